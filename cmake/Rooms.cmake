@@ -1,0 +1,81 @@
+# One CMake target per room, and one include directory per target: a room's headers are found
+# (as "room/header.h") only by targets that link to it, so the compiler refuses an arrow that
+# nobody declared.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+
+find_package(Threads REQUIRED)
+if(SLUICE_TESTS)
+  find_package(GTest REQUIRED)
+  find_library(RAPIDCHECK_LIBRARY rapidcheck REQUIRED)
+  add_library(rapidcheck INTERFACE)
+  target_link_libraries(rapidcheck INTERFACE ${RAPIDCHECK_LIBRARY})
+endif()
+
+add_library(sluice_flags INTERFACE)
+target_include_directories(sluice_flags INTERFACE ${PROJECT_SOURCE_DIR}/include)
+target_compile_options(sluice_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+                       -Wnon-virtual-dtor -Woverloaded-virtual -Werror
+                       # sliding_counter fixes its floating-point operations: no fused multiply-add.
+                       -ffp-contract=off)
+target_link_libraries(sluice_flags INTERFACE Threads::Threads)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 sees overlapping copies in std::string's operator+ (its bug 105329), and under sanitizers
+  # uninitialised and overflowing reads in library headers, where there are none.
+  target_compile_options(sluice_flags INTERFACE -Wno-restrict)
+  if(SLUICE_SANITIZE)
+    target_compile_options(sluice_flags INTERFACE -Wno-maybe-uninitialized -Wno-stringop-overflow
+                           -Wno-stringop-overread -Wno-array-bounds)
+  endif()
+endif()
+if(SLUICE_SANITIZE)
+  target_compile_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE}
+                         -fno-omit-frame-pointer -fno-sanitize-recover=all -O1)
+  target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE})
+endif()
+if(SLUICE_FUZZ)
+  target_compile_options(sluice_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+# sluice_room(core SOURCES a.cc b.cc ROOMS other rooms LIBRARIES external libraries TESTS a_test.cc)
+# The room is the current source directory below src/, "stores/memory" for example; its target is
+# sluice_<name> with slashes turned into underscores, its headers are "stores/memory/....h".
+# Its unit tests become one program, sluice_<name>_test.
+function(sluice_room room)
+  cmake_parse_arguments(arg "" "" "SOURCES;ROOMS;LIBRARIES;TESTS" ${ARGN})
+  string(REPLACE "/" "_" name ${room})
+  set(target sluice_${name})
+  set(include_root ${PROJECT_BINARY_DIR}/rooms/${name})
+  cmake_path(GET room PARENT_PATH parent)
+  file(MAKE_DIRECTORY ${include_root}/${parent})
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${room} ${include_root}/${room} SYMBOLIC)
+
+  add_library(${target} STATIC ${arg_SOURCES})
+  target_include_directories(${target} PUBLIC ${include_root})
+  set(links)
+  foreach(other IN LISTS arg_ROOMS)
+    string(REPLACE "/" "_" other_name ${other})
+    list(APPEND links sluice_${other_name})
+  endforeach()
+  target_link_libraries(${target} PUBLIC sluice_flags ${links} ${arg_LIBRARIES})
+  if(arg_TESTS AND SLUICE_TESTS)
+    sluice_test(${target}_test SOURCES ${arg_TESTS} ROOMS ${room})
+  endif()
+endfunction()
+
+# sluice_test(name SOURCES a_test.cc ROOMS rooms it tests LIBRARIES external libraries)
+# A program of GoogleTest tests, registered with CTest as one test.
+function(sluice_test target)
+  cmake_parse_arguments(arg "" "" "SOURCES;ROOMS;LIBRARIES" ${ARGN})
+  set(links)
+  foreach(room IN LISTS arg_ROOMS)
+    string(REPLACE "/" "_" name ${room})
+    list(APPEND links sluice_${name})
+  endforeach()
+  add_executable(${target} ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE sluice_flags ${links} ${arg_LIBRARIES} GTest::gmock_main
+                        rapidcheck)
+  add_test(NAME ${target} COMMAND ${target})
+endfunction()

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace sluice {
+
+/// Who answered. A decision always has an answer; this says how far to trust it.
+enum class Source : std::uint8_t {
+  kStore,  ///< The store that holds the state.
+  kFull,   ///< The memory store had no room for the key and nothing it may evict: denied.
+};
+
+/// A wait that never ends: the request can never be admitted. Printed as -1.
+inline constexpr std::chrono::nanoseconds kNever{-1};
+
+/// The answer to "may this caller go ahead now?". A denied request has changed nothing.
+struct Decision {
+  bool allowed = false;
+  Source source = Source::kStore;
+  /// The most units the limit can ever admit at once.
+  std::int64_t limit = 0;
+  /// The most units that would be admitted at this instant, after this decision. Never negative.
+  std::int64_t remaining = 0;
+  /// 0 if allowed. If denied, the smallest wait after which the same request would be admitted if
+  /// nobody else came; kNever if it can never be.
+  std::chrono::nanoseconds retry_after{0};
+  /// The wait until the key behaves as if it had never been seen; 0 for a fresh key.
+  std::chrono::nanoseconds reset_after{0};
+  /// The caller may go ahead after this wait. 0 except where a request is admitted on condition
+  /// that it waits: the leaky bucket, and reservations.
+  std::chrono::nanoseconds delay{0};
+
+  friend bool operator==(const Decision&, const Decision&) = default;
+};
+
+}  // namespace sluice

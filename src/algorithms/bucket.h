@@ -1,0 +1,93 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "core/algorithm.h"
+#include "core/arithmetic.h"
+
+namespace sluice {
+
+/// What the token bucket and the leaky bucket share: the arithmetic of the Generic Cell Rate
+/// Algorithm (ITU-T I.371, "virtual scheduling"). The whole state is one absolute instant, the
+/// theoretical arrival time: how far it lies ahead of now is what has been spent.
+struct BucketState {
+  std::int64_t tat_ns = 0;
+
+  /// A state in 63 bits: the instant itself.
+  std::uint64_t pack() const { return static_cast<std::uint64_t>(tat_ns); }
+  static BucketState unpack(std::uint64_t word) { return {static_cast<std::int64_t>(word)}; }
+};
+
+struct BucketParams {
+  /// T, the time one unit takes to come back: ceil(period / count).
+  Divider interval;
+  /// b, the most units at once, and how they were written: count per period.
+  std::int64_t burst = 1;
+  std::int64_t count = 1;
+  std::int64_t period_ns = 1;
+  /// b * T, at most 2^61 ns.
+  std::int64_t tolerance_ns = 1;
+
+  std::int64_t interval_ns() const { return interval.divisor(); }
+
+  friend bool operator==(const BucketParams&, const BucketParams&) = default;
+};
+
+/// Params of `count` per `period_ns` with a burst, or nothing where burst * ceil(period / count)
+/// exceeds 2^61 ns. REQUIRES: count, period_ns, burst >= 1.
+constexpr std::optional<BucketParams> bucket_params(std::int64_t count, std::int64_t period_ns,
+                                                    std::int64_t burst) {
+  const std::int64_t interval_ns = ceil_divide(period_ns, count);
+  const auto tolerance_ns = checked_multiply(burst, interval_ns);
+  if (!tolerance_ns || *tolerance_ns > kMaxDurationNs) return std::nullopt;
+  return BucketParams{.interval = Divider(interval_ns),
+                      .burst = burst,
+                      .count = count,
+                      .period_ns = period_ns,
+                      .tolerance_ns = *tolerance_ns};
+}
+
+/// How much of the bucket is spent at `now`, as time: 0 for a fresh key.
+inline std::int64_t bucket_debt(BucketState state, Instant now) {
+  return std::max<std::int64_t>(0, state.tat_ns - now);
+}
+
+/// floor((bT - debt) / T), not below 0.
+inline std::int64_t bucket_remaining(const BucketParams& params, std::int64_t debt_ns) {
+  if (debt_ns >= params.tolerance_ns) return 0;
+  return params.interval.divide(params.tolerance_ns - debt_ns);
+}
+
+/// An admission that leaves `next`, or, at cost 0, a peek at it.
+inline Step<BucketState> bucket_admit(const BucketParams& params, BucketState next, Instant now,
+                                      std::int64_t delay_ns) {
+  const std::int64_t debt_ns = bucket_debt(next, now);
+  return {admit({.limit = params.burst,
+                 .remaining = bucket_remaining(params, debt_ns),
+                 .reset_ns = debt_ns,
+                 .delay_ns = delay_ns}),
+          next};
+}
+
+inline Step<BucketState> bucket_deny(const BucketParams& params, BucketState state, Instant now,
+                                     std::int64_t retry_ns) {
+  const std::int64_t debt_ns = bucket_debt(state, now);
+  return {deny({.limit = params.burst,
+                .remaining = bucket_remaining(params, debt_ns),
+                .retry_ns = retry_ns,
+                .reset_ns = debt_ns}),
+          state};
+}
+
+/// TAT - nT, not below now.
+inline Step<BucketState> bucket_refund(const BucketParams& params, BucketState state,
+                                       const Call& call) {
+  const std::int64_t debt_ns = bucket_debt(state, call.now);
+  const auto given_ns = checked_multiply(call.cost, params.interval_ns());
+  if (debt_ns > 0) state.tat_ns -= given_ns ? std::min(*given_ns, debt_ns) : debt_ns;
+  return bucket_admit(params, state, call.now, 0);
+}
+
+}  // namespace sluice

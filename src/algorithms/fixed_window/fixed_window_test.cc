@@ -1,0 +1,173 @@
+#include "algorithms/fixed_window/fixed_window.h"
+
+#include <gtest/gtest.h>
+
+#include "algorithms/key_under_test.h"
+
+namespace sluice {
+namespace {
+
+using Key = KeyUnderTest<FixedWindow>;
+using std::chrono::nanoseconds;
+
+static_assert(sizeof(FixedWindow::State) == 16);
+
+constexpr const char* kClock = "fixed_window 5/1m";
+constexpr const char* kFirst = "fixed_window 5/1m anchor=first";
+
+TEST(FixedWindowTest, AdmitsTheLimitPerWindowOfTheClock) {
+  Key key(kClock);
+  const Instant now = 90 * kSecondNs;
+  for (std::int64_t i = 1; i <= 5; ++i) {
+    EXPECT_EQ(key.take({.now = now}),
+              admit({.limit = 5, .remaining = 5 - i, .reset_ns = 30 * kSecondNs}));
+  }
+  EXPECT_EQ(key.take({.now = now}),
+            deny({.limit = 5, .retry_ns = 30 * kSecondNs, .reset_ns = 30 * kSecondNs}));
+  const Instant end = 2 * kMinuteNs;
+  EXPECT_EQ(key.take({.now = end - 1}).retry_after, nanoseconds(1));
+  EXPECT_EQ(key.take({.now = end}), admit({.limit = 5, .remaining = 4, .reset_ns = kMinuteNs}));
+}
+
+TEST(FixedWindowTest, AdmitsTwiceTheLimitAroundABoundaryOfTheClock) {
+  Key key(kClock);
+  EXPECT_EQ(key.drain(59'999 * kMillisecondNs), 5);
+  EXPECT_EQ(key.take({.now = 59'999 * kMillisecondNs}).retry_after, nanoseconds(kMillisecondNs));
+  EXPECT_EQ(key.drain(kMinuteNs), 5);
+}
+
+TEST(FixedWindowTest, WindowsOfAWeekStartOnThursdays) {
+  Key key("fixed_window 1/1w");
+  // 1970-01-01 was a Thursday, and so was the eighth.
+  const Instant thursday = 7 * 24 * 60 * kMinuteNs;
+  EXPECT_EQ(key.take({.now = thursday - 1}).reset_after, nanoseconds(1));
+  EXPECT_TRUE(key.take({.now = thursday}).allowed);
+}
+
+TEST(FixedWindowTest, WindowStartsAtTheFirstAdmittedRequest) {
+  Key key(kFirst);
+  const Instant start = 70 * kSecondNs;
+  EXPECT_EQ(key.take({.now = start, .cost = 6}), deny({.limit = 5, .remaining = 5}));
+  EXPECT_EQ(key.take({.now = start}), admit({.limit = 5, .remaining = 4, .reset_ns = kMinuteNs}));
+  EXPECT_EQ(
+      key.take({.now = start + 50 * kSecondNs, .cost = 5}),
+      deny({.limit = 5, .remaining = 4, .retry_ns = 10 * kSecondNs, .reset_ns = 10 * kSecondNs}));
+  // The next one starts with the next request, not where this one ends.
+  EXPECT_EQ(key.take({.now = start + 90 * kSecondNs, .cost = 5}),
+            admit({.limit = 5, .reset_ns = kMinuteNs}));
+}
+
+TEST(FixedWindowTest, AdmitsNearlyTwiceTheLimitWhenAnchoredFirst) {
+  Key key(kFirst);
+  EXPECT_TRUE(key.take({.now = 0}).allowed);
+  // From here, within 1 ns: 2L - 1.
+  EXPECT_EQ(key.drain(kMinuteNs - 1), 4);
+  EXPECT_EQ(key.drain(kMinuteNs), 5);
+}
+
+TEST(FixedWindowTest, DeniesForEverWhatNoWindowHolds) {
+  for (const char* expression : {kClock, kFirst}) {
+    Key key(expression);
+    EXPECT_EQ(key.take({.now = 0, .cost = 6}), deny({.limit = 5, .remaining = 5})) << expression;
+    EXPECT_EQ(key.take({.now = 0, .cost = kMaxInt64}).retry_after, kNever) << expression;
+    EXPECT_EQ(key.state().count, 0) << expression;
+  }
+}
+
+TEST(FixedWindowTest, ClockOfAKeyNeverRunsBackwards) {
+  for (const char* expression : {kClock, kFirst}) {
+    Key key(expression);
+    EXPECT_TRUE(key.take({.now = kMinuteNs, .cost = 4}).allowed) << expression;
+    // One second before the window: counted in it, and the gap is part of the wait.
+    EXPECT_EQ(key.take({.now = 59 * kSecondNs}), admit({.limit = 5, .reset_ns = 61 * kSecondNs}))
+        << expression;
+    EXPECT_EQ(key.take({.now = 59 * kSecondNs}).retry_after, nanoseconds(61 * kSecondNs))
+        << expression;
+  }
+}
+
+TEST(FixedWindowTest, PeekAndDenialChangeNothing) {
+  for (const char* expression : {kClock, kFirst}) {
+    Key key(expression);
+    EXPECT_EQ(key.take({.now = 7, .cost = 0}), admit({.limit = 5, .remaining = 5})) << expression;
+    key.take({.now = 7, .cost = 4});
+    const Call denied{.now = 7, .cost = 2};
+    const auto step = FixedWindow::take(key.params(), key.state(), denied);
+    EXPECT_FALSE(step.decision.allowed) << expression;
+    EXPECT_EQ(step.next.count, 4) << expression;
+    EXPECT_EQ(key.take({.now = 7, .cost = 0}).remaining, 1) << expression;
+  }
+}
+
+TEST(FixedWindowTest, GivesBackUpToFresh) {
+  Key key(kFirst);
+  key.take({.now = 10, .cost = 4});
+  EXPECT_EQ(key.refund({.now = 20, .cost = 3}),
+            admit({.limit = 5, .remaining = 4, .reset_ns = kMinuteNs - 10}));
+  EXPECT_EQ(key.refund({.now = 20, .cost = kMaxInt64}), admit({.limit = 5, .remaining = 5}));
+  // Nothing counts any more, so the next request starts a window.
+  EXPECT_EQ(key.take({.now = 30}).reset_after, nanoseconds(kMinuteNs));
+}
+
+TEST(FixedWindowTest, LoweredLimitLeavesNothing) {
+  Key key(kClock);
+  EXPECT_EQ(key.drain(0), 5);
+  key.redefine("fixed_window 3/1m");
+  EXPECT_EQ(key.take({.now = 0}), deny({.limit = 3, .retry_ns = kMinuteNs, .reset_ns = kMinuteNs}));
+  EXPECT_TRUE(key.take({.now = 0, .cost = 0}).allowed);
+}
+
+TEST(FixedWindowTest, HoldsTheExtremesOfADefinition) {
+  const Instant late = kEndOfTime - 1;
+  Key widest("fixed_window 9007199254740991/2305843009213693952ns anchor=first");
+  EXPECT_EQ(widest.take({.now = late, .cost = kMaxCount}),
+            admit({.limit = kMaxCount, .reset_ns = kMaxDurationNs}));
+  EXPECT_EQ(widest.take({.now = 0}).retry_after, nanoseconds(late + kMaxDurationNs));
+  Key narrowest("fixed_window 1/1ns");
+  EXPECT_TRUE(narrowest.take({.now = late - 1}).allowed);
+  EXPECT_EQ(narrowest.take({.now = late}), admit({.limit = 1, .reset_ns = 1}));
+}
+
+TEST(FixedWindowTest, PacksWhereWindowNumberAndCountFit) {
+  const Key minute(kClock);
+  const std::int64_t most = (std::int64_t{1} << 36) - 1;
+  const FixedWindow::State state{1'000 * kMinuteNs, most};
+  const auto word = FixedWindow::pack(minute.params(), state);
+  ASSERT_TRUE(word);
+  EXPECT_EQ(*word >> 63, 0U);
+  const auto unpacked = FixedWindow::unpack(minute.params(), *word);
+  EXPECT_EQ(unpacked.start_ns, state.start_ns);
+  EXPECT_EQ(unpacked.count, most);
+  EXPECT_FALSE(FixedWindow::pack(minute.params(), {0, most + 1}));
+
+  const Key first(kFirst);
+  EXPECT_FALSE(FixedWindow::pack(first.params(), {0, 1}));
+}
+
+TEST(FixedWindowTest, PacksTheLastWindowOfEveryLength) {
+  for (const char* expression :
+       {"fixed_window 1/1ns", "fixed_window 1/3ns", "fixed_window 1/1s", "fixed_window 1/1w",
+        "fixed_window 1/2305843009213693951ns", "fixed_window 1/2305843009213693952ns"}) {
+    const Key key(expression);
+    const std::int64_t window_ns = key.params().window_ns();
+    const FixedWindow::State last{(kEndOfTime - 1) / window_ns * window_ns, 1};
+    const auto word = FixedWindow::pack(key.params(), last);
+    ASSERT_TRUE(word) << expression;
+    EXPECT_EQ(*word >> 63, 0U) << expression;
+    EXPECT_EQ(FixedWindow::unpack(key.params(), *word).start_ns, last.start_ns) << expression;
+    EXPECT_EQ(FixedWindow::unpack(key.params(), *word).count, 1) << expression;
+    EXPECT_EQ(FixedWindow::unpack(key.params(), 0).count, 0) << expression;
+  }
+}
+
+TEST(FixedWindowTest, DescribesItselfCanonically) {
+  const auto canonical = [](const char* expression) {
+    return FixedWindow::describe(Key(expression).params());
+  };
+  EXPECT_EQ(canonical("fixed_window 5/60s anchor=clock"), "fixed_window 5/1m");
+  EXPECT_EQ(canonical("fixed_window 5/m anchor=first"), "fixed_window 5/1m anchor=first");
+  EXPECT_FALSE(FixedWindow::keeps_state(Key(kClock).params(), Key(kFirst).params()));
+}
+
+}  // namespace
+}  // namespace sluice

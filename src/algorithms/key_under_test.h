@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "core/algorithm.h"
+#include "core/arithmetic.h"
+#include "core/limit_syntax.h"
+#include "core/ring.h"
+
+namespace sluice {
+
+inline constexpr std::int64_t kMillisecondNs = 1'000'000;
+inline constexpr std::int64_t kSecondNs = 1'000 * kMillisecondNs;
+inline constexpr std::int64_t kMinuteNs = 60 * kSecondNs;
+
+/// How a test that failed shows a decision. Found by GoogleTest, which fixes its name.
+// NOLINTNEXTLINE(readability-identifier-naming)
+inline void PrintTo(const Decision& d, std::ostream* out) {
+  *out << (d.allowed ? "allowed" : "denied") << " limit=" << d.limit << " remaining=" << d.remaining
+       << " retry_ns=" << d.retry_after.count() << " reset_ns=" << d.reset_after.count()
+       << " delay_ns=" << d.delay.count();
+}
+
+/// The slots that a store would keep for a ring, written as core/ring.h asks. The head moves with
+/// every change, so that views wrap around.
+class RingSlots {
+ public:
+  Ring view() const {
+    return {slots_.data(), static_cast<std::uint32_t>(slots_.size()), head_, size_, base_};
+  }
+
+  void commit(const RingChange& change) {
+    const Ring old = view();
+    std::vector<RingEntry> kept;
+    for (std::uint32_t i = 0; i + 1 < change.count; ++i) kept.push_back(old.at(change.first + i));
+    if (change.count > 0) kept.push_back(change.newest);
+    if (change.first > 0) base_ = old.at(change.first - 1).total;
+    if (change.count == 0) base_ = 0;
+
+    slots_.assign(kept.size() + 1, RingEntry{});
+    head_ = static_cast<std::uint32_t>((head_ + 1) % slots_.size());
+    size_ = change.count;
+    for (std::size_t i = 0; i < kept.size(); ++i) slots_[(head_ + i) % slots_.size()] = kept[i];
+  }
+
+ private:
+  std::vector<RingEntry> slots_;
+  std::uint32_t head_ = 0;
+  std::uint32_t size_ = 0;
+  std::uint64_t base_ = 0;
+};
+
+/// One key of a limit of one part. Commits what an algorithm answers as every store does: if it is
+/// allowed and costs something.
+template <class A>
+class KeyUnderTest {
+ public:
+  /// REQUIRES: `expression` is valid and outlives the key.
+  explicit KeyUnderTest(std::string_view expression) : params_(define(expression)) {}
+
+  Decision take(const Call& call) { return commit(A::take(params_, state(), call), call); }
+  Decision refund(const Call& call) { return commit(A::refund(params_, state(), call), call); }
+
+  /// Takes one unit at a time, all at one instant, until denied; how many were admitted.
+  std::int64_t drain(Instant now) {
+    std::int64_t admitted = 0;
+    while (take({.now = now}).allowed) ++admitted;
+    return admitted;
+  }
+
+  /// The limit's numbers change, the key's state stays.
+  void redefine(std::string_view expression) { params_ = define(expression); }
+
+  const typename A::Params& params() const { return params_; }
+
+  typename A::State state() const {
+    if constexpr (kIsRing) {
+      return kept_.view();
+    } else {
+      return kept_;
+    }
+  }
+
+ private:
+  static constexpr bool kIsRing = std::is_same_v<typename A::State, Ring>;
+
+  static typename A::Params define(std::string_view expression) {
+    auto parts = parse_limit_syntax(expression);
+    return A::define(parts.at(0));
+  }
+
+  Decision commit(const Step<typename A::Change>& step, const Call& call) {
+    if (!step.decision.allowed || call.cost == 0) return step.decision;
+    if constexpr (kIsRing) {
+      kept_.commit(step.next);
+    } else {
+      kept_ = step.next;
+    }
+    return step.decision;
+  }
+
+  typename A::Params params_;
+  std::conditional_t<kIsRing, RingSlots, typename A::State> kept_;
+};
+
+}  // namespace sluice

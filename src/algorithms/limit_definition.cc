@@ -1,0 +1,95 @@
+#include "algorithms/limit_definition.h"
+
+#include <algorithm>
+
+#include "core/limit_syntax.h"
+
+namespace sluice {
+namespace {
+
+template <class A>
+bool is_named(std::string_view name) {
+  if constexpr (requires { A::kAlias; }) {
+    if (name == A::kAlias) return true;
+  }
+  return name == A::kName;
+}
+
+template <class... As>
+struct Table {
+  static AnyPart define(PartSyntax& syntax) {
+    std::optional<AnyPart> part;
+    const auto try_one = [&]<class A>() {
+      if (part || !is_named<A>(syntax.algorithm())) return;
+      part = Part<A>{A::define(syntax)};
+    };
+    (try_one.template operator()<As>(), ...);
+    if (part) return *part;
+    std::string names;
+    ((names += (names.empty() ? "" : " ") + std::string(As::kName)), ...);
+    syntax.fail_algorithm("there is no algorithm '" + std::string(syntax.algorithm()) +
+                          "'; there are " + names);
+  }
+};
+
+bool is_name(std::string_view name) {
+  return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.' || c == '-';
+  });
+}
+
+}  // namespace
+
+bool keeps_state(const std::vector<AnyPart>& from, const std::vector<AnyPart>& to) {
+  return std::ranges::equal(from, to, [](const AnyPart& a, const AnyPart& b) {
+    return std::visit(
+        [&]<class P>(const P& p) {
+          const P* q = std::get_if<P>(&b);
+          return q != nullptr && P::Algorithm::keeps_state(p.params, q->params);
+        },
+        a);
+  });
+}
+
+std::vector<AnyPart> parse_parts(std::string_view expression) {
+  std::vector<AnyPart> parts;
+  for (auto& syntax : parse_limit_syntax(expression)) {
+    parts.push_back(WithAlgorithms<Table>::define(syntax));
+  }
+  return parts;
+}
+
+std::string describe_parts(const std::vector<AnyPart>& parts) {
+  std::string text;
+  for (const auto& part : parts) {
+    if (!text.empty()) text += " & ";
+    text += std::visit([]<class P>(const P& p) { return P::Algorithm::describe(p.params); }, part);
+  }
+  return text;
+}
+
+Limit::Limit(std::string_view expression, std::string_view name) {
+  auto definition = std::make_shared<LimitDefinition>();
+  definition->parts = parse_parts(expression);
+  definition->expression = describe_parts(definition->parts);
+  definition->space = name.empty() ? definition->expression : std::string(name);
+  if (!name.empty() && !is_name(name)) {
+    throw InvalidLimit("limit name '" + std::string(name.substr(0, 64)) +
+                           "': a name has 1 to 64 characters of a-z, A-Z, 0-9, '_', '.', '-'",
+                       0);
+  }
+  if (name == kThrottleSpace) {
+    throw InvalidLimit("limit name 'cl': this name belongs to CL.THROTTLE", 0);
+  }
+  definition_ = std::move(definition);
+}
+
+const std::string& Limit::expression() const {
+  return definition_->expression;
+}
+const std::string& Limit::space() const {
+  return definition_->space;
+}
+
+}  // namespace sluice

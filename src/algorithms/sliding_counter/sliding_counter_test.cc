@@ -1,0 +1,194 @@
+#include "algorithms/sliding_counter/sliding_counter.h"
+
+#include <gtest/gtest.h>
+
+#include "algorithms/key_under_test.h"
+#include "algorithms/sliding_log/sliding_log.h"
+
+namespace sluice {
+namespace {
+
+using Key = KeyUnderTest<SlidingCounter>;
+using std::chrono::nanoseconds;
+
+static_assert(sizeof(SlidingCounter::State) == 24);
+
+constexpr const char* kMinute = "sliding_counter 100/1m";
+
+// 80 in the window before, 10 in the window that starts at 60 s.
+Key eighty_and_ten() {
+  Key key(kMinute);
+  EXPECT_TRUE(key.take({.now = 30 * kSecondNs, .cost = 80}).allowed);
+  EXPECT_TRUE(key.take({.now = 75 * kSecondNs, .cost = 10}).allowed);
+  return key;
+}
+
+TEST(SlidingCounterTest, WeighsThePreviousWindow) {
+  Key key = eighty_and_ten();
+  // 80 * (45 / 60) + 10 = 70.
+  EXPECT_EQ(key.take({.now = 75 * kSecondNs, .cost = 0}),
+            admit({.limit = 100, .remaining = 30, .reset_ns = 105 * kSecondNs}));
+  EXPECT_EQ(key.take({.now = 75 * kSecondNs, .cost = 31}), deny({.limit = 100,
+                                                                 .remaining = 30,
+                                                                 .retry_ns = 750 * kMillisecondNs,
+                                                                 .reset_ns = 105 * kSecondNs}));
+  EXPECT_EQ(key.take({.now = 75'750 * kMillisecondNs - 1, .cost = 31}).retry_after, nanoseconds(1));
+  EXPECT_TRUE(key.take({.now = 75'750 * kMillisecondNs, .cost = 31}).allowed);
+  EXPECT_EQ(key.take({.now = 75 * kSecondNs, .cost = 101}).retry_after, kNever);
+}
+
+TEST(SlidingCounterTest, AdversaryGetsNearlyTwiceTheLimit) {
+  Key key(kMinute);
+  const Instant last_of_first = kMinuteNs - 1;
+  EXPECT_TRUE(key.take({.now = last_of_first, .cost = 100}).allowed);
+  EXPECT_EQ(key.take({.now = last_of_first}).retry_after, nanoseconds(600'000'001));
+  // 199 units within 59.4 s and 1 ns.
+  const Instant late = last_of_first + 59'400 * kMillisecondNs + 1;
+  EXPECT_EQ(late, 119'400 * kMillisecondNs);
+  EXPECT_EQ(key.take({.now = late, .cost = 100}).remaining, 99);
+  EXPECT_TRUE(key.take({.now = late, .cost = 99}).allowed);
+}
+
+TEST(SlidingCounterTest, GreedyCallerGetsNearlyTwiceTheLimitToo) {
+  Key key(kMinute);
+  EXPECT_TRUE(key.take({.now = kMinuteNs - 1, .cost = 100}).allowed);
+  std::int64_t admitted = 0;
+  for (Instant now = kMinuteNs; now < 2 * kMinuteNs - 1; now += 100 * kMillisecondNs) {
+    admitted += key.drain(now);
+  }
+  EXPECT_EQ(admitted, 99);
+}
+
+TEST(SlidingCounterTest, DeniesWhatTheExactLogAdmits) {
+  Key key(kMinute);
+  KeyUnderTest<SlidingLog> log("sliding_log 100/1m");
+  EXPECT_EQ(key.take({.now = 0, .cost = 100}), admit({.limit = 100, .reset_ns = 120 * kSecondNs}));
+  EXPECT_TRUE(log.take({.now = 0, .cost = 100}).allowed);
+  EXPECT_EQ(key.take({.now = kMinuteNs}).retry_after, nanoseconds(600 * kMillisecondNs));
+  EXPECT_EQ(key.take({.now = kMinuteNs, .cost = 100}).retry_after, nanoseconds(kMinuteNs));
+  EXPECT_TRUE(log.take({.now = kMinuteNs, .cost = 100}).allowed);
+}
+
+TEST(SlidingCounterTest, RetryIsTheFirstNanosecondThatAdmits) {
+  struct Row {
+    const char* expression;
+    Instant spent_at;
+    std::int64_t spent;
+    Instant now;
+    std::int64_t cost;
+  };
+  for (const Row& row :
+       {Row{"sliding_counter 3/7ns", 6, 3, 6, 1}, Row{"sliding_counter 3/7ns", 0, 3, 8, 3},
+        Row{"sliding_counter 1/1ns", 5, 1, 5, 1}, Row{"sliding_counter 100/1m", 0, 100, 0, 100},
+        Row{"sliding_counter 7/1h", 11, 7, 12, 2},
+        Row{"sliding_counter 1000003/1d", 77, 999'999, 78, 17},
+        Row{"sliding_counter 9007199254740991/9007199254740992ns", 1, kMaxCount, 2, 1},
+        Row{"sliding_counter 9007199254740991/9007199254740992ns", 1, kMaxCount, 2, kMaxCount},
+        Row{"sliding_counter 1/9007199254740992ns", kEndOfTime - 2, 1, kEndOfTime - 1, 1},
+        Row{"sliding_counter 9007199254740991/1ns", 1, kMaxCount, 1, kMaxCount}}) {
+    Key key(row.expression);
+    ASSERT_TRUE(key.take({.now = row.spent_at, .cost = row.spent}).allowed) << row.expression;
+    const Decision denied = key.take({.now = row.now, .cost = row.cost});
+    ASSERT_FALSE(denied.allowed) << row.expression;
+    const Instant first = row.now + denied.retry_after.count();
+    ASSERT_GT(first, row.now) << row.expression;
+    EXPECT_EQ(key.take({.now = first - 1, .cost = row.cost}).retry_after, nanoseconds(1))
+        << row.expression;
+    EXPECT_TRUE(key.take({.now = first, .cost = row.cost}).allowed) << row.expression;
+  }
+}
+
+TEST(SlidingCounterTest, RetryIsExactWhereDoublesAreCoarse) {
+  // With sums near 2^53 the estimate is level for long and steps where rounding says so, far from
+  // where whole numbers would.
+  for (const char* expression : {"sliding_counter 9007199254740991/9007199254740992ns",
+                                 "sliding_counter 9007199254740991/1000003ns"}) {
+    for (std::int64_t i = 1; i <= 300; ++i) {
+      Key key(expression);
+      const std::int64_t window_ns = key.params().window_ns();
+      const std::int64_t before = 1 + i * i * i;
+      ASSERT_TRUE(key.take({.now = 0, .cost = before}).allowed);
+      const Instant now = window_ns + window_ns / 1000 * i;
+      const std::int64_t room = key.take({.now = now, .cost = 0}).remaining;
+      ASSERT_TRUE(key.take({.now = now, .cost = room - before / 7}).allowed);
+      const std::int64_t cost = 1 + before / 6;
+      const std::int64_t wait_ns = key.take({.now = now, .cost = cost}).retry_after.count();
+      ASSERT_GT(wait_ns, 0);
+      EXPECT_FALSE(key.take({.now = now + wait_ns - 1, .cost = cost}).allowed) << i;
+      EXPECT_TRUE(key.take({.now = now + wait_ns, .cost = cost}).allowed) << i;
+    }
+  }
+}
+
+TEST(SlidingCounterTest, RemainingIsTheMostThatIsAdmitted) {
+  // Sums near 2^53 round, and the answer has to be that of the same rounded test.
+  for (const std::int64_t spent :
+       {std::int64_t{1}, std::int64_t{3}, kMaxCount / 3, kMaxCount - 1}) {
+    for (const Instant now : {10, 11, 13, 16, 18, 19}) {
+      Key key("sliding_counter 9007199254740991/10ns");
+      ASSERT_TRUE(key.take({.now = 9, .cost = spent}).allowed);
+      const std::int64_t remaining = key.take({.now = now, .cost = 0}).remaining;
+      EXPECT_FALSE(key.take({.now = now, .cost = remaining + 1}).allowed) << spent << " " << now;
+      if (remaining > 0) {
+        EXPECT_TRUE(key.take({.now = now, .cost = remaining}).allowed) << spent << " " << now;
+      }
+    }
+  }
+}
+
+TEST(SlidingCounterTest, IsFreshAfterTwoWindows) {
+  Key key(kMinute);
+  key.take({.now = 0, .cost = 100});
+  EXPECT_EQ(key.take({.now = 2 * kMinuteNs - 1, .cost = 0}).reset_after, nanoseconds(1));
+  for (const Instant now : {2 * kMinuteNs, 2 * kMinuteNs + 1, 3 * kMinuteNs}) {
+    EXPECT_EQ(key.take({.now = now, .cost = 0}), admit({.limit = 100, .remaining = 100}));
+  }
+  EXPECT_EQ(key.take({.now = 90 * kMinuteNs, .cost = 100}),
+            admit({.limit = 100, .reset_ns = 2 * kMinuteNs}));
+}
+
+TEST(SlidingCounterTest, ClockOfAKeyNeverRunsBackwards) {
+  Key key(kMinute);
+  key.take({.now = 60 * kSecondNs, .cost = 100});
+  EXPECT_EQ(key.take({.now = 59 * kSecondNs}),
+            deny({.limit = 100, .retry_ns = 61'600 * kMillisecondNs, .reset_ns = 121 * kSecondNs}));
+}
+
+TEST(SlidingCounterTest, GivesBackTheNewestFirst) {
+  Key key = eighty_and_ten();
+  // 75 * (45 / 60) = 56.25.
+  EXPECT_EQ(key.refund({.now = 75 * kSecondNs, .cost = 15}),
+            admit({.limit = 100, .remaining = 43, .reset_ns = 45 * kSecondNs}));
+  EXPECT_EQ(key.refund({.now = 75 * kSecondNs, .cost = kMaxInt64}),
+            admit({.limit = 100, .remaining = 100}));
+}
+
+TEST(SlidingCounterTest, PeekAndDenialChangeNothing) {
+  Key key = eighty_and_ten();
+  const Call denied{.now = 110 * kSecondNs, .cost = 90};
+  const auto step = SlidingCounter::take(key.params(), key.state(), denied);
+  EXPECT_FALSE(step.decision.allowed);
+  EXPECT_EQ(step.next.current, 10);
+  EXPECT_EQ(step.next.previous, 80);
+  EXPECT_TRUE(key.take({.now = 130 * kSecondNs, .cost = 0}).allowed);
+  EXPECT_EQ(key.take({.now = 75 * kSecondNs, .cost = 0}).remaining, 30);
+}
+
+TEST(SlidingCounterTest, LoweredLimitLeavesNothing) {
+  Key key = eighty_and_ten();
+  key.redefine("sliding_counter 5/1m");
+  const Decision denied = key.take({.now = 75 * kSecondNs, .cost = 5});
+  EXPECT_EQ(denied.remaining, 0);
+  // Ten are counted now, so five pass when nothing of them weighs more: at 180 s.
+  EXPECT_EQ(denied.retry_after, nanoseconds(105 * kSecondNs));
+}
+
+TEST(SlidingCounterTest, DescribesItselfCanonically) {
+  EXPECT_EQ(SlidingCounter::describe(Key("sliding_counter 5/90m").params()),
+            "sliding_counter 5/1h30m");
+  EXPECT_THROW(Key("sliding_counter 5/9007199254740993ns"), InvalidLimit);
+  EXPECT_THROW(Key("sliding_counter 5/1s precision=1s"), InvalidLimit);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "algorithms/bucket.h"
+#include "core/algorithm.h"
+
+namespace sluice {
+
+/// token_bucket C/p, burst b: at most b + t/T units in any interval t, T = ceil(p / C). Starts
+/// full. With patience, a request may reserve units that are still to come and waits for them; with
+/// borrow=yes it goes ahead on any unspent instant and the next caller waits. See README.md.
+struct TokenBucket {
+  static constexpr std::string_view kName = "token_bucket";
+  static constexpr std::string_view kAlias = "gcra";
+
+  struct Params : BucketParams {
+    bool borrow = false;
+
+    friend bool operator==(const Params&, const Params&) = default;
+  };
+  using State = BucketState;
+  using Change = BucketState;
+
+  static Step<Change> take(const Params& params, const State& state, const Call& call) {
+    if (call.cost == 0) return bucket_admit(params, state, call.now, 0);
+    if (!params.borrow && call.cost > params.burst) {
+      return bucket_deny(params, state, call.now, kNever.count());
+    }
+    const std::int64_t base = std::max(call.now, state.tat_ns);
+    State next;
+    if (!advance(base, call.cost, params.interval_ns(), next.tat_ns)) {
+      return bucket_deny(params, state, call.now, kNever.count());
+    }
+    // Who borrows waits for what others spent; who does not, for what it spends itself as well.
+    const std::int64_t from = params.borrow ? base : next.tat_ns;
+    const std::int64_t wait_ns = std::max<std::int64_t>(0, from - params.tolerance_ns - call.now);
+    const std::int64_t patience_ns = std::max<std::int64_t>(0, call.patience_ns);
+    if (wait_ns > patience_ns) {
+      return bucket_deny(params, state, call.now, wait_ns - patience_ns);
+    }
+    return bucket_admit(params, next, call.now, wait_ns);
+  }
+
+  static Step<Change> refund(const Params& params, const State& state, const Call& call) {
+    return bucket_refund(params, state, call);
+  }
+
+  static bool keeps_state(const Params&, const Params&) { return true; }
+  static Params define(PartSyntax& syntax);
+  static std::string describe(const Params& params);
+};
+
+static_assert(Algorithm<TokenBucket>);
+
+}  // namespace sluice

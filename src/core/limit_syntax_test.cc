@@ -1,0 +1,233 @@
+#include "core/limit_syntax.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "core/instant.h"
+
+namespace sluice {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+
+std::int64_t duration(std::string_view text) {
+  return parse_duration(text, 0, text.size());
+}
+
+// Calls `read` and expects a refusal whose place is that of the first '^' below the text.
+struct Refusal {
+  std::string_view text;
+  std::string_view place;
+  std::string_view says;
+};
+
+void expect_refused(const Refusal& row, const std::function<void()>& read) {
+  try {
+    read();
+    ADD_FAILURE() << "accepted: " << row.text;
+  } catch (const InvalidLimit& error) {
+    EXPECT_EQ(error.position(), row.place.find('^')) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr(row.says));
+    EXPECT_THAT(error.what(), EndsWith("at character " + std::to_string(error.position() + 1)));
+  }
+}
+
+TEST(DurationTest, AddsUnitsUp) {
+  struct Row {
+    std::string_view text;
+    std::int64_t duration_ns;
+  };
+  for (const Row& row :
+       {Row{"1ns", 1}, Row{"1us", 1'000}, Row{"1ms", 1'000'000}, Row{"1s", 1'000'000'000},
+        Row{"1m", 60'000'000'000}, Row{"1h", 3'600'000'000'000}, Row{"1d", 86'400'000'000'000},
+        Row{"1w", 604'800'000'000'000}, Row{"1h30m", 5'400'000'000'000},
+        Row{"30m1h", 5'400'000'000'000}, Row{"0h90m", 5'400'000'000'000},
+        Row{"1s1s", 2'000'000'000}, Row{"s", 1'000'000'000}, Row{"007ms", 7'000'000},
+        Row{"2305843009213693952ns", kMaxDurationNs}}) {
+    EXPECT_EQ(duration(row.text), row.duration_ns) << row.text;
+  }
+}
+
+TEST(DurationTest, PointsAtTheFault) {
+  for (const Refusal& row : {
+           Refusal{"", "^", "missing"},
+           Refusal{"10", "  ^", "unit"},
+           Refusal{"10S", "  ^", "unit"},
+           Refusal{"1h30", "    ^", "unit"},
+           Refusal{"1 s", " ^", "unit"},
+           Refusal{"-1s", "^", "unit"},
+           Refusal{"1.5s", " ^", "unit"},
+           Refusal{"1h.m", "  ^", "unit"},
+           Refusal{"sm", "^", "unit"},
+           Refusal{"0s", "^", "at least 1ns"},
+           Refusal{"0h0m", "^", "at least 1ns"},
+           Refusal{"2305843009213693953ns", "^", "73 years"},
+           Refusal{"1h99999999999999999999s", "  ^", "99999999999999999999"},
+           Refusal{"3813w", "^", "73 years"},
+           Refusal{"1w2305843009213693952ns", "  ^", "73 years"},
+       }) {
+    expect_refused(row, [&] { duration(row.text); });
+  }
+}
+
+TEST(DurationTest, ReadsAPieceOfAnExpressionOnly) {
+  const std::string_view text = "x 5/10m burst=3";
+  EXPECT_EQ(parse_duration(text, 4, 7), 600'000'000'000);
+  expect_refused({text, "      ^", "unit"}, [&] { parse_duration(text, 4, 6); });
+}
+
+TEST(DurationTest, WritesTheLargestUnitsFirst) {
+  EXPECT_EQ(format_duration(1), "1ns");
+  EXPECT_EQ(format_duration(5'400'000'000'000), "1h30m");
+  EXPECT_EQ(format_duration(604'800'000'000'000), "1w");
+  EXPECT_EQ(format_duration(1'001'001'001), "1s1ms1us1ns");
+}
+
+RC_GTEST_PROP(DurationTest, ReadsWhatItWrites, ()) {
+  const int bits = *rc::gen::inRange(0, 62);
+  const auto below = static_cast<std::uint64_t>(*rc::gen::arbitrary<std::uint32_t>()) << 32 |
+                     *rc::gen::arbitrary<std::uint32_t>();
+  const std::int64_t high = std::int64_t{1} << bits;
+  const auto low = static_cast<std::int64_t>(below % static_cast<std::uint64_t>(high));
+  const std::int64_t duration_ns = std::min(high + low, kMaxDurationNs);
+  RC_ASSERT(duration(format_duration(duration_ns)) == duration_ns);
+}
+
+TEST(LimitSyntaxTest, ReadsPartsAndTheirOptions) {
+  const auto parts = parse_limit_syntax("\ta 100/s  b=2 c=x&d 7/1h30m ");
+  ASSERT_EQ(parts.size(), 2U);
+  PartSyntax first = parts[0];
+  EXPECT_EQ(first.algorithm(), "a");
+  EXPECT_EQ(first.count(), 100);
+  EXPECT_EQ(first.duration_ns(), 1'000'000'000);
+  EXPECT_EQ(first.count_option("b"), 2);
+  EXPECT_EQ(first.count_option("absent"), std::nullopt);
+  EXPECT_EQ(first.word_option("c", {"w", "x"}), 1U);
+  EXPECT_NO_THROW(first.finish());
+  EXPECT_EQ(parts[1].algorithm(), "d");
+  EXPECT_EQ(parts[1].count(), 7);
+  EXPECT_NO_THROW(parts[1].finish());
+}
+
+TEST(LimitSyntaxTest, PointsAtTheFault) {
+  const std::string long_text(kMaxExpressionBytes + 1, 'a');
+  const std::string long_place = std::string(kMaxExpressionBytes, ' ') + '^';
+  for (const Refusal& row : {
+           Refusal{"", "^", "name"},
+           Refusal{"  ", "  ^", "name"},
+           Refusal{"&", "^", "name"},
+           Refusal{"a 1/1s &", "        ^", "name"},
+           Refusal{"a 1/1s & & b 1/1s", "         ^", "name"},
+           Refusal{"a", " ^", "count"},
+           Refusal{"a & b 1/1s", "  ^", "count"},
+           Refusal{"a /1s", "  ^", "count"},
+           Refusal{"a 0/1s", "  ^", "'0'"},
+           Refusal{"a 1x/1s", "  ^", "'1x'"},
+           Refusal{"a 9007199254740992/1s", "  ^", "9007199254740991"},
+           Refusal{"a 5 /1s", "    ^", "name=value"},
+           Refusal{"a 5/", "    ^", "duration"},
+           Refusal{"a 5/ 1s", "    ^", "duration"},
+           Refusal{"a 5/1", "     ^", "unit"},
+           Refusal{"a 5/1s/2s", "      ^", "unit"},
+           Refusal{"a 5/1s b", "       ^", "name=value"},
+           Refusal{"a 5/1s b & c 5/1s d=1", "       ^", "name=value"},
+           Refusal{"a 5/1s b=1 c=2 b=3", "               ^", "twice"},
+           Refusal{"a 5/1s,b 5/1s", "      ^", "unit"},
+           Refusal{long_text, long_place, "1024"},
+           Refusal{"a 1/s&a 1/s&a 1/s&a 1/s&a 1/s&a 1/s&a 1/s&a 1/s&a 1/s",
+                   "                                                ^", "8 limits"},
+       }) {
+    expect_refused(row, [&] { parse_limit_syntax(row.text); });
+  }
+}
+
+TEST(LimitSyntaxTest, MissesADurationWhenOneIsAskedFor) {
+  const auto parts = parse_limit_syntax("a 5 b=1");
+  try {
+    parts.at(0).duration_ns();
+    FAIL() << "a duration was made up";
+  } catch (const InvalidLimit& error) {
+    EXPECT_EQ(error.position(), 3U);
+    EXPECT_THAT(error.what(), HasSubstr("'/' and a duration are missing here"));
+  }
+}
+
+TEST(LimitSyntaxTest, SaysItInOneLine) {
+  try {
+    parse_limit_syntax("a\n5\x1b[2J");
+    FAIL() << "accepted";
+  } catch (const InvalidLimit& error) {
+    EXPECT_THAT(error.what(), Not(HasSubstr("\n")));
+    EXPECT_THAT(error.what(), Not(HasSubstr("\x1b")));
+  }
+}
+
+TEST(LimitSyntaxTest, PointsAtTheOptionsValue) {
+  const auto refused = [](const Refusal& row, const std::function<void(PartSyntax&)>& ask) {
+    auto parts = parse_limit_syntax(row.text);
+    expect_refused(row, [&] { ask(parts.back()); });
+  };
+  refused({"a 1/s b=", "        ^", "''"}, [](PartSyntax& p) { p.count_option("b"); });
+  refused({"a 1/s b=0", "        ^", "'0'"}, [](PartSyntax& p) { p.count_option("b"); });
+  refused({"a 1/s b=4", "        ^", "from 5"}, [](PartSyntax& p) { p.count_option("b", 5); });
+  refused({"a 1/s b=2=3", "        ^", "'2=3'"}, [](PartSyntax& p) { p.count_option("b"); });
+  refused({"a 1/s b=1x", "         ^", "unit"}, [](PartSyntax& p) { p.duration_option("b"); });
+  refused({"a 1/s b=", "        ^", "duration"}, [](PartSyntax& p) { p.duration_option("b"); });
+  refused({"a 1/s b=z", "        ^", "b is x or y"}, [](PartSyntax& p) {
+    p.word_option("b", {"x", "y"});
+  });
+  refused({"a 1/s b=1", "        ^", "b is no or yes"},
+          [](PartSyntax& p) { p.yes_no_option("b", true); });
+}
+
+TEST(LimitSyntaxTest, PointsAtWhatAnAlgorithmRefuses) {
+  const std::string_view text = "x 1/1s & abc 12/34s opt=56";
+  const auto refused = [&](std::string_view place, const std::function<void(PartSyntax&)>& ask) {
+    auto parts = parse_limit_syntax(text);
+    expect_refused({text, place, "so it is"}, [&] { ask(parts.back()); });
+  };
+  refused("         ^", [](PartSyntax& p) { p.fail_algorithm("so it is"); });
+  refused("             ^", [](PartSyntax& p) { p.fail_count("so it is"); });
+  refused("                ^", [](PartSyntax& p) { p.fail_duration("so it is"); });
+  refused("                        ^", [](PartSyntax& p) { p.fail_option("opt", "so it is"); });
+  refused("         ^", [](PartSyntax& p) { p.fail_option("absent", "so it is"); });
+}
+
+TEST(LimitSyntaxTest, RefusesOptionsNobodyAskedFor) {
+  const Refusal none{"a 1/s b=1", "      ^", "a has no option 'b', nor any other"};
+  expect_refused(none, [&] { parse_limit_syntax(none.text).at(0).finish(); });
+  const Refusal other{"a 1/s c=1 b=1", "          ^", "a has no option 'b'; it has c d"};
+  expect_refused(other, [&] {
+    auto parts = parse_limit_syntax(other.text);
+    parts[0].count_option("c");
+    parts[0].count_option("d");
+    parts[0].finish();
+  });
+}
+
+TEST(LimitSyntaxTest, YesAndNo) {
+  auto parts = parse_limit_syntax("a 1/s b=yes c=no");
+  EXPECT_TRUE(parts[0].yes_no_option("b", false));
+  EXPECT_FALSE(parts[0].yes_no_option("c", true));
+  EXPECT_TRUE(parts[0].yes_no_option("d", true));
+  EXPECT_FALSE(parts[0].yes_no_option("e", false));
+}
+
+TEST(LimitSyntaxTest, BoundsTheSentenceAsWell) {
+  try {
+    parse_limit_syntax(std::string(1'000'000, 'a'));
+    ADD_FAILURE() << "accepted";
+  } catch (const InvalidLimit& error) {
+    EXPECT_LT(std::string_view(error.what()).size(), kMaxExpressionBytes + 200);
+  }
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "core/algorithm.h"
+#include "core/instant.h"
+#include "sluice/decision.h"
+#include "sluice/store.h"
+
+namespace sluice {
+
+struct LimitDefinition;
+
+/// Where one limit's keys live: identity is (space, key). Opened by a store, and only that store
+/// knows what is inside.
+class Space {
+ public:
+  virtual ~Space() = default;
+};
+
+enum class Operation : std::uint8_t {
+  kTake,    ///< Takes `cost` units or is denied; cost 0 is a peek.
+  kRefund,  ///< Gives `cost` units back, never beyond fresh.
+  kReset,   ///< Forgets the key: as if never seen.
+};
+
+/// One question to a store. Every protocol, the library and replay ask with this. Whatever it
+/// refers to outlives the call.
+struct Request {
+  /// What is allowed. `space` was opened with it, or with one from which it differs only in numbers
+  /// that leave states readable: the key keeps its state and is judged by these.
+  const LimitDefinition* limit = nullptr;
+  Space* space = nullptr;
+  std::string_view key;
+  Operation operation = Operation::kTake;
+  /// At least 0.
+  std::int64_t cost = 1;
+  /// The longest delay the caller accepts, in nanoseconds, or kDefaultPatience.
+  std::int64_t patience_ns = kDefaultPatience;
+};
+
+/// Let the store's own clock say what time it is.
+inline constexpr Instant kStoreTime = -1;
+
+/// Finds states, runs transitions on them and commits, atomically. Thread-safe throughout.
+///
+/// The batch is the unit; one decision is a batch of one.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  /// The space in which `limit` keeps its keys: the same one for the same name until it is no
+  /// longer held by anyone and all its keys are fresh. Where the space has states that this limit
+  /// cannot read (another algorithm, another window), its keys start fresh if nobody else holds it.
+  /// Throws StoreError if somebody does, or where a bound is reached.
+  virtual std::shared_ptr<Space> open_space(const LimitDefinition& limit) = 0;
+
+  /// Answers requests[i] in decisions[i], in order, as if one after the other, all at the instant
+  /// `now` or, given kStoreTime, by the store's clock.
+  /// REQUIRES: decisions.size() >= requests.size(); all spaces are of this store; costs >= 0;
+  /// 0 <= now < kEndOfTime, or kStoreTime.
+  /// Throws StoreError only where a memory store in virtual time is full: the requests before the
+  /// one that found no room are then charged, it and those after it are not.
+  virtual void decide(std::span<const Request> requests, Instant now,
+                      std::span<Decision> decisions) = 0;
+
+  /// Takes from all or from none, in one atomic step. The answer: limit and remaining of the
+  /// request with least remaining (the first such), the longest retry_after of those that deny
+  /// (kNever if it is any's), the longest reset_after and delay. REQUIRES: as decide(); at least
+  /// one request; each takes. Throws std::invalid_argument, nothing charged, where two requests
+  /// name the same limit and key, or there are more than kMaxTogether.
+  virtual Decision decide_all(std::span<const Request> requests, Instant now) = 0;
+
+  /// The store's clock.
+  virtual Instant now() const = 0;
+};
+
+inline constexpr std::size_t kMaxTogether = 16;
+
+}  // namespace sluice

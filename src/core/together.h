@@ -1,0 +1,40 @@
+#pragma once
+
+#include <algorithm>
+
+#include "sluice/decision.h"
+
+namespace sluice {
+
+/// The one answer to several questions asked together, all or nothing: add each one's decision.
+/// Where one denies, the others' decisions are those of a peek, since nothing is charged.
+class Together {
+ public:
+  void add(const Decision& one) {
+    if (first_ || one.remaining < all_.remaining) {
+      all_.limit = one.limit;
+      all_.remaining = one.remaining;
+    }
+    if (!one.allowed && all_.retry_after != kNever) {
+      all_.retry_after =
+          one.retry_after == kNever ? kNever : std::max(all_.retry_after, one.retry_after);
+    }
+    all_.allowed = (first_ || all_.allowed) && one.allowed;
+    all_.reset_after = std::max(all_.reset_after, one.reset_after);
+    all_.delay = std::max(all_.delay, one.delay);
+    if (one.source != Source::kStore) all_.source = one.source;
+    first_ = false;
+  }
+
+  Decision decision() const {
+    Decision result = all_;
+    if (!result.allowed) result.delay = std::chrono::nanoseconds(0);
+    return result;
+  }
+
+ private:
+  Decision all_;
+  bool first_ = true;
+};
+
+}  // namespace sluice
