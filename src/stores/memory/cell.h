@@ -1,0 +1,155 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <type_traits>
+
+#include "algorithms/limit_definition.h"
+#include "core/ring.h"
+#include "stores/memory/budget.h"
+
+namespace sluice::memory {
+
+/// A cell is 64 bits that hold one state: the state itself where its algorithm packs it into 63
+/// bits, else a record that the cell names. 0 is a fresh state, for every algorithm. A cell does
+/// not own by scope: release_cell() frees what it names.
+using Cell = std::uint64_t;
+
+inline constexpr Cell kRecordBit = Cell{1} << 63;
+
+enum class RecordKind : std::uint8_t {
+  kState,    ///< One state of fixed size.
+  kRing,     ///< Entries of a ring.
+  kParts,    ///< A cell for each part of an `&`.
+  kForeign,  ///< A state judged last by other numbers than its table's, and those numbers.
+};
+
+struct Record {
+  std::uint32_t bytes;
+  RecordKind kind;
+  std::uint8_t parts;
+};
+
+struct RingRecord : Record {
+  std::uint32_t capacity;
+  std::uint32_t head;
+  std::uint32_t size;
+  std::uint64_t base;
+
+  RingEntry* entries() { return reinterpret_cast<RingEntry*>(this + 1); }
+  Ring view() { return {entries(), capacity, head, size, base}; }
+};
+
+struct PartsRecord : Record {
+  Cell* cells() { return reinterpret_cast<Cell*>(this + 1); }
+};
+
+struct ForeignRecord : Record {
+  AnyPart part;
+  Cell cell;
+};
+
+static_assert(std::is_trivially_copyable_v<AnyPart> && std::is_trivially_destructible_v<AnyPart>);
+
+inline bool is_record(Cell cell) {
+  return (cell & kRecordBit) != 0;
+}
+inline Record* record_of(Cell cell) {
+  return reinterpret_cast<Record*>(cell & ~kRecordBit);
+}
+inline Cell cell_of(Record* record) {
+  return reinterpret_cast<Cell>(record) | kRecordBit;
+}
+
+/// Null where the account has no room.
+Record* allocate_record(Account& account, RecordKind kind, std::size_t bytes);
+
+/// Frees what the cell names, and what that names.
+void release_cell(Account& account, Cell cell);
+
+/// The bytes of a cell's records, 0 where it has none; those of a ring's with so many entries.
+std::size_t record_bytes(Cell cell);
+constexpr std::size_t ring_record_bytes(std::uint32_t entries) {
+  return sizeof(RingRecord) + entries * sizeof(RingEntry);
+}
+
+/// Makes room in a ring's cell for `count` entries, which are at least as many as stand in it or
+/// none. False where there is no room: nothing has changed.
+bool reserve_ring(Account& account, Cell& cell, std::uint32_t count);
+
+/// Where a large ring becomes nearly empty, gives most of it back.
+/// REQUIRES: reserve_ring() has made room for change.count.
+void commit_ring(Account& account, Cell& cell, const RingChange& change);
+
+template <class A>
+inline constexpr bool kIsRing = std::is_same_v<typename A::State, Ring>;
+
+/// The state in 63 bits, if its algorithm knows how and it fits.
+template <class A>
+std::optional<Cell> pack(const typename A::Params& params, const typename A::State& state) {
+  if constexpr (requires { state.pack(); }) {
+    return state.pack();
+  } else if constexpr (requires { A::pack(params, state); }) {
+    return A::pack(params, state);
+  } else {
+    return std::nullopt;
+  }
+}
+
+template <class A>
+typename A::State load(const typename A::Params& params, Cell cell) {
+  using State = typename A::State;
+  if (!is_record(cell)) {
+    if constexpr (requires { State::unpack(cell); }) {
+      return State::unpack(cell);
+    } else if constexpr (requires { A::unpack(params, cell); }) {
+      return A::unpack(params, cell);
+    } else {
+      return State{};
+    }
+  }
+  if constexpr (kIsRing<A>) {
+    return static_cast<RingRecord*>(record_of(cell))->view();
+  } else {
+    State state;
+    std::memcpy(static_cast<void*>(&state), record_of(cell) + 1, sizeof state);
+    return state;
+  }
+}
+
+/// Makes sure that commit() of this change cannot fail. False where there is no room: the state is
+/// as it was.
+template <class A>
+bool reserve(Account& account, const typename A::Params& params, Cell& cell,
+             const typename A::Change& change) {
+  if constexpr (kIsRing<A>) {
+    return reserve_ring(account, cell, change.count);
+  } else {
+    if (is_record(cell) || pack<A>(params, change)) return true;
+    const auto state = load<A>(params, cell);
+    Record* record = allocate_record(account, RecordKind::kState, sizeof(Record) + sizeof state);
+    if (record == nullptr) return false;
+    std::memcpy(record + 1, &state, sizeof state);
+    cell = cell_of(record);
+    return true;
+  }
+}
+
+/// REQUIRES: reserve() returned true for this change, or the state packs.
+template <class A>
+void commit(Account& account, const typename A::Params& params, Cell& cell,
+            const typename A::Change& change) {
+  if constexpr (kIsRing<A>) {
+    commit_ring(account, cell, change);
+  } else {
+    if (const auto packed = pack<A>(params, change)) {
+      if (is_record(cell)) release_cell(account, cell);
+      cell = *packed;
+    } else {
+      std::memcpy(record_of(cell) + 1, &change, sizeof change);
+    }
+  }
+}
+
+}  // namespace sluice::memory

@@ -1,0 +1,213 @@
+#include "stores/memory/cell.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <deque>
+#include <ostream>
+#include <vector>
+
+namespace sluice::memory {
+namespace {
+
+// A cell with a budget of its own, which it leaves as it found it.
+struct LoneCell {
+  explicit LoneCell(std::size_t max_bytes = std::size_t{1} << 26) : budget(max_bytes) {}
+  ~LoneCell() { release(); }
+
+  void release() {
+    release_cell(account, cell);
+    cell = 0;
+  }
+  Ring ring() const {
+    return is_record(cell) ? static_cast<RingRecord*>(record_of(cell))->view() : Ring{};
+  }
+  // Makes room and commits, as a store does.
+  bool change(const RingChange& change) {
+    if (!reserve_ring(account, cell, change.count)) return false;
+    commit_ring(account, cell, change);
+    return true;
+  }
+  // Takes one unit at the stamp, forgetting the oldest `gone` entries.
+  bool append(Instant stamp_ns, std::uint32_t gone = 0) {
+    const Ring now = ring();
+    const std::uint64_t total = now.size == 0 ? 0 : now.at(now.size - 1).total;
+    return change({.first = gone, .count = now.size - gone + 1, .newest = {stamp_ns, total + 1}});
+  }
+
+  Budget budget;
+  Account account{budget};
+  Cell cell = 0;
+};
+
+struct RingModel {
+  std::uint64_t base = 0;
+  std::deque<RingEntry> entries;
+
+  std::uint64_t total() const { return entries.empty() ? base : entries.back().total; }
+};
+
+void must_equal(const Ring& ring, const RingModel& model) {
+  RC_ASSERT(ring.size == model.entries.size());
+  RC_ASSERT(ring.base == model.base);
+  for (std::uint32_t i = 0; i < ring.size; ++i) {
+    RC_ASSERT(ring.at(i).stamp_ns == model.entries[i].stamp_ns);
+    RC_ASSERT(ring.at(i).total == model.entries[i].total);
+  }
+}
+
+enum class Act { kAppend, kJoin, kTruncate, kClear };
+
+struct RingMove {
+  Act act;
+  /// Percent of the entries that are forgotten first.
+  std::uint32_t forgotten;
+  /// Percent of the rest that is kept, where it is truncated.
+  std::uint32_t kept;
+};
+
+void showValue(const RingMove& move, std::ostream& out) {
+  out << "{" << static_cast<int>(move.act) << ", " << move.forgotten << ", " << move.kept << "}";
+}
+
+rc::Gen<RingMove> ring_moves() {
+  return rc::gen::construct<RingMove>(
+      rc::gen::weightedElement<Act>(
+          {{60, Act::kAppend}, {5, Act::kJoin}, {3, Act::kTruncate}, {1, Act::kClear}}),
+      rc::gen::weightedElement<std::uint32_t>({{40, 0}, {8, 1}, {2, 10}, {1, 50}, {1, 100}}),
+      rc::gen::inRange<std::uint32_t>(0, 101));
+}
+
+// The change that a move stands for, applied to the model.
+RingChange apply(const RingMove& move, RingModel& model) {
+  auto& entries = model.entries;
+  if (move.act == Act::kClear || (entries.empty() && move.act != Act::kAppend)) {
+    model = {};
+    return {};
+  }
+  auto gone = static_cast<std::uint32_t>(entries.size() * move.forgotten / 100);
+  if (move.act != Act::kAppend && gone == entries.size()) --gone;
+  const std::uint64_t total = model.total();
+  const Instant newest_ns = entries.empty() ? 0 : entries.back().stamp_ns;
+  for (std::uint32_t i = 0; i < gone; ++i) {
+    model.base = entries.front().total;
+    entries.pop_front();
+  }
+  if (move.act == Act::kAppend) {
+    entries.push_back({newest_ns + 3, total + 2});
+  } else if (move.act == Act::kJoin) {
+    entries.back().total += 5;
+  } else {
+    entries.resize(1 + (entries.size() - 1) * move.kept / 100);
+  }
+  return {
+      .first = gone, .count = static_cast<std::uint32_t>(entries.size()), .newest = entries.back()};
+}
+
+RC_GTEST_PROP(RingCellProperty, HoldsWhatAListDoes, ()) {
+  LoneCell lone;
+  RingModel model;
+  for (const auto& move :
+       *rc::gen::resize(600, rc::gen::container<std::vector<RingMove>>(ring_moves()))) {
+    RC_ASSERT(lone.change(apply(move, model)));
+    must_equal(lone.ring(), model);
+  }
+  lone.release();
+  RC_ASSERT(lone.budget.used_bytes() == std::size_t{0});
+}
+
+TEST(RingCell, KeepsItsEntriesWhileItGrowsAroundTheEnd) {
+  LoneCell lone;
+  Instant next = 0;
+  while (next < 3) lone.append(++next);
+  // The head moves on, so that the ring wraps whenever it grows.
+  for (int round = 0; round < 500; ++round) {
+    lone.append(++next, 1);
+    lone.append(++next);
+    const Ring ring = lone.ring();
+    for (std::uint32_t i = 0; i < ring.size; ++i) {
+      ASSERT_EQ(ring.at(i).stamp_ns, next - ring.size + 1 + i) << "round " << round;
+    }
+  }
+  EXPECT_EQ(lone.ring().size, 503U);
+}
+
+TEST(RingCell, GivesBackWhatABurstLongGoneLeft) {
+  LoneCell lone;
+  for (Instant stamp = 1; stamp <= 10'000; ++stamp) lone.append(stamp);
+  const std::size_t full = lone.budget.used_bytes();
+  lone.append(10'001, 9'990);
+  EXPECT_EQ(lone.ring().size, 11U);
+  EXPECT_EQ(lone.ring().base, 9'990U);
+  EXPECT_EQ(lone.ring().at(0).stamp_ns, 9'991);
+  EXPECT_LE(lone.budget.used_bytes(), full / 100);
+}
+
+TEST(RingCell, WithoutRoomToShrinkItStaysAsItIs) {
+  LoneCell lone(0);
+  for (Instant stamp = 1; stamp <= 500; ++stamp) ASSERT_TRUE(lone.append(stamp));
+  std::vector<void*> ballast;
+  while (void* block = lone.account.allocate(8)) ballast.push_back(block);
+  ASSERT_TRUE(lone.append(501, 495));
+  EXPECT_EQ(lone.ring().size, 6U);
+  EXPECT_EQ(lone.ring().at(5).stamp_ns, 501);
+  for (void* block : ballast) lone.account.release(block, 8);
+}
+
+TEST(RingCell, WithoutRoomToGrowNothingChanges) {
+  LoneCell lone(0);
+  Instant stamp = 0;
+  while (lone.append(stamp + 1)) ++stamp;
+  const std::size_t held = lone.budget.used_bytes();
+  EXPECT_EQ(lone.ring().size, static_cast<std::uint32_t>(stamp));
+  EXPECT_FALSE(lone.append(stamp + 1));
+  EXPECT_EQ(lone.ring().size, static_cast<std::uint32_t>(stamp));
+  EXPECT_EQ(lone.budget.used_bytes(), held);
+}
+
+TEST(RingCell, AFreshRingThatStaysFreshNeedsNoRoom) {
+  LoneCell lone(0);
+  std::vector<void*> ballast;
+  while (void* block = lone.account.allocate(8)) ballast.push_back(block);
+  EXPECT_TRUE(lone.change({}));
+  EXPECT_EQ(lone.cell, 0U);
+  for (void* block : ballast) lone.account.release(block, 8);
+}
+
+// A window of a nanosecond leaves one bit for the count.
+TEST(StateCell, IsARecordOnlyWhileItDoesNotPack) {
+  LoneCell lone;
+  const FixedWindow::Params params{.limit = 100, .window = Divider(1), .first = false};
+  for (const std::int64_t count : {1, 2, 100, 1, 3}) {
+    const FixedWindow::State state{kEndOfTime - 1, count};
+    ASSERT_TRUE(reserve<FixedWindow>(lone.account, params, lone.cell, state));
+    commit<FixedWindow>(lone.account, params, lone.cell, state);
+    EXPECT_EQ(is_record(lone.cell), count > 1);
+    EXPECT_EQ(lone.budget.used_bytes() > 0, count > 1);
+    const auto loaded = load<FixedWindow>(params, lone.cell);
+    EXPECT_EQ(loaded.start_ns, kEndOfTime - 1);
+    EXPECT_EQ(loaded.count, count);
+  }
+}
+
+TEST(StateCell, ReservingChangesNoState) {
+  LoneCell lone;
+  const FixedWindow::Params params{.limit = 100, .window = Divider(1), .first = false};
+  const FixedWindow::State one{7, 1};
+  ASSERT_TRUE(reserve<FixedWindow>(lone.account, params, lone.cell, one));
+  commit<FixedWindow>(lone.account, params, lone.cell, one);
+  ASSERT_TRUE(reserve<FixedWindow>(lone.account, params, lone.cell, {7, 2}));
+  EXPECT_EQ(load<FixedWindow>(params, lone.cell).start_ns, 7);
+  EXPECT_EQ(load<FixedWindow>(params, lone.cell).count, 1);
+}
+
+TEST(StateCell, AFreshCellLoadsAsAFreshState) {
+  EXPECT_EQ(load<TokenBucket>({}, 0).tat_ns, 0);
+  EXPECT_EQ(load<FixedWindow>({}, 0).count, 0);
+  EXPECT_EQ(load<SlidingCounter>({}, 0).current, 0);
+  EXPECT_EQ(load<SlidingLog>({}, 0).size, 0U);
+}
+
+}  // namespace
+}  // namespace sluice::memory

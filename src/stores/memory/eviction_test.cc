@@ -1,0 +1,327 @@
+// Whom a table forgets where it has no room, and what it answers where it may forget nobody.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <ostream>
+#include <random>
+#include <vector>
+
+#include "stores/memory/limited_keys.h"
+#include "stores/memory/lone_table.h"
+
+namespace sluice::memory {
+namespace {
+
+using std::chrono::nanoseconds;
+
+class EveryAlgorithm : public testing::TestWithParam<const char*> {
+ protected:
+  std::string limit(std::string_view count_and_window) const {
+    std::string text = GetParam();
+    for (std::size_t at = text.find('#'); at != std::string::npos; at = text.find('#')) {
+      text.replace(at, 1, count_and_window);
+    }
+    return text;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Eviction, EveryAlgorithm,
+                         testing::Values("token_bucket #", "leaky_bucket # queue=1",
+                                         "fixed_window #", "fixed_window # anchor=first",
+                                         "sliding_log #", "sliding_window #", "sliding_counter #",
+                                         "token_bucket # & sliding_log #"));
+
+TEST_P(EveryAlgorithm, HoldsNoMoreThanItsBytes) {
+  LoneTable table(limit("2/1h"));
+  int keys = 0;
+  while (table.evicted() + table.refused_full() == 0) table.take(key_name(keys++), kStart);
+  const int ten_times = 10 * keys;
+  for (; keys < ten_times; ++keys) {
+    table.take(key_name(keys), kStart + keys);
+    ASSERT_LE(table.used_bytes(), kMostOverBudget) << "key " << keys;
+  }
+  EXPECT_GT(table.evicted(), 0U);
+}
+
+// No key of this table denies, so there is always somebody to forget.
+TEST_P(EveryAlgorithm, WhereNobodyDeniesANewKeyIsAdmitted) {
+  LoneTable table(limit("2/1h"), {.max_bytes = MemoryStore::kLeastBytes});
+  int denied = 0;
+  int keys = 0;
+  for (; table.evicted() < 5000; ++keys) {
+    denied += table.take(key_name(keys), kStart + keys).allowed ? 0 : 1;
+  }
+  EXPECT_EQ(denied, 0) << "of " << keys << " keys";
+}
+
+// Keys are asked for again and again, far more of them than there is room for.
+TEST_P(EveryAlgorithm, AKeyThatDeniesIsNotForgotten) {
+  LoneTable table(limit("2/1h"));
+  std::mt19937_64 random(7);
+  std::map<std::uint64_t, Instant> denied_until;
+  Instant now = kStart;
+  int denials = 0;
+  for (int i = 0; i < 40'000; ++i) {
+    now += static_cast<Instant>(random() % (kSecondNs / 8));
+    // Some keys come often, so that there are denials of every age.
+    const std::uint64_t number = random() % (i % 2 == 0 ? 500 : 20'000);
+    const Decision decision = table.take(key_name(number), now);
+    const auto until = denied_until.find(number);
+    if (until != denied_until.end() && now < until->second) {
+      ASSERT_FALSE(decision.allowed) << "key " << number << " was forgotten at step " << i;
+      ASSERT_EQ(decision.retry_after.count(), until->second - now);
+      ++denials;
+    } else if (!decision.allowed && decision.source == Source::kStore) {
+      denied_until[number] = now + decision.retry_after.count();
+    }
+  }
+  EXPECT_GT(denials, 1000);
+  EXPECT_GT(table.evicted(), 0U);
+}
+
+// Checks one arrival of a new key against who stood in its shard before.
+void must_be_right(LoneTable& table, std::string_view key, Instant now) {
+  const auto before = table.neighbours(key, now, false);
+  const auto candidates = table.neighbours(key, now, true);
+  const bool any_fresh =
+      std::ranges::any_of(before, [](const auto& one) { return one.second.fresh; });
+  const Decision decision = table.take(key, now);
+  const auto after = table.neighbours(key, now, false);
+  std::vector<Tag> forgotten;
+  for (const auto& [tag, standing] : before) {
+    if (!after.contains(tag) && !standing.fresh) forgotten.push_back(tag);
+  }
+  if (decision.source == Source::kFull) {
+    ASSERT_TRUE(forgotten.empty());
+    for (const auto& one : candidates) ASSERT_TRUE(one.second.denies);
+    return;
+  }
+  ASSERT_TRUE(decision.allowed);
+  ASSERT_LE(forgotten.size(), 1U);
+  if (forgotten.empty()) return;
+  const Standing& victim = before.at(forgotten[0]);
+  ASSERT_FALSE(victim.denies);
+  // Who is fresh is swept on the way, which may bring others near: then the candidates are not
+  // those from before.
+  if (any_fresh) return;
+  ASSERT_TRUE(candidates.contains(forgotten[0]));
+  for (const auto& [tag, standing] : candidates) {
+    ASSERT_TRUE(standing.denies || standing.reset_after >= victim.reset_after);
+  }
+}
+
+TEST(Eviction, ForgetsTheSmallestResetAfterAmongThoseNotDenying) {
+  LoneTable table("token_bucket 3/1h");
+  std::mt19937_64 random(11);
+  Instant now = kStart;
+  for (std::uint64_t i = 0; i < 30'000; ++i) {
+    now += static_cast<Instant>(random() % (kSecondNs / 5));
+    must_be_right(table, key_name(i), now);
+    if (testing::Test::HasFatalFailure()) FAIL() << "at key " << i;
+    // The key that came, and one of those before it, are used up to some degree.
+    table.take(key_name(i), now, static_cast<std::int64_t>(random() % 3));
+    table.take(key_name(i - random() % (i + 1)), now);
+  }
+  EXPECT_GT(table.evicted(), 100U);
+}
+
+TEST(Eviction, ForgetsFreshKeysFirst) {
+  LoneTable table("token_bucket 3/1h");
+  int keys = 0;
+  while (table.evicted() == 0) table.take(key_name(keys++), kStart);
+  // An hour later all of them are fresh.
+  int found_fresh = 0;
+  for (int i = 0; i < keys; ++i) {
+    const std::string key = "new" + std::to_string(i);
+    const auto candidates = table.neighbours(key, kStart + kHourNs, true);
+    const std::uint64_t before = table.evicted();
+    ASSERT_TRUE(table.take(key, kStart + kHourNs).allowed);
+    const auto fresh = [](const auto& one) { return one.second.fresh; };
+    if (std::ranges::none_of(candidates, fresh)) continue;
+    ++found_fresh;
+    ASSERT_EQ(table.evicted(), before);
+  }
+  EXPECT_GT(found_fresh, keys / 4);
+}
+
+TEST(Eviction, AnEvictedKeyStartsFresh) {
+  LoneTable table("token_bucket 3/1h");
+  int keys = 0;
+  while (table.evicted() == 0) table.take(key_name(keys++), kStart);
+  int fresh = 0;
+  for (int i = 0; i < keys; ++i) {
+    const std::int64_t remaining = table.take(key_name(i), kStart, 0).remaining;
+    ASSERT_TRUE(remaining == 2 || remaining == 3);
+    fresh += remaining == 3 ? 1 : 0;
+  }
+  EXPECT_EQ(fresh, 1);
+}
+
+// Fills a table with keys that all deny, one a microsecond, until most new ones find no room.
+Instant fill_with_denying(LoneTable& table) {
+  Instant now = kStart;
+  for (int i = 0; table.refused_full() < 3000; ++i) table.take(key_name(i), now += 1000);
+  return now;
+}
+
+TEST(Full, WhereAllDenyANewKeyIsDenied) {
+  for (const auto* limit : {"token_bucket 1/1h", "sliding_log 1/1h", "fixed_window 1/1h"}) {
+    SCOPED_TRACE(limit);
+    LoneTable table(limit);
+    const Instant now = fill_with_denying(table);
+    int denied = 0;
+    for (int i = 0; i < 1000; ++i) {
+      const std::string key = "new" + std::to_string(i);
+      const Decision decision = table.take(key, now);
+      if (decision.source == Source::kStore) continue;  // its place still had some room
+      ++denied;
+      ASSERT_FALSE(decision.allowed);
+      EXPECT_EQ(decision.limit, 1);
+      EXPECT_EQ(decision.delay.count(), 0);
+      ASSERT_GT(decision.retry_after, nanoseconds(0));
+      ASSERT_LE(decision.retry_after, nanoseconds(kHourNs));
+    }
+    EXPECT_GT(denied, 100);
+    EXPECT_EQ(table.evicted(), 0U);
+    EXPECT_LE(table.used_bytes(), kMostOverBudget);
+  }
+}
+
+TEST(Full, RetryAfterIsWhenThereIsRoom) {
+  LoneTable table("token_bucket 1/1h");
+  const Instant now = fill_with_denying(table);
+  int tried = 0;
+  for (int i = 0; i < 200; ++i) {
+    const std::string key = "new" + std::to_string(i);
+    const Decision decision = table.take(key, now);
+    if (decision.source == Source::kStore) continue;
+    ++tried;
+    const Instant then = now + decision.retry_after.count();
+    const Decision retried = table.take(key, then);
+    ASSERT_TRUE(retried.allowed);
+    ASSERT_EQ(retried.source, Source::kStore);
+  }
+  EXPECT_GT(tried, 20);
+}
+
+TEST(Full, APeekNeedsNoRoom) {
+  LoneTable table("token_bucket 1/1h");
+  const Instant now = fill_with_denying(table);
+  const std::uint64_t refused = table.refused_full();
+  for (int i = 0; i < 1000; ++i) {
+    const Decision peek = table.take("new" + std::to_string(i), now, 0);
+    ASSERT_TRUE(peek.allowed);
+    ASSERT_EQ(peek.source, Source::kStore);
+  }
+  EXPECT_EQ(table.refused_full(), refused);
+}
+
+TEST(Full, MayAdmitAndNotRecord) {
+  LoneTable table("token_bucket 1/1h", {.allow_when_full = true});
+  const Instant now = fill_with_denying(table);
+  int unrecorded = 0;
+  for (int i = 0; i < 300; ++i) {
+    const std::string key = "new" + std::to_string(i);
+    const Decision decision = table.take(key, now);
+    ASSERT_TRUE(decision.allowed);
+    if (decision.source == Source::kStore) continue;
+    ++unrecorded;
+    EXPECT_EQ(table.take(key, now).source, Source::kFull);
+    EXPECT_EQ(table.take(key, now, 0).remaining, 1);
+  }
+  EXPECT_GT(unrecorded, 20);
+  EXPECT_LE(table.used_bytes(), kMostOverBudget);
+}
+
+// Neither is there any neighbour to forget, nor does it help to wait 73 years.
+TEST(Full, WhatIsFreshElsewhereMakesRoom) {
+  LoneTable table("sliding_log 10000/1s");
+  Instant now = kStart;
+  for (int key = 0; table.refused_full() == 0; ++key) {
+    for (int i = 0; i < 3000 && table.refused_full() == 0; ++i) table.take(key_name(key), ++now);
+  }
+  now += kHourNs;
+  for (int i = 0; i < 3000; ++i) {
+    const Decision decision = table.take("new" + std::to_string(i), now);
+    ASSERT_TRUE(decision.allowed) << "key " << i << ": retry after " << decision.retry_after.count()
+                                  << " ns, while every other key has been fresh for an hour";
+  }
+}
+
+// A large record that cannot grow has no use for its few small neighbours' room.
+TEST(Full, WhoIsDeniedForcedNobodyOut) {
+  LoneTable table("sliding_log 10000/1h");
+  Instant now = kStart;
+  for (int i = 0; i < 1500; ++i) ASSERT_TRUE(table.take("large", ++now).allowed);
+  for (int i = 0; table.evicted() == 0 && table.refused_full() == 0; ++i) {
+    table.take("small" + std::to_string(i), ++now);
+  }
+  std::uint64_t before = table.evicted();
+  for (int i = 0; i < 5000; ++i) {
+    const Decision decision = table.take("large", ++now);
+    if (decision.source == Source::kFull) {
+      ASSERT_EQ(table.evicted(), before) << "denied at " << i << ", yet others were forgotten";
+      ASSERT_GT(decision.retry_after, nanoseconds(1)) << "an invitation to spin";
+    }
+    before = table.evicted();
+  }
+}
+
+TEST(VaryingNumbers, AKeyThatDeniesByItsOwnIsNotForgotten) {
+  LoneTable table("token_bucket 1000/1h", {.varies = true});
+  const std::array limits{Limit("token_bucket 1/1h"), Limit("token_bucket 2/1h"),
+                          Limit("token_bucket 3/1m burst=1"), Limit("token_bucket 1000/1h")};
+  std::mt19937_64 random(13);
+  std::map<std::uint64_t, Instant> denied_until;
+  Instant now = kStart;
+  int denials = 0;
+  for (int i = 0; i < 30'000; ++i) {
+    now += static_cast<Instant>(random() % (kSecondNs / 4));
+    const std::uint64_t number = random() % 6000;
+    const Decision decision = table.take(limits[number % limits.size()], key_name(number), now);
+    const auto until = denied_until.find(number);
+    if (until != denied_until.end() && now < until->second) {
+      ASSERT_FALSE(decision.allowed) << "key " << number << " was forgotten at step " << i;
+      ++denials;
+    } else if (!decision.allowed && decision.source == Source::kStore) {
+      denied_until[number] = now + decision.retry_after.count();
+    }
+  }
+  EXPECT_GT(denials, 300);
+  EXPECT_GT(table.evicted(), 0U);
+  EXPECT_LE(table.used_bytes(), kMostOverBudget);
+}
+
+// The numbers of the limit have changed since its space was opened.
+struct Changed {
+  const char* from;
+  const char* to;
+
+  friend std::ostream& operator<<(std::ostream& out, const Changed& changed) {
+    return out << changed.from << " to " << changed.to;
+  }
+};
+class ChangedNumbers : public testing::TestWithParam<Changed> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Eviction, ChangedNumbers,
+    testing::Values(Changed{"token_bucket 1000/1h burst=2000", "token_bucket 2/1h"},
+                    Changed{"token_bucket 1000/1h burst=2000 & fixed_window 3000/1h",
+                            "token_bucket 2/1h & fixed_window 3/1h"}));
+
+TEST_P(ChangedNumbers, AKeyThatDeniesByTheNewOnesIsNotForgotten) {
+  LoneTable table(GetParam().from);
+  const Limit strict(GetParam().to);
+  ASSERT_TRUE(table.take(strict, "denied", kStart, 2).allowed);
+  table.table().judge_by(strict.definition().parts);
+  ASSERT_FALSE(table.take(strict, "denied", kStart).allowed);
+  for (std::uint64_t i = 0; i < 20'000; ++i) table.take(strict, key_name(i), kStart);
+  ASSERT_GT(table.evicted(), 0U);
+  EXPECT_FALSE(table.take(strict, "denied", kStart).allowed);
+}
+
+}  // namespace
+}  // namespace sluice::memory

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <span>
+
+#include "core/store.h"
+#include "stores/memory/table.h"
+
+namespace sluice::memory {
+
+/// One request of a group, and where its key lives.
+struct Member {
+  Table* table = nullptr;
+  Place place;
+  Request request;
+};
+
+/// Charges all members or none, and answers as one. `judged` has room for every part of every
+/// member. REQUIRES: the locks of all places are held; no two members share a table and a tag.
+Decision decide_together(std::span<const Member> members, Instant now, std::span<Judged> judged);
+
+}  // namespace sluice::memory

@@ -1,0 +1,138 @@
+#include "stores/memory/judge.h"
+
+#include <memory>
+
+#include "core/together.h"
+
+namespace sluice::memory {
+namespace {
+
+PartsRecord* parts_record(Cell key) {
+  if (!is_record(key) || record_of(key)->kind != RecordKind::kParts) return nullptr;
+  return static_cast<PartsRecord*>(record_of(key));
+}
+
+ForeignRecord* foreign_record(Cell key) {
+  if (!is_record(key) || record_of(key)->kind != RecordKind::kForeign) return nullptr;
+  return static_cast<ForeignRecord*>(record_of(key));
+}
+
+// The cell of a part inside the key's. REQUIRES: reserve_part() has made it.
+Cell& slot_of(Cell& key, std::size_t index) {
+  if (auto* parts = parts_record(key)) return parts->cells()[index];
+  if (auto* foreign = foreign_record(key)) return foreign->cell;
+  return key;
+}
+
+bool open_parts(Account& account, std::size_t count, Cell& key) {
+  if (parts_record(key) != nullptr) return true;
+  auto* record = static_cast<PartsRecord*>(
+      allocate_record(account, RecordKind::kParts, sizeof(PartsRecord) + count * sizeof(Cell)));
+  if (record == nullptr) return false;
+  record->parts = static_cast<std::uint8_t>(count);
+  std::uninitialized_value_construct_n(record->cells(), count);
+  key = cell_of(record);
+  return true;
+}
+
+// Wraps the key's state with room for the numbers it is judged by. Until commit these stay what
+// they were, the table's own in a new wrap.
+bool open_foreign(Account& account, const KeyParts& parts, Cell& key) {
+  if (parts.remember != Remember::kForeign || foreign_record(key) != nullptr) return true;
+  auto* record = static_cast<ForeignRecord*>(
+      allocate_record(account, RecordKind::kForeign, sizeof(ForeignRecord)));
+  if (record == nullptr) return false;
+  std::construct_at(&record->part, parts.home[0]);
+  record->cell = key;
+  key = cell_of(record);
+  return true;
+}
+
+void remember(Account& account, const KeyParts& parts, Cell& key) {
+  auto* record = foreign_record(key);
+  if (record == nullptr || parts.remember == Remember::kAsItIs) return;
+  if (parts.remember == Remember::kForeign) {
+    record->part = parts.asked[0];
+    return;
+  }
+  const Cell state = record->cell;
+  account.release(record, record->bytes);
+  key = state;
+}
+
+}  // namespace
+
+Cell part_of_record(Cell key, std::size_t index) {
+  if (auto* parts = parts_record(key)) return parts->cells()[index];
+  if (const auto* foreign = foreign_record(key)) return foreign->cell;
+  return key;
+}
+
+Cell* foreign_state(Cell key, const AnyPart& part) {
+  auto* record = foreign_record(key);
+  return record != nullptr && record->part == part ? &record->cell : nullptr;
+}
+
+Judged judge(const AnyPart& part, Cell state, Operation operation, const Call& call) {
+  return std::visit(
+      [&]<class P>(const P& p) -> Judged {
+        using A = typename P::Algorithm;
+        const auto loaded = load<A>(p.params, state);
+        const auto step = operation == Operation::kRefund ? A::refund(p.params, loaded, call)
+                                                          : A::take(p.params, loaded, call);
+        return {step.decision, step.next};
+      },
+      part);
+}
+
+bool reserve_part(Account& account, const KeyParts& parts, std::size_t index, Cell& key,
+                  const AnyChange& change) {
+  const bool opened = parts.asked.size() > 1 ? open_parts(account, parts.asked.size(), key)
+                                             : open_foreign(account, parts, key);
+  if (!opened) return false;
+  return std::visit(
+      [&]<class P>(const P& p) {
+        using A = typename P::Algorithm;
+        return reserve<A>(account, p.params, slot_of(key, index),
+                          std::get<typename A::Change>(change));
+      },
+      parts.asked[index]);
+}
+
+void commit_part(Account& account, const KeyParts& parts, std::size_t index, Cell& key,
+                 const AnyChange& change) {
+  std::visit(
+      [&]<class P>(const P& p) {
+        using A = typename P::Algorithm;
+        commit<A>(account, p.params, slot_of(key, index), std::get<typename A::Change>(change));
+      },
+      parts.asked[index]);
+  remember(account, parts, key);
+}
+
+std::size_t record_bytes_for(const AnyChange& change) {
+  if (const auto* ring = std::get_if<RingChange>(&change)) {
+    return ring_record_bytes(ring->count) + sizeof(PartsRecord) + kMaxParts * sizeof(Cell);
+  }
+  return sizeof(ForeignRecord);
+}
+
+Standing standing(std::span<const AnyPart> home, Cell key, Instant now) {
+  const auto* foreign = foreign_record(key);
+  const auto parts = foreign != nullptr ? std::span(&foreign->part, 1) : home;
+  Together peeks;
+  Together takes;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Cell state = part_of(key, i);
+    peeks.add(judge(parts[i], state, Operation::kTake, {.now = now, .cost = 0}).decision);
+    takes.add(judge(parts[i], state, Operation::kTake, {.now = now, .cost = 1}).decision);
+  }
+  const Decision peek = peeks.decision();
+  const Decision take = takes.decision();
+  return {.fresh = peek.reset_after.count() == 0,
+          .denies = !take.allowed,
+          .reset_after = peek.reset_after,
+          .retry_after = take.retry_after};
+}
+
+}  // namespace sluice::memory

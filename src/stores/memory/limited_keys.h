@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "algorithms/limit_definition.h"
+#include "core/store.h"
+#include "sluice/limit.h"
+#include "stores/memory/memory_store.h"
+
+namespace sluice::memory {
+
+// For this room's tests: one limit open in one store, asked by key.
+
+inline constexpr std::int64_t kSecondNs = 1'000'000'000;
+inline constexpr std::int64_t kMinuteNs = 60 * kSecondNs;
+inline constexpr std::int64_t kHourNs = 60 * kMinuteNs;
+/// A whole hour, so that every window on the clock starts here.
+inline constexpr Instant kStart = 472'222 * kHourNs;
+
+/// The smallest store, whose hashing is the same in every run.
+inline MemoryOptions small_store() {
+  return {.max_bytes = MemoryStore::kLeastBytes, .table = {.fixed_secret = true}};
+}
+
+/// What a space may hold whatever the others do: its floor, and the first line of each shard.
+inline constexpr std::size_t kMostOverBudget =
+    Account::kFloorBytes + ((sizeof(Line) + Account::kOverheadBytes) << Table::kShardBits);
+
+/// What small_store() and `spaces` limits may ever hold.
+inline std::size_t most_bytes(std::size_t spaces = 1) {
+  return MemoryStore::kLeastBytes + spaces * kMostOverBudget;
+}
+
+inline std::string key_name(std::uint64_t number) {
+  return "key" + std::to_string(number);
+}
+
+class LimitedKeys {
+ public:
+  LimitedKeys(Store& store, std::string_view expression, std::string_view name = {})
+      : LimitedKeys(store, Limit(expression, name).definition()) {}
+  LimitedKeys(Store& store, LimitDefinition limit)
+      : store_(&store),
+        limit_(std::make_shared<const LimitDefinition>(std::move(limit))),
+        space_(store.open_space(*limit_)) {}
+
+  /// `key` has to outlive the request.
+  Request request(std::string_view key, std::int64_t cost = 1,
+                  Operation operation = Operation::kTake) const {
+    return {.limit = limit_.get(),
+            .space = space_.get(),
+            .key = key,
+            .operation = operation,
+            .cost = cost};
+  }
+
+  Decision take(std::string_view key, Instant now, std::int64_t cost = 1) {
+    return ask(request(key, cost), now);
+  }
+  Decision peek(std::string_view key, Instant now) { return take(key, now, 0); }
+  Decision refund(std::string_view key, Instant now, std::int64_t cost = 1) {
+    return ask(request(key, cost, Operation::kRefund), now);
+  }
+  Decision reset(std::string_view key, Instant now) {
+    return ask(request(key, 1, Operation::kReset), now);
+  }
+
+  const LimitDefinition& limit() const { return *limit_; }
+  const std::shared_ptr<Space>& space() const { return space_; }
+  Table& table() { return static_cast<Table&>(*space_); }
+
+ private:
+  Decision ask(const Request& request, Instant now) {
+    Decision decision;
+    store_->decide({&request, 1}, now, {&decision, 1});
+    return decision;
+  }
+
+  Store* store_;
+  std::shared_ptr<const LimitDefinition> limit_;
+  std::shared_ptr<Space> space_;
+};
+
+}  // namespace sluice::memory

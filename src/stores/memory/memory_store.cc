@@ -1,0 +1,142 @@
+#include "stores/memory/memory_store.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <stdexcept>
+#include <vector>
+
+#include "stores/memory/group.h"
+
+namespace sluice {
+namespace {
+
+using memory::Member;
+using memory::Place;
+using memory::Table;
+
+// How many requests' keys are hashed and prefetched before the first is judged.
+constexpr std::size_t kChunk = 64;
+
+Table& table_of(const Request& request) {
+  return static_cast<Table&>(*request.space);
+}
+
+// Locks the shards of all members, each once, in the order of their addresses, so that two groups
+// can never wait for each other.
+class ShardLocks {
+ public:
+  explicit ShardLocks(std::span<const Member> members) {
+    for (const auto& member : members) shards_[count_++] = member.place.shard;
+    std::sort(shards_.begin(), end(), std::less<>());
+    count_ = static_cast<std::size_t>(std::unique(shards_.begin(), end()) - shards_.begin());
+    for (auto shard = shards_.begin(); shard != end(); ++shard) (*shard)->lock.lock();
+  }
+  ~ShardLocks() {
+    for (auto shard = shards_.begin(); shard != end(); ++shard) (*shard)->lock.unlock();
+  }
+  ShardLocks(const ShardLocks&) = delete;
+  ShardLocks& operator=(const ShardLocks&) = delete;
+
+ private:
+  std::array<memory::Shard*, kMaxTogether>::iterator end() {
+    return shards_.begin() + static_cast<std::ptrdiff_t>(count_);
+  }
+
+  std::array<memory::Shard*, kMaxTogether> shards_{};
+  std::size_t count_ = 0;
+};
+
+}  // namespace
+
+MemoryStore::MemoryStore(const MemoryOptions& options)
+    : options_(options), pool_(std::make_shared<memory::Pool>(options.max_bytes)) {
+  if (options.max_bytes < kLeastBytes) {
+    throw StoreError("memory store: max_bytes is " + std::to_string(options.max_bytes) +
+                     ", but it is at least " + std::to_string(kLeastBytes));
+  }
+}
+
+std::shared_ptr<Space> MemoryStore::open_space(const LimitDefinition& limit) {
+  const std::lock_guard lock(mutex_);
+  const auto found = spaces_.find(limit.space);
+  // Nobody else can take a share of a table while mutex_ is held, so a count of one stays one.
+  if (found != spaces_.end()) {
+    if (keeps_state(found->second->home(), limit.parts)) {
+      found->second->judge_by(limit.parts);
+      return found->second;
+    }
+    if (found->second.use_count() > 1) {
+      throw StoreError("memory store: the keys of '" + limit.space + "' are those of '" +
+                       describe_parts(found->second->home()) + "', which '" + limit.expression +
+                       "' cannot take over while others use them");
+    }
+    spaces_.erase(found);
+  }
+  if (spaces_.size() >= kMaxSpaces) forget_idle_space();
+  auto table = std::make_shared<Table>(limit, pool_, options_.table);
+  spaces_.emplace(limit.space, table);
+  return table;
+}
+
+void MemoryStore::forget_idle_space() {
+  // Without a clock nobody is known to be fresh.
+  const Instant now = options_.table.forget ? clock_.now() : 0;
+  for (auto space = spaces_.begin(); space != spaces_.end(); ++space) {
+    if (space->second.use_count() == 1 && options_.table.forget && space->second->all_fresh(now)) {
+      spaces_.erase(space);
+      return;
+    }
+  }
+  throw StoreError("memory store: " + std::to_string(kMaxSpaces) +
+                   " limits are held or have live keys, the most it can keep apart");
+}
+
+void MemoryStore::decide(std::span<const Request> requests, Instant now,
+                         std::span<Decision> decisions) {
+  // Order matters to speed: hash, prefetch, and only then the clock and the first look at a line.
+  if (requests.size() == 1) {
+    Table& table = table_of(requests[0]);
+    const Place place = table.locate(requests[0].key);
+    table.decide(place, requests[0], now == kStoreTime ? clock_.now() : now, decisions[0]);
+    return;
+  }
+  std::array<Place, kChunk> places;
+  for (std::size_t from = 0; from < requests.size(); from += kChunk) {
+    const auto chunk = requests.subspan(from, std::min(kChunk, requests.size() - from));
+    for (std::size_t i = 0; i < chunk.size(); ++i) {
+      places[i] = table_of(chunk[i]).locate(chunk[i].key);
+    }
+    if (now == kStoreTime) now = clock_.now();
+    for (std::size_t i = 0; i < chunk.size(); ++i) {
+      table_of(chunk[i]).decide(places[i], chunk[i], now, decisions[from + i]);
+    }
+  }
+}
+
+Decision MemoryStore::decide_all(std::span<const Request> requests, Instant now) {
+  if (requests.size() > kMaxTogether) {
+    throw std::invalid_argument("at most " + std::to_string(kMaxTogether) +
+                                " limits can be taken from together");
+  }
+  std::array<Member, kMaxTogether> room;
+  const auto members = std::span(room).first(requests.size());
+  std::size_t parts = 0;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    Table& table = table_of(requests[i]);
+    members[i] = {&table, table.locate(requests[i].key), requests[i]};
+    parts += requests[i].limit->parts.size();
+    for (const auto& other : members.first(i)) {
+      if (other.table == &table && other.place.tag == members[i].place.tag) {
+        throw std::invalid_argument("the limit '" + requests[i].limit->space +
+                                    "' is named twice for one key");
+      }
+    }
+  }
+  std::vector<memory::Judged> judged(parts);
+  if (now == kStoreTime) now = clock_.now();
+  const ShardLocks locks(members);
+  return memory::decide_together(members, now, judged);
+}
+
+}  // namespace sluice

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "core/instant.h"
+#include "core/store.h"
+#include "stores/memory/budget.h"
+#include "stores/memory/table.h"
+
+namespace sluice {
+
+struct MemoryOptions {
+  /// What all states may take together, from 1 MiB. Each space may hold
+  /// memory::Account::kFloorBytes whatever the others hold.
+  std::size_t max_bytes = std::size_t{1} << 30;
+  memory::TableOptions table;
+};
+
+/// States in this process. Each space is a table of its own, so a batch finds all its keys by
+/// hashing first, prefetching their lines, and only then deciding. Thread-safe.
+///
+/// Bounded: by max_bytes, and by kMaxSpaces spaces. Where there is no room for a new key, one that
+/// equals fresh is forgotten, else the one with the smallest reset_after among those not denying,
+/// of the few that share its place; if all deny, the new key is denied with Source::kFull.
+class MemoryStore final : public Store {
+ public:
+  static constexpr std::size_t kMaxSpaces = 1024;
+  static constexpr std::size_t kLeastBytes = std::size_t{1} << 20;
+
+  explicit MemoryStore(const MemoryOptions& options = {});
+
+  std::shared_ptr<Space> open_space(const LimitDefinition& limit) override;
+  void decide(std::span<const Request> requests, Instant now,
+              std::span<Decision> decisions) override;
+  Decision decide_all(std::span<const Request> requests, Instant now) override;
+  Instant now() const override { return clock_.now(); }
+
+  /// For metrics and tests.
+  std::size_t used_bytes() const { return pool_->budget.used_bytes(); }
+  const memory::Counters& counters() const { return pool_->counters; }
+
+ private:
+  void forget_idle_space();
+
+  const MemoryOptions options_;
+  const Clock clock_;
+  const std::shared_ptr<memory::Pool> pool_;
+  std::mutex mutex_;  // guards spaces_
+  std::map<std::string, std::shared_ptr<memory::Table>, std::less<>> spaces_;
+};
+
+}  // namespace sluice

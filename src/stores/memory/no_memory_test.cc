@@ -1,0 +1,147 @@
+// The system has no memory: whichever allocation fails, the store answers, and what it answers is
+// what it has charged. This program replaces malloc for the code that is linked into it.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "stores/memory/limited_keys.h"
+
+namespace {
+
+// How many more allocations succeed, and how many after those fail; idle where that is 0.
+std::atomic<long> succeeding{0};
+std::atomic<long> failing{0};
+
+bool fails() {
+  if (failing == 0) return false;
+  if (succeeding > 0) {
+    --succeeding;
+    return false;
+  }
+  --failing;
+  return true;
+}
+
+}  // namespace
+
+extern "C" {
+void* __real_malloc(std::size_t bytes);
+void* __real_aligned_alloc(std::size_t alignment, std::size_t bytes);
+
+void* __wrap_malloc(std::size_t bytes) {
+  return fails() ? nullptr : __real_malloc(bytes);
+}
+void* __wrap_aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  return fails() ? nullptr : __real_aligned_alloc(alignment, bytes);
+}
+}
+
+namespace sluice::memory {
+namespace {
+
+struct Failure {
+  long after = 0;
+  long count = 1;
+};
+
+// One limit and its few keys. Nothing may be forgotten, so whatever finds no memory is refused.
+struct Ledger {
+  LimitedKeys keys;
+  std::vector<std::int64_t> charged = {0, 0, 0};
+
+  void must_balance(std::int64_t limit, Instant now) {
+    for (std::size_t i = 0; i < charged.size(); ++i) {
+      ASSERT_EQ(keys.peek(key_name(i), now).remaining, limit - charged[i]) << "key " << i;
+    }
+  }
+};
+
+constexpr std::int64_t kLimit = 400;
+
+// Asks for every key alone and in lists while allocations fail, and keeps the books.
+// Returns how many requests were refused for want of memory.
+int ask(MemoryStore& store, std::vector<Ledger>& ledgers, const Failure& failure) {
+  int refused = 0;
+  Instant now = kStart;
+  for (int round = 0; round < 60; ++round) {
+    // Some way into the rings' growth.
+    if (round == 8) {
+      succeeding = failure.after;
+      failing = failure.count;
+    }
+    const std::size_t i = static_cast<std::size_t>(round) % 3;
+    const std::string name = key_name(i);
+    now += 1000;
+    for (auto& ledger : ledgers) {
+      try {
+        ledger.charged[i] += ledger.keys.take(name, now).allowed ? 1 : 0;
+      } catch (const StoreError&) {
+        ++refused;
+      }
+    }
+    std::vector<Request> list;
+    for (auto& ledger : ledgers) list.push_back(ledger.keys.request(name, 2));
+    try {
+      const Decision decision = store.decide_all(list, now + 1);
+      for (auto& ledger : ledgers) ledger.charged[i] += decision.allowed ? 2 : 0;
+    } catch (const StoreError&) {
+      ++refused;
+    }
+  }
+  failing = 0;
+  for (auto& ledger : ledgers) ledger.must_balance(kLimit, now + 1);
+  return refused;
+}
+
+int ask_new_store(const Failure& failure) {
+  MemoryOptions options = small_store();
+  options.table.forget = false;
+  MemoryStore store(options);
+  std::vector<Ledger> ledgers;
+  for (const auto* limit :
+       {"token_bucket 400/1h", "sliding_log 400/1h", "sliding_counter 400/1h",
+        "fixed_window 400/1h anchor=first & sliding_log 400/1d & token_bucket 400/1h"}) {
+    ledgers.push_back({LimitedKeys(store, limit)});
+  }
+  // The same keys by other numbers, which need a record to remember them.
+  LimitDefinition varying = Limit("token_bucket 1/1h", "varying").definition();
+  varying.varies = true;
+  const LimitedKeys opened(store, varying);
+  varying.parts = parse_parts("token_bucket 400/1h");
+  ledgers.push_back({LimitedKeys(store, varying)});
+  const int refused = ask(store, ledgers, failure);
+  EXPECT_EQ(store.counters().evicted, 0U);
+  return refused;
+}
+
+TEST(NoMemory, NothingFailsWhileThereIsSome) {
+  EXPECT_EQ(ask_new_store({.count = 0}), 0);
+}
+
+// Two in a row: where a ring finds no room to grow ahead it asks for just enough.
+TEST(NoMemory, AnyTwoAllocationsMayFail) {
+  int refused = 0;
+  for (long after = 0; after < 60; ++after) {
+    SCOPED_TRACE(after);
+    refused += ask_new_store({.after = after, .count = 2});
+    if (testing::Test::HasFatalFailure()) return;
+  }
+  EXPECT_GT(refused, 20);
+}
+
+TEST(NoMemory, AllMayFailFromSomePointOn) {
+  int refused = 0;
+  for (long after = 0; after < 20; ++after) {
+    SCOPED_TRACE(after);
+    refused += ask_new_store({.after = after, .count = 1'000'000});
+    if (testing::Test::HasFatalFailure()) return;
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+}  // namespace
+}  // namespace sluice::memory

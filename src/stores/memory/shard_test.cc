@@ -1,0 +1,251 @@
+#include "stores/memory/shard.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace sluice::memory {
+namespace {
+
+// A shard with a budget of its own, which it leaves as it found it.
+struct LoneShard {
+  explicit LoneShard(std::size_t max_bytes = std::size_t{1} << 24) : budget(max_bytes) {}
+  ~LoneShard() { shard.release(account); }
+
+  Cell* add(Tag tag, Cell cell) {
+    if (shard.crowded() && !shard.grow(account)) return nullptr;
+    Cell* slot = shard.insert(tag);
+    *slot = cell;
+    return slot;
+  }
+
+  Budget budget;
+  Account account{budget};
+  Shard shard;
+};
+
+std::map<Tag, Cell> contents(const Shard& shard) {
+  std::map<Tag, Cell> all;
+  shard.visit_all([&](Tag tag, Cell cell) { all.emplace(tag, cell); });
+  return all;
+}
+
+// A tag whose home is the first line, the last or one between, whatever the shard's size; there are
+// few of each half, so that tags meet.
+rc::Gen<Tag> tags() {
+  const auto upper =
+      rc::gen::element<Tag>(0, 1, 0x4000'0000, 0x8000'0000, 0xF000'0000, 0xFFFF'FFFF);
+  const auto lower = rc::gen::inRange<Tag>(1, 24);
+  return rc::gen::map(rc::gen::pair(upper, lower),
+                      [](const auto& halves) { return halves.first << 32 | halves.second; });
+}
+
+enum class Act { kInsert, kErase, kGrow, kChange };
+
+struct Move {
+  Act act;
+  Tag tag;
+};
+
+void showValue(const Move& move, std::ostream& out) {
+  out << "{" << static_cast<int>(move.act) << ", " << std::hex << move.tag << std::dec << "}";
+}
+
+rc::Gen<std::vector<Move>> moves() {
+  const auto act = rc::gen::weightedElement<Act>(
+      {{12, Act::kInsert}, {8, Act::kErase}, {1, Act::kGrow}, {2, Act::kChange}});
+  return rc::gen::container<std::vector<Move>>(
+      rc::gen::map(rc::gen::pair(act, tags()), [](const auto& pair) {
+        return Move{pair.first, pair.second};
+      }));
+}
+
+void must_equal(const Shard& shard, const std::map<Tag, Cell>& model) {
+  RC_ASSERT(shard.size() == model.size());
+  for (const auto& [tag, cell] : model) {
+    const Cell* found = shard.find(tag);
+    RC_ASSERT(!!found);
+    RC_ASSERT(*found == cell);
+  }
+  RC_ASSERT(contents(shard) == model);
+}
+
+RC_GTEST_PROP(ShardProperty, HoldsWhatAMapDoes, ()) {
+  LoneShard lone;
+  Shard& shard = lone.shard;
+  std::map<Tag, Cell> model;
+  Cell next = 1;
+  for (const auto& move : *rc::gen::resize(300, moves())) {
+    const bool there = model.contains(move.tag);
+    RC_ASSERT(!!shard.find(move.tag) == there);
+    if (move.act == Act::kInsert && !there) {
+      RC_ASSERT(!!lone.add(move.tag, next));
+      model[move.tag] = next++;
+    } else if (move.act == Act::kErase && there) {
+      shard.erase(move.tag);
+      model.erase(move.tag);
+    } else if (move.act == Act::kGrow && shard.line_count() < 64) {
+      RC_ASSERT(shard.grow(lone.account));
+    } else if (move.act == Act::kChange && there) {
+      *shard.find(move.tag) = next;
+      model[move.tag] = next++;
+    }
+    must_equal(shard, model);
+  }
+}
+
+// All tags share one home, the last line, so that they run on over the end to the first lines.
+RC_GTEST_PROP(ShardProperty, ErasesFromARunThatWrapsAround, ()) {
+  LoneShard lone;
+  std::map<Tag, Cell> model;
+  const auto count = *rc::gen::inRange<Tag>(1, 60);
+  for (Tag i = 1; i <= count; ++i) {
+    const Tag home = *rc::gen::element<Tag>(0xFFFF'FFFF, 0xFFFF'FFFF, 0);
+    lone.add(home << 32 | i, i);
+    model[home << 32 | i] = i;
+  }
+  must_equal(lone.shard, model);
+  while (!model.empty()) {
+    const auto victim = std::next(model.begin(), *rc::gen::inRange<std::ptrdiff_t>(
+                                                     0, static_cast<std::ptrdiff_t>(model.size())));
+    lone.shard.erase(victim->first);
+    model.erase(victim);
+    must_equal(lone.shard, model);
+  }
+}
+
+// Erasing moves tags to where the walk has been, so one round may miss some of them; a round that
+// erases nothing has seen all.
+RC_GTEST_PROP(ShardProperty, AWalkThatErasesComesToAnEnd, ()) {
+  LoneShard lone;
+  for (const Tag tag : *rc::gen::resize(200, rc::gen::container<std::set<Tag>>(tags()))) {
+    lone.add(tag, 7);
+  }
+  const auto doomed = *rc::gen::resize(200, rc::gen::container<std::set<Tag>>(tags()));
+  auto model = contents(lone.shard);
+  const std::size_t most_rounds = model.size() + 1;
+  std::size_t before = 0;
+  for (std::size_t round = 0; round < most_rounds && before != model.size(); ++round) {
+    before = model.size();
+    for (std::uint32_t i = 0; i < lone.shard.line_count(); ++i) {
+      lone.shard.visit_next([&](Tag tag, Cell cell) {
+        RC_ASSERT(model.at(tag) == cell);
+        if (!doomed.contains(tag)) return;
+        lone.shard.erase(tag);
+        model.erase(tag);
+      });
+    }
+  }
+  for (const Tag tag : doomed) RC_ASSERT(!lone.shard.find(tag));
+  must_equal(lone.shard, model);
+}
+
+TEST(Shard, StartsEmptyAndHoldsNothing) {
+  LoneShard lone;
+  EXPECT_EQ(lone.shard.size(), 0U);
+  EXPECT_EQ(lone.shard.find(1), nullptr);
+  EXPECT_TRUE(lone.shard.crowded());
+  EXPECT_TRUE(contents(lone.shard).empty());
+  lone.shard.prefetch(1);
+  lone.shard.visit_next([](Tag, Cell) { FAIL() << "there is no tag to visit"; });
+  lone.shard.visit_candidates(1, [](Tag, Cell) { FAIL() << "there is no tag to visit"; });
+  EXPECT_EQ(lone.budget.used_bytes(), 0U);
+}
+
+TEST(Shard, OneLineHoldsThreeTags) {
+  LoneShard lone;
+  for (Tag tag = 1; tag <= 3; ++tag) lone.add(tag << 32 | tag, tag);
+  EXPECT_EQ(lone.shard.line_count(), 1U);
+  EXPECT_TRUE(lone.shard.crowded());
+  lone.shard.erase(Tag{2} << 32 | 2);
+  EXPECT_FALSE(lone.shard.crowded());
+  EXPECT_EQ(contents(lone.shard),
+            (std::map<Tag, Cell>{{Tag{1} << 32 | 1, 1}, {Tag{3} << 32 | 3, 3}}));
+}
+
+TEST(Shard, ANewCellIsFreshWhereOneWasErased) {
+  LoneShard lone;
+  lone.add(5, 99);
+  lone.shard.erase(5);
+  EXPECT_EQ(*lone.shard.insert(6), 0U);
+}
+
+TEST(Shard, TheFirstLineIsHadWhateverTheBudgetAndNoOther) {
+  LoneShard lone(0);
+  void* ballast = lone.account.allocate(Account::kFloorBytes - Account::kOverheadBytes);
+  ASSERT_NE(ballast, nullptr);
+  for (Tag tag = 1; tag <= 3; ++tag) EXPECT_NE(lone.add(tag, tag), nullptr);
+  EXPECT_EQ(lone.add(4, 4), nullptr);
+  EXPECT_EQ(contents(lone.shard), (std::map<Tag, Cell>{{1, 1}, {2, 2}, {3, 3}}));
+  lone.account.release(ballast, Account::kFloorBytes - Account::kOverheadBytes);
+}
+
+TEST(Shard, GrowsByAQuarterAndGivesTheOldLinesBack) {
+  LoneShard lone;
+  for (Tag tag = 1; tag <= 3000; ++tag) lone.add(tag << 32 | tag, tag);
+  EXPECT_EQ(lone.shard.size(), 3000U);
+  EXPECT_GE(lone.shard.line_count(), 1000U);
+  EXPECT_LE(lone.shard.line_count(), 1250U);
+  EXPECT_EQ(lone.budget.used_bytes(),
+            lone.shard.line_count() * sizeof(Line) + Account::kOverheadBytes);
+  lone.shard.release(lone.account);
+  EXPECT_EQ(lone.budget.used_bytes(), 0U);
+}
+
+TEST(Shard, CandidatesAreThoseOfTheFirstFourLinesFromHome) {
+  LoneShard lone;
+  for (Tag tag = 1; tag <= 60; ++tag) lone.add(Tag{0xFFFF'FFFF} << 32 | tag, tag);
+  std::set<Tag> candidates;
+  lone.shard.visit_candidates(Tag{0xFFFF'FFFF} << 32 | 61, [&](Tag tag, Cell cell) {
+    EXPECT_EQ(tag & 0xFFFF'FFFF, cell);
+    EXPECT_TRUE(candidates.insert(tag).second) << "visited twice";
+  });
+  EXPECT_EQ(candidates.size(), 16U);
+
+  LoneShard one_line;
+  one_line.add(1, 1);
+  int visits = 0;
+  one_line.shard.visit_candidates(2, [&](Tag, Cell) { ++visits; });
+  EXPECT_EQ(visits, 1);
+}
+
+TEST(Shard, APrefetchNeedsNoLockWhileItGrows) {
+  LoneShard lone;
+  std::atomic<bool> done{false};
+  std::thread reader([&] {
+    for (Tag tag = 1; !done; tag += 0x1234'5678'9ABC) lone.shard.prefetch(tag);
+  });
+  for (Tag tag = 1; tag <= 2000; ++tag) {
+    const std::lock_guard lock(lone.shard.lock);
+    lone.add(tag << 32 | tag, tag);
+  }
+  done = true;
+  reader.join();
+  EXPECT_EQ(lone.shard.size(), 2000U);
+}
+
+TEST(Lock, LetsOneInAtATime) {
+  Lock lock;
+  int count = 0;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 5000; ++i) {
+        const std::lock_guard guard(lock);
+        ++count;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(count, 20'000);
+}
+
+}  // namespace
+}  // namespace sluice::memory

@@ -1,0 +1,151 @@
+// Several threads in one store: growth, eviction, lists in both orders, spaces that come and go.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <latch>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "stores/memory/limited_keys.h"
+
+namespace sluice::memory {
+namespace {
+
+constexpr std::size_t kThreads = 4;
+
+void on_threads(const std::function<void(std::size_t thread)>& work) {
+  std::latch start(kThreads);
+  std::vector<std::thread> threads;
+  for (std::size_t thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      start.arrive_and_wait();
+      work(thread);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+// Every thread asks for every key, each in an order of its own, in batches; the table grows all the
+// while, and forgets nobody.
+TEST(Threads, AdmitExactlyTheLimitWhileTheTableGrows) {
+  for (const auto* limit : {"token_bucket 5/1h", "sliding_log 5/1h",
+                            "fixed_window 5/1h anchor=first & sliding_counter 6/1h"}) {
+    SCOPED_TRACE(limit);
+    constexpr std::size_t kKeys = 2000;
+    constexpr std::size_t kBatch = 50;
+    MemoryStore store({.max_bytes = std::size_t{1} << 26, .table = {.fixed_secret = true}});
+    LimitedKeys keys(store, limit);
+    std::vector<std::string> names;
+    for (std::uint64_t i = 0; i < kKeys; ++i) names.push_back(key_name(i));
+    std::vector<std::atomic<int>> admitted(kKeys);
+    on_threads([&](std::size_t thread) {
+      constexpr std::array<std::size_t, kThreads> kStrides{1, 7, 11, 1999};
+      std::vector<Request> requests(kBatch);
+      std::vector<Decision> decisions(kBatch);
+      for (std::size_t from = 0; from < 2 * kKeys; from += kBatch) {
+        const auto index = [&](std::size_t i) { return (from + i) * kStrides[thread] % kKeys; };
+        for (std::size_t i = 0; i < kBatch; ++i) requests[i] = keys.request(names[index(i)]);
+        store.decide(requests, kStart, decisions);
+        for (std::size_t i = 0; i < kBatch; ++i) {
+          admitted[index(i)] += decisions[i].allowed ? 1 : 0;
+        }
+      }
+    });
+    for (std::size_t i = 0; i < kKeys; ++i) ASSERT_EQ(admitted[i], 5) << "key " << i;
+    EXPECT_EQ(keys.table().size(), kKeys);
+    EXPECT_EQ(store.counters().evicted, 0U);
+  }
+}
+
+TEST(Threads, ListsInBothOrdersAreAllOrNothing) {
+  MemoryStore store(small_store());
+  LimitedKeys one(store, "token_bucket 1000/1h");
+  LimitedKeys other(store, "sliding_log 1200/1h");
+  std::atomic<std::int64_t> admitted{0};
+  on_threads([&](std::size_t thread) {
+    std::vector<Request> list{one.request("a"), other.request("a"), one.request("b")};
+    if (thread % 2 == 1) std::swap(list[0], list[2]);
+    for (int i = 0; i < 500; ++i) admitted += store.decide_all(list, kStart).allowed ? 1 : 0;
+  });
+  EXPECT_EQ(admitted, 1000);
+  EXPECT_EQ(one.peek("a", kStart).remaining, 0);
+  EXPECT_EQ(one.peek("b", kStart).remaining, 0);
+  EXPECT_EQ(other.peek("a", kStart).remaining, 200);
+}
+
+// Far more keys than there is room for, in two spaces that press on each other.
+TEST(Threads, EvictWithoutLosingWhoDenies) {
+  MemoryStore store(small_store());
+  LimitedKeys bucket(store, "token_bucket 2/1h");
+  LimitedKeys log(store, "sliding_log 3/1h & fixed_window 50/1h");
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(bucket.take("spent", kStart).allowed);
+  std::atomic<std::size_t> most{0};
+  std::atomic<int> wrong{0};
+  on_threads([&](std::size_t thread) {
+    std::mt19937_64 random(thread);
+    for (int i = 0; i < 8000; ++i) {
+      const std::string name = key_name(random() % 30'000);
+      const std::string second = key_name(random() % 30'000);
+      if (i % 3 == 0) {
+        store.decide_all(std::array{bucket.request(name), log.request(second)}, kStart);
+      } else if (i % 50 == 1) {
+        log.reset(name, kStart);
+      } else {
+        bucket.take(name, kStart);
+        log.take(second, kStart);
+      }
+      if (bucket.take("spent", kStart).allowed) ++wrong;
+      std::size_t seen = most;
+      const std::size_t used = store.used_bytes();
+      while (used > seen && !most.compare_exchange_weak(seen, used)) {
+      }
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(store.counters().evicted, 0U);
+  EXPECT_LE(store.used_bytes(), most_bytes(2));
+  // What is being asked for counts until it is refused: a shard's lines, or a record.
+  EXPECT_LE(most, most_bytes(2) + kThreads * 4096);
+}
+
+TEST(Threads, OpenOneSpaceForOneName) {
+  MemoryStore store(small_store());
+  for (int round = 0; round < 20; ++round) {
+    const std::string name = "n" + std::to_string(round);
+    std::array<std::shared_ptr<Space>, kThreads> opened;
+    std::atomic<int> admitted{0};
+    on_threads([&](std::size_t thread) {
+      LimitedKeys keys(store, "token_bucket 3/1h", name);
+      opened[thread] = keys.space();
+      admitted += keys.take("a", kStart).allowed ? 1 : 0;
+    });
+    for (const auto& space : opened) EXPECT_EQ(space, opened[0]);
+    EXPECT_EQ(admitted, 3);
+  }
+}
+
+// All spaces but a few are idle, so that each one opened makes the store forget another.
+TEST(Threads, OpenMoreSpacesThanAreKept) {
+  MemoryStore store(small_store());
+  for (std::size_t i = 0; i < MemoryStore::kMaxSpaces; ++i) {
+    LimitedKeys(store, "token_bucket 1/1s", "idle" + std::to_string(i));
+  }
+  std::atomic<int> admitted{0};
+  on_threads([&](std::size_t thread) {
+    for (int i = 0; i < 40; ++i) {
+      LimitedKeys keys(store, "token_bucket 1/1d",
+                       std::to_string(thread) + "." + std::to_string(i));
+      admitted += keys.take("a", store.now()).allowed ? 1 : 0;
+      admitted += keys.take("a", store.now()).allowed ? 1 : 0;
+    }
+  });
+  EXPECT_EQ(admitted, 40 * static_cast<int>(kThreads));
+}
+
+}  // namespace
+}  // namespace sluice::memory

@@ -1,0 +1,169 @@
+// All or nothing: decide_all() on limits and keys that have to admit together.
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "stores/memory/limited_keys.h"
+
+namespace sluice::memory {
+namespace {
+
+using std::chrono::nanoseconds;
+
+// Takes until a new key finds no room, and says how that key is called.
+std::string fill_with_denying(MemoryStore& store, LimitedKeys& keys) {
+  const std::uint64_t refused = store.counters().refused_full + 1;
+  for (std::uint64_t i = 0;; ++i) {
+    keys.take(key_name(i), kStart);
+    if (store.counters().refused_full == refused) return key_name(i);
+  }
+}
+
+TEST(Together, ChargesAllOrNone) {
+  MemoryStore store(small_store());
+  LimitedKeys wide(store, "token_bucket 10/1h");
+  LimitedKeys narrow(store, "sliding_log 3/1h & fixed_window 2/1h");
+  const std::vector<Request> both{wide.request("a", 2), narrow.request("a")};
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(store.decide_all(both, kStart).allowed);
+  const Decision denied = store.decide_all(both, kStart);
+  EXPECT_FALSE(denied.allowed);
+  EXPECT_EQ(denied.limit, 2);
+  EXPECT_EQ(denied.remaining, 0);
+  EXPECT_EQ(denied.retry_after, nanoseconds(kHourNs));
+  EXPECT_EQ(wide.peek("a", kStart).remaining, 6);
+  EXPECT_EQ(narrow.peek("a", kStart).remaining, 0);
+}
+
+TEST(Together, RefusesAKeyTwice) {
+  MemoryStore store(small_store());
+  LimitedKeys one(store, "token_bucket 10/1h", "one");
+  LimitedKeys other(store, "token_bucket 10/1h", "other");
+  const std::vector<Request> twice{one.request("a"), other.request("b"), one.request("a")};
+  EXPECT_THROW(store.decide_all(twice, kStart), std::invalid_argument);
+  EXPECT_EQ(one.peek("a", kStart).remaining, 10);
+  EXPECT_EQ(other.peek("b", kStart).remaining, 10);
+
+  const std::vector<Request> apart{one.request("a"), other.request("a"), one.request("b")};
+  EXPECT_TRUE(store.decide_all(apart, kStart).allowed);
+  EXPECT_EQ(one.peek("a", kStart).remaining, 9);
+  EXPECT_EQ(other.peek("a", kStart).remaining, 9);
+}
+
+TEST(Together, RefusesMoreThanItsBound) {
+  MemoryStore store(small_store());
+  LimitedKeys keys(store, "token_bucket 10/1h");
+  std::vector<std::string> names;
+  for (std::uint64_t i = 0; i <= kMaxTogether; ++i) names.push_back(key_name(i));
+  std::vector<Request> requests;
+  for (const auto& name : names) requests.push_back(keys.request(name));
+  EXPECT_THROW(store.decide_all(requests, kStart), std::invalid_argument);
+  EXPECT_EQ(keys.peek(names[0], kStart).remaining, 10);
+  requests.pop_back();
+  EXPECT_TRUE(store.decide_all(requests, kStart).allowed);
+  for (std::size_t i = 0; i < kMaxTogether; ++i) {
+    EXPECT_EQ(keys.peek(names[i], kStart).remaining, 9);
+  }
+}
+
+// One lock for all of them, and the shard grows and sweeps while they are admitted.
+TEST(Together, TakesFromKeysOfOneShard) {
+  MemoryStore store(small_store());
+  LimitedKeys keys(store, "sliding_log 100/1h");
+  const Shard* shard = keys.table().locate("key0").shard;
+  std::vector<std::string> names;
+  for (std::uint64_t i = 0; names.size() < kMaxTogether; ++i) {
+    if (keys.table().locate(key_name(i)).shard == shard) names.push_back(key_name(i));
+  }
+  std::vector<Request> requests;
+  for (const auto& name : names) requests.push_back(keys.request(name));
+  for (int i = 1; i <= 20; ++i) {
+    ASSERT_TRUE(store.decide_all(requests, kStart + i).allowed);
+    for (const auto& name : names) ASSERT_EQ(keys.peek(name, kStart + i).remaining, 100 - i);
+  }
+}
+
+TEST(Together, WhereOneHasNoRoomNoneIsCharged) {
+  MemoryStore store(small_store());
+  LimitedKeys roomy(store, "token_bucket 10/1h", "roomy");
+  LimitedKeys crowded(store, "token_bucket 1/1h", "crowded");
+  const std::string late = fill_with_denying(store, crowded);
+  roomy.take("a", kStart);
+  for (const bool roomy_first : {true, false}) {
+    std::vector<Request> both{roomy.request("a"), crowded.request(late)};
+    if (!roomy_first) std::swap(both[0], both[1]);
+    const Decision decision = store.decide_all(both, kStart);
+    EXPECT_FALSE(decision.allowed);
+    EXPECT_EQ(decision.source, Source::kFull);
+    EXPECT_EQ(decision.delay.count(), 0);
+    EXPECT_EQ(roomy.peek("a", kStart).remaining, 9);
+    EXPECT_EQ(crowded.peek(late, kStart).reset_after.count(), 0);
+  }
+}
+
+// The wait is for the member that found no room, wherever it stands in the list.
+TEST(Together, RetryAfterIsWhenTheOneThatHadNoRoomMayHaveSome) {
+  MemoryStore store(small_store());
+  LimitedKeys roomy(store, "token_bucket 10/1h", "roomy");
+  LimitedKeys crowded(store, "token_bucket 1/1h", "crowded");
+  const std::string late = fill_with_denying(store, crowded);
+  for (const bool roomy_first : {false, true}) {
+    SCOPED_TRACE(roomy_first);
+    std::vector<Request> both{roomy.request("a"), crowded.request(late)};
+    if (!roomy_first) std::swap(both[0], both[1]);
+    EXPECT_EQ(store.decide_all(both, kStart).retry_after, nanoseconds(kHourNs));
+  }
+}
+
+TEST(Together, MayAdmitAndNotRecordWhereOneHasNoRoom) {
+  MemoryOptions options = small_store();
+  options.table.allow_when_full = true;
+  MemoryStore store(options);
+  LimitedKeys roomy(store, "token_bucket 10/1h", "roomy");
+  LimitedKeys crowded(store, "token_bucket 1/1h", "crowded");
+  const std::string late = fill_with_denying(store, crowded);
+  const Decision decision =
+      store.decide_all(std::vector{roomy.request("a"), crowded.request(late)}, kStart);
+  EXPECT_TRUE(decision.allowed);
+  EXPECT_EQ(decision.source, Source::kFull);
+  EXPECT_EQ(roomy.peek("a", kStart).remaining, 10);
+  EXPECT_EQ(crowded.peek(late, kStart).remaining, 1);
+}
+
+// Lists of several limits in a store that is always full: what was admitted is charged to each
+// member, since none of them is forgotten for another's sake; what was denied, to none.
+TEST(Together, InAFullStoreNothingIsHalfCharged) {
+  MemoryStore store(small_store());
+  std::vector<LimitedKeys> limits{{store, "token_bucket 4/1h"},
+                                  {store, "sliding_log 4/1h"},
+                                  {store, "sliding_counter 5/1h & fixed_window 4/1h"}};
+  std::mt19937_64 random(17);
+  int denied = 0;
+  int full = 0;
+  for (int step = 0; step < 12'000; ++step) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < 3; ++i) names.push_back(key_name(random() % 12'000));
+    std::vector<Request> list;
+    std::vector<std::int64_t> before;
+    for (std::size_t i = 0; i < limits.size(); ++i) {
+      before.push_back(limits[i].peek(names[i], kStart).remaining);
+      list.push_back(limits[i].request(names[i], static_cast<std::int64_t>(random() % 4)));
+    }
+    const Decision decision = store.decide_all(list, kStart);
+    for (std::size_t i = 0; i < limits.size(); ++i) {
+      const std::int64_t charged = decision.allowed ? list[i].cost : 0;
+      ASSERT_EQ(limits[i].peek(names[i], kStart).remaining, before[i] - charged)
+          << "member " << i << " at step " << step;
+    }
+    denied += decision.allowed ? 0 : 1;
+    full += decision.source == Source::kFull ? 1 : 0;
+  }
+  EXPECT_GT(denied, 100);
+  EXPECT_GT(store.counters().evicted + static_cast<std::uint64_t>(full), 1000U);
+}
+
+}  // namespace
+}  // namespace sluice::memory

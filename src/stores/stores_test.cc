@@ -1,0 +1,135 @@
+#include "stores/stores.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "algorithms/limit_definition.h"
+#include "core/store.h"
+#include "sluice/limit.h"
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr Instant kStart = 1'700'000'000'000'000'000;
+constexpr std::int64_t kHourNs = 3'600'000'000'000;
+
+std::string fault_of(std::string_view url) {
+  try {
+    open_store(url);
+  } catch (const StoreError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+Decision take(Store& store, const Limit& limit, std::string_view key, Instant now,
+              std::int64_t cost = 1) {
+  const auto space = store.open_space(limit.definition());
+  const Request request{
+      .limit = &limit.definition(), .space = space.get(), .key = key, .cost = cost};
+  Decision decision;
+  store.decide({&request, 1}, now, {&decision, 1});
+  return decision;
+}
+
+std::string key_name(int number) {
+  return "key" + std::to_string(number);
+}
+
+TEST(OpenStore, ReadsTheMemoryStoresUrl) {
+  for (const auto* url : {"memory:", "memory:?", "memory:?max_bytes=1048576", "memory:?full=deny",
+                          "memory:?full=allow&max_bytes=16777216"}) {
+    const auto store = open_store(url);
+    ASSERT_NE(store, nullptr) << url;
+    EXPECT_EQ(take(*store, Limit("token_bucket 5/1h"), "a", kStart).remaining, 4) << url;
+  }
+}
+
+TEST(OpenStore, SaysWhatIsWrongWithAUrl) {
+  struct Wrong {
+    const char* url;
+    const char* fault;
+  };
+  for (const auto& wrong : {
+           Wrong{"", "memory:"},
+           {"redis:", "there is no such store; there are memory:"},
+           {"memory:/tmp", "nothing can follow 'memory:' but options"},
+           {"memory:?max_bytes", "'max_bytes' is not an option=value"},
+           {"memory:?&", "'' is not an option=value"},
+           {"memory:?max_bytes=", "max_bytes is a whole number from 1048576"},
+           {"memory:?max_bytes=1048575", "max_bytes is a whole number from 1048576"},
+           {"memory:?max_bytes=-1", "max_bytes is a whole number from 1048576"},
+           {"memory:?max_bytes=16M", "max_bytes is a whole number from 1048576"},
+           {"memory:?max_bytes=18446744073709551616", "max_bytes is a whole number from 1048576"},
+           {"memory:?full=perhaps", "full is deny or allow"},
+           {"memory:?size=5", "there is no option 'size'; there are max_bytes, full"},
+       }) {
+    EXPECT_THAT(fault_of(wrong.url), HasSubstr(wrong.fault));
+    EXPECT_THAT(fault_of(wrong.url), HasSubstr("'" + std::string(wrong.url) + "'"));
+  }
+}
+
+// A URL without its colon is not followed by anything.
+TEST(OpenStore, SaysThatAColonIsMissing) {
+  EXPECT_THAT(fault_of("memory"), HasSubstr("'memory'"));
+  EXPECT_THAT(fault_of("memory"), Not(HasSubstr("nothing can follow")));
+}
+
+// Asks for new keys until there is no room. Returns all answers before that.
+std::vector<Decision> fill(Store& store, const Limit& limit) {
+  std::vector<Decision> decisions;
+  try {
+    for (int i = 0; i < 1'000'000; ++i) {
+      decisions.push_back(take(store, limit, key_name(i), kStart + i));
+      decisions.push_back(take(store, limit, key_name(i / 2), kStart + i));
+    }
+  } catch (const StoreError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("1048576"));
+    return decisions;
+  }
+  ADD_FAILURE() << "it never became full";
+  return decisions;
+}
+
+TEST(VirtualTime, AFullStoreIsAnErrorAndForgetsNothing) {
+  const auto store = open_store("memory:?max_bytes=1048576", {.virtual_time = true});
+  const Limit limit("sliding_log 5/1h");
+  const std::size_t keys = (fill(*store, limit).size() + 1) / 2;
+  for (std::size_t i = 0; i + 1 < keys; ++i) {
+    const std::int64_t expected = i < keys / 2 ? 2 : 4;
+    const auto remaining = take(*store, limit, key_name(static_cast<int>(i)), kStart, 0).remaining;
+    // The key asked for when the store became full may stand on either side.
+    if (i + 1 != keys / 2 && i != keys / 2) {
+      ASSERT_EQ(remaining, expected) << i << " of " << keys;
+    }
+  }
+  // Some last bytes may still hold a key or two, but no more than that.
+  const auto ask_on = [&] {
+    for (int i = 0; i < 500; ++i) take(*store, limit, "more" + key_name(i), kStart);
+  };
+  EXPECT_THROW(ask_on(), StoreError);
+}
+
+// Neither does time that passes make room: an earlier instant may still be asked about.
+TEST(VirtualTime, ForgetsNoKeyThatIsFresh) {
+  const auto store = open_store("memory:?max_bytes=1048576", {.virtual_time = true});
+  const Limit limit("sliding_log 5/1h");
+  ASSERT_EQ(take(*store, limit, "early", kStart).remaining, 4);
+  for (int i = 0; i < 3000; ++i) take(*store, limit, key_name(i), kStart + 2 * kHourNs + i);
+  EXPECT_EQ(take(*store, limit, "early", kStart, 0).remaining, 4);
+}
+
+TEST(VirtualTime, AnswersTheSameInEveryRun) {
+  const Limit limit("sliding_log 2/1h");
+  const auto first = open_store("memory:?max_bytes=1048576", {.virtual_time = true});
+  const auto second = open_store("memory:?max_bytes=1048576", {.virtual_time = true});
+  EXPECT_EQ(fill(*first, limit), fill(*second, limit));
+}
+
+}  // namespace
+}  // namespace sluice

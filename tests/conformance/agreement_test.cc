@@ -1,0 +1,220 @@
+// The store answers as the naive model does, field by field.
+
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "conformance/every_store.h"
+#include "conformance/scenario.h"
+#include "conformance/subject.h"
+
+namespace sluice::conformance {
+namespace {
+
+using model::Kind;
+
+void expect_same(const Scenario& scenario, std::size_t index, const Decision& store,
+                 const Decision& expected) {
+  if (store == expected) return;
+  std::ostringstream message;
+  message << "#" << index << " " << describe(scenario, scenario.events[index]) << "\n  store ";
+  showValue(store, message);
+  message << "\n  model ";
+  showValue(expected, message);
+  RC_FAIL(message.str());
+}
+
+// Asks both one by one.
+void compare(const StoreCase& store, const Wanted& wanted) {
+  const Scenario scenario = *scenarios(wanted);
+  Subject subject(store, scenario, wanted.one_space);
+  Reference reference(scenario, wanted.one_space);
+  for (std::size_t i = 0; i < scenario.events.size(); ++i) {
+    const Event& event = scenario.events[i];
+    expect_same(scenario, i, subject.ask(event), reference.ask(event));
+  }
+}
+
+// Clocks that step back, refunds and resets, all at once.
+void agrees(const StoreCase& store, Wanted wanted, int cases = 200) {
+  wanted.refunds = true;
+  wanted.resets = true;
+  check(store, cases, [&] { compare(store, wanted); });
+}
+
+TEST_P(EveryStore, AgreesOnFixedWindow) {
+  agrees(GetParam(), {.kinds = {Kind::kFixedWindow}});
+}
+
+TEST_P(EveryStore, AgreesOnSlidingLog) {
+  agrees(GetParam(), {.kinds = {Kind::kSlidingLog}});
+}
+
+TEST_P(EveryStore, AgreesOnSlidingWindow) {
+  agrees(GetParam(), {.kinds = {Kind::kSlidingWindow}});
+}
+
+TEST_P(EveryStore, AgreesOnSlidingCounter) {
+  agrees(GetParam(), {.kinds = {Kind::kSlidingCounter}});
+}
+
+TEST_P(EveryStore, AgreesOnTokenBucket) {
+  agrees(GetParam(), {.kinds = {Kind::kTokenBucket}});
+}
+
+TEST_P(EveryStore, AgreesOnLeakyBucket) {
+  agrees(GetParam(), {.kinds = {Kind::kLeakyBucket}});
+}
+
+TEST_P(EveryStore, AgreesOnPartsJoined) {
+  agrees(GetParam(), {.least_parts = 2, .most_parts = 8});
+}
+
+TEST_P(EveryStore, AgreesOnAMixtureOfLimits) {
+  agrees(GetParam(), {.most_limits = 5, .most_parts = 3});
+}
+
+TEST_P(EveryStore, AgreesWhenTheNumbersOfALimitChange) {
+  const Wanted wanted{.most_limits = 4, .one_space = true};
+  check(GetParam(), 200, [&] { compare(GetParam(), wanted); });
+}
+
+// Where a space's states mean nothing to a limit, its keys are fresh under it, or the store says
+// that it cannot; it never reads them as something else.
+TEST_P(EveryStore, NeverReadsTheStatesOfAnotherAlgorithm) {
+  const std::vector<std::string> expressions{"fixed_window 5/1m",
+                                             "fixed_window 5/2m",
+                                             "fixed_window 5/1m anchor=first",
+                                             "sliding_log 5/1m",
+                                             "sliding_log 5/2m",
+                                             "sliding_window 5/1m precision=6s",
+                                             "sliding_counter 5/1m",
+                                             "token_bucket 5/1m",
+                                             "sliding_window 5/1m precision=7s",
+                                             "sliding_counter 5/2m",
+                                             "token_bucket 5/1m & token_bucket 5/1m"};
+  for (const auto& first : expressions) {
+    for (const auto& second : expressions) {
+      if (first == second) continue;
+      SCOPED_TRACE(first + ", then " + second);
+      const auto store = GetParam().open();
+      const auto remaining = [&](const std::string& expression, std::int64_t cost) {
+        const Limit limit(expression, "space");
+        const auto space = store->open_space(limit.definition());
+        const Request request{
+            .limit = &limit.definition(), .space = space.get(), .key = "k", .cost = cost};
+        Decision decision;
+        store->decide({&request, 1}, 1000, {&decision, 1});
+        return decision.remaining;
+      };
+      EXPECT_EQ(remaining(first, 2), 3);
+      try {
+        EXPECT_EQ(remaining(second, 0), 5);
+      } catch (const StoreError& error) {
+        EXPECT_NE(std::string(error.what()), "");
+      }
+      // The other may have taken the space over for good.
+      EXPECT_THAT(remaining(first, 0), testing::AnyOf(3, 5));
+    }
+  }
+}
+
+TEST_P(EveryStore, ABatchAnswersAsOneByOne) {
+  const Wanted wanted{
+      .most_limits = 4, .most_parts = 3, .in_order = true, .refunds = true, .resets = true};
+  check(GetParam(), 150, [&] {
+    const Scenario scenario = *scenarios(wanted);
+    Subject subject(GetParam(), scenario);
+    Reference reference(scenario);
+    for (const Stretch stretch : stretches(scenario.events)) {
+      const std::span<const Event> batch(&scenario.events[stretch.begin],
+                                         stretch.end - stretch.begin);
+      const auto decisions = subject.ask_batch(batch);
+      for (std::size_t i = stretch.begin; i < stretch.end; ++i) {
+        expect_same(scenario, i, decisions[i - stretch.begin], reference.ask(scenario.events[i]));
+      }
+    }
+  });
+}
+
+TEST_P(EveryStore, ALargeBatchAnswersAsOneByOne) {
+  const Wanted wanted{.most_limits = 4, .most_parts = 2, .in_order = true};
+  check(GetParam(), 40, [&] {
+    Scenario scenario = *scenarios(wanted);
+    if (scenario.events.empty()) return;
+    for (auto& event : scenario.events) event.now = scenario.events.front().now;
+    Subject subject(GetParam(), scenario);
+    Reference reference(scenario);
+    const auto decisions = subject.ask_batch(scenario.events);
+    for (std::size_t i = 0; i < decisions.size(); ++i) {
+      expect_same(scenario, i, decisions[i], reference.ask(scenario.events[i]));
+    }
+  });
+}
+
+TEST_P(EveryStore, AListIsChargedAllOrNone) {
+  const Wanted wanted{.most_limits = 6, .most_parts = 2};
+  check(GetParam(), 200, [&] {
+    const Scenario scenario = *scenarios(wanted);
+    Subject subject(GetParam(), scenario);
+    Reference reference(scenario);
+    for (const Stretch stretch : stretches(scenario.events)) {
+      const auto list = as_list(scenario, stretch);
+      if (list.empty()) continue;
+      const Decision expected = reference.ask_all(list);
+      expect_same(scenario, stretch.begin, subject.ask_all(list), expected);
+      // What each key now holds, though another's least remaining hid it in the answer.
+      for (std::size_t i = stretch.begin; i < stretch.end; ++i) {
+        Event peek = scenario.events[i];
+        peek.cost = 0;
+        expect_same(scenario, i, subject.ask(peek), reference.ask(peek));
+      }
+    }
+  });
+}
+
+TEST_P(EveryStore, RefusesAListThatNamesAKeyTwice) {
+  const Scenario scenario{.limits = {{{.count = 5, .window_ns = 10}}}, .events = {}};
+  Subject subject(GetParam(), scenario);
+  const std::vector<Event> twice{{.key = 0}, {.key = 1}, {.key = 0}};
+  EXPECT_THROW(subject.ask_all(twice), std::invalid_argument);
+  EXPECT_EQ(subject.ask({.key = 0}).remaining, 4);
+  EXPECT_EQ(subject.ask({.key = 1}).remaining, 4);
+}
+
+TEST_P(EveryStore, RefusesAListThatIsTooLong) {
+  Scenario scenario;
+  std::vector<Event> list;
+  for (std::size_t i = 0; i <= kMaxTogether; ++i) {
+    scenario.limits.push_back({{.count = 5, .window_ns = 10}});
+    list.push_back({.limit = i});
+  }
+  Subject subject(GetParam(), scenario);
+  EXPECT_THROW(subject.ask_all(list), std::invalid_argument);
+  EXPECT_EQ(subject.ask({.cost = 0}).remaining, 5);
+  list.pop_back();
+  EXPECT_TRUE(subject.ask_all(list).allowed);
+}
+
+TEST_P(EveryStore, KeysOfOneSpaceAndOfTwoAreTheirOwn) {
+  const auto store = GetParam().open();
+  const Limit minute("token_bucket 60/1m");
+  const Limit sixty_seconds("token_bucket 60/60s");
+  const Limit named("token_bucket 60/1m", "login");
+  const auto ask = [&](const Limit& limit) {
+    const auto space = store->open_space(limit.definition());
+    const Request request{.limit = &limit.definition(), .space = space.get(), .key = "k"};
+    Decision decision;
+    store->decide({&request, 1}, 1000, {&decision, 1});
+    return decision.remaining;
+  };
+  const auto keep = store->open_space(minute.definition());
+  const auto keep_named = store->open_space(named.definition());
+  EXPECT_EQ(ask(minute), 59);
+  EXPECT_EQ(ask(sixty_seconds), 58);
+  EXPECT_EQ(ask(named), 59);
+  EXPECT_EQ(ask(named), 58);
+}
+
+}  // namespace
+}  // namespace sluice::conformance

@@ -1,0 +1,128 @@
+// What each algorithm guarantees about all that it admitted, whatever was asked.
+
+#include <algorithm>
+
+#include "conformance/every_store.h"
+#include "conformance/scenario.h"
+#include "conformance/subject.h"
+
+namespace sluice::conformance {
+namespace {
+
+using model::Kind;
+using model::ModelLimit;
+using model::Wide;
+
+struct Admitted {
+  Wide at = 0;
+  Wide units = 0;
+  Wide delay = 0;
+};
+
+struct Outcome {
+  ModelLimit limit;
+  std::vector<Admitted> admitted;
+};
+
+// One limit, one key, time forwards.
+Outcome play(const StoreCase& store, Kind kind, bool patience = false) {
+  const Scenario scenario = *scenarios({.kinds = {kind},
+                                        .most_limits = 1,
+                                        .keys = 1,
+                                        .in_order = true,
+                                        .patience = patience,
+                                        .borrow = false});
+  Subject subject(store, scenario);
+  Outcome outcome{scenario.limits.front().front(), {}};
+  for (const auto& event : scenario.events) {
+    const Decision decision = subject.ask(event);
+    if (!decision.allowed || event.cost == 0) continue;
+    outcome.admitted.push_back({event.now, event.cost, decision.delay.count()});
+  }
+  return outcome;
+}
+
+// The most that was admitted in any interval [t, t + length), which may as well begin at an
+// admission.
+Wide most_within(const std::vector<Admitted>& admitted, Wide length) {
+  Wide most = 0;
+  for (std::size_t i = 0; i < admitted.size(); ++i) {
+    Wide sum = 0;
+    for (std::size_t j = i; j < admitted.size() && admitted[j].at < admitted[i].at + length; ++j) {
+      sum += admitted[j].units;
+    }
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+TEST_P(EveryStore, SlidingLogAdmitsAtMostItsLimitInAnyWindow) {
+  check(GetParam(), 150, [&] {
+    const Outcome outcome = play(GetParam(), Kind::kSlidingLog);
+    RC_ASSERT(most_within(outcome.admitted, outcome.limit.window_ns) <= outcome.limit.count);
+  });
+}
+
+TEST_P(EveryStore, StrictSlidingWindowAdmitsAtMostItsLimitInAnyWindow) {
+  check(GetParam(), 150, [&] {
+    const Outcome outcome = play(GetParam(), Kind::kSlidingWindow);
+    if (!outcome.limit.strict) return;
+    RC_ASSERT(most_within(outcome.admitted, outcome.limit.window_ns) <= outcome.limit.count);
+  });
+}
+
+TEST_P(EveryStore, FixedWindowAdmitsAtMostItsLimitInEachWindow) {
+  check(GetParam(), 150, [&] {
+    const Outcome outcome = play(GetParam(), Kind::kFixedWindow);
+    const Wide window = outcome.limit.window_ns;
+    RC_ASSERT(most_within(outcome.admitted, window) <= Wide{outcome.limit.count} * 2);
+    Wide sum = 0;
+    Wide start = -window;
+    for (const auto& entry : outcome.admitted) {
+      if (entry.at >= start + window) {
+        start = outcome.limit.anchor_first ? entry.at : entry.at / window * window;
+        sum = 0;
+      }
+      sum += entry.units;
+      RC_ASSERT(sum <= Wide{outcome.limit.count});
+    }
+  });
+}
+
+TEST_P(EveryStore, SlidingCounterAdmitsAtMostTwiceItsLimitInAnyWindow) {
+  check(GetParam(), 150, [&] {
+    const Outcome outcome = play(GetParam(), Kind::kSlidingCounter);
+    RC_ASSERT(most_within(outcome.admitted, outcome.limit.window_ns) <=
+              Wide{outcome.limit.count} * 2);
+  });
+}
+
+TEST_P(EveryStore, TokenBucketAdmitsAtMostItsBurstAndWhatTimeBrings) {
+  check(GetParam(), 150, [&] {
+    const Outcome outcome = play(GetParam(), Kind::kTokenBucket);
+    const Wide interval = outcome.limit.interval_ns();
+    for (std::size_t i = 0; i < outcome.admitted.size(); ++i) {
+      Wide sum = 0;
+      for (std::size_t j = i; j < outcome.admitted.size(); ++j) {
+        sum += outcome.admitted[j].units;
+        const Wide elapsed = outcome.admitted[j].at - outcome.admitted[i].at;
+        RC_ASSERT(sum <= outcome.limit.most() + elapsed / interval);
+      }
+    }
+  });
+}
+
+TEST_P(EveryStore, LeakyBucketLetsThemGoAtLeastAnIntervalApart) {
+  check(GetParam(), 150, [&] {
+    const Outcome outcome = play(GetParam(), Kind::kLeakyBucket, true);
+    for (std::size_t i = 1; i < outcome.admitted.size(); ++i) {
+      const Admitted& before = outcome.admitted[i - 1];
+      const Admitted& next = outcome.admitted[i];
+      RC_ASSERT(next.at + next.delay >=
+                before.at + before.delay + before.units * outcome.limit.interval_ns());
+    }
+  });
+}
+
+}  // namespace
+}  // namespace sluice::conformance

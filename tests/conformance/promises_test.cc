@@ -1,0 +1,207 @@
+// What the fields of a decision promise, asked of the store itself: that a denial changes nothing,
+// that retry_after is the smallest wait that works, that after reset_after the key is fresh.
+
+#include <sstream>
+
+#include "conformance/every_store.h"
+#include "conformance/scenario.h"
+#include "conformance/subject.h"
+
+namespace sluice::conformance {
+namespace {
+
+void must(bool holds, const std::string& what, const Scenario& scenario, const Event& event,
+          const std::vector<Decision>& decisions) {
+  if (holds) return;
+  std::ostringstream message;
+  message << what << ": " << describe(scenario, event);
+  for (const auto& decision : decisions) {
+    message << "\n  ";
+    showValue(decision, message);
+  }
+  RC_FAIL(message.str());
+}
+
+TEST_P(EveryStore, ADenialOrAPeekChangesNothing) {
+  const Wanted wanted{.most_limits = 3, .most_parts = 3};
+  check(GetParam(), 200, [&] {
+    const Scenario scenario = *scenarios(wanted);
+    Subject subject(GetParam(), scenario);
+    Subject twin(GetParam(), scenario);
+    for (const auto& event : scenario.events) {
+      const Decision decision = subject.ask(event);
+      if (!decision.allowed || event.cost == 0) continue;
+      const Decision undisturbed = twin.ask(event);
+      must(decision == undisturbed, "differs from a store that saw no denials and no peeks",
+           scenario, event, {decision, undisturbed});
+    }
+  });
+}
+
+TEST_P(EveryStore, AFailedListChangesNothing) {
+  const Wanted wanted{.most_limits = 5, .most_parts = 2};
+  check(GetParam(), 150, [&] {
+    const Scenario scenario = *scenarios(wanted);
+    Subject subject(GetParam(), scenario);
+    Subject twin(GetParam(), scenario);
+    for (const Stretch stretch : stretches(scenario.events)) {
+      const auto list = as_list(scenario, stretch);
+      if (list.empty()) continue;
+      const Decision decision = subject.ask_all(list);
+      if (!decision.allowed) continue;
+      const Decision undisturbed = twin.ask_all(list);
+      must(decision == undisturbed, "differs from a store that saw no denied list", scenario,
+           list.front(), {decision, undisturbed});
+    }
+  });
+}
+
+TEST_P(EveryStore, APeekSaysWhatTheNextDecisionSees) {
+  const Wanted wanted{.most_limits = 3, .most_parts = 3, .patience = false, .borrow = false};
+  check(GetParam(), 100, [&] {
+    const Scenario scenario = *scenarios(wanted);
+    Subject subject(GetParam(), scenario);
+    for (const auto& event : scenario.events) {
+      Event peek = event;
+      peek.cost = 0;
+      const Decision seen = subject.ask(peek);
+      must(seen.allowed && seen.retry_after.count() == 0 && seen.delay.count() == 0,
+           "a peek is allowed and waits for nothing", scenario, peek, {seen});
+      const Decision decision = subject.ask(event);
+      must(decision.allowed == (event.cost <= seen.remaining),
+           "remaining is the most that is admitted", scenario, event, {seen, decision});
+    }
+  });
+}
+
+// The denials of a scenario that say when to come back, within time.
+std::vector<std::size_t> hopeful_denials(Subject& subject, const Scenario& scenario,
+                                         std::vector<Decision>& decisions) {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < scenario.events.size(); ++i) {
+    const Event& event = scenario.events[i];
+    decisions.push_back(subject.ask(event));
+    const Decision& decision = decisions.back();
+    if (decision.allowed || decision.retry_after == kNever) continue;
+    if (decision.retry_after.count() < kEndOfTime - event.now) found.push_back(i);
+  }
+  return found;
+}
+
+TEST_P(EveryStore, RetryAfterIsTheSmallestWaitThatWorks) {
+  const Wanted wanted{.most_limits = 2, .most_parts = 3, .borrow = false};
+  check(GetParam(), 300, [&] {
+    const Scenario scenario = *scenarios(wanted);
+    Subject first(GetParam(), scenario);
+    std::vector<Decision> decisions;
+    const auto denials = hopeful_denials(first, scenario, decisions);
+    if (denials.empty()) return;
+    const std::size_t chosen = *rc::gen::elementOf(denials);
+    Subject again(GetParam(), scenario);
+    for (std::size_t i = 0; i < chosen; ++i) again.ask(scenario.events[i]);
+
+    const Decision& denied = decisions[chosen];
+    Event retry = scenario.events[chosen];
+    retry.now += denied.retry_after.count() - 1;
+    const Decision early = again.ask(retry);
+    must(!early.allowed, "admitted a nanosecond before its retry_after", scenario, retry,
+         {denied, early});
+    ++retry.now;
+    const Decision right = again.ask(retry);
+    must(right.allowed, "denied at its retry_after", scenario, retry, {denied, right});
+  });
+}
+
+TEST_P(EveryStore, NeverIsNever) {
+  const Wanted wanted{.most_limits = 2, .most_parts = 3};
+  check(GetParam(), 100, [&] {
+    const Scenario scenario = *scenarios(wanted);
+    Subject subject(GetParam(), scenario);
+    for (const auto& event : scenario.events) {
+      const Decision decision = subject.ask(event);
+      if (decision.allowed || decision.retry_after != kNever) continue;
+      for (Event later = event; later.now < kEndOfTime - 1;) {
+        later.now += (kEndOfTime - later.now) / 2;
+        const Decision still = subject.ask(later);
+        must(!still.allowed, "admitted after all", scenario, later, {decision, still});
+      }
+    }
+  });
+}
+
+// The key of the scenario's last event is left alone until its reset_after has passed; from then on
+// it is asked the same as a key that was never seen.
+TEST_P(EveryStore, AfterResetAfterTheKeyIsFresh) {
+  Wanted wanted{.most_limits = 1, .most_parts = 3};
+  wanted.keys = 2;
+  constexpr std::size_t kNeverSeen = 2;
+  check(GetParam(), 300, [&] {
+    const Scenario scenario = *scenarios(wanted);
+    const auto& events = scenario.events;
+    const std::size_t half = events.size() / 2;
+    if (half == 0) return;
+    Subject subject(GetParam(), scenario);
+    for (std::size_t i = 0; i < half; ++i) subject.ask(events[i]);
+
+    Event peek = events[half - 1];
+    peek.cost = 0;
+    const Decision seen = subject.ask(peek);
+    const std::int64_t reset_ns = seen.reset_after.count();
+    must(reset_ns >= 0, "reset_after is negative", scenario, peek, {seen});
+    for (std::size_t i = half; i < events.size(); ++i) {
+      Event event = events[i];
+      event.key = peek.key;
+      const std::int64_t start = i == half ? 0 : std::max<std::int64_t>(event.now - peek.now, 0);
+      if (reset_ns >= kEndOfTime - peek.now - start) return;
+      event.now = peek.now + reset_ns + start;
+      const Decision used = subject.ask(event);
+      event.key = kNeverSeen;
+      const Decision fresh = subject.ask(event);
+      must(used == fresh, "differs from a key never seen", scenario, event, {seen, used, fresh});
+    }
+  });
+}
+
+TEST_P(EveryStore, AfterAResetTheKeyIsFresh) {
+  const Wanted wanted{.most_limits = 1, .most_parts = 3};
+  check(GetParam(), 100, [&] {
+    const Scenario scenario = *scenarios(wanted);
+    const auto& events = scenario.events;
+    const std::size_t half = events.size() / 2;
+    Subject subject(GetParam(), scenario);
+    Subject fresh(GetParam(), scenario);
+    for (std::size_t i = 0; i < half; ++i) subject.ask(events[i]);
+    for (std::size_t key = 0; key < wanted.keys; ++key) {
+      subject.ask({.key = key, .operation = Operation::kReset});
+    }
+    for (std::size_t i = half; i < events.size(); ++i) {
+      const Decision used = subject.ask(events[i]);
+      const Decision expected = fresh.ask(events[i]);
+      must(used == expected, "differs from a key never seen", scenario, events[i],
+           {used, expected});
+    }
+  });
+}
+
+// Whatever else it says, no answer contradicts itself.
+TEST_P(EveryStore, AnswersStayInRangeWhateverIsAsked) {
+  const Wanted wanted{.most_limits = 3, .most_parts = 3, .refunds = true, .resets = true};
+  check(GetParam(), 200, [&] {
+    const Scenario scenario = *scenarios(wanted);
+    Subject subject(GetParam(), scenario);
+    for (const auto& event : scenario.events) {
+      const Decision d = subject.ask(event);
+      const bool waits = d.allowed ? d.retry_after.count() == 0
+                                   : d.retry_after.count() >= 1 || d.retry_after == kNever;
+      must(waits && d.remaining >= 0 && d.remaining <= d.limit && d.reset_after.count() >= 0 &&
+               d.delay.count() >= 0 && (d.allowed || d.delay.count() == 0) &&
+               d.source == Source::kStore,
+           "contradicts itself", scenario, event, {d});
+      must(event.operation == Operation::kTake || d.allowed, "only a take is denied", scenario,
+           event, {d});
+    }
+  });
+}
+
+}  // namespace
+}  // namespace sluice::conformance

@@ -1,0 +1,75 @@
+#include "conformance/subject.h"
+
+#include <array>
+
+namespace sluice::conformance {
+namespace {
+
+// Keys of several lengths, one of them with a byte that ends a C string.
+std::string_view key_text(std::size_t key) {
+  using namespace std::string_view_literals;
+  static constexpr std::array kKeys = {"a"sv, "a\0b"sv, "203.0.113.77 GET /a/longer/key"sv, ""sv};
+  return kKeys.at(key);
+}
+
+std::string space_name(std::size_t limit, bool one_space) {
+  return one_space ? "space" : "space-" + std::to_string(limit);
+}
+
+}  // namespace
+
+Subject::Subject(const StoreCase& store, const Scenario& scenario, bool one_space)
+    : store_(store.open()) {
+  for (std::size_t i = 0; i < scenario.limits.size(); ++i) {
+    limits_.emplace_back(expression(scenario.limits[i]), space_name(i, one_space));
+    spaces_.push_back(store_->open_space(limits_.back().definition()));
+  }
+}
+
+Request Subject::request(const Event& event) const {
+  return {.limit = &limits_.at(event.limit).definition(),
+          .space = spaces_.at(event.limit).get(),
+          .key = key_text(event.key),
+          .operation = event.operation,
+          .cost = event.cost,
+          .patience_ns = event.patience_ns};
+}
+
+Decision Subject::ask(const Event& event) {
+  return ask_batch({&event, 1}).front();
+}
+
+std::vector<Decision> Subject::ask_batch(std::span<const Event> events) {
+  std::vector<Request> requests;
+  for (const auto& event : events) requests.push_back(request(event));
+  std::vector<Decision> decisions(requests.size());
+  store_->decide(requests, events.front().now, decisions);
+  return decisions;
+}
+
+Decision Subject::ask_all(std::span<const Event> events) {
+  std::vector<Request> requests;
+  for (const auto& event : events) requests.push_back(request(event));
+  return store_->decide_all(requests, events.front().now);
+}
+
+model::ModelRequest Reference::request(const Event& event) const {
+  return {.space = space_name(event.limit, one_space_),
+          .limits = scenario_.limits.at(event.limit),
+          .key = std::string(key_text(event.key)),
+          .operation = event.operation,
+          .cost = event.cost,
+          .patience_ns = event.patience_ns};
+}
+
+Decision Reference::ask(const Event& event) {
+  return model_.decide(request(event), event.now);
+}
+
+Decision Reference::ask_all(std::span<const Event> events) {
+  std::vector<model::ModelRequest> requests;
+  for (const auto& event : events) requests.push_back(request(event));
+  return model_.decide_all(requests, events.front().now);
+}
+
+}  // namespace sluice::conformance

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "conformance/every_store.h"
+#include "conformance/scenario.h"
+#include "model/model.h"
+#include "sluice/limit.h"
+
+namespace sluice::conformance {
+
+/// A freshly opened store with the limits of a scenario. Thread-safe as the store is.
+class Subject {
+ public:
+  Subject(const StoreCase& store, const Scenario& scenario, bool one_space = false);
+
+  Decision ask(const Event& event);
+  /// All at the first one's instant, in one batch.
+  std::vector<Decision> ask_batch(std::span<const Event> events);
+  /// Takes from all or none, at the first one's instant.
+  Decision ask_all(std::span<const Event> events);
+
+ private:
+  Request request(const Event& event) const;
+
+  std::shared_ptr<Store> store_;
+  std::vector<Limit> limits_;
+  std::vector<std::shared_ptr<Space>> spaces_;
+};
+
+/// The model with the same limits.
+class Reference {
+ public:
+  explicit Reference(const Scenario& scenario, bool one_space = false)
+      : scenario_(scenario), one_space_(one_space) {}
+
+  Decision ask(const Event& event);
+  Decision ask_all(std::span<const Event> events);
+
+ private:
+  model::ModelRequest request(const Event& event) const;
+
+  Scenario scenario_;
+  bool one_space_;
+  model::Model model_;
+};
+
+}  // namespace sluice::conformance
