@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <unordered_map>
+#include <utility>
+
+namespace sluice {
+
+/// Remembers what was asked for lately: at least the last `kKept` distinct keys and at most twice
+/// as many. Two generations stand in for a full order of use: a hit in the old one moves the entry
+/// to the young one, and when the young one is full the old one is dropped. A hit allocates nothing
+/// and can be asked with any type that Hash and Equal both take as transparent.
+///
+/// A value stays where it is for at least the next kKept calls of find() and insert() together.
+/// Not thread-safe.
+template <class Key, class Value, class Hash = std::hash<Key>, class Equal = std::equal_to<Key>>
+class RecentCache {
+ public:
+  static constexpr std::size_t kKept = 512;
+
+  RecentCache() {
+    young_.reserve(kKept);
+    old_.reserve(kKept);
+  }
+
+  /// The value of `key`, or null.
+  template <class K>
+  const Value* find(const K& key) {
+    if (const auto at = young_.find(key); at != young_.end()) return &at->second;
+    const auto at = old_.find(key);
+    if (at == old_.end()) return nullptr;
+    auto entry = old_.extract(at);
+    make_room();
+    return &young_.insert(std::move(entry)).position->second;
+  }
+
+  /// REQUIRES: find(key) is null.
+  const Value& insert(Key key, Value value) {
+    make_room();
+    return young_.emplace(std::move(key), std::move(value)).first->second;
+  }
+
+  std::size_t size() const { return young_.size() + old_.size(); }
+
+ private:
+  using Map = std::unordered_map<Key, Value, Hash, Equal>;
+
+  void make_room() {
+    if (young_.size() < kKept) return;
+    old_.swap(young_);
+    young_.clear();
+  }
+
+  Map young_;
+  Map old_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace sluice {
+
+/// Where to listen: an IPv4 or IPv6 address with a port, or a Unix socket's path.
+struct Address {
+  enum class Family : std::uint8_t { kIpv4, kIpv6, kUnix };
+
+  Family family = Family::kIpv4;
+  /// The numeric address without brackets, or the path.
+  std::string host;
+  /// 0: any free port. Nothing for a Unix socket.
+  std::uint16_t port = 0;
+
+  /// Only programs on this machine can reach it.
+  bool is_local() const;
+  /// As parse_address reads it: "127.0.0.1:6380", "[::1]:6380", "unix:/run/sluice.sock".
+  std::string text() const;
+
+  friend bool operator==(const Address&, const Address&) = default;
+};
+
+struct ParsedAddress {
+  std::optional<Address> address;
+  /// Where there is no address: one sentence that names the text and the fault.
+  std::string error;
+};
+
+/// Reads "ADDRESS:PORT" (numeric, IPv6 in brackets; "localhost" is 127.0.0.1) or "unix:PATH".
+ParsedAddress parse_address(std::string_view text);
+
+}  // namespace sluice

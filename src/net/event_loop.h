@@ -1,0 +1,80 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "net/unique_fd.h"
+
+namespace sluice {
+
+/// Is told that its file descriptor is ready.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  /// `events`: EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR. Runs on the loop's thread. A sink may destroy
+  /// itself here, but no other sink: the rest of one round of events still refers to them. To
+  /// destroy another, use post() or run_after(), which run between rounds.
+  virtual void on_events(std::uint32_t events) = 0;
+};
+
+/// One thread's level-triggered epoll loop. A ready socket costs its read and its write and a share
+/// of one epoll_wait: nothing is armed again per request, and nothing is read to learn that there
+/// is nothing to read.
+///
+/// All members except post() and stop() belong to the thread that calls run() (or, before run(), to
+/// the thread that made the loop).
+class EventLoop {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Throws std::system_error where the system has no descriptor left.
+  EventLoop();
+  ~EventLoop();
+  EventLoop(const EventLoop&) = delete;
+  EventLoop& operator=(const EventLoop&) = delete;
+
+  /// Watches `fd` for `events` until it is removed or closed. False, with errno set, where the
+  /// system refuses.
+  bool add(int fd, std::uint32_t events, EventSink& sink);
+  void modify(int fd, std::uint32_t events, EventSink& sink);
+  void remove(int fd);
+
+  /// Runs `task` once on the loop's thread, no earlier than `wait` from now.
+  void run_after(Clock::duration wait, std::function<void()> task);
+
+  /// Runs `task` on the loop's thread, soon, in the order of posting. From any thread. A task that
+  /// is posted after the loop has ended never runs.
+  void post(std::function<void()> task);
+
+  /// Serves events until stop().
+  void run();
+
+  /// Makes run() return after the round it is in. From any thread.
+  void stop();
+
+ private:
+  struct Timer {
+    Clock::time_point when;
+    std::uint64_t order = 0;
+    std::function<void()> task;
+  };
+
+  static bool later(const Timer& a, const Timer& b);
+  int wait_ms() const;
+  void run_due();
+  void run_posted();
+
+  UniqueFd epoll_;
+  UniqueFd wake_;
+  std::vector<Timer> timers_;  // A heap: the earliest first.
+  std::uint64_t timers_made_ = 0;
+  std::mutex mutex_;
+  std::vector<std::function<void()>> posted_;  // Guarded by mutex_.
+  std::atomic<bool> stopping_ = false;
+};
+
+}  // namespace sluice

@@ -1,0 +1,84 @@
+#include "net/event_loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <thread>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(EventLoopTest, RunsPostedTasksInOrderAndStops) {
+  EventLoop loop;
+  std::vector<int> order;
+  loop.post([&] { order.push_back(1); });
+  loop.post([&] {
+    order.push_back(2);
+    loop.post([&] {
+      order.push_back(3);
+      loop.stop();
+    });
+  });
+  loop.run();
+  EXPECT_THAT(order, testing::ElementsAre(1, 2, 3));
+}
+
+TEST(EventLoopTest, RunsTimersByTimeAndThenByOrder) {
+  EventLoop loop;
+  std::vector<int> order;
+  loop.run_after(milliseconds(10), [&] {
+    order.push_back(4);
+    loop.stop();
+  });
+  loop.run_after(milliseconds(5), [&] { order.push_back(3); });
+  loop.run_after(milliseconds(0), [&] { order.push_back(1); });
+  loop.run_after(milliseconds(0), [&] { order.push_back(2); });
+  const auto start = EventLoop::Clock::now();
+  loop.run();
+  EXPECT_GE(EventLoop::Clock::now() - start, milliseconds(10));
+  EXPECT_THAT(order, testing::ElementsAre(1, 2, 3, 4));
+}
+
+TEST(EventLoopTest, IsWokenFromAnotherThread) {
+  EventLoop loop;
+  std::thread::id ran_on;
+  std::thread other([&] {
+    loop.post([&] { ran_on = std::this_thread::get_id(); });
+    loop.stop();
+  });
+  loop.run();
+  other.join();
+  EXPECT_EQ(ran_on, std::this_thread::get_id());
+}
+
+TEST(EventLoopTest, TellsASinkAsLongAsItsDescriptorIsReady) {
+  struct Sink : EventSink {
+    EventLoop& loop;
+    int fd;
+    std::vector<std::uint32_t> seen;
+    Sink(EventLoop& l, int f) : loop(l), fd(f) {}
+    void on_events(std::uint32_t events) override {
+      seen.push_back(events);
+      if (seen.size() == 2) loop.modify(fd, EPOLLOUT, *this);
+      if (seen.size() == 3) {
+        loop.remove(fd);
+        loop.post([this] { loop.stop(); });
+      }
+    }
+  };
+  EventLoop loop;
+  const UniqueFd fd(::eventfd(1, EFD_NONBLOCK));
+  Sink sink(loop, fd.get());
+  ASSERT_TRUE(loop.add(fd.get(), EPOLLIN, sink));
+  EXPECT_FALSE(loop.add(fd.get(), EPOLLIN, sink));
+  loop.run();
+  EXPECT_THAT(sink.seen, testing::ElementsAre(EPOLLIN, EPOLLIN, EPOLLOUT));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,127 @@
+#include "net/stream_worker.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+constexpr int kAcceptsPerRound = 64;
+constexpr std::chrono::milliseconds kAcceptPause{100};
+constexpr std::chrono::milliseconds kLongestSweepInterval{1000};
+
+}  // namespace
+
+Acceptor::Acceptor(EventLoop& loop, int socket, Accepted accepted)
+    : loop_(loop), socket_(socket), accepted_(std::move(accepted)) {
+  if (!loop_.add(socket_, EPOLLIN, *this)) {
+    throw std::system_error(errno, std::generic_category(), "cannot watch a listening socket");
+  }
+}
+
+void Acceptor::on_events(std::uint32_t) {
+  for (int i = 0; i < kAcceptsPerRound; ++i) {
+    UniqueFd peer(::accept4(socket_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (peer) {
+      accepted_(std::move(peer));
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      return pause();
+    } else if (errno != EINTR && errno != ECONNABORTED) {
+      return;  // Nobody waits any more; anything else is the failure of a peer that has gone.
+    }
+  }
+}
+
+void Acceptor::pause() {
+  loop_.modify(socket_, 0, *this);
+  loop_.run_after(kAcceptPause, [this] {
+    if (!stopped_) loop_.modify(socket_, EPOLLIN, *this);
+  });
+}
+
+void Acceptor::stop() {
+  stopped_ = true;
+  loop_.remove(socket_);
+}
+
+StreamWorker::StreamWorker(const Config& config)
+    : config_(config),
+      context_{.loop = loop_,
+               .limits = config.limits,
+               .output = {},
+               .drop = [this](Connection& connection) { drop(connection); },
+               .watch = [this] { watch(); }} {}
+
+StreamWorker::~StreamWorker() = default;
+
+void StreamWorker::listen(int socket, Acceptor::Accepted accepted) {
+  acceptors_.push_back(std::make_unique<Acceptor>(loop_, socket, std::move(accepted)));
+}
+
+void StreamWorker::serve(UniqueFd socket, const HandlerFactory& make_handler,
+                         const std::string& refusal) {
+  if (context_.stopping) return;
+  if (config_.connections.fetch_add(1) >= config_.max_connections) {
+    config_.connections.fetch_sub(1);
+    // The peer's receive buffer is empty, so one attempt delivers the line.
+    ::send(socket.get(), refusal.data(), refusal.size(), MSG_NOSIGNAL);
+    return;
+  }
+  connections_.push_back(
+      std::make_unique<Connection>(std::move(socket), make_handler(config_.thread), context_));
+  Connection& connection = *connections_.back();
+  connection.index = connections_.size() - 1;
+  if (!connection.start()) drop(connection);
+}
+
+void StreamWorker::drop(Connection& connection) {
+  const std::size_t index = connection.index;
+  std::swap(connections_[index], connections_.back());
+  connections_[index]->index = index;
+  // Before the peer can notice: whoever then connects in its place finds room.
+  config_.connections.fetch_sub(1);
+  connections_.pop_back();
+  if (context_.stopping && connections_.empty()) loop_.stop();
+}
+
+void StreamWorker::watch() {
+  if (std::exchange(watching_, true)) return;
+  const auto shortest = std::min(config_.limits.stuck_timeout, config_.limits.linger_timeout);
+  loop_.run_after(std::min(kLongestSweepInterval, shortest / 4 + std::chrono::milliseconds(1)),
+                  [this] { sweep(); });
+}
+
+void StreamWorker::sweep() {
+  watching_ = false;
+  const EventLoop::Clock::time_point now = EventLoop::Clock::now();
+  bool waiting = false;
+  // From the back: the one that takes a dropped one's place has been looked at.
+  for (std::size_t i = connections_.size(); i-- > 0;) {
+    if (connections_[i]->expired(now)) {
+      drop(*connections_[i]);
+    } else {
+      waiting = waiting || connections_[i]->waits();
+    }
+  }
+  if (waiting) watch();
+}
+
+void StreamWorker::finish(std::chrono::milliseconds grace) {
+  context_.stopping = true;
+  for (const std::unique_ptr<Acceptor>& acceptor : acceptors_) acceptor->stop();
+  for (std::size_t i = connections_.size(); i-- > 0;) {
+    if (!connections_[i]->finish_reading()) drop(*connections_[i]);
+  }
+  if (connections_.empty()) {
+    loop_.stop();
+  } else {
+    loop_.run_after(grace, [this] { loop_.stop(); });
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "net/connection.h"
+#include "net/event_loop.h"
+#include "net/stream_handler.h"
+#include "net/unique_fd.h"
+
+namespace sluice {
+
+/// Accepts from one listening socket, which somebody else owns. Pauses where the system is out of
+/// descriptors or memory, because the socket stays ready and the loop would spin.
+class Acceptor final : public EventSink {
+ public:
+  using Accepted = std::function<void(UniqueFd)>;
+
+  /// Throws std::system_error where the system cannot watch the socket.
+  Acceptor(EventLoop& loop, int socket, Accepted accepted);
+  void on_events(std::uint32_t events) override;
+  /// Accepts no more.
+  void stop();
+
+ private:
+  void pause();
+
+  EventLoop& loop_;
+  int socket_;
+  Accepted accepted_;
+  bool stopped_ = false;
+};
+
+/// The connections of one thread. All members belong to the loop's thread, or, before it runs, to
+/// the one that made the worker.
+class StreamWorker {
+ public:
+  struct Config {
+    std::size_t thread = 0;
+    std::size_t max_connections = 0;
+    ConnectionLimits limits;
+    /// Open connections of all workers. Outlives them.
+    std::atomic<std::size_t>& connections;
+  };
+
+  explicit StreamWorker(const Config& config);
+  ~StreamWorker();
+
+  EventLoop& loop() { return loop_; }
+
+  /// Hands what is accepted from `socket` to `accepted`.
+  void listen(int socket, Acceptor::Accepted accepted);
+
+  /// Serves a peer, or refuses it. `make_handler` and `refusal` are those of its service.
+  void serve(UniqueFd socket, const HandlerFactory& make_handler, const std::string& refusal);
+
+  /// Accepts no more, answers what has come, and ends the loop when all is sent or after `grace`.
+  void finish(std::chrono::milliseconds grace);
+
+ private:
+  void drop(Connection& connection);
+  void watch();
+  void sweep();
+
+  Config config_;
+  EventLoop loop_;
+  ConnectionContext context_;
+  std::vector<std::unique_ptr<Acceptor>> acceptors_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  bool watching_ = false;
+};
+
+}  // namespace sluice

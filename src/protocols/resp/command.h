@@ -1,0 +1,123 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "limiter/limit_book.h"
+#include "protocols/resp/batch.h"
+#include "protocols/resp/throttle_limits.h"
+#include "protocols/resp/writer.h"
+
+namespace sluice::resp {
+
+/// What all sessions of one thread share. Not thread-safe: each thread has its own, over one store.
+struct Desk {
+  /// Throws StoreError where the store cannot open the space of CL.THROTTLE.
+  Desk(std::shared_ptr<Store> shared_store, LimitBook limit_book)
+      : store(std::move(shared_store)), book(std::move(limit_book)), throttle_limits(*store) {}
+
+  std::shared_ptr<Store> store;
+  LimitBook book;
+  ThrottleLimits throttle_limits;
+  Batch batch;
+};
+
+/// What a connection's commands have said about it.
+struct Peer {
+  std::int64_t id = 0;
+  Protocol protocol = Protocol::kResp2;
+  std::string name;
+  /// No more commands are read; what has been answered is still sent.
+  bool closing = false;
+};
+
+/// Where the commands of one read are carried out. Decisions gather in the desk's batch; whatever
+/// else replies makes them reply first, so that the order stays.
+class Turn {
+ public:
+  Turn(Desk& desk, Peer& peer, Instant now, std::string& output)
+      : desk_(desk), peer_(peer), now_(now), output_(output) {}
+
+  Desk& desk() { return desk_; }
+  Peer& peer() { return peer_; }
+
+  void decide(const Request& request, Form form) { desk_.batch.add(request, form); }
+  void answer_decisions() { desk_.batch.answer(*desk_.store, now_, output_); }
+
+  /// For a reply that is not a decision. Made anew for each reply, since HELLO changes the
+  /// protocol.
+  Writer reply() {
+    answer_decisions();
+    return {output_, peer_.protocol};
+  }
+
+ private:
+  Desk& desk_;
+  Peer& peer_;
+  Instant now_;
+  std::string& output_;
+};
+
+/// The command's name is the first, a subcommand's the second.
+using Arguments = std::span<const std::string_view>;
+
+struct Command {
+  /// In capitals; "CLIENT|ID" is the subcommand ID of CLIENT.
+  std::string_view name;
+  /// How many arguments, the name included; negative: at least so many.
+  int arity;
+  void (*run)(Turn& turn, Arguments arguments);
+  std::string_view summary;
+};
+
+/// Every command there is, the most urgent first.
+std::span<const Command> commands();
+
+/// The command of this name in any case, or null.
+const Command* find_command(std::string_view name);
+
+/// Runs a command, or replies why there is none such. REQUIRES: at least one argument.
+void run_command(Turn& turn, Arguments arguments);
+
+/// Runs the subcommand that arguments[1] names, or replies why there is none such.
+void run_subcommand(Turn& turn, Arguments arguments);
+
+/// How much of what a client sent an error repeats at most, as in Redis.
+inline constexpr std::size_t kMaxQuotedBytes = 128;
+
+/// A command's name as Redis writes it in errors and descriptions.
+std::string in_small_letters(std::string_view capitals);
+
+/// Whether the texts are the same in ASCII but for case. `capitals` has no small letters.
+bool is_word(std::string_view text, std::string_view capitals);
+
+// The commands, by the file that has them: limit_commands.cc, connection_commands.cc,
+// server_commands.cc.
+void run_cl_throttle(Turn& turn, Arguments arguments);
+void run_sluice_check(Turn& turn, Arguments arguments);
+void run_sluice_peek(Turn& turn, Arguments arguments);
+void run_sluice_reset(Turn& turn, Arguments arguments);
+
+void run_auth(Turn& turn, Arguments arguments);
+void run_client_getname(Turn& turn, Arguments arguments);
+void run_client_id(Turn& turn, Arguments arguments);
+void run_client_setinfo(Turn& turn, Arguments arguments);
+void run_client_setname(Turn& turn, Arguments arguments);
+void run_echo(Turn& turn, Arguments arguments);
+void run_hello(Turn& turn, Arguments arguments);
+void run_ping(Turn& turn, Arguments arguments);
+void run_quit(Turn& turn, Arguments arguments);
+void run_reset(Turn& turn, Arguments arguments);
+void run_select(Turn& turn, Arguments arguments);
+
+void run_command_list(Turn& turn, Arguments arguments);
+void run_command_count(Turn& turn, Arguments arguments);
+void run_command_docs(Turn& turn, Arguments arguments);
+void run_command_info(Turn& turn, Arguments arguments);
+void run_info(Turn& turn, Arguments arguments);
+
+}  // namespace sluice::resp

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace sluice::resp {
+
+constexpr bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+/// A decimal integer of 64 bits and nothing else: digits, with a '-' before them where negative.
+inline std::optional<std::int64_t> parse_integer(std::string_view text) {
+  constexpr std::size_t kSurelyFits = 18;
+  std::int64_t value = 0;
+  if (!text.empty() && text.size() <= kSurelyFits) {
+    std::size_t i = 0;
+    while (i < text.size() && is_digit(text[i])) value = value * 10 + (text[i++] - '0');
+    if (i == text.size()) return value;
+  }
+  const char* end = text.data() + text.size();
+  const auto [stop, fault] = std::from_chars(text.data(), end, value);
+  if (fault != std::errc{} || stop != end) return std::nullopt;
+  return value;
+}
+
+/// As Redis reads a length: as parse_integer, but only the one way to write each number (no "007",
+/// no "-0").
+inline std::optional<std::int64_t> parse_canonical_integer(std::string_view text) {
+  const std::string_view digits = text.starts_with('-') ? text.substr(1) : text;
+  if (digits.starts_with('0') && text != "0") return std::nullopt;
+  return parse_integer(text);
+}
+
+}  // namespace sluice::resp

@@ -1,0 +1,265 @@
+#include "protocols/resp/parser.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "protocols/resp/number.h"
+
+namespace sluice::resp {
+namespace {
+
+// Redis calls these blank between the arguments of an inline command.
+constexpr bool is_blank(char c) {
+  return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+// Inside an unquoted argument only these end it.
+constexpr bool ends_word(char c) {
+  return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+std::size_t find_from(std::string_view text, std::size_t from, char wanted) {
+  if (from >= text.size()) return std::string_view::npos;
+  const void* at = std::memchr(text.data() + from, wanted, text.size() - from);
+  if (at == nullptr) return std::string_view::npos;
+  return static_cast<std::size_t>(static_cast<const char*>(at) - text.data());
+}
+
+constexpr int hex_value(char c) {
+  if (is_digit(c)) return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+// Reads what follows a backslash inside double quotes, from `at`; leaves `at` behind it.
+char unescape(std::string_view line, std::size_t& at) {
+  const char c = line[at++];
+  switch (c) {
+    case 'n':
+      return '\n';
+    case 'r':
+      return '\r';
+    case 't':
+      return '\t';
+    case 'b':
+      return '\b';
+    case 'a':
+      return '\a';
+    case 'x':
+      if (at + 1 < line.size() && hex_value(line[at]) >= 0 && hex_value(line[at + 1]) >= 0) {
+        const int byte = hex_value(line[at]) * 16 + hex_value(line[at + 1]);
+        at += 2;
+        return static_cast<char>(byte);
+      }
+      return c;
+    default:
+      return c;
+  }
+}
+
+// Appends what stands between the quote at `at` and its partner; leaves `at` behind the partner.
+// False where there is no partner, or no blank after it.
+bool unquote(std::string_view line, std::size_t& at, std::string& out) {
+  const char quote = line[at++];
+  while (at < line.size() && line[at] != quote) {
+    const bool escape = line[at] == '\\' && at + 1 < line.size();
+    if (escape && quote == '"') {
+      ++at;
+      out += unescape(line, at);
+    } else if (escape && line[at + 1] == '\'') {
+      out += '\'';
+      at += 2;
+    } else {
+      out += line[at++];
+    }
+  }
+  if (at == line.size()) return false;
+  ++at;
+  return at == line.size() || is_blank(line[at]);
+}
+
+}  // namespace
+
+Parser::Result Parser::next(std::string_view input) {
+  // No command may look beyond its bound, so what is refused does not depend on how much has
+  // arrived.
+  input = input.substr(0, kMaxCommandBytes);
+  switch (stage_) {
+    case Stage::kBroken:
+      return Result::kError;
+    case Stage::kStart:
+      count_ = 0;
+      quoted_ = false;
+      if (input.empty()) return Result::kNeedMore;
+      stage_ = input[0] == '*' ? Stage::kCount : Stage::kInline;
+      break;
+    default:
+      rebase(input);
+  }
+  return stage_ == Stage::kInline ? next_inline(input) : next_array(input);
+}
+
+Parser::Result Parser::next_array(std::string_view input) {
+  if (stage_ == Stage::kCount) {
+    const Result counted = read_count(input);
+    if (counted != Result::kCommand) return counted;
+    if (expected_ == 0) return command(at_);
+    stage_ = Stage::kHeader;
+  }
+  return read_bulks(input);
+}
+
+// kCommand here and below: this piece is complete, go on.
+Parser::Result Parser::read_count(std::string_view input) {
+  static constexpr Header kCount{'*', "too big mbulk count string", "invalid multibulk length"};
+  const Result header = read_header(input, kCount);
+  if (header != Result::kCommand) return header;
+  if (number_ > static_cast<std::int64_t>(kMaxArguments)) return fail(kCount.invalid);
+  expected_ = number_ > 0 ? static_cast<std::uint32_t>(number_) : 0;
+  return Result::kCommand;
+}
+
+Parser::Result Parser::read_bulks(std::string_view input) {
+  static constexpr Header kBulk{'$', "too big bulk count string", "invalid bulk length"};
+  while (true) {
+    if (stage_ == Stage::kHeader) {
+      const Result header = read_header(input, kBulk);
+      if (header != Result::kCommand) return header;
+      if (number_ < 0 || number_ > static_cast<std::int64_t>(kMaxCommandBytes)) {
+        return fail(kBulk.invalid);
+      }
+      stage_ = Stage::kBulk;
+    }
+    // Like Redis, we take the two bytes after a bulk on trust.
+    const auto length = static_cast<std::size_t>(number_);
+    const std::size_t end = at_ + length + 2;
+    if (end > kMaxCommandBytes) return fail("too big command, at most 65536 bytes");
+    if (end > input.size()) return need_more(input);
+    arguments_[count_++] = {input.data() + at_, length};
+    at_ = end;
+    if (count_ == expected_) return command(at_);
+    stage_ = Stage::kHeader;
+  }
+}
+
+// A marker, a number, a line end; nearly always a few digits that have all arrived.
+inline Parser::Result Parser::read_header(std::string_view input, const Header& header) {
+  constexpr std::size_t kFewDigits = 6;
+  const std::size_t begin = at_ + 1;
+  const std::size_t stop = std::min(input.size(), begin + kFewDigits);
+  std::size_t i = begin;
+  std::int64_t value = 0;
+  while (i < stop && is_digit(input[i])) value = value * 10 + (input[i++] - '0');
+  const bool canonical = i == begin + 1 || (i > begin && input[begin] != '0');
+  if (!canonical || i + 1 >= input.size() || input[i] != '\r' || input[at_] != header.marker) {
+    return read_header_slowly(input, header);
+  }
+  number_ = value;
+  at_ = i + 2;
+  return Result::kCommand;
+}
+
+Parser::Result Parser::read_header_slowly(std::string_view input, const Header& header) {
+  const std::size_t line_end = find_from(input, std::max(at_, searched_), '\r');
+  if (line_end == std::string_view::npos || line_end + 1 >= input.size()) {
+    constexpr std::size_t kManyDigits = 32;
+    searched_ = std::min(line_end, input.size());
+    if (input.size() < kMaxCommandBytes) return need_more(input);
+    return fail(input.size() - at_ > kManyDigits ? header.too_long
+                                                 : "too big command, at most 65536 bytes");
+  }
+  if (input[at_] != header.marker) {
+    const char got = input[at_] == '\r' || input[at_] == '\n' ? ' ' : input[at_];
+    return fail(std::string("expected '$', got '") + got + "'");
+  }
+  const auto number = parse_canonical_integer(input.substr(at_ + 1, line_end - at_ - 1));
+  if (!number) return fail(header.invalid);
+  number_ = *number;
+  at_ = line_end + 2;
+  return Result::kCommand;
+}
+
+Parser::Result Parser::next_inline(std::string_view input) {
+  const std::size_t line_end = find_from(input, searched_, '\n');
+  if (line_end == std::string_view::npos) {
+    searched_ = input.size();
+    return input.size() < kMaxCommandBytes ? need_more(input) : fail("too big inline request");
+  }
+  std::string_view line = input.substr(0, line_end);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  quoted_ = line.find_first_of("\"'") != std::string_view::npos;
+  switch (quoted_ ? split_quoted(line) : split_plain(line)) {
+    case Split::kUnbalanced:
+      return fail("unbalanced quotes in request");
+    case Split::kTooMany:
+      return fail("too many arguments, at most 64");
+    case Split::kDone:
+      break;
+  }
+  return command(line_end + 1);
+}
+
+Parser::Split Parser::split_plain(std::string_view line) {
+  for (std::size_t at = 0;;) {
+    while (at < line.size() && is_blank(line[at])) ++at;
+    if (at == line.size()) return Split::kDone;
+    const std::size_t begin = at;
+    while (at < line.size() && !ends_word(line[at])) ++at;
+    if (count_ == kMaxArguments) return Split::kTooMany;
+    arguments_[count_++] = line.substr(begin, at - begin);
+  }
+}
+
+Parser::Split Parser::split_quoted(std::string_view line) {
+  unquoted_.clear();
+  unquoted_.reserve(line.size());  // so that no append moves what the arguments refer to
+  for (std::size_t at = 0;;) {
+    while (at < line.size() && is_blank(line[at])) ++at;
+    if (at == line.size()) return Split::kDone;
+    const std::size_t begin = unquoted_.size();
+    while (at < line.size() && !ends_word(line[at])) {
+      if (line[at] != '"' && line[at] != '\'') {
+        unquoted_ += line[at++];
+      } else if (!unquote(line, at, unquoted_)) {
+        return Split::kUnbalanced;
+      } else {
+        break;  // a closing quote ends the argument
+      }
+    }
+    if (count_ == kMaxArguments) return Split::kTooMany;
+    arguments_[count_++] = std::string_view(unquoted_).substr(begin);
+  }
+}
+
+void Parser::rebase(std::string_view input) {
+  const auto base = reinterpret_cast<std::uintptr_t>(input.data());
+  if (base == base_) return;
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    const auto offset = reinterpret_cast<std::uintptr_t>(arguments_[i].data()) - base_;
+    arguments_[i] = input.substr(offset, arguments_[i].size());
+  }
+}
+
+inline Parser::Result Parser::command(std::size_t consumed) {
+  consumed_ = consumed;
+  stage_ = Stage::kStart;
+  at_ = 0;
+  searched_ = 0;
+  return Result::kCommand;
+}
+
+Parser::Result Parser::need_more(std::string_view input) {
+  base_ = reinterpret_cast<std::uintptr_t>(input.data());
+  return Result::kNeedMore;
+}
+
+Parser::Result Parser::fail(std::string_view fault) {
+  stage_ = Stage::kBroken;
+  error_ = "ERR Protocol error: ";
+  error_ += fault;
+  return Result::kError;
+}
+
+}  // namespace sluice::resp

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace sluice::resp {
+
+/// The bounds of one command on the wire, all its framing included.
+inline constexpr std::size_t kMaxCommandBytes = 65'536;
+inline constexpr std::size_t kMaxArguments = 64;
+
+/// Reads commands as a Redis client sends them: arrays of bulk strings, or inline commands with
+/// Redis's quoting. It does no I/O and keeps no input; it remembers how far it has come, so that a
+/// command that arrives byte by byte is still read only once.
+class Parser {
+ public:
+  enum class Result : std::uint8_t { kCommand, kNeedMore, kError };
+
+  /// Reads the command at the start of `input`.
+  /// - kCommand: arguments() and consumed() speak of it. No arguments (an empty line, `*0`) means
+  ///   that there is nothing to do. The next call's input begins after the consumed bytes.
+  /// - kNeedMore: the next call's input begins with the same bytes and has more. Fewer than
+  ///   kMaxCommandBytes bytes ever need to be kept for this.
+  /// - kError: error() says why; nothing that follows on this connection can be understood.
+  Result next(std::string_view input);
+
+  /// Views of `input`, or, where is_quoted(), of a buffer that the next call of next() overwrites.
+  std::span<const std::string_view> arguments() const { return {arguments_.data(), count_}; }
+
+  /// Whether the command was written inline with quotes.
+  bool is_quoted() const { return quoted_; }
+
+  /// The length of the command, in bytes of the input.
+  std::size_t consumed() const { return consumed_; }
+
+  /// The error as it is sent, without the leading '-' and the line end.
+  const std::string& error() const { return error_; }
+
+ private:
+  enum class Stage : std::uint8_t { kStart, kInline, kCount, kHeader, kBulk, kBroken };
+  enum class Split : std::uint8_t { kDone, kUnbalanced, kTooMany };
+  struct Header {
+    char marker;
+    const char* too_long;
+    const char* invalid;
+  };
+
+  Result next_inline(std::string_view input);
+  Result next_array(std::string_view input);
+  Result read_count(std::string_view input);
+  Result read_bulks(std::string_view input);
+  Result read_header(std::string_view input, const Header& header);
+  Result read_header_slowly(std::string_view input, const Header& header);
+  Split split_plain(std::string_view line);
+  Split split_quoted(std::string_view line);
+  void rebase(std::string_view input);
+  Result command(std::size_t consumed);
+  Result need_more(std::string_view input);
+  Result fail(std::string_view fault);
+
+  Stage stage_ = Stage::kStart;
+  bool quoted_ = false;
+  std::uint32_t count_ = 0;
+  std::uint32_t expected_ = 0;
+  /// How far the current command is read, and how far its unfinished line has been searched.
+  std::size_t at_ = 0;
+  std::size_t searched_ = 0;
+  std::int64_t number_ = 0;
+  std::size_t consumed_ = 0;
+  /// The address of the input at the last kNeedMore: arguments refer to it, and it may move.
+  std::uintptr_t base_ = 0;
+  std::array<std::string_view, kMaxArguments> arguments_;
+  std::string unquoted_;
+  std::string error_;
+};
+
+}  // namespace sluice::resp

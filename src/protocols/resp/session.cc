@@ -1,0 +1,34 @@
+#include "protocols/resp/session.h"
+
+namespace sluice::resp {
+
+Progress Session::on_data(std::string_view input, std::string& output, Instant now) {
+  using Next = Progress::Next;
+  if (peer_.closing) return {input.size(), Next::kClose};
+  Turn turn(desk_, peer_, now, output);
+  Progress progress{.consumed = 0, .next = Next::kMore};
+  for (std::size_t handled = 0; handled < kMaxBatch;) {
+    const Parser::Result result = parser_.next(input.substr(progress.consumed));
+    if (result == Parser::Result::kNeedMore) {
+      progress.next = Next::kNeedMore;
+      break;
+    }
+    if (result == Parser::Result::kError) {
+      turn.reply().error(parser_.error());
+      peer_.closing = true;
+      break;
+    }
+    progress.consumed += parser_.consumed();
+    if (parser_.arguments().empty()) continue;
+    ++handled;
+    run_command(turn, parser_.arguments());
+    // The parser's own buffer, where quoted arguments are, holds one command only.
+    if (parser_.is_quoted()) turn.answer_decisions();
+    if (peer_.closing) break;
+  }
+  turn.answer_decisions();
+  if (peer_.closing) return {input.size(), Next::kClose};
+  return progress;
+}
+
+}  // namespace sluice::resp

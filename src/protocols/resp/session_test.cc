@@ -1,0 +1,290 @@
+#include "protocols/resp/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/arithmetic.h"
+#include "protocols/resp/fake_store.h"
+
+namespace sluice::resp {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+using Next = Progress::Next;
+
+constexpr Instant kNow = 1'700'000'000'000'000'000;
+
+class SessionTest : public testing::Test {
+ protected:
+  static LimitBook named(const std::shared_ptr<FakeStore>& store) {
+    LimitBook book(store);
+    book.add(Limit("token_bucket 5/1s", "login"));
+    return book;
+  }
+
+  // Lets the session have all there is, as a connection does, and returns the replies.
+  std::string send(std::string_view input) {
+    std::string output;
+    Progress progress{.consumed = 0, .next = Next::kMore};
+    while (progress.next == Next::kMore) {
+      progress = session.on_data(input, output, now);
+      input.remove_prefix(progress.consumed);
+    }
+    next = progress.next;
+    left = input.size();
+    return output;
+  }
+
+  std::shared_ptr<FakeStore> store = std::make_shared<FakeStore>();
+  Desk desk{store, named(store)};
+  Session session{desk, 7};
+  Instant now = kNow;
+  Next next = Next::kNeedMore;
+  std::size_t left = 0;
+};
+
+std::string integers(std::initializer_list<std::int64_t> numbers) {
+  std::string reply = "*" + std::to_string(numbers.size()) + "\r\n";
+  for (const auto number : numbers) reply += ":" + std::to_string(number) + "\r\n";
+  return reply;
+}
+
+std::string array(const std::vector<std::string>& arguments) {
+  std::string bytes = "*" + std::to_string(arguments.size()) + "\r\n";
+  for (const auto& text : arguments) {
+    bytes += "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
+  }
+  return bytes;
+}
+
+TEST_F(SessionTest, ThrottlesAsInTheExample) {
+  for (int i = 1; i <= 16; ++i) {
+    EXPECT_EQ(send("CL.THROTTLE user 15 30 60\r\n"), integers({0, 16, 16 - i, -1, 2 * i}));
+  }
+  EXPECT_EQ(send("CL.THROTTLE user 15 30 60\r\n"), integers({1, 16, 0, 2, 32}));
+}
+
+TEST_F(SessionTest, RoundsSecondsUp) {
+  send("CL.THROTTLE user 0 1 2\r\n");
+  now += 1'999'999'999;
+  EXPECT_EQ(send("CL.THROTTLE user 0 1 2\r\n"), integers({1, 1, 0, 1, 1}));
+  now += 1;
+  EXPECT_EQ(send("CL.THROTTLE user 0 1 2\r\n"), integers({0, 1, 0, -1, 2}));
+}
+
+TEST_F(SessionTest, ThrottlesByQuantity) {
+  EXPECT_EQ(send("CL.THROTTLE user 15 30 60 0\r\n"), integers({0, 16, 16, -1, 0}));
+  EXPECT_EQ(send("CL.THROTTLE user 15 30 60 10\r\n"), integers({0, 16, 6, -1, 20}));
+  EXPECT_EQ(send("CL.THROTTLE user 15 30 60 17\r\n"), integers({1, 16, 6, -1, 20}));
+  EXPECT_EQ(send("CL.THROTTLE user 15 30 60 9223372036854775807\r\n"),
+            integers({1, 16, 6, -1, 20}));
+  EXPECT_EQ(send("CL.THROTTLE user 15 30 60 -4\r\n"), integers({0, 16, 10, -1, 12}));
+  EXPECT_EQ(send("CL.THROTTLE user 15 30 60 -9223372036854775808\r\n"),
+            integers({0, 16, 16, -1, 0}));
+}
+
+TEST_F(SessionTest, KeepsTheInstantWhenTheLimitChanges) {
+  EXPECT_EQ(send("CL.THROTTLE user 15 30 60 10\r\n"), integers({0, 16, 6, -1, 20}));
+  EXPECT_EQ(send("CL.THROTTLE user 29 60 60 0\r\n"), integers({0, 30, 10, -1, 20}));
+}
+
+TEST_F(SessionTest, NamesTheThrottleArgumentAtFault) {
+  const auto error = [this](const std::string& arguments) {
+    const auto reply = send("CL.THROTTLE " + arguments + "\r\n");
+    EXPECT_EQ(next, Next::kNeedMore);
+    return reply;
+  };
+  const std::string arity = "-ERR wrong number of arguments for 'cl.throttle' command\r\n";
+  EXPECT_EQ(error("user 15 30"), arity);
+  EXPECT_EQ(error("user 15 30 60 1 1"), arity);
+  EXPECT_EQ(error("user x 30 60"), "-ERR max_burst is not an integer or out of range\r\n");
+  EXPECT_EQ(error("user 1 9223372036854775808 60"),
+            "-ERR count is not an integer or out of range\r\n");
+  EXPECT_EQ(error("user 1 1 1.5"), "-ERR period is not an integer or out of range\r\n");
+  EXPECT_EQ(error("user 1 1 1 ''"), "-ERR quantity is not an integer or out of range\r\n");
+  EXPECT_EQ(error("user -1 30 60"), "-ERR max_burst must be at least 0\r\n");
+  EXPECT_EQ(error("user 1 0 60"), "-ERR count must be at least 1\r\n");
+  EXPECT_EQ(error("user 1 1 0"), "-ERR period must be at least 1\r\n");
+  EXPECT_THAT(error("user 9223372036854775807 1 1"), HasSubstr("max_burst and period"));
+  EXPECT_EQ(store->batches.size(), 0);
+}
+
+TEST_F(SessionTest, ChecksALimit) {
+  EXPECT_EQ(send("SLUICE.CHECK login bob\r\n"), integers({1, 5, 4, 0, 200, 0}));
+  EXPECT_EQ(send("SLUICE.CHECK login bob 4\r\n"), integers({1, 5, 0, 0, 1000, 0}));
+  now += 500'000;
+  EXPECT_EQ(send("sluice.check login bob\r\n"), integers({0, 5, 0, 200, 1000, 0}));
+  EXPECT_EQ(send("SLUICE.CHECK login bob 6\r\n"), integers({0, 5, 0, -1, 1000, 0}));
+  EXPECT_EQ(send("SLUICE.PEEK login bob\r\n"), integers({1, 5, 0, 0, 1000, 0}));
+  EXPECT_EQ(send("SLUICE.RESET login bob\r\n"), "+OK\r\n");
+  EXPECT_EQ(send("SLUICE.PEEK login bob\r\n"), integers({1, 5, 5, 0, 0, 0}));
+}
+
+TEST_F(SessionTest, ChecksAnExpression) {
+  const std::string check = "SLUICE.CHECK 'leaky_bucket 10/1s queue=2' bob\r\n";
+  EXPECT_EQ(send(check), integers({1, 3, 2, 0, 100, 0}));
+  EXPECT_EQ(send(check), integers({1, 3, 1, 0, 200, 100}));
+  EXPECT_EQ(send("SLUICE.PEEK 'leaky_bucket  10/s queue=2' bob\r\n"),
+            integers({1, 3, 1, 0, 200, 0}));
+}
+
+TEST_F(SessionTest, NamesWhatIsWrongWithACheck) {
+  EXPECT_EQ(send("SLUICE.CHECK signup bob\r\n"), "-ERR no limit is named 'signup'\r\n");
+  EXPECT_THAT(send("SLUICE.PEEK 'token_bucket 5/1x' bob\r\n"),
+              StartsWith("-ERR limit 'token_bucket 5/1x': "));
+  EXPECT_EQ(send("SLUICE.CHECK login bob x\r\n"),
+            "-ERR cost is not an integer or out of range\r\n");
+  EXPECT_EQ(send("SLUICE.CHECK login bob -1\r\n"), "-ERR cost must be at least 0\r\n");
+  EXPECT_EQ(send("SLUICE.CHECK login bob 1 1\r\n"),
+            "-ERR wrong number of arguments for 'sluice.check' command\r\n");
+  EXPECT_EQ(send("SLUICE.PEEK login\r\n"),
+            "-ERR wrong number of arguments for 'sluice.peek' command\r\n");
+  store->refuses_spaces = true;
+  EXPECT_EQ(send("SLUICE.PEEK 'token_bucket 5/1h' bob\r\n"), "-ERR no room for another space\r\n");
+}
+
+TEST_F(SessionTest, AnswersInOrderWithOneBatchPerRunOfDecisions) {
+  const std::string throttle = array({"CL.THROTTLE", "user", "15", "30", "60"});
+  EXPECT_EQ(send(throttle + throttle + array({"PING"}) + array({"CL.THROTTLE", "user"}) + throttle +
+                 array({"SLUICE.CHECK", "login", "bob"})),
+            integers({0, 16, 15, -1, 2}) + integers({0, 16, 14, -1, 4}) + "+PONG\r\n" +
+                "-ERR wrong number of arguments for 'cl.throttle' command\r\n" +
+                integers({0, 16, 13, -1, 6}) + integers({1, 5, 4, 0, 200, 0}));
+  EXPECT_THAT(store->batches, ElementsAre(2, 2));
+}
+
+TEST_F(SessionTest, HandlesAtMost64CommandsAtATime) {
+  const std::string one = array({"CL.THROTTLE", "user", "99", "1", "1"});
+  std::string input;
+  for (int i = 0; i < 70; ++i) input += one;
+  std::string output;
+  const auto first = session.on_data(input, output, now);
+  EXPECT_EQ(first.consumed, 64 * one.size());
+  EXPECT_EQ(first.next, Next::kMore);
+  const auto second = session.on_data(std::string_view(input).substr(first.consumed), output, now);
+  EXPECT_EQ(second.consumed, 6 * one.size());
+  EXPECT_EQ(second.next, Next::kNeedMore);
+  EXPECT_THAT(store->batches, ElementsAre(64, 6));
+}
+
+TEST_F(SessionTest, QuotedArgumentsLiveUntilTheyAreDecided) {
+  EXPECT_EQ(send("CL.THROTTLE 'a' 0 1 1\r\nCL.THROTTLE 'b' 0 1 1\r\nCL.THROTTLE a 0 1 1\r\n"),
+            integers({0, 1, 0, -1, 1}) + integers({0, 1, 0, -1, 1}) + integers({1, 1, 0, 1, 1}));
+}
+
+TEST_F(SessionTest, SplitsChangeNothing) {
+  const std::string bytes = array({"CL.THROTTLE", "user", "15", "30", "60"}) +
+                            "SLUICE.CHECK login 'b o b' 2\r\n" + array({"HELLO", "3"}) +
+                            array({"CLIENT", "GETNAME"}) + array({"ECHO", "a\r\n"}) + "*1\r\nx\r\n";
+  const std::string whole = send(bytes);
+  EXPECT_EQ(next, Next::kClose);
+  for (std::size_t split = 0; split <= bytes.size(); ++split) {
+    auto fresh = std::make_shared<FakeStore>();
+    Desk other_desk(fresh, named(fresh));
+    Session other(other_desk, 7);
+    std::string output;
+    std::string buffer = bytes.substr(0, split);
+    buffer.erase(0, other.on_data(buffer, output, now).consumed);
+    other.on_data(std::string(buffer + bytes.substr(split)), output, now);
+    EXPECT_EQ(output, whole) << "parted at " << split;
+  }
+}
+
+TEST_F(SessionTest, ClosesAfterAProtocolError) {
+  EXPECT_EQ(send("PING\r\n*1\r\nx\r\nPING\r\n"),
+            "+PONG\r\n-ERR Protocol error: expected '$', got 'x'\r\n");
+  EXPECT_EQ(next, Next::kClose);
+  EXPECT_EQ(left, 0);
+  EXPECT_EQ(send("PING\r\n"), "");
+  EXPECT_EQ(next, Next::kClose);
+}
+
+TEST_F(SessionTest, ClosesOnQuitAndOnHttp) {
+  EXPECT_EQ(send("QUIT\r\nPING\r\n"), "+OK\r\n");
+  EXPECT_EQ(next, Next::kClose);
+  for (const auto* line : {"POST / HTTP/1.1\r\n", "Host: localhost\r\n"}) {
+    Session other(desk, 8);
+    std::string output;
+    EXPECT_EQ(other.on_data(line, output, now).next, Next::kClose);
+    EXPECT_EQ(output, "");
+  }
+}
+
+TEST_F(SessionTest, RefusesUnknownCommandsAsRedisDoes) {
+  EXPECT_EQ(send("FOO bar baz\r\n"),
+            "-ERR unknown command 'FOO', with args beginning with: 'bar' 'baz' \r\n");
+  EXPECT_EQ(
+      send(array({"FO\n", std::string(200, 'x'), "abc"})),
+      "-ERR unknown command 'FO ', with args beginning with: '" + std::string(128, 'x') + "' \r\n");
+  EXPECT_EQ(send("CLIENT|ID\r\n"),
+            "-ERR unknown command 'CLIENT|ID', with args beginning with: \r\n");
+  EXPECT_EQ(send("CLIENT FOO\r\n"), "-ERR unknown subcommand 'FOO'. Try CLIENT HELP.\r\n");
+  EXPECT_EQ(send("COMMAND FOO\r\n"), "-ERR unknown subcommand 'FOO'. Try COMMAND HELP.\r\n");
+  EXPECT_EQ(send("CLIENT\r\n"), "-ERR wrong number of arguments for 'client' command\r\n");
+  EXPECT_EQ(send("CLIENT SETNAME\r\n"),
+            "-ERR wrong number of arguments for 'client|setname' command\r\n");
+}
+
+TEST_F(SessionTest, GreetsInEitherProtocol) {
+  const std::string pairs =
+      "$6\r\nserver\r\n$6\r\nsluice\r\n$7\r\nversion\r\n$5\r\n0.1.0\r\n$5\r\nproto\r\n:";
+  const std::string rest =
+      "\r\n$2\r\nid\r\n:7\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n"
+      "$7\r\nmodules\r\n*0\r\n";
+  EXPECT_EQ(send("HELLO\r\n"), "*14\r\n" + pairs + "2" + rest);
+  EXPECT_EQ(send("HELLO 3 AUTH default any SETNAME bob\r\n"), "%7\r\n" + pairs + "3" + rest);
+  EXPECT_EQ(send("CLIENT GETNAME\r\n"), "$3\r\nbob\r\n");
+  EXPECT_EQ(send("CLIENT SETNAME ''\r\nCLIENT GETNAME\r\n"), "+OK\r\n_\r\n");
+  EXPECT_EQ(send("RESET\r\nCLIENT GETNAME\r\n"), "+RESET\r\n$-1\r\n");
+}
+
+TEST_F(SessionTest, RefusesABadGreeting) {
+  EXPECT_EQ(send("HELLO 4\r\n"), "-NOPROTO unsupported protocol version\r\n");
+  EXPECT_EQ(send("HELLO x\r\n"), "-ERR Protocol version is not an integer or out of range\r\n");
+  EXPECT_EQ(send("HELLO 3 AUTH default\r\n"), "-ERR Syntax error in HELLO option 'AUTH'\r\n");
+  EXPECT_EQ(send("HELLO 3 AUTH bob x\r\n"),
+            "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+  EXPECT_EQ(send("HELLO 2 SETNAME 'a b'\r\n"),
+            "-ERR Client names cannot contain spaces, newlines or special characters.\r\n");
+  EXPECT_EQ(send("CLIENT GETNAME\r\n"), "$-1\r\n");
+}
+
+TEST_F(SessionTest, AnswersWhatClientsSendWhenTheyConnect) {
+  EXPECT_EQ(send("ping\r\nPING hi\r\nECHO hi\r\n"), "+PONG\r\n$2\r\nhi\r\n$2\r\nhi\r\n");
+  EXPECT_EQ(send("PING a b\r\n"), "-ERR wrong number of arguments for 'ping' command\r\n");
+  EXPECT_EQ(send("SELECT 0\r\n"), "+OK\r\n");
+  EXPECT_EQ(send("SELECT 1\r\n"), "-ERR DB index is out of range\r\n");
+  EXPECT_EQ(send("SELECT x\r\n"), "-ERR value is not an integer or out of range\r\n");
+  EXPECT_EQ(send("CLIENT ID\r\n"), ":7\r\n");
+  EXPECT_EQ(send("CLIENT SETINFO LIB-NAME redis-py\r\n"), "+OK\r\n");
+  EXPECT_EQ(send("CLIENT SETINFO lib-ver 'a b'\r\n"),
+            "-ERR lib-ver cannot contain spaces, newlines or special characters.\r\n");
+  EXPECT_EQ(send("CLIENT SETINFO FOO x\r\n"), "-ERR Unrecognized option 'FOO'\r\n");
+  EXPECT_THAT(send("AUTH secret\r\n"), StartsWith("-ERR AUTH <password> called without any"));
+  EXPECT_EQ(send("AUTH default any\r\n"), "+OK\r\n");
+  EXPECT_THAT(send("AUTH bob any\r\n"), StartsWith("-WRONGPASS "));
+}
+
+TEST_F(SessionTest, DescribesItself) {
+  EXPECT_EQ(send("COMMAND COUNT\r\n"), ":14\r\n");
+  EXPECT_THAT(send("COMMAND\r\n"), StartsWith("*14\r\n*10\r\n$11\r\ncl.throttle\r\n:-5\r\n*0\r\n"));
+  EXPECT_EQ(send("COMMAND INFO foo\r\n"), "*1\r\n$-1\r\n");
+  EXPECT_THAT(send("COMMAND DOCS\r\n"), StartsWith("*28\r\n$11\r\ncl.throttle\r\n*4\r\n"));
+  EXPECT_EQ(send("COMMAND DOCS foo\r\n"), "*0\r\n");
+  EXPECT_THAT(send("INFO\r\n"), HasSubstr("sluice_version:0.1.0\r\n"));
+  EXPECT_EQ(send("INFO foo\r\n"), "$0\r\n\r\n");
+}
+
+TEST_F(SessionTest, SaysThatTheStoreIsAway) {
+  store->fails = true;
+  EXPECT_EQ(send(array({"CL.THROTTLE", "user", "15", "30", "60"}) +
+                 array({"SLUICE.RESET", "login", "bob"}) + "PING\r\n"),
+            "-ERR the store is away\r\n-ERR the store is away\r\n+PONG\r\n");
+  store->fails = false;
+  EXPECT_EQ(send("SLUICE.RESET login bob\r\n"), "+OK\r\n");
+}
+
+}  // namespace
+}  // namespace sluice::resp

@@ -1,0 +1,55 @@
+#include "protocols/resp/writer.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace sluice::resp {
+namespace {
+
+std::string written(Protocol protocol, void (*write)(Writer&)) {
+  std::string output;
+  Writer writer(output, protocol);
+  write(writer);
+  return output;
+}
+
+TEST(Writer, WritesWhatBothProtocolsShare) {
+  for (const auto protocol : {Protocol::kResp2, Protocol::kResp3}) {
+    EXPECT_EQ(written(protocol, [](Writer& w) { w.simple("OK"); }), "+OK\r\n");
+    EXPECT_EQ(written(protocol, [](Writer& w) { w.bulk("a\r\nb"); }), "$4\r\na\r\nb\r\n");
+    EXPECT_EQ(written(protocol, [](Writer& w) { w.bulk(""); }), "$0\r\n\r\n");
+    EXPECT_EQ(written(protocol, [](Writer& w) { w.array(12); }), "*12\r\n");
+  }
+}
+
+TEST(Writer, WritesEveryInteger) {
+  const auto integer = [](std::int64_t number) {
+    std::string output;
+    Writer(output, Protocol::kResp2).integer(number);
+    return output;
+  };
+  for (const std::int64_t number :
+       {std::int64_t{0}, std::int64_t{9}, std::int64_t{10}, std::int64_t{-1},
+        std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}) {
+    EXPECT_EQ(integer(number), ":" + std::to_string(number) + "\r\n");
+  }
+}
+
+TEST(Writer, KeepsAnErrorInOneLine) {
+  EXPECT_EQ(written(Protocol::kResp2, [](Writer& w) { w.error("ERR no 'a\r\nb'"); }),
+            "-ERR no 'a  b'\r\n");
+}
+
+TEST(Writer, SpeaksEachProtocol) {
+  const auto both = [](void (*write)(Writer&)) {
+    return written(Protocol::kResp2, write) + written(Protocol::kResp3, write);
+  };
+  EXPECT_EQ(both([](Writer& w) { w.null(); }), "$-1\r\n_\r\n");
+  EXPECT_EQ(both([](Writer& w) { w.map(7); }), "*14\r\n%7\r\n");
+  EXPECT_EQ(both([](Writer& w) { w.set(3); }), "*3\r\n~3\r\n");
+  EXPECT_EQ(both([](Writer& w) { w.verbatim("ab"); }), "$2\r\nab\r\n=6\r\ntxt:ab\r\n");
+}
+
+}  // namespace
+}  // namespace sluice::resp

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+struct ServerOptions {
+  /// Where RESP is served: "ADDRESS:PORT" or "unix:PATH"; port 0 is any free one.
+  std::vector<std::string> resp = {"127.0.0.1:6380"};
+  /// 1 to kMaxThreads; 0: as many as this process may use cores.
+  std::size_t threads = 0;
+  std::string store = "memory:";
+  /// A YAML file of named limits (limits_file.h), or none.
+  std::string limits_file = {};
+  /// Addresses that other machines reach are allowed: there is no password and no encryption.
+  bool insecure = false;
+  /// At least 1. One more is refused.
+  std::size_t max_connections = 10'000;
+};
+
+inline constexpr std::size_t kMaxThreads = 256;
+
+/// The options or a file they name cannot be served; what() is one sentence that names the place.
+class ConfigError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A server made of its parts: a store, the protocols over it, listeners and threads. The members
+/// are called from one thread at a time.
+class Server {
+ public:
+  /// Opens the store, reads the limits and listens. Throws ConfigError; ListenError or
+  /// std::system_error where the system does not give what it needs; StoreError.
+  explicit Server(const ServerOptions& options);
+  /// Stops without grace.
+  ~Server();
+
+  /// What is served where, in one line: "serving RESP on 127.0.0.1:6380 (2 threads, memory:)".
+  std::string description() const;
+
+  /// Serves from now on, on threads of its own. REQUIRES: called once.
+  void start();
+
+  /// Accepts no more, answers what has come, and closes all when that is sent or after `grace`.
+  void stop(std::chrono::milliseconds grace);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+/// Serves until SIGTERM or SIGINT, then stops with grace; a second signal ends the process at once.
+/// Says on standard output where it serves. Throws as Server does.
+/// REQUIRES: called from the only thread, since the threads inherit its signals.
+void run_server(const ServerOptions& options);
+
+}  // namespace sluice

@@ -1,0 +1,89 @@
+#include "server/server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <string>
+#include <string_view>
+
+#include "net/listener.h"
+#include "net/unique_fd.h"
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+std::string refusal(const ServerOptions& options) {
+  try {
+    const Server server(options);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "served";
+}
+
+ServerOptions on(const std::string& address) {
+  return {.resp = {address}, .threads = 1};
+}
+
+TEST(ServerTest, SaysWhereItReallyServes) {
+  EXPECT_THAT(Server({.resp = {"127.0.0.1:0", "[::1]:0"}, .threads = 2}).description(),
+              MatchesRegex("serving RESP on 127.0.0.1:[1-9][0-9]*, \\[::1\\]:[1-9][0-9]* "
+                           "\\(2 threads, memory:\\)"));
+  EXPECT_THAT(Server(on("127.0.0.1:0")).description(), HasSubstr("(1 thread, memory:)"));
+}
+
+TEST(ServerTest, RefusesPublicAddressesUnlessTold) {
+  for (const std::string host : {"0.0.0.0", "[::]"}) {
+    EXPECT_EQ(refusal(on(host + ":0")), "refusing to serve on " + host +
+                                            ":0, which other machines may reach without a "
+                                            "password and unencrypted; --insecure allows it");
+    ServerOptions told = on(host + ":0");
+    told.insecure = true;
+    EXPECT_EQ(refusal(told), "served");
+  }
+}
+
+TEST(ServerTest, RefusesWhatCannotBeServed) {
+  EXPECT_THAT(refusal(on("nonsense")), HasSubstr("\"nonsense\" is not an address"));
+  EXPECT_EQ(refusal({.resp = {}}), "there is no address to serve on");
+  EXPECT_EQ(refusal({.resp = {"127.0.0.1:0"}, .threads = 257}),
+            "257 threads are too many, 256 are the most");
+  ServerOptions options = on("127.0.0.1:0");
+  options.store = "cloud:";
+  EXPECT_THAT(refusal(options), HasSubstr("cloud"));
+  options = on("127.0.0.1:0");
+  options.limits_file = "/nonexistent/limits.yaml";
+  EXPECT_THAT(refusal(options), HasSubstr("/nonexistent/limits.yaml: "));
+}
+
+TEST(ServerTest, AnswersRespUntilItIsStopped) {
+  const std::string path =
+      testing::TempDir() + "sluice_server_" + std::to_string(::getpid()) + ".sock";
+  Server server(on("unix:" + path));
+  server.start();
+  const UniqueFd client(::socket(AF_UNIX, SOCK_STREAM, 0));
+  sockaddr_un to{};
+  to.sun_family = AF_UNIX;
+  path.copy(to.sun_path, sizeof(to.sun_path) - 1);
+  ASSERT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+  const std::string_view request = "PING\r\nCL.THROTTLE user 15 30 60\r\n";
+  ASSERT_EQ(::send(client.get(), request.data(), request.size(), 0),
+            static_cast<ssize_t>(request.size()));
+  const std::string_view expected = "+PONG\r\n*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n";
+  std::string answer(expected.size(), '\0');
+  ASSERT_EQ(::recv(client.get(), answer.data(), answer.size(), MSG_WAITALL),
+            static_cast<ssize_t>(answer.size()));
+  EXPECT_EQ(answer, expected);
+  server.stop(std::chrono::milliseconds(1000));
+  EXPECT_EQ(::recv(client.get(), answer.data(), 1, 0), 0);
+  EXPECT_NE(::access(path.c_str(), F_OK), 0);
+}
+
+}  // namespace
+}  // namespace sluice
