@@ -1,0 +1,68 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "cli/commands.h"
+#include "server/server.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kMisused = 2;
+constexpr std::size_t kMostConnections = 1'000'000;
+
+constexpr const char* kFooter = R"(The file of --limits is YAML:
+  limits:
+    login: sliding_log 5/10m
+    api: token_bucket 100/1s burst=200
+
+Ends on SIGTERM or SIGINT once every answer is sent, within 5 s; a second signal ends it at once.
+Exit status: 0; 1 if an address cannot be listened on; 2 if it was misused.
+
+Example:
+  sluice serve --resp 127.0.0.1:6380 --limits limits.yaml
+  redis-cli -p 6380 CL.THROTTLE user 15 30 60)";
+
+int run(const ServerOptions& options) {
+  try {
+    run_server(options);
+  } catch (const ConfigError& error) {
+    std::cerr << "sluice: " << error.what() << '\n';
+    return kMisused;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, std::function<int()>& chosen) {
+  const auto options = std::make_shared<ServerOptions>();
+  CLI::App* command = app.add_subcommand("serve", "Answer clients that speak Redis's protocol.");
+  command->footer(kFooter);
+  command
+      ->add_option("--resp", options->resp,
+                   "Serve RESP here; may be given several times; port 0 is any free one")
+      ->type_name("ADDRESS:PORT|unix:PATH")
+      ->allow_extra_args(false)
+      ->capture_default_str();
+  command->add_option("--threads", options->threads, "Threads that serve (default: one per core)")
+      ->type_name("N")
+      ->check(CLI::Range(std::size_t{1}, kMaxThreads).description(""));
+  command->add_option("--limits", options->limits_file, "Named limits for SLUICE.CHECK")
+      ->type_name("FILE");
+  command->add_option("--store", options->store, "Where the limits' state lives")
+      ->type_name("URL")
+      ->capture_default_str();
+  command->add_flag("--insecure", options->insecure,
+                    "Serve on addresses that other machines reach, without a password");
+  command
+      ->add_option("--max-connections", options->max_connections,
+                   "Refuse more clients than this at a time")
+      ->type_name("N")
+      ->check(CLI::Range(std::size_t{1}, kMostConnections).description(""))
+      ->capture_default_str();
+  command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
+}
+
+}  // namespace sluice

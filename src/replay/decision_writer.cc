@@ -1,0 +1,66 @@
+#include "replay/decision_writer.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include "replay/text.h"
+
+namespace sluice::replay {
+namespace {
+
+constexpr std::size_t kBufferBytes = std::size_t{256} * 1024;
+
+}  // namespace
+
+DecisionWriter::DecisionWriter(int descriptor, std::string name)
+    : descriptor_(descriptor), name_(std::move(name)) {
+  buffer_.reserve(kBufferBytes * 2);
+}
+
+DecisionWriter::~DecisionWriter() {
+  if (descriptor_ != STDOUT_FILENO) close(descriptor_);
+}
+
+void DecisionWriter::write(const Judged& judged, std::string_view limit_json) {
+  const Decision& decision = judged.decision;
+  buffer_ += "{\"time_ns\":";
+  append_number(buffer_, judged.time_ns);
+  buffer_ += ",\"key\":";
+  append_json_string(buffer_, judged.key);
+  buffer_ += ",\"cost\":";
+  append_number(buffer_, judged.cost);
+  buffer_ += ",\"limit_expr\":";
+  buffer_ += limit_json;
+  buffer_ += decision.allowed ? ",\"allowed\":true,\"limit\":" : ",\"allowed\":false,\"limit\":";
+  append_number(buffer_, decision.limit);
+  buffer_ += ",\"remaining\":";
+  append_number(buffer_, decision.remaining);
+  buffer_ += ",\"retry_after_ns\":";
+  append_number(buffer_, std::int64_t{decision.retry_after.count()});
+  buffer_ += ",\"reset_after_ns\":";
+  append_number(buffer_, std::int64_t{decision.reset_after.count()});
+  buffer_ += ",\"delay_ns\":";
+  append_number(buffer_, std::int64_t{decision.delay.count()});
+  buffer_ += "}\n";
+  if (buffer_.size() >= kBufferBytes) flush();
+}
+
+void DecisionWriter::flush() {
+  std::string_view rest = buffer_;
+  while (!rest.empty()) {
+    const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      throw std::runtime_error("the decisions cannot be written to " + name_ + ": " +
+                               std::strerror(errno));
+    }
+    rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+  buffer_.clear();
+}
+
+}  // namespace sluice::replay

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/instant.h"
+#include "sluice/decision.h"
+
+namespace sluice::replay {
+
+/// One request, judged.
+struct Judged {
+  Instant time_ns = 0;
+  std::string_view key;
+  std::int64_t cost = 1;
+  Decision decision;
+};
+
+/// Writes decisions to a descriptor as JSON Lines:
+///
+///     {"time_ns":0,"key":"a","cost":1,"limit_expr":"…","allowed":true,"limit":16,"remaining":15,
+///      "retry_after_ns":0,"reset_after_ns":2000000000,"delay_ns":0}
+///
+/// on one line each; retry_after_ns -1 is never. Buffered. Not thread-safe.
+class DecisionWriter {
+ public:
+  /// Takes the descriptor over unless it is standard output. `name` is what errors call it.
+  DecisionWriter(int descriptor, std::string name);
+  ~DecisionWriter();
+  DecisionWriter(const DecisionWriter&) = delete;
+  DecisionWriter& operator=(const DecisionWriter&) = delete;
+
+  /// `limit_json` is the limit's expression as a JSON string, quotes included. Throws
+  /// std::runtime_error, in one sentence, if what was buffered cannot be written.
+  void write(const Judged& judged, std::string_view limit_json);
+
+  /// Writes what is buffered. Throws as write().
+  void flush();
+
+ private:
+  int descriptor_;
+  std::string name_;
+  std::string buffer_;
+};
+
+}  // namespace sluice::replay

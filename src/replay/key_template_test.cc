@@ -1,0 +1,60 @@
+#include "replay/key_template.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace sluice::replay {
+namespace {
+
+constexpr std::string_view kLine =
+    "::1 - - [17/May/2015:10:05:03 +0000] \"GET /a HTTP/1.1\" 200 5 \"-\" \"curl\"";
+
+std::string key_of(std::string_view text) {
+  const auto reader = make_log_reader(Format::kCombined);
+  KeyTemplate key(text);
+  key.bind(*reader);
+  Record record;
+  std::string reason;
+  EXPECT_EQ(reader->read(kLine, record, reason), Reading::kRecord) << reason;
+  std::string out;
+  key.append_key(record, out);
+  return out;
+}
+
+std::string fault(std::string_view text) {
+  try {
+    KeyTemplate(text).bind(*make_log_reader(Format::kCommon));
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(KeyTemplate, MixesFieldsAndText) {
+  EXPECT_EQ(key_of("{ip}"), "::1");
+  EXPECT_EQ(key_of("{ip} {method} {path}"), "::1 GET /a");
+  EXPECT_EQ(key_of("<{user_agent}{user_agent}>"), "<curlcurl>");
+  EXPECT_EQ(key_of("everyone"), "everyone");
+  EXPECT_EQ(key_of(""), "");
+}
+
+TEST(KeyTemplate, DoubledBracesAreBraces) {
+  EXPECT_EQ(key_of("{{ip}}"), "{ip}");
+  EXPECT_EQ(key_of("{{{ip}}}"), "{::1}");
+}
+
+TEST(KeyTemplate, SaysWhatIsWrong) {
+  EXPECT_EQ(fault("{ip}"), "none");
+  EXPECT_EQ(fault("{nope}"),
+            "key template \"{nope}\": there is no field {nope}; there are ip, ident, user, time, "
+            "method, path, protocol, status, bytes, request");
+  EXPECT_EQ(fault("a {ip"),
+            "key template \"a {ip\": a { without its } at character 3 (write {{ for a brace)");
+  EXPECT_EQ(fault("ip}"),
+            "key template \"ip}\": a } without its { at character 3 (write }} for a brace)");
+  EXPECT_EQ(fault("{}"), "key template \"{}\": a field without a name at character 1");
+}
+
+}  // namespace
+}  // namespace sluice::replay

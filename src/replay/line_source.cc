@@ -1,0 +1,136 @@
+#include "replay/line_source.h"
+
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "replay/record.h"
+
+namespace sluice::replay {
+namespace {
+
+constexpr std::size_t kBlockBytes = 256 * 1024;
+constexpr std::size_t kBufferBytes = kMaxLineBytes + kBlockBytes;
+/// zlib reads straight into our block, without a copy, if its own buffer is at most half as large.
+constexpr unsigned kZlibBufferBytes = 128 * 1024;
+constexpr std::size_t kTooLong = static_cast<std::size_t>(-1);
+
+}  // namespace
+
+LineSource::LineSource(int descriptor)
+    : file_(gzdopen(descriptor, "rb")), buffer_(new char[kBufferBytes]) {
+  if (file_ == nullptr) {
+    close(descriptor);
+    throw std::bad_alloc();
+  }
+  gzbuffer(file_, kZlibBufferBytes);
+}
+
+LineSource::~LineSource() {
+  gzclose(file_);
+}
+
+bool LineSource::next(Line& line) {
+  line_ = next_;
+  std::size_t size = line_end(0);
+  line.number = ++number_;
+  line.is_too_long = size == kTooLong;
+  if (line.is_too_long) size = skip_line();
+  const bool has_end = line_ + size < end_;
+  if (!has_end && size == 0 && !line.is_too_long) return false;
+  line.text = line.is_too_long ? std::string_view() : line_text(size);
+  next_ = ahead_ = line_ + size + (has_end ? 1 : 0);
+  lines_ahead_ = 0;
+  if (number_ == 1 && line.text.starts_with("\xEF\xBB\xBF")) line.text.remove_prefix(3);
+  return true;
+}
+
+bool LineSource::extend(Line& line) {
+  const std::size_t from = ahead_ - line_;
+  const std::size_t size = line_end(from);
+  if (size == kTooLong || (size == from && line_ + size == end_)) return false;
+  line.text = line_text(size);
+  ahead_ = line_ + size + (line_ + size < end_ ? 1 : 0);
+  ++lines_ahead_;
+  return true;
+}
+
+void LineSource::accept() {
+  next_ = ahead_;
+  number_ += lines_ahead_;
+  lines_ahead_ = 0;
+}
+
+std::uint64_t LineSource::bytes_read() const {
+  const z_off_t offset = gzoffset(file_);
+  return offset < 0 ? 0 : static_cast<std::uint64_t>(offset);
+}
+
+/// Where, counted from line_, the first line end at or after `from` stands, or the input ends;
+/// kTooLong if that is too far.
+std::size_t LineSource::line_end(std::size_t from) {
+  for (;;) {
+    const char* start = buffer_.get() + line_;
+    const auto* found =
+        static_cast<const char*>(std::memchr(start + from, '\n', end_ - line_ - from));
+    const std::size_t size =
+        found == nullptr ? end_ - line_ : static_cast<std::size_t>(found - start);
+    if (size > kMaxLineBytes) return kTooLong;
+    if (found != nullptr || !fill()) return size;
+    from = size;
+  }
+}
+
+/// Drops a line that is too long; answers as line_end(), for what is left of it.
+std::size_t LineSource::skip_line() {
+  for (;;) {
+    const char* start = buffer_.get() + line_;
+    const void* found = std::memchr(start, '\n', end_ - line_);
+    if (found != nullptr) return static_cast<std::size_t>(static_cast<const char*>(found) - start);
+    line_ = end_;
+    if (!fill()) return 0;
+  }
+}
+
+/// Reads another block behind what is kept (from line_ on); false at the end.
+bool LineSource::fill() {
+  if (!error_.empty()) return false;
+  // The offsets move by as much as the kept bytes do.
+  std::memmove(buffer_.get(), buffer_.get() + line_, end_ - line_);
+  end_ -= line_;
+  next_ -= std::min(next_, line_);
+  ahead_ -= std::min(ahead_, line_);
+  line_ = 0;
+  const std::size_t room = std::min(kBlockBytes, kBufferBytes - end_);
+  errno = 0;
+  const int got = gzread(file_, buffer_.get() + end_, static_cast<unsigned>(room));
+  const int system_error = errno;
+  if (got > 0) {
+    end_ += static_cast<std::size_t>(got);
+    return true;
+  }
+  int code = Z_OK;
+  gzerror(file_, &code);
+  if (code == Z_BUF_ERROR) {
+    error_ = "the gzip data ends too early";
+  } else if (code == Z_DATA_ERROR) {
+    error_ = "the gzip data is damaged";
+  } else if (code == Z_ERRNO) {
+    error_ = std::strerror(system_error);
+  } else if (code != Z_OK && code != Z_STREAM_END) {
+    error_ = "zlib cannot go on";
+  }
+  return false;
+}
+
+std::string_view LineSource::line_text(std::size_t size) const {
+  std::string_view text(buffer_.get() + line_, size);
+  if (text.ends_with('\r')) text.remove_suffix(1);
+  return text;
+}
+
+}  // namespace sluice::replay

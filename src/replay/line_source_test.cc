@@ -1,0 +1,139 @@
+#include "replay/line_source.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "replay/record.h"
+#include "replay/test_file.h"
+
+namespace sluice::replay {
+namespace {
+
+int opened(const std::string& path) {
+  return open(path.c_str(), O_RDONLY | O_CLOEXEC);
+}
+
+struct AllLines {
+  std::vector<std::string> texts;
+  std::string error;
+};
+
+AllLines lines_of(std::string_view content) {
+  const TestDirectory directory;
+  LineSource source(opened(directory.write("input", content)));
+  AllLines all;
+  Line line;
+  while (source.next(line)) {
+    EXPECT_EQ(line.number, all.texts.size() + 1);
+    all.texts.push_back(line.is_too_long ? "(too long)" : std::string(line.text));
+  }
+  EXPECT_FALSE(source.next(line));
+  all.error = source.error();
+  return all;
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(LineSource, CutsLines) {
+  EXPECT_EQ(lines_of("").texts, Texts{});
+  EXPECT_EQ(lines_of("a").texts, Texts{"a"});
+  EXPECT_EQ(lines_of("a\n").texts, Texts{"a"});
+  EXPECT_EQ(lines_of("\n\na\r\nb\rc\n").texts, (Texts{"", "", "a", "b\rc"}));
+  EXPECT_EQ(lines_of("\xEF\xBB\xBFtime\n\xEF\xBB\xBF").texts, (Texts{"time", "\xEF\xBB\xBF"}));
+}
+
+TEST(LineSource, KeepsLinesWholeAcrossBlocks) {
+  std::string content;
+  Texts expected;
+  for (std::size_t i = 0; i < 5000; ++i) {
+    expected.push_back(std::string(i % 311, static_cast<char>('a' + i % 26)));
+    content += expected.back() + "\n";
+  }
+  EXPECT_EQ(lines_of(content).texts, expected);
+}
+
+TEST(LineSource, PassesOverLinesThatAreTooLong) {
+  const std::string longest(kMaxLineBytes, 'x');
+  EXPECT_EQ(lines_of(longest + "\nb").texts, (Texts{longest, "b"}));
+  EXPECT_EQ(lines_of("a\nx" + longest + "\nb").texts, (Texts{"a", "(too long)", "b"}));
+  EXPECT_EQ(lines_of("a\n" + longest + longest + longest).texts, (Texts{"a", "(too long)"}));
+}
+
+TEST(LineSource, UnpacksGzipMembers) {
+  const AllLines all = lines_of(gzipped("a\nb") + gzipped("c\nd\n") + gzipped(""));
+  EXPECT_EQ(all.texts, (Texts{"a", "bc", "d"}));
+  EXPECT_EQ(all.error, "");
+}
+
+TEST(LineSource, ReportsGzipThatIsCutOffOrDamagedAfterWhatCouldBeRead) {
+  std::string text;
+  for (int i = 0; i < 20'000; ++i) text += std::to_string(i * 7919 % 65'537) + "\n";
+  const std::string packed = gzipped(text);
+  const AllLines cut = lines_of(packed.substr(0, packed.size() / 2));
+  EXPECT_EQ(cut.error, "the gzip data ends too early");
+  EXPECT_GT(cut.texts.size(), 1000U);
+  std::string damaged = packed;
+  damaged[damaged.size() - 6] = static_cast<char>(~damaged[damaged.size() - 6]);
+  const AllLines wrong = lines_of(damaged);
+  EXPECT_EQ(wrong.error, "the gzip data is damaged");
+}
+
+TEST(LineSource, ReadsPipes) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  LineSource source(ends[0]);
+  ASSERT_EQ(write(ends[1], "a\nb", 3), 3);
+  close(ends[1]);
+  Line line;
+  ASSERT_TRUE(source.next(line));
+  EXPECT_EQ(line.text, "a");
+  ASSERT_TRUE(source.next(line));
+  EXPECT_EQ(line.text, "b");
+  EXPECT_FALSE(source.next(line));
+}
+
+TEST(LineSource, ReportsWhatCannotBeRead) {
+  LineSource source(opened("/"));
+  Line line;
+  EXPECT_FALSE(source.next(line));
+  EXPECT_EQ(source.error(), "Is a directory");
+}
+
+TEST(LineSource, LooksAheadWithoutUsingUp) {
+  const TestDirectory directory;
+  LineSource source(opened(directory.write("input", "a\nb\nc\nd\n")));
+  Line line;
+  ASSERT_TRUE(source.next(line));
+  ASSERT_TRUE(source.extend(line));
+  EXPECT_EQ(line.text, "a\nb");
+  ASSERT_TRUE(source.extend(line));
+  EXPECT_EQ(line.text, "a\nb\nc");
+  ASSERT_TRUE(source.next(line));
+  EXPECT_EQ(line.text, "b");
+  ASSERT_TRUE(source.extend(line));
+  source.accept();
+  ASSERT_TRUE(source.next(line));
+  EXPECT_EQ(line.text, "d");
+  EXPECT_EQ(line.number, 4U);
+  EXPECT_FALSE(source.extend(line));
+}
+
+TEST(LineSource, LookingAheadHasABound) {
+  const TestDirectory directory;
+  const std::string half(kMaxLineBytes / 2, 'x');
+  LineSource source(opened(directory.write("input", half + "\n" + half + "\n" + half + "\n")));
+  Line line;
+  ASSERT_TRUE(source.next(line));
+  EXPECT_FALSE(source.extend(line));
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(source.next(line));
+    EXPECT_EQ(line.text, half);
+  }
+  EXPECT_FALSE(source.next(line));
+}
+
+}  // namespace
+}  // namespace sluice::replay

@@ -1,0 +1,287 @@
+// The common format is
+//     host ident user [day/month/year:hour:minute:second zone] "request" status bytes
+// and the combined one adds "referer" "user agent". Inside quotes a backslash escapes a quote.
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <limits>
+
+#include "replay/record.h"
+
+namespace sluice::replay {
+namespace {
+
+enum Field : std::size_t {
+  kIp,
+  kIdent,
+  kUser,
+  kTime,
+  kMethod,
+  kPath,
+  kProtocol,
+  kStatus,
+  kBytes,
+  kRequest,
+  kReferer,
+  kUserAgent,
+  kFieldCount,
+};
+
+constexpr std::array<std::string_view, kFieldCount> kNames = {
+    "ip",       "ident",  "user",  "time",    "method",  "path",
+    "protocol", "status", "bytes", "request", "referer", "user_agent"};
+
+constexpr std::size_t kDateBytes = sizeof("17/May/2015") - 1;
+constexpr std::size_t kTimeBytes = sizeof("17/May/2015:10:05:03 +0000") - 1;
+
+/// A number of exactly `digits` digits at `at`, or -1.
+int digits_at(std::string_view text, std::size_t at, std::size_t digits) {
+  int number = 0;
+  for (const char c : text.substr(at, digits)) {
+    if (c < '0' || c > '9') return -1;
+    number = number * 10 + (c - '0');
+  }
+  return number;
+}
+
+/// Turns "17/May/2015:10:05:03 +0000" into an instant. Neighbouring lines mostly share their
+/// second, and nearly all share their day, so both are remembered.
+class LogClock {
+ public:
+  bool read(std::string_view text, Instant& time_ns) {
+    if (known_ == kTimeBytes && std::memcmp(text.data(), last_.data(), kTimeBytes) == 0) {
+      time_ns = last_ns_;
+      return true;
+    }
+    if (known_ == 0 || std::memcmp(text.data(), last_.data(), kDateBytes) != 0) {
+      known_ = 0;
+      day_s_ = read_day(text);
+      if (day_s_ == kNoDay) return false;
+    }
+    known_ = kDateBytes;
+    std::memcpy(last_.data(), text.data(), kTimeBytes);
+    std::int64_t second = 0;
+    if (!read_second(text.substr(kDateBytes), second)) return false;
+    const std::int64_t seconds = day_s_ + second;
+    if (seconds < 0 || seconds >= kEndOfTime / 1'000'000'000) return false;
+    last_ns_ = time_ns = seconds * 1'000'000'000;
+    known_ = kTimeBytes;
+    return true;
+  }
+
+ private:
+  static constexpr std::int64_t kNoDay = std::numeric_limits<std::int64_t>::min();
+
+  static std::int64_t read_day(std::string_view text) {
+    constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    const std::size_t month = kMonths.find(text.substr(3, 3));
+    const int day = digits_at(text, 0, 2);
+    const int year = digits_at(text, 7, 4);
+    if (text[2] != '/' || text[6] != '/' || month % 3 != 0 || day < 1 || year < 0) return kNoDay;
+    const std::chrono::year_month_day date{std::chrono::year(year),
+                                           std::chrono::month(static_cast<unsigned>(month / 3 + 1)),
+                                           std::chrono::day(static_cast<unsigned>(day))};
+    if (!date.ok()) return kNoDay;
+    return std::int64_t{std::chrono::sys_days(date).time_since_epoch().count()} * 86'400;
+  }
+
+  /// ":10:05:03 +0200" as seconds after the day's UTC midnight.
+  static bool read_second(std::string_view text, std::int64_t& second) {
+    const int hour = digits_at(text, 1, 2);
+    const int minute = digits_at(text, 4, 2);
+    const int of_minute = digits_at(text, 7, 2);
+    const int zone_hour = digits_at(text, 11, 2);
+    const int zone_minute = digits_at(text, 13, 2);
+    const bool fine = text[0] == ':' && text[3] == ':' && text[6] == ':' && text[9] == ' ' &&
+                      (text[10] == '+' || text[10] == '-') && hour >= 0 && hour < 24 &&
+                      minute >= 0 && minute < 60 && of_minute >= 0 && of_minute <= 60 &&
+                      zone_hour >= 0 && zone_hour < 24 && zone_minute >= 0 && zone_minute < 60;
+    if (!fine) return false;
+    const int zone = (zone_hour * 60 + zone_minute) * 60;
+    second = (hour * 60 + minute) * 60 + of_minute - (text[10] == '+' ? zone : -zone);
+    return true;
+  }
+
+  /// The text read last, of which the first known_ bytes (none, the date or all) made sense.
+  std::array<char, kTimeBytes> last_{};
+  std::size_t known_ = 0;
+  Instant last_ns_ = 0;
+  std::int64_t day_s_ = 0;
+};
+
+/// Walks along a line, cutting off field by field. Each step is false where the line ends early.
+class Cutter {
+ public:
+  explicit Cutter(std::string_view line) : at_(line.data()), end_(line.data() + line.size()) {}
+
+  bool skip(char c) {
+    if (at_ == end_ || *at_ != c) return false;
+    ++at_;
+    return true;
+  }
+
+  bool at_end() const { return at_ == end_; }
+
+  /// Up to a space, which is used up too.
+  bool word(std::string_view& field) {
+    const char* space = find(at_, ' ');
+    if (space == nullptr) return false;
+    field = {at_, space};
+    at_ = space + 1;
+    return true;
+  }
+
+  /// Up to a space or the line's end.
+  std::string_view last_word() {
+    const char* space = find(at_, ' ');
+    const std::string_view field{at_, space == nullptr ? end_ : space};
+    at_ = field.data() + field.size();
+    return field;
+  }
+
+  /// Up to " [", which is used up: a user's name may contain spaces.
+  bool up_to_bracket(std::string_view& field) {
+    for (const char* from = at_; const char* bracket = find(from, '['); from = bracket + 1) {
+      if (bracket == at_ || bracket[-1] != ' ') continue;
+      field = {at_, bracket - 1};
+      at_ = bracket + 1;
+      return true;
+    }
+    return false;
+  }
+
+  bool fixed(std::size_t bytes, std::string_view& field) {
+    if (static_cast<std::size_t>(end_ - at_) < bytes) return false;
+    field = {at_, bytes};
+    at_ += bytes;
+    return true;
+  }
+
+  /// Text in quotes; the closing quote is one that no backslash escapes and that ends the field.
+  bool quoted(std::string_view& field) {
+    if (!skip('"')) return false;
+    for (const char* from = at_; const char* quote = find(from, '"'); from = quote + 1) {
+      if (quote != at_ && quote[-1] == '\\' && is_escaped(quote)) continue;
+      if (quote + 1 != end_ && quote[1] != ' ') continue;
+      field = {at_, quote};
+      at_ = quote + 1;
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  const char* find(const char* from, char c) const {
+    return static_cast<const char*>(std::memchr(from, c, static_cast<std::size_t>(end_ - from)));
+  }
+
+  bool is_escaped(const char* quote) const {
+    const char* first = quote;
+    while (first != at_ && first[-1] == '\\') --first;
+    return (quote - first) % 2 == 1;
+  }
+
+  const char* at_;
+  const char* end_;
+};
+
+bool is_number_or_dash(std::string_view text) {
+  if (text == "-") return true;
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// "GET /path HTTP/1.1"; what is not there is "-", as everywhere in these logs.
+void split_request(std::string_view request, std::vector<std::string_view>& fields) {
+  fields[kRequest] = request;
+  fields[kMethod] = fields[kPath] = fields[kProtocol] = "-";
+  const std::size_t first = request.find(' ');
+  if (first == std::string_view::npos) return;
+  fields[kMethod] = request.substr(0, first);
+  std::string_view rest = request.substr(first + 1);
+  const std::size_t last = rest.rfind(' ');
+  if (last != std::string_view::npos && rest.substr(last + 1).starts_with("HTTP/")) {
+    fields[kProtocol] = rest.substr(last + 1);
+    rest = rest.substr(0, last);
+  }
+  fields[kPath] = rest;
+}
+
+class LogReader : public LineReader {
+ public:
+  explicit LogReader(Format format)
+      : is_combined_(format == Format::kCombined),
+        field_count_(is_combined_ ? std::size_t{kFieldCount} : std::size_t{kReferer}) {}
+
+  std::optional<std::size_t> slot(std::string_view name) override {
+    const auto end = kNames.begin() + static_cast<std::ptrdiff_t>(field_count_);
+    const auto* const found = std::find(kNames.begin(), end, name);
+    if (found == end) return std::nullopt;
+    return static_cast<std::size_t>(found - kNames.begin());
+  }
+
+  std::string known_fields() const override {
+    std::string out;
+    for (std::size_t i = 0; i < field_count_; ++i) out.append(i == 0 ? "" : ", ").append(kNames[i]);
+    return out;
+  }
+
+  std::string_view default_key() const override { return "{ip}"; }
+
+  Reading read(std::string_view line, Record& record, std::string& reason) override {
+    record.cost = 1;
+    record.fields.resize(kFieldCount);
+    const char* fault = cut(line, record);
+    if (fault == nullptr) return Reading::kRecord;
+    reason = fault;
+    return Reading::kUnreadable;
+  }
+
+ private:
+  /// Null, or what is wrong.
+  const char* cut(std::string_view line, Record& record) {
+    std::vector<std::string_view>& fields = record.fields;
+    if (line.empty()) return "an empty line";
+    Cutter cutter(line);
+    if (!cutter.word(fields[kIp]) || fields[kIp].empty()) return "no client address";
+    if (!cutter.word(fields[kIdent]) || !cutter.up_to_bracket(fields[kUser])) {
+      return "no [time] after the client address, ident and user";
+    }
+    if (!cutter.fixed(kTimeBytes, fields[kTime]) || !cutter.skip(']') || !cutter.skip(' ')) {
+      return "no time of the form [17/May/2015:10:05:03 +0000]";
+    }
+    if (!clock_.read(fields[kTime], record.time_ns)) {
+      return "the time is not a date and time from 1970 to 2116";
+    }
+    std::string_view request;
+    if (!cutter.quoted(request) || !cutter.skip(' ')) return "no \"request\" after the time";
+    split_request(request, fields);
+    if (!cutter.word(fields[kStatus]) || !is_number_or_dash(fields[kStatus])) {
+      return "no status after the request";
+    }
+    fields[kBytes] = cutter.last_word();
+    if (!is_number_or_dash(fields[kBytes])) return "no number of bytes after the status";
+    if (!is_combined_) return nullptr;
+    if (!cutter.skip(' ') || !cutter.quoted(fields[kReferer])) {
+      return "no \"referer\" after the number of bytes";
+    }
+    if (!cutter.skip(' ') || !cutter.quoted(fields[kUserAgent])) {
+      return "no \"user agent\" after the referer";
+    }
+    return nullptr;
+  }
+
+  bool is_combined_;
+  std::size_t field_count_;
+  LogClock clock_;
+};
+
+}  // namespace
+
+std::unique_ptr<LineReader> make_log_reader(Format format) {
+  return std::make_unique<LogReader>(format);
+}
+
+}  // namespace sluice::replay

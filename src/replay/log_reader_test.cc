@@ -1,0 +1,169 @@
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <string>
+
+#include "replay/reader_test.h"
+
+namespace sluice::replay {
+namespace {
+
+constexpr std::int64_t kSecondNs = 1'000'000'000;
+constexpr std::string_view kCombinedLine =
+    "83.149.9.216 - frank [17/May/2015:10:05:03 +0000] \"GET /a?b=c HTTP/1.1\" 200 203023 "
+    "\"http://example.com/\" \"Mozilla/5.0 (X11; Linux)\"";
+
+std::string fault(std::string_view line, Format format = Format::kCombined) {
+  const auto reader = make_log_reader(format);
+  return read_line(*reader, line).reason;
+}
+
+Instant time_of(std::string_view time) {
+  const auto reader = make_log_reader(Format::kCommon);
+  const ReadLine read =
+      read_line(*reader, "h - - [" + std::string(time) + "] \"GET / HTTP/1.1\" 200 1");
+  return read.reading == Reading::kRecord ? read.record.time_ns : -1;
+}
+
+TEST(LogReader, ReadsEveryFieldOfACombinedLine) {
+  const auto reader = make_log_reader(Format::kCombined);
+  const ReadLine read = read_line(*reader, kCombinedLine,
+                                  {"ip", "ident", "user", "time", "method", "path", "protocol",
+                                   "status", "bytes", "request", "referer", "user_agent"});
+  ASSERT_EQ(read.reading, Reading::kRecord) << read.reason;
+  EXPECT_EQ(read.record.time_ns, 1'431'857'103 * kSecondNs);
+  EXPECT_EQ(read.record.cost, 1);
+  EXPECT_EQ(read.fields, (std::vector<std::string>{
+                             "83.149.9.216", "-", "frank", "17/May/2015:10:05:03 +0000", "GET",
+                             "/a?b=c", "HTTP/1.1", "200", "203023", "GET /a?b=c HTTP/1.1",
+                             "http://example.com/", "Mozilla/5.0 (X11; Linux)"}));
+}
+
+TEST(LogReader, ReadsACommonLineAndIgnoresWhatFollowsIt) {
+  const auto reader = make_log_reader(Format::kCommon);
+  const std::string common = "::1 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.0\" 304 -";
+  for (const std::string& line : {common, common + " \"-\" \"curl\"", common + " 0.003"}) {
+    const ReadLine read = read_line(*reader, line, {"ip", "bytes"});
+    ASSERT_EQ(read.reading, Reading::kRecord) << read.reason;
+    EXPECT_EQ(read.fields, (std::vector<std::string>{"::1", "-"}));
+  }
+  EXPECT_FALSE(reader->slot("referer").has_value());
+  EXPECT_EQ(reader->known_fields(),
+            "ip, ident, user, time, method, path, protocol, status, bytes, request");
+}
+
+TEST(LogReader, ACombinedLineMayGoOn) {
+  EXPECT_EQ(fault(std::string(kCombinedLine) + " \"10.0.0.1\" 0.25"), "");
+}
+
+TEST(LogReader, AUserMayHaveSpacesAndBrackets) {
+  const auto reader = make_log_reader(Format::kCommon);
+  const std::string rest = " [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.0\" 200 1";
+  for (const std::string user : {"John Q. Public", "a[b", "\"\"", ""}) {
+    const ReadLine read = read_line(*reader, "h - " + user + rest, {"user"});
+    ASSERT_EQ(read.reading, Reading::kRecord) << user << ": " << read.reason;
+    EXPECT_EQ(read.fields[0], user);
+  }
+}
+
+TEST(LogReader, KeepsEscapedQuotesInsideAField) {
+  const auto reader = make_log_reader(Format::kCombined);
+  const ReadLine read = read_line(
+      *reader,
+      R"(h - - [17/May/2015:10:05:03 +0000] "GET /\"x\" HTTP/1.1" 200 1 "a\\" "say \"hi\" \\\")",
+      {"path", "referer", "user_agent"});
+  // The user agent's last quote is escaped, so the line was cut off.
+  EXPECT_EQ(read.reason, "no \"user agent\" after the referer");
+  const ReadLine whole = read_line(
+      *reader,
+      R"(h - - [17/May/2015:10:05:03 +0000] "GET /\"x\" HTTP/1.1" 200 1 "a\\" "say \"hi\" \\")",
+      {"path", "referer", "user_agent"});
+  ASSERT_EQ(whole.reading, Reading::kRecord) << whole.reason;
+  EXPECT_EQ(whole.fields, (std::vector<std::string>{R"(/\"x\")", R"(a\\)", R"(say \"hi\" \\)"}));
+}
+
+TEST(LogReader, SplitsOddRequests) {
+  struct Case {
+    std::string request, method, path, protocol;
+  };
+  for (const Case& c :
+       {Case{"GET /a b HTTP/1.1", "GET", "/a b", "HTTP/1.1"}, Case{"GET /", "GET", "/", "-"},
+        Case{"-", "-", "-", "-"}, Case{"", "-", "-", "-"}, Case{R"(\x16\x03)", "-", "-", "-"}}) {
+    const auto reader = make_log_reader(Format::kCommon);
+    const ReadLine read =
+        read_line(*reader, "h - - [17/May/2015:10:05:03 +0000] \"" + c.request + "\" 400 0",
+                  {"request", "method", "path", "protocol"});
+    EXPECT_EQ(read.fields, (std::vector<std::string>{c.request, c.method, c.path, c.protocol}));
+  }
+}
+
+TEST(LogReader, HonoursTheTimeZone) {
+  EXPECT_EQ(time_of("01/Jan/1970:00:00:00 +0000"), 0);
+  EXPECT_EQ(time_of("17/May/2015:12:05:03 +0200"), 1'431'857'103 * kSecondNs);
+  EXPECT_EQ(time_of("17/May/2015:01:35:03 -0830"), 1'431'857'103 * kSecondNs);
+  EXPECT_EQ(time_of("29/Feb/2016:23:59:60 +0000"), 1'456'790'400 * kSecondNs);
+}
+
+TEST(LogReader, RefusesTimesThatAreNone) {
+  for (const char* time :
+       {"29/Feb/2015:10:05:03 +0000", "00/May/2015:10:05:03 +0000", "32/May/2015:10:05:03 +0000",
+        "17/may/2015:10:05:03 +0000", "17/ayJ/2015:10:05:03 +0000", "17/May/2015:24:05:03 +0000",
+        "17/May/2015:10:60:03 +0000", "17/May/2015:10:05:61 +0000", "17/May/2015:10:05:03 00000",
+        "17/May/2015:10:05:03 +2400", "17/May/1969:10:05:03 +0000", "01/Jan/1970:00:00:00 +0100",
+        "17/May/2117:10:05:03 +0000", "17/May/20x5:10:05:03 +0000", "17-May-2015:10:05:03 +0000",
+        "17/May/2015:-1:05:03 +0000"}) {
+    EXPECT_EQ(time_of(time), -1) << time;
+  }
+}
+
+TEST(LogReader, ATimeThatWasRefusedIsRefusedAgain) {
+  const auto reader = make_log_reader(Format::kCommon);
+  const auto reading = [&](const std::string& time) {
+    return read_line(*reader, "h - - [" + time + "] \"-\" 408 0").reading;
+  };
+  EXPECT_EQ(reading(std::string(26, '\0')), Reading::kUnreadable);
+  EXPECT_EQ(reading("17/May/2015:10:05:03 +0000"), Reading::kRecord);
+  for (const char* bad : {"17/May/2015:10:99:03 +0000", "17/Xay/2015:10:05:03 +0000"}) {
+    EXPECT_EQ(reading(bad), Reading::kUnreadable);
+    EXPECT_EQ(reading(bad), Reading::kUnreadable);
+    EXPECT_EQ(reading("17/May/2015:10:05:03 +0000"), Reading::kRecord);
+  }
+}
+
+TEST(LogReader, SaysWhatIsWrong) {
+  EXPECT_EQ(fault(""), "an empty line");
+  EXPECT_EQ(fault("h"), "no client address");
+  EXPECT_EQ(fault("h - -"), "no [time] after the client address, ident and user");
+  EXPECT_EQ(fault("h - - [17/May]"), "no time of the form [17/May/2015:10:05:03 +0000]");
+  const std::string start = "h - - [17/May/2015:10:05:03 +0000] ";
+  EXPECT_EQ(fault(start + "GET"), "no \"request\" after the time");
+  EXPECT_EQ(fault(start + "\"GET /\" x 1"), "no status after the request");
+  EXPECT_EQ(fault(start + "\"GET /\" 200 1k"), "no number of bytes after the status");
+  EXPECT_EQ(fault(start + "\"GET /\" 200 1"), "no \"referer\" after the number of bytes");
+  EXPECT_EQ(fault(start + "\"GET /\" 200 1 \"-\""), "no \"user agent\" after the referer");
+}
+
+TEST(LogReader, RefusesEveryTruncationOfALine) {
+  const auto reader = make_log_reader(Format::kCombined);
+  for (std::size_t size = 0; size < kCombinedLine.size(); ++size) {
+    const ReadLine read = read_line(*reader, kCombinedLine.substr(0, size));
+    EXPECT_EQ(read.reading, Reading::kUnreadable) << size;
+    EXPECT_FALSE(read.reason.empty()) << size;
+  }
+}
+
+RC_GTEST_PROP(LogReader, AnAlteredLineIsReadOrRefusedWithAReason, ()) {
+  std::string line(kCombinedLine);
+  const auto edits = *rc::gen::inRange(1, 5);
+  for (int i = 0; i < edits; ++i) {
+    const auto at = *rc::gen::inRange<std::size_t>(0, line.size());
+    line[at] = *rc::gen::oneOf(rc::gen::element(' ', '"', '[', ']', '\\', '\0'),
+                               rc::gen::arbitrary<char>());
+  }
+  const auto reader = make_log_reader(Format::kCombined);
+  const ReadLine read = read_line(*reader, line, {"path", "user_agent"});
+  RC_ASSERT((read.reading == Reading::kRecord) == read.reason.empty());
+}
+
+}  // namespace
+}  // namespace sluice::replay

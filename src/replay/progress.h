@@ -1,0 +1,48 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace sluice::replay {
+
+/// How far a replay has come.
+struct Position {
+  std::uint64_t bytes = 0;
+  std::uint64_t lines = 0;
+};
+
+/// A bar on a terminal for input that takes a while: it appears after half a second, is redrawn at
+/// most ten times a second, and is removed at the end. It alone reads a clock, and nothing but the
+/// drawing depends on it.
+class Progress {
+ public:
+  /// `descriptor` is the terminal, or -1: then nothing is ever drawn. `total_bytes` is the size of
+  /// all input, or 0 if it is not known: then lines are counted.
+  Progress(int descriptor, std::uint64_t total_bytes);
+  ~Progress() { clear(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  bool is_drawn() const { return descriptor_ >= 0; }
+
+  /// Cheap enough for every block of input, not for every line.
+  void update(const Position& position);
+
+  /// Removes the bar, so that other text can be written; the next update() may draw it again.
+  void clear();
+
+ private:
+  void draw(const std::string& text);
+
+  int descriptor_;
+  std::uint64_t total_bytes_;
+  std::chrono::steady_clock::time_point next_draw_;
+  bool is_visible_ = false;
+};
+
+/// The bar's text: `[#########           ]  45 %  1,234,567 lines`, or just the lines if
+/// total_bytes is 0.
+std::string progress_text(const Position& position, std::uint64_t total_bytes);
+
+}  // namespace sluice::replay

@@ -1,0 +1,211 @@
+#include "replay/replay.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ostream>
+
+#include "replay/feed.h"
+#include "replay/judge.h"
+#include "replay/progress.h"
+#include "replay/report.h"
+#include "replay/text.h"
+#include "stores/stores.h"
+
+namespace sluice::replay {
+namespace {
+
+constexpr std::size_t kShownColumns = 200;
+constexpr int kFailed = 1;
+constexpr int kMisused = 2;
+constexpr mode_t kDecisionsMode = 0666;
+
+struct Input {
+  std::string path;
+  /// As messages call it.
+  std::string name;
+  std::uint64_t bytes = 0;
+  dev_t device = 0;
+  ino_t inode = 0;
+};
+
+std::string why(int error) {
+  return std::strerror(error);
+}
+
+std::vector<NamedLimit> read_limits(const std::vector<std::string>& expressions) {
+  if (expressions.empty()) {
+    throw ReplayError(kMisused,
+                      "a limit to judge by is missing, for example --limit 'token_bucket 10/1m'");
+  }
+  if (expressions.size() > kMaxLimits) {
+    throw ReplayError(kMisused, "--limit: more than " + std::to_string(kMaxLimits) + " limits");
+  }
+  std::vector<NamedLimit> limits;
+  for (const std::string& expression : expressions) {
+    Limit limit = [&] {
+      try {
+        return Limit(expression);
+      } catch (const InvalidLimit& error) {
+        throw ReplayError(kMisused, std::string("--limit: ") + error.what());
+      }
+    }();
+    for (const NamedLimit& other : limits) {
+      if (other.limit.expression() != limit.expression()) continue;
+      throw ReplayError(kMisused, "--limit: \"" + printable(expression, kShownColumns) +
+                                      "\" is given twice (both mean " + limit.expression() + ")");
+    }
+    limits.push_back({expression, std::move(limit)});
+  }
+  return limits;
+}
+
+/// Refuses at once what cannot fit any file.
+std::optional<KeyTemplate> read_key(const ReplayOptions& options) {
+  if (!options.key) return std::nullopt;
+  try {
+    KeyTemplate key(*options.key);
+    if (options.format == Format::kCommon || options.format == Format::kCombined) {
+      key.bind(*make_log_reader(options.format));
+    }
+    return key;
+  } catch (const std::invalid_argument& error) {
+    throw ReplayError(kMisused, std::string("--key: ") + error.what());
+  }
+}
+
+/// Looks at every file before any is read. Does not open them: a pipe can be opened only once.
+std::vector<Input> find_inputs(const std::vector<std::string>& files) {
+  std::vector<Input> inputs;
+  for (const std::string& path : files.empty() ? std::vector<std::string>{"-"} : files) {
+    const bool is_standard = path == "-";
+    Input input{.path = path,
+                .name = is_standard ? "standard input" : printable(path, kShownColumns)};
+    struct stat status {};
+    const bool is_there = is_standard
+                              ? fstat(STDIN_FILENO, &status) == 0
+                              : stat(path.c_str(), &status) == 0 && access(path.c_str(), R_OK) == 0;
+    if (!is_there) throw ReplayError(kFailed, input.name + ": " + why(errno));
+    if (S_ISDIR(status.st_mode)) throw ReplayError(kFailed, input.name + ": " + why(EISDIR));
+    if (is_standard && std::any_of(inputs.begin(), inputs.end(),
+                                   [](const Input& other) { return other.path == "-"; })) {
+      throw ReplayError(kMisused, "standard input is given twice");
+    }
+    input.bytes = S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : 0;
+    input.device = status.st_dev;
+    input.inode = status.st_ino;
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+/// All together, or 0 if the size of any is not known.
+std::uint64_t total_bytes(const std::vector<Input>& inputs) {
+  std::uint64_t total = 0;
+  for (const Input& input : inputs) {
+    if (input.bytes == 0) return 0;
+    total += input.bytes;
+  }
+  return total;
+}
+
+int open_input(const Input& input) {
+  const int descriptor = input.path == "-" ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                                           : open(input.path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) throw ReplayError(kFailed, input.name + ": " + why(errno));
+  return descriptor;
+}
+
+std::unique_ptr<DecisionWriter> open_decisions(const std::string& path,
+                                               const std::vector<Input>& inputs) {
+  if (path.empty()) return nullptr;
+  if (path == "-") return std::make_unique<DecisionWriter>(STDOUT_FILENO, "standard output");
+  const std::string name = printable(path, kShownColumns);
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
+    for (const Input& input : inputs) {
+      if (input.device != status.st_dev || input.inode != status.st_ino) continue;
+      throw ReplayError(kMisused, "--decisions: " + name + " is also read and would be lost");
+    }
+  }
+  const int descriptor =
+      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kDecisionsMode);
+  if (descriptor < 0) throw ReplayError(kFailed, "--decisions: " + name + ": " + why(errno));
+  return std::make_unique<DecisionWriter>(descriptor, name);
+}
+
+std::shared_ptr<Store> open_virtual_store(const std::string& url) {
+  try {
+    return open_store(url, {.virtual_time = true});
+  } catch (const StoreError& error) {
+    throw ReplayError(kMisused, std::string("--store: ") + error.what());
+  }
+}
+
+void print(const std::string& text, std::ostream& out) {
+  if (!(out << text << std::flush)) {
+    throw ReplayError(kFailed, "the summary cannot be written");
+  }
+}
+
+int replay_all(const ReplayOptions& options, const ReplayStreams& streams) {
+  std::vector<NamedLimit> limits = read_limits(options.limits);
+  FeedOptions feed_options{
+      .key = read_key(options), .format = options.format, .is_strict = options.is_strict};
+  auto store = open_virtual_store(options.store);
+  const std::vector<Input> inputs = find_inputs(options.files);
+  const auto writer = open_decisions(options.decisions, inputs);
+  Progress progress(streams.progress_descriptor, total_bytes(inputs));
+  Judge judge(std::move(store), std::move(limits), writer.get());
+  Feed feed(std::move(feed_options), judge, streams.err, progress);
+  const auto finish = [&] {
+    judge.flush();
+    if (writer) writer->flush();
+    progress.clear();
+  };
+  try {
+    for (const Input& input : inputs) feed.read({open_input(input), input.name});
+  } catch (const ReplayError&) {
+    // What was read up to here was still judged.
+    finish();
+    throw;
+  } catch (const StoreError&) {
+    if (writer) writer->flush();
+    throw;
+  }
+  finish();
+  const Summary summary = judge.summary();
+  if (summary.requests == 0 && feed.unreadable() > 0) {
+    throw ReplayError(kFailed, "not one line of the input could be read");
+  }
+  const ReportContext context{.key = feed.keys_used(), .unreadable = feed.unreadable()};
+  print(options.is_json ? json_report(summary, context)
+                        : table_report(summary, context, streams.is_coloured),
+        options.decisions == "-" ? streams.err : streams.out);
+  return feed.is_damaged() ? kFailed : 0;
+}
+
+}  // namespace
+
+int run_replay(const ReplayOptions& options, const ReplayStreams& streams) {
+  int status = kFailed;
+  std::string sentence;
+  try {
+    return replay_all(options, streams);
+  } catch (const ReplayError& error) {
+    status = error.status();
+    sentence = error.what();
+  } catch (const std::bad_alloc&) {
+    sentence = "out of memory";
+  } catch (const std::exception& error) {
+    sentence = error.what();
+  }
+  streams.err << "sluice replay: " << sentence << '\n' << std::flush;
+  return status;
+}
+
+}  // namespace sluice::replay

@@ -1,0 +1,288 @@
+#include "replay/replay.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "replay/test_file.h"
+
+namespace sluice::replay {
+namespace {
+
+struct Outcome {
+  int status = -1;
+  std::string out;
+  std::string err;
+};
+
+Outcome run(const ReplayOptions& options) {
+  std::ostringstream out;
+  std::ostringstream err;
+  const int status = run_replay(options, {.out = out, .err = err});
+  return {status, out.str(), err.str()};
+}
+
+/// A number from the first limit of a JSON summary.
+std::int64_t number(const Outcome& outcome, std::string_view name) {
+  return boost::json::parse(outcome.out).at("limits").at(0).at(name).as_int64();
+}
+
+std::string log_line(std::string_view ip, std::string_view time) {
+  return std::string(ip) + " - - [17/May/2015:" + std::string(time) +
+         " +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"curl\"\n";
+}
+
+class Replay : public ::testing::Test {
+ protected:
+  ReplayOptions options(const std::string& file) const {
+    return {.files = {file}, .limits = {"token_bucket 1/1s burst=2"}, .is_json = true};
+  }
+
+  TestDirectory directory_;
+};
+
+TEST_F(Replay, JudgesALogAtItsOwnTimes) {
+  std::string log;
+  for (int i = 0; i < 3; ++i) log += log_line("a", "10:00:00");
+  log += log_line("b", "10:00:00") + log_line("a", "10:00:01") + log_line("a", "10:00:01");
+  const Outcome outcome = run(options(directory_.write("log", log)));
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(number(outcome, "requests"), 6);
+  EXPECT_EQ(number(outcome, "denied"), 2);
+  EXPECT_EQ(number(outcome, "keys_seen"), 2);
+  EXPECT_EQ(number(outcome, "keys_limited"), 1);
+}
+
+TEST_F(Replay, WritesEveryDecisionInInputOrder) {
+  ReplayOptions choice = options(directory_.write(
+      "in.csv", "time,key,cost\n1.5,a,2\n1.5,\"b\"\"\",1\n1.000000001,a,1\n2,a,0\n"));
+  choice.limits.push_back("fixed_window  1/1s");
+  choice.decisions = directory_.path("decisions");
+  EXPECT_EQ(run(choice).status, 0);
+  EXPECT_EQ(
+      directory_.read("decisions"),
+      R"({"time_ns":1500000000,"key":"a","cost":2)"
+      R"(,"limit_expr":"token_bucket 1/1s burst=2","allowed":true,"limit":2)"
+      R"(,"remaining":0,"retry_after_ns":0,"reset_after_ns":2000000000,"delay_ns":0})"
+      "\n"
+      R"({"time_ns":1500000000,"key":"a","cost":2)"
+      R"(,"limit_expr":"fixed_window  1/1s","allowed":false,"limit":1)"
+      R"(,"remaining":1,"retry_after_ns":-1,"reset_after_ns":0,"delay_ns":0})"
+      "\n"
+      R"({"time_ns":1500000000,"key":"b\"","cost":1)"
+      R"(,"limit_expr":"token_bucket 1/1s burst=2","allowed":true,"limit":2)"
+      R"(,"remaining":1,"retry_after_ns":0,"reset_after_ns":1000000000,"delay_ns":0})"
+      "\n"
+      R"({"time_ns":1500000000,"key":"b\"","cost":1)"
+      R"(,"limit_expr":"fixed_window  1/1s","allowed":true,"limit":1)"
+      R"(,"remaining":0,"retry_after_ns":0,"reset_after_ns":500000000,"delay_ns":0})"
+      "\n"
+      R"({"time_ns":1000000001,"key":"a","cost":1)"
+      R"(,"limit_expr":"token_bucket 1/1s burst=2","allowed":false,"limit":2)"
+      R"(,"remaining":0,"retry_after_ns":1499999999,"reset_after_ns":2499999999,"delay_ns":0})"
+      "\n"
+      R"({"time_ns":1000000001,"key":"a","cost":1)"
+      R"(,"limit_expr":"fixed_window  1/1s","allowed":true,"limit":1)"
+      R"(,"remaining":0,"retry_after_ns":0,"reset_after_ns":999999999,"delay_ns":0})"
+      "\n"
+      R"({"time_ns":2000000000,"key":"a","cost":0)"
+      R"(,"limit_expr":"token_bucket 1/1s burst=2","allowed":true,"limit":2)"
+      R"(,"remaining":0,"retry_after_ns":0,"reset_after_ns":1500000000,"delay_ns":0})"
+      "\n"
+      R"({"time_ns":2000000000,"key":"a","cost":0)"
+      R"(,"limit_expr":"fixed_window  1/1s","allowed":true,"limit":1)"
+      R"(,"remaining":1,"retry_after_ns":0,"reset_after_ns":0,"delay_ns":0})"
+      "\n");
+}
+
+TEST_F(Replay, ADecisionsFileReplaysToItself) {
+  ReplayOptions choice =
+      options(directory_.write("in", "time,key\n1.25,a\n1.25,a\n1.25,a\n2.5,b\n"));
+  choice.decisions = directory_.path("first");
+  ASSERT_EQ(run(choice).status, 0);
+  choice.files = {directory_.path("first")};
+  choice.decisions = directory_.path("second");
+  ASSERT_EQ(run(choice).status, 0);
+  EXPECT_NE(directory_.read("first"), "");
+  EXPECT_EQ(directory_.read("first"), directory_.read("second"));
+}
+
+TEST_F(Replay, TheSameInputGivesTheSameOutput) {
+  std::string csv = "time,key\n";
+  for (int i = 0; i < 5000; ++i) {
+    csv += std::to_string(i / 100) + "," + std::to_string(i * 7919 % 211) + "\n";
+  }
+  ReplayOptions choice = options(directory_.write("in.csv", csv));
+  choice.limits = {"sliding_window 3/10s", "leaky_bucket 1/10s queue=1", "sliding_counter 3/10s"};
+  choice.decisions = directory_.path("first");
+  const Outcome first = run(choice);
+  choice.decisions = directory_.path("second");
+  const Outcome second = run(choice);
+  EXPECT_EQ(first.status, 0);
+  EXPECT_EQ(first.out, second.out);
+  EXPECT_EQ(directory_.read("first"), directory_.read("second"));
+}
+
+TEST_F(Replay, ABatchOfEqualInstantsIsAsGoodAsOneByOne) {
+  std::string csv = "time,key\n";
+  for (int i = 0; i < 1000; ++i) csv += "1,a\n";
+  ReplayOptions choice = options(directory_.write("in.csv", csv));
+  choice.limits = {"sliding_log 700/1m"};
+  const Outcome outcome = run(choice);
+  EXPECT_EQ(number(outcome, "admitted"), 700);
+  EXPECT_EQ(number(outcome, "denied"), 300);
+}
+
+TEST_F(Replay, ReadsManyFilesGzipToo) {
+  ReplayOptions choice = options(directory_.write("a.csv", "time,key\n1,a\n"));
+  choice.files.push_back(directory_.write("b.gz", gzipped(R"({"time":1,"key":"a"})")));
+  choice.files.push_back(directory_.write("c", log_line("a", "10:00:00")));
+  const Outcome outcome = run(choice);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(number(outcome, "requests"), 3);
+  EXPECT_EQ(number(outcome, "keys_seen"), 1);
+  EXPECT_EQ(boost::json::parse(outcome.out).at("key").as_string(), "{key}, {ip}");
+}
+
+TEST_F(Replay, CountsAndShowsUnreadableLines) {
+  std::string csv = "time,key\n";
+  for (int i = 0; i < 7; ++i) csv += "x,a\n\n1,a\n";
+  const std::string file = directory_.write("in.csv", csv);
+  const Outcome outcome = run(options(file));
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(number(outcome, "requests"), 7);
+  EXPECT_EQ(boost::json::parse(outcome.out).at("unreadable_lines").as_int64(), 7);
+  std::string expected;
+  for (const char* line : {"2", "5", "8", "11", "14"}) {
+    expected += file + ":" + line + ": time \"x\" is not decimal seconds since the epoch\n";
+  }
+  EXPECT_EQ(outcome.err, expected + "(further lines that cannot be read are only counted)\n");
+}
+
+TEST_F(Replay, StrictStopsAtTheFirstUnreadableLine) {
+  const std::string file = directory_.write("in.csv", "time,key\n1,a\n2\n3,a\n");
+  ReplayOptions choice = options(file);
+  choice.is_strict = true;
+  choice.decisions = directory_.path("decisions");
+  const Outcome outcome = run(choice);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, "sluice replay: " + file + ":3: 1 fields where the header has 2\n");
+  // What came before was still judged.
+  EXPECT_TRUE(directory_.read("decisions").starts_with(R"({"time_ns":1000000000,"key":"a")"));
+}
+
+TEST_F(Replay, AQuotedFieldMaySpanLines) {
+  ReplayOptions choice =
+      options(directory_.write("in.csv", "time,key\n1,\"a\nb\"\n2,\"open\n3,c\n4,\"d\r\ne\"\r\n"));
+  choice.decisions = directory_.path("decisions");
+  const Outcome outcome = run(choice);
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_TRUE(outcome.err.ends_with(":4: the quote that opens field 2 is never closed\n"));
+  const std::string decisions = directory_.read("decisions");
+  for (const char* key : {R"("key":"a\u000ab")", R"("key":"c")", R"("key":"d\u000d\u000ae")"}) {
+    EXPECT_NE(decisions.find(key), std::string::npos) << key;
+  }
+}
+
+TEST_F(Replay, RecognisesTheFormatAtTheFirstLineThatMakesSense) {
+  const std::string file =
+      directory_.write("log", "{\nnoise\n" + log_line("a", "10:00:00") + "more noise\n");
+  const Outcome outcome = run(options(file));
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(number(outcome, "requests"), 1);
+  EXPECT_EQ(boost::json::parse(outcome.out).at("unreadable_lines").as_int64(), 3);
+}
+
+TEST_F(Replay, AFormatThatIsGivenIsNotGuessed) {
+  ReplayOptions choice = options(directory_.write("log", log_line("a", "10:00:00")));
+  choice.format = Format::kJsonLines;
+  EXPECT_EQ(run(choice).status, 1);
+  choice.format = Format::kCsv;
+  const Outcome csv = run(choice);
+  EXPECT_EQ(csv.status, 1);
+  EXPECT_NE(csv.err.find("the CSV header"), std::string::npos) << csv.err;
+  choice.format = Format::kCommon;
+  EXPECT_EQ(run(choice).status, 0);
+}
+
+TEST_F(Replay, InputWithoutOneReadableLineFails) {
+  const Outcome outcome = run(options(directory_.write("noise", "a\nb\n")));
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(outcome.err.ends_with("sluice replay: not one line of the input could be read\n"));
+  EXPECT_EQ(run(options(directory_.write("empty", ""))).status, 0);
+  EXPECT_EQ(run(options(directory_.write("header", "time,key\n"))).status, 0);
+}
+
+TEST_F(Replay, GzipThatEndsTooEarlyFailsAfterWhatCouldBeRead) {
+  std::string csv = "time,key\n";
+  for (int i = 0; i < 20'000; ++i) csv += std::to_string(i * 7919 % 65'537) + ",a\n";
+  const std::string packed = gzipped(csv);
+  const std::string file = directory_.write("cut.gz", packed.substr(0, packed.size() / 2));
+  const Outcome outcome = run(options(file));
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(outcome.err.ends_with("sluice replay: " + file + ": the gzip data ends too early\n"));
+  EXPECT_GT(number(outcome, "requests"), 1000);
+}
+
+TEST_F(Replay, MissingFilesAreFoundBeforeAnythingIsReplayed) {
+  ReplayOptions choice = options(directory_.write("in.csv", "time,key\n1,a\n"));
+  choice.files.push_back(directory_.path("missing"));
+  choice.decisions = directory_.path("decisions");
+  const Outcome outcome = run(choice);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.err,
+            "sluice replay: " + directory_.path("missing") + ": No such file or directory\n");
+  EXPECT_FALSE(std::filesystem::exists(directory_.path("decisions")));
+}
+
+TEST_F(Replay, RefusesOptionsThatMakeNoSense) {
+  const std::string file = directory_.write("in.csv", "time,user\n1,a\n");
+  const auto refused = [&](const ReplayOptions& choice) {
+    const Outcome outcome = run(choice);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_EQ(outcome.out, "");
+    return outcome.err;
+  };
+  ReplayOptions choice = options(file);
+  EXPECT_EQ(refused(choice), "sluice replay: " + file +
+                                 ": key template \"{key}\": there is no field {key}; there are "
+                                 "time, user\n");
+  choice.key = "{user";
+  EXPECT_NE(refused(choice).find("--key: "), std::string::npos);
+  choice.key = "{user}";
+  choice.limits.clear();
+  EXPECT_NE(refused(choice).find("--limit"), std::string::npos);
+  choice.limits = {"token_bucket 1/s", "token_bucket 1/1s"};
+  EXPECT_NE(refused(choice).find("given twice"), std::string::npos);
+  choice.limits = {"token_bucket"};
+  EXPECT_NE(refused(choice).find("--limit: "), std::string::npos);
+  choice = options(file);
+  choice.key = "all";
+  choice.store = "nowhere:";
+  EXPECT_NE(refused(choice).find("--store: "), std::string::npos);
+  choice = options(file);
+  choice.format = Format::kCommon;
+  choice.key = "{user_agent}";
+  EXPECT_NE(refused(choice).find("there are ip, ident"), std::string::npos);
+  choice = options(file);
+  choice.key = "all";
+  choice.decisions = file;
+  EXPECT_NE(refused(choice).find("is also read"), std::string::npos);
+}
+
+TEST_F(Replay, AFullDiskIsOneSentence) {
+  ReplayOptions choice = options(directory_.write("in.csv", "time,key\n1,a\n"));
+  choice.decisions = "/dev/full";
+  const Outcome outcome = run(choice);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.err,
+            "sluice replay: the decisions cannot be written to /dev/full: No space left on "
+            "device\n");
+}
+
+}  // namespace
+}  // namespace sluice::replay

@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <array>
+
+#include "replay/report.h"
+#include "replay/text.h"
+
+namespace sluice::replay {
+namespace {
+
+constexpr std::size_t kColumns = 100;
+constexpr std::size_t kLabelColumns = 16;
+constexpr std::size_t kNumberColumns = 12;
+constexpr std::size_t kLimitedColumns = 15;
+constexpr std::string_view kGap = "   ";
+/// What is left for a key behind its numbers, which stand below those of the rows above them.
+constexpr std::size_t kKeyColumns = kColumns - kLabelColumns - 2 * kNumberColumns - kGap.size();
+constexpr std::size_t kExpressionColumns = kColumns - 3 * kNumberColumns - kLimitedColumns;
+
+/// Of "2015-05-19 09:05:31".
+constexpr std::size_t kMinuteCharacters = 16;
+
+constexpr std::string_view kBold = "\x1b[1m";
+constexpr std::string_view kRed = "\x1b[31m";
+constexpr std::string_view kFaint = "\x1b[2m";
+
+std::string padded_left(std::string_view text, std::size_t columns) {
+  std::string out(columns - std::min(columns, text.size()), ' ');
+  return out.append(text);
+}
+
+/// `columns` counts an ellipsis as one.
+std::string padded_right(std::string text, std::size_t columns) {
+  const auto is_start = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; };
+  const auto width = static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_start));
+  text.append(columns - std::min(columns, width), ' ');
+  return text;
+}
+
+class Table {
+ public:
+  Table(const Summary& summary, const ReportContext& context, bool is_coloured)
+      : summary_(summary), context_(context), is_coloured_(is_coloured) {}
+
+  std::string text() && {
+    overview();
+    for (const LimitSummary& limit : summary_.limits) one_limit(limit);
+    if (summary_.limits.size() > 1) side_by_side();
+    return std::move(out_);
+  }
+
+ private:
+  std::string styled(std::string text, std::string_view style) const {
+    if (!is_coloured_) return text;
+    return std::string(style) + text + "\x1b[0m";
+  }
+
+  void line(const std::string& text) {
+    out_ += text;
+    while (out_.ends_with(' ')) out_.pop_back();
+    out_ += '\n';
+  }
+
+  void overview() {
+    std::string text =
+        grouped(summary_.requests) + (summary_.requests == 1 ? " request" : " requests");
+    if (summary_.requests > 0) {
+      text += ", " + utc_second(summary_.first_ns) + " to " + utc_second(summary_.last_ns) + " UTC";
+    }
+    line(text);
+    text = "key " + printable(context_.key, kColumns - 4);
+    if (!context_.key.empty()) line(text);
+    if (context_.unreadable == 0) return;
+    line(grouped(context_.unreadable) +
+         (context_.unreadable == 1 ? " line could not be read" : " lines could not be read"));
+  }
+
+  static std::string number(std::uint64_t count) {
+    return padded_left(grouped(count), kNumberColumns);
+  }
+
+  std::string denied_number(std::uint64_t denied, std::size_t columns) const {
+    const std::string text = padded_left(grouped(denied), columns);
+    return denied == 0 ? text : styled(text, kRed);
+  }
+
+  /// A row of a limit's table; `padded` is its number.
+  void row(std::string_view label, const std::string& padded, const std::string& rest) {
+    line(padded_right("  " + std::string(label), kLabelColumns) + padded + rest);
+  }
+
+  static std::string share(std::uint64_t part, std::uint64_t whole) {
+    return padded_left(percent(part, whole), kNumberColumns);
+  }
+
+  void one_limit(const LimitSummary& limit) {
+    const std::uint64_t requests = summary_.requests;
+    out_ += '\n';
+    line(styled(printable(limit.expression, kColumns), kBold));
+    row("requests", number(requests), "");
+    row("admitted", number(requests - limit.denied), "");
+    row("denied", denied_number(limit.denied, kNumberColumns), share(limit.denied, requests));
+    row("keys seen", number(summary_.keys_seen), "");
+    row("keys limited", number(limit.keys_limited), share(limit.keys_limited, summary_.keys_seen));
+    if (!limit.worst_minute) {
+      row("worst minute", padded_left("-", kNumberColumns), "");
+      return;
+    }
+    row("worst minute", denied_number(limit.worst_minute->denied, kNumberColumns),
+        std::string(kGap) + "denied in " +
+            utc_second(limit.worst_minute->start_ns).substr(0, kMinuteCharacters) + " UTC");
+    out_ += '\n';
+    line(styled(padded_left("denied", kLabelColumns) + padded_left("requests", kNumberColumns) +
+                    padded_left("share", kNumberColumns) + std::string(kGap) + "denied most",
+                kFaint));
+    for (const KeyCount& count : limit.most_denied) {
+      line(denied_number(count.denied, kLabelColumns) + number(count.requests) +
+           share(count.denied, count.requests) + std::string(kGap) +
+           printable(count.key, kKeyColumns));
+    }
+  }
+
+  void side_by_side() {
+    out_ += '\n';
+    line(styled(padded_right("side by side", kExpressionColumns) +
+                    padded_left("admitted", kNumberColumns) +
+                    padded_left("denied", kNumberColumns) + padded_left("share", kNumberColumns) +
+                    padded_left("keys limited", kLimitedColumns),
+                kFaint));
+    for (const LimitSummary& limit : summary_.limits) {
+      line(padded_right(printable(limit.expression, kExpressionColumns - 1), kExpressionColumns) +
+           number(summary_.requests - limit.denied) + denied_number(limit.denied, kNumberColumns) +
+           share(limit.denied, summary_.requests) +
+           padded_left(grouped(limit.keys_limited), kLimitedColumns));
+    }
+  }
+
+  const Summary& summary_;
+  const ReportContext& context_;
+  bool is_coloured_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string table_report(const Summary& summary, const ReportContext& context, bool is_coloured) {
+  return Table(summary, context, is_coloured).text();
+}
+
+}  // namespace sluice::replay

@@ -1,0 +1,111 @@
+#include "replay/tally.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+namespace sluice::replay {
+namespace {
+
+constexpr std::int64_t kMinuteNs = 60'000'000'000;
+constexpr std::size_t kFirstKeyBytes = std::size_t{64} * 1024;
+
+/// The order of the table: most denied first, then by bytes, so that equal input gives equal
+/// output.
+struct Candidate {
+  std::uint64_t denied;
+  std::string_view key;
+  Tally::KeyId id;
+
+  bool is_before(const Candidate& other) const {
+    return denied != other.denied ? denied > other.denied : key < other.key;
+  }
+};
+
+}  // namespace
+
+std::size_t Tally::KeyHash::operator()(std::string_view key) const {
+  return XXH3_64bits(key.data(), key.size());
+}
+
+Tally::Tally(std::vector<std::string> expressions)
+    : expressions_(std::move(expressions)),
+      key_bytes_(kFirstKeyBytes),
+      minutes_(expressions_.size()) {}
+
+Tally::KeyId Tally::count(std::string_view key, Instant time_ns) {
+  first_ns_ = requests_ == 0 ? time_ns : std::min(first_ns_, time_ns);
+  last_ns_ = requests_ == 0 ? time_ns : std::max(last_ns_, time_ns);
+  ++requests_;
+  auto found = ids_.find(key);
+  if (found == ids_.end()) {
+    if (ids_.size() == std::numeric_limits<KeyId>::max()) {
+      throw std::length_error("more than 2^32 - 1 keys");
+    }
+    std::string_view kept;
+    if (!key.empty()) {
+      auto* bytes = static_cast<char*>(key_bytes_.allocate(key.size(), 1));
+      std::memcpy(bytes, key.data(), key.size());
+      kept = {bytes, key.size()};
+    }
+    found = ids_.emplace(kept, static_cast<KeyId>(ids_.size())).first;
+    counts_.resize(counts_.size() + expressions_.size() + 1);
+  }
+  ++cell(found->second, 0);
+  return found->second;
+}
+
+void Tally::count_denied(std::size_t limit, KeyId key, Instant time_ns) {
+  ++cell(key, limit + 1);
+  ++minutes_[limit].denied[time_ns / kMinuteNs];
+}
+
+Summary Tally::summary() const {
+  Summary summary{.requests = requests_,
+                  .keys_seen = ids_.size(),
+                  .first_ns = first_ns_,
+                  .last_ns = last_ns_,
+                  .limits = {}};
+  for (std::size_t i = 0; i < expressions_.size(); ++i) summary.limits.push_back(limit_summary(i));
+  return summary;
+}
+
+LimitSummary Tally::limit_summary(std::size_t limit) const {
+  LimitSummary summary{.expression = expressions_[limit]};
+  for (const auto& [minute, denied] : minutes_[limit].denied) {
+    const Instant start_ns = minute * kMinuteNs;
+    auto& worst = summary.worst_minute;
+    if (!worst || denied > worst->denied ||
+        (denied == worst->denied && start_ns < worst->start_ns)) {
+      worst = WorstMinute{start_ns, denied};
+    }
+  }
+  // A heap of the best so far, the last of them on top.
+  std::vector<Candidate> best;
+  const auto order = [](const Candidate& a, const Candidate& b) { return a.is_before(b); };
+  for (const auto& [key, id] : ids_) {
+    const Candidate candidate{cell(id, limit + 1), key, id};
+    if (candidate.denied == 0) continue;
+    summary.denied += candidate.denied;
+    ++summary.keys_limited;
+    if (best.size() == kMostDenied && !candidate.is_before(best.front())) continue;
+    best.push_back(candidate);
+    std::push_heap(best.begin(), best.end(), order);
+    if (best.size() <= kMostDenied) continue;
+    std::pop_heap(best.begin(), best.end(), order);
+    best.pop_back();
+  }
+  std::sort(best.begin(), best.end(), order);
+  for (const Candidate& candidate : best) {
+    summary.most_denied.push_back(
+        {std::string(candidate.key), candidate.denied, cell(candidate.id, 0)});
+  }
+  return summary;
+}
+
+}  // namespace sluice::replay

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory_resource>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/instant.h"
+
+namespace sluice::replay {
+
+/// A key and what became of its requests.
+struct KeyCount {
+  std::string key;
+  std::uint64_t denied = 0;
+  std::uint64_t requests = 0;
+};
+
+/// The UTC minute with the most denials.
+struct WorstMinute {
+  /// Where it starts.
+  Instant start_ns = 0;
+  std::uint64_t denied = 0;
+};
+
+struct LimitSummary {
+  /// As the user wrote it.
+  std::string expression;
+  std::uint64_t denied = 0;
+  /// Keys with at least one denied request.
+  std::uint64_t keys_limited = 0;
+  /// The earliest of those with equally many; nothing if nothing was denied.
+  std::optional<WorstMinute> worst_minute = {};
+  /// At most kMostDenied, most denied first, those with equally many by their bytes.
+  std::vector<KeyCount> most_denied = {};
+};
+
+struct Summary {
+  std::uint64_t requests = 0;
+  std::uint64_t keys_seen = 0;
+  /// The earliest and the latest instant; 0 if there was no request.
+  Instant first_ns = 0;
+  Instant last_ns = 0;
+  /// In the order in which the limits were given.
+  std::vector<LimitSummary> limits;
+};
+
+inline constexpr std::size_t kMostDenied = 10;
+
+/// Counts requests and denials by key and by minute. Its memory grows with the keys: their bytes,
+/// some 40 bytes, and 8 bytes for each limit. Not thread-safe.
+class Tally {
+ public:
+  /// Numbers the keys from 0.
+  using KeyId = std::uint32_t;
+
+  explicit Tally(std::vector<std::string> expressions);
+
+  /// Counts a request. Throws std::length_error at 2^32 - 1 keys.
+  KeyId count(std::string_view key, Instant time_ns);
+
+  /// Counts that this request was denied by the limit of this number.
+  void count_denied(std::size_t limit, KeyId key, Instant time_ns);
+
+  Summary summary() const;
+
+ private:
+  struct KeyHash {
+    using is_avalanching = void;
+    std::size_t operator()(std::string_view key) const;
+  };
+  struct MinuteCounts {
+    boost::unordered_flat_map<std::int64_t, std::uint64_t> denied;
+  };
+
+  std::uint64_t& cell(KeyId key, std::size_t column) {
+    return counts_[std::size_t{key} * (expressions_.size() + 1) + column];
+  }
+  std::uint64_t cell(KeyId key, std::size_t column) const {
+    return counts_[std::size_t{key} * (expressions_.size() + 1) + column];
+  }
+  LimitSummary limit_summary(std::size_t limit) const;
+
+  std::vector<std::string> expressions_;
+  /// The text of every key seen; never freed before the end.
+  std::pmr::monotonic_buffer_resource key_bytes_;
+  boost::unordered_flat_map<std::string_view, KeyId, KeyHash> ids_;
+  /// A row for each key: its requests, then its denials by each limit.
+  std::vector<std::uint64_t> counts_;
+  std::vector<MinuteCounts> minutes_;
+  std::uint64_t requests_ = 0;
+  Instant first_ns_ = 0;
+  Instant last_ns_ = 0;
+};
+
+}  // namespace sluice::replay

@@ -1,0 +1,81 @@
+#include "replay/tally.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace sluice::replay {
+namespace {
+
+constexpr Instant kMinuteNs = 60'000'000'000;
+
+TEST(Tally, CountsByKeyAndLimit) {
+  Tally tally({"one", "two"});
+  for (int i = 0; i < 3; ++i) {
+    const auto key = tally.count("a", 5);
+    if (i > 0) tally.count_denied(0, key, 5);
+    if (i > 1) tally.count_denied(1, key, 5);
+  }
+  tally.count("b", 3);
+  tally.count("", 9);
+  const Summary summary = tally.summary();
+  EXPECT_EQ(summary.requests, 5U);
+  EXPECT_EQ(summary.keys_seen, 3U);
+  EXPECT_EQ(summary.first_ns, 3);
+  EXPECT_EQ(summary.last_ns, 9);
+  ASSERT_EQ(summary.limits.size(), 2U);
+  EXPECT_EQ(summary.limits[0].expression, "one");
+  EXPECT_EQ(summary.limits[0].denied, 2U);
+  EXPECT_EQ(summary.limits[1].denied, 1U);
+  EXPECT_EQ(summary.limits[1].keys_limited, 1U);
+  ASSERT_EQ(summary.limits[0].most_denied.size(), 1U);
+  EXPECT_EQ(summary.limits[0].most_denied[0].key, "a");
+  EXPECT_EQ(summary.limits[0].most_denied[0].requests, 3U);
+}
+
+TEST(Tally, WithoutDenialsThereIsNoWorstMinute) {
+  Tally tally({"one"});
+  tally.count("a", 0);
+  EXPECT_FALSE(tally.summary().limits[0].worst_minute.has_value());
+  EXPECT_TRUE(tally.summary().limits[0].most_denied.empty());
+}
+
+TEST(Tally, TheWorstMinuteIsTheEarliestOfEquals) {
+  Tally tally({"one"});
+  const auto deny = [&](Instant time_ns) {
+    tally.count_denied(0, tally.count("a", time_ns), time_ns);
+  };
+  for (const Instant minute : {7, 3, 5, 3, 7}) deny(minute * kMinuteNs + minute);
+  const auto worst = tally.summary().limits[0].worst_minute;
+  ASSERT_TRUE(worst.has_value());
+  EXPECT_EQ(worst->start_ns, 3 * kMinuteNs);
+  EXPECT_EQ(worst->denied, 2U);
+}
+
+TEST(Tally, TheTenDeniedMostTiesByBytes) {
+  Tally tally({"one"});
+  for (int i = 99; i >= 0; --i) {
+    const auto key = tally.count("k" + std::to_string(i / 10) + std::to_string(i % 10), 0);
+    tally.count_denied(0, key, 0);
+    if (i == 50) tally.count_denied(0, key, 0);
+  }
+  const auto most = tally.summary().limits[0].most_denied;
+  ASSERT_EQ(most.size(), kMostDenied);
+  EXPECT_EQ(most[0].key, "k50");
+  for (std::size_t i = 1; i < most.size(); ++i)
+    EXPECT_EQ(most[i].key, "k0" + std::to_string(i - 1));
+}
+
+TEST(Tally, KeysMayHaveAnyBytes) {
+  Tally tally({});
+  const std::string zero("a\0b", 3);
+  EXPECT_EQ(tally.count(zero, 0), 0U);
+  EXPECT_EQ(tally.count("a", 0), 1U);
+  EXPECT_EQ(tally.count(zero, 0), 0U);
+  for (int i = 0; i < 10'000; ++i) tally.count(std::to_string(i), 0);
+  EXPECT_EQ(tally.count("a", 0), 1U);
+  EXPECT_EQ(tally.summary().keys_seen, 10'002U);
+}
+
+}  // namespace
+}  // namespace sluice::replay
