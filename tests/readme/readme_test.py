@@ -1,0 +1,180 @@
+"""Runs what README.md and CONTRIBUTING.md tell a reader to type, in the order they tell it.
+
+The convention, by the fence that opens a block:
+  ```sh    Is run by `sh -eu` in a scratch folder that looks like the project after `make build`:
+           build/release/sluice, data/, examples/, docs/. Each block must exit with 0.
+           A line `make TARGET` is only checked to name a target (make -n, in the project itself);
+           lines that begin with `git clone`, `cd ` or `cmake --preset` are not run.
+           A block that is one `... sluice serve ...` line is a server: it is started, listens
+           before the next block runs, and is stopped at the end of the file.
+  ```text  Directly behind a sh block: what that block prints. A line `...` stands for any lines.
+           Anywhere else: not looked at.
+  ```yaml  With a first line `# NAME`: is written as the file NAME of the scratch folder.
+  ```cpp   A whole file: compiled with the project's warnings; with a main it is linked and run.
+The port 6380 is replaced by a free one throughout.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import sys
+import unittest
+from dataclasses import dataclass
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+from harness import BINARY, ROOT, Process, SystemTest, free_port, run  # noqa: E402
+
+DEFAULT_PORT = "6380"
+NOT_RUN = ("git clone", "cd ", "cmake --preset", "#")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+CXX_FLAGS = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-I", os.path.join(ROOT, "include")]
+
+
+@dataclass
+class Block:
+    """A fenced block: its language, its text, its line, the text that is expected to follow it."""
+
+    language: str
+    text: str
+    line: int
+    expected: str = None
+
+
+def blocks_of(text):
+    blocks = []
+    end = 0
+    for found in FENCE.finditer(text):
+        between, end = text[end:found.start()], found.end()
+        block = Block(found[1], found[2], text.count("\n", 0, found.start()) + 1)
+        if block.language == "text" and blocks and blocks[-1].language == "sh":
+            if not between.strip():
+                blocks[-1].expected = block.text
+                continue
+        blocks.append(block)
+    return blocks
+
+
+def matches(expected, printed):
+    """Whether the output is the expected one, where a line `...` stands for any lines."""
+    pattern = "".join(r"(?:.*\n)*?" if line.strip() == "..." else re.escape(line) + r"\s*\n"
+                      for line in expected.splitlines())
+    return re.fullmatch(pattern, printed if printed.endswith("\n") else printed + "\n") is not None
+
+
+def server_command(block):
+    """The words of a block that is one line starting a server, or None."""
+    lines = [line for line in block.text.splitlines() if line and not line.startswith("#")]
+    if len(lines) != 1 or not re.match(r"\S*\bsluice serve\b[^&|;]*$", lines[0]):
+        return None
+    return shlex.split(lines[0])
+
+
+class Readme(SystemTest):
+    def setUp(self):
+        self.folder = self.temporary_folder()
+        os.makedirs(os.path.join(self.folder, "build", "release"))
+        os.symlink(BINARY, os.path.join(self.folder, "build", "release", "sluice"))
+        for name in ("data", "examples", "docs"):
+            if os.path.isdir(os.path.join(ROOT, name)):
+                shutil.copytree(os.path.join(ROOT, name), os.path.join(self.folder, name))
+        self.port = free_port()
+
+    def test_readme(self):
+        self.check("README.md")
+
+    def test_contributing(self):
+        self.check("CONTRIBUTING.md")
+
+    def check(self, name):
+        with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+            blocks = blocks_of(file.read())
+        runners = {"sh": self.run_shell, "yaml": self.write_yaml, "cpp": self.compile}
+        self.assertTrue(any(block.language in runners for block in blocks), f"{name} runs nothing")
+        for block in blocks:
+            if block.language in runners:
+                with self.subTest(f"{name}:{block.line}"):
+                    runners[block.language](block)
+
+    def run_shell(self, block):
+        block.text = block.text.replace(DEFAULT_PORT, str(self.port))
+        words = server_command(block)
+        if words:
+            self.start_server(words)
+            return
+        lines = []
+        for line in block.text.splitlines():
+            if line.startswith("make "):
+                targets = shlex.split(line, comments=True)[1:]
+                dry = run("make", "-n", "-C", ROOT, *targets)
+                self.assertEqual(dry.returncode, 0, dry.stderr)
+            elif not line.startswith(NOT_RUN):
+                lines.append(line)
+        result = run("sh", "-eu", "-c", "\n".join(lines), cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        if block.expected is not None:
+            expected = block.expected.replace(DEFAULT_PORT, str(self.port))
+            self.assertTrue(matches(expected, result.stdout),
+                            f"expected:\n{expected}\nprinted:\n{result.stdout}")
+
+    def start_server(self, words):
+        if "--resp" not in words:
+            words += ["--resp", f"127.0.0.1:{self.port}"]
+        address = words[words.index("--resp") + 1]
+        server = Process(*words, cwd=self.folder)
+        self.addCleanup(server.stop)
+        if address.startswith("unix:"):
+            server.await_listening(os.path.join(self.folder, address.removeprefix("unix:")))
+        else:
+            server.await_listening(("127.0.0.1", int(address.rpartition(":")[2])))
+
+    def write_yaml(self, block):
+        named = re.match(r"# (\S+)\n", block.text)
+        if named:
+            with open(os.path.join(self.folder, named[1]), "w", encoding="utf-8") as file:
+                file.write(block.text)
+
+    def compile(self, block):
+        source = os.path.join(self.folder, f"line{block.line}.cc")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(block.text)
+        program = source.removesuffix(".cc")
+        compiler = [os.environ.get("CXX", "g++"), *CXX_FLAGS, source]
+        if "int main(" not in block.text:
+            result = run(*compiler, "-fsyntax-only")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return
+        libraries = [os.path.join(folder, name)
+                     for folder, _, names in os.walk(os.path.dirname(BINARY))
+                     for name in sorted(names) if re.fullmatch(r"libsluice_\w+\.a", name)]
+        result = run(*compiler, "-o", program, "-Wl,--start-group", *libraries, "-Wl,--end-group",
+                     "-pthread", "-lxxhash")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        result = run(program, cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+
+class Convention(unittest.TestCase):
+    """The test's own reading of a file."""
+
+    def test_blocks(self):
+        text = "a\n```sh\nls\n```\n\n```text\nout\n```\nb\n```text\nno\n```\n```cpp\nint a;\n```\n"
+        blocks = blocks_of(text)
+        self.assertEqual([(b.language, b.line, b.expected) for b in blocks],
+                         [("sh", 2, "out\n"), ("text", 10, None), ("cpp", 13, None)])
+
+    def test_matches(self):
+        self.assertTrue(matches("a\n...\nc\n", "a\nb\nb\nc\n"))
+        self.assertTrue(matches("a\n", "a"))
+        self.assertFalse(matches("a\n...\nc\n", "a\nb\n"))
+        self.assertFalse(matches("a.c\n", "abc\n"))
+
+    def test_servers(self):
+        self.assertEqual(server_command(Block("sh", "build/release/sluice serve --threads 1\n", 1)),
+                         ["build/release/sluice", "serve", "--threads", "1"])
+        self.assertIsNone(server_command(Block("sh", "sluice serve\nredis-cli PING\n", 1)))
+        self.assertIsNone(server_command(Block("sh", "sluice replay a\n", 1)))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,79 @@
+// Runs one npm client against a server: node clients.mjs redis|ioredis PORT
+// Plain: CL.THROTTLE sixteen times, then the seventeenth. Pipelined: a thousand at once, in order.
+// Exits with 1 and says where an answer differs.
+import assert from 'node:assert/strict';
+import Redis from 'ioredis';
+import { createClient } from 'redis';
+
+const burst = 15;
+const count = 30;
+const periodSeconds = 60;
+const pipelined = 1000;
+
+// What both programs below need of a client: send one command, send many at once, close.
+async function openRedis(port, protocol) {
+  const client = createClient({ RESP: protocol, socket: { host: '127.0.0.1', port } });
+  client.on('error', (error) => { throw error; });
+  await client.connect();
+  return {
+    send: (command) => client.sendCommand(command),
+    // Commands issued in one turn of the event loop are written together.
+    sendMany: (commands) => Promise.all(commands.map((command) => client.sendCommand(command))),
+    close: () => client.close(),
+  };
+}
+
+async function openIoredis(port) {
+  const client = new Redis({ host: '127.0.0.1', port, lazyConnect: true, connectionName: 'test',
+                             maxRetriesPerRequest: 0, retryStrategy: () => null });
+  client.on('error', (error) => { throw error; });
+  await client.connect();
+  return {
+    send: ([name, ...args]) => client.call(name, ...args),
+    sendMany: async (commands) => {
+      const pipeline = client.pipeline();
+      commands.forEach(([name, ...args]) => pipeline.call(name, ...args));
+      return (await pipeline.exec()).map(([error, reply]) => error ?? reply);
+    },
+    close: () => client.quit(),
+  };
+}
+
+const throttle = (key, most) =>
+  ['CL.THROTTLE', key, String(most), String(count), String(periodSeconds)];
+
+async function plain(client, name) {
+  for (let taken = 1; taken <= burst + 1; taken += 1) {
+    const reply = await client.send(throttle(`${name}-plain`, burst));
+    assert.deepEqual(reply.slice(0, 4), [0, burst + 1, burst + 1 - taken, -1]);
+    assert.ok(Math.abs(reply[4] - 2 * taken) <= 1, `reset_after of ${taken}: ${reply[4]}`);
+  }
+  const denied = await client.send(throttle(`${name}-plain`, burst));
+  assert.deepEqual(denied.slice(0, 3), [1, burst + 1, 0]);
+  assert.ok(denied[3] >= 1 && denied[3] <= 2, `retry_after ${denied[3]}`);
+}
+
+async function pipeline(client, name) {
+  const commands = Array.from({ length: pipelined }, () => throttle(`${name}-many`, pipelined - 1));
+  const replies = await client.sendMany(commands);
+  assert.equal(replies.length, pipelined);
+  replies.forEach((reply, index) => {
+    // A unit comes back every two seconds: a slow machine may see one or two more than the last.
+    const least = pipelined - 1 - index;
+    assert.equal(reply[0], 0);
+    assert.ok(reply[2] >= least && reply[2] <= least + 30, `reply ${index}: ${reply}`);
+  });
+  await assert.rejects(client.send(['CL.THROTTLE', 'key']), /wrong number of arguments/);
+  assert.equal(await client.send(['PING']), 'PONG');
+}
+
+const [name, portText] = process.argv.slice(2);
+const port = Number(portText);
+const openers = { redis: [[openRedis, 2], [openRedis, 3]], ioredis: [[openIoredis, 2]] };
+for (const [open, protocol] of openers[name]) {
+  const client = await open(port, protocol);
+  await plain(client, `${name}${protocol}`);
+  await pipeline(client, `${name}${protocol}`);
+  await client.close();
+}
+console.log(`${name}: ok`);

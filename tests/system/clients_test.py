@@ -1,0 +1,46 @@
+"""Real clients against `sluice serve`, plain and pipelined."""
+
+import os
+import shutil
+import unittest
+
+from harness import ServerTest, run
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients")
+HIREDIS_CLIENT = os.environ.get("HIREDIS_CLIENT", "")
+
+
+class Clients(ServerTest):
+    def expect_ok(self, result, name):
+        self.assertEqual((result.returncode, result.stdout), (0, f"{name}: ok\n"), result.stderr)
+
+    def test_hiredis(self):
+        self.assertTrue(os.access(HIREDIS_CLIENT, os.X_OK), "HIREDIS_CLIENT names no program")
+        self.expect_ok(run(HIREDIS_CLIENT, str(self.server.port)), "hiredis")
+
+    def test_npm_redis(self):
+        self.run_npm_client("redis")
+
+    def test_npm_ioredis(self):
+        self.run_npm_client("ioredis")
+
+    def run_npm_client(self, name):
+        program = os.path.join(FOLDER, "clients.mjs")
+        self.expect_ok(run("node", program, name, str(self.server.port)), name)
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        installed = os.path.join(FOLDER, "node_modules", ".package-lock.json")
+        wanted = os.path.join(FOLDER, "package.json")
+        if os.path.exists(installed) and os.path.getmtime(installed) >= os.path.getmtime(wanted):
+            return
+        if not shutil.which("npm"):
+            raise AssertionError("no npm: tools/setup test installs it")
+        result = run("npm", "install", "--silent", cwd=FOLDER, timeout_s=240)
+        if result.returncode != 0:
+            raise AssertionError("npm install failed: " + result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

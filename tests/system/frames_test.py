@@ -1,0 +1,129 @@
+"""Malformed and oversized frames: the same bytes as redis-server answers, where it answers."""
+
+import unittest
+
+from harness import Connection, RedisServer, ServerTest, command, exchange
+
+KIB = 1024
+AFTER = command("ECHO", "after")
+
+# Frames that redis-server refuses or ignores; Sluice answers each with the same bytes.
+FRAMES = {
+    "count is a word": b"*abc\r\n",
+    "count is empty": b"*\r\n",
+    "count is huge": b"*2147483648\r\n",
+    "count is beyond 64 bits": b"*99999999999999999999\r\n",
+    "count has a sign": b"*+1\r\n",
+    "no dollar": b"*1\r\n:5\r\n",
+    "inline where a bulk should be": b"*2\r\n$4\r\nECHO\r\nhello\r\n",
+    "bulk length is a word": b"*1\r\n$abc\r\n",
+    "bulk length is negative": b"*1\r\n$-1\r\n",
+    "bulk length is empty": b"*1\r\n$\r\n",
+    "bulk length is huge": b"*1\r\n$536870913\r\n",
+    "empty arrays and lines are nothing": b"*0\r\n*-1\r\n*-5\r\n\r\n\n",
+    "an empty bulk is an unknown command": b"*1\r\n$0\r\n\r\n",
+    "unknown command": command("NOSUCH"),
+    "unknown command with arguments": command("NOSUCH", "a", "b c"),
+    "unknown command, long": command("N" * 200, "a" * 200, "b" * 200),
+    "unknown command with line breaks": command("NO\r\nSUCH", "a\r\nb"),
+    "unbalanced quotes": b"ECHO \"abc\r\n",
+    "unbalanced single quotes": b"ECHO 'abc\r\n",
+    "text behind a closing quote": b"ECHO \"abc\"def\r\n",
+    "quotes and escapes": b"ECHO \"a\\x41\\n\\t\\\"\\\\\" \r\nECHO 'it\\'s'\r\n",
+    "too few arguments": command("ECHO"),
+    "too many arguments": command("PING", "a", "b"),
+    "too few arguments for SELECT": command("SELECT"),
+    "a database that is no number": command("SELECT", "abc"),
+    "a database out of range": command("SELECT", "99"),
+    "HELLO with an unknown protocol": command("HELLO", "4"),
+    "HELLO with a word": command("HELLO", "abc"),
+    "CLIENT without a subcommand": command("CLIENT"),
+    "CLIENT with an unknown subcommand": command("CLIENT", "NOSUCH"),
+    "CLIENT SETNAME with a space": command("CLIENT", "SETNAME", "a b"),
+    "CLIENT GETNAME with an argument": command("CLIENT", "GETNAME", "a"),
+    "no name": command("CLIENT", "GETNAME"),
+    "QUIT": command("QUIT") + command("PING"),
+    "half a frame at the end": command("PING") + b"*1\r\n$4\r\nPI",
+    "case": command("pInG") + command("eCHO", "x") + command("select", "0"),
+    "an empty echo": command("ECHO", ""),
+}
+
+
+class AgainstRedis(ServerTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.redis = RedisServer()
+        cls.addClassCleanup(cls.redis.stop)
+
+    def test_same_bytes(self):
+        for name, frame in FRAMES.items():
+            with self.subTest(name):
+                expected = exchange(self.redis.address, frame + AFTER)
+                self.assertTrue(expected.endswith(b"\r\n"), expected)
+                self.assertEqual(exchange(self.server.address, frame + AFTER), expected)
+
+    def test_same_bytes_one_at_a_time(self):
+        for name, frame in FRAMES.items():
+            with self.subTest(name):
+                expected = exchange(self.redis.address, frame + AFTER)
+                answered = exchange(self.server.address, frame + AFTER, slowly=True)
+                self.assertEqual(answered, expected)
+
+    def test_same_bytes_after_good_commands(self):
+        for name, frame in FRAMES.items():
+            with self.subTest(name):
+                batch = command("PING") * 10 + frame + AFTER
+                self.assertEqual(exchange(self.server.address, batch),
+                                 exchange(self.redis.address, batch))
+
+    def test_lines_without_end(self):
+        for start in (b"P", b"*1", b"*1\r\n$1"):
+            with self.subTest(start):
+                endless = start + b"1" * (70 * KIB)
+                expected = exchange(self.redis.address, endless)
+                self.assertRegex(expected, b"^-ERR Protocol error: too big ")
+                self.assertEqual(exchange(self.server.address, endless), expected)
+
+
+class Bounds(ServerTest):
+    def test_64_arguments(self):
+        reply = self.connect().ask("NOSUCH", *["a"] * 63)
+        self.assertIn("unknown command", str(reply))
+
+    def test_65_arguments(self):
+        answered = exchange(self.server.address, command("NOSUCH", *["a"] * 64) + AFTER)
+        self.assertRegex(answered, rb"^-ERR [^\r\n]+\r\n$")
+
+    def test_a_large_command(self):
+        self.assertEqual(self.connect().ask("ECHO", "x" * 60 * KIB), "x" * 60 * KIB)
+
+    def test_a_command_over_64_kib(self):
+        answered = exchange(self.server.address, command("ECHO", "x" * 65 * KIB))
+        self.assertRegex(answered, rb"^-ERR [^\r\n]*\r\n")
+        parts = command("ECHO", *["x" * 30 * KIB] * 3)
+        self.assertRegex(exchange(self.server.address, parts), rb"^-ERR [^\r\n]*\r\n")
+
+    def test_the_server_lives_on(self):
+        for frame in FRAMES.values():
+            exchange(self.server.address, frame)
+        self.assertEqual(self.connect().ask("PING"), "PONG")
+
+    def test_noise(self):
+        """Bytes of no protocol end the connection or are unknown commands; others are untouched."""
+        steady = self.connect()
+        for seed in range(64):
+            noise = bytes((seed * 31 + i * i * 7) % 256 for i in range(3000))
+            exchange(self.server.address, noise)
+            self.assertEqual(steady.ask("PING"), "PONG")
+
+    def test_many_connections(self):
+        connections = [Connection(self.server.address) for _ in range(300)]
+        for connection in connections:
+            self.addCleanup(connection.close)
+            connection.send(command("PING"))
+        self.assertEqual([connection.read() for connection in connections], ["PONG"] * 300)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,256 @@
+"""What the system tests share: servers on free local ports, raw connections, one-shot commands.
+
+Every wait is bounded by PATIENCE_S. A server that a test starts is stopped by its own process id.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+BINARY = os.environ.get("SLUICE_BINARY", os.path.join(ROOT, "build", "release", "sluice"))
+PATIENCE_S = 20
+
+
+def run(*arguments, stdin=None, text=True, timeout_s=60, **options):
+    """Runs a program to its end. Returns its CompletedProcess; its exit code is not checked."""
+    return subprocess.run(arguments, input=stdin, text=text, capture_output=True, check=False,
+                          timeout=timeout_s, **options)
+
+
+def sluice(*arguments, **options):
+    return run(BINARY, *arguments, **options)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Process:
+    """A program in the background, with its output in files. A context manager."""
+
+    def __init__(self, *arguments, cwd=None):
+        self._output = tempfile.TemporaryFile("w+")
+        self._process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=self._output,
+                                         stderr=subprocess.STDOUT, cwd=cwd)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    @property
+    def pid(self):
+        return self._process.pid
+
+    def output(self):
+        """Everything written so far to either output."""
+        self._output.flush()
+        self._output.seek(0)
+        return self._output.read()
+
+    def running(self):
+        return self._process.poll() is None
+
+    def signal(self, number):
+        self._process.send_signal(number)
+
+    def wait(self):
+        """The exit code, once the program has ended by itself."""
+        return self._process.wait(PATIENCE_S)
+
+    def stop(self):
+        """Ends the program, if it still runs. Returns its exit code."""
+        if self.running():
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired as slow:
+                self._process.kill()
+                self._process.wait()
+                raise AssertionError("does not end on SIGTERM: " + self.output()) from slow
+        code = self._process.returncode
+        if not self._output.closed:
+            self._output.close()
+        return code
+
+    def await_listening(self, address):
+        """Returns once something accepts connections there. Raises AssertionError otherwise."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            if not self.running():
+                raise AssertionError(f"ended with {self._process.returncode}: {self.output()}")
+            try:
+                open_socket(address).close()
+                return
+            except OSError:
+                time.sleep(0.01)
+        raise AssertionError(f"does not listen on {address}: {self.output()}")
+
+
+class Server(Process):
+    """`sluice serve` on a free port, ready for connections; `arguments` are added to its own."""
+
+    def __init__(self, *arguments, unix=None):
+        self.port = None if unix else free_port()
+        self.address = unix or ("127.0.0.1", self.port)
+        resp = f"unix:{unix}" if unix else f"127.0.0.1:{self.port}"
+        super().__init__(BINARY, "serve", "--resp", resp, *arguments)
+        try:
+            self.await_listening(self.address)
+        except AssertionError:
+            self.stop()
+            raise
+
+
+class RedisServer(Process):
+    """A redis-server on a free port, with nothing on disk."""
+
+    def __init__(self):
+        self.port = free_port()
+        self.address = ("127.0.0.1", self.port)
+        super().__init__("redis-server", "--port", str(self.port), "--bind", "127.0.0.1",
+                         "--save", "", "--appendonly", "no", "--loglevel", "warning")
+        self.await_listening(self.address)
+
+
+def open_socket(address):
+    family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
+    connection = socket.socket(family)
+    connection.settimeout(PATIENCE_S)
+    try:
+        connection.connect(address)
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+class Connection:
+    """A raw connection: sends bytes, reads replies as bytes or as Python values."""
+
+    def __init__(self, address):
+        self.socket = open_socket(address)
+        self._replies = self.socket.makefile("rb")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self._replies.close()
+        self.socket.close()
+
+    def send(self, data):
+        self.socket.sendall(data)
+
+    def send_slowly(self, data):
+        """One byte at a time, so that the server sees the frame in pieces."""
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in data:
+            self.socket.sendall(bytes([byte]))
+
+    def read_all(self):
+        """Everything until the server closes; a reset counts as closed."""
+        try:
+            return self._replies.read()
+        except ConnectionResetError:
+            return b""
+
+    def read(self):
+        """The next reply: int, str, list, dict or None; an error as an Exception object."""
+        line = self._replies.readline()
+        if not line.endswith(b"\r\n"):
+            raise ConnectionError(f"closed within a reply: {line!r}")
+        kind, rest = line[:1], line[1:-2]
+        if kind in b":,":
+            return int(rest)
+        if kind == b"+":
+            return rest.decode()
+        if kind == b"-":
+            return Exception(rest.decode())
+        if kind == b"_":
+            return None
+        if kind in b"$=":
+            return self._read_bulk(int(rest))
+        if kind in b"*~%":
+            return self._read_many(kind, int(rest))
+        raise AssertionError(f"not a reply: {line!r}")
+
+    def _read_bulk(self, length):
+        if length < 0:
+            return None
+        return self._replies.read(length + 2)[:-2].decode()
+
+    def _read_many(self, kind, length):
+        if kind == b"%":
+            return {self.read(): self.read() for _ in range(length)}
+        return None if length < 0 else [self.read() for _ in range(length)]
+
+    def ask(self, *words):
+        """Sends one command and reads its reply."""
+        self.send(command(*words))
+        return self.read()
+
+
+def command(*words):
+    """One command as an array of bulk strings."""
+    encoded = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    bulks = b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in encoded)
+    return b"*%d\r\n%s" % (len(encoded), bulks)
+
+
+def exchange(address, data, slowly=False):
+    """Sends bytes, says that no more will come, and returns every byte that is answered."""
+    with Connection(address) as connection:
+        try:
+            connection.send_slowly(data) if slowly else connection.send(data)
+            connection.socket.shutdown(socket.SHUT_WR)
+        except (BrokenPipeError, ConnectionResetError, OSError):
+            pass  # The server closed after an error; what it said before can still be read.
+        return connection.read_all()
+
+
+class SystemTest(unittest.TestCase):
+    """A test of the built binary: without one the run fails."""
+
+    @classmethod
+    def setUpClass(cls):
+        if not os.access(BINARY, os.X_OK):
+            raise AssertionError(f"no binary at {BINARY}: run `make build`")
+
+    def temporary_folder(self):
+        folder = tempfile.TemporaryDirectory(prefix="sluice-test-")
+        self.addCleanup(folder.cleanup)
+        return folder.name
+
+    def write_file(self, name, content):
+        """A file in a folder of its own; returns its path."""
+        path = os.path.join(self.temporary_folder(), name)
+        with open(path, "wb") as file:
+            file.write(content if isinstance(content, bytes) else content.encode())
+        return path
+
+
+class ServerTest(SystemTest):
+    """Tests that share one server; each uses keys of its own."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.server = Server()
+        cls.addClassCleanup(cls.server.stop)
+
+    def connect(self):
+        connection = Connection(self.server.address)
+        self.addCleanup(connection.close)
+        return connection

@@ -1,0 +1,188 @@
+"""How `sluice serve` starts, what it refuses to start with, and how it stops."""
+
+import os
+import select
+import signal
+import socket
+import unittest
+
+from harness import PATIENCE_S, Connection, Process, Server, SystemTest, command, free_port, sluice
+from harness import BINARY
+
+
+class Refusals(SystemTest):
+    def expect_refusal(self, arguments, *named):
+        result = sluice("serve", *arguments)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, f"not one sentence: {result.stderr}")
+        for name in named:
+            self.assertIn(name, result.stderr)
+
+    def test_public_addresses(self):
+        for address in ("0.0.0.0", "[::]", "192.0.2.1"):
+            self.expect_refusal(["--resp", f"{address}:{free_port()}"], address, "--insecure")
+
+    def test_bad_addresses(self):
+        for address in ("nonsense", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:65536", "unix:", ":1"):
+            self.expect_refusal(["--resp", address], address)
+
+    def test_bad_thread_counts(self):
+        for threads in ("0", "-1", "x", "100000"):
+            result = sluice("serve", "--threads", threads)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn("threads", result.stderr)
+
+    def test_bad_limits_files(self):
+        for text, line, column in (
+                ('limits: {login: "sliding_log 5/10parsecs"}\n', 1, None),
+                ("limits:\n  login: sliding_log 5/10m\n  bad: nonsense 1/1s\n", 3, 8),
+                ("limits:\n  a b: sliding_log 5/10m\n", 2, 3),
+                ("limits:\n  login: [1, 2]\n", 2, 10),
+                ("limits: [1, 2]\n", 1, 9),
+                ("limist: {}\n", 1, 1),
+                ("limits: {login: \n", None, None),
+                ("limits:\n  a: sliding_log 5/1m\n  a: sliding_log 6/1m\n", 3, 3)):
+            with self.subTest(text):
+                path = self.write_file("limits.yaml", text)
+                port = free_port()
+                result = sluice("serve", "--resp", f"127.0.0.1:{port}", "--limits", path)
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+                place = rf"limits\.yaml:{line or '[0-9]+'}:{column or '[0-9]+'}:"
+                self.assertRegex(result.stderr, place)
+
+    def test_missing_limits_file(self):
+        self.expect_refusal(["--limits", "/nonexistent/limits.yaml"], "/nonexistent/limits.yaml")
+
+    def test_a_port_in_use(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            result = sluice("serve", "--resp", address)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn(address, result.stderr)
+            self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+
+    def test_unknown_arguments(self):
+        for arguments in (["serve", "--nonsense"], ["nonsense"], []):
+            result = sluice(*arguments)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertTrue(result.stderr or result.stdout)
+
+
+class Listening(SystemTest):
+    def test_unix_socket(self):
+        path = os.path.join(self.temporary_folder(), "sluice.sock")
+        with Server(unix=path) as server:
+            with Connection(path) as connection:
+                self.assertEqual(connection.ask("CL.THROTTLE", "unix", 15, 30, 60)[2], 15)
+            self.assertEqual(server.stop(), 0)
+        self.assertFalse(os.path.exists(path), "the socket's file is left behind")
+
+    def test_unix_socket_left_by_a_crash(self):
+        path = os.path.join(self.temporary_folder(), "sluice.sock")
+        with Server(unix=path) as server:
+            server.signal(signal.SIGKILL)
+            server.wait()
+            with Server(unix=path), Connection(path) as connection:
+                self.assertEqual(connection.ask("PING"), "PONG")
+
+    def test_a_file_in_place_of_the_socket_is_kept(self):
+        path = self.write_file("precious", "kept")
+        self.assertNotEqual(sluice("serve", "--resp", f"unix:{path}").returncode, 0)
+        with open(path, encoding="ascii") as file:
+            self.assertEqual(file.read(), "kept")
+
+    def test_insecure_allows_public(self):
+        port = free_port()
+        with Process(BINARY, "serve", "--resp", f"0.0.0.0:{port}", "--insecure") as server:
+            server.await_listening(("127.0.0.1", port))
+            self.assertEqual(server.stop(), 0)
+
+    def test_named_limits(self):
+        text = 'limits: {login: "sliding_log 5/10m", api.v1: "token_bucket 1/1h burst=3"}\n'
+        path = self.write_file("limits.yaml", text)
+        with Server("--limits", path) as server, Connection(server.address) as connection:
+            self.assertEqual(connection.ask("SLUICE.CHECK", "login", "k")[:3], [1, 5, 4])
+            self.assertEqual(connection.ask("SLUICE.PEEK", "login", "k")[:3], [1, 5, 4])
+            self.assertEqual(connection.ask("SLUICE.CHECK", "api.v1", "k", 3)[:3], [1, 3, 0])
+            # The same numbers without the name are another space.
+            self.assertEqual(connection.ask("SLUICE.PEEK", "sliding_log 5/10m", "k")[:3], [1, 5, 5])
+            connection.ask("SLUICE.RESET", "login", "k")
+            self.assertEqual(connection.ask("SLUICE.PEEK", "login", "k")[:3], [1, 5, 5])
+            unknown = connection.ask("SLUICE.CHECK", "logout", "k")
+            self.assertIn("logout", str(unknown))
+
+
+class Stopping(SystemTest):
+    def test_signals_end_it_with_0(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with Server() as server, Connection(server.address) as connection:
+                self.assertEqual(connection.ask("PING"), "PONG")
+                server.signal(number)
+                self.assertEqual(server.wait(), 0, server.output())
+
+    def test_in_the_middle_of_a_pipeline(self):
+        """Every command that was read is answered; the last reply is whole; the exit code is 0."""
+        total = 50000
+        with Server() as server, Connection(server.address) as connection:
+            for _ in range(10):
+                connection.send(command("CL.THROTTLE", "stop", total, 1, 3600) * (total // 10))
+                if _ == 5:
+                    self.assertEqual(connection.read()[0], 0)
+                    server.signal(signal.SIGTERM)
+                    break
+            answered = connection.read_all()
+            self.assertEqual(server.wait(), 0, server.output())
+        replies = answered.split(b"*5\r\n")
+        self.assertEqual(replies[0], b"")
+        for index, reply in enumerate(replies[1:], 1):
+            numbers = reply.split(b"\r\n")
+            self.assertEqual(numbers[:3], [b":0", b":%d" % (total + 1), b":%d" % (total - index)])
+            self.assertEqual((len(numbers), numbers[-1]), (6, b""))
+
+    def test_what_arrived_before_the_signal_is_answered(self):
+        with Server() as server, Connection(server.address) as connection:
+            self.assertEqual(connection.ask("PING"), "PONG")
+            server.signal(signal.SIGSTOP)
+            connection.send(command("CL.THROTTLE", "before", 99, 1, 3600) * 50)
+            server.signal(signal.SIGTERM)
+            server.signal(signal.SIGCONT)
+            answered = connection.read_all()
+            self.assertEqual(server.wait(), 0, server.output())
+        # The signal may be seen before the socket is read, or after: all or nothing of one read.
+        self.assertIn(answered.count(b"*5\r\n"), (0, 50))
+
+    def test_a_peer_that_never_reads(self):
+        """Its output is bounded: the server closes it, stays small and serves the others."""
+        with Server("--threads", "1") as server:
+            with Connection(server.address) as deaf, Connection(server.address) as other:
+                deaf.socket.setblocking(False)
+                flood = command("ECHO", "x" * 30000) * 8
+                sent = self.send_until_stuck(deaf.socket, flood, 256 * 1024 * 1024)
+                self.assertEqual(other.ask("PING"), "PONG")
+                self.assertLess(sent, 256 * 1024 * 1024, "the server reads without end")
+                with open(f"/proc/{server.pid}/status", encoding="ascii") as status:
+                    resident = next(line for line in status if line.startswith("VmRSS"))
+                self.assertLess(int(resident.split()[1]), 200 * 1024, resident)
+            self.assertEqual(server.stop(), 0)
+
+    @staticmethod
+    def send_until_stuck(sender, data, most):
+        """Sends without reading until the peer closes or takes nothing for 2 s; returns bytes."""
+        sent = 0
+        while sent < most:
+            if not select.select([], [sender], [], min(2, PATIENCE_S))[1]:
+                break
+            try:
+                sent += sender.send(data)
+            except BlockingIOError:
+                continue
+            except OSError:
+                break
+        return sent
+
+
+if __name__ == "__main__":
+    unittest.main()

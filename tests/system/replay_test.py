@@ -1,0 +1,202 @@
+"""`sluice replay` on files a person would have.
+
+After an intended change of a report: SLUICE_WRITE_GOLDEN=1 python3 tests/system/replay_test.py
+writes the expected files anew; read their diff.
+"""
+
+import gzip
+import json
+import os
+import unittest
+
+from harness import ROOT, SystemTest, run, sluice, BINARY
+
+SAMPLE = os.path.join(ROOT, "data", "access.log")
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
+FIELDS = ["time_ns", "key", "cost", "limit_expr", "allowed", "limit", "remaining",
+          "retry_after_ns", "reset_after_ns", "delay_ns"]
+LIMITS = ("--limit", "token_bucket 2/1s burst=10", "--limit", "sliding_window 60/1m")
+CSV = "time,key,cost\n0,a,1\n0.5,a,1\n1,a,1\n2.000000001,a,2\n"
+
+
+class Replay(SystemTest):
+    def replay(self, *arguments, code=0, **options):
+        result = sluice("replay", *arguments, **options)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result
+
+    def decisions(self, *arguments, **options):
+        path = os.path.join(self.temporary_folder(), "decisions.jsonl")
+        self.replay(*arguments, "--decisions", path, **options)
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+
+    def expect_golden(self, name, text):
+        path = os.path.join(GOLDEN, name)
+        if os.environ.get("SLUICE_WRITE_GOLDEN"):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual(text, file.read(), f"differs from {path}")
+
+
+class Sample(Replay):
+    def test_golden_report(self):
+        first = self.replay(SAMPLE, *LIMITS)
+        self.assertEqual(first.stdout, self.replay(SAMPLE, *LIMITS).stdout)
+        self.expect_golden("report.txt", first.stdout)
+
+    def test_golden_json(self):
+        first = self.replay(SAMPLE, *LIMITS, "--json").stdout
+        self.assertEqual(first, self.replay(SAMPLE, *LIMITS, "--json").stdout)
+        summary = json.loads(first)
+        self.assertTrue(summary)
+        self.expect_golden("report.json", first)
+
+    def test_decisions_are_the_same_twice(self):
+        first = self.decisions(SAMPLE, *LIMITS)
+        self.assertEqual(first, self.decisions(SAMPLE, *LIMITS))
+        rows = [json.loads(line) for line in first.splitlines()]
+        self.assertEqual(len(rows), 2 * 2000)
+        for row in rows:
+            self.assertEqual(list(row), FIELDS)
+
+    def test_against_a_list_of_instants(self):
+        """sliding_log as it is defined: at most 20 admitted requests within any minute."""
+        limit, window_ns = 20, 60 * 10**9
+        admitted = {}
+        denials = 0
+        for line in self.decisions(SAMPLE, "--limit", f"sliding_log {limit}/1m").splitlines():
+            row = json.loads(line)
+            instants = admitted.setdefault(row["key"], [])
+            now_ns = max([row["time_ns"]] + instants[-1:])
+            within = [instant for instant in instants if instant > now_ns - window_ns]
+            self.assertEqual(row["allowed"], len(within) < limit, row)
+            if row["allowed"]:
+                instants.append(now_ns)
+            denials += not row["allowed"]
+        self.assertGreater(denials, 0)
+
+    def test_gz_and_standard_input_are_the_same(self):
+        with open(SAMPLE, "rb") as file:
+            plain = file.read()
+        packed = self.write_file("access.log.gz", gzip.compress(plain))
+        expected = self.decisions(SAMPLE, *LIMITS)
+        self.assertEqual(self.decisions(packed, *LIMITS), expected)
+        self.assertEqual(self.decisions("-", *LIMITS, stdin=plain, text=False), expected)
+
+    def test_many_files_are_one_input(self):
+        with open(SAMPLE, "rb") as file:
+            lines = file.readlines()
+        first = self.write_file("a.log", b"".join(lines[:700]))
+        second = self.write_file("b.log.gz", gzip.compress(b"".join(lines[700:])))
+        self.assertEqual(self.decisions(first, second, *LIMITS), self.decisions(SAMPLE, *LIMITS))
+
+
+class Formats(Replay):
+    def test_csv(self):
+        path = self.write_file("requests.csv", CSV)
+        rows = [json.loads(line) for line in
+                self.decisions(path, "--limit", "token_bucket 1/1s").splitlines()]
+        self.assertEqual([row["allowed"] for row in rows], [True, False, True, False])
+        self.assertEqual(rows[0], {"time_ns": 0, "key": "a", "cost": 1,
+                                   "limit_expr": "token_bucket 1/1s", "allowed": True, "limit": 1,
+                                   "remaining": 0, "retry_after_ns": 0,
+                                   "reset_after_ns": 10**9, "delay_ns": 0})
+        self.assertEqual(rows[1]["retry_after_ns"], 500_000_000)
+        self.assertEqual((rows[3]["time_ns"], rows[3]["retry_after_ns"]), (2_000_000_001, -1))
+
+    def test_exact_text_of_a_decision(self):
+        path = self.write_file("one.csv", "time,key,cost\n0,a,1\n")
+        text = self.decisions(path, "--limit", "token_bucket 30/60s burst=16")
+        self.assertRegex(text, r'^\{"time_ns":0,"key":"a","cost":1,"limit_expr":"[^"]*","allowed":'
+                               r'true,"limit":16,"remaining":15,"retry_after_ns":0,'
+                               r'"reset_after_ns":2000000000,"delay_ns":0\}\n$')
+
+    def test_limit_expr_is_what_was_asked(self):
+        path = self.write_file("one.csv", "time,key\n0,a\n")
+        limits = ("--limit", "fixed_window 5/1m", "--limit", "sliding_log 5/1m & sliding_log 9/1h")
+        rows = [json.loads(line) for line in self.decisions(path, *limits).splitlines()]
+        self.assertEqual(len(rows), 2)
+        self.assertEqual(rows[0]["limit_expr"].split()[0], "fixed_window")
+        self.assertIn("&", rows[1]["limit_expr"])
+
+    def test_common_log(self):
+        line = '192.0.2.1 - - [10/Oct/2000:13:55:36 -0700] "GET /a HTTP/1.0" 200 2326\n'
+        path = self.write_file("common.log", line * 3)
+        text = self.decisions(path, "--limit", "sliding_log 2/1m", "--key", "{ip} {method} {path}")
+        rows = [json.loads(row) for row in text.splitlines()]
+        self.assertEqual(rows[0]["key"], "192.0.2.1 GET /a")
+        self.assertEqual(rows[0]["time_ns"], 971211336 * 10**9)
+        self.assertEqual([row["allowed"] for row in rows], [True, True, False])
+
+    def test_json_lines(self):
+        path = self.write_file("r.jsonl", '{"time": 1.5, "key": "a"}\n{"time": 2, "key": "b\\n"}\n')
+        rows = [json.loads(row) for row in
+                self.decisions(path, "--limit", "sliding_log 2/1m").splitlines()]
+        self.assertEqual([(row["time_ns"], row["key"]) for row in rows],
+                         [(1_500_000_000, "a"), (2_000_000_000, "b\n")])
+
+    def test_constant_key(self):
+        path = self.write_file("requests.csv", CSV)
+        rows = [json.loads(line) for line in
+                self.decisions(path, "--limit", "sliding_log 9/1m", "--key", "all").splitlines()]
+        self.assertEqual({row["key"] for row in rows}, {"all"})
+
+
+class BadInput(Replay):
+    BROKEN = "time,key,cost\n0,a,1\nnonsense\n1,a,1\n"
+    LIMIT = ("--limit", "token_bucket 1/1s")
+
+    def test_a_bad_line_is_counted_and_shown(self):
+        path = self.write_file("broken.csv", self.BROKEN)
+        result = self.replay(path, *self.LIMIT)
+        self.assertIn("3", result.stdout + result.stderr)
+        self.assertEqual(len(self.decisions(path, *self.LIMIT).splitlines()), 2)
+
+    def test_strict_stops_there(self):
+        path = self.write_file("broken.csv", self.BROKEN)
+        result = sluice("replay", path, *self.LIMIT, "--strict")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"broken\.csv:3\b")
+
+    def test_missing_file(self):
+        result = sluice("replay", "/nonexistent.log", *self.LIMIT)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("/nonexistent.log", result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+
+    def test_truncated_gz(self):
+        packed = gzip.compress(CSV.encode() * 100)[:-20]
+        path = self.write_file("cut.csv.gz", packed)
+        result = sluice("replay", path, *self.LIMIT)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("cut.csv.gz", result.stderr)
+
+    def test_bad_limit_points_at_the_character(self):
+        path = self.write_file("requests.csv", CSV)
+        result = self.replay(path, "--limit", "token_bucket 1/1parsec", code=2)
+        self.assertIn("parsec", result.stderr)
+
+    def test_no_limit(self):
+        self.replay(self.write_file("requests.csv", CSV), code=2)
+
+    def test_full_disk(self):
+        for input_path in (self.write_file("requests.csv", CSV), SAMPLE):
+            result = self.replay(input_path, *self.LIMIT, "--decisions", "/dev/full", code=1)
+            self.assertIn("/dev/full", result.stderr)
+            self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+
+    def test_full_disk_for_the_report(self):
+        path = self.write_file("requests.csv", CSV)
+        result = run("sh", "-c", '"$0" "$@" >/dev/full', BINARY, "replay", path, *self.LIMIT)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+
+    def test_empty_input(self):
+        result = self.replay("-", *self.LIMIT, "--format", "csv", stdin="time,key,cost\n")
+        self.assertIn("0", result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

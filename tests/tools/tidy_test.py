@@ -1,0 +1,173 @@
+"""tools/tidy, tested: for each rule a file that breaks it and the fault it must name."""
+
+import importlib.machinery
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+TIDY = os.path.join(ROOT, "tools", "tidy")
+
+
+def load_tidy():
+    loader = importlib.machinery.SourceFileLoader("tidy", TIDY)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("tidy", loader))
+    sys.modules["tidy"] = module
+    loader.exec_module(module)
+    return module
+
+
+tidy = load_tidy()
+
+
+def faults_of(texts):
+    return tidy.faults_of([tidy.File(path, text) for path, text in texts.items()])
+
+
+def function_of(lines):
+    return "int f() {\n" + "  g();\n" * (lines - 2) + "}\n"
+
+
+class Rules(unittest.TestCase):
+    def expect(self, path, text, fault):
+        found = faults_of({path: text})
+        self.assertEqual(len(found), 1, found)
+        self.assertIn(fault, found[0])
+
+    def expect_none(self, path, text):
+        self.assertEqual(faults_of({path: text}), [])
+
+    def test_columns(self):
+        self.expect_none("src/core/a.cc", "/" * 100 + "\n")
+        self.expect("src/core/a.cc", "/" * 101 + "\n", "a.cc:1: 101 columns")
+        self.expect("Makefile", "#" * 101 + "\n", "101 columns")
+        self.expect_none("README.md", "x" * 500 + "\n")
+
+    def test_white_space(self):
+        self.expect("src/core/a.cc", "int a; \n", "white space at the end")
+        self.expect("src/core/a.cc", "\tint a;\n", "a tab")
+        self.expect_none("Makefile", "all:\n\ttrue\n")
+        self.expect("src/core/a.cc", "int a;", "no newline at the end")
+
+    def test_file_length(self):
+        self.expect_none("src/core/a.cc", "int a;\n" * 400)
+        self.expect("src/core/a.cc", "int a;\n" * 401, "401 lines, at most 400")
+
+    def test_leftovers(self):
+        for word in ("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"):
+            self.expect("src/core/a.cc", f"// {word}: later\n", "a leftover: " + word)
+            self.expect("README.md", f"{word}\n", "a leftover")
+        self.expect_none("README.md", "hackneyed\n")
+
+    def test_foreign_words(self):
+        for words in ("/wo" + "rk/main", ".." + "/shared", "registry.npm" + "js.org"):
+            self.expect("docs/a.md", f"see {words}\n", "not about the project")
+
+    def test_sleep(self):
+        sleep = "std::this_thread::sleep" + "_for(1ms);\n"
+        self.expect("src/core/a_test.cc", sleep, "does not sleep")
+        self.expect_none("src/net/a.cc", sleep)
+
+    def test_skip(self):
+        self.expect("src/core/a_test.cc", "GTEST_" + "SKIP();\n", "does not run")
+        self.expect("tests/system/a.py", "@unittest.ski" + "p('x')\ndef f(): g()\n",
+                    "does not run")
+
+    def test_pragma_once(self):
+        self.expect("src/core/a.h", "int a;\n", "no #pragma once")
+        self.expect_none("src/core/a.h", "#pragma once\nint a;\n")
+
+    def test_public_headers(self):
+        header = "#pragma once\n#include {}\n"
+        self.expect_none("include/sluice/a.h", header.format("<vector>"))
+        self.expect_none("include/sluice/a.h", header.format('"sluice/limit.h"'))
+        for name in ("<boost/asio.hpp>", "<stdint.h>", '"core/store.h"'):
+            self.expect("include/sluice/a.h", header.format(name), "a public header includes")
+
+    def test_arrows_in_includes(self):
+        store = '#include "stores/stores.h"\n'
+        self.expect_none("src/limiter/a.cc", store)
+        self.expect_none("src/stores/memory/a.cc", store)
+        self.expect("src/algorithms/a.cc", store, "algorithms may not include stores")
+        self.expect("src/net/a.cc", '#include "core/store.h"\n', "net may not include core")
+        self.expect("examples/a.cc", store, "an example may not include stores")
+        self.expect("src/core/a.cc", '#include "store.h"\n', 'write "room/header.h"')
+        self.expect("src/attic/a.cc", "int a;\n", "in no room")
+
+    def test_arrows_in_links(self):
+        self.expect_none("src/limiter/CMakeLists.txt", "sluice_room(limiter ROOMS stores)\n")
+        upward = "sluice_room(stores\n  SOURCES a.cc\n  ROOMS core limiter\n  TESTS a_test.cc)\n"
+        self.expect("src/stores/CMakeLists.txt", upward, "stores may not link limiter")
+        self.expect("src/attic/CMakeLists.txt", "sluice_room(attic SOURCES a.cc)\n", "no row")
+
+    def test_pure_algorithms(self):
+        clock = "auto now = std::chrono::steady_clock::now();\n"
+        folder = {"src/algorithms/x/README.md": "", "src/algorithms/x/x_test.cc": clock}
+        self.assertEqual(faults_of({**folder, "src/algorithms/x/x.h": "#pragma once\n"}), [])
+        found = faults_of({**folder, "src/algorithms/x/x.h": "#pragma once\n" + clock})
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("a pure transition", found[0])
+
+    def test_algorithm_folders(self):
+        found = faults_of({"src/algorithms/x/x.h": "#pragma once\n"})
+        self.assertEqual(found, ["src/algorithms/x:1: no README.md",
+                                 "src/algorithms/x:1: no x_test.cc"])
+
+
+class FunctionLength(unittest.TestCase):
+    def test_bound(self):
+        self.assertEqual(faults_of({"a.cc": function_of(60)}), [])
+        self.assertEqual(faults_of({"a.cc": function_of(61)}),
+                         ["a.cc:1: f has 61 lines, at most 60"])
+
+    def test_python(self):
+        text = "def f():\n" + "    g()\n" * 60
+        self.assertEqual(faults_of({"a.py": text}), ["a.py:1: f has 61 lines, at most 60"])
+
+    def test_ratchet_only_shrinks(self):
+        row = "a.cc f {}\n"
+        rows = tidy.LONG_FUNCTIONS
+        self.assertEqual(faults_of({"a.cc": function_of(70), rows: row.format(70)}), [])
+        for lines, bound, fault in ((71, 70, "at most 70"), (65, 70, "lower it to 65"),
+                                    (50, 70, "remove the row")):
+            found = faults_of({"a.cc": function_of(lines), rows: row.format(bound)})
+            self.assertEqual(len(found), 1, found)
+            self.assertIn(fault, found[0])
+
+    def names(self, text):
+        return [name for _, name, _ in tidy.cpp_functions(text)]
+
+    def test_what_a_function_is(self):
+        nested = "namespace a {\nclass B : public C<D()> {\n  int f() {}\n};\n}"
+        self.assertEqual(self.names(nested), ["f"])
+        self.assertEqual(self.names("template <class T, class U = A<int>>\nT f(T t) { return t; }"),
+                         ["f"])
+        self.assertEqual(len(self.names("struct A {\n bool operator==(A a) const {}\n};")), 1)
+        self.assertEqual(self.names("TEST(Suite, name) {\n  auto f = [] { g(); };\n}"),
+                         ["Suite.name"])
+        self.assertEqual(self.names("const int kTable[] = {1, 2};\nenum class E { a };"), [])
+        literals = 'const char* s = "{";\n// {\nint f() { return \'{\'; }'
+        self.assertEqual(self.names(literals), ["f"])
+        self.assertEqual(self.names('auto s = R"x({ { {)x";\n#define M() {\nint g() {}'), ["g"])
+
+
+class CommandLine(unittest.TestCase):
+    def test_exit_codes_and_last_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "a.h"), "w", encoding="utf-8") as header:
+                header.write("#pragma once\n")
+            good = subprocess.run([TIDY, folder], capture_output=True, text=True, check=False)
+            self.assertEqual((good.returncode, good.stdout), (0, "tidy: 1 files, 0 faults\n"))
+            with open(os.path.join(folder, "b.h"), "w", encoding="utf-8") as header:
+                header.write("int b;\n")
+            bad = subprocess.run([TIDY, folder], capture_output=True, text=True, check=False)
+            self.assertEqual(bad.returncode, 1)
+            self.assertEqual(bad.stdout, "b.h:1: no #pragma once\ntidy: 2 files, 1 faults\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
