@@ -1,0 +1,69 @@
+#include "load/reply_checker.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace sluice::bench {
+namespace {
+
+constexpr LimitNumbers kLimit{.burst = 15, .count = 30, .period_s = 60};
+
+std::string five(const std::string& text) {
+  std::string reply = "*5\r\n:";
+  for (const char c : text) reply += c == ' ' ? std::string("\r\n:") : std::string(1, c);
+  return reply + "\r\n";
+}
+
+TEST(ReplyChecker, ReadsAllWholeRepliesAndLeavesTheRest) {
+  ReplyChecker checker(Reply::kFive, kLimit);
+  const std::string first = five("0 16 15 -1 2");
+  const std::string second = five("1 16 0 2 32");
+  const std::string cut_off = first.substr(0, 7);
+  const ReplyChecker::Progress progress = checker.check(first + second + first + cut_off);
+  EXPECT_EQ(progress.replies, 3u);
+  EXPECT_EQ(progress.bytes, 2 * first.size() + second.size());
+  EXPECT_EQ(progress.fault, nullptr);
+}
+
+TEST(ReplyChecker, WaitsForTheRestOfAReplyCutOffAnywhere) {
+  const std::string reply = five("1 16 0 2 32");
+  for (std::size_t bytes = 0; bytes < reply.size(); ++bytes) {
+    ReplyChecker checker(Reply::kFive, kLimit);
+    const ReplyChecker::Progress progress = checker.check(reply.substr(0, bytes));
+    EXPECT_EQ(progress.replies, 0u) << bytes;
+    EXPECT_EQ(progress.fault, nullptr) << bytes;
+  }
+}
+
+TEST(ReplyChecker, RefusesNumbersThatCannotBeTheAnswer) {
+  for (const char* numbers :
+       {"2 16 15 -1 2", "0 15 15 -1 2", "0 16 16 -1 2", "0 16 -1 -1 2", "0 16 15 0 2",
+        "1 16 1 2 32", "1 16 0 0 32", "1 16 0 33 32", "0 16 15 -1 0", "0 16 15 -1 34"}) {
+    ReplyChecker checker(Reply::kFive, kLimit);
+    const std::string right = five("0 16 15 -1 2");
+    const ReplyChecker::Progress progress = checker.check(right + five(numbers));
+    EXPECT_EQ(progress.replies, 1u) << numbers;
+    EXPECT_EQ(progress.bytes, right.size()) << numbers;
+    EXPECT_NE(progress.fault, nullptr) << numbers;
+  }
+}
+
+TEST(ReplyChecker, RefusesOtherShapes) {
+  for (const char* reply :
+       {"-ERR no\r\n", "*4\r\n:0\r\n", "*5\r\n$1\r\n0\r\n", "*5\r\n:\r\n", "*5\r\n:1x\r\n",
+        "*5\r\n:0\r:", "*5\r\n:1234567890123456789\r\n", "+PONG\r\n"}) {
+    ReplyChecker checker(Reply::kFive, kLimit);
+    EXPECT_NE(checker.check(reply).fault, nullptr) << reply;
+  }
+}
+
+TEST(ReplyChecker, ReadsPongs) {
+  ReplyChecker checker(Reply::kPong, kLimit);
+  EXPECT_EQ(checker.check("+PONG\r\n+PONG\r\n+PO").replies, 2u);
+  EXPECT_EQ(checker.check("+PO").fault, nullptr);
+  EXPECT_NE(checker.check("+PONG\r\n+POND\r\n").fault, nullptr);
+}
+
+}  // namespace
+}  // namespace sluice::bench

@@ -1,0 +1,179 @@
+// sluice_memory_bench [ROUNDS [KEYS MANY_KEYS]]: the memory store in process, against the bound and
+// against the standard library's hash map. Google Benchmark measures; this program makes every
+// variant take its turn, round by round, so that ratios can be taken within a round. Prints one
+// line of JSON: for each variant the nanoseconds of CPU per decision, a list over the rounds, and
+// the bytes a key at both sizes.
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "memory/bound_table.h"
+#include "memory/filled_store.h"
+#include "memory/key_array.h"
+#include "memory/mutex_map.h"
+
+namespace {
+
+using namespace sluice::bench;  // NOLINT(google-build-using-namespace): this file is its main.
+using sluice::Instant;
+using sluice::kStoreTime;
+
+/// At least so many decisions in each measurement.
+constexpr std::size_t kLeastDecisions = 1'000'000;
+/// Asked before the clock starts, so that a variant does not pay for the cache its predecessor
+/// used.
+constexpr std::size_t kMostWarmUp = 1'000'000;
+
+/// A number of keys, with the tables that hold them.
+struct Scene {
+  explicit Scene(std::size_t count) : keys(count), store(keys), bound(store.growth()) {}
+
+  KeyArray keys;
+  FilledStore store;
+  BoundTable bound;
+};
+
+/// Calls `ask(answer)`, which returns the next answer, `decisions` decisions at a time.
+template <class Ask>
+void measure(benchmark::State& state, std::size_t warm_up, std::int64_t decisions, Ask ask) {
+  std::uint64_t answer = 0;
+  for (std::size_t i = 0; i < warm_up; ++i) answer = ask(answer);
+  for (auto _ : state) {
+    answer = ask(answer);
+    benchmark::DoNotOptimize(answer);
+  }
+  state.SetItemsProcessed(state.iterations() * decisions);
+}
+
+void add(const std::string& name, std::size_t iterations,
+         std::function<void(benchmark::State&)> run) {
+  benchmark::RegisterBenchmark(name.c_str(), std::move(run))
+      ->Iterations(static_cast<benchmark::IterationCount>(iterations));
+}
+
+void add_scene(const std::string& suffix, Scene* scene) {
+  const std::size_t warm_up = std::min(scene->keys.size(), kMostWarmUp);
+  const std::size_t iterations = std::max(warm_up, std::min(kLeastDecisions, 100 * warm_up));
+  const auto walk = std::make_shared<Walk>(scene->keys);
+  add("bound" + suffix, iterations, [=](benchmark::State& state) {
+    measure(state, warm_up, 1, [scene, &walk = *walk](std::uint64_t answer) {
+      return scene->bound.load(walk.next(answer));
+    });
+  });
+  add("one" + suffix, iterations, [=](benchmark::State& state) {
+    measure(state, warm_up, 1,
+            [scene, &walk = *walk, now = scene->store.now()](std::uint64_t answer) {
+              return scene->store.decide(walk.next(answer), now);
+            });
+  });
+  add("one_clock" + suffix, iterations, [=](benchmark::State& state) {
+    measure(state, warm_up, 1, [scene, &walk = *walk](std::uint64_t answer) {
+      return scene->store.decide(walk.next(answer), kStoreTime);
+    });
+  });
+  add("batch" + suffix, iterations / kBatch, [=](benchmark::State& state) {
+    measure(state, warm_up / kBatch, kBatch,
+            [scene, &walk = *walk, now = scene->store.now()](std::uint64_t answer) {
+              return scene->store.decide_batch(&walk, answer, now);
+            });
+  });
+}
+
+void add_others(Scene* scene, MutexMap* map) {
+  const std::size_t warm_up = std::min(scene->keys.size(), kMostWarmUp);
+  const std::size_t iterations = std::max(warm_up, std::min(kLeastDecisions, 100 * warm_up));
+  const auto walk = std::make_shared<Walk>(scene->keys);
+  add("hot", 4 * iterations, [=](benchmark::State& state) {
+    measure(state, warm_up, 1, [scene, now = scene->store.now()](std::uint64_t) {
+      return scene->store.decide_hot(now);
+    });
+  });
+  add("unordered_map", iterations, [=](benchmark::State& state) {
+    measure(state, warm_up, 1,
+            [map, &walk = *walk, now = scene->store.now()](std::uint64_t answer) {
+              return map->decide(walk.next(answer), now);
+            });
+  });
+}
+
+/// Keeps what Google Benchmark measures, in place of printing it.
+class Collector : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context&) override { return true; }
+
+  void ReportRuns(const std::vector<Run>& runs) override {
+    for (const Run& run : runs) {
+      const auto rate = run.counters.find("items_per_second");
+      if (rate == run.counters.end()) continue;
+      figures_[run.run_name.function_name].push_back(1e9 / rate->second.value);
+    }
+  }
+
+  void forget() { figures_.clear(); }
+
+  const std::map<std::string, std::vector<double>>& figures() const { return figures_; }
+
+ private:
+  std::map<std::string, std::vector<double>> figures_;
+};
+
+double bytes_per_key(const Scene& scene) {
+  return static_cast<double>(scene.store.growth().bytes) / static_cast<double>(scene.keys.size());
+}
+
+void print(const Collector& collector, const Scene& few, const Scene& many) {
+  std::printf("{");
+  for (const auto& [name, values] : collector.figures()) {
+    std::printf("\"%s\":[", name.c_str());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::printf("%s%.3f", i == 0 ? "" : ",", values[i]);
+    }
+    std::printf("],");
+  }
+  const sluice::bench::Resident& growth = many.store.growth();
+  std::printf("\"bytes_per_key\":%.2f,\"bytes_per_key_many\":%.2f,\"huge_share\":%.2f}\n",
+              bytes_per_key(few), bytes_per_key(many),
+              static_cast<double>(growth.huge_bytes) /
+                  static_cast<double>(std::max<std::size_t>(growth.bytes, 1)));
+}
+
+/// The argument's number, or `otherwise` where there is none; exits where it is out of range.
+std::size_t number_argument(int argc, char** argv, int index, std::size_t otherwise) {
+  if (index >= argc) return otherwise;
+  const unsigned long long number = std::strtoull(argv[index], nullptr, 10);
+  if (number < 1 || number > 100'000'000) {
+    std::fprintf(stderr, "sluice_memory_bench: '%s' is no number from 1 to 100000000\n",
+                 argv[index]);
+    std::exit(2);
+  }
+  return number;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  const std::size_t rounds = number_argument(argc, argv, 1, 11);
+  Scene few(number_argument(argc, argv, 2, 1'000'000));
+  Scene many(number_argument(argc, argv, 3, 10'000'000));
+  MutexMap map;
+  for (std::size_t i = 0; i < few.keys.size(); ++i) map.decide(few.keys.at(i), few.store.now());
+  add_scene("", &few);
+  add_scene("_many", &many);
+  add_others(&few, &map);
+  Collector collector;
+  for (std::size_t round = 0; round <= rounds; ++round) {
+    benchmark::RunSpecifiedBenchmarks(&collector);
+    if (round == 0) collector.forget();  // The first round warms up.
+  }
+  print(collector, few, many);
+  return EXIT_SUCCESS;
+}
