@@ -18,7 +18,8 @@ inline constexpr std::chrono::nanoseconds kNever{-1};
 struct Decision {
   bool allowed = false;
   Source source = Source::kStore;
-  /// The most units the limit can ever admit at once.
+  /// The most units the limit can ever admit at once. (Under `borrow=yes` a single request may cost
+  /// more than this, and pass.)
   std::int64_t limit = 0;
   /// The most units that would be admitted at this instant, after this decision. Never negative.
   std::int64_t remaining = 0;

@@ -52,10 +52,10 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  /// The space in which `limit` keeps its keys: the same one for the same name until it is no
-  /// longer held by anyone and all its keys are fresh. Where the space has states that this limit
-  /// cannot read (another algorithm, another window), its keys start fresh if nobody else holds it.
-  /// Throws StoreError if somebody does, or where a bound is reached.
+  /// The space in which `limit` keeps its keys: the same one for the same name until nobody holds
+  /// it and the store needs its place. Where the space has states that this limit cannot read
+  /// (another algorithm, another window), its keys start fresh if nobody else holds it. Throws
+  /// StoreError if somebody does, or where a bound is reached.
   virtual std::shared_ptr<Space> open_space(const LimitDefinition& limit) = 0;
 
   /// Answers requests[i] in decisions[i], in order, as if one after the other, all at the instant

@@ -24,8 +24,9 @@ struct BoundLimit {
 /// all books of a server share the store, so that they lead to the same keys.
 class LimitBook {
  public:
-  /// At most so many unnamed expressions are remembered; those not used lately are forgotten.
-  static constexpr std::size_t kMaxRemembered = 1024;
+  /// At most so many unnamed expressions are remembered; those not used lately are forgotten. Each
+  /// holds a space of the store, so the books of all threads together stay below its bound.
+  static constexpr std::size_t kMaxRemembered = 128;
 
   explicit LimitBook(std::shared_ptr<Store> store);
 
@@ -34,7 +35,7 @@ class LimitBook {
   void add(const Limit& limit);
 
   /// The limit of this name, or of this expression. Allocates nothing if it was asked for lately.
-  /// The result is never null and is valid for at least the next 512 calls of find(); copy it to
+  /// The result is never null and is valid for at least the next 64 calls of find(); copy it to
   /// keep it longer. Throws InvalidLimit where the text is neither a name nor an expression, and
   /// StoreError where the store cannot open its space.
   const BoundLimit* find(std::string_view name_or_expression);
@@ -46,8 +47,8 @@ class LimitBook {
       return std::hash<std::string_view>{}(text);
     }
   };
-  using Remembered = RecentCache<std::string, BoundLimit, Hash, std::equal_to<>>;
-  static_assert(2 * Remembered::kKept == kMaxRemembered);
+  using Remembered =
+      RecentCache<std::string, BoundLimit, kMaxRemembered / 2, Hash, std::equal_to<>>;
 
   std::shared_ptr<Store> store_;
   std::unordered_map<std::string, BoundLimit, Hash, std::equal_to<>> named_;

@@ -29,7 +29,9 @@ Decision Limiter::check(std::string_view key, std::int64_t cost) {
   return decision;
 }
 
-Decision Limiter::peek(std::string_view key) { return check(key, 0); }
+Decision Limiter::peek(std::string_view key) {
+  return check(key, 0);
+}
 
 void Limiter::reset(std::string_view key) {
   const Request request{.limit = &limit_.definition(),

@@ -14,11 +14,10 @@ namespace sluice {
 ///
 /// A value stays where it is for at least the next kKept calls of find() and insert() together.
 /// Not thread-safe.
-template <class Key, class Value, class Hash = std::hash<Key>, class Equal = std::equal_to<Key>>
+template <class Key, class Value, std::size_t kKept, class Hash = std::hash<Key>,
+          class Equal = std::equal_to<Key>>
 class RecentCache {
  public:
-  static constexpr std::size_t kKept = 512;
-
   RecentCache() {
     young_.reserve(kKept);
     old_.reserve(kKept);

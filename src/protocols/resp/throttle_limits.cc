@@ -41,6 +41,10 @@ LimitDefinition define_throttle(const ThrottleNumbers& numbers) {
   return limit;
 }
 
+ThrottleLimits::ThrottleLimits(Store& store)
+    : store_(store),
+      space_(store.open_space(define_throttle({.max_burst = 0, .count = 1, .period_s = 1}))) {}
+
 std::size_t ThrottleLimits::Hash::operator()(const ThrottleNumbers& numbers) const {
   // Odd multipliers and a shift spread small numbers, which these nearly always are.
   std::uint64_t hash = static_cast<std::uint64_t>(numbers.max_burst) * 0x9E3779B97F4A7C15U;
@@ -54,8 +58,8 @@ const LimitDefinition* ThrottleLimits::look_up(const ThrottleNumbers& numbers) {
   if (found == nullptr) {
     if (find_fault(numbers)) return nullptr;
     LimitDefinition limit = define_throttle(numbers);
-    // The space has the numbers of the first call, which most often are everybody's.
-    if (space_ == nullptr) space_ = store_.open_space(limit);
+    // While the space has few keys, the store goes by the numbers that come.
+    space_ = store_.open_space(limit);
     found = &limits_.insert(numbers, std::move(limit));
   }
   last_numbers_ = numbers;

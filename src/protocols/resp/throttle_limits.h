@@ -31,10 +31,9 @@ LimitDefinition define_throttle(const ThrottleNumbers& numbers);
 /// share one space. Not thread-safe: each thread has its own.
 class ThrottleLimits {
  public:
-  /// The store outlives this.
-  explicit ThrottleLimits(Store& store) : store_(store) {}
+  /// The store outlives this. Throws StoreError where it cannot open the space.
+  explicit ThrottleLimits(Store& store);
 
-  /// Null until find() has found a limit.
   Space* space() const { return space_.get(); }
 
   /// The limit, valid for at least the next 512 calls; or null where find_fault() finds one.
@@ -50,7 +49,7 @@ class ThrottleLimits {
 
   const LimitDefinition* look_up(const ThrottleNumbers& numbers);
 
-  RecentCache<ThrottleNumbers, LimitDefinition, Hash> limits_;
+  RecentCache<ThrottleNumbers, LimitDefinition, 512, Hash> limits_;
   /// The last found, which the cache therefore still holds: most clients ask for one limit only.
   /// Zeros are no limit, as find() must say from the start.
   ThrottleNumbers last_numbers_;

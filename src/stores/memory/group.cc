@@ -76,11 +76,15 @@ Decision decide_full(const Member& without_room, std::span<const Member> members
                      std::span<Judged> judged) {
   Table& table = *without_room.table;
   table.counters().refused_full.fetch_add(1, std::memory_order_relaxed);
-  if (!table.options().allow_when_full) retract(members, now, judged);
+  // Who has a state is limited by it, whatever the option.
+  const bool unseen = table.key_cell(without_room.place) == 0;
+  const bool allowed = table.options().allow_when_full && unseen;
+  if (!allowed) retract(members, now, judged);
   Decision decision = combined(members, judged);
   decision.source = Source::kFull;
-  if (!table.options().allow_when_full) {
+  if (!allowed) {
     decision.allowed = false;
+    decision.remaining = 0;
     decision.delay = std::chrono::nanoseconds(0);
     decision.retry_after = table.room_after(without_room.place, now);
   }

@@ -16,7 +16,7 @@ using memory::Place;
 using memory::Table;
 
 // How many requests' keys are hashed and prefetched before the first is judged.
-constexpr std::size_t kChunk = 64;
+constexpr std::size_t kAhead = 16;
 
 Table& table_of(const Request& request) {
   return static_cast<Table&>(*request.space);
@@ -58,6 +58,7 @@ MemoryStore::MemoryStore(const MemoryOptions& options)
 }
 
 std::shared_ptr<Space> MemoryStore::open_space(const LimitDefinition& limit) {
+  std::shared_ptr<Table> forgotten;  // freed once mutex_ is let go
   const std::lock_guard lock(mutex_);
   const auto found = spaces_.find(limit.space);
   // Nobody else can take a share of a table while mutex_ is held, so a count of one stays one.
@@ -71,25 +72,40 @@ std::shared_ptr<Space> MemoryStore::open_space(const LimitDefinition& limit) {
                        describe_parts(found->second->home()) + "', which '" + limit.expression +
                        "' cannot take over while others use them");
     }
+    forgotten = std::move(found->second);
     spaces_.erase(found);
+  } else if (spaces_.size() >= kMaxSpaces) {
+    forgotten = forget_idle_space();
   }
-  if (spaces_.size() >= kMaxSpaces) forget_idle_space();
   auto table = std::make_shared<Table>(limit, pool_, options_.table);
   spaces_.emplace(limit.space, table);
   return table;
 }
 
-void MemoryStore::forget_idle_space() {
-  // Without a clock nobody is known to be fresh.
+// One that nobody holds: if it can be one whose keys are all fresh, of the few looked at.
+std::shared_ptr<Table> MemoryStore::forget_idle_space() {
+  constexpr int kMostLookedAt = 16;
   const Instant now = options_.table.forget ? clock_.now() : 0;
-  for (auto space = spaces_.begin(); space != spaces_.end(); ++space) {
-    if (space->second.use_count() == 1 && options_.table.forget && space->second->all_fresh(now)) {
-      spaces_.erase(space);
-      return;
-    }
+  auto idle = spaces_.end();
+  auto space = spaces_.upper_bound(forget_after_);
+  for (std::size_t seen = 0, looked_at = 0;
+       options_.table.forget && seen < spaces_.size() && looked_at < kMostLookedAt; ++seen) {
+    if (space == spaces_.end()) space = spaces_.begin();
+    const auto here = space++;
+    if (here->second.use_count() > 1) continue;
+    ++looked_at;
+    const bool fresh = here->second->all_fresh(now);
+    if (fresh || idle == spaces_.end()) idle = here;
+    if (fresh) break;
   }
-  throw StoreError("memory store: " + std::to_string(kMaxSpaces) +
-                   " limits are held or have live keys, the most it can keep apart");
+  if (idle == spaces_.end()) {
+    throw StoreError("memory store: " + std::to_string(kMaxSpaces) +
+                     " limits are in use, the most it can keep apart");
+  }
+  forget_after_ = idle->first;
+  auto table = std::move(idle->second);
+  spaces_.erase(idle);
+  return table;
 }
 
 void MemoryStore::decide(std::span<const Request> requests, Instant now,
@@ -101,16 +117,17 @@ void MemoryStore::decide(std::span<const Request> requests, Instant now,
     table.decide(place, requests[0], now == kStoreTime ? clock_.now() : now, decisions[0]);
     return;
   }
-  std::array<Place, kChunk> places;
-  for (std::size_t from = 0; from < requests.size(); from += kChunk) {
-    const auto chunk = requests.subspan(from, std::min(kChunk, requests.size() - from));
-    for (std::size_t i = 0; i < chunk.size(); ++i) {
-      places[i] = table_of(chunk[i]).locate(chunk[i].key);
-    }
-    if (now == kStoreTime) now = clock_.now();
-    for (std::size_t i = 0; i < chunk.size(); ++i) {
-      table_of(chunk[i]).decide(places[i], chunk[i], now, decisions[from + i]);
-    }
+  // Keys are looked up ahead of their judging: far enough for a line to come from main memory, near
+  // enough that no more lines are under way than a core can wait for.
+  std::array<Place, kAhead> places;
+  const auto look_up = [&](std::size_t i) {
+    places[i % kAhead] = table_of(requests[i]).locate(requests[i].key);
+  };
+  for (std::size_t i = 0; i < std::min(kAhead, requests.size()); ++i) look_up(i);
+  if (now == kStoreTime) now = clock_.now();
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    table_of(requests[i]).decide(places[i % kAhead], requests[i], now, decisions[i]);
+    if (i + kAhead < requests.size()) look_up(i + kAhead);
   }
 }
 

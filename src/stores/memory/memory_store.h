@@ -16,8 +16,8 @@
 namespace sluice {
 
 struct MemoryOptions {
-  /// What all states may take together, from 1 MiB. Each space may hold
-  /// memory::Account::kFloorBytes whatever the others hold.
+  /// What all states may take together, from 1 MiB. Beyond it each space may hold about 330 KiB
+  /// whatever others hold, all spaces together 330 MiB: see memory::Budget.
   std::size_t max_bytes = std::size_t{1} << 30;
   memory::TableOptions table;
 };
@@ -30,7 +30,7 @@ struct MemoryOptions {
 /// of the few that share its place; if all deny, the new key is denied with Source::kFull.
 class MemoryStore final : public Store {
  public:
-  static constexpr std::size_t kMaxSpaces = 1024;
+  static constexpr std::size_t kMaxSpaces = 16'384;
   static constexpr std::size_t kLeastBytes = std::size_t{1} << 20;
 
   explicit MemoryStore(const MemoryOptions& options = {});
@@ -46,13 +46,14 @@ class MemoryStore final : public Store {
   const memory::Counters& counters() const { return pool_->counters; }
 
  private:
-  void forget_idle_space();
+  std::shared_ptr<memory::Table> forget_idle_space();
 
   const MemoryOptions options_;
   const Clock clock_;
   const std::shared_ptr<memory::Pool> pool_;
   std::mutex mutex_;  // guards spaces_
   std::map<std::string, std::shared_ptr<memory::Table>, std::less<>> spaces_;
+  std::string forget_after_;  // where the last search for an idle space ended
 };
 
 }  // namespace sluice

@@ -197,7 +197,7 @@ TEST(MemoryStore, AnotherAlgorithmCannotTakeOverASpaceInUse) {
   EXPECT_EQ(keys.peek("a", kStart).remaining, 4);
 }
 
-// The same space is kept only until nobody holds it and all its keys are fresh.
+// The same space is kept only until nobody holds it and its place is needed.
 TEST(MemoryStore, AnIdleSpaceGivesWayToAnotherAlgorithm) {
   MemoryStore store(small_store());
   LimitedKeys(store, "token_bucket 5/1h", "login").take("a", store.now() - 2 * kHourNs);
@@ -214,13 +214,26 @@ TEST(MemoryStore, KeepsABoundedNumberOfSpaces) {
   EXPECT_THROW(LimitedKeys(store, "token_bucket 1/1d", "late"), StoreError);
   EXPECT_EQ(LimitedKeys(store, "token_bucket 1/1d", "n7").space(), held[7].space());
 
-  // One that nobody holds gives way, but not while a key of it counts.
+  // Of those that nobody holds, one whose keys are all fresh gives way.
   held.erase(held.begin());
-  EXPECT_THROW(LimitedKeys(store, "token_bucket 1/1d", "late"), StoreError);
   held.pop_back();
   LimitedKeys late(store, "token_bucket 1/1d", "late");
   EXPECT_TRUE(late.take("a", store.now()).allowed);
   EXPECT_FALSE(LimitedKeys(store, "token_bucket 1/1d", "n0").take("a", store.now()).allowed);
+  // Where none is, another does: a stranger's long limits lock nobody out.
+  LimitedKeys later(store, "token_bucket 1/1d", "later");
+  EXPECT_TRUE(later.take("a", store.now()).allowed);
+}
+
+// A limit whose traffic has ended does not keep others from the room it had.
+TEST(MemoryStore, WhatIsFreshInOneSpaceMakesRoomInAnother) {
+  MemoryStore store(small_store());
+  LimitedKeys spike(store, "token_bucket 1/10s", "spike");
+  for (std::uint64_t i = 0; i < 60'000; ++i) spike.take(key_name(i), kStart);
+  LimitedKeys late(store, "token_bucket 1/1h", "late");
+  for (std::uint64_t i = 0; i < 30'000; ++i) {
+    ASSERT_TRUE(late.take(key_name(i), kStart + kHourNs).allowed) << "key " << i;
+  }
 }
 
 }  // namespace

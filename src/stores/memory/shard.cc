@@ -22,12 +22,16 @@ bool Shard::grow(Account& account) {
 }
 
 void Shard::shrink(Account& account) {
-  resize(account, size_ / 2 + 1);
+  if (size_ == 0) {
+    release(account);
+  } else {
+    resize(account, size_ / 2 + 1);
+  }
 }
 
 bool Shard::resize(Account& account, std::uint32_t count) {
   const std::uint32_t old_count = line_count();
-  void* block = account.allocate(count * sizeof(Line), alignof(Line), old_count == 0);
+  void* block = account.allocate(count * sizeof(Line), alignof(Line), count == 1);
   if (block == nullptr) return false;
   auto* lines = static_cast<Line*>(block);
   std::uninitialized_value_construct_n(lines, count);
@@ -35,7 +39,7 @@ bool Shard::resize(Account& account, std::uint32_t count) {
   Line* old = lines_.load(std::memory_order_relaxed);
   lines_.store(lines, std::memory_order_relaxed);
   line_count_.store(count, std::memory_order_relaxed);
-  if (old != nullptr) account.release(old, old_count * sizeof(Line));
+  if (old != nullptr) account.release(old, old_count * sizeof(Line), old_count == 1);
   return true;
 }
 
@@ -81,7 +85,7 @@ void Shard::erase(Tag tag) {
 void Shard::release(Account& account) {
   Line* lines = lines_.load(std::memory_order_relaxed);
   if (lines == nullptr) return;
-  account.release(lines, line_count() * sizeof(Line));
+  account.release(lines, line_count() * sizeof(Line), line_count() == 1);
   lines_.store(nullptr, std::memory_order_relaxed);
   line_count_.store(0, std::memory_order_relaxed);
   size_ = 0;

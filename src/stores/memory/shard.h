@@ -121,6 +121,12 @@ class alignas(32) Shard {
     visit_line(sweep_at_, visit);
   }
 
+  /// The line that visit_next() has visited last: what was erased there may have brought others.
+  template <class Visit>
+  void visit_again(Visit visit) const {
+    if (sweep_at_ < line_count()) visit_line(sweep_at_, visit);
+  }
+
   template <class Visit>
   void visit_all(Visit visit) const {
     for (std::uint32_t i = 0; i < line_count(); ++i) visit_line(i, visit);

@@ -1,9 +1,12 @@
 #include "stores/memory/table.h"
 
+#include <sys/mman.h>
 #include <sys/random.h>
 
 #include <algorithm>
 #include <mutex>
+#include <type_traits>
+#include <utility>
 
 #include "stores/memory/group.h"
 
@@ -14,9 +17,12 @@ namespace sluice::memory {
 namespace {
 
 constexpr std::size_t kShards = std::size_t{1} << Table::kShardBits;
-// How often one request may make room for its own state, and at how many lines it looks each time.
-constexpr int kMostTries = 2;
-constexpr std::uint32_t kMostLines = 32;
+// How often one request may make room for a part of its state, and at how many lines it looks each
+// time.
+constexpr std::size_t kMostTries = 4;
+constexpr std::uint32_t kMostLines = 64;
+// The lines of another table that are swept at once when this one finds no room.
+constexpr std::uint32_t kMostReclaimed = 64;
 // Denied for want of room, a caller is told to wait at least so long, and so long where nothing is
 // known of when there will be some.
 constexpr std::chrono::milliseconds kLeastWait{1};
@@ -32,6 +38,15 @@ void fill_secret(std::span<unsigned char> secret, bool fixed) {
   }
 }
 
+// Zeroed memory is an array of empty shards.
+static_assert(std::is_trivially_destructible_v<Shard>);
+Shard* map_shards() {
+  void* pages = mmap(nullptr, kShards * sizeof(Shard), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) throw StoreError("memory store: no memory for another limit's keys");
+  return static_cast<Shard*>(pages);
+}
+
 }  // namespace
 
 Table::Table(const LimitDefinition& home, std::shared_ptr<Pool> pool, const TableOptions& options)
@@ -40,15 +55,22 @@ Table::Table(const LimitDefinition& home, std::shared_ptr<Pool> pool, const Tabl
       options_(options),
       pool_(std::move(pool)),
       account_(pool_->budget),
-      shards_(new Shard[kShards]) {
+      shards_(map_shards()) {
   fill_secret(secret_, options.fixed_secret);
+  const std::lock_guard lock(pool_->mutex);
+  pool_->tables.push_back(this);
 }
 
 Table::~Table() {
+  {
+    const std::lock_guard lock(pool_->mutex);
+    std::erase(pool_->tables, this);
+  }
   for (std::size_t i = 0; i < kShards; ++i) {
     shards_[i].visit_all([&](Tag, Cell cell) { release_cell(account_, cell); });
     shards_[i].release(account_);
   }
+  munmap(shards_, kShards * sizeof(Shard));
 }
 
 Place Table::locate(std::string_view key) const {
@@ -75,9 +97,10 @@ void assign(Decision& to, const Decision& from) {
 
 // Flattened, so that the algorithm's step is inlined.
 template <class A>
-[[gnu::flatten]] void Table::take_one(const Place& place, const Request& request,
-                                      const typename A::Params& params, Instant now,
-                                      Decision& decision) {
+[[gnu::flatten, gnu::always_inline]] inline void Table::take_one(const Place& place,
+                                                                 const Request& request,
+                                                                 const typename A::Params& params,
+                                                                 Instant now, Decision& decision) {
   Cell* cell = place.shard->find(place.tag);
   const Cell key = cell != nullptr ? *cell : 0;
   const auto step =
@@ -112,10 +135,10 @@ void Table::decide(const Place& place, const Request& request, Instant now, Deci
 }
 
 Cell* Table::own_state(Cell& key, const Request& request) const {
-  const auto& asked = request.limit->parts;
-  if (Cell* state = foreign_state(key, asked[0])) return state;
+  const AnyPart& asked = request.limit->parts[0];
   const bool remembers = is_record(key) && record_of(key)->kind == RecordKind::kForeign;
-  return remembers || (varies_ && asked != home_) ? nullptr : &key;
+  if (remembers) return foreign_state(key, asked);
+  return varies_ && asked != home_[0] ? nullptr : &key;
 }
 
 void Table::decide_alone(const Place& place, const Request& request, Instant now,
@@ -144,10 +167,10 @@ bool Table::reserve(const Place& place, const Request& request, Instant now,
     cell = make_cell(place, now, pinned);
   }
   const KeyParts parts = key_parts(request);
-  int tries = 0;
-  for (std::size_t i = 0; cell != nullptr && i < judged.size();) {
+  for (std::size_t i = 0, tries = 0; cell != nullptr && i < judged.size();) {
     if (reserve_part(account_, parts, i, *cell, judged[i].change)) {
       ++i;
+      tries = 0;
       continue;
     }
     const std::size_t bytes = record_bytes_for(judged[i].change);
@@ -191,11 +214,19 @@ Cell* Table::make_cell(const Place& place, Instant now, std::span<const Tag> pin
     sweep(shard, 1, now, pinned);
     if (shard.sparse()) shard.shrink(account_);
   }
-  if (shard.crowded() && !shard.grow(account_)) {
+  if (shard.crowded() && !grow(shard, now)) {
     must_forget();
     if (evict(shard, place.tag, 0, now, pinned) == 0) return nullptr;
   }
   return shard.insert(place.tag);
+}
+
+bool Table::grow(Shard& shard, Instant now) {
+  constexpr int kMostReclaims = 256;
+  for (int reclaims = 0; !shard.grow(account_); ++reclaims) {
+    if (!options_.forget || reclaims == kMostReclaims || !reclaim_elsewhere(now)) return false;
+  }
+  return true;
 }
 
 void Table::must_forget() const {
@@ -207,13 +238,17 @@ void Table::must_forget() const {
 std::size_t Table::sweep(Shard& shard, std::uint32_t lines, Instant now,
                          std::span<const Tag> pinned) {
   std::size_t freed = 0;
-  for (std::uint32_t i = 0; i < std::min(lines, shard.line_count()); ++i) {
-    shard.visit_next([&](Tag tag, Cell cell) {
-      if (std::ranges::find(pinned, tag) != pinned.end()) return;
-      if (!standing(home_, cell, now).fresh) return;
-      freed += record_bytes(cell);
-      erase(shard, tag, cell);
-    });
+  bool erased = false;
+  const auto forget_fresh = [&](Tag tag, Cell cell) {
+    if (std::ranges::find(pinned, tag) != pinned.end()) return;
+    if (!standing(home_, cell, now).fresh) return;
+    freed += record_bytes(cell);
+    erase(shard, tag, cell);
+    erased = true;
+  };
+  for (std::uint32_t i = std::min(lines, shard.line_count()); i > 0; --i) {
+    shard.visit_next(forget_fresh);
+    while (std::exchange(erased, false)) shard.visit_again(forget_fresh);
   }
   return freed;
 }
@@ -279,8 +314,33 @@ bool Table::make_room(const Place& place, std::size_t bytes, Instant now,
   };
   // First who equals fresh, then who is nearest to it; here, then elsewhere.
   Shard& here = *place.shard;
-  return sweep_one(here, kMostLines) || visit_others(here, sweep_one) || evict_one(here, 0) ||
-         visit_others(here, evict_one);
+  return sweep_one(here, kMostLines) || visit_others(here, sweep_one) || reclaim_elsewhere(now) ||
+         evict_one(here, 0) || visit_others(here, evict_one);
+}
+
+bool Table::reclaim_elsewhere(Instant now) {
+  const std::unique_lock lock(pool_->mutex, std::try_to_lock);
+  if (!lock || pool_->tables.size() < 2) return false;
+  Table* other = this;
+  while (other == this) other = pool_->tables[pool_->reclaim_at++ % pool_->tables.size()];
+  return other->give_back(now);
+}
+
+bool Table::give_back(Instant now) {
+  // Every shard gives back at once what it has of a table that has become idle, so that the bytes
+  // suffice for a shard of another to grow.
+  const std::size_t before = pool_->budget.used_bytes();
+  std::uint32_t lines = kMostReclaimed;
+  for (std::size_t i = 0; i < kShards && lines > 0; ++i) {
+    Shard& shard = shards_[room_at_.fetch_add(1, std::memory_order_relaxed) % kShards];
+    if (shard.line_count() == 0 || !shard.lock.try_lock()) continue;
+    const std::lock_guard lock(shard.lock, std::adopt_lock);
+    const std::uint32_t share = std::min(lines, shard.line_count());
+    sweep(shard, share, now, {});
+    if (shard.size() < shard.line_count()) shard.shrink(account_);
+    lines -= share;
+  }
+  return pool_->budget.used_bytes() < before;
 }
 
 std::chrono::nanoseconds Table::room_after(const Place& place, Instant now) const {
@@ -293,7 +353,9 @@ std::chrono::nanoseconds Table::room_after(const Place& place, Instant now) cons
 }
 
 void Table::judge_by(const std::vector<AnyPart>& parts) {
-  if (varies_ || parts == home_) return;
+  // Numbers that vary settle early: what most keys are judged by should be the table's.
+  constexpr std::size_t kFewKeys = 1024;
+  if (parts == home_ || (varies_ && size() > kFewKeys)) return;
   for (std::size_t i = 0; i < kShards; ++i) shards_[i].lock.lock();
   home_ = parts;
   for (std::size_t i = 0; i < kShards; ++i) shards_[i].lock.unlock();

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -33,12 +34,17 @@ struct Counters {
   std::atomic<std::uint64_t> refused_full{0};
 };
 
+class Table;
+
 /// What all tables of a store share; it lives as long as the last of them.
 struct Pool {
   explicit Pool(std::size_t max_bytes) : budget(max_bytes) {}
 
   Budget budget;
   Counters counters;
+  std::mutex mutex;  // guards the rest
+  std::vector<Table*> tables;
+  std::size_t reclaim_at = 0;
 };
 
 /// Where a key lives: its shard and its tag, from independent bits of one hash.
@@ -108,6 +114,11 @@ class Table : public Space {
   /// The cell of a single state that a request may change and leave all else as it is, or null.
   Cell* own_state(Cell& key, const Request& request) const;
   void must_forget() const;
+  /// Grows a shard, if need be with what other tables give back.
+  bool grow(Shard& shard, Instant now);
+  /// Lets another table forget what equals fresh and give the bytes back; false if none did.
+  bool reclaim_elsewhere(Instant now);
+  bool give_back(Instant now);
   /// Frees at least so many bytes of records, if it can.
   bool make_room(const Place& place, std::size_t bytes, Instant now, std::span<const Tag> pinned);
   /// Visits other shards, lock held, until one visit says true; passes how many lines it may look
@@ -128,7 +139,8 @@ class Table : public Space {
   const std::shared_ptr<Pool> pool_;
   Account account_;
   std::array<unsigned char, kSecretBytes> secret_;
-  std::unique_ptr<Shard[]> shards_;
+  /// Pages of it that nobody has used cost nothing.
+  Shard* const shards_;
   std::atomic<std::uint32_t> room_at_{0};  // the shard in which room is looked for next
 };
 
