@@ -17,7 +17,12 @@ constexpr const char* kFooter = R"(The file of --limits is YAML:
     login: sliding_log 5/10m
     api: token_bucket 100/1s burst=200
 
-Ends on SIGTERM or SIGINT once every answer is sent, within 5 s; a second signal ends it at once.
+The URL of --store is memory: with options, as in 'memory:?max_bytes=16777216&full=allow':
+  max_bytes=N      all states together, in bytes (default 1 GiB, at least 1 MiB)
+  full=deny|allow  a new key for which there is no room is denied, or admitted unrecorded
+
+Ends on SIGTERM or SIGINT, within 5 s: answers what one more read of each connection brings (64 KiB
+at most), sends what waits to be sent, and closes. A second signal ends it at once.
 Exit status: 0; 1 if an address cannot be listened on; 2 if it was misused.
 
 Example:

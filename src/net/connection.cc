@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 namespace sluice {
@@ -51,7 +52,13 @@ bool Connection::start() {
 }
 
 void Connection::on_events(std::uint32_t events) {
-  if (!serve(events)) context_.drop(*this);
+  bool goes_on = false;
+  try {
+    goes_on = serve(events);
+  } catch (const std::exception&) {
+    // Memory ran out, most likely: it costs this peer its connection, and nobody else theirs.
+  }
+  if (!goes_on) context_.drop(*this);
 }
 
 bool Connection::serve(std::uint32_t events) {
@@ -203,6 +210,14 @@ void Connection::watch_events() {
 }
 
 bool Connection::finish_reading() {
+  try {
+    return finish();
+  } catch (const std::exception&) {
+    return false;  // As in on_events().
+  }
+}
+
+bool Connection::finish() {
   if (discarding_) return true;
   if (!held_ && !no_more_input_ && !closing_ && !receive()) return false;
   // What was received may have been the last of it.

@@ -47,7 +47,8 @@ struct ConnectionContext {
 };
 
 /// One accepted stream: reads, lets the handler answer, and writes, one read and one write per
-/// round where the peer keeps up. Lives on its loop's thread.
+/// round where the peer keeps up. An exception of the handler, or for want of memory, ends this
+/// connection only. Lives on its loop's thread.
 class Connection final : public EventSink {
  public:
   /// Takes a connected non-blocking socket. `context` outlives it.
@@ -58,8 +59,8 @@ class Connection final : public EventSink {
 
   void on_events(std::uint32_t events) override;
 
-  /// Answers what has come, and reads no more. True where output remains to be sent, after which
-  /// the connection drops itself; false where it can be destroyed at once.
+  /// Answers what one more read brings, and reads no more. True where output remains to be sent,
+  /// after which the connection drops itself; false where it can be destroyed at once.
   bool finish_reading();
 
   /// The peer has kept the connection waiting for longer than the limits allow.
@@ -83,6 +84,7 @@ class Connection final : public EventSink {
   bool discard();
   bool settle();
   bool end();
+  bool finish();
 
   void watch_events();
   std::size_t pending_bytes() const { return pending_.size() - pending_sent_; }

@@ -15,6 +15,8 @@ namespace sluice {
 namespace {
 
 constexpr int kBacklog = 1024;
+/// A peer that vanished without a word is noticed, so that it does not keep its place for ever.
+constexpr int kKeepAliveIdleS = 300;
 
 [[noreturn]] void fail(const Address& address, int error) {
   throw ListenError("cannot listen on " + address.text() + ": " +
@@ -64,9 +66,14 @@ struct SystemAddress {
   }
 };
 
-void set_option(int fd, int level, int option) {
-  const int on = 1;
-  ::setsockopt(fd, level, option, &on, sizeof(on));
+struct Option {
+  int level;
+  int name;
+  int value = 1;
+};
+
+void set_option(int fd, const Option& option) {
+  ::setsockopt(fd, option.level, option.name, &option.value, sizeof(option.value));
 }
 
 UniqueFd make_socket(const Address& address) {
@@ -75,7 +82,7 @@ UniqueFd make_socket(const Address& address) {
                                                                 : AF_UNIX;
   UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) fail(address, errno);
-  if (family == AF_INET6) set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY);
+  if (family == AF_INET6) set_option(fd.get(), {IPPROTO_IPV6, IPV6_V6ONLY});
   return fd;
 }
 
@@ -85,12 +92,14 @@ void bind_and_listen(int fd, const Address& address) {
   if (::listen(fd, kBacklog) != 0) fail(address, errno);
 }
 
-/// Accepted sockets inherit TCP_NODELAY, which saves a system call per connection.
+/// Accepted sockets inherit the options, which saves system calls per connection.
 UniqueFd listen_tcp(const Address& address, bool shared) {
   UniqueFd fd = make_socket(address);
-  set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR);
-  if (shared) set_option(fd.get(), SOL_SOCKET, SO_REUSEPORT);
-  set_option(fd.get(), IPPROTO_TCP, TCP_NODELAY);
+  set_option(fd.get(), {SOL_SOCKET, SO_REUSEADDR});
+  if (shared) set_option(fd.get(), {SOL_SOCKET, SO_REUSEPORT});
+  set_option(fd.get(), {IPPROTO_TCP, TCP_NODELAY});
+  set_option(fd.get(), {SOL_SOCKET, SO_KEEPALIVE});
+  set_option(fd.get(), {IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdleS});
   bind_and_listen(fd.get(), address);
   return fd;
 }
@@ -140,12 +149,20 @@ void Listener::open_unix() {
   if (is_stale(address_)) ::unlink(address_.host.c_str());
   UniqueFd fd = make_socket(address_);
   bind_and_listen(fd.get(), address_);
+  struct stat status {};
+  if (::lstat(address_.host.c_str(), &status) == 0) {
+    file_device_ = status.st_dev;
+    file_inode_ = status.st_ino;
+  }
   sockets_.push_back(std::move(fd));
 }
 
 void Listener::close() {
   if (address_.family == Address::Family::kUnix && !sockets_.empty()) {
-    ::unlink(address_.host.c_str());
+    struct stat status {};
+    const bool is_ours = ::lstat(address_.host.c_str(), &status) == 0 &&
+                         status.st_dev == file_device_ && status.st_ino == file_inode_;
+    if (is_ours) ::unlink(address_.host.c_str());
   }
   sockets_.clear();
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <vector>
 
@@ -19,7 +20,8 @@ class ListenError : public std::runtime_error {
 ///
 /// A TCP address has one socket per thread (SO_REUSEPORT: the kernel spreads the connections, no
 /// thread waits for another). A Unix socket, which the kernel cannot spread, has one; its file is
-/// removed with this object.
+/// removed with this object, unless another one has taken its place. The kernel asks a TCP peer
+/// that has been silent for five minutes whether it is still there.
 class Listener {
  public:
   /// A file left by a server that is gone is replaced; one on which somebody listens is not.
@@ -43,6 +45,9 @@ class Listener {
 
   Address address_;
   std::vector<UniqueFd> sockets_;
+  // Which file a Unix socket has made.
+  std::uint64_t file_device_ = 0;
+  std::uint64_t file_inode_ = 0;
 };
 
 }  // namespace sluice

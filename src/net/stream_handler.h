@@ -29,7 +29,7 @@ class StreamHandler {
 
   /// `input` is everything that has come and was not consumed, and stays valid during the call.
   /// Appends to `output`. One call does a bounded piece of work: where much input is complete, it
-  /// answers some and returns kMore.
+  /// answers some and returns kMore. Where it throws a std::exception, the connection is closed.
   virtual Progress on_data(std::string_view input, std::string& output) = 0;
 };
 

@@ -6,130 +6,18 @@
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
 #include <atomic>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <future>
 #include <memory>
+#include <new>
+
+#include "net/line_server_test.h"
 
 namespace sluice {
 namespace {
 
 using std::chrono::milliseconds;
-using testing::HasSubstr;
-
-/// Lines: "close" says bye and closes, "big N" answers N bytes, any other is echoed. Two a call.
-class LineHandler : public StreamHandler {
- public:
-  Progress on_data(std::string_view input, std::string& output) override {
-    Progress progress;
-    for (int lines = 0; lines < 2; ++lines) {
-      const std::string_view rest = input.substr(progress.consumed);
-      const std::size_t end = rest.find('\n');
-      if (end == std::string_view::npos) return progress;
-      progress.consumed += end + 1;
-      const std::string line(rest.substr(0, end));
-      if (line == "close") {
-        output += "bye\n";
-        progress.next = Next::kClose;
-        return progress;
-      }
-      if (line.starts_with("big ")) {
-        output.append(std::stoul(line.substr(4)), 'x');
-      } else {
-        output += line + "\n";
-      }
-    }
-    progress.next = Next::kMore;
-    return progress;
-  }
-};
-
-HandlerFactory line_handlers() {
-  return [](std::size_t) { return std::make_unique<LineHandler>(); };
-}
-
-Address any_port() {
-  return {Address::Family::kIpv4, "127.0.0.1", 0};
-}
-
-std::string temporary_path(const std::string& name) {
-  return testing::TempDir() + "sluice_net_" + std::to_string(::getpid()) + "_" + name;
-}
-
-StreamServer make_server(const Address& address, const StreamServerOptions& options = {}) {
-  return StreamServer({{address, line_handlers(), "no room\n"}}, options);
-}
-
-/// A blocking client that gives up, and fails its test, after ten seconds.
-class Client {
- public:
-  explicit Client(const Address& address, int receive_buffer_bytes = 0)
-      : fd_(::socket(address.family == Address::Family::kUnix ? AF_UNIX : AF_INET, SOCK_STREAM,
-                     0)) {
-    const timeval patience{.tv_sec = 10, .tv_usec = 0};
-    ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    ::setsockopt(fd_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-    if (receive_buffer_bytes != 0) {
-      ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes, sizeof(int));
-    }
-    connected_ = address.family == Address::Family::kUnix ? connect_unix(address.host)
-                                                          : connect_ipv4(address.port);
-  }
-
-  bool connected() const { return connected_; }
-  bool send(std::string_view text) {
-    return ::send(fd_.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
-           static_cast<ssize_t>(text.size());
-  }
-  void end() { ::shutdown(fd_.get(), SHUT_WR); }
-
-  std::string read(std::size_t bytes) {
-    std::string text(bytes, '\0');
-    std::size_t got = 0;
-    while (got < bytes) {
-      const ssize_t n = ::recv(fd_.get(), text.data() + got, bytes - got, 0);
-      if (n <= 0) break;
-      got += static_cast<std::size_t>(n);
-    }
-    return text.substr(0, got);
-  }
-
-  /// Everything until the other side ends; "(reset)" or "(timeout)" at the end where it does not.
-  std::string read_all() {
-    std::string text;
-    std::string piece(65536, '\0');
-    while (true) {
-      const ssize_t n = ::recv(fd_.get(), piece.data(), piece.size(), 0);
-      if (n == 0) return text;
-      if (n < 0) return text + (errno == EAGAIN ? "(timeout)" : "(reset)");
-      text.append(piece, 0, static_cast<std::size_t>(n));
-    }
-  }
-
- private:
-  bool connect_ipv4(std::uint16_t port) {
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(port);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
-  }
-  bool connect_unix(const std::string& path) {
-    sockaddr_un to{};
-    to.sun_family = AF_UNIX;
-    path.copy(to.sun_path, sizeof(to.sun_path) - 1);
-    return ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
-  }
-
-  UniqueFd fd_;
-  bool connected_ = false;
-};
 
 class StreamServerTest : public testing::Test {
  protected:
@@ -251,6 +139,42 @@ TEST_F(StreamServerTest, ClosesAPeerThatNeverReadsAndKeepsMemoryBounded) {
   EXPECT_EQ(server.connections(), 0U);
 }
 
+TEST_F(StreamServerTest, ClosesOnlyThePeerForWhichMemoryRunsOut) {
+  class Greedy : public LineHandler {
+   public:
+    Progress on_data(std::string_view input, std::string& output) override {
+      if (input.starts_with("greed")) {
+        output += "lost";
+        throw std::bad_alloc();
+      }
+      return LineHandler::on_data(input, output);
+    }
+  };
+  std::atomic<bool> no_memory = false;
+  const HandlerFactory factory = [&](std::size_t) {
+    if (no_memory) throw std::bad_alloc();
+    return std::make_unique<Greedy>();
+  };
+  StreamServer server({{any_port(), factory, ""}}, {});
+  server.start();
+  const Address address = server.addresses()[0];
+  Client modest(address);
+  ASSERT_TRUE(modest.send("x\n"));
+  ASSERT_EQ(modest.read(2), "x\n");
+  Client greedy(address);
+  ASSERT_TRUE(greedy.send("greed\n"));
+  EXPECT_EQ(greedy.read_all(), "");
+  no_memory = true;
+  EXPECT_EQ(Client(address).read_all(), "");
+  ASSERT_TRUE(modest.send("y\n"));
+  EXPECT_EQ(modest.read(2), "y\n");
+  EXPECT_EQ(server.connections(), 1U);
+  // A request that waits while the server stops is no different.
+  ASSERT_TRUE(modest.send("greed\n"));
+  server.stop(milliseconds(1'000));
+  EXPECT_EQ(modest.read_all(), "");
+}
+
 TEST_F(StreamServerTest, RefusesOneTooManyAndTakesTheNextWhenOneHasGone) {
   serve({.max_connections = 1});
   auto first = std::make_unique<Client>(address());
@@ -323,46 +247,6 @@ TEST_F(StreamServerTest, StopDoesNotWaitForeverForAPeerThatNeverReads) {
   const auto start = EventLoop::Clock::now();
   server_->stop(milliseconds(50));
   EXPECT_LT(EventLoop::Clock::now() - start, milliseconds(5'000));
-}
-
-TEST(ListenerTest, RefusesAPortThatIsTaken) {
-  StreamServer first = make_server(any_port());
-  const Address taken = first.addresses()[0];
-  try {
-    make_server(taken);
-    FAIL() << "two servers on " << taken.text();
-  } catch (const ListenError& error) {
-    EXPECT_EQ(std::string(error.what()),
-              "cannot listen on " + taken.text() + ": Address already in use");
-  }
-  first.stop(milliseconds(0));
-  EXPECT_EQ(make_server(taken).addresses()[0], taken);
-}
-
-TEST(ListenerTest, ReplacesOnlyAStaleSocketFileAndRemovesItsOwn) {
-  const Address address{Address::Family::kUnix, temporary_path("stale.sock"), 0};
-  {
-    StreamServer live = make_server(address);
-    EXPECT_THROW(make_server(address), ListenError);
-    ASSERT_TRUE(std::filesystem::exists(address.host));
-    // A second name for the socket stays when the server goes, and leads nowhere.
-    std::filesystem::create_hard_link(address.host, address.host + ".kept");
-  }
-  EXPECT_FALSE(std::filesystem::exists(address.host));
-  std::filesystem::rename(address.host + ".kept", address.host);
-  StreamServer next = make_server(address);
-  next.start();
-  Client client(address);
-  ASSERT_TRUE(client.send("x\n"));
-  EXPECT_EQ(client.read(2), "x\n");
-}
-
-TEST(ListenerTest, LeavesAFileThatIsNoSocket) {
-  const Address address{Address::Family::kUnix, temporary_path("file"), 0};
-  std::ofstream(address.host) << "precious";
-  EXPECT_THROW(make_server(address), ListenError);
-  EXPECT_EQ(std::filesystem::file_size(address.host), 8U);
-  std::filesystem::remove(address.host);
 }
 
 }  // namespace

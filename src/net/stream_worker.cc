@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 #include <system_error>
 #include <utility>
 
@@ -28,7 +29,7 @@ void Acceptor::on_events(std::uint32_t) {
   for (int i = 0; i < kAcceptsPerRound; ++i) {
     UniqueFd peer(::accept4(socket_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (peer) {
-      accepted_(std::move(peer));
+      hand_over(std::move(peer));
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       return pause();
     } else if (errno != EINTR && errno != ECONNABORTED) {
@@ -37,11 +38,23 @@ void Acceptor::on_events(std::uint32_t) {
   }
 }
 
+void Acceptor::hand_over(UniqueFd peer) {
+  try {
+    accepted_(std::move(peer));
+  } catch (const std::exception&) {
+    // There is no memory for this peer: it is closed, and the others are served.
+  }
+}
+
 void Acceptor::pause() {
+  try {
+    loop_.run_after(kAcceptPause, [this] {
+      if (!stopped_) loop_.modify(socket_, EPOLLIN, *this);
+    });
+  } catch (const std::exception&) {
+    return;  // Without memory for a timer the loop spins, which is better than to end.
+  }
   loop_.modify(socket_, 0, *this);
-  loop_.run_after(kAcceptPause, [this] {
-    if (!stopped_) loop_.modify(socket_, EPOLLIN, *this);
-  });
 }
 
 void Acceptor::stop() {
@@ -72,8 +85,13 @@ void StreamWorker::serve(UniqueFd socket, const HandlerFactory& make_handler,
     ::send(socket.get(), refusal.data(), refusal.size(), MSG_NOSIGNAL);
     return;
   }
-  connections_.push_back(
-      std::make_unique<Connection>(std::move(socket), make_handler(config_.thread), context_));
+  try {
+    connections_.push_back(
+        std::make_unique<Connection>(std::move(socket), make_handler(config_.thread), context_));
+  } catch (const std::exception&) {
+    config_.connections.fetch_sub(1);  // There is no memory for it: it is closed.
+    return;
+  }
   Connection& connection = *connections_.back();
   connection.index = connections_.size() - 1;
   if (!connection.start()) drop(connection);
@@ -90,10 +108,11 @@ void StreamWorker::drop(Connection& connection) {
 }
 
 void StreamWorker::watch() {
-  if (std::exchange(watching_, true)) return;
+  if (watching_) return;
   const auto shortest = std::min(config_.limits.stuck_timeout, config_.limits.linger_timeout);
   loop_.run_after(std::min(kLongestSweepInterval, shortest / 4 + std::chrono::milliseconds(1)),
                   [this] { sweep(); });
+  watching_ = true;
 }
 
 void StreamWorker::sweep() {

@@ -28,6 +28,7 @@ class Acceptor final : public EventSink {
   void stop();
 
  private:
+  void hand_over(UniqueFd peer);
   void pause();
 
   EventLoop& loop_;
@@ -59,7 +60,8 @@ class StreamWorker {
   /// Serves a peer, or refuses it. `make_handler` and `refusal` are those of its service.
   void serve(UniqueFd socket, const HandlerFactory& make_handler, const std::string& refusal);
 
-  /// Accepts no more, answers what has come, and ends the loop when all is sent or after `grace`.
+  /// Accepts no more, answers what one more read of each connection brings, and ends the loop when
+  /// all is sent or after `grace`.
   void finish(std::chrono::milliseconds grace);
 
  private:

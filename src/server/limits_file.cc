@@ -1,11 +1,13 @@
 #include "server/limits_file.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <cerrno>
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <sstream>
 #include <system_error>
 
 #include "server/server.h"
@@ -59,14 +61,48 @@ class Source {
   const std::string& path_;
 };
 
+/// Keeps nothing of a document but where it starts.
+class DocumentStart final : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark& mark) override { mark_ = mark; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+  const YAML::Mark& mark() const { return mark_; }
+
+ private:
+  YAML::Mark mark_;
+};
+
+/// The first document. On some input yaml-cpp finds empty documents without end, so they must never
+/// be read until there are no more.
 YAML::Node load(std::string_view yaml, const Source& source) {
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(yaml));
-    if (documents.size() > 1) source.fail(documents[1].Mark(), "there is a second document");
-    return documents.empty() ? YAML::Node() : documents[0];
+    return YAML::Load(std::string(yaml));
   } catch (const YAML::Exception& error) {
     source.fail(error.mark, "this is not YAML: " + error.msg);
   }
+}
+
+void refuse_second_document(std::string_view yaml, const Source& source) {
+  std::istringstream text{std::string(yaml)};
+  DocumentStart start;
+  try {
+    YAML::Parser parser(text);
+    if (!parser.HandleNextDocument(start) || !parser.HandleNextDocument(start)) return;
+  } catch (const YAML::Exception& error) {
+    source.fail(error.mark, "this is not YAML: " + error.msg);
+  }
+  source.fail(start.mark(), "there is a second document");
 }
 
 YAML::Node find_limits(const YAML::Node& root, const Source& source) {
@@ -118,10 +154,15 @@ Limit read_limit(const YAML::Node& name, const YAML::Node& expression, const Sou
 
 std::vector<Limit> parse_limits(std::string_view yaml, const std::string& path) {
   const Source source(yaml, path);
-  const YAML::Node root = load(yaml, source);
+  const YAML::Node entries = find_limits(load(yaml, source), source);
+  refuse_second_document(yaml, source);
   std::vector<Limit> limits;
   std::set<std::string> names;
-  for (const auto& entry : find_limits(root, source)) {
+  for (const auto& entry : entries) {
+    if (limits.size() == kMaxNamedLimits) {
+      source.fail(entry.first.Mark(),
+                  "there are more than " + std::to_string(kMaxNamedLimits) + " limits");
+    }
     limits.push_back(read_limit(entry.first, entry.second, source));
     if (!names.insert(limits.back().space()).second) {
       source.fail(entry.first.Mark(), "two limits are named '" + limits.back().space() + "'");

@@ -9,8 +9,9 @@
 namespace sluice {
 
 inline constexpr std::size_t kMaxLimitsFileBytes = 1024 * 1024;
+inline constexpr std::size_t kMaxNamedLimits = 256;
 
-/// Reads named limits from YAML:
+/// Reads at most kMaxNamedLimits named limits from YAML, which is one document:
 ///
 ///     limits:
 ///       login: sliding_log 5/10m

@@ -77,7 +77,21 @@ TEST(LimitsFileTest, PointsAtEveryOtherFault) {
   EXPECT_EQ(fault("limits:\n  a: sliding_log 5/10m\n  a: sliding_log 6/10m"),
             "f.yaml:3:3: two limits are named 'a'");
   EXPECT_EQ(place("limits:\n  a b: sliding_log 5/10m").substr(0, 2), "2:");
-  EXPECT_EQ(place("limits: {}\n---\nlimits: {}"), "3:1");
+  EXPECT_EQ(fault("limits: {}\n---\nlimits: {}"), "f.yaml:2:1: there is a second document");
+}
+
+TEST(LimitsFileTest, RefusesWhatYamlReadsAsEndlesslyManyDocuments) {
+  EXPECT_EQ(fault(", \""), "f.yaml:1:1: the file must be a map with the key 'limits'");
+}
+
+TEST(LimitsFileTest, BoundsTheNumberOfLimits) {
+  std::string yaml = "limits:\n";
+  for (std::size_t i = 0; i < kMaxNamedLimits; ++i) {
+    yaml += "  limit" + std::to_string(i) + ": sliding_log 5/10m\n";
+  }
+  EXPECT_EQ(parse_limits(yaml, "f").size(), kMaxNamedLimits);
+  EXPECT_EQ(fault(yaml + "  more: sliding_log 5/10m\n  most: sliding_log 5/10m"),
+            "f.yaml:258:3: there are more than 256 limits");
 }
 
 TEST(LimitsFileTest, SaysWhereYamlIsBroken) {

@@ -32,6 +32,9 @@ class Batch {
   /// order. Where the store cannot answer, each reply is the error that says why.
   void answer(Store& store, Instant now, std::string& output);
 
+  /// Drops what is pending, undecided.
+  void forget() { size_ = 0; }
+
  private:
   std::array<Request, kMaxBatch> requests_;
   std::array<Decision, kMaxBatch> decisions_;

@@ -26,10 +26,14 @@ struct Desk {
   Batch batch;
 };
 
+/// The longest name that a client may give its connection, which keeps it.
+inline constexpr std::size_t kMaxNameBytes = 256;
+
 /// What a connection's commands have said about it.
 struct Peer {
   std::int64_t id = 0;
   Protocol protocol = Protocol::kResp2;
+  /// At most kMaxNameBytes.
   std::string name;
   /// No more commands are read; what has been answered is still sent.
   bool closing = false;
@@ -41,6 +45,12 @@ class Turn {
  public:
   Turn(Desk& desk, Peer& peer, Instant now, std::string& output)
       : desk_(desk), peer_(peer), now_(now), output_(output) {}
+
+  /// Where an exception ends the turn, decisions are left whose requests refer to this input, and
+  /// whose replies would go to the next peer.
+  ~Turn() { desk_.batch.forget(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
 
   Desk& desk() { return desk_; }
   Peer& peer() { return peer_; }

@@ -16,6 +16,14 @@ bool is_plain(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= '!' && c <= '~'; });
 }
 
+// What is wrong with a connection's name, if anything.
+std::optional<std::string> refuse_name(std::string_view name) {
+  if (!is_plain(name)) return std::string(kBadName);
+  if (name.size() <= kMaxNameBytes) return std::nullopt;
+  return "ERR Client names have at most " + std::to_string(kMaxNameBytes) +
+         " bytes, this one has " + std::to_string(name.size()) + ".";
+}
+
 // There is no password, which in Redis means: the user "default" may give any.
 std::optional<std::string_view> refuse_user(std::string_view user) {
   if (user == "default") return std::nullopt;
@@ -42,15 +50,16 @@ void describe_server(Turn& turn) {
   reply.array(0);
 }
 
-// Reads HELLO's options; replies and is false where one is wrong.
-bool read_hello_options(Turn& turn, Arguments options) {
+// Reads HELLO's options, of which `name` is what there is to set; replies and is false where one is
+// wrong.
+bool read_hello_options(Turn& turn, Arguments options, std::optional<std::string_view>& name) {
   while (!options.empty()) {
     if (is_word(options[0], "AUTH") && options.size() >= 3) {
       if (const auto refusal = refuse_user(options[1])) return turn.reply().error(*refusal), false;
       options = options.subspan(3);
     } else if (is_word(options[0], "SETNAME") && options.size() >= 2) {
-      if (!is_plain(options[1])) return turn.reply().error(kBadName), false;
-      turn.peer().name = options[1];
+      if (const auto refusal = refuse_name(options[1])) return turn.reply().error(*refusal), false;
+      name = options[1];
       options = options.subspan(2);
     } else {
       turn.reply().error("ERR Syntax error in HELLO option '" +
@@ -75,6 +84,7 @@ void run_echo(Turn& turn, Arguments arguments) {
 
 void run_hello(Turn& turn, Arguments arguments) {
   Protocol protocol = turn.peer().protocol;
+  std::optional<std::string_view> name;
   if (arguments.size() > 1) {
     const auto version = parse_canonical_integer(arguments[1]);
     if (!version) {
@@ -84,10 +94,11 @@ void run_hello(Turn& turn, Arguments arguments) {
       return turn.reply().error("NOPROTO unsupported protocol version");
     }
     protocol = *version == 3 ? Protocol::kResp3 : Protocol::kResp2;
-    if (!read_hello_options(turn, arguments.subspan(2))) return;
+    if (!read_hello_options(turn, arguments.subspan(2), name)) return;
   }
   turn.answer_decisions();
   turn.peer().protocol = protocol;
+  if (name) turn.peer().name = *name;
   describe_server(turn);
 }
 
@@ -110,7 +121,7 @@ void run_select(Turn& turn, Arguments arguments) {
 }
 
 void run_client_setname(Turn& turn, Arguments arguments) {
-  if (!is_plain(arguments[2])) return turn.reply().error(kBadName);
+  if (const auto refusal = refuse_name(arguments[2])) return turn.reply().error(*refusal);
   turn.peer().name = arguments[2];
   turn.reply().simple("OK");
 }

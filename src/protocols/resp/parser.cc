@@ -233,6 +233,12 @@ Parser::Split Parser::split_quoted(std::string_view line) {
   }
 }
 
+void Parser::release() {
+  constexpr std::size_t kKeepBytes = 4 * 1024;
+  count_ = 0;
+  if (unquoted_.capacity() > kKeepBytes) std::string().swap(unquoted_);
+}
+
 void Parser::rebase(std::string_view input) {
   const auto base = reinterpret_cast<std::uintptr_t>(input.data());
   if (base == base_) return;

@@ -28,8 +28,16 @@ class Parser {
   /// - kError: error() says why; nothing that follows on this connection can be understood.
   Result next(std::string_view input);
 
-  /// Views of `input`, or, where is_quoted(), of a buffer that the next call of next() overwrites.
+  /// Views of `input`, or, where is_quoted(), of a buffer that the next call of next() or
+  /// release() overwrites.
   std::span<const std::string_view> arguments() const { return {arguments_.data(), count_}; }
+
+  /// Gives back the memory that a long quoted command took, so that an idle connection holds
+  /// little. REQUIRES: the arguments are used no more.
+  void release();
+
+  /// The memory that outlives a command, in bytes.
+  std::size_t held_bytes() const { return unquoted_.capacity(); }
 
   /// Whether the command was written inline with quotes.
   bool is_quoted() const { return quoted_; }

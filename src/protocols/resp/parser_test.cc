@@ -105,6 +105,17 @@ TEST(Parser, UnquotesAsRedisDoes) {
               ElementsAre(Texts{"E", "aAx4g\n\t\r\a\b\\\"q", "a'b\\n", "", "", "xy z"}));
 }
 
+TEST(Parser, GivesTheMemoryOfALongQuotedCommandBack) {
+  Parser parser;
+  const std::string line = "ECHO '" + std::string(60'000, 'x') + "'\n";
+  ASSERT_EQ(parser.next(line), Parser::Result::kCommand);
+  EXPECT_GE(parser.held_bytes(), 60'000);
+  parser.release();
+  EXPECT_LE(parser.held_bytes(), 4096);
+  EXPECT_EQ(parser.next("ECHO 'a'\n"), Parser::Result::kCommand);
+  EXPECT_THAT(parser.arguments(), ElementsAre("ECHO", "a"));
+}
+
 TEST(Parser, RefusesUnbalancedQuotes) {
   for (const auto* line : {"\"abc\r\n", "'abc\n", "\"abc\"d\n", "'a'b\n", "\"\\\n", "a'\n"}) {
     EXPECT_EQ(error_of(line), "unbalanced quotes in request") << line;

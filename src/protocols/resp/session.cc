@@ -23,7 +23,10 @@ Progress Session::on_data(std::string_view input, std::string& output, Instant n
     ++handled;
     run_command(turn, parser_.arguments());
     // The parser's own buffer, where quoted arguments are, holds one command only.
-    if (parser_.is_quoted()) turn.answer_decisions();
+    if (parser_.is_quoted()) {
+      turn.answer_decisions();
+      parser_.release();
+    }
     if (peer_.closing) break;
   }
   turn.answer_decisions();

@@ -251,6 +251,38 @@ TEST_F(SessionTest, RefusesABadGreeting) {
   EXPECT_EQ(send("CLIENT GETNAME\r\n"), "$-1\r\n");
 }
 
+TEST_F(SessionTest, GreetsWhollyOrNotAtAll) {
+  send("CLIENT SETNAME before\r\n");
+  EXPECT_EQ(send("HELLO 3 SETNAME foo BAD\r\n"), "-ERR Syntax error in HELLO option 'BAD'\r\n");
+  EXPECT_EQ(send("CLIENT GETNAME\r\n"), "$6\r\nbefore\r\n");
+  EXPECT_EQ(send("CLIENT SETNAME ''\r\nCLIENT GETNAME\r\n"), "+OK\r\n$-1\r\n");
+}
+
+TEST_F(SessionTest, BoundsTheLengthOfAName) {
+  const std::string most(kMaxNameBytes, 'x');
+  const std::string refusal = "-ERR Client names have at most 256 bytes, this one has 257.\r\n";
+  EXPECT_EQ(send("CLIENT SETNAME " + most + "x\r\n"), refusal);
+  EXPECT_EQ(send("HELLO 3 SETNAME " + most + "x\r\n"), refusal);
+  EXPECT_EQ(send("CLIENT GETNAME\r\n"), "$-1\r\n");
+  EXPECT_EQ(send("CLIENT SETNAME " + most + "\r\n"), "+OK\r\n");
+  EXPECT_EQ(send("CLIENT GETNAME\r\n"), "$256\r\n" + most + "\r\n");
+}
+
+TEST_F(SessionTest, AnExceptionLeavesNothingToTheNextPeer) {
+  send("CL.THROTTLE user 15 30 60\r\n");
+  store->breaks = true;
+  std::string output;
+  EXPECT_THROW(session.on_data(array({"CL.THROTTLE", "user", "15", "30", "60"}) +
+                                   array({"SLUICE.CHECK", "token_bucket 7/1s", "bob"}),
+                               output, now),
+               std::bad_alloc);
+  store->breaks = false;
+  Session other(desk, 8);
+  output.clear();
+  other.on_data("PING\r\n", output, now);
+  EXPECT_EQ(output, "+PONG\r\n");
+}
+
 TEST_F(SessionTest, AnswersWhatClientsSendWhenTheyConnect) {
   EXPECT_EQ(send("ping\r\nPING hi\r\nECHO hi\r\n"), "+PONG\r\n$2\r\nhi\r\n$2\r\nhi\r\n");
   EXPECT_EQ(send("PING a b\r\n"), "-ERR wrong number of arguments for 'ping' command\r\n");

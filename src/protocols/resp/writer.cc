@@ -4,9 +4,23 @@
 
 namespace sluice::resp {
 
+namespace {
+
+// Most numbers in replies have few digits, for which std::to_chars takes as long as all the rest.
+char* put_below_10000(char* to, unsigned number) {
+  const auto put_digit = [&](unsigned digit) { *to++ = static_cast<char>('0' + digit); };
+  if (number >= 1000) put_digit(number / 1000);
+  if (number >= 100) put_digit(number / 100 % 10);
+  if (number >= 10) put_digit(number / 10 % 10);
+  put_digit(number % 10);
+  return to;
+}
+
+}  // namespace
+
 char* put_integer_line(char* to, std::int64_t number) {
-  if (number >= 0 && number < 10) {
-    *to++ = static_cast<char>('0' + number);
+  if (number >= 0 && number < 10'000) {
+    to = put_below_10000(to, static_cast<unsigned>(number));
   } else {
     to = std::to_chars(to, to + kMaxIntegerBytes, number).ptr;
   }
