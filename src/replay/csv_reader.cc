@@ -118,8 +118,8 @@ class CsvReader : public LineReader {
     const bool lacks_cost = count + 1 == names_.size() && cost_ == count;
     if (lacks_cost) record.fields.emplace_back();
     if (count != names_.size() && !lacks_cost) {
-      reason =
-          std::to_string(count) + " fields where the header has " + std::to_string(names_.size());
+      reason = std::to_string(count) + (count == 1 ? " field" : " fields") +
+               " where the header has " + std::to_string(names_.size());
       return Reading::kUnreadable;
     }
     if (!read_seconds(record.fields[time_], record.time_ns, reason)) return Reading::kUnreadable;

@@ -60,7 +60,7 @@ TEST(CsvReader, UnquotesFields) {
 }
 
 TEST(CsvReader, SaysWhatIsWrong) {
-  EXPECT_EQ(fault("time,key", "1"), "1 fields where the header has 2");
+  EXPECT_EQ(fault("time,key", "1"), "1 field where the header has 2");
   EXPECT_EQ(fault("time,key", "1,a,b"), "3 fields where the header has 2");
   EXPECT_EQ(fault("time,key", "1,a\"b"), "a quote inside field 2, which does not start with one");
   EXPECT_EQ(fault("time,key", "1,\"a\"b"), "text after the closing quote of field 2");

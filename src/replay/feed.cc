@@ -28,7 +28,7 @@ void Feed::read(const OpenFile& file) {
       refuse(line, file);
       continue;
     }
-    if (line.text.empty()) continue;
+    if (line.text.find_first_not_of(" \t") == std::string_view::npos) continue;
     if (reader_ == nullptr && !choose_reader(line, file)) continue;
     if (read_record(source, line) == Reading::kRecord) {
       judge_.add(record_, *key_);

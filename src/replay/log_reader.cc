@@ -77,9 +77,10 @@ class LogClock {
   static std::int64_t read_day(std::string_view text) {
     constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
     const std::size_t month = kMonths.find(text.substr(3, 3));
+    if (month == std::string_view::npos || month % 3 != 0) return kNoDay;
     const int day = digits_at(text, 0, 2);
     const int year = digits_at(text, 7, 4);
-    if (text[2] != '/' || text[6] != '/' || month % 3 != 0 || day < 1 || year < 0) return kNoDay;
+    if (text[2] != '/' || text[6] != '/' || day < 1 || year < 0) return kNoDay;
     const std::chrono::year_month_day date{std::chrono::year(year),
                                            std::chrono::month(static_cast<unsigned>(month / 3 + 1)),
                                            std::chrono::day(static_cast<unsigned>(day))};

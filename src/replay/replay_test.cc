@@ -170,7 +170,7 @@ TEST_F(Replay, StrictStopsAtTheFirstUnreadableLine) {
   const Outcome outcome = run(choice);
   EXPECT_EQ(outcome.status, 1);
   EXPECT_EQ(outcome.out, "");
-  EXPECT_EQ(outcome.err, "sluice replay: " + file + ":3: 1 fields where the header has 2\n");
+  EXPECT_EQ(outcome.err, "sluice replay: " + file + ":3: 1 field where the header has 2\n");
   // What came before was still judged.
   EXPECT_TRUE(directory_.read("decisions").starts_with(R"({"time_ns":1000000000,"key":"a")"));
 }
@@ -215,6 +215,13 @@ TEST_F(Replay, InputWithoutOneReadableLineFails) {
   EXPECT_TRUE(outcome.err.ends_with("sluice replay: not one line of the input could be read\n"));
   EXPECT_EQ(run(options(directory_.write("empty", ""))).status, 0);
   EXPECT_EQ(run(options(directory_.write("header", "time,key\n"))).status, 0);
+}
+
+TEST_F(Replay, LinesOfBlanksAreSkippedLikeEmptyOnes) {
+  const Outcome outcome = run(options(directory_.write("in.csv", " \n\ntime,key\n\t \n1,a\n  \n")));
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(number(outcome, "requests"), 1);
 }
 
 TEST_F(Replay, GzipThatEndsTooEarlyFailsAfterWhatCouldBeRead) {
