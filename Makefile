@@ -21,7 +21,7 @@ help:
 	@echo "make bench    measures against redis-server and others, see docs/benchmarks.md"
 	@echo "make fuzz     runs each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
 	@echo "make soak     runs the property tests SOAK_SCALE=$(SOAK_SCALE) times longer"
-	@echo "make lint     clang-format and clang-tidy: changed files, or LINT=all"
+	@echo "make lint     clang-format and clang-tidy: changed files, or FILES=all"
 	@echo "make format   formats all C++ files in place"
 	@echo "make clean    removes build/"
 
@@ -70,7 +70,7 @@ fuzz:
 lint:
 	@tools/setup run test lint
 	@$(MAKE) -s build/debug/build.ninja
-	@tools/lint $(LINT)
+	@tools/lint $(FILES)
 
 format:
 	@tools/setup lint

@@ -27,6 +27,15 @@ class RedisCli(ServerTest):
         self.assertGreater(int(self.cli("CLIENT", "ID")), 0)
         self.expect(["QUIT"], "OK")
 
+    def test_pipe(self):
+        """What `redis-cli --pipe` sends at once is all answered, in the protocol it speaks."""
+        result = run("redis-cli", "-p", str(self.server.port), "--pipe", text=False,
+                     stdin=command("CL.THROTTLE", "piped", 99, 1, 3600) * 100)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(b"errors: 0, replies: 100", result.stdout)
+        left = self.cli("CL.THROTTLE", "piped", "99", "1", "3600", "0").split("\n")
+        self.assertEqual(left[:3], ["0", "100", "0"])
+
     def test_hello(self):
         for words in (["HELLO"], ["HELLO", "2"], ["HELLO", "3"]):
             answer = self.cli(*words)

@@ -93,12 +93,18 @@ class Throttle(ServerTest):
         for start in range(1, total, batch):
             connection.send(b"".join(command("CL.THROTTLE", "many", 10**6 + start + i, 1, 60)
                                      for i in range(batch)))
-            for _ in range(batch):
-                self.assertEqual(connection.read()[0], 0)
+            for i in range(batch):
+                reply = connection.read()
+                self.assertIsInstance(reply, list, f"CL.THROTTLE {start + i}: {reply}")
+                self.assertEqual(reply[0], 0)
             connection.send(b"".join(command("SLUICE.CHECK", f"fixed_window {start + i}/1h", "k")
                                      for i in range(batch)))
-            for _ in range(batch):
-                connection.read()
+            for i in range(batch):
+                reply = connection.read()
+                self.assertIsInstance(reply, list, f"SLUICE.CHECK {start + i}: {reply}")
+        other = self.connect()
+        self.assertEqual(other.ask("SLUICE.CHECK", "fixed_window 7/1h", "new")[:3], [1, 7, 6])
+        self.assertEqual(other.ask("CL.THROTTLE", "new", 6, 1, 3600)[:3], [0, 7, 6])
         self.assertEqual(connection.ask("CL.THROTTLE", "steady", 9, 1, 3600, 0)[:3], [0, 10, 9])
         with open(f"/proc/{self.server.pid}/status", encoding="ascii") as status:
             resident = next(line for line in status if line.startswith("VmRSS"))
