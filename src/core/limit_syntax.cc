@@ -82,7 +82,9 @@ std::int64_t parse_duration(std::string_view expression, std::size_t begin, std:
     }
     // `100/s` means `100/1s`, so the first number may be left out.
     const bool bare = digits_end == at;
-    if (bare && at != begin) fail(expression, at, "a number is missing before the unit");
+    if (bare && (at != begin || unit_end != end)) {
+      fail(expression, at, "a number is missing before the unit");
+    }
     std::int64_t number = 1;
     std::int64_t part_ns = 0;
     const char* digits = expression.data() + at;

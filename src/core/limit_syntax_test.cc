@@ -136,6 +136,7 @@ TEST(LimitSyntaxTest, PointsAtTheFault) {
            Refusal{"a 5/ 1s", "    ^", "duration"},
            Refusal{"a 5/1", "     ^", "unit"},
            Refusal{"a 5/1s/2s", "      ^", "unit"},
+           Refusal{"a 5/s1m", "    ^", "a number is missing"},
            Refusal{"a 5/1s b", "       ^", "name=value"},
            Refusal{"a 5/1s b & c 5/1s d=1", "       ^", "name=value"},
            Refusal{"a 5/1s b=1 c=2 b=3", "               ^", "twice"},

@@ -3,13 +3,16 @@
 namespace sluice {
 
 TokenBucket::Params TokenBucket::define(PartSyntax& syntax) {
-  const std::int64_t burst = syntax.count_option("burst").value_or(syntax.count());
+  const auto written = syntax.count_option("burst");
   const bool borrow = syntax.yes_no_option("borrow", false);
   syntax.finish();
+  const std::int64_t burst = written.value_or(syntax.count());
   const auto bucket = bucket_params(syntax.count(), syntax.duration_ns(), burst);
   if (!bucket) {
-    syntax.fail_option("burst", "a burst of " + std::to_string(burst) +
-                                    " takes more than 2^61 ns, about 73 years, to come back");
+    const std::string fault = "a burst of " + std::to_string(burst) +
+                              " takes more than 2^61 ns, about 73 years, to come back";
+    if (written) syntax.fail_option("burst", fault);
+    syntax.fail_duration(fault);
   }
   return {*bucket, borrow};
 }

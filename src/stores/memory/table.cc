@@ -162,10 +162,9 @@ Cell Table::key_cell(const Place& place) const {
 bool Table::reserve(const Place& place, const Request& request, Instant now,
                     std::span<const Judged> judged, std::span<const Tag> pinned) {
   Cell* cell = place.shard->find(place.tag);
-  if (cell == nullptr) {
-    if (request.operation == Operation::kRefund) return true;
-    cell = make_cell(place, now, pinned);
-  }
+  const bool fresh = cell == nullptr || *cell == 0;
+  if (fresh && request.operation == Operation::kRefund) return true;
+  if (cell == nullptr) cell = make_cell(place, now, pinned);
   const KeyParts parts = key_parts(request);
   for (std::size_t i = 0, tries = 0; cell != nullptr && i < judged.size();) {
     if (reserve_part(account_, parts, i, *cell, judged[i].change)) {
@@ -182,7 +181,8 @@ bool Table::reserve(const Place& place, const Request& request, Instant now,
 
 void Table::commit(const Place& place, const Request& request, std::span<const Judged> judged) {
   Cell* cell = place.shard->find(place.tag);
-  if (cell == nullptr) return;  // a refund to a key that is fresh as it is
+  const bool fresh = cell == nullptr || *cell == 0;
+  if (fresh && request.operation == Operation::kRefund) return;
   const KeyParts parts = key_parts(request);
   for (std::size_t i = 0; i < judged.size(); ++i) {
     commit_part(account_, parts, i, *cell, judged[i].change);
