@@ -15,9 +15,6 @@
 namespace sluice {
 namespace {
 
-/// The name under which CL.THROTTLE keeps its own keys.
-constexpr std::string_view kThrottleSpace = "cl";
-
 /// The text of a file, for what must be said about a place in it.
 class Source {
  public:
@@ -132,9 +129,6 @@ Limit read_limit(const YAML::Node& name, const YAML::Node& expression, const Sou
   if (!expression.IsScalar()) {
     source.fail(expression.IsNull() ? name.Mark() : expression.Mark(),
                 "the limit '" + text + "' must be a text like \"sliding_log 5/10m\"");
-  }
-  if (text == kThrottleSpace) {
-    source.fail(name.Mark(), "the name 'cl' is taken: the keys of CL.THROTTLE live there");
   }
   if (text.empty()) source.fail(name.Mark(), "the name of a limit is empty");
   // First without the name, so that a fault is known to be the expression's or else the name's.

@@ -73,7 +73,7 @@ TEST(LimitsFileTest, PointsAtEveryOtherFault) {
   EXPECT_EQ(fault("limits:\n  [a]: b"), "f.yaml:2:3: the name of a limit must be a text");
   EXPECT_EQ(fault("limits:\n  '': sliding_log 5/10m"), "f.yaml:2:3: the name of a limit is empty");
   EXPECT_EQ(fault("limits:\n  cl: sliding_log 5/10m"),
-            "f.yaml:2:3: the name 'cl' is taken: the keys of CL.THROTTLE live there");
+            "f.yaml:2:3: limit name 'cl': this name belongs to CL.THROTTLE");
   EXPECT_EQ(fault("limits:\n  a: sliding_log 5/10m\n  a: sliding_log 6/10m"),
             "f.yaml:3:3: two limits are named 'a'");
   EXPECT_EQ(place("limits:\n  a b: sliding_log 5/10m").substr(0, 2), "2:");
