@@ -7,8 +7,13 @@ namespace sluice {
 
 /// Who answered. A decision always has an answer; this says how far to trust it.
 enum class Source : std::uint8_t {
-  kStore,  ///< The store that holds the state.
-  kFull,   ///< The memory store had no room for the key and nothing it may evict: denied.
+  kStore,   ///< The store that holds the state.
+  kFull,    ///< The memory store had no room for the key and nothing it may evict: denied.
+  kCache,   ///< This process, which remembers that the store denied as much until a time to come.
+  kLocal,   ///< This process alone, by a memory store of its own: the store did not answer.
+  kPolicy,  ///< Nobody: the store did not answer, and `on_failure` says allow, or deny.
+  kUnanswered,  ///< Nobody. Not allowed; whether it was charged is not known. Never returned by a
+                ///< Limiter: where `on_failure` says raise, it throws instead.
 };
 
 /// A wait that never ends: the request can never be admitted. Printed as -1.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "core/algorithm.h"
@@ -45,9 +46,32 @@ struct Request {
 /// Let the store's own clock say what time it is.
 inline constexpr Instant kStoreTime = -1;
 
+/// A batch given to a store that may answer it later. It, and whatever it refers to, stays where it
+/// is until it is answered.
+class Inquiry {
+ public:
+  virtual ~Inquiry() = default;
+
+  std::span<const Request> requests;
+  /// As many as requests; one where the requests are asked together.
+  std::span<Decision> decisions;
+  /// All or nothing, as decide_all().
+  bool together = false;
+  Instant now = kStoreTime;
+  /// Where some of the decisions are kUnanswered: one sentence that says why, for the first.
+  std::string fault;
+
+  /// All decisions are made. Called once, on whichever thread made the last of them, and does
+  /// little: others wait for that thread.
+  virtual void answered() noexcept = 0;
+};
+
 /// Finds states, runs transitions on them and commits, atomically. Thread-safe throughout.
 ///
 /// The batch is the unit; one decision is a batch of one.
+///
+/// A store that has to ask another machine answers within its deadline. What that machine did not
+/// answer is Source::kUnanswered: not allowed, and it may have been charged nevertheless.
 class Store {
  public:
   virtual ~Store() = default;
@@ -62,8 +86,9 @@ class Store {
   /// `now` or, given kStoreTime, by the store's clock.
   /// REQUIRES: decisions.size() >= requests.size(); all spaces are of this store; costs >= 0;
   /// 0 <= now < kEndOfTime, or kStoreTime.
-  /// Throws StoreError only where a memory store in virtual time is full: the requests before the
-  /// one that found no room are then charged, it and those after it are not.
+  /// Throws StoreError where not all could be answered: all others are decided, these are
+  /// kUnanswered. (A memory store in virtual time that is full: the requests before the one that
+  /// found no room are then decided, it and those after it are left as they were, uncharged.)
   virtual void decide(std::span<const Request> requests, Instant now,
                       std::span<Decision> decisions) = 0;
 
@@ -71,8 +96,21 @@ class Store {
   /// request with least remaining (the first such), the longest retry_after of those that deny
   /// (kNever if it is any's), the longest reset_after and delay. REQUIRES: as decide(); at least
   /// one request; each takes. Throws std::invalid_argument, nothing charged, where two requests
-  /// name the same limit and key, or there are more than kMaxTogether.
+  /// name the same limit and key, there are more than kMaxTogether, or the store cannot take from
+  /// all of them in one step; StoreError where it could not be answered.
   virtual Decision decide_all(std::span<const Request> requests, Instant now) = 0;
+
+  /// Asks without waiting. True: all is decided, answered() will not be called. False: answered()
+  /// will be, on another thread perhaps and perhaps before this returns. Throws, as the two above,
+  /// only where it returns at once; what is unanswered later is told by Inquiry::fault.
+  virtual bool submit(Inquiry& inquiry) {
+    if (inquiry.together) {
+      inquiry.decisions[0] = decide_all(inquiry.requests, inquiry.now);
+    } else {
+      decide(inquiry.requests, inquiry.now, inquiry.decisions);
+    }
+    return true;
+  }
 
   /// The store's clock.
   virtual Instant now() const = 0;
