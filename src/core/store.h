@@ -62,7 +62,8 @@ class Inquiry {
   std::string fault;
 
   /// All decisions are made. Called once, on whichever thread made the last of them, and does
-  /// little: others wait for that thread.
+  /// little: others wait for that thread. The inquiry may have gone when it returns, and the spaces
+  /// it asked about with it.
   virtual void answered() noexcept = 0;
 };
 
@@ -111,6 +112,10 @@ class Store {
     }
     return true;
   }
+
+  /// Whether submit() may return false, so that what is asked must outlive the call. Always the
+  /// same for one store.
+  virtual bool answers_later() const { return false; }
 
   /// The store's clock.
   virtual Instant now() const = 0;

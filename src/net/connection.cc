@@ -49,27 +49,59 @@ void empty_out(std::string& buffer) {
   }
 }
 
+/// Whether the connection goes on. Where memory runs out, most likely, that costs this peer its
+/// connection, and nobody else theirs.
+template <class Step>
+bool goes_on(Step step) {
+  try {
+    return step();
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 }  // namespace
 
-Connection::Connection(UniqueFd socket, std::unique_ptr<StreamHandler> handler,
-                       ConnectionContext& context)
-    : socket_(std::move(socket)),
-      handler_(std::move(handler)),
+void ConnectionWaker::wake() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (loop_ != nullptr) loop_->post(shared_from_this());
+}
+
+void ConnectionWaker::run() {
+  if (connection_ != nullptr) connection_->on_wake();
+}
+
+void ConnectionWaker::detach() {
+  const std::lock_guard lock(mutex_);
+  loop_ = nullptr;
+  connection_ = nullptr;
+}
+
+Connection::Connection(ConnectionParts parts, ConnectionContext& context)
+    : socket_(std::move(parts.socket)),
+      handler_(std::move(parts.handler)),
+      waker_(std::move(parts.waker)),
       context_(context),
-      watched_(EPOLLIN) {}
+      watched_(EPOLLIN) {
+  waker_->attach(*this);
+}
+
+Connection::~Connection() {
+  waker_->detach();
+}
 
 bool Connection::start() {
   return context_.loop.add(socket_.get(), watched_, *this);
 }
 
 void Connection::on_events(std::uint32_t events) {
-  bool goes_on = false;
-  try {
-    goes_on = serve(events);
-  } catch (const std::exception&) {
-    // Memory ran out, most likely: it costs this peer its connection, and nobody else theirs.
-  }
-  if (!goes_on) context_.drop(*this);
+  if (!goes_on([&] { return serve(events); })) context_.drop(*this);
+}
+
+void Connection::on_wake() {
+  if (!std::exchange(later_, false)) return;
+  if (held_) return;  // Until the peer has read: then resume() goes on.
+  if (!goes_on([&] { return go_on(); })) context_.drop(*this);
 }
 
 bool Connection::serve(std::uint32_t events) {
@@ -78,8 +110,11 @@ bool Connection::serve(std::uint32_t events) {
   if (pending_bytes() != 0 && (events & (EPOLLOUT | kBroken)) != 0) {
     if (!send_pending() || !resume()) return false;
   }
+  // Nobody is left to be answered. (A peer that has only ended its side is not broken.)
+  if (later_ && (events & kBroken) != 0) return false;
   if ((watched_ & EPOLLIN) != 0 && (events & (EPOLLIN | kBroken)) != 0) {
-    return discarding_ ? discard() : receive();
+    if (discarding_) return discard();
+    return later_ ? keep() : receive();
   }
   return true;
 }
@@ -96,6 +131,27 @@ bool Connection::receive() {
     return settle();
   }
   return process({buffer, kept + static_cast<std::size_t>(got)});
+}
+
+/// Keeps what comes until the handler is called again.
+bool Connection::keep() {
+  const std::size_t most = std::min(kReadBytes, room());
+  if (most == 0) return true;
+  const ssize_t got = receive_now(socket_.get(), context_.input.data(), most);
+  if (got < 0) return must_wait(errno);
+  if (got == 0) {
+    peer_ended_ = true;
+    no_more_input_ = true;
+  } else {
+    input_.append(context_.input.data(), static_cast<std::size_t>(got));
+  }
+  return settle();
+}
+
+/// Calls the handler with what was kept.
+bool Connection::go_on() {
+  std::memcpy(context_.input.data(), input_.data(), input_.size());
+  return process({context_.input.data(), input_.size()});
 }
 
 bool Connection::process(std::string_view input) {
@@ -121,6 +177,9 @@ bool Connection::answer(std::string_view& input) {
         closing_ = true;
         input = {};
         return true;
+      case StreamHandler::Next::kLater:
+        later_ = true;
+        return true;
       case StreamHandler::Next::kNeedMore:
         return input.size() < kMaxInputBytes;
       case StreamHandler::Next::kMore:
@@ -140,12 +199,8 @@ bool Connection::answer(std::string_view& input) {
 /// After output has gone: goes on with the input that was held back for it.
 bool Connection::resume() {
   if (!held_ || pending_bytes() > context_.limits.max_pending_bytes / 2) return settle();
-  if (input_.empty()) {
-    held_ = false;
-    return settle();
-  }
-  std::memcpy(context_.input.data(), input_.data(), input_.size());
-  return process({context_.input.data(), input_.size()});
+  held_ = false;
+  return later_ ? settle() : go_on();
 }
 
 bool Connection::send_output() {
@@ -190,7 +245,7 @@ bool Connection::discard() {
 
 /// Decides what to wait for next.
 bool Connection::settle() {
-  const bool last = closing_ || (no_more_input_ && !held_);
+  const bool last = closing_ || (no_more_input_ && !held_ && !later_);
   if (last && pending_bytes() == 0) return end();
   watch_events();
   return true;
@@ -213,7 +268,8 @@ bool Connection::end() {
 
 void Connection::watch_events() {
   std::uint32_t wanted = 0;
-  if (discarding_ || !(held_ || no_more_input_ || closing_)) wanted |= EPOLLIN;
+  const bool full = held_ || (later_ && room() == 0);
+  if (discarding_ || !(full || no_more_input_ || closing_)) wanted |= EPOLLIN;
   if (pending_bytes() != 0) wanted |= EPOLLOUT;
   if (wanted == watched_) return;
   watched_ = wanted;
@@ -221,16 +277,13 @@ void Connection::watch_events() {
 }
 
 bool Connection::finish_reading() {
-  try {
-    return finish();
-  } catch (const std::exception&) {
-    return false;  // As in on_events().
-  }
+  return goes_on([&] { return finish(); });
 }
 
 bool Connection::finish() {
   if (discarding_) return true;
-  if (!held_ && !no_more_input_ && !closing_ && !receive()) return false;
+  const bool reads = !held_ && !no_more_input_ && !closing_;
+  if (reads && !(later_ ? keep() : receive())) return false;
   // What was received may have been the last of it.
   if (discarding_) return true;
   no_more_input_ = true;

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,18 +48,56 @@ struct ConnectionContext {
   std::function<void()> watch;
 };
 
+/// What a connection's handler wakes it by. Lives for as long as anybody may still call wake(),
+/// which may be longer than the connection and its loop.
+class ConnectionWaker final : public Waker,
+                              public Task,
+                              public std::enable_shared_from_this<ConnectionWaker> {
+ public:
+  explicit ConnectionWaker(EventLoop& loop) : loop_(&loop) {}
+
+  void wake() noexcept override;
+
+  // On the loop's thread.
+  void run() override;
+  void attach(Connection& connection) { connection_ = &connection; }
+  /// The connection is about to go.
+  void detach();
+
+ private:
+  std::mutex mutex_;
+  EventLoop* loop_;  // Guarded by mutex_; null once detached.
+  Connection* connection_ = nullptr;
+};
+
+/// What a connection is made of.
+struct ConnectionParts {
+  /// Connected, non-blocking.
+  UniqueFd socket;
+  std::unique_ptr<StreamHandler> handler;
+  /// The one the handler was given.
+  std::shared_ptr<ConnectionWaker> waker;
+};
+
 /// One accepted stream: reads, lets the handler answer, and writes, one read and one write per
-/// round where the peer keeps up. An exception of the handler, or for want of memory, ends this
-/// connection only. Lives on its loop's thread.
+/// round where the peer keeps up. While the handler waits for something else than its peer, at most
+/// kMaxInputBytes of what comes are kept for it. An exception of the handler, or for want of
+/// memory, ends this connection only. Lives on its loop's thread.
 class Connection final : public EventSink {
  public:
-  /// Takes a connected non-blocking socket. `context` outlives it.
-  Connection(UniqueFd socket, std::unique_ptr<StreamHandler> handler, ConnectionContext& context);
+  /// `context` outlives it.
+  Connection(ConnectionParts parts, ConnectionContext& context);
+  ~Connection() override;
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
 
   /// Starts to serve. False where the system cannot watch the socket.
   bool start();
 
   void on_events(std::uint32_t events) override;
+
+  /// The handler need wait no longer.
+  void on_wake();
 
   /// Answers what one more read brings, and reads no more. True where output remains to be sent,
   /// after which the connection drops itself; false where it can be destroyed at once.
@@ -76,6 +116,8 @@ class Connection final : public EventSink {
   // Each returns false where the connection is over and is to be dropped.
   bool serve(std::uint32_t events);
   bool receive();
+  bool keep();
+  bool go_on();
   bool process(std::string_view input);
   bool answer(std::string_view& input);
   bool resume();
@@ -89,11 +131,15 @@ class Connection final : public EventSink {
   void watch_events();
   std::size_t pending_bytes() const { return pending_.size() - pending_sent_; }
 
+  std::size_t room() const { return kMaxInputBytes - std::min(kMaxInputBytes, input_.size()); }
+
   UniqueFd socket_;
   std::unique_ptr<StreamHandler> handler_;
+  std::shared_ptr<ConnectionWaker> waker_;
   ConnectionContext& context_;
   std::uint32_t watched_;
-  bool held_ = false;  // Too much output waits: complete input may stand in input_.
+  bool later_ = false;  // The handler waits for its waker.
+  bool held_ = false;   // Too much output waits: complete input may stand in input_.
   bool peer_ended_ = false;
   bool no_more_input_ = false;  // The peer has ended, or the server stops.
   bool closing_ = false;        // The handler wants no more: close once the output has gone.

@@ -7,11 +7,21 @@
 #include <array>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 namespace sluice {
 namespace {
 
 constexpr std::size_t kEventsPerRound = 256;
+
+class FunctionTask final : public Task {
+ public:
+  explicit FunctionTask(std::function<void()> function) : function_(std::move(function)) {}
+  void run() override { function_(); }
+
+ private:
+  std::function<void()> function_;
+};
 
 UniqueFd own(int fd, const char* what) {
   if (fd < 0) throw std::system_error(errno, std::generic_category(), what);
@@ -31,7 +41,10 @@ EventLoop::EventLoop()
   }
 }
 
-EventLoop::~EventLoop() = default;
+EventLoop::~EventLoop() {
+  // One by one, since each owns the next.
+  while (first_posted_ != nullptr) first_posted_ = std::move(first_posted_->next_);
+}
 
 bool EventLoop::add(int fd, std::uint32_t events, EventSink& sink) {
   epoll_event event{};
@@ -60,13 +73,23 @@ void EventLoop::run_after(Clock::duration wait, std::function<void()> task) {
   std::push_heap(timers_.begin(), timers_.end(), later);
 }
 
-void EventLoop::post(std::function<void()> task) {
+void EventLoop::post(std::shared_ptr<Task> task) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    posted_.push_back(std::move(task));
+    if (task->posted_.exchange(true)) return;
+    Task* const before = std::exchange(last_posted_, task.get());
+    if (before != nullptr) {
+      before->next_ = std::move(task);
+      return;  // Whoever posted the first has woken the loop, or is about to.
+    }
+    first_posted_ = std::move(task);
   }
   // A full counter (EAGAIN) wakes the loop as well as one more would.
   [[maybe_unused]] const int result = ::eventfd_write(wake_.get(), 1);
+}
+
+void EventLoop::post(std::function<void()> task) {
+  post(std::make_shared<FunctionTask>(std::move(task)));
 }
 
 void EventLoop::stop() {
@@ -90,15 +113,22 @@ void EventLoop::run_due() {
   }
 }
 
+std::shared_ptr<Task> EventLoop::take_posted() {
+  const std::lock_guard lock(mutex_);
+  last_posted_ = nullptr;
+  return std::exchange(first_posted_, nullptr);
+}
+
 void EventLoop::run_posted() {
   eventfd_t count = 0;
   ::eventfd_read(wake_.get(), &count);
-  std::vector<std::function<void()>> tasks;
-  {
-    const std::lock_guard lock(mutex_);
-    tasks.swap(posted_);
+  std::shared_ptr<Task> task = take_posted();
+  while (task != nullptr) {
+    std::shared_ptr<Task> next = std::move(task->next_);
+    task->posted_.store(false);
+    task->run();
+    task = std::move(next);
   }
-  for (const std::function<void()>& task : tasks) task();
 }
 
 void EventLoop::run() {

@@ -28,6 +28,29 @@ TEST(EventLoopTest, RunsPostedTasksInOrderAndStops) {
   EXPECT_THAT(order, testing::ElementsAre(1, 2, 3));
 }
 
+TEST(EventLoopTest, RunsOnceATaskPostedTwiceAndAgainOnePostedAfterwards) {
+  struct Noting : Task {
+    std::vector<int>& order;
+    explicit Noting(std::vector<int>& o) : order(o) {}
+    void run() override { order.push_back(7); }
+  };
+  EventLoop loop;
+  std::vector<int> order;
+  const auto task = std::make_shared<Noting>(order);
+  loop.post(task);
+  loop.post([&] { order.push_back(1); });
+  loop.post(task);
+  loop.post([&] {
+    order.push_back(2);
+    loop.post(task);
+    loop.stop();
+  });
+  loop.run();
+  EXPECT_THAT(order, testing::ElementsAre(7, 1, 2, 7));
+  loop.post(task);
+  EXPECT_EQ(task.use_count(), 2);
+}
+
 TEST(EventLoopTest, RunsTimersByTimeAndThenByOrder) {
   EventLoop loop;
   std::vector<int> order;

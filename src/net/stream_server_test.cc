@@ -50,7 +50,7 @@ TEST_F(StreamServerTest, AnswersAPipelineInOrder) {
 
 TEST_F(StreamServerTest, ServesManyOnEveryThread) {
   std::atomic<unsigned> threads_used = 0;
-  const HandlerFactory factory = [&](std::size_t thread) {
+  const HandlerFactory factory = [&](std::size_t thread, const std::shared_ptr<Waker>&) {
     threads_used |= 1U << thread;
     return std::make_unique<LineHandler>();
   };
@@ -120,7 +120,7 @@ TEST_F(StreamServerTest, ClosesAPeerThatNeverReadsAndKeepsMemoryBounded) {
    private:
     std::atomic<std::size_t>& bytes_;
   };
-  const HandlerFactory factory = [&](std::size_t) {
+  const HandlerFactory factory = [&](std::size_t, const std::shared_ptr<Waker>&) {
     return std::make_unique<Counting>(answered_bytes);
   };
   StreamServer server({{any_port(), factory, ""}}, {.limits = {.max_pending_bytes = 1 << 20,
@@ -151,7 +151,7 @@ TEST_F(StreamServerTest, ClosesOnlyThePeerForWhichMemoryRunsOut) {
     }
   };
   std::atomic<bool> no_memory = false;
-  const HandlerFactory factory = [&](std::size_t) {
+  const HandlerFactory factory = [&](std::size_t, const std::shared_ptr<Waker>&) {
     if (no_memory) throw std::bad_alloc();
     return std::make_unique<Greedy>();
   };

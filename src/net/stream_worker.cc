@@ -86,8 +86,12 @@ void StreamWorker::serve(UniqueFd socket, const HandlerFactory& make_handler,
     return;
   }
   try {
+    auto waker = std::make_shared<ConnectionWaker>(loop_);
     connections_.push_back(
-        std::make_unique<Connection>(std::move(socket), make_handler(config_.thread), context_));
+        std::make_unique<Connection>(ConnectionParts{.socket = std::move(socket),
+                                                     .handler = make_handler(config_.thread, waker),
+                                                     .waker = waker},
+                                     context_));
   } catch (const std::exception&) {
     config_.connections.fetch_sub(1);  // There is no memory for it: it is closed.
     return;

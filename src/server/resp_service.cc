@@ -19,8 +19,10 @@ struct Office {
 
 class RespHandler final : public StreamHandler {
  public:
-  RespHandler(std::shared_ptr<Office> office, std::size_t thread)
-      : office_(std::move(office)), session_(*office_->desks[thread], ++office_->last_id) {}
+  RespHandler(std::shared_ptr<Office> office, std::size_t thread, std::shared_ptr<Waker> waker)
+      : office_(std::move(office)),
+        session_(*office_->desks[thread], ++office_->last_id,
+                 [waker = std::move(waker)] { waker->wake(); }) {}
 
   Progress on_data(std::string_view input, std::string& output) override {
     const resp::Progress progress = session_.on_data(input, output);
@@ -34,6 +36,8 @@ class RespHandler final : public StreamHandler {
         return Next::kNeedMore;
       case resp::Progress::Next::kMore:
         return Next::kMore;
+      case resp::Progress::Next::kLater:
+        return Next::kLater;
       case resp::Progress::Next::kClose:
         break;
     }
@@ -56,11 +60,13 @@ std::vector<Service> make_resp_services(const std::vector<Address>& addresses,
   }
   std::vector<Service> services;
   for (const Address& address : addresses) {
-    services.push_back(
-        {.address = address,
-         .make_handler =
-             [office](std::size_t thread) { return std::make_unique<RespHandler>(office, thread); },
-         .refusal = "-ERR max number of clients reached\r\n"});
+    services.push_back({.address = address,
+                        .make_handler =
+                            [office](std::size_t thread, std::shared_ptr<Waker> waker) {
+                              return std::make_unique<RespHandler>(office, thread,
+                                                                   std::move(waker));
+                            },
+                        .refusal = "-ERR max number of clients reached\r\n"});
   }
   return services;
 }

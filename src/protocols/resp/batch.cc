@@ -62,6 +62,16 @@ char* put_reply(char* to, Form form, const Decision& decision) {
 
 }  // namespace
 
+void append_decision_replies(std::span<const Form> forms, std::span<const Decision> decisions,
+                             std::string& output) {
+  // Room for the longest replies at once, so that writing each needs no checks.
+  const std::size_t begin = output.size();
+  output.resize(begin + decisions.size() * kMaxReplyBytes);
+  char* to = output.data() + begin;
+  for (std::size_t i = 0; i < decisions.size(); ++i) to = put_reply(to, forms[i], decisions[i]);
+  output.resize(static_cast<std::size_t>(to - output.data()));
+}
+
 void Batch::answer(Store& store, Instant now, std::string& output) {
   if (size_ == 0) return;
   const std::size_t pending = size_;
@@ -74,12 +84,7 @@ void Batch::answer(Store& store, Instant now, std::string& output) {
     for (std::size_t i = 0; i < pending; ++i) writer.error(sentence);
     return;
   }
-  // Room for the longest replies at once, so that writing each needs no checks.
-  const std::size_t begin = output.size();
-  output.resize(begin + pending * kMaxReplyBytes);
-  char* to = output.data() + begin;
-  for (std::size_t i = 0; i < pending; ++i) to = put_reply(to, forms_[i], decisions_[i]);
-  output.resize(static_cast<std::size_t>(to - output.data()));
+  append_decision_replies({forms_.data(), pending}, {decisions_.data(), pending}, output);
 }
 
 }  // namespace sluice::resp

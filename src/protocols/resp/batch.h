@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "core/store.h"
@@ -19,6 +20,10 @@ enum class Form : std::uint8_t {
   kDone,      ///< OK.
 };
 
+/// Appends the replies to these decisions, in order. REQUIRES: as many forms as decisions.
+void append_decision_replies(std::span<const Form> forms, std::span<const Decision> decisions,
+                             std::string& output);
+
 /// Decisions asked for by commands in a row, so that the store is asked once for all of them.
 class Batch {
  public:
@@ -30,6 +35,7 @@ class Batch {
 
   /// Lets the store decide what is pending, at `now` or kStoreTime, and appends the replies in
   /// order. Where the store cannot answer, each reply is the error that says why.
+  /// REQUIRES: the store never answers later.
   void answer(Store& store, Instant now, std::string& output);
 
   /// Drops what is pending, undecided.

@@ -68,6 +68,19 @@ void refuse_unknown(Turn& turn, Arguments arguments) {
 
 }  // namespace
 
+void Turn::decide_later(Request request, Form form, const std::shared_ptr<Space>& space) {
+  if (pending_ == nullptr) pending_ = desk_.pending_batches.take();
+  pending_->add(request, form, space);
+}
+
+std::shared_ptr<PendingBatch> Turn::ask_later(const std::function<void()>& wake) {
+  if (pending_ == nullptr) return nullptr;
+  if (!pending_->submit(*desk_.store, now_, wake)) return std::move(pending_);
+  pending_->write_replies(output_);
+  desk_.pending_batches.give_back(std::move(pending_));
+  return nullptr;
+}
+
 std::string in_small_letters(std::string_view capitals) {
   std::string text(capitals);
   std::transform(text.begin(), text.end(), text.begin(), to_small);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "limiter/limit_book.h"
 #include "protocols/resp/batch.h"
+#include "protocols/resp/pending_batch.h"
 #include "protocols/resp/throttle_limits.h"
 #include "protocols/resp/writer.h"
 
@@ -18,12 +20,18 @@ namespace sluice::resp {
 struct Desk {
   /// Throws StoreError where the store cannot open the space of CL.THROTTLE.
   Desk(std::shared_ptr<Store> shared_store, LimitBook limit_book)
-      : store(std::move(shared_store)), book(std::move(limit_book)), throttle_limits(*store) {}
+      : store(std::move(shared_store)),
+        answers_later(store->answers_later()),
+        book(std::move(limit_book)),
+        throttle_limits(*store) {}
 
   std::shared_ptr<Store> store;
+  /// Decides which of the batches below are used.
+  const bool answers_later;
   LimitBook book;
   ThrottleLimits throttle_limits;
   Batch batch;
+  PendingBatches pending_batches;
 };
 
 /// The longest name that a client may give its connection, which keeps it.
@@ -39,8 +47,9 @@ struct Peer {
   bool closing = false;
 };
 
-/// Where the commands of one read are carried out. Decisions gather in the desk's batch; whatever
-/// else replies makes them reply first, so that the order stays.
+/// Where the commands of one read are carried out. Decisions gather in a batch. Whatever else
+/// replies makes them reply first, so that the order stays; or, where the store answers later,
+/// gives its reply to the batch, which keeps the order.
 class Turn {
  public:
   Turn(Desk& desk, Peer& peer, Instant now, std::string& output)
@@ -55,21 +64,36 @@ class Turn {
   Desk& desk() { return desk_; }
   Peer& peer() { return peer_; }
 
-  void decide(const Request& request, Form form) { desk_.batch.add(request, form); }
+  /// What the request refers to lives until answer_decisions(), its limit and space until the end
+  /// of this turn. `space` is the request's.
+  void decide(const Request& request, Form form, const std::shared_ptr<Space>& space) {
+    if (desk_.answers_later) return decide_later(request, form, space);
+    desk_.batch.add(request, form);
+  }
+
+  /// Where the store answers at once, it does so here.
   void answer_decisions() { desk_.batch.answer(*desk_.store, now_, output_); }
 
   /// For a reply that is not a decision. Made anew for each reply, since HELLO changes the
   /// protocol.
   Writer reply() {
+    if (pending_ != nullptr) return {pending_->replies(), peer_.protocol};
     answer_decisions();
     return {output_, peer_.protocol};
   }
 
+  /// At the end of the turn, where the store answers later: asks it. Null: all replies are written.
+  /// Else they are still to come: `wake` will be called, on any thread, when the batch is decided.
+  std::shared_ptr<PendingBatch> ask_later(const std::function<void()>& wake);
+
  private:
+  void decide_later(Request request, Form form, const std::shared_ptr<Space>& space);
+
   Desk& desk_;
   Peer& peer_;
   Instant now_;
   std::string& output_;
+  std::shared_ptr<PendingBatch> pending_;
 };
 
 /// The command's name is the first, a subcommand's the second.

@@ -96,7 +96,6 @@ void run_hello(Turn& turn, Arguments arguments) {
     protocol = *version == 3 ? Protocol::kResp3 : Protocol::kResp2;
     if (!read_hello_options(turn, arguments.subspan(2), name)) return;
   }
-  turn.answer_decisions();
   turn.peer().protocol = protocol;
   if (name) turn.peer().name = *name;
   describe_server(turn);
@@ -154,7 +153,6 @@ void run_quit(Turn& turn, Arguments) {
 }
 
 void run_reset(Turn& turn, Arguments) {
-  turn.answer_decisions();
   turn.peer().protocol = Protocol::kResp2;
   turn.peer().name.clear();
   turn.reply().simple("RESET");

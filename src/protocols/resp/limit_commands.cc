@@ -24,17 +24,18 @@ void refuse_arguments(Turn& turn, std::string_view command) {
 
 // Finds the limit that arguments[1] means and asks the store about the key in arguments[2].
 void ask(Turn& turn, Arguments arguments, Request request, Form form) {
+  const BoundLimit* bound = nullptr;
   try {
-    const BoundLimit* bound = turn.desk().book.find(arguments[1]);
-    request.limit = &bound->limit.definition();
-    request.space = bound->space.get();
+    bound = turn.desk().book.find(arguments[1]);
   } catch (const InvalidLimit& error) {
     return turn.reply().error(std::string("ERR ") + error.what());
   } catch (const StoreError& error) {
     return turn.reply().error(std::string("ERR ") + error.what());
   }
+  request.limit = &bound->limit.definition();
+  request.space = bound->space.get();
   request.key = arguments[2];
-  turn.decide(request, form);
+  turn.decide(request, form, bound->space);
 }
 
 }  // namespace
@@ -60,13 +61,14 @@ void run_cl_throttle(Turn& turn, Arguments arguments) {
   }
   if (limit == nullptr) return turn.reply().error(*find_fault(numbers));
 
-  Request request{.limit = limit, .space = limits.space(), .key = arguments[1], .cost = quantity};
+  const std::shared_ptr<Space>& space = limits.space();
+  Request request{.limit = limit, .space = space.get(), .key = arguments[1], .cost = quantity};
   if (quantity < 0) {
     request.operation = Operation::kRefund;
     // -2^63 has no positive counterpart, and no bucket has that many units to be given back.
     request.cost = quantity < -kMaxInt64 ? kMaxInt64 : -quantity;
   }
-  turn.decide(request, Form::kThrottle);
+  turn.decide(request, Form::kThrottle, space);
 }
 
 void run_sluice_check(Turn& turn, Arguments arguments) {

@@ -4,6 +4,11 @@ namespace sluice::resp {
 
 Progress Session::on_data(std::string_view input, std::string& output, Instant now) {
   using Next = Progress::Next;
+  if (pending_ != nullptr) {
+    if (!pending_->is_decided()) return {0, Next::kLater};
+    pending_->write_replies(output);
+    desk_.pending_batches.give_back(std::move(pending_));
+  }
   if (peer_.closing) return {input.size(), Next::kClose};
   Turn turn(desk_, peer_, now, output);
   Progress progress{.consumed = 0, .next = Next::kMore};
@@ -30,6 +35,10 @@ Progress Session::on_data(std::string_view input, std::string& output, Instant n
     if (peer_.closing) break;
   }
   turn.answer_decisions();
+  if (desk_.answers_later) {
+    pending_ = turn.ask_later(wake_);
+    if (pending_ != nullptr) return {progress.consumed, Next::kLater};
+  }
   if (peer_.closing) return {input.size(), Next::kClose};
   return progress;
 }

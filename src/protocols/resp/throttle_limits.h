@@ -34,7 +34,7 @@ class ThrottleLimits {
   /// The store outlives this. Throws StoreError where it cannot open the space.
   explicit ThrottleLimits(Store& store);
 
-  Space* space() const { return space_.get(); }
+  const std::shared_ptr<Space>& space() const { return space_; }
 
   /// The limit, valid for at least the next 512 calls; or null where find_fault() finds one.
   /// Throws StoreError where the store cannot open the space.

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace sluice {
+
+/// How to speak TLS (1.2 or later) to a server.
+struct TlsOptions {
+  /// PEM files. No CA file: the system's certificates are trusted. No certificate file: the client
+  /// shows none. No key file: the key stands in the certificate file.
+  std::string ca_file = {};
+  std::string certificate_file = {};
+  std::string key_file = {};
+  /// The name, or the numeric address, the server's certificate must be for; empty: the host's.
+  std::string server_name = {};
+  /// Accept any certificate.
+  bool insecure = false;
+};
+
+/// A server to connect to: a host's name or numeric address and a port, or a Unix socket's path.
+struct Endpoint {
+  /// Without brackets.
+  std::string host = {};
+  std::uint16_t port = 0;
+  /// Where it is not empty, host and port are not used.
+  std::string unix_path = {};
+  std::optional<TlsOptions> tls = {};
+
+  /// "host:port", "[::1]:port" or "unix:PATH".
+  std::string text() const;
+};
+
+}  // namespace sluice

@@ -1,0 +1,148 @@
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "net/endpoint.h"
+#include "net/unique_fd.h"
+
+namespace sluice {
+
+inline constexpr int kPatienceMs = 10'000;
+
+/// The server's end of a connection, as a script uses it: waits, up to ten seconds.
+class Peer {
+ public:
+  explicit Peer(UniqueFd socket) : socket_(std::move(socket)) {
+    const timeval patience{.tv_sec = kPatienceMs / 1000, .tv_usec = 0};
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  }
+
+  /// What comes up to and with the next line's end, or up to the end of the stream.
+  std::string line() {
+    std::string text;
+    char byte = 0;
+    while (::recv(socket_.get(), &byte, 1, 0) == 1) {
+      text += byte;
+      if (byte == '\n') break;
+    }
+    return text;
+  }
+
+  std::string lines(int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += line();
+    return text;
+  }
+
+  /// Reads so many bytes; how many there were.
+  std::size_t skip(std::size_t bytes) {
+    std::string piece(65536, '\0');
+    std::size_t got = 0;
+    while (got < bytes) {
+      const ssize_t n = ::recv(socket_.get(), piece.data(), std::min(piece.size(), bytes - got), 0);
+      if (n <= 0) break;
+      got += static_cast<std::size_t>(n);
+    }
+    return got;
+  }
+
+  bool send(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t n = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (n <= 0) return false;
+      bytes.remove_prefix(static_cast<std::size_t>(n));
+    }
+    return true;
+  }
+
+  /// What has come and was not read yet.
+  std::size_t unread_bytes() const {
+    int bytes = 0;
+    ::ioctl(socket_.get(), FIONREAD, &bytes);
+    return static_cast<std::size_t>(bytes);
+  }
+
+  /// Waits for something to come.
+  bool await() const {
+    pollfd readable{.fd = socket_.get(), .events = POLLIN, .revents = 0};
+    return ::poll(&readable, 1, kPatienceMs) == 1;
+  }
+
+  void close() { socket_.reset(); }
+  /// Makes sending fail on the other side.
+  void reset() {
+    const linger hard{.l_onoff = 1, .l_linger = 0};
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+    close();
+  }
+
+  int fd() const { return socket_.get(); }
+
+ private:
+  UniqueFd socket_;
+};
+
+/// A listening socket whose connections a test accepts and serves itself.
+class FakeServer {
+ public:
+  /// On a free port of 127.0.0.1.
+  explicit FakeServer(int backlog = 16) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof(address);
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    require(::bind(socket_.get(), generic, bytes) == 0);
+    // Without a backlog the port is taken, and whoever connects is refused.
+    require(backlog < 0 || ::listen(socket_.get(), backlog) == 0);
+    require(::getsockname(socket_.get(), generic, &bytes) == 0);
+    endpoint_ = {.host = "127.0.0.1", .port = ntohs(address.sin_port)};
+  }
+
+  explicit FakeServer(const std::string& path) : socket_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    require(::bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+    require(::listen(socket_.get(), 16) == 0);
+    endpoint_ = {.unix_path = path};
+  }
+  ~FakeServer() {
+    if (!endpoint_.unix_path.empty()) ::unlink(endpoint_.unix_path.c_str());
+  }
+  FakeServer(const FakeServer&) = delete;
+  FakeServer& operator=(const FakeServer&) = delete;
+
+  const Endpoint& endpoint() const { return endpoint_; }
+
+  Peer accept() {
+    pollfd readable{.fd = socket_.get(), .events = POLLIN, .revents = 0};
+    require(::poll(&readable, 1, kPatienceMs) == 1);
+    UniqueFd peer(::accept(socket_.get(), nullptr, nullptr));
+    require(static_cast<bool>(peer));
+    return Peer(std::move(peer));
+  }
+
+ private:
+  static void require(bool holds) {
+    if (!holds) throw std::runtime_error("the test's server has no connection");
+  }
+
+  UniqueFd socket_;
+  Endpoint endpoint_;
+};
+
+}  // namespace sluice

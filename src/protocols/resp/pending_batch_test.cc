@@ -1,0 +1,236 @@
+#include "protocols/resp/pending_batch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "protocols/resp/later_store.h"
+#include "protocols/resp/session.h"
+
+namespace sluice::resp {
+namespace {
+
+using testing::ElementsAre;
+using Next = Progress::Next;
+
+constexpr Instant kNow = 1'700'000'000'000'000'000;
+
+LimitBook named(const std::shared_ptr<Store>& store) {
+  LimitBook book(store);
+  book.add(Limit("token_bucket 5/1s", "login"));
+  return book;
+}
+
+/// A peer, and a connection around its session.
+class Conversation {
+ public:
+  explicit Conversation(Desk& desk) : session_(desk, 7, [wakes = wakes] { ++*wakes; }) {}
+
+  /// More has come.
+  void send(std::string_view bytes) {
+    input_ += bytes;
+    if (next != Next::kLater) go_on();
+  }
+
+  /// Each call has the input in memory of its own, so that a reference to what has gone is seen.
+  void go_on() {
+    do {
+      const auto input = std::make_unique<char[]>(input_.size());
+      input_.copy(input.get(), input_.size());
+      const Progress progress = session_.on_data({input.get(), input_.size()}, output, kNow);
+      input_.erase(0, progress.consumed);
+      next = progress.next;
+    } while (next == Next::kMore);
+  }
+
+  std::string take_output() { return std::exchange(output, {}); }
+
+  std::string output;
+  Next next = Next::kNeedMore;
+  std::shared_ptr<int> wakes = std::make_shared<int>(0);
+
+ private:
+  Session session_;
+  std::string input_;
+};
+
+class PendingBatchTest : public testing::Test {
+ protected:
+  /// What a store that answers at once makes the session say.
+  static std::string at_once(std::string_view bytes) {
+    const auto store = std::make_shared<FakeStore>();
+    Desk desk(store, named(store));
+    Conversation peer(desk);
+    peer.send(bytes);
+    return peer.output;
+  }
+
+  /// Lets the store answer until nothing waits, and `peer` go on each time.
+  void answer_all(Conversation& peer) {
+    while (store->waiting() != 0) {
+      ASSERT_TRUE(store->answer_one());
+      peer.go_on();
+    }
+  }
+
+  std::shared_ptr<LaterStore> store = std::make_shared<LaterStore>();
+  std::optional<Desk> desk{std::in_place, store, named(store)};
+};
+
+const std::string kMixed =
+    "CL.THROTTLE user 15 30 60\r\nPING\r\nSLUICE.CHECK login bob\r\nCLIENT GETNAME\r\nFOO\r\n"
+    "SLUICE.CHECK nobody bob\r\nHELLO 3 SETNAME me\r\nCLIENT GETNAME\r\nSLUICE.RESET login bob\r\n"
+    "SLUICE.CHECK 'token_bucket 7/1s' 'b o b' 2\r\nECHO \"a b\"\r\nCL.THROTTLE user 15 30 60\r\n"
+    "RESET\r\nCLIENT GETNAME\r\n";
+
+TEST_F(PendingBatchTest, KeepsTheOrderOfDecisionsAndOtherReplies) {
+  Conversation peer(*desk);
+  peer.send("PING\r\n" + kMixed);
+  EXPECT_EQ(peer.take_output(), "+PONG\r\n");
+  EXPECT_EQ(peer.next, Next::kLater);
+  EXPECT_EQ(store->waiting(), 1U);
+  peer.go_on();  // Too early.
+  EXPECT_EQ(peer.next, Next::kLater);
+  EXPECT_EQ(peer.output, "");
+  ASSERT_TRUE(store->answer_one());
+  EXPECT_EQ(*peer.wakes, 1);
+  peer.go_on();
+  EXPECT_EQ(peer.next, Next::kNeedMore);
+  EXPECT_EQ(peer.output, at_once(kMixed));
+  EXPECT_THAT(store->batches, ElementsAre(5));
+}
+
+TEST_F(PendingBatchTest, SplitsChangeNothing) {
+  const std::string whole = at_once(kMixed + "*1\r\nx\r\n");
+  for (std::size_t split = 0; split <= kMixed.size(); ++split) {
+    store = std::make_shared<LaterStore>();
+    Desk other_desk(store, named(store));
+    Conversation peer(other_desk);
+    peer.send(kMixed.substr(0, split));
+    if (split % 2 == 0) answer_all(peer);
+    peer.send(kMixed.substr(split) + "*1\r\nx\r\n");
+    answer_all(peer);
+    ASSERT_EQ(peer.output, whole) << "parted at " << split;
+    ASSERT_EQ(peer.next, Next::kClose);
+  }
+}
+
+TEST_F(PendingBatchTest, AsksForOneBatchOfALongPipelineAfterTheOther) {
+  std::string pipeline;
+  for (int i = 0; i < 200; ++i) pipeline += "CL.THROTTLE user 299 1 1\r\n";
+  Conversation peer(*desk);
+  peer.send(pipeline);
+  EXPECT_EQ(store->waiting(), 1U);
+  answer_all(peer);
+  EXPECT_EQ(peer.output, at_once(pipeline));
+  EXPECT_THAT(store->batches, ElementsAre(64, 64, 64, 8));
+}
+
+TEST_F(PendingBatchTest, ClosesWhenTheLastHasBeenAnswered) {
+  for (const std::string end : {"QUIT\r\nPING\r\n", "*1\r\nx\r\n", "POST / HTTP/1.1\r\n"}) {
+    const std::string bytes = "SLUICE.PEEK login bob\r\n" + end;
+    Conversation peer(*desk);
+    peer.send(bytes);
+    EXPECT_EQ(peer.next, Next::kLater);
+    answer_all(peer);
+    EXPECT_EQ(peer.next, Next::kClose);
+    EXPECT_EQ(peer.output, at_once(bytes));
+  }
+}
+
+TEST_F(PendingBatchTest, SaysWhichDecisionsNobodyMade) {
+  Conversation peer(*desk);
+  peer.send("SLUICE.PEEK login bob\r\nSLUICE.RESET login lost1\r\nCL.THROTTLE lost2 1 1 1\r\n");
+  peer.send("SLUICE.PEEK login eve\r\n");
+  answer_all(peer);
+  const std::string answered = "*6\r\n:1\r\n:5\r\n:5\r\n:0\r\n:0\r\n:0\r\n";
+  const std::string unanswered =
+      "-UNAVAILABLE redis://far.example:6379 has not answered within 10ms\r\n";
+  EXPECT_EQ(peer.output, answered + unanswered + unanswered + answered);
+}
+
+TEST_F(PendingBatchTest, SaysThatTheStoreIsAway) {
+  store->fails = true;
+  Conversation peer(*desk);
+  peer.send("SLUICE.PEEK login bob\r\nPING\r\nSLUICE.PEEK login eve\r\n");
+  EXPECT_EQ(peer.next, Next::kNeedMore);
+  EXPECT_EQ(peer.output,
+            "-UNAVAILABLE the store is away\r\n+PONG\r\n-UNAVAILABLE the store is away\r\n");
+}
+
+TEST_F(PendingBatchTest, RepliesAtOnceWhereTheStoreDoes) {
+  store->answers_at_once = true;
+  Conversation peer(*desk);
+  peer.send(kMixed);
+  EXPECT_EQ(peer.next, Next::kNeedMore);
+  EXPECT_EQ(peer.output, at_once(kMixed));
+  EXPECT_EQ(*peer.wakes, 0);
+}
+
+TEST_F(PendingBatchTest, HoldsWhatItAsksAboutWhileTheDeskForgetsIt) {
+  std::string first;
+  std::string others;
+  for (int i = 1; i <= 30; ++i) {
+    const std::string number = std::to_string(i);
+    first += "CL.THROTTLE user " + number + " 1 1\r\n";
+    first += "SLUICE.CHECK 'token_bucket " + number + "/1h' bob\r\n";
+  }
+  for (int i = 100; i < 2'200; ++i) {
+    const std::string number = std::to_string(i);
+    others += "CL.THROTTLE other " + number + " 1 1\r\n";
+    others += "SLUICE.PEEK 'token_bucket " + number + "/1h' bob\r\n";
+  }
+  Conversation peer(*desk);
+  peer.send(first);
+  ASSERT_EQ(store->waiting(), 1U);
+  store->answers_at_once = true;
+  Conversation crowd(*desk);
+  crowd.send(others);
+  EXPECT_EQ(crowd.output, at_once(others));
+  store->answers_at_once = false;
+  answer_all(peer);
+  EXPECT_EQ(peer.output, at_once(first));
+}
+
+TEST_F(PendingBatchTest, OutlivesItsSessionAndDesk) {
+  auto peer = std::make_unique<Conversation>(*desk);
+  peer->send("SLUICE.CHECK login bob\r\nSLUICE.CHECK 'token_bucket 7/1h' bob\r\n");
+  peer.reset();
+  desk.reset();
+  EXPECT_EQ(store->held_spaces(), 2U);
+  ASSERT_TRUE(store->answer_one());
+  EXPECT_THAT(store->batches, ElementsAre(2));
+  EXPECT_EQ(store->held_spaces(), 0U);
+}
+
+TEST_F(PendingBatchTest, OneSessionsAnswerIsNotAnothers) {
+  Conversation one(*desk);
+  Conversation other(*desk);
+  for (int round = 0; round < 3; ++round) {
+    one.send("CL.THROTTLE one 9 1 1\r\n");
+    other.send("SLUICE.PEEK login other\r\nPING\r\n");
+    ASSERT_TRUE(store->answer_one());
+    ASSERT_TRUE(store->answer_one());
+    other.go_on();
+    one.go_on();
+    EXPECT_EQ(one.take_output(), "*5\r\n:0\r\n:10\r\n:" + std::to_string(9 - round) +
+                                     "\r\n:-1\r\n:" + std::to_string(1 + round) + "\r\n");
+    EXPECT_EQ(other.take_output(), "*6\r\n:1\r\n:5\r\n:5\r\n:0\r\n:0\r\n:0\r\n+PONG\r\n");
+  }
+}
+
+TEST_F(PendingBatchTest, AnExceptionLeavesNothingToTheNextPeer) {
+  store->breaks = true;
+  Conversation peer(*desk);
+  EXPECT_THROW(peer.send("SLUICE.PEEK login bob\r\nSLUICE.CHECK 'token_bucket 7/1s' bob\r\n"),
+               std::bad_alloc);
+  store->breaks = false;
+  Conversation other(*desk);
+  other.send("PING\r\n");
+  EXPECT_EQ(other.output, "+PONG\r\n");
+  EXPECT_EQ(store->waiting(), 0U);
+}
+
+}  // namespace
+}  // namespace sluice::resp

@@ -1,0 +1,141 @@
+#include "server/resp_service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "net/line_server_test.h"
+#include "protocols/resp/later_store.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kCommands = 3'000;
+
+/// RESP served from a store that answers later, on a thread of its own where it is told to.
+class RespServiceTest : public testing::Test {
+ protected:
+  ~RespServiceTest() override {
+    server_.reset();
+    stopping_ = true;
+    if (answering_.joinable()) answering_.join();
+  }
+
+  void serve(const StreamServerOptions& options = {}) {
+    const RespParts parts{.store = store_, .limits = {}, .threads = options.threads};
+    server_.emplace(make_resp_services({any_port()}, parts), options);
+    server_->start();
+  }
+
+  void answer_always() {
+    answering_ = std::thread([this] {
+      while (!stopping_) {
+        if (store_->waiting() == 0) {
+          std::this_thread::yield();
+        } else {
+          store_->answer_one();
+        }
+      }
+    });
+  }
+
+  Address address() const { return server_->addresses()[0]; }
+
+  std::shared_ptr<LaterStore> store_ = std::make_shared<LaterStore>();
+  std::optional<StreamServer> server_;
+  std::atomic<bool> stopping_ = false;
+  std::thread answering_;
+};
+
+std::string pipeline(const std::string& key) {
+  std::string commands;
+  for (int i = 0; i < kCommands; ++i) {
+    commands += "CL.THROTTLE " + key + " 1000000 1 1\r\n";
+    if (i % 7 == 0) commands += "ECHO " + key + std::to_string(i) + "\r\n";
+  }
+  return commands;
+}
+
+std::string replies(const std::string& key) {
+  std::string expected;
+  for (int i = 0; i < kCommands; ++i) {
+    expected += "*5\r\n:0\r\n:1000001\r\n:" + std::to_string(1'000'000 - i) +
+                "\r\n:-1\r\n:" + std::to_string(i + 1) + "\r\n";
+    if (i % 7 != 0) continue;
+    const std::string text = key + std::to_string(i);
+    expected += "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
+  }
+  return expected;
+}
+
+TEST_F(RespServiceTest, KeepsThePipelinesOfManyConnectionsApart) {
+  serve({.threads = 2});
+  answer_always();
+  std::vector<std::future<bool>> clients;
+  for (int i = 0; i < 6; ++i) {
+    clients.push_back(std::async(std::launch::async, [this, i] {
+      const std::string key = "key" + std::to_string(i);
+      Client client(address());
+      if (!client.send(pipeline(key))) return false;
+      if (i % 2 == 0) client.end();
+      const std::string expected = replies(key);
+      return client.read(expected.size()) == expected;
+    }));
+  }
+  for (std::future<bool>& client : clients) EXPECT_TRUE(client.get());
+}
+
+TEST_F(RespServiceTest, AnswersWhatIsInFlightWhenItStops) {
+  serve();
+  Client client(address());
+  ASSERT_TRUE(client.send("PING\r\nCL.THROTTLE a 9 1 1\r\n"));
+  EXPECT_EQ(client.read(7), "+PONG\r\n");
+  ASSERT_TRUE(store_->wait_for(1));
+  auto stopping = std::async(std::launch::async, [&] { server_->stop(milliseconds(10'000)); });
+  while (Client(address()).connected()) {
+  }
+  ASSERT_TRUE(store_->answer_one());
+  client.end();
+  EXPECT_EQ(client.read_all(), "*5\r\n:0\r\n:10\r\n:9\r\n:-1\r\n:1\r\n");
+  stopping.get();
+}
+
+TEST_F(RespServiceTest, MayBeGoneWhenTheStoreAnswers) {
+  serve();
+  Client client(address());
+  ASSERT_TRUE(client.send("CL.THROTTLE 'a b' 9 1 1\r\nSLUICE.CHECK 'token_bucket 7/1s' bob\r\n"));
+  ASSERT_TRUE(store_->wait_for(1));
+  server_->stop(milliseconds(0));
+  server_.reset();
+  EXPECT_EQ(store_->held_spaces(), 2U);
+  ASSERT_TRUE(store_->answer_one());
+  EXPECT_EQ(store_->held_spaces(), 0U);
+}
+
+TEST_F(RespServiceTest, HoldsBackAPeerThatDoesNotRead) {
+  serve({.limits = {.max_pending_bytes = 10'000}});
+  answer_always();
+  Client client(address(), 4096);
+  std::string commands;
+  std::string expected;
+  const std::string text(1'000, 'x');
+  for (int i = 0; i < kCommands; ++i) {
+    commands += "ECHO " + text + "\r\nSLUICE.PEEK 'token_bucket 7/1s' bob\r\n";
+    expected += "$1000\r\n" + text + "\r\n*6\r\n:1\r\n:7\r\n:7\r\n:0\r\n:0\r\n:0\r\n";
+  }
+  auto sending = std::async(std::launch::async, [&] { return client.send(commands); });
+  EXPECT_TRUE(client.read(expected.size()) == expected);
+  EXPECT_TRUE(sending.get());
+}
+
+}  // namespace
+}  // namespace sluice
