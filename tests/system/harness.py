@@ -111,13 +111,14 @@ class Server(Process):
 
 
 class RedisServer(Process):
-    """A redis-server on a free port, with nothing on disk."""
+    """A redis-server on a free port, with nothing on disk; `arguments` are added to its own."""
 
-    def __init__(self):
-        self.port = free_port()
+    def __init__(self, *arguments, port=None):
+        self.port = port or free_port()
         self.address = ("127.0.0.1", self.port)
-        super().__init__("redis-server", "--port", str(self.port), "--bind", "127.0.0.1",
-                         "--save", "", "--appendonly", "no", "--loglevel", "warning")
+        self.url = f"redis://127.0.0.1:{self.port}"
+        super().__init__("redis-server", *arguments, "--port", str(self.port), "--bind",
+                         "127.0.0.1", "--save", "", "--appendonly", "no", "--loglevel", "warning")
         self.await_listening(self.address)
 
 

@@ -91,12 +91,17 @@ class Rules(unittest.TestCase):
     def test_arrows_in_includes(self):
         store = '#include "stores/stores.h"\n'
         self.expect_none("src/limiter/a.cc", store)
-        self.expect_none("src/stores/memory/a.cc", store)
+        self.expect_none("src/stores/a.cc", store)
+        self.expect("src/stores/memory/a.cc", store, "stores/memory may not include stores")
+        self.expect("src/stores/redis/a.cc", '#include "stores/memory/table.h"\n', "may not")
         self.expect("src/algorithms/a.cc", store, "algorithms may not include stores")
         self.expect("src/net/a.cc", '#include "core/store.h"\n', "net may not include core")
         self.expect("examples/a.cc", store, "an example may not include stores")
         self.expect("src/core/a.cc", '#include "store.h"\n', 'write "room/header.h"')
         self.expect("src/attic/a.cc", "int a;\n", "in no room")
+        server = '#include "servers/redis_server.h"\n'
+        self.expect_none("src/stores/redis/a_test.cc", server)
+        self.expect("src/stores/redis/a.cc", server, 'write "room/header.h"')
 
     def test_arrows_in_links(self):
         self.expect_none("src/limiter/CMakeLists.txt", "sluice_room(limiter ROOMS stores)\n")

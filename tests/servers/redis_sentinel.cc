@@ -1,0 +1,125 @@
+#include "servers/redis_sentinel.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "servers/await.h"
+#include "servers/socket.h"
+
+namespace sluice::servers {
+namespace {
+
+// Sentinel's own periods, in milliseconds, are made for machines far apart. What a replica has said
+// is too old to promote it after five ping periods, and it is asked but once a second by then.
+constexpr std::array<std::pair<const char*, const char*>, 5> kFastPeriods{
+    {{"INFO-PERIOD", "200"},
+     {"PING-PERIOD", "300"},
+     {"PUBLISH-PERIOD", "200"},
+     {"ASK-PERIOD", "100"},
+     {"MIN-LINK-RECONNECT-PERIOD", "100"}}};
+
+/// The value that follows the field's name in a flat array of both.
+std::string field(const Reply& reply, const std::string& name) {
+  for (std::size_t i = 0; i + 1 < reply.elements.size(); i += 2) {
+    if (reply.elements[i].text == name) return reply.elements[i + 1].text;
+  }
+  return {};
+}
+
+/// Whether the sentinel has heard from the replica, without which there is none to promote, and is
+/// connected to the others, without which it is no majority.
+bool is_ready(const RedisServer& sentinel) {
+  RespClient client = sentinel.client();
+  const Reply replicas = client.ask({"SENTINEL", "REPLICAS", RedisSentinel::kMasterName});
+  const Reply others = client.ask({"SENTINEL", "SENTINELS", RedisSentinel::kMasterName});
+  return field(replicas.elements.at(0), "master-link-status") == "ok" &&
+         std::all_of(others.elements.begin(), others.elements.end(),
+                     [](const Reply& other) { return field(other, "flags") == "sentinel"; });
+}
+
+}  // namespace
+
+RedisSentinel::RedisSentinel() {
+  start_servers();
+  start_sentinels();
+  await("sentinels that are ready", [this] {
+    return std::all_of(sentinels_.begin(), sentinels_.end(),
+                       [](const auto& sentinel) { return is_ready(*sentinel); });
+  });
+}
+
+void RedisSentinel::start_servers() {
+  servers_[0] = std::make_unique<RedisServer>();
+  RedisOptions replica;
+  replica.config = {"replicaof 127.0.0.1 " + std::to_string(servers_[0]->port())};
+  servers_[1] = std::make_unique<RedisServer>(std::move(replica));
+  await("a replica that follows", [&] { return servers_[1]->info("master_link_status") == "up"; });
+}
+
+// They are told of each other and of the replica, which they would else find out within seconds.
+// They take the primary for lost one after the other: were they to do so at once, each would vote
+// for itself.
+void RedisSentinel::start_sentinels() {
+  std::array<std::uint16_t, kSentinels> ports;
+  std::generate(ports.begin(), ports.end(), free_port);
+  const auto id = [](std::size_t i) { return std::string(40, static_cast<char>('a' + i)); };
+  const std::string name = kMasterName;
+  for (std::size_t i = 0; i < kSentinels; ++i) {
+    RedisOptions options;
+    options.sentinel = true;
+    options.port = ports[i];
+    options.config = {
+        "sentinel myid " + id(i),
+        "sentinel monitor " + name + " 127.0.0.1 " + std::to_string(servers_[0]->port()) + " 1",
+        "sentinel down-after-milliseconds " + name + " " + std::to_string(500 * (i + 1)),
+        "sentinel failover-timeout " + name + " 1000",
+        "sentinel known-replica " + name + " 127.0.0.1 " + std::to_string(servers_[1]->port())};
+    for (std::size_t other = 0; other < kSentinels; ++other) {
+      if (other == i) continue;
+      options.config.push_back("sentinel known-sentinel " + name + " 127.0.0.1 " +
+                               std::to_string(ports[other]) + " " + id(other));
+    }
+    sentinels_[i] = std::make_unique<RedisServer>(std::move(options));
+    for (const auto& [period, ms] : kFastPeriods) {
+      const std::string reply = sentinels_[i]->command({"SENTINEL", "DEBUG", period, ms});
+      if (reply != "OK") throw std::runtime_error("a sentinel refuses a period: " + reply);
+    }
+  }
+}
+
+std::string RedisSentinel::url() const {
+  std::string url = "redis+sentinel://";
+  for (std::size_t i = 0; i < kSentinels; ++i) {
+    url += (i == 0 ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(sentinels_[i]->port());
+  }
+  return url + "/" + kMasterName;
+}
+
+RedisServer& RedisSentinel::running_sentinel() const {
+  for (const auto& sentinel : sentinels_) {
+    if (sentinel->pid() > 0) return *sentinel;
+  }
+  throw std::runtime_error("no sentinel runs");
+}
+
+std::uint16_t RedisSentinel::named_primary() const {
+  const Reply address =
+      running_sentinel().client().ask({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", kMasterName});
+  return static_cast<std::uint16_t>(std::stoul(address.elements.at(1).text));
+}
+
+void RedisSentinel::begin_failover() {
+  const std::string reply = running_sentinel().command({"SENTINEL", "FAILOVER", kMasterName});
+  if (reply != "OK") throw std::runtime_error("no failover: " + reply);
+}
+
+void RedisSentinel::await_primary(std::uint16_t port) const {
+  const RedisServer& server = *servers_[servers_[0]->port() == port ? 0 : 1];
+  await("a primary on port " + std::to_string(port), [&] {
+    return server.pid() > 0 && named_primary() == port && server.info("role") == "master";
+  });
+}
+
+}  // namespace sluice::servers

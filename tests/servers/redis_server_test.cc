@@ -1,0 +1,125 @@
+#include "servers/redis_server.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+
+#include "servers/await.h"
+#include "servers/certificates.h"
+#include "servers/socket.h"
+
+namespace sluice::servers {
+namespace {
+
+/// A letter as in `ps`; empty where there is no such process.
+std::string process_state(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string pid, name, state;
+  file >> pid >> name >> state;
+  return state;
+}
+
+TEST(RedisServer, AnswersOnItsPortAndItsSocket) {
+  RedisServer server;
+  RespClient client(server.port());
+  EXPECT_EQ(client.ask({"SET", "k", "a b\r\n"}), (Reply{'+', "OK"}));
+  EXPECT_EQ(server.client().ask({"GET", "k"}), (Reply{'$', "a b\r\n"}));
+  EXPECT_EQ(server.command({"GET", "none"}), "(nil)");
+  EXPECT_EQ(server.command({"MGET", "none", "k"}), "(nil)\na b\r\n");
+  EXPECT_TRUE(client.ask({"NOSUCH"}).is_error());
+  EXPECT_EQ(server.info("role"), "master");
+  EXPECT_EQ(server.info("nosuch"), "");
+  EXPECT_EQ(server.url(), "redis://127.0.0.1:" + std::to_string(server.port()) + "/0");
+}
+
+TEST(RedisServer, ComesBackOnTheSamePort) {
+  RedisServer server;
+  const std::uint16_t port = server.port();
+  server.kill();
+  EXPECT_EQ(server.pid(), -1);
+  EXPECT_THROW(RespClient{port}, std::runtime_error);
+  server.restart();
+  EXPECT_EQ(RespClient(port).ask({"PING"}), (Reply{'+', "PONG"}));
+  server.stop();
+  EXPECT_THROW(RespClient{port}, std::runtime_error);
+}
+
+TEST(RedisServer, StandsStillAndGoesOn) {
+  RedisServer server;
+  RespClient client(server.port());
+  server.pause();
+  client.send(encode_command({"INCR", "n"}));
+  EXPECT_EQ(process_state(server.pid()), "T");
+  server.resume();
+  EXPECT_EQ(client.read(), (Reply{':', "1"}));
+}
+
+TEST(RedisServer, AsksForItsPassword) {
+  RedisOptions options;
+  options.password = "secret";
+  RedisServer server(options);
+  EXPECT_EQ(RespClient(server.port()).ask({"GET", "k"}).text.substr(0, 6), "NOAUTH");
+  EXPECT_EQ(server.command({"GET", "k"}), "(nil)");
+  EXPECT_EQ(server.url(),
+            "redis://default:secret@127.0.0.1:" + std::to_string(server.port()) + "/0");
+}
+
+TEST(RedisServer, SpeaksTls) {
+  RedisOptions options;
+  options.tls = true;
+  options.client_certificates = true;
+  RedisServer server(options);
+  const Certificates& made = certificates();
+  const std::string ask = "redis-cli -h 127.0.0.1 -p " + std::to_string(server.port()) +
+                          " --tls --cacert " + made.ca.native();
+  const std::string answer = server.folder() / "answer";
+  const std::string mine = " --cert " + made.client.native() + " --key " + made.client_key.native();
+  EXPECT_EQ(std::system((ask + mine + " SET k v >" + answer + " 2>&1").c_str()), 0);
+  EXPECT_EQ(server.command({"GET", "k"}), "v");
+  EXPECT_NE(std::system((ask + " SET k stranger >" + answer + " 2>&1").c_str()), 0);
+  EXPECT_EQ(server.command({"GET", "k"}), "v");
+  EXPECT_TRUE(server.url().starts_with("rediss://")) << server.url();
+}
+
+TEST(RedisServer, SaysWhyItDoesNotStart) {
+  RedisOptions options;
+  options.config = {"no-such-option yes"};
+  try {
+    RedisServer server(options);
+    FAIL() << "it started";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("no-such-option"), std::string::npos) << error.what();
+  }
+}
+
+TEST(RedisServer, DiesWithTheProcessThatStartedIt) {
+  int pipe_ends[2];
+  ASSERT_EQ(::pipe(pipe_ends), 0);
+  const pid_t starter = ::fork();
+  if (starter == 0) {
+    const RedisServer server;
+    const pid_t pid = server.pid();
+    std::filesystem::remove_all(server.folder());  // No destructor runs below.
+    ::_exit(::write(pipe_ends[1], &pid, sizeof(pid)) == sizeof(pid) ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(starter, &status, 0);
+  ASSERT_EQ(status, 0);
+  pid_t server = -1;
+  ASSERT_EQ(::read(pipe_ends[0], &server, sizeof(server)), static_cast<ssize_t>(sizeof(server)));
+  // The system kills it, and whoever inherited it may take a moment to collect it.
+  EXPECT_NO_THROW(await("the end of the server", [server] {
+    const std::string state = process_state(server);
+    return state.empty() || state == "Z";
+  }));
+}
+
+}  // namespace
+}  // namespace sluice::servers

@@ -1,0 +1,137 @@
+#include "servers/socket.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+namespace sluice::servers {
+namespace {
+
+constexpr unsigned kFirstPort = 20'000;
+constexpr unsigned kPorts = 12'000;
+// Programs that run at the same time begin so many ports apart.
+constexpr unsigned kPortsEach = 97;
+constexpr int kBacklog = 128;
+
+sockaddr_in local(std::uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+[[noreturn]] void fail(const std::string& what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+UniqueFd open_socket(int family, int flags = 0) {
+  UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
+  if (!fd) fail("cannot make a socket");
+  return fd;
+}
+
+bool bind_to(const UniqueFd& fd, std::uint16_t port) {
+  const sockaddr_in address = local(port);
+  return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+}
+
+}  // namespace
+
+std::uint16_t free_port() {
+  static std::atomic<unsigned> next = static_cast<unsigned>(::getpid()) * kPortsEach;
+  for (unsigned tries = 0; tries < kPorts; ++tries) {
+    const auto port = static_cast<std::uint16_t>(kFirstPort + next++ % kPorts);
+    if (bind_to(open_socket(AF_INET), port)) return port;
+  }
+  throw std::runtime_error("no port of 127.0.0.1 is free");
+}
+
+UniqueFd listen_on(std::uint16_t port) {
+  UniqueFd fd = open_socket(AF_INET, SOCK_NONBLOCK);
+  const int yes = 1;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  if (!bind_to(fd, port) || ::listen(fd.get(), kBacklog) != 0) {
+    fail("cannot listen on 127.0.0.1:" + std::to_string(port));
+  }
+  return fd;
+}
+
+Socket::Socket(UniqueFd fd) : fd_(std::move(fd)) {
+  const timeval patience{.tv_sec = kPatience.count(), .tv_usec = 0};
+  ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  ::setsockopt(fd_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+}
+
+Socket Socket::to_port(std::uint16_t port) {
+  Socket socket(open_socket(AF_INET));
+  const sockaddr_in address = local(port);
+  if (::connect(socket.fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) !=
+      0) {
+    fail("cannot connect to 127.0.0.1:" + std::to_string(port));
+  }
+  const int yes = 1;
+  ::setsockopt(socket.fd_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+  return socket;
+}
+
+Socket Socket::to_path(const std::filesystem::path& path) {
+  Socket socket(open_socket(AF_UNIX));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.native().size() >= sizeof(address.sun_path)) {
+    throw std::runtime_error("too long for a socket: " + path.native());
+  }
+  path.native().copy(address.sun_path, sizeof(address.sun_path) - 1);
+  if (::connect(socket.fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) !=
+      0) {
+    fail("cannot connect to " + path.native());
+  }
+  return socket;
+}
+
+void Socket::send(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0) fail("cannot send");
+    bytes.remove_prefix(static_cast<std::size_t>(sent));
+  }
+}
+
+void Socket::receive() {
+  std::array<char, 16'384> piece;
+  const ssize_t got = ::recv(fd_.get(), piece.data(), piece.size(), 0);
+  if (got < 0) fail("cannot receive");
+  if (got == 0) throw std::runtime_error("the other side closed the connection");
+  received_.append(piece.data(), static_cast<std::size_t>(got));
+}
+
+std::string Socket::read_line() {
+  std::size_t end = received_.find("\r\n");
+  while (end == std::string::npos) {
+    receive();
+    end = received_.find("\r\n");
+  }
+  std::string line = received_.substr(0, end);
+  received_.erase(0, end + 2);
+  return line;
+}
+
+std::string Socket::read(std::size_t bytes) {
+  while (received_.size() < bytes) receive();
+  std::string result = received_.substr(0, bytes);
+  received_.erase(0, bytes);
+  return result;
+}
+
+}  // namespace sluice::servers

@@ -1,0 +1,148 @@
+"""Servers beside a single redis-server: a cluster, sentinels with what they watch, memcached."""
+
+import os
+import tempfile
+import time
+from contextlib import ExitStack
+
+from harness import PATIENCE_S, Connection, Process, RedisServer, free_port
+
+SLOTS = 16384
+
+
+def await_true(what, is_so):
+    """Returns once it is so. Raises AssertionError, with what was awaited, where it never is."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"awaited in vain: {what}")
+        time.sleep(0.01)
+
+
+def ask(server, *words):
+    with Connection(server.address) as connection:
+        return connection.ask(*words)
+
+
+class Fleet(ExitStack):
+    """Servers and their folder, all of which end with it."""
+
+    def __init__(self):
+        super().__init__()
+        self.folder = self.enter_context(tempfile.TemporaryDirectory(prefix="sluice-test-"))
+
+    def stop(self):
+        self.close()
+
+    def write_file(self, name, lines):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="ascii") as file:
+            file.write("".join(line + "\n" for line in lines))
+        return path
+
+
+class RedisCluster(Fleet):
+    """A Redis Cluster without replicas, its slots shared out evenly among `self.nodes`.
+
+    Each node starts from a map that is already complete, so that nothing has to be gossiped; still
+    it waits for 2 s before it takes part.
+    """
+
+    def __init__(self, primaries=3):
+        super().__init__()
+        ports = [(free_port(), free_port()) for _ in range(primaries)]
+        with ExitStack() as undo:
+            undo.enter_context(self)
+            self.nodes = [self._start_node(i, ports) for i in range(primaries)]
+            await_true("a cluster that is well", lambda: all(map(self._is_well, self.nodes)))
+            undo.pop_all()
+        self.url = "redis+cluster://" + ",".join(f"127.0.0.1:{port}" for port, _ in ports)
+
+    def _start_node(self, self_index, ports):
+        lines = []
+        for i, (port, bus_port) in enumerate(ports):
+            flags = "myself,master" if i == self_index else "master"
+            first, last = i * SLOTS // len(ports), (i + 1) * SLOTS // len(ports) - 1
+            lines.append(f"{i + 1:040} 127.0.0.1:{port}@{bus_port} {flags} - 0 0 {i + 1} connected "
+                         f"{first}-{last}")
+        cluster_map = self.write_file(f"nodes-{self_index}.conf",
+                                      lines + [f"vars currentEpoch {len(ports)} lastVoteEpoch 0"])
+        port, bus_port = ports[self_index]
+        return self.enter_context(RedisServer(
+            "--cluster-enabled", "yes", "--cluster-port", str(bus_port), "--cluster-config-file",
+            cluster_map, "--cluster-node-timeout", "1000", port=port))
+
+    @staticmethod
+    def _is_well(node):
+        return ask(node, "CLUSTER", "INFO").startswith("cluster_state:ok")
+
+
+class RedisSentinel(Fleet):
+    """A primary, a replica and three sentinels, which know the primary as "mymaster" and replace it
+    when it has been silent for 500 ms."""
+
+    NAME = "mymaster"
+
+    def __init__(self):
+        super().__init__()
+        with ExitStack() as undo:
+            undo.enter_context(self)
+            # A replica writes what it is sent into its folder before it loads it.
+            options = ("--dir", self.folder, "--repl-diskless-sync-delay", "0")
+            self.primary = self.enter_context(RedisServer(*options))
+            self.replica = self.enter_context(RedisServer(
+                *options, "--replicaof", f"127.0.0.1 {self.primary.port}"))
+            await_true("a replica that follows", self._replica_follows)
+            ports = [free_port() for _ in range(3)]
+            self.sentinels = [self._start_sentinel(i, ports) for i in range(len(ports))]
+            await_true("sentinels that are ready", lambda: all(map(self._ready, self.sentinels)))
+            undo.pop_all()
+        self.url = ("redis+sentinel://" + ",".join(f"127.0.0.1:{port}" for port in ports) +
+                    "/" + self.NAME)
+
+    def _replica_follows(self):
+        return "master_link_status:up" in ask(self.replica, "INFO", "replication")
+
+    def _ready(self, sentinel):
+        """Whether it has heard from the replica, without which there is none to promote, and is
+        connected to the other sentinels, without which it is no majority."""
+        replica = ask(sentinel, "SENTINEL", "REPLICAS", self.NAME)[0]
+        others = ask(sentinel, "SENTINEL", "SENTINELS", self.NAME)
+        return (replica[replica.index("master-link-status") + 1] == "ok" and
+                all(other[other.index("flags") + 1] == "sentinel" for other in others))
+
+    def _start_sentinel(self, index, ports):
+        """The sentinels are told of each other and of the replica, and take the primary for lost
+        one after the other: were they to do so at once, each would vote for itself."""
+        ids = [letter * 40 for letter in "abc"]
+        path = self.write_file(f"sentinel-{index}.conf", [
+            f"sentinel myid {ids[index]}",
+            f"sentinel monitor {self.NAME} 127.0.0.1 {self.primary.port} 1",
+            f"sentinel down-after-milliseconds {self.NAME} {500 * (index + 1)}",
+            f"sentinel failover-timeout {self.NAME} 1000",
+            f"sentinel known-replica {self.NAME} 127.0.0.1 {self.replica.port}",
+            *(f"sentinel known-sentinel {self.NAME} 127.0.0.1 {port} {ids[i]}"
+              for i, port in enumerate(ports) if i != index)])
+        sentinel = self.enter_context(RedisServer(path, "--sentinel", port=ports[index]))
+        for period, milliseconds in (("INFO-PERIOD", 200), ("PING-PERIOD", 300),
+                                     ("PUBLISH-PERIOD", 200), ("ASK-PERIOD", 100),
+                                     ("MIN-LINK-RECONNECT-PERIOD", 100)):
+            ask(sentinel, "SENTINEL", "DEBUG", period, milliseconds)
+        return sentinel
+
+    def named_primary(self):
+        """The port of the primary, as the first sentinel that runs names it."""
+        sentinel = next(sentinel for sentinel in self.sentinels if sentinel.running())
+        return int(ask(sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.NAME)[1])
+
+
+class MemcachedServer(Process):
+    """A memcached on a free port; `arguments` are added to its own."""
+
+    def __init__(self, *arguments, port=None):
+        self.port = port or free_port()
+        self.address = ("127.0.0.1", self.port)
+        self.url = f"memcached://127.0.0.1:{self.port}"
+        super().__init__("memcached", "-l", "127.0.0.1", "-p", str(self.port), "-U", "0", "-t", "1",
+                         *(("-u", "root") if os.geteuid() == 0 else ()), *arguments)
+        self.await_listening(self.address)
