@@ -11,7 +11,7 @@ FilledStore::FilledStore(const KeyArray& keys) {
   // grow.
   malloc_trim(0);
   const Resident before = read_resident();
-  store_ = open_store("memory:?max_bytes=8000000000");
+  store_ = open_bare_store("memory:?max_bytes=8000000000");
   space_ = store_->open_space(limit_.definition());
   hot_space_ = store_->open_space(hot_limit_.definition());
   for (Request& request : requests_) {

@@ -9,7 +9,8 @@ namespace sluice {
 enum class Source : std::uint8_t {
   kStore,   ///< The store that holds the state.
   kFull,    ///< The memory store had no room for the key and nothing it may evict: denied.
-  kCache,   ///< This process, which remembers that the store denied as much until a time to come.
+  kCache,   ///< This process, which remembers that the store denied as much until a time to come:
+            ///< `retry_after` and `remaining` are then the least that they can be.
   kLocal,   ///< This process alone, by a memory store of its own: the store did not answer.
   kPolicy,  ///< Nobody: the store did not answer, and `on_failure` says allow, or deny.
   kUnanswered,  ///< Nobody. Not allowed; whether it was charged is not known. Never returned by a

@@ -31,7 +31,8 @@ class Limiter {
   /// How the key stands: always allowed, changes nothing.
   Decision peek(std::string_view key);
 
-  /// Forgets the key: as if it had never been seen.
+  /// Forgets the key: as if it had never been seen. Throws StoreError where a store elsewhere did
+  /// not answer: what this process keeps of the key is then forgotten, and no more is known.
   void reset(std::string_view key);
 
   const Limit& limit() const { return limit_; }

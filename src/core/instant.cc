@@ -15,6 +15,10 @@ std::int64_t read_ns() {
 Clock::Clock()
     : offset_ns_(read_ns<std::chrono::system_clock>() - read_ns<std::chrono::steady_clock>()) {}
 
+Instant wall_now() {
+  return read_ns<std::chrono::system_clock>();
+}
+
 Instant Clock::now() const {
   return offset_ns_ + read_ns<std::chrono::steady_clock>();
 }

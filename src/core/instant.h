@@ -17,6 +17,10 @@ inline constexpr std::int64_t kMaxDurationNs = std::int64_t{1} << 61;
 /// and JSON readers hold it too.
 inline constexpr std::int64_t kMaxCount = (std::int64_t{1} << 53) - 1;
 
+/// The wall clock, steps and all: what processes on many machines agree on. For states that they
+/// share, which a clock that is set back does not move backwards.
+Instant wall_now();
+
 /// The wall clock read once, monotonic time since: steps of the wall clock do not move it, so no
 /// state is ever judged at an instant that jumped. Thread-safe.
 class Clock {

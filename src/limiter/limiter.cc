@@ -40,6 +40,10 @@ void Limiter::reset(std::string_view key) {
                         .operation = Operation::kReset};
   Decision decision;
   store_->decide({&request, 1}, kStoreTime, {&decision, 1});
+  if (decision.source != Source::kStore) {
+    throw StoreError("the store did not answer: the key '" + std::string(key) +
+                     "' is reset in this process at most");
+  }
 }
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +18,8 @@ struct TlsOptions {
   std::string server_name = {};
   /// Accept any certificate.
   bool insecure = false;
+
+  friend auto operator<=>(const TlsOptions&, const TlsOptions&) = default;
 };
 
 /// A server to connect to: a host's name or numeric address and a port, or a Unix socket's path.

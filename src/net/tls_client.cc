@@ -6,6 +6,8 @@
 #include <openssl/x509v3.h>
 
 #include <cerrno>
+#include <map>
+#include <mutex>
 #include <new>
 #include <stdexcept>
 #include <system_error>
@@ -156,6 +158,34 @@ void load_files(SSL_CTX* context, const Endpoint& endpoint) {
   }
 }
 
+std::shared_ptr<SSL_CTX> make_context(const Endpoint& endpoint) {
+  std::shared_ptr<SSL_CTX> made(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
+  SSL_CTX* const context = made.get();
+  if (context == nullptr) throw std::bad_alloc();
+  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  SSL_CTX_set_read_ahead(context, 1);
+  SSL_CTX_set_verify(context, endpoint.tls->insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, nullptr);
+  load_files(context, endpoint);
+  return made;
+}
+
+/// Reading the system's certificates takes tens of milliseconds, for which no loop's thread has
+/// time when a fleet changes; and then the files may have gone.
+std::shared_ptr<SSL_CTX> shared_context(const Endpoint& endpoint) {
+  static std::mutex mutex;
+  static std::map<TlsOptions, std::weak_ptr<SSL_CTX>> contexts;  // Guarded by mutex.
+  const std::lock_guard lock(mutex);
+  std::erase_if(contexts, [](const auto& entry) { return entry.second.expired(); });
+  if (const auto known = contexts.find(*endpoint.tls); known != contexts.end()) {
+    if (auto context = known->second.lock()) return context;
+  }
+  auto context = make_context(endpoint);
+  contexts[*endpoint.tls] = context;
+  return context;
+}
+
 bool is_address(const std::string& name) {
   in6_addr binary{};
   return ::inet_pton(AF_INET, name.c_str(), &binary) == 1 ||
@@ -164,13 +194,7 @@ bool is_address(const std::string& name) {
 
 }  // namespace
 
-void TlsClient::Free::operator()(SSL_CTX* context) const {
-  SSL_CTX_free(context);
-}
-
-TlsClient::TlsClient(const Endpoint& endpoint) : context_(SSL_CTX_new(TLS_client_method())) {
-  SSL_CTX* const context = context_.get();
-  if (context == nullptr) throw std::bad_alloc();
+TlsClient::TlsClient(const Endpoint& endpoint) {
   const TlsOptions& tls = *endpoint.tls;
   server_name_ = tls.server_name.empty() ? endpoint.host : tls.server_name;
   if (!endpoint.unix_path.empty()) server_name_ = tls.server_name;
@@ -182,12 +206,7 @@ TlsClient::TlsClient(const Endpoint& endpoint) : context_(SSL_CTX_new(TLS_client
                          " bytes, at most " + std::to_string(kMaxNameBytes));
   }
   name_is_address_ = is_address(server_name_);
-  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-  SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
-  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  SSL_CTX_set_read_ahead(context, 1);
-  SSL_CTX_set_verify(context, tls.insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, nullptr);
-  load_files(context, endpoint);
+  context_ = shared_context(endpoint);
 }
 
 TlsClient::~TlsClient() = default;

@@ -11,7 +11,8 @@
 
 namespace sluice {
 
-/// Makes TLS streams to one server, whose certificate it checks.
+/// Makes TLS streams to one server, whose certificate it checks. Those that live at the same time
+/// and are made with the same options share what was read from files: only the first reads them.
 class TlsClient final {
  public:
   /// REQUIRES: endpoint.tls. Throws std::runtime_error where a file cannot be used, or where there
@@ -24,11 +25,7 @@ class TlsClient final {
   std::unique_ptr<ClientStream> wrap(UniqueFd socket) const;
 
  private:
-  struct Free {
-    void operator()(SSL_CTX* context) const;
-  };
-
-  std::unique_ptr<SSL_CTX, Free> context_;
+  std::shared_ptr<SSL_CTX> context_;
   std::string server_name_;
   bool name_is_address_ = false;
 };

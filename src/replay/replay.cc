@@ -140,7 +140,7 @@ std::unique_ptr<DecisionWriter> open_decisions(const std::string& path,
 
 std::shared_ptr<Store> open_virtual_store(const std::string& url) {
   try {
-    return open_store(url, {.virtual_time = true});
+    return open_bare_store(url, {.virtual_time = true});
   } catch (const StoreError& error) {
     throw ReplayError(kMisused, std::string("--store: ") + error.what());
   }

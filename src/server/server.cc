@@ -11,7 +11,8 @@
 #include "net/stream_server.h"
 #include "server/limits_file.h"
 #include "server/resp_service.h"
-#include "stores/stores.h"
+#include "sluice/store.h"
+#include "stores/url.h"
 
 namespace sluice {
 namespace {
@@ -71,10 +72,10 @@ struct Server::Parts {
 Server::Server(const ServerOptions& options) : parts_(std::make_unique<Parts>()) {
   const std::vector<Address> addresses = read_addresses(options);
   parts_->threads = choose_threads(options);
-  parts_->store_url = options.store;
   RespParts resp{.store = nullptr, .limits = {}, .threads = parts_->threads};
   if (!options.limits_file.empty()) resp.limits = read_limits_file(options.limits_file);
   try {
+    parts_->store_url = StoreUrl(options.store).text();
     resp.store = open_store(options.store);
   } catch (const StoreError& error) {
     throw ConfigError(error.what());

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/store.h"
+#include "stores/url.h"
 
 namespace sluice {
 
@@ -13,7 +14,15 @@ struct StoreOptions {
   bool virtual_time = false;
 };
 
-/// As open_store(url) in sluice/store.h, with options for who runs a store, not who configures it.
-std::shared_ptr<Store> open_store(std::string_view url, const StoreOptions& options);
+/// Whether the store lives elsewhere, so that it may leave a request unanswered. Throws StoreError
+/// where the URL's scheme is no store's.
+bool is_remote(const StoreUrl& url);
+
+/// Opens a store as it is, with nothing around it that answers in its place: what it does not
+/// answer is Source::kUnanswered, and StoreError. Takes its options from the URL and finishes it,
+/// so whoever takes others does so before. open_store() in sluice/store.h is for everybody else.
+/// Throws StoreError.
+std::shared_ptr<Store> open_bare_store(StoreUrl& url, const StoreOptions& options = {});
+std::shared_ptr<Store> open_bare_store(std::string_view url, const StoreOptions& options = {});
 
 }  // namespace sluice

@@ -20,7 +20,7 @@ constexpr std::int64_t kHourNs = 3'600'000'000'000;
 
 std::string fault_of(std::string_view url) {
   try {
-    open_store(url);
+    open_bare_store(url);
   } catch (const StoreError& error) {
     return error.what();
   }
@@ -41,23 +41,23 @@ std::string key_name(int number) {
   return "key" + std::to_string(number);
 }
 
-TEST(OpenStore, ReadsTheMemoryStoresUrl) {
+TEST(OpenBareStore, ReadsTheMemoryStoresUrl) {
   for (const auto* url : {"memory:", "memory:?", "memory:?max_bytes=1048576", "memory:?full=deny",
                           "memory:?full=allow&max_bytes=16777216"}) {
-    const auto store = open_store(url);
+    const auto store = open_bare_store(url);
     ASSERT_NE(store, nullptr) << url;
     EXPECT_EQ(take(*store, Limit("token_bucket 5/1h"), "a", kStart).remaining, 4) << url;
   }
 }
 
-TEST(OpenStore, SaysWhatIsWrongWithAUrl) {
+TEST(OpenBareStore, SaysWhatIsWrongWithAUrl) {
   struct Wrong {
     const char* url;
     const char* fault;
   };
   for (const auto& wrong : {
            Wrong{"", "memory:"},
-           {"redis:", "there is no such store; there are memory:"},
+           {"attic:", "there is no such store; there are memory:"},
            {"memory:/tmp", "nothing can follow 'memory:' but options"},
            {"memory:?max_bytes", "'max_bytes' is not an option=value"},
            {"memory:?&", "'' is not an option=value"},
@@ -75,7 +75,7 @@ TEST(OpenStore, SaysWhatIsWrongWithAUrl) {
 }
 
 // A URL without its colon is not followed by anything.
-TEST(OpenStore, SaysThatAColonIsMissing) {
+TEST(OpenBareStore, SaysThatAColonIsMissing) {
   EXPECT_THAT(fault_of("memory"), HasSubstr("'memory'"));
   EXPECT_THAT(fault_of("memory"), Not(HasSubstr("nothing can follow")));
 }
@@ -97,7 +97,7 @@ std::vector<Decision> fill(Store& store, const Limit& limit) {
 }
 
 TEST(VirtualTime, AFullStoreIsAnErrorAndForgetsNothing) {
-  const auto store = open_store("memory:?max_bytes=1048576", {.virtual_time = true});
+  const auto store = open_bare_store("memory:?max_bytes=1048576", {.virtual_time = true});
   const Limit limit("sliding_log 5/1h");
   const std::size_t keys = (fill(*store, limit).size() + 1) / 2;
   for (std::size_t i = 0; i + 1 < keys; ++i) {
@@ -117,7 +117,7 @@ TEST(VirtualTime, AFullStoreIsAnErrorAndForgetsNothing) {
 
 // Neither does time that passes make room: an earlier instant may still be asked about.
 TEST(VirtualTime, ForgetsNoKeyThatIsFresh) {
-  const auto store = open_store("memory:?max_bytes=1048576", {.virtual_time = true});
+  const auto store = open_bare_store("memory:?max_bytes=1048576", {.virtual_time = true});
   const Limit limit("sliding_log 5/1h");
   ASSERT_EQ(take(*store, limit, "early", kStart).remaining, 4);
   for (int i = 0; i < 3000; ++i) take(*store, limit, key_name(i), kStart + 2 * kHourNs + i);
@@ -126,8 +126,8 @@ TEST(VirtualTime, ForgetsNoKeyThatIsFresh) {
 
 TEST(VirtualTime, AnswersTheSameInEveryRun) {
   const Limit limit("sliding_log 2/1h");
-  const auto first = open_store("memory:?max_bytes=1048576", {.virtual_time = true});
-  const auto second = open_store("memory:?max_bytes=1048576", {.virtual_time = true});
+  const auto first = open_bare_store("memory:?max_bytes=1048576", {.virtual_time = true});
+  const auto second = open_bare_store("memory:?max_bytes=1048576", {.virtual_time = true});
   EXPECT_EQ(fill(*first, limit), fill(*second, limit));
 }
 

@@ -26,7 +26,7 @@ void expect_same(const Scenario& scenario, std::size_t index, const Decision& st
 
 // Asks both one by one.
 void compare(const StoreCase& store, const Wanted& wanted) {
-  const Scenario scenario = *scenarios(wanted);
+  const Scenario scenario = *scenarios(store, wanted);
   Subject subject(store, scenario, wanted.one_space);
   Reference reference(scenario, wanted.one_space);
   for (std::size_t i = 0; i < scenario.events.size(); ++i) {
@@ -123,7 +123,7 @@ TEST_P(EveryStore, ABatchAnswersAsOneByOne) {
   const Wanted wanted{
       .most_limits = 4, .most_parts = 3, .in_order = true, .refunds = true, .resets = true};
   check(GetParam(), 150, [&] {
-    const Scenario scenario = *scenarios(wanted);
+    const Scenario scenario = *scenarios(GetParam(), wanted);
     Subject subject(GetParam(), scenario);
     Reference reference(scenario);
     for (const Stretch stretch : stretches(scenario.events)) {
@@ -140,7 +140,7 @@ TEST_P(EveryStore, ABatchAnswersAsOneByOne) {
 TEST_P(EveryStore, ALargeBatchAnswersAsOneByOne) {
   const Wanted wanted{.most_limits = 4, .most_parts = 2, .in_order = true};
   check(GetParam(), 40, [&] {
-    Scenario scenario = *scenarios(wanted);
+    Scenario scenario = *scenarios(GetParam(), wanted);
     if (scenario.events.empty()) return;
     for (auto& event : scenario.events) event.now = scenario.events.front().now;
     Subject subject(GetParam(), scenario);
@@ -155,11 +155,11 @@ TEST_P(EveryStore, ALargeBatchAnswersAsOneByOne) {
 TEST_P(EveryStore, AListIsChargedAllOrNone) {
   const Wanted wanted{.most_limits = 6, .most_parts = 2};
   check(GetParam(), 200, [&] {
-    const Scenario scenario = *scenarios(wanted);
+    const Scenario scenario = *scenarios(GetParam(), wanted);
     Subject subject(GetParam(), scenario);
     Reference reference(scenario);
     for (const Stretch stretch : stretches(scenario.events)) {
-      const auto list = as_list(scenario, stretch);
+      const auto list = as_list(scenario, stretch, GetParam().lists);
       if (list.empty()) continue;
       const Decision expected = reference.ask_all(list);
       expect_same(scenario, stretch.begin, subject.ask_all(list), expected);
@@ -193,6 +193,7 @@ TEST_P(EveryStore, RefusesAListThatIsTooLong) {
   EXPECT_THROW(subject.ask_all(list), std::invalid_argument);
   EXPECT_EQ(subject.ask({.cost = 0}).remaining, 5);
   list.pop_back();
+  if (GetParam().lists == Lists::kOne) list.resize(1);
   EXPECT_TRUE(subject.ask_all(list).allowed);
 }
 

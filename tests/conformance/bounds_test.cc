@@ -26,12 +26,12 @@ struct Outcome {
 
 // One limit, one key, time forwards.
 Outcome play(const StoreCase& store, Kind kind, bool patience = false) {
-  const Scenario scenario = *scenarios({.kinds = {kind},
-                                        .most_limits = 1,
-                                        .keys = 1,
-                                        .in_order = true,
-                                        .patience = patience,
-                                        .borrow = false});
+  const Scenario scenario = *scenarios(store, {.kinds = {kind},
+                                               .most_limits = 1,
+                                               .keys = 1,
+                                               .in_order = true,
+                                               .patience = patience,
+                                               .borrow = false});
   Subject subject(store, scenario);
   Outcome outcome{scenario.limits.front().front(), {}};
   for (const auto& event : scenario.events) {

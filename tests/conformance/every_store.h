@@ -14,6 +14,13 @@
 
 namespace sluice::conformance {
 
+/// Which requests a store can judge together, all or none.
+enum class Lists {
+  kAnyKeys,
+  kEqualKeys,  ///< Of one key, under several limits: a cluster, where keys share a slot.
+  kOne,        ///< One request alone; more are refused.
+};
+
 /// One row for every store that must keep the promises of core/store.h.
 struct StoreCase {
   /// Part of the tests' names: letters and digits.
@@ -23,6 +30,9 @@ struct StoreCase {
   std::function<std::shared_ptr<Store>()> open;
   /// The share of the usual number of cases that is tried, for stores that answer slowly.
   double share = 1;
+  Lists lists = Lists::kAnyKeys;
+  /// The largest limit of a sliding_log that is one of eight parts.
+  std::int64_t most_log = 65'536;
 
   friend std::ostream& operator<<(std::ostream& out, const StoreCase& store) {
     return out << store.name;

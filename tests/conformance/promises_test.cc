@@ -25,7 +25,7 @@ void must(bool holds, const std::string& what, const Scenario& scenario, const E
 TEST_P(EveryStore, ADenialOrAPeekChangesNothing) {
   const Wanted wanted{.most_limits = 3, .most_parts = 3};
   check(GetParam(), 200, [&] {
-    const Scenario scenario = *scenarios(wanted);
+    const Scenario scenario = *scenarios(GetParam(), wanted);
     Subject subject(GetParam(), scenario);
     Subject twin(GetParam(), scenario);
     for (const auto& event : scenario.events) {
@@ -41,11 +41,11 @@ TEST_P(EveryStore, ADenialOrAPeekChangesNothing) {
 TEST_P(EveryStore, AFailedListChangesNothing) {
   const Wanted wanted{.most_limits = 5, .most_parts = 2};
   check(GetParam(), 150, [&] {
-    const Scenario scenario = *scenarios(wanted);
+    const Scenario scenario = *scenarios(GetParam(), wanted);
     Subject subject(GetParam(), scenario);
     Subject twin(GetParam(), scenario);
     for (const Stretch stretch : stretches(scenario.events)) {
-      const auto list = as_list(scenario, stretch);
+      const auto list = as_list(scenario, stretch, GetParam().lists);
       if (list.empty()) continue;
       const Decision decision = subject.ask_all(list);
       if (!decision.allowed) continue;
@@ -59,7 +59,7 @@ TEST_P(EveryStore, AFailedListChangesNothing) {
 TEST_P(EveryStore, APeekSaysWhatTheNextDecisionSees) {
   const Wanted wanted{.most_limits = 3, .most_parts = 3, .patience = false, .borrow = false};
   check(GetParam(), 100, [&] {
-    const Scenario scenario = *scenarios(wanted);
+    const Scenario scenario = *scenarios(GetParam(), wanted);
     Subject subject(GetParam(), scenario);
     for (const auto& event : scenario.events) {
       Event peek = event;
@@ -91,7 +91,7 @@ std::vector<std::size_t> hopeful_denials(Subject& subject, const Scenario& scena
 TEST_P(EveryStore, RetryAfterIsTheSmallestWaitThatWorks) {
   const Wanted wanted{.most_limits = 2, .most_parts = 3, .borrow = false};
   check(GetParam(), 300, [&] {
-    const Scenario scenario = *scenarios(wanted);
+    const Scenario scenario = *scenarios(GetParam(), wanted);
     Subject first(GetParam(), scenario);
     std::vector<Decision> decisions;
     const auto denials = hopeful_denials(first, scenario, decisions);
@@ -115,7 +115,7 @@ TEST_P(EveryStore, RetryAfterIsTheSmallestWaitThatWorks) {
 TEST_P(EveryStore, NeverIsNever) {
   const Wanted wanted{.most_limits = 2, .most_parts = 3};
   check(GetParam(), 100, [&] {
-    const Scenario scenario = *scenarios(wanted);
+    const Scenario scenario = *scenarios(GetParam(), wanted);
     Subject subject(GetParam(), scenario);
     for (const auto& event : scenario.events) {
       const Decision decision = subject.ask(event);
@@ -136,7 +136,7 @@ TEST_P(EveryStore, AfterResetAfterTheKeyIsFresh) {
   wanted.keys = 2;
   constexpr std::size_t kNeverSeen = 2;
   check(GetParam(), 300, [&] {
-    const Scenario scenario = *scenarios(wanted);
+    const Scenario scenario = *scenarios(GetParam(), wanted);
     const auto& events = scenario.events;
     const std::size_t half = events.size() / 2;
     if (half == 0) return;
@@ -165,7 +165,7 @@ TEST_P(EveryStore, AfterResetAfterTheKeyIsFresh) {
 TEST_P(EveryStore, AfterAResetTheKeyIsFresh) {
   const Wanted wanted{.most_limits = 1, .most_parts = 3};
   check(GetParam(), 100, [&] {
-    const Scenario scenario = *scenarios(wanted);
+    const Scenario scenario = *scenarios(GetParam(), wanted);
     const auto& events = scenario.events;
     const std::size_t half = events.size() / 2;
     Subject subject(GetParam(), scenario);
@@ -187,7 +187,7 @@ TEST_P(EveryStore, AfterAResetTheKeyIsFresh) {
 TEST_P(EveryStore, AnswersStayInRangeWhateverIsAsked) {
   const Wanted wanted{.most_limits = 3, .most_parts = 3, .refunds = true, .resets = true};
   check(GetParam(), 200, [&] {
-    const Scenario scenario = *scenarios(wanted);
+    const Scenario scenario = *scenarios(GetParam(), wanted);
     Subject subject(GetParam(), scenario);
     for (const auto& event : scenario.events) {
       const Decision d = subject.ask(event);

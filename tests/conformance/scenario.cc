@@ -243,6 +243,17 @@ rc::Gen<Scenario> scenarios(const Wanted& wanted) {
   });
 }
 
+rc::Gen<Scenario> scenarios(const StoreCase& store, const Wanted& wanted) {
+  return rc::gen::map(scenarios(wanted), [most = store.most_log](Scenario scenario) {
+    for (auto& limits : scenario.limits) {
+      for (ModelLimit& limit : limits) {
+        if (limit.kind == Kind::kSlidingLog) limit.count = std::min(limit.count, most);
+      }
+    }
+    return scenario;
+  });
+}
+
 std::vector<Stretch> stretches(const std::vector<Event>& events) {
   std::vector<Stretch> all;
   for (std::size_t i = 0; i < events.size(); ++i) {
@@ -252,12 +263,14 @@ std::vector<Stretch> stretches(const std::vector<Event>& events) {
   return all;
 }
 
-std::vector<Event> as_list(const Scenario& scenario, Stretch stretch) {
+std::vector<Event> as_list(const Scenario& scenario, Stretch stretch, Lists lists) {
   std::vector<Event> list;
   std::set<std::pair<std::size_t, std::size_t>> seen;
   for (std::size_t i = stretch.begin; i < stretch.end && list.size() < kMaxTogether; ++i) {
     const Event& event = scenario.events[i];
     if (event.operation != Operation::kTake) continue;
+    if (lists == Lists::kEqualKeys && !list.empty() && event.key != list[0].key) continue;
+    if (lists == Lists::kOne && !list.empty()) break;
     if (seen.insert({event.limit, event.key}).second) list.push_back(event);
   }
   return list;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "conformance/every_store.h"
 #include "core/store.h"
 #include "model/model.h"
 
@@ -54,6 +55,9 @@ struct Wanted {
 /// beginning and the end of time; costs around the limit and far beyond; few keys.
 rc::Gen<Scenario> scenarios(const Wanted& wanted);
 
+/// The same, with no limit that the store refuses.
+rc::Gen<Scenario> scenarios(const StoreCase& store, const Wanted& wanted);
+
 /// The events that are asked together: [begin, end) of each stretch.
 struct Stretch {
   std::size_t begin = 0;
@@ -61,9 +65,9 @@ struct Stretch {
 };
 std::vector<Stretch> stretches(const std::vector<Event>& events);
 
-/// The requests of one stretch that may stand in one list: they take, no limit and key twice, at
-/// most kMaxTogether.
-std::vector<Event> as_list(const Scenario& scenario, Stretch stretch);
+/// The requests of one stretch that may stand in one list of the store: they take, no limit and key
+/// twice, at most kMaxTogether.
+std::vector<Event> as_list(const Scenario& scenario, Stretch stretch, Lists lists);
 
 std::string describe(const Scenario& scenario, const Event& event);
 void showValue(const Scenario& scenario, std::ostream& out);

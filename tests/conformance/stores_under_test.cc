@@ -2,18 +2,60 @@
 #include <cstdlib>
 
 #include "conformance/every_store.h"
+#include "servers/certificates.h"
+#include "servers/memcached_server.h"
+#include "servers/redis_cluster.h"
+#include "servers/redis_server.h"
 #include "stores/stores.h"
 
 namespace sluice::conformance {
 namespace {
 
-StoreCase row(const std::string& name, const std::string& url, double share) {
-  return {name, [url] { return open_store(url, {.virtual_time = true}); }, share};
+std::function<std::shared_ptr<Store>()> opens(std::string (*url)()) {
+  return [url] { return open_bare_store(url(), {.virtual_time = true}); };
+}
+
+std::string memory() {
+  return "memory:";
+}
+
+// Servers start with the first test that asks them, and run until the last has ended.
+std::string redis() {
+  static const servers::RedisServer server;
+  return server.url();
+}
+
+std::string redis_over_tls() {
+  static const servers::RedisServer server({.tls = true});
+  return server.url() + "?ca=" + servers::certificates().ca.string();
+}
+
+std::string redis_cluster() {
+  static const servers::RedisCluster cluster;
+  return cluster.url();
+}
+
+std::string memcached() {
+  static const servers::MemcachedServer server;
+  return server.url();
 }
 
 // A new store is one more row.
-INSTANTIATE_TEST_SUITE_P(Stores, EveryStore, testing::Values(row("Memory", "memory:", 1)),
-                         [](const auto& tested) { return tested.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Stores, EveryStore,
+    testing::Values(StoreCase{.name = "Memory", .open = opens(memory)},
+                    StoreCase{.name = "Redis", .open = opens(redis), .share = 0.2},
+                    StoreCase{.name = "RedisOverTls", .open = opens(redis_over_tls), .share = 0.05},
+                    StoreCase{.name = "RedisCluster",
+                              .open = opens(redis_cluster),
+                              .share = 0.1,
+                              .lists = Lists::kEqualKeys},
+                    StoreCase{.name = "Memcached",
+                              .open = opens(memcached),
+                              .share = 0.1,
+                              .lists = Lists::kOne,
+                              .most_log = 4'096}),
+    [](const auto& tested) { return tested.param.name; });
 
 }  // namespace
 

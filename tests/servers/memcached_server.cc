@@ -2,27 +2,38 @@
 
 #include <unistd.h>
 
+#include <iterator>
 #include <utility>
 
+#include "servers/certificates.h"
 #include "servers/socket.h"
 
 namespace sluice::servers {
 
-MemcachedServer::MemcachedServer(std::vector<std::string> arguments) : Server(free_port()) {
-  std::vector<std::string> command{"memcached", "-l", "127.0.0.1", "-p", std::to_string(port()),
-                                   "-U",        "0",  "-t",        "1"};
+MemcachedServer::MemcachedServer(MemcachedOptions options)
+    : Server(free_port()), tls_(options.tls), plain_port_(options.tls ? free_port() : port()) {
+  std::vector<std::string> command{
+      "memcached", "-U", "0", "-t", "1", "-l", "127.0.0.1:" + std::to_string(port())};
   if (::geteuid() == 0) command.insert(command.end(), {"-u", "root"});  // It refuses to be root.
-  command.insert(command.end(), std::make_move_iterator(arguments.begin()),
-                 std::make_move_iterator(arguments.end()));
+  if (options.tls) {
+    const Certificates& made = certificates();
+    command.insert(command.end(),
+                   {"-l", "notls:127.0.0.1:" + std::to_string(plain_port_), "-Z", "-o",
+                    "ssl_chain_cert=" + made.server.native() + ",ssl_key=" +
+                        made.server_key.native() + ",ssl_ca_cert=" + made.ca.native() +
+                        ",ssl_verify_mode=" + (options.client_certificates ? "2" : "0")});
+  }
+  command.insert(command.end(), std::make_move_iterator(options.arguments.begin()),
+                 std::make_move_iterator(options.arguments.end()));
   start(std::move(command));
 }
 
 std::string MemcachedServer::url() const {
-  return "memcached://127.0.0.1:" + std::to_string(port());
+  return "memcached://127.0.0.1:" + std::to_string(port()) + (tls_ ? "?tls=yes" : "");
 }
 
 std::string MemcachedServer::command(std::string_view lines) const {
-  Socket socket = Socket::to_port(port());
+  Socket socket = Socket::to_port(plain_port_);
   // The no-op's answer marks the end of whatever was answered before it.
   socket.send(std::string(lines) + "mn\r\n");
   std::string answer;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,13 +9,22 @@
 
 namespace sluice::servers {
 
+struct MemcachedOptions {
+  /// Added to its own: {"-m", "8"} for example.
+  std::vector<std::string> arguments = {};
+  /// Its port speaks TLS only, with the certificates of certificates().
+  bool tls = false;
+  /// With `tls`: only clients that show a certificate of the authority.
+  bool client_certificates = false;
+};
+
 /// A memcached on a port of 127.0.0.1.
 class MemcachedServer final : public Server {
  public:
-  /// Returns once it answers. `arguments` are added to its own: {"-m", "8"} for example.
-  explicit MemcachedServer(std::vector<std::string> arguments = {});
+  /// Returns once it answers.
+  explicit MemcachedServer(MemcachedOptions options = {});
 
-  /// "memcached://127.0.0.1:PORT".
+  /// "memcached://127.0.0.1:PORT", with "?tls=yes" for TLS.
   std::string url() const;
 
   /// Sends commands, each with its line end, through a connection of its own; all that is answered,
@@ -25,6 +35,9 @@ class MemcachedServer final : public Server {
 
  private:
   bool answers() override;
+
+  const bool tls_;
+  const std::uint16_t plain_port_;  // For command(): the same as port() but for TLS.
 };
 
 }  // namespace sluice::servers

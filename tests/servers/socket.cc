@@ -61,6 +61,8 @@ UniqueFd listen_on(std::uint16_t port) {
   UniqueFd fd = open_socket(AF_INET, SOCK_NONBLOCK);
   const int yes = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  // What is accepted inherits it: a second reply does not wait until the first is acknowledged.
+  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
   if (!bind_to(fd, port) || ::listen(fd.get(), kBacklog) != 0) {
     fail("cannot listen on 127.0.0.1:" + std::to_string(port));
   }

@@ -13,7 +13,8 @@
 namespace sluice {
 
 /// A FakeStore that answers when a test says so, on the test's thread, and holds no spaces itself.
-/// A key that begins with "lost" stays unanswered. Thread-safe.
+/// A key that begins with "lost" stays unanswered, one with "local" is answered in the store's
+/// place. Thread-safe.
 class LaterStore : public FakeStore {
  public:
   bool answers_later() const override { return true; }
@@ -83,6 +84,9 @@ class LaterStore : public FakeStore {
   void settle(Inquiry& inquiry) {
     decide(inquiry.requests, inquiry.now, inquiry.decisions);
     for (std::size_t i = 0; i < inquiry.requests.size(); ++i) {
+      if (inquiry.requests[i].key.starts_with("local")) {
+        inquiry.decisions[i].source = Source::kLocal;
+      }
       if (!inquiry.requests[i].key.starts_with("lost")) continue;
       inquiry.decisions[i] = {.source = Source::kUnanswered};
       inquiry.fault = "redis://far.example:6379 has not answered within 10ms";

@@ -10,6 +10,9 @@ namespace {
 /// The texts of a batch that is kept take no more than this each.
 constexpr std::size_t kKeepBytes = 4 * 1024;
 
+constexpr std::string_view kHereAlone =
+    "the store did not answer: the key is changed in this process at most";
+
 void empty_out(std::string& text) {
   if (text.capacity() > kKeepBytes) {
     std::string().swap(text);
@@ -78,8 +81,12 @@ void PendingBatch::write_replies(std::string& output) const {
     const Place& place = places_[i];
     output.append(replies_, written, place.replies_end - written);
     written = place.replies_end;
-    if (decisions_[i].source == Source::kUnanswered) {
+    const Source source = decisions_[i].source;
+    if (source == Source::kUnanswered) {
       Writer(output, Protocol::kResp2).error("UNAVAILABLE " + fault);
+    } else if (requests_[i].operation != Operation::kTake && source != Source::kStore) {
+      // OK would say more than is so.
+      Writer(output, Protocol::kResp2).error("UNAVAILABLE " + std::string(kHereAlone));
     } else {
       append_decision_replies({&place.form, 1}, {&decisions_[i], 1}, output);
     }

@@ -150,6 +150,20 @@ TEST_F(PendingBatchTest, SaysWhichDecisionsNobodyMade) {
   EXPECT_EQ(peer.output, answered + unanswered + unanswered + answered);
 }
 
+TEST_F(PendingBatchTest, NeverSaysThatAKeyIsResetWhereTheStoreDidNot) {
+  Conversation peer(*desk);
+  peer.send(
+      "SLUICE.PEEK login local\r\nSLUICE.RESET login local\r\nSLUICE.RESET login bob\r\n"
+      "CL.THROTTLE local 1 1 1 -1\r\n");
+  answer_all(peer);
+  EXPECT_EQ(
+      peer.output,
+      "*6\r\n:1\r\n:5\r\n:5\r\n:0\r\n:0\r\n:0\r\n"
+      "-UNAVAILABLE the store did not answer: the key is changed in this process at most\r\n"
+      "+OK\r\n"
+      "-UNAVAILABLE the store did not answer: the key is changed in this process at most\r\n");
+}
+
 TEST_F(PendingBatchTest, SaysThatTheStoreIsAway) {
   store->fails = true;
   Conversation peer(*desk);

@@ -1,0 +1,161 @@
+#include "limiter/deny_cache.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+#include "algorithms/limit_definition.h"
+#include "core/arithmetic.h"
+#include "stores/memory/lock.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace sluice {
+
+/// A denial. Its tag, the rest of its key, stands in the set.
+struct DenyCache::Entry {
+  std::uint64_t low = 0;
+  /// A hash of the limit's expression.
+  std::uint64_t numbers = 0;
+  std::int64_t cost = 0;
+  std::int64_t patience_ns = 0;
+  Instant until = 0;
+  Instant reset_at = 0;
+  std::int64_t limit = 0;
+  std::int64_t remaining = 0;
+
+  bool covers(const Request& request) const {
+    // Whether a default patience is none or endless, only the algorithm knows. What is above the
+    // limit has to ask: its wait may have no end.
+    const bool as_patient = request.patience_ns == patience_ns ||
+                            (request.patience_ns >= 0 && request.patience_ns < patience_ns);
+    return as_patient && request.cost >= cost && request.cost <= limit;
+  }
+};
+
+/// The places of a few keys. Its first line is all that is read where nothing is remembered.
+struct alignas(64) DenyCache::Set {
+  /// The upper half of each entry's key, 0 for none. Written under the lock, like all else.
+  std::array<std::atomic<std::uint64_t>, kWays> tags{};
+  std::atomic<std::uint32_t> generation{0};
+  memory::Lock lock;
+  std::array<Entry, kWays> entries;
+
+  /// Whether it may hold the key. The answer may be old by the time it is used.
+  bool may_hold(const Ticket& ticket) const {
+    return std::ranges::any_of(
+        tags, [&](const auto& tag) { return tag.load(std::memory_order_relaxed) == ticket.high; });
+  }
+
+  /// The way in which the key is, else kWays. REQUIRES: the lock is held.
+  std::size_t find(const Ticket& ticket) const {
+    std::size_t way = 0;
+    while (way < kWays && (tags[way].load(std::memory_order_relaxed) != ticket.high ||
+                           entries[way].low != ticket.low)) {
+      ++way;
+    }
+    return way;
+  }
+
+  /// The key's own way, else the one whose denial has ended or ends first; that of a way that is
+  /// not used ended long ago. REQUIRES: the lock is held.
+  std::size_t place_for(const Ticket& ticket) const {
+    const std::size_t own = find(ticket);
+    if (own < kWays) return own;
+    const auto first = std::ranges::min_element(entries, {}, &Entry::until);
+    return static_cast<std::size_t>(first - entries.begin());
+  }
+
+  void empty(std::size_t way) {
+    tags[way].store(0, std::memory_order_relaxed);
+    entries[way] = {};
+  }
+};
+
+namespace {
+
+Instant add_wait(Instant instant, std::chrono::nanoseconds wait) {
+  Instant sum = 0;
+  return __builtin_add_overflow(instant, wait.count(), &sum) ? kMaxInt64 : sum;
+}
+
+}  // namespace
+
+DenyCache::DenyCache() : sets_(std::make_unique<Set[]>(kSets)) {
+  if (getrandom(secret_.data(), secret_.size(), 0) != static_cast<ssize_t>(secret_.size())) {
+    throw StoreError("deny cache: the system has no random bytes for its secret");
+  }
+}
+
+DenyCache::~DenyCache() = default;
+
+DenyCache::Set& DenyCache::set_of(const Ticket& ticket) const {
+  return sets_[ticket.low % kSets];
+}
+
+DenyCache::Ticket DenyCache::take_ticket(const Name& name) const {
+  const XXH128_hash_t hash =
+      XXH3_128bits_withSecret(name.key.data(), name.key.size(), secret_.data(), secret_.size());
+  // An odd multiplier keeps any two spaces apart, and spreads them over all bits.
+  Ticket ticket{.high = hash.high64 | (hash.high64 == 0 ? 1 : 0),
+                .low = hash.low64 ^ (name.space * 0x9E3779B97F4A7C15U)};
+  ticket.generation = set_of(ticket).generation.load(std::memory_order_acquire);
+  return ticket;
+}
+
+std::uint64_t DenyCache::numbers_of(const Request& request) const {
+  const std::string& expression = request.limit->expression;
+  return XXH3_64bits_withSecret(expression.data(), expression.size(), secret_.data(),
+                                secret_.size());
+}
+
+bool DenyCache::denies(const Ticket& ticket, const Request& request, Instant now,
+                       Decision& decision) {
+  Set& set = set_of(ticket);
+  if (request.cost == 0 || !set.may_hold(ticket)) return false;
+  const std::uint64_t numbers = numbers_of(request);
+  const std::lock_guard lock(set.lock);
+  const std::size_t way = set.find(ticket);
+  if (way == kWays) return false;
+  const Entry& entry = set.entries[way];
+  if (entry.until <= now || entry.numbers != numbers || !entry.covers(request)) return false;
+  decision = {.source = Source::kCache,
+              .limit = entry.limit,
+              .remaining = std::min(entry.remaining, request.cost - 1),
+              .retry_after = std::chrono::nanoseconds(entry.until - now),
+              .reset_after = std::chrono::nanoseconds(std::max(entry.reset_at, entry.until) - now)};
+  return true;
+}
+
+void DenyCache::remember(const Ticket& ticket, const Request& request, Instant sent,
+                         const Decision& denial) {
+  if (denial.retry_after == kNever) return;
+  const Entry entry{.low = ticket.low,
+                    .numbers = numbers_of(request),
+                    .cost = request.cost,
+                    .patience_ns = request.patience_ns,
+                    .until = add_wait(sent, denial.retry_after),
+                    .reset_at = add_wait(sent, denial.reset_after),
+                    .limit = denial.limit,
+                    .remaining = denial.remaining};
+  Set& set = set_of(ticket);
+  const std::lock_guard lock(set.lock);
+  if (set.generation.load(std::memory_order_relaxed) != ticket.generation) return;
+  const std::size_t way = set.place_for(ticket);
+  set.tags[way].store(ticket.high, std::memory_order_relaxed);
+  set.entries[way] = entry;
+}
+
+void DenyCache::clear(const Ticket& ticket) {
+  Set& set = set_of(ticket);
+  const std::lock_guard lock(set.lock);
+  // Under the lock, so that a denial either is there already or comes too late.
+  set.generation.fetch_add(1, std::memory_order_release);
+  const std::size_t way = set.find(ticket);
+  if (way < kWays) set.empty(way);
+}
+
+}  // namespace sluice

@@ -1,0 +1,232 @@
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <thread>
+
+#include "core/waiting.h"
+#include "limiter/guard_under_test.h"
+
+namespace sluice {
+namespace {
+
+using testing::ElementsAre;
+
+/// Stores that answer later, or on another thread.
+class GuardedLaterTest : public GuardUnderTest {
+ protected:
+  struct Submitted final : Inquiry {
+    Submitted(std::vector<Request> asked, bool all) : asks(std::move(asked)), answers(asks.size()) {
+      requests = asks;
+      decisions = answers;
+      together = all;
+    }
+    void answered() noexcept override { ++times_answered; }
+
+    std::vector<Request> asks;
+    std::vector<Decision> answers;
+    int times_answered = 0;
+  };
+
+  Submitted make(const std::vector<Ask>& asks, bool together = false) {
+    return {requests(asks), together};
+  }
+
+  void SetUp() override { inner_->late = true; }
+};
+
+TEST_F(GuardedLaterTest, AnswersWhenTheStoreDoes) {
+  guard({});
+  EXPECT_TRUE(store_->answers_later());
+  lose("b");
+  auto inquiry = make({{.key = "a"}, {.key = "b", .cost = 2}, {.key = "a"}});
+  EXPECT_FALSE(store_->submit(inquiry));
+  EXPECT_EQ(inquiry.times_answered, 0);
+  inner_->answer_all();
+  EXPECT_EQ(inquiry.times_answered, 1);
+  EXPECT_EQ(inquiry.answers[0].remaining, 9);
+  EXPECT_EQ(inquiry.answers[1].remaining, 8);
+  EXPECT_EQ(inquiry.answers[1].source, Source::kLocal);
+  EXPECT_EQ(inquiry.answers[2].remaining, 8);
+  EXPECT_EQ(inquiry.fault, "");
+}
+
+TEST_F(GuardedLaterTest, WarmsTheLocalStates) {
+  guard({});
+  auto inquiry = make({{.cost = 4}});
+  EXPECT_FALSE(store_->submit(inquiry));
+  inner_->answer_all();
+  inner_->lose_all();
+  EXPECT_EQ(decide({.cost = 0}).remaining, 6);
+}
+
+TEST_F(GuardedLaterTest, TellsWhatItMayNotAnswer) {
+  guard({.on_failure = OnFailure::kRaise});
+  lose("b");
+  auto inquiry = make({{.key = "a"}, {.key = "b"}});
+  auto group = make({{.key = "a"}, {.key = "b"}}, true);
+  EXPECT_FALSE(store_->submit(inquiry));
+  EXPECT_FALSE(store_->submit(group));
+  inner_->answer_all();
+  EXPECT_TRUE(inquiry.answers[0].allowed);
+  EXPECT_EQ(inquiry.answers[1].source, Source::kUnanswered);
+  EXPECT_EQ(inquiry.fault, "the line is cut");
+  EXPECT_EQ(group.answers[0].source, Source::kUnanswered);
+  EXPECT_EQ(group.fault, "the line is cut");
+  EXPECT_EQ(group.times_answered, 1);
+}
+
+TEST_F(GuardedLaterTest, AnswersGroups) {
+  guard({});
+  auto first = make({{.key = "a", .cost = 3}, {.key = "b"}}, true);
+  EXPECT_FALSE(store_->submit(first));
+  inner_->answer_all();
+  EXPECT_EQ(first.answers[0].remaining, 7);
+  inner_->lose_all();
+  auto second = make({{.key = "a"}, {.key = "b"}}, true);
+  EXPECT_FALSE(store_->submit(second));
+  inner_->answer_all();
+  EXPECT_EQ(second.answers[0].source, Source::kLocal);
+  EXPECT_EQ(second.answers[0].remaining, 6);
+}
+
+// Nobody is there to catch what a local group throws.
+TEST_F(GuardedLaterTest, AMisusedGroupThatIsLostIsAFault) {
+  guard({});
+  inner_->lose_all();
+  auto group = make({{.key = "a"}, {.key = "a"}}, true);
+  EXPECT_FALSE(store_->submit(group));
+  inner_->answer_all();
+  EXPECT_EQ(group.times_answered, 1);
+  EXPECT_EQ(group.answers[0].source, Source::kUnanswered);
+  EXPECT_THAT(group.fault, testing::HasSubstr("named twice"));
+}
+
+TEST_F(GuardedLaterTest, AnswersAtOnceWhatItRemembers) {
+  guard({});
+  decide({.cost = 10});
+  decide(Ask{});
+  inner_->asked.clear();
+  auto inquiry = make({Ask{}, {.cost = 2}});
+  EXPECT_TRUE(store_->submit(inquiry));
+  EXPECT_EQ(inquiry.answers[0].source, Source::kCache);
+  EXPECT_EQ(inquiry.answers[1].source, Source::kCache);
+  EXPECT_EQ(inquiry.times_answered, 0);
+  EXPECT_TRUE(inner_->asked.empty());
+
+  // What it learns comes from later answers too.
+  auto denied = make({{.key = "late", .cost = 10}, {.key = "late"}});
+  EXPECT_FALSE(store_->submit(denied));
+  inner_->answer_all();
+  EXPECT_EQ(decide({.key = "late"}).source, Source::kCache);
+}
+
+TEST_F(GuardedLaterTest, PassesOnWhatAStoreAnswersAtOnce) {
+  inner_->late = false;
+  lose("b");
+  const std::vector<Ask> asks{{.key = "a"}, {.key = "b"}};
+  guard({});
+  auto local = make(asks);
+  EXPECT_TRUE(store_->submit(local));
+  EXPECT_EQ(local.answers[0].source, Source::kStore);
+  EXPECT_EQ(local.answers[1].source, Source::kLocal);
+
+  guard({.on_failure = OnFailure::kRaise});
+  auto raised = make(asks);
+  EXPECT_THROW(store_->submit(raised), StoreError);
+  EXPECT_EQ(raised.answers[0].source, Source::kStore);
+  EXPECT_EQ(raised.answers[1].source, Source::kUnanswered);
+  EXPECT_EQ(raised.fault, "the line is cut");
+
+  inner_->mute = true;
+  auto told = make(asks);
+  EXPECT_TRUE(store_->submit(told));
+  EXPECT_EQ(told.answers[1].source, Source::kUnanswered);
+  EXPECT_EQ(told.fault, "the store did not answer");
+}
+
+TEST_F(GuardedLaterTest, AnInquiryMayTakeItsSpaceWithIt) {
+  guard({});
+  auto inquiry = make({Ask{}});
+  EXPECT_FALSE(store_->submit(inquiry));
+  inner_->answer_all();
+  space_.reset();
+  EXPECT_TRUE(inquiry.answers[0].allowed);
+}
+
+/// Answers on a thread of its own, and loses each third.
+class FarStore final : public Store {
+ public:
+  ~FarStore() override {
+    for (auto& thread : threads_) thread.join();
+  }
+  std::shared_ptr<Space> open_space(const LimitDefinition& limit) override {
+    return memory_.open_space(limit);
+  }
+  void decide(std::span<const Request> requests, Instant now,
+              std::span<Decision> decisions) override {
+    memory_.decide(requests, now, decisions);
+    if (++calls_ % 3 != 0) return;
+    decisions[0] = {.source = Source::kUnanswered};
+    throw StoreError("lost");
+  }
+  Decision decide_all(std::span<const Request> requests, Instant now) override {
+    return memory_.decide_all(requests, now);
+  }
+  bool answers_later() const override { return true; }
+  bool submit(Inquiry& inquiry) override {
+    const std::lock_guard lock(mutex_);
+    threads_.emplace_back([this, &inquiry] {
+      try {
+        Store::submit(inquiry);
+      } catch (const StoreError& error) {
+        inquiry.fault = error.what();
+      }
+      inquiry.answered();
+    });
+    return false;
+  }
+  Instant now() const override { return memory_.now(); }
+
+ private:
+  MemoryStore memory_;
+  std::atomic<int> calls_{0};
+  std::mutex mutex_;
+  std::vector<std::thread> threads_;
+};
+
+TEST_F(GuardedLaterTest, ManyThreadsAskAtOnce) {
+  store_ = std::make_unique<GuardedStore>(std::make_shared<FarStore>(), GuardOptions{});
+  use("token_bucket 20/1h");
+  std::vector<std::thread> threads;
+  std::atomic<int> unanswered{0};
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      const Limit other("token_bucket " + std::to_string(30 + thread) + "/1h", "limit");
+      for (int i = 0; i < 60; ++i) {
+        if (i % 20 == 0) static_cast<void>(store_->open_space(other.definition()));
+        const auto operation = i % 9 == 0 ? Operation::kReset : Operation::kTake;
+        const std::string key = std::to_string(i % 4);
+        std::vector<Request> asked{request({.key = key, .operation = operation}), request({})};
+        std::vector<Decision> answers(2);
+        if (i % 2 == 0) {
+          store_->decide(asked, kStoreTime, answers);
+        } else {
+          AwaitedInquiry inquiry;
+          inquiry.requests = asked;
+          inquiry.decisions = answers;
+          if (!store_->submit(inquiry)) inquiry.wait();
+        }
+        for (const Decision& answer : answers) {
+          unanswered += answer.source == Source::kUnanswered ? 1 : 0;
+        }
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(unanswered, 0);
+  EXPECT_EQ(store_->counters().local_answers, store_->counters().unanswered);
+  EXPECT_GT(store_->counters().local_answers, 0U);
+}
+
+}  // namespace
+}  // namespace sluice

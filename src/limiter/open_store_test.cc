@@ -1,0 +1,101 @@
+#include "limiter/open_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/limiter.h"
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+
+GuardOptions options_of(std::string_view text) {
+  StoreUrl url(text);
+  const GuardOptions options = read_guard_options(url);
+  url.finish();
+  return options;
+}
+
+std::string fault_of(std::string_view text) {
+  try {
+    options_of(text);
+  } catch (const StoreError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(GuardOptions, AreLocalAndCachedUnlessToldOtherwise) {
+  const GuardOptions options = options_of("redis://a");
+  EXPECT_EQ(options.on_failure, OnFailure::kLocal);
+  EXPECT_EQ(options.local_share, 1);
+  EXPECT_TRUE(options.deny_cache);
+}
+
+TEST(GuardOptions, AreRead) {
+  EXPECT_EQ(options_of("r:?on_failure=local").on_failure, OnFailure::kLocal);
+  EXPECT_EQ(options_of("r:?on_failure=allow").on_failure, OnFailure::kAllow);
+  EXPECT_EQ(options_of("r:?on_failure=deny").on_failure, OnFailure::kDeny);
+  EXPECT_EQ(options_of("r:?on_failure=raise").on_failure, OnFailure::kRaise);
+  EXPECT_EQ(options_of("r:?local_share=1/1").local_share, 1);
+  EXPECT_EQ(options_of("r:?on_failure=local&local_share=1/1000").local_share, 1000);
+  EXPECT_FALSE(options_of("r:?deny_cache=no").deny_cache);
+}
+
+TEST(GuardOptions, SayWhatIsWrong) {
+  EXPECT_THAT(fault_of("r:?on_failure=panic"),
+              HasSubstr("on_failure is local or allow or deny or raise"));
+  for (const auto* share : {"", "1", "2/3", "1/", "1/0", "1/1001", "1/-1", "1/2x", "0.5"}) {
+    EXPECT_THAT(fault_of("r:?local_share=" + std::string(share)),
+                HasSubstr("local_share is 1/N, with N from 1 to 1000"))
+        << share;
+  }
+  EXPECT_THAT(fault_of("r:?on_failure=deny&local_share=1/2"),
+              HasSubstr("local_share goes with on_failure=local only"));
+  EXPECT_THAT(fault_of("r:?deny_cache=1"), HasSubstr("deny_cache is no or yes"));
+  EXPECT_THAT(fault_of("r:?prefix=x"),
+              HasSubstr("there is no option 'prefix'; there are on_failure, local_share"));
+}
+
+// A store that always answers has no guard, nor its options.
+TEST(OpenStore, OpensMemoryAsItIs) {
+  EXPECT_EQ(dynamic_cast<GuardedStore*>(open_store("memory:").get()), nullptr);
+  EXPECT_THROW(open_store("memory:?on_failure=deny"), StoreError);
+  EXPECT_THROW(open_store("attic:"), StoreError);
+}
+
+// Nobody serves that port.
+constexpr const char* kAway = "redis://127.0.0.1:1?deadline=5ms";
+
+TEST(OpenStore, AnswersWhereTheStoreIsAway) {
+  Limiter limiter(open_store(kAway), Limit("token_bucket 2/1h"));
+  EXPECT_EQ(limiter.check("k").source, Source::kLocal);
+  EXPECT_TRUE(limiter.check("k").allowed);
+  EXPECT_FALSE(limiter.check("k").allowed);
+}
+
+TEST(OpenStore, SaysThatAKeyIsNotResetThere) {
+  Limiter limiter(open_store(kAway), Limit("token_bucket 2/1h"));
+  limiter.check("k", 2);
+  EXPECT_THROW(limiter.reset("k"), StoreError);
+  EXPECT_EQ(limiter.peek("k").remaining, 2);
+}
+
+TEST(OpenStore, TakesTheGuardsOptionsAndTheStores) {
+  const std::string away = kAway;
+  Limiter denied(open_store(away + "&on_failure=deny&prefix=p"), Limit("token_bucket 2/1h"));
+  EXPECT_EQ(denied.check("k").source, Source::kPolicy);
+  Limiter raised(open_store(away + "&on_failure=raise"), Limit("token_bucket 2/1h"));
+  EXPECT_THROW(raised.check("k"), StoreError);
+  try {
+    open_store(away + "&on_failure=raise&size=1");
+    FAIL() << "it was opened";
+  } catch (const StoreError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("there is no option 'size'"), HasSubstr("on_failure"),
+                                    HasSubstr("prefix")));
+  }
+}
+
+}  // namespace
+}  // namespace sluice

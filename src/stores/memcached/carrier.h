@@ -1,0 +1,116 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/instant.h"
+#include "stores/memcached/count.h"
+#include "stores/memcached/key_state.h"
+#include "stores/memcached/lane.h"
+#include "stores/memcached/memcached_options.h"
+#include "stores/memcached/server_ring.h"
+#include "stores/memcached/turn.h"
+#include "stores/remote/courier.h"
+
+namespace sluice::memcached {
+
+/// Answers errands: each by counters where the options want that and its limit can be counted, else
+/// by compare-and-swap: reads a key's value with its token, judges all errands that
+/// wait for the key, in order, and writes the value back if nobody else has meanwhile. A lost race
+/// begins anew with what the winner wrote. A write whose outcome is not known is not repeated.
+///
+/// Lives on the courier's thread.
+class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwner {
+ public:
+  /// Errands judged on one value at most.
+  static constexpr std::size_t kMaxJudged = 512;
+  /// Keys that are judged, and errands that are counted, at the same time. A key whose callers have
+  /// all gone is still one of them until its server answers or is lost.
+  static constexpr std::size_t kMaxUnderWay = 100'000;
+  /// A turn that loses a race begins the next at once: with each, somebody wins. After so many it
+  /// rests, for a random time up to kMostRest, so that no two lose to each other in step.
+  static constexpr unsigned kLossesBeforeRest = 8;
+  static constexpr std::chrono::microseconds kMostRest{1'000};
+  /// Keys remembered at most, to be removed by sweep().
+  static constexpr std::size_t kMaxWritten = 1'000'000;
+
+  /// Both outlive it.
+  explicit MemcachedCarrier(const MemcachedOptions& options);
+  ~MemcachedCarrier() override;
+
+  /// Before anything is carried. The courier outlives it.
+  void open(Courier& courier) { courier_ = &courier; }
+
+  /// The connections there are to be, each of which is to be attached.
+  std::span<const std::unique_ptr<Lane>> lanes() const { return lanes_; }
+
+  void carry(Errand& errand) override;
+  void dispatch() override;
+  std::string abandon(Errand& errand) override;
+
+  void on_read(Turn& turn, const MetaReply& reply) override;
+  void on_written(Turn& turn, const MetaReply& reply) override;
+  void on_unknown(Turn& turn, std::string_view why) override;
+  void on_unsent(Turn& turn, std::string_view why) override;
+
+  void on_decided(Errand& errand) override;
+  void on_failed(Errand& errand, std::string_view why) override;
+  void on_made(Lane& lane, const std::string& counter) override;
+  void on_counted(Count& count) override;
+
+  /// In virtual time, when nothing is asked any more: removes the keys that were written, the last
+  /// kMaxWritten of them (others lapse), and calls `done` when none is under way.
+  void sweep(std::function<void()> done);
+
+  /// Keys that are judged now, and errands that are counted.
+  std::size_t under_way() const { return turns_.size() + counts_.size(); }
+
+ private:
+  Lane& lane_of(std::string_view key);
+  Turn& begin_turn(Lane& lane, std::string_view key);
+  void end_turn(Turn& turn);
+  void read(Turn& turn);
+  void next_round(Turn& turn);
+  bool take_value(Turn& turn, const MetaReply& reply);
+  void judge(Turn& turn);
+  void write(Turn& turn);
+  void lose(Turn& turn);
+  void wake(Turn& turn);
+  void take_back(Turn& turn);
+  void give_up(Turn& turn, std::string_view why);
+  void finish(ErrandList& errands);
+  void fail(ErrandList& errands, std::string_view why);
+  void count(Errand& errand, const SubWindows& windows, Lane& lane);
+  std::int64_t expiry_of(std::int64_t lifetime_ns) const;
+  void touch(Lane& lane);
+  void remember(Lane& lane, const std::string& key);
+  void sweep_on();
+
+  const MemcachedOptions& options_;
+  Courier* courier_ = nullptr;
+  std::vector<std::unique_ptr<Lane>> lanes_;  // Those of one server lie together.
+  ServerRing ring_;
+  std::vector<Lane*> touched_;  // Have been given turns since the last dispatch.
+  std::unordered_map<std::string_view, std::unique_ptr<Turn>> turns_;
+  std::vector<std::unique_ptr<Turn>> idle_turns_;
+  std::minstd_rand random_;
+  KeyState state_;           // Of the turn that is judged.
+  std::string name_;         // Of the key that is looked for.
+  std::list<Count> counts_;  // Under way.
+  std::list<Count> idle_counts_;
+  std::deque<std::pair<Lane*, std::string>> written_;
+  std::function<void()> swept_;  // While sweeping.
+};
+
+}  // namespace sluice::memcached

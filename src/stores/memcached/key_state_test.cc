@@ -1,0 +1,195 @@
+#include "stores/memcached/key_state.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <limits>
+
+#include "sluice/limit.h"
+
+namespace sluice::memcached {
+namespace {
+
+constexpr std::int64_t kSecondNs = 1'000'000'000;
+constexpr Instant kNow = 1'700'000'000 * kSecondNs + 5;
+
+// One limit of each kind, and what its numbers may become.
+const std::vector<std::string> kExpressions{
+    "token_bucket 5/1s burst=9",
+    "token_bucket 3/1s borrow=yes",
+    "leaky_bucket 10/1s queue=7",
+    "fixed_window 5/1s",
+    "fixed_window 9007199254740991/1s anchor=first",
+    "sliding_log 6/1s",
+    "sliding_window 8/1s precision=300ms",
+    "sliding_counter 7/1s",
+    "sliding_log 4/1s & token_bucket 5/1s & fixed_window 6/3s & sliding_window 9/2s"};
+
+Request take(const Limit& limit, std::int64_t cost = 1) {
+  return {.limit = &limit.definition(), .key = "k", .cost = cost};
+}
+
+std::string value_of(const KeyState& state) {
+  std::string value;
+  state.write(value);
+  return value;
+}
+
+std::string spent(const Limit& limit) {
+  KeyState state;
+  state.judge(take(limit), kNow);
+  return value_of(state);
+}
+
+TEST(KeyState, IsFreshAtFirst) {
+  KeyState state;
+  const Limit limit("fixed_window 5/1s");
+  EXPECT_TRUE(state.is_gone());
+  EXPECT_EQ(state.judge(take(limit, 0), kNow).remaining, 5);
+  EXPECT_FALSE(state.changed());
+  EXPECT_TRUE(state.judge(take(limit, 2), kNow).allowed);
+  EXPECT_TRUE(state.changed());
+  EXPECT_FALSE(state.is_gone());
+  EXPECT_EQ(state.lifetime_ns(), kSecondNs - 5);
+}
+
+TEST(KeyState, WhatIsDeniedChangesNothing) {
+  KeyState state;
+  const Limit limit("fixed_window 5/1s & sliding_log 3/1s");
+  EXPECT_FALSE(state.judge(take(limit, 4), kNow).allowed);
+  EXPECT_FALSE(state.changed());
+}
+
+TEST(KeyState, AValueSaysByWhatItWasMade) {
+  const std::string value = spent(Limit("sliding_log 5/10m"));
+  EXPECT_EQ(value.substr(2, 17), "sliding_log 5/10m");
+}
+
+TEST(KeyState, AResetLeavesNothing) {
+  const Limit limit("token_bucket 5/1s");
+  KeyState state;
+  ASSERT_TRUE(state.read(spent(limit), limit.definition()));
+  Request reset = take(limit);
+  reset.operation = Operation::kReset;
+  EXPECT_EQ(state.judge(reset, kNow).remaining, 5);
+  EXPECT_TRUE(state.changed());
+  EXPECT_TRUE(state.is_gone());
+  EXPECT_EQ(state.judge(take(limit, 2), kNow).remaining, 3);
+  EXPECT_FALSE(state.is_gone());
+}
+
+TEST(KeyState, NothingCanBeGivenBackToAFreshKey) {
+  const Limit limit("token_bucket 5/1s");
+  KeyState state;
+  Request refund = take(limit);
+  refund.operation = Operation::kRefund;
+  EXPECT_EQ(state.judge(refund, kNow).remaining, 5);
+  EXPECT_FALSE(state.changed());
+}
+
+TEST(KeyState, KeepsItsStateUnderOtherNumbers) {
+  KeyState state;
+  const Limit before("fixed_window 5/1s");
+  const Limit after("fixed_window 8/1s");
+  const Limit another("fixed_window 8/2s");
+  ASSERT_TRUE(state.read(spent(before), after.definition()));
+  EXPECT_EQ(state.judge(take(after, 0), kNow).remaining, 7);
+  // It cannot go on from what was counted by other windows, which stays until it takes something.
+  EXPECT_EQ(state.judge(take(another, 0), kNow).remaining, 8);
+  EXPECT_EQ(state.judge(take(before, 0), kNow).remaining, 4);
+  EXPECT_EQ(state.judge(take(another), kNow).remaining, 7);
+  EXPECT_EQ(state.judge(take(before, 0), kNow).remaining, 5);
+}
+
+TEST(KeyState, RefusesDamagedValues) {
+  for (const auto& expression : kExpressions) {
+    const Limit limit(expression);
+    const std::string value = spent(limit);
+    KeyState state;
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      EXPECT_FALSE(state.read(value.substr(0, i), limit.definition()));
+      for (const int bit : {0, 3, 7}) {
+        std::string damaged = value;
+        damaged[i] = static_cast<char>(damaged[i] ^ (1 << bit));
+        EXPECT_FALSE(state.read(damaged, limit.definition())) << expression << " byte " << i;
+      }
+    }
+    EXPECT_FALSE(state.read(value + "x", limit.definition()));
+    EXPECT_EQ(state.judge(take(limit, 0), kNow), KeyState().judge(take(limit, 0), kNow));
+    EXPECT_TRUE(state.read(value, limit.definition()));
+  }
+}
+
+TEST(KeyState, RefusesForeignValues) {
+  const Limit limit("token_bucket 5/1s");
+  KeyState state;
+  for (const std::string& value :
+       {std::string(), std::string("5"), std::string("hello, world"), std::string(100, '\1')}) {
+    EXPECT_FALSE(state.read(value, limit.definition()));
+  }
+}
+
+// The bound that open_space() keeps: with 32,768 entries a value is far from an item's 1 MiB.
+TEST(KeyState, TheLargestLogFitsIntoAnItem) {
+  const Limit limit("sliding_log 32768/73w");
+  KeyState state;
+  constexpr std::int64_t kStepNs = 1'000'000'000'000;
+  for (std::int64_t i = 0; i < 32'768; ++i) {
+    ASSERT_TRUE(state.judge(take(limit), kNow + i * kStepNs).allowed);
+  }
+  const std::string value = value_of(state);
+  EXPECT_LT(value.size(), std::size_t{300'000});
+  KeyState again;
+  ASSERT_TRUE(again.read(value, limit.definition()));
+  EXPECT_FALSE(again.judge(take(limit), kNow + 32'768 * kStepNs).allowed);
+}
+
+struct Asked {
+  Instant now = 0;
+  Request request;
+};
+
+Asked random_request(const Limit& limit, Instant& now) {
+  using rc::gen::element;
+  now += *element<std::int64_t>(-1, 0, 1, 99'999'999, kSecondNs / 3, kSecondNs, 2 * kSecondNs);
+  Asked asked{.now = now, .request = take(limit, *element<std::int64_t>(0, 1, 1, 2, 5, 100))};
+  asked.request.patience_ns = *element(kDefaultPatience, std::int64_t{0}, kSecondNs);
+  asked.request.operation = *element(Operation::kTake, Operation::kTake, Operation::kTake,
+                                     Operation::kRefund, Operation::kReset);
+  return asked;
+}
+
+// Written and read between any two requests or not: the answers are the same.
+RC_GTEST_PROP(KeyStateProperty, AValueIsTheState, ()) {
+  const Limit limit(*rc::gen::elementOf(kExpressions));
+  Instant now = *rc::gen::element<Instant>(10, kNow, kEndOfTime - 500 * kSecondNs);
+  KeyState kept;
+  KeyState carried;
+  std::optional<std::string> value;
+  const auto steps = *rc::gen::inRange(1, 60);
+  for (int i = 0; i < steps; ++i) {
+    const Asked asked = random_request(limit, now);
+    if (now < 0) return;
+    if (value) {
+      RC_ASSERT(carried.read(*value, limit.definition()));
+    } else {
+      carried.clear();
+    }
+    const Decision expected = kept.judge(asked.request, asked.now);
+    RC_ASSERT(carried.judge(asked.request, asked.now) == expected);
+    if (!carried.changed()) continue;
+    value.reset();
+    if (!carried.is_gone()) value = value_of(carried);
+  }
+}
+
+// Whatever the bytes: a state or a refusal.
+RC_GTEST_PROP(KeyStateProperty, AnyBytesAreReadOrRefused, (const std::string& bytes)) {
+  const Limit limit(*rc::gen::elementOf(kExpressions));
+  KeyState state;
+  state.read(bytes, limit.definition());
+  RC_ASSERT(state.judge(take(limit, 0), kNow).allowed);
+}
+
+}  // namespace
+}  // namespace sluice::memcached

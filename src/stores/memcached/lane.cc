@@ -1,0 +1,144 @@
+#include "stores/memcached/lane.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+namespace sluice::memcached {
+
+// One exchange, and the replies to it in the order of its queries.
+class Lane::Batch final : public Exchange {
+ public:
+  explicit Batch(Lane& lane) : lane_(lane) {}
+
+  void write(std::string& output) override { lane_.write(*this, output); }
+  void on_reply(std::string_view reply) override { lane_.on_reply(*this, reply); }
+  void on_lost(Loss loss, std::string_view why) override { lane_.on_lost(*this, loss, why); }
+
+  /// False where it is not what the commands that were sent can be answered with.
+  bool read(std::string_view text) {
+    MetaReader reader(text);
+    replies.clear();
+    for (const Query* query : queries) {
+      for (std::size_t left = query->commands(); left > 0; --left) {
+        const auto reply = reader.next();
+        const std::size_t number = replies.size();
+        if (!reply || reply->number.value_or(number) != number || !query->can_be(*reply)) {
+          return false;
+        }
+        replies.push_back(*reply);
+      }
+    }
+    return reader.at_end();
+  }
+
+  std::vector<Query*> queries;
+  std::vector<MetaReply> replies;
+  Clock::time_point sent_at;
+
+ private:
+  Lane& lane_;
+};
+
+Lane::Lane(LaneSettings settings)
+    : settings_(std::move(settings)), name_("memcached " + settings_.endpoint.text()) {}
+
+Lane::~Lane() = default;
+
+std::optional<std::string> Lane::fault() const {
+  if (broken_) return down_why_;
+  if (!in_flight_.empty() && is_overdue(*in_flight_.front())) {
+    return name_ + " has not answered for a while";
+  }
+  return std::nullopt;
+}
+
+bool Lane::is_overdue(const Batch& batch) const {
+  return Clock::now() - batch.sent_at > settings_.silence;
+}
+
+Exchange* Lane::next_exchange() {
+  return urgent_.empty() && waiting_.empty() ? nullptr : &idle_batch();
+}
+
+Lane::Batch& Lane::idle_batch() {
+  if (idle_batches_.empty()) {
+    batches_.push_back(std::make_unique<Batch>(*this));
+    idle_batches_.push_back(batches_.back().get());
+  }
+  Batch& batch = *idle_batches_.back();
+  idle_batches_.pop_back();
+  batch.sent_at = Clock::now();
+  in_flight_.push_back(&batch);
+  return batch;
+}
+
+// Takes what has gathered up to the moment of sending.
+void Lane::write(Batch& batch, std::string& output) {
+  const std::size_t before = output.size();
+  std::uint32_t number = 0;
+  for (auto* queue : {&urgent_, &waiting_}) {
+    while (!queue->empty() && number < kMaxCommands && output.size() - before < kMaxBytes) {
+      Query& query = *queue->front();
+      queue->pop_front();
+      query.write(output, number);
+      number += static_cast<std::uint32_t>(query.commands());
+      batch.queries.push_back(&query);
+    }
+  }
+  append_end(output);
+}
+
+void Lane::release(Batch& batch) {
+  std::erase(in_flight_, &batch);
+  batch.queries.clear();
+  idle_batches_.push_back(&batch);
+}
+
+void Lane::on_reply(Batch& batch, std::string_view reply) {
+  if (!batch.read(reply)) {
+    const std::string why = name_ + " has answered something else than what was asked";
+    on_lost(batch, Loss::kUnknown, why);
+    connection_.reconnect(why);
+    return;
+  }
+  std::span<const MetaReply> replies = batch.replies;
+  for (Query* query : batch.queries) {
+    const std::size_t own = query->commands();
+    query->on_replies(replies.first(own));
+    replies = replies.subspan(own);
+  }
+  release(batch);
+}
+
+void Lane::on_lost(Batch& batch, Loss loss, std::string_view why) {
+  fell_silent_ = fell_silent_ || is_overdue(batch);
+  for (Query* query : batch.queries) query->on_lost(loss, why);
+  release(batch);
+}
+
+std::optional<std::string> Lane::on_greeting(std::size_t, std::string_view reply) {
+  if (reply == "MN\r\n") return std::nullopt;
+  const std::string_view line = reply.substr(0, reply.find('\r'));
+  return name_ + " says '" + std::string(line) +
+         "' to a meta command: it has to be memcached 1.6 with room for a connection";
+}
+
+void Lane::on_up() {
+  was_up_ = true;
+  fell_silent_ = false;
+  broken_ = false;
+}
+
+// A lost connection may be back in a moment, so that what waits goes on waiting; once an attempt
+// has failed, or where the server has said nothing for too long, nobody waits for the next.
+void Lane::on_down(std::string_view why) {
+  const bool was_up = std::exchange(was_up_, false);
+  broken_ = std::exchange(fell_silent_, false) || !was_up;
+  down_why_ = why;
+  for (Query* query : std::exchange(urgent_, {})) query->on_lost(Loss::kUnsent, down_why_);
+  if (!broken_) return;
+  for (Query* query : std::exchange(waiting_, {})) query->on_lost(Loss::kUnsent, down_why_);
+}
+
+}  // namespace sluice::memcached

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "net/endpoint.h"
+
+namespace sluice::memcached {
+
+/// What a store on Memcached is opened with.
+struct MemcachedOptions {
+  /// At least one, no two alike. Each has its share of the keys.
+  std::vector<Endpoint> servers;
+  /// As is_prefix() says.
+  std::string prefix = "sluice";
+  /// A decision that has not come by then is kUnanswered.
+  std::chrono::nanoseconds deadline = std::chrono::milliseconds(10);
+  /// To each server.
+  std::size_t connections = 1;
+  /// Judge by compare-and-swap always. Else fixed_window (on the clock) and sliding_window, where
+  /// either stands alone, count by atomic counters: never more than the limit, but less while
+  /// callers race for the last units.
+  bool exact = true;
+  /// Instants are given, as in replay: values are kept for a day at least, and removed at the end.
+  bool virtual_time = false;
+};
+
+}  // namespace sluice::memcached

@@ -1,0 +1,88 @@
+#include "stores/memcached/memcached_space.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+
+#include "sluice/limit.h"
+
+namespace sluice::memcached {
+namespace {
+
+std::string name(std::string_view key, std::string_view limit_name = "login",
+                 std::string_view prefix = "sluice") {
+  const MemcachedSpace space(prefix, Limit("token_bucket 5/1s", limit_name).definition());
+  std::string text;
+  space.name_of(key, text);
+  return text;
+}
+
+TEST(MemcachedSpace, NamesAreReadable) {
+  EXPECT_EQ(name("alice"), "sluice:login:alice");
+  EXPECT_EQ(name(""), "sluice:login:");
+  EXPECT_EQ(name("203.0.113.7:80/a%20b~"), "sluice:login:203.0.113.7:80/a%20b~");
+}
+
+TEST(MemcachedSpace, AnUnnamedLimitIsItsExpressionWithoutBlanks) {
+  EXPECT_EQ(name("alice", ""), "sluice:token_bucket%205/1s:alice");
+}
+
+TEST(MemcachedSpace, KeysThatNoServerTakesAreHashed) {
+  const std::string long_key(300, 'x');
+  for (const std::string_view key :
+       {std::string_view("a b"), std::string_view("a\0b", 3), std::string_view("a\r\nb"),
+        std::string_view("\x7f"), std::string_view("caf\xc3\xa9"), std::string_view(long_key)}) {
+    EXPECT_TRUE(name(key).starts_with("sluice::"));
+    EXPECT_EQ(name(key).size(), std::string("sluice::").size() + 32);
+  }
+}
+
+// As `printf 'sluice:login:a b' | sha256sum` says.
+TEST(MemcachedSpace, TheHashIsTheFirstHalfOfSha256) {
+  EXPECT_EQ(name("a b"), "sluice::7d2a8863986d5ac55cbaee13b780b419");
+}
+
+TEST(MemcachedSpace, TheLongestKeyIsNotHashed) {
+  const std::string front = "sluice:login:";
+  EXPECT_EQ(name(std::string(kMaxKeyBytes - front.size(), 'k')).size(), kMaxKeyBytes);
+  EXPECT_TRUE(name(std::string(kMaxKeyBytes - front.size() + 1, 'k')).starts_with("sluice::"));
+}
+
+TEST(MemcachedSpace, ALongLimitIsHashedToo) {
+  std::string expression = "token_bucket 5/1s";
+  for (int i = 0; i < 7; ++i) expression += " & sliding_window 1000/1h30m5s precision=60s";
+  const MemcachedSpace space("sluice", Limit(expression).definition());
+  std::string text;
+  space.name_of("k", text);
+  EXPECT_TRUE(text.starts_with("sluice::"));
+}
+
+RC_GTEST_PROP(MemcachedSpaceProperty, EveryKeyHasANameThatServersTake, (const std::string& key)) {
+  const std::string text = name(key);
+  RC_ASSERT(text.size() <= kMaxKeyBytes);
+  RC_ASSERT(std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; }));
+}
+
+RC_GTEST_PROP(MemcachedSpaceProperty, NoTwoKeysShareAName,
+              (const std::string& key, const std::string& other)) {
+  RC_PRE(key != other);
+  RC_ASSERT(name(key) != name(other));
+}
+
+TEST(MemcachedSpace, NoReadableKeyLooksLikeAHash) {
+  // A space is never empty, so that the text after the prefix's ':' is never another ':'.
+  EXPECT_EQ(name(":" + name("a b").substr(8), "x"), "sluice:x::" + name("a b").substr(8));
+}
+
+TEST(MemcachedSpace, KnowsPrefixes) {
+  EXPECT_TRUE(is_prefix("sluice"));
+  EXPECT_TRUE(is_prefix(std::string(64, 'p')));
+  for (const std::string& text : {std::string(), std::string(65, 'p'), std::string("a:b"),
+                                  std::string("a b"), std::string("caf\xc3\xa9")}) {
+    EXPECT_FALSE(is_prefix(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::memcached

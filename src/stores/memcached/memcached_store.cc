@@ -1,0 +1,115 @@
+#include "stores/memcached/memcached_store.h"
+
+#include <algorithm>
+#include <future>
+#include <stdexcept>
+#include <utility>
+
+#include "algorithms/limit_definition.h"
+#include "core/waiting.h"
+
+namespace sluice::memcached {
+namespace {
+
+constexpr std::chrono::seconds kSweepPatience{5};
+
+PipelineOptions pipeline_options(const MemcachedOptions& options, const Endpoint& endpoint) {
+  PipelineOptions pipeline{.endpoint = endpoint};
+  const auto deadline = std::chrono::ceil<std::chrono::milliseconds>(options.deadline);
+  pipeline.silence_timeout = std::max(pipeline.silence_timeout, 2 * deadline);
+  return pipeline;
+}
+
+// How many entries the sliding logs of a limit can have: those of algorithms whose limit is bounded
+// because they keep an entry for each unit.
+std::int64_t log_entries(const LimitDefinition& limit) {
+  std::int64_t entries = 0;
+  for (const auto& part : limit.parts) {
+    entries += std::visit(
+        []<class P>(const P& p) -> std::int64_t {
+          if constexpr (requires { P::Algorithm::kMaxLimit; }) {
+            return p.params.limit;
+          } else {
+            return 0;
+          }
+        },
+        part);
+  }
+  return entries;
+}
+
+void check_together(std::span<const Request> requests) {
+  if (requests.size() == 1) return;
+  throw std::invalid_argument(
+      "on Memcached only one limit and key can be taken from in one step, not " +
+      std::to_string(requests.size()) +
+      ": each is a value of its own (limits that are joined by '&' are one)");
+}
+
+}  // namespace
+
+MemcachedStore::MemcachedStore(MemcachedOptions options)
+    : options_(std::move(options)),
+      carrier_(options_),
+      courier_(carrier_, {.deadline = options_.deadline}),
+      spaces_({.store = "memcached store", .prefix = options_.prefix}) {
+  carrier_.open(courier_);
+  for (const auto& lane : carrier_.lanes()) {
+    try {
+      pipelines_.push_back(std::make_unique<Pipeline>(
+          courier_.loop(), pipeline_options(options_, lane->endpoint()), *lane));
+    } catch (const std::runtime_error& error) {
+      throw StoreError(error.what());
+    }
+    Pipeline& pipeline = *pipelines_.back();
+    lane->attach({.kick = [&pipeline] { pipeline.kick(); },
+                  .reconnect = [&pipeline](std::string_view why) { pipeline.reconnect(why); }});
+  }
+  courier_.start([this] {
+    for (auto& pipeline : pipelines_) pipeline->start();
+  });
+}
+
+MemcachedStore::~MemcachedStore() {
+  if (options_.virtual_time) {
+    auto swept = std::make_shared<std::promise<void>>();
+    courier_.loop().post([this, swept] { carrier_.sweep([swept] { swept->set_value(); }); });
+    swept->get_future().wait_for(kSweepPatience);
+  }
+  courier_.stop();
+  pipelines_.clear();
+}
+
+std::shared_ptr<Space> MemcachedStore::open_space(const LimitDefinition& limit) {
+  if (log_entries(limit) > kMaxLogEntries) {
+    throw StoreError("memcached store: '" + limit.expression + "' keeps up to " +
+                     std::to_string(log_entries(limit)) +
+                     " admitted instants for a key, but at most " + std::to_string(kMaxLogEntries) +
+                     " fit into a value (sliding_window has no such bound)");
+  }
+  return spaces_.open(limit);
+}
+
+void MemcachedStore::decide(std::span<const Request> requests, Instant now,
+                            std::span<Decision> decisions) {
+  if (requests.empty()) return;
+  AwaitedInquiry inquiry;
+  inquiry.requests = requests;
+  inquiry.decisions = decisions.first(requests.size());
+  inquiry.now = now;
+  ask_and_wait(courier_, inquiry, Courier::Clock::now() + courier_.deadline());
+}
+
+Decision MemcachedStore::decide_all(std::span<const Request> requests, Instant now) {
+  check_together(requests);
+  Decision decision;
+  decide(requests, now, {&decision, 1});
+  return decision;
+}
+
+bool MemcachedStore::submit(Inquiry& inquiry) {
+  if (inquiry.together) check_together(inquiry.requests);
+  return !courier_.submit(inquiry, Courier::Clock::now() + courier_.deadline());
+}
+
+}  // namespace sluice::memcached

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/instant.h"
+#include "core/store.h"
+#include "net/pipeline.h"
+#include "stores/memcached/carrier.h"
+#include "stores/memcached/memcached_options.h"
+#include "stores/memcached/memcached_space.h"
+#include "stores/remote/courier.h"
+#include "stores/remote/space_registry.h"
+
+namespace sluice::memcached {
+
+/// Keys in memcached 1.6: each key's state is one value, changed by compare-and-swap, so that any
+/// number of processes decide exactly as one would. Instants are those of the processes' clocks. A
+/// decision that the key's server does not answer within the deadline is kUnanswered.
+///
+/// Thread-safe. All callers share the connections, and callers who ask for one key at the same time
+/// share the rounds it takes.
+class MemcachedStore final : public Store {
+ public:
+  /// The most entries of all sliding logs of a limit, so that its value fits into an item.
+  static constexpr std::int64_t kMaxLogEntries = 32'768;
+
+  /// Connects in the background; a server that cannot be reached is no error here. Throws
+  /// StoreError where a TLS file cannot be used, std::system_error where the system gives no
+  /// thread.
+  explicit MemcachedStore(MemcachedOptions options);
+  /// In virtual time, removes the keys it has written, as far as the servers answer within five
+  /// seconds and MemcachedCarrier::kMaxWritten of them: the rest lapse.
+  ~MemcachedStore() override;
+
+  /// Throws StoreError also where the limit's value could be larger than a server takes.
+  std::shared_ptr<Space> open_space(const LimitDefinition& limit) override;
+  void decide(std::span<const Request> requests, Instant now,
+              std::span<Decision> decisions) override;
+  /// Throws std::invalid_argument where there is more than one request: each limit and key is a
+  /// value of its own, and no two are written in one step.
+  Decision decide_all(std::span<const Request> requests, Instant now) override;
+  bool submit(Inquiry& inquiry) override;
+  bool answers_later() const override { return true; }
+  /// This process's clock.
+  Instant now() const override { return wall_now(); }
+
+ private:
+  const MemcachedOptions options_;
+  MemcachedCarrier carrier_;
+  Courier courier_;
+  std::vector<std::unique_ptr<Pipeline>> pipelines_;  // One for each of the carrier's lanes.
+  SpaceRegistry<MemcachedSpace> spaces_;
+};
+
+}  // namespace sluice::memcached

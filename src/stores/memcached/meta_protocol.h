@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "net/exchange.h"
+
+namespace sluice::memcached {
+
+/// The meta commands of memcached 1.6, as its protocol.txt defines them. Each command has exactly
+/// one reply, which carries the command's number back (an error does not); `mn` ends an exchange.
+
+/// Reads a value with its cas token.
+void append_get(std::string& output, std::string_view key, std::uint32_t number);
+
+/// What is written over a value that was read, or where there was none.
+struct Write {
+  std::string_view key;
+  std::string_view value;
+  /// As expiry_s() makes it.
+  std::int64_t expiry_s = 0;
+  /// The token of the value to be replaced; none: only if there is no value.
+  std::optional<std::uint64_t> token;
+};
+void append_set(std::string& output, const Write& write, std::uint32_t number);
+
+/// Removes the value that has this token; none: whatever is there.
+struct Removal {
+  std::string_view key;
+  std::optional<std::uint64_t> token;
+};
+void append_delete(std::string& output, const Removal& removal, std::uint32_t number);
+
+/// Adds units to a counter, and reads it; makes it where there is none.
+struct Addition {
+  std::string_view key;
+  std::uint64_t units = 0;
+  std::int64_t expiry_s = 0;
+};
+void append_add(std::string& output, const Addition& addition, std::uint32_t number);
+
+/// Takes units off a counter, at most those that are in it.
+struct Subtraction {
+  std::string_view key;
+  std::uint64_t units = 0;
+};
+void append_subtract(std::string& output, const Subtraction& subtraction, std::uint32_t number);
+
+/// A counter's value; nothing where it is none. A server leaves blanks at the end of a counter that
+/// has become shorter.
+std::optional<std::uint64_t> read_counter(std::string_view value);
+
+/// Ends an exchange.
+void append_end(std::string& output);
+
+enum class Code : std::uint8_t {
+  kValue,      ///< VA: here it is.
+  kDone,       ///< HD: carried out.
+  kMiss,       ///< EN: there is no such value.
+  kNotStored,  ///< NS: there is a value already.
+  kExists,     ///< EX: the value has another token.
+  kNotFound,   ///< NF: the value has gone.
+  kError,      ///< The server refuses: nothing was carried out.
+};
+
+struct MetaReply {
+  Code code = Code::kError;
+  /// The value; of an error, its line.
+  std::string_view text;
+  std::uint64_t token = 0;
+  /// That of the command, where the reply tells.
+  std::optional<std::uint32_t> number;
+};
+
+/// Takes the reply to an exchange apart. The text has to outlive it.
+class MetaReader {
+ public:
+  explicit MetaReader(std::string_view reply) : rest_(reply) {}
+
+  /// The next reply; nothing where there is none, or what is there cannot be one.
+  std::optional<MetaReply> next();
+
+  /// Whether the exchange's end, and nothing else, is left.
+  bool at_end() const;
+
+ private:
+  std::string_view rest_;
+};
+
+/// Finds where the reply to an exchange ends. The first one on a connection, to its greeting, is a
+/// single line whatever it says: a server that does not know `mn` never ends an exchange.
+class MetaFraming final : public Framing {
+ public:
+  std::size_t reply_bytes(std::string_view input) override;
+
+ private:
+  bool greeted_ = false;
+  std::size_t at_ = 0;  // Up to here all is understood.
+};
+
+}  // namespace sluice::memcached

@@ -1,0 +1,123 @@
+#include "stores/memcached/meta_protocol.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace sluice::memcached {
+namespace {
+
+// A framing that has seen the reply to its greeting.
+MetaFraming greeted() {
+  MetaFraming framing;
+  EXPECT_EQ(framing.reply_bytes("MN\r\n"), 4U);
+  return framing;
+}
+
+TEST(MetaProtocol, WritesCommands) {
+  std::string output;
+  append_get(output, "k", 0);
+  append_set(output, {.key = "k", .value = "a\r\nb", .expiry_s = 61, .token = 7}, 1);
+  append_set(output, {.key = "k", .value = "", .expiry_s = 2, .token = std::nullopt}, 2);
+  append_delete(output, {.key = "k", .token = 9}, 3);
+  append_delete(output, {.key = "k", .token = std::nullopt}, 4);
+  append_add(output, {.key = "k", .units = 3, .expiry_s = 60}, 5);
+  append_subtract(output, {.key = "k", .units = 3}, 6);
+  append_end(output);
+  EXPECT_EQ(output,
+            "mg k v c O0\r\n"
+            "ms k 4 T61 C7 O1\r\na\r\nb\r\n"
+            "ms k 0 T2 ME O2\r\n\r\n"
+            "md k C9 O3\r\n"
+            "md k O4\r\n"
+            "ma k N60 J3 D3 v O5\r\n"
+            "ma k MD D3 O6\r\n"
+            "mn\r\n");
+}
+
+TEST(MetaProtocol, ReadsReplies) {
+  // A value may hold what ends lines and exchanges.
+  MetaReader reader("VA 8 c17 O0\r\na\r\nMN\r\nb\r\nEN O1\r\nHD O2\r\nERROR\r\nMN\r\n");
+  const auto value = reader.next();
+  ASSERT_TRUE(value.has_value());
+  EXPECT_EQ(value->code, Code::kValue);
+  EXPECT_EQ(value->text, "a\r\nMN\r\nb");
+  EXPECT_EQ(value->token, 17U);
+  EXPECT_EQ(value->number, 0U);
+  EXPECT_EQ(reader.next()->code, Code::kMiss);
+  EXPECT_EQ(reader.next()->number, 2U);
+  const auto error = reader.next();
+  EXPECT_EQ(error->code, Code::kError);
+  EXPECT_EQ(error->text, "ERROR");
+  EXPECT_FALSE(error->number.has_value());
+  EXPECT_TRUE(reader.at_end());
+  EXPECT_FALSE(reader.next().has_value());
+}
+
+TEST(MetaProtocol, ReadsCounters) {
+  EXPECT_EQ(read_counter("0"), 0U);
+  EXPECT_EQ(read_counter("18446744073709551615"), 18446744073709551615U);
+  EXPECT_EQ(read_counter("9 "), 9U);
+  for (const std::string_view text : {"", " ", "x", "1x", "-1", "18446744073709551616"}) {
+    EXPECT_EQ(read_counter(text), std::nullopt) << text;
+  }
+}
+
+TEST(MetaProtocol, RefusesWhatIsNoReply) {
+  for (const std::string_view text :
+       {"", "HD", "hd\r\n", "XX O1\r\n", "HD Ox\r\n", "HD cx\r\n", "VA\r\n", "VA x\r\na\r\n",
+        "VA -1\r\n\r\n", "VA 5 O1\r\nabc\r\n", "VA 99999999999999999999\r\n\r\n", "12\r\n"}) {
+    EXPECT_FALSE(MetaReader(text).next().has_value()) << text;
+  }
+}
+
+TEST(MetaProtocol, FramesAtEverySplit) {
+  const std::string reply =
+      "VA 8 c17 O0\r\na\r\nMN\r\nb\r\nEN\r\nHD O2\r\nSERVER_ERROR x\r\nVA 0 O4\r\n\r\nMN\r\n";
+  for (std::size_t split = 0; split < reply.size(); ++split) {
+    MetaFraming framing = greeted();
+    EXPECT_EQ(framing.reply_bytes(reply.substr(0, split)), 0U) << split;
+    EXPECT_EQ(framing.reply_bytes(reply + "MN\r\n"), reply.size()) << split;
+    EXPECT_EQ(framing.reply_bytes("MN\r\n"), 4U) << split;
+  }
+  MetaFraming framing = greeted();
+  for (std::size_t size = 0; size < reply.size(); ++size) {
+    ASSERT_EQ(framing.reply_bytes(std::string_view(reply).substr(0, size)), 0U);
+  }
+  EXPECT_EQ(framing.reply_bytes(reply), reply.size());
+}
+
+TEST(MetaProtocol, TheGreetingIsAnsweredByOneLine) {
+  for (const std::string_view line : {"ERROR\r\n", "ERROR Too many open connections\r\n"}) {
+    MetaFraming framing;
+    EXPECT_EQ(framing.reply_bytes(line.substr(0, 3)), 0U);
+    EXPECT_EQ(framing.reply_bytes(line), line.size());
+  }
+}
+
+TEST(MetaProtocol, RefusesWhatIsNoFrame) {
+  for (const std::string& text : {std::string("\n"), std::string("HD\n"), std::string("VA x\r\n"),
+                                  std::string("VA\r\n"), std::string("VA 2 O1\r\nabcd"),
+                                  std::string("VA 99999999999 O1\r\n"), std::string(3'000, 'x')}) {
+    MetaFraming framing = greeted();
+    EXPECT_EQ(framing.reply_bytes(text), Framing::kMalformed) << text.substr(0, 40);
+  }
+}
+
+// Whatever bytes come: no more is taken than there is, and reading ends.
+RC_GTEST_PROP(MetaProtocolProperty, AnyBytesAreReadOrRefused, ()) {
+  const auto piece = rc::gen::element<std::string>("VA 3 c1 O0\r\nabc\r\n", "HD O1\r\n", "MN\r\n",
+                                                   "VA ", "7\r\n", "\r\n", "x", "O", "EN\r\n");
+  std::string text;
+  for (const auto& one : *rc::gen::container<std::vector<std::string>>(piece)) text += one;
+  MetaFraming framing = greeted();
+  const std::size_t bytes = framing.reply_bytes(text);
+  if (bytes == 0 || bytes == Framing::kMalformed) return;
+  RC_ASSERT(bytes <= text.size());
+  MetaReader reader(std::string_view(text).substr(0, bytes));
+  std::size_t replies = 0;
+  while (reader.next()) ++replies;
+  RC_ASSERT(replies <= bytes);
+}
+
+}  // namespace
+}  // namespace sluice::memcached

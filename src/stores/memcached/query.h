@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "net/exchange.h"
+#include "stores/memcached/meta_protocol.h"
+#include "stores/remote/errand.h"
+
+namespace sluice::memcached {
+
+/// Some commands for one server, and their replies. Lives until on_replies() or on_lost() is
+/// called, one of them once. All are called on the courier's thread.
+class Query {
+ public:
+  virtual ~Query() = default;
+
+  /// How many commands write() appends; at least one.
+  virtual std::size_t commands() const = 0;
+  /// Appends the commands, numbered from `number` on. Called once, just before they are sent.
+  virtual void write(std::string& output, std::uint32_t number) = 0;
+
+  /// Whether a command is answered so: nothing is believed of an exchange with any other reply.
+  virtual bool can_be(const MetaReply& reply) const = 0;
+  /// The replies, one for each command, in order.
+  virtual void on_replies(std::span<const MetaReply> replies) = 0;
+  /// There will be none.
+  virtual void on_lost(Loss loss, std::string_view why) = 0;
+
+  /// The time of an errand that it carries is up: forgets it. Returns what it waited for, as the
+  /// end of a sentence. Does not end the query.
+  virtual std::string abandon(Errand& errand) = 0;
+};
+
+}  // namespace sluice::memcached

@@ -1,0 +1,54 @@
+#include "stores/memcached/server_ring.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace sluice::memcached {
+namespace {
+
+constexpr int kKeys = 20'000;
+
+std::vector<std::string> servers(std::size_t count) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < count; ++i) names.push_back("cache" + std::to_string(i) + ":11211");
+  return names;
+}
+
+std::string key(int number) {
+  return "sluice:login:user" + std::to_string(number);
+}
+
+TEST(ServerRing, SharesKeysEvenly) {
+  const ServerRing ring(servers(4));
+  std::vector<int> shares(4);
+  for (int i = 0; i < kKeys; ++i) ++shares.at(ring.server_of(key(i)));
+  for (const int share : shares) EXPECT_NEAR(share, kKeys / 4, kKeys / 40);
+}
+
+TEST(ServerRing, AServerThatIsAddedTakesItsShareAndMovesNothingElse) {
+  for (std::size_t before = 1; before <= 5; ++before) {
+    const ServerRing few(servers(before));
+    const ServerRing more(servers(before + 1));
+    int moved = 0;
+    for (int i = 0; i < kKeys; ++i) {
+      if (few.server_of(key(i)) == more.server_of(key(i))) continue;
+      EXPECT_EQ(more.server_of(key(i)), before);
+      ++moved;
+    }
+    EXPECT_NEAR(moved, kKeys / static_cast<int>(before + 1), kKeys / 40);
+  }
+}
+
+TEST(ServerRing, DoesNotDependOnTheOrderOfServers) {
+  auto names = servers(3);
+  const ServerRing forwards(names);
+  std::ranges::reverse(names);
+  const ServerRing backwards(names);
+  for (int i = 0; i < 1'000; ++i) {
+    EXPECT_EQ(forwards.server_of(key(i)), 2 - backwards.server_of(key(i)));
+  }
+}
+
+}  // namespace
+}  // namespace sluice::memcached

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "algorithms/limit_definition.h"
+#include "core/algorithm.h"
+
+namespace sluice::memcached {
+
+/// How a limit is counted by counters that only add: one for each sub-window, which is the whole
+/// window of a fixed_window.
+struct SubWindows {
+  std::int64_t span_ns = 1;
+  /// So many before the current one count with it.
+  std::int64_t before = 0;
+  /// So many after it may have been begun by somebody whose clock is ahead, and count as well: of
+  /// two who add at once, one sees the other's units whatever their clocks.
+  std::int64_t after = 0;
+  /// Names what the counts mean: nobody else's are read.
+  std::string kind;
+
+  std::int64_t number_at(Instant now) const { return now / span_ns; }
+  /// From `now` until units that are added now count no longer.
+  std::int64_t lifetime_ns(Instant now) const {
+    return (number_at(now) + before + 1) * span_ns - now;
+  }
+};
+
+/// The highest limit that is counted so. Those who race add before they look, and a counter begins
+/// again at 0 above 2^64 - 1: it would take 2^32 of them.
+inline constexpr std::int64_t kMostCounted = std::int64_t{1} << 32;
+
+/// Nothing where the limit is judged by compare-and-swap: it is none of fixed_window on the clock
+/// and sliding_window, or joins others, or is above kMostCounted.
+std::optional<SubWindows> sub_windows_of(const LimitDefinition& limit);
+
+/// What the counters of a key's sub-windows hold, oldest first.
+struct Counts {
+  std::span<const std::uint64_t> units;
+  /// Which of them is the one that is current at the instant of the call.
+  std::size_t current = 0;
+};
+
+/// The answer to a call on these counts. REQUIRES: sub_windows_of(limit) is not nothing, and says
+/// how many there are before and after the current one.
+Decision judge_counts(const LimitDefinition& limit, const Counts& counts, const Call& call);
+
+}  // namespace sluice::memcached

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "stores/memcached/query.h"
+#include "stores/remote/errand.h"
+
+namespace sluice::memcached {
+
+class Lane;
+struct Turn;
+
+/// Whose turns are. Each call hands the turn back.
+class TurnOwner {
+ public:
+  virtual ~TurnOwner() = default;
+
+  /// The turn's value, or that there is none, or that the server refuses.
+  virtual void on_read(Turn& turn, const MetaReply& reply) = 0;
+  /// What has become of the turn's write.
+  virtual void on_written(Turn& turn, const MetaReply& reply) = 0;
+  /// A write that may have been carried out, or not.
+  virtual void on_unknown(Turn& turn, std::string_view why) = 0;
+  /// Nothing was carried out.
+  virtual void on_unsent(Turn& turn, std::string_view why) = 0;
+};
+
+/// One key that is asked for, and where it stands: its value is read, judged, and written back
+/// where that changed it. There is one turn for a key at a time, so that whoever asks meanwhile
+/// waits, is judged with all others who wait, and travels in the one write of the next round.
+///
+/// Belongs to the courier's thread. It is with its lane, or rests after a lost race.
+struct Turn final : Query {
+  explicit Turn(TurnOwner& turn_owner) : owner(turn_owner) {}
+
+  std::size_t commands() const override { return 1; }
+  void write(std::string& output, std::uint32_t number) override;
+  bool can_be(const MetaReply& reply) const override;
+  void on_replies(std::span<const MetaReply> replies) override;
+  void on_lost(Loss loss, std::string_view why) override;
+  std::string abandon(Errand& errand) override;
+
+  TurnOwner& owner;
+  std::string key;
+  Lane* lane = nullptr;
+  /// To be judged on the value that is read next.
+  ErrandList waiting;
+  /// Have their decisions, which stand if the write is carried out.
+  ErrandList judged;
+  /// It writes; else it reads.
+  bool writes = false;
+  /// What is to be written: `value`, or nothing at all, over what was read with this token; none
+  /// where there was no value.
+  std::optional<std::uint64_t> token;
+  std::string value;
+  std::int64_t expiry_s = 0;
+  bool removes = false;
+  /// Races lost one after the other.
+  unsigned losses = 0;
+};
+
+}  // namespace sluice::memcached

@@ -1,0 +1,77 @@
+#include "stores/memcached_url.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace sluice {
+namespace {
+
+memcached::MemcachedOptions read(std::string_view text, const StoreOptions& options = {}) {
+  StoreUrl url(text);
+  return read_memcached_url(url, options);
+}
+
+std::string fault_of(std::string_view text) {
+  try {
+    read(text);
+  } catch (const StoreError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(MemcachedUrl, HasDefaults) {
+  const auto options = read("memcached://cache");
+  ASSERT_EQ(options.servers.size(), 1U);
+  EXPECT_EQ(options.servers[0].text(), "cache:11211");
+  EXPECT_FALSE(options.servers[0].tls.has_value());
+  EXPECT_EQ(options.prefix, "sluice");
+  EXPECT_EQ(options.deadline, std::chrono::milliseconds(10));
+  EXPECT_EQ(options.connections, 1U);
+  EXPECT_TRUE(options.exact);
+  EXPECT_FALSE(options.virtual_time);
+}
+
+TEST(MemcachedUrl, ReadsServersAndOptions) {
+  const auto options = read(
+      "memcached://a,b:1,[::1]:2?prefix=app&deadline=20ms&connections=3&exact=no&tls=yes&ca=ca.pem"
+      "&verify=no");
+  ASSERT_EQ(options.servers.size(), 3U);
+  EXPECT_EQ(options.servers[0].text(), "a:11211");
+  EXPECT_EQ(options.servers[1].text(), "b:1");
+  EXPECT_EQ(options.servers[2].text(), "[::1]:2");
+  ASSERT_TRUE(options.servers[2].tls.has_value());
+  EXPECT_EQ(options.servers[2].tls->ca_file, "ca.pem");
+  EXPECT_TRUE(options.servers[2].tls->insecure);
+  EXPECT_EQ(options.prefix, "app");
+  EXPECT_EQ(options.deadline, std::chrono::milliseconds(20));
+  EXPECT_EQ(options.connections, 3U);
+  EXPECT_FALSE(options.exact);
+}
+
+TEST(MemcachedUrl, GivesAReplayAPrefixOfItsOwn) {
+  const auto first = read("memcached://a?prefix=app", {.virtual_time = true});
+  const auto second = read("memcached://a?prefix=app", {.virtual_time = true});
+  EXPECT_TRUE(first.virtual_time);
+  EXPECT_TRUE(read("memcached://a?exact=no", {.virtual_time = true}).exact);
+  EXPECT_TRUE(first.prefix.starts_with("app-replay-"));
+  EXPECT_LE(first.prefix.size(), 3U + 32U);
+  EXPECT_NE(first.prefix, second.prefix);
+  EXPECT_GE(first.deadline, std::chrono::seconds(5));
+}
+
+TEST(MemcachedUrl, SaysWhatIsWrong) {
+  EXPECT_NE(fault_of("memcached:").find("it names no server"), std::string::npos);
+  EXPECT_NE(fault_of("memcached://a,b,a").find("it names a:11211 twice"), std::string::npos);
+  EXPECT_NE(fault_of("memcached://u@a").find("no user"), std::string::npos);
+  EXPECT_NE(fault_of("memcached://a/0").find("nothing can follow the servers"), std::string::npos);
+  EXPECT_NE(fault_of("memcached://a?prefix=a:b").find("a prefix has 1 to 64"), std::string::npos);
+  EXPECT_NE(fault_of("memcached://a?prefix=").find("a prefix has 1 to 64"), std::string::npos);
+  EXPECT_NE(fault_of("memcached://a?exact=maybe").find("exact"), std::string::npos);
+  EXPECT_NE(fault_of("memcached://a?ca=ca.pem").find("'ca'"), std::string::npos);
+  EXPECT_NE(fault_of("memcached://a?time=server").find("'time'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,146 @@
+#include "stores/redis/carrier.h"
+
+#include <algorithm>
+
+#include "stores/redis/redis_space.h"
+#include "stores/redis/slots.h"
+
+namespace sluice::redis {
+namespace {
+
+// A server that cannot answer now is asked again after this.
+constexpr std::chrono::milliseconds kRest{3};
+
+std::unique_ptr<Fleet> make_fleet(const FleetParts& parts) {
+  switch (parts.options.topology) {
+    case Topology::kSentinel:
+      return make_sentinel_fleet(parts);
+    case Topology::kCluster:
+      return make_cluster_fleet(parts);
+    case Topology::kSingle:
+      break;
+  }
+  return make_single_fleet(parts);
+}
+
+}  // namespace
+
+void RedisCarrier::open(Courier& courier) {
+  courier_ = &courier;
+  fleet_ = make_fleet({.options = options_, .courier = courier, .owner = *this, .changed = [this] {
+                         route_all(waiting_);
+                         dispatch();
+                       }});
+}
+
+// Which slot matters where keys are spread, over nodes or over connections.
+std::uint16_t RedisCarrier::slot_of(const Errand& errand) {
+  if (options_.topology != Topology::kCluster && options_.connections == 1) return 0;
+  const Request& request = errand.requests[0];
+  key_.clear();
+  append_redis_key(key_, *request.space, request.key);
+  return redis::slot_of(key_);
+}
+
+void RedisCarrier::carry(Errand& errand) {
+  errand.slot = slot_of(errand);
+  route(errand);
+}
+
+void RedisCarrier::route(Errand& errand) {
+  const Way way = fleet_->way(errand.slot);
+  if (way.lane != nullptr) {
+    way.lane->carry(errand);
+    if (std::find(touched_.begin(), touched_.end(), way.lane) == touched_.end()) {
+      touched_.push_back(way.lane);
+    }
+  } else if (!way.why.empty()) {
+    courier_->fail(errand, way.why);
+  } else {
+    waiting_.push_back(errand);
+  }
+}
+
+void RedisCarrier::route_all(ErrandList& errands) {
+  for (std::size_t left = errands.size(); left > 0 && !errands.empty(); --left) {
+    route(errands.pop_front());
+  }
+}
+
+void RedisCarrier::dispatch() {
+  // A lane's kick may lead back here.
+  std::vector<Lane*> lanes;
+  lanes.swap(touched_);
+  for (Lane* lane : lanes) lane->kick();
+  if (touched_.empty()) {
+    lanes.clear();
+    touched_.swap(lanes);
+  }
+}
+
+std::string RedisCarrier::abandon(Errand& errand) {
+  const Way way = fleet_->way(errand.slot);
+  const std::string why =
+      late(way.lane != nullptr ? way.lane->name() : "redis", courier_->deadline());
+  Lane::abandon(errand);
+  return why;
+}
+
+void RedisCarrier::on_refused(Errand& errand, Lane& lane, std::string_view text) {
+  if (text.empty()) {
+    route(errand);
+    return dispatch();
+  }
+  const ServerError error = read_server_error(text);
+  const std::string why = lane.name() + ": " + std::string(text);
+  using Kind = ServerError::Kind;
+  switch (error.kind) {
+    case Kind::kMoved:
+    case Kind::kAsk:
+      return redirect(errand, lane, error);
+    case Kind::kTryAgain:
+      errand.alone = true;
+      return rest(errand);
+    case Kind::kBusy:
+      return rest(errand);
+    case Kind::kClusterDown:
+    case Kind::kReadOnly:
+      return fleet_->doubt(lane) ? rest(errand) : courier_->fail(errand, why);
+    case Kind::kLoading:
+      lane.reconnect(why);
+      return rest(errand);
+    case Kind::kNoAuth:
+      lane.reconnect(why);
+      return courier_->fail(errand, why);
+    case Kind::kNoScript:
+    case Kind::kOther:
+      return courier_->fail(errand, why);
+  }
+}
+
+void RedisCarrier::redirect(Errand& errand, Lane& lane, const ServerError& error) {
+  if (++errand.tries > kMaxRedirects) {
+    return courier_->fail(errand, lane.name() + " redirected once too often");
+  }
+  const Way to = fleet_->redirect(error, lane);
+  if (to.lane == nullptr) return courier_->fail(errand, lane.name() + ": " + std::string(to.why));
+  if (error.kind == ServerError::Kind::kAsk) {
+    to.lane->carry_asking(errand);
+  } else {
+    to.lane->carry(errand);
+  }
+  to.lane->kick();
+}
+
+void RedisCarrier::rest(Errand& errand) {
+  resting_.push_back(errand);
+  if (resting_ends_) return;
+  resting_ends_ = true;
+  courier_->loop().run_after(kRest, [this] {
+    resting_ends_ = false;
+    route_all(resting_);
+    dispatch();
+  });
+}
+
+}  // namespace sluice::redis

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stores/redis/fleet.h"
+#include "stores/redis/lane.h"
+#include "stores/remote/courier.h"
+
+namespace sluice::redis {
+
+/// Takes errands to the server that has their key, and on to another one where a server says so.
+/// Lives on the courier's thread.
+class RedisCarrier final : public Carrier, public LaneOwner {
+ public:
+  /// An errand is redirected so often at most.
+  static constexpr int kMaxRedirects = 5;
+
+  explicit RedisCarrier(const RedisOptions& options) : options_(options) {}
+
+  /// Makes the fleet, which takes errands once it has started. Throws std::runtime_error where a
+  /// TLS file cannot be used.
+  void open(Courier& courier);
+  /// After the courier's thread has ended, before the courier goes.
+  void close() { fleet_.reset(); }
+  Fleet& fleet() { return *fleet_; }
+
+  void carry(Errand& errand) override;
+  void dispatch() override;
+  std::string abandon(Errand& errand) override;
+
+  void on_up(Lane& lane) override { fleet_->on_up(lane); }
+  void on_down(Lane& lane, std::string_view why) override { fleet_->on_down(lane, why); }
+  void on_refused(Errand& errand, Lane& lane, std::string_view text) override;
+
+ private:
+  void route(Errand& errand);
+  void route_all(ErrandList& errands);
+  void redirect(Errand& errand, Lane& lane, const ServerError& error);
+  void rest(Errand& errand);
+  std::uint16_t slot_of(const Errand& errand);
+
+  const RedisOptions& options_;
+  Courier* courier_ = nullptr;
+  std::unique_ptr<Fleet> fleet_;
+  std::vector<Lane*> touched_;  // Have been given errands since the last dispatch.
+  ErrandList waiting_;          // Until it is known which server has their key.
+  ErrandList resting_;          // To be asked again in a moment.
+  bool resting_ends_ = false;
+  std::string key_;
+};
+
+}  // namespace sluice::redis

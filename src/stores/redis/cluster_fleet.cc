@@ -1,0 +1,204 @@
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "stores/redis/cluster_slots.h"
+#include "stores/redis/fleet.h"
+#include "stores/redis/slots.h"
+
+namespace sluice::redis {
+namespace {
+
+// The map of slots is not asked for more often than this, and so often while it is in doubt.
+constexpr std::chrono::milliseconds kAskAgain{50};
+// One slot a call, so that many calls are needed to keep a node busy.
+constexpr std::size_t kMaxInFlight = 64;
+
+class ClusterFleet final : public Fleet {
+ public:
+  explicit ClusterFleet(const FleetParts& parts) : parts_(parts), slots_(kSlots) {
+    for (const Endpoint& seed : parts.options.servers) add(seed);
+  }
+
+  // What is lost with a connection is told to members that are still there.
+  ~ClusterFleet() override {
+    retired_.clear();
+    nodes_.clear();
+  }
+
+  void start() override {
+    for (auto& [name, node] : nodes_) node->start();
+    watch();
+  }
+
+  Way way(std::uint16_t slot) override {
+    if (slots_[slot] != nullptr) return {.lane = &slots_[slot]->lane(slot)};
+    if (known_) return {.why = "no node of the cluster serves the key's slot"};
+    if (!std::all_of(nodes_.begin(), nodes_.end(),
+                     [](const auto& entry) { return entry.second->lane(0).is_broken(); })) {
+      return {};
+    }
+    return {.why = why_};
+  }
+
+  Way redirect(const ServerError& error, const Lane& from) override {
+    Endpoint endpoint = from.endpoint();
+    if (!error.host.empty()) endpoint.host = error.host;
+    endpoint.port = error.port;
+    Node* const node = node_at(endpoint);
+    if (error.kind == ServerError::Kind::kMoved) {
+      slots_[error.slot] = node;
+      in_doubt_ = true;
+      watch();
+    }
+    if (node == nullptr) return {.why = why_};
+    return {.lane = &node->lane(error.slot)};
+  }
+
+  bool doubt(Lane&) override {
+    in_doubt_ = true;
+    watch();
+    return true;
+  }
+
+  void on_up(Lane& lane) override {
+    if (in_doubt_ && !asking_) ask(lane);
+  }
+
+  void on_down(Lane& lane, std::string_view why) override {
+    why_ = why;
+    in_doubt_ = true;
+    if (!known_) parts_.changed();
+    // Once an attempt to reach it has failed, another node may have taken its place.
+    if (lane.is_broken()) watch();
+  }
+
+  std::vector<Lane*> servers() override {
+    std::vector<Lane*> lanes;
+    for (auto& [name, node] : nodes_) lanes.push_back(&node->lane(0));
+    return lanes;
+  }
+
+ private:
+  Node& add(const Endpoint& endpoint) {
+    const LaneSettings settings{.options = parts_.options,
+                                .courier = parts_.courier,
+                                .one_slot = true,
+                                .max_in_flight = kMaxInFlight};
+    auto node = std::make_unique<Node>(settings, endpoint, parts_.owner);
+    return *nodes_.insert_or_assign(endpoint.text(), std::move(node)).first->second;
+  }
+
+  // Null where a TLS file cannot be used any more: why_ says which.
+  Node* node_at(const Endpoint& endpoint) {
+    const auto known = nodes_.find(endpoint.text());
+    if (known != nodes_.end()) return known->second.get();
+    try {
+      Node& node = add(endpoint);
+      node.start();
+      return &node;
+    } catch (const std::runtime_error& error) {
+      why_ = error.what();
+      return nullptr;
+    }
+  }
+
+  // Asks for the map, by one node after the other, until it is not in doubt.
+  void watch() {
+    if (watching_) return;
+    watching_ = true;
+    parts_.courier.loop().run_after(kAskAgain, [this] {
+      watching_ = false;
+      if (!in_doubt_) return;
+      if (!asking_) ask_next();
+      watch();
+    });
+  }
+
+  void ask_next() {
+    std::vector<Lane*> up;
+    for (auto& [name, node] : nodes_) {
+      if (node->lane(0).is_up()) up.push_back(&node->lane(0));
+    }
+    if (!up.empty()) return ask(*up[asked_++ % up.size()]);
+    for (const Endpoint& seed : parts_.options.servers) node_at(seed);
+  }
+
+  void ask(Lane& lane) {
+    asking_ = true;
+    std::string command;
+    append_command(command, {"CLUSTER", "SLOTS"});
+    lane.ask(std::move(command), [this, &lane](const Reply* reply, std::string_view why) {
+      asking_ = false;
+      const auto ranges = reply == nullptr ? std::nullopt : read_cluster_slots(*reply);
+      // A node that has been started anew, and has met nobody yet, knows no slot: the map that
+      // others gave stays.
+      if (ranges && !ranges->empty()) {
+        apply(*ranges, lane.endpoint());
+      } else {
+        const std::string_view other = ranges ? "it knows no slot" : "it is no cluster";
+        why_ = lane.name() + ": " + std::string(reply == nullptr ? why : other);
+      }
+      if (in_doubt_) watch();
+    });
+    lane.kick();
+  }
+
+  void apply(const std::vector<SlotRange>& ranges, const Endpoint& asked) {
+    std::fill(slots_.begin(), slots_.end(), nullptr);
+    for (const SlotRange& range : ranges) {
+      Endpoint endpoint = asked;
+      if (!range.host.empty()) endpoint.host = range.host;
+      endpoint.port = range.port;
+      Node* const node = node_at(endpoint);
+      for (std::size_t slot = range.first; slot <= range.last; ++slot) slots_[slot] = node;
+    }
+    known_ = true;
+    retire_others();
+    in_doubt_ = std::find(slots_.begin(), slots_.end(), nullptr) != slots_.end() ||
+                std::any_of(nodes_.begin(), nodes_.end(),
+                            [](const auto& entry) { return entry.second->lane(0).is_broken(); });
+    parts_.changed();
+  }
+
+  // Nodes that have no slot go, once nobody is in one of their calls; what waits for them is
+  // sent where it belongs now.
+  void retire_others() {
+    ErrandList waiting;
+    for (auto at = nodes_.begin(); at != nodes_.end();) {
+      const auto next = std::next(at);
+      if (std::find(slots_.begin(), slots_.end(), at->second.get()) == slots_.end()) {
+        for (auto& lane : at->second->lanes()) lane->give_back(waiting);
+        retired_.push_back(std::move(at->second));
+        nodes_.erase(at);
+      }
+      at = next;
+    }
+    if (retired_.empty()) return;
+    while (!waiting.empty()) {
+      parts_.owner.on_refused(waiting.pop_front(), retired_.back()->lane(0), {});
+    }
+    parts_.courier.loop().post([this] { retired_.clear(); });
+  }
+
+  const FleetParts parts_;
+  std::map<std::string, std::unique_ptr<Node>> nodes_;  // By address.
+  std::vector<Node*> slots_;
+  std::vector<std::unique_ptr<Node>> retired_;
+  bool known_ = false;    // The map has been read once.
+  bool in_doubt_ = true;  // It should be read again.
+  bool asking_ = false;
+  bool watching_ = false;
+  std::size_t asked_ = 0;
+  std::string why_ = "no node of the cluster has answered yet";
+};
+
+}  // namespace
+
+std::unique_ptr<Fleet> make_cluster_fleet(const FleetParts& parts) {
+  return std::make_unique<ClusterFleet>(parts);
+}
+
+}  // namespace sluice::redis

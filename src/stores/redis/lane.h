@@ -1,0 +1,167 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "net/pipeline.h"
+#include "stores/redis/redis_options.h"
+#include "stores/redis/reply.h"
+#include "stores/redis/script_call.h"
+#include "stores/redis/server_error.h"
+#include "stores/remote/courier.h"
+
+namespace sluice::redis {
+
+class Lane;
+
+/// What a lane tells, on the courier's thread.
+class LaneOwner {
+ public:
+  virtual ~LaneOwner() = default;
+  virtual void on_up(Lane& lane) = 0;
+  /// The connection is lost, or an attempt to connect has failed.
+  virtual void on_down(Lane& lane, std::string_view why) = 0;
+  /// The server has refused the errand, or it was never sent: it was not carried out, and is the
+  /// owner's again. `text` is the error, empty where it was not sent.
+  virtual void on_refused(Errand& errand, Lane& lane, std::string_view text) = 0;
+};
+
+/// A command asked outside the decisions: CLUSTER SLOTS, SENTINEL, SCAN.
+class Control final : public Exchange {
+ public:
+  /// Is given the reply, or null and the reason why there is none.
+  using Answer = std::function<void(const Reply* reply, std::string_view why)>;
+
+  Control(std::string command, Answer answer)
+      : command_(std::move(command)), answer_(std::move(answer)) {}
+
+  void write(std::string& output) override { output += command_; }
+  void on_reply(std::string_view reply) override;
+  void on_lost(Loss loss, std::string_view why) override;
+
+  bool is_answered() const { return answer_ == nullptr; }
+
+ private:
+  std::string command_;
+  Answer answer_;  // Null once it has been called.
+};
+
+/// What a lane is made with.
+struct LaneSettings {
+  const RedisOptions& options;
+  Courier& courier;
+  /// Sent on each new connection; empty for a sentinel, which runs no script.
+  bool with_script = true;
+  /// Refuse a server that says that it is a replica.
+  bool must_be_primary = false;
+  /// The errands of one call share their slot: the server is a node of a cluster.
+  bool one_slot = false;
+  std::size_t max_in_flight = 2;
+};
+
+/// One connection to one server: errands gather while others are under way, and what has gathered
+/// travels as one call of the script. Lives on the courier's thread.
+class Lane final : public PipelineUser {
+ public:
+  Lane(const LaneSettings& settings, const Endpoint& endpoint, LaneOwner& owner);
+  /// Fails the errands that are still here.
+  ~Lane() override;
+
+  void start() { pipeline_.start(); }
+  void kick() { pipeline_.kick(); }
+  void reconnect(std::string_view why) { pipeline_.reconnect(why); }
+
+  /// Takes an errand, to be sent at the next kick(); where the server is known to be lost, fails it
+  /// at once.
+  void carry(Errand& errand);
+  /// The same, for a server that has the key but not yet the slot: after ASKING.
+  void carry_asking(Errand& errand);
+  void ask(std::string command, Control::Answer answer);
+
+  /// Forgets an errand it carries.
+  static void abandon(Errand& errand);
+  /// Hands all errands that wait to `list`.
+  void give_back(ErrandList& list);
+
+  bool is_up() const { return pipeline_.is_up(); }
+  /// An attempt to reach the server has failed, and none has succeeded since.
+  bool is_broken() const { return broken_; }
+  const Endpoint& endpoint() const { return endpoint_; }
+  /// "redis 127.0.0.1:6379".
+  const std::string& name() const { return name_; }
+  Pipeline& pipeline() { return pipeline_; }
+
+  Exchange* next_exchange() override;
+  std::string greeting() override { return greeting_text_; }
+  std::size_t greeting_replies() override { return greeting_.size(); }
+  std::optional<std::string> on_greeting(std::size_t i, std::string_view reply) override;
+  std::unique_ptr<Framing> make_framing() override;
+  void on_up() override;
+  void on_down(std::string_view why) override;
+
+ private:
+  /// What a reply to the greeting has to be.
+  enum class Greeting : std::uint8_t {
+    kMust,  ///< No error.
+    kMay,   ///< Anything.
+    kRole,  ///< That of a primary.
+  };
+  class Call;
+
+  bool is_silent() const;
+  bool is_overdue(const Call& call, Courier::Clock::time_point now) const;
+  static std::string script_load_command();
+  void prepare_greeting();
+  Call& make_call();
+  Call* next_call(ErrandList& from);
+  void fill(Call& call, ErrandList& from);
+  void drop_asking(std::string_view why);
+  Exchange* next_control();
+  void on_reply(Call& call, std::string_view reply);
+  void on_error(Call& call, std::string_view text);
+  void on_lost(Call& call, Loss loss, std::string_view why);
+  void put_back(Errand& errand);
+  void fail_waiting(const std::string& why);
+  void fail_controls(const std::string& why);
+  void release(Call& call);
+
+  const LaneSettings settings_;
+  const Endpoint endpoint_;
+  const std::string name_;
+  LaneOwner& owner_;
+  const CallOptions call_options_;
+
+  ErrandList queue_;
+  ErrandList again_;  // Go before queue_: they were sent or about to be, and not carried out.
+  ErrandList asking_;
+  Call* after_asking_ = nullptr;                        // Goes out next: ASKING has just gone.
+  std::deque<std::unique_ptr<Control>> controls_;       // To be sent.
+  std::deque<std::unique_ptr<Control>> sent_controls_;  // Sent, oldest first.
+  std::deque<Call*> in_flight_;                         // Oldest first.
+  std::vector<std::unique_ptr<Call>> calls_;            // All there are.
+  std::vector<Call*> idle_calls_;
+  std::string greeting_text_;
+  std::vector<Greeting> greeting_;  // One for each of its commands.
+  std::uint64_t script_loads_ = 0;  // How often the script has been loaded again.
+  bool was_up_ = false;
+  bool fell_silent_ = false;  // What the connection lost had been sent long before.
+  bool broken_ = false;
+  bool closing_ = false;
+  std::string down_why_;
+  Pipeline pipeline_;  // Last: what is in flight when it goes is lost first.
+};
+
+/// How the calls of a store are made.
+CallOptions call_options(const RedisOptions& options);
+
+/// "redis 127.0.0.1:6379 has not answered within 10 ms".
+std::string late(std::string_view name, std::chrono::nanoseconds deadline);
+
+}  // namespace sluice::redis

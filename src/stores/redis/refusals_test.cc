@@ -1,0 +1,76 @@
+// What a server refuses, and what fails in the middle.
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "stores/redis/limited_test.h"
+
+namespace sluice::redis {
+namespace {
+
+TEST(RedisStore, ABadKeyFailsAlone) {
+  const RedisServer server;
+  Limited limited(options_for(server), "token_bucket 10/1h");
+  server.command({"LPUSH", "sluice:test:{list}", "x"});
+  const std::vector<Request> requests{limited.request("a"), limited.request("list"),
+                                      limited.request("b")};
+  std::vector<Decision> decisions(3);
+  try {
+    limited.store().decide(requests, kStoreTime, decisions);
+    FAIL() << "nobody said that the list is no limit's state";
+  } catch (const StoreError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("127.0.0.1"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("WRONGTYPE"));
+  }
+  EXPECT_EQ(decisions[0].remaining, 9);
+  EXPECT_EQ(decisions[1].source, Source::kUnanswered);
+  EXPECT_EQ(decisions[2].remaining, 9);
+}
+
+// What a batch asks for, each by the fault that names it.
+std::vector<Source> sources(Limited& limited, std::vector<Request> requests) {
+  std::vector<Decision> decisions(requests.size());
+  try {
+    limited.store().decide(requests, kStoreTime, decisions);
+  } catch (const StoreError&) {
+    // Said by the decisions as well.
+  }
+  std::vector<Source> sources;
+  for (const Decision& decision : decisions) sources.push_back(decision.source);
+  return sources;
+}
+
+TEST(RedisStore, ARefusedWriteFailsAloneWhateverItIs) {
+  const RedisServer server({.config = {"min-replicas-to-write 0"}});
+  Limited limited(options_for(server), "fixed_window 2/24h");
+  limited.check("reset");
+  limited.check("denied", 2);
+  server.command({"CONFIG", "SET", "min-replicas-to-write", "1"});
+  Request reset = limited.request("reset");
+  reset.operation = Operation::kReset;
+  const auto asked = sources(limited, {limited.request("peeked", 0), limited.request("denied"),
+                                       limited.request("taken"), reset});
+  EXPECT_THAT(asked, testing::ElementsAre(Source::kStore, Source::kStore, Source::kUnanswered,
+                                          Source::kUnanswered));
+}
+
+// A server that lets the script take and not delete: some of a batch is carried out, and none of it
+// twice.
+TEST(RedisStore, ABatchThatFailsInTheMiddleIsNotSentAgain) {
+  const RedisServer server;
+  server.command({"ACL", "SETUSER", "halved", "on", ">pass", "~*", "&*", "+@all", "-del"});
+  RedisOptions options = options_for(server);
+  options.user = "halved";
+  options.password = "pass";
+  Limited limited(options, "fixed_window 100/24h");
+  limited.check("k", 1);
+  Request reset = limited.request("k");
+  reset.operation = Operation::kReset;
+  EXPECT_EQ(sources(limited, {limited.request("k", 10), reset}).back(), Source::kUnanswered);
+  EXPECT_EQ(limited.check("k", 0).remaining, 89);
+}
+
+}  // namespace
+}  // namespace sluice::redis

@@ -1,0 +1,137 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/store.h"
+#include "stores/redis/redis_space.h"
+
+namespace sluice::redis {
+
+struct CallOptions {
+  /// Nothing is written with a shorter lifetime: for instants that have nothing to do with the
+  /// server's clock.
+  std::int64_t least_lifetime_ms = 0;
+  /// Added to each lifetime: how far the clocks that name instants may be apart.
+  std::int64_t skew_ms = 0;
+};
+
+/// One call of the script: many requests, decided in order in one step of the server. Used again
+/// and again it allocates nothing. Not thread-safe.
+class ScriptCall {
+ public:
+  static constexpr std::size_t kMaxRequests = 128;
+  static constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
+
+  explicit ScriptCall(const CallOptions& options = {});
+
+  void clear();
+
+  /// How often add() and add_together() have returned true.
+  std::size_t size() const { return units_.size(); }
+
+  /// Adds a request. It, what it refers to and the decision stay where they are until read() or
+  /// abandon(). False, and nothing added, where the call would exceed kMaxRequests or kMaxBytes.
+  bool add(const Request& request, Decision& decision) { return add({&request, 1}, decision); }
+  /// Adds requests that are charged all or none. REQUIRES: no two name the same key.
+  bool add_together(std::span<const Request> requests, Decision& decision) {
+    return add(requests, decision);
+  }
+
+  /// Appends the whole command: EVALSHA, in RESP.
+  void write(Instant now_or_store_time, std::string& output);
+
+  /// Reads the whole reply, which is no error, and makes every decision. What the reply does not
+  /// answer is kUnanswered: a request whose key holds something else, or that the server refuses to
+  /// write; all that follows where the reply makes no sense. REQUIRES: write() was called.
+  void read(std::string_view reply);
+
+  /// The instant of the decisions that were read, by the clock that was asked for.
+  Instant judged_at() const { return now_; }
+
+  /// Why the i-th was not answered: one sentence, the server's where it gave one ("READONLY ...");
+  /// empty where it was answered, or abandoned. Valid until clear().
+  std::string_view fault(std::size_t i) const;
+
+  /// The i-th is asked for no more: its requests, what they refer to and its decision are not
+  /// touched again. If it was written, it is carried out nevertheless.
+  void abandon(std::size_t i);
+
+ private:
+  /// What is charged as one.
+  struct Unit {
+    std::uint16_t first = 0;  // of requests_
+    std::uint16_t count = 0;
+    bool written = false;
+    Decision* decision = nullptr;  // null: abandoned
+    std::size_t fault_at = 0;
+    std::size_t fault_bytes = 0;
+  };
+  /// A request, and how long its answer is once it cannot be asked any more.
+  struct Asked {
+    const Request* request = nullptr;
+    std::uint32_t key_bytes = 0;   // of the key in its name, encoded
+    std::uint16_t head_bytes = 0;  // 0: the head is not answered
+    std::uint16_t rings = 0;
+  };
+  struct Cursor;
+  /// Bytes in the making, in room that is kept and was made large enough beforehand.
+  class Draft {
+   public:
+    /// Begins anew; no more than so many bytes will be put.
+    void begin(std::size_t most_bytes) {
+      if (room_.size() < most_bytes) room_.resize(most_bytes);
+      end_ = room_.data();
+    }
+    void put(std::string_view bytes) { end_ = std::copy(bytes.begin(), bytes.end(), end_); }
+    /// A plain value, as the script unpacks it.
+    template <class T>
+    void put_value(T value) {
+      std::memcpy(end_, &value, sizeof value);
+      end_ += sizeof value;
+    }
+    /// "<type><length>\r\n".
+    void put_length(char type, std::size_t length);
+    /// Leaves room for so many bytes, to be filled in later.
+    char* skip(std::size_t bytes) { return std::exchange(end_, end_ + bytes); }
+    std::string_view text() const { return {room_.data(), end_}; }
+
+   private:
+    std::vector<char> room_;
+    char* end_ = nullptr;
+  };
+
+  bool add(std::span<const Request> requests, Decision& decision);
+  std::uint8_t key_index(const Asked& asked);
+  std::size_t space_index(const RedisSpace& space);
+  void write_request(Asked& asked, bool more, Instant near);
+  bool read_unit(Unit& unit, Cursor& cursor);
+  bool skip(const Unit& unit, Cursor& cursor) const;
+  bool judge(const Unit& unit, std::string_view answers, bool retract, Decision& decision) const;
+  void fail(Unit& unit, std::string_view why);
+
+  const CallOptions options_;
+  std::vector<Unit> units_;
+  std::vector<Asked> asked_;
+  std::size_t bytes_ = 0;  // The command's, at most.
+  Instant now_ = 0;
+  std::string faults_;
+
+  // Of the command that is being written:
+  Draft keys_;
+  Draft questions_;
+  std::vector<const Request*> key_owners_;
+  std::array<std::uint8_t, 2 * kMaxRequests> key_places_{};  // hashed; an index plus 1, or 0
+  std::vector<const RedisSpace*> spaces_;
+  bool whole_ = true;  // All values are read as a whole.
+};
+
+}  // namespace sluice::redis

@@ -1,0 +1,316 @@
+#include "stores/redis/script_call.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "stores/redis/script_under_test.h"
+
+namespace sluice::redis {
+namespace {
+
+constexpr Instant kNow = 1'700'000'000 * kSecondNs;
+
+constexpr const char* kEachAlgorithm[] = {
+    "token_bucket 5/1m",  "leaky_bucket 5/1m queue=4",
+    "fixed_window 5/1m",  "sliding_counter 5/1m",
+    "sliding_log 5/1m",   "sliding_window 5/1m",
+    "sliding_log 500/1m", "token_bucket 5/1m & sliding_log 9/1m & fixed_window 9/1h",
+};
+
+class ScriptCallTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { server_ = std::make_unique<ScriptServer>(); }
+  static void TearDownTestSuite() { server_.reset(); }
+  void SetUp() override {
+    server_->options = {};
+    server_->ask({"FLUSHALL"});
+  }
+
+  std::int64_t lifetime_ms(const std::string& key) {
+    return std::stoll(server_->ask({"PTTL", key}));
+  }
+  std::string dump(const std::string& key) { return server_->ask({"DUMP", key}); }
+
+  static std::unique_ptr<ScriptServer> server_;
+};
+std::unique_ptr<ScriptServer> ScriptCallTest::server_;
+
+TEST_F(ScriptCallTest, DecidesByTheServersClock) {
+  for (const auto* expression : kEachAlgorithm) {
+    const RedisKeys keys(expression);
+    const Request twice[] = {keys.request("a"), keys.request("a")};
+    const auto decisions = server_->decide(twice, kStoreTime);
+    for (std::int64_t i = 0; i < 2; ++i) {
+      const Decision& decision = decisions[static_cast<std::size_t>(i)];
+      EXPECT_TRUE(decision.allowed) << expression;
+      EXPECT_EQ(decision.source, Source::kStore) << expression;
+      EXPECT_EQ(decision.remaining, decision.limit - 1 - i) << expression;
+      EXPECT_GT(decision.reset_after.count(), 0) << expression;
+    }
+  }
+}
+
+TEST_F(ScriptCallTest, SaysWhatTimeTheServerHas) {
+  const RedisKeys keys("token_bucket 5/1m");
+  const Request request = keys.request("a");
+  const auto seconds = [&] { return std::stoll(server_->ask({"TIME"})); };
+  ScriptCall call;
+  Decision decision;
+  call.add(request, decision);
+  const Instant before = seconds() * kSecondNs;
+  server_->run(call, kStoreTime);
+  EXPECT_GE(call.judged_at(), before);
+  EXPECT_LE(call.judged_at(), (seconds() + 1) * kSecondNs);
+  EXPECT_EQ(call.judged_at() % 1000, 0);
+}
+
+TEST_F(ScriptCallTest, FindsItsWindowWhateverTheClockOfTheCaller) {
+  // The script mends windows that the caller's clock has named; here by far.
+  for (const auto* expression :
+       {"fixed_window 5/1ns", "fixed_window 5/7h", "fixed_window 5/1w", "fixed_window 5/3s",
+        "fixed_window 5/2305843009213693952ns", "sliding_counter 5/3d", "sliding_counter 5/7ms",
+        "sliding_window 5/77ms precision=7ms", "sliding_window 5/4611686018427387ns"}) {
+    const RedisKeys keys(expression);
+    const Request request = keys.request("a", 2);
+    for (const Instant near : {Instant{0}, kNow, kEndOfTime - 1}) {
+      server_->ask({"FLUSHALL"});
+      ScriptCall call({.least_lifetime_ms = kDayMs});
+      Decision decision;
+      call.add(request, decision);
+      std::string command;
+      call.write(near, command);
+      // The questions begin with the instant: now the server's clock is to be asked.
+      const std::size_t at = command.find("\r\n", command.find("}\r\n$") + 3) + 2;
+      command.replace(at, 8, 8, '\xff');
+      server_->send(call, command);
+      EXPECT_EQ(call.fault(0), "");
+      EXPECT_GT(call.judged_at(), kNow);
+      // What it wrote is what belongs to that instant.
+      const Decision written = server_->decide(keys.request("a", 0), call.judged_at());
+      EXPECT_EQ(written, decision) << expression << " from " << near;
+    }
+  }
+}
+
+TEST_F(ScriptCallTest, NamesKeysForPeople) {
+  const RedisKeys keys("token_bucket 5/1m", "login");
+  server_->decide(keys.request("alice"), kNow);
+  EXPECT_EQ(server_->ask({"KEYS", "*"}), "sluice:login:{alice}");
+}
+
+TEST_F(ScriptCallTest, EveryKeyExpiresAndNotTooEarly) {
+  for (const auto* expression : kEachAlgorithm) {
+    const RedisKeys keys(expression);
+    for (int i = 0; i < 5; ++i) {
+      const Instant now = kNow + i * 20 * kSecondNs;
+      const Decision decision = server_->decide(keys.request("a", 3), now);
+      if (!decision.allowed) continue;
+      const std::int64_t left_ms = lifetime_ms(keys.name("a"));
+      EXPECT_GE(left_ms, decision.reset_after.count() / 1'000'000 - i * 20'000) << expression;
+      EXPECT_GT(left_ms, 0) << expression;
+    }
+    const Decision fresh = server_->decide(keys.request("b", 5), kNow);
+    EXPECT_GE(lifetime_ms(keys.name("b")), fresh.reset_after.count() / 1'000'000 - 1000);
+    EXPECT_LE(lifetime_ms(keys.name("b")), 3 * 3'600'000) << expression;
+  }
+}
+
+TEST_F(ScriptCallTest, LifetimesReachAsFarAsLimitsDo) {
+  for (const auto* expression :
+       {"token_bucket 1/2305843009213693951ns", "fixed_window 1/2305843009213693951ns",
+        "sliding_log 1/2305843009213693951ns", "sliding_window 1/2305843009213693951ns",
+        "token_bucket 1/2305843009213693951ns borrow=yes"}) {
+    const RedisKeys keys(expression);
+    Request request = keys.request("a");
+    request.patience_ns = kMaxInt64;
+    for (const Instant now : {Instant{0}, kEndOfTime - 1}) {
+      server_->ask({"FLUSHALL"});
+      const Decision decision = server_->decide(request, now);
+      EXPECT_TRUE(decision.allowed) << expression << server_->faults[0];
+      server_->decide(request, now);
+      EXPECT_GT(lifetime_ms(keys.name("a")), decision.reset_after.count() / 1'000'000 - 10'000);
+    }
+  }
+}
+
+TEST_F(ScriptCallTest, AddsSkewAndKeepsALeastLifetime) {
+  const RedisKeys keys("token_bucket 1/1ms");
+  server_->options = {.skew_ms = 5'000};
+  server_->decide(keys.request("a"), kNow);
+  EXPECT_GT(lifetime_ms(keys.name("a")), 4'000);
+  EXPECT_LE(lifetime_ms(keys.name("a")), 5'010);
+  server_->options = {.least_lifetime_ms = kDayMs};
+  server_->decide(keys.request("b"), kNow);
+  EXPECT_GT(lifetime_ms(keys.name("b")), kDayMs - 5'000);
+}
+
+TEST_F(ScriptCallTest, DeniedAndPeekedWriteNothing) {
+  for (const auto* expression : kEachAlgorithm) {
+    const RedisKeys keys(expression);
+    EXPECT_TRUE(server_->decide(keys.request("a", 0), kNow).allowed) << expression;
+    EXPECT_FALSE(server_->decide(keys.request("a", 501), kNow).allowed) << expression;
+    EXPECT_EQ(server_->ask({"DBSIZE"}), "0") << expression;
+    server_->decide(keys.request("a", 4), kNow);
+    const std::string before = dump(keys.name("a"));
+    const auto expires = server_->ask({"PEXPIRETIME", keys.name("a")});
+    EXPECT_FALSE(server_->decide(keys.request("a", 500), kNow + kSecondNs).allowed) << expression;
+    EXPECT_TRUE(server_->decide(keys.request("a", 0), kNow + kSecondNs).allowed) << expression;
+    EXPECT_EQ(dump(keys.name("a")), before) << expression;
+    EXPECT_EQ(server_->ask({"PEXPIRETIME", keys.name("a")}), expires) << expression;
+    server_->ask({"FLUSHALL"});
+  }
+}
+
+TEST_F(ScriptCallTest, GivingAllBackAndResettingDeleteTheKey) {
+  for (const auto* expression : kEachAlgorithm) {
+    const RedisKeys keys(expression);
+    for (const Operation operation : {Operation::kRefund, Operation::kReset}) {
+      server_->decide(keys.request("a", 3), kNow);
+      EXPECT_EQ(server_->ask({"DBSIZE"}), "1") << expression;
+      const Decision decision = server_->decide(keys.request("a", 3, operation), kNow);
+      EXPECT_EQ(decision.remaining, decision.limit) << expression;
+      EXPECT_EQ(decision.reset_after.count(), 0) << expression;
+      EXPECT_EQ(server_->ask({"DBSIZE"}), "0") << expression;
+    }
+  }
+}
+
+TEST_F(ScriptCallTest, AnotherTypeFailsAlone) {
+  const RedisKeys keys("token_bucket 5/1m");
+  const RedisKeys log("sliding_log 500/1m");
+  server_->ask({"LPUSH", keys.name("list"), "x"});
+  server_->ask({"LPUSH", log.name("list"), "x"});
+  const Request requests[] = {
+      keys.request("a"),       keys.request("list"),
+      keys.request("list", 0), keys.request("list", 1, Operation::kReset),
+      log.request("list"),     log.request("list", 1, Operation::kRefund),
+      keys.request("a", 2),
+  };
+  const auto decisions = server_->decide(requests, kNow);
+  EXPECT_EQ(decisions[0].remaining, 4);
+  for (std::size_t i = 1; i <= 5; ++i) {
+    EXPECT_EQ(decisions[i].source, Source::kUnanswered) << i;
+    EXPECT_TRUE(server_->faults[i].starts_with("WRONGTYPE")) << server_->faults[i];
+  }
+  EXPECT_EQ(decisions[6].remaining, 2);
+  EXPECT_EQ(server_->ask({"LLEN", keys.name("list")}), "1");
+}
+
+TEST_F(ScriptCallTest, DamagedAndForeignValuesFailAlone) {
+  for (const auto* expression : kEachAlgorithm) {
+    const RedisKeys keys(expression);
+    const std::string name = keys.name("a");
+    for (int i = 0; i < 3; ++i) server_->decide(keys.request("a"), kNow + i * 7 * kSecondNs);
+    const std::string whole = server_->ask({"GET", name});
+    std::vector<std::string> damaged{"hello",
+                                     "1",
+                                     whole.substr(0, whole.size() - 1),
+                                     whole + "x",
+                                     whole.substr(0, 2),
+                                     "\xf5",
+                                     std::string("\xf5\x01q", 3)};
+    damaged.push_back(whole);
+    damaged.back()[2] = 'q';
+    for (const auto& value : damaged) {
+      server_->ask({"SET", name, value});
+      const Request requests[] = {keys.request("b"), keys.request("a"),
+                                  keys.request("a", 1, Operation::kReset), keys.request("b")};
+      const auto decisions = server_->decide(requests, kNow + 30 * kSecondNs);
+      EXPECT_EQ(decisions[0].source, Source::kStore);
+      EXPECT_EQ(decisions[3].source, Source::kStore);
+      for (const std::size_t i : {1U, 2U}) {
+        // A large ring's missing slots are noticed when they are needed.
+        const bool partly = std::string_view(expression) == "sliding_log 500/1m";
+        if (partly && (i == 2 || value.size() + 1 >= whole.size())) continue;
+        EXPECT_EQ(decisions[i].source, Source::kUnanswered) << expression << value.size() << i;
+        EXPECT_NE(server_->faults[i], "");
+        EXPECT_EQ(server_->ask({"GET", name}), value);
+      }
+      server_->ask({"FLUSHALL"});
+    }
+  }
+}
+
+TEST_F(ScriptCallTest, AnyBytesForAValueHarmNobodyElse) {
+  std::mt19937 random(7);
+  for (const auto* expression : kEachAlgorithm) {
+    const RedisKeys keys(expression);
+    for (int i = 0; i < 5; ++i) server_->decide(keys.request("a"), kNow + i * kSecondNs);
+    const std::string whole = server_->ask({"GET", keys.name("a")});
+    for (int round = 0; round < 200; ++round) {
+      std::string value = whole;
+      for (int changes = 1 + static_cast<int>(random() % 3); changes > 0; --changes) {
+        value[random() % value.size()] = static_cast<char>(random() % 3 == 0 ? 255 : random());
+      }
+      server_->ask({"SET", keys.name("a"), value});
+      const Request requests[] = {keys.request("b", 0), keys.request("a"), keys.request("a", 4),
+                                  keys.request("a", 2, Operation::kRefund), keys.request("b", 0)};
+      const auto decisions = server_->decide(requests, kNow + 9 * kSecondNs);
+      EXPECT_EQ(decisions[0].source, Source::kStore);
+      EXPECT_EQ(decisions[4].source, Source::kStore);
+    }
+  }
+}
+
+TEST_F(ScriptCallTest, OtherNumbersKeepTheStateOrStartFresh) {
+  const RedisKeys five("token_bucket 5/1m", "l");
+  const RedisKeys nine("token_bucket 9/1m", "l");
+  const RedisKeys leaky("leaky_bucket 9/1m queue=8", "l");
+  const RedisKeys minute("fixed_window 9/1m", "l");
+  const RedisKeys hour("fixed_window 9/1h", "l");
+  const RedisKeys log("sliding_log 900/1h", "l");
+  server_->decide(five.request("a", 5), kNow);
+  EXPECT_LT(server_->decide(nine.request("a", 0), kNow).remaining, 9);
+  for (const RedisKeys* keys : {&leaky, &minute, &hour, &log, &five}) {
+    EXPECT_EQ(server_->decide(keys->request("a", 0), kNow).reset_after.count(), 0);
+    const Decision decision = server_->decide(keys->request("a", 2), kNow);
+    EXPECT_EQ(decision.remaining, decision.limit - 2);
+  }
+  // A fresh key's reset leaves nothing of what another limit wrote.
+  server_->decide(hour.request("a", 1, Operation::kReset), kNow);
+  EXPECT_EQ(server_->ask({"DBSIZE"}), "0");
+}
+
+TEST_F(ScriptCallTest, ATogetherChargesAllOrNone) {
+  const RedisKeys user("token_bucket 5/1m", "user");
+  const RedisKeys address("sliding_log 3/1m", "address");
+  const Request both[] = {user.request("a", 2), address.request("1.2.3.4", 2)};
+  const Decision first = server_->decide_all(both, kNow);
+  EXPECT_TRUE(first.allowed);
+  EXPECT_EQ(first.remaining, 1);
+  const Decision second = server_->decide_all(both, kNow);
+  EXPECT_FALSE(second.allowed);
+  EXPECT_EQ(second.limit, 3);
+  EXPECT_EQ(server_->decide(user.request("a", 0), kNow).remaining, 3);
+  // Where one of the keys is another's, neither is charged.
+  server_->ask({"LPUSH", address.name("list"), "x"});
+  const Request bad[] = {user.request("a", 1), address.request("list", 1)};
+  EXPECT_EQ(server_->decide_all(bad, kNow).source, Source::kUnanswered);
+  EXPECT_EQ(server_->decide(user.request("a", 0), kNow).remaining, 3);
+}
+
+TEST_F(ScriptCallTest, AServerWithoutMemoryRefusesWhatWrites) {
+  for (const auto* expression : kEachAlgorithm) {
+    const RedisKeys keys(expression);
+    const RedisKeys other("fixed_window 5/1m", "other");
+    server_->decide(keys.request("old"), kNow);
+    server_->ask({"CONFIG", "SET", "maxmemory", "1"});
+    const Request requests[] = {keys.request("old", 0), keys.request("old"), keys.request("new"),
+                                keys.request("old", 501), keys.request("old", 0)};
+    const auto decisions = server_->decide(requests, kNow);
+    const Request both[] = {other.request("x"), keys.request("old")};
+    EXPECT_EQ(server_->decide_all(both, kNow).source, Source::kUnanswered);
+    EXPECT_TRUE(server_->faults[0].starts_with("OOM")) << server_->faults[0];
+    server_->ask({"CONFIG", "SET", "maxmemory", "0"});
+    for (const std::size_t i : {0U, 3U, 4U}) EXPECT_EQ(decisions[i].source, Source::kStore) << i;
+    for (const std::size_t i : {1U, 2U}) EXPECT_EQ(decisions[i].source, Source::kUnanswered) << i;
+    EXPECT_EQ(decisions[4].remaining, decisions[0].remaining) << expression;
+    EXPECT_EQ(server_->decide(keys.request("old", 0), kNow).remaining, decisions[0].remaining);
+    EXPECT_EQ(server_->ask({"DBSIZE"}), "1");
+    server_->ask({"FLUSHALL"});
+  }
+}
+
+}  // namespace
+}  // namespace sluice::redis

@@ -1,0 +1,187 @@
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <cstring>
+
+#include "sluice/limit.h"
+#include "stores/redis/redis_space.h"
+#include "stores/redis/script.h"
+#include "stores/redis/script_call.h"
+
+namespace sluice::redis {
+namespace {
+
+constexpr Instant kNow = 1'700'000'000'000'000'000;
+
+// Some requests, and replies to them that no server has sent.
+class Asked {
+ public:
+  Asked() {
+    requests_[2].cost = 0;
+    requests_[3].operation = Operation::kRefund;
+    for (auto& request : requests_) {
+      request.space = &spaces_[request.limit == &bucket_.definition() ? 0 : 1];
+    }
+    for (std::size_t i = 0; i < 4; ++i) call.add(requests_[i], decisions[i]);
+    call.add_together(std::span(requests_).first(2), decisions[4]);
+    call.write(kNow, command);
+  }
+
+  ScriptCall call;
+  std::string command;
+  Decision decisions[5];
+
+ private:
+  Limit bucket_{"token_bucket 5/1m", "b"};
+  Limit both_{"sliding_log 5/1m & fixed_window 9/1m", "w"};
+  RedisSpace spaces_[2] = {{"sluice", bucket_.definition()}, {"sluice", both_.definition()}};
+  Request requests_[4] = {{.limit = &bucket_.definition(), .key = "a"},
+                          {.limit = &both_.definition(), .key = "b"},
+                          {.limit = &bucket_.definition(), .key = "c"},
+                          {.limit = &both_.definition(), .key = "d"}};
+};
+
+std::string instant_text(Instant now) {
+  std::string text(8, '\0');
+  std::memcpy(text.data(), &now, sizeof now);
+  return text;
+}
+
+std::string reply_of(const std::vector<std::string>& texts) {
+  std::string bytes = '*' + std::to_string(texts.size()) + "\r\n";
+  for (const auto& text : texts) {
+    bytes += '$' + std::to_string(text.size()) + "\r\n" + text + "\r\n";
+  }
+  return bytes;
+}
+
+// All keys are fresh, and all is admitted.
+std::string fresh_answers() {
+  return instant_text(kNow) + std::string("\1\1\1\1\1\0", 6);
+}
+
+TEST(ScriptReply, IsReadWhereAllIsFresh) {
+  Asked asked;
+  asked.call.read(reply_of({fresh_answers()}));
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(asked.call.fault(i), "") << i;
+    EXPECT_TRUE(asked.decisions[i].allowed) << i;
+    EXPECT_EQ(asked.decisions[i].source, Source::kStore) << i;
+  }
+  EXPECT_EQ(asked.decisions[0].remaining, 4);
+  EXPECT_EQ(asked.decisions[2].remaining, 5);
+  EXPECT_EQ(asked.call.judged_at(), kNow);
+}
+
+TEST(ScriptReply, WithAnotherVerdictThanFollowsIsRefused) {
+  Asked asked;
+  std::string answers = fresh_answers();
+  answers[8] = 0;
+  asked.call.read(reply_of({answers}));
+  EXPECT_EQ(asked.decisions[0].source, Source::kUnanswered);
+  EXPECT_FALSE(asked.decisions[0].allowed);
+  EXPECT_NE(asked.call.fault(0).find("verdict"), std::string_view::npos) << asked.call.fault(0);
+  for (std::size_t i = 1; i < 5; ++i) EXPECT_EQ(asked.call.fault(i), "") << i;
+}
+
+TEST(ScriptReply, NamesTheFaultOfEachThatFailed) {
+  Asked asked;
+  asked.call.read(
+      reply_of({instant_text(kNow) + "\1\4\1\1\4", "OOM no memory", "-READONLY no\r\n"}));
+  EXPECT_EQ(asked.call.fault(1), "OOM no memory");
+  EXPECT_EQ(asked.call.fault(4), "READONLY no");
+  for (const std::size_t i : {1U, 4U}) EXPECT_EQ(asked.decisions[i].source, Source::kUnanswered);
+  for (const std::size_t i : {0U, 2U, 3U}) EXPECT_EQ(asked.call.fault(i), "") << i;
+}
+
+TEST(ScriptReply, CutShortLeavesTheRestUnanswered) {
+  const std::string whole = fresh_answers();
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    Asked asked;
+    asked.call.read(reply_of({whole.substr(0, length)}));
+    EXPECT_EQ(asked.decisions[4].source, Source::kUnanswered) << length;
+    EXPECT_NE(asked.call.fault(4), "") << length;
+    EXPECT_EQ(asked.call.fault(0).empty(), length > 8) << length;
+  }
+}
+
+RC_GTEST_PROP(ScriptReply, OfAnyBytesDoesNoHarm, ()) {
+  Asked asked;
+  std::string answers = fresh_answers();
+  const auto more = *rc::gen::container<std::string>(rc::gen::weightedOneOf<char>(
+      {{3, rc::gen::inRange<char>(0, 5)}, {1, rc::gen::arbitrary<char>()}}));
+  answers.resize(8 + *rc::gen::inRange<std::size_t>(0, 7));
+  std::string reply = reply_of({answers + more});
+  const auto changes = *rc::gen::inRange(0, 3);
+  for (int i = 0; i < changes; ++i) {
+    reply[*rc::gen::inRange<std::size_t>(0, reply.size())] = *rc::gen::arbitrary<char>();
+  }
+  reply.resize(*rc::gen::inRange<std::size_t>(0, reply.size() + 1));
+  // In memory of its own, so that a sanitizer sees a read beyond it.
+  const std::vector<char> bytes(reply.begin(), reply.end());
+  asked.call.read({bytes.data(), bytes.size()});
+  for (std::size_t i = 0; i < 5; ++i) {
+    const bool unanswered = asked.decisions[i].source == Source::kUnanswered;
+    RC_ASSERT(unanswered != asked.call.fault(i).empty());
+  }
+}
+
+TEST(ScriptCallBounds, AbandonedRequestsAreNotTouched) {
+  const Limit limit("token_bucket 5/1m & sliding_log 3/1m");
+  const RedisSpace space("sluice", limit.definition());
+  auto gone = std::make_unique<std::pair<Request, Decision>>();
+  auto early = std::make_unique<std::pair<Request, Decision>>();
+  Request stays{.limit = &limit.definition(), .key = "b"};
+  Decision decision;
+  ScriptCall call;
+  for (Request* request : {&gone->first, &early->first, &stays}) {
+    *request = {.limit = &limit.definition(), .space = const_cast<RedisSpace*>(&space), .key = "a"};
+  }
+  call.add(early->first, early->second);
+  call.add(gone->first, gone->second);
+  call.add(stays, decision);
+  call.abandon(0);
+  early.reset();
+  std::string command;
+  call.write(kNow, command);
+  call.abandon(1);
+  gone.reset();
+  call.read(reply_of({instant_text(kNow) + "\1\1"}));
+  EXPECT_TRUE(decision.allowed);
+  EXPECT_EQ(call.fault(0), "");
+  EXPECT_EQ(call.fault(1), "");
+}
+
+TEST(ScriptCallBounds, TakesSoManyRequestsAndBytes) {
+  const Limit limit("token_bucket 5/1m");
+  RedisSpace space("sluice", limit.definition());
+  const std::string long_key(500'000, '%');
+  Request request{.limit = &limit.definition(), .space = &space, .key = "a"};
+  Decision decision;
+  ScriptCall call;
+  for (std::size_t i = 0; i < ScriptCall::kMaxRequests; ++i) {
+    EXPECT_TRUE(call.add(request, decision));
+  }
+  EXPECT_FALSE(call.add(request, decision));
+  EXPECT_EQ(call.size(), ScriptCall::kMaxRequests);
+  call.clear();
+  request.key = long_key;
+  EXPECT_FALSE(call.add(request, decision));
+  request.key = std::string_view(long_key).substr(0, 300'000);
+  EXPECT_TRUE(call.add(request, decision));
+  EXPECT_FALSE(call.add(request, decision));
+  std::string command;
+  call.write(kNow, command);
+  EXPECT_LE(command.size(), ScriptCall::kMaxBytes);
+}
+
+TEST(Script, IsShortAndNamedByItsHash) {
+  EXPECT_LT(script_text().size(), 16'384U);
+  EXPECT_EQ(script_sha().size(), 40U);
+  EXPECT_EQ(script_text().find("--"), std::string_view::npos);
+  EXPECT_EQ(script_text().find("\n "), std::string_view::npos);
+}
+
+}  // namespace
+}  // namespace sluice::redis

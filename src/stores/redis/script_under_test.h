@@ -1,0 +1,117 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "algorithms/limit_definition.h"
+#include "servers/redis_server.h"
+#include "sluice/limit.h"
+#include "stores/redis/redis_space.h"
+#include "stores/redis/script.h"
+#include "stores/redis/script_call.h"
+
+namespace sluice::redis {
+
+// For this room's tests: a redis-server that holds the script, asked by ScriptCall alone.
+
+inline constexpr std::int64_t kSecondNs = 1'000'000'000;
+inline constexpr std::int64_t kDayMs = 86'400'000;
+
+/// A list of bulk strings as it is on the wire.
+inline std::string as_reply(const std::vector<std::string>& texts) {
+  std::string bytes = '*' + std::to_string(texts.size()) + "\r\n";
+  for (const auto& text : texts) {
+    bytes += '$' + std::to_string(text.size()) + "\r\n" + text + "\r\n";
+  }
+  return bytes;
+}
+
+class ScriptServer {
+ public:
+  ScriptServer() : client_(server_.client()) { load(); }
+
+  void load() { client_.ask({"SCRIPT", "LOAD", std::string(script_text())}); }
+
+  /// Throws std::runtime_error where the reply is an error.
+  void run(ScriptCall& call, Instant now) {
+    std::string command;
+    call.write(now, command);
+    send(call, command);
+  }
+
+  /// Runs what `call` has written.
+  void send(ScriptCall& call, const std::string& command) {
+    client_.send(command);
+    const auto reply = client_.read();
+    if (reply.is_error()) throw std::runtime_error(reply.text);
+    std::vector<std::string> texts;
+    for (const auto& element : reply.elements) texts.push_back(element.text);
+    last_ = as_reply(texts);
+    call.read(last_);
+  }
+
+  /// All at once, each for itself; the faults in `faults`, empty where there is none.
+  std::vector<Decision> decide(std::span<const Request> requests, Instant now) {
+    ScriptCall call(options);
+    std::vector<Decision> decisions(requests.size());
+    for (std::size_t i = 0; i < requests.size(); ++i) call.add(requests[i], decisions[i]);
+    run(call, now);
+    keep_faults(call);
+    return decisions;
+  }
+  Decision decide(const Request& request, Instant now) { return decide({&request, 1}, now)[0]; }
+
+  Decision decide_all(std::span<const Request> requests, Instant now) {
+    ScriptCall call(options);
+    Decision decision;
+    call.add_together(requests, decision);
+    run(call, now);
+    keep_faults(call);
+    return decision;
+  }
+
+  std::string ask(const std::vector<std::string>& words) { return client_.ask(words).printed(); }
+  const std::string& last_reply() const { return last_; }
+
+  CallOptions options;
+  std::vector<std::string> faults;
+
+ private:
+  void keep_faults(const ScriptCall& call) {
+    faults.clear();
+    for (std::size_t i = 0; i < call.size(); ++i) faults.emplace_back(call.fault(i));
+  }
+
+  servers::RedisServer server_;
+  servers::RespClient client_;
+  std::string last_;
+};
+
+/// The keys of one limit on Redis.
+class RedisKeys {
+ public:
+  explicit RedisKeys(std::string_view expression, std::string_view name = {})
+      : limit_(expression, name),
+        space_(std::make_shared<RedisSpace>("sluice", limit_.definition())) {}
+
+  Request request(std::string_view key, std::int64_t cost = 1,
+                  Operation operation = Operation::kTake) const {
+    return {.limit = &limit_.definition(),
+            .space = space_.get(),
+            .key = key,
+            .operation = operation,
+            .cost = cost};
+  }
+  std::string name(std::string_view key) const { return redis_key(*space_, key); }
+  const LimitDefinition& limit() const { return limit_.definition(); }
+  RedisSpace& space() const { return *space_; }
+
+ private:
+  Limit limit_;
+  std::shared_ptr<RedisSpace> space_;
+};
+
+}  // namespace sluice::redis

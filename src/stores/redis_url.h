@@ -1,0 +1,21 @@
+#pragma once
+
+#include "stores/redis/redis_options.h"
+#include "stores/stores.h"
+#include "stores/url.h"
+
+namespace sluice {
+
+/// Reads what a URL says of a store on Redis:
+///
+///     redis://[user:password@]host[:port][/database]      rediss:// the same over TLS
+///     unix:///path/of/the/socket
+///     redis+sentinel://host[:port],host.../primary[/database]
+///     redis+cluster://host[:port],host...
+///
+/// Options: prefix, deadline, time=server|client, skew, connections; for TLS: ca, cert, key,
+/// server_name, verify=no; for unix: db, user, password. Sentinels and clusters over TLS: tls=yes.
+/// Takes all options and finishes the URL. Throws StoreError.
+redis::RedisOptions read_redis_url(StoreUrl& url, const StoreOptions& options);
+
+}  // namespace sluice

@@ -1,0 +1,168 @@
+#include "stores/remote/courier.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+// How many trips are kept to be used again, and with room for how many errands each.
+constexpr std::size_t kMaxIdleTrips = 1'024;
+constexpr std::size_t kMaxIdleErrands = 128;
+
+void make_errands(Trip& trip, Inquiry& inquiry) {
+  const std::size_t count = inquiry.together ? 1 : inquiry.requests.size();
+  trip.inquiry = &inquiry;
+  trip.open = count;
+  trip.errands.clear();
+  trip.errands.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    Errand& errand = trip.errands[i];
+    errand.requests = inquiry.together ? inquiry.requests : inquiry.requests.subspan(i, 1);
+    errand.decision = &inquiry.decisions[i];
+    errand.now = inquiry.now;
+    errand.together = inquiry.together;
+  }
+}
+
+}  // namespace
+
+Courier::Courier(Carrier& carrier, const Options& options) : carrier_(carrier), options_(options) {}
+
+Courier::~Courier() {
+  stop();
+  under_way_.splice(under_way_.end(), arrived_);
+  while (!under_way_.empty()) {
+    Trip& trip = under_way_.front();
+    trip.inquiry->fault = "the store was closed before it answered";
+    for (Errand& errand : trip.errands) {
+      if (errand.trip_ != nullptr) *errand.decision = {.source = Source::kUnanswered};
+    }
+    Inquiry* inquiry = trip.inquiry;
+    under_way_.pop_front();
+    inquiry->answered();
+  }
+}
+
+void Courier::start(std::function<void()> first) {
+  thread_ = std::thread([this, first = std::move(first)] {
+    first();
+    loop_.run();
+  });
+}
+
+void Courier::stop() {
+  if (!thread_.joinable()) return;
+  loop_.stop();
+  thread_.join();
+}
+
+bool Courier::submit(Inquiry& inquiry, Clock::time_point deadline) {
+  const std::size_t count = inquiry.together ? 1 : inquiry.requests.size();
+  if (count == 0) return false;
+  bool call = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (errands_ + count > options_.max_errands) {
+      leave_unanswered(inquiry, "too many requests wait for the store");
+      return false;
+    }
+    if (idle_.empty()) idle_.emplace_back();
+    Trip& trip = idle_.back();
+    make_errands(trip, inquiry);
+    trip.deadline = deadline;
+    trip.self = std::prev(idle_.end());
+    for (Errand& errand : trip.errands) errand.trip_ = &trip;
+    arrived_.splice(arrived_.end(), idle_, trip.self);
+    errands_ += count;
+    call = !std::exchange(called_, true);
+  }
+  if (call) loop_.post([this] { collect(); });
+  return true;
+}
+
+void Courier::collect() {
+  Trips arrived;
+  {
+    const std::lock_guard lock(mutex_);
+    arrived.splice(arrived.end(), arrived_);
+    called_ = false;
+  }
+  round_began_ = Clock::now();
+  // An errand may be settled while it is carried, and its trip end with the last one.
+  while (!arrived.empty()) {
+    Trip& trip = arrived.front();
+    auto at = under_way_.end();
+    while (at != under_way_.begin() && std::prev(at)->deadline > trip.deadline) --at;
+    under_way_.splice(at, arrived, trip.self);
+    trip.open += 1;
+    for (Errand& errand : trip.errands) carrier_.carry(errand);
+    if (--trip.open == 0) end(trip);
+  }
+  carrier_.dispatch();
+  watch();
+}
+
+void Courier::watch() {
+  if (under_way_.empty() || under_way_.front().deadline >= watched_) return;
+  watched_ = under_way_.front().deadline;
+  loop_.run_after(std::max(Clock::duration::zero(), watched_ - Clock::now()),
+                  [this, timer = watched_] {
+                    if (timer != watched_) return;  // An earlier one has been set since.
+                    watched_ = Clock::time_point::max();
+                    expire();
+                    watch();
+                  });
+}
+
+void Courier::expire() {
+  const Clock::time_point now = Clock::now();
+  while (!under_way_.empty() && under_way_.front().deadline <= now) {
+    Trip& trip = under_way_.front();
+    trip.open += 1;
+    for (Errand& errand : trip.errands) {
+      if (errand.trip_ != nullptr) fail(errand, carrier_.abandon(errand));
+    }
+    trip.open -= 1;
+    end(trip);
+  }
+}
+
+void Courier::done(Errand& errand) {
+  Trip& trip = *std::exchange(errand.trip_, nullptr);
+  if (--trip.open == 0) end(trip);
+}
+
+void Courier::fail(Errand& errand, std::string_view why) {
+  *errand.decision = {.source = Source::kUnanswered};
+  Inquiry& inquiry = *errand.trip_->inquiry;
+  if (inquiry.fault.empty()) inquiry.fault = why;
+  done(errand);
+}
+
+void Courier::end(Trip& trip) {
+  Inquiry* inquiry = trip.inquiry;
+  {
+    const std::lock_guard lock(mutex_);
+    errands_ -= trip.errands.size();
+    const bool keep = idle_.size() < kMaxIdleTrips && trip.errands.capacity() <= kMaxIdleErrands;
+    if (keep) {
+      idle_.splice(idle_.end(), under_way_, trip.self);
+    } else {
+      under_way_.erase(trip.self);
+    }
+  }
+  inquiry->answered();
+}
+
+void leave_unanswered(Inquiry& inquiry, std::string_view why) {
+  for (Decision& decision : inquiry.decisions) decision = {.source = Source::kUnanswered};
+  inquiry.fault = why;
+}
+
+void ask_and_wait(Courier& courier, AwaitedInquiry& inquiry, Courier::Clock::time_point deadline) {
+  if (courier.submit(inquiry, deadline)) inquiry.wait();
+  if (!inquiry.fault.empty()) throw StoreError(inquiry.fault);
+}
+
+}  // namespace sluice

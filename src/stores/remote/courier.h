@@ -1,0 +1,119 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "core/store.h"
+#include "core/waiting.h"
+#include "net/event_loop.h"
+#include "stores/remote/errand.h"
+
+namespace sluice {
+
+/// Who takes errands to servers. All are called on the courier's thread.
+class Carrier {
+ public:
+  virtual ~Carrier() = default;
+
+  /// Takes an errand over until Courier::done() or fail() is called for it, or abandon() with it.
+  virtual void carry(Errand& errand) = 0;
+
+  /// All that came at once has been carried: send it.
+  virtual void dispatch() = 0;
+
+  /// The errand's time is up: forget it, wherever it is. Its requests and its decision may be gone
+  /// after this call. Returns what it waited for, as the end of a sentence: "x did not answer".
+  virtual std::string abandon(Errand& errand) = 0;
+};
+
+/// Takes inquiries from any thread to a carrier on a thread of its own, and answers each within
+/// the deadline: what has no decision by then is kUnanswered.
+class Courier {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Options {
+    std::chrono::nanoseconds deadline;
+    /// More requests that have no answer yet are not taken: they are unanswered at once.
+    std::size_t max_errands = 100'000;
+  };
+
+  /// `carrier` outlives stop(). Throws std::system_error where the system gives no thread or
+  /// descriptor.
+  Courier(Carrier& carrier, const Options& options);
+  /// As stop(); then answers what is still open: kUnanswered.
+  ~Courier();
+  Courier(const Courier&) = delete;
+  Courier& operator=(const Courier&) = delete;
+
+  /// Begins to serve: the thread starts, and runs `first` before anything else. REQUIRES: called
+  /// once. Throws std::system_error where the system gives no thread.
+  void start(std::function<void()> first);
+
+  /// Ends the thread. Nothing is carried any more, and no timer runs: what they refer to can go.
+  void stop();
+
+  EventLoop& loop() { return loop_; }
+  std::chrono::nanoseconds deadline() const { return options_.deadline; }
+  /// On the courier's thread: when what was carried last began to be.
+  Clock::time_point round_began() const { return round_began_; }
+
+  /// From any thread: takes the inquiry, to be answered at `deadline` at the latest. False where it
+  /// was answered at once (answered() is not called): there is too much to do.
+  bool submit(Inquiry& inquiry, Clock::time_point deadline);
+
+  /// On the courier's thread: the errand's decision is made.
+  void done(Errand& errand);
+  /// On the courier's thread: there will be none.
+  void fail(Errand& errand, std::string_view why);
+
+ private:
+  using Trips = std::list<Trip>;
+
+  void collect();
+  void watch();
+  void expire();
+  void end(Trip& trip);
+
+  Carrier& carrier_;
+  Options options_;
+  EventLoop loop_;
+  std::thread thread_;
+  Clock::time_point watched_ = Clock::time_point::max();  // When the timer looks for late trips.
+  Clock::time_point round_began_;
+  Trips under_way_;  // By deadline, the earliest first.
+
+  std::mutex mutex_;
+  // Guarded by mutex_:
+  Trips arrived_;
+  Trips idle_;  // To be used again, with the room they have.
+  std::size_t errands_ = 0;
+  bool called_ = false;  // The thread has been told that something has arrived.
+};
+
+/// One inquiry under way.
+struct Trip {
+  Inquiry* inquiry = nullptr;
+  Courier::Clock::time_point deadline;
+  std::vector<Errand> errands;
+  /// Errands without an answer.
+  std::size_t open = 0;
+  std::list<Trip>::iterator self;
+};
+
+/// Leaves every decision kUnanswered, for this reason.
+void leave_unanswered(Inquiry& inquiry, std::string_view why);
+
+/// Asks, and waits for the answer: what decide() of a store that answers later does. From any
+/// thread but the courier's. Throws StoreError where some of the decisions are kUnanswered.
+void ask_and_wait(Courier& courier, AwaitedInquiry& inquiry, Courier::Clock::time_point deadline);
+
+}  // namespace sluice

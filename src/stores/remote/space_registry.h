@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "algorithms/limit_definition.h"
+#include "core/store.h"
+
+namespace sluice {
+
+/// The spaces of one store on servers, so that each is one limit's at a time. S, a Space, is made
+/// of a prefix and a limit, and has the limit's parts().
+///
+/// Thread-safe.
+template <class S>
+class SpaceRegistry {
+ public:
+  /// The most spaces that are held at the same time.
+  static constexpr std::size_t kMaxSpaces = 16'384;
+
+  struct Names {
+    /// "redis store": what sentences begin with.
+    std::string store;
+    /// What the spaces are made with.
+    std::string prefix;
+  };
+  explicit SpaceRegistry(Names names) : names_(std::move(names)) {}
+
+  /// The limit's space: the one that somebody holds already, or a new one. Throws StoreError where
+  /// the one that is held is that of a limit whose states this one cannot take over, or where
+  /// kMaxSpaces others are held.
+  std::shared_ptr<S> open(const LimitDefinition& limit) {
+    const std::lock_guard lock(mutex_);
+    const auto found = spaces_.find(limit.space);
+    const auto held = found == spaces_.end() ? nullptr : found->second.lock();
+    if (held == nullptr) return add(limit);
+    if (keeps_state(held->parts(), limit.parts)) return held;
+    throw StoreError(names_.store + ": the keys of '" + limit.space + "' are those of '" +
+                     describe_parts(held->parts()) + "', which '" + limit.expression +
+                     "' cannot take over while others use them");
+  }
+
+ private:
+  std::shared_ptr<S> add(const LimitDefinition& limit) {
+    if (spaces_.size() >= kMaxSpaces) {
+      std::erase_if(spaces_, [](const auto& entry) { return entry.second.expired(); });
+      if (spaces_.size() >= kMaxSpaces) {
+        throw StoreError(names_.store + ": " + std::to_string(kMaxSpaces) +
+                         " limits are in use, the most it can keep apart");
+      }
+    }
+    auto space = std::make_shared<S>(names_.prefix, limit);
+    spaces_[limit.space] = space;
+    return space;
+  }
+
+  const Names names_;
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::weak_ptr<S>> spaces_;  // guarded by mutex_
+};
+
+}  // namespace sluice

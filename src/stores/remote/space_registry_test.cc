@@ -1,0 +1,71 @@
+#include "stores/remote/space_registry.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "sluice/limit.h"
+
+namespace sluice {
+namespace {
+
+class TestSpace final : public Space {
+ public:
+  TestSpace(std::string_view prefix, const LimitDefinition& limit)
+      : prefix_(prefix), parts_(limit.parts) {}
+
+  const std::string& prefix() const { return prefix_; }
+  const std::vector<AnyPart>& parts() const { return parts_; }
+
+ private:
+  std::string prefix_;
+  std::vector<AnyPart> parts_;
+};
+
+class Registry : public testing::Test {
+ protected:
+  std::shared_ptr<TestSpace> open(std::string_view expression, std::string_view name) {
+    return registry_.open(Limit(expression, name).definition());
+  }
+  std::string fault(std::string_view expression, std::string_view name) {
+    try {
+      open(expression, name);
+    } catch (const StoreError& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  SpaceRegistry<TestSpace> registry_{{.store = "some store", .prefix = "app"}};
+};
+
+TEST_F(Registry, OneNameIsOneSpaceWhileItIsHeld) {
+  const auto space = open("token_bucket 5/1h", "login");
+  EXPECT_EQ(space->prefix(), "app");
+  EXPECT_EQ(open("token_bucket 6/1h", "login"), space);
+  EXPECT_NE(open("token_bucket 5/1h", "other"), space);
+}
+
+TEST_F(Registry, AnotherAlgorithmHasToWaitUntilNobodyHoldsIt) {
+  auto space = open("token_bucket 5/1h", "login");
+  EXPECT_EQ(fault("sliding_log 5/1h", "login"),
+            "some store: the keys of 'login' are those of 'token_bucket 5/1h', which "
+            "'sliding_log 5/1h' cannot take over while others use them");
+  space.reset();
+  EXPECT_NE(open("sliding_log 5/1h", "login"), nullptr);
+}
+
+TEST_F(Registry, IsFullOnlyOfSpacesThatAreHeld) {
+  std::vector<std::shared_ptr<TestSpace>> held;
+  for (std::size_t i = 0; i < decltype(registry_)::kMaxSpaces; ++i) {
+    held.push_back(open("token_bucket 5/1h", "n" + std::to_string(i)));
+  }
+  EXPECT_EQ(fault("token_bucket 5/1h", "more"),
+            "some store: 16384 limits are in use, the most it can keep apart");
+  EXPECT_EQ(open("token_bucket 5/1h", "n7"), held[7]);
+  held.pop_back();
+  EXPECT_NE(open("token_bucket 5/1h", "more"), nullptr);
+}
+
+}  // namespace
+}  // namespace sluice

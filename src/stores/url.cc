@@ -1,0 +1,274 @@
+#include "stores/url.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/limit_syntax.h"
+
+namespace sluice {
+namespace {
+
+bool is_letter_or_digit(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+bool is_host(std::string_view host) {
+  return !host.empty() && std::ranges::all_of(host, [](char c) {
+    return is_letter_or_digit(c) || c == '.' || c == '-' || c == '_';
+  });
+}
+
+// Which address it is, the system says when it is used; a zone may follow a '%'.
+bool is_ipv6(std::string_view address) {
+  return address.find(':') != address.npos && std::ranges::all_of(address, [](char c) {
+           return is_letter_or_digit(c) || c == ':' || c == '.' || c == '%';
+         });
+}
+
+// One line, whatever the text was made of.
+std::string printable(std::string_view text) {
+  std::string line(text);
+  std::ranges::replace_if(
+      line, [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  return line;
+}
+
+// Where an option begins that is a password.
+std::size_t find_password_option(std::string_view url) {
+  return std::min(url.find("?password="), url.find("&password="));
+}
+
+std::string without_password_option(std::string_view url) {
+  const std::size_t option = find_password_option(url);
+  if (option == url.npos) return printable(url);
+  return printable(url.substr(0, url.find('=', option) + 1)) + "***";
+}
+
+// A URL that cannot be read may have its password anywhere before its last '@', and an option's up
+// to the end, so that much is hidden: too much rather than too little.
+std::string without_password(std::string_view url) {
+  const std::size_t at = url.rfind('@');
+  if (at == url.npos) return without_password_option(url);
+  const std::size_t slashes = url.find("://");
+  std::size_t begin = slashes < at ? slashes + 3 : std::min(at, url.find(':') + 1);
+  const std::size_t colon = url.find(':', begin);
+  if (colon < at) begin = colon + 1;
+  // One may be within the other.
+  const std::size_t option = find_password_option(url);
+  if (option < at) return printable(url.substr(0, std::min(begin, option))) + "***";
+  return printable(url.substr(0, begin)) + "***" + without_password_option(url.substr(at));
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+template <class Number>
+std::optional<Number> read_number(std::string_view digits) {
+  Number number = 0;
+  const char* end = digits.data() + digits.size();
+  const auto read = std::from_chars(digits.data(), end, number);
+  if (read.ec != std::errc{} || read.ptr != end) return std::nullopt;
+  return number;
+}
+
+// Cuts off, and returns, what stands before the separator: all, where there is none.
+std::string_view cut(std::string_view& text, char separator) {
+  const std::string_view before = text.substr(0, text.find(separator));
+  text.remove_prefix(std::min(text.size(), before.size() + 1));
+  return before;
+}
+
+}  // namespace
+
+StoreUrl::StoreUrl(std::string_view url) {
+  if (url.size() > kMaxBytes) {
+    throw StoreError("store: its URL has " + std::to_string(url.size()) + " bytes, at most " +
+                     std::to_string(kMaxBytes));
+  }
+  text_ = without_password(url);
+  const std::size_t colon = url.find(':');
+  if (colon == url.npos) fail("a store is written scheme:, as in memory:");
+  scheme_ = url.substr(0, colon);
+  std::string_view rest = url.substr(colon + 1);
+  has_authority_ = rest.starts_with("//");
+  std::string_view authority;
+  if (has_authority_) {
+    rest.remove_prefix(2);
+    authority = rest.substr(0, rest.find_first_of("/?"));
+    rest.remove_prefix(authority.size());
+  }
+  // Such an '@' is a password's end after a '/' or '?' that was not escaped. What precedes it is in
+  // none of the sentences below, since none is made.
+  if (rest.find('@') != rest.npos)
+    fail("an '@' is written %40, and a '/' or '?' before it %2F, %3F");
+  read_authority(authority);
+  path_ = decode(cut(rest, '?'), "the path");
+  read_options(rest);
+}
+
+void StoreUrl::read_authority(std::string_view authority) {
+  if (const std::size_t at = authority.rfind('@'); at != authority.npos) {
+    std::string_view who = authority.substr(0, at);
+    authority.remove_prefix(at + 1);
+    user_ = decode(cut(who, ':'), "the user");
+    password_ = decode(who, "the password");
+  }
+  if (authority.empty()) return;
+  if (authority.ends_with(',')) fail("a host is missing after the last ','");
+  while (!authority.empty()) read_host(cut(authority, ','));
+}
+
+void StoreUrl::read_host(std::string_view host) {
+  if (hosts_.size() == kMaxHosts) fail("at most " + std::to_string(kMaxHosts) + " hosts are named");
+  StoreHost read;
+  std::string_view port;
+  if (host.starts_with('[')) {
+    const std::size_t bracket = std::min(host.find(']'), host.size());
+    read.host = decode(host.substr(1, bracket - 1), "an address");
+    port = host.substr(std::min(bracket + 1, host.size()));
+    if (!is_ipv6(read.host) || bracket == host.size() || (!port.empty() && port[0] != ':')) {
+      fail("an IPv6 address is written [address] or [address]:port");
+    }
+  } else {
+    read.host = host.substr(0, host.find(':'));
+    port = host.substr(read.host.size());
+    if (!is_host(read.host)) {
+      fail(
+          "a host is made of letters, digits, '.', '-' and '_', or is an IPv6 address in brackets");
+    }
+  }
+  if (!port.empty()) {
+    read.port = read_number<std::uint16_t>(port.substr(1)).value_or(0);
+    if (read.port == 0) fail("the port of '" + read.host + "' is a whole number from 1 to 65535");
+  }
+  hosts_.push_back(std::move(read));
+}
+
+void StoreUrl::read_options(std::string_view query) {
+  while (!query.empty()) {
+    const std::string_view pair = cut(query, '&');
+    const std::size_t equals = pair.find('=');
+    if (equals == pair.npos) {
+      const bool hidden = !options_.empty() && options_.back().name == "password";
+      fail("'" + (hidden ? "***" : printable(pair)) + "' is not an option=value");
+    }
+    std::string name = printable(pair.substr(0, equals));
+    for (const Option& option : options_) {
+      if (option.name == name) fail("the option '" + name + "' is given twice");
+    }
+    std::string value = decode(pair.substr(equals + 1), "the option '" + name + "'");
+    options_.push_back({.name = std::move(name), .value = std::move(value)});
+  }
+}
+
+std::string StoreUrl::decode(std::string_view escaped, std::string_view what) const {
+  std::string text;
+  while (!escaped.empty()) {
+    char c = escaped.front();
+    escaped.remove_prefix(1);
+    if (c == '%') {
+      const int high = escaped.size() < 2 ? -1 : hex_digit(escaped[0]);
+      const int low = escaped.size() < 2 ? -1 : hex_digit(escaped[1]);
+      if (high < 0 || low < 0) {
+        fail("in " + std::string(what) + " a '%' is followed by two hexadecimal digits");
+      }
+      c = static_cast<char>(high * 16 + low);
+      escaped.remove_prefix(2);
+    }
+    // A C string, a path for one, would end there.
+    if (c == '\0') fail("in " + std::string(what) + " a zero byte cannot be");
+    text += c;
+  }
+  return text;
+}
+
+std::vector<StoreHost> StoreUrl::hosts(std::uint16_t default_port) const {
+  std::vector<StoreHost> hosts = hosts_;
+  for (StoreHost& host : hosts) {
+    if (host.port == 0) host.port = default_port;
+  }
+  return hosts;
+}
+
+const std::string* StoreUrl::find(std::string_view name) {
+  known_.emplace_back(name);
+  for (Option& option : options_) {
+    if (option.name != name) continue;
+    option.asked_for = true;
+    return &option.value;
+  }
+  return nullptr;
+}
+
+std::optional<std::string> StoreUrl::text_option(std::string_view name) {
+  const std::string* value = find(name);
+  return value == nullptr ? std::nullopt : std::optional(*value);
+}
+
+std::optional<std::int64_t> StoreUrl::whole_option(std::string_view name,
+                                                   const OptionRange& range) {
+  const std::string* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  const auto number = read_number<std::int64_t>(*value);
+  if (!number || *number < range.least || *number > range.most) {
+    fail(std::string(name) + " is a whole number from " + std::to_string(range.least) + " to " +
+         std::to_string(range.most));
+  }
+  return number;
+}
+
+std::optional<std::int64_t> StoreUrl::duration_option(std::string_view name,
+                                                      const OptionRange& range) {
+  const std::string* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  std::int64_t duration_ns = 0;
+  try {
+    duration_ns = parse_duration(*value, 0, value->size());
+  } catch (const InvalidLimit&) {
+    duration_ns = 0;  // Less than any range allows.
+  }
+  if (duration_ns < std::max<std::int64_t>(range.least, 1) || duration_ns > range.most) {
+    fail(std::string(name) + " is a duration, as 10ms or 1m30s, from " +
+         format_duration(range.least) + " to " + format_duration(range.most));
+  }
+  return duration_ns;
+}
+
+std::optional<std::size_t> StoreUrl::word_option(std::string_view name,
+                                                 std::initializer_list<std::string_view> words) {
+  const std::string* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  const auto* word = std::ranges::find(words, *value);
+  if (word == words.end()) {
+    std::string choices;
+    for (const auto choice : words) {
+      choices += (choices.empty() ? "" : " or ") + std::string(choice);
+    }
+    fail(std::string(name) + " is " + choices);
+  }
+  return static_cast<std::size_t>(word - words.begin());
+}
+
+bool StoreUrl::yes_no_option(std::string_view name, bool otherwise) {
+  const auto word = word_option(name, {"no", "yes"});
+  return word ? *word == 1 : otherwise;
+}
+
+void StoreUrl::finish() const {
+  for (const Option& option : options_) {
+    if (option.asked_for) continue;
+    std::string there_are = known_.empty() ? "; there are none" : "; there are ";
+    for (const std::string& name : known_) there_are += (&name == &known_[0] ? "" : ", ") + name;
+    fail("there is no option '" + option.name + "'" + there_are);
+  }
+}
+
+void StoreUrl::fail(const std::string& fault) const {
+  throw StoreError("store '" + text_ + "': " + printable(fault));
+}
+
+}  // namespace sluice
