@@ -11,7 +11,7 @@ The convention, by the fence that opens a block:
            Anywhere else: not looked at.
   ```yaml  With a first line `# NAME`: is written as the file NAME of the scratch folder.
   ```cpp   A whole file: compiled with the project's warnings; with a main it is linked and run.
-The port 6380 is replaced by a free one throughout.
+The ports 6380 and 6381 are replaced by free ones, and 6379 by that of a redis-server.
 """
 
 import os
@@ -23,7 +23,7 @@ import unittest
 from dataclasses import dataclass
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
-from harness import BINARY, ROOT, Process, SystemTest, free_port, run  # noqa: E402
+from harness import BINARY, ROOT, Process, RedisServer, SystemTest, free_port, run  # noqa: E402
 
 DEFAULT_PORT = "6380"
 NOT_RUN = ("git clone", "cd ", "cmake --preset", "#")
@@ -79,6 +79,9 @@ class Readme(SystemTest):
             if os.path.isdir(os.path.join(ROOT, name)):
                 shutil.copytree(os.path.join(ROOT, name), os.path.join(self.folder, name))
         self.port = free_port()
+        redis = RedisServer()
+        self.addCleanup(redis.stop)
+        self.ports = {DEFAULT_PORT: self.port, "6381": free_port(), "6379": redis.port}
 
     def test_readme(self):
         self.check("README.md")
@@ -97,7 +100,8 @@ class Readme(SystemTest):
                     runners[block.language](block)
 
     def run_shell(self, block):
-        block.text = block.text.replace(DEFAULT_PORT, str(self.port))
+        for written, real in self.ports.items():
+            block.text = block.text.replace(written, str(real))
         words = server_command(block)
         if words:
             self.start_server(words)
@@ -148,7 +152,7 @@ class Readme(SystemTest):
                      for folder, _, names in os.walk(os.path.dirname(BINARY))
                      for name in sorted(names) if re.fullmatch(r"libsluice_\w+\.a", name)]
         result = run(*compiler, "-o", program, "-Wl,--start-group", *libraries, "-Wl,--end-group",
-                     "-pthread", "-lxxhash")
+                     "-pthread", "-lxxhash", "-lssl", "-lcrypto")
         self.assertEqual(result.returncode, 0, result.stderr)
         result = run(program, cwd=self.folder)
         self.assertEqual(result.returncode, 0, result.stderr)

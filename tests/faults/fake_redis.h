@@ -1,0 +1,52 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "net/unique_fd.h"
+
+namespace sluice::faults {
+
+/// Says what a script tells it to, in place of a Redis server: whatever one might answer, or
+/// another program that happens to listen on its port.
+class FakeRedis {
+ public:
+  using Words = std::vector<std::string>;
+  /// The bytes of the reply to a command, perhaps none; nothing: the usual one, with which a client
+  /// is greeted and a cluster is one node that has all slots. Runs on a thread of its own.
+  using Script = std::function<std::optional<std::string>(const Words&)>;
+
+  /// Listens on a free port of 127.0.0.1. Throws std::system_error.
+  explicit FakeRedis(Script script);
+  ~FakeRedis();
+
+  std::uint16_t port() const { return port_; }
+  /// Calls of a script so far.
+  int calls() const { return calls_.load(); }
+
+ private:
+  struct Client {
+    UniqueFd socket;
+    std::string received;
+  };
+
+  void serve();
+  bool serve(Client& client);
+  std::string answer(const Words& words);
+
+  const std::uint16_t port_;
+  const Script script_;
+  UniqueFd listener_;
+  std::map<int, Client> clients_;
+  std::atomic<int> calls_{0};
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace sluice::faults

@@ -1,0 +1,102 @@
+// Several servers, one of which is lost, or hands its keys over.
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "faults/expectations.h"
+#include "faults/load.h"
+#include "servers/await.h"
+#include "servers/redis_cluster.h"
+#include "servers/redis_sentinel.h"
+
+namespace sluice::faults {
+namespace {
+
+using servers::RedisCluster;
+using servers::RedisSentinel;
+using servers::RedisServer;
+
+// What the primary had not handed to its replica is forgotten, so a key may be admitted once more,
+// at most.
+TEST(Fleet, LosesItsPrimaryUnderSentinel) {
+  expect_whole("primary killed, its replica promoted by sentinels", [] {
+    RedisSentinel fleet;
+    const std::uint16_t heir = fleet.first_replica().port();
+    Load load(fleet.url());
+    Round round = through(load, [&] {
+      fleet.first_primary().kill();
+      load.state_is_lost();
+      fleet.await_primary(heir);
+    });
+    expect_admitted(round.report, {.by_store = 2, .in_all = 2});
+    expect_nobody_waits(round.report, {.from = round.began + 200ms, .to = round.ended});
+    return round;
+  });
+}
+
+// The old primary goes on running. Until sentinels tell it to follow the new one (READONLY), it is
+// asked, and all that it notes is forgotten.
+TEST(Fleet, ChangesItsPrimaryUnderSentinel) {
+  expect_whole("failover ordered, the old primary goes on as a replica", [] {
+    RedisSentinel fleet;
+    const std::uint16_t heir = fleet.first_replica().port();
+    Load load(fleet.url());
+    Round round = through(load, [&] {
+      load.begin_losing();
+      fleet.begin_failover();
+      fleet.await_primary(heir);
+      servers::await("the old primary to follow the new one",
+                     [&] { return fleet.first_primary().info("role") == "slave"; });
+      load.end_losing();
+    });
+    expect_admitted(round.report, {.by_store = 2, .in_all = 2});
+    return round;
+  });
+}
+
+// The others are still asked.
+TEST(Fleet, LosesANodeOfACluster) {
+  expect_whole("a cluster's node killed, its replica takes over", [] {
+    RedisCluster cluster({.replicas = true});
+    const int slot = cluster.slot_of(Load::keys().front());
+    const std::size_t lost = cluster.owner_of(slot);
+    Load load(cluster.url());
+    Round round = through(load, [&] {
+      cluster.node(lost).kill();
+      load.state_is_lost();
+      cluster.await_owner({.slot = slot, .to = lost + 3});
+    });
+    expect_admitted(round.report, {.by_store = 2, .in_all = 2});
+    return round;
+  });
+}
+
+// ASK, MOVED and TRYAGAIN are followed: callers do not notice, and nothing is admitted twice.
+TEST(Fleet, MovesSlotsWhileTheirKeysAreAsked) {
+  expect_whole("slots moved one by one", [] {
+    RedisCluster cluster;
+    std::set<int> slots;
+    for (const std::string& key : Load::keys()) slots.insert(cluster.slot_of(key));
+    Load load(cluster.url());
+    Round round = through(load, [&] {
+      for (const int slot : slots) {
+        const RedisCluster::SlotMove move{.slot = slot, .to = (cluster.owner_of(slot) + 1) % 3};
+        cluster.begin_move(move);
+        run(5ms);
+        while (cluster.move_keys(move, 1) > 0) run(5ms);
+        cluster.end_move(move);
+      }
+    });
+    expect_admitted(round.report, {.by_store = 1, .in_all = 2});
+    const Share store =
+        share_of(Source::kStore, round.report, {.from = round.began, .to = round.ended});
+    EXPECT_GT(store.percent(), 95);
+    return round;
+  });
+}
+
+}  // namespace
+}  // namespace sluice::faults

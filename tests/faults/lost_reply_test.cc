@@ -1,0 +1,160 @@
+// The server has done what it was asked, and its reply does not come, or not whole, or is none.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "faults/expectations.h"
+#include "faults/fake_redis.h"
+#include "faults/load.h"
+#include "servers/await.h"
+#include "servers/fault_proxy.h"
+#include "servers/redis_server.h"
+
+namespace sluice::faults {
+namespace {
+
+using servers::FaultProxy;
+using servers::RedisServer;
+
+std::string url_of(std::uint16_t port) {
+  return "redis://127.0.0.1:" + std::to_string(port);
+}
+
+// What the store noted without saying so is used up. What is not even sent, because the connection
+// has been silent for too long, is admitted by this process alone.
+TEST(LostReply, IsSwallowedAfterItsCommit) {
+  RedisServer server;
+  FaultProxy proxy(server.port());
+  expect_whole("replies swallowed three times for 150 ms", [&] {
+    Load load(url_of(proxy.port()));
+    Round round = through(load, [&] {
+      for (int i = 0; i < 3; ++i) {
+        const std::size_t before = proxy.swallowed_bytes();
+        proxy.swallow_replies();
+        run(150ms);
+        EXPECT_GT(proxy.swallowed_bytes(), before);
+        proxy.cut_now();
+        proxy.pass();
+        run(100ms);
+      }
+    });
+    expect_admitted(round.report, {.by_store = 1, .in_all = 2});
+    server.command({"FLUSHALL"});
+    return round;
+  });
+}
+
+// A store that notes what is asked, one reply in two of which is lost.
+class HalfOfTheReplies : public testing::Test {
+ protected:
+  Limiter limited(const std::string& options) {
+    return Limiter(open_store(url_of(proxy_.port()) + options),
+                   Limit("fixed_window 10/1d anchor=first"));
+  }
+
+  void await_store(Limiter& limiter) {
+    servers::await("the store", [&] { return limiter.peek("k").source == Source::kStore; });
+  }
+
+  Decision lose_one(Limiter& limiter) {
+    const std::size_t before = proxy_.swallowed_bytes();
+    proxy_.swallow_replies();
+    const Decision decision = limiter.check("k");
+    servers::await("a reply to swallow", [&] { return proxy_.swallowed_bytes() > before; });
+    proxy_.cut_now();
+    proxy_.pass();
+    await_store(limiter);
+    return decision;
+  }
+
+  const RedisServer server_;
+  FaultProxy proxy_{server_.port()};
+};
+
+// What may have been carried out is not asked again: one request, one charge.
+TEST_F(HalfOfTheReplies, AreNeverAskedForAgain) {
+  Limiter limiter = limited("?on_failure=deny");
+  await_store(limiter);
+  for (int i = 1; i <= 5; ++i) {
+    EXPECT_EQ(lose_one(limiter).source, Source::kPolicy);
+    EXPECT_EQ(limiter.peek("k").remaining, 10 - i);
+  }
+}
+
+// The store has noted each request that this process admitted in its place: none is admitted beyond
+// the limit.
+TEST_F(HalfOfTheReplies, AdmitNothingBeyondTheLimit) {
+  Limiter limiter = limited("?deny_cache=no");
+  await_store(limiter);
+  int admitted = 0;
+  for (int i = 0; i < 8; ++i) {
+    admitted += lose_one(limiter).allowed ? 1 : 0;
+    admitted += limiter.check("k").allowed ? 1 : 0;
+  }
+  EXPECT_EQ(admitted, 10);
+}
+
+TEST(LostReply, EndsInItsMiddle) {
+  RedisServer server;
+  FaultProxy proxy(server.port());
+  expect_whole("connections cut within replies, thirty times", [&] {
+    Load load(url_of(proxy.port()));
+    Round round = through(load, [&] {
+      for (std::size_t i = 0; i < 30; ++i) {
+        proxy.cut_after(1'000 + 37 * i);
+        run(20ms);
+      }
+    });
+    expect_admitted(round.report, {.by_store = 1, .in_all = 2});
+    server.command({"FLUSHALL"});
+    return round;
+  });
+}
+
+// Whatever listens on the port: the connection is given up, and nobody waits beyond the deadline.
+TEST(LostReply, IsGarbage) {
+  for (const std::string garbage :
+       {"HTTP/1.1 400 Bad Request\r\n\r\n", ":5\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n", "+\r\n",
+        "-\r\n", "*1000000000\r\n", "$99999999999\r\n", "*3\r\n:1\r\n:2\r\n:3\r\n",
+        "$3\r\nabcdef\r\n", "*1\r\n$16\r\n0123456789abcdef\r\n", "\r\n", "\xff\xfe\xfd"}) {
+    SCOPED_TRACE(garbage);
+    const FakeRedis server([&](const FakeRedis::Words& words) -> std::optional<std::string> {
+      if (words[0] == "EVALSHA") return garbage;
+      return std::nullopt;
+    });
+    const auto store = open_store(url_of(server.port()));
+    Limiter limiter(store, Limit("fixed_window 3/1d anchor=first"));
+    servers::await("a call", [&] {
+      limiter.peek("k");
+      return server.calls() > 2;
+    });
+    int admitted = 0;
+    for (int i = 0; i < 20; ++i) {
+      const Decision decision = limiter.check("k");
+      EXPECT_EQ(decision.source, Source::kLocal);
+      admitted += decision.allowed ? 1 : 0;
+    }
+    EXPECT_EQ(admitted, 3);
+  }
+}
+
+// The same where the first word is garbage already.
+TEST(LostReply, IsGarbageFromTheBeginning) {
+  const FakeRedis server(
+      [](const FakeRedis::Words&) { return "HTTP/1.1 400 Bad Request\r\n\r\n"; });
+  Limiter limiter(open_store(url_of(server.port()) + "?on_failure=raise"),
+                  Limit("fixed_window 3/1d"));
+  servers::await("the reason", [&] {
+    try {
+      limiter.check("k");
+    } catch (const StoreError& error) {
+      return std::string(error.what()).find("has not answered within") == std::string::npos;
+    }
+    return false;
+  });
+  EXPECT_THROW(limiter.check("k"), StoreError);
+}
+
+}  // namespace
+}  // namespace sluice::faults

@@ -1,0 +1,220 @@
+// Memcached under the same faults, and those that only a cache has: it forgets.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "faults/expectations.h"
+#include "faults/load.h"
+#include "servers/await.h"
+#include "servers/fault_proxy.h"
+#include "servers/memcached_server.h"
+
+namespace sluice::faults {
+namespace {
+
+using servers::FaultProxy;
+using servers::MemcachedServer;
+
+std::string url_of(const FaultProxy& proxy) {
+  return "memcached://127.0.0.1:" + std::to_string(proxy.port());
+}
+
+TEST(Memcached, IsKilledAndStartedAgain) {
+  MemcachedServer server;
+  expect_whole("memcached killed, started again 500 ms later", [&] {
+    Load load(server.url());
+    Round round = through(load, [&] {
+      server.kill();
+      run(500ms);
+      load.state_is_lost();
+      server.restart();
+    });
+    expect_admitted(round.report, {.by_store = 2, .in_all = 2});
+    EXPECT_GT(share_of(Source::kLocal, round.report).these, 100U);
+    server.command("flush_all\r\n");
+    return round;
+  });
+}
+
+// Its states are those it had: what was admitted meanwhile is what this process admits alone.
+TEST(Memcached, StandsStillForASecond) {
+  MemcachedServer server;
+  expect_whole("memcached stopped for 1 s", [&] {
+    Load load(server.url());
+    Round round = through(load, [&] {
+      server.pause();
+      run(1s);
+      server.resume();
+    });
+    expect_admitted(round.report, {.by_store = 1, .in_all = 2});
+    expect_nobody_waits(round.report, {.from = round.began + 400ms, .to = round.ended});
+    server.command("flush_all\r\n");
+    return round;
+  });
+}
+
+// Each time every key begins fresh, and is admitted one limit's worth more.
+TEST(Memcached, IsFlushedUnderLoad) {
+  constexpr int kFlushes = 3;
+  const MemcachedServer server;
+  expect_whole("flush_all three times", [&] {
+    Load load(server.url());
+    Round round = through(load, [&] {
+      load.begin_losing();
+      for (int i = 0; i < kFlushes; ++i) {
+        server.command("flush_all\r\n");
+        run(100ms);
+      }
+      load.end_losing();
+    });
+    expect_admitted(round.report, {.by_store = 1 + kFlushes, .in_all = 1 + kFlushes});
+    server.command("flush_all\r\n");
+    return round;
+  });
+}
+
+TEST(Memcached, RepliesAreSwallowed) {
+  const MemcachedServer server;
+  FaultProxy proxy(server.port());
+  expect_whole("memcached's replies swallowed three times for 150 ms", [&] {
+    Load load(url_of(proxy));
+    Round round = through(load, [&] {
+      for (int i = 0; i < 3; ++i) {
+        const std::size_t before = proxy.swallowed_bytes();
+        proxy.swallow_replies();
+        run(150ms);
+        EXPECT_GT(proxy.swallowed_bytes(), before);
+        proxy.cut_now();
+        proxy.pass();
+        run(300ms);
+      }
+    });
+    expect_admitted(round.report, {.by_store = 1, .in_all = 2});
+    server.command("flush_all\r\n");
+    return round;
+  });
+}
+
+TEST(Memcached, RepliesEndInTheirMiddle) {
+  const MemcachedServer server;
+  FaultProxy proxy(server.port());
+  expect_whole("memcached's connections cut within replies, thirty times", [&] {
+    Load load(url_of(proxy));
+    Round round = through(load, [&] {
+      for (std::size_t i = 0; i < 30; ++i) {
+        proxy.cut_after(1'000 + 37 * i);
+        run(20ms);
+      }
+    });
+    expect_admitted(round.report, {.by_store = 1, .in_all = 2});
+    server.command("flush_all\r\n");
+    return round;
+  });
+}
+
+// Does not count as a use of it, which would keep it longer.
+bool is_kept(const MemcachedServer& server, const std::string& key) {
+  return server.command("me " + key + "\r\n") != "EN\r\n";
+}
+
+// Values of the size of that key's, with keys of the same length: they take its place.
+std::string values_like(const MemcachedServer& server, const std::string& key) {
+  const std::string found = server.command("mg " + key + " s\r\n");
+  const std::size_t bytes = std::stoul(found.substr(found.find('s') + 1));
+  std::string sets;
+  for (int i = 0; i < 30'000; ++i) {
+    std::string name = std::to_string(100'000 + i);
+    name.insert(0, key.size() - name.size(), 'n');
+    sets +=
+        "ms " + name + " " + std::to_string(bytes) + " q\r\n" + std::string(bytes, 'x') + "\r\n";
+  }
+  return sets;
+}
+
+// One limit's worth more for each time that the key is forgotten.
+TEST(Memcached, ForgetsForLackOfMemory) {
+  constexpr int kLimit = 10;
+  constexpr int kEvictions = 3;
+  const MemcachedServer server({.arguments = {"-m", "2"}});
+  Limiter limiter(open_store(server.url() + "?deadline=5s&on_failure=raise&deny_cache=no"),
+                  Limit("fixed_window 10/1d anchor=first", "login"));
+  const std::string key = "sluice:login:somebody";
+  for (int eviction = 0; eviction <= kEvictions; ++eviction) {
+    int admitted = 0;
+    for (int i = 0; i < 2 * kLimit; ++i) admitted += limiter.check("somebody").allowed ? 1 : 0;
+    EXPECT_EQ(admitted, kLimit);
+    const std::string values = values_like(server, key);
+    servers::await("its eviction", [&] {
+      server.command(values);
+      return !is_kept(server, key);
+    });
+  }
+  EXPECT_NE(server.stat("evictions"), "0");
+}
+
+TEST(Memcached, ForgetsUnderLoad) {
+  const MemcachedServer server({.arguments = {"-m", "2"}});
+  expect_whole("memory pressure for 500 ms", [&] {
+    Load load(server.url());
+    const std::string key = "sluice:own:own-0-0";
+    servers::await("one of its keys", [&] { return is_kept(server, key); });
+    const std::string values = values_like(server, key);
+    Round round = through(load, [&] {
+      load.begin_losing();
+      const Clock::time_point end = Clock::now() + 500ms;
+      while (Clock::now() < end) {
+        server.command(values);
+        run(20ms);
+      }
+      load.end_losing();
+    });
+    EXPECT_NE(server.stat("evictions"), "0");
+    server.command("flush_all\r\n");
+    return round;
+  });
+}
+
+// One connection that ends within a reply, at the place that the test chooses.
+class MemcachedReply : public testing::Test {
+ protected:
+  // What is answered where there is no value yet.
+  std::size_t miss_bytes() const {
+    return server_.command("mg none v c O0\r\n").size() + std::string("MN\r\n").size();
+  }
+
+  Decision lose_after(std::size_t reply_bytes, const std::string& key) {
+    servers::await("the store", [&] { return limiter_.peek("any").source == Source::kStore; });
+    proxy_.cut_after(reply_bytes);
+    const Decision decision = limiter_.check(key);
+    proxy_.pass();
+    servers::await("the store", [&] { return limiter_.peek("any").source == Source::kStore; });
+    return decision;
+  }
+
+  const MemcachedServer server_;
+  FaultProxy proxy_{server_.port()};
+  Limiter limiter_{open_store(url_of(proxy_) + "?deadline=5s&on_failure=deny"),
+                   Limit("fixed_window 10/1d anchor=first")};
+};
+
+// The value is written and the reply does not say so: charged once, and nobody answered.
+TEST_F(MemcachedReply, ToAWriteIsLost) {
+  for (const std::string key : {"a", "b", "c", "d", "e"}) {
+    EXPECT_EQ(lose_after(miss_bytes() + 1, key).source, Source::kPolicy);
+    EXPECT_EQ(limiter_.peek(key).remaining, 9);
+  }
+}
+
+// What only looks can be asked again, by the next connection.
+TEST_F(MemcachedReply, ToAReadIsLost) {
+  for (const std::string key : {"a", "b", "c", "d", "e"}) {
+    const Decision decision = lose_after(miss_bytes() - 1, key);
+    EXPECT_EQ(decision.source, Source::kStore);
+    EXPECT_EQ(decision.remaining, 9);
+    EXPECT_EQ(limiter_.peek(key).remaining, 9);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::faults

@@ -1,0 +1,107 @@
+// What on_failure= says, from the URL to the decision, while the server is gone.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "faults/expectations.h"
+#include "faults/load.h"
+#include "servers/await.h"
+#include "servers/redis_server.h"
+
+namespace sluice::faults {
+namespace {
+
+using servers::RedisServer;
+
+// A limit of 8 of which the store has admitted 2 for "k", and the server is lost.
+class WhileTheServerIsLost : public testing::Test {
+ protected:
+  Limiter lose(const std::string& options) {
+    Limiter limiter(open_store(server_.url() + options), Limit("fixed_window 8/1d anchor=first"));
+    servers::await("the store", [&] {
+      try {
+        return limiter.peek("k").source == Source::kStore;
+      } catch (const StoreError&) {
+        return false;
+      }
+    });
+    EXPECT_EQ(limiter.check("k", 2).remaining, 6);
+    server_.kill();
+    return limiter;
+  }
+
+  static int admitted(Limiter& limiter, const std::string& key) {
+    int count = 0;
+    for (int i = 0; i < 20; ++i) count += limiter.check(key).allowed ? 1 : 0;
+    return count;
+  }
+
+  RedisServer server_;
+};
+
+TEST_F(WhileTheServerIsLost, LocalGoesOnFromWhatThisProcessDid) {
+  Limiter limiter = lose("");
+  const Decision decision = limiter.check("k");
+  EXPECT_EQ(decision.source, Source::kLocal);
+  EXPECT_EQ(decision.limit, 8);
+  EXPECT_EQ(decision.remaining, 5);
+  EXPECT_EQ(admitted(limiter, "k"), 5);
+  EXPECT_EQ(admitted(limiter, "other"), 8);
+}
+
+TEST_F(WhileTheServerIsLost, LocalCanBeAShare) {
+  Limiter limiter = lose("?local_share=1/4");
+  EXPECT_EQ(admitted(limiter, "k"), 0);
+  EXPECT_EQ(admitted(limiter, "other"), 2);
+}
+
+TEST_F(WhileTheServerIsLost, AllowAdmitsAll) {
+  Limiter limiter = lose("?on_failure=allow");
+  EXPECT_EQ(limiter.check("k").source, Source::kPolicy);
+  EXPECT_EQ(admitted(limiter, "k"), 20);
+}
+
+TEST_F(WhileTheServerIsLost, DenyAdmitsNothingAndSaysToComeBackInASecond) {
+  Limiter limiter = lose("?on_failure=deny");
+  const Decision decision = limiter.check("k");
+  EXPECT_EQ(decision.source, Source::kPolicy);
+  EXPECT_EQ(decision.retry_after, 1s);
+  EXPECT_EQ(admitted(limiter, "k"), 0);
+  EXPECT_TRUE(limiter.peek("k").allowed);
+  // It is not remembered: the store is asked again once it is there.
+  server_.restart();
+  servers::await("the store", [&] { return limiter.check("k").source == Source::kStore; });
+}
+
+TEST_F(WhileTheServerIsLost, RaiseThrowsASentenceThatNamesTheServer) {
+  Limiter limiter = lose("?on_failure=raise");
+  try {
+    limiter.check("k");
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const StoreError& error) {
+    EXPECT_NE(std::string(error.what()).find("127.0.0.1:" + std::to_string(server_.port())),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+// Under load as well: nothing beyond the limit.
+TEST(Policies, DenyAdmitsNothingBeyondTheLimit) {
+  RedisServer server;
+  expect_whole("stopped for 400 ms, on_failure=deny", [&] {
+    Load load(server.url() + "?on_failure=deny");
+    Round round = through(load, [&] {
+      server.pause();
+      run(400ms);
+      server.resume();
+    });
+    expect_admitted(round.report, {.by_store = 1, .in_all = 1});
+    EXPECT_GT(share_of(Source::kPolicy, round.report).these, 20U);
+    server.command({"FLUSHALL"});
+    return round;
+  });
+}
+
+}  // namespace
+}  // namespace sluice::faults

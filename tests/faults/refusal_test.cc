@@ -1,0 +1,220 @@
+// The server answers, and refuses.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+
+#include "faults/expectations.h"
+#include "faults/fake_redis.h"
+#include "faults/load.h"
+#include "servers/await.h"
+#include "servers/redis_server.h"
+
+namespace sluice::faults {
+namespace {
+
+using servers::RedisServer;
+
+// What callers see of a server that is told to refuse and, half a second later, not to.
+void refuse_for_a_while(RedisServer& server, const std::string& fault,
+                        const std::function<void()>& begin, const std::function<void()>& end) {
+  expect_whole(fault, [&] {
+    Load load(server.url());
+    Round round = through(load, [&] {
+      begin();
+      run(500ms);
+      end();
+    });
+    expect_admitted(round.report, {.by_store = 1, .in_all = 2});
+    EXPECT_GT(share_of(Source::kLocal, round.report).these, 100U);
+    expect_nobody_waits(round.report, {.from = round.began + 200ms, .to = round.ended});
+    server.command({"FLUSHALL"});
+    return round;
+  });
+}
+
+// The script is loaded again, once for all who wait: callers do not notice.
+TEST(Refusal, ScriptsAreFlushed) {
+  RedisServer server;
+  expect_whole("SCRIPT FLUSH, every 20 ms for 400 ms", [&] {
+    Load load(server.url());
+    Round round = through(load, [&] {
+      for (int i = 0; i < 20; ++i) {
+        server.command({"SCRIPT", "FLUSH"});
+        run(20ms);
+      }
+    });
+    expect_admitted(round.report, {.by_store = 1, .in_all = 2});
+    const Share store =
+        share_of(Source::kStore, round.report, {.from = round.began, .to = round.ended});
+    EXPECT_GT(store.percent(), 95);
+    server.command({"FLUSHALL"});
+    return round;
+  });
+}
+
+TEST(Refusal, MemoryIsUsedUp) {
+  RedisServer server;
+  refuse_for_a_while(
+      server, "maxmemory reached (OOM) for 500 ms",
+      [&] {
+        server.command({"DEBUG", "POPULATE", "10000", "filler", "100"});
+        server.command({"CONFIG", "SET", "maxmemory", "2mb"});
+      },
+      [&] {
+        server.command({"CONFIG", "SET", "maxmemory", "0"});
+      });
+}
+
+TEST(Refusal, ItIsAReplicaNow) {
+  RedisServer server;
+  const auto nobody = std::to_string(servers::free_port());
+  refuse_for_a_while(
+      server, "a replica (READONLY) for 500 ms",
+      [&] {
+        server.command({"REPLICAOF", "127.0.0.1", nobody});
+      },
+      [&] {
+        server.command({"REPLICAOF", "NO", "ONE"});
+      });
+}
+
+TEST(Refusal, ItWantsAPassword) {
+  RedisServer server;
+  refuse_for_a_while(
+      server, "a password wanted (NOAUTH) for 500 ms",
+      [&] {
+        auto client = server.client();
+        client.ask({"CONFIG", "SET", "requirepass", "secret"});
+        client.ask({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+      },
+      [&] {
+        auto client = server.client();
+        client.ask({"AUTH", "secret"});
+        client.ask({"CONFIG", "SET", "requirepass", ""});
+      });
+}
+
+TEST(Refusal, ThePasswordIsWrong) {
+  const RedisServer server({.password = "right"});
+  const std::string address = "127.0.0.1:" + std::to_string(server.port());
+  Limiter limiter(open_store("redis://:wrong@" + address + "?on_failure=raise"),
+                  Limit("fixed_window 3/1d"));
+  servers::await("the reason", [&] {
+    try {
+      limiter.check("k");
+    } catch (const StoreError& error) {
+      const std::string why = error.what();
+      EXPECT_EQ(why.find("wrong"), std::string::npos) << why;
+      return why.find(address) != std::string::npos && why.find("WRONGPASS") != std::string::npos;
+    }
+    return false;
+  });
+}
+
+// Whatever else it says is told to those who want to know.
+TEST(Refusal, ItHasNoReplicas) {
+  const RedisServer server({.config = {"min-replicas-to-write 1"}});
+  Limiter limiter(open_store(server.url() + "?on_failure=raise"), Limit("fixed_window 3/1d"));
+  servers::await("the reason", [&] {
+    try {
+      limiter.check("k");
+    } catch (const StoreError& error) {
+      return std::string(error.what()).find("NOREPLICAS") != std::string::npos;
+    }
+    return false;
+  });
+}
+
+// For as long as another client's script runs, each caller waits for its end, up to the deadline.
+TEST(Refusal, ItIsBusy) {
+  RedisServer server;
+  server.command({"CONFIG", "SET", "busy-reply-threshold", "5"});
+  expect_whole("busy with a script (BUSY) for 300 ms", [&] {
+    Load load(server.url());
+    Round round = through(load, [&] {
+      std::thread script([&] { server.command({"EVAL", "while true do end", "0"}); });
+      servers::await("BUSY", [&] { return server.command({"PING"}).starts_with("-BUSY"); });
+      run(300ms);
+      server.command({"SCRIPT", "KILL"});
+      script.join();
+    });
+    expect_admitted(round.report, {.by_store = 1, .in_all = 2});
+    EXPECT_GT(share_of(Source::kLocal, round.report).these, 20U);
+    server.command({"FLUSHALL"});
+    return round;
+  });
+}
+
+// Its states are those it had before.
+TEST(Refusal, ItReadsItsData) {
+  RedisServer server;
+  expect_whole("reading its data (LOADING)", [&] {
+    server.command({"DEBUG", "POPULATE", "1000", "filler"});
+    server.command({"CONFIG", "SET", "key-load-delay", "500"});
+    server.command({"CONFIG", "SET", "loading-process-events-interval-bytes", "1024"});
+    Load load(server.url());
+    Round round = through(load, [&] { EXPECT_EQ(server.command({"DEBUG", "RELOAD"}), "OK"); });
+    EXPECT_GT(round.ended - round.began, 400ms);
+    expect_nobody_waits(round.report, {.from = round.began + 200ms, .to = round.ended});
+    expect_admitted(round.report, {.by_store = 1, .in_all = 2});
+    EXPECT_GT(share_of(Source::kLocal, round.report).these, 100U);
+    server.command({"FLUSHALL"});
+    return round;
+  });
+}
+
+// A redirection that leads nowhere else ends after the fifth.
+class EndlessRedirection : public testing::TestWithParam<std::string> {};
+
+TEST_P(EndlessRedirection, EndsWithTheFifth) {
+  std::uint16_t port = 0;
+  const FakeRedis server([&](const FakeRedis::Words& words) -> std::optional<std::string> {
+    if (words[0] != "EVALSHA") return std::nullopt;
+    return "-" + GetParam() + " 0 127.0.0.1:" + std::to_string(port) + "\r\n";
+  });
+  port = server.port();
+  Limiter limiter(
+      open_store("redis+cluster://127.0.0.1:" + std::to_string(port) + "?on_failure=raise"),
+      Limit("fixed_window 3/1d"));
+  std::string why;
+  int calls = 0;
+  servers::await("an answer in time", [&] {
+    calls = server.calls();
+    try {
+      limiter.check("k");
+    } catch (const StoreError& error) {
+      why = error.what();
+    }
+    return why.find("redirected once too often") != std::string::npos;
+  });
+  EXPECT_EQ(server.calls() - calls, 6);
+  const Clock::time_point asked = Clock::now();
+  EXPECT_THROW(limiter.check("k"), StoreError);
+  EXPECT_LE(Clock::now() - asked, kDeadline + kGrace);
+}
+
+INSTANTIATE_TEST_SUITE_P(Refusal, EndlessRedirection, testing::Values("MOVED", "ASK"));
+
+// A single server that says so is part of a cluster: the sentence says what the URL should be.
+TEST(Refusal, ItIsPartOfACluster) {
+  const FakeRedis server([&](const FakeRedis::Words& words) -> std::optional<std::string> {
+    if (words[0] != "EVALSHA") return std::nullopt;
+    return "-MOVED 0 127.0.0.1:1\r\n";
+  });
+  Limiter limiter(
+      open_store("redis://127.0.0.1:" + std::to_string(server.port()) + "?on_failure=raise"),
+      Limit("fixed_window 3/1d"));
+  servers::await("the reason", [&] {
+    try {
+      limiter.check("k");
+    } catch (const StoreError& error) {
+      return std::string(error.what()).find("redis+cluster://") != std::string::npos;
+    }
+    return false;
+  });
+}
+
+}  // namespace
+}  // namespace sluice::faults

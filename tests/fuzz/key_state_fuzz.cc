@@ -1,0 +1,85 @@
+// Whatever value a memcached returns for a key, it is refused or it is a state: decisions on it are
+// ones its limit can make, and what is written back is read as the same.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "sluice/limit.h"
+#include "stores/memcached/key_state.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace {
+
+using namespace sluice;
+
+constexpr Instant kNow = 1'700'000'000'000'000'000;
+
+void check(bool holds) {
+  if (!holds) std::abort();
+}
+
+// With the hash that a value ends with, so that what stands before it is looked at.
+std::string with_hash(std::string value) {
+  auto hash = static_cast<std::uint32_t>(XXH3_64bits(value.data(), value.size()));
+  for (int i = 0; i < 4; ++i, hash >>= 8) value += static_cast<char>(hash & 0xff);
+  return value;
+}
+
+void judge(memcached::KeyState& state, const Request& request, Instant now) {
+  const Decision decision = state.judge(request, now);
+  check(decision.remaining >= 0 && decision.remaining <= decision.limit);
+  check(decision.reset_after.count() >= 0);
+  check(decision.allowed ? decision.retry_after.count() == 0
+                         : decision.retry_after.count() == -1 || decision.retry_after.count() > 0);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const std::array limits{
+      Limit("token_bucket 5/1s"),    Limit("leaky_bucket 5/1s queue=3"),
+      Limit("fixed_window 5/1s"),    Limit("fixed_window 5/1s anchor=first"),
+      Limit("sliding_window 5/1s"),  Limit("sliding_log 5/1s"),
+      Limit("sliding_counter 5/1s"), Limit("sliding_log 5/1s & token_bucket 9/1m borrow=yes")};
+  if (size < 1) return 0;
+  // The first byte says which limit asks, and whether the value has the hash that is its own.
+  const LimitDefinition& limit = limits[data[0] % limits.size()].definition();
+  std::string value(reinterpret_cast<const char*>(data) + 1, size - 1);
+  if (data[0] < 0x80) value = with_hash(std::move(value));
+
+  memcached::KeyState state;
+  if (!state.read(value, limit)) check(state.is_gone());
+  Request request{.limit = &limit, .key = "k", .cost = 0};
+  judge(state, request, kNow);
+  check(!state.changed());
+  request.cost = 2;
+  judge(state, request, kNow);
+  judge(state, request, 0);
+  request.operation = Operation::kRefund;
+  judge(state, request, kNow + 1);
+  if (!state.changed()) return 0;
+
+  std::string written;
+  state.write(written);
+  memcached::KeyState again;
+  if (!again.read(written, limit)) {
+    // Stamps that are no sub-window's, as no Sluice writes them, may run backwards afterwards.
+    check(limit.expression.starts_with("sliding_window"));
+    return 0;
+  }
+  check(!again.is_gone());
+  request.operation = Operation::kTake;
+  for (const std::int64_t cost : {0, 1, 5}) {
+    request.cost = cost;
+    memcached::KeyState one = state;
+    memcached::KeyState other = again;
+    check(one.judge(request, kNow + 2) == other.judge(request, kNow + 2));
+  }
+  return 0;
+}

@@ -1,0 +1,71 @@
+// Whatever a memcached sends, and however it is cut into pieces: exchanges end where they end, and
+// their replies are taken apart without a byte too far.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "stores/memcached/meta_protocol.h"
+
+namespace {
+
+using sluice::Framing;
+
+void check(bool holds) {
+  if (!holds) std::abort();
+}
+
+// Where the reply to the greeting and those to the exchanges after it end. All there is comes in
+// pieces, each time in memory of exactly its size, so that a byte too far is seen.
+std::vector<std::size_t> ends_of_replies(std::string_view bytes, std::size_t piece_bytes) {
+  sluice::memcached::MetaFraming framing;
+  std::vector<std::size_t> ends;
+  for (std::size_t begin = 0, at = 0; at < bytes.size();) {
+    at = bytes.size() - at < piece_bytes ? bytes.size() : at + piece_bytes;
+    for (std::size_t found = 1; found != 0 && begin < at;) {
+      const auto input = std::make_unique<char[]>(at - begin);
+      bytes.copy(input.get(), at - begin, begin);
+      found = framing.reply_bytes({input.get(), at - begin});
+      if (found == Framing::kMalformed) {
+        ends.push_back(found);
+        return ends;
+      }
+      check(found <= at - begin);
+      begin += found;
+      if (found != 0) ends.push_back(begin);
+    }
+  }
+  return ends;
+}
+
+void take_apart(std::string_view bytes) {
+  const auto reply = std::make_unique<char[]>(bytes.size());
+  bytes.copy(reply.get(), bytes.size());
+  sluice::memcached::MetaReader reader({reply.get(), bytes.size()});
+  for (auto one = reader.next(); one; one = reader.next()) {
+    check(one->text.size() <= bytes.size());
+    sluice::memcached::read_counter(one->text);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < 1) return 0;
+  // The first byte says how large the pieces are; the rest is what the server sends.
+  const std::size_t piece_bytes = std::size_t{data[0]} + 1;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const auto ends = ends_of_replies(bytes, bytes.size());
+  check(ends == ends_of_replies(bytes, piece_bytes));
+  std::size_t begin = 0;
+  for (const std::size_t end : ends) {
+    if (end == Framing::kMalformed) break;
+    take_apart(bytes.substr(begin, end - begin));
+    begin = end;
+  }
+  take_apart(bytes.substr(begin));
+  return 0;
+}

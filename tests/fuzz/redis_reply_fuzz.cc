@@ -1,0 +1,65 @@
+// Whatever a Redis server sends, and however it is cut into pieces: replies end where they end, one
+// that can be read is as long as its framing says, and an error has a meaning.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+
+#include "stores/redis/reply.h"
+#include "stores/redis/resp_framing.h"
+#include "stores/redis/server_error.h"
+
+namespace {
+
+using sluice::Framing;
+using sluice::redis::Reply;
+using sluice::redis::ServerError;
+
+constexpr std::size_t kSlots = 16'384;
+
+void check(bool holds) {
+  if (!holds) std::abort();
+}
+
+// Where the first reply ends, told of so many bytes more at a time, each time in memory of exactly
+// their size, so that a byte too far is seen.
+std::size_t end_of_reply(std::string_view bytes, std::size_t piece_bytes) {
+  sluice::redis::RespFraming framing;
+  for (std::size_t at = 0; at < bytes.size();) {
+    at = bytes.size() - at < piece_bytes ? bytes.size() : at + piece_bytes;
+    const auto input = std::make_unique<char[]>(at);
+    bytes.copy(input.get(), at);
+    const std::size_t found = framing.reply_bytes({input.get(), at});
+    if (found != 0) return found;
+  }
+  return 0;
+}
+
+void check_reply(const Reply& reply) {
+  if (reply.is_error()) {
+    const ServerError error = sluice::redis::read_server_error(reply.text);
+    const bool moves =
+        error.kind == ServerError::Kind::kMoved || error.kind == ServerError::Kind::kAsk;
+    check(error.slot < kSlots && moves == (error.port != 0));
+  }
+  for (const Reply& element : reply.elements) check_reply(element);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < 1) return 0;
+  // The first byte says how large the pieces are; the rest is what the server sends.
+  const std::size_t piece_bytes = std::size_t{data[0]} + 1;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const std::size_t end = end_of_reply(bytes, bytes.size());
+  check(end == end_of_reply(bytes, piece_bytes));
+  check(end <= bytes.size() || end == Framing::kMalformed);
+  const bool is_whole = end != 0 && end != Framing::kMalformed;
+  const auto reply = sluice::redis::read_reply(is_whole ? bytes.substr(0, end) : bytes);
+  check(!reply || is_whole);
+  if (reply) check_reply(*reply);
+  return 0;
+}

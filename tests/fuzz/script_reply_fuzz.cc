@@ -1,0 +1,89 @@
+// Whatever is said to be the reply to a call of the script, each of its requests has a decision
+// that its limit can make, or none and a reason.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "sluice/limit.h"
+#include "stores/redis/redis_space.h"
+#include "stores/redis/script_call.h"
+
+namespace {
+
+using namespace sluice;
+
+constexpr Instant kNow = 1'700'000'000'000'000'000;
+
+void check(bool holds) {
+  if (!holds) std::abort();
+}
+
+// One request of each kind of state, a peek, a refund, a reset, an `&`, and two together.
+class Asked {
+ public:
+  Asked() {
+    for (std::size_t i = 0; i < kLimits; ++i) {
+      requests_[i] = {
+          .limit = &limits_[i].definition(), .space = &spaces_[i], .key = "k", .cost = 2};
+    }
+    requests_[1].cost = 0;
+    requests_[3].operation = Operation::kRefund;
+    requests_[4].operation = Operation::kReset;
+    for (std::size_t i = 0; i < kLimits; ++i) check(call_.add(requests_[i], decisions_[i]));
+    check(call_.add_together(std::span(requests_).last(2), decisions_[kLimits]));
+    std::string command;
+    call_.write(kNow, command);
+  }
+
+  void read(std::string_view reply) {
+    call_.read(reply);
+    for (std::size_t i = 0; i <= kLimits; ++i) {
+      const Decision& decision = decisions_[i];
+      check((decision.source == Source::kUnanswered) == !call_.fault(i).empty());
+      if (decision.source == Source::kUnanswered) continue;
+      check(decision.remaining >= 0 && decision.remaining <= decision.limit);
+      check(decision.allowed
+                ? decision.retry_after.count() == 0
+                : decision.retry_after.count() == -1 || decision.retry_after.count() > 0);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kLimits = 7;
+
+  std::array<Limit, kLimits> limits_{Limit("token_bucket 5/1m"),
+                                     Limit("leaky_bucket 5/1m queue=3"),
+                                     Limit("fixed_window 5/1m anchor=first"),
+                                     Limit("sliding_window 5/1m"),
+                                     Limit("sliding_counter 5/1m"),
+                                     Limit("sliding_log 5/1m"),
+                                     Limit("sliding_log 5/1m & fixed_window 9/1m")};
+  std::array<redis::RedisSpace, kLimits> spaces_{space(0), space(1), space(2), space(3),
+                                                 space(4), space(5), space(6)};
+  std::array<Request, kLimits> requests_;
+  std::array<Decision, kLimits + 1> decisions_;
+  redis::ScriptCall call_;
+
+  redis::RedisSpace space(std::size_t i) const { return {"sluice", limits_[i].definition()}; }
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < 1) return 0;
+  std::string reply(reinterpret_cast<const char*>(data) + 1, size - 1);
+  // An odd first byte: the rest is what stands within the reply, after the instant.
+  if (data[0] % 2 == 1) {
+    reply.insert(0, sizeof kNow, '\0');
+    std::memcpy(reply.data(), &kNow, sizeof kNow);
+    reply = "*1\r\n$" + std::to_string(reply.size()) + "\r\n" + reply + "\r\n";
+  }
+  Asked asked;
+  asked.read(reply);
+  return 0;
+}

@@ -1,0 +1,73 @@
+"""Recipe 8: a hash of start, end and count; the first request opens the window."""
+
+import unittest
+
+from recipe import FULL_HOUR_MS, RecipeTest, check
+
+# ARGV: the exact time in seconds, the same in whole seconds, the window in seconds, the limit.
+SCRIPT = """
+local function open_window()
+  redis.call('HMSET', KEYS[1], 'start', ARGV[2], 'end', ARGV[2] + ARGV[3], 'count', 1)
+  redis.call('EXPIRE', KEYS[1], ARGV[3] * 2)
+  return {1, ARGV[2] + ARGV[3], ARGV[4] - 1}
+end
+if redis.call('EXISTS', KEYS[1]) == 0 then return open_window() end
+local opened, ends = unpack(redis.call('HMGET', KEYS[1], 'start', 'end'))
+if ARGV[1] >= opened and ARGV[1] <= ends then
+  local count = redis.call('HINCRBY', KEYS[1], 'count', 1)
+  return {count <= tonumber(ARGV[4]) and 1 or 0, tonumber(ends), ARGV[4] - count}
+end
+return open_window()
+"""
+
+LIMIT = 5
+
+
+def acquire(redis, now_ms, every_s):
+    """The recipe: (allowed, when the window ends in seconds, how many remain)."""
+    exact = f"{now_ms // 1000}.{now_ms % 1000:03}"
+    reply = redis.ask("EVAL", SCRIPT, 1, "throttle", exact, now_ms // 1000, every_s, LIMIT)
+    return reply[0] == 1, reply[1], reply[2]
+
+
+class DurationThrottle(RecipeTest):
+    def admits(self, instants_ms, every_s):
+        return sum(acquire(self.redis, ms, every_s)[0] for ms in instants_ms)
+
+    def test_denied_attempts_count(self):
+        load = [FULL_HOUR_MS] * 100
+        self.assertEqual(self.admits(load, 10), LIMIT)
+        self.assertEqual(acquire(self.redis, FULL_HOUR_MS, 10)[2], LIMIT - 101)
+
+        limit = "fixed_window 5/10s anchor=first"
+        last = self.sluice_decisions(limit, [(ms, 1) for ms in load])[-1]
+        self.assertEqual((last["allowed"], last["remaining"]), (False, 0))
+
+    def test_whole_seconds_cut_the_window_short(self):
+        """A window of 1 s that opens late in a second ends with that second."""
+        opened_ms = FULL_HOUR_MS + 950
+        load = [opened_ms] * LIMIT + [opened_ms + 100] * LIMIT
+        self.assertEqual(self.admits(load, 1), 2 * LIMIT)
+
+        self.assertEqual(self.sluice_admits("fixed_window 5/1s anchor=first", load), LIMIT)
+
+    def test_bounds_compared_as_strings(self):
+        """On a clock that counts from the machine's start: "100.000" comes before "95"."""
+        load = [95_000] * LIMIT + [100_000] * LIMIT
+        self.assertEqual(self.admits(load, 10), 2 * LIMIT)
+
+        self.assertEqual(self.sluice_admits("fixed_window 5/10s anchor=first", load), LIMIT)
+
+    def test_two_clocks_reset_each_others_window(self):
+        """Two callers 11 s apart by their clocks, in turns: there is no limit any more."""
+        load = [FULL_HOUR_MS, FULL_HOUR_MS + 11_000] * 50
+        self.assertEqual(self.admits(load, 10), 100)
+
+        # Both ask at the same time; nobody's clock is asked but the store's.
+        one, other = self.sluice_connections(2)
+        limit = "fixed_window 5/1h anchor=first"
+        self.assertEqual(sum(check(caller, limit) for caller in [one, other] * 50), LIMIT)
+
+
+if __name__ == "__main__":
+    unittest.main()

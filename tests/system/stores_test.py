@@ -1,0 +1,82 @@
+"""Stores on servers, end to end: `replay` decides on them as in memory, `serve` shares limits."""
+
+import os
+import signal
+import unittest
+
+from fleet import MemcachedServer, ask, await_true
+from harness import ROOT, Connection, RedisServer, Server, SystemTest, exchange, sluice
+
+SAMPLE = os.path.join(ROOT, "data", "access.log")
+LIMITS = ("token_bucket 2/1s burst=10", "leaky_bucket 1/1s queue=5", "fixed_window 20/1m",
+          "fixed_window 20/1m anchor=first", "sliding_log 20/1m", "sliding_window 60/1m",
+          "sliding_counter 20/1m", "token_bucket 2/1s burst=10 & sliding_log 60/10m")
+LIMIT = "fixed_window 5/1d anchor=first"
+# Long enough for a machine that does much else.
+PATIENT = "?deadline=5s&on_failure=raise"
+
+
+class StoreOnServers:
+    """What holds for each of them; `self.store_server` is one, and `items()` says how many keys it
+    has."""
+
+    def serve(self, options):
+        server = Server("--store", self.store_server.url + options)
+        self.addCleanup(server.stop)
+        connection = Connection(server.address)
+        self.addCleanup(connection.close)
+        return connection
+
+    def setUp(self):
+        self.store_server = self.enterContext(self.start())
+
+    def decisions(self, store):
+        arguments = [word for limit in LIMITS for word in ("--limit", limit)]
+        result = sluice("replay", SAMPLE, *arguments, "--store", store, "--decisions", "-")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def test_replay_decides_as_in_memory(self):
+        in_memory = self.decisions("memory:")
+        self.assertEqual(in_memory.count("\n"), 2000 * len(LIMITS))
+        self.assertIn('"allowed":false', in_memory)
+        # Compared as one text: a difference is not worth the pages that would show it.
+        self.assertTrue(self.decisions(self.store_server.url) == in_memory, "the decisions differ")
+        self.assertEqual(self.items(), 0)
+
+    def test_two_servers_share_a_limit(self):
+        one, other = self.serve(PATIENT), self.serve(PATIENT)
+        for limit in (LIMIT, LIMIT + " & token_bucket 5/10d"):
+            remaining = [server.ask("SLUICE.CHECK", limit, "a")[2] for server in (one, other) * 2]
+            self.assertEqual(remaining, [4, 3, 2, 1])
+            self.assertEqual(one.ask("SLUICE.CHECK", limit, "a", 2)[0], 0)
+            self.assertEqual(other.ask("SLUICE.PEEK", limit, "a")[2], 1)
+            other.ask("SLUICE.RESET", limit, "a")
+            self.assertEqual(other.ask("SLUICE.CHECK", limit, "a")[2], 4)
+
+    def test_a_server_answers_though_its_store_is_lost(self):
+        connection = self.serve("")
+        await_true("an answer", lambda: connection.ask("SLUICE.CHECK", LIMIT, "a", 0)[0] == 1)
+        self.store_server.signal(signal.SIGKILL)
+        self.store_server.wait()
+        allowed = [connection.ask("SLUICE.CHECK", LIMIT, "b")[0] for _ in range(10)]
+        self.assertEqual(allowed, [1] * 5 + [0] * 5)
+
+
+class Redis(StoreOnServers, SystemTest):
+    start = RedisServer
+
+    def items(self):
+        return ask(self.store_server, "DBSIZE")
+
+
+class Memcached(StoreOnServers, SystemTest):
+    start = MemcachedServer
+
+    def items(self):
+        stats = exchange(self.store_server.address, b"stats\r\nquit\r\n").decode()
+        return int(stats.split("STAT curr_items ")[1].split()[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
