@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""The Memcached store, against the sliding window as it is written by hand with libmemcached."""
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import tempfile
+
+import report
+from serve import Server, free_port
+
+RATE_AT_LEAST = 20
+COMMANDS_AT_MOST = 2
+METHOD = """
+One memcached with one thread on one core; on the other, turn by turn, ours and what it is
+compared with. The limit is `sliding_window 1000/1h precision=6m`, {keys:,} keys are asked about
+in a random order, each with units in all ten sub-windows of its window, every answer is an
+admission, and checked. Theirs: 64 threads with a libmemcached each, which gets the window's ten
+counters at once, sums them, and increments the newest: two round trips, and no promise under
+concurrency. Ours, exact, over one connection: 64 threads that call `Limiter::check()` and wait
+for each answer; 64 threads that each ask about 16 keys at once, as a server does; and 1,024
+callers that do not wait for each other. Ratios are of decisions a second. CPU is that of all
+threads of the process. Round trips: the commands that the server counts for each decision of one
+caller alone. {rounds} rounds after one to warm up; each ratio is taken within a round.
+"""
+NAMES = {"threads": "64 threads, one by one", "batches": "64 threads, 16 at once",
+         "callers": "1,024 callers that do not wait"}
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    report.add_common_arguments(parser)
+    parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--decisions", type=int, default=128_000, help="of one variant in a round")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.keys, options.decisions = 2, 5_000, 8_000
+    return options
+
+
+def tables_of(figures):
+    theirs = figures["libmemcached"]
+    rates = [report.row(f"{name}: rate ÷ libmemcached's", report.ratios(theirs, figures[variant]),
+                        at_least=RATE_AT_LEAST)
+             for variant, name in NAMES.items()]
+    rates.append(report.row("round trips of an uncontended decision", figures["commands"],
+                            at_most=COMMANDS_AT_MOST))
+    absolute = [report.row(f"{name}: {what}", figures[variant + suffix], unit="ns")
+                for variant, name in [("libmemcached", "libmemcached, 64 threads"), *NAMES.items()]
+                for what, suffix in (("time", ""), ("server CPU", ", server"),
+                                     ("client CPU", ", client"))]
+    return [["Decisions a second:", rates], ["Per decision:", absolute]]
+
+
+def main():
+    options = parse_arguments()
+    program = os.path.join(options.tools, "sluice_memcached_rounds")
+    report.require(program)
+    report.pin_this_process()
+    port = free_port()
+    # memcached runs as root only under another name.
+    command = ["memcached", "-l", "127.0.0.1", "-p", str(port), "-t", "1", "-m", "1024",
+               "-u", "nobody"]
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        server = Server(stack, "memcached", command, port, folder)
+        arguments = [port, server.process.pid, options.rounds, options.keys, options.decisions]
+        output = subprocess.run(
+            report.pinned([program, *(str(each) for each in arguments)], report.LOAD_CORE),
+            check=True, stdout=subprocess.PIPE, text=True).stdout
+    method = METHOD.format(keys=options.keys, rounds=options.rounds)
+    report.finish(report.section("Memcached", method, "bench/run memcached",
+                                 tables_of(json.loads(output))), options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""The Redis store, against hiredis with a lean GCRA script on the same redis-server."""
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import tempfile
+
+import report
+from serve import Server, free_port, load_script
+
+# What one decision of ours costs the server, against one EVALSHA: how many times as many a second.
+AT_LEAST = {"token_bucket, guarded": 1.7, "token_bucket": 1.7}
+FORESEEN = {"fixed_window": 2.3, "sliding_counter": 2.3, "sliding_window": 1.4, "sliding_log": 1.3,
+            "a & b": 2.0}
+NAMES = {"sliding_log": "sliding_log 1000", "a & b": "token_bucket & fixed_window"}
+CLIENT_AT_MOST = 0.4
+WAIT_AT_MOST = 1.15
+METHOD = """
+One redis-server, which keeps nothing on disk, on one core; on the other, turn by turn, ours and
+what it is compared with, each over one TCP connection. Many callers: 256 that do not wait for
+each other, each of which asks for its next decision when it has the one before, {keys:,} keys in
+a random order, all of which have a state, in a database of their own; every answer is an
+admission, and checked. Theirs: one EVALSHA per decision of a lean GCRA script
+(`bench/load/gcra.lua`: TIME, one GET, one SET), by hiredis's asynchronous client with a bare
+`poll` loop. Ours: the store by itself, and "guarded" as `open_store()` makes it, with failure
+policy `local` and the deny cache. CPU is that of all threads of the process. One caller:
+`Limiter::check()` on the guarded store against `redisCommand()` of blocking hiredis, {calls:,}
+calls a round. {rounds} rounds after one to warm up; each ratio is taken within a round.
+"""
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    report.add_common_arguments(parser)
+    parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--decisions", type=int, default=128_000, help="of one variant in a round")
+    parser.add_argument("--calls", type=int, default=10_000, help="of one caller in a round")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.keys, options.decisions, options.calls = 2, 10_000, 25_600, 500
+    return options
+
+
+def tables_of(figures):
+    gcra, told = figures["gcra"], figures["gcra, caller's clock"]
+    variants = [*AT_LEAST, *FORESEEN]
+    rates = []
+    for variant in variants:
+        rates.append(report.row(f"{NAMES.get(variant, variant)}: rate ÷ the script's",
+                                report.ratios(gcra, figures[variant]),
+                                at_least=AT_LEAST.get(variant), expected=FORESEEN.get(variant)))
+    rates.append(report.row("token_bucket: rate ÷ that of the script, told the time by its caller",
+                            report.ratios(told, figures["token_bucket"])))
+    clients = [
+        report.row(f"{NAMES.get(variant, variant)}: client CPU ÷ hiredis's",
+                   report.ratios(figures[variant + ", client"], figures["gcra, client"]),
+                   at_most=CLIENT_AT_MOST if variant in AT_LEAST else None)
+        for variant in variants]
+    waits = [
+        report.row(f"one caller, {which}: ours ÷ blocking hiredis",
+                   report.ratios(figures["one caller, " + which],
+                                 figures["one caller, hiredis, " + which]),
+                   at_most=WAIT_AT_MOST if which == "median" else None)
+        for which in ("median", "p99")]
+    absolute = []
+    for variant in ("gcra", "gcra, caller's clock", *variants):
+        name = NAMES.get(variant, variant)
+        absolute += [report.row(f"{name}: {what}", figures[variant + suffix], unit="ns")
+                     for what, suffix in (("time", ""), ("server CPU", ", server"),
+                                          ("client CPU", ", client"))]
+    absolute += [report.row(f"one caller, {who}{which}", figures[f"one caller, {key}{which}"],
+                            unit="ns")
+                 for who, key in (("ours, ", ""), ("hiredis, ", "hiredis, "))
+                 for which in ("median", "p99")]
+    return [["Many callers, decisions a second:", rates], ["Many callers, client CPU:", clients],
+            ["One caller, the wait for an answer:", waits], ["Per decision:", absolute]]
+
+
+def main():
+    options = parse_arguments()
+    program = os.path.join(options.tools, "sluice_redis_rounds")
+    report.require(program)
+    report.pin_this_process()
+    port = free_port()
+    command = ["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--save", "",
+               "--appendonly", "no"]
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        server = Server(stack, "redis-server", command, port, folder)
+        arguments = [port, server.process.pid, load_script(port), options.rounds, options.keys,
+                     options.decisions, options.calls]
+        output = subprocess.run(
+            report.pinned([program, *(str(each) for each in arguments)], report.LOAD_CORE),
+            check=True, stdout=subprocess.PIPE, text=True).stdout
+    method = METHOD.format(keys=options.keys, rounds=options.rounds, calls=options.calls)
+    report.finish(report.section("Redis", method, "bench/run redis",
+                                 tables_of(json.loads(output))), options.json)
+
+
+if __name__ == "__main__":
+    main()

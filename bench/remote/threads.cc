@@ -1,0 +1,30 @@
+#include "remote/threads.h"
+
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+namespace sluice::bench {
+
+void Threads::run(std::uint64_t decisions_per_caller) {
+  std::mutex mutex;
+  std::string fault;  // Guarded by mutex.
+  {
+    std::vector<std::jthread> threads;
+    threads.reserve(callers_.size());
+    for (const Ask& ask : callers_) {
+      threads.emplace_back([&] {
+        try {
+          for (std::uint64_t i = 0; i < decisions_per_caller; ++i) ask();
+        } catch (const std::exception& error) {
+          const std::lock_guard lock(mutex);
+          fault = error.what();
+        }
+      });
+    }
+  }
+  if (!fault.empty()) throw std::runtime_error(fault);
+}
+
+}  // namespace sluice::bench
