@@ -105,4 +105,17 @@ class Crowd {
   std::vector<Asked> inquiries_;
 };
 
+/// Who answers each request of a batch.
+inline std::vector<Source> sources(Limited& limited, const std::vector<Request>& requests) {
+  std::vector<Decision> decisions(requests.size());
+  try {
+    limited.store().decide(requests, kStoreTime, decisions);
+  } catch (const StoreError&) {
+    // Said by the decisions as well.
+  }
+  std::vector<Source> sources;
+  for (const Decision& decision : decisions) sources.push_back(decision.source);
+  return sources;
+}
+
 }  // namespace sluice::redis

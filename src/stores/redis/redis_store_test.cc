@@ -135,6 +135,23 @@ TEST(RedisStore, SpeaksTlsAndShowsItsCertificate) {
   EXPECT_EQ(crowd.admitted(), 10);
 }
 
+// More than fits into a record, or a socket's buffer, at once.
+TEST(RedisStore, ALoneCallersLargeBatchIsAnsweredOverTls) {
+  const RedisServer server({.tls = true});
+  RedisOptions options = options_for(server);
+  options.servers[0].tls = TlsOptions{.ca_file = servers::certificates().ca,
+                                      .certificate_file = {},
+                                      .key_file = {},
+                                      .server_name = {}};
+  Limited limited(options, "token_bucket 10/1h");
+  limited.check("up");
+  std::vector<std::string> keys;
+  for (int i = 0; i < 100; ++i) keys.push_back(std::string(3000, 'k') + std::to_string(i));
+  std::vector<Request> requests;
+  for (const auto& key : keys) requests.push_back(limited.request(key));
+  EXPECT_THAT(sources(limited, requests), testing::Each(Source::kStore));
+}
+
 TEST(RedisStore, ConnectsToAUnixSocket) {
   const RedisServer server;
   Limited limited({.servers = {{.host = {}, .unix_path = server.unix_path()}}, .deadline = 5s},

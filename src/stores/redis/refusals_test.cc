@@ -29,19 +29,6 @@ TEST(RedisStore, ABadKeyFailsAlone) {
   EXPECT_EQ(decisions[2].remaining, 9);
 }
 
-// What a batch asks for, each by the fault that names it.
-std::vector<Source> sources(Limited& limited, std::vector<Request> requests) {
-  std::vector<Decision> decisions(requests.size());
-  try {
-    limited.store().decide(requests, kStoreTime, decisions);
-  } catch (const StoreError&) {
-    // Said by the decisions as well.
-  }
-  std::vector<Source> sources;
-  for (const Decision& decision : decisions) sources.push_back(decision.source);
-  return sources;
-}
-
 TEST(RedisStore, ARefusedWriteFailsAloneWhateverItIs) {
   const RedisServer server({.config = {"min-replicas-to-write 0"}});
   Limited limited(options_for(server), "fixed_window 2/24h");
@@ -70,6 +57,45 @@ TEST(RedisStore, ABatchThatFailsInTheMiddleIsNotSentAgain) {
   reset.operation = Operation::kReset;
   EXPECT_EQ(sources(limited, {limited.request("k", 10), reset}).back(), Source::kUnanswered);
   EXPECT_EQ(limited.check("k", 0).remaining, 89);
+}
+
+// Three calls come back together; none overtakes another.
+TEST(RedisStore, KeepsTheOrderOfABatchWhoseScriptIsForgotten) {
+  const RedisServer server;
+  Limited limited(options_for(server), "fixed_window 1000/24h");
+  limited.check("k");
+  for (int round = 0; round < 2; ++round) {
+    server.command({"SCRIPT", "FLUSH"});
+    const std::vector<Request> requests(384, limited.request("k"));
+    std::vector<Decision> decisions(requests.size());
+    limited.store().decide(requests, kStoreTime, decisions);
+    for (std::size_t i = 1; i < decisions.size(); ++i) {
+      ASSERT_EQ(decisions[i].remaining, decisions[i - 1].remaining - 1) << i;
+    }
+  }
+}
+
+// Whatever is under way is answered, whichever moment it is.
+TEST(RedisStore, ClosesAroundADeadline) {
+  RedisServer server;
+  server.pause();
+  for (int round = 0; round < 100; ++round) {
+    RedisOptions options = options_for(server);
+    options.deadline = std::chrono::microseconds(100 * (round % 10));
+    AwaitedInquiry inquiry;
+    Decision decision;
+    {
+      Limited limited(options, "fixed_window 5/24h");
+      const Request request = limited.request("k");
+      inquiry.requests = {&request, 1};
+      inquiry.decisions = {&decision, 1};
+      ASSERT_FALSE(limited.store().submit(inquiry));
+    }
+    inquiry.wait();
+    EXPECT_EQ(decision.source, Source::kUnanswered);
+    EXPECT_NE(inquiry.fault, "");
+  }
+  server.resume();
 }
 
 }  // namespace
