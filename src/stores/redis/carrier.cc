@@ -107,11 +107,8 @@ void RedisCarrier::on_refused(Errand& errand, Lane& lane, std::string_view text)
     case Kind::kReadOnly:
       return fleet_->doubt(lane) ? rest(errand) : courier_->fail(errand, why);
     case Kind::kLoading:
-      lane.reconnect(why);
       return rest(errand);
     case Kind::kNoAuth:
-      lane.reconnect(why);
-      return courier_->fail(errand, why);
     case Kind::kNoScript:
     case Kind::kOther:
       return courier_->fail(errand, why);

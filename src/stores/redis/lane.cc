@@ -251,7 +251,11 @@ void Lane::on_reply(Call& call, std::string_view reply) {
 
 // Unless the error came out of the script, the server has carried out nothing of the call.
 void Lane::on_error(Call& call, std::string_view text) {
-  if (read_server_error(text).kind == ServerError::Kind::kNoScript) {
+  using Kind = ServerError::Kind;
+  const Kind kind = read_server_error(text).kind;
+  // Even where whoever asked has gone: the next would wait as long.
+  if (kind == Kind::kLoading || kind == Kind::kNoAuth) reconnect(name_ + ": " + std::string(text));
+  if (kind == Kind::kNoScript) {
     if (call.script_loads == script_loads_) {
       ++script_loads_;
       ask(script_load_command(), [](const Reply*, std::string_view) {});
@@ -273,8 +277,7 @@ void Lane::on_error(Call& call, std::string_view text) {
 
 void Lane::on_lost(Call& call, Loss loss, std::string_view why) {
   std::erase(in_flight_, &call);
-  fell_silent_ =
-      fell_silent_ || (loss == Loss::kUnknown && is_overdue(call, Courier::Clock::now()));
+  given_up_ = given_up_ || (loss == Loss::kUnknown && is_overdue(call, Courier::Clock::now()));
   for (std::size_t i = 0; i < call.size; ++i) {
     Errand* errand = call.errands[i];
     if (errand == nullptr) continue;
@@ -340,7 +343,7 @@ std::unique_ptr<Framing> Lane::make_framing() {
 
 void Lane::on_up() {
   was_up_ = true;
-  broken_ = false;
+  broken_ = given_up_ = false;
   owner_.on_up(*this);
 }
 
@@ -348,7 +351,7 @@ void Lane::on_up() {
 // been given up because nothing came, or an attempt has failed, nobody waits for the next.
 void Lane::on_down(std::string_view why) {
   const bool was_up = std::exchange(was_up_, false);
-  broken_ = std::exchange(fell_silent_, false) || !was_up;
+  broken_ = std::exchange(given_up_, false) || !was_up;
   down_why_ = why;
   drop_asking(down_why_);
   fail_controls(down_why_);

@@ -76,7 +76,11 @@ class Lane final : public PipelineUser {
 
   void start() { pipeline_.start(); }
   void kick() { pipeline_.kick(); }
-  void reconnect(std::string_view why) { pipeline_.reconnect(why); }
+  /// Gives the connection up: nobody waits for the server until it has greeted again.
+  void reconnect(std::string_view why) {
+    given_up_ = true;
+    pipeline_.reconnect(why);
+  }
 
   /// Takes an errand, to be sent at the next kick(); where the server is known to be lost, fails it
   /// at once.
@@ -151,7 +155,7 @@ class Lane final : public PipelineUser {
   std::vector<Greeting> greeting_;  // One for each of its commands.
   std::uint64_t script_loads_ = 0;  // How often the script has been loaded again.
   bool was_up_ = false;
-  bool fell_silent_ = false;  // What the connection lost had been sent long before.
+  bool given_up_ = false;  // The server said nothing for long, or that it is of no use now.
   bool broken_ = false;
   bool closing_ = false;
   std::string down_why_;
