@@ -51,11 +51,8 @@ test-build: build
 	@$(MAKE) -s build/debug/build.ninja
 	@$(call BUILD,debug)
 
-# The faults measure deadlines of milliseconds, on a machine that may be busy with something else: a
-# round that was disturbed is made again, and what is wrong fails each time.
 test: test-build
-	@$(call CTEST,debug) -L faults --repeat until-pass:3
-	@$(call CTEST,debug) -LE faults -j2
+	@$(call CTEST,debug) -j2
 
 soak: test-build
 	@SLUICE_TEST_SCALE=$(SOAK_SCALE) $(call CTEST,debug) -R conformance --timeout 86400 -V
