@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "core/store.h"
 
@@ -31,6 +32,23 @@ class Batch {
   void add(const Request& request, Form form) {
     requests_[size_] = request;
     forms_[size_++] = form;
+  }
+
+  /// Adds the last request again, for another key, if it is pending and of this form: true.
+  /// REQUIRES: as add().
+  bool repeat(std::string_view key, Form form) {
+    if (size_ == 0 || forms_[size_ - 1] != form) return false;
+    // One by one: what is copied as a block was written in pieces a moment ago, and would wait.
+    const Request& last = requests_[size_ - 1];
+    Request& next = requests_[size_];
+    next.limit = last.limit;
+    next.space = last.space;
+    next.key = key;
+    next.operation = last.operation;
+    next.cost = last.cost;
+    next.patience_ns = last.patience_ns;
+    forms_[size_++] = form;
+    return true;
   }
 
   /// Lets the store decide what is pending, at `now` or kStoreTime, and appends the replies in

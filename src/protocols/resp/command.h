@@ -71,6 +71,10 @@ class Turn {
     desk_.batch.add(request, form);
   }
 
+  /// The command before was a CL.THROTTLE whose decision is pending: asks the same for this key.
+  /// Else false. (What is no decision replies, and leaves none pending.)
+  bool repeat_throttle(std::string_view key) { return desk_.batch.repeat(key, Form::kThrottle); }
+
   /// Where the store answers at once, it does so here.
   void answer_decisions() { desk_.batch.answer(*desk_.store, now_, output_); }
 

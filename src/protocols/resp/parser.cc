@@ -90,8 +90,14 @@ Parser::Result Parser::next(std::string_view input) {
     case Stage::kBroken:
       return Result::kError;
     case Stage::kStart:
+      if (const std::size_t consumed = repetition_.read(input, arguments_)) {
+        count_ = repetition_.count();
+        repeated_ = true;
+        return command(consumed);
+      }
       count_ = 0;
       quoted_ = false;
+      repeated_ = false;
       if (input.empty()) return Result::kNeedMore;
       stage_ = input[0] == '*' ? Stage::kCount : Stage::kInline;
       break;
@@ -105,7 +111,10 @@ Parser::Result Parser::next_array(std::string_view input) {
   if (stage_ == Stage::kCount) {
     const Result counted = read_count(input);
     if (counted != Result::kCommand) return counted;
-    if (expected_ == 0) return command(at_);
+    if (expected_ == 0) {
+      repetition_.forget();
+      return command(at_);
+    }
     stage_ = Stage::kHeader;
   }
   return read_bulks(input);
@@ -139,7 +148,10 @@ Parser::Result Parser::read_bulks(std::string_view input) {
     if (end > input.size()) return need_more(input);
     arguments_[count_++] = {input.data() + at_, length};
     at_ = end;
-    if (count_ == expected_) return command(at_);
+    if (count_ == expected_) {
+      repetition_.remember(input, arguments());
+      return command(at_);
+    }
     stage_ = Stage::kHeader;
   }
 }
@@ -182,6 +194,7 @@ Parser::Result Parser::read_header_slowly(std::string_view input, const Header& 
 }
 
 Parser::Result Parser::next_inline(std::string_view input) {
+  repetition_.forget();
   const std::size_t line_end = find_from(input, searched_, '\n');
   if (line_end == std::string_view::npos) {
     searched_ = input.size();

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "protocols/resp/repetition.h"
+
 namespace sluice::resp {
 
 /// The bounds of one command on the wire, all its framing included.
@@ -38,6 +40,10 @@ class Parser {
 
   /// The memory that outlives a command, in bytes.
   std::size_t held_bytes() const { return unquoted_.capacity(); }
+
+  /// Whether the command is, but for its second argument, byte for byte the one before it, which
+  /// was read with the same call's input or an earlier one's.
+  bool is_repeated() const { return repeated_; }
 
   /// Whether the command was written inline with quotes.
   bool is_quoted() const { return quoted_; }
@@ -72,6 +78,7 @@ class Parser {
 
   Stage stage_ = Stage::kStart;
   bool quoted_ = false;
+  bool repeated_ = false;
   std::uint32_t count_ = 0;
   std::uint32_t expected_ = 0;
   /// How far the current command is read, and how far its unfinished line has been searched.
@@ -82,6 +89,7 @@ class Parser {
   /// The address of the input at the last kNeedMore: arguments refer to it, and it may move.
   std::uintptr_t base_ = 0;
   std::array<std::string_view, kMaxArguments> arguments_;
+  Repetition repetition_;  // Of the last command, if it can be repeated.
   std::string unquoted_;
   std::string error_;
 };

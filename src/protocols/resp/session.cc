@@ -26,6 +26,8 @@ Progress Session::on_data(std::string_view input, std::string& output, Instant n
     progress.consumed += parser_.consumed();
     if (parser_.arguments().empty()) continue;
     ++handled;
+    // What is the same as in the command before means the same, if that one is still pending.
+    if (parser_.is_repeated() && turn.repeat_throttle(parser_.arguments()[1])) continue;
     run_command(turn, parser_.arguments());
     // The parser's own buffer, where quoted arguments are, holds one command only.
     if (parser_.is_quoted()) {

@@ -318,5 +318,24 @@ TEST_F(SessionTest, SaysThatTheStoreIsAway) {
   EXPECT_EQ(send("SLUICE.RESET login bob\r\n"), "+OK\r\n");
 }
 
+// The same bytes but for the key mean the same numbers only where nothing came between.
+TEST_F(SessionTest, RepeatsTheCommandBeforeAndNoOther) {
+  const std::string wide = array({"CL.THROTTLE", "a", "9", "1", "60"});
+  const std::string narrow = array({"CL.THROTTLE", "b", "1", "1", "60"});
+  const std::string again = array({"CL.THROTTLE", "c", "9", "1", "60"});
+  const std::string of_ten = integers({0, 10, 9, -1, 60});
+  const std::string of_two = integers({0, 2, 1, -1, 60});
+  EXPECT_EQ(send(wide + again), of_ten + of_ten);
+  EXPECT_EQ(send("RESET\r\n"), "+RESET\r\n");
+  EXPECT_EQ(send(array({"CL.THROTTLE", "d", "9", "1", "60"}) + narrow +
+                 array({"CL.THROTTLE", "e", "9", "1", "60"})),
+            of_ten + of_two + of_ten);
+  EXPECT_EQ(send(array({"CL.THROTTLE", "f", "9", "1", "60"}) + "CL.THROTTLE g 1 1 60\r\n" +
+                 array({"CL.THROTTLE", "h", "9", "1", "60"})),
+            of_ten + of_two + of_ten);
+  const std::string wrong = array({"CL.THROTTLE", "i", "9", "x", "60"});
+  EXPECT_THAT(send(wrong + wrong), testing::MatchesRegex("-ERR count.*\r\n-ERR count.*\r\n"));
+}
+
 }  // namespace
 }  // namespace sluice::resp

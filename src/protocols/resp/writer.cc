@@ -18,7 +18,7 @@ char* put_below_10000(char* to, unsigned number) {
 
 }  // namespace
 
-char* put_integer_line(char* to, std::int64_t number) {
+char* put_long_integer_line(char* to, std::int64_t number) {
   if (number >= 0 && number < 10'000) {
     to = put_below_10000(to, static_cast<unsigned>(number));
   } else {

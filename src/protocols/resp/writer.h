@@ -9,11 +9,21 @@ namespace sluice::resp {
 
 enum class Protocol : std::uint8_t { kResp2 = 2, kResp3 = 3 };
 
-/// "\r\n" after `number`, at `to`, which has room for kMaxIntegerBytes; the end of what was
-/// written.
-char* put_integer_line(char* to, std::int64_t number);
-
 inline constexpr std::size_t kMaxIntegerBytes = 22;
+
+char* put_long_integer_line(char* to, std::int64_t number);
+
+/// "\r\n" after `number`, at `to`, which has room for kMaxIntegerBytes; the end of what was
+/// written. Most numbers in replies have a digit or two.
+inline char* put_integer_line(char* to, std::int64_t number) {
+  if (number < 0 || number >= 100) return put_long_integer_line(to, number);
+  const auto small = static_cast<unsigned>(number);
+  if (small >= 10) *to++ = static_cast<char>('0' + small / 10);
+  *to++ = static_cast<char>('0' + small % 10);
+  *to++ = '\r';
+  *to++ = '\n';
+  return to;
+}
 
 /// Appends replies to a buffer in the protocol that the client has chosen.
 class Writer {

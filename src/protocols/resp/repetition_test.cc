@@ -1,0 +1,115 @@
+#include "protocols/resp/repetition.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "protocols/resp/parser.h"
+
+namespace sluice::resp {
+namespace {
+
+using testing::ElementsAre;
+
+using Texts = std::vector<std::string>;
+
+std::string array(const Texts& arguments) {
+  std::string bytes = "*" + std::to_string(arguments.size()) + "\r\n";
+  for (const auto& text : arguments) {
+    bytes += "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
+  }
+  return bytes;
+}
+
+Texts texts(const Parser& parser) {
+  return {parser.arguments().begin(), parser.arguments().end()};
+}
+
+const Texts kThrottle{"CL.THROTTLE", "a", "15", "30", "60"};
+
+TEST(Repetition, ReadsWhatDiffersInItsSecondArgument) {
+  Parser parser;
+  ASSERT_EQ(parser.next(array(kThrottle)), Parser::Result::kCommand);
+  EXPECT_FALSE(parser.is_repeated());
+  for (const std::string& key : {std::string("b"), std::string(), std::string(300, 'k')}) {
+    const std::string input = array({"CL.THROTTLE", key, "15", "30", "60"}) + "*1\r\n";
+    ASSERT_EQ(parser.next(input), Parser::Result::kCommand);
+    EXPECT_TRUE(parser.is_repeated());
+    EXPECT_THAT(texts(parser), ElementsAre("CL.THROTTLE", key, "15", "30", "60"));
+    EXPECT_EQ(parser.consumed(), input.size() - 4);
+  }
+}
+
+TEST(Repetition, IsNotFoundWhereAnythingElseDiffers) {
+  for (const Texts& other :
+       {Texts{"CL.THROTTLE", "a", "15", "30", "61"},
+        Texts{"CL.THROTTLE", "a", "15", "30", "60", "1"}, Texts{"CL.THROTTLE", "a", "15", "30"},
+        Texts{"cl.throttle", "a", "15", "30", "60"}}) {
+    Parser parser;
+    ASSERT_EQ(parser.next(array(kThrottle)), Parser::Result::kCommand);
+    const std::string input = array(other);
+    ASSERT_EQ(parser.next(input), Parser::Result::kCommand);
+    EXPECT_FALSE(parser.is_repeated());
+    EXPECT_EQ(texts(parser), other);
+  }
+}
+
+TEST(Repetition, IsOfTheCommandBeforeAlone) {
+  const Texts long_tail{"CL.THROTTLE", "a", std::string(70, '1')};
+  for (const std::string& between :
+       {std::string("PING\r\n"), std::string("*0\r\n"), array({"PING"}), array(long_tail)}) {
+    Parser parser;
+    ASSERT_EQ(parser.next(array(kThrottle)), Parser::Result::kCommand);
+    ASSERT_EQ(parser.next(between), Parser::Result::kCommand);
+    ASSERT_EQ(parser.next(array(kThrottle)), Parser::Result::kCommand);
+    EXPECT_FALSE(parser.is_repeated()) << between;
+  }
+}
+
+// Pieces of commands that are alike, some of them broken.
+rc::Gen<std::string> streams() {
+  const auto texts = rc::gen::element<std::string>("CL.THROTTLE", "PING", "a", "b", "", "15",
+                                                   std::string(12, 'k'), std::string(70, 't'));
+  const auto commands = rc::gen::map(rc::gen::container<Texts>(texts), [](Texts arguments) {
+    if (arguments.size() > 9) arguments.resize(9);
+    return array(arguments);
+  });
+  const auto alike = rc::gen::map(
+      rc::gen::element<std::string>("a", "b", "$1", "", "\r\n$2\r\n", std::string(20, 'k')),
+      [](const std::string& key) {
+        return array({"CL.THROTTLE", key, "15", "30", "60"});
+      });
+  const auto others = rc::gen::element<std::string>(
+      "PING\r\n", "*0\r\n", "CL.THROTTLE a 1 2 3\r\n",
+      "*5\r\n$11\r\nCL.THROTTLE\r\n$01\r\na\r\n$2\r\n15\r\n$2\r\n30\r\n$2\r\n60\r\n",
+      "*5\r\n$11\r\nCL.THROTTLE\r\n$1\r\nab\r\n$2\r\n15\r\n$2\r\n30\r\n$2\r\n60\r\n");
+  return rc::gen::map(rc::gen::container<Texts>(rc::gen::weightedOneOf<std::string>(
+                          {{6, alike}, {2, commands}, {1, others}})),
+                      [](const Texts& pieces) {
+                        std::string stream;
+                        for (const auto& piece : pieces) stream += piece;
+                        return stream;
+                      });
+}
+
+// A parser that remembers reads what parsers read that have seen no command before.
+RC_GTEST_PROP(Repetition, ChangesNothingThatIsRead, ()) {
+  const std::string stream = *streams();
+  Parser remembers;
+  for (std::size_t at = 0;;) {
+    const std::string_view input = std::string_view(stream).substr(at);
+    Parser fresh;
+    const auto result = fresh.next(input);
+    RC_ASSERT(remembers.next(input) == result);
+    if (result != Parser::Result::kCommand) return;
+    RC_ASSERT(texts(remembers) == texts(fresh));
+    RC_ASSERT(remembers.consumed() == fresh.consumed());
+    at += fresh.consumed();
+  }
+}
+
+}  // namespace
+}  // namespace sluice::resp
