@@ -1,25 +1,41 @@
 #include "protocols/resp/writer.h"
 
+#include <array>
 #include <charconv>
+#include <cstring>
 
 namespace sluice::resp {
 
 namespace {
 
-// Most numbers in replies have few digits, for which std::to_chars takes as long as all the rest.
+// "00" to "99".
+constexpr auto kPairs = [] {
+  std::array<char, 200> pairs{};
+  for (unsigned i = 0; i < 100; ++i) {
+    pairs[2 * i] = static_cast<char>('0' + i / 10);
+    pairs[2 * i + 1] = static_cast<char>('0' + i % 10);
+  }
+  return pairs;
+}();
+
+// Few numbers in replies have more digits, and std::to_chars takes as long as all the rest.
+// REQUIRES: 100 <= number < 10'000.
 char* put_below_10000(char* to, unsigned number) {
-  const auto put_digit = [&](unsigned digit) { *to++ = static_cast<char>('0' + digit); };
-  if (number >= 1000) put_digit(number / 1000);
-  if (number >= 100) put_digit(number / 100 % 10);
-  if (number >= 10) put_digit(number / 10 % 10);
-  put_digit(number % 10);
-  return to;
+  const unsigned upper = number / 100;
+  if (upper < 10) {
+    *to++ = static_cast<char>('0' + upper);
+  } else {
+    std::memcpy(to, &kPairs[2 * upper], 2);
+    to += 2;
+  }
+  std::memcpy(to, &kPairs[2 * (number % 100)], 2);
+  return to + 2;
 }
 
 }  // namespace
 
 char* put_long_integer_line(char* to, std::int64_t number) {
-  if (number >= 0 && number < 10'000) {
+  if (number >= 100 && number < 10'000) {
     to = put_below_10000(to, static_cast<unsigned>(number));
   } else {
     to = std::to_chars(to, to + kMaxIntegerBytes, number).ptr;

@@ -11,6 +11,7 @@ enum class Protocol : std::uint8_t { kResp2 = 2, kResp3 = 3 };
 
 inline constexpr std::size_t kMaxIntegerBytes = 22;
 
+/// As put_integer_line(). REQUIRES: no number from 0 to 99.
 char* put_long_integer_line(char* to, std::int64_t number);
 
 /// "\r\n" after `number`, at `to`, which has room for kMaxIntegerBytes; the end of what was
