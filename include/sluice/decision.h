@@ -22,7 +22,9 @@ inline constexpr std::chrono::nanoseconds kNever{-1};
 
 /// The answer to "may this caller go ahead now?". A denied request has changed nothing.
 struct Decision {
+  /// Whether the caller may go ahead.
   bool allowed = false;
+  /// Who said so.
   Source source = Source::kStore;
   /// The most units the limit can ever admit at once. (Under `borrow=yes` a single request may cost
   /// more than this, and pass.)
@@ -37,7 +39,10 @@ struct Decision {
   /// The caller may go ahead after this wait. 0 except where a request is admitted on condition
   /// that it waits: the leaky bucket, and reservations.
   std::chrono::nanoseconds delay{0};
+  /// What take_up_to() took; 0 in all other answers.
+  std::int64_t taken = 0;
 
+  /// Equal in everything.
   friend bool operator==(const Decision&, const Decision&) = default;
 };
 

@@ -6,14 +6,17 @@
 #include <string>
 #include <string_view>
 
+#include "sluice/export.h"
+
 namespace sluice {
 
 struct LimitDefinition;
 
 /// A limit that cannot be: the text cannot be read, or a number is outside its range, or a product
 /// of numbers cannot be held. what() is one sentence that names the text, the fault and the place.
-class InvalidLimit : public std::invalid_argument {
+class SLUICE_EXPORT InvalidLimit : public std::invalid_argument {
  public:
+  /// The sentence, and position().
   InvalidLimit(const std::string& sentence, std::size_t position)
       : std::invalid_argument(sentence), position_(position) {}
 
@@ -31,9 +34,10 @@ class InvalidLimit : public std::invalid_argument {
 ///     sliding_window  1000/1h         [precision=60s] [strict=no]
 ///     sliding_counter 1000/1h         token_bucket    100/1s   [burst=200] [borrow=yes]
 ///     leaky_bucket    10/1s queue=50  a & b
+///     concurrency     100             [lease=60s]   (permits: see permit.h; in no `&`)
 ///
 /// Durations take the units ns us ms s m h d w and add up (1h30m); 100/s means 100/1s.
-class Limit {
+class SLUICE_EXPORT Limit {
  public:
   /// Reads an expression. `name` is the space in which its keys live: limits of one name share
   /// their state. Without a name the canonical expression is the space. A name has 1 to 64

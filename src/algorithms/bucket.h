@@ -90,4 +90,14 @@ inline Step<BucketState> bucket_refund(const BucketParams& params, BucketState s
   return bucket_admit(params, state, call.now, 0);
 }
 
+/// TAT = max(now, TAT) + nT, at most 2^63 - 1.
+inline Step<BucketState> bucket_charge(const BucketParams& params, BucketState state,
+                                       const Call& call) {
+  const std::int64_t base = std::max(call.now, state.tat_ns);
+  if (call.cost > 0 && !advance(base, call.cost, params.interval_ns(), state.tat_ns)) {
+    state.tat_ns = kMaxInt64;
+  }
+  return bucket_admit(params, state, call.now, 0);
+}
+
 }  // namespace sluice

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <ostream>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include "core/algorithm.h"
 #include "core/arithmetic.h"
 #include "core/limit_syntax.h"
+#include "core/permits.h"
 #include "core/ring.h"
 
 namespace sluice {
@@ -54,6 +56,21 @@ class RingSlots {
   std::uint64_t base_ = 0;
 };
 
+/// The slots that a store would keep for permits.
+class PermitSlots {
+ public:
+  PermitList view() const { return slots_; }
+
+  void commit(const PermitChange& change) {
+    const auto size = static_cast<std::uint32_t>(slots_.size());
+    slots_.resize(std::max(size, change.size_after(size)));
+    slots_.resize(commit_permits(slots_, size, change));
+  }
+
+ private:
+  std::vector<PermitEntry> slots_;
+};
+
 /// One key of a limit of one part. Commits what an algorithm answers as every store does: if it is
 /// allowed and costs something.
 template <class A>
@@ -62,8 +79,12 @@ class KeyUnderTest {
   /// REQUIRES: `expression` is valid and outlives the key.
   explicit KeyUnderTest(std::string_view expression) : params_(define(expression)) {}
 
-  Decision take(const Call& call) { return commit(A::take(params_, state(), call), call); }
-  Decision refund(const Call& call) { return commit(A::refund(params_, state(), call), call); }
+  Decision take(const Call& call) { return ask(Operation::kTake, call); }
+  Decision refund(const Call& call) { return ask(Operation::kRefund, call); }
+  Decision charge(const Call& call) { return ask(Operation::kCharge, call); }
+  Decision ask(Operation operation, const Call& call) {
+    return commit(apply<A>(operation, params_, state(), call), call);
+  }
 
   /// Takes one unit at a time, all at one instant, until denied; how many were admitted.
   std::int64_t drain(Instant now) {
@@ -78,7 +99,7 @@ class KeyUnderTest {
   const typename A::Params& params() const { return params_; }
 
   typename A::State state() const {
-    if constexpr (kIsRing) {
+    if constexpr (kHasSlots) {
       return kept_.view();
     } else {
       return kept_;
@@ -87,6 +108,8 @@ class KeyUnderTest {
 
  private:
   static constexpr bool kIsRing = std::is_same_v<typename A::State, Ring>;
+  static constexpr bool kHasSlots = kIsRing || std::is_same_v<typename A::State, PermitList>;
+  using Slots = std::conditional_t<kIsRing, RingSlots, PermitSlots>;
 
   static typename A::Params define(std::string_view expression) {
     auto parts = parse_limit_syntax(expression);
@@ -95,7 +118,7 @@ class KeyUnderTest {
 
   Decision commit(const Step<typename A::Change>& step, const Call& call) {
     if (!step.decision.allowed || call.cost == 0) return step.decision;
-    if constexpr (kIsRing) {
+    if constexpr (kHasSlots) {
       kept_.commit(step.next);
     } else {
       kept_ = step.next;
@@ -104,7 +127,7 @@ class KeyUnderTest {
   }
 
   typename A::Params params_;
-  std::conditional_t<kIsRing, RingSlots, typename A::State> kept_;
+  std::conditional_t<kHasSlots, Slots, typename A::State> kept_;
 };
 
 }  // namespace sluice

@@ -17,11 +17,15 @@ bool is_named(std::string_view name) {
 
 template <class... As>
 struct Table {
-  static AnyPart define(PartSyntax& syntax) {
+  // `alone`: no other part stands beside it.
+  static AnyPart define(PartSyntax& syntax, bool alone) {
     std::optional<AnyPart> part;
     const auto try_one = [&]<class A>() {
       if (part || !is_named<A>(syntax.algorithm())) return;
       part = Part<A>{A::define(syntax)};
+      if constexpr (requires { A::kAlone; }) {
+        if (!alone) syntax.fail_algorithm("a " + std::string(A::kName) + " is joined by no &");
+      }
     };
     (try_one.template operator()<As>(), ...);
     if (part) return *part;
@@ -54,8 +58,9 @@ bool keeps_state(const std::vector<AnyPart>& from, const std::vector<AnyPart>& t
 
 std::vector<AnyPart> parse_parts(std::string_view expression) {
   std::vector<AnyPart> parts;
-  for (auto& syntax : parse_limit_syntax(expression)) {
-    parts.push_back(WithAlgorithms<Table>::define(syntax));
+  auto written = parse_limit_syntax(expression);
+  for (auto& syntax : written) {
+    parts.push_back(WithAlgorithms<Table>::define(syntax, written.size() == 1));
   }
   return parts;
 }

@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "algorithms/concurrency/concurrency.h"
 #include "algorithms/fixed_window/fixed_window.h"
 #include "algorithms/leaky_bucket/leaky_bucket.h"
 #include "algorithms/sliding_counter/sliding_counter.h"
@@ -16,8 +17,8 @@ namespace sluice {
 
 /// The table of algorithms. A new one is its folder and one row here.
 template <template <class...> class Apply>
-using WithAlgorithms =
-    Apply<TokenBucket, LeakyBucket, FixedWindow, SlidingLog, SlidingWindow, SlidingCounter>;
+using WithAlgorithms = Apply<TokenBucket, LeakyBucket, FixedWindow, SlidingLog, SlidingWindow,
+                             SlidingCounter, Concurrency>;
 
 /// One algorithm with its numbers. Distinct types per algorithm, so that a store can dispatch on it
 /// without knowing any of them.
@@ -43,6 +44,12 @@ struct LimitDefinition {
   /// a key's last ones where they differ from these. Only where there is one part.
   bool varies = false;
 };
+
+/// Whether what it allows is lent and given back, and not spent.
+inline bool lends(const LimitDefinition& limit) {
+  return std::visit([]<class P>(const P&) { return LendingAlgorithm<typename P::Algorithm>; },
+                    limit.parts[0]);
+}
 
 /// The space of CL.THROTTLE, whose keys may meet other numbers at each call. No limit can be given
 /// this name.

@@ -68,6 +68,19 @@ Decision refuse(const RingLimit& params, const Ring& ring, const Counted& counte
                .reset_ns = now_there.reset_after.count()});
 }
 
+Step<RingChange> add(const RingLimit& params, const Ring& ring, const Counted& counted,
+                     const Call& call, Instant stamp_ns) {
+  // Units of one stamp share an entry: they stop counting together.
+  const std::uint32_t kept = ring.size - counted.first;
+  const bool joins =
+      kept > 0 && (counted.newest_ns == stamp_ns || kept >= most_entries(params.limit));
+  const auto cost = static_cast<std::uint64_t>(call.cost);
+  return {answer(params, counted.used() + call.cost, stamp_ns, call.now),
+          {.first = counted.first,
+           .count = kept + (joins ? 0 : 1),
+           .newest = {stamp_ns, counted.total + cost}}};
+}
+
 }  // namespace
 
 Step<RingChange> ring_take(const RingLimit& params, const Ring& ring, const Call& call,
@@ -77,14 +90,21 @@ Step<RingChange> ring_take(const RingLimit& params, const Ring& ring, const Call
   if (call.cost > params.limit - counted.used()) {
     return {refuse(params, ring, counted, call), {}};
   }
-  // Units of one stamp share an entry: they stop counting together.
-  const std::uint32_t kept = ring.size - counted.first;
-  const bool joins = kept > 0 && counted.newest_ns == stamp_ns;
-  const auto cost = static_cast<std::uint64_t>(call.cost);
-  return {answer(params, counted.used() + call.cost, stamp_ns, call.now),
-          {.first = counted.first,
-           .count = kept + (joins ? 0 : 1),
-           .newest = {stamp_ns, counted.total + cost}}};
+  return add(params, ring, counted, {call.now, call.cost}, stamp_ns);
+}
+
+Step<RingChange> ring_charge(const RingLimit& params, const Ring& ring, const Call& call,
+                             Instant stamp_ns) {
+  const Counted counted = counted_at(params, ring, call.now);
+  const std::int64_t cost = std::min(call.cost, kMaxCount - counted.used());
+  if (cost == 0) {
+    // Nothing is added, and what counts stays as it is.
+    return {answer(params, counted.used(), counted.newest_ns, call.now),
+            {.first = counted.first,
+             .count = ring.size - counted.first,
+             .newest = {counted.newest_ns, counted.total}}};
+  }
+  return add(params, ring, counted, {call.now, cost}, stamp_ns);
 }
 
 Step<RingChange> ring_refund(const RingLimit& params, const Ring& ring, const Call& call) {

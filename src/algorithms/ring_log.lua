@@ -9,8 +9,8 @@
 -- a         how long a unit counts
 -- b         the stamp of what is taken now
 -- c         the cost
--- d         the sum up to which the cost is admitted
--- most      the most slots that can be in use
+-- d         the sum up to which the cost is admitted: any, where it is charged
+-- most      the most slots that can be in use: beyond, what is charged joins the newest
 -- Answers   the sum that counts (double), the newest stamp, and an edge: the last stamp that has to
 --           go before a denied cost is admitted, or the newest that a refund leaves (8 bytes each)
 local size, first, used, base, newest_l, newest_h, total = 0, 0, 0, 0, 0, 0, 0
@@ -58,6 +58,8 @@ if operation == 1 and counted > d then
   admitted = false
   left = max(counted - d, 0)
 elseif operation == 2 then
+  c = min(c, kTotals - 1 - counted)
+elseif operation == 3 then
   left = max(counted - c, 0)
 end
 local edge = used
@@ -74,8 +76,8 @@ if state then
   n = n + 1
   out[n] = pack('<dI4I4I4I4', counted, newest_l, newest_h, edge_l, edge_h)
 end
-if operation == 1 and admitted then
-  if counted > 0 and (b_h ~= newest_h or b_l ~= newest_l) then
+if operation <= 2 and admitted and c > 0 then
+  if counted > 0 and used < most and (b_h ~= newest_h or b_l ~= newest_l) then
     ring[10] = pack('<I4I4d', newest_l, newest_h, total)
     if used == 0 then
       oldest_l, oldest_h, oldest = newest_l, newest_h, total
@@ -89,7 +91,7 @@ if operation == 1 and admitted then
     pushes[#pushes + 1] = ring
   end
   newest_l, newest_h, total = b_l, b_h, total - (kTotals - c)
-elseif operation == 2 then
+elseif operation == 3 then
   if edge < used then
     used = edge
   end
@@ -98,10 +100,10 @@ end
 if total < 0 then
   total = total + kTotals
 end
-if operation < 3 then
+if operation <= 3 then
   part = pack('<I4I4I4dI4I4dI4I4d', size, first, used, base, oldest_l, oldest_h, oldest,
               newest_l, newest_h, total)
-  if operation == 1 or left > 0 then
+  if operation <= 2 or left > 0 then
     part_end = (newest_h + a_h) * 4294967296 + newest_l + a_l
     spare = max(spare, a_h * 4294967296 + a_l)
   end

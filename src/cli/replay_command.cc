@@ -18,7 +18,8 @@ constexpr std::string_view kFooter = R"(Limits:
   fixed_window 5/1m [anchor=clock|first]       sliding_log 5/10m
   sliding_window 1000/1h [precision=60s]       sliding_counter 1000/1h
   token_bucket 100/1s [burst=200]              leaky_bucket 10/1s queue=50
-  several joined by &, all of which must admit
+  concurrency 100 [lease=60s]: each line keeps its permit for the whole lease
+  several but concurrency joined by &, all of which must admit
 
 Fields of a log for --key: ip ident user time method path protocol status bytes request, and in the
 combined format referer user_agent. Of CSV its columns, of JSON Lines its top-level fields.

@@ -7,6 +7,7 @@
 
 #include "core/instant.h"
 #include "core/limit_syntax.h"
+#include "core/operation.h"
 #include "sluice/decision.h"
 
 namespace sluice {
@@ -22,6 +23,9 @@ struct Call {
   std::int64_t cost = 1;
   /// The longest delay the caller accepts, in nanoseconds, or kDefaultPatience.
   std::int64_t patience_ns = kDefaultPatience;
+  /// Only units that are there: nothing is borrowed.
+  bool unspent_only = false;
+  PermitId permit = 0;
 };
 
 /// What a transition answers: a decision, and the state that follows it. A store commits `next` if
@@ -35,7 +39,8 @@ struct Step {
 /// An algorithm is a pure transition: it commits nothing, does no I/O and reads no clock.
 ///
 /// A default-constructed State is a fresh key's. Most states are a few integers and are their own
-/// Change; where a state has no fixed size (core/ring.h) the Change says what to keep and to add.
+/// Change; where a state has no fixed size (core/ring.h, core/permits.h) the Change says what to
+/// keep and to add.
 template <class A>
 concept Algorithm = requires(const typename A::Params& params, const typename A::State& state,
                              const Call& call, PartSyntax& syntax) {
@@ -44,8 +49,6 @@ concept Algorithm = requires(const typename A::Params& params, const typename A:
   { A::kName } -> std::convertible_to<std::string_view>;
   /// Takes `cost` units or refuses; with cost 0, peeks.
   { A::take(params, state, call) } -> std::same_as<Step<typename A::Change>>;
-  /// Gives `cost` units back, never beyond fresh, and answers as a peek would afterwards.
-  { A::refund(params, state, call) } -> std::same_as<Step<typename A::Change>>;
   /// Throws InvalidLimit where a number or a product of numbers cannot be held.
   { A::define(syntax) } -> std::same_as<typename A::Params>;
   /// True where a state written under these params means the same under others: a changed limit
@@ -54,6 +57,28 @@ concept Algorithm = requires(const typename A::Params& params, const typename A:
   /// The canonical expression, which define() reads back as equal params.
   { A::describe(params) } -> std::same_as<std::string>;
 };
+
+/// What is spent: units that come back with time. All but the limits of permits.
+template <class A>
+concept SpendingAlgorithm =
+    Algorithm<A> && requires(const typename A::Params& params, const typename A::State& state,
+                             const Call& call) {
+      /// Gives `cost` units back, never beyond fresh, and answers as a peek would afterwards.
+      { A::refund(params, state, call) } -> std::same_as<Step<typename A::Change>>;
+      /// Takes `cost` units whatever there is, and answers as a peek would afterwards. What counts
+      /// then may be more than the limit, and is at most what a number can hold.
+      { A::charge(params, state, call) } -> std::same_as<Step<typename A::Change>>;
+    };
+
+/// What is lent: permits that are given back, or lapse.
+template <class A>
+concept LendingAlgorithm =
+    Algorithm<A> && requires(const typename A::Params& params, const typename A::State& state,
+                             const Call& call) {
+      /// For the permit `call.permit`; denied, with kNever, where it is not held.
+      { A::renew(params, state, call) } -> std::same_as<Step<typename A::Change>>;
+      { A::release(params, state, call) } -> std::same_as<Step<typename A::Change>>;
+    };
 
 /// An admission. `reset_ns`, `delay_ns`: as in Decision, in nanoseconds.
 struct Admission {
@@ -85,6 +110,25 @@ constexpr Decision deny(const Denial& d) {
           .remaining = d.remaining,
           .retry_after = std::chrono::nanoseconds(d.retry_ns),
           .reset_after = std::chrono::nanoseconds(d.reset_ns)};
+}
+
+/// The transition of an operation; of those that have none (kBlock, kReset), and of those that are
+/// not this algorithm's, a peek. kTakeUpTo is kTake with the cost that remains.
+template <Algorithm A>
+Step<typename A::Change> apply(Operation operation, const typename A::Params& params,
+                               const typename A::State& state, const Call& call) {
+  if (operation == Operation::kTake || operation == Operation::kTakeUpTo) {
+    return A::take(params, state, call);
+  }
+  if constexpr (SpendingAlgorithm<A>) {
+    if (operation == Operation::kRefund) return A::refund(params, state, call);
+    if (operation == Operation::kCharge) return A::charge(params, state, call);
+  }
+  if constexpr (LendingAlgorithm<A>) {
+    if (operation == Operation::kRenew) return A::renew(params, state, call);
+    if (operation == Operation::kRelease) return A::release(params, state, call);
+  }
+  return A::take(params, state, {.now = call.now, .cost = 0});
 }
 
 }  // namespace sluice

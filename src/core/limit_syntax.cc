@@ -176,6 +176,10 @@ void PartSyntax::finish() const {
   }
 }
 
+void PartSyntax::refuse_duration(const std::string& fault) const {
+  if (duration_ns_) fail_duration(fault);
+}
+
 void PartSyntax::fail_count(const std::string& fault) const {
   fail(expression_, offset_of(count_text_), fault);
 }

@@ -28,6 +28,8 @@ class PartSyntax {
   std::int64_t count() const { return count_; }
   /// Throws InvalidLimit where none was written.
   std::int64_t duration_ns() const;
+  /// Throws InvalidLimit, with this fault, where one was written.
+  void refuse_duration(const std::string& fault) const;
 
   /// An option's value, read as a count (least to kMaxCount), a duration or one of several words;
   /// nothing where the option was not written. Throws InvalidLimit.

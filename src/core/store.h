@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -8,6 +10,7 @@
 
 #include "core/algorithm.h"
 #include "core/instant.h"
+#include "core/operation.h"
 #include "sluice/decision.h"
 #include "sluice/store.h"
 
@@ -19,13 +22,37 @@ struct LimitDefinition;
 /// knows what is inside.
 class Space {
  public:
-  virtual ~Space() = default;
+  /// What those who ask keep beside the keys.
+  class Companion {
+   public:
+    virtual ~Companion() = default;
+  };
+
+  Space() = default;
+  virtual ~Space() { delete companion_.load(std::memory_order_acquire); }
+  Space(const Space&) = delete;
+  Space& operator=(const Space&) = delete;
+
+  /// One for all who hold the space, made by the first who wants it; it lives as long as the space.
+  /// Thread-safe.
+  template <class Made>
+  Made& companion() {
+    Companion* found = companion_.load(std::memory_order_acquire);
+    if (found == nullptr) {
+      auto made = std::make_unique<Made>();
+      if (companion_.compare_exchange_strong(found, made.get())) found = made.release();
+    }
+    return static_cast<Made&>(*found);
+  }
+
+ private:
+  std::atomic<Companion*> companion_{nullptr};
 };
 
-enum class Operation : std::uint8_t {
-  kTake,    ///< Takes `cost` units or is denied; cost 0 is a peek.
-  kRefund,  ///< Gives `cost` units back, never beyond fresh.
-  kReset,   ///< Forgets the key: as if never seen.
+/// Ends what it stands for when it goes.
+class Watch {
+ public:
+  virtual ~Watch() = default;
 };
 
 /// One question to a store. Every protocol, the library and replay ask with this. Whatever it
@@ -39,8 +66,14 @@ struct Request {
   Operation operation = Operation::kTake;
   /// At least 0.
   std::int64_t cost = 1;
-  /// The longest delay the caller accepts, in nanoseconds, or kDefaultPatience.
+  /// kTake: the longest delay the caller accepts, in nanoseconds, or kDefaultPatience.
   std::int64_t patience_ns = kDefaultPatience;
+  /// kBlock: 1 to kMaxDurationNs.
+  std::int64_t duration_ns = 0;
+  /// Of a limit of permits. kTake: not one that was given before.
+  PermitId permit = 0;
+  /// kRenew, kRelease, kRefund: who gave it. What the store did not give is not given back to it.
+  Source giver = Source::kStore;
 };
 
 /// Let the store's own clock say what time it is.
@@ -83,10 +116,19 @@ class Store {
   /// StoreError if somebody does, or where a bound is reached.
   virtual std::shared_ptr<Space> open_space(const LimitDefinition& limit) = 0;
 
+  /// As open_space(), for who holds the space of that name by `held` alone and goes on in what is
+  /// returned: it does not count as somebody else. So where nobody else does, and `limit` cannot
+  /// read the states, the result is another space, whose keys are fresh.
+  virtual std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& /*held*/,
+                                               const LimitDefinition& limit) {
+    return open_space(limit);
+  }
+
   /// Answers requests[i] in decisions[i], in order, as if one after the other, all at the instant
   /// `now` or, given kStoreTime, by the store's clock.
   /// REQUIRES: decisions.size() >= requests.size(); all spaces are of this store; costs >= 0;
-  /// 0 <= now < kEndOfTime, or kStoreTime.
+  /// 0 <= now < kEndOfTime, or kStoreTime. A limit of permits is only taken from (cost 0 or 1),
+  /// blocked, reset, renewed and released; any other, neither renewed nor released.
   /// Throws StoreError where not all could be answered: all others are decided, these are
   /// kUnanswered. (A memory store in virtual time that is full: the requests before the one that
   /// found no room are then decided, it and those after it are left as they were, uncharged.)
@@ -116,6 +158,16 @@ class Store {
   /// Whether submit() may return false, so that what is asked must outlive the call. Always the
   /// same for one store.
   virtual bool answers_later() const { return false; }
+
+  /// Calls `released` whenever a permit of the key has been given back elsewhere while all were
+  /// held, from some thread, with no lock of the store held, until the watch is gone (not while its
+  /// destructor runs, and not after). Some calls may be missed. Null where the store cannot tell:
+  /// ask again. Throws nothing.
+  virtual std::unique_ptr<Watch> watch(const std::shared_ptr<Space>& /*space*/,
+                                       std::string_view /*key*/,
+                                       std::function<void()> /*released*/) {
+    return nullptr;
+  }
 
   /// The store's clock.
   virtual Instant now() const = 0;

@@ -30,6 +30,8 @@ UniqueFd own(int fd, const char* what) {
 
 }  // namespace
 
+thread_local const EventLoop* EventLoop::running_here_ = nullptr;
+
 EventLoop::EventLoop()
     : epoll_(own(::epoll_create1(EPOLL_CLOEXEC), "cannot make an event loop")),
       wake_(own(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "cannot make an event loop")) {
@@ -84,6 +86,10 @@ void EventLoop::post(std::shared_ptr<Task> task) noexcept {
     }
     first_posted_ = std::move(task);
   }
+  if (is_here()) {
+    posted_here_ = true;
+    return;
+  }
   // A full counter (EAGAIN) wakes the loop as well as one more would.
   [[maybe_unused]] const int result = ::eventfd_write(wake_.get(), 1);
 }
@@ -97,6 +103,7 @@ void EventLoop::stop() {
 }
 
 int EventLoop::wait_ms() const {
+  if (posted_here_) return 0;
   if (timers_.empty()) return -1;
   const auto left =
       std::chrono::ceil<std::chrono::milliseconds>(timers_.front().when - Clock::now());
@@ -120,8 +127,7 @@ std::shared_ptr<Task> EventLoop::take_posted() {
 }
 
 void EventLoop::run_posted() {
-  eventfd_t count = 0;
-  ::eventfd_read(wake_.get(), &count);
+  posted_here_ = false;
   std::shared_ptr<Task> task = take_posted();
   while (task != nullptr) {
     std::shared_ptr<Task> next = std::move(task->next_);
@@ -132,6 +138,7 @@ void EventLoop::run_posted() {
 }
 
 void EventLoop::run() {
+  running_here_ = this;
   std::array<epoll_event, kEventsPerRound> events;
   while (!stopping_.load(std::memory_order_relaxed)) {
     const int ready =
@@ -141,13 +148,16 @@ void EventLoop::run() {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
       if (event.data.ptr == nullptr) {
         woken = true;
+        eventfd_t count = 0;
+        ::eventfd_read(wake_.get(), &count);
       } else {
         static_cast<EventSink*>(event.data.ptr)->on_events(event.events);
       }
     }
-    if (woken) run_posted();
+    if (woken || posted_here_) run_posted();
     if (!timers_.empty()) run_due();
   }
+  running_here_ = nullptr;
 }
 
 }  // namespace sluice

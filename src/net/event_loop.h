@@ -63,13 +63,17 @@ class EventLoop {
 
   /// Runs `task` on the loop's thread, soon, in the order of posting. From any thread. One that is
   /// posted after the loop has ended never runs, one that is posted again before it runs does so
-  /// once. The loop is woken by the first of those that it then runs together.
+  /// once. The loop is woken by the first of those that it then runs together, unless that comes
+  /// from its own thread, which looks before it sleeps.
   /// REQUIRES: no task is posted to two loops.
   void post(std::shared_ptr<Task> task) noexcept;
   void post(std::function<void()> task);
 
   /// Serves events until stop().
   void run();
+
+  /// Whether the calling thread is the one in run().
+  bool is_here() const { return running_here_ == this; }
 
   /// Makes run() return after the round it is in. From any thread.
   void stop();
@@ -89,6 +93,8 @@ class EventLoop {
 
   UniqueFd epoll_;
   UniqueFd wake_;
+  static thread_local const EventLoop* running_here_;
+  bool posted_here_ = false;   // By the loop's own thread, since it last ran what was posted.
   std::vector<Timer> timers_;  // A heap: the earliest first.
   std::uint64_t timers_made_ = 0;
   std::mutex mutex_;

@@ -79,6 +79,47 @@ TEST(EventLoopTest, IsWokenFromAnotherThread) {
   EXPECT_EQ(ran_on, std::this_thread::get_id());
 }
 
+TEST(EventLoopTest, KnowsWhoseThreadItIs) {
+  EventLoop loop;
+  EXPECT_FALSE(loop.is_here());
+  bool inside = false;
+  loop.post([&] {
+    inside = loop.is_here();
+    loop.stop();
+  });
+  loop.run();
+  EXPECT_TRUE(inside);
+  EXPECT_FALSE(loop.is_here());
+}
+
+// What its own thread posts runs without waking it, from wherever it is posted; another loop's
+// thread has to wake it.
+TEST(EventLoopTest, RunsWhatWasPostedFromEventsTimersAndOtherLoops) {
+  EventLoop loop;
+  EventLoop other;
+  std::vector<int> order;
+  struct Poster : EventSink {
+    EventLoop& loop;
+    std::vector<int>& order;
+    int fd;
+    Poster(EventLoop& l, std::vector<int>& o, int f) : loop(l), order(o), fd(f) {}
+    void on_events(std::uint32_t) override {
+      loop.remove(fd);
+      loop.post([this] { order.push_back(1); });
+      loop.run_after(milliseconds(0), [this] { loop.post([this] { order.push_back(2); }); });
+    }
+  };
+  const UniqueFd fd(::eventfd(1, EFD_NONBLOCK));
+  Poster poster(loop, order, fd.get());
+  ASSERT_TRUE(loop.add(fd.get(), EPOLLIN, poster));
+  loop.run_after(milliseconds(20), [&] { other.post([&] { loop.post([&] { loop.stop(); }); }); });
+  std::thread thread([&] { other.run(); });
+  loop.run();
+  other.stop();
+  thread.join();
+  EXPECT_THAT(order, testing::ElementsAre(1, 2));
+}
+
 TEST(EventLoopTest, TellsASinkAsLongAsItsDescriptorIsReady) {
   struct Sink : EventSink {
     EventLoop& loop;

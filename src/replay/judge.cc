@@ -40,6 +40,7 @@ void Judge::add(const Record& record, const KeyTemplate& key) {
   now_ = record.time_ns;
   key.append_key(record, keys_);
   requests_[size_].cost = record.cost;
+  requests_[size_].permit = ++last_permit_;
   key_ends_[size_++] = keys_.size();
 }
 

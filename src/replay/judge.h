@@ -61,6 +61,8 @@ class Judge {
   std::string keys_;
   std::array<std::size_t, kBatch> key_ends_{};
   std::array<Request, kBatch> requests_;
+  /// Each request has a permit of its own, which it never gives back: a log does not say when.
+  PermitId last_permit_ = 0;
 };
 
 }  // namespace sluice::replay

@@ -56,6 +56,26 @@ TEST_F(Replay, JudgesALogAtItsOwnTimes) {
   EXPECT_EQ(number(outcome, "keys_limited"), 1);
 }
 
+// Each line takes a permit and keeps it until it lapses.
+TEST_F(Replay, NoPermitIsGivenBack) {
+  ReplayOptions choice = options(directory_.write(
+      "in.csv", "time,key,cost\n1,a,1\n2,a,1\n3,a,1\n3,b,1\n3,b,2\n10.999999999,a,1\n11,a,1\n"));
+  choice.limits = {"concurrency 2 lease=10s"};
+  choice.decisions = directory_.path("decisions");
+  const Outcome outcome = run(choice);
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(number(outcome, "requests"), 7);
+  EXPECT_EQ(number(outcome, "denied"), 3);
+  const std::string decisions = directory_.read("decisions");
+  EXPECT_NE(decisions.find(R"("time_ns":3000000000,"key":"a","cost":1)"
+                           R"(,"limit_expr":"concurrency 2 lease=10s","allowed":false,"limit":2)"
+                           R"(,"remaining":0,"retry_after_ns":8000000000)"),
+            std::string::npos);
+  EXPECT_NE(decisions.find(R"("key":"b","cost":2,"limit_expr":"concurrency 2 lease=10s")"
+                           R"(,"allowed":false,"limit":2,"remaining":1,"retry_after_ns":-1)"),
+            std::string::npos);
+}
+
 TEST_F(Replay, WritesEveryDecisionInInputOrder) {
   ReplayOptions choice = options(directory_.write(
       "in.csv", "time,key,cost\n1.5,a,2\n1.5,\"b\"\"\",1\n1.000000001,a,1\n2,a,0\n"));

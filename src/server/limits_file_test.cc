@@ -37,6 +37,8 @@ TEST(LimitsFileTest, ReadsNamesAndExpressions) {
   EXPECT_EQ(limits[1].space(), "api.v1");
   EXPECT_EQ(limits[1].expression(), Limit("token_bucket 100/1s burst=200").expression());
   EXPECT_TRUE(parse_limits("limits: {}", "f").empty());
+  EXPECT_EQ(parse_limits("limits: {jobs: concurrency 4 lease=30s}", "f")[0].expression(),
+            "concurrency 4 lease=30s");
 }
 
 TEST(LimitsFileTest, PointsIntoTheExpression) {

@@ -35,11 +35,26 @@ void compare(const StoreCase& store, const Wanted& wanted) {
   }
 }
 
+// Everything that can be asked of a key.
+Wanted of_all(Wanted wanted) {
+  wanted.refunds = true;
+  wanted.charges = true;
+  wanted.take_up_to = true;
+  wanted.blocks = true;
+  wanted.resets = true;
+  return wanted;
+}
+
 // Clocks that step back, refunds and resets, all at once.
 void agrees(const StoreCase& store, Wanted wanted, int cases = 200) {
   wanted.refunds = true;
   wanted.resets = true;
   check(store, cases, [&] { compare(store, wanted); });
+}
+
+// And all the other operations as well.
+void agrees_on_all(const StoreCase& store, const Wanted& wanted, int cases = 100) {
+  check(store, cases, [&] { compare(store, of_all(wanted)); });
 }
 
 TEST_P(EveryStore, AgreesOnFixedWindow) {
@@ -70,41 +85,82 @@ TEST_P(EveryStore, AgreesOnPartsJoined) {
   agrees(GetParam(), {.least_parts = 2, .most_parts = 8});
 }
 
+TEST_P(EveryStore, AgreesOnAllOperationsOfFixedWindow) {
+  agrees_on_all(GetParam(), {.kinds = {Kind::kFixedWindow}});
+}
+
+TEST_P(EveryStore, AgreesOnAllOperationsOfSlidingLog) {
+  agrees_on_all(GetParam(), {.kinds = {Kind::kSlidingLog}});
+}
+
+TEST_P(EveryStore, AgreesOnAllOperationsOfSlidingWindow) {
+  agrees_on_all(GetParam(), {.kinds = {Kind::kSlidingWindow}});
+}
+
+TEST_P(EveryStore, AgreesOnAllOperationsOfSlidingCounter) {
+  agrees_on_all(GetParam(), {.kinds = {Kind::kSlidingCounter}});
+}
+
+TEST_P(EveryStore, AgreesOnAllOperationsOfTokenBucket) {
+  agrees_on_all(GetParam(), {.kinds = {Kind::kTokenBucket}});
+}
+
+TEST_P(EveryStore, AgreesOnAllOperationsOfLeakyBucket) {
+  agrees_on_all(GetParam(), {.kinds = {Kind::kLeakyBucket}});
+}
+
+TEST_P(EveryStore, AgreesOnAllOperationsOfPartsJoined) {
+  agrees_on_all(GetParam(), {.least_parts = 2, .most_parts = 8});
+}
+
+TEST_P(EveryStore, AgreesOnPermits) {
+  agrees_on_all(GetParam(), {.kinds = {Kind::kConcurrency}, .most_limits = 1}, 200);
+}
+
+TEST_P(EveryStore, AgreesOnPermitsAndLimitsSideBySide) {
+  agrees_on_all(GetParam(), {.kinds = kEveryKind, .most_limits = 5});
+}
+
+TEST_P(EveryStore, AgreesWhenTheNumberOfPermitsChanges) {
+  const Wanted wanted{.kinds = {Kind::kConcurrency}, .most_limits = 4, .one_space = true};
+  agrees_on_all(GetParam(), wanted);
+}
+
 TEST_P(EveryStore, AgreesOnAMixtureOfLimits) {
   agrees(GetParam(), {.most_limits = 5, .most_parts = 3});
 }
 
 TEST_P(EveryStore, AgreesWhenTheNumbersOfALimitChange) {
   const Wanted wanted{.most_limits = 4, .one_space = true};
-  check(GetParam(), 200, [&] { compare(GetParam(), wanted); });
+  check(GetParam(), 150, [&] { compare(GetParam(), wanted); });
+  agrees_on_all(GetParam(), wanted, 50);
 }
 
 // Where a space's states mean nothing to a limit, its keys are fresh under it, or the store says
 // that it cannot; it never reads them as something else.
 TEST_P(EveryStore, NeverReadsTheStatesOfAnotherAlgorithm) {
-  const std::vector<std::string> expressions{"fixed_window 5/1m",
-                                             "fixed_window 5/2m",
-                                             "fixed_window 5/1m anchor=first",
-                                             "sliding_log 5/1m",
-                                             "sliding_log 5/2m",
-                                             "sliding_window 5/1m precision=6s",
-                                             "sliding_counter 5/1m",
-                                             "token_bucket 5/1m",
-                                             "sliding_window 5/1m precision=7s",
-                                             "sliding_counter 5/2m",
-                                             "token_bucket 5/1m & token_bucket 5/1m"};
+  const std::vector<std::string> expressions{
+      "fixed_window 5/1m",    "fixed_window 5/2m",      "fixed_window 5/1m anchor=first",
+      "sliding_log 5/1m",     "sliding_log 5/2m",       "sliding_window 5/1m precision=6s",
+      "sliding_counter 5/1m", "token_bucket 5/1m",      "sliding_window 5/1m precision=7s",
+      "sliding_counter 5/2m", "concurrency 5 lease=1m", "token_bucket 5/1m & token_bucket 5/1m"};
   for (const auto& first : expressions) {
     for (const auto& second : expressions) {
       if (first == second) continue;
       SCOPED_TRACE(first + ", then " + second);
       const auto store = GetParam().open();
-      const auto remaining = [&](const std::string& expression, std::int64_t cost) {
+      const auto remaining = [&](const std::string& expression, std::int64_t taken) {
         const Limit limit(expression, "space");
         const auto space = store->open_space(limit.definition());
-        const Request request{
-            .limit = &limit.definition(), .space = space.get(), .key = "k", .cost = cost};
         Decision decision;
-        store->decide({&request, 1}, 1000, {&decision, 1});
+        for (std::int64_t i = 0; i <= taken; ++i) {
+          const Request request{.limit = &limit.definition(),
+                                .space = space.get(),
+                                .key = "k",
+                                .cost = i < taken ? 1 : 0,
+                                .permit = static_cast<PermitId>(i + 1)};
+          store->decide({&request, 1}, 1000, {&decision, 1});
+        }
         return decision.remaining;
       };
       EXPECT_EQ(remaining(first, 2), 3);
@@ -120,9 +176,10 @@ TEST_P(EveryStore, NeverReadsTheStatesOfAnotherAlgorithm) {
 }
 
 TEST_P(EveryStore, ABatchAnswersAsOneByOne) {
-  const Wanted wanted{
-      .most_limits = 4, .most_parts = 3, .in_order = true, .refunds = true, .resets = true};
   check(GetParam(), 150, [&] {
+    const Wanted spends{.most_limits = 4, .most_parts = 3, .in_order = true};
+    const Wanted lends{.kinds = kEveryKind, .most_limits = 4, .in_order = true};
+    const Wanted wanted = of_all(*rc::gen::element(spends, lends));
     const Scenario scenario = *scenarios(GetParam(), wanted);
     Subject subject(GetParam(), scenario);
     Reference reference(scenario);
@@ -153,12 +210,17 @@ TEST_P(EveryStore, ALargeBatchAnswersAsOneByOne) {
 }
 
 TEST_P(EveryStore, AListIsChargedAllOrNone) {
-  const Wanted wanted{.most_limits = 6, .most_parts = 2};
+  const Wanted wanted = of_all({.most_limits = 6, .most_parts = 2});
   check(GetParam(), 200, [&] {
     const Scenario scenario = *scenarios(GetParam(), wanted);
     Subject subject(GetParam(), scenario);
     Reference reference(scenario);
     for (const Stretch stretch : stretches(scenario.events)) {
+      for (std::size_t i = stretch.begin; i < stretch.end; ++i) {
+        const Event& event = scenario.events[i];
+        if (event.operation == Operation::kTake) continue;
+        expect_same(scenario, i, subject.ask(event), reference.ask(event));
+      }
       const auto list = as_list(scenario, stretch, GetParam().lists);
       if (list.empty()) continue;
       const Decision expected = reference.ask_all(list);
@@ -166,6 +228,7 @@ TEST_P(EveryStore, AListIsChargedAllOrNone) {
       // What each key now holds, though another's least remaining hid it in the answer.
       for (std::size_t i = stretch.begin; i < stretch.end; ++i) {
         Event peek = scenario.events[i];
+        peek.operation = Operation::kTake;
         peek.cost = 0;
         expect_same(scenario, i, subject.ask(peek), reference.ask(peek));
       }
@@ -180,6 +243,14 @@ TEST_P(EveryStore, RefusesAListThatNamesAKeyTwice) {
   EXPECT_THROW(subject.ask_all(twice), std::invalid_argument);
   EXPECT_EQ(subject.ask({.key = 0}).remaining, 4);
   EXPECT_EQ(subject.ask({.key = 1}).remaining, 4);
+}
+
+TEST_P(EveryStore, RefusesAListWithPermits) {
+  const Scenario scenario{.limits = {{{.kind = Kind::kConcurrency, .count = 5, .window_ns = 10}}},
+                          .events = {}};
+  Subject subject(GetParam(), scenario);
+  EXPECT_THROW(subject.ask_all(std::vector<Event>{{.permit = 1}}), std::invalid_argument);
+  EXPECT_EQ(subject.ask({.cost = 0}).remaining, 5);
 }
 
 TEST_P(EveryStore, RefusesAListThatIsTooLong) {

@@ -1,6 +1,7 @@
 // What each algorithm guarantees about all that it admitted, whatever was asked.
 
 #include <algorithm>
+#include <map>
 
 #include "conformance/every_store.h"
 #include "conformance/scenario.h"
@@ -120,6 +121,31 @@ TEST_P(EveryStore, LeakyBucketLetsThemGoAtLeastAnIntervalApart) {
       const Admitted& next = outcome.admitted[i];
       RC_ASSERT(next.at + next.delay >=
                 before.at + before.delay + before.units * outcome.limit.interval_ns());
+    }
+  });
+}
+
+// Whoever renews in time holds on; whoever does not has lost its permit at the end of its lease.
+TEST_P(EveryStore, AtMostSoManyPermitsCountAtTheSameTime) {
+  check(GetParam(), 150, [&] {
+    const Scenario scenario = *scenarios(
+        GetParam(), {.kinds = {Kind::kConcurrency}, .most_limits = 1, .keys = 1, .in_order = true});
+    const ModelLimit limit = scenario.limits.front().front();
+    Subject subject(GetParam(), scenario);
+    std::map<PermitId, Wide> lapses;
+    for (const auto& event : scenario.events) {
+      const Decision decision = subject.ask(event);
+      std::erase_if(lapses, [&](const auto& held) { return held.second <= event.now; });
+      const bool held = lapses.contains(event.permit);
+      const bool names_one = event.operation != Operation::kTake;
+      if (names_one) RC_ASSERT(decision.allowed == held);
+      if (!decision.allowed || event.cost == 0) continue;
+      if (event.operation == Operation::kRelease) {
+        lapses.erase(event.permit);
+      } else {
+        lapses[event.permit] = Wide{event.now} + limit.window_ns;
+      }
+      RC_ASSERT(Wide{limit.count} - Wide(lapses.size()) == Wide{decision.remaining});
     }
   });
 }

@@ -65,24 +65,28 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Options, Refused,
-    testing::Values(Refusal{"token_bucket 5/1s burst", 18, "="},
-                    Refusal{"token_bucket 5/1s burst=", 24, ""},
-                    Refusal{"token_bucket 5/1s burst=0", 24, "0"},
-                    Refusal{"token_bucket 5/1s burst=x", 24, "x"},
-                    Refusal{"token_bucket 5/1s burst=2 burst=3", 26, "twice"},
-                    Refusal{"token_bucket 5/1s queue=2", 18, "queue"},
-                    Refusal{"token_bucket 5/1s borrow=maybe", 25, "yes"},
-                    Refusal{"leaky_bucket 5/1s", 0, "queue"},
-                    Refusal{"leaky_bucket 5/1s queue=-1", 24, "-1"},
-                    Refusal{"leaky_bucket 5/1s queue=2 burst=3", 26, "burst"},
-                    Refusal{"fixed_window 5/1s anchor=last", 25, "first"},
-                    Refusal{"fixed_window 5/1s precision=1s", 18, "precision"},
-                    Refusal{"sliding_log 5/1s burst=2", 17, "burst"},
-                    Refusal{"sliding_counter 5/1s strict=no", 21, "strict"},
-                    Refusal{"sliding_window 5/1s strict=1", 27, "yes"},
-                    Refusal{"sliding_window 5/1s precision=0s", 30, ""},
-                    Refusal{"sliding_window 5/1s precision=1", 31, "unit"},
-                    Refusal{"fixed_window 5/1s & sliding_window 5/1s precision=2s", 50, ""}));
+    testing::Values(
+        Refusal{"token_bucket 5/1s burst", 18, "="}, Refusal{"token_bucket 5/1s burst=", 24, ""},
+        Refusal{"token_bucket 5/1s burst=0", 24, "0"},
+        Refusal{"token_bucket 5/1s burst=x", 24, "x"},
+        Refusal{"token_bucket 5/1s burst=2 burst=3", 26, "twice"},
+        Refusal{"token_bucket 5/1s queue=2", 18, "queue"},
+        Refusal{"token_bucket 5/1s borrow=maybe", 25, "yes"},
+        Refusal{"leaky_bucket 5/1s", 0, "queue"}, Refusal{"leaky_bucket 5/1s queue=-1", 24, "-1"},
+        Refusal{"leaky_bucket 5/1s queue=2 burst=3", 26, "burst"},
+        Refusal{"fixed_window 5/1s anchor=last", 25, "first"},
+        Refusal{"fixed_window 5/1s precision=1s", 18, "precision"},
+        Refusal{"sliding_log 5/1s burst=2", 17, "burst"},
+        Refusal{"sliding_counter 5/1s strict=no", 21, "strict"},
+        Refusal{"sliding_window 5/1s strict=1", 27, "yes"},
+        Refusal{"sliding_window 5/1s precision=0s", 30, ""},
+        Refusal{"sliding_window 5/1s precision=1", 31, "unit"},
+        Refusal{"concurrency 5 lease=0s", 20, ""}, Refusal{"concurrency 5 lease=3", 21, "unit"},
+        Refusal{"concurrency 5 burst=2", 14, "burst"},
+        Refusal{"concurrency 5/1s", 14, "no duration"},
+        Refusal{"concurrency 5 & fixed_window 5/1s", 0, "&"},
+        Refusal{"fixed_window 5/1s & concurrency 5", 20, "&"},
+        Refusal{"fixed_window 5/1s & sliding_window 5/1s precision=2s", 50, ""}));
 
 INSTANTIATE_TEST_SUITE_P(
     Numbers, Refused,
@@ -95,6 +99,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Refusal{"fixed_window 5/9999999999999w", 15, "2^61"},
                     Refusal{"fixed_window 5/2305843009213693952ns1ns", 36, "2^61"},
                     Refusal{"sliding_log 65537/1s", 12, "65536"},
+                    Refusal{"concurrency 65537", 12, "65536"}, Refusal{"concurrency 0", 12, "0"},
+                    Refusal{"concurrency 5 lease=2305843009213693953ns", 20, "73 years"},
                     Refusal{"sliding_counter 5/9007199254740993ns", 18, "2^53"},
                     Refusal{"sliding_window 5/1s precision=1001ms", 30, ""},
                     Refusal{"sliding_window 5/1001ns precision=1ns", 34, "1000"},
@@ -116,6 +122,7 @@ TEST(Definitions, TheGreatestNumbersAreAccepted) {
         "sliding_window 5/2305843009213693952ns precision=1537228672809129301ns",
         "sliding_window 5/2305843009213693952ns precision=2305843009213693951ns strict=no",
         "token_bucket 1/2305843009213693952ns", "token_bucket 1/1s burst=2305843009",
+        "concurrency 65536 lease=2305843009213693952ns", "concurrency 1 lease=1ns",
         "leaky_bucket 1/1s queue=2305843008", "leaky_bucket 1/1s queue=0",
         "token_bucket 9007199254740991/1ns burst=9007199254740991"}) {
     EXPECT_NO_THROW(Limit{expression}) << expression;
@@ -137,6 +144,8 @@ TEST(Definitions, DifferentTextsOfOneLimitAreOneExpression) {
   EXPECT_EQ(canonical("sliding_log 5/1ms"), canonical("sliding_log 5/1000us"));
   EXPECT_EQ(canonical("sliding_window 5/10s precision=1s"), canonical("sliding_window 5/10s"));
   EXPECT_EQ(canonical("sliding_window 5/10s strict=yes"), canonical("sliding_window 5/10s"));
+  EXPECT_EQ(canonical("concurrency 5 lease=1m"), canonical("concurrency 5"));
+  EXPECT_NE(canonical("concurrency 5 lease=1s"), canonical("concurrency 5"));
   EXPECT_EQ(canonical("  sliding_log   5/1s&fixed_window\t5/m "),
             canonical("sliding_log 5/1s & fixed_window 5/1m"));
   EXPECT_NE(canonical("sliding_window 5/10s strict=no"), canonical("sliding_window 5/10s"));
@@ -146,7 +155,9 @@ TEST(Definitions, DifferentTextsOfOneLimitAreOneExpression) {
 
 TEST(Definitions, TheCanonicalExpressionReadsBackAsItself) {
   rc::detail::checkGTest([] {
-    const auto scenario = *scenarios({.most_limits = 4, .most_parts = 8});
+    const Wanted joined{.most_limits = 4, .most_parts = 8};
+    const Wanted alone{.kinds = kEveryKind, .most_limits = 4};
+    const auto scenario = *scenarios(*rc::gen::element(joined, alone));
     for (const auto& limits : scenario.limits) {
       const Limit limit(expression(limits));
       const Limit again(limit.expression());
@@ -159,7 +170,7 @@ TEST(Definitions, TheCanonicalExpressionReadsBackAsItself) {
 // The model knows the ranges from the law; the parser must refuse exactly what is outside them.
 TEST(Definitions, WhatIsOutsideTheRangesIsRefused) {
   rc::detail::checkGTest([] {
-    const auto scenario = *scenarios({.most_limits = 1});
+    const auto scenario = *scenarios({.kinds = kEveryKind, .most_limits = 1});
     model::ModelLimit limit = scenario.limits.front().front();
     const auto extreme =
         rc::gen::oneOf(rc::gen::element<std::int64_t>(

@@ -33,6 +33,8 @@ struct StoreCase {
   Lists lists = Lists::kAnyKeys;
   /// The largest limit of a sliding_log that is one of eight parts.
   std::int64_t most_log = 65'536;
+  /// The largest limit of permits.
+  std::int64_t most_permits = 65'536;
 
   friend std::ostream& operator<<(std::ostream& out, const StoreCase& store) {
     return out << store.name;

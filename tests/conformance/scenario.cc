@@ -7,6 +7,8 @@
 #include <sstream>
 #include <utility>
 
+#include "conformance/settle.h"
+
 namespace sluice::conformance {
 namespace {
 
@@ -31,12 +33,6 @@ rc::Gen<std::int64_t> among(Numbers... numbers) {
 struct Frame {
   std::int64_t window_ns = 1;
   Instant origin = 0;
-};
-
-// An event before its instant is settled.
-struct Draft {
-  Event event;
-  bool astray = false;
 };
 
 std::int64_t any_window() {
@@ -66,7 +62,9 @@ std::int64_t any_count() {
 
 // Brings a limit's numbers inside what may be defined, and changes no others.
 ModelLimit made_definable(ModelLimit limit) {
-  if (limit.kind == Kind::kSlidingLog) limit.count = std::min<std::int64_t>(limit.count, 65'536);
+  if (limit.kind == Kind::kSlidingLog || limit.kind == Kind::kConcurrency) {
+    limit.count = std::min<std::int64_t>(limit.count, 65'536);
+  }
   if (limit.kind == Kind::kSlidingCounter) limit.window_ns = std::min(limit.window_ns, kTwo53);
   if (limit.precision_ns) {
     limit.precision_ns =
@@ -145,6 +143,9 @@ std::vector<ModelLimits> any_limit_list(const Wanted& wanted, const Frame& frame
 }
 
 std::int64_t any_cost(const ModelLimit& limit) {
+  if (limit.kind == Kind::kConcurrency) {
+    return *rc::gen::weightedElement<std::int64_t>({{30, 1}, {4, 0}, {1, 2}, {1, kMost64}});
+  }
   const auto most = static_cast<std::int64_t>(limit.most());
   return *rc::gen::weightedOneOf<std::int64_t>(
       {{8, rc::gen::just<std::int64_t>(1)},
@@ -161,6 +162,31 @@ std::int64_t any_patience(const ModelLimit& limit) {
                                                 {4, among(0, one - 1, one, one + 1, whole)},
                                                 {2, rc::gen::inRange<std::int64_t>(0, 50)},
                                                 {1, among(kMaxDurationNs, kEndOfTime, kMost64)}});
+}
+
+// How long a block lasts.
+std::int64_t any_duration(const ModelLimit& limit) {
+  const auto window = clamp_to(limit.window_ns, 1, kMaxDurationNs);
+  const auto one = clamp_to(limit.interval_ns(), 1, kMaxDurationNs);
+  return *rc::gen::weightedOneOf<std::int64_t>({{4, among(1, one, window, window / 3 + 1)},
+                                                {4, rc::gen::inRange<std::int64_t>(1, 100)},
+                                                {1, among(kMaxDurationNs, kMaxDurationNs - 1)}});
+}
+
+Operation any_operation(const Wanted& wanted, const ModelLimit& limit) {
+  // Each as often as it stands here.
+  std::vector<Operation> among(12, Operation::kTake);
+  if (limit.kind == Kind::kConcurrency) {
+    among.insert(among.end(), 4, Operation::kRenew);
+    among.insert(among.end(), 5, Operation::kRelease);
+  } else {
+    if (wanted.refunds) among.insert(among.end(), 4, Operation::kRefund);
+    if (wanted.charges) among.insert(among.end(), 3, Operation::kCharge);
+    if (wanted.take_up_to) among.insert(among.end(), 3, Operation::kTakeUpTo);
+  }
+  if (wanted.blocks) among.push_back(Operation::kBlock);
+  if (wanted.resets) among.push_back(Operation::kReset);
+  return *rc::gen::elementOf(among);
 }
 
 // On an edge that means something to the limit, or next to it, or anywhere between two.
@@ -193,40 +219,46 @@ rc::Gen<Draft> any_draft(const Wanted& wanted, const Frame& frame,
     event.now = any_instant(part, frame);
     event.cost = any_cost(part);
     if (wanted.patience) event.patience_ns = any_patience(part);
-    const int dice = *rc::gen::inRange(0, 20);
-    if (wanted.refunds && dice >= 16) event.operation = Operation::kRefund;
-    if (wanted.resets && dice == 15) event.operation = Operation::kReset;
+    event.operation = any_operation(wanted, part);
+    if (event.operation == Operation::kBlock) event.duration_ns = any_duration(part);
+    if (event.operation == Operation::kRenew || event.operation == Operation::kRelease) {
+      event.cost = 1;
+      draft.choice = *rc::gen::inRange<std::size_t>(0, 1000);
+    }
     event.together = *rc::gen::inRange(0, 5) >= 3;
     draft.astray = !wanted.in_order && *rc::gen::inRange(0, 5) == 4;
     return draft;
   });
 }
 
-// Puts the instants that are not astray in order, and gives those that are together one.
-std::vector<Event> settled(std::vector<Draft> drafts) {
-  if (!drafts.empty()) drafts.front().event.together = false;
-  const auto ordered = [](const Draft& d) { return !d.astray && !d.event.together; };
-  std::vector<Instant> instants;
-  for (const auto& draft : drafts) {
-    if (ordered(draft)) instants.push_back(draft.event.now);
-  }
-  std::sort(instants.begin(), instants.end());
-  auto next = instants.begin();
-  std::vector<Event> events;
-  for (auto& draft : drafts) {
-    if (ordered(draft)) draft.event.now = *next++;
-    if (draft.event.together) draft.event.now = events.back().now;
-    events.push_back(draft.event);
-  }
-  return events;
-}
-
 const char* name_of(Operation operation) {
-  if (operation == Operation::kRefund) return "refund";
-  return operation == Operation::kReset ? "reset" : "take";
+  switch (operation) {
+    case Operation::kTake:
+      return "take";
+    case Operation::kTakeUpTo:
+      return "take up to";
+    case Operation::kCharge:
+      return "charge";
+    case Operation::kRefund:
+      return "refund";
+    case Operation::kBlock:
+      return "block";
+    case Operation::kReset:
+      return "reset";
+    case Operation::kRenew:
+      return "renew";
+    case Operation::kRelease:
+      return "release";
+  }
+  return "";
 }
 
 }  // namespace
+
+bool changes(const Event& event) {
+  return event.cost > 0 || event.operation == Operation::kBlock ||
+         event.operation == Operation::kReset;
+}
 
 rc::Gen<Scenario> scenarios(const Wanted& wanted) {
   using Ground = std::pair<Frame, std::vector<ModelLimits>>;
@@ -244,14 +276,18 @@ rc::Gen<Scenario> scenarios(const Wanted& wanted) {
 }
 
 rc::Gen<Scenario> scenarios(const StoreCase& store, const Wanted& wanted) {
-  return rc::gen::map(scenarios(wanted), [most = store.most_log](Scenario scenario) {
-    for (auto& limits : scenario.limits) {
-      for (ModelLimit& limit : limits) {
-        if (limit.kind == Kind::kSlidingLog) limit.count = std::min(limit.count, most);
-      }
-    }
-    return scenario;
-  });
+  return rc::gen::map(scenarios(wanted),
+                      [log = store.most_log, permits = store.most_permits](Scenario scenario) {
+                        for (auto& limits : scenario.limits) {
+                          for (ModelLimit& limit : limits) {
+                            if (limit.kind == Kind::kSlidingLog)
+                              limit.count = std::min(limit.count, log);
+                            if (limit.kind == Kind::kConcurrency)
+                              limit.count = std::min(limit.count, permits);
+                          }
+                        }
+                        return scenario;
+                      });
 }
 
 std::vector<Stretch> stretches(const std::vector<Event>& events) {
@@ -282,6 +318,8 @@ std::string describe(const Scenario& scenario, const Event& event) {
       << name_of(event.operation) << " " << event.cost << " of key " << event.key << " under limit "
       << event.limit << " (" << expression(scenario.limits[event.limit]) << ")";
   if (event.patience_ns != kDefaultPatience) out << " patience " << event.patience_ns << "ns";
+  if (event.operation == Operation::kBlock) out << " for " << event.duration_ns << "ns";
+  if (model::lends(scenario.limits[event.limit])) out << " permit " << event.permit;
   return out.str();
 }
 
@@ -302,7 +340,7 @@ void showValue(const Decision& decision, std::ostream& out) {
   out << "{allowed=" << decision.allowed << " limit=" << decision.limit
       << " remaining=" << decision.remaining << " retry_after=" << decision.retry_after.count()
       << " reset_after=" << decision.reset_after.count() << " delay=" << decision.delay.count()
-      << " source=" << static_cast<int>(decision.source) << "}";
+      << " taken=" << decision.taken << " source=" << static_cast<int>(decision.source) << "}";
 }
 
 void PrintTo(const Decision& decision, std::ostream* out) {

@@ -21,10 +21,15 @@ struct Event {
   Operation operation = Operation::kTake;
   std::int64_t cost = 1;
   std::int64_t patience_ns = kDefaultPatience;
+  std::int64_t duration_ns = 1;
+  PermitId permit = 0;
   Instant now = 0;
   /// Asked at the same instant as the event before it, in one batch or list with it.
   bool together = false;
 };
+
+/// Whether it changes the key if it is admitted.
+bool changes(const Event& event);
 
 /// Limits, and what is asked of them in order. Limit i lives in the space named space_name(i).
 struct Scenario {
@@ -32,11 +37,23 @@ struct Scenario {
   std::vector<Event> events;
 };
 
-/// What a generated scenario may contain.
+/// All that are spent from, and so may be joined by `&`.
+inline const std::vector<model::Kind> kSpendingKinds = {
+    model::Kind::kFixedWindow,    model::Kind::kSlidingLog,  model::Kind::kSlidingWindow,
+    model::Kind::kSlidingCounter, model::Kind::kTokenBucket, model::Kind::kLeakyBucket};
+
+/// These and kConcurrency.
+inline const std::vector<model::Kind> kEveryKind = [] {
+  auto kinds = kSpendingKinds;
+  kinds.push_back(model::Kind::kConcurrency);
+  return kinds;
+}();
+
+/// What a generated scenario may contain. Of a limit of permits, some are always renewed and given
+/// back: held ones, lapsed ones, those of other keys, denied ones and unknown ones.
 struct Wanted {
-  std::vector<model::Kind> kinds = {model::Kind::kFixedWindow,   model::Kind::kSlidingLog,
-                                    model::Kind::kSlidingWindow, model::Kind::kSlidingCounter,
-                                    model::Kind::kTokenBucket,   model::Kind::kLeakyBucket};
+  /// kConcurrency: REQUIRES most_parts to be 1.
+  std::vector<model::Kind> kinds = kSpendingKinds;
   std::size_t most_limits = 2;
   std::size_t least_parts = 1;
   std::size_t most_parts = 1;
@@ -44,6 +61,9 @@ struct Wanted {
   /// Instants never decrease; otherwise one event in five is out of order.
   bool in_order = false;
   bool refunds = false;
+  bool charges = false;
+  bool take_up_to = false;
+  bool blocks = false;
   bool resets = false;
   bool patience = true;
   bool borrow = true;
@@ -52,7 +72,8 @@ struct Wanted {
 };
 
 /// Hostile scenarios: instants on the edges of windows and one nanosecond around them, at the
-/// beginning and the end of time; costs around the limit and far beyond; few keys.
+/// beginning and the end of time; costs around the limit and far beyond; few keys. What comes out
+/// of order is not before the end of a block that was over: a store may have forgotten that one.
 rc::Gen<Scenario> scenarios(const Wanted& wanted);
 
 /// The same, with no limit that the store refuses.

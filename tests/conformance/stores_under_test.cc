@@ -54,7 +54,8 @@ INSTANTIATE_TEST_SUITE_P(
                               .open = opens(memcached),
                               .share = 0.1,
                               .lists = Lists::kOne,
-                              .most_log = 4'096}),
+                              .most_log = 4'096,
+                              .most_permits = 32'768}),
     [](const auto& tested) { return tested.param.name; });
 
 }  // namespace

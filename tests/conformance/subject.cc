@@ -32,7 +32,9 @@ Request Subject::request(const Event& event) const {
           .key = key_text(event.key),
           .operation = event.operation,
           .cost = event.cost,
-          .patience_ns = event.patience_ns};
+          .patience_ns = event.patience_ns,
+          .duration_ns = event.duration_ns,
+          .permit = event.permit};
 }
 
 Decision Subject::ask(const Event& event) {
@@ -59,7 +61,9 @@ model::ModelRequest Reference::request(const Event& event) const {
           .key = std::string(key_text(event.key)),
           .operation = event.operation,
           .cost = event.cost,
-          .patience_ns = event.patience_ns};
+          .patience_ns = event.patience_ns,
+          .duration_ns = event.duration_ns,
+          .permit = event.permit};
 }
 
 Decision Reference::ask(const Event& event) {

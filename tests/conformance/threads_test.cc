@@ -11,6 +11,7 @@ namespace sluice::conformance {
 namespace {
 
 using model::Kind;
+using model::ModelLimit;
 
 constexpr Instant kNow = 1'700'000'000'123'456'789;
 constexpr std::int64_t kSecond = 1'000'000'000;
@@ -43,7 +44,7 @@ std::int64_t admitted_by(const Hammer& hammer) {
   return admitted;
 }
 
-model::ModelLimit limit_of(Kind kind, const Rush& rush) {
+ModelLimit limit_of(Kind kind, const Rush& rush) {
   return {.kind = kind, .count = rush.limit, .window_ns = 10 * kSecond, .queue = rush.limit - 1};
 }
 
@@ -147,6 +148,50 @@ TEST_P(EveryStore, ThreadsThatTakeAndGiveBackLeaveNothingBehind) {
     };
     EXPECT_EQ(admitted_by({rush.tries, 4, attempt}), 4 * rush.tries);
     EXPECT_EQ(subject.ask({.cost = 0, .now = kNow}).remaining, rush.limit);
+  }
+}
+
+TEST_P(EveryStore, ThreadsNeverHoldMorePermitsThanThereAre) {
+  const Rush rush(GetParam());
+  constexpr std::int64_t kPermits = 3;
+  const ModelLimit limit{.kind = Kind::kConcurrency, .count = kPermits, .window_ns = 10 * kSecond};
+  Subject subject(GetParam(), {.limits = {{limit}}, .events = {}});
+  std::atomic<PermitId> last_permit{0};
+  std::atomic<std::int64_t> held{0};
+  std::atomic<std::int64_t> lost{0};
+  std::atomic<bool> too_many{false};
+  const auto attempt = [&](int thread) {
+    const PermitId permit = ++last_permit;
+    if (!subject.ask({.permit = permit, .now = kNow}).allowed) return 0;
+    if (++held > kPermits) too_many = true;
+    if (thread == 0) std::this_thread::yield();
+    lost += subject.ask({.operation = Operation::kRenew, .permit = permit, .now = kNow}).allowed
+                ? 0
+                : 1;
+    --held;
+    lost += subject.ask({.operation = Operation::kRelease, .permit = permit, .now = kNow}).allowed
+                ? 0
+                : 1;
+    return 1;
+  };
+  EXPECT_GT(admitted_by({rush.tries, 5, attempt}), 0);
+  EXPECT_FALSE(too_many);
+  EXPECT_EQ(lost, 0);
+  EXPECT_EQ(subject.ask({.cost = 0, .now = kNow}).remaining, kPermits);
+}
+
+TEST_P(EveryStore, ThreadsThatTakeWhatIsLeftLeaveNothing) {
+  const Rush rush(GetParam());
+  for (const auto& limits : every_kind(rush)) {
+    SCOPED_TRACE(expression(limits));
+    Subject subject(GetParam(), {.limits = {limits}, .events = {}});
+    const auto attempt = [&](int thread) {
+      const Decision decision =
+          subject.ask({.operation = Operation::kTakeUpTo, .cost = 3 + 4 * thread, .now = kNow});
+      EXPECT_EQ(decision.allowed, decision.taken > 0);
+      return decision.taken;
+    };
+    EXPECT_EQ(admitted_by({rush.tries / 4, 4, attempt}), rush.limit);
   }
 }
 

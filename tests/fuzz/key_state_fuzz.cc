@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sluice/limit.h"
 #include "stores/memcached/key_state.h"
@@ -46,24 +47,32 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       Limit("token_bucket 5/1s"),    Limit("leaky_bucket 5/1s queue=3"),
       Limit("fixed_window 5/1s"),    Limit("fixed_window 5/1s anchor=first"),
       Limit("sliding_window 5/1s"),  Limit("sliding_log 5/1s"),
-      Limit("sliding_counter 5/1s"), Limit("sliding_log 5/1s & token_bucket 9/1m borrow=yes")};
+      Limit("sliding_counter 5/1s"), Limit("sliding_log 5/1s & token_bucket 9/1m borrow=yes"),
+      Limit("concurrency 3")};
   if (size < 1) return 0;
-  // The first byte says which limit asks, and whether the value has the hash that is its own.
+  // The first byte says which limit asks, whether the value has the hash that is its own, and
+  // whether the key is blocked.
   const LimitDefinition& limit = limits[data[0] % limits.size()].definition();
   std::string value(reinterpret_cast<const char*>(data) + 1, size - 1);
   if (data[0] < 0x80) value = with_hash(std::move(value));
 
   memcached::KeyState state;
   if (!state.read(value, limit)) check(state.is_gone());
-  Request request{.limit = &limit, .key = "k", .cost = 0};
+  Request request{.limit = &limit, .key = "k", .cost = 0, .duration_ns = 1'000, .permit = 5};
   judge(state, request, kNow);
   check(!state.changed());
-  request.cost = 2;
+  const bool lent = lends(limit);
+  request.cost = lent ? 1 : 2;
   judge(state, request, kNow);
   judge(state, request, 0);
-  request.operation = Operation::kRefund;
-  judge(state, request, kNow + 1);
-  if (!state.changed()) return 0;
+  std::vector<Operation> operations{Operation::kTakeUpTo, Operation::kCharge, Operation::kRefund};
+  if (lent) operations = {Operation::kRenew, Operation::kRelease};
+  if ((data[0] & 0x40) != 0) operations.push_back(Operation::kBlock);
+  for (const Operation operation : operations) {
+    request.operation = operation;
+    judge(state, request, kNow + 1);
+  }
+  if (!state.changed() || state.is_gone()) return 0;
 
   std::string written;
   state.write(written);
@@ -77,9 +86,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   request.operation = Operation::kTake;
   for (const std::int64_t cost : {0, 1, 5}) {
     request.cost = cost;
-    memcached::KeyState one = state;
-    memcached::KeyState other = again;
-    check(one.judge(request, kNow + 2) == other.judge(request, kNow + 2));
+    for (const Instant later : {kNow + 2, kNow + 2'000}) {
+      memcached::KeyState one = state;
+      memcached::KeyState other = again;
+      check(one.judge(request, later) == other.judge(request, later));
+    }
   }
   return 0;
 }

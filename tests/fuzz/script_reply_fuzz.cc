@@ -23,7 +23,7 @@ void check(bool holds) {
   if (!holds) std::abort();
 }
 
-// One request of each kind of state, a peek, a refund, a reset, an `&`, and two together.
+// One request of each kind of state and of each operation, an `&`, and two together.
 class Asked {
  public:
   Asked() {
@@ -32,10 +32,18 @@ class Asked {
           .limit = &limits_[i].definition(), .space = &spaces_[i], .key = "k", .cost = 2};
     }
     requests_[1].cost = 0;
+    requests_[2].operation = Operation::kBlock;
+    requests_[2].duration_ns = 5;
     requests_[3].operation = Operation::kRefund;
     requests_[4].operation = Operation::kReset;
+    requests_[7].operation = Operation::kTakeUpTo;
+    requests_[7].cost = 5;
+    requests_[8].operation = Operation::kCharge;
+    requests_[10].operation = Operation::kRenew;
+    requests_[11].operation = Operation::kRelease;
+    for (std::size_t i = 9; i < kLimits; ++i) requests_[i].cost = 1;
     for (std::size_t i = 0; i < kLimits; ++i) check(call_.add(requests_[i], decisions_[i]));
-    check(call_.add_together(std::span(requests_).last(2), decisions_[kLimits]));
+    check(call_.add_together(std::span(requests_).subspan(5, 2), decisions_[kLimits]));
     std::string command;
     call_.write(kNow, command);
   }
@@ -54,7 +62,7 @@ class Asked {
   }
 
  private:
-  static constexpr std::size_t kLimits = 7;
+  static constexpr std::size_t kLimits = 12;
 
   std::array<Limit, kLimits> limits_{Limit("token_bucket 5/1m"),
                                      Limit("leaky_bucket 5/1m queue=3"),
@@ -62,9 +70,15 @@ class Asked {
                                      Limit("sliding_window 5/1m"),
                                      Limit("sliding_counter 5/1m"),
                                      Limit("sliding_log 5/1m"),
-                                     Limit("sliding_log 5/1m & fixed_window 9/1m")};
-  std::array<redis::RedisSpace, kLimits> spaces_{space(0), space(1), space(2), space(3),
-                                                 space(4), space(5), space(6)};
+                                     Limit("sliding_log 5/1m & fixed_window 9/1m"),
+                                     Limit("sliding_log 5/1m & token_bucket 9/1m"),
+                                     Limit("sliding_window 5/1m & sliding_counter 9/1m"),
+                                     Limit("concurrency 5"),
+                                     Limit("concurrency 5 lease=1s"),
+                                     Limit("concurrency 1")};
+  std::array<redis::RedisSpace, kLimits> spaces_{space(0), space(1), space(2),  space(3),
+                                                 space(4), space(5), space(6),  space(7),
+                                                 space(8), space(9), space(10), space(11)};
   std::array<Request, kLimits> requests_;
   std::array<Decision, kLimits + 1> decisions_;
   redis::ScriptCall call_;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace sluice::model {
 namespace {
 
@@ -19,9 +21,23 @@ class ModelTest : public testing::Test {
         now);
   }
   Decision refund(const ModelLimits& limits, Instant now, std::int64_t cost) {
+    return ask(Operation::kRefund, limits, now, cost);
+  }
+  Decision ask(Operation operation, const ModelLimits& limits, Instant now, std::int64_t cost) {
     return model_.decide(
-        {.space = "s", .limits = limits, .key = "k", .operation = Operation::kRefund, .cost = cost},
-        now);
+        {.space = "s", .limits = limits, .key = "k", .operation = operation, .cost = cost}, now);
+  }
+  Decision block(const ModelLimits& limits, Instant now, std::int64_t duration_ns) {
+    return model_.decide({.space = "s",
+                          .limits = limits,
+                          .key = "k",
+                          .operation = Operation::kBlock,
+                          .duration_ns = duration_ns},
+                         now);
+  }
+  Decision permit(Operation operation, const ModelLimits& limits, Instant now, PermitId id) {
+    return model_.decide(
+        {.space = "s", .limits = limits, .key = "k", .operation = operation, .permit = id}, now);
   }
 
   Model model_;
@@ -129,6 +145,74 @@ TEST_F(ModelTest, PartsStandOrFallTogether) {
                               .remaining = 1,
                               .retry_after = nanoseconds(860),
                               .reset_after = nanoseconds(860)}));
+}
+
+TEST_F(ModelTest, AChargeMayGoIntoDebt) {
+  const ModelLimits bucket{{.count = 1, .window_ns = 10, .burst = 2}};
+  const Decision charged = ask(Operation::kCharge, bucket, 100, 5);
+  EXPECT_EQ(charged, (Decision{.allowed = true, .limit = 2, .reset_after = nanoseconds(50)}));
+  EXPECT_EQ(take(bucket, 100).retry_after, nanoseconds(40));
+  EXPECT_EQ(ask(Operation::kCharge, bucket, 100, kEndOfTime).reset_after,
+            nanoseconds(std::numeric_limits<std::int64_t>::max() - 100));
+  EXPECT_EQ(take(bucket, 100).retry_after, kNever);
+}
+
+TEST_F(ModelTest, ChargedUnitsLeaveALogWhenTheirTimeIsUp) {
+  const ModelLimits log{{.kind = Kind::kSlidingLog, .count = 3, .window_ns = 10}};
+  EXPECT_EQ(ask(Operation::kCharge, log, 100, 2).remaining, 1);
+  EXPECT_EQ(ask(Operation::kCharge, log, 103, kMaxCount).remaining, 0);
+  EXPECT_EQ(take(log, 110).retry_after, nanoseconds(3));
+  EXPECT_EQ(refund(log, 111, kMaxCount - 5).remaining, 0);
+  EXPECT_EQ(refund(log, 111, 1).remaining, 1);
+}
+
+TEST_F(ModelTest, TakesAsManyAsThereAre) {
+  const ModelLimits both{{.count = 4, .window_ns = 40, .borrow = true},
+                         {.kind = Kind::kFixedWindow, .count = 5, .window_ns = 1000}};
+  EXPECT_EQ(ask(Operation::kTakeUpTo, both, 100, 3).taken, 3);
+  const Decision rest = ask(Operation::kTakeUpTo, both, 100, 3);
+  EXPECT_TRUE(rest.allowed);
+  EXPECT_EQ(rest.taken, 1);
+  const Decision none = ask(Operation::kTakeUpTo, both, 100, 3);
+  EXPECT_FALSE(none.allowed);
+  EXPECT_EQ(none.taken, 0);
+  EXPECT_EQ(none.retry_after, nanoseconds(10));
+  EXPECT_TRUE(ask(Operation::kTakeUpTo, both, 100, 0).allowed);
+}
+
+TEST_F(ModelTest, ABlockDeniesUntilItEnds) {
+  const ModelLimits limit{{.count = 2, .window_ns = 20}};
+  take(limit, 100);
+  EXPECT_EQ(block(limit, 100, 50),
+            (Decision{.allowed = true, .limit = 2, .reset_after = nanoseconds(50)}));
+  EXPECT_EQ(block(limit, 110, 10).reset_after, nanoseconds(40));
+  EXPECT_EQ(take(limit, 120).retry_after, nanoseconds(30));
+  EXPECT_EQ(take(limit, 120, 3).retry_after, kNever);
+  EXPECT_TRUE(ask(Operation::kCharge, limit, 149, 2).allowed);
+  EXPECT_EQ(take(limit, 149).retry_after, nanoseconds(10));
+  EXPECT_EQ(take(limit, 150, 0).remaining, 0);
+  EXPECT_TRUE(take(limit, 159).allowed);
+  block(limit, 159, 50);
+  ask(Operation::kReset, limit, 159, 0);
+  EXPECT_EQ(take(limit, 159).remaining, 1);
+}
+
+TEST_F(ModelTest, PermitsAreGivenBackOrLapse) {
+  const ModelLimits limit{{.kind = Kind::kConcurrency, .count = 2, .window_ns = 10}};
+  EXPECT_EQ(permit(Operation::kTake, limit, 100, 1).remaining, 1);
+  EXPECT_EQ(permit(Operation::kTake, limit, 103, 2).reset_after, nanoseconds(10));
+  EXPECT_EQ(permit(Operation::kTake, limit, 104, 3),
+            (Decision{.limit = 2, .retry_after = nanoseconds(6), .reset_after = nanoseconds(9)}));
+  EXPECT_TRUE(permit(Operation::kRenew, limit, 105, 1).allowed);
+  EXPECT_EQ(permit(Operation::kTake, limit, 105, 3).retry_after, nanoseconds(8));
+  EXPECT_EQ(permit(Operation::kRelease, limit, 106, 2).remaining, 1);
+  EXPECT_EQ(permit(Operation::kRelease, limit, 106, 2).retry_after, kNever);
+  EXPECT_FALSE(permit(Operation::kRenew, limit, 115, 1).allowed);
+  EXPECT_EQ(ask(Operation::kTake, limit, 106, 2).retry_after, kNever);
+  EXPECT_EQ(
+      permit(Operation::kTake, ModelLimits{{.kind = Kind::kConcurrency, .window_ns = 10}}, 106, 4)
+          .retry_after,
+      nanoseconds(9));
 }
 
 TEST_F(ModelTest, AListChargesAllOrNone) {

@@ -49,6 +49,8 @@ std::string ModelLimit::expression() const {
              (borrow ? " borrow=yes" : "");
     case Kind::kLeakyBucket:
       return "leaky_bucket" + rate + " queue=" + number(queue);
+    case Kind::kConcurrency:
+      return "concurrency " + number(count) + " lease=" + number(window_ns) + "ns";
   }
   return "";
 }
@@ -59,6 +61,7 @@ bool ModelLimit::definable() const {
     case Kind::kFixedWindow:
       return true;
     case Kind::kSlidingLog:
+    case Kind::kConcurrency:
       return count <= 65'536;
     case Kind::kSlidingWindow:
       return sub_window_ns() >= 1 && sub_window_ns() <= window_ns && sub_windows() <= 1000 &&
@@ -308,6 +311,26 @@ Decision PartState::take(const ModelLimit& limit, const PartCall& call) {
   Decision decision = peek(limit, call.now);
   decision.delay = ns(delay);
   return decision;
+}
+
+// Counts end at 2^53 - 1, the counter's each window by itself, and a bucket's instant at 2^63 - 1.
+Decision PartState::charge(const ModelLimit& limit, const PartCall& call) {
+  if (call.cost == 0) return peek(limit, call.now);
+  shape_ = shape_of(limit);
+  if (is_bucket(limit)) {
+    const Wide base = std::max(Wide{call.now}, tat_);
+    tat_ = std::min(base + call.cost * limit.interval_ns(), kMost64);
+    return peek(limit, call.now);
+  }
+  const Wide at = judged_at(limit, call.now);
+  const bool counter = limit.kind == Kind::kSlidingCounter;
+  const Wide counted = counter ? counter_use(limit, at).current : sum_counted(limit, at);
+  forget_before(first_counted(limit, at));
+  if (counted < kMost53) {
+    admitted_.push_back({at, std::min(Wide{call.cost}, kMost53 - counted)});
+    newest_ = at;
+  }
+  return peek(limit, call.now);
 }
 
 Decision PartState::refund(const ModelLimit& limit, const PartCall& call) {

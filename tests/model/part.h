@@ -23,6 +23,7 @@ enum class Kind : std::uint8_t {
   kSlidingCounter,
   kTokenBucket,
   kLeakyBucket,
+  kConcurrency,
 };
 
 /// One algorithm with its numbers, as a person would write it. An option that its kind does not
@@ -30,7 +31,7 @@ enum class Kind : std::uint8_t {
 struct ModelLimit {
   Kind kind = Kind::kTokenBucket;
   std::int64_t count = 1;
-  std::int64_t window_ns = 1;
+  std::int64_t window_ns = 1;  ///< concurrency: the lease.
   /// token_bucket; `count` where not given.
   std::optional<std::int64_t> burst = std::nullopt;
   /// leaky_bucket.
@@ -61,17 +62,20 @@ struct PartCall {
   Instant now = 0;
   std::int64_t cost = 1;
   std::int64_t patience_ns = -1;  ///< -1: the algorithm's own default.
+  std::uint64_t permit = 0;       ///< concurrency.
 };
 
-/// What one key has left behind under one algorithm: simply everything it was ever admitted, or the
-/// bucket's instant. Every answer is worked out from that again each time, by definition rather
-/// than by formula: retry_after by searching for the first instant that admits.
+/// What one key has left behind under one algorithm that is spent from: simply everything it was
+/// ever admitted, or the bucket's instant. Every answer is worked out from that again each time, by
+/// definition rather than by formula: retry_after by searching for the first instant that admits.
 class PartState {
  public:
   /// Takes or refuses; with cost 0, peeks. A refusal leaves the state as it was.
   Decision take(const ModelLimit& limit, const PartCall& call);
   /// Gives units back, then answers as a peek.
   Decision refund(const ModelLimit& limit, const PartCall& call);
+  /// Takes whatever there is, then answers as a peek.
+  Decision charge(const ModelLimit& limit, const PartCall& call);
   Decision peek(const ModelLimit& limit, Instant now) const;
 
   /// Whether what is kept here can be read under `limit`: buckets keep their instant under any

@@ -70,6 +70,12 @@ struct FixedWindow {
     return answer(params, current, call.now);
   }
 
+  static Step<Change> charge(const Params& params, const State& state, const Call& call) {
+    State current = window_at(params, state, call.now);
+    current.count += std::min(call.cost, kMaxCount - current.count);
+    return answer(params, current, call.now);
+  }
+
   static bool keeps_state(const Params& a, const Params& b) {
     return a.window == b.window && a.first == b.first;
   }

@@ -169,5 +169,23 @@ TEST(FixedWindowTest, DescribesItselfCanonically) {
   EXPECT_FALSE(FixedWindow::keeps_state(Key(kClock).params(), Key(kFirst).params()));
 }
 
+TEST(FixedWindowTest, AChargeCountsBeyondTheLimitUntilTheWindowEnds) {
+  for (const auto* limit : {"fixed_window 5/10s", "fixed_window 5/10s anchor=first"}) {
+    Key key(limit);
+    EXPECT_EQ(key.charge({.now = 0, .cost = 3}).remaining, 2);
+    EXPECT_EQ(key.charge({.now = 1, .cost = 9}).remaining, 0);
+    EXPECT_EQ(key.take({.now = 1}).retry_after.count(), 10 * kSecondNs - 1);
+    EXPECT_EQ(key.refund({.now = 1, .cost = 8}).remaining, 1);
+    EXPECT_EQ(key.take({.now = 10 * kSecondNs}).remaining, 4);
+  }
+}
+
+TEST(FixedWindowTest, AChargeCountsNoFurtherThanCountsGo) {
+  Key key("fixed_window 5/10s");
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(key.charge({.now = 0, .cost = kMaxInt64}).remaining, 0);
+  EXPECT_EQ(key.state().count, kMaxCount);
+  EXPECT_EQ(key.refund({.now = 0, .cost = kMaxCount - 4}).remaining, 1);
+}
+
 }  // namespace
 }  // namespace sluice

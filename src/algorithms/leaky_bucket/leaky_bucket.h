@@ -43,6 +43,10 @@ struct LeakyBucket {
     return bucket_refund(params, state, call);
   }
 
+  static Step<Change> charge(const Params& params, const State& state, const Call& call) {
+    return bucket_charge(params, state, call);
+  }
+
   static bool keeps_state(const Params&, const Params&) { return true; }
   static Params define(PartSyntax& syntax);
   static std::string describe(const Params& params);

@@ -124,5 +124,13 @@ TEST(LeakyBucketTest, DescribesItselfCanonically) {
   EXPECT_THROW(Key("leaky_bucket 1/2305843009213693952ns queue=1"), InvalidLimit);
 }
 
+TEST(LeakyBucketTest, AChargeLengthensTheQueueBeyondItsEnd) {
+  Key key("leaky_bucket 1/1s queue=1");
+  EXPECT_EQ(key.charge({.now = 0, .cost = 5}), admit({.limit = 2, .reset_ns = 5 * kSecondNs}));
+  EXPECT_EQ(key.take({.now = 0}).retry_after.count(), 4 * kSecondNs);
+  EXPECT_EQ(key.take({.now = 4 * kSecondNs}).delay.count(), kSecondNs);
+  EXPECT_EQ(key.charge({.now = 0, .cost = kMaxInt64}).reset_after.count(), kMaxInt64);
+}
+
 }  // namespace
 }  // namespace sluice

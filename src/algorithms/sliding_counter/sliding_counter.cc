@@ -136,6 +136,12 @@ Step<State> SlidingCounter::refund(const Params& params, const State& state, con
   return step;
 }
 
+Step<State> SlidingCounter::charge(const Params& params, const State& state, const Call& call) {
+  Judged judged = judge(params, state, call.now);
+  judged.state.current += std::min(call.cost, kMaxCount - judged.state.current);
+  return answer(params, judged, call.now);
+}
+
 SlidingCounter::Params SlidingCounter::define(PartSyntax& syntax) {
   syntax.finish();
   if (syntax.duration_ns() > kMaxWindowNs) {

@@ -36,6 +36,7 @@ struct SlidingCounter {
 
   static Step<Change> take(const Params& params, const State& state, const Call& call);
   static Step<Change> refund(const Params& params, const State& state, const Call& call);
+  static Step<Change> charge(const Params& params, const State& state, const Call& call);
 
   static bool keeps_state(const Params& a, const Params& b) { return a.window == b.window; }
   static Params define(PartSyntax& syntax);

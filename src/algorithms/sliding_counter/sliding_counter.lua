@@ -5,7 +5,7 @@
 -- a         the window's length, at most 2^53 ns
 -- b         a start of a window, most often that of now
 -- c         the cost
--- d         the limit; in a refund, what of the cost lies beyond 2^53
+-- d         the limit, infinite in a charge; in a refund, what of the cost lies beyond 2^53
 local start_l, start_h, current, previous = 0, 0, 0, 0
 if state then
   start_l, start_h, current, previous, expiry, from = unpack('<I4I4ddd', state, from)
@@ -30,14 +30,18 @@ if elapsed >= window or current <= 0 and previous <= 0 then
   shifted, current, previous = false, 0, 0
   start_l, start_h = align(now_l, now_h, b_l, b_h, a_l, a_h)
 end
-if operation == 1 then
+if operation <= 2 then
   if previous * ((window - elapsed) / window) + current + c <= d then
-    part = pack('<I4I4dd', start_l, start_h, current + c, previous)
+    current = current + c
+    if current >= kTotals then
+      current = kTotals - 1
+    end
+    part = pack('<I4I4dd', start_l, start_h, current, previous)
     part_end = (start_h + a_h + a_h) * 4294967296 + start_l + a_l + a_l
   else
     admitted = false
   end
-elseif operation == 2 then
+elseif operation == 3 then
   local newest = min(current, c)
   current, previous = current - newest, max(0, previous - (c - newest + d))
   -- Only what is admitted moves a key's clock: the counts of the window before stay its own.

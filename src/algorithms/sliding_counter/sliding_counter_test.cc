@@ -190,5 +190,23 @@ TEST(SlidingCounterTest, DescribesItselfCanonically) {
   EXPECT_THROW(Key("sliding_counter 5/1s precision=1s"), InvalidLimit);
 }
 
+TEST(SlidingCounterTest, AChargeFadesAsWhatWasTaken) {
+  Key key("sliding_counter 4/10s");
+  EXPECT_EQ(key.charge({.now = 0, .cost = 8}), admit({.limit = 4, .reset_ns = 20 * kSecondNs}));
+  // 8 units of the window before count as 3 when five eighths of this one have passed.
+  EXPECT_EQ(key.take({.now = 10 * kSecondNs}).retry_after.count(), 6250 * kMillisecondNs);
+  EXPECT_TRUE(key.take({.now = 16'250 * kMillisecondNs}).allowed);
+}
+
+TEST(SlidingCounterTest, AChargeCountsNoFurtherThanCountsGo) {
+  Key key("sliding_counter 4/10s");
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(key.charge({.now = 0, .cost = kMaxInt64}).remaining, 0);
+  EXPECT_EQ(key.state().current, kMaxCount);
+  EXPECT_EQ(key.charge({.now = 10 * kSecondNs, .cost = kMaxInt64}).remaining, 0);
+  const Decision denied = key.take({.now = 10 * kSecondNs});
+  EXPECT_FALSE(key.take({.now = 10 * kSecondNs + denied.retry_after.count() - 1}).allowed);
+  EXPECT_TRUE(key.take({.now = 10 * kSecondNs + denied.retry_after.count()}).allowed);
+}
+
 }  // namespace
 }  // namespace sluice

@@ -34,6 +34,11 @@ struct SlidingLog {
     return ring_refund({params.limit, params.window_ns}, state, call);
   }
 
+  static Step<Change> charge(const Params& params, const State& state, const Call& call) {
+    return ring_charge({params.limit, params.window_ns}, state, call,
+                       ring_judged_at(state, call.now));
+  }
+
   static bool keeps_state(const Params& a, const Params& b) { return a.window_ns == b.window_ns; }
   static Params define(PartSyntax& syntax);
   static std::string describe(const Params& params);

@@ -163,5 +163,34 @@ TEST(SlidingLogTest, DescribesItselfCanonically) {
   EXPECT_THROW(Key("sliding_log 5/1s anchor=first"), InvalidLimit);
 }
 
+TEST(SlidingLogTest, AChargeCountsBeyondTheLimitUntilItsTimeIsUp) {
+  Key key("sliding_log 5/10s");
+  EXPECT_EQ(key.charge({.now = 0, .cost = 3}).remaining, 2);
+  EXPECT_EQ(key.charge({.now = kSecondNs, .cost = 9}).remaining, 0);
+  EXPECT_EQ(key.take({.now = kSecondNs}).retry_after.count(), 10 * kSecondNs);
+  EXPECT_EQ(key.refund({.now = kSecondNs, .cost = 8}).remaining, 1);
+  EXPECT_EQ(key.charge({.now = kSecondNs, .cost = kMaxInt64}).remaining, 0);
+  const auto full = key.state();
+  EXPECT_EQ(key.charge({.now = 2 * kSecondNs}).reset_after.count(), 9 * kSecondNs);
+  EXPECT_EQ(key.state().size, full.size);
+  EXPECT_EQ(key.take({.now = 11 * kSecondNs}).remaining, 4);
+}
+
+// Charges make entries beyond the limit, up to a bound; then the newest counts from the last one.
+TEST(SlidingLogTest, ChargesMakeABoundedNumberOfEntries) {
+  constexpr auto kMost = static_cast<std::uint32_t>(most_entries(5));
+  std::vector<RingEntry> slots(kMost);
+  for (std::uint32_t i = 0; i < kMost; ++i) slots[i] = {Instant{i} + 1, std::uint64_t{i} + 1};
+  const Ring ring{slots.data(), kMost, 0, kMost, 0};
+  const SlidingLog::Params params{.limit = 5, .window_ns = kSecondNs};
+  const auto step = SlidingLog::charge(params, ring, {.now = kMillisecondNs, .cost = 2});
+  EXPECT_EQ(step.next.count, kMost);
+  EXPECT_EQ(step.next.newest, (RingEntry{kMillisecondNs, std::uint64_t{kMost} + 2}));
+  EXPECT_EQ(step.decision, admit({.limit = 5, .reset_ns = kSecondNs}));
+  const auto fewer = SlidingLog::charge(params, ring, {.now = kSecondNs + 1, .cost = 2});
+  EXPECT_EQ(fewer.next.first, 1U);
+  EXPECT_EQ(fewer.next.count, kMost);
+}
+
 }  // namespace
 }  // namespace sluice

@@ -44,6 +44,12 @@ struct SlidingWindow {
     return ring_refund({params.limit, params.lifetime_ns}, state, call);
   }
 
+  static Step<Change> charge(const Params& params, const State& state, const Call& call) {
+    const Instant judged = ring_judged_at(state, call.now);
+    return ring_charge({params.limit, params.lifetime_ns}, state, call,
+                       params.precision.divide(judged) * params.precision_ns());
+  }
+
   static bool keeps_state(const Params& a, const Params& b) {
     return a.window_ns == b.window_ns && a.precision == b.precision;
   }
@@ -52,5 +58,7 @@ struct SlidingWindow {
 };
 
 static_assert(Algorithm<SlidingWindow>);
+// Charges never join the newest sub-window for want of entries.
+static_assert(SlidingWindow::kMaxSubWindows + 1 < most_entries(1));
 
 }  // namespace sluice

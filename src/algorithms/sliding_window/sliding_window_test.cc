@@ -169,5 +169,14 @@ TEST(SlidingWindowTest, DescribesItselfCanonically) {
   EXPECT_THROW(Key("sliding_window 1/1m precision=61s"), InvalidLimit);
 }
 
+TEST(SlidingWindowTest, AChargeCountsBeyondTheLimitUntilItsSubWindowGoes) {
+  Key key("sliding_window 5/10s precision=5s");
+  EXPECT_EQ(key.charge({.now = 0, .cost = 3}).remaining, 2);
+  EXPECT_EQ(key.charge({.now = 5 * kSecondNs, .cost = kMaxInt64}).remaining, 0);
+  EXPECT_EQ(key.take({.now = 6 * kSecondNs}).retry_after.count(), 14 * kSecondNs);
+  EXPECT_EQ(key.charge({.now = 6 * kSecondNs}).remaining, 0);
+  EXPECT_EQ(key.refund({.now = 6 * kSecondNs, .cost = kMaxCount - 4}).remaining, 1);
+}
+
 }  // namespace
 }  // namespace sluice

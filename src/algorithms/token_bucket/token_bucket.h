@@ -27,7 +27,8 @@ struct TokenBucket {
 
   static Step<Change> take(const Params& params, const State& state, const Call& call) {
     if (call.cost == 0) return bucket_admit(params, state, call.now, 0);
-    if (!params.borrow && call.cost > params.burst) {
+    const bool borrows = params.borrow && !call.unspent_only;
+    if (!borrows && call.cost > params.burst) {
       return bucket_deny(params, state, call.now, kNever.count());
     }
     const std::int64_t base = std::max(call.now, state.tat_ns);
@@ -36,7 +37,7 @@ struct TokenBucket {
       return bucket_deny(params, state, call.now, kNever.count());
     }
     // Who borrows waits for what others spent; who does not, for what it spends itself as well.
-    const std::int64_t from = params.borrow ? base : next.tat_ns;
+    const std::int64_t from = borrows ? base : next.tat_ns;
     const std::int64_t wait_ns = std::max<std::int64_t>(0, from - params.tolerance_ns - call.now);
     const std::int64_t patience_ns = std::max<std::int64_t>(0, call.patience_ns);
     if (wait_ns > patience_ns) {
@@ -47,6 +48,10 @@ struct TokenBucket {
 
   static Step<Change> refund(const Params& params, const State& state, const Call& call) {
     return bucket_refund(params, state, call);
+  }
+
+  static Step<Change> charge(const Params& params, const State& state, const Call& call) {
+    return bucket_charge(params, state, call);
   }
 
   static bool keeps_state(const Params&, const Params&) { return true; }

@@ -194,5 +194,32 @@ TEST(TokenBucketTest, DescribesItselfCanonically) {
   EXPECT_THROW(params_of("token_bucket 3/2305843009213693952ns"), InvalidLimit);
 }
 
+TEST(TokenBucketTest, AChargeGoesIntoDebtAndTimePaysItBack) {
+  Key key("token_bucket 1/1s burst=2");
+  EXPECT_EQ(key.charge({.now = 0, .cost = 0}), admit({.limit = 2, .remaining = 2}));
+  EXPECT_EQ(key.charge({.now = 0, .cost = 5}), admit({.limit = 2, .reset_ns = 5 * kSecondNs}));
+  EXPECT_EQ(key.take({.now = 0}).retry_after, nanoseconds(4 * kSecondNs));
+  EXPECT_EQ(key.charge({.now = kSecondNs}).reset_after, nanoseconds(5 * kSecondNs));
+  EXPECT_EQ(key.refund({.now = kSecondNs, .cost = 4}).remaining, 1);
+}
+
+TEST(TokenBucketTest, AChargeBeyondAllNumbersStaysAtTheLast) {
+  Key key("token_bucket 1/1s burst=2 borrow=yes");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(key.charge({.now = 5, .cost = kMaxInt64}),
+              admit({.limit = 2, .reset_ns = kMaxInt64 - 5}));
+  }
+  EXPECT_EQ(key.take({.now = 5, .cost = 0}).remaining, 0);
+  EXPECT_EQ(key.take({.now = kEndOfTime - 1}).retry_after, kNever);
+  EXPECT_EQ(key.refund({.now = 5, .cost = kMaxInt64}), admit({.limit = 2, .remaining = 2}));
+}
+
+TEST(TokenBucketTest, TakesOnlyWhatIsUnspentWhereAsked) {
+  Key key("token_bucket 1/1s burst=2 borrow=yes");
+  EXPECT_EQ(key.take({.now = 0, .cost = 3, .unspent_only = true}).retry_after, kNever);
+  EXPECT_TRUE(key.take({.now = 0, .cost = 2, .unspent_only = true}).allowed);
+  EXPECT_EQ(key.take({.now = 0, .unspent_only = true}).retry_after, nanoseconds(kSecondNs));
+}
+
 }  // namespace
 }  // namespace sluice

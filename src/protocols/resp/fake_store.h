@@ -65,8 +65,7 @@ class FakeStore : public Store {
         [&]<class P>(const P& part) -> Step<BucketState> {
           using A = typename P::Algorithm;
           if constexpr (std::is_same_v<typename A::State, BucketState>) {
-            return request.operation == Operation::kRefund ? A::refund(part.params, state, call)
-                                                           : A::take(part.params, state, call);
+            return apply<A>(request.operation, part.params, state, call);
           } else {
             return {admit({.limit = part.params.limit, .remaining = part.params.limit}), state};
           }

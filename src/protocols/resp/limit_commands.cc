@@ -32,7 +32,13 @@ void ask(Turn& turn, Arguments arguments, Request request, Form form) {
   } catch (const StoreError& error) {
     return turn.reply().error(std::string("ERR ") + error.what());
   }
-  request.limit = &bound->limit.definition();
+  const LimitDefinition& limit = bound->limit.definition();
+  if (request.operation == Operation::kTake && request.cost > 0 && lends(limit)) {
+    return turn.reply().error("ERR '" + limit.space +
+                              "' lends permits, which a ConcurrencyLimiter acquires (C++): "
+                              "here it can be peeked at and reset");
+  }
+  request.limit = &limit;
   request.space = bound->space.get();
   request.key = arguments[2];
   turn.decide(request, form, bound->space);

@@ -130,6 +130,18 @@ TEST_F(SessionTest, ChecksAnExpression) {
             integers({1, 3, 1, 0, 200, 0}));
 }
 
+// Who asks has no way to give a permit back.
+TEST_F(SessionTest, LendsNoPermits) {
+  EXPECT_EQ(
+      send("SLUICE.CHECK \"concurrency 5\" a\r\n"),
+      "-ERR 'concurrency 5' lends permits, which a ConcurrencyLimiter acquires (C++): here it "
+      "can be peeked at and reset\r\n");
+  EXPECT_EQ(send("SLUICE.PEEK \"concurrency 5\" a\r\n"), integers({1, 5, 5, 0, 0, 0}));
+  EXPECT_EQ(send("SLUICE.CHECK \"concurrency 5\" a 0\r\n"), integers({1, 5, 5, 0, 0, 0}));
+  EXPECT_EQ(send("SLUICE.RESET \"concurrency 5\" a\r\n"), "+OK\r\n");
+  EXPECT_EQ(send("SLUICE.CHECK \"concurrency 5\" a\r\n").substr(0, 5), "-ERR ");
+}
+
 TEST_F(SessionTest, NamesWhatIsWrongWithACheck) {
   EXPECT_EQ(send("SLUICE.CHECK signup bob\r\n"), "-ERR no limit is named 'signup'\r\n");
   EXPECT_THAT(send("SLUICE.PEEK 'token_bucket 5/1x' bob\r\n"),

@@ -5,7 +5,6 @@
 #include <iterator>
 #include <utility>
 
-#include "core/limit_syntax.h"
 #include "stores/memcached/expiry.h"
 #include "stores/memcached/memcached_space.h"
 
@@ -30,7 +29,7 @@ MemcachedCarrier::MemcachedCarrier(const MemcachedOptions& options)
     : options_(options), ring_(names(options.servers)), random_(std::random_device{}()) {
   for (const auto& server : options.servers) {
     for (std::size_t i = 0; i < options.connections; ++i) {
-      const LaneSettings settings{.endpoint = server, .silence = 2 * options.deadline};
+      const LaneSettings settings{.endpoint = server, .deadline = options.deadline};
       lanes_.push_back(std::make_unique<Lane>(settings));
     }
   }
@@ -49,7 +48,8 @@ void MemcachedCarrier::carry(Errand& errand) {
   static_cast<const MemcachedSpace&>(*request.space).name_of(request.key, name_);
   const auto known = turns_.find(name_);
   Lane& lane = known != turns_.end() ? *known->second->lane : lane_of(name_);
-  if (const auto fault = lane.fault()) return courier_->fail(errand, *fault);
+  const std::string_view fault = lane.fault(courier_->round_began());
+  if (!fault.empty()) return courier_->fail(errand, fault);
   const bool begins = known == turns_.end();
   if (begins && under_way() >= kMaxUnderWay) {
     return courier_->fail(errand, lane.name() + ": too many keys wait for their servers");
@@ -69,6 +69,7 @@ Turn& MemcachedCarrier::begin_turn(Lane& lane, std::string_view key) {
   idle_turns_.pop_back();
   turn->key = key;
   turn->lane = &lane;
+  turn->guesses = false;
   turn->losses = 0;
   touch(lane);
   const std::string_view own_key = turn->key;
@@ -91,9 +92,8 @@ void MemcachedCarrier::dispatch() {
   touched_.clear();
 }
 
-std::string MemcachedCarrier::abandon(Errand& errand) {
-  return static_cast<Query*>(errand.holder)->abandon(errand) + " within " +
-         format_duration(options_.deadline.count());
+std::string_view MemcachedCarrier::abandon(Errand& errand) {
+  return static_cast<Query*>(errand.holder)->abandon(errand);
 }
 
 void MemcachedCarrier::read(Turn& turn) {
@@ -110,22 +110,37 @@ void MemcachedCarrier::next_round(Turn& turn) {
   }
 }
 
+LastWrites::Key MemcachedCarrier::key_of(const Turn& turn) const {
+  return {.name = turn.key, .connection = turn.lane->connection()};
+}
+
+// Where what this process has written last is to be changed, it is written without being read: the
+// server takes it only over that. What changes nothing is no answer until the value has been read,
+// since nothing else would tell that somebody has written meanwhile.
+void MemcachedCarrier::on_sending(Turn& turn) {
+  if (turn.waiting.empty()) return;
+  const Instant now = wall_now();
+  const auto last = last_writes_.find(key_of(turn), now);
+  if (!last || !state_.read(last->value, *turn.waiting.first()->requests[0].limit)) return;
+  turn.token = last->token;
+  judge(turn, now);
+  turn.guesses = prepare_write(turn, now);
+  if (!turn.guesses) take_back(turn);
+}
+
 void MemcachedCarrier::on_read(Turn& turn, const MetaReply& reply) {
+  if (reply.code == Code::kValue) last_writes_.found(key_of(turn), reply.token);
   if (turn.waiting.empty()) return end_turn(turn);
   if (reply.code == Code::kError) {
     return give_up(turn, turn.lane->name() + ": " + std::string(reply.text));
   }
   if (!take_value(turn, reply)) return end_turn(turn);
-  judge(turn);
-  const bool has_to_be_kept = options_.virtual_time || state_.lifetime_ns() > 0;
-  turn.removes = state_.is_gone() || !has_to_be_kept;
-  // What was denied changes nothing, and what is not there need not be removed.
-  if (!state_.changed() || (turn.removes && !turn.token)) {
-    turn.losses = 0;
-    finish(turn.judged);
-    return next_round(turn);
-  }
-  write(turn);
+  const Instant now = wall_now();
+  judge(turn, now);
+  if (prepare_write(turn, now)) return turn.lane->send_now(turn);
+  turn.losses = 0;
+  finish(turn.judged);
+  next_round(turn);
 }
 
 // False where the value is not to be understood, and nobody asks to have it removed.
@@ -145,52 +160,74 @@ bool MemcachedCarrier::take_value(Turn& turn, const MetaReply& reply) {
   return false;
 }
 
-void MemcachedCarrier::judge(Turn& turn) {
-  const Instant now = wall_now();
+void MemcachedCarrier::judge(Turn& turn, Instant now) {
   for (std::size_t i = 0; i < kMaxJudged && !turn.waiting.empty(); ++i) {
-    Errand& errand = turn.waiting.pop_front();
+    // It stays where it waits until it is judged: judging may run out of memory.
+    Errand& errand = *turn.waiting.first();
     *errand.decision =
         state_.judge(errand.requests[0], errand.now == kStoreTime ? now : errand.now);
-    turn.judged.push_back(errand);
+    turn.judged.push_back(turn.waiting.pop_front());
   }
 }
 
-void MemcachedCarrier::write(Turn& turn) {
+// False where there is nothing to write: what was denied changes nothing, and what is not there
+// need not be removed.
+bool MemcachedCarrier::prepare_write(Turn& turn, Instant now) {
+  const bool has_to_be_kept = options_.virtual_time || state_.lifetime_ns() > 0;
+  turn.removes = state_.is_gone() || !has_to_be_kept;
+  if (!state_.changed() || (turn.removes && !turn.token)) return false;
   turn.value.clear();
   if (!turn.removes) {
-    turn.expiry_s = expiry_of(state_.lifetime_ns());
+    const std::int64_t kept = kept_ns(state_.lifetime_ns());
+    turn.expiry_s = expiry_s(kept, now);
+    turn.kept_until = kept_until(kept, now);
     state_.write(turn.value);
   }
   turn.writes = true;
-  turn.lane->send_now(turn);
+  turn.guesses = false;
+  return true;
 }
 
 void MemcachedCarrier::on_written(Turn& turn, const MetaReply& reply) {
+  const LastWrites::Key key = key_of(turn);
   switch (reply.code) {
     case Code::kDone:
+      if (turn.removes || reply.token == 0) {
+        last_writes_.forget(key);
+      } else {
+        last_writes_.remember(
+            key, {.value = turn.value, .token = reply.token, .until = turn.kept_until});
+      }
       turn.losses = 0;
       if (!turn.token && !turn.removes) remember(*turn.lane, turn.key);
       finish(turn.judged);
       break;
     case Code::kError:
+      last_writes_.forget(key);
       fail(turn.judged, turn.lane->name() + ": " + std::string(reply.text));
       break;
+    case Code::kExists:
+      last_writes_.found(key, 0);
+      return lose(turn);
     default:
+      last_writes_.forget(key);
       return lose(turn);
   }
   next_round(turn);
 }
 
+// What was only guessed at is read now, and no race was lost.
 void MemcachedCarrier::lose(Turn& turn) {
   take_back(turn);
-  if (++turn.losses % kLossesBeforeRest != 0) return next_round(turn);
+  if (turn.guesses || ++turn.losses % kLossesBeforeRest != 0) return next_round(turn);
   std::uniform_int_distribution<std::int64_t> rest_us(0, kMostRest.count());
   courier_->loop().run_after(std::chrono::microseconds(rest_us(random_)),
                              [this, &turn] { wake(turn); });
 }
 
 void MemcachedCarrier::wake(Turn& turn) {
-  if (const auto fault = turn.lane->fault()) return give_up(turn, *fault);
+  const std::string_view fault = turn.lane->fault(Courier::Clock::now());
+  if (!fault.empty()) return give_up(turn, fault);
   Lane& lane = *turn.lane;
   next_round(turn);
   lane.kick();
@@ -198,6 +235,7 @@ void MemcachedCarrier::wake(Turn& turn) {
 
 void MemcachedCarrier::on_unknown(Turn& turn, std::string_view why) {
   if (!turn.token && !turn.removes) remember(*turn.lane, turn.key);
+  last_writes_.forget(key_of(turn));
   fail(turn.judged, why);
   next_round(turn);
 }
@@ -230,9 +268,9 @@ void MemcachedCarrier::fail(ErrandList& errands, std::string_view why) {
   while (!errands.empty()) courier_->fail(errands.pop_front(), why);
 }
 
-std::int64_t MemcachedCarrier::expiry_of(std::int64_t lifetime_ns) const {
-  const std::int64_t least_ns = options_.virtual_time ? kDayNs : 0;
-  return expiry_s(std::max(lifetime_ns, least_ns), wall_now());
+// For how long a state is to be kept by a server, whose time is real.
+std::int64_t MemcachedCarrier::kept_ns(std::int64_t lifetime_ns) const {
+  return std::max(lifetime_ns, options_.virtual_time ? kDayNs : 0);
 }
 
 void MemcachedCarrier::count(Errand& errand, const SubWindows& windows, Lane& lane) {
@@ -241,10 +279,13 @@ void MemcachedCarrier::count(Errand& errand, const SubWindows& windows, Lane& la
   Count& count = counts_.back();
   count.self = std::prev(counts_.end());
   const Instant now = errand.now == kStoreTime ? wall_now() : errand.now;
+  const Request& request = errand.requests[0];
+  const std::int64_t lifetime_ns =
+      request.operation == Operation::kBlock ? request.duration_ns : windows.lifetime_ns(now);
   count.ask({.errand = errand,
              .windows = windows,
              .now = now,
-             .expiry_s = expiry_of(windows.lifetime_ns(now))},
+             .expiry_s = expiry_s(kept_ns(lifetime_ns), wall_now())},
             lane);
   touch(lane);
 }
@@ -282,9 +323,10 @@ void MemcachedCarrier::sweep(std::function<void()> done) {
 }
 
 void MemcachedCarrier::sweep_on() {
+  const auto now = Courier::Clock::now();
   while (!written_.empty() && turns_.size() < kMaxSwept) {
     const auto& [lane, key] = written_.front();
-    if (!lane->fault() && !turns_.contains(key)) {
+    if (lane->fault(now).empty() && !turns_.contains(key)) {
       Turn& turn = begin_turn(*lane, key);
       turn.removes = true;
       turn.token.reset();
@@ -294,7 +336,8 @@ void MemcachedCarrier::sweep_on() {
     written_.pop_front();
   }
   dispatch();
-  if (turns_.empty()) std::exchange(swept_, nullptr)();
+  // A lane that is down hands its turns back at once: the last of them has ended the sweep then.
+  if (swept_ && turns_.empty()) std::exchange(swept_, nullptr)();
 }
 
 }  // namespace sluice::memcached

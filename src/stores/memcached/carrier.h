@@ -18,6 +18,7 @@
 #include "stores/memcached/count.h"
 #include "stores/memcached/key_state.h"
 #include "stores/memcached/lane.h"
+#include "stores/memcached/last_writes.h"
 #include "stores/memcached/memcached_options.h"
 #include "stores/memcached/server_ring.h"
 #include "stores/memcached/turn.h"
@@ -27,8 +28,10 @@ namespace sluice::memcached {
 
 /// Answers errands: each by counters where the options want that and its limit can be counted, else
 /// by compare-and-swap: reads a key's value with its token, judges all errands that
-/// wait for the key, in order, and writes the value back if nobody else has meanwhile. A lost race
-/// begins anew with what the winner wrote. A write whose outcome is not known is not repeated.
+/// wait for the key, in order, and writes the value back if nobody else has meanwhile. What this
+/// process has written last need not be read to be written again: if nobody else has written since,
+/// that is one round trip. A lost race begins anew with what the winner wrote. A write whose
+/// outcome is not known is not repeated.
 ///
 /// Lives on the courier's thread.
 class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwner {
@@ -57,8 +60,9 @@ class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwn
 
   void carry(Errand& errand) override;
   void dispatch() override;
-  std::string abandon(Errand& errand) override;
+  std::string_view abandon(Errand& errand) override;
 
+  void on_sending(Turn& turn) override;
   void on_read(Turn& turn, const MetaReply& reply) override;
   void on_written(Turn& turn, const MetaReply& reply) override;
   void on_unknown(Turn& turn, std::string_view why) override;
@@ -83,8 +87,8 @@ class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwn
   void read(Turn& turn);
   void next_round(Turn& turn);
   bool take_value(Turn& turn, const MetaReply& reply);
-  void judge(Turn& turn);
-  void write(Turn& turn);
+  void judge(Turn& turn, Instant now);
+  bool prepare_write(Turn& turn, Instant now);
   void lose(Turn& turn);
   void wake(Turn& turn);
   void take_back(Turn& turn);
@@ -92,7 +96,8 @@ class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwn
   void finish(ErrandList& errands);
   void fail(ErrandList& errands, std::string_view why);
   void count(Errand& errand, const SubWindows& windows, Lane& lane);
-  std::int64_t expiry_of(std::int64_t lifetime_ns) const;
+  std::int64_t kept_ns(std::int64_t lifetime_ns) const;
+  LastWrites::Key key_of(const Turn& turn) const;
   void touch(Lane& lane);
   void remember(Lane& lane, const std::string& key);
   void sweep_on();
@@ -105,6 +110,7 @@ class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwn
   std::unordered_map<std::string_view, std::unique_ptr<Turn>> turns_;
   std::vector<std::unique_ptr<Turn>> idle_turns_;
   std::minstd_rand random_;
+  LastWrites last_writes_;
   KeyState state_;           // Of the turn that is judged.
   std::string name_;         // Of the key that is looked for.
   std::list<Count> counts_;  // Under way.

@@ -2,120 +2,16 @@
 
 #include "stores/memcached/carrier.h"
 
-#include <gmock/gmock.h>
-
-#include <atomic>
-#include <deque>
-#include <future>
-#include <utility>
+#include <new>
 #include <vector>
 
-#include "sluice/limit.h"
-#include "stores/memcached/memcached_space.h"
+#include "stores/memcached/carrier_under_test.h"
 
 namespace sluice::memcached {
 namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
-
-constexpr Instant kNow = 1'700'000'000'000'000'000;
-
-class WatchedInquiry final : public Inquiry {
- public:
-  void answered() noexcept override { is_answered = true; }
-
-  std::atomic<bool> is_answered = false;
-};
-
-class MemcachedCarrierTest : public testing::Test {
- protected:
-  // One take of `cost`, on its way.
-  struct Ask {
-    Ask(const Limit& limit, Space& space, std::string_view key, std::int64_t cost)
-        : request{.limit = &limit.definition(), .space = &space, .key = key, .cost = cost} {
-      inquiry.requests = {&request, 1};
-      inquiry.decisions = {&decision, 1};
-      inquiry.now = kNow;
-    }
-
-    Request request;
-    Decision decision;
-    WatchedInquiry inquiry;
-  };
-
-  MemcachedCarrierTest() {
-    carrier_.open(courier_);
-    lane().attach(
-        {.kick = [this] { ++kicks_; }, .reconnect = [this](std::string_view) { ++reconnects_; }});
-    courier_.start([this] { lane().on_up(); });
-  }
-  ~MemcachedCarrierTest() override { courier_.stop(); }
-
-  Lane& lane() { return *carrier_.lanes().front(); }
-
-  // Runs it on the courier's thread, after all that was asked before.
-  template <class Work>
-  void there(Work work) {
-    std::promise<void> done;
-    courier_.loop().post([&] {
-      work();
-      done.set_value();
-    });
-    done.get_future().get();
-  }
-
-  Ask& ask(std::string_view key, std::int64_t cost = 1, Operation operation = Operation::kTake) {
-    Ask& ask = asks_.emplace_back(limit_, space_, key, cost);
-    ask.request.operation = operation;
-    courier_.submit(ask.inquiry, Courier::Clock::now() + deadline_);
-    there([] {});
-    return ask;
-  }
-
-  // What goes out next; waits for a turn that rests.
-  std::string sent() {
-    std::string output;
-    while (exchange_ == nullptr) there([&] { exchange_ = lane().next_exchange(); });
-    there([&] { exchange_->write(output); });
-    return output;
-  }
-  bool is_quiet() {
-    Exchange* next = nullptr;
-    there([&] { next = lane().next_exchange(); });
-    return next == nullptr;
-  }
-  void answer(std::string_view reply) {
-    there([&] { std::exchange(exchange_, nullptr)->on_reply(reply); });
-  }
-  void lose(Loss loss) {
-    there([&] {
-      std::exchange(exchange_, nullptr)->on_lost(loss, "memcached a:1 has closed the connection");
-      lane().on_down("memcached a:1 has closed the connection");
-    });
-  }
-
-  // As a server holds the key after so many units.
-  std::string value(std::int64_t units, std::uint64_t token) {
-    KeyState state;
-    state.judge({.limit = &limit_.definition(), .key = "k", .cost = units}, kNow);
-    std::string text;
-    state.write(text);
-    return "VA " + std::to_string(text.size()) + " c" + std::to_string(token) + " O0\r\n" + text +
-           "\r\nMN\r\n";
-  }
-
-  const Limit limit_{"fixed_window 5/1h", "login"};
-  MemcachedSpace space_{"sluice", limit_.definition()};
-  const MemcachedOptions options_{.servers = {{.host = "a", .port = 1}}};
-  std::chrono::nanoseconds deadline_ = 1h;
-  std::deque<Ask> asks_;  // Outlive the courier.
-  MemcachedCarrier carrier_{options_};
-  Courier courier_{carrier_, {.deadline = deadline_}};
-  Exchange* exchange_ = nullptr;
-  int kicks_ = 0;
-  int reconnects_ = 0;
-};
 
 TEST_F(MemcachedCarrierTest, TakesTwoTripsForAFreshKey) {
   const Ask& asked = ask("k");
@@ -136,13 +32,13 @@ TEST_F(MemcachedCarrierTest, AFreshKeyIsAddedAndAKnownOneReplaced) {
   sent();
   answer("EN O0\r\nMN\r\n");
   const std::string add = sent();
-  EXPECT_THAT(add, HasSubstr(" ME O0\r\n"));
+  EXPECT_THAT(add, HasSubstr(" ME c O0\r\n"));
   EXPECT_THAT(add, testing::Not(HasSubstr(" C")));
   answer("HD O0\r\nMN\r\n");
   const Ask& second = ask("k");
   sent();
   answer(value(1, 77));
-  EXPECT_THAT(sent(), HasSubstr(" C77 O0\r\n"));
+  EXPECT_THAT(sent(), HasSubstr(" C77 c O0\r\n"));
   answer("HD O0\r\nMN\r\n");
   EXPECT_EQ(second.decision.remaining, 3);
 }
@@ -290,6 +186,31 @@ TEST_F(MemcachedCarrierTest, NobodyWaitsForAServerThatCannotBeReached) {
 }
 
 // Callers go when their time is up; their keys wait for a connection that is not there yet.
+// A server that cannot be reached any more by when the sweep begins to send.
+class MemcachedCarrierSweep : public MemcachedCarrierTest {
+ protected:
+  void on_kick() override {
+    if (!loses_) return;
+    lane().on_down("memcached a:1 has closed the connection");
+    lane().on_down("memcached a:1: connection refused");
+  }
+
+  bool loses_ = false;
+};
+
+TEST_F(MemcachedCarrierSweep, EndsOnceWhereTheServerGoesMeanwhile) {
+  options_.virtual_time = true;
+  write_first("a", 1, 7);
+  write_first("b", 1, 8);
+  int swept = 0;
+  there([&] {
+    loses_ = true;
+    EXPECT_NO_THROW(carrier_.sweep([&] { ++swept; }));
+    EXPECT_EQ(carrier_.under_way(), 0U);
+  });
+  EXPECT_EQ(swept, 1);
+}
+
 TEST_F(MemcachedCarrierTest, KeysThatNobodyWaitsForAreBounded) {
   constexpr std::size_t kMost = MemcachedCarrier::kMaxUnderWay;
   std::vector<std::string> keys;
@@ -386,6 +307,36 @@ TEST_F(MemcachedCarrierTest, OnlyAMemcachedWithMetaCommandsIsUsed) {
   EXPECT_EQ(lane().on_greeting(0, "MN\r\n"), std::nullopt);
   EXPECT_THAT(lane().on_greeting(0, "ERROR\r\n").value_or(""),
               HasSubstr("memcached a:1 says 'ERROR' to a meta command"));
+}
+
+// The connection is then given up, and with it what was about to be sent.
+TEST_F(MemcachedCarrierTest, AQueryThatFindsNoMemoryIsLostWithItsExchange) {
+  struct Unwritable final : Query {
+    std::size_t commands() const override { return 1; }
+    void write(std::string&, std::uint32_t) override { throw std::bad_alloc(); }
+    bool can_be(const MetaReply&) const override { return true; }
+    void on_replies(std::span<const MetaReply>) override {}
+    void on_lost(Loss, std::string_view) override { ++losses; }
+    std::string_view abandon(Errand&) override { return {}; }
+    int losses = 0;
+  };
+  Unwritable query;
+  const Ask& asked = ask("k");
+  there([&] {
+    lane().send(query);
+    Exchange* const exchange = lane().next_exchange();
+    std::string output;
+    EXPECT_THROW(exchange->write(output), std::bad_alloc);
+    exchange->on_lost(Loss::kUnsent, "the connection to a:1 was given up");
+    lane().on_down("the connection to a:1 was given up");
+    lane().on_up();
+  });
+  EXPECT_EQ(query.losses, 1);
+  EXPECT_EQ(sent(), kRead);
+  answer("EN\r\nMN\r\n");
+  sent();
+  answer("HD c1 O0\r\nMN\r\n");
+  EXPECT_TRUE(asked.decision.allowed);
 }
 
 }  // namespace

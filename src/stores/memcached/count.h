@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,9 +34,12 @@ class CountOwner {
 };
 
 /// One errand that is answered by counters instead of by compare-and-swap: it adds its units, looks
-/// at all that count, and takes its units back where they are more than the limit. So nobody waits
-/// for a winner, and never more than the limit is admitted; but two who race for the last units may
-/// both be denied.
+/// at all that count, and takes back those that are more than the limit. So nobody waits for a
+/// winner, and never more than the limit is admitted; but two who race for the last units may both
+/// be denied. What is charged is added and stays.
+///
+/// The end of a block stands in an item beside the counters, which is read along with them, and
+/// written by compare-and-swap.
 ///
 /// Not exact where a counter is evicted between adding and taking back and somebody else begins it
 /// anew, whose units are then taken back; or where a clock is more than two sub-windows behind. The
@@ -52,7 +56,7 @@ class Count final : public Query {
     const SubWindows& windows;
     /// Not kStoreTime.
     Instant now = 0;
-    /// That of a counter which is made now, in seconds as a server reads it.
+    /// That of the counter, or of the block, which is made now, in seconds as a server reads it.
     std::int64_t expiry_s = 0;
   };
   /// Begins, by the lane that has the key; it has to be kicked.
@@ -63,24 +67,38 @@ class Count final : public Query {
   bool can_be(const MetaReply& reply) const override;
   void on_replies(std::span<const MetaReply> replies) override;
   void on_lost(Loss loss, std::string_view why) override;
-  std::string abandon(Errand& errand) override;
+  std::string_view abandon(Errand& errand) override;
 
   /// For the owner: where it stands in its list.
   std::list<Count>::iterator self;
 
  private:
   enum class Stage : std::uint8_t {
-    kLooks,      ///< Reads all counters.
+    kLooks,      ///< Reads all counters, and the block.
     kAdds,       ///< The same, and adds to the current one first.
     kGivesBack,  ///< Takes off what `given_` says.
-    kForgets,    ///< Removes all counters.
+    kBlocks,     ///< Writes the block over the one that was read.
+    kForgets,    ///< Removes all counters, and the block.
   };
 
+  /// An answer, and how many units it takes.
+  struct Verdict {
+    Decision decision;
+    std::int64_t units = 0;
+  };
+
+  Stage first_stage() const;
   void send(Stage stage);
   void read(std::span<const MetaReply> replies);
+  std::uint64_t read_number(const MetaReply& reply, const std::string& name, std::uint64_t most);
   void on_added(std::span<const MetaReply> replies);
+  std::uint64_t charged() const;
   void on_looked();
+  void refund();
+  void block();
+  void on_blocked(const MetaReply& reply);
   Decision judge(std::int64_t cost) const;
+  Verdict verdict() const;
   void finish();
   void fail(std::string_view why);
 
@@ -90,12 +108,17 @@ class Count final : public Query {
   Stage stage_ = Stage::kLooks;
   Instant now_ = 0;
   std::int64_t expiry_s_ = 0;
+  Operation operation_ = Operation::kTake;
   std::int64_t cost_ = 0;
+  std::uint64_t units_ = 0;            // That are added first.
   std::size_t current_ = 0;            // Which counter is that of the current sub-window.
   std::vector<std::string> names_;     // Of the counters, oldest first.
   std::vector<std::uint64_t> counts_;  // What is in them.
   std::vector<std::uint64_t> given_;   // What is taken off them.
-  std::string fault_;                  // Of what was read.
+  std::string block_name_;
+  Instant blocked_until_ = 0;                 // 0: there is no block.
+  std::optional<std::uint64_t> block_token_;  // None where there is no item of it.
+  std::string fault_;                         // Of what was read.
 };
 
 }  // namespace sluice::memcached

@@ -109,6 +109,96 @@ TEST(Counted, ACounterAtItsEndDoesNotBeginAgain) {
   EXPECT_FALSE(keys.take("k", 5).allowed);
 }
 
+TEST(Counted, AChargeGoesIntoDebt) {
+  const MemcachedServer server;
+  MemcachedStore store(counted(server));
+  Keys keys(store, "sliding_window 5/1m");
+  EXPECT_EQ(keys.ask(keys.request("k", 8, Operation::kCharge), kNow).remaining, 0);
+  EXPECT_FALSE(keys.take("k").allowed);
+  EXPECT_EQ(keys.ask(keys.request("k", 4, Operation::kRefund), kNow).remaining, 1);
+  // As much as a number holds, and no more, so that no counter begins again at 0.
+  for (int i = 0; i < 3; ++i) keys.ask(keys.request("k", kMaxInt64, Operation::kCharge), kNow);
+  EXPECT_EQ(keys.ask(keys.request("k", kMaxCount - 1, Operation::kRefund), kNow).remaining, 4);
+}
+
+TEST(Counted, TakesUpToWhatIsThere) {
+  const MemcachedServer server;
+  MemcachedStore store(counted(server));
+  Keys keys(store, "fixed_window 5/1m");
+  keys.take("k", 3);
+  const Request all = keys.request("k", kMaxInt64, Operation::kTakeUpTo);
+  EXPECT_EQ(keys.ask(all, kNow).taken, 2);
+  const Decision none = keys.ask(all, kNow);
+  EXPECT_EQ(none, keys.take("k"));
+  EXPECT_FALSE(none.allowed);
+  EXPECT_EQ(keys.ask(keys.request("k", 1, Operation::kRefund), kNow).remaining, 1);
+}
+
+TEST(Counted, ABlockStandsForAllProcesses) {
+  const MemcachedServer server;
+  MemcachedStore here(counted(server));
+  MemcachedStore there(counted(server));
+  Keys mine(here, "fixed_window 5/1m");
+  Keys theirs(there, "fixed_window 5/1m");
+  mine.take("k", 2);
+  EXPECT_EQ(mine.ask(mine.block("k", 10 * kSecondNs), kNow).remaining, 0);
+  const Decision denied = theirs.take("k");
+  EXPECT_FALSE(denied.allowed);
+  EXPECT_EQ(denied.retry_after, 10s);
+  EXPECT_FALSE(theirs.ask(theirs.request("k", 9, Operation::kTakeUpTo), kNow).allowed);
+  EXPECT_TRUE(theirs.ask(theirs.request("k", 1, Operation::kCharge), kNow).allowed);
+  // The later end stands.
+  EXPECT_EQ(theirs.ask(theirs.block("k", kSecondNs), kNow).reset_after, 60s);
+  EXPECT_EQ(theirs.take("k").retry_after, 10s);
+  EXPECT_EQ(theirs.take("k", 1, kNow + 10 * kSecondNs).remaining, 1);
+  theirs.ask(theirs.block("k", 20 * kSecondNs), kNow);
+  EXPECT_EQ(theirs.reset("k").remaining, 5);
+  EXPECT_EQ(mine.take("k").remaining, 4);
+}
+
+TEST(Counted, AForeignBlockFailsAlone) {
+  const MemcachedServer server;
+  MemcachedStore store(counted(server));
+  Keys keys(store, "fixed_window 5/1m");
+  for (const std::string text : {"hello", "18446744073709551615"}) {
+    server.command("set sluice:#block:login:bad 0 0 " + std::to_string(text.size()) + "\r\n" +
+                   text + "\r\n");
+    for (const Request& request :
+         {keys.request("bad"), keys.request("bad", 0), keys.block("bad", kSecondNs)}) {
+      try {
+        keys.ask(request, kNow);
+        ADD_FAILURE() << "it was answered";
+      } catch (const StoreError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("'sluice:#block:login:bad' holds no number"));
+      }
+    }
+    EXPECT_EQ(keys.take("k", 0).remaining, 5);
+    EXPECT_EQ(keys.reset("bad").remaining, 5);
+    EXPECT_EQ(keys.take("bad").remaining, 4);
+  }
+}
+
+// Whoever blocks at the same time: the latest end stands.
+TEST(Counted, OfBlocksThatRaceTheLatestStands) {
+  const MemcachedServer server;
+  std::array<std::unique_ptr<MemcachedStore>, 2> stores;
+  for (auto& store : stores) store = std::make_unique<MemcachedStore>(counted(server));
+  for (int round = 0; round < 20; ++round) {
+    const std::string key = "k" + std::to_string(round);
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&, thread] {
+        Keys keys(*stores.at(static_cast<std::size_t>(thread % 2)), "fixed_window 5/1h");
+        for (int i = 0; i < 5; ++i) {
+          keys.ask(keys.block(key, (1 + (thread + i) % 4) * kSecondNs), kNow);
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(Keys(*stores[0], "fixed_window 5/1h").take(key).retry_after, 4s);
+  }
+}
+
 TEST(Counted, AReplayRemovesItsCounters) {
   const MemcachedServer server;
   MemcachedOptions replay = counted(server);
@@ -117,6 +207,7 @@ TEST(Counted, AReplayRemovesItsCounters) {
     MemcachedStore store(replay);
     Keys keys(store, "sliding_window 5/1s");
     for (int i = 0; i < 100; ++i) keys.take("k", 1, kNow + i * kSecondNs / 10);
+    keys.ask(keys.block("k", kSecondNs), kNow);
     EXPECT_NE(server.stat("curr_items"), "0");
   }
   EXPECT_EQ(server.stat("curr_items"), "0");
@@ -138,10 +229,11 @@ RC_GTEST_PROP(CountedProperty, AnswersExactlyWhereNobodyRaces, ()) {
   for (int i = 0; i < steps; ++i) {
     using rc::gen::element;
     now += *element<std::int64_t>(0, 1, 99'999'999, kSecondNs / 3, kSecondNs, 2 * kSecondNs);
-    const Request request =
-        keys.request("k", *element<std::int64_t>(0, 1, 1, 2, 3, 100, 4'294'967'296),
-                     *element(Operation::kTake, Operation::kTake, Operation::kTake,
-                              Operation::kRefund, Operation::kReset));
+    Request request = keys.request(
+        "k", *element<std::int64_t>(0, 1, 1, 2, 3, 100, 4'294'967'296, kMaxInt64),
+        *element(Operation::kTake, Operation::kTake, Operation::kTake, Operation::kRefund,
+                 Operation::kReset, Operation::kCharge, Operation::kTakeUpTo, Operation::kBlock));
+    request.duration_ns = *element<std::int64_t>(1, kSecondNs / 3, 2 * kSecondNs);
     RC_ASSERT(keys.ask(request, now) == exact.judge(request, now));
   }
 }
@@ -160,7 +252,11 @@ TEST(Counted, WhoRacesIsNeverAdmittedMoreThanTheLimit) {
         Keys keys(*stores.at(static_cast<std::size_t>(thread % 2)), expression);
         for (int denied = 0; denied < 200;) {
           const std::int64_t cost = 1 + (denied + thread) % 3;
-          if (keys.take("k", cost).allowed) {
+          if (cost == 3) {
+            const Decision some = keys.ask(keys.request("k", 5, Operation::kTakeUpTo), kNow);
+            admitted += some.taken;
+            denied += some.allowed ? 0 : 1;
+          } else if (keys.take("k", cost).allowed) {
             admitted += cost;
           } else {
             ++denied;
@@ -178,95 +274,6 @@ TEST(Counted, WhoRacesIsNeverAdmittedMoreThanTheLimit) {
     EXPECT_EQ(admitted, 2'000) << expression;
     server.command("flush_all\r\n");
   }
-}
-
-// Replies that the test makes.
-class CountTest : public testing::Test, protected CountOwner {
- protected:
-  void on_decided(Errand&) override { decided_ = true; }
-  void on_failed(Errand&, std::string_view why) override { fault_ = why; }
-  void on_made(Lane&, const std::string& counter) override { made_ = counter; }
-  void on_counted(Count&) override { ended_ = true; }
-
-  void ask() {
-    count_.ask({.errand = errand_,
-                .windows = windows_of("fixed_window 5/1m"),
-                .now = kNow,
-                .expiry_s = 60},
-               lane_);
-  }
-  std::string sent() {
-    std::string output;
-    exchange_ = lane_.next_exchange();
-    if (exchange_ != nullptr) exchange_->write(output);
-    return output;
-  }
-
-  CountTest() {
-    lane_.on_up();
-    errand_.requests = {&request_, 1};
-    errand_.decision = &decision_;
-  }
-
-  const Limit limit_{"fixed_window 5/1m", "login"};
-  MemcachedSpace space_{"sluice", limit_.definition()};
-  const Request request_{.limit = &limit_.definition(), .space = &space_, .key = "k", .cost = 2};
-  Decision decision_;
-  Errand errand_;
-  Lane lane_{{.endpoint = {.host = "a", .port = 1}, .silence = 1h}};
-  Count count_{*this};
-  Exchange* exchange_ = nullptr;
-  bool decided_ = false;
-  bool ended_ = false;
-  std::string fault_;
-  std::string made_;
-};
-
-TEST_F(CountTest, AnAdmissionTakesOneTrip) {
-  ask();
-  EXPECT_EQ(sent(), "ma sluice:#f60000000000.28333334:login:k N60 J2 D2 v O0\r\nmn\r\n");
-  exchange_->on_reply("VA 1 O0\r\n2\r\nMN\r\n");
-  EXPECT_TRUE(decided_ && ended_);
-  EXPECT_EQ(decision_.remaining, 3);
-  EXPECT_EQ(made_, "sluice:#f60000000000.28333334:login:k");
-}
-
-TEST_F(CountTest, ADenialIsToldBeforeItIsTakenBack) {
-  ask();
-  sent();
-  exchange_->on_reply("VA 1 O0\r\n6\r\nMN\r\n");
-  EXPECT_TRUE(decided_);
-  EXPECT_FALSE(decision_.allowed || ended_);
-  EXPECT_EQ(decision_.remaining, 1);
-  EXPECT_EQ(sent(), "ma sluice:#f60000000000.28333334:login:k MD D2 O0\r\nmn\r\n");
-  exchange_->on_reply("HD O0\r\nMN\r\n");
-  EXPECT_TRUE(ended_);
-}
-
-TEST_F(CountTest, UnitsOfOneWhoHasGoneAreTakenBack) {
-  ask();
-  sent();
-  EXPECT_EQ(count_.abandon(errand_), "memcached a:1 did not answer");
-  exchange_->on_reply("VA 1 O0\r\n2\r\nMN\r\n");
-  EXPECT_THAT(sent(), HasSubstr(" MD D2 "));
-  EXPECT_FALSE(decided_);
-}
-
-TEST_F(CountTest, AnAdditionWithoutAReplyIsNotRepeated) {
-  ask();
-  sent();
-  exchange_->on_lost(Loss::kUnknown, "it has gone");
-  EXPECT_EQ(fault_, "it has gone");
-  EXPECT_TRUE(ended_);
-  EXPECT_EQ(sent(), "");
-}
-
-TEST_F(CountTest, AnAdditionThatNeverLeftIsSentAgain) {
-  ask();
-  sent();
-  exchange_->on_lost(Loss::kUnsent, "it has gone");
-  EXPECT_FALSE(ended_);
-  EXPECT_THAT(sent(), HasSubstr(" J2 D2 "));
 }
 
 }  // namespace

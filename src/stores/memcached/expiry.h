@@ -24,4 +24,12 @@ constexpr std::int64_t expiry_s(std::int64_t lifetime_ns, Instant real_now) {
   return std::min(real_now / kSecondNs + seconds, kLastExpiry);
 }
 
+/// Until then a value that is written now with such an expiry is kept, if nothing else befalls it.
+constexpr Instant kept_until(std::int64_t lifetime_ns, Instant real_now) {
+  constexpr std::int64_t kSecondNs = 1'000'000'000;
+  constexpr Instant kLast = kLastExpiry * kSecondNs;
+  if (lifetime_ns >= kLast - real_now) return kLast;
+  return std::min(kLast, real_now + ceil_divide(lifetime_ns, kSecondNs) * kSecondNs);
+}
+
 }  // namespace sluice::memcached

@@ -29,5 +29,13 @@ TEST(Expiry, IsNeverLaterThanAServerCanRead) {
   EXPECT_EQ(expiry_s(kMaxInt64, kEndOfTime - 1), kLastExpiry);
 }
 
+TEST(Expiry, KeepsAValueForItsLifetimeOrAsLongAsAServerCan) {
+  EXPECT_EQ(kept_until(0, kNow), kNow);
+  EXPECT_EQ(kept_until(1, kNow), kNow + kSecondNs);
+  EXPECT_EQ(kept_until(kMaxInt64, kNow), kLastExpiry * kSecondNs);
+  EXPECT_EQ(kept_until(kLastExpiry * kSecondNs - kNow - 1, kNow), kLastExpiry * kSecondNs);
+  EXPECT_EQ(kept_until(kSecondNs, kEndOfTime - 1), kLastExpiry * kSecondNs);
+}
+
 }  // namespace
 }  // namespace sluice::memcached

@@ -23,10 +23,11 @@ const std::vector<std::string> kExpressions{
     "sliding_log 6/1s",
     "sliding_window 8/1s precision=300ms",
     "sliding_counter 7/1s",
-    "sliding_log 4/1s & token_bucket 5/1s & fixed_window 6/3s & sliding_window 9/2s"};
+    "sliding_log 4/1s & token_bucket 5/1s & fixed_window 6/3s & sliding_window 9/2s",
+    "concurrency 3 lease=1s"};
 
 Request take(const Limit& limit, std::int64_t cost = 1) {
-  return {.limit = &limit.definition(), .key = "k", .cost = cost};
+  return {.limit = &limit.definition(), .key = "k", .cost = cost, .permit = 1};
 }
 
 std::string value_of(const KeyState& state) {
@@ -38,6 +39,16 @@ std::string value_of(const KeyState& state) {
 std::string spent(const Limit& limit) {
   KeyState state;
   state.judge(take(limit), kNow);
+  return value_of(state);
+}
+
+std::string blocked(const Limit& limit) {
+  KeyState state;
+  state.judge(take(limit), kNow);
+  Request block = take(limit);
+  block.operation = Operation::kBlock;
+  block.duration_ns = kSecondNs;
+  state.judge(block, kNow);
   return value_of(state);
 }
 
@@ -104,19 +115,20 @@ TEST(KeyState, KeepsItsStateUnderOtherNumbers) {
 TEST(KeyState, RefusesDamagedValues) {
   for (const auto& expression : kExpressions) {
     const Limit limit(expression);
-    const std::string value = spent(limit);
-    KeyState state;
-    for (std::size_t i = 0; i < value.size(); ++i) {
-      EXPECT_FALSE(state.read(value.substr(0, i), limit.definition()));
-      for (const int bit : {0, 3, 7}) {
-        std::string damaged = value;
-        damaged[i] = static_cast<char>(damaged[i] ^ (1 << bit));
-        EXPECT_FALSE(state.read(damaged, limit.definition())) << expression << " byte " << i;
+    for (const std::string& value : {spent(limit), blocked(limit)}) {
+      KeyState state;
+      for (std::size_t i = 0; i < value.size(); ++i) {
+        EXPECT_FALSE(state.read(value.substr(0, i), limit.definition()));
+        for (const int bit : {0, 3, 7}) {
+          std::string damaged = value;
+          damaged[i] = static_cast<char>(damaged[i] ^ (1 << bit));
+          EXPECT_FALSE(state.read(damaged, limit.definition())) << expression << " byte " << i;
+        }
       }
+      EXPECT_FALSE(state.read(value + "x", limit.definition()));
+      EXPECT_EQ(state.judge(take(limit, 0), kNow), KeyState().judge(take(limit, 0), kNow));
+      EXPECT_TRUE(state.read(value, limit.definition()));
     }
-    EXPECT_FALSE(state.read(value + "x", limit.definition()));
-    EXPECT_EQ(state.judge(take(limit, 0), kNow), KeyState().judge(take(limit, 0), kNow));
-    EXPECT_TRUE(state.read(value, limit.definition()));
   }
 }
 
@@ -149,13 +161,25 @@ struct Asked {
   Request request;
 };
 
+Operation random_operation(const Limit& limit) {
+  using rc::gen::element;
+  constexpr auto kTake = Operation::kTake;
+  if (lends(limit.definition())) {
+    return *element(kTake, kTake, kTake, Operation::kRenew, Operation::kRelease, Operation::kBlock,
+                    Operation::kReset);
+  }
+  return *element(kTake, kTake, kTake, Operation::kRefund, Operation::kReset, Operation::kCharge,
+                  Operation::kTakeUpTo, Operation::kBlock);
+}
+
 Asked random_request(const Limit& limit, Instant& now) {
   using rc::gen::element;
   now += *element<std::int64_t>(-1, 0, 1, 99'999'999, kSecondNs / 3, kSecondNs, 2 * kSecondNs);
   Asked asked{.now = now, .request = take(limit, *element<std::int64_t>(0, 1, 1, 2, 5, 100))};
+  asked.request.operation = random_operation(limit);
   asked.request.patience_ns = *element(kDefaultPatience, std::int64_t{0}, kSecondNs);
-  asked.request.operation = *element(Operation::kTake, Operation::kTake, Operation::kTake,
-                                     Operation::kRefund, Operation::kReset);
+  asked.request.duration_ns = *element<std::int64_t>(1, kSecondNs / 3, 3 * kSecondNs);
+  asked.request.permit = *element<PermitId>(1, 2, 3, 4, ~PermitId{0});
   return asked;
 }
 

@@ -42,6 +42,17 @@ class Keys {
             .cost = cost};
   }
 
+  Request block(std::string_view key, std::int64_t duration_ns) const {
+    Request asked = request(key, 1, Operation::kBlock);
+    asked.duration_ns = duration_ns;
+    return asked;
+  }
+  Request lend(std::string_view key, PermitId permit, Operation operation) const {
+    Request asked = request(key, 1, operation);
+    asked.permit = permit;
+    return asked;
+  }
+
   /// All throw StoreError where it is not answered.
   Decision ask(const Request& request, Instant now) {
     Decision decision;

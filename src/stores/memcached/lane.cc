@@ -1,10 +1,16 @@
 #include "stores/memcached/lane.h"
 
 #include <algorithm>
+#include <atomic>
 #include <span>
 #include <utility>
 
 namespace sluice::memcached {
+namespace {
+
+std::atomic<std::uint32_t> connections_made{0};
+
+}  // namespace
 
 // One exchange, and the replies to it in the order of its queries.
 class Lane::Batch final : public Exchange {
@@ -40,21 +46,16 @@ class Lane::Batch final : public Exchange {
   Lane& lane_;
 };
 
-Lane::Lane(LaneSettings settings)
-    : settings_(std::move(settings)), name_("memcached " + settings_.endpoint.text()) {}
+Lane::Lane(const LaneSettings& settings)
+    : endpoint_(settings.endpoint),
+      health_("memcached " + settings.endpoint.text(), settings.deadline) {}
 
 Lane::~Lane() = default;
 
-std::optional<std::string> Lane::fault() const {
-  if (broken_) return down_why_;
-  if (!in_flight_.empty() && is_overdue(*in_flight_.front())) {
-    return name_ + " has not answered for a while";
-  }
-  return std::nullopt;
-}
-
-bool Lane::is_overdue(const Batch& batch) const {
-  return Clock::now() - batch.sent_at > settings_.silence;
+std::string_view Lane::fault(Clock::time_point now) const {
+  std::optional<Clock::time_point> oldest;
+  if (!in_flight_.empty()) oldest = in_flight_.front()->sent_at;
+  return health_.fault(oldest, now);
 }
 
 Exchange* Lane::next_exchange() {
@@ -80,10 +81,11 @@ void Lane::write(Batch& batch, std::string& output) {
   for (auto* queue : {&urgent_, &waiting_}) {
     while (!queue->empty() && number < kMaxCommands && output.size() - before < kMaxBytes) {
       Query& query = *queue->front();
+      // First: where it finds no memory to be written, it is lost with the batch.
+      batch.queries.push_back(&query);
       queue->pop_front();
       query.write(output, number);
       number += static_cast<std::uint32_t>(query.commands());
-      batch.queries.push_back(&query);
     }
   }
   append_end(output);
@@ -97,7 +99,7 @@ void Lane::release(Batch& batch) {
 
 void Lane::on_reply(Batch& batch, std::string_view reply) {
   if (!batch.read(reply)) {
-    const std::string why = name_ + " has answered something else than what was asked";
+    const std::string why = name() + " has answered something else than what was asked";
     on_lost(batch, Loss::kUnknown, why);
     connection_.reconnect(why);
     return;
@@ -112,7 +114,7 @@ void Lane::on_reply(Batch& batch, std::string_view reply) {
 }
 
 void Lane::on_lost(Batch& batch, Loss loss, std::string_view why) {
-  fell_silent_ = fell_silent_ || is_overdue(batch);
+  health_.on_lost(batch.sent_at);
   for (Query* query : batch.queries) query->on_lost(loss, why);
   release(batch);
 }
@@ -120,25 +122,22 @@ void Lane::on_lost(Batch& batch, Loss loss, std::string_view why) {
 std::optional<std::string> Lane::on_greeting(std::size_t, std::string_view reply) {
   if (reply == "MN\r\n") return std::nullopt;
   const std::string_view line = reply.substr(0, reply.find('\r'));
-  return name_ + " says '" + std::string(line) +
+  return name() + " says '" + std::string(line) +
          "' to a meta command: it has to be memcached 1.6 with room for a connection";
 }
 
 void Lane::on_up() {
-  was_up_ = true;
-  fell_silent_ = false;
-  broken_ = false;
+  connection_number_ = ++connections_made;
+  health_.on_up();
 }
 
-// A lost connection may be back in a moment, so that what waits goes on waiting; once an attempt
-// has failed, or where the server has said nothing for too long, nobody waits for the next.
+// What waits for a connection that may be back in a moment goes on waiting.
 void Lane::on_down(std::string_view why) {
-  const bool was_up = std::exchange(was_up_, false);
-  broken_ = std::exchange(fell_silent_, false) || !was_up;
-  down_why_ = why;
-  for (Query* query : std::exchange(urgent_, {})) query->on_lost(Loss::kUnsent, down_why_);
-  if (!broken_) return;
-  for (Query* query : std::exchange(waiting_, {})) query->on_lost(Loss::kUnsent, down_why_);
+  connection_number_ = 0;
+  health_.on_down(why);
+  for (Query* query : std::exchange(urgent_, {})) query->on_lost(Loss::kUnsent, why);
+  if (!is_broken()) return;
+  for (Query* query : std::exchange(waiting_, {})) query->on_lost(Loss::kUnsent, why);
 }
 
 }  // namespace sluice::memcached

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -13,13 +14,14 @@
 #include "net/pipeline.h"
 #include "stores/memcached/meta_protocol.h"
 #include "stores/memcached/query.h"
+#include "stores/remote/server_health.h"
 
 namespace sluice::memcached {
 
 struct LaneSettings {
   Endpoint endpoint;
-  /// Nothing has come for so long: who asks now would wait in vain.
-  std::chrono::nanoseconds silence;
+  /// Of a decision.
+  std::chrono::nanoseconds deadline;
 };
 
 /// One connection to one server: queries gather while others are under way, and what has gathered
@@ -34,7 +36,7 @@ class Lane final : public PipelineUser {
   static constexpr std::size_t kMaxCommands = 256;
   static constexpr std::size_t kMaxBytes = std::size_t{4} << 20;
 
-  explicit Lane(LaneSettings settings);
+  explicit Lane(const LaneSettings& settings);
   ~Lane() override;
 
   /// What the lane asks of its connection: to ask next_exchange() again, and to be made anew where
@@ -45,11 +47,13 @@ class Lane final : public PipelineUser {
   };
   void attach(Connection connection) { connection_ = std::move(connection); }
 
-  /// Why nobody should wait for this server now; nothing where one may.
-  std::optional<std::string> fault() const;
-  /// An attempt to connect has failed, or nothing had come for too long when the connection was
-  /// lost, and none has succeeded since.
-  bool is_broken() const { return broken_; }
+  /// Why nobody should wait for this server now; empty where one may.
+  std::string_view fault(Clock::time_point now) const;
+  bool is_broken() const { return health_.is_broken(); }
+
+  /// The number of the connection that is up, which no other one has in this process; 0 where none
+  /// is.
+  std::uint32_t connection() const { return connection_number_; }
 
   /// To be sent when the connection asks next: soon, after kick(). Stays where it is until then.
   void send(Query& query) { waiting_.push_back(&query); }
@@ -59,8 +63,12 @@ class Lane final : public PipelineUser {
   void kick() { connection_.kick(); }
 
   /// "memcached 127.0.0.1:11211".
-  const std::string& name() const { return name_; }
-  const Endpoint& endpoint() const { return settings_.endpoint; }
+  const std::string& name() const { return health_.server(); }
+  /// What is said of a decision that has not come in time.
+  const std::string& late() const { return health_.late(); }
+  /// How its connection is to be made.
+  PipelineOptions pipeline_options() const { return health_.pipeline_options(endpoint_); }
+  const Endpoint& endpoint() const { return endpoint_; }
 
   Exchange* next_exchange() override;
   std::string greeting() override { return "mn\r\n"; }
@@ -78,20 +86,16 @@ class Lane final : public PipelineUser {
   void on_reply(Batch& batch, std::string_view reply);
   void on_lost(Batch& batch, Loss loss, std::string_view why);
   void release(Batch& batch);
-  bool is_overdue(const Batch& batch) const;
 
-  const LaneSettings settings_;
-  const std::string name_;
+  const Endpoint endpoint_;
+  ServerHealth health_;
   Connection connection_;
   std::deque<Query*> urgent_;
   std::deque<Query*> waiting_;
   std::vector<std::unique_ptr<Batch>> batches_;  // All there are.
   std::vector<Batch*> idle_batches_;
   std::deque<Batch*> in_flight_;  // Oldest first.
-  bool was_up_ = false;
-  bool fell_silent_ = false;  // What the connection lost had been sent long before.
-  bool broken_ = false;
-  std::string down_why_;
+  std::uint32_t connection_number_ = 0;
 };
 
 }  // namespace sluice::memcached

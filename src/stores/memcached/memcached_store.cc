@@ -13,16 +13,9 @@ namespace {
 
 constexpr std::chrono::seconds kSweepPatience{5};
 
-PipelineOptions pipeline_options(const MemcachedOptions& options, const Endpoint& endpoint) {
-  PipelineOptions pipeline{.endpoint = endpoint};
-  const auto deadline = std::chrono::ceil<std::chrono::milliseconds>(options.deadline);
-  pipeline.silence_timeout = std::max(pipeline.silence_timeout, 2 * deadline);
-  return pipeline;
-}
-
-// How many entries the sliding logs of a limit can have: those of algorithms whose limit is bounded
-// because they keep an entry for each unit.
-std::int64_t log_entries(const LimitDefinition& limit) {
+// What a key's value keeps one by one, at most: for algorithms whose limit is bounded because they
+// keep an entry for each unit or permit.
+std::int64_t kept_one_by_one(const LimitDefinition& limit) {
   std::int64_t entries = 0;
   for (const auto& part : limit.parts) {
     entries += std::visit(
@@ -39,11 +32,25 @@ std::int64_t log_entries(const LimitDefinition& limit) {
 }
 
 void check_together(std::span<const Request> requests) {
+  if (std::ranges::any_of(requests, [](const Request& r) { return lends(*r.limit); })) {
+    throw std::invalid_argument("permits are acquired one by one, not in a list");
+  }
   if (requests.size() == 1) return;
   throw std::invalid_argument(
       "on Memcached only one limit and key can be taken from in one step, not " +
       std::to_string(requests.size()) +
       ": each is a value of its own (limits that are joined by '&' are one)");
+}
+
+void require_room_in_a_value(const LimitDefinition& limit) {
+  const std::int64_t kept = kept_one_by_one(limit);
+  if (kept > MemcachedStore::kMaxKept) {
+    const bool permits = lends(limit);
+    throw StoreError("memcached store: '" + limit.expression + "' keeps up to " +
+                     std::to_string(kept) + (permits ? " permits" : " admitted instants") +
+                     " for a key, but at most " + std::to_string(MemcachedStore::kMaxKept) +
+                     " fit into a value" + (permits ? "" : " (sliding_window has no such bound)"));
+  }
 }
 
 }  // namespace
@@ -56,8 +63,8 @@ MemcachedStore::MemcachedStore(MemcachedOptions options)
   carrier_.open(courier_);
   for (const auto& lane : carrier_.lanes()) {
     try {
-      pipelines_.push_back(std::make_unique<Pipeline>(
-          courier_.loop(), pipeline_options(options_, lane->endpoint()), *lane));
+      pipelines_.push_back(
+          std::make_unique<Pipeline>(courier_.loop(), lane->pipeline_options(), *lane));
     } catch (const std::runtime_error& error) {
       throw StoreError(error.what());
     }
@@ -81,13 +88,14 @@ MemcachedStore::~MemcachedStore() {
 }
 
 std::shared_ptr<Space> MemcachedStore::open_space(const LimitDefinition& limit) {
-  if (log_entries(limit) > kMaxLogEntries) {
-    throw StoreError("memcached store: '" + limit.expression + "' keeps up to " +
-                     std::to_string(log_entries(limit)) +
-                     " admitted instants for a key, but at most " + std::to_string(kMaxLogEntries) +
-                     " fit into a value (sliding_window has no such bound)");
-  }
+  require_room_in_a_value(limit);
   return spaces_.open(limit);
+}
+
+std::shared_ptr<Space> MemcachedStore::replace_space(const std::shared_ptr<Space>& held,
+                                                     const LimitDefinition& limit) {
+  require_room_in_a_value(limit);
+  return spaces_.open(limit, held.get());
 }
 
 void MemcachedStore::decide(std::span<const Request> requests, Instant now,

@@ -23,8 +23,9 @@ namespace sluice::memcached {
 /// share the rounds it takes.
 class MemcachedStore final : public Store {
  public:
-  /// The most entries of all sliding logs of a limit, so that its value fits into an item.
-  static constexpr std::int64_t kMaxLogEntries = 32'768;
+  /// The most permits of a limit, and entries of all its sliding logs, so that its value fits into
+  /// an item.
+  static constexpr std::int64_t kMaxKept = 32'768;
 
   /// Connects in the background; a server that cannot be reached is no error here. Throws
   /// StoreError where a TLS file cannot be used, std::system_error where the system gives no
@@ -36,10 +37,12 @@ class MemcachedStore final : public Store {
 
   /// Throws StoreError also where the limit's value could be larger than a server takes.
   std::shared_ptr<Space> open_space(const LimitDefinition& limit) override;
+  std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
+                                       const LimitDefinition& limit) override;
   void decide(std::span<const Request> requests, Instant now,
               std::span<Decision> decisions) override;
   /// Throws std::invalid_argument where there is more than one request: each limit and key is a
-  /// value of its own, and no two are written in one step.
+  /// value of its own, and no two are written in one step. So it does for permits.
   Decision decide_all(std::span<const Request> requests, Instant now) override;
   bool submit(Inquiry& inquiry) override;
   bool answers_later() const override { return true; }

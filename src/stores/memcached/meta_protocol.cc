@@ -91,7 +91,7 @@ void append_set(std::string& output, const Write& write, std::uint32_t number) {
   } else {
     output += " ME";
   }
-  append_flag(output, " O", number);
+  append_flag(output, " c O", number);
   output.append(kLineEnd).append(write.value).append(kLineEnd);
 }
 

@@ -25,6 +25,7 @@ struct Write {
   /// The token of the value to be replaced; none: only if there is no value.
   std::optional<std::uint64_t> token;
 };
+/// Its reply, where it is carried out, has the new value's token.
 void append_set(std::string& output, const Write& write, std::uint32_t number);
 
 /// Removes the value that has this token; none: whatever is there.
@@ -70,6 +71,7 @@ struct MetaReply {
   Code code = Code::kError;
   /// The value; of an error, its line.
   std::string_view text;
+  /// 0 where the reply tells none.
   std::uint64_t token = 0;
   /// That of the command, where the reply tells.
   std::optional<std::uint32_t> number;

@@ -25,8 +25,8 @@ TEST(MetaProtocol, WritesCommands) {
   append_end(output);
   EXPECT_EQ(output,
             "mg k v c O0\r\n"
-            "ms k 4 T61 C7 O1\r\na\r\nb\r\n"
-            "ms k 0 T2 ME O2\r\n\r\n"
+            "ms k 4 T61 C7 c O1\r\na\r\nb\r\n"
+            "ms k 0 T2 ME c O2\r\n\r\n"
             "md k C9 O3\r\n"
             "md k O4\r\n"
             "ma k N60 J3 D3 v O5\r\n"

@@ -30,9 +30,9 @@ class Query {
   /// There will be none.
   virtual void on_lost(Loss loss, std::string_view why) = 0;
 
-  /// The time of an errand that it carries is up: forgets it. Returns what it waited for, as the
-  /// end of a sentence. Does not end the query.
-  virtual std::string abandon(Errand& errand) = 0;
+  /// The time of an errand that it carries is up: forgets it. Returns why it has no answer, a
+  /// sentence that is valid until the query is used again. Does not end the query.
+  virtual std::string_view abandon(Errand& errand) = 0;
 };
 
 }  // namespace sluice::memcached

@@ -31,7 +31,8 @@ struct SubWindows {
 };
 
 /// The highest limit that is counted so. Those who race add before they look, and a counter begins
-/// again at 0 above 2^64 - 1: it would take 2^32 of them.
+/// again at 0 above 2^64 - 1: it would take 2^32 of them, or 2^11 at once who charge 2^53 units
+/// each.
 inline constexpr std::int64_t kMostCounted = std::int64_t{1} << 32;
 
 /// Nothing where the limit is judged by compare-and-swap: it is none of fixed_window on the clock

@@ -5,6 +5,7 @@
 namespace sluice::memcached {
 
 void Turn::write(std::string& output, std::uint32_t number) {
+  if (!writes) owner.on_sending(*this);
   if (!writes) {
     append_get(output, key, number);
   } else if (removes) {
@@ -42,11 +43,12 @@ void Turn::on_lost(Loss loss, std::string_view why) {
   }
 }
 
-std::string Turn::abandon(Errand& errand) {
+std::string_view Turn::abandon(Errand& errand) {
   ErrandList::take_out(errand);
-  if (losses == 0) return lane->name() + " did not answer";
-  return lane->name() + ": others changed '" + key + "' first, " + std::to_string(losses) +
-         " times";
+  if (losses == 0) return lane->late();
+  late =
+      lane->late() + ": others changed '" + key + "' first, " + std::to_string(losses) + " times";
+  return late;
 }
 
 }  // namespace sluice::memcached

@@ -17,6 +17,8 @@ class TurnOwner {
  public:
   virtual ~TurnOwner() = default;
 
+  /// The turn is about to be sent, to read: it may be made one that writes instead.
+  virtual void on_sending(Turn& turn) = 0;
   /// The turn's value, or that there is none, or that the server refuses.
   virtual void on_read(Turn& turn, const MetaReply& reply) = 0;
   /// What has become of the turn's write.
@@ -28,8 +30,10 @@ class TurnOwner {
 };
 
 /// One key that is asked for, and where it stands: its value is read, judged, and written back
-/// where that changed it. There is one turn for a key at a time, so that whoever asks meanwhile
-/// waits, is judged with all others who wait, and travels in the one write of the next round.
+/// where that changed it; or it is judged on what this process has written last, and written at
+/// once where that changes it. There is one turn for a key at a time, so that whoever asks
+/// meanwhile waits, is judged with all others who wait, and travels in the one write of the next
+/// round.
 ///
 /// Belongs to the courier's thread. It is with its lane, or rests after a lost race.
 struct Turn final : Query {
@@ -40,7 +44,7 @@ struct Turn final : Query {
   bool can_be(const MetaReply& reply) const override;
   void on_replies(std::span<const MetaReply> replies) override;
   void on_lost(Loss loss, std::string_view why) override;
-  std::string abandon(Errand& errand) override;
+  std::string_view abandon(Errand& errand) override;
 
   TurnOwner& owner;
   std::string key;
@@ -57,8 +61,13 @@ struct Turn final : Query {
   std::string value;
   std::int64_t expiry_s = 0;
   bool removes = false;
+  /// As expiry_s() was made: until then the server keeps what is written.
+  Instant kept_until = 0;
+  /// What is written goes over what this process has written last, which was not read again.
+  bool guesses = false;
   /// Races lost one after the other.
   unsigned losses = 0;
+  std::string late;  // What abandon() has said of them.
 };
 
 }  // namespace sluice::memcached

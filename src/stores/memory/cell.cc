@@ -1,11 +1,16 @@
 #include "stores/memory/cell.h"
 
 #include <algorithm>
+#include <memory>
 
 namespace sluice::memory {
 namespace {
 
 constexpr std::uint32_t kLeastEntries = 4;
+// A record of this many is a cache line.
+constexpr std::uint32_t kLeastPermits = 3;
+// A burst long gone leaves most of a large record empty.
+constexpr std::uint32_t kWorthShrinking = 64;
 
 // A ring of `capacity` slots that holds what `old` does, or null.
 RingRecord* resized(Account& account, RingRecord* old, std::uint32_t capacity) {
@@ -22,6 +27,17 @@ RingRecord* resized(Account& account, RingRecord* old, std::uint32_t capacity) {
     record->size = ring.size;
     record->base = ring.base;
   }
+  return record;
+}
+
+// Room for `capacity` permits that holds those of `old`, or null.
+PermitsRecord* resized(Account& account, PermitsRecord* old, std::uint32_t capacity) {
+  auto* record = static_cast<PermitsRecord*>(
+      allocate_record(account, RecordKind::kPermits, permit_record_bytes(capacity)));
+  if (record == nullptr) return nullptr;
+  record->capacity = capacity;
+  record->size = old == nullptr ? 0 : old->size;
+  if (old != nullptr) std::uninitialized_copy_n(old->entries(), old->size, record->entries());
   return record;
 }
 
@@ -44,6 +60,8 @@ void release_cell(Account& account, Cell cell) {
     }
   } else if (record->kind == RecordKind::kForeign) {
     release_cell(account, static_cast<ForeignRecord*>(record)->cell);
+  } else if (record->kind == RecordKind::kBlocked) {
+    release_cell(account, static_cast<BlockedRecord*>(record)->cell);
   }
   account.release(record, record->bytes);
 }
@@ -57,6 +75,8 @@ std::size_t record_bytes(Cell cell) {
   }
   if (record->kind == RecordKind::kForeign) {
     bytes += record_bytes(static_cast<ForeignRecord*>(record)->cell);
+  } else if (record->kind == RecordKind::kBlocked) {
+    bytes += record_bytes(static_cast<BlockedRecord*>(record)->cell);
   }
   return bytes;
 }
@@ -88,10 +108,35 @@ void commit_ring(Account& account, Cell& cell, const RingChange& change) {
   ring->size = change.count;
   ring->entries()[(ring->head + change.count - 1) % ring->capacity] = change.newest;
 
-  // A burst long gone leaves most of a large ring empty.
-  constexpr std::uint32_t kWorthShrinking = 64;
   if (ring->capacity >= kWorthShrinking && change.count <= ring->capacity / 8) {
     if (RingRecord* smaller = resized(account, ring, 2 * change.count)) {
+      release_cell(account, cell);
+      cell = cell_of(smaller);
+    }
+  }
+}
+
+bool reserve_permits(Account& account, Cell& cell, const PermitChange& change) {
+  auto* permits = is_record(cell) ? static_cast<PermitsRecord*>(record_of(cell)) : nullptr;
+  const std::uint32_t count = change.size_after(permits == nullptr ? 0 : permits->size);
+  if (count == 0 || (permits != nullptr && count <= permits->capacity)) return true;
+  const std::uint32_t grown = permits == nullptr ? 0 : permits->capacity + permits->capacity / 2;
+  PermitsRecord* record = resized(account, permits, std::max({count, grown, kLeastPermits}));
+  if (record == nullptr && grown > count) record = resized(account, permits, count);
+  if (record == nullptr) return false;
+  release_cell(account, cell);
+  cell = cell_of(record);
+  return true;
+}
+
+void commit_permits(Account& account, Cell& cell, const PermitChange& change) {
+  if (!is_record(cell)) return;  // None comes where there were none.
+  auto* permits = static_cast<PermitsRecord*>(record_of(cell));
+  permits->size =
+      sluice::commit_permits({permits->entries(), permits->capacity}, permits->size, change);
+  if (permits->capacity >= kWorthShrinking && permits->size <= permits->capacity / 8) {
+    const std::uint32_t capacity = std::max(2 * permits->size, kLeastPermits);
+    if (PermitsRecord* smaller = resized(account, permits, capacity)) {
       release_cell(account, cell);
       cell = cell_of(smaller);
     }

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "algorithms/limit_definition.h"
+#include "core/permits.h"
 #include "core/ring.h"
 #include "stores/memory/budget.h"
 
@@ -21,8 +22,10 @@ inline constexpr Cell kRecordBit = Cell{1} << 63;
 enum class RecordKind : std::uint8_t {
   kState,    ///< One state of fixed size.
   kRing,     ///< Entries of a ring.
+  kPermits,  ///< A list of permits.
   kParts,    ///< A cell for each part of an `&`.
   kForeign,  ///< A state judged last by other numbers than its table's, and those numbers.
+  kBlocked,  ///< A whole key, all of the above, and the end of its block.
 };
 
 struct Record {
@@ -41,12 +44,25 @@ struct RingRecord : Record {
   Ring view() { return {entries(), capacity, head, size, base}; }
 };
 
+struct PermitsRecord : Record {
+  std::uint32_t capacity;
+  std::uint32_t size;
+
+  PermitEntry* entries() { return reinterpret_cast<PermitEntry*>(this + 1); }
+  PermitList view() { return {entries(), size}; }
+};
+
 struct PartsRecord : Record {
   Cell* cells() { return reinterpret_cast<Cell*>(this + 1); }
 };
 
 struct ForeignRecord : Record {
   AnyPart part;
+  Cell cell;
+};
+
+struct BlockedRecord : Record {
+  Instant until;
   Cell cell;
 };
 
@@ -57,6 +73,9 @@ inline bool is_record(Cell cell) {
 }
 inline Record* record_of(Cell cell) {
   return reinterpret_cast<Record*>(cell & ~kRecordBit);
+}
+inline bool is_blocked(Cell cell) {
+  return is_record(cell) && record_of(cell)->kind == RecordKind::kBlocked;
 }
 inline Cell cell_of(Record* record) {
   return reinterpret_cast<Cell>(record) | kRecordBit;
@@ -82,8 +101,28 @@ bool reserve_ring(Account& account, Cell& cell, std::uint32_t count);
 /// REQUIRES: reserve_ring() has made room for change.count.
 void commit_ring(Account& account, Cell& cell, const RingChange& change);
 
+constexpr std::size_t permit_record_bytes(std::uint32_t entries) {
+  return sizeof(PermitsRecord) + entries * sizeof(PermitEntry);
+}
+
+/// The permits in a cell.
+inline PermitList permits_in(Cell cell) {
+  return is_record(cell) ? static_cast<PermitsRecord*>(record_of(cell))->view() : PermitList();
+}
+
+/// Makes room in a cell of permits for what the change leaves. False where there is no room:
+/// nothing has changed.
+bool reserve_permits(Account& account, Cell& cell, const PermitChange& change);
+
+/// Where many become few, gives most of the room back. The room for a few stays when all have gone:
+/// who takes a permit and gives it back, over and over, does not pay for it each time.
+/// REQUIRES: reserve_permits() has made room.
+void commit_permits(Account& account, Cell& cell, const PermitChange& change);
+
 template <class A>
 inline constexpr bool kIsRing = std::is_same_v<typename A::State, Ring>;
+template <class A>
+inline constexpr bool kIsPermits = std::is_same_v<typename A::State, PermitList>;
 
 /// The state in 63 bits, if its algorithm knows how and it fits.
 template <class A>
@@ -111,6 +150,8 @@ typename A::State load(const typename A::Params& params, Cell cell) {
   }
   if constexpr (kIsRing<A>) {
     return static_cast<RingRecord*>(record_of(cell))->view();
+  } else if constexpr (kIsPermits<A>) {
+    return permits_in(cell);
   } else {
     State state;
     std::memcpy(static_cast<void*>(&state), record_of(cell) + 1, sizeof state);
@@ -125,6 +166,8 @@ bool reserve(Account& account, const typename A::Params& params, Cell& cell,
              const typename A::Change& change) {
   if constexpr (kIsRing<A>) {
     return reserve_ring(account, cell, change.count);
+  } else if constexpr (kIsPermits<A>) {
+    return reserve_permits(account, cell, change);
   } else {
     if (is_record(cell) || pack<A>(params, change)) return true;
     const auto state = load<A>(params, cell);
@@ -142,6 +185,8 @@ void commit(Account& account, const typename A::Params& params, Cell& cell,
             const typename A::Change& change) {
   if constexpr (kIsRing<A>) {
     commit_ring(account, cell, change);
+  } else if constexpr (kIsPermits<A>) {
+    commit_permits(account, cell, change);
   } else {
     if (const auto packed = pack<A>(params, change)) {
       if (is_record(cell)) release_cell(account, cell);

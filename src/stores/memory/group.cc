@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
+#include "core/block.h"
 #include "core/together.h"
 
 namespace sluice::memory {
 namespace {
 
 // Calls visit(member, the member's own share of `judged`) for each, until one says false.
-template <class Visit>
-bool each(std::span<const Member> members, std::span<Judged> judged, Visit visit) {
-  for (const auto& member : members) {
+template <class AnyMember, class Visit>
+bool each(std::span<AnyMember> members, std::span<Judged> judged, Visit visit) {
+  for (auto& member : members) {
     const std::size_t count = member.request.limit->parts.size();
     if (!visit(member, judged.first(count))) return false;
     judged = judged.subspan(count);
@@ -19,14 +21,29 @@ bool each(std::span<const Member> members, std::span<Judged> judged, Visit visit
   return true;
 }
 
+// Whether a block denies what the member asks.
+bool barred(const Member& member, Instant now) {
+  return takes(member.request.operation, member.request.cost) && now < member.blocked_until;
+}
+
+Call call_of(const Request& request, Instant now) {
+  const bool up_to = request.operation == Operation::kTakeUpTo;
+  return {.now = now,
+          .cost = request.cost,
+          .patience_ns = up_to ? kDefaultPatience : request.patience_ns,
+          .unspent_only = up_to,
+          .permit = request.permit};
+}
+
 // Judges every part as asked.
-void judge_all(std::span<const Member> members, Instant now, std::span<Judged> judged) {
-  each(members, judged, [&](const Member& member, std::span<Judged> own) {
+void judge_all(std::span<Member> members, Instant now, std::span<Judged> judged) {
+  each(members, judged, [&](Member& member, std::span<Judged> own) {
     const auto& request = member.request;
     const Cell key = member.table->key_cell(member.place);
+    member.blocked_until = blocked_until(key);
     for (std::size_t i = 0; i < own.size(); ++i) {
-      own[i] = judge(request.limit->parts[i], part_of(key, i), request.operation,
-                     {now, request.cost, request.patience_ns});
+      own[i] =
+          judge(request.limit->parts[i], part_of(key, i), request.operation, call_of(request, now));
     }
     return true;
   });
@@ -62,10 +79,18 @@ const Member* reserve_all(std::span<const Member> members, Instant now, std::spa
   return without_room;
 }
 
-Decision combined(std::span<const Member> members, std::span<Judged> judged) {
+Decision combined(std::span<const Member> members, Instant now, std::span<Judged> judged) {
   Together answer;
-  each(members, judged, [&](const Member&, std::span<Judged> own) {
-    for (const auto& one : own) answer.add(one.decision);
+  each(members, judged, [&](const Member& member, std::span<Judged> own) {
+    Together parts;
+    for (const auto& one : own) parts.add(one.decision);
+    Decision decision = parts.decision();
+    if (now < member.blocked_until) {
+      const Request& request = member.request;
+      decision = block_decision(decision, takes(request.operation, request.cost), now,
+                                member.blocked_until);
+    }
+    answer.add(decision);
     return true;
   });
   return answer.decision();
@@ -80,7 +105,7 @@ Decision decide_full(const Member& without_room, std::span<const Member> members
   const bool unseen = table.key_cell(without_room.place) == 0;
   const bool allowed = table.options().allow_when_full && unseen;
   if (!allowed) retract(members, now, judged);
-  Decision decision = combined(members, judged);
+  Decision decision = combined(members, now, judged);
   decision.source = Source::kFull;
   if (!allowed) {
     decision.allowed = false;
@@ -93,22 +118,37 @@ Decision decide_full(const Member& without_room, std::span<const Member> members
 
 }  // namespace
 
-Decision decide_together(std::span<const Member> members, Instant now, std::span<Judged> judged) {
+Decision decide_together(std::span<Member> members, Instant now, std::span<Judged> judged) {
   judge_all(members, now, judged);
   const bool allowed =
-      std::ranges::all_of(judged, [](const Judged& one) { return one.decision.allowed; });
+      std::ranges::all_of(judged, [](const Judged& one) { return one.decision.allowed; }) &&
+      std::ranges::none_of(members, [&](const Member& member) { return barred(member, now); });
   if (!allowed) {
     retract(members, now, judged);
-    return combined(members, judged);
+    return combined(members, now, judged);
   }
   if (const Member* without_room = reserve_all(members, now, judged)) {
     return decide_full(*without_room, members, now, judged);
   }
-  each(members, judged, [&](const Member& member, std::span<Judged> own) {
-    if (member.request.cost > 0) member.table->commit(member.place, member.request, own);
+  each(members, judged, [&](Member& member, std::span<Judged> own) {
+    if (member.request.cost > 0) {
+      member.blocked_until = member.table->commit(member.place, member.request, now, own);
+    }
     return true;
   });
-  return combined(members, judged);
+  return combined(members, now, judged);
+}
+
+Decision decide_up_to(Member& member, Instant now, std::span<Judged> judged) {
+  const std::int64_t wanted = std::exchange(member.request.cost, 0);
+  judge_all({&member, 1}, now, judged);
+  std::int64_t units = wanted;
+  for (const auto& one : judged) units = std::min(units, one.decision.remaining);
+  // Where there are none, the answer is that to whoever wants one.
+  member.request.cost = std::min(std::max<std::int64_t>(units, 1), wanted);
+  Decision decision = decide_together({&member, 1}, now, judged);
+  if (decision.allowed) decision.taken = units;
+  return decision;
 }
 
 }  // namespace sluice::memory

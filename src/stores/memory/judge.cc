@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "core/block.h"
 #include "core/together.h"
 
 namespace sluice::memory {
@@ -15,6 +16,16 @@ PartsRecord* parts_record(Cell key) {
 ForeignRecord* foreign_record(Cell key) {
   if (!is_record(key) || record_of(key)->kind != RecordKind::kForeign) return nullptr;
   return static_cast<ForeignRecord*>(record_of(key));
+}
+
+BlockedRecord* blocked_record(Cell key) {
+  return is_blocked(key) ? static_cast<BlockedRecord*>(record_of(key)) : nullptr;
+}
+
+// The key's cell without its block.
+Cell& unblocked(Cell& key) {
+  auto* blocked = blocked_record(key);
+  return blocked != nullptr ? blocked->cell : key;
 }
 
 // The cell of a part inside the key's. REQUIRES: reserve_part() has made it.
@@ -63,6 +74,7 @@ void remember(Account& account, const KeyParts& parts, Cell& key) {
 }  // namespace
 
 Cell part_of_record(Cell key, std::size_t index) {
+  key = unblocked(key);
   if (auto* parts = parts_record(key)) return parts->cells()[index];
   if (const auto* foreign = foreign_record(key)) return foreign->cell;
   return key;
@@ -78,8 +90,7 @@ Judged judge(const AnyPart& part, Cell state, Operation operation, const Call& c
       [&]<class P>(const P& p) -> Judged {
         using A = typename P::Algorithm;
         const auto loaded = load<A>(p.params, state);
-        const auto step = operation == Operation::kRefund ? A::refund(p.params, loaded, call)
-                                                          : A::take(p.params, loaded, call);
+        const auto step = apply<A>(operation, p.params, loaded, call);
         return {step.decision, step.next};
       },
       part);
@@ -87,13 +98,14 @@ Judged judge(const AnyPart& part, Cell state, Operation operation, const Call& c
 
 bool reserve_part(Account& account, const KeyParts& parts, std::size_t index, Cell& key,
                   const AnyChange& change) {
-  const bool opened = parts.asked.size() > 1 ? open_parts(account, parts.asked.size(), key)
-                                             : open_foreign(account, parts, key);
+  Cell& cell = unblocked(key);
+  const bool opened = parts.asked.size() > 1 ? open_parts(account, parts.asked.size(), cell)
+                                             : open_foreign(account, parts, cell);
   if (!opened) return false;
   return std::visit(
       [&]<class P>(const P& p) {
         using A = typename P::Algorithm;
-        return reserve<A>(account, p.params, slot_of(key, index),
+        return reserve<A>(account, p.params, slot_of(cell, index),
                           std::get<typename A::Change>(change));
       },
       parts.asked[index]);
@@ -101,24 +113,56 @@ bool reserve_part(Account& account, const KeyParts& parts, std::size_t index, Ce
 
 void commit_part(Account& account, const KeyParts& parts, std::size_t index, Cell& key,
                  const AnyChange& change) {
+  Cell& cell = unblocked(key);
   std::visit(
       [&]<class P>(const P& p) {
         using A = typename P::Algorithm;
-        commit<A>(account, p.params, slot_of(key, index), std::get<typename A::Change>(change));
+        commit<A>(account, p.params, slot_of(cell, index), std::get<typename A::Change>(change));
       },
       parts.asked[index]);
-  remember(account, parts, key);
+  remember(account, parts, cell);
 }
 
-std::size_t record_bytes_for(const AnyChange& change) {
+std::size_t record_bytes_for(const AnyChange& change, Cell key, std::size_t index) {
   if (const auto* ring = std::get_if<RingChange>(&change)) {
     return ring_record_bytes(ring->count) + sizeof(PartsRecord) + kMaxParts * sizeof(Cell);
+  }
+  if (const auto* permits = std::get_if<PermitChange>(&change)) {
+    const auto size = static_cast<std::uint32_t>(permits_in(part_of(key, index)).size());
+    return permit_record_bytes(permits->size_after(size));
   }
   return sizeof(ForeignRecord);
 }
 
+Instant blocked_until(Cell key) {
+  const auto* blocked = blocked_record(key);
+  return blocked != nullptr ? blocked->until : 0;
+}
+
+bool reserve_block(Account& account, Cell& key) {
+  if (is_blocked(key)) return true;
+  auto* record = static_cast<BlockedRecord*>(
+      allocate_record(account, RecordKind::kBlocked, sizeof(BlockedRecord)));
+  if (record == nullptr) return false;
+  record->until = 0;
+  record->cell = key;
+  key = cell_of(record);
+  return true;
+}
+
+void block_key(Cell key, Instant until) {
+  blocked_record(key)->until = until;
+}
+
+void end_block(Account& account, Cell& key, Instant now) {
+  auto* blocked = blocked_record(key);
+  if (blocked == nullptr || now < blocked->until) return;
+  key = blocked->cell;
+  account.release(blocked, blocked->bytes);
+}
+
 Standing standing(std::span<const AnyPart> home, Cell key, Instant now) {
-  const auto* foreign = foreign_record(key);
+  const auto* foreign = foreign_record(unblocked(key));
   const auto parts = foreign != nullptr ? std::span(&foreign->part, 1) : home;
   Together peeks;
   Together takes;
@@ -127,8 +171,12 @@ Standing standing(std::span<const AnyPart> home, Cell key, Instant now) {
     peeks.add(judge(parts[i], state, Operation::kTake, {.now = now, .cost = 0}).decision);
     takes.add(judge(parts[i], state, Operation::kTake, {.now = now, .cost = 1}).decision);
   }
-  const Decision peek = peeks.decision();
-  const Decision take = takes.decision();
+  Decision peek = peeks.decision();
+  Decision take = takes.decision();
+  if (const Instant until = blocked_until(key); now < until) {
+    peek = block_decision(peek, false, now, until);
+    take = block_decision(take, true, now, until);
+  }
   return {.fresh = peek.reset_after.count() == 0,
           .denies = !take.allowed,
           .reset_after = peek.reset_after,

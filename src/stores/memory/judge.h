@@ -12,7 +12,8 @@
 namespace sluice::memory {
 
 /// What a judged part would write.
-using AnyChange = std::variant<BucketState, FixedWindow::State, SlidingCounter::State, RingChange>;
+using AnyChange =
+    std::variant<BucketState, FixedWindow::State, SlidingCounter::State, RingChange, PermitChange>;
 
 struct Judged {
   Decision decision;
@@ -20,7 +21,8 @@ struct Judged {
 };
 
 /// A key's cell holds its state, or names a record with a cell for each part of an `&`, or one that
-/// also remembers other numbers than its table's. This is the state of part `index` in it.
+/// also remembers other numbers than its table's; around all that, one with the end of a block.
+/// This is the state of part `index` in it.
 Cell part_of_record(Cell key, std::size_t index);
 inline Cell part_of(Cell key, std::size_t index) {
   return is_record(key) ? part_of_record(key, index) : key;
@@ -56,8 +58,21 @@ bool reserve_part(Account& account, const KeyParts& parts, std::size_t index, Ce
 void commit_part(Account& account, const KeyParts& parts, std::size_t index, Cell& key,
                  const AnyChange& change);
 
-/// The bytes of the largest record that reserve_part() may want for a change.
-std::size_t record_bytes_for(const AnyChange& change);
+/// The bytes of the largest record that reserve_part() may want for a change of part `index`.
+std::size_t record_bytes_for(const AnyChange& change, Cell key, std::size_t index);
+
+/// When the key's block ends or has ended; 0 where it has none.
+Instant blocked_until(Cell key);
+
+/// Makes sure that block_key() cannot fail. False where there is no room; the key behaves as before
+/// in either case.
+bool reserve_block(Account& account, Cell& key);
+
+/// REQUIRES: reserve_block() returned true.
+void block_key(Cell key, Instant until);
+
+/// Takes a block off that is over.
+void end_block(Account& account, Cell& key, Instant now);
 
 /// How a key stands towards a request of cost 1, for who must choose one to forget.
 struct Standing {

@@ -69,6 +69,24 @@ class LimitedKeys {
     return ask(request(key, 1, Operation::kReset), now);
   }
 
+  Decision charge(std::string_view key, Instant now, std::int64_t cost = 1) {
+    return ask(request(key, cost, Operation::kCharge), now);
+  }
+  Decision take_up_to(std::string_view key, Instant now, std::int64_t cost) {
+    return ask(request(key, cost, Operation::kTakeUpTo), now);
+  }
+  Decision block(std::string_view key, Instant now, std::int64_t duration_ns) {
+    Request blocking = request(key, 0, Operation::kBlock);
+    blocking.duration_ns = duration_ns;
+    return ask(blocking, now);
+  }
+  /// Takes, renews or releases a permit.
+  Decision permit(Operation operation, std::string_view key, Instant now, PermitId permit) {
+    Request asking = request(key, 1, operation);
+    asking.permit = permit;
+    return ask(asking, now);
+  }
+
   const LimitDefinition& limit() const { return *limit_; }
   const std::shared_ptr<Space>& space() const { return space_; }
   Table& table() { return static_cast<Table&>(*space_); }

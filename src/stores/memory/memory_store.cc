@@ -57,17 +57,18 @@ MemoryStore::MemoryStore(const MemoryOptions& options)
   }
 }
 
-std::shared_ptr<Space> MemoryStore::open_space(const LimitDefinition& limit) {
+// `held` is a space that counts as nobody's, or null.
+std::shared_ptr<Table> MemoryStore::open(const LimitDefinition& limit, const Space* held) {
   std::shared_ptr<Table> forgotten;  // freed once mutex_ is let go
   const std::lock_guard lock(mutex_);
   const auto found = spaces_.find(limit.space);
-  // Nobody else can take a share of a table while mutex_ is held, so a count of one stays one.
+  // Nobody else can take a share of a table while mutex_ is held: a count that is the least stays.
   if (found != spaces_.end()) {
     if (keeps_state(found->second->home(), limit.parts)) {
       found->second->judge_by(limit.parts);
       return found->second;
     }
-    if (found->second.use_count() > 1) {
+    if (found->second.use_count() > (found->second.get() == held ? 2 : 1)) {
       throw StoreError("memory store: the keys of '" + limit.space + "' are those of '" +
                        describe_parts(found->second->home()) + "', which '" + limit.expression +
                        "' cannot take over while others use them");
@@ -140,8 +141,9 @@ Decision MemoryStore::decide_all(std::span<const Request> requests, Instant now)
   const auto members = std::span(room).first(requests.size());
   std::size_t parts = 0;
   for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (lends(*requests[i].limit)) throw std::invalid_argument("permits are acquired one by one");
     Table& table = table_of(requests[i]);
-    members[i] = {&table, table.locate(requests[i].key), requests[i]};
+    members[i] = {.table = &table, .place = table.locate(requests[i].key), .request = requests[i]};
     parts += requests[i].limit->parts.size();
     for (const auto& other : members.first(i)) {
       if (other.table == &table && other.place.tag == members[i].place.tag) {

@@ -27,7 +27,10 @@ struct MemoryOptions {
 ///
 /// Bounded: by max_bytes, and by kMaxSpaces spaces. Where there is no room for a new key, one that
 /// equals fresh is forgotten, else the one with the smallest reset_after among those not denying,
-/// of the few that share its place; if all deny, the new key is denied with Source::kFull.
+/// of the few that share its place; if all deny, the new key is denied with Source::kFull, whatever
+/// is asked of it: a charge or a block as well. A key that is blocked, or whose permits are all
+/// held, denies. One that has permits left does not: if it is forgotten, its holders learn at their
+/// next renewal that they hold none, and until then as many can be acquired again.
 class MemoryStore final : public Store {
  public:
   static constexpr std::size_t kMaxSpaces = 16'384;
@@ -35,7 +38,13 @@ class MemoryStore final : public Store {
 
   explicit MemoryStore(const MemoryOptions& options = {});
 
-  std::shared_ptr<Space> open_space(const LimitDefinition& limit) override;
+  std::shared_ptr<Space> open_space(const LimitDefinition& limit) override {
+    return open(limit, nullptr);
+  }
+  std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
+                                       const LimitDefinition& limit) override {
+    return open(limit, held.get());
+  }
   void decide(std::span<const Request> requests, Instant now,
               std::span<Decision> decisions) override;
   Decision decide_all(std::span<const Request> requests, Instant now) override;
@@ -46,6 +55,7 @@ class MemoryStore final : public Store {
   const memory::Counters& counters() const { return pool_->counters; }
 
  private:
+  std::shared_ptr<memory::Table> open(const LimitDefinition& limit, const Space* held);
   std::shared_ptr<memory::Table> forget_idle_space();
 
   const MemoryOptions options_;

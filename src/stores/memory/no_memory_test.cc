@@ -143,5 +143,77 @@ TEST(NoMemory, AllMayFailFromSomePointOn) {
   EXPECT_GT(refused, 1000);
 }
 
+// Permits, blocks and charges of several keys while allocations fail; what was refused is not
+// there. Returns how many requests were refused.
+int ask_for_the_rest(const Failure& failure) {
+  MemoryOptions options = small_store();
+  options.table.forget = false;
+  MemoryStore store(options);
+  LimitedKeys permits(store, "concurrency 400");
+  LimitedKeys limits(store, "sliding_log 400/1h & token_bucket 400/1h");
+  std::vector<std::int64_t> held(3);
+  std::vector<std::int64_t> used(3);
+  std::vector<bool> blocked(3);
+  int refused = 0;
+  const auto done = [&](auto&& ask) {
+    try {
+      return ask().allowed;
+    } catch (const StoreError&) {
+      ++refused;
+      return false;
+    }
+  };
+  for (int round = 0; round < 90; ++round) {
+    if (round == 8) {
+      succeeding = failure.after;
+      failing = failure.count;
+    }
+    const std::size_t i = static_cast<std::size_t>(round) % 3;
+    const std::string name = key_name(i);
+    const auto id = static_cast<PermitId>(round) + 1;
+    const Instant now = kStart + round;
+    if (done([&] { return permits.permit(Operation::kTake, name, now, id); })) {
+      ++held[i];
+      if (round % 4 == 3) {
+        EXPECT_TRUE(permits.permit(Operation::kRenew, name, now, id).allowed);
+      }
+      if (round % 5 == 4) {
+        EXPECT_TRUE(permits.permit(Operation::kRelease, name, now, id).allowed);
+        --held[i];
+      }
+    }
+    if (done([&] { return limits.charge(name, now, 2); })) used[i] += 2;
+    if (round % 11 == 10 && done([&] { return limits.block(name, now, kHourNs); })) {
+      blocked[i] = true;
+    }
+  }
+  failing = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Instant now = kStart + 90;
+    EXPECT_EQ(permits.peek(key_name(i), now).remaining, 400 - held[i]) << "key " << i;
+    const Decision stands = limits.peek(key_name(i), now);
+    EXPECT_EQ(stands.remaining, blocked[i] ? 0 : 400 - used[i]) << "key " << i;
+    EXPECT_EQ(limits.take(key_name(i), now).allowed, !blocked[i]) << "key " << i;
+  }
+  return refused;
+}
+
+TEST(NoMemory, AnyTwoAllocationsOfPermitsAndBlocksMayFail) {
+  EXPECT_EQ(ask_for_the_rest({.count = 0}), 0);
+  int refused = 0;
+  for (long after = 0; after < 40; ++after) {
+    SCOPED_TRACE(after);
+    refused += ask_for_the_rest({.after = after, .count = 2});
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(refused, 5);
+  for (long after = 0; after < 20; ++after) {
+    SCOPED_TRACE(after);
+    refused += ask_for_the_rest({.after = after, .count = 1'000'000});
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(refused, 200);
+}
+
 }  // namespace
 }  // namespace sluice::memory

@@ -77,7 +77,9 @@ class Table : public Space {
   /// behaves as before. Tags in `pinned` are not evicted for it.
   bool reserve(const Place& place, const Request& request, Instant now,
                std::span<const Judged> judged, std::span<const Tag> pinned);
-  void commit(const Place& place, const Request& request, std::span<const Judged> judged);
+  /// When the key's block ends, or 0.
+  Instant commit(const Place& place, const Request& request, Instant now,
+                 std::span<const Judged> judged);
 
   /// Forgets the key.
   void reset(const Place& place);
@@ -100,13 +102,16 @@ class Table : public Space {
   Counters& counters() { return pool_->counters; }
 
   static constexpr std::size_t kShardBits = 10;
+  static constexpr std::size_t kShards = std::size_t{1} << kShardBits;
 
  private:
   static constexpr std::size_t kSecretBytes = 192;
 
   template <class A>
-  void take_one(const Place& place, const Request& request, const typename A::Params& params,
-                Instant now, Decision& decision);
+  void step_one(const Place& place, Operation operation, const Request& request,
+                const typename A::Params& params, Instant now, Decision& decision);
+  [[gnu::noinline]] void decide_other(const Place& place, const Request& request, Instant now,
+                                      Decision& decision);
   [[gnu::noinline]] void decide_alone(const Place& place, const Request& request, Instant now,
                                       Decision& decision);
   Cell* make_cell(const Place& place, Instant now, std::span<const Tag> pinned);

@@ -78,6 +78,55 @@ TEST(Threads, ListsInBothOrdersAreAllOrNothing) {
   EXPECT_EQ(other.peek("a", kStart).remaining, 200);
 }
 
+TEST(Threads, NeverHoldMorePermitsThanThereAre) {
+  MemoryStore store(small_store());
+  constexpr int kPermits = 3;
+  LimitedKeys keys(store, "concurrency 3 lease=1h");
+  std::atomic<int> held{0};
+  std::atomic<int> wrong{0};
+  std::atomic<int> given{0};
+  on_threads([&](std::size_t thread) {
+    for (PermitId i = 1; i <= 20'000; ++i) {
+      const PermitId id = i * kThreads + thread;
+      if (!keys.permit(Operation::kTake, "a", kStart, id).allowed) continue;
+      wrong += ++held > kPermits ? 1 : 0;
+      ++given;
+      if (i % 7 == 0) std::this_thread::yield();
+      if (i % 5 == 0) wrong += keys.permit(Operation::kRenew, "a", kStart, id).allowed ? 0 : 1;
+      --held;
+      wrong += keys.permit(Operation::kRelease, "a", kStart, id).allowed ? 0 : 1;
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(given, 0);
+  EXPECT_EQ(keys.peek("a", kStart).remaining, kPermits);
+}
+
+// Some block, charge and take what is left while others take.
+TEST(Threads, BlockAndTakeWhatIsLeftOfOneKey) {
+  MemoryStore store(small_store());
+  for (const auto* limit : {"token_bucket 4000/1h", "sliding_log 4000/1h & fixed_window 4000/1d"}) {
+    LimitedKeys keys(store, limit);
+    std::atomic<std::int64_t> taken{0};
+    on_threads([&](std::size_t thread) {
+      for (int i = 0; i < 1000; ++i) {
+        if (thread == 0) {
+          keys.block("a", kStart + i, 1);
+        } else if (thread == 1) {
+          taken += keys.take_up_to("a", kStart + i, 3).taken;
+        } else if (thread == 2) {
+          taken += keys.charge("a", kStart + i).allowed ? 1 : 0;
+        } else {
+          taken += keys.take("a", kStart + i).allowed ? 1 : 0;
+        }
+      }
+    });
+    const Instant after = kStart + 1001;
+    EXPECT_EQ(keys.peek("a", after).remaining, std::max<std::int64_t>(0, 4000 - taken));
+    EXPECT_EQ(keys.take_up_to("a", after, 9).allowed, taken < 4000);
+  }
+}
+
 // Far more keys than there is room for, in two spaces that press on each other.
 TEST(Threads, EvictWithoutLosingWhoDenies) {
   MemoryStore store(small_store());

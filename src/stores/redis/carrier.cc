@@ -78,12 +78,10 @@ void RedisCarrier::dispatch() {
   }
 }
 
-std::string RedisCarrier::abandon(Errand& errand) {
-  const Way way = fleet_->way(errand.slot);
-  const std::string why =
-      late(way.lane != nullptr ? way.lane->name() : "redis", courier_->deadline());
+std::string_view RedisCarrier::abandon(Errand& errand) {
   Lane::abandon(errand);
-  return why;
+  const Way way = fleet_->way(errand.slot);
+  return way.lane != nullptr ? way.lane->late() : nowhere_.late();
 }
 
 void RedisCarrier::on_refused(Errand& errand, Lane& lane, std::string_view text) {
@@ -92,7 +90,7 @@ void RedisCarrier::on_refused(Errand& errand, Lane& lane, std::string_view text)
     return dispatch();
   }
   const ServerError error = read_server_error(text);
-  const std::string why = lane.name() + ": " + std::string(text);
+  const auto fail = [&] { courier_->fail(errand, lane.name() + ": " + std::string(text)); };
   using Kind = ServerError::Kind;
   switch (error.kind) {
     case Kind::kMoved:
@@ -105,13 +103,13 @@ void RedisCarrier::on_refused(Errand& errand, Lane& lane, std::string_view text)
       return rest(errand);
     case Kind::kClusterDown:
     case Kind::kReadOnly:
-      return fleet_->doubt(lane) ? rest(errand) : courier_->fail(errand, why);
+      return fleet_->doubt(lane) ? rest(errand) : fail();
     case Kind::kLoading:
       return rest(errand);
     case Kind::kNoAuth:
     case Kind::kNoScript:
     case Kind::kOther:
-      return courier_->fail(errand, why);
+      return fail();
   }
 }
 

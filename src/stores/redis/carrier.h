@@ -8,6 +8,7 @@
 #include "stores/redis/fleet.h"
 #include "stores/redis/lane.h"
 #include "stores/remote/courier.h"
+#include "stores/remote/server_health.h"
 
 namespace sluice::redis {
 
@@ -18,7 +19,8 @@ class RedisCarrier final : public Carrier, public LaneOwner {
   /// An errand is redirected so often at most.
   static constexpr int kMaxRedirects = 5;
 
-  explicit RedisCarrier(const RedisOptions& options) : options_(options) {}
+  explicit RedisCarrier(const RedisOptions& options)
+      : options_(options), nowhere_("redis", options.deadline) {}
 
   /// Makes the fleet, which takes errands once it has started. Throws std::runtime_error where a
   /// TLS file cannot be used.
@@ -29,7 +31,7 @@ class RedisCarrier final : public Carrier, public LaneOwner {
 
   void carry(Errand& errand) override;
   void dispatch() override;
-  std::string abandon(Errand& errand) override;
+  std::string_view abandon(Errand& errand) override;
 
   void on_up(Lane& lane) override { fleet_->on_up(lane); }
   void on_down(Lane& lane, std::string_view why) override { fleet_->on_down(lane, why); }
@@ -43,6 +45,7 @@ class RedisCarrier final : public Carrier, public LaneOwner {
   std::uint16_t slot_of(const Errand& errand);
 
   const RedisOptions& options_;
+  const ServerHealth nowhere_;  // Of the server that is not known yet.
   Courier* courier_ = nullptr;
   std::unique_ptr<Fleet> fleet_;
   std::vector<Lane*> touched_;  // Have been given errands since the last dispatch.

@@ -4,11 +4,18 @@ local member = 0
 repeat
   if members then
     member = member + 1
-    place, space, state, head, slots_at, states, expiry, last, spare, pushes =
-        list(members[member], 1, 10)
+    place, space, state, head, slots_at, states, expiry, last, spare, pushes, inner =
+        list(members[member], 1, 11)
   end
   local name, reply = KEYS[place], nil
   held[place] = nil
+  if inner then
+    -- It is written as it would be without a block, and put within it again afterwards.
+    expiry = 0
+    if state and last > 0 then
+      fault = pcall('SET', name, inner).err
+    end
+  end
   local renews, grows, lifetime_ms = not state or last > expiry, false, 0
   if pushes then
     for p = 1, #pushes do
@@ -19,13 +26,16 @@ repeat
     expiry = last + spare
   end
   if renews or grows then
-    lifetime_ms = max(least_ms, ceil((expiry - now) / 1000000) + 1 + skew_ms)
+    -- What a refund leaves for a clock that is behind may have ended longer ago than clocks differ.
+    lifetime_ms = max(least_ms, 1, ceil((expiry - now) / 1000000) + 1 + skew_ms)
   end
-  if last == 0 then
+  if fault then
+    break
+  elseif last == 0 then
     reply = pcall('DEL', name)
     fault = type(reply) == 'table' and reply.err or nil
-  elseif grows or renews and (not state or slots_at == head) then
-    local slots = grows and call('GETRANGE', name, head, -1) or ''
+  elseif permits or grows or renews and (not state or slots_at == head) then
+    local slots = permits or grows and call('GETRANGE', name, head, -1) or ''
     for p = pushes and #pushes or 0, 1, -1 do
       local ring = pushes[p]
       local begin, size, first = ring[3] - head, ring[4] * 16, ring[5] * 16

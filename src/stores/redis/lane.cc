@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "stores/redis/resp_framing.h"
-#include "stores/redis/script.h"
 
 namespace sluice::redis {
 namespace {
@@ -12,11 +11,10 @@ namespace {
 // Errands looked at for one call: those of other slots are passed over.
 constexpr std::size_t kMaxLookedAt = 512;
 
-PipelineOptions pipeline_options(const LaneSettings& settings, const Endpoint& endpoint) {
-  PipelineOptions options{.endpoint = endpoint};
+PipelineOptions pipeline_options(const LaneSettings& settings, const ServerHealth& health,
+                                 const Endpoint& endpoint) {
+  PipelineOptions options = health.pipeline_options(endpoint);
   options.max_in_flight = settings.max_in_flight;
-  const auto deadline = std::chrono::ceil<std::chrono::milliseconds>(settings.options.deadline);
-  options.silence_timeout = std::max(options.silence_timeout, 2 * deadline);
   return options;
 }
 
@@ -26,11 +24,6 @@ CallOptions call_options(const RedisOptions& options) {
   constexpr std::int64_t kDayMs = 86'400'000;
   return {.least_lifetime_ms = options.virtual_time ? kDayMs : 0,
           .skew_ms = options.client_time ? options.skew.count() : 0};
-}
-
-std::string late(std::string_view name, std::chrono::nanoseconds deadline) {
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(deadline);
-  return std::string(name) + " has not answered within " + std::to_string(ms.count()) + " ms";
 }
 
 // Whatever the answer holds is let go with it: a control stays a while after it is answered.
@@ -83,27 +76,28 @@ class Lane::Call final : public Exchange {
 Lane::Lane(const LaneSettings& settings, const Endpoint& endpoint, LaneOwner& owner)
     : settings_(settings),
       endpoint_(endpoint),
-      name_("redis " + endpoint.text()),
+      health_("redis " + endpoint.text(), settings.options.deadline),
       owner_(owner),
       call_options_(call_options(settings.options)),
-      pipeline_(settings.courier.loop(), pipeline_options(settings, endpoint), *this) {
-  prepare_greeting();
-}
+      greeting_(settings.options,
+                {.with_script = settings.with_script, .must_be_primary = settings.must_be_primary}),
+      pipeline_(settings.courier.loop(), pipeline_options(settings, health_, endpoint), *this) {}
 
 Lane::~Lane() {
   closing_ = true;
-  drop_asking(name_ + " is not used now");
-  fail_waiting(name_ + " is not used now");
-  fail_controls(name_ + " is not used now");
+  const std::string why = name() + " is not used now";
+  drop_asking(why);
+  fail_waiting(why);
+  fail_controls(why);
 }
 
-void Lane::fail_waiting(const std::string& why) {
+void Lane::fail_waiting(std::string_view why) {
   while (!again_.empty()) settings_.courier.fail(again_.pop_front(), why);
   while (!queue_.empty()) settings_.courier.fail(queue_.pop_front(), why);
   while (!asking_.empty()) settings_.courier.fail(asking_.pop_front(), why);
 }
 
-void Lane::fail_controls(const std::string& why) {
+void Lane::fail_controls(std::string_view why) {
   // An answer may ask again.
   std::deque<std::unique_ptr<Control>> lost;
   lost.swap(controls_);
@@ -111,15 +105,15 @@ void Lane::fail_controls(const std::string& why) {
 }
 
 void Lane::carry(Errand& errand) {
-  if (broken_) return settings_.courier.fail(errand, down_why_);
-  if (is_silent()) {
-    return settings_.courier.fail(errand, name_ + " has not answered for a while");
-  }
+  std::optional<Courier::Clock::time_point> oldest;
+  if (!in_flight_.empty()) oldest = in_flight_.front()->sent_at;
+  const std::string_view fault = health_.fault(oldest, settings_.courier.round_began());
+  if (!fault.empty()) return settings_.courier.fail(errand, fault);
   queue_.push_back(errand);
 }
 
 void Lane::carry_asking(Errand& errand) {
-  if (broken_) return settings_.courier.fail(errand, down_why_);
+  if (is_broken()) return settings_.courier.fail(errand, health_.down_why());
   asking_.push_back(errand);
 }
 
@@ -133,19 +127,10 @@ void Lane::abandon(Errand& errand) {
 }
 
 void Lane::give_back(ErrandList& list) {
-  drop_asking(name_ + " is not used now");
+  drop_asking(name() + " is not used now");
   while (!again_.empty()) list.push_back(again_.pop_front());
   while (!queue_.empty()) list.push_back(queue_.pop_front());
   while (!asking_.empty()) list.push_back(asking_.pop_front());
-}
-
-// Nothing has come for so long that whoever asks now would wait in vain as well.
-bool Lane::is_silent() const {
-  return !in_flight_.empty() && is_overdue(*in_flight_.front(), settings_.courier.round_began());
-}
-
-bool Lane::is_overdue(const Call& call, Courier::Clock::time_point now) const {
-  return now - call.sent_at > 2 * settings_.options.deadline;
 }
 
 Exchange* Lane::next_exchange() {
@@ -215,7 +200,7 @@ void Lane::fill(Call& call, ErrandList& from) {
       if (fits) {
         call.add(*errand);
       } else {
-        settings_.courier.fail(*errand, "the key is too long for " + name_);
+        settings_.courier.fail(*errand, "the key is too long for " + name());
       }
       if (errand->alone) return;
     }
@@ -243,7 +228,7 @@ void Lane::on_reply(Call& call, std::string_view reply) {
     } else if (read_server_error(fault).kind == ServerError::Kind::kReadOnly) {
       owner_.on_refused(*errand, *this, fault);
     } else {
-      settings_.courier.fail(*errand, name_ + ": " + std::string(fault));
+      settings_.courier.fail(*errand, name() + ": " + std::string(fault));
     }
   }
   release(call);
@@ -254,7 +239,7 @@ void Lane::on_error(Call& call, std::string_view text) {
   using Kind = ServerError::Kind;
   const Kind kind = read_server_error(text).kind;
   // Even where whoever asked has gone: the next would wait as long.
-  if (kind == Kind::kLoading || kind == Kind::kNoAuth) reconnect(name_ + ": " + std::string(text));
+  if (kind == Kind::kLoading || kind == Kind::kNoAuth) reconnect(name() + ": " + std::string(text));
   if (kind == Kind::kNoScript) {
     if (call.script_loads == script_loads_) {
       ++script_loads_;
@@ -277,7 +262,7 @@ void Lane::on_error(Call& call, std::string_view text) {
 
 void Lane::on_lost(Call& call, Loss loss, std::string_view why) {
   std::erase(in_flight_, &call);
-  given_up_ = given_up_ || (loss == Loss::kUnknown && is_overdue(call, Courier::Clock::now()));
+  if (loss == Loss::kUnknown) health_.on_lost(call.sent_at);
   for (std::size_t i = 0; i < call.size; ++i) {
     Errand* errand = call.errands[i];
     if (errand == nullptr) continue;
@@ -301,40 +286,10 @@ void Lane::put_back(Errand& errand) {
   again_.push_back(errand);
 }
 
-void Lane::prepare_greeting() {
-  const RedisOptions& options = settings_.options;
-  const auto add = [&](Greeting greeting, std::initializer_list<std::string_view> arguments) {
-    greeting_.push_back(greeting);
-    append_command(greeting_text_, arguments);
-  };
-  if (settings_.with_script && !options.password.empty()) {
-    if (options.user.empty()) {
-      add(Greeting::kMust, {"AUTH", options.password});
-    } else {
-      add(Greeting::kMust, {"AUTH", options.user, options.password});
-    }
-  }
-  if (settings_.with_script && options.database != 0) {
-    add(Greeting::kMust, {"SELECT", std::to_string(options.database)});
-  }
-  // Before what may be refused: whoever is not let in at all is told so by the first reply.
-  add(Greeting::kMust, {"PING"});
-  add(Greeting::kMay, {"CLIENT", "SETNAME", "sluice"});
-  if (settings_.must_be_primary) add(Greeting::kRole, {"ROLE"});
-  if (settings_.with_script) {
-    greeting_.push_back(Greeting::kMust);
-    greeting_text_ += script_load_command();
-  }
-}
-
 std::optional<std::string> Lane::on_greeting(std::size_t i, std::string_view reply) {
-  const Greeting greeting = greeting_.at(i);
-  if (greeting == Greeting::kMay) return std::nullopt;
-  if (reply.front() == '-') return name_ + ": " + std::string(error_text(reply));
-  if (greeting != Greeting::kRole) return std::nullopt;
-  const auto role = read_reply(reply);
-  if (role && !role->elements.empty() && role->elements[0].text == "master") return std::nullopt;
-  return name_ + " is not the primary";
+  const auto fault = greeting_.fault(i, reply);
+  if (!fault) return std::nullopt;
+  return name() + *fault;
 }
 
 std::unique_ptr<Framing> Lane::make_framing() {
@@ -342,27 +297,16 @@ std::unique_ptr<Framing> Lane::make_framing() {
 }
 
 void Lane::on_up() {
-  was_up_ = true;
-  broken_ = given_up_ = false;
+  health_.on_up();
   owner_.on_up(*this);
 }
 
-// A connection that was closed may be back in a moment, so what waits goes on waiting. Once one has
-// been given up because nothing came, or an attempt has failed, nobody waits for the next.
 void Lane::on_down(std::string_view why) {
-  const bool was_up = std::exchange(was_up_, false);
-  broken_ = std::exchange(given_up_, false) || !was_up;
-  down_why_ = why;
-  drop_asking(down_why_);
-  fail_controls(down_why_);
-  if (broken_) fail_waiting(down_why_);
+  health_.on_down(why);
+  drop_asking(why);
+  fail_controls(why);
+  if (is_broken()) fail_waiting(why);
   owner_.on_down(*this, why);
-}
-
-std::string Lane::script_load_command() {
-  std::string command;
-  append_command(command, {"SCRIPT", "LOAD", script_text()});
-  return command;
 }
 
 }  // namespace sluice::redis

@@ -11,11 +11,13 @@
 #include <vector>
 
 #include "net/pipeline.h"
+#include "stores/redis/greeting.h"
 #include "stores/redis/redis_options.h"
 #include "stores/redis/reply.h"
 #include "stores/redis/script_call.h"
 #include "stores/redis/server_error.h"
 #include "stores/remote/courier.h"
+#include "stores/remote/server_health.h"
 
 namespace sluice::redis {
 
@@ -78,7 +80,7 @@ class Lane final : public PipelineUser {
   void kick() { pipeline_.kick(); }
   /// Gives the connection up: nobody waits for the server until it has greeted again.
   void reconnect(std::string_view why) {
-    given_up_ = true;
+    health_.give_up();
     pipeline_.reconnect(why);
   }
 
@@ -96,33 +98,25 @@ class Lane final : public PipelineUser {
 
   bool is_up() const { return pipeline_.is_up(); }
   /// An attempt to reach the server has failed, and none has succeeded since.
-  bool is_broken() const { return broken_; }
+  bool is_broken() const { return health_.is_broken(); }
   const Endpoint& endpoint() const { return endpoint_; }
   /// "redis 127.0.0.1:6379".
-  const std::string& name() const { return name_; }
+  const std::string& name() const { return health_.server(); }
+  /// What is said of a decision that has not come in time. From any thread.
+  const std::string& late() const { return health_.late(); }
   Pipeline& pipeline() { return pipeline_; }
 
   Exchange* next_exchange() override;
-  std::string greeting() override { return greeting_text_; }
-  std::size_t greeting_replies() override { return greeting_.size(); }
+  std::string greeting() override { return greeting_.text(); }
+  std::size_t greeting_replies() override { return greeting_.replies(); }
   std::optional<std::string> on_greeting(std::size_t i, std::string_view reply) override;
   std::unique_ptr<Framing> make_framing() override;
   void on_up() override;
   void on_down(std::string_view why) override;
 
  private:
-  /// What a reply to the greeting has to be.
-  enum class Greeting : std::uint8_t {
-    kMust,  ///< No error.
-    kMay,   ///< Anything.
-    kRole,  ///< That of a primary.
-  };
   class Call;
 
-  bool is_silent() const;
-  bool is_overdue(const Call& call, Courier::Clock::time_point now) const;
-  static std::string script_load_command();
-  void prepare_greeting();
   Call& make_call();
   Call* next_call(ErrandList& from);
   void fill(Call& call, ErrandList& from);
@@ -132,13 +126,13 @@ class Lane final : public PipelineUser {
   void on_error(Call& call, std::string_view text);
   void on_lost(Call& call, Loss loss, std::string_view why);
   void put_back(Errand& errand);
-  void fail_waiting(const std::string& why);
-  void fail_controls(const std::string& why);
+  void fail_waiting(std::string_view why);
+  void fail_controls(std::string_view why);
   void release(Call& call);
 
   const LaneSettings settings_;
   const Endpoint endpoint_;
-  const std::string name_;
+  ServerHealth health_;
   LaneOwner& owner_;
   const CallOptions call_options_;
 
@@ -151,21 +145,13 @@ class Lane final : public PipelineUser {
   std::deque<Call*> in_flight_;                         // Oldest first.
   std::vector<std::unique_ptr<Call>> calls_;            // All there are.
   std::vector<Call*> idle_calls_;
-  std::string greeting_text_;
-  std::vector<Greeting> greeting_;  // One for each of its commands.
+  const Greeting greeting_;
   std::uint64_t script_loads_ = 0;  // How often the script has been loaded again.
-  bool was_up_ = false;
-  bool given_up_ = false;  // The server said nothing for long, or that it is of no use now.
-  bool broken_ = false;
   bool closing_ = false;
-  std::string down_why_;
   Pipeline pipeline_;  // Last: what is in flight when it goes is lost first.
 };
 
 /// How the calls of a store are made.
 CallOptions call_options(const RedisOptions& options);
-
-/// "redis 127.0.0.1:6379 has not answered within 10 ms".
-std::string late(std::string_view name, std::chrono::nanoseconds deadline);
 
 }  // namespace sluice::redis

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -61,8 +62,10 @@ struct PartQuestion {
 struct PartCall {
   Operation operation = Operation::kTake;
   std::int64_t cost = 1;
+  /// Of kTake alone.
   std::int64_t patience_ns = kDefaultPatience;
   Instant near = 0;
+  PermitId permit = 0;
 };
 
 inline std::uint64_t as_word(std::int64_t value) {
@@ -73,8 +76,9 @@ inline double counted_cost(const PartCall& call) {
   return static_cast<double>(std::min(call.cost, kMaxExact));
 }
 
-/// The sum up to which a cost is admitted by a limit.
+/// The sum up to which a cost is admitted by a limit: a charge always is.
 inline double room(const PartCall& call, std::int64_t limit) {
+  if (call.operation == Operation::kCharge) return std::numeric_limits<double>::infinity();
   return static_cast<double>(limit - std::min(call.cost, kMaxExact));
 }
 
@@ -95,13 +99,22 @@ struct BucketCodec {
   static PartQuestion ask(const BucketParams& params, const PartCall& call, std::int64_t ahead_ns) {
     const auto spent_ns = checked_multiply(call.cost, params.interval_ns());
     const bool never = !spent_ns || ahead_ns < 0;
-    PartQuestion question{.kind = 1,
-                          .a = never ? std::uint64_t{1} << 63 : as_word(*spent_ns),
-                          .b = as_word(std::max<std::int64_t>(0, ahead_ns)),
-                          .c = static_cast<double>(params.tolerance_ns)};
-    // Given back is as much as is there at most.
-    if (call.operation == Operation::kRefund && !spent_ns) question.a = as_word(kMaxInt64);
-    return question;
+    return {.kind = 1,
+            .a = never ? std::uint64_t{1} << 63 : as_word(*spent_ns),
+            .b = as_word(std::max<std::int64_t>(0, ahead_ns)),
+            .c = static_cast<double>(params.tolerance_ns)};
+  }
+
+  static bool takes(const PartCall& call) {
+    return call.operation == Operation::kTake || call.operation == Operation::kTakeUpTo;
+  }
+  /// Whatever there is is charged, and what is given back is as much as is there at most.
+  static PartQuestion ask_always(const BucketParams& params, const PartCall& call) {
+    const auto spent_ns = checked_multiply(call.cost, params.interval_ns());
+    return {.kind = 1,
+            .a = as_word(spent_ns.value_or(kMaxInt64)),
+            .b = as_word(kMaxInt64),
+            .c = static_cast<double>(params.tolerance_ns)};
   }
 };
 
@@ -115,8 +128,9 @@ template <>
 struct PartCodec<TokenBucket> : BucketCodec {
   static constexpr char letter(const TokenBucket::Params&) { return 't'; }
   static PartQuestion ask(const TokenBucket::Params& params, const PartCall& call) {
+    if (!takes(call)) return ask_always(params, call);
     const std::int64_t patience_ns = std::max<std::int64_t>(0, call.patience_ns);
-    if (params.borrow || call.operation == Operation::kRefund) {
+    if (params.borrow && call.operation == Operation::kTake) {
       return BucketCodec::ask(params, call, add_saturated(params.tolerance_ns, patience_ns));
     }
     if (call.cost > params.burst) return BucketCodec::ask(params, call, -1);
@@ -129,7 +143,7 @@ template <>
 struct PartCodec<LeakyBucket> : BucketCodec {
   static constexpr char letter(const LeakyBucket::Params&) { return 'l'; }
   static PartQuestion ask(const LeakyBucket::Params& params, const PartCall& call) {
-    if (call.operation == Operation::kRefund) return BucketCodec::ask(params, call, 0);
+    if (!takes(call)) return ask_always(params, call);
     if (call.cost > params.burst) return BucketCodec::ask(params, call, -1);
     const std::int64_t left_ns = params.tolerance_ns - call.cost * params.interval_ns();
     if (call.patience_ns == kDefaultPatience) return BucketCodec::ask(params, call, left_ns);
@@ -171,19 +185,24 @@ struct PartCodec<SlidingCounter> {
            read_count(bytes + 16, state.previous);
   }
   static PartQuestion ask(const SlidingCounter::Params& params, const PartCall& call) {
-    const std::int64_t beyond = std::min(call.cost - std::min(call.cost, kMaxExact), kMaxExact);
     return {.kind = 3,
             .a = as_word(params.window_ns()),
             .b = as_word(params.window.divide(call.near) * params.window_ns()),
             .c = counted_cost(call),
-            .d = static_cast<double>(call.operation == Operation::kRefund ? beyond : params.limit)};
+            .d = bound(call, params.limit)};
+  }
+
+ private:
+  static double bound(const PartCall& call, std::int64_t limit) {
+    if (call.operation == Operation::kCharge) return std::numeric_limits<double>::infinity();
+    if (call.operation != Operation::kRefund) return static_cast<double>(limit);
+    const std::int64_t beyond = call.cost - std::min(call.cost, kMaxExact);
+    return static_cast<double>(std::min(beyond, kMaxExact));
   }
 };
 
 /// What the script answers of a ring: a smaller ring that decides alike.
 struct RingAnswer {
-  static constexpr std::size_t kBytes = 24;
-
   std::int64_t counted = 0;
   Instant newest_ns = 0;
   /// The last stamp to go before what was denied is admitted, or the newest that a refund leaves.
@@ -221,8 +240,12 @@ struct PartCodec<SlidingLog> {
     append_int64(output, params.window_ns);
   }
   static PartQuestion ask(const SlidingLog::Params& params, const PartCall& call) {
+    // The newest entry stands in no slot.
+    const std::int64_t slots =
+        (call.operation == Operation::kCharge ? most_entries(params.limit) : params.limit) - 1;
     return {.kind = 4,
             .a = as_word(params.window_ns),
+            .b = as_word(slots),
             .c = counted_cost(call),
             .d = room(call, params.limit),
             .slots = params.limit - 1};
@@ -248,7 +271,38 @@ struct PartCodec<SlidingWindow> {
   }
 };
 
+/// What the script answers of permits: what Concurrency::answer() needs.
+inline bool read_held(const char* bytes, Concurrency::Held& held) {
+  return read_count(bytes, held.count) && read_instant(bytes + 8, held.room_ns, kMaxInt64) &&
+         read_instant(bytes + 16, held.last_ns, kMaxInt64);
+}
+
+template <>
+struct PartCodec<Concurrency> {
+  static constexpr std::size_t kStateBytes = 0;
+  static constexpr char letter(const Concurrency::Params&) { return 'p'; }
+  static void write_numbers(const Concurrency::Params&, std::string&) {}
+  static PartQuestion ask(const Concurrency::Params& params, const PartCall& call) {
+    return {.kind = 6,
+            .a = as_word(params.lease_ns),
+            .b = call.permit,
+            .c = counted_cost(call),
+            .d = static_cast<double>(params.limit)};
+  }
+};
+
 template <class A>
 inline constexpr bool kIsRing = std::is_same_v<typename A::State, Ring>;
+
+/// Of a ring or of permits, which have no fixed size, the script answers so many bytes in place of
+/// the state.
+template <class A>
+inline constexpr bool kIsSummed = kIsRing<A> || LendingAlgorithm<A>;
+inline constexpr std::size_t kSumBytes = 24;
+
+/// The last part of what asks for a block.
+inline PartQuestion ask_block(std::int64_t duration_ns) {
+  return {.kind = 7, .a = as_word(duration_ns)};
+}
 
 }  // namespace sluice::redis

@@ -29,7 +29,7 @@ RedisSpace::RedisSpace(std::string_view prefix, const LimitDefinition& limit)
           begins += PartCodec<A>::letter(p.params);
           PartCodec<A>::write_numbers(p.params, begins);
           state_bytes += PartCodec<A>::kStateBytes;
-          if constexpr (kIsRing<A>) ++rings_;
+          if constexpr (kIsSummed<A>) ++summed_;
         },
         part);
   }

@@ -28,8 +28,8 @@ class RedisSpace final : public Space {
   std::size_t head_bytes() const { return head_bytes_; }
   /// Where the parts' states begin.
   std::size_t states_at() const { return states_at_; }
-  /// How many parts are rings.
-  std::size_t rings() const { return rings_; }
+  /// How many parts are summed up by the script (kIsSummed).
+  std::size_t summed() const { return summed_; }
 
  private:
   std::vector<AnyPart> parts_;
@@ -37,7 +37,7 @@ class RedisSpace final : public Space {
   std::string arguments_;
   std::size_t head_bytes_ = 0;
   std::size_t states_at_ = 0;
-  std::size_t rings_ = 0;
+  std::size_t summed_ = 0;
 };
 
 /// Appends the name of a key. REQUIRES: the space is a RedisSpace.

@@ -1,5 +1,6 @@
 #include "stores/redis/redis_store.h"
 
+#include <new>
 #include <stdexcept>
 #include <utility>
 
@@ -23,6 +24,7 @@ RedisStore::RedisStore(RedisOptions options)
     : options_(std::move(options)),
       carrier_(options_),
       courier_(carrier_, {.deadline = options_.deadline}),
+      subscriber_(options_, courier_.loop(), [this] { return servers(); }),
       spaces_({.store = "redis store", .prefix = options_.prefix}) {
   try {
     carrier_.open(courier_);
@@ -45,6 +47,11 @@ RedisStore::~RedisStore() {
 
 std::shared_ptr<Space> RedisStore::open_space(const LimitDefinition& limit) {
   return spaces_.open(limit);
+}
+
+std::shared_ptr<Space> RedisStore::replace_space(const std::shared_ptr<Space>& held,
+                                                 const LimitDefinition& limit) {
+  return spaces_.open(limit, held.get());
 }
 
 void RedisStore::decide(std::span<const Request> requests, Instant now,
@@ -75,6 +82,24 @@ bool RedisStore::submit(Inquiry& inquiry) {
   return !courier_.submit(inquiry, Courier::Clock::now() + courier_.deadline());
 }
 
+std::unique_ptr<Watch> RedisStore::watch(const std::shared_ptr<Space>& space, std::string_view key,
+                                         std::function<void()> released) {
+  try {
+    return subscriber_.watch(redis_key(*space, key), std::move(released));
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+// Those that hold keys, as far as they are known, those that are up first.
+std::vector<Endpoint> RedisStore::servers() {
+  std::vector<Endpoint> found;
+  for (Lane* lane : carrier_.fleet().servers()) {
+    found.insert(lane->is_up() ? found.begin() : found.end(), lane->endpoint());
+  }
+  return found;
+}
+
 Instant RedisStore::now() const {
   return wall_now();
 }
@@ -99,7 +124,7 @@ bool RedisStore::decide_here(Inquiry& inquiry, Courier::Clock::time_point deadli
     const auto here = here_->pipeline().run_here(*call, deadline);
     if (here == Pipeline::Here::kHandedOver && !call->await(deadline) && call->leave()) {
       (void)call.release();
-      leave_unanswered(inquiry, late(here_->name(), options_.deadline));
+      leave_unanswered(inquiry, here_->late());
       return true;
     }
     answered = here != Pipeline::Here::kBusy && call->outcome() != DirectCall::Outcome::kRefused;
@@ -137,6 +162,12 @@ void RedisStore::check_together(std::span<const Request> requests) const {
     throw std::invalid_argument("at most " + std::to_string(kMaxTogether) +
                                 " requests are asked together, not " +
                                 std::to_string(requests.size()));
+  }
+  for (const Request& request : requests) {
+    if (lends(*request.limit)) throw std::invalid_argument("permits are acquired one by one");
+    if (request.operation != Operation::kTake) {
+      throw std::invalid_argument("requests that are asked together only take");
+    }
   }
   for (std::size_t i = 0; i < requests.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "core/instant.h"
@@ -11,6 +13,7 @@
 #include "stores/redis/carrier.h"
 #include "stores/redis/redis_options.h"
 #include "stores/redis/redis_space.h"
+#include "stores/redis/subscriber.h"
 #include "stores/remote/courier.h"
 #include "stores/remote/space_registry.h"
 
@@ -35,12 +38,21 @@ class RedisStore final : public Store {
   ~RedisStore() override;
 
   std::shared_ptr<Space> open_space(const LimitDefinition& limit) override;
+  std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
+                                       const LimitDefinition& limit) override;
   void decide(std::span<const Request> requests, Instant now,
               std::span<Decision> decisions) override;
-  /// On a cluster, throws std::invalid_argument where the keys do not share a slot.
+  /// On a cluster, throws std::invalid_argument where the keys do not share a slot; anywhere, for
+  /// what does not take, and for limits of permits.
   Decision decide_all(std::span<const Request> requests, Instant now) override;
   bool submit(Inquiry& inquiry) override;
   bool answers_later() const override { return true; }
+  /// `released` is called on the store's own thread, which carries all its decisions, so that it
+  /// does little; also when the key has just begun to be watched, or is so again after the
+  /// connection was lost: what was given back before then was missed. A watch may outlive the
+  /// store.
+  std::unique_ptr<Watch> watch(const std::shared_ptr<Space>& space, std::string_view key,
+                               std::function<void()> released) override;
   /// This process's clock: the server's is read by the script.
   Instant now() const override;
 
@@ -51,10 +63,12 @@ class RedisStore final : public Store {
   void keep_call(std::unique_ptr<DirectCall> call);
   void check_together(std::span<const Request> requests) const;
   Instant instant(Instant given) const;
+  std::vector<Endpoint> servers();
 
   const RedisOptions options_;
   RedisCarrier carrier_;
   Courier courier_;
+  Subscriber subscriber_;
   Lane* here_ = nullptr;  // The connection that callers may drive.
   SpaceRegistry<RedisSpace> spaces_;
 

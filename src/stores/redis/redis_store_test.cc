@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <semaphore>
 #include <set>
 #include <sstream>
 #include <string>
@@ -189,6 +190,47 @@ TEST(RedisStore, AskedInVirtualTimeItLeavesNothingBehind) {
   EXPECT_EQ(server.command({"DBSIZE"}), "1");
 }
 
+TEST(RedisStore, RefusesListsThatDoNotTake) {
+  const RedisServer server;
+  Limited bucket(options_for(server), "token_bucket 5/1m");
+  Limited permits(options_for(server), "concurrency 5");
+  Request request = bucket.request("k");
+  request.operation = Operation::kCharge;
+  EXPECT_THROW(bucket.store().decide_all({&request, 1}, kStoreTime), std::invalid_argument);
+  const Request permit = permits.request("k");
+  try {
+    permits.store().decide_all({&permit, 1}, kStoreTime);
+    FAIL() << "it was asked";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(), "permits are acquired one by one");
+  }
+  EXPECT_EQ(server.command({"DBSIZE"}), "0");
+}
+
+TEST(RedisStore, ChargesBlocksAndTakesWhatThereIs) {
+  const RedisServer server;
+  Limited limited(options_for(server), "sliding_window 10/1h & token_bucket 20/1h");
+  const auto ask = [&](Operation operation, std::int64_t cost) {
+    Request request = limited.request("k", cost);
+    request.operation = operation;
+    request.duration_ns = 60'000'000'000;
+    Decision decision;
+    limited.store().decide({&request, 1}, kStoreTime, {&decision, 1});
+    return decision;
+  };
+  EXPECT_EQ(ask(Operation::kCharge, 3).remaining, 7);
+  EXPECT_EQ(ask(Operation::kTakeUpTo, 5).taken, 5);
+  EXPECT_EQ(ask(Operation::kTakeUpTo, 5).taken, 2);
+  EXPECT_EQ(ask(Operation::kTakeUpTo, 5).taken, 0);
+  EXPECT_EQ(ask(Operation::kRefund, 4).remaining, 4);
+  EXPECT_EQ(ask(Operation::kBlock, 1).remaining, 0);
+  EXPECT_FALSE(limited.check("k").allowed);
+  EXPECT_TRUE(limited.check("other").allowed);
+  EXPECT_EQ(ask(Operation::kReset, 0).remaining, 10);
+  EXPECT_TRUE(limited.check("k").allowed);
+  EXPECT_EQ(calls(server, "evalsha"), 10);
+}
+
 // The names of the commands that the server has run, "script|load" for a subcommand.
 std::set<std::string> commands_run(const RedisServer& server) {
   std::set<std::string> names;
@@ -204,17 +246,36 @@ void ask_everything(RedisStore& store, Instant now) {
   for (const char* expression :
        {"token_bucket 5/1s", "leaky_bucket 5/1s queue=3", "fixed_window 5/1s",
         "fixed_window 5/1s anchor=first", "sliding_log 500/1h", "sliding_window 5/1s",
-        "sliding_counter 5/1s", "token_bucket 5/1s & sliding_log 5/1h"}) {
+        "sliding_counter 5/1s", "token_bucket 5/1s & sliding_log 5/1h", "concurrency 1"}) {
     const Limit limit(expression);
     const auto space = store.open_space(limit.definition());
     Request request{.limit = &limit.definition(), .space = space.get(), .key = "k"};
+    request.duration_ns = 1;
     Decision decision;
-    for (const auto operation : {Operation::kTake, Operation::kRefund, Operation::kReset}) {
+    const auto operations =
+        lends(limit.definition())
+            ? std::vector{Operation::kTake, Operation::kRenew, Operation::kRelease}
+            : std::vector{Operation::kTake, Operation::kTakeUpTo, Operation::kCharge,
+                          Operation::kRefund};
+    for (const auto operation : operations) {
       request.operation = operation;
-      for (int i = 0; i < 20; ++i) store.decide({&request, 1}, now, {&decision, 1});
+      for (int i = 0; i < 20; ++i) {
+        request.permit = 1;
+        store.decide({&request, 1}, now, {&decision, 1});
+      }
+    }
+    for (const auto operation : {Operation::kBlock, Operation::kReset}) {
+      request.operation = operation;
+      store.decide({&request, 1}, now, {&decision, 1});
+      EXPECT_TRUE(decision.allowed);
     }
     request.operation = Operation::kTake;
-    EXPECT_TRUE(store.decide_all({&request, 1}, now).allowed);
+    if (!lends(limit.definition())) {
+      EXPECT_TRUE(store.decide_all({&request, 1}, now).allowed);
+    }
+    std::binary_semaphore watched{0};
+    const auto watch = store.watch(space, "k", [&] { watched.release(); });
+    EXPECT_TRUE(watched.try_acquire_for(5s));
   }
 }
 
@@ -243,7 +304,8 @@ TEST(RedisStore, AsksNothingThatRedis5HasNot) {
     EXPECT_LE(std::stoi((since + 1)->text), 5) << name << " since " << (since + 1)->text;
   }
   // What the script itself calls is among what was run.
-  EXPECT_THAT(run, testing::IsSupersetOf({"get", "set", "setrange", "del"}));
+  EXPECT_THAT(run,
+              testing::IsSupersetOf({"get", "set", "setrange", "del", "publish", "subscribe"}));
 }
 
 TEST(RedisStore, TwoProcessesOnOneKeyAdmitWhatOneWould) {

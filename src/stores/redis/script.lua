@@ -5,22 +5,26 @@
 --           written and the clocks' skew (doubles, in ms), 1 if all values are read as a whole (a
 --           byte), then units. A unit is one request or, joined by `more`, several that are charged
 --           all or none:
---               operation (1 take, 2 refund, 3 peek, 4 reset), key (a byte each), the place of
---               its space in ARGV (2 bytes), how many parts, more, 1 if only its head is to be
---               read, 1 if its head is answered (a byte each), the head's bytes (2 bytes), and for
---               each part
+--               operation (1 take, 2 charge, 3 refund, 4 peek, 5 reset, 6 block, 7 renew,
+--               8 release), key (a byte each), the place of its space in ARGV (2 bytes), how many
+--               parts, more, 1 if only its head is to be read, 1 if its head is answered (a byte
+--               each), the head's bytes (2 bytes), and for each part
 --               kind (a byte), a, b (8 bytes each), c, d (doubles): see the algorithms
+--           A block comes with a part more, of kind 7: a is how long it lasts.
 -- ARGV      for each space from the first on: what a value of it begins with, its length, and where
 --           a head ends (as text)
 --
 -- A value has a head and slots. The head: 245, how many parts, for each part its algorithm's letter
 -- and the numbers under which its state may be kept; then each part's state; then the instant, in
--- nanoseconds, up to which its expiry suffices (double). The slots are those of rings.
+-- nanoseconds, up to which its expiry suffices (double). The slots are those of rings, or permits.
+-- A value may stand within a block: see other_value.lua. When a permit is given back while all are
+-- held, an empty message is published to the channel that is called as the key.
 --
 -- Returns a list: first the instant (8 bytes), then for each unit 4 where it failed; or, for each
--- request, 2 if its key has a value, in a unit's first plus 1 if the unit is admitted; with a value
--- its head if that is wanted, and what rings answer, all as they were before. The list goes on with
--- a sentence for each unit that failed.
+-- request, 2 if its key has a value, plus 8 if it is blocked, in a unit's first plus 1 if the unit
+-- is admitted; when the block ends; with a value its head if that is wanted, and what rings answer,
+-- all as they were before (permits: as they are afterwards). The list goes on with a sentence for
+-- each unit that failed.
 --
 -- The loop makes few functions: each is made anew in every call of the script, and costs more than
 -- most of what it would do. Numbers are doubles, so an instant is two of them, its lower (_l) and
@@ -128,6 +132,7 @@ while at <= #asked do
     operation, place, space, parts, more, partly, answers, head, at =
         unpack('<BBI2BBBBI2', asked, at)
     local begins, state = ARGV[space], held[place]
+    local pushes, inner, until_l, until_h, permits, freed
     if not state then
       if partly == 1 then
         state = pcall('GETRANGE', KEYS[place], '0', ARGV[space + 2])
@@ -145,11 +150,9 @@ while at <= #asked do
       end
     else
       --> stores/redis/other_value.lua
-      state = nil
-      out[n] = '\0'
     end
     local from, slots_at, expiry = #begins + 1, head, 0
-    local states, last, spare, pushes = nil, 0, 0, nil
+    local states, last, spare = nil, 0, 0
     for _ = 1, parts do
       local kind, a_l, a_h, b_l, b_h, c, d
       kind, a_l, a_h, b_l, b_h, c, d, at = unpack('<BI4I4I4I4dd', asked, at)
@@ -160,7 +163,7 @@ while at <= #asked do
         --> algorithms/fixed_window/fixed_window.lua
       elseif kind == 3 then
         --> algorithms/sliding_counter/sliding_counter.lua
-      else
+      elseif kind <= 5 then
         local most
         if kind == 4 then
           --> algorithms/sliding_log/sliding_log.lua
@@ -168,6 +171,16 @@ while at <= #asked do
           --> algorithms/sliding_window/sliding_window.lua
         end
         --> algorithms/ring_log.lua
+      elseif kind == 6 then
+        --> algorithms/concurrency/concurrency.lua
+      else
+        a_l, a_h = now_l + a_l, now_h + a_h
+        if a_l >= 4294967296 then
+          a_l, a_h = a_l - 4294967296, a_h + 1
+        end
+        if not until_h or a_h > until_h or a_h == until_h and a_l > until_l then
+          until_l, until_h = a_l, a_h
+        end
       end
       if part then
         states = states and states .. part or part
@@ -179,25 +192,36 @@ while at <= #asked do
     if state and #state ~= slots_at and #state ~= head then
       fault = kDamaged
     end
-    local changes =
-        operation == 1 or operation == 2 and state or operation == 4 and held[place] ~= ''
+    -- What gives back to nothing takes off a block that is over, as all that writes does.
+    local changes = operation <= 2 or operation == 3 and (state or inner == '' and not until_h) or
+                    operation == 5 and held[place] ~= '' or operation > 5
     if more == 1 or members then
       members = members or {}
       if changes then
         members[#members + 1] =
-            {place, space, state, head, slots_at, states, expiry, last, spare, pushes}
+            {place, space, state, head, slots_at, states, expiry, last, spare, pushes, inner}
       end
       changes = #members > 0
     end
     if more == 0 and changes and admitted and not fault then
-      --> stores/redis/commit.lua
+      if operation ~= 6 then
+        --> stores/redis/commit.lua
+      end
+      if until_h and not members and not fault then
+        --> stores/redis/wrap.lua
+      end
+      if freed then
+        -- For those who wait, here or elsewhere; a user who may not publish lets them ask again.
+        pcall('PUBLISH', KEYS[place], '')
+      end
     end
   until more == 0
   if fault then
     out[unit], n = '\4', unit
     answer[#answer + 1] = fault
   elseif admitted then
-    out[unit] = out[unit] == '\2' and '\3' or '\1'
+    out[unit] = out[unit] == '\2' and '\3' or out[unit] == '\0' and '\1' or
+                string.char(string.byte(out[unit]) + 1)
   end
 end
 answer[1] = table.concat(out, '', 1, n)

@@ -30,10 +30,44 @@ void append_length(std::string& output, char type, std::size_t length) {
   output += "\r\n";
 }
 
+// What the script calls the operation; one that is not the limit's is a peek.
 std::uint8_t operation_code(const Request& request) {
-  if (request.operation == Operation::kReset) return 4;
-  if (request.cost == 0) return 3;
-  return request.operation == Operation::kRefund ? 2 : 1;
+  constexpr std::uint8_t kPeek = 4;
+  const auto unless = [&](bool none, std::uint8_t code) {
+    return none || request.cost == 0 ? kPeek : code;
+  };
+  switch (request.operation) {
+    case Operation::kTake:
+    case Operation::kTakeUpTo:
+      return unless(false, 1);
+    case Operation::kCharge:
+      return unless(lends(*request.limit), 2);
+    case Operation::kRefund:
+      return unless(lends(*request.limit), 3);
+    case Operation::kReset:
+      return 5;
+    case Operation::kBlock:
+      return 6;
+    case Operation::kRenew:
+      return unless(!lends(*request.limit), 7);
+    case Operation::kRelease:
+      return unless(!lends(*request.limit), 8);
+  }
+  return kPeek;
+}
+
+// As much of a cost as a limit can ever admit at once without a debt.
+std::int64_t most_to_take(const Request& request) {
+  std::int64_t most = request.cost;
+  for (const AnyPart& part : request.limit->parts) {
+    std::visit(
+        [&]<class P>(const P& p) {
+          const auto fresh = P::Algorithm::take(p.params, {}, {.now = 0, .cost = 0});
+          most = std::min(most, fresh.decision.limit);
+        },
+        part);
+  }
+  return most;
 }
 
 PartQuestion ask_part(const AnyPart& part, const PartCall& call) {
@@ -64,24 +98,47 @@ void ScriptCall::clear() {
 }
 
 bool ScriptCall::add(std::span<const Request> requests, Decision& decision) {
-  if (requests.size() > kMaxRequests - asked_.size()) return false;
   const std::size_t first = asked_.size();
-  std::size_t bytes = 0;
+  const std::size_t bytes_before = bytes_;
+  bool halves = false;
   for (const Request& request : requests) {
-    const RedisSpace& space = space_of(request);
-    const std::size_t key_bytes = encoded_bytes(request.key);
-    bytes += kRequestBytes + request.limit->parts.size() * kPartBytes + space.arguments().size() +
-             space.front().size() + key_bytes;
-    if (bytes_ + bytes > kMaxBytes) {
+    halves = request.operation == Operation::kTakeUpTo && !lends(*request.limit);
+    if (!(halves ? add_halves(request) : add_asked(request, request.cost))) {
       asked_.resize(first);
+      bytes_ = bytes_before;
       return false;
     }
-    asked_.push_back({.request = &request, .key_bytes = static_cast<std::uint32_t>(key_bytes)});
   }
-  bytes_ += bytes;
   units_.push_back({.first = static_cast<std::uint16_t>(first),
-                    .count = static_cast<std::uint16_t>(requests.size()),
+                    .count = static_cast<std::uint16_t>(asked_.size() - first),
+                    .halves = halves,
                     .decision = &decision});
+  return true;
+}
+
+bool ScriptCall::add_asked(const Request& request, std::int64_t cost, bool named) {
+  const RedisSpace& space = space_of(request);
+  const std::size_t key_bytes = encoded_bytes(request.key);
+  std::size_t bytes = kRequestBytes + (request.limit->parts.size() + 1) * kPartBytes;
+  if (!named) bytes += space.arguments().size() + space.front().size() + key_bytes;
+  if (asked_.size() == kMaxRequests || bytes_ + bytes > kMaxBytes) return false;
+  bytes_ += bytes;
+  asked_.push_back(
+      {.request = &request, .cost = cost, .key_bytes = static_cast<std::uint32_t>(key_bytes)});
+  return true;
+}
+
+// The larger half, then the larger half of what is left, and so on: each is at most one more than
+// all that follow, so that taking each that fits takes as much as there is.
+bool ScriptCall::add_halves(const Request& request) {
+  std::int64_t left = most_to_take(request);
+  bool named = false;
+  do {
+    const std::int64_t half = left - left / 2;
+    if (!add_asked(request, half, named)) return false;
+    left -= half;
+    named = true;
+  } while (left > 0);
   return true;
 }
 
@@ -116,7 +173,7 @@ void ScriptCall::write(Instant now_or_store_time, std::string& output) {
     unit.written = unit.decision != nullptr;
     if (!unit.written) continue;
     for (std::size_t i = 0; i < unit.count; ++i) {
-      write_request(asked_[unit.first + i], i + 1 < unit.count, near);
+      write_request(asked_[unit.first + i], !unit.halves && i + 1 < unit.count, near);
     }
   }
   *whole = whole_ && !key_owners_.empty() ? 1 : 0;
@@ -180,9 +237,13 @@ void ScriptCall::write_request(Asked& asked, bool more, Instant near) {
   const Request& request = *asked.request;
   const RedisSpace& space = space_of(request);
   const auto& parts = request.limit->parts;
+  const bool blocks = request.operation == Operation::kBlock;
+  PartCall call{
+      .operation = request.operation, .cost = asked.cost, .near = near, .permit = request.permit};
+  if (request.operation == Operation::kTake) call.patience_ns = request.patience_ns;
   asked.head_bytes = 0;
-  asked.rings = static_cast<std::uint16_t>(space.rings());
-  if (space.rings() < parts.size()) {
+  asked.summed = static_cast<std::uint16_t>(space.summed());
+  if (space.summed() < parts.size()) {
     asked.head_bytes = static_cast<std::uint16_t>(space.head_bytes());
   }
 
@@ -190,9 +251,7 @@ void ScriptCall::write_request(Asked& asked, bool more, Instant near) {
   const auto place = static_cast<std::uint16_t>(space_index(space));
   char* const header = questions_.skip(kHeaderBytes);
   std::int64_t slots = 0;
-  for (const AnyPart& part : parts) {
-    const PartQuestion question =
-        ask_part(part, {request.operation, request.cost, request.patience_ns, near});
+  const auto put = [&](const PartQuestion& question) {
     slots += question.slots;
     questions_.put_value(question.kind);
     questions_.put_value(question.a);
@@ -200,7 +259,9 @@ void ScriptCall::write_request(Asked& asked, bool more, Instant near) {
     questions_.put_value(question.c);
     questions_.put_value(question.d);
     if (question.step_ns != 0) questions_.put_value(question.step_ns);
-  }
+  };
+  for (const AnyPart& part : parts) put(ask_part(part, call));
+  if (blocks) put(ask_block(request.duration_ns));
   const bool partly = slots > kMostWholeSlots;
   whole_ = whole_ && !partly;
   auto fill = [at = header](auto value) mutable {
@@ -210,7 +271,7 @@ void ScriptCall::write_request(Asked& asked, bool more, Instant near) {
   fill(operation_code(request));
   fill(key);
   fill(place);
-  fill(static_cast<std::uint8_t>(parts.size()));
+  fill(static_cast<std::uint8_t>(parts.size() + (blocks ? 1 : 0)));
   fill(static_cast<std::uint8_t>(more ? 1 : 0));
   fill(static_cast<std::uint8_t>(partly ? 1 : 0));
   fill(static_cast<std::uint8_t>(asked.head_bytes > 0 ? 1 : 0));

@@ -28,6 +28,7 @@ struct CallOptions {
 /// and again it allocates nothing. Not thread-safe.
 class ScriptCall {
  public:
+  /// One that takes up to so many counts as many times as it has halves: 53 at most.
   static constexpr std::size_t kMaxRequests = 128;
   static constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 
@@ -66,23 +67,27 @@ class ScriptCall {
   void abandon(std::size_t i);
 
  private:
-  /// What is charged as one.
+  /// What was added as one.
   struct Unit {
-    std::uint16_t first = 0;  // of requests_
+    std::uint16_t first = 0;  // of asked_
     std::uint16_t count = 0;
+    bool halves = false;  // Each is charged for itself, and the sum is what was taken.
     bool written = false;
     Decision* decision = nullptr;  // null: abandoned
     std::size_t fault_at = 0;
     std::size_t fault_bytes = 0;
   };
-  /// A request, and how long its answer is once it cannot be asked any more.
+  /// A request or a half of one, and how long its answer is once it cannot be asked any more.
   struct Asked {
     const Request* request = nullptr;
+    std::int64_t cost = 0;
     std::uint32_t key_bytes = 0;   // of the key in its name, encoded
     std::uint16_t head_bytes = 0;  // 0: the head is not answered
-    std::uint16_t rings = 0;
+    std::uint16_t summed = 0;
   };
+  using AskedTogether = std::span<const Asked>;
   struct Cursor;
+  struct Verdict;
   /// Bytes in the making, in room that is kept and was made large enough beforehand.
   class Draft {
    public:
@@ -110,12 +115,17 @@ class ScriptCall {
   };
 
   bool add(std::span<const Request> requests, Decision& decision);
+  /// `named`: what was added before it, in the same unit, names its key already.
+  bool add_asked(const Request& request, std::int64_t cost, bool named = false);
+  bool add_halves(const Request& request);
   std::uint8_t key_index(const Asked& asked);
   std::size_t space_index(const RedisSpace& space);
   void write_request(Asked& asked, bool more, Instant near);
   bool read_unit(Unit& unit, Cursor& cursor);
-  bool skip(const Unit& unit, Cursor& cursor) const;
-  bool judge(const Unit& unit, std::string_view answers, bool retract, Decision& decision) const;
+  Verdict read_halves(const Unit& unit, Cursor& cursor) const;
+  Verdict read_verdict(AskedTogether asked, Cursor& cursor, bool wanted) const;
+  static bool skip(AskedTogether asked, Cursor& cursor);
+  bool judge(AskedTogether asked, std::string_view answers, bool retract, Decision& decision) const;
   void fail(Unit& unit, std::string_view why);
 
   const CallOptions options_;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/block.h"
 #include "core/together.h"
 #include "stores/redis/part_codec.h"
 #include "stores/redis/script_call.h"
@@ -24,9 +25,10 @@ struct ScriptCall::Cursor {
 namespace {
 
 // The bits of an answer's first byte.
-constexpr unsigned char kAdmitted = 1;
-constexpr unsigned char kKnown = 2;
-constexpr unsigned char kFailed = 4;
+constexpr unsigned kAdmitted = 1;
+constexpr unsigned kKnown = 2;
+constexpr unsigned kFailed = 4;  // alone
+constexpr unsigned kBlocked = 8;
 
 constexpr std::string_view kMalformed = "the reply to the script cannot be read";
 constexpr std::string_view kDamaged = "the value of the key is damaged";
@@ -55,48 +57,103 @@ bool read_bulk(std::string_view& reply, std::string_view& bulk) {
   return true;
 }
 
+// What an error says, without what stands around it.
+std::string_view error_of(std::string_view text) {
+  // Servers before 7.0 say where in the script it was, then give the line as it stands on the wire.
+  if (text.starts_with("@user_script")) {
+    const std::size_t line = text.find(": -");
+    if (line != std::string_view::npos) text.remove_prefix(line + 2);
+  }
+  if (text.starts_with('-')) text.remove_prefix(1);
+  while (text.ends_with('\n') || text.ends_with('\r')) text.remove_suffix(1);
+  return text;
+}
+
 // What was answered to one request, and how far its parts have been read.
 struct Answer {
   const Request& request;
+  std::int64_t cost = 0;
   Instant now = 0;
   const char* state = nullptr;  // of the next part in the head; null where the key is fresh
-  const char* ring = nullptr;   // of the next ring
+  const char* sum = nullptr;    // of the next ring, or of the permits
+  /// The script's verdict.
+  bool admitted = false;
   /// Nothing is charged, so what would be admitted stands as a peek sees it.
   bool retract = false;
+
+  Call call() const {
+    const bool up_to = request.operation == Operation::kTakeUpTo;
+    return {.now = now,
+            .cost = cost,
+            .patience_ns = up_to ? kDefaultPatience : request.patience_ns,
+            .unspent_only = up_to,
+            .permit = request.permit};
+  }
 };
 
 template <class A>
 Decision decide(const typename A::Params& params, const typename A::State& state,
                 const Answer& answer) {
-  const Request& request = answer.request;
-  Call call{answer.now, request.cost, request.patience_ns};
-  if (request.operation == Operation::kRefund) return A::refund(params, state, call).decision;
-  if (request.operation == Operation::kReset) call.cost = 0;
-  const Decision decision = A::take(params, state, call).decision;
+  const Decision decision =
+      apply<A>(answer.request.operation, params, state, answer.call()).decision;
   if (!answer.retract || !decision.allowed) return decision;
-  call.cost = 0;
-  return A::take(params, state, call).decision;
+  return A::take(params, state, {.now = answer.now, .cost = 0}).decision;
+}
+
+// What follows from the permits that are held afterwards; what is renewed or given back was held if
+// the script says so.
+Decision decide_permits(const Concurrency::Params& params, const Concurrency::Held& held,
+                        const Answer& answer) {
+  const Operation operation = answer.request.operation;
+  bool allowed = true;
+  if (takes(operation, answer.cost)) {
+    const bool room =
+        answer.admitted ? held.count > 0 && held.count <= params.limit : held.count < params.limit;
+    allowed = answer.cost == 1 && room;
+  } else if (operation == Operation::kRenew) {
+    allowed = answer.admitted && held.count > 0 && held.last_ns - params.lease_ns >= answer.now;
+  } else if (operation == Operation::kRelease) {
+    allowed = answer.admitted;
+  }
+  Decision decision = Concurrency::answer(params, held, allowed, answer.call());
+  if (!allowed && !takes(operation, answer.cost)) decision.retry_after = kNever;
+  return decision;
+}
+
+// False where what is held makes no sense.
+bool judge_permits(const Concurrency::Params& params, Answer& answer, Together& together) {
+  Concurrency::Held held;
+  if (answer.request.operation != Operation::kReset) {
+    if (answer.state == nullptr || !read_held(answer.sum, held)) return false;
+    if (held.count > 0 && held.last_ns <= answer.now) return false;
+    if (held.count >= params.limit && held.room_ns <= answer.now) return false;
+  }
+  together.add(decide_permits(params, held, answer));
+  return true;
 }
 
 // False where the state is none.
 template <class A>
 bool judge_part(const typename A::Params& params, Answer& answer, Together& together) {
-  typename A::State state;
-  const bool known = answer.state != nullptr && answer.request.operation != Operation::kReset;
-  if constexpr (kIsRing<A>) {
+  if constexpr (LendingAlgorithm<A>) {
+    return judge_permits(params, answer, together);
+  } else {
+    typename A::State state;
     RingAnswer ring;
-    if (known) {
-      if (!ring.read(answer.ring)) return false;
-      answer.ring += RingAnswer::kBytes;
-      state = ring.ring({answer.request.operation, answer.request.cost}, params.limit);
+    if (answer.state != nullptr && answer.request.operation != Operation::kReset) {
+      if constexpr (kIsRing<A>) {
+        if (!ring.read(answer.sum)) return false;
+        answer.sum += kSumBytes;
+        state =
+            ring.ring({.operation = answer.request.operation, .cost = answer.cost}, params.limit);
+      } else if (!PartCodec<A>::read(answer.state, state)) {
+        return false;
+      }
+      answer.state += PartCodec<A>::kStateBytes;
     }
     together.add(decide<A>(params, state, answer));
-  } else {
-    if (known && !PartCodec<A>::read(answer.state, state)) return false;
-    together.add(decide<A>(params, state, answer));
+    return true;
   }
-  if (known) answer.state += PartCodec<A>::kStateBytes;
-  return true;
 }
 
 bool judge_parts(Answer& answer, Together& together) {
@@ -111,7 +168,25 @@ bool judge_parts(Answer& answer, Together& together) {
   return true;
 }
 
+// The same for a key that is blocked until then: its parts answer as one.
+bool judge_blocked(Answer& answer, Instant until, Together& together) {
+  const bool denied = takes(answer.request.operation, answer.cost);
+  answer.retract = answer.retract || denied;
+  Together parts;
+  if (!judge_parts(answer, parts)) return false;
+  together.add(block_decision(parts.decision(), denied, answer.now, until));
+  return true;
+}
+
 }  // namespace
+
+/// What became of requests that are charged as one.
+struct ScriptCall::Verdict {
+  bool readable = true;  // False: the reply makes no sense any more.
+  std::string_view why =
+      {};  // Why there is no decision; empty where there is one, or none is wanted.
+  Decision decision = {};
+};
 
 void ScriptCall::read(std::string_view reply) {
   std::size_t length = 0;
@@ -129,72 +204,114 @@ void ScriptCall::read(std::string_view reply) {
 
 // False where the reply makes no sense any more.
 bool ScriptCall::read_unit(Unit& unit, Cursor& cursor) {
-  const std::string_view from = cursor.answers;
-  if (!skip(unit, cursor)) {
-    fail(unit, kMalformed);
-    return false;
+  const auto asked = AskedTogether(asked_).subspan(unit.first, unit.count);
+  const Verdict verdict = unit.halves ? read_halves(unit, cursor)
+                                      : read_verdict(asked, cursor, unit.decision != nullptr);
+  if (!verdict.why.empty()) {
+    fail(unit, verdict.why);
+  } else if (unit.decision != nullptr) {
+    *unit.decision = verdict.decision;
   }
-  const auto flags = static_cast<unsigned char>(from.front());
-  if ((flags & kFailed) != 0) {
-    std::string_view why;
-    const bool readable = read_bulk(cursor.faults, why);
-    // Servers before 7.0 say where in the script it was, then give the line as it stands on the
-    // wire.
-    if (why.starts_with("@user_script")) {
-      const std::size_t line = why.find(": -");
-      if (line != std::string_view::npos) why.remove_prefix(line + 2);
-    }
-    if (why.starts_with('-')) why.remove_prefix(1);
-    while (why.ends_with('\n') || why.ends_with('\r')) why.remove_suffix(1);
-    fail(unit, !readable || why.empty() ? kMalformed : why);
-    return readable;
-  }
-  if (unit.decision == nullptr) return true;
-  Decision decision;
-  bool sound = judge(unit, from, false, decision);
-  const bool admitted = decision.allowed;
-  if (sound && !admitted) sound = judge(unit, from, true, decision);
-  if (!sound) {
-    fail(unit, kDamaged);
-  } else if (admitted != ((flags & kAdmitted) != 0)) {
-    fail(unit, kDiffers);
-  } else {
-    *unit.decision = decision;
-  }
-  return true;
+  return verdict.readable;
 }
 
-// Leaves the cursor behind the unit's answers; false where they are cut short or are none.
-bool ScriptCall::skip(const Unit& unit, Cursor& cursor) const {
-  for (std::size_t i = 0; i < unit.count; ++i) {
-    const Asked& asked = asked_[unit.first + i];
+// Each half is taken or denied; together they answer as one that took the sum would.
+ScriptCall::Verdict ScriptCall::read_halves(const Unit& unit, Cursor& cursor) const {
+  Verdict all;
+  std::int64_t taken = 0;
+  std::chrono::nanoseconds delay{0};
+  for (const Asked& half : AskedTogether(asked_).subspan(unit.first, unit.count)) {
+    const bool wanted = unit.decision != nullptr && all.why.empty();
+    const Verdict one = read_verdict({&half, 1}, cursor, wanted);
+    if (all.why.empty()) all.why = one.why;
+    all.readable = one.readable;
+    if (!all.readable) return all;
+    if (one.decision.allowed) {
+      if (taken == 0) delay = one.decision.delay;
+      taken += half.cost;
+    }
+    all.decision = one.decision;
+  }
+  if (taken == 0) return all;
+  all.decision.allowed = true;
+  all.decision.taken = taken;
+  all.decision.delay = delay;
+  all.decision.retry_after = {};
+  return all;
+}
+
+ScriptCall::Verdict ScriptCall::read_verdict(AskedTogether asked, Cursor& cursor,
+                                             bool wanted) const {
+  const std::string_view from = cursor.answers;
+  if (!skip(asked, cursor)) return {.readable = false, .why = kMalformed};
+  const auto flags = static_cast<unsigned char>(from.front());
+  if (flags == kFailed) {
+    std::string_view why;
+    const bool readable = read_bulk(cursor.faults, why);
+    why = error_of(why);
+    return {.readable = readable, .why = !readable || why.empty() ? kMalformed : why};
+  }
+  Verdict verdict;
+  if (!wanted) return verdict;
+  bool sound = judge(asked, from, false, verdict.decision);
+  const bool admitted = verdict.decision.allowed;
+  if (sound && !admitted) sound = judge(asked, from, true, verdict.decision);
+  if (!sound) {
+    verdict.why = kDamaged;
+  } else if (admitted != ((flags & kAdmitted) != 0)) {
+    verdict.why = kDiffers;
+  }
+  return verdict;
+}
+
+// Leaves the cursor behind the answers; false where they are cut short or are none.
+bool ScriptCall::skip(AskedTogether asked, Cursor& cursor) {
+  for (const Asked& one : asked) {
+    const bool first = &one == asked.data();
     std::string_view bytes;
     if (!cursor.take(1, bytes)) return false;
     const auto flags = static_cast<unsigned char>(bytes.front());
-    if (flags == kFailed && i == 0) return true;
-    if (flags > (i == 0 ? kKnown | kAdmitted : kKnown)) return false;
+    if (flags == kFailed && first) return true;
+    if ((flags & ~(kKnown | kBlocked | (first ? kAdmitted : 0U))) != 0) return false;
+    if ((flags & kBlocked) != 0 && !cursor.take(sizeof(Instant), bytes)) return false;
     if ((flags & kKnown) == 0) continue;
-    if (!cursor.take(asked.head_bytes + asked.rings * RingAnswer::kBytes, bytes)) return false;
+    if (!cursor.take(one.head_bytes + one.summed * kSumBytes, bytes)) return false;
   }
   return true;
 }
 
-// False where a state is none. REQUIRES: skip() has found all that the unit is answered.
-bool ScriptCall::judge(const Unit& unit, std::string_view answers, bool retract,
+// False where a state is none. REQUIRES: skip() has found all that is answered.
+bool ScriptCall::judge(AskedTogether asked, std::string_view answers, bool retract,
                        Decision& decision) const {
   Together together;
   const char* at = answers.data();
-  for (std::size_t i = 0; i < unit.count; ++i) {
-    const Asked& asked = asked_[unit.first + i];
-    Answer answer{.request = *asked.request, .now = now_, .retract = retract};
-    const bool known = (static_cast<unsigned char>(*at++) & kKnown) != 0;
-    if (known) {
-      const auto& space = static_cast<const RedisSpace&>(*asked.request->space);
-      answer.state = asked.head_bytes > 0 ? at + space.states_at() : at;
-      answer.ring = at + asked.head_bytes;
-      at = answer.ring + asked.rings * RingAnswer::kBytes;
+  const bool admitted = (static_cast<unsigned char>(*at) & kAdmitted) != 0;
+  for (const Asked& one : asked) {
+    const Request& request = *one.request;
+    Answer answer{.request = request,
+                  .cost = one.cost,
+                  .now = now_,
+                  .admitted = admitted,
+                  .retract = retract};
+    const auto flags = static_cast<unsigned char>(*at++);
+    Instant until = 0;
+    if ((flags & kBlocked) != 0) {
+      until = read_int64(at);
+      at += sizeof until;
+      if (until <= now_) return false;
     }
-    if (!judge_parts(answer, together)) return false;
+    if ((flags & kKnown) != 0) {
+      const auto& space = static_cast<const RedisSpace&>(*request.space);
+      answer.state = one.head_bytes > 0 ? at + space.states_at() : at;
+      answer.sum = at + one.head_bytes;
+      at = answer.sum + one.summed * kSumBytes;
+    }
+    if (request.operation == Operation::kReset) until = 0;
+    if (request.operation == Operation::kBlock)
+      until = block_until(until, now_, request.duration_ns);
+    if (!(until == 0 ? judge_parts(answer, together) : judge_blocked(answer, until, together))) {
+      return false;
+    }
   }
   decision = together.decision();
   return true;

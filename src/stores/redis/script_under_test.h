@@ -53,11 +53,19 @@ class ScriptServer {
     call.read(last_);
   }
 
-  /// All at once, each for itself; the faults in `faults`, empty where there is none.
+  /// All in as few calls as they fit into, each for itself; the faults in `faults`, empty where
+  /// there is none.
   std::vector<Decision> decide(std::span<const Request> requests, Instant now) {
     ScriptCall call(options);
     std::vector<Decision> decisions(requests.size());
-    for (std::size_t i = 0; i < requests.size(); ++i) call.add(requests[i], decisions[i]);
+    faults.clear();
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      if (call.add(requests[i], decisions[i])) continue;
+      run(call, now);
+      keep_faults(call);
+      call.clear();
+      call.add(requests[i], decisions[i]);
+    }
     run(call, now);
     keep_faults(call);
     return decisions;
@@ -67,6 +75,7 @@ class ScriptServer {
   Decision decide_all(std::span<const Request> requests, Instant now) {
     ScriptCall call(options);
     Decision decision;
+    faults.clear();
     call.add_together(requests, decision);
     run(call, now);
     keep_faults(call);
@@ -81,7 +90,6 @@ class ScriptServer {
 
  private:
   void keep_faults(const ScriptCall& call) {
-    faults.clear();
     for (std::size_t i = 0; i < call.size(); ++i) faults.emplace_back(call.fault(i));
   }
 

@@ -10,8 +10,12 @@ namespace {
 constexpr std::size_t kMaxIdleTrips = 1'024;
 constexpr std::size_t kMaxIdleErrands = 128;
 
+std::size_t errands_of(const Inquiry& inquiry) {
+  return inquiry.together ? 1 : inquiry.requests.size();
+}
+
 void make_errands(Trip& trip, Inquiry& inquiry) {
-  const std::size_t count = inquiry.together ? 1 : inquiry.requests.size();
+  const std::size_t count = errands_of(inquiry);
   trip.inquiry = &inquiry;
   trip.open = count;
   trip.errands.clear();
@@ -27,10 +31,21 @@ void make_errands(Trip& trip, Inquiry& inquiry) {
 
 }  // namespace
 
-Courier::Courier(Carrier& carrier, const Options& options) : carrier_(carrier), options_(options) {}
+class Courier::Collection final : public Task {
+ public:
+  explicit Collection(Courier& courier) : courier_(courier) {}
+  void run() override { courier_.collect(); }
+
+ private:
+  Courier& courier_;
+};
+
+Courier::Courier(Carrier& carrier, const Options& options)
+    : carrier_(carrier), options_(options), collection_(std::make_shared<Collection>(*this)) {}
 
 Courier::~Courier() {
   stop();
+  under_way_.splice(under_way_.end(), arrived_here_);
   under_way_.splice(under_way_.end(), arrived_);
   while (!under_way_.empty()) {
     Trip& trip = under_way_.front();
@@ -57,34 +72,57 @@ void Courier::stop() {
   thread_.join();
 }
 
-bool Courier::submit(Inquiry& inquiry, Clock::time_point deadline) {
-  const std::size_t count = inquiry.together ? 1 : inquiry.requests.size();
-  if (count == 0) return false;
-  bool call = false;
-  {
-    const std::lock_guard lock(mutex_);
-    if (errands_ + count > options_.max_errands) {
-      leave_unanswered(inquiry, "too many requests wait for the store");
-      return false;
-    }
-    if (idle_.empty()) idle_.emplace_back();
-    Trip& trip = idle_.back();
-    make_errands(trip, inquiry);
-    trip.deadline = deadline;
-    trip.self = std::prev(idle_.end());
-    for (Errand& errand : trip.errands) errand.trip_ = &trip;
-    arrived_.splice(arrived_.end(), idle_, trip.self);
-    errands_ += count;
-    call = !std::exchange(called_, true);
-  }
-  if (call) loop_.post([this] { collect(); });
+// What is refused never counts, so that nobody else is refused for it.
+bool Courier::make_room(std::size_t count) {
+  std::size_t before = errands_.load(std::memory_order_relaxed);
+  do {
+    if (count > options_.max_errands || before > options_.max_errands - count) return false;
+  } while (!errands_.compare_exchange_weak(before, before + count, std::memory_order_relaxed));
   return true;
+}
+
+bool Courier::submit(Inquiry& inquiry, Clock::time_point deadline) {
+  const std::size_t count = errands_of(inquiry);
+  if (count == 0) return false;
+  if (!make_room(count)) {
+    leave_unanswered(inquiry, "too many requests wait for the store");
+    return false;
+  }
+  bool call = false;
+  try {
+    if (loop_.is_here()) {
+      call = arrived_here_.empty();
+      depart(inquiry, deadline, {.idle = idle_here_, .arrived = arrived_here_});
+    } else {
+      const std::lock_guard lock(mutex_);
+      depart(inquiry, deadline, {.idle = idle_, .arrived = arrived_});
+      call = !std::exchange(called_, true);
+    }
+  } catch (...) {
+    errands_.fetch_sub(count, std::memory_order_relaxed);
+    throw;
+  }
+  if (call) loop_.post(collection_);
+  return true;
+}
+
+void Courier::depart(Inquiry& inquiry, Clock::time_point deadline, Platform at) {
+  if (at.idle.empty()) at.idle.emplace_back();
+  Trip& trip = at.idle.back();
+  make_errands(trip, inquiry);
+  trip.deadline = deadline;
+  trip.self = std::prev(at.idle.end());
+  for (Errand& errand : trip.errands) errand.trip_ = &trip;
+  at.arrived.splice(at.arrived.end(), at.idle, trip.self);
 }
 
 void Courier::collect() {
   Trips arrived;
+  arrived.swap(arrived_here_);
   {
     const std::lock_guard lock(mutex_);
+    // Others take back what has come to its end; the courier's own thread has enough.
+    if (!arrived_.empty() && idle_.size() < kMaxIdleTrips) idle_.splice(idle_.end(), idle_here_);
     arrived.splice(arrived.end(), arrived_);
     called_ = false;
   }
@@ -142,15 +180,12 @@ void Courier::fail(Errand& errand, std::string_view why) {
 
 void Courier::end(Trip& trip) {
   Inquiry* inquiry = trip.inquiry;
-  {
-    const std::lock_guard lock(mutex_);
-    errands_ -= trip.errands.size();
-    const bool keep = idle_.size() < kMaxIdleTrips && trip.errands.capacity() <= kMaxIdleErrands;
-    if (keep) {
-      idle_.splice(idle_.end(), under_way_, trip.self);
-    } else {
-      under_way_.erase(trip.self);
-    }
+  errands_.fetch_sub(trip.errands.size(), std::memory_order_relaxed);
+  const bool keep = idle_here_.size() < kMaxIdleTrips && trip.errands.capacity() <= kMaxIdleErrands;
+  if (keep) {
+    idle_here_.splice(idle_here_.end(), under_way_, trip.self);
+  } else {
+    under_way_.erase(trip.self);
   }
   inquiry->answered();
 }

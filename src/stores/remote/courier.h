@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -30,8 +31,9 @@ class Carrier {
   virtual void dispatch() = 0;
 
   /// The errand's time is up: forget it, wherever it is. Its requests and its decision may be gone
-  /// after this call. Returns what it waited for, as the end of a sentence: "x did not answer".
-  virtual std::string abandon(Errand& errand) = 0;
+  /// after this call. Returns why it has no answer, a sentence: "x did not answer". Valid until the
+  /// carrier is called again.
+  virtual std::string_view abandon(Errand& errand) = 0;
 };
 
 /// Takes inquiries from any thread to a carrier on a thread of its own, and answers each within
@@ -67,7 +69,8 @@ class Courier {
   Clock::time_point round_began() const { return round_began_; }
 
   /// From any thread: takes the inquiry, to be answered at `deadline` at the latest. False where it
-  /// was answered at once (answered() is not called): there is too much to do.
+  /// was answered at once (answered() is not called): there is too much to do. On the courier's own
+  /// thread, from answered(), it takes no lock and wakes nobody.
   bool submit(Inquiry& inquiry, Clock::time_point deadline);
 
   /// On the courier's thread: the errand's decision is made.
@@ -78,6 +81,15 @@ class Courier {
  private:
   using Trips = std::list<Trip>;
 
+  class Collection;
+  /// Where trips wait, of one side: the courier's own thread, or all others.
+  struct Platform {
+    Trips& idle;
+    Trips& arrived;
+  };
+
+  bool make_room(std::size_t count);
+  static void depart(Inquiry& inquiry, Clock::time_point deadline, Platform at);
   void collect();
   void watch();
   void expire();
@@ -89,13 +101,17 @@ class Courier {
   std::thread thread_;
   Clock::time_point watched_ = Clock::time_point::max();  // When the timer looks for late trips.
   Clock::time_point round_began_;
-  Trips under_way_;  // By deadline, the earliest first.
+  Trips under_way_;     // By deadline, the earliest first.
+  Trips arrived_here_;  // From the courier's own thread.
+  Trips idle_here_;     // To be used again, with the room they have.
+  std::shared_ptr<Collection> collection_;
+
+  std::atomic<std::size_t> errands_ = 0;
 
   std::mutex mutex_;
   // Guarded by mutex_:
   Trips arrived_;
-  Trips idle_;  // To be used again, with the room they have.
-  std::size_t errands_ = 0;
+  Trips idle_;
   bool called_ = false;  // The thread has been told that something has arrived.
 };
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <deque>
 #include <future>
 #include <thread>
 #include <utility>
@@ -47,7 +48,7 @@ class FakeCarrier final : public Carrier {
     for (Errand* errand : std::exchange(later, {})) answer(*errand);
   }
 
-  std::string abandon(Errand& errand) override {
+  std::string_view abandon(Errand& errand) override {
     ++abandoned;
     ErrandList::take_out(errand);
     return "the server did not answer";
@@ -142,6 +143,25 @@ TEST_F(CourierTest, TooMuchIsRefusedAtOnce) {
   EXPECT_EQ(ask(requests({"now", "now", "now", "now", "now", "now", "now", "now"})).fault, "");
 }
 
+TEST_F(CourierTest, WhatIsRefusedKeepsNobodyOut) {
+  std::atomic<bool> over = false;
+  const std::vector<Request> many(9, Request{.key = "now"});
+  std::thread other([&] {
+    std::vector<Decision> decisions(9);
+    WatchedInquiry inquiry;
+    inquiry.requests = many;
+    inquiry.decisions = decisions;
+    while (!over) {
+      EXPECT_FALSE(courier_.submit(inquiry, Courier::Clock::now() + kLong));
+    }
+  });
+  int refused = 0;
+  for (int i = 0; i < 10'000; ++i) refused += ask(requests({"now"})).fault.empty() ? 0 : 1;
+  over = true;
+  other.join();
+  EXPECT_EQ(refused, 0);
+}
+
 TEST(Courier, AnEarlierDeadlineIsKeptWhateverCameBefore) {
   FakeCarrier carrier;
   WatchedInquiry slow;
@@ -180,6 +200,65 @@ TEST(Courier, AnswersWhatIsOpenWhenItGoes) {
   inquiry.wait();
   EXPECT_EQ(decision.source, Source::kUnanswered);
   EXPECT_EQ(inquiry.fault, "the store was closed before it answered");
+}
+
+// Asks again when it is answered, on the courier's thread.
+class RepeatedInquiry final : public Inquiry {
+ public:
+  RepeatedInquiry(Courier& courier, std::string_view key, int times)
+      : courier_(courier), request_{.key = key}, left_(times) {
+    requests = {&request_, 1};
+    decisions = {&decision_, 1};
+  }
+
+  void start() {
+    if (!courier_.submit(*this, Courier::Clock::now() + kLong)) refused_.set_value(true);
+  }
+  void answered() noexcept override {
+    ++answers;
+    if (--left_ > 0) return start();
+    refused_.set_value(false);
+  }
+  // Whether it was refused in the end.
+  bool wait() { return refused_.get_future().get(); }
+
+  int answers = 0;
+
+ private:
+  Courier& courier_;
+  Request request_;
+  Decision decision_;
+  int left_;
+  std::promise<bool> refused_;
+};
+
+TEST_F(CourierTest, WhoeverIsAnsweredCanAskAgain) {
+  std::deque<RepeatedInquiry> inquiries;
+  for (const std::string_view key : {"now", "later", "fault"}) {
+    inquiries.emplace_back(courier_, key, 2'000).start();
+  }
+  // Others are taken meanwhile.
+  EXPECT_EQ(ask(requests({"now", "later"})).fault, "");
+  for (RepeatedInquiry& one : inquiries) {
+    EXPECT_FALSE(one.wait());
+    EXPECT_EQ(one.answers, 2'000);
+  }
+}
+
+TEST_F(CourierTest, WhoeverAsksAgainIsRefusedToo) {
+  std::promise<void> refused;
+  const std::vector<Request> many(9, Request{.key = "now"});
+  std::vector<Decision> decisions(9);
+  WatchedInquiry inquiry;
+  inquiry.requests = many;
+  inquiry.decisions = decisions;
+  courier_.loop().post([&] {
+    EXPECT_FALSE(courier_.submit(inquiry, Courier::Clock::now() + kLong));
+    refused.set_value();
+  });
+  refused.get_future().get();
+  EXPECT_EQ(inquiry.fault, "too many requests wait for the store");
+  EXPECT_EQ(ask(requests({"now", "now", "now", "now", "now", "now", "now", "now"})).fault, "");
 }
 
 TEST(Courier, ManyThreadsAskAtOnce) {

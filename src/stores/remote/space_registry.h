@@ -33,13 +33,15 @@ class SpaceRegistry {
 
   /// The limit's space: the one that somebody holds already, or a new one. Throws StoreError where
   /// the one that is held is that of a limit whose states this one cannot take over, or where
-  /// kMaxSpaces others are held.
-  std::shared_ptr<S> open(const LimitDefinition& limit) {
+  /// kMaxSpaces others are held. `mine` is a space whose one share, the caller's, does not count:
+  /// see Store::replace_space().
+  std::shared_ptr<S> open(const LimitDefinition& limit, const Space* mine = nullptr) {
     const std::lock_guard lock(mutex_);
     const auto found = spaces_.find(limit.space);
     const auto held = found == spaces_.end() ? nullptr : found->second.lock();
     if (held == nullptr) return add(limit);
     if (keeps_state(held->parts(), limit.parts)) return held;
+    if (held.get() == mine && held.use_count() == 2) return add(limit);  // That one, and `held`.
     throw StoreError(names_.store + ": the keys of '" + limit.space + "' are those of '" +
                      describe_parts(held->parts()) + "', which '" + limit.expression +
                      "' cannot take over while others use them");

@@ -1,0 +1,60 @@
+#include "core/permits.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <vector>
+
+namespace sluice {
+namespace {
+
+// Carries a change out where there is just enough room.
+std::vector<PermitEntry> changed(std::vector<PermitEntry> entries, const PermitChange& change) {
+  const auto size = static_cast<std::uint32_t>(entries.size());
+  const std::uint32_t after = change.size_after(size);
+  entries.resize(std::max(size, after));
+  EXPECT_EQ(commit_permits(entries, size, change), after);
+  entries.resize(after);
+  return entries;
+}
+
+TEST(PermitsTest, AFreshKeyHasNone) {
+  EXPECT_TRUE(changed({}, {}).empty());
+  EXPECT_EQ(changed({}, {.added = {5, 1}}), (std::vector<PermitEntry>{{5, 1}}));
+}
+
+TEST(PermitsTest, OneGoesAndOneComesInItsPlace) {
+  const std::vector<PermitEntry> three{{10, 1}, {20, 2}, {30, 3}};
+  EXPECT_EQ(changed(three, {.gone = 1, .added = {}}), (std::vector<PermitEntry>{{10, 1}, {30, 3}}));
+  EXPECT_EQ(changed(three, {.lapsed = 1, .gone = 2, .added = {15, 3}}),
+            (std::vector<PermitEntry>{{15, 3}, {20, 2}}));
+  EXPECT_EQ(changed(three, {.lapsed = 3, .added = {}}), std::vector<PermitEntry>{});
+  EXPECT_EQ(changed(three, {.gone = 0, .added = {30, 4}}),
+            (std::vector<PermitEntry>{{20, 2}, {30, 3}, {30, 4}}));
+}
+
+RC_GTEST_PROP(PermitsTest, StayInTheOrderInWhichTheyLapse, ()) {
+  std::vector<PermitEntry> entries;
+  PermitId last = 0;
+  const auto moves = *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 1000));
+  for (const int move : moves) {
+    const auto size = static_cast<std::uint32_t>(entries.size());
+    PermitChange change{.added = {}};
+    change.lapsed = move % 7 == 0 ? size / 3 : 0;
+    if (move % 3 == 0 && size > change.lapsed) {
+      change.gone = change.lapsed + static_cast<std::uint32_t>(move) % (size - change.lapsed);
+    }
+    if (move % 4 != 0) change.added = {move, ++last};
+    std::vector<PermitEntry> expected;
+    for (std::uint32_t i = change.lapsed; i < size; ++i) {
+      if (i != change.gone) expected.push_back(entries[i]);
+    }
+    if (change.added.id != 0) expected.push_back(change.added);
+    std::ranges::stable_sort(expected, {}, &PermitEntry::lapses_ns);
+    entries = changed(entries, change);
+    RC_ASSERT(entries == expected);
+  }
+}
+
+}  // namespace
+}  // namespace sluice

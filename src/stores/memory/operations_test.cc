@@ -1,0 +1,281 @@
+// What is asked besides takes: charges, as many as remain, blocks, permits.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "stores/memory/limited_keys.h"
+
+namespace sluice::memory {
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr const char* kEveryLimit[] = {
+    "token_bucket 5/1h",    "leaky_bucket 5/1h queue=4",
+    "fixed_window 5/1h",    "fixed_window 5/1h anchor=first",
+    "sliding_log 5/1h",     "sliding_window 5/1h",
+    "sliding_counter 5/1h", "token_bucket 5/1h & sliding_log 9/1h & fixed_window 7/1d"};
+
+TEST(Charge, IsNeverRefusedAndLeavesADebt) {
+  MemoryStore store(small_store());
+  for (const auto* limit : kEveryLimit) {
+    SCOPED_TRACE(limit);
+    LimitedKeys keys(store, limit);
+    EXPECT_EQ(keys.charge("a", kStart, 2).remaining, 3);
+    const Decision charged = keys.charge("a", kStart, 10);
+    EXPECT_TRUE(charged.allowed);
+    EXPECT_EQ(charged.remaining, 0);
+    EXPECT_GT(charged.reset_after, nanoseconds(0));
+    EXPECT_EQ(keys.peek("a", kStart), charged);
+    EXPECT_FALSE(keys.take("a", kStart).allowed);
+    keys.refund("a", kStart, 9);
+    EXPECT_EQ(keys.peek("a", kStart).remaining, 2);
+  }
+}
+
+TEST(Charge, OfNothingChangesNothing) {
+  MemoryStore store(small_store());
+  LimitedKeys keys(store, "fixed_window 5/1h anchor=first");
+  EXPECT_EQ(keys.charge("a", kStart, 0).remaining, 5);
+  EXPECT_EQ(keys.table().size(), 0U);
+}
+
+TEST(TakeUpTo, TakesWhatRemainsOfAllParts) {
+  MemoryStore store(small_store());
+  for (const auto* limit : kEveryLimit) {
+    SCOPED_TRACE(limit);
+    LimitedKeys keys(store, limit);
+    EXPECT_EQ(keys.take_up_to("a", kStart, 3).taken, 3);
+    EXPECT_EQ(keys.take_up_to("a", kStart, 0).taken, 0);
+    const Decision rest = keys.take_up_to("a", kStart, kMaxCount);
+    EXPECT_TRUE(rest.allowed);
+    EXPECT_EQ(rest.taken, 2);
+    EXPECT_EQ(rest.remaining, 0);
+    const Decision none = keys.take_up_to("a", kStart, 3);
+    EXPECT_FALSE(none.allowed);
+    EXPECT_EQ(none.taken, 0);
+    EXPECT_EQ(none.retry_after, keys.take("a", kStart).retry_after);
+  }
+}
+
+TEST(TakeUpTo, BorrowsNothing) {
+  MemoryStore store(small_store());
+  LimitedKeys keys(store, "token_bucket 5/5s borrow=yes");
+  EXPECT_EQ(keys.take_up_to("a", kStart, 9).taken, 5);
+  const Decision none = keys.take_up_to("a", kStart, 9);
+  EXPECT_FALSE(none.allowed);
+  EXPECT_EQ(none.retry_after, nanoseconds(kSecondNs));
+  EXPECT_TRUE(keys.take("a", kStart, 0).allowed);
+}
+
+TEST(Block, DeniesUntilItEndsAndKeepsTheState) {
+  MemoryStore store(small_store());
+  for (const auto* limit : kEveryLimit) {
+    SCOPED_TRACE(limit);
+    LimitedKeys keys(store, limit);
+    keys.take("a", kStart, 2);
+    const Decision blocked = keys.block("a", kStart, kSecondNs);
+    EXPECT_TRUE(blocked.allowed);
+    EXPECT_EQ(blocked.remaining, 0);
+    EXPECT_EQ(keys.peek("a", kStart), blocked);
+    const Decision denied = keys.take("a", kStart + 1);
+    EXPECT_FALSE(denied.allowed);
+    EXPECT_EQ(denied.retry_after, nanoseconds(kSecondNs - 1));
+    EXPECT_EQ(keys.take("a", kStart, 100).retry_after, kNever);
+    EXPECT_FALSE(keys.take_up_to("a", kStart, 3).allowed);
+    EXPECT_EQ(keys.charge("a", kStart).remaining, 0);
+    EXPECT_EQ(keys.refund("a", kStart).remaining, 0);
+    EXPECT_EQ(keys.take("a", kStart + kSecondNs).remaining, 2);
+  }
+}
+
+TEST(Block, LastsAsLongAsTheLongestAndIsLiftedByAReset) {
+  MemoryStore store(small_store());
+  LimitedKeys keys(store, "token_bucket 5/1s");
+  keys.block("a", kStart, 2 * kSecondNs);
+  EXPECT_EQ(keys.block("a", kStart, kSecondNs).reset_after, nanoseconds(2 * kSecondNs));
+  EXPECT_EQ(keys.block("a", kStart, 3 * kSecondNs).reset_after, nanoseconds(3 * kSecondNs));
+  EXPECT_EQ(keys.reset("a", kStart).remaining, 5);
+  EXPECT_TRUE(keys.take("a", kStart).allowed);
+}
+
+TEST(Block, OfOneKeyOfAListDeniesAll) {
+  MemoryStore store(small_store());
+  LimitedKeys one(store, "token_bucket 5/1h");
+  LimitedKeys other(store, "sliding_log 5/1h");
+  other.block("a", kStart, kSecondNs);
+  const std::vector<Request> list{one.request("a"), other.request("a")};
+  const Decision denied = store.decide_all(list, kStart);
+  EXPECT_FALSE(denied.allowed);
+  EXPECT_EQ(denied.remaining, 0);
+  EXPECT_EQ(denied.retry_after, nanoseconds(kSecondNs));
+  EXPECT_EQ(one.peek("a", kStart).remaining, 5);
+  EXPECT_TRUE(store.decide_all(list, kStart + kSecondNs).allowed);
+}
+
+// Its numbers are remembered inside the block.
+TEST(Block, OfAKeyWithOtherNumbers) {
+  MemoryStore store(small_store());
+  LimitDefinition varying = Limit("token_bucket 1/1h", "varying").definition();
+  varying.varies = true;
+  const LimitedKeys opened(store, varying);
+  varying.parts = parse_parts("token_bucket 400/1h");
+  LimitedKeys keys(store, varying);
+  keys.block("fresh", kStart, kSecondNs);
+  EXPECT_EQ(keys.take("fresh", kStart + kSecondNs, 3).remaining, 397);
+  keys.block("fresh", kStart + kSecondNs, kSecondNs);
+  EXPECT_EQ(keys.charge("fresh", kStart + kSecondNs).remaining, 0);
+  EXPECT_EQ(keys.take("fresh", kStart + 2 * kSecondNs).remaining, 395);
+}
+
+TEST(Block, IsGivenBackWithTheKey) {
+  MemoryStore store(small_store());
+  {
+    LimitedKeys keys(store, "sliding_log 5/1s");
+    const std::size_t before = store.used_bytes();
+    keys.take("a", kStart, 2);
+    const std::size_t unblocked = store.used_bytes();
+    keys.block("a", kStart, kSecondNs);
+    EXPECT_GT(store.used_bytes(), unblocked);
+    keys.take("a", kStart + kSecondNs);
+    EXPECT_EQ(store.used_bytes(), unblocked);
+    keys.block("a", kStart, kHourNs);
+    keys.reset("a", kStart);
+    EXPECT_EQ(store.used_bytes(), before + sizeof(Line) + Account::kOverheadBytes);
+  }
+}
+
+TEST(Permits, AreHeldRenewedAndGivenBack) {
+  MemoryStore store(small_store());
+  LimitedKeys keys(store, "concurrency 2 lease=10s");
+  EXPECT_EQ(keys.permit(Operation::kTake, "a", kStart, 1).remaining, 1);
+  EXPECT_EQ(keys.permit(Operation::kTake, "a", kStart + kSecondNs, 2).remaining, 0);
+  EXPECT_EQ(keys.permit(Operation::kTake, "b", kStart, 3).remaining, 1);
+  const Decision denied = keys.permit(Operation::kTake, "a", kStart + kSecondNs, 4);
+  EXPECT_FALSE(denied.allowed);
+  EXPECT_EQ(denied.retry_after, nanoseconds(9 * kSecondNs));
+  EXPECT_TRUE(keys.permit(Operation::kRenew, "a", kStart + 5 * kSecondNs, 1).allowed);
+  EXPECT_FALSE(keys.permit(Operation::kRenew, "a", kStart + 5 * kSecondNs, 3).allowed);
+  EXPECT_EQ(keys.permit(Operation::kRelease, "a", kStart + 5 * kSecondNs, 2).remaining, 1);
+  const Decision again = keys.permit(Operation::kRelease, "a", kStart + 5 * kSecondNs, 2);
+  EXPECT_FALSE(again.allowed);
+  EXPECT_EQ(again.retry_after, kNever);
+  EXPECT_FALSE(keys.permit(Operation::kRelease, "a", kStart + 15 * kSecondNs, 1).allowed);
+  EXPECT_EQ(keys.peek("a", kStart + 15 * kSecondNs).reset_after, nanoseconds(0));
+}
+
+TEST(Permits, AreNotGivenWhileBlockedButRenewedAndGivenBack) {
+  MemoryStore store(small_store());
+  LimitedKeys keys(store, "concurrency 2");
+  keys.permit(Operation::kTake, "a", kStart, 1);
+  keys.block("a", kStart, kSecondNs);
+  EXPECT_EQ(keys.permit(Operation::kTake, "a", kStart, 2).retry_after, nanoseconds(kSecondNs));
+  EXPECT_TRUE(keys.permit(Operation::kRenew, "a", kStart, 1).allowed);
+  EXPECT_EQ(keys.permit(Operation::kRelease, "a", kStart, 2).retry_after, kNever);
+  const Decision released = keys.permit(Operation::kRelease, "a", kStart, 1);
+  EXPECT_TRUE(released.allowed);
+  EXPECT_EQ(released.remaining, 0);
+  EXPECT_EQ(keys.permit(Operation::kTake, "a", kStart + kSecondNs, 2).remaining, 1);
+}
+
+TEST(Permits, AreAcquiredOneByOne) {
+  MemoryStore store(small_store());
+  LimitedKeys keys(store, "concurrency 2");
+  LimitedKeys bucket(store, "token_bucket 2/1s");
+  EXPECT_EQ(keys.take("a", kStart, 2).retry_after, kNever);
+  const std::vector<Request> list{bucket.request("a"), keys.request("a")};
+  EXPECT_THROW(store.decide_all(list, kStart), std::invalid_argument);
+  EXPECT_EQ(bucket.peek("a", kStart).remaining, 2);
+}
+
+// As many as there can be, and the room for them is given back with them.
+TEST(Permits, TakeRoomOnlyWhileTheyAreHeld) {
+  MemoryStore store({.max_bytes = std::size_t{1} << 24, .table = {.fixed_secret = true}});
+  LimitedKeys keys(store, "concurrency 65536");
+  keys.permit(Operation::kTake, "a", kStart, 1);
+  const std::size_t with_one = store.used_bytes();
+  for (PermitId id = 2; id <= 65'536; ++id) {
+    ASSERT_TRUE(keys.permit(Operation::kTake, "a", kStart, id).allowed);
+  }
+  EXPECT_FALSE(keys.permit(Operation::kTake, "a", kStart, 65'537).allowed);
+  EXPECT_GE(store.used_bytes(), 65'536 * sizeof(PermitEntry));
+  for (PermitId id = 65'536; id > 1; --id) {
+    ASSERT_TRUE(keys.permit(Operation::kRelease, "a", kStart, id).allowed);
+  }
+  EXPECT_LE(store.used_bytes(), with_one + 64 * sizeof(PermitEntry));
+  EXPECT_TRUE(keys.permit(Operation::kRelease, "a", kStart, 1).allowed);
+  EXPECT_EQ(keys.peek("a", kStart).remaining, 65'536);
+}
+
+// Who fills the store pushes out no key that is blocked, and none whose permits are all held.
+TEST(Eviction, PassesOverWhoIsBlockedOrHasNoPermitLeft) {
+  MemoryStore store(small_store());
+  LimitedKeys bucket(store, "token_bucket 2/1h");
+  LimitedKeys permits(store, "concurrency 2 lease=1h");
+  bucket.block("blocked", kStart, kHourNs);
+  for (PermitId id = 1; id <= 2; ++id) permits.permit(Operation::kTake, "all", kStart, id);
+  permits.block("none", kStart, kHourNs);
+  for (std::uint64_t i = 0; i < 30'000; ++i) {
+    bucket.take(key_name(i), kStart);
+    if (i % 3 == 0) permits.permit(Operation::kTake, key_name(i), kStart, i + 1);
+  }
+  EXPECT_GT(store.counters().evicted, 0U);
+  EXPECT_FALSE(bucket.take("blocked", kStart).allowed);
+  EXPECT_FALSE(permits.permit(Operation::kTake, "all", kStart, 3).allowed);
+  EXPECT_TRUE(permits.permit(Operation::kRenew, "all", kStart, 2).allowed);
+  EXPECT_FALSE(permits.permit(Operation::kTake, "none", kStart, 3).allowed);
+}
+
+// Keys are swept once they equal fresh: a block must be over, and permits given back.
+TEST(Standing, OfBlockedKeysAndPermits) {
+  MemoryStore store(small_store());
+  LimitedKeys keys(store, "concurrency 1 lease=10s");
+  const auto stands = [&](Instant now) {
+    Standing found;
+    keys.table().locate("a").shard->visit_all(
+        [&](Tag, Cell cell) { found = standing(keys.table().home(), cell, now); });
+    return found;
+  };
+  keys.permit(Operation::kTake, "a", kStart, 1);
+  EXPECT_FALSE(stands(kStart).fresh);
+  EXPECT_TRUE(stands(kStart).denies);
+  EXPECT_EQ(stands(kStart).retry_after, nanoseconds(10 * kSecondNs));
+  EXPECT_TRUE(stands(kStart + 10 * kSecondNs).fresh);
+  keys.permit(Operation::kRelease, "a", kStart, 1);
+  EXPECT_TRUE(stands(kStart).fresh);
+  keys.block("a", kStart, kSecondNs);
+  EXPECT_FALSE(stands(kStart).fresh);
+  EXPECT_TRUE(stands(kStart).denies);
+  EXPECT_EQ(stands(kStart).reset_after, nanoseconds(kSecondNs));
+  EXPECT_TRUE(stands(kStart + kSecondNs).fresh);
+}
+
+// A store that is full of keys that deny records nothing for another, and says so.
+TEST(Full, RefusesABlockAndAChargeForWhichThereIsNoRoom) {
+  for (const bool allow : {false, true}) {
+    SCOPED_TRACE(allow);
+    MemoryOptions options = small_store();
+    options.table.allow_when_full = allow;
+    MemoryStore store(options);
+    LimitedKeys keys(store, "token_bucket 1/1h");
+    for (std::uint64_t i = 0; store.counters().refused_full < 5'000; ++i) {
+      keys.take(key_name(i), kStart);
+    }
+    const auto is_refused = [&](const Decision& decision) {
+      EXPECT_EQ(decision.source, Source::kFull);
+      EXPECT_EQ(decision.allowed, allow);
+    };
+    is_refused(keys.block("late", kStart, kSecondNs));
+    is_refused(keys.charge("late", kStart, 3));
+    is_refused(keys.take_up_to("late", kStart, 3));
+    EXPECT_EQ(keys.take_up_to("late", kStart, 3).taken, allow ? 1 : 0);
+    EXPECT_EQ(keys.peek("late", kStart).source, Source::kStore);
+    EXPECT_EQ(keys.peek("late", kStart).remaining, 1);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::memory

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stores/redis/redis_options.h"
+
+namespace sluice::redis {
+
+/// SCRIPT LOAD with the one script.
+std::string script_load_command();
+
+/// What a new connection begins with, and what the server has to answer to it.
+class Greeting {
+ public:
+  struct Parts {
+    /// Not for a sentinel, which has no password or database of ours, and runs no script.
+    bool with_script = true;
+    /// Refuse a server that says that it is a replica.
+    bool must_be_primary = false;
+  };
+  Greeting(const RedisOptions& options, const Parts& parts);
+
+  /// Its commands, each of which has one reply.
+  const std::string& text() const { return text_; }
+  std::size_t replies() const { return wanted_.size(); }
+
+  /// Why a server that replies so to the i-th is not to be used, as what follows its name; nothing
+  /// where it is.
+  std::optional<std::string> fault(std::size_t i, std::string_view reply) const;
+
+ private:
+  /// What a reply has to be.
+  enum class Wanted : std::uint8_t {
+    kNoError,
+    kAnything,
+    kPrimary,  ///< The role of one.
+  };
+
+  void add(Wanted wanted, std::initializer_list<std::string_view> command);
+
+  std::string text_;
+  std::vector<Wanted> wanted_;  // One for each command.
+};
+
+}  // namespace sluice::redis

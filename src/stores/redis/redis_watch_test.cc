@@ -1,0 +1,234 @@
+// Who waits for a permit hears from real servers when one is given back.
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <semaphore>
+#include <string>
+
+#include "servers/certificates.h"
+#include "servers/redis_cluster.h"
+#include "servers/redis_sentinel.h"
+#include "stores/redis/limited_test.h"
+
+namespace sluice::redis {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// One permit a key, in a store of its own.
+class Permits {
+ public:
+  explicit Permits(const RedisOptions& options, const std::string& expression = "concurrency 1")
+      : store_(options),
+        limit_(expression, "test"),
+        space_(store_.open_space(limit_.definition())) {}
+
+  bool ask(std::string_view key, Operation operation, PermitId permit) {
+    const Request request{.limit = &limit_.definition(),
+                          .space = space_.get(),
+                          .key = key,
+                          .operation = operation,
+                          .permit = permit};
+    Decision decision;
+    store_.decide({&request, 1}, kStoreTime, {&decision, 1});
+    return decision.allowed;
+  }
+  bool acquire(std::string_view key, PermitId permit) { return ask(key, Operation::kTake, permit); }
+  bool release(std::string_view key, PermitId permit) {
+    return ask(key, Operation::kRelease, permit);
+  }
+  std::unique_ptr<Watch> watch(std::string_view key, std::function<void()> released) {
+    return store_.watch(space_, key, std::move(released));
+  }
+
+ private:
+  RedisStore store_;
+  Limit limit_;
+  std::shared_ptr<Space> space_;
+};
+
+// Counts its calls, and waits for them.
+class Bell {
+ public:
+  std::function<void()> ring() {
+    return [this] { rung_.release(); };
+  }
+  bool await(std::chrono::milliseconds patience = 5s) { return rung_.try_acquire_for(patience); }
+
+ private:
+  std::counting_semaphore<> rung_{0};
+};
+
+// How long it takes until a watcher hears of a permit that another store gives back.
+std::chrono::microseconds notice(Permits& there, Bell& bell, PermitId permit) {
+  EXPECT_TRUE(there.acquire("k", permit));
+  const auto began = Clock::now();
+  EXPECT_TRUE(there.release("k", permit));
+  EXPECT_TRUE(bell.await());
+  return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began);
+}
+
+std::string subscribers_of(const RedisServer& server) {
+  return server.command({"PUBSUB", "NUMSUB", "sluice:test:{k}"});
+}
+
+TEST(RedisWatch, HearsOfAPermitThatIsGivenBackElsewhere) {
+  const RedisServer server;
+  Permits here(options_for(server));
+  Permits there(options_for(server));
+  Bell bell;
+  const auto watch = here.watch("k", bell.ring());
+  ASSERT_NE(watch, nullptr);
+  ASSERT_TRUE(bell.await()) << "it has begun to be watched";
+  auto best = std::chrono::microseconds::max();
+  for (PermitId permit = 1; permit <= 20; ++permit) {
+    best = std::min(best, notice(there, bell, permit));
+  }
+  RecordProperty("best_us", std::to_string(best.count()));
+  EXPECT_LT(best, 5ms);
+}
+
+TEST(RedisWatch, IsToldOnlyWhereAllWereHeld) {
+  const RedisServer server;
+  Permits permits(options_for(server), "concurrency 2");
+  Bell bell;
+  const auto watch = permits.watch("k", bell.ring());
+  ASSERT_TRUE(bell.await());
+  EXPECT_TRUE(permits.acquire("k", 1));
+  EXPECT_TRUE(permits.release("k", 1));
+  EXPECT_TRUE(permits.acquire("k", 2));
+  EXPECT_TRUE(permits.acquire("k", 3));
+  EXPECT_FALSE(permits.release("k", 4));
+  EXPECT_TRUE(permits.release("k", 2));
+  ASSERT_TRUE(bell.await());
+  EXPECT_TRUE(permits.release("k", 3));
+  // Another key's message comes after all that this one's could have been.
+  Bell other;
+  const auto other_watch = permits.watch("other", other.ring());
+  ASSERT_TRUE(other.await());
+  EXPECT_FALSE(bell.await(0ms));
+}
+
+TEST(RedisWatch, AsksAgainOnceItIsHeardAgain) {
+  const RedisServer server;
+  Permits here(options_for(server));
+  Permits there(options_for(server));
+  Bell bell;
+  const auto watch = here.watch("k", bell.ring());
+  ASSERT_TRUE(bell.await());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(server.command({"CLIENT", "KILL", "TYPE", "pubsub"}), "1");
+    ASSERT_TRUE(bell.await()) << "it is watched again";
+    notice(there, bell, 1);
+  }
+}
+
+TEST(RedisWatch, AKeyIsSubscribedToAsLongAsSomebodyWatchesIt) {
+  const RedisServer server;
+  Permits permits(options_for(server));
+  EXPECT_EQ(server.info("connected_clients"), "2");  // the store's, and this one
+  Bell bell;
+  auto one = permits.watch("k", bell.ring());
+  ASSERT_TRUE(bell.await());
+  auto two = permits.watch("k", bell.ring());
+  EXPECT_EQ(server.info("connected_clients"), "3");
+  one.reset();
+  const auto other = permits.watch("other", bell.ring());
+  ASSERT_TRUE(bell.await());
+  EXPECT_THAT(subscribers_of(server), testing::EndsWith("1"));
+  two.reset();
+  const auto last = permits.watch("last", bell.ring());
+  ASSERT_TRUE(bell.await());
+  EXPECT_THAT(subscribers_of(server), testing::EndsWith("0"));
+}
+
+TEST(RedisWatch, OutlivesItsStore) {
+  const RedisServer server;
+  Bell bell;
+  std::unique_ptr<Watch> watch;
+  {
+    Permits permits(options_for(server));
+    watch = permits.watch("k", bell.ring());
+    ASSERT_TRUE(bell.await());
+  }
+  watch.reset();
+  EXPECT_EQ(server.info("connected_clients"), "1");
+}
+
+TEST(RedisWatch, WaitsForAServerThatIsNotThereYet) {
+  RedisServer server;
+  Permits permits(options_for(server));
+  server.kill();
+  Bell bell;
+  const auto watch = permits.watch("k", bell.ring());
+  EXPECT_FALSE(bell.await(50ms));
+  server.restart();
+  EXPECT_TRUE(bell.await());
+}
+
+TEST(RedisWatch, AUserWhoMayNotPublishGivesBackAllTheSame) {
+  const RedisServer server;
+  server.command({"ACL", "SETUSER", "quiet", "on", ">pw", "~*", "+@all", "resetchannels"});
+  RedisOptions options = options_for(server);
+  options.user = "quiet";
+  options.password = "pw";
+  Permits permits(options);
+  Bell bell;
+  const auto watch = permits.watch("k", bell.ring());
+  EXPECT_TRUE(permits.acquire("k", 1));
+  EXPECT_TRUE(permits.release("k", 1));
+  EXPECT_TRUE(permits.acquire("k", 2));
+  EXPECT_FALSE(bell.await(0ms));
+}
+
+TEST(RedisWatch, HearsOfAllKeysOfACluster) {
+  servers::RedisCluster cluster;
+  RedisOptions options{.topology = Topology::kCluster, .servers = {}, .deadline = 5s};
+  options.servers = {{.host = "127.0.0.1", .port = cluster.node(0).port()}};
+  Permits here(options);
+  Permits there(options);
+  for (const char* key : {"a", "b", "c", "d", "e", "f"}) {
+    Bell bell;
+    const auto watch = here.watch(key, bell.ring());
+    ASSERT_TRUE(bell.await());
+    EXPECT_TRUE(there.acquire(key, 1));
+    EXPECT_TRUE(there.release(key, 1));
+    EXPECT_TRUE(bell.await()) << key;
+  }
+}
+
+TEST(RedisWatch, FollowsThePrimary) {
+  servers::RedisSentinel fleet;
+  RedisOptions options{.topology = Topology::kSentinel,
+                       .servers = {},
+                       .primary_name = servers::RedisSentinel::kMasterName,
+                       .deadline = 5s};
+  for (std::size_t i = 0; i < servers::RedisSentinel::kSentinels; ++i) {
+    options.servers.push_back({.host = "127.0.0.1", .port = fleet.sentinel(i).port()});
+  }
+  Permits permits(options);
+  Bell bell;
+  const auto watch = permits.watch("k", bell.ring());
+  ASSERT_TRUE(bell.await());
+  notice(permits, bell, 1);
+  fleet.first_primary().kill();
+  fleet.await_primary(fleet.first_replica().port());
+  ASSERT_TRUE(bell.await(10s)) << "it is watched at the new one";
+  notice(permits, bell, 2);
+}
+
+TEST(RedisWatch, HearsThroughTlsWithAPassword) {
+  const RedisServer server({.password = "open-sesame", .tls = true});
+  RedisOptions options = options_for(server);
+  options.password = "open-sesame";
+  options.servers[0].tls = TlsOptions{.ca_file = servers::certificates().ca};
+  Permits permits(options);
+  Bell bell;
+  const auto watch = permits.watch("k", bell.ring());
+  ASSERT_TRUE(bell.await());
+  notice(permits, bell, 1);
+}
+
+}  // namespace
+}  // namespace sluice::redis

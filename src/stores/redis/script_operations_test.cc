@@ -1,0 +1,363 @@
+// What the script does besides taking and giving back: charges, takes of what there is, blocks.
+
+#include <gtest/gtest.h>
+
+#include "stores/redis/script_under_test.h"
+
+namespace sluice::redis {
+namespace {
+
+constexpr Instant kNow = 1'700'000'000 * kSecondNs;
+
+constexpr const char* kEachAlgorithm[] = {
+    "token_bucket 5/1m",  "leaky_bucket 5/1m queue=4",
+    "fixed_window 5/1m",  "sliding_counter 5/1m",
+    "sliding_log 5/1m",   "sliding_window 5/1m",
+    "sliding_log 500/1m", "token_bucket 5/1m & sliding_log 9/1m & fixed_window 9/1h",
+};
+
+class ScriptOperations : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { server_ = std::make_unique<ScriptServer>(); }
+  static void TearDownTestSuite() { server_.reset(); }
+  void SetUp() override {
+    server_->options = {};
+    server_->ask({"FLUSHALL"});
+  }
+
+  std::int64_t lifetime_ms(const std::string& key) {
+    return std::stoll(server_->ask({"PTTL", key}));
+  }
+  Decision decide(const RedisKeys& keys, Operation operation, std::int64_t cost, Instant now) {
+    return server_->decide(keys.request("a", cost, operation), now);
+  }
+  Decision block(const RedisKeys& keys, std::int64_t duration_ns, Instant now) {
+    Request request = keys.request("a", 1, Operation::kBlock);
+    request.duration_ns = duration_ns;
+    return server_->decide(request, now);
+  }
+
+  static std::unique_ptr<ScriptServer> server_;
+};
+std::unique_ptr<ScriptServer> ScriptOperations::server_;
+
+TEST_F(ScriptOperations, ABlockDeniesWhatTakesUntilItEnds) {
+  for (const auto* expression : kEachAlgorithm) {
+    SCOPED_TRACE(expression);
+    const RedisKeys keys(expression);
+    decide(keys, Operation::kTake, 2, kNow);
+    const Decision blocked = block(keys, 10 * kSecondNs, kNow);
+    EXPECT_EQ(server_->faults[0], "");
+    EXPECT_TRUE(blocked.allowed);
+    EXPECT_EQ(blocked.remaining, 0);
+    const Decision denied = decide(keys, Operation::kTake, 1, kNow + 9 * kSecondNs);
+    EXPECT_FALSE(denied.allowed) << server_->faults[0];
+    EXPECT_EQ(denied.source, Source::kStore) << server_->faults[0];
+    EXPECT_EQ(denied.retry_after.count(), kSecondNs);
+    const Decision peeked = decide(keys, Operation::kTake, 0, kNow + 9 * kSecondNs);
+    EXPECT_TRUE(peeked.allowed);
+    EXPECT_EQ(peeked.remaining, 0);
+    const Decision after = decide(keys, Operation::kTakeUpTo, 2, kNow + 10 * kSecondNs);
+    EXPECT_EQ(server_->faults[0], "");
+    EXPECT_TRUE(after.allowed);
+    EXPECT_EQ(after.taken, 2);
+  }
+}
+
+TEST_F(ScriptOperations, ABlockOutlastsTheStateAndTheStateTheBlock) {
+  for (const auto* expression : kEachAlgorithm) {
+    SCOPED_TRACE(expression);
+    const RedisKeys keys(expression);
+    // A key that was never seen, and one whose state lasts longer than the block.
+    EXPECT_EQ(block(keys, 5 * kSecondNs, kNow).reset_after.count(), 5 * kSecondNs);
+    EXPECT_GT(lifetime_ms(keys.name("a")), 4'000);
+    EXPECT_LE(lifetime_ms(keys.name("a")), 5'010);
+    EXPECT_TRUE(decide(keys, Operation::kCharge, 9, kNow).allowed);
+    const std::int64_t state_ms =
+        decide(keys, Operation::kTake, 0, kNow).reset_after.count() / 1'000'000;
+    EXPECT_GT(state_ms, 5'000);
+    EXPECT_GT(lifetime_ms(keys.name("a")), state_ms - 1'000);
+    // A shorter one changes nothing; a longer one does, and the state is still there.
+    EXPECT_EQ(block(keys, 1, kNow).retry_after.count(), 0);
+    EXPECT_GE(decide(keys, Operation::kTake, 1, kNow).retry_after.count(), 5 * kSecondNs);
+    block(keys, 7200 * kSecondNs, kNow);
+    EXPECT_GT(lifetime_ms(keys.name("a")), 7'199'000);
+    const Decision denied = decide(keys, Operation::kTake, 1, kNow);
+    EXPECT_EQ(denied.retry_after.count(), 7200 * kSecondNs);
+    EXPECT_EQ(denied.reset_after.count(), 7200 * kSecondNs);
+    server_->ask({"FLUSHALL"});
+  }
+}
+
+TEST_F(ScriptOperations, WhatGivesBackAndChargesGoesThroughABlock) {
+  for (const auto* expression : kEachAlgorithm) {
+    SCOPED_TRACE(expression);
+    const RedisKeys keys(expression);
+    for (int i = 0; i < 3; ++i) decide(keys, Operation::kTake, 1, kNow + i * kSecondNs);
+    const Instant now = kNow + 3 * kSecondNs;
+    block(keys, 2 * kSecondNs, now);
+    for (const auto operation : {Operation::kCharge, Operation::kRefund, Operation::kRefund}) {
+      const Decision decision = decide(keys, operation, 1, now + kSecondNs);
+      EXPECT_TRUE(decision.allowed) << server_->faults[0];
+      EXPECT_EQ(decision.remaining, 0);
+      EXPECT_FALSE(decide(keys, Operation::kTake, 1, now + kSecondNs).allowed);
+    }
+    // Two are left of the three, but of buckets, to which time gives back as well.
+    const Decision after = decide(keys, Operation::kTake, 0, now + 2 * kSecondNs);
+    EXPECT_GE(after.remaining, after.limit - 2);
+    EXPECT_LT(after.remaining, after.limit);
+    EXPECT_GT(lifetime_ms(keys.name("a")), after.reset_after.count() / 1'000'000 - 1'000);
+    // All given back: the block alone is left.
+    block(keys, 2 * kSecondNs, now);
+    decide(keys, Operation::kRefund, 9, now);
+    EXPECT_EQ(decide(keys, Operation::kTake, 1, now).reset_after.count(), 2 * kSecondNs);
+    EXPECT_LE(lifetime_ms(keys.name("a")), 2'010);
+    server_->ask({"FLUSHALL"});
+  }
+}
+
+TEST_F(ScriptOperations, AResetEndsABlock) {
+  for (const auto* expression : kEachAlgorithm) {
+    const RedisKeys keys(expression);
+    decide(keys, Operation::kTake, 2, kNow);
+    block(keys, kMaxDurationNs, kNow);
+    const Decision reset = decide(keys, Operation::kReset, 1, kNow);
+    EXPECT_EQ(reset.remaining, reset.limit) << expression;
+    EXPECT_EQ(server_->ask({"DBSIZE"}), "0");
+    EXPECT_TRUE(decide(keys, Operation::kTake, 1, kNow).allowed);
+    server_->ask({"FLUSHALL"});
+  }
+}
+
+TEST_F(ScriptOperations, ABlockedKeyDeniesAListAndIsLeftAsItIs) {
+  const RedisKeys user("token_bucket 5/1m", "user");
+  const RedisKeys address("sliding_log 300/1m", "address");
+  Request barred = address.request("x", 1, Operation::kBlock);
+  barred.duration_ns = 5 * kSecondNs;
+  server_->decide(address.request("x"), kNow);
+  server_->decide(barred, kNow);
+  const std::string before = server_->ask({"GET", address.name("x")});
+  const Request both[] = {user.request("a"), address.request("x")};
+  const Decision denied = server_->decide_all(both, kNow);
+  EXPECT_FALSE(denied.allowed);
+  EXPECT_EQ(denied.remaining, 0);
+  EXPECT_EQ(denied.retry_after.count(), 5 * kSecondNs);
+  EXPECT_EQ(server_->ask({"DBSIZE"}), "1");
+  EXPECT_EQ(server_->ask({"GET", address.name("x")}), before);
+  // Once it is over, it is as if there had been none.
+  EXPECT_TRUE(server_->decide_all(both, kNow + 5 * kSecondNs).allowed);
+  EXPECT_EQ(server_->decide(address.request("x", 0), kNow + 5 * kSecondNs).remaining, 298);
+  EXPECT_EQ(server_->ask({"GET", address.name("x")})[0], '\xf5');
+  EXPECT_GT(lifetime_ms(address.name("x")), 58'000);
+}
+
+TEST_F(ScriptOperations, AnotherLimitsKeyCanBeBlockedAndIsFreshAfterwards) {
+  const RedisKeys bucket("token_bucket 5/1m", "l");
+  const RedisKeys window("fixed_window 5/1h", "l");
+  bucket.request("a");
+  decide(bucket, Operation::kTake, 3, kNow);
+  block(window, kSecondNs, kNow);
+  EXPECT_FALSE(decide(bucket, Operation::kTake, 1, kNow).allowed);
+  EXPECT_EQ(decide(window, Operation::kTake, 1, kNow + kSecondNs).remaining, 4);
+  // Also within the block.
+  block(window, kSecondNs, kNow);
+  EXPECT_TRUE(decide(bucket, Operation::kCharge, 1, kNow).allowed) << server_->faults[0];
+  EXPECT_EQ(decide(bucket, Operation::kTake, 0, kNow + kSecondNs).remaining, 4);
+}
+
+// As in memory, which forgets the key as a whole where the limit becomes another.
+TEST_F(ScriptOperations, ABlockGoesWithAValueFromWhichTheLimitCannotGoOn) {
+  const RedisKeys bucket("token_bucket 7/1h", "l");
+  for (const auto* expression : {"fixed_window 5/1m", "sliding_log 5/1m", "sliding_log 500/1m"}) {
+    SCOPED_TRACE(expression);
+    const RedisKeys before(expression, "l");
+    decide(before, Operation::kTake, 1, kNow);
+    block(before, 10 * kSecondNs, kNow);
+    const std::string blocked = server_->ask({"GET", before.name("a")});
+    // Who only looks, or has nothing to give back, leaves it to those whose block it is.
+    EXPECT_EQ(decide(bucket, Operation::kTake, 0, kNow).remaining, 7) << server_->faults[0];
+    EXPECT_EQ(decide(bucket, Operation::kRefund, 1, kNow).remaining, 7) << server_->faults[0];
+    EXPECT_EQ(server_->ask({"GET", before.name("a")}), blocked);
+    EXPECT_FALSE(decide(before, Operation::kTake, 1, kNow).allowed);
+    EXPECT_EQ(decide(bucket, Operation::kTake, 1, kNow).remaining, 6) << server_->faults[0];
+    EXPECT_EQ(server_->ask({"GET", before.name("a")})[0], '\xf5');
+    EXPECT_TRUE(decide(before, Operation::kTake, 1, kNow).allowed);
+    // A block that is asked for lasts no longer than it says, and one around nothing stands.
+    server_->ask({"SET", before.name("a"), blocked});
+    EXPECT_EQ(block(bucket, kSecondNs, kNow).reset_after.count(), kSecondNs);
+    EXPECT_EQ(decide(before, Operation::kTake, 1, kNow).retry_after.count(), kSecondNs);
+    EXPECT_TRUE(decide(before, Operation::kTake, 1, kNow + kSecondNs).allowed);
+    server_->ask({"FLUSHALL"});
+  }
+}
+
+TEST_F(ScriptOperations, DamagedBlocksFailAlone) {
+  for (const auto* expression : kEachAlgorithm) {
+    const RedisKeys keys(expression);
+    decide(keys, Operation::kTake, 2, kNow);
+    block(keys, 5 * kSecondNs, kNow);
+    const std::string whole = server_->ask({"GET", keys.name("a")});
+    std::string beyond = whole;
+    beyond[8] = '\xff';
+    std::string letter = whole;
+    letter[11] = 'q';
+    for (const auto& value : {whole.substr(0, 1), whole.substr(0, 8), whole.substr(0, 10), beyond,
+                              letter, whole + "x", "\xf6" + whole}) {
+      server_->ask({"SET", keys.name("a"), value});
+      const Request requests[] = {keys.request("b"), keys.request("a"),
+                                  keys.request("a", 1, Operation::kCharge),
+                                  keys.request("a", 1, Operation::kReset), keys.request("b", 0)};
+      const auto decisions = server_->decide(requests, kNow);
+      for (const std::size_t i : {1U, 2U, 3U}) {
+        EXPECT_EQ(decisions[i].source, Source::kUnanswered) << expression << value.size() << i;
+        EXPECT_NE(server_->faults[i], "");
+      }
+      EXPECT_EQ(decisions[4].remaining, decisions[4].limit - 1) << server_->faults[4];
+      EXPECT_EQ(server_->ask({"GET", keys.name("a")}), value);
+      server_->ask({"DEL", keys.name("b")});
+    }
+    server_->ask({"FLUSHALL"});
+  }
+}
+
+TEST_F(ScriptOperations, AServerWithoutMemoryBlocksAndChargesNothing) {
+  for (const auto* expression : kEachAlgorithm) {
+    const RedisKeys keys(expression);
+    decide(keys, Operation::kTake, 2, kNow);
+    Request blocked = keys.request("b", 1, Operation::kBlock);
+    blocked.duration_ns = 5 * kSecondNs;
+    server_->decide(keys.request("b"), kNow);
+    server_->decide(blocked, kNow);
+    const std::string before = server_->ask({"DUMP", keys.name("b")});
+    server_->ask({"CONFIG", "SET", "maxmemory", "1"});
+    Request block = keys.request("a", 1, Operation::kBlock);
+    block.duration_ns = kSecondNs;
+    const Request requests[] = {block, blocked, keys.request("b", 1, Operation::kCharge),
+                                keys.request("a", 3, Operation::kTakeUpTo)};
+    const auto decisions = server_->decide(requests, kNow);
+    server_->ask({"CONFIG", "SET", "maxmemory", "0"});
+    for (std::size_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(decisions[i].source, Source::kUnanswered) << expression << i;
+      EXPECT_TRUE(server_->faults[i].starts_with("OOM")) << server_->faults[i];
+    }
+    EXPECT_EQ(server_->ask({"DUMP", keys.name("b")}), before) << expression;
+    const Decision left = decide(keys, Operation::kTake, 0, kNow);
+    EXPECT_EQ(left.remaining, left.limit - 2);
+    server_->ask({"FLUSHALL"});
+  }
+}
+
+// Where clocks may be apart, what is over is kept for those that are behind: not for ever.
+TEST_F(ScriptOperations, ARefundLeavesABlockThatOutlastsTheStateAsItIs) {
+  server_->options = {.skew_ms = 5'000};
+  for (const auto* expression : kEachAlgorithm) {
+    SCOPED_TRACE(expression);
+    const RedisKeys keys(expression);
+    decide(keys, Operation::kTake, 2, kNow);
+    block(keys, 3'600 * kSecondNs, kNow);
+    const Instant long_after = kNow + 1'800 * kSecondNs;
+    EXPECT_TRUE(decide(keys, Operation::kRefund, 1, long_after).allowed);
+    EXPECT_EQ(server_->faults[0], "");
+    EXPECT_EQ(decide(keys, Operation::kTake, 1, long_after).retry_after.count(), 1'800 * kSecondNs);
+    EXPECT_GT(lifetime_ms(keys.name("a")), 1'000'000);
+    // Nor does one that comes after the block leave anything for good.
+    EXPECT_TRUE(decide(keys, Operation::kRefund, 1, kNow + 3'600 * kSecondNs).allowed);
+    EXPECT_EQ(server_->faults[0], "");
+    EXPECT_NE(server_->ask({"PTTL", keys.name("a")}), "-1");
+    server_->ask({"FLUSHALL"});
+  }
+}
+
+TEST_F(ScriptOperations, AChargeGoesIntoDebtAndIsNeverDenied) {
+  for (const auto* expression : kEachAlgorithm) {
+    SCOPED_TRACE(expression);
+    const RedisKeys keys(expression);
+    const Decision charged = decide(keys, Operation::kCharge, 1'000, kNow);
+    EXPECT_TRUE(charged.allowed);
+    EXPECT_EQ(charged.remaining, 0);
+    EXPECT_EQ(charged.taken, 0);
+    EXPECT_FALSE(decide(keys, Operation::kTake, 1, kNow).allowed);
+    EXPECT_TRUE(decide(keys, Operation::kCharge, kMaxInt64, kNow + 1).allowed);
+    EXPECT_TRUE(decide(keys, Operation::kCharge, kMaxInt64, kNow + 2).allowed);
+    EXPECT_EQ(server_->faults[0], "");
+    decide(keys, Operation::kRefund, kMaxInt64, kNow + 2);
+    EXPECT_EQ(server_->ask({"DBSIZE"}), "0");
+  }
+}
+
+TEST_F(ScriptOperations, ChargesToALogHaveNoMoreThanSoManyEntries) {
+  const RedisKeys keys("sliding_log 5/1h");
+  const Request charge = keys.request("a", 1, Operation::kCharge);
+  // One instant is one entry, and one call.
+  const std::int64_t count = most_entries(5) + 50;
+  ScriptCall call;
+  Decision decision;
+  ASSERT_TRUE(call.add(charge, decision));
+  for (std::int64_t i = 0; i < count; ++i) server_->run(call, kNow + i);
+  EXPECT_EQ(call.fault(0), "");
+  EXPECT_LE(std::stol(server_->ask({"STRLEN", keys.name("a")})), 16 * most_entries(5) + 100);
+  // All of them count, the last ones from the last on.
+  const Instant now = kNow + count;
+  EXPECT_EQ(decide(keys, Operation::kRefund, count - 5, now).remaining, 0);
+  EXPECT_EQ(decide(keys, Operation::kRefund, 1, now).remaining, 1);
+}
+
+TEST_F(ScriptOperations, TakesAsMuchAsThereIs) {
+  for (const auto* expression : kEachAlgorithm) {
+    for (std::int64_t wanted = 1; wanted <= 12; ++wanted) {
+      for (std::int64_t before = 0; before <= 5; ++before) {
+        SCOPED_TRACE(testing::Message() << expression << " " << wanted << " after " << before);
+        server_->ask({"FLUSHALL"});
+        const RedisKeys keys(expression);
+        const std::int64_t there = decide(keys, Operation::kTake, before, kNow).remaining;
+        const Decision decision = decide(keys, Operation::kTakeUpTo, wanted, kNow);
+        EXPECT_EQ(decision.taken, std::min(wanted, there));
+        EXPECT_EQ(decision.allowed, there > 0);
+        EXPECT_EQ(decision.remaining, there - decision.taken);
+        EXPECT_EQ(decision.retry_after.count() > 0, there == 0);
+        EXPECT_EQ(decide(keys, Operation::kTake, 0, kNow).remaining, there - decision.taken);
+      }
+    }
+  }
+}
+
+// Its halves name the key once.
+TEST_F(ScriptOperations, TakesAsMuchAsThereIsOfALongKey) {
+  const RedisKeys keys("token_bucket 9007199254740991/1h");
+  const std::string long_key(ScriptCall::kMaxBytes / 2, 'k');
+  const Request request = keys.request(long_key, kMaxInt64, Operation::kTakeUpTo);
+  ScriptCall call;
+  Decision decision;
+  ASSERT_TRUE(call.add(request, decision));
+  server_->run(call, kNow);
+  EXPECT_EQ(decision.taken, decision.limit);
+}
+
+TEST_F(ScriptOperations, TakesOfWhatThereIsShareACallWithOthers) {
+  const RedisKeys large("token_bucket 9007199254740991/1h");
+  const RedisKeys small("fixed_window 5/1h");
+  const Request requests[] = {small.request("a", 2),
+                              large.request("a", kMaxInt64, Operation::kTakeUpTo),
+                              small.request("a", 9, Operation::kTakeUpTo), small.request("a", 1),
+                              large.request("a", 0, Operation::kTakeUpTo)};
+  const auto decisions = server_->decide(requests, kNow);
+  for (const auto& fault : server_->faults) EXPECT_EQ(fault, "");
+  EXPECT_EQ(decisions[1].taken, decisions[1].limit);
+  EXPECT_EQ(decisions[2].taken, 3);
+  EXPECT_FALSE(decisions[3].allowed);
+  EXPECT_TRUE(decisions[4].allowed);
+  EXPECT_EQ(decisions[4].taken, 0);
+  EXPECT_EQ(decisions[4].remaining, 0);
+  // Where the halves do not fit, none of them is in the call.
+  ScriptCall call;
+  Decision decision;
+  for (std::size_t i = 0; i < ScriptCall::kMaxRequests - 10; ++i) {
+    ASSERT_TRUE(call.add(requests[0], decision));
+  }
+  EXPECT_FALSE(call.add(requests[1], decision));
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(call.add(requests[0], decision));
+  EXPECT_FALSE(call.add(requests[0], decision));
+}
+
+}  // namespace
+}  // namespace sluice::redis

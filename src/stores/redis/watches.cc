@@ -1,0 +1,123 @@
+#include "stores/redis/watches.h"
+
+#include <exception>
+#include <new>
+#include <utility>
+
+namespace sluice::redis {
+
+class Watches::One final : public Watch {
+ public:
+  One(std::shared_ptr<Watches> all, std::string of, std::uint64_t id)
+      : channel(std::move(of)), number(id), all_(std::move(all)) {}
+  ~One() override {
+    if (counts) all_->remove(*this);
+  }
+
+  const std::string channel;
+  const std::uint64_t number;
+  bool counts = false;
+
+ private:
+  const std::shared_ptr<Watches> all_;
+};
+
+std::unique_ptr<Watch> Watches::add(std::string channel, std::function<void()> released) {
+  auto shared = std::make_shared<const std::function<void()>>(std::move(released));
+  const std::lock_guard lock(mutex_);
+  if (changed_ == nullptr || count_ == kMaxWatches || bytes_ + channel.size() > kMaxBytes) {
+    return nullptr;
+  }
+  auto one = std::make_unique<One>(shared_from_this(), std::move(channel), ++made_);
+  if (!channels_.contains(one->channel)) tell(one->channel);
+  channels_[one->channel].emplace(one->number, std::move(shared));
+  ++count_;
+  bytes_ += one->channel.size();
+  one->counts = true;
+  return one;
+}
+
+// One that is being called is waited for, unless it goes from within that call.
+void Watches::remove(const One& one) {
+  std::unique_lock lock(mutex_);
+  const auto found = channels_.find(one.channel);
+  found->second.erase(one.number);
+  --count_;
+  bytes_ -= one.channel.size();
+  if (found->second.empty()) {
+    channels_.erase(found);
+    try {
+      tell(one.channel);
+    } catch (const std::bad_alloc&) {
+      // What comes for it then is heard by nobody.
+    }
+  }
+  if (caller_ != std::this_thread::get_id()) {
+    called_.wait(lock, [&] { return calling_ != one.number; });
+  }
+}
+
+void Watches::tell(const std::string& channel) {
+  if (changed_ == nullptr) return;
+  changes_.push_back(channel);
+  if (changes_.size() == 1) changed_();
+}
+
+std::vector<std::string> Watches::take_changed() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(changes_, {});
+}
+
+std::vector<std::string> Watches::channels() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> names;
+  names.reserve(channels_.size());
+  for (const auto& [name, ones] : channels_) names.push_back(name);
+  return names;
+}
+
+bool Watches::wants(const std::string& channel) const {
+  const std::lock_guard lock(mutex_);
+  return channels_.contains(channel);
+}
+
+bool Watches::empty() const {
+  const std::lock_guard lock(mutex_);
+  return channels_.empty();
+}
+
+void Watches::call(std::string_view channel) {
+  const std::string name(channel);
+  std::unique_lock lock(mutex_);
+  // Those that come while others are called have nothing to be told yet.
+  const std::uint64_t last = made_;
+  caller_ = std::this_thread::get_id();
+  while (true) {
+    const auto found = channels_.find(name);
+    if (found == channels_.end()) break;
+    const auto next = found->second.upper_bound(calling_);
+    if (next == found->second.end() || next->first > last) break;
+    calling_ = next->first;
+    Released released = next->second;
+    lock.unlock();
+    called_.notify_all();
+    try {
+      (*released)();
+    } catch (const std::exception&) {
+      // That call is missed, as some may be; whoever waits for this one to end must not for ever.
+    }
+    released.reset();
+    lock.lock();
+  }
+  calling_ = 0;
+  caller_ = {};
+  lock.unlock();
+  called_.notify_all();
+}
+
+void Watches::close() {
+  const std::lock_guard lock(mutex_);
+  changed_ = nullptr;
+}
+
+}  // namespace sluice::redis

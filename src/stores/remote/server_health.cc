@@ -1,0 +1,42 @@
+#include "stores/remote/server_health.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/limit_syntax.h"
+
+namespace sluice {
+
+ServerHealth::ServerHealth(std::string server, std::chrono::nanoseconds deadline)
+    : server_(std::move(server)),
+      deadline_(deadline),
+      late_(server_ + " did not answer within " + format_duration(deadline.count())),
+      silent_(server_ + " has not answered for a while") {}
+
+PipelineOptions ServerHealth::pipeline_options(const Endpoint& endpoint) const {
+  PipelineOptions options{.endpoint = endpoint};
+  const auto silence = std::chrono::ceil<std::chrono::milliseconds>(2 * deadline_);
+  options.silence_timeout = std::max(options.silence_timeout, silence);
+  return options;
+}
+
+void ServerHealth::on_up() {
+  was_up_ = true;
+  given_up_ = false;
+  broken_ = false;
+}
+
+void ServerHealth::on_down(std::string_view why) {
+  const bool was_up = std::exchange(was_up_, false);
+  broken_ = std::exchange(given_up_, false) || !was_up;
+  down_why_ = why;
+}
+
+std::string_view ServerHealth::fault(std::optional<Clock::time_point> oldest,
+                                     Clock::time_point now) const {
+  if (broken_) return down_why_;
+  if (oldest && is_silent(*oldest, now)) return silent_;
+  return {};
+}
+
+}  // namespace sluice

@@ -1,0 +1,94 @@
+#include "stores/remote/server_health.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = ServerHealth::Clock;
+
+constexpr std::string_view kLost = "x closed the connection";
+constexpr std::string_view kRefused = "cannot connect to x";
+
+class ServerHealthTest : public testing::Test {
+ protected:
+  std::string_view fault() const { return health_.fault(std::nullopt, Clock::now()); }
+
+  ServerHealth health_{"x", 10ms};
+};
+
+TEST_F(ServerHealthTest, WhoAsksBeforeTheFirstConnectionWaits) {
+  EXPECT_FALSE(health_.is_broken());
+  EXPECT_EQ(fault(), "");
+}
+
+TEST_F(ServerHealthTest, ALostConnectionIsWaitedForUntilAnAttemptFails) {
+  health_.on_up();
+  health_.on_down(kLost);
+  EXPECT_FALSE(health_.is_broken());
+  EXPECT_EQ(health_.down_why(), kLost);
+  EXPECT_EQ(fault(), "");
+  health_.on_down(kRefused);
+  EXPECT_TRUE(health_.is_broken());
+  EXPECT_EQ(fault(), kRefused);
+}
+
+TEST_F(ServerHealthTest, AGreetingMakesItWhole) {
+  health_.on_down(kRefused);
+  EXPECT_TRUE(health_.is_broken());
+  health_.on_up();
+  EXPECT_FALSE(health_.is_broken());
+  EXPECT_EQ(fault(), "");
+  // What was before the greeting no longer counts.
+  health_.on_down(kLost);
+  EXPECT_FALSE(health_.is_broken());
+}
+
+TEST_F(ServerHealthTest, AConnectionThatWasGivenUpIsNotWaitedFor) {
+  health_.on_up();
+  health_.give_up();
+  EXPECT_EQ(fault(), "");
+  health_.on_down(kLost);
+  EXPECT_TRUE(health_.is_broken());
+  health_.on_up();
+  health_.on_down(kLost);
+  EXPECT_FALSE(health_.is_broken());
+}
+
+TEST_F(ServerHealthTest, WhatWasLostLongAfterItWasSentBreaksIt) {
+  health_.on_up();
+  health_.on_lost(Clock::now());
+  health_.on_down(kLost);
+  EXPECT_FALSE(health_.is_broken());
+  health_.on_up();
+  health_.on_lost(Clock::now() - 1min);
+  health_.on_lost(Clock::now());
+  health_.on_down(kLost);
+  EXPECT_TRUE(health_.is_broken());
+}
+
+TEST_F(ServerHealthTest, ItIsSilentAfterTwoDeadlines) {
+  health_.on_up();
+  const Clock::time_point sent = Clock::now();
+  EXPECT_EQ(health_.fault(sent, sent + 20ms), "");
+  EXPECT_EQ(health_.fault(sent, sent + 20ms + 1ns), "x has not answered for a while");
+  EXPECT_FALSE(health_.is_broken());
+}
+
+TEST_F(ServerHealthTest, SaysWhoWasLateAndForHowLong) {
+  EXPECT_EQ(health_.server(), "x");
+  EXPECT_EQ(health_.late(), "x did not answer within 10ms");
+  EXPECT_EQ(ServerHealth("y", 500us).late(), "y did not answer within 500us");
+}
+
+TEST_F(ServerHealthTest, ASilentConnectionIsGivenUpAfterTwoDeadlinesButNotAtOnce) {
+  const Endpoint endpoint{.host = "h", .port = 1};
+  const PipelineOptions usual{.endpoint = endpoint};
+  EXPECT_EQ(health_.pipeline_options(endpoint).silence_timeout, usual.silence_timeout);
+  EXPECT_EQ(ServerHealth("y", 1s).pipeline_options(endpoint).silence_timeout, 2s);
+  EXPECT_EQ(ServerHealth("y", 1s).pipeline_options(endpoint).endpoint.host, "h");
+}
+
+}  // namespace
+}  // namespace sluice
