@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "sluice/export.h"
+
 namespace sluice {
 
 /// Where the state of keys lives. Shared by any number of limiters and threads.
@@ -11,7 +13,7 @@ class Store;
 
 /// A store cannot be opened, or cannot do what is asked of it (not: a request is denied). what() is
 /// one sentence.
-class StoreError : public std::runtime_error {
+class SLUICE_EXPORT StoreError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
@@ -53,13 +55,14 @@ class StoreError : public std::runtime_error {
 ///                            deny (for a second), or raise, which throws StoreError
 ///     local_share=1/N        these states allow one Nth of each limit, N from 1 to 1000, rounded
 ///                            down (default 1/1)
-///     deny_cache=yes|no      what was denied is denied again until retry_after, unasked
+///     deny_cache=yes|no      what was denied is denied again until retry_after, unasked (but not a
+///                            permit: it may come back earlier)
 ///
-/// Decision::source says who answered. A refund or a reset that the store does not answer happens
-/// to this process's states alone.
+/// Decision::source says who answered. A charge, refund, block or reset that the store does not
+/// answer happens to this process's states alone.
 ///
 /// Throws StoreError, whose sentence shows no password. A store does not outlive fork(): the child
 /// opens its own.
-std::shared_ptr<Store> open_store(std::string_view url);
+SLUICE_EXPORT std::shared_ptr<Store> open_store(std::string_view url);
 
 }  // namespace sluice

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "algorithms/limit_definition.h"
+#include "core/block.h"
 #include "core/together.h"
 
 namespace sluice {
@@ -22,20 +23,21 @@ std::int64_t limit_of(std::span<const Request> requests) {
   return all.decision().limit;
 }
 
-bool takes(const Request& request) {
-  return request.operation == Operation::kTake && request.cost > 0;
-}
-
 }  // namespace
 
 Decision policy_decision(OnFailure policy, std::span<const Request> requests) {
-  const bool denied = policy == OnFailure::kDeny && std::ranges::any_of(requests, takes);
+  const bool denied =
+      policy == OnFailure::kDeny && std::ranges::any_of(requests, [](const Request& request) {
+        return takes(request.operation, request.cost);
+      });
+  const bool up_to = requests[0].operation == Operation::kTakeUpTo && !denied;
   const std::chrono::seconds wait(denied ? kPolicyWait : std::chrono::seconds(0));
   return {.allowed = !denied,
           .source = Source::kPolicy,
           .limit = limit_of(requests),
           .retry_after = wait,
-          .reset_after = wait};
+          .reset_after = wait,
+          .taken = up_to ? requests[0].cost : 0};
 }
 
 }  // namespace sluice

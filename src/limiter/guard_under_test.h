@@ -13,17 +13,20 @@
 
 namespace sluice {
 
-/// One request, of which most is as usual.
-struct Ask {
-  std::string_view key = "k";
-  std::int64_t cost = 1;
-  std::int64_t patience_ns = kDefaultPatience;
-  Operation operation = Operation::kTake;
-};
-
 /// A guarded store around a scripted one, with one limit.
 class GuardUnderTest : public testing::Test {
  protected:
+  /// One request, of which most is as usual.
+  struct Ask {
+    std::string_view key = "k";
+    std::int64_t cost = 1;
+    std::int64_t patience_ns = kDefaultPatience;
+    Operation operation = Operation::kTake;
+    std::int64_t duration_ns = 0;
+    PermitId permit = 0;
+    Source giver = Source::kStore;
+  };
+
   void guard(const GuardOptions& options, const std::string& expression = "token_bucket 10/1h") {
     store_ = std::make_unique<GuardedStore>(inner_, options);
     use(expression);
@@ -41,7 +44,10 @@ class GuardUnderTest : public testing::Test {
             .key = ask.key,
             .operation = ask.operation,
             .cost = ask.cost,
-            .patience_ns = ask.patience_ns};
+            .patience_ns = ask.patience_ns,
+            .duration_ns = ask.duration_ns,
+            .permit = ask.permit,
+            .giver = ask.giver};
   }
 
   std::vector<Request> requests(const std::vector<Ask>& asks) const {

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <memory_resource>
 #include <utility>
-#include <vector>
 
 #include "algorithms/limit_definition.h"
-#include "core/arithmetic.h"
-#include "stores/memory/memory_store.h"
+#include "limiter/guard_round.h"
 
 namespace sluice {
 namespace {
@@ -16,20 +13,17 @@ namespace {
 // As many requests as a server reads at once need no memory from the system.
 constexpr std::size_t kUsualBatch = 64;
 
-std::unique_ptr<Store> make_local(const GuardOptions& options) {
+std::unique_ptr<LocalStates> make_local(const GuardOptions& options) {
   if (options.local_share < 1 || options.local_share > GuardOptions::kMostShares) {
     throw StoreError("guarded store: local_share is 1/" + std::to_string(options.local_share) +
                      ", but it is from 1/1 to 1/" + std::to_string(GuardOptions::kMostShares));
   }
   if (options.on_failure != OnFailure::kLocal) return nullptr;
-  return std::make_unique<MemoryStore>(
-      MemoryOptions{.max_bytes = options.local_bytes, .table = {}});
+  return std::make_unique<LocalStates>(
+      LocalStates::Options{.max_bytes = options.local_bytes, .shares = options.local_share});
 }
 
-// Whether the request, having been admitted, has changed a state.
-bool moves(const Request& request) {
-  return request.operation != Operation::kTake || request.cost > 0;
-}
+thread_local int telling = 0;
 
 std::string sentence(std::string fault) {
   return fault.empty() ? "the store did not answer" : std::move(fault);
@@ -37,218 +31,10 @@ std::string sentence(std::string fault) {
 
 }  // namespace
 
-/// A space of the store inside, and the one where this process keeps its own states.
-class GuardedStore::GuardedSpace final : public Space {
- public:
-  std::shared_ptr<Space> inner;
-  std::shared_ptr<Space> local;
-  /// What the deny cache knows it by: another one, and all its denials are forgotten.
-  std::atomic<std::uint64_t> number{0};
-  std::string expression;
-
-  static GuardedSpace& of(const Request& request) {
-    return static_cast<GuardedSpace&>(*request.space);
-  }
-};
-
-/// One batch, or group, on its way through the guard: what is left to ask of the store inside, and
-/// what then becomes of its answers.
-class GuardedStore::Round {
- public:
-  struct Question {
-    std::span<const Request> requests;
-    std::span<Decision> decisions;
-    bool together = false;
-    Instant now = kStoreTime;
-  };
-  /// Of a request that was asked.
-  struct Mark {
-    DenyCache::Ticket ticket;
-    std::uint32_t position = 0;
-    bool answered = true;
-  };
-
-  /// Answers what the deny cache can. `room` outlives it; where it is less than room_for() the
-  /// requests, the system is asked for more.
-  Round(GuardedStore& guard, const Question& question, std::span<std::byte> room);
-
-  static constexpr std::size_t room_for(std::size_t requests) {
-    return requests * (sizeof(Request) + sizeof(Mark) + sizeof(Decision));
-  }
-
-  /// What to ask, and where the answers go. What is not written there is unanswered.
-  std::span<const Request> requests() const { return asked_; }
-  std::span<Decision> answers() {
-    return std::span(answers_).first(question_.together ? 1 : asked_.size());
-  }
-
-  /// All answers are there: learns from them, and decides what has none by the policy. Returns
-  /// whether the policy is to raise, and there is such. Throws what a local group throws; its
-  /// decision is then kUnanswered.
-  bool finish();
-
- private:
-  bool uses_cache() const { return guard_.denials_.has_value() && !question_.together; }
-  bool is_denied_again(std::uint32_t position, DenyCache::Ticket& ticket);
-  void learn(const Request& request, const Mark& mark, const Decision& answer);
-  Request to_local(const Request& request) const;
-  Decision from_local(Decision decision, std::int64_t cost) const;
-  Instant local_now(bool lost) const;
-  void finish_each();
-  void finish_together();
-
-  GuardedStore& guard_;
-  const Question question_;
-  const Instant sent_;
-  std::size_t lost_ = 0;
-  std::pmr::monotonic_buffer_resource memory_;
-  std::pmr::vector<Request> asked_{&memory_};
-  std::pmr::vector<Mark> marks_{&memory_};
-  std::pmr::vector<Decision> answers_{&memory_};
-};
-
 /// Room for a round that ends before the call that began it.
 struct GuardedStore::UsualRoom {
   alignas(std::max_align_t) std::array<std::byte, Round::room_for(kUsualBatch)> bytes;
 };
-
-GuardedStore::Round::Round(GuardedStore& guard, const Question& question, std::span<std::byte> room)
-    : guard_(guard),
-      question_(question),
-      sent_(question.now == kStoreTime ? guard.clock_.now() : question.now),
-      memory_(room.data(), room.size()) {
-  const std::size_t size = question_.requests.size();
-  asked_.reserve(size);
-  marks_.reserve(size);
-  for (std::uint32_t i = 0; i < size; ++i) {
-    Mark mark{.ticket = {}, .position = i};
-    if (uses_cache() && is_denied_again(i, mark.ticket)) continue;
-    Request& request = asked_.emplace_back(question_.requests[i]);
-    request.space = GuardedSpace::of(request).inner.get();
-    marks_.push_back(mark);
-  }
-  answers_.resize(asked_.size(), Decision{.source = Source::kUnanswered});
-}
-
-// In the order of the batch: what a refund or reset makes possible is asked after it.
-bool GuardedStore::Round::is_denied_again(std::uint32_t position, DenyCache::Ticket& ticket) {
-  const Request& request = question_.requests[position];
-  DenyCache& denials = *guard_.denials_;
-  const std::uint64_t space = GuardedSpace::of(request).number.load(std::memory_order_acquire);
-  ticket = denials.take_ticket({.space = space, .key = request.key});
-  if (request.operation != Operation::kTake) {
-    denials.clear(ticket);
-    return false;
-  }
-  if (question_.now != kStoreTime ||
-      !denials.denies(ticket, request, sent_, question_.decisions[position])) {
-    return false;
-  }
-  guard_.tally_.cached_denials.fetch_add(1, std::memory_order_relaxed);
-  return true;
-}
-
-void GuardedStore::Round::learn(const Request& request, const Mark& mark, const Decision& answer) {
-  if (!uses_cache()) return;
-  DenyCache& denials = *guard_.denials_;
-  if (request.operation != Operation::kTake) {
-    // Once more: what was denied since it was sent may have been denied before it was done.
-    denials.clear(mark.ticket);
-  } else if (!answer.allowed && answer.source == Source::kStore && question_.now == kStoreTime) {
-    denials.remember(mark.ticket, request, sent_, answer);
-  }
-}
-
-// A process that answers for one Nth of a limit counts each unit N times.
-Request GuardedStore::Round::to_local(const Request& request) const {
-  Request local = request;
-  local.space = GuardedSpace::of(request).local.get();
-  local.cost = checked_multiply(request.cost, guard_.options_.local_share).value_or(kMaxInt64);
-  return local;
-}
-
-Decision GuardedStore::Round::from_local(Decision decision, std::int64_t cost) const {
-  decision.source = Source::kLocal;
-  // What is beyond the share may be within the limit: the store may be back by then.
-  if (decision.retry_after == kNever && cost <= decision.limit) decision.retry_after = kPolicyWait;
-  decision.limit /= guard_.options_.local_share;
-  decision.remaining /= guard_.options_.local_share;
-  return decision;
-}
-
-// What the store let wait for an answer in vain is judged when that is known.
-Instant GuardedStore::Round::local_now(bool lost) const {
-  return lost && question_.now == kStoreTime ? guard_.clock_.now() : sent_;
-}
-
-bool GuardedStore::Round::finish() {
-  if (question_.together) {
-    finish_together();
-  } else {
-    finish_each();
-  }
-  if (lost_ == 0) return false;
-  Tally& tally = guard_.tally_;
-  tally.unanswered.fetch_add(lost_, std::memory_order_relaxed);
-  if (guard_.options_.on_failure == OnFailure::kRaise) return true;
-  auto& answered = guard_.local_ ? tally.local_answers : tally.policy_answers;
-  answered.fetch_add(lost_, std::memory_order_relaxed);
-  return false;
-}
-
-void GuardedStore::Round::finish_each() {
-  const OnFailure policy = guard_.options_.on_failure;
-  // Those that matter to the local states take the place of those that were asked, in order.
-  std::size_t locals = 0;
-  for (std::size_t i = 0; i < asked_.size(); ++i) {
-    const Decision& answer = answers_[i];
-    Mark mark = marks_[i];
-    mark.answered = answer.source != Source::kUnanswered;
-    const Request& request = question_.requests[mark.position];
-    Decision& decision = question_.decisions[mark.position];
-    decision = answer;
-    learn(request, mark, answer);
-    if (!mark.answered) {
-      ++lost_;
-      if (policy == OnFailure::kAllow || policy == OnFailure::kDeny) {
-        decision = policy_decision(policy, {&request, 1});
-      }
-    }
-    if (guard_.local_ && (!mark.answered || (answer.allowed && moves(request)))) {
-      asked_[locals] = to_local(request);
-      marks_[locals++] = mark;
-    }
-  }
-  if (locals == 0) return;
-  guard_.local_->decide(std::span(asked_).first(locals), local_now(lost_ > 0),
-                        std::span(answers_).first(locals));
-  for (std::size_t i = 0; i < locals; ++i) {
-    if (marks_[i].answered) continue;
-    const std::uint32_t position = marks_[i].position;
-    question_.decisions[position] = from_local(answers_[i], question_.requests[position].cost);
-  }
-}
-
-void GuardedStore::Round::finish_together() {
-  const OnFailure policy = guard_.options_.on_failure;
-  const Decision answer = answers_[0];
-  Decision& decision = question_.decisions[0];
-  decision = answer;
-  lost_ = answer.source == Source::kUnanswered ? 1 : 0;
-  if (lost_ > 0 && (policy == OnFailure::kAllow || policy == OnFailure::kDeny)) {
-    decision = policy_decision(policy, question_.requests);
-  }
-  if (!guard_.local_ || (lost_ == 0 && !answer.allowed)) return;
-  for (std::size_t i = 0; i < asked_.size(); ++i) asked_[i] = to_local(question_.requests[i]);
-  if (lost_ > 0) {
-    std::int64_t cost = 0;
-    for (const Request& request : question_.requests) cost = std::max(cost, request.cost);
-    decision = from_local(guard_.local_->decide_all(asked_, local_now(true)), cost);
-  } else {
-    // Each for itself: a share that is used up does not keep the others from being noted.
-    guard_.local_->decide(asked_, local_now(false), answers_);
-  }
-}
 
 /// An inquiry's round while the store inside has it. Owns itself then, until it is answered.
 class GuardedStore::GuardedInquiry final : public Inquiry {
@@ -275,7 +61,9 @@ class GuardedStore::GuardedInquiry final : public Inquiry {
       asker.fault = error.what();
     }
     delete this;
+    ++telling;
     asker.answered();
+    --telling;
   }
 
  private:
@@ -314,10 +102,29 @@ GuardedStore::~GuardedStore() = default;
 std::shared_ptr<Space> GuardedStore::open_space(const LimitDefinition& limit) {
   const std::lock_guard lock(mutex_);
   auto inner = inner_->open_space(limit);
-  auto local = local_ ? local_->open_space(limit) : nullptr;
+  auto local = local_ ? local_->store().open_space(limit) : nullptr;
+  return open(limit, {.inner = std::move(inner), .local = std::move(local)});
+}
+
+std::shared_ptr<Space> GuardedStore::replace_space(const std::shared_ptr<Space>& held,
+                                                   const LimitDefinition& limit) {
+  const std::lock_guard lock(mutex_);
+  // Nobody else can take a share of it while mutex_ is held, so a count of one stays one.
+  const auto& own = static_cast<const GuardedSpace&>(*held);
+  const bool alone = held.use_count() == 1;
+  const auto open_in = [&](Store& store, const std::shared_ptr<Space>& mine) {
+    return alone ? store.replace_space(mine, limit) : store.open_space(limit);
+  };
+  auto inner = open_in(*inner_, own.inner);
+  auto local = local_ ? open_in(local_->store(), own.local) : nullptr;
+  return open(limit, {.inner = std::move(inner), .local = std::move(local)});
+}
+
+std::shared_ptr<GuardedStore::GuardedSpace> GuardedStore::open(const LimitDefinition& limit,
+                                                               Opened opened) {
   const auto found = spaces_.find(limit.space);
   auto space = found == spaces_.end() ? nullptr : found->second.lock();
-  if (space && space->inner == inner && space->local == local) {
+  if (space && space->inner == opened.inner && space->local == opened.local) {
     if (!limit.varies && space->expression != limit.expression) {
       space->expression = limit.expression;
       space->number.store(++last_number_, std::memory_order_release);
@@ -329,8 +136,8 @@ std::shared_ptr<Space> GuardedStore::open_space(const LimitDefinition& limit) {
     drop_at_ = std::max(drop_at_, 2 * spaces_.size());
   }
   space = std::make_shared<GuardedSpace>();
-  space->inner = std::move(inner);
-  space->local = std::move(local);
+  space->inner = std::move(opened.inner);
+  space->local = std::move(opened.local);
   space->number.store(++last_number_, std::memory_order_release);
   space->expression = limit.expression;
   spaces_[limit.space] = space;
@@ -382,6 +189,15 @@ bool GuardedStore::submit(Inquiry& inquiry) {
   }
   guarded->finish();
   return true;
+}
+
+std::unique_ptr<Watch> GuardedStore::watch(const std::shared_ptr<Space>& space,
+                                           std::string_view key, std::function<void()> released) {
+  return inner_->watch(static_cast<const GuardedSpace&>(*space).inner, key, std::move(released));
+}
+
+bool GuardedStore::is_telling() {
+  return telling > 0;
 }
 
 GuardCounters GuardedStore::counters() const {

@@ -3,17 +3,20 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "core/instant.h"
 #include "core/store.h"
 #include "limiter/deny_cache.h"
 #include "limiter/failure_policy.h"
+#include "limiter/local_states.h"
 
 namespace sluice {
 
@@ -43,13 +46,16 @@ struct GuardCounters {
 ///
 /// - Each request that the store leaves unanswered is answered by the policy, it alone; those asked
 ///   together, together. Whether the store charged it is not known.
-/// - The local states are warm: what the store admits, gets back and forgets through this process,
-///   they follow, each unit as local_share of theirs; what is past their own limit is not noted. So
-///   when the store is lost, they go on from what this process did, and no further than its share.
-///   A refund or reset that the store does not answer happens to them alone.
-/// - What the store denied is denied again without asking it: see DenyCache. This is for requests
-///   asked one by one, by the store's own clock: an `&` is one request, a group asked together is
-///   not.
+/// - The local states are warm: what the store does through this process, they follow (see
+///   LocalStates). So when the store is lost, they go on from what this process did, and no further
+///   than its share. What is not a take and the store does not answer happens to them alone.
+/// - What the store did not give is not given back to it (Request::giver): what the local states
+///   gave goes back to them, what the policy allowed to nobody; such a request is allowed at once.
+///   What the store gave and does not answer is renewed or released in the local states, which
+///   answer as Source::kLocal: the store has then not renewed it.
+/// - What the store denied is denied again without asking it: see DenyCache. This is for takes
+///   asked one by one, by the store's own clock, and not for permits: an `&` is one request, a
+///   group asked together is not.
 ///
 /// Thread-safe, and takes no lock that all callers share but in open_space().
 class GuardedStore final : public Store {
@@ -61,6 +67,8 @@ class GuardedStore final : public Store {
   /// The keys of a space are denied anew once it is opened with other numbers, except where each
   /// call has its own (LimitDefinition::varies).
   std::shared_ptr<Space> open_space(const LimitDefinition& limit) override;
+  std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
+                                       const LimitDefinition& limit) override;
   /// Under OnFailure::kRaise throws StoreError after all that the store answered is decided; under
   /// another policy, never because the store did not answer.
   void decide(std::span<const Request> requests, Instant now,
@@ -69,15 +77,25 @@ class GuardedStore final : public Store {
   /// What is unanswered later, or without a StoreError, is told by Inquiry::fault.
   bool submit(Inquiry& inquiry) override;
   bool answers_later() const override { return inner_->answers_later(); }
+  std::unique_ptr<Watch> watch(const std::shared_ptr<Space>& space, std::string_view key,
+                               std::function<void()> released) override;
   Instant now() const override { return inner_->now(); }
 
   GuardCounters counters() const;
+
+  /// Whether the calling thread is one that tells an inquiry of a guarded store that it is
+  /// answered: that store's own perhaps, on which it must not be destroyed.
+  static bool is_telling();
 
  private:
   class Round;
   struct UsualRoom;
   class GuardedInquiry;
   class GuardedSpace;
+  struct Opened {
+    std::shared_ptr<Space> inner;
+    std::shared_ptr<Space> local;
+  };
   struct Tally {
     std::atomic<std::uint64_t> cached_denials{0};
     std::atomic<std::uint64_t> unanswered{0};
@@ -85,9 +103,11 @@ class GuardedStore final : public Store {
     std::atomic<std::uint64_t> policy_answers{0};
   };
 
+  std::shared_ptr<GuardedSpace> open(const LimitDefinition& limit, Opened opened);
+
   const GuardOptions options_;
-  const Clock clock_;                   // What it says is compared with itself alone.
-  const std::unique_ptr<Store> local_;  // Null unless the policy is local.
+  const Clock clock_;                         // What it says is compared with itself alone.
+  const std::unique_ptr<LocalStates> local_;  // Null unless the policy is local.
   std::optional<DenyCache> denials_;
   Tally tally_;
   std::mutex mutex_;  // guards the next three

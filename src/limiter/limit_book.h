@@ -6,16 +6,11 @@
 #include <unordered_map>
 
 #include "core/store.h"
+#include "limiter/bound_limit.h"
 #include "limiter/recent_cache.h"
 #include "sluice/limit.h"
 
 namespace sluice {
-
-/// A limit and the place where its keys live in one store: what a Request needs.
-struct BoundLimit {
-  Limit limit;
-  std::shared_ptr<Space> space;
-};
 
 /// Finds limits by what people write: the name of one defined at start, or an expression, which is
 /// read once and remembered.

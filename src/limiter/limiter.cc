@@ -1,49 +1,139 @@
 #include "sluice/limiter.h"
 
+#include <array>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "algorithms/limit_definition.h"
 #include "core/store.h"
+#include "limiter/argument_checks.h"
+#include "limiter/limiter_impl.h"
+#include "limiter/reservation_impl.h"
+#include "limiter/waiting_lines.h"
 
 namespace sluice {
+namespace {
+
+// As many at once need no memory from the system.
+constexpr std::size_t kUsualBatch = 64;
+
+Request of_units(Request request, Operation operation, std::int64_t units) {
+  request.operation = operation;
+  request.cost = units;
+  return request;
+}
+
+}  // namespace
 
 Limiter::Limiter(std::shared_ptr<Store> store, Limit limit)
-    : store_(std::move(store)),
-      limit_(std::move(limit)),
-      space_(store_->open_space(limit_.definition())) {}
+    : impl_(std::make_shared<Impl>(std::move(store), std::move(limit))) {}
 
 Limiter::~Limiter() = default;
 Limiter::Limiter(Limiter&&) noexcept = default;
 Limiter& Limiter::operator=(Limiter&&) noexcept = default;
 
 Decision Limiter::check(std::string_view key, std::int64_t cost) {
-  if (cost < 0) {
-    throw std::invalid_argument("a cost is at least 0, not " + std::to_string(cost));
+  require_units("a cost", cost);
+  Request request = impl_->slot.bound().request(key);
+  request.cost = cost;
+  return impl_->slot.ask(request);
+}
+
+void Limiter::check(std::span<const Ask> asks, std::span<Decision> decisions) {
+  if (decisions.size() < asks.size()) {
+    throw std::invalid_argument("there is room for " + std::to_string(decisions.size()) +
+                                " decisions, and there are " + std::to_string(asks.size()) +
+                                " to make");
   }
-  const Request request{
-      .limit = &limit_.definition(), .space = space_.get(), .key = key, .cost = cost};
-  Decision decision;
-  store_->decide({&request, 1}, kStoreTime, {&decision, 1});
-  return decision;
+  std::array<Request, kUsualBatch> usual;
+  std::vector<Request> many(asks.size() > kUsualBatch ? asks.size() : 0);
+  const auto requests = many.empty() ? std::span(usual).first(asks.size()) : std::span(many);
+  const BoundLimit& bound = impl_->slot.bound();
+  for (std::size_t i = 0; i < asks.size(); ++i) {
+    require_units("a cost", asks[i].cost);
+    requests[i] = bound.request(asks[i].key);
+    requests[i].cost = asks[i].cost;
+  }
+  if (requests.empty()) return;
+  impl_->slot.store()->decide(requests, kStoreTime, decisions);
 }
 
 Decision Limiter::peek(std::string_view key) {
-  return check(key, 0);
+  return impl_->slot.peek(key);
+}
+
+Reservation Limiter::reserve(std::string_view key, std::int64_t cost,
+                             std::chrono::nanoseconds patience) {
+  require_units("a cost", cost);
+  require_patience(patience);
+  const BoundLimit& bound = impl_->slot.bound();
+  Request request = bound.request(key);
+  request.cost = cost;
+  request.patience_ns = patience.count();
+  const Decision decision = impl_->slot.ask(request);
+  if (!decision.allowed) return {decision, nullptr};
+  std::shared_ptr<const LimitSlot> slot(impl_, &impl_->slot);
+  return {decision, std::make_unique<Reservation::Impl>(std::move(slot), request, decision.source)};
+}
+
+Decision Limiter::refund(std::string_view key, std::int64_t units) {
+  require_units("a refund", units);
+  const BoundLimit& bound = impl_->slot.bound();
+  const Decision decision =
+      impl_->slot.ask(of_units(bound.request(key), Operation::kRefund, units));
+  bound.space->companion<WaitingLines>().released(key);
+  return decision;
+}
+
+Decision Limiter::charge(std::string_view key, std::int64_t units) {
+  require_units("a charge", units);
+  return impl_->slot.ask(of_units(impl_->slot.bound().request(key), Operation::kCharge, units));
+}
+
+Decision Limiter::take_up_to(std::string_view key, std::int64_t units) {
+  require_units("what is taken", units);
+  return impl_->slot.ask(of_units(impl_->slot.bound().request(key), Operation::kTakeUpTo, units));
+}
+
+Decision Limiter::block(std::string_view key, std::chrono::nanoseconds duration) {
+  return impl_->slot.block(key, duration);
 }
 
 void Limiter::reset(std::string_view key) {
-  const Request request{.limit = &limit_.definition(),
-                        .space = space_.get(),
-                        .key = key,
-                        .operation = Operation::kReset};
-  Decision decision;
-  store_->decide({&request, 1}, kStoreTime, {&decision, 1});
-  if (decision.source != Source::kStore) {
-    throw StoreError("the store did not answer: the key '" + std::string(key) +
-                     "' is reset in this process at most");
+  impl_->slot.reset(key);
+  impl_->slot.bound().space->companion<WaitingLines>().released(key);
+}
+
+void Limiter::set_limit(Limit limit) {
+  impl_->slot.set_limit(std::move(limit));
+}
+
+const Limit& Limiter::limit() const {
+  return impl_->slot.bound().limit;
+}
+
+Decision check_all(std::span<const Claim> claims) {
+  if (claims.empty() || claims.size() > kMaxTogether) {
+    throw std::invalid_argument("from 1 to " + std::to_string(kMaxTogether) +
+                                " claims are taken from together, not " +
+                                std::to_string(claims.size()));
   }
+  std::array<Request, kMaxTogether> room;
+  const auto requests = std::span(room).first(claims.size());
+  const std::shared_ptr<Store>& store = claims[0].limiter.impl_->slot.store();
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    const LimitSlot& slot = claims[i].limiter.impl_->slot;
+    if (slot.store() != store) {
+      throw std::invalid_argument("the limits '" + claims[0].limiter.limit().space() + "' and '" +
+                                  slot.bound().limit.space() +
+                                  "' are in different stores: one step takes from one store");
+    }
+    require_units("a cost", claims[i].cost);
+    requests[i] = slot.bound().request(claims[i].key);
+    requests[i].cost = claims[i].cost;
+  }
+  return store->decide_all(requests, kStoreTime);
 }
 
 }  // namespace sluice

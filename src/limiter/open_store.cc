@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "limiter/timekeeper.h"
 #include "sluice/store.h"
 #include "stores/stores.h"
 
@@ -20,6 +21,16 @@ std::int64_t read_share(const StoreUrl& url, std::string_view text) {
     url.fail("local_share is 1/N, with N from 1 to " + std::to_string(GuardOptions::kMostShares));
   }
   return parts;
+}
+
+// Who is told an answer may hold the last share of the store, in a callback that goes on the
+// store's own thread: that cannot wait for its own end, so another one does.
+void end_store(GuardedStore* store) {
+  if (GuardedStore::is_telling()) {
+    Timekeeper::shared()->post([store] { delete store; });
+  } else {
+    delete store;
+  }
 }
 
 }  // namespace
@@ -43,7 +54,7 @@ std::shared_ptr<Store> open_store(std::string_view text) {
   StoreUrl url(text);
   if (!is_remote(url)) return open_bare_store(url);
   const GuardOptions options = read_guard_options(url);
-  return std::make_shared<GuardedStore>(open_bare_store(url), options);
+  return {new GuardedStore(open_bare_store(url), options), end_store};
 }
 
 }  // namespace sluice

@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
+#include <memory>
+#include <thread>
+#include <utility>
+
 #include "sluice/limiter.h"
 
 namespace sluice {
@@ -95,6 +100,19 @@ TEST(OpenStore, TakesTheGuardsOptionsAndTheStores) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("there is no option 'size'"), HasSubstr("on_failure"),
                                     HasSubstr("prefix")));
   }
+}
+
+TEST(OpenStore, MayEndWithACallback) {
+  auto store = open_store("redis://127.0.0.1:1?deadline=1ms");
+  const std::weak_ptr<Store> ended = store;
+  auto limiter = std::make_shared<Limiter>(std::move(store), Limit("fixed_window 5/1m"));
+  std::promise<void> alone;
+  limiter->async_check(
+      "k", 1, [limiter, alone = alone.get_future().share()](const auto&, auto) { alone.wait(); });
+  // Whom the store's own thread tells holds the last share of it.
+  limiter.reset();
+  alone.set_value();
+  while (!ended.expired()) std::this_thread::yield();
 }
 
 }  // namespace

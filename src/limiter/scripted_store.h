@@ -33,6 +33,8 @@ class ScriptedStore final : public Store {
   /// Runs once, after the next requests were decided and before their answers arrive.
   std::function<void()> on_the_way = [] {};
   std::vector<Asked> asked;
+  /// How many batches, and groups, it was asked.
+  int calls = 0;
 
   void lose_all() {
     loses = [](const Request&) { return true; };
@@ -42,8 +44,14 @@ class ScriptedStore final : public Store {
     return memory_.open_space(limit);
   }
 
+  std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
+                                       const LimitDefinition& limit) override {
+    return memory_.replace_space(held, limit);
+  }
+
   void decide(std::span<const Request> requests, Instant now,
               std::span<Decision> decisions) override {
+    ++calls;
     bool lost = false;
     for (std::size_t i = 0; i < requests.size(); ++i) {
       note(requests[i], now);
@@ -59,6 +67,7 @@ class ScriptedStore final : public Store {
   }
 
   Decision decide_all(std::span<const Request> requests, Instant now) override {
+    ++calls;
     bool lost = false;
     for (const Request& request : requests) {
       note(request, now);

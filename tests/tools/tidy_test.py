@@ -84,6 +84,9 @@ class Rules(unittest.TestCase):
     def test_public_headers(self):
         header = "#pragma once\n#include {}\n"
         self.expect_none("include/sluice/a.h", header.format("<vector>"))
+        self.expect_none("include/sluice/asio.h", header.format("<boost/asio/post.hpp>"))
+        self.expect("include/sluice/a.h", header.format("<boost/asio/post.hpp>"),
+                    "a public header includes")
         self.expect_none("include/sluice/a.h", header.format('"sluice/limit.h"'))
         for name in ("<boost/asio.hpp>", "<stdint.h>", '"core/store.h"'):
             self.expect("include/sluice/a.h", header.format(name), "a public header includes")
@@ -97,6 +100,7 @@ class Rules(unittest.TestCase):
         self.expect("src/algorithms/a.cc", store, "algorithms may not include stores")
         self.expect("src/net/a.cc", '#include "core/store.h"\n', "net may not include core")
         self.expect("examples/a.cc", store, "an example may not include stores")
+        self.expect_none("examples/queue/a.cc", '#include "queue.h"\n')
         self.expect("src/core/a.cc", '#include "store.h"\n', 'write "room/header.h"')
         self.expect("src/attic/a.cc", "int a;\n", "in no room")
         server = '#include "servers/redis_server.h"\n'

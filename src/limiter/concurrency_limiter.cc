@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <exception>
+#include <stdexcept>
+#include <utility>
+
+#include "limiter/argument_checks.h"
+#include "limiter/permit_id.h"
+#include "limiter/permit_keeper.h"
+#include "limiter/waiting_lines.h"
+#include "sluice/permit.h"
+
+namespace sluice {
+
+using std::chrono::nanoseconds;
+using TimePoint = Timekeeper::TimePoint;
+
+class ConcurrencyLimiter::Impl final : public PermitKeeper {
+ public:
+  using PermitKeeper::PermitKeeper;
+
+  /// A wish for a permit under a new name.
+  Wish wish(std::string_view key, TimePoint until) {
+    prepare();
+    return {.slot = shared_slot(),
+            .key = std::string(key),
+            .cost = 1,
+            .permit = new_permit_id(),
+            .until = until};
+  }
+
+  Permit permit(const Wish& wish, const Outcome& outcome) {
+    return permit(wish.key, wish.permit, outcome);
+  }
+  Permit permit(std::string_view key, PermitId id, const Outcome& outcome) {
+    Permit made;
+    made.decision_ = outcome.decision;
+    if (outcome.decision.allowed) made.impl_ = hold(key, id, outcome);
+    return made;
+  }
+
+  /// Asks without a wish, whose key would be copied.
+  Outcome ask(std::string_view key, PermitId id) {
+    Outcome outcome{.bound = &slot().bound()};
+    outcome.asked = asked_at(*outcome.bound);
+    Request request = outcome.bound->request(key);
+    request.permit = id;
+    try {
+      outcome.decision = slot().ask(request);
+    } catch (...) {
+      // It may have been given all the same.
+      request.operation = Operation::kRelease;
+      give_back(*outcome.bound, request);
+      throw;
+    }
+    return outcome;
+  }
+
+  /// Not granted, as others wait for it.
+  Permit behind_others(std::string_view key) {
+    Permit made;
+    made.decision_ = slot().peek(key);
+    made.decision_.allowed = false;
+    made.decision_.retry_after = std::max<nanoseconds>(kSoon, made.decision_.reset_after);
+    return made;
+  }
+
+  /// Whether who has time must let others go first: those who wait here, or elsewhere.
+  bool lets_others_first(std::string_view key, nanoseconds patience) {
+    if (!lines().nobody_waits(key)) return true;
+    if (!is_shared()) return false;
+    const TimePoint rests_until = lines().turns().rests_until(key);
+    const TimePoint now = this->now();
+    return now < rests_until && rests_until < Timekeeper::later(now, patience);
+  }
+};
+
+ConcurrencyLimiter::ConcurrencyLimiter(std::shared_ptr<Store> store, Limit limit)
+    : impl_(std::make_shared<Impl>(std::move(store), std::move(limit))) {}
+
+ConcurrencyLimiter::~ConcurrencyLimiter() = default;
+ConcurrencyLimiter::ConcurrencyLimiter(ConcurrencyLimiter&&) noexcept = default;
+ConcurrencyLimiter& ConcurrencyLimiter::operator=(ConcurrencyLimiter&&) noexcept = default;
+
+Permit ConcurrencyLimiter::try_acquire(std::string_view key) {
+  impl_->prepare();
+  if (!impl_->lines().nobody_waits(key)) return impl_->behind_others(key);
+  const PermitId id = new_permit_id();
+  return impl_->permit(key, id, impl_->ask(key, id));
+}
+
+Permit ConcurrencyLimiter::acquire(std::string_view key, nanoseconds patience,
+                                   std::stop_token stop) {
+  require_patience(patience);
+  if (patience == nanoseconds(0)) return try_acquire(key);
+  impl_->prepare();
+  std::optional<Decision> denied;
+  if (!impl_->lets_others_first(key, patience)) {
+    const PermitId id = new_permit_id();
+    const Outcome outcome = impl_->ask(key, id);
+    if (outcome.decision.allowed || outcome.decision.retry_after == kNever) {
+      return impl_->permit(key, id, outcome);
+    }
+    denied = outcome.decision;
+  }
+  const Wish wish = impl_->wish(key, Timekeeper::later(impl_->now(), patience));
+  const Outcome outcome = wait_in_line(impl_->lines(), wish, denied, stop);
+  if (outcome.error) std::rethrow_exception(outcome.error);
+  return impl_->permit(wish, outcome);
+}
+
+void ConcurrencyLimiter::async_acquire(std::string_view key, nanoseconds patience,
+                                       PermitCallback callback, std::stop_token stop) {
+  try {
+    require_patience(patience);
+    impl_->prepare();
+  } catch (const std::exception&) {
+    callback({}, std::current_exception());
+    return;
+  }
+  const Wish wish = impl_->wish(key, Timekeeper::later(impl_->now(), patience));
+  const auto go_ahead = [impl = impl_, key = wish.key, id = wish.permit,
+                         callback = std::move(callback)](const Outcome& outcome) {
+    callback(outcome.error ? Permit() : impl->permit(key, id, outcome), outcome.error);
+  };
+  WaitingLines& lines = impl_->lines();
+  if (impl_->lets_others_first(key, patience)) {
+    lines.wait(wish, std::nullopt, stop, go_ahead);
+  } else if (impl_->is_shared()) {
+    lines.ask(wish, stop, go_ahead);
+  } else {
+    const Outcome outcome = ask_now(wish, impl_->now());
+    if (!outcome.error && !outcome.decision.allowed && can_wait(wish, outcome, impl_->now())) {
+      lines.wait(wish, outcome.decision, stop, go_ahead);
+    } else {
+      go_ahead(outcome);
+    }
+  }
+}
+
+Decision ConcurrencyLimiter::peek(std::string_view key) {
+  return impl_->slot().peek(key);
+}
+
+Decision ConcurrencyLimiter::block(std::string_view key, nanoseconds duration) {
+  return impl_->slot().block(key, duration);
+}
+
+void ConcurrencyLimiter::reset(std::string_view key) {
+  impl_->slot().reset(key);
+  impl_->lines().released(key);
+}
+
+void ConcurrencyLimiter::set_limit(Limit limit) {
+  impl_->slot().set_limit(std::move(limit));
+}
+
+const Limit& ConcurrencyLimiter::limit() const {
+  return impl_->slot().bound().limit;
+}
+
+}  // namespace sluice

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "limiter/guarded_store.h"
+
+namespace sluice {
+
+/// A space of the store inside, and the one where this process keeps its own states.
+class GuardedStore::GuardedSpace final : public Space {
+ public:
+  std::shared_ptr<Space> inner;
+  std::shared_ptr<Space> local;
+  /// What the deny cache knows it by: another one, and all its denials are forgotten.
+  std::atomic<std::uint64_t> number{0};
+  std::string expression;
+
+  static GuardedSpace& of(const Request& request) {
+    return static_cast<GuardedSpace&>(*request.space);
+  }
+};
+
+/// One batch, or group, on its way through the guard: what is left to ask of the store inside, and
+/// what then becomes of its answers.
+class GuardedStore::Round {
+ public:
+  struct Question {
+    std::span<const Request> requests;
+    std::span<Decision> decisions;
+    bool together = false;
+    Instant now = kStoreTime;
+  };
+  /// Of a request that was asked.
+  struct Mark {
+    DenyCache::Ticket ticket;
+    std::uint32_t position = 0;
+  };
+
+  /// Answers what the store has nothing to do with. `room` outlives it; where it is less than
+  /// room_for() the requests, the system is asked for more.
+  Round(GuardedStore& guard, const Question& question, std::span<std::byte> room);
+
+  static constexpr std::size_t room_for(std::size_t requests) {
+    return requests * (sizeof(Request) + sizeof(Mark) + sizeof(Decision));
+  }
+
+  /// What to ask, and where the answers go. What is not written there is unanswered.
+  std::span<const Request> requests() const { return asked_; }
+  std::span<Decision> answers() {
+    return std::span(answers_).first(question_.together ? 1 : asked_.size());
+  }
+
+  /// All answers are there: learns from them, and decides what has none by the policy. Returns
+  /// whether the policy is to raise, and there is such. Throws what a local group throws; its
+  /// decision is then kUnanswered.
+  bool finish();
+
+ private:
+  bool is_others(std::uint32_t position);
+  bool uses_cache(const Request& request) const;
+  bool is_denied_again(std::uint32_t position, DenyCache::Ticket& ticket);
+  void learn(const Request& request, const Mark& mark, const Decision& answer);
+  Decision answer_unanswered(const Request& request);
+  void flush_followers();
+  void finish_each();
+  void finish_together();
+
+  Instant local_now() const {
+    return question_.now == kStoreTime ? guard_.clock_.now() : question_.now;
+  }
+
+  GuardedStore& guard_;
+  const Question question_;
+  const Instant sent_;
+  std::size_t lost_ = 0;
+  /// So many of asked_, the first, are now what the local states are to follow.
+  std::size_t followers_ = 0;
+  std::pmr::monotonic_buffer_resource memory_;
+  std::pmr::vector<Request> asked_{&memory_};
+  std::pmr::vector<Mark> marks_{&memory_};
+  std::pmr::vector<Decision> answers_{&memory_};
+};
+
+}  // namespace sluice

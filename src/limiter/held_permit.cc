@@ -1,0 +1,102 @@
+#include "limiter/held_permit.h"
+
+#include <cstring>
+#include <utility>
+#include <variant>
+
+#include "algorithms/limit_definition.h"
+#include "limiter/permit_keeper.h"
+
+namespace sluice {
+
+std::chrono::nanoseconds lease_of(const BoundLimit& bound) {
+  const auto& part = std::get<Part<Concurrency>>(bound.limit.definition().parts[0]);
+  return std::chrono::nanoseconds(part.params.lease_ns);
+}
+
+void LapseCallback::set(std::function<void()> callback) {
+  const std::lock_guard lock(mutex_);
+  callback_ = std::move(callback);
+}
+
+void LapseCallback::run() {
+  const std::lock_guard lock(mutex_);
+  if (const auto callback = std::exchange(callback_, nullptr)) callback();
+}
+
+HeldPermit::HeldPermit(std::shared_ptr<PermitKeeper> keeper, std::string_view key, PermitId id,
+                       const Outcome& granted)
+    : keeper_(std::move(keeper)),
+      key_bytes_(key.size()),
+      id_(id),
+      giver_(granted.decision.source),
+      was_last_(granted.decision.remaining == 0 && giver_ == Source::kStore),
+      bound_(granted.bound),
+      lapses_at_(Timekeeper::later(granted.asked, lease_of(*granted.bound))) {
+  std::memcpy(static_cast<void*>(this + 1), key.data(), key.size());
+}
+
+Request HeldPermit::request(Operation operation) const {
+  Request request = bound_->request(key());
+  request.operation = operation;
+  request.permit = id_;
+  request.giver = giver_;
+  return request;
+}
+
+void HeldPermit::drop() {
+  // Nobody but the last one can hand out another.
+  if (shares_.load(std::memory_order_acquire) == 1 ||
+      shares_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    delete this;
+  }
+}
+
+bool HeldPermit::held() const {
+  return state_.load(std::memory_order_acquire) == State::kHeld &&
+         keeper_->now() < lapses_at_.load(std::memory_order_relaxed);
+}
+
+void HeldPermit::on_lapse(std::function<void()> callback) {
+  std::shared_ptr<LapseCallback> told;
+  {
+    const std::lock_guard lock(keeper_->mutex_);
+    if (state_.load(std::memory_order_relaxed) == State::kLetGo) return;
+    if (!callback_) callback_ = std::make_shared<LapseCallback>();
+    told = callback_;
+  }
+  told->set(std::move(callback));
+  // It may have lapsed before the callback was there.
+  const State state = state_.load(std::memory_order_acquire);
+  if (state == State::kLapsed) told->run();
+  if (state == State::kLetGo) told->call_off();
+}
+
+bool HeldPermit::let_go() {
+  std::shared_ptr<LapseCallback> told;
+  bool was_held = false;
+  {
+    const std::lock_guard lock(keeper_->mutex_);
+    was_held = state_.load(std::memory_order_relaxed) == State::kHeld;
+    state_.store(State::kLetGo, std::memory_order_release);
+    keeper_->strike_out(*this);
+    told = std::move(callback_);
+  }
+  if (told) told->call_off();
+  return was_held;
+}
+
+void HeldPermit::release() {
+  // It is the parent's, who releases it.
+  if (keeper_->generation_ != fork_generation() || !let_go()) return;
+  if (was_last_ && keeper_->is_shared()) {
+    bound_->space->companion<WaitingLines>().turns().released(key(), keeper_->now());
+  }
+  keeper_->give_back(*bound_, request(Operation::kRelease));
+}
+
+void HeldPermit::ignore() {
+  if (keeper_->generation_ == fork_generation()) let_go();
+}
+
+}  // namespace sluice

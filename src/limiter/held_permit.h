@@ -1,0 +1,99 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include "core/store.h"
+#include "limiter/limit_slot.h"
+#include "limiter/timekeeper.h"
+#include "limiter/waiter.h"
+
+namespace sluice {
+
+class PermitKeeper;
+
+/// How long a permit of this limit counts. REQUIRES: the limit is a concurrency.
+std::chrono::nanoseconds lease_of(const BoundLimit& bound);
+
+/// Whom to tell that a permit has lapsed, once. Thread-safe; who runs it may call it off.
+class LapseCallback {
+ public:
+  void set(std::function<void()> callback);
+  void run();
+  /// It does not run after this, unless this is called from it.
+  void call_off() { set(nullptr); }
+
+ private:
+  // Held while it runs, so that call_off() waits for that: of itself it does not.
+  std::recursive_mutex mutex_;
+  std::function<void()> callback_;
+};
+
+/// A permit that was granted, and what its keeper knows of it. Counts its shares itself: nearly
+/// always it has one, its Permit's, and then it costs nothing to count. Thread-safe.
+class HeldPermit {
+ public:
+  /// For PermitKeeper::hold(). `granted`: the wish's outcome.
+  static HeldPermit* make(std::shared_ptr<PermitKeeper> keeper, std::string_view key, PermitId id,
+                          const Outcome& granted) {
+    return new (key.size()) HeldPermit(std::move(keeper), key, id, granted);
+  }
+  static void operator delete(void* memory) { ::operator delete(memory); }
+
+  /// Lets go of a share. REQUIRES: released or ignored, where it is the Permit's.
+  void drop();
+
+  // As those of Permit.
+  bool held() const;
+  void on_lapse(std::function<void()> callback);
+  void release();
+  void ignore();
+
+ private:
+  friend class PermitKeeper;
+  using TimePoint = Timekeeper::TimePoint;
+  enum class State : std::uint8_t { kHeld, kLapsed, kLetGo };
+
+  // The key stands behind the rest: one piece of memory costs less than two.
+  static void* operator new(std::size_t bytes, std::size_t key_bytes) {
+    return ::operator new(bytes + key_bytes);
+  }
+  static void operator delete(void* memory, std::size_t) { ::operator delete(memory); }
+
+  HeldPermit(std::shared_ptr<PermitKeeper> keeper, std::string_view key, PermitId id,
+             const Outcome& granted);
+  ~HeldPermit() = default;
+  std::string_view key() const { return {reinterpret_cast<const char*>(this + 1), key_bytes_}; }
+  Request request(Operation operation) const;
+  /// Returns whether it was held until now.
+  bool let_go();
+  void call_off();
+
+  const std::shared_ptr<PermitKeeper> keeper_;
+  const std::size_t key_bytes_;
+  const PermitId id_;
+  const Source giver_;
+  /// It was the last one that the store had.
+  const bool was_last_;
+  const BoundLimit* const bound_;
+  std::atomic<int> shares_{1};
+  std::atomic<State> state_{State::kHeld};  // Written with the keeper's lock held.
+  /// When it has lapsed, unless it is renewed.
+  std::atomic<TimePoint> lapses_at_;
+
+  // Guarded by the keeper's lock:
+  std::shared_ptr<LapseCallback> callback_;
+  TimePoint due_;  // When the keeper looks after it next.
+  HeldPermit* previous_ = nullptr;
+  HeldPermit* next_ = nullptr;
+  bool is_listed_ = false;
+};
+
+}  // namespace sluice

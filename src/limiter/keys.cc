@@ -1,0 +1,176 @@
+#include "sluice/keys.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "limiter/ip_address.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::size_t kMaxTrustedProxies = 1024;
+constexpr std::size_t kMaxItems = 32;
+constexpr std::size_t kMaxItemBytes = 64;
+constexpr std::size_t kMaxPeerBytes = 128;
+constexpr std::size_t kMinPepperBytes = 16;
+constexpr std::size_t kHashedKeyBytes = 16;
+constexpr std::string_view kUnix = "unix:";
+
+/// Gives the items of X-Forwarded-For from right to left. It looks at a bounded number of bytes,
+/// whatever the header's length.
+class Hops {
+ public:
+  explicit Hops(std::span<const std::string_view> lines) : lines_(lines) {}
+
+  /// The next item that is not empty; nothing where there is none, or one that is no address, or
+  /// the bound is reached.
+  std::optional<IpAddress> next() {
+    while (items_++ < kMaxItems) {
+      const std::optional<std::string_view> item = next_item();
+      if (!item) return {};
+      if (item->find_first_not_of(" \t") != std::string_view::npos) {
+        return parse_ip_endpoint(*item);
+      }
+    }
+    return {};
+  }
+
+ private:
+  /// The bytes after the last comma of the line in hand, or else of the line before it; nothing
+  /// where they are more than an item may have.
+  std::optional<std::string_view> next_item() {
+    if (!in_line_) {
+      if (lines_.empty()) return {};
+      line_ = lines_.back();
+      lines_ = lines_.first(lines_.size() - 1);
+    }
+    const std::size_t unseen = line_.size() - std::min(line_.size(), kMaxItemBytes + 1);
+    const std::size_t comma = line_.substr(unseen).rfind(',');
+    in_line_ = comma != std::string_view::npos;
+    if (!in_line_) {
+      if (line_.size() > kMaxItemBytes) return {};
+      return line_;
+    }
+    const std::string_view item = line_.substr(unseen + comma + 1);
+    line_ = line_.substr(0, unseen + comma);
+    return item;
+  }
+
+  std::span<const std::string_view> lines_;
+  std::string_view line_;  // What is left of the line in hand, if in_line_.
+  bool in_line_ = false;
+  std::size_t items_ = 0;
+};
+
+// On one line and short, whatever it is.
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text.substr(0, 64)) result += c >= ' ' && c <= '~' ? c : '?';
+  return result += text.size() > 64 ? "...\"" : "\"";
+}
+
+struct PrefixLength {
+  const char* name;
+  int written;
+  int most;
+};
+
+int checked(const PrefixLength& prefix) {
+  if (prefix.written >= 1 && prefix.written <= prefix.most) return prefix.written;
+  throw std::invalid_argument(std::string(prefix.name) + " must be from 1 to " +
+                              std::to_string(prefix.most) + ", it is " +
+                              std::to_string(prefix.written));
+}
+
+}  // namespace
+
+struct ClientIp::Settings {
+  std::vector<IpRange> trusted;
+  bool trusts_unix = false;
+  int ipv4_prefix = 0;
+  int ipv6_prefix = 0;
+
+  bool trusts(const IpAddress& address) const {
+    return std::any_of(trusted.begin(), trusted.end(),
+                       [&](const IpRange& range) { return range.contains(address); });
+  }
+
+  std::string key(const IpAddress& address) const {
+    const int prefix = address.is_ipv4() ? ipv4_prefix : ipv6_prefix;
+    std::string text = address.network(prefix).text();
+    if (prefix < address.bits()) text.append("/").append(std::to_string(prefix));
+    return text;
+  }
+};
+
+ClientIp::ClientIp(const ClientIpOptions& options) {
+  if (options.trusted_proxies.size() > kMaxTrustedProxies) {
+    throw std::invalid_argument("there are " + std::to_string(options.trusted_proxies.size()) +
+                                " trusted proxies, at most " + std::to_string(kMaxTrustedProxies));
+  }
+  Settings settings;
+  settings.ipv4_prefix =
+      checked({.name = "ipv4_prefix", .written = options.ipv4_prefix, .most = 32});
+  settings.ipv6_prefix =
+      checked({.name = "ipv6_prefix", .written = options.ipv6_prefix, .most = 128});
+  for (const std::string& proxy : options.trusted_proxies) {
+    if (proxy == kUnix) {
+      settings.trusts_unix = true;
+      continue;
+    }
+    const ParsedIpRange parsed = parse_ip_range(proxy);
+    if (!parsed.range) {
+      throw std::invalid_argument(quoted(proxy) + " is not a trusted proxy: " + parsed.error);
+    }
+    settings.trusted.push_back(*parsed.range);
+  }
+  settings_ = std::make_shared<const Settings>(std::move(settings));
+}
+
+std::string ClientIp::key(std::string_view peer,
+                          std::span<const std::string_view> x_forwarded_for) const {
+  std::optional<IpAddress> client = parse_ip_endpoint(peer);
+  bool trusted =
+      client ? settings_->trusts(*client) : settings_->trusts_unix && peer.starts_with(kUnix);
+  Hops hops(x_forwarded_for);
+  while (trusted) {
+    const std::optional<IpAddress> hop = hops.next();
+    if (!hop) break;
+    client = hop;
+    trusted = settings_->trusts(*hop);
+  }
+  return client ? settings_->key(*client) : std::string(peer.substr(0, kMaxPeerBytes));
+}
+
+KeyHasher::KeyHasher(std::string_view pepper) : pepper_(pepper) {
+  if (pepper.size() < kMinPepperBytes) {
+    throw std::invalid_argument("the pepper has " + std::to_string(pepper.size()) +
+                                " bytes, it needs at least " + std::to_string(kMinPepperBytes));
+  }
+}
+
+std::string KeyHasher::key(std::string_view secret) const {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> hash;
+  if (::HMAC(EVP_sha256(), pepper_.data(), static_cast<int>(pepper_.size()),
+             reinterpret_cast<const unsigned char*>(secret.data()), secret.size(), hash.data(),
+             nullptr) == nullptr) {
+    throw std::runtime_error("OpenSSL could not compute an HMAC with SHA-256");
+  }
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * kHashedKeyBytes);
+  for (std::size_t i = 0; i < kHashedKeyBytes; ++i) {
+    text += kDigits[hash[i] >> 4];
+    text += kDigits[hash[i] & 0xf];
+  }
+  return text;
+}
+
+}  // namespace sluice

@@ -1,0 +1,86 @@
+#include "limiter/limit_slot.h"
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "algorithms/limit_definition.h"
+#include "limiter/argument_checks.h"
+#include "limiter/waiting_lines.h"
+#include "sluice/store.h"
+
+namespace sluice {
+
+LimitSlot::LimitSlot(std::shared_ptr<Store> store, Limit limit, Kind kind)
+    : store_(std::move(store)), kind_(kind) {
+  if (store_ == nullptr) throw std::invalid_argument("a limiter needs a store, and was given none");
+  require_kind(limit);
+  auto space = store_->open_space(limit.definition());
+  keep(std::move(limit), std::move(space));
+}
+
+void LimitSlot::require_kind(const Limit& limit) const {
+  const bool lent = lends(limit.definition());
+  if (lent == (kind_ == Kind::kLent)) return;
+  throw InvalidLimit("'" + limit.expression() + "' " +
+                         (lent ? "lends permits, which a ConcurrencyLimiter gives"
+                               : "is no concurrency: a Limiter asks about it"),
+                     0);
+}
+
+Decision LimitSlot::peek(std::string_view key) const {
+  Request request = bound().request(key);
+  request.cost = 0;
+  return ask(request);
+}
+
+Decision LimitSlot::block(std::string_view key, std::chrono::nanoseconds duration) const {
+  require_block_duration(duration);
+  Request request = bound().request(key);
+  request.operation = Operation::kBlock;
+  request.duration_ns = duration.count();
+  return ask(request);
+}
+
+void LimitSlot::reset(std::string_view key) const {
+  Request request = bound().request(key);
+  request.operation = Operation::kReset;
+  if (ask(request).source == Source::kStore) return;
+  throw StoreError("the store did not answer: the key '" + std::string(key) +
+                   "' is reset in this process at most");
+}
+
+void LimitSlot::set_limit(Limit limit) {
+  require_kind(limit);
+  const std::lock_guard lock(mutex_);
+  const BoundLimit& former = bound();
+  if (limit.space() != former.limit.space()) {
+    throw std::invalid_argument("the limit '" + limit.space() + "' cannot replace '" +
+                                former.limit.space() + "': their names differ");
+  }
+  // Of equal ones none is kept twice: a limit that changes to and fro takes no more than two.
+  const auto find = [&](const Space* space) { return bounds_.find({space, limit.expression()}); };
+  if (bounds_.size() >= kMostLimits && find(held_->get()) == bounds_.end()) {
+    throw StoreError("the limit '" + limit.space() + "' has been replaced by " +
+                     std::to_string(kMostLimits) + " different ones, the most that are kept");
+  }
+  auto space = store_->replace_space(*held_, limit.definition());
+  if (const auto known = find(space.get()); known != bounds_.end()) {
+    current_.store(&known->second, std::memory_order_release);
+  } else {
+    keep(std::move(limit), std::move(space));
+  }
+  // Those who wait do so where they came to, and ask again by the new limit.
+  former.space->companion<WaitingLines>().released_all();
+}
+
+void LimitSlot::keep(Limit limit, std::shared_ptr<Space> space) {
+  if (held_ == nullptr || *held_ != space) {
+    held_ = std::make_shared<const std::shared_ptr<Space>>(std::move(space));
+  }
+  BoundLimit bound{std::move(limit), {held_, held_->get()}};
+  const std::pair<const Space*, std::string_view> key(held_->get(), bound.limit.expression());
+  current_.store(&bounds_.emplace(key, std::move(bound)).first->second, std::memory_order_release);
+}
+
+}  // namespace sluice

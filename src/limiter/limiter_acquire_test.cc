@@ -1,0 +1,257 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "limiter/answering_store.h"
+#include "limiter/scripted_store.h"
+#include "limiter/waiting_lines.h"
+#include "sluice/limiter.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+/// Acquiring from a memory store, by the real clock.
+class AcquireTest : public testing::Test {
+ protected:
+  struct Answer {
+    Decision decision;
+    std::exception_ptr error;
+  };
+
+  Limiter& use(const std::string& expression) {
+    limit_.emplace(expression, "limit");
+    limiter_.emplace(store_, *limit_);
+    return *limiter_;
+  }
+
+  void await_waiting(std::size_t count) {
+    auto& lines = store_->open_space(limit_->definition())->companion<WaitingLines>();
+    while (lines.waiting() != count) std::this_thread::yield();
+  }
+
+  DecisionCallback to(std::promise<Answer>& promise) {
+    return [&promise](const Decision& decision, std::exception_ptr error) {
+      promise.set_value({decision, std::move(error)});
+    };
+  }
+
+  std::shared_ptr<ScriptedStore> store_ = std::make_shared<ScriptedStore>();
+  std::optional<Limit> limit_;
+  std::optional<Limiter> limiter_;
+};
+
+TEST_F(AcquireTest, ReturnsAtOnceWhatThereIs) {
+  Limiter& limiter = use("fixed_window 2/1h anchor=first");
+  EXPECT_EQ(limiter.acquire("k").remaining, 1);
+  EXPECT_TRUE(limiter.acquire("k", 0, nanoseconds(0)).allowed);
+  EXPECT_EQ(limiter.acquire("k", 1, nanoseconds(0)).remaining, 0);
+}
+
+TEST_F(AcquireTest, RefusesNumbersOutOfRange) {
+  Limiter& limiter = use("fixed_window 2/1h");
+  EXPECT_THROW(limiter.acquire("k", -1), std::invalid_argument);
+  EXPECT_THROW(limiter.acquire("k", 1, nanoseconds(-1)), std::invalid_argument);
+  std::promise<Answer> answer;
+  limiter.async_acquire("k", -1, kForever, to(answer));
+  EXPECT_THROW(std::rethrow_exception(answer.get_future().get().error), std::invalid_argument);
+}
+
+TEST_F(AcquireTest, WaitsForWhatABucketReserves) {
+  Limiter& limiter = use("token_bucket 1/20ms");
+  const auto began = steady_clock::now();
+  EXPECT_EQ(limiter.acquire("k").delay, nanoseconds(0));
+  const Decision decision = limiter.acquire("k");
+  EXPECT_TRUE(decision.allowed);
+  EXPECT_GT(decision.delay, nanoseconds(0));
+  EXPECT_GE(steady_clock::now() - began, decision.delay);
+}
+
+TEST_F(AcquireTest, ABucketThatWouldTakeTooLongDeniesAtOnce) {
+  Limiter& limiter = use("token_bucket 1/1h");
+  limiter.acquire("k");
+  EXPECT_GT(limiter.acquire("k", 1, seconds(1)).retry_after, seconds(3590));
+  EXPECT_EQ(limiter.acquire("k", 2).retry_after, kNever);
+}
+
+TEST_F(AcquireTest, GivesBackWhatItNoLongerWaitsFor) {
+  Limiter& limiter = use("token_bucket 1/1h");
+  limiter.acquire("k");
+  std::stop_source stop;
+  stop.request_stop();
+  const Decision decision = limiter.acquire("k", 1, kForever, stop.get_token());
+  EXPECT_FALSE(decision.allowed);
+  EXPECT_GT(decision.retry_after, seconds(3590));
+  EXPECT_EQ(decision.delay, nanoseconds(0));
+  EXPECT_LE(limiter.peek("k").reset_after, hours(1));
+}
+
+TEST_F(AcquireTest, WaitsForAWindow) {
+  Limiter& limiter = use("fixed_window 2/30ms anchor=first");
+  const auto began = steady_clock::now();
+  limiter.acquire("k", 2);
+  EXPECT_TRUE(limiter.acquire("k").allowed);
+  EXPECT_GE(steady_clock::now() - began, milliseconds(30));
+}
+
+TEST_F(AcquireTest, AWindowThatWouldTakeTooLongDeniesAtOnce) {
+  Limiter& limiter = use("fixed_window 2/1h anchor=first");
+  limiter.acquire("k", 2);
+  const auto began = steady_clock::now();
+  EXPECT_FALSE(limiter.acquire("k", 1, seconds(3000)).allowed);
+  EXPECT_EQ(limiter.acquire("k", 3).retry_after, kNever);
+  EXPECT_LT(steady_clock::now() - began, seconds(60));
+}
+
+TEST_F(AcquireTest, WaitsForAllPartsOfAnAnd) {
+  Limiter& limiter = use("fixed_window 1/30ms anchor=first & token_bucket 1/1ms burst=5");
+  const auto began = steady_clock::now();
+  limiter.acquire("k");
+  EXPECT_TRUE(limiter.acquire("k").allowed);
+  EXPECT_GE(steady_clock::now() - began, milliseconds(30));
+}
+
+TEST_F(AcquireTest, StopsWaitingInLine) {
+  Limiter& limiter = use("fixed_window 1/1h anchor=first");
+  limiter.acquire("k");
+  std::stop_source stop;
+  std::jthread stopper([&] {
+    await_waiting(1);
+    stop.request_stop();
+  });
+  const Decision decision = limiter.acquire("k", 1, kForever, stop.get_token());
+  EXPECT_FALSE(decision.allowed);
+  EXPECT_GT(decision.retry_after, seconds(3000));
+}
+
+/// Whoever waits for a window learns at once that it may have what was given back.
+class WakingTest : public AcquireTest {
+ protected:
+  // Uses up the limit, and waits for one more.
+  void wait_for_one(Limiter& limiter) {
+    limiter.acquire("k");
+    limiter.async_acquire("k", 1, kForever, to(answer_));
+    await_waiting(1);
+  }
+
+  bool is_granted() {
+    auto answer = answer_.get_future();
+    return answer.wait_for(seconds(10)) == std::future_status::ready &&
+           answer.get().decision.allowed;
+  }
+
+  std::promise<Answer> answer_;
+};
+
+TEST_F(WakingTest, ByARefund) {
+  Limiter& limiter = use("fixed_window 1/1h anchor=first");
+  wait_for_one(limiter);
+  limiter.refund("k", 1);
+  EXPECT_TRUE(is_granted());
+}
+
+TEST_F(WakingTest, ByAReset) {
+  Limiter& limiter = use("fixed_window 1/1h anchor=first");
+  wait_for_one(limiter);
+  limiter.reset("k");
+  EXPECT_TRUE(is_granted());
+}
+
+TEST_F(WakingTest, ByAReservationThatIsSettledForLess) {
+  Limiter& limiter = use("fixed_window 2/1h anchor=first");
+  Reservation reservation = limiter.reserve("k");
+  wait_for_one(limiter);
+  reservation.commit(0);
+  EXPECT_TRUE(is_granted());
+}
+
+TEST_F(WakingTest, ByALargerLimit) {
+  Limiter& limiter = use("fixed_window 1/1h anchor=first");
+  wait_for_one(limiter);
+  limiter.set_limit(Limit("fixed_window 2/1h anchor=first", "limit"));
+  EXPECT_TRUE(is_granted());
+}
+
+TEST_F(WakingTest, ByALimitWhoseKeysStartFresh) {
+  Limiter& limiter = use("fixed_window 1/1h anchor=first");
+  wait_for_one(limiter);
+  limiter.set_limit(Limit("fixed_window 1/2h anchor=first", "limit"));
+  EXPECT_TRUE(is_granted());
+}
+
+TEST_F(AcquireTest, RaisesWhereTheStoreDoes) {
+  Limiter& limiter = use("fixed_window 1/1h");
+  store_->lose_all();
+  EXPECT_THROW(limiter.acquire("k"), StoreError);
+  std::promise<Answer> answer;
+  limiter.async_acquire("k", 1, kForever, to(answer));
+  EXPECT_THROW(std::rethrow_exception(answer.get_future().get().error), StoreError);
+}
+
+TEST_F(AcquireTest, CallsBack) {
+  Limiter& limiter = use("fixed_window 1/20ms anchor=first");
+  std::promise<Answer> first;
+  limiter.async_acquire("k", 1, kForever, to(first));
+  auto at_once = first.get_future();
+  EXPECT_EQ(at_once.wait_for(seconds(0)), std::future_status::ready);
+  EXPECT_TRUE(at_once.get().decision.allowed);
+  std::promise<Answer> second;
+  std::promise<Answer> third;
+  limiter.async_acquire("k", 1, kForever, to(second));
+  limiter.async_acquire("k", 1, nanoseconds(1), to(third));
+  EXPECT_TRUE(second.get_future().get().decision.allowed);
+  EXPECT_FALSE(third.get_future().get().decision.allowed);
+}
+
+TEST_F(AcquireTest, CallsBackWhenTheDelayIsOver) {
+  Limiter& limiter = use("token_bucket 1/20ms");
+  limiter.acquire("k");
+  const auto began = steady_clock::now();
+  std::promise<Answer> answer;
+  limiter.async_acquire("k", 1, kForever, to(answer));
+  const Decision decision = answer.get_future().get().decision;
+  EXPECT_TRUE(decision.allowed);
+  EXPECT_GT(decision.delay, nanoseconds(0));
+  EXPECT_GE(steady_clock::now() - began, decision.delay - milliseconds(1));
+}
+
+TEST_F(AcquireTest, CallsBackWhenItIsStopped) {
+  Limiter& limiter = use("token_bucket 1/1h");
+  limiter.acquire("k");
+  std::stop_source stop;
+  std::promise<Answer> answer;
+  limiter.async_acquire("k", 1, kForever, to(answer), stop.get_token());
+  stop.request_stop();
+  const Decision decision = answer.get_future().get().decision;
+  EXPECT_FALSE(decision.allowed);
+  EXPECT_GT(decision.retry_after, seconds(3590));
+  EXPECT_LE(limiter.peek("k").reset_after, hours(1)) << "it has been given back";
+}
+
+TEST_F(AcquireTest, AStoreThatAnswersLaterIsNotWaitedFor) {
+  const auto store = std::make_shared<AnsweringStore>();
+  store->late = true;
+  Limiter limiter(store, Limit("fixed_window 1/1h"));
+  std::promise<Answer> answer;
+  limiter.async_acquire("k", 3, seconds(1), to(answer));
+  std::promise<void> asked;
+  Timekeeper::shared()->post([&] { asked.set_value(); });
+  asked.get_future().get();
+  ASSERT_EQ(store->under_way(), 1U);
+  store->answer();
+  EXPECT_TRUE(answer.get_future().get().decision.allowed);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "limiter/held_permit.h"
+#include "limiter/limit_slot.h"
+#include "limiter/timekeeper.h"
+#include "limiter/waiting_lines.h"
+#include "stores/memory/lock.h"
+
+namespace sluice {
+
+/// What a ConcurrencyLimiter stands on: its limit, and the permits of it that are held in this
+/// process, each of which is renewed when a third of its lease is over. They keep it alive.
+///
+/// They stand in a list in the order in which they are due. As leases are equal (until the limit
+/// changes), the one granted last is due last: to enter and to strike one out costs the same
+/// however many there are. The timekeeper has one entry for all of them, while there are any: for
+/// the first one, or for one that was the first and has gone.
+///
+/// Thread-safe.
+class PermitKeeper : public std::enable_shared_from_this<PermitKeeper> {
+ public:
+  using TimePoint = Timekeeper::TimePoint;
+
+  /// As LimitSlot. `keeper`: for tests; else the process's, from the first permit on.
+  PermitKeeper(std::shared_ptr<Store> store, Limit limit,
+               std::shared_ptr<Timekeeper> keeper = nullptr);
+  PermitKeeper(const PermitKeeper&) = delete;
+  PermitKeeper& operator=(const PermitKeeper&) = delete;
+
+  LimitSlot& slot() { return slot_; }
+  /// A share of the slot.
+  std::shared_ptr<const LimitSlot> shared_slot() { return {shared_from_this(), &slot_}; }
+  WaitingLines& lines() { return slot_.bound().space->companion<WaitingLines>(); }
+  /// Whether other processes share its permits.
+  bool is_shared() const { return is_shared_; }
+
+  /// What is to be called before a permit is asked for: from then on nothing stands in the way of
+  /// its renewal. Throws std::system_error where the system gives no thread.
+  void prepare();
+  TimePoint now() const;
+
+  /// The time from which the lease of a permit counts that is asked for now: for a lease of a
+  /// second and more by a clock that costs less, and is early by a few milliseconds at most.
+  TimePoint asked_at(const BoundLimit& bound) const;
+
+  /// Looks after a permit from now on. The result is a share of it.
+  HeldPermit* hold(std::string_view key, PermitId id, const Outcome& granted);
+
+  /// As give_back(), of one of its limits.
+  void give_back(const BoundLimit& bound, const Request& request) noexcept;
+
+ private:
+  friend class HeldPermit;
+  class Renewal;
+  struct Drop {
+    void operator()(HeldPermit* permit) const { permit->drop(); }
+  };
+  using Share = std::unique_ptr<HeldPermit, Drop>;
+
+  // With the lock held:
+  void enter(HeldPermit& permit);
+  void strike_out(HeldPermit& permit);
+  void arm(TimePoint when);
+
+  void look_after();
+  void settle(const Renewal& renewal);
+  void lapse(HeldPermit& permit);
+
+  LimitSlot slot_;
+  const bool is_shared_;
+  const std::uint64_t generation_ = fork_generation();
+  std::once_flag prepared_;
+  std::shared_ptr<Timekeeper> keeper_;
+  memory::Lock mutex_;
+  // Guarded by mutex_:
+  HeldPermit* first_ = nullptr;
+  HeldPermit* last_ = nullptr;
+  bool is_armed_ = false;
+  Timekeeper::Timer timer_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,123 @@
+#include "sluice/recipes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+namespace sluice {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class RecipesTest : public testing::Test {
+ protected:
+  std::shared_ptr<Store> store_ = open_store("memory:");
+};
+
+TEST_F(RecipesTest, ThrottleRunsAsOftenAsAllowed) {
+  int runs = 0;
+  int refusals = 0;
+  for (int i = 0; i < 5; ++i) {
+    throttle(store_, "sms").allow(3).every(hours(1)).then([&] { ++runs; }, [&] { ++refusals; });
+  }
+  EXPECT_EQ(runs, 3);
+  EXPECT_EQ(refusals, 2);
+  EXPECT_EQ(throttle(store_, "mail").allow(3).every(hours(1)).then([] { return 7; }), 7)
+      << "another name, another count";
+}
+
+TEST_F(RecipesTest, ThrottleIsTheLimitItSays) {
+  throttle(store_, "sms").allow(3).every(hours(1)).then([] {});
+  Limiter limiter(store_, Limit("fixed_window 3/1h anchor=first"));
+  EXPECT_EQ(limiter.peek("sms").remaining, 2);
+}
+
+TEST_F(RecipesTest, ThrottleReturnsWhatTheyReturn) {
+  auto once = throttle(store_, "sms").allow(1).every(hours(1));
+  const auto run = [] { return std::string("sent"); };
+  EXPECT_EQ(once.then(run, [] { return "refused"; }), "sent");
+  EXPECT_EQ(once.then(run, [] { return "refused"; }), "refused");
+  EXPECT_EQ(once.then(run,
+                      [](const Decision& decision) {
+                        return "wait " + std::to_string(decision.retry_after > seconds(3000));
+                      }),
+            "wait 1");
+}
+
+TEST_F(RecipesTest, ThrottleThrowsWhereNobodyIsToBeTold) {
+  auto once = throttle(store_, "sms").allow(1).every(hours(1));
+  once.then([] {});
+  try {
+    once.then([] {});
+    FAIL() << "it ran";
+  } catch (const LimitExceeded& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("'sms'"), HasSubstr("1/1h"), HasSubstr("try again")));
+    EXPECT_GT(error.decision().retry_after, seconds(3000));
+  }
+}
+
+TEST_F(RecipesTest, ThrottleWaitsForItsTurn) {
+  auto brief = throttle(store_, "sms").allow(1).every(milliseconds(20)).block(seconds(60));
+  int runs = 0;
+  for (int i = 0; i < 3; ++i) brief.then([&] { ++runs; });
+  EXPECT_EQ(runs, 3);
+}
+
+TEST_F(RecipesTest, RefuseNumbersOutOfRange) {
+  EXPECT_THROW(throttle(store_, "sms").allow(0).then([] {}), InvalidLimit);
+  EXPECT_THROW(throttle(store_, "sms").every(seconds(0)).then([] {}), InvalidLimit);
+  EXPECT_THROW(throttle(store_, "sms").every(seconds(-1)).then([] {}), InvalidLimit);
+  EXPECT_THROW(throttle(store_, "sms").block(seconds(-1)).then([] {}), std::invalid_argument);
+  EXPECT_THROW(funnel(store_, "jobs").limit(65'537).then([] {}), InvalidLimit);
+  EXPECT_THROW(funnel(store_, "jobs").release_after(seconds(0)).then([] {}), InvalidLimit);
+}
+
+TEST_F(RecipesTest, FunnelLetsSoManyInAtATime) {
+  auto two = [this] { return funnel(store_, "reports").limit(2); };
+  const std::string ran = two().then([&] {
+    return two().then([&] {
+      return two().then([] { return std::string("third"); },
+                        [](const Decision& decision) {
+                          return decision.retry_after > seconds(0) ? "two" : "none";
+                        });
+    });
+  });
+  EXPECT_EQ(ran, "two");
+  EXPECT_EQ(two().then([] { return 1; }), 1) << "all have given their places back";
+}
+
+TEST_F(RecipesTest, FunnelIsTheLimitItSays) {
+  funnel(store_, "reports").limit(3).release_after(seconds(5)).then([&] {
+    ConcurrencyLimiter limiter(store_, Limit("concurrency 3 lease=5s"));
+    EXPECT_EQ(limiter.peek("reports").remaining, 2);
+  });
+}
+
+TEST_F(RecipesTest, FunnelGivesThePlaceBackWhereTheRunThrows) {
+  auto one = [this] { return funnel(store_, "reports"); };
+  EXPECT_THROW(one().then([] { throw std::runtime_error("no"); }), std::runtime_error);
+  one().then([&](Permit& permit) {
+    EXPECT_TRUE(permit.held());
+    EXPECT_THROW(one().then([] {}), LimitExceeded);
+  });
+}
+
+TEST_F(RecipesTest, FunnelWaitsForAPlace) {
+  auto ignored = funnel(store_, "reports").release_after(milliseconds(20));
+  ignored.then([](Permit& permit) { permit.ignore(); });
+  int runs = 0;
+  funnel(store_, "reports").release_after(milliseconds(20)).block(seconds(60)).then([&] {
+    ++runs;
+  });
+  EXPECT_EQ(runs, 1);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,163 @@
+#include "limiter/waiter.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "algorithms/limit_definition.h"
+#include "core/arithmetic.h"
+#include "limiter/give_back.h"
+#include "limiter/waiting_line.h"
+
+namespace sluice {
+namespace {
+
+// What is left of the patience goes with what is reserved; permits know none.
+Request request_for(const Wish& wish, const BoundLimit& bound, Timekeeper::TimePoint now) {
+  Request request = bound.request(wish.key);
+  request.cost = wish.cost;
+  request.permit = wish.permit;
+  if (wish.permit != 0) return request;
+  const auto left =
+      wish.until == Timekeeper::kEndOfTime ? std::chrono::nanoseconds::max() : wish.until - now;
+  request.patience_ns = std::max<std::int64_t>(0, left.count());
+  return request;
+}
+
+void return_what_was_granted(const Wish& wish, const Outcome& outcome) {
+  Request back = outcome.bound->request(wish.key);
+  back.cost = wish.cost;
+  back.operation = wish.permit == 0 ? Operation::kRefund : Operation::kRelease;
+  back.permit = wish.permit;
+  back.giver = outcome.error ? Source::kStore : outcome.decision.source;
+  give_back(wish.slot, *outcome.bound, back);
+}
+
+// Whether who is denied by such a limit can hope for later: a bucket takes what is to come already.
+bool waits_in_line(const LimitDefinition& limit) {
+  return std::ranges::any_of(limit.parts, [](const AnyPart& part) {
+    return std::visit(
+        []<class P>(const P&) {
+          return !std::is_same_v<typename P::Algorithm::State, BucketState>;
+        },
+        part);
+  });
+}
+
+// Whether the store may count something that nobody knows of.
+bool may_be_permit(const Wish& wish, const Outcome& outcome) {
+  return outcome.error != nullptr && wish.permit != 0;
+}
+
+}  // namespace
+
+Outcome ask_now(const Wish& wish, Timekeeper::TimePoint now) {
+  Outcome outcome{.asked = now, .bound = &wish.slot->bound()};
+  try {
+    outcome.decision = wish.slot->ask(request_for(wish, *outcome.bound, now));
+  } catch (...) {
+    outcome.error = std::current_exception();
+    if (may_be_permit(wish, outcome)) return_what_was_granted(wish, outcome);
+  }
+  return outcome;
+}
+
+Waiter::Waiter(Wish wish, std::optional<Decision> before, Finish finish)
+    : denied(std::move(before)), wish_(std::move(wish)), finish_(std::move(finish)) {}
+
+void Waiter::heed(const std::shared_ptr<Timekeeper>& keeper, const std::stop_token& stop) {
+  denied_at = keeper->now();
+  if (!stop.stop_possible()) return;
+  // Over there: the stop may come, and end it, while this thread is still entering the callback.
+  keeper->post([self = shared_from_this(), keeper, stop] {
+    if (stop.stop_requested()) return self->leave();
+    self->stop_.emplace(stop, [keeper, weak = std::weak_ptr(self)] {
+      keeper->post([weak] {
+        if (const auto waiter = weak.lock()) waiter->leave();
+      });
+    });
+  });
+}
+
+bool Waiter::ask(const std::shared_ptr<Timekeeper>& keeper, std::function<void()> then) {
+  outcome_ = {.asked = keeper->now(), .bound = &wish_.slot->bound()};
+  request_ = request_for(wish_, *outcome_.bound, outcome_.asked);
+  decision_ = {.source = Source::kUnanswered};
+  fault.clear();
+  requests = {&request_, 1};
+  decisions = {&decision_, 1};
+  self_ = shared_from_this();
+  keeper_ = keeper;
+  then_ = std::move(then);
+  try {
+    if (!wish_.slot->store()->submit(*this)) return false;
+  } catch (...) {
+    outcome_.error = std::current_exception();
+  }
+  then_ = nullptr;
+  const auto self = std::move(self_);
+  self->take_answer();
+  return true;
+}
+
+// On the store's thread, which must not be the one that lets go of the store: all goes over to the
+// timekeeper's.
+void Waiter::answered() noexcept {
+  const auto keeper = std::move(keeper_);
+  keeper->post([self = std::move(self_)] {
+    self->take_answer();
+    const auto then = std::move(self->then_);
+    then();
+  });
+}
+
+void Waiter::take_answer() {
+  outcome_.decision = decision_;
+  if (!outcome_.error && decision_.source == Source::kUnanswered) {
+    outcome_.error =
+        std::make_exception_ptr(StoreError(fault.empty() ? "the store did not answer" : fault));
+  }
+  if (may_be_permit(wish_, outcome_)) return_what_was_granted(wish_, outcome_);
+}
+
+void Waiter::leave() {
+  if (is_done()) return;
+  if (line) {
+    line->leave(*this);
+  } else {
+    deny(denied_at);
+  }
+}
+
+void Waiter::finish(const Outcome& outcome) {
+  const auto self = shared_from_this();
+  stop_.reset();
+  const Finish finish = std::exchange(finish_, nullptr);
+  finish(outcome);
+}
+
+void Waiter::deny(Timekeeper::TimePoint when) {
+  Outcome outcome;
+  outcome.bound = &wish_.slot->bound();
+  outcome.decision = denied.value_or(Decision{.retry_after = kSoon});
+  auto& retry_after = outcome.decision.retry_after;
+  if (retry_after != kNever) {
+    retry_after = std::max(std::chrono::nanoseconds(1), retry_after - (when - denied_at));
+  }
+  finish(outcome);
+}
+
+void Waiter::give_back() const {
+  if (!outcome_.error && outcome_.decision.allowed) return_what_was_granted(wish_, outcome_);
+}
+
+bool can_wait(const Wish& wish, const Outcome& denied, Timekeeper::TimePoint now) {
+  if (denied.decision.retry_after == kNever) return false;
+  // A permit may be given back at any time.
+  if (wish.permit != 0) return now < wish.until;
+  return waits_in_line(denied.bound->limit.definition()) &&
+         Timekeeper::later(now, denied.decision.retry_after) <= wish.until;
+}
+
+}  // namespace sluice

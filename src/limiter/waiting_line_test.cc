@@ -1,0 +1,248 @@
+#include "limiter/waiting_line.h"
+
+#include <gmock/gmock.h>
+
+#include <vector>
+
+#include "limiter/line_under_test.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::Ge;
+using testing::IsEmpty;
+using testing::Le;
+
+using WaitingLineTest = LineUnderTest;
+
+TEST_F(WaitingLineTest, NobodyWaitsAtFirst) {
+  EXPECT_TRUE(lines_.nobody_waits("k"));
+  use_permits();
+  come();
+  EXPECT_FALSE(lines_.nobody_waits("k"));
+  EXPECT_TRUE(lines_.nobody_waits("other"));
+  grant(true);
+  keeper_->run();
+  EXPECT_TRUE(lines_.nobody_waits("k"));
+  EXPECT_THAT(granted_, ElementsAre(1));
+}
+
+TEST_F(WaitingLineTest, OnlyTheFirstAsks) {
+  use_permits();
+  for (int i = 0; i < 3; ++i) come();
+  keeper_->run();
+  EXPECT_THAT(asked(), ElementsAre(1));
+  keeper_->pass(seconds(59));
+  EXPECT_THAT(asked(), IsEmpty()) << "nobody else has permits of a store of this process";
+}
+
+TEST_F(WaitingLineTest, AReleaseLetsTheFirstAskAtOnce) {
+  use_permits();
+  for (int i = 0; i < 3; ++i) come();
+  keeper_->run();
+  asked();
+  lines_.released("other");
+  keeper_->run();
+  EXPECT_THAT(asked(), IsEmpty());
+  grant(true);
+  store_->says = [count = 0](const Request&) mutable {
+    return ++count == 1 ? Decision{.allowed = true} : Decision{.retry_after = seconds(60)};
+  };
+  lines_.released("k");
+  keeper_->run();
+  EXPECT_THAT(asked(), ElementsAre(1, 2)) << "the next one asks at once";
+  EXPECT_THAT(granted_, ElementsAre(1));
+}
+
+TEST_F(WaitingLineTest, ServesInOrder) {
+  use_permits();
+  for (int i = 0; i < 5; ++i) come();
+  keeper_->run();
+  grant(true);
+  lines_.released("k");
+  keeper_->run();
+  EXPECT_THAT(granted_, ElementsAre(1, 2, 3, 4, 5));
+}
+
+TEST_F(WaitingLineTest, KeysHaveLinesOfTheirOwn) {
+  use_permits();
+  come();
+  come({.key = "other"});
+  keeper_->run();
+  EXPECT_THAT(asked(), ElementsAre(1, 2));
+  grant(true);
+  lines_.released("other");
+  keeper_->run();
+  EXPECT_THAT(granted_, ElementsAre(2));
+  lines_.released_all();
+  keeper_->run();
+  EXPECT_THAT(granted_, ElementsAre(2, 1));
+}
+
+TEST_F(WaitingLineTest, APermitLapsesAtTheLatest) {
+  use_permits();
+  retry_after_ = seconds(7);
+  come();
+  keeper_->pass(seconds(7) - nanoseconds(1));
+  EXPECT_THAT(asked(), ElementsAre(1));
+  grant(true);
+  keeper_->pass(nanoseconds(1));
+  EXPECT_THAT(granted_, ElementsAre(1));
+}
+
+TEST_F(WaitingLineTest, AsksWithGrowingPausesWhatOthersShare) {
+  use_permits();
+  store_->late = true;
+  come();
+  keeper_->run();
+  std::vector<nanoseconds> pauses;
+  for (int i = 0; i < 12; ++i) {
+    ASSERT_EQ(store_->under_way(), 1U);
+    store_->answer();
+    keeper_->run();
+    const auto since = keeper_->now();
+    while (store_->under_way() == 0) keeper_->pass(nanoseconds(100'000));
+    pauses.push_back(keeper_->now() - since);
+  }
+  nanoseconds longest = milliseconds(5);
+  for (const nanoseconds pause : pauses) {
+    EXPECT_THAT(pause, AllOf(Ge(std::max<nanoseconds>(milliseconds(5), longest / 2)),
+                             Le(longest + nanoseconds(100'000))));
+    longest = std::min<nanoseconds>(milliseconds(250), 2 * longest);
+  }
+  // A release, and they begin anew.
+  store_->answer();
+  keeper_->run();
+  lines_.released("k");
+  keeper_->run();
+  ASSERT_EQ(store_->under_way(), 1U);
+  store_->answer();
+  keeper_->run();
+  keeper_->pass(milliseconds(5));
+  EXPECT_EQ(store_->under_way(), 1U);
+}
+
+TEST_F(WaitingLineTest, AsksNoLaterThanALeaseEnds) {
+  use_permits();
+  store_->late = true;
+  retry_after_ = milliseconds(2);
+  come();
+  keeper_->run();
+  store_->answer();
+  keeper_->run();
+  keeper_->pass(milliseconds(2));
+  EXPECT_EQ(store_->under_way(), 1U);
+}
+
+TEST_F(WaitingLineTest, IsToldOfReleasesElsewhereWhileSomebodyWaits) {
+  use_permits();
+  store_->late = true;
+  store_->tells = true;
+  come();
+  keeper_->run();
+  EXPECT_THAT(store_->watched(), IsEmpty()) << "it may be granted at once";
+  store_->answer();
+  keeper_->run();
+  EXPECT_THAT(store_->watched(), ElementsAre("k"));
+  grant(true);
+  store_->tell();
+  keeper_->run();
+  ASSERT_EQ(store_->under_way(), 1U);
+  store_->answer();
+  keeper_->run();
+  EXPECT_THAT(granted_, ElementsAre(1));
+  EXPECT_THAT(store_->watched(), IsEmpty());
+}
+
+TEST_F(WaitingLineTest, AReleaseWhileItAsksIsNotMissed) {
+  use_permits();
+  store_->late = true;
+  come();
+  keeper_->run();
+  lines_.released("k");
+  keeper_->run();
+  EXPECT_EQ(store_->under_way(), 1U) << "one asking at a time";
+  store_->answer();
+  keeper_->run();
+  EXPECT_EQ(store_->under_way(), 1U) << "what was denied may have been asked before the release";
+}
+
+TEST_F(WaitingLineTest, WhatCanNeverBeIsDeniedAtOnce) {
+  use_permits();
+  retry_after_ = kNever;
+  come();
+  come();
+  keeper_->run();
+  EXPECT_THAT(denied_, ElementsAre(1, 2));
+  EXPECT_EQ(outcomes_[1].decision.retry_after, kNever);
+}
+
+TEST_F(WaitingLineTest, WhoAsksDirectlyDoesNotOvertake) {
+  use_permits();
+  store_->late = true;
+  come({.directly = true});
+  come({.directly = true});
+  keeper_->run();
+  EXPECT_THAT(asked(), ElementsAre(1, 2)) << "nobody waits yet, so they do not wait for each other";
+  store_->answer();
+  keeper_->run();
+  EXPECT_THAT(asked(), ElementsAre(1)) << "denied, it stands in line, and asks once more";
+  come({.directly = true});
+  keeper_->run();
+  EXPECT_THAT(asked(), IsEmpty());
+  grant(true);
+  while (store_->under_way() > 0) {
+    store_->answer();
+    keeper_->run();
+  }
+  EXPECT_THAT(granted_, ElementsAre(2, 1, 3));
+}
+
+TEST_F(WaitingLineTest, RestsWhenItsProcessHasHadItsTurn) {
+  use_permits();
+  store_->late = true;
+  store_->tells = true;
+  come();
+  keeper_->run();
+  store_->answer();
+  keeper_->run();
+  lines_.turns().released("k", keeper_->now());
+  keeper_->pass(milliseconds(100));
+  while (store_->under_way() > 0) store_->answer();
+  keeper_->run();
+  grant(true);
+  lines_.turns().released("k", keeper_->now());
+  lines_.released("k");
+  keeper_->pass(milliseconds(4) - nanoseconds(1));
+  EXPECT_EQ(store_->under_way(), 0U) << "others come first for a moment";
+  keeper_->pass(nanoseconds(1));
+  EXPECT_EQ(store_->under_way(), 1U);
+  store_->answer();
+  keeper_->run();
+  EXPECT_THAT(granted_, ElementsAre(1));
+}
+
+TEST_F(WaitingLineTest, HasABound) {
+  use_permits();
+  come();
+  keeper_->run();
+  Options many;
+  for (std::size_t i = 1; i < WaitingLines::kMostWaiting; ++i) come(many);
+  EXPECT_THAT(denied_, IsEmpty());
+  const int last = come();
+  keeper_->run();
+  EXPECT_THAT(denied_, ElementsAre(last));
+  grant(true);
+  lines_.released("k");
+  keeper_->run();
+  EXPECT_EQ(granted_.size(), WaitingLines::kMostWaiting);
+  EXPECT_TRUE(lines_.nobody_waits("k"));
+}
+
+}  // namespace
+}  // namespace sluice

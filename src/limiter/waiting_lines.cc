@@ -1,0 +1,119 @@
+#include "limiter/waiting_lines.h"
+
+#include <condition_variable>
+#include <utility>
+#include <vector>
+
+#include "limiter/waiting_line.h"
+
+namespace sluice {
+
+bool WaitingLines::has_line(std::string_view key) const {
+  const std::lock_guard lock(mutex_);
+  return lines_.contains(key);
+}
+
+std::shared_ptr<Timekeeper> WaitingLines::keeper() {
+  const std::lock_guard lock(mutex_);
+  if (!keeper_) keeper_ = Timekeeper::shared();
+  return keeper_;
+}
+
+void WaitingLines::wait(Wish wish, std::optional<Decision> denied, const std::stop_token& stop,
+                        Waiter::Finish finish) {
+  const auto keeper = this->keeper();
+  const auto waiter =
+      std::make_shared<Waiter>(std::move(wish), std::move(denied), std::move(finish));
+  waiter->heed(keeper, stop);
+  join(waiter);
+}
+
+// Who comes first stands first: the entry in the agenda is made under the lock.
+void WaitingLines::join(const std::shared_ptr<Waiter>& waiter) {
+  const std::lock_guard lock(mutex_);
+  if (waiting_.load(std::memory_order_relaxed) >= kMostWaiting) {
+    keeper_->post([waiter] {
+      if (!waiter->is_done()) waiter->deny(waiter->denied_at);
+    });
+    return;
+  }
+  Entry& entry = lines_[waiter->wish().key];
+  if (!entry.line) entry.line = std::make_shared<WaitingLine>(*this, keeper_);
+  ++entry.waiting;
+  waiting_.fetch_add(1, std::memory_order_release);
+  keeper_->post([waiter, line = entry.line] { line->join(waiter); });
+}
+
+void WaitingLines::left(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = lines_.find(key);
+  if (--entry->second.waiting == 0) lines_.erase(entry);
+  waiting_.fetch_sub(1, std::memory_order_release);
+}
+
+void WaitingLines::ask(Wish wish, const std::stop_token& stop, Waiter::Finish finish) {
+  const auto keeper = this->keeper();
+  const auto waiter = std::make_shared<Waiter>(std::move(wish), std::nullopt, std::move(finish));
+  waiter->heed(keeper, stop);
+  keeper->post([this, waiter] { ask_directly(waiter); });
+}
+
+void WaitingLines::ask_directly(const std::shared_ptr<Waiter>& waiter) {
+  if (waiter->is_done()) return;
+  if (!nobody_waits(waiter->wish().key)) {
+    join(waiter);
+  } else if (waiter->ask(keeper(), [this, waiter] { settle(waiter); })) {
+    settle(waiter);
+  }
+}
+
+void WaitingLines::settle(const std::shared_ptr<Waiter>& waiter) {
+  const Outcome& outcome = waiter->outcome();
+  const Timekeeper::TimePoint now = keeper()->now();
+  if (waiter->is_done()) {
+    waiter->give_back();
+    return;
+  }
+  if (outcome.error || outcome.decision.allowed || !can_wait(waiter->wish(), outcome, now)) {
+    waiter->finish(outcome);
+    return;
+  }
+  waiter->denied = outcome.decision;
+  waiter->denied_at = now;
+  join(waiter);
+}
+
+void WaitingLines::released(std::string_view key) {
+  if (waiting_.load(std::memory_order_acquire) == 0) return;
+  const std::lock_guard lock(mutex_);
+  const auto entry = lines_.find(key);
+  if (entry == lines_.end()) return;
+  keeper_->post([line = entry->second.line] { line->released(); });
+}
+
+void WaitingLines::released_all() {
+  if (waiting_.load(std::memory_order_acquire) == 0) return;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, entry] : lines_) {
+    keeper_->post([line = entry.line] { line->released(); });
+  }
+}
+
+Outcome wait_in_line(WaitingLines& lines, Wish wish, std::optional<Decision> denied,
+                     const std::stop_token& stop) {
+  struct {
+    std::mutex mutex;
+    std::condition_variable there;
+    std::optional<Outcome> outcome;
+  } answer;
+  lines.wait(std::move(wish), std::move(denied), stop, [&answer](const Outcome& outcome) {
+    const std::lock_guard lock(answer.mutex);
+    answer.outcome = outcome;
+    answer.there.notify_one();
+  });
+  std::unique_lock lock(answer.mutex);
+  answer.there.wait(lock, [&] { return answer.outcome.has_value(); });
+  return *answer.outcome;
+}
+
+}  // namespace sluice

@@ -1,0 +1,213 @@
+#include "sluice/asio.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "sluice/sluice.h"
+
+namespace sluice {
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+
+class AsioTest : public testing::Test {
+ protected:
+  // Runs a coroutine to its end; throws what it throws.
+  template <class Coroutine>
+  void run(Coroutine coroutine) {
+    std::exception_ptr error;
+    asio::co_spawn(io_, std::move(coroutine),
+                   [&](std::exception_ptr thrown) { error = std::move(thrown); });
+    io_.restart();
+    io_.run();
+    if (error) std::rethrow_exception(error);
+  }
+
+  // A handler of this io_context that keeps what it is given.
+  auto keep(std::optional<Decision>& kept) {
+    return asio::bind_executor(io_, [&kept](std::exception_ptr error, const Decision& decision) {
+      EXPECT_EQ(error, nullptr);
+      kept = decision;
+    });
+  }
+
+  asio::io_context io_;
+  std::shared_ptr<Store> store_ = open_store("memory:");
+  Limiter limiter_{store_, Limit("token_bucket 10/1w", "bucket")};
+  ConcurrencyLimiter jobs_{store_, Limit("concurrency 1", "jobs")};
+};
+
+TEST_F(AsioTest, CoroutinesCheck) {
+  int asked = 0;
+  run([&]() -> asio::awaitable<void> {
+    for (; asked < 10; ++asked) {
+      const Decision decision =
+          co_await async_check(limiter_, std::string("k") + "ey", 1, asio::use_awaitable);
+      EXPECT_TRUE(decision.allowed);
+    }
+    const Decision denied = co_await async_check(limiter_, "key", 1, asio::use_awaitable);
+    EXPECT_FALSE(denied.allowed);
+  });
+  EXPECT_EQ(asked, 10);
+}
+
+TEST_F(AsioTest, CoroutinesThrow) {
+  EXPECT_THROW(run([&]() -> asio::awaitable<void> {
+                 co_await async_check(limiter_, "key", -1, asio::use_awaitable);
+               }),
+               std::invalid_argument);
+}
+
+TEST_F(AsioTest, FuturesCheck) {
+  auto decision = async_check(limiter_, "key", 4, asio::use_future);
+  EXPECT_EQ(decision.get().remaining, 6);
+  auto wrong = async_check(limiter_, "key", -4, asio::use_future);
+  EXPECT_THROW(wrong.get(), std::invalid_argument);
+  EXPECT_TRUE(async_acquire(limiter_, "key", 6, 0s, asio::use_future).get().allowed);
+  EXPECT_TRUE(async_acquire(jobs_, "key", 0s, asio::use_future).get().held());
+}
+
+TEST_F(AsioTest, HandlersRunOnTheirExecutorOnce) {
+  std::optional<Decision> kept;
+  async_check(limiter_, "key", 4, keep(kept));
+  EXPECT_FALSE(kept) << "not before the operation returns";
+  EXPECT_EQ(io_.run(), 1U) << "which has work until then";
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->remaining, 6);
+}
+
+TEST_F(AsioTest, HandlersMayBeMovedOnly) {
+  bool told = false;
+  async_check(limiter_, "key", 1,
+              asio::bind_executor(io_, [&, held = std::make_unique<int>(7)](
+                                           std::exception_ptr, const Decision& decision) {
+                told = decision.allowed && *held == 7;
+              }));
+  io_.run();
+  EXPECT_TRUE(told);
+}
+
+TEST_F(AsioTest, CoroutinesAcquire) {
+  Limiter quick(store_, Limit("token_bucket 1/5ms"));
+  int turns = 0;
+  run([&]() -> asio::awaitable<void> {
+    for (; turns < 4; ++turns) {
+      const Decision decision = co_await async_acquire(quick, "key", 1, 10s, asio::use_awaitable);
+      EXPECT_TRUE(decision.allowed);
+    }
+  });
+  EXPECT_EQ(turns, 4);
+}
+
+TEST_F(AsioTest, AnExecutorHasWorkWhileItsHandlerWaits) {
+  Limiter quick(store_, Limit("token_bucket 1/20ms"));
+  quick.check("key");
+  std::optional<Decision> kept;
+  async_acquire(quick, "key", 1, 10s, keep(kept));
+  EXPECT_EQ(io_.run(), 1U);
+  ASSERT_TRUE(kept);
+  EXPECT_TRUE(kept->allowed);
+}
+
+TEST_F(AsioTest, AnAcquisitionIsCancelled) {
+  limiter_.check("key", 10);
+  const auto owed = limiter_.peek("key").reset_after;
+  asio::cancellation_signal signal;
+  std::optional<Decision> kept;
+  async_acquire(limiter_, "key", 5, kForever,
+                asio::bind_cancellation_slot(signal.slot(), keep(kept)));
+  EXPECT_GT(limiter_.peek("key").reset_after, owed);
+  signal.emit(asio::cancellation_type::total);
+  io_.run();
+  ASSERT_TRUE(kept);
+  EXPECT_FALSE(kept->allowed);
+  EXPECT_LE(limiter_.peek("key").reset_after, owed) << "what was reserved was given back";
+  signal.emit(asio::cancellation_type::total);
+}
+
+TEST_F(AsioTest, CoroutinesAcquirePermits) {
+  int most = 0;
+  int held = 0;
+  int done = 0;
+  const auto work = [&]() -> asio::awaitable<void> {
+    const Permit permit = co_await async_acquire(jobs_, "key", 10s, asio::use_awaitable);
+    EXPECT_TRUE(permit);
+    most = std::max(most, ++held);
+    co_await asio::post(asio::use_awaitable);
+    --held;
+    ++done;
+  };
+  for (int i = 0; i < 3; ++i) asio::co_spawn(io_, work, asio::detached);
+  io_.run();
+  EXPECT_EQ(done, 3);
+  EXPECT_EQ(most, 1);
+}
+
+TEST_F(AsioTest, AWaitForAPermitIsCancelled) {
+  const Permit permit = jobs_.try_acquire("key");
+  asio::cancellation_signal signal;
+  std::optional<bool> granted;
+  async_acquire(jobs_, "key", kForever,
+                asio::bind_cancellation_slot(
+                    signal.slot(),
+                    asio::bind_executor(io_, [&](std::exception_ptr error, const Permit& given) {
+                      EXPECT_EQ(error, nullptr);
+                      granted = static_cast<bool>(given);
+                    })));
+  signal.emit(asio::cancellation_type::terminal);
+  io_.run();
+  EXPECT_EQ(granted, false);
+}
+
+TEST_F(AsioTest, PermitsOfHandlersThatAreNeverCalledAreGivenBack) {
+  {
+    asio::io_context other;
+    async_acquire(jobs_, "key", 0s,
+                  asio::bind_executor(other, [](std::exception_ptr, const Permit&) {
+                    FAIL() << "nobody runs it";
+                  }));
+    EXPECT_EQ(jobs_.peek("key").remaining, 0);
+  }
+  EXPECT_EQ(jobs_.peek("key").remaining, 1);
+}
+
+TEST_F(AsioTest, ManyThreadsServeManyWaiters) {
+  asio::thread_pool pool(3);
+  std::atomic<int> held{0};
+  std::atomic<int> most{0};
+  std::atomic<int> done{0};
+  const auto work = [&]() -> asio::awaitable<void> {
+    const Permit permit = co_await async_acquire(jobs_, "key", 60s, asio::use_awaitable);
+    const int now = ++held;
+    if (now > most) most = now;
+    --held;
+    if (permit) ++done;
+  };
+  for (int i = 0; i < 100; ++i) asio::co_spawn(pool, work, asio::detached);
+  pool.join();
+  EXPECT_EQ(done, 100);
+  EXPECT_EQ(most, 1);
+}
+
+}  // namespace
+}  // namespace sluice
