@@ -1,8 +1,10 @@
-"""Recipe 8: a hash of start, end and count; the first request opens the window."""
+"""Recipe 8: a hash of start, end and count; the first request opens the window. Beside it,
+throttle()."""
 
+import time
 import unittest
 
-from recipe import FULL_HOUR_MS, RecipeTest, check
+from recipe import FULL_HOUR_MS, MILLISECOND_NS, SECOND_MS, SECOND_NS, RecipeTest, check
 
 # ARGV: the exact time in seconds, the same in whole seconds, the window in seconds, the limit.
 SCRIPT = """
@@ -21,6 +23,7 @@ return open_window()
 """
 
 LIMIT = 5
+POLL_MS = 750
 
 
 def acquire(redis, now_ms, every_s):
@@ -34,6 +37,13 @@ class DurationThrottle(RecipeTest):
     def admits(self, instants_ms, every_s):
         return sum(acquire(self.redis, ms, every_s)[0] for ms in instants_ms)
 
+    def run_throttle(self, processes, count, window_ms, prefix=""):
+        """So many callers of these processes, at once, none of whom waits: who runs, and who is
+        refused."""
+        for i in range(count):
+            processes[i % len(processes)].throttle(f"{prefix}{i}", LIMIT, window_ms)
+        return self.hear_many(count)
+
     def test_denied_attempts_count(self):
         load = [FULL_HOUR_MS] * 100
         self.assertEqual(self.admits(load, 10), LIMIT)
@@ -43,6 +53,10 @@ class DurationThrottle(RecipeTest):
         last = self.sluice_decisions(limit, [(ms, 1) for ms in load])[-1]
         self.assertEqual((last["allowed"], last["remaining"]), (False, 0))
 
+        runs, refused = self.run_throttle([self.callers()], 101, 10 * SECOND_MS)
+        self.assertEqual((len(runs), len(refused)), (LIMIT, 96))
+        self.assertEqual({event.remaining for event in refused}, {0})
+
     def test_whole_seconds_cut_the_window_short(self):
         """A window of 1 s that opens late in a second ends with that second."""
         opened_ms = FULL_HOUR_MS + 950
@@ -50,6 +64,13 @@ class DurationThrottle(RecipeTest):
         self.assertEqual(self.admits(load, 1), 2 * LIMIT)
 
         self.assertEqual(self.sluice_admits("fixed_window 5/1s anchor=first", load), LIMIT)
+
+        callers = self.callers()
+        time.sleep((1.95 - time.time() % 1) % 1)
+        admitted = len(self.run_throttle([callers], LIMIT, SECOND_MS)[0])
+        time.sleep(0.1)
+        admitted += len(self.run_throttle([callers], LIMIT, SECOND_MS, "later-")[0])
+        self.assertEqual(admitted, LIMIT)
 
     def test_bounds_compared_as_strings(self):
         """On a clock that counts from the machine's start: "100.000" comes before "95"."""
@@ -67,6 +88,22 @@ class DurationThrottle(RecipeTest):
         one, other = self.sluice_connections(2)
         limit = "fixed_window 5/1h anchor=first"
         self.assertEqual(sum(check(caller, limit) for caller in [one, other] * 50), LIMIT)
+
+        processes = [self.callers(), self.callers()]
+        self.assertEqual(len(self.run_throttle(processes, 100, 3_600_000)[0]), LIMIT)
+
+    def test_who_polls_is_late(self):
+        """The window is used up at once, and somebody waits for the next from 10 ms on."""
+        self.assertEqual(self.admits([FULL_HOUR_MS] * LIMIT, 1), LIMIT)
+        polls_ms = range(FULL_HOUR_MS + 10, FULL_HOUR_MS + 3 * SECOND_MS, POLL_MS)
+        admitted_ms = next(ms for ms in polls_ms if acquire(self.redis, ms, 1)[0])
+        self.assertEqual(admitted_ms - (FULL_HOUR_MS + SECOND_MS), 510)
+
+        callers = self.callers()
+        opened_ns = self.run_throttle([callers], LIMIT, SECOND_MS)[0][0].at_ns
+        callers.throttle("waiter", LIMIT, SECOND_MS, 3 * SECOND_MS)
+        late_ns = self.hear("waiter", "runs").at_ns - (opened_ns + SECOND_NS)
+        self.assertLess(late_ns, 100 * MILLISECOND_NS)
 
 
 if __name__ == "__main__":

@@ -4,53 +4,145 @@ A recipe is written as people publish it, with two differences: the caller's clo
 and a step that others can come between is a step of its own. So each flaw shows every time, in the
 order of steps that the test writes down, and no test waits for a window to end.
 
+Sluice's own acquire(), funnel() and throttle() have no such arguments: they stand in processes of
+their own, and their clock is the store's. Where a test of them waits, it is a second or two.
+
 The tests take from here whatever they share with those in the folder above.
 """
 
 import json
 import os
+import queue
+import subprocess
 import sys
+import threading
+from dataclasses import dataclass
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from fleet import MemcachedServer, RedisCluster  # noqa: E402, F401
-from harness import Connection, RedisServer, Server, SystemTest  # noqa: E402
+from fleet import MemcachedServer, RedisCluster, await_true  # noqa: E402, F401
+from harness import PATIENCE_S, Connection, RedisServer, Server, SystemTest  # noqa: E402
 from harness import command, open_socket, sluice  # noqa: E402, F401
 
 # Where Sluice keeps its state; {port} is that of the redis-server which runs the recipe.
 STORE = "redis://127.0.0.1:{port}/1"
+# A busy machine is no reason to answer without the store.
+PATIENTLY = "?deadline=5s"
 
 # A full hour, in milliseconds since the epoch.
 FULL_HOUR_MS = 1_700_006_400_000
 
+SECOND_MS = 1000
+SECOND_NS = 1_000_000_000
+MILLISECOND_NS = 1_000_000
+
+
+@dataclass
+class Event:
+    """What a caller did, and when, by the monotonic clock."""
+
+    caller: str
+    what: str  # runs, done or refused
+    at_ns: int
+    retry_after_ns: int = 0
+    remaining: int = 0
+
+
+class Callers:
+    """A process of its own whose callers use Sluice's library (see caller_main.cc); what they do is
+    put into `events`, which several processes may share."""
+
+    def __init__(self, url, events):
+        self._process = subprocess.Popen(
+            [os.environ["RECIPE_CALLER"], url], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True, bufsize=1)
+        self._reader = threading.Thread(target=self._read, args=(events,))
+        self._reader.start()
+
+    def _read(self, events):
+        for line in self._process.stdout:
+            caller, what, *numbers = line.split()
+            events.put(Event(caller, what, *map(int, numbers)))
+
+    def acquire(self, caller, cost, patience_ms, limit):
+        self._tell("acquire", caller, cost, patience_ms, limit)
+
+    def funnel(self, caller, runs, lease_ms, patience_ms=0):
+        self._tell("funnel", caller, runs, lease_ms, patience_ms)
+
+    def throttle(self, caller, runs, window_ms, patience_ms=0):
+        self._tell("throttle", caller, runs, window_ms, patience_ms)
+
+    def stop(self, caller):
+        """Cancels its acquire(), or ends its funnel's work."""
+        self._tell("stop", caller)
+
+    def _tell(self, *words):
+        self._process.stdin.write(" ".join(map(str, words)) + "\n")
+
+    def kill(self):
+        """It crashes."""
+        self._process.kill()
+
+    def end(self):
+        if self._process.stdin.closed:
+            return
+        self._process.stdin.close()
+        self._process.wait(PATIENCE_S)
+        self._reader.join()
+        self._process.stdout.close()
+
 
 class RecipeTest(SystemTest):
-    """Each test begins with an empty database and a connection to it, `self.redis`."""
+    """Each test begins with an empty server, a connection to it, `self.redis`, and no `events`."""
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         cls.redis_server = RedisServer()
         cls.addClassCleanup(cls.redis_server.stop)
-        cls.store = STORE.format(port=cls.redis_server.port)
+        cls.store = STORE.format(port=cls.redis_server.port) + PATIENTLY
 
     def setUp(self):
         self.redis = self.connect(self.redis_server)
-        self.redis.ask("FLUSHDB")
+        self.redis.ask("FLUSHALL")
+        self.events = queue.Queue()
 
     def connect(self, server):
         connection = Connection(server.address)
         self.addCleanup(connection.close)
         return connection
 
-    def let_pass(self, milliseconds):
-        """Has every key of the recipe expire so much sooner, as if so much time had passed."""
-        for key in self.redis.ask("KEYS", "*"):
-            left_ms = self.redis.ask("PTTL", key)
+    def let_pass(self, milliseconds, redis=None):
+        """Has every key of the recipe expire so much sooner, as if so much time had passed; or
+        every key of another connection's database."""
+        redis = redis or self.redis
+        for key in redis.ask("KEYS", "*"):
+            left_ms = redis.ask("PTTL", key)
             if 0 <= left_ms <= milliseconds:
-                self.redis.ask("DEL", key)
+                redis.ask("DEL", key)
             elif left_ms > milliseconds:
-                self.redis.ask("PEXPIRE", key, left_ms - milliseconds)
+                redis.ask("PEXPIRE", key, left_ms - milliseconds)
+
+    def callers(self, url=None):
+        """A process of callers, on the store of the test unless another is given."""
+        callers = Callers(url or self.store, self.events)
+        self.addCleanup(callers.end)
+        return callers
+
+    def hear(self, caller, what):
+        """The next event, which must be this one."""
+        event = self.events.get(timeout=PATIENCE_S)
+        self.assertEqual((event.caller, event.what), (caller, what))
+        return event
+
+    def hear_many(self, count):
+        """The next events, in two lists: those that run, and those that are refused."""
+        events = [self.events.get(timeout=PATIENCE_S) for _ in range(count)]
+        runs, refused = ([event for event in events if event.what == what]
+                         for what in ("runs", "refused"))
+        self.assertEqual(len(runs) + len(refused), count)
+        return runs, refused
 
     def sluice_connections(self, count):
         """Connections to one `sluice serve`, which reads the store's clock and nobody else's."""

@@ -1,11 +1,13 @@
-"""Recipe 6: a token bucket that keeps the instant at which the next ticket is free."""
+"""Recipe 6: a token bucket that keeps the instant at which the next ticket is free. Beside it,
+acquire()."""
 
+import time
 import unittest
 
-from recipe import FULL_HOUR_MS, Connection, RecipeTest, RedisCluster
+from recipe import FULL_HOUR_MS, MILLISECOND_NS, PATIENTLY, SECOND_MS, SECOND_NS
+from recipe import Connection, RecipeTest, RedisCluster, await_true
 
 SECOND_US = 1_000_000
-SECOND_MS = 1000
 
 SCRIPT = """
 local permits, interval, now = tonumber(KEYS[2]), tonumber(KEYS[3]), tonumber(KEYS[4])
@@ -34,6 +36,15 @@ def try_acquire(redis, permits, now_ms, patience_us):
 class Reservation(RecipeTest):
     LIMIT = "token_bucket 1/1s borrow=yes"
 
+    def retry_after_s(self, patience_ms=0):
+        """When to come back with this patience, as a process is told that has seen nothing yet and
+        is refused at once."""
+        asked_ns = time.monotonic_ns()
+        self.callers().acquire("late", 1, patience_ms, self.LIMIT)
+        refused = self.hear("late", "refused")
+        self.assertLess(refused.at_ns - asked_ns, 2 * SECOND_NS)
+        return refused.retry_after_ns / SECOND_NS
+
     def test_a_debt_of_more_than_ten_seconds_is_forgotten(self):
         self.assertEqual(acquire(self.redis, 20, FULL_HOUR_MS), 0)
         later_ms = FULL_HOUR_MS + 9 * SECOND_MS
@@ -49,6 +60,33 @@ class Reservation(RecipeTest):
                          [True] + [False] * 10 + [True] * 3)
         self.assertEqual(decisions[1]["retry_after_ns"], 10 * 10**9)
 
+    def test_acquire_keeps_a_debt_until_it_is_paid(self):
+        """The same load, at the store's own time: 20 permits, then one with a patience of 5 s. The
+        debt of 19 s lives as long as it is owed."""
+        self.callers().acquire("early", 20, 0, self.LIMIT)
+        self.hear("early", "runs")
+        state = self.connect(self.redis_server)
+        state.ask("SELECT", 1)
+        self.let_pass(18 * SECOND_MS, state)
+        # Time has passed for the expiry alone, so that nothing has been paid.
+        self.assertAlmostEqual(self.retry_after_s(5 * SECOND_MS), 14, delta=1)
+
+    def test_who_gives_up_leaves_his_debt_behind(self):
+        """After 20 permits somebody reserves 5 and does not wait for them. The recipe has no way
+        to give them back; Sluice's acquire() does so when it is cancelled."""
+        acquire(self.redis, 20, FULL_HOUR_MS)
+        self.assertEqual(acquire(self.redis, 5, FULL_HOUR_MS), 20 * SECOND_US)
+        self.assertEqual(try_acquire(self.redis, 1, FULL_HOUR_MS, 0), 25 * SECOND_US)
+
+        callers = self.callers()
+        callers.acquire("early", 20, 0, self.LIMIT)
+        self.hear("early", "runs")
+        callers.acquire("impatient", 5, 60 * SECOND_MS, self.LIMIT)
+        await_true("5 more reserved", lambda: self.retry_after_s() > 22)
+        callers.stop("impatient")
+        self.hear("impatient", "refused")
+        self.assertAlmostEqual(self.retry_after_s(), 19, delta=1)
+
     def test_one_number_for_yes_and_no(self):
         """The wait of who has reserved, and of who was refused: the caller cannot tell."""
         acquire(self.redis, 5, FULL_HOUR_MS)
@@ -60,10 +98,33 @@ class Reservation(RecipeTest):
         for decision in self.sluice_decisions(self.LIMIT, load):
             self.assertEqual(decision["allowed"], decision["retry_after_ns"] == 0)
 
+    def test_acquire_waits_or_refuses(self):
+        """Five permits at 10 a second, then one: refused at once if patience is too short for it,
+        else it has waited when it says yes."""
+        limit = "token_bucket 10/1s burst=1 borrow=yes"
+        callers = self.callers()
+        callers.acquire("early", 5, 0, limit)
+        early = self.hear("early", "runs")
+        callers.acquire("hasty", 1, 100, limit)
+        hasty = self.hear("hasty", "refused")
+        self.assertGreater(hasty.retry_after_ns, 100 * MILLISECOND_NS)
+        callers.acquire("patient", 1, 5 * SECOND_MS, limit)
+        waited_ns = self.hear("patient", "runs").at_ns - early.at_ns
+        self.assertGreater(waited_ns, 350 * MILLISECOND_NS)
+        self.assertLess(waited_ns, SECOND_NS)
+
     def test_numbers_as_keys_cross_slots(self):
-        with RedisCluster(1) as cluster, Connection(cluster.nodes[0].address) as connection:
-            reply = acquire(connection, 1, FULL_HOUR_MS)
+        with RedisCluster(1) as cluster:
+            with Connection(cluster.nodes[0].address) as connection:
+                reply = acquire(connection, 1, FULL_HOUR_MS)
             self.assertRegex(str(reply), "^CROSSSLOT")
+
+            callers = self.callers(cluster.url + PATIENTLY)
+            callers.acquire("early", 20, 0, self.LIMIT)
+            self.hear("early", "runs")
+            callers.acquire("late", 1, 5 * SECOND_MS, self.LIMIT)
+            self.hear("late", "refused")
+            callers.end()
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
-"""Recipe 7: N slot keys with an expiry; the first that is free is taken."""
+"""Recipe 7: N slot keys with an expiry; the first that is free is taken. Beside it, funnel()."""
 
+import time
 import unittest
 
+from recipe import MILLISECOND_NS, PATIENTLY, SECOND_MS, SECOND_NS
 from recipe import Connection, RecipeTest, RedisCluster
 
 SLOTS = 3
 LEASE_S = 60
+POLL_MS = 250
 
 
 class Attempt:
@@ -28,22 +31,92 @@ class Attempt:
         return True
 
 
+def attempt(redis, owner):
+    return Attempt(redis, owner).look().take()
+
+
 class SlotFunnel(RecipeTest):
+    def run_funnel(self, processes, count, lease_ms=LEASE_S * SECOND_MS, prefix=""):
+        """So many callers of these processes, at once, none of whom waits: how many run."""
+        for i in range(count):
+            processes[i % len(processes)].funnel(f"{prefix}{i}", SLOTS, lease_ms)
+        return len(self.hear_many(count)[0])
+
     def test_all_who_look_at_once_go_ahead(self):
         attempts = [Attempt(self.redis, owner).look() for owner in range(10)]
         self.assertEqual(sum(attempt.take() for attempt in attempts), 10)
 
+        self.assertEqual(self.run_funnel([self.callers(), self.callers()], 10), SLOTS)
+
     def test_work_that_outlasts_its_lease_runs_beside_others(self):
-        running = sum(Attempt(self.redis, owner).look().take() for owner in range(10))
+        """Sluice's leases are renewed: work of two leases and a half still runs alone."""
+        running = sum(attempt(self.redis, owner) for owner in range(10))
         self.assertEqual(running, SLOTS)
-        self.let_pass(LEASE_S * 1000)
-        running += sum(Attempt(self.redis, owner).look().take() for owner in range(10, 20))
+        self.let_pass(LEASE_S * SECOND_MS)
+        running += sum(attempt(self.redis, owner) for owner in range(10, 20))
         self.assertEqual(running, 2 * SLOTS)
 
+        lease_ms = 1 * SECOND_MS
+        running = self.run_funnel([self.callers()], 10, lease_ms)
+        time.sleep(2.5 * lease_ms / SECOND_MS)
+        running += self.run_funnel([self.callers()], 10, lease_ms, "later-")
+        self.assertEqual(running, SLOTS)
+
+    def test_who_crashes_keeps_a_slot_for_as_long_as_any_work_may_take(self):
+        """The recipe's lease must be that of the longest work. Sluice's, which is renewed, is only
+        the time until somebody is taken for dead."""
+        self.assertEqual(sum(attempt(self.redis, owner) for owner in range(SLOTS)), SLOTS)
+        self.let_pass((LEASE_S - 1) * SECOND_MS)
+        self.assertFalse(attempt(self.redis, "waiter"))
+
+        lease_ms = 1 * SECOND_MS
+        crashing, other = self.callers(), self.callers()
+        self.assertEqual(self.run_funnel([crashing], SLOTS, lease_ms), SLOTS)
+        crashing.kill()
+        killed_ns = time.monotonic_ns()
+        other.funnel("waiter", SLOTS, lease_ms, 10 * SECOND_MS)
+        waited_ns = self.hear("waiter", "runs").at_ns - killed_ns
+        self.assertLess(waited_ns, 2 * SECOND_NS)
+
+    def test_who_polls_is_late_and_out_of_turn(self):
+        """All slots are taken. One caller waits from 0 ms on, another from 200 ms; at 260 ms a slot
+        is given back."""
+        began_ms = {"first": 0, "second": 200}
+        released_ms = 260
+        for owner in range(SLOTS):
+            attempt(self.redis, owner)
+        served = []
+        for now_ms in range(0, 3 * SECOND_MS, 10):
+            if now_ms == released_ms:
+                self.redis.ask("DEL", "funnel:0")
+            for owner, since_ms in began_ms.items():
+                polls = now_ms >= since_ms and (now_ms - since_ms) % POLL_MS == 0
+                if polls and attempt(self.redis, owner):
+                    served.append((owner, now_ms - released_ms))
+        self.assertEqual(served, [("second", 190)])
+
+        holder, waiters = self.callers(), self.callers()
+        holder.funnel("holder", 1, LEASE_S * SECOND_MS)
+        self.hear("holder", "runs")
+        for caller, until_ms in (("first", began_ms["second"]), ("second", released_ms)):
+            waiters.funnel(caller, 1, LEASE_S * SECOND_MS, 10 * SECOND_MS)
+            time.sleep((until_ms - began_ms[caller]) / SECOND_MS)
+        holder.stop("holder")
+        released = self.hear("holder", "done")
+        self.assertLess(self.hear("first", "runs").at_ns - released.at_ns, 100 * MILLISECOND_NS)
+        waiters.stop("first")
+        released = self.hear("first", "done")
+        self.assertLess(self.hear("second", "runs").at_ns - released.at_ns, 100 * MILLISECOND_NS)
+
     def test_slots_cross_slots(self):
-        with RedisCluster(1) as cluster, Connection(cluster.nodes[0].address) as connection:
-            reply = connection.ask("MGET", *(f"funnel:{i}" for i in range(SLOTS)))
+        with RedisCluster(1) as cluster:
+            with Connection(cluster.nodes[0].address) as connection:
+                reply = connection.ask("MGET", *(f"funnel:{i}" for i in range(SLOTS)))
             self.assertRegex(str(reply), "^CROSSSLOT")
+
+            callers = self.callers(cluster.url + PATIENTLY)
+            self.assertEqual(self.run_funnel([callers], 10), SLOTS)
+            callers.end()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,96 @@
+"""docs/coming-from.md, taken at its word: every call in the middle column of its tables compiles,
+and every limit on the page is one.
+
+A call stands after the first block of C++ on the page and those of its own section. The compiler
+runs once for all, and names lines of the page.
+"""
+
+import os
+import re
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+from harness import ROOT, SystemTest, run, sluice  # noqa: E402
+
+PAGE = os.path.join("docs", "coming-from.md")
+CXX = os.environ.get("CXX", "g++")
+# A call's answer is not used: that is no fault here.
+CXX_FLAGS = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-I",
+             os.path.join(ROOT, "include")]
+LIMIT = re.compile(r'["`]((?:fixed_window|sliding_\w+|token_bucket|leaky_bucket|concurrency) '
+                   r'[^"`]+)["`]')
+
+
+class Section:
+    """What stands below one heading: lines of C++, then calls, each as (line of the page, code)."""
+
+    def __init__(self):
+        self.block = []
+        self.calls = []
+
+
+def middle_cell(line):
+    """The middle column of a row of a table, or None where there is no call."""
+    cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+    if len(cells) != 3 or cells[1] in ("in Sluice", "---", ""):
+        return None
+    return cells[1]
+
+
+def sections_of(page):
+    """The page's sections, and before them what stands above the first heading of level 2."""
+    sections = [Section()]
+    fenced = False
+    for number, line in enumerate(page.splitlines(), 1):
+        if line.startswith("## "):
+            sections.append(Section())
+        elif line.startswith("```"):
+            fenced = line == "```cpp"
+        elif fenced:
+            sections[-1].block.append((number, line))
+        elif middle_cell(line):
+            sections[-1].calls.append((number, middle_cell(line)))
+    return sections
+
+
+def as_program(common, sections):
+    """C++ with a function for each section."""
+    lines = [line for _, line in common.block if line.startswith("#include")]
+    for index, section in enumerate(sections):
+        lines.append(f"void section_{index}() {{")
+        for number, line in common.block + section.block:
+            if not line.startswith("#include"):
+                lines += [f'#line {number} "{PAGE}"', line]
+        for number, code in section.calls:
+            lines += [f'#line {number} "{PAGE}"', "{ " + code.strip("`").rstrip(";") + "; }"]
+        lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+class ComingFrom(SystemTest):
+    def setUp(self):
+        with open(os.path.join(ROOT, PAGE), encoding="utf-8") as file:
+            self.page = file.read()
+
+    def test_every_call_compiles(self):
+        common, *sections = sections_of(self.page)
+        for section in sections:
+            self.assertTrue(section.calls)
+            for number, code in section.calls:
+                self.assertRegex(code, "^`[^`]+`$", f"{PAGE}:{number}: not one call")
+        result = run(CXX, *CXX_FLAGS, "-x", "c++", "-", stdin=as_program(common, sections))
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_every_limit_is_one(self):
+        limits = sorted(set(LIMIT.findall(self.page)))
+        self.assertGreater(len(limits), 10)
+        for limit in limits:
+            with self.subTest(limit):
+                result = sluice("replay", "--limit", limit, "--format", "csv", "-",
+                                stdin="time,key,cost\n1700000000,caller,1\n")
+                self.assertEqual(result.returncode, 0, result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
