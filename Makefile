@@ -4,19 +4,29 @@
 FUZZ_SECONDS ?= 60
 SOAK_SCALE ?= 50
 JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
 
 # run and build need no test packages, so the release folder is configured without the tests; the
 # tests live in the debug folder and find the release binary where it is.
 RELEASE_OPTIONS := -DSLUICE_TESTS=OFF
 FUZZ_OPTIONS := -DSLUICE_TESTS=OFF
+# The libraries have a build folder of their own: the program needs no position-independent code,
+# and is optimized across its files. $(1) is the prefix: it decides in which folder below it they
+# belong.
+LIBRARY = cmake --preset library -DCMAKE_INSTALL_PREFIX="$(1)" >/dev/null && $(call BUILD,library)
+# Folder; project; components; where in the package: what each build folder gives to the packages.
+PACKAGED := $(CURDIR)/build/release;sluice;ALL;/;$(CURDIR)/build/library;sluice;ALL;/
 BUILD = cmake --build --preset $(1) -- -j$(JOBS)
 CTEST = ctest --test-dir build/$(1) --output-on-failure --no-tests=error
 
-.PHONY: help build run test bench fuzz soak lint format clean test-build
+.PHONY: help build run test bench fuzz soak lint format clean test-build install package docs
 
 help:
 	@echo "make build    builds build/release/sluice"
 	@echo "make run      builds, replays the sample log, then serves on 127.0.0.1:6380"
+	@echo "make install  the program, the library and its headers, below PREFIX=$(PREFIX)"
+	@echo "make package  makes Debian packages of them in build/packages"
+	@echo "make docs     makes the reference of the library, build/docs/html/index.html"
 	@echo "make test     tidy, unit, conformance and system tests, and the README's commands"
 	@echo "make bench    measures against redis-server and others, see docs/benchmarks.md"
 	@echo "make fuzz     runs each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
@@ -45,6 +55,22 @@ build:
 run: build
 	@exec tools/demo build/release/sluice
 
+install: build
+	@$(call LIBRARY,$(PREFIX))
+	@DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)" --component program
+	@DESTDIR="$(DESTDIR)" cmake --install build/library
+
+package: build
+	@tools/setup package
+	@$(call LIBRARY,/usr)
+	@rm -rf build/packages
+	@cd build/library && cpack -B ../packages -D CPACK_INSTALL_CMAKE_PROJECTS="$(PACKAGED)"
+
+docs:
+	@tools/setup docs
+	@mkdir -p build/docs
+	@doxygen docs/api/Doxyfile
+
 # The tests' own build, after the packages they need.
 test-build: build
 	@tools/setup test
@@ -52,6 +78,7 @@ test-build: build
 	@$(call BUILD,debug)
 
 test: test-build
+	@$(call LIBRARY,$(PREFIX))
 	@$(call CTEST,debug) -j2
 
 soak: test-build

@@ -17,10 +17,12 @@ endif()
 
 add_library(sluice_flags INTERFACE)
 target_include_directories(sluice_flags INTERFACE ${PROJECT_SOURCE_DIR}/include)
-target_compile_options(sluice_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-                       -Wnon-virtual-dtor -Woverloaded-virtual -Werror
-                       # sliding_counter fixes its floating-point operations: no fused multiply-add.
-                       -ffp-contract=off)
+# sliding_counter fixes its floating-point operations: no fused multiply-add.
+target_compile_options(sluice_flags INTERFACE -ffp-contract=off)
+if(PROJECT_IS_TOP_LEVEL)  # A project that adds this one has its own taste in warnings.
+  target_compile_options(sluice_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+                         -Wnon-virtual-dtor -Woverloaded-virtual -Werror)
+endif()
 target_link_libraries(sluice_flags INTERFACE Threads::Threads)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 sees overlapping copies in std::string's operator+ (its bug 105329), and under sanitizers

@@ -1,0 +1,71 @@
+# What `cmake --install` installs, by component:
+#   program      the program, sluice, where SLUICE_PROGRAM builds it, and the documentation
+#   runtime      libsluice.so.VERSION, for programs that were linked with it
+#   development  the headers, libsluice.a, and what find_package(sluice) and pkg-config read
+# The last two come with SLUICE_LIBRARY. Programs that add this project with add_subdirectory()
+# need neither: they link sluice::sluice, the rooms themselves.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+add_library(sluice_rooms INTERFACE)
+target_link_libraries(sluice_rooms INTERFACE sluice_limiter sluice_stores)
+add_library(sluice::sluice ALIAS sluice_rooms)
+
+if(NOT PROJECT_IS_TOP_LEVEL AND NOT SLUICE_LIBRARY)
+  return()
+endif()
+
+if(SLUICE_PROGRAM)
+  install(TARGETS sluice COMPONENT program)
+  install(FILES LICENSE README.md CHANGELOG.md TYPE DOC COMPONENT program)
+  install(DIRECTORY docs TYPE DOC COMPONENT program FILES_MATCHING PATTERN *.md
+          PATTERN api EXCLUDE)
+endif()
+if(NOT SLUICE_LIBRARY)
+  return()
+endif()
+
+# Before 1.0 a minor version may change what programs were linked with.
+set(sluice_soversion ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+set(objects)
+foreach(room core algorithms net stores_remote stores_memory stores_redis stores_memcached stores
+        limiter)
+  list(APPEND objects $<TARGET_OBJECTS:sluice_${room}>)
+endforeach()
+
+foreach(kind STATIC SHARED)
+  string(TOLOWER ${kind} name)
+  set(target sluice_${name})
+  add_library(${target} ${kind} ${objects})
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX OUTPUT_NAME sluice
+                        EXPORT_NAME ${name} VERSION ${PROJECT_VERSION}
+                        SOVERSION ${sluice_soversion})
+  target_compile_features(${target} INTERFACE cxx_std_20)
+  target_link_libraries(${target} PRIVATE OpenSSL::SSL OpenSSL::Crypto Threads::Threads)
+  install(TARGETS ${target} EXPORT sluice
+          ARCHIVE COMPONENT development
+          LIBRARY COMPONENT runtime NAMELINK_COMPONENT development
+          INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+endforeach()
+# What a room that is missing from the list defines is missed here, not in a user's program.
+target_link_options(sluice_shared PRIVATE -Wl,-z,defs)
+
+install(DIRECTORY include/sluice TYPE INCLUDE COMPONENT development)
+
+# For find_package(sluice) and pkg-config. Both find their way from where they stand, so that the
+# installed tree may be moved, and staged with DESTDIR.
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/sluice)
+install(EXPORT sluice FILE sluice-targets.cmake NAMESPACE sluice:: DESTINATION ${package_folder}
+        COMPONENT development)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/sluice-config-version.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES cmake/sluice-config.cmake ${PROJECT_BINARY_DIR}/sluice-config-version.cmake
+        DESTINATION ${package_folder} COMPONENT development)
+
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX
+           BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig OUTPUT_VARIABLE way_to_prefix)
+configure_file(cmake/sluice.pc.in sluice.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/sluice.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+        COMPONENT development)
+
+include(Package)

@@ -1,0 +1,218 @@
+"""Installs Sluice below a temporary folder and from its Debian packages, and uses what is there as
+a program elsewhere would: examples/installed, copied out of the project. Also makes the reference.
+
+Builds in the project's own build folders, where `make test` has built everything before. Changes
+nothing outside of them and of the temporary folder.
+"""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+CXX = os.environ.get("CXX", "g++")
+# The objects of tests/library, compiled against the public headers.
+LIBRARY_TEST = [path for path in os.environ.get("LIBRARY_TEST", "").split(":") if path]
+PROMISED = "1: go ahead, 4 left\n5: go ahead, 0 left\n6: not now, in 10 minutes\n"
+
+
+def run(*command, **options):
+    """Runs a program, which must succeed, and returns what it printed."""
+    environment = {name: value for name, value in os.environ.items()
+                   if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "DESTDIR")}
+    environment |= options.pop("env", {})
+    done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          check=False, env=environment, timeout=500, **options)
+    if done.returncode != 0:
+        end = done.stdout[-4000:]
+        raise AssertionError(f"{' '.join(command)}\nended with {done.returncode}:\n{end}")
+    return done.stdout
+
+
+def make(*arguments):
+    return run("make", "-s", "-C", ROOT, *arguments)
+
+
+class Elsewhere(unittest.TestCase):
+    """A stranger's folder, and what a stranger does there."""
+
+    def temporary_folder(self):
+        folder = tempfile.mkdtemp(prefix="sluice-install-")
+        self.addCleanup(shutil.rmtree, folder)
+        return folder
+
+    def example(self):
+        """A copy of the example, outside the project."""
+        return shutil.copytree(os.path.join(ROOT, "examples", "installed"),
+                               os.path.join(self.temporary_folder(), "login"))
+
+    def build_with_cmake(self, prefix, *options):
+        source = self.example()
+        build = os.path.join(source, "build")
+        run("cmake", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}",
+            f"-DCMAKE_CXX_COMPILER={CXX}", *options)
+        run("cmake", "--build", build)
+        return os.path.join(build, "login")
+
+    def build_with_pkg_config(self, library_folder, *options):
+        """With the options of pkg-config and the compiler: --static and -static, or none."""
+        source = self.example()
+        flags = run("pkg-config", "--cflags", "--libs", *(f"-{option}" for option in options),
+                    "sluice", env={"PKG_CONFIG_PATH": os.path.join(library_folder, "pkgconfig")})
+        program = os.path.join(source, "login")
+        run(CXX, "-std=c++20", *options, os.path.join(source, "main.cc"), "-o", program,
+            *flags.split())
+        return program
+
+    def check_program(self, program, shared_from=None):
+        """It needs libsluice.so only if that is in `shared_from`, and does what it should."""
+        needed = "libsluice.so" in run("readelf", "-d", program)
+        self.assertEqual(needed, shared_from is not None)
+        printed = run(program, env={"LD_LIBRARY_PATH": shared_from or ""})
+        lines = printed.splitlines(keepends=True)
+        self.assertEqual("".join(lines[:1] + lines[4:]), PROMISED)
+
+
+class Install(Elsewhere):
+    """`make install` below DESTDIR; the tree is used where it stands, not where PREFIX says."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="sluice-install-")
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        make("install", f"DESTDIR={cls.folder}", "PREFIX=/opt/sluice")
+        cls.prefix = os.path.join(cls.folder, "opt", "sluice")
+        cls.library_folder = os.path.join(cls.prefix, "lib")
+
+    def test_everything_is_there_and_knows_no_other_place(self):
+        files = [os.path.relpath(os.path.join(folder, name), self.folder)
+                 for folder, _, names in os.walk(self.folder) for name in names]
+        for name in ("bin/sluice", "lib/libsluice.a", "lib/libsluice.so", "include/sluice/sluice.h",
+                     "lib/pkgconfig/sluice.pc", "lib/cmake/sluice/sluice-config.cmake",
+                     "share/doc/sluice/LICENSE", "share/doc/sluice/docs/failure.md"):
+            self.assertIn("opt/sluice/" + name, files)
+        self.assertEqual([name for name in files if not name.startswith("opt/sluice/")], [])
+        for name in files:
+            with open(os.path.join(self.folder, name), "rb") as file:
+                content = file.read()
+            self.assertNotIn(ROOT.encode(), content, name)
+            self.assertNotIn(self.folder.encode(), content, name)
+
+    def test_program(self):
+        self.assertRegex(run(os.path.join(self.prefix, "bin", "sluice"), "--version"), r"\d+\.\d+")
+
+    def test_each_header_compiles_alone_and_includes_only_std(self):
+        headers = glob.glob("sluice/**/*.h", root_dir=os.path.join(self.prefix, "include"),
+                            recursive=True)
+        self.assertIn("sluice/sluice.h", headers)
+        for header in headers:
+            with self.subTest(header):
+                run(CXX, "-std=c++20", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only",
+                    "-I", os.path.join(self.prefix, "include"), "-include", header, "-x", "c++",
+                    os.devnull)
+                with open(os.path.join(self.prefix, "include", header), encoding="utf-8") as file:
+                    included = re.findall(r"#\s*include\s+(\S+)", file.read())
+                if header != "sluice/asio.h":
+                    for name in included:
+                        self.assertRegex(name, r'^(<[a-z_0-9]+>|"sluice/\w+\.h")$')
+
+    def test_find_package_static(self):
+        self.check_program(self.build_with_cmake(self.prefix))
+
+    def test_find_package_shared(self):
+        program = self.build_with_cmake(self.prefix, "-DBUILD_SHARED_LIBS=ON")
+        self.check_program(program, shared_from=self.library_folder)
+
+    def test_pkg_config_static(self):
+        self.check_program(self.build_with_pkg_config(self.library_folder, "-static"))
+
+    def test_pkg_config_shared(self):
+        program = self.build_with_pkg_config(self.library_folder)
+        self.check_program(program, shared_from=self.library_folder)
+
+    def test_shared_library_offers_what_the_headers_declare_and_no_more(self):
+        library = os.path.join(self.library_folder, "libsluice.so")
+        symbols = run("nm", "-DC", "--defined-only", library).splitlines()
+        functions = [found[1] for line in symbols if (found := re.match(r"\w+ T (.*)", line))]
+        self.assertIn("sluice::Limiter::peek", "\n".join(functions))
+        text = ""
+        for header in glob.glob(os.path.join(self.prefix, "include", "sluice", "*.h")):
+            with open(header, encoding="utf-8") as file:
+                text += file.read()
+        for function in functions:
+            with self.subTest(function):
+                name = re.match(r"(?:.* )?sluice::(\w+)", function.split("(")[0])
+                self.assertTrue(name, function)
+                self.assertRegex(text, rf"\b{name[1]}\b")
+
+        program = os.path.join(self.temporary_folder(), "library_test")
+        run(CXX, *LIBRARY_TEST, "-o", program, "-L", self.library_folder, "-lsluice",
+            "-lgmock_main", "-lgmock", "-lgtest", "-pthread")
+        self.assertIn("PASSED", run(program, env={"LD_LIBRARY_PATH": self.library_folder}))
+
+
+class DebianPackages(Elsewhere):
+    """`make package`, installed by dpkg below a folder, beside what this machine has installed."""
+
+    def test_packages(self):
+        make("package")
+        packages = {self.field(path, "Package"): path
+                    for path in glob.glob(os.path.join(ROOT, "build", "packages", "*.deb"))}
+        library = next(name for name in packages if re.fullmatch(r"libsluice\d+(\.\d+)?", name))
+        self.assertEqual(set(packages), {"sluice", "libsluice-dev", library})
+        for name, path in packages.items():
+            self.assertEqual(self.field(path, "Maintainer"), "The Sluice project")
+            self.assertIn(f"./usr/share/doc/{name}/copyright", run("dpkg-deb", "-c", path))
+        self.assertIn("libyaml-cpp", self.field(packages["sluice"], "Depends"))
+        self.assertIn("libssl3", self.field(packages[library], "Depends"))
+        self.assertIn(f"{library} (= ", self.field(packages["libsluice-dev"], "Depends"))
+        self.assertIn("libssl-dev", self.field(packages["libsluice-dev"], "Depends"))
+
+        root = self.install(packages.values())
+        self.assertRegex(run(os.path.join(root, "usr", "bin", "sluice"), "--version"), r"\d+\.\d+")
+        found = glob.glob(os.path.join(root, "usr", "lib", "**", "libsluice.so"), recursive=True)
+        library_folder = os.path.dirname(found[0])
+        self.assertIn("-linux-", library_folder)
+        prefix = os.path.join(root, "usr")
+        self.check_program(self.build_with_cmake(prefix))
+        self.check_program(self.build_with_pkg_config(library_folder), shared_from=library_folder)
+
+    def field(self, package, name):
+        return run("dpkg-deb", "-f", package, name).strip()
+
+    def install(self, packages):
+        """Installs below a folder whose dpkg believes that this machine's packages are there: one
+        that is not makes it refuse."""
+        root = self.temporary_folder()
+        database = os.path.join(root, "var", "lib", "dpkg")
+        for folder in ("info", "updates", "triggers"):
+            os.makedirs(os.path.join(database, folder))
+        shutil.copy("/var/lib/dpkg/status", database)
+        with open("/var/lib/dpkg/status", encoding="utf-8") as status:
+            self.assertNotRegex(status.read(), r"(?m)^Package: (lib)?sluice")
+        # The library's scripts run the machine's ldconfig, which this one stands before.
+        tools = os.path.join(root, "tools")
+        os.makedirs(tools)
+        with open(os.path.join(tools, "ldconfig"), "w", encoding="utf-8") as stub:
+            stub.write(f"#!/bin/sh\ntouch {root}/ldconfig_ran\n")
+        os.chmod(stub.name, 0o755)
+        run("dpkg", f"--root={root}", "--force-not-root", "--force-script-chrootless", "--install",
+            *packages, env={"PATH": tools + os.pathsep + os.environ["PATH"]})
+        self.assertTrue(os.path.exists(os.path.join(root, "ldconfig_ran")))
+        return root
+
+
+class Reference(unittest.TestCase):
+    def test_every_public_name_is_described(self):
+        make("docs")
+        with open(os.path.join(ROOT, "build", "docs", "html", "classsluice_1_1Limiter.html"),
+                  encoding="utf-8") as page:
+            self.assertIn("peek", page.read())
+
+
+if __name__ == "__main__":
+    unittest.main()
