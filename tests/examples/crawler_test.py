@@ -1,0 +1,106 @@
+"""examples/crawler: its own log shows how fast it was; a limit of one a time has no slack in it."""
+
+import signal
+import time
+import unittest
+
+import example
+import harness
+
+SITE = "http://site.example/"
+
+
+class Crawler(example.Program):
+    """A crawler in the background: a context manager."""
+
+    def __init__(self, store, limit, addresses):
+        self.begin = time.time()
+        super().__init__("crawler", store, limit, lines=addresses)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def fetched(self):
+        """(instant, address) of each page fetched so far."""
+        return [(float(words[0]), words[1]) for words in self.log() if len(words) == 2]
+
+    def end(self):
+        """Its last line, once it has ended well."""
+        code = self.wait()
+        assert code == 0, f"ended with {code}: {self.log()}"
+        return " ".join(self.log()[-1])
+
+
+def addresses(site, count):
+    return [f"{site}{i}" for i in range(count)]
+
+
+class CrawlerTest(unittest.TestCase):
+    def check_rate(self, instants, begin, spacing_s):
+        """The first turn comes after `begin`, and each of the others a spacing after the last; a
+        thread may come late to its turn, but never before it."""
+        for number, instant in enumerate(sorted(instants)):
+            self.assertGreaterEqual(instant, begin + number * spacing_s, f"fetch {number}")
+
+    def test_threads_keep_to_the_quota_and_fetch_each_page_once(self):
+        with Crawler("memory:", "token_bucket 20/1s burst=1", addresses(SITE, 40)) as crawler:
+            self.assertEqual(crawler.end(), "40 fetched, 0 left")
+            fetched = crawler.fetched()
+        self.assertEqual(sorted(address for _, address in fetched), sorted(addresses(SITE, 40)))
+        self.check_rate([instant for instant, _ in fetched], crawler.begin, 0.05)
+
+    def test_each_site_has_the_quota_to_itself(self):
+        sites = ["http://a.example/", "http://b.example/"]
+        mixed = [address for pair in zip(*[addresses(site, 5) for site in sites])
+                 for address in pair]
+        with Crawler("memory:", "token_bucket 5/1s burst=1", mixed) as crawler:
+            crawler.end()
+            fetched = crawler.fetched()
+        for site in sites:
+            instants = [instant for instant, address in fetched if address.startswith(site)]
+            self.assertEqual(len(instants), 5)
+            self.check_rate(instants, crawler.begin, 0.2)
+        # The first of both came before either's second was due.
+        begin = min(instant for instant, _ in fetched)
+        self.assertGreaterEqual(sum(instant < begin + 0.2 for instant, _ in fetched), 2)
+
+    def test_crawlers_share_the_quota(self):
+        with harness.RedisServer() as redis:
+            url = redis.url + "?on_failure=raise&deadline=5s"
+            limit = "token_bucket 20/1s burst=1"
+            with (Crawler(url, limit, addresses(SITE, 20)) as one,
+                  Crawler(url, limit, addresses(SITE + "b", 20)) as other):
+                one.end()
+                other.end()
+                instants = [instant for instant, _ in one.fetched() + other.fetched()]
+        self.assertEqual(len(instants), 40)
+        self.check_rate(instants, one.begin, 0.05)
+
+    def test_sigint_gives_the_reserved_turns_back(self):
+        with harness.RedisServer() as redis:
+            url = redis.url + "?on_failure=raise&deadline=5s"
+            limit = "token_bucket 1/2s burst=1"
+            with Crawler(url, limit, addresses(SITE, 100)) as crawler:
+                # Four threads: one has fetched, all wait, the last for its turn in 8 s.
+                with harness.Connection(redis.address) as connection:
+                    example.await_that(crawler.fetched, "the first page")
+                    example.await_that(lambda: self.reserved_ms(connection) > 7000, "four waits")
+                asked = time.time()
+                crawler.signal(signal.SIGINT)
+                self.assertRegex(crawler.end(), r"^\d fetched, 9\d left$")
+            # The next turn is free again: it is due 2 s after the last fetch, not 10.
+            with Crawler(url, limit, [SITE]) as crawler:
+                self.assertEqual(crawler.end(), "1 fetched, 0 left")
+                self.assertLess(crawler.fetched()[0][0], asked + 6)
+
+    def reserved_ms(self, connection):
+        """How far ahead turns are reserved: their key lives as long."""
+        keys = connection.ask("KEYS", "*")
+        return max((connection.ask("PTTL", key) for key in keys), default=0)
+
+
+if __name__ == "__main__":
+    unittest.main()

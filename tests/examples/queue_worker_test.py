@@ -1,0 +1,163 @@
+"""examples/queue_worker: eight workers of ten threads each, of whose jobs at most 60 may run at
+once and 200 start a second; one of the workers is killed in the middle.
+
+What ran when is read from the workers' logs: a job starts after it was allowed to, and is done
+before it gives its place back. Whether it counted is read from Redis.
+"""
+
+import collections
+import signal
+import time
+import unittest
+
+import example
+import harness
+
+LEASE_MS = 3000
+WORKERS = 8
+JOBS = 800
+WORK_MS = 100
+AT_ONCE = 60
+A_SECOND = 200
+
+
+class Worker(example.Program):
+    def __init__(self, redis, lease_ms):
+        super().__init__("queue_worker", "127.0.0.1", str(redis.port), "reports", str(lease_ms))
+
+    def events(self):
+        """(instant, "start", "done", "lost" or "back", job's id) of each line of its log."""
+        return [(float(words[0]), words[1], words[2]) for words in self.log()]
+
+    def whats(self):
+        return [what for _, what, _ in self.events()]
+
+    def jobs_at_work(self):
+        """The ids of the jobs that have started and not ended."""
+        at_work = set()
+        for _, what, job in self.events():
+            (at_work.add if what == "start" else at_work.discard)(job)
+        return at_work
+
+
+class QueueWorker(unittest.TestCase):
+    def setUp(self):
+        self.redis = harness.RedisServer()
+        self.addCleanup(self.redis.stop)
+        self.connection = harness.Connection(self.redis.address)
+        self.addCleanup(self.connection.close)
+
+    def begin_worker(self, lease_ms=LEASE_MS):
+        worker = Worker(self.redis, lease_ms)
+        self.addCleanup(worker.stop)
+        return worker
+
+    def results(self):
+        return self.connection.ask("LRANGE", "reports:results", 0, -1)
+
+    def await_results(self, count):
+        example.await_that(lambda: self.connection.ask("LLEN", "reports:results") >= count,
+                           f"{count} results")
+
+    def kill_at_work(self, worker):
+        """Kills the worker while it has several jobs at work. Returns these, and when it died."""
+        def stopped_at_work():
+            worker.signal(signal.SIGSTOP)
+            if len(worker.jobs_at_work()) >= 3:
+                return True
+            worker.signal(signal.SIGCONT)
+            return False
+        example.await_that(stopped_at_work, "jobs at work")
+        worker.signal(signal.SIGKILL)
+        self.assertEqual(worker.wait(), -signal.SIGKILL)
+        at_work = worker.jobs_at_work()
+        self.assertTrue(at_work)
+        return at_work, time.time()
+
+    def test_every_job_is_done_once_though_a_worker_is_killed(self):
+        jobs = [f"job{i}" for i in range(JOBS)]
+        self.connection.ask("LPUSH", "reports", *[f"{job} {WORK_MS}" for job in jobs])
+        workers = [self.begin_worker() for _ in range(WORKERS)]
+        self.await_results(JOBS // 10)
+        killed, killed_at = self.kill_at_work(workers[0])
+        self.await_results(JOBS)
+        for worker in workers[1:]:
+            worker.signal(signal.SIGTERM)
+            self.assertEqual(worker.wait(), 0)
+
+        self.assertEqual(sorted(self.results()), sorted(jobs))
+        for key in ("reports", "reports:later"):
+            self.assertEqual(self.connection.ask("EXISTS", key), 0, key)
+
+        events = [event for worker in workers for event in worker.events()]
+        starts = collections.Counter(job for _, what, job in events if what == "start")
+        self.assertEqual(set(starts), set(jobs))
+        twice = {job for job, count in starts.items() if count > 1}
+        self.assertLessEqual(twice, killed)  # Any other has run once.
+        self.assertLessEqual(max(starts.values()), 2)
+        self.assertEqual([event for event in events if event[1] == "lost"], [])
+        self.assertGreater(sum(what == "back" for _, what, _ in events), AT_ONCE)
+        self.check_at_once(events + [(killed_at, "killed", job) for job in killed])
+
+    def check_at_once(self, events):
+        at_once, highest = 0, 0
+        # What begins and ends at one instant is not counted as meeting.
+        for _, change in sorted((instant, 1 if what == "start" else -1)
+                                for instant, what, _ in events if what != "back"):
+            at_once += change
+            highest = max(highest, at_once)
+        self.assertEqual(at_once, 0)
+        self.assertLessEqual(highest, AT_ONCE)
+        self.assertGreater(highest, AT_ONCE // 2)  # There were enough who wanted to.
+
+    def test_no_more_than_200_start_within_a_second(self):
+        self.connection.ask("LPUSH", "reports", *[f"job{i} 0" for i in range(2 * A_SECOND + 1)])
+        worker = self.begin_worker()
+        self.await_results(2 * A_SECOND + 1)
+        instants = [instant for instant, what, _ in worker.events() if what == "start"]
+        # Two whole windows passed; half a second for a first start that came late to its log.
+        self.assertGreater(max(instants) - min(instants), 1.5)
+
+    def test_who_was_taken_for_dead_does_not_count(self):
+        """It learns so at the end of its work, or between two of its steps, which take 500 ms."""
+        for work_ms in (490, 1200):
+            with self.subTest(work_ms):
+                self.connection.ask("FLUSHALL")
+                self.connection.ask("LPUSH", "reports", f"slow {work_ms}")
+                self.check_sleeper(*[Worker(self.redis, 2000) for _ in range(2)])
+
+    def check_sleeper(self, *workers):
+        for worker in workers:
+            self.addCleanup(worker.stop)
+        sleeper = example.await_that(
+            lambda: next((worker for worker in workers if worker.jobs_at_work()), None), "a start")
+        sleeper.signal(signal.SIGSTOP)
+        self.await_results(1)
+        sleeper.signal(signal.SIGCONT)
+        example.await_that(lambda: not sleeper.jobs_at_work(), "the sleeper's end of the job")
+        self.assertEqual(sleeper.whats(), ["start", "lost"])
+        self.assertEqual(self.results(), ["slow"])
+        for key in ("reports", "reports:later"):
+            self.assertEqual(self.connection.ask("EXISTS", key), 0, key)
+        for worker in workers:
+            worker.stop()
+
+    def test_a_long_job_keeps_its_lease(self):
+        self.connection.ask("LPUSH", "reports", "long 2000")
+        workers = [self.begin_worker(lease_ms=500) for _ in range(2)]
+        self.await_results(1)
+        example.await_that(lambda: ["start", "done"] in [worker.whats() for worker in workers],
+                           "its end")
+        self.assertIn([], [worker.whats() for worker in workers])
+
+    def test_a_lost_redis_ends_the_worker(self):
+        worker = self.begin_worker()
+        self.connection.ask("LPUSH", "reports", "a 10")
+        self.await_results(1)
+        self.redis.stop()
+        self.assertEqual(worker.wait(), 1)
+        self.assertIn("queue_worker:", worker.log()[-1])
+
+
+if __name__ == "__main__":
+    unittest.main()
