@@ -21,9 +21,11 @@ admission, and checked. Theirs: 64 threads with a libmemcached each, which gets 
 counters at once, sums them, and increments the newest: two round trips, and no promise under
 concurrency. Ours, exact, over one connection: 64 threads that call `Limiter::check()` and wait
 for each answer; 64 threads that each ask about 16 keys at once, as a server does; and 1,024
-callers that do not wait for each other. Ratios are of decisions a second. CPU is that of all
-threads of the process. Round trips: the commands that the server counts for each decision of one
-caller alone. {rounds} rounds after one to warm up; each ratio is taken within a round.
+callers that do not wait for each other. Nobody else writes their keys, as where one process
+serves them or a balancer sends a key to the same one. Ratios are of decisions a second. CPU is
+that of all threads of the process. Round trips: the commands that the server counts for each
+decision of one caller alone. {rounds} rounds after one to warm up; each ratio is taken within a
+round.
 """
 NAMES = {"threads": "64 threads, one by one", "batches": "64 threads, 16 at once",
          "callers": "1,024 callers that do not wait"}

@@ -96,11 +96,14 @@ std::unique_ptr<Load> our_batches(const std::shared_ptr<sluice::Store>& store, c
   return std::make_unique<Threads>(std::vector<Threads::Ask>(kThreads, ask));
 }
 
-/// Gives every key a unit in each sub-window of the window that ends now, on both sides: such is a
-/// key that has been asked about for a while.
-void fill(const Options& options, const KeyTape& tape, sluice::Store& store, const Limit& limit) {
+/// Gives every key a unit in each sub-window of the window that ends now: such is a key that has
+/// been asked about for a while.
+void fill(const Options& options, const KeyTape& tape) {
   RecipeCaller recipe(options.port, kWindow);
   for (std::size_t i = 0; i < tape.keys(); ++i) recipe.fill(tape.at(i));
+}
+
+void fill(const KeyTape& tape, sluice::Store& store, const Limit& limit) {
   const auto space = store.open_space(limit.definition());
   const sluice::Instant now = store.now();
   for (std::int64_t before = kWindow.counters - 1; before >= 0; --before) {
@@ -139,10 +142,12 @@ void measure(const Options& options, const KeyTape& tape, Figures& figures) {
   KeyCursor recipe_keys(tape);
   KeyCursor our_keys(tape);
   const Limit limit(kLimit, "bench");
+  // Keys of their own: what a process has written it knows, unless another has written since.
+  const Limit bare_limit(kLimit, "bare");
   const auto store = sluice::open_store(url_of(options));
   const auto bare = sluice::open_bare_store(url_of(options));
   await_store(*store, limit);
-  await_store(*bare, limit);
+  await_store(*bare, bare_limit);
   const auto limiter = std::make_shared<Limiter>(store, limit);
   constexpr std::size_t kCallers = kThreads * kBatch;
   const auto each = [&](std::size_t callers) {
@@ -154,9 +159,11 @@ void measure(const Options& options, const KeyTape& tape, Figures& figures) {
   variants.push_back({"threads", our_threads(limiter, our_keys), kThreads, each(kThreads)});
   variants.push_back(
       {"batches", our_batches(store, limit, our_keys), kThreads, each(kCallers), kBatch});
-  variants.push_back({"callers", std::make_unique<StoreCallers>(bare, limit, tape, kCallers),
+  variants.push_back({"callers", std::make_unique<StoreCallers>(bare, bare_limit, tape, kCallers),
                       kCallers, each(kCallers)});
-  fill(options, tape, *bare, limit);
+  fill(options, tape);
+  fill(tape, *store, limit);
+  fill(tape, *bare, bare_limit);
   // The first round warms up.
   for (const Variant& one : variants) one.load->run(one.each);
   const Meter meter(options.server);
