@@ -76,6 +76,16 @@ class LineUnderTest : public testing::Test {
     };
   }
 
+  /// Who waits on keeps a line, and the line whoever waits: all leave with the test.
+  void TearDown() override {
+    grants_ = true;
+    store_->says = [](const Request&) { return Decision{.allowed = true}; };
+    do {
+      while (store_->under_way() > 0) store_->answer();
+      keeper_->pass(std::chrono::seconds(100));
+    } while (store_->under_way() > 0);
+  }
+
   std::shared_ptr<ManualTimekeeper> keeper_ = std::make_shared<ManualTimekeeper>();
   std::shared_ptr<AnsweringStore> store_ = std::make_shared<AnsweringStore>();
   WaitingLines lines_{keeper_};

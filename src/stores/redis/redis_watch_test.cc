@@ -5,6 +5,7 @@
 #include <atomic>
 #include <semaphore>
 #include <string>
+#include <thread>
 
 #include "servers/certificates.h"
 #include "servers/redis_cluster.h"
@@ -127,7 +128,11 @@ TEST(RedisWatch, AsksAgainOnceItIsHeardAgain) {
 TEST(RedisWatch, AKeyIsSubscribedToAsLongAsSomebodyWatchesIt) {
   const RedisServer server;
   Permits permits(options_for(server));
-  EXPECT_EQ(server.info("connected_clients"), "2");  // the store's, and this one
+  // The store's, when it has connected, and this one.
+  for (int i = 0; i < 50'000 && server.info("connected_clients") != "2"; ++i) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(server.info("connected_clients"), "2");
   Bell bell;
   auto one = permits.watch("k", bell.ring());
   ASSERT_TRUE(bell.await());
