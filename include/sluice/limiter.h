@@ -112,7 +112,8 @@ class SLUICE_EXPORT Limiter {
   /// As check(), without waiting for a store elsewhere.
   void async_check(std::string_view key, std::int64_t cost, DecisionCallback callback);
 
-  /// As acquire(), without waiting.
+  /// As acquire(), without waiting. Each that waits for time it has reserved takes some 500 bytes
+  /// until then: a patience bounds how many there are.
   void async_acquire(std::string_view key, std::int64_t cost, std::chrono::nanoseconds patience,
                      DecisionCallback callback, std::stop_token stop = {});
 
