@@ -72,7 +72,7 @@ using PermitCallback = std::function<void(Permit, std::exception_ptr)>;
 /// released in it; by what is released elsewhere as soon as Redis tells, else by asking again with
 /// growing pauses. Where all permits are in use and a store elsewhere has them, a process leaves
 /// what it gives back to the others now and then, for 4 ms of 100, or, where the store cannot tell
-/// them of it, for 250 ms of 5 s. Who crashes while holding a permit keeps it from others for its
+/// them of it, for 100 ms of 2 s. Who crashes while holding a permit keeps it from others for its
 /// lease at most.
 ///
 /// Thread-safe, but for moving and destroying. Where the store does not answer, its policy does, as

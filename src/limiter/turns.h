@@ -18,7 +18,7 @@ namespace sluice {
 ///
 /// So a process has a turn at a key, and then lets the next permit that it gives back lie: for 4 ms
 /// after each 100 ms where the store tells others of it, and for as long as others pause at most
-/// after each 5 s where they find it only when they ask. That costs it a twentieth of the places at
+/// after each 2 s where they find it only when they ask. That costs it a twentieth of the places at
 /// most, and only while all of them are in use. Thread-safe.
 class Turns {
  public:
@@ -30,8 +30,8 @@ class Turns {
   };
   static constexpr Turn kWhereTold{.lasts = std::chrono::milliseconds(100),
                                    .rest = std::chrono::milliseconds(4)};
-  static constexpr Turn kWhereAsked{.lasts = std::chrono::seconds(5),
-                                    .rest = std::chrono::milliseconds(250)};
+  static constexpr Turn kWhereAsked{.lasts = std::chrono::seconds(2),
+                                    .rest = std::chrono::milliseconds(100)};
   /// Beyond so many keys, all their turns begin anew.
   static constexpr std::size_t kMostKeys = 16'384;
 

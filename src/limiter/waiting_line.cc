@@ -12,6 +12,7 @@ WaitingLine::WaitingLine(WaitingLines& lines, std::shared_ptr<Timekeeper> keeper
     : lines_(lines),
       keeper_(std::move(keeper)),
       next_ask_(keeper_->now()),
+      waits_since_(next_ask_),
       jitter_(std::random_device()()) {}
 
 void WaitingLine::join(const std::shared_ptr<Waiter>& waiter) {
@@ -20,6 +21,7 @@ void WaitingLine::join(const std::shared_ptr<Waiter>& waiter) {
     return;
   }
   const bool is_first = waiters_.empty();
+  if (is_first) waits_since_ = keeper_->now();
   waiter->line = shared_from_this();
   waiter->place = waiters_.insert(waiters_.end(), waiter);
   if (waiter->denied) {
@@ -118,6 +120,7 @@ void WaitingLine::settle() {
   }
   if (outcome.error || outcome.decision.allowed) {
     pause_ = kLeastPause;
+    waits_since_ = keeper_->now();
     finish(waiter, &outcome);
     return;
   }
@@ -143,8 +146,10 @@ std::optional<WaitingLine::TimePoint> WaitingLine::next_try(const Waiter& waiter
 
 // The next pause, of which the second half is left to chance, but not below the least.
 std::chrono::nanoseconds WaitingLine::next_pause() {
-  const auto longest =
-      std::exchange(pause_, std::min<std::chrono::nanoseconds>(kMostPause, 2 * pause_));
+  const bool passed_over = !watch_ && keeper_->now() - waits_since_ >= kPassedOver;
+  const std::chrono::nanoseconds most = passed_over ? kMostPausePassedOver : kMostPause;
+  const auto longest = std::min(most, pause_);
+  pause_ = std::min(most, 2 * pause_);
   jitter_ = jitter_ * 6364136223846793005U + 1442695040888963407U;  // Knuth's MMIX.
   const auto part = static_cast<std::int64_t>(jitter_ >> 44U);      // of 2^20
   const auto jittered = longest / 2 + (longest / 2 * part) / (std::int64_t{1} << 20);

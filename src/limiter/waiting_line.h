@@ -18,7 +18,8 @@ class WaitingLines;
 ///   here, or the store tells of a permit elsewhere;
 /// - once `retry_after` is over: of a window's denial exactly then;
 /// - of a permit that other processes share earlier: after a pause of 5 ms, then of twice as much
-///   each time up to 250 ms, each with jitter, so that processes do not ask in step.
+///   each time up to 100 ms, each with jitter, so that processes do not ask in step; of up to 20 ms
+///   once the others have had their turn, where nobody tells this process that it is the next.
 /// Who is granted, or denied for good, or has no patience left, leaves, and the next one asks.
 ///
 /// None starves. In the line, nobody is overtaken: a waiter's turn comes when those before it have
@@ -26,7 +27,8 @@ class WaitingLines;
 /// its patience; who comes later and asks directly does so only where nobody waits. Between
 /// processes, a permit that is given back goes to whoever asks first. No process is always the
 /// first: it rests when it has had its turn (see Turns), for as long as every other line's first
-/// needs to ask once. So each of them meets a place that no one is about to take, again and again.
+/// needs to ask once. Those who have waited longest ask most often and so are there before those
+/// who had a turn of late.
 ///
 /// A waiter of a large cost at a window holds up those behind it until it fits: that is what keeps
 /// it from starving.
@@ -36,7 +38,11 @@ class WaitingLines;
 class WaitingLine : public std::enable_shared_from_this<WaitingLine> {
  public:
   static constexpr std::chrono::milliseconds kLeastPause = kSoon;
-  static constexpr std::chrono::milliseconds kMostPause{250};
+  static constexpr std::chrono::milliseconds kMostPause{100};
+  /// The longest pause of a line that has been granted nothing for kPassedOver: longer than a turn
+  /// lasts.
+  static constexpr std::chrono::milliseconds kMostPausePassedOver{20};
+  static constexpr std::chrono::seconds kPassedOver{3};
 
   /// `lines` outlives its waiters.
   WaitingLine(WaitingLines& lines, std::shared_ptr<Timekeeper> keeper);
@@ -69,6 +75,8 @@ class WaitingLine : public std::enable_shared_from_this<WaitingLine> {
   TimePoint next_ask_;
   std::optional<Timekeeper::Timer> timer_;
   std::chrono::nanoseconds pause_ = kLeastPause;
+  /// When somebody was granted something last, or the first came.
+  TimePoint waits_since_;
   std::uint64_t jitter_;
   std::optional<Decision> denied_;  // The last denial of the line, and when it came.
   TimePoint denied_at_;

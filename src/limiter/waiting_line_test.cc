@@ -113,7 +113,7 @@ TEST_F(WaitingLineTest, AsksWithGrowingPausesWhatOthersShare) {
   for (const nanoseconds pause : pauses) {
     EXPECT_THAT(pause, AllOf(Ge(std::max<nanoseconds>(milliseconds(5), longest / 2)),
                              Le(longest + nanoseconds(100'000))));
-    longest = std::min<nanoseconds>(milliseconds(250), 2 * longest);
+    longest = std::min<nanoseconds>(WaitingLine::kMostPause, 2 * longest);
   }
   // A release, and they begin anew.
   store_->answer();
@@ -125,6 +125,36 @@ TEST_F(WaitingLineTest, AsksWithGrowingPausesWhatOthersShare) {
   keeper_->run();
   keeper_->pass(milliseconds(5));
   EXPECT_EQ(store_->under_way(), 1U);
+}
+
+TEST_F(WaitingLineTest, AsksMoreOftenOnceOthersHaveHadTheirTurn) {
+  use_permits();
+  store_->late = true;
+  come();
+  keeper_->run();
+  const auto came = keeper_->now();
+  const auto next_pause = [&] {
+    store_->answer();
+    keeper_->run();
+    const auto since = keeper_->now();
+    while (store_->under_way() == 0) keeper_->pass(nanoseconds(100'000));
+    return keeper_->now() - since;
+  };
+  while (keeper_->now() - came < WaitingLine::kPassedOver) next_pause();
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_THAT(next_pause(), AllOf(Ge(WaitingLine::kMostPausePassedOver / 2),
+                                    Le(WaitingLine::kMostPausePassedOver + milliseconds(1))));
+  }
+  // Its turn: who comes next is patient again.
+  come();
+  grant(true);
+  store_->answer();
+  keeper_->run();
+  ASSERT_THAT(granted_, ElementsAre(1));
+  grant(false);
+  nanoseconds longest{0};
+  for (int i = 0; i < 8; ++i) longest = std::max<nanoseconds>(longest, next_pause());
+  EXPECT_GT(longest, WaitingLine::kMostPausePassedOver + milliseconds(1));
 }
 
 TEST_F(WaitingLineTest, AsksNoLaterThanALeaseEnds) {

@@ -69,8 +69,8 @@ TEST_P(PermitsTest, AWaiterInAnotherProcessGetsWhatIsReleased) {
   std::ranges::sort(delays);
   const nanoseconds median = delays[kRounds / 2];
   RecordProperty("median_us", static_cast<int>(median.count() / 1000));
-  // Its longest pause is 250 ms; a machine that is busy adds to it.
-  EXPECT_LT(median, GetParam().tells ? milliseconds(30) : milliseconds(350));
+  // Its longest pause is 100 ms; a machine that is busy adds to it.
+  EXPECT_LT(median, GetParam().tells ? milliseconds(30) : milliseconds(200));
 }
 
 TEST_P(PermitsTest, AHolderThatIsKilledCostsItsLeaseAtMost) {
@@ -142,7 +142,7 @@ TEST_P(PermitsTest, NoProcessStarves) {
     std::int64_t longest_ns = 0;
     words >> rounds >> longest_ns;
     EXPECT_GT(rounds, 0);
-    // A turn is 5 s at most, of each of the two others.
+    // A turn is 2 s at most, of each of the two others; who is next is so with good chances alone.
     EXPECT_LT(nanoseconds(longest_ns), seconds(16));
   }
 }
