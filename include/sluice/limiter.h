@@ -112,8 +112,8 @@ class SLUICE_EXPORT Limiter {
   /// As check(), without waiting for a store elsewhere.
   void async_check(std::string_view key, std::int64_t cost, DecisionCallback callback);
 
-  /// As acquire(), without waiting. Each that waits for time it has reserved takes some 500 bytes
-  /// until then: a patience bounds how many there are.
+  /// As acquire(), without waiting. Where 100,000 in this process wait already for time they have
+  /// reserved (some 500 bytes each), one more is denied.
   void async_acquire(std::string_view key, std::int64_t cost, std::chrono::nanoseconds patience,
                      DecisionCallback callback, std::stop_token stop = {});
 

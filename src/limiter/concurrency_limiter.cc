@@ -110,31 +110,20 @@ Permit ConcurrencyLimiter::acquire(std::string_view key, nanoseconds patience,
 
 void ConcurrencyLimiter::async_acquire(std::string_view key, nanoseconds patience,
                                        PermitCallback callback, std::stop_token stop) {
+  Wish wish;
   try {
     require_patience(patience);
     impl_->prepare();
+    wish = impl_->wish(key, Timekeeper::later(impl_->now(), patience));
   } catch (const std::exception&) {
     callback({}, std::current_exception());
     return;
   }
-  const Wish wish = impl_->wish(key, Timekeeper::later(impl_->now(), patience));
-  const auto go_ahead = [impl = impl_, key = wish.key, id = wish.permit,
-                         callback = std::move(callback)](const Outcome& outcome) {
-    callback(outcome.error ? Permit() : impl->permit(key, id, outcome), outcome.error);
-  };
-  WaitingLines& lines = impl_->lines();
-  if (impl_->lets_others_first(key, patience)) {
-    lines.wait(wish, std::nullopt, stop, go_ahead);
-  } else if (impl_->is_shared()) {
-    lines.ask(wish, stop, go_ahead);
-  } else {
-    const Outcome outcome = ask_now(wish, impl_->now());
-    if (!outcome.error && !outcome.decision.allowed && can_wait(wish, outcome, impl_->now())) {
-      lines.wait(wish, outcome.decision, stop, go_ahead);
-    } else {
-      go_ahead(outcome);
-    }
-  }
+  go_for(impl_->lines(), wish, impl_->lets_others_first(key, patience), stop,
+         [impl = impl_, key = wish.key, id = wish.permit,
+          callback = std::move(callback)](const Outcome& outcome) {
+           callback(outcome.error ? Permit() : impl->permit(key, id, outcome), outcome.error);
+         });
 }
 
 Decision ConcurrencyLimiter::peek(std::string_view key) {

@@ -1,15 +1,15 @@
 #include <algorithm>
-#include <condition_variable>
+#include <atomic>
 #include <exception>
 #include <functional>
-#include <mutex>
 #include <optional>
-#include <stdexcept>
 #include <utility>
 
 #include "limiter/argument_checks.h"
 #include "limiter/ask_later.h"
+#include "limiter/give_back.h"
 #include "limiter/limiter_impl.h"
+#include "limiter/wait_until.h"
 #include "limiter/waiting_lines.h"
 
 namespace sluice {
@@ -52,16 +52,36 @@ Decision denied_after(Decision refunded, nanoseconds left) {
 // Returns when the caller may go ahead; or `stop` says not to.
 Decision wait_until_ready(const Wish& wish, const Outcome& outcome, std::stop_token stop) {
   const TimePoint ready = ready_at(outcome);
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
-  if (never.wait_until(lock, std::move(stop), ready, [&] { return now() >= ready; })) {
-    return outcome.decision;
-  }
+  if (wait_until(ready, std::move(stop))) return outcome.decision;
   const Decision refunded = wish.slot->ask(refund_of(wish, outcome));
   wake_others(wish, outcome);
   return denied_after(refunded, ready - now());
 }
+
+// Nobody can wait for what was reserved.
+void go_without(const Wish& wish, const Outcome& outcome, const DecisionCallback& callback,
+                std::exception_ptr error) {
+  give_back(wish.slot, *outcome.bound, refund_of(wish, outcome));
+  callback(denied_after(outcome.decision, outcome.decision.delay), std::move(error));
+}
+
+/// A place among those of this process who wait without a thread of their own: there are as many as
+/// in one line.
+class Place {
+ public:
+  Place() : is_taken_(taken_.fetch_add(1, std::memory_order_relaxed) < kMost) {}
+  ~Place() { taken_.fetch_sub(1, std::memory_order_relaxed); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+  bool is_taken() const { return is_taken_; }
+
+ private:
+  static constexpr std::size_t kMost = WaitingLines::kMostWaiting;
+  static inline std::atomic<std::size_t> taken_{0};
+
+  const bool is_taken_;
+};
 
 /// The same for a callback. Owned by its entries in the agenda, on whose thread it ends.
 class Delay : public std::enable_shared_from_this<Delay> {
@@ -69,18 +89,26 @@ class Delay : public std::enable_shared_from_this<Delay> {
   Delay(Wish wish, const Outcome& outcome, DecisionCallback callback)
       : wish_(std::move(wish)), outcome_(outcome), callback_(std::move(callback)) {}
 
+  bool has_place() const { return place_.is_taken(); }
+
   void begin(const std::stop_token& stop) {
-    ready_ = ready_at(outcome_);
-    if (ready_ < Timekeeper::kEndOfTime) {
-      timer_ = keeper_->at(ready_, [self = shared_from_this()] { self->end(); });
-    }
-    if (!stop.stop_possible()) return;
-    keeper_->post([self = shared_from_this(), stop] { self->heed(stop); });
+    keeper_->post([self = shared_from_this(), stop] { self->wait(stop); });
   }
 
  private:
+  void wait(const std::stop_token& stop) {
+    try {
+      if (ready_ < Timekeeper::kEndOfTime) {
+        timer_ = keeper_->at(ready_, [self = shared_from_this()] { self->end(); });
+      }
+      if (stop.stop_possible()) heed(stop);
+    } catch (const std::exception&) {
+      keeper_->cancel(timer_);
+      go_without(wish_, outcome_, std::exchange(callback_, nullptr), std::current_exception());
+    }
+  }
+
   void heed(const std::stop_token& stop) {
-    if (callback_ == nullptr) return;
     stop_.emplace(stop, [keeper = keeper_, weak = weak_from_this()] {
       keeper->post([weak] {
         if (const auto delay = weak.lock()) delay->cancel();
@@ -110,11 +138,12 @@ class Delay : public std::enable_shared_from_this<Delay> {
 
   using StopCallback = std::stop_callback<std::function<void()>>;
 
+  const Place place_;
   const std::shared_ptr<Timekeeper> keeper_ = Timekeeper::shared();
   const Wish wish_;
   const Outcome outcome_;
+  const TimePoint ready_ = ready_at(outcome_);
   DecisionCallback callback_;
-  TimePoint ready_;
   Timekeeper::Timer timer_;
   std::optional<StopCallback> stop_;
 };
@@ -123,9 +152,16 @@ void go_on(const Wish& wish, const Outcome& outcome, const DecisionCallback& cal
            const std::stop_token& stop) {
   if (outcome.error || !outcome.decision.allowed || outcome.decision.delay == kNoWait) {
     callback(outcome.decision, outcome.error);
-  } else {
-    std::make_shared<Delay>(wish, outcome, callback)->begin(stop);
+    return;
   }
+  std::exception_ptr error;
+  try {
+    const auto delay = std::make_shared<Delay>(wish, outcome, callback);
+    if (delay->has_place()) return delay->begin(stop);
+  } catch (const std::exception&) {
+    error = std::current_exception();
+  }
+  go_without(wish, outcome, callback, std::move(error));
 }
 
 /// An acquisition that has to wait, or whose first answer is not the end of it.
@@ -166,37 +202,23 @@ Decision Limiter::acquire(std::string_view key, std::int64_t cost, nanoseconds p
 
 void Limiter::async_acquire(std::string_view key, std::int64_t cost, nanoseconds patience,
                             DecisionCallback callback, std::stop_token stop) {
+  Wish wish;
   try {
     require_units("a cost", cost);
     require_patience(patience);
-  } catch (const std::invalid_argument&) {
+    wish = {.slot = std::shared_ptr<const LimitSlot>(impl_, &impl_->slot),
+            .key = std::string(key),
+            .cost = cost,
+            .until = Timekeeper::later(now(), patience)};
+  } catch (const std::exception&) {
     callback({}, std::current_exception());
     return;
   }
-  const TimePoint asked = now();
-  const std::shared_ptr<const LimitSlot> slot(impl_, &impl_->slot);
-  Wish wish{.slot = slot,
-            .key = std::string(key),
-            .cost = cost,
-            .until = Timekeeper::later(asked, patience)};
-  auto& lines = slot->bound().space->companion<WaitingLines>();
-  const auto go_ahead = [wish, callback = std::move(callback), stop](const Outcome& outcome) {
-    go_on(wish, outcome, callback, stop);
-  };
-  if (slot->store()->answers_later()) {
-    lines.ask(std::move(wish), stop, go_ahead);
-    return;
-  }
-  if (!lines.nobody_waits(key)) {
-    lines.wait(std::move(wish), std::nullopt, stop, go_ahead);
-    return;
-  }
-  const Outcome outcome = ask_now(wish, asked);
-  if (!outcome.error && !outcome.decision.allowed && can_wait(wish, outcome, now())) {
-    lines.wait(std::move(wish), outcome.decision, stop, go_ahead);
-  } else {
-    go_ahead(outcome);
-  }
+  auto& lines = wish.slot->bound().space->companion<WaitingLines>();
+  go_for(lines, wish, !lines.nobody_waits(key), stop,
+         [wish, callback = std::move(callback), stop](const Outcome& outcome) {
+           go_on(wish, outcome, callback, stop);
+         });
 }
 
 }  // namespace sluice

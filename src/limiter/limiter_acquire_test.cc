@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <optional>
@@ -237,6 +238,33 @@ TEST_F(AcquireTest, CallsBackWhenItIsStopped) {
   EXPECT_FALSE(decision.allowed);
   EXPECT_GT(decision.retry_after, seconds(3590));
   EXPECT_LE(limiter.peek("k").reset_after, hours(1)) << "it has been given back";
+}
+
+TEST_F(AcquireTest, DeniesWhomItHasNoPlaceToWaitFor) {
+  Limiter& limiter = use("token_bucket 1/1h");
+  limiter.acquire("k");
+  std::stop_source stop;
+  std::atomic<std::size_t> stopped{0};
+  for (std::size_t i = 0; i < WaitingLines::kMostWaiting; ++i) {
+    const auto count = [&stopped](const Decision& decision, std::exception_ptr) {
+      if (!decision.allowed) ++stopped;
+    };
+    limiter.async_acquire("k", 1, kForever, count, stop.get_token());
+  }
+  const nanoseconds reserved = limiter.peek("k").reset_after;
+  std::promise<Answer> answer;
+  limiter.async_acquire("k", 1, kForever, to(answer));
+  const Answer refused = answer.get_future().get();
+  EXPECT_EQ(refused.error, nullptr);
+  EXPECT_FALSE(refused.decision.allowed);
+  EXPECT_GT(refused.decision.retry_after, hours(99'999));
+  EXPECT_LE(limiter.peek("k").reset_after, reserved) << "it has been given back";
+  stop.request_stop();
+  while (stopped != WaitingLines::kMostWaiting) std::this_thread::yield();
+  EXPECT_LE(limiter.peek("k").reset_after, hours(1));
+  std::promise<Answer> again;
+  limiter.async_acquire("k", 1, seconds(1), to(again));
+  EXPECT_FALSE(again.get_future().get().decision.allowed) << "by the limit, after an hour";
 }
 
 TEST_F(AcquireTest, AStoreThatAnswersLaterIsNotWaitedFor) {

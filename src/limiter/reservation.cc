@@ -1,12 +1,12 @@
 #include "sluice/reservation.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 
 #include "limiter/argument_checks.h"
 #include "limiter/reservation_impl.h"
+#include "limiter/timekeeper.h"
+#include "limiter/wait_until.h"
 #include "limiter/waiting_lines.h"
 
 namespace sluice {
@@ -40,10 +40,9 @@ Decision Reservation::Impl::charge(std::int64_t units) const {
 Reservation::Reservation() = default;
 
 Reservation::Reservation(const Decision& decision, std::unique_ptr<Impl> impl)
-    : decision_(decision), impl_(std::move(impl)) {
-  const nanoseconds now = steady_clock::now().time_since_epoch();
-  ready_ = steady_clock::time_point(now + std::min(decision.delay, nanoseconds::max() - now));
-}
+    : decision_(decision),
+      ready_(Timekeeper::later(steady_clock::now(), decision.delay)),
+      impl_(std::move(impl)) {}
 
 Reservation::Reservation(Reservation&& other) noexcept
     : decision_(std::exchange(other.decision_, {})),
@@ -67,11 +66,7 @@ nanoseconds Reservation::delay() const {
 
 bool Reservation::wait(std::stop_token stop) {
   if (!decision_.allowed || cancelled_) return false;
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
-  const auto is_ready = [this] { return steady_clock::now() >= ready_; };
-  if (never.wait_until(lock, std::move(stop), ready_, is_ready)) return true;
+  if (wait_until(ready_, std::move(stop))) return true;
   cancel();
   return false;
 }

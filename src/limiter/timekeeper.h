@@ -15,9 +15,8 @@ std::uint64_t fork_generation();
 /// Keeps the time for all who wait: one thread, on which what was posted runs in order, and timers
 /// when they are due, one at a time. What runs there does little, does not wait and throws nothing.
 ///
-/// It has no bound of its own: everybody who waits has a few entries at most. Who stands in line is
-/// bounded (WaitingLines), and so are permits; who waits for time reserved by async_acquire() is
-/// bounded by the patience they bring alone. Thread-safe.
+/// It has no bound of its own: everybody who waits has a few entries at most, and those who wait
+/// are bounded: in a line, for time they have reserved, with a permit. Thread-safe.
 class Timekeeper {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;

@@ -63,19 +63,18 @@ Outcome ask_now(const Wish& wish, Timekeeper::TimePoint now) {
   return outcome;
 }
 
-Waiter::Waiter(Wish wish, std::optional<Decision> before, Finish finish)
-    : denied(std::move(before)), wish_(std::move(wish)), finish_(std::move(finish)) {}
+Waiter::Waiter(Wish wish, std::optional<Decision> before, Timekeeper::TimePoint at, Finish finish)
+    : denied(std::move(before)),
+      denied_at(at),
+      wish_(std::move(wish)),
+      finish_(std::move(finish)) {}
 
 void Waiter::heed(const std::shared_ptr<Timekeeper>& keeper, const std::stop_token& stop) {
-  denied_at = keeper->now();
   if (!stop.stop_possible()) return;
-  // Over there: the stop may come, and end it, while this thread is still entering the callback.
-  keeper->post([self = shared_from_this(), keeper, stop] {
-    if (stop.stop_requested()) return self->leave();
-    self->stop_.emplace(stop, [keeper, weak = std::weak_ptr(self)] {
-      keeper->post([weak] {
-        if (const auto waiter = weak.lock()) waiter->leave();
-      });
+  if (stop.stop_requested()) return leave();
+  stop_.emplace(stop, [keeper, weak = weak_from_this()] {
+    keeper->post([weak] {
+      if (const auto waiter = weak.lock()) waiter->leave();
     });
   });
 }

@@ -22,14 +22,14 @@ std::shared_ptr<Timekeeper> WaitingLines::keeper() {
 void WaitingLines::wait(Wish wish, std::optional<Decision> denied, const std::stop_token& stop,
                         Waiter::Finish finish) {
   const auto keeper = this->keeper();
-  const auto waiter =
-      std::make_shared<Waiter>(std::move(wish), std::move(denied), std::move(finish));
-  waiter->heed(keeper, stop);
-  join(waiter);
+  join(std::make_shared<Waiter>(std::move(wish), std::move(denied), keeper->now(),
+                                std::move(finish)),
+       stop);
 }
 
-// Who comes first stands first: the entry in the agenda is made under the lock.
-void WaitingLines::join(const std::shared_ptr<Waiter>& waiter) {
+// Who comes first stands first: the entry in the agenda is made under the lock. It is the last that
+// can fail, so that whoever is told so is told nothing else.
+void WaitingLines::join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop) {
   const std::lock_guard lock(mutex_);
   if (waiting_.load(std::memory_order_relaxed) >= kMostWaiting) {
     keeper_->post([waiter] {
@@ -37,11 +37,20 @@ void WaitingLines::join(const std::shared_ptr<Waiter>& waiter) {
     });
     return;
   }
-  Entry& entry = lines_[waiter->wish().key];
-  if (!entry.line) entry.line = std::make_shared<WaitingLine>(*this, keeper_);
+  const auto place = lines_.try_emplace(waiter->wish().key).first;
+  Entry& entry = place->second;
+  try {
+    if (!entry.line) entry.line = std::make_shared<WaitingLine>(*this, keeper_);
+    keeper_->post([waiter, stop, keeper = keeper_, line = entry.line] {
+      waiter->heed(keeper, stop);
+      line->join(waiter);
+    });
+  } catch (...) {
+    if (entry.waiting == 0) lines_.erase(place);
+    throw;
+  }
   ++entry.waiting;
   waiting_.fetch_add(1, std::memory_order_release);
-  keeper_->post([waiter, line = entry.line] { line->join(waiter); });
 }
 
 void WaitingLines::left(const std::string& key) {
@@ -53,9 +62,12 @@ void WaitingLines::left(const std::string& key) {
 
 void WaitingLines::ask(Wish wish, const std::stop_token& stop, Waiter::Finish finish) {
   const auto keeper = this->keeper();
-  const auto waiter = std::make_shared<Waiter>(std::move(wish), std::nullopt, std::move(finish));
-  waiter->heed(keeper, stop);
-  keeper->post([this, waiter] { ask_directly(waiter); });
+  const auto waiter =
+      std::make_shared<Waiter>(std::move(wish), std::nullopt, keeper->now(), std::move(finish));
+  keeper->post([this, waiter, stop, keeper] {
+    waiter->heed(keeper, stop);
+    ask_directly(waiter);
+  });
 }
 
 void WaitingLines::ask_directly(const std::shared_ptr<Waiter>& waiter) {
@@ -97,6 +109,22 @@ void WaitingLines::released_all() {
   for (const auto& [key, entry] : lines_) {
     keeper_->post([line = entry.line] { line->released(); });
   }
+}
+
+void go_for(WaitingLines& lines, const Wish& wish, bool others_go_first,
+            const std::stop_token& stop, const Waiter::Finish& finish) {
+  Outcome outcome;
+  try {
+    if (others_go_first) return lines.wait(wish, std::nullopt, stop, finish);
+    if (wish.slot->store()->answers_later()) return lines.ask(wish, stop, finish);
+    outcome = ask_now(wish, Timekeeper::TimePoint::clock::now());
+    if (!outcome.error && !outcome.decision.allowed && can_wait(wish, outcome, outcome.asked)) {
+      return lines.wait(wish, outcome.decision, stop, finish);
+    }
+  } catch (const std::exception&) {
+    outcome.error = std::current_exception();
+  }
+  finish(outcome);
 }
 
 Outcome wait_in_line(WaitingLines& lines, Wish wish, std::optional<Decision> denied,

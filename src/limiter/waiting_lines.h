@@ -69,7 +69,7 @@ class WaitingLines final : public Space::Companion {
 
   bool has_line(std::string_view key) const;
   std::shared_ptr<Timekeeper> keeper();
-  void join(const std::shared_ptr<Waiter>& waiter);
+  void join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop = {});
   void ask_directly(const std::shared_ptr<Waiter>& waiter);
   void settle(const std::shared_ptr<Waiter>& waiter);
   /// One has left the line of this key.
@@ -82,6 +82,11 @@ class WaitingLines final : public Space::Companion {
   std::shared_ptr<Timekeeper> keeper_;
   std::unordered_map<std::string, Entry, Hash, std::equal_to<>> lines_;
 };
+
+/// Goes for the wish and does not wait. Asks the store first, unless others `go_first`. `finish` is
+/// called once: before this returns, or on the timekeeper's thread. What fails is an outcome, too.
+void go_for(WaitingLines& lines, const Wish& wish, bool others_go_first,
+            const std::stop_token& stop, const Waiter::Finish& finish);
 
 /// Waits in line on the calling thread.
 Outcome wait_in_line(WaitingLines& lines, Wish wish, std::optional<Decision> denied,
