@@ -96,7 +96,7 @@ fuzz:
 
 lint:
 	@tools/setup run test lint
-	@$(MAKE) -s build/debug/build.ninja
+	@$(MAKE) -s build/lint/build.ninja
 	@tools/lint $(FILES)
 
 format:

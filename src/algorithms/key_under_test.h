@@ -15,10 +15,6 @@
 
 namespace sluice {
 
-inline constexpr std::int64_t kMillisecondNs = 1'000'000;
-inline constexpr std::int64_t kSecondNs = 1'000 * kMillisecondNs;
-inline constexpr std::int64_t kMinuteNs = 60 * kSecondNs;
-
 /// How a test that failed shows a decision. Found by GoogleTest, which fixes its name.
 // NOLINTNEXTLINE(readability-identifier-naming)
 inline void PrintTo(const Decision& d, std::ostream* out) {
@@ -107,9 +103,8 @@ class KeyUnderTest {
   }
 
  private:
-  static constexpr bool kIsRing = std::is_same_v<typename A::State, Ring>;
-  static constexpr bool kHasSlots = kIsRing || std::is_same_v<typename A::State, PermitList>;
-  using Slots = std::conditional_t<kIsRing, RingSlots, PermitSlots>;
+  static constexpr bool kHasSlots = kIsRing<A> || kIsPermits<A>;
+  using Slots = std::conditional_t<kIsRing<A>, RingSlots, PermitSlots>;
 
   static typename A::Params define(std::string_view expression) {
     auto parts = parse_limit_syntax(expression);

@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::string_view kFooter = R"(Limits:
+constexpr std::string_view kReplayFooter = R"(Limits:
   fixed_window 5/1m [anchor=clock|first]       sliding_log 5/10m
   sliding_window 1000/1h [precision=60s]       sliding_counter 1000/1h
   token_bucket 100/1s [burst=200]              leaky_bucket 10/1s queue=50
@@ -69,7 +69,7 @@ void add_replay(CLI::App& app, std::function<int()>& chosen) {
   const auto key = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand(
       "replay", "Judge a log's requests at its own times: who would have been limited?");
-  command->footer(std::string(kFooter));
+  command->footer(std::string(kReplayFooter));
   command
       ->add_option("file", options->files,
                    "Logs to read in this order, .gz too; none or - is standard input")

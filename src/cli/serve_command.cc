@@ -12,7 +12,7 @@ namespace {
 constexpr int kMisused = 2;
 constexpr std::size_t kMostConnections = 1'000'000;
 
-constexpr const char* kFooter = R"(The file of --limits is YAML:
+constexpr const char* kServeFooter = R"(The file of --limits is YAML:
   limits:
     login: sliding_log 5/10m
     api: token_bucket 100/1s burst=200
@@ -44,7 +44,7 @@ int run(const ServerOptions& options) {
 void add_serve(CLI::App& app, std::function<int()>& chosen) {
   const auto options = std::make_shared<ServerOptions>();
   CLI::App* command = app.add_subcommand("serve", "Answer clients that speak Redis's protocol.");
-  command->footer(kFooter);
+  command->footer(kServeFooter);
   command
       ->add_option("--resp", options->resp,
                    "Serve RESP here; may be given several times; port 0 is any free one")

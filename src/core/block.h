@@ -27,8 +27,11 @@ inline Decision block_decision(Decision decision, bool takes, Instant now, Insta
   return decision;
 }
 
-/// When a block that is asked for now ends; `until` is the end of the one there is, or 0. At most
-/// kEndOfTime + kMaxDurationNs.
+/// The last instant at which a block can end.
+inline constexpr Instant kLastBlock = kEndOfTime - 1 + kMaxDurationNs;
+
+/// When a block that is asked for now ends, at most kLastBlock; `until` is the end of the one there
+/// is, or 0.
 inline Instant block_until(Instant until, Instant now, std::int64_t duration_ns) {
   return std::max(until, now + duration_ns);
 }

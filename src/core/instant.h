@@ -8,6 +8,12 @@ namespace sluice {
 /// below the clock reads one.
 using Instant = std::int64_t;
 
+inline constexpr std::int64_t kMillisecondNs = 1'000'000;
+inline constexpr std::int64_t kSecondNs = 1'000 * kMillisecondNs;
+inline constexpr std::int64_t kMinuteNs = 60 * kSecondNs;
+inline constexpr std::int64_t kHourNs = 60 * kMinuteNs;
+inline constexpr std::int64_t kDayNs = 24 * kHourNs;
+
 inline constexpr Instant kEndOfTime = Instant{1} << 62;
 
 /// The longest duration a limit may name, in nanoseconds (about 73 years).

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <type_traits>
 
 #include "core/instant.h"
 #include "core/operation.h"
@@ -61,5 +62,9 @@ inline std::uint32_t commit_permits(std::span<PermitEntry> entries, std::uint32_
   entries[place] = change.added;
   return size;
 }
+
+/// Whether an algorithm keeps permits.
+template <class A>
+inline constexpr bool kIsPermits = std::is_same_v<typename A::State, PermitList>;
 
 }  // namespace sluice

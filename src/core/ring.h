@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/instant.h"
 
@@ -41,5 +42,9 @@ struct RingChange {
   std::uint32_t count = 0;
   RingEntry newest;
 };
+
+/// Whether an algorithm keeps a ring.
+template <class A>
+inline constexpr bool kIsRing = std::is_same_v<typename A::State, Ring>;
 
 }  // namespace sluice

@@ -8,7 +8,7 @@
 
 #include "algorithms/limit_definition.h"
 #include "core/arithmetic.h"
-#include "stores/memory/lock.h"
+#include "core/lock.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -41,7 +41,7 @@ struct alignas(64) DenyCache::Set {
   /// The upper half of each entry's key, 0 for none. Written under the lock, like all else.
   std::array<std::atomic<std::uint64_t>, kWays> tags{};
   std::atomic<std::uint32_t> generation{0};
-  memory::Lock lock;
+  Lock lock;
   std::array<Entry, kWays> entries;
 
   /// Whether it may hold the key. The answer may be old by the time it is used.

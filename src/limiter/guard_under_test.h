@@ -13,6 +13,8 @@
 
 namespace sluice {
 
+inline constexpr Instant kStart = 1'700'000'000'000'000'000;
+
 /// A guarded store around a scripted one, with one limit.
 class GuardUnderTest : public testing::Test {
  protected:

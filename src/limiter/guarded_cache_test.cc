@@ -4,8 +4,6 @@
 namespace sluice {
 namespace {
 
-constexpr Instant kStart = 1'700'000'000'000'000'000;
-
 /// What a guarded store does with its deny cache; deny_cache_test.cc says what the cache does.
 class GuardedCacheTest : public GuardUnderTest {
  protected:

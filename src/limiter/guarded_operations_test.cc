@@ -8,9 +8,6 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr Instant kStart = 1'700'000'000'000'000'000;
-constexpr std::int64_t kHourNs = 3'600'000'000'000;
-
 /// What a guarded store does with the operations that are not a take.
 class GuardedOperationsTest : public GuardUnderTest {
  protected:

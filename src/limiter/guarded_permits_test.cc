@@ -7,7 +7,6 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr Instant kStart = 1'700'000'000'000'000'000;
 constexpr std::int64_t kLeaseNs = 60'000'000'000;
 
 /// What a guarded store does with permits.

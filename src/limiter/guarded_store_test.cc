@@ -12,9 +12,6 @@ using std::chrono::nanoseconds;
 using testing::HasSubstr;
 using Asked = ScriptedStore::Asked;
 
-constexpr Instant kStart = 1'700'000'000'000'000'000;
-constexpr std::int64_t kHourNs = 3'600'000'000'000;
-
 class GuardedStoreTest : public GuardUnderTest {};
 
 TEST_F(GuardedStoreTest, PassesOnWhatTheStoreAnswers) {

@@ -6,11 +6,11 @@
 #include <mutex>
 #include <vector>
 
+#include "core/lock.h"
 #include "limiter/held_permit.h"
 #include "limiter/limit_slot.h"
 #include "limiter/timekeeper.h"
 #include "limiter/waiting_lines.h"
-#include "stores/memory/lock.h"
 
 namespace sluice {
 
@@ -77,7 +77,7 @@ class PermitKeeper : public std::enable_shared_from_this<PermitKeeper> {
   const std::uint64_t generation_ = fork_generation();
   std::once_flag prepared_;
   std::shared_ptr<Timekeeper> keeper_;
-  memory::Lock mutex_;
+  Lock mutex_;
   // Guarded by mutex_:
   HeldPermit* first_ = nullptr;
   HeldPermit* last_ = nullptr;

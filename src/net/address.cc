@@ -1,17 +1,17 @@
 #include "net/address.h"
 
 #include <arpa/inet.h>
-#include <sys/un.h>
 
 #include <charconv>
 #include <system_error>
 #include <utility>
 
+#include "net/socket_address.h"
+
 namespace sluice {
 namespace {
 
 constexpr std::string_view kUnixPrefix = "unix:";
-constexpr std::size_t kMaxPathBytes = sizeof(sockaddr_un::sun_path) - 1;
 
 ParsedAddress fault(std::string_view text, const std::string& what) {
   std::string sentence = "\"";

@@ -28,7 +28,7 @@ constexpr std::size_t kSendBytes = 64 * 1024;
 /// The most thrown away while a peer that was told to go still talks.
 constexpr std::size_t kMaxDiscardBytes = 1024 * 1024;
 /// A buffer that has grown beyond this is given back once it is empty.
-constexpr std::size_t kKeepBytes = 4 * 1024;
+constexpr std::size_t kIdleBytes = 4 * 1024;
 
 bool must_wait(int error) {
   return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
@@ -42,7 +42,7 @@ ssize_t send_some(int fd, std::string_view bytes) {
 }
 
 void empty_out(std::string& buffer) {
-  if (buffer.capacity() > kKeepBytes) {
+  if (buffer.capacity() > kIdleBytes) {
     std::string().swap(buffer);
   } else {
     buffer.clear();

@@ -12,7 +12,7 @@ namespace sluice {
 namespace {
 
 /// Output of so many bytes is sent before more is asked for.
-constexpr std::size_t kSendBytes = std::size_t{64} * 1024;
+constexpr std::size_t kUnsentBytes = std::size_t{64} * 1024;
 
 constexpr std::uint32_t kLoopEvents = EPOLLIN | EPOLLRDHUP;
 
@@ -184,7 +184,7 @@ void Pipeline::State::pump() {
     return;
   }
   while (!fault_ && talk_->unsent().empty()) {
-    while (talk_->in_flight() < options_.max_in_flight && talk_->unsent().size() < kSendBytes) {
+    while (talk_->in_flight() < options_.max_in_flight && talk_->unsent().size() < kUnsentBytes) {
       Exchange* const exchange = user_.next_exchange();
       if (exchange == nullptr) break;
       talk_->ask(*exchange, Clock::now());

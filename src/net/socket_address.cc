@@ -2,7 +2,6 @@
 
 #include <netdb.h>
 #include <netinet/in.h>
-#include <sys/un.h>
 
 #include <array>
 #include <cerrno>
@@ -15,7 +14,6 @@ namespace sluice {
 namespace {
 
 constexpr std::size_t kMaxAddresses = 16;
-constexpr std::size_t kMaxPathBytes = sizeof(sockaddr_un::sun_path) - 1;
 
 FoundAddresses unix_address(const std::string& path) {
   if (path.size() > kMaxPathBytes) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <optional>
 #include <string>
@@ -9,6 +10,9 @@
 #include "net/endpoint.h"
 
 namespace sluice {
+
+/// The longest path of a socket.
+inline constexpr std::size_t kMaxPathBytes = sizeof(sockaddr_un::sun_path) - 1;
 
 /// What connect() takes.
 struct SocketAddress {

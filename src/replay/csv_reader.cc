@@ -8,7 +8,6 @@ namespace sluice::replay {
 namespace {
 
 constexpr std::size_t kMaxColumns = 1024;
-constexpr std::size_t kShownColumns = 40;
 constexpr std::size_t kNoColumn = static_cast<std::size_t>(-1);
 
 /// Cuts one CSV record into fields. Fields without escaped quotes refer to the line, the others to
@@ -103,7 +102,7 @@ class CsvReader : public LineReader {
     std::string out;
     for (std::size_t i = 0; i < names_.size(); ++i) {
       if (i == kMaxShown) return out + " and " + std::to_string(names_.size() - i) + " more";
-      out.append(i == 0 ? "" : ", ").append(printable(names_[i], kShownColumns));
+      out.append(i == 0 ? "" : ", ").append(printable(names_[i], kFieldColumns));
     }
     return out;
   }
@@ -152,7 +151,7 @@ std::unique_ptr<LineReader> make_csv_reader(std::string_view header, std::string
   }
   auto reader = std::make_unique<CsvReader>(names);
   if (reader->has_time()) return reader;
-  reason = "the CSV header \"" + printable(header, kShownColumns) + "\" has no column time";
+  reason = "the CSV header \"" + printable(header, kFieldColumns) + "\" has no column time";
   return nullptr;
 }
 

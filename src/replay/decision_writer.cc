@@ -12,13 +12,13 @@
 namespace sluice::replay {
 namespace {
 
-constexpr std::size_t kBufferBytes = std::size_t{256} * 1024;
+constexpr std::size_t kWriteBytes = std::size_t{256} * 1024;
 
 }  // namespace
 
 DecisionWriter::DecisionWriter(int descriptor, std::string name)
     : descriptor_(descriptor), name_(std::move(name)) {
-  buffer_.reserve(kBufferBytes * 2);
+  buffer_.reserve(kWriteBytes * 2);
 }
 
 DecisionWriter::~DecisionWriter() {
@@ -46,7 +46,7 @@ void DecisionWriter::write(const Judged& judged, std::string_view limit_json) {
   buffer_ += ",\"delay_ns\":";
   append_number(buffer_, std::int64_t{decision.delay.count()});
   buffer_ += "}\n";
-  if (buffer_.size() >= kBufferBytes) flush();
+  if (buffer_.size() >= kWriteBytes) flush();
 }
 
 void DecisionWriter::flush() {

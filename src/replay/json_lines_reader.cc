@@ -10,8 +10,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kShownColumns = 40;
-
 enum class Kind : std::uint8_t { kAbsent, kString, kNumber, kWord, kNested };
 
 /// A field somebody asked for, and what the line says.
@@ -187,7 +185,7 @@ class JsonLinesReader : public LineReader {
       if (!in_key_[slot]) continue;
       const Wanted& wanted = field(slot);
       if (wanted.kind == Kind::kAbsent || wanted.kind == Kind::kNested) {
-        const std::string name = "field " + printable(wanted.name, kShownColumns);
+        const std::string name = "field " + printable(wanted.name, kFieldColumns);
         reason = wanted.kind == Kind::kAbsent ? "no " + name
                                               : "the " + name + " is an object or an array";
         return false;

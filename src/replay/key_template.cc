@@ -7,10 +7,8 @@
 namespace sluice::replay {
 namespace {
 
-constexpr std::size_t kShownColumns = 60;
-
 [[noreturn]] void fail(std::string_view text, const std::string& fault) {
-  throw std::invalid_argument("key template \"" + printable(text, kShownColumns) + "\": " + fault);
+  throw std::invalid_argument("key template \"" + printable(text, kTypedColumns) + "\": " + fault);
 }
 
 }  // namespace
@@ -53,7 +51,7 @@ void KeyTemplate::bind(LineReader& reader) {
     if (!piece.is_field) continue;
     const auto slot = reader.slot(piece.text);
     if (!slot) {
-      fail(text_, "there is no field {" + printable(piece.text, kShownColumns) + "}; there are " +
+      fail(text_, "there is no field {" + printable(piece.text, kTypedColumns) + "}; there are " +
                       reader.known_fields());
     }
     piece.slot = *slot;

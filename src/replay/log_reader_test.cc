@@ -8,7 +8,6 @@
 namespace sluice::replay {
 namespace {
 
-constexpr std::int64_t kSecondNs = 1'000'000'000;
 constexpr std::string_view kCombinedLine =
     "83.149.9.216 - frank [17/May/2015:10:05:03 +0000] \"GET /a?b=c HTTP/1.1\" 200 203023 "
     "\"http://example.com/\" \"Mozilla/5.0 (X11; Linux)\"";

@@ -8,12 +8,10 @@
 namespace sluice::replay {
 namespace {
 
-constexpr std::int64_t kSecondNs = 1'000'000'000;
 constexpr std::size_t kMaxDecimals = 9;
-constexpr std::size_t kShownColumns = 40;
 
 std::string quoted(std::string_view name, std::string_view text) {
-  return std::string(name) + " \"" + printable(text, kShownColumns) + "\"";
+  return std::string(name) + " \"" + printable(text, kFieldColumns) + "\"";
 }
 
 enum class Digits : std::uint8_t { kFine, kNotDigits, kTooLarge };

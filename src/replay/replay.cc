@@ -19,7 +19,6 @@
 namespace sluice::replay {
 namespace {
 
-constexpr std::size_t kShownColumns = 200;
 constexpr int kFailed = 1;
 constexpr int kMisused = 2;
 constexpr mode_t kDecisionsMode = 0666;
@@ -56,7 +55,7 @@ std::vector<NamedLimit> read_limits(const std::vector<std::string>& expressions)
     }();
     for (const NamedLimit& other : limits) {
       if (other.limit.expression() != limit.expression()) continue;
-      throw ReplayError(kMisused, "--limit: \"" + printable(expression, kShownColumns) +
+      throw ReplayError(kMisused, "--limit: \"" + printable(expression, kTypedColumns) +
                                       "\" is given twice (both mean " + limit.expression() + ")");
     }
     limits.push_back({expression, std::move(limit)});
@@ -84,7 +83,7 @@ std::vector<Input> find_inputs(const std::vector<std::string>& files) {
   for (const std::string& path : files.empty() ? std::vector<std::string>{"-"} : files) {
     const bool is_standard = path == "-";
     Input input{.path = path,
-                .name = is_standard ? "standard input" : printable(path, kShownColumns)};
+                .name = is_standard ? "standard input" : printable(path, kTypedColumns)};
     struct stat status {};
     const bool is_there = is_standard
                               ? fstat(STDIN_FILENO, &status) == 0
@@ -124,7 +123,7 @@ std::unique_ptr<DecisionWriter> open_decisions(const std::string& path,
                                                const std::vector<Input>& inputs) {
   if (path.empty()) return nullptr;
   if (path == "-") return std::make_unique<DecisionWriter>(STDOUT_FILENO, "standard output");
-  const std::string name = printable(path, kShownColumns);
+  const std::string name = printable(path, kTypedColumns);
   struct stat status {};
   if (stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
     for (const Input& input : inputs) {

@@ -9,6 +9,10 @@
 
 namespace sluice::replay {
 
+/// How much an error shows of a field, and of what somebody typed.
+inline constexpr std::size_t kFieldColumns = 40;
+inline constexpr std::size_t kTypedColumns = 200;
+
 /// Untrusted text, made fit for a terminal: control characters, invisible and direction-changing
 /// ones and bytes that are not UTF-8 become \xNN or \u{NNNN}, a backslash becomes two. Longer than
 /// `columns` (each code point counting one), it is cut and ends in an ellipsis.

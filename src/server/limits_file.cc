@@ -16,9 +16,9 @@ namespace sluice {
 namespace {
 
 /// The text of a file, for what must be said about a place in it.
-class Source {
+class LimitsText {
  public:
-  Source(std::string_view text, const std::string& path) : text_(text), path_(path) {}
+  LimitsText(std::string_view text, const std::string& path) : text_(text), path_(path) {}
 
   /// `column` counts characters, from 0 like the mark's own.
   [[noreturn]] void fail(YAML::Mark mark, const std::string& sentence) const {
@@ -82,7 +82,7 @@ class DocumentStart final : public YAML::EventHandler {
 
 /// The first document. On some input yaml-cpp finds empty documents without end, so they must never
 /// be read until there are no more.
-YAML::Node load(std::string_view yaml, const Source& source) {
+YAML::Node load(std::string_view yaml, const LimitsText& source) {
   try {
     return YAML::Load(std::string(yaml));
   } catch (const YAML::Exception& error) {
@@ -90,7 +90,7 @@ YAML::Node load(std::string_view yaml, const Source& source) {
   }
 }
 
-void refuse_second_document(std::string_view yaml, const Source& source) {
+void refuse_second_document(std::string_view yaml, const LimitsText& source) {
   std::istringstream text{std::string(yaml)};
   DocumentStart start;
   try {
@@ -102,7 +102,7 @@ void refuse_second_document(std::string_view yaml, const Source& source) {
   source.fail(start.mark(), "there is a second document");
 }
 
-YAML::Node find_limits(const YAML::Node& root, const Source& source) {
+YAML::Node find_limits(const YAML::Node& root, const LimitsText& source) {
   if (!root.IsMap()) source.fail(root.Mark(), "the file must be a map with the key 'limits'");
   YAML::Node limits;
   bool found = false;
@@ -123,7 +123,7 @@ YAML::Node find_limits(const YAML::Node& root, const Source& source) {
   return limits;
 }
 
-Limit read_limit(const YAML::Node& name, const YAML::Node& expression, const Source& source) {
+Limit read_limit(const YAML::Node& name, const YAML::Node& expression, const LimitsText& source) {
   if (!name.IsScalar()) source.fail(name.Mark(), "the name of a limit must be a text");
   const std::string& text = name.Scalar();
   if (!expression.IsScalar()) {
@@ -147,7 +147,7 @@ Limit read_limit(const YAML::Node& name, const YAML::Node& expression, const Sou
 }  // namespace
 
 std::vector<Limit> parse_limits(std::string_view yaml, const std::string& path) {
-  const Source source(yaml, path);
+  const LimitsText source(yaml, path);
   const YAML::Node entries = find_limits(load(yaml, source), source);
   refuse_second_document(yaml, source);
   std::vector<Limit> limits;

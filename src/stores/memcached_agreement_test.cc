@@ -14,8 +14,6 @@ namespace {
 // What the memory store decides, and what is decided on a value that is written and read at each
 // step, in virtual time.
 
-constexpr std::int64_t kSecondNs = 1'000'000'000;
-
 constexpr const char* kExpressions[] = {
     "token_bucket 10/1s",
     "token_bucket 5/1m burst=9 borrow=yes",

@@ -15,7 +15,6 @@ using redis::Topology;
 
 constexpr std::uint16_t kRedisPort = 6379;
 constexpr std::uint16_t kSentinelPort = 26379;
-constexpr std::int64_t kDayNs = 86'400'000'000'000;
 constexpr std::int64_t kMostDatabases = 65'535;
 constexpr std::size_t kMostPrefixBytes = 128;
 

@@ -16,9 +16,8 @@ namespace {
 using testing::HasSubstr;
 
 constexpr Instant kStart = 1'700'000'000'000'000'000;
-constexpr std::int64_t kHourNs = 3'600'000'000'000;
 
-std::string fault_of(std::string_view url) {
+std::string refusal_of(std::string_view url) {
   try {
     open_bare_store(url);
   } catch (const StoreError& error) {
@@ -69,15 +68,15 @@ TEST(OpenBareStore, SaysWhatIsWrongWithAUrl) {
            {"memory:?full=perhaps", "full is deny or allow"},
            {"memory:?size=5", "there is no option 'size'; there are max_bytes, full"},
        }) {
-    EXPECT_THAT(fault_of(wrong.url), HasSubstr(wrong.fault));
-    EXPECT_THAT(fault_of(wrong.url), HasSubstr("'" + std::string(wrong.url) + "'"));
+    EXPECT_THAT(refusal_of(wrong.url), HasSubstr(wrong.fault));
+    EXPECT_THAT(refusal_of(wrong.url), HasSubstr("'" + std::string(wrong.url) + "'"));
   }
 }
 
 // A URL without its colon is not followed by anything.
 TEST(OpenBareStore, SaysThatAColonIsMissing) {
-  EXPECT_THAT(fault_of("memory"), HasSubstr("'memory'"));
-  EXPECT_THAT(fault_of("memory"), Not(HasSubstr("nothing can follow")));
+  EXPECT_THAT(refusal_of("memory"), HasSubstr("'memory'"));
+  EXPECT_THAT(refusal_of("memory"), Not(HasSubstr("nothing can follow")));
 }
 
 // Asks for new keys until there is no room. Returns all answers before that.

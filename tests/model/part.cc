@@ -21,10 +21,6 @@ std::int64_t narrow(Wide value) {
   return static_cast<std::int64_t>(value);
 }
 
-std::chrono::nanoseconds ns(Wide value) {
-  return std::chrono::nanoseconds(narrow(value));
-}
-
 bool is_bucket(const ModelLimit& limit) {
   return limit.kind == Kind::kTokenBucket || limit.kind == Kind::kLeakyBucket;
 }

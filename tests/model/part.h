@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,6 +16,10 @@ namespace sluice::model {
 /// Wide enough for every sum and product of two 64-bit numbers that the rules contain, so that the
 /// model never has to think about overflow.
 __extension__ using Wide = __int128;
+
+inline std::chrono::nanoseconds ns(Wide value) {
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(value));
+}
 
 enum class Kind : std::uint8_t {
   kFixedWindow,

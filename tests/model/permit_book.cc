@@ -3,13 +3,6 @@
 #include <algorithm>
 
 namespace sluice::model {
-namespace {
-
-std::chrono::nanoseconds ns(Wide value) {
-  return std::chrono::nanoseconds(static_cast<std::int64_t>(value));
-}
-
-}  // namespace
 
 Wide PermitBook::held_at(Wide now) const {
   return std::ranges::count_if(permits_, [&](const Permit& p) { return p.lapses > now; });

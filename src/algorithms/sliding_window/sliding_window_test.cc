@@ -13,7 +13,6 @@ namespace {
 using Key = KeyUnderTest<SlidingWindow>;
 using std::chrono::nanoseconds;
 
-constexpr std::int64_t kHourNs = 60 * kMinuteNs;
 constexpr const char* kStrict = "sliding_window 1000/1h";
 constexpr const char* kClassic = "sliding_window 1000/1h strict=no";
 

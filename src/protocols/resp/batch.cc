@@ -8,8 +8,6 @@
 namespace sluice::resp {
 namespace {
 
-constexpr std::int64_t kSecondNs = 1'000'000'000;
-constexpr std::int64_t kMillisecondNs = 1'000'000;
 constexpr std::size_t kMaxReplyBytes = 4 + 6 * (1 + kMaxIntegerBytes);
 
 // Rounded up, so that nobody is told to come back a moment too early; never stays -1.

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "protocols/resp/command_under_test.h"
 #include "protocols/resp/later_store.h"
 #include "protocols/resp/session.h"
 
@@ -13,8 +14,6 @@ namespace {
 
 using testing::ElementsAre;
 using Next = Progress::Next;
-
-constexpr Instant kNow = 1'700'000'000'000'000'000;
 
 LimitBook named(const std::shared_ptr<Store>& store) {
   LimitBook book(store);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "protocols/resp/command_under_test.h"
 #include "protocols/resp/parser.h"
 
 namespace sluice::resp {
@@ -15,14 +16,6 @@ namespace {
 using testing::ElementsAre;
 
 using Texts = std::vector<std::string>;
-
-std::string array(const Texts& arguments) {
-  std::string bytes = "*" + std::to_string(arguments.size()) + "\r\n";
-  for (const auto& text : arguments) {
-    bytes += "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
-  }
-  return bytes;
-}
 
 Texts texts(const Parser& parser) {
   return {parser.arguments().begin(), parser.arguments().end()};

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/arithmetic.h"
+#include "protocols/resp/command_under_test.h"
 #include "protocols/resp/fake_store.h"
 
 namespace sluice::resp {
@@ -13,8 +14,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 using Next = Progress::Next;
-
-constexpr Instant kNow = 1'700'000'000'000'000'000;
 
 class SessionTest : public testing::Test {
  protected:
@@ -49,14 +48,6 @@ std::string integers(std::initializer_list<std::int64_t> numbers) {
   std::string reply = "*" + std::to_string(numbers.size()) + "\r\n";
   for (const auto number : numbers) reply += ":" + std::to_string(number) + "\r\n";
   return reply;
-}
-
-std::string array(const std::vector<std::string>& arguments) {
-  std::string bytes = "*" + std::to_string(arguments.size()) + "\r\n";
-  for (const auto& text : arguments) {
-    bytes += "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
-  }
-  return bytes;
 }
 
 TEST_F(SessionTest, ThrottlesAsInTheExample) {

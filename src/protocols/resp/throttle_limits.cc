@@ -10,8 +10,7 @@ namespace {
 
 // T = ceil(period / count). In 128 bits, since the period comes in seconds of 64 bits.
 Int128 emission_interval_ns(const ThrottleNumbers& numbers) {
-  constexpr Int128 kSecondNs = 1'000'000'000;
-  return (numbers.period_s * kSecondNs + numbers.count - 1) / numbers.count;
+  return (Int128{numbers.period_s} * kSecondNs + numbers.count - 1) / numbers.count;
 }
 
 }  // namespace

@@ -15,7 +15,6 @@ namespace {
 constexpr std::size_t kMaxIdle = 1'024;
 constexpr std::size_t kMaxIdleBytes = 4'096;
 constexpr std::size_t kMaxSwept = 512;  // At a time.
-constexpr std::int64_t kDayNs = 86'400'000'000'000;
 
 std::vector<std::string> names(const std::vector<Endpoint>& servers) {
   std::vector<std::string> result;

@@ -7,12 +7,6 @@
 #include "core/block.h"
 
 namespace sluice::memcached {
-namespace {
-
-// The latest that any block ends.
-constexpr std::uint64_t kLastBlock = kEndOfTime - 1 + kMaxDurationNs;
-
-}  // namespace
 
 void Count::ask(const Question& question, Lane& lane) {
   const Request& request = question.errand.requests[0];

@@ -18,7 +18,6 @@ inline constexpr std::int64_t kLastExpiry = 2'147'483'647;
 /// second, so that a lifetime of 1 ends after anything up to a second: one more is asked for. What
 /// would end after January 2038 ends there.
 constexpr std::int64_t expiry_s(std::int64_t lifetime_ns, Instant real_now) {
-  constexpr std::int64_t kSecondNs = 1'000'000'000;
   const std::int64_t seconds = ceil_divide(lifetime_ns, kSecondNs) + 1;
   if (seconds <= kMostRelativeExpiry) return seconds;
   return std::min(real_now / kSecondNs + seconds, kLastExpiry);
@@ -26,7 +25,6 @@ constexpr std::int64_t expiry_s(std::int64_t lifetime_ns, Instant real_now) {
 
 /// Until then a value that is written now with such an expiry is kept, if nothing else befalls it.
 constexpr Instant kept_until(std::int64_t lifetime_ns, Instant real_now) {
-  constexpr std::int64_t kSecondNs = 1'000'000'000;
   constexpr Instant kLast = kLastExpiry * kSecondNs;
   if (lifetime_ns >= kLast - real_now) return kLast;
   return std::min(kLast, real_now + ceil_divide(lifetime_ns, kSecondNs) * kSecondNs);

@@ -5,7 +5,6 @@
 namespace sluice::memcached {
 namespace {
 
-constexpr std::int64_t kSecondNs = 1'000'000'000;
 constexpr std::int64_t kNowS = 1'700'000'000;
 constexpr Instant kNow = kNowS * kSecondNs + 123'456'789;
 

@@ -10,7 +10,6 @@
 namespace sluice::memcached {
 namespace {
 
-constexpr std::int64_t kSecondNs = 1'000'000'000;
 constexpr std::int64_t kLeaseNs = 60 * kSecondNs;
 constexpr Instant kNow = 1'700'000'000 * kSecondNs + 5;
 

@@ -13,11 +13,10 @@ namespace {
 
 constexpr char kVersion = 1;
 constexpr char kBlockedVersion = 2;
-constexpr std::size_t kHashBytes = 4;
-constexpr Instant kLastBlock = kEndOfTime - 1 + kMaxDurationNs;
+constexpr std::size_t kChecksumBytes = 4;
 
-void append_hash(std::string& output, std::string_view text) {
-  append_bytes(output, XXH3_64bits(text.data(), text.size()), kHashBytes);
+void append_checksum(std::string& output, std::string_view text) {
+  append_bytes(output, XXH3_64bits(text.data(), text.size()), kChecksumBytes);
 }
 
 }  // namespace
@@ -37,10 +36,10 @@ void KeyState::drop_states() {
 
 bool KeyState::read(std::string_view value, const LimitDefinition& asked) {
   clear();
-  if (value.size() <= kHashBytes) return false;
-  const std::string_view hashed = value.substr(0, value.size() - kHashBytes);
+  if (value.size() <= kChecksumBytes) return false;
+  const std::string_view hashed = value.substr(0, value.size() - kChecksumBytes);
   std::string hash;
-  append_hash(hash, hashed);
+  append_checksum(hash, hashed);
   if (value.substr(hashed.size()) != hash) return false;
   const bool blocked = hashed[0] == kBlockedVersion;
   if (hashed[0] != kVersion && !blocked) return false;
@@ -92,7 +91,7 @@ void KeyState::write(std::string& output) const {
   if (parts_ != nullptr) {
     for (std::size_t i = 0; i < parts_->size(); ++i) states_[i].write((*parts_)[i], output);
   }
-  append_hash(output, std::string_view(output).substr(begin));
+  append_checksum(output, std::string_view(output).substr(begin));
 }
 
 bool KeyState::goes_on(const LimitDefinition& limit) const {

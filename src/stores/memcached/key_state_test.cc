@@ -10,7 +10,6 @@
 namespace sluice::memcached {
 namespace {
 
-constexpr std::int64_t kSecondNs = 1'000'000'000;
 constexpr Instant kNow = 1'700'000'000 * kSecondNs + 5;
 
 // One limit of each kind, and what its numbers may become.

@@ -13,7 +13,6 @@ namespace sluice::memcached {
 
 // For this room's tests: one limit open in one store on real servers, asked by key.
 
-inline constexpr std::int64_t kSecondNs = 1'000'000'000;
 /// A whole minute.
 inline constexpr Instant kNow = 1'700'000'040 * kSecondNs;
 

@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 using servers::MemcachedServer;
 using testing::HasSubstr;
 
-std::string fault_of(const std::function<void()>& ask) {
+std::string refusal_of(const std::function<void()>& ask) {
   try {
     ask();
   } catch (const std::exception& error) {
@@ -146,10 +146,10 @@ TEST(MemcachedOperations, AForeignListOfPermitsFailsAlone) {
   Keys keys(store, "concurrency 2");
   server.command("set sluice:login:bad 0 0 5\r\nhello\r\n");
   for (const Operation operation : {Operation::kTake, Operation::kRenew, Operation::kRelease}) {
-    EXPECT_THAT(fault_of([&] { keys.ask(keys.lend("bad", 1, operation), kNow); }),
+    EXPECT_THAT(refusal_of([&] { keys.ask(keys.lend("bad", 1, operation), kNow); }),
                 HasSubstr("the value of 'sluice:login:bad' is damaged"));
   }
-  EXPECT_THAT(fault_of([&] { keys.ask(keys.block("bad", kSecondNs), kNow); }),
+  EXPECT_THAT(refusal_of([&] { keys.ask(keys.block("bad", kSecondNs), kNow); }),
               HasSubstr("is damaged"));
   EXPECT_TRUE(keys.ask(keys.lend("k", 1, Operation::kTake), kNow).allowed);
   EXPECT_EQ(keys.reset("bad").remaining, 2);
@@ -160,7 +160,7 @@ TEST(MemcachedOperations, RefusesMorePermitsThanAnItemHolds) {
   const MemcachedServer server;
   MemcachedStore store(options({&server}));
   EXPECT_NE(store.open_space(Limit("concurrency 32768").definition()), nullptr);
-  EXPECT_EQ(fault_of([&] { store.open_space(Limit("concurrency 32769").definition()); }),
+  EXPECT_EQ(refusal_of([&] { store.open_space(Limit("concurrency 32769").definition()); }),
             "memcached store: 'concurrency 32769' keeps up to 32769 permits for a key, but at most "
             "32768 fit into a value");
 }
@@ -170,7 +170,7 @@ TEST(MemcachedOperations, PermitsAreInNoList) {
   MemcachedStore store(options({&server}));
   Keys keys(store, "concurrency 2");
   const Request request = keys.lend("k", 1, Operation::kTake);
-  EXPECT_EQ(fault_of([&] {
+  EXPECT_EQ(refusal_of([&] {
               store.decide_all({&request, 1}, kNow);
             }),
             "permits are acquired one by one, not in a list");

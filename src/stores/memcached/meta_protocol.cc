@@ -12,7 +12,7 @@ constexpr std::size_t kMaxLineBytes = 2'048;
 // Far above what a server can be told to take for an item.
 constexpr std::size_t kMaxValueBytes = std::size_t{1} << 30;
 
-void append_number(std::string& output, std::uint64_t number) {
+void append_decimal(std::string& output, std::uint64_t number) {
   char digits[20];
   const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
   output.append(digits, end);
@@ -20,7 +20,7 @@ void append_number(std::string& output, std::uint64_t number) {
 
 void append_flag(std::string& output, std::string_view flag, std::uint64_t number) {
   output += flag;
-  append_number(output, number);
+  append_decimal(output, number);
 }
 
 template <class Number>

@@ -11,11 +11,6 @@ constexpr std::size_t kIdBytes = 8;
 // A permit lapses a lease after an instant.
 constexpr Instant kLastLapse = kEndOfTime - 1 + kMaxDurationNs;
 
-template <class A>
-constexpr bool kIsRing = std::is_same_v<typename A::State, Ring>;
-template <class A>
-constexpr bool kIsPermits = std::is_same_v<typename A::State, PermitList>;
-
 // A state that is its own change is a few 64-bit integers, none of which is ever negative.
 template <class State>
 constexpr std::size_t count_of() {

@@ -119,11 +119,6 @@ bool reserve_permits(Account& account, Cell& cell, const PermitChange& change);
 /// REQUIRES: reserve_permits() has made room.
 void commit_permits(Account& account, Cell& cell, const PermitChange& change);
 
-template <class A>
-inline constexpr bool kIsRing = std::is_same_v<typename A::State, Ring>;
-template <class A>
-inline constexpr bool kIsPermits = std::is_same_v<typename A::State, PermitList>;
-
 /// The state in 63 bits, if its algorithm knows how and it fits.
 template <class A>
 std::optional<Cell> pack(const typename A::Params& params, const typename A::State& state) {

@@ -57,10 +57,10 @@ void must_equal(const Ring& ring, const RingModel& model) {
   }
 }
 
-enum class Act { kAppend, kJoin, kTruncate, kClear };
+enum class RingAct { kAppend, kJoin, kTruncate, kClear };
 
 struct RingMove {
-  Act act;
+  RingAct act;
   /// Percent of the entries that are forgotten first.
   std::uint32_t forgotten;
   /// Percent of the rest that is kept, where it is truncated.
@@ -73,8 +73,10 @@ void showValue(const RingMove& move, std::ostream& out) {
 
 rc::Gen<RingMove> ring_moves() {
   return rc::gen::construct<RingMove>(
-      rc::gen::weightedElement<Act>(
-          {{60, Act::kAppend}, {5, Act::kJoin}, {3, Act::kTruncate}, {1, Act::kClear}}),
+      rc::gen::weightedElement<RingAct>({{60, RingAct::kAppend},
+                                         {5, RingAct::kJoin},
+                                         {3, RingAct::kTruncate},
+                                         {1, RingAct::kClear}}),
       rc::gen::weightedElement<std::uint32_t>({{40, 0}, {8, 1}, {2, 10}, {1, 50}, {1, 100}}),
       rc::gen::inRange<std::uint32_t>(0, 101));
 }
@@ -82,21 +84,21 @@ rc::Gen<RingMove> ring_moves() {
 // The change that a move stands for, applied to the model.
 RingChange apply(const RingMove& move, RingModel& model) {
   auto& entries = model.entries;
-  if (move.act == Act::kClear || (entries.empty() && move.act != Act::kAppend)) {
+  if (move.act == RingAct::kClear || (entries.empty() && move.act != RingAct::kAppend)) {
     model = {};
     return {};
   }
   auto gone = static_cast<std::uint32_t>(entries.size() * move.forgotten / 100);
-  if (move.act != Act::kAppend && gone == entries.size()) --gone;
+  if (move.act != RingAct::kAppend && gone == entries.size()) --gone;
   const std::uint64_t total = model.total();
   const Instant newest_ns = entries.empty() ? 0 : entries.back().stamp_ns;
   for (std::uint32_t i = 0; i < gone; ++i) {
     model.base = entries.front().total;
     entries.pop_front();
   }
-  if (move.act == Act::kAppend) {
+  if (move.act == RingAct::kAppend) {
     entries.push_back({newest_ns + 3, total + 2});
-  } else if (move.act == Act::kJoin) {
+  } else if (move.act == RingAct::kJoin) {
     entries.back().total += 5;
   } else {
     entries.resize(1 + (entries.size() - 1) * move.kept / 100);

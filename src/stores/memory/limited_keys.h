@@ -15,9 +15,6 @@ namespace sluice::memory {
 
 // For this room's tests: one limit open in one store, asked by key.
 
-inline constexpr std::int64_t kSecondNs = 1'000'000'000;
-inline constexpr std::int64_t kMinuteNs = 60 * kSecondNs;
-inline constexpr std::int64_t kHourNs = 60 * kMinuteNs;
 /// A whole hour, so that every window on the clock starts here.
 inline constexpr Instant kStart = 472'222 * kHourNs;
 

@@ -10,9 +10,9 @@
 #include <emmintrin.h>
 #endif
 
+#include "core/lock.h"
 #include "stores/memory/budget.h"
 #include "stores/memory/cell.h"
-#include "stores/memory/lock.h"
 
 namespace sluice::memory {
 

@@ -291,9 +291,6 @@ struct PartCodec<Concurrency> {
   }
 };
 
-template <class A>
-inline constexpr bool kIsRing = std::is_same_v<typename A::State, Ring>;
-
 /// Of a ring or of permits, which have no fixed size, the script answers so many bytes in place of
 /// the state.
 template <class A>

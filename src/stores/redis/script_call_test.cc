@@ -9,32 +9,10 @@
 namespace sluice::redis {
 namespace {
 
-constexpr Instant kNow = 1'700'000'000 * kSecondNs;
-
-constexpr const char* kEachAlgorithm[] = {
-    "token_bucket 5/1m",  "leaky_bucket 5/1m queue=4",
-    "fixed_window 5/1m",  "sliding_counter 5/1m",
-    "sliding_log 5/1m",   "sliding_window 5/1m",
-    "sliding_log 500/1m", "token_bucket 5/1m & sliding_log 9/1m & fixed_window 9/1h",
-};
-
-class ScriptCallTest : public testing::Test {
+class ScriptCallTest : public ScriptTest {
  protected:
-  static void SetUpTestSuite() { server_ = std::make_unique<ScriptServer>(); }
-  static void TearDownTestSuite() { server_.reset(); }
-  void SetUp() override {
-    server_->options = {};
-    server_->ask({"FLUSHALL"});
-  }
-
-  std::int64_t lifetime_ms(const std::string& key) {
-    return std::stoll(server_->ask({"PTTL", key}));
-  }
   std::string dump(const std::string& key) { return server_->ask({"DUMP", key}); }
-
-  static std::unique_ptr<ScriptServer> server_;
 };
-std::unique_ptr<ScriptServer> ScriptCallTest::server_;
 
 TEST_F(ScriptCallTest, DecidesByTheServersClock) {
   for (const auto* expression : kEachAlgorithm) {

@@ -12,17 +12,8 @@
 namespace sluice::redis {
 namespace {
 
-constexpr Instant kNow = 1'700'000'000 * kSecondNs;
-
-class ScriptPermits : public testing::Test {
+class ScriptPermits : public ScriptTest {
  protected:
-  static void SetUpTestSuite() { server_ = std::make_unique<ScriptServer>(); }
-  static void TearDownTestSuite() { server_.reset(); }
-  void SetUp() override {
-    server_->options = {};
-    server_->ask({"FLUSHALL"});
-  }
-
   static Request request(const RedisKeys& keys, Operation operation, PermitId permit) {
     Request asked = keys.request("a", 1, operation);
     asked.permit = permit;
@@ -36,9 +27,6 @@ class ScriptPermits : public testing::Test {
   Decision acquire(const RedisKeys& keys, PermitId permit, Instant now) {
     return ask(keys, Operation::kTake, permit, now);
   }
-  std::int64_t lifetime_ms(const RedisKeys& keys) {
-    return std::stoll(server_->ask({"PTTL", keys.name("a")}));
-  }
   // As they stand in the value.
   std::vector<PermitEntry> entries(const RedisKeys& keys) {
     const std::string value = server_->ask({"GET", keys.name("a")});
@@ -46,10 +34,7 @@ class ScriptPermits : public testing::Test {
     if (!entries.empty()) std::memcpy(entries.data(), value.data() + 11, value.size() - 11);
     return entries;
   }
-
-  static std::unique_ptr<ScriptServer> server_;
 };
-std::unique_ptr<ScriptServer> ScriptPermits::server_;
 
 TEST_F(ScriptPermits, AreHeldUntilTheyAreGivenBackOrLapse) {
   const RedisKeys keys("concurrency 2 lease=10s");
@@ -62,8 +47,8 @@ TEST_F(ScriptPermits, AreHeldUntilTheyAreGivenBackOrLapse) {
   EXPECT_TRUE(ask(keys, Operation::kRenew, 1, kNow + 3 * kSecondNs).allowed);
   EXPECT_EQ(entries(keys),
             (std::vector<PermitEntry>{{kNow + 11 * kSecondNs, 2}, {kNow + 13 * kSecondNs, 1}}));
-  EXPECT_LE(lifetime_ms(keys), 10'010);
-  EXPECT_GT(lifetime_ms(keys), 9'000);
+  EXPECT_LE(lifetime_ms(keys.name("a")), 10'010);
+  EXPECT_GT(lifetime_ms(keys.name("a")), 9'000);
   const Decision given = ask(keys, Operation::kRelease, 2, kNow + 4 * kSecondNs);
   EXPECT_TRUE(given.allowed);
   EXPECT_EQ(given.remaining, 1);
@@ -134,7 +119,7 @@ TEST_F(ScriptPermits, AreBlockedAsAllElse) {
   Request block = request(keys, Operation::kBlock, 0);
   block.duration_ns = 30 * kSecondNs;
   EXPECT_TRUE(server_->decide(block, kNow).allowed);
-  EXPECT_GT(lifetime_ms(keys), 29'000);
+  EXPECT_GT(lifetime_ms(keys.name("a")), 29'000);
   const Decision denied = acquire(keys, 2, kNow);
   EXPECT_FALSE(denied.allowed);
   EXPECT_EQ(denied.retry_after.count(), 30 * kSecondNs);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <span>
 #include <string>
@@ -17,8 +19,7 @@ namespace sluice::redis {
 
 // For this room's tests: a redis-server that holds the script, asked by ScriptCall alone.
 
-inline constexpr std::int64_t kSecondNs = 1'000'000'000;
-inline constexpr std::int64_t kDayMs = 86'400'000;
+inline constexpr std::int64_t kDayMs = kDayNs / kMillisecondNs;
 
 /// A list of bulk strings as it is on the wire.
 inline std::string as_reply(const std::vector<std::string>& texts) {
@@ -120,6 +121,32 @@ class RedisKeys {
  private:
   Limit limit_;
   std::shared_ptr<RedisSpace> space_;
+};
+
+inline constexpr Instant kNow = 1'700'000'000 * kSecondNs;
+
+inline constexpr const char* kEachAlgorithm[] = {
+    "token_bucket 5/1m",  "leaky_bucket 5/1m queue=4",
+    "fixed_window 5/1m",  "sliding_counter 5/1m",
+    "sliding_log 5/1m",   "sliding_window 5/1m",
+    "sliding_log 500/1m", "token_bucket 5/1m & sliding_log 9/1m & fixed_window 9/1h",
+};
+
+/// One server, which each test finds empty.
+class ScriptTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { server_ = std::make_unique<ScriptServer>(); }
+  static void TearDownTestSuite() { server_.reset(); }
+  void SetUp() override {
+    server_->options = {};
+    server_->ask({"FLUSHALL"});
+  }
+
+  std::int64_t lifetime_ms(const std::string& key) {
+    return std::stoll(server_->ask({"PTTL", key}));
+  }
+
+  static inline std::unique_ptr<ScriptServer> server_;
 };
 
 }  // namespace sluice::redis

@@ -1,9 +1,9 @@
-#include "stores/memory/lock.h"
+#include "core/lock.h"
 
 #include <chrono>
 #include <thread>
 
-namespace sluice::memory {
+namespace sluice {
 
 void Lock::wait() {
   constexpr int kSpins = 100;
@@ -27,4 +27,4 @@ void Lock::wait() {
   }
 }
 
-}  // namespace sluice::memory
+}  // namespace sluice

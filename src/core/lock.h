@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace sluice::memory {
+namespace sluice {
 
 /// A lock of four bytes for a few dozen nanoseconds of work: a waiter spins briefly, then sleeps in
 /// short steps. Taking it free costs one locked instruction and letting go of it a plain store,
@@ -22,4 +22,4 @@ class Lock {
   std::atomic<std::uint32_t> held_{0};
 };
 
-}  // namespace sluice::memory
+}  // namespace sluice
