@@ -51,15 +51,17 @@ class PendingHandler {
   }
 
   void complete(std::exception_ptr error, Result result) {
-    const auto executor = work_.get_executor();
     const auto allocator = boost::asio::get_associated_allocator(handler_);
-    auto call = [handler = std::move(handler_), work = std::move(work_), error = std::move(error),
+    auto call = [handler = std::move(handler_), error = std::move(error),
                  result = std::move(result)]() mutable {
       auto slot = boost::asio::get_associated_cancellation_slot(handler);
       if (slot.is_connected()) slot.clear();
       std::move(handler)(std::move(error), std::move(result));
     };
-    boost::asio::post(executor, boost::asio::bind_allocator(allocator, std::move(call)));
+    boost::asio::post(work_.get_executor(),
+                      boost::asio::bind_allocator(allocator, std::move(call)));
+    // Not before post() has returned: who runs the handler may destroy the context after it.
+    work_.reset();
   }
 
  private:
