@@ -2,6 +2,7 @@
 
 #include "stores/memcached/carrier.h"
 
+#include <array>
 #include <new>
 #include <vector>
 
@@ -337,6 +338,42 @@ TEST_F(MemcachedCarrierTest, AQueryThatFindsNoMemoryIsLostWithItsExchange) {
   sent();
   answer("HD c1 O0\r\nMN\r\n");
   EXPECT_TRUE(asked.decision.allowed);
+}
+
+// The connection is then given up, and with it what has no reply yet.
+TEST_F(MemcachedCarrierTest, WhoFindsNoMemoryForItsReplyIsLostAlone) {
+  struct Unread final : Query {
+    std::size_t commands() const override { return 1; }
+    void write(std::string& output, std::uint32_t number) override {
+      append_get(output, "k", number);
+    }
+    bool can_be(const MetaReply&) const override { return true; }
+    void on_replies(std::span<const MetaReply>) override {
+      if (throws) throw std::bad_alloc();
+      ++replies;
+    }
+    void on_lost(Loss, std::string_view) override { ++losses; }
+    std::string_view abandon(Errand&) override { return {}; }
+    bool throws = false;
+    int replies = 0;
+    int losses = 0;
+  };
+  std::array<Unread, 3> queries;
+  queries[1].throws = true;
+  there([&] {
+    for (Unread& query : queries) lane().send(query);
+    Exchange* const exchange = lane().next_exchange();
+    std::string output;
+    exchange->write(output);
+    EXPECT_THROW(exchange->on_reply("EN\r\nEN\r\nEN\r\n"), std::bad_alloc);
+    exchange->on_lost(Loss::kUnknown, "the connection to a:1 was given up");
+  });
+  EXPECT_EQ(queries[0].replies, 1);
+  EXPECT_EQ(queries[0].losses, 0);
+  for (const Unread& query : {queries[1], queries[2]}) {
+    EXPECT_EQ(query.replies, 0);
+    EXPECT_EQ(query.losses, 1);
+  }
 }
 
 }  // namespace

@@ -38,6 +38,7 @@ class Lane::Batch final : public Exchange {
     return reader.at_end();
   }
 
+  /// Null once it has had its replies.
   std::vector<Query*> queries;
   std::vector<MetaReply> replies;
   Clock::time_point sent_at;
@@ -105,9 +106,10 @@ void Lane::on_reply(Batch& batch, std::string_view reply) {
     return;
   }
   std::span<const MetaReply> replies = batch.replies;
-  for (Query* query : batch.queries) {
+  for (Query*& query : batch.queries) {
     const std::size_t own = query->commands();
     query->on_replies(replies.first(own));
+    query = nullptr;
     replies = replies.subspan(own);
   }
   release(batch);
@@ -115,7 +117,9 @@ void Lane::on_reply(Batch& batch, std::string_view reply) {
 
 void Lane::on_lost(Batch& batch, Loss loss, std::string_view why) {
   health_.on_lost(batch.sent_at);
-  for (Query* query : batch.queries) query->on_lost(loss, why);
+  for (Query* query : batch.queries) {
+    if (query != nullptr) query->on_lost(loss, why);
+  }
   release(batch);
 }
 
