@@ -36,11 +36,13 @@ struct DenyCache::Entry {
   }
 };
 
-/// The places of a few keys. Its first line is all that is read where nothing is remembered.
+/// The places of a few keys. Its first line is all that is read where nothing is remembered of the
+/// one asked about.
 struct alignas(64) DenyCache::Set {
   /// The upper half of each entry's key, 0 for none. Written under the lock, like all else.
   std::array<std::atomic<std::uint64_t>, kWays> tags{};
-  std::atomic<std::uint32_t> generation{0};
+  /// When the last of its denials ends.
+  std::atomic<Instant> ends{0};
   Lock lock;
   std::array<Entry, kWays> entries;
 
@@ -84,7 +86,8 @@ Instant add_wait(Instant instant, std::chrono::nanoseconds wait) {
 
 }  // namespace
 
-DenyCache::DenyCache() : sets_(std::make_unique<Set[]>(kSets)) {
+DenyCache::DenyCache()
+    : marks_(std::make_unique<SetMark[]>(kSets)), sets_(std::make_unique<Set[]>(kSets)) {
   if (getrandom(secret_.data(), secret_.size(), 0) != static_cast<ssize_t>(secret_.size())) {
     throw StoreError("deny cache: the system has no random bytes for its secret");
   }
@@ -96,13 +99,17 @@ DenyCache::Set& DenyCache::set_of(const Ticket& ticket) const {
   return sets_[ticket.low % kSets];
 }
 
+DenyCache::SetMark& DenyCache::mark_of(const Ticket& ticket) const {
+  return marks_[ticket.low % kSets];
+}
+
 DenyCache::Ticket DenyCache::take_ticket(const Name& name) const {
   const XXH128_hash_t hash =
       XXH3_128bits_withSecret(name.key.data(), name.key.size(), secret_.data(), secret_.size());
   // An odd multiplier keeps any two spaces apart, and spreads them over all bits.
   Ticket ticket{.high = hash.high64 | (hash.high64 == 0 ? 1 : 0),
                 .low = hash.low64 ^ (name.space * 0x9E3779B97F4A7C15U)};
-  ticket.generation = set_of(ticket).generation.load(std::memory_order_acquire);
+  ticket.generation = mark_of(ticket).load(std::memory_order_acquire) / 2;
   return ticket;
 }
 
@@ -114,8 +121,12 @@ std::uint64_t DenyCache::numbers_of(const Request& request) const {
 
 bool DenyCache::denies(const Ticket& ticket, const Request& request, Instant now,
                        Decision& decision) {
+  if (request.cost == 0 || mark_of(ticket).load(std::memory_order_acquire) % 2 == 0) return false;
   Set& set = set_of(ticket);
-  if (request.cost == 0 || !set.may_hold(ticket)) return false;
+  if (!set.may_hold(ticket)) {
+    if (set.ends.load(std::memory_order_relaxed) <= now) forget_ended(ticket, now);
+    return false;
+  }
   const std::uint64_t numbers = numbers_of(request);
   const std::lock_guard lock(set.lock);
   const std::size_t way = set.find(ticket);
@@ -143,19 +154,31 @@ void DenyCache::remember(const Ticket& ticket, const Request& request, Instant s
                     .remaining = denial.remaining};
   Set& set = set_of(ticket);
   const std::lock_guard lock(set.lock);
-  if (set.generation.load(std::memory_order_relaxed) != ticket.generation) return;
+  SetMark& mark = mark_of(ticket);
+  if (mark.load(std::memory_order_relaxed) / 2 != ticket.generation) return;
   const std::size_t way = set.place_for(ticket);
   set.tags[way].store(ticket.high, std::memory_order_relaxed);
   set.entries[way] = entry;
+  set.ends.store(std::max(set.ends.load(std::memory_order_relaxed), entry.until),
+                 std::memory_order_relaxed);
+  mark.fetch_or(1, std::memory_order_release);
 }
 
 void DenyCache::clear(const Ticket& ticket) {
   Set& set = set_of(ticket);
   const std::lock_guard lock(set.lock);
   // Under the lock, so that a denial either is there already or comes too late.
-  set.generation.fetch_add(1, std::memory_order_release);
+  mark_of(ticket).fetch_add(2, std::memory_order_release);
   const std::size_t way = set.find(ticket);
   if (way < kWays) set.empty(way);
+}
+
+void DenyCache::forget_ended(const Ticket& ticket, Instant now) {
+  Set& set = set_of(ticket);
+  const std::lock_guard lock(set.lock);
+  if (set.ends.load(std::memory_order_relaxed) > now) return;
+  for (std::size_t way = 0; way < kWays; ++way) set.empty(way);
+  mark_of(ticket).fetch_and(~1U, std::memory_order_release);
 }
 
 }  // namespace sluice

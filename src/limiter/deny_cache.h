@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -27,7 +28,8 @@ namespace sluice {
 ///
 /// Bounded: kEntries denials, 1.3 MiB; where a place is full, the one that ends first gives way.
 /// Instants are those of a clock that is never set back, the same for all calls. Thread-safe, and
-/// without a lock where nothing is remembered of a key.
+/// without a lock where nothing is remembered of a key; where nothing is remembered of the keys
+/// that share its places, either, all that is read is a mark of four bytes.
 class DenyCache {
  public:
   static constexpr std::size_t kWays = 4;
@@ -70,12 +72,18 @@ class DenyCache {
  private:
   struct Entry;
   struct Set;
+  /// Twice the number of times that something in a set was cleared; and one, if a denial may stand
+  /// there.
+  using SetMark = std::atomic<std::uint32_t>;
 
   Set& set_of(const Ticket& ticket) const;
+  SetMark& mark_of(const Ticket& ticket) const;
+  void forget_ended(const Ticket& ticket, Instant now);
   std::uint64_t numbers_of(const Request& request) const;
 
   static constexpr std::size_t kSecretBytes = 192;
   std::array<unsigned char, kSecretBytes> secret_;
+  std::unique_ptr<SetMark[]> marks_;
   std::unique_ptr<Set[]> sets_;
 };
 

@@ -249,5 +249,19 @@ TEST(DenyCache, ManyThreadsAtOnce) {
   for (auto& thread : threads) thread.join();
 }
 
+TEST_F(DenyCacheTest, WhatHasEndedIsForgottenWithAllThatSharesItsPlace) {
+  deny({.key = "k"});
+  const auto ask_others = [&](Instant now) {
+    // Some of so many share its place.
+    for (std::size_t i = 0; i < 16 * DenyCache::kSets; ++i) find({.key = std::to_string(i)}, now);
+  };
+  ask_others(kStart + 99);
+  EXPECT_TRUE(find({.key = "k"}, kStart + 99));
+  ask_others(kStart + 100);
+  EXPECT_FALSE(find({.key = "k"}, kStart + 99)) << "by a clock that is set back, which shows it";
+  deny({.key = "k"});
+  EXPECT_TRUE(find({.key = "k"}));
+}
+
 }  // namespace
 }  // namespace sluice
