@@ -79,6 +79,21 @@ struct Request {
 /// Let the store's own clock say what time it is.
 inline constexpr Instant kStoreTime = -1;
 
+class Inquiry;
+
+/// Is told of several inquiries together, where they are answered together: it then has to do
+/// things once that each would have to do.
+class InquiryListener {
+ public:
+  /// In place of Inquiry::answered() of each; from 1 to kMost. As that, it does little.
+  virtual void answered(std::span<Inquiry* const> inquiries) noexcept = 0;
+
+  static constexpr std::size_t kMost = 16;
+
+ protected:
+  ~InquiryListener() = default;
+};
+
 /// A batch given to a store that may answer it later. It, and whatever it refers to, stays where it
 /// is until it is answered.
 class Inquiry {
@@ -93,6 +108,8 @@ class Inquiry {
   Instant now = kStoreTime;
   /// Where some of the decisions are kUnanswered: one sentence that says why, for the first.
   std::string fault;
+  /// Where it is not null, a store that answers later may tell it instead. Outlives the inquiry.
+  InquiryListener* listener = nullptr;
 
   /// All decisions are made. Called once, on whichever thread made the last of them, and does
   /// little: others wait for that thread. The inquiry may have gone when it returns, and the spaces

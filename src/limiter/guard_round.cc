@@ -1,5 +1,7 @@
 #include "limiter/guard_round.h"
 
+#include <type_traits>
+
 #include "algorithms/limit_definition.h"
 
 namespace sluice {
@@ -12,22 +14,25 @@ bool gives_back(Operation operation) {
 
 }  // namespace
 
-GuardedStore::Round::Round(GuardedStore& guard, const Question& question, std::span<std::byte> room)
+GuardedStore::Round::Round(GuardedStore& guard, const Question& question, std::byte* room)
     : guard_(guard),
       question_(question),
       sent_(question.now == kStoreTime ? guard.clock_.now() : question.now),
-      memory_(room.data(), room.size()) {
-  const std::size_t size = question_.requests.size();
-  asked_.reserve(size);
-  marks_.reserve(size);
-  for (std::uint32_t i = 0; i < size; ++i) {
+      asked_(reinterpret_cast<Request*>(room)),
+      answers_(reinterpret_cast<Decision*>(asked_ + question.requests.size())),
+      marks_(reinterpret_cast<Mark*>(answers_ + question.requests.size())) {
+  static_assert(alignof(Decision) <= alignof(Request) && alignof(Mark) <= alignof(Decision) &&
+                std::is_trivially_destructible_v<Request> &&
+                std::is_trivially_destructible_v<Decision>);
+  for (std::uint32_t i = 0; i < question_.requests.size(); ++i) {
     Mark mark{.ticket = {}, .position = i};
     if (!question_.together && (is_others(i) || is_denied_again(i, mark.ticket))) continue;
-    Request& request = asked_.emplace_back(question_.requests[i]);
+    Request& request = *std::construct_at(asked_ + count_, question_.requests[i]);
     request.space = GuardedSpace::of(request).inner.get();
-    marks_.push_back(mark);
+    std::construct_at(answers_ + count_, Decision{.source = Source::kUnanswered});
+    std::construct_at(marks_ + count_, mark);
+    ++count_;
   }
-  answers_.resize(asked_.size(), Decision{.source = Source::kUnanswered});
 }
 
 // What this process gave is given back to it, and what nobody gave, to nobody.
@@ -86,11 +91,11 @@ void GuardedStore::Round::learn(const Request& request, const Mark& mark, const 
   }
 }
 
-bool GuardedStore::Round::finish() {
+bool GuardedStore::Round::finish(Followers& followers) {
   if (question_.together) {
-    finish_together();
+    finish_together(followers);
   } else {
-    finish_each();
+    finish_each(followers);
   }
   if (lost_ == 0) return false;
   Tally& tally = guard_.tally_;
@@ -101,47 +106,33 @@ bool GuardedStore::Round::finish() {
   return false;
 }
 
-void GuardedStore::Round::finish_each() {
-  for (std::size_t i = 0; i < asked_.size(); ++i) {
+void GuardedStore::Round::finish_each(Followers& followers) {
+  for (std::size_t i = 0; i < count_; ++i) {
     const Decision& answer = answers_[i];
     const Request& request = question_.requests[marks_[i].position];
     Decision& decision = question_.decisions[marks_[i].position];
     learn(request, marks_[i], answer);
     if (answer.source == Source::kUnanswered) {
       ++lost_;
+      followers.flush();  // In their order.
       decision = answer_unanswered(request);
       continue;
     }
     decision = answer;
-    if (!guard_.local_) continue;
-    // Those that matter to the local states take the place of those that were asked, in order.
-    if (const auto local = guard_.local_->following(request, answer)) {
-      asked_[followers_] = *local;
-      asked_[followers_++].space = GuardedSpace::of(request).local.get();
-    }
+    followers.add(request, answer, sent_, GuardedSpace::of(request).local.get());
   }
-  flush_followers();
 }
 
 Decision GuardedStore::Round::answer_unanswered(const Request& request) {
   const OnFailure policy = guard_.options_.on_failure;
   if (policy == OnFailure::kRaise) return {.source = Source::kUnanswered};
   if (!guard_.local_) return policy_decision(policy, {&request, 1});
-  flush_followers();
   Request local = request;
   local.space = GuardedSpace::of(request).local.get();
   return guard_.local_->answer(local, local_now());
 }
 
-void GuardedStore::Round::flush_followers() {
-  if (followers_ == 0) return;
-  // As many have been answered, at least: what is written over is not read again.
-  guard_.local_->store().decide(std::span(asked_).first(followers_), sent_,
-                                std::span(answers_).first(followers_));
-  followers_ = 0;
-}
-
-void GuardedStore::Round::finish_together() {
+void GuardedStore::Round::finish_together(Followers& followers) {
   const OnFailure policy = guard_.options_.on_failure;
   const Decision answer = answers_[0];
   Decision& decision = question_.decisions[0];
@@ -150,23 +141,19 @@ void GuardedStore::Round::finish_together() {
   if (lost_ > 0 && (policy == OnFailure::kAllow || policy == OnFailure::kDeny)) {
     decision = policy_decision(policy, question_.requests);
   }
-  if (!guard_.local_ || (lost_ == 0 && !answer.allowed)) return;
-  for (std::size_t i = 0; i < asked_.size(); ++i) {
-    const Request& request = question_.requests[i];
-    asked_[i] = request;
-    asked_[i].space = GuardedSpace::of(request).local.get();
-  }
-  if (lost_ > 0) {
-    decision = guard_.local_->answer_all(asked_, local_now());
+  if (!guard_.local_) return;
+  if (lost_ == 0) {
+    // Each for itself: a share that is used up does not keep the others from being noted.
+    for (const Request& request : question_.requests) {
+      followers.add(request, answer, sent_, GuardedSpace::of(request).local.get());
+    }
     return;
   }
-  // Each for itself: a share that is used up does not keep the others from being noted.
-  for (const Request& request : asked_) {
-    if (const auto local = guard_.local_->following(request, answer)) {
-      asked_[followers_++] = *local;
-    }
+  followers.flush();
+  for (std::size_t i = 0; i < count_; ++i) {
+    asked_[i].space = GuardedSpace::of(question_.requests[i]).local.get();
   }
-  flush_followers();
+  decision = guard_.local_->answer_all({asked_, count_}, local_now());
 }
 
 }  // namespace sluice

@@ -4,11 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <memory_resource>
 #include <span>
 #include <string>
-#include <vector>
 
+#include "limiter/followers.h"
 #include "limiter/guarded_store.h"
 
 namespace sluice {
@@ -43,24 +42,24 @@ class GuardedStore::Round {
     std::uint32_t position = 0;
   };
 
-  /// Answers what the store has nothing to do with. `room` outlives it; where it is less than
-  /// room_for() the requests, the system is asked for more.
-  Round(GuardedStore& guard, const Question& question, std::span<std::byte> room);
+  /// Answers what the store has nothing to do with. `room` is room_for() the requests and outlives
+  /// it, aligned for anything.
+  Round(GuardedStore& guard, const Question& question, std::byte* room);
+  Round(const Round&) = delete;
+  Round& operator=(const Round&) = delete;
 
   static constexpr std::size_t room_for(std::size_t requests) {
-    return requests * (sizeof(Request) + sizeof(Mark) + sizeof(Decision));
+    return requests * (sizeof(Request) + sizeof(Decision) + sizeof(Mark));
   }
 
   /// What to ask, and where the answers go. What is not written there is unanswered.
-  std::span<const Request> requests() const { return asked_; }
-  std::span<Decision> answers() {
-    return std::span(answers_).first(question_.together ? 1 : asked_.size());
-  }
+  std::span<const Request> requests() const { return {asked_, count_}; }
+  std::span<Decision> answers() { return {answers_, question_.together ? 1 : count_}; }
 
   /// All answers are there: learns from them, and decides what has none by the policy. Returns
   /// whether the policy is to raise, and there is such. Throws what a local group throws; its
-  /// decision is then kUnanswered.
-  bool finish();
+  /// decision is then kUnanswered. What refers to the requests may be in `followers` yet.
+  bool finish(Followers& followers);
 
  private:
   bool is_others(std::uint32_t position);
@@ -68,9 +67,8 @@ class GuardedStore::Round {
   bool is_denied_again(std::uint32_t position, DenyCache::Ticket& ticket);
   void learn(const Request& request, const Mark& mark, const Decision& answer);
   Decision answer_unanswered(const Request& request);
-  void flush_followers();
-  void finish_each();
-  void finish_together();
+  void finish_each(Followers& followers);
+  void finish_together(Followers& followers);
 
   Instant local_now() const {
     return question_.now == kStoreTime ? guard_.clock_.now() : question_.now;
@@ -80,12 +78,10 @@ class GuardedStore::Round {
   const Question question_;
   const Instant sent_;
   std::size_t lost_ = 0;
-  /// So many of asked_, the first, are now what the local states are to follow.
-  std::size_t followers_ = 0;
-  std::pmr::monotonic_buffer_resource memory_;
-  std::pmr::vector<Request> asked_{&memory_};
-  std::pmr::vector<Mark> marks_{&memory_};
-  std::pmr::vector<Decision> answers_{&memory_};
+  std::size_t count_ = 0;  // Of each of these, which need not be destroyed:
+  Request* const asked_;
+  Decision* const answers_;
+  Mark* const marks_;
 };
 
 }  // namespace sluice

@@ -32,38 +32,42 @@ std::string sentence(std::string fault) {
 }  // namespace
 
 /// Room for a round that ends before the call that began it.
-struct GuardedStore::UsualRoom {
-  alignas(std::max_align_t) std::array<std::byte, Round::room_for(kUsualBatch)> bytes;
+class GuardedStore::Room {
+ public:
+  explicit Room(std::size_t requests)
+      : more_(requests > kUsualBatch
+                  ? std::make_unique_for_overwrite<std::byte[]>(Round::room_for(requests))
+                  : nullptr) {}
+
+  std::byte* bytes() { return more_ ? more_.get() : usual_.data(); }
+
+ private:
+  alignas(std::max_align_t) std::array<std::byte, Round::room_for(kUsualBatch)> usual_;
+  const std::unique_ptr<std::byte[]> more_;
 };
 
-/// An inquiry's round while the store inside has it. Owns itself then, until it is answered.
+/// An inquiry's round while the store inside has it. Answers take it over once it is under way.
 class GuardedStore::GuardedInquiry final : public Inquiry {
  public:
   static std::unique_ptr<GuardedInquiry> make(GuardedStore& guard, Inquiry& asker) {
     const std::size_t room = Round::room_for(asker.requests.size());
-    return std::unique_ptr<GuardedInquiry>(new (room) GuardedInquiry(guard, asker, room));
+    return std::unique_ptr<GuardedInquiry>(new (room) GuardedInquiry(guard, asker));
   }
 
   static void operator delete(void* memory) { ::operator delete(memory); }
 
+  Inquiry& asker() { return asker_; }
+
   /// What the asker finds in its inquiry. Returns whether something is left unanswered.
-  bool finish() {
-    const bool raises = round_.finish();
+  bool finish(Followers& followers) {
+    const bool raises = round_.finish(followers);
     if (raises) asker_.fault = sentence(std::move(fault));
     return raises;
   }
 
   void answered() noexcept override {
-    Inquiry& asker = asker_;
-    try {
-      finish();
-    } catch (const std::exception& error) {
-      asker.fault = error.what();
-    }
-    delete this;
-    ++telling;
-    asker.answered();
-    --telling;
+    Inquiry* const own = this;
+    listener->answered({&own, 1});
   }
 
  private:
@@ -74,26 +78,61 @@ class GuardedStore::GuardedInquiry final : public Inquiry {
   }
   static void operator delete(void* memory, std::size_t) { ::operator delete(memory); }
 
-  GuardedInquiry(GuardedStore& guard, Inquiry& asker, std::size_t room)
-      : asker_(asker),
-        round_(guard,
-               {.requests = asker.requests,
-                .decisions = asker.decisions,
-                .together = asker.together,
-                .now = asker.now},
-               {reinterpret_cast<std::byte*>(this + 1), room}) {
-    requests = round_.requests();
-    decisions = round_.answers();
-    together = asker.together;
-    now = asker.now;
-  }
+  GuardedInquiry(GuardedStore& guard, Inquiry& asker);
 
   Inquiry& asker_;
   Round round_;
 };
 
+/// Finishes inquiries that were under way, tells who asked, and ends them. Several together, so
+/// that the local states follow them together.
+class GuardedStore::Answers final : public InquiryListener {
+ public:
+  explicit Answers(LocalStates* local) : local_(local) {}
+
+  void answered(std::span<Inquiry* const> inquiries) noexcept override {
+    Followers followers(local_);
+    std::array<Inquiry*, kMost> askers;
+    for (std::size_t i = 0; i < inquiries.size(); ++i) {
+      auto& inquiry = static_cast<GuardedInquiry&>(*inquiries[i]);
+      askers[i] = &inquiry.asker();
+      try {
+        inquiry.finish(followers);
+      } catch (const std::exception& error) {
+        askers[i]->fault = error.what();
+      }
+    }
+    followers.flush();
+    for (Inquiry* inquiry : inquiries) delete static_cast<GuardedInquiry*>(inquiry);
+    ++telling;
+    for (Inquiry* asker : std::span(askers).first(inquiries.size())) asker->answered();
+    --telling;
+  }
+
+ private:
+  LocalStates* const local_;
+};
+
+GuardedStore::GuardedInquiry::GuardedInquiry(GuardedStore& guard, Inquiry& asker)
+    : asker_(asker),
+      round_(guard,
+             {.requests = asker.requests,
+              .decisions = asker.decisions,
+              .together = asker.together,
+              .now = asker.now},
+             reinterpret_cast<std::byte*>(this + 1)) {
+  listener = guard.answers_.get();
+  requests = round_.requests();
+  decisions = round_.answers();
+  together = asker.together;
+  now = asker.now;
+}
+
 GuardedStore::GuardedStore(std::shared_ptr<Store> inner, const GuardOptions& options)
-    : options_(options), local_(make_local(options)), inner_(std::move(inner)) {
+    : options_(options),
+      local_(make_local(options)),
+      answers_(std::make_unique<Answers>(local_.get())),
+      inner_(std::move(inner)) {
   if (options.deny_cache) denials_.emplace();
 }
 
@@ -144,10 +183,18 @@ std::shared_ptr<GuardedStore::GuardedSpace> GuardedStore::open(const LimitDefini
   return space;
 }
 
+template <class Asked>
+bool GuardedStore::finish(Asked& asked) {
+  Followers followers(local_.get());
+  const bool raises = asked.finish(followers);
+  followers.flush();
+  return raises;
+}
+
 void GuardedStore::decide(std::span<const Request> requests, Instant now,
                           std::span<Decision> decisions) {
-  UsualRoom room;
-  Round round(*this, {.requests = requests, .decisions = decisions, .now = now}, room.bytes);
+  Room room(requests.size());
+  Round round(*this, {.requests = requests, .decisions = decisions, .now = now}, room.bytes());
   if (round.requests().empty()) return;
   std::string fault;
   try {
@@ -155,22 +202,22 @@ void GuardedStore::decide(std::span<const Request> requests, Instant now,
   } catch (const StoreError& error) {
     fault = error.what();
   }
-  if (round.finish()) throw StoreError(sentence(std::move(fault)));
+  if (finish(round)) throw StoreError(sentence(std::move(fault)));
 }
 
 Decision GuardedStore::decide_all(std::span<const Request> requests, Instant now) {
   Decision decision;
-  UsualRoom room;
+  Room room(requests.size());
   Round round(*this,
               {.requests = requests, .decisions = {&decision, 1}, .together = true, .now = now},
-              room.bytes);
+              room.bytes());
   std::string fault;
   try {
     round.answers()[0] = inner_->decide_all(round.requests(), now);
   } catch (const StoreError& error) {
     fault = error.what();
   }
-  if (round.finish()) throw StoreError(sentence(std::move(fault)));
+  if (finish(round)) throw StoreError(sentence(std::move(fault)));
   return decision;
 }
 
@@ -184,10 +231,10 @@ bool GuardedStore::submit(Inquiry& inquiry) {
     }
   } catch (const StoreError& error) {
     guarded->fault = error.what();
-    if (guarded->finish()) throw;
+    if (finish(*guarded)) throw;
     return true;
   }
-  guarded->finish();
+  finish(*guarded);
   return true;
 }
 

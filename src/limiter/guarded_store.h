@@ -89,8 +89,9 @@ class GuardedStore final : public Store {
 
  private:
   class Round;
-  struct UsualRoom;
+  class Room;
   class GuardedInquiry;
+  class Answers;
   class GuardedSpace;
   struct Opened {
     std::shared_ptr<Space> inner;
@@ -104,12 +105,16 @@ class GuardedStore final : public Store {
   };
 
   std::shared_ptr<GuardedSpace> open(const LimitDefinition& limit, Opened opened);
+  /// Of a round or an inquiry that is not under way any more.
+  template <class Asked>
+  bool finish(Asked& asked);
 
   const GuardOptions options_;
   const Clock clock_;                         // What it says is compared with itself alone.
   const std::unique_ptr<LocalStates> local_;  // Null unless the policy is local.
   std::optional<DenyCache> denials_;
   Tally tally_;
+  const std::unique_ptr<Answers> answers_;
   std::mutex mutex_;  // guards the next three
   std::map<std::string, std::weak_ptr<GuardedSpace>, std::less<>> spaces_;
   std::size_t drop_at_ = 64;  // So many spaces, and those that nobody holds are dropped.

@@ -365,7 +365,7 @@ TEST_F(MemcachedCarrierTest, WhoFindsNoMemoryForItsReplyIsLostAlone) {
     Exchange* const exchange = lane().next_exchange();
     std::string output;
     exchange->write(output);
-    EXPECT_THROW(exchange->on_reply("EN\r\nEN\r\nEN\r\n"), std::bad_alloc);
+    EXPECT_THROW(exchange->on_reply("EN\r\nEN\r\nEN\r\nMN\r\n"), std::bad_alloc);
     exchange->on_lost(Loss::kUnknown, "the connection to a:1 was given up");
   });
   EXPECT_EQ(queries[0].replies, 1);

@@ -1,6 +1,7 @@
 #include "stores/remote/courier.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace sluice {
@@ -31,20 +32,21 @@ void make_errands(Trip& trip, Inquiry& inquiry) {
 
 }  // namespace
 
-class Courier::Collection final : public Task {
+class Courier::Service final : public Task {
  public:
-  explicit Collection(Courier& courier) : courier_(courier) {}
-  void run() override { courier_.collect(); }
+  explicit Service(Courier& courier) : courier_(courier) {}
+  void run() override { courier_.serve(); }
 
  private:
   Courier& courier_;
 };
 
 Courier::Courier(Carrier& carrier, const Options& options)
-    : carrier_(carrier), options_(options), collection_(std::make_shared<Collection>(*this)) {}
+    : carrier_(carrier), options_(options), service_(std::make_shared<Service>(*this)) {}
 
 Courier::~Courier() {
   stop();
+  tell();
   under_way_.splice(under_way_.end(), arrived_here_);
   under_way_.splice(under_way_.end(), arrived_);
   while (!under_way_.empty()) {
@@ -91,7 +93,7 @@ bool Courier::submit(Inquiry& inquiry, Clock::time_point deadline) {
   bool call = false;
   try {
     if (loop_.is_here()) {
-      call = arrived_here_.empty();
+      call = arrived_here_.empty() && !telling_;
       depart(inquiry, deadline, {.idle = idle_here_, .arrived = arrived_here_});
     } else {
       const std::lock_guard lock(mutex_);
@@ -102,7 +104,7 @@ bool Courier::submit(Inquiry& inquiry, Clock::time_point deadline) {
     errands_.fetch_sub(count, std::memory_order_relaxed);
     throw;
   }
-  if (call) loop_.post(collection_);
+  if (call) loop_.post(service_);
   return true;
 }
 
@@ -116,6 +118,39 @@ void Courier::depart(Inquiry& inquiry, Clock::time_point deadline, Platform at) 
   at.arrived.splice(at.arrived.end(), at.idle, trip.self);
 }
 
+// Who is told may ask again: what arrives so is collected next.
+void Courier::serve() {
+  telling_ = true;
+  tell();
+  telling_ = false;
+  collect();
+}
+
+// Those who are told may do anything, but end the store. Each trip is free to be used again by
+// then.
+void Courier::tell() {
+  while (!ended_.empty()) {
+    InquiryListener* const listener = ended_.front().inquiry->listener;
+    std::array<Inquiry*, InquiryListener::kMost> inquiries;
+    std::size_t count = 0;
+    do {
+      Trip& trip = ended_.front();
+      inquiries[count++] = trip.inquiry;
+      if (idle_here_.size() < kMaxIdleTrips && trip.errands.capacity() <= kMaxIdleErrands) {
+        idle_here_.splice(idle_here_.end(), ended_, trip.self);
+      } else {
+        ended_.erase(trip.self);
+      }
+    } while (listener != nullptr && count < inquiries.size() && !ended_.empty() &&
+             ended_.front().inquiry->listener == listener);
+    if (listener != nullptr) {
+      listener->answered({inquiries.data(), count});
+    } else {
+      inquiries[0]->answered();
+    }
+  }
+}
+
 void Courier::collect() {
   Trips arrived;
   arrived.swap(arrived_here_);
@@ -126,6 +161,7 @@ void Courier::collect() {
     arrived.splice(arrived.end(), arrived_);
     called_ = false;
   }
+  if (arrived.empty()) return;
   round_began_ = Clock::now();
   // An errand may be settled while it is carried, and its trip end with the last one.
   while (!arrived.empty()) {
@@ -179,15 +215,10 @@ void Courier::fail(Errand& errand, std::string_view why) {
 }
 
 void Courier::end(Trip& trip) {
-  Inquiry* inquiry = trip.inquiry;
   errands_.fetch_sub(trip.errands.size(), std::memory_order_relaxed);
-  const bool keep = idle_here_.size() < kMaxIdleTrips && trip.errands.capacity() <= kMaxIdleErrands;
-  if (keep) {
-    idle_here_.splice(idle_here_.end(), under_way_, trip.self);
-  } else {
-    under_way_.erase(trip.self);
-  }
-  inquiry->answered();
+  const bool call = ended_.empty();
+  ended_.splice(ended_.end(), under_way_, trip.self);
+  if (call) loop_.post(service_);
 }
 
 void leave_unanswered(Inquiry& inquiry, std::string_view why) {

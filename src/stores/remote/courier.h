@@ -73,7 +73,8 @@ class Courier {
   /// thread, from answered(), it takes no lock and wakes nobody.
   bool submit(Inquiry& inquiry, Clock::time_point deadline);
 
-  /// On the courier's thread: the errand's decision is made.
+  /// On the courier's thread: the errand's decision is made. Who asked is told of it at the end of
+  /// this round of events, together with what else is answered in it.
   void done(Errand& errand);
   /// On the courier's thread: there will be none.
   void fail(Errand& errand, std::string_view why);
@@ -81,7 +82,7 @@ class Courier {
  private:
   using Trips = std::list<Trip>;
 
-  class Collection;
+  class Service;
   /// Where trips wait, of one side: the courier's own thread, or all others.
   struct Platform {
     Trips& idle;
@@ -90,6 +91,8 @@ class Courier {
 
   bool make_room(std::size_t count);
   static void depart(Inquiry& inquiry, Clock::time_point deadline, Platform at);
+  void serve();
+  void tell();
   void collect();
   void watch();
   void expire();
@@ -101,10 +104,12 @@ class Courier {
   std::thread thread_;
   Clock::time_point watched_ = Clock::time_point::max();  // When the timer looks for late trips.
   Clock::time_point round_began_;
-  Trips under_way_;     // By deadline, the earliest first.
+  Trips under_way_;  // By deadline, the earliest first.
+  Trips ended_;      // Who asked is still to be told.
+  bool telling_ = false;
   Trips arrived_here_;  // From the courier's own thread.
   Trips idle_here_;     // To be used again, with the room they have.
-  std::shared_ptr<Collection> collection_;
+  std::shared_ptr<Service> service_;
 
   std::atomic<std::size_t> errands_ = 0;
 

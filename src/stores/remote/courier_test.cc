@@ -261,6 +261,48 @@ TEST_F(CourierTest, WhoeverAsksAgainIsRefusedToo) {
   EXPECT_EQ(ask(requests({"now", "now", "now", "now", "now", "now", "now", "now"})).fault, "");
 }
 
+// Counts how many it is told of at a time, and tells nobody else.
+class CountingListener final : public InquiryListener {
+ public:
+  void answered(std::span<Inquiry* const> inquiries) noexcept override {
+    counts.push_back(inquiries.size());
+    told.insert(told.end(), inquiries.begin(), inquiries.end());
+  }
+
+  std::vector<std::size_t> counts;
+  std::vector<Inquiry*> told;
+};
+
+TEST(Courier, TellsAListenerOfThoseThatAreAnsweredTogether) {
+  constexpr std::size_t kInquiries = InquiryListener::kMost + 3;
+  FakeCarrier carrier;
+  Courier courier(carrier, {.deadline = kLong});
+  carrier.courier = &courier;
+  courier.start([] {});
+  CountingListener listener;
+  CountingListener another;
+  WatchedInquiry alone;
+  std::deque<WatchedInquiry> inquiries(kInquiries);
+  const Request request{.key = "later"};
+  std::vector<Decision> decisions(kInquiries + 1);
+  const auto submit = [&](Inquiry& inquiry, std::size_t i) {
+    inquiry.requests = {&request, 1};
+    inquiry.decisions = {&decisions[i], 1};
+    EXPECT_TRUE(courier.submit(inquiry, Courier::Clock::now() + kLong));
+  };
+  courier.loop().post([&] {
+    for (std::size_t i = 0; i < kInquiries; ++i) {
+      inquiries[i].listener = i + 1 < kInquiries ? &listener : &another;
+      submit(inquiries[i], i);
+    }
+    submit(alone, kInquiries);
+  });
+  alone.wait();
+  EXPECT_THAT(listener.counts, testing::ElementsAre(InquiryListener::kMost, 2));
+  EXPECT_THAT(another.told, testing::ElementsAre(&inquiries.back()));
+  for (std::size_t i = 0; i + 1 < kInquiries; ++i) EXPECT_EQ(listener.told[i], &inquiries[i]);
+}
+
 TEST(Courier, ManyThreadsAskAtOnce) {
   FakeCarrier carrier;
   Courier courier(carrier, {.deadline = kLong});
