@@ -32,6 +32,8 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libsluice-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
     "libsluice${sluice_soversion} (= ${PROJECT_VERSION}), libssl-dev (>= 3)")
+# For sluice/asio.h alone; Debian 12's libboost-dev is an earlier one.
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libboost1.81-dev | libboost-dev (>= 1.81)")
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "Rate limits, exact and fast: headers and libraries
 For programs that call it: the headers, the static library, and what CMake
 and pkg-config read.")

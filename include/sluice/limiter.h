@@ -67,8 +67,8 @@ class SLUICE_EXPORT Limiter {
   /// Takes `cost` units, and returns when the caller may go ahead: now, or after a wait of at most
   /// `patience` (at least 0). Buckets reserve units that are still to come; for other limits the
   /// callers of this process wait in line, one line for each key. Denied, at once, where the wait
-  /// would be longer; or when patience or `stop` ends it, in which case what was reserved has been
-  /// given back.
+  /// would be longer, or 100,000 wait in line already, for all keys of the limit; or when patience
+  /// or `stop` ends it, in which case what was reserved has been given back.
   Decision acquire(std::string_view key, std::int64_t cost = 1,
                    std::chrono::nanoseconds patience = kForever, std::stop_token stop = {});
 
@@ -82,8 +82,9 @@ class SLUICE_EXPORT Limiter {
   Decision refund(std::string_view key, std::int64_t units);
 
   /// Takes `units` (at least 0) whatever there is: what was used already, for example. The key may
-  /// go into debt, which keeps others out until it is paid. Never denied; answers as a peek
-  /// afterwards.
+  /// go into debt, which keeps others out until it is paid. Never denied, but where a memory
+  /// store has no room to record it: nothing has changed then, and Decision::source is kFull.
+  /// Answers as a peek afterwards.
   Decision charge(std::string_view key, std::int64_t units);
 
   /// Takes as many of `units` (at least 0) as remain: Decision::taken. Denied where none do.
@@ -91,7 +92,7 @@ class SLUICE_EXPORT Limiter {
 
   /// Denies the key all costs above 0 from now on for `duration` (1 ns to 2^61 ns), or until an
   /// earlier block ends if that is later; its state stays as it is. reset() lifts it. Answers as a
-  /// peek afterwards.
+  /// peek afterwards. Not recorded where a memory store has no room for it, as a charge.
   Decision block(std::string_view key, std::chrono::nanoseconds duration);
 
   /// Forgets the key: as if it had never been seen. Throws StoreError where a store elsewhere did

@@ -20,7 +20,9 @@ class HeldPermit;
 /// The right to be one of those at work, from ConcurrencyLimiter. It is renewed every third of its
 /// lease for as long as it is held, and given back when it goes. Its holder must stop when it
 /// lapses: where the store lost it or cannot be reached for a whole lease, or this process stood
-/// still for so long; others may have its place by then.
+/// still for so long; others may have its place by then. Time for which the whole machine is
+/// suspended is not counted here, though a store elsewhere counts it: afterwards held() may say yes
+/// to what has lapsed there, until the next renewal is answered, begun within a third of the lease.
 ///
 /// Thread-safe, but for moving and destroying.
 class SLUICE_EXPORT Permit {
@@ -34,23 +36,25 @@ class SLUICE_EXPORT Permit {
 
   /// Whether it was granted.
   explicit operator bool() const { return decision_.allowed; }
-  /// What the store said when it was asked for; where it was not granted, retry_after is the wait
-  /// until the first of those held lapses, at the latest.
+  /// What the store said when it was asked for. Where it was not granted, retry_after is the wait
+  /// until the first of those held lapses, or, from try_acquire() where others in this process wait
+  /// for one, the last. They may be given back earlier, and stay longer as they are renewed.
   const Decision& decision() const { return decision_; }
 
   /// Whether it still counts: granted, not let go of, and not lapsed.
   bool held() const;
 
-  /// Tells when it lapses, once: on a thread of the library, or at once if it has lapsed. The
-  /// callback does little and throws nothing. Only the last one given counts. Not called after
-  /// release() or ignore() has returned.
+  /// Tells when it lapses: on a thread of the library, or at once if it has lapsed. The callback
+  /// does little and throws nothing. Each is called at most once; before it lapses, only the last
+  /// one given counts. None is called after release() or ignore() has returned: both wait for one
+  /// that runs, unless it is the caller.
   void on_lapse(std::function<void()> callback);
 
   /// Gives it back: the first in line may go ahead. Nothing where it is not held. Does not wait for
-  /// a store elsewhere.
+  /// a store elsewhere, but for a callback of on_lapse().
   void release();
 
-  /// Lets go of it without giving it back: it counts until its lease ends.
+  /// Lets go of it without giving it back: it counts until its lease ends. Waits as release().
   void ignore();
 
  private:
@@ -90,7 +94,8 @@ class SLUICE_EXPORT ConcurrencyLimiter {
   /// A permit if there is one now and nobody waits for it.
   Permit try_acquire(std::string_view key);
 
-  /// Waits in line for one, at most for `patience` (at least 0) and until `stop`.
+  /// Waits in line for one, at most for `patience` (at least 0) and until `stop`. Not granted, at
+  /// once, where 100,000 of this process wait already for permits of this limit, all keys together.
   Permit acquire(std::string_view key, std::chrono::nanoseconds patience,
                  std::stop_token stop = {});
 

@@ -36,7 +36,7 @@ class SLUICE_EXPORT Reservation {
   std::chrono::nanoseconds delay() const;
 
   /// Waits until the caller may go ahead. False where it was not granted or is cancelled, or `stop`
-  /// ended the wait: all is then given back, as by cancel().
+  /// ended the wait: what is not settled by then is given back, as by cancel().
   bool wait(std::stop_token stop = {});
 
   /// Gives all of it back, if it is not settled: to who gave it, the store or this process.

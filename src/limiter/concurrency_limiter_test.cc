@@ -166,6 +166,21 @@ TEST_F(ConcurrencyLimiterTest, NobodyOvertakesThoseWhoWait) {
   EXPECT_TRUE(permit.held());
 }
 
+TEST_F(ConcurrencyLimiterTest, WhoWouldOvertakeIsToldWhenTheLastOfThoseHeldLapses) {
+  ConcurrencyLimiter two(store_, Limit("concurrency 2 lease=1h", "two"));
+  const Permit first = two.try_acquire("k");
+  two.set_limit(Limit("concurrency 2 lease=2h", "two"));
+  const Permit second = two.try_acquire("k");
+  EXPECT_LE(two.try_acquire("k").decision().retry_after, hours(1));
+  std::stop_source stop;
+  std::promise<void> ended;
+  two.async_acquire(
+      "k", hours(1), [&](Permit, std::exception_ptr) { ended.set_value(); }, stop.get_token());
+  EXPECT_GT(two.try_acquire("k").decision().retry_after, hours(1));
+  stop.request_stop();
+  ended.get_future().wait();
+}
+
 TEST_F(ConcurrencyLimiterTest, NoneStarvesAndNeverAreThereTooMany) {
   constexpr int kThreads = 8;
   constexpr int kTurns = 200;

@@ -36,6 +36,25 @@ HeldPermit::HeldPermit(std::shared_ptr<PermitKeeper> keeper, std::string_view ke
   std::memcpy(static_cast<void*>(this + 1), key.data(), key.size());
 }
 
+void HeldPermit::List::enter(HeldPermit& permit, TimePoint due) {
+  HeldPermit* after = last;
+  while (after != nullptr && after->due_ > due) after = after->previous_;
+  HeldPermit* const before = after == nullptr ? first : after->next_;
+  permit.due_ = due;
+  permit.previous_ = after;
+  permit.next_ = before;
+  (after == nullptr ? first : after->next_) = &permit;
+  (before == nullptr ? last : before->previous_) = &permit;
+  permit.list_ = this;
+}
+
+void HeldPermit::strike_out() {
+  List* const list = std::exchange(list_, nullptr);
+  if (list == nullptr) return;
+  (previous_ == nullptr ? list->first : previous_->next_) = next_;
+  (next_ == nullptr ? list->last : next_->previous_) = previous_;
+}
+
 Request HeldPermit::request(Operation operation) const {
   Request request = bound_->request(key());
   request.operation = operation;
@@ -79,7 +98,7 @@ bool HeldPermit::let_go() {
     const std::lock_guard lock(keeper_->mutex_);
     was_held = state_.load(std::memory_order_relaxed) == State::kHeld;
     state_.store(State::kLetGo, std::memory_order_release);
-    keeper_->strike_out(*this);
+    strike_out();
     told = std::move(callback_);
   }
   if (told) told->call_off();

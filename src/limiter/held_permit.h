@@ -59,6 +59,17 @@ class HeldPermit {
  private:
   friend class PermitKeeper;
   using TimePoint = Timekeeper::TimePoint;
+
+  /// Permits in the order in which their keeper looks after them. With its lock held:
+  struct List {
+    /// REQUIRES: it stands in none. Costs the same however many there are where it is due last.
+    void enter(HeldPermit& permit, TimePoint due);
+    TimePoint soonest() const { return first == nullptr ? Timekeeper::kEndOfTime : first->due_; }
+
+    HeldPermit* first = nullptr;
+    HeldPermit* last = nullptr;
+  };
+
   enum class State : std::uint8_t { kHeld, kLapsed, kLetGo };
 
   // The key stands behind the rest: one piece of memory costs less than two.
@@ -74,7 +85,8 @@ class HeldPermit {
   Request request(Operation operation) const;
   /// Returns whether it was held until now.
   bool let_go();
-  void call_off();
+  /// Out of the list it stands in, if any. With the keeper's lock held.
+  void strike_out();
 
   const std::shared_ptr<PermitKeeper> keeper_;
   const std::size_t key_bytes_;
@@ -93,7 +105,7 @@ class HeldPermit {
   TimePoint due_;  // When the keeper looks after it next.
   HeldPermit* previous_ = nullptr;
   HeldPermit* next_ = nullptr;
-  bool is_listed_ = false;
+  List* list_ = nullptr;  // Where it stands.
 };
 
 }  // namespace sluice

@@ -105,37 +105,26 @@ void PermitKeeper::give_back(const BoundLimit& bound, const Request& request) no
 HeldPermit* PermitKeeper::hold(std::string_view key, PermitId id, const Outcome& granted) {
   auto* const permit = HeldPermit::make(shared_from_this(), key, id, granted);
   const std::lock_guard lock(mutex_);
-  permit->due_ = Timekeeper::later(granted.asked, until_renewal(lease_of(*permit->bound_)));
-  enter(*permit);
+  due_.enter(*permit, Timekeeper::later(granted.asked, until_renewal(lease_of(*permit->bound_))));
+  arm(permit->due_);
   return permit;
 }
 
-void PermitKeeper::enter(HeldPermit& permit) {
-  HeldPermit* after = last_;
-  while (after != nullptr && after->due_ > permit.due_) after = after->previous_;
-  HeldPermit* const before = after == nullptr ? first_ : after->next_;
-  permit.previous_ = after;
-  permit.next_ = before;
-  (after == nullptr ? first_ : after->next_) = &permit;
-  (before == nullptr ? last_ : before->previous_) = &permit;
-  permit.is_listed_ = true;
-  if (!is_armed_ || permit.due_ < timer_.when) arm(permit.due_);
-}
-
-void PermitKeeper::strike_out(HeldPermit& permit) {
-  if (!permit.is_listed_) return;
-  (permit.previous_ == nullptr ? first_ : permit.previous_->next_) = permit.next_;
-  (permit.next_ == nullptr ? last_ : permit.next_->previous_) = permit.previous_;
-  permit.is_listed_ = false;
-}
-
+// Unless it is armed for earlier.
 void PermitKeeper::arm(TimePoint when) {
+  if (when == Timekeeper::kEndOfTime || (is_armed_ && timer_.when <= when)) return;
   if (is_armed_) keeper_->cancel(timer_);
-  is_armed_ = when < Timekeeper::kEndOfTime;
-  if (!is_armed_) return;
+  is_armed_ = true;
   timer_ = keeper_->at(when, [weak = weak_from_this()] {
     if (const auto keeper = weak.lock()) keeper->look_after();
   });
+}
+
+// Out of its list. The result is a share of it.
+PermitKeeper::Share PermitKeeper::take(HeldPermit& permit) {
+  permit.shares_.fetch_add(1, std::memory_order_relaxed);
+  permit.strike_out();
+  return Share(&permit);
 }
 
 // On the timekeeper's thread: renews what is due, and lets lapse what has not been for too long.
@@ -146,16 +135,15 @@ void PermitKeeper::look_after() {
     const std::lock_guard lock(mutex_);
     is_armed_ = false;
     const TimePoint now = keeper_->now();
-    while (first_ != nullptr && first_->due_ <= now) {
-      HeldPermit& permit = *first_;
-
-      permit.shares_.fetch_add(1, std::memory_order_relaxed);
-      Share share(&permit);
-      strike_out(permit);
-      (permit.lapses_at_.load(std::memory_order_relaxed) <= now ? late : due)
-          .push_back(std::move(share));
+    while (due_.soonest() <= now) {
+      HeldPermit& permit = *due_.first;
+      const TimePoint lapses_at = permit.lapses_at_.load(std::memory_order_relaxed);
+      const bool is_late = lapses_at <= now;
+      (is_late ? late : due).push_back(take(permit));
+      if (!is_late) renewing_.enter(permit, lapses_at);
     }
-    if (first_ != nullptr) arm(first_->due_);
+    while (renewing_.soonest() <= now) late.push_back(take(*renewing_.first));
+    arm(std::min(due_.soonest(), renewing_.soonest()));
   }
   for (const Share& permit : late) lapse(*permit);
   for (std::size_t begin = 0; begin < due.size(); begin += kMostTogether) {
@@ -167,36 +155,44 @@ void PermitKeeper::look_after() {
 }
 
 // On the timekeeper's thread. A permit whose giver did not answer counts on, as nothing is known of
-// it, until the lease that was granted last is over.
+// it, until the lease that was granted last is over. One that lapsed before the answer came is
+// nobody's any more: where it was renewed all the same, it is given back.
 void PermitKeeper::settle(const Renewal& renewal) {
   std::vector<HeldPermit*> lapsed;
+  std::vector<HeldPermit*> too_late;
   {
     const std::lock_guard lock(mutex_);
     const TimePoint now = keeper_->now();
     for (std::size_t i = 0; i < renewal.permits().size(); ++i) {
       HeldPermit& permit = *renewal.permits()[i];
-      if (permit.state_.load(std::memory_order_relaxed) != HeldPermit::State::kHeld) continue;
       const Decision& answer = renewal.answer(i);
-      const nanoseconds lease = lease_of(*permit.bound_);
       const bool is_answered = answer.source == permit.giver_;
       // A store that was full gave it and keeps nothing of it: nobody can take it away.
-      const bool is_unrecorded = permit.giver_ == Source::kFull;
-      if (is_unrecorded || (is_answered && answer.allowed)) {
+      const bool is_renewed = permit.giver_ == Source::kFull || (is_answered && answer.allowed);
+      const HeldPermit::State state = permit.state_.load(std::memory_order_relaxed);
+      if (state != HeldPermit::State::kHeld) {
+        if (state == HeldPermit::State::kLapsed && is_renewed) too_late.push_back(&permit);
+        continue;
+      }
+      permit.strike_out();
+      const nanoseconds lease = lease_of(*permit.bound_);
+      const TimePoint lapses_at = permit.lapses_at_.load(std::memory_order_relaxed);
+      if (is_renewed) {
         permit.lapses_at_.store(Timekeeper::later(renewal.sent(), lease),
                                 std::memory_order_relaxed);
-        permit.due_ = Timekeeper::later(renewal.sent(), until_renewal(lease));
+        due_.enter(permit, Timekeeper::later(renewal.sent(), until_renewal(lease)));
+      } else if (is_answered || now >= lapses_at) {
+        lapsed.push_back(&permit);
       } else {
-        const TimePoint lapses_at = permit.lapses_at_.load(std::memory_order_relaxed);
-        permit.due_ = std::min(lapses_at, Timekeeper::later(now, until_next_try(lease)));
-        if (is_answered || now >= lapses_at) {
-          lapsed.push_back(&permit);
-          continue;
-        }
+        due_.enter(permit, std::min(lapses_at, Timekeeper::later(now, until_next_try(lease))));
       }
-      enter(permit);
     }
+    arm(due_.soonest());
   }
   for (HeldPermit* permit : lapsed) lapse(*permit);
+  for (HeldPermit* permit : too_late) {
+    give_back(*permit->bound_, permit->request(Operation::kRelease));
+  }
 }
 
 void PermitKeeper::lapse(HeldPermit& permit) {

@@ -17,10 +17,12 @@ namespace sluice {
 /// What a ConcurrencyLimiter stands on: its limit, and the permits of it that are held in this
 /// process, each of which is renewed when a third of its lease is over. They keep it alive.
 ///
-/// They stand in a list in the order in which they are due. As leases are equal (until the limit
-/// changes), the one granted last is due last: to enter and to strike one out costs the same
-/// however many there are. The timekeeper has one entry for all of them, while there are any: for
-/// the first one, or for one that was the first and has gone.
+/// They stand in a list in the order in which they are due, and while their renewal is under way in
+/// another, in the order in which they lapse: so a store that takes its time delays nobody who is
+/// to be told. As leases are equal (until the limit changes), the one granted last is due last: to
+/// enter and to strike one out costs the same however many there are. The timekeeper has one entry
+/// for all of them, while there are any: for the first one, or for one that was the first and has
+/// gone.
 ///
 /// Thread-safe.
 class PermitKeeper : public std::enable_shared_from_this<PermitKeeper> {
@@ -64,9 +66,8 @@ class PermitKeeper : public std::enable_shared_from_this<PermitKeeper> {
   using Share = std::unique_ptr<HeldPermit, Drop>;
 
   // With the lock held:
-  void enter(HeldPermit& permit);
-  void strike_out(HeldPermit& permit);
   void arm(TimePoint when);
+  Share take(HeldPermit& permit);
 
   void look_after();
   void settle(const Renewal& renewal);
@@ -79,8 +80,8 @@ class PermitKeeper : public std::enable_shared_from_this<PermitKeeper> {
   std::shared_ptr<Timekeeper> keeper_;
   Lock mutex_;
   // Guarded by mutex_:
-  HeldPermit* first_ = nullptr;
-  HeldPermit* last_ = nullptr;
+  HeldPermit::List due_;
+  HeldPermit::List renewing_;
   bool is_armed_ = false;
   Timekeeper::Timer timer_;
 };

@@ -2,8 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "limiter/answering_store.h"
@@ -203,6 +206,74 @@ TEST_F(PermitKeeperTest, ALeaseCountsFromWhenItsRenewalWasSent) {
   EXPECT_TRUE(permit->held());
   clock_->pass(nanoseconds(1));
   EXPECT_FALSE(permit->held());
+}
+
+TEST_F(PermitKeeperTest, LapsesWhileItsRenewalIsUnderWay) {
+  const auto first = hold(1);
+  clock_->pass(seconds(1));
+  const auto second = hold(2);
+  std::vector<PermitId> told;
+  first->on_lapse([&] { told.push_back(1); });
+  second->on_lapse([&] { told.push_back(2); });
+  store_->late = true;
+  clock_->pass(seconds(59) - nanoseconds(1));
+  EXPECT_EQ(store_->under_way(), 2U);
+  EXPECT_THAT(told, IsEmpty());
+  clock_->pass(nanoseconds(1));
+  EXPECT_THAT(told, ElementsAre(1)) << "it does not wait for the store's deadline";
+  EXPECT_FALSE(first->held());
+  EXPECT_TRUE(second->held());
+  clock_->pass(seconds(1));
+  EXPECT_THAT(told, ElementsAre(1, 2));
+  EXPECT_THAT(asked(Operation::kRenew), ElementsAre(1, 2)) << "once each";
+
+  says({.source = Source::kUnanswered});
+  store_->answer();
+  says({.allowed = true});
+  store_->answer();
+  clock_->run();
+  EXPECT_THAT(asked(Operation::kRelease), ElementsAre(2)) << "it was renewed, and is nobody's";
+  store_->late = false;
+  clock_->pass(seconds(100));
+  EXPECT_FALSE(second->held());
+  EXPECT_THAT(told, ElementsAre(1, 2));
+  EXPECT_THAT(store_->asked, IsEmpty());
+}
+
+TEST_F(PermitKeeperTest, LetsGoOfWhatIsBeingRenewed) {
+  const auto first = hold(1);
+  const auto second = hold(2);
+  const auto third = hold(3);
+  store_->late = true;
+  clock_->pass(seconds(20));
+  second->release();
+  asked(Operation::kRenew);
+  store_->answer();
+  clock_->run();
+  store_->late = false;
+  clock_->pass(seconds(20));
+  EXPECT_THAT(asked(Operation::kRenew), ElementsAre(1, 3));
+  EXPECT_TRUE(first->held());
+  EXPECT_TRUE(third->held());
+}
+
+TEST_F(PermitKeeperTest, WhoReleasesItWaitsForTheOneWhoIsToldThatItHasLapsed) {
+  const auto permit = hold(7);
+  std::promise<void> begun;
+  std::promise<void> releasing;
+  std::atomic<bool> has_ended = false;
+  permit->on_lapse([&] {
+    begun.set_value();
+    releasing.get_future().wait();
+    for (int i = 0; i < 1'000; ++i) std::this_thread::yield();
+    has_ended = true;
+  });
+  says({.allowed = false, .retry_after = kNever});
+  std::jthread time([&] { clock_->pass(seconds(20)); });
+  begun.get_future().wait();
+  releasing.set_value();
+  permit->release();
+  EXPECT_TRUE(has_ended);
 }
 
 TEST_F(PermitKeeperTest, AProcessThatStoodStillTooLongHasLostIt) {

@@ -1,5 +1,5 @@
 """Installs Sluice below a temporary folder and from its Debian packages, and uses what is there as
-a program elsewhere would: examples/installed, copied out of the project. Also makes the reference.
+a program elsewhere would: the examples, copied out of the project. Also makes the reference.
 
 Builds in the project's own build folders, where `make test` has built everything before. Changes
 nothing outside of them and of the temporary folder.
@@ -127,6 +127,16 @@ class Install(Elsewhere):
         program = self.build_with_cmake(self.prefix, "-DBUILD_SHARED_LIBS=ON")
         self.check_program(program, shared_from=self.library_folder)
 
+    def test_the_other_examples_by_what_their_readme_says(self):
+        """All are configured, and one is built: tests/examples builds each."""
+        source = shutil.copytree(os.path.join(ROOT, "examples"),
+                                 os.path.join(self.temporary_folder(), "examples"))
+        build = os.path.join(source, "build")
+        run("cmake", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}",
+            f"-DCMAKE_CXX_COMPILER={CXX}")
+        run("cmake", "--build", build, "--target", "queue_worker")
+        self.assertNotIn("libsluice", run("readelf", "-d", os.path.join(build, "queue_worker")))
+
     def test_pkg_config_static(self):
         self.check_program(self.build_with_pkg_config(self.library_folder, "-static"))
 
@@ -171,6 +181,7 @@ class DebianPackages(Elsewhere):
         self.assertIn("libssl3", self.field(packages[library], "Depends"))
         self.assertIn(f"{library} (= ", self.field(packages["libsluice-dev"], "Depends"))
         self.assertIn("libssl-dev", self.field(packages["libsluice-dev"], "Depends"))
+        self.assertIn("libboost", self.field(packages["libsluice-dev"], "Suggests"))
 
         root = self.install(packages.values())
         self.assertRegex(run(os.path.join(root, "usr", "bin", "sluice"), "--version"), r"\d+\.\d+")

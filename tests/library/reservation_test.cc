@@ -155,6 +155,17 @@ TEST(Reservation, IsGivenBackWhenTheWaitIsStopped) {
   EXPECT_LE(limiter.peek("a").reset_after, kWeek);
 }
 
+TEST(Reservation, ThatIsSettledGivesNothingBackWhenTheWaitIsStopped) {
+  Limiter limiter = make_limiter();
+  limiter.check("a", 10);
+  Reservation reservation = limiter.reserve("a", 5);
+  reservation.commit(5);
+  std::stop_source source;
+  source.request_stop();
+  EXPECT_FALSE(reservation.wait(source.get_token()));
+  EXPECT_GT(limiter.peek("a").reset_after, kWeek);
+}
+
 TEST(Reservation, ThatIsReadyWasNotStopped) {
   Limiter limiter = make_limiter();
   std::stop_source source;

@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "permits/holder.h"
-#include "servers/memcached_server.h"
-#include "servers/redis_server.h"
+#include "permits/kind.h"
 
 namespace sluice::permits {
 namespace {
@@ -18,25 +17,7 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-/// A real server, and what its permits promise between processes.
-struct Kind {
-  const char* name;
-  bool tells;
-  std::shared_ptr<servers::Server> (*start)(std::string& url);
-};
-
-template <class Server>
-std::shared_ptr<servers::Server> start(std::string& url) {
-  auto server = std::make_shared<Server>();
-  url = server->url();
-  return server;
-}
-
-// Redis and Memcached under load answer late at times: that is not what is tested here.
-std::string patiently(const std::string& url) {
-  return url + "?deadline=2s&on_failure=raise";
-}
-
+/// What permits promise between processes.
 class PermitsTest : public testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
@@ -160,9 +141,19 @@ TEST_P(PermitsTest, TellsItsHolderWhereTheStoreIsLostForALease) {
   EXPECT_EQ(first.hear(), "no");
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryServer, PermitsTest,
-                         testing::Values(Kind{"Redis", true, start<servers::RedisServer>},
-                                         Kind{"Memcached", false, start<servers::MemcachedServer>}),
+TEST_P(PermitsTest, TellsItsHolderInTimeThoughAnAnswerMayStillCome) {
+  source_.url = plain_url_ + "?deadline=5s";
+  Holder first(source_);
+  first.tell("acquire 30000");
+  const nanoseconds granted = first.hear_time("granted");
+  server_->pause();
+  const nanoseconds lapsed = first.hear_time("lapsed");
+  server_->resume();
+  EXPECT_GE(lapsed - granted, milliseconds(1900));
+  EXPECT_LE(lapsed - granted, seconds(2 + 2)) << "its lease, and a renewal before the store stood";
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryServer, PermitsTest, testing::Values(kRedis, kMemcached),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
 }  // namespace

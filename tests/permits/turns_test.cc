@@ -1,0 +1,92 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "limiter/waiting_lines.h"
+#include "permits/kind.h"
+#include "sluice/sluice.h"
+
+namespace sluice::permits {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+/// Who waits for a turn at limits other than permits, on a real server.
+class TurnsTest : public testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override {
+    std::string url;
+    server_ = GetParam().start(url);
+    store_ = open_store(patiently(url));
+  }
+
+  /// Returns once somebody waits in line for this limit.
+  void await_waiting(const Limit& limit) {
+    const auto& lines = store_->open_space(limit.definition())->companion<WaitingLines>();
+    while (lines.waiting() == 0) std::this_thread::yield();
+  }
+
+  std::shared_ptr<servers::Server> server_;
+  std::shared_ptr<Store> store_;
+};
+
+TEST_P(TurnsTest, EachWaitsUntilTheLimitHasIt) {
+  for (const char* expression :
+       {"token_bucket 1/100ms", "leaky_bucket 1/100ms queue=5", "fixed_window 1/100ms",
+        "sliding_log 1/100ms", "sliding_window 1/100ms", "sliding_counter 1/100ms",
+        "token_bucket 1/1ms & sliding_log 1/100ms", "token_bucket 1/100ms & fixed_window 100/1h",
+        "fixed_window 1/50ms & sliding_log 2/200ms"}) {
+    SCOPED_TRACE(expression);
+    Limiter limiter(store_, Limit(expression));
+    const auto began = steady_clock::now();
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE(limiter.acquire("k", 1, seconds(20)).allowed);
+    // Two whole windows, by a clock that may run a little faster.
+    EXPECT_GE(steady_clock::now() - began, milliseconds(195));
+  }
+}
+
+TEST_P(TurnsTest, NobodyWaitsInVain) {
+  for (const char* expression :
+       {"sliding_log 1/1h", "token_bucket 1/1h", "token_bucket 1/1ms & sliding_log 1/1h"}) {
+    SCOPED_TRACE(expression);
+    Limiter limiter(store_, Limit(expression));
+    EXPECT_TRUE(limiter.acquire("k", 1, seconds(20)).allowed);
+    const auto began = steady_clock::now();
+    const Decision denied = limiter.acquire("k", 1, seconds(20));
+    EXPECT_LT(steady_clock::now() - began, seconds(10)) << "at once";
+    EXPECT_FALSE(denied.allowed);
+    EXPECT_GT(denied.retry_after, hours(1) - seconds(60));
+  }
+}
+
+TEST_P(TurnsTest, WhatIsGivenBackIsTheFirstsInLine) {
+  for (const char* expression : {"sliding_log 1/1h", "token_bucket 1/1ms & sliding_log 1/1h"}) {
+    SCOPED_TRACE(expression);
+    const Limit limit(expression);
+    Limiter limiter(store_, limit);
+    EXPECT_TRUE(limiter.check("k").allowed);
+    std::promise<bool> granted;
+    auto later = granted.get_future();
+    limiter.async_acquire("k", 1, hours(2), [&](const Decision& decision, std::exception_ptr) {
+      granted.set_value(decision.allowed);
+    });
+    await_waiting(limit);
+    limiter.refund("k", 1);
+    ASSERT_EQ(later.wait_for(seconds(20)), std::future_status::ready);
+    EXPECT_TRUE(later.get());
+    EXPECT_EQ(limiter.peek("k").remaining, 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryServer, TurnsTest, testing::Values(kRedis, kMemcached),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+}  // namespace
+}  // namespace sluice::permits
