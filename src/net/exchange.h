@@ -23,7 +23,9 @@ class Exchange {
   /// what has come up to then.
   virtual void write(std::string& output) = 0;
 
-  /// The reply: the whole of it, and of no other. Valid during the call.
+  /// The reply whose turn it is: the whole of it, and of no other. That it is to this question
+  /// follows from the order alone; where the exchange sees that it is not, it gives the connection
+  /// up (Pipeline::reconnect). Valid during the call.
   virtual void on_reply(std::string_view reply) = 0;
 
   /// There will be no reply; `why` is a sentence that names the server.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <functional>
 #include <string>
 
 #include "faults/expectations.h"
@@ -10,6 +12,7 @@
 #include "servers/await.h"
 #include "servers/fault_proxy.h"
 #include "servers/redis_server.h"
+#include "stores/redis/resp_framing.h"
 
 namespace sluice::faults {
 namespace {
@@ -111,6 +114,59 @@ TEST(LostReply, EndsInItsMiddle) {
     server.command({"FLUSHALL"});
     return round;
   });
+}
+
+// The answers to calls no longer come in step with them, five times, while several are under way:
+// whatever the store is said to have decided, it has decided of that very request.
+void expect_own_answers(const std::string& fault, std::function<void(std::string&)> edit) {
+  RedisServer server;
+  FaultProxy proxy(server.port());
+  expect_whole(fault, [&] {
+    Load load(url_of(proxy.port()));
+    std::atomic<int> edited{0};
+    Round round = through(load, [&] {
+      for (int i = 1; i <= 5; ++i) {
+        proxy.edit_replies([&, i](std::string& replies) {
+          // The answer to a call is a list.
+          if (edited.load() == i || replies.front() != '*') return;
+          edit(replies);
+          edited.store(i);
+        });
+        proxy.delay_replies(1ms);
+        run(350ms);
+        EXPECT_EQ(edited.load(), i);
+      }
+      proxy.pass();
+    });
+    expect_admitted(round.report, {.by_store = 1, .in_all = 2});
+    server.command({"FLUSHALL"});
+    return round;
+  });
+}
+
+std::size_t first_reply_bytes(const std::string& replies) {
+  return redis::RespFraming().reply_bytes(replies);
+}
+
+TEST(LostReply, IsOneTooMany) {
+  expect_own_answers("one reply more, five times",
+                     [](std::string& replies) { replies.insert(0, ":5\r\n"); });
+}
+
+TEST(LostReply, IsOneErrorTooMany) {
+  expect_own_answers("one error more, five times",
+                     [](std::string& replies) { replies.insert(0, "-ERR out of nowhere\r\n"); });
+}
+
+TEST(LostReply, ComesTwice) {
+  expect_own_answers("one reply twice, five times", [](std::string& replies) {
+    replies.insert(0, replies.substr(0, first_reply_bytes(replies)));
+  });
+}
+
+TEST(LostReply, IsOneTooFew) {
+  expect_own_answers("one reply dropped, five times",
+                     [](std::string& replies) { replies.erase(0, first_reply_bytes(replies)); });
 }
 
 // Whatever listens on the port: the connection is given up, and nobody waits beyond the deadline.

@@ -18,6 +18,7 @@ namespace {
 using namespace sluice;
 
 constexpr Instant kNow = 1'700'000'000'000'000'000;
+constexpr std::uint32_t kNumber = 0x6e756d62;
 
 void check(bool holds) {
   if (!holds) std::abort();
@@ -45,11 +46,12 @@ class Asked {
     for (std::size_t i = 0; i < kLimits; ++i) check(call_.add(requests_[i], decisions_[i]));
     check(call_.add_together(std::span(requests_).subspan(5, 2), decisions_[kLimits]));
     std::string command;
-    call_.write(kNow, command);
+    call_.write(kNow, kNumber, command);
   }
 
   void read(std::string_view reply) {
-    call_.read(reply);
+    const bool readable = call_.read(reply);
+    check(readable || !call_.fault(kLimits).empty());
     for (std::size_t i = 0; i <= kLimits; ++i) {
       const Decision& decision = decisions_[i];
       check((decision.source == Source::kUnanswered) == !call_.fault(i).empty());
@@ -91,10 +93,12 @@ class Asked {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 1) return 0;
   std::string reply(reinterpret_cast<const char*>(data) + 1, size - 1);
-  // An odd first byte: the rest is what stands within the reply, after the instant.
+  // An odd first byte: the rest is what stands within the reply, after the call's number and the
+  // instant.
   if (data[0] % 2 == 1) {
-    reply.insert(0, sizeof kNow, '\0');
-    std::memcpy(reply.data(), &kNow, sizeof kNow);
+    reply.insert(0, sizeof kNumber + sizeof kNow, '\0');
+    std::memcpy(reply.data(), &kNumber, sizeof kNumber);
+    std::memcpy(reply.data() + sizeof kNumber, &kNow, sizeof kNow);
     reply = "*1\r\n$" + std::to_string(reply.size()) + "\r\n" + reply + "\r\n";
   }
   Asked asked;

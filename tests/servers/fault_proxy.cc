@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <list>
 #include <mutex>
 #include <optional>
@@ -33,6 +34,7 @@ constexpr std::size_t kMostChunks = 1'000;
 struct Faults {
   std::chrono::milliseconds delay{0};
   bool swallows = false;
+  std::function<void(std::string&)> edit = {};
   bool stalls = false;
   bool refuses = false;
   std::optional<std::size_t> cut_after = {};
@@ -212,6 +214,7 @@ class FaultProxy::Relay {
         return true;
       }
       due += faults_.delay;
+      if (faults_.edit) faults_.edit(bytes);
       cut(flow, bytes);
     }
     if (!bytes.empty()) flow.chunks.push_back({due, std::move(bytes)});
@@ -278,6 +281,10 @@ void FaultProxy::delay_replies(std::chrono::milliseconds delay) {
 
 void FaultProxy::swallow_replies() {
   relay_->change([](Faults& faults) { faults.swallows = true; });
+}
+
+void FaultProxy::edit_replies(std::function<void(std::string&)> edit) {
+  relay_->change([&](Faults& faults) { faults.edit = std::move(edit); });
 }
 
 void FaultProxy::stall() {

@@ -3,7 +3,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 
 namespace sluice::servers {
 
@@ -25,6 +27,9 @@ class FaultProxy {
   void delay_replies(std::chrono::milliseconds delay);
   /// Requests reach the server, its replies go nowhere.
   void swallow_replies();
+  /// Replies are changed as they come: what was received at once, most often one or several whole
+  /// replies, is handed to `edit` before it passes, on a thread of the proxy's.
+  void edit_replies(std::function<void(std::string& replies)> edit);
   /// Connections are accepted and nothing is carried either way; it is when the stall ends.
   void stall();
   /// No new connections. Those that exist go on.

@@ -49,6 +49,14 @@ TEST_F(ThroughAProxy, SwallowedRepliesAreOfRequestsCarriedOut) {
   EXPECT_EQ(client_.ask({"INCR", "n"}).text, "2");
 }
 
+TEST_F(ThroughAProxy, RepliesAreEdited) {
+  proxy_.edit_replies([](std::string& replies) { replies.insert(0, "+more\r\n"); });
+  EXPECT_EQ(client_.ask({"INCR", "n"}).text, "more");
+  EXPECT_EQ(client_.read().text, "1");
+  proxy_.pass();
+  EXPECT_EQ(client_.ask({"INCR", "n"}).text, "2");
+}
+
 TEST_F(ThroughAProxy, AStallHoldsBothDirections) {
   proxy_.stall();
   RespClient second(proxy_.port());

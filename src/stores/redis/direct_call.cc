@@ -1,5 +1,6 @@
 #include "stores/redis/direct_call.h"
 
+#include "stores/redis/lane.h"
 #include "stores/redis/server_error.h"
 
 namespace sluice::redis {
@@ -18,43 +19,56 @@ bool DirectCall::load(const Inquiry& inquiry) {
   return true;
 }
 
+void DirectCall::write(std::string& output) {
+  script_.write(now_, lane_.number_call(), output);
+}
+
 // Whoever changes the state first, asker or connection, decides whether the asker's memory is
-// touched.
+// touched. False where it is not: the asker has gone.
 bool DirectCall::begin_answer() {
   State awaited = State::kAwaited;
   if (state_.compare_exchange_strong(awaited, State::kAnswering, std::memory_order_acquire)) {
     return true;
   }
-  delete this;
+  script_.abandon_all();
   return false;
 }
 
+void DirectCall::end_answer(bool awaited) {
+  if (awaited) {
+    answered_.release();
+  } else {
+    delete this;
+  }
+}
+
+// Also where nobody waits for it any more, it is to be the reply to this call.
 void DirectCall::on_reply(std::string_view reply) {
-  if (!begin_answer()) return;
+  const bool awaited = begin_answer();
   if (reply.front() == '-') {
     // Only what a server says before a script begins is known to have changed nothing.
     const std::string_view text = error_text(reply);
     const bool refused = read_server_error(text).kind != ServerError::Kind::kOther;
     outcome_ = refused ? Outcome::kRefused : Outcome::kLost;
-    why_ = server_ + ": " + std::string(text);
+    why_ = lane_.name() + ": " + std::string(text);
   } else {
-    script_.read(reply);
+    if (!script_.read(reply)) lane_.lose_track();
     outcome_ = Outcome::kRead;
   }
-  answered_.release();
+  end_answer(awaited);
 }
 
 void DirectCall::on_lost(Loss loss, std::string_view why) {
-  if (!begin_answer()) return;
+  const bool awaited = begin_answer();
   outcome_ = loss == Loss::kUnsent ? Outcome::kRefused : Outcome::kLost;
   why_ = why;
-  answered_.release();
+  end_answer(awaited);
 }
 
 std::string DirectCall::first_fault() const {
   for (std::size_t i = 0; i < script_.size(); ++i) {
     if (const std::string_view fault = script_.fault(i); !fault.empty()) {
-      return server_ + ": " + std::string(fault);
+      return lane_.name() + ": " + std::string(fault);
     }
   }
   return {};

@@ -12,6 +12,8 @@
 
 namespace sluice::redis {
 
+class Lane;
+
 /// A call that its asker carries out by itself. Where the reply is late, the asker goes, and the
 /// call, which is then nobody's, ends itself when the connection is done with it.
 class DirectCall final : public Exchange {
@@ -22,14 +24,13 @@ class DirectCall final : public Exchange {
     kLost,     ///< It may have been carried out, at least in part; why() says what happened.
   };
 
-  /// `server` is what sentences call it.
-  DirectCall(const CallOptions& options, std::string_view server)
-      : script_(options), server_(server) {}
+  /// `lane` is the one on whose connection it is carried out, each time.
+  DirectCall(const CallOptions& options, Lane& lane) : script_(options), lane_(lane) {}
 
   /// False where the requests do not fit into one call.
   bool load(const Inquiry& inquiry);
 
-  void write(std::string& output) override { script_.write(now_, output); }
+  void write(std::string& output) override;
   void on_reply(std::string_view reply) override;
   void on_lost(Loss loss, std::string_view why) override;
 
@@ -50,9 +51,10 @@ class DirectCall final : public Exchange {
   enum class State : std::uint8_t { kAwaited, kAnswering, kLeft };
 
   bool begin_answer();
+  void end_answer(bool awaited);
 
   ScriptCall script_;
-  const std::string server_;
+  Lane& lane_;
   Instant now_ = kStoreTime;
   std::atomic<State> state_ = State::kAwaited;
   std::binary_semaphore answered_{0};

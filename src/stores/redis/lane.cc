@@ -1,6 +1,7 @@
 #include "stores/redis/lane.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "stores/redis/resp_framing.h"
@@ -31,6 +32,7 @@ void Control::on_reply(std::string_view reply) {
   const Answer answer = std::exchange(answer_, nullptr);
   const auto tree = read_reply(reply);
   if (tree && !tree->is_error()) return answer(&*tree, {});
+  if (!tree) lane_.lose_track();
   answer(nullptr, tree ? tree->text : "the reply cannot be read");
 }
 
@@ -47,7 +49,7 @@ class Lane::Call final : public Exchange {
   void write(std::string& output) override {
     sent_at = Courier::Clock::now();
     lane_.in_flight_.push_back(this);
-    script.write(now, output);
+    script.write(now, lane_.number_call(), output);
   }
   void on_reply(std::string_view reply) override { lane_.on_reply(*this, reply); }
   void on_lost(Loss loss, std::string_view why) override { lane_.on_lost(*this, loss, why); }
@@ -81,6 +83,7 @@ Lane::Lane(const LaneSettings& settings, const Endpoint& endpoint, LaneOwner& ow
       call_options_(call_options(settings.options)),
       greeting_(settings.options,
                 {.with_script = settings.with_script, .must_be_primary = settings.must_be_primary}),
+      next_number_(std::random_device{}()),
       pipeline_(settings.courier.loop(), pipeline_options(settings, health_, endpoint), *this) {}
 
 Lane::~Lane() {
@@ -118,7 +121,7 @@ void Lane::carry_asking(Errand& errand) {
 }
 
 void Lane::ask(std::string command, Control::Answer answer) {
-  controls_.push_back(std::make_unique<Control>(std::move(command), std::move(answer)));
+  controls_.push_back(std::make_unique<Control>(*this, std::move(command), std::move(answer)));
 }
 
 void Lane::abandon(Errand& errand) {
@@ -214,10 +217,12 @@ void Lane::release(Call& call) {
   idle_calls_.push_back(&call);
 }
 
+// What a reply leaves unanswered may have been carried out, even where it is another call's: it is
+// not asked again.
 void Lane::on_reply(Call& call, std::string_view reply) {
   std::erase(in_flight_, &call);
   if (reply.front() == '-') return on_error(call, error_text(reply));
-  call.script.read(reply);
+  if (!call.script.read(reply)) lose_track();
   for (std::size_t i = 0; i < call.size; ++i) {
     Errand* errand = call.errands[i];
     if (errand == nullptr) continue;
@@ -301,7 +306,14 @@ void Lane::on_up() {
   owner_.on_up(*this);
 }
 
+// The server's health is the courier's thread's: it is told when that has the connection back.
+void Lane::lose_track() {
+  astray_ = true;
+  pipeline_.reconnect(name() + " sent a reply that is not to what it was asked");
+}
+
 void Lane::on_down(std::string_view why) {
+  if (std::exchange(astray_, false)) health_.give_up();
   health_.on_down(why);
   drop_asking(why);
   fail_controls(why);

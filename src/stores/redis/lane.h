@@ -41,8 +41,9 @@ class Control final : public Exchange {
   /// Is given the reply, or null and the reason why there is none.
   using Answer = std::function<void(const Reply* reply, std::string_view why)>;
 
-  Control(std::string command, Answer answer)
-      : command_(std::move(command)), answer_(std::move(answer)) {}
+  /// `lane` is given up where the reply cannot be read.
+  Control(Lane& lane, std::string command, Answer answer)
+      : lane_(lane), command_(std::move(command)), answer_(std::move(answer)) {}
 
   void write(std::string& output) override { output += command_; }
   void on_reply(std::string_view reply) override;
@@ -51,6 +52,7 @@ class Control final : public Exchange {
   bool is_answered() const { return answer_ == nullptr; }
 
  private:
+  Lane& lane_;
   std::string command_;
   Answer answer_;  // Null once it has been called.
 };
@@ -83,6 +85,14 @@ class Lane final : public PipelineUser {
     health_.give_up();
     pipeline_.reconnect(why);
   }
+
+  /// The next call's number: the script's reply names it. On the thread that drives the connection,
+  /// be it the courier's or a caller's own.
+  std::uint32_t number_call() { return next_number_++; }
+  /// A reply was none, or not to what was asked, so that nothing that follows can be trusted: gives
+  /// the connection up, and with it all that is under way. From the on_reply() of what is asked
+  /// here, on the thread that drives the connection.
+  void lose_track();
 
   /// Takes an errand, to be sent at the next kick(); where the server is known to be lost, fails it
   /// at once.
@@ -147,6 +157,9 @@ class Lane final : public PipelineUser {
   std::vector<Call*> idle_calls_;
   const Greeting greeting_;
   std::uint64_t script_loads_ = 0;  // How often the script has been loaded again.
+  // Of whoever drives the connection:
+  std::uint32_t next_number_;  // From anywhere on: what another has asked has other numbers.
+  bool astray_ = false;
   bool closing_ = false;
   Pipeline pipeline_;  // Last: what is in flight when it goes is lost first.
 };

@@ -149,7 +149,7 @@ std::unique_ptr<DirectCall> RedisStore::take_call() {
       return call;
     }
   }
-  return std::make_unique<DirectCall>(call_options(options_), here_->name());
+  return std::make_unique<DirectCall>(call_options(options_), *here_);
 }
 
 void RedisStore::keep_call(std::unique_ptr<DirectCall> call) {

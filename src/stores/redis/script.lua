@@ -1,10 +1,10 @@
 -- Judges a batch of requests and commits what is admitted, in one step of the server.
 --
 -- KEYS      the keys asked for, each once
--- ARGV[1]   an instant (8 bytes; 2^64 - 1: by the server's clock), the least lifetime of what is
---           written and the clocks' skew (doubles, in ms), 1 if all values are read as a whole (a
---           byte), then units. A unit is one request or, joined by `more`, several that are charged
---           all or none:
+-- ARGV[1]   the call's number (4 bytes), an instant (8 bytes; 2^64 - 1: by the server's clock), the
+--           least lifetime of what is written and the clocks' skew (doubles, in ms), 1 if all
+--           values are read as a whole (a byte), then units. A unit is one request or, joined by
+--           `more`, several that are charged all or none:
 --               operation (1 take, 2 charge, 3 refund, 4 peek, 5 reset, 6 block, 7 renew,
 --               8 release), key (a byte each), the place of its space in ARGV (2 bytes), how many
 --               parts, more, 1 if only its head is to be read, 1 if its head is answered (a byte
@@ -20,11 +20,12 @@
 -- A value may stand within a block: see other_value.lua. When a permit is given back while all are
 -- held, an empty message is published to the channel that is called as the key.
 --
--- Returns a list: first the instant (8 bytes), then for each unit 4 where it failed; or, for each
--- request, 2 if its key has a value, plus 8 if it is blocked, in a unit's first plus 1 if the unit
--- is admitted; when the block ends; with a value its head if that is wanted, and what rings answer,
--- all as they were before (permits: as they are afterwards). The list goes on with a sentence for
--- each unit that failed.
+-- Returns a list: first the call's number, by which whoever asked knows the reply for its own, and
+-- the instant (8 bytes), then for each unit 4 where it failed; or, for each request, 2 if its key
+-- has a value, plus 8 if it is blocked, in a unit's first plus 1 if the unit is admitted; when the
+-- block ends; with a value its head if that is wanted, and what rings answer, all as they were
+-- before (permits: as they are afterwards). The list goes on with a sentence for each unit that
+-- failed.
 --
 -- The loop makes few functions: each is made anew in every call of the script, and costs more than
 -- most of what it would do. Numbers are doubles, so an instant is two of them, its lower (_l) and
@@ -105,7 +106,7 @@ local function search(ring, left, base_or_gone_l, gone_h)
 end
 
 local asked = ARGV[1]
-local now_l, now_h, least_ms, skew_ms, whole, at = unpack('<I4I4ddB', asked)
+local number, now_l, now_h, least_ms, skew_ms, whole, at = unpack('<I4I4I4ddB', asked)
 if now_h == 4294967295 then
   -- Seconds times 10^9, in steps none of which needs more than 53 bits.
   local time = call('TIME')
@@ -124,7 +125,7 @@ local behind = least_ms > 0 or skew_ms > 0
 -- what MGET does not tell from none.
 local held = whole == 1 and call('MGET', list(KEYS)) or {}
 
-local answer, out, n = {''}, {pack('<I4I4', now_l, now_h)}, 1
+local answer, out, n = {''}, {pack('<I4I4I4', number, now_l, now_h)}, 1
 while at <= #asked do
   local unit, admitted, fault, members, more = n + 1, true, nil, nil, nil
   repeat

@@ -151,7 +151,8 @@ std::string_view ScriptCall::fault(std::size_t i) const {
   return std::string_view(faults_).substr(unit.fault_at, unit.fault_bytes);
 }
 
-void ScriptCall::write(Instant now_or_store_time, std::string& output) {
+void ScriptCall::write(Instant now_or_store_time, std::uint32_t number, std::string& output) {
+  number_ = number;
   keys_.begin(bytes_);
   questions_.begin(bytes_);
   key_owners_.clear();
@@ -165,6 +166,7 @@ void ScriptCall::write(Instant now_or_store_time, std::string& output) {
                              : std::chrono::duration_cast<std::chrono::nanoseconds>(
                                    std::chrono::system_clock::now().time_since_epoch())
                                    .count();
+  questions_.put_value(number);
   questions_.put_value(given ? as_word(now_or_store_time) : ~std::uint64_t{0});
   questions_.put_value(static_cast<double>(options_.least_lifetime_ms));
   questions_.put_value(static_cast<double>(options_.skew_ms));

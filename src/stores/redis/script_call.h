@@ -47,13 +47,16 @@ class ScriptCall {
     return add(requests, decision);
   }
 
-  /// Appends the whole command: EVALSHA, in RESP.
-  void write(Instant now_or_store_time, std::string& output);
+  /// Appends the whole command: EVALSHA, in RESP. The reply will name `number`, which no other call
+  /// of the connection may have while a reply to it can come.
+  void write(Instant now_or_store_time, std::uint32_t number, std::string& output);
 
   /// Reads the whole reply, which is no error, and makes every decision. What the reply does not
   /// answer is kUnanswered: a request whose key holds something else, or that the server refuses to
-  /// write; all that follows where the reply makes no sense. REQUIRES: write() was called.
-  void read(std::string_view reply);
+  /// write; all where it names another call's number; all that follows where it makes no sense. In
+  /// these two cases it is false: no later reply of the connection is to be trusted. REQUIRES:
+  /// write() was called.
+  [[nodiscard]] bool read(std::string_view reply);
 
   /// The instant of the decisions that were read, by the clock that was asked for.
   Instant judged_at() const { return now_; }
@@ -65,6 +68,9 @@ class ScriptCall {
   /// The i-th is asked for no more: its requests, what they refer to and its decision are not
   /// touched again. If it was written, it is carried out nevertheless.
   void abandon(std::size_t i);
+  void abandon_all() {
+    for (std::size_t i = 0; i < size(); ++i) abandon(i);
+  }
 
  private:
   /// What was added as one.
@@ -121,6 +127,7 @@ class ScriptCall {
   std::uint8_t key_index(const Asked& asked);
   std::size_t space_index(const RedisSpace& space);
   void write_request(Asked& asked, bool more, Instant near);
+  std::string_view read_head(std::string_view reply, Cursor& cursor);
   bool read_unit(Unit& unit, Cursor& cursor);
   Verdict read_halves(const Unit& unit, Cursor& cursor) const;
   Verdict read_verdict(AskedTogether asked, Cursor& cursor, bool wanted) const;
@@ -132,6 +139,7 @@ class ScriptCall {
   std::vector<Unit> units_;
   std::vector<Asked> asked_;
   std::size_t bytes_ = 0;  // The command's, at most.
+  std::uint32_t number_ = 0;
   Instant now_ = 0;
   std::string faults_;
 

@@ -57,9 +57,9 @@ TEST_F(ScriptCallTest, FindsItsWindowWhateverTheClockOfTheCaller) {
       Decision decision;
       call.add(request, decision);
       std::string command;
-      call.write(near, command);
-      // The questions begin with the instant: now the server's clock is to be asked.
-      const std::size_t at = command.find("\r\n", command.find("}\r\n$") + 3) + 2;
+      call.write(near, kNumber, command);
+      // The instant follows the call's number: now the server's clock is to be asked.
+      const std::size_t at = command.find("\r\n", command.find("}\r\n$") + 3) + 6;
       command.replace(at, 8, 8, '\xff');
       server_->send(call, command);
       EXPECT_EQ(call.fault(0), "");

@@ -31,6 +31,7 @@ constexpr unsigned kFailed = 4;  // alone
 constexpr unsigned kBlocked = 8;
 
 constexpr std::string_view kMalformed = "the reply to the script cannot be read";
+constexpr std::string_view kAnothers = "the reply is not the one to this call";
 constexpr std::string_view kDamaged = "the value of the key is damaged";
 constexpr std::string_view kDiffers =
     "the script's verdict is not the one that follows from the state it was given";
@@ -188,18 +189,35 @@ struct ScriptCall::Verdict {
   Decision decision = {};
 };
 
-void ScriptCall::read(std::string_view reply) {
-  std::size_t length = 0;
-  std::string_view now;
+bool ScriptCall::read(std::string_view reply) {
   Cursor cursor;
-  const bool readable = read_length(reply, '*', length) && length >= 1 &&
-                        read_bulk(reply, cursor.answers) && cursor.take(sizeof now_, now) &&
-                        sluice::redis::read_instant(now.data(), now_);
-  cursor.faults = reply;
-  if (!readable) cursor.answers = {};
+  const std::string_view fault = read_head(reply, cursor);
+  bool readable = fault.empty();
   for (Unit& unit : units_) {
-    if (unit.written && !read_unit(unit, cursor)) cursor.answers = {};
+    if (!unit.written) continue;
+    if (!fault.empty()) {
+      fail(unit, fault);
+    } else if (!read_unit(unit, cursor)) {
+      cursor.answers = {};
+      readable = false;
+    }
   }
+  return readable;
+}
+
+// Why nothing of the reply is to be believed; empty where the cursor stands before the answers.
+std::string_view ScriptCall::read_head(std::string_view reply, Cursor& cursor) {
+  std::size_t length = 0;
+  std::string_view number;
+  std::string_view now;
+  const bool readable = read_length(reply, '*', length) && length >= 1 &&
+                        read_bulk(reply, cursor.answers) && cursor.take(sizeof number_, number) &&
+                        cursor.take(sizeof now_, now);
+  if (!readable) return kMalformed;
+  if (std::memcmp(number.data(), &number_, sizeof number_) != 0) return kAnothers;
+  if (!sluice::redis::read_instant(now.data(), now_)) return kMalformed;
+  cursor.faults = reply;
+  return {};
 }
 
 // False where the reply makes no sense any more.

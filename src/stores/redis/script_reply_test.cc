@@ -13,6 +13,7 @@ namespace sluice::redis {
 namespace {
 
 constexpr Instant kNow = 1'700'000'000'000'000'000;
+constexpr std::uint32_t kNumber = 0x89abcdef;
 
 // Some requests, and replies to them that no server has sent.
 class Asked {
@@ -25,7 +26,7 @@ class Asked {
     }
     for (std::size_t i = 0; i < 4; ++i) call.add(requests_[i], decisions[i]);
     call.add_together(std::span(requests_).first(2), decisions[4]);
-    call.write(kNow, command);
+    call.write(kNow, kNumber, command);
   }
 
   ScriptCall call;
@@ -48,6 +49,13 @@ std::string instant_text(Instant now) {
   return text;
 }
 
+// What a reply begins with.
+std::string head_text(std::uint32_t number = kNumber) {
+  std::string text(4, '\0');
+  std::memcpy(text.data(), &number, sizeof number);
+  return text + instant_text(kNow);
+}
+
 std::string reply_of(const std::vector<std::string>& texts) {
   std::string bytes = '*' + std::to_string(texts.size()) + "\r\n";
   for (const auto& text : texts) {
@@ -57,13 +65,13 @@ std::string reply_of(const std::vector<std::string>& texts) {
 }
 
 // All keys are fresh, and all is admitted.
-std::string fresh_answers() {
-  return instant_text(kNow) + std::string("\1\1\1\1\1\0", 6);
+std::string fresh_answers(std::uint32_t number = kNumber) {
+  return head_text(number) + std::string("\1\1\1\1\1\0", 6);
 }
 
 TEST(ScriptReply, IsReadWhereAllIsFresh) {
   Asked asked;
-  asked.call.read(reply_of({fresh_answers()}));
+  EXPECT_TRUE(asked.call.read(reply_of({fresh_answers()})));
   for (std::size_t i = 0; i < 5; ++i) {
     EXPECT_EQ(asked.call.fault(i), "") << i;
     EXPECT_TRUE(asked.decisions[i].allowed) << i;
@@ -74,11 +82,26 @@ TEST(ScriptReply, IsReadWhereAllIsFresh) {
   EXPECT_EQ(asked.call.judged_at(), kNow);
 }
 
+// Also where nobody waits for a decision any more.
+TEST(ScriptReply, ToAnotherCallAnswersNothing) {
+  for (const bool abandoned : {false, true}) {
+    for (const std::uint32_t number : {kNumber - 1, kNumber + 1, kNumber ^ 0x80000000U, 0U}) {
+      Asked asked;
+      if (abandoned) asked.call.abandon_all();
+      EXPECT_FALSE(asked.call.read(reply_of({fresh_answers(number)})));
+      for (std::size_t i = 0; i < 5; ++i) {
+        EXPECT_EQ(asked.call.fault(i).empty(), abandoned) << i;
+        EXPECT_EQ(asked.decisions[i].limit, 0) << i;
+      }
+    }
+  }
+}
+
 TEST(ScriptReply, WithAnotherVerdictThanFollowsIsRefused) {
   Asked asked;
   std::string answers = fresh_answers();
-  answers[8] = 0;
-  asked.call.read(reply_of({answers}));
+  answers[12] = 0;
+  EXPECT_TRUE(asked.call.read(reply_of({answers})));
   EXPECT_EQ(asked.decisions[0].source, Source::kUnanswered);
   EXPECT_FALSE(asked.decisions[0].allowed);
   EXPECT_NE(asked.call.fault(0).find("verdict"), std::string_view::npos) << asked.call.fault(0);
@@ -87,8 +110,8 @@ TEST(ScriptReply, WithAnotherVerdictThanFollowsIsRefused) {
 
 TEST(ScriptReply, NamesTheFaultOfEachThatFailed) {
   Asked asked;
-  asked.call.read(
-      reply_of({instant_text(kNow) + "\1\4\1\1\4", "OOM no memory", "-READONLY no\r\n"}));
+  EXPECT_TRUE(
+      asked.call.read(reply_of({head_text() + "\1\4\1\1\4", "OOM no memory", "-READONLY no\r\n"})));
   EXPECT_EQ(asked.call.fault(1), "OOM no memory");
   EXPECT_EQ(asked.call.fault(4), "READONLY no");
   for (const std::size_t i : {1U, 4U}) EXPECT_EQ(asked.decisions[i].source, Source::kUnanswered);
@@ -99,10 +122,10 @@ TEST(ScriptReply, CutShortLeavesTheRestUnanswered) {
   const std::string whole = fresh_answers();
   for (std::size_t length = 0; length < whole.size(); ++length) {
     Asked asked;
-    asked.call.read(reply_of({whole.substr(0, length)}));
+    EXPECT_FALSE(asked.call.read(reply_of({whole.substr(0, length)})));
     EXPECT_EQ(asked.decisions[4].source, Source::kUnanswered) << length;
     EXPECT_NE(asked.call.fault(4), "") << length;
-    EXPECT_EQ(asked.call.fault(0).empty(), length > 8) << length;
+    EXPECT_EQ(asked.call.fault(0).empty(), length > 12) << length;
   }
 }
 
@@ -120,17 +143,18 @@ class One {
                 .permit = 7};
     call.add(request_, decision);
     std::string command;
-    call.write(kNow, command);
+    call.write(kNow, kNumber, command);
   }
 
   /// The fault, empty where there is a decision.
   std::string_view read(const std::string& answers) {
-    call.read(reply_of({instant_text(kNow) + answers}));
+    readable = call.read(reply_of({head_text() + answers}));
     return call.fault(0);
   }
 
   ScriptCall call;
   Decision decision;
+  bool readable = false;
 
  private:
   Limit limit_;
@@ -194,7 +218,9 @@ TEST(ScriptReply, OfABlockDeniesAndEndsLater) {
   // Admitted all the same; over by now; cut short.
   EXPECT_NE(One("token_bucket 5/1m", Operation::kTake).read(std::string("\11") + until), "");
   EXPECT_NE(One("token_bucket 5/1m", Operation::kTake).read("\10" + instant_text(kNow)), "");
-  EXPECT_NE(One("token_bucket 5/1m", Operation::kTake).read("\10" + until.substr(1)), "");
+  One cut("token_bucket 5/1m", Operation::kTake);
+  EXPECT_NE(cut.read("\10" + until.substr(1)), "");
+  EXPECT_FALSE(cut.readable);
 }
 
 TEST(ScriptReply, ToHalvesIsTheirSum) {
@@ -218,8 +244,8 @@ TEST(ScriptReply, ToHalvesIsTheirSum) {
     call.add(asked, decision);
     call.add(peek, peeked);
     std::string command;
-    call.write(kNow, command);
-    call.read(reply_of({instant_text(kNow) + answers + "\1", "OOM one", "OOM other"}));
+    call.write(kNow, kNumber, command);
+    EXPECT_TRUE(call.read(reply_of({head_text() + answers + "\1", "OOM one", "OOM other"})));
     EXPECT_EQ(call.fault(0), "OOM one");
     EXPECT_EQ(decision.source, Source::kUnanswered);
     EXPECT_EQ(call.fault(1), "");
@@ -232,7 +258,7 @@ RC_GTEST_PROP(ScriptReply, OfAnyBytesDoesNoHarm, ()) {
   std::string answers = fresh_answers();
   const auto more = *rc::gen::container<std::string>(rc::gen::weightedOneOf<char>(
       {{3, rc::gen::inRange<char>(0, 5)}, {1, rc::gen::arbitrary<char>()}}));
-  answers.resize(8 + *rc::gen::inRange<std::size_t>(0, 7));
+  answers.resize(12 + *rc::gen::inRange<std::size_t>(0, 7));
   std::string reply = reply_of({answers + more});
   const auto changes = *rc::gen::inRange(0, 3);
   for (int i = 0; i < changes; ++i) {
@@ -241,8 +267,9 @@ RC_GTEST_PROP(ScriptReply, OfAnyBytesDoesNoHarm, ()) {
   reply.resize(*rc::gen::inRange<std::size_t>(0, reply.size() + 1));
   // In memory of its own, so that a sanitizer sees a read beyond it.
   const std::vector<char> bytes(reply.begin(), reply.end());
-  asked.call.read({bytes.data(), bytes.size()});
+  const bool readable = asked.call.read({bytes.data(), bytes.size()});
   for (std::size_t i = 0; i < 5; ++i) {
+    RC_ASSERT(readable || !asked.call.fault(4).empty());
     const bool unanswered = asked.decisions[i].source == Source::kUnanswered;
     RC_ASSERT(unanswered != asked.call.fault(i).empty());
   }
@@ -265,10 +292,10 @@ TEST(ScriptCallBounds, AbandonedRequestsAreNotTouched) {
   call.abandon(0);
   early.reset();
   std::string command;
-  call.write(kNow, command);
+  call.write(kNow, kNumber, command);
   call.abandon(1);
   gone.reset();
-  call.read(reply_of({instant_text(kNow) + "\1\1"}));
+  EXPECT_TRUE(call.read(reply_of({head_text() + "\1\1"})));
   EXPECT_TRUE(decision.allowed);
   EXPECT_EQ(call.fault(0), "");
   EXPECT_EQ(call.fault(1), "");
@@ -293,7 +320,7 @@ TEST(ScriptCallBounds, TakesSoManyRequestsAndBytes) {
   EXPECT_TRUE(call.add(request, decision));
   EXPECT_FALSE(call.add(request, decision));
   std::string command;
-  call.write(kNow, command);
+  call.write(kNow, kNumber, command);
   EXPECT_LE(command.size(), ScriptCall::kMaxBytes);
 }
 

@@ -19,6 +19,8 @@ namespace sluice::redis {
 
 // For this room's tests: a redis-server that holds the script, asked by ScriptCall alone.
 
+/// Of every call.
+inline constexpr std::uint32_t kNumber = 0xfedcba98;
 inline constexpr std::int64_t kDayMs = kDayNs / kMillisecondNs;
 
 /// A list of bulk strings as it is on the wire.
@@ -39,7 +41,7 @@ class ScriptServer {
   /// Throws std::runtime_error where the reply is an error.
   void run(ScriptCall& call, Instant now) {
     std::string command;
-    call.write(now, command);
+    call.write(now, kNumber, command);
     send(call, command);
   }
 
@@ -51,7 +53,7 @@ class ScriptServer {
     std::vector<std::string> texts;
     for (const auto& element : reply.elements) texts.push_back(element.text);
     last_ = as_reply(texts);
-    call.read(last_);
+    if (!call.read(last_)) throw std::runtime_error("the reply to the script cannot be read");
   }
 
   /// All in as few calls as they fit into, each for itself; the faults in `faults`, empty where
