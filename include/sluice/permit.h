@@ -74,10 +74,11 @@ using PermitCallback = std::function<void(Permit, std::exception_ptr)>;
 ///
 /// The callers of one process are served in order, one line for each key, and woken by what is
 /// released in it; by what is released elsewhere as soon as Redis tells, else by asking again with
-/// growing pauses. Where all permits are in use and a store elsewhere has them, a process leaves
-/// what it gives back to the others now and then, for 4 ms of 100, or, where the store cannot tell
-/// them of it, for 100 ms of 2 s. Who crashes while holding a permit keeps it from others for its
-/// lease at most.
+/// growing pauses. Where all permits are in use and a store elsewhere has them, a process that has
+/// passed at least 4 on to itself, one right after the other, leaves what it gives back to others
+/// for a moment, whether there are any or not: for 4 ms after 100 ms of that, or, where the store
+/// does not tell them of it, for 100 ms after 2 s. Who crashes while holding a permit keeps it from
+/// others for its lease at most.
 ///
 /// Thread-safe, but for moving and destroying. Where the store does not answer, its policy does, as
 /// for a Limiter.

@@ -26,15 +26,22 @@ class Space {
   class Companion {
    public:
     virtual ~Companion() = default;
+
+   private:
+    friend class Space;
+    std::atomic<int> spaces_{1};
   };
 
   Space() = default;
-  virtual ~Space() { delete companion_.load(std::memory_order_acquire); }
+  virtual ~Space() {
+    Companion* const kept = companion_.load(std::memory_order_acquire);
+    if (kept != nullptr && --kept->spaces_ == 0) delete kept;
+  }
   Space(const Space&) = delete;
   Space& operator=(const Space&) = delete;
 
-  /// One for all who hold the space, made by the first who wants it; it lives as long as the space.
-  /// Thread-safe.
+  /// One for all who hold the space, made by the first who wants it; it lives as long as the space,
+  /// and as those that succeed it. Thread-safe.
   template <class Made>
   Made& companion() {
     Companion* found = companion_.load(std::memory_order_acquire);
@@ -43,6 +50,14 @@ class Space {
       if (companion_.compare_exchange_strong(found, made.get())) found = made.release();
     }
     return static_cast<Made&>(*found);
+  }
+
+  /// Takes the place of `former`, and shares its companion, if it has one. REQUIRES: nobody else
+  /// knows this space yet.
+  void succeed(const Space& former) {
+    Companion* const kept = former.companion_.load(std::memory_order_acquire);
+    if (kept != nullptr) ++kept->spaces_;
+    companion_.store(kept, std::memory_order_release);
   }
 
  private:
@@ -135,7 +150,7 @@ class Store {
 
   /// As open_space(), for who holds the space of that name by `held` alone and goes on in what is
   /// returned: it does not count as somebody else. So where nobody else does, and `limit` cannot
-  /// read the states, the result is another space, whose keys are fresh.
+  /// read the states, the result is another space, whose keys are fresh; it succeeds that one.
   virtual std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& /*held*/,
                                                const LimitDefinition& limit) {
     return open_space(limit);
@@ -177,9 +192,10 @@ class Store {
   virtual bool answers_later() const { return false; }
 
   /// Calls `released` whenever a permit of the key has been given back elsewhere while all were
-  /// held, from some thread, with no lock of the store held, until the watch is gone (not while its
-  /// destructor runs, and not after). Some calls may be missed. Null where the store cannot tell:
-  /// ask again. Throws nothing.
+  /// held, and once whenever it has become certain that this will be told; from some thread, with
+  /// no lock of the store held, until the watch is gone (not while its destructor runs, and not
+  /// after). Some calls may be missed. Null where the store cannot tell, and never called where it
+  /// may not: ask again. Throws nothing.
   virtual std::unique_ptr<Watch> watch(const std::shared_ptr<Space>& /*space*/,
                                        std::string_view /*key*/,
                                        std::function<void()> /*released*/) {

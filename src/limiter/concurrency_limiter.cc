@@ -33,15 +33,19 @@ class ConcurrencyLimiter::Impl final : public PermitKeeper {
   }
   Permit permit(std::string_view key, PermitId id, const Outcome& outcome) {
     Permit made;
-    made.decision_ = outcome.decision;
-    if (outcome.decision.allowed) made.impl_ = hold(key, id, outcome);
+    const Decision& decision = made.decision_ = outcome.decision;
+    if (!decision.allowed) return made;
+    made.impl_ = hold(key, id, outcome);
+    if (is_shared() && decision.remaining == 0 && decision.source == Source::kStore) {
+      lines().turns().granted(key, outcome.asked);
+    }
     return made;
   }
 
   /// Asks without a wish, whose key would be copied.
   Outcome ask(std::string_view key, PermitId id) {
     Outcome outcome{.bound = &slot().bound()};
-    outcome.asked = asked_at(*outcome.bound);
+    outcome.asked = is_shared() ? now() : asked_at(*outcome.bound);
     Request request = outcome.bound->request(key);
     request.permit = id;
     try {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "limiter/answering_store.h"
 #include "limiter/waiting_lines.h"
 #include "sluice/limit.h"
 #include "sluice/permit.h"
@@ -284,6 +285,21 @@ TEST_F(ConcurrencyLimiterTest, APermitThatWasResetLapses) {
   brief.reset("k");
   lapsed.get_future().get();
   EXPECT_FALSE(permit.held());
+}
+
+TEST_F(ConcurrencyLimiterTest, HasATurnAtWhatOthersShare) {
+  const auto store = std::make_shared<AnsweringStore>();
+  store->late = true;
+  ConcurrencyLimiter shared(store, limit_);
+  Turns& turns = store->open_space(limit_.definition())->companion<WaitingLines>().turns();
+  const auto later = steady_clock::now() + hours(1);
+  for (int i = 0; i < Turns::kLeastGrants; ++i) {
+    EXPECT_LT(turns.rests_until("k"), later);
+    EXPECT_TRUE(shared.try_acquire("k"));
+    store->answer();
+    turns.released("k", later);
+  }
+  EXPECT_GT(turns.rests_until("k"), later);
 }
 
 TEST_F(ConcurrencyLimiterTest, APermitThatIsHeldOutlastsItsLease) {

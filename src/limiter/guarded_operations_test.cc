@@ -2,6 +2,7 @@
 
 #include "core/arithmetic.h"
 #include "limiter/guard_under_test.h"
+#include "limiter/waiting_lines.h"
 
 namespace sluice {
 namespace {
@@ -168,8 +169,10 @@ TEST_F(GuardedOperationsTest, ASpaceThatOneHoldsGivesWay) {
   decide({.cost = 5});
   decide(Ask{});
   const Limit other("sliding_log 7/1h", "limit");
+  auto& lines = space_->companion<WaitingLines>();
   const auto fresh = store_->replace_space(space_, other.definition());
   ASSERT_NE(fresh, space_);
+  EXPECT_EQ(&fresh->companion<WaitingLines>(), &lines) << "those who wait do so in the fresh one";
   space_ = fresh;
   *limit_ = other;
   EXPECT_EQ(decide({.cost = 3}).remaining, 4) << "its keys are fresh";

@@ -156,7 +156,9 @@ std::shared_ptr<Space> GuardedStore::replace_space(const std::shared_ptr<Space>&
   };
   auto inner = open_in(*inner_, own.inner);
   auto local = local_ ? open_in(local_->store(), own.local) : nullptr;
-  return open(limit, {.inner = std::move(inner), .local = std::move(local)});
+  auto space = open(limit, {.inner = std::move(inner), .local = std::move(local)});
+  if (alone && space != held) space->succeed(*held);
+  return space;
 }
 
 std::shared_ptr<GuardedStore::GuardedSpace> GuardedStore::open(const LimitDefinition& limit,

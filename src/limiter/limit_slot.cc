@@ -64,14 +64,16 @@ void LimitSlot::set_limit(Limit limit) {
     throw StoreError("the limit '" + limit.space() + "' has been replaced by " +
                      std::to_string(kMostLimits) + " different ones, the most that are kept");
   }
+  // A space that replaces this one shares its lines, where they have been made: so who comes later
+  // stands behind those who wait already, and what is given back wakes these.
+  auto& lines = former.space->companion<WaitingLines>();
   auto space = store_->replace_space(*held_, limit.definition());
   if (const auto known = find(space.get()); known != bounds_.end()) {
     current_.store(&known->second, std::memory_order_release);
   } else {
     keep(std::move(limit), std::move(space));
   }
-  // Those who wait do so where they came to, and ask again by the new limit.
-  former.space->companion<WaitingLines>().released_all();
+  lines.released_all();  // They ask again by the new limit.
 }
 
 void LimitSlot::keep(Limit limit, std::shared_ptr<Space> space) {

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "limiter/answering_store.h"
+#include "limiter/guarded_store.h"
 #include "limiter/scripted_store.h"
 #include "limiter/waiting_lines.h"
 #include "sluice/limiter.h"
@@ -162,6 +163,23 @@ TEST_F(WakingTest, ByARefund) {
   EXPECT_TRUE(is_granted());
 }
 
+TEST_F(WakingTest, ByARefundBetweenItsDenialAndItsPlaceInLine) {
+  Limiter& limiter = use("fixed_window 1/1h anchor=first");
+  limiter.acquire("k");
+  store_->on_the_way = [&] { limiter.refund("k", 1); };
+  limiter.async_acquire("k", 1, kForever, to(answer_));
+  EXPECT_TRUE(is_granted());
+}
+
+TEST_F(WakingTest, ByARefundThatADenyCacheKnowsOf) {
+  use("fixed_window 1/1h anchor=first");
+  Limiter limiter(std::make_shared<GuardedStore>(store_, GuardOptions()), *limit_);
+  limiter.acquire("k");
+  store_->on_the_way = [&] { limiter.refund("k", 1); };
+  limiter.async_acquire("k", 1, kForever, to(answer_));
+  EXPECT_TRUE(is_granted());
+}
+
 TEST_F(WakingTest, ByAReset) {
   Limiter& limiter = use("fixed_window 1/1h anchor=first");
   wait_for_one(limiter);
@@ -189,6 +207,28 @@ TEST_F(WakingTest, ByALimitWhoseKeysStartFresh) {
   wait_for_one(limiter);
   limiter.set_limit(Limit("fixed_window 1/2h anchor=first", "limit"));
   EXPECT_TRUE(is_granted());
+}
+
+TEST_F(WakingTest, ByWhatIsGivenBackToALimitWhoseKeysStartFresh) {
+  Limiter& limiter = use("fixed_window 1/1h anchor=first");
+  wait_for_one(limiter);
+  std::promise<Answer> second;
+  auto second_answer = second.get_future();
+  limiter.async_acquire("k", 1, kForever, to(second));
+  await_waiting(2);
+  limiter.set_limit(Limit("fixed_window 1/2h anchor=first", "limit"));
+  EXPECT_TRUE(is_granted());
+  std::promise<Answer> newcomer;
+  auto newcomer_answer = newcomer.get_future();
+  std::stop_source stop;
+  limiter.async_acquire("k", 1, kForever, to(newcomer), stop.get_token());
+  limiter.refund("k", 1);
+  ASSERT_EQ(second_answer.wait_for(seconds(10)), std::future_status::ready);
+  EXPECT_TRUE(second_answer.get().decision.allowed);
+  EXPECT_EQ(newcomer_answer.wait_for(seconds(0)), std::future_status::timeout)
+      << "it stands behind those who wait";
+  stop.request_stop();
+  EXPECT_FALSE(newcomer_answer.get().decision.allowed);
 }
 
 TEST_F(AcquireTest, RaisesWhereTheStoreDoes) {

@@ -29,10 +29,8 @@ void WaitingLine::join(const std::shared_ptr<Waiter>& waiter) {
     denied_at_ = waiter->denied_at;
   }
   if (is_first && !asking_) {
-    // A permit may have been given back since this one was denied, when nobody was here to be told.
-    next_ask_ = waiter->denied && !waiter->lends()
-                    ? Timekeeper::later(denied_at_, denied_->retry_after)
-                    : soonest(*waiter);
+    // What was denied to it may have been given back since, when nobody was here to be told.
+    next_ask_ = soonest(*waiter);
   } else if (!waiter->lends() && !asking_ && denied_ && next_ask_ > waiter->wish().until) {
     finish(waiter, nullptr);
     return;
@@ -146,7 +144,7 @@ std::optional<WaitingLine::TimePoint> WaitingLine::next_try(const Waiter& waiter
 
 // The next pause, of which the second half is left to chance, but not below the least.
 std::chrono::nanoseconds WaitingLine::next_pause() {
-  const bool passed_over = !watch_ && keeper_->now() - waits_since_ >= kPassedOver;
+  const bool passed_over = !is_told_ && keeper_->now() - waits_since_ >= kPassedOver;
   const std::chrono::nanoseconds most = passed_over ? kMostPausePassedOver : kMostPause;
   const auto longest = std::min(most, pause_);
   pause_ = std::min(most, 2 * pause_);
@@ -163,10 +161,18 @@ void WaitingLine::watch(const Waiter& waiter) {
   watch_ = store.watch(waiter.outcome().bound->space, waiter.wish().key,
                        [keeper = keeper_, weak = weak_from_this()] {
                          keeper->post([weak] {
-                           if (const auto line = weak.lock()) line->released();
+                           if (const auto line = weak.lock()) line->told();
                          });
                        });
-  if (watch_) lines_.turns().store_tells();
+}
+
+// By the store, which does so: of a release, or that it will from now on.
+void WaitingLine::told() {
+  if (watch_) {
+    is_told_ = true;
+    lines_.turns().store_tells();
+  }
+  released();
 }
 
 // With its outcome, or denied.
@@ -180,6 +186,7 @@ void WaitingLine::finish(const std::shared_ptr<Waiter>& waiter, const Outcome* o
   if (waiters_.empty()) {
     watch_.reset();
     is_watched_ = false;
+    is_told_ = false;
   }
   lines_.left(waiter->wish().key);
   if (outcome != nullptr) {

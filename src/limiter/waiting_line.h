@@ -13,7 +13,8 @@ namespace sluice {
 class WaitingLines;
 
 /// Those of this process who wait for one key, first come first served. Only the first asks the
-/// store, one asking at a time, and again
+/// store, one asking at a time: when it comes, as what was denied to it before may have been given
+/// back by then, and again
 /// - when a permit or units were given back in this process, the key was reset or its limit changed
 ///   here, or the store tells of a permit elsewhere;
 /// - once `retry_after` is over: of a window's denial exactly then;
@@ -64,6 +65,7 @@ class WaitingLine : public std::enable_shared_from_this<WaitingLine> {
   TimePoint soonest(const Waiter& waiter) const;
   std::chrono::nanoseconds next_pause();
   void watch(const Waiter& waiter);
+  void told();
   void finish(const std::shared_ptr<Waiter>& waiter, const Outcome* outcome);
 
   WaitingLines& lines_;
@@ -80,7 +82,8 @@ class WaitingLine : public std::enable_shared_from_this<WaitingLine> {
   std::uint64_t jitter_;
   std::optional<Decision> denied_;  // The last denial of the line, and when it came.
   TimePoint denied_at_;
-  bool is_watched_ = false;  // The store was asked to tell; it may have refused.
+  bool is_watched_ = false;  // The store was asked to tell; it may have refused, now or later.
+  bool is_told_ = false;     // It tells.
   std::unique_ptr<Watch> watch_;
 };
 

@@ -130,6 +130,7 @@ TEST_F(WaitingLineTest, AsksWithGrowingPausesWhatOthersShare) {
 TEST_F(WaitingLineTest, AsksMoreOftenOnceOthersHaveHadTheirTurn) {
   use_permits();
   store_->late = true;
+  store_->tells = true;  // So it says, and never does.
   come();
   keeper_->run();
   const auto came = keeper_->now();
@@ -233,28 +234,85 @@ TEST_F(WaitingLineTest, WhoAsksDirectlyDoesNotOvertake) {
   EXPECT_THAT(granted_, ElementsAre(2, 1, 3));
 }
 
-TEST_F(WaitingLineTest, RestsWhenItsProcessHasHadItsTurn) {
-  use_permits();
-  store_->late = true;
-  store_->tells = true;
-  come();
+/// One waits while its process passes permits on until it has had its turn.
+class RestingLineTest : public LineUnderTest {
+ protected:
+  void wait() {
+    use_permits();
+    store_->late = true;
+    store_->tells = true;
+    come();
+    keeper_->run();
+    answer_all();
+  }
+
+  void answer_all() {
+    while (store_->under_way() > 0) store_->answer();
+    keeper_->run();
+  }
+
+  void have_a_turn(nanoseconds time) {
+    for (int i = 0; i < Turns::kLeastGrants; ++i) {
+      lines_.turns().granted("k", keeper_->now());
+      keeper_->pass(time / Turns::kLeastGrants);
+      answer_all();
+      lines_.turns().released("k", keeper_->now());
+    }
+    grant(true);
+    lines_.released("k");
+  }
+
+  void expect_rest(nanoseconds rest) {
+    keeper_->pass(rest - nanoseconds(1));
+    EXPECT_EQ(store_->under_way(), 0U) << "others come first for a moment";
+    keeper_->pass(nanoseconds(1));
+    EXPECT_EQ(store_->under_way(), 1U);
+    answer_all();
+    EXPECT_THAT(granted_, ElementsAre(1));
+  }
+};
+
+TEST_F(RestingLineTest, IsBriefWhereTheStoreTells) {
+  wait();
+  store_->tell();
   keeper_->run();
-  store_->answer();
+  answer_all();
+  have_a_turn(milliseconds(100));
+  expect_rest(milliseconds(4));
+}
+
+TEST_F(RestingLineTest, IsLongWhereTheStoreIsAskedToTellAndDoesNot) {
+  wait();
+  have_a_turn(milliseconds(100));
   keeper_->run();
-  lines_.turns().released("k", keeper_->now());
-  keeper_->pass(milliseconds(100));
-  while (store_->under_way() > 0) store_->answer();
-  keeper_->run();
-  grant(true);
-  lines_.turns().released("k", keeper_->now());
-  lines_.released("k");
-  keeper_->pass(milliseconds(4) - nanoseconds(1));
-  EXPECT_EQ(store_->under_way(), 0U) << "others come first for a moment";
-  keeper_->pass(nanoseconds(1));
-  EXPECT_EQ(store_->under_way(), 1U);
-  store_->answer();
-  keeper_->run();
-  EXPECT_THAT(granted_, ElementsAre(1));
+  EXPECT_EQ(store_->under_way(), 1U) << "its turn lasts longer";
+  grant(false);
+  answer_all();
+  have_a_turn(milliseconds(1900));
+  expect_rest(milliseconds(100));
+}
+
+/// Runs at once what is posted, before post() returns, as another thread may.
+class HastyTimekeeper final : public Timekeeper {
+ public:
+  TimePoint now() const override { return TimePoint(std::chrono::hours(1)); }
+  void post(Task task) override { task(); }
+  Timer at(TimePoint when, Task) override { return {.when = when}; }
+  void cancel(const Timer&) override {}
+};
+
+TEST_F(WaitingLineTest, WhoAsksIsSeenToWait) {
+  use_window();
+  WaitingLines lines(std::make_shared<HastyTimekeeper>());
+  std::vector<std::size_t> seen;
+  store_->says = [&](const Request&) {
+    seen.push_back(lines.waiting());
+    return Decision{.retry_after = seconds(60)};
+  };
+  std::stop_source stop;
+  lines.wait({.slot = slot_, .key = "k"}, std::nullopt, stop.get_token(), [](const Outcome&) {});
+  stop.request_stop();
+  EXPECT_THAT(seen, ElementsAre(1)) << "else a release right afterwards would wake nobody";
 }
 
 TEST_F(WaitingLineTest, HasABound) {

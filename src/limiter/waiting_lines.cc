@@ -39,6 +39,8 @@ void WaitingLines::join(const std::shared_ptr<Waiter>& waiter, const std::stop_t
   }
   const auto place = lines_.try_emplace(waiter->wish().key).first;
   Entry& entry = place->second;
+  // Before it can ask: whoever gives back what was denied to it must see it.
+  waiting_.fetch_add(1, std::memory_order_release);
   try {
     if (!entry.line) entry.line = std::make_shared<WaitingLine>(*this, keeper_);
     keeper_->post([waiter, stop, keeper = keeper_, line = entry.line] {
@@ -47,10 +49,10 @@ void WaitingLines::join(const std::shared_ptr<Waiter>& waiter, const std::stop_t
     });
   } catch (...) {
     if (entry.waiting == 0) lines_.erase(place);
+    waiting_.fetch_sub(1, std::memory_order_release);
     throw;
   }
   ++entry.waiting;
-  waiting_.fetch_add(1, std::memory_order_release);
 }
 
 void WaitingLines::left(const std::string& key) {

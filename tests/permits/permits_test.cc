@@ -7,8 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "limiter/turns.h"
 #include "permits/holder.h"
 #include "permits/kind.h"
+#include "permits/wake_up.h"
+#include "sluice/sluice.h"
 
 namespace sluice::permits {
 namespace {
@@ -52,6 +55,30 @@ TEST_P(PermitsTest, AWaiterInAnotherProcessGetsWhatIsReleased) {
   RecordProperty("median_us", static_cast<int>(median.count() / 1000));
   // Its longest pause is 100 ms; a machine that is busy adds to it.
   EXPECT_LT(median, GetParam().tells ? milliseconds(30) : milliseconds(200));
+}
+
+TEST_P(PermitsTest, AWaiterOfTheSameProcessIsWokenWithinFiveMilliseconds) {
+  ConcurrencyLimiter jobs(open_store(source_.url), Limit("concurrency 1", "jobs"));
+  const nanoseconds median = wake_up_by_release(jobs, 51, milliseconds(20));
+  RecordProperty("median_us", static_cast<int>(median.count() / 1000));
+  EXPECT_LE(median, milliseconds(5));
+}
+
+// Jobs that last longer than a turn: their process does not rest after each.
+TEST_P(PermitsTest, AWaiterOfTheSameProcessIsWokenAsSoonAfterALongJob) {
+  ConcurrencyLimiter jobs(open_store(source_.url), Limit("concurrency 1", "jobs"));
+  const Turns::Turn turn = GetParam().tells ? Turns::kWhereTold : Turns::kWhereAsked;
+  const nanoseconds median = wake_up_by_release(jobs, 5, turn.lasts + milliseconds(50));
+  RecordProperty("median_us", static_cast<int>(median.count() / 1000));
+  EXPECT_LT(median, std::min(turn.rest, milliseconds(5)));
+}
+
+TEST_P(PermitsTest, ARefundWakesAWaiterOfTheSameProcessWithinFiveMilliseconds) {
+  Limiter limiter(open_store(source_.url),
+                  Limit("fixed_window 1/1h anchor=first & sliding_log 9/1h"));
+  const nanoseconds median = wake_up_by_refund(limiter, 51);
+  RecordProperty("median_us", static_cast<int>(median.count() / 1000));
+  EXPECT_LE(median, milliseconds(5));
 }
 
 TEST_P(PermitsTest, AHolderThatIsKilledCostsItsLeaseAtMost) {

@@ -79,6 +79,7 @@ std::shared_ptr<Table> MemoryStore::open(const LimitDefinition& limit, const Spa
     forgotten = forget_idle_space();
   }
   auto table = std::make_shared<Table>(limit, pool_, options_.table);
+  if (held != nullptr && forgotten.get() == held) table->succeed(*forgotten);
   spaces_.emplace(limit.space, table);
   return table;
 }

@@ -41,7 +41,11 @@ class SpaceRegistry {
     const auto held = found == spaces_.end() ? nullptr : found->second.lock();
     if (held == nullptr) return add(limit);
     if (keeps_state(held->parts(), limit.parts)) return held;
-    if (held.get() == mine && held.use_count() == 2) return add(limit);  // That one, and `held`.
+    if (held.get() == mine && held.use_count() == 2) {  // That one, and `held`.
+      auto fresh = add(limit);
+      fresh->succeed(*held);
+      return fresh;
+    }
     throw StoreError(names_.store + ": the keys of '" + limit.space + "' are those of '" +
                      describe_parts(held->parts()) + "', which '" + limit.expression +
                      "' cannot take over while others use them");

@@ -55,6 +55,17 @@ TEST_F(Registry, AnotherAlgorithmHasToWaitUntilNobodyHoldsIt) {
   EXPECT_NE(open("sliding_log 5/1h", "login"), nullptr);
 }
 
+TEST_F(Registry, ASpaceThatReplacesAnotherGoesOnWithItsCompanion) {
+  class Kept final : public Space::Companion {};
+  const Limit other("sliding_log 5/1h", "login");
+  auto former = open("token_bucket 5/1h", "login");
+  auto& kept = former->companion<Kept>();
+  const auto fresh = registry_.open(other.definition(), former.get());
+  ASSERT_NE(fresh, former);
+  former.reset();
+  EXPECT_EQ(&fresh->companion<Kept>(), &kept);
+}
+
 TEST_F(Registry, IsFullOnlyOfSpacesThatAreHeld) {
   std::vector<std::shared_ptr<TestSpace>> held;
   for (std::size_t i = 0; i < decltype(registry_)::kMaxSpaces; ++i) {
