@@ -32,7 +32,9 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///     memcached://host[:port][,host[:port]...]                 each has its share of the keys
 ///
 /// In user, password, path and values of options, %xx is a byte; an IPv6 address stands in
-/// brackets. Options of Redis, with what holds without them:
+/// brackets. User and password are those of the servers that hold the keys, the same for all of
+/// them; sentinels are sent none, so they must ask for none. Options of Redis, with what holds
+/// without them:
 ///
 ///     prefix=sluice          what its keys begin with
 ///     deadline=10ms          how long a decision may take before somebody else makes it

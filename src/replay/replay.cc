@@ -137,9 +137,11 @@ std::unique_ptr<DecisionWriter> open_decisions(const std::string& path,
   return std::make_unique<DecisionWriter>(descriptor, name);
 }
 
-std::shared_ptr<Store> open_virtual_store(const std::string& url) {
+/// `left` gets what the store says of keys that it could not remove when it went.
+std::shared_ptr<Store> open_virtual_store(const std::string& url, std::string& left) {
   try {
-    return open_bare_store(url, {.virtual_time = true});
+    return open_bare_store(url, {.virtual_time = true,
+                                 .left_behind = [&left](std::string_view what) { left = what; }});
   } catch (const StoreError& error) {
     throw ReplayError(kMisused, std::string("--store: ") + error.what());
   }
@@ -151,11 +153,11 @@ void print(const std::string& text, std::ostream& out) {
   }
 }
 
-int replay_all(const ReplayOptions& options, const ReplayStreams& streams) {
+int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::string& left) {
   std::vector<NamedLimit> limits = read_limits(options.limits);
   FeedOptions feed_options{
       .key = read_key(options), .format = options.format, .is_strict = options.is_strict};
-  auto store = open_virtual_store(options.store);
+  auto store = open_virtual_store(options.store, left);
   const std::vector<Input> inputs = find_inputs(options.files);
   const auto writer = open_decisions(options.decisions, inputs);
   Progress progress(streams.progress_descriptor, total_bytes(inputs));
@@ -193,8 +195,9 @@ int replay_all(const ReplayOptions& options, const ReplayStreams& streams) {
 int run_replay(const ReplayOptions& options, const ReplayStreams& streams) {
   int status = kFailed;
   std::string sentence;
+  std::string left;
   try {
-    return replay_all(options, streams);
+    status = replay_all(options, streams, left);
   } catch (const ReplayError& error) {
     status = error.status();
     sentence = error.what();
@@ -203,7 +206,9 @@ int run_replay(const ReplayOptions& options, const ReplayStreams& streams) {
   } catch (const std::exception& error) {
     sentence = error.what();
   }
-  streams.err << "sluice replay: " << sentence << '\n' << std::flush;
+  for (const std::string& said : {sentence, left}) {
+    if (!said.empty()) streams.err << "sluice replay: " << said << '\n' << std::flush;
+  }
   return status;
 }
 

@@ -44,7 +44,8 @@ inline constexpr std::size_t kMaxLimits = 64;
 ///
 /// Returns the exit status: 0; 1 where the input cannot be read (a file, a line with is_strict, or
 /// every line) or the output not be written, or the store cannot go on; 2 where the options make no
-/// sense. Unless it is 0, `err` got one sentence that says why.
+/// sense. Unless it is 0, `err` got one sentence that says why. Where the store could not remove
+/// its keys afterwards, which changes no result, `err` got one that says what may be left.
 int run_replay(const ReplayOptions& options, const ReplayStreams& streams);
 
 }  // namespace sluice::replay

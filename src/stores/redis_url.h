@@ -15,7 +15,8 @@ namespace sluice {
 ///
 /// Options: prefix, deadline, time=server|client, skew, connections; for TLS: ca, cert, key,
 /// server_name, verify=no; for unix: db, user, password. Sentinels and clusters over TLS: tls=yes.
-/// Takes all options and finishes the URL. Throws StoreError.
+/// User and password are sent to the servers that hold the keys, and not to sentinels, which must
+/// ask for none. Takes all options and finishes the URL. Throws StoreError.
 redis::RedisOptions read_redis_url(StoreUrl& url, const StoreOptions& options);
 
 }  // namespace sluice

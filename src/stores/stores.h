@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -12,6 +13,10 @@ struct StoreOptions {
   /// Every decision is given its instant, as in replay: nothing reads the clock, nothing is
   /// forgotten or evicted for lack of room (StoreError instead), hashing is the same in every run.
   bool virtual_time = false;
+  /// Keys in virtual time are of no use to anybody afterwards. Where a store on Redis cannot remove
+  /// its own as it is destroyed, it is called with one sentence that says what may be left, on the
+  /// thread that destroys the store. (Memcached cannot tell: it does not list its keys.)
+  std::function<void(std::string_view)> left_behind = {};
 };
 
 /// Whether the store lives elsewhere, so that it may leave a request unanswered. Throws StoreError

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -35,6 +36,8 @@ class RedisCluster {
   std::size_t size() const { return nodes_.size(); }
   RedisServer& node(std::size_t i) { return *nodes_.at(i); }
   const std::string& node_id(std::size_t i) const { return ids_.at(i); }
+  /// Where the node listens to others, for CLUSTER MEET.
+  std::uint16_t bus_port(std::size_t i) const { return bus_ports_.at(i); }
 
   int slot_of(std::string_view key) const;
   /// Which node serves the slot, as the first node that runs believes.

@@ -84,6 +84,11 @@ std::string_view RedisCarrier::abandon(Errand& errand) {
   return way.lane != nullptr ? way.lane->late() : nowhere_.late();
 }
 
+void RedisCarrier::on_up(Lane& lane) {
+  if (options_.virtual_time) greeted_.insert(lane.name());
+  fleet_->on_up(lane);
+}
+
 void RedisCarrier::on_refused(Errand& errand, Lane& lane, std::string_view text) {
   if (text.empty()) {
     route(errand);

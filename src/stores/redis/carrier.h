@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,12 +29,15 @@ class RedisCarrier final : public Carrier, public LaneOwner {
   /// After the courier's thread has ended, before the courier goes.
   void close() { fleet_.reset(); }
   Fleet& fleet() { return *fleet_; }
+  bool is_cluster() const { return options_.topology == Topology::kCluster; }
+  /// In virtual time: the lane's server has greeted once, so that something may be written there.
+  bool has_greeted(const Lane& lane) const { return greeted_.contains(lane.name()); }
 
   void carry(Errand& errand) override;
   void dispatch() override;
   std::string_view abandon(Errand& errand) override;
 
-  void on_up(Lane& lane) override { fleet_->on_up(lane); }
+  void on_up(Lane& lane) override;
   void on_down(Lane& lane, std::string_view why) override { fleet_->on_down(lane, why); }
   void on_refused(Errand& errand, Lane& lane, std::string_view text) override;
 
@@ -52,6 +56,7 @@ class RedisCarrier final : public Carrier, public LaneOwner {
   ErrandList waiting_;          // Until it is known which server has their key.
   ErrandList resting_;          // To be asked again in a moment.
   bool resting_ends_ = false;
+  std::set<std::string> greeted_;  // Servers that have greeted, in virtual time.
   std::string key_;
 };
 

@@ -15,6 +15,9 @@ namespace {
 constexpr std::chrono::milliseconds kAskAgain{50};
 // One slot a call, so that many calls are needed to keep a node busy.
 constexpr std::size_t kMaxInFlight = 64;
+// A node that has no slot, but was sent what belongs to a slot that moves there, is kept for so
+// long at least: the next key may be sent there soon.
+constexpr std::chrono::milliseconds kKeepImporter{1'000};
 
 class ClusterFleet final : public Fleet {
  public:
@@ -54,6 +57,11 @@ class ClusterFleet final : public Fleet {
       watch();
     }
     if (node == nullptr) return {.why = why_};
+    // What is sent there has been answered by then, or given up.
+    if (error.kind == ServerError::Kind::kAsk) {
+      importers_[node] = Courier::Clock::now() +
+                         std::max<Courier::Clock::duration>(parts_.options.deadline, kKeepImporter);
+    }
     return {.lane = &node->lane(error.slot)};
   }
 
@@ -164,12 +172,14 @@ class ClusterFleet final : public Fleet {
   }
 
   // Nodes that have no slot go, once nobody is in one of their calls; what waits for them is
-  // sent where it belongs now.
+  // sent where it belongs now. Those that import their first slot stay.
   void retire_others() {
     ErrandList waiting;
     for (auto at = nodes_.begin(); at != nodes_.end();) {
       const auto next = std::next(at);
-      if (std::find(slots_.begin(), slots_.end(), at->second.get()) == slots_.end()) {
+      const Node* const node = at->second.get();
+      if (std::find(slots_.begin(), slots_.end(), node) == slots_.end() && !imports(*node)) {
+        importers_.erase(node);
         for (auto& lane : at->second->lanes()) lane->give_back(waiting);
         retired_.push_back(std::move(at->second));
         nodes_.erase(at);
@@ -183,10 +193,29 @@ class ClusterFleet final : public Fleet {
     parts_.courier.loop().post([this] { retired_.clear(); });
   }
 
+  // Whether what was sent to the node after ASK may be under way there. The map is then read again
+  // when it cannot be any more, so that the node goes.
+  bool imports(const Node& node) {
+    const auto found = importers_.find(&node);
+    const auto now = Courier::Clock::now();
+    if (found == importers_.end() || found->second <= now) return false;
+    if (looks_again_) return true;
+    looks_again_ = true;
+    parts_.courier.loop().run_after(found->second - now, [this] {
+      looks_again_ = false;
+      in_doubt_ = true;
+      watch();
+    });
+    return true;
+  }
+
   const FleetParts parts_;
   std::map<std::string, std::unique_ptr<Node>> nodes_;  // By address.
   std::vector<Node*> slots_;
   std::vector<std::unique_ptr<Node>> retired_;
+  // Nodes to which errands were sent after ASK, and until when they may be under way there.
+  std::map<const Node*, Courier::Clock::time_point> importers_;
+  bool looks_again_ = false;
   bool known_ = false;    // The map has been read once.
   bool in_doubt_ = true;  // It should be read again.
   bool asking_ = false;

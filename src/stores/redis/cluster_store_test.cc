@@ -7,6 +7,7 @@
 
 #include "servers/await.h"
 #include "servers/redis_cluster.h"
+#include "servers/socket.h"
 #include "stores/redis/limited_test.h"
 
 namespace sluice::redis {
@@ -22,6 +23,7 @@ TEST(RedisStoreOnACluster, FindsItsSlotsWhereverItBegins) {
   servers::RedisCluster cluster;
   Limited limited(options_for_node(cluster.node(2), 5s), "fixed_window 2/24h");
   std::vector<std::string> keys;
+  keys.reserve(300);
   for (int i = 0; i < 300; ++i) keys.push_back("key" + std::to_string(i % 100));
   const Crowd crowd(limited, keys);
   EXPECT_EQ(crowd.admitted(), 200);
@@ -54,6 +56,63 @@ TEST(RedisStoreOnACluster, JudgesEachKeyOfASlotThatMoves) {
   limited.store().decide(requests, kStoreTime, decisions);
   EXPECT_EQ(decisions[0].remaining, 6);
   EXPECT_EQ(decisions[1].remaining, 3);
+}
+
+// How often the cluster's nodes have been asked for the map of slots.
+long maps_asked(servers::RedisCluster& cluster) {
+  long sum = 0;
+  for (std::size_t i = 0; i < cluster.size(); ++i) sum += calls(cluster.node(i), "cluster|slots");
+  return sum;
+}
+
+bool is_connected(const RedisServer& server) {
+  return server.command({"CLIENT", "LIST"}).find("name=sluice") != std::string::npos;
+}
+
+// A slot that moves to a node without one: what is under way there is not lost when the map, in
+// which the node is none of those that serve, is read again.
+TEST(RedisStoreOnACluster, KeepsANodeThatImportsItsFirstSlot) {
+  servers::RedisCluster cluster;
+  const std::uint16_t bus = servers::free_port();
+  RedisServer empty({.config = {"cluster-enabled yes", "cluster-port " + std::to_string(bus)}});
+  const std::string id = empty.command({"CLUSTER", "MYID"});
+  const std::string slot = std::to_string(cluster.slot_of("sluice:test:{k}"));
+  const std::size_t from = cluster.owner_of(cluster.slot_of("sluice:test:{k}"));
+  ASSERT_EQ(
+      empty.command({"CLUSTER", "MEET", "127.0.0.1", std::to_string(cluster.node(from).port()),
+                     std::to_string(cluster.bus_port(from))}),
+      "OK");
+  servers::await("a node without a slot, which knows the others", [&] {
+    return empty.command({"CLUSTER", "INFO"}).starts_with("cluster_state:ok") &&
+           cluster.node(from).command({"CLUSTER", "SETSLOT", slot, "MIGRATING", id}) == "OK" &&
+           empty.command({"CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.node_id(from)}) == "OK";
+  });
+
+  Limited limited(options_for_node(cluster.node(0), 3s), "fixed_window 9/24h");
+  EXPECT_EQ(limited.check("k").remaining, 8);
+  ASSERT_EQ(empty.command({"DBSIZE"}), "1");
+  AwaitedInquiry inquiry;
+  Decision decision;
+  const Request request = limited.request("k");
+  inquiry.requests = {&request, 1};
+  inquiry.decisions = {&decision, 1};
+  empty.pause();
+  ASSERT_FALSE(limited.store().submit(inquiry));
+  // Another slot has moved meanwhile, which makes the map doubtful.
+  const int other = cluster.slot_of("sluice:test:{other}");
+  limited.check("other");
+  cluster.move_slot({.slot = other, .to = (cluster.owner_of(other) + 1) % 3});
+  const long asked = maps_asked(cluster);
+  EXPECT_EQ(limited.check("other").remaining, 7);
+  servers::await("the map to be read again", [&] { return maps_asked(cluster) > asked; });
+  EXPECT_EQ(limited.check("other").remaining, 6);
+  empty.resume();
+  inquiry.wait();
+  EXPECT_EQ(decision.source, Source::kStore) << inquiry.fault;
+  EXPECT_EQ(decision.remaining, 7);
+  // Nobody asks there any more.
+  EXPECT_TRUE(is_connected(empty));
+  servers::await("the node to be let go", [&] { return !is_connected(empty); });
 }
 
 TEST(RedisStoreOnACluster, ComesToLifeWithTheClustersSlots) {

@@ -3,7 +3,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "net/pipeline.h"
@@ -38,6 +40,8 @@ struct RedisOptions {
   std::size_t connections = 1;
   /// Instants are given, as in replay: keys are kept for a day at least, and removed at the end.
   bool virtual_time = false;
+  /// In virtual time: is told, as the store is destroyed, what may be left: one sentence.
+  std::function<void(std::string_view)> left_behind = {};
 };
 
 }  // namespace sluice::redis

@@ -39,7 +39,8 @@ RedisStore::~RedisStore() {
   if (options_.virtual_time) {
     std::string prefix;
     append_encoded(prefix, options_.prefix);
-    sweep(courier_, carrier_.fleet(), prefix + ":", kSweepPatience);
+    const std::string left = sweep(courier_, carrier_, prefix + ":", kSweepPatience);
+    if (!left.empty() && options_.left_behind) options_.left_behind(left);
   }
   courier_.stop();
   carrier_.close();

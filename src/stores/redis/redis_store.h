@@ -33,8 +33,8 @@ class RedisStore final : public Store {
   /// StoreError where a TLS file cannot be used, std::system_error where the system gives no
   /// thread.
   explicit RedisStore(RedisOptions options);
-  /// In virtual time, removes the keys under the prefix, as far as the servers answer within five
-  /// seconds.
+  /// In virtual time, removes the keys under the prefix for as long as the servers go on answering,
+  /// until none of them has for five seconds; what may be left is told to options.left_behind.
   ~RedisStore() override;
 
   std::shared_ptr<Space> open_space(const LimitDefinition& limit) override;

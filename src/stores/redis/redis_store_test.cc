@@ -8,15 +8,12 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
-#include <semaphore>
-#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "servers/certificates.h"
-#include "servers/redis_cluster.h"
 #include "stores/redis/limited_test.h"
 
 namespace sluice::redis {
@@ -81,6 +78,36 @@ TEST(RedisStore, ThreadsThatWaitShareTheConnection) {
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(admitted.load(), 300);
   EXPECT_EQ(server.info("connected_clients"), "2");  // the store's, and this one
+}
+
+// Each key has its own, so that its requests keep their order.
+TEST(RedisStore, SpreadsItsKeysOverItsConnections) {
+  const RedisServer server;
+  RedisOptions options = options_for(server);
+  options.connections = 4;
+  Limited limited(options, "fixed_window 10/24h");
+  std::vector<std::string> keys;
+  for (int i = 0; i < 2000; ++i) keys.push_back("key" + std::to_string(i % 100));
+  const Crowd crowd(limited, keys);
+  EXPECT_EQ(crowd.admitted(), 1000);
+  EXPECT_EQ(crowd.unanswered(), 0);
+  int decided = 0;
+  std::istringstream clients(server.command({"CLIENT", "LIST"}));
+  for (std::string client; std::getline(clients, client);) {
+    if (client.find("name=sluice") == std::string::npos) continue;
+    EXPECT_THAT(client, testing::HasSubstr("cmd=evalsha"));
+    ++decided;
+  }
+  EXPECT_EQ(decided, 4);
+
+  // A lone caller, a batch over all connections, and a script that is forgotten by all of them.
+  EXPECT_EQ(limited.check("alone").remaining, 9);
+  server.command({"SCRIPT", "FLUSH"});
+  std::vector<Request> requests;
+  for (int i = 0; i < 100; ++i)
+    requests.push_back(limited.request(keys[static_cast<size_t>(i)], 0));
+  EXPECT_THAT(sources(limited, requests), testing::Each(Source::kStore));
+  EXPECT_EQ(limited.check("alone").remaining, 8);
 }
 
 TEST(RedisStore, AForgottenScriptIsLoadedOnceForAllWhoWait) {
@@ -229,83 +256,6 @@ TEST(RedisStore, ChargesBlocksAndTakesWhatThereIs) {
   EXPECT_EQ(ask(Operation::kReset, 0).remaining, 10);
   EXPECT_TRUE(limited.check("k").allowed);
   EXPECT_EQ(calls(server, "evalsha"), 10);
-}
-
-// The names of the commands that the server has run, "script|load" for a subcommand.
-std::set<std::string> commands_run(const RedisServer& server) {
-  std::set<std::string> names;
-  std::istringstream lines(server.command({"INFO", "commandstats"}));
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t at = line.find("cmdstat_");
-    if (at != std::string::npos) names.insert(line.substr(at + 8, line.find(':') - at - 8));
-  }
-  return names;
-}
-
-void ask_everything(RedisStore& store, Instant now) {
-  for (const char* expression :
-       {"token_bucket 5/1s", "leaky_bucket 5/1s queue=3", "fixed_window 5/1s",
-        "fixed_window 5/1s anchor=first", "sliding_log 500/1h", "sliding_window 5/1s",
-        "sliding_counter 5/1s", "token_bucket 5/1s & sliding_log 5/1h", "concurrency 1"}) {
-    const Limit limit(expression);
-    const auto space = store.open_space(limit.definition());
-    Request request{.limit = &limit.definition(), .space = space.get(), .key = "k"};
-    request.duration_ns = 1;
-    Decision decision;
-    const auto operations =
-        lends(limit.definition())
-            ? std::vector{Operation::kTake, Operation::kRenew, Operation::kRelease}
-            : std::vector{Operation::kTake, Operation::kTakeUpTo, Operation::kCharge,
-                          Operation::kRefund};
-    for (const auto operation : operations) {
-      request.operation = operation;
-      for (int i = 0; i < 20; ++i) {
-        request.permit = 1;
-        store.decide({&request, 1}, now, {&decision, 1});
-      }
-    }
-    for (const auto operation : {Operation::kBlock, Operation::kReset}) {
-      request.operation = operation;
-      store.decide({&request, 1}, now, {&decision, 1});
-      EXPECT_TRUE(decision.allowed);
-    }
-    request.operation = Operation::kTake;
-    if (!lends(limit.definition())) {
-      EXPECT_TRUE(store.decide_all({&request, 1}, now).allowed);
-    }
-    std::binary_semaphore watched{0};
-    const auto watch = store.watch(space, "k", [&] { watched.release(); });
-    EXPECT_TRUE(watched.try_acquire_for(5s));
-  }
-}
-
-TEST(RedisStore, AsksNothingThatRedis5HasNot) {
-  const RedisServer server({.password = "open-sesame"});
-  servers::RedisCluster cluster;
-  RedisOptions options = options_for(server);
-  options.password = "open-sesame";
-  options.database = 1;
-  options.virtual_time = true;
-  { ask_everything(*std::make_unique<RedisStore>(options), 1'000'000'000'000); }
-  RedisOptions clustered{.topology = Topology::kCluster, .servers = {}, .deadline = 5s};
-  clustered.servers = {{.host = "127.0.0.1", .port = cluster.node(0).port()}};
-  { ask_everything(*std::make_unique<RedisStore>(clustered), kStoreTime); }
-  std::set<std::string> run = commands_run(server);
-  EXPECT_THAT(run, testing::IsSupersetOf({"evalsha", "script|load", "scan", "unlink", "auth"}));
-  for (std::size_t i = 0; i < cluster.size(); ++i) run.merge(commands_run(cluster.node(i)));
-  EXPECT_THAT(run, testing::IsSupersetOf({"cluster|slots", "time"}));
-  for (const std::string& name : run) {
-    const auto docs = server.client().ask({"COMMAND", "DOCS", name});
-    ASSERT_EQ(docs.elements.size(), 2U) << name;
-    const auto& fields = docs.elements[1].elements;
-    const auto since = std::find_if(fields.begin(), fields.end(),
-                                    [](const auto& field) { return field.text == "since"; });
-    ASSERT_NE(since, fields.end()) << name;
-    EXPECT_LE(std::stoi((since + 1)->text), 5) << name << " since " << (since + 1)->text;
-  }
-  // What the script itself calls is among what was run.
-  EXPECT_THAT(run,
-              testing::IsSupersetOf({"get", "set", "setrange", "del", "publish", "subscribe"}));
 }
 
 TEST(RedisStore, TwoProcessesOnOneKeyAdmitWhatOneWould) {

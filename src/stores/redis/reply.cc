@@ -84,6 +84,10 @@ std::optional<Reply> read_reply(std::string_view bytes) {
 }
 
 void append_command(std::string& output, std::initializer_list<std::string_view> arguments) {
+  append_command(output, std::span(arguments.begin(), arguments.size()));
+}
+
+void append_command(std::string& output, std::span<const std::string_view> arguments) {
   output += "*" + std::to_string(arguments.size()) + "\r\n";
   for (const std::string_view argument : arguments) {
     output += "$" + std::to_string(argument.size()) + "\r\n";

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,7 @@ struct Reply {
 std::optional<Reply> read_reply(std::string_view bytes);
 
 /// Appends a command as RESP: an array of bulk strings.
+void append_command(std::string& output, std::span<const std::string_view> arguments);
 void append_command(std::string& output, std::initializer_list<std::string_view> arguments);
 
 }  // namespace sluice::redis

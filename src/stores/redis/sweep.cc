@@ -1,25 +1,21 @@
 #include "stores/redis/sweep.h"
 
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
-#include <semaphore>
+#include <mutex>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include "stores/redis/slots.h"
 
 namespace sluice::redis {
 namespace {
 
-// One server's keys are found by SCAN and removed as they are found. The last to let go of `done`
-// ends the wait: a lane that is closed lets go as well.
-struct Sweep {
-  Sweep(std::string matching, std::shared_ptr<std::binary_semaphore> ended)
-      : pattern(std::move(matching)), done(std::move(ended)) {}
-  ~Sweep() { done->release(); }
-  Sweep(const Sweep&) = delete;
-  Sweep& operator=(const Sweep&) = delete;
-
-  std::string pattern;
-  std::shared_ptr<std::binary_semaphore> done;
-};
+using Clock = std::chrono::steady_clock;
 
 std::string escape(std::string_view prefix) {
   std::string pattern;
@@ -30,33 +26,132 @@ std::string escape(std::string_view prefix) {
   return pattern + "*";
 }
 
-void scan(const std::shared_ptr<Sweep>& sweep, Lane& lane, std::string_view cursor) {
-  std::string command;
-  append_command(command, {"SCAN", cursor, "MATCH", sweep->pattern, "COUNT", "1000"});
-  lane.ask(std::move(command), [sweep, &lane](const Reply* reply, std::string_view) {
-    if (reply == nullptr || reply->elements.size() != 2) return;
-    for (const Reply& key : reply->elements[1].elements) {
-      std::string removal;
-      append_command(removal, {"UNLINK", key.text});
-      lane.ask(std::move(removal), [sweep](const Reply*, std::string_view) {});
+// Each server's keys are found by SCAN and removed as they are found. Commands are asked on the
+// courier's thread, where wait() is not called; their answers, which may come long after it has
+// returned, keep the sweep alive.
+class Sweep final : public std::enable_shared_from_this<Sweep> {
+ public:
+  explicit Sweep(const std::string& prefix) : prefix_(prefix), pattern_(escape(prefix)) {}
+
+  void begin(RedisCarrier& carrier) {
+    by_slot_ = carrier.is_cluster();
+    for (Lane* lane : carrier.fleet().servers()) {
+      if (carrier.has_greeted(*lane)) scan(*lane, "0");
     }
-    if (reply->elements[0].text != "0") scan(sweep, lane, reply->elements[0].text);
-  });
-  lane.kick();
-}
+    const std::lock_guard lock(mutex_);
+    begun_ = true;
+    if (open_ == 0) ended_.notify_all();
+  }
+
+  std::string wait(std::chrono::milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    const auto over = [this] { return begun_ && open_ == 0; };
+    while (!ended_.wait_until(lock, last_answer_ + patience, over)) {
+      if (Clock::now() < last_answer_ + patience) continue;
+      std::string silent = "the store";
+      for (const auto& [server, open] : open_at_) {
+        if (open != 0) silent = server;
+      }
+      fail(silent + " has not answered for " + std::to_string(patience.count()) + " ms");
+      is_whole_ = false;
+      break;
+    }
+    if (why_.empty()) return {};
+    const std::string left = is_whole_ ? std::to_string(refused_) + " are" : "others may be";
+    return "of the keys that begin with '" + prefix_ + "' " + std::to_string(removed_) +
+           " were removed, and " + left + " left, to lapse after a day: " + why_;
+  }
+
+ private:
+  using Answer = std::function<void(const Reply* reply)>;
+
+  void scan(Lane& lane, std::string_view cursor) {
+    std::string command;
+    append_command(command, {"SCAN", cursor, "MATCH", pattern_, "COUNT", "1000"});
+    ask(lane, std::move(command), [this, &lane](const Reply* reply) {
+      if (reply == nullptr || reply->elements.size() != 2) {
+        const std::lock_guard lock(mutex_);
+        is_whole_ = false;
+        return fail(lane.name() + ": the reply to SCAN cannot be read");
+      }
+      remove(lane, reply->elements[1].elements);
+      if (reply->elements[0].text != "0") scan(lane, reply->elements[0].text);
+    });
+    lane.kick();
+  }
+
+  // A page at once; on a cluster, where the keys of a command share their slot, its slots at once.
+  void remove(Lane& lane, const std::vector<Reply>& keys) {
+    std::map<std::uint16_t, std::vector<std::string_view>> commands;
+    for (const Reply& key : keys) {
+      auto& words = commands[by_slot_ ? slot_of(key.text) : std::uint16_t{0}];
+      if (words.empty()) words.push_back("UNLINK");
+      words.push_back(key.text);
+    }
+    for (const auto& [slot, words] : commands) {
+      std::string command;
+      append_command(command, words);
+      ask(lane, std::move(command), [this, asked = words.size() - 1](const Reply* reply) {
+        const std::lock_guard lock(mutex_);
+        // Fewer than were asked: SCAN may name a key twice.
+        (reply == nullptr ? refused_ : removed_) +=
+            reply == nullptr ? asked : static_cast<std::size_t>(reply->integer);
+      });
+    }
+  }
+
+  void ask(Lane& lane, std::string command, Answer answer) {
+    {
+      const std::lock_guard lock(mutex_);
+      ++open_;
+      ++open_at_[lane.name()];
+    }
+    lane.ask(std::move(command),
+             [self = shared_from_this(), name = lane.name(), answer = std::move(answer)](
+                 const Reply* reply, std::string_view why) {
+               if (reply == nullptr) {
+                 const std::lock_guard lock(self->mutex_);
+                 // A sentence of the connection names the server, one of the server does not.
+                 const bool named = why.find(name) != std::string_view::npos;
+                 self->fail((named ? "" : name + ": ") + std::string(why));
+               }
+               answer(reply);
+               const std::lock_guard lock(self->mutex_);
+               self->last_answer_ = Clock::now();
+               --self->open_at_[name];
+               if (--self->open_ == 0) self->ended_.notify_all();
+             });
+  }
+
+  // The first reason is said. REQUIRES: mutex_ is held.
+  void fail(std::string why) {
+    if (why_.empty()) why_ = std::move(why);
+  }
+
+  const std::string prefix_;
+  const std::string pattern_;
+  bool by_slot_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  // Guarded by mutex_:
+  bool begun_ = false;
+  std::size_t open_ = 0;                        // Commands without an answer.
+  std::map<std::string, std::size_t> open_at_;  // The same, of each server.
+  Clock::time_point last_answer_ = Clock::now();
+  bool is_whole_ = true;  // All keys were found.
+  std::size_t removed_ = 0;
+  std::size_t refused_ = 0;
+  std::string why_;
+};
 
 }  // namespace
 
-void sweep(Courier& courier, Fleet& fleet, const std::string& prefix,
-           std::chrono::milliseconds patience) {
-  const auto done = std::make_shared<std::binary_semaphore>(0);
-  courier.loop().post([&fleet, pattern = escape(prefix), done] {
-    const auto all = std::make_shared<Sweep>(pattern, done);
-    for (Lane* lane : fleet.servers()) {
-      if (lane->is_up()) scan(all, *lane, "0");
-    }
-  });
-  (void)done->try_acquire_for(patience);
+std::string sweep(Courier& courier, RedisCarrier& carrier, const std::string& prefix,
+                  std::chrono::milliseconds patience) {
+  const auto all = std::make_shared<Sweep>(prefix);
+  courier.loop().post([all, &carrier] { all->begin(carrier); });
+  return all->wait(patience);
 }
 
 }  // namespace sluice::redis

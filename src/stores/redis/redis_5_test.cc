@@ -1,0 +1,143 @@
+// What is asked of servers: nothing that Redis 5 has not.
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <memory>
+#include <semaphore>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "servers/redis_cluster.h"
+#include "servers/redis_sentinel.h"
+#include "stores/redis/limited_test.h"
+
+namespace sluice::redis {
+namespace {
+
+// The names of the commands that the server has run, "script|load" for a subcommand.
+std::set<std::string> commands_run(const RedisServer& server) {
+  std::set<std::string> names;
+  std::istringstream lines(server.command({"INFO", "commandstats"}));
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t at = line.find("cmdstat_");
+    if (at != std::string::npos) names.insert(line.substr(at + 8, line.find(':') - at - 8));
+  }
+  return names;
+}
+
+void ask_everything(RedisStore& store, Instant now) {
+  for (const char* expression :
+       {"token_bucket 5/1s", "leaky_bucket 5/1s queue=3", "fixed_window 5/1s",
+        "fixed_window 5/1s anchor=first", "sliding_log 500/1h", "sliding_window 5/1s",
+        "sliding_counter 5/1s", "token_bucket 5/1s & sliding_log 5/1h", "concurrency 1"}) {
+    const Limit limit(expression);
+    const auto space = store.open_space(limit.definition());
+    Request request{.limit = &limit.definition(), .space = space.get(), .key = "k"};
+    request.duration_ns = 1;
+    Decision decision;
+    const auto operations =
+        lends(limit.definition())
+            ? std::vector{Operation::kTake, Operation::kRenew, Operation::kRelease}
+            : std::vector{Operation::kTake, Operation::kTakeUpTo, Operation::kCharge,
+                          Operation::kRefund};
+    for (const auto operation : operations) {
+      request.operation = operation;
+      for (int i = 0; i < 20; ++i) {
+        request.permit = 1;
+        store.decide({&request, 1}, now, {&decision, 1});
+      }
+    }
+    for (const auto operation : {Operation::kBlock, Operation::kReset}) {
+      request.operation = operation;
+      store.decide({&request, 1}, now, {&decision, 1});
+      EXPECT_TRUE(decision.allowed);
+    }
+    request.operation = Operation::kTake;
+    if (!lends(limit.definition())) {
+      EXPECT_TRUE(store.decide_all({&request, 1}, now).allowed);
+    }
+    std::binary_semaphore watched{0};
+    const auto watch = store.watch(space, "k", [&] { watched.release(); });
+    EXPECT_TRUE(watched.try_acquire_for(5s));
+  }
+}
+
+// In which version the commands have come; a server tells of those that it has itself.
+void expect_since_redis_5(const RedisServer& server, const std::set<std::string>& commands) {
+  for (const std::string& name : commands) {
+    const auto docs = server.client().ask({"COMMAND", "DOCS", name});
+    ASSERT_EQ(docs.elements.size(), 2U) << name;
+    const auto& fields = docs.elements[1].elements;
+    const auto since = std::find_if(fields.begin(), fields.end(),
+                                    [](const auto& field) { return field.text == "since"; });
+    ASSERT_NE(since, fields.end()) << name;
+    EXPECT_LE(std::stoi((since + 1)->text), 5) << name << " since " << (since + 1)->text;
+  }
+}
+
+TEST(RedisStore, AsksNothingThatRedis5HasNot) {
+  const RedisServer server({.password = "open-sesame"});
+  RedisOptions options = options_for(server);
+  options.password = "open-sesame";
+  options.database = 1;
+  options.virtual_time = true;
+  { ask_everything(*std::make_unique<RedisStore>(options), 1'000'000'000'000); }
+  const std::set<std::string> run = commands_run(server);
+  EXPECT_THAT(run, testing::IsSupersetOf({"evalsha", "script|load", "scan", "unlink", "auth"}));
+  // What the script itself calls is among what was run.
+  EXPECT_THAT(run,
+              testing::IsSupersetOf({"get", "set", "setrange", "del", "publish", "subscribe"}));
+  expect_since_redis_5(server, run);
+}
+
+// Also while a slot moves.
+TEST(RedisStore, AsksNothingOfAClusterThatRedis5HasNot) {
+  servers::RedisCluster cluster;
+  RedisOptions options{.topology = Topology::kCluster, .servers = {}, .deadline = 5s};
+  options.servers = {{.host = "127.0.0.1", .port = cluster.node(0).port()}};
+  const int slot = cluster.slot_of("sluice:test:{k}");
+  const servers::RedisCluster::SlotMove move{.slot = slot, .to = (cluster.owner_of(slot) + 1) % 3};
+  {
+    Limited limited(options, "fixed_window 5/24h");
+    ask_everything(limited.store(), kStoreTime);
+    cluster.begin_move(move);
+    EXPECT_EQ(limited.check("k").remaining, 4);  // After ASK.
+  }
+  std::set<std::string> run;
+  for (std::size_t i = 0; i < cluster.size(); ++i) run.merge(commands_run(cluster.node(i)));
+  EXPECT_THAT(run, testing::IsSupersetOf({"asking", "cluster|slots", "evalsha", "time"}));
+  expect_since_redis_5(cluster.node(0), run);
+}
+
+// A sentinel does not count what it runs, but says what each client has asked last.
+TEST(RedisStore, AsksNothingOfSentinelsThatRedis5HasNot) {
+  servers::RedisSentinel fleet;
+  RedisOptions options{.topology = Topology::kSentinel,
+                       .servers = {},
+                       .primary_name = servers::RedisSentinel::kMasterName,
+                       .deadline = 5s};
+  for (std::size_t i = 0; i < servers::RedisSentinel::kSentinels; ++i) {
+    options.servers.push_back({.host = "127.0.0.1", .port = fleet.sentinel(i).port()});
+  }
+  RedisStore store(options);
+  ask_everything(store, kStoreTime);
+  std::set<std::string> asked;
+  std::istringstream clients(fleet.sentinel(0).command({"CLIENT", "LIST"}));
+  for (std::string client; std::getline(clients, client);) {
+    if (client.find(" name=sluice ") == std::string::npos) continue;
+    const std::size_t at = client.find(" cmd=") + 5;
+    asked.insert(client.substr(at, client.find(' ', at) - at));
+  }
+  EXPECT_THAT(asked, testing::Contains("sentinel|get-master-addr-by-name"));
+  // It is greeted with PING and CLIENT SETNAME, as all servers are.
+  expect_since_redis_5(fleet.sentinel(0), asked);
+  const std::set<std::string> run = commands_run(fleet.first_primary());
+  EXPECT_THAT(run, testing::IsSupersetOf({"role", "evalsha", "ping", "client|setname"}));
+  expect_since_redis_5(fleet.first_primary(), run);
+}
+
+}  // namespace
+}  // namespace sluice::redis

@@ -1,0 +1,187 @@
+// The keys of a replay, which are removed at its end.
+
+#include "stores/redis/sweep.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "servers/await.h"
+#include "servers/fault_proxy.h"
+#include "servers/redis_cluster.h"
+#include "stores/redis/limited_test.h"
+
+namespace sluice::redis {
+namespace {
+
+RedisOptions virtual_options(const std::vector<std::uint16_t>& ports) {
+  RedisOptions options{.servers = {}, .deadline = 5s, .virtual_time = true};
+  for (const auto port : ports) options.servers.push_back({.host = "127.0.0.1", .port = port});
+  return options;
+}
+
+// So many keys as a replay leaves them.
+void fill(const RedisServer& server, int count) {
+  const std::string script =
+      "for i = 1, ARGV[1] do redis.call('SET', 'sluice:test:{' .. i .. '}', 1) end";
+  server.command({"EVAL", script, "0", std::to_string(count)});
+}
+
+// The connections of a store and nothing else.
+class Swept {
+ public:
+  explicit Swept(const RedisOptions& options)
+      : options_(options), carrier_(options_), courier_(carrier_, {.deadline = 5s}) {
+    carrier_.open(courier_);
+    courier_.start([this] { carrier_.fleet().start(); });
+  }
+  ~Swept() {
+    courier_.stop();
+    carrier_.close();
+  }
+
+  // Once it is connected.
+  std::string sweep(std::chrono::milliseconds patience) {
+    return redis::sweep(courier_, carrier_, "sluice:", patience);
+  }
+
+ private:
+  const RedisOptions options_;
+  RedisCarrier carrier_;
+  Courier courier_;
+};
+
+TEST(Sweep, RemovesAPageOfKeysAtOnce) {
+  const RedisServer server;
+  server.command({"SET", "other", "x"});
+  fill(server, 20'000);
+  std::string left;
+  RedisOptions options = virtual_options({server.port()});
+  options.left_behind = [&](std::string_view what) { left = what; };
+  { Limited(options, "fixed_window 5/1s").check("k"); }
+  EXPECT_EQ(server.command({"DBSIZE"}), "1");
+  EXPECT_EQ(left, "");
+  // SCAN may give a few more than it was asked for, and nothing on its last page.
+  EXPECT_LE(calls(server, "scan"), 25);
+  EXPECT_LE(calls(server, "unlink"), calls(server, "scan"));
+}
+
+// On a cluster the keys of a command share their slot.
+TEST(Sweep, RemovesASlotsKeysAtOnce) {
+  servers::RedisCluster cluster;
+  long keys = 0;
+  for (std::size_t i = 0; i < cluster.size(); ++i) {
+    // Only what this node has: 60 hash tags have a slot there, of 30 keys each.
+    auto client = cluster.node(i).client();
+    for (int tag = 0, found = 0; found < 60; ++tag) {
+      const std::string name = "{" + std::to_string(tag) + "}";
+      if (client.ask({"SET", "sluice:0:" + name, "x"}).is_error()) continue;
+      ++found;
+      for (int k = 1; k < 30; ++k)
+        client.ask({"SET", "sluice:" + std::to_string(k) + ":" + name, "x"});
+      keys += 30;
+    }
+  }
+  RedisOptions options = virtual_options({cluster.node(0).port()});
+  options.topology = Topology::kCluster;
+  std::string left;
+  options.left_behind = [&](std::string_view what) { left = what; };
+  {
+    Limited limited(options, "fixed_window 5/1s");
+    for (int i = 0; i < 100; ++i) limited.check(std::to_string(i));
+  }
+  EXPECT_EQ(left, "");
+  long unlinks = 0;
+  for (std::size_t i = 0; i < cluster.size(); ++i) {
+    EXPECT_EQ(cluster.node(i).command({"DBSIZE"}), "0");
+    unlinks += calls(cluster.node(i), "unlink");
+  }
+  EXPECT_LT(unlinks, keys / 5);
+}
+
+// It takes many times as long as the patience, which begins anew with each answer.
+TEST(Sweep, IsPatientWhileThereAreAnswers) {
+  const RedisServer server;
+  servers::FaultProxy proxy(server.port());
+  Swept swept(virtual_options({proxy.port()}));
+  servers::await("its connection", [&] {
+    return server.command({"CLIENT", "LIST"}).find("name=sluice") != std::string::npos;
+  });
+  servers::await("its greeting", [&] {
+    fill(server, 1);
+    return swept.sweep(5s).empty() && server.command({"DBSIZE"}) == "0";
+  });
+  fill(server, 30'000);
+  proxy.delay_replies(100ms);
+  const auto began = Courier::Clock::now();
+  EXPECT_EQ(swept.sweep(1s), "");
+  EXPECT_GT(Courier::Clock::now() - began, 2s);
+  EXPECT_EQ(server.command({"DBSIZE"}), "0");
+}
+
+TEST(Sweep, SaysWhatAServerHasNotLetItRemove) {
+  const RedisServer server;
+  server.command({"ACL", "SETUSER", "kept", "on", ">pass", "~*", "&*", "+@all", "-unlink"});
+  RedisOptions options = virtual_options({server.port()});
+  options.user = "kept";
+  options.password = "pass";
+  std::string left;
+  options.left_behind = [&](std::string_view what) { left = what; };
+  {
+    Limited limited(options, "fixed_window 5/1s");
+    for (const char* key : {"a", "b", "c"}) limited.check(key);
+  }
+  EXPECT_THAT(left, testing::StartsWith("of the keys that begin with 'sluice:' 0 were removed, and "
+                                        "3 are left, to lapse after a day: redis 127.0.0.1:" +
+                                        std::to_string(server.port()) + ": NOPERM"));
+  EXPECT_EQ(server.command({"DBSIZE"}), "3");
+}
+
+TEST(Sweep, SaysThatAServerIsSilent) {
+  RedisServer server;
+  RedisOptions options = virtual_options({server.port()});
+  Swept swept(options);
+  servers::await("its greeting", [&] {
+    fill(server, 1);
+    return swept.sweep(5s).empty() && server.command({"DBSIZE"}) == "0";
+  });
+  server.pause();
+  EXPECT_EQ(
+      swept.sweep(50ms),
+      "of the keys that begin with 'sluice:' 0 were removed, and others may be left, to lapse "
+      "after a day: redis 127.0.0.1:" +
+          std::to_string(server.port()) + " has not answered for 50 ms");
+  server.resume();
+}
+
+TEST(Sweep, SaysThatAServerIsGone) {
+  RedisServer server;
+  std::string left;
+  RedisOptions options = virtual_options({server.port()});
+  options.left_behind = [&](std::string_view what) { left = what; };
+  {
+    Limited limited(options, "fixed_window 5/1s");
+    limited.check("k");
+    server.kill();
+  }
+  EXPECT_THAT(left, testing::HasSubstr("others may be left, to lapse after a day: "));
+  EXPECT_THAT(left, testing::HasSubstr("redis 127.0.0.1:" + std::to_string(server.port())));
+}
+
+// Nothing was written where nobody was ever reached.
+TEST(Sweep, SaysNothingOfAServerThatNeverAnswered) {
+  RedisServer server;
+  server.stop();
+  std::string left;
+  RedisOptions options = virtual_options({server.port()});
+  options.left_behind = [&](std::string_view what) { left = what; };
+  {
+    Limited limited(options, "fixed_window 5/1s");
+    EXPECT_THROW(limited.check("k"), StoreError);
+  }
+  EXPECT_EQ(left, "");
+}
+
+}  // namespace
+}  // namespace sluice::redis
