@@ -2,7 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <stop_token>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "faults/expectations.h"
 #include "faults/load.h"
@@ -35,6 +41,12 @@ TEST(Memcached, IsKilledAndStartedAgain) {
     server.command("flush_all\r\n");
     return round;
   });
+}
+
+// One limit's worth more for each flush, and the units that some caller had added before and took
+// back after it, off the new counter: each caller has those of one request at most.
+std::int64_t most_counted(std::int64_t limit, int flushes, std::size_t callers) {
+  return (1 + flushes) * limit + flushes * static_cast<std::int64_t>(callers);
 }
 
 // Its states are those it had: what was admitted meanwhile is what this process admits alone.
@@ -72,6 +84,57 @@ TEST(Memcached, IsFlushedUnderLoad) {
     server.command("flush_all\r\n");
     return round;
   });
+}
+
+// Counters, and compare-and-swap for the limits that are not counted.
+TEST(Memcached, IsFlushedUnderLoadOfCounters) {
+  constexpr int kFlushes = 3;
+  const MemcachedServer server;
+  expect_whole("flush_all three times, exact=no", [&] {
+    Load load(server.url() + "?exact=no");
+    Round round = through(load, [&] {
+      load.begin_losing();
+      for (int i = 0; i < kFlushes; ++i) {
+        server.command("flush_all\r\n");
+        run(100ms);
+      }
+      load.end_losing();
+    });
+    for (const Admitted& key : round.report.admitted) {
+      EXPECT_LE(key.by_store, most_counted(key.limit, kFlushes, Load::kCallers)) << key.key;
+      EXPECT_LE(key.otherwise, key.limit) << key.key;
+    }
+    server.command("flush_all\r\n");
+    return round;
+  });
+}
+
+// The same where almost everybody is denied, and has units to take back when the flush comes.
+TEST(Memcached, CountersOfADeniedCrowdAreFlushed) {
+  constexpr int kFlushes = 50;
+  constexpr std::size_t kCallers = 4;
+  constexpr std::int64_t kLimit = 20;
+  const MemcachedServer server;
+  std::atomic<std::int64_t> admitted = 0;
+  std::vector<std::jthread> callers;
+  for (std::size_t i = 0; i < kCallers; ++i) {
+    callers.emplace_back([&](const std::stop_token& stop) {
+      // As so many processes have it.
+      Limiter limiter(
+          open_store(server.url() + "?exact=no&deadline=5s&on_failure=raise&deny_cache=no"),
+          Limit("sliding_window 20/10d", "login"));
+      while (!stop.stop_requested()) admitted += limiter.check("k").allowed ? 1 : 0;
+    });
+  }
+  for (int flush = 0; flush <= kFlushes; ++flush) {
+    const std::int64_t before = admitted;
+    if (flush > 0) server.command("flush_all\r\n");
+    servers::await("an admission", [&] { return admitted >= before + kLimit / 2; });
+  }
+  callers.clear();
+  EXPECT_LE(admitted, most_counted(kLimit, kFlushes, kCallers));
+  std::printf("[  FIGURES ] %d flushes, exact=no: %.2f limits' worth\n", kFlushes,
+              static_cast<double>(admitted) / kLimit);
 }
 
 TEST(Memcached, RepliesAreSwallowed) {

@@ -26,6 +26,8 @@ std::vector<std::string> names(const std::vector<Endpoint>& servers) {
 
 MemcachedCarrier::MemcachedCarrier(const MemcachedOptions& options)
     : options_(options), ring_(names(options.servers)), random_(std::random_device{}()) {
+  // So that a turn that ends needs no memory: it would be told of a loss when it is gone.
+  idle_turns_.reserve(kMaxIdle);
   for (const auto& server : options.servers) {
     for (std::size_t i = 0; i < options.connections; ++i) {
       const LaneSettings settings{.endpoint = server, .deadline = options.deadline};
@@ -133,6 +135,7 @@ void MemcachedCarrier::on_read(Turn& turn, const MetaReply& reply) {
   if (reply.code == Code::kError) {
     return give_up(turn, turn.lane->name() + ": " + std::string(reply.text));
   }
+  if (reply.code == Code::kValue && reply.token == 0) return give_up(turn, turn.lane->no_tokens());
   if (!take_value(turn, reply)) return end_turn(turn);
   const Instant now = wall_now();
   judge(turn, now);

@@ -33,6 +33,7 @@ void Count::ask(const Question& question, Lane& lane) {
   given_.assign(size, 0);
   blocked_until_ = 0;
   block_token_.reset();
+  wrapped_ = false;
   fault_.clear();
   // Of units that can never be admitted none is added.
   const std::int64_t most = operation_ == Operation::kCharge ? kMaxCount : judge(0).limit;
@@ -81,7 +82,7 @@ void Count::write(std::string& output, std::uint32_t number) {
     if (stage_ == Stage::kForgets) {
       append_delete(output, {names_[i], std::nullopt}, number++);
     } else if (stage_ == Stage::kGivesBack) {
-      if (given_[i] > 0) append_subtract(output, {names_[i], given_[i]}, number++);
+      if (given_[i] > 0) append_subtract(output, {names_[i], given_[i], wrapped_}, number++);
     } else if (stage_ == Stage::kLooks || i != current_) {
       append_get(output, names_[i], number++);
     }
@@ -154,9 +155,12 @@ void Count::on_added(std::span<const MetaReply> replies) {
   }
   read(replies);
   if (counts_[current_] == units_) owner_.on_made(*lane_, names_[current_]);
-  // Judged as if they had not been added yet. The units of one who has gone are of no use to
+  const auto sum = read_counter(replies[0].text);
+  wrapped_ = sum && *sum < units_;
+  // Judged as if they had not been added yet: where the sum was too large for a counter, this
+  // difference is what was there all the same. The units of one who has gone are of no use to
   // anybody, but those that are charged have been used.
-  counts_[current_] -= std::min(units_, counts_[current_]);
+  counts_[current_] -= units_;
   std::uint64_t kept = 0;
   if (operation_ == Operation::kCharge && fault_.empty()) counts_[current_] += kept = charged();
   if (errand_ != nullptr && fault_.empty()) {
@@ -203,6 +207,7 @@ void Count::refund() {
 }
 
 void Count::block() {
+  if (block_token_ == 0U) return fail(lane_->no_tokens());
   const Instant before = blocked_until_;
   blocked_until_ = block_until(before, now_, errand_->requests[0].duration_ns);
   *errand_->decision = verdict().decision;

@@ -41,9 +41,11 @@ class CountOwner {
 /// The end of a block stands in an item beside the counters, which is read along with them, and
 /// written by compare-and-swap.
 ///
-/// Not exact where a counter is evicted between adding and taking back and somebody else begins it
-/// anew, whose units are then taken back; or where a clock is more than two sub-windows behind. The
-/// units of somebody who dies before taking them back count until their sub-window ends.
+/// Not exact where a counter is evicted, or flushed, between adding and taking back and somebody
+/// else begins it anew, whose units are then taken back; or where a clock is more than two
+/// sub-windows behind. Units that are not taken back, of somebody who dies before, or where a reply
+/// is lost, count for as long as any that are added then: until their sub-window ends, and in a
+/// sliding_window as many further ones as count with it.
 ///
 /// Belongs to the courier's thread. To be used again and again.
 class Count final : public Query {
@@ -118,6 +120,7 @@ class Count final : public Query {
   std::string block_name_;
   Instant blocked_until_ = 0;                 // 0: there is no block.
   std::optional<std::uint64_t> block_token_;  // None where there is no item of it.
+  bool wrapped_ = false;                      // The units added have made the counter begin at 0.
   std::string fault_;                         // Of what was read.
 };
 

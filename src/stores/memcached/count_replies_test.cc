@@ -143,6 +143,16 @@ TEST_F(CountTest, ABlockWithoutAReplyIsNotRepeated) {
   EXPECT_TRUE(ended_);
 }
 
+TEST_F(CountTest, ABlockOverAValueWithoutATokenFails) {
+  request_.operation = Operation::kBlock;
+  request_.duration_ns = 5;
+  ask();
+  sent();
+  exchange_->on_reply("EN\r\nVA 1 c0 O1\r\n7\r\nMN\r\n");
+  EXPECT_THAT(fault_, HasSubstr("memcached a:1 keeps no cas tokens (-C)"));
+  EXPECT_TRUE(ended_);
+}
+
 TEST_F(CountTest, AnAdditionWithoutAReplyIsNotRepeated) {
   ask();
   sent();

@@ -39,8 +39,13 @@ TEST(SubWindows, AreThoseThatCount) {
   EXPECT_EQ(strict.span_ns, 7 * kSecondNs);
   EXPECT_EQ(strict.before, 9);
   EXPECT_EQ(windows_of("sliding_window 5/1m precision=7s strict=no").before, 8);
-  // Nine of 7 s after the one in which it was added, of which 3 s have passed.
-  EXPECT_EQ(strict.lifetime_ns(10 * kSecondNs), (10 * 7 - 3) * kSecondNs);
+  // Nine of 7 s after the one in which it was added, of which 3 s have passed, and two for those
+  // whose clocks are behind.
+  EXPECT_EQ(strict.lifetime_ns(10 * kSecondNs), (12 * 7 - 3) * kSecondNs);
+  EXPECT_EQ(fixed.lifetime_ns(10 * kSecondNs), (3 * 60 - 10) * kSecondNs);
+  const std::string longest = std::to_string(kMaxDurationNs) + "ns";
+  EXPECT_EQ(windows_of("sliding_window 5/" + longest + " precision=" + longest).lifetime_ns(0),
+            kMaxInt64);
 }
 
 TEST(SubWindows, OtherLimitsAreJudgedExactly) {
@@ -104,9 +109,22 @@ TEST(Counted, ACounterAtItsEndDoesNotBeginAgain) {
   const MemcachedServer server;
   MemcachedStore store(counted(server));
   Keys keys(store, "fixed_window 5/1m");
-  server.command("set sluice:#f60000000000.28333334:login:k 0 0 20\r\n18446744073709551000\r\n");
-  EXPECT_FALSE(keys.take("k").allowed);
-  EXPECT_FALSE(keys.take("k", 5).allowed);
+  const std::string counter = "sluice:#f60000000000.28333334:login:k";
+  for (const std::string full : {"18446744073709551614", "18446744073709551615"}) {
+    server.command("set " + counter + " 0 0 20\r\n" + full + "\r\n");
+    const auto stands = [&] {
+      keys.take("k", 0);  // What is taken back is on its way before this.
+      return server.command("mg " + counter + " v\r\n") == "VA 20\r\n" + full + "\r\n";
+    };
+    EXPECT_FALSE(keys.take("k").allowed);
+    EXPECT_TRUE(stands());
+    EXPECT_FALSE(keys.take("k", 5).allowed);
+    EXPECT_TRUE(stands());
+    EXPECT_FALSE(keys.ask(keys.request("k", 5, Operation::kTakeUpTo), kNow).allowed);
+    EXPECT_TRUE(stands());
+    EXPECT_EQ(keys.ask(keys.request("k", kMaxInt64, Operation::kCharge), kNow).remaining, 0);
+    EXPECT_TRUE(stands());
+  }
 }
 
 TEST(Counted, AChargeGoesIntoDebt) {

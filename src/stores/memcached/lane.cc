@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <span>
 #include <utility>
 
@@ -49,7 +50,9 @@ class Lane::Batch final : public Exchange {
 
 Lane::Lane(const LaneSettings& settings)
     : endpoint_(settings.endpoint),
-      health_("memcached " + settings.endpoint.text(), settings.deadline) {}
+      health_("memcached " + settings.endpoint.text(), settings.deadline),
+      unfit_(name() + " has answered something else than what was asked"),
+      no_memory_(name() + " has answered, but there was no memory for its reply") {}
 
 Lane::~Lane() = default;
 
@@ -66,6 +69,7 @@ Exchange* Lane::next_exchange() {
 Lane::Batch& Lane::idle_batch() {
   if (idle_batches_.empty()) {
     batches_.push_back(std::make_unique<Batch>(*this));
+    idle_batches_.reserve(batches_.size());  // So that release() needs no memory.
     idle_batches_.push_back(batches_.back().get());
   }
   Batch& batch = *idle_batches_.back();
@@ -98,13 +102,20 @@ void Lane::release(Batch& batch) {
   idle_batches_.push_back(&batch);
 }
 
+// The pipeline has let go of the batch, and will not tell it of a loss: whatever goes wrong here is
+// to be told here.
 void Lane::on_reply(Batch& batch, std::string_view reply) {
-  if (!batch.read(reply)) {
-    const std::string why = name() + " has answered something else than what was asked";
-    on_lost(batch, Loss::kUnknown, why);
-    connection_.reconnect(why);
-    return;
+  std::string_view why = unfit_;
+  try {
+    if (batch.read(reply)) return hand_out(batch);
+  } catch (const std::exception&) {
+    why = no_memory_;
   }
+  on_lost(batch, Loss::kUnknown, why);
+  connection_.reconnect(why);
+}
+
+void Lane::hand_out(Batch& batch) {
   std::span<const MetaReply> replies = batch.replies;
   for (Query*& query : batch.queries) {
     const std::size_t own = query->commands();
@@ -117,10 +128,12 @@ void Lane::on_reply(Batch& batch, std::string_view reply) {
 
 void Lane::on_lost(Batch& batch, Loss loss, std::string_view why) {
   health_.on_lost(batch.sent_at);
-  for (Query* query : batch.queries) {
+  // First: what is in flight for ever would make the server a silent one.
+  const std::vector<Query*> queries = std::move(batch.queries);
+  release(batch);
+  for (Query* query : queries) {
     if (query != nullptr) query->on_lost(loss, why);
   }
-  release(batch);
 }
 
 std::optional<std::string> Lane::on_greeting(std::size_t, std::string_view reply) {

@@ -66,6 +66,8 @@ class Lane final : public PipelineUser {
   const std::string& name() const { return health_.server(); }
   /// What is said of a decision that has not come in time.
   const std::string& late() const { return health_.late(); }
+  /// What is said of a value that comes without a cas token, over which nothing can be written.
+  std::string no_tokens() const { return name() + " keeps no cas tokens (-C), which Sluice needs"; }
   /// How its connection is to be made.
   PipelineOptions pipeline_options() const { return health_.pipeline_options(endpoint_); }
   const Endpoint& endpoint() const { return endpoint_; }
@@ -84,11 +86,15 @@ class Lane final : public PipelineUser {
   Batch& idle_batch();
   void write(Batch& batch, std::string& output);
   void on_reply(Batch& batch, std::string_view reply);
+  void hand_out(Batch& batch);
   void on_lost(Batch& batch, Loss loss, std::string_view why);
   void release(Batch& batch);
 
   const Endpoint endpoint_;
   ServerHealth health_;
+  // Why a reply is of no use: made beforehand, since there may be no memory then.
+  const std::string unfit_;
+  const std::string no_memory_;
   Connection connection_;
   std::deque<Query*> urgent_;
   std::deque<Query*> waiting_;

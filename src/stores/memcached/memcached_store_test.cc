@@ -183,6 +183,14 @@ TEST(MemcachedStore, AFullServerIsNoAnswer) {
   EXPECT_EQ(keys.take("known", 0).remaining, 4);
 }
 
+TEST(MemcachedStore, AServerWithoutTokensIsNoAnswer) {
+  const MemcachedServer server({.arguments = {"-C"}});
+  MemcachedStore store(options({&server}));
+  Keys keys(store, "token_bucket 5/1h");
+  EXPECT_EQ(keys.take("k").remaining, 4);
+  EXPECT_THAT(fault_of([&] { keys.take("k"); }), HasSubstr("keeps no cas tokens (-C)"));
+}
+
 TEST(MemcachedStore, ALostServerTakesOnlyItsOwnKeysWithIt) {
   MemcachedServer first;
   const MemcachedServer second;

@@ -113,7 +113,11 @@ void append_add(std::string& output, const Addition& addition, std::uint32_t num
 
 void append_subtract(std::string& output, const Subtraction& subtraction, std::uint32_t number) {
   output.append("ma ").append(subtraction.key);
-  append_flag(output, " MD D", subtraction.units);
+  if (subtraction.wrapped) {
+    append_flag(output, " D", 0 - subtraction.units);
+  } else {
+    append_flag(output, " MD D", subtraction.units);
+  }
   append_flag(output, " O", number);
   output += kLineEnd;
 }

@@ -47,6 +47,9 @@ void append_add(std::string& output, const Addition& addition, std::uint32_t num
 struct Subtraction {
   std::string_view key;
   std::uint64_t units = 0;
+  /// Adding them has taken it beyond 2^64 - 1, from where it began at 0 again: it is to stand where
+  /// it stood. Units is not 0.
+  bool wrapped = false;
 };
 void append_subtract(std::string& output, const Subtraction& subtraction, std::uint32_t number);
 

@@ -8,9 +8,6 @@
 namespace sluice::memcached {
 namespace {
 
-// Two, so that a clock may be ahead by at least one whole sub-window.
-constexpr std::int64_t kAhead = 2;
-
 // Counts are sums of what was added; more than an algorithm can hold is none of ours.
 std::int64_t units(std::uint64_t count) {
   return static_cast<std::int64_t>(std::min(count, static_cast<std::uint64_t>(kMaxCount)));
@@ -31,7 +28,7 @@ std::optional<SubWindows> sub_windows_of(const LimitDefinition& limit) {
     if (params.limit > kMostCounted) return std::nullopt;
     return SubWindows{.span_ns = params.precision_ns(),
                       .before = params.lifetime_ns / params.precision_ns() - 1,
-                      .after = kAhead,
+                      .after = SubWindows::kAhead,
                       .kind = 's' + std::to_string(params.window_ns) + '/' +
                               std::to_string(params.precision_ns())};
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -8,12 +9,17 @@
 
 #include "algorithms/limit_definition.h"
 #include "core/algorithm.h"
+#include "core/arithmetic.h"
 
 namespace sluice::memcached {
 
 /// How a limit is counted by counters that only add: one for each sub-window, which is the whole
 /// window of a fixed_window.
 struct SubWindows {
+  /// By so many sub-windows clocks may differ: two, so that a clock may be ahead by at least one
+  /// whole sub-window.
+  static constexpr std::int64_t kAhead = 2;
+
   std::int64_t span_ns = 1;
   /// So many before the current one count with it.
   std::int64_t before = 0;
@@ -24,15 +30,18 @@ struct SubWindows {
   std::string kind;
 
   std::int64_t number_at(Instant now) const { return now / span_ns; }
-  /// From `now` until units that are added now count no longer.
+  /// From `now` until units that are added now count no longer, for anybody whose clock is up to
+  /// kAhead sub-windows behind: whoever adds first, by whatever clock, decides for how long a
+  /// counter is kept.
   std::int64_t lifetime_ns(Instant now) const {
-    return (number_at(now) + before + 1) * span_ns - now;
+    const std::int64_t counts_ns = (number_at(now) + before + 1) * span_ns - now;
+    return counts_ns + std::min(kAhead * span_ns, kMaxInt64 - counts_ns);
   }
 };
 
 /// The highest limit that is counted so. Those who race add before they look, and a counter begins
 /// again at 0 above 2^64 - 1: it would take 2^32 of them, or 2^11 at once who charge 2^53 units
-/// each.
+/// each. Who did it puts it back; who looks in between is deceived.
 inline constexpr std::int64_t kMostCounted = std::int64_t{1} << 32;
 
 /// Nothing where the limit is judged by compare-and-swap: it is none of fixed_window on the clock
