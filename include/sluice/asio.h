@@ -6,6 +6,11 @@
 ///     sluice::Decision decision = co_await sluice::async_acquire(
 ///         limiter, "example.org", 1, 30s, boost::asio::use_awaitable);
 ///
+/// Each is the function of its name, of the Limiter, ConcurrencyLimiter or Reservation that it is
+/// given, and its result is what the blocking one returns. That object stays where it is until the
+/// operation is under way: a coroutine begins it with co_await. Keys are copied. Only
+/// async_acquire() and async_wait() can be cancelled.
+///
 /// Not part of sluice.h, which needs the standard library alone. Handlers run on their associated
 /// executor, which has work until then, and never before the operation returns; those that have
 /// none, on a thread of Asio's system_executor. What a Limiter would throw is given to the handler
@@ -16,47 +21,59 @@
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/bind_allocator.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <exception>
+#include <initializer_list>
 #include <memory>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "sluice/limiter.h"
 #include "sluice/permit.h"
+#include "sluice/reservation.h"
 
 namespace sluice {
 namespace internal {
 
-/// A handler whose result is still to come. It is called once, by way of its executor.
-template <class Handler, class Result>
+/// A handler whose results are still to come. It is called once, by way of its executor.
+template <class Handler, class... Results>
 class PendingHandler {
  public:
   explicit PendingHandler(Handler&& handler)
       : handler_(std::move(handler)), work_(boost::asio::get_associated_executor(handler_)) {}
 
+  auto executor() const { return work_.get_executor(); }
+  auto cancellation_slot() const { return boost::asio::get_associated_cancellation_slot(handler_); }
+
   /// Stopped when the operation is cancelled, if its handler has a way to.
   std::stop_token stop_token() {
-    auto slot = boost::asio::get_associated_cancellation_slot(handler_);
+    auto slot = cancellation_slot();
     if (!slot.is_connected()) return {};
     std::stop_source source;
     slot.assign([source](boost::asio::cancellation_type) mutable { source.request_stop(); });
     return source.get_token();
   }
 
-  void complete(std::exception_ptr error, Result result) {
+  void complete(std::exception_ptr error, Results... results) {
     const auto allocator = boost::asio::get_associated_allocator(handler_);
     auto call = [handler = std::move(handler_), error = std::move(error),
-                 result = std::move(result)]() mutable {
+                 ... results = std::move(results)]() mutable {
       auto slot = boost::asio::get_associated_cancellation_slot(handler);
       if (slot.is_connected()) slot.clear();
-      std::move(handler)(std::move(error), std::move(result));
+      std::move(handler)(std::move(error), std::move(results)...);
     };
     boost::asio::post(work_.get_executor(),
                       boost::asio::bind_allocator(allocator, std::move(call)));
@@ -70,64 +87,215 @@ class PendingHandler {
 };
 
 // Shared, since a std::function is to be copied, and a handler cannot always be.
-template <class Result, class Handler>
+template <class... Results, class Handler>
 auto make_pending(Handler handler) {
-  return std::make_shared<PendingHandler<Handler, Result>>(std::move(handler));
+  return std::make_shared<PendingHandler<Handler, Results...>>(std::move(handler));
 }
+
+/// An operation with these results: `begin` is given the callback, and, where it takes one, the
+/// stop token of its cancellation.
+template <class Token, class... Results, class Begin>
+auto initiate(Token& token, Begin begin) {
+  return boost::asio::async_initiate<Token, void(std::exception_ptr, Results...)>(
+      [begin = std::move(begin)](auto handler) {
+        const auto pending = make_pending<Results...>(std::move(handler));
+        auto callback = [pending](Results... results, std::exception_ptr error) {
+          pending->complete(std::move(error), std::move(results)...);
+        };
+        if constexpr (std::is_invocable_v<const Begin&, decltype(callback), std::stop_token>) {
+          begin(std::move(callback), pending->stop_token());
+        } else {
+          begin(std::move(callback));
+        }
+      },
+      token);
+}
+
+/// Many asks or claims whose keys are copies.
+template <class Asked>
+class Copies {
+ public:
+  explicit Copies(std::span<const Asked> asked) {
+    for (const Asked& one : asked) copies_.push_back({one, std::string(one.key)});
+  }
+
+  /// They refer to the copies.
+  std::vector<Asked> all() const {
+    std::vector<Asked> asked;
+    asked.reserve(copies_.size());
+    for (const auto& [one, key] : copies_) asked.emplace_back(one).key = key;
+    return asked;
+  }
+
+ private:
+  std::vector<std::pair<Asked, std::string>> copies_;
+};
+
+/// Waits by a timer of the handler's executor, which heeds its cancellation.
+template <class Handler>
+void wait_until_ready(Reservation& reservation, Handler handler) {
+  const auto pending = make_pending<bool>(std::move(handler));
+  const auto timer =
+      std::make_shared<boost::asio::steady_timer>(pending->executor(), reservation.delay());
+  auto waited = [&reservation, pending, timer](const auto& error) {
+    if (!error) return pending->complete(nullptr, reservation.wait());  // Its time has come.
+    reservation.async_cancel(
+        [pending](std::exception_ptr failure) { pending->complete(std::move(failure), false); });
+  };
+  timer->async_wait(boost::asio::bind_cancellation_slot(
+      pending->cancellation_slot(),
+      boost::asio::bind_executor(pending->executor(), std::move(waited))));
+}
+
+template <class Limits>
+concept AnyLimiter = std::same_as<Limits, Limiter> || std::same_as<Limits, ConcurrencyLimiter>;
 
 }  // namespace internal
 
-/// Limiter::async_check(). The key is copied; the limiter stays where it is until the operation is
-/// under way: a coroutine begins it with co_await. It cannot be cancelled.
+/// Limiter::check()
 template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision)) Token>
 auto async_check(Limiter& limiter, std::string_view key, std::int64_t cost, Token&& token) {
-  return boost::asio::async_initiate<Token, void(std::exception_ptr, Decision)>(
-      [&limiter, cost](auto handler, const std::string& asked) {
-        const auto pending = internal::make_pending<Decision>(std::move(handler));
-        limiter.async_check(asked, cost,
-                            [pending](const Decision& decision, std::exception_ptr error) {
-                              pending->complete(std::move(error), decision);
-                            });
-      },
-      token, std::string(key));
+  return internal::initiate<Token, Decision>(
+      token, [&limiter, key = std::string(key), cost](auto callback) {
+        limiter.async_check(key, cost, std::move(callback));
+      });
 }
 
-/// Limiter::async_acquire(), likewise. It may be cancelled, by any type of cancellation: it is then
-/// denied, and what was reserved has been given back.
+/// Limiter::check(), of many keys at once: a decision for each.
+template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, std::vector<Decision>)) Token>
+auto async_check(Limiter& limiter, std::span<const Ask> asks, Token&& token) {
+  return internal::initiate<Token, std::vector<Decision>>(
+      token, [&limiter, copies = internal::Copies<Ask>(asks)](auto callback) {
+        limiter.async_check(copies.all(), std::move(callback));
+      });
+}
+
+/// check_all()
+template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision)) Token>
+auto async_check_all(std::span<const Claim> claims, Token&& token) {
+  return internal::initiate<Token, Decision>(
+      token, [copies = internal::Copies<Claim>(claims)](auto callback) {
+        sluice::async_check_all(copies.all(), std::move(callback));
+      });
+}
+
+/// The same, of claims written down in the call.
+template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision)) Token>
+auto async_check_all(std::initializer_list<Claim> claims, Token&& token) {
+  return async_check_all(std::span(claims.begin(), claims.size()), std::forward<Token>(token));
+}
+
+/// Limiter::peek() and ConcurrencyLimiter::peek()
+template <internal::AnyLimiter Limits,
+          BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision)) Token>
+auto async_peek(Limits& limiter, std::string_view key, Token&& token) {
+  return internal::initiate<Token, Decision>(token,
+                                             [&limiter, key = std::string(key)](auto callback) {
+                                               limiter.async_peek(key, std::move(callback));
+                                             });
+}
+
+/// Limiter::refund()
+template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision)) Token>
+auto async_refund(Limiter& limiter, std::string_view key, std::int64_t units, Token&& token) {
+  return internal::initiate<Token, Decision>(
+      token, [&limiter, key = std::string(key), units](auto callback) {
+        limiter.async_refund(key, units, std::move(callback));
+      });
+}
+
+/// Limiter::charge()
+template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision)) Token>
+auto async_charge(Limiter& limiter, std::string_view key, std::int64_t units, Token&& token) {
+  return internal::initiate<Token, Decision>(
+      token, [&limiter, key = std::string(key), units](auto callback) {
+        limiter.async_charge(key, units, std::move(callback));
+      });
+}
+
+/// Limiter::take_up_to()
+template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision)) Token>
+auto async_take_up_to(Limiter& limiter, std::string_view key, std::int64_t units, Token&& token) {
+  return internal::initiate<Token, Decision>(
+      token, [&limiter, key = std::string(key), units](auto callback) {
+        limiter.async_take_up_to(key, units, std::move(callback));
+      });
+}
+
+/// Limiter::block() and ConcurrencyLimiter::block()
+template <internal::AnyLimiter Limits,
+          BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision)) Token>
+auto async_block(Limits& limiter, std::string_view key, std::chrono::nanoseconds duration,
+                 Token&& token) {
+  return internal::initiate<Token, Decision>(
+      token, [&limiter, key = std::string(key), duration](auto callback) {
+        limiter.async_block(key, duration, std::move(callback));
+      });
+}
+
+/// Limiter::reset() and ConcurrencyLimiter::reset()
+template <internal::AnyLimiter Limits,
+          BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr)) Token>
+auto async_reset(Limits& limiter, std::string_view key, Token&& token) {
+  return internal::initiate<Token>(token, [&limiter, key = std::string(key)](auto callback) {
+    limiter.async_reset(key, std::move(callback));
+  });
+}
+
+/// Limiter::reserve(). A reservation whose handler is never called stays taken.
+template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Reservation)) Token>
+auto async_reserve(Limiter& limiter, std::string_view key, std::int64_t cost,
+                   std::chrono::nanoseconds patience, Token&& token) {
+  return internal::initiate<Token, Reservation>(
+      token, [&limiter, key = std::string(key), cost, patience](auto callback) {
+        limiter.async_reserve(key, cost, patience, std::move(callback));
+      });
+}
+
+/// Reservation::wait(). The reservation stays where it is, and is not used, until the handler is
+/// called. Cancelled, by any type of cancellation, it is given back, and the result is false.
+template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, bool)) Token>
+auto async_wait(Reservation& reservation, Token&& token) {
+  return boost::asio::async_initiate<Token, void(std::exception_ptr, bool)>(
+      [&reservation](auto handler) { internal::wait_until_ready(reservation, std::move(handler)); },
+      token);
+}
+
+/// Reservation::commit()
+template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision)) Token>
+auto async_commit(Reservation& reservation, std::int64_t actual, Token&& token) {
+  return internal::initiate<Token, Decision>(token, [&reservation, actual](auto callback) {
+    reservation.async_commit(actual, std::move(callback));
+  });
+}
+
+/// Reservation::cancel()
+template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr)) Token>
+auto async_cancel(Reservation& reservation, Token&& token) {
+  return internal::initiate<Token>(
+      token, [&reservation](auto callback) { reservation.async_cancel(std::move(callback)); });
+}
+
+/// Limiter::acquire(). Cancelled, by any type of cancellation, it is denied, and what was reserved
+/// has been given back.
 template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision)) Token>
 auto async_acquire(Limiter& limiter, std::string_view key, std::int64_t cost,
                    std::chrono::nanoseconds patience, Token&& token) {
-  return boost::asio::async_initiate<Token, void(std::exception_ptr, Decision)>(
-      [&limiter, cost, patience](auto handler, const std::string& asked) {
-        const auto pending = internal::make_pending<Decision>(std::move(handler));
-        std::stop_token stop = pending->stop_token();
-        limiter.async_acquire(
-            asked, cost, patience,
-            [pending](const Decision& decision, std::exception_ptr error) {
-              pending->complete(std::move(error), decision);
-            },
-            std::move(stop));
-      },
-      token, std::string(key));
+  return internal::initiate<Token, Decision>(
+      token, [&limiter, key = std::string(key), cost, patience](auto callback,
+                                                                const std::stop_token& stop) {
+        limiter.async_acquire(key, cost, patience, std::move(callback), stop);
+      });
 }
 
-/// ConcurrencyLimiter::async_acquire(), likewise. A permit whose handler is never called is given
-/// back.
+/// ConcurrencyLimiter::acquire(), likewise. A permit whose handler is never called is given back.
 template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Permit)) Token>
 auto async_acquire(ConcurrencyLimiter& limiter, std::string_view key,
                    std::chrono::nanoseconds patience, Token&& token) {
-  return boost::asio::async_initiate<Token, void(std::exception_ptr, Permit)>(
-      [&limiter, patience](auto handler, const std::string& asked) {
-        const auto pending = internal::make_pending<Permit>(std::move(handler));
-        std::stop_token stop = pending->stop_token();
-        limiter.async_acquire(
-            asked, patience,
-            [pending](Permit permit, std::exception_ptr error) {
-              pending->complete(std::move(error), std::move(permit));
-            },
-            std::move(stop));
-      },
-      token, std::string(key));
+  return internal::initiate<Token, Permit>(token, [&limiter, key = std::string(key), patience](
+                                                      auto callback, const std::stop_token& stop) {
+    limiter.async_acquire(key, patience, std::move(callback), stop);
+  });
 }
 
 }  // namespace sluice

@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
+#include <functional>
 
 namespace sluice {
 
@@ -45,5 +47,13 @@ struct Decision {
   /// Equal in everything.
   friend bool operator==(const Decision&, const Decision&) = default;
 };
+
+/// Given the answer, or, where a Limiter would have thrown, the exception and a decision that means
+/// nothing. Runs on the asking thread or on one of the library's, which others wait for: it does
+/// little, does not wait, and throws nothing.
+using DecisionCallback = std::function<void(const Decision&, std::exception_ptr)>;
+
+/// The same where there is no answer but that it is done.
+using DoneCallback = std::function<void(std::exception_ptr)>;
 
 }  // namespace sluice

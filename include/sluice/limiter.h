@@ -9,6 +9,8 @@
 #include <span>
 #include <stop_token>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "sluice/decision.h"
 #include "sluice/export.h"
@@ -29,10 +31,14 @@ struct Ask {
   std::int64_t cost = 1;
 };
 
-/// Given the answer, or, where a Limiter would have thrown, the exception and a decision that means
-/// nothing. Runs on the asking thread or on one of the library's, which others wait for: it does
-/// little, does not wait, and throws nothing.
-using DecisionCallback = std::function<void(const Decision&, std::exception_ptr)>;
+/// Given a decision for each question. Where a Limiter would have thrown, the exception comes with
+/// them: those that the store did not answer are then Source::kUnanswered, or, where the arguments
+/// were wrong, there are none. Else as DecisionCallback.
+using BatchCallback = std::function<void(std::vector<Decision>, std::exception_ptr)>;
+
+/// Given the reservation, or, where a Limiter would have thrown, the exception. As
+/// DecisionCallback.
+using ReservationCallback = std::function<void(Reservation, std::exception_ptr)>;
 
 /// Answers one question: may this caller go ahead now? One limit over one store; keys tell the
 /// callers apart, and are any bytes. Cheap to make; limiters of one limit name on one store share
@@ -110,16 +116,42 @@ class SLUICE_EXPORT Limiter {
   /// The limit there is now: stays valid as long as the Limiter.
   const Limit& limit() const;
 
-  /// As check(), without waiting for a store elsewhere.
-  void async_check(std::string_view key, std::int64_t cost, DecisionCallback callback);
+  /// @name Without waiting
+  /// Each asks as the one whose name it has, and does not wait for a store elsewhere. What that one
+  /// returns or throws is given to the callback, which is called once: before the call returns
+  /// where the answer is there at once, as always from memory; else on a thread of the library.
+  /// Keys are copied, and the Limiter may go before the answer comes; what its store has not
+  /// answered when that goes, it did not answer.
+  /// @{
 
-  /// As acquire(), without waiting. Where 100,000 in this process wait already for time they have
-  /// reserved (some 500 bytes each), one more is denied.
+  /// check()
+  void async_check(std::string_view key, std::int64_t cost, DecisionCallback callback);
+  /// check(), of many keys at once.
+  void async_check(std::span<const Ask> asks, BatchCallback callback);
+  /// peek()
+  void async_peek(std::string_view key, DecisionCallback callback);
+  /// reserve()
+  void async_reserve(std::string_view key, std::int64_t cost, std::chrono::nanoseconds patience,
+                     ReservationCallback callback);
+  /// refund()
+  void async_refund(std::string_view key, std::int64_t units, DecisionCallback callback);
+  /// charge()
+  void async_charge(std::string_view key, std::int64_t units, DecisionCallback callback);
+  /// take_up_to()
+  void async_take_up_to(std::string_view key, std::int64_t units, DecisionCallback callback);
+  /// block()
+  void async_block(std::string_view key, std::chrono::nanoseconds duration,
+                   DecisionCallback callback);
+  /// reset()
+  void async_reset(std::string_view key, DoneCallback callback);
+  /// acquire(). Where 100,000 in this process wait already for time they have reserved (some 500
+  /// bytes each), one more is denied.
   void async_acquire(std::string_view key, std::int64_t cost, std::chrono::nanoseconds patience,
                      DecisionCallback callback, std::stop_token stop = {});
+  /// @}
 
  private:
-  friend Decision check_all(std::span<const struct Claim> claims);
+  friend class AskedClaims;
   class Impl;
   std::shared_ptr<Impl> impl_;
 };
@@ -144,6 +176,13 @@ SLUICE_EXPORT Decision check_all(std::span<const Claim> claims);
 /// The same, of claims written down in the call.
 inline Decision check_all(std::initializer_list<Claim> claims) {
   return check_all(std::span(claims.begin(), claims.size()));
+}
+
+/// check_all() without waiting, as the functions of Limiter that begin with async_.
+SLUICE_EXPORT void async_check_all(std::span<const Claim> claims, DecisionCallback callback);
+/// The same, of claims written down in the call.
+inline void async_check_all(std::initializer_list<Claim> claims, DecisionCallback callback) {
+  async_check_all(std::span(claims.begin(), claims.size()), std::move(callback));
 }
 
 }  // namespace sluice

@@ -114,6 +114,14 @@ class SLUICE_EXPORT ConcurrencyLimiter {
   /// Throws as Limiter::reset().
   void reset(std::string_view key);
 
+  /// As peek(), block() and reset(), without waiting: as the functions of Limiter of these names.
+  void async_peek(std::string_view key, DecisionCallback callback);
+  /// As async_peek().
+  void async_block(std::string_view key, std::chrono::nanoseconds duration,
+                   DecisionCallback callback);
+  /// As async_peek().
+  void async_reset(std::string_view key, DoneCallback callback);
+
   /// Another number or lease from now on, as Limiter::set_limit(). Permits that are held stay.
   void set_limit(Limit limit);
   /// As Limiter::limit().

@@ -32,7 +32,8 @@ class SLUICE_EXPORT Reservation {
   /// What the store said when it was asked for; Decision::delay is the wait then.
   const Decision& decision() const { return decision_; }
 
-  /// What is left of the wait now; 0 where the caller may go ahead.
+  /// What is left of the wait now; 0 where the caller may go ahead, or there is nothing to wait
+  /// for: it was not granted or is cancelled.
   std::chrono::nanoseconds delay() const;
 
   /// Waits until the caller may go ahead. False where it was not granted or is cancelled, or `stop`
@@ -47,10 +48,17 @@ class SLUICE_EXPORT Reservation {
   /// nothing and answers the decision.
   Decision commit(std::int64_t actual);
 
+  /// As cancel(), without waiting for a store elsewhere. It is settled when this returns, and may
+  /// go; the callback is called once, as those of Limiter::async_check().
+  void async_cancel(DoneCallback callback);
+  /// As commit(), likewise.
+  void async_commit(std::int64_t actual, DecisionCallback callback);
+
  private:
   friend class Limiter;
   class Impl;
   Reservation(const Decision& decision, std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> take_to_cancel();
 
   Decision decision_;
   std::chrono::steady_clock::time_point ready_;

@@ -13,9 +13,9 @@
 /// Limit (limit.h) is what is allowed, Limiter (limiter.h) asks, Decision (decision.h) is the
 /// answer, and open_store (store.h) says where the state lives. What to use for what:
 ///
-///     go ahead now, or not at all               Limiter::check, async_check
+///     go ahead now, or not at all               Limiter::check
 ///     many callers at once                      Limiter::check, of a batch
-///     wait for one's turn                       Limiter::acquire, async_acquire
+///     wait for one's turn                       Limiter::acquire
 ///     all of several limits, or none            check_all; `a & b` where key and cost are one
 ///     a cost that is known only afterwards      Limiter::reserve, then Reservation::commit
 ///     as much as there is                       Limiter::take_up_to
@@ -25,6 +25,8 @@
 ///     so many at the same time                  ConcurrencyLimiter, Permit (permit.h)
 ///     run this if it may, else that             throttle, funnel (recipes.h)
 ///     a key from an address, or a secret        ClientIp, KeyHasher (keys.h)
+///     any of these, with a callback             Limiter::async_check and so on, Reservation,
+///                                               ConcurrencyLimiter, async_check_all
 ///     Boost.Asio's coroutines and futures       asio.h, which is not included here
 
 #include "sluice/decision.h"     // IWYU pragma: export

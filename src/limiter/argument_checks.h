@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <string_view>
 
 namespace sluice {
@@ -23,5 +24,16 @@ void require_patience(std::chrono::nanoseconds patience);
 
 /// A block lasts from 1 ns to kMaxDurationNs.
 void require_block_duration(std::chrono::nanoseconds duration);
+
+/// What `check` throws, for a callback; null where it throws nothing.
+template <class Check>
+std::exception_ptr fault_in(Check check) {
+  try {
+    check();
+  } catch (const std::exception&) {
+    return std::current_exception();
+  }
+  return nullptr;
+}
 
 }  // namespace sluice

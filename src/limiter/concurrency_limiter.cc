@@ -143,6 +143,19 @@ void ConcurrencyLimiter::reset(std::string_view key) {
   impl_->lines().released(key);
 }
 
+void ConcurrencyLimiter::async_peek(std::string_view key, DecisionCallback callback) {
+  impl_->slot().async_peek(key, std::move(callback));
+}
+
+void ConcurrencyLimiter::async_block(std::string_view key, nanoseconds duration,
+                                     DecisionCallback callback) {
+  impl_->slot().async_block(key, duration, std::move(callback));
+}
+
+void ConcurrencyLimiter::async_reset(std::string_view key, DoneCallback callback) {
+  impl_->slot().async_reset(key, std::move(callback));
+}
+
 void ConcurrencyLimiter::set_limit(Limit limit) {
   impl_->slot().set_limit(std::move(limit));
 }

@@ -6,10 +6,40 @@
 
 #include "algorithms/limit_definition.h"
 #include "limiter/argument_checks.h"
+#include "limiter/ask_later.h"
 #include "limiter/waiting_lines.h"
 #include "sluice/store.h"
 
 namespace sluice {
+namespace {
+
+Request to_peek(const BoundLimit& bound, std::string_view key) {
+  Request request = bound.request(key);
+  request.cost = 0;
+  return request;
+}
+
+Request to_block(const BoundLimit& bound, std::string_view key, std::chrono::nanoseconds duration) {
+  require_block_duration(duration);
+  Request request = bound.request(key);
+  request.operation = Operation::kBlock;
+  request.duration_ns = duration.count();
+  return request;
+}
+
+Request to_reset(const BoundLimit& bound, std::string_view key) {
+  Request request = bound.request(key);
+  request.operation = Operation::kReset;
+  return request;
+}
+
+void require_reset(std::string_view key, const Decision& answer) {
+  if (answer.source == Source::kStore) return;
+  throw StoreError("the store did not answer: the key '" + std::string(key) +
+                   "' is reset in this process at most");
+}
+
+}  // namespace
 
 LimitSlot::LimitSlot(std::shared_ptr<Store> store, Limit limit, Kind kind)
     : store_(std::move(store)), kind_(kind) {
@@ -29,25 +59,41 @@ void LimitSlot::require_kind(const Limit& limit) const {
 }
 
 Decision LimitSlot::peek(std::string_view key) const {
-  Request request = bound().request(key);
-  request.cost = 0;
-  return ask(request);
+  return ask(to_peek(bound(), key));
+}
+
+void LimitSlot::async_peek(std::string_view key, DecisionCallback callback) const {
+  const BoundLimit& bound = this->bound();
+  ask_later(*store_, bound, to_peek(bound, key), std::move(callback));
 }
 
 Decision LimitSlot::block(std::string_view key, std::chrono::nanoseconds duration) const {
-  require_block_duration(duration);
-  Request request = bound().request(key);
-  request.operation = Operation::kBlock;
-  request.duration_ns = duration.count();
-  return ask(request);
+  return ask(to_block(bound(), key, duration));
+}
+
+void LimitSlot::async_block(std::string_view key, std::chrono::nanoseconds duration,
+                            DecisionCallback callback) const {
+  const BoundLimit& bound = this->bound();
+  Request request;
+  if (auto fault = fault_in([&] { request = to_block(bound, key, duration); })) {
+    return callback({}, std::move(fault));
+  }
+  ask_later(*store_, bound, request, std::move(callback));
 }
 
 void LimitSlot::reset(std::string_view key) const {
-  Request request = bound().request(key);
-  request.operation = Operation::kReset;
-  if (ask(request).source == Source::kStore) return;
-  throw StoreError("the store did not answer: the key '" + std::string(key) +
-                   "' is reset in this process at most");
+  require_reset(key, ask(to_reset(bound(), key)));
+}
+
+void LimitSlot::async_reset(std::string_view key, DoneCallback callback) const {
+  const BoundLimit& bound = this->bound();
+  ask_later(*store_, bound, to_reset(bound, key),
+            [space = bound.space.get(), key = std::string(key), callback = std::move(callback)](
+                const Decision& answer, std::exception_ptr error) {
+              if (!error) error = fault_in([&] { require_reset(key, answer); });
+              if (!error) space->companion<WaitingLines>().released(key);
+              callback(std::move(error));
+            });
 }
 
 void LimitSlot::set_limit(Limit limit) {

@@ -47,6 +47,11 @@ class LimitSlot {
   Decision peek(std::string_view key) const;
   Decision block(std::string_view key, std::chrono::nanoseconds duration) const;
   void reset(std::string_view key) const;
+  void async_peek(std::string_view key, DecisionCallback callback) const;
+  void async_block(std::string_view key, std::chrono::nanoseconds duration,
+                   DecisionCallback callback) const;
+  /// And wakes who waits for the key here.
+  void async_reset(std::string_view key, DoneCallback callback) const;
   void set_limit(Limit limit);
 
  private:

@@ -49,14 +49,17 @@ void Limiter::check(std::span<const Ask> asks, std::span<Decision> decisions) {
   std::array<Request, kUsualBatch> usual;
   std::vector<Request> many(asks.size() > kUsualBatch ? asks.size() : 0);
   const auto requests = many.empty() ? std::span(usual).first(asks.size()) : std::span(many);
-  const BoundLimit& bound = impl_->slot.bound();
+  read_asks(impl_->slot.bound(), asks, requests);
+  if (requests.empty()) return;
+  impl_->slot.store()->decide(requests, kStoreTime, decisions);
+}
+
+void read_asks(const BoundLimit& bound, std::span<const Ask> asks, std::span<Request> requests) {
   for (std::size_t i = 0; i < asks.size(); ++i) {
     require_units("a cost", asks[i].cost);
     requests[i] = bound.request(asks[i].key);
     requests[i].cost = asks[i].cost;
   }
-  if (requests.empty()) return;
-  impl_->slot.store()->decide(requests, kStoreTime, decisions);
 }
 
 Decision Limiter::peek(std::string_view key) {
@@ -74,7 +77,8 @@ Reservation Limiter::reserve(std::string_view key, std::int64_t cost,
   const Decision decision = impl_->slot.ask(request);
   if (!decision.allowed) return {decision, nullptr};
   std::shared_ptr<const LimitSlot> slot(impl_, &impl_->slot);
-  return {decision, std::make_unique<Reservation::Impl>(std::move(slot), request, decision.source)};
+  return {decision,
+          std::make_unique<Reservation::Impl>(std::move(slot), bound, request, decision.source)};
 }
 
 Decision Limiter::refund(std::string_view key, std::int64_t units) {
@@ -113,27 +117,30 @@ const Limit& Limiter::limit() const {
   return impl_->slot.bound().limit;
 }
 
-Decision check_all(std::span<const Claim> claims) {
+AskedClaims::AskedClaims(std::span<const Claim> claims) : count_(claims.size()) {
   if (claims.empty() || claims.size() > kMaxTogether) {
     throw std::invalid_argument("from 1 to " + std::to_string(kMaxTogether) +
                                 " claims are taken from together, not " +
                                 std::to_string(claims.size()));
   }
-  std::array<Request, kMaxTogether> room;
-  const auto requests = std::span(room).first(claims.size());
-  const std::shared_ptr<Store>& store = claims[0].limiter.impl_->slot.store();
+  store_ = claims[0].limiter.impl_->slot.store().get();
   for (std::size_t i = 0; i < claims.size(); ++i) {
     const LimitSlot& slot = claims[i].limiter.impl_->slot;
-    if (slot.store() != store) {
+    if (slot.store().get() != store_) {
       throw std::invalid_argument("the limits '" + claims[0].limiter.limit().space() + "' and '" +
                                   slot.bound().limit.space() +
                                   "' are in different stores: one step takes from one store");
     }
     require_units("a cost", claims[i].cost);
-    requests[i] = slot.bound().request(claims[i].key);
-    requests[i].cost = claims[i].cost;
+    bounds_[i] = &slot.bound();
+    requests_[i] = bounds_[i]->request(claims[i].key);
+    requests_[i].cost = claims[i].cost;
   }
-  return store->decide_all(requests, kStoreTime);
+}
+
+Decision check_all(std::span<const Claim> claims) {
+  const AskedClaims asked(claims);
+  return asked.store().decide_all(asked.requests(), kStoreTime);
 }
 
 }  // namespace sluice

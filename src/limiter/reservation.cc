@@ -1,9 +1,11 @@
 #include "sluice/reservation.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "limiter/argument_checks.h"
+#include "limiter/ask_later.h"
 #include "limiter/reservation_impl.h"
 #include "limiter/timekeeper.h"
 #include "limiter/wait_until.h"
@@ -14,27 +16,34 @@ namespace sluice {
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
-Reservation::Impl::Impl(std::shared_ptr<const LimitSlot> slot, const Request& request, Source giver)
-    : slot_(std::move(slot)), key_(request.key), request_(request) {
+Reservation::Impl::Impl(std::shared_ptr<const LimitSlot> slot, const BoundLimit& bound,
+                        const Request& request, Source giver)
+    : slot_(std::move(slot)), bound_(bound), key_(request.key), request_(request) {
   request_.key = key_;
   request_.giver = giver;
 }
 
-Decision Reservation::Impl::ask(Operation operation, std::int64_t units) const {
+Request Reservation::Impl::settling(std::int64_t actual) const {
+  const std::int64_t more = actual - request_.cost;
   Request request = request_;
-  request.operation = operation;
-  request.cost = units;
-  return slot_->ask(request);
+  request.operation = more > 0 ? Operation::kCharge : Operation::kRefund;
+  request.cost = std::abs(more);
+  return request;
 }
 
-Decision Reservation::Impl::refund(std::int64_t units) const {
-  const Decision decision = ask(Operation::kRefund, units);
-  request_.space->companion<WaitingLines>().released(key_);
+Decision Reservation::Impl::settle(std::int64_t actual) const {
+  const Request request = settling(actual);
+  const Decision decision = slot_->ask(request);
+  if (request.operation == Operation::kRefund) {
+    bound_.space->companion<WaitingLines>().released(key_);
+  }
   return decision;
 }
 
-Decision Reservation::Impl::charge(std::int64_t units) const {
-  return ask(Operation::kCharge, units);
+void Reservation::Impl::settle_later(std::int64_t actual, DecisionCallback told) const {
+  const Request request = settling(actual);
+  if (request.operation == Operation::kRefund) told = then_wake(bound_, key_, std::move(told));
+  ask_later(*slot_->store(), bound_, request, std::move(told));
 }
 
 Reservation::Reservation() = default;
@@ -71,19 +80,41 @@ bool Reservation::wait(std::stop_token stop) {
   return false;
 }
 
+std::unique_ptr<Reservation::Impl> Reservation::take_to_cancel() {
+  if (impl_ != nullptr) {
+    cancelled_ = true;
+    ready_ = {};
+  }
+  return std::exchange(impl_, nullptr);
+}
+
 void Reservation::cancel() {
-  const auto taken = std::exchange(impl_, nullptr);
-  if (taken == nullptr) return;
-  cancelled_ = true;
-  taken->refund(taken->units());
+  if (const auto taken = take_to_cancel()) taken->settle(0);
+}
+
+void Reservation::async_cancel(DoneCallback callback) {
+  const auto taken = take_to_cancel();
+  if (taken == nullptr) return callback(nullptr);
+  taken->settle_later(0,
+                      [callback = std::move(callback)](const Decision&, std::exception_ptr error) {
+                        callback(std::move(error));
+                      });
 }
 
 Decision Reservation::commit(std::int64_t actual) {
   require_units("what it cost", actual);
   const auto taken = std::exchange(impl_, nullptr);
   if (taken == nullptr) return decision_;
-  const std::int64_t more = actual - taken->units();
-  return more > 0 ? taken->charge(more) : taken->refund(-more);
+  return taken->settle(actual);
+}
+
+void Reservation::async_commit(std::int64_t actual, DecisionCallback callback) {
+  if (auto fault = fault_in([&] { require_units("what it cost", actual); })) {
+    return callback({}, std::move(fault));
+  }
+  const auto taken = std::exchange(impl_, nullptr);
+  if (taken == nullptr) return callback(decision_, nullptr);
+  taken->settle_later(actual, std::move(callback));
 }
 
 }  // namespace sluice

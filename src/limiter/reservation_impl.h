@@ -12,19 +12,21 @@ namespace sluice {
 /// What is taken, and from where.
 class Reservation::Impl {
  public:
-  Impl(std::shared_ptr<const LimitSlot> slot, const Request& request, Source giver);
+  /// `bound` is one of the slot's.
+  Impl(std::shared_ptr<const LimitSlot> slot, const BoundLimit& bound, const Request& request,
+       Source giver);
 
-  /// Gives so many units back to who gave them, or charges them to the store. Answers as a peek
-  /// afterwards.
-  Decision refund(std::int64_t units) const;
-  Decision charge(std::int64_t units) const;
-
-  std::int64_t units() const { return request_.cost; }
+  /// Settles for so many units: gives back to who gave them what is less, or charges the store what
+  /// is more. Answers as a peek afterwards.
+  Decision settle(std::int64_t actual) const;
+  /// The same without waiting: it may go before the answer comes.
+  void settle_later(std::int64_t actual, DecisionCallback told) const;
 
  private:
-  Decision ask(Operation operation, std::int64_t units) const;
+  Request settling(std::int64_t actual) const;
 
-  const std::shared_ptr<const LimitSlot> slot_;  // Holds the request's limit and its space.
+  const std::shared_ptr<const LimitSlot> slot_;
+  const BoundLimit& bound_;  // What the request is about.
   const std::string key_;
   Request request_;
 };

@@ -21,6 +21,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "sluice/sluice.h"
 
@@ -207,6 +208,124 @@ TEST_F(AsioTest, ManyThreadsServeManyWaiters) {
   pool.join();
   EXPECT_EQ(done, 100);
   EXPECT_EQ(most, 1);
+}
+
+TEST_F(AsioTest, CoroutinesAskWhateverCanBeAsked) {
+  Limiter window(store_, Limit("sliding_log 10/1w", "window"));
+  run([&]() -> asio::awaitable<void> {
+    const auto& token = asio::use_awaitable;
+    EXPECT_EQ((co_await async_charge(window, std::string("k"), 8, token)).remaining, 2);
+    EXPECT_EQ((co_await async_refund(window, std::string("k"), 5, token)).remaining, 7);
+    EXPECT_EQ((co_await async_peek(window, std::string("k"), token)).remaining, 7);
+    EXPECT_EQ((co_await async_take_up_to(window, std::string("k"), 9, token)).taken, 7);
+    co_await async_reset(window, std::string("k"), token);
+    EXPECT_TRUE((co_await async_block(window, std::string("k"), 1h, token)).allowed);
+    EXPECT_FALSE((co_await async_check(window, "k", 1, token)).allowed);
+    EXPECT_EQ((co_await async_peek(jobs_, "k", token)).remaining, 1);
+    EXPECT_EQ((co_await async_block(jobs_, "k", 1h, token)).remaining, 0);
+    co_await async_reset(jobs_, "k", token);
+    EXPECT_EQ((co_await async_peek(jobs_, "k", token)).remaining, 1);
+  });
+  EXPECT_FALSE(window.check("k").allowed);
+}
+
+TEST_F(AsioTest, CoroutinesAskForManyAtOnce) {
+  Limiter window(store_, Limit("sliding_log 3/1w", "window"));
+  run([&]() -> asio::awaitable<void> {
+    std::vector<std::string> keys{"a", "b", "a"};
+    std::vector<Ask> asks;
+    asks.reserve(keys.size());
+    for (const std::string& key : keys) asks.push_back({.key = key, .cost = 2});
+    auto all = async_check(window, asks, asio::use_awaitable);
+    keys = {"x", "y", "z"};  // It has copies.
+    const std::vector<Decision> decisions = co_await std::move(all);
+    EXPECT_EQ(decisions.size(), 3U);
+    EXPECT_EQ(decisions.at(1).remaining, 1);
+    EXPECT_FALSE(decisions.at(2).allowed);
+
+    const std::vector<Claim> claims{{window, "a"}, {limiter_, "all", 4}};
+    EXPECT_TRUE((co_await async_check_all(claims, asio::use_awaitable)).allowed);
+  });
+  auto none = async_check_all({{window, "a"}, {limiter_, "all"}}, asio::use_future);
+  EXPECT_FALSE(none.get().allowed);
+  EXPECT_EQ(limiter_.peek("all").remaining, 6) << "nothing was taken from it";
+  std::optional<Decision> kept;
+  async_check_all({{window, "c"}, {limiter_, "all"}}, keep(kept));
+  io_.restart();
+  io_.run();
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->remaining, 2);
+}
+
+TEST_F(AsioTest, WhateverIsAskedThrows) {
+  const std::vector<Ask> asks{{.key = "key", .cost = -1}};
+  EXPECT_THROW(async_check(limiter_, asks, asio::use_future).get(), std::invalid_argument);
+  EXPECT_THROW(async_check_all({}, asio::use_future).get(), std::invalid_argument);
+  EXPECT_THROW(async_charge(limiter_, "key", -1, asio::use_future).get(), std::invalid_argument);
+  EXPECT_THROW(async_block(jobs_, "key", 0ns, asio::use_future).get(), std::invalid_argument);
+  EXPECT_THROW(async_reserve(limiter_, "key", -1, 0s, asio::use_future).get(),
+               std::invalid_argument);
+  Reservation reservation = async_reserve(limiter_, "key", 4, 0s, asio::use_future).get();
+  EXPECT_THROW(async_commit(reservation, -1, asio::use_future).get(), std::invalid_argument);
+  EXPECT_EQ(async_commit(reservation, 1, asio::use_future).get().remaining, 9);
+}
+
+TEST_F(AsioTest, CoroutinesReserveWaitAndSettle) {
+  Limiter quick(store_, Limit("token_bucket 1/5ms burst=2"));
+  run([&]() -> asio::awaitable<void> {
+    const auto& token = asio::use_awaitable;
+    co_await async_charge(quick, "key", 2, token);
+    Reservation later = co_await async_reserve(quick, std::string("key"), 2, kForever, token);
+    const auto ready = std::chrono::steady_clock::now() + later.delay();
+    EXPECT_TRUE(co_await async_wait(later, token));
+    EXPECT_GE(std::chrono::steady_clock::now() + 1ms, ready);
+    EXPECT_EQ(later.delay(), 0ns);
+    EXPECT_TRUE((co_await async_commit(later, 0, token)).allowed);
+
+    Reservation all = co_await async_reserve(limiter_, "key", 10, 0s, token);
+    co_await async_cancel(all, token);
+    EXPECT_FALSE(co_await async_wait(all, token)) << "it is cancelled";
+    Reservation denied = co_await async_reserve(limiter_, "key", 11, 0s, token);
+    EXPECT_FALSE(denied);
+    EXPECT_FALSE(co_await async_wait(denied, token));
+  });
+  EXPECT_EQ(limiter_.peek("key").remaining, 10);
+  Reservation ready = limiter_.reserve("key", 10);
+  EXPECT_TRUE(async_wait(ready, asio::use_future).get()) << "and where there is no executor";
+}
+
+TEST_F(AsioTest, AWaitForReservedTimeIsCancelled) {
+  limiter_.check("key", 10);
+  Reservation reservation = limiter_.reserve("key", 5);
+  const auto owed = limiter_.peek("key").reset_after;
+  asio::cancellation_signal signal;
+  std::optional<bool> waited;
+  async_wait(
+      reservation,
+      asio::bind_cancellation_slot(
+          signal.slot(), asio::bind_executor(io_, [&](const std::exception_ptr& error, bool ready) {
+            EXPECT_EQ(error, nullptr);
+            waited = ready;
+          })));
+  signal.emit(asio::cancellation_type::total);
+  io_.run();
+  EXPECT_EQ(waited, false);
+  EXPECT_LT(limiter_.peek("key").reset_after, owed) << "it was given back";
+  signal.emit(asio::cancellation_type::total);
+  EXPECT_FALSE(reservation.wait());
+}
+
+TEST_F(AsioTest, AReservationWhoseWaiterIsNeverCalledStaysTaken) {
+  limiter_.check("key", 10);
+  Reservation reservation = limiter_.reserve("key", 5);
+  const auto owed = limiter_.peek("key").reset_after;
+  {
+    asio::io_context other;
+    async_wait(reservation, asio::bind_executor(other, [](const std::exception_ptr&, bool) {
+                 FAIL() << "nobody runs it";
+               }));
+  }
+  EXPECT_GT(limiter_.peek("key").reset_after, owed - 1h);
 }
 
 }  // namespace

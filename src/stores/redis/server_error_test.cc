@@ -26,6 +26,8 @@ std::string bulk(const std::string& text) {
   return '$' + std::to_string(text.size()) + "\r\n" + text + "\r\n";
 }
 
+constexpr std::uint32_t kNumber = 5;
+
 // One unit that fails, as the script says it on this server, but in words of another.
 class FailedUnit {
  public:
@@ -35,14 +37,14 @@ class FailedUnit {
     server_.command({"LPUSH", "sluice:test:{k}", "x"});
     call_.add(request_, decision_);
     std::string command;
-    call_.write(kStoreTime, command);
+    call_.write(kStoreTime, kNumber, command);
     client_.send(command);
     reply_ = client_.read();
   }
 
   const servers::Reply& reply() const { return reply_; }
   std::string fault(const std::string& words) {
-    call_.read("*2\r\n" + bulk(reply_.elements.at(0).text) + bulk(words));
+    EXPECT_TRUE(call_.read("*2\r\n" + bulk(reply_.elements.at(0).text) + bulk(words)));
     return std::string(call_.fault(0));
   }
 
