@@ -70,7 +70,7 @@ Waiter::Waiter(Wish wish, std::optional<Decision> before, Timekeeper::TimePoint 
       finish_(std::move(finish)) {}
 
 void Waiter::heed(const std::shared_ptr<Timekeeper>& keeper, const std::stop_token& stop) {
-  if (!stop.stop_possible()) return;
+  if (is_done() || !stop.stop_possible()) return;
   if (stop.stop_requested()) return leave();
   stop_.emplace(stop, [keeper, weak = weak_from_this()] {
     keeper->post([weak] {

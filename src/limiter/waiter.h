@@ -53,7 +53,7 @@ class Waiter final : public Inquiry, public std::enable_shared_from_this<Waiter>
   /// Made at `at`. `denied`: the store was asked for it before and denied it, just now.
   Waiter(Wish wish, std::optional<Decision> denied, Timekeeper::TimePoint at, Finish finish);
 
-  /// Before anything else: `stop` ends it.
+  /// From now on `stop` ends it.
   void heed(const std::shared_ptr<Timekeeper>& keeper, const std::stop_token& stop);
 
   /// Asks the store. True: the outcome is there. False: the asking goes on, and `then` will be

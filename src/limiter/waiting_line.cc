@@ -15,9 +15,10 @@ WaitingLine::WaitingLine(WaitingLines& lines, std::shared_ptr<Timekeeper> keeper
       waits_since_(next_ask_),
       jitter_(std::random_device()()) {}
 
-void WaitingLine::join(const std::shared_ptr<Waiter>& waiter) {
-  if (waiter->is_done()) {
-    lines_.left(waiter->wish().key);  // Stopped before it came here.
+void WaitingLine::join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop) {
+  if (waiter->is_done() || stop.stop_requested()) {
+    lines_.left(waiter->wish().key);
+    if (!waiter->is_done()) waiter->deny(waiter->denied_at);
     return;
   }
   const bool is_first = waiters_.empty();

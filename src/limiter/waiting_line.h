@@ -48,7 +48,8 @@ class WaitingLine : public std::enable_shared_from_this<WaitingLine> {
   /// `lines` outlives its waiters.
   WaitingLine(WaitingLines& lines, std::shared_ptr<Timekeeper> keeper);
 
-  void join(const std::shared_ptr<Waiter>& waiter);
+  /// Unless it has ended, or `stop` ends it before it comes.
+  void join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop);
   /// Ends a waiter of this line at once. What it is granted nevertheless is given back.
   void leave(Waiter& waiter);
   /// A permit or units were given back, here or elsewhere.

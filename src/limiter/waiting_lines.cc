@@ -44,8 +44,8 @@ void WaitingLines::join(const std::shared_ptr<Waiter>& waiter, const std::stop_t
   try {
     if (!entry.line) entry.line = std::make_shared<WaitingLine>(*this, keeper_);
     keeper_->post([waiter, stop, keeper = keeper_, line = entry.line] {
+      line->join(waiter, stop);
       waiter->heed(keeper, stop);
-      line->join(waiter);
     });
   } catch (...) {
     if (entry.waiting == 0) lines_.erase(place);

@@ -116,7 +116,8 @@ TEST(RedisStoreOnACluster, KeepsANodeThatImportsItsFirstSlot) {
 }
 
 TEST(RedisStoreOnACluster, ComesToLifeWithTheClustersSlots) {
-  const RedisServer node({.config = {"cluster-enabled yes"}});
+  const RedisServer node(
+      {.config = {"cluster-enabled yes", "cluster-port " + std::to_string(servers::free_port())}});
   Limited limited(options_for_node(node, 50ms), "fixed_window 1000000/24h");
   EXPECT_THROW(limited.check("k"), StoreError);
   const auto answers = [&] {
