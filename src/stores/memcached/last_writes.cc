@@ -49,14 +49,17 @@ void LastWrites::remember(const Key& key, const Write& write) {
   if (slot == nullptr) {
     const std::uint64_t tag = tag_of(key.name);
     slot = &make_slot(tag);
+    slot->value.assign(write.value);
     slot->tag = tag;
     slot->connection = key.connection;
     ++used_;
     bytes_ += slot->value.capacity();
+  } else {
+    assign(*slot, write.value);
   }
+  // Where there is no memory for the value, the token of the one before stays with it.
   slot->token = write.token;
   slot->until = write.until;
-  assign(*slot, write.value);
   while (bytes_ > kMaxBytes) drop(slots_[hand_++ & (slots_.size() - 1)]);
 }
 
@@ -97,13 +100,14 @@ void LastWrites::grow() {
 
 // Keeps the room that there is, unless it is far more than is needed.
 void LastWrites::assign(Slot& slot, std::string_view value) {
-  bytes_ -= slot.value.capacity();
-  if (slot.value.capacity() > 2 * value.size() + sizeof(Slot)) {
+  const std::size_t before = slot.value.capacity();
+  if (before > 2 * value.size() + sizeof(Slot)) {
     std::string(value).swap(slot.value);
   } else {
     slot.value.assign(value);
   }
   bytes_ += slot.value.capacity();
+  bytes_ -= before;
 }
 
 void LastWrites::drop(Slot& slot) {

@@ -11,6 +11,7 @@
 
 #include "servers/memcached_server.h"
 #include "stores/memcached/carrier_under_test.h"
+#include "stores/memcached/last_writes.h"
 #include "stores/memcached/memcached_store.h"
 
 namespace {
@@ -134,6 +135,30 @@ TEST(NoMemoryForAReply, CostsTheServerNothingForLater) {
   refused_bytes = kNoneRefused;
   EXPECT_EQ(take("other"), 19'998);
   EXPECT_EQ(take("k"), 9'999);
+}
+
+// What is kept of the key's last write stays as it was, and is counted as what it is.
+TEST(LastWritesWithoutMemory, CountWhatTheyKeep) {
+  constexpr std::size_t kKept = 1'000;
+  std::uint64_t token = 0;
+  const auto write = [&](std::string_view value) {
+    return LastWrites::Write{.value = value, .token = ++token, .until = kEndOfTime};
+  };
+  LastWrites writes;
+  writes.remember({"k", 1}, write(std::string(kKept, 'a')));
+  const std::string more(5 * kKept, 'b');
+  refused_bytes = more.size();
+  EXPECT_THROW(writes.remember({"k", 1}, write(more)), std::bad_alloc);
+  EXPECT_THROW(writes.remember({"new", 1}, write(more)), std::bad_alloc);
+  refused_bytes = kNoneRefused;
+  const auto kept = writes.find({"k", 1}, kNow);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->value.size(), kKept);
+  EXPECT_EQ(kept->token, 1U);
+  EXPECT_FALSE(writes.find({"new", 1}, kNow));
+  writes.forget({"k", 1});
+  writes.remember({"k", 1}, write("c"));  // Were too much counted, it would make room for ever.
+  EXPECT_TRUE(writes.find({"k", 1}, kNow));
 }
 
 }  // namespace

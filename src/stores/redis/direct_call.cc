@@ -1,5 +1,7 @@
 #include "stores/redis/direct_call.h"
 
+#include <exception>
+
 #include "stores/redis/lane.h"
 #include "stores/redis/server_error.h"
 
@@ -45,6 +47,16 @@ void DirectCall::end_answer(bool awaited) {
 // Also where nobody waits for it any more, it is to be the reply to this call.
 void DirectCall::on_reply(std::string_view reply) {
   const bool awaited = begin_answer();
+  try {
+    take(reply);
+  } catch (const std::exception&) {
+    outcome_ = Outcome::kLost;
+    why_ = "out of memory";  // Short enough to need none.
+  }
+  end_answer(awaited);
+}
+
+void DirectCall::take(std::string_view reply) {
   if (reply.front() == '-') {
     // Only what a server says before a script begins is known to have changed nothing.
     const std::string_view text = error_text(reply);
@@ -55,7 +67,6 @@ void DirectCall::on_reply(std::string_view reply) {
     if (!script_.read(reply)) lane_.lose_track();
     outcome_ = Outcome::kRead;
   }
-  end_answer(awaited);
 }
 
 void DirectCall::on_lost(Loss loss, std::string_view why) {

@@ -52,6 +52,7 @@ class DirectCall final : public Exchange {
 
   bool begin_answer();
   void end_answer(bool awaited);
+  void take(std::string_view reply);
 
   ScriptCall script_;
   Lane& lane_;

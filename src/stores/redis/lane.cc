@@ -1,6 +1,7 @@
 #include "stores/redis/lane.h"
 
 #include <algorithm>
+#include <exception>
 #include <random>
 #include <utility>
 
@@ -222,7 +223,11 @@ void Lane::release(Call& call) {
 void Lane::on_reply(Call& call, std::string_view reply) {
   std::erase(in_flight_, &call);
   if (reply.front() == '-') return on_error(call, error_text(reply));
-  if (!call.script.read(reply)) lose_track();
+  try {
+    if (!call.script.read(reply)) lose_track();
+  } catch (const std::exception&) {  // The connection will not tell it of a loss.
+    return on_lost(call, Loss::kUnknown, "out of memory");
+  }
   for (std::size_t i = 0; i < call.size; ++i) {
     Errand* errand = call.errands[i];
     if (errand == nullptr) continue;

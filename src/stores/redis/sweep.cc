@@ -35,8 +35,9 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
 
   void begin(RedisCarrier& carrier) {
     by_slot_ = carrier.is_cluster();
-    for (Lane* lane : carrier.fleet().servers()) {
-      if (carrier.has_greeted(*lane)) scan(*lane, "0");
+    // Also one that has not greeted yet: it may have replaced the one that was written to.
+    if (carrier.has_greeted()) {
+      for (Lane* lane : carrier.fleet().servers()) scan(*lane, "0");
     }
     const std::lock_guard lock(mutex_);
     begun_ = true;
