@@ -24,8 +24,10 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_type.hpp>
+#include <boost/asio/execution/outstanding_work.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/prefer.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <concepts>
@@ -33,6 +35,7 @@
 #include <exception>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -53,10 +56,12 @@ template <class Handler, class... Results>
 class PendingHandler {
  public:
   explicit PendingHandler(Handler&& handler)
-      : handler_(std::move(handler)), work_(boost::asio::get_associated_executor(handler_)) {}
+      : handler_(std::move(handler)), work_(boost::asio::get_associated_executor(*handler_)) {}
 
-  auto executor() const { return work_.get_executor(); }
-  auto cancellation_slot() const { return boost::asio::get_associated_cancellation_slot(handler_); }
+  auto executor() const { return work_->get_executor(); }
+  auto cancellation_slot() const {
+    return boost::asio::get_associated_cancellation_slot(*handler_);
+  }
 
   /// Stopped when the operation is cancelled, if its handler has a way to.
   std::stop_token stop_token() {
@@ -68,22 +73,27 @@ class PendingHandler {
   }
 
   void complete(std::exception_ptr error, Results... results) {
-    const auto allocator = boost::asio::get_associated_allocator(handler_);
-    auto call = [handler = std::move(handler_), error = std::move(error),
+    // Goes last, and all else that belongs to the context before the handler is posted: whoever
+    // runs that may destroy the context after it, as soon as nobody else keeps it at work.
+    const auto executor = boost::asio::prefer(work_->get_executor(),
+                                              boost::asio::execution::outstanding_work.tracked);
+    const auto allocator = boost::asio::get_associated_allocator(*handler_);
+    auto call = [handler = std::move(*handler_), error = std::move(error),
                  ... results = std::move(results)]() mutable {
       auto slot = boost::asio::get_associated_cancellation_slot(handler);
       if (slot.is_connected()) slot.clear();
       std::move(handler)(std::move(error), std::move(results)...);
     };
-    boost::asio::post(work_.get_executor(),
-                      boost::asio::bind_allocator(allocator, std::move(call)));
-    // Not before post() has returned: who runs the handler may destroy the context after it.
+    handler_.reset();
     work_.reset();
+    boost::asio::post(executor, boost::asio::bind_allocator(allocator, std::move(call)));
   }
 
  private:
-  Handler handler_;
-  boost::asio::executor_work_guard<boost::asio::associated_executor_t<Handler>> work_;
+  // Until it is called:
+  std::optional<Handler> handler_;
+  std::optional<boost::asio::executor_work_guard<boost::asio::associated_executor_t<Handler>>>
+      work_;
 };
 
 // Shared, since a std::function is to be copied, and a handler cannot always be.

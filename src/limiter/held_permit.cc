@@ -16,7 +16,13 @@ std::chrono::nanoseconds lease_of(const BoundLimit& bound) {
 
 void LapseCallback::set(std::function<void()> callback) {
   const std::lock_guard lock(mutex_);
-  callback_ = std::move(callback);
+  if (!is_off_) callback_ = std::move(callback);
+}
+
+void LapseCallback::call_off() {
+  const std::lock_guard lock(mutex_);
+  is_off_ = true;
+  callback_ = nullptr;
 }
 
 void LapseCallback::run() {
@@ -91,24 +97,26 @@ void HeldPermit::on_lapse(std::function<void()> callback) {
   if (state == State::kLetGo) told->call_off();
 }
 
-bool HeldPermit::let_go() {
+HeldPermit::State HeldPermit::let_go() {
   std::shared_ptr<LapseCallback> told;
-  bool was_held = false;
+  State former = State::kLetGo;
   {
     const std::lock_guard lock(keeper_->mutex_);
-    was_held = state_.load(std::memory_order_relaxed) == State::kHeld;
+    former = state_.load(std::memory_order_relaxed);
+    if (former == State::kLapsed && !is_renewing_) former = State::kLetGo;
     state_.store(State::kLetGo, std::memory_order_release);
     strike_out();
     told = std::move(callback_);
   }
   if (told) told->call_off();
-  return was_held;
+  return former;
 }
 
 void HeldPermit::release() {
-  // It is the parent's, who releases it.
-  if (keeper_->generation_ != fork_generation() || !let_go()) return;
-  if (was_last_ && keeper_->is_shared()) {
+  if (keeper_->generation_ != fork_generation()) return;  // It is the parent's, who releases it.
+  const State former = let_go();
+  if (former == State::kLetGo) return;
+  if (former == State::kHeld && was_last_ && keeper_->is_shared()) {
     bound_->space->companion<WaitingLines>().turns().released(key(), keeper_->now());
   }
   keeper_->give_back(*bound_, request(Operation::kRelease));

@@ -27,13 +27,14 @@ class LapseCallback {
  public:
   void set(std::function<void()> callback);
   void run();
-  /// It does not run after this, unless this is called from it.
-  void call_off() { set(nullptr); }
+  /// None runs after this, not even one that is set later, unless this is called from it.
+  void call_off();
 
  private:
   // Held while it runs, so that call_off() waits for that: of itself it does not.
   std::recursive_mutex mutex_;
   std::function<void()> callback_;
+  bool is_off_ = false;
 };
 
 /// A permit that was granted, and what its keeper knows of it. Counts its shares itself: nearly
@@ -83,8 +84,9 @@ class HeldPermit {
   ~HeldPermit() = default;
   std::string_view key() const { return {reinterpret_cast<const char*>(this + 1), key_bytes_}; }
   Request request(Operation operation) const;
-  /// Returns whether it was held until now.
-  bool let_go();
+  /// Returns what it was until now; kLetGo where it has lapsed, and no renewal is under way that
+  /// may be granted late.
+  State let_go();
   /// Out of the list it stands in, if any. With the keeper's lock held.
   void strike_out();
 
@@ -106,6 +108,7 @@ class HeldPermit {
   HeldPermit* previous_ = nullptr;
   HeldPermit* next_ = nullptr;
   List* list_ = nullptr;  // Where it stands.
+  bool is_renewing_ = false;
 };
 
 }  // namespace sluice

@@ -126,14 +126,18 @@ class Delay : public std::enable_shared_from_this<Delay> {
     const auto self = shared_from_this();
     keeper_->cancel(timer_);
     stop_.reset();
-    ask_later(*wish_.slot->store(), *outcome_.bound, refund_of(wish_, outcome_),
-              [self, callback = std::exchange(callback_, nullptr)](const Decision& refunded,
-                                                                   std::exception_ptr error) {
-                wake_others(self->wish_, self->outcome_);
-                callback(denied_after(refunded, self->ready_ - now()), std::move(error));
-                // The store does not end on its own thread.
-                self->keeper_->post([self] {});
-              });
+    const DecisionCallback callback = std::exchange(callback_, nullptr);
+    try {
+      ask_later(*wish_.slot->store(), *outcome_.bound, refund_of(wish_, outcome_),
+                [self, callback](const Decision& refunded, std::exception_ptr error) {
+                  wake_others(self->wish_, self->outcome_);
+                  callback(denied_after(refunded, self->ready_ - now()), std::move(error));
+                  // The store does not end on its own thread.
+                  self->keeper_->post([self] {});
+                });
+    } catch (const std::exception&) {
+      callback({}, std::current_exception());
+    }
   }
 
   using StopCallback = std::stop_callback<std::function<void()>>;

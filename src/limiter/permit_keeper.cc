@@ -114,10 +114,11 @@ HeldPermit* PermitKeeper::hold(std::string_view key, PermitId id, const Outcome&
 void PermitKeeper::arm(TimePoint when) {
   if (when == Timekeeper::kEndOfTime || (is_armed_ && timer_.when <= when)) return;
   if (is_armed_) keeper_->cancel(timer_);
-  is_armed_ = true;
+  is_armed_ = false;
   timer_ = keeper_->at(when, [weak = weak_from_this()] {
     if (const auto keeper = weak.lock()) keeper->look_after();
   });
+  is_armed_ = true;
 }
 
 // Out of its list. The result is a share of it.
@@ -140,6 +141,7 @@ void PermitKeeper::look_after() {
       const TimePoint lapses_at = permit.lapses_at_.load(std::memory_order_relaxed);
       const bool is_late = lapses_at <= now;
       (is_late ? late : due).push_back(take(permit));
+      permit.is_renewing_ = !is_late;
       if (!is_late) renewing_.enter(permit, lapses_at);
     }
     while (renewing_.soonest() <= now) late.push_back(take(*renewing_.first));
@@ -165,6 +167,7 @@ void PermitKeeper::settle(const Renewal& renewal) {
     const TimePoint now = keeper_->now();
     for (std::size_t i = 0; i < renewal.permits().size(); ++i) {
       HeldPermit& permit = *renewal.permits()[i];
+      permit.is_renewing_ = false;
       const Decision& answer = renewal.answer(i);
       const bool is_answered = answer.source == permit.giver_;
       // A store that was full gave it and keeps nothing of it: nobody can take it away.

@@ -240,6 +240,16 @@ TEST_F(PermitKeeperTest, LapsesWhileItsRenewalIsUnderWay) {
   EXPECT_THAT(store_->asked, IsEmpty());
 }
 
+TEST_F(PermitKeeperTest, WhatHasLapsedIsGivenBackAsARenewalMayComeLate) {
+  const auto permit = hold(1);
+  store_->late = true;
+  clock_->pass(seconds(60));
+  EXPECT_FALSE(permit->held());
+  asked(Operation::kRenew);
+  permit->release();
+  EXPECT_THAT(asked(Operation::kRelease), ElementsAre(1));
+}
+
 TEST_F(PermitKeeperTest, LetsGoOfWhatIsBeingRenewed) {
   const auto first = hold(1);
   const auto second = hold(2);

@@ -75,7 +75,7 @@ void WaitingLines::ask(Wish wish, const std::stop_token& stop, Waiter::Finish fi
 void WaitingLines::ask_directly(const std::shared_ptr<Waiter>& waiter) {
   if (waiter->is_done()) return;
   if (!nobody_waits(waiter->wish().key)) {
-    join(waiter);
+    join_or_end(waiter);
   } else if (waiter->ask(keeper(), [this, waiter] { settle(waiter); })) {
     settle(waiter);
   }
@@ -94,7 +94,16 @@ void WaitingLines::settle(const std::shared_ptr<Waiter>& waiter) {
   }
   waiter->denied = outcome.decision;
   waiter->denied_at = now;
-  join(waiter);
+  join_or_end(waiter);
+}
+
+// On the timekeeper's thread, which nothing may be thrown on.
+void WaitingLines::join_or_end(const std::shared_ptr<Waiter>& waiter) {
+  try {
+    join(waiter);
+  } catch (const std::exception&) {
+    waiter->finish({.error = std::current_exception(), .bound = &waiter->wish().slot->bound()});
+  }
 }
 
 void WaitingLines::released(std::string_view key) {

@@ -70,6 +70,7 @@ class WaitingLines final : public Space::Companion {
   bool has_line(std::string_view key) const;
   std::shared_ptr<Timekeeper> keeper();
   void join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop = {});
+  void join_or_end(const std::shared_ptr<Waiter>& waiter);
   void ask_directly(const std::shared_ptr<Waiter>& waiter);
   void settle(const std::shared_ptr<Waiter>& waiter);
   /// One has left the line of this key.
