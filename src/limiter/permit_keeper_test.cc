@@ -248,6 +248,9 @@ TEST_F(PermitKeeperTest, WhatHasLapsedIsGivenBackAsARenewalMayComeLate) {
   asked(Operation::kRenew);
   permit->release();
   EXPECT_THAT(asked(Operation::kRelease), ElementsAre(1));
+  while (store_->under_way() > 0) store_->answer();
+  clock_->run();
+  EXPECT_THAT(store_->asked, IsEmpty());
 }
 
 TEST_F(PermitKeeperTest, LetsGoOfWhatIsBeingRenewed) {
