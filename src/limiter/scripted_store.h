@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,22 +52,28 @@ class ScriptedStore final : public Store {
 
   void decide(std::span<const Request> requests, Instant now,
               std::span<Decision> decisions) override {
-    ++calls;
     bool lost = false;
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      note(requests[i], now);
-      if (loses(requests[i])) {
-        decisions[i] = {.source = Source::kUnanswered};
-        lost = true;
-      } else {
-        memory_.decide(requests.subspan(i, 1), now, decisions.subspan(i, 1));
+    std::function<void()> next;
+    {
+      const std::lock_guard lock(mutex_);
+      ++calls;
+      for (std::size_t i = 0; i < requests.size(); ++i) {
+        note(requests[i], now);
+        if (loses(requests[i])) {
+          decisions[i] = {.source = Source::kUnanswered};
+          lost = true;
+        } else {
+          memory_.decide(requests.subspan(i, 1), now, decisions.subspan(i, 1));
+        }
       }
+      next = std::exchange(on_the_way, [] {});
     }
-    std::exchange(on_the_way, [] {})();
+    next();
     if (lost && !mute) throw StoreError("the line is cut");
   }
 
   Decision decide_all(std::span<const Request> requests, Instant now) override {
+    const std::lock_guard lock(mutex_);
     ++calls;
     bool lost = false;
     for (const Request& request : requests) {
@@ -108,6 +115,7 @@ class ScriptedStore final : public Store {
 
   MemoryStore memory_;
   std::vector<Inquiry*> waiting_;
+  std::mutex mutex_;  // The timekeeper asks, too.
 };
 
 }  // namespace sluice
