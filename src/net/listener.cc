@@ -86,17 +86,30 @@ UniqueFd make_socket(const Address& address) {
   return fd;
 }
 
-void bind_and_listen(int fd, const Address& address) {
+void bind(int fd, const Address& address) {
   const SystemAddress system(address);
   if (::bind(fd, system.get(), system.bytes) != 0) fail(address, errno);
+}
+
+void bind_and_listen(int fd, const Address& address) {
+  bind(fd, address);
   if (::listen(fd, kBacklog) != 0) fail(address, errno);
 }
 
+/// Throws ListenError where somebody listens on the port, which a socket that shares its port does
+/// not notice: half of the connections would go to another server of this user, unseen. The probe
+/// does not listen itself: who connected to it would lose the connection with it.
+void expect_free(const Address& address) {
+  const UniqueFd probe = make_socket(address);
+  set_option(probe.get(), {SOL_SOCKET, SO_REUSEADDR});
+  bind(probe.get(), address);
+}
+
 /// Accepted sockets inherit the options, which saves system calls per connection.
-UniqueFd listen_tcp(const Address& address, bool shared) {
+UniqueFd listen_tcp(const Address& address) {
   UniqueFd fd = make_socket(address);
   set_option(fd.get(), {SOL_SOCKET, SO_REUSEADDR});
-  if (shared) set_option(fd.get(), {SOL_SOCKET, SO_REUSEPORT});
+  set_option(fd.get(), {SOL_SOCKET, SO_REUSEPORT});
   set_option(fd.get(), {IPPROTO_TCP, TCP_NODELAY});
   set_option(fd.get(), {SOL_SOCKET, SO_KEEPALIVE});
   set_option(fd.get(), {IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdleS});
@@ -136,11 +149,9 @@ Listener::~Listener() {
 }
 
 void Listener::open_tcp(std::size_t threads) {
-  // Sockets that share a port also share it with another server of this user, unseen: half of the
-  // connections would go there. A socket that does not share finds out whether the port is taken.
-  if (address_.port != 0) listen_tcp(address_, false);
+  if (address_.port != 0) expect_free(address_);
   for (std::size_t i = 0; i < threads; ++i) {
-    sockets_.push_back(listen_tcp(address_, true));
+    sockets_.push_back(listen_tcp(address_));
     if (address_.port == 0) address_.port = port_of(sockets_.back().get());
   }
 }

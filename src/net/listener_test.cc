@@ -4,17 +4,50 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "net/line_server_test.h"
+
+namespace {
+
+/// Called after every listen() of this program, where it is set.
+std::function<void()> after_listen;
+
+}  // namespace
+
+/// In place of the C library's: lets a peer connect as early as one can.
+extern "C" int listen(int socket, int backlog) noexcept {
+  const auto result = static_cast<int>(::syscall(SYS_listen, socket, backlog));
+  if (after_listen) after_listen();
+  return result;
+}
 
 namespace sluice {
 namespace {
 
 using std::chrono::milliseconds;
+
+TEST(ListenerTest, KeepsWhoConnectsWhileItOpens) {
+  const Address address = Listener(any_port(), 1).address();
+  std::vector<Client> eager;
+  after_listen = [&] { eager.emplace_back(address); };
+  StreamServer server = make_server(address, {.threads = 2});
+  after_listen = nullptr;
+  server.start();
+  ASSERT_GE(eager.size(), 2);
+  for (Client& client : eager) {
+    ASSERT_TRUE(client.send("x\n"));
+    EXPECT_EQ(client.read(2), "x\n");
+  }
+}
 
 TEST(ListenerTest, RefusesAPortThatIsTaken) {
   StreamServer first = make_server(any_port());
