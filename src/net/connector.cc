@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
 #include <system_error>
 #include <utility>
 
@@ -17,7 +18,28 @@ std::string reason_of(int error) {
   return std::generic_category().message(error);
 }
 
+bool is_its_own_peer(int fd) {
+  SocketAddress own;
+  SocketAddress peer;
+  own.bytes = peer.bytes = sizeof(sockaddr_storage);
+  return ::getsockname(fd, reinterpret_cast<sockaddr*>(&own.storage), &own.bytes) == 0 &&
+         ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer.storage), &peer.bytes) == 0 &&
+         own.family() != AF_UNIX && own.bytes == peer.bytes &&
+         std::memcmp(own.get(), peer.get(), own.bytes) == 0;
+}
+
 }  // namespace
+
+int connect_error(int fd) {
+  int error = 0;
+  socklen_t bytes = sizeof(error);
+  if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) return errno;
+  if (error != 0 || !is_its_own_peer(fd)) return error;
+  // Closed without a reset, the socket would keep the server from its port for a minute more.
+  const linger reset{.l_onoff = 1, .l_linger = 0};
+  ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+  return ECONNREFUSED;
+}
 
 Connector::Connector(EventLoop& loop, const Endpoint& endpoint, EventSink& sink,
                      std::function<void()> on_found)
@@ -30,7 +52,8 @@ Connector::Progress Connector::begin() {
   tried_ = 0;
   fault_.clear();
   if (lookup_ != nullptr) return Progress::kWaiting;
-  found_ = {};
+  // Found since the attempt before this one was abandoned.
+  if (!found_.addresses.empty()) return advance();
   if (std::optional<FoundAddresses> known = known_address(endpoint_)) {
     found_ = std::move(*known);
     return advance();
@@ -102,9 +125,7 @@ bool Connector::set_options(const SocketAddress& address) {
 Connector::Progress Connector::finish_connecting() {
   pollfd ready{.fd = socket_.get(), .events = POLLOUT, .revents = 0};
   if (::poll(&ready, 1, 0) <= 0) return Progress::kWaiting;
-  int error = 0;
-  socklen_t bytes = sizeof(error);
-  if (::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) error = errno;
+  const int error = connect_error(socket_.get());
   if (error != 0) return fail(reason_of(error));
   step_ = Step::kShakingHands;
   stream_ = tls_ ? tls_->wrap(std::move(socket_)) : make_plain_stream(std::move(socket_));
@@ -137,6 +158,7 @@ std::unique_ptr<ClientStream> Connector::take() {
 void Connector::abandon() {
   if (step_ == Step::kConnecting || step_ == Step::kShakingHands) first_ += tried_ + 1;
   drop_socket();
+  found_ = {};
   step_ = Step::kResting;
 }
 

@@ -17,6 +17,11 @@
 
 namespace sluice {
 
+/// What came of a connect() that waits no more: 0, or the system's error. Where nobody listens on a
+/// port of this machine, the system may choose that very port for the socket's own end, which
+/// connects it to itself: that is ECONNREFUSED, and the port is free as soon as `fd` is closed.
+int connect_error(int fd);
+
 /// Makes a stream to an endpoint: finds its addresses, connects to one after the other until one
 /// accepts, and shakes hands. Keeps no time: whoever waits for it abandons it.
 ///
@@ -30,11 +35,14 @@ class Connector final {
   Connector(EventLoop& loop, const Endpoint& endpoint, EventSink& sink,
             std::function<void()> on_found);
 
-  /// Begins an attempt. A search for addresses that an attempt before it began goes on.
+  /// Begins an attempt. A search for addresses that an attempt before it began goes on; if it has
+  /// ended since, this attempt uses what it found.
+  /// REQUIRES: the attempt before it was abandoned, whatever came of it.
   Progress begin();
   /// Does what can be done without waiting.
   Progress advance();
-  /// Ends the attempt. The next one begins with the address after the one that did not answer.
+  /// Ends the attempt, and forgets the addresses it used. The next one begins with the address
+  /// after the one that did not answer.
   void abandon();
 
   /// After kConnected: the stream, whose socket the loop watches.

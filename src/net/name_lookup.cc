@@ -14,40 +14,46 @@ constexpr int kMaxHelpers = 4;
 
 }  // namespace
 
-/// Shared by its asker and the helper that works on it, either of which may go first.
-class NameLookup::Question {
+/// Shared by its asker and the helper that works on it, either of which may go first. Goes back to
+/// the loop itself, so that no memory is taken for an answer.
+class NameLookup::Question final : public Task {
  public:
-  Question(EventLoop& loop, const Endpoint& endpoint, Found found)
+  Question(EventLoop& loop, const Endpoint& endpoint, Found found, Resolve resolve)
       : endpoint_{.host = endpoint.host, .port = endpoint.port},
+        resolve_(resolve),
         loop_(&loop),
         found_(std::move(found)) {}
 
-  const Endpoint& endpoint() const { return endpoint_; }
+  FoundAddresses ask() const { return resolve_(endpoint_); }
 
   void forget() {
     const std::lock_guard lock(mutex_);
     loop_ = nullptr;
   }
 
+  void answer(FoundAddresses addresses) { answer_ = std::move(addresses); }
+
   /// Sends the answer to the loop. The lock is held meanwhile, so that the loop lives.
-  static void answer(const std::shared_ptr<Question>& question, FoundAddresses addresses) {
+  static void send(const std::shared_ptr<Question>& question) {
     const std::lock_guard lock(question->mutex_);
-    if (question->loop_ == nullptr) return;
-    question->loop_->post([question, answer = std::move(addresses)] { question->deliver(answer); });
+    if (question->loop_ != nullptr) question->loop_->post(question);
   }
 
- private:
-  void deliver(const FoundAddresses& addresses) {
+  void run() override {
     Found found;
     {
       const std::lock_guard lock(mutex_);
       if (loop_ == nullptr) return;
       found = std::move(found_);
     }
-    found(addresses);
+    found(std::move(answer_));
   }
 
+ private:
   const Endpoint endpoint_;
+  const Resolve resolve_;
+  // The helper's until it is sent, then the loop's. Made while there is memory for it.
+  FoundAddresses answer_{{}, "there is no memory for it"};
   std::mutex mutex_;
   EventLoop* loop_;  // Null: nobody waits any more. Guarded by mutex_, as is what follows.
   Found found_;
@@ -72,7 +78,8 @@ class NameLookup::Helpers {
     } catch (const std::exception&) {
       if (helpers_ != 0) return;
       waiting_.pop_back();
-      Question::answer(question, {{}, "the system starts no thread that could look it up"});
+      question->answer({{}, "the system starts no thread that could look it up"});
+      Question::send(question);
     }
   }
 
@@ -85,10 +92,11 @@ class NameLookup::Helpers {
   void work() {
     while (const std::shared_ptr<Question> question = next()) {
       try {
-        Question::answer(question, look_up(question->endpoint()));
+        question->answer(question->ask());
       } catch (const std::exception&) {
-        // There is no memory for the answer. Who asked gives up by a time limit of its own.
+        // There is no memory for the answer, which stays the one that the question was made with.
       }
+      Question::send(question);
     }
   }
 
@@ -108,8 +116,8 @@ class NameLookup::Helpers {
   int helpers_ = 0;
 };
 
-NameLookup::NameLookup(EventLoop& loop, const Endpoint& endpoint, Found found)
-    : question_(std::make_shared<Question>(loop, endpoint, std::move(found))) {
+NameLookup::NameLookup(EventLoop& loop, const Endpoint& endpoint, Found found, Resolve resolve)
+    : question_(std::make_shared<Question>(loop, endpoint, std::move(found), resolve)) {
   Helpers::all().ask(question_);
 }
 

@@ -16,10 +16,12 @@ namespace sluice {
 class NameLookup final {
  public:
   using Found = std::function<void(FoundAddresses)>;
+  using Resolve = FoundAddresses (*)(const Endpoint&);
 
-  /// Calls `found` once on the loop's thread, later, unless it is destroyed before. `loop` outlives
-  /// it; `found` may destroy it.
-  NameLookup(EventLoop& loop, const Endpoint& endpoint, Found found);
+  /// Calls `found` once on the loop's thread, later, unless it is destroyed before: with a fault
+  /// where the memory has run out since. `loop` outlives it; `found` may destroy it. `resolve` is
+  /// what a helper calls.
+  NameLookup(EventLoop& loop, const Endpoint& endpoint, Found found, Resolve resolve = look_up);
   /// Does not wait for the resolver, whose answer is then thrown away.
   ~NameLookup();
   NameLookup(const NameLookup&) = delete;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <new>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,21 @@ TEST(NameLookupTest, SaysWhyThereIsNoAddress) {
   loop.run();
   EXPECT_THAT(found.addresses, IsEmpty());
   EXPECT_THAT(found.fault, Not(IsEmpty()));
+}
+
+TEST(NameLookupTest, AnswersThoughThereIsNoMemoryForTheAnswer) {
+  EventLoop loop;
+  FoundAddresses found;
+  NameLookup lookup(
+      loop, host("localhost"),
+      [&](FoundAddresses addresses) {
+        found = std::move(addresses);
+        loop.stop();
+      },
+      [](const Endpoint&) -> FoundAddresses { throw std::bad_alloc(); });
+  loop.run();
+  EXPECT_THAT(found.addresses, IsEmpty());
+  EXPECT_EQ(found.fault, "there is no memory for it");
 }
 
 TEST(NameLookupTest, ManyAtOnceAreAllAnsweredThoughFewAreAskedAtOnce) {

@@ -47,7 +47,8 @@ struct PipelineOptions {
   Endpoint endpoint;
   /// Questions sent whose replies have not come. At least 1.
   std::size_t max_in_flight = 2;
-  /// Resolving, connecting, TLS and greeting together.
+  /// Resolving, connecting, TLS and greeting together. A name that is resolved later than this
+  /// serves the next attempt.
   std::chrono::milliseconds connect_timeout{1'000};
   /// The oldest question in flight was asked so long ago: the connection is given up.
   std::chrono::milliseconds silence_timeout{250};
