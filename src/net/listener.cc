@@ -10,11 +10,11 @@
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+#include <utility>
 
 namespace sluice {
 namespace {
 
-constexpr int kBacklog = 1024;
 /// A peer that vanished without a word is noticed, so that it does not keep its place for ever.
 constexpr int kKeepAliveIdleS = 300;
 
@@ -93,7 +93,7 @@ void bind(int fd, const Address& address) {
 
 void bind_and_listen(int fd, const Address& address) {
   bind(fd, address);
-  if (::listen(fd, kBacklog) != 0) fail(address, errno);
+  if (::listen(fd, kListenBacklog) != 0) fail(address, errno);
 }
 
 /// Throws ListenError where somebody listens on the port, which a socket that shares its port does
@@ -125,11 +125,13 @@ std::uint16_t port_of(int fd) {
   return ntohs(reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
 }
 
-/// A file at `address` that is a socket on which nobody listens.
+/// A file at `address` that is a socket's, and the socket is gone. The probe is for datagrams: one
+/// for streams would be refused as well by a socket that does not listen yet, while this one is
+/// told that the types differ. Nor does it stand among those who wait to be accepted.
 bool is_stale(const Address& address) {
   struct stat status {};
   if (::lstat(address.host.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
-  const UniqueFd probe = make_socket(address);
+  const UniqueFd probe(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const SystemAddress system(address);
   return ::connect(probe.get(), system.get(), system.bytes) != 0 && errno == ECONNREFUSED;
 }
@@ -145,7 +147,7 @@ Listener::Listener(const Address& address, std::size_t threads) : address_(addre
 }
 
 Listener::~Listener() {
-  close();
+  remove_file();
 }
 
 void Listener::open_tcp(std::size_t threads) {
@@ -168,14 +170,13 @@ void Listener::open_unix() {
   sockets_.push_back(std::move(fd));
 }
 
-void Listener::close() {
-  if (address_.family == Address::Family::kUnix && !sockets_.empty()) {
-    struct stat status {};
-    const bool is_ours = ::lstat(address_.host.c_str(), &status) == 0 &&
-                         status.st_dev == file_device_ && status.st_ino == file_inode_;
-    if (is_ours) ::unlink(address_.host.c_str());
-  }
-  sockets_.clear();
+void Listener::remove_file() {
+  const std::uint64_t inode = std::exchange(file_inode_, 0);
+  if (inode == 0) return;
+  struct stat status {};
+  const bool is_ours = ::lstat(address_.host.c_str(), &status) == 0 &&
+                       status.st_dev == file_device_ && status.st_ino == inode;
+  if (is_ours) ::unlink(address_.host.c_str());
 }
 
 }  // namespace sluice

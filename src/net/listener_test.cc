@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -81,6 +82,19 @@ TEST(ListenerTest, ReplacesOnlyAStaleSocketFileAndRemovesItsOwn) {
   EXPECT_EQ(client.read(2), "x\n");
 }
 
+TEST(ListenerTest, LeavesTheSocketFileOfAServerThatIsAboutToListen) {
+  const Address address{Address::Family::kUnix, temporary_path("early.sock"), 0};
+  sockaddr_un path{};
+  path.sun_family = AF_UNIX;
+  address.host.copy(path.sun_path, sizeof(path.sun_path) - 1);
+  const UniqueFd other(::socket(AF_UNIX, SOCK_STREAM, 0));
+  ASSERT_EQ(::bind(other.get(), reinterpret_cast<const sockaddr*>(&path), sizeof(path)), 0);
+  EXPECT_THROW(make_server(address), ListenError);
+  ASSERT_EQ(::listen(other.get(), 1), 0);
+  EXPECT_TRUE(Client(address).connected());
+  std::filesystem::remove(address.host);
+}
+
 TEST(ListenerTest, LeavesTheSocketFileOfAnotherServerThatTookItsPlace) {
   const Address address{Address::Family::kUnix, temporary_path("taken.sock"), 0};
   StreamServer first = make_server(address);
@@ -96,11 +110,12 @@ TEST(ListenerTest, LeavesTheSocketFileOfAnotherServerThatTookItsPlace) {
 }
 
 TEST(ListenerTest, LooksAfterSilentTcpPeers) {
-  const Listener listener(any_port(), 1);
+  Listener listener(any_port(), 1);
+  const UniqueFd socket = listener.take_socket(0);
   const auto option = [&](int level, int name) {
     int value = 0;
     socklen_t bytes = sizeof(value);
-    EXPECT_EQ(::getsockopt(listener.socket(0), level, name, &value, &bytes), 0);
+    EXPECT_EQ(::getsockopt(socket.get(), level, name, &value, &bytes), 0);
     return value;
   };
   EXPECT_NE(option(SOL_SOCKET, SO_KEEPALIVE), 0);

@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <cstddef>
+#include <deque>
+#include <functional>
 #include <latch>
 #include <thread>
 #include <utility>
@@ -14,7 +16,7 @@ struct StreamServer::State {
   std::vector<Service> services;
   StreamServerOptions options;
   std::atomic<std::size_t> connections = 0;
-  std::vector<Listener> listeners;
+  std::deque<Listener> listeners;
   std::vector<std::unique_ptr<StreamWorker>> workers;
   std::vector<std::thread> threads;
   // Only the first worker's thread uses it.
@@ -23,20 +25,21 @@ struct StreamServer::State {
 
   void listen(std::size_t service_index);
   void spread(const Service& service, UniqueFd socket);
+  void post_to_all(const std::function<void(StreamWorker&)>& task);
 };
 
 /// A TCP service is accepted by every worker for itself, a Unix socket by the first for all.
 void StreamServer::State::listen(std::size_t service_index) {
   const Service& service = services[service_index];
-  const Listener& listener = listeners[service_index];
+  Listener& listener = listeners[service_index];
   if (listener.address().family == Address::Family::kUnix) {
-    workers[0]->listen(listener.socket(0),
+    workers[0]->listen(listener.take_socket(0),
                        [this, &service](UniqueFd socket) { spread(service, std::move(socket)); });
     return;
   }
   for (std::size_t i = 0; i < workers.size(); ++i) {
     StreamWorker& worker = *workers[i];
-    worker.listen(listener.socket(i), [&worker, &service](UniqueFd socket) {
+    worker.listen(listener.take_socket(i), [&worker, &service](UniqueFd socket) {
       worker.serve(std::move(socket), service.make_handler, service.refusal);
     });
   }
@@ -49,6 +52,12 @@ void StreamServer::State::spread(const Service& service, UniqueFd socket) {
   worker.loop().post([&worker, &service, shared] {
     worker.serve(std::move(*shared), service.make_handler, service.refusal);
   });
+}
+
+void StreamServer::State::post_to_all(const std::function<void(StreamWorker&)>& task) {
+  for (const std::unique_ptr<StreamWorker>& worker : workers) {
+    worker->loop().post([&worker = *worker, task] { task(worker); });
+  }
 }
 
 StreamServer::StreamServer(std::vector<Service> services, const StreamServerOptions& options)
@@ -86,18 +95,18 @@ void StreamServer::start() {
 
 void StreamServer::stop(std::chrono::milliseconds grace) {
   if (std::exchange(state_->stopped, true)) return;
+  for (Listener& listener : state_->listeners) listener.remove_file();
   std::latch accepting(static_cast<std::ptrdiff_t>(state_->threads.size()));
-  for (std::size_t i = 0; i < state_->threads.size(); ++i) {
-    StreamWorker& worker = *state_->workers[i];
-    worker.loop().post([&worker, &accepting, grace] {
-      worker.finish(grace);
-      accepting.count_down();
-    });
-  }
-  // Nobody uses the listening sockets any more: who comes now is refused at once, not left waiting.
+  state_->post_to_all([&accepting](StreamWorker& worker) {
+    worker.stop_accepting();
+    accepting.count_down();
+  });
+  // From here on who comes is refused at once, not left waiting. What ends a worker is posted after
+  // all that the first one has spread to it, so that these are served like any other.
   accepting.wait();
-  for (Listener& listener : state_->listeners) listener.close();
+  state_->post_to_all([grace](StreamWorker& worker) { worker.finish(grace); });
   for (std::thread& thread : state_->threads) thread.join();
+  state_->workers.clear();
 }
 
 std::size_t StreamServer::connections() const {

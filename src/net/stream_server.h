@@ -50,10 +50,10 @@ class StreamServer {
   /// REQUIRES: called once.
   void start();
 
-  /// Stops accepting, answers what one more read of each connection brings (kReadBytes; whole
-  /// requests only, and none where the peer leaves too much output unread), sends what is still to
-  /// be sent for at most `grace`, closes everything and returns. What a peer has sent beyond that
-  /// is not answered. Does nothing the second time.
+  /// Stops accepting, once those who have connected are accepted; answers what one more read of
+  /// each connection brings (kReadBytes; whole requests only, and none where the peer leaves too
+  /// much output unread), sends what is still to be sent for at most `grace`, closes everything and
+  /// returns. What a peer has sent beyond that is not answered. Does nothing the second time.
   void stop(std::chrono::milliseconds grace);
 
   /// Connections now open. From any thread.

@@ -192,6 +192,17 @@ TEST_F(StreamServerTest, RefusesOneTooManyAndTakesTheNextWhenOneHasGone) {
   EXPECT_EQ(answer, "x\n");
 }
 
+TEST_F(StreamServerTest, DoesNotResetWhoSpokeBeforeItWasRefused) {
+  StreamServer server = make_server(any_port(), {.max_connections = 1});
+  const Client first(server.addresses()[0]);
+  Client second(server.addresses()[0]);
+  ASSERT_TRUE(second.send("x\n"));
+  server.start();
+  EXPECT_EQ(second.read_all(), "no room\n");
+  // A socket that was reset would take nothing.
+  EXPECT_TRUE(second.send("y\n"));
+}
+
 TEST_F(StreamServerTest, PausesAcceptingWithoutDescriptorsAndGoesOn) {
   serve();
   std::vector<UniqueFd> hoard;
@@ -237,6 +248,26 @@ TEST_F(StreamServerTest, StopAnswersWhatHasComeAndSendsWhatWaits) {
   EXPECT_TRUE(rest.ends_with("xlast\n"));
   stopping.get();
   EXPECT_FALSE(Client(address()).connected());
+}
+
+TEST_F(StreamServerTest, StopServesThoseWhoHaveConnected) {
+  // More than a worker accepts before it learns that it is to stop.
+  constexpr std::size_t kClients = 300;
+  const Address local{Address::Family::kUnix, temporary_path("queue.sock"), 0};
+  for (const Address& wanted : {any_port(), local}) {
+    StreamServer server = make_server(wanted, {.threads = 2});
+    const Address address = server.addresses()[0];
+    std::vector<Client> clients;
+    for (std::size_t i = 0; i < kClients; ++i) {
+      clients.emplace_back(address);
+      ASSERT_TRUE(clients.back().send("x\n"));
+    }
+    server.start();
+    server.stop(milliseconds(10'000));
+    for (Client& client : clients) ASSERT_EQ(client.read_all(), "x\n") << address.text();
+    EXPECT_EQ(server.connections(), 0U);
+    EXPECT_FALSE(Client(address).connected());
+  }
 }
 
 TEST_F(StreamServerTest, StopDoesNotWaitForeverForAPeerThatNeverReads) {

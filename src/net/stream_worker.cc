@@ -9,6 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "net/listener.h"
+
 namespace sluice {
 namespace {
 
@@ -18,24 +20,31 @@ constexpr std::chrono::milliseconds kLongestSweepInterval{1000};
 
 }  // namespace
 
-Acceptor::Acceptor(EventLoop& loop, int socket, Accepted accepted)
-    : loop_(loop), socket_(socket), accepted_(std::move(accepted)) {
-  if (!loop_.add(socket_, EPOLLIN, *this)) {
+Acceptor::Acceptor(EventLoop& loop, UniqueFd socket, Accepted accepted)
+    : loop_(loop), socket_(std::move(socket)), accepted_(std::move(accepted)) {
+  if (!loop_.add(socket_.get(), EPOLLIN, *this)) {
     throw std::system_error(errno, std::generic_category(), "cannot watch a listening socket");
   }
 }
 
 void Acceptor::on_events(std::uint32_t) {
-  for (int i = 0; i < kAcceptsPerRound; ++i) {
-    UniqueFd peer(::accept4(socket_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!accept(kAcceptsPerRound)) pause();
+}
+
+/// False where the system is out of descriptors or memory.
+bool Acceptor::accept(int most) {
+  for (int i = 0; i < most; ++i) {
+    UniqueFd peer(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (peer) {
       hand_over(std::move(peer));
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      return pause();
-    } else if (errno != EINTR && errno != ECONNABORTED) {
-      return;  // Nobody waits any more; anything else is the failure of a peer that has gone.
+      return false;
+    } else if (errno == EAGAIN) {
+      return true;
     }
+    // Anything else is the failure of a peer that has gone; the next may wait.
   }
+  return true;
 }
 
 void Acceptor::hand_over(UniqueFd peer) {
@@ -49,17 +58,19 @@ void Acceptor::hand_over(UniqueFd peer) {
 void Acceptor::pause() {
   try {
     loop_.run_after(kAcceptPause, [this] {
-      if (!stopped_) loop_.modify(socket_, EPOLLIN, *this);
+      if (socket_) loop_.modify(socket_.get(), EPOLLIN, *this);
     });
   } catch (const std::exception&) {
     return;  // Without memory for a timer the loop spins, which is better than to end.
   }
-  loop_.modify(socket_, 0, *this);
+  loop_.modify(socket_.get(), 0, *this);
 }
 
 void Acceptor::stop() {
-  stopped_ = true;
-  loop_.remove(socket_);
+  // Closing resets whoever waits to be accepted. No more are accepted than have connected before,
+  // so that those who keep coming cannot keep the server from its end.
+  accept(kListenBacklog + 1);
+  socket_.reset();
 }
 
 StreamWorker::StreamWorker(const Config& config)
@@ -70,19 +81,24 @@ StreamWorker::StreamWorker(const Config& config)
                .drop = [this](Connection& connection) { drop(connection); },
                .watch = [this] { watch(); }} {}
 
-StreamWorker::~StreamWorker() = default;
+StreamWorker::~StreamWorker() {
+  config_.connections.fetch_sub(connections_.size());
+}
 
-void StreamWorker::listen(int socket, Acceptor::Accepted accepted) {
-  acceptors_.push_back(std::make_unique<Acceptor>(loop_, socket, std::move(accepted)));
+void StreamWorker::listen(UniqueFd socket, Acceptor::Accepted accepted) {
+  acceptors_.push_back(std::make_unique<Acceptor>(loop_, std::move(socket), std::move(accepted)));
 }
 
 void StreamWorker::serve(UniqueFd socket, const HandlerFactory& make_handler,
                          const std::string& refusal) {
-  if (context_.stopping) return;
   if (config_.connections.fetch_add(1) >= config_.max_connections) {
     config_.connections.fetch_sub(1);
     // The peer's receive buffer is empty, so one attempt delivers the line.
     ::send(socket.get(), refusal.data(), refusal.size(), MSG_NOSIGNAL);
+    // Many clients speak first, and closing a socket with unread input resets it, which may
+    // overtake the line. So our side ends first, and what has come is read and forgotten.
+    ::shutdown(socket.get(), SHUT_WR);
+    ::recv(socket.get(), context_.input.data(), context_.input.size(), MSG_DONTWAIT);
     return;
   }
   try {
@@ -134,9 +150,12 @@ void StreamWorker::sweep() {
   if (waiting) watch();
 }
 
+void StreamWorker::stop_accepting() {
+  for (const std::unique_ptr<Acceptor>& acceptor : acceptors_) acceptor->stop();
+}
+
 void StreamWorker::finish(std::chrono::milliseconds grace) {
   context_.stopping = true;
-  for (const std::unique_ptr<Acceptor>& acceptor : acceptors_) acceptor->stop();
   for (std::size_t i = connections_.size(); i-- > 0;) {
     if (!connections_[i]->finish_reading()) drop(*connections_[i]);
   }

@@ -15,26 +15,26 @@
 
 namespace sluice {
 
-/// Accepts from one listening socket, which somebody else owns. Pauses where the system is out of
-/// descriptors or memory, because the socket stays ready and the loop would spin.
+/// Accepts from one listening socket. Pauses where the system is out of descriptors or memory,
+/// because the socket stays ready and the loop would spin.
 class Acceptor final : public EventSink {
  public:
   using Accepted = std::function<void(UniqueFd)>;
 
   /// Throws std::system_error where the system cannot watch the socket.
-  Acceptor(EventLoop& loop, int socket, Accepted accepted);
+  Acceptor(EventLoop& loop, UniqueFd socket, Accepted accepted);
   void on_events(std::uint32_t events) override;
-  /// Accepts no more.
+  /// Accepts those who have connected, as far as there are descriptors, and closes the socket.
   void stop();
 
  private:
+  bool accept(int most);
   void hand_over(UniqueFd peer);
   void pause();
 
   EventLoop& loop_;
-  int socket_;
+  UniqueFd socket_;
   Accepted accepted_;
-  bool stopped_ = false;
 };
 
 /// The connections of one thread. All members belong to the loop's thread, or, before it runs, to
@@ -55,13 +55,16 @@ class StreamWorker {
   EventLoop& loop() { return loop_; }
 
   /// Hands what is accepted from `socket` to `accepted`.
-  void listen(int socket, Acceptor::Accepted accepted);
+  void listen(UniqueFd socket, Acceptor::Accepted accepted);
 
   /// Serves a peer, or refuses it. `make_handler` and `refusal` are those of its service.
   void serve(UniqueFd socket, const HandlerFactory& make_handler, const std::string& refusal);
 
-  /// Accepts no more, answers what one more read of each connection brings, and ends the loop when
-  /// all is sent or after `grace`.
+  /// Accepts those who have connected, and closes the listening sockets.
+  void stop_accepting();
+
+  /// Answers what one more read of each connection brings, and ends the loop when all is sent or
+  /// after `grace`. REQUIRES: neither accepts nor is asked to serve any more.
   void finish(std::chrono::milliseconds grace);
 
  private:

@@ -47,8 +47,9 @@ class Server {
   /// Serves from now on, on threads of its own. REQUIRES: called once.
   void start();
 
-  /// Accepts no more, answers what one more read of each connection brings (64 KiB), and closes all
-  /// when that is sent or after `grace`. What clients have sent beyond that is not answered.
+  /// Accepts those who have connected and no more, answers what one more read of each connection
+  /// brings (64 KiB), and closes all when that is sent or after `grace`. What clients have sent
+  /// beyond that is not answered.
   void stop(std::chrono::milliseconds grace);
 
  private:

@@ -154,6 +154,21 @@ class Stopping(SystemTest):
         # The signal may be seen before the socket is read, or after: all or nothing of one read.
         self.assertIn(answered.count(b"*5\r\n"), (0, 50))
 
+    def test_who_connected_before_the_signal_is_answered(self):
+        path = os.path.join(self.temporary_folder(), "sluice.sock")
+        for unix in (None, path):
+            with self.subTest(unix), Server("--threads", "2", unix=unix) as server:
+                server.signal(signal.SIGSTOP)
+                waiting = [Connection(server.address) for _ in range(300)]
+                for connection in waiting:
+                    connection.send(command("PING"))
+                server.signal(signal.SIGTERM)
+                server.signal(signal.SIGCONT)
+                for connection in waiting:
+                    self.assertEqual(connection.read_all(), b"+PONG\r\n")
+                    connection.close()
+                self.assertEqual(server.wait(), 0, server.output())
+
     def test_a_peer_that_never_reads(self):
         """Its output is bounded: the server closes it, stays small and serves the others."""
         with Server("--threads", "1") as server:
