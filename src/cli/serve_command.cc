@@ -51,7 +51,10 @@ void add_serve(CLI::App& app, std::function<int()>& chosen) {
       ->type_name("ADDRESS:PORT|unix:PATH")
       ->allow_extra_args(false)
       ->capture_default_str();
-  command->add_option("--threads", options->threads, "Threads that serve (default: one per core)")
+  command
+      ->add_option(
+          "--threads", options->threads,
+          "Threads that serve, at most " + std::to_string(kMaxThreads) + " (default: one per core)")
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, kMaxThreads).description(""));
   command->add_option("--limits", options->limits_file, "Named limits for SLUICE.CHECK")

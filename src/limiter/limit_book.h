@@ -20,7 +20,8 @@ namespace sluice {
 class LimitBook {
  public:
   /// At most so many unnamed expressions are remembered; those not used lately are forgotten. Each
-  /// holds a space of the store, so the books of all threads together stay below its bound.
+  /// holds a space of the store: whoever has many books keeps them together well below its bound,
+  /// as the server does by kMaxThreads.
   static constexpr std::size_t kMaxRemembered = 128;
 
   explicit LimitBook(std::shared_ptr<Store> store);

@@ -12,7 +12,7 @@ namespace sluice {
 struct ServerOptions {
   /// Where RESP is served: "ADDRESS:PORT" or "unix:PATH"; port 0 is any free one.
   std::vector<std::string> resp = {"127.0.0.1:6380"};
-  /// 1 to kMaxThreads; 0: as many as this process may use cores.
+  /// 1 to kMaxThreads; 0: one for each core this process may use, up to that.
   std::size_t threads = 0;
   std::string store = "memory:";
   /// A YAML file of named limits (limits_file.h), or none.
@@ -23,7 +23,9 @@ struct ServerOptions {
   std::size_t max_connections = 10'000;
 };
 
-inline constexpr std::size_t kMaxThreads = 256;
+/// Each thread remembers limits of its own and holds them in the store (limit_book.h): together at
+/// most half of what a store can keep apart.
+inline constexpr std::size_t kMaxThreads = 64;
 
 /// The options or a file they name cannot be served; what() is one sentence that names the place.
 class ConfigError : public std::runtime_error {

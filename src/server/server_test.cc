@@ -9,14 +9,19 @@
 #include <string>
 #include <string_view>
 
+#include "limiter/limit_book.h"
 #include "net/listener.h"
 #include "net/unique_fd.h"
+#include "stores/memory/memory_store.h"
 
 namespace sluice {
 namespace {
 
 using testing::HasSubstr;
 using testing::MatchesRegex;
+
+// What the books of all threads remember leaves half of a store's spaces to others.
+static_assert(2 * kMaxThreads * LimitBook::kMaxRemembered <= MemoryStore::kMaxSpaces);
 
 std::string refusal(const ServerOptions& options) {
   try {
@@ -52,8 +57,8 @@ TEST(ServerTest, RefusesPublicAddressesUnlessTold) {
 TEST(ServerTest, RefusesWhatCannotBeServed) {
   EXPECT_THAT(refusal(on("nonsense")), HasSubstr("\"nonsense\" is not an address"));
   EXPECT_EQ(refusal({.resp = {}}), "there is no address to serve on");
-  EXPECT_EQ(refusal({.resp = {"127.0.0.1:0"}, .threads = 257}),
-            "257 threads are too many, 256 are the most");
+  EXPECT_EQ(refusal({.resp = {"127.0.0.1:0"}, .threads = 65}),
+            "65 threads are too many, 64 are the most");
   ServerOptions options = on("127.0.0.1:0");
   options.store = "cloud:";
   EXPECT_THAT(refusal(options), HasSubstr("cloud"));
