@@ -21,8 +21,9 @@ constexpr std::string_view kReplayFooter = R"(Limits:
   concurrency 100 [lease=60s]: each line keeps its permit for the whole lease
   several but concurrency joined by &, all of which must admit
 
-Fields of a log for --key: ip ident user time method path protocol status bytes request, and in the
-combined format referer user_agent. Of CSV its columns, of JSON Lines its top-level fields.
+Fields of a log for --key: ip ident user time method path protocol status bytes request vhost, and
+in the combined format referer user_agent. Of CSV its columns, of JSON Lines its top-level fields.
+A log line may begin with its virtual host, as in Apache's vhost_combined; else vhost is "-".
 
 Exit status: 0; 1 if the input cannot be read or the output not be written; 2 if it was misused.
 

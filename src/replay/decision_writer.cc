@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include "replay/text.h"
@@ -22,7 +22,7 @@ DecisionWriter::DecisionWriter(int descriptor, std::string name)
 }
 
 DecisionWriter::~DecisionWriter() {
-  if (descriptor_ != STDOUT_FILENO) close(descriptor_);
+  if (descriptor_ >= 0) close(descriptor_);
 }
 
 void DecisionWriter::write(const Judged& judged, std::string_view limit_json) {
@@ -49,18 +49,25 @@ void DecisionWriter::write(const Judged& judged, std::string_view limit_json) {
   if (buffer_.size() >= kWriteBytes) flush();
 }
 
+void DecisionWriter::finish() {
+  flush();
+  if (close(std::exchange(descriptor_, -1)) != 0) fail(errno);
+}
+
 void DecisionWriter::flush() {
   std::string_view rest = buffer_;
   while (!rest.empty()) {
     const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      throw std::runtime_error("the decisions cannot be written to " + name_ + ": " +
-                               std::strerror(errno));
-    }
+    if (written < 0) fail(errno);
     rest.remove_prefix(static_cast<std::size_t>(written));
   }
   buffer_.clear();
+}
+
+void DecisionWriter::fail(int error) const {
+  throw std::runtime_error("the decisions cannot be written to " + name_ + ": " +
+                           std::generic_category().message(error));
 }
 
 }  // namespace sluice::replay

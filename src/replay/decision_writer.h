@@ -25,8 +25,9 @@ struct Judged {
 /// on one line each; retry_after_ns -1 is never. Buffered. Not thread-safe.
 class DecisionWriter {
  public:
-  /// Takes the descriptor over unless it is standard output. `name` is what errors call it.
+  /// Takes the descriptor over. `name` is what errors call it.
   DecisionWriter(int descriptor, std::string name);
+  /// Without finish() what is buffered is lost.
   ~DecisionWriter();
   DecisionWriter(const DecisionWriter&) = delete;
   DecisionWriter& operator=(const DecisionWriter&) = delete;
@@ -35,10 +36,14 @@ class DecisionWriter {
   /// std::runtime_error, in one sentence, if what was buffered cannot be written.
   void write(const Judged& judged, std::string_view limit_json);
 
-  /// Writes what is buffered. Throws as write().
-  void flush();
+  /// Writes what is buffered and closes the descriptor, since some file systems say only then that
+  /// they could not write. Throws as write(). REQUIRES: called once, and last.
+  void finish();
 
  private:
+  void flush();
+  [[noreturn]] void fail(int error) const;
+
   int descriptor_;
   std::string name_;
   std::string buffer_;

@@ -48,7 +48,7 @@ TEST(KeyTemplate, SaysWhatIsWrong) {
   EXPECT_EQ(fault("{ip}"), "none");
   EXPECT_EQ(fault("{nope}"),
             "key template \"{nope}\": there is no field {nope}; there are ip, ident, user, time, "
-            "method, path, protocol, status, bytes, request");
+            "method, path, protocol, status, bytes, request, vhost");
   EXPECT_EQ(fault("a {ip"),
             "key template \"a {ip\": a { without its } at character 3 (write {{ for a brace)");
   EXPECT_EQ(fault("ip}"),

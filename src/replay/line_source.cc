@@ -1,12 +1,7 @@
 #include "replay/line_source.h"
 
-#include <unistd.h>
-#include <zlib.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <new>
 
 #include "replay/record.h"
 
@@ -15,24 +10,11 @@ namespace {
 
 constexpr std::size_t kBlockBytes = 256 * 1024;
 constexpr std::size_t kBufferBytes = kMaxLineBytes + kBlockBytes;
-/// zlib reads straight into our block, without a copy, if its own buffer is at most half as large.
-constexpr unsigned kZlibBufferBytes = 128 * 1024;
 constexpr std::size_t kTooLong = static_cast<std::size_t>(-1);
 
 }  // namespace
 
-LineSource::LineSource(int descriptor)
-    : file_(gzdopen(descriptor, "rb")), buffer_(new char[kBufferBytes]) {
-  if (file_ == nullptr) {
-    close(descriptor);
-    throw std::bad_alloc();
-  }
-  gzbuffer(file_, kZlibBufferBytes);
-}
-
-LineSource::~LineSource() {
-  gzclose(file_);
-}
+LineSource::LineSource(int descriptor) : bytes_(descriptor), buffer_(new char[kBufferBytes]) {}
 
 bool LineSource::next(Line& line) {
   line_ = next_;
@@ -65,11 +47,6 @@ void LineSource::accept() {
   lines_ahead_ = 0;
 }
 
-std::uint64_t LineSource::bytes_read() const {
-  const z_off_t offset = gzoffset(file_);
-  return offset < 0 ? 0 : static_cast<std::uint64_t>(offset);
-}
-
 /// Where, counted from line_, the first line end at or after `from` stands, or the input ends;
 /// kTooLong if that is too far.
 std::size_t LineSource::line_end(std::size_t from) {
@@ -98,7 +75,6 @@ std::size_t LineSource::skip_line() {
 
 /// Reads another block behind what is kept (from line_ on); false at the end.
 bool LineSource::fill() {
-  if (!error_.empty()) return false;
   // The offsets move by as much as the kept bytes do.
   std::memmove(buffer_.get(), buffer_.get() + line_, end_ - line_);
   end_ -= line_;
@@ -106,25 +82,9 @@ bool LineSource::fill() {
   ahead_ -= std::min(ahead_, line_);
   line_ = 0;
   const std::size_t room = std::min(kBlockBytes, kBufferBytes - end_);
-  errno = 0;
-  const int got = gzread(file_, buffer_.get() + end_, static_cast<unsigned>(room));
-  const int system_error = errno;
-  if (got > 0) {
-    end_ += static_cast<std::size_t>(got);
-    return true;
-  }
-  int code = Z_OK;
-  gzerror(file_, &code);
-  if (code == Z_BUF_ERROR) {
-    error_ = "the gzip data ends too early";
-  } else if (code == Z_DATA_ERROR) {
-    error_ = "the gzip data is damaged";
-  } else if (code == Z_ERRNO) {
-    error_ = std::strerror(system_error);
-  } else if (code != Z_OK && code != Z_STREAM_END) {
-    error_ = "zlib cannot go on";
-  }
-  return false;
+  const std::size_t got = bytes_.read(buffer_.get() + end_, room);
+  end_ += got;
+  return got > 0;
 }
 
 std::string_view LineSource::line_text(std::size_t size) const {

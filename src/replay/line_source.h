@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-struct gzFile_s;
+#include "replay/byte_source.h"
 
 namespace sluice::replay {
 
@@ -19,16 +19,13 @@ struct Line {
   bool is_too_long = false;
 };
 
-/// Cuts a file, a pipe or a terminal into lines, unpacking gzip (which its first bytes tell;
-/// several members one after the other are one input). Reads in large blocks and holds at most one
-/// line and a block. A byte order mark before the first line is dropped. Not thread-safe.
+/// Cuts a file, a pipe or a terminal into lines, unpacking gzip as ByteSource does. Reads in large
+/// blocks and holds at most one line and a block. A byte order mark before the first line is
+/// dropped. Not thread-safe.
 class LineSource {
  public:
   /// Takes the open descriptor over, and closes it at the end.
   explicit LineSource(int descriptor);
-  ~LineSource();
-  LineSource(const LineSource&) = delete;
-  LineSource& operator=(const LineSource&) = delete;
 
   /// The next line; false at the end of what can be read. A last line without a line end counts.
   bool next(Line& line);
@@ -42,10 +39,10 @@ class LineSource {
   void accept();
 
   /// Empty, or why reading ended before the end of the input, in a few words.
-  const std::string& error() const { return error_; }
+  const std::string& error() const { return bytes_.error(); }
 
   /// How far into the input (as stored, so compressed if it is) reading has come.
-  std::uint64_t bytes_read() const;
+  std::uint64_t bytes_read() const { return bytes_.bytes_read(); }
 
  private:
   std::size_t line_end(std::size_t from);
@@ -53,7 +50,7 @@ class LineSource {
   bool fill();
   std::string_view line_text(std::size_t size) const;
 
-  gzFile_s* file_;
+  ByteSource bytes_;
   std::unique_ptr<char[]> buffer_;
   /// Offsets in buffer_: the line given last, the line after it, the end of what was read.
   std::size_t line_ = 0;
@@ -63,7 +60,6 @@ class LineSource {
   std::size_t ahead_ = 0;
   std::uint64_t lines_ahead_ = 0;
   std::uint64_t number_ = 0;
-  std::string error_;
 };
 
 }  // namespace sluice::replay

@@ -68,6 +68,16 @@ TEST(LineSource, UnpacksGzipMembers) {
   EXPECT_EQ(all.error, "");
 }
 
+TEST(LineSource, ReadsPlainTextAfterGzip) {
+  const AllLines all = lines_of(gzipped("a\n") + gzipped("b\n") + "c\nd\n");
+  EXPECT_EQ(all.texts, (Texts{"a", "b", "c", "d"}));
+  EXPECT_EQ(all.error, "");
+  const std::string longer(2 * kMaxLineBytes / 3, 'x');
+  EXPECT_TRUE(lines_of(gzipped(longer + "\n") + longer + "\n" + longer).texts ==
+              (Texts{longer, longer, longer}));
+  EXPECT_EQ(lines_of(gzipped("a\n") + "\x1f").texts, (Texts{"a", "\x1f"}));
+}
+
 TEST(LineSource, ReportsGzipThatIsCutOffOrDamagedAfterWhatCouldBeRead) {
   std::string text;
   for (int i = 0; i < 20'000; ++i) text += std::to_string(i * 7919 % 65'537) + "\n";

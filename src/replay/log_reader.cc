@@ -1,6 +1,8 @@
 // The common format is
 //     host ident user [day/month/year:hour:minute:second zone] "request" status bytes
-// and the combined one adds "referer" "user agent". Inside quotes a backslash escapes a quote.
+// and the combined one adds "referer" "user agent". Inside quotes a backslash escapes a quote. In a
+// log of several sites the virtual host stands first, as Apache's vhost_combined has it:
+//     example.com:80 host ident user [...
 
 #include <algorithm>
 #include <array>
@@ -24,14 +26,15 @@ enum Field : std::size_t {
   kStatus,
   kBytes,
   kRequest,
+  kVhost,
   kReferer,
   kUserAgent,
   kFieldCount,
 };
 
 constexpr std::array<std::string_view, kFieldCount> kNames = {
-    "ip",       "ident",  "user",  "time",    "method",  "path",
-    "protocol", "status", "bytes", "request", "referer", "user_agent"};
+    "ip",     "ident", "user",    "time",  "method",  "path",      "protocol",
+    "status", "bytes", "request", "vhost", "referer", "user_agent"};
 
 constexpr std::size_t kDateBytes = sizeof("17/May/2015") - 1;
 constexpr std::size_t kTimeBytes = sizeof("17/May/2015:10:05:03 +0000") - 1;
@@ -188,10 +191,37 @@ class Cutter {
   const char* end_;
 };
 
-bool is_number_or_dash(std::string_view text) {
-  if (text == "-") return true;
+bool is_number(std::string_view text) {
   return !text.empty() &&
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+bool is_number_or_dash(std::string_view text) {
+  return text == "-" || is_number(text);
+}
+
+/// "example.com:80", "192.0.2.1:80", "[2001:db8::1]:80" or "example.com". An address without a port
+/// is none: proxies' logs have the address that was forwarded before their own.
+bool is_virtual_host(std::string_view word) {
+  const std::size_t colon = word.rfind(':');
+  if (colon != std::string_view::npos) {
+    return is_number(word.substr(colon + 1)) && (word[0] == '[' || word.find(':') == colon);
+  }
+  const char last = word.empty() ? '\0' : word.back();
+  return (last >= 'a' && last <= 'z') || (last >= 'A' && last <= 'Z');
+}
+
+/// Behind a virtual host every word stands one further on: the client was read as the ident, and
+/// the ident, which is "-", as the start of the user.
+void part_virtual_host(std::vector<std::string_view>& fields) {
+  constexpr std::string_view kNoIdent = "- ";
+  fields[kVhost] = "-";
+  if (fields[kIdent] == "-" || !fields[kUser].starts_with(kNoIdent)) return;
+  if (!is_virtual_host(fields[kIp])) return;
+  fields[kVhost] = fields[kIp];
+  fields[kIp] = fields[kIdent];
+  fields[kIdent] = fields[kUser].substr(0, 1);
+  fields[kUser].remove_prefix(kNoIdent.size());
 }
 
 /// "GET /path HTTP/1.1"; what is not there is "-", as everywhere in these logs.
@@ -246,10 +276,12 @@ class LogReader : public LineReader {
     std::vector<std::string_view>& fields = record.fields;
     if (line.empty()) return "an empty line";
     Cutter cutter(line);
-    if (!cutter.word(fields[kIp]) || fields[kIp].empty()) return "no client address";
+    if (!cutter.word(fields[kIp])) return "no client address";
     if (!cutter.word(fields[kIdent]) || !cutter.up_to_bracket(fields[kUser])) {
       return "no [time] after the client address, ident and user";
     }
+    part_virtual_host(fields);
+    if (fields[kIp].empty()) return "no client address";
     if (!cutter.fixed(kTimeBytes, fields[kTime]) || !cutter.skip(']') || !cutter.skip(' ')) {
       return "no time of the form [17/May/2015:10:05:03 +0000]";
     }

@@ -28,13 +28,13 @@ TEST(LogReader, ReadsEveryFieldOfACombinedLine) {
   const auto reader = make_log_reader(Format::kCombined);
   const ReadLine read = read_line(*reader, kCombinedLine,
                                   {"ip", "ident", "user", "time", "method", "path", "protocol",
-                                   "status", "bytes", "request", "referer", "user_agent"});
+                                   "status", "bytes", "request", "vhost", "referer", "user_agent"});
   ASSERT_EQ(read.reading, Reading::kRecord) << read.reason;
   EXPECT_EQ(read.record.time_ns, 1'431'857'103 * kSecondNs);
   EXPECT_EQ(read.record.cost, 1);
   EXPECT_EQ(read.fields, (std::vector<std::string>{
                              "83.149.9.216", "-", "frank", "17/May/2015:10:05:03 +0000", "GET",
-                             "/a?b=c", "HTTP/1.1", "200", "203023", "GET /a?b=c HTTP/1.1",
+                             "/a?b=c", "HTTP/1.1", "200", "203023", "GET /a?b=c HTTP/1.1", "-",
                              "http://example.com/", "Mozilla/5.0 (X11; Linux)"}));
 }
 
@@ -48,7 +48,7 @@ TEST(LogReader, ReadsACommonLineAndIgnoresWhatFollowsIt) {
   }
   EXPECT_FALSE(reader->slot("referer").has_value());
   EXPECT_EQ(reader->known_fields(),
-            "ip, ident, user, time, method, path, protocol, status, bytes, request");
+            "ip, ident, user, time, method, path, protocol, status, bytes, request, vhost");
 }
 
 TEST(LogReader, ACombinedLineMayGoOn) {
@@ -62,6 +62,37 @@ TEST(LogReader, AUserMayHaveSpacesAndBrackets) {
     const ReadLine read = read_line(*reader, "h - " + user + rest, {"user"});
     ASSERT_EQ(read.reading, Reading::kRecord) << user << ": " << read.reason;
     EXPECT_EQ(read.fields[0], user);
+  }
+}
+
+TEST(LogReader, AVirtualHostMayStandBeforeTheClient) {
+  const auto reader = make_log_reader(Format::kCommon);
+  const std::string rest = " [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.0\" 200 1";
+  const auto read = [&](const std::string& words) {
+    return read_line(*reader, words + rest, {"vhost", "ip", "ident", "user"}).fields;
+  };
+  using Fields = std::vector<std::string>;
+  EXPECT_EQ(read("example.com:80 203.0.113.7 - -"),
+            (Fields{"example.com:80", "203.0.113.7", "-", "-"}));
+  EXPECT_EQ(read("[2001:db8::1]:443 2001:db8::2 - John Q. Public"),
+            (Fields{"[2001:db8::1]:443", "2001:db8::2", "-", "John Q. Public"}));
+  EXPECT_EQ(read("127.0.1.1:80 ::1 - -"), (Fields{"127.0.1.1:80", "::1", "-", "-"}));
+  EXPECT_EQ(read("example.com 203.0.113.7 - -"), (Fields{"example.com", "203.0.113.7", "-", "-"}));
+  // The next line has none.
+  EXPECT_EQ(read("203.0.113.7 - -"), (Fields{"-", "203.0.113.7", "-", "-"}));
+  EXPECT_EQ(fault("example.com:80  - -" + rest), "no client address");
+}
+
+TEST(LogReader, TakesNoClientForAVirtualHost) {
+  const auto reader = make_log_reader(Format::kCommon);
+  const std::string rest = " [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.0\" 200 1";
+  // Ports of clients, a forwarded address before the proxy's, spaces in a user's name.
+  for (const std::string words :
+       {"203.0.113.7:5678 - -", "203.0.113.7 10.0.0.1 - -", "203.0.113.7, 10.0.0.1 - -",
+        "2001:db8::80 10.0.0.1 - -", "client.example bob John Q. Public", "client.example - - a"}) {
+    const ReadLine read = read_line(*reader, words + rest, {"vhost", "ip"});
+    ASSERT_EQ(read.reading, Reading::kRecord) << words << ": " << read.reason;
+    EXPECT_EQ(read.fields, (std::vector<std::string>{"-", words.substr(0, words.find(' '))}));
   }
 }
 

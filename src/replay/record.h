@@ -55,9 +55,10 @@ class LineReader {
   virtual Reading read(std::string_view line, Record& record, std::string& reason) = 0;
 };
 
-/// Apache's and nginx's logs; `format` is kCommon or kCombined. A common reader ignores what
-/// follows the bytes, a combined one what follows the user agent. Field texts are as written,
-/// escapes too.
+/// Apache's and nginx's logs; `format` is kCommon or kCombined. A virtual host may stand before the
+/// client's address, if the ident is "-": a name, with or without a port, or an address with one. A
+/// common reader ignores what follows the bytes, a combined one what follows the user agent. Field
+/// texts are as written, escapes too.
 std::unique_ptr<LineReader> make_log_reader(Format format);
 
 /// CSV (RFC 4180) with this header, which must name a column `time` (decimal seconds since the

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <ostream>
+#include <system_error>
 
 #include "replay/feed.h"
 #include "replay/judge.h"
@@ -33,7 +33,7 @@ struct Input {
 };
 
 std::string why(int error) {
-  return std::strerror(error);
+  return std::generic_category().message(error);
 }
 
 std::vector<NamedLimit> read_limits(const std::vector<std::string>& expressions) {
@@ -122,17 +122,18 @@ int open_input(const Input& input) {
 std::unique_ptr<DecisionWriter> open_decisions(const std::string& path,
                                                const std::vector<Input>& inputs) {
   if (path.empty()) return nullptr;
-  if (path == "-") return std::make_unique<DecisionWriter>(STDOUT_FILENO, "standard output");
-  const std::string name = printable(path, kTypedColumns);
+  const bool is_standard = path == "-";
+  const std::string name = is_standard ? "standard output" : printable(path, kTypedColumns);
   struct stat status {};
-  if (stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
+  if (!is_standard && stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
     for (const Input& input : inputs) {
       if (input.device != status.st_dev || input.inode != status.st_ino) continue;
       throw ReplayError(kMisused, "--decisions: " + name + " is also read and would be lost");
     }
   }
   const int descriptor =
-      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kDecisionsMode);
+      is_standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)
+                  : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kDecisionsMode);
   if (descriptor < 0) throw ReplayError(kFailed, "--decisions: " + name + ": " + why(errno));
   return std::make_unique<DecisionWriter>(descriptor, name);
 }
@@ -165,7 +166,7 @@ int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::
   Feed feed(std::move(feed_options), judge, streams.err, progress);
   const auto finish = [&] {
     judge.flush();
-    if (writer) writer->flush();
+    if (writer) writer->finish();
     progress.clear();
   };
   try {
@@ -175,7 +176,7 @@ int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::
     finish();
     throw;
   } catch (const StoreError&) {
-    if (writer) writer->flush();
+    if (writer) writer->finish();
     throw;
   }
   finish();

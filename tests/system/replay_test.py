@@ -85,6 +85,13 @@ class Sample(Replay):
         self.assertEqual(self.decisions(packed, *LIMITS), expected)
         self.assertEqual(self.decisions("-", *LIMITS, stdin=plain, text=False), expected)
 
+    def test_gz_and_plain_in_one_stream(self):
+        with open(SAMPLE, "rb") as file:
+            lines = file.readlines()
+        both = gzip.compress(b"".join(lines[:700])) + b"".join(lines[700:])
+        self.assertEqual(self.decisions("-", *LIMITS, stdin=both, text=False),
+                         self.decisions(SAMPLE, *LIMITS))
+
     def test_many_files_are_one_input(self):
         with open(SAMPLE, "rb") as file:
             lines = file.readlines()
@@ -129,6 +136,17 @@ class Formats(Replay):
         self.assertEqual(rows[0]["key"], "192.0.2.1 GET /a")
         self.assertEqual(rows[0]["time_ns"], 971211336 * 10**9)
         self.assertEqual([row["allowed"] for row in rows], [True, True, False])
+
+    def test_log_of_virtual_hosts(self):
+        rest = '- - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 1 "-" "curl"\n'
+        path = self.write_file("other_vhosts_access.log",
+                               "".join(f"example.com:80 192.0.2.{i} {rest}" for i in (1, 2, 1)))
+        limit = ("--limit", "sliding_log 1/1m")
+        rows = [json.loads(row) for row in self.decisions(path, *limit).splitlines()]
+        self.assertEqual([(row["key"], row["allowed"]) for row in rows],
+                         [("192.0.2.1", True), ("192.0.2.2", True), ("192.0.2.1", False)])
+        text = self.decisions(path, *limit, "--key", "{vhost}")
+        self.assertEqual({json.loads(row)["key"] for row in text.splitlines()}, {"example.com:80"})
 
     def test_json_lines(self):
         path = self.write_file("r.jsonl", '{"time": 1.5, "key": "a"}\n{"time": 2, "key": "b\\n"}\n')

@@ -1,0 +1,52 @@
+#include "replay/decision_writer.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <stdexcept>
+#include <string>
+
+#include "replay/test_file.h"
+
+namespace sluice::replay {
+namespace {
+
+std::string fault_of_finish(DecisionWriter& writer) {
+  try {
+    writer.finish();
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(DecisionWriter, FinishWritesAndCloses) {
+  const TestDirectory directory;
+  const int descriptor = open(directory.write("out", "").c_str(), O_WRONLY | O_CLOEXEC);
+  DecisionWriter writer(descriptor, "out");
+  writer.write({.key = "a", .decision = {}}, "\"limit\"");
+  EXPECT_EQ(fault_of_finish(writer), "none");
+  EXPECT_TRUE(directory.read("out").starts_with(R"({"time_ns":0,"key":"a",)"));
+  EXPECT_EQ(fcntl(descriptor, F_GETFD), -1);
+  EXPECT_EQ(errno, EBADF);
+}
+
+TEST(DecisionWriter, FinishSaysWhatCannotBeWritten) {
+  DecisionWriter writer(open("/dev/full", O_WRONLY | O_CLOEXEC), "/dev/full");
+  writer.write({.key = "a", .decision = {}}, "\"limit\"");
+  EXPECT_EQ(fault_of_finish(writer),
+            "the decisions cannot be written to /dev/full: No space left on device");
+}
+
+// What a file system says at the end is told, though all writes went well.
+TEST(DecisionWriter, FinishSaysWhatCannotBeClosed) {
+  const int descriptor = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  DecisionWriter writer(descriptor, "out");
+  close(descriptor);
+  EXPECT_EQ(fault_of_finish(writer), "the decisions cannot be written to out: Bad file descriptor");
+}
+
+}  // namespace
+}  // namespace sluice::replay
