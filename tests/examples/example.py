@@ -1,6 +1,7 @@
 """What the tests of the examples share: their programs, and the lines that these print."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,8 +30,7 @@ class Program:
     """An example in the background, which reads `lines`; its log can be read while it grows."""
 
     def __init__(self, name, *arguments, lines=()):
-        # Opened to append: reading moves no place that the program writes to.
-        self._log = tempfile.TemporaryFile("a+")
+        self._log = tempfile.TemporaryFile()
         with tempfile.TemporaryFile("w+") as given:
             given.write("".join(line + "\n" for line in lines))
             given.seek(0)
@@ -39,11 +39,15 @@ class Program:
 
     def log(self):
         """The words of each line printed so far."""
-        self._log.seek(0)
-        return [line.split() for line in self._log.read().splitlines()]
+        return [line.split() for line in harness.written_to(self._log).splitlines()]
 
     def signal(self, number):
         self._process.send_signal(number)
+
+    def pause(self):
+        """Stops it until SIGCONT. Once this returns, none of its threads runs."""
+        self.signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
 
     def wait(self):
         """The exit code, once the program has ended."""

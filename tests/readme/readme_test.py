@@ -25,7 +25,11 @@ from dataclasses import dataclass
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
 from harness import BINARY, ROOT, Process, RedisServer, SystemTest, free_port, run  # noqa: E402
 
+# Not the release's: those are optimized across their files, most of which is the linker's work.
+LIBRARIES = os.path.join(ROOT, "build", "debug", "src")
 DEFAULT_PORT = "6380"
+REDIS_PORT = "6379"
+PORTS = re.compile(r"\b(6379|6380|6381)\b")
 NOT_RUN = ("git clone", "cd ", "cmake --preset", "#")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 CXX_FLAGS = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-I", os.path.join(ROOT, "include")]
@@ -62,6 +66,11 @@ def matches(expected, printed):
     return re.fullmatch(pattern, printed if printed.endswith("\n") else printed + "\n") is not None
 
 
+def with_ports(text, port_for):
+    """The text with other ports, all put in at once: one of them may read like one to replace."""
+    return PORTS.sub(lambda found: str(port_for(found[0])), text)
+
+
 def server_command(block):
     """The words of a block that is one line starting a server, or None."""
     lines = [line for line in block.text.splitlines() if line and not line.startswith("#")]
@@ -78,10 +87,15 @@ class Readme(SystemTest):
         for name in ("data", "examples", "docs"):
             if os.path.isdir(os.path.join(ROOT, name)):
                 shutil.copytree(os.path.join(ROOT, name), os.path.join(self.folder, name))
-        self.port = free_port()
         redis = RedisServer()
         self.addCleanup(redis.stop)
-        self.ports = {DEFAULT_PORT: self.port, "6381": free_port(), "6379": redis.port}
+        self.ports = {REDIS_PORT: redis.port}
+
+    def port_for(self, written):
+        """The one in its place: drawn when it is first needed, since it is taken only then."""
+        if written not in self.ports:
+            self.ports[written] = free_port()
+        return self.ports[written]
 
     def test_readme(self):
         self.check("README.md")
@@ -100,8 +114,7 @@ class Readme(SystemTest):
                     runners[block.language](block)
 
     def run_shell(self, block):
-        for written, real in self.ports.items():
-            block.text = block.text.replace(written, str(real))
+        block.text = with_ports(block.text, self.port_for)
         words = server_command(block)
         if words:
             self.start_server(words)
@@ -117,13 +130,13 @@ class Readme(SystemTest):
         result = run("sh", "-eu", "-c", "\n".join(lines), cwd=self.folder)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         if block.expected is not None:
-            expected = block.expected.replace(DEFAULT_PORT, str(self.port))
+            expected = with_ports(block.expected, self.port_for)
             self.assertTrue(matches(expected, result.stdout),
                             f"expected:\n{expected}\nprinted:\n{result.stdout}")
 
     def start_server(self, words):
         if "--resp" not in words:
-            words += ["--resp", f"127.0.0.1:{self.port}"]
+            words += ["--resp", f"127.0.0.1:{self.port_for(DEFAULT_PORT)}"]
         address = words[words.index("--resp") + 1]
         server = Process(*words, cwd=self.folder)
         self.addCleanup(server.stop)
@@ -149,7 +162,7 @@ class Readme(SystemTest):
             self.assertEqual(result.returncode, 0, result.stderr)
             return
         libraries = [os.path.join(folder, name)
-                     for folder, _, names in os.walk(os.path.dirname(BINARY))
+                     for folder, _, names in os.walk(LIBRARIES)
                      for name in sorted(names) if re.fullmatch(r"libsluice_\w+\.a", name)]
         result = run(*compiler, "-o", program, "-Wl,--start-group", *libraries, "-Wl,--end-group",
                      "-pthread", "-lxxhash", "-lssl", "-lcrypto")
@@ -172,6 +185,11 @@ class Convention(unittest.TestCase):
         self.assertTrue(matches("a\n", "a"))
         self.assertFalse(matches("a\n...\nc\n", "a\nb\n"))
         self.assertFalse(matches("a.c\n", "abc\n"))
+
+    def test_ports(self):
+        port_for = {"6380": 16381, "6381": 16379, "6379": 6380}.get
+        self.assertEqual(with_ports("-p 6380 127.0.0.1:6381?a\n16380 6379", port_for),
+                         "-p 16381 127.0.0.1:16379?a\n16380 6380")
 
     def test_servers(self):
         self.assertEqual(server_command(Block("sh", "build/release/sluice serve --threads 1\n", 1)),

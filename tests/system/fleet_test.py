@@ -1,10 +1,26 @@
-"""The servers that other tests start: each starts, answers and does what it is for."""
+"""The servers that other tests start: each starts, answers and does what it is for. Before that,
+what all programs that run beside a test have: a port, and output that can be read."""
 
 import signal
 import unittest
 
 from fleet import MemcachedServer, RedisCluster, RedisSentinel, ask, await_true
-from harness import exchange
+from harness import FIRST_PORT, PORTS, Process, exchange, free_port
+
+
+class Programs(unittest.TestCase):
+    def test_each_port_is_another(self):
+        ports = [free_port() for _ in range(500)]
+        self.assertEqual(len(set(ports)), len(ports))
+        self.assertGreaterEqual(min(ports), FIRST_PORT)
+        self.assertLess(max(ports), FIRST_PORT + PORTS)
+
+    def test_output_that_is_read_while_it_is_written_stays_whole(self):
+        writes = "i=0; while [ $i -lt 40000 ]; do echo $i; i=$((i + 1)); done"
+        with Process("sh", "-c", writes) as program:
+            while program.running():
+                program.output()
+            self.assertTrue(program.output().split() == [str(i) for i in range(40000)])
 
 
 class Fleets(unittest.TestCase):

@@ -3,6 +3,7 @@
 Every wait is bounded by PATIENCE_S. A server that a test starts is stopped by its own process id.
 """
 
+import itertools
 import os
 import signal
 import socket
@@ -14,6 +15,13 @@ import unittest
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 BINARY = os.environ.get("SLUICE_BINARY", os.path.join(ROOT, "build", "release", "sluice"))
 PATIENCE_S = 20
+
+# Below the ports that the system gives to outgoing connections, and beside those of tests/servers.
+FIRST_PORT = 10_000
+PORTS = 10_000
+# Tests that run at the same time begin so many ports apart.
+PORTS_EACH = 97
+port_numbers = itertools.count(os.getpid() * PORTS_EACH)
 
 
 def run(*arguments, stdin=None, text=True, timeout_s=60, **options):
@@ -27,16 +35,30 @@ def sluice(*arguments, **options):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port of 127.0.0.1 that nobody has, a different one with each call."""
+    for number in itertools.islice(port_numbers, PORTS):
+        port = FIRST_PORT + number % PORTS
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass  # Somebody has it.
+    raise AssertionError("no port of 127.0.0.1 is free")
+
+
+def written_to(file):
+    """Everything that programs have written to this file so far. It is opened once more for that:
+    what they were given is one place in the file, which reading would move."""
+    with open(f"/proc/self/fd/{file.fileno()}", encoding="utf-8") as opened:
+        return opened.read()
 
 
 class Process:
     """A program in the background, with its output in files. A context manager."""
 
     def __init__(self, *arguments, cwd=None):
-        self._output = tempfile.TemporaryFile("w+")
+        self._output = tempfile.TemporaryFile()
         self._process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=self._output,
                                          stderr=subprocess.STDOUT, cwd=cwd)
 
@@ -52,9 +74,7 @@ class Process:
 
     def output(self):
         """Everything written so far to either output."""
-        self._output.flush()
-        self._output.seek(0)
-        return self._output.read()
+        return written_to(self._output)
 
     def running(self):
         return self._process.poll() is None

@@ -26,6 +26,15 @@ LIMIT = 5
 POLL_MS = 750
 
 
+def tries():
+    """Up to five, in none of which a window of 1 s is open yet: the machine may stand still for a
+    moment, but hardly each time."""
+    yield
+    for _ in range(4):
+        time.sleep(1)
+        yield
+
+
 def acquire(redis, now_ms, every_s):
     """The recipe: (allowed, when the window ends in seconds, how many remain)."""
     exact = f"{now_ms // 1000}.{now_ms % 1000:03}"
@@ -66,10 +75,15 @@ class DurationThrottle(RecipeTest):
         self.assertEqual(self.sluice_admits("fixed_window 5/1s anchor=first", load), LIMIT)
 
         callers = self.callers()
-        time.sleep((1.95 - time.time() % 1) % 1)
-        admitted = len(self.run_throttle([callers], LIMIT, SECOND_MS)[0])
-        time.sleep(0.1)
-        admitted += len(self.run_throttle([callers], LIMIT, SECOND_MS, "later-")[0])
+        for _ in tries():
+            time.sleep((1.95 - time.time() % 1) % 1)
+            began_ns = time.monotonic_ns()
+            admitted = len(self.run_throttle([callers], LIMIT, SECOND_MS)[0])
+            time.sleep(0.1)
+            runs, refused = self.run_throttle([callers], LIMIT, SECOND_MS, "later-")
+            admitted += len(runs)
+            if all(event.at_ns - began_ns < SECOND_NS for event in runs + refused):
+                break
         self.assertEqual(admitted, LIMIT)
 
     def test_bounds_compared_as_strings(self):
@@ -100,10 +114,15 @@ class DurationThrottle(RecipeTest):
         self.assertEqual(admitted_ms - (FULL_HOUR_MS + SECOND_MS), 510)
 
         callers = self.callers()
-        opened_ns = self.run_throttle([callers], LIMIT, SECOND_MS)[0][0].at_ns
-        callers.throttle("waiter", LIMIT, SECOND_MS, 3 * SECOND_MS)
-        late_ns = self.hear("waiter", "runs").at_ns - (opened_ns + SECOND_NS)
-        self.assertLess(late_ns, 100 * MILLISECOND_NS)
+        most_ns = 100 * MILLISECOND_NS
+        for _ in tries():
+            began_ns = time.monotonic_ns()
+            self.assertEqual(len(self.run_throttle([callers], LIMIT, SECOND_MS)[0]), LIMIT)
+            callers.throttle("waiter", LIMIT, SECOND_MS, 3 * SECOND_MS)
+            late_ns = self.hear("waiter", "runs").at_ns - (began_ns + SECOND_NS)
+            if late_ns < most_ns:
+                break
+        self.assertLess(late_ns, most_ns)
 
 
 if __name__ == "__main__":

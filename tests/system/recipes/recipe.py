@@ -132,9 +132,15 @@ class RecipeTest(SystemTest):
 
     def hear(self, caller, what):
         """The next event, which must be this one."""
-        event = self.events.get(timeout=PATIENCE_S)
-        self.assertEqual((event.caller, event.what), (caller, what))
-        return event
+        return self.hear_all((caller, what))[0]
+
+    def hear_all(self, *expected):
+        """The next events, which must be these (caller, what), and are returned in this order:
+        what two processes say may be read in any."""
+        events = [self.events.get(timeout=PATIENCE_S) for _ in expected]
+        heard = {(event.caller, event.what): event for event in events}
+        self.assertEqual(set(heard), set(expected))
+        return [heard[event] for event in expected]
 
     def hear_many(self, count):
         """The next events, in two lists: those that run, and those that are refused."""
