@@ -246,7 +246,7 @@ TEST_F(GuardedStoreTest, LetsGoOfSpacesThatNobodyHolds) {
 TEST_F(GuardedStoreTest, LocalStatesAreBounded) {
   guard({.local_bytes = std::size_t{1} << 20}, "sliding_log 5/1h");
   inner_->lose_all();
-  constexpr int kKeys = 100'000;
+  constexpr int kKeys = 60'000;
   const auto peek = [&](int i) { return decide({.key = std::to_string(i), .cost = 0}, kStart); };
   for (int i = 0; i < kKeys; ++i) {
     ASSERT_EQ(decide({.key = std::to_string(i)}, kStart).source, Source::kLocal);

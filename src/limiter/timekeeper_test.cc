@@ -41,8 +41,11 @@ TEST(Timekeeper, RunsTimersWhenTheyAreDueAndNotBefore) {
   const TimePoint start = keeper->now();
   std::promise<TimePoint> late;
   std::promise<TimePoint> early;
-  keeper->at(start + milliseconds(20), [&] { late.set_value(keeper->now()); });
-  keeper->at(start + milliseconds(5), [&] { early.set_value(keeper->now()); });
+  // On its own thread: none runs before all are entered.
+  keeper->post([&] {
+    keeper->at(start + milliseconds(20), [&] { late.set_value(keeper->now()); });
+    keeper->at(start + milliseconds(5), [&] { early.set_value(keeper->now()); });
+  });
   const TimePoint early_ran = early.get_future().get();
   const TimePoint late_ran = late.get_future().get();
   EXPECT_GE(early_ran, start + milliseconds(5));
@@ -54,10 +57,13 @@ TEST(Timekeeper, ACancelledTimerDoesNotRun) {
   const auto keeper = Timekeeper::shared();
   bool ran = false;
   std::promise<void> done;
-  const TimePoint when = keeper->now() + milliseconds(5);
-  const auto timer = keeper->at(when, [&] { ran = true; });
-  keeper->at(when, [&] { done.set_value(); });
-  keeper->cancel(timer);
+  // On its own thread: it is cancelled before it can run.
+  keeper->post([&] {
+    const TimePoint when = keeper->now() + milliseconds(5);
+    const auto timer = keeper->at(when, [&] { ran = true; });
+    keeper->at(when, [&] { done.set_value(); });
+    keeper->cancel(timer);
+  });
   done.get_future().get();
   EXPECT_FALSE(ran);
 }

@@ -11,6 +11,7 @@
 namespace sluice {
 namespace {
 
+using std::chrono::hours;
 using std::chrono::milliseconds;
 
 TEST(EventLoopTest, RunsPostedTasksInOrderAndStops) {
@@ -54,14 +55,15 @@ TEST(EventLoopTest, RunsOnceATaskPostedTwiceAndAgainOnePostedAfterwards) {
 TEST(EventLoopTest, RunsTimersByTimeAndThenByOrder) {
   EventLoop loop;
   std::vector<int> order;
+  const auto start = EventLoop::Clock::now();
   loop.run_after(milliseconds(10), [&] {
     order.push_back(4);
     loop.stop();
   });
-  loop.run_after(milliseconds(5), [&] { order.push_back(3); });
-  loop.run_after(milliseconds(0), [&] { order.push_back(1); });
-  loop.run_after(milliseconds(0), [&] { order.push_back(2); });
-  const auto start = EventLoop::Clock::now();
+  // Overdue by hours, so that it does not matter how long it takes to enter them.
+  loop.run_after(-hours(1), [&] { order.push_back(3); });
+  loop.run_after(-hours(2), [&] { order.push_back(1); });
+  loop.run_after(-hours(2), [&] { order.push_back(2); });
   loop.run();
   EXPECT_GE(EventLoop::Clock::now() - start, milliseconds(10));
   EXPECT_THAT(order, testing::ElementsAre(1, 2, 3, 4));

@@ -11,10 +11,17 @@
 #include <thread>
 #include <vector>
 
+#include "faults/canary.h"
+
 namespace sluice::faults {
 namespace {
 
-constexpr int kMostRounds = 3;
+constexpr int kMostTries = 6;
+constexpr int kMostQuietTries = 3;
+// What keeps the machine may be over soon.
+constexpr std::chrono::milliseconds kBetweenTries{200};
+// A decision wakes up the store's thread, the server and its caller, each of whom may be late.
+constexpr int kWakeUps = 3;
 constexpr std::size_t kLeastSamples = 1'000;
 // How long a load is watched before a fault, and after it has had its time to recover.
 constexpr std::chrono::milliseconds kBefore{150};
@@ -90,27 +97,58 @@ void print(const std::string& fault, const Round& round, const Times& times) {
   std::printf(
       "[  FIGURES ] %s: %.2f s, %zu decisions, p50 %.2f p99.9 %.2f longest %.2f ms; store %.1f "
       "cache %.1f local %.1f policy %.1f %%; store again after %.1f ms, missed last after %.1f ms; "
-      "%+.1f MiB\n",
+      "%+.1f MiB; machine late by %.2f ms\n",
       fault.c_str(), ms(round.ended - round.began) / 1000, times.count, ms(times.half),
       ms(times.most), ms(times.longest), percent(Source::kStore), percent(Source::kCache),
       percent(Source::kLocal), percent(Source::kPolicy), ms(back.first), ms(back.last_lost),
-      static_cast<double>(round.growth_bytes) / (1 << 20));
+      static_cast<double>(round.growth_bytes) / (1 << 20), ms(round.machine_late));
   std::fflush(stdout);
 }
 
-// All the time kept: what a round is made again for.
-bool is_in_time(const Round& round, const Times& times) {
+// Of those who ask while the server is known to be lost, up to one in ten waits.
+bool nobody_waits(const Round& round) {
+  if (!round.known_after) return true;
+  const Span span{.from = round.began + *round.known_after, .to = round.ended};
+  std::size_t all = 0;
+  std::size_t waited = 0;
+  for (const Sample& sample : round.report.samples) {
+    if (!is_within(sample, span)) continue;
+    ++all;
+    if (sample.took > kDeadline / 2) ++waited;
+  }
+  return all > 0 && 10 * waited <= all;
+}
+
+bool is_in_time(const Round& round, const Times& times, Clock::duration room) {
   const Span after{.from = round.ended + kRecovery};
-  const Share store = share_of(Source::kStore, round.report, after);
-  const Share cache = share_of(Source::kCache, round.report, after);
-  return times.most <= kDeadline + kGrace && return_of(round).first <= kRecovery &&
-         store.these > 0 && 100 * (store.these + cache.these) >= 99 * store.all;
+  const Share store = share_of_store(round.report, after);
+  return times.most <= kDeadline + kGrace + room && nobody_waits(round) &&
+         return_of(round).first <= kRecovery + room &&
+         share_of(Source::kStore, round.report, after).these > 0 &&
+         100 * store.these >= 99 * store.all;
 }
 
 }  // namespace
 
+void expect_in_time(const std::string& what, const std::function<Try()>& make) {
+  int quiet = 0;
+  bool is_explained = false;
+  for (int i = 0; i < kMostTries && quiet < kMostQuietTries; ++i) {
+    if (i > 0) run(kBetweenTries);
+    const Try made = make();
+    if (testing::Test::HasFailure() || made.is_in_time(0ms)) return;
+    if (made.machine_late < Canary::kQuiet) ++quiet;
+    if (made.is_in_time(kWakeUps * made.machine_late)) is_explained = true;
+  }
+  if (quiet == 0 && is_explained) {
+    std::printf("[  FIGURES ] %s: late, as this machine was each time\n", what.c_str());
+    return;
+  }
+  ADD_FAILURE() << what << ": late, and the machine was quiet in " << quiet << " tries";
+}
+
 void expect_whole(const std::string& fault, const std::function<Round()>& make_round) {
-  for (int i = 0; i < kMostRounds; ++i) {
+  expect_in_time(fault + ": p99.9 of a decision, or the store's return (see the figures)", [&] {
     const Round round = make_round();
     const Times times =
         times_of(round.report, {.from = round.began, .to = round.ended + kRecovery});
@@ -118,11 +156,11 @@ void expect_whole(const std::string& fault, const std::function<Round()>& make_r
     EXPECT_GE(times.count, kLeastSamples);
     EXPECT_LE(round.growth_bytes, kMostGrowth);
     for (const std::string& stray : round.report.strays) ADD_FAILURE() << stray;
-    if (testing::Test::HasFailure() || is_in_time(round, times)) return;
-  }
-  ADD_FAILURE() << "p99.9 of a decision is above the deadline and " << kGrace.count()
-                << " ms, or the store has not all decisions again after " << kRecovery / 1ms
-                << " ms: see the figures";
+    return Try{.machine_late = round.machine_late,
+               .is_in_time = [round, times](Clock::duration room) {
+                 return is_in_time(round, times, room);
+               }};
+  });
 }
 
 void expect_admitted(const Report& report, const Bound& bound) {
@@ -130,18 +168,6 @@ void expect_admitted(const Report& report, const Bound& bound) {
     EXPECT_LE(key.by_store, bound.by_store * key.limit) << key.key;
     EXPECT_LE(key.by_store + key.otherwise, bound.in_all * key.limit) << key.key;
   }
-}
-
-void expect_nobody_waits(const Report& report, const Span& span) {
-  std::size_t all = 0;
-  std::size_t waited = 0;
-  for (const Sample& sample : report.samples) {
-    if (!is_within(sample, span)) continue;
-    ++all;
-    if (sample.took > kDeadline / 2) ++waited;
-  }
-  EXPECT_GT(all, 0U);
-  EXPECT_LE(10 * waited, all);
 }
 
 double Share::percent() const {
@@ -158,6 +184,12 @@ Share share_of(Source source, const Report& report, const Span& span) {
   return share;
 }
 
+Share share_of_store(const Report& report, const Span& span) {
+  Share store = share_of(Source::kStore, report, span);
+  store.these += share_of(Source::kCache, report, span).these;
+  return store;
+}
+
 std::size_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
   std::size_t total = 0;
@@ -171,6 +203,7 @@ void run(std::chrono::milliseconds time) {
 }
 
 Round through(Load& load, const std::function<void()>& fault) {
+  Canary canary;
   run(kBefore);
   const std::size_t before = resident_bytes();
   Round round;
@@ -180,6 +213,7 @@ Round through(Load& load, const std::function<void()>& fault) {
   const std::size_t after = resident_bytes();
   round.growth_bytes = after > before ? after - before : 0;
   run(kRecovery + kAfter);
+  round.machine_late = canary.stop();
   round.report = load.stop();
   return round;
 }

@@ -78,7 +78,7 @@ class HalfOfTheReplies : public testing::Test {
 
 // What may have been carried out is not asked again: one request, one charge.
 TEST_F(HalfOfTheReplies, AreNeverAskedForAgain) {
-  Limiter limiter = limited("?on_failure=deny");
+  Limiter limiter = limited("?deadline=200ms&on_failure=deny");
   await_store(limiter);
   for (int i = 1; i <= 5; ++i) {
     EXPECT_EQ(lose_one(limiter).source, Source::kPolicy);
@@ -89,7 +89,7 @@ TEST_F(HalfOfTheReplies, AreNeverAskedForAgain) {
 // The store has noted each request that this process admitted in its place: none is admitted beyond
 // the limit.
 TEST_F(HalfOfTheReplies, AdmitNothingBeyondTheLimit) {
-  Limiter limiter = limited("?deny_cache=no");
+  Limiter limiter = limited("?deadline=100ms&deny_cache=no");
   await_store(limiter);
   int admitted = 0;
   for (int i = 0; i < 8; ++i) {
@@ -120,10 +120,11 @@ TEST(LostReply, EndsInItsMiddle) {
 // whatever the store is said to have decided, it has decided of that very request.
 void expect_own_answers(const std::string& fault, std::function<void(std::string&)> edit) {
   RedisServer server;
+  std::atomic<int> edited{0};
   FaultProxy proxy(server.port());
   expect_whole(fault, [&] {
     Load load(url_of(proxy.port()));
-    std::atomic<int> edited{0};
+    edited.store(0);
     Round round = through(load, [&] {
       for (int i = 1; i <= 5; ++i) {
         proxy.edit_replies([&, i](std::string& replies) {
@@ -134,7 +135,7 @@ void expect_own_answers(const std::string& fault, std::function<void(std::string
         });
         proxy.delay_replies(1ms);
         run(350ms);
-        EXPECT_EQ(edited.load(), i);
+        servers::await("an edit", [&] { return edited.load() == i; });
       }
       proxy.pass();
     });

@@ -18,7 +18,9 @@ using servers::RedisServer;
 class WhileTheServerIsLost : public testing::Test {
  protected:
   Limiter lose(const std::string& options) {
-    Limiter limiter(open_store(server_.url() + options), Limit("fixed_window 8/1d anchor=first"));
+    // Whoever asks of a store that was found lost is told so at once, however long the deadline.
+    Limiter limiter(open_store(server_.url() + "?deadline=5s" + options),
+                    Limit("fixed_window 8/1d anchor=first"));
     servers::await("the store", [&] {
       try {
         return limiter.peek("k").source == Source::kStore;
@@ -51,19 +53,19 @@ TEST_F(WhileTheServerIsLost, LocalGoesOnFromWhatThisProcessDid) {
 }
 
 TEST_F(WhileTheServerIsLost, LocalCanBeAShare) {
-  Limiter limiter = lose("?local_share=1/4");
+  Limiter limiter = lose("&local_share=1/4");
   EXPECT_EQ(admitted(limiter, "k"), 0);
   EXPECT_EQ(admitted(limiter, "other"), 2);
 }
 
 TEST_F(WhileTheServerIsLost, AllowAdmitsAll) {
-  Limiter limiter = lose("?on_failure=allow");
+  Limiter limiter = lose("&on_failure=allow");
   EXPECT_EQ(limiter.check("k").source, Source::kPolicy);
   EXPECT_EQ(admitted(limiter, "k"), 20);
 }
 
 TEST_F(WhileTheServerIsLost, DenyAdmitsNothingAndSaysToComeBackInASecond) {
-  Limiter limiter = lose("?on_failure=deny");
+  Limiter limiter = lose("&on_failure=deny");
   const Decision decision = limiter.check("k");
   EXPECT_EQ(decision.source, Source::kPolicy);
   EXPECT_EQ(decision.retry_after, 1s);
@@ -75,7 +77,7 @@ TEST_F(WhileTheServerIsLost, DenyAdmitsNothingAndSaysToComeBackInASecond) {
 }
 
 TEST_F(WhileTheServerIsLost, RaiseThrowsASentenceThatNamesTheServer) {
-  Limiter limiter = lose("?on_failure=raise");
+  Limiter limiter = lose("&on_failure=raise");
   try {
     limiter.check("k");
     ADD_FAILURE() << "nothing was thrown";

@@ -19,14 +19,14 @@ using std::chrono::steady_clock;
 
 constexpr seconds kPatience{30};
 
-nanoseconds median_of(std::vector<nanoseconds> delays) {
+Delays of(std::vector<nanoseconds> delays) {
   std::ranges::sort(delays);
-  return delays[delays.size() / 2];
+  return {.least = delays.front(), .median = delays[delays.size() / 2]};
 }
 
 }  // namespace
 
-nanoseconds wake_up_by_release(ConcurrencyLimiter& jobs, int rounds, nanoseconds job) {
+Delays wake_up_by_release(ConcurrencyLimiter& jobs, int rounds, nanoseconds job) {
   std::vector<nanoseconds> delays;
   for (int i = 0; i < rounds; ++i) {
     Permit held = jobs.acquire("k", kPatience);
@@ -45,10 +45,10 @@ nanoseconds wake_up_by_release(ConcurrencyLimiter& jobs, int rounds, nanoseconds
     }
     delays.push_back(granted - released);
   }
-  return median_of(std::move(delays));
+  return of(std::move(delays));
 }
 
-nanoseconds wake_up_by_refund(Limiter& limiter, int rounds) {
+Delays wake_up_by_refund(Limiter& limiter, int rounds) {
   std::vector<nanoseconds> delays;
   for (int i = 0; i < rounds; ++i) {
     const std::string key = std::to_string(i);
@@ -69,7 +69,7 @@ nanoseconds wake_up_by_refund(Limiter& limiter, int rounds) {
     if (when.wait_for(kPatience) != std::future_status::ready) stop.request_stop();
     delays.push_back(when.get() - began);
   }
-  return median_of(std::move(delays));
+  return of(std::move(delays));
 }
 
 }  // namespace sluice::permits

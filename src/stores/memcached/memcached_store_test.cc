@@ -217,11 +217,15 @@ TEST(MemcachedStore, SpeaksTlsAndShowsItsCertificate) {
   over_tls.servers[0].tls = TlsOptions{
       .ca_file = files.ca, .certificate_file = files.client, .key_file = files.client_key};
   MemcachedStore store(over_tls);
-  Keys keys(store, "sliding_log 5000/1h");
-  EXPECT_EQ(keys.take("k", 2).remaining, 4'998);
-  // A value that is longer than a TLS record, each way.
-  for (int i = 1; i <= 4'000; ++i) keys.take("k", 1, kNow + i);
-  EXPECT_EQ(keys.take("k", 1, kNow + kSecondNs).remaining, 997);
+  Keys keys(store, "sliding_log 2000/3000w & sliding_log 2000/2999w");
+  EXPECT_EQ(keys.take("k", 2).remaining, 1'998);
+  // A value of half a TLS record, each way: a day between two entries makes them long. A longer one
+  // memcached 1.6.18 waits for in vain, for it does not see what is left of a record it has read.
+  constexpr int kEntries = 550;
+  constexpr std::size_t kHalfARecord = 8'192;
+  for (int i = 1; i <= kEntries; ++i) keys.take("k", 1, kNow + i * 24 * kHourNs);
+  EXPECT_GT(server.command("mg sluice:login:k v\r\n").size(), kHalfARecord);
+  EXPECT_EQ(keys.take("k", 0, kNow + kEntries * 24 * kHourNs).remaining, 1'998 - kEntries);
 }
 
 TEST(MemcachedStore, AServerWithAnotherCertificateIsNotTrusted) {

@@ -120,7 +120,7 @@ TEST(NoMemoryForAReply, CostsTheServerNothingForLater) {
   const std::string text = full_log(limit, kMany);
   server.command("ms sluice:login:k " + std::to_string(text.size()) + " T3600\r\n" + text + "\r\n");
   MemcachedStore store({.servers = {{.host = "127.0.0.1", .port = server.port()}},
-                        .deadline = std::chrono::milliseconds(400)});
+                        .deadline = std::chrono::seconds(1)});
   const auto space = store.open_space(limit.definition());
   const auto take = [&](std::string_view key) {
     const Request request{.limit = &limit.definition(), .space = space.get(), .key = key};

@@ -218,7 +218,7 @@ TEST(Eviction, PassesOverWhoIsBlockedOrHasNoPermitLeft) {
   bucket.block("blocked", kStart, kHourNs);
   for (PermitId id = 1; id <= 2; ++id) permits.permit(Operation::kTake, "all", kStart, id);
   permits.block("none", kStart, kHourNs);
-  for (std::uint64_t i = 0; i < 30'000; ++i) {
+  for (std::uint64_t i = 0; i < 20'000; ++i) {
     bucket.take(key_name(i), kStart);
     if (i % 3 == 0) permits.permit(Operation::kTake, key_name(i), kStart, i + 1);
   }

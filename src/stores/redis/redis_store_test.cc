@@ -3,6 +3,7 @@
 #include "stores/redis/redis_store.h"
 
 #include <gmock/gmock.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -138,7 +139,6 @@ TEST(RedisStore, SaysThatItsPasswordIsWrong) {
   const RedisServer server({.password = "open-sesame"});
   RedisOptions options = options_for(server);
   options.password = "hunter2";
-  options.deadline = 200ms;
   Limited limited(options, "token_bucket 10/1h");
   try {
     limited.check("k");
@@ -260,11 +260,15 @@ TEST(RedisStore, ChargesBlocksAndTakesWhatThereIs) {
 
 TEST(RedisStore, TwoProcessesOnOneKeyAdmitWhatOneWould) {
   const RedisServer server;
-  int pipes[2];
-  ASSERT_EQ(::pipe(pipes), 0);
-  const auto race = [&] {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const auto race = [&](int other) {
     Limited limited(options_for(server), "sliding_window 1000/1h");
-    std::atomic<int> admitted = 0;
+    std::atomic<int> admitted = limited.check("hot").allowed ? 1 : 0;
+    // Neither begins before both have come so far, whoever is started late.
+    char there = 'x';
+    EXPECT_EQ(::write(other, &there, 1), 1);
+    EXPECT_EQ(::read(other, &there, 1), 1);
     std::vector<std::thread> threads;
     for (int t = 0; t < 2; ++t) {
       threads.emplace_back([&] {
@@ -276,14 +280,15 @@ TEST(RedisStore, TwoProcessesOnOneKeyAdmitWhatOneWould) {
   };
   const pid_t child = ::fork();
   if (child == 0) {
-    const int admitted = race();
-    _exit(::write(pipes[1], &admitted, sizeof(admitted)) == sizeof(admitted) ? 0 : 1);
+    ::close(ends[0]);
+    const int admitted = race(ends[1]);
+    _exit(::write(ends[1], &admitted, sizeof(admitted)) == sizeof(admitted) ? 0 : 1);
   }
-  const int here = race();
+  ::close(ends[1]);
+  const int here = race(ends[0]);
   int there = 0;
-  ASSERT_EQ(::read(pipes[0], &there, sizeof(there)), static_cast<ssize_t>(sizeof(there)));
-  ::close(pipes[0]);
-  ::close(pipes[1]);
+  ASSERT_EQ(::read(ends[0], &there, sizeof(there)), static_cast<ssize_t>(sizeof(there)));
+  ::close(ends[0]);
   EXPECT_GT(here, 0);
   EXPECT_GT(there, 0);
   EXPECT_EQ(here + there, 1000);

@@ -58,12 +58,12 @@ TEST_F(ServerHealthTest, AConnectionThatWasGivenUpIsNotWaitedFor) {
 
 TEST_F(ServerHealthTest, WhatWasLostLongAfterItWasSentBreaksIt) {
   health_.on_up();
-  health_.on_lost(Clock::now());
+  health_.on_lost(Clock::now() + 1min);
   health_.on_down(kLost);
   EXPECT_FALSE(health_.is_broken());
   health_.on_up();
   health_.on_lost(Clock::now() - 1min);
-  health_.on_lost(Clock::now());
+  health_.on_lost(Clock::now() + 1min);
   health_.on_down(kLost);
   EXPECT_TRUE(health_.is_broken());
 }
