@@ -1,6 +1,7 @@
 #include "stores/memcached/carrier.h"
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <iterator>
 #include <utility>
@@ -18,6 +19,7 @@ constexpr std::size_t kMaxSwept = 512;  // At a time.
 
 std::vector<std::string> names(const std::vector<Endpoint>& servers) {
   std::vector<std::string> result;
+  result.reserve(servers.size());
   for (const auto& server : servers) result.push_back(server.text());
   return result;
 }
@@ -313,10 +315,22 @@ void MemcachedCarrier::on_counted(Count& count) {
 }
 
 // Only a replay tidies up after itself.
-void MemcachedCarrier::remember(Lane& lane, const std::string& key) {
+void MemcachedCarrier::remember(Lane& lane, const std::string& key) noexcept {
   if (!options_.virtual_time) return;
   if (written_.size() == kMaxWritten) written_.pop_front();
-  written_.emplace_back(&lane, key);
+  try {
+    written_.emplace_back(&lane, key);
+  } catch (const std::exception&) {
+    // The key lapses.
+  }
+}
+
+void MemcachedCarrier::begin_removal(Lane& lane, std::string_view key) {
+  Turn& turn = begin_turn(lane, key);
+  turn.removes = true;
+  turn.token.reset();
+  turn.writes = true;
+  lane.send(turn);
 }
 
 void MemcachedCarrier::sweep(std::function<void()> done) {
@@ -324,16 +338,16 @@ void MemcachedCarrier::sweep(std::function<void()> done) {
   sweep_on();
 }
 
+// Goes on at the end of each turn, whose lane is not to hear of what goes wrong here: the turn is
+// gone.
 void MemcachedCarrier::sweep_on() {
   const auto now = Courier::Clock::now();
   while (!written_.empty() && turns_.size() < kMaxSwept) {
     const auto& [lane, key] = written_.front();
-    if (lane->fault(now).empty() && !turns_.contains(key)) {
-      Turn& turn = begin_turn(*lane, key);
-      turn.removes = true;
-      turn.token.reset();
-      turn.writes = true;
-      lane->send(turn);
+    try {
+      if (lane->fault(now).empty() && !turns_.contains(key)) begin_removal(*lane, key);
+    } catch (const std::exception&) {
+      // The key lapses.
     }
     written_.pop_front();
   }

@@ -99,7 +99,8 @@ class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwn
   std::int64_t kept_ns(std::int64_t lifetime_ns) const;
   LastWrites::Key key_of(const Turn& turn) const;
   void touch(Lane& lane);
-  void remember(Lane& lane, const std::string& key);
+  void remember(Lane& lane, const std::string& key) noexcept;
+  void begin_removal(Lane& lane, std::string_view key);
   void sweep_on();
 
   const MemcachedOptions& options_;

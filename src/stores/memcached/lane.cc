@@ -85,7 +85,7 @@ void Lane::write(Batch& batch, std::string& output) {
   std::uint32_t number = 0;
   for (auto* queue : {&urgent_, &waiting_}) {
     while (!queue->empty() && number < kMaxCommands && output.size() - before < kMaxBytes) {
-      Query& query = *queue->front();
+      Query& query = queue->front();
       // First: where it finds no memory to be written, it is lost with the batch.
       batch.queries.push_back(&query);
       queue->pop_front();
@@ -152,9 +152,14 @@ void Lane::on_up() {
 void Lane::on_down(std::string_view why) {
   connection_number_ = 0;
   health_.on_down(why);
-  for (Query* query : std::exchange(urgent_, {})) query->on_lost(Loss::kUnsent, why);
-  if (!is_broken()) return;
-  for (Query* query : std::exchange(waiting_, {})) query->on_lost(Loss::kUnsent, why);
+  lose(urgent_, why);
+  if (is_broken()) lose(waiting_, why);
+}
+
+// Whoever is lost may ask again, which is not lost with the rest.
+void Lane::lose(QueryQueue& queue, std::string_view why) {
+  QueryQueue lost = std::exchange(queue, {});
+  while (!lost.empty()) lost.pop_front().on_lost(Loss::kUnsent, why);
 }
 
 }  // namespace sluice::memcached

@@ -56,10 +56,10 @@ class Lane final : public PipelineUser {
   std::uint32_t connection() const { return connection_number_; }
 
   /// To be sent when the connection asks next: soon, after kick(). Stays where it is until then.
-  void send(Query& query) { waiting_.push_back(&query); }
+  void send(Query& query) { waiting_.push_back(query); }
   /// The same, before all others and by the connection that is up now or not at all: a cas token
   /// dies with its connection.
-  void send_now(Query& query) { urgent_.push_back(&query); }
+  void send_now(Query& query) { urgent_.push_back(query); }
   void kick() { connection_.kick(); }
 
   /// "memcached 127.0.0.1:11211".
@@ -89,6 +89,7 @@ class Lane final : public PipelineUser {
   void hand_out(Batch& batch);
   void on_lost(Batch& batch, Loss loss, std::string_view why);
   void release(Batch& batch);
+  static void lose(QueryQueue& queue, std::string_view why);
 
   const Endpoint endpoint_;
   ServerHealth health_;
@@ -96,8 +97,8 @@ class Lane final : public PipelineUser {
   const std::string unfit_;
   const std::string no_memory_;
   Connection connection_;
-  std::deque<Query*> urgent_;
-  std::deque<Query*> waiting_;
+  QueryQueue urgent_;
+  QueryQueue waiting_;
   std::vector<std::unique_ptr<Batch>> batches_;  // All there are.
   std::vector<Batch*> idle_batches_;
   std::deque<Batch*> in_flight_;  // Oldest first.

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "net/exchange.h"
 #include "stores/memcached/meta_protocol.h"
@@ -33,6 +34,30 @@ class Query {
   /// The time of an errand that it carries is up: forgets it. Returns why it has no answer, a
   /// sentence that is valid until the query is used again. Does not end the query.
   virtual std::string_view abandon(Errand& errand) = 0;
+
+ private:
+  friend class QueryQueue;
+
+  Query* after_ = nullptr;
+};
+
+/// Queries in order. Owns none of them, and needs no memory: each is in one queue at most.
+class QueryQueue {
+ public:
+  bool empty() const { return first_ == nullptr; }
+  /// REQUIRES: not empty, here and below.
+  Query& front() const { return *first_; }
+
+  void push_back(Query& query) {
+    query.after_ = nullptr;
+    (empty() ? first_ : last_->after_) = &query;
+    last_ = &query;
+  }
+  Query& pop_front() { return *std::exchange(first_, first_->after_); }
+
+ private:
+  Query* first_ = nullptr;
+  Query* last_ = nullptr;
 };
 
 }  // namespace sluice::memcached

@@ -1,6 +1,7 @@
 #include "stores/redis/carrier.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "stores/redis/redis_space.h"
 #include "stores/redis/slots.h"
@@ -47,13 +48,18 @@ void RedisCarrier::carry(Errand& errand) {
   route(errand);
 }
 
+// First: once a lane has the errand, nothing is to go wrong.
+void RedisCarrier::touch(Lane& lane) {
+  if (std::find(touched_.begin(), touched_.end(), &lane) == touched_.end()) {
+    touched_.push_back(&lane);
+  }
+}
+
 void RedisCarrier::route(Errand& errand) {
   const Way way = fleet_->way(errand.slot);
   if (way.lane != nullptr) {
+    touch(*way.lane);
     way.lane->carry(errand);
-    if (std::find(touched_.begin(), touched_.end(), way.lane) == touched_.end()) {
-      touched_.push_back(way.lane);
-    }
   } else if (!way.why.empty()) {
     courier_->fail(errand, way.why);
   } else {
@@ -90,10 +96,17 @@ void RedisCarrier::on_up(Lane& lane) {
 }
 
 void RedisCarrier::on_refused(Errand& errand, Lane& lane, std::string_view text) {
-  if (text.empty()) {
-    route(errand);
-    return dispatch();
+  try {
+    take_back(errand, lane, text);
+  } catch (const std::exception&) {
+    courier_->fail(errand, kNoMemory);
   }
+  dispatch();
+}
+
+// Where it throws, nobody has taken the errand.
+void RedisCarrier::take_back(Errand& errand, Lane& lane, std::string_view text) {
+  if (text.empty()) return route(errand);
   const ServerError error = read_server_error(text);
   const auto fail = [&] { courier_->fail(errand, lane.name() + ": " + std::string(text)); };
   using Kind = ServerError::Kind;
@@ -124,23 +137,24 @@ void RedisCarrier::redirect(Errand& errand, Lane& lane, const ServerError& error
   }
   const Way to = fleet_->redirect(error, lane);
   if (to.lane == nullptr) return courier_->fail(errand, lane.name() + ": " + std::string(to.why));
+  touch(*to.lane);
   if (error.kind == ServerError::Kind::kAsk) {
     to.lane->carry_asking(errand);
   } else {
     to.lane->carry(errand);
   }
-  to.lane->kick();
 }
 
 void RedisCarrier::rest(Errand& errand) {
+  if (!resting_ends_) {
+    courier_->loop().run_after(kRest, [this] {
+      resting_ends_ = false;
+      route_all(resting_);
+      dispatch();
+    });
+    resting_ends_ = true;
+  }
   resting_.push_back(errand);
-  if (resting_ends_) return;
-  resting_ends_ = true;
-  courier_->loop().run_after(kRest, [this] {
-    resting_ends_ = false;
-    route_all(resting_);
-    dispatch();
-  });
 }
 
 }  // namespace sluice::redis

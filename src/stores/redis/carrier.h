@@ -42,8 +42,10 @@ class RedisCarrier final : public Carrier, public LaneOwner {
   void on_refused(Errand& errand, Lane& lane, std::string_view text) override;
 
  private:
+  void touch(Lane& lane);
   void route(Errand& errand);
   void route_all(ErrandList& errands);
+  void take_back(Errand& errand, Lane& lane, std::string_view text);
   void redirect(Errand& errand, Lane& lane, const ServerError& error);
   void rest(Errand& errand);
   std::uint16_t slot_of(const Errand& errand);

@@ -59,8 +59,10 @@ class ClusterFleet final : public Fleet {
     if (node == nullptr) return {.why = why_};
     // What is sent there has been answered by then, or given up.
     if (error.kind == ServerError::Kind::kAsk) {
-      importers_[node] = Courier::Clock::now() +
+      const auto until = Courier::Clock::now() +
                          std::max<Courier::Clock::duration>(parts_.options.deadline, kKeepImporter);
+      importers_[node] = until;
+      look_again(until);
     }
     return {.lane = &node->lane(error.slot)};
   }
@@ -193,20 +195,24 @@ class ClusterFleet final : public Fleet {
     parts_.courier.loop().post([this] { retired_.clear(); });
   }
 
-  // Whether what was sent to the node after ASK may be under way there. The map is then read again
-  // when it cannot be any more, so that the node goes.
+  // Whether what was sent to the node after ASK may be under way there.
   bool imports(const Node& node) {
     const auto found = importers_.find(&node);
-    const auto now = Courier::Clock::now();
-    if (found == importers_.end() || found->second <= now) return false;
-    if (looks_again_) return true;
-    looks_again_ = true;
-    parts_.courier.loop().run_after(found->second - now, [this] {
+    if (found == importers_.end() || found->second <= Courier::Clock::now()) return false;
+    look_again(found->second);
+    return true;
+  }
+
+  // Reads the map again when an importer may go: nobody else would ask for it where the slot does
+  // not move after all.
+  void look_again(Courier::Clock::time_point when) {
+    if (looks_again_) return;
+    parts_.courier.loop().run_after(when - Courier::Clock::now(), [this] {
       looks_again_ = false;
       in_doubt_ = true;
       watch();
     });
-    return true;
+    looks_again_ = true;
   }
 
   const FleetParts parts_;

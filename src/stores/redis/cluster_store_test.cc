@@ -69,25 +69,47 @@ bool is_connected(const RedisServer& server) {
   return server.command({"CLIENT", "LIST"}).find("name=sluice") != std::string::npos;
 }
 
-// A slot that moves to a node without one: what is under way there is not lost when the map, in
-// which the node is none of those that serve, is read again.
+// A node without a slot, to which the slot of a key begins to move.
+class Importer {
+ public:
+  explicit Importer(servers::RedisCluster& cluster)
+      : node_({.config = {"cluster-enabled yes",
+                          "cluster-port " + std::to_string(servers::free_port())}}),
+        slot_(std::to_string(cluster.slot_of("sluice:test:{k}"))) {
+    const std::size_t from = cluster.owner_of(cluster.slot_of("sluice:test:{k}"));
+    from_ = &cluster.node(from);
+    const std::string id = node_.command({"CLUSTER", "MYID"});
+    EXPECT_EQ(node_.command({"CLUSTER", "MEET", "127.0.0.1", std::to_string(from_->port()),
+                             std::to_string(cluster.bus_port(from))}),
+              "OK");
+    servers::await("a node without a slot, which knows the others", [&] {
+      return node_.command({"CLUSTER", "INFO"}).starts_with("cluster_state:ok") &&
+             from_->command({"CLUSTER", "SETSLOT", slot_, "MIGRATING", id}) == "OK" &&
+             node_.command({"CLUSTER", "SETSLOT", slot_, "IMPORTING", cluster.node_id(from)}) ==
+                 "OK";
+    });
+  }
+
+  RedisServer& node() { return node_; }
+
+  // The slot stays where it is.
+  void cancel() {
+    EXPECT_EQ(from_->command({"CLUSTER", "SETSLOT", slot_, "STABLE"}), "OK");
+    EXPECT_EQ(node_.command({"CLUSTER", "SETSLOT", slot_, "STABLE"}), "OK");
+  }
+
+ private:
+  RedisServer node_;
+  const std::string slot_;
+  const RedisServer* from_ = nullptr;
+};
+
+// What is under way there is not lost when the map, in which the node is none of those that serve,
+// is read again.
 TEST(RedisStoreOnACluster, KeepsANodeThatImportsItsFirstSlot) {
   servers::RedisCluster cluster;
-  const std::uint16_t bus = servers::free_port();
-  RedisServer empty({.config = {"cluster-enabled yes", "cluster-port " + std::to_string(bus)}});
-  const std::string id = empty.command({"CLUSTER", "MYID"});
-  const std::string slot = std::to_string(cluster.slot_of("sluice:test:{k}"));
-  const std::size_t from = cluster.owner_of(cluster.slot_of("sluice:test:{k}"));
-  ASSERT_EQ(
-      empty.command({"CLUSTER", "MEET", "127.0.0.1", std::to_string(cluster.node(from).port()),
-                     std::to_string(cluster.bus_port(from))}),
-      "OK");
-  servers::await("a node without a slot, which knows the others", [&] {
-    return empty.command({"CLUSTER", "INFO"}).starts_with("cluster_state:ok") &&
-           cluster.node(from).command({"CLUSTER", "SETSLOT", slot, "MIGRATING", id}) == "OK" &&
-           empty.command({"CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.node_id(from)}) == "OK";
-  });
-
+  Importer importer(cluster);
+  RedisServer& empty = importer.node();
   Limited limited(options_for_node(cluster.node(0), 3s), "fixed_window 9/24h");
   EXPECT_EQ(limited.check("k").remaining, 8);
   ASSERT_EQ(empty.command({"DBSIZE"}), "1");
@@ -113,6 +135,16 @@ TEST(RedisStoreOnACluster, KeepsANodeThatImportsItsFirstSlot) {
   // Nobody asks there any more.
   EXPECT_TRUE(is_connected(empty));
   servers::await("the node to be let go", [&] { return !is_connected(empty); });
+}
+
+TEST(RedisStoreOnACluster, LetsANodeGoToWhichNoSlotMovesAfterAll) {
+  servers::RedisCluster cluster;
+  Importer importer(cluster);
+  Limited limited(options_for_node(cluster.node(0), 3s), "fixed_window 9/24h");
+  EXPECT_EQ(limited.check("k").remaining, 8);
+  EXPECT_TRUE(is_connected(importer.node()));
+  importer.cancel();
+  servers::await("the node to be let go", [&] { return !is_connected(importer.node()); });
 }
 
 TEST(RedisStoreOnACluster, ComesToLifeWithTheClustersSlots) {

@@ -51,7 +51,7 @@ void DirectCall::on_reply(std::string_view reply) {
     take(reply);
   } catch (const std::exception&) {
     outcome_ = Outcome::kLost;
-    why_ = "out of memory";  // Short enough to need none.
+    why_ = kNoMemory;
   }
   end_answer(awaited);
 }
@@ -72,7 +72,11 @@ void DirectCall::take(std::string_view reply) {
 void DirectCall::on_lost(Loss loss, std::string_view why) {
   const bool awaited = begin_answer();
   outcome_ = loss == Loss::kUnsent ? Outcome::kRefused : Outcome::kLost;
-  why_ = why;
+  try {
+    why_ = why;
+  } catch (const std::exception&) {  // Whoever calls catches nothing.
+    why_ = kNoMemory;
+  }
   end_answer(awaited);
 }
 

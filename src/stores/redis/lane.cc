@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -31,7 +32,12 @@ CallOptions call_options(const RedisOptions& options) {
 // Whatever the answer holds is let go with it: a control stays a while after it is answered.
 void Control::on_reply(std::string_view reply) {
   const Answer answer = std::exchange(answer_, nullptr);
-  const auto tree = read_reply(reply);
+  std::optional<Reply> tree;
+  try {
+    tree = read_reply(reply);
+  } catch (const std::exception&) {  // Whoever asked would wait for ever.
+    return answer(nullptr, kNoMemory);
+  }
   if (tree && !tree->is_error()) return answer(&*tree, {});
   if (!tree) lane_.lose_track();
   answer(nullptr, tree ? tree->text : "the reply cannot be read");
@@ -63,6 +69,11 @@ class Lane::Call final : public Exchange {
   void forget(Errand& errand) {
     script.abandon(errand.place);
     errands[errand.place] = nullptr;
+  }
+  // The i-th, which is not the call's any more.
+  Errand& take(std::size_t i) {
+    errands[i]->holder = nullptr;
+    return *std::exchange(errands[i], nullptr);
   }
 
   ScriptCall script;
@@ -166,6 +177,7 @@ Exchange* Lane::next_control() {
 Lane::Call& Lane::make_call() {
   if (idle_calls_.empty()) {
     calls_.push_back(std::make_unique<Call>(*this, call_options_));
+    idle_calls_.reserve(calls_.size());  // So that release() needs no memory.
     idle_calls_.push_back(calls_.back().get());
   }
   Call& call = *idle_calls_.back();
@@ -218,30 +230,38 @@ void Lane::release(Call& call) {
   idle_calls_.push_back(&call);
 }
 
-// What a reply leaves unanswered may have been carried out, even where it is another call's: it is
-// not asked again.
+// The pipeline has let go of the call, and will not tell it of a loss: whatever goes wrong here is
+// to be told here, to those who have not been told yet.
 void Lane::on_reply(Call& call, std::string_view reply) {
   std::erase(in_flight_, &call);
-  if (reply.front() == '-') return on_error(call, error_text(reply));
   try {
-    if (!call.script.read(reply)) lose_track();
-  } catch (const std::exception&) {  // The connection will not tell it of a loss.
-    return on_lost(call, Loss::kUnknown, "out of memory");
-  }
-  for (std::size_t i = 0; i < call.size; ++i) {
-    Errand* errand = call.errands[i];
-    if (errand == nullptr) continue;
-    errand->holder = nullptr;
-    const std::string_view fault = call.script.fault(i);
-    if (fault.empty()) {
-      settings_.courier.done(*errand);
-    } else if (read_server_error(fault).kind == ServerError::Kind::kReadOnly) {
-      owner_.on_refused(*errand, *this, fault);
+    if (reply.front() == '-') {
+      on_error(call, error_text(reply));
     } else {
-      settings_.courier.fail(*errand, name() + ": " + std::string(fault));
+      read(call, reply);
     }
+  } catch (const std::exception&) {
+    return on_lost(call, Loss::kUnknown, kNoMemory);
   }
   release(call);
+}
+
+// What a reply leaves unanswered may have been carried out, even where it is another call's: it is
+// not asked again.
+void Lane::read(Call& call, std::string_view reply) {
+  if (!call.script.read(reply)) lose_track();
+  for (std::size_t i = 0; i < call.size; ++i) {
+    if (call.errands[i] == nullptr) continue;
+    const std::string_view fault = call.script.fault(i);
+    if (fault.empty()) {
+      settings_.courier.done(call.take(i));
+    } else if (read_server_error(fault).kind == ServerError::Kind::kReadOnly) {
+      owner_.on_refused(call.take(i), *this, fault);
+    } else {
+      const std::string why = name() + ": " + std::string(fault);
+      settings_.courier.fail(call.take(i), why);
+    }
+  }
 }
 
 // Unless the error came out of the script, the server has carried out nothing of the call.
@@ -252,35 +272,29 @@ void Lane::on_error(Call& call, std::string_view text) {
   if (kind == Kind::kLoading || kind == Kind::kNoAuth) reconnect(name() + ": " + std::string(text));
   if (kind == Kind::kNoScript) {
     if (call.script_loads == script_loads_) {
-      ++script_loads_;
       ask(script_load_command(), [](const Reply*, std::string_view) {});
+      ++script_loads_;
     }
     for (std::size_t i = 0; i < call.size; ++i) {
-      if (call.errands[i] != nullptr) put_back(*call.errands[i]);
+      if (call.errands[i] != nullptr) again_.push_back(call.take(i));
     }
   } else {
     const std::string kept(text);
     for (std::size_t i = 0; i < call.size; ++i) {
-      Errand* errand = call.errands[i];
-      if (errand == nullptr) continue;
-      errand->holder = nullptr;
-      owner_.on_refused(*errand, *this, kept);
+      if (call.errands[i] != nullptr) owner_.on_refused(call.take(i), *this, kept);
     }
   }
-  release(call);
 }
 
 void Lane::on_lost(Call& call, Loss loss, std::string_view why) {
   std::erase(in_flight_, &call);
   if (loss == Loss::kUnknown) health_.on_lost(call.sent_at);
   for (std::size_t i = 0; i < call.size; ++i) {
-    Errand* errand = call.errands[i];
-    if (errand == nullptr) continue;
+    if (call.errands[i] == nullptr) continue;
     if (loss == Loss::kUnsent && !closing_) {
-      put_back(*errand);
+      again_.push_back(call.take(i));
     } else {
-      errand->holder = nullptr;
-      settings_.courier.fail(*errand, why);
+      settings_.courier.fail(call.take(i), why);
     }
   }
   release(call);
@@ -289,11 +303,6 @@ void Lane::on_lost(Call& call, Loss loss, std::string_view why) {
 // The call that was to follow an ASKING does not go out: another connection has not been asked.
 void Lane::drop_asking(std::string_view why) {
   if (after_asking_ != nullptr) on_lost(*std::exchange(after_asking_, nullptr), Loss::kUnsent, why);
-}
-
-void Lane::put_back(Errand& errand) {
-  errand.holder = nullptr;
-  again_.push_back(errand);
 }
 
 std::optional<std::string> Lane::on_greeting(std::size_t i, std::string_view reply) {
@@ -314,7 +323,11 @@ void Lane::on_up() {
 // The server's health is the courier's thread's: it is told when that has the connection back.
 void Lane::lose_track() {
   astray_ = true;
-  pipeline_.reconnect(name() + " sent a reply that is not to what it was asked");
+  try {
+    pipeline_.reconnect(name() + " sent a reply that is not to what it was asked");
+  } catch (const std::exception&) {
+    pipeline_.reconnect(kNoMemory);
+  }
 }
 
 void Lane::on_down(std::string_view why) {

@@ -31,7 +31,7 @@ class LaneOwner {
   /// The connection is lost, or an attempt to connect has failed.
   virtual void on_down(Lane& lane, std::string_view why) = 0;
   /// The server has refused the errand, or it was never sent: it was not carried out, and is the
-  /// owner's again. `text` is the error, empty where it was not sent.
+  /// owner's again. `text` is the error, empty where it was not sent. Throws nothing.
   virtual void on_refused(Errand& errand, Lane& lane, std::string_view text) = 0;
 };
 
@@ -133,9 +133,9 @@ class Lane final : public PipelineUser {
   void drop_asking(std::string_view why);
   Exchange* next_control();
   void on_reply(Call& call, std::string_view reply);
+  void read(Call& call, std::string_view reply);
   void on_error(Call& call, std::string_view text);
   void on_lost(Call& call, Loss loss, std::string_view why);
-  void put_back(Errand& errand);
   void fail_waiting(std::string_view why);
   void fail_controls(std::string_view why);
   void release(Call& call);

@@ -148,6 +148,23 @@ TEST(RedisWatch, AKeyIsSubscribedToAsLongAsSomebodyWatchesIt) {
   EXPECT_THAT(subscribers_of(server), testing::EndsWith("0"));
 }
 
+// One goes and another comes before the server can be told that nobody listens: what was published
+// between them was missed, so that the other is told to ask.
+TEST(RedisWatch, WhoTakesTheLastOnesPlaceIsToldAtOnce) {
+  const RedisServer server;
+  Permits permits(options_for(server));
+  Bell bell;
+  auto watch = permits.watch("k", bell.ring());
+  ASSERT_TRUE(bell.await());
+  Bell others;
+  // On the thread that tells the server.
+  const auto trigger = permits.watch("other", [&] {
+    watch.reset();
+    watch = permits.watch("k", others.ring());
+  });
+  EXPECT_TRUE(others.await());
+}
+
 TEST(RedisWatch, OutlivesItsStore) {
   const RedisServer server;
   Bell bell;

@@ -63,7 +63,11 @@ void Subscriber::follow(const std::vector<std::string>& changed) {
   if (phase_ != Phase::kUp) return;
   for (const std::string& channel : changed) {
     const bool wanted = watches_->wants(channel);
-    if (wanted == subscribed_.contains(channel)) continue;
+    if (wanted == subscribed_.contains(channel)) {
+      // One may have gone and another come, who has missed what was published between them.
+      if (wanted) watches_->call(channel);
+      continue;
+    }
     if (wanted) {
       subscribed_.insert(channel);
     } else {

@@ -27,7 +27,8 @@ namespace sluice::redis {
 /// the first of them, kept up as long as there are some, and given up a while after the last.
 ///
 /// Who watches a channel is called for each of its messages, and once whenever it has begun to be
-/// heard: what was published before was missed.
+/// heard, or was heard already on behalf of another who has gone: what was published before was
+/// missed.
 ///
 /// All members belong to the loop's thread, except the constructor, watch(), and the destructor,
 /// which is called after the loop has ended.

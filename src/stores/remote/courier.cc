@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <utility>
 
 namespace sluice {
@@ -202,19 +203,23 @@ void Courier::expire() {
   }
 }
 
-void Courier::done(Errand& errand) {
+void Courier::done(Errand& errand) noexcept {
   Trip& trip = *std::exchange(errand.trip_, nullptr);
   if (--trip.open == 0) end(trip);
 }
 
-void Courier::fail(Errand& errand, std::string_view why) {
+void Courier::fail(Errand& errand, std::string_view why) noexcept {
   *errand.decision = {.source = Source::kUnanswered};
   Inquiry& inquiry = *errand.trip_->inquiry;
-  if (inquiry.fault.empty()) inquiry.fault = why;
+  try {
+    if (inquiry.fault.empty()) inquiry.fault = why;
+  } catch (const std::exception&) {
+    inquiry.fault = kNoMemory;
+  }
   done(errand);
 }
 
-void Courier::end(Trip& trip) {
+void Courier::end(Trip& trip) noexcept {
   errands_.fetch_sub(trip.errands.size(), std::memory_order_relaxed);
   const bool call = ended_.empty();
   ended_.splice(ended_.end(), under_way_, trip.self);

@@ -19,6 +19,9 @@
 
 namespace sluice {
 
+/// Why there is no answer, where there is no memory to say more: short enough to need none.
+inline constexpr std::string_view kNoMemory = "out of memory";
+
 /// Who takes errands to servers. All are called on the courier's thread.
 class Carrier {
  public:
@@ -75,9 +78,10 @@ class Courier {
 
   /// On the courier's thread: the errand's decision is made. Who asked is told of it at the end of
   /// this round of events, together with what else is answered in it.
-  void done(Errand& errand);
-  /// On the courier's thread: there will be none.
-  void fail(Errand& errand, std::string_view why);
+  void done(Errand& errand) noexcept;
+  /// On the courier's thread: there will be none. Needs no memory: where there is none for `why`,
+  /// kNoMemory is said instead.
+  void fail(Errand& errand, std::string_view why) noexcept;
 
  private:
   using Trips = std::list<Trip>;
@@ -96,7 +100,7 @@ class Courier {
   void collect();
   void watch();
   void expire();
-  void end(Trip& trip);
+  void end(Trip& trip) noexcept;
 
   Carrier& carrier_;
   Options options_;

@@ -1,0 +1,102 @@
+// A connection is lost, or a sweep goes on, and the system has no memory: no key is stuck.
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <string>
+#include <utility>
+
+#include "stores/memcached/carrier_under_test.h"
+#include "stores/remote/refused_memory_test.h"
+
+namespace sluice::memcached {
+namespace {
+
+constexpr std::string_view kGone = "memcached a:1 has closed the connection";
+
+class LossWithoutMemory : public MemcachedCarrierTest {
+ protected:
+  // What was sent is lost, while nothing can be allocated.
+  void lose_without_memory(Loss loss) {
+    there([&] {
+      Exchange* const exchange = std::exchange(exchange_, nullptr);
+      refused_bytes = 1;
+      EXPECT_NO_THROW(exchange->on_lost(loss, kGone));
+      refused_bytes = kNoneRefused;
+    });
+  }
+};
+
+// Whatever their number.
+TEST_F(LossWithoutMemory, WhoHasOnlyReadReadsAgain) {
+  constexpr int kKeys = 200;
+  std::deque<std::string> keys;
+  std::string misses;
+  for (int i = 0; i < kKeys; ++i) {
+    ask(keys.emplace_back("k" + std::to_string(i)));
+    misses += "EN O" + std::to_string(i) + "\r\n";
+  }
+  const std::string reads = sent();
+  lose_without_memory(Loss::kUnknown);
+  EXPECT_EQ(sent(), reads);
+  answer(misses + "MN\r\n");
+  sent();
+  lose_without_memory(Loss::kUnsent);  // What was to be written was not.
+  EXPECT_EQ(sent(), reads);
+  there([&] { EXPECT_EQ(carrier_.under_way(), std::size_t{kKeys}); });
+}
+
+TEST_F(LossWithoutMemory, WhoMayHaveWrittenIsTold) {
+  const Ask& asked = ask("k");
+  sent();
+  answer("EN\r\nMN\r\n");
+  sent();
+  lose_without_memory(Loss::kUnknown);
+  there([&] { EXPECT_EQ(carrier_.under_way(), 0U); });
+  ASSERT_TRUE(asked.inquiry.is_answered);
+  EXPECT_EQ(asked.inquiry.fault, "out of memory");
+}
+
+class SweepWithoutMemory : public MemcachedCarrierTest {
+ protected:
+  SweepWithoutMemory() { options_.virtual_time = true; }
+
+  // So many replies, to what was sent.
+  static std::string all(std::string_view code, int count) {
+    std::string replies;
+    for (int i = 0; i < count; ++i) {
+      replies += std::string(code) + " O" + std::to_string(i) + "\r\n";
+    }
+    return replies + "MN\r\n";
+  }
+};
+
+// One key more than are removed at a time: its turn comes as another ends.
+TEST_F(SweepWithoutMemory, LeavesTheKeyForWhichThereIsNone) {
+  std::deque<std::string> keys;
+  for (const int count : {256, 256, 1}) {
+    for (int i = 0; i < count; ++i) ask(keys.emplace_back(std::to_string(keys.size())));
+    sent();
+    answer(all("EN", count));
+    sent();
+    answer(all("HD", count));
+  }
+  bool swept = false;
+  there([&] { carrier_.sweep([&] { swept = true; }); });
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_FALSE(swept);
+    sent();
+    const std::string replies = all("HD", 256);
+    there([&] {
+      Exchange* const exchange = std::exchange(exchange_, nullptr);
+      refused_bytes = 1;
+      exchange->on_reply(replies);
+      refused_bytes = kNoneRefused;
+    });
+  }
+  EXPECT_TRUE(swept);
+  EXPECT_EQ(reconnects_, 0);
+}
+
+}  // namespace
+}  // namespace sluice::memcached

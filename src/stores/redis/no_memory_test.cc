@@ -1,0 +1,218 @@
+// The system has no memory for what a server says: whoever asked is told of that, at once.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "stores/redis/carrier.h"
+#include "stores/redis/direct_call.h"
+#include "stores/redis/lane_under_test.h"
+#include "stores/remote/refused_memory_test.h"
+
+namespace sluice::redis {
+namespace {
+
+constexpr std::size_t kMany = 1'000;
+constexpr std::string_view kToldSo = "out of memory";
+
+// What is asked gathers, and travels in one call.
+class RedisNoMemory : public LaneOfATest {
+ protected:
+  void submit(Asker& asker) {
+    prepare(asker);
+    ASSERT_TRUE(courier_.submit(asker.inquiry, Courier::Clock::now() + kNoHurry));
+  }
+
+  Exchange* next_call(std::uint32_t& number) {
+    Exchange* call = nullptr;
+    play([&] {
+      number = lane_.number_call() + 1;
+      call = lane_.next_exchange();
+      std::string command;
+      call->write(command);
+    });
+    return call;
+  }
+
+  // Where allocations of so many bytes fail.
+  template <class Event>
+  void play_without_memory(std::size_t bytes, const Event& event) {
+    play([&] {
+      refused_bytes = bytes;
+      EXPECT_NO_THROW(event());
+      refused_bytes = kNoneRefused;
+    });
+  }
+
+  void expect_told(Asker& asker) {
+    asker.inquiry.wait();
+    EXPECT_EQ(asker.decision.source, Source::kUnanswered);
+    EXPECT_EQ(asker.inquiry.fault, kToldSo);
+  }
+
+  void carry(Errand& errand) override { lane_.carry(errand); }
+  void on_refused(Errand& errand, Lane&, std::string_view text) override {
+    courier_.fail(errand, text);
+  }
+
+  const std::string long_text_ = std::string(kMany, 'x');
+};
+
+TEST_F(RedisNoMemory, AllInACallAreToldWhereItsErrorCannotBeKept) {
+  Asker first;
+  Asker second;
+  submit(first);
+  submit(second);
+  std::uint32_t number = 0;
+  Exchange* const call = next_call(number);
+  const std::string reply = "-ERR " + long_text_ + "\r\n";
+  play_without_memory(kMany, [&] { call->on_reply(reply); });
+  expect_told(first);
+  expect_told(second);
+  // The call is used again, for which nothing is left of the first.
+  Asker third;
+  submit(third);
+  EXPECT_EQ(next_call(number), call);
+  play([&] { call->on_reply(admitted_by(number)); });
+  third.inquiry.wait();
+  EXPECT_TRUE(third.decision.allowed) << third.inquiry.fault;
+}
+
+TEST_F(RedisNoMemory, AllInACallAreToldWhereItCannotBeSentAgain) {
+  Asker asker;
+  submit(asker);
+  std::uint32_t number = 0;
+  Exchange* const call = next_call(number);
+  play_without_memory(kMany, [&] { call->on_reply("-NOSCRIPT\r\n"); });
+  expect_told(asker);
+}
+
+// Who has been told of a decision is not told of a loss as well.
+TEST_F(RedisNoMemory, OnlyWhoIsNotAnsweredYetIsTold) {
+  Asker first;
+  Asker second;
+  submit(first);
+  submit(second);
+  std::uint32_t number = 0;
+  Exchange* const call = next_call(number);
+  std::string reply = admitted_by(number);  // To the first; the script has failed for the second.
+  reply.replace(0, sizeof "*1\r\n$13" - 1, "*2\r\n$14");
+  reply.insert(reply.size() - 2, 1, '\4');
+  reply += '$' + std::to_string(kMany) + "\r\n" + long_text_ + "\r\n";
+  // There is room to keep what it says, and none to say whose words they are.
+  play_without_memory(kMany + lane_.name().size(), [&] { call->on_reply(reply); });
+  first.inquiry.wait();
+  EXPECT_TRUE(first.decision.allowed);
+  EXPECT_EQ(first.inquiry.fault, "");
+  expect_told(second);
+}
+
+TEST_F(RedisNoMemory, WhoIsLostIsTold) {
+  Asker asker;
+  submit(asker);
+  std::uint32_t number = 0;
+  Exchange* const call = next_call(number);
+  play_without_memory(kMany, [&] { call->on_lost(Loss::kUnknown, long_text_); });
+  expect_told(asker);
+}
+
+TEST_F(RedisNoMemory, ADirectCallerWhoIsLostIsTold) {
+  Asker asker;
+  prepare(asker);
+  DirectCall call({}, lane_);
+  ASSERT_TRUE(call.load(asker.inquiry));
+  play_without_memory(kMany, [&] { call.on_lost(Loss::kUnknown, long_text_); });
+  ASSERT_TRUE(call.await(Courier::Clock::now() + kNoHurry));
+  EXPECT_EQ(call.outcome(), DirectCall::Outcome::kLost);
+  EXPECT_EQ(call.why(), kToldSo);
+}
+
+TEST_F(RedisNoMemory, WhoAsksForAMapIsTold) {
+  std::string reply = "*" + std::to_string(kMany) + "\r\n";
+  for (std::size_t i = 0; i < kMany; ++i) reply += ":1\r\n";
+  std::string why;
+  play([&] { lane_.ask("PING\r\n", [&](const Reply*, std::string_view fault) { why = fault; }); });
+  play_without_memory(kMany, [&] { lane_.next_exchange()->on_reply(reply); });
+  EXPECT_EQ(why, kToldSo);
+}
+
+TEST_F(RedisNoMemory, AConnectionThatIsAstrayIsGivenUp) {
+  play_without_memory(1, [&] { lane_.lose_track(); });
+  EXPECT_TRUE(end({}));
+}
+
+// The store's own carrier, which has one server. It is never connected: the test plays it.
+class RedisCarrierWithoutMemory : public testing::Test {
+ protected:
+  struct Asker {
+    Request request;
+    Decision decision;
+    AwaitedInquiry inquiry;
+  };
+
+  RedisCarrierWithoutMemory() {
+    carrier_.open(courier_);
+    courier_.start([] {});
+  }
+  ~RedisCarrierWithoutMemory() override {
+    courier_.stop();
+    carrier_.close();
+  }
+
+  void play(const std::function<void()>& events) {
+    std::promise<void> played;
+    courier_.loop().post([&] {
+      events();
+      played.set_value();
+    });
+    played.get_future().get();
+  }
+
+  void submit(Asker& asker) {
+    asker.request = {.limit = &limit_.definition(), .space = &space_, .key = "k"};
+    asker.inquiry.requests = {&asker.request, 1};
+    asker.inquiry.decisions = {&asker.decision, 1};
+    ASSERT_TRUE(courier_.submit(asker.inquiry, Courier::Clock::now() + kNoHurry));
+  }
+
+  // Awaits that something is to be sent.
+  Exchange& next_call() {
+    Exchange* call = nullptr;
+    while (call == nullptr) {
+      play([&] { call = carrier_.fleet().way(0).lane->next_exchange(); });
+    }
+    return *call;
+  }
+
+  const Limit limit_{"fixed_window 9/1d anchor=first"};
+  RedisSpace space_{"sluice", limit_.definition()};
+  const RedisOptions options_{.servers = {{.host = "127.0.0.1", .port = 1}}, .deadline = kNoHurry};
+  RedisCarrier carrier_{options_};
+  Courier courier_{carrier_, {.deadline = kNoHurry}};
+};
+
+// There is no room for the timer at whose end what rests is asked again: the next one gets its own.
+TEST_F(RedisCarrierWithoutMemory, WhoCannotRestIsTold) {
+  Asker first;
+  submit(first);
+  Exchange& call = next_call();
+  play([&] {
+    refused_bytes = 1;
+    EXPECT_THROW(while (true) courier_.loop().run_after(kNoHurry, [] {}), std::bad_alloc);
+    EXPECT_NO_THROW(call.on_reply("-BUSY\r\n"));
+    refused_bytes = kNoneRefused;
+  });
+  first.inquiry.wait();
+  EXPECT_EQ(first.inquiry.fault, kToldSo);
+  Asker second;
+  submit(second);
+  Exchange& refused = next_call();
+  play([&] { refused.on_reply("-BUSY\r\n"); });
+  Exchange& again = next_call();
+  play([&] { again.on_lost(Loss::kUnknown, "it is gone"); });
+  second.inquiry.wait();
+  EXPECT_EQ(second.inquiry.fault, "it is gone");
+}
+
+}  // namespace
+}  // namespace sluice::redis
