@@ -109,8 +109,8 @@ class SLUICE_EXPORT Limiter {
   /// where algorithm, window, precision and anchor stay the same (buckets always do), else they
   /// start fresh. For this Limiter; others of the name keep their numbers. Throws
   /// std::invalid_argument where the name is another, StoreError where the store cannot go on from
-  /// the keys' states, or this Limiter has had 10,000 different limits: it keeps them, so that
-  /// nobody who asks has to wait.
+  /// the keys' states, or this Limiter keeps 10,000 limits: it keeps each that it has had, so that
+  /// nobody who asks has to wait, and the same one anew each time that its keys start fresh.
   void set_limit(Limit limit);
 
   /// The limit there is now: stays valid as long as the Limiter.

@@ -88,6 +88,7 @@ struct Request {
   /// Of a limit of permits. kTake: not one that was given before.
   PermitId permit = 0;
   /// kRenew, kRelease, kRefund: who gave it. What the store did not give is not given back to it.
+  /// kRelease: kUnanswered where nobody knows whether the store has given it: it alone is asked.
   Source giver = Source::kStore;
 };
 

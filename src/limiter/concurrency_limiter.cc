@@ -28,14 +28,11 @@ class ConcurrencyLimiter::Impl final : public PermitKeeper {
             .until = until};
   }
 
-  Permit permit(const Wish& wish, const Outcome& outcome) {
-    return permit(wish.key, wish.permit, outcome);
-  }
-  Permit permit(std::string_view key, PermitId id, const Outcome& outcome) {
+  Permit permit(std::string_view key, const Outcome& outcome) {
     Permit made;
     const Decision& decision = made.decision_ = outcome.decision;
     if (!decision.allowed) return made;
-    made.impl_ = hold(key, id, outcome);
+    made.impl_ = hold(key, outcome);
     if (is_shared() && decision.remaining == 0 && decision.source == Source::kStore) {
       lines().turns().granted(key, outcome.asked);
     }
@@ -43,19 +40,22 @@ class ConcurrencyLimiter::Impl final : public PermitKeeper {
   }
 
   /// Asks without a wish, whose key would be copied.
-  Outcome ask(std::string_view key, PermitId id) {
-    Outcome outcome{.bound = &slot().bound()};
+  Outcome ask(std::string_view key) {
+    Outcome outcome{.permit = new_permit_id(), .bound = &slot().bound()};
     outcome.asked = is_shared() ? now() : asked_at(*outcome.bound);
     Request request = outcome.bound->request(key);
-    request.permit = id;
+    request.permit = outcome.permit;
     try {
       outcome.decision = slot().ask(request);
     } catch (...) {
-      // It may have been given all the same.
-      request.operation = Operation::kRelease;
-      give_back(*outcome.bound, request);
-      throw;
+      outcome.error = std::current_exception();
     }
+    if (outcome.is_unanswered()) {
+      request.operation = Operation::kRelease;
+      request.giver = Source::kUnanswered;
+      give_back(*outcome.bound, request);
+    }
+    if (outcome.error) std::rethrow_exception(outcome.error);
     return outcome;
   }
 
@@ -88,8 +88,7 @@ ConcurrencyLimiter& ConcurrencyLimiter::operator=(ConcurrencyLimiter&&) noexcept
 Permit ConcurrencyLimiter::try_acquire(std::string_view key) {
   impl_->prepare();
   if (!impl_->lines().nobody_waits(key)) return impl_->behind_others(key);
-  const PermitId id = new_permit_id();
-  return impl_->permit(key, id, impl_->ask(key, id));
+  return impl_->permit(key, impl_->ask(key));
 }
 
 Permit ConcurrencyLimiter::acquire(std::string_view key, nanoseconds patience,
@@ -99,17 +98,16 @@ Permit ConcurrencyLimiter::acquire(std::string_view key, nanoseconds patience,
   impl_->prepare();
   std::optional<Decision> denied;
   if (!impl_->lets_others_first(key, patience)) {
-    const PermitId id = new_permit_id();
-    const Outcome outcome = impl_->ask(key, id);
+    const Outcome outcome = impl_->ask(key);
     if (outcome.decision.allowed || outcome.decision.retry_after == kNever) {
-      return impl_->permit(key, id, outcome);
+      return impl_->permit(key, outcome);
     }
     denied = outcome.decision;
   }
   const Wish wish = impl_->wish(key, Timekeeper::later(impl_->now(), patience));
   const Outcome outcome = wait_in_line(impl_->lines(), wish, denied, stop);
   if (outcome.error) std::rethrow_exception(outcome.error);
-  return impl_->permit(wish, outcome);
+  return impl_->permit(key, outcome);
 }
 
 void ConcurrencyLimiter::async_acquire(std::string_view key, nanoseconds patience,
@@ -124,9 +122,11 @@ void ConcurrencyLimiter::async_acquire(std::string_view key, nanoseconds patienc
     return;
   }
   go_for(impl_->lines(), wish, impl_->lets_others_first(key, patience), stop,
-         [impl = impl_, key = wish.key, id = wish.permit,
-          callback = std::move(callback)](const Outcome& outcome) {
-           callback(outcome.error ? Permit() : impl->permit(key, id, outcome), outcome.error);
+         [impl = impl_, key = wish.key, callback = std::move(callback)](const Outcome& outcome) {
+           Permit permit;
+           std::exception_ptr error = outcome.error;
+           if (!error) error = fault_in([&] { permit = impl->permit(key, outcome); });
+           callback(std::move(permit), std::move(error));
          });
 }
 

@@ -1,5 +1,7 @@
 #include "limiter/give_back.h"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -7,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "limiter/held_permit.h"
 #include "limiter/timekeeper.h"
 #include "limiter/waiting_lines.h"
 
@@ -14,6 +17,9 @@ namespace sluice {
 namespace {
 
 constexpr std::chrono::seconds kMostAtExit{1};
+// Until what the store did not answer is tried again.
+constexpr std::chrono::milliseconds kFirstPause{10};
+constexpr std::chrono::seconds kMostPause{1};
 
 /// What is still on its way when the process ends.
 class UnderWay {
@@ -51,6 +57,7 @@ class UnderWay {
 };
 
 void wake(const BoundLimit& bound, const Request& request) {
+  if (request.giver == Source::kUnanswered) return;  // They would ask without end.
   bound.space->companion<WaitingLines>().released(request.key);
 }
 
@@ -59,16 +66,25 @@ void wake(const BoundLimit& bound, const Request& request) {
 class Returning final : public Inquiry {
  public:
   Returning(const std::shared_ptr<const LimitSlot>& slot, const BoundLimit& bound,
-            const Request& request)
-      : slot_(slot), bound_(bound), key_(request.key), request_(request) {
+            const Request& request, std::shared_ptr<Timekeeper> keeper)
+      : keeper_(std::move(keeper)),
+        slot_(slot),
+        bound_(bound),
+        key_(request.key),
+        request_(request) {
     request_.key = key_;
     requests = {&request_, 1};
     decisions = {&decision_, 1};
-    UnderWay::here().begin();
+    if (request.giver == Source::kUnanswered) lapses_at_ = keeper_->after(lease_of(bound));
   }
-  ~Returning() override { UnderWay::here().end(); }
+  ~Returning() override {
+    if (has_place_) places_taken_.fetch_sub(1, std::memory_order_relaxed);
+  }
 
   void submit() {
+    UnderWay::here().begin();
+    decision_ = {.source = Source::kUnanswered};
+    fault.clear();
     bool is_answered = true;
     try {
       is_answered = slot_->store()->submit(*this);
@@ -81,8 +97,42 @@ class Returning final : public Inquiry {
  private:
   // Those who wait are woken once it is known to have arrived: they would ask in vain before.
   void end() {
-    const std::unique_ptr<Returning> self(this);
+    UnderWay::here().end();
+    std::unique_ptr<Returning> self(this);
     wake(bound_, request_);
+    if (is_open() && has_place() && try_again()) static_cast<void>(self.release());
+  }
+
+  // Whether the store may count it yet, for as long as to be asked again.
+  bool is_open() const {
+    return request_.giver == Source::kUnanswered && decision_.source == Source::kUnanswered &&
+           keeper_->after(pause_) < lapses_at_;
+  }
+
+  // A place among those that are tried again, until it goes.
+  bool has_place() {
+    if (has_place_) return true;
+    has_place_ = places_taken_.fetch_add(1, std::memory_order_relaxed) < kMostTriedAgain;
+    if (!has_place_) places_taken_.fetch_sub(1, std::memory_order_relaxed);
+    return has_place_;
+  }
+
+  // Returns whether it will be. Until then it keeps no store from going.
+  bool try_again() {
+    const auto keeper = keeper_;  // It may run before this returns.
+    const std::weak_ptr<const LimitSlot> slot = std::exchange(slot_, nullptr);
+    const auto when = keeper->after(pause_);
+    pause_ = std::min<std::chrono::nanoseconds>(kMostPause, 2 * pause_);
+    try {
+      keeper->at(when, [this, slot] {
+        std::unique_ptr<Returning> self(this);
+        slot_ = slot.lock();
+        if (slot_) self.release()->submit();
+      });
+    } catch (const std::exception&) {
+      return false;
+    }
+    return true;
   }
 
   void answered() noexcept override {
@@ -90,21 +140,27 @@ class Returning final : public Inquiry {
     keeper->post([this] { end(); });
   }
 
-  const std::shared_ptr<Timekeeper> keeper_ = Timekeeper::shared();
-  const std::shared_ptr<const LimitSlot> slot_;
+  static inline std::atomic<std::size_t> places_taken_{0};
+
+  const std::shared_ptr<Timekeeper> keeper_;
+  std::shared_ptr<const LimitSlot> slot_;  // Null between two tries.
   const BoundLimit& bound_;
   const std::string key_;
   Request request_;
   Decision decision_;
+  Timekeeper::TimePoint lapses_at_;
+  std::chrono::nanoseconds pause_ = kFirstPause;
+  bool has_place_ = false;
 };
 
 }  // namespace
 
 void give_back(const std::shared_ptr<const LimitSlot>& slot, const BoundLimit& bound,
-               const Request& request) noexcept {
+               const Request& request, std::shared_ptr<Timekeeper> keeper) noexcept {
   try {
     if (slot->store()->answers_later()) {
-      (new Returning(slot, bound, request))->submit();
+      if (!keeper) keeper = Timekeeper::shared();
+      (new Returning(slot, bound, request, std::move(keeper)))->submit();
     } else {
       give_back_now(*slot, bound, request);
     }

@@ -111,6 +111,11 @@ void GuardedStore::Round::finish_each(Followers& followers) {
     const Decision& answer = answers_[i];
     const Request& request = question_.requests[marks_[i].position];
     Decision& decision = question_.decisions[marks_[i].position];
+    if (request.giver == Source::kUnanswered) {
+      // Nobody else has given it: whatever the local states hold of that name is their own.
+      decision = answer;
+      continue;
+    }
     learn(request, marks_[i], answer);
     if (answer.source == Source::kUnanswered) {
       ++lost_;

@@ -117,6 +117,30 @@ TEST_F(GuardedPermitsTest, WhatNobodyGaveIsAlwaysHeld) {
   EXPECT_TRUE(inner_->asked.empty());
 }
 
+TEST_F(GuardedPermitsTest, WhatMayHaveBeenGivenLateIsReleasedByTheStoreAlone) {
+  guard({}, "concurrency 2");
+  inner_->lose_all();
+  EXPECT_EQ(acquire(1).source, Source::kLocal);
+  find_again();
+  // It arrives after all.
+  const auto inner_space = inner_->open_space(limit_->definition());
+  Request take = request({.permit = 1});
+  take.space = inner_space.get();
+  Decision taken;
+  inner_->decide({&take, 1}, kStart, {&taken, 1});
+  EXPECT_TRUE(taken.allowed);
+  const Decision released = release(1, Source::kUnanswered);
+  EXPECT_TRUE(released.allowed);
+  EXPECT_EQ(released.source, Source::kStore);
+  EXPECT_TRUE(renew(1, Source::kLocal).allowed) << "it is held here";
+
+  const std::uint64_t local_answers = store_->counters().local_answers;
+  inner_->lose_all();
+  EXPECT_EQ(release(1, Source::kUnanswered).source, Source::kUnanswered);
+  EXPECT_EQ(store_->counters().local_answers, local_answers);
+  EXPECT_TRUE(renew(1, Source::kLocal).allowed);
+}
+
 TEST_F(GuardedPermitsTest, FollowThePolicy) {
   guard({.on_failure = OnFailure::kDeny}, "concurrency 2");
   acquire(1);

@@ -52,7 +52,8 @@ struct GuardCounters {
 /// - What the store did not give is not given back to it (Request::giver): what the local states
 ///   gave goes back to them, what the policy allowed to nobody; such a request is allowed at once.
 ///   What the store gave and does not answer is renewed or released in the local states, which
-///   answer as Source::kLocal: the store has then not renewed it.
+///   answer as Source::kLocal: the store has then not renewed it. Of what nobody knows to have been
+///   given (Source::kUnanswered) only the store is asked: no policy answers in its place.
 /// - What the store denied is denied again without asking it: see DenyCache. This is for takes
 ///   asked one by one, by the store's own clock, and not for permits: an `&` is one request, a
 ///   group asked together is not.

@@ -30,11 +30,11 @@ void LapseCallback::run() {
   if (const auto callback = std::exchange(callback_, nullptr)) callback();
 }
 
-HeldPermit::HeldPermit(std::shared_ptr<PermitKeeper> keeper, std::string_view key, PermitId id,
+HeldPermit::HeldPermit(std::shared_ptr<PermitKeeper> keeper, std::string_view key,
                        const Outcome& granted)
     : keeper_(std::move(keeper)),
       key_bytes_(key.size()),
-      id_(id),
+      id_(granted.permit),
       giver_(granted.decision.source),
       was_last_(granted.decision.remaining == 0 && giver_ == Source::kStore),
       bound_(granted.bound),

@@ -42,9 +42,9 @@ class LapseCallback {
 class HeldPermit {
  public:
   /// For PermitKeeper::hold(). `granted`: the wish's outcome.
-  static HeldPermit* make(std::shared_ptr<PermitKeeper> keeper, std::string_view key, PermitId id,
+  static HeldPermit* make(std::shared_ptr<PermitKeeper> keeper, std::string_view key,
                           const Outcome& granted) {
-    return new (key.size()) HeldPermit(std::move(keeper), key, id, granted);
+    return new (key.size()) HeldPermit(std::move(keeper), key, granted);
   }
   static void operator delete(void* memory) { ::operator delete(memory); }
 
@@ -79,8 +79,7 @@ class HeldPermit {
   }
   static void operator delete(void* memory, std::size_t) { ::operator delete(memory); }
 
-  HeldPermit(std::shared_ptr<PermitKeeper> keeper, std::string_view key, PermitId id,
-             const Outcome& granted);
+  HeldPermit(std::shared_ptr<PermitKeeper> keeper, std::string_view key, const Outcome& granted);
   ~HeldPermit() = default;
   std::string_view key() const { return {reinterpret_cast<const char*>(this + 1), key_bytes_}; }
   Request request(Operation operation) const;

@@ -214,5 +214,23 @@ TEST_F(LeavingLineTest, ABucketIsNotWaitedFor) {
   EXPECT_THAT(denied_, ElementsAre(1)) << "it would have been reserved";
 }
 
+TEST_F(LeavingLineTest, WhatCanNeverBeIsOfItsCostAlone) {
+  use_window();
+  store_->late = true;
+  retry_after_ = kNever;
+  std::stop_source stop;
+  come({.cost = 11});
+  come();
+  come({.stop = stop.get_token()});
+  keeper_->run();
+  store_->answer();
+  keeper_->run();
+  EXPECT_EQ(outcomes_[1].decision.retry_after, kNever);
+  stop.request_stop();
+  keeper_->run();
+  ASSERT_THAT(denied_, ElementsAre(1, 3));
+  EXPECT_EQ(outcomes_[3].decision.retry_after, kSoon) << "nobody was asked about so few";
+}
+
 }  // namespace
 }  // namespace sluice

@@ -104,7 +104,9 @@ void LimitSlot::set_limit(Limit limit) {
     throw std::invalid_argument("the limit '" + limit.space() + "' cannot replace '" +
                                 former.limit.space() + "': their names differ");
   }
-  // Of equal ones none is kept twice: a limit that changes to and fro takes no more than two.
+  // Of equal ones none is kept twice while the keys go on: a limit that changes to and fro takes no
+  // more than two. Where they start fresh, each change takes a space, which is kept as well: what
+  // was asked before may still be under way in the former.
   const auto find = [&](const Space* space) { return bounds_.find({space, limit.expression()}); };
   if (bounds_.size() >= kMostLimits && find(held_->get()) == bounds_.end()) {
     throw StoreError("the limit '" + limit.space() + "' has been replaced by " +

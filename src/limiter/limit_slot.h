@@ -19,7 +19,7 @@ namespace sluice {
 
 /// A store, and the limit about which it is asked now: what a limiter stands on. The limit can be
 /// replaced while others ask, and who asks takes no lock for that: all limits there have been are
-/// kept, at most kMostLimits. Thread-safe.
+/// kept, each once for each space it has had, at most kMostLimits. Thread-safe.
 class LimitSlot {
  public:
   /// What limits it takes: those that are spent, or those whose permits are lent.

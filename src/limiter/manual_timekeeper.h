@@ -9,7 +9,7 @@
 namespace sluice {
 
 /// A timekeeper for tests: no thread, and a clock that stands still until it is told to go on.
-class ManualTimekeeper final : public Timekeeper {
+class ManualTimekeeper : public Timekeeper {
  public:
   TimePoint now() const override { return now_; }
 

@@ -102,22 +102,32 @@ void PermitKeeper::give_back(const BoundLimit& bound, const Request& request) no
   }
 }
 
-HeldPermit* PermitKeeper::hold(std::string_view key, PermitId id, const Outcome& granted) {
-  auto* const permit = HeldPermit::make(shared_from_this(), key, id, granted);
-  const std::lock_guard lock(mutex_);
-  due_.enter(*permit, Timekeeper::later(granted.asked, until_renewal(lease_of(*permit->bound_))));
-  arm(permit->due_);
-  return permit;
+HeldPermit* PermitKeeper::hold(std::string_view key, const Outcome& granted) {
+  try {
+    Share permit(HeldPermit::make(shared_from_this(), key, granted));
+    const TimePoint due = Timekeeper::later(granted.asked, until_renewal(lease_of(*granted.bound)));
+    const std::lock_guard lock(mutex_);
+    arm(due);  // It may throw: what stands in the list is renewed for ever.
+    due_.enter(*permit, due);
+    return permit.release();
+  } catch (...) {
+    Request back = granted.bound->request(key);
+    back.operation = Operation::kRelease;
+    back.permit = granted.permit;
+    back.giver = granted.decision.source;
+    give_back(*granted.bound, back);
+    throw;
+  }
 }
 
 // Unless it is armed for earlier.
 void PermitKeeper::arm(TimePoint when) {
   if (when == Timekeeper::kEndOfTime || (is_armed_ && timer_.when <= when)) return;
-  if (is_armed_) keeper_->cancel(timer_);
-  is_armed_ = false;
-  timer_ = keeper_->at(when, [weak = weak_from_this()] {
+  const Timekeeper::Timer next = keeper_->at(when, [weak = weak_from_this()] {
     if (const auto keeper = weak.lock()) keeper->look_after();
   });
+  if (is_armed_) keeper_->cancel(timer_);
+  timer_ = next;
   is_armed_ = true;
 }
 

@@ -51,8 +51,9 @@ class PermitKeeper : public std::enable_shared_from_this<PermitKeeper> {
   /// second and more by a clock that costs less, and is early by a few milliseconds at most.
   TimePoint asked_at(const BoundLimit& bound) const;
 
-  /// Looks after a permit from now on. The result is a share of it.
-  HeldPermit* hold(std::string_view key, PermitId id, const Outcome& granted);
+  /// Looks after a permit from now on. The result is a share of it. Where the system gives no
+  /// memory, throws: it is then given back.
+  HeldPermit* hold(std::string_view key, const Outcome& granted);
 
   /// As give_back(), of one of its limits.
   void give_back(const BoundLimit& bound, const Request& request) noexcept;
@@ -65,8 +66,9 @@ class PermitKeeper : public std::enable_shared_from_this<PermitKeeper> {
   };
   using Share = std::unique_ptr<HeldPermit, Drop>;
 
-  // With the lock held:
+  // With the lock held. Where the system gives no memory, throws: what was armed stays so.
   void arm(TimePoint when);
+  // With the lock held:
   Share take(HeldPermit& permit);
 
   void look_after();

@@ -8,6 +8,7 @@
 #include "algorithms/limit_definition.h"
 #include "core/arithmetic.h"
 #include "limiter/give_back.h"
+#include "limiter/permit_id.h"
 #include "limiter/waiting_line.h"
 
 namespace sluice {
@@ -25,13 +26,21 @@ Request request_for(const Wish& wish, const BoundLimit& bound, Timekeeper::TimeP
   return request;
 }
 
-void return_what_was_granted(const Wish& wish, const Outcome& outcome) {
+void return_to(Source giver, const Wish& wish, const Outcome& outcome) {
   Request back = outcome.bound->request(wish.key);
   back.cost = wish.cost;
-  back.operation = wish.permit == 0 ? Operation::kRefund : Operation::kRelease;
-  back.permit = wish.permit;
-  back.giver = outcome.error ? Source::kStore : outcome.decision.source;
+  back.operation = outcome.permit == 0 ? Operation::kRefund : Operation::kRelease;
+  back.permit = outcome.permit;
+  back.giver = giver;
   give_back(wish.slot, *outcome.bound, back);
+}
+
+// The store may count a permit that nobody knows of. Under the same name it would count two, if it
+// gives this one late and is asked again.
+void disown_unanswered(Wish& wish, const Outcome& outcome) {
+  if (outcome.permit == 0 || !outcome.is_unanswered()) return;
+  return_to(Source::kUnanswered, wish, outcome);
+  wish.permit = new_permit_id();
 }
 
 // Whether who is denied by such a limit can hope for later: a bucket takes what is to come already.
@@ -45,21 +54,16 @@ bool waits_in_line(const LimitDefinition& limit) {
   });
 }
 
-// Whether the store may count something that nobody knows of.
-bool may_be_permit(const Wish& wish, const Outcome& outcome) {
-  return outcome.error != nullptr && wish.permit != 0;
-}
-
 }  // namespace
 
-Outcome ask_now(const Wish& wish, Timekeeper::TimePoint now) {
-  Outcome outcome{.asked = now, .bound = &wish.slot->bound()};
+Outcome ask_now(Wish& wish, Timekeeper::TimePoint now) {
+  Outcome outcome{.permit = wish.permit, .asked = now, .bound = &wish.slot->bound()};
   try {
     outcome.decision = wish.slot->ask(request_for(wish, *outcome.bound, now));
   } catch (...) {
     outcome.error = std::current_exception();
-    if (may_be_permit(wish, outcome)) return_what_was_granted(wish, outcome);
   }
+  disown_unanswered(wish, outcome);
   return outcome;
 }
 
@@ -80,7 +84,7 @@ void Waiter::heed(const std::shared_ptr<Timekeeper>& keeper, const std::stop_tok
 }
 
 bool Waiter::ask(const std::shared_ptr<Timekeeper>& keeper, std::function<void()> then) {
-  outcome_ = {.asked = keeper->now(), .bound = &wish_.slot->bound()};
+  outcome_ = {.permit = wish_.permit, .asked = keeper->now(), .bound = &wish_.slot->bound()};
   request_ = request_for(wish_, *outcome_.bound, outcome_.asked);
   decision_ = {.source = Source::kUnanswered};
   fault.clear();
@@ -117,7 +121,7 @@ void Waiter::take_answer() {
     outcome_.error =
         std::make_exception_ptr(StoreError(fault.empty() ? "the store did not answer" : fault));
   }
-  if (may_be_permit(wish_, outcome_)) return_what_was_granted(wish_, outcome_);
+  disown_unanswered(wish_, outcome_);
 }
 
 void Waiter::leave() {
@@ -148,7 +152,9 @@ void Waiter::deny(Timekeeper::TimePoint when) {
 }
 
 void Waiter::give_back() const {
-  if (!outcome_.error && outcome_.decision.allowed) return_what_was_granted(wish_, outcome_);
+  if (!outcome_.error && outcome_.decision.allowed) {
+    return_to(outcome_.decision.source, wish_, outcome_);
+  }
 }
 
 bool can_wait(const Wish& wish, const Outcome& denied, Timekeeper::TimePoint now) {

@@ -23,7 +23,8 @@ struct Wish {
   std::shared_ptr<const LimitSlot> slot;
   std::string key;
   std::int64_t cost = 1;
-  /// Of a limit of permits: the name under which it takes one.
+  /// Of a limit of permits: the name under which it takes one. The next time another, where the
+  /// store may have given it and did not say so.
   PermitId permit = 0;
   /// How long it may take.
   Timekeeper::TimePoint until = Timekeeper::kEndOfTime;
@@ -34,14 +35,22 @@ struct Outcome {
   Decision decision = {};
   /// Where it is not null, the decision means nothing.
   std::exception_ptr error = nullptr;
+  /// Of a limit of permits: the name under which the store was asked last.
+  PermitId permit = 0;
   /// When the store was asked last, and by which limit, which lives as long as the slot.
   Timekeeper::TimePoint asked = {};
   const BoundLimit* bound = nullptr;
+
+  /// The store did not answer, and may have done it all the same, or do it yet.
+  bool is_unanswered() const {
+    return error || decision.source == Source::kLocal || decision.source == Source::kPolicy;
+  }
 };
 
 /// Asks the store for what is wished, on the calling thread. An asking that failed is an outcome
-/// with an error; a permit that may have been given all the same is given back.
-Outcome ask_now(const Wish& wish, Timekeeper::TimePoint now);
+/// with an error; a permit that the store may have given all the same is given back to it, and the
+/// wish has another name for the next time.
+Outcome ask_now(Wish& wish, Timekeeper::TimePoint now);
 
 /// Somebody who wishes, and can wait for it. Told of the outcome once, by `finish`, on the
 /// timekeeper's thread; all but answered() is called there, too. Owned by those who have it to do
@@ -91,7 +100,7 @@ class Waiter final : public Inquiry, public std::enable_shared_from_this<Waiter>
   void take_answer();
   void leave();
 
-  const Wish wish_;
+  Wish wish_;
   Finish finish_;
   std::optional<StopCallback> stop_;
   Outcome outcome_;

@@ -123,6 +123,8 @@ void WaitingLine::settle() {
     finish(waiter, &outcome);
     return;
   }
+  // Of this cost alone: what the others are told is when to ask again.
+  if (outcome.decision.retry_after == kNever) return finish(waiter, &outcome);
   denied_ = outcome.decision;
   denied_at_ = keeper_->now();
   const auto next = next_try(*waiter);

@@ -122,15 +122,15 @@ void WaitingLines::released_all() {
   }
 }
 
-void go_for(WaitingLines& lines, const Wish& wish, bool others_go_first,
-            const std::stop_token& stop, const Waiter::Finish& finish) {
+void go_for(WaitingLines& lines, Wish wish, bool others_go_first, const std::stop_token& stop,
+            const Waiter::Finish& finish) {
   Outcome outcome;
   try {
-    if (others_go_first) return lines.wait(wish, std::nullopt, stop, finish);
-    if (wish.slot->store()->answers_later()) return lines.ask(wish, stop, finish);
+    if (others_go_first) return lines.wait(std::move(wish), std::nullopt, stop, finish);
+    if (wish.slot->store()->answers_later()) return lines.ask(std::move(wish), stop, finish);
     outcome = ask_now(wish, Timekeeper::TimePoint::clock::now());
     if (!outcome.error && !outcome.decision.allowed && can_wait(wish, outcome, outcome.asked)) {
-      return lines.wait(wish, outcome.decision, stop, finish);
+      return lines.wait(std::move(wish), outcome.decision, stop, finish);
     }
   } catch (const std::exception&) {
     outcome.error = std::current_exception();

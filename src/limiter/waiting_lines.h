@@ -86,8 +86,8 @@ class WaitingLines final : public Space::Companion {
 
 /// Goes for the wish and does not wait. Asks the store first, unless others `go_first`. `finish` is
 /// called once: before this returns, or on the timekeeper's thread. What fails is an outcome, too.
-void go_for(WaitingLines& lines, const Wish& wish, bool others_go_first,
-            const std::stop_token& stop, const Waiter::Finish& finish);
+void go_for(WaitingLines& lines, Wish wish, bool others_go_first, const std::stop_token& stop,
+            const Waiter::Finish& finish);
 
 /// Waits in line on the calling thread.
 Outcome wait_in_line(WaitingLines& lines, Wish wish, std::optional<Decision> denied,
