@@ -137,13 +137,13 @@ struct Registry {
 };
 
 constinit std::atomic<std::uint64_t> generation{0};
-constinit std::atomic<Registry*> current{nullptr};
+constinit std::atomic<Registry*> own_registry{nullptr};
 
 Registry& registry() {
-  Registry* here = current.load(std::memory_order_acquire);
+  Registry* here = own_registry.load(std::memory_order_acquire);
   if (here == nullptr) {
     auto fresh = std::make_unique<Registry>();
-    if (current.compare_exchange_strong(here, fresh.get())) here = fresh.release();
+    if (own_registry.compare_exchange_strong(here, fresh.get())) here = fresh.release();
   }
   return *here;
 }
@@ -151,7 +151,7 @@ Registry& registry() {
 void begin_as_a_child() {
   auto* const fresh = new Registry;
   fresh->parent = &registry();
-  current.store(fresh, std::memory_order_release);
+  own_registry.store(fresh, std::memory_order_release);
   generation.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -22,7 +22,7 @@ std::string key_of(std::string_view text) {
   return out;
 }
 
-std::string fault(std::string_view text) {
+std::string template_fault(std::string_view text) {
   try {
     KeyTemplate(text).bind(*make_log_reader(Format::kCommon));
   } catch (const std::invalid_argument& error) {
@@ -45,15 +45,15 @@ TEST(KeyTemplate, DoubledBracesAreBraces) {
 }
 
 TEST(KeyTemplate, SaysWhatIsWrong) {
-  EXPECT_EQ(fault("{ip}"), "none");
-  EXPECT_EQ(fault("{nope}"),
+  EXPECT_EQ(template_fault("{ip}"), "none");
+  EXPECT_EQ(template_fault("{nope}"),
             "key template \"{nope}\": there is no field {nope}; there are ip, ident, user, time, "
             "method, path, protocol, status, bytes, request, vhost");
-  EXPECT_EQ(fault("a {ip"),
+  EXPECT_EQ(template_fault("a {ip"),
             "key template \"a {ip\": a { without its } at character 3 (write {{ for a brace)");
-  EXPECT_EQ(fault("ip}"),
+  EXPECT_EQ(template_fault("ip}"),
             "key template \"ip}\": a } without its { at character 3 (write }} for a brace)");
-  EXPECT_EQ(fault("{}"), "key template \"{}\": a field without a name at character 1");
+  EXPECT_EQ(template_fault("{}"), "key template \"{}\": a field without a name at character 1");
 }
 
 }  // namespace

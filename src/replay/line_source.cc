@@ -9,12 +9,12 @@ namespace sluice::replay {
 namespace {
 
 constexpr std::size_t kBlockBytes = 256 * 1024;
-constexpr std::size_t kBufferBytes = kMaxLineBytes + kBlockBytes;
+constexpr std::size_t kHeldBytes = kMaxLineBytes + kBlockBytes;
 constexpr std::size_t kTooLong = static_cast<std::size_t>(-1);
 
 }  // namespace
 
-LineSource::LineSource(int descriptor) : bytes_(descriptor), buffer_(new char[kBufferBytes]) {}
+LineSource::LineSource(int descriptor) : bytes_(descriptor), buffer_(new char[kHeldBytes]) {}
 
 bool LineSource::next(Line& line) {
   line_ = next_;
@@ -81,7 +81,7 @@ bool LineSource::fill() {
   next_ -= std::min(next_, line_);
   ahead_ -= std::min(ahead_, line_);
   line_ = 0;
-  const std::size_t room = std::min(kBlockBytes, kBufferBytes - end_);
+  const std::size_t room = std::min(kBlockBytes, kHeldBytes - end_);
   const std::size_t got = bytes_.read(buffer_.get() + end_, room);
   end_ += got;
   return got > 0;

@@ -12,7 +12,7 @@ constexpr std::string_view kCombinedLine =
     "83.149.9.216 - frank [17/May/2015:10:05:03 +0000] \"GET /a?b=c HTTP/1.1\" 200 203023 "
     "\"http://example.com/\" \"Mozilla/5.0 (X11; Linux)\"";
 
-std::string fault(std::string_view line, Format format = Format::kCombined) {
+std::string line_fault(std::string_view line, Format format = Format::kCombined) {
   const auto reader = make_log_reader(format);
   return read_line(*reader, line).reason;
 }
@@ -52,7 +52,7 @@ TEST(LogReader, ReadsACommonLineAndIgnoresWhatFollowsIt) {
 }
 
 TEST(LogReader, ACombinedLineMayGoOn) {
-  EXPECT_EQ(fault(std::string(kCombinedLine) + " \"10.0.0.1\" 0.25"), "");
+  EXPECT_EQ(line_fault(std::string(kCombinedLine) + " \"10.0.0.1\" 0.25"), "");
 }
 
 TEST(LogReader, AUserMayHaveSpacesAndBrackets) {
@@ -80,7 +80,7 @@ TEST(LogReader, AVirtualHostMayStandBeforeTheClient) {
   EXPECT_EQ(read("example.com 203.0.113.7 - -"), (Fields{"example.com", "203.0.113.7", "-", "-"}));
   // The next line has none.
   EXPECT_EQ(read("203.0.113.7 - -"), (Fields{"-", "203.0.113.7", "-", "-"}));
-  EXPECT_EQ(fault("example.com:80  - -" + rest), "no client address");
+  EXPECT_EQ(line_fault("example.com:80  - -" + rest), "no client address");
 }
 
 TEST(LogReader, TakesNoClientForAVirtualHost) {
@@ -161,16 +161,16 @@ TEST(LogReader, ATimeThatWasRefusedIsRefusedAgain) {
 }
 
 TEST(LogReader, SaysWhatIsWrong) {
-  EXPECT_EQ(fault(""), "an empty line");
-  EXPECT_EQ(fault("h"), "no client address");
-  EXPECT_EQ(fault("h - -"), "no [time] after the client address, ident and user");
-  EXPECT_EQ(fault("h - - [17/May]"), "no time of the form [17/May/2015:10:05:03 +0000]");
+  EXPECT_EQ(line_fault(""), "an empty line");
+  EXPECT_EQ(line_fault("h"), "no client address");
+  EXPECT_EQ(line_fault("h - -"), "no [time] after the client address, ident and user");
+  EXPECT_EQ(line_fault("h - - [17/May]"), "no time of the form [17/May/2015:10:05:03 +0000]");
   const std::string start = "h - - [17/May/2015:10:05:03 +0000] ";
-  EXPECT_EQ(fault(start + "GET"), "no \"request\" after the time");
-  EXPECT_EQ(fault(start + "\"GET /\" x 1"), "no status after the request");
-  EXPECT_EQ(fault(start + "\"GET /\" 200 1k"), "no number of bytes after the status");
-  EXPECT_EQ(fault(start + "\"GET /\" 200 1"), "no \"referer\" after the number of bytes");
-  EXPECT_EQ(fault(start + "\"GET /\" 200 1 \"-\""), "no \"user agent\" after the referer");
+  EXPECT_EQ(line_fault(start + "GET"), "no \"request\" after the time");
+  EXPECT_EQ(line_fault(start + "\"GET /\" x 1"), "no status after the request");
+  EXPECT_EQ(line_fault(start + "\"GET /\" 200 1k"), "no number of bytes after the status");
+  EXPECT_EQ(line_fault(start + "\"GET /\" 200 1"), "no \"referer\" after the number of bytes");
+  EXPECT_EQ(line_fault(start + "\"GET /\" 200 1 \"-\""), "no \"user agent\" after the referer");
 }
 
 TEST(LogReader, RefusesEveryTruncationOfALine) {

@@ -14,7 +14,7 @@ Instant seconds(std::string_view text) {
   return read_seconds(text, time_ns, reason) ? time_ns : -1;
 }
 
-std::string fault(std::string_view text) {
+std::string number_fault(std::string_view text) {
   Instant time_ns = 0;
   std::string reason;
   return read_seconds(text, time_ns, reason) ? "" : reason;
@@ -32,7 +32,7 @@ TEST(Numbers, ReadsDecimalSecondsExactly) {
 
 TEST(Numbers, EndsBeforeTwoToThe62) {
   EXPECT_EQ(seconds("4611686018.427387903"), kEndOfTime - 1);
-  EXPECT_EQ(fault("4611686018.427387904"),
+  EXPECT_EQ(number_fault("4611686018.427387904"),
             "time \"4611686018.427387904\" is not before 2^62 ns after the epoch (the year 2116)");
   EXPECT_EQ(seconds("4611686019"), -1);
   EXPECT_EQ(seconds("99999999999999999999999999"), -1);
@@ -43,8 +43,8 @@ TEST(Numbers, RefusesWhatIsNotDecimalSeconds) {
                            "1.2.3", "inf", "nan", "1.-2", "१"}) {
     EXPECT_EQ(seconds(text), -1) << text;
   }
-  EXPECT_EQ(fault("1.0000000000"), "time \"1.0000000000\" has more than 9 decimals");
-  EXPECT_EQ(fault("\x1b[2J"), "time \"\\x1b[2J\" is not decimal seconds since the epoch");
+  EXPECT_EQ(number_fault("1.0000000000"), "time \"1.0000000000\" has more than 9 decimals");
+  EXPECT_EQ(number_fault("\x1b[2J"), "time \"\\x1b[2J\" is not decimal seconds since the epoch");
 }
 
 TEST(Numbers, ReadsNanoseconds) {

@@ -37,8 +37,8 @@ constexpr const char* kExpressions[] = {
     "token_bucket 10/1s & fixed_window 20/10s",
     "sliding_log 6/1s & sliding_log 30/10s & sliding_window 100/1m",
     "sliding_window 9/1s & sliding_counter 20/1m & leaky_bucket 9/1s queue=8 & sliding_log 99/2m",
-    "token_bucket 9/1m & sliding_log 8/1m & sliding_counter 7/1m & fixed_window 6/1m anchor=first "
-    "& sliding_window 5/1m & leaky_bucket 9/1m queue=8 & fixed_window 70/1h & token_bucket 9/1ns",
+    ("token_bucket 9/1m & sliding_log 8/1m & sliding_counter 7/1m & fixed_window 6/1m anchor=first "
+     "& sliding_window 5/1m & leaky_bucket 9/1m queue=8 & fixed_window 70/1h & token_bucket 9/1ns"),
     "concurrency 1 lease=1s",
     "concurrency 3 lease=1m",
     "concurrency 40 lease=2305843009213693952ns",

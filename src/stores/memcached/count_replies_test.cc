@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 // A whole minute.
-constexpr Instant kNow = 1'700'000'040'000'000'000;
+constexpr Instant kCountNow = 1'700'000'040'000'000'000;
 
 class CountTest : public testing::Test, protected CountOwner {
  protected:
@@ -25,7 +25,7 @@ class CountTest : public testing::Test, protected CountOwner {
   void ask() {
     count_.ask({.errand = errand_,
                 .windows = sub_windows_of(limit_.definition()).value(),
-                .now = kNow,
+                .now = kCountNow,
                 .expiry_s = 60},
                lane_);
   }
@@ -116,17 +116,19 @@ TEST_F(CountTest, ABlockThatLosesARaceLooksAgain) {
   const std::string looks = sent();
   EXPECT_THAT(looks, HasSubstr("mg sluice:#block:login:k v c O1\r\n"));
   exchange_->on_reply("EN\r\nEN\r\nMN\r\n");
-  const std::string until = std::to_string(kNow + 5);
+  const std::string until = std::to_string(kCountNow + 5);
   const std::string size = std::to_string(until.size());
   EXPECT_EQ(sent(), "ms sluice:#block:login:k " + size + " T60 ME c O0\r\n" + until + "\r\nmn\r\n");
   exchange_->on_reply("NS O0\r\nMN\r\n");
   EXPECT_EQ(sent(), looks);
-  exchange_->on_reply("EN\r\nVA " + size + " c7\r\n" + std::to_string(kNow + 4) + "\r\nMN\r\n");
+  exchange_->on_reply("EN\r\nVA " + size + " c7\r\n" + std::to_string(kCountNow + 4) +
+                      "\r\nMN\r\n");
   EXPECT_THAT(sent(), HasSubstr(" C7 "));
   exchange_->on_lost(Loss::kUnsent, "it has gone");
   EXPECT_EQ(sent(), looks);
   EXPECT_FALSE(decided_);
-  exchange_->on_reply("EN\r\nVA " + size + " c9\r\n" + std::to_string(kNow + 6) + "\r\nMN\r\n");
+  exchange_->on_reply("EN\r\nVA " + size + " c9\r\n" + std::to_string(kCountNow + 6) +
+                      "\r\nMN\r\n");
   EXPECT_TRUE(decided_ && ended_);
   EXPECT_EQ(made_, "");
 }

@@ -11,23 +11,25 @@ namespace sluice::memcached {
 namespace {
 
 constexpr std::int64_t kLeaseNs = 60 * kSecondNs;
-constexpr Instant kNow = 1'700'000'000 * kSecondNs + 5;
+constexpr Instant kOperationsNow = 1'700'000'000 * kSecondNs + 5;
 
 // A key of one limit whose state travels through its value at each step.
 class KeyOperations : public testing::Test {
  protected:
-  Decision ask(const Limit& limit, Operation operation, std::int64_t cost = 1, Instant now = kNow) {
+  Decision ask(const Limit& limit, Operation operation, std::int64_t cost = 1,
+               Instant now = kOperationsNow) {
     return ask({.limit = &limit.definition(), .key = "k", .operation = operation, .cost = cost},
                now);
   }
-  Decision block(const Limit& limit, std::int64_t duration_ns, Instant now = kNow) {
+  Decision block(const Limit& limit, std::int64_t duration_ns, Instant now = kOperationsNow) {
     return ask({.limit = &limit.definition(),
                 .key = "k",
                 .operation = Operation::kBlock,
                 .duration_ns = duration_ns},
                now);
   }
-  Decision lend(const Limit& limit, Operation operation, PermitId permit, Instant now = kNow) {
+  Decision lend(const Limit& limit, Operation operation, PermitId permit,
+                Instant now = kOperationsNow) {
     return ask({.limit = &limit.definition(), .key = "k", .operation = operation, .permit = permit},
                now);
   }
@@ -64,9 +66,9 @@ TEST_F(KeyOperations, AChargeIsHeldHoweverLarge) {
     SCOPED_TRACE(expression);
     const Limit limit(expression);
     for (int i = 0; i < 3; ++i) {
-      EXPECT_TRUE(ask(limit, Operation::kCharge, kMost, kNow + i).allowed);
+      EXPECT_TRUE(ask(limit, Operation::kCharge, kMost, kOperationsNow + i).allowed);
     }
-    EXPECT_EQ(ask(limit, Operation::kTake, 0, kNow + 3).remaining, 0);
+    EXPECT_EQ(ask(limit, Operation::kTake, 0, kOperationsNow + 3).remaining, 0);
     EXPECT_EQ(ask(limit, Operation::kReset).remaining, ask(limit, Operation::kTake, 0).limit);
     EXPECT_EQ(value_, "");
   }
@@ -120,8 +122,8 @@ TEST_F(KeyOperations, ABlockDeniesAndEnds) {
   EXPECT_EQ(value_, value);
   EXPECT_TRUE(ask(limit, Operation::kTake, 0).allowed);
   // The state has lived on inside, and whoever takes next takes the wrap off.
-  EXPECT_FALSE(ask(limit, Operation::kTake, 1, kNow + 10 * kSecondNs - 1).allowed);
-  EXPECT_EQ(ask(limit, Operation::kTake, 1, kNow + 10 * kSecondNs).remaining, 2);
+  EXPECT_FALSE(ask(limit, Operation::kTake, 1, kOperationsNow + 10 * kSecondNs - 1).allowed);
+  EXPECT_EQ(ask(limit, Operation::kTake, 1, kOperationsNow + 10 * kSecondNs).remaining, 2);
   EXPECT_EQ(value_[0], 1);
 }
 
@@ -163,7 +165,7 @@ TEST_F(KeyOperations, ABlockGoesWithWhatItsLimitCannotGoOnFrom) {
   // A block that is asked for lasts no longer than it says.
   value_ = blocked;
   EXPECT_EQ(block(bucket, kSecondNs).reset_after.count(), kSecondNs);
-  EXPECT_EQ(ask(window, Operation::kTake, 1, kNow + kSecondNs).remaining, 4);
+  EXPECT_EQ(ask(window, Operation::kTake, 1, kOperationsNow + kSecondNs).remaining, 4);
 }
 
 // Several are judged on one value: one of another limit that changes nothing ends no block.
@@ -174,8 +176,10 @@ TEST_F(KeyOperations, WhoOnlyLooksLeavesABlockToTheNext) {
   block(window, 10 * kSecondNs);
   KeyState state;
   ASSERT_TRUE(state.read(value_, window.definition()));
-  EXPECT_EQ(state.judge({.limit = &bucket.definition(), .key = "k", .cost = 0}, kNow).remaining, 7);
-  EXPECT_FALSE(state.judge({.limit = &window.definition(), .key = "k"}, kNow).allowed);
+  EXPECT_EQ(
+      state.judge({.limit = &bucket.definition(), .key = "k", .cost = 0}, kOperationsNow).remaining,
+      7);
+  EXPECT_FALSE(state.judge({.limit = &window.definition(), .key = "k"}, kOperationsNow).allowed);
 }
 
 TEST_F(KeyOperations, WhatIsChargedOrGivenBackMeanwhileCounts) {
@@ -184,7 +188,7 @@ TEST_F(KeyOperations, WhatIsChargedOrGivenBackMeanwhileCounts) {
   EXPECT_EQ(ask(limit, Operation::kCharge, 4).remaining, 0);
   ask(limit, Operation::kRefund, 1);
   EXPECT_EQ(value_[0], 2);
-  EXPECT_EQ(ask(limit, Operation::kTake, 0, kNow + 10 * kSecondNs).remaining, 2);
+  EXPECT_EQ(ask(limit, Operation::kTake, 0, kOperationsNow + 10 * kSecondNs).remaining, 2);
 }
 
 TEST_F(KeyOperations, AStateLivesAsLongAsItsBlock) {
@@ -192,7 +196,7 @@ TEST_F(KeyOperations, AStateLivesAsLongAsItsBlock) {
   ask(limit, Operation::kTake);
   block(limit, kLeaseNs);
   EXPECT_EQ(state_.lifetime_ns(), kLeaseNs);
-  ask(limit, Operation::kCharge, 1, kNow + kSecondNs);
+  ask(limit, Operation::kCharge, 1, kOperationsNow + kSecondNs);
   EXPECT_EQ(state_.lifetime_ns(), kLeaseNs - kSecondNs);
 }
 
@@ -202,7 +206,7 @@ TEST_F(KeyOperations, ValuesWithoutABlockAreWhatTheyWere) {
     const Limit limit(expression);
     value_.clear();
     ask(limit, Operation::kTake, 2);
-    ask(limit, Operation::kTake, 1, kNow + kSecondNs / 10);
+    ask(limit, Operation::kTake, 1, kOperationsNow + kSecondNs / 10);
     std::string hex;
     for (const char c : value_) {
       constexpr std::string_view kDigits = "0123456789abcdef";
@@ -224,28 +228,28 @@ TEST_F(KeyOperations, ValuesWithoutABlockAreWhatTheyWere) {
 TEST_F(KeyOperations, PermitsAreLentAndGivenBack) {
   const Limit limit("concurrency 2");
   EXPECT_EQ(lend(limit, Operation::kTake, 7).remaining, 1);
-  EXPECT_EQ(lend(limit, Operation::kTake, 8, kNow + kSecondNs).remaining, 0);
-  const Decision denied = lend(limit, Operation::kTake, 9, kNow + 2 * kSecondNs);
+  EXPECT_EQ(lend(limit, Operation::kTake, 8, kOperationsNow + kSecondNs).remaining, 0);
+  const Decision denied = lend(limit, Operation::kTake, 9, kOperationsNow + 2 * kSecondNs);
   EXPECT_FALSE(denied.allowed);
   EXPECT_EQ(denied.retry_after.count(), kLeaseNs - 2 * kSecondNs);
-  EXPECT_TRUE(lend(limit, Operation::kRenew, 7, kNow + 2 * kSecondNs).allowed);
+  EXPECT_TRUE(lend(limit, Operation::kRenew, 7, kOperationsNow + 2 * kSecondNs).allowed);
   EXPECT_EQ(state_.lifetime_ns(), kLeaseNs);
-  EXPECT_EQ(lend(limit, Operation::kRelease, 8, kNow + 2 * kSecondNs).remaining, 1);
-  const Decision unknown = lend(limit, Operation::kRelease, 8, kNow + 2 * kSecondNs);
+  EXPECT_EQ(lend(limit, Operation::kRelease, 8, kOperationsNow + 2 * kSecondNs).remaining, 1);
+  const Decision unknown = lend(limit, Operation::kRelease, 8, kOperationsNow + 2 * kSecondNs);
   EXPECT_FALSE(unknown.allowed);
   EXPECT_EQ(unknown.retry_after, kNever);
   EXPECT_FALSE(state_.changed());
   // Nothing is kept of who has given all back.
-  EXPECT_EQ(lend(limit, Operation::kRelease, 7, kNow + 2 * kSecondNs).remaining, 2);
+  EXPECT_EQ(lend(limit, Operation::kRelease, 7, kOperationsNow + 2 * kSecondNs).remaining, 2);
   EXPECT_EQ(value_, "");
 }
 
 TEST_F(KeyOperations, PermitsLapse) {
   const Limit limit("concurrency 1 lease=10s");
   lend(limit, Operation::kTake, 7);
-  EXPECT_FALSE(lend(limit, Operation::kTake, 8, kNow + 10 * kSecondNs - 1).allowed);
-  EXPECT_TRUE(lend(limit, Operation::kTake, 8, kNow + 10 * kSecondNs).allowed);
-  EXPECT_FALSE(lend(limit, Operation::kRenew, 7, kNow + 10 * kSecondNs).allowed);
+  EXPECT_FALSE(lend(limit, Operation::kTake, 8, kOperationsNow + 10 * kSecondNs - 1).allowed);
+  EXPECT_TRUE(lend(limit, Operation::kTake, 8, kOperationsNow + 10 * kSecondNs).allowed);
+  EXPECT_FALSE(lend(limit, Operation::kRenew, 7, kOperationsNow + 10 * kSecondNs).allowed);
 }
 
 TEST_F(KeyOperations, PermitsOfABlockedKeyCanBeGivenBack) {
@@ -259,7 +263,7 @@ TEST_F(KeyOperations, PermitsOfABlockedKeyCanBeGivenBack) {
   EXPECT_FALSE(state_.is_gone());
   EXPECT_EQ(state_.lifetime_ns(), kSecondNs);
   EXPECT_FALSE(lend(limit, Operation::kTake, 8).allowed);
-  EXPECT_TRUE(lend(limit, Operation::kTake, 8, kNow + kSecondNs).allowed);
+  EXPECT_TRUE(lend(limit, Operation::kTake, 8, kOperationsNow + kSecondNs).allowed);
 }
 
 TEST_F(KeyOperations, PermitsStayUnderOtherNumbers) {
@@ -268,7 +272,7 @@ TEST_F(KeyOperations, PermitsStayUnderOtherNumbers) {
   const Limit after("concurrency 2 lease=10s");
   EXPECT_FALSE(lend(after, Operation::kTake, 4).allowed);
   EXPECT_TRUE(lend(after, Operation::kRenew, 2).allowed);
-  EXPECT_EQ(lend(after, Operation::kTake, 4, kNow + 10 * kSecondNs).retry_after.count(),
+  EXPECT_EQ(lend(after, Operation::kTake, 4, kOperationsNow + 10 * kSecondNs).retry_after.count(),
             kLeaseNs - 10 * kSecondNs);
   // What another algorithm has left is fresh to it, and the other way round.
   EXPECT_EQ(ask(Limit("token_bucket 5/1s"), Operation::kTake, 0).remaining, 5);
@@ -282,14 +286,15 @@ TEST_F(KeyOperations, TheMostPermitsFitIntoAnItem) {
   Request request{.limit = &limit.definition(), .key = "k"};
   for (PermitId i = 1; i <= 32'768; ++i) {
     request.permit = ~i;
-    ASSERT_TRUE(state.judge(request, kNow + static_cast<std::int64_t>(i) * step_ns).allowed);
+    ASSERT_TRUE(
+        state.judge(request, kOperationsNow + static_cast<std::int64_t>(i) * step_ns).allowed);
   }
   std::string value;
   state.write(value);
   EXPECT_LT(value.size(), std::size_t{600'000});
   KeyState again;
   ASSERT_TRUE(again.read(value, limit.definition()));
-  const Instant now = kNow + 32'768 * step_ns;
+  const Instant now = kOperationsNow + 32'768 * step_ns;
   request.permit = 1;
   EXPECT_FALSE(again.judge(request, now).allowed);
   request.operation = Operation::kRelease;

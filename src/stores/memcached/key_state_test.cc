@@ -10,7 +10,7 @@
 namespace sluice::memcached {
 namespace {
 
-constexpr Instant kNow = 1'700'000'000 * kSecondNs + 5;
+constexpr Instant kStateNow = 1'700'000'000 * kSecondNs + 5;
 
 // One limit of each kind, and what its numbers may become.
 const std::vector<std::string> kExpressions{
@@ -37,17 +37,17 @@ std::string value_of(const KeyState& state) {
 
 std::string spent(const Limit& limit) {
   KeyState state;
-  state.judge(take(limit), kNow);
+  state.judge(take(limit), kStateNow);
   return value_of(state);
 }
 
 std::string blocked(const Limit& limit) {
   KeyState state;
-  state.judge(take(limit), kNow);
+  state.judge(take(limit), kStateNow);
   Request block = take(limit);
   block.operation = Operation::kBlock;
   block.duration_ns = kSecondNs;
-  state.judge(block, kNow);
+  state.judge(block, kStateNow);
   return value_of(state);
 }
 
@@ -55,9 +55,9 @@ TEST(KeyState, IsFreshAtFirst) {
   KeyState state;
   const Limit limit("fixed_window 5/1s");
   EXPECT_TRUE(state.is_gone());
-  EXPECT_EQ(state.judge(take(limit, 0), kNow).remaining, 5);
+  EXPECT_EQ(state.judge(take(limit, 0), kStateNow).remaining, 5);
   EXPECT_FALSE(state.changed());
-  EXPECT_TRUE(state.judge(take(limit, 2), kNow).allowed);
+  EXPECT_TRUE(state.judge(take(limit, 2), kStateNow).allowed);
   EXPECT_TRUE(state.changed());
   EXPECT_FALSE(state.is_gone());
   EXPECT_EQ(state.lifetime_ns(), kSecondNs - 5);
@@ -66,7 +66,7 @@ TEST(KeyState, IsFreshAtFirst) {
 TEST(KeyState, WhatIsDeniedChangesNothing) {
   KeyState state;
   const Limit limit("fixed_window 5/1s & sliding_log 3/1s");
-  EXPECT_FALSE(state.judge(take(limit, 4), kNow).allowed);
+  EXPECT_FALSE(state.judge(take(limit, 4), kStateNow).allowed);
   EXPECT_FALSE(state.changed());
 }
 
@@ -81,10 +81,10 @@ TEST(KeyState, AResetLeavesNothing) {
   ASSERT_TRUE(state.read(spent(limit), limit.definition()));
   Request reset = take(limit);
   reset.operation = Operation::kReset;
-  EXPECT_EQ(state.judge(reset, kNow).remaining, 5);
+  EXPECT_EQ(state.judge(reset, kStateNow).remaining, 5);
   EXPECT_TRUE(state.changed());
   EXPECT_TRUE(state.is_gone());
-  EXPECT_EQ(state.judge(take(limit, 2), kNow).remaining, 3);
+  EXPECT_EQ(state.judge(take(limit, 2), kStateNow).remaining, 3);
   EXPECT_FALSE(state.is_gone());
 }
 
@@ -93,7 +93,7 @@ TEST(KeyState, NothingCanBeGivenBackToAFreshKey) {
   KeyState state;
   Request refund = take(limit);
   refund.operation = Operation::kRefund;
-  EXPECT_EQ(state.judge(refund, kNow).remaining, 5);
+  EXPECT_EQ(state.judge(refund, kStateNow).remaining, 5);
   EXPECT_FALSE(state.changed());
 }
 
@@ -103,12 +103,12 @@ TEST(KeyState, KeepsItsStateUnderOtherNumbers) {
   const Limit after("fixed_window 8/1s");
   const Limit another("fixed_window 8/2s");
   ASSERT_TRUE(state.read(spent(before), after.definition()));
-  EXPECT_EQ(state.judge(take(after, 0), kNow).remaining, 7);
+  EXPECT_EQ(state.judge(take(after, 0), kStateNow).remaining, 7);
   // It cannot go on from what was counted by other windows, which stays until it takes something.
-  EXPECT_EQ(state.judge(take(another, 0), kNow).remaining, 8);
-  EXPECT_EQ(state.judge(take(before, 0), kNow).remaining, 4);
-  EXPECT_EQ(state.judge(take(another), kNow).remaining, 7);
-  EXPECT_EQ(state.judge(take(before, 0), kNow).remaining, 5);
+  EXPECT_EQ(state.judge(take(another, 0), kStateNow).remaining, 8);
+  EXPECT_EQ(state.judge(take(before, 0), kStateNow).remaining, 4);
+  EXPECT_EQ(state.judge(take(another), kStateNow).remaining, 7);
+  EXPECT_EQ(state.judge(take(before, 0), kStateNow).remaining, 5);
 }
 
 TEST(KeyState, RefusesDamagedValues) {
@@ -125,7 +125,8 @@ TEST(KeyState, RefusesDamagedValues) {
         }
       }
       EXPECT_FALSE(state.read(value + "x", limit.definition()));
-      EXPECT_EQ(state.judge(take(limit, 0), kNow), KeyState().judge(take(limit, 0), kNow));
+      EXPECT_EQ(state.judge(take(limit, 0), kStateNow),
+                KeyState().judge(take(limit, 0), kStateNow));
       EXPECT_TRUE(state.read(value, limit.definition()));
     }
   }
@@ -146,13 +147,13 @@ TEST(KeyState, TheLargestLogFitsIntoAnItem) {
   KeyState state;
   constexpr std::int64_t kStepNs = 1'000'000'000'000;
   for (std::int64_t i = 0; i < 32'768; ++i) {
-    ASSERT_TRUE(state.judge(take(limit), kNow + i * kStepNs).allowed);
+    ASSERT_TRUE(state.judge(take(limit), kStateNow + i * kStepNs).allowed);
   }
   const std::string value = value_of(state);
   EXPECT_LT(value.size(), std::size_t{300'000});
   KeyState again;
   ASSERT_TRUE(again.read(value, limit.definition()));
-  EXPECT_FALSE(again.judge(take(limit), kNow + 32'768 * kStepNs).allowed);
+  EXPECT_FALSE(again.judge(take(limit), kStateNow + 32'768 * kStepNs).allowed);
 }
 
 struct Asked {
@@ -185,7 +186,7 @@ Asked random_request(const Limit& limit, Instant& now) {
 // Written and read between any two requests or not: the answers are the same.
 RC_GTEST_PROP(KeyStateProperty, AValueIsTheState, ()) {
   const Limit limit(*rc::gen::elementOf(kExpressions));
-  Instant now = *rc::gen::element<Instant>(10, kNow, kEndOfTime - 500 * kSecondNs);
+  Instant now = *rc::gen::element<Instant>(10, kStateNow, kEndOfTime - 500 * kSecondNs);
   KeyState kept;
   KeyState carried;
   std::optional<std::string> value;
@@ -211,7 +212,7 @@ RC_GTEST_PROP(KeyStateProperty, AnyBytesAreReadOrRefused, (const std::string& by
   const Limit limit(*rc::gen::elementOf(kExpressions));
   KeyState state;
   state.read(bytes, limit.definition());
-  RC_ASSERT(state.judge(take(limit, 0), kNow).allowed);
+  RC_ASSERT(state.judge(take(limit, 0), kStateNow).allowed);
 }
 
 }  // namespace

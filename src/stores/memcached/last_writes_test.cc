@@ -8,8 +8,8 @@
 namespace sluice::memcached {
 namespace {
 
-constexpr Instant kNow = 1'700'000'000'000'000'000;
-constexpr Instant kLater = kNow + 1'000'000'000;
+constexpr Instant kWritesNow = 1'700'000'000'000'000'000;
+constexpr Instant kLater = kWritesNow + 1'000'000'000;
 
 LastWrites::Write write(std::string_view value, std::uint64_t token) {
   return {.value = value, .token = token, .until = kLater};
@@ -17,25 +17,25 @@ LastWrites::Write write(std::string_view value, std::uint64_t token) {
 
 TEST(LastWrites, TellsWhatWasWrittenLast) {
   LastWrites writes;
-  EXPECT_FALSE(writes.find({"k", 1}, kNow));
+  EXPECT_FALSE(writes.find({"k", 1}, kWritesNow));
   writes.remember({"k", 1}, write("a", 7));
   writes.remember({"other", 1}, write("c", 8));
   writes.remember({"k", 1}, write("a longer value than before", 9));
-  const auto last = writes.find({"k", 1}, kNow);
+  const auto last = writes.find({"k", 1}, kWritesNow);
   ASSERT_TRUE(last);
   EXPECT_EQ(last->value, "a longer value than before");
   EXPECT_EQ(last->token, 9U);
   writes.forget({"k", 1});
-  EXPECT_FALSE(writes.find({"k", 1}, kNow));
-  EXPECT_TRUE(writes.find({"other", 1}, kNow));
+  EXPECT_FALSE(writes.find({"k", 1}, kWritesNow));
+  EXPECT_TRUE(writes.find({"other", 1}, kWritesNow));
 }
 
 TEST(LastWrites, AConnectionKnowsOnlyItsOwn) {
   LastWrites writes;
   writes.remember({"k", 1}, write("a", 7));
-  EXPECT_FALSE(writes.find({"k", 2}, kNow));
+  EXPECT_FALSE(writes.find({"k", 2}, kWritesNow));
   writes.forget({"k", 2});
-  EXPECT_TRUE(writes.find({"k", 1}, kNow));
+  EXPECT_TRUE(writes.find({"k", 1}, kWritesNow));
 }
 
 TEST(LastWrites, TellsNothingThatHasLapsed) {
@@ -50,15 +50,15 @@ TEST(LastWrites, TellsNothingOfAKeyThatOthersWrite) {
   writes.found({"k", 1}, 3);
   writes.remember({"k", 1}, write("a", 7));
   writes.found({"k", 1}, 7);
-  EXPECT_TRUE(writes.find({"k", 1}, kNow));
+  EXPECT_TRUE(writes.find({"k", 1}, kWritesNow));
   writes.found({"k", 1}, 8);
-  EXPECT_FALSE(writes.find({"k", 1}, kNow));
+  EXPECT_FALSE(writes.find({"k", 1}, kWritesNow));
   writes.remember({"k", 1}, write("b", 9));
-  EXPECT_FALSE(writes.find({"k", 1}, kNow));
+  EXPECT_FALSE(writes.find({"k", 1}, kWritesNow));
   // Nobody else has written since.
   writes.found({"k", 1}, 9);
-  ASSERT_TRUE(writes.find({"k", 1}, kNow));
-  EXPECT_EQ(writes.find({"k", 1}, kNow)->value, "b");
+  ASSERT_TRUE(writes.find({"k", 1}, kWritesNow));
+  EXPECT_EQ(writes.find({"k", 1}, kWritesNow)->value, "b");
 }
 
 TEST(LastWrites, KeysAreBounded) {
@@ -69,7 +69,7 @@ TEST(LastWrites, KeysAreBounded) {
   }
   std::size_t known = 0;
   for (std::size_t i = 0; i < kKeys; ++i) {
-    const auto last = writes.find({std::to_string(i), 1}, kNow);
+    const auto last = writes.find({std::to_string(i), 1}, kWritesNow);
     if (!last) continue;
     ++known;
     ASSERT_EQ(last->token, i + 1);
@@ -85,7 +85,7 @@ TEST(LastWrites, FewAreForgottenWhileThereIsRoom) {
   for (std::size_t i = 0; i < kKeys; ++i) writes.remember({std::to_string(i), 1}, write("a", 1));
   std::size_t known = 0;
   for (std::size_t i = 0; i < kKeys; ++i) {
-    known += writes.find({std::to_string(i), 1}, kNow) ? 1 : 0;
+    known += writes.find({std::to_string(i), 1}, kWritesNow) ? 1 : 0;
   }
   EXPECT_GT(known, kKeys * 9 / 10);
 }
@@ -97,7 +97,7 @@ TEST(LastWrites, BytesAreBounded) {
   const auto known = [&] {
     std::size_t result = 0;
     for (int i = 0; i < 100; ++i) {
-      result += writes.find({std::to_string(i), 1}, kNow) ? 1 : 0;
+      result += writes.find({std::to_string(i), 1}, kWritesNow) ? 1 : 0;
     }
     return result;
   };
