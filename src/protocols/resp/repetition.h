@@ -66,10 +66,12 @@ class Repetition {
         !equal(input.data() + key + length, tail_.data(), tail_bytes_)) {
       return 0;
     }
-    arguments[0] = input.substr(head_bytes_ - pieces_[0].bytes - 3U, pieces_[0].bytes);
-    arguments[1] = input.substr(key, length);
+    // Not by substr(), which would look at the bounds of each again.
+    const char* const begin = input.data();
+    arguments[0] = {begin + head_bytes_ - pieces_[0].bytes - 3, pieces_[0].bytes};
+    arguments[1] = {begin + key, length};
     for (std::size_t i = 2; i < count_; ++i) {
-      arguments[i] = input.substr(key + length + pieces_[i].at, pieces_[i].bytes);
+      arguments[i] = {begin + key + length + pieces_[i].at, pieces_[i].bytes};
     }
     return consumed;
   }

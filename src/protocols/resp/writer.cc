@@ -1,6 +1,7 @@
 #include "protocols/resp/writer.h"
 
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cstring>
 
@@ -18,25 +19,33 @@ constexpr auto kPairs = [] {
   return pairs;
 }();
 
-// Few numbers in replies have more digits, and std::to_chars takes as long as all the rest.
-// REQUIRES: 100 <= number < 10'000.
-char* put_below_10000(char* to, unsigned number) {
-  const unsigned upper = number / 100;
-  if (upper < 10) {
-    *to++ = static_cast<char>('0' + upper);
-  } else {
-    std::memcpy(to, &kPairs[2 * upper], 2);
-    to += 2;
-  }
-  std::memcpy(to, &kPairs[2 * (number % 100)], 2);
-  return to + 2;
+constexpr std::uint64_t kZeros = 0x3030'3030'3030'3030;  // "00000000"
+
+// Eight digits, of which the leading zeros are then passed over without a branch: how many there
+// are nobody could predict. std::to_chars takes as long as all the rest. REQUIRES: number < 10^8.
+char* put_up_to_8_digits(char* to, std::uint32_t number) {
+  const auto pair = [](std::uint32_t value) -> std::uint64_t {
+    std::uint16_t two = 0;
+    std::memcpy(&two, &kPairs[2 * value], sizeof two);
+    return two;
+  };
+  const std::uint32_t upper = number / 10'000;
+  const std::uint32_t lower = number % 10'000;
+  const std::uint64_t digits = pair(upper / 100) | pair(upper % 100) << 16 |
+                               pair(lower / 100) << 32 | pair(lower % 100) << 48;
+  const int zeros = std::countr_zero(digits ^ kZeros) / 8;
+  // All eight are copied, as that is one instruction: who writes has room for them.
+  const std::uint64_t shown = digits >> (8 * zeros);
+  std::memcpy(to, &shown, sizeof shown);
+  return to + (8 - zeros);
 }
 
 }  // namespace
 
 char* put_long_integer_line(char* to, std::int64_t number) {
-  if (number >= 100 && number < 10'000) {
-    to = put_below_10000(to, static_cast<unsigned>(number));
+  constexpr bool kFirstIsLowest = std::endian::native == std::endian::little;
+  if (kFirstIsLowest && number > 0 && number < 100'000'000) {
+    to = put_up_to_8_digits(to, static_cast<std::uint32_t>(number));
   } else {
     to = std::to_chars(to, to + kMaxIntegerBytes, number).ptr;
   }

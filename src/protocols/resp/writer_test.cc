@@ -30,9 +30,14 @@ TEST(Writer, WritesEveryInteger) {
     return output;
   };
   for (const std::int64_t number :
-       {std::int64_t{0}, std::int64_t{9}, std::int64_t{10}, std::int64_t{-1},
+       {std::int64_t{0}, std::int64_t{9}, std::int64_t{10}, std::int64_t{-1}, std::int64_t{-100},
         std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}) {
     EXPECT_EQ(integer(number), ":" + std::to_string(number) + "\r\n");
+  }
+  for (std::int64_t power = 100; power <= 10'000'000'000; power *= 10) {
+    for (const std::int64_t number : {power - 1, power, power + power / 9, 7 * power + 1}) {
+      EXPECT_EQ(integer(number), ":" + std::to_string(number) + "\r\n");
+    }
   }
 }
 
