@@ -1,13 +1,18 @@
 #include "core/instant.h"
 
-#include <chrono>
+#include <ctime>
 
 namespace sluice {
 namespace {
 
+std::int64_t to_ns(auto time_point) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time_point.time_since_epoch())
+      .count();
+}
+
 template <class C>
 std::int64_t read_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(C::now().time_since_epoch()).count();
+  return to_ns(C::now());
 }
 
 }  // namespace
@@ -17,6 +22,17 @@ Clock::Clock()
 
 Instant wall_now() {
   return read_ns<std::chrono::system_clock>();
+}
+
+std::chrono::steady_clock::time_point steady_now_cheaply() {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  return std::chrono::steady_clock::time_point(std::chrono::seconds(time.tv_sec) +
+                                               std::chrono::nanoseconds(time.tv_nsec));
+}
+
+Instant Clock::now_cheaply() const {
+  return offset_ns_ + to_ns(steady_now_cheaply());
 }
 
 Instant Clock::now() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 namespace sluice {
@@ -27,6 +28,10 @@ inline constexpr std::int64_t kMaxCount = (std::int64_t{1} << 53) - 1;
 /// share, which a clock that is set back does not move backwards.
 Instant wall_now();
 
+/// steady_clock::now(), or a tick of the system before it (10 ms at most), for a fourth of its
+/// cost.
+std::chrono::steady_clock::time_point steady_now_cheaply();
+
 /// The wall clock read once, monotonic time since: steps of the wall clock do not move it, so no
 /// state is ever judged at an instant that jumped. Thread-safe.
 class Clock {
@@ -35,6 +40,8 @@ class Clock {
   Clock();
 
   Instant now() const;
+  /// As steady_now_cheaply().
+  Instant now_cheaply() const;
 
  private:
   std::int64_t offset_ns_;

@@ -81,9 +81,18 @@ class ConcurrencyLimiter::Impl final : public PermitKeeper {
 ConcurrencyLimiter::ConcurrencyLimiter(std::shared_ptr<Store> store, Limit limit)
     : impl_(std::make_shared<Impl>(std::move(store), std::move(limit))) {}
 
-ConcurrencyLimiter::~ConcurrencyLimiter() = default;
+ConcurrencyLimiter::~ConcurrencyLimiter() {
+  if (impl_) impl_->outlive_limiter();
+}
+
 ConcurrencyLimiter::ConcurrencyLimiter(ConcurrencyLimiter&&) noexcept = default;
-ConcurrencyLimiter& ConcurrencyLimiter::operator=(ConcurrencyLimiter&&) noexcept = default;
+
+ConcurrencyLimiter& ConcurrencyLimiter::operator=(ConcurrencyLimiter&& other) noexcept {
+  if (this == &other) return *this;
+  const ConcurrencyLimiter former(std::move(*this));
+  impl_ = std::move(other.impl_);
+  return *this;
+}
 
 Permit ConcurrencyLimiter::try_acquire(std::string_view key) {
   impl_->prepare();

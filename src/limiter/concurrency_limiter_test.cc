@@ -236,6 +236,21 @@ TEST_F(ConcurrencyLimiterTest, ThoseWhoWaitOutliveTheLimiter) {
   EXPECT_TRUE(later.get_future().get().held());
 }
 
+TEST_F(ConcurrencyLimiterTest, PermitsAndTheirLimiterMayGoAtTheSameTime) {
+  for (int i = 0; i < 300; ++i) {
+    auto jobs = std::make_unique<ConcurrencyLimiter>(store_, limit_);
+    Permit first = jobs->try_acquire("a");
+    Permit second = jobs->try_acquire("b");
+    ASSERT_TRUE(first && second);
+    std::vector<std::jthread> threads;
+    threads.emplace_back([last = std::move(first)] {});
+    threads.emplace_back([last = std::move(second)] {});
+    jobs.reset();
+  }
+  EXPECT_EQ(jobs_.peek("a").remaining, jobs_.peek("b").remaining);
+  EXPECT_TRUE(jobs_.try_acquire("a").held());
+}
+
 TEST_F(ConcurrencyLimiterTest, WhoIsStoppedIsCalledBack) {
   const Permit held = jobs_.try_acquire("k");
   std::stop_source stop;

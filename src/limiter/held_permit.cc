@@ -30,9 +30,8 @@ void LapseCallback::run() {
   if (const auto callback = std::exchange(callback_, nullptr)) callback();
 }
 
-HeldPermit::HeldPermit(std::shared_ptr<PermitKeeper> keeper, std::string_view key,
-                       const Outcome& granted)
-    : keeper_(std::move(keeper)),
+HeldPermit::HeldPermit(PermitKeeper& keeper, std::string_view key, const Outcome& granted)
+    : keeper_(keeper),
       key_bytes_(key.size()),
       id_(granted.permit),
       giver_(granted.decision.source),
@@ -79,13 +78,13 @@ void HeldPermit::drop() {
 
 bool HeldPermit::held() const {
   return state_.load(std::memory_order_acquire) == State::kHeld &&
-         keeper_->now() < lapses_at_.load(std::memory_order_relaxed);
+         keeper_.now() < lapses_at_.load(std::memory_order_relaxed);
 }
 
 void HeldPermit::on_lapse(std::function<void()> callback) {
   std::shared_ptr<LapseCallback> told;
   {
-    const std::lock_guard lock(keeper_->mutex_);
+    const std::lock_guard lock(keeper_.mutex_);
     if (state_.load(std::memory_order_relaxed) == State::kLetGo) return;
     if (!callback_) callback_ = std::make_shared<LapseCallback>();
     told = callback_;
@@ -101,7 +100,7 @@ HeldPermit::State HeldPermit::let_go() {
   std::shared_ptr<LapseCallback> told;
   State former = State::kLetGo;
   {
-    const std::lock_guard lock(keeper_->mutex_);
+    const std::lock_guard lock(keeper_.mutex_);
     former = state_.load(std::memory_order_relaxed);
     if (former == State::kLapsed && !is_renewing_) former = State::kLetGo;
     state_.store(State::kLetGo, std::memory_order_release);
@@ -112,18 +111,30 @@ HeldPermit::State HeldPermit::let_go() {
   return former;
 }
 
-void HeldPermit::release() {
-  if (keeper_->generation_ != fork_generation()) return;  // It is the parent's, who releases it.
-  const State former = let_go();
+void HeldPermit::give_back(State former) {
   if (former == State::kLetGo) return;
-  if (former == State::kHeld && was_last_ && keeper_->is_shared()) {
-    bound_->space->companion<WaitingLines>().turns().released(key(), keeper_->now());
+  if (former == State::kHeld && was_last_ && keeper_.is_shared()) {
+    bound_->space->companion<WaitingLines>().turns().released(key(), keeper_.now());
   }
-  keeper_->give_back(*bound_, request(Operation::kRelease));
+  keeper_.give_back(*bound_, request(Operation::kRelease));
+}
+
+void HeldPermit::release() {
+  if (keeper_.generation_ != fork_generation()) return;  // It is the parent's, who releases it.
+  give_back(let_go());
 }
 
 void HeldPermit::ignore() {
-  if (keeper_->generation_ == fork_generation()) let_go();
+  if (keeper_.generation_ == fork_generation()) let_go();
+}
+
+// In a child of fork() its keeper stays for ever.
+void HeldPermit::end() {
+  if (keeper_.generation_ == fork_generation()) {
+    give_back(let_go());
+    keeper_.part();
+  }
+  drop();
 }
 
 }  // namespace sluice

@@ -42,13 +42,14 @@ class LapseCallback {
 class HeldPermit {
  public:
   /// For PermitKeeper::hold(). `granted`: the wish's outcome.
-  static HeldPermit* make(std::shared_ptr<PermitKeeper> keeper, std::string_view key,
-                          const Outcome& granted) {
-    return new (key.size()) HeldPermit(std::move(keeper), key, granted);
+  static HeldPermit* make(PermitKeeper& keeper, std::string_view key, const Outcome& granted) {
+    return new (key.size()) HeldPermit(keeper, key, granted);
   }
   static void operator delete(void* memory) { ::operator delete(memory); }
 
-  /// Lets go of a share. REQUIRES: released or ignored, where it is the Permit's.
+  /// Its Permit goes: releases it, and lets go of the share.
+  void end();
+  /// Lets go of a share that is not the Permit's.
   void drop();
 
   // As those of Permit.
@@ -79,17 +80,19 @@ class HeldPermit {
   }
   static void operator delete(void* memory, std::size_t) { ::operator delete(memory); }
 
-  HeldPermit(std::shared_ptr<PermitKeeper> keeper, std::string_view key, const Outcome& granted);
+  HeldPermit(PermitKeeper& keeper, std::string_view key, const Outcome& granted);
   ~HeldPermit() = default;
   std::string_view key() const { return {reinterpret_cast<const char*>(this + 1), key_bytes_}; }
   Request request(Operation operation) const;
   /// Returns what it was until now; kLetGo where it has lapsed, and no renewal is under way that
   /// may be granted late.
   State let_go();
+  /// What follows from having let go: `former` is what let_go() returned.
+  void give_back(State former);
   /// Out of the list it stands in, if any. With the keeper's lock held.
   void strike_out();
 
-  const std::shared_ptr<PermitKeeper> keeper_;
+  PermitKeeper& keeper_;  // Stays until the Permit has gone.
   const std::size_t key_bytes_;
   const PermitId id_;
   const Source giver_;

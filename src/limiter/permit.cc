@@ -18,9 +18,7 @@ Permit& Permit::operator=(Permit&& other) noexcept {
 }
 
 Permit::~Permit() {
-  if (impl_ == nullptr) return;
-  impl_->release();
-  impl_->drop();
+  if (impl_ != nullptr) impl_->end();
 }
 
 bool Permit::held() const {

@@ -104,11 +104,13 @@ void PermitKeeper::give_back(const BoundLimit& bound, const Request& request) no
 
 HeldPermit* PermitKeeper::hold(std::string_view key, const Outcome& granted) {
   try {
-    Share permit(HeldPermit::make(shared_from_this(), key, granted));
+    Share permit(HeldPermit::make(*this, key, granted));
     const TimePoint due = Timekeeper::later(granted.asked, until_renewal(lease_of(*granted.bound)));
     const std::lock_guard lock(mutex_);
     arm(due);  // It may throw: what stands in the list is renewed for ever.
     due_.enter(*permit, due);
+    ++permits_;
+    if (is_alone_) self_ = shared_from_this();
     return permit.release();
   } catch (...) {
     Request back = granted.bound->request(key);
@@ -118,6 +120,20 @@ HeldPermit* PermitKeeper::hold(std::string_view key, const Outcome& granted) {
     give_back(*granted.bound, back);
     throw;
   }
+}
+
+// A child of fork() may have been made while a thread that it does not have held the lock.
+void PermitKeeper::outlive_limiter() {
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (generation_ == fork_generation()) lock.lock();
+  is_alone_ = true;
+  if (permits_ > 0) self_ = shared_from_this();
+}
+
+void PermitKeeper::part() {
+  std::shared_ptr<PermitKeeper> self;  // Goes once the lock is let go.
+  const std::lock_guard lock(mutex_);
+  if (--permits_ == 0) self = std::move(self_);
 }
 
 // Unless it is armed for earlier.

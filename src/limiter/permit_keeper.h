@@ -15,7 +15,8 @@
 namespace sluice {
 
 /// What a ConcurrencyLimiter stands on: its limit, and the permits of it that are held in this
-/// process, each of which is renewed when a third of its lease is over. They keep it alive.
+/// process, each of which is renewed when a third of its lease is over. It counts them, and stays
+/// until they have gone where its limiter goes first.
 ///
 /// They stand in a list in the order in which they are due, and while their renewal is under way in
 /// another, in the order in which they lapse: so a store that takes its time delays nobody who is
@@ -55,6 +56,9 @@ class PermitKeeper : public std::enable_shared_from_this<PermitKeeper> {
   /// memory, throws: it is then given back.
   HeldPermit* hold(std::string_view key, const Outcome& granted);
 
+  /// The limiter goes: from now on this holds itself as long as there are permits.
+  void outlive_limiter();
+
   /// As give_back(), of one of its limits.
   void give_back(const BoundLimit& bound, const Request& request) noexcept;
 
@@ -70,6 +74,8 @@ class PermitKeeper : public std::enable_shared_from_this<PermitKeeper> {
   void arm(TimePoint when);
   // With the lock held:
   Share take(HeldPermit& permit);
+  /// One permit less, without the lock held. The caller does nothing with this any more.
+  void part();
 
   void look_after();
   void settle(const Renewal& renewal);
@@ -84,6 +90,9 @@ class PermitKeeper : public std::enable_shared_from_this<PermitKeeper> {
   // Guarded by mutex_:
   HeldPermit::List due_;
   HeldPermit::List renewing_;
+  std::size_t permits_ = 0;
+  bool is_alone_ = false;               // Its limiter has gone.
+  std::shared_ptr<PermitKeeper> self_;  // Where it is alone, and there are permits.
   bool is_armed_ = false;
   Timekeeper::Timer timer_;
 };

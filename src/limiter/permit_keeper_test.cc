@@ -1,17 +1,13 @@
-#include "limiter/permit_keeper.h"
-
 #include <gmock/gmock.h>
 
 #include <atomic>
 #include <future>
 #include <memory>
-#include <new>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "limiter/answering_store.h"
-#include "limiter/manual_timekeeper.h"
+#include "limiter/keeper_under_test.h"
 
 namespace sluice {
 namespace {
@@ -21,55 +17,6 @@ using std::chrono::nanoseconds;
 using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-/// May have no memory for another entry.
-class NarrowTimekeeper final : public ManualTimekeeper {
- public:
-  Timer at(TimePoint when, Task task) override {
-    if (is_full) throw std::bad_alloc();
-    return ManualTimekeeper::at(when, std::move(task));
-  }
-
-  bool is_full = false;
-};
-
-/// Permits with a lease of 60 s, over a store and a clock that do as they are told.
-class PermitKeeperTest : public testing::Test {
- protected:
-  struct Drop {
-    void operator()(HeldPermit* permit) const {
-      permit->release();
-      permit->drop();
-    }
-  };
-  using Held = std::unique_ptr<HeldPermit, Drop>;
-
-  Held hold(PermitId id, Source source = Source::kStore) {
-    Outcome granted{.decision = {.allowed = true, .source = source}, .permit = id};
-    granted.asked = clock_->now();
-    granted.bound = &keeper_->slot().bound();
-    return Held(keeper_->hold("k", granted));
-  }
-
-  /// The permits for which this was asked since the last call.
-  std::vector<PermitId> asked(Operation operation) {
-    std::vector<PermitId> permits;
-    for (const auto& asked : store_->asked) {
-      if (asked.operation == operation) permits.push_back(asked.permit);
-    }
-    store_->asked.clear();
-    return permits;
-  }
-
-  void says(const Decision& decision) {
-    store_->says = [decision](const Request&) { return decision; };
-  }
-
-  std::shared_ptr<NarrowTimekeeper> clock_ = std::make_shared<NarrowTimekeeper>();
-  std::shared_ptr<AnsweringStore> store_ = std::make_shared<AnsweringStore>();
-  std::shared_ptr<PermitKeeper> keeper_ =
-      std::make_shared<PermitKeeper>(store_, Limit("concurrency 4 lease=60s", "jobs"), clock_);
-};
 
 TEST_F(PermitKeeperTest, RenewsEachThirdOfALease) {
   const auto permit = hold(7);
@@ -346,40 +293,6 @@ TEST_F(PermitKeeperTest, AShorterLeaseIsRenewedEarlier) {
   EXPECT_EQ(asked(Operation::kRenew).size(), 20U);
   longer->release();
   shorter->release();
-}
-
-TEST_F(PermitKeeperTest, GivesBackWhatItCannotLookAfter) {
-  clock_->is_full = true;
-  EXPECT_THROW(hold(1), std::bad_alloc);
-  EXPECT_THAT(asked(Operation::kRelease), ElementsAre(1));
-  EXPECT_THROW(hold(2, Source::kLocal), std::bad_alloc);
-  EXPECT_EQ(store_->asked.back().giver, Source::kLocal);
-  clock_->is_full = false;
-  const auto third = hold(3);
-  asked(Operation::kRelease);
-  clock_->pass(seconds(20));
-  EXPECT_THAT(asked(Operation::kRenew), ElementsAre(3)) << "nobody has the others";
-}
-
-TEST_F(PermitKeeperTest, WhatItCannotLookAfterDisturbsNoOther) {
-  const auto longer = hold(1);
-  keeper_->slot().set_limit(Limit("concurrency 4 lease=3s", "jobs"));
-  clock_->is_full = true;
-  EXPECT_THROW(hold(2), std::bad_alloc);
-  clock_->is_full = false;
-  store_->asked.clear();
-  clock_->pass(seconds(20));
-  EXPECT_THAT(asked(Operation::kRenew), ElementsAre(1));
-}
-
-TEST_F(PermitKeeperTest, PermitsOutliveTheLimiter) {
-  const auto permit = hold(7);
-  keeper_.reset();
-  clock_->pass(seconds(100));
-  EXPECT_TRUE(permit->held());
-  EXPECT_EQ(asked(Operation::kRenew).size(), 5U);
-  permit->release();
-  EXPECT_THAT(asked(Operation::kRelease), ElementsAre(7));
 }
 
 }  // namespace

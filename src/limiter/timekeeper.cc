@@ -5,12 +5,13 @@
 #include <atomic>
 #include <condition_variable>
 #include <csignal>
-#include <ctime>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
+
+#include "core/instant.h"
 
 namespace sluice {
 namespace {
@@ -97,11 +98,7 @@ class TimekeeperThread final : public Timekeeper {
 
   TimePoint now() const override { return std::chrono::steady_clock::now(); }
 
-  TimePoint now_cheaply() const override {
-    timespec time{};
-    ::clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-    return TimePoint(std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
-  }
+  TimePoint now_cheaply() const override { return steady_now_cheaply(); }
 
   void post(Task task) override {
     const std::lock_guard lock(agenda_->mutex);

@@ -114,9 +114,14 @@ void MemoryStore::decide(std::span<const Request> requests, Instant now,
                          std::span<Decision> decisions) {
   // Order matters to speed: hash, prefetch, and only then the clock and the first look at a line.
   if (requests.size() == 1) {
-    Table& table = table_of(requests[0]);
-    const Place place = table.locate(requests[0].key);
-    table.decide(place, requests[0], now == kStoreTime ? clock_.now() : now, decisions[0]);
+    const Request& request = requests[0];
+    Table& table = table_of(request);
+    const Place place = table.locate(request.key);
+    // What a release frees is free whatever the time: that need not be read exactly.
+    if (now == kStoreTime) {
+      now = request.operation == Operation::kRelease ? clock_.now_cheaply() : clock_.now();
+    }
+    table.decide(place, request, now, decisions[0]);
     return;
   }
   // Keys are looked up ahead of their judging: far enough for a line to come from main memory, near
