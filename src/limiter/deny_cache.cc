@@ -121,7 +121,7 @@ std::uint64_t DenyCache::numbers_of(const Request& request) const {
 
 bool DenyCache::denies(const Ticket& ticket, const Request& request, Instant now,
                        Decision& decision) {
-  if (request.cost == 0 || mark_of(ticket).load(std::memory_order_acquire) % 2 == 0) return false;
+  if (request.cost == 0 || !may_deny(ticket)) return false;
   Set& set = set_of(ticket);
   if (!set.may_hold(ticket)) {
     if (set.ends.load(std::memory_order_relaxed) <= now) forget_ended(ticket, now);

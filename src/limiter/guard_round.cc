@@ -17,7 +17,7 @@ bool gives_back(Operation operation) {
 GuardedStore::Round::Round(GuardedStore& guard, const Question& question, std::byte* room)
     : guard_(guard),
       question_(question),
-      sent_(question.now == kStoreTime ? guard.clock_.now() : question.now),
+      sent_(question.now == kStoreTime ? guard.asked_at() : question.now),
       asked_(reinterpret_cast<Request*>(room)),
       answers_(reinterpret_cast<Decision*>(asked_ + question.requests.size())),
       marks_(reinterpret_cast<Mark*>(answers_ + question.requests.size())) {
@@ -72,8 +72,8 @@ bool GuardedStore::Round::is_denied_again(std::uint32_t position, DenyCache::Tic
     denials.clear(ticket);
     return false;
   }
-  if (question_.now != kStoreTime ||
-      !denials.denies(ticket, request, sent_, question_.decisions[position])) {
+  if (question_.now != kStoreTime || !denials.may_deny(ticket) ||
+      !denials.denies(ticket, request, guard_.clock_.now(), question_.decisions[position])) {
     return false;
   }
   guard_.tally_.cached_denials.fetch_add(1, std::memory_order_relaxed);

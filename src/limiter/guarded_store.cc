@@ -23,7 +23,36 @@ std::unique_ptr<LocalStates> make_local(const GuardOptions& options) {
       LocalStates::Options{.max_bytes = options.local_bytes, .shares = options.local_share});
 }
 
-thread_local int telling = 0;
+// What the calling thread does now: tells inquiries of a store that they are answered.
+struct Telling {
+  const GuardedStore* guard = nullptr;
+  Instant began = 0;  // By the store's clock.
+};
+constinit thread_local Telling telling;
+
+// Pieces of memory of one size that this thread has let go of: as many as are told together, and
+// then ask again. Beyond a few, malloc takes its time for them.
+class SparePieces {
+ public:
+  SparePieces() = default;
+  ~SparePieces() {
+    while (count_ > 0) ::operator delete(pieces_[--count_]);
+  }
+
+  void* take(std::size_t bytes) { return count_ > 0 ? pieces_[--count_] : ::operator new(bytes); }
+  void leave(void* piece) {
+    if (count_ < pieces_.size()) {
+      pieces_[count_++] = piece;
+    } else {
+      ::operator delete(piece);
+    }
+  }
+
+ private:
+  std::array<void*, InquiryListener::kMost> pieces_;
+  std::size_t count_ = 0;
+};
+thread_local SparePieces spare_pieces;
 
 std::string sentence(std::string fault) {
   return fault.empty() ? "the store did not answer" : std::move(fault);
@@ -50,11 +79,15 @@ class GuardedStore::Room {
 class GuardedStore::GuardedInquiry final : public Inquiry {
  public:
   static std::unique_ptr<GuardedInquiry> make(GuardedStore& guard, Inquiry& asker) {
-    const std::size_t room = Round::room_for(asker.requests.size());
-    return std::unique_ptr<GuardedInquiry>(new (room) GuardedInquiry(guard, asker));
+    const Size size{asker.requests.size()};
+    return std::unique_ptr<GuardedInquiry>(new (size) GuardedInquiry(guard, asker));
   }
 
-  static void operator delete(void* memory) { ::operator delete(memory); }
+  static void operator delete(GuardedInquiry* inquiry, std::destroying_delete_t) {
+    const Size size = inquiry->size_;
+    inquiry->~GuardedInquiry();
+    let_go(inquiry, size);
+  }
 
   Inquiry& asker() { return asker_; }
 
@@ -71,15 +104,24 @@ class GuardedStore::GuardedInquiry final : public Inquiry {
   }
 
  private:
+  struct Size {
+    std::size_t requests;
+  };
+
   // What the round needs lies behind it: no more for one request than one needs, since many are
   // under way at the same time.
-  static void* operator new(std::size_t bytes, std::size_t room) {
-    return ::operator new(bytes + room);
+  static void* operator new(std::size_t bytes, Size size) {
+    const std::size_t all = bytes + Round::room_for(size.requests);
+    return size.requests == 1 ? spare_pieces.take(all) : ::operator new(all);
   }
-  static void operator delete(void* memory, std::size_t) { ::operator delete(memory); }
+  static void operator delete(void* memory, Size size) { let_go(memory, size); }
+  static void let_go(void* memory, Size size) {
+    size.requests == 1 ? spare_pieces.leave(memory) : ::operator delete(memory);
+  }
 
   GuardedInquiry(GuardedStore& guard, Inquiry& asker);
 
+  const Size size_;
   Inquiry& asker_;
   Round round_;
 };
@@ -88,10 +130,10 @@ class GuardedStore::GuardedInquiry final : public Inquiry {
 /// that the local states follow them together.
 class GuardedStore::Answers final : public InquiryListener {
  public:
-  explicit Answers(LocalStates* local) : local_(local) {}
+  explicit Answers(const GuardedStore& guard) : guard_(guard) {}
 
   void answered(std::span<Inquiry* const> inquiries) noexcept override {
-    Followers followers(local_);
+    Followers followers(guard_.local_.get());
     std::array<Inquiry*, kMost> askers;
     for (std::size_t i = 0; i < inquiries.size(); ++i) {
       auto& inquiry = static_cast<GuardedInquiry&>(*inquiries[i]);
@@ -104,17 +146,18 @@ class GuardedStore::Answers final : public InquiryListener {
     }
     followers.flush();
     for (Inquiry* inquiry : inquiries) delete static_cast<GuardedInquiry*>(inquiry);
-    ++telling;
+    const Telling former = std::exchange(telling, {.guard = &guard_, .began = guard_.clock_.now()});
     for (Inquiry* asker : std::span(askers).first(inquiries.size())) asker->answered();
-    --telling;
+    telling = former;
   }
 
  private:
-  LocalStates* const local_;
+  const GuardedStore& guard_;
 };
 
 GuardedStore::GuardedInquiry::GuardedInquiry(GuardedStore& guard, Inquiry& asker)
-    : asker_(asker),
+    : size_{asker.requests.size()},
+      asker_(asker),
       round_(guard,
              {.requests = asker.requests,
               .decisions = asker.decisions,
@@ -131,7 +174,7 @@ GuardedStore::GuardedInquiry::GuardedInquiry(GuardedStore& guard, Inquiry& asker
 GuardedStore::GuardedStore(std::shared_ptr<Store> inner, const GuardOptions& options)
     : options_(options),
       local_(make_local(options)),
-      answers_(std::make_unique<Answers>(local_.get())),
+      answers_(std::make_unique<Answers>(*this)),
       inner_(std::move(inner)) {
   if (options.deny_cache) denials_.emplace();
 }
@@ -246,7 +289,11 @@ std::unique_ptr<Watch> GuardedStore::watch(const std::shared_ptr<Space>& space,
 }
 
 bool GuardedStore::is_telling() {
-  return telling > 0;
+  return telling.guard != nullptr;
+}
+
+Instant GuardedStore::asked_at() const {
+  return telling.guard == this ? telling.began : clock_.now();
 }
 
 GuardCounters GuardedStore::counters() const {

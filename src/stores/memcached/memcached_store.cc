@@ -117,7 +117,7 @@ Decision MemcachedStore::decide_all(std::span<const Request> requests, Instant n
 
 bool MemcachedStore::submit(Inquiry& inquiry) {
   if (inquiry.together) check_together(inquiry.requests);
-  return !courier_.submit(inquiry, Courier::Clock::now() + courier_.deadline());
+  return !courier_.submit(inquiry);
 }
 
 }  // namespace sluice::memcached

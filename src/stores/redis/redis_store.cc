@@ -80,7 +80,7 @@ Decision RedisStore::decide_all(std::span<const Request> requests, Instant now) 
 bool RedisStore::submit(Inquiry& inquiry) {
   if (inquiry.together) check_together(inquiry.requests);
   inquiry.now = instant(inquiry.now);
-  return !courier_.submit(inquiry, Courier::Clock::now() + courier_.deadline());
+  return !courier_.submit(inquiry);
 }
 
 std::unique_ptr<Watch> RedisStore::watch(const std::shared_ptr<Space>& space, std::string_view key,

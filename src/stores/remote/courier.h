@@ -75,6 +75,9 @@ class Courier {
   /// was answered at once (answered() is not called): there is too much to do. On the courier's own
   /// thread, from answered(), it takes no lock and wakes nobody.
   bool submit(Inquiry& inquiry, Clock::time_point deadline);
+  /// The same, the usual time from now. Who asks again from answered() shares a look at the clock
+  /// with the few who are told with it.
+  bool submit(Inquiry& inquiry) { return submit(inquiry, now() + options_.deadline); }
 
   /// On the courier's thread: the errand's decision is made. Who asked is told of it at the end of
   /// this round of events, together with what else is answered in it.
@@ -93,6 +96,7 @@ class Courier {
     Trips& arrived;
   };
 
+  Clock::time_point now() const { return loop_.is_here() && telling_ ? told_at_ : Clock::now(); }
   bool make_room(std::size_t count);
   static void depart(Inquiry& inquiry, Clock::time_point deadline, Platform at);
   void serve();
@@ -111,8 +115,9 @@ class Courier {
   Trips under_way_;  // By deadline, the earliest first.
   Trips ended_;      // Who asked is still to be told.
   bool telling_ = false;
-  Trips arrived_here_;  // From the courier's own thread.
-  Trips idle_here_;     // To be used again, with the room they have.
+  Clock::time_point told_at_;  // While telling: a moment ago.
+  Trips arrived_here_;         // From the courier's own thread.
+  Trips idle_here_;            // To be used again, with the room they have.
   std::shared_ptr<Service> service_;
 
   std::atomic<std::size_t> errands_ = 0;

@@ -212,7 +212,7 @@ class RepeatedInquiry final : public Inquiry {
   }
 
   void start() {
-    if (!courier_.submit(*this, Courier::Clock::now() + kLong)) refused_.set_value(true);
+    if (!courier_.submit(*this)) refused_.set_value(true);
   }
   void answered() noexcept override {
     ++answers;
