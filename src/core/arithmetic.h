@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -32,31 +33,35 @@ constexpr std::int64_t ceil_divide(std::int64_t numerator, std::int64_t denomina
 }
 
 /// Divides by a divisor fixed in advance with one multiplication (a hardware division costs several
-/// times as much on the hot path). Exact for every dividend from 0 to 2^63 - 1: the reciprocal is
-/// short by less than one part in 2^64, so the estimate is short by at most one.
+/// times as much on the hot path). Exact for every dividend from 0 to 2^63 - 1: with 2^s the least
+/// power of two that is no less than the divisor d, and m = ceil(2^(63 + s) / d), the error of
+/// m * n / 2^(63 + s) is too small to reach the next integer (T. Granlund, P. L. Montgomery:
+/// Division by Invariant Integers using Multiplication, PLDI 1994, theorem 4.2).
 class Divider {
  public:
   Divider() = default;
   /// REQUIRES: divisor >= 1.
   explicit constexpr Divider(std::int64_t divisor)
-      : divisor_(static_cast<std::uint64_t>(divisor)),
-        reciprocal_(divisor == 1 ? std::numeric_limits<std::uint64_t>::max()
-                                 : static_cast<std::uint64_t>((Uint128{1} << 64) / divisor_)) {}
+      : divisor_(divisor),
+        shift_(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(divisor) - 1))),
+        multiplier_(static_cast<std::uint64_t>(
+            ((Uint128{1} << (63 + shift_)) - 1) / static_cast<std::uint64_t>(divisor) + 1)) {}
 
-  constexpr std::int64_t divisor() const { return static_cast<std::int64_t>(divisor_); }
+  constexpr std::int64_t divisor() const { return divisor_; }
 
   /// floor(dividend / divisor). REQUIRES: dividend >= 0.
   constexpr std::int64_t divide(std::int64_t dividend) const {
-    const auto n = static_cast<std::uint64_t>(dividend);
-    const auto estimate = static_cast<std::uint64_t>((Uint128{n} * reciprocal_) >> 64);
-    return static_cast<std::int64_t>(estimate + (n - estimate * divisor_ >= divisor_ ? 1 : 0));
+    const std::uint64_t doubled = static_cast<std::uint64_t>(dividend) << 1;
+    const auto high = static_cast<std::uint64_t>((Uint128{doubled} * multiplier_) >> 64);
+    return static_cast<std::int64_t>(high >> shift_);
   }
 
   friend bool operator==(const Divider&, const Divider&) = default;
 
  private:
-  std::uint64_t divisor_ = 1;
-  std::uint64_t reciprocal_ = std::numeric_limits<std::uint64_t>::max();
+  std::int64_t divisor_ = 1;
+  int shift_ = 0;
+  std::uint64_t multiplier_ = std::uint64_t{1} << 63;
 };
 
 }  // namespace sluice
