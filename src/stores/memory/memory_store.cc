@@ -112,20 +112,14 @@ std::shared_ptr<Table> MemoryStore::forget_idle_space() {
 
 void MemoryStore::decide(std::span<const Request> requests, Instant now,
                          std::span<Decision> decisions) {
-  // Order matters to speed: hash, prefetch, and only then the clock and the first look at a line.
-  if (requests.size() == 1) {
-    const Request& request = requests[0];
-    Table& table = table_of(request);
-    const Place place = table.locate(request.key);
-    // What a release frees is free whatever the time: that need not be read exactly.
-    if (now == kStoreTime) {
-      now = request.operation == Operation::kRelease ? clock_.now_cheaply() : clock_.now();
-    }
-    table.decide(place, request, now, decisions[0]);
-    return;
-  }
-  // Keys are looked up ahead of their judging: far enough for a line to come from main memory, near
-  // enough that no more lines are under way than a core can wait for.
+  if (requests.size() != 1) return decide_each(requests, now, decisions);
+  table_of(requests[0]).decide_one(requests[0], now, clock_, decisions[0]);
+}
+
+// Keys are looked up ahead of their judging: far enough for a line to come from main memory, near
+// enough that no more lines are under way than a core can wait for.
+void MemoryStore::decide_each(std::span<const Request> requests, Instant now,
+                              std::span<Decision> decisions) {
   std::array<Place, kAhead> places;
   const auto look_up = [&](std::size_t i) {
     places[i % kAhead] = table_of(requests[i]).locate(requests[i].key);
@@ -133,7 +127,11 @@ void MemoryStore::decide(std::span<const Request> requests, Instant now,
   for (std::size_t i = 0; i < std::min(kAhead, requests.size()); ++i) look_up(i);
   if (now == kStoreTime) now = clock_.now();
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    table_of(requests[i]).decide(places[i % kAhead], requests[i], now, decisions[i]);
+    {
+      const Place& place = places[i % kAhead];
+      const std::lock_guard lock(place.shard->lock);
+      table_of(requests[i]).decide(place, requests[i], now, decisions[i]);
+    }
     if (i + kAhead < requests.size()) look_up(i + kAhead);
   }
 }

@@ -55,6 +55,7 @@ class MemoryStore final : public Store {
   const memory::Counters& counters() const { return pool_->counters; }
 
  private:
+  void decide_each(std::span<const Request> requests, Instant now, std::span<Decision> decisions);
   std::shared_ptr<memory::Table> open(const LimitDefinition& limit, const Space* held);
   std::shared_ptr<memory::Table> forget_idle_space();
 

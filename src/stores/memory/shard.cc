@@ -39,6 +39,7 @@ bool Shard::resize(Account& account, std::uint32_t count) {
   Line* old = lines_.load(std::memory_order_relaxed);
   lines_.store(lines, std::memory_order_relaxed);
   line_count_.store(count, std::memory_order_relaxed);
+  last_ = Line::kSlots;
   if (old != nullptr) account.release(old, old_count * sizeof(Line), old_count == 1);
   return true;
 }

@@ -67,7 +67,7 @@ rc::Gen<std::vector<Move>> moves() {
       }));
 }
 
-void must_equal(const Shard& shard, const std::map<Tag, Cell>& model) {
+void must_equal(Shard& shard, const std::map<Tag, Cell>& model) {
   RC_ASSERT(shard.size() == model.size());
   for (const auto& [tag, cell] : model) {
     const Cell* found = shard.find(tag);
@@ -99,6 +99,28 @@ RC_GTEST_PROP(ShardProperty, HoldsWhatAMapDoes, ()) {
     }
     must_equal(shard, model);
   }
+}
+
+// What was found last is looked for first where it was: not where that place has gone, nor where it
+// is another's or nobody's now.
+TEST(ShardTest, FindsAKeyWhereItIsNow) {
+  constexpr Tag kLow = 1;
+  constexpr Tag kHigh = Tag{0xFFFF'FFFF} << 32 | kLow;  // Alike in the half that is remembered.
+  LoneShard lone;
+  Shard& shard = lone.shard;
+  lone.add(kLow, 10);
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(shard.grow(lone.account));
+  lone.add(kHigh, 20);
+  ASSERT_EQ(*shard.find(kHigh), 20u);
+  EXPECT_EQ(*shard.find(kLow), 10u);
+  ASSERT_EQ(*shard.find(kHigh), 20u);
+  shard.shrink(lone.account);
+  EXPECT_EQ(*shard.find(kHigh), 20u);
+  shard.erase(kHigh);
+  EXPECT_EQ(shard.find(kHigh), nullptr);
+  EXPECT_EQ(*shard.find(kLow), 10u);
+  lone.add(kHigh, 30);
+  EXPECT_EQ(*shard.find(kHigh), 30u);
 }
 
 // All tags share one home, the last line, so that they run on over the end to the first lines.

@@ -64,28 +64,30 @@ class Table : public Space {
   /// Where a key lives; asks the processor for its line.
   Place locate(std::string_view key) const;
 
-  /// One decision. Takes and lets go of the place's lock.
-  void decide(const Place& place, const Request& request, Instant now, Decision& decision);
+  /// One decision by the time given, or the clock's. Takes and lets go of the key's lock.
+  void decide_one(const Request& request, Instant now, const Clock& clock, Decision& decision);
 
   /// The rest need the place's lock.
 
+  /// One decision.
+  void decide(Place place, const Request& request, Instant now, Decision& decision);
+
   /// The key's cell; 0 for one that is not there.
-  Cell key_cell(const Place& place) const;
+  Cell key_cell(Place place) const;
 
   /// Makes sure that commit() of these changes, one for each part of the request's limit, cannot
   /// fail. If there is no room: false, or StoreError where nothing may be forgotten; the key
   /// behaves as before. Tags in `pinned` are not evicted for it.
-  bool reserve(const Place& place, const Request& request, Instant now,
-               std::span<const Judged> judged, std::span<const Tag> pinned);
+  bool reserve(Place place, const Request& request, Instant now, std::span<const Judged> judged,
+               std::span<const Tag> pinned);
   /// When the key's block ends, or 0.
-  Instant commit(const Place& place, const Request& request, Instant now,
-                 std::span<const Judged> judged);
+  Instant commit(Place place, const Request& request, Instant now, std::span<const Judged> judged);
 
   /// Forgets the key.
-  void reset(const Place& place);
+  void reset(Place place);
 
   /// The wait after which a key that found no room may find some.
-  std::chrono::nanoseconds room_after(const Place& place, Instant now) const;
+  std::chrono::nanoseconds room_after(Place place, Instant now) const;
 
   /// Judges keys by these numbers from now on when one has to be forgotten. Takes and lets go of
   /// every lock. REQUIRES: keeps_state(home(), parts); the caller lets no two threads in at once.
@@ -108,13 +110,16 @@ class Table : public Space {
   static constexpr std::size_t kSecretBytes = 192;
 
   template <class A>
-  void step_one(const Place& place, Operation operation, const Request& request,
-                const typename A::Params& params, Instant now, Decision& decision);
-  [[gnu::noinline]] void decide_other(const Place& place, const Request& request, Instant now,
+  [[gnu::noinline]] void take_one(Place place, const Request& request, Instant now,
+                                  Decision& decision);
+  template <class A>
+  [[gnu::noinline]] void step_one(Place place, const Request& request, Instant now,
+                                  Decision& decision);
+  [[gnu::noinline]] void decide_other(Place place, const Request& request, Instant now,
                                       Decision& decision);
-  [[gnu::noinline]] void decide_alone(const Place& place, const Request& request, Instant now,
+  [[gnu::noinline]] void decide_alone(Place place, const Request& request, Instant now,
                                       Decision& decision);
-  Cell* make_cell(const Place& place, Instant now, std::span<const Tag> pinned);
+  Cell* make_cell(Place place, Instant now, std::span<const Tag> pinned);
   KeyParts key_parts(const Request& request) const;
   /// The cell of a single state that a request may change and leave all else as it is, or null.
   Cell* own_state(Cell& key, const Request& request) const;
@@ -125,7 +130,7 @@ class Table : public Space {
   bool reclaim_elsewhere(Instant now);
   bool give_back(Instant now);
   /// Frees at least so many bytes of records, if it can.
-  bool make_room(const Place& place, std::size_t bytes, Instant now, std::span<const Tag> pinned);
+  bool make_room(Place place, std::size_t bytes, Instant now, std::span<const Tag> pinned);
   /// Visits other shards, lock held, until one visit says true; passes how many lines it may look
   /// at.
   template <class Visit>

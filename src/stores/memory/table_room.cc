@@ -21,7 +21,7 @@ constexpr std::chrono::seconds kUnknownWait{1};
 
 }  // namespace
 
-Cell* Table::make_cell(const Place& place, Instant now, std::span<const Tag> pinned) {
+Cell* Table::make_cell(Place place, Instant now, std::span<const Tag> pinned) {
   Shard& shard = *place.shard;
   if (options_.forget) {
     // A small step of the walk that keeps keys which equal fresh from piling up.
@@ -115,7 +115,7 @@ bool Table::visit_others(const Shard& here, Visit visit) {
   return false;
 }
 
-bool Table::make_room(const Place& place, std::size_t bytes, Instant now,
+bool Table::make_room(Place place, std::size_t bytes, Instant now,
                       std::span<const Tag> pinned) {
   must_forget();
   std::size_t freed = 0;
@@ -157,7 +157,7 @@ bool Table::give_back(Instant now) {
   return pool_->budget.used_bytes() < before;
 }
 
-std::chrono::nanoseconds Table::room_after(const Place& place, Instant now) const {
+std::chrono::nanoseconds Table::room_after(Place place, Instant now) const {
   auto soonest = std::chrono::nanoseconds::max();
   place.shard->visit_candidates(place.tag, [&](Tag, Cell cell) {
     soonest = std::min(soonest, standing(home_, cell, now).retry_after);
