@@ -49,7 +49,9 @@ Lane& MemcachedCarrier::lane_of(std::string_view key) {
 void MemcachedCarrier::carry(Errand& errand) {
   const Request& request = errand.requests[0];
   static_cast<const MemcachedSpace&>(*request.space).name_of(request.key, name_);
-  const auto known = turns_.find(name_);
+  const Name name(name_);
+  last_writes_.prefetch_place(name.hash);
+  const auto known = turns_.find(name);
   Lane& lane = known != turns_.end() ? *known->second->lane : lane_of(name_);
   const std::string_view fault = lane.fault(courier_->round_began());
   if (!fault.empty()) return courier_->fail(errand, fault);
@@ -60,29 +62,36 @@ void MemcachedCarrier::carry(Errand& errand) {
   if (!options_.exact) {
     if (const auto windows = sub_windows_of(*request.limit)) return count(errand, *windows, lane);
   }
-  Turn& turn = begins ? begin_turn(lane, name_) : *known->second;
+  Turn& turn = begins ? begin_turn(lane, name) : *known->second;
   if (begins) read(turn);
   errand.holder = static_cast<Query*>(&turn);
   turn.waiting.push_back(errand);
 }
 
-Turn& MemcachedCarrier::begin_turn(Lane& lane, std::string_view key) {
-  if (idle_turns_.empty()) idle_turns_.push_back(std::make_unique<Turn>(*this));
-  std::unique_ptr<Turn> turn = std::move(idle_turns_.back());
-  idle_turns_.pop_back();
-  turn->key = key;
-  turn->lane = &lane;
-  turn->guesses = false;
-  turn->losses = 0;
+Turn& MemcachedCarrier::begin_turn(Lane& lane, const Name& name) {
+  if (idle_turns_.empty()) {
+    const Name unnamed("");
+    turns_.emplace(unnamed, std::make_unique<Turn>(*this));
+    idle_turns_.push_back(turns_.extract(unnamed));
+  }
+  Turn& turn = *idle_turns_.back().mapped();
+  turn.key = name.text;
+  turn.key_hash = name.hash;
+  turn.lane = &lane;
+  turn.guesses = false;
+  turn.losses = 0;
   touch(lane);
-  const std::string_view own_key = turn->key;
-  return *turns_.emplace(own_key, std::move(turn)).first->second;
+  idle_turns_.back().key() = name;
+  idle_turns_.back().key().text = turn.key;
+  turns_.insert(std::move(idle_turns_.back()));
+  idle_turns_.pop_back();
+  return turn;
 }
 
 void MemcachedCarrier::end_turn(Turn& turn) {
-  auto node = turns_.extract(turn.key);
+  auto node = turns_.extract(Name(turn.key, turn.key_hash));
   const bool keep = idle_turns_.size() < kMaxIdle && turn.value.capacity() <= kMaxIdleBytes;
-  if (keep) idle_turns_.push_back(std::move(node.mapped()));
+  if (keep) idle_turns_.push_back(std::move(node));
   if (swept_) sweep_on();
 }
 
@@ -114,7 +123,11 @@ void MemcachedCarrier::next_round(Turn& turn) {
 }
 
 LastWrites::Key MemcachedCarrier::key_of(const Turn& turn) const {
-  return {.name = turn.key, .connection = turn.lane->connection()};
+  return {turn.key_hash, turn.lane->connection()};
+}
+
+void MemcachedCarrier::on_foreseen(const Turn& turn) {
+  last_writes_.prefetch_value(turn.key_hash);
 }
 
 // Where what this process has written last is to be changed, it is written without being read: the
@@ -326,7 +339,7 @@ void MemcachedCarrier::remember(Lane& lane, const std::string& key) noexcept {
 }
 
 void MemcachedCarrier::begin_removal(Lane& lane, std::string_view key) {
-  Turn& turn = begin_turn(lane, key);
+  Turn& turn = begin_turn(lane, Name(key));
   turn.removes = true;
   turn.token.reset();
   turn.writes = true;
@@ -345,7 +358,7 @@ void MemcachedCarrier::sweep_on() {
   while (!written_.empty() && turns_.size() < kMaxSwept) {
     const auto& [lane, key] = written_.front();
     try {
-      if (lane->fault(now).empty() && !turns_.contains(key)) begin_removal(*lane, key);
+      if (lane->fault(now).empty() && !turns_.contains(Name(key))) begin_removal(*lane, key);
     } catch (const std::exception&) {
       // The key lapses.
     }

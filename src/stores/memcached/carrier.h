@@ -62,6 +62,7 @@ class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwn
   void dispatch() override;
   std::string_view abandon(Errand& errand) override;
 
+  void on_foreseen(const Turn& turn) override;
   void on_sending(Turn& turn) override;
   void on_read(Turn& turn, const MetaReply& reply) override;
   void on_written(Turn& turn, const MetaReply& reply) override;
@@ -81,8 +82,23 @@ class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwn
   std::size_t under_way() const { return turns_.size() + counts_.size(); }
 
  private:
+  /// What a server calls a key.
+  struct Name {
+    Name(std::string_view name, std::uint64_t name_hash) : text(name), hash(name_hash) {}
+    explicit Name(std::string_view name) : Name(name, LastWrites::hash_of(name)) {}
+
+    bool operator==(const Name& other) const { return text == other.text; }
+
+    std::string_view text;
+    std::uint64_t hash;
+  };
+  struct NameHash {
+    std::size_t operator()(const Name& name) const noexcept { return name.hash; }
+  };
+  using Turns = std::unordered_map<Name, std::unique_ptr<Turn>, NameHash>;
+
   Lane& lane_of(std::string_view key);
-  Turn& begin_turn(Lane& lane, std::string_view key);
+  Turn& begin_turn(Lane& lane, const Name& name);
   void end_turn(Turn& turn);
   void read(Turn& turn);
   void next_round(Turn& turn);
@@ -108,8 +124,8 @@ class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwn
   std::vector<std::unique_ptr<Lane>> lanes_;  // Those of one server lie together.
   ServerRing ring_;
   std::vector<Lane*> touched_;  // Have been given turns since the last dispatch.
-  std::unordered_map<std::string_view, std::unique_ptr<Turn>> turns_;
-  std::vector<std::unique_ptr<Turn>> idle_turns_;
+  Turns turns_;
+  std::vector<Turns::node_type> idle_turns_;
   std::minstd_rand random_;
   LastWrites last_writes_;
   KeyState state_;           // Of the turn that is judged.

@@ -9,6 +9,9 @@
 namespace sluice::memcached {
 namespace {
 
+// How many queries' memory is asked for together: as much as a core can wait for at a time.
+constexpr std::size_t kForeseen = 16;
+
 std::atomic<std::uint32_t> connections_made{0};
 
 }  // namespace
@@ -37,6 +40,11 @@ class Lane::Batch final : public Exchange {
       }
     }
     return reader.at_end();
+  }
+
+  void foresee(std::size_t first) const {
+    const std::size_t count = std::min(kForeseen, queries.size() - first);
+    for (Query* query : std::span(queries).subspan(first, count)) query->foresee();
   }
 
   /// Null once it has had its replies.
@@ -85,6 +93,7 @@ void Lane::write(Batch& batch, std::string& output) {
   std::uint32_t number = 0;
   for (auto* queue : {&urgent_, &waiting_}) {
     while (!queue->empty() && number < kMaxCommands && output.size() - before < kMaxBytes) {
+      if (batch.queries.size() % kForeseen == 0) queue->foresee(kForeseen);
       Query& query = queue->front();
       // First: where it finds no memory to be written, it is lost with the batch.
       batch.queries.push_back(&query);
@@ -117,7 +126,9 @@ void Lane::on_reply(Batch& batch, std::string_view reply) {
 
 void Lane::hand_out(Batch& batch) {
   std::span<const MetaReply> replies = batch.replies;
-  for (Query*& query : batch.queries) {
+  for (std::size_t i = 0; i < batch.queries.size(); ++i) {
+    if (i % kForeseen == 0) batch.foresee(i);
+    Query*& query = batch.queries[i];
     const std::size_t own = query->commands();
     query->on_replies(replies.first(own));
     query = nullptr;

@@ -11,25 +11,36 @@ namespace {
 constexpr std::size_t kWays = 4;
 constexpr std::size_t kFirstSlots = 1'024;
 
-// Two keys may have the same: no token of one fits a value of the other.
-std::uint64_t tag_of(std::string_view name) {
-  return XXH3_64bits(name.data(), name.size());
-}
+constexpr std::size_t kLineBytes = 64;
 
 }  // namespace
 
 LastWrites::LastWrites() : slots_(kFirstSlots) {}
 
-std::size_t LastWrites::set_of(std::uint64_t tag) const {
-  return tag & (slots_.size() - kWays);
+std::uint64_t LastWrites::hash_of(std::string_view name) {
+  return XXH3_64bits(name.data(), name.size());
+}
+
+// Where a key is looked for: in each way of its set, first in its own, where it most often is.
+std::size_t LastWrites::place_of(std::uint64_t hash, std::size_t way) const {
+  return (hash & (slots_.size() - kWays)) | ((hash >> 62) + way) % kWays;
+}
+
+void LastWrites::prefetch_place(std::uint64_t hash) const {
+  __builtin_prefetch(&slots_[place_of(hash, 0)], 1);
+}
+
+void LastWrites::prefetch_value(std::uint64_t hash) const {
+  const std::string& value = slots_[place_of(hash, 0)].value;
+  for (std::size_t at = 0; at < value.size(); at += kLineBytes) {
+    __builtin_prefetch(value.data() + at, 1);
+  }
 }
 
 const LastWrites::Slot* LastWrites::find_slot(const Key& key) const {
-  const std::uint64_t tag = tag_of(key.name);
-  const Slot* const set = &slots_[set_of(tag)];
-  for (std::size_t i = 0; i < kWays; ++i) {
-    const Slot& slot = set[i];
-    if (slot.tag == tag && slot.connection == key.connection && slot.token != 0) return &slot;
+  for (std::size_t way = 0; way < kWays; ++way) {
+    const Slot& slot = slots_[place_of(key.hash, way)];
+    if (slot.hash == key.hash && slot.connection == key.connection && slot.token != 0) return &slot;
   }
   return nullptr;
 }
@@ -47,10 +58,9 @@ std::optional<LastWrites::Write> LastWrites::find(const Key& key, Instant now) c
 void LastWrites::remember(const Key& key, const Write& write) {
   Slot* slot = find_slot(key);
   if (slot == nullptr) {
-    const std::uint64_t tag = tag_of(key.name);
-    slot = &make_slot(tag);
+    slot = &make_slot(key.hash);
     slot->value.assign(write.value);
-    slot->tag = tag;
+    slot->hash = key.hash;
     slot->connection = key.connection;
     ++used_;
     bytes_ += slot->value.capacity();
@@ -74,16 +84,16 @@ void LastWrites::forget(const Key& key) {
 }
 
 // An empty one: where all of the set are used, there are more sets, or one is forgotten.
-LastWrites::Slot& LastWrites::make_slot(std::uint64_t tag) {
+LastWrites::Slot& LastWrites::make_slot(std::uint64_t hash) {
   for (;;) {
-    Slot* const set = &slots_[set_of(tag)];
-    for (std::size_t i = 0; i < kWays; ++i) {
-      if (set[i].token == 0) return set[i];
+    for (std::size_t way = 0; way < kWays; ++way) {
+      Slot& slot = slots_[place_of(hash, way)];
+      if (slot.token == 0) return slot;
     }
     if (slots_.size() == kMaxKeys || used_ < slots_.size() / 2) {
-      Slot& any = set[tag >> 62];
-      drop(any);
-      return any;
+      Slot& own = slots_[place_of(hash, 0)];
+      drop(own);
+      return own;
     }
     grow();
   }
@@ -94,7 +104,7 @@ void LastWrites::grow() {
   std::vector<Slot> before(2 * slots_.size());
   before.swap(slots_);
   for (Slot& slot : before) {
-    if (slot.token != 0) make_slot(slot.tag) = std::move(slot);
+    if (slot.token != 0) make_slot(slot.hash) = std::move(slot);
   }
 }
 

@@ -23,10 +23,16 @@ class LastWrites {
   static constexpr std::size_t kMaxKeys = std::size_t{1} << 18;
   static constexpr std::size_t kMaxBytes = std::size_t{32} << 20;
 
+  /// Two keys may have the same: no token of one fits a value of the other.
+  static std::uint64_t hash_of(std::string_view name);
+
   struct Key {
-    std::string_view name;
+    Key(std::uint64_t name_hash, std::uint32_t on) : hash(name_hash), connection(on) {}
+    Key(std::string_view name, std::uint32_t on) : Key(hash_of(name), on) {}
+
+    std::uint64_t hash;
     /// Lane::connection() of the key's lane: a token means nothing on another connection.
-    std::uint32_t connection = 0;
+    std::uint32_t connection;
   };
   struct Write {
     std::string_view value;
@@ -37,6 +43,10 @@ class LastWrites {
   };
 
   LastWrites();
+
+  /// Asks for the place of a key from main memory, and for its value if the place is there already.
+  void prefetch_place(std::uint64_t hash) const;
+  void prefetch_value(std::uint64_t hash) const;
 
   /// What stands at the server unless somebody else has written since; nothing where that is
   /// unknown, or to be expected. Valid until the next call of another member.
@@ -50,7 +60,7 @@ class LastWrites {
 
  private:
   struct Slot {
-    std::uint64_t tag = 0;
+    std::uint64_t hash = 0;
     std::uint64_t token = 0;  // 0: the slot is empty.
     Instant until = 0;
     std::uint32_t connection = 0;
@@ -59,10 +69,10 @@ class LastWrites {
   };
   static_assert(sizeof(Slot) <= 64);
 
-  std::size_t set_of(std::uint64_t tag) const;
+  std::size_t place_of(std::uint64_t hash, std::size_t way) const;
   const Slot* find_slot(const Key& key) const;
   Slot* find_slot(const Key& key);
-  Slot& make_slot(std::uint64_t tag);
+  Slot& make_slot(std::uint64_t hash);
   void grow();
   void assign(Slot& slot, std::string_view value);
   void drop(Slot& slot);

@@ -71,16 +71,24 @@ class SweepWithoutMemory : public MemcachedCarrierTest {
   }
 };
 
-// One key more than are removed at a time: its turn comes as another ends.
+// One key more than are removed at a time, with a longer name than any: its turn comes as another
+// ends, whose room is too small.
 TEST_F(SweepWithoutMemory, LeavesTheKeyForWhichThereIsNone) {
   std::deque<std::string> keys;
   for (const int count : {256, 256, 1}) {
-    for (int i = 0; i < count; ++i) ask(keys.emplace_back(std::to_string(keys.size())));
+    for (int i = 0; i < count; ++i) {
+      ask(keys.emplace_back(count == 1 ? std::string(100, 'k') : std::to_string(keys.size())));
+    }
     sent();
     answer(all("EN", count));
     sent();
     answer(all("HD", count));
   }
+  // The turn that had room for it is not the next any more.
+  ask("one", 0);
+  ask("other", 0);
+  sent();
+  answer(all("EN", 2));
   bool swept = false;
   there([&] { carrier_.sweep([&] { swept = true; }); });
   for (int i = 0; i < 2; ++i) {

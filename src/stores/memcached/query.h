@@ -21,6 +21,9 @@ class Query {
 
   /// How many commands write() appends; at least one.
   virtual std::size_t commands() const = 0;
+  /// write() or on_replies() follows soon, after some others': what these touch may be asked of
+  /// main memory now, so that it is there by then.
+  virtual void foresee() {}
   /// Appends the commands, numbered from `number` on. Called once, just before they are sent.
   virtual void write(std::string& output, std::uint32_t number) = 0;
 
@@ -54,6 +57,13 @@ class QueryQueue {
     last_ = &query;
   }
   Query& pop_front() { return *std::exchange(first_, first_->after_); }
+
+  /// Foresees so many at its front, or all there are.
+  void foresee(std::size_t count) const {
+    for (Query* query = first_; query != nullptr && count > 0; query = query->after_, --count) {
+      query->foresee();
+    }
+  }
 
  private:
   Query* first_ = nullptr;

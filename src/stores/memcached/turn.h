@@ -17,6 +17,8 @@ class TurnOwner {
  public:
   virtual ~TurnOwner() = default;
 
+  /// What the turn is about to be asked for may be fetched from memory.
+  virtual void on_foreseen(const Turn& turn) = 0;
   /// The turn is about to be sent, to read: it may be made one that writes instead.
   virtual void on_sending(Turn& turn) = 0;
   /// The turn's value, or that there is none, or that the server refuses.
@@ -40,6 +42,7 @@ struct Turn final : Query {
   explicit Turn(TurnOwner& turn_owner) : owner(turn_owner) {}
 
   std::size_t commands() const override { return 1; }
+  void foresee() override { owner.on_foreseen(*this); }
   void write(std::string& output, std::uint32_t number) override;
   bool can_be(const MetaReply& reply) const override;
   void on_replies(std::span<const MetaReply> replies) override;
@@ -48,6 +51,7 @@ struct Turn final : Query {
 
   TurnOwner& owner;
   std::string key;
+  std::uint64_t key_hash = 0;
   Lane* lane = nullptr;
   /// To be judged on the value that is read next.
   ErrandList waiting;
