@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -9,10 +10,34 @@
 
 namespace sluice::memcached {
 
-/// Appends a number, 7 bits a byte, so that small ones are short.
+/// The lowest 56 bits of a number, 7 in each byte, lowest first; in three steps, each of which
+/// parts every group of bits in two.
+constexpr std::uint64_t spread_groups(std::uint64_t bits) {
+  bits = (bits & 0x00ff'ffff'f000'0000) << 4 | (bits & 0x0fff'ffff);
+  bits = (bits & 0x0fff'c000'0fff'c000) << 2 | (bits & 0x0000'3fff'0000'3fff);
+  return (bits & 0x3f80'3f80'3f80'3f80) << 1 | (bits & 0x007f'007f'007f'007f);
+}
+/// And back; what else stands in the bytes is left out.
+constexpr std::uint64_t gather_groups(std::uint64_t bytes) {
+  bytes = (bytes & 0x7f00'7f00'7f00'7f00) >> 1 | (bytes & 0x007f'007f'007f'007f);
+  bytes = (bytes & 0x3fff'0000'3fff'0000) >> 2 | (bytes & 0x0000'3fff'0000'3fff);
+  return (bytes & 0x0fff'ffff'0000'0000) >> 4 | (bytes & 0x0fff'ffff);
+}
+
+/// Appends a number, 7 bits a byte, so that small ones are short; the last byte is the first below
+/// 0x80.
 inline void append_number(std::string& output, std::uint64_t number) {
-  for (; number >= 0x80; number >>= 7) output += static_cast<char>((number & 0x7f) | 0x80);
-  output += static_cast<char>(number);
+  while (number >> 56 != 0) {
+    output += static_cast<char>((number & 0x7f) | 0x80);
+    number >>= 7;
+  }
+  const auto width = static_cast<unsigned>(std::bit_width(number | 1));
+  const std::size_t count = (width + 6) / 7;
+  const std::uint64_t all_but_last = 0x0080'8080'8080'8080 >> 8 * (8 - count);
+  const std::uint64_t bytes = spread_groups(number) | all_but_last;
+  char text[8];
+  for (std::size_t i = 0; i < sizeof text; ++i) text[i] = static_cast<char>(bytes >> 8 * i);
+  output.append(text, count);
 }
 
 /// Appends the lowest `bytes` bytes of a number, lowest first.
@@ -28,14 +53,19 @@ class ValueReader {
 
   /// What append_number() wrote.
   std::uint64_t number(std::uint64_t most) {
-    std::uint64_t result = 0;
-    for (int shift = 0; !rest_.empty() && shift < 63; shift += 7) {
-      const auto byte = static_cast<std::uint8_t>(rest_.front());
-      rest_.remove_prefix(1);
-      result |= std::uint64_t{byte & 0x7fU} << shift;
-      if ((byte & 0x80) == 0) return result <= most ? result : fail();
+    std::uint64_t word = 0;
+    if (rest_.size() >= sizeof word) {
+      for (std::size_t i = 0; i < sizeof word; ++i) {
+        word |= std::uint64_t{static_cast<std::uint8_t>(rest_[i])} << 8 * i;
+      }
+      if (const std::uint64_t ends = ~word & 0x8080'8080'8080'8080; ends != 0) {
+        const std::uint64_t up_to_end = ends ^ (ends - 1);
+        rest_.remove_prefix(static_cast<std::size_t>(std::bit_width(up_to_end)) / 8);
+        const std::uint64_t result = gather_groups(word & up_to_end);
+        return result <= most ? result : fail();
+      }
     }
-    return fail();
+    return long_number(most);
   }
 
   /// What append_bytes() wrote; at most 8 of them.
@@ -66,6 +96,18 @@ class ValueReader {
   bool failed() const { return failed_; }
 
  private:
+  // Of more than 8 bytes, or near the end.
+  std::uint64_t long_number(std::uint64_t most) {
+    std::uint64_t result = 0;
+    for (int shift = 0; !rest_.empty() && shift < 63; shift += 7) {
+      const auto byte = static_cast<std::uint8_t>(rest_.front());
+      rest_.remove_prefix(1);
+      result |= std::uint64_t{byte & 0x7fU} << shift;
+      if ((byte & 0x80) == 0) return result <= most ? result : fail();
+    }
+    return fail();
+  }
+
   std::string_view rest_;
   bool failed_ = false;
 };

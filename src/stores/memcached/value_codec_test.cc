@@ -1,0 +1,78 @@
+#include "stores/memcached/value_codec.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace sluice::memcached {
+namespace {
+
+constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+
+// Around every length, and with bits everywhere.
+std::vector<std::uint64_t> numbers() {
+  std::vector<std::uint64_t> all{0, 1, 0x5555'5555'5555'5555, 0x2AAA'AAAA'AAAA'AAAA, kMost};
+  for (int bits = 7; bits < 63; bits += 7) {
+    const std::uint64_t power = std::uint64_t{1} << bits;
+    for (const std::uint64_t number : {power - 1, power, power + 1, power + power / 3}) {
+      all.push_back(number);
+    }
+  }
+  return all;
+}
+
+std::string byte_by_byte(std::uint64_t number) {
+  std::string bytes;
+  for (; number >= 0x80; number >>= 7) bytes += static_cast<char>((number & 0x7f) | 0x80);
+  return bytes + static_cast<char>(number);
+}
+
+TEST(ValueCodec, NumbersAreWrittenSevenBitsAByte) {
+  for (const std::uint64_t number : numbers()) {
+    std::string output = "before";
+    append_number(output, number);
+    EXPECT_EQ(output, "before" + byte_by_byte(number)) << number;
+  }
+}
+
+// What follows a number neither changes it nor is taken with it.
+TEST(ValueCodec, NumbersAreReadBackWhateverFollows) {
+  for (const std::uint64_t number : numbers()) {
+    for (const std::string rest : {"", "\x01", "\x7f\xff\x80\x01\xff\xff\xff\xff\xff"}) {
+      const std::string value = byte_by_byte(number) + rest;
+      ValueReader reader(value);
+      EXPECT_EQ(reader.number(kMost), number);
+      EXPECT_FALSE(reader.failed());
+      EXPECT_EQ(reader.text(rest.size()), rest);
+      EXPECT_EQ(reader.bytes_left(), 0U);
+    }
+  }
+}
+
+TEST(ValueCodec, NumbersAreBounded) {
+  for (const std::uint64_t number : numbers()) {
+    if (number == 0) continue;
+    for (const std::string rest : {"", "12345678"}) {
+      const std::string value = byte_by_byte(number) + rest;
+      ValueReader reader(value);
+      EXPECT_EQ(reader.number(number - 1), 0U);
+      EXPECT_TRUE(reader.failed());
+      EXPECT_EQ(reader.bytes_left(), 0U);
+    }
+  }
+}
+
+TEST(ValueCodec, ANumberThatDoesNotEndIsNone) {
+  for (std::size_t bytes = 0; bytes < 12; ++bytes) {
+    const std::string value(bytes, '\xff');
+    ValueReader reader(value);
+    EXPECT_EQ(reader.number(kMost), 0U);
+    EXPECT_TRUE(reader.failed());
+  }
+}
+
+}  // namespace
+}  // namespace sluice::memcached
