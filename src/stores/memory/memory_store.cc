@@ -15,8 +15,10 @@ using memory::Member;
 using memory::Place;
 using memory::Table;
 
-// How many requests' keys are hashed and prefetched before the first is judged.
+// How many requests' keys are hashed and prefetched before the first is judged, and of how many
+// what their lines name is prefetched.
 constexpr std::size_t kAhead = 16;
+constexpr std::size_t kRecordsAhead = 8;
 
 Table& table_of(const Request& request) {
   return static_cast<Table&>(*request.space);
@@ -124,9 +126,14 @@ void MemoryStore::decide_each(std::span<const Request> requests, Instant now,
   const auto look_up = [&](std::size_t i) {
     places[i % kAhead] = table_of(requests[i]).locate(requests[i].key);
   };
+  const auto fetch_record = [&](std::size_t i) {
+    table_of(requests[i]).fetch_record(places[i % kAhead]);
+  };
   for (std::size_t i = 0; i < std::min(kAhead, requests.size()); ++i) look_up(i);
   if (now == kStoreTime) now = clock_.now();
+  for (std::size_t i = 0; i < std::min(kRecordsAhead, requests.size()); ++i) fetch_record(i);
   for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (i + kRecordsAhead < requests.size()) fetch_record(i + kRecordsAhead);
     {
       const Place& place = places[i % kAhead];
       const std::lock_guard lock(place.shard->lock);

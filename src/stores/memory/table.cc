@@ -56,6 +56,12 @@ using Secret = std::span<const unsigned char>;
 Table::Table(const LimitDefinition& home, std::shared_ptr<Pool> pool, const TableOptions& options)
     : home_(home.parts),
       varies_(home.varies),
+      keeps_records_(home.parts.size() > 1 || std::visit(
+                                                  []<class P>(const P&) {
+                                                    return kIsRing<typename P::Algorithm> ||
+                                                           kIsPermits<typename P::Algorithm>;
+                                                  },
+                                                  home.parts[0])),
       options_(options),
       pool_(std::move(pool)),
       account_(pool_->budget),
@@ -84,6 +90,16 @@ Place Table::locate(std::string_view key) const {
   const Tag tag = hash.high64 | (hash.high64 == 0 ? 1 : 0);
   shard->prefetch(tag);
   return {shard, tag};
+}
+
+void Table::fetch_record(Place place) const {
+  constexpr std::size_t kFetched = 256;  // A ring of a dozen.
+  if (!keeps_records_) return;
+  const std::lock_guard lock(place.shard->lock);
+  const Cell key = key_cell(place);
+  if (!is_record(key)) return;
+  const char* const record = reinterpret_cast<const char*>(record_of(key));
+  for (std::size_t at = 0; at < kFetched; at += sizeof(Line)) __builtin_prefetch(record + at, 1);
 }
 
 // Copied field by field, a decision stays in registers from where it is worked out to where it is

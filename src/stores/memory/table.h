@@ -64,6 +64,10 @@ class Table : public Space {
   /// Where a key lives; asks the processor for its line.
   Place locate(std::string_view key) const;
 
+  /// Asks the processor for what the key's cell names, where that may be something. Takes and lets
+  /// go of the place's lock.
+  void fetch_record(Place place) const;
+
   /// One decision by the time given, or the clock's. Takes and lets go of the key's lock.
   void decide_one(const Request& request, Instant now, const Clock& clock, Decision& decision);
 
@@ -145,6 +149,7 @@ class Table : public Space {
 
   std::vector<AnyPart> home_;  // guarded by every lock: to read it takes any, to write it all
   const bool varies_;
+  const bool keeps_records_;
   const TableOptions options_;
   const std::shared_ptr<Pool> pool_;
   Account account_;

@@ -115,8 +115,7 @@ bool Table::visit_others(const Shard& here, Visit visit) {
   return false;
 }
 
-bool Table::make_room(Place place, std::size_t bytes, Instant now,
-                      std::span<const Tag> pinned) {
+bool Table::make_room(Place place, std::size_t bytes, Instant now, std::span<const Tag> pinned) {
   must_forget();
   std::size_t freed = 0;
   const auto sweep_one = [&](Shard& shard, std::uint32_t lines) {
