@@ -69,6 +69,7 @@ class LastWrites {
   };
   static_assert(sizeof(Slot) <= 64);
 
+  static std::vector<Slot> make_slots(std::size_t count);
   std::size_t place_of(std::uint64_t hash, std::size_t way) const;
   const Slot* find_slot(const Key& key) const;
   Slot* find_slot(const Key& key);
