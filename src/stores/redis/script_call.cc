@@ -9,6 +9,9 @@
 #include "stores/redis/redis_key.h"
 #include "stores/redis/script.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 namespace sluice::redis {
 namespace {
 
@@ -199,7 +202,7 @@ void ScriptCall::write(Instant now_or_store_time, std::uint32_t number, std::str
 std::uint8_t ScriptCall::key_index(const Asked& asked) {
   const Request& request = *asked.request;
   const std::string& front = space_of(request).front();
-  std::size_t place = std::hash<std::string_view>{}(request.key);
+  std::size_t place = XXH3_64bits(request.key.data(), request.key.size());
   while (true) {
     place %= key_places_.size();
     const std::uint8_t index = key_places_[place];
