@@ -1,5 +1,6 @@
 // Memcached under the same faults, and those that only a cache has: it forgets.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -182,15 +183,16 @@ bool is_kept(const MemcachedServer& server, const std::string& key) {
 }
 
 // Values of the size of that key's, with keys of the same length: they take its place.
-std::string values_like(const MemcachedServer& server, const std::string& key) {
+std::string values_like(const MemcachedServer& server, const std::string& key,
+                        const std::string& flags = "") {
   const std::string found = server.command("mg " + key + " s\r\n");
   const std::size_t bytes = std::stoul(found.substr(found.find('s') + 1));
   std::string sets;
   for (int i = 0; i < 30'000; ++i) {
     std::string name = std::to_string(100'000 + i);
     name.insert(0, key.size() - name.size(), 'n');
-    sets +=
-        "ms " + name + " " + std::to_string(bytes) + " q\r\n" + std::string(bytes, 'x') + "\r\n";
+    sets += "ms " + name + " " + std::to_string(bytes) + " q" + flags + "\r\n" +
+            std::string(bytes, 'x') + "\r\n";
   }
   return sets;
 }
@@ -214,6 +216,26 @@ TEST(Memcached, ForgetsForLackOfMemory) {
     });
   }
   EXPECT_NE(server.stat("evictions"), "0");
+}
+
+// As docs/memcached.md recommends: what would take the place of a limit's state is refused.
+TEST(Memcached, KeepsWhatIsTemporaryForLackOfMemory) {
+  constexpr int kLimit = 10;
+  const MemcachedServer server({.arguments = {"-m", "2", "-o", "temporary_ttl=86410"}});
+  Limiter limiter(open_store(server.url() + "?deadline=5s&on_failure=raise&deny_cache=no"),
+                  Limit("fixed_window 10/1d anchor=first", "login"));
+  const std::string key = "sluice:login:somebody";
+  for (int i = 0; i < kLimit; ++i) EXPECT_TRUE(limiter.check("somebody").allowed);
+  server.command(values_like(server, key));
+  EXPECT_NE(server.stat("evictions"), "0");
+  EXPECT_TRUE(is_kept(server, key));
+  const std::string refused = server.command(values_like(server, key, " T86400"));
+  EXPECT_NE(refused.find("SERVER_ERROR out of memory storing object"), std::string::npos);
+  EXPECT_TRUE(is_kept(server, key));
+  EXPECT_FALSE(limiter.check("somebody").allowed);
+  EXPECT_THAT(
+      [&] { limiter.check("anybody"); },
+      testing::ThrowsMessage<StoreError>(testing::HasSubstr("out of memory storing object")));
 }
 
 TEST(Memcached, ForgetsUnderLoad) {
