@@ -7,15 +7,14 @@ namespace sluice {
 
 void Followers::add(const Request& request, const Decision& answer, Instant sent, Space* space) {
   if (local_ == nullptr) return;
-  const auto local = local_->following(request, answer);
-  if (!local) return;
   const bool at_once = sent - kMillisecondNs < now_ && now_ < sent + kMillisecondNs;
-  if (count_ == kMost || (count_ > 0 && !at_once)) flush();
-  if (count_ == 0) now_ = sent;
-  Request& added = *std::construct_at(requests_.at(count_), *local);
+  if (count_ > 0 && !at_once) flush();
+  Request& added = *std::construct_at(requests_.at(count_));
+  if (!local_->follow(request, answer, added)) return;
   added.space = space;
   std::construct_at(decisions_.at(count_));
-  ++count_;
+  if (count_ == 0) now_ = sent;
+  if (++count_ == kMost) flush();
 }
 
 void Followers::flush() noexcept {

@@ -32,18 +32,17 @@ Decision ask(Store& store, const Request& request, Instant now) {
 
 }  // namespace
 
-std::optional<Request> LocalStates::following(const Request& request,
-                                              const Decision& answer) const {
-  Request local = scaled(request);
+bool LocalStates::follow(const Request& request, const Decision& answer, Request& local) const {
+  local = request;
   switch (request.operation) {
     case Operation::kTake:
-      if (!answer.allowed || request.cost == 0) return std::nullopt;
+      if (!answer.allowed || request.cost == 0) return false;
       break;
     case Operation::kTakeUpTo:
-      if (answer.taken == 0) return std::nullopt;
+      if (answer.taken == 0) return false;
       local.operation = Operation::kTake;
       local.cost = answer.taken;
-      return scaled(local);
+      break;
     case Operation::kRenew:
       // Not held any more, whatever is known of it here.
       if (!answer.allowed) local.operation = Operation::kRelease;
@@ -54,10 +53,11 @@ std::optional<Request> LocalStates::following(const Request& request,
     case Operation::kRefund:
     case Operation::kBlock:
     case Operation::kReset:
-      if (!answer.allowed) return std::nullopt;
+      if (!answer.allowed) return false;
       break;
   }
-  return local;
+  local.cost = scaled_cost(local);
+  return true;
 }
 
 Decision LocalStates::answer(const Request& request, Instant now) {
@@ -94,9 +94,13 @@ Decision LocalStates::answer_for_permit(Request request, Instant now) {
 
 Request LocalStates::scaled(const Request& request) const {
   Request local = request;
-  if (shares_ == 1 || lends(*request.limit)) return local;
-  local.cost = checked_multiply(request.cost, shares_).value_or(kMaxInt64);
+  local.cost = scaled_cost(request);
   return local;
+}
+
+std::int64_t LocalStates::scaled_cost(const Request& request) const {
+  if (shares_ == 1 || lends(*request.limit)) return request.cost;
+  return checked_multiply(request.cost, shares_).value_or(kMaxInt64);
 }
 
 Decision LocalStates::unscaled(Decision decision, std::int64_t cost) const {

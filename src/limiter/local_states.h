@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 
 #include "core/store.h"
@@ -32,9 +31,9 @@ class LocalStates {
 
   Store& store() { return store_; }
 
-  /// What store() is to be asked, so as to follow what the store answered to the request; nothing
-  /// where that changed nothing.
-  std::optional<Request> following(const Request& request, const Decision& answer) const;
+  /// Makes `local` what store() is to be asked, so as to follow what the store answered to the
+  /// request. False where that changed nothing.
+  bool follow(const Request& request, const Decision& answer, Request& local) const;
 
   /// Does what the store did not, and answers in its place: Source::kLocal.
   Decision answer(const Request& request, Instant now);
@@ -46,6 +45,7 @@ class LocalStates {
  private:
   Decision answer_for_permit(Request request, Instant now);
   Request scaled(const Request& request) const;
+  std::int64_t scaled_cost(const Request& request) const;
   Decision unscaled(Decision decision, std::int64_t cost) const;
   void round_down(const Request& request, Instant now, Decision& decision);
 
