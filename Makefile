@@ -11,11 +11,14 @@ PREFIX ?= /usr/local
 RELEASE_OPTIONS := -DSLUICE_TESTS=OFF
 FUZZ_OPTIONS := -DSLUICE_TESTS=OFF
 # The libraries have a build folder of their own: the program needs no position-independent code,
-# and is optimized across its files. $(1) is the prefix: it decides in which folder below it they
-# belong.
+# and is optimized across its files. They are compiled file by file, as in a program that adds this
+# project. $(1) is the prefix: it decides in which folder below it they belong.
 LIBRARY = cmake --preset library -DCMAKE_INSTALL_PREFIX="$(1)" >/dev/null && $(call BUILD,library)
 # Folder; project; components; where in the package: what each build folder gives to the packages.
 PACKAGED := $(CURDIR)/build/release;sluice;ALL;/;$(CURDIR)/build/library;sluice;ALL;/
+# An old folder is configured anew: had it another compiler than the preset, CMake would take the
+# preset's compiler and forget what else the preset sets, the sanitizers too.
+CONFIGURE = cmake --fresh --preset $(1) >/dev/null
 BUILD = cmake --build --preset $(1) -- -j$(JOBS)
 CTEST = ctest --test-dir build/$(1) --output-on-failure --no-tests=error
 
@@ -36,15 +39,15 @@ help:
 	@echo "make clean    removes build/"
 
 build/release/build.ninja: CMakePresets.json
-	@cmake --preset release $(RELEASE_OPTIONS) >/dev/null
+	@$(call CONFIGURE,release $(RELEASE_OPTIONS))
 	@touch $@
 
 build/fuzz/build.ninja: CMakePresets.json
-	@cmake --preset fuzz $(FUZZ_OPTIONS) >/dev/null
+	@$(call CONFIGURE,fuzz $(FUZZ_OPTIONS))
 	@touch $@
 
 build/%/build.ninja: CMakePresets.json
-	@cmake --preset $* >/dev/null
+	@$(call CONFIGURE,$*)
 	@touch $@
 
 build:
@@ -77,10 +80,13 @@ test-build: build
 	@$(MAKE) -s build/debug/build.ninja
 	@$(call BUILD,debug)
 
-# Where times are measured comes first, and by itself: it waits most of the time.
+# Where times are measured comes first, and by itself: it waits most of the time. As ctest's closing
+# lines are of the others alone, one more says when the timed tests failed.
 test: test-build
 	@$(call LIBRARY,$(PREFIX))
-	@$(call CTEST,debug) -j2 -L timed; timed=$$?; $(call CTEST,debug) -j2 -LE timed && exit $$timed
+	@$(call CTEST,debug) -j2 -L timed; timed=$$?; $(call CTEST,debug) -j2 -LE timed; others=$$?; \
+	[ $$timed -eq 0 ] || echo "The timed tests, which ran first, failed."; \
+	exit $$((timed | others))
 
 soak: test-build
 	@SLUICE_TEST_SCALE=$(SOAK_SCALE) $(call CTEST,debug) -R conformance --timeout 86400 -V

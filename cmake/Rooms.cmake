@@ -32,9 +32,11 @@ else()
   target_compile_options(sluice_flags INTERFACE -Wno-sign-conversion)
 endif()
 if(SLUICE_SANITIZE)
-  # Clang 14 cannot check calls through pointers to functions where there are coroutines.
+  # Clang 14 cannot check calls through pointers to functions where there are coroutines; GCC
+  # never does.
   target_compile_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE}
-                         -fno-sanitize=function -fno-omit-frame-pointer -fno-sanitize-recover=all)
+                         $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function>
+                         -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE})
 endif()
 if(SLUICE_SANITIZE STREQUAL "thread")
