@@ -24,5 +24,18 @@ TEST(ClockTest, NeverRunsBackwardsAndStaysWithinTime) {
   EXPECT_LT(before, kEndOfTime);
 }
 
+TEST(ClockTest, TheCheapTimeIsALittleEarlier) {
+  const auto cheap = steady_now_cheaply();
+  const auto steady = std::chrono::steady_clock::now();
+  EXPECT_LE(cheap, steady);
+  EXPECT_LT(steady - cheap, std::chrono::seconds(1));
+
+  const Clock clock;
+  const Instant cheap_instant = clock.now_cheaply();
+  const Instant instant = clock.now();
+  EXPECT_LE(cheap_instant, instant);
+  EXPECT_LT(instant - cheap_instant, kSecondNs);
+}
+
 }  // namespace
 }  // namespace sluice

@@ -6,10 +6,12 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "limiter/answering_store.h"
+#include "limiter/far_store.h"
 #include "limiter/waiting_lines.h"
 #include "sluice/limit.h"
 #include "sluice/permit.h"
@@ -249,6 +251,39 @@ TEST_F(ConcurrencyLimiterTest, PermitsAndTheirLimiterMayGoAtTheSameTime) {
   }
   EXPECT_EQ(jobs_.peek("a").remaining, jobs_.peek("b").remaining);
   EXPECT_TRUE(jobs_.try_acquire("a").held());
+}
+
+// What they give back goes over another thread, and keeps their keeper until it has arrived.
+TEST_F(ConcurrencyLimiterTest, PermitsOfAStoreElsewhereAndTheirLimiterMayGoAtTheSameTime) {
+  const auto far = std::make_shared<FarStore>();
+  ConcurrencyLimiter others(far, limit_);
+  for (int i = 0; i < 50; ++i) {
+    auto jobs = std::make_unique<ConcurrencyLimiter>(far, limit_);
+    Permit first = jobs->try_acquire("a" + std::to_string(i));
+    Permit second = jobs->try_acquire("b" + std::to_string(i));
+    ASSERT_TRUE(first && second);
+    std::vector<std::jthread> threads;
+    threads.emplace_back([last = std::move(first)] {});
+    threads.emplace_back([last = std::move(second)] {});
+    jobs.reset();
+  }
+  for (int i = 0; i < 50; ++i) {
+    for (const char* name : {"a", "b"}) {
+      EXPECT_TRUE(others.acquire(name + std::to_string(i), hours(1)).held());
+    }
+  }
+}
+
+TEST_F(ConcurrencyLimiterTest, APermitOutlivesThatAnotherLimiterTakesTheFirstOnesPlace) {
+  ConcurrencyLimiter jobs(store_, limit_);
+  Permit permit = jobs.try_acquire("k");
+  jobs = ConcurrencyLimiter(store_, Limit("concurrency 2", "two"));
+  EXPECT_EQ(jobs.limit().expression(), "concurrency 2");
+  EXPECT_TRUE(permit.held());
+  EXPECT_FALSE(jobs_.try_acquire("k"));
+  permit.release();
+  EXPECT_FALSE(permit.held());
+  EXPECT_TRUE(jobs_.try_acquire("k"));
 }
 
 TEST_F(ConcurrencyLimiterTest, WhoIsStoppedIsCalledBack) {

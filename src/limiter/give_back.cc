@@ -5,8 +5,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "limiter/held_permit.h"
@@ -21,17 +23,22 @@ constexpr std::chrono::seconds kMostAtExit{1};
 constexpr std::chrono::milliseconds kFirstPause{10};
 constexpr std::chrono::seconds kMostPause{1};
 
-/// What is still on its way when the process ends.
+/// What this process has on its way, and what of it is tried again.
 class UnderWay {
  public:
-  /// Never destroyed: what is on its way may arrive later than the last static object goes.
+  /// That of this process. A child of fork() has one of its own, with nothing in it: the lock may
+  /// be held in its parent's. Never destroyed: what is on its way may arrive later than the last
+  /// static object goes.
   static UnderWay& here() {
-    static UnderWay& made = *[] {
-      auto* fresh = new UnderWay;
-      std::atexit([] { here().wait(); });
-      return fresh;
-    }();
-    return made;
+    static constinit std::atomic<UnderWay*> newest{nullptr};
+    UnderWay* found = newest.load(std::memory_order_acquire);
+    while (found == nullptr || found->generation_ != fork_generation()) {
+      // What runs at the parent's exit runs at that of a child, too.
+      if (found == nullptr) std::atexit([] { here().wait(); });
+      std::unique_ptr<UnderWay> fresh(new UnderWay(found));
+      if (newest.compare_exchange_strong(found, fresh.get())) found = fresh.release();
+    }
+    return *found;
   }
 
   void begin() {
@@ -43,17 +50,36 @@ class UnderWay {
     if (--count_ == 0) none_.notify_all();
   }
 
+  /// A place among those that are tried again. Returns whether there is one for this limit.
+  bool take_place(const BoundLimit& bound) {
+    const std::lock_guard lock(mutex_);
+    if (tried_again_.size() >= kMostTriedAgain ||
+        tried_again_.count(&bound) >= kMostTriedAgainOfOne) {
+      return false;
+    }
+    tried_again_.insert(&bound);
+    return true;
+  }
+  void leave_place(const BoundLimit& bound) {
+    const std::lock_guard lock(mutex_);
+    tried_again_.erase(tried_again_.find(&bound));
+  }
+
  private:
+  explicit UnderWay(const UnderWay* parent) : parent_(parent) {}
+
   void wait() {
-    if (generation_ != fork_generation()) return;  // It was on its way in another process.
     std::unique_lock lock(mutex_);
     none_.wait_for(lock, kMostAtExit, [&] { return count_ == 0; });
   }
 
+  [[maybe_unused]] const UnderWay* const parent_;  // Else it would look like lost memory.
   const std::uint64_t generation_ = fork_generation();
   std::mutex mutex_;
   std::condition_variable none_;
-  std::size_t count_ = 0;  // guarded by mutex_
+  // Guarded by mutex_:
+  std::size_t count_ = 0;
+  std::unordered_multiset<const BoundLimit*> tried_again_;
 };
 
 void wake(const BoundLimit& bound, const Request& request) {
@@ -78,11 +104,11 @@ class Returning final : public Inquiry {
     if (request.giver == Source::kUnanswered) lapses_at_ = keeper_->after(lease_of(bound));
   }
   ~Returning() override {
-    if (has_place_) places_taken_.fetch_sub(1, std::memory_order_relaxed);
+    if (has_place_) under_way_.leave_place(bound_);
   }
 
   void submit() {
-    UnderWay::here().begin();
+    under_way_.begin();
     decision_ = {.source = Source::kUnanswered};
     fault.clear();
     bool is_answered = true;
@@ -97,10 +123,10 @@ class Returning final : public Inquiry {
  private:
   // Those who wait are woken once it is known to have arrived: they would ask in vain before.
   void end() {
-    UnderWay::here().end();
+    under_way_.end();
     std::unique_ptr<Returning> self(this);
     wake(bound_, request_);
-    if (is_open() && has_place() && try_again()) static_cast<void>(self.release());
+    if (is_open() && try_again()) static_cast<void>(self.release());
   }
 
   // Whether the store may count it yet, for as long as to be asked again.
@@ -109,21 +135,15 @@ class Returning final : public Inquiry {
            keeper_->after(pause_) < lapses_at_;
   }
 
-  // A place among those that are tried again, until it goes.
-  bool has_place() {
-    if (has_place_) return true;
-    has_place_ = places_taken_.fetch_add(1, std::memory_order_relaxed) < kMostTriedAgain;
-    if (!has_place_) places_taken_.fetch_sub(1, std::memory_order_relaxed);
-    return has_place_;
-  }
-
-  // Returns whether it will be. Until then it keeps no store from going.
+  // Returns whether it will be. Until then it keeps no store from going, and a place until it goes.
   bool try_again() {
     const auto keeper = keeper_;  // It may run before this returns.
     const std::weak_ptr<const LimitSlot> slot = std::exchange(slot_, nullptr);
     const auto when = keeper->after(pause_);
     pause_ = std::min<std::chrono::nanoseconds>(kMostPause, 2 * pause_);
     try {
+      if (!has_place_) has_place_ = under_way_.take_place(bound_);
+      if (!has_place_) return false;
       keeper->at(when, [this, slot] {
         std::unique_ptr<Returning> self(this);
         slot_ = slot.lock();
@@ -140,8 +160,7 @@ class Returning final : public Inquiry {
     keeper->post([this] { end(); });
   }
 
-  static inline std::atomic<std::size_t> places_taken_{0};
-
+  UnderWay& under_way_ = UnderWay::here();
   const std::shared_ptr<Timekeeper> keeper_;
   std::shared_ptr<const LimitSlot> slot_;  // Null between two tries.
   const BoundLimit& bound_;

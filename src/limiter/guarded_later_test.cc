@@ -1,9 +1,11 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <functional>
 #include <thread>
 
 #include "core/waiting.h"
+#include "limiter/far_store.h"
 #include "limiter/guard_under_test.h"
 
 namespace sluice {
@@ -153,49 +155,64 @@ TEST_F(GuardedLaterTest, AnInquiryMayTakeItsSpaceWithIt) {
   EXPECT_TRUE(inquiry.answers[0].allowed);
 }
 
-/// Answers on a thread of its own, and loses each third.
-class FarStore final : public Store {
- public:
-  ~FarStore() override {
-    for (auto& thread : threads_) thread.join();
-  }
-  std::shared_ptr<Space> open_space(const LimitDefinition& limit) override {
-    return memory_.open_space(limit);
-  }
-  void decide(std::span<const Request> requests, Instant now,
-              std::span<Decision> decisions) override {
-    memory_.decide(requests, now, decisions);
-    if (++calls_ % 3 != 0) return;
-    decisions[0] = {.source = Source::kUnanswered};
-    throw StoreError("lost");
-  }
-  Decision decide_all(std::span<const Request> requests, Instant now) override {
-    return memory_.decide_all(requests, now);
-  }
-  bool answers_later() const override { return true; }
-  bool submit(Inquiry& inquiry) override {
-    const std::lock_guard lock(mutex_);
-    threads_.emplace_back([this, &inquiry] {
-      try {
-        Store::submit(inquiry);
-      } catch (const StoreError& error) {
-        inquiry.fault = error.what();
-      }
-      inquiry.answered();
-    });
-    return false;
-  }
-  Instant now() const override { return memory_.now(); }
-
- private:
-  MemoryStore memory_;
-  std::atomic<int> calls_{0};
-  std::mutex mutex_;
-  std::vector<std::thread> threads_;
+/// Runs something when it goes.
+struct AtTheEnd {
+  ~AtTheEnd() { run(); }
+  std::function<void()> run;
 };
 
+// What it lets go of once the thread's own objects have gone is kept for nobody.
+TEST_F(GuardedLaterTest, ServesAThreadThatEnds) {
+  guard({});
+  auto first = make({Ask{}});
+  auto second = make({Ask{}});
+  const auto ask = [&] {
+    EXPECT_FALSE(store_->submit(first));
+    EXPECT_FALSE(store_->submit(second));
+    inner_->answer_all();
+  };
+  std::thread([&] {
+    thread_local AtTheEnd last;  // It came before all that the store keeps for this thread.
+    last.run = [&] {
+      ask();
+      ask();
+    };
+    ask();
+  }).join();
+  EXPECT_EQ(first.times_answered, 3);
+  EXPECT_EQ(second.times_answered, 3);
+}
+
+/// Runs something when it is answered.
+struct Answerable final : Inquiry {
+  void answered() noexcept override { then(); }
+
+  std::function<void()> then;
+};
+
+// A denial stands from when it was asked for, and not from when the one who then took long was
+// told.
+TEST_F(GuardedLaterTest, WhoIsToldLateAsksByALaterClock) {
+  guard({}, "sliding_log 1/300ms");
+  const auto request = this->request(Ask{});
+  Decision decision;
+  Answerable slow;
+  slow.requests = {&request, 1};
+  slow.decisions = {&decision, 1};
+  slow.then = [&] {
+    const Instant began = store_->now();
+    while (store_->now() < began + 300 * kMillisecondNs) {
+    }
+    EXPECT_TRUE(decide(Ask{}).allowed);
+    EXPECT_EQ(decide(Ask{}).source, Source::kStore);
+    EXPECT_EQ(decide(Ask{}).source, Source::kCache);
+  };
+  EXPECT_FALSE(store_->submit(slow));
+  inner_->answer_all();
+}
+
 TEST_F(GuardedLaterTest, ManyThreadsAskAtOnce) {
-  store_ = std::make_unique<GuardedStore>(std::make_shared<FarStore>(), GuardOptions{});
+  store_ = std::make_unique<GuardedStore>(std::make_shared<FarStore>(3), GuardOptions{});
   use("token_bucket 20/1h");
   std::vector<std::thread> threads;
   std::atomic<int> unanswered{0};

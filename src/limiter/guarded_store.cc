@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 #include <utility>
 
 #include "algorithms/limit_definition.h"
@@ -30,18 +31,31 @@ struct Telling {
 };
 constinit thread_local Telling telling;
 
+// Whoever keeps memory that was let go of hides its later use from the address sanitizer.
+#if defined(__SANITIZE_ADDRESS__)
+#define SLUICE_KEEPS_NO_MEMORY
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SLUICE_KEEPS_NO_MEMORY
+#endif
+#endif
+#ifdef SLUICE_KEEPS_NO_MEMORY
+constexpr std::size_t kMostSpare = 0;
+#else
+constexpr std::size_t kMostSpare = InquiryListener::kMost;
+#endif
+
 // Pieces of memory of one size that this thread has let go of: as many as are told together, and
 // then ask again. Beyond a few, malloc takes its time for them.
+//
+// Not destroyed, as objects that go later use it: on the main thread, those of static storage. It
+// is closed instead, and keeps nothing from then on.
 class SparePieces {
  public:
-  SparePieces() = default;
-  ~SparePieces() {
-    while (count_ > 0) ::operator delete(pieces_[--count_]);
-  }
-
   void* take(std::size_t bytes) { return count_ > 0 ? pieces_[--count_] : ::operator new(bytes); }
   void leave(void* piece) {
-    if (count_ < pieces_.size()) {
+    thread_local const Closing at_the_end(*this);
+    if (count_ < room_) {
       pieces_[count_++] = piece;
     } else {
       ::operator delete(piece);
@@ -49,10 +63,28 @@ class SparePieces {
   }
 
  private:
-  std::array<void*, InquiryListener::kMost> pieces_;
+  class Closing {
+   public:
+    explicit Closing(SparePieces& pieces) : pieces_(pieces) {}
+    ~Closing() { pieces_.close(); }
+    Closing(const Closing&) = delete;
+    Closing& operator=(const Closing&) = delete;
+
+   private:
+    SparePieces& pieces_;
+  };
+
+  void close() {
+    room_ = 0;
+    while (count_ > 0) ::operator delete(pieces_[--count_]);
+  }
+
+  std::array<void*, InquiryListener::kMost> pieces_{};
   std::size_t count_ = 0;
+  std::size_t room_ = kMostSpare;
 };
-thread_local SparePieces spare_pieces;
+static_assert(std::is_trivially_destructible_v<SparePieces>);
+constinit thread_local SparePieces spare_pieces;
 
 std::string sentence(std::string fault) {
   return fault.empty() ? "the store did not answer" : std::move(fault);
@@ -293,7 +325,7 @@ bool GuardedStore::is_telling() {
 }
 
 Instant GuardedStore::asked_at() const {
-  return telling.guard == this ? telling.began : clock_.now();
+  return telling.guard == this ? std::max(telling.began, clock_.now_cheaply()) : clock_.now();
 }
 
 GuardCounters GuardedStore::counters() const {

@@ -107,7 +107,8 @@ class GuardedStore final : public Store {
 
   std::shared_ptr<GuardedSpace> open(const LimitDefinition& limit, Opened opened);
   /// When what is asked now is asked, or a moment before: who is told, and asks again, shares a
-  /// look at the clock with the few who are told with it.
+  /// look at the clock with the few who are told with it, or has the cheap one where they take
+  /// long.
   Instant asked_at() const;
   /// Of a round or an inquiry that is not under way any more.
   template <class Asked>

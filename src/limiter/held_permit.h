@@ -49,7 +49,7 @@ class HeldPermit {
 
   /// Its Permit goes: releases it, and lets go of the share.
   void end();
-  /// Lets go of a share that is not the Permit's.
+  /// Lets go of a share: one that its keeper took or, from end(), the Permit's.
   void drop();
 
   // As those of Permit.

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 
 #include <future>
+#include <memory>
+#include <vector>
 
+#include "limiter/child_under_test.h"
 #include "limiter/give_back.h"
 #include "limiter/guarded_store.h"
 #include "limiter/line_under_test.h"
@@ -123,6 +126,15 @@ class LateReleaseTest : public LineUnderTest {
     request.giver = Source::kUnanswered;
     sluice::give_back(slot_, slot_->bound(), request, keeper_);
   }
+  /// Of so many limits, as many as are tried again of one.
+  void give_back_of(std::size_t limits) {
+    for (; limits > 0; --limits) {
+      use_permits();
+      slots_.push_back(slot_);
+      for (std::size_t i = 0; i < kMostTriedAgainOfOne; ++i) give_back();
+    }
+    answer_all();
+  }
   void answer_all() {
     for (std::size_t left = store_->under_way(); left > 0; --left) store_->answer();
     keeper_->run();
@@ -131,6 +143,8 @@ class LateReleaseTest : public LineUnderTest {
     store_->says = [](const Request&) { return Decision{.retry_after = kNever}; };
     answer_all();
   }
+
+  std::vector<std::shared_ptr<LimitSlot>> slots_;
 };
 
 TEST_F(LateReleaseTest, IsTriedAgainUntilTheStoreAnswers) {
@@ -175,12 +189,35 @@ TEST_F(LateReleaseTest, IsNotTriedOnceTheLimiterHasGone) {
 }
 
 TEST_F(LateReleaseTest, HasABound) {
-  for (std::size_t i = 0; i <= kMostTriedAgain; ++i) give_back();
-  answer_all();
+  give_back_of(11);
   EXPECT_EQ(keeper_->timers(), kMostTriedAgain);
   keeper_->pass(milliseconds(10));
   answer_all_from_now_on();
   EXPECT_EQ(keeper_->timers(), 0U);
+  give_back();
+  EXPECT_EQ(store_->under_way(), 1U) << "there are places again";
+}
+
+// Who waits under the policy to deny leaves one behind with each try.
+TEST_F(LateReleaseTest, LeavesPlacesToOtherLimits) {
+  for (std::size_t i = 0; i <= 2 * kMostTriedAgainOfOne; ++i) give_back();
+  answer_all();
+  EXPECT_EQ(keeper_->timers(), kMostTriedAgainOfOne);
+  const auto first = slot_;
+  use_permits();
+  give_back();
+  answer_all();
+  EXPECT_EQ(keeper_->timers(), kMostTriedAgainOfOne + 1);
+}
+
+TEST_F(LateReleaseTest, OfAParentTakesNoPlaceInItsChild) {
+  give_back_of(10);
+  const std::size_t parents = keeper_->timers();
+  EXPECT_EQ(in_a_child([&] {
+              give_back_of(11);
+              return keeper_->timers() == parents + kMostTriedAgain;
+            }),
+            0);
 }
 
 /// A limiter over a guarded store that is asked, does it perhaps, and does not answer.

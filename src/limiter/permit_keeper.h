@@ -74,9 +74,9 @@ class PermitKeeper : public std::enable_shared_from_this<PermitKeeper> {
   void arm(TimePoint when);
   // With the lock held:
   Share take(HeldPermit& permit);
-  /// One permit less, without the lock held. The caller does nothing with this any more.
-  void part();
 
+  /// One permit less. The caller does nothing with this any more.
+  void part();
   void look_after();
   void settle(const Renewal& renewal);
   void lapse(HeldPermit& permit);

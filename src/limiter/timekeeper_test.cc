@@ -1,15 +1,14 @@
 #include "limiter/timekeeper.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <functional>
 #include <future>
 #include <thread>
 #include <vector>
 
+#include "limiter/child_under_test.h"
 #include "limiter/manual_timekeeper.h"
 #include "limiter/permit_id.h"
 
@@ -88,15 +87,6 @@ TEST(Timekeeper, AddsUpToTheEndOfTime) {
   EXPECT_EQ(keeper.after(nanoseconds(7)), keeper.now() + nanoseconds(7));
   EXPECT_EQ(keeper.after(nanoseconds::max()), Timekeeper::kEndOfTime);
   EXPECT_EQ(keeper.after(Timekeeper::kEndOfTime - keeper.now()), Timekeeper::kEndOfTime);
-}
-
-// What a child of fork() says about itself, as its exit code.
-int in_a_child(const std::function<bool()>& is_so) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(is_so() ? 0 : 1);
-  int status = -1;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  return status;
 }
 
 TEST(Timekeeper, AChildOfForkKnowsThatItIsOne) {

@@ -182,7 +182,8 @@ void Table::decide(Place place, const Request& request, Instant now, Decision& d
                                         Decision& decision) {
   // Order matters to speed: hash, prefetch, and only then the clock and the first look at a line.
   const Place place = locate(request.key);
-  // What a release frees is free whatever the time: that need not be read exactly.
+  // What a release frees is free whatever the time: that need not be read exactly. Only the answer
+  // may be that of a tick of the system ago: `allowed` for a permit that has lapsed since.
   if (now == kStoreTime) [[unlikely]] {
     now = request.operation == Operation::kRelease ? clock.now_cheaply() : clock.now();
   }

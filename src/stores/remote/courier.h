@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -12,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/instant.h"
 #include "core/store.h"
 #include "core/waiting.h"
 #include "net/event_loop.h"
@@ -76,7 +78,7 @@ class Courier {
   /// thread, from answered(), it takes no lock and wakes nobody.
   bool submit(Inquiry& inquiry, Clock::time_point deadline);
   /// The same, the usual time from now. Who asks again from answered() shares a look at the clock
-  /// with the few who are told with it.
+  /// with the few who are told with it, or has the cheap one where they take long.
   bool submit(Inquiry& inquiry) { return submit(inquiry, now() + options_.deadline); }
 
   /// On the courier's thread: the errand's decision is made. Who asked is told of it at the end of
@@ -96,7 +98,10 @@ class Courier {
     Trips& arrived;
   };
 
-  Clock::time_point now() const { return loop_.is_here() && telling_ ? told_at_ : Clock::now(); }
+  // Those who are told may take long: that is not to be at the cost of those who are told next.
+  Clock::time_point now() const {
+    return loop_.is_here() && telling_ ? std::max(told_at_, steady_now_cheaply()) : Clock::now();
+  }
   bool make_room(std::size_t count);
   static void depart(Inquiry& inquiry, Clock::time_point deadline, Platform at);
   void serve();

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <future>
 #include <thread>
 #include <utility>
@@ -301,6 +302,52 @@ TEST(Courier, TellsAListenerOfThoseThatAreAnsweredTogether) {
   EXPECT_THAT(listener.counts, testing::ElementsAre(InquiryListener::kMost, 2));
   EXPECT_THAT(another.told, testing::ElementsAre(&inquiries.back()));
   for (std::size_t i = 0; i + 1 < kInquiries; ++i) EXPECT_EQ(listener.told[i], &inquiries[i]);
+}
+
+// Does something when it is answered.
+class FollowedInquiry final : public Inquiry {
+ public:
+  void answered() noexcept override { then(); }
+
+  std::function<void()> then;
+};
+
+TEST(Courier, WhoTakesLongTakesNothingOfTheTimeOfThoseWhoAreToldNext) {
+  constexpr auto kDeadline = 100ms;
+  FakeCarrier carrier;
+  Courier courier(carrier, {.deadline = kDeadline});
+  carrier.courier = &courier;
+  courier.start([] {});
+  const Request later{.key = "later"};
+  const Request silence{.key = "silence"};
+  std::vector<Decision> decisions(3);
+  FollowedInquiry slow;
+  FollowedInquiry next;
+  WatchedInquiry again;
+  slow.requests = next.requests = {&later, 1};
+  again.requests = {&silence, 1};
+  slow.decisions = {&decisions[0], 1};
+  next.decisions = {&decisions[1], 1};
+  again.decisions = {&decisions[2], 1};
+  slow.then = [&] {
+    const auto until = Courier::Clock::now() + 2 * kDeadline;
+    while (Courier::Clock::now() < until) {
+    }
+  };
+  next.then = [&] {
+    EXPECT_TRUE(courier.submit(again));
+    courier.loop().run_after(1ms, [&] {
+      if (!carrier.waiting.empty()) courier.done(carrier.waiting.pop_front());
+    });
+  };
+  courier.loop().post([&] {
+    for (Inquiry* inquiry : {&slow, &next}) {
+      EXPECT_TRUE(courier.submit(*inquiry, Courier::Clock::now() + kLong));
+    }
+  });
+  again.wait();
+  EXPECT_EQ(again.fault, "");
+  EXPECT_EQ(carrier.abandoned, 0U);
 }
 
 TEST(Courier, ManyThreadsAskAtOnce) {
