@@ -49,6 +49,12 @@ class PlainStream final : public ClientStream {
 
 }  // namespace
 
+void ClientStream::reset_on_close() {
+  const linger none{.l_onoff = 1, .l_linger = 0};
+  // A Unix socket has nothing on its way, and ignores it.
+  ::setsockopt(fd(), SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+}
+
 std::unique_ptr<ClientStream> make_plain_stream(UniqueFd socket) {
   return std::make_unique<PlainStream>(std::move(socket));
 }

@@ -47,6 +47,9 @@ class ClientStream {
   /// The stream is up and nothing has come on it, neither a byte nor its end.
   virtual bool is_quiet() = 0;
 
+  /// Closing is then a reset: what has not reached the other side is not sent any more.
+  void reset_on_close();
+
   int fd() const { return socket_.get(); }
   /// After kFailed: the reason, in the system's words.
   const std::string& fault() const { return fault_; }

@@ -16,6 +16,7 @@ constexpr std::size_t kKeepBytes = std::size_t{128} * 1024;
 Conversation::Conversation(std::unique_ptr<Framing> framing, Bounds bounds)
     : framing_(std::move(framing)), bounds_(bounds) {
   questions_.reserve(bounds.max_in_flight);
+  unanswered_.reserve(bounds.max_in_flight);
   resize_input(kKeepBytes);
 }
 
@@ -97,15 +98,13 @@ std::optional<Conversation::Instant> Conversation::waiting_since() const {
   return questions_.front().asked;
 }
 
-std::vector<Conversation::Unanswered> Conversation::end() const {
-  std::vector<Unanswered> unanswered;
-  unanswered.reserve(questions_.size());
+std::vector<Conversation::Unanswered> Conversation::end() noexcept {
   const std::size_t gone = bytes_sent();
   for (const Question& question : questions_) {
-    unanswered.push_back(
+    unanswered_.push_back(
         {question.exchange, gone > question.begin ? Loss::kUnknown : Loss::kUnsent});
   }
-  return unanswered;
+  return std::move(unanswered_);
 }
 
 }  // namespace sluice

@@ -62,8 +62,8 @@ class Conversation final {
     Exchange* exchange;
     Loss loss;
   };
-  /// Ends the conversation: the exchanges in flight, the oldest first.
-  std::vector<Unanswered> end() const;
+  /// Ends the conversation: the exchanges in flight, the oldest first. Needs no memory.
+  std::vector<Unanswered> end() noexcept;
 
  private:
   struct Question {
@@ -79,7 +79,9 @@ class Conversation final {
 
   const std::unique_ptr<Framing> framing_;
   const Bounds bounds_;
-  std::vector<Question> questions_;  // The oldest first. Never grows beyond what is reserved.
+  // The oldest first. Neither grows beyond what is reserved.
+  std::vector<Question> questions_;
+  std::vector<Unanswered> unanswered_;  // Empty until the end.
 
   std::string output_;
   std::size_t sent_ = 0;         // Of output_.

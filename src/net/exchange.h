@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,18 @@ enum class Loss : std::uint8_t {
   kUnsent,   ///< No byte of it has left: it can be asked again, here or elsewhere.
   kUnknown,  ///< It may have been carried out.
 };
+
+/// Why there is no answer, where there is no memory to say more: short enough to need none.
+inline constexpr std::string_view kNoMemory = "out of memory";
+
+/// Keeps the reason, or kNoMemory.
+inline void keep_reason(std::string& kept, std::string_view why) noexcept {
+  try {
+    kept = why;
+  } catch (const std::exception&) {
+    kept = kNoMemory;
+  }
+}
 
 /// One question to a server, and its answer. Lives until on_reply() or on_lost() is called, one of
 /// them once.

@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -59,6 +61,13 @@ class Peer {
     return got;
   }
 
+  /// Reads up to the end of the stream; whether that is a reset.
+  bool ends_in_reset() {
+    errno = 0;
+    skip(std::numeric_limits<std::size_t>::max());
+    return errno == ECONNRESET;
+  }
+
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t n = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -82,6 +91,8 @@ class Peer {
   }
 
   void close() { socket_.reset(); }
+  /// Ends its own side only.
+  void end() { ::shutdown(socket_.get(), SHUT_WR); }
   /// Makes sending fail on the other side.
   void reset() {
     const linger hard{.l_onoff = 1, .l_linger = 0};

@@ -35,8 +35,9 @@ void Pipeline::State::serve(Work work) {
     if (parting_) fail(*std::exchange(parting_, std::nullopt));
     if (!fault_) work();
     if (!fault_ && phase_ == Phase::kUp) pump();
+    if (!fault_) watch_silence();
   } catch (const std::exception& error) {
-    fail("the connection to " + server_ + " was given up: " + error.what());
+    fail(given_up(error));
   }
   if (fault_) give_up();
   serving_ = false;
@@ -47,7 +48,6 @@ void Pipeline::State::serve(Work work) {
 void Pipeline::State::settle() {
   if (phase_ != Phase::kGreeting && phase_ != Phase::kUp) return;
   watch(kLoopEvents | (must_write_ ? EPOLLOUT : 0U));
-  watch_silence();
   if (phase_ == Phase::kUp && talk_->is_idle()) ownership_.release();
 }
 
@@ -81,11 +81,12 @@ void Pipeline::State::begin_attempt() {
   later(options_.connect_timeout, [](State& self, std::uint64_t attempt) {
     const bool waits = self.phase_ == Phase::kConnecting || self.phase_ == Phase::kGreeting;
     if (!waits || attempt != self.attempt_) return;
-    const std::string limit = std::to_string(self.options_.connect_timeout.count()) + " ms";
-    self.fail(self.phase_ == Phase::kConnecting
-                  ? "cannot " + self.connector_.doing() + " within " + limit
-                  : self.server_ + " has not greeted within " + limit);
-    self.serve([] {});
+    self.serve([&self] {
+      const std::string limit = std::to_string(self.options_.connect_timeout.count()) + " ms";
+      self.fail(self.phase_ == Phase::kConnecting
+                    ? "cannot " + self.connector_.doing() + " within " + limit
+                    : self.server_ + " has not greeted within " + limit);
+    });
   });
   proceed(connector_.begin());
 }
@@ -206,18 +207,18 @@ void Pipeline::State::flush() {
       must_write_ = true;
       return;
     }
-    const std::string why = lost_by(transfer);
+    Fault lost = lost_by(transfer);
     // The replies it sent before it went, and its reason, may still be there to be read.
     receive();
-    if (!fault_) fail(why);
+    if (!fault_) fail(std::move(lost));
     return;
   }
 }
 
 void Pipeline::State::watch_silence() {
+  if (watching_silence_ || !talk_) return;
   const std::optional<Clock::time_point> since = talk_->waiting_since();
-  if (watching_silence_ || !since) return;
-  watching_silence_ = true;
+  if (!since) return;
   later(*since + options_.silence_timeout - Clock::now(), [](State& self, std::uint64_t) {
     self.watching_silence_ = false;
     self.serve([&self] {
@@ -228,11 +229,22 @@ void Pipeline::State::watch_silence() {
                 std::to_string(self.options_.silence_timeout.count()) + " ms");
     });
   });
+  watching_silence_ = true;
 }
 
-std::string Pipeline::State::lost_by(const Transfer& transfer) const {
-  if (transfer.status == Transfer::Status::kEnded) return server_ + " closed the connection";
-  return "the connection to " + server_ + " failed: " + stream_->fault();
+Pipeline::State::Fault Pipeline::State::lost_by(const Transfer& transfer) const {
+  return {.why = transfer.status == Transfer::Status::kEnded
+                     ? server_ + " closed the connection"
+                     : "the connection to " + server_ + " failed: " + stream_->fault(),
+          .has_ended = true};
+}
+
+std::string Pipeline::State::given_up(const std::exception& error) const noexcept {
+  try {
+    return "the connection to " + server_ + " was given up: " + error.what();
+  } catch (const std::exception&) {
+    return std::string(kNoMemory);
+  }
 }
 
 void Pipeline::State::kick() {
@@ -244,7 +256,8 @@ void Pipeline::State::kick() {
 }
 
 void Pipeline::State::reconnect(std::string_view why) {
-  Fault fault{.why = std::string(why), .of_no_use = true};
+  Fault fault{.why = {}, .of_no_use = true};
+  keep_reason(fault.why, why);
   if (answering_here_ == this) {
     parting_ = std::move(fault);
     return;
@@ -265,6 +278,8 @@ void Pipeline::State::give_up() {
   const Clock::duration up_for = was_up ? Clock::now() - up_since_ : Clock::duration(0);
   phase_ = Phase::kPausing;
   connector_.abandon();
+  // Else the system would go on sending, and the server might do much later what is given up here.
+  if (!fault.has_ended && talk_ && talk_->in_flight() != 0) stream_->reset_on_close();
   close_stream();
   lose_all(fault.why);
   user_.on_down(fault.why);

@@ -67,7 +67,8 @@ struct PipelineOptions {
 /// the server, and the greeting is the probe that closes it again.
 ///
 /// An idle connection that the server closes is renewed at once, and looked at once more before
-/// anything is sent on it, so that nothing is lost with it but by a hair's breadth.
+/// anything is sent on it, so that nothing is lost with it but by a hair's breadth. A connection
+/// that is given up with a question open is reset, so that the server does not receive it later.
 ///
 /// Members belong to the loop's thread, except run_here().
 class Pipeline final {

@@ -43,17 +43,13 @@ Pipeline::Here Pipeline::State::run_here(Exchange& exchange, Clock::time_point d
   try {
     if (stream_->is_quiet()) here = carry_out(exchange, deadline);
   } catch (const std::exception& error) {
-    parting_ = Fault{.why = "the connection to " + server_ + " was given up: " + error.what()};
+    parting_ = Fault{.why = given_up(error)};
     here = Here::kHandedOver;
   }
   // The loop's thread goes on where this one stops, as if it had done all that itself.
   const bool odd = here != Here::kDone || parting_.has_value() || !talk_->is_idle();
   const bool kicked = std::exchange(kicked_, false);
-  ownership_.give_back(odd || kicked, [this] {
-    loop_.post([weak = weak_from_this()] {
-      if (const std::shared_ptr<State> self = weak.lock()) self->resume();
-    });
-  });
+  ownership_.give_back(odd || kicked, [this] { loop_.post(shared_from_this()); });
   return here;
 }
 

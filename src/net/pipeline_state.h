@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -19,11 +20,14 @@
 
 namespace sluice {
 
-/// What a pipeline is. Timers and posted tasks hold it weakly, so that they may come too late.
+/// What a pipeline is. Timers hold it weakly, so that they may come too late. As a task, which a
+/// borrower posts, it goes on where that one stopped, unless it has ended since.
 ///
 /// The stream, its conversation and what the loop watches belong to whoever holds ownership_: the
 /// loop's thread, or a caller of run_here(). All else is the loop's thread's.
-class Pipeline::State final : public EventSink, public std::enable_shared_from_this<State> {
+class Pipeline::State final : public EventSink,
+                              public Task,
+                              public std::enable_shared_from_this<State> {
  public:
   State(EventLoop& loop, PipelineOptions options, PipelineUser& user);
 
@@ -36,6 +40,7 @@ class Pipeline::State final : public EventSink, public std::enable_shared_from_t
   void end();
 
   void on_events(std::uint32_t events) override;
+  void run() override { resume(); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -46,6 +51,7 @@ class Pipeline::State final : public EventSink, public std::enable_shared_from_t
   struct Fault {
     std::string why;
     bool of_no_use = false;  // The server itself said so: it is not to be asked again at once.
+    bool has_ended = false;  // The connection has come to its end by itself.
   };
 
   // All work on the loop's thread goes through here: takes the connection, or leaves the work to be
@@ -73,7 +79,8 @@ class Pipeline::State final : public EventSink, public std::enable_shared_from_t
   void give_up();
   void close_stream();
   void lose_all(std::string_view why);
-  std::string lost_by(const Transfer& transfer) const;
+  Fault lost_by(const Transfer& transfer) const;
+  std::string given_up(const std::exception& error) const noexcept;
 
   // The borrower's.
   Here carry_out(Exchange& exchange, Clock::time_point deadline);

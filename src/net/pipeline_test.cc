@@ -121,8 +121,43 @@ TEST_F(PipelineTest, SilenceEndsTheConnection) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(30));
   EXPECT_EQ(asked.loss, Loss::kUnknown);
   EXPECT_EQ(asked.why, server.endpoint().text() + " has not answered for 30 ms");
+  EXPECT_TRUE(peer.ends_in_reset());
   Peer next = server.accept();
   ASSERT_TRUE(await_up(2));
+}
+
+// What is given up is not to reach the server later.
+TEST_F(PipelineTest, AConnectionThatIsGivenUpWithAQuestionOpenIsReset) {
+  FakeServer server;
+  Peer peer = connect(server);
+  Question& asked = question("?\n");
+  ask({&asked});
+  EXPECT_EQ(peer.line(), "?\n");
+  on_loop([&] { pipeline_->reconnect("127.0.0.1 is of no use"); });
+  EXPECT_TRUE(peer.ends_in_reset());
+}
+
+TEST_F(PipelineTest, AConnectionOnWhichNothingIsOpenEndsInOrder) {
+  FakeServer server;
+  Peer peer = connect(server);
+  Question& asked = question("?\n");
+  ask({&asked});
+  EXPECT_EQ(peer.line(), "?\n");
+  peer.send("yes\n");
+  ASSERT_TRUE(asked.await_end());
+  on_loop([&] { pipeline_->reconnect("127.0.0.1 is of no use"); });
+  EXPECT_FALSE(peer.ends_in_reset());
+}
+
+TEST_F(PipelineTest, AConnectionThatTheServerHasEndedIsNotReset) {
+  FakeServer server;
+  Peer peer = connect(server);
+  Question& asked = question("?\n");
+  ask({&asked});
+  EXPECT_EQ(peer.line(), "?\n");
+  peer.end();
+  ASSERT_TRUE(asked.await_end());
+  EXPECT_FALSE(peer.ends_in_reset());
 }
 
 TEST_F(PipelineTest, TakesLongRepliesInPieces) {

@@ -77,6 +77,20 @@ TEST_F(PipelineTlsTest, SpeaksToAServerWhoseCertificateIsForItsName) {
   expect_answer(peer);
 }
 
+TEST_F(PipelineTlsTest, IsGivenUpWithAQuestionOpenAsAnyOther) {
+  FakeServer server;
+  open(trusting(server));
+  TlsPeer peer = accept(server);
+  ASSERT_TRUE(peer.shake_hands());
+  Question& asked = question("?\n");
+  ask({&asked});
+  EXPECT_EQ(peer.line(), "?\n");
+  on_loop([this] { pipeline_->reconnect("127.0.0.1 is of no use"); });
+  ASSERT_TRUE(asked.await_end());
+  EXPECT_EQ(asked.loss, Loss::kUnknown);
+  EXPECT_EQ(peer.line(), "");
+}
+
 TEST_F(PipelineTlsTest, RefusesACertificateOfAnUnknownAuthority) {
   FakeServer server;
   open(trusting(server, "other-ca.pem"));

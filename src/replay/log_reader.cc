@@ -39,6 +39,9 @@ constexpr std::array<std::string_view, kFieldCount> kNames = {
 constexpr std::size_t kDateBytes = sizeof("17/May/2015") - 1;
 constexpr std::size_t kTimeBytes = sizeof("17/May/2015:10:05:03 +0000") - 1;
 
+/// Systems take the ports of clients from here on.
+constexpr int kFirstClientPort = 32'768;
+
 /// A number of exactly `digits` digits at `at`, or -1.
 int digits_at(std::string_view text, std::size_t at, std::size_t digits) {
   int number = 0;
@@ -200,15 +203,22 @@ bool is_number_or_dash(std::string_view text) {
   return text == "-" || is_number(text);
 }
 
-/// "example.com:80", "192.0.2.1:80", "[2001:db8::1]:80" or "example.com". An address without a port
-/// is none: proxies' logs have the address that was forwarded before their own.
+/// "example.com:80", "192.0.2.1:80", "[2001:db8::1]:80" or "example.com". Proxies' logs have the
+/// address that was forwarded before their own: one without a port or with a client's, or
+/// "unknown".
 bool is_virtual_host(std::string_view word) {
   const std::size_t colon = word.rfind(':');
-  if (colon != std::string_view::npos) {
-    return is_number(word.substr(colon + 1)) && (word[0] == '[' || word.find(':') == colon);
+  if (colon == std::string_view::npos) {
+    const char last = word.empty() ? '\0' : word.back();
+    return word != "unknown" && ((last >= 'a' && last <= 'z') || (last >= 'A' && last <= 'Z'));
   }
-  const char last = word.empty() ? '\0' : word.back();
-  return (last >= 'a' && last <= 'z') || (last >= 'A' && last <= 'Z');
+  const std::string_view host = word.substr(0, colon);
+  const std::string_view port = word.substr(colon + 1);
+  const bool in_brackets = host.starts_with('[');
+  if (!is_number(port) || (!in_brackets && host.find(':') != std::string_view::npos)) return false;
+  const bool is_address =
+      in_brackets || host.find_first_not_of("0123456789.") == std::string_view::npos;
+  return !is_address || digits_at(port, 0, 5) < kFirstClientPort;
 }
 
 /// Behind a virtual host every word stands one further on: the client was read as the ident, and

@@ -77,6 +77,7 @@ TEST(LogReader, AVirtualHostMayStandBeforeTheClient) {
   EXPECT_EQ(read("[2001:db8::1]:443 2001:db8::2 - John Q. Public"),
             (Fields{"[2001:db8::1]:443", "2001:db8::2", "-", "John Q. Public"}));
   EXPECT_EQ(read("127.0.1.1:80 ::1 - -"), (Fields{"127.0.1.1:80", "::1", "-", "-"}));
+  EXPECT_EQ(read("example.com:51234 ::1 - -"), (Fields{"example.com:51234", "::1", "-", "-"}));
   EXPECT_EQ(read("example.com 203.0.113.7 - -"), (Fields{"example.com", "203.0.113.7", "-", "-"}));
   // The next line has none.
   EXPECT_EQ(read("203.0.113.7 - -"), (Fields{"-", "203.0.113.7", "-", "-"}));
@@ -88,8 +89,10 @@ TEST(LogReader, TakesNoClientForAVirtualHost) {
   const std::string rest = " [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.0\" 200 1";
   // Ports of clients, a forwarded address before the proxy's, spaces in a user's name.
   for (const std::string words :
-       {"203.0.113.7:5678 - -", "203.0.113.7 10.0.0.1 - -", "203.0.113.7, 10.0.0.1 - -",
-        "2001:db8::80 10.0.0.1 - -", "client.example bob John Q. Public", "client.example - - a"}) {
+       {"203.0.113.7:5678 - -", "[2001:db8::1]:443 - -", "unknown - -", "203.0.113.7 10.0.0.1 - -",
+        "203.0.113.7, 10.0.0.1 - -", "2001:db8::80 10.0.0.1 - -", "203.0.113.7:51234 10.0.0.1 - -",
+        "[2001:db8::80]:51234 10.0.0.1 - -", "unknown 10.0.0.1 - -",
+        "client.example bob John Q. Public", "client.example - - a"}) {
     const ReadLine read = read_line(*reader, words + rest, {"vhost", "ip"});
     ASSERT_EQ(read.reading, Reading::kRecord) << words << ": " << read.reason;
     EXPECT_EQ(read.fields, (std::vector<std::string>{"-", words.substr(0, words.find(' '))}));

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "net/refused_memory_test.h"
 #include "stores/memcached/carrier_under_test.h"
-#include "stores/remote/refused_memory_test.h"
 
 namespace sluice::memcached {
 namespace {

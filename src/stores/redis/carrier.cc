@@ -43,9 +43,21 @@ std::uint16_t RedisCarrier::slot_of(const Errand& errand) {
   return redis::slot_of(key_);
 }
 
+// Where a step throws, nobody has taken the errand.
+template <typename Step>
+void RedisCarrier::take(Errand& errand, Step step) {
+  try {
+    step();
+  } catch (const std::exception&) {
+    courier_->fail(errand, kNoMemory);
+  }
+}
+
 void RedisCarrier::carry(Errand& errand) {
-  errand.slot = slot_of(errand);
-  route(errand);
+  take(errand, [&] {
+    errand.slot = slot_of(errand);
+    route(errand);
+  });
 }
 
 // First: once a lane has the errand, nothing is to go wrong.
@@ -69,7 +81,8 @@ void RedisCarrier::route(Errand& errand) {
 
 void RedisCarrier::route_all(ErrandList& errands) {
   for (std::size_t left = errands.size(); left > 0 && !errands.empty(); --left) {
-    route(errands.pop_front());
+    Errand& errand = errands.pop_front();
+    take(errand, [&] { route(errand); });
   }
 }
 
@@ -96,15 +109,10 @@ void RedisCarrier::on_up(Lane& lane) {
 }
 
 void RedisCarrier::on_refused(Errand& errand, Lane& lane, std::string_view text) {
-  try {
-    take_back(errand, lane, text);
-  } catch (const std::exception&) {
-    courier_->fail(errand, kNoMemory);
-  }
+  take(errand, [&] { take_back(errand, lane, text); });
   dispatch();
 }
 
-// Where it throws, nobody has taken the errand.
 void RedisCarrier::take_back(Errand& errand, Lane& lane, std::string_view text) {
   if (text.empty()) return route(errand);
   const ServerError error = read_server_error(text);

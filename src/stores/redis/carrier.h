@@ -42,6 +42,8 @@ class RedisCarrier final : public Carrier, public LaneOwner {
   void on_refused(Errand& errand, Lane& lane, std::string_view text) override;
 
  private:
+  template <typename Step>
+  void take(Errand& errand, Step step);
   void touch(Lane& lane);
   void route(Errand& errand);
   void route_all(ErrandList& errands);

@@ -78,7 +78,7 @@ class ClusterFleet final : public Fleet {
   }
 
   void on_down(Lane& lane, std::string_view why) override {
-    why_ = why;
+    keep_reason(why_, why);
     in_doubt_ = true;
     if (!known_) parts_.changed();
     // Once an attempt to reach it has failed, another node may have taken its place.
@@ -176,23 +176,26 @@ class ClusterFleet final : public Fleet {
   // Nodes that have no slot go, once nobody is in one of their calls; what waits for them is
   // sent where it belongs now. Those that import their first slot stay.
   void retire_others() {
-    ErrandList waiting;
     for (auto at = nodes_.begin(); at != nodes_.end();) {
       const auto next = std::next(at);
       const Node* const node = at->second.get();
       if (std::find(slots_.begin(), slots_.end(), node) == slots_.end() && !imports(*node)) {
         importers_.erase(node);
-        for (auto& lane : at->second->lanes()) lane->give_back(waiting);
         retired_.push_back(std::move(at->second));
         nodes_.erase(at);
       }
       at = next;
     }
     if (retired_.empty()) return;
+    parts_.courier.loop().post([this] { retired_.clear(); });
+    // Nothing throws any more: what waits would be lost with this list.
+    ErrandList waiting;
+    for (auto& node : retired_) {
+      for (auto& lane : node->lanes()) lane->give_back(waiting);
+    }
     while (!waiting.empty()) {
       parts_.owner.on_refused(waiting.pop_front(), retired_.back()->lane(0), {});
     }
-    parts_.courier.loop().post([this] { retired_.clear(); });
   }
 
   // Whether what was sent to the node after ASK may be under way there.

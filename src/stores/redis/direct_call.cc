@@ -72,11 +72,7 @@ void DirectCall::take(std::string_view reply) {
 void DirectCall::on_lost(Loss loss, std::string_view why) {
   const bool awaited = begin_answer();
   outcome_ = loss == Loss::kUnsent ? Outcome::kRefused : Outcome::kLost;
-  try {
-    why_ = why;
-  } catch (const std::exception&) {  // Whoever calls catches nothing.
-    why_ = kNoMemory;
-  }
+  keep_reason(why_, why);
   end_answer(awaited);
 }
 

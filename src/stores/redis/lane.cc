@@ -91,6 +91,7 @@ Lane::Lane(const LaneSettings& settings, const Endpoint& endpoint, LaneOwner& ow
     : settings_(settings),
       endpoint_(endpoint),
       health_("redis " + endpoint.text(), settings.options.deadline),
+      unused_(name() + " is not used now"),
       owner_(owner),
       call_options_(call_options(settings.options)),
       greeting_(settings.options,
@@ -100,10 +101,9 @@ Lane::Lane(const LaneSettings& settings, const Endpoint& endpoint, LaneOwner& ow
 
 Lane::~Lane() {
   closing_ = true;
-  const std::string why = name() + " is not used now";
-  drop_asking(why);
-  fail_waiting(why);
-  fail_controls(why);
+  drop_asking(unused_);
+  fail_waiting(unused_);
+  fail_controls(unused_);
 }
 
 void Lane::fail_waiting(std::string_view why) {
@@ -114,9 +114,11 @@ void Lane::fail_waiting(std::string_view why) {
 
 void Lane::fail_controls(std::string_view why) {
   // An answer may ask again.
-  std::deque<std::unique_ptr<Control>> lost;
-  lost.swap(controls_);
-  for (auto& control : lost) control->on_lost(Loss::kUnsent, why);
+  for (std::size_t left = controls_.size(); left > 0 && !controls_.empty(); --left) {
+    const std::unique_ptr<Control> lost = std::move(controls_.front());
+    controls_.pop_front();
+    lost->on_lost(Loss::kUnsent, why);
+  }
 }
 
 void Lane::carry(Errand& errand) {
@@ -141,8 +143,8 @@ void Lane::abandon(Errand& errand) {
   static_cast<Call*>(std::exchange(errand.holder, nullptr))->forget(errand);
 }
 
-void Lane::give_back(ErrandList& list) {
-  drop_asking(name() + " is not used now");
+void Lane::give_back(ErrandList& list) noexcept {
+  drop_asking(unused_);
   while (!again_.empty()) list.push_back(again_.pop_front());
   while (!queue_.empty()) list.push_back(queue_.pop_front());
   while (!asking_.empty()) list.push_back(asking_.pop_front());

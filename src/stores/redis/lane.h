@@ -104,7 +104,7 @@ class Lane final : public PipelineUser {
   /// Forgets an errand it carries.
   static void abandon(Errand& errand);
   /// Hands all errands that wait to `list`.
-  void give_back(ErrandList& list);
+  void give_back(ErrandList& list) noexcept;
 
   bool is_up() const { return pipeline_.is_up(); }
   /// An attempt to reach the server has failed, and none has succeeded since.
@@ -143,6 +143,7 @@ class Lane final : public PipelineUser {
   const LaneSettings settings_;
   const Endpoint endpoint_;
   ServerHealth health_;
+  const std::string unused_;  // Why what is still here when it goes is not sent.
   LaneOwner& owner_;
   const CallOptions call_options_;
 

@@ -4,10 +4,11 @@
 
 #include <string>
 
+#include "net/refused_memory_test.h"
 #include "stores/redis/carrier.h"
 #include "stores/redis/direct_call.h"
 #include "stores/redis/lane_under_test.h"
-#include "stores/remote/refused_memory_test.h"
+#include "stores/redis/slots.h"
 
 namespace sluice::redis {
 namespace {
@@ -141,6 +142,23 @@ TEST_F(RedisNoMemory, AConnectionThatIsAstrayIsGivenUp) {
   EXPECT_TRUE(end({}));
 }
 
+TEST_F(RedisNoMemory, WhoAskedForAMapIsToldOfTheLoss) {
+  std::string why;
+  play([&] { lane_.ask("PING\r\n", [&](const Reply*, std::string_view fault) { why = fault; }); });
+  play_without_memory(1, [&] { lane_.on_down("it is gone"); });
+  EXPECT_EQ(why, "it is gone");
+}
+
+TEST_F(RedisNoMemory, AServerWhoseFaultCannotBeKeptIsBrokenAllTheSame) {
+  play_without_memory(kMany, [&] {
+    lane_.on_down(long_text_);
+    lane_.on_down(long_text_);
+  });
+  Asker asker;
+  submit(asker);
+  expect_told(asker);
+}
+
 // The store's own carrier, which has one server. It is never connected: the test plays it.
 class RedisCarrierWithoutMemory : public testing::Test {
  protected:
@@ -150,9 +168,16 @@ class RedisCarrierWithoutMemory : public testing::Test {
     AwaitedInquiry inquiry;
   };
 
-  RedisCarrierWithoutMemory() {
+  explicit RedisCarrierWithoutMemory(std::size_t connections = 1)
+      : options_{.servers = {{.host = "127.0.0.1", .port = 1}},
+                 .deadline = kNoHurry,
+                 .connections = connections} {
     carrier_.open(courier_);
     courier_.start([] {});
+    // There is room for the timers of a test.
+    play([this] {
+      for (int i = 0; i < 16; ++i) courier_.loop().run_after({}, [] {});
+    });
   }
   ~RedisCarrierWithoutMemory() override {
     courier_.stop();
@@ -168,25 +193,25 @@ class RedisCarrierWithoutMemory : public testing::Test {
     played.get_future().get();
   }
 
-  void submit(Asker& asker) {
-    asker.request = {.limit = &limit_.definition(), .space = &space_, .key = "k"};
+  void submit(Asker& asker, std::string_view key = "k") {
+    asker.request = {.limit = &limit_.definition(), .space = &space_, .key = key};
     asker.inquiry.requests = {&asker.request, 1};
     asker.inquiry.decisions = {&asker.decision, 1};
     ASSERT_TRUE(courier_.submit(asker.inquiry, Courier::Clock::now() + kNoHurry));
   }
 
   // Awaits that something is to be sent.
-  Exchange& next_call() {
+  Exchange& next_call(std::uint16_t slot = 0) {
     Exchange* call = nullptr;
     while (call == nullptr) {
-      play([&] { call = carrier_.fleet().way(0).lane->next_exchange(); });
+      play([&] { call = carrier_.fleet().way(slot).lane->next_exchange(); });
     }
     return *call;
   }
 
   const Limit limit_{"fixed_window 9/1d anchor=first"};
   RedisSpace space_{"sluice", limit_.definition()};
-  const RedisOptions options_{.servers = {{.host = "127.0.0.1", .port = 1}}, .deadline = kNoHurry};
+  const RedisOptions options_;
   RedisCarrier carrier_{options_};
   Courier courier_{carrier_, {.deadline = kNoHurry}};
 };
@@ -212,6 +237,51 @@ TEST_F(RedisCarrierWithoutMemory, WhoCannotRestIsTold) {
   play([&] { again.on_lost(Loss::kUnknown, "it is gone"); });
   second.inquiry.wait();
   EXPECT_EQ(second.inquiry.fault, "it is gone");
+}
+
+// There is no room to note that the lane is to send something.
+TEST_F(RedisCarrierWithoutMemory, WhoCannotBeCarriedIsTold) {
+  play([] { refused_bytes = sizeof(Lane*); });
+  Asker asker;
+  submit(asker);
+  asker.inquiry.wait();
+  play([] { refused_bytes = kNoneRefused; });
+  EXPECT_EQ(asker.inquiry.fault, kToldSo);
+}
+
+class RedisLanesWithoutMemory : public RedisCarrierWithoutMemory {
+ protected:
+  RedisLanesWithoutMemory() : RedisCarrierWithoutMemory(2) {}
+
+  std::uint16_t slot_of_key(std::string_view key) const {
+    std::string name;
+    append_redis_key(name, space_, key);
+    return slot_of(name);
+  }
+};
+
+// Of two that have rested there is room to note the lane of one.
+TEST_F(RedisLanesWithoutMemory, WhoCannotBeSentAgainIsTold) {
+  std::string key = "a";
+  while ((slot_of_key(key) + slot_of_key("k")) % 2 == 0) ++key[0];
+  Asker first;
+  submit(first);
+  Exchange& call = next_call(slot_of_key("k"));
+  Asker second;
+  submit(second, key);
+  Exchange& other = next_call(slot_of_key(key));
+  play([&] {
+    call.on_reply("-BUSY\r\n");
+    other.on_reply("-BUSY\r\n");
+    refused_bytes = 2 * sizeof(Lane*);
+  });
+  second.inquiry.wait();
+  play([] { refused_bytes = kNoneRefused; });
+  EXPECT_EQ(second.inquiry.fault, kToldSo);
+  Exchange& again = next_call(slot_of_key("k"));
+  play([&] { again.on_lost(Loss::kUnknown, "it is gone"); });
+  first.inquiry.wait();
+  EXPECT_EQ(first.inquiry.fault, "it is gone");
 }
 
 }  // namespace

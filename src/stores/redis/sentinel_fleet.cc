@@ -73,7 +73,7 @@ class SentinelFleet final : public Fleet {
 
   void on_down(Lane& lane, std::string_view why) override {
     if (!primary_ || !primary_->has(lane)) {
-      sentinel_why_ = why;
+      keep_reason(sentinel_why_, why);
       return parts_.changed();
     }
     primary_is_up_ = false;
@@ -109,7 +109,7 @@ class SentinelFleet final : public Fleet {
 
   void on_answer(Lane& sentinel, const Reply* reply, std::string_view why) {
     if (reply == nullptr) {
-      sentinel_why_ = why;
+      keep_reason(sentinel_why_, why);
       return;
     }
     const auto address = read_address(*reply, sentinel.endpoint());
@@ -134,9 +134,7 @@ class SentinelFleet final : public Fleet {
     const LaneSettings settings{
         .options = parts_.options, .courier = parts_.courier, .must_be_primary = true};
     auto next = std::make_unique<Node>(settings, address, parts_.owner);
-    ErrandList waiting;
     if (primary_) {
-      for (auto& lane : primary_->lanes()) lane->give_back(waiting);
       retired_.push_back(std::move(primary_));
       parts_.courier.loop().post([this] { retired_.clear(); });
     }
@@ -144,6 +142,11 @@ class SentinelFleet final : public Fleet {
     trying_ = true;
     primary_ = std::move(next);
     primary_->start();
+    // Nothing throws any more: what waits would be lost with this list.
+    ErrandList waiting;
+    for (auto& node : retired_) {
+      for (auto& lane : node->lanes()) lane->give_back(waiting);
+    }
     while (!waiting.empty()) parts_.owner.on_refused(waiting.pop_front(), primary_->lane(0), {});
     parts_.changed();
   }

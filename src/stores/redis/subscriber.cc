@@ -55,7 +55,7 @@ void Subscriber::sync() {
   }
 }
 
-void Subscriber::follow(const std::vector<std::string>& changed) {
+void Subscriber::follow(const std::set<std::string>& changed) {
   if (phase_ == Phase::kResting) {
     if (!watches_->empty()) begin_attempt();
     return;
@@ -63,15 +63,17 @@ void Subscriber::follow(const std::vector<std::string>& changed) {
   if (phase_ != Phase::kUp) return;
   for (const std::string& channel : changed) {
     const bool wanted = watches_->wants(channel);
-    if (wanted == subscribed_.contains(channel)) {
-      // One may have gone and another come, who has missed what was published between them.
-      if (wanted) watches_->call(channel);
+    const auto known = subscribed_.find(channel);
+    if (wanted == (known != subscribed_.end())) {
+      // One may have gone and another come, who has missed what was published between them. Before
+      // the server has confirmed the channel, its confirmation is still to come.
+      if (wanted && known->second) watches_->call(channel);
       continue;
     }
     if (wanted) {
-      subscribed_.insert(channel);
+      subscribed_.emplace(channel, false);
     } else {
-      subscribed_.erase(channel);
+      subscribed_.erase(known);
     }
     say({wanted ? "SUBSCRIBE" : "UNSUBSCRIBE", channel});
   }
@@ -136,7 +138,7 @@ void Subscriber::greet() {
   (void)watches_->take_changed();
   for (std::string& channel : watches_->channels()) {
     say({"SUBSCRIBE", channel});
-    subscribed_.insert(std::move(channel));
+    subscribed_.emplace(std::move(channel), false);
   }
   heard_ = true;
   idle_beats_ = 0;
@@ -194,7 +196,10 @@ void Subscriber::hear(std::string_view reply) {
 void Subscriber::hear_message(const Reply& reply) {
   if (reply.elements.size() != 3) return;
   const std::string_view kind = reply.elements[0].text;
-  if (kind == "message" || kind == "subscribe") watches_->call(reply.elements[1].text);
+  const auto known = subscribed_.find(std::string(reply.elements[1].text));
+  if (known == subscribed_.end() || (kind != "message" && kind != "subscribe")) return;
+  if (kind == "subscribe") known->second = true;
+  watches_->call(known->first);
 }
 
 void Subscriber::say(std::initializer_list<std::string_view> command) {

@@ -7,9 +7,10 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <string_view>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "net/backoff.h"
@@ -54,7 +55,7 @@ class Subscriber final : public EventSink {
   class Sync;
 
   void sync();
-  void follow(const std::vector<std::string>& changed);
+  void follow(const std::set<std::string>& changed);
   void later(Clock::duration wait, void (Subscriber::*task)());
   void begin_attempt();
   void connect(const Endpoint& endpoint);
@@ -89,10 +90,11 @@ class Subscriber final : public EventSink {
   std::unique_ptr<ClientStream> stream_;
   std::optional<Conversation> talk_;
   std::uint32_t watched_ = 0;
-  std::unordered_set<std::string> subscribed_;  // Or about to be.
-  std::size_t greetings_ = 0;                   // Replies to the greeting that are still to come.
-  bool heard_ = false;                          // Anything, since the last beat.
-  int idle_beats_ = 0;                          // With nobody watching.
+  // Channels asked for, and whether the server has confirmed it.
+  std::unordered_map<std::string, bool> subscribed_;
+  std::size_t greetings_ = 0;  // Replies to the greeting that are still to come.
+  bool heard_ = false;         // Anything, since the last beat.
+  int idle_beats_ = 0;         // With nobody watching.
 };
 
 }  // namespace sluice::redis

@@ -59,11 +59,11 @@ void Watches::remove(const One& one) {
 
 void Watches::tell(const std::string& channel) {
   if (changed_ == nullptr) return;
-  changes_.push_back(channel);
-  if (changes_.size() == 1) changed_();
+  const bool is_new = changes_.insert(channel).second;
+  if (is_new && changes_.size() == 1) changed_();
 }
 
-std::vector<std::string> Watches::take_changed() {
+std::set<std::string> Watches::take_changed() {
   const std::lock_guard lock(mutex_);
   return std::exchange(changes_, {});
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -31,8 +32,8 @@ class Watches final : public std::enable_shared_from_this<Watches> {
   /// Null where there are too many, or they are closed.
   std::unique_ptr<Watch> add(std::string channel, std::function<void()> released);
 
-  /// The channels that have come or gone.
-  std::vector<std::string> take_changed();
+  /// The channels that have come or gone, or both, each once.
+  std::set<std::string> take_changed();
   /// All that somebody watches.
   std::vector<std::string> channels() const;
   bool wants(const std::string& channel) const;
@@ -58,7 +59,7 @@ class Watches final : public std::enable_shared_from_this<Watches> {
   // Guarded by mutex_:
   std::function<void()> changed_;  // Null once they are closed.
   std::unordered_map<std::string, Ones> channels_;
-  std::vector<std::string> changes_;
+  std::set<std::string> changes_;
   std::uint64_t made_ = 0;
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;

@@ -11,6 +11,7 @@ namespace sluice::redis {
 namespace {
 
 using Names = std::vector<std::string>;
+using Changes = std::set<std::string>;
 
 struct Counted {
   int changes = 0;
@@ -25,13 +26,13 @@ TEST(Watches, TellOfChannelsThatComeAndGo) {
   auto second = watches.add("a", [] {});
   auto other = watches.add("b", [] {});
   EXPECT_EQ(counted.changes, 1);
-  EXPECT_EQ(watches.take_changed(), (Names{"a", "b"}));
+  EXPECT_EQ(watches.take_changed(), (Changes{"a", "b"}));
   first.reset();
-  EXPECT_EQ(watches.take_changed(), Names{});
+  EXPECT_EQ(watches.take_changed(), Changes{});
   EXPECT_TRUE(watches.wants("a"));
   second.reset();
   EXPECT_EQ(counted.changes, 2);
-  EXPECT_EQ(watches.take_changed(), Names{"a"});
+  EXPECT_EQ(watches.take_changed(), Changes{"a"});
   EXPECT_FALSE(watches.wants("a"));
   EXPECT_EQ(watches.channels(), Names{"b"});
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <exception>
 #include <utility>
 
 namespace sluice {
@@ -222,11 +221,7 @@ void Courier::done(Errand& errand) noexcept {
 void Courier::fail(Errand& errand, std::string_view why) noexcept {
   *errand.decision = {.source = Source::kUnanswered};
   Inquiry& inquiry = *errand.trip_->inquiry;
-  try {
-    if (inquiry.fault.empty()) inquiry.fault = why;
-  } catch (const std::exception&) {
-    inquiry.fault = kNoMemory;
-  }
+  if (inquiry.fault.empty()) keep_reason(inquiry.fault, why);
   done(errand);
 }
 

@@ -17,12 +17,10 @@
 #include "core/store.h"
 #include "core/waiting.h"
 #include "net/event_loop.h"
+#include "net/exchange.h"
 #include "stores/remote/errand.h"
 
 namespace sluice {
-
-/// Why there is no answer, where there is no memory to say more: short enough to need none.
-inline constexpr std::string_view kNoMemory = "out of memory";
 
 /// Who takes errands to servers. All are called on the courier's thread.
 class Carrier {

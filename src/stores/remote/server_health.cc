@@ -29,7 +29,7 @@ void ServerHealth::on_up() {
 void ServerHealth::on_down(std::string_view why) {
   const bool was_up = std::exchange(was_up_, false);
   broken_ = std::exchange(given_up_, false) || !was_up;
-  down_why_ = why;
+  keep_reason(down_why_, why);
 }
 
 std::string_view ServerHealth::fault(std::optional<Clock::time_point> oldest,

@@ -1,0 +1,96 @@
+// The system has no memory while a connection is given up: whoever has asked is told all the same.
+
+#include <string>
+
+#include "net/line_server_test.h"
+#include "net/pipeline.h"
+#include "net/pipeline_fixture_test.h"
+#include "net/refused_memory_test.h"
+
+namespace sluice {
+namespace {
+
+// A sentence that names the server is longer, for which there is no memory; all else is shorter.
+constexpr std::size_t kSentence = 120;
+
+class PipelineWithoutMemory : public PipelineFixture {
+ protected:
+  PipelineWithoutMemory() {
+    // The loop has room for the timers of a test.
+    on_loop([this] {
+      for (int i = 0; i < 16; ++i) loop_.run_after({}, [] {});
+    });
+  }
+
+  void refuse_on_loop(std::size_t bytes) {
+    on_loop([bytes] { refused_bytes = bytes; });
+  }
+
+  FakeServer server_{temporary_path(std::string(80, 'x')).substr(0, 107)};
+};
+
+TEST_F(PipelineWithoutMemory, AllAreToldWhereNothingCanBeSaid) {
+  PipelineOptions options = patient(server_.endpoint());
+  options.max_in_flight = 20;
+  open(options);
+  const Peer peer = server_.accept();
+  ASSERT_TRUE(await_up());
+  for (int i = 0; i < 20; ++i) question("?\n");
+  Question& last = *questions_.back();
+  last.too_long = true;
+  on_loop([this] {
+    for (const auto& asked : questions_) user_.waiting.push_back(asked.get());
+    refused_bytes = kSentence;
+    pipeline_->kick();
+    refused_bytes = kNoneRefused;
+  });
+  ASSERT_TRUE(last.await_end());
+  for (const auto& asked : questions_) EXPECT_EQ(asked->why, kNoMemory);
+  server_.accept();
+  EXPECT_TRUE(await_up(2));
+}
+
+TEST_F(PipelineWithoutMemory, ACallerIsNotThrownAtNorKeepsTheConnection) {
+  const Peer peer = connect(server_);
+  settle();
+  Question& asked = question("?\n");
+  asked.too_long = true;
+  refused_bytes = 1;
+  const Pipeline::Here here = pipeline_->run_here(asked, in(kNever));
+  refused_bytes = kNoneRefused;
+  EXPECT_EQ(here, Pipeline::Here::kHandedOver);
+  ASSERT_TRUE(asked.await_end());
+  EXPECT_EQ(asked.why, kNoMemory);
+  server_.accept();
+  EXPECT_TRUE(await_up(2));
+}
+
+TEST_F(PipelineWithoutMemory, AnAttemptThatTakesTooLongIsGivenUp) {
+  user_.greets = "hello\n";
+  user_.greeting_count = 1;
+  PipelineOptions options = patient(server_.endpoint());
+  options.connect_timeout = std::chrono::milliseconds(30);
+  options.least_pause = options.most_pause = kNever;
+  open(options);
+  Peer peer = server_.accept();
+  EXPECT_EQ(peer.line(), "hello\n");
+  refuse_on_loop(kSentence);
+  EXPECT_TRUE(await_downs(1));
+  refuse_on_loop(kNoneRefused);
+  EXPECT_EQ(downs().at(0), kNoMemory);
+}
+
+TEST_F(PipelineWithoutMemory, AReasonThatCannotBeKeptIsNone) {
+  const Peer peer = connect(server_);
+  const std::string reason(kSentence, 'x');
+  on_loop([&] {
+    refused_bytes = kSentence;
+    pipeline_->reconnect(reason);
+    refused_bytes = kNoneRefused;
+  });
+  ASSERT_TRUE(await_downs(1));
+  EXPECT_EQ(downs().at(0), kNoMemory);
+}
+
+}  // namespace
+}  // namespace sluice
