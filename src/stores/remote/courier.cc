@@ -74,13 +74,8 @@ void Courier::stop() {
   thread_.join();
 }
 
-// What is refused never counts, so that nobody else is refused for it. Who asks again on the
-// courier's own thread most often finds the room of who was answered just now.
+// What is refused never counts, so that nobody else is refused for it.
 bool Courier::make_room(std::size_t count) {
-  if (loop_.is_here() && left_here_ >= count) {
-    left_here_ -= count;
-    return true;
-  }
   std::size_t before = errands_.load(std::memory_order_relaxed);
   do {
     if (count > options_.max_errands || before > options_.max_errands - count) return false;
@@ -128,7 +123,6 @@ void Courier::serve() {
   telling_ = true;
   tell();
   telling_ = false;
-  errands_.fetch_sub(std::exchange(left_here_, 0), std::memory_order_relaxed);
   collect();
 }
 
@@ -150,6 +144,8 @@ void Courier::tell() {
       }
     } while (listener != nullptr && count < inquiries.size() && !ended_.empty() &&
              ended_.front().inquiry->listener == listener);
+    // Before anybody is told, who may ask again at once.
+    if (left_ > 0) errands_.fetch_sub(std::exchange(left_, 0), std::memory_order_relaxed);
     if ((told += count) > InquiryListener::kMost) {
       told_at_ = Clock::now();
       told = count;
@@ -226,7 +222,7 @@ void Courier::fail(Errand& errand, std::string_view why) noexcept {
 }
 
 void Courier::end(Trip& trip) noexcept {
-  left_here_ += trip.errands.size();
+  left_ += trip.errands.size();
   const bool call = ended_.empty();
   ended_.splice(ended_.end(), under_way_, trip.self);
   if (call) loop_.post(service_);

@@ -123,8 +123,8 @@ class Courier {
   Trips idle_here_;            // To be used again, with the room they have.
   std::shared_ptr<Service> service_;
 
-  std::atomic<std::size_t> errands_ = 0;  // Without an answer, and these:
-  std::size_t left_here_ = 0;             // Answered: room for who is told and asks again.
+  std::atomic<std::size_t> errands_ = 0;  // Without an answer; and these,
+  std::size_t left_ = 0;                  // which are answered, and nobody was told since.
 
   std::mutex mutex_;
   // Guarded by mutex_:

@@ -246,6 +246,32 @@ TEST_F(CourierTest, WhoeverIsAnsweredCanAskAgain) {
   }
 }
 
+// Does something when it is answered.
+class FollowedInquiry final : public Inquiry {
+ public:
+  void answered() noexcept override { then(); }
+
+  std::function<void()> then;
+};
+
+// Who is told, on whatever thread, may use all its room at once.
+TEST_F(CourierTest, WhatIsAnsweredTakesNoRoomWhenItIsTold) {
+  const std::vector<Request> all(8, Request{.key = "now"});
+  std::vector<Decision> decisions(16);
+  FollowedInquiry first;
+  WatchedInquiry second;
+  first.requests = second.requests = all;
+  first.decisions = std::span(decisions).first(8);
+  second.decisions = std::span(decisions).last(8);
+  const auto ask_again = [&] {
+    EXPECT_TRUE(courier_.submit(second, Courier::Clock::now() + kLong));
+  };
+  first.then = [&] { std::thread(ask_again).join(); };
+  EXPECT_TRUE(courier_.submit(first, Courier::Clock::now() + kLong));
+  second.wait();
+  EXPECT_EQ(second.fault, "");
+}
+
 TEST_F(CourierTest, WhoeverAsksAgainIsRefusedToo) {
   std::promise<void> refused;
   const std::vector<Request> many(9, Request{.key = "now"});
@@ -303,14 +329,6 @@ TEST(Courier, TellsAListenerOfThoseThatAreAnsweredTogether) {
   EXPECT_THAT(another.told, testing::ElementsAre(&inquiries.back()));
   for (std::size_t i = 0; i + 1 < kInquiries; ++i) EXPECT_EQ(listener.told[i], &inquiries[i]);
 }
-
-// Does something when it is answered.
-class FollowedInquiry final : public Inquiry {
- public:
-  void answered() noexcept override { then(); }
-
-  std::function<void()> then;
-};
 
 TEST(Courier, WhoTakesLongTakesNothingOfTheTimeOfThoseWhoAreToldNext) {
   constexpr auto kDeadline = 100ms;
