@@ -33,10 +33,12 @@ class UnderWay {
     static constinit std::atomic<UnderWay*> newest{nullptr};
     UnderWay* found = newest.load(std::memory_order_acquire);
     while (found == nullptr || found->generation_ != fork_generation()) {
-      // What runs at the parent's exit runs at that of a child, too.
-      if (found == nullptr) std::atexit([] { here().wait(); });
       std::unique_ptr<UnderWay> fresh(new UnderWay(found));
-      if (newest.compare_exchange_strong(found, fresh.get())) found = fresh.release();
+      // What runs at the parent's exit runs at that of a child, too.
+      const bool first = found == nullptr;
+      if (!newest.compare_exchange_strong(found, fresh.get())) continue;
+      found = fresh.release();
+      if (first) std::atexit([] { here().wait(); });
     }
     return *found;
   }
