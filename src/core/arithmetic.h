@@ -56,7 +56,7 @@ class Divider {
     return static_cast<std::int64_t>(high >> shift_);
   }
 
-  friend bool operator==(const Divider&, const Divider&) = default;
+  friend bool operator==(const Divider& a, const Divider& b) { return a.divisor_ == b.divisor_; }
 
  private:
   std::int64_t divisor_ = 1;

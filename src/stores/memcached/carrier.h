@@ -87,7 +87,7 @@ class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwn
     Name(std::string_view name, std::uint64_t name_hash) : text(name), hash(name_hash) {}
     explicit Name(std::string_view name) : Name(name, LastWrites::hash_of(name)) {}
 
-    bool operator==(const Name& other) const { return text == other.text; }
+    bool operator==(const Name& other) const { return hash == other.hash && text == other.text; }
 
     std::string_view text;
     std::uint64_t hash;

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -51,9 +52,12 @@ void LastWrites::prefetch_place(std::uint64_t hash) const {
 }
 
 void LastWrites::prefetch_value(std::uint64_t hash) const {
-  const std::string& value = slots_[place_of(hash, 0)].value;
-  for (std::size_t at = 0; at < value.size(); at += kLineBytes) {
-    __builtin_prefetch(value.data() + at, 1);
+  constexpr std::size_t kFetched = 512;  // Of a longer one the rest is foreseen by the processor.
+  const Slot& slot = slots_[place_of(hash, 0)];
+  if (slot.hash != hash || slot.token == 0) return;
+  const std::size_t bytes = std::min(slot.value.size(), kFetched);
+  for (std::size_t at = 0; at < bytes; at += kLineBytes) {
+    __builtin_prefetch(slot.value.data() + at, 1);
   }
 }
 

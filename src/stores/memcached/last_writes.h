@@ -44,7 +44,7 @@ class LastWrites {
 
   LastWrites();
 
-  /// Asks for the place of a key from main memory, and for its value if the place is there already.
+  /// Asks for the place of a key from main memory; later for the value that is there, if it is its.
   void prefetch_place(std::uint64_t hash) const;
   void prefetch_value(std::uint64_t hash) const;
 
@@ -59,7 +59,7 @@ class LastWrites {
   void forget(const Key& key);
 
  private:
-  struct Slot {
+  struct alignas(64) Slot {
     std::uint64_t hash = 0;
     std::uint64_t token = 0;  // 0: the slot is empty.
     Instant until = 0;
@@ -67,7 +67,7 @@ class LastWrites {
     bool contested = false;  // Somebody else has written after the write before.
     std::string value;
   };
-  static_assert(sizeof(Slot) <= 64);
+  static_assert(sizeof(Slot) == 64);
 
   static std::vector<Slot> make_slots(std::size_t count);
   std::size_t place_of(std::uint64_t hash, std::size_t way) const;

@@ -64,7 +64,7 @@ class LoneTable {
                    std::int64_t cost) {
     const Request request{.limit = &limit, .space = &table_, .key = key, .cost = cost};
     Decision decision;
-    table_.decide(table_.locate(key), request, now, decision);
+    table_.decide_one(request, now, Clock(), decision);
     return decision;
   }
 

@@ -59,8 +59,8 @@ TEST(Table, GivesEverythingBack) {
       for (std::uint64_t i = 0; i < 6000; ++i) {
         const std::string key = key_name(i / 3);
         Decision decision;
-        table.decide(table.locate(key), {.limit = &home.definition(), .space = &table, .key = key},
-                     kStart + static_cast<Instant>(i), decision);
+        table.decide_one({.limit = &home.definition(), .space = &table, .key = key},
+                         kStart + static_cast<Instant>(i), Clock(), decision);
         ASSERT_TRUE(decision.allowed);
       }
       EXPECT_GT(pool->budget.used_bytes(), 0U);

@@ -94,8 +94,9 @@ Place Table::locate(std::string_view key) const {
 
 void Table::fetch_record(Place place) const {
   constexpr std::size_t kFetched = 256;  // A ring of a dozen.
-  if (!keeps_records_) return;
-  const std::lock_guard lock(place.shard->lock);
+  // It is not worth a wait.
+  if (!keeps_records_ || !place.shard->lock.try_lock()) return;
+  const std::lock_guard lock(place.shard->lock, std::adopt_lock);
   const Cell key = key_cell(place);
   if (!is_record(key)) return;
   const char* const record = reinterpret_cast<const char*>(record_of(key));

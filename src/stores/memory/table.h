@@ -65,7 +65,7 @@ class Table : public Space {
   Place locate(std::string_view key) const;
 
   /// Asks the processor for what the key's cell names, where that may be something. Takes and lets
-  /// go of the place's lock.
+  /// go of the place's lock, if it is free.
   void fetch_record(Place place) const;
 
   /// One decision by the time given, or the clock's. Takes and lets go of the key's lock.
