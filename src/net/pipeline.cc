@@ -23,6 +23,7 @@ Pipeline::State::State(EventLoop& loop, PipelineOptions options, PipelineUser& u
       options_(std::move(options)),
       user_(user),
       server_(options_.endpoint.text()),
+      ended_("the connection to " + server_ + " was closed by its own side"),
       connector_(loop, options_.endpoint, *this, [this] { resume(); }),
       backoff_({.least = options_.least_pause, .most = options_.most_pause}) {}
 
@@ -236,7 +237,7 @@ Pipeline::State::Fault Pipeline::State::lost_by(const Transfer& transfer) const 
   return {.why = transfer.status == Transfer::Status::kEnded
                      ? server_ + " closed the connection"
                      : "the connection to " + server_ + " failed: " + stream_->fault(),
-          .has_ended = true};
+          .has_ended = transfer.status == Transfer::Status::kEnded};
 }
 
 std::string Pipeline::State::given_up(const std::exception& error) const noexcept {
@@ -272,7 +273,9 @@ void Pipeline::State::fail(Fault fault) {
   if (!fault_) fault_ = std::move(fault);
 }
 
-void Pipeline::State::give_up() {
+/// Of all that, the timer for the next attempt alone needs memory (its std::function of 32 bytes):
+/// without it nobody would ever connect again, and the process ends.
+void Pipeline::State::give_up() noexcept {
   const Fault fault = *std::exchange(fault_, std::nullopt);
   const bool was_up = phase_ == Phase::kUp;
   const Clock::duration up_for = was_up ? Clock::now() - up_since_ : Clock::duration(0);
@@ -307,12 +310,13 @@ void Pipeline::State::lose_all(std::string_view why) {
   for (const Conversation::Unanswered& one : unanswered) one.exchange->on_lost(one.loss, why);
 }
 
+/// Closes in order, even with a question open: what was given back last is to arrive.
 void Pipeline::State::end() {
   ownership_.await();
   phase_ = Phase::kEnded;
   connector_.abandon();
   close_stream();
-  lose_all("the connection to " + server_ + " was closed by its own side");
+  lose_all(ended_);
 }
 
 Pipeline::Pipeline(EventLoop& loop, PipelineOptions options, PipelineUser& user)

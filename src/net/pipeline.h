@@ -77,8 +77,8 @@ class Pipeline final {
   /// events (as EventSink says), or after the loop has ended. Throws std::runtime_error where a TLS
   /// file cannot be used, or the server's certificate has no name to be checked for: one sentence.
   Pipeline(EventLoop& loop, PipelineOptions options, PipelineUser& user);
-  /// What is in flight is lost. Waits for a run_here() that has begun, until its deadline at most;
-  /// none may begin.
+  /// What is in flight is lost, but the connection is closed in order: what has been sent may still
+  /// arrive. Waits for a run_here() that has begun, until its deadline at most; none may begin.
   ~Pipeline();
 
   /// Begins to connect, and does so again whenever the connection is lost.
@@ -95,7 +95,7 @@ class Pipeline final {
   bool is_up() const;
 
   enum class Here : std::uint8_t {
-    kBusy,        ///< Nothing was done: the connection is not up, or not idle.
+    kBusy,        ///< Nothing was done: the connection is not up, not idle, or just found lost.
     kDone,        ///< on_reply() has been called, on this thread.
     kHandedOver,  ///< The reply is late, or something is wrong: on_reply() or on_lost() will be, or
                   ///< has been, called on the loop's thread.

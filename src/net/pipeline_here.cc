@@ -44,7 +44,8 @@ Pipeline::Here Pipeline::State::run_here(Exchange& exchange, Clock::time_point d
     if (stream_->is_quiet()) here = carry_out(exchange, deadline);
   } catch (const std::exception& error) {
     parting_ = Fault{.why = given_up(error)};
-    here = Here::kHandedOver;
+    // Who has not asked yet will not be told.
+    here = talk_->in_flight() == 0 ? Here::kBusy : Here::kHandedOver;
   }
   // The loop's thread goes on where this one stops, as if it had done all that itself.
   const bool odd = here != Here::kDone || parting_.has_value() || !talk_->is_idle();

@@ -6,6 +6,7 @@
 #include "net/pipeline.h"
 #include "net/pipeline_fixture_test.h"
 #include "net/refused_memory_test.h"
+#include "net/tls_server_test.h"
 
 namespace sluice {
 namespace {
@@ -65,6 +66,30 @@ TEST_F(PipelineWithoutMemory, ACallerIsNotThrownAtNorKeepsTheConnection) {
   EXPECT_TRUE(await_up(2));
 }
 
+TEST_F(PipelineWithoutMemory, ACallerWhoHasNotAskedKnowsIt) {
+  const Certificates certificates;
+  PipelineOptions options = patient(server_.endpoint());
+  options.endpoint.tls =
+      TlsOptions{.ca_file = certificates.path("ca.pem"), .server_name = "localhost"};
+  open(options);
+  TlsPeer peer(server_.accept(), certificates, {});
+  ASSERT_TRUE(peer.shake_hands());
+  ASSERT_TRUE(await_up());
+  settle();
+  Question& never = question("never\n");
+  Pipeline::Here here = Pipeline::Here::kDone;
+  on_loop([&] {
+    // The loop itself cannot have noticed.
+    peer.below().send("this is no record of TLS\n");
+    refused_bytes = 1;
+    here = pipeline_->run_here(never, in(kNever));
+    refused_bytes = kNoneRefused;
+  });
+  EXPECT_EQ(here, Pipeline::Here::kBusy);
+  EXPECT_TRUE(await_downs(1));
+  EXPECT_EQ(never.endings, 0);
+}
+
 TEST_F(PipelineWithoutMemory, AnAttemptThatTakesTooLongIsGivenUp) {
   user_.greets = "hello\n";
   user_.greeting_count = 1;
@@ -78,6 +103,16 @@ TEST_F(PipelineWithoutMemory, AnAttemptThatTakesTooLongIsGivenUp) {
   EXPECT_TRUE(await_downs(1));
   refuse_on_loop(kNoneRefused);
   EXPECT_EQ(downs().at(0), kNoMemory);
+}
+
+TEST_F(PipelineWithoutMemory, ItsOwnEndNeedsNone) {
+  Peer peer = connect(server_);
+  on_loop([this] {
+    refused_bytes = 1;
+    pipeline_.reset();
+    refused_bytes = kNoneRefused;
+  });
+  EXPECT_EQ(peer.line(), "");
 }
 
 TEST_F(PipelineWithoutMemory, AReasonThatCannotBeKeptIsNone) {

@@ -76,7 +76,7 @@ class Pipeline::State final : public EventSink,
   void watch_silence();
   void fail(std::string why) { fail(Fault{.why = std::move(why)}); }
   void fail(Fault fault);
-  void give_up();
+  void give_up() noexcept;
   void close_stream();
   void lose_all(std::string_view why);
   Fault lost_by(const Transfer& transfer) const;
@@ -92,6 +92,7 @@ class Pipeline::State final : public EventSink,
   const PipelineOptions options_;
   PipelineUser& user_;
   const std::string server_;
+  const std::string ended_;  // Why there is no answer after end(), which needs no memory.
   Connector connector_;
   Backoff backoff_;
   std::mt19937 random_{std::random_device{}()};  // All values of 32 bits.

@@ -91,6 +91,21 @@ TEST_F(PipelineTlsTest, IsGivenUpWithAQuestionOpenAsAnyOther) {
   EXPECT_EQ(peer.line(), "");
 }
 
+// The connection below is still up.
+TEST_F(PipelineTlsTest, IsResetAfterWhatIsNoRecord) {
+  FakeServer server;
+  open(trusting(server));
+  TlsPeer peer = accept(server);
+  ASSERT_TRUE(peer.shake_hands());
+  Question& asked = question("?\n");
+  ask({&asked});
+  EXPECT_EQ(peer.line(), "?\n");
+  peer.below().send("this is no record of TLS\n");
+  ASSERT_TRUE(asked.await_end());
+  EXPECT_THAT(asked.why, HasSubstr(" failed: "));
+  EXPECT_TRUE(peer.below().ends_in_reset());
+}
+
 TEST_F(PipelineTlsTest, RefusesACertificateOfAnUnknownAuthority) {
   FakeServer server;
   open(trusting(server, "other-ca.pem"));

@@ -93,6 +93,8 @@ class TlsPeer {
     std::size_t sent = 0;
     return SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &sent) == 1;
   }
+  /// What TLS runs on.
+  Peer& below() { return peer_; }
   void close() {
     SSL_shutdown(ssl_.get());
     peer_.close();

@@ -39,10 +39,11 @@ constexpr std::array<std::string_view, kFieldCount> kNames = {
 constexpr std::size_t kDateBytes = sizeof("17/May/2015") - 1;
 constexpr std::size_t kTimeBytes = sizeof("17/May/2015:10:05:03 +0000") - 1;
 
-/// Systems take the ports of clients from here on.
-constexpr int kFirstClientPort = 32'768;
+/// A guess: systems take the ports of clients from here on, or from further up (Linux from 32768),
+/// and the usual ports of servers (80, 443, 8080, 8443, 9443) are below.
+constexpr int kFirstClientPort = 10'000;
 
-/// A number of exactly `digits` digits at `at`, or -1.
+/// A number of exactly `digits` digits at `at`, which are in the text, or -1.
 int digits_at(std::string_view text, std::size_t at, std::size_t digits) {
   int number = 0;
   for (const char c : text.substr(at, digits)) {
@@ -203,6 +204,13 @@ bool is_number_or_dash(std::string_view text) {
   return text == "-" || is_number(text);
 }
 
+/// Or -1.
+int read_port(std::string_view text) {
+  if (text.empty() || text.size() > 5) return -1;
+  const int port = digits_at(text, 0, text.size());
+  return port > 65'535 ? -1 : port;
+}
+
 /// "example.com:80", "192.0.2.1:80", "[2001:db8::1]:80" or "example.com". Proxies' logs have the
 /// address that was forwarded before their own: one without a port or with a client's, or
 /// "unknown".
@@ -213,12 +221,12 @@ bool is_virtual_host(std::string_view word) {
     return word != "unknown" && ((last >= 'a' && last <= 'z') || (last >= 'A' && last <= 'Z'));
   }
   const std::string_view host = word.substr(0, colon);
-  const std::string_view port = word.substr(colon + 1);
+  const int port = read_port(word.substr(colon + 1));
   const bool in_brackets = host.starts_with('[');
-  if (!is_number(port) || (!in_brackets && host.find(':') != std::string_view::npos)) return false;
+  if (port < 0 || (!in_brackets && host.find(':') != std::string_view::npos)) return false;
   const bool is_address =
       in_brackets || host.find_first_not_of("0123456789.") == std::string_view::npos;
-  return !is_address || digits_at(port, 0, 5) < kFirstClientPort;
+  return !is_address || port < kFirstClientPort;
 }
 
 /// Behind a virtual host every word stands one further on: the client was read as the ident, and

@@ -76,7 +76,9 @@ TEST(LogReader, AVirtualHostMayStandBeforeTheClient) {
             (Fields{"example.com:80", "203.0.113.7", "-", "-"}));
   EXPECT_EQ(read("[2001:db8::1]:443 2001:db8::2 - John Q. Public"),
             (Fields{"[2001:db8::1]:443", "2001:db8::2", "-", "John Q. Public"}));
-  EXPECT_EQ(read("127.0.1.1:80 ::1 - -"), (Fields{"127.0.1.1:80", "::1", "-", "-"}));
+  for (const std::string address : {"127.0.1.1:80", "127.0.1.1:9443", "[::1]:9999"}) {
+    EXPECT_EQ(read(address + " ::1 - -"), (Fields{address, "::1", "-", "-"}));
+  }
   EXPECT_EQ(read("example.com:51234 ::1 - -"), (Fields{"example.com:51234", "::1", "-", "-"}));
   EXPECT_EQ(read("example.com 203.0.113.7 - -"), (Fields{"example.com", "203.0.113.7", "-", "-"}));
   // The next line has none.
@@ -90,8 +92,9 @@ TEST(LogReader, TakesNoClientForAVirtualHost) {
   // Ports of clients, a forwarded address before the proxy's, spaces in a user's name.
   for (const std::string words :
        {"203.0.113.7:5678 - -", "[2001:db8::1]:443 - -", "unknown - -", "203.0.113.7 10.0.0.1 - -",
-        "203.0.113.7, 10.0.0.1 - -", "2001:db8::80 10.0.0.1 - -", "203.0.113.7:51234 10.0.0.1 - -",
-        "[2001:db8::80]:51234 10.0.0.1 - -", "unknown 10.0.0.1 - -",
+        "203.0.113.7, 10.0.0.1 - -", "2001:db8::80 10.0.0.1 - -", "203.0.113.7:10000 10.0.0.1 - -",
+        "[2001:db8::80]:51234 10.0.0.1 - -", "203.0.113.7:000080 10.0.0.1 - -",
+        "client.example:65536 10.0.0.1 - -", "client.example: 10.0.0.1 - -", "unknown 10.0.0.1 - -",
         "client.example bob John Q. Public", "client.example - - a"}) {
     const ReadLine read = read_line(*reader, words + rest, {"vhost", "ip"});
     ASSERT_EQ(read.reading, Reading::kRecord) << words << ": " << read.reason;

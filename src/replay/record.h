@@ -57,8 +57,9 @@ class LineReader {
 
 /// Apache's and nginx's logs; `format` is kCommon or kCombined. A virtual host may stand before the
 /// client's address, if the ident is "-": a name, with or without a port (but not "unknown"), or an
-/// address with a server's port (below 32768). A common reader ignores what follows the bytes, a
-/// combined one what follows the user agent. Field texts are as written, escapes too.
+/// address with a port below 10000, which is guessed to be a server's. A common reader ignores what
+/// follows the bytes, a combined one what follows the user agent. Field texts are as written,
+/// escapes too.
 std::unique_ptr<LineReader> make_log_reader(Format format);
 
 /// CSV (RFC 4180) with this header, which must name a column `time` (decimal seconds since the

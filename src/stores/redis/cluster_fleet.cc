@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -115,16 +116,20 @@ class ClusterFleet final : public Fleet {
     }
   }
 
-  // Asks for the map, by one node after the other, until it is not in doubt.
-  void watch() {
+  // Asks for the map, by one node after the other, until it is not in doubt: in a while or, where
+  // that has passed (`due`), now and in a while.
+  void watch(bool due = false) noexcept {
     if (watching_) return;
-    watching_ = true;
-    parts_.courier.loop().run_after(kAskAgain, [this] {
-      watching_ = false;
-      if (!in_doubt_) return;
-      if (!asking_) ask_next();
-      watch();
-    });
+    try {
+      parts_.courier.loop().run_after(kAskAgain, [this] {
+        watching_ = false;
+        if (in_doubt_) watch(true);
+      });
+      watching_ = true;
+      if (due && !asking_) ask_next();
+    } catch (const std::exception&) {
+      // It is asked for by the timer or, where there is none, when a node is next up or down.
+    }
   }
 
   void ask_next() {
@@ -137,7 +142,6 @@ class ClusterFleet final : public Fleet {
   }
 
   void ask(Lane& lane) {
-    asking_ = true;
     std::string command;
     append_command(command, {"CLUSTER", "SLOTS"});
     lane.ask(std::move(command), [this, &lane](const Reply* reply, std::string_view why) {
@@ -149,11 +153,20 @@ class ClusterFleet final : public Fleet {
         apply(*ranges, lane.endpoint());
       } else {
         const std::string_view other = ranges ? "it knows no slot" : "it is no cluster";
-        why_ = lane.name() + ": " + std::string(reply == nullptr ? why : other);
+        keep_why(lane, reply == nullptr ? why : other);
       }
       if (in_doubt_) watch();
     });
+    asking_ = true;
     lane.kick();
+  }
+
+  void keep_why(const Lane& lane, std::string_view why) noexcept {
+    try {
+      why_ = lane.name() + ": " + std::string(why);
+    } catch (const std::exception&) {
+      why_ = kNoMemory;
+    }
   }
 
   void apply(const std::vector<SlotRange>& ranges, const Endpoint& asked) {
@@ -176,6 +189,8 @@ class ClusterFleet final : public Fleet {
   // Nodes that have no slot go, once nobody is in one of their calls; what waits for them is
   // sent where it belongs now. Those that import their first slot stay.
   void retire_others() {
+    // First, since it may throw: what is retired must not stay.
+    parts_.courier.loop().post([this] { retired_.clear(); });
     for (auto at = nodes_.begin(); at != nodes_.end();) {
       const auto next = std::next(at);
       const Node* const node = at->second.get();
@@ -186,8 +201,6 @@ class ClusterFleet final : public Fleet {
       }
       at = next;
     }
-    if (retired_.empty()) return;
-    parts_.courier.loop().post([this] { retired_.clear(); });
     // Nothing throws any more: what waits would be lost with this list.
     ErrandList waiting;
     for (auto& node : retired_) {

@@ -1,9 +1,11 @@
 // The system has no memory for what a server says: whoever asked is told of that, at once.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "net/fake_server_test.h"
 #include "net/refused_memory_test.h"
 #include "stores/redis/carrier.h"
 #include "stores/redis/direct_call.h"
@@ -159,7 +161,8 @@ TEST_F(RedisNoMemory, AServerWhoseFaultCannotBeKeptIsBrokenAllTheSame) {
   expect_told(asker);
 }
 
-// The store's own carrier, which has one server. It is never connected: the test plays it.
+// The store's own carrier, which has one server. Unless its fleet is started, it is never
+// connected: the test plays it.
 class RedisCarrierWithoutMemory : public testing::Test {
  protected:
   struct Asker {
@@ -168,8 +171,11 @@ class RedisCarrierWithoutMemory : public testing::Test {
     AwaitedInquiry inquiry;
   };
 
-  explicit RedisCarrierWithoutMemory(std::size_t connections = 1)
-      : options_{.servers = {{.host = "127.0.0.1", .port = 1}},
+  explicit RedisCarrierWithoutMemory(std::size_t connections = 1,
+                                     Topology topology = Topology::kSingle)
+      : options_{.topology = topology,
+                 .servers = {server_.endpoint()},
+                 .primary_name = "it",
                  .deadline = kNoHurry,
                  .connections = connections} {
     carrier_.open(courier_);
@@ -209,8 +215,17 @@ class RedisCarrierWithoutMemory : public testing::Test {
     return *call;
   }
 
+  // On the courier's thread: there is no memory at all, nor room for a timer.
+  void without_memory(const std::function<void()>& events) {
+    refused_bytes = 1;
+    EXPECT_THROW(while (true) courier_.loop().run_after(kNoHurry, [] {}), std::bad_alloc);
+    EXPECT_NO_THROW(events());
+    refused_bytes = kNoneRefused;
+  }
+
   const Limit limit_{"fixed_window 9/1d anchor=first"};
   RedisSpace space_{"sluice", limit_.definition()};
+  FakeServer server_;
   const RedisOptions options_;
   RedisCarrier carrier_{options_};
   Courier courier_{carrier_, {.deadline = kNoHurry}};
@@ -221,12 +236,7 @@ TEST_F(RedisCarrierWithoutMemory, WhoCannotRestIsTold) {
   Asker first;
   submit(first);
   Exchange& call = next_call();
-  play([&] {
-    refused_bytes = 1;
-    EXPECT_THROW(while (true) courier_.loop().run_after(kNoHurry, [] {}), std::bad_alloc);
-    EXPECT_NO_THROW(call.on_reply("-BUSY\r\n"));
-    refused_bytes = kNoneRefused;
-  });
+  play([&] { without_memory([&] { call.on_reply("-BUSY\r\n"); }); });
   first.inquiry.wait();
   EXPECT_EQ(first.inquiry.fault, kToldSo);
   Asker second;
@@ -282,6 +292,60 @@ TEST_F(RedisLanesWithoutMemory, WhoCannotBeSentAgainIsTold) {
   play([&] { again.on_lost(Loss::kUnknown, "it is gone"); });
   first.inquiry.wait();
   EXPECT_EQ(first.inquiry.fault, "it is gone");
+}
+
+class RedisClusterWithoutMemory : public RedisCarrierWithoutMemory {
+ protected:
+  RedisClusterWithoutMemory() : RedisCarrierWithoutMemory(1, Topology::kCluster) {}
+};
+
+TEST_F(RedisClusterWithoutMemory, TheMapIsAskedForLater) {
+  play([this] {
+    Fleet& fleet = carrier_.fleet();
+    Lane& node = *fleet.servers().front();
+    without_memory([&] {
+      node.on_down("it is gone");
+      EXPECT_THROW(node.on_up(), std::bad_alloc);
+    });
+    node.on_up();
+    Exchange* const map = node.next_exchange();
+    ASSERT_NE(map, nullptr);
+    for (int i = 0; i < 2; ++i) node.on_down("it is gone");
+    EXPECT_EQ(fleet.way(0).why, "it is gone");
+    without_memory([&] { map->on_lost(Loss::kUnknown, "it is gone"); });
+    EXPECT_EQ(fleet.way(0).why, kToldSo);
+  });
+}
+
+class RedisSentinelWithoutMemory : public RedisCarrierWithoutMemory {
+ protected:
+  RedisSentinelWithoutMemory() : RedisCarrierWithoutMemory(1, Topology::kSentinel) {}
+};
+
+// The sentinel names itself.
+TEST_F(RedisSentinelWithoutMemory, SentinelsAreAskedAgainAllTheSame) {
+  const std::string port = std::to_string(server_.endpoint().port);
+  const std::string answer =
+      "*2\r\n$9\r\n127.0.0.1\r\n$" + std::to_string(port.size()) + "\r\n" + port + "\r\n";
+  constexpr int kGreetingLines = 10;
+  constexpr int kQuestionLines = 7;
+  play([this] { carrier_.fleet().start(); });
+  Peer sentinel = server_.accept();
+  sentinel.lines(kGreetingLines);
+  sentinel.send("+PONG\r\n+OK\r\n");
+  const std::string question = sentinel.lines(kQuestionLines);
+  EXPECT_THAT(question, testing::HasSubstr("get-master-addr-by-name"));
+  sentinel.send(answer);
+  const Peer primary = server_.accept();
+  play([this] {
+    Lane& lane = *carrier_.fleet().servers().front();
+    without_memory([&] { lane.on_down("it is gone"); });
+  });
+  // Two may have been asked before.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(sentinel.lines(kQuestionLines), question);
+    sentinel.send(answer);
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
@@ -87,15 +88,19 @@ class SentinelFleet final : public Fleet {
 
  private:
   // Asks all sentinels now, and from time to time.
-  void watch() {
-    ++watches_;
-    for (auto& sentinel : sentinels_) {
-      if (sentinel->is_up()) ask(*sentinel);
+  void watch() noexcept {
+    try {
+      const auto wait = primary_is_up_ ? kAskAnyway : kAskAgain;
+      parts_.courier.loop().run_after(wait, [this, watch = watches_ + 1] {
+        if (watch == watches_) this->watch();
+      });
+      ++watches_;
+      for (auto& sentinel : sentinels_) {
+        if (sentinel->is_up()) ask(*sentinel);
+      }
+    } catch (const std::exception&) {
+      // They are asked by the timer, which is this one or still the one before.
     }
-    const auto wait = primary_is_up_ ? kAskAnyway : kAskAgain;
-    parts_.courier.loop().run_after(wait, [this, watch = watches_] {
-      if (watch == watches_) this->watch();
-    });
   }
 
   void ask(Lane& sentinel) {
@@ -135,8 +140,9 @@ class SentinelFleet final : public Fleet {
         .options = parts_.options, .courier = parts_.courier, .must_be_primary = true};
     auto next = std::make_unique<Node>(settings, address, parts_.owner);
     if (primary_) {
-      retired_.push_back(std::move(primary_));
+      // First, since it may throw: what is retired must not stay.
       parts_.courier.loop().post([this] { retired_.clear(); });
+      retired_.push_back(std::move(primary_));
     }
     primary_is_up_ = false;
     trying_ = true;

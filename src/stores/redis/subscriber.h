@@ -27,9 +27,9 @@ namespace sluice::redis {
 /// A connection that hears what is published on the channels of a store's watches. It is made for
 /// the first of them, kept up as long as there are some, and given up a while after the last.
 ///
-/// Who watches a channel is called for each of its messages, and once whenever it has begun to be
-/// heard, or was heard already on behalf of another who has gone: what was published before was
-/// missed.
+/// Who watches a channel is called for each of its messages, and at least once whenever it has
+/// begun to be heard, or was heard already on behalf of another who has gone: what was published
+/// before was missed.
 ///
 /// All members belong to the loop's thread, except the constructor, watch(), and the destructor,
 /// which is called after the loop has ended.
