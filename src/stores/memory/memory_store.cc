@@ -129,7 +129,13 @@ void MemoryStore::decide_each(std::span<const Request> requests, Instant now,
   const auto fetch_record = [&](std::size_t i) {
     table_of(requests[i]).fetch_record(places[i % kAhead]);
   };
-  for (std::size_t i = 0; i < std::min(kAhead, requests.size()); ++i) look_up(i);
+  // The first: all shards are asked for, and then all lines.
+  const std::size_t first = std::min(kAhead, requests.size());
+  for (std::size_t i = 0; i < first; ++i) {
+    places[i] = table_of(requests[i]).place_of(requests[i].key);
+    __builtin_prefetch(places[i].shard, 1);
+  }
+  for (const Place& place : std::span(places).first(first)) place.shard->prefetch(place.tag);
   if (now == kStoreTime) now = clock_.now();
   for (std::size_t i = 0; i < std::min(kRecordsAhead, requests.size()); ++i) fetch_record(i);
   for (std::size_t i = 0; i < requests.size(); ++i) {

@@ -83,13 +83,17 @@ Table::~Table() {
   munmap(shards_, kShards * sizeof(Shard));
 }
 
-Place Table::locate(std::string_view key) const {
+Place Table::place_of(std::string_view key) const {
   const XXH128_hash_t hash =
       key.size() <= kShortKey ? hash_short(key, secret_) : hash_long(key, secret_);
   Shard* shard = &shards_[hash.low64 >> (64 - kShardBits)];
-  const Tag tag = hash.high64 | (hash.high64 == 0 ? 1 : 0);
-  shard->prefetch(tag);
-  return {shard, tag};
+  return {shard, hash.high64 | (hash.high64 == 0 ? 1 : 0)};
+}
+
+Place Table::locate(std::string_view key) const {
+  const Place place = place_of(key);
+  place.shard->prefetch(place.tag);
+  return place;
 }
 
 void Table::fetch_record(Place place) const {

@@ -61,7 +61,9 @@ class Table : public Space {
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
-  /// Where a key lives; asks the processor for its line.
+  /// Where a key lives.
+  Place place_of(std::string_view key) const;
+  /// The same; asks the processor for its line.
   Place locate(std::string_view key) const;
 
   /// Asks the processor for what the key's cell names, where that may be something. Takes and lets

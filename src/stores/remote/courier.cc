@@ -30,6 +30,14 @@ void make_errands(Trip& trip, Inquiry& inquiry) {
   }
 }
 
+// Asks the processor for an inquiry and what its kind has beside: who is told of several together
+// goes through them at once.
+void fetch(const Inquiry& inquiry) {
+  constexpr std::size_t kFetched = 256;
+  const char* const begin = reinterpret_cast<const char*>(&inquiry);
+  for (std::size_t at = 0; at < kFetched; at += 64) __builtin_prefetch(begin + at, 1);
+}
+
 }  // namespace
 
 class Courier::Service final : public Task {
@@ -137,6 +145,7 @@ void Courier::tell() {
     do {
       Trip& trip = ended_.front();
       inquiries[count++] = trip.inquiry;
+      fetch(*trip.inquiry);
       if (idle_here_.size() < kMaxIdleTrips && trip.errands.capacity() <= kMaxIdleErrands) {
         idle_here_.splice(idle_here_.end(), ended_, trip.self);
       } else {
