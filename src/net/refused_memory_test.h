@@ -17,8 +17,11 @@ inline thread_local constinit std::size_t refused_bytes = kNoneRefused;
 
 }  // namespace sluice
 
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return bytes < sluice::refused_bytes ? std::malloc(bytes) : nullptr;
+}
 void* operator new(std::size_t bytes) {
-  void* const place = bytes < sluice::refused_bytes ? std::malloc(bytes) : nullptr;
+  void* const place = operator new(bytes, std::nothrow);
   if (place == nullptr) throw std::bad_alloc();
   return place;
 }
