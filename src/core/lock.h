@@ -13,7 +13,11 @@ class Lock {
   void lock() {
     if (held_.exchange(1, std::memory_order_acquire) != 0) wait();
   }
-  bool try_lock() { return held_.exchange(1, std::memory_order_acquire) == 0; }
+  /// Takes nothing from who holds it, not even the cache line.
+  bool try_lock() {
+    return held_.load(std::memory_order_relaxed) == 0 &&
+           held_.exchange(1, std::memory_order_acquire) == 0;
+  }
   void unlock() { held_.store(0, std::memory_order_release); }
 
  private:

@@ -273,8 +273,9 @@ void Pipeline::State::fail(Fault fault) {
   if (!fault_) fault_ = std::move(fault);
 }
 
-/// Of all that, the timer for the next attempt alone needs memory (its std::function of 32 bytes):
-/// without it nobody would ever connect again, and the process ends.
+/// Of all that, the timer for the next attempt alone needs memory (its std::function of 32 bytes,
+/// and its place among the timers), and in virtual time what a sweep says of its loss: without it
+/// nobody would ever connect again, and the process ends.
 void Pipeline::State::give_up() noexcept {
   const Fault fault = *std::exchange(fault_, std::nullopt);
   const bool was_up = phase_ == Phase::kUp;

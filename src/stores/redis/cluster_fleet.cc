@@ -39,7 +39,10 @@ class ClusterFleet final : public Fleet {
 
   Way way(std::uint16_t slot) override {
     if (slots_[slot] != nullptr) return {.lane = &slots_[slot]->lane(slot)};
-    if (known_) return {.why = "no node of the cluster serves the key's slot"};
+    if (known_) {
+      if (in_doubt_) watch();  // There may have been no memory for it.
+      return {.why = "no node of the cluster serves the key's slot"};
+    }
     if (!std::all_of(nodes_.begin(), nodes_.end(),
                      [](const auto& entry) { return entry.second->lane(0).is_broken(); })) {
       return {};
@@ -128,7 +131,7 @@ class ClusterFleet final : public Fleet {
       watching_ = true;
       if (due && !asking_) ask_next();
     } catch (const std::exception&) {
-      // It is asked for by the timer or, where there is none, when a node is next up or down.
+      // It is asked for by the timer or, where there is none, when somebody next misses it.
     }
   }
 

@@ -67,6 +67,8 @@ class SentinelFleet final : public Fleet {
     if (primary_ && primary_->has(lane)) {
       primary_is_up_ = true;
       trying_ = false;
+    } else if (watches_ == 0) {
+      watch();  // There was no memory for it.
     } else if (!primary_is_up_) {
       ask(lane);
     }
@@ -99,7 +101,8 @@ class SentinelFleet final : public Fleet {
         if (sentinel->is_up()) ask(*sentinel);
       }
     } catch (const std::exception&) {
-      // They are asked by the timer, which is this one or still the one before.
+      // They are asked by the timer, which is this one or still the one before; where there is none
+      // yet, when a sentinel is next up.
     }
   }
 
