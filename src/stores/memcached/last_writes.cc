@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "core/prefetch.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -14,8 +16,6 @@ namespace {
 
 constexpr std::size_t kWays = 4;
 constexpr std::size_t kFirstSlots = 1'024;
-
-constexpr std::size_t kLineBytes = 64;
 
 // They are gone through at random, and to find a small page takes as long as to read from it. A
 // wish: where there are none, nothing changes.
@@ -55,10 +55,7 @@ void LastWrites::prefetch_value(std::uint64_t hash) const {
   constexpr std::size_t kFetched = 512;  // Of a longer one the rest is foreseen by the processor.
   const Slot& slot = slots_[place_of(hash, 0)];
   if (slot.hash != hash || slot.token == 0) return;
-  const std::size_t bytes = std::min(slot.value.size(), kFetched);
-  for (std::size_t at = 0; at < bytes; at += kLineBytes) {
-    __builtin_prefetch(slot.value.data() + at, 1);
-  }
+  prefetch(slot.value.data(), std::min(slot.value.size(), kFetched));
 }
 
 const LastWrites::Slot* LastWrites::find_slot(const Key& key) const {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/block.h"
+#include "core/prefetch.h"
 #include "stores/memory/group.h"
 
 #define XXH_INLINE_ALL
@@ -103,8 +104,7 @@ void Table::fetch_record(Place place) const {
   const std::lock_guard lock(place.shard->lock, std::adopt_lock);
   const Cell key = key_cell(place);
   if (!is_record(key)) return;
-  const char* const record = reinterpret_cast<const char*>(record_of(key));
-  for (std::size_t at = 0; at < kFetched; at += sizeof(Line)) __builtin_prefetch(record + at, 1);
+  prefetch(record_of(key), kFetched);
 }
 
 // Copied field by field, a decision stays in registers from where it is worked out to where it is

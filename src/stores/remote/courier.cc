@@ -4,12 +4,17 @@
 #include <array>
 #include <utility>
 
+#include "core/prefetch.h"
+
 namespace sluice {
 namespace {
 
 // How many trips are kept to be used again, and with room for how many errands each.
 constexpr std::size_t kMaxIdleTrips = 1'024;
 constexpr std::size_t kMaxIdleErrands = 128;
+
+// An inquiry and what its kind has beside: who is told of several goes through them at once.
+constexpr std::size_t kInquiryBytes = 256;
 
 std::size_t errands_of(const Inquiry& inquiry) {
   return inquiry.together ? 1 : inquiry.requests.size();
@@ -28,14 +33,6 @@ void make_errands(Trip& trip, Inquiry& inquiry) {
     errand.now = inquiry.now;
     errand.together = inquiry.together;
   }
-}
-
-// Asks the processor for an inquiry and what its kind has beside: who is told of several together
-// goes through them at once.
-void fetch(const Inquiry& inquiry) {
-  constexpr std::size_t kFetched = 256;
-  const char* const begin = reinterpret_cast<const char*>(&inquiry);
-  for (std::size_t at = 0; at < kFetched; at += 64) __builtin_prefetch(begin + at, 1);
 }
 
 }  // namespace
@@ -145,7 +142,7 @@ void Courier::tell() {
     do {
       Trip& trip = ended_.front();
       inquiries[count++] = trip.inquiry;
-      fetch(*trip.inquiry);
+      prefetch(trip.inquiry, kInquiryBytes);
       if (idle_here_.size() < kMaxIdleTrips && trip.errands.capacity() <= kMaxIdleErrands) {
         idle_here_.splice(idle_here_.end(), ended_, trip.self);
       } else {

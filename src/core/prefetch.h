@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+
+namespace sluice {
+
+/// Asks the processor for so many bytes, which are read or written soon. The address need not be
+/// valid.
+inline void prefetch(const void* begin, std::size_t bytes) {
+  constexpr std::size_t kLine = 64;
+  for (std::size_t at = 0; at < bytes; at += kLine) {
+    __builtin_prefetch(static_cast<const char*>(begin) + at, 1);
+  }
+}
+
+}  // namespace sluice
