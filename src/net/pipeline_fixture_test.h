@@ -7,7 +7,6 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
-#include <future>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -21,6 +20,7 @@
 #include "net/fake_server_test.h"
 #include "net/line_framing_test.h"
 #include "net/pipeline.h"
+#include "net/run_on_loop_test.h"
 
 namespace sluice {
 
@@ -172,14 +172,7 @@ class PipelineFixture : public testing::Test {
   }
 
   /// Runs `task` on the loop's thread, and waits for it.
-  void on_loop(const std::function<void()>& task) {
-    std::promise<void> done;
-    loop_.post([&] {
-      task();
-      done.set_value();
-    });
-    done.get_future().wait();
-  }
+  void on_loop(const std::function<void()>& task) { run_on_loop(loop_, task); }
   /// What had happened before has been noticed.
   void settle() {
     for (int round = 0; round < 2; ++round) on_loop([] {});

@@ -4,11 +4,11 @@
 
 #include <atomic>
 #include <deque>
-#include <future>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "net/run_on_loop_test.h"
 #include "sluice/limit.h"
 #include "stores/memcached/carrier.h"
 #include "stores/memcached/memcached_space.h"
@@ -59,18 +59,9 @@ class MemcachedCarrierTest : public testing::Test {
   // Runs it on the courier's thread, after all that was asked before.
   template <class Work>
   void there(Work work) {
-    run_there(work);
-    run_there([] {});  // Who is answered has been told before.
-  }
-
-  template <class Work>
-  void run_there(Work work) {
-    std::promise<void> done;
-    courier_.loop().post([&] {
-      work();
-      done.set_value();
-    });
-    done.get_future().get();
+    run_on_loop(courier_.loop(), work);
+    const auto nothing = [] {};
+    run_on_loop(courier_.loop(), nothing);  // Who is answered has been told before.
   }
 
   Ask& ask(std::string_view key, std::int64_t cost = 1, Operation operation = Operation::kTake) {

@@ -6,13 +6,13 @@
 
 #include <chrono>
 #include <functional>
-#include <future>
 #include <memory>
 #include <optional>
 #include <semaphore>
 #include <thread>
 
 #include "net/fake_server_test.h"
+#include "net/run_on_loop_test.h"
 
 namespace sluice::redis {
 namespace {
@@ -56,14 +56,7 @@ class SubscriberTest : public testing::Test {
   std::thread thread_{[this] { loop_.run(); }};
 
  private:
-  void on_loop(const std::function<void()>& task) {
-    std::promise<void> done;
-    loop_.post([&] {
-      task();
-      done.set_value();
-    });
-    done.get_future().wait();
-  }
+  void on_loop(const std::function<void()>& task) { run_on_loop(loop_, task); }
 };
 
 TEST_F(SubscriberTest, WhoTakesAPlaceIsCalledOnceTheServerHasConfirmedTheChannel) {
