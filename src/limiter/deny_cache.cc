@@ -1,7 +1,5 @@
 #include "limiter/deny_cache.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -43,20 +41,22 @@ struct alignas(64) DenyCache::Set {
   std::array<std::atomic<std::uint64_t>, kWays> tags{};
   /// When the last of its denials ends.
   std::atomic<Instant> ends{0};
+  /// When something was last cleared here: of what was sent before, no denial is remembered.
+  Instant cleared_at = -1;
   Lock lock;
   std::array<Entry, kWays> entries;
 
   /// Whether it may hold the key. The answer may be old by the time it is used.
-  bool may_hold(const Ticket& ticket) const {
+  bool may_hold(const Place& place) const {
     return std::ranges::any_of(
-        tags, [&](const auto& tag) { return tag.load(std::memory_order_relaxed) == ticket.high; });
+        tags, [&](const auto& tag) { return tag.load(std::memory_order_relaxed) == place.high; });
   }
 
   /// The way in which the key is, else kWays. REQUIRES: the lock is held.
-  std::size_t find(const Ticket& ticket) const {
+  std::size_t find(const Place& place) const {
     std::size_t way = 0;
-    while (way < kWays && (tags[way].load(std::memory_order_relaxed) != ticket.high ||
-                           entries[way].low != ticket.low)) {
+    while (way < kWays && (tags[way].load(std::memory_order_relaxed) != place.high ||
+                           entries[way].low != place.low)) {
       ++way;
     }
     return way;
@@ -64,8 +64,8 @@ struct alignas(64) DenyCache::Set {
 
   /// The key's own way, else the one whose denial has ended or ends first; that of a way that is
   /// not used ended long ago. REQUIRES: the lock is held.
-  std::size_t place_for(const Ticket& ticket) const {
-    const std::size_t own = find(ticket);
+  std::size_t place_for(const Place& place) const {
+    const std::size_t own = find(place);
     if (own < kWays) return own;
     const auto first = std::ranges::min_element(entries, {}, &Entry::until);
     return static_cast<std::size_t>(first - entries.begin());
@@ -84,52 +84,30 @@ Instant add_wait(Instant instant, std::chrono::nanoseconds wait) {
   return __builtin_add_overflow(instant, wait.count(), &sum) ? kMaxInt64 : sum;
 }
 
+std::uint64_t numbers_of(const Request& request) {
+  const std::string& expression = request.limit->expression;
+  return XXH3_64bits(expression.data(), expression.size());
+}
+
 }  // namespace
 
 DenyCache::DenyCache()
-    : marks_(std::make_unique<SetMark[]>(kSets)), sets_(std::make_unique<Set[]>(kSets)) {
-  if (getrandom(secret_.data(), secret_.size(), 0) != static_cast<ssize_t>(secret_.size())) {
-    throw StoreError("deny cache: the system has no random bytes for its secret");
-  }
-}
+    : marks_(std::make_unique<Mark[]>(kSets / kSetsPerMark)),
+      sets_(std::make_unique<Set[]>(kSets)) {}
 
 DenyCache::~DenyCache() = default;
 
-DenyCache::Set& DenyCache::set_of(const Ticket& ticket) const {
-  return sets_[ticket.low % kSets];
-}
-
-DenyCache::SetMark& DenyCache::mark_of(const Ticket& ticket) const {
-  return marks_[ticket.low % kSets];
-}
-
-DenyCache::Ticket DenyCache::take_ticket(const Name& name) const {
-  const XXH128_hash_t hash =
-      XXH3_128bits_withSecret(name.key.data(), name.key.size(), secret_.data(), secret_.size());
-  // An odd multiplier keeps any two spaces apart, and spreads them over all bits.
-  Ticket ticket{.high = hash.high64 | (hash.high64 == 0 ? 1 : 0),
-                .low = hash.low64 ^ (name.space * 0x9E3779B97F4A7C15U)};
-  ticket.generation = mark_of(ticket).load(std::memory_order_acquire) / 2;
-  return ticket;
-}
-
-std::uint64_t DenyCache::numbers_of(const Request& request) const {
-  const std::string& expression = request.limit->expression;
-  return XXH3_64bits_withSecret(expression.data(), expression.size(), secret_.data(),
-                                secret_.size());
-}
-
-bool DenyCache::denies(const Ticket& ticket, const Request& request, Instant now,
-                       Decision& decision) {
-  if (request.cost == 0 || !may_deny(ticket)) return false;
-  Set& set = set_of(ticket);
-  if (!set.may_hold(ticket)) {
-    if (set.ends.load(std::memory_order_relaxed) <= now) forget_ended(ticket, now);
+bool DenyCache::denies(const Name& name, const Request& request, Instant now, Decision& decision) {
+  if (request.cost == 0 || !may_deny(name)) return false;
+  const Place place(name);
+  Set& set = sets_[place.set];
+  if (!set.may_hold(place)) {
+    if (set.ends.load(std::memory_order_relaxed) <= now) forget_ended(place, now);
     return false;
   }
   const std::uint64_t numbers = numbers_of(request);
   const std::lock_guard lock(set.lock);
-  const std::size_t way = set.find(ticket);
+  const std::size_t way = set.find(place);
   if (way == kWays) return false;
   const Entry& entry = set.entries[way];
   if (entry.until <= now || entry.numbers != numbers || !entry.covers(request)) return false;
@@ -141,10 +119,11 @@ bool DenyCache::denies(const Ticket& ticket, const Request& request, Instant now
   return true;
 }
 
-void DenyCache::remember(const Ticket& ticket, const Request& request, Instant sent,
+void DenyCache::remember(const Name& name, const Request& request, Instant sent,
                          const Decision& denial) {
   if (denial.retry_after == kNever) return;
-  const Entry entry{.low = ticket.low,
+  const Place place(name);
+  const Entry entry{.low = place.low,
                     .numbers = numbers_of(request),
                     .cost = request.cost,
                     .patience_ns = request.patience_ns,
@@ -152,33 +131,35 @@ void DenyCache::remember(const Ticket& ticket, const Request& request, Instant s
                     .reset_at = add_wait(sent, denial.reset_after),
                     .limit = denial.limit,
                     .remaining = denial.remaining};
-  Set& set = set_of(ticket);
+  Set& set = sets_[place.set];
   const std::lock_guard lock(set.lock);
-  SetMark& mark = mark_of(ticket);
-  if (mark.load(std::memory_order_relaxed) / 2 != ticket.generation) return;
-  const std::size_t way = set.place_for(ticket);
-  set.tags[way].store(ticket.high, std::memory_order_relaxed);
+  if (sent <= set.cleared_at) return;
+  const std::size_t way = set.place_for(place);
+  set.tags[way].store(place.high, std::memory_order_relaxed);
   set.entries[way] = entry;
   set.ends.store(std::max(set.ends.load(std::memory_order_relaxed), entry.until),
                  std::memory_order_relaxed);
-  mark.fetch_or(1, std::memory_order_release);
+  Mark& mark = mark_of(place);
+  if ((mark.load(std::memory_order_relaxed) & place.bit()) == 0) {
+    mark.fetch_or(place.bit(), std::memory_order_release);
+  }
 }
 
-void DenyCache::clear(const Ticket& ticket) {
-  Set& set = set_of(ticket);
+void DenyCache::clear(const Name& name, Instant now) {
+  const Place place(name);
+  Set& set = sets_[place.set];
   const std::lock_guard lock(set.lock);
-  // Under the lock, so that a denial either is there already or comes too late.
-  mark_of(ticket).fetch_add(2, std::memory_order_release);
-  const std::size_t way = set.find(ticket);
+  set.cleared_at = std::max(set.cleared_at, now);
+  const std::size_t way = set.find(place);
   if (way < kWays) set.empty(way);
 }
 
-void DenyCache::forget_ended(const Ticket& ticket, Instant now) {
-  Set& set = set_of(ticket);
+void DenyCache::forget_ended(const Place& place, Instant now) {
+  Set& set = sets_[place.set];
   const std::lock_guard lock(set.lock);
   if (set.ends.load(std::memory_order_relaxed) > now) return;
   for (std::size_t way = 0; way < kWays; ++way) set.empty(way);
-  mark_of(ticket).fetch_and(~1U, std::memory_order_release);
+  mark_of(place).fetch_and(~place.bit(), std::memory_order_release);
 }
 
 }  // namespace sluice

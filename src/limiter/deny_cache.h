@@ -1,12 +1,11 @@
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string_view>
 
+#include "core/hash_secret.h"
 #include "core/store.h"
 
 namespace sluice {
@@ -20,23 +19,22 @@ namespace sluice {
 /// more as were on their way when that denial came. A cost that no state admits (kNever) is asked
 /// about each time.
 ///
-/// What ends a denial earlier, a refund or a reset, is told by clear(). A denial that was on its
-/// way meanwhile is not remembered: it may be older.
+/// What ends a denial earlier, a refund or a reset, is told by clear(). A denial of what was sent
+/// before is not remembered any more: it may be older.
 ///
-/// Keys are told apart by a 128-bit XXH3 under a random secret: two of k keys that are asked about
-/// while n denials stand are confused with a probability of about n * k / 2^128.
+/// Keys are told apart by their hashes: two of k keys that are asked about while n denials stand
+/// are confused with a probability of about n * k / 2^128.
 ///
 /// Bounded: kEntries denials, 1.3 MiB; where a place is full, the one that ends first gives way.
 /// Instants are those of a clock that is never set back, the same for all calls. Thread-safe, and
 /// without a lock where nothing is remembered of a key; where nothing is remembered of the keys
-/// that share its places, either, all that is read is a mark of four bytes.
+/// that share its places, either, all that is read is a bit of 512 bytes.
 class DenyCache {
  public:
   static constexpr std::size_t kWays = 4;
   static constexpr std::size_t kSets = 4096;
   static constexpr std::size_t kEntries = kWays * kSets;
 
-  /// Throws StoreError where the system has no random bytes.
   DenyCache();
   ~DenyCache();
   DenyCache(const DenyCache&) = delete;
@@ -45,50 +43,50 @@ class DenyCache {
   /// A key within a space, as its number tells it from others.
   struct Name {
     std::uint64_t space = 0;
-    std::string_view key;
+    KeyHash key;
   };
-
-  /// A key, and what was cleared before it was asked about.
-  struct Ticket {
-    std::uint64_t high = 0;
-    std::uint64_t low = 0;
-    std::uint32_t generation = 0;
-  };
-
-  /// REQUIRES: taken before the store is asked.
-  Ticket take_ticket(const Name& name) const;
 
   /// Whether denies() may say so: at little cost, and without the time.
-  bool may_deny(const Ticket& ticket) const {
-    return mark_of(ticket).load(std::memory_order_acquire) % 2 != 0;
+  bool may_deny(const Name& name) const {
+    const Place place(name);
+    return (mark_of(place).load(std::memory_order_acquire) & place.bit()) != 0;
   }
 
-  /// Whether the request is denied now; if so, by this decision. REQUIRES: the ticket is its key's;
+  /// Whether the request is denied now; if so, by this decision. REQUIRES: the name is its key's;
   /// it takes.
-  bool denies(const Ticket& ticket, const Request& request, Instant now, Decision& decision);
+  bool denies(const Name& name, const Request& request, Instant now, Decision& decision);
 
   /// The store has denied this request, which was sent at this instant. Nothing is remembered of a
   /// denial without an end.
-  void remember(const Ticket& ticket, const Request& request, Instant sent, const Decision& denial);
+  void remember(const Name& name, const Request& request, Instant sent, const Decision& denial);
 
-  /// No denial of the key stands any more, and none that is on its way will.
-  void clear(const Ticket& ticket);
+  /// No denial of the key stands any more, and none of what was sent by now will.
+  void clear(const Name& name, Instant now);
 
  private:
   struct Entry;
   struct Set;
-  /// Twice the number of times that something in a set was cleared; and one, if a denial may stand
-  /// there.
-  using SetMark = std::atomic<std::uint32_t>;
+  /// Where a key's denial would stand.
+  struct Place {
+    explicit Place(const Name& name)
+        : high(name.key.high | (name.key.high == 0 ? 1 : 0)),
+          // An odd multiplier keeps any two spaces apart, and spreads them over all bits.
+          low(name.key.low ^ (name.space * 0x9E3779B97F4A7C15U)),
+          set(low % kSets) {}
+    std::uint64_t bit() const { return std::uint64_t{1} << (set % kSetsPerMark); }
 
-  Set& set_of(const Ticket& ticket) const;
-  SetMark& mark_of(const Ticket& ticket) const;
-  void forget_ended(const Ticket& ticket, Instant now);
-  std::uint64_t numbers_of(const Request& request) const;
+    std::uint64_t high;  // Not 0.
+    std::uint64_t low;
+    std::size_t set;
+  };
+  /// A bit for each of so many sets: whether a denial may stand there.
+  using Mark = std::atomic<std::uint64_t>;
+  static constexpr std::size_t kSetsPerMark = 64;
 
-  static constexpr std::size_t kSecretBytes = 192;
-  std::array<unsigned char, kSecretBytes> secret_;
-  std::unique_ptr<SetMark[]> marks_;
+  Mark& mark_of(const Place& place) const { return marks_[place.set / kSetsPerMark]; }
+  void forget_ended(const Place& place, Instant now);
+
+  std::unique_ptr<Mark[]> marks_;
   std::unique_ptr<Set[]> sets_;
 };
 

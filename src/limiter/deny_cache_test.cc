@@ -9,6 +9,7 @@
 
 #include "algorithms/limit_definition.h"
 #include "core/arithmetic.h"
+#include "core/key_hash.h"
 #include "sluice/limit.h"
 #include "stores/memory/memory_store.h"
 
@@ -18,6 +19,7 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr Instant kStart = 1'700'000'000'000'000'000;
+constexpr DenyCache::Name kName{.space = 1, .key = {.high = 1, .low = 2}};
 
 struct Ask {
   std::string_view key = "k";
@@ -35,28 +37,25 @@ class DenyCacheTest : public testing::Test {
             .patience_ns = ask.patience_ns};
   }
 
-  DenyCache::Ticket ticket(const Ask& ask) const {
-    return cache_.take_ticket({.space = ask.space, .key = ask.key});
+  DenyCache::Name name(const Ask& ask) const {
+    return {.space = ask.space, .key = hash_key(ask.key, secret_)};
   }
 
   std::optional<Decision> find(const Ask& ask, Instant now = kStart) {
     Decision decision;
-    if (!cache_.denies(ticket(ask), request(ask), now, decision)) return std::nullopt;
+    if (!cache_.denies(name(ask), request(ask), now, decision)) return std::nullopt;
     return decision;
   }
 
-  // Denied at kStart, with 4 of 10 remaining, for 100 ns.
+  // Denied, what was sent at kStart, with 4 of 10 remaining, for 100 ns.
   void deny(const Ask& ask, nanoseconds retry_after = nanoseconds(100)) {
-    deny(ask, ticket(ask), retry_after);
-  }
-  void deny(const Ask& ask, const DenyCache::Ticket& ticket,
-            nanoseconds retry_after = nanoseconds(100)) {
     cache_.remember(
-        ticket, request(ask), kStart,
+        name(ask), request(ask), kStart,
         {.limit = 10, .remaining = 4, .retry_after = retry_after, .reset_after = nanoseconds(500)});
   }
 
   DenyCache cache_;
+  const HashSecret secret_ = HashSecret::random();
   const Limit low_{"token_bucket 10/1h"};
   const Limit high_{"token_bucket 11/1h"};
   const Limit* limit_ = &low_;
@@ -134,15 +133,15 @@ TEST_F(DenyCacheTest, ResetIsNeverBeforeRetry) {
   EXPECT_EQ(find({}, kStart + 100)->reset_after, nanoseconds(800));
 }
 
-TEST_F(DenyCacheTest, WhatWasUnderWayWhenCleared) {
+TEST_F(DenyCacheTest, WhatWasSentBeforeAClearIsNotRemembered) {
   deny({});
-  const auto before = ticket({});
-  cache_.clear(ticket({}));
+  cache_.clear(name({}), kStart);
   EXPECT_FALSE(find({}));
-  deny({}, before);
-  EXPECT_FALSE(find({})) << "it may be older than what cleared it";
   deny({});
-  EXPECT_TRUE(find({}));
+  EXPECT_FALSE(find({})) << "it may be older than what cleared it";
+  cache_.clear(name({.key = "l"}), kStart - 1);
+  deny({.key = "l"});
+  EXPECT_TRUE(find({.key = "l"}));
 }
 
 TEST_F(DenyCacheTest, IsBounded) {
@@ -182,9 +181,8 @@ RC_GTEST_PROP(DenyCache, NeverDeniesWhatTheStoreWouldAdmit, ()) {
                           .key = "k",
                           .cost = *rc::gen::inRange(0, 12),
                           .patience_ns = *rc::gen::element<std::int64_t>(-1, -1, 0, 100)};
-    const auto ticket = cache.take_ticket({.space = 1, .key = "k"});
     Decision cached;
-    const bool denied = cache.denies(ticket, request, now, cached);
+    const bool denied = cache.denies(kName, request, now, cached);
     Decision asked;
     store.decide({&request, 1}, now, {&asked, 1});
     if (denied) {
@@ -192,7 +190,7 @@ RC_GTEST_PROP(DenyCache, NeverDeniesWhatTheStoreWouldAdmit, ()) {
       RC_ASSERT(asked.retry_after == kNever || cached.retry_after <= asked.retry_after);
       RC_ASSERT(cached.retry_after > nanoseconds(0));
     } else if (!asked.allowed) {
-      cache.remember(ticket, request, now, asked);
+      cache.remember(kName, request, now, asked);
     }
   }
 }
@@ -207,15 +205,14 @@ TEST(DenyCache, OneHotKeyAsksTheStoreForOneDenialPerRetryAfter) {
   int admitted = 0;
   // 100 ms, asked every microsecond: one call is admitted each millisecond, the next one denied.
   for (Instant now = kStart; now < kStart + 100'000'000; now += 1'000) {
-    const auto ticket = cache.take_ticket({.space = 1, .key = "k"});
     Decision decision;
-    if (cache.denies(ticket, request, now, decision)) continue;
+    if (cache.denies(kName, request, now, decision)) continue;
     ++calls;
     store.decide({&request, 1}, now, {&decision, 1});
     if (decision.allowed) {
       ++admitted;
     } else {
-      cache.remember(ticket, request, now, decision);
+      cache.remember(kName, request, now, decision);
     }
   }
   EXPECT_EQ(admitted, 100);
@@ -224,6 +221,7 @@ TEST(DenyCache, OneHotKeyAsksTheStoreForOneDenialPerRetryAfter) {
 
 TEST(DenyCache, ManyThreadsAtOnce) {
   const Limit limit("token_bucket 10/1h");
+  const HashSecret secret = HashSecret::random();
   DenyCache cache;
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {
@@ -231,17 +229,17 @@ TEST(DenyCache, ManyThreadsAtOnce) {
       for (int i = 0; i < 20'000; ++i) {
         const std::string key = std::to_string(i % 50);
         const Request request{.limit = &limit.definition(), .key = key, .cost = 1 + i % 3};
-        const auto ticket = cache.take_ticket({.space = 1, .key = key});
+        const DenyCache::Name name{.space = 1, .key = hash_key(key, secret)};
         Decision decision;
-        if (cache.denies(ticket, request, kStart + i, decision)) {
+        if (cache.denies(name, request, kStart + i, decision)) {
           EXPECT_EQ(decision.limit, 10);
           EXPECT_GT(decision.retry_after, nanoseconds(0));
         }
         const Decision denial{.limit = 10, .remaining = 0, .retry_after = nanoseconds(1 + i % 9)};
         if ((i + thread) % 7 == 0) {
-          cache.clear(ticket);
+          cache.clear(name, kStart + i);
         } else {
-          cache.remember(ticket, request, kStart + i, denial);
+          cache.remember(name, request, kStart + i, denial);
         }
       }
     });

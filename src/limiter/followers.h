@@ -21,9 +21,24 @@ class Followers {
   Followers(const Followers&) = delete;
   Followers& operator=(const Followers&) = delete;
 
-  /// The store's answer to a request that was sent at `sent`; `space` is the local states'. What
-  /// the request refers to outlives the next flush(). Does nothing where there are no local states.
-  void add(const Request& request, const Decision& answer, Instant sent, Space* space);
+  struct Answered {
+    const Request& request;
+    KeyHash key;  ///< Under the local states' secret.
+    const Decision& answer;
+    Instant sent = 0;
+    Space* space = nullptr;  ///< The local states'.
+  };
+  /// Of what is about to be added, where it lives: all that is expected is asked for together, so
+  /// that the waits for memory, and for the addresses of its pages, are one.
+  bool may_expect() const { return local_ != nullptr && expected_count_ < kMost; }
+  /// REQUIRES: may_expect(); the space is the local states', the key hashed under their secret.
+  void expect(const Space& space, const KeyHash& key);
+  /// Asks the processor for what is expected.
+  void fetch();
+
+  /// What the request refers to outlives the next flush(). Does nothing where there are no local
+  /// states.
+  void add(const Answered& answered);
 
   /// Has them follow all that was added.
   void flush() noexcept;
@@ -36,8 +51,11 @@ class Followers {
   };
 
   LocalStates* const local_;
+  Room<memory::Place> expected_;
+  std::size_t expected_count_ = 0;
   std::size_t count_ = 0;
   Instant now_ = 0;
+  Room<memory::Place> places_;
   Room<Request> requests_;
   Room<Decision> decisions_;
 };

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/key_hash.h"
 #include "sluice/limit.h"
 
 namespace sluice {
@@ -17,8 +18,12 @@ class FollowersTest : public testing::Test {
   Request request(std::string_view key) const {
     return {.limit = &limit_.definition(), .key = key};
   }
-  void add(std::string_view key, Instant sent = kSent) {
-    followers_.add(request(key), {.allowed = true}, sent, space_.get());
+  void add(std::string_view key, Instant sent = kSent, bool allowed = true) {
+    followers_.add({.request = request(key),
+                    .key = hash_key(key, local_.secret()),
+                    .answer = {.allowed = allowed},
+                    .sent = sent,
+                    .space = space_.get()});
   }
 
   // How much of the limit is left, at kSent.
@@ -57,6 +62,17 @@ TEST_F(FollowersTest, HaveABound) {
   EXPECT_EQ(remaining(keys.back()), 9);
 }
 
+TEST_F(FollowersTest, ExpectAsManyAsTheyHold) {
+  std::size_t expected = 0;
+  for (; followers_.may_expect(); ++expected) {
+    followers_.expect(*space_, hash_key(std::to_string(expected), local_.secret()));
+  }
+  EXPECT_EQ(expected, Followers::kMost);
+  followers_.fetch();
+  EXPECT_TRUE(followers_.may_expect());
+  EXPECT_FALSE(Followers(nullptr).may_expect());
+}
+
 TEST_F(FollowersTest, AreFollowedAtTheirInstant) {
   add("a", kSent - kHourNs);  // An hour gives back ten units.
   add("b", kSent);
@@ -67,7 +83,7 @@ TEST_F(FollowersTest, AreFollowedAtTheirInstant) {
 }
 
 TEST_F(FollowersTest, WhatTheStoreDeniedChangesNothing) {
-  followers_.add(request("a"), {.allowed = false}, kSent, space_.get());
+  add("a", kSent, false);
   followers_.flush();
   EXPECT_EQ(remaining("a"), 10);
 }

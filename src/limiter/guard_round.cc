@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "algorithms/limit_definition.h"
+#include "core/key_hash.h"
 
 namespace sluice {
 namespace {
@@ -25,14 +26,20 @@ GuardedStore::Round::Round(GuardedStore& guard, const Question& question, std::b
                 std::is_trivially_destructible_v<Request> &&
                 std::is_trivially_destructible_v<Decision>);
   for (std::uint32_t i = 0; i < question_.requests.size(); ++i) {
-    Mark mark{.ticket = {}, .position = i};
-    if (!question_.together && (is_others(i) || is_denied_again(i, mark.ticket))) continue;
+    if (!question_.together && is_others(i)) continue;
+    const Mark mark{.name = name_of(question_.requests[i]), .position = i};
+    if (is_denied_again(mark)) continue;
     Request& request = *std::construct_at(asked_ + count_, question_.requests[i]);
     request.space = GuardedSpace::of(request).inner.get();
     std::construct_at(answers_ + count_, Decision{.source = Source::kUnanswered});
     std::construct_at(marks_ + count_, mark);
     ++count_;
   }
+}
+
+DenyCache::Name GuardedStore::Round::name_of(const Request& request) const {
+  return {.space = GuardedSpace::of(request).number.load(std::memory_order_acquire),
+          .key = hash_key(request.key, guard_.secret_)};
 }
 
 // What this process gave is given back to it, and what nobody gave, to nobody.
@@ -62,18 +69,17 @@ bool GuardedStore::Round::uses_cache(const Request& request) const {
 }
 
 // In the order of the batch: what a refund or reset makes possible is asked after it.
-bool GuardedStore::Round::is_denied_again(std::uint32_t position, DenyCache::Ticket& ticket) {
-  const Request& request = question_.requests[position];
+bool GuardedStore::Round::is_denied_again(const Mark& mark) {
+  const Request& request = question_.requests[mark.position];
   if (!uses_cache(request)) return false;
   DenyCache& denials = *guard_.denials_;
-  const std::uint64_t space = GuardedSpace::of(request).number.load(std::memory_order_acquire);
-  ticket = denials.take_ticket({.space = space, .key = request.key});
   if (request.operation != Operation::kTake) {
-    denials.clear(ticket);
+    denials.clear(mark.name, guard_.clock_.now());
     return false;
   }
-  if (question_.now != kStoreTime || !denials.may_deny(ticket) ||
-      !denials.denies(ticket, request, guard_.clock_.now(), question_.decisions[position])) {
+  if (question_.now != kStoreTime || !denials.may_deny(mark.name) ||
+      !denials.denies(mark.name, request, guard_.clock_.now(),
+                      question_.decisions[mark.position])) {
     return false;
   }
   guard_.tally_.cached_denials.fetch_add(1, std::memory_order_relaxed);
@@ -85,9 +91,16 @@ void GuardedStore::Round::learn(const Request& request, const Mark& mark, const 
   DenyCache& denials = *guard_.denials_;
   if (request.operation != Operation::kTake) {
     // Once more: what was denied since it was sent may have been denied before it was done.
-    denials.clear(mark.ticket);
+    denials.clear(mark.name, guard_.clock_.now());
   } else if (!answer.allowed && answer.source == Source::kStore && question_.now == kStoreTime) {
-    denials.remember(mark.ticket, request, sent_, answer);
+    denials.remember(mark.name, request, sent_, answer);
+  }
+}
+
+void GuardedStore::Round::expect(Followers& followers, std::size_t first) const {
+  for (std::size_t i = first; i < count_ && followers.may_expect(); ++i) {
+    const Request& request = question_.requests[marks_[i].position];
+    followers.expect(*GuardedSpace::of(request).local, marks_[i].name.key);
   }
 }
 
@@ -108,6 +121,10 @@ bool GuardedStore::Round::finish(Followers& followers) {
 
 void GuardedStore::Round::finish_each(Followers& followers) {
   for (std::size_t i = 0; i < count_; ++i) {
+    if (i > 0 && i % Followers::kMost == 0) {
+      expect(followers, i);
+      followers.fetch();
+    }
     const Decision& answer = answers_[i];
     const Request& request = question_.requests[marks_[i].position];
     Decision& decision = question_.decisions[marks_[i].position];
@@ -124,8 +141,17 @@ void GuardedStore::Round::finish_each(Followers& followers) {
       continue;
     }
     decision = answer;
-    followers.add(request, answer, sent_, GuardedSpace::of(request).local.get());
+    follow(marks_[i], answer, followers);
   }
+}
+
+void GuardedStore::Round::follow(const Mark& mark, const Decision& answer, Followers& followers) {
+  const Request& request = question_.requests[mark.position];
+  followers.add({.request = request,
+                 .key = mark.name.key,
+                 .answer = answer,
+                 .sent = sent_,
+                 .space = GuardedSpace::of(request).local.get()});
 }
 
 Decision GuardedStore::Round::answer_unanswered(const Request& request) {
@@ -149,9 +175,7 @@ void GuardedStore::Round::finish_together(Followers& followers) {
   if (!guard_.local_) return;
   if (lost_ == 0) {
     // Each for itself: a share that is used up does not keep the others from being noted.
-    for (const Request& request : question_.requests) {
-      followers.add(request, answer, sent_, GuardedSpace::of(request).local.get());
-    }
+    for (std::size_t i = 0; i < count_; ++i) follow(marks_[i], answer, followers);
     return;
   }
   followers.flush();

@@ -38,7 +38,7 @@ class GuardedStore::Round {
   };
   /// Of a request that was asked.
   struct Mark {
-    DenyCache::Ticket ticket;
+    DenyCache::Name name;
     std::uint32_t position = 0;
   };
 
@@ -56,16 +56,21 @@ class GuardedStore::Round {
   std::span<const Request> requests() const { return {asked_, count_}; }
   std::span<Decision> answers() { return {answers_, question_.together ? 1 : count_}; }
 
+  /// What finish() may add from its `first` answer on, as far as there is room.
+  void expect(Followers& followers, std::size_t first = 0) const;
+
   /// All answers are there: learns from them, and decides what has none by the policy. Returns
   /// whether the policy is to raise, and there is such. Throws what a local group throws; its
   /// decision is then kUnanswered. What refers to the requests may be in `followers` yet.
   bool finish(Followers& followers);
 
  private:
+  DenyCache::Name name_of(const Request& request) const;
   bool is_others(std::uint32_t position);
   bool uses_cache(const Request& request) const;
-  bool is_denied_again(std::uint32_t position, DenyCache::Ticket& ticket);
+  bool is_denied_again(const Mark& mark);
   void learn(const Request& request, const Mark& mark, const Decision& answer);
+  void follow(const Mark& mark, const Decision& answer, Followers& followers);
   Decision answer_unanswered(const Request& request);
   void finish_each(Followers& followers);
   void finish_together(Followers& followers);

@@ -123,6 +123,9 @@ class GuardedStore::GuardedInquiry final : public Inquiry {
 
   Inquiry& asker() { return asker_; }
 
+  /// What finish() may add, as far as there is room.
+  void expect(Followers& followers) const { round_.expect(followers); }
+
   /// What the asker finds in its inquiry. Returns whether something is left unanswered.
   bool finish(Followers& followers) {
     const bool raises = round_.finish(followers);
@@ -167,6 +170,8 @@ class GuardedStore::Answers final : public InquiryListener {
   void answered(std::span<Inquiry* const> inquiries) noexcept override {
     Followers followers(guard_.local_.get());
     std::array<Inquiry*, kMost> askers;
+    for (Inquiry* inquiry : inquiries) static_cast<GuardedInquiry&>(*inquiry).expect(followers);
+    followers.fetch();
     for (std::size_t i = 0; i < inquiries.size(); ++i) {
       auto& inquiry = static_cast<GuardedInquiry&>(*inquiries[i]);
       askers[i] = &inquiry.asker();
@@ -206,6 +211,7 @@ GuardedStore::GuardedInquiry::GuardedInquiry(GuardedStore& guard, Inquiry& asker
 GuardedStore::GuardedStore(std::shared_ptr<Store> inner, const GuardOptions& options)
     : options_(options),
       local_(make_local(options)),
+      secret_(local_ ? local_->secret() : HashSecret::random()),
       answers_(std::make_unique<Answers>(*this)),
       inner_(std::move(inner)) {
   if (options.deny_cache) denials_.emplace();
@@ -263,6 +269,8 @@ std::shared_ptr<GuardedStore::GuardedSpace> GuardedStore::open(const LimitDefini
 template <class Asked>
 bool GuardedStore::finish(Asked& asked) {
   Followers followers(local_.get());
+  asked.expect(followers);
+  followers.fetch();
   const bool raises = asked.finish(followers);
   followers.flush();
   return raises;

@@ -117,6 +117,7 @@ class GuardedStore final : public Store {
   const GuardOptions options_;
   const Clock clock_;                         // What it says is compared with itself alone.
   const std::unique_ptr<LocalStates> local_;  // Null unless the policy is local.
+  const HashSecret secret_;                   // The local states' too: a key is hashed once.
   std::optional<DenyCache> denials_;
   Tally tally_;
   const std::unique_ptr<Answers> answers_;

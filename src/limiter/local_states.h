@@ -29,7 +29,10 @@ class LocalStates {
   explicit LocalStates(const Options& options)
       : shares_(options.shares), store_({.max_bytes = options.max_bytes, .table = {}}) {}
 
-  Store& store() { return store_; }
+  MemoryStore& store() { return store_; }
+
+  /// What its keys are hashed under.
+  const HashSecret& secret() const { return store_.secret(); }
 
   /// Makes `local` what store() is to be asked, so as to follow what the store answered to the
   /// request. False where that changed nothing.

@@ -99,8 +99,8 @@ Decision decide(std::string& value, const Request& request, Instant now) {
 }
 
 void agree(const Limit& limit) {
-  MemoryStore memory(
-      {.max_bytes = std::size_t{64} << 20, .table = {.fixed_secret = true, .forget = false}});
+  MemoryStore memory({.max_bytes = std::size_t{64} << 20,
+                      .table = {.secret = HashSecret::fixed(), .forget = false}});
   const auto space = memory.open_space(limit.definition());
   std::string value;
   std::string asked;

@@ -170,7 +170,8 @@ std::vector<Both> open_all(MemoryStore& memory, const std::vector<std::string>& 
 }
 
 MemoryOptions virtual_memory() {
-  return {.max_bytes = std::size_t{256} << 20, .table = {.fixed_secret = true, .forget = false}};
+  return {.max_bytes = std::size_t{256} << 20,
+          .table = {.secret = HashSecret::fixed(), .forget = false}};
 }
 
 // Any batches over some limits decide alike on both.

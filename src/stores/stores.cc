@@ -18,7 +18,7 @@ std::shared_ptr<Store> open_memory(StoreUrl& url, const StoreOptions& options) {
   }
   MemoryOptions memory;
   if (options.virtual_time) memory.max_bytes = std::size_t{16} << 30;
-  memory.table.fixed_secret = options.virtual_time;
+  if (options.virtual_time) memory.table.secret = HashSecret::fixed();
   memory.table.forget = !options.virtual_time;
   if (const auto bytes = url.whole_option("max_bytes", {.least = MemoryStore::kLeastBytes})) {
     memory.max_bytes = static_cast<std::size_t>(*bytes);

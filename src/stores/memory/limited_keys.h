@@ -20,7 +20,7 @@ inline constexpr Instant kStart = 472'222 * kHourNs;
 
 /// The smallest store, whose hashing is the same in every run.
 inline MemoryOptions small_store() {
-  return {.max_bytes = MemoryStore::kLeastBytes, .table = {.fixed_secret = true}};
+  return {.max_bytes = MemoryStore::kLeastBytes, .table = {.secret = HashSecret::fixed()}};
 }
 
 /// What a space may hold whatever the others do: its floor, and the first line of each shard.

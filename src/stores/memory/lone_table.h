@@ -22,7 +22,8 @@ class LoneTable {
   LoneTable(std::string_view expression, const Options& options)
       : home_(definition_of(expression, options.varies)),
         pool_(std::make_shared<Pool>(options.max_bytes)),
-        table_(home_, pool_, {.fixed_secret = true, .allow_when_full = options.allow_when_full}) {}
+        table_(home_, pool_,
+               {.secret = HashSecret::fixed(), .allow_when_full = options.allow_when_full}) {}
 
   Decision take(std::string_view key, Instant now, std::int64_t cost = 1) {
     return take_by(home_, key, now, cost);

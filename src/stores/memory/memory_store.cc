@@ -149,6 +149,20 @@ void MemoryStore::decide_each(std::span<const Request> requests, Instant now,
   }
 }
 
+void MemoryStore::decide_at(std::span<const Place> places, std::span<const Request> requests,
+                            Instant now, std::span<Decision> decisions) {
+  if (now == kStoreTime) now = clock_.now();
+  const auto fetch_record = [&](std::size_t i) {
+    if (i < requests.size()) table_of(requests[i]).fetch_record(places[i]);
+  };
+  for (std::size_t i = 0; i < kRecordsAhead; ++i) fetch_record(i);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    fetch_record(i + kRecordsAhead);
+    const std::lock_guard lock(places[i].shard->lock);
+    table_of(requests[i]).decide(places[i], requests[i], now, decisions[i]);
+  }
+}
+
 Decision MemoryStore::decide_all(std::span<const Request> requests, Instant now) {
   if (requests.size() > kMaxTogether) {
     throw std::invalid_argument("at most " + std::to_string(kMaxTogether) +

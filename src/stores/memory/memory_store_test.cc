@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "core/key_hash.h"
 #include "stores/memory/limited_keys.h"
 #include "stores/memory/lone_table.h"
 
@@ -55,7 +57,7 @@ TEST(Table, GivesEverythingBack) {
     const auto pool = std::make_shared<Pool>(std::size_t{1} << 24);
     const Limit home(limit);
     {
-      Table table(home.definition(), pool, {.fixed_secret = true});
+      Table table(home.definition(), pool, {.secret = HashSecret::fixed()});
       for (std::uint64_t i = 0; i < 6000; ++i) {
         const std::string key = key_name(i / 3);
         Decision decision;
@@ -111,6 +113,38 @@ TEST(MemoryStore, ABatchIsAnsweredAsIfOneAfterTheOther) {
     ASSERT_EQ(decisions[i], (i % 2 == 0 ? twin_one : twin_other).take(keys[i], kStart)) << i;
   }
   store.decide({}, kStart, {});
+}
+
+TEST(MemoryStore, WhoHashesKeysFindsTheSameStates) {
+  MemoryStore store({.max_bytes = std::size_t{1} << 24, .table = {}});
+  LimitedKeys one(store, "token_bucket 400/1h");
+  LimitedKeys other(store, "sliding_log 400/1h");
+  std::vector<std::string>
+      keys;  // As long as a number, and longer than any that is hashed in line.
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    keys.push_back(std::string(i % 40, 'k') + std::to_string(i % 20));
+  }
+  std::vector<Request> requests;
+  std::vector<Place> places;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const LimitedKeys& asked = i % 2 == 0 ? one : other;
+    requests.push_back(asked.request(keys[i]));
+    places.push_back(store.place_of(*asked.space(), hash_key(keys[i], store.secret())));
+  }
+  std::vector<Decision> decisions(requests.size());
+  for (int turn = 0; turn < 2; ++turn) {
+    const Instant now = kStart + turn;
+    store.decide_at(places, requests, now, decisions);
+    std::vector<Decision> again(requests.size());
+    store.decide(requests, now, again);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      // Each was taken from once more in between, by all who have the key.
+      const auto takers = std::ranges::count(keys, keys[i]);
+      ASSERT_TRUE(decisions[i].allowed);
+      ASSERT_EQ(again[i].remaining, decisions[i].remaining - takers) << keys[i];
+    }
+  }
+  store.decide_at({}, {}, kStart, {});
 }
 
 TEST(MemoryStore, ReadsItsOwnClockWhereNoInstantIsGiven) {

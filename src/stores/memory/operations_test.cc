@@ -193,7 +193,7 @@ TEST(Permits, AreAcquiredOneByOne) {
 
 // As many as there can be, and the room for them is given back with them.
 TEST(Permits, TakeRoomOnlyWhileTheyAreHeld) {
-  MemoryStore store({.max_bytes = std::size_t{1} << 24, .table = {.fixed_secret = true}});
+  MemoryStore store({.max_bytes = std::size_t{1} << 24, .table = {.secret = HashSecret::fixed()}});
   LimitedKeys keys(store, "concurrency 65536");
   keys.permit(Operation::kTake, "a", kStart, 1);
   const std::size_t with_one = store.used_bytes();

@@ -1,7 +1,6 @@
 #include "stores/memory/table.h"
 
 #include <sys/mman.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <mutex>
@@ -9,27 +8,15 @@
 #include <utility>
 
 #include "core/block.h"
+#include "core/key_hash.h"
 #include "core/prefetch.h"
 #include "stores/memory/group.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 namespace sluice::memory {
 namespace {
 
 // How often one request may make room for a part of its state.
 constexpr std::size_t kMostTries = 4;
-
-void fill_secret(std::span<unsigned char> secret, bool fixed) {
-  if (fixed) {
-    XXH3_generateSecret(secret.data(), secret.size(), "sluice", 6);
-    return;
-  }
-  if (getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) {
-    throw StoreError("memory store: the system has no random bytes for a table's secret");
-  }
-}
 
 // Zeroed memory is an array of empty shards.
 static_assert(std::is_trivially_destructible_v<Shard>);
@@ -38,18 +25,6 @@ Shard* map_shards() {
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) throw StoreError("memory store: no memory for another limit's keys");
   return static_cast<Shard*>(pages);
-}
-
-constexpr std::size_t kShortKey = 16;
-using Secret = std::span<const unsigned char>;
-
-// By itself, the hash of a short key is a few steps that fit between others and need no call.
-[[gnu::flatten]] inline XXH128_hash_t hash_short(std::string_view key, Secret secret) {
-  if (key.size() > kShortKey) __builtin_unreachable();
-  return XXH3_128bits_withSecret(key.data(), key.size(), secret.data(), secret.size());
-}
-[[gnu::noinline]] XXH128_hash_t hash_long(std::string_view key, Secret secret) {
-  return XXH3_128bits_withSecret(key.data(), key.size(), secret.data(), secret.size());
 }
 
 }  // namespace
@@ -67,7 +42,6 @@ Table::Table(const LimitDefinition& home, std::shared_ptr<Pool> pool, const Tabl
       pool_(std::move(pool)),
       account_(pool_->budget),
       shards_(map_shards()) {
-  fill_secret(secret_, options.fixed_secret);
   const std::lock_guard lock(pool_->mutex);
   pool_->tables.push_back(this);
 }
@@ -85,16 +59,11 @@ Table::~Table() {
 }
 
 Place Table::place_of(std::string_view key) const {
-  const XXH128_hash_t hash =
-      key.size() <= kShortKey ? hash_short(key, secret_) : hash_long(key, secret_);
-  Shard* shard = &shards_[hash.low64 >> (64 - kShardBits)];
-  return {shard, hash.high64 | (hash.high64 == 0 ? 1 : 0)};
+  return place_of(hash_key(key, options_.secret));
 }
 
 Place Table::locate(std::string_view key) const {
-  const Place place = place_of(key);
-  place.shard->prefetch(place.tag);
-  return place;
+  return locate(hash_key(key, options_.secret));
 }
 
 void Table::fetch_record(Place place) const {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/hash_secret.h"
 #include "core/store.h"
 #include "stores/memory/budget.h"
 #include "stores/memory/judge.h"
@@ -18,8 +19,8 @@ namespace sluice::memory {
 
 /// How a table behaves; the same for all tables of a store.
 struct TableOptions {
-  /// Random, or the same in every run.
-  bool fixed_secret = false;
+  /// What keys are hashed under.
+  HashSecret secret = HashSecret::random();
   /// Forget states that equal fresh, and evict others where there is no room. Else StoreError.
   bool forget = true;
   /// A new key that finds no room is admitted, and not recorded, instead of denied.
@@ -63,8 +64,16 @@ class Table : public Space {
 
   /// Where a key lives.
   Place place_of(std::string_view key) const;
+  Place place_of(const KeyHash& key) const {
+    return {&shards_[key.low >> (64 - kShardBits)], key.high | (key.high == 0 ? 1 : 0)};
+  }
   /// The same; asks the processor for its line.
   Place locate(std::string_view key) const;
+  Place locate(const KeyHash& key) const {
+    const Place place = place_of(key);
+    place.shard->prefetch(place.tag);
+    return place;
+  }
 
   /// Asks the processor for what the key's cell names, where that may be something. Takes and lets
   /// go of the place's lock, if it is free.
@@ -113,8 +122,6 @@ class Table : public Space {
   static constexpr std::size_t kShards = std::size_t{1} << kShardBits;
 
  private:
-  static constexpr std::size_t kSecretBytes = 192;
-
   template <class A>
   [[gnu::noinline]] void take_one(Place place, const Request& request, Instant now,
                                   Decision& decision);
@@ -155,7 +162,6 @@ class Table : public Space {
   const TableOptions options_;
   const std::shared_ptr<Pool> pool_;
   Account account_;
-  std::array<unsigned char, kSecretBytes> secret_;
   /// Pages of it that nobody has used cost nothing.
   Shard* const shards_;
   std::atomic<std::uint32_t> room_at_{0};  // the shard in which room is looked for next

@@ -38,7 +38,8 @@ TEST(Threads, AdmitExactlyTheLimitWhileTheTableGrows) {
     SCOPED_TRACE(limit);
     constexpr std::size_t kKeys = 2000;
     constexpr std::size_t kBatch = 50;
-    MemoryStore store({.max_bytes = std::size_t{1} << 26, .table = {.fixed_secret = true}});
+    MemoryStore store(
+        {.max_bytes = std::size_t{1} << 26, .table = {.secret = HashSecret::fixed()}});
     LimitedKeys keys(store, limit);
     std::vector<std::string> names;
     for (std::uint64_t i = 0; i < kKeys; ++i) names.push_back(key_name(i));
