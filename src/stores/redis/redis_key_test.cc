@@ -40,5 +40,12 @@ RC_GTEST_PROP(RedisKey, TellsAllNamesApart, (const std::string& name)) {
   RC_ASSERT(decoded(text) == name);
 }
 
+// Neighbours of what is encoded among them, and the same with the upper bit set.
+RC_GTEST_PROP(RedisKey, CountsWhatIsEncodedWhereverItStands, ()) {
+  const auto name = *rc::gen::container<std::string>(
+      rc::gen::element('{', '}', '%', 'z', '|', '~', '$', '&', '\xFB', '\xFD', '\xA5', '\0'));
+  RC_ASSERT(encoded(name).size() == encoded_bytes(name));
+}
+
 }  // namespace
 }  // namespace sluice::redis
