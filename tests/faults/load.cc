@@ -139,7 +139,8 @@ void Load::check_own(Caller& caller, OwnKey& key, const Decision& decision, int 
     return;
   }
   const std::int64_t used = decision.limit - decision.remaining;
-  const bool may_be_lost = losses != key.losses || losses % 2 != 0;
+  // It may have begun while this was under way.
+  const bool may_be_lost = losses != key.losses || losses % 2 != 0 || losses != losses_.load();
   const std::int64_t least = may_be_lost ? key.cost : key.used + key.cost;
   const std::int64_t most = key.used + key.in_doubt;
   if (!right_limit || !decision.allowed || used < least || used > most || used % key.cost != 0) {
