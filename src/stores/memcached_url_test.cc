@@ -4,6 +4,11 @@
 
 #include <string>
 
+#include "core/store.h"
+#include "servers/certificates.h"
+#include "servers/memcached_server.h"
+#include "sluice/limit.h"
+
 namespace sluice {
 namespace {
 
@@ -36,18 +41,40 @@ TEST(MemcachedUrl, HasDefaults) {
 TEST(MemcachedUrl, ReadsServersAndOptions) {
   const auto options = read(
       "memcached://a,b:1,[::1]:2?prefix=app&deadline=20ms&connections=3&exact=no&tls=yes&ca=ca.pem"
-      "&verify=no");
+      "&cert=c.pem&key=k.pem&server_name=cache&verify=no");
   ASSERT_EQ(options.servers.size(), 3U);
   EXPECT_EQ(options.servers[0].text(), "a:11211");
   EXPECT_EQ(options.servers[1].text(), "b:1");
   EXPECT_EQ(options.servers[2].text(), "[::1]:2");
   ASSERT_TRUE(options.servers[2].tls.has_value());
   EXPECT_EQ(options.servers[2].tls->ca_file, "ca.pem");
+  EXPECT_EQ(options.servers[2].tls->certificate_file, "c.pem");
+  EXPECT_EQ(options.servers[2].tls->key_file, "k.pem");
+  EXPECT_EQ(options.servers[2].tls->server_name, "cache");
   EXPECT_TRUE(options.servers[2].tls->insecure);
   EXPECT_EQ(options.prefix, "app");
   EXPECT_EQ(options.deadline, std::chrono::milliseconds(20));
   EXPECT_EQ(options.connections, 3U);
   EXPECT_FALSE(options.exact);
+}
+
+// The server shows a certificate for localhost, and wants one of its authority's.
+TEST(MemcachedUrl, OpensAStoreOverTls) {
+  const servers::MemcachedServer server({.tls = true, .client_certificates = true});
+  const auto& files = servers::certificates();
+  const std::string url = server.url() + "&deadline=5s&ca=" + files.ca.native() +
+                          "&cert=" + files.client.native() + "&key=" + files.client_key.native();
+  const Limit limit("token_bucket 5/1h", "login");
+  const auto take = [&](const std::string& name) {
+    const auto store = open_bare_store(url + "&server_name=" + name);
+    const auto space = store->open_space(limit.definition());
+    const Request request{.limit = &limit.definition(), .space = space.get(), .key = "k"};
+    Decision decision;
+    store->decide({&request, 1}, kStoreTime, {&decision, 1});
+    return decision.remaining;
+  };
+  EXPECT_EQ(take("localhost"), 4);
+  EXPECT_THROW(take("elsewhere"), StoreError);
 }
 
 TEST(MemcachedUrl, GivesAReplayAPrefixOfItsOwn) {

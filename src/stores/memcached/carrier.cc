@@ -146,6 +146,7 @@ void MemcachedCarrier::on_sending(Turn& turn) {
 
 void MemcachedCarrier::on_read(Turn& turn, const MetaReply& reply) {
   if (reply.code == Code::kValue) last_writes_.found(key_of(turn), reply.token);
+  if (reply.code == Code::kMiss) last_writes_.forget(key_of(turn));
   if (turn.waiting.empty()) return end_turn(turn);
   if (reply.code == Code::kError) {
     return give_up(turn, turn.lane->name() + ": " + std::string(reply.text));
@@ -167,12 +168,12 @@ bool MemcachedCarrier::take_value(Turn& turn, const MetaReply& reply) {
   if (reply.code == Code::kMiss) return true;
   turn.token = reply.token;
   if (state_.read(reply.text, *turn.waiting.first()->requests[0].limit)) return true;
+  // First: an errand that is in no list is never answered, if there is no memory for this.
+  const std::string why = turn.lane->name() + ": the value of '" + turn.key +
+                          "' is damaged, or none that this store has written";
   while (!turn.waiting.empty()) {
-    Errand& errand = *turn.waiting.first();
-    if (errand.requests[0].operation == Operation::kReset) return true;
-    ErrandList::take_out(errand);
-    courier_->fail(errand, turn.lane->name() + ": the value of '" + turn.key +
-                               "' is damaged, or none that this store has written");
+    if (turn.waiting.first()->requests[0].operation == Operation::kReset) return true;
+    courier_->fail(turn.waiting.pop_front(), why);
   }
   return false;
 }
@@ -302,6 +303,7 @@ void MemcachedCarrier::count(Errand& errand, const SubWindows& windows, Lane& la
   count.ask({.errand = errand,
              .windows = windows,
              .now = now,
+             .answered_by = errand.now == kStoreTime ? windows.answered_by(now) : kEndOfTime,
              .expiry_s = expiry_s(kept_ns(lifetime_ns), wall_now())},
             lane);
   touch(lane);

@@ -24,6 +24,31 @@ TEST_F(CountingCarrierTest, ACounterIsKeptForClocksThatAreBehind) {
   answer("VA 1 O0\r\n1\r\nEN\r\nMN\r\n");
 }
 
+class ShortWindows : public CountingCarrierTest {
+ protected:
+  ShortWindows() : CountingCarrierTest("fixed_window 5/1ns") {}
+};
+
+// By the store's clock a window has passed long ago by then, and its counter has gone.
+TEST_F(ShortWindows, WhatIsAnsweredAfterTwoOfThemIsNoAnswer) {
+  now_ = kStoreTime;
+  const Ask& asked = ask("k");
+  sent();
+  answer("VA 1 O0\r\n1\r\nEN\r\nMN\r\n");
+  EXPECT_EQ(asked.decision.source, Source::kUnanswered);
+  ASSERT_THAT(asked.inquiry.fault, HasSubstr("two sub-windows late"));
+  EXPECT_THAT(sent(), HasSubstr(" MD D1 "));
+  answer("HD O0\r\nMN\r\n");
+}
+
+// Where time is an argument nothing is late.
+TEST_F(ShortWindows, AtAGivenInstantAnyReplyIsAnAnswer) {
+  const Ask& asked = ask("k");
+  sent();
+  answer("VA 1 O0\r\n1\r\nEN\r\nMN\r\n");
+  EXPECT_EQ(asked.decision.remaining, 4);
+}
+
 class SlidingCarrierTest : public CountingCarrierTest {
  protected:
   SlidingCarrierTest() : CountingCarrierTest("sliding_window 5/10s precision=5s") {}

@@ -107,6 +107,20 @@ TEST_F(MemcachedCarrierTest, WhatTheServerHasForgottenBeginsAnew) {
   EXPECT_EQ(asked.decision.remaining, 4);
 }
 
+// A peek has seen it: an admission need not guess, and lose, before it reads.
+TEST_F(MemcachedCarrierTest, WhatWasFoundGoneIsForgotten) {
+  write_first("k", 4, 70);
+  ask("k", 0);
+  EXPECT_EQ(sent(), kRead);
+  answer("EN\r\nMN\r\n");
+  const Ask& asked = ask("k");
+  ASSERT_EQ(sent(), kRead);
+  answer("EN\r\nMN\r\n");
+  EXPECT_THAT(sent(), HasSubstr(" ME c "));
+  answer("HD c2 O0\r\nMN\r\n");
+  EXPECT_EQ(asked.decision.remaining, 4);
+}
+
 TEST_F(MemcachedCarrierTest, AnotherConnectionKnowsOfNoWrite) {
   write_first("k", 1, 70);
   there([&] {

@@ -26,6 +26,38 @@ TEST_F(MemcachedCarrierTest, AfterEveryEighthLostRaceAKeyRests) {
   EXPECT_TRUE(asked.inquiry.is_answered);
 }
 
+// Its caller's time is up while the key rests: the caller is told why, and then the key is done.
+TEST_F(MemcachedCarrierTest, WhoGoesWhileItsKeyRestsIsToldOfTheRaces) {
+  const Request request{.limit = &limit_.definition(), .space = &space_, .key = "k"};
+  Decision decision;
+  Errand errand;
+  errand.requests = {&request, 1};
+  errand.decision = &decision;
+  errand.now = kNow;
+  there([&] { carrier_.carry(errand); });
+  for (unsigned lost = 1; lost < MemcachedCarrier::kLossesBeforeRest; ++lost) {
+    sent();
+    answer(value(1, lost));
+    sent();
+    answer("EX O0\r\nMN\r\n");
+  }
+  sent();
+  answer(value(1, 8));
+  sent();
+  std::string why;
+  there([&] {
+    std::exchange(exchange_, nullptr)->on_reply("EX O0\r\nMN\r\n");
+    why = carrier_.abandon(errand);
+    EXPECT_EQ(carrier_.under_way(), 1U);
+  });
+  EXPECT_EQ(why,
+            "memcached a:1 did not answer within 10ms: others changed 'sluice:login:k' first, "
+            "8 times");
+  std::size_t left = 1;
+  while (left > 0) there([&] { left = carrier_.under_way(); });
+  EXPECT_TRUE(is_quiet());
+}
+
 // Nothing can be written over a value whose token is not known.
 TEST_F(MemcachedCarrierTest, AServerWithoutTokensIsToldFromALostRace) {
   const Ask& asked = ask("k");

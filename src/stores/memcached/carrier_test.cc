@@ -305,8 +305,17 @@ TEST_F(MemcachedCarrierTest, ALateAnswerIsNobodys) {
 }
 
 TEST_F(MemcachedCarrierTest, OnlyAMemcachedWithMetaCommandsIsUsed) {
-  EXPECT_EQ(lane().on_greeting(0, "MN\r\n"), std::nullopt);
-  EXPECT_THAT(lane().on_greeting(0, "ERROR\r\n").value_or(""),
+  for (const std::string_view version : {"1.6.13", "1.6.38_1", "1.7.0", "2.0.0"}) {
+    EXPECT_EQ(lane().on_greeting(0, "VERSION " + std::string(version) + "\r\n"), std::nullopt);
+  }
+  EXPECT_EQ(lane().on_greeting(1, "MN\r\n"), std::nullopt);
+  EXPECT_EQ(lane().on_greeting(0, "VERSION 1.6.9\r\n"),
+            "memcached a:1 says 'VERSION 1.6.9' to 'version': it has to be memcached 1.6.13 or "
+            "later, with room for a connection");
+  for (const std::string_view older : {"VERSION 1.6.12\r\n", "VERSION 1.5.22\r\n", "ERROR\r\n"}) {
+    EXPECT_TRUE(lane().on_greeting(0, older).has_value()) << older;
+  }
+  EXPECT_THAT(lane().on_greeting(1, "ERROR\r\n").value_or(""),
               HasSubstr("memcached a:1 says 'ERROR' to a meta command"));
 }
 

@@ -35,7 +35,6 @@ class MemcachedCarrierTest : public testing::Test {
         : request{.limit = &limit.definition(), .space = &space, .key = key, .cost = cost} {
       inquiry.requests = {&request, 1};
       inquiry.decisions = {&decision, 1};
-      inquiry.now = kNow;
     }
 
     Request request;
@@ -67,6 +66,7 @@ class MemcachedCarrierTest : public testing::Test {
   Ask& ask(std::string_view key, std::int64_t cost = 1, Operation operation = Operation::kTake) {
     Ask& ask = asks_.emplace_back(limit_, space_, key, cost);
     ask.request.operation = operation;
+    ask.inquiry.now = now_;
     courier_.submit(ask.inquiry, Courier::Clock::now() + deadline_);
     there([] {});
     return ask;
@@ -118,6 +118,7 @@ class MemcachedCarrierTest : public testing::Test {
   MemcachedSpace space_{"sluice", limit_.definition()};
   MemcachedOptions options_{.servers = {{.host = "a", .port = 1}}};
   std::chrono::nanoseconds deadline_ = std::chrono::hours(1);
+  Instant now_ = kNow;
   std::deque<Ask> asks_;  // Outlive the courier.
   MemcachedCarrier carrier_{options_};
   Courier courier_{carrier_, {.deadline = deadline_}};

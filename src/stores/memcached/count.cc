@@ -16,6 +16,7 @@ void Count::ask(const Question& question, Lane& lane) {
   errand_ = &question.errand;
   errand_->holder = static_cast<Query*>(this);
   now_ = question.now;
+  answered_by_ = question.answered_by;
   expiry_s_ = question.expiry_s;
   operation_ = request.operation;
   cost_ = request.cost;
@@ -72,6 +73,9 @@ std::size_t Count::commands() const {
 }
 
 void Count::write(std::string& output, std::uint32_t number) {
+  // For one who has gone nothing is done any more, but what was added for them is taken back.
+  const bool takes_back = stage_ == Stage::kGivesBack && operation_ != Operation::kRefund;
+  if (errand_ == nullptr && !takes_back) stage_ = Stage::kLooks;
   if (stage_ == Stage::kBlocks) {
     const std::string until = std::to_string(blocked_until_);
     return append_set(output, {block_name_, until, expiry_s_, block_token_}, number);
@@ -163,6 +167,9 @@ void Count::on_added(std::span<const MetaReply> replies) {
   counts_[current_] -= units_;
   std::uint64_t kept = 0;
   if (operation_ == Operation::kCharge && fault_.empty()) counts_[current_] += kept = charged();
+  if (fault_.empty() && wall_now() > answered_by_) {
+    fault_ = lane_->name() + " answered two sub-windows late: others may have begun since";
+  }
   if (errand_ != nullptr && fault_.empty()) {
     const Verdict judged = verdict();
     kept += static_cast<std::uint64_t>(judged.units);

@@ -43,9 +43,10 @@ class CountOwner {
 ///
 /// Not exact where a counter is evicted, or flushed, between adding and taking back and somebody
 /// else begins it anew, whose units are then taken back; or where a clock is more than two
-/// sub-windows behind. Units that are not taken back, of somebody who dies before, or where a reply
-/// is lost, count for as long as any that are added then: until their sub-window ends, and in a
-/// sliding_window as many further ones as count with it.
+/// sub-windows behind, less by how much its reply is late: a later one is no answer. Units that are
+/// not taken back, of somebody who dies before, or where a reply is lost, count for as long as any
+/// that are added then: until their sub-window ends, and in a sliding_window as many further ones
+/// as count with it.
 ///
 /// Belongs to the courier's thread. To be used again and again.
 class Count final : public Query {
@@ -58,6 +59,9 @@ class Count final : public Query {
     const SubWindows& windows;
     /// Not kStoreTime.
     Instant now = 0;
+    /// By the real clock; of a later reply the units are taken back, as if nobody had waited for
+    /// it. Never passes where `now` is of no clock.
+    Instant answered_by = kEndOfTime;
     /// That of the counter, or of the block, which is made now, in seconds as a server reads it.
     std::int64_t expiry_s = 0;
   };
@@ -109,6 +113,7 @@ class Count final : public Query {
   Errand* errand_ = nullptr;  // Null once it is answered or given up: its request may be gone.
   Stage stage_ = Stage::kLooks;
   Instant now_ = 0;
+  Instant answered_by_ = kEndOfTime;
   std::int64_t expiry_s_ = 0;
   Operation operation_ = Operation::kTake;
   std::int64_t cost_ = 0;

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <utility>
+
 #include "algorithms/limit_definition.h"
 #include "sluice/limit.h"
 #include "stores/memcached/count.h"
@@ -26,6 +28,7 @@ class CountTest : public testing::Test, protected CountOwner {
     count_.ask({.errand = errand_,
                 .windows = sub_windows_of(limit_.definition()).value(),
                 .now = kCountNow,
+                .answered_by = answered_by_,
                 .expiry_s = 60},
                lane_);
   }
@@ -47,6 +50,7 @@ class CountTest : public testing::Test, protected CountOwner {
   Request request_{.limit = &limit_.definition(), .space = &space_, .key = "k", .cost = 2};
   Decision decision_;
   Errand errand_;
+  Instant answered_by_ = kEndOfTime;
   Lane lane_{{.endpoint = {.host = "a", .port = 1}, .deadline = 1h}};
   Count count_{*this};
   Exchange* exchange_ = nullptr;
@@ -96,6 +100,53 @@ TEST_F(CountTest, UnitsThatOneWhoHasGoneHasChargedStay) {
   exchange_->on_reply("VA 1 O0\r\n2\r\nEN\r\nMN\r\n");
   EXPECT_EQ(sent(), "");
   EXPECT_TRUE(ended_);
+  EXPECT_FALSE(decided_);
+}
+
+// Since it was asked, others may have begun sub-windows that it has not read.
+TEST_F(CountTest, UnitsOfALateReplyAreTakenBackUnanswered) {
+  answered_by_ = kCountNow;
+  ask();
+  sent();
+  exchange_->on_reply("VA 1 O0\r\n2\r\nEN\r\nMN\r\n");
+  EXPECT_EQ(fault_, "memcached a:1 answered two sub-windows late: others may have begun since");
+  EXPECT_FALSE(decided_);
+  ASSERT_THAT(sent(), HasSubstr(" MD D2 "));
+  exchange_->on_reply("HD O0\r\nMN\r\n");
+  EXPECT_TRUE(ended_);
+}
+
+TEST_F(CountTest, UnitsThatAreChargedLateStay) {
+  request_.operation = Operation::kCharge;
+  answered_by_ = kCountNow;
+  ask();
+  sent();
+  exchange_->on_reply("VA 1 O0\r\n2\r\nEN\r\nMN\r\n");
+  EXPECT_THAT(fault_, HasSubstr("late"));
+  EXPECT_EQ(sent(), "");
+  EXPECT_TRUE(ended_);
+}
+
+// Whatever was asked: it is only looked at, in as many replies as nobody waits for.
+TEST_F(CountTest, ForOneWhoGoesBeforeItIsSentNothingIsDone) {
+  request_.duration_ns = 5;
+  for (const Operation operation : {Operation::kTake, Operation::kTakeUpTo, Operation::kCharge,
+                                    Operation::kReset, Operation::kBlock, Operation::kRefund}) {
+    request_.operation = operation;
+    ask();
+    if (operation == Operation::kBlock || operation == Operation::kRefund) {
+      sent();
+      exchange_->on_reply("VA 1 O0\r\n2\r\nEN\r\nMN\r\n");
+    }
+    EXPECT_FALSE(std::exchange(ended_, false));
+    count_.abandon(errand_);
+    EXPECT_EQ(sent(),
+              "mg sluice:#f60000000000.28333334:login:k v c O0\r\n"
+              "mg sluice:#block:login:k v c O1\r\nmn\r\n");
+    exchange_->on_reply("VA 1 O0\r\n2\r\nEN\r\nMN\r\n");
+    EXPECT_TRUE(std::exchange(ended_, false));
+    EXPECT_EQ(sent(), "");
+  }
   EXPECT_FALSE(decided_);
 }
 

@@ -43,9 +43,12 @@ TEST(SubWindows, AreThoseThatCount) {
   // whose clocks are behind.
   EXPECT_EQ(strict.lifetime_ns(10 * kSecondNs), (12 * 7 - 3) * kSecondNs);
   EXPECT_EQ(fixed.lifetime_ns(10 * kSecondNs), (3 * 60 - 10) * kSecondNs);
+  EXPECT_EQ(strict.answered_by(10 * kSecondNs), 24 * kSecondNs);
   const std::string longest = std::to_string(kMaxDurationNs) + "ns";
-  EXPECT_EQ(windows_of("sliding_window 5/" + longest + " precision=" + longest).lifetime_ns(0),
-            kMaxInt64);
+  const SubWindows longest_of_all =
+      windows_of("sliding_window 5/" + longest + " precision=" + longest);
+  EXPECT_EQ(longest_of_all.lifetime_ns(0), kMaxInt64);
+  EXPECT_EQ(longest_of_all.answered_by(kEndOfTime - 1), kMaxInt64);
 }
 
 TEST(SubWindows, OtherLimitsAreJudgedExactly) {

@@ -12,6 +12,9 @@ namespace {
 // How many queries' memory is asked for together: as much as a core can wait for at a time.
 constexpr std::size_t kForeseen = 16;
 
+// Before it, a value could not be removed by its token, and before 1.6.10 none be written as now.
+constexpr Version kLeastVersion{1, 6, 13};
+
 std::atomic<std::uint32_t> connections_made{0};
 
 }  // namespace
@@ -147,11 +150,12 @@ void Lane::on_lost(Batch& batch, Loss loss, std::string_view why) {
   }
 }
 
-std::optional<std::string> Lane::on_greeting(std::size_t, std::string_view reply) {
-  if (reply == "MN\r\n") return std::nullopt;
-  const std::string_view line = reply.substr(0, reply.find('\r'));
-  return name() + " says '" + std::string(line) +
-         "' to a meta command: it has to be memcached 1.6 with room for a connection";
+// To `version`, then to `mn`: another server may call itself so, and have no meta commands.
+std::optional<std::string> Lane::on_greeting(std::size_t i, std::string_view reply) {
+  if (i == 0 ? read_version(reply) >= kLeastVersion : reply == "MN\r\n") return std::nullopt;
+  const std::string line(reply.substr(0, reply.find('\r')));
+  return name() + " says '" + line + "' to " + (i == 0 ? "'version'" : "a meta command") +
+         ": it has to be memcached 1.6.13 or later, with room for a connection";
 }
 
 void Lane::on_up() {

@@ -73,8 +73,8 @@ class Lane final : public PipelineUser {
   const Endpoint& endpoint() const { return endpoint_; }
 
   Exchange* next_exchange() override;
-  std::string greeting() override { return "mn\r\n"; }
-  std::size_t greeting_replies() override { return 1; }
+  std::string greeting() override { return "version\r\nmn\r\n"; }
+  std::size_t greeting_replies() override { return 2; }
   std::optional<std::string> on_greeting(std::size_t i, std::string_view reply) override;
   std::unique_ptr<Framing> make_framing() override { return std::make_unique<MetaFraming>(); }
   void on_up() override;

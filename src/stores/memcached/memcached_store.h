@@ -15,9 +15,10 @@
 
 namespace sluice::memcached {
 
-/// Keys in memcached 1.6: each key's state is one value, changed by compare-and-swap, so that any
-/// number of processes decide exactly as one would. Instants are those of the processes' clocks. A
-/// decision that the key's server does not answer within the deadline is kUnanswered.
+/// Keys in memcached 1.6.13 or later: each key's state is one value, changed by compare-and-swap,
+/// so that any number of processes decide exactly as one would. Instants are those of the
+/// processes' clocks. A decision that the key's server does not answer within the deadline is
+/// kUnanswered.
 ///
 /// Thread-safe. All callers share the connections, and callers who ask for one key at the same time
 /// share the rounds it takes.

@@ -130,6 +130,21 @@ void append_end(std::string& output) {
   output += "mn\r\n";
 }
 
+std::optional<Version> read_version(std::string_view reply) {
+  constexpr std::string_view kBegin = "VERSION ";
+  if (!reply.starts_with(kBegin)) return std::nullopt;
+  const char* at = reply.data() + kBegin.size();
+  const char* const end = reply.data() + reply.size();
+  Version version{};
+  for (unsigned& number : version) {
+    const auto read = std::from_chars(at, end, number);
+    if (read.ec != std::errc{}) return std::nullopt;
+    at = read.ptr;
+    if (at != end && *at == '.') ++at;
+  }
+  return version;
+}
+
 std::optional<MetaReply> MetaReader::next() {
   const std::size_t end = rest_.find(kLineEnd);
   if (end == std::string_view::npos) return std::nullopt;
@@ -177,8 +192,11 @@ std::size_t MetaFraming::reply_bytes(std::string_view input) {
       if (input.substr(next - kLineEnd.size(), kLineEnd.size()) != kLineEnd) return kMalformed;
     }
     at_ = next;
-    if (greeted_ && line != "MN") continue;
-    greeted_ = true;
+    if (greetings_left_ > 0) {
+      --greetings_left_;
+    } else if (line != "MN") {
+      continue;
+    }
     at_ = 0;
     return next;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -10,8 +11,9 @@
 
 namespace sluice::memcached {
 
-/// The meta commands of memcached 1.6, as its protocol.txt defines them. Each command has exactly
-/// one reply, which carries the command's number back (an error does not); `mn` ends an exchange.
+/// The meta commands of memcached 1.6.13, as its protocol.txt defines them. Each command has
+/// exactly one reply, which carries the command's number back (an error does not); `mn` ends an
+/// exchange.
 
 /// Reads a value with its cas token.
 void append_get(std::string& output, std::string_view key, std::uint32_t number);
@@ -60,6 +62,11 @@ std::optional<std::uint64_t> read_counter(std::string_view value);
 /// Ends an exchange.
 void append_end(std::string& output);
 
+/// What a server calls itself, the numbers that come first: {1, 6, 38} of "VERSION 1.6.38_1".
+using Version = std::array<unsigned, 3>;
+/// Of its reply to `version`; nothing where that does not begin with three numbers.
+std::optional<Version> read_version(std::string_view reply);
+
 enum class Code : std::uint8_t {
   kValue,      ///< VA: here it is.
   kDone,       ///< HD: carried out.
@@ -95,14 +102,14 @@ class MetaReader {
   std::string_view rest_;
 };
 
-/// Finds where the reply to an exchange ends. The first one on a connection, to its greeting, is a
-/// single line whatever it says: a server that does not know `mn` never ends an exchange.
+/// Finds where the reply to an exchange ends. The first two on a connection, to its greeting, are
+/// single lines whatever they say: a server that does not know `mn` never ends an exchange.
 class MetaFraming final : public Framing {
  public:
   std::size_t reply_bytes(std::string_view input) override;
 
  private:
-  bool greeted_ = false;
+  int greetings_left_ = 2;
   std::size_t at_ = 0;  // Up to here all is understood.
 };
 

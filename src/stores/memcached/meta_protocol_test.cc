@@ -9,6 +9,7 @@ namespace {
 // A framing that has seen the reply to its greeting.
 MetaFraming greeted() {
   MetaFraming framing;
+  EXPECT_EQ(framing.reply_bytes("VERSION 1.6.13\r\nMN\r\n"), 16U);
   EXPECT_EQ(framing.reply_bytes("MN\r\n"), 4U);
   return framing;
 }
@@ -86,11 +87,25 @@ TEST(MetaProtocol, FramesAtEverySplit) {
   EXPECT_EQ(framing.reply_bytes(reply), reply.size());
 }
 
-TEST(MetaProtocol, TheGreetingIsAnsweredByOneLine) {
+TEST(MetaProtocol, TheGreetingIsAnsweredByTwoLines) {
   for (const std::string_view line : {"ERROR\r\n", "ERROR Too many open connections\r\n"}) {
     MetaFraming framing;
-    EXPECT_EQ(framing.reply_bytes(line.substr(0, 3)), 0U);
-    EXPECT_EQ(framing.reply_bytes(line), line.size());
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(framing.reply_bytes(line.substr(0, 3)), 0U);
+      EXPECT_EQ(framing.reply_bytes(line), line.size());
+    }
+  }
+}
+
+TEST(MetaProtocol, ReadsVersions) {
+  EXPECT_EQ(read_version("VERSION 1.6.9\r\n"), (Version{1, 6, 9}));
+  EXPECT_EQ(read_version("VERSION 1.6.38_1\r\n"), (Version{1, 6, 38}));
+  EXPECT_EQ(read_version("VERSION 2.0.0-beta3 somebody's\r\n"), (Version{2, 0, 0}));
+  EXPECT_LT((Version{1, 6, 9}), (Version{1, 6, 13}));
+  for (const std::string_view text :
+       {"", "ERROR\r\n", "VERSION \r\n", "VERSION 1.6\r\n", "VERSION 1.6.\r\n",
+        "VERSION -1.6.9\r\n", "VERSION proxy 1.6.38\r\n", "VERSION 1.6.99999999999\r\n"}) {
+    EXPECT_EQ(read_version(text), std::nullopt) << text;
   }
 }
 

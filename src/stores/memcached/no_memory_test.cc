@@ -86,6 +86,30 @@ TEST_F(NoMemory, WhoCouldNotBeJudgedIsJudgedAgain) {
   there([&] { EXPECT_EQ(carrier_.under_way(), 0U); });
 }
 
+// They are told of it once there is memory for what is said.
+TEST_F(NoMemory, WhoCouldNotBeToldOfADamagedValueIsToldLater) {
+  const std::string key(200, 'k');
+  const Ask& first = ask(key);
+  const Ask& second = ask(key);
+  const std::string read = sent();
+  constexpr std::string_view kReply = "VA 5 c7 O0\r\nhello\r\nMN\r\n";
+  there([&] {
+    Exchange* const exchange = std::exchange(exchange_, nullptr);
+    refused_bytes = key.size();
+    EXPECT_NO_THROW(exchange->on_reply(kReply));
+    refused_bytes = kNoneRefused;
+    EXPECT_EQ(reconnects_, 1);
+    ASSERT_EQ(carrier_.under_way(), 1U);
+  });
+  EXPECT_EQ(sent(), read);
+  answer(kReply);
+  for (const Ask* one : {&first, &second}) {
+    ASSERT_TRUE(one->inquiry.is_answered);
+    EXPECT_TRUE(one->inquiry.fault.ends_with("or none that this store has written"));
+  }
+  there([&] { EXPECT_EQ(carrier_.under_way(), 0U); });
+}
+
 // A turn that ends is kept to be used again: that needs none, whatever their number.
 TEST_F(NoMemory, WhoIsAnsweredIsNotToldOfALoss) {
   constexpr int kKeys = 129;

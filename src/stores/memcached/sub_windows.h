@@ -16,8 +16,8 @@ namespace sluice::memcached {
 /// How a limit is counted by counters that only add: one for each sub-window, which is the whole
 /// window of a fixed_window.
 struct SubWindows {
-  /// By so many sub-windows clocks may differ: two, so that a clock may be ahead by at least one
-  /// whole sub-window.
+  /// By so many sub-windows clocks may differ and a reply be late, both together: two, so that a
+  /// clock may be ahead by at least one whole sub-window.
   static constexpr std::int64_t kAhead = 2;
 
   std::int64_t span_ns = 1;
@@ -37,6 +37,9 @@ struct SubWindows {
     const std::int64_t counts_ns = (number_at(now) + before + 1) * span_ns - now;
     return counts_ns + std::min(kAhead * span_ns, kMaxInt64 - counts_ns);
   }
+  /// What is asked at `now` is to be answered by then: later, sub-windows may have begun that were
+  /// not read, and counters have gone.
+  Instant answered_by(Instant now) const { return now + kAhead * span_ns; }
 };
 
 /// The highest limit that is counted so. Those who race add before they look, and a counter begins
