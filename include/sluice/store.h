@@ -28,7 +28,7 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///     redis://[user:password@]host[:port][/database]           rediss:// the same over TLS
 ///     redis+sentinel://host[:port],host.../primary[/database]
 ///     redis+cluster://host[:port],host...
-///     unix:///path/of/the/socket                               Redis, too
+///     unix://[user:password@]/path/of/the/socket               Redis, too
 ///     memcached://host[:port][,host[:port]...]                 each has its share of the keys
 ///
 /// In user, password, path and values of options, %xx is a byte; an IPv6 address stands in

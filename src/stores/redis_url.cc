@@ -63,8 +63,8 @@ void read_unix(StoreUrl& url, RedisOptions& redis) {
     url.fail("it names no socket, as in unix:///run/redis.sock");
   }
   redis.servers.push_back({.host = {}, .unix_path = url.path()});
-  redis.user = url.text_option("user").value_or("");
-  redis.password = url.text_option("password").value_or("");
+  redis.user = url.text_option("user").value_or(url.user());
+  redis.password = url.text_option("password").value_or(url.password());
   if (const auto database = url.whole_option("db", {.least = 0, .most = kMostDatabases})) {
     redis.database = static_cast<int>(*database);
   }
@@ -101,6 +101,10 @@ RedisOptions read_redis_url(StoreUrl& url, const StoreOptions& options) {
       url.fail("it names several servers: redis+cluster:// or redis+sentinel:// is meant");
     }
     read_path(url, redis);
+  }
+  if (!redis.user.empty() && redis.password.empty()) {
+    url.fail(
+        "it names a user without a password, as in user:password@ before the server or the socket");
   }
   read_behaviour(url, options, redis);
   redis.virtual_time = options.virtual_time;

@@ -9,7 +9,7 @@ namespace sluice {
 /// Reads what a URL says of a store on Redis:
 ///
 ///     redis://[user:password@]host[:port][/database]      rediss:// the same over TLS
-///     unix:///path/of/the/socket
+///     unix://[user:password@]/path/of/the/socket
 ///     redis+sentinel://host[:port],host.../primary[/database]
 ///     redis+cluster://host[:port],host...
 ///

@@ -134,6 +134,7 @@ void RedisCarrier::take_back(Errand& errand, Lane& lane, std::string_view text) 
       return rest(errand);
     case Kind::kNoAuth:
     case Kind::kNoScript:
+    case Kind::kNoPerm:
     case Kind::kOther:
       return fail();
   }

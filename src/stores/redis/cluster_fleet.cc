@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <exception>
 #include <map>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
+#include "net/backoff.h"
 #include "stores/redis/cluster_slots.h"
 #include "stores/redis/fleet.h"
 #include "stores/redis/slots.h"
@@ -12,13 +14,17 @@
 namespace sluice::redis {
 namespace {
 
-// The map of slots is not asked for more often than this, and so often while it is in doubt.
-constexpr std::chrono::milliseconds kAskAgain{50};
+// While the map of slots is in doubt it is looked so often whether to ask for it. The pauses
+// between two questions grow for as long as it comes back as it was: a cluster that lacks a node
+// for hours is not asked by everybody 20 times a second.
+constexpr std::chrono::milliseconds kLook{50};
+constexpr Backoff::Bounds kPauses{.least = kLook, .most = std::chrono::milliseconds(500)};
 // One slot a call, so that many calls are needed to keep a node busy.
 constexpr std::size_t kMaxInFlight = 64;
 // A node that has no slot, but was sent what belongs to a slot that moves there, is kept for so
-// long at least: the next key may be sent there soon.
-constexpr std::chrono::milliseconds kKeepImporter{1'000};
+// long at least: the next key may be sent there soon. So is one that has just lost its last slot:
+// replies may be on their way.
+constexpr std::chrono::milliseconds kKeep{1'000};
 
 class ClusterFleet final : public Fleet {
  public:
@@ -58,13 +64,12 @@ class ClusterFleet final : public Fleet {
     if (error.kind == ServerError::Kind::kMoved) {
       slots_[error.slot] = node;
       in_doubt_ = true;
+      ask_soon();
       watch();
     }
     if (node == nullptr) return {.why = why_};
-    // What is sent there has been answered by then, or given up.
     if (error.kind == ServerError::Kind::kAsk) {
-      const auto until = Courier::Clock::now() +
-                         std::max<Courier::Clock::duration>(parts_.options.deadline, kKeepImporter);
+      const auto until = Courier::Clock::now() + keep_;
       importers_[node] = until;
       look_again(until);
     }
@@ -72,18 +77,19 @@ class ClusterFleet final : public Fleet {
   }
 
   bool doubt(Lane&) override {
-    in_doubt_ = true;
+    cast_doubt();
     watch();
     return true;
   }
 
   void on_up(Lane& lane) override {
-    if (in_doubt_ && !asking_) ask(lane);
+    if (in_doubt_ && !asking_ && !is_retired(lane)) ask(lane);
   }
 
   void on_down(Lane& lane, std::string_view why) override {
+    if (is_retired(lane)) return;
     keep_reason(why_, why);
-    in_doubt_ = true;
+    cast_doubt();
     if (!known_) parts_.changed();
     // Once an attempt to reach it has failed, another node may have taken its place.
     if (lane.is_broken()) watch();
@@ -119,17 +125,28 @@ class ClusterFleet final : public Fleet {
     }
   }
 
-  // Asks for the map, by one node after the other, until it is not in doubt: in a while or, where
-  // that has passed (`due`), now and in a while.
+  // Doubt that goes on is no news.
+  void cast_doubt() {
+    if (!std::exchange(in_doubt_, true)) ask_soon();
+  }
+
+  // Something is known that the map did not say: it is asked for at the next look.
+  void ask_soon() {
+    pauses_ = Backoff(kPauses);
+    pauses_until_ = {};
+  }
+
+  // Looks whether to ask for the map, by one node after the other, until it is not in doubt: in a
+  // while or, where that has passed (`due`), now and in a while.
   void watch(bool due = false) noexcept {
     if (watching_) return;
     try {
-      parts_.courier.loop().run_after(kAskAgain, [this] {
+      parts_.courier.loop().run_after(kLook, [this] {
         watching_ = false;
         if (in_doubt_) watch(true);
       });
       watching_ = true;
-      if (due && !asking_) ask_next();
+      if (due && !asking_ && Courier::Clock::now() >= pauses_until_) ask_next();
     } catch (const std::exception&) {
       // It is asked for by the timer or, where there is none, when somebody next misses it.
     }
@@ -161,6 +178,8 @@ class ClusterFleet final : public Fleet {
       if (in_doubt_) watch();
     });
     asking_ = true;
+    const auto random = static_cast<std::uint32_t>(random_());
+    pauses_until_ = Courier::Clock::now() + pauses_.after_failure(random);
     lane.kick();
   }
 
@@ -173,7 +192,7 @@ class ClusterFleet final : public Fleet {
   }
 
   void apply(const std::vector<SlotRange>& ranges, const Endpoint& asked) {
-    std::fill(slots_.begin(), slots_.end(), nullptr);
+    const auto before = std::exchange(slots_, std::vector<Node*>(kSlots));
     for (const SlotRange& range : ranges) {
       Endpoint endpoint = asked;
       if (!range.host.empty()) endpoint.host = range.host;
@@ -181,6 +200,7 @@ class ClusterFleet final : public Fleet {
       Node* const node = node_at(endpoint);
       for (std::size_t slot = range.first; slot <= range.last; ++slot) slots_[slot] = node;
     }
+    if (slots_ != before) ask_soon();
     known_ = true;
     retire_others();
     in_doubt_ = std::find(slots_.begin(), slots_.end(), nullptr) != slots_.end() ||
@@ -189,29 +209,41 @@ class ClusterFleet final : public Fleet {
     parts_.changed();
   }
 
-  // Nodes that have no slot go, once nobody is in one of their calls; what waits for them is
-  // sent where it belongs now. Those that import their first slot stay.
+  // Nodes that have no slot go, once nothing is under way there; what waits for them is sent where
+  // it belongs now. Those that import their first slot stay.
   void retire_others() {
+    const auto until = Courier::Clock::now() + keep_;
     // First, since it may throw: what is retired must not stay.
-    parts_.courier.loop().post([this] { retired_.clear(); });
+    parts_.courier.loop().run_after(keep_, [this] {
+      std::erase_if(retired_, [now = Courier::Clock::now()](const Retired& retired) {
+        return retired.until <= now;
+      });
+    });
+    const std::size_t others = retired_.size();
     for (auto at = nodes_.begin(); at != nodes_.end();) {
       const auto next = std::next(at);
       const Node* const node = at->second.get();
       if (std::find(slots_.begin(), slots_.end(), node) == slots_.end() && !imports(*node)) {
         importers_.erase(node);
-        retired_.push_back(std::move(at->second));
+        retired_.push_back({.node = std::move(at->second), .until = until});
         nodes_.erase(at);
       }
       at = next;
     }
     // Nothing throws any more: what waits would be lost with this list.
     ErrandList waiting;
-    for (auto& node : retired_) {
-      for (auto& lane : node->lanes()) lane->give_back(waiting);
+    for (std::size_t i = others; i < retired_.size(); ++i) {
+      for (auto& lane : retired_[i].node->lanes()) lane->give_back(waiting);
     }
     while (!waiting.empty()) {
-      parts_.owner.on_refused(waiting.pop_front(), retired_.back()->lane(0), {});
+      parts_.owner.on_refused(waiting.pop_front(), retired_.back().node->lane(0), {});
     }
+  }
+
+  // What it tells of itself says nothing of the map.
+  bool is_retired(const Lane& lane) const {
+    return std::ranges::any_of(retired_,
+                               [&](const Retired& retired) { return retired.node->has(lane); });
   }
 
   // Whether what was sent to the node after ASK may be under way there.
@@ -228,16 +260,24 @@ class ClusterFleet final : public Fleet {
     if (looks_again_) return;
     parts_.courier.loop().run_after(when - Courier::Clock::now(), [this] {
       looks_again_ = false;
-      in_doubt_ = true;
+      cast_doubt();
       watch();
     });
     looks_again_ = true;
   }
 
+  struct Retired {
+    std::unique_ptr<Node> node;
+    Courier::Clock::time_point until;
+  };
+
   const FleetParts parts_;
+  // What is sent now has been answered after so long, or given up.
+  const Courier::Clock::duration keep_ =
+      std::max<Courier::Clock::duration>(parts_.options.deadline, kKeep);
   std::map<std::string, std::unique_ptr<Node>> nodes_;  // By address.
   std::vector<Node*> slots_;
-  std::vector<std::unique_ptr<Node>> retired_;
+  std::vector<Retired> retired_;  // Until nothing is under way there.
   // Nodes to which errands were sent after ASK, and until when they may be under way there.
   std::map<const Node*, Courier::Clock::time_point> importers_;
   bool looks_again_ = false;
@@ -245,6 +285,9 @@ class ClusterFleet final : public Fleet {
   bool in_doubt_ = true;  // It should be read again.
   bool asking_ = false;
   bool watching_ = false;
+  Backoff pauses_{kPauses};  // Between two questions for a map that is in doubt.
+  Courier::Clock::time_point pauses_until_;
+  std::mt19937 random_{std::random_device{}()};
   std::size_t asked_ = 0;
   std::string why_ = "no node of the cluster has answered yet";
 };

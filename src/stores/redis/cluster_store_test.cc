@@ -61,12 +61,10 @@ TEST(RedisStoreOnACluster, JudgesEachKeyOfASlotThatMoves) {
 // How often the cluster's nodes have been asked for the map of slots.
 long maps_asked(servers::RedisCluster& cluster) {
   long sum = 0;
-  for (std::size_t i = 0; i < cluster.size(); ++i) sum += calls(cluster.node(i), "cluster|slots");
+  for (std::size_t i = 0; i < cluster.size(); ++i) {
+    if (cluster.node(i).pid() > 0) sum += calls(cluster.node(i), "cluster|slots");
+  }
   return sum;
-}
-
-bool is_connected(const RedisServer& server) {
-  return server.command({"CLIENT", "LIST"}).find("name=sluice") != std::string::npos;
 }
 
 // A node without a slot, to which the slot of a key begins to move.
@@ -74,19 +72,21 @@ class Importer {
  public:
   explicit Importer(servers::RedisCluster& cluster)
       : node_({.config = {"cluster-enabled yes",
+                          // It stays a primary when it has given its slot away.
+                          "cluster-allow-replica-migration no",
                           "cluster-port " + std::to_string(servers::free_port())}}),
-        slot_(std::to_string(cluster.slot_of("sluice:test:{k}"))) {
+        slot_(std::to_string(cluster.slot_of("sluice:test:{k}"))),
+        id_(node_.command({"CLUSTER", "MYID"})) {
     const std::size_t from = cluster.owner_of(cluster.slot_of("sluice:test:{k}"));
     from_ = &cluster.node(from);
-    const std::string id = node_.command({"CLUSTER", "MYID"});
+    from_id_ = cluster.node_id(from);
     EXPECT_EQ(node_.command({"CLUSTER", "MEET", "127.0.0.1", std::to_string(from_->port()),
                              std::to_string(cluster.bus_port(from))}),
               "OK");
     servers::await("a node without a slot, which knows the others", [&] {
       return node_.command({"CLUSTER", "INFO"}).starts_with("cluster_state:ok") &&
-             from_->command({"CLUSTER", "SETSLOT", slot_, "MIGRATING", id}) == "OK" &&
-             node_.command({"CLUSTER", "SETSLOT", slot_, "IMPORTING", cluster.node_id(from)}) ==
-                 "OK";
+             from_->command({"CLUSTER", "SETSLOT", slot_, "MIGRATING", id_}) == "OK" &&
+             node_.command({"CLUSTER", "SETSLOT", slot_, "IMPORTING", from_id_}) == "OK";
     });
   }
 
@@ -98,10 +98,26 @@ class Importer {
     EXPECT_EQ(node_.command({"CLUSTER", "SETSLOT", slot_, "STABLE"}), "OK");
   }
 
+  // REQUIRES of both: nobody has a key in the slot.
+  void end_move() { own(node_, *from_, id_); }
+  void move_back() {
+    EXPECT_EQ(from_->command({"CLUSTER", "SETSLOT", slot_, "IMPORTING", id_}), "OK");
+    EXPECT_EQ(node_.command({"CLUSTER", "SETSLOT", slot_, "MIGRATING", from_id_}), "OK");
+    own(*from_, node_, from_id_);
+  }
+
  private:
+  void own(const RedisServer& next, const RedisServer& last, const std::string& id) {
+    for (const RedisServer* node : {&next, &last}) {
+      EXPECT_EQ(node->command({"CLUSTER", "SETSLOT", slot_, "NODE", id}), "OK");
+    }
+  }
+
   RedisServer node_;
   const std::string slot_;
+  const std::string id_;
   const RedisServer* from_ = nullptr;
+  std::string from_id_;
 };
 
 // What is under way there is not lost when the map, in which the node is none of those that serve,
@@ -140,11 +156,93 @@ TEST(RedisStoreOnACluster, KeepsANodeThatImportsItsFirstSlot) {
 TEST(RedisStoreOnACluster, LetsANodeGoToWhichNoSlotMovesAfterAll) {
   servers::RedisCluster cluster;
   Importer importer(cluster);
-  Limited limited(options_for_node(cluster.node(0), 3s), "fixed_window 9/24h");
+  Limited limited(options_for_node(cluster.node(0), 1s), "fixed_window 9/24h");
   EXPECT_EQ(limited.check("k").remaining, 8);
   EXPECT_TRUE(is_connected(importer.node()));
   importer.cancel();
   servers::await("the node to be let go", [&] { return !is_connected(importer.node()); });
+}
+
+// What is under way there when the map is read in which it has none any more is answered.
+TEST(RedisStoreOnACluster, KeepsANodeThatHandsOverItsLastSlot) {
+  servers::RedisCluster cluster;
+  Importer importer(cluster);
+  RedisServer& leaving = importer.node();
+  importer.end_move();
+  cluster.await_agreement();
+  Limited limited(options_for_node(cluster.node(0), 3s), "fixed_window 9/24h");
+  limited.check("other");
+  EXPECT_EQ(limited.check("k", 0).remaining, 9);
+  EXPECT_EQ(calls(leaving, "evalsha"), 1);
+
+  ASSERT_EQ(leaving.command({"CLIENT", "PAUSE", "10000", "WRITE"}), "OK");
+  AwaitedInquiry inquiry;
+  Decision decision;
+  const Request request = limited.request("k");
+  inquiry.requests = {&request, 1};
+  inquiry.decisions = {&decision, 1};
+  ASSERT_FALSE(limited.store().submit(inquiry));
+  servers::await("the call to be held up", [&] {
+    return leaving.command({"CLIENT", "LIST"}).find("flags=b") != std::string::npos;
+  });
+  importer.move_back();
+  // Another slot moves, which makes the map doubtful.
+  const int other = cluster.slot_of("sluice:test:{other}");
+  cluster.move_slot({.slot = other, .to = (cluster.owner_of(other) + 1) % 3});
+  const long asked = maps_asked(cluster);
+  EXPECT_EQ(limited.check("other").remaining, 7);
+  servers::await("the map to be read again", [&] { return maps_asked(cluster) > asked; });
+  EXPECT_EQ(limited.check("other").remaining, 6);
+  ASSERT_EQ(leaving.command({"CLIENT", "UNPAUSE"}), "OK");
+  inquiry.wait();
+  EXPECT_EQ(decision.source, Source::kStore) << inquiry.fault;
+  EXPECT_EQ(decision.remaining, 8);
+  servers::await("the node to be let go", [&] { return !is_connected(leaving); });
+}
+
+// One call for each node, whatever the order of what is asked.
+TEST(RedisStoreOnACluster, ABatchIsOneCallForEachSlot) {
+  servers::RedisCluster cluster;
+  Limited limited(options_for_node(cluster.node(0), 5s), "fixed_window 100/24h");
+  std::vector<std::string> keys(cluster.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    int number = 0;
+    do {
+      keys[i] = "key" + std::to_string(number++);
+    } while (cluster.owner_of(cluster.slot_of("sluice:test:{" + keys[i] + "}")) != i);
+  }
+  std::vector<Request> requests;
+  for (int round = 0; round < 10; ++round) {
+    for (const std::string& key : keys) requests.push_back(limited.request(key));
+  }
+  EXPECT_THAT(sources(limited, requests), testing::Each(Source::kStore));
+  for (std::size_t i = 0; i < cluster.size(); ++i) {
+    EXPECT_EQ(calls(cluster.node(i), "evalsha"), 1) << i;
+  }
+}
+
+// Although callers go on asking, and are told that the cluster is down.
+TEST(RedisStoreOnACluster, AsksSeldomForTheMapWhileItLacksANode) {
+  servers::RedisCluster cluster;
+  Limited limited(options_for_node(cluster.node(0), 100ms), "fixed_window 1000000/24h");
+  servers::await("a decision", [&] {
+    return sources(limited, {limited.request("k")}).front() == Source::kStore;
+  });
+  cluster.node(1).kill();
+  const auto ask_until = [&](const std::string& what, const auto& is_so) {
+    servers::await(what, [&] {
+      sources(limited, {limited.request("k")});
+      return is_so();
+    });
+  };
+  ask_until("a cluster that is down", [&] {
+    return cluster.node(0).command({"CLUSTER", "INFO"}).starts_with("cluster_state:fail");
+  });
+  const long before = maps_asked(cluster);
+  const auto began = std::chrono::steady_clock::now();
+  ask_until("eight questions for the map", [&] { return maps_asked(cluster) >= before + 8; });
+  // By now the seven pauses between them are a quarter of a second each, or more.
+  EXPECT_GT(std::chrono::steady_clock::now() - began, 1500ms);
 }
 
 TEST(RedisStoreOnACluster, ComesToLifeWithTheClustersSlots) {

@@ -58,9 +58,12 @@ void DirectCall::on_reply(std::string_view reply) {
 
 void DirectCall::take(std::string_view reply) {
   if (reply.front() == '-') {
-    // Only what a server says before a script begins is known to have changed nothing.
+    // Only what a server says before a script begins is known to have changed nothing. Who may not
+    // do it alone may not do it at all.
+    using Kind = ServerError::Kind;
     const std::string_view text = error_text(reply);
-    const bool refused = read_server_error(text).kind != ServerError::Kind::kOther;
+    const Kind kind = read_server_error(text).kind;
+    const bool refused = kind != Kind::kOther && (kind != Kind::kNoPerm || script_.size() > 1);
     outcome_ = refused ? Outcome::kRefused : Outcome::kLost;
     why_ = lane_.name() + ": " + std::string(text);
   } else {

@@ -26,7 +26,8 @@ PipelineOptions pipeline_options(const LaneSettings& settings, const ServerHealt
 CallOptions call_options(const RedisOptions& options) {
   constexpr std::int64_t kDayMs = 86'400'000;
   return {.least_lifetime_ms = options.virtual_time ? kDayMs : 0,
-          .skew_ms = options.client_time ? options.skew.count() : 0};
+          .skew_ms = options.client_time ? options.skew.count() : 0,
+          .client_time = options.client_time};
 }
 
 // Whatever the answer holds is let go with it: a control stays a while after it is answered.
@@ -272,13 +273,18 @@ void Lane::on_error(Call& call, std::string_view text) {
   const Kind kind = read_server_error(text).kind;
   // Even where whoever asked has gone: the next would wait as long.
   if (kind == Kind::kLoading || kind == Kind::kNoAuth) reconnect(name() + ": " + std::string(text));
-  if (kind == Kind::kNoScript) {
-    if (call.script_loads == script_loads_) {
-      ask(script_load_command(), [](const Reply*, std::string_view) {});
-      ++script_loads_;
-    }
+  if (kind == Kind::kNoScript && call.script_loads == script_loads_) {
+    ask(script_load_command(), [](const Reply*, std::string_view) {});
+    ++script_loads_;
+  }
+  // Which key of several the user may not touch shows when each is asked alone.
+  const bool apart = kind == Kind::kNoPerm && call.size > 1;
+  if (kind == Kind::kNoScript || apart) {
     for (std::size_t i = 0; i < call.size; ++i) {
-      if (call.errands[i] != nullptr) again_.push_back(call.take(i));
+      if (call.errands[i] == nullptr) continue;
+      Errand& errand = call.take(i);
+      errand.alone = errand.alone || apart;
+      again_.push_back(errand);
     }
   } else {
     const std::string kept(text);

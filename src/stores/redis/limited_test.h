@@ -59,6 +59,11 @@ inline long calls(const RedisServer& server, const std::string& command) {
   return 0;
 }
 
+// Whether a store has a connection to it.
+inline bool is_connected(const RedisServer& server) {
+  return server.command({"CLIENT", "LIST"}).find("name=sluice") != std::string::npos;
+}
+
 // Callers that do not wait: `count` inquiries of one request each, all under way at once.
 class Crowd {
  public:

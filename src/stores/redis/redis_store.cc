@@ -61,7 +61,7 @@ void RedisStore::decide(std::span<const Request> requests, Instant now,
   AwaitedInquiry inquiry;
   inquiry.requests = requests;
   inquiry.decisions = decisions.first(requests.size());
-  inquiry.now = instant(now);
+  inquiry.now = now;
   ask(inquiry);
 }
 
@@ -72,14 +72,13 @@ Decision RedisStore::decide_all(std::span<const Request> requests, Instant now) 
   inquiry.requests = requests;
   inquiry.decisions = {&decision, 1};
   inquiry.together = true;
-  inquiry.now = instant(now);
+  inquiry.now = now;
   ask(inquiry);
   return decision;
 }
 
 bool RedisStore::submit(Inquiry& inquiry) {
   if (inquiry.together) check_together(inquiry.requests);
-  inquiry.now = instant(inquiry.now);
   return !courier_.submit(inquiry);
 }
 
@@ -103,10 +102,6 @@ std::vector<Endpoint> RedisStore::servers() {
 
 Instant RedisStore::now() const {
   return wall_now();
-}
-
-Instant RedisStore::instant(Instant given) const {
-  return given == kStoreTime && options_.client_time ? wall_now() : given;
 }
 
 void RedisStore::ask(AwaitedInquiry& inquiry) {

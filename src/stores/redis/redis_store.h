@@ -62,7 +62,6 @@ class RedisStore final : public Store {
   std::unique_ptr<DirectCall> take_call();
   void keep_call(std::unique_ptr<DirectCall> call);
   void check_together(std::span<const Request> requests) const;
-  Instant instant(Instant given) const;
   std::vector<Endpoint> servers();
 
   const RedisOptions options_;

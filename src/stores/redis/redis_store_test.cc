@@ -58,6 +58,14 @@ TEST(RedisStore, WhatComesWhileACallIsUnderWayTravelsTogether) {
   EXPECT_LE(calls(server, "evalsha"), 400);
 }
 
+TEST(RedisStore, ABatchIsOneCall) {
+  const RedisServer server;
+  Limited limited(options_for(server), "token_bucket 1000/1h");
+  const std::vector<Request> requests(ScriptCall::kMaxRequests, limited.request("k"));
+  EXPECT_THAT(sources(limited, requests), testing::Each(Source::kStore));
+  EXPECT_EQ(calls(server, "evalsha"), 1);
+}
+
 TEST(RedisStore, ManyCallersOfOneKeyAreAdmittedAsOneWouldBe) {
   const RedisServer server;
   Limited limited(options_for(server), "sliding_log 500/1h");
@@ -197,6 +205,19 @@ TEST(RedisStore, TheCallersClockDecidesWhereItIsTold) {
   const long lives_ms = std::stol(server.command({"PTTL", "sluice:test:{k}"}));
   EXPECT_GT(lives_ms, 3'600'000);
   EXPECT_LE(lives_ms, 3'606'000);
+}
+
+// What came at different moments is asked at one.
+TEST(RedisStore, WhatIsJudgedByTheCallersClockTravelsTogetherToo) {
+  const RedisServer server;
+  RedisOptions options = options_for(server);
+  options.client_time = true;
+  Limited limited(options, "token_bucket 1000/1h");
+  const Crowd crowd(limited, std::vector<std::string>(2000, "hot"));
+  EXPECT_EQ(crowd.admitted(), 1000);
+  EXPECT_EQ(crowd.unanswered(), 0);
+  EXPECT_LE(calls(server, "evalsha"), 400);
+  EXPECT_EQ(calls(server, "time"), 0);
 }
 
 TEST(RedisStore, AskedInVirtualTimeItLeavesNothingBehind) {

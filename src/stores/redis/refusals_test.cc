@@ -59,6 +59,34 @@ TEST(RedisStore, ABatchThatFailsInTheMiddleIsNotSentAgain) {
   EXPECT_EQ(limited.check("k", 0).remaining, 89);
 }
 
+// A call that names a key which the user may not touch is refused as a whole, before its script
+// begins: each request in it is asked again alone, and those of others are answered.
+TEST(RedisStore, AKeyThatTheUserMayNotTouchFailsAlone) {
+  const RedisServer server;
+  server.command({"ACL", "SETUSER", "part", "on", ">pass", "~sluice:test:{own*", "&*", "+@all"});
+  RedisOptions options = options_for(server);
+  options.user = "part";
+  options.password = "pass";
+  Limited limited(options, "fixed_window 2000/24h");
+  EXPECT_EQ(limited.check("own").remaining, 1999);
+  // By a caller who waits, by many who do not, and by one who asks for nothing else.
+  const auto asked = sources(
+      limited, {limited.request("own"), limited.request("strange"), limited.request("own2")});
+  EXPECT_THAT(asked, testing::ElementsAre(Source::kStore, Source::kUnanswered, Source::kStore));
+  std::vector<std::string> keys(200, "own");
+  keys[100] = "strange";
+  const Crowd crowd(limited, keys);
+  EXPECT_EQ(crowd.admitted(), 199);
+  EXPECT_EQ(crowd.unanswered(), 1);
+  EXPECT_EQ(limited.check("own", 0).remaining, 1999 - 1 - 199);
+  try {
+    limited.check("strange");
+    FAIL() << "it was answered";
+  } catch (const StoreError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("NOPERM"));
+  }
+}
+
 // Three calls come back together; none overtakes another.
 TEST(RedisStore, KeepsTheOrderOfABatchWhoseScriptIsForgotten) {
   const RedisServer server;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 
+#include "core/instant.h"
 #include "core/together.h"
 #include "stores/redis/part_codec.h"
 #include "stores/redis/redis_key.h"
@@ -165,12 +165,9 @@ void ScriptCall::write(Instant now_or_store_time, std::uint32_t number, std::str
 
   // By the server's clock, windows are named by this one's and mended there.
   const bool given = now_or_store_time != kStoreTime;
-  const Instant near = given ? now_or_store_time
-                             : std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                   std::chrono::system_clock::now().time_since_epoch())
-                                   .count();
+  const Instant near = given ? now_or_store_time : wall_now();
   questions_.put_value(number);
-  questions_.put_value(given ? as_word(now_or_store_time) : ~std::uint64_t{0});
+  questions_.put_value(given || options_.client_time ? as_word(near) : ~std::uint64_t{0});
   questions_.put_value(static_cast<double>(options_.least_lifetime_ms));
   questions_.put_value(static_cast<double>(options_.skew_ms));
   char* const whole = questions_.skip(1);

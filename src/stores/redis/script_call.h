@@ -22,6 +22,9 @@ struct CallOptions {
   std::int64_t least_lifetime_ms = 0;
   /// Added to each lifetime: how far the clocks that name instants may be apart.
   std::int64_t skew_ms = 0;
+  /// Where no instant is given, this process's clock names it as the call is written, so that what
+  /// came at different moments can travel together; else the server's does as it runs the call.
+  bool client_time = false;
 };
 
 /// One call of the script: many requests, decided in order in one step of the server. Used again

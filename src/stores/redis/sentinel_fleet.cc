@@ -65,11 +65,10 @@ class SentinelFleet final : public Fleet {
 
   void on_up(Lane& lane) override {
     if (primary_ && primary_->has(lane)) {
-      primary_is_up_ = true;
       trying_ = false;
     } else if (watches_ == 0) {
       watch();  // There was no memory for it.
-    } else if (!primary_is_up_) {
+    } else if (!primary_is_up()) {
       ask(lane);
     }
   }
@@ -79,7 +78,6 @@ class SentinelFleet final : public Fleet {
       keep_reason(sentinel_why_, why);
       return parts_.changed();
     }
-    primary_is_up_ = false;
     trying_ = false;
     watch();
   }
@@ -89,10 +87,15 @@ class SentinelFleet final : public Fleet {
   }
 
  private:
+  // It serves as long as one of its connections does.
+  bool primary_is_up() const {
+    return primary_ && std::ranges::any_of(primary_->lanes(), &Lane::is_up);
+  }
+
   // Asks all sentinels now, and from time to time.
   void watch() noexcept {
     try {
-      const auto wait = primary_is_up_ ? kAskAnyway : kAskAgain;
+      const auto wait = primary_is_up() ? kAskAnyway : kAskAgain;
       parts_.courier.loop().run_after(wait, [this, watch = watches_ + 1] {
         if (watch == watches_) this->watch();
       });
@@ -132,7 +135,7 @@ class SentinelFleet final : public Fleet {
     if (primary_ && primary_->endpoint().text() == name) return;
     // A primary that serves is left only if most sentinels say so: one of them may be cut off.
     const auto votes = std::count(named_.begin(), named_.end(), name);
-    if (trying_ || (primary_is_up_ && 2 * static_cast<std::size_t>(votes) <= sentinels_.size()))
+    if (trying_ || (primary_is_up() && 2 * static_cast<std::size_t>(votes) <= sentinels_.size()))
       return;
     replace(*address);
   }
@@ -147,7 +150,6 @@ class SentinelFleet final : public Fleet {
       parts_.courier.loop().post([this] { retired_.clear(); });
       retired_.push_back(std::move(primary_));
     }
-    primary_is_up_ = false;
     trying_ = true;
     primary_ = std::move(next);
     primary_->start();
@@ -165,7 +167,6 @@ class SentinelFleet final : public Fleet {
   std::unique_ptr<Node> primary_;
   std::vector<std::unique_ptr<Node>> retired_;  // Until nobody is in one of their calls.
   std::vector<std::string> named_;              // By each sentinel, the address it named last.
-  bool primary_is_up_ = false;
   // An attempt to reach the primary named last is under way: what other sentinels say meanwhile,
   // which may not have heard of it yet, does not end it.
   bool trying_ = false;

@@ -11,7 +11,7 @@ namespace {
 
 using Kind = ServerError::Kind;
 
-constexpr std::array<std::pair<std::string_view, Kind>, 10> kKinds{{
+constexpr std::array<std::pair<std::string_view, Kind>, 11> kKinds{{
     {"MOVED", Kind::kMoved},
     {"ASK", Kind::kAsk},
     {"TRYAGAIN", Kind::kTryAgain},
@@ -22,6 +22,7 @@ constexpr std::array<std::pair<std::string_view, Kind>, 10> kKinds{{
     {"READONLY", Kind::kReadOnly},
     {"NOSCRIPT", Kind::kNoScript},
     {"NOAUTH", Kind::kNoAuth},
+    {"NOPERM", Kind::kNoPerm},
 }};
 
 template <class Number>
@@ -47,6 +48,8 @@ bool read_direction(std::string_view text, ServerError& error) {
 }  // namespace
 
 ServerError read_server_error(std::string_view text) {
+  // What comes out of a script names the place in it, and may have come after something was done.
+  if (text.find("@user_script") != text.npos) return {};
   const std::size_t space = text.find(' ');
   const std::string_view word = text.substr(0, space);
   for (const auto& [name, kind] : kKinds) {

@@ -19,7 +19,8 @@ struct ServerError {
     kReadOnly,     ///< It is a replica.
     kNoScript,     ///< It has forgotten the script.
     kNoAuth,       ///< It wants a password that the connection has not given.
-    kOther,        ///< NOPERM, what a script raises, and others: asking again would not help.
+    kNoPerm,       ///< The user may not do this, or not to one of the keys.
+    kOther,        ///< What a script raises, and others: asking again would not help.
   };
 
   Kind kind = Kind::kOther;

@@ -109,13 +109,27 @@ TEST(ServerError, OfACallIsReadAsServersBefore7SayIt) {
            Said{"TRYAGAIN Multiple keys request during rehashing of slot", "", Kind::kTryAgain},
            Said{"NOPERM this user has no permissions to run the 'evalsha' command or its "
                 "subcommand",
-                ""},
+                "", Kind::kNoPerm},
+           Said{"NOPERM this user has no permissions to access one of the keys used as arguments",
+                "", Kind::kNoPerm},
            Said{script + "WRONGTYPE Operation against a key holding the wrong kind of value", ""},
            Said{
                script + "@user_script: 102: -READONLY You can't write against a read only replica.",
                ""},
        }) {
     EXPECT_EQ(read_server_error(said.by_server).kind, said.kind) << said.by_server;
+  }
+}
+
+// Newer servers say first what the script's command has met, and then where.
+TEST(ServerError, OutOfAScriptIsNoneOfACall) {
+  const std::string where =
+      " script: 9a0364b9e99bb480dd25e1f0284c8555f6c7f5a5, on @user_script:102.";
+  for (const std::string said : {"NOPERM No permissions to access a key",
+                                 "READONLY You can't write against a read only "
+                                 "replica."}) {
+    EXPECT_NE(read_server_error(said).kind, Kind::kOther) << said;
+    EXPECT_EQ(read_server_error(said + where).kind, Kind::kOther) << said;
   }
 }
 

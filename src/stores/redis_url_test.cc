@@ -1,0 +1,223 @@
+#include "stores/redis_url.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/store.h"
+#include "servers/redis_server.h"
+#include "sluice/limit.h"
+
+namespace sluice {
+namespace {
+
+using namespace std::chrono_literals;
+using redis::Topology;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+redis::RedisOptions read(std::string_view text, const StoreOptions& options = {}) {
+  StoreUrl url(text);
+  return read_redis_url(url, options);
+}
+
+std::string fault_of(std::string_view text) {
+  try {
+    read(text);
+  } catch (const StoreError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::vector<std::string> servers_of(const redis::RedisOptions& options) {
+  std::vector<std::string> servers;
+  for (const Endpoint& server : options.servers) servers.push_back(server.text());
+  return servers;
+}
+
+TEST(RedisUrl, HasDefaults) {
+  const auto options = read("redis://cache");
+  EXPECT_EQ(options.topology, Topology::kSingle);
+  EXPECT_THAT(servers_of(options), ElementsAre("cache:6379"));
+  EXPECT_FALSE(options.servers[0].tls.has_value());
+  EXPECT_EQ(options.user, "");
+  EXPECT_EQ(options.password, "");
+  EXPECT_EQ(options.database, 0);
+  EXPECT_EQ(options.prefix, "sluice");
+  EXPECT_EQ(options.deadline, 10ms);
+  EXPECT_FALSE(options.client_time);
+  EXPECT_EQ(options.skew, 5s);
+  EXPECT_EQ(options.connections, 1U);
+  EXPECT_FALSE(options.virtual_time);
+}
+
+TEST(RedisUrl, ReadsAServerAndItsOptions) {
+  const auto options = read(
+      "redis://bob:s%40cret@[::1]:6380/65535?prefix=app&deadline=20ms&time=client&skew=1500us"
+      "&connections=64");
+  EXPECT_THAT(servers_of(options), ElementsAre("[::1]:6380"));
+  EXPECT_EQ(options.user, "bob");
+  EXPECT_EQ(options.password, "s@cret");
+  EXPECT_EQ(options.database, 65'535);
+  EXPECT_EQ(options.prefix, "app");
+  EXPECT_EQ(options.deadline, 20ms);
+  EXPECT_TRUE(options.client_time);
+  EXPECT_EQ(options.skew, 2ms);  // At least what was written.
+  EXPECT_EQ(options.connections, 64U);
+
+  const auto plain = read("redis://:secret@cache/?time=server");
+  EXPECT_EQ(plain.user, "");
+  EXPECT_EQ(plain.password, "secret");
+  EXPECT_EQ(plain.database, 0);
+  EXPECT_FALSE(plain.client_time);
+}
+
+TEST(RedisUrl, ReadsTls) {
+  const auto bare = read("rediss://cache").servers.at(0).tls;
+  ASSERT_TRUE(bare.has_value());
+  EXPECT_EQ(bare->ca_file, "");
+  EXPECT_FALSE(bare->insecure);
+  for (const std::string url : {"rediss://cache?", "redis+cluster://cache?tls=yes&",
+                                "redis+sentinel://cache/it?tls=yes&"}) {
+    const auto tls =
+        read(url + "ca=ca.pem&cert=own.pem&key=own.key&server_name=name&verify=no").servers[0].tls;
+    ASSERT_TRUE(tls.has_value()) << url;
+    EXPECT_EQ(tls->ca_file, "ca.pem");
+    EXPECT_EQ(tls->certificate_file, "own.pem");
+    EXPECT_EQ(tls->key_file, "own.key");
+    EXPECT_EQ(tls->server_name, "name");
+    EXPECT_TRUE(tls->insecure);
+  }
+  EXPECT_FALSE(read("redis+cluster://cache?tls=no").servers[0].tls.has_value());
+}
+
+TEST(RedisUrl, ReadsSentinels) {
+  const auto options = read("redis+sentinel://bob:secret@a,b:1,[::1]/it/3?connections=2");
+  EXPECT_EQ(options.topology, Topology::kSentinel);
+  EXPECT_THAT(servers_of(options), ElementsAre("a:26379", "b:1", "[::1]:26379"));
+  EXPECT_EQ(options.primary_name, "it");
+  EXPECT_EQ(options.database, 3);
+  EXPECT_EQ(options.user, "bob");
+  EXPECT_EQ(options.password, "secret");
+  EXPECT_EQ(options.connections, 2U);
+  EXPECT_EQ(read("redis+sentinel://a/it").database, 0);
+}
+
+TEST(RedisUrl, ReadsAClustersNodes) {
+  const auto options = read("redis+cluster://bob:secret@a,b:1/?prefix=app");
+  EXPECT_EQ(options.topology, Topology::kCluster);
+  EXPECT_THAT(servers_of(options), ElementsAre("a:6379", "b:1"));
+  EXPECT_EQ(options.user, "bob");
+  EXPECT_EQ(options.password, "secret");
+  EXPECT_EQ(options.prefix, "app");
+}
+
+TEST(RedisUrl, ReadsASocketAndWhoAsks) {
+  const auto options = read("unix:///run/re%20dis.sock?db=7&user=bob&password=secret&prefix=app");
+  EXPECT_EQ(options.topology, Topology::kSingle);
+  ASSERT_EQ(options.servers.size(), 1U);
+  EXPECT_EQ(options.servers[0].unix_path, "/run/re dis.sock");
+  EXPECT_EQ(options.database, 7);
+  EXPECT_EQ(options.user, "bob");
+  EXPECT_EQ(options.password, "secret");
+  EXPECT_EQ(options.prefix, "app");
+
+  const auto before = read("unix://bob:secret@/run/redis.sock");
+  EXPECT_EQ(before.user, "bob");
+  EXPECT_EQ(before.password, "secret");
+  const auto both = read("unix://bob:secret@/run/redis.sock?user=eve&password=other");
+  EXPECT_EQ(both.user, "eve");
+  EXPECT_EQ(both.password, "other");
+}
+
+TEST(RedisUrl, GivesAReplayAPrefixOfItsOwn) {
+  const auto first = read("redis://a?prefix=app", {.virtual_time = true});
+  const auto second = read("redis://a?prefix=app", {.virtual_time = true});
+  EXPECT_TRUE(first.virtual_time);
+  EXPECT_THAT(first.prefix, testing::StartsWith("app-replay-"));
+  EXPECT_NE(first.prefix, second.prefix);
+  EXPECT_GE(first.deadline, 5s);
+}
+
+TEST(RedisUrl, SaysWhatIsWrong) {
+  struct Wrong {
+    std::string url;
+    std::string fault;
+  };
+  const std::string database = "' is no database: a number from 0 to 65535 is";
+  const std::string prefix = "a prefix has 1 to 128 bytes and no braces";
+  for (const Wrong& wrong : {
+           Wrong{"redis:", "it names no server"},
+           {"redis://", "it names no server"},
+           {"redis://a,b", "it names several servers: redis+cluster:// or redis+sentinel://"},
+           {"redis://a/x", "'x" + database},
+           {"redis://a/65536", "'65536" + database},
+           {"redis://a/-1", "'-1" + database},
+           {"redis://a/1/2", "'1/2" + database},
+           {"redis+sentinel://a", "it does not say which primary"},
+           {"redis+sentinel://a//1", "it does not say which primary"},
+           {"redis+sentinel://a/it/x", "'x" + database},
+           {"redis+cluster://a/1", "a cluster has one database only"},
+           {"unix:", "it names no socket"},
+           {"unix:///", "it names no socket"},
+           {"unix://a/run/redis.sock", "it names no socket"},
+           {"unix:///s?db=65536", "db is a whole number from 0 to 65535"},
+           {"redis://a?prefix=", prefix},
+           {"redis://a?prefix=a{b", prefix},
+           {"redis://a?prefix=" + std::string(129, 'x'), prefix},
+           {"redis://a?deadline=0ms", "deadline is a duration, as 10ms or 1m30s, from 1ms to 1m"},
+           {"redis://a?deadline=61s", "deadline is a duration"},
+           {"redis://a?time=mine", "time is server or client"},
+           {"redis://a?skew=25h", "skew is a duration"},
+           {"redis://a?connections=0", "connections is a whole number from 1 to 64"},
+           {"redis://a?connections=65", "connections is a whole number from 1 to 64"},
+           {"rediss://a?verify=maybe", "verify is no or yes"},
+           {"redis+cluster://a?tls=maybe", "tls is no or yes"},
+           {"redis://a?ca=ca.pem", "there is no option 'ca'"},
+           {"redis+cluster://a?cert=own.pem", "there is no option 'cert'"},
+           {"redis://a?tls=yes", "there is no option 'tls'"},
+           {"redis://a?password=x", "there is no option 'password'"},
+           {"redis://a?db=1", "there is no option 'db'"},
+           {"unix:///s?tls=yes", "there is no option 'tls'"},
+       }) {
+    EXPECT_THAT(fault_of(wrong.url), HasSubstr(wrong.fault)) << wrong.url;
+  }
+}
+
+// Nor is it said who: what stands there may be the password.
+TEST(RedisUrl, RefusesAUserWithoutAPassword) {
+  for (const std::string url :
+       {"redis://hunter2@a", "redis://hunter2:@a", "rediss://hunter2@a", "unix://hunter2@/s",
+        "redis+cluster://hunter2@a", "redis+sentinel://hunter2@a/it"}) {
+    EXPECT_THAT(fault_of(url), HasSubstr("it names a user without a password, as in user:password@"
+                                         " before the server or the socket"))
+        << url;
+  }
+  EXPECT_THAT(fault_of("redis://hunter2@a"), Not(HasSubstr("hunter2")));
+  EXPECT_THAT(fault_of("unix:///s?user=bob"), HasSubstr("it names a user without a password"));
+}
+
+TEST(RedisUrl, OpensASocketWithAPassword) {
+  const servers::RedisServer server({.password = "open-sesame"});
+  const Limit limit("fixed_window 5/24h");
+  const std::string socket = server.unix_path().native();
+  int left = 5;
+  for (const std::string& url : {"unix://:open-sesame@" + socket + "?deadline=5s",
+                                 "unix://default:open-sesame@" + socket + "?deadline=5s",
+                                 "unix://" + socket + "?password=open-sesame&deadline=5s"}) {
+    const auto store = open_bare_store(url);
+    const auto space = store->open_space(limit.definition());
+    const Request request{.limit = &limit.definition(), .space = space.get(), .key = "k"};
+    Decision decision;
+    store->decide({&request, 1}, kStoreTime, {&decision, 1});
+    EXPECT_EQ(decision.remaining, --left) << url;
+  }
+}
+
+}  // namespace
+}  // namespace sluice
