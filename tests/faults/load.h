@@ -33,6 +33,9 @@ struct Admitted {
   std::int64_t limit = 0;
   std::int64_t by_store = 0;
   std::int64_t otherwise = 0;
+  /// How often it began fresh in the store: the first unit of a limit was admitted, or may have
+  /// been where it was not the store that answered.
+  std::int64_t begun = 0;
 };
 
 /// What the callers have seen.
@@ -64,7 +67,7 @@ class Load {
   /// States may be missing, or older than they were. REQUIRES: the server that lost them does not
   /// answer yet.
   void state_is_lost() { losses_.fetch_add(2); }
-  /// From here on until the other, what is noted may be lost.
+  /// From here on until the other, what is noted may be lost, or taken back.
   void begin_losing() { losses_.fetch_add(1); }
   void end_losing() { losses_.fetch_add(1); }
 
@@ -93,6 +96,7 @@ class Load {
   struct Count {
     std::atomic<std::int64_t> by_store{0};
     std::atomic<std::int64_t> otherwise{0};
+    std::atomic<std::int64_t> begun{0};
   };
 
   void await_store();

@@ -1,4 +1,4 @@
-// The server has done what it was asked, and its reply does not come, or not whole, or is none.
+// Redis has done what it was asked, and its reply does not come, or is another one, or is none.
 
 #include <gtest/gtest.h>
 
@@ -22,31 +22,6 @@ using servers::RedisServer;
 
 std::string url_of(std::uint16_t port) {
   return "redis://127.0.0.1:" + std::to_string(port);
-}
-
-// What the store noted without saying so is used up. What is not even sent, because the connection
-// has been silent for too long, is admitted by this process alone.
-TEST(LostReply, IsSwallowedAfterItsCommit) {
-  RedisServer server;
-  FaultProxy proxy(server.port());
-  expect_whole("replies swallowed three times for 150 ms", [&] {
-    Load load(url_of(proxy.port()));
-    Round round = through(load, [&] {
-      for (int i = 0; i < 3; ++i) {
-        const std::size_t before = proxy.swallowed_bytes();
-        proxy.swallow_replies();
-        run(150ms);
-        EXPECT_GT(proxy.swallowed_bytes(), before);
-        proxy.cut_now();
-        proxy.pass();
-        // Longer than the longest pause before a connection is tried again.
-        run(400ms);
-      }
-    });
-    expect_admitted(round.report, {.by_store = 1, .in_all = 2});
-    server.command({"FLUSHALL"});
-    return round;
-  });
 }
 
 // A store that notes what is asked, one reply in two of which is lost.
@@ -97,23 +72,6 @@ TEST_F(HalfOfTheReplies, AdmitNothingBeyondTheLimit) {
     admitted += limiter.check("k").allowed ? 1 : 0;
   }
   EXPECT_EQ(admitted, 10);
-}
-
-TEST(LostReply, EndsInItsMiddle) {
-  RedisServer server;
-  FaultProxy proxy(server.port());
-  expect_whole("connections cut within replies, thirty times", [&] {
-    Load load(url_of(proxy.port()));
-    Round round = through(load, [&] {
-      for (std::size_t i = 0; i < 30; ++i) {
-        proxy.cut_after(1'000 + 37 * i);
-        run(20ms);
-      }
-    });
-    expect_admitted(round.report, {.by_store = 1, .in_all = 2});
-    server.command({"FLUSHALL"});
-    return round;
-  });
 }
 
 // The answers to calls no longer come in step with them, five times, while several are under way:

@@ -1,10 +1,13 @@
-// The server is gone, or does not move.
+// The server is gone, or does not move, or is not heard: the same for every kind of store.
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
 #include <deque>
+#include <memory>
+#include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -15,124 +18,209 @@
 #include "faults/load.h"
 #include "servers/await.h"
 #include "servers/fault_proxy.h"
+#include "servers/memcached_server.h"
 #include "servers/redis_server.h"
 
 namespace sluice::faults {
 namespace {
 
 using servers::FaultProxy;
+using servers::MemcachedServer;
 using servers::RedisServer;
 
-std::string url_of(const FaultProxy& proxy) {
-  return "redis://127.0.0.1:" + std::to_string(proxy.port());
+struct StoreKind {
+  const char* name;
+  const char* scheme;
+  const char* option;
+  std::shared_ptr<servers::Server> (*start)();
+  std::chrono::milliseconds stands_still;
+  // Units of a caller who has gone, or was denied, are taken off again (exact=no).
+  bool takes_back;
+
+  friend std::ostream& operator<<(std::ostream& out, const StoreKind& kind) {
+    return out << kind.name;
+  }
+};
+
+template <typename Server>
+std::shared_ptr<servers::Server> start() {
+  return std::make_shared<Server>();
 }
 
-// A restarted server has forgotten all: each key may be admitted once more, and while it was away
-// this process admits no more than the limit by itself.
-TEST(LostServer, IsKilledAndStartedAgain) {
-  RedisServer server;
-  expect_whole("killed, started again 500 ms later", [&] {
-    Load load(server.url());
-    Round round = through(load, [&] {
-      server.kill();
-      run(500ms);
-      load.state_is_lost();
-      server.restart();
+constexpr std::array<StoreKind, 3> kStoreKinds{{
+    {"redis", "redis", "", &start<RedisServer>, 5s, false},
+    {"memcached", "memcached", "", &start<MemcachedServer>, 1s, false},
+    {"counters", "memcached", "exact=no&", &start<MemcachedServer>, 1s, true},
+}};
+
+struct Fault {
+  std::string name;
+  Bound bound = {.by_store = 1, .in_all = 2};
+  std::optional<std::chrono::milliseconds> known_after = {};
+  bool never_given_up = false;
+};
+
+class LostServer : public testing::TestWithParam<StoreKind> {
+ protected:
+  std::string url(std::uint16_t port, const std::string& options = "") const {
+    return std::string(GetParam().scheme) + "://127.0.0.1:" + std::to_string(port) + '?' +
+           GetParam().option + options;
+  }
+
+  // Each round on a server that has nothing yet, which is asked through that port.
+  void expect_bearable(const Fault& fault, std::uint16_t port,
+                       const std::function<void(Load&)>& make) {
+    expect_whole(std::string(GetParam().name) + ", " + fault.name, [&] {
+      server_->restart();
+      Load load(url(port));
+      if (GetParam().takes_back) load.begin_losing();
+      Round round = through(load, [&] { make(load); });
+      expect_admitted(round.report, fault.bound);
+      EXPECT_GT(share_of(Source::kLocal, round.report).these, 20U);
+      round.known_after = fault.known_after;
+      round.never_given_up = fault.never_given_up;
+      return round;
     });
-    expect_admitted(round.report, {.by_store = 2, .in_all = 2});
-    EXPECT_GT(share_of(Source::kLocal, round.report).these, 100U);
-    server.command({"FLUSHALL"});
-    return round;
-  });
+  }
+
+  void await_store(Limiter& limiter) const {
+    servers::await("the store", [&] { return limiter.peek("k").source == Source::kStore; });
+  }
+
+  const std::shared_ptr<servers::Server> server_ = GetParam().start();
+  FaultProxy proxy_{server_->port()};
+};
+
+INSTANTIATE_TEST_SUITE_P(EveryStore, LostServer, testing::ValuesIn(kStoreKinds),
+                         [](const auto& tested) { return std::string(tested.param.name); });
+
+// A restarted server has forgotten all: each key may be admitted once more, and while it was away
+// this process admits no more than the limit by itself. What each caller had counted and was about
+// to take back may be taken off what has begun anew.
+TEST_P(LostServer, IsKilledAndStartedAgain) {
+  const std::int64_t units = GetParam().takes_back ? Load::kCallers : 0;
+  expect_bearable({.name = "killed, started again 500 ms later",
+                   .bound = {.by_store = 2, .in_all = 2, .units = units}},
+                  server_->port(), [&](Load& load) {
+                    server_->kill();
+                    run(500ms);
+                    load.state_is_lost();
+                    server_->restart();
+                  });
 }
 
 // Its states are those it had: what was admitted meanwhile is what this process admits alone.
-TEST(LostServer, StandsStillForFiveSeconds) {
-  RedisServer server;
-  expect_whole("stopped for 5 s", [&] {
-    Load load(server.url());
-    Round round = through(load, [&] {
-      server.pause();
-      run(5s);
-      server.resume();
-    });
-    expect_admitted(round.report, {.by_store = 1, .in_all = 2});
-    round.known_after = 400ms;
-    server.command({"FLUSHALL"});
-    return round;
-  });
+TEST_P(LostServer, StandsStill) {
+  expect_bearable({.name = "stopped (SIGSTOP)", .known_after = 5 * kDeadline}, server_->port(),
+                  [&](Load&) {
+                    server_->pause();
+                    run(GetParam().stands_still);
+                    server_->resume();
+                  });
 }
 
-TEST(LostServer, RefusesConnections) {
-  RedisServer server;
-  FaultProxy proxy(server.port());
-  expect_whole("connections cut and refused for 500 ms", [&] {
-    Load load(url_of(proxy));
-    Round round = through(load, [&] {
-      proxy.refuse();
-      proxy.cut_now();
-      run(500ms);
-      proxy.pass();
-    });
-    expect_admitted(round.report, {.by_store = 1, .in_all = 2});
-    server.command({"FLUSHALL"});
-    return round;
+TEST_P(LostServer, RefusesConnections) {
+  expect_bearable({.name = "connections cut and refused for 500 ms"}, proxy_.port(), [&](Load&) {
+    proxy_.refuse();
+    proxy_.cut_now();
+    run(500ms);
+    proxy_.pass();
   });
 }
 
 // For longer than a connection may be silent: what the server gets at last, it carries out late,
 // and nobody hears of it.
-TEST(LostServer, AcceptsAndSaysNothing) {
-  RedisServer server;
-  FaultProxy proxy(server.port());
-  expect_whole("connections stalled for 1.5 s", [&] {
-    Load load(url_of(proxy));
-    Round round = through(load, [&] {
-      proxy.stall();
-      run(1500ms);
-      proxy.pass();
-    });
-    expect_admitted(round.report, {.by_store = 1, .in_all = 2});
-    round.known_after = 400ms;
-    server.command({"FLUSHALL"});
-    return round;
-  });
+TEST_P(LostServer, AcceptsAndSaysNothing) {
+  expect_bearable({.name = "connections stalled for 1.5 s", .known_after = 5 * kDeadline},
+                  proxy_.port(), [&](Load&) {
+                    proxy_.stall();
+                    run(1500ms);
+                    proxy_.pass();
+                  });
 }
 
 // Shorter than that: the connection is kept, and late replies meet nobody who waits for them.
-TEST(LostServer, IsLateAgainAndAgain) {
-  RedisServer server;
-  FaultProxy proxy(server.port());
-  expect_whole("six stalls of 60 ms", [&] {
-    const std::size_t before = proxy.accepted();
-    Load load(url_of(proxy));
-    Round round = through(load, [&] {
-      for (int i = 0; i < 6; ++i) {
-        proxy.stall();
-        run(60ms);
-        proxy.pass();
-        run(40ms);
-      }
-    });
-    expect_admitted(round.report, {.by_store = 1, .in_all = 2});
-    EXPECT_LE(proxy.accepted() - before, 3U);
-    server.command({"FLUSHALL"});
-    return round;
+TEST_P(LostServer, IsLateAgainAndAgain) {
+  expect_bearable({.name = "six stalls of 60 ms"}, proxy_.port(), [&](Load&) {
+    const std::size_t before = proxy_.accepted();
+    for (int i = 0; i < 6; ++i) {
+      proxy_.stall();
+      run(60ms);
+      proxy_.pass();
+      run(40ms);
+    }
+    EXPECT_LE(proxy_.accepted() - before, 2U);
   });
 }
 
+// A server that answers is not given up, however late it always is: each caller waits for as long
+// as the deadline lets him, and is answered by this process.
+TEST_P(LostServer, IsAlwaysALittleLate) {
+  expect_bearable({.name = "replies 2 ms too late for 1 s", .never_given_up = true}, proxy_.port(),
+                  [&](Load&) {
+                    proxy_.delay_replies(kDeadline + 2ms);
+                    run(1s);
+                    proxy_.pass();
+                  });
+}
+
+// So a unit is charged twice: by this process, and by the store, which hears of no deadline. Only
+// to counters is given back what nobody waits for.
+TEST_P(LostServer, ChargesWhatItAnswersTooLate) {
+  Limiter limiter(open_store(url(proxy_.port())), Limit("fixed_window 10/100d"));
+  Decision before;
+  servers::await("the store", [&] {
+    before = limiter.check("k");
+    return before.source == Source::kStore;
+  });
+  proxy_.delay_replies(10 * kDeadline);
+  EXPECT_EQ(limiter.check("k").source, Source::kLocal);
+  proxy_.pass();
+  const std::int64_t left = before.remaining - (GetParam().takes_back ? 0 : 1);
+  servers::await("what is left", [&] {
+    const Decision decision = limiter.peek("k");
+    return decision.source == Source::kStore && decision.remaining == left;
+  });
+}
+
+// What the store noted without saying so is used up. What is not even sent, because the connection
+// has been silent for too long, is admitted by this process alone.
+TEST_P(LostServer, LosesItsReplies) {
+  expect_bearable({.name = "replies swallowed three times for 150 ms"}, proxy_.port(), [&](Load&) {
+    for (int i = 0; i < 3; ++i) {
+      const std::size_t before = proxy_.swallowed_bytes();
+      proxy_.swallow_replies();
+      run(150ms);
+      EXPECT_GT(proxy_.swallowed_bytes(), before);
+      proxy_.cut_now();
+      proxy_.pass();
+      // Longer than the longest pause before a connection is tried again.
+      run(400ms);
+    }
+  });
+}
+
+TEST_P(LostServer, CutsItsReplies) {
+  expect_bearable({.name = "connections cut within replies, thirty times"}, proxy_.port(),
+                  [&](Load&) {
+                    for (std::size_t i = 0; i < 30; ++i) {
+                      proxy_.cut_after(1'000 + 37 * i);
+                      run(20ms);
+                    }
+                  });
+}
+
 // One that was not there when the store was opened is used once it is.
-TEST(LostServer, ComesLate) {
-  RedisServer server;
-  expect_in_time("a store that comes late", [&] {
-    server.kill();
-    Limiter limiter(open_store(server.url() + "?deadline=5s"),
+TEST_P(LostServer, ComesLate) {
+  expect_in_time(std::string(GetParam().name) + " comes late", [&] {
+    server_->kill();
+    Limiter limiter(open_store(url(server_->port(), "deadline=5s")),
                     Limit("fixed_window 5/1d anchor=first"));
     EXPECT_EQ(limiter.check("k").source, Source::kLocal);
-    server.restart();
+    server_->restart();
     Canary canary;
     const Clock::time_point back = Clock::now();
-    servers::await("the store", [&] { return limiter.peek("k").source == Source::kStore; });
+    await_store(limiter);
     const Clock::duration took = Clock::now() - back;
     EXPECT_EQ(limiter.peek("k").remaining, 5);
     return Try{.machine_late = canary.stop(),
@@ -152,22 +240,21 @@ struct Batch final : Inquiry {
 
 // Callers who do not wait for their answers cannot pile up without end: the store holds 100,000
 // requests.
-TEST(LostServer, HasABoundedQueueBeforeIt) {
+TEST_P(LostServer, HasABoundedQueueBeforeIt) {
   constexpr int kHeld = 1'000;
   constexpr int kMore = 10;
-  const RedisServer server;
-  FaultProxy proxy(server.port());
-  const auto store = open_store(url_of(proxy) + "?deadline=1s&on_failure=deny");
+  const auto store = open_store(url(proxy_.port(), "deadline=1s&on_failure=deny"));
   const Limit limit("fixed_window 5/1d anchor=first");
   servers::await("the server",
                  [&] { return Limiter(store, limit).peek("k").source == Source::kStore; });
-  proxy.stall();
+  proxy_.stall();
 
   const auto space = store->open_space(limit.definition());
   const std::vector<Request> requests(
       Batch::kRequests, Request{.limit = &limit.definition(), .space = space.get(), .key = "k"});
   std::atomic<int> open = kHeld + kMore;
   std::deque<Batch> batches(kHeld + kMore);
+  const std::size_t before = resident_bytes();
   int at_once = 0;
   for (Batch& batch : batches) {
     batch.requests = requests;
@@ -178,6 +265,7 @@ TEST(LostServer, HasABoundedQueueBeforeIt) {
     batch.answered();
   }
   EXPECT_EQ(at_once, kMore);
+  EXPECT_LE(resident_bytes(), before + 4 * kMostGrowth);
   servers::await("all answers", [&] { return open.load() == 0; });
   for (const Batch& batch : batches) {
     for (const Decision& decision : batch.room) {

@@ -1,11 +1,13 @@
-// Memcached under the same faults, and those that only a cache has: it forgets.
+// The faults that only a cache has: it forgets.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <ostream>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -27,84 +29,63 @@ std::string url_of(const FaultProxy& proxy) {
   return "memcached://127.0.0.1:" + std::to_string(proxy.port());
 }
 
-TEST(Memcached, IsKilledAndStartedAgain) {
-  MemcachedServer server;
-  expect_whole("memcached killed, started again 500 ms later", [&] {
-    Load load(server.url());
-    Round round = through(load, [&] {
-      server.kill();
-      run(500ms);
-      load.state_is_lost();
-      server.restart();
-    });
-    expect_admitted(round.report, {.by_store = 2, .in_all = 2});
-    EXPECT_GT(share_of(Source::kLocal, round.report).these, 100U);
-    server.command("flush_all\r\n");
-    return round;
-  });
+// One limit's worth more for each time that a key is lost, and the units that some caller had added
+// before and took back after it, off the new counter: each caller has those of one request at most.
+std::int64_t most_counted(std::int64_t limit, std::int64_t losses, std::size_t callers) {
+  return (1 + losses) * limit + losses * static_cast<std::int64_t>(callers);
 }
 
-// One limit's worth more for each flush, and the units that some caller had added before and took
-// back after it, off the new counter: each caller has those of one request at most.
-std::int64_t most_counted(std::int64_t limit, int flushes, std::size_t callers) {
-  return (1 + flushes) * limit + flushes * static_cast<std::int64_t>(callers);
+// The same for compare-and-swap and for counters.
+struct Way {
+  const char* name;
+  const char* options;
+  // The key of "somebody" and the limit "login", or of "own-0-0" and that of the load.
+  std::string (*key)(const std::string& space, const std::string& key);
+  // Who had added a unit to what is forgotten, and takes it back off what begins fresh; or, gone
+  // meanwhile, at any time.
+  std::size_t takers;
+
+  friend std::ostream& operator<<(std::ostream& out, const Way& way) { return out << way.name; }
+};
+
+std::string exact_key(const std::string& space, const std::string& key) {
+  return "sluice:" + space + ':' + key;
 }
 
-// Its states are those it had: what was admitted meanwhile is what this process admits alone.
-TEST(Memcached, StandsStillForASecond) {
-  MemcachedServer server;
-  expect_whole("memcached stopped for 1 s", [&] {
-    Load load(server.url());
-    Round round = through(load, [&] {
-      server.pause();
-      run(1s);
-      server.resume();
-    });
-    expect_admitted(round.report, {.by_store = 1, .in_all = 2});
-    round.known_after = 400ms;
-    server.command("flush_all\r\n");
-    return round;
-  });
+// That of a fixed_window of 100 days.
+std::string counter_key(const std::string& space, const std::string& key) {
+  constexpr std::chrono::nanoseconds kWindow = std::chrono::days{100};
+  const auto number = std::chrono::system_clock::now().time_since_epoch() / kWindow;
+  return "sluice:#f" + std::to_string(kWindow.count()) + '.' + std::to_string(number) + ':' +
+         space + ':' + key;
 }
+
+class ForgetfulMemcached : public testing::TestWithParam<Way> {};
+
+INSTANTIATE_TEST_SUITE_P(Memcached, ForgetfulMemcached,
+                         testing::Values(Way{"exact", "?exact=yes", &exact_key, 0},
+                                         Way{"counters", "?exact=no", &counter_key,
+                                             Load::kCallers}),
+                         [](const auto& tested) { return std::string(tested.param.name); });
 
 // Each time every key begins fresh, and is admitted one limit's worth more.
-TEST(Memcached, IsFlushedUnderLoad) {
+TEST_P(ForgetfulMemcached, IsFlushedUnderLoad) {
   constexpr int kFlushes = 3;
   const MemcachedServer server;
-  expect_whole("flush_all three times", [&] {
-    Load load(server.url());
+  expect_whole(std::string("flush_all three times, ") + GetParam().name, [&] {
+    Load load(server.url() + GetParam().options);
+    load.begin_losing();
     Round round = through(load, [&] {
-      load.begin_losing();
       for (int i = 0; i < kFlushes; ++i) {
         server.command("flush_all\r\n");
         run(100ms);
       }
-      load.end_losing();
-    });
-    expect_admitted(round.report, {.by_store = 1 + kFlushes, .in_all = 1 + kFlushes});
-    server.command("flush_all\r\n");
-    return round;
-  });
-}
-
-// Counters, and compare-and-swap for the limits that are not counted.
-TEST(Memcached, IsFlushedUnderLoadOfCounters) {
-  constexpr int kFlushes = 3;
-  const MemcachedServer server;
-  expect_whole("flush_all three times, exact=no", [&] {
-    Load load(server.url() + "?exact=no");
-    Round round = through(load, [&] {
-      load.begin_losing();
-      for (int i = 0; i < kFlushes; ++i) {
-        server.command("flush_all\r\n");
-        run(100ms);
-      }
-      load.end_losing();
+      if (GetParam().takers == 0) load.end_losing();
     });
     for (const Admitted& key : round.report.admitted) {
-      EXPECT_LE(key.by_store, most_counted(key.limit, kFlushes, Load::kCallers)) << key.key;
-      EXPECT_LE(key.otherwise, key.limit) << key.key;
+      EXPECT_LE(key.by_store, most_counted(key.limit, kFlushes, GetParam().takers)) << key.key;
     }
+    round.never_given_up = true;
     server.command("flush_all\r\n");
     return round;
   });
@@ -138,45 +119,6 @@ TEST(Memcached, CountersOfADeniedCrowdAreFlushed) {
               static_cast<double>(admitted) / kLimit);
 }
 
-TEST(Memcached, RepliesAreSwallowed) {
-  const MemcachedServer server;
-  FaultProxy proxy(server.port());
-  expect_whole("memcached's replies swallowed three times for 150 ms", [&] {
-    Load load(url_of(proxy));
-    Round round = through(load, [&] {
-      for (int i = 0; i < 3; ++i) {
-        const std::size_t before = proxy.swallowed_bytes();
-        proxy.swallow_replies();
-        run(150ms);
-        EXPECT_GT(proxy.swallowed_bytes(), before);
-        proxy.cut_now();
-        proxy.pass();
-        run(300ms);
-      }
-    });
-    expect_admitted(round.report, {.by_store = 1, .in_all = 2});
-    server.command("flush_all\r\n");
-    return round;
-  });
-}
-
-TEST(Memcached, RepliesEndInTheirMiddle) {
-  const MemcachedServer server;
-  FaultProxy proxy(server.port());
-  expect_whole("memcached's connections cut within replies, thirty times", [&] {
-    Load load(url_of(proxy));
-    Round round = through(load, [&] {
-      for (std::size_t i = 0; i < 30; ++i) {
-        proxy.cut_after(1'000 + 37 * i);
-        run(20ms);
-      }
-    });
-    expect_admitted(round.report, {.by_store = 1, .in_all = 2});
-    server.command("flush_all\r\n");
-    return round;
-  });
-}
-
 // Does not count as a use of it, which would keep it longer.
 bool is_kept(const MemcachedServer& server, const std::string& key) {
   return server.command("me " + key + "\r\n") != "EN\r\n";
@@ -198,13 +140,14 @@ std::string values_like(const MemcachedServer& server, const std::string& key,
 }
 
 // One limit's worth more for each time that the key is forgotten.
-TEST(Memcached, ForgetsForLackOfMemory) {
+TEST_P(ForgetfulMemcached, ForgetsForLackOfMemory) {
   constexpr int kLimit = 10;
   constexpr int kEvictions = 3;
   const MemcachedServer server({.arguments = {"-m", "2"}});
-  Limiter limiter(open_store(server.url() + "?deadline=5s&on_failure=raise&deny_cache=no"),
-                  Limit("fixed_window 10/1d anchor=first", "login"));
-  const std::string key = "sluice:login:somebody";
+  Limiter limiter(
+      open_store(server.url() + GetParam().options + "&deadline=5s&on_failure=raise&deny_cache=no"),
+      Limit("fixed_window 10/100d", "login"));
+  const std::string key = GetParam().key("login", "somebody");
   for (int eviction = 0; eviction <= kEvictions; ++eviction) {
     int admitted = 0;
     for (int i = 0; i < 2 * kLimit; ++i) admitted += limiter.check("somebody").allowed ? 1 : 0;
@@ -238,23 +181,32 @@ TEST(Memcached, KeepsWhatIsTemporaryForLackOfMemory) {
       testing::ThrowsMessage<StoreError>(testing::HasSubstr("out of memory storing object")));
 }
 
-TEST(Memcached, ForgetsUnderLoad) {
+// One limit's worth more for each time that a key is forgotten, which its first unit tells.
+TEST_P(ForgetfulMemcached, ForgetsUnderLoad) {
   const MemcachedServer server({.arguments = {"-m", "2"}});
-  expect_whole("memory pressure for 500 ms", [&] {
-    Load load(server.url());
-    const std::string key = "sluice:own:own-0-0";
+  expect_whole(std::string("memory pressure for 500 ms, ") + GetParam().name, [&] {
+    Load load(server.url() + GetParam().options);
+    load.begin_losing();
+    const std::string key = GetParam().key("own", "own-0-0");
     servers::await("one of its keys", [&] { return is_kept(server, key); });
     const std::string values = values_like(server, key);
     Round round = through(load, [&] {
-      load.begin_losing();
       const Clock::time_point end = Clock::now() + 500ms;
       while (Clock::now() < end) {
         server.command(values);
         run(20ms);
       }
-      load.end_losing();
+      if (GetParam().takers == 0) load.end_losing();
     });
     EXPECT_NE(server.stat("evictions"), "0");
+    const auto takers = static_cast<std::int64_t>(GetParam().takers);
+    std::int64_t begun = 0;
+    for (const Admitted& each : round.report.admitted) {
+      EXPECT_LE(each.by_store, each.begun * (each.limit + takers)) << each.key;
+      begun += each.begun;
+    }
+    std::printf("[  FIGURES ] %zu keys began fresh %d times\n", round.report.admitted.size(),
+                static_cast<int>(begun));
     server.command("flush_all\r\n");
     return round;
   });
@@ -263,6 +215,10 @@ TEST(Memcached, ForgetsUnderLoad) {
 // One connection that ends within a reply, at the place that the test chooses.
 class MemcachedReply : public testing::Test {
  protected:
+  explicit MemcachedReply(const std::string& option = "exact=yes")
+      : limiter_(open_store(url_of(proxy_) + '?' + option + "&deadline=5s&on_failure=deny"),
+                 Limit("fixed_window 10/100d")) {}
+
   // What is answered where there is no value yet.
   std::size_t miss_bytes() const {
     return server_.command("mg none v c O0\r\n").size() + std::string("MN\r\n").size();
@@ -279,8 +235,7 @@ class MemcachedReply : public testing::Test {
 
   const MemcachedServer server_;
   FaultProxy proxy_{server_.port()};
-  Limiter limiter_{open_store(url_of(proxy_) + "?deadline=5s&on_failure=deny"),
-                   Limit("fixed_window 10/1d anchor=first")};
+  Limiter limiter_;
 };
 
 // The value is written and the reply does not say so: charged once, and nobody answered.
@@ -299,6 +254,28 @@ TEST_F(MemcachedReply, ToAReadIsLost) {
     EXPECT_EQ(decision.remaining, 9);
     EXPECT_EQ(limiter_.peek(key).remaining, 9);
   }
+}
+
+class CountersReply : public MemcachedReply {
+ protected:
+  CountersReply() : MemcachedReply("exact=no") {}
+};
+
+// The units are added and the reply does not say so: charged once, and nobody answered.
+TEST_F(CountersReply, ToAnAdditionIsLost) {
+  for (const std::string key : {"a", "b", "c", "d", "e"}) {
+    EXPECT_EQ(lose_after(1, key).source, Source::kPolicy);
+    EXPECT_EQ(limiter_.peek(key).remaining, 9);
+  }
+}
+
+// What would have been denied cannot be taken back by anybody, and keeps others out: one unit for
+// each reply that was lost.
+TEST_F(CountersReply, ToAnAdditionOfOneTooManyIsLost) {
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(limiter_.check("k").allowed);
+  for (int lost = 1; lost <= 3; ++lost) EXPECT_EQ(lose_after(1, "k").source, Source::kPolicy);
+  EXPECT_EQ(limiter_.refund("k", 3).remaining, 0);
+  EXPECT_EQ(limiter_.refund("k", 1).remaining, 1);
 }
 
 }  // namespace
