@@ -62,6 +62,7 @@ void RedisCarrier::carry(Errand& errand) {
 
 // First: once a lane has the errand, nothing is to go wrong.
 void RedisCarrier::touch(Lane& lane) {
+  if (!touched_.empty() && touched_.back() == &lane) return;
   if (std::find(touched_.begin(), touched_.end(), &lane) == touched_.end()) {
     touched_.push_back(&lane);
   }

@@ -20,22 +20,23 @@ std::size_t errands_of(const Inquiry& inquiry) {
   return inquiry.together ? 1 : inquiry.requests.size();
 }
 
-void make_errands(Trip& trip, Inquiry& inquiry) {
-  const std::size_t count = errands_of(inquiry);
-  trip.inquiry = &inquiry;
-  trip.open = count;
-  trip.errands.clear();
-  trip.errands.resize(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    Errand& errand = trip.errands[i];
-    errand.requests = inquiry.together ? inquiry.requests : inquiry.requests.subspan(i, 1);
-    errand.decision = &inquiry.decisions[i];
-    errand.now = inquiry.now;
-    errand.together = inquiry.together;
-  }
-}
-
 }  // namespace
+
+void Trip::begin(Inquiry& of, std::chrono::steady_clock::time_point answered_by) {
+  if (errands_of(of) == 1) {
+    only_ = Errand(of, of.requests, of.decisions[0], *this);
+    errands = {&only_, 1};
+  } else {
+    several_.clear();
+    for (std::size_t i = 0; i < of.requests.size(); ++i) {
+      several_.emplace_back(of, of.requests.subspan(i, 1), of.decisions[i], *this);
+    }
+    errands = several_;
+  }
+  inquiry = &of;
+  deadline = answered_by;
+  open = errands.size();
+}
 
 class Courier::Service final : public Task {
  public:
@@ -52,8 +53,8 @@ Courier::Courier(Carrier& carrier, const Options& options)
 Courier::~Courier() {
   stop();
   tell();
-  under_way_.splice(under_way_.end(), arrived_here_);
-  under_way_.splice(under_way_.end(), arrived_);
+  under_way_.append(arrived_here_);
+  under_way_.append(arrived_);
   while (!under_way_.empty()) {
     Trip& trip = under_way_.front();
     trip.inquiry->fault = "the store was closed before it answered";
@@ -61,7 +62,7 @@ Courier::~Courier() {
       if (errand.trip_ != nullptr) *errand.decision = {.source = Source::kUnanswered};
     }
     Inquiry* inquiry = trip.inquiry;
-    under_way_.pop_front();
+    delete &under_way_.pop_front();
     inquiry->answered();
   }
 }
@@ -79,17 +80,35 @@ void Courier::stop() {
   thread_.join();
 }
 
-// What is refused never counts, so that nobody else is refused for it.
-bool Courier::make_room(std::size_t count) {
-  std::size_t before = errands_.load(std::memory_order_relaxed);
+// What is refused never counts, so that nobody else is refused for it. What the courier's thread
+// and another take at the same moment may exceed the bound by the one of them.
+bool Courier::make_room(std::int64_t count) {
+  const std::int64_t here = asked_here_.load(std::memory_order_relaxed);
+  std::int64_t elsewhere = asked_elsewhere_.load(std::memory_order_relaxed);
+  const std::int64_t most = options_.max_errands - count - here;
+  if (loop_.is_here()) {
+    if (elsewhere > most) return false;
+    asked_here_.store(here + count, std::memory_order_relaxed);
+    return true;
+  }
   do {
-    if (count > options_.max_errands || before > options_.max_errands - count) return false;
-  } while (!errands_.compare_exchange_weak(before, before + count, std::memory_order_relaxed));
+    if (elsewhere > most) return false;
+  } while (!asked_elsewhere_.compare_exchange_weak(elsewhere, elsewhere + count,
+                                                   std::memory_order_relaxed));
   return true;
 }
 
+void Courier::give_room_back(std::int64_t count) {
+  if (loop_.is_here()) {
+    asked_here_.store(asked_here_.load(std::memory_order_relaxed) - count,
+                      std::memory_order_relaxed);
+  } else {
+    asked_elsewhere_.fetch_sub(count, std::memory_order_relaxed);
+  }
+}
+
 bool Courier::submit(Inquiry& inquiry, Clock::time_point deadline) {
-  const std::size_t count = errands_of(inquiry);
+  const auto count = static_cast<std::int64_t>(errands_of(inquiry));
   if (count == 0) return false;
   if (!make_room(count)) {
     leave_unanswered(inquiry, "too many requests wait for the store");
@@ -106,7 +125,7 @@ bool Courier::submit(Inquiry& inquiry, Clock::time_point deadline) {
       call = !std::exchange(called_, true);
     }
   } catch (...) {
-    errands_.fetch_sub(count, std::memory_order_relaxed);
+    give_room_back(count);
     throw;
   }
   if (call) loop_.post(service_);
@@ -114,13 +133,9 @@ bool Courier::submit(Inquiry& inquiry, Clock::time_point deadline) {
 }
 
 void Courier::depart(Inquiry& inquiry, Clock::time_point deadline, Platform at) {
-  if (at.idle.empty()) at.idle.emplace_back();
-  Trip& trip = at.idle.back();
-  make_errands(trip, inquiry);
-  trip.deadline = deadline;
-  trip.self = std::prev(at.idle.end());
-  for (Errand& errand : trip.errands) errand.trip_ = &trip;
-  at.arrived.splice(at.arrived.end(), at.idle, trip.self);
+  if (at.idle.empty()) at.idle.push_back(*new Trip);
+  at.idle.back().begin(inquiry, deadline);
+  at.arrived.push_back(at.idle.pop_back());
 }
 
 // Who is told may ask again: what arrives so is collected next.
@@ -140,18 +155,18 @@ void Courier::tell() {
     std::array<Inquiry*, InquiryListener::kMost> inquiries;
     std::size_t count = 0;
     do {
-      Trip& trip = ended_.front();
+      Trip& trip = ended_.pop_front();
       inquiries[count++] = trip.inquiry;
       prefetch(trip.inquiry, kInquiryBytes);
-      if (idle_here_.size() < kMaxIdleTrips && trip.errands.capacity() <= kMaxIdleErrands) {
-        idle_here_.splice(idle_here_.end(), ended_, trip.self);
+      if (idle_here_.size() < kMaxIdleTrips && trip.room() <= kMaxIdleErrands) {
+        idle_here_.push_back(trip);
       } else {
-        ended_.erase(trip.self);
+        delete &trip;
       }
     } while (listener != nullptr && count < inquiries.size() && !ended_.empty() &&
              ended_.front().inquiry->listener == listener);
     // Before anybody is told, who may ask again at once.
-    if (left_ > 0) errands_.fetch_sub(std::exchange(left_, 0), std::memory_order_relaxed);
+    if (left_ > 0) give_room_back(std::exchange(left_, 0));
     if ((told += count) > InquiryListener::kMost) {
       told_at_ = Clock::now();
       told = count;
@@ -165,23 +180,24 @@ void Courier::tell() {
 }
 
 void Courier::collect() {
-  Trips arrived;
-  arrived.swap(arrived_here_);
+  TripList arrived;
+  arrived.append(arrived_here_);
   {
     const std::lock_guard lock(mutex_);
     // Others take back what has come to its end; the courier's own thread has enough.
-    if (!arrived_.empty() && idle_.size() < kMaxIdleTrips) idle_.splice(idle_.end(), idle_here_);
-    arrived.splice(arrived.end(), arrived_);
+    if (!arrived_.empty() && idle_.size() < kMaxIdleTrips) idle_.append(idle_here_);
+    arrived.append(arrived_);
     called_ = false;
   }
   if (arrived.empty()) return;
   round_began_ = Clock::now();
   // An errand may be settled while it is carried, and its trip end with the last one.
   while (!arrived.empty()) {
-    Trip& trip = arrived.front();
-    auto at = under_way_.end();
-    while (at != under_way_.begin() && std::prev(at)->deadline > trip.deadline) --at;
-    under_way_.splice(at, arrived, trip.self);
+    Trip& trip = arrived.pop_front();
+    Trip* before = under_way_.empty() ? nullptr : &under_way_.back();
+    while (before != nullptr && before->deadline > trip.deadline)
+      before = TripList::before(*before);
+    under_way_.put_behind(trip, before);
     trip.open += 1;
     for (Errand& errand : trip.errands) carrier_.carry(errand);
     if (--trip.open == 0) end(trip);
@@ -228,9 +244,9 @@ void Courier::fail(Errand& errand, std::string_view why) noexcept {
 }
 
 void Courier::end(Trip& trip) noexcept {
-  left_ += trip.errands.size();
+  left_ += static_cast<std::int64_t>(trip.errands.size());
   const bool call = ended_.empty();
-  ended_.splice(ended_.end(), under_way_, trip.self);
+  ended_.push_back(under_way_.take_out(trip));
   if (call) loop_.post(service_);
 }
 

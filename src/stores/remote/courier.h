@@ -5,13 +5,11 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
-#include <vector>
 
 #include "core/instant.h"
 #include "core/store.h"
@@ -19,6 +17,7 @@
 #include "net/event_loop.h"
 #include "net/exchange.h"
 #include "stores/remote/errand.h"
+#include "stores/remote/trip.h"
 
 namespace sluice {
 
@@ -48,7 +47,7 @@ class Courier {
   struct Options {
     std::chrono::nanoseconds deadline;
     /// More requests that have no answer yet are not taken: they are unanswered at once.
-    std::size_t max_errands = 100'000;
+    std::int64_t max_errands = 100'000;
   };
 
   /// `carrier` outlives stop(). Throws std::system_error where the system gives no thread or
@@ -87,20 +86,19 @@ class Courier {
   void fail(Errand& errand, std::string_view why) noexcept;
 
  private:
-  using Trips = std::list<Trip>;
-
   class Service;
   /// Where trips wait, of one side: the courier's own thread, or all others.
   struct Platform {
-    Trips& idle;
-    Trips& arrived;
+    TripList& idle;
+    TripList& arrived;
   };
 
   // Those who are told may take long: that is not to be at the cost of those who are told next.
   Clock::time_point now() const {
     return loop_.is_here() && telling_ ? std::max(told_at_, steady_now_cheaply()) : Clock::now();
   }
-  bool make_room(std::size_t count);
+  bool make_room(std::int64_t count);
+  void give_room_back(std::int64_t count);
   static void depart(Inquiry& inquiry, Clock::time_point deadline, Platform at);
   void serve();
   void tell();
@@ -115,32 +113,25 @@ class Courier {
   std::thread thread_;
   Clock::time_point watched_ = Clock::time_point::max();  // When the timer looks for late trips.
   Clock::time_point round_began_;
-  Trips under_way_;  // By deadline, the earliest first.
-  Trips ended_;      // Who asked is still to be told.
+  TripList under_way_;  // By deadline, the earliest first.
+  TripList ended_;      // Who asked is still to be told.
   bool telling_ = false;
   Clock::time_point told_at_;  // While telling: a moment ago.
-  Trips arrived_here_;         // From the courier's own thread.
-  Trips idle_here_;            // To be used again, with the room they have.
+  TripList arrived_here_;      // From the courier's own thread.
+  TripList idle_here_;         // To be used again, with the room they have.
   std::shared_ptr<Service> service_;
 
-  std::atomic<std::size_t> errands_ = 0;  // Without an answer; and these,
-  std::size_t left_ = 0;                  // which are answered, and nobody was told since.
+  // Errands without an answer are those that other threads have asked for, and those of the
+  // courier's own less all that were answered: nobody else writes that, so it takes no turns.
+  std::atomic<std::int64_t> asked_elsewhere_ = 0;
+  std::atomic<std::int64_t> asked_here_ = 0;
+  std::int64_t left_ = 0;  // These are answered, and nobody was told since.
 
   std::mutex mutex_;
   // Guarded by mutex_:
-  Trips arrived_;
-  Trips idle_;
+  TripList arrived_;
+  TripList idle_;
   bool called_ = false;  // The thread has been told that something has arrived.
-};
-
-/// One inquiry under way.
-struct Trip {
-  Inquiry* inquiry = nullptr;
-  Courier::Clock::time_point deadline;
-  std::vector<Errand> errands;
-  /// Errands without an answer.
-  std::size_t open = 0;
-  std::list<Trip>::iterator self;
 };
 
 /// Leaves every decision kUnanswered, for this reason.

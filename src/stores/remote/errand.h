@@ -14,6 +14,14 @@ class ErrandList;
 /// One question on its way to a server: a request of an inquiry, or all of an inquiry that is asked
 /// together. Belongs to the courier's thread, which may hand it to a carrier.
 struct Errand {
+  Errand() = default;
+  Errand(const Inquiry& inquiry, std::span<const Request> asked, Decision& answer, Trip& trip)
+      : requests(asked),
+        decision(&answer),
+        now(inquiry.now),
+        together(inquiry.together),
+        trip_(&trip) {}
+
   /// One, unless `together`.
   std::span<const Request> requests;
   Decision* decision = nullptr;
