@@ -14,7 +14,6 @@ void Followers::add(const Answered& answered) {
   if (!local_->follow(answered.request, answered.answer, added)) return;
   added.space = answered.space;
   std::construct_at(places_.at(count_), local_->store().place_of(*added.space, answered.key));
-  std::construct_at(decisions_.at(count_));
   if (count_ == 0) now_ = sent;
   if (++count_ == kMost) flush();
 }
@@ -35,8 +34,8 @@ void Followers::fetch() {
 void Followers::flush() noexcept {
   if (count_ == 0) return;
   try {
-    local_->store().decide_at(std::span(places_.at(0), count_), std::span(requests_.at(0), count_),
-                              now_, std::span(decisions_.at(0), count_));
+    local_->store().carry_out(std::span(places_.at(0), count_), std::span(requests_.at(0), count_),
+                              now_);
   } catch (const std::exception&) {
     // What the store has answered stands all the same.
   }

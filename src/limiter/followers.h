@@ -57,7 +57,6 @@ class Followers {
   Instant now_ = 0;
   Room<memory::Place> places_;
   Room<Request> requests_;
-  Room<Decision> decisions_;
 };
 
 }  // namespace sluice

@@ -27,13 +27,18 @@ GuardedStore::Round::Round(GuardedStore& guard, const Question& question, std::b
                 std::is_trivially_destructible_v<Decision>);
   for (std::uint32_t i = 0; i < question_.requests.size(); ++i) {
     if (!question_.together && is_others(i)) continue;
-    const Mark mark{.name = name_of(question_.requests[i]), .position = i};
+    Mark& mark = *std::construct_at(marks_ + count_);
+    mark.name = name_of(question_.requests[i]);
+    mark.position = i;
     if (is_denied_again(mark)) continue;
     Request& request = *std::construct_at(asked_ + count_, question_.requests[i]);
     request.space = GuardedSpace::of(request).inner.get();
-    std::construct_at(answers_ + count_, Decision{.source = Source::kUnanswered});
-    std::construct_at(marks_ + count_, mark);
     ++count_;
+  }
+  // Where all is asked, the answers have their places already.
+  if (count_ == question_.requests.size()) answers_ = question_.decisions.data();
+  for (Decision& answer : answers()) {
+    std::construct_at(&answer, Decision{.source = Source::kUnanswered});
   }
 }
 
@@ -65,7 +70,7 @@ bool GuardedStore::Round::uses_cache(const Request& request) const {
   return guard_.denials_ && !question_.together &&
          (operation == Operation::kTake || operation == Operation::kRefund ||
           operation == Operation::kReset) &&
-         !lends(*request.limit);
+         !GuardedSpace::of(request).lends;
 }
 
 // In the order of the batch: what a refund or reset makes possible is asked after it.
@@ -128,11 +133,9 @@ void GuardedStore::Round::finish_each(Followers& followers) {
     const Decision& answer = answers_[i];
     const Request& request = question_.requests[marks_[i].position];
     Decision& decision = question_.decisions[marks_[i].position];
-    if (request.giver == Source::kUnanswered) {
-      // Nobody else has given it: whatever the local states hold of that name is their own.
-      decision = answer;
-      continue;
-    }
+    if (&decision != &answer) decision = answer;
+    // Nobody else has given it: whatever the local states hold of that name is their own.
+    if (request.giver == Source::kUnanswered) continue;
     learn(request, marks_[i], answer);
     if (answer.source == Source::kUnanswered) {
       ++lost_;
@@ -140,7 +143,6 @@ void GuardedStore::Round::finish_each(Followers& followers) {
       decision = answer_unanswered(request);
       continue;
     }
-    decision = answer;
     follow(marks_[i], answer, followers);
   }
 }

@@ -20,6 +20,8 @@ class GuardedStore::GuardedSpace final : public Space {
   /// What the deny cache knows it by: another one, and all its denials are forgotten.
   std::atomic<std::uint64_t> number{0};
   std::string expression;
+  /// Whether what its limits allow is given back: the same for all that share its states.
+  bool lends = false;
 
   static GuardedSpace& of(const Request& request) {
     return static_cast<GuardedSpace&>(*request.space);
@@ -85,7 +87,7 @@ class GuardedStore::Round {
   std::size_t lost_ = 0;
   std::size_t count_ = 0;  // Of each of these, which need not be destroyed:
   Request* const asked_;
-  Decision* const answers_;
+  Decision* answers_;
   Mark* const marks_;
 };
 

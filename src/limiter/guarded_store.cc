@@ -262,6 +262,7 @@ std::shared_ptr<GuardedStore::GuardedSpace> GuardedStore::open(const LimitDefini
   space->local = std::move(opened.local);
   space->number.store(++last_number_, std::memory_order_release);
   space->expression = limit.expression;
+  space->lends = lends(limit);
   spaces_[limit.space] = space;
   return space;
 }

@@ -149,8 +149,9 @@ void MemoryStore::decide_each(std::span<const Request> requests, Instant now,
   }
 }
 
-void MemoryStore::decide_at(std::span<const Place> places, std::span<const Request> requests,
-                            Instant now, std::span<Decision> decisions) {
+void MemoryStore::carry_out(std::span<const Place> places, std::span<const Request> requests,
+                            Instant now) {
+  Decision unread;
   if (now == kStoreTime) now = clock_.now();
   const auto fetch_record = [&](std::size_t i) {
     if (i < requests.size()) table_of(requests[i]).fetch_record(places[i]);
@@ -159,7 +160,7 @@ void MemoryStore::decide_at(std::span<const Place> places, std::span<const Reque
   for (std::size_t i = 0; i < requests.size(); ++i) {
     fetch_record(i + kRecordsAhead);
     const std::lock_guard lock(places[i].shard->lock);
-    table_of(requests[i]).decide(places[i], requests[i], now, decisions[i]);
+    table_of(requests[i]).decide(places[i], requests[i], now, unread);
   }
 }
 

@@ -49,14 +49,14 @@ class MemoryStore final : public Store {
               std::span<Decision> decisions) override;
   Decision decide_all(std::span<const Request> requests, Instant now) override;
 
-  /// For who has hashed a key already, under secret(): where it lives, for decide_at().
+  /// For who has hashed a key already, under secret(): where it lives, for carry_out().
   memory::Place place_of(const Space& space, const KeyHash& key) const {
     return static_cast<const memory::Table&>(space).place_of(key);
   }
-  /// As decide(), of requests whose keys live at these places. REQUIRES: places.size() >=
-  /// requests.size().
-  void decide_at(std::span<const memory::Place> places, std::span<const Request> requests,
-                 Instant now, std::span<Decision> decisions);
+  /// As decide(), of requests whose keys live at these places, for who does not ask what the
+  /// answers are. REQUIRES: places.size() >= requests.size().
+  void carry_out(std::span<const memory::Place> places, std::span<const Request> requests,
+                 Instant now);
   const HashSecret& secret() const { return options_.table.secret; }
 
   Instant now() const override { return clock_.now(); }
