@@ -67,6 +67,14 @@ Lane::Lane(const LaneSettings& settings)
 
 Lane::~Lane() = default;
 
+// Enough for the server to have work while replies are read and answers are judged, which takes
+// about as long as its own.
+PipelineOptions Lane::pipeline_options() const {
+  PipelineOptions options = health_.pipeline_options(endpoint_);
+  options.max_in_flight = 4;
+  return options;
+}
+
 std::string_view Lane::fault(Clock::time_point now) const {
   std::optional<Clock::time_point> oldest;
   if (!in_flight_.empty()) oldest = in_flight_.front()->sent_at;

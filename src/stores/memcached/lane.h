@@ -69,7 +69,7 @@ class Lane final : public PipelineUser {
   /// What is said of a value that comes without a cas token, over which nothing can be written.
   std::string no_tokens() const { return name() + " keeps no cas tokens (-C), which Sluice needs"; }
   /// How its connection is to be made.
-  PipelineOptions pipeline_options() const { return health_.pipeline_options(endpoint_); }
+  PipelineOptions pipeline_options() const;
   const Endpoint& endpoint() const { return endpoint_; }
 
   Exchange* next_exchange() override;
