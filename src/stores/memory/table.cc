@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/assign.h"
 #include "core/block.h"
 #include "core/key_hash.h"
 #include "core/prefetch.h"
@@ -74,20 +75,6 @@ void Table::fetch_record(Place place) const {
   const Cell key = key_cell(place);
   if (!is_record(key)) return;
   prefetch(record_of(key), kFetched);
-}
-
-// Copied field by field, a decision stays in registers from where it is worked out to where it is
-// wanted. Copied whole, it is put together in memory and read back in wider pieces, for which the
-// processor waits.
-void assign(Decision& to, const Decision& from) {
-  to.allowed = from.allowed;
-  to.source = from.source;
-  to.limit = from.limit;
-  to.remaining = from.remaining;
-  to.retry_after = from.retry_after;
-  to.reset_after = from.reset_after;
-  to.delay = from.delay;
-  to.taken = from.taken;
 }
 
 // One state, of whatever kind, judged by whichever numbers.

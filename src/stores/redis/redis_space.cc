@@ -33,8 +33,9 @@ RedisSpace::RedisSpace(std::string_view prefix, const LimitDefinition& limit)
         },
         part);
   }
-  states_at_ = begins.size();
-  head_bytes_ = states_at_ + state_bytes + sizeof(double);
+  states_at_ = static_cast<std::uint16_t>(begins.size());
+  head_bytes_ = static_cast<std::uint16_t>(states_at_ + state_bytes + sizeof(double));
+  if (summed_ < parts_.size()) answered_bytes_ = head_bytes_;
   append_argument(arguments_, begins);
   append_argument(arguments_, std::to_string(states_at_));
   append_argument(arguments_, std::to_string(head_bytes_ - 1));

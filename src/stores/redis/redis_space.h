@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,19 +26,22 @@ class RedisSpace final : public Space {
   static constexpr std::size_t kArguments = 3;
 
   /// The bytes of a value before its slots.
-  std::size_t head_bytes() const { return head_bytes_; }
+  std::uint16_t head_bytes() const { return head_bytes_; }
   /// Where the parts' states begin.
-  std::size_t states_at() const { return states_at_; }
+  std::uint16_t states_at() const { return states_at_; }
   /// How many parts are summed up by the script (kIsSummed).
-  std::size_t summed() const { return summed_; }
+  std::uint16_t summed() const { return summed_; }
+  /// How much of the head an answer brings: nothing where all parts are summed up.
+  std::uint16_t answered_bytes() const { return answered_bytes_; }
 
  private:
   std::vector<AnyPart> parts_;
   std::string front_;
   std::string arguments_;
-  std::size_t head_bytes_ = 0;
-  std::size_t states_at_ = 0;
-  std::size_t summed_ = 0;
+  std::uint16_t head_bytes_ = 0;
+  std::uint16_t states_at_ = 0;
+  std::uint16_t summed_ = 0;
+  std::uint16_t answered_bytes_ = 0;
 };
 
 /// Appends the name of a key. REQUIRES: the space is a RedisSpace.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
+#include <utility>
 
 #include "core/instant.h"
 #include "core/together.h"
@@ -21,7 +23,6 @@ constexpr std::int64_t kMostWholeSlots = 64;
 constexpr std::size_t kCommandBytes = 256;
 constexpr std::size_t kRequestBytes = 64;
 constexpr std::size_t kPartBytes = 41;
-constexpr std::size_t kHeaderBytes = 10;
 
 const RedisSpace& space_of(const Request& request) {
   return static_cast<const RedisSpace&>(*request.space);
@@ -73,47 +74,87 @@ std::int64_t most_to_take(const Request& request) {
   return most;
 }
 
-PartQuestion ask_part(const AnyPart& part, const PartCall& call) {
-  return std::visit(
-      [&]<class P>(const P& p) { return PartCodec<typename P::Algorithm>::ask(p.params, call); },
-      part);
-}
-
 }  // namespace
 
-void ScriptCall::Draft::put_length(char type, std::size_t length) {
-  *end_++ = type;
-  end_ = std::to_chars(end_, end_ + 20, length).ptr;
-  put("\r\n");
-}
+/// What stands before a request's parts, as the script unpacks it.
+struct ScriptCall::Header {
+  std::uint8_t operation;
+  std::uint8_t key;
+  std::uint16_t space;
+  std::uint8_t parts;
+  std::uint8_t more;
+  std::uint8_t partly;
+  std::uint8_t answers_head;
+  std::uint16_t head_bytes;
+};
 
-ScriptCall::ScriptCall(const CallOptions& options) : options_(options) {
+/// Goes on with a draft. Where it stands is a local variable's and no member's: for all the
+/// compiler knows, each byte that is written could change that.
+class ScriptCall::Pen {
+ public:
+  explicit Pen(Draft& draft) : draft_(draft), at_(draft.end) {}
+  ~Pen() { draft_.end = at_; }
+  Pen(const Pen&) = delete;
+  Pen& operator=(const Pen&) = delete;
+
+  void put(std::string_view bytes) {
+    if (bytes.empty()) return;  // They may be nowhere.
+    std::memcpy(at_, bytes.data(), bytes.size());
+    at_ += bytes.size();
+  }
+  /// A plain value, as the script unpacks it. Returns where it stands.
+  template <class T>
+  char* put_value(const T& value) {
+    char* const at = std::exchange(at_, at_ + sizeof value);
+    std::memcpy(at, &value, sizeof value);
+    return at;
+  }
+  /// "<type><length>\r\n".
+  void put_length(char type, std::size_t length) {
+    put_value(type);
+    at_ = std::to_chars(at_, at_ + 20, length).ptr;
+    put("\r\n");
+  }
+  void put_question(const PartQuestion& question) {
+    put_value(question.kind);
+    put_value(question.a);
+    put_value(question.b);
+    put_value(question.c);
+    put_value(question.d);
+    if (question.step_ns != 0) put_value(question.step_ns);
+  }
+
+ private:
+  Draft& draft_;
+  char* at_;
+};
+
+ScriptCall::ScriptCall(const CallOptions& options) : options_(options), asked_(kMaxRequests) {
   units_.reserve(kMaxRequests);
-  asked_.reserve(kMaxRequests);
   clear();
 }
 
 void ScriptCall::clear() {
   units_.clear();
-  asked_.clear();
+  asked_count_ = 0;
   faults_.clear();
   bytes_ = kCommandBytes;
 }
 
 bool ScriptCall::add(std::span<const Request> requests, Decision& decision) {
-  const std::size_t first = asked_.size();
+  const std::size_t first = asked_count_;
   const std::size_t bytes_before = bytes_;
   bool halves = false;
   for (const Request& request : requests) {
     halves = request.operation == Operation::kTakeUpTo && !lends(*request.limit);
     if (!(halves ? add_halves(request) : add_asked(request, request.cost))) {
-      asked_.resize(first);
+      asked_count_ = first;
       bytes_ = bytes_before;
       return false;
     }
   }
   units_.push_back({.first = static_cast<std::uint16_t>(first),
-                    .count = static_cast<std::uint16_t>(asked_.size() - first),
+                    .count = static_cast<std::uint16_t>(asked_count_ - first),
                     .halves = halves,
                     .decision = &decision});
   return true;
@@ -124,16 +165,19 @@ bool ScriptCall::add_asked(const Request& request, std::int64_t cost, bool named
   const std::size_t key_bytes = encoded_bytes(request.key);
   std::size_t bytes = kRequestBytes + (request.limit->parts.size() + 1) * kPartBytes;
   if (!named) bytes += space.arguments().size() + space.front().size() + key_bytes;
-  if (asked_.size() == kMaxRequests || bytes_ + bytes > kMaxBytes) return false;
+  if (asked_count_ == kMaxRequests || bytes_ + bytes > kMaxBytes) return false;
   bytes_ += bytes;
-  asked_.push_back(
-      {.request = &request, .cost = cost, .key_bytes = static_cast<std::uint32_t>(key_bytes)});
+  Asked& asked = asked_[asked_count_++];
+  asked.request = &request;
+  asked.cost = cost;
+  asked.key_bytes = static_cast<std::uint32_t>(key_bytes);
   return true;
 }
 
 // The larger half, then the larger half of what is left, and so on: each is at most one more than
-// all that follow, so that taking each that fits takes as much as there is.
-bool ScriptCall::add_halves(const Request& request) {
+// all that follow, so that taking each that fits takes as much as there is. Kept apart: add() would
+// save registers for it that most requests have no use for.
+[[gnu::noinline]] bool ScriptCall::add_halves(const Request& request) {
   std::int64_t left = most_to_take(request);
   bool named = false;
   do {
@@ -161,22 +205,18 @@ void ScriptCall::write(Instant now_or_store_time, std::uint32_t number, std::str
   key_owners_.clear();
   key_places_.fill(0);
   spaces_.clear();
+  last_space_ = nullptr;
   whole_ = true;
 
   // By the server's clock, windows are named by this one's and mended there.
   const bool given = now_or_store_time != kStoreTime;
   const Instant near = given ? now_or_store_time : wall_now();
-  questions_.put_value(number);
-  questions_.put_value(given || options_.client_time ? as_word(near) : ~std::uint64_t{0});
-  questions_.put_value(static_cast<double>(options_.least_lifetime_ms));
-  questions_.put_value(static_cast<double>(options_.skew_ms));
-  char* const whole = questions_.skip(1);
+  char* const whole = begin_questions(given || options_.client_time ? near : kStoreTime);
   for (Unit& unit : units_) {
     unit.written = unit.decision != nullptr;
     if (!unit.written) continue;
-    for (std::size_t i = 0; i < unit.count; ++i) {
-      write_request(asked_[unit.first + i], !unit.halves && i + 1 < unit.count, near);
-    }
+    const auto asked = std::span(asked_).subspan(unit.first, unit.count);
+    for (Asked& one : asked) write_request(one, !unit.halves && &one != &asked.back(), near);
   }
   *whole = whole_ && !key_owners_.empty() ? 1 : 0;
 
@@ -195,6 +235,17 @@ void ScriptCall::write(Instant now_or_store_time, std::uint32_t number, std::str
   for (const RedisSpace* space : spaces_) output += space->arguments();
 }
 
+// The place of what is not known before all requests are written: `whole_`.
+char* ScriptCall::begin_questions(Instant now_or_store_time) {
+  static_assert(kStoreTime == -1, "the script reads it as 2^64 - 1");
+  Pen pen(questions_);
+  pen.put_value(number_);
+  pen.put_value(now_or_store_time);
+  pen.put_value(static_cast<double>(options_.least_lifetime_ms));
+  pen.put_value(static_cast<double>(options_.skew_ms));
+  return pen.put_value(std::uint8_t{0});
+}
+
 // The key's place among the command's keys, from 1 on.
 std::uint8_t ScriptCall::key_index(const Asked& asked) {
   const Request& request = *asked.request;
@@ -210,29 +261,29 @@ std::uint8_t ScriptCall::key_index(const Asked& asked) {
     ++place;
   }
   key_owners_.push_back(&request);
-  keys_.put_length('$', front.size() + asked.key_bytes + 1);
-  keys_.put(front);
+  Pen pen(keys_);
+  pen.put_length('$', front.size() + asked.key_bytes + 1);
+  pen.put(front);
   if (asked.key_bytes == request.key.size()) {
-    keys_.put(request.key);
+    pen.put(request.key);
   } else {
     std::string encoded;
     append_encoded(encoded, request.key);
-    keys_.put(encoded);
+    pen.put(encoded);
   }
-  keys_.put("}\r\n");
+  pen.put("}\r\n");
   return key_places_[place] = static_cast<std::uint8_t>(key_owners_.size());
 }
 
 // Where the space's arguments begin in ARGV, after the questions.
-std::size_t ScriptCall::space_index(const RedisSpace& space) {
-  // Neighbours most often share it.
-  auto known = std::find(spaces_.rbegin(), spaces_.rend(), &space);
-  if (known == spaces_.rend()) {
-    spaces_.push_back(&space);
-    known = spaces_.rbegin();
-  }
-  const auto before = static_cast<std::size_t>(spaces_.rend() - known) - 1;
-  return 2 + RedisSpace::kArguments * before;
+std::uint16_t ScriptCall::space_place(const RedisSpace& space) {
+  if (&space == last_space_) return last_place_;
+  const auto known = std::find(spaces_.begin(), spaces_.end(), &space);
+  const auto before = static_cast<std::size_t>(known - spaces_.begin());
+  if (known == spaces_.end()) spaces_.push_back(&space);
+  last_space_ = &space;
+  last_place_ = static_cast<std::uint16_t>(2 + RedisSpace::kArguments * before);
+  return last_place_;
 }
 
 void ScriptCall::write_request(Asked& asked, bool more, Instant near) {
@@ -240,44 +291,43 @@ void ScriptCall::write_request(Asked& asked, bool more, Instant near) {
   const RedisSpace& space = space_of(request);
   const auto& parts = request.limit->parts;
   const bool blocks = request.operation == Operation::kBlock;
-  PartCall call{
-      .operation = request.operation, .cost = asked.cost, .near = near, .permit = request.permit};
-  if (request.operation == Operation::kTake) call.patience_ns = request.patience_ns;
-  asked.head_bytes = 0;
-  asked.summed = static_cast<std::uint16_t>(space.summed());
-  if (space.summed() < parts.size()) {
-    asked.head_bytes = static_cast<std::uint16_t>(space.head_bytes());
-  }
-
+  asked.head_bytes = space.answered_bytes();
+  asked.summed = space.summed();
   const std::uint8_t key = key_index(asked);
-  const auto place = static_cast<std::uint16_t>(space_index(space));
-  char* const header = questions_.skip(kHeaderBytes);
+  const std::uint16_t place = space_place(space);
+
+  const bool patient = request.operation == Operation::kTake;
+  const PartCall call{.operation = request.operation,
+                      .cost = asked.cost,
+                      .patience_ns = patient ? request.patience_ns : kDefaultPatience,
+                      .near = near,
+                      .permit = request.permit};
+  static_assert(sizeof(Header) == 10);
+  Pen pen(questions_);
+  char* const header =
+      pen.put_value(Header{.operation = operation_code(request),
+                           .key = key,
+                           .space = place,
+                           .parts = static_cast<std::uint8_t>(parts.size() + (blocks ? 1 : 0)),
+                           .more = more,
+                           .partly = false,
+                           .answers_head = asked.head_bytes > 0,
+                           .head_bytes = space.head_bytes()});
   std::int64_t slots = 0;
-  const auto put = [&](const PartQuestion& question) {
-    slots += question.slots;
-    questions_.put_value(question.kind);
-    questions_.put_value(question.a);
-    questions_.put_value(question.b);
-    questions_.put_value(question.c);
-    questions_.put_value(question.d);
-    if (question.step_ns != 0) questions_.put_value(question.step_ns);
-  };
-  for (const AnyPart& part : parts) put(ask_part(part, call));
-  if (blocks) put(ask_block(request.duration_ns));
-  const bool partly = slots > kMostWholeSlots;
-  whole_ = whole_ && !partly;
-  auto fill = [at = header](auto value) mutable {
-    std::memcpy(at, &value, sizeof value);
-    at += sizeof value;
-  };
-  fill(operation_code(request));
-  fill(key);
-  fill(place);
-  fill(static_cast<std::uint8_t>(parts.size() + (blocks ? 1 : 0)));
-  fill(static_cast<std::uint8_t>(more ? 1 : 0));
-  fill(static_cast<std::uint8_t>(partly ? 1 : 0));
-  fill(static_cast<std::uint8_t>(asked.head_bytes > 0 ? 1 : 0));
-  fill(static_cast<std::uint16_t>(space.head_bytes()));
+  for (const AnyPart& part : parts) {
+    std::visit(
+        [&]<class P>(const P& p) {
+          const PartQuestion question = PartCodec<typename P::Algorithm>::ask(p.params, call);
+          pen.put_question(question);
+          slots += question.slots;
+        },
+        part);
+  }
+  if (blocks) pen.put_question(ask_block(request.duration_ns));
+  if (slots > kMostWholeSlots) {
+    header[offsetof(Header, partly)] = 1;
+    whole_ = false;
+  }
 }
 
 }  // namespace sluice::redis

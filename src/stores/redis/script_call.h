@@ -1,14 +1,11 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/store.h"
@@ -83,8 +80,8 @@ class ScriptCall {
     bool halves = false;  // Each is charged for itself, and the sum is what was taken.
     bool written = false;
     Decision* decision = nullptr;  // null: abandoned
-    std::size_t fault_at = 0;
-    std::size_t fault_bytes = 0;
+    std::uint32_t fault_at = 0;
+    std::uint32_t fault_bytes = 0;
   };
   /// A request or a half of one, and how long its answer is once it cannot be asked any more.
   struct Asked {
@@ -96,31 +93,19 @@ class ScriptCall {
   };
   using AskedTogether = std::span<const Asked>;
   struct Cursor;
-  struct Verdict;
-  /// Bytes in the making, in room that is kept and was made large enough beforehand.
-  class Draft {
-   public:
+  struct Header;
+  class Pen;
+  /// Bytes in the making, in room that is kept.
+  struct Draft {
     /// Begins anew; no more than so many bytes will be put.
     void begin(std::size_t most_bytes) {
-      if (room_.size() < most_bytes) room_.resize(most_bytes);
-      end_ = room_.data();
+      if (room.size() < most_bytes) room.resize(most_bytes);
+      end = room.data();
     }
-    void put(std::string_view bytes) { end_ = std::copy(bytes.begin(), bytes.end(), end_); }
-    /// A plain value, as the script unpacks it.
-    template <class T>
-    void put_value(T value) {
-      std::memcpy(end_, &value, sizeof value);
-      end_ += sizeof value;
-    }
-    /// "<type><length>\r\n".
-    void put_length(char type, std::size_t length);
-    /// Leaves room for so many bytes, to be filled in later.
-    char* skip(std::size_t bytes) { return std::exchange(end_, end_ + bytes); }
-    std::string_view text() const { return {room_.data(), end_}; }
+    std::string_view text() const { return {room.data(), end}; }
 
-   private:
-    std::vector<char> room_;
-    char* end_ = nullptr;
+    std::vector<char> room;
+    char* end = nullptr;
   };
 
   bool add(std::span<const Request> requests, Decision& decision);
@@ -128,19 +113,22 @@ class ScriptCall {
   bool add_asked(const Request& request, std::int64_t cost, bool named = false);
   bool add_halves(const Request& request);
   std::uint8_t key_index(const Asked& asked);
-  std::size_t space_index(const RedisSpace& space);
+  std::uint16_t space_place(const RedisSpace& space);
+  char* begin_questions(Instant now_or_store_time);
   void write_request(Asked& asked, bool more, Instant near);
   std::string_view read_head(std::string_view reply, Cursor& cursor);
-  bool read_unit(Unit& unit, Cursor& cursor);
-  Verdict read_halves(const Unit& unit, Cursor& cursor) const;
-  Verdict read_verdict(AskedTogether asked, Cursor& cursor, bool wanted) const;
-  static bool skip(AskedTogether asked, Cursor& cursor);
-  bool judge(AskedTogether asked, std::string_view answers, bool retract, Decision& decision) const;
+  std::string_view read_unit(const Unit& unit, Cursor& cursor) const;
+  std::string_view read_halves(AskedTogether halves, Cursor& cursor, Decision* decision) const;
+  std::string_view read_answers(AskedTogether asked, Cursor& cursor, Decision* decision) const;
+  static std::size_t answer_bytes(AskedTogether asked, std::string_view answers);
+  bool judge(AskedTogether asked, const char* answers, Decision& decision) const;
+  bool judge_all(AskedTogether asked, const char* answers, bool retract, Decision& decision) const;
   void fail(Unit& unit, std::string_view why);
 
   const CallOptions options_;
   std::vector<Unit> units_;
-  std::vector<Asked> asked_;
+  std::vector<Asked> asked_;  // As many as there can be.
+  std::size_t asked_count_ = 0;
   std::size_t bytes_ = 0;  // The command's, at most.
   std::uint32_t number_ = 0;
   Instant now_ = 0;
@@ -152,6 +140,9 @@ class ScriptCall {
   std::vector<const Request*> key_owners_;
   std::array<std::uint8_t, 2 * kMaxRequests> key_places_{};  // hashed; an index plus 1, or 0
   std::vector<const RedisSpace*> spaces_;
+  // Neighbours most often share it, and its place.
+  const RedisSpace* last_space_ = nullptr;
+  std::uint16_t last_place_ = 0;
   bool whole_ = true;  // All values are read as a whole.
 };
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/assign.h"
 #include "core/block.h"
 #include "core/together.h"
 #include "stores/redis/part_codec.h"
@@ -12,7 +13,13 @@ namespace sluice::redis {
 struct ScriptCall::Cursor {
   std::string_view answers;  // of all units
   std::string_view faults;   // bulk strings
+  bool readable = true;
 
+  /// The reply makes no sense any more.
+  void lose() {
+    answers = {};
+    readable = false;
+  }
   /// False where there are not so many.
   bool take(std::size_t count, std::string_view& bytes) {
     if (answers.size() < count) return false;
@@ -29,6 +36,10 @@ constexpr unsigned kAdmitted = 1;
 constexpr unsigned kKnown = 2;
 constexpr unsigned kFailed = 4;  // alone
 constexpr unsigned kBlocked = 8;
+
+constexpr bool is_admitted(char first) {
+  return (static_cast<unsigned char>(first) & kAdmitted) != 0;
+}
 
 constexpr std::string_view kMalformed = "the reply to the script cannot be read";
 constexpr std::string_view kAnothers = "the reply is not the one to this call";
@@ -77,10 +88,32 @@ struct Answer {
   Instant now = 0;
   const char* state = nullptr;  // of the next part in the head; null where the key is fresh
   const char* sum = nullptr;    // of the next ring, or of the permits
+  Instant until = 0;            // when the key's block ends; 0 where there is none
   /// The script's verdict.
   bool admitted = false;
   /// Nothing is charged, so what would be admitted stands as a peek sees it.
   bool retract = false;
+
+  // Reads it off the front; false where it makes no sense. REQUIRES: it is there.
+  bool read(const char*& at, std::size_t head_bytes, std::size_t summed) {
+    const auto flags = static_cast<unsigned char>(*at++);
+    if ((flags & kBlocked) != 0) {
+      until = read_int64(at);
+      at += sizeof until;
+      if (until <= now) return false;
+    }
+    if ((flags & kKnown) != 0) {
+      const auto& space = static_cast<const RedisSpace&>(*request.space);
+      state = head_bytes > 0 ? at + space.states_at() : at;
+      sum = at + head_bytes;
+      at = sum + summed * kSumBytes;
+    }
+    if (request.operation == Operation::kReset) until = 0;
+    if (request.operation == Operation::kBlock) {
+      until = block_until(until, now, request.duration_ns);
+    }
+    return true;
+  }
 
   Call call() const {
     const bool up_to = request.operation == Operation::kTakeUpTo;
@@ -93,12 +126,11 @@ struct Answer {
 };
 
 template <class A>
-Decision decide(const typename A::Params& params, const typename A::State& state,
-                const Answer& answer) {
-  const Decision decision =
-      apply<A>(answer.request.operation, params, state, answer.call()).decision;
-  if (!answer.retract || !decision.allowed) return decision;
-  return A::take(params, state, {.now = answer.now, .cost = 0}).decision;
+[[gnu::flatten]] void decide(const typename A::Params& params, const typename A::State& state,
+                             const Answer& answer, Decision& decision) {
+  assign(decision, apply<A>(answer.request.operation, params, state, answer.call()).decision);
+  if (!answer.retract || !decision.allowed) return;
+  assign(decision, A::take(params, state, {.now = answer.now, .cost = 0}).decision);
 }
 
 // What follows from the permits that are held afterwards; what is renewed or given back was held if
@@ -122,22 +154,22 @@ Decision decide_permits(const Concurrency::Params& params, const Concurrency::He
 }
 
 // False where what is held makes no sense.
-bool judge_permits(const Concurrency::Params& params, Answer& answer, Together& together) {
+bool judge_permits(const Concurrency::Params& params, Answer& answer, Decision& decision) {
   Concurrency::Held held;
   if (answer.request.operation != Operation::kReset) {
     if (answer.state == nullptr || !read_held(answer.sum, held)) return false;
     if (held.count > 0 && held.last_ns <= answer.now) return false;
     if (held.count >= params.limit && held.room_ns <= answer.now) return false;
   }
-  together.add(decide_permits(params, held, answer));
+  decision = decide_permits(params, held, answer);
   return true;
 }
 
 // False where the state is none.
 template <class A>
-bool judge_part(const typename A::Params& params, Answer& answer, Together& together) {
+bool judge_part(const typename A::Params& params, Answer& answer, Decision& decision) {
   if constexpr (LendingAlgorithm<A>) {
-    return judge_permits(params, answer, together);
+    return judge_permits(params, answer, decision);
   } else {
     typename A::State state;
     RingAnswer ring;
@@ -152,30 +184,35 @@ bool judge_part(const typename A::Params& params, Answer& answer, Together& toge
       }
       answer.state += PartCodec<A>::kStateBytes;
     }
-    together.add(decide<A>(params, state, answer));
+    decide<A>(params, state, answer, decision);
     return true;
   }
 }
 
+bool judge_part(const AnyPart& part, Answer& answer, Decision& decision) {
+  return std::visit(
+      [&]<class P>(const P& p) {
+        return judge_part<typename P::Algorithm>(p.params, answer, decision);
+      },
+      part);
+}
+
 bool judge_parts(Answer& answer, Together& together) {
   for (const AnyPart& part : answer.request.limit->parts) {
-    const bool read = std::visit(
-        [&]<class P>(const P& p) {
-          return judge_part<typename P::Algorithm>(p.params, answer, together);
-        },
-        part);
-    if (!read) return false;
+    Decision decision;
+    if (!judge_part(part, answer, decision)) return false;
+    together.add(decision);
   }
   return true;
 }
 
 // The same for a key that is blocked until then: its parts answer as one.
-bool judge_blocked(Answer& answer, Instant until, Together& together) {
+bool judge_blocked(Answer& answer, Together& together) {
   const bool denied = takes(answer.request.operation, answer.cost);
   answer.retract = answer.retract || denied;
   Together parts;
   if (!judge_parts(answer, parts)) return false;
-  together.add(block_decision(parts.decision(), denied, answer.now, until));
+  together.add(block_decision(parts.decision(), denied, answer.now, answer.until));
   return true;
 }
 
@@ -185,34 +222,22 @@ constexpr std::size_t kAhead = 8;
 
 }  // namespace
 
-/// What became of requests that are charged as one.
-struct ScriptCall::Verdict {
-  bool readable = true;  // False: the reply makes no sense any more.
-  std::string_view why =
-      {};  // Why there is no decision; empty where there is one, or none is wanted.
-  Decision decision = {};
-};
-
 bool ScriptCall::read(std::string_view reply) {
   Cursor cursor;
   const std::string_view fault = read_head(reply, cursor);
-  bool readable = fault.empty();
-  for (std::size_t i = 0; i < units_.size(); ++i) {
+  const std::size_t count = units_.size();
+  for (std::size_t i = 0; i < count; ++i) {
     Unit& unit = units_[i];
     if (!unit.written) continue;
-    if (i + kAhead < units_.size()) {
+    if (i + kAhead < count) {
       const Unit& later = units_[i + kAhead];
       __builtin_prefetch(asked_[later.first].request);
       __builtin_prefetch(later.decision, 1);
     }
-    if (!fault.empty()) {
-      fail(unit, fault);
-    } else if (!read_unit(unit, cursor)) {
-      cursor.answers = {};
-      readable = false;
-    }
+    const std::string_view why = fault.empty() ? read_unit(unit, cursor) : fault;
+    if (!why.empty()) fail(unit, why);
   }
-  return readable;
+  return fault.empty() && cursor.readable;
 }
 
 // Why nothing of the reply is to be believed; empty where the cursor stands before the answers.
@@ -230,114 +255,110 @@ std::string_view ScriptCall::read_head(std::string_view reply, Cursor& cursor) {
   return {};
 }
 
-// False where the reply makes no sense any more.
-bool ScriptCall::read_unit(Unit& unit, Cursor& cursor) {
+// Why there is no decision; empty where it is made, or none is wanted any more.
+std::string_view ScriptCall::read_unit(const Unit& unit, Cursor& cursor) const {
   const auto asked = AskedTogether(asked_).subspan(unit.first, unit.count);
-  const Verdict verdict = unit.halves ? read_halves(unit, cursor)
-                                      : read_verdict(asked, cursor, unit.decision != nullptr);
-  if (!verdict.why.empty()) {
-    fail(unit, verdict.why);
-  } else if (unit.decision != nullptr) {
-    *unit.decision = verdict.decision;
-  }
-  return verdict.readable;
+  return unit.halves ? read_halves(asked, cursor, unit.decision)
+                     : read_answers(asked, cursor, unit.decision);
 }
 
 // Each half is taken or denied; together they answer as one that took the sum would.
-ScriptCall::Verdict ScriptCall::read_halves(const Unit& unit, Cursor& cursor) const {
-  Verdict all;
+std::string_view ScriptCall::read_halves(AskedTogether halves, Cursor& cursor,
+                                         Decision* decision) const {
+  std::string_view why;
+  Decision last;
   std::int64_t taken = 0;
   std::chrono::nanoseconds delay{0};
-  for (const Asked& half : AskedTogether(asked_).subspan(unit.first, unit.count)) {
-    const bool wanted = unit.decision != nullptr && all.why.empty();
-    const Verdict one = read_verdict({&half, 1}, cursor, wanted);
-    if (all.why.empty()) all.why = one.why;
-    all.readable = one.readable;
-    if (!all.readable) return all;
-    if (one.decision.allowed) {
-      if (taken == 0) delay = one.decision.delay;
-      taken += half.cost;
-    }
-    all.decision = one.decision;
+  for (const Asked& half : halves) {
+    const bool wanted = decision != nullptr && why.empty();
+    const std::string_view none = read_answers({&half, 1}, cursor, wanted ? &last : nullptr);
+    if (why.empty()) why = none;
+    if (!cursor.readable) return why;
+    if (!last.allowed) continue;
+    if (taken == 0) delay = last.delay;
+    taken += half.cost;
   }
-  if (taken == 0) return all;
-  all.decision.allowed = true;
-  all.decision.taken = taken;
-  all.decision.delay = delay;
-  all.decision.retry_after = {};
-  return all;
+  if (decision == nullptr || !why.empty()) return why;
+  *decision = last;
+  if (taken == 0) return {};
+  decision->allowed = true;
+  decision->taken = taken;
+  decision->delay = delay;
+  decision->retry_after = {};
+  return {};
 }
 
-ScriptCall::Verdict ScriptCall::read_verdict(AskedTogether asked, Cursor& cursor,
-                                             bool wanted) const {
-  const std::string_view from = cursor.answers;
-  if (!skip(asked, cursor)) return {.readable = false, .why = kMalformed};
-  const auto flags = static_cast<unsigned char>(from.front());
+// Why there is no decision, as above, of requests that are charged as one.
+std::string_view ScriptCall::read_answers(AskedTogether asked, Cursor& cursor,
+                                          Decision* decision) const {
+  const char* const answers = cursor.answers.data();
+  const std::size_t bytes = answer_bytes(asked, cursor.answers);
+  if (bytes == 0) {
+    cursor.lose();
+    return kMalformed;
+  }
+  cursor.answers.remove_prefix(bytes);
+  const auto flags = static_cast<unsigned char>(*answers);
   if (flags == kFailed) {
     std::string_view why;
-    const bool readable = read_bulk(cursor.faults, why);
+    if (!read_bulk(cursor.faults, why)) cursor.lose();
     why = error_of(why);
-    return {.readable = readable, .why = !readable || why.empty() ? kMalformed : why};
+    return why.empty() ? kMalformed : why;
   }
-  Verdict verdict;
-  if (!wanted) return verdict;
-  bool sound = judge(asked, from, false, verdict.decision);
-  const bool admitted = verdict.decision.allowed;
-  if (sound && !admitted) sound = judge(asked, from, true, verdict.decision);
-  if (!sound) {
-    verdict.why = kDamaged;
-  } else if (admitted != ((flags & kAdmitted) != 0)) {
-    verdict.why = kDiffers;
-  }
-  return verdict;
+  if (decision == nullptr) return {};
+  if (!judge(asked, answers, *decision)) return kDamaged;
+  if (decision->allowed != is_admitted(*answers)) return kDiffers;
+  return {};
 }
 
-// Leaves the cursor behind the answers; false where they are cut short or are none.
-bool ScriptCall::skip(AskedTogether asked, Cursor& cursor) {
+// How long the answers to one unit are; 0 where they are cut short or are none.
+std::size_t ScriptCall::answer_bytes(AskedTogether asked, std::string_view answers) {
+  std::size_t bytes = 0;
+  unsigned possible = kAdmitted | kKnown | kBlocked;
   for (const Asked& one : asked) {
-    const bool first = &one == asked.data();
-    std::string_view bytes;
-    if (!cursor.take(1, bytes)) return false;
-    const auto flags = static_cast<unsigned char>(bytes.front());
-    if (flags == kFailed && first) return true;
-    if ((flags & ~(kKnown | kBlocked | (first ? kAdmitted : 0U))) != 0) return false;
-    if ((flags & kBlocked) != 0 && !cursor.take(sizeof(Instant), bytes)) return false;
-    if ((flags & kKnown) == 0) continue;
-    if (!cursor.take(one.head_bytes + one.summed * kSumBytes, bytes)) return false;
+    if (bytes == answers.size()) return 0;
+    const auto flags = static_cast<unsigned char>(answers[bytes]);
+    if (flags == kFailed && bytes == 0) return 1;
+    if ((flags & ~possible) != 0) return 0;
+    possible = kKnown | kBlocked;
+    bytes += 1;
+    if ((flags & kBlocked) != 0) bytes += sizeof(Instant);
+    if ((flags & kKnown) != 0) bytes += one.head_bytes + one.summed * kSumBytes;
+    if (bytes > answers.size()) return 0;
   }
-  return true;
+  return bytes;
 }
 
-// False where a state is none. REQUIRES: skip() has found all that is answered.
-bool ScriptCall::judge(AskedTogether asked, std::string_view answers, bool retract,
-                       Decision& decision) const {
+// False where a state is none. REQUIRES: answer_bytes() has found all that is answered.
+bool ScriptCall::judge(AskedTogether asked, const char* answers, Decision& decision) const {
+  const Asked& first = asked[0];
+  const auto& parts = first.request->limit->parts;
+  if (asked.size() == 1 && parts.size() == 1) {
+    Answer answer{.request = *first.request,
+                  .cost = first.cost,
+                  .now = now_,
+                  .admitted = is_admitted(*answers)};
+    const char* at = answers;
+    if (!answer.read(at, first.head_bytes, first.summed)) return false;
+    // Most often there is nothing to be joined.
+    if (answer.until == 0) return judge_part(parts[0], answer, decision);
+  }
+  if (!judge_all(asked, answers, false, decision)) return false;
+  return decision.allowed || judge_all(asked, answers, true, decision);
+}
+
+bool ScriptCall::judge_all(AskedTogether asked, const char* answers, bool retract,
+                           Decision& decision) const {
   Together together;
-  const char* at = answers.data();
-  const bool admitted = (static_cast<unsigned char>(*at) & kAdmitted) != 0;
+  const char* at = answers;
   for (const Asked& one : asked) {
-    const Request& request = *one.request;
-    Answer answer{.request = request,
+    Answer answer{.request = *one.request,
                   .cost = one.cost,
                   .now = now_,
-                  .admitted = admitted,
+                  .admitted = is_admitted(*answers),
                   .retract = retract};
-    const auto flags = static_cast<unsigned char>(*at++);
-    Instant until = 0;
-    if ((flags & kBlocked) != 0) {
-      until = read_int64(at);
-      at += sizeof until;
-      if (until <= now_) return false;
-    }
-    if ((flags & kKnown) != 0) {
-      const auto& space = static_cast<const RedisSpace&>(*request.space);
-      answer.state = one.head_bytes > 0 ? at + space.states_at() : at;
-      answer.sum = at + one.head_bytes;
-      at = answer.sum + one.summed * kSumBytes;
-    }
-    if (request.operation == Operation::kReset) until = 0;
-    if (request.operation == Operation::kBlock)
-      until = block_until(until, now_, request.duration_ns);
-    if (!(until == 0 ? judge_parts(answer, together) : judge_blocked(answer, until, together))) {
+    if (!answer.read(at, one.head_bytes, one.summed)) return false;
+    if (!(answer.until == 0 ? judge_parts(answer, together) : judge_blocked(answer, together))) {
       return false;
     }
   }
@@ -348,8 +369,8 @@ bool ScriptCall::judge(AskedTogether asked, std::string_view answers, bool retra
 void ScriptCall::fail(Unit& unit, std::string_view why) {
   if (unit.decision == nullptr) return;
   *unit.decision = {.source = Source::kUnanswered};
-  unit.fault_at = faults_.size();
-  unit.fault_bytes = why.size();
+  unit.fault_at = static_cast<std::uint32_t>(faults_.size());
+  unit.fault_bytes = static_cast<std::uint32_t>(why.size());
   faults_ += why;
 }
 
