@@ -15,8 +15,8 @@ constexpr char kVersion = 1;
 constexpr char kBlockedVersion = 2;
 constexpr std::size_t kChecksumBytes = 4;
 
-void append_checksum(std::string& output, std::string_view text) {
-  append_bytes(output, XXH3_64bits(text.data(), text.size()), kChecksumBytes);
+std::uint64_t checksum(std::string_view text) {
+  return XXH3_64bits(text.data(), text.size()) & ~std::uint32_t{0};
 }
 
 }  // namespace
@@ -38,9 +38,8 @@ bool KeyState::read(std::string_view value, const LimitDefinition& asked) {
   clear();
   if (value.size() <= kChecksumBytes) return false;
   const std::string_view hashed = value.substr(0, value.size() - kChecksumBytes);
-  std::string hash;
-  append_checksum(hash, hashed);
-  if (value.substr(hashed.size()) != hash) return false;
+  ValueReader last(value.substr(hashed.size()));
+  if (last.bytes(kChecksumBytes) != checksum(hashed)) return false;
   const bool blocked = hashed[0] == kBlockedVersion;
   if (hashed[0] != kVersion && !blocked) return false;
 
@@ -84,14 +83,17 @@ bool KeyState::read_states(std::string_view expression, ValueReader& reader,
 
 void KeyState::write(std::string& output) const {
   const std::size_t begin = output.size();
-  output += blocked_until_ > 0 ? kBlockedVersion : kVersion;
-  if (blocked_until_ > 0) append_number(output, static_cast<std::uint64_t>(blocked_until_));
-  append_number(output, expression_.size());
-  output += expression_;
+  ValueWriter writer(output);
+  writer.bytes(static_cast<std::uint64_t>(blocked_until_ > 0 ? kBlockedVersion : kVersion), 1);
+  if (blocked_until_ > 0) writer.number(static_cast<std::uint64_t>(blocked_until_));
+  writer.number(expression_.size());
+  writer.text(expression_);
   if (parts_ != nullptr) {
-    for (std::size_t i = 0; i < parts_->size(); ++i) states_[i].write((*parts_)[i], output);
+    for (std::size_t i = 0; i < parts_->size(); ++i) states_[i].write((*parts_)[i], writer);
   }
-  append_checksum(output, std::string_view(output).substr(begin));
+  writer.flush();
+  writer.bytes(checksum(std::string_view(output).substr(begin)), kChecksumBytes);
+  writer.flush();
 }
 
 bool KeyState::goes_on(const LimitDefinition& limit) const {

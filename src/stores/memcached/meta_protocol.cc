@@ -1,5 +1,7 @@
 #include "stores/memcached/meta_protocol.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace sluice::memcached {
@@ -12,16 +14,28 @@ constexpr std::size_t kMaxLineBytes = 2'048;
 // Far above what a server can be told to take for an item.
 constexpr std::size_t kMaxValueBytes = std::size_t{1} << 30;
 
-void append_decimal(std::string& output, std::uint64_t number) {
-  char digits[20];
-  const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
-  output.append(digits, end);
-}
+// What stands in a command's line behind its key: words, some of them with a number.
+class Words {
+ public:
+  Words() = default;
+  Words(const Words&) = delete;
+  Words& operator=(const Words&) = delete;
 
-void append_flag(std::string& output, std::string_view flag, std::uint64_t number) {
-  output += flag;
-  append_decimal(output, number);
-}
+  Words& add(std::string_view word) {
+    end_ = std::copy(word.begin(), word.end(), end_);
+    return *this;
+  }
+  Words& add(std::string_view word, std::uint64_t number) {
+    add(word);
+    end_ = std::to_chars(end_, text_.data() + text_.size(), number).ptr;
+    return *this;
+  }
+  std::string_view text() const { return {text_.data(), end_}; }
+
+ private:
+  std::array<char, 160> text_;  // Of the longest command: five numbers of 20 digits.
+  char* end_ = text_.data();
+};
 
 template <class Number>
 std::optional<Number> read_number(std::string_view text) {
@@ -77,49 +91,50 @@ std::optional<std::size_t> value_bytes(std::string_view line) {
 }  // namespace
 
 void append_get(std::string& output, std::string_view key, std::uint32_t number) {
-  output.append("mg ").append(key);
-  append_flag(output, " v c O", number);
-  output += kLineEnd;
+  Words words;
+  words.add(" v c O", number).add(kLineEnd);
+  output.append("mg ").append(key).append(words.text());
 }
 
 void append_set(std::string& output, const Write& write, std::uint32_t number) {
-  output.append("ms ").append(write.key);
-  append_flag(output, " ", write.value.size());
-  append_flag(output, " T", static_cast<std::uint64_t>(write.expiry_s));
+  Words words;
+  words.add(" ", write.value.size()).add(" T", static_cast<std::uint64_t>(write.expiry_s));
   if (write.token) {
-    append_flag(output, " C", *write.token);
+    words.add(" C", *write.token);
   } else {
-    output += " ME";
+    words.add(" ME");
   }
-  append_flag(output, " c O", number);
-  output.append(kLineEnd).append(write.value).append(kLineEnd);
+  words.add(" c O", number).add(kLineEnd);
+  output.append("ms ").append(write.key).append(words.text());
+  output.append(write.value).append(kLineEnd);
 }
 
 void append_delete(std::string& output, const Removal& removal, std::uint32_t number) {
-  output.append("md ").append(removal.key);
-  if (removal.token) append_flag(output, " C", *removal.token);
-  append_flag(output, " O", number);
-  output += kLineEnd;
+  Words words;
+  if (removal.token) words.add(" C", *removal.token);
+  words.add(" O", number).add(kLineEnd);
+  output.append("md ").append(removal.key).append(words.text());
 }
 
 void append_add(std::string& output, const Addition& addition, std::uint32_t number) {
-  output.append("ma ").append(addition.key);
-  append_flag(output, " N", static_cast<std::uint64_t>(addition.expiry_s));
-  append_flag(output, " J", addition.units);
-  append_flag(output, " D", addition.units);
-  append_flag(output, " v O", number);
-  output += kLineEnd;
+  Words words;
+  words.add(" N", static_cast<std::uint64_t>(addition.expiry_s))
+      .add(" J", addition.units)
+      .add(" D", addition.units)
+      .add(" v O", number)
+      .add(kLineEnd);
+  output.append("ma ").append(addition.key).append(words.text());
 }
 
 void append_subtract(std::string& output, const Subtraction& subtraction, std::uint32_t number) {
-  output.append("ma ").append(subtraction.key);
+  Words words;
   if (subtraction.wrapped) {
-    append_flag(output, " D", 0 - subtraction.units);
+    words.add(" D", 0 - subtraction.units);
   } else {
-    append_flag(output, " MD D", subtraction.units);
+    words.add(" MD D", subtraction.units);
   }
-  append_flag(output, " O", number);
-  output += kLineEnd;
+  words.add(" O", number).add(kLineEnd);
+  output.append("ma ").append(subtraction.key).append(words.text());
 }
 
 std::optional<std::uint64_t> read_counter(std::string_view value) {

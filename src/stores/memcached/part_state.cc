@@ -105,41 +105,41 @@ void PartState::commit_permits(const PermitChange& change) {
   permits_.resize(sluice::commit_permits(permits_, size, change));
 }
 
-void PartState::write(const AnyPart& part, std::string& output) const {
+void PartState::write(const AnyPart& part, ValueWriter& writer) const {
   std::visit(
       [&]<class P>(const P&) {
         using A = typename P::Algorithm;
         if constexpr (kIsRing<A>) {
-          write_ring(output);
+          write_ring(writer);
         } else if constexpr (kIsPermits<A>) {
-          write_permits(output);
+          write_permits(writer);
         } else {
           for (std::size_t i = 0; i < count_of<typename A::State>(); ++i) {
-            append_number(output, numbers_[i]);
+            writer.number(numbers_[i]);
           }
         }
       },
       part);
 }
 
-void PartState::write_ring(std::string& output) const {
+void PartState::write_ring(ValueWriter& writer) const {
   const Ring entries = ring();
-  append_number(output, entries.size);
+  writer.number(entries.size);
   RingEntry before{.stamp_ns = 0, .total = entries.base};
   for (std::uint32_t i = 0; i < entries.size; ++i) {
     const RingEntry& entry = entries.at(i);
-    append_number(output, static_cast<std::uint64_t>(entry.stamp_ns - before.stamp_ns));
-    append_number(output, entry.total - before.total);
+    writer.number(static_cast<std::uint64_t>(entry.stamp_ns - before.stamp_ns));
+    writer.number(entry.total - before.total);
     before = entry;
   }
 }
 
-void PartState::write_permits(std::string& output) const {
-  append_number(output, permits_.size());
+void PartState::write_permits(ValueWriter& writer) const {
+  writer.number(permits_.size());
   Instant before = 0;
   for (const PermitEntry& permit : permits_) {
-    append_number(output, static_cast<std::uint64_t>(permit.lapses_ns - before));
-    append_bytes(output, permit.id, kIdBytes);
+    writer.number(static_cast<std::uint64_t>(permit.lapses_ns - before));
+    writer.bytes(permit.id, kIdBytes);
     before = permit.lapses_ns;
   }
 }

@@ -44,7 +44,7 @@ class PartState {
   /// Reads what write() wrote. What cannot be one of this part's states fails the reader.
   void read(const AnyPart& part, ValueReader& reader);
   /// Integers as they are; the entries of a ring and the permits as differences.
-  void write(const AnyPart& part, std::string& output) const;
+  void write(const AnyPart& part, ValueWriter& writer) const;
 
  private:
   template <class A>
@@ -54,8 +54,8 @@ class PartState {
   void commit_permits(const PermitChange& change);
   void read_ring(ValueReader& reader);
   void read_permits(ValueReader& reader);
-  void write_ring(std::string& output) const;
-  void write_permits(std::string& output) const;
+  void write_ring(ValueWriter& writer) const;
+  void write_permits(ValueWriter& writer) const;
 
   Numbers numbers_{};
   // A ring's, of which those before `first_` have been forgotten, and the total before that.

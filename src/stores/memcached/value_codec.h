@@ -1,14 +1,29 @@
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 
 #include "core/limit_syntax.h"
 
 namespace sluice::memcached {
+
+/// A number as 8 bytes, the lowest first.
+inline void store_word(char* at, std::uint64_t word) {
+  if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
+  std::memcpy(at, &word, sizeof word);
+}
+/// And back.
+inline std::uint64_t load_word(const char* at) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, at, sizeof word);
+  if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
+  return word;
+}
 
 /// The lowest 56 bits of a number, 7 in each byte, lowest first; in three steps, each of which
 /// parts every group of bits in two.
@@ -24,26 +39,47 @@ constexpr std::uint64_t gather_groups(std::uint64_t bytes) {
   return (bytes & 0x0fff'ffff'0000'0000) >> 4 | (bytes & 0x0fff'ffff);
 }
 
-/// Appends a number, 7 bits a byte, so that small ones are short; the last byte is the first below
-/// 0x80.
-inline void append_number(std::string& output, std::uint64_t number) {
-  while (number >> 56 != 0) {
-    output += static_cast<char>((number & 0x7f) | 0x80);
-    number >>= 7;
-  }
-  const auto width = static_cast<unsigned>(std::bit_width(number | 1));
-  const std::size_t count = (width + 6) / 7;
-  const std::uint64_t all_but_last = 0x0080'8080'8080'8080 >> 8 * (8 - count);
-  const std::uint64_t bytes = spread_groups(number) | all_but_last;
-  char text[8];
-  for (std::size_t i = 0; i < sizeof text; ++i) text[i] = static_cast<char>(bytes >> 8 * i);
-  output.append(text, count);
-}
+/// Appends a value to a string, piece by piece. What it gathers is there after flush().
+class ValueWriter {
+ public:
+  explicit ValueWriter(std::string& output) : output_(output) {}
+  ValueWriter(const ValueWriter&) = delete;
+  ValueWriter& operator=(const ValueWriter&) = delete;
 
-/// Appends the lowest `bytes` bytes of a number, lowest first.
-inline void append_bytes(std::string& output, std::uint64_t number, std::size_t bytes) {
-  for (; bytes > 0; --bytes, number >>= 8) output += static_cast<char>(number & 0xff);
-}
+  /// 7 bits a byte, so that small numbers are short; the last byte is the first below 0x80.
+  void number(std::uint64_t number) {
+    while (number >> 56 != 0) {
+      bytes((number & 0x7f) | 0x80, 1);
+      number >>= 7;
+    }
+    const auto width = static_cast<unsigned>(std::bit_width(number | 1));
+    const std::size_t count = (width + 6) / 7;
+    const std::uint64_t all_but_last = 0x0080'8080'8080'8080 >> 8 * (8 - count);
+    bytes(spread_groups(number) | all_but_last, count);
+  }
+
+  /// The lowest `count` bytes of a number, lowest first; at most 8.
+  void bytes(std::uint64_t number, std::size_t count) {
+    if (size_ + sizeof number > gathered_.size()) flush();
+    store_word(gathered_.data() + size_, number);
+    size_ += count;
+  }
+
+  void text(std::string_view text) {
+    flush();
+    output_ += text;
+  }
+
+  [[gnu::noinline]] void flush() {
+    output_.append(gathered_.data(), size_);
+    size_ = 0;
+  }
+
+ private:
+  std::string& output_;
+  std::size_t size_ = 0;
+  std::array<char, 256> gathered_;  // Many small pieces cost a string less at once.
+};
 
 /// Takes numbers off the front of a value. After the first that is not there or too large, all are
 /// 0 and failed() says so. The value outlives it.
@@ -51,13 +87,10 @@ class ValueReader {
  public:
   explicit ValueReader(std::string_view value) : rest_(value) {}
 
-  /// What append_number() wrote.
+  /// What ValueWriter::number() wrote.
   std::uint64_t number(std::uint64_t most) {
-    std::uint64_t word = 0;
-    if (rest_.size() >= sizeof word) {
-      for (std::size_t i = 0; i < sizeof word; ++i) {
-        word |= std::uint64_t{static_cast<std::uint8_t>(rest_[i])} << 8 * i;
-      }
+    if (rest_.size() >= sizeof(std::uint64_t)) {
+      const std::uint64_t word = load_word(rest_.data());
       if (const std::uint64_t ends = ~word & 0x8080'8080'8080'8080; ends != 0) {
         const std::uint64_t up_to_end = ends ^ (ends - 1);
         rest_.remove_prefix(static_cast<std::size_t>(std::bit_width(up_to_end)) / 8);
@@ -68,7 +101,7 @@ class ValueReader {
     return long_number(most);
   }
 
-  /// What append_bytes() wrote; at most 8 of them.
+  /// What ValueWriter::bytes() wrote; at most 8 of them.
   std::uint64_t bytes(std::size_t count) {
     const std::string_view read = text(count);
     std::uint64_t result = 0;

@@ -33,9 +33,28 @@ std::string byte_by_byte(std::uint64_t number) {
 TEST(ValueCodec, NumbersAreWrittenSevenBitsAByte) {
   for (const std::uint64_t number : numbers()) {
     std::string output = "before";
-    append_number(output, number);
+    ValueWriter writer(output);
+    writer.number(number);
+    writer.flush();
     EXPECT_EQ(output, "before" + byte_by_byte(number)) << number;
   }
+}
+
+TEST(ValueCodec, WhatIsWrittenFollowsWhatIsThere) {
+  std::string output;
+  std::string expected;
+  ValueWriter writer(output);
+  for (int turn = 0; turn < 20; ++turn) {  // More than is gathered at once.
+    for (const std::uint64_t number : numbers()) {
+      writer.number(number);
+      expected += byte_by_byte(number);
+    }
+    writer.text("text");
+    writer.bytes(0x01020304, 3);
+    expected += "text\x04\x03\x02";
+  }
+  writer.flush();
+  EXPECT_EQ(output, expected);
 }
 
 // What follows a number neither changes it nor is taken with it.
