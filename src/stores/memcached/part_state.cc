@@ -165,18 +165,21 @@ void PartState::read(const AnyPart& part, ValueReader& reader) {
 void PartState::read_ring(ValueReader& reader) {
   // An entry has at least two bytes, so that no count makes room for more than there is.
   const std::uint64_t size = reader.number(reader.bytes_left() / 2);
-  slots_.reserve(size);
+  slots_.resize(size);
   RingEntry entry;
-  for (std::uint64_t i = 0; i < size && !reader.failed(); ++i) {
+  ValueReader numbers = reader;  // A local variable's place in the value stays in a register.
+  for (RingEntry& slot : slots_) {
     const std::uint64_t later =
-        reader.number(static_cast<std::uint64_t>(kEndOfTime - 1 - entry.stamp_ns));
-    const std::uint64_t units = reader.number(static_cast<std::uint64_t>(kMaxCount) - entry.total);
+        numbers.number(static_cast<std::uint64_t>(kEndOfTime - 1 - entry.stamp_ns));
+    const std::uint64_t units = numbers.number(static_cast<std::uint64_t>(kMaxCount) - entry.total);
     // Stamps increase, and whoever left one took something: searches rely on it.
-    if (units == 0 || (i > 0 && later == 0)) reader.fail();
+    if (units == 0 || (later == 0 && &slot != slots_.data())) numbers.fail();
+    if (numbers.failed()) break;
     entry.stamp_ns += static_cast<std::int64_t>(later);
     entry.total += units;
-    slots_.push_back(entry);
+    slot = entry;
   }
+  reader = numbers;
 }
 
 void PartState::read_permits(ValueReader& reader) {
