@@ -19,9 +19,6 @@ add_library(sluice_flags INTERFACE)
 target_include_directories(sluice_flags INTERFACE ${PROJECT_SOURCE_DIR}/include)
 # sliding_counter fixes its floating-point operations: no fused multiply-add.
 target_compile_options(sluice_flags INTERFACE -ffp-contract=off)
-# What was written in words and is read back in wider pieces before it has left the processor's
-# queue is waited for: decisions and requests, above all, are copied in words.
-target_compile_options(sluice_flags INTERFACE -fno-tree-slp-vectorize)
 if(PROJECT_IS_TOP_LEVEL)  # A project that adds this one has its own taste in warnings.
   target_compile_options(sluice_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
                          -Wnon-virtual-dtor -Woverloaded-virtual -Werror)
@@ -64,6 +61,9 @@ function(sluice_room room)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${room} ${include_root}/${room} SYMBOLIC)
 
   add_library(${target} STATIC ${arg_SOURCES})
+  # What was written in words and is read back in wider pieces before it has left the processor's
+  # queue is waited for: decisions and requests, above all, are copied in words.
+  target_compile_options(${target} PRIVATE -fno-tree-slp-vectorize)
   target_include_directories(${target} PUBLIC ${include_root})
   set(links)
   foreach(other IN LISTS arg_ROOMS)

@@ -56,8 +56,8 @@ class DenyCache {
   /// it takes.
   bool denies(const Name& name, const Request& request, Instant now, Decision& decision);
 
-  /// The store has denied this request, which was sent at this instant. Nothing is remembered of a
-  /// denial without an end.
+  /// The store has denied this request, which was sent at this instant or somewhat later, never
+  /// before. Nothing is remembered of a denial without an end.
   void remember(const Name& name, const Request& request, Instant sent, const Decision& denial);
 
   /// No denial of the key stands any more, and none of what was sent by now will.

@@ -28,10 +28,11 @@ class Followers {
     Instant sent = 0;
     Space* space = nullptr;  ///< The local states'.
   };
-  /// Of what is about to be added, where it lives: all that is expected is asked for together, so
-  /// that the waits for memory, and for the addresses of its pages, are one.
+  /// Whether there is room for another one, and there are local states.
   bool may_expect() const { return local_ != nullptr && expected_count_ < kMost; }
-  /// REQUIRES: may_expect(); the space is the local states', the key hashed under their secret.
+  /// This may be added soon: all that is expected is asked for together, so that the waits for
+  /// memory, and for the addresses of its pages, are one. REQUIRES: may_expect(); the space is the
+  /// local states', the key hashed under their secret.
   void expect(const Space& space, const KeyHash& key);
   /// Asks the processor for what is expected.
   void fetch();

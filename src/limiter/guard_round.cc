@@ -28,7 +28,8 @@ GuardedStore::Round::Round(GuardedStore& guard, const Question& question, std::b
   for (std::uint32_t i = 0; i < question_.requests.size(); ++i) {
     if (!question_.together && is_others(i)) continue;
     Mark& mark = *std::construct_at(marks_ + count_);
-    mark.name = name_of(question_.requests[i]);
+    mark.name = GuardedSpace::name_of(question_.requests[i],
+                                      hash_key(question_.requests[i].key, guard.secret_));
     mark.position = i;
     if (is_denied_again(mark)) continue;
     Request& request = *std::construct_at(asked_ + count_, question_.requests[i]);
@@ -40,11 +41,6 @@ GuardedStore::Round::Round(GuardedStore& guard, const Question& question, std::b
   for (Decision& answer : answers()) {
     std::construct_at(&answer, Decision{.source = Source::kUnanswered});
   }
-}
-
-DenyCache::Name GuardedStore::Round::name_of(const Request& request) const {
-  return {.space = GuardedSpace::of(request).number.load(std::memory_order_acquire),
-          .key = hash_key(request.key, guard_.secret_)};
 }
 
 // What this process gave is given back to it, and what nobody gave, to nobody.
@@ -95,8 +91,9 @@ void GuardedStore::Round::learn(const Request& request, const Mark& mark, const 
   if (!uses_cache(request)) return;
   DenyCache& denials = *guard_.denials_;
   if (request.operation != Operation::kTake) {
-    // Once more: what was denied since it was sent may have been denied before it was done.
-    denials.clear(mark.name, guard_.clock_.now());
+    // Once more: what was denied since it was sent may have been denied before it was done, and by
+    // other numbers.
+    denials.clear(GuardedSpace::name_of(request, mark.name.key), guard_.clock_.now());
   } else if (!answer.allowed && answer.source == Source::kStore && question_.now == kStoreTime) {
     denials.remember(mark.name, request, sent_, answer);
   }

@@ -26,6 +26,10 @@ class GuardedStore::GuardedSpace final : public Space {
   static GuardedSpace& of(const Request& request) {
     return static_cast<GuardedSpace&>(*request.space);
   }
+  /// What the deny cache knows the request's key by now.
+  static DenyCache::Name name_of(const Request& request, const KeyHash& key) {
+    return {.space = of(request).number.load(std::memory_order_acquire), .key = key};
+  }
 };
 
 /// One batch, or group, on its way through the guard: what is left to ask of the store inside, and
@@ -56,6 +60,7 @@ class GuardedStore::Round {
 
   /// What to ask, and where the answers go. What is not written there is unanswered.
   std::span<const Request> requests() const { return {asked_, count_}; }
+  /// Where all is asked, these are the question's own decisions.
   std::span<Decision> answers() { return {answers_, question_.together ? 1 : count_}; }
 
   /// What finish() may add from its `first` answer on, as far as there is room.
@@ -67,7 +72,6 @@ class GuardedStore::Round {
   bool finish(Followers& followers);
 
  private:
-  DenyCache::Name name_of(const Request& request) const;
   bool is_others(std::uint32_t position);
   bool uses_cache(const Request& request) const;
   bool is_denied_again(const Mark& mark);
@@ -85,7 +89,7 @@ class GuardedStore::Round {
   const Question question_;
   const Instant sent_;
   std::size_t lost_ = 0;
-  std::size_t count_ = 0;  // Of each of these, which need not be destroyed:
+  std::size_t count_ = 0;  // Of each of these; what is in the room need not be destroyed.
   Request* const asked_;
   Decision* answers_;
   Mark* const marks_;

@@ -211,6 +211,20 @@ TEST_F(GuardedLaterTest, WhoIsToldLateAsksByALaterClock) {
   inner_->answer_all();
 }
 
+// What the refund makes possible is denied to nobody, whichever numbers they ask by.
+TEST_F(GuardedLaterTest, ARefundClearsWhatOtherNumbersDeniedMeanwhile) {
+  guard({}, "token_bucket 1/1h");
+  EXPECT_TRUE(decide(Ask{}).allowed);
+  auto refund = make({Ask{.operation = Operation::kRefund}});
+  EXPECT_FALSE(store_->submit(refund));
+  const auto former = std::move(limit_);
+  use("token_bucket 1/2h");
+  EXPECT_EQ(decide(Ask{}).source, Source::kStore);
+  EXPECT_EQ(decide(Ask{}).source, Source::kCache);
+  inner_->answer_all();
+  EXPECT_TRUE(decide(Ask{}).allowed);
+}
+
 TEST_F(GuardedLaterTest, ManyThreadsAskAtOnce) {
   store_ = std::make_unique<GuardedStore>(std::make_shared<FarStore>(3), GuardOptions{});
   use("token_bucket 20/1h");

@@ -61,7 +61,7 @@ struct GuardCounters {
 /// Thread-safe, and takes no lock that all callers share but in open_space().
 class GuardedStore final : public Store {
  public:
-  /// Throws StoreError where the options are out of range.
+  /// Throws StoreError where the options are out of range, or the system has no random bytes.
   GuardedStore(std::shared_ptr<Store> inner, const GuardOptions& options);
   ~GuardedStore() override;
 
@@ -106,9 +106,9 @@ class GuardedStore final : public Store {
   };
 
   std::shared_ptr<GuardedSpace> open(const LimitDefinition& limit, Opened opened);
-  /// When what is asked now is asked, or a moment before: who is told, and asks again, shares a
-  /// look at the clock with the few who are told with it, or has the cheap one where they take
-  /// long.
+  /// When what is asked now is asked, or a moment before, and never after, on which the deny cache
+  /// relies: who is told, and asks again, shares a look at the clock with the few who are told with
+  /// it, or has the cheap one where they take long.
   Instant asked_at() const;
   /// Of a round or an inquiry that is not under way any more.
   template <class Asked>

@@ -83,18 +83,21 @@ void Courier::stop() {
 // What is refused never counts, so that nobody else is refused for it. What the courier's thread
 // and another take at the same moment may exceed the bound by the one of them.
 bool Courier::make_room(std::int64_t count) {
-  const std::int64_t here = asked_here_.load(std::memory_order_relaxed);
-  std::int64_t elsewhere = asked_elsewhere_.load(std::memory_order_relaxed);
-  const std::int64_t most = options_.max_errands - count - here;
+  const auto is_room = [&](std::int64_t elsewhere, std::int64_t here) {
+    return elsewhere + here <= options_.max_errands - count;
+  };
+  std::int64_t elsewhere = asked_elsewhere_.load(std::memory_order_acquire);
   if (loop_.is_here()) {
-    if (elsewhere > most) return false;
+    const std::int64_t here = asked_here_.load(std::memory_order_relaxed);
+    if (!is_room(elsewhere, here)) return false;
     asked_here_.store(here + count, std::memory_order_relaxed);
     return true;
   }
+  // Here is read last, and again each time: what it has been told of was asked for before.
   do {
-    if (elsewhere > most) return false;
-  } while (!asked_elsewhere_.compare_exchange_weak(elsewhere, elsewhere + count,
-                                                   std::memory_order_relaxed));
+    if (!is_room(elsewhere, asked_here_.load(std::memory_order_relaxed))) return false;
+  } while (!asked_elsewhere_.compare_exchange_weak(
+      elsewhere, elsewhere + count, std::memory_order_relaxed, std::memory_order_acquire));
   return true;
 }
 

@@ -121,10 +121,11 @@ class Courier {
   TripList idle_here_;         // To be used again, with the room they have.
   std::shared_ptr<Service> service_;
 
-  // Errands without an answer are those that other threads have asked for, and those of the
-  // courier's own less all that were answered: nobody else writes that, so it takes no turns.
+  // Errands without an answer are the sum of these: those that other threads have asked for, and
+  // those of the courier's own less all that were answered. Nobody else writes the latter while
+  // that thread runs, so it takes no turns.
   std::atomic<std::int64_t> asked_elsewhere_ = 0;
-  std::atomic<std::int64_t> asked_here_ = 0;
+  alignas(64) std::atomic<std::int64_t> asked_here_ = 0;
   std::int64_t left_ = 0;  // These are answered, and nobody was told since.
 
   std::mutex mutex_;

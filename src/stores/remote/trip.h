@@ -15,7 +15,7 @@ namespace sluice {
 /// under way at once, and is used again for other inquiries.
 struct alignas(64) Trip {
   /// Begins anew, with an errand for each request, or for all of them together. Throws
-  /// std::bad_alloc: it is as it was.
+  /// std::bad_alloc: it can begin again.
   void begin(Inquiry& of, std::chrono::steady_clock::time_point answered_by);
 
   Inquiry* inquiry = nullptr;
