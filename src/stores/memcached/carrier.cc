@@ -137,7 +137,7 @@ void MemcachedCarrier::on_sending(Turn& turn) {
   if (turn.waiting.empty()) return;
   const Instant now = wall_now();
   const auto last = last_writes_.find(key_of(turn), now);
-  if (!last || !state_.read(last->value, *turn.waiting.first()->requests[0].limit)) return;
+  if (!last || !state_.read_own(last->value, *turn.waiting.first()->requests[0].limit)) return;
   turn.token = last->token;
   judge(turn, now);
   turn.guesses = prepare_write(turn, now);

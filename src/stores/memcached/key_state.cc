@@ -39,7 +39,12 @@ bool KeyState::read(std::string_view value, const LimitDefinition& asked) {
   if (value.size() <= kChecksumBytes) return false;
   const std::string_view hashed = value.substr(0, value.size() - kChecksumBytes);
   ValueReader last(value.substr(hashed.size()));
-  if (last.bytes(kChecksumBytes) != checksum(hashed)) return false;
+  return last.bytes(kChecksumBytes) == checksum(hashed) && read_own(value, asked);
+}
+
+bool KeyState::read_own(std::string_view value, const LimitDefinition& asked) {
+  clear();
+  const std::string_view hashed = value.substr(0, value.size() - kChecksumBytes);
   const bool blocked = hashed[0] == kBlockedVersion;
   if (hashed[0] != kVersion && !blocked) return false;
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -66,8 +67,13 @@ class ValueWriter {
   }
 
   void text(std::string_view text) {
-    flush();
-    output_ += text;
+    if (size_ + text.size() > gathered_.size()) flush();
+    if (text.size() > gathered_.size()) {
+      output_ += text;
+    } else {
+      std::copy(text.begin(), text.end(), gathered_.data() + size_);
+      size_ += text.size();
+    }
   }
 
   [[gnu::noinline]] void flush() {

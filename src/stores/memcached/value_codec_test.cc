@@ -54,7 +54,11 @@ TEST(ValueCodec, WhatIsWrittenFollowsWhatIsThere) {
     expected += "text\x04\x03\x02";
   }
   writer.flush();
-  EXPECT_EQ(output, expected);
+  const std::string long_text(1'000, 'x');
+  writer.number(7);
+  writer.text(long_text);
+  writer.flush();
+  EXPECT_EQ(output, expected + "\x07" + long_text);
 }
 
 // What follows a number neither changes it nor is taken with it.
