@@ -33,8 +33,8 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///
 /// In user, password, path and values of options, %xx is a byte; an IPv6 address stands in
 /// brackets. User and password are those of the servers that hold the keys, the same for all of
-/// them; sentinels are sent none, so they must ask for none. Options of Redis, with what holds
-/// without them:
+/// them; a user without a password is refused. Sentinels are sent none, so they must ask for none.
+/// Options of Redis, with what holds without them:
 ///
 ///     prefix=sluice          what its keys begin with
 ///     deadline=10ms          how long a decision may take before somebody else makes it
@@ -43,7 +43,7 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///     connections=1          to each server
 ///     ca=, cert=, key=, server_name=, verify=yes|no            for TLS: files in PEM
 ///     tls=no|yes             to sentinels and clusters
-///     db=0, user=, password= on a Unix socket
+///     db=0, user=, password= on a Unix socket; these two win over those before it
 ///
 /// Options of Memcached: prefix, deadline, connections and, with tls=yes, those for TLS are the
 /// same, and

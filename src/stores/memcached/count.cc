@@ -126,6 +126,12 @@ void Count::read(std::span<const MetaReply> replies) {
   if (block.code == Code::kValue) block_token_ = block.token;
 }
 
+// Sets fault_ where counters may have lapsed, or begun, since they were asked for.
+void Count::expect_in_time() {
+  if (!fault_.empty() || wall_now() <= answered_by_) return;
+  fault_ = lane_->name() + " answered two sub-windows late: others may have begun since";
+}
+
 std::uint64_t Count::read_number(const MetaReply& reply, const std::string& name,
                                  std::uint64_t most) {
   const auto number = reply.code == Code::kMiss ? 0 : read_counter(reply.text);
@@ -167,9 +173,7 @@ void Count::on_added(std::span<const MetaReply> replies) {
   counts_[current_] -= units_;
   std::uint64_t kept = 0;
   if (operation_ == Operation::kCharge && fault_.empty()) counts_[current_] += kept = charged();
-  if (fault_.empty() && wall_now() > answered_by_) {
-    fault_ = lane_->name() + " answered two sub-windows late: others may have begun since";
-  }
+  expect_in_time();
   if (errand_ != nullptr && fault_.empty()) {
     const Verdict judged = verdict();
     kept += static_cast<std::uint64_t>(judged.units);
@@ -191,6 +195,7 @@ std::uint64_t Count::charged() const {
 }
 
 void Count::on_looked() {
+  expect_in_time();
   if (!fault_.empty()) return fail(fault_);
   if (errand_ == nullptr) return finish();
   if (operation_ == Operation::kRefund) return refund();

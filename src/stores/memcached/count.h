@@ -59,8 +59,8 @@ class Count final : public Query {
     const SubWindows& windows;
     /// Not kStoreTime.
     Instant now = 0;
-    /// By the real clock; of a later reply the units are taken back, as if nobody had waited for
-    /// it. Never passes where `now` is of no clock.
+    /// By the real clock; what is read later is not judged, and units that were added with it are
+    /// taken back, as if nobody had waited for it. Never passes where `now` is of no clock.
     Instant answered_by = kEndOfTime;
     /// That of the counter, or of the block, which is made now, in seconds as a server reads it.
     std::int64_t expiry_s = 0;
@@ -97,6 +97,7 @@ class Count final : public Query {
   void send(Stage stage);
   void read(std::span<const MetaReply> replies);
   std::uint64_t read_number(const MetaReply& reply, const std::string& name, std::uint64_t most);
+  void expect_in_time();
   void on_added(std::span<const MetaReply> replies);
   std::uint64_t charged() const;
   void on_looked();

@@ -127,6 +127,22 @@ TEST_F(CountTest, UnitsThatAreChargedLateStay) {
   EXPECT_TRUE(ended_);
 }
 
+TEST_F(CountTest, WhatIsLookedAtLateIsNotJudged) {
+  request_.duration_ns = 5;
+  answered_by_ = kCountNow;
+  for (const Operation operation : {Operation::kTake, Operation::kRefund, Operation::kBlock}) {
+    request_.operation = operation;
+    request_.cost = operation == Operation::kTake ? 0 : 2;
+    ask();
+    sent();
+    exchange_->on_reply("VA 1 O0\r\n2\r\nEN\r\nMN\r\n");
+    EXPECT_THAT(std::exchange(fault_, {}), HasSubstr("late"));
+    EXPECT_EQ(sent(), "");
+    EXPECT_TRUE(std::exchange(ended_, false));
+  }
+  EXPECT_FALSE(decided_);
+}
+
 // Whatever was asked: it is only looked at, in as many replies as nobody waits for.
 TEST_F(CountTest, ForOneWhoGoesBeforeItIsSentNothingIsDone) {
   request_.duration_ns = 5;

@@ -113,8 +113,10 @@ class ClusterFleet final : public Fleet {
 
   // Null where a TLS file cannot be used any more: why_ says which.
   Node* node_at(const Endpoint& endpoint) {
-    const auto known = nodes_.find(endpoint.text());
+    const std::string name = endpoint.text();
+    const auto known = nodes_.find(name);
     if (known != nodes_.end()) return known->second.get();
+    if (Node* const node = take_back(name)) return node;
     try {
       Node& node = add(endpoint);
       node.start();
@@ -123,6 +125,17 @@ class ClusterFleet final : public Fleet {
       why_ = error.what();
       return nullptr;
     }
+  }
+
+  // A retired node that serves again keeps its connections. Null where there is none of that name.
+  Node* take_back(const std::string& name) {
+    const auto found = std::ranges::find_if(
+        retired_, [&](const Retired& retired) { return retired.node->endpoint().text() == name; });
+    if (found == retired_.end()) return nullptr;
+    auto& node = nodes_[name];
+    node = std::move(found->node);
+    retired_.erase(found);
+    return node.get();
   }
 
   // Doubt that goes on is no news.
@@ -277,7 +290,7 @@ class ClusterFleet final : public Fleet {
       std::max<Courier::Clock::duration>(parts_.options.deadline, kKeep);
   std::map<std::string, std::unique_ptr<Node>> nodes_;  // By address.
   std::vector<Node*> slots_;
-  std::vector<Retired> retired_;  // Until nothing is under way there.
+  std::vector<Retired> retired_;  // One for an address, until nothing is under way there.
   // Nodes to which errands were sent after ASK, and until when they may be under way there.
   std::map<const Node*, Courier::Clock::time_point> importers_;
   bool looks_again_ = false;

@@ -79,6 +79,7 @@ class SentinelFleet final : public Fleet {
       return parts_.changed();
     }
     trying_ = false;
+    doubt_others();
     watch();
   }
 
@@ -90,6 +91,22 @@ class SentinelFleet final : public Fleet {
   // It serves as long as one of its connections does.
   bool primary_is_up() const {
     return primary_ && std::ranges::any_of(primary_->lanes(), &Lane::is_up);
+  }
+
+  // Asks the primary's other connections something: one that nobody uses would not tell that the
+  // primary's machine has gone without a word, and count as up for ever.
+  void doubt_others() noexcept {
+    try {
+      for (auto& lane : primary_->lanes()) {
+        if (!lane->is_up()) continue;
+        std::string command;
+        append_command(command, {"PING"});
+        lane->ask(std::move(command), [](const Reply*, std::string_view) {});
+        lane->kick();
+      }
+    } catch (const std::exception&) {
+      // They are asked when the attempt to reach the primary again has failed, too.
+    }
   }
 
   // Asks all sentinels now, and from time to time.

@@ -26,6 +26,27 @@ void cut_one_connection(const RedisServer& server) {
   EXPECT_EQ(server.command({"CLIENT", "KILL", "ID", id}), "1");
 }
 
+RedisOptions two_connections(const RedisServer& sentinel, const servers::FaultProxy& to_other,
+                             std::chrono::nanoseconds deadline) {
+  return {.topology = Topology::kSentinel,
+          .servers = {{.host = "127.0.0.1", .port = sentinel.port()},
+                      {.host = "127.0.0.1", .port = to_other.port()}},
+          .primary_name = "it",
+          .deadline = deadline,
+          .connections = 2};
+}
+
+std::vector<Request> some_of_each_connection(Limited& limited) {
+  static const std::vector<std::string> keys = [] {
+    std::vector<std::string> made;
+    for (int i = 0; i < 20; ++i) made.push_back("key" + std::to_string(i));
+    return made;
+  }();
+  std::vector<Request> requests;
+  for (const auto& key : keys) requests.push_back(limited.request(key));
+  return requests;
+}
+
 // Its other connection serves: that one of two sentinels names another is not enough.
 TEST(RedisStoreUnderSentinel, KeepsAPrimaryThatHasLostOneOfItsConnections) {
   const RedisServer primary;
@@ -33,19 +54,11 @@ TEST(RedisStoreUnderSentinel, KeepsAPrimaryThatHasLostOneOfItsConnections) {
   servers::FaultProxy to_primary(primary.port());
   const RedisServer sentinel(sentinel_of(to_primary.port()));
   const RedisServer liar(sentinel_of(other.port()));
+  std::atomic<int> lies = 0;  // Lives longer than the thread of the proxy, which counts them.
   servers::FaultProxy to_liar(liar.port());
   to_liar.refuse();
-  RedisOptions options{.topology = Topology::kSentinel,
-                       .servers = {{.host = "127.0.0.1", .port = sentinel.port()},
-                                   {.host = "127.0.0.1", .port = to_liar.port()}},
-                       .primary_name = "it",
-                       .deadline = 5s,
-                       .connections = 2};
-  Limited limited(options, "fixed_window 1000/24h");
-  std::vector<std::string> keys;
-  for (int i = 0; i < 20; ++i) keys.push_back("key" + std::to_string(i));
-  std::vector<Request> requests;
-  for (const auto& key : keys) requests.push_back(limited.request(key));
+  Limited limited(two_connections(sentinel, to_liar, 5s), "fixed_window 1000/24h");
+  const std::vector<Request> requests = some_of_each_connection(limited);
   EXPECT_THAT(sources(limited, requests), testing::Each(Source::kStore));
 
   to_primary.refuse();
@@ -54,7 +67,6 @@ TEST(RedisStoreUnderSentinel, KeepsAPrimaryThatHasLostOneOfItsConnections) {
     const auto answered = sources(limited, requests);
     return std::ranges::count(answered, Source::kUnanswered) > 0;
   });
-  std::atomic<int> lies = 0;
   to_liar.pass();
   to_liar.edit_replies([&](const std::string& replies) {
     if (replies.find(std::to_string(other.port())) != std::string::npos) ++lies;
@@ -62,6 +74,28 @@ TEST(RedisStoreUnderSentinel, KeepsAPrimaryThatHasLostOneOfItsConnections) {
   servers::await("three lies", [&] { return lies >= 3; });
   EXPECT_THAT(sources(limited, requests), testing::Contains(Source::kStore));
   EXPECT_FALSE(is_connected(other));
+}
+
+// What a connection is not asked tells nothing of the server either: it does not make a primary
+// serve that has fallen silent, and which is replaced as soon as one sentinel names another.
+TEST(RedisStoreUnderSentinel, LeavesAPrimaryThatIsSilentWhileAConnectionIsIdle) {
+  RedisServer primary;
+  const RedisServer other;
+  const RedisServer sentinel(sentinel_of(primary.port()));
+  const RedisServer second(sentinel_of(other.port()));
+  servers::FaultProxy to_second(second.port());
+  to_second.refuse();
+  Limited limited(two_connections(sentinel, to_second, 200ms), "fixed_window 1000000/24h");
+  const std::vector<Request> requests = some_of_each_connection(limited);
+  servers::await("both connections", [&] {
+    return std::ranges::count(sources(limited, requests), Source::kStore) == 20;
+  });
+  primary.pause();
+  to_second.pass();
+  servers::await("the other to be asked",
+                 [&] { return sources(limited, {requests.front()}).front() == Source::kStore; });
+  EXPECT_TRUE(is_connected(other));
+  primary.resume();
 }
 
 }  // namespace

@@ -54,6 +54,8 @@ ServerError read_server_error(std::string_view text) {
   const std::string_view word = text.substr(0, space);
   for (const auto& [name, kind] : kKinds) {
     if (word != name) continue;
+    // Who may not run the command itself may not touch any key with it.
+    if (kind == Kind::kNoPerm && text.find(" to run the ") != text.npos) return {};
     ServerError error{.kind = kind};
     if (kind != Kind::kMoved && kind != Kind::kAsk) return error;
     if (space != std::string_view::npos && read_direction(text.substr(space + 1), error)) {

@@ -19,7 +19,7 @@ struct ServerError {
     kReadOnly,     ///< It is a replica.
     kNoScript,     ///< It has forgotten the script.
     kNoAuth,       ///< It wants a password that the connection has not given.
-    kNoPerm,       ///< The user may not do this, or not to one of the keys.
+    kNoPerm,       ///< The user may not touch one of the keys.
     kOther,        ///< What a script raises, and others: asking again would not help.
   };
 
