@@ -34,19 +34,22 @@ struct Round {
   /// So long after the fault began, the server is known to be lost. Nobody waits for it from then
   /// on until the fault is over, up to one caller in ten, whom this machine may have kept waiting.
   std::optional<std::chrono::milliseconds> known_after = {};
-  /// The server is never taken for lost: who is not answered by the store has waited for it until
-  /// the deadline, so that no more is admitted in its place than came too late.
+  /// The server is never taken for lost. Until the fault is over, each caller is answered by the
+  /// store or waits until the deadline, up to one in ten, whom a stall of this machine may hurry.
   bool never_given_up = false;
+  /// What else was expected of this fault, as far as a machine that is late can prevent it.
+  bool is_as_wanted = true;
 };
 
 /// What every fault has to leave whole: each decision is its own request's; p99.9 of those from the
 /// beginning of the fault to kRecovery after its end is within kDeadline + kGrace; nobody waits for
-/// a server that is known to be lost, or that a server is taken for which is not; the store answers
+/// a server that is known to be lost, and none is taken for lost that is not; the store answers
 /// within kRecovery after its end, and from then on it has 99 of 100 decisions at least, together
 /// with what is denied in its name; the process has not grown by more than kMostGrowth, which two
 /// callers who wait for their answers are far from. Prints the figures under the name of the fault.
 ///
-/// Its times are kept as expect_in_time() has it. Everything else holds in each round.
+/// Its times, and who answers in time, are kept as expect_in_time() has it. Everything else holds
+/// in each round.
 void expect_whole(const std::string& fault, const std::function<Round()>& make_round);
 
 /// One try to be in time.
@@ -59,7 +62,7 @@ struct Try {
 
 /// One of the tries is in time. Another program that runs on this machine at the same moment can
 /// keep a thread waiting: a try that is late proves something only where the machine was quiet. It
-/// fails with the second of those, or once six tries were late; but where the machine was quiet in
+/// fails with the third of those, or once six tries were late; but where the machine was quiet in
 /// none of them, only if no try would have been in time with as much room as the machine itself
 /// took. What `make` itself expects has to hold in each try: no other one is made where it does
 /// not. Prints how many tries it took.

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -58,6 +59,8 @@ struct Fault {
   Bound bound = {.by_store = 1, .in_all = 2};
   std::optional<std::chrono::milliseconds> known_after = {};
   bool never_given_up = false;
+  // While it lasts.
+  std::size_t most_new_connections = std::numeric_limits<std::size_t>::max();
 };
 
 class LostServer : public testing::TestWithParam<StoreKind> {
@@ -74,9 +77,15 @@ class LostServer : public testing::TestWithParam<StoreKind> {
       server_->restart();
       Load load(url(port));
       if (GetParam().takes_back) load.begin_losing();
-      Round round = through(load, [&] { make(load); });
+      std::size_t new_connections = 0;
+      Round round = through(load, [&] {
+        const std::size_t before = proxy_.accepted();
+        make(load);
+        new_connections = proxy_.accepted() - before;
+      });
       expect_admitted(round.report, fault.bound);
-      EXPECT_GT(share_of(Source::kLocal, round.report).these, 20U);
+      EXPECT_GT(share_of(Source::kLocal, round.report).these, 0U);
+      round.is_as_wanted = new_connections <= fault.most_new_connections;
       round.known_after = fault.known_after;
       round.never_given_up = fault.never_given_up;
       return round;
@@ -141,16 +150,15 @@ TEST_P(LostServer, AcceptsAndSaysNothing) {
 
 // Shorter than that: the connection is kept, and late replies meet nobody who waits for them.
 TEST_P(LostServer, IsLateAgainAndAgain) {
-  expect_bearable({.name = "six stalls of 60 ms"}, proxy_.port(), [&](Load&) {
-    const std::size_t before = proxy_.accepted();
-    for (int i = 0; i < 6; ++i) {
-      proxy_.stall();
-      run(60ms);
-      proxy_.pass();
-      run(40ms);
-    }
-    EXPECT_LE(proxy_.accepted() - before, 2U);
-  });
+  expect_bearable({.name = "six stalls of 60 ms", .most_new_connections = 2}, proxy_.port(),
+                  [&](Load&) {
+                    for (int i = 0; i < 6; ++i) {
+                      proxy_.stall();
+                      run(60ms);
+                      proxy_.pass();
+                      run(40ms);
+                    }
+                  });
 }
 
 // A server that answers is not given up, however late it always is: each caller waits for as long
@@ -165,18 +173,21 @@ TEST_P(LostServer, IsAlwaysALittleLate) {
 }
 
 // So a unit is charged twice: by this process, and by the store, which hears of no deadline. Only
-// to counters is given back what nobody waits for.
+// to counters is given back what nobody waits for, which holds for each try that was late before.
 TEST_P(LostServer, ChargesWhatItAnswersTooLate) {
-  Limiter limiter(open_store(url(proxy_.port())), Limit("fixed_window 10/100d"));
+  constexpr std::chrono::milliseconds kLongDeadline = 5 * kDeadline;
+  Limiter limiter(
+      open_store(url(proxy_.port(), "deadline=" + std::to_string(kLongDeadline.count()) + "ms")),
+      Limit("fixed_window 10/100d"));
   Decision before;
   servers::await("the store", [&] {
     before = limiter.check("k");
     return before.source == Source::kStore;
   });
-  proxy_.delay_replies(10 * kDeadline);
+  proxy_.delay_replies(3 * kLongDeadline);
   EXPECT_EQ(limiter.check("k").source, Source::kLocal);
   proxy_.pass();
-  const std::int64_t left = before.remaining - (GetParam().takes_back ? 0 : 1);
+  const std::int64_t left = GetParam().takes_back ? 9 : before.remaining - 1;
   servers::await("what is left", [&] {
     const Decision decision = limiter.peek("k");
     return decision.source == Source::kStore && decision.remaining == left;
@@ -191,7 +202,7 @@ TEST_P(LostServer, LosesItsReplies) {
       const std::size_t before = proxy_.swallowed_bytes();
       proxy_.swallow_replies();
       run(150ms);
-      EXPECT_GT(proxy_.swallowed_bytes(), before);
+      servers::await("a reply to swallow", [&] { return proxy_.swallowed_bytes() > before; });
       proxy_.cut_now();
       proxy_.pass();
       // Longer than the longest pause before a connection is tried again.
@@ -200,13 +211,18 @@ TEST_P(LostServer, LosesItsReplies) {
   });
 }
 
+// After so few bytes that some reply is cut however seldom the server is asked.
 TEST_P(LostServer, CutsItsReplies) {
   expect_bearable({.name = "connections cut within replies, thirty times"}, proxy_.port(),
                   [&](Load&) {
+                    const std::size_t before = proxy_.accepted();
                     for (std::size_t i = 0; i < 30; ++i) {
-                      proxy_.cut_after(1'000 + 37 * i);
+                      proxy_.cut_after(10 + 7 * i);
                       run(20ms);
                     }
+                    proxy_.pass();
+                    servers::await("a connection in place of one that was cut",
+                                   [&] { return proxy_.accepted() > before; });
                   });
 }
 
