@@ -49,6 +49,7 @@ class ValueWriter {
 
   /// 7 bits a byte, so that small numbers are short; the last byte is the first below 0x80.
   void number(std::uint64_t number) {
+    if (number < 0x80) return bytes(number, 1);  // As many counts are.
     while (number >> 56 != 0) {
       bytes((number & 0x7f) | 0x80, 1);
       number >>= 7;
@@ -95,6 +96,11 @@ class ValueReader {
 
   /// What ValueWriter::number() wrote.
   std::uint64_t number(std::uint64_t most) {
+    if (!rest_.empty() && static_cast<std::uint8_t>(rest_.front()) < 0x80) {
+      const auto result = static_cast<std::uint8_t>(rest_.front());
+      rest_.remove_prefix(1);
+      return result <= most ? result : fail();
+    }
     if (rest_.size() >= sizeof(std::uint64_t)) {
       const std::uint64_t word = load_word(rest_.data());
       if (const std::uint64_t ends = ~word & 0x8080'8080'8080'8080; ends != 0) {
