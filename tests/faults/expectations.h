@@ -37,8 +37,6 @@ struct Round {
   /// The server is never taken for lost. Until the fault is over, each caller is answered by the
   /// store or waits until the deadline, up to one in ten, whom a stall of this machine may hurry.
   bool never_given_up = false;
-  /// What else was expected of this fault, as far as a machine that is late can prevent it.
-  bool is_as_wanted = true;
 };
 
 /// What every fault has to leave whole: each decision is its own request's; p99.9 of those from the

@@ -27,7 +27,7 @@ void refuse_for_a_while(RedisServer& server, const std::string& fault,
       end();
     });
     expect_admitted(round.report, {.by_store = 1, .in_all = 2});
-    EXPECT_GT(share_of(Source::kLocal, round.report).these, 0U);
+    EXPECT_GT(share_of(Source::kLocal, round.report).these, 100U);
     round.known_after = 200ms;
     server.command({"FLUSHALL"});
     return round;
@@ -47,7 +47,7 @@ TEST(Refusal, ScriptsAreFlushed) {
     });
     expect_admitted(round.report, {.by_store = 1, .in_all = 2});
     const Share store = share_of_store(round.report, {.from = round.began, .to = round.ended});
-    round.is_as_wanted = store.percent() > 95;
+    EXPECT_GT(store.percent(), 95);
     round.never_given_up = true;
     server.command({"FLUSHALL"});
     return round;
@@ -141,7 +141,7 @@ TEST(Refusal, ItIsBusy) {
       script.join();
     });
     expect_admitted(round.report, {.by_store = 1, .in_all = 2});
-    EXPECT_GT(share_of(Source::kLocal, round.report).these, 0U);
+    EXPECT_GT(share_of(Source::kLocal, round.report).these, 20U);
     server.command({"FLUSHALL"});
     return round;
   });
@@ -159,7 +159,7 @@ TEST(Refusal, ItReadsItsData) {
     EXPECT_GT(round.ended - round.began, 400ms);
     round.known_after = 200ms;
     expect_admitted(round.report, {.by_store = 1, .in_all = 2});
-    EXPECT_GT(share_of(Source::kLocal, round.report).these, 0U);
+    EXPECT_GT(share_of(Source::kLocal, round.report).these, 100U);
     server.command({"FLUSHALL"});
     return round;
   });
