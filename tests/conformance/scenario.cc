@@ -104,11 +104,6 @@ ModelLimit any_limit(const Wanted& wanted, const Frame& frame) {
     case Kind::kLeakyBucket:
       limit.queue = any_count() - 1;
       break;
-    case Kind::kSlidingCounter:
-      // Above 2^52 the estimate's halves are rounded, and what Redis takes half by half can be a
-      // unit less (see its README).
-      if (wanted.take_up_to) limit.count = std::min<std::int64_t>(limit.count, kMaxCount / 4);
-      break;
     default:
       break;
   }

@@ -31,7 +31,9 @@ if elapsed >= window or current <= 0 and previous <= 0 then
   start_l, start_h = align(now_l, now_h, b_l, b_h, a_l, a_h)
 end
 if operation <= 2 then
-  if previous * ((window - elapsed) / window) + current + c <= d then
+  -- As if what was taken before by the same request were asked for at once with this.
+  if previous * ((window - elapsed) / window) + (current - taken) + (taken + c) <= d then
+    takes = c
     current = current + c
     if current >= kTotals then
       current = kTotals - 1

@@ -184,6 +184,12 @@ struct PartCodec<SlidingCounter> {
     return read_instant(bytes, state.start_ns) && read_count(bytes + 8, state.current) &&
            read_count(bytes + 16, state.previous);
   }
+  /// How it was before the request took so much of what it asks for. False where it has not: the
+  /// state is damaged.
+  static bool go_back(SlidingCounter::State& state, std::int64_t taken) {
+    state.current -= taken;
+    return state.current >= 0;
+  }
   static PartQuestion ask(const SlidingCounter::Params& params, const PartCall& call) {
     return {.kind = 3,
             .a = as_word(params.window_ns()),

@@ -7,8 +7,9 @@
 --           `more`, several that are charged all or none:
 --               operation (1 take, 2 charge, 3 refund, 4 peek, 5 reset, 6 block, 7 renew,
 --               8 release), key (a byte each), the place of its space in ARGV (2 bytes), how many
---               parts, more, 1 if only its head is to be read, 1 if its head is answered (a byte
---               each), the head's bytes (2 bytes), and for each part
+--               parts, more (or 2: it goes on to take after the unit before, with which it is
+--               one), 1 if only its head is to be read, 1 if its head is answered (a byte each), the
+--               head's bytes (2 bytes), and for each part
 --               kind (a byte), a, b (8 bytes each), c, d (doubles): see the algorithms
 --           A block comes with a part more, of kind 7: a is how long it lasts.
 -- ARGV      for each space from the first on: what a value of it begins with, its length, and where
@@ -126,6 +127,8 @@ local behind = least_ms > 0 or skew_ms > 0
 local held = whole == 1 and call('MGET', list(KEYS)) or {}
 
 local answer, out, n = {''}, {pack('<I4I4I4', number, now_l, now_h)}, 1
+-- What units that are one have taken, before the one at hand.
+local taken = 0
 while at <= #asked do
   local unit, admitted, fault, members, more = n + 1, true, nil, nil, nil
   repeat
@@ -134,6 +137,12 @@ while at <= #asked do
         unpack('<BBI2BBBBI2', asked, at)
     local begins, state = ARGV[space], held[place]
     local pushes, inner, until_l, until_h, permits, freed
+    local takes = 0
+    if more == 2 then
+      more = 0
+    else
+      taken = 0
+    end
     if not state then
       if partly == 1 then
         state = pcall('GETRANGE', KEYS[place], '0', ARGV[space + 2])
@@ -203,6 +212,9 @@ while at <= #asked do
             {place, space, state, head, slots_at, states, expiry, last, spare, pushes, inner}
       end
       changes = #members > 0
+    end
+    if admitted then
+      taken = taken + takes
     end
     if more == 0 and changes and admitted and not fault then
       if operation ~= 6 then

@@ -76,13 +76,20 @@ std::int64_t most_to_take(const Request& request) {
 
 }  // namespace
 
+/// How a request stands to the next, or to the one before.
+enum class ScriptCall::Link : std::uint8_t {
+  kNone = 0,
+  kMore = 1,    ///< It is charged with the next, both or none.
+  kGoesOn = 2,  ///< It takes after the one before, and both are one request.
+};
+
 /// What stands before a request's parts, as the script unpacks it.
 struct ScriptCall::Header {
   std::uint8_t operation;
   std::uint8_t key;
   std::uint16_t space;
   std::uint8_t parts;
-  std::uint8_t more;
+  Link more;
   std::uint8_t partly;
   std::uint8_t answers_head;
   std::uint16_t head_bytes;
@@ -216,7 +223,11 @@ void ScriptCall::write(Instant now_or_store_time, std::uint32_t number, std::str
     unit.written = unit.decision != nullptr;
     if (!unit.written) continue;
     const auto asked = std::span(asked_).subspan(unit.first, unit.count);
-    for (Asked& one : asked) write_request(one, !unit.halves && &one != &asked.back(), near);
+    for (Asked& one : asked) {
+      const bool goes_on = unit.halves && &one != &asked.front();
+      const bool has_more = !unit.halves && &one != &asked.back();
+      write_request(one, goes_on ? Link::kGoesOn : has_more ? Link::kMore : Link::kNone, near);
+    }
   }
   *whole = whole_ && !key_owners_.empty() ? 1 : 0;
 
@@ -286,7 +297,7 @@ std::uint16_t ScriptCall::space_place(const RedisSpace& space) {
   return last_place_;
 }
 
-void ScriptCall::write_request(Asked& asked, bool more, Instant near) {
+void ScriptCall::write_request(Asked& asked, Link link, Instant near) {
   const Request& request = *asked.request;
   const RedisSpace& space = space_of(request);
   const auto& parts = request.limit->parts;
@@ -309,7 +320,7 @@ void ScriptCall::write_request(Asked& asked, bool more, Instant near) {
                            .key = key,
                            .space = place,
                            .parts = static_cast<std::uint8_t>(parts.size() + (blocks ? 1 : 0)),
-                           .more = more,
+                           .more = link,
                            .partly = false,
                            .answers_head = asked.head_bytes > 0,
                            .head_bytes = space.head_bytes()});

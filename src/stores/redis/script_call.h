@@ -87,6 +87,7 @@ class ScriptCall {
   struct Asked {
     const Request* request = nullptr;
     std::int64_t cost = 0;
+    std::int64_t taken = 0;        // by the halves before it, once they are read
     std::uint32_t key_bytes = 0;   // of the key in its name, encoded
     std::uint16_t head_bytes = 0;  // 0: the head is not answered
     std::uint16_t summed = 0;
@@ -115,7 +116,8 @@ class ScriptCall {
   std::uint8_t key_index(const Asked& asked);
   std::uint16_t space_place(const RedisSpace& space);
   char* begin_questions(Instant now_or_store_time);
-  void write_request(Asked& asked, bool more, Instant near);
+  enum class Link : std::uint8_t;
+  void write_request(Asked& asked, Link link, Instant near);
   std::string_view read_head(std::string_view reply, Cursor& cursor);
   std::string_view read_unit(const Unit& unit, Cursor& cursor) const;
   std::string_view read_halves(AskedTogether halves, Cursor& cursor, Decision* decision) const;

@@ -85,6 +85,7 @@ std::string_view error_of(std::string_view text) {
 struct Answer {
   const Request& request;
   std::int64_t cost = 0;
+  std::int64_t taken = 0;  // by the same request before
   Instant now = 0;
   const char* state = nullptr;  // of the next part in the head; null where the key is fresh
   const char* sum = nullptr;    // of the next ring, or of the permits
@@ -131,6 +132,23 @@ template <class A>
   assign(decision, apply<A>(answer.request.operation, params, state, answer.call()).decision);
   if (!answer.retract || !decision.allowed) return;
   assign(decision, A::take(params, state, {.now = answer.now, .cost = 0}).decision);
+}
+
+// The same where the request has taken something before, and rounding twice is not rounding once:
+// as if all were asked for at once. False where the state does not have what was taken.
+template <class A>
+bool decide_further(const typename A::Params& params, const typename A::State& state,
+                    const Answer& answer, Decision& decision) {
+  typename A::State before = state;
+  if (!PartCodec<A>::go_back(before, answer.taken)) return false;
+  Call call = answer.call();
+  call.cost += answer.taken;
+  decision = apply<A>(answer.request.operation, params, before, call).decision;
+  if (decision.allowed && !answer.retract) return true;
+  const bool allowed = decision.allowed;
+  decision = A::take(params, state, {.now = answer.now, .cost = 0}).decision;
+  decision.allowed = allowed;
+  return true;
 }
 
 // What follows from the permits that are held afterwards; what is renewed or given back was held if
@@ -183,6 +201,9 @@ bool judge_part(const typename A::Params& params, Answer& answer, Decision& deci
         return false;
       }
       answer.state += PartCodec<A>::kStateBytes;
+    }
+    if constexpr (requires { PartCodec<A>::go_back(state, answer.taken); }) {
+      if (answer.taken > 0) return decide_further<A>(params, state, answer, decision);
     }
     decide<A>(params, state, answer, decision);
     return true;
@@ -269,7 +290,8 @@ std::string_view ScriptCall::read_halves(AskedTogether halves, Cursor& cursor,
   Decision last;
   std::int64_t taken = 0;
   std::chrono::nanoseconds delay{0};
-  for (const Asked& half : halves) {
+  for (Asked half : halves) {
+    half.taken = taken;
     const bool wanted = decision != nullptr && why.empty();
     const std::string_view none = read_answers({&half, 1}, cursor, wanted ? &last : nullptr);
     if (why.empty()) why = none;
@@ -336,6 +358,7 @@ bool ScriptCall::judge(AskedTogether asked, const char* answers, Decision& decis
   if (asked.size() == 1 && parts.size() == 1) {
     Answer answer{.request = *first.request,
                   .cost = first.cost,
+                  .taken = first.taken,
                   .now = now_,
                   .admitted = is_admitted(*answers)};
     const char* at = answers;
@@ -354,6 +377,7 @@ bool ScriptCall::judge_all(AskedTogether asked, const char* answers, bool retrac
   for (const Asked& one : asked) {
     Answer answer{.request = *one.request,
                   .cost = one.cost,
+                  .taken = one.taken,
                   .now = now_,
                   .admitted = is_admitted(*answers),
                   .retract = retract};
