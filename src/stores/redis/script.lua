@@ -7,8 +7,8 @@
 --           `more`, several that are charged all or none:
 --               operation (1 take, 2 charge, 3 refund, 4 peek, 5 reset, 6 block, 7 renew,
 --               8 release), key (a byte each), the place of its space in ARGV (2 bytes), how many
---               parts, more (or 2: it goes on to take after the unit before, with which it is
---               one), 1 if only its head is to be read, 1 if its head is answered (a byte each), the
+--               parts, more (or 2: it goes on to take after the unit before, and is one with it),
+--               1 if only its head is to be read, 1 if its head is answered (a byte each), the
 --               head's bytes (2 bytes), and for each part
 --               kind (a byte), a, b (8 bytes each), c, d (doubles): see the algorithms
 --           A block comes with a part more, of kind 7: a is how long it lasts.

@@ -1,10 +1,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "core/assign.h"
-#include "core/block.h"
 #include "core/together.h"
-#include "stores/redis/part_codec.h"
+#include "stores/redis/answer.h"
 #include "stores/redis/script_call.h"
 
 namespace sluice::redis {
@@ -30,16 +28,6 @@ struct ScriptCall::Cursor {
 };
 
 namespace {
-
-// The bits of an answer's first byte.
-constexpr unsigned kAdmitted = 1;
-constexpr unsigned kKnown = 2;
-constexpr unsigned kFailed = 4;  // alone
-constexpr unsigned kBlocked = 8;
-
-constexpr bool is_admitted(char first) {
-  return (static_cast<unsigned char>(first) & kAdmitted) != 0;
-}
 
 constexpr std::string_view kMalformed = "the reply to the script cannot be read";
 constexpr std::string_view kAnothers = "the reply is not the one to this call";
@@ -79,162 +67,6 @@ std::string_view error_of(std::string_view text) {
   if (text.starts_with('-')) text.remove_prefix(1);
   while (text.ends_with('\n') || text.ends_with('\r')) text.remove_suffix(1);
   return text;
-}
-
-// What was answered to one request, and how far its parts have been read.
-struct Answer {
-  const Request& request;
-  std::int64_t cost = 0;
-  std::int64_t taken = 0;  // by the same request before
-  Instant now = 0;
-  const char* state = nullptr;  // of the next part in the head; null where the key is fresh
-  const char* sum = nullptr;    // of the next ring, or of the permits
-  Instant until = 0;            // when the key's block ends; 0 where there is none
-  /// The script's verdict.
-  bool admitted = false;
-  /// Nothing is charged, so what would be admitted stands as a peek sees it.
-  bool retract = false;
-
-  // Reads it off the front; false where it makes no sense. REQUIRES: it is there.
-  bool read(const char*& at, std::size_t head_bytes, std::size_t summed) {
-    const auto flags = static_cast<unsigned char>(*at++);
-    if ((flags & kBlocked) != 0) {
-      until = read_int64(at);
-      at += sizeof until;
-      if (until <= now) return false;
-    }
-    if ((flags & kKnown) != 0) {
-      const auto& space = static_cast<const RedisSpace&>(*request.space);
-      state = head_bytes > 0 ? at + space.states_at() : at;
-      sum = at + head_bytes;
-      at = sum + summed * kSumBytes;
-    }
-    if (request.operation == Operation::kReset) until = 0;
-    if (request.operation == Operation::kBlock) {
-      until = block_until(until, now, request.duration_ns);
-    }
-    return true;
-  }
-
-  Call call() const {
-    const bool up_to = request.operation == Operation::kTakeUpTo;
-    return {.now = now,
-            .cost = cost,
-            .patience_ns = up_to ? kDefaultPatience : request.patience_ns,
-            .unspent_only = up_to,
-            .permit = request.permit};
-  }
-};
-
-template <class A>
-[[gnu::flatten]] void decide(const typename A::Params& params, const typename A::State& state,
-                             const Answer& answer, Decision& decision) {
-  assign(decision, apply<A>(answer.request.operation, params, state, answer.call()).decision);
-  if (!answer.retract || !decision.allowed) return;
-  assign(decision, A::take(params, state, {.now = answer.now, .cost = 0}).decision);
-}
-
-// The same where the request has taken something before, and rounding twice is not rounding once:
-// as if all were asked for at once. False where the state does not have what was taken.
-template <class A>
-bool decide_further(const typename A::Params& params, const typename A::State& state,
-                    const Answer& answer, Decision& decision) {
-  typename A::State before = state;
-  if (!PartCodec<A>::go_back(before, answer.taken)) return false;
-  Call call = answer.call();
-  call.cost += answer.taken;
-  decision = apply<A>(answer.request.operation, params, before, call).decision;
-  if (decision.allowed && !answer.retract) return true;
-  const bool allowed = decision.allowed;
-  decision = A::take(params, state, {.now = answer.now, .cost = 0}).decision;
-  decision.allowed = allowed;
-  return true;
-}
-
-// What follows from the permits that are held afterwards; what is renewed or given back was held if
-// the script says so.
-Decision decide_permits(const Concurrency::Params& params, const Concurrency::Held& held,
-                        const Answer& answer) {
-  const Operation operation = answer.request.operation;
-  bool allowed = true;
-  if (takes(operation, answer.cost)) {
-    const bool room =
-        answer.admitted ? held.count > 0 && held.count <= params.limit : held.count < params.limit;
-    allowed = answer.cost == 1 && room;
-  } else if (operation == Operation::kRenew) {
-    allowed = answer.admitted && held.count > 0 && held.last_ns - params.lease_ns >= answer.now;
-  } else if (operation == Operation::kRelease) {
-    allowed = answer.admitted;
-  }
-  Decision decision = Concurrency::answer(params, held, allowed, answer.call());
-  if (!allowed && !takes(operation, answer.cost)) decision.retry_after = kNever;
-  return decision;
-}
-
-// False where what is held makes no sense.
-bool judge_permits(const Concurrency::Params& params, Answer& answer, Decision& decision) {
-  Concurrency::Held held;
-  if (answer.request.operation != Operation::kReset) {
-    if (answer.state == nullptr || !read_held(answer.sum, held)) return false;
-    if (held.count > 0 && held.last_ns <= answer.now) return false;
-    if (held.count >= params.limit && held.room_ns <= answer.now) return false;
-  }
-  decision = decide_permits(params, held, answer);
-  return true;
-}
-
-// False where the state is none.
-template <class A>
-bool judge_part(const typename A::Params& params, Answer& answer, Decision& decision) {
-  if constexpr (LendingAlgorithm<A>) {
-    return judge_permits(params, answer, decision);
-  } else {
-    typename A::State state;
-    RingAnswer ring;
-    if (answer.state != nullptr && answer.request.operation != Operation::kReset) {
-      if constexpr (kIsRing<A>) {
-        if (!ring.read(answer.sum)) return false;
-        answer.sum += kSumBytes;
-        state =
-            ring.ring({.operation = answer.request.operation, .cost = answer.cost}, params.limit);
-      } else if (!PartCodec<A>::read(answer.state, state)) {
-        return false;
-      }
-      answer.state += PartCodec<A>::kStateBytes;
-    }
-    if constexpr (requires { PartCodec<A>::go_back(state, answer.taken); }) {
-      if (answer.taken > 0) return decide_further<A>(params, state, answer, decision);
-    }
-    decide<A>(params, state, answer, decision);
-    return true;
-  }
-}
-
-bool judge_part(const AnyPart& part, Answer& answer, Decision& decision) {
-  return std::visit(
-      [&]<class P>(const P& p) {
-        return judge_part<typename P::Algorithm>(p.params, answer, decision);
-      },
-      part);
-}
-
-bool judge_parts(Answer& answer, Together& together) {
-  for (const AnyPart& part : answer.request.limit->parts) {
-    Decision decision;
-    if (!judge_part(part, answer, decision)) return false;
-    together.add(decision);
-  }
-  return true;
-}
-
-// The same for a key that is blocked until then: its parts answer as one.
-bool judge_blocked(Answer& answer, Together& together) {
-  const bool denied = takes(answer.request.operation, answer.cost);
-  answer.retract = answer.retract || denied;
-  Together parts;
-  if (!judge_parts(answer, parts)) return false;
-  together.add(block_decision(parts.decision(), denied, answer.now, answer.until));
-  return true;
 }
 
 // So many units ahead, what the next decisions need is asked of memory: it was touched last when
@@ -321,7 +153,7 @@ std::string_view ScriptCall::read_answers(AskedTogether asked, Cursor& cursor,
   }
   cursor.answers.remove_prefix(bytes);
   const auto flags = static_cast<unsigned char>(*answers);
-  if (flags == kFailed) {
+  if (flags == Answer::kFailed) {
     std::string_view why;
     if (!read_bulk(cursor.faults, why)) cursor.lose();
     why = error_of(why);
@@ -329,23 +161,23 @@ std::string_view ScriptCall::read_answers(AskedTogether asked, Cursor& cursor,
   }
   if (decision == nullptr) return {};
   if (!judge(asked, answers, *decision)) return kDamaged;
-  if (decision->allowed != is_admitted(*answers)) return kDiffers;
+  if (decision->allowed != Answer::is_admitted(*answers)) return kDiffers;
   return {};
 }
 
 // How long the answers to one unit are; 0 where they are cut short or are none.
 std::size_t ScriptCall::answer_bytes(AskedTogether asked, std::string_view answers) {
   std::size_t bytes = 0;
-  unsigned possible = kAdmitted | kKnown | kBlocked;
+  unsigned possible = Answer::kAdmitted | Answer::kKnown | Answer::kBlocked;
   for (const Asked& one : asked) {
     if (bytes == answers.size()) return 0;
     const auto flags = static_cast<unsigned char>(answers[bytes]);
-    if (flags == kFailed && bytes == 0) return 1;
+    if (flags == Answer::kFailed && bytes == 0) return 1;
     if ((flags & ~possible) != 0) return 0;
-    possible = kKnown | kBlocked;
+    possible = Answer::kKnown | Answer::kBlocked;
     bytes += 1;
-    if ((flags & kBlocked) != 0) bytes += sizeof(Instant);
-    if ((flags & kKnown) != 0) bytes += one.head_bytes + one.summed * kSumBytes;
+    if ((flags & Answer::kBlocked) != 0) bytes += sizeof(Instant);
+    if ((flags & Answer::kKnown) != 0) bytes += one.head_bytes + one.summed * kSumBytes;
     if (bytes > answers.size()) return 0;
   }
   return bytes;
@@ -360,11 +192,11 @@ bool ScriptCall::judge(AskedTogether asked, const char* answers, Decision& decis
                   .cost = first.cost,
                   .taken = first.taken,
                   .now = now_,
-                  .admitted = is_admitted(*answers)};
+                  .admitted = Answer::is_admitted(*answers)};
     const char* at = answers;
     if (!answer.read(at, first.head_bytes, first.summed)) return false;
     // Most often there is nothing to be joined.
-    if (answer.until == 0) return judge_part(parts[0], answer, decision);
+    if (answer.until == 0) return answer.judge(parts[0], decision);
   }
   if (!judge_all(asked, answers, false, decision)) return false;
   return decision.allowed || judge_all(asked, answers, true, decision);
@@ -379,12 +211,10 @@ bool ScriptCall::judge_all(AskedTogether asked, const char* answers, bool retrac
                   .cost = one.cost,
                   .taken = one.taken,
                   .now = now_,
-                  .admitted = is_admitted(*answers),
+                  .admitted = Answer::is_admitted(*answers),
                   .retract = retract};
     if (!answer.read(at, one.head_bytes, one.summed)) return false;
-    if (!(answer.until == 0 ? judge_parts(answer, together) : judge_blocked(answer, together))) {
-      return false;
-    }
+    if (!answer.judge(together)) return false;
   }
   decision = together.decision();
   return true;
