@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 
 #include "core/together.h"
 #include "stores/redis/answer.h"
+#include "stores/redis/part_codec.h"
 #include "stores/redis/script_call.h"
 
 namespace sluice::redis {
