@@ -6,6 +6,7 @@
 #include <map>
 
 #include "algorithms/limit_definition.h"
+#include "core/fault_under_test.h"
 
 namespace sluice {
 namespace {
@@ -33,13 +34,8 @@ class SpacesOnly : public Store {
   std::map<std::string, std::shared_ptr<Space>> spaces_;
 };
 
-std::string fault_of(LimitBook& book, std::string_view text) {
-  try {
-    book.find(text);
-  } catch (const InvalidLimit& error) {
-    return error.what();
-  }
-  return "none";
+std::string fault_of_name(LimitBook& book, std::string_view text) {
+  return fault_of<InvalidLimit>([&] { book.find(text); });
 }
 
 TEST(LimitBook, FindsNamedLimits) {
@@ -60,9 +56,9 @@ TEST(LimitBook, RefusesANameTwice) {
 
 TEST(LimitBook, NamesWhatItCannotFind) {
   LimitBook book(std::make_shared<SpacesOnly>());
-  EXPECT_EQ(fault_of(book, "signup"), "no limit is named 'signup'");
-  EXPECT_EQ(fault_of(book, ""), "no limit is named ''");
-  EXPECT_THAT(fault_of(book, "token_bucket 5/1x"), HasSubstr("a unit of time is missing"));
+  EXPECT_EQ(fault_of_name(book, "signup"), "no limit is named 'signup'");
+  EXPECT_EQ(fault_of_name(book, ""), "no limit is named ''");
+  EXPECT_THAT(fault_of_name(book, "token_bucket 5/1x"), HasSubstr("a unit of time is missing"));
 }
 
 TEST(LimitBook, RemembersExpressions) {

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/fault_under_test.h"
 #include "sluice/limiter.h"
 
 namespace sluice {
@@ -22,13 +23,8 @@ GuardOptions options_of(std::string_view text) {
   return options;
 }
 
-std::string fault_of(std::string_view text) {
-  try {
-    options_of(text);
-  } catch (const StoreError& error) {
-    return error.what();
-  }
-  return "none";
+std::string fault_of_url(std::string_view text) {
+  return fault_of([&] { options_of(text); });
 }
 
 TEST(GuardOptions, AreLocalAndCachedUnlessToldOtherwise) {
@@ -49,17 +45,17 @@ TEST(GuardOptions, AreRead) {
 }
 
 TEST(GuardOptions, SayWhatIsWrong) {
-  EXPECT_THAT(fault_of("r:?on_failure=panic"),
+  EXPECT_THAT(fault_of_url("r:?on_failure=panic"),
               HasSubstr("on_failure is local or allow or deny or raise"));
   for (const auto* share : {"", "1", "2/3", "1/", "1/0", "1/1001", "1/-1", "1/2x", "0.5"}) {
-    EXPECT_THAT(fault_of("r:?local_share=" + std::string(share)),
+    EXPECT_THAT(fault_of_url("r:?local_share=" + std::string(share)),
                 HasSubstr("local_share is 1/N, with N from 1 to 1000"))
         << share;
   }
-  EXPECT_THAT(fault_of("r:?on_failure=deny&local_share=1/2"),
+  EXPECT_THAT(fault_of_url("r:?on_failure=deny&local_share=1/2"),
               HasSubstr("local_share goes with on_failure=local only"));
-  EXPECT_THAT(fault_of("r:?deny_cache=1"), HasSubstr("deny_cache is no or yes"));
-  EXPECT_THAT(fault_of("r:?prefix=x"),
+  EXPECT_THAT(fault_of_url("r:?deny_cache=1"), HasSubstr("deny_cache is no or yes"));
+  EXPECT_THAT(fault_of_url("r:?prefix=x"),
               HasSubstr("there is no option 'prefix'; there are on_failure, local_share"));
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/fault_under_test.h"
 #include "core/store.h"
 #include "servers/redis_server.h"
 #include "sluice/limit.h"
@@ -25,13 +26,8 @@ redis::RedisOptions read(std::string_view text, const StoreOptions& options = {}
   return read_redis_url(url, options);
 }
 
-std::string fault_of(std::string_view text) {
-  try {
-    read(text);
-  } catch (const StoreError& error) {
-    return error.what();
-  }
-  return "";
+std::string fault_of_url(std::string_view text) {
+  return fault_of([&] { read(text); });
 }
 
 std::vector<std::string> servers_of(const redis::RedisOptions& options) {
@@ -185,7 +181,7 @@ TEST(RedisUrl, SaysWhatIsWrong) {
            {"redis://a?db=1", "there is no option 'db'"},
            {"unix:///s?tls=yes", "there is no option 'tls'"},
        }) {
-    EXPECT_THAT(fault_of(wrong.url), HasSubstr(wrong.fault)) << wrong.url;
+    EXPECT_THAT(fault_of_url(wrong.url), HasSubstr(wrong.fault)) << wrong.url;
   }
 }
 
@@ -194,12 +190,13 @@ TEST(RedisUrl, RefusesAUserWithoutAPassword) {
   for (const std::string url :
        {"redis://hunter2@a", "redis://hunter2:@a", "rediss://hunter2@a", "unix://hunter2@/s",
         "redis+cluster://hunter2@a", "redis+sentinel://hunter2@a/it"}) {
-    EXPECT_THAT(fault_of(url), HasSubstr("it names a user without a password, as in user:password@"
-                                         " before the server or the socket"))
+    EXPECT_THAT(fault_of_url(url),
+                HasSubstr("it names a user without a password, as in user:password@"
+                          " before the server or the socket"))
         << url;
   }
-  EXPECT_THAT(fault_of("redis://hunter2@a"), Not(HasSubstr("hunter2")));
-  EXPECT_THAT(fault_of("unix:///s?user=bob"), HasSubstr("it names a user without a password"));
+  EXPECT_THAT(fault_of_url("redis://hunter2@a"), Not(HasSubstr("hunter2")));
+  EXPECT_THAT(fault_of_url("unix:///s?user=bob"), HasSubstr("it names a user without a password"));
 }
 
 TEST(RedisUrl, OpensASocketWithAPassword) {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <thread>
 
+#include "core/fault_under_test.h"
 #include "servers/certificates.h"
 #include "stores/memcached/keys_under_test.h"
 
@@ -28,15 +29,6 @@ constexpr std::int64_t kDayS = 86'400;
 std::int64_t lifetime_s(const MemcachedServer& server, const std::string& key) {
   const std::string answer = server.command("mg " + key + " t\r\n");
   return answer.starts_with("HD t") ? std::stoll(answer.substr(4)) : -2;
-}
-
-std::string fault_of(const std::function<void()>& ask) {
-  try {
-    ask();
-  } catch (const StoreError& error) {
-    return error.what();
-  }
-  return "";
 }
 
 TEST(MemcachedStore, StoresShareTheirKeys) {
