@@ -1,31 +1,33 @@
 #pragma once
 
-#include <semaphore.h>
-
-#include <cerrno>
+#include <atomic>
+#include <cstdint>
+#include <span>
 
 #include "core/store.h"
 
 namespace sluice {
 
-/// An inquiry whose asker waits for the answer.
+/// An inquiry whose asker waits for the answer: made, and waited for, on one thread.
+///
+/// Askers who are told of their answers together are woken together, most often by one system call.
+/// Were each woken alone, the first would take the processor from the thread that wakes them, and
+/// so would the next: two changes of thread an answer instead of one.
 class AwaitedInquiry final : public Inquiry {
  public:
-  AwaitedInquiry() { ::sem_init(&ready_, 0, 0); }
-  ~AwaitedInquiry() override { ::sem_destroy(&ready_); }
+  AwaitedInquiry();
 
-  void answered() noexcept override { ::sem_post(&ready_); }
+  void answered() noexcept override;
 
   /// Returns once answered() has been called. REQUIRES: called once.
-  void wait() {
-    while (::sem_wait(&ready_) != 0 && errno == EINTR) {
-    }
-  }
+  void wait();
 
  private:
-  // Not std::binary_semaphore: the standard library's yields the processor several times before it
-  // sleeps, and many threads that wait for one answer then switch among each other in vain.
-  sem_t ready_;
+  class Waker;
+  enum class State : std::uint8_t { kAsked, kAwaited, kAnswered };
+
+  std::atomic<State> state_ = State::kAsked;
+  const std::uint32_t thread_;  // The number of the asker's.
 };
 
 }  // namespace sluice
