@@ -58,21 +58,25 @@ bool is_prefix(std::string_view text) {
 }
 
 MemcachedSpace::MemcachedSpace(std::string_view prefix, const LimitDefinition& limit)
-    : prefix_(prefix), space_(escaped(limit.space)), parts_(limit.parts) {}
+    : prefix_(prefix),
+      space_(escaped(limit.space)),
+      begin_(prefix_ + ":" + space_ + ":"),
+      parts_(limit.parts) {}
 
 void MemcachedSpace::name_of(std::string_view key, std::string& name) const {
-  name.assign(prefix_).append(1, ':');
-  finish_name(key, name);
+  name.assign(begin_).append(key);
+  hash_unfit(key, name);
 }
 
 void MemcachedSpace::counter_name_of(std::string_view key, std::string_view which,
                                      std::string& name) const {
   name.assign(prefix_).append(":#").append(which).append(1, ':');
-  finish_name(key, name);
+  name.append(space_).append(1, ':').append(key);
+  hash_unfit(key, name);
 }
 
-void MemcachedSpace::finish_name(std::string_view key, std::string& name) const {
-  name.append(space_).append(1, ':').append(key);
+// A name that no server would take, or one with a key that it would not.
+void MemcachedSpace::hash_unfit(std::string_view key, std::string& name) const {
   if (name.size() <= kMaxKeyBytes && std::ranges::all_of(key, is_plain)) return;
   std::string hashed = prefix_ + "::";
   append_hash(hashed, name);

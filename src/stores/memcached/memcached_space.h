@@ -7,11 +7,9 @@
 
 #include "algorithms/limit_definition.h"
 #include "core/store.h"
+#include "stores/memcached/meta_protocol.h"
 
 namespace sluice::memcached {
-
-/// The longest key that a server takes.
-inline constexpr std::size_t kMaxKeyBytes = 250;
 
 /// The keys of one limit, as servers know them: `prefix:space:key`, where a byte of the space that
 /// would separate, or that no key may hold, or '#', stands as %xx. Where that is too long, or the
@@ -33,10 +31,11 @@ class MemcachedSpace final : public Space {
   const std::vector<AnyPart>& parts() const { return parts_; }
 
  private:
-  void finish_name(std::string_view key, std::string& name) const;
+  void hash_unfit(std::string_view key, std::string& name) const;
 
   std::string prefix_;
   std::string space_;  // As it stands in names.
+  std::string begin_;  // What all names begin with.
   std::vector<AnyPart> parts_;
 };
 

@@ -14,10 +14,11 @@ constexpr std::size_t kMaxLineBytes = 2'048;
 // Far above what a server can be told to take for an item.
 constexpr std::size_t kMaxValueBytes = std::size_t{1} << 30;
 
-// What stands in a command's line behind its key: words, some of them with a number.
+// A command's line: words, some of them with a number, gathered here, since each appending to a
+// string costs as much as all of a line's words.
 class Words {
  public:
-  Words() = default;
+  Words(std::string_view command, std::string_view key) { add(command).add(key); }
   Words(const Words&) = delete;
   Words& operator=(const Words&) = delete;
 
@@ -33,7 +34,8 @@ class Words {
   std::string_view text() const { return {text_.data(), end_}; }
 
  private:
-  std::array<char, 160> text_;  // Of the longest command: five numbers of 20 digits.
+  // A key, and five numbers of 20 digits with a flag each.
+  std::array<char, kMaxKeyBytes + 160> text_;
   char* end_ = text_.data();
 };
 
@@ -46,58 +48,94 @@ std::optional<Number> read_number(std::string_view text) {
   return number;
 }
 
-// The text up to the next blank, which is taken off with it.
-std::string_view take_word(std::string_view& line) {
-  const std::string_view word = line.substr(0, line.find(' '));
-  line.remove_prefix(word.size() == line.size() ? word.size() : word.size() + 1);
-  return word;
+constexpr unsigned pair(char first, char second) {
+  return static_cast<unsigned>(static_cast<unsigned char>(first)) << 8 |
+         static_cast<unsigned char>(second);
 }
 
-std::optional<Code> read_code(std::string_view word) {
-  if (word == "VA") return Code::kValue;
-  if (word == "HD") return Code::kDone;
-  if (word == "EN") return Code::kMiss;
-  if (word == "NS") return Code::kNotStored;
-  if (word == "EX") return Code::kExists;
-  if (word == "NF") return Code::kNotFound;
-  if (word == "ERROR" || word == "CLIENT_ERROR" || word == "SERVER_ERROR") return Code::kError;
-  return std::nullopt;
-}
+// The line of a reply, of which each character is looked at once: there is one for each decision.
+class Line {
+ public:
+  explicit Line(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}
 
-bool read_flags(std::string_view flags, MetaReply& reply) {
-  while (!flags.empty()) {
-    const std::string_view flag = take_word(flags);
-    if (flag.empty()) continue;
-    if (flag[0] == 'O') {
-      reply.number = read_number<std::uint32_t>(flag.substr(1));
-      if (!reply.number) return false;
-    } else if (flag[0] == 'c') {
-      const auto token = read_number<std::uint64_t>(flag.substr(1));
-      if (!token) return false;
-      reply.token = *token;
+  /// What is not read yet.
+  const char* at() const { return at_; }
+
+  /// The two letters that it begins with; nothing where they are none that a command is answered
+  /// with, unless the server refuses it.
+  std::optional<Code> code() {
+    if (end_ - at_ < 2) return std::nullopt;
+    const unsigned letters = pair(at_[0], at_[1]);
+    at_ += 2;
+    if (!at_word_end()) return std::nullopt;
+    switch (letters) {
+      case pair('H', 'D'):
+        return Code::kDone;
+      case pair('V', 'A'):
+        return Code::kValue;
+      case pair('E', 'N'):
+        return Code::kMiss;
+      case pair('E', 'X'):
+        return Code::kExists;
+      case pair('N', 'S'):
+        return Code::kNotStored;
+      case pair('N', 'F'):
+        return Code::kNotFound;
+      default:
+        return std::nullopt;
     }
   }
-  return true;
-}
 
-// The length of a value's data block, from its line.
-std::optional<std::size_t> value_bytes(std::string_view line) {
-  take_word(line);
-  const auto bytes = read_number<std::size_t>(take_word(line));
-  if (!bytes || *bytes > kMaxValueBytes) return std::nullopt;
-  return bytes;
-}
+  /// The length of a value's data block. False where it is none, here and below.
+  bool size(std::size_t& bytes) { return blanks() && number(bytes) && bytes <= kMaxValueBytes; }
+
+  /// All flags, of which some mean something here, and the line's end.
+  bool flags(MetaReply& reply) {
+    while (blanks() && !at_word_end()) {
+      const char flag = *at_++;
+      if (flag == 'O') {
+        if (!number(reply.number.emplace())) return false;
+      } else if (flag == 'c') {
+        if (!number(reply.token)) return false;
+      } else {
+        while (!at_word_end()) ++at_;
+      }
+    }
+    if (!std::string_view(at_, end_).starts_with(kLineEnd)) return false;
+    at_ += kLineEnd.size();
+    return true;
+  }
+
+ private:
+  bool at_word_end() const { return at_ == end_ || *at_ == ' ' || *at_ == '\r'; }
+
+  bool blanks() {
+    const char* const before = at_;
+    while (at_ != end_ && *at_ == ' ') ++at_;
+    return at_ != before;
+  }
+
+  template <class Number>
+  bool number(Number& number) {
+    const auto read = std::from_chars(at_, end_, number);
+    at_ = read.ptr;
+    return read.ec == std::errc{} && at_word_end();
+  }
+
+  const char* at_;
+  const char* end_;
+};
 
 }  // namespace
 
 void append_get(std::string& output, std::string_view key, std::uint32_t number) {
-  Words words;
+  Words words("mg ", key);
   words.add(" v c O", number).add(kLineEnd);
-  output.append("mg ").append(key).append(words.text());
+  output.append(words.text());
 }
 
 void append_set(std::string& output, const Write& write, std::uint32_t number) {
-  Words words;
+  Words words("ms ", write.key);
   words.add(" ", write.value.size()).add(" T", static_cast<std::uint64_t>(write.expiry_s));
   if (write.token) {
     words.add(" C", *write.token);
@@ -105,36 +143,35 @@ void append_set(std::string& output, const Write& write, std::uint32_t number) {
     words.add(" ME");
   }
   words.add(" c O", number).add(kLineEnd);
-  output.append("ms ").append(write.key).append(words.text());
-  output.append(write.value).append(kLineEnd);
+  output.append(words.text()).append(write.value).append(kLineEnd);
 }
 
 void append_delete(std::string& output, const Removal& removal, std::uint32_t number) {
-  Words words;
+  Words words("md ", removal.key);
   if (removal.token) words.add(" C", *removal.token);
   words.add(" O", number).add(kLineEnd);
-  output.append("md ").append(removal.key).append(words.text());
+  output.append(words.text());
 }
 
 void append_add(std::string& output, const Addition& addition, std::uint32_t number) {
-  Words words;
+  Words words("ma ", addition.key);
   words.add(" N", static_cast<std::uint64_t>(addition.expiry_s))
       .add(" J", addition.units)
       .add(" D", addition.units)
       .add(" v O", number)
       .add(kLineEnd);
-  output.append("ma ").append(addition.key).append(words.text());
+  output.append(words.text());
 }
 
 void append_subtract(std::string& output, const Subtraction& subtraction, std::uint32_t number) {
-  Words words;
+  Words words("ma ", subtraction.key);
   if (subtraction.wrapped) {
     words.add(" D", 0 - subtraction.units);
   } else {
     words.add(" MD D", subtraction.units);
   }
   words.add(" O", number).add(kLineEnd);
-  output.append("ma ").append(subtraction.key).append(words.text());
+  output.append(words.text());
 }
 
 std::optional<std::uint64_t> read_counter(std::string_view value) {
@@ -161,28 +198,31 @@ std::optional<Version> read_version(std::string_view reply) {
 }
 
 std::optional<MetaReply> MetaReader::next() {
-  const std::size_t end = rest_.find(kLineEnd);
-  if (end == std::string_view::npos) return std::nullopt;
-  const std::string_view line = rest_.substr(0, end);
-  std::string_view flags = line;
-  const auto code = read_code(take_word(flags));
-  if (!code) return std::nullopt;
+  Line line(rest_);
+  const auto code = line.code();
+  if (!code) return refusal();
   MetaReply reply;
   reply.code = *code;
-  std::size_t taken = end + kLineEnd.size();
-  if (*code == Code::kError) {
-    reply.text = line;
-  } else {
-    if (*code == Code::kValue) {
-      const auto bytes = value_bytes(line);
-      if (!bytes || rest_.size() - taken < *bytes + kLineEnd.size()) return std::nullopt;
-      reply.text = rest_.substr(taken, *bytes);
-      taken += *bytes + kLineEnd.size();
-      take_word(flags);
-    }
-    if (!read_flags(flags, reply)) return std::nullopt;
+  const bool has_value = *code == Code::kValue;
+  std::size_t bytes = 0;
+  if ((has_value && !line.size(bytes)) || !line.flags(reply)) return std::nullopt;
+  rest_.remove_prefix(static_cast<std::size_t>(line.at() - rest_.data()));
+  if (has_value) {
+    if (rest_.size() < bytes + kLineEnd.size()) return std::nullopt;
+    reply.text = rest_.substr(0, bytes);
+    rest_.remove_prefix(bytes + kLineEnd.size());
   }
-  rest_.remove_prefix(taken);
+  return reply;
+}
+
+std::optional<MetaReply> MetaReader::refusal() {
+  const std::size_t end = rest_.find(kLineEnd);
+  if (end == std::string_view::npos) return std::nullopt;
+  MetaReply reply;
+  reply.text = rest_.substr(0, end);
+  const std::string_view word = reply.text.substr(0, reply.text.find(' '));
+  if (word != "ERROR" && word != "CLIENT_ERROR" && word != "SERVER_ERROR") return std::nullopt;
+  rest_.remove_prefix(end + kLineEnd.size());
   return reply;
 }
 
@@ -200,9 +240,9 @@ std::size_t MetaFraming::reply_bytes(std::string_view input) {
     const std::string_view line = input.substr(at_, end - 1 - at_);
     std::size_t next = end + 1;
     if (line.starts_with("VA")) {
-      const auto bytes = value_bytes(line);
-      if (!bytes) return kMalformed;
-      next += *bytes + kLineEnd.size();
+      std::size_t bytes = 0;
+      if (!Line(line.substr(2)).size(bytes)) return kMalformed;
+      next += bytes + kLineEnd.size();
       if (input.size() < next) return 0;
       if (input.substr(next - kLineEnd.size(), kLineEnd.size()) != kLineEnd) return kMalformed;
     }

@@ -13,7 +13,10 @@ namespace sluice::memcached {
 
 /// The meta commands of memcached 1.6.13, as its protocol.txt defines them. Each command has
 /// exactly one reply, which carries the command's number back (an error does not); `mn` ends an
-/// exchange.
+/// exchange. REQUIRES of all: no key is longer than kMaxKeyBytes.
+
+/// The longest key that a server takes.
+inline constexpr std::size_t kMaxKeyBytes = 250;
 
 /// Reads a value with its cas token.
 void append_get(std::string& output, std::string_view key, std::uint32_t number);
@@ -99,6 +102,9 @@ class MetaReader {
   bool at_end() const;
 
  private:
+  // The same where the server refuses.
+  std::optional<MetaReply> refusal();
+
   std::string_view rest_;
 };
 

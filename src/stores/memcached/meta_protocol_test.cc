@@ -54,6 +54,15 @@ TEST(MetaProtocol, ReadsReplies) {
   EXPECT_FALSE(reader.next().has_value());
 }
 
+TEST(MetaProtocol, PassesFlagsThatNobodyAskedFor) {
+  MetaReader reader("HD  kfoo O3 W c5 \r\n");
+  const auto reply = reader.next();
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_EQ(reply->code, Code::kDone);
+  EXPECT_EQ(reply->number, 3U);
+  EXPECT_EQ(reply->token, 5U);
+}
+
 TEST(MetaProtocol, ReadsCounters) {
   EXPECT_EQ(read_counter("0"), 0U);
   EXPECT_EQ(read_counter("18446744073709551615"), 18446744073709551615U);
@@ -65,8 +74,9 @@ TEST(MetaProtocol, ReadsCounters) {
 
 TEST(MetaProtocol, RefusesWhatIsNoReply) {
   for (const std::string_view text :
-       {"", "HD", "hd\r\n", "XX O1\r\n", "HD Ox\r\n", "HD cx\r\n", "VA\r\n", "VA x\r\na\r\n",
-        "VA -1\r\n\r\n", "VA 5 O1\r\nabc\r\n", "VA 99999999999999999999\r\n\r\n", "12\r\n"}) {
+       {"", "HD", "HD O1\r", "HD O1\n", "hd\r\n", "HDX O1\r\n", "HD O\r\n", "HD O1x\r\n",
+        "XX O1\r\n", "HD Ox\r\n", "HD cx\r\n", "VA\r\n", "VA x\r\na\r\n", "VA -1\r\n\r\n",
+        "VA 5 O1\r\nabc\r\n", "VA 3 O1\r\nabc\r", "VA 99999999999999999999\r\n\r\n", "12\r\n"}) {
     EXPECT_FALSE(MetaReader(text).next().has_value()) << text;
   }
 }
