@@ -38,6 +38,20 @@ TEST(MemcachedSpace, KeysThatNoServerTakesAreHashed) {
   }
 }
 
+TEST(MemcachedSpace, EachByteIsLookedAt) {
+  for (std::size_t size = 1; size <= 17; ++size) {
+    for (std::size_t at = 0; at < size; ++at) {
+      for (int byte = 0; byte < 256; ++byte) {
+        std::string key(size, '!');
+        key[at] = static_cast<char>(byte);
+        const bool plain = byte > ' ' && byte <= '~';
+        ASSERT_EQ(name(key).starts_with("sluice::"), !plain)
+            << byte << " at " << at << " of " << size;
+      }
+    }
+  }
+}
+
 // As `printf 'sluice:login:a b' | sha256sum` says.
 TEST(MemcachedSpace, TheHashIsTheFirstHalfOfSha256) {
   EXPECT_EQ(name("a b"), "sluice::7d2a8863986d5ac55cbaee13b780b419");
