@@ -22,7 +22,9 @@ libmemcached each, which gets the window's ten counters at once, sums them, and 
 newest: two round trips, and no promise under concurrency. Ours, exact, over one connection: 64
 threads that call `Limiter::check()` and wait for each answer; 64 threads that each ask about 16
 keys at once, as a server does; and 1,024 callers that do not wait for each other. Nobody else
-writes their keys, as where one process serves them or a balancer sends a key to the same one.
+writes their keys, as where one process serves them or a balancer sends a key to the same one. For
+comparison, 64 threads that decide nothing and only wait for each other (`pthread_barrier_wait`):
+nobody gets further whose threads sleep for each decision.
 Ratios are of decisions a second. CPU is that of all threads of the process. Round trips: the
 commands that the server counts for each decision of one caller alone. {rounds} rounds after one
 to warm up; each ratio is taken within a round.
@@ -35,7 +37,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     report.add_common_arguments(parser)
     parser.add_argument("--keys", type=int, default=100_000)
-    parser.add_argument("--decisions", type=int, default=128_000, help="of one variant in a round")
+    parser.add_argument("--decisions", type=int, default=512_000, help="of one variant in a round")
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.keys, options.decisions = 2, 5_000, 8_000
@@ -47,6 +49,8 @@ def tables_of(figures):
     rates = [report.row(f"{name}: rate ÷ libmemcached's", report.ratios(theirs, figures[variant]),
                         at_least=RATE_AT_LEAST)
              for variant, name in NAMES.items()]
+    rates.append(report.row("64 threads that only wait for each other: rate ÷ libmemcached's",
+                            report.ratios(theirs, figures["waiting"])))
     rates.append(report.row("round trips of an uncontended decision", figures["commands"],
                             at_most=COMMANDS_AT_MOST))
     absolute = [report.row(f"{name}: {what}", figures[variant + suffix], unit="ns")

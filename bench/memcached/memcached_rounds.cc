@@ -4,6 +4,8 @@
 // time, this process's CPU and the server's per decision; and the commands that one caller's
 // decision takes.
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -35,7 +37,7 @@ constexpr std::size_t kBatch = 16;
 constexpr const char* kLimit = "sliding_window 1000/1h precision=6m";
 constexpr RecipeCaller::Window kWindow{.limit = 1000, .counters = 10, .precision_s = 360};
 /// The recipe is that much slower: so are its rounds shorter.
-constexpr std::uint64_t kRecipeShare = 8;
+constexpr std::uint64_t kRecipeShare = 32;
 constexpr std::size_t kCountedDecisions = 1000;
 
 struct Options {
@@ -92,6 +94,20 @@ std::unique_ptr<Load> our_batches(const std::shared_ptr<sluice::Store>& store, c
     }
     store->decide(requests, sluice::kStoreTime, decisions);
     for (const sluice::Decision& decision : decisions) check(decision);
+  };
+  return std::make_unique<Threads>(std::vector<Threads::Ask>(kThreads, ask));
+}
+
+/// Threads that only wait for each other, each once in place of a decision: what a decision costs
+/// at the least for which a thread sleeps.
+std::unique_ptr<Load> waiting_threads() {
+  struct Barrier {
+    Barrier() { pthread_barrier_init(&all, nullptr, kThreads); }
+    ~Barrier() { pthread_barrier_destroy(&all); }
+    pthread_barrier_t all;
+  };
+  const Threads::Ask ask = [barrier = std::make_shared<Barrier>()] {
+    pthread_barrier_wait(&barrier->all);
   };
   return std::make_unique<Threads>(std::vector<Threads::Ask>(kThreads, ask));
 }
@@ -161,6 +177,7 @@ void measure(const Options& options, const KeyTape& tape, Figures& figures) {
       {"batches", our_batches(store, limit, our_keys), kThreads, each(kCallers), kBatch});
   variants.push_back({"callers", std::make_unique<StoreCallers>(bare, bare_limit, tape, kCallers),
                       kCallers, each(kCallers)});
+  variants.push_back({"waiting", waiting_threads(), kThreads, each(kThreads)});
   fill(options, tape);
   fill(tape, *store, limit);
   fill(tape, *bare, bare_limit);
