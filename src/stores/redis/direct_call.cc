@@ -69,6 +69,10 @@ void DirectCall::take(std::string_view reply) {
   } else {
     if (!script_.read(reply)) lane_.lose_track();
     outcome_ = Outcome::kRead;
+    const std::string_view fault = first_fault();
+    if (fault.empty()) return;
+    why_ = lane_.name() + ": " + std::string(fault);
+    if (read_server_error(fault).kind == ServerError::Kind::kReadOnly) lane_.leave();
   }
 }
 
@@ -79,11 +83,9 @@ void DirectCall::on_lost(Loss loss, std::string_view why) {
   end_answer(awaited);
 }
 
-std::string DirectCall::first_fault() const {
+std::string_view DirectCall::first_fault() const {
   for (std::size_t i = 0; i < script_.size(); ++i) {
-    if (const std::string_view fault = script_.fault(i); !fault.empty()) {
-      return lane_.name() + ": " + std::string(fault);
-    }
+    if (const std::string_view fault = script_.fault(i); !fault.empty()) return fault;
   }
   return {};
 }

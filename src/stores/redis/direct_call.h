@@ -19,9 +19,9 @@ class Lane;
 class DirectCall final : public Exchange {
  public:
   enum class Outcome : std::uint8_t {
-    kRead,     ///< The decisions are made.
+    kRead,     ///< The decisions are made, but for those that were refused.
     kRefused,  ///< The server, or no server: nothing was carried out.
-    kLost,     ///< It may have been carried out, at least in part; why() says what happened.
+    kLost,     ///< It may have been carried out, at least in part.
   };
 
   /// `lane` is the one on whose connection it is carried out, each time.
@@ -43,9 +43,8 @@ class DirectCall final : public Exchange {
   /// REQUIRES: on_reply() or on_lost() was called on this thread, await() was true, or leave() was
   /// false.
   Outcome outcome() const { return outcome_; }
-  const std::string& why() const { return why_; }
   /// Why some decision was not made: one sentence; empty where all were.
-  std::string first_fault() const;
+  const std::string& why() const { return why_; }
 
  private:
   enum class State : std::uint8_t { kAwaited, kAnswering, kLeft };
@@ -53,6 +52,7 @@ class DirectCall final : public Exchange {
   bool begin_answer();
   void end_answer(bool awaited);
   void take(std::string_view reply);
+  std::string_view first_fault() const;
 
   ScriptCall script_;
   Lane& lane_;

@@ -36,7 +36,7 @@ class Fleet {
   virtual Way redirect(const ServerError& error, const Lane& from) = 0;
 
   /// What a server has said makes the picture of the fleet doubtful: look again. False where that
-  /// cannot help.
+  /// cannot help whoever asks now.
   virtual bool doubt(Lane& lane) = 0;
 
   virtual void on_up(Lane& lane) = 0;

@@ -329,17 +329,17 @@ void Lane::on_up() {
 }
 
 // The server's health is the courier's thread's: it is told when that has the connection back.
-void Lane::lose_track() {
-  astray_ = true;
+void Lane::give_up(std::string_view why) {
+  giving_up_ = true;
   try {
-    pipeline_.reconnect(name() + " sent a reply that is not to what it was asked");
+    pipeline_.reconnect(name() + std::string(why));
   } catch (const std::exception&) {
     pipeline_.reconnect(kNoMemory);
   }
 }
 
 void Lane::on_down(std::string_view why) {
-  if (std::exchange(astray_, false)) health_.give_up();
+  if (std::exchange(giving_up_, false)) health_.give_up();
   health_.on_down(why);
   drop_asking(why);
   fail_controls(why);

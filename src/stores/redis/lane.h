@@ -89,10 +89,14 @@ class Lane final : public PipelineUser {
   /// The next call's number: the script's reply names it. On the thread that drives the connection,
   /// be it the courier's or a caller's own.
   std::uint32_t number_call() { return next_number_++; }
-  /// A reply was none, or not to what was asked, so that nothing that follows can be trusted: gives
-  /// the connection up, and with it all that is under way. From the on_reply() of what is asked
-  /// here, on the thread that drives the connection.
-  void lose_track();
+  /// Gives the connection up, and with it all that is under way. `why` follows the server's name.
+  /// From the on_reply() of what is asked here, on the thread that drives the connection.
+  void give_up(std::string_view why);
+  /// The same where a reply was none, or not to what was asked: no later one can be trusted.
+  void lose_track() { give_up(" sent a reply that is not to what it was asked"); }
+  /// The same where the server is a replica: another connection may lead to the primary, as after a
+  /// failover that changes what a name or a balancer leads to.
+  void leave() { give_up(" is not the one to be asked now"); }
 
   /// Takes an errand, to be sent at the next kick(); where the server is known to be lost, fails it
   /// at once.
@@ -160,7 +164,7 @@ class Lane final : public PipelineUser {
   std::uint64_t script_loads_ = 0;  // How often the script has been loaded again.
   // Of whoever drives the connection:
   std::uint32_t next_number_;  // From anywhere on: what another has asked has other numbers.
-  bool astray_ = false;
+  bool giving_up_ = false;
   bool closing_ = false;
   Pipeline pipeline_;  // Last: what is in flight when it goes is lost first.
 };

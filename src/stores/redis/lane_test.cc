@@ -103,7 +103,7 @@ TEST_F(LaneOfATest, IsGivenUpByAReplyThatIsNotADirectCallers) {
     call.write(command);
     call.on_reply(readable ? admitted_by(before) : std::string(kNobodys));
     EXPECT_EQ(call.outcome(), DirectCall::Outcome::kRead);
-    EXPECT_NE(call.first_fault(), "");
+    EXPECT_NE(call.why(), "");
     EXPECT_EQ(asker.decision.source, Source::kUnanswered);
     EXPECT_TRUE(end({}));
   }

@@ -129,7 +129,7 @@ bool RedisStore::decide_here(Inquiry& inquiry, Courier::Clock::time_point deadli
     if (call->outcome() == DirectCall::Outcome::kLost) {
       leave_unanswered(inquiry, call->why());
     } else {
-      inquiry.fault = call->first_fault();
+      inquiry.fault = call->why();
     }
   }
   keep_call(std::move(call));

@@ -2,9 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "servers/await.h"
+#include "servers/temporary_folder.h"
 #include "stores/redis/limited_test.h"
 
 namespace sluice::redis {
@@ -27,6 +30,33 @@ TEST(RedisStore, ABadKeyFailsAlone) {
   EXPECT_EQ(decisions[0].remaining, 9);
   EXPECT_EQ(decisions[1].source, Source::kUnanswered);
   EXPECT_EQ(decisions[2].remaining, 9);
+}
+
+// A failover may give the address of the server to another, and leave the first where it is. Who
+// drives the connection learns it, or whoever asks for many.
+TEST(RedisStore, AReplicaIsLeftWhereItsAddressLeadsToAnother) {
+  for (const bool alone : {true, false}) {
+    const RedisServer first;
+    const RedisServer second;
+    const servers::TemporaryFolder folder;
+    const auto address = folder.path() / "redis.sock";
+    std::filesystem::create_symlink(first.unix_path(), address);
+    RedisOptions options{.servers = {{.unix_path = address}}, .deadline = 5s};
+    Limited limited(options, "fixed_window 10/24h");
+    const auto ask = [&] {
+      if (alone) return sources(limited, {limited.request("k")}).front() == Source::kStore;
+      return Crowd(limited, {"k"}).unanswered() == 0;
+    };
+    EXPECT_TRUE(ask());
+    std::filesystem::remove(address);
+    std::filesystem::create_symlink(second.unix_path(), address);
+    EXPECT_EQ(limited.check("k").remaining, 8);
+    first.command({"REPLICAOF", "127.0.0.1", std::to_string(servers::free_port())});
+    EXPECT_FALSE(ask());
+    servers::await("the other server to be asked", ask);
+    EXPECT_EQ(limited.check("k").remaining, 8);
+    EXPECT_FALSE(is_connected(first));
+  }
 }
 
 TEST(RedisStore, ARefusedWriteFailsAloneWhateverItIs) {

@@ -12,7 +12,10 @@ class SingleFleet final : public Fleet {
   void start() override { node_.start(); }
   Way way(std::uint16_t slot) override { return {.lane = &node_.lane(slot)}; }
   Way redirect(const ServerError&, const Lane&) override { return {.why = kPartOfCluster}; }
-  bool doubt(Lane&) override { return false; }
+  bool doubt(Lane& lane) override {
+    lane.leave();
+    return false;
+  }
   void on_up(Lane&) override {}
   void on_down(Lane&, std::string_view) override {}
   std::vector<Lane*> servers() override { return {&node_.lane(0)}; }
