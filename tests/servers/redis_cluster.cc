@@ -46,7 +46,8 @@ void expect_ok(RedisServer& node, const std::vector<std::string>& words) {
 // Each node starts from a map that is already complete, as if it had been in the cluster before:
 // nothing has to be gossiped.
 RedisCluster::RedisCluster(ClusterOptions options) : options_(std::move(options)) {
-  const std::size_t count = options_.primaries * (options_.replicas ? 2 : 1);
+  const std::size_t count =
+      options_.primaries * (options_.replicas ? 2 : 1) + (options_.spare ? 1 : 0);
   for (std::size_t i = 0; i < count; ++i) {
     ids_.push_back(id_of(i));
     ports_.push_back(free_port());
@@ -54,8 +55,7 @@ RedisCluster::RedisCluster(ClusterOptions options) : options_(std::move(options)
   }
   for (std::size_t i = 0; i < count; ++i) {
     write_map(i);
-    RedisOptions node;
-    node.port = ports_[i];
+    RedisOptions node{.password = options_.password, .tls = options_.tls, .port = ports_[i]};
     node.config = {"cluster-enabled yes",
                    "cluster-port " + std::to_string(bus_ports_[i]),
                    "cluster-config-file " + (folder_.path() / ids_[i]).native(),
@@ -72,24 +72,28 @@ void RedisCluster::write_map(std::size_t self) const {
   std::ofstream file(folder_.path() / ids_[self]);
   const std::size_t primaries = options_.primaries;
   for (std::size_t i = 0; i < ids_.size(); ++i) {
-    const std::string role = i < primaries ? "master -" : "slave " + ids_[i - primaries];
+    const bool is_spare = options_.spare && i + 1 == ids_.size();
+    const bool is_primary = i < primaries || is_spare;
+    const std::string role = is_primary ? "master -" : "slave " + ids_[i - primaries];
+    const std::size_t epoch = is_spare ? primaries : i % primaries;
     file << ids_[i] << " 127.0.0.1:" << ports_[i] << '@' << bus_ports_[i] << ' '
-         << (i == self ? "myself," : "") << role << " 0 0 " << i % primaries + 1 << " connected";
+         << (i == self ? "myself," : "") << role << " 0 0 " << epoch + 1 << " connected";
     if (i < primaries) {
       file << ' ' << i * kSlots / primaries << '-' << (i + 1) * kSlots / primaries - 1;
     }
     file << '\n';
   }
-  file << "vars currentEpoch " << primaries << " lastVoteEpoch 0\n";
+  file << "vars currentEpoch " << primaries + 1 << " lastVoteEpoch 0\n";
   if (!file.flush()) throw std::runtime_error("cannot write below " + folder_.path().native());
 }
 
 std::string RedisCluster::url() const {
   std::string url = "redis+cluster://";
+  if (!options_.password.empty()) url += "default:" + options_.password + "@";
   for (std::size_t i = 0; i < options_.primaries; ++i) {
     url += (i == 0 ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(ports_[i]);
   }
-  return url;
+  return url + (options_.tls ? "?tls=yes" : "");
 }
 
 RedisServer& RedisCluster::running() const {
@@ -125,8 +129,10 @@ std::size_t RedisCluster::move_keys(SlotMove move, std::size_t count) {
   const Reply keys = from.client().ask(
       {"CLUSTER", "GETKEYSINSLOT", std::to_string(move.slot), std::to_string(count)});
   if (keys.elements.empty()) return 0;
-  std::vector<std::string> words{
-      "MIGRATE", "127.0.0.1", std::to_string(ports_[move.to]), "", "0", kMoveTimeoutMs, "KEYS"};
+  std::vector<std::string> words{"MIGRATE", "127.0.0.1", std::to_string(ports_[move.to]),
+                                 "",        "0",         kMoveTimeoutMs};
+  if (!options_.password.empty()) words.insert(words.end(), {"AUTH", options_.password});
+  words.emplace_back("KEYS");
   for (const Reply& key : keys.elements) words.push_back(key.text);
   expect_ok(from, words);
   return keys.elements.size();

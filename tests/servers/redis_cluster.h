@@ -16,6 +16,11 @@ struct ClusterOptions {
   std::size_t primaries = 3;
   /// Every primary has one replica, which takes over once the primary is silent for 1 s.
   bool replicas = false;
+  /// One more primary, the last node, which has no slot yet.
+  bool spare = false;
+  /// Of each node, as in RedisOptions.
+  std::string password = {};
+  bool tls = false;
   /// Lines added to the configuration of each node.
   std::vector<std::string> config = {};
 };
@@ -29,15 +34,14 @@ class RedisCluster {
   /// Returns once every node sees the whole of it. Throws std::runtime_error.
   explicit RedisCluster(ClusterOptions options = {});
 
-  /// "redis+cluster://127.0.0.1:PORT,127.0.0.1:PORT…", the primaries it began with.
+  /// "redis+cluster://127.0.0.1:PORT,127.0.0.1:PORT…", the primaries that began with slots; with
+  /// "default:PASSWORD@" where there is one, and "?tls=yes" for TLS.
   std::string url() const;
 
-  /// The primaries it began with, in the order of their slots, then their replicas in that order.
+  /// The primaries it began with, in the order of their slots, then their replicas in that order,
+  /// then the spare one.
   std::size_t size() const { return nodes_.size(); }
   RedisServer& node(std::size_t i) { return *nodes_.at(i); }
-  const std::string& node_id(std::size_t i) const { return ids_.at(i); }
-  /// Where the node listens to others, for CLUSTER MEET.
-  std::uint16_t bus_port(std::size_t i) const { return bus_ports_.at(i); }
 
   int slot_of(std::string_view key) const;
   /// Which node serves the slot, as the first node that runs believes.

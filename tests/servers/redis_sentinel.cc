@@ -41,7 +41,7 @@ bool is_ready(const RedisServer& sentinel) {
 
 }  // namespace
 
-RedisSentinel::RedisSentinel() {
+RedisSentinel::RedisSentinel(SentinelOptions options) : options_(std::move(options)) {
   start_servers();
   start_sentinels();
   await("sentinels that are ready", [this] {
@@ -51,10 +51,10 @@ RedisSentinel::RedisSentinel() {
 }
 
 void RedisSentinel::start_servers() {
-  servers_[0] = std::make_unique<RedisServer>();
-  RedisOptions replica;
-  replica.config = {"replicaof 127.0.0.1 " + std::to_string(servers_[0]->port())};
-  servers_[1] = std::make_unique<RedisServer>(std::move(replica));
+  RedisOptions options{.password = options_.password, .tls = options_.tls};
+  servers_[0] = std::make_unique<RedisServer>(options);
+  options.config = {"replicaof 127.0.0.1 " + std::to_string(servers_[0]->port())};
+  servers_[1] = std::make_unique<RedisServer>(std::move(options));
   await("a replica that follows", [&] { return servers_[1]->info("master_link_status") == "up"; });
 }
 
@@ -67,15 +67,16 @@ void RedisSentinel::start_sentinels() {
   const auto id = [](std::size_t i) { return std::string(40, static_cast<char>('a' + i)); };
   const std::string name = kMasterName;
   for (std::size_t i = 0; i < kSentinels; ++i) {
-    RedisOptions options;
-    options.sentinel = true;
-    options.port = ports[i];
+    RedisOptions options{.tls = options_.tls, .sentinel = true, .port = ports[i]};
     options.config = {
         "sentinel myid " + id(i),
         "sentinel monitor " + name + " 127.0.0.1 " + std::to_string(servers_[0]->port()) + " 1",
         "sentinel down-after-milliseconds " + name + " " + std::to_string(500 * (i + 1)),
         "sentinel failover-timeout " + name + " 1000",
         "sentinel known-replica " + name + " 127.0.0.1 " + std::to_string(servers_[1]->port())};
+    if (!options_.password.empty()) {
+      options.config.push_back("sentinel auth-pass " + name + " " + options_.password);
+    }
     for (std::size_t other = 0; other < kSentinels; ++other) {
       if (other == i) continue;
       options.config.push_back("sentinel known-sentinel " + name + " 127.0.0.1 " +
@@ -91,10 +92,11 @@ void RedisSentinel::start_sentinels() {
 
 std::string RedisSentinel::url() const {
   std::string url = "redis+sentinel://";
+  if (!options_.password.empty()) url += "default:" + options_.password + "@";
   for (std::size_t i = 0; i < kSentinels; ++i) {
     url += (i == 0 ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(sentinels_[i]->port());
   }
-  return url + "/" + kMasterName;
+  return url + "/" + kMasterName + (options_.tls ? "?tls=yes" : "");
 }
 
 RedisServer& RedisSentinel::running_sentinel() const {

@@ -10,6 +10,13 @@
 
 namespace sluice::servers {
 
+struct SentinelOptions {
+  /// Of the primary and the replica, as in RedisOptions; sentinels ask for none.
+  std::string password = {};
+  /// Of all of them.
+  bool tls = false;
+};
+
 /// A primary, a replica and three sentinels that watch them under the name "mymaster". The first
 /// sentinel takes a primary for lost that is silent for 500 ms, the next after 1 s, the last after
 /// 1.5 s; each of them has the replica promoted if one more sentinel runs. One thread at a time.
@@ -19,9 +26,10 @@ class RedisSentinel {
   static constexpr const char* kMasterName = "mymaster";
 
   /// Returns once the replica follows the primary and the sentinels hear from it and each other.
-  RedisSentinel();
+  explicit RedisSentinel(SentinelOptions options = {});
 
-  /// "redis+sentinel://127.0.0.1:PORT,127.0.0.1:PORT,127.0.0.1:PORT/mymaster".
+  /// "redis+sentinel://127.0.0.1:PORT,127.0.0.1:PORT,127.0.0.1:PORT/mymaster", with
+  /// "default:PASSWORD@" where there is one, and "?tls=yes" for TLS.
   std::string url() const;
 
   /// Which of the two is which changes with a failover; these are those of the beginning.
@@ -42,6 +50,7 @@ class RedisSentinel {
   void start_servers();
   void start_sentinels();
 
+  const SentinelOptions options_;
   std::array<std::unique_ptr<RedisServer>, 2> servers_;
   std::array<std::unique_ptr<RedisServer>, kSentinels> sentinels_;
 };

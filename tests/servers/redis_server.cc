@@ -28,9 +28,12 @@ void RedisServer::write_config() const {
     const Certificates& made = certificates();
     file << "tls-cert-file " << made.server.native() << "\ntls-key-file "
          << made.server_key.native() << "\ntls-ca-cert-file " << made.ca.native()
-         << "\ntls-auth-clients " << (options_.client_certificates ? "yes" : "optional") << '\n';
+         << "\ntls-auth-clients " << (options_.client_certificates ? "yes" : "optional")
+         << "\ntls-replication yes\ntls-cluster yes\n";
   }
-  if (!options_.password.empty()) file << "requirepass " << options_.password << '\n';
+  if (!options_.password.empty()) {
+    file << "requirepass " << options_.password << "\nmasterauth " << options_.password << '\n';
+  }
   for (const std::string& line : options_.config) file << line << '\n';
   if (!file.flush()) throw std::runtime_error("cannot write " + (folder() / "redis.conf").native());
 }

@@ -13,9 +13,10 @@ namespace sluice::servers {
 struct RedisOptions {
   /// Lines added to its configuration file.
   std::vector<std::string> config = {};
-  /// The password of the user "default"; empty: none is asked for.
+  /// The password of the user "default", and of a server that it follows; empty: none is asked for.
   std::string password = {};
-  /// Its port speaks TLS only, with the certificates of certificates().
+  /// Its port speaks TLS only, with the certificates of certificates(), and so it does itself to
+  /// other servers.
   bool tls = false;
   /// With `tls`: only clients that show a certificate of the authority.
   bool client_certificates = false;

@@ -77,67 +77,36 @@ long maps_asked(servers::RedisCluster& cluster) {
   return sum;
 }
 
-// A node without a slot, to which the slot of a key begins to move.
+// A cluster with a node that has no slot, to which the slot of the key "k" begins to move.
 class Importer {
  public:
-  explicit Importer(servers::RedisCluster& cluster)
-      : node_({.config = {"cluster-enabled yes",
-                          // It stays a primary when it has given its slot away.
-                          "cluster-allow-replica-migration no",
-                          "cluster-port " + std::to_string(servers::free_port())}}),
-        slot_(std::to_string(cluster.slot_of("sluice:test:{k}"))),
-        id_(node_.command({"CLUSTER", "MYID"})) {
-    const std::size_t from = cluster.owner_of(cluster.slot_of("sluice:test:{k}"));
-    key_of_other_ = key_of(cluster, from);
-    from_ = &cluster.node(from);
-    from_id_ = cluster.node_id(from);
-    EXPECT_EQ(node_.command({"CLUSTER", "MEET", "127.0.0.1", std::to_string(from_->port()),
-                             std::to_string(cluster.bus_port(from))}),
-              "OK");
-    servers::await("a node without a slot, which knows the others", [&] {
-      return node_.command({"CLUSTER", "INFO"}).starts_with("cluster_state:ok") &&
-             from_->command({"CLUSTER", "SETSLOT", slot_, "MIGRATING", id_}) == "OK" &&
-             node_.command({"CLUSTER", "SETSLOT", slot_, "IMPORTING", from_id_}) == "OK";
-    });
-  }
+  Importer() { cluster_.begin_move({.slot = slot_, .to = to_}); }
 
-  RedisServer& node() { return node_; }
+  servers::RedisCluster& cluster() { return cluster_; }
+  RedisServer& node() { return cluster_.node(to_); }
   // Has the slot, or had it.
-  const RedisServer& other() const { return *from_; }
+  RedisServer& other() { return cluster_.node(from_); }
   const std::string& key_of_other() const { return key_of_other_; }
 
   // The slot stays where it is.
   void cancel() {
-    EXPECT_EQ(from_->command({"CLUSTER", "SETSLOT", slot_, "STABLE"}), "OK");
-    EXPECT_EQ(node_.command({"CLUSTER", "SETSLOT", slot_, "STABLE"}), "OK");
-  }
-
-  // REQUIRES of both: nobody has a key in the slot.
-  void end_move() { own(node_, *from_, id_); }
-  void move_there() {
-    EXPECT_EQ(node_.command({"CLUSTER", "SETSLOT", slot_, "IMPORTING", from_id_}), "OK");
-    EXPECT_EQ(from_->command({"CLUSTER", "SETSLOT", slot_, "MIGRATING", id_}), "OK");
-    end_move();
-  }
-  void move_back() {
-    EXPECT_EQ(from_->command({"CLUSTER", "SETSLOT", slot_, "IMPORTING", id_}), "OK");
-    EXPECT_EQ(node_.command({"CLUSTER", "SETSLOT", slot_, "MIGRATING", from_id_}), "OK");
-    own(*from_, node_, from_id_);
-  }
-
- private:
-  void own(const RedisServer& next, const RedisServer& last, const std::string& id) {
-    for (const RedisServer* node : {&next, &last}) {
-      EXPECT_EQ(node->command({"CLUSTER", "SETSLOT", slot_, "NODE", id}), "OK");
+    for (RedisServer* node : {&other(), &node()}) {
+      EXPECT_EQ(node->command({"CLUSTER", "SETSLOT", std::to_string(slot_), "STABLE"}), "OK");
     }
   }
 
-  RedisServer node_;
-  const std::string slot_;
-  const std::string id_;
-  const RedisServer* from_ = nullptr;
-  std::string from_id_;
-  std::string key_of_other_;
+  // REQUIRES: nobody has a key in the slot.
+  void end_move() { cluster_.end_move({.slot = slot_, .to = to_}); }
+  void move_there() { cluster_.move_slot({.slot = slot_, .to = to_}); }
+  void move_back() { cluster_.move_slot({.slot = slot_, .to = from_}); }
+
+ private:
+  // A node stays a primary when it has given its last slot away.
+  servers::RedisCluster cluster_{{.spare = true, .config = {"cluster-allow-replica-migration no"}}};
+  const int slot_ = cluster_.slot_of("sluice:test:{k}");
+  const std::size_t from_ = cluster_.owner_of(slot_);
+  const std::size_t to_ = cluster_.size() - 1;
+  const std::string key_of_other_ = key_of(cluster_, from_);
 };
 
 // Its connection is lost, which makes the map doubtful: it is read from that node, before the node
@@ -152,11 +121,10 @@ void read_map_from(const RedisServer& node, Limited& limited, const std::string&
 // What is under way there is not lost when the map, in which the node is none of those that serve,
 // is read again.
 TEST(RedisStoreOnACluster, KeepsANodeThatImportsItsFirstSlot) {
-  servers::RedisCluster cluster;
-  Importer importer(cluster);
+  Importer importer;
   RedisServer& empty = importer.node();
   const std::string& key_there = importer.key_of_other();
-  Limited limited(options_for_node(cluster.node(0), 3s), "fixed_window 9/24h");
+  Limited limited(options_for_node(importer.cluster().node(0), 3s), "fixed_window 9/24h");
   limited.check(key_there, 0);
   EXPECT_EQ(limited.check("k").remaining, 8);
   ASSERT_EQ(empty.command({"DBSIZE"}), "1");
@@ -178,9 +146,8 @@ TEST(RedisStoreOnACluster, KeepsANodeThatImportsItsFirstSlot) {
 }
 
 TEST(RedisStoreOnACluster, LetsANodeGoToWhichNoSlotMovesAfterAll) {
-  servers::RedisCluster cluster;
-  Importer importer(cluster);
-  Limited limited(options_for_node(cluster.node(0), 1s), "fixed_window 9/24h");
+  Importer importer;
+  Limited limited(options_for_node(importer.cluster().node(0), 1s), "fixed_window 9/24h");
   EXPECT_EQ(limited.check("k").remaining, 8);
   EXPECT_TRUE(is_connected(importer.node()));
   importer.cancel();
@@ -189,13 +156,11 @@ TEST(RedisStoreOnACluster, LetsANodeGoToWhichNoSlotMovesAfterAll) {
 
 // What is under way there when the map is read in which it has none any more is answered.
 TEST(RedisStoreOnACluster, KeepsANodeThatHandsOverItsLastSlot) {
-  servers::RedisCluster cluster;
-  Importer importer(cluster);
+  Importer importer;
   RedisServer& leaving = importer.node();
   importer.end_move();
-  cluster.await_agreement();
   const std::string& key_there = importer.key_of_other();
-  Limited limited(options_for_node(cluster.node(0), 5s), "fixed_window 9/24h");
+  Limited limited(options_for_node(importer.cluster().node(0), 5s), "fixed_window 9/24h");
   limited.check(key_there, 0);
   EXPECT_EQ(limited.check("k", 0).remaining, 9);
   EXPECT_EQ(calls(leaving, "evalsha"), 1);
@@ -220,12 +185,10 @@ TEST(RedisStoreOnACluster, KeepsANodeThatHandsOverItsLastSlot) {
 }
 
 TEST(RedisStoreOnACluster, TakesBackANodeThatHasASlotAgain) {
-  servers::RedisCluster cluster;
-  Importer importer(cluster);
+  Importer importer;
   importer.end_move();
-  cluster.await_agreement();
   const std::string& key_there = importer.key_of_other();
-  Limited limited(options_for_node(cluster.node(0), 5s), "fixed_window 9/24h");
+  Limited limited(options_for_node(importer.cluster().node(0), 5s), "fixed_window 9/24h");
   limited.check(key_there, 0);
   limited.check("k", 0);
   importer.move_back();

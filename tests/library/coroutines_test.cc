@@ -1,0 +1,120 @@
+// Many coroutines of one thread, all of which wait for a server at once.
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "servers/memcached_server.h"
+#include "servers/redis_server.h"
+#include "sluice/asio.h"
+#include "sluice/sluice.h"
+
+namespace sluice {
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+
+constexpr int kCoroutines = 500;
+constexpr int kLimit = 100;
+
+long connections_ever(const servers::RedisServer& server) {
+  return std::stol(server.info("total_connections_received"));
+}
+
+long connections_ever(const servers::MemcachedServer& server) {
+  return std::stol(server.stat("total_connections"));
+}
+
+template <class Server>
+class CoroutinesOn : public testing::Test {
+ protected:
+  Limiter limiter_with(const std::string& options) const {
+    return Limiter(open_store(server_.url() + "?" + options),
+                   Limit("sliding_log " + std::to_string(kLimit) + "/1w"));
+  }
+
+  // Begins all coroutines, each with its number. Returns when they have ended, or after so long.
+  void run(const std::function<asio::awaitable<void>(int)>& coroutine,
+           std::chrono::nanoseconds most) {
+    for (int i = 0; i < kCoroutines; ++i) {
+      asio::co_spawn(io_, coroutine(i), [this](const std::exception_ptr& error) {
+        if (error) std::rethrow_exception(error);
+        ++ended_;
+      });
+    }
+    io_.run_for(most);
+  }
+
+  // The store admits one unit and stands still. Then each coroutine asks for one, after `first`,
+  // and is answered within so long by what is left of the limit in this process.
+  void expect_local_answers(const std::string& options, const std::function<void(int)>& first,
+                            std::chrono::nanoseconds most) {
+    Limiter limiter = limiter_with(options);
+    ASSERT_EQ(limiter.check("shared").source, Source::kStore);
+    server_.pause();
+    int admitted = 0;
+    run(
+        [&](int number) -> asio::awaitable<void> {
+          first(number);
+          const Decision decision = co_await async_check(limiter, "shared", 1, asio::use_awaitable);
+          EXPECT_EQ(decision.source, Source::kLocal);
+          admitted += decision.allowed ? 1 : 0;
+        },
+        most);
+    EXPECT_EQ(ended_, kCoroutines);
+    EXPECT_EQ(admitted, kLimit - 1);
+  }
+
+  Server server_;
+  int ended_ = 0;
+  asio::io_context io_;
+};
+
+using Servers = testing::Types<servers::RedisServer, servers::MemcachedServer>;
+TYPED_TEST_SUITE(CoroutinesOn, Servers);
+
+// Each is given the decision on what it asked itself, in its own thread.
+TYPED_TEST(CoroutinesOn, ShareAConnectionAndTheLimit) {
+  const long before = connections_ever(this->server_);
+  Limiter limiter = this->limiter_with("deadline=30s&on_failure=raise&deny_cache=no");
+  const auto thread = std::this_thread::get_id();
+  int admitted = 0;
+  this->run(
+      [&](int number) -> asio::awaitable<void> {
+        const Decision shared = co_await async_check(limiter, "shared", 1, asio::use_awaitable);
+        admitted += shared.allowed ? 1 : 0;
+        EXPECT_EQ(std::this_thread::get_id(), thread);
+        const int cost = 1 + number % kLimit;
+        const Decision own =
+            co_await async_check(limiter, std::to_string(number), cost, asio::use_awaitable);
+        EXPECT_EQ(own.remaining, kLimit - cost);
+      },
+      60s);
+  EXPECT_EQ(this->ended_, kCoroutines);
+  EXPECT_EQ(admitted, kLimit);
+  EXPECT_EQ(connections_ever(this->server_) - before, 2) << "the store's, and the one that asks";
+}
+
+// They wait for nothing but the deadline: the connection is not given up before twice that.
+TYPED_TEST(CoroutinesOn, AreAnsweredHereByTheDeadlineWhileTheServerStandsStill) {
+  const auto nothing = [](int) {};
+  this->expect_local_answers("deadline=2s", nothing, 3500ms);
+}
+
+TYPED_TEST(CoroutinesOn, AreAnsweredHereAtOnceWhenTheServerIsKilled) {
+  const auto kill = [this](int number) {
+    if (number == kCoroutines - 1) this->server_.kill();  // While the others wait.
+  };
+  this->expect_local_answers("deadline=30s", kill, 10s);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,68 @@
+// Fleets whose ports speak TLS alone, and whose servers ask for a password.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "servers/certificates.h"
+#include "servers/redis_cluster.h"
+#include "servers/redis_sentinel.h"
+#include "servers/redis_server.h"
+#include "sluice/sluice.h"
+
+namespace sluice {
+namespace {
+
+constexpr const char* kPassword = "open-sesame";
+
+/// What is not answered by the store throws, and says why.
+Limiter limiter_on(const std::string& fleet) {
+  const std::string ca = servers::certificates().ca;
+  return Limiter(open_store(fleet + "&ca=" + ca + "&deadline=5s&on_failure=raise"),
+                 Limit("sliding_log 5/1w", "secure"));
+}
+
+// The password is the primary's and the replica's.
+TEST(SecureFleet, SentinelsNameAPrimary) {
+  servers::RedisSentinel fleet({.password = kPassword, .tls = true});
+  Limiter limiter = limiter_on(fleet.url());
+  EXPECT_EQ(limiter.check("k").remaining, 4);
+  EXPECT_EQ(fleet.first_primary().command({"EXISTS", "sluice:secure:{k}"}), "1");
+}
+
+// Nobody's password is sent to a sentinel, so one that asks for it names nobody.
+TEST(SecureFleet, SentinelsThatAskForAPasswordAreOfNoUse) {
+  const servers::RedisServer sentinel({.config = {"sentinel monitor mymaster 127.0.0.1 1 1"},
+                                       .password = kPassword,
+                                       .tls = true,
+                                       .sentinel = true});
+  Limiter limiter =
+      limiter_on("redis+sentinel://default:" + std::string(kPassword) +
+                 "@127.0.0.1:" + std::to_string(sentinel.port()) + "/mymaster?tls=yes");
+  try {
+    limiter.check("k");
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const StoreError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("NOAUTH"));
+  }
+}
+
+// Each node is reached over TLS: the one that the URL names, those of the map, and one that a
+// redirection names alone.
+TEST(SecureFleet, AClusterRedirects) {
+  servers::RedisCluster cluster({.spare = true, .password = kPassword, .tls = true});
+  const std::string url = cluster.url();
+  Limiter limiter = limiter_on(url.substr(0, url.find(',')) + "?tls=yes");
+  for (const std::string key : {"a", "b", "c"}) {  // One on each primary.
+    EXPECT_EQ(limiter.check(key).remaining, 4) << key;
+  }
+  const std::size_t spare = cluster.size() - 1;
+  cluster.move_slot({.slot = cluster.slot_of("{a}"), .to = spare});
+  EXPECT_EQ(limiter.check("a").remaining, 3);
+  EXPECT_NE(cluster.node(spare).info("cmdstat_evalsha"), "");
+}
+
+}  // namespace
+}  // namespace sluice
