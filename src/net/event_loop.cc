@@ -34,7 +34,8 @@ thread_local const EventLoop* EventLoop::running_here_ = nullptr;
 
 EventLoop::EventLoop()
     : epoll_(own(::epoll_create1(EPOLL_CLOEXEC), "cannot make an event loop")),
-      wake_(own(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "cannot make an event loop")) {
+      wake_(own(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "cannot make an event loop")),
+      stop_(std::make_shared<FunctionTask>([this] { stopping_ = true; })) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.ptr = nullptr;  // No sink: the loop itself.
@@ -44,6 +45,7 @@ EventLoop::EventLoop()
 }
 
 EventLoop::~EventLoop() {
+  while (!timers_.empty()) (*timers_.begin())->cancel();
   // One by one, since each owns the next.
   while (first_posted_ != nullptr) first_posted_ = std::move(first_posted_->next_);
 }
@@ -66,13 +68,8 @@ void EventLoop::remove(int fd) {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
 }
 
-bool EventLoop::later(const Timer& a, const Timer& b) {
-  return a.when != b.when ? a.when > b.when : a.order > b.order;
-}
-
-void EventLoop::run_after(Clock::duration wait, std::function<void()> task) {
-  timers_.push_back({Clock::now() + wait, timers_made_++, std::move(task)});
-  std::push_heap(timers_.begin(), timers_.end(), later);
+bool EventLoop::Sooner::operator()(const Timer* a, const Timer* b) const {
+  return a->when_ < b->when_;
 }
 
 void EventLoop::post(std::shared_ptr<Task> task) noexcept {
@@ -98,25 +95,21 @@ void EventLoop::post(std::function<void()> task) {
   post(std::make_shared<FunctionTask>(std::move(task)));
 }
 
-void EventLoop::stop() {
-  post([this] { stopping_.store(true, std::memory_order_relaxed); });
-}
-
 int EventLoop::wait_ms() const {
   if (posted_here_) return 0;
   if (timers_.empty()) return -1;
   const auto left =
-      std::chrono::ceil<std::chrono::milliseconds>(timers_.front().when - Clock::now());
+      std::chrono::ceil<std::chrono::milliseconds>((*timers_.begin())->when_ - Clock::now());
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
 }
 
 void EventLoop::run_due() {
   const Clock::time_point now = Clock::now();
-  while (!timers_.empty() && timers_.front().when <= now) {
-    std::pop_heap(timers_.begin(), timers_.end(), later);
-    const std::function<void()> task = std::move(timers_.back().task);
-    timers_.pop_back();
-    task();
+  while (!timers_.empty() && (*timers_.begin())->when_ <= now) {
+    Timer& timer = **timers_.begin();
+    const auto task = timer.task_;
+    timer.cancel();
+    (*task)();
   }
 }
 
@@ -140,7 +133,7 @@ void EventLoop::run_posted() {
 void EventLoop::run() {
   running_here_ = this;
   std::array<epoll_event, kEventsPerRound> events;
-  while (!stopping_.load(std::memory_order_relaxed)) {
+  while (!stopping_) {
     const int ready =
         ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait_ms());
     bool woken = false;
@@ -158,6 +151,22 @@ void EventLoop::run() {
     if (!timers_.empty()) run_due();
   }
   running_here_ = nullptr;
+}
+
+Timer::Timer(EventLoop& loop, std::function<void()> task)
+    : loop_(loop), task_(std::make_shared<const std::function<void()>>(std::move(task))) {
+  EventLoop::Timers alone{this};
+  place_ = alone.extract(alone.begin());
+}
+
+void Timer::set_at(Clock::time_point when) noexcept {
+  cancel();
+  when_ = when;
+  at_ = loop_.timers_.insert(std::move(place_));
+}
+
+void Timer::cancel() noexcept {
+  if (is_set()) place_ = loop_.timers_.extract(at_);
 }
 
 }  // namespace sluice

@@ -11,7 +11,6 @@
 namespace sluice {
 namespace {
 
-using std::chrono::hours;
 using std::chrono::milliseconds;
 
 TEST(EventLoopTest, RunsPostedTasksInOrderAndStops) {
@@ -50,23 +49,6 @@ TEST(EventLoopTest, RunsOnceATaskPostedTwiceAndAgainOnePostedAfterwards) {
   EXPECT_THAT(order, testing::ElementsAre(7, 1, 2, 7));
   loop.post(task);
   EXPECT_EQ(task.use_count(), 2);
-}
-
-TEST(EventLoopTest, RunsTimersByTimeAndThenByOrder) {
-  EventLoop loop;
-  std::vector<int> order;
-  const auto start = EventLoop::Clock::now();
-  loop.run_after(milliseconds(10), [&] {
-    order.push_back(4);
-    loop.stop();
-  });
-  // Overdue by hours, so that it does not matter how long it takes to enter them.
-  loop.run_after(-hours(1), [&] { order.push_back(3); });
-  loop.run_after(-hours(2), [&] { order.push_back(1); });
-  loop.run_after(-hours(2), [&] { order.push_back(2); });
-  loop.run();
-  EXPECT_GE(EventLoop::Clock::now() - start, milliseconds(10));
-  EXPECT_THAT(order, testing::ElementsAre(1, 2, 3, 4));
 }
 
 TEST(EventLoopTest, IsWokenFromAnotherThread) {
@@ -108,13 +90,15 @@ TEST(EventLoopTest, RunsWhatWasPostedFromEventsTimersAndOtherLoops) {
     void on_events(std::uint32_t) override {
       loop.remove(fd);
       loop.post([this] { order.push_back(1); });
-      loop.run_after(milliseconds(0), [this] { loop.post([this] { order.push_back(2); }); });
+      timer.set(milliseconds(0));
     }
+    Timer timer{loop, [this] { loop.post([this] { order.push_back(2); }); }};
   };
   const UniqueFd fd(::eventfd(1, EFD_NONBLOCK));
   Poster poster(loop, order, fd.get());
   ASSERT_TRUE(loop.add(fd.get(), EPOLLIN, poster));
-  loop.run_after(milliseconds(20), [&] { other.post([&] { loop.post([&] { loop.stop(); }); }); });
+  Timer later(loop, [&] { other.post([&] { loop.post([&] { loop.stop(); }); }); });
+  later.set(milliseconds(20));
   std::thread thread([&] { other.run(); });
   loop.run();
   other.stop();

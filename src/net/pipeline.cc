@@ -25,7 +25,11 @@ Pipeline::State::State(EventLoop& loop, PipelineOptions options, PipelineUser& u
       server_(options_.endpoint.text()),
       ended_("the connection to " + server_ + " was closed by its own side"),
       connector_(loop, options_.endpoint, *this, [this] { resume(); }),
-      backoff_({.least = options_.least_pause, .most = options_.most_pause}) {}
+      backoff_({.least = options_.least_pause, .most = options_.most_pause}),
+      timer_(
+          loop,
+          [this] { serve([this] { phase_ == Phase::kPausing ? begin_attempt() : time_out(); }); }),
+      silence_(loop, [this] { serve([this] { end_silence(); }); }) {}
 
 template <typename Work>
 void Pipeline::State::serve(Work work) {
@@ -52,12 +56,6 @@ void Pipeline::State::settle() {
   if (phase_ == Phase::kUp && talk_->is_idle()) ownership_.release();
 }
 
-void Pipeline::State::later(Clock::duration wait, void (*task)(State&, std::uint64_t)) {
-  loop_.run_after(wait, [weak = weak_from_this(), task, attempt = attempt_] {
-    if (const std::shared_ptr<State> self = weak.lock()) task(*self, attempt);
-  });
-}
-
 void Pipeline::State::watch(std::uint32_t events) {
   if (events == watched_) return;
   loop_.modify(stream_->fd(), events, *this);
@@ -78,18 +76,14 @@ void Pipeline::State::start() {
 
 void Pipeline::State::begin_attempt() {
   phase_ = Phase::kConnecting;
-  ++attempt_;
-  later(options_.connect_timeout, [](State& self, std::uint64_t attempt) {
-    const bool waits = self.phase_ == Phase::kConnecting || self.phase_ == Phase::kGreeting;
-    if (!waits || attempt != self.attempt_) return;
-    self.serve([&self] {
-      const std::string limit = std::to_string(self.options_.connect_timeout.count()) + " ms";
-      self.fail(self.phase_ == Phase::kConnecting
-                    ? "cannot " + self.connector_.doing() + " within " + limit
-                    : self.server_ + " has not greeted within " + limit);
-    });
-  });
+  timer_.set(options_.connect_timeout);
   proceed(connector_.begin());
+}
+
+void Pipeline::State::time_out() {
+  const std::string limit = std::to_string(options_.connect_timeout.count()) + " ms";
+  fail(phase_ == Phase::kConnecting ? "cannot " + connector_.doing() + " within " + limit
+                                    : server_ + " has not greeted within " + limit);
 }
 
 void Pipeline::State::resume() {
@@ -131,6 +125,7 @@ void Pipeline::State::greet() {
 
 void Pipeline::State::rise() {
   phase_ = Phase::kUp;
+  timer_.cancel();
   up_since_ = Clock::now();
   user_.on_up();
 }
@@ -217,20 +212,17 @@ void Pipeline::State::flush() {
 }
 
 void Pipeline::State::watch_silence() {
-  if (watching_silence_ || !talk_) return;
+  if (silence_.is_set() || !talk_) return;
   const std::optional<Clock::time_point> since = talk_->waiting_since();
-  if (!since) return;
-  later(*since + options_.silence_timeout - Clock::now(), [](State& self, std::uint64_t) {
-    self.watching_silence_ = false;
-    self.serve([&self] {
-      if (!self.talk_) return;
-      const std::optional<Clock::time_point> oldest = self.talk_->waiting_since();
-      if (!oldest || Clock::now() - *oldest < self.options_.silence_timeout) return;
-      self.fail(self.server_ + " has not answered for " +
-                std::to_string(self.options_.silence_timeout.count()) + " ms");
-    });
-  });
-  watching_silence_ = true;
+  if (since) silence_.set_at(*since + options_.silence_timeout);
+}
+
+void Pipeline::State::end_silence() {
+  if (!talk_) return;
+  const std::optional<Clock::time_point> oldest = talk_->waiting_since();
+  if (!oldest || Clock::now() - *oldest < options_.silence_timeout) return;
+  fail(server_ + " has not answered for " + std::to_string(options_.silence_timeout.count()) +
+       " ms");
 }
 
 Pipeline::State::Fault Pipeline::State::lost_by(const Transfer& transfer) const {
@@ -273,9 +265,7 @@ void Pipeline::State::fail(Fault fault) {
   if (!fault_) fault_ = std::move(fault);
 }
 
-/// Of all that, the timer for the next attempt alone needs memory (its std::function of 32 bytes,
-/// and its place among the timers), and in virtual time what a sweep says of its loss: without it
-/// nobody would ever connect again, and the process ends.
+/// Needs no memory: without the next attempt nobody would ever connect again.
 void Pipeline::State::give_up() noexcept {
   const Fault fault = *std::exchange(fault_, std::nullopt);
   const bool was_up = phase_ == Phase::kUp;
@@ -290,12 +280,8 @@ void Pipeline::State::give_up() noexcept {
   backoff_.forget_if_lasting(up_for);
   const auto random = static_cast<std::uint32_t>(random_());
   // Never at once: between two rounds of events no event of the old socket is left.
-  later(was_up && !fault.of_no_use ? backoff_.after_loss(up_for, random)
-                                   : backoff_.after_failure(random),
-        [](State& self, std::uint64_t attempt) {
-          const bool due = self.phase_ == Phase::kPausing && attempt == self.attempt_;
-          if (due) self.serve([&self] { self.begin_attempt(); });
-        });
+  timer_.set(was_up && !fault.of_no_use ? backoff_.after_loss(up_for, random)
+                                        : backoff_.after_failure(random));
 }
 
 void Pipeline::State::close_stream() {
@@ -315,6 +301,8 @@ void Pipeline::State::lose_all(std::string_view why) {
 void Pipeline::State::end() {
   ownership_.await();
   phase_ = Phase::kEnded;
+  timer_.cancel();
+  silence_.cancel();
   connector_.abandon();
   close_stream();
   lose_all(ended_);

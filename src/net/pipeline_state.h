@@ -20,8 +20,8 @@
 
 namespace sluice {
 
-/// What a pipeline is. Timers hold it weakly, so that they may come too late. As a task, which a
-/// borrower posts, it goes on where that one stopped, unless it has ended since.
+/// What a pipeline is. As a task, which a borrower posts, it goes on where that one stopped, unless
+/// it has ended since.
 ///
 /// The stream, its conversation and what the loop watches belong to whoever holds ownership_: the
 /// loop's thread, or a caller of run_here(). All else is the loop's thread's.
@@ -59,9 +59,9 @@ class Pipeline::State final : public EventSink,
   template <typename Work>
   void serve(Work work);
   void settle();
-  void later(Clock::duration wait, void (*task)(State&, std::uint64_t attempt));
 
   void begin_attempt();
+  void time_out();
   void resume();
   void advance();
   void proceed(Connector::Progress progress);
@@ -74,6 +74,7 @@ class Pipeline::State final : public EventSink,
   void pump();
   void flush();
   void watch_silence();
+  void end_silence();
   void fail(std::string why) { fail(Fault{.why = std::move(why)}); }
   void fail(Fault fault);
   void give_up() noexcept;
@@ -98,10 +99,10 @@ class Pipeline::State final : public EventSink,
   std::mt19937 random_{std::random_device{}()};  // All values of 32 bits.
 
   Phase phase_ = Phase::kResting;
-  std::uint64_t attempt_ = 0;
+  Timer timer_;    // At the end of a pause, or of the time for an attempt.
+  Timer silence_;  // When a question will have been in flight for too long.
   bool serving_ = false;
   bool heard_ = false;  // Something has been received in this round.
-  bool watching_silence_ = false;
   std::optional<Fault> fault_;
   std::size_t greeting_replies_ = 0;
   std::size_t greeted_ = 0;

@@ -21,14 +21,19 @@ constexpr std::chrono::milliseconds kLongestSweepInterval{1000};
 }  // namespace
 
 Acceptor::Acceptor(EventLoop& loop, UniqueFd socket, Accepted accepted)
-    : loop_(loop), socket_(std::move(socket)), accepted_(std::move(accepted)) {
+    : loop_(loop),
+      socket_(std::move(socket)),
+      accepted_(std::move(accepted)),
+      pause_(loop, [this] { loop_.modify(socket_.get(), EPOLLIN, *this); }) {
   if (!loop_.add(socket_.get(), EPOLLIN, *this)) {
     throw std::system_error(errno, std::generic_category(), "cannot watch a listening socket");
   }
 }
 
 void Acceptor::on_events(std::uint32_t) {
-  if (!accept(kAcceptsPerRound)) pause();
+  if (accept(kAcceptsPerRound)) return;
+  loop_.modify(socket_.get(), 0, *this);
+  pause_.set(kAcceptPause);
 }
 
 /// False where the system is out of descriptors or memory.
@@ -55,21 +60,11 @@ void Acceptor::hand_over(UniqueFd peer) {
   }
 }
 
-void Acceptor::pause() {
-  try {
-    loop_.run_after(kAcceptPause, [this] {
-      if (socket_) loop_.modify(socket_.get(), EPOLLIN, *this);
-    });
-  } catch (const std::exception&) {
-    return;  // Without memory for a timer the loop spins, which is better than to end.
-  }
-  loop_.modify(socket_.get(), 0, *this);
-}
-
 void Acceptor::stop() {
   // Closing resets whoever waits to be accepted. No more are accepted than have connected before,
   // so that those who keep coming cannot keep the server from its end.
   accept(kListenBacklog + 1);
+  pause_.cancel();
   socket_.reset();
 }
 
@@ -128,15 +123,12 @@ void StreamWorker::drop(Connection& connection) {
 }
 
 void StreamWorker::watch() {
-  if (watching_) return;
+  if (sweep_.is_set()) return;
   const auto shortest = std::min(config_.limits.stuck_timeout, config_.limits.linger_timeout);
-  loop_.run_after(std::min(kLongestSweepInterval, shortest / 4 + std::chrono::milliseconds(1)),
-                  [this] { sweep(); });
-  watching_ = true;
+  sweep_.set(std::min(kLongestSweepInterval, shortest / 4 + std::chrono::milliseconds(1)));
 }
 
 void StreamWorker::sweep() {
-  watching_ = false;
   const EventLoop::Clock::time_point now = EventLoop::Clock::now();
   bool waiting = false;
   // From the back: the one that takes a dropped one's place has been looked at.
@@ -162,7 +154,7 @@ void StreamWorker::finish(std::chrono::milliseconds grace) {
   if (connections_.empty()) {
     loop_.stop();
   } else {
-    loop_.run_after(grace, [this] { loop_.stop(); });
+    grace_.set(grace);
   }
 }
 

@@ -30,11 +30,11 @@ class Acceptor final : public EventSink {
  private:
   bool accept(int most);
   void hand_over(UniqueFd peer);
-  void pause();
 
   EventLoop& loop_;
   UniqueFd socket_;
   Accepted accepted_;
+  Timer pause_;  // Nobody is accepted before its end.
 };
 
 /// The connections of one thread. All members belong to the loop's thread, or, before it runs, to
@@ -77,7 +77,8 @@ class StreamWorker {
   ConnectionContext context_;
   std::vector<std::unique_ptr<Acceptor>> acceptors_;
   std::vector<std::unique_ptr<Connection>> connections_;
-  bool watching_ = false;
+  Timer sweep_{loop_, [this] { sweep(); }};
+  Timer grace_{loop_, [this] { loop_.stop(); }};
 };
 
 }  // namespace sluice

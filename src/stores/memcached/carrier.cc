@@ -30,6 +30,7 @@ MemcachedCarrier::MemcachedCarrier(const MemcachedOptions& options)
     : options_(options), ring_(names(options.servers)), random_(std::random_device{}()) {
   // So that a turn that ends needs no memory: it would be told of a loss when it is gone.
   idle_turns_.reserve(kMaxIdle);
+  touched_.reserve(options.servers.size() * options.connections);
   for (const auto& server : options.servers) {
     for (std::size_t i = 0; i < options.connections; ++i) {
       const LaneSettings settings{.endpoint = server, .deadline = options.deadline};
@@ -40,13 +41,27 @@ MemcachedCarrier::MemcachedCarrier(const MemcachedOptions& options)
 
 MemcachedCarrier::~MemcachedCarrier() = default;
 
+void MemcachedCarrier::open(Courier& courier) {
+  courier_ = &courier;
+  rest_.emplace(courier.loop(), [this] { wake_all(); });
+}
+
 Lane& MemcachedCarrier::lane_of(std::string_view key) {
   const std::size_t connection =
       options_.connections == 1 ? 0 : std::hash<std::string_view>()(key) % options_.connections;
   return *lanes_[ring_.server_of(key) * options_.connections + connection];
 }
 
+// Where there is no memory for it, nobody has taken the errand.
 void MemcachedCarrier::carry(Errand& errand) {
+  try {
+    take(errand);
+  } catch (const std::exception&) {
+    courier_->fail(errand, kNoMemory);
+  }
+}
+
+void MemcachedCarrier::take(Errand& errand) {
   const Request& request = errand.requests[0];
   static_cast<const MemcachedSpace&>(*request.space).name_of(request.key, name_);
   const Name name(name_);
@@ -238,9 +253,15 @@ void MemcachedCarrier::on_written(Turn& turn, const MetaReply& reply) {
 void MemcachedCarrier::lose(Turn& turn) {
   take_back(turn);
   if (turn.guesses || ++turn.losses % kLossesBeforeRest != 0) return next_round(turn);
+  resting_.push_back(turn);
+  if (rest_->is_set()) return;
   std::uniform_int_distribution<std::int64_t> rest_us(0, kMostRest.count());
-  courier_->loop().run_after(std::chrono::microseconds(rest_us(random_)),
-                             [this, &turn] { wake(turn); });
+  rest_->set(std::chrono::microseconds(rest_us(random_)));
+}
+
+void MemcachedCarrier::wake_all() {
+  QueryQueue rested = std::exchange(resting_, {});
+  while (!rested.empty()) wake(static_cast<Turn&>(rested.pop_front()));
 }
 
 void MemcachedCarrier::wake(Turn& turn) {
@@ -293,9 +314,7 @@ std::int64_t MemcachedCarrier::kept_ns(std::int64_t lifetime_ns) const {
 
 void MemcachedCarrier::count(Errand& errand, const SubWindows& windows, Lane& lane) {
   if (idle_counts_.empty()) idle_counts_.emplace_back(*this);
-  counts_.splice(counts_.end(), idle_counts_, idle_counts_.begin());
-  Count& count = counts_.back();
-  count.self = std::prev(counts_.end());
+  Count& count = idle_counts_.front();
   const Instant now = errand.now == kStoreTime ? wall_now() : errand.now;
   const Request& request = errand.requests[0];
   const std::int64_t lifetime_ns =
@@ -306,6 +325,8 @@ void MemcachedCarrier::count(Errand& errand, const SubWindows& windows, Lane& la
              .answered_by = errand.now == kStoreTime ? windows.answered_by(now) : kEndOfTime,
              .expiry_s = expiry_s(kept_ns(lifetime_ns), wall_now())},
             lane);
+  counts_.splice(counts_.end(), idle_counts_, idle_counts_.begin());
+  count.self = std::prev(counts_.end());
   touch(lane);
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -42,7 +43,8 @@ class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwn
   /// all gone is still one of them until its server answers or is lost.
   static constexpr std::size_t kMaxUnderWay = 100'000;
   /// A turn that loses a race begins the next at once: with each, somebody wins. After so many it
-  /// rests, for a random time up to kMostRest, so that no two lose to each other in step.
+  /// rests, until a random time within kMostRest, so that no two processes lose to each other in
+  /// step; all that rest then go on together.
   static constexpr unsigned kLossesBeforeRest = 8;
   static constexpr std::chrono::microseconds kMostRest{1'000};
   /// Keys remembered at most, to be removed by sweep().
@@ -52,8 +54,8 @@ class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwn
   explicit MemcachedCarrier(const MemcachedOptions& options);
   ~MemcachedCarrier() override;
 
-  /// Before anything is carried. The courier outlives it.
-  void open(Courier& courier) { courier_ = &courier; }
+  /// Before anything is carried.
+  void open(Courier& courier);
 
   /// The connections there are to be, each of which is to be attached.
   std::span<const std::unique_ptr<Lane>> lanes() const { return lanes_; }
@@ -97,6 +99,7 @@ class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwn
   };
   using Turns = std::unordered_map<Name, std::unique_ptr<Turn>, NameHash>;
 
+  void take(Errand& errand);
   Lane& lane_of(std::string_view key);
   Turn& begin_turn(Lane& lane, const Name& name);
   void end_turn(Turn& turn);
@@ -106,6 +109,7 @@ class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwn
   void judge(Turn& turn, Instant now);
   bool prepare_write(Turn& turn, Instant now);
   void lose(Turn& turn);
+  void wake_all();
   void wake(Turn& turn);
   void take_back(Turn& turn);
   void give_up(Turn& turn, std::string_view why);
@@ -126,6 +130,8 @@ class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwn
   std::vector<Lane*> touched_;  // Have been given turns since the last dispatch.
   Turns turns_;
   std::vector<Turns::node_type> idle_turns_;
+  QueryQueue resting_;         // Turns, until all of them go on.
+  std::optional<Timer> rest_;  // As long as there are some.
   std::minstd_rand random_;
   LastWrites last_writes_;
   KeyState state_;           // Of the turn that is judged.

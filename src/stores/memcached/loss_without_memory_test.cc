@@ -57,6 +57,75 @@ TEST_F(LossWithoutMemory, WhoMayHaveWrittenIsTold) {
   EXPECT_EQ(asked.inquiry.fault, "out of memory");
 }
 
+// Nor is one that rests before its next round, whose caller goes meanwhile.
+TEST_F(LossWithoutMemory, WhoHasLostTooManyRacesRests) {
+  const Request request{.limit = &limit_.definition(), .space = &space_, .key = "k"};
+  Decision decision;
+  Errand errand;
+  errand.requests = {&request, 1};
+  errand.decision = &decision;
+  errand.now = kNow;
+  there([&] { carrier_.carry(errand); });
+  std::string_view why;
+  for (unsigned lost = 1; lost <= MemcachedCarrier::kLossesBeforeRest; ++lost) {
+    EXPECT_EQ(sent(), kRead);
+    answer(value(1, lost));
+    sent();
+    there([&] {
+      Exchange* const exchange = std::exchange(exchange_, nullptr);
+      refused_bytes = 1;
+      exchange->on_reply("EX O0\r\nMN\r\n");
+      if (lost == MemcachedCarrier::kLossesBeforeRest) {
+        EXPECT_EQ(lane().next_exchange(), nullptr);
+        EXPECT_NO_THROW(why = carrier_.abandon(errand));
+      }
+      refused_bytes = kNoneRefused;
+    });
+  }
+  EXPECT_EQ(why, lane().late());
+  EXPECT_EQ(reconnects_, 0);
+  std::size_t left = 1;
+  while (left > 0) there([&] { left = carrier_.under_way(); });
+}
+
+class AskingWithoutMemory : public MemcachedCarrierTest {
+ protected:
+  void expect_told_at_once(std::size_t under_way = 0) {
+    there([] { refused_bytes = 1; });
+    const Ask& asked = ask(long_key_);
+    there([] { refused_bytes = kNoneRefused; });
+    ASSERT_TRUE(asked.inquiry.is_answered);
+    EXPECT_EQ(asked.inquiry.fault, "out of memory");
+    there([&] { EXPECT_EQ(carrier_.under_way(), under_way); });
+  }
+
+  const std::string long_key_ = std::string(200, 'k');  // Needs room of its own.
+};
+
+TEST_F(AskingWithoutMemory, WhoCannotBeCarriedIsTold) {
+  expect_told_at_once();
+  write_first("k", 1, 7);
+  expect_told_at_once();
+  EXPECT_TRUE(is_quiet());
+}
+
+// What was used to count a key with a short name has no room for a long one.
+TEST_F(AskingWithoutMemory, WhoCannotBeCountedIsTold) {
+  options_.exact = false;
+  expect_told_at_once();
+  const Ask& first = ask("k");
+  ask(long_key_);
+  sent();
+  answer("VA 1 O0\r\n1\r\nEN O1\r\nVA 1 O2\r\n1\r\nEN O3\r\nMN\r\n");
+  EXPECT_TRUE(first.decision.allowed);
+  const Ask& last = ask(long_key_);
+  expect_told_at_once(1);
+  sent();
+  answer("VA 1 O0\r\n2\r\nEN O1\r\nMN\r\n");
+  EXPECT_TRUE(last.decision.allowed);
+  there([&] { EXPECT_EQ(carrier_.under_way(), 0U); });
+}
+
 class SweepWithoutMemory : public MemcachedCarrierTest {
  protected:
   SweepWithoutMemory() { options_.virtual_time = true; }

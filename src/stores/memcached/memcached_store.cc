@@ -1,6 +1,8 @@
 #include "stores/memcached/memcached_store.h"
 
 #include <algorithm>
+#include <exception>
+#include <functional>
 #include <future>
 #include <stdexcept>
 #include <utility>
@@ -79,9 +81,15 @@ MemcachedStore::MemcachedStore(MemcachedOptions options)
 
 MemcachedStore::~MemcachedStore() {
   if (options_.virtual_time) {
-    auto swept = std::make_shared<std::promise<void>>();
-    courier_.loop().post([this, swept] { carrier_.sweep([swept] { swept->set_value(); }); });
-    swept->get_future().wait_for(kSweepPatience);
+    try {
+      auto swept = std::make_shared<std::promise<void>>();
+      std::function<void()> done = [swept] { swept->set_value(); };
+      courier_.loop().post(
+          [this, done = std::move(done)]() mutable { carrier_.sweep(std::move(done)); });
+      swept->get_future().wait_for(kSweepPatience);
+    } catch (const std::exception&) {
+      // There is no memory to ask for it: the keys lapse.
+    }
   }
   courier_.stop();
   pipelines_.clear();

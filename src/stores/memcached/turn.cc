@@ -1,5 +1,7 @@
 #include "stores/memcached/turn.h"
 
+#include <exception>
+
 #include "stores/memcached/lane.h"
 
 namespace sluice::memcached {
@@ -46,8 +48,12 @@ void Turn::on_lost(Loss loss, std::string_view why) {
 std::string_view Turn::abandon(Errand& errand) {
   ErrandList::take_out(errand);
   if (losses == 0) return lane->late();
-  late =
-      lane->late() + ": others changed '" + key + "' first, " + std::to_string(losses) + " times";
+  try {
+    late =
+        lane->late() + ": others changed '" + key + "' first, " + std::to_string(losses) + " times";
+  } catch (const std::exception&) {
+    return lane->late();
+  }
   return late;
 }
 

@@ -28,6 +28,10 @@ std::unique_ptr<Fleet> make_fleet(const FleetParts& parts) {
 
 void RedisCarrier::open(Courier& courier) {
   courier_ = &courier;
+  rest_.emplace(courier.loop(), [this] {
+    route_all(resting_);
+    dispatch();
+  });
   fleet_ = make_fleet({.options = options_, .courier = courier, .owner = *this, .changed = [this] {
                          route_all(waiting_);
                          dispatch();
@@ -156,14 +160,7 @@ void RedisCarrier::redirect(Errand& errand, Lane& lane, const ServerError& error
 }
 
 void RedisCarrier::rest(Errand& errand) {
-  if (!resting_ends_) {
-    courier_->loop().run_after(kRest, [this] {
-      resting_ends_ = false;
-      route_all(resting_);
-      dispatch();
-    });
-    resting_ends_ = true;
-  }
+  if (!rest_->is_set()) rest_->set(kRest);
   resting_.push_back(errand);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -56,10 +57,10 @@ class RedisCarrier final : public Carrier, public LaneOwner {
   const ServerHealth nowhere_;  // Of the server that is not known yet.
   Courier* courier_ = nullptr;
   std::unique_ptr<Fleet> fleet_;
-  std::vector<Lane*> touched_;  // Have been given errands since the last dispatch.
-  ErrandList waiting_;          // Until it is known which server has their key.
-  ErrandList resting_;          // To be asked again in a moment.
-  bool resting_ends_ = false;
+  std::vector<Lane*> touched_;     // Have been given errands since the last dispatch.
+  ErrandList waiting_;             // Until it is known which server has their key.
+  ErrandList resting_;             // To be asked again in a moment.
+  std::optional<Timer> rest_;      // As long as there are some.
   std::set<std::string> greeted_;  // Servers that have greeted, in virtual time.
   std::string key_;
 };

@@ -28,7 +28,18 @@ constexpr std::chrono::milliseconds kKeep{1'000};
 
 class ClusterFleet final : public Fleet {
  public:
-  explicit ClusterFleet(const FleetParts& parts) : parts_(parts), slots_(kSlots) {
+  explicit ClusterFleet(const FleetParts& parts)
+      : parts_(parts),
+        slots_(kSlots),
+        drop_(loop(), [this] { drop_retired(); }),
+        look_(loop(),
+              [this] {
+                if (in_doubt_) watch(true);
+              }),
+        look_again_(loop(), [this] {
+          cast_doubt();
+          watch();
+        }) {
     for (const Endpoint& seed : parts.options.servers) add(seed);
   }
 
@@ -45,10 +56,7 @@ class ClusterFleet final : public Fleet {
 
   Way way(std::uint16_t slot) override {
     if (slots_[slot] != nullptr) return {.lane = &slots_[slot]->lane(slot)};
-    if (known_) {
-      if (in_doubt_) watch();  // There may have been no memory for it.
-      return {.why = "no node of the cluster serves the key's slot"};
-    }
+    if (known_) return {.why = "no node of the cluster serves the key's slot"};
     if (!std::all_of(nodes_.begin(), nodes_.end(),
                      [](const auto& entry) { return entry.second->lane(0).is_broken(); })) {
       return {};
@@ -102,6 +110,8 @@ class ClusterFleet final : public Fleet {
   }
 
  private:
+  EventLoop& loop() { return parts_.courier.loop(); }
+
   Node& add(const Endpoint& endpoint) {
     const LaneSettings settings{.options = parts_.options,
                                 .courier = parts_.courier,
@@ -152,16 +162,12 @@ class ClusterFleet final : public Fleet {
   // Looks whether to ask for the map, by one node after the other, until it is not in doubt: in a
   // while or, where that has passed (`due`), now and in a while.
   void watch(bool due = false) noexcept {
-    if (watching_) return;
+    if (look_.is_set()) return;
+    look_.set(kLook);
     try {
-      parts_.courier.loop().run_after(kLook, [this] {
-        watching_ = false;
-        if (in_doubt_) watch(true);
-      });
-      watching_ = true;
       if (due && !asking_ && Courier::Clock::now() >= pauses_until_) ask_next();
     } catch (const std::exception&) {
-      // It is asked for by the timer or, where there is none, when somebody next misses it.
+      // There is no memory for the question now: it is asked at the next look.
     }
   }
 
@@ -226,13 +232,8 @@ class ClusterFleet final : public Fleet {
   // it belongs now. Those that import their first slot stay.
   void retire_others() {
     const auto until = Courier::Clock::now() + keep_;
-    // First, since it may throw: what is retired must not stay.
-    parts_.courier.loop().run_after(keep_, [this] {
-      std::erase_if(retired_, [now = Courier::Clock::now()](const Retired& retired) {
-        return retired.until <= now;
-      });
-    });
     const std::size_t others = retired_.size();
+    retired_.reserve(others + nodes_.size());  // Nothing throws after this.
     for (auto at = nodes_.begin(); at != nodes_.end();) {
       const auto next = std::next(at);
       const Node* const node = at->second.get();
@@ -243,7 +244,7 @@ class ClusterFleet final : public Fleet {
       }
       at = next;
     }
-    // Nothing throws any more: what waits would be lost with this list.
+    if (!retired_.empty() && !drop_.is_set()) drop_.set_at(retired_.front().until);
     ErrandList waiting;
     for (std::size_t i = others; i < retired_.size(); ++i) {
       for (auto& lane : retired_[i].node->lanes()) lane->give_back(waiting);
@@ -251,6 +252,13 @@ class ClusterFleet final : public Fleet {
     while (!waiting.empty()) {
       parts_.owner.on_refused(waiting.pop_front(), retired_.back().node->lane(0), {});
     }
+  }
+
+  void drop_retired() {
+    std::erase_if(retired_, [now = Courier::Clock::now()](const Retired& retired) {
+      return retired.until <= now;
+    });
+    if (!retired_.empty()) drop_.set_at(retired_.front().until);
   }
 
   // What it tells of itself says nothing of the map.
@@ -270,13 +278,7 @@ class ClusterFleet final : public Fleet {
   // Reads the map again when an importer may go: nobody else would ask for it where the slot does
   // not move after all.
   void look_again(Courier::Clock::time_point when) {
-    if (looks_again_) return;
-    parts_.courier.loop().run_after(when - Courier::Clock::now(), [this] {
-      looks_again_ = false;
-      cast_doubt();
-      watch();
-    });
-    looks_again_ = true;
+    if (!look_again_.is_set()) look_again_.set_at(when);
   }
 
   struct Retired {
@@ -290,14 +292,16 @@ class ClusterFleet final : public Fleet {
       std::max<Courier::Clock::duration>(parts_.options.deadline, kKeep);
   std::map<std::string, std::unique_ptr<Node>> nodes_;  // By address.
   std::vector<Node*> slots_;
-  std::vector<Retired> retired_;  // One for an address, until nothing is under way there.
+  // One for an address, until nothing is under way there; whoever is to go first stands first.
+  std::vector<Retired> retired_;
+  Timer drop_;  // As long as there are some: when the first is to go.
   // Nodes to which errands were sent after ASK, and until when they may be under way there.
   std::map<const Node*, Courier::Clock::time_point> importers_;
-  bool looks_again_ = false;
   bool known_ = false;    // The map has been read once.
   bool in_doubt_ = true;  // It should be read again.
   bool asking_ = false;
-  bool watching_ = false;
+  Timer look_;               // Whether to ask for the map.
+  Timer look_again_;         // When an importer may go.
   Backoff pauses_{kPauses};  // Between two questions for a map that is in doubt.
   Courier::Clock::time_point pauses_until_;
   std::mt19937 random_{std::random_device{}()};

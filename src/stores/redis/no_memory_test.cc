@@ -3,14 +3,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
+#include <semaphore>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "net/fake_server_test.h"
 #include "net/refused_memory_test.h"
+#include "net/run_on_loop_test.h"
 #include "stores/redis/carrier.h"
 #include "stores/redis/direct_call.h"
 #include "stores/redis/lane_under_test.h"
 #include "stores/redis/slots.h"
+#include "stores/redis/subscriber.h"
+#include "stores/redis/sweep.h"
 
 namespace sluice::redis {
 namespace {
@@ -177,13 +184,10 @@ class RedisCarrierWithoutMemory : public testing::Test {
                  .servers = {server_.endpoint()},
                  .primary_name = "it",
                  .deadline = kNoHurry,
-                 .connections = connections} {
+                 .connections = connections,
+                 .virtual_time = true} {
     carrier_.open(courier_);
     courier_.start([] {});
-    // There is room for the timers of a test.
-    play([this] {
-      for (int i = 0; i < 16; ++i) courier_.loop().run_after({}, [] {});
-    });
   }
   ~RedisCarrierWithoutMemory() override {
     courier_.stop();
@@ -215,10 +219,9 @@ class RedisCarrierWithoutMemory : public testing::Test {
     return *call;
   }
 
-  // On the courier's thread: there is no memory at all, nor room for a timer.
-  void without_memory(const std::function<void()>& events) {
+  // On the courier's thread: there is no memory at all.
+  static void without_memory(const std::function<void()>& events) {
     refused_bytes = 1;
-    EXPECT_THROW(while (true) courier_.loop().run_after(kNoHurry, [] {}), std::bad_alloc);
     EXPECT_NO_THROW(events());
     refused_bytes = kNoneRefused;
   }
@@ -231,22 +234,28 @@ class RedisCarrierWithoutMemory : public testing::Test {
   Courier courier_{carrier_, {.deadline = kNoHurry}};
 };
 
-// There is no room for the timer at whose end what rests is asked again: the next one gets its own.
-TEST_F(RedisCarrierWithoutMemory, WhoCannotRestIsTold) {
-  Asker first;
-  submit(first);
+TEST_F(RedisCarrierWithoutMemory, WhoRestsIsAskedAgain) {
+  Asker asker;
+  submit(asker);
   Exchange& call = next_call();
   play([&] { without_memory([&] { call.on_reply("-BUSY\r\n"); }); });
-  first.inquiry.wait();
-  EXPECT_EQ(first.inquiry.fault, kToldSo);
-  Asker second;
-  submit(second);
-  Exchange& refused = next_call();
-  play([&] { refused.on_reply("-BUSY\r\n"); });
   Exchange& again = next_call();
   play([&] { again.on_lost(Loss::kUnknown, "it is gone"); });
-  second.inquiry.wait();
-  EXPECT_EQ(second.inquiry.fault, "it is gone");
+  asker.inquiry.wait();
+  EXPECT_EQ(asker.inquiry.fault, "it is gone");
+}
+
+TEST_F(RedisCarrierWithoutMemory, WhatASweepHasLeftIsSaid) {
+  const std::string why(kMany, 'x');
+  play([this] { carrier_.on_up(only_lane(carrier_.fleet())); });
+  auto swept = std::async(std::launch::async, [this] {
+    return sweep(courier_, carrier_, "sluice:", std::chrono::milliseconds(kNoHurry));
+  });
+  Exchange& scan = next_call();
+  play([&] { without_memory([&] { scan.on_lost(Loss::kUnknown, why); }); });
+  EXPECT_EQ(swept.get(),
+            "of the keys that begin with 'sluice:' 0 were removed, and others may be left, to "
+            "lapse after a day: out of memory");
 }
 
 // There is no room to note that the lane is to send something.
@@ -346,6 +355,29 @@ TEST_F(RedisSentinelWithoutMemory, SentinelsAreAskedAgainAllTheSame) {
     EXPECT_EQ(sentinel.lines(kQuestionLines), question);
     sentinel.send(answer);
   }
+}
+
+// It tries until there is memory.
+TEST(RedisSubscriberWithoutMemory, IsConnectedLater) {
+  const RedisOptions options;
+  FakeServer server;
+  EventLoop loop;
+  std::counting_semaphore<> attempts{0};
+  Subscriber subscriber(options, loop, [&] {
+    attempts.release();
+    return std::vector{server.endpoint()};
+  });
+  std::thread thread([&] {
+    refused_bytes = 1;
+    loop.run();
+  });
+  const auto watch = subscriber.watch("x", [] {});
+  for (int i = 0; i < 3; ++i) attempts.acquire();
+  const auto restore = [] { refused_bytes = kNoneRefused; };
+  run_on_loop(loop, restore);
+  EXPECT_EQ(server.accept().line(), "*3\r\n");
+  loop.stop();
+  thread.join();
 }
 
 }  // namespace

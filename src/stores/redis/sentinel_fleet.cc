@@ -26,7 +26,10 @@ std::optional<Endpoint> read_address(const Reply& reply, const Endpoint& sentine
 
 class SentinelFleet final : public Fleet {
  public:
-  explicit SentinelFleet(const FleetParts& parts) : parts_(parts) {
+  explicit SentinelFleet(const FleetParts& parts)
+      : parts_(parts),
+        drop_(parts.courier.loop(), [this] { retired_.clear(); }),
+        watch_(parts.courier.loop(), [this] { watch(); }) {
     const LaneSettings settings{
         .options = parts.options, .courier = parts.courier, .with_script = false};
     for (const Endpoint& sentinel : parts.options.servers) {
@@ -66,8 +69,6 @@ class SentinelFleet final : public Fleet {
   void on_up(Lane& lane) override {
     if (primary_ && primary_->has(lane)) {
       trying_ = false;
-    } else if (watches_ == 0) {
-      watch();  // There was no memory for it.
     } else if (!primary_is_up()) {
       ask(lane);
     }
@@ -111,18 +112,13 @@ class SentinelFleet final : public Fleet {
 
   // Asks all sentinels now, and from time to time.
   void watch() noexcept {
+    watch_.set(primary_is_up() ? kAskAnyway : kAskAgain);
     try {
-      const auto wait = primary_is_up() ? kAskAnyway : kAskAgain;
-      parts_.courier.loop().run_after(wait, [this, watch = watches_ + 1] {
-        if (watch == watches_) this->watch();
-      });
-      ++watches_;
       for (auto& sentinel : sentinels_) {
         if (sentinel->is_up()) ask(*sentinel);
       }
     } catch (const std::exception&) {
-      // They are asked by the timer, which is this one or still the one before; where there is none
-      // yet, when a sentinel is next up.
+      // There is no memory for the question now: it is asked from time to time.
     }
   }
 
@@ -163,9 +159,8 @@ class SentinelFleet final : public Fleet {
         .options = parts_.options, .courier = parts_.courier, .must_be_primary = true};
     auto next = std::make_unique<Node>(settings, address, parts_.owner);
     if (primary_) {
-      // First, since it may throw: what is retired must not stay.
-      parts_.courier.loop().post([this] { retired_.clear(); });
       retired_.push_back(std::move(primary_));
+      drop_.set({});
     }
     trying_ = true;
     primary_ = std::move(next);
@@ -183,11 +178,12 @@ class SentinelFleet final : public Fleet {
   std::vector<std::unique_ptr<Lane>> sentinels_;
   std::unique_ptr<Node> primary_;
   std::vector<std::unique_ptr<Node>> retired_;  // Until nobody is in one of their calls.
-  std::vector<std::string> named_;              // By each sentinel, the address it named last.
+  Timer drop_;
+  std::vector<std::string> named_;  // By each sentinel, the address it named last.
   // An attempt to reach the primary named last is under way: what other sentinels say meanwhile,
   // which may not have heard of it yet, does not end it.
   bool trying_ = false;
-  std::uint64_t watches_ = 0;
+  Timer watch_;  // When to ask all sentinels again.
   std::string sentinel_why_ = "no sentinel has answered yet";
 };
 

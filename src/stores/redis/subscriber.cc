@@ -80,19 +80,22 @@ void Subscriber::follow(const std::set<std::string>& changed) {
   flush();
 }
 
-void Subscriber::later(Clock::duration wait, void (Subscriber::*task)()) {
-  loop_.run_after(wait, [this, task, step = step_] {
-    if (step == step_) (this->*task)();
-  });
+void Subscriber::on_time() {
+  try {
+    if (phase_ == Phase::kPausing) return begin_attempt();
+    if (phase_ == Phase::kUp) return beat();
+    fail(false);
+  } catch (const std::exception&) {
+    fail(false);
+  }
 }
 
 void Subscriber::begin_attempt() {
-  ++step_;
   phase_ = Phase::kConnecting;
   if (watches_->empty()) return rest();
   const std::vector<Endpoint> servers = servers_();
   if (servers.empty()) return fail(true);
-  later(kConnectTimeout, &Subscriber::late);
+  timer_.set(kConnectTimeout);
   try {
     connect(servers.front());
   } catch (const std::exception&) {
@@ -107,10 +110,6 @@ void Subscriber::connect(const Endpoint& endpoint) {
     connector_.emplace(loop_, endpoint_, *this, [this] { advance(); });
   }
   proceed(connector_->begin());
-}
-
-void Subscriber::late() {
-  if (phase_ == Phase::kConnecting) fail(false);
 }
 
 void Subscriber::proceed(Connector::Progress progress) {
@@ -142,7 +141,7 @@ void Subscriber::greet() {
   }
   heard_ = true;
   idle_beats_ = 0;
-  later(kBeat, &Subscriber::beat);
+  timer_.set(kBeat);
   flush();
   // What came with the end of the handshake will not be told of by the socket.
   if (phase_ == Phase::kUp && stream_->holds_more()) receive();
@@ -225,14 +224,13 @@ void Subscriber::flush() {
 }
 
 void Subscriber::beat() {
-  if (phase_ != Phase::kUp) return;
   const std::vector<Endpoint> servers = servers_();
   if (!heard_ || !(servers.empty() || is_current(servers))) return fail(false);
   idle_beats_ = watches_->empty() ? idle_beats_ + 1 : 0;
   if (idle_beats_ == kIdleBeats) return rest();
   heard_ = false;
   say({"PING"});
-  later(kBeat, &Subscriber::beat);
+  timer_.set(kBeat);
   flush();
 }
 
@@ -242,15 +240,15 @@ bool Subscriber::is_current(const std::vector<Endpoint>& servers) const {
 }
 
 // Gives the connection, or the attempt at one, up, and tries again after a pause.
-void Subscriber::fail(bool of_no_use) {
+void Subscriber::fail(bool of_no_use) noexcept {
   const bool was_up = phase_ == Phase::kUp;
   const Clock::duration up_for = was_up ? Clock::now() - up_since_ : Clock::duration(0);
   close();
   phase_ = Phase::kPausing;
   const auto random = static_cast<std::uint32_t>(random_());
   backoff_.forget_if_lasting(up_for);
-  later(was_up && !of_no_use ? backoff_.after_loss(up_for, random) : backoff_.after_failure(random),
-        &Subscriber::begin_attempt);
+  timer_.set(was_up && !of_no_use ? backoff_.after_loss(up_for, random)
+                                  : backoff_.after_failure(random));
 }
 
 void Subscriber::rest() {
@@ -259,7 +257,7 @@ void Subscriber::rest() {
 }
 
 void Subscriber::close() {
-  ++step_;
+  timer_.cancel();
   if (connector_) connector_->abandon();
   if (stream_ != nullptr) loop_.remove(stream_->fd());
   stream_.reset();

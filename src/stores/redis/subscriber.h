@@ -56,11 +56,10 @@ class Subscriber final : public EventSink {
 
   void sync();
   void follow(const std::set<std::string>& changed);
-  void later(Clock::duration wait, void (Subscriber::*task)());
+  void on_time();
   void begin_attempt();
   void connect(const Endpoint& endpoint);
   void proceed(Connector::Progress progress);
-  void late();
   void greet();
   void advance();
   void receive();
@@ -70,7 +69,7 @@ class Subscriber final : public EventSink {
   void say(std::initializer_list<std::string_view> command);
   void beat();
   bool is_current(const std::vector<Endpoint>& servers) const;
-  void fail(bool of_no_use);
+  void fail(bool of_no_use) noexcept;
   void rest();
   void close();
 
@@ -83,7 +82,8 @@ class Subscriber final : public EventSink {
   std::mt19937 random_{std::random_device{}()};
 
   Phase phase_ = Phase::kResting;
-  std::uint64_t step_ = 0;  // Timers of an earlier one come too late.
+  // At the end of a pause, or of the time for an attempt; while it is up, for each beat.
+  Timer timer_{loop_, [this] { on_time(); }};
   Endpoint endpoint_;
   std::optional<Connector> connector_;
   Clock::time_point up_since_;

@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -35,10 +36,11 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
 
   void begin(RedisCarrier& carrier) {
     by_slot_ = carrier.is_cluster();
-    // Also one that has not greeted yet: it may have replaced the one that was written to.
-    if (carrier.has_greeted()) {
+    go_on([&] {
+      if (!carrier.has_greeted()) return;
+      // Also one that has not greeted yet: it may have replaced the one that was written to.
       for (Lane* lane : carrier.fleet().servers()) scan(*lane, "0");
-    }
+    });
     const std::lock_guard lock(mutex_);
     begun_ = true;
     if (open_ == 0) ended_.notify_all();
@@ -53,7 +55,7 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
       for (const auto& [server, open] : open_at_) {
         if (open != 0) silent = server;
       }
-      fail(silent + " has not answered for " + std::to_string(patience.count()) + " ms");
+      fail(silent, silent + " has not answered for " + std::to_string(patience.count()) + " ms");
       is_whole_ = false;
       break;
     }
@@ -66,6 +68,18 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
  private:
   using Answer = std::function<void(const Reply* reply)>;
 
+  // Where a step finds no memory, what it would have led to is not found.
+  template <typename Step>
+  void go_on(Step step) {
+    try {
+      step();
+    } catch (const std::exception&) {
+      const std::lock_guard lock(mutex_);
+      is_whole_ = false;
+      fail({}, kNoMemory);
+    }
+  }
+
   void scan(Lane& lane, std::string_view cursor) {
     std::string command;
     append_command(command, {"SCAN", cursor, "MATCH", pattern_, "COUNT", "1000"});
@@ -73,7 +87,7 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
       if (reply == nullptr || reply->elements.size() != 2) {
         const std::lock_guard lock(mutex_);
         is_whole_ = false;
-        return fail(lane.name() + ": the reply to SCAN cannot be read");
+        return fail(lane.name(), "the reply to SCAN cannot be read");
       }
       remove(lane, reply->elements[1].elements);
       if (reply->elements[0].text != "0") scan(lane, reply->elements[0].text);
@@ -102,31 +116,40 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
   }
 
   void ask(Lane& lane, std::string command, Answer answer) {
-    {
-      const std::lock_guard lock(mutex_);
-      ++open_;
-      ++open_at_[lane.name()];
-    }
+    std::size_t& open = open_of(lane);
     lane.ask(std::move(command),
-             [self = shared_from_this(), name = lane.name(), answer = std::move(answer)](
+             [self = shared_from_this(), &lane, &open, answer = std::move(answer)](
                  const Reply* reply, std::string_view why) {
                if (reply == nullptr) {
                  const std::lock_guard lock(self->mutex_);
-                 // A sentence of the connection names the server, one of the server does not.
-                 const bool named = why.find(name) != std::string_view::npos;
-                 self->fail((named ? "" : name + ": ") + std::string(why));
+                 self->fail(lane.name(), why);
                }
-               answer(reply);
+               self->go_on([&] { answer(reply); });
                const std::lock_guard lock(self->mutex_);
                self->last_answer_ = Clock::now();
-               --self->open_at_[name];
+               --open;
                if (--self->open_ == 0) self->ended_.notify_all();
              });
+    const std::lock_guard lock(mutex_);
+    ++open;
+    ++open_;
+  }
+
+  std::size_t& open_of(const Lane& lane) {
+    const std::lock_guard lock(mutex_);
+    return open_at_[lane.name()];
   }
 
   // The first reason is said. REQUIRES: mutex_ is held.
-  void fail(std::string why) {
-    if (why_.empty()) why_ = std::move(why);
+  void fail(std::string_view server, std::string_view why) noexcept {
+    if (!why_.empty()) return;
+    try {
+      // A sentence of the connection names the server, one of the server does not.
+      const bool named = why.find(server) != std::string_view::npos;
+      why_ = (named ? std::string() : std::string(server) + ": ") + std::string(why);
+    } catch (const std::exception&) {
+      why_ = kNoMemory;
+    }
   }
 
   const std::string prefix_;

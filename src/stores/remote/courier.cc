@@ -1,6 +1,5 @@
 #include "stores/remote/courier.h"
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -48,7 +47,14 @@ class Courier::Service final : public Task {
 };
 
 Courier::Courier(Carrier& carrier, const Options& options)
-    : carrier_(carrier), options_(options), service_(std::make_shared<Service>(*this)) {}
+    : carrier_(carrier),
+      options_(options),
+      timer_(loop_,
+             [this] {
+               expire();
+               watch();
+             }),
+      service_(std::make_shared<Service>(*this)) {}
 
 Courier::~Courier() {
   stop();
@@ -210,15 +216,9 @@ void Courier::collect() {
 }
 
 void Courier::watch() {
-  if (under_way_.empty() || under_way_.front().deadline >= watched_) return;
-  watched_ = under_way_.front().deadline;
-  loop_.run_after(std::max(Clock::duration::zero(), watched_ - Clock::now()),
-                  [this, timer = watched_] {
-                    if (timer != watched_) return;  // An earlier one has been set since.
-                    watched_ = Clock::time_point::max();
-                    expire();
-                    watch();
-                  });
+  if (under_way_.empty()) return;
+  const Clock::time_point first = under_way_.front().deadline;
+  if (first < timer_.due()) timer_.set_at(first);
 }
 
 void Courier::expire() {

@@ -21,7 +21,7 @@
 
 namespace sluice {
 
-/// Who takes errands to servers. All are called on the courier's thread.
+/// Who takes errands to servers. All are called on the courier's thread, and throw nothing.
 class Carrier {
  public:
   virtual ~Carrier() = default;
@@ -111,7 +111,7 @@ class Courier {
   Options options_;
   EventLoop loop_;
   std::thread thread_;
-  Clock::time_point watched_ = Clock::time_point::max();  // When the timer looks for late trips.
+  Timer timer_;  // When the first trip may be late.
   Clock::time_point round_began_;
   TripList under_way_;  // By deadline, the earliest first.
   TripList ended_;      // Who asked is still to be told.

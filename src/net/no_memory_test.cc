@@ -1,11 +1,19 @@
-// The system has no memory while a connection is given up: whoever has asked is told all the same.
+// The system has no memory: what was to be done later is, whoever has asked is told that nothing
+// comes, and a connection that is given up is made anew once there is some again.
 
+#include <sys/socket.h>
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <memory>
 #include <string>
 
 #include "net/line_server_test.h"
 #include "net/pipeline.h"
 #include "net/pipeline_fixture_test.h"
 #include "net/refused_memory_test.h"
+#include "net/stream_worker.h"
 #include "net/tls_server_test.h"
 
 namespace sluice {
@@ -14,15 +22,51 @@ namespace {
 // A sentence that names the server is longer, for which there is no memory; all else is shorter.
 constexpr std::size_t kSentence = 120;
 
+TEST(TimerWithoutMemory, IsSetAndRunsAllTheSame) {
+  EventLoop loop;
+  int ran = 0;
+  std::deque<Timer> timers;
+  for (int i = 0; i < 100; ++i) timers.emplace_back(loop, [&ran] { ++ran; });
+  Timer end(loop, [&loop] { loop.stop(); });
+  refused_bytes = 1;
+  for (int again = 0; again < 2; ++again) {
+    for (Timer& timer : timers) timer.set(std::chrono::milliseconds(0));
+  }
+  timers.front().cancel();
+  end.set(std::chrono::milliseconds(1));
+  loop.run();
+  refused_bytes = kNoneRefused;
+  EXPECT_EQ(ran, 99);
+}
+
+// A peer that is never answered does not keep it from its end.
+TEST(StreamWorkerWithoutMemory, EndsAfterItsGrace) {
+  struct Silent final : StreamHandler {
+    StreamWorker& worker;
+    explicit Silent(StreamWorker& w) : worker(w) {}
+    Progress on_data(std::string_view, std::string&) override {
+      worker.loop().post([this] {
+        refused_bytes = 1;
+        worker.finish(std::chrono::milliseconds(1));
+      });
+      return {.consumed = 0, .next = Next::kLater};
+    }
+  };
+  std::atomic<std::size_t> connections = 0;
+  StreamWorker worker({.max_connections = 1, .limits = {}, .connections = connections});
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()), 0);
+  const UniqueFd peer(ends[0]);
+  ASSERT_EQ(::send(peer.get(), "?", 1, 0), 1);
+  const auto make_handler = [&worker](auto...) { return std::make_unique<Silent>(worker); };
+  worker.serve(UniqueFd(ends[1]), make_handler, "");
+  worker.loop().run();
+  refused_bytes = kNoneRefused;
+  EXPECT_EQ(connections, 1U);
+}
+
 class PipelineWithoutMemory : public PipelineFixture {
  protected:
-  PipelineWithoutMemory() {
-    // The loop has room for the timers of a test.
-    on_loop([this] {
-      for (int i = 0; i < 16; ++i) loop_.run_after({}, [] {});
-    });
-  }
-
   void refuse_on_loop(std::size_t bytes) {
     on_loop([bytes] { refused_bytes = bytes; });
   }
@@ -113,6 +157,24 @@ TEST_F(PipelineWithoutMemory, ItsOwnEndNeedsNone) {
     refused_bytes = kNoneRefused;
   });
   EXPECT_EQ(peer.line(), "");
+}
+
+// Nor do the attempts to connect that fail for want of it keep it from the next one.
+TEST_F(PipelineWithoutMemory, IsMadeAnewOnceThereIsSome) {
+  const Peer peer = connect(server_);
+  constexpr std::size_t kAttempts = 100'000;
+  board_.change([this] {
+    user_.downs.reserve(kAttempts);
+    user_.down_at.reserve(kAttempts);
+  });
+  on_loop([this] {
+    refused_bytes = 1;
+    pipeline_->reconnect("it is of no use");
+  });
+  ASSERT_TRUE(await_downs(3));
+  on_loop([] { refused_bytes = kNoneRefused; });
+  server_.accept();
+  EXPECT_TRUE(await_up(2));
 }
 
 TEST_F(PipelineWithoutMemory, AReasonThatCannotBeKeptIsNone) {
