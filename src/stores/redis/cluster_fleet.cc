@@ -21,9 +21,8 @@ constexpr std::chrono::milliseconds kLook{50};
 constexpr Backoff::Bounds kPauses{.least = kLook, .most = std::chrono::milliseconds(500)};
 // One slot a call, so that many calls are needed to keep a node busy.
 constexpr std::size_t kMaxInFlight = 64;
-// A node that has no slot, but was sent what belongs to a slot that moves there, is kept for so
-// long at least: the next key may be sent there soon. So is one that has just lost its last slot:
-// replies may be on their way.
+// A node that has no slot is kept for so long at least: replies may be on their way, and where a
+// slot moves there, the next key may be sent there soon.
 constexpr std::chrono::milliseconds kKeep{1'000};
 
 class ClusterFleet final : public Fleet {
@@ -76,11 +75,8 @@ class ClusterFleet final : public Fleet {
       watch();
     }
     if (node == nullptr) return {.why = why_};
-    if (error.kind == ServerError::Kind::kAsk) {
-      const auto until = Courier::Clock::now() + keep_;
-      importers_[node] = until;
-      look_again(until);
-    }
+    // Where the slot does not move after all, nobody else would ask for the map.
+    if (error.kind == ServerError::Kind::kAsk && !look_again_.is_set()) look_again_.set(keep_);
     return {.lane = &node->lane(error.slot)};
   }
 
@@ -229,7 +225,7 @@ class ClusterFleet final : public Fleet {
   }
 
   // Nodes that have no slot go, once nothing is under way there; what waits for them is sent where
-  // it belongs now. Those that import their first slot stay.
+  // it belongs now. One that imports its first slot is taken back by whatever is sent there next.
   void retire_others() {
     const auto until = Courier::Clock::now() + keep_;
     const std::size_t others = retired_.size();
@@ -237,8 +233,7 @@ class ClusterFleet final : public Fleet {
     for (auto at = nodes_.begin(); at != nodes_.end();) {
       const auto next = std::next(at);
       const Node* const node = at->second.get();
-      if (std::find(slots_.begin(), slots_.end(), node) == slots_.end() && !imports(*node)) {
-        importers_.erase(node);
+      if (std::find(slots_.begin(), slots_.end(), node) == slots_.end()) {
         retired_.push_back({.node = std::move(at->second), .until = until});
         nodes_.erase(at);
       }
@@ -267,20 +262,6 @@ class ClusterFleet final : public Fleet {
                                [&](const Retired& retired) { return retired.node->has(lane); });
   }
 
-  // Whether what was sent to the node after ASK may be under way there.
-  bool imports(const Node& node) {
-    const auto found = importers_.find(&node);
-    if (found == importers_.end() || found->second <= Courier::Clock::now()) return false;
-    look_again(found->second);
-    return true;
-  }
-
-  // Reads the map again when an importer may go: nobody else would ask for it where the slot does
-  // not move after all.
-  void look_again(Courier::Clock::time_point when) {
-    if (!look_again_.is_set()) look_again_.set_at(when);
-  }
-
   struct Retired {
     std::unique_ptr<Node> node;
     Courier::Clock::time_point until;
@@ -295,13 +276,11 @@ class ClusterFleet final : public Fleet {
   // One for an address, until nothing is under way there; whoever is to go first stands first.
   std::vector<Retired> retired_;
   Timer drop_;  // As long as there are some: when the first is to go.
-  // Nodes to which errands were sent after ASK, and until when they may be under way there.
-  std::map<const Node*, Courier::Clock::time_point> importers_;
   bool known_ = false;    // The map has been read once.
   bool in_doubt_ = true;  // It should be read again.
   bool asking_ = false;
   Timer look_;               // Whether to ask for the map.
-  Timer look_again_;         // When an importer may go.
+  Timer look_again_;         // When a node that was asked for one slot alone may go.
   Backoff pauses_{kPauses};  // Between two questions for a map that is in doubt.
   Courier::Clock::time_point pauses_until_;
   std::mt19937 random_{std::random_device{}()};
