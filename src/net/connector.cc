@@ -42,8 +42,12 @@ int connect_error(int fd) {
 }
 
 Connector::Connector(EventLoop& loop, const Endpoint& endpoint, EventSink& sink,
-                     std::function<void()> on_found)
-    : loop_(loop), endpoint_(endpoint), sink_(sink), on_found_(std::move(on_found)) {
+                     std::function<void()> on_found, NameLookup::Resolve resolve)
+    : loop_(loop),
+      endpoint_(endpoint),
+      sink_(sink),
+      on_found_(std::move(on_found)),
+      resolve_(resolve) {
   if (endpoint.tls) tls_.emplace(endpoint);
 }
 
@@ -58,11 +62,12 @@ Connector::Progress Connector::begin() {
     found_ = std::move(*known);
     return advance();
   }
-  lookup_ = std::make_unique<NameLookup>(loop_, endpoint_, [this](FoundAddresses found) {
+  const auto on_found = [this](FoundAddresses found) {
     found_ = std::move(found);
     lookup_.reset();
     on_found_();
-  });
+  };
+  lookup_ = std::make_unique<NameLookup>(loop_, endpoint_, on_found, resolve_);
   return Progress::kWaiting;
 }
 
@@ -155,8 +160,9 @@ std::unique_ptr<ClientStream> Connector::take() {
   return std::move(stream_);
 }
 
-void Connector::abandon() {
-  if (step_ == Step::kConnecting || step_ == Step::kShakingHands) first_ += tried_ + 1;
+void Connector::abandon(bool of_no_use) {
+  of_no_use = of_no_use || step_ == Step::kConnecting || step_ == Step::kShakingHands;
+  if (of_no_use) first_ += tried_ + 1;
   drop_socket();
   found_ = {};
   step_ = Step::kResting;

@@ -33,7 +33,7 @@ class Connector final {
   /// The sink of its sockets' events, and what to call when addresses were found: after either,
   /// advance() goes on. `loop`, `endpoint` and `sink` outlive it. Throws as TlsClient does.
   Connector(EventLoop& loop, const Endpoint& endpoint, EventSink& sink,
-            std::function<void()> on_found);
+            std::function<void()> on_found, NameLookup::Resolve resolve = look_up);
 
   /// Begins an attempt. A search for addresses that an attempt before it began goes on; if it has
   /// ended since, this attempt uses what it found.
@@ -42,8 +42,8 @@ class Connector final {
   /// Does what can be done without waiting.
   Progress advance();
   /// Ends the attempt, and forgets the addresses it used. The next one begins with the address
-  /// after the one that did not answer.
-  void abandon();
+  /// after the one that did not answer, or that led to a server that is of no use.
+  void abandon(bool of_no_use = false);
 
   /// After kConnected: the stream, whose socket the loop watches.
   std::unique_ptr<ClientStream> take();
@@ -69,6 +69,7 @@ class Connector final {
   const Endpoint& endpoint_;
   EventSink& sink_;
   std::function<void()> on_found_;
+  const NameLookup::Resolve resolve_;
   std::optional<TlsClient> tls_;
 
   Step step_ = Step::kResting;

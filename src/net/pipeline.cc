@@ -271,7 +271,7 @@ void Pipeline::State::give_up() noexcept {
   const bool was_up = phase_ == Phase::kUp;
   const Clock::duration up_for = was_up ? Clock::now() - up_since_ : Clock::duration(0);
   phase_ = Phase::kPausing;
-  connector_.abandon();
+  connector_.abandon(fault.of_no_use);
   // Else the system would go on sending, and the server might do much later what is given up here.
   if (!fault.has_ended && talk_ && talk_->in_flight() != 0) stream_->reset_on_close();
   close_stream();
