@@ -134,7 +134,7 @@ void RedisCarrier::take_back(Errand& errand, Lane& lane, std::string_view text) 
       return rest(errand);
     case Kind::kClusterDown:
     case Kind::kReadOnly:
-      return fleet_->doubt(lane) ? rest(errand) : fail();
+      return fleet_->doubt(lane, text) ? rest(errand) : fail();
     case Kind::kLoading:
       return rest(errand);
     case Kind::kNoAuth:

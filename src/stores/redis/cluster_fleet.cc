@@ -80,7 +80,7 @@ class ClusterFleet final : public Fleet {
     return {.lane = &node->lane(error.slot)};
   }
 
-  bool doubt(Lane&) override {
+  bool doubt(Lane&, std::string_view) override {
     cast_doubt();
     watch();
     return true;

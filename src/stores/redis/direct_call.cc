@@ -69,10 +69,7 @@ void DirectCall::take(std::string_view reply) {
   } else {
     if (!script_.read(reply)) lane_.lose_track();
     outcome_ = Outcome::kRead;
-    const std::string_view fault = first_fault();
-    if (fault.empty()) return;
-    why_ = lane_.name() + ": " + std::string(fault);
-    if (read_server_error(fault).kind == ServerError::Kind::kReadOnly) lane_.leave();
+    take_faults();
   }
 }
 
@@ -83,11 +80,16 @@ void DirectCall::on_lost(Loss loss, std::string_view why) {
   end_answer(awaited);
 }
 
-std::string_view DirectCall::first_fault() const {
+// The first is told.
+void DirectCall::take_faults() {
   for (std::size_t i = 0; i < script_.size(); ++i) {
-    if (const std::string_view fault = script_.fault(i); !fault.empty()) return fault;
+    const std::string_view fault = script_.fault(i);
+    if (fault.empty()) continue;
+    if (why_.empty()) why_ = lane_.name() + ": " + std::string(fault);
+    if (read_server_error(fault).kind == ServerError::Kind::kReadOnly) {
+      return lane_.leave_replica(fault);
+    }
   }
-  return {};
 }
 
 bool DirectCall::await(std::chrono::steady_clock::time_point deadline) {

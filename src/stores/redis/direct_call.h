@@ -52,7 +52,7 @@ class DirectCall final : public Exchange {
   bool begin_answer();
   void end_answer(bool awaited);
   void take(std::string_view reply);
-  std::string_view first_fault() const;
+  void take_faults();
 
   ScriptCall script_;
   Lane& lane_;

@@ -35,9 +35,9 @@ class Fleet {
   /// there is none.
   virtual Way redirect(const ServerError& error, const Lane& from) = 0;
 
-  /// What a server has said makes the picture of the fleet doubtful: look again. False where that
-  /// cannot help whoever asks now.
-  virtual bool doubt(Lane& lane) = 0;
+  /// What a server has `said` (kClusterDown, kReadOnly) makes the picture of the fleet doubtful:
+  /// look again. False where that cannot help whoever asks now.
+  virtual bool doubt(Lane& lane, std::string_view said) = 0;
 
   virtual void on_up(Lane& lane) = 0;
   virtual void on_down(Lane& lane, std::string_view why) = 0;

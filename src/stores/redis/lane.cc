@@ -329,10 +329,10 @@ void Lane::on_up() {
 }
 
 // The server's health is the courier's thread's: it is told when that has the connection back.
-void Lane::give_up(std::string_view why) {
+void Lane::give_up(std::string_view why, std::string_view said) {
   giving_up_ = true;
   try {
-    pipeline_.reconnect(name() + std::string(why));
+    pipeline_.reconnect(std::string(name()).append(why).append(said));
   } catch (const std::exception&) {
     pipeline_.reconnect(kNoMemory);
   }

@@ -89,14 +89,13 @@ class Lane final : public PipelineUser {
   /// The next call's number: the script's reply names it. On the thread that drives the connection,
   /// be it the courier's or a caller's own.
   std::uint32_t number_call() { return next_number_++; }
-  /// Gives the connection up, and with it all that is under way. `why` follows the server's name.
-  /// From the on_reply() of what is asked here, on the thread that drives the connection.
-  void give_up(std::string_view why);
-  /// The same where a reply was none, or not to what was asked: no later one can be trusted.
+  /// A reply was none, or not to what was asked, so that nothing that follows can be trusted: gives
+  /// the connection up, and with it all that is under way. From the on_reply() of what is asked
+  /// here, on the thread that drives the connection.
   void lose_track() { give_up(" sent a reply that is not to what it was asked"); }
-  /// The same where the server is a replica: another connection may lead to the primary, as after a
-  /// failover that changes what a name or a balancer leads to.
-  void leave() { give_up(" is not the one to be asked now"); }
+  /// The same where the server has said that it is a replica: another connection may lead to the
+  /// primary, as after a failover that changes what a name or a balancer leads to.
+  void leave_replica(std::string_view said) { give_up(": ", said); }
 
   /// Takes an errand, to be sent at the next kick(); where the server is known to be lost, fails it
   /// at once.
@@ -143,6 +142,7 @@ class Lane final : public PipelineUser {
   void fail_waiting(std::string_view why);
   void fail_controls(std::string_view why);
   void release(Call& call);
+  void give_up(std::string_view why, std::string_view said = {});
 
   const LaneSettings settings_;
   const Endpoint endpoint_;

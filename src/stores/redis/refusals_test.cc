@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/fault_under_test.h"
 #include "servers/await.h"
 #include "servers/temporary_folder.h"
 #include "stores/redis/limited_test.h"
@@ -56,6 +57,20 @@ TEST(RedisStore, AReplicaIsLeftWhereItsAddressLeadsToAnother) {
     servers::await("the other server to be asked", ask);
     EXPECT_EQ(limited.check("k").remaining, 8);
     EXPECT_FALSE(is_connected(first));
+  }
+}
+
+// Also to those who are not asked for while the connection is renewed.
+TEST(RedisStore, AReplicaIsCalledSoToEverybody) {
+  const RedisServer server;
+  Limited limited(options_for(server), "fixed_window 10/24h");
+  limited.check("k");
+  server.command({"LPUSH", "sluice:test:{list}", "x"});
+  server.command({"REPLICAOF", "127.0.0.1", std::to_string(servers::free_port())});
+  // What else fails does not hide it.
+  sources(limited, {limited.request("list"), limited.request("k")});
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_THAT(fault_of([&] { limited.check("k"); }), testing::HasSubstr(": READONLY "));
   }
 }
 

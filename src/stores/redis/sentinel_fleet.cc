@@ -61,7 +61,7 @@ class SentinelFleet final : public Fleet {
 
   Way redirect(const ServerError&, const Lane&) override { return {.why = kPartOfCluster}; }
 
-  bool doubt(Lane& lane) override {
+  bool doubt(Lane& lane, std::string_view) override {
     lane.reconnect(lane.name() + " is not the primary");
     return true;
   }

@@ -12,8 +12,8 @@ class SingleFleet final : public Fleet {
   void start() override { node_.start(); }
   Way way(std::uint16_t slot) override { return {.lane = &node_.lane(slot)}; }
   Way redirect(const ServerError&, const Lane&) override { return {.why = kPartOfCluster}; }
-  bool doubt(Lane& lane) override {
-    lane.leave();
+  bool doubt(Lane& lane, std::string_view said) override {
+    if (read_server_error(said).kind == ServerError::Kind::kReadOnly) lane.leave_replica(said);
     return false;
   }
   void on_up(Lane&) override {}
