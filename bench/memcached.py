@@ -13,6 +13,7 @@ from serve import Server, free_port
 
 RATE_AT_LEAST = 20
 COMMANDS_AT_MOST = 2
+LIMIT = 1000
 METHOD = """
 One memcached with one thread on one core (`-R 200 -o temporary_ttl=86410`, as docs/memcached.md
 says); on the other, turn by turn, ours and what it is compared with. The limit is `sliding_window
@@ -23,8 +24,8 @@ newest: two round trips, and no promise under concurrency. Ours, exact, over one
 threads that call `Limiter::check()` and wait for each answer; 64 threads that each ask about 16
 keys at once, as a server does; and 1,024 callers that do not wait for each other. Nobody else
 writes their keys, as where one process serves them or a balancer sends a key to the same one. For
-comparison, 64 threads that decide nothing and only wait for each other (`pthread_barrier_wait`):
-nobody gets further whose threads sleep for each decision.
+comparison, 64 threads that decide nothing and only wait for each other (`pthread_barrier_wait`),
+each pass of one of them counted as a decision: about as far as threads get that sleep for each.
 Ratios are of decisions a second. CPU is that of all threads of the process. Round trips: the
 commands that the server counts for each decision of one caller alone. {rounds} rounds after one
 to warm up; each ratio is taken within a round.
@@ -41,6 +42,11 @@ def parse_arguments():
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.keys, options.decisions = 2, 5_000, 8_000
+    # Two variants share their keys; every request is to be admitted.
+    units = 10 + 2 * options.decisions * (options.rounds + 1) / options.keys
+    if units > LIMIT:
+        parser.error(f"each key would be asked for {units:.0f} units, and has {LIMIT}: more keys, "
+                     "or fewer rounds or decisions")
     return options
 
 

@@ -18,9 +18,7 @@ struct alignas(64) Group {
 };
 
 constexpr std::uint32_t kThreadsOfAGroup = 32;
-// Where there are more threads than places, some have the same one: the other is woken as well, and
-// sleeps on.
-constinit std::array<Group, 64> groups;
+constinit std::array<Group, AwaitedInquiry::kPlaces / kThreadsOfAGroup> groups;
 
 // Nothing is said of how it went: whoever sleeps looks by itself.
 void futex(Group& group, int operation, std::uint32_t value, std::uint32_t bits) {
@@ -100,7 +98,7 @@ void AwaitedInquiry::answered() noexcept {
 }
 
 // Who wakes sets the state, then counts the call, then makes it. So a call that is missed here has
-// changed the count, and sleep() returns at once.
+// changed the count, and nobody falls asleep over it.
 void AwaitedInquiry::wait() {
   Group& group = group_of(thread_);
   std::uint32_t calls = group.calls.load(std::memory_order_acquire);

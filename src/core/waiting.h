@@ -15,6 +15,10 @@ namespace sluice {
 /// so would the next: two changes of thread an answer instead of one.
 class AwaitedInquiry final : public Inquiry {
  public:
+  /// Where there are more threads than places to sleep at, some have the same one: the other is
+  /// woken as well, and sleeps on.
+  static constexpr std::uint32_t kPlaces = 2048;
+
   AwaitedInquiry();
 
   void answered() noexcept override;

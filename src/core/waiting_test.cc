@@ -1,10 +1,13 @@
 #include "core/waiting.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <fstream>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -19,6 +22,13 @@ class Asker {
   // What it waits for, or is about to; null until it asks again.
   Inquiry* asked() { return asked_.exchange(nullptr); }
   void expect_answer() { told_ += 1; }
+  // As the system sees it.
+  bool sleeps() const {
+    std::ifstream file("/proc/self/task/" + std::to_string(number_) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    return text.find(") S ") != std::string::npos;
+  }
   int join() {
     thread_.join();
     return early_;
@@ -26,6 +36,7 @@ class Asker {
 
  private:
   void run(int rounds) {
+    number_ = ::gettid();
     for (int round = 1; round <= rounds; ++round) {
       AwaitedInquiry inquiry;
       asked_ = &inquiry;
@@ -36,6 +47,7 @@ class Asker {
 
   std::atomic<Inquiry*> asked_ = nullptr;
   std::atomic<int> told_ = 0;
+  std::atomic<pid_t> number_ = 0;
   int early_ = 0;
   std::thread thread_;  // The last: it uses the others.
 };
@@ -76,15 +88,17 @@ TEST(AwaitedInquiry, EachGoesOnWithItsOwnAnswer) {
 
 // Where two threads have one place to sleep at, one is woken for the other, and sleeps on.
 TEST(AwaitedInquiry, IsNotAnsweredByAnothersAnswer) {
-  constexpr int kPlaces = 2048;
   const auto await = [](Asker& asker) {
     Inquiry* asked = nullptr;
     while (asked == nullptr) asked = asker.asked();
+    while (!asker.sleeps()) std::this_thread::yield();
     return asked;
   };
   Asker first(1);
   Inquiry* const asked_first = await(first);
-  for (int i = 1; i < kPlaces; ++i) std::thread([] { AwaitedInquiry inquiry; }).join();
+  for (std::uint32_t i = 1; i < AwaitedInquiry::kPlaces; ++i) {
+    std::thread([] { const AwaitedInquiry inquiry; }).join();
+  }
   Asker last(1);
   Inquiry* const asked_last = await(last);
   last.expect_answer();
