@@ -28,13 +28,7 @@ TEST_F(MemcachedCarrierTest, AfterEveryEighthLostRaceAKeyRests) {
 
 // Its caller's time is up while the key rests: the caller is told why, and then the key is done.
 TEST_F(MemcachedCarrierTest, WhoGoesWhileItsKeyRestsIsToldOfTheRaces) {
-  const Request request{.limit = &limit_.definition(), .space = &space_, .key = "k"};
-  Decision decision;
-  Errand errand;
-  errand.requests = {&request, 1};
-  errand.decision = &decision;
-  errand.now = kNow;
-  there([&] { carrier_.carry(errand); });
+  Errand& errand = carry_own();
   for (unsigned lost = 1; lost < MemcachedCarrier::kLossesBeforeRest; ++lost) {
     sent();
     answer(value(1, lost));

@@ -72,6 +72,16 @@ class MemcachedCarrierTest : public testing::Test {
     return ask;
   }
 
+  // Carries a take of "k" that no caller waits for, so that the test may abandon it.
+  Errand& carry_own() {
+    Ask& own = asks_.emplace_back(limit_, space_, "k", 1);
+    own_errand_.requests = own.inquiry.requests;
+    own_errand_.decision = &own.decision;
+    own_errand_.now = kNow;
+    there([&] { carrier_.carry(own_errand_); });
+    return own_errand_;
+  }
+
   // What goes out next; waits for a turn that rests.
   std::string sent() {
     std::string output;
@@ -119,7 +129,9 @@ class MemcachedCarrierTest : public testing::Test {
   MemcachedOptions options_{.servers = {{.host = "a", .port = 1}}};
   std::chrono::nanoseconds deadline_ = std::chrono::hours(1);
   Instant now_ = kNow;
-  std::deque<Ask> asks_;  // Outlive the courier.
+  // Outlive the courier.
+  std::deque<Ask> asks_;
+  Errand own_errand_;
   MemcachedCarrier carrier_{options_};
   Courier courier_{carrier_, {.deadline = deadline_}};
   Exchange* exchange_ = nullptr;

@@ -59,13 +59,7 @@ TEST_F(LossWithoutMemory, WhoMayHaveWrittenIsTold) {
 
 // Nor is one that rests before its next round, whose caller goes meanwhile.
 TEST_F(LossWithoutMemory, WhoHasLostTooManyRacesRests) {
-  const Request request{.limit = &limit_.definition(), .space = &space_, .key = "k"};
-  Decision decision;
-  Errand errand;
-  errand.requests = {&request, 1};
-  errand.decision = &decision;
-  errand.now = kNow;
-  there([&] { carrier_.carry(errand); });
+  Errand& errand = carry_own();
   std::string_view why;
   for (unsigned lost = 1; lost <= MemcachedCarrier::kLossesBeforeRest; ++lost) {
     EXPECT_EQ(sent(), kRead);
