@@ -302,16 +302,16 @@ TEST_F(ScriptOperations, TakesAsMuchAsThereIs) {
 // Where a count is so large that the estimate is rounded to whole units, rounding it once for each
 // half is not rounding it once.
 TEST_F(ScriptOperations, TakesAsMuchAsARoundedEstimateAdmits) {
-  constexpr Instant kStart = kNow - kNow % 10;
+  constexpr Instant kStart = kNow - kNow % (10 * kHourNs);
   for (const std::string count : {"9007199254740990", "9007199254740991", "4503599627370497"}) {
     for (const std::string other : {"", " & token_bucket 9007199254740991/1h"}) {
-      for (Instant elapsed = 10; elapsed < 20; ++elapsed) {
+      for (Instant elapsed = 10; elapsed < 20; ++elapsed) {  // Hours.
         for (const std::int64_t before : {1, 2, 3}) {
           SCOPED_TRACE(testing::Message() << count << other << " " << before << " " << elapsed);
           server_->ask({"FLUSHALL"});
-          const RedisKeys keys("sliding_counter " + count + "/10ns" + other);
+          const RedisKeys keys("sliding_counter " + count + "/10h" + other);
           decide(keys, Operation::kTake, before, kStart);
-          const Instant now = kStart + elapsed;
+          const Instant now = kStart + elapsed * kHourNs;
           const std::int64_t there = decide(keys, Operation::kTake, 0, now).remaining;
           const Decision decision = decide(keys, Operation::kTakeUpTo, kMaxInt64, now);
           ASSERT_EQ(server_->faults[0], "");
