@@ -3,7 +3,6 @@
 #include "core/assign.h"
 #include "core/block.h"
 #include "stores/redis/part_codec.h"
-#include "stores/redis/redis_space.h"
 
 namespace sluice::redis {
 namespace {
@@ -122,26 +121,6 @@ bool judge_blocked(Answer& answer, Together& together) {
 }
 
 }  // namespace
-
-bool Answer::read(const char*& at, std::size_t head_bytes, std::size_t summed) {
-  const auto flags = static_cast<unsigned char>(*at++);
-  if ((flags & kBlocked) != 0) {
-    until = read_int64(at);
-    at += sizeof until;
-    if (until <= now) return false;
-  }
-  if ((flags & kKnown) != 0) {
-    const auto& space = static_cast<const RedisSpace&>(*request.space);
-    state = head_bytes > 0 ? at + space.states_at() : at;
-    sum = at + head_bytes;
-    at = sum + summed * kSumBytes;
-  }
-  if (request.operation == Operation::kReset) until = 0;
-  if (request.operation == Operation::kBlock) {
-    until = block_until(until, now, request.duration_ns);
-  }
-  return true;
-}
 
 bool Answer::judge(const AnyPart& part, Decision& decision) {
   return std::visit(

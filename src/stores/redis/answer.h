@@ -3,9 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "algorithms/limit_definition.h"
+#include "core/block.h"
 #include "core/store.h"
 #include "core/together.h"
+#include "stores/redis/part_codec.h"
+#include "stores/redis/redis_space.h"
 
 namespace sluice::redis {
 
@@ -34,7 +36,25 @@ struct Answer {
   bool retract = false;         // nothing is charged: what would be admitted stands as peeked at
 
   /// Reads it off the front; false where it makes no sense. REQUIRES: it is there.
-  bool read(const char*& at, std::size_t head_bytes, std::size_t summed);
+  bool read(const char*& at, std::size_t head_bytes, std::size_t summed) {
+    const auto flags = static_cast<unsigned char>(*at++);
+    if ((flags & kBlocked) != 0) {
+      until = read_int64(at);
+      at += sizeof until;
+      if (until <= now) return false;
+    }
+    if ((flags & kKnown) != 0) {
+      const auto& space = static_cast<const RedisSpace&>(*request.space);
+      state = head_bytes > 0 ? at + space.states_at() : at;
+      sum = at + head_bytes;
+      at = sum + summed * kSumBytes;
+    }
+    if (request.operation == Operation::kReset) until = 0;
+    if (request.operation == Operation::kBlock) {
+      until = block_until(until, now, request.duration_ns);
+    }
+    return true;
+  }
   /// The decision of one of the limit's parts, each asked for once and in their order. False where
   /// the state that was given is none.
   bool judge(const AnyPart& part, Decision& decision);

@@ -116,6 +116,12 @@ class ScriptCall::Pen {
     std::memcpy(at, &value, sizeof value);
     return at;
   }
+  /// The last so many bytes once more. Returns where they stand.
+  char* repeat(std::size_t bytes) {
+    char* const at = std::exchange(at_, at_ + bytes);
+    std::memcpy(at, at - bytes, bytes);
+    return at;
+  }
   /// "<type><length>\r\n".
   void put_length(char type, std::size_t length) {
     put_value(type);
@@ -213,6 +219,7 @@ void ScriptCall::write(Instant now_or_store_time, std::uint32_t number, std::str
   key_places_.fill(0);
   spaces_.clear();
   last_space_ = nullptr;
+  last_asked_ = nullptr;
   whole_ = true;
 
   // By the server's clock, windows are named by this one's and mended there.
@@ -297,14 +304,36 @@ std::uint16_t ScriptCall::space_place(const RedisSpace& space) {
   return last_place_;
 }
 
+// Whether all is asked as before, but of another key.
+bool ScriptCall::is_like_last(const Asked& asked) const {
+  if (last_asked_ == nullptr) return false;
+  const Request& request = *asked.request;
+  const Request& last = *last_asked_->request;
+  return request.limit == last.limit && request.operation == last.operation &&
+         asked.cost == last_asked_->cost && request.patience_ns == last.patience_ns &&
+         request.duration_ns == last.duration_ns && request.permit == last.permit;
+}
+
 void ScriptCall::write_request(Asked& asked, Link link, Instant near) {
+  const RedisSpace& space = space_of(*asked.request);
+  asked.head_bytes = space.answered_bytes();
+  asked.summed = space.summed();
+  const std::uint8_t key = key_index(asked);
+  if (link == Link::kNone && is_like_last(asked)) {
+    Pen(questions_).repeat(last_bytes_)[offsetof(Header, key)] = static_cast<char>(key);
+    return;
+  }
+  const std::size_t before = questions_.text().size();
+  write_question(asked, key, link, near);
+  last_bytes_ = questions_.text().size() - before;
+  last_asked_ = link == Link::kNone ? &asked : nullptr;
+}
+
+void ScriptCall::write_question(const Asked& asked, std::uint8_t key, Link link, Instant near) {
   const Request& request = *asked.request;
   const RedisSpace& space = space_of(request);
   const auto& parts = request.limit->parts;
   const bool blocks = request.operation == Operation::kBlock;
-  asked.head_bytes = space.answered_bytes();
-  asked.summed = space.summed();
-  const std::uint8_t key = key_index(asked);
   const std::uint16_t place = space_place(space);
 
   const bool patient = request.operation == Operation::kTake;

@@ -117,7 +117,9 @@ class ScriptCall {
   std::uint16_t space_place(const RedisSpace& space);
   char* begin_questions(Instant now_or_store_time);
   enum class Link : std::uint8_t;
+  bool is_like_last(const Asked& asked) const;
   void write_request(Asked& asked, Link link, Instant near);
+  void write_question(const Asked& asked, std::uint8_t key, Link link, Instant near);
   std::string_view read_head(std::string_view reply, Cursor& cursor);
   std::string_view read_unit(const Unit& unit, Cursor& cursor) const;
   std::string_view read_halves(AskedTogether halves, Cursor& cursor, Decision* decision) const;
@@ -145,6 +147,9 @@ class ScriptCall {
   // Neighbours most often share it, and its place.
   const RedisSpace* last_space_ = nullptr;
   std::uint16_t last_place_ = 0;
+  // So do they what is asked of their keys. Null where nothing like it can follow.
+  const Asked* last_asked_ = nullptr;
+  std::size_t last_bytes_ = 0;
   bool whole_ = true;  // All values are read as a whole.
 };
 

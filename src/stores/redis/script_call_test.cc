@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 
 #include "stores/redis/script_under_test.h"
@@ -69,6 +70,70 @@ TEST_F(ScriptCallTest, FindsItsWindowWhateverTheClockOfTheCaller) {
       EXPECT_EQ(written, decision) << expression << " from " << near;
     }
   }
+}
+
+// Requests that differ in one thing from those before and behind them, and each is asked for
+// itself.
+TEST_F(ScriptCallTest, NeighboursAreNotTakenForEachOther) {
+  const RedisKeys keys("token_bucket 10/1h", "test");
+  const RedisKeys others("token_bucket 5/1h", "test");
+  const RedisKeys permits("concurrency 3 lease=1h", "permits");
+  const std::vector<std::string> names{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l",
+                                       "m", "n", "o", "p", "q", "r", "s", "t", "u", "v", "w", "x"};
+  std::vector<Request> requests;
+  for (const std::string& name : names) requests.push_back(keys.request(name, 3));
+  requests[1].cost = 0;
+  requests[3].cost = 11;
+  requests[5].operation = Operation::kCharge;
+  requests[7].operation = Operation::kTakeUpTo;
+  requests[8] = requests[7];
+  requests[8].key = names[8];
+  requests[8].cost = 4;
+  requests[10].operation = Operation::kRefund;
+  requests[12].cost = 8;
+  requests[12].patience_ns = kHourNs;
+  requests[13].cost = 8;
+  requests[13].patience_ns = 0;
+  requests[15].limit = &others.limit();  // As where other numbers were set since.
+  for (const std::size_t i : {19U, 20U}) {
+    requests[i].operation = Operation::kBlock;
+    requests[i].duration_ns = static_cast<std::int64_t>(i) * kHourNs;
+  }
+  for (const std::size_t i : {21U, 22U}) {
+    requests[i] = permits.request(names[i]);
+    requests[i].permit = i;
+  }
+  const auto prepare = [&] {
+    server_->ask({"FLUSHALL"});
+    for (const std::string& name : names) server_->decide(keys.request(name, 5), kNow);
+  };
+  const auto written = [&] {
+    std::vector<std::string> values;
+    for (const Request& one : requests) values.push_back(dump(redis_key(*one.space, one.key)));
+    return values;
+  };
+  prepare();
+  std::vector<Decision> alone;
+  for (const Request& request : requests) alone.push_back(server_->decide(request, kNow));
+  const std::vector<std::string> written_alone = written();
+  prepare();
+  EXPECT_EQ(server_->decide(requests, kNow), alone);
+  EXPECT_EQ(written(), written_alone);
+}
+
+TEST_F(ScriptCallTest, AListBehindARequestLikeItsFirstIsChargedAllOrNone) {
+  const RedisKeys keys("fixed_window 5/1h");
+  server_->decide(keys.request("c", 4), kNow);
+  const Request first = keys.request("a", 3);
+  const std::vector<Request> list{keys.request("b", 3), keys.request("c", 3)};
+  ScriptCall call({});
+  std::array<Decision, 2> decisions;
+  ASSERT_TRUE(call.add(first, decisions[0]));
+  ASSERT_TRUE(call.add_together(list, decisions[1]));
+  server_->run(call, kNow);
+  EXPECT_TRUE(decisions[0].allowed);
+  EXPECT_FALSE(decisions[1].allowed);
+  EXPECT_EQ(server_->decide(keys.request("b", 0), kNow).remaining, 5);
 }
 
 TEST_F(ScriptCallTest, NamesKeysForPeople) {
