@@ -119,9 +119,8 @@ TEST(RedisStore, AsksNothingOfSentinelsThatRedis5HasNot) {
                        .servers = {},
                        .primary_name = servers::RedisSentinel::kMasterName,
                        .deadline = 5s};
-  for (std::size_t i = 0; i < servers::RedisSentinel::kSentinels; ++i) {
-    options.servers.push_back({.host = "127.0.0.1", .port = fleet.sentinel(i).port()});
-  }
+  // Of several, the first that is up is asked.
+  options.servers = {{.host = "127.0.0.1", .port = fleet.sentinel(0).port()}};
   RedisStore store(options);
   ask_everything(store, kStoreTime);
   std::set<std::string> asked;
