@@ -102,6 +102,8 @@ class ClusterFleet final : public Fleet {
   std::vector<Lane*> servers() override {
     std::vector<Lane*> lanes;
     for (auto& [name, node] : nodes_) lanes.push_back(&node->lane(0));
+    // Among them may be one that imports its first slot.
+    for (const Retired& retired : retired_) lanes.push_back(&retired.node->lane(0));
     return lanes;
   }
 
@@ -244,9 +246,10 @@ class ClusterFleet final : public Fleet {
     for (std::size_t i = others; i < retired_.size(); ++i) {
       for (auto& lane : retired_[i].node->lanes()) lane->give_back(waiting);
     }
-    while (!waiting.empty()) {
-      parts_.owner.on_refused(waiting.pop_front(), retired_.back().node->lane(0), {});
-    }
+    if (waiting.empty()) return;
+    // Whoever is sent elsewhere may have a node taken back: it is not looked for again.
+    Lane& from = retired_.back().node->lane(0);
+    while (!waiting.empty()) parts_.owner.on_refused(waiting.pop_front(), from, {});
   }
 
   void drop_retired() {
@@ -275,7 +278,7 @@ class ClusterFleet final : public Fleet {
   std::vector<Node*> slots_;
   // One for an address, until nothing is under way there; whoever is to go first stands first.
   std::vector<Retired> retired_;
-  Timer drop_;  // As long as there are some: when the first is to go.
+  Timer drop_;            // As long as there are some: when the first is to go.
   bool known_ = false;    // The map has been read once.
   bool in_doubt_ = true;  // It should be read again.
   bool asking_ = false;

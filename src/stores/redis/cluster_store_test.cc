@@ -188,7 +188,7 @@ TEST(RedisStoreOnACluster, TakesBackANodeThatHasASlotAgain) {
   Importer importer;
   importer.end_move();
   const std::string& key_there = importer.key_of_other();
-  Limited limited(options_for_node(importer.cluster().node(0), 5s), "fixed_window 9/24h");
+  Limited limited(options_for_node(importer.cluster().node(0), 30s), "fixed_window 9/24h");
   limited.check(key_there, 0);
   limited.check("k", 0);
   importer.move_back();

@@ -145,10 +145,8 @@ void Lane::abandon(Errand& errand) {
 }
 
 void Lane::give_back(ErrandList& list) noexcept {
-  drop_asking(unused_);
   while (!again_.empty()) list.push_back(again_.pop_front());
   while (!queue_.empty()) list.push_back(queue_.pop_front());
-  while (!asking_.empty()) list.push_back(asking_.pop_front());
 }
 
 Exchange* Lane::next_exchange() {

@@ -106,7 +106,7 @@ class Lane final : public PipelineUser {
 
   /// Forgets an errand it carries.
   static void abandon(Errand& errand);
-  /// Hands all errands that wait to `list`.
+  /// Hands all errands that wait to `list`, but those that have been sent to this server alone.
   void give_back(ErrandList& list) noexcept;
 
   bool is_up() const { return pipeline_.is_up(); }

@@ -56,6 +56,36 @@ TEST_F(LaneOfATest, IsGivenUpByOneReplyTooFew) {
   expect_unanswered(second, "it is gone");
 }
 
+// What an ASK has sent here is asked here, however often the cluster's map is read meanwhile.
+TEST_F(LaneOfATest, GivesBackWhatWaitsButNotWhatWasSentToItAlone) {
+  Asker anywhere;
+  Asker here;
+  for (Asker* asker : {&anywhere, &here}) {
+    prepare(*asker);
+    ASSERT_TRUE(courier_.submit(asker->inquiry, Courier::Clock::now() + kNoHurry));
+    play([&] { asker == &here ? lane_.carry_asking(*carried_) : lane_.carry(*carried_); });
+  }
+  play([&] {
+    ErrandList back;
+    lane_.give_back(back);
+    ASSERT_FALSE(back.empty());
+    courier_.fail(back.pop_front(), "it was given back");
+    EXPECT_TRUE(back.empty());
+    std::string command;
+    Exchange* const asking = lane_.next_exchange();
+    asking->write(command);
+    EXPECT_NE(command.find("ASKING"), std::string::npos);
+    const std::uint32_t number = lane_.number_call() + 1;
+    Exchange* const call = lane_.next_exchange();
+    call->write(command);
+    asking->on_reply("+OK\r\n");
+    call->on_reply(admitted_by(number));
+  });
+  expect_unanswered(anywhere, "it was given back");
+  here.inquiry.wait();
+  EXPECT_EQ(here.decision.source, Source::kStore);
+}
+
 // An error names no call. Whoever is told of it is not told what the store decided for another, and
 // the reply that comes after it shows that it was one too many.
 TEST_F(LaneOfATest, IsGivenUpByTheReplyAfterOneErrorTooMany) {

@@ -309,9 +309,10 @@ bool ScriptCall::is_like_last(const Asked& asked) const {
   if (last_asked_ == nullptr) return false;
   const Request& request = *asked.request;
   const Request& last = *last_asked_->request;
-  return request.limit == last.limit && request.operation == last.operation &&
-         asked.cost == last_asked_->cost && request.patience_ns == last.patience_ns &&
-         request.duration_ns == last.duration_ns && request.permit == last.permit;
+  return request.limit == last.limit && request.space == last.space &&
+         request.operation == last.operation && asked.cost == last_asked_->cost &&
+         request.patience_ns == last.patience_ns && request.duration_ns == last.duration_ns &&
+         request.permit == last.permit;
 }
 
 void ScriptCall::write_request(Asked& asked, Link link, Instant near) {

@@ -77,6 +77,7 @@ TEST_F(ScriptCallTest, FindsItsWindowWhateverTheClockOfTheCaller) {
 TEST_F(ScriptCallTest, NeighboursAreNotTakenForEachOther) {
   const RedisKeys keys("token_bucket 10/1h", "test");
   const RedisKeys others("token_bucket 5/1h", "test");
+  const RedisKeys windows("sliding_window 5/1h", "test");
   const RedisKeys permits("concurrency 3 lease=1h", "permits");
   const std::vector<std::string> names{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l",
                                        "m", "n", "o", "p", "q", "r", "s", "t", "u", "v", "w", "x"};
@@ -94,7 +95,8 @@ TEST_F(ScriptCallTest, NeighboursAreNotTakenForEachOther) {
   requests[12].patience_ns = kHourNs;
   requests[13].cost = 8;
   requests[13].patience_ns = 0;
-  requests[15].limit = &others.limit();  // As where other numbers were set since.
+  requests[15].limit = &others.limit();   // As where other numbers were set since.
+  requests[17].space = &windows.space();  // As where the limit was another one between.
   for (const std::size_t i : {19U, 20U}) {
     requests[i].operation = Operation::kBlock;
     requests[i].duration_ns = static_cast<std::int64_t>(i) * kHourNs;
