@@ -34,7 +34,8 @@ calls a round. {rounds} rounds after one to warm up; each ratio is taken within 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    report.add_common_arguments(parser)
+    # Single rounds lie up to a quarter apart, and so do the medians of a few.
+    report.add_common_arguments(parser, rounds=33)
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--decisions", type=int, default=128_000, help="of one variant in a round")
     parser.add_argument("--calls", type=int, default=10_000, help="of one caller in a round")

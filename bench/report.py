@@ -112,8 +112,9 @@ def require(*paths):
             sys.exit(f"{path} is missing; bench/run builds it")
 
 
-def add_common_arguments(parser):
-    parser.add_argument("--rounds", type=int, default=11, help="alternating rounds (11)")
+def add_common_arguments(parser, rounds=11):
+    parser.add_argument("--rounds", type=int, default=rounds,
+                        help=f"alternating rounds ({rounds})")
     parser.add_argument("--quick", action="store_true",
                         help="few and short rounds: tries the benchmark, measures nothing")
     parser.add_argument("--json", metavar="FILE", help="write the section there too")
