@@ -88,13 +88,14 @@ bool GuardedStore::Round::is_denied_again(const Mark& mark) {
 }
 
 void GuardedStore::Round::learn(const Request& request, const Mark& mark, const Decision& answer) {
-  if (!uses_cache(request)) return;
+  const bool admitted = request.operation == Operation::kTake && answer.allowed;
+  if (admitted || !uses_cache(request)) return;
   DenyCache& denials = *guard_.denials_;
   if (request.operation != Operation::kTake) {
     // Once more: what was denied since it was sent may have been denied before it was done, and by
     // other numbers.
     denials.clear(GuardedSpace::name_of(request, mark.name.key), guard_.clock_.now());
-  } else if (!answer.allowed && answer.source == Source::kStore && question_.now == kStoreTime) {
+  } else if (answer.source == Source::kStore && question_.now == kStoreTime) {
     denials.remember(mark.name, request, sent_, answer);
   }
 }

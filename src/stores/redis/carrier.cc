@@ -67,6 +67,10 @@ void RedisCarrier::carry(Errand& errand) {
 // First: once a lane has the errand, nothing is to go wrong.
 void RedisCarrier::touch(Lane& lane) {
   if (!touched_.empty() && touched_.back() == &lane) return;
+  touch_another(lane);
+}
+
+void RedisCarrier::touch_another(Lane& lane) {
   if (std::find(touched_.begin(), touched_.end(), &lane) == touched_.end()) {
     touched_.push_back(&lane);
   }

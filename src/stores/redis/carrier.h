@@ -46,6 +46,7 @@ class RedisCarrier final : public Carrier, public LaneOwner {
   template <typename Step>
   void take(Errand& errand, Step step);
   void touch(Lane& lane);
+  [[gnu::noinline]] void touch_another(Lane& lane);
   void route(Errand& errand);
   void route_all(ErrandList& errands);
   void take_back(Errand& errand, Lane& lane, std::string_view text);
