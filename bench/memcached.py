@@ -52,10 +52,8 @@ def parse_arguments():
 
 def tables_of(figures):
     theirs = figures["libmemcached"]
-    # Threads that sleep for each decision get no further than those that only wait.
-    targets = {"threads": None, "batches": RATE_AT_LEAST, "callers": RATE_AT_LEAST}
     rates = [report.row(f"{name}: rate ÷ libmemcached's", report.ratios(theirs, figures[variant]),
-                        at_least=targets[variant])
+                        at_least=RATE_AT_LEAST)
              for variant, name in NAMES.items()]
     rates.append(report.row("64 threads that only wait for each other: rate ÷ libmemcached's",
                             report.ratios(theirs, figures["waiting"])))
