@@ -47,7 +47,7 @@ class StoreCallers::Caller final : public Inquiry {
       request_.key = keys_.next();
       now = kStoreTime;
       try {
-        if (!store_.submit(*this)) return;
+        if (!store_.submit_inquiry(*this)) return;
       } catch (const std::exception& error) {
         fault = error.what();
       }

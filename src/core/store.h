@@ -8,9 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/algorithm.h"
+#include "core/batch.h"
 #include "core/instant.h"
-#include "core/operation.h"
 #include "sluice/decision.h"
 #include "sluice/store.h"
 
@@ -69,31 +68,6 @@ class Watch {
  public:
   virtual ~Watch() = default;
 };
-
-/// One question to a store. Every protocol, the library and replay ask with this. Whatever it
-/// refers to outlives the call.
-struct Request {
-  /// What is allowed. `space` was opened with it, or with one from which it differs only in numbers
-  /// that leave states readable: the key keeps its state and is judged by these.
-  const LimitDefinition* limit = nullptr;
-  Space* space = nullptr;
-  std::string_view key;
-  Operation operation = Operation::kTake;
-  /// At least 0.
-  std::int64_t cost = 1;
-  /// kTake: the longest delay the caller accepts, in nanoseconds, or kDefaultPatience.
-  std::int64_t patience_ns = kDefaultPatience;
-  /// kBlock: 1 to kMaxDurationNs.
-  std::int64_t duration_ns = 0;
-  /// Of a limit of permits. kTake: not one that was given before.
-  PermitId permit = 0;
-  /// kRenew, kRelease, kRefund: who gave it. What the store did not give is not given back to it.
-  /// kRelease: kUnanswered where nobody knows whether the store has given it: it alone is asked.
-  Source giver = Source::kStore;
-};
-
-/// Let the store's own clock say what time it is.
-inline constexpr Instant kStoreTime = -1;
 
 class Inquiry;
 
@@ -179,7 +153,7 @@ class Store {
   /// Asks without waiting. True: all is decided, answered() will not be called. False: answered()
   /// will be, on another thread perhaps and perhaps before this returns. Throws, as the two above,
   /// only where it returns at once; what is unanswered later is told by Inquiry::fault.
-  virtual bool submit(Inquiry& inquiry) {
+  virtual bool submit_inquiry(Inquiry& inquiry) {
     if (inquiry.together) {
       inquiry.decisions[0] = decide_all(inquiry.requests, inquiry.now);
     } else {
@@ -187,6 +161,13 @@ class Store {
     }
     return true;
   }
+
+  /// Takes the batch over and does not wait for another machine: its completion is called once,
+  /// within this call or later on the store's worker thread. What the store could not answer is
+  /// kUnanswered, and Batch::error() says why. REQUIRES: as decide() or decide_all(); the batch has
+  /// a completion. Throws std::invalid_argument, as decide_all(), before anything is asked: the
+  /// completion is then not called.
+  virtual void submit(std::unique_ptr<Batch> batch);
 
   /// Whether submit() may return false, so that what is asked must outlive the call. Always the
   /// same for one store.

@@ -50,8 +50,8 @@ class AnsweringStore final : public Store {
 
   bool answers_later() const override { return late; }
 
-  bool submit(Inquiry& inquiry) override {
-    if (!late) return Store::submit(inquiry);
+  bool submit_inquiry(Inquiry& inquiry) override {
+    if (!late) return Store::submit_inquiry(inquiry);
     for (const Request& request : inquiry.requests) note(request);
     under_way_.push_back(&inquiry);
     return false;

@@ -19,7 +19,7 @@ class OwnedInquiry : public Inquiry {
   void ask(Store& store) {
     std::exception_ptr error;
     try {
-      if (!store.submit(*this)) return;
+      if (!store.submit_inquiry(*this)) return;
     } catch (const std::exception&) {
       error = std::current_exception();
     }

@@ -33,11 +33,11 @@ class FarStore final : public Store {
     return memory_.decide_all(requests, now);
   }
   bool answers_later() const override { return true; }
-  bool submit(Inquiry& inquiry) override {
+  bool submit_inquiry(Inquiry& inquiry) override {
     const std::lock_guard lock(mutex_);
     threads_.emplace_back([this, &inquiry] {
       try {
-        Store::submit(inquiry);
+        Store::submit_inquiry(inquiry);
       } catch (const StoreError& error) {
         inquiry.fault = error.what();
       }

@@ -115,7 +115,7 @@ class Returning final : public Inquiry {
     fault.clear();
     bool is_answered = true;
     try {
-      is_answered = slot_->store()->submit(*this);
+      is_answered = slot_->store()->submit_inquiry(*this);
     } catch (const std::exception&) {
       // Not answered: see give_back().
     }

@@ -41,7 +41,7 @@ TEST_F(GuardedLaterTest, AnswersWhenTheStoreDoes) {
   EXPECT_TRUE(store_->answers_later());
   lose("b");
   auto inquiry = make({{.key = "a"}, {.key = "b", .cost = 2}, {.key = "a"}});
-  EXPECT_FALSE(store_->submit(inquiry));
+  EXPECT_FALSE(store_->submit_inquiry(inquiry));
   EXPECT_EQ(inquiry.times_answered, 0);
   inner_->answer_all();
   EXPECT_EQ(inquiry.times_answered, 1);
@@ -55,7 +55,7 @@ TEST_F(GuardedLaterTest, AnswersWhenTheStoreDoes) {
 TEST_F(GuardedLaterTest, WarmsTheLocalStates) {
   guard({});
   auto inquiry = make({{.cost = 4}});
-  EXPECT_FALSE(store_->submit(inquiry));
+  EXPECT_FALSE(store_->submit_inquiry(inquiry));
   inner_->answer_all();
   inner_->lose_all();
   EXPECT_EQ(decide({.cost = 0}).remaining, 6);
@@ -66,8 +66,8 @@ TEST_F(GuardedLaterTest, TellsWhatItMayNotAnswer) {
   lose("b");
   auto inquiry = make({{.key = "a"}, {.key = "b"}});
   auto group = make({{.key = "a"}, {.key = "b"}}, true);
-  EXPECT_FALSE(store_->submit(inquiry));
-  EXPECT_FALSE(store_->submit(group));
+  EXPECT_FALSE(store_->submit_inquiry(inquiry));
+  EXPECT_FALSE(store_->submit_inquiry(group));
   inner_->answer_all();
   EXPECT_TRUE(inquiry.answers[0].allowed);
   EXPECT_EQ(inquiry.answers[1].source, Source::kUnanswered);
@@ -80,12 +80,12 @@ TEST_F(GuardedLaterTest, TellsWhatItMayNotAnswer) {
 TEST_F(GuardedLaterTest, AnswersGroups) {
   guard({});
   auto first = make({{.key = "a", .cost = 3}, {.key = "b"}}, true);
-  EXPECT_FALSE(store_->submit(first));
+  EXPECT_FALSE(store_->submit_inquiry(first));
   inner_->answer_all();
   EXPECT_EQ(first.answers[0].remaining, 7);
   inner_->lose_all();
   auto second = make({{.key = "a"}, {.key = "b"}}, true);
-  EXPECT_FALSE(store_->submit(second));
+  EXPECT_FALSE(store_->submit_inquiry(second));
   inner_->answer_all();
   EXPECT_EQ(second.answers[0].source, Source::kLocal);
   EXPECT_EQ(second.answers[0].remaining, 6);
@@ -96,7 +96,7 @@ TEST_F(GuardedLaterTest, AMisusedGroupThatIsLostIsAFault) {
   guard({});
   inner_->lose_all();
   auto group = make({{.key = "a"}, {.key = "a"}}, true);
-  EXPECT_FALSE(store_->submit(group));
+  EXPECT_FALSE(store_->submit_inquiry(group));
   inner_->answer_all();
   EXPECT_EQ(group.times_answered, 1);
   EXPECT_EQ(group.answers[0].source, Source::kUnanswered);
@@ -109,7 +109,7 @@ TEST_F(GuardedLaterTest, AnswersAtOnceWhatItRemembers) {
   decide(Ask{});
   inner_->asked.clear();
   auto inquiry = make({Ask{}, {.cost = 2}});
-  EXPECT_TRUE(store_->submit(inquiry));
+  EXPECT_TRUE(store_->submit_inquiry(inquiry));
   EXPECT_EQ(inquiry.answers[0].source, Source::kCache);
   EXPECT_EQ(inquiry.answers[1].source, Source::kCache);
   EXPECT_EQ(inquiry.times_answered, 0);
@@ -117,7 +117,7 @@ TEST_F(GuardedLaterTest, AnswersAtOnceWhatItRemembers) {
 
   // What it learns comes from later answers too.
   auto denied = make({{.key = "late", .cost = 10}, {.key = "late"}});
-  EXPECT_FALSE(store_->submit(denied));
+  EXPECT_FALSE(store_->submit_inquiry(denied));
   inner_->answer_all();
   EXPECT_EQ(decide({.key = "late"}).source, Source::kCache);
 }
@@ -128,20 +128,20 @@ TEST_F(GuardedLaterTest, PassesOnWhatAStoreAnswersAtOnce) {
   const std::vector<Ask> asks{{.key = "a"}, {.key = "b"}};
   guard({});
   auto local = make(asks);
-  EXPECT_TRUE(store_->submit(local));
+  EXPECT_TRUE(store_->submit_inquiry(local));
   EXPECT_EQ(local.answers[0].source, Source::kStore);
   EXPECT_EQ(local.answers[1].source, Source::kLocal);
 
   guard({.on_failure = OnFailure::kRaise});
   auto raised = make(asks);
-  EXPECT_THROW(store_->submit(raised), StoreError);
+  EXPECT_THROW(store_->submit_inquiry(raised), StoreError);
   EXPECT_EQ(raised.answers[0].source, Source::kStore);
   EXPECT_EQ(raised.answers[1].source, Source::kUnanswered);
   EXPECT_EQ(raised.fault, "the line is cut");
 
   inner_->mute = true;
   auto told = make(asks);
-  EXPECT_TRUE(store_->submit(told));
+  EXPECT_TRUE(store_->submit_inquiry(told));
   EXPECT_EQ(told.answers[1].source, Source::kUnanswered);
   EXPECT_EQ(told.fault, "the store did not answer");
 }
@@ -149,7 +149,7 @@ TEST_F(GuardedLaterTest, PassesOnWhatAStoreAnswersAtOnce) {
 TEST_F(GuardedLaterTest, AnInquiryMayTakeItsSpaceWithIt) {
   guard({});
   auto inquiry = make({Ask{}});
-  EXPECT_FALSE(store_->submit(inquiry));
+  EXPECT_FALSE(store_->submit_inquiry(inquiry));
   inner_->answer_all();
   space_.reset();
   EXPECT_TRUE(inquiry.answers[0].allowed);
@@ -167,8 +167,8 @@ TEST_F(GuardedLaterTest, ServesAThreadThatEnds) {
   auto first = make({Ask{}});
   auto second = make({Ask{}});
   const auto ask = [&] {
-    EXPECT_FALSE(store_->submit(first));
-    EXPECT_FALSE(store_->submit(second));
+    EXPECT_FALSE(store_->submit_inquiry(first));
+    EXPECT_FALSE(store_->submit_inquiry(second));
     inner_->answer_all();
   };
   std::thread([&] {
@@ -207,7 +207,7 @@ TEST_F(GuardedLaterTest, WhoIsToldLateAsksByALaterClock) {
     EXPECT_EQ(decide(Ask{}).source, Source::kStore);
     EXPECT_EQ(decide(Ask{}).source, Source::kCache);
   };
-  EXPECT_FALSE(store_->submit(slow));
+  EXPECT_FALSE(store_->submit_inquiry(slow));
   inner_->answer_all();
 }
 
@@ -216,7 +216,7 @@ TEST_F(GuardedLaterTest, ARefundClearsWhatOtherNumbersDeniedMeanwhile) {
   guard({}, "token_bucket 1/1h");
   EXPECT_TRUE(decide(Ask{}).allowed);
   auto refund = make({Ask{.operation = Operation::kRefund}});
-  EXPECT_FALSE(store_->submit(refund));
+  EXPECT_FALSE(store_->submit_inquiry(refund));
   const auto former = std::move(limit_);
   use("token_bucket 1/2h");
   EXPECT_EQ(decide(Ask{}).source, Source::kStore);
@@ -245,7 +245,7 @@ TEST_F(GuardedLaterTest, ManyThreadsAskAtOnce) {
           AwaitedInquiry inquiry;
           inquiry.requests = asked;
           inquiry.decisions = answers;
-          if (!store_->submit(inquiry)) inquiry.wait();
+          if (!store_->submit_inquiry(inquiry)) inquiry.wait();
         }
         for (const Decision& answer : answers) {
           unanswered += answer.source == Source::kUnanswered ? 1 : 0;

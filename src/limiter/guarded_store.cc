@@ -307,11 +307,11 @@ Decision GuardedStore::decide_all(std::span<const Request> requests, Instant now
   return decision;
 }
 
-bool GuardedStore::submit(Inquiry& inquiry) {
+bool GuardedStore::submit_inquiry(Inquiry& inquiry) {
   auto guarded = GuardedInquiry::make(*this, inquiry);
   if (guarded->requests.empty()) return true;
   try {
-    if (!inner_->submit(*guarded)) {
+    if (!inner_->submit_inquiry(*guarded)) {
       static_cast<void>(guarded.release());  // It may have gone already.
       return false;
     }

@@ -76,7 +76,7 @@ class GuardedStore final : public Store {
               std::span<Decision> decisions) override;
   Decision decide_all(std::span<const Request> requests, Instant now) override;
   /// What is unanswered later, or without a StoreError, is told by Inquiry::fault.
-  bool submit(Inquiry& inquiry) override;
+  bool submit_inquiry(Inquiry& inquiry) override;
   bool answers_later() const override { return inner_->answers_later(); }
   std::unique_ptr<Watch> watch(const std::shared_ptr<Space>& space, std::string_view key,
                                std::function<void()> released) override;

@@ -48,7 +48,7 @@ class PermitKeeper::Renewal final : public Inquiry, public std::enable_shared_fr
   void submit() {
     self_ = shared_from_this();
     try {
-      if (!keeper_->slot_.store()->submit(*this)) return;
+      if (!keeper_->slot_.store()->submit_inquiry(*this)) return;
     } catch (const std::exception&) {
       // Those that the store did not answer say so.
     }

@@ -87,8 +87,8 @@ class ScriptedStore final : public Store {
 
   bool answers_later() const override { return late; }
 
-  bool submit(Inquiry& inquiry) override {
-    if (!late) return Store::submit(inquiry);
+  bool submit_inquiry(Inquiry& inquiry) override {
+    if (!late) return Store::submit_inquiry(inquiry);
     waiting_.push_back(&inquiry);
     return false;
   }
@@ -97,7 +97,7 @@ class ScriptedStore final : public Store {
   void answer_all() {
     for (Inquiry* inquiry : std::exchange(waiting_, {})) {
       try {
-        Store::submit(*inquiry);
+        Store::submit_inquiry(*inquiry);
       } catch (const StoreError& error) {
         if (inquiry->together) inquiry->decisions[0] = {.source = Source::kUnanswered};
         inquiry->fault = error.what();

@@ -94,7 +94,7 @@ bool Waiter::ask(const std::shared_ptr<Timekeeper>& keeper, std::function<void()
   keeper_ = keeper;
   then_ = std::move(then);
   try {
-    if (!wish_.slot->store()->submit(*this)) return false;
+    if (!wish_.slot->store()->submit_inquiry(*this)) return false;
   } catch (...) {
     outcome_.error = std::current_exception();
   }

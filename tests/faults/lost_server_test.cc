@@ -279,7 +279,7 @@ TEST_P(LostServer, HasABoundedQueueBeforeIt) {
     batch.requests = requests;
     batch.decisions = batch.room;
     batch.open = &open;
-    if (!store->submit(batch)) continue;
+    if (!store->submit_inquiry(batch)) continue;
     ++at_once;
     batch.answered();
   }

@@ -30,7 +30,7 @@ class LaterStore : public FakeStore {
     return space;
   }
 
-  bool submit(Inquiry& inquiry) override {
+  bool submit_inquiry(Inquiry& inquiry) override {
     const std::lock_guard lock(mutex_);
     if (fails) throw StoreError("the store is away");
     if (answers_at_once) {

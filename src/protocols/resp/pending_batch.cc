@@ -55,7 +55,7 @@ bool PendingBatch::submit(Store& store, Instant at, const std::function<void()>&
   wake_ = wake;
   self_ = shared_from_this();
   try {
-    if (!store.submit(*this)) return false;
+    if (!store.submit_inquiry(*this)) return false;
   } catch (const StoreError& error) {
     fault = error.what();
   } catch (...) {

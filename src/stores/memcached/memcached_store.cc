@@ -123,7 +123,7 @@ Decision MemcachedStore::decide_all(std::span<const Request> requests, Instant n
   return decision;
 }
 
-bool MemcachedStore::submit(Inquiry& inquiry) {
+bool MemcachedStore::submit_inquiry(Inquiry& inquiry) {
   if (inquiry.together) check_together(inquiry.requests);
   return !courier_.submit(inquiry);
 }

@@ -45,7 +45,7 @@ class MemcachedStore final : public Store {
   /// Throws std::invalid_argument where there is more than one request: each limit and key is a
   /// value of its own, and no two are written in one step. So it does for permits.
   Decision decide_all(std::span<const Request> requests, Instant now) override;
-  bool submit(Inquiry& inquiry) override;
+  bool submit_inquiry(Inquiry& inquiry) override;
   bool answers_later() const override { return true; }
   /// This process's clock.
   Instant now() const override { return wall_now(); }

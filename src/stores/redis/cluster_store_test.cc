@@ -134,7 +134,7 @@ TEST(RedisStoreOnACluster, KeepsANodeThatImportsItsFirstSlot) {
   inquiry.requests = {&request, 1};
   inquiry.decisions = {&decision, 1};
   empty.pause();
-  ASSERT_FALSE(limited.store().submit(inquiry));
+  ASSERT_FALSE(limited.store().submit_inquiry(inquiry));
   read_map_from(importer.other(), limited, key_there);
   empty.resume();
   inquiry.wait();
@@ -171,7 +171,7 @@ TEST(RedisStoreOnACluster, KeepsANodeThatHandsOverItsLastSlot) {
   const Request request = limited.request("k");
   inquiry.requests = {&request, 1};
   inquiry.decisions = {&decision, 1};
-  ASSERT_FALSE(limited.store().submit(inquiry));
+  ASSERT_FALSE(limited.store().submit_inquiry(inquiry));
   servers::await("the call to be held up", [&] {
     return leaving.command({"CLIENT", "LIST"}).find("flags=b") != std::string::npos;
   });

@@ -73,7 +73,7 @@ class Crowd {
       inquiries_[i].set(limited.request(keys[i]), left_);
     }
     for (Asked& asked : inquiries_) {
-      if (limited.store().submit(asked)) asked.answered();
+      if (limited.store().submit_inquiry(asked)) asked.answered();
     }
     left_.wait();
   }

@@ -83,7 +83,7 @@ Decision RedisStore::decide_all(std::span<const Request> requests, Instant now) 
   return decision;
 }
 
-bool RedisStore::submit(Inquiry& inquiry) {
+bool RedisStore::submit_inquiry(Inquiry& inquiry) {
   if (inquiry.together) check_together(inquiry.requests);
   return !courier_.submit(inquiry);
 }

@@ -45,7 +45,7 @@ class RedisStore final : public Store {
   /// On a cluster, throws std::invalid_argument where the keys do not share a slot; anywhere, for
   /// what does not take, and for limits of permits.
   Decision decide_all(std::span<const Request> requests, Instant now) override;
-  bool submit(Inquiry& inquiry) override;
+  bool submit_inquiry(Inquiry& inquiry) override;
   bool answers_later() const override { return true; }
   /// `released` is called on the store's own thread, which carries all its decisions, so that it
   /// does little; also when the key has just begun to be watched, or is so again after the

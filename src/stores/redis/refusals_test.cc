@@ -162,7 +162,7 @@ TEST(RedisStore, ClosesAroundADeadline) {
       const Request request = limited.request("k");
       inquiry.requests = {&request, 1};
       inquiry.decisions = {&decision, 1};
-      ASSERT_FALSE(limited.store().submit(inquiry));
+      ASSERT_FALSE(limited.store().submit_inquiry(inquiry));
     }
     inquiry.wait();
     EXPECT_EQ(decision.source, Source::kUnanswered);

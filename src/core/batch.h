@@ -1,0 +1,126 @@
+#pragma once
+
+#include <boost/container/small_vector.hpp>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/algorithm.h"
+#include "core/instant.h"
+#include "core/operation.h"
+#include "sluice/decision.h"
+
+namespace sluice {
+
+class Space;
+struct LimitDefinition;
+
+/// One question to a store. Every protocol, the library and replay ask with this. Whatever it
+/// refers to outlives the call, or is kept alive by the Batch that it is put into.
+struct Request {
+  /// What is allowed. `space` was opened with it, or with one from which it differs only in numbers
+  /// that leave states readable: the key keeps its state and is judged by these.
+  const LimitDefinition* limit = nullptr;
+  Space* space = nullptr;
+  std::string_view key;
+  Operation operation = Operation::kTake;
+  /// At least 0.
+  std::int64_t cost = 1;
+  /// kTake: the longest delay the caller accepts, in nanoseconds, or kDefaultPatience.
+  std::int64_t patience_ns = kDefaultPatience;
+  /// kBlock: 1 to kMaxDurationNs.
+  std::int64_t duration_ns = 0;
+  /// Of a limit of permits. kTake: not one that was given before.
+  PermitId permit = 0;
+  /// kRenew, kRelease, kRefund: who gave it. What the store did not give is not given back to it.
+  /// kRelease: kUnanswered where it is not known whether the store has given it: only the store is
+  /// asked.
+  Source giver = Source::kStore;
+};
+
+/// Let the store's own clock say what time it is.
+inline constexpr Instant kStoreTime = -1;
+
+/// Requests that are given to a store together, and their decisions. It owns what they refer to:
+/// it copies the keys, and holds a share of whatever keeps the limits and spaces alive. A store
+/// that asks another machine takes the batch over, so that the caller may go away at any time.
+///
+/// Belongs to one thread at a time: to the caller until Store::submit(), then to the store.
+class Batch final {
+ public:
+  /// Is told that all decisions are made. Runs once, on the store's worker thread or within
+  /// submit(), and throws nothing. Other callers wait for the worker thread, so it does little and
+  /// never blocks. The batch is destroyed when it returns.
+  using Completion = std::function<void(Batch&)>;
+
+  /// Whether each request is decided by itself, or all are admitted or none.
+  enum class Mode : std::uint8_t { kEach, kTogether };
+
+  /// Copies the requests and their keys. All are asked at the instant `now`, or at the store's own
+  /// time. REQUIRES: at least one request.
+  explicit Batch(std::span<const Request> requests, Mode mode = Mode::kEach,
+                 Instant now = kStoreTime)
+      : mode_(mode), now_(now), requests_(requests.begin(), requests.end()) {
+    assert(!requests.empty());
+    std::size_t key_bytes = 0;
+    for (const Request& request : requests_) key_bytes += request.key.size();
+    keys_.reserve(key_bytes);  // The views below must not move.
+    for (Request& request : requests_) {
+      const std::size_t begin = keys_.size();
+      keys_.append(request.key);
+      request.key = std::string_view(keys_).substr(begin);
+    }
+    decisions_.resize(mode == Mode::kTogether ? 1 : requests_.size(),
+                      Decision{.source = Source::kUnanswered});
+  }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  std::span<Request> requests() { return {requests_.data(), requests_.size()}; }
+  std::span<const Request> requests() const { return {requests_.data(), requests_.size()}; }
+  /// decisions()[i] answers requests()[i]; there is one where all are asked together. Each is
+  /// kUnanswered until the store has made it.
+  std::span<Decision> decisions() { return {decisions_.data(), decisions_.size()}; }
+  std::span<const Decision> decisions() const { return {decisions_.data(), decisions_.size()}; }
+  bool is_together() const { return mode_ == Mode::kTogether; }
+  Instant now() const { return now_; }
+
+  /// Keeps `owner`, and so what the requests refer to, until the batch is destroyed.
+  void keep(std::shared_ptr<const void> owner) { owners_.push_back(std::move(owner)); }
+
+  /// Why a decision is kUnanswered: one sentence, for the first such. Empty where all are made.
+  const std::string& error() const { return error_; }
+  /// Says why a decision cannot be made. Only the first reason is kept.
+  void set_error(std::string_view why) {
+    if (error_.empty()) error_ = why;
+  }
+  /// Forgets the reason: the decisions have been made after all.
+  void clear_error() { error_.clear(); }
+
+  /// Who is told. May be wrapped by a store around the one that answers.
+  Completion completion;
+
+  /// For the store: all decisions are made. Calls the completion and destroys the batch.
+  static void complete(std::unique_ptr<Batch> batch) {
+    const Completion told = std::exchange(batch->completion, nullptr);
+    assert(told != nullptr);
+    told(*batch);
+  }
+
+ private:
+  const Mode mode_;
+  const Instant now_;
+  boost::container::small_vector<Request, 1> requests_;
+  boost::container::small_vector<Decision, 1> decisions_;
+  boost::container::small_vector<std::shared_ptr<const void>, 1> owners_;
+  std::string keys_;
+  std::string error_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,99 @@
+#include "core/batch.h"
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/store.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+
+/// Answers at once: admits what costs 1, and leaves unanswered what costs more.
+class InlineStore final : public Store {
+ public:
+  std::shared_ptr<Space> open_space(const LimitDefinition&) override { return nullptr; }
+  void decide(std::span<const Request> requests, Instant, std::span<Decision> decisions) override {
+    bool all = true;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      decisions[i] = requests[i].cost == 1 ? Decision{.allowed = true}
+                                           : Decision{.source = Source::kUnanswered};
+      all = all && requests[i].cost == 1;
+    }
+    if (!all) throw StoreError("too dear");
+  }
+  Decision decide_all(std::span<const Request> requests, Instant) override {
+    if (requests.size() > 1) throw std::invalid_argument("one at a time");
+    return {.allowed = true, .remaining = 7};
+  }
+  Instant now() const override { return 0; }
+};
+
+TEST(Batch, OwnsTheKeysOfItsRequests) {
+  std::vector<std::string> keys = {"a", std::string(100, 'b'), ""};
+  std::vector<Request> requests;
+  for (const std::string& key : keys) requests.push_back({.key = key, .cost = 3});
+  const Batch batch(requests);
+  const std::vector<std::string> copies = keys;
+  for (std::string& key : keys) key.assign(key.size(), 'x');
+  ASSERT_EQ(batch.requests().size(), 3U);
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    EXPECT_EQ(batch.requests()[i].key, copies[i]);
+    EXPECT_EQ(batch.requests()[i].cost, 3);
+    EXPECT_EQ(batch.decisions()[i].source, Source::kUnanswered);
+  }
+}
+
+TEST(Batch, KeepsItsOwnersUntilItIsCompleted) {
+  const auto owner = std::make_shared<int>(1);
+  const Request request{.key = "k"};
+  auto batch = std::make_unique<Batch>(std::span(&request, 1));
+  batch->keep(owner);
+  int calls = 0;
+  batch->completion = [&](Batch&) {
+    ++calls;
+    EXPECT_EQ(owner.use_count(), 2);
+  };
+  Batch::complete(std::move(batch));
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(owner.use_count(), 1);
+}
+
+TEST(Batch, IsCompletedWithinSubmitByAStoreThatAnswersAtOnce) {
+  InlineStore store;
+  const std::vector<Request> requests = {{.key = "a"}, {.key = "b", .cost = 2}, {.key = "c"}};
+  auto batch = std::make_unique<Batch>(requests);
+  std::vector<bool> allowed;
+  std::string error;
+  batch->completion = [&](Batch& done) {
+    for (const Decision& decision : done.decisions()) allowed.push_back(decision.allowed);
+    error = done.error();
+  };
+  store.submit(std::move(batch));
+  EXPECT_THAT(allowed, ElementsAre(true, false, true));
+  EXPECT_EQ(error, "too dear");
+}
+
+TEST(Batch, AsksTogetherForOneDecision) {
+  InlineStore store;
+  const std::vector<Request> requests = {{.key = "a"}, {.key = "b"}};
+  std::int64_t remaining = 0;
+  auto one = std::make_unique<Batch>(std::span(requests).first(1), Batch::Mode::kTogether);
+  one->completion = [&](Batch& done) { remaining = done.decisions()[0].remaining; };
+  store.submit(std::move(one));
+  EXPECT_EQ(remaining, 7);
+
+  bool told = false;
+  auto two = std::make_unique<Batch>(requests, Batch::Mode::kTogether);
+  two->completion = [&](Batch&) { told = true; };
+  EXPECT_THROW(store.submit(std::move(two)), std::invalid_argument);
+  EXPECT_FALSE(told);
+}
+
+}  // namespace
+}  // namespace sluice
