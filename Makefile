@@ -31,7 +31,7 @@ help:
 	@echo "make package  makes Debian packages of them in build/packages"
 	@echo "make docs     makes the reference of the library, build/docs/html/index.html"
 	@echo "make test     tidy, unit, conformance and system tests, and the README's commands"
-	@echo "make bench    measures against redis-server and others, see docs/benchmarks.md"
+	@echo "make bench    runs the measurements of docs/benchmarks.md"
 	@echo "make fuzz     runs each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
 	@echo "make soak     runs the property tests SOAK_SCALE=$(SOAK_SCALE) times longer"
 	@echo "make lint     clang-format and clang-tidy: changed files, or FILES=all"

@@ -34,9 +34,9 @@ def tables_of(figures):
             differences = [a - b for a, b in zip(figures[f"{limit}_{call}"],
                                                  figures[f"{limit}_decide"], strict=True)]
             over.append(report.row(f"{text}: `{call}` over the store's", differences, unit="ns",
-                                   at_most=5))
+                                   at_most=8))
     over.append(report.row("a permit acquired and released", figures["permit"], unit="ns",
-                           at_most=150))
+                           at_most=250))
     absolute = [report.row(f"{text}: `Store::decide`", figures[f"{limit}_decide"], unit="ns")
                 for limit, text in (("bucket", "token bucket"), ("window", "fixed window"))]
     return [["CPU time per operation:", over + absolute]]

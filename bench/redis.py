@@ -16,8 +16,8 @@ AT_LEAST = {"token_bucket, guarded": 1.7, "token_bucket": 1.7}
 FORESEEN = {"fixed_window": 2.3, "sliding_counter": 2.3, "sliding_window": 1.4, "sliding_log": 1.3,
             "a & b": 2.0}
 NAMES = {"sliding_log": "sliding_log 1000", "a & b": "token_bucket & fixed_window"}
-CLIENT_AT_MOST = 0.4
-WAIT_AT_MOST = 1.15
+CLIENT_AT_MOST = 0.45
+WAIT_AT_MOST = 1.1
 METHOD = """
 One redis-server, which keeps nothing on disk, on one core; on the other, turn by turn, ours and
 what it is compared with, each over one TCP connection. Many callers: 256 that do not wait for

@@ -30,7 +30,7 @@ REQUESTS = {
     "sluice CL.THROTTLE": {1: 60_000, 16: 1_000_000, 64: 3_000_000},
     "constant reply": {1: 60_000, 16: 1_000_000, 64: 3_000_000},
 }
-PING_AT_MOST = {1: 1.0, 16: 0.85, 64: 0.75}
+PING_AT_MOST = {1: 1.0, 16: 1.0, 64: 0.85}
 EVALSHA_AT_LEAST = {1: 2.3, 16: 14, 64: 35}
 CONSTANT_AT_MOST = {16: 1.25, 64: 1.6}
 # The scheduler books a thread's time when it goes to sleep: wait until it has.

@@ -9,7 +9,7 @@ namespace sluice::bench {
 
 /// Distinct keys of 16 to 24 bytes, held back to back. Their order says nothing about where a hash
 /// table puts them, so visiting them one after the other visits a table at random, and fetching a
-/// key costs no cache miss of its own. The other languages' benchmarks make the same keys.
+/// key costs no cache miss of its own.
 class KeyArray {
  public:
   /// REQUIRES: 1 <= count <= 100,000,000.
