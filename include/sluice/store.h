@@ -46,10 +46,7 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///     db=0, user=, password= on a Unix socket; these two win over those before it
 ///
 /// Options of Memcached: prefix, deadline, connections and, with tls=yes, those for TLS are the
-/// same, and
-///
-///     exact=yes|no           no: fixed_window and sliding_window count by counters, which never
-///                            admit more than the limit, and may admit less while callers race
+/// same.
 ///
 /// Where the store lives elsewhere, a Limiter answers even if it cannot:
 ///

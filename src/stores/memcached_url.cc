@@ -41,8 +41,6 @@ memcached::MemcachedOptions read_memcached_url(StoreUrl& url, const StoreOptions
   }
   memcached.deadline = read_deadline(url, options);
   memcached.connections = read_connections(url);
-  // A replay asks alone, and its answers are to be the exact ones.
-  memcached.exact = url.yes_no_option("exact", true) || options.virtual_time;
   memcached.virtual_time = options.virtual_time;
   if (options.virtual_time) memcached.prefix += replay_suffix();
   url.finish();

@@ -10,8 +10,8 @@ namespace sluice {
 ///
 ///     memcached://host[:port][,host[:port]...]
 ///
-/// Options: prefix, deadline, connections, exact=yes|no, tls=yes, and with it ca, cert, key,
-/// server_name, verify=no. Takes all options and finishes the URL. Throws StoreError.
+/// Options: prefix, deadline, connections, tls=yes, and with it ca, cert, key, server_name,
+/// verify=no. Takes all options and finishes the URL. Throws StoreError.
 memcached::MemcachedOptions read_memcached_url(StoreUrl& url, const StoreOptions& options);
 
 }  // namespace sluice

@@ -30,13 +30,12 @@ TEST(MemcachedUrl, HasDefaults) {
   EXPECT_EQ(options.prefix, "sluice");
   EXPECT_EQ(options.deadline, std::chrono::milliseconds(10));
   EXPECT_EQ(options.connections, 1U);
-  EXPECT_TRUE(options.exact);
   EXPECT_FALSE(options.virtual_time);
 }
 
 TEST(MemcachedUrl, ReadsServersAndOptions) {
   const auto options = read(
-      "memcached://a,b:1,[::1]:2?prefix=app&deadline=20ms&connections=3&exact=no&tls=yes&ca=ca.pem"
+      "memcached://a,b:1,[::1]:2?prefix=app&deadline=20ms&connections=3&tls=yes&ca=ca.pem"
       "&cert=c.pem&key=k.pem&server_name=cache&verify=no");
   ASSERT_EQ(options.servers.size(), 3U);
   EXPECT_EQ(options.servers[0].text(), "a:11211");
@@ -51,7 +50,6 @@ TEST(MemcachedUrl, ReadsServersAndOptions) {
   EXPECT_EQ(options.prefix, "app");
   EXPECT_EQ(options.deadline, std::chrono::milliseconds(20));
   EXPECT_EQ(options.connections, 3U);
-  EXPECT_FALSE(options.exact);
 }
 
 // The server shows a certificate for localhost, and wants one of its authority's.
@@ -77,7 +75,6 @@ TEST(MemcachedUrl, GivesAReplayAPrefixOfItsOwn) {
   const auto first = read("memcached://a?prefix=app", {.virtual_time = true});
   const auto second = read("memcached://a?prefix=app", {.virtual_time = true});
   EXPECT_TRUE(first.virtual_time);
-  EXPECT_TRUE(read("memcached://a?exact=no", {.virtual_time = true}).exact);
   EXPECT_TRUE(first.prefix.starts_with("app-replay-"));
   EXPECT_LE(first.prefix.size(), 3U + 32U);
   EXPECT_NE(first.prefix, second.prefix);
@@ -93,7 +90,7 @@ TEST(MemcachedUrl, SaysWhatIsWrong) {
   EXPECT_NE(fault_of_url("memcached://a?prefix=a:b").find("a prefix has 1 to 64"),
             std::string::npos);
   EXPECT_NE(fault_of_url("memcached://a?prefix=").find("a prefix has 1 to 64"), std::string::npos);
-  EXPECT_NE(fault_of_url("memcached://a?exact=maybe").find("exact"), std::string::npos);
+  EXPECT_NE(fault_of_url("memcached://a?exact=no").find("'exact'"), std::string::npos);
   EXPECT_NE(fault_of_url("memcached://a?ca=ca.pem").find("'ca'"), std::string::npos);
   EXPECT_NE(fault_of_url("memcached://a?time=server").find("'time'"), std::string::npos);
 }

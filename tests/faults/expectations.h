@@ -66,11 +66,10 @@ struct Try {
 /// not. Prints how many tries it took.
 void expect_in_time(const std::string& what, const std::function<Try()>& make);
 
-/// How many limits' worth each key may have been admitted, and how many units beside.
+/// How many limits' worth each key may have been admitted.
 struct Bound {
   std::int64_t by_store = 1;
   std::int64_t in_all = 1;
-  std::int64_t units = 0;
 };
 void expect_admitted(const Report& report, const Bound& bound);
 

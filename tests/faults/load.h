@@ -67,7 +67,7 @@ class Load {
   /// States may be missing, or older than they were. REQUIRES: the server that lost them does not
   /// answer yet.
   void state_is_lost() { losses_.fetch_add(2); }
-  /// From here on until the other, what is noted may be lost, or taken back.
+  /// From here on until the other, what is noted may be lost.
   void begin_losing() { losses_.fetch_add(1); }
   void end_losing() { losses_.fetch_add(1); }
 

@@ -30,13 +30,9 @@ using servers::MemcachedServer;
 using servers::RedisServer;
 
 struct StoreKind {
-  const char* name;
-  const char* scheme;
-  const char* option;
+  const char* name;  // And the scheme of its URLs.
   std::shared_ptr<servers::Server> (*start)();
   std::chrono::milliseconds stands_still;
-  // Units of a caller who has gone, or was denied, are taken off again (exact=no).
-  bool takes_back;
 
   friend std::ostream& operator<<(std::ostream& out, const StoreKind& kind) {
     return out << kind.name;
@@ -48,10 +44,9 @@ std::shared_ptr<servers::Server> start() {
   return std::make_shared<Server>();
 }
 
-constexpr std::array<StoreKind, 3> kStoreKinds{{
-    {"redis", "redis", "", &start<RedisServer>, 5s, false},
-    {"memcached", "memcached", "", &start<MemcachedServer>, 1s, false},
-    {"counters", "memcached", "exact=no&", &start<MemcachedServer>, 1s, true},
+constexpr std::array<StoreKind, 2> kStoreKinds{{
+    {"redis", &start<RedisServer>, 5s},
+    {"memcached", &start<MemcachedServer>, 1s},
 }};
 
 struct Fault {
@@ -68,8 +63,7 @@ struct Fault {
 class LostServer : public testing::TestWithParam<StoreKind> {
  protected:
   std::string url(std::uint16_t port, const std::string& options = "") const {
-    return std::string(GetParam().scheme) + "://127.0.0.1:" + std::to_string(port) + '?' +
-           GetParam().option + options;
+    return std::string(GetParam().name) + "://127.0.0.1:" + std::to_string(port) + '?' + options;
   }
 
   // Each round on a server that has nothing yet, which is asked through that port.
@@ -78,7 +72,6 @@ class LostServer : public testing::TestWithParam<StoreKind> {
     expect_whole(std::string(GetParam().name) + ", " + fault.name, [&] {
       server_->restart();
       Load load(url(port));
-      if (GetParam().takes_back) load.begin_losing();
       std::size_t new_connections = 0;
       Round round = through(load, [&] {
         const std::size_t before = proxy_.accepted();
@@ -106,12 +99,10 @@ INSTANTIATE_TEST_SUITE_P(EveryStore, LostServer, testing::ValuesIn(kStoreKinds),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
 // A restarted server has forgotten all: each key may be admitted once more, and while it was away
-// this process admits no more than the limit by itself. What each caller had counted and was about
-// to take back may be taken off what has begun anew.
+// this process admits no more than the limit by itself.
 TEST_P(LostServer, IsKilledAndStartedAgain) {
-  const std::int64_t units = GetParam().takes_back ? Load::kCallers : 0;
   expect_bearable({.name = "killed, started again 500 ms later",
-                   .bound = {.by_store = 2, .in_all = 2, .units = units},
+                   .bound = {.by_store = 2, .in_all = 2},
                    .least_local = 100},
                   server_->port(), [&](Load& load) {
                     server_->kill();
@@ -175,8 +166,7 @@ TEST_P(LostServer, IsAlwaysALittleLate) {
                   });
 }
 
-// So a unit is charged twice: by this process, and by the store, which hears of no deadline. Only
-// to counters is given back what nobody waits for, which holds for each try that was late before.
+// So a unit is charged twice: by this process, and by the store, which hears of no deadline.
 TEST_P(LostServer, ChargesWhatItAnswersTooLate) {
   constexpr std::chrono::milliseconds kLongDeadline = 5 * kDeadline;
   Limiter limiter(
@@ -190,10 +180,9 @@ TEST_P(LostServer, ChargesWhatItAnswersTooLate) {
   proxy_.delay_replies(3 * kLongDeadline);
   EXPECT_EQ(limiter.check("k").source, Source::kLocal);
   proxy_.pass();
-  const std::int64_t left = GetParam().takes_back ? 9 : before.remaining - 1;
   servers::await("what is left", [&] {
     const Decision decision = limiter.peek("k");
-    return decision.source == Source::kStore && decision.remaining == left;
+    return decision.source == Source::kStore && decision.remaining == before.remaining - 1;
   });
 }
 

@@ -1,9 +1,7 @@
 #include "stores/memcached/carrier.h"
 
 #include <algorithm>
-#include <exception>
 #include <functional>
-#include <iterator>
 #include <utility>
 
 #include "stores/memcached/expiry.h"
@@ -12,7 +10,7 @@
 namespace sluice::memcached {
 namespace {
 
-// How many turns, and counts, are kept to be used again, and with how much room.
+// How many turns are kept to be used again, and with how much room.
 constexpr std::size_t kMaxIdle = 1'024;
 constexpr std::size_t kMaxIdleBytes = 4'096;
 constexpr std::size_t kMaxSwept = 512;  // At a time.
@@ -28,9 +26,6 @@ std::vector<std::string> names(const std::vector<Endpoint>& servers) {
 
 MemcachedCarrier::MemcachedCarrier(const MemcachedOptions& options)
     : options_(options), ring_(names(options.servers)), random_(std::random_device{}()) {
-  // So that a turn that ends needs no memory: it would be told of a loss when it is gone.
-  idle_turns_.reserve(kMaxIdle);
-  touched_.reserve(options.servers.size() * options.connections);
   for (const auto& server : options.servers) {
     for (std::size_t i = 0; i < options.connections; ++i) {
       const LaneSettings settings{.endpoint = server, .deadline = options.deadline};
@@ -52,16 +47,7 @@ Lane& MemcachedCarrier::lane_of(std::string_view key) {
   return *lanes_[ring_.server_of(key) * options_.connections + connection];
 }
 
-// Where there is no memory for it, nobody has taken the errand.
 void MemcachedCarrier::carry(Errand& errand) {
-  try {
-    take(errand);
-  } catch (const std::exception&) {
-    courier_->fail(errand, kNoMemory);
-  }
-}
-
-void MemcachedCarrier::take(Errand& errand) {
   const Request& request = errand.requests[0];
   static_cast<const MemcachedSpace&>(*request.space).name_of(request.key, name_);
   const Name name(name_);
@@ -73,9 +59,6 @@ void MemcachedCarrier::take(Errand& errand) {
   const bool begins = known == turns_.end();
   if (begins && under_way() >= kMaxUnderWay) {
     return courier_->fail(errand, lane.name() + ": too many keys wait for their servers");
-  }
-  if (!options_.exact) {
-    if (const auto windows = sub_windows_of(*request.limit)) return count(errand, *windows, lane);
   }
   Turn& turn = begins ? begin_turn(lane, name) : *known->second;
   if (begins) read(turn);
@@ -183,7 +166,6 @@ bool MemcachedCarrier::take_value(Turn& turn, const MetaReply& reply) {
   if (reply.code == Code::kMiss) return true;
   turn.token = reply.token;
   if (state_.read(reply.text, *turn.waiting.first()->requests[0].limit)) return true;
-  // First: an errand that is in no list is never answered, if there is no memory for this.
   const std::string why = turn.lane->name() + ": the value of '" + turn.key +
                           "' is damaged, or none that this store has written";
   while (!turn.waiting.empty()) {
@@ -195,11 +177,10 @@ bool MemcachedCarrier::take_value(Turn& turn, const MetaReply& reply) {
 
 void MemcachedCarrier::judge(Turn& turn, Instant now) {
   for (std::size_t i = 0; i < kMaxJudged && !turn.waiting.empty(); ++i) {
-    // It stays where it waits until it is judged: judging may run out of memory.
-    Errand& errand = *turn.waiting.first();
+    Errand& errand = turn.waiting.pop_front();
     *errand.decision =
         state_.judge(errand.requests[0], errand.now == kStoreTime ? now : errand.now);
-    turn.judged.push_back(turn.waiting.pop_front());
+    turn.judged.push_back(errand);
   }
 }
 
@@ -312,53 +293,11 @@ std::int64_t MemcachedCarrier::kept_ns(std::int64_t lifetime_ns) const {
   return std::max(lifetime_ns, options_.virtual_time ? kDayNs : 0);
 }
 
-void MemcachedCarrier::count(Errand& errand, const SubWindows& windows, Lane& lane) {
-  if (idle_counts_.empty()) idle_counts_.emplace_back(*this);
-  Count& count = idle_counts_.front();
-  const Instant now = errand.now == kStoreTime ? wall_now() : errand.now;
-  const Request& request = errand.requests[0];
-  const std::int64_t lifetime_ns =
-      request.operation == Operation::kBlock ? request.duration_ns : windows.lifetime_ns(now);
-  count.ask({.errand = errand,
-             .windows = windows,
-             .now = now,
-             .answered_by = errand.now == kStoreTime ? windows.answered_by(now) : kEndOfTime,
-             .expiry_s = expiry_s(kept_ns(lifetime_ns), wall_now())},
-            lane);
-  counts_.splice(counts_.end(), idle_counts_, idle_counts_.begin());
-  count.self = std::prev(counts_.end());
-  touch(lane);
-}
-
-void MemcachedCarrier::on_decided(Errand& errand) {
-  courier_->done(errand);
-}
-
-void MemcachedCarrier::on_failed(Errand& errand, std::string_view why) {
-  courier_->fail(errand, why);
-}
-
-void MemcachedCarrier::on_made(Lane& lane, const std::string& counter) {
-  remember(lane, counter);
-}
-
-void MemcachedCarrier::on_counted(Count& count) {
-  if (idle_counts_.size() < kMaxIdle) {
-    idle_counts_.splice(idle_counts_.begin(), counts_, count.self);
-  } else {
-    counts_.erase(count.self);
-  }
-}
-
 // Only a replay tidies up after itself.
-void MemcachedCarrier::remember(Lane& lane, const std::string& key) noexcept {
+void MemcachedCarrier::remember(Lane& lane, const std::string& key) {
   if (!options_.virtual_time) return;
   if (written_.size() == kMaxWritten) written_.pop_front();
-  try {
-    written_.emplace_back(&lane, key);
-  } catch (const std::exception&) {
-    // The key lapses.
-  }
+  written_.emplace_back(&lane, key);
 }
 
 void MemcachedCarrier::begin_removal(Lane& lane, std::string_view key) {
@@ -374,17 +313,12 @@ void MemcachedCarrier::sweep(std::function<void()> done) {
   sweep_on();
 }
 
-// Goes on at the end of each turn, whose lane is not to hear of what goes wrong here: the turn is
-// gone.
+// Goes on at the end of each turn.
 void MemcachedCarrier::sweep_on() {
   const auto now = Courier::Clock::now();
   while (!written_.empty() && turns_.size() < kMaxSwept) {
     const auto& [lane, key] = written_.front();
-    try {
-      if (lane->fault(now).empty() && !turns_.contains(Name(key))) begin_removal(*lane, key);
-    } catch (const std::exception&) {
-      // The key lapses.
-    }
+    if (lane->fault(now).empty() && !turns_.contains(Name(key))) begin_removal(*lane, key);
     written_.pop_front();
   }
   dispatch();

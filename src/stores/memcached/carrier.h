@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <list>
 #include <memory>
 #include <optional>
 #include <random>
@@ -16,7 +15,6 @@
 #include <vector>
 
 #include "core/instant.h"
-#include "stores/memcached/count.h"
 #include "stores/memcached/key_state.h"
 #include "stores/memcached/lane.h"
 #include "stores/memcached/last_writes.h"
@@ -27,20 +25,19 @@
 
 namespace sluice::memcached {
 
-/// Answers errands: each by counters where the options want that and its limit can be counted, else
-/// by compare-and-swap: reads a key's value with its token, judges all errands that
+/// Answers errands by compare-and-swap: reads a key's value with its token, judges all errands that
 /// wait for the key, in order, and writes the value back if nobody else has meanwhile. What this
 /// process has written last need not be read to be written again: if nobody else has written since,
 /// that is one round trip. A lost race begins anew with what the winner wrote. A write whose
 /// outcome is not known is not repeated.
 ///
 /// Lives on the courier's thread.
-class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwner {
+class MemcachedCarrier final : public Carrier, public TurnOwner {
  public:
   /// Errands judged on one value at most.
   static constexpr std::size_t kMaxJudged = 512;
-  /// Keys that are judged, and errands that are counted, at the same time. A key whose callers have
-  /// all gone is still one of them until its server answers or is lost.
+  /// Keys that are judged at the same time. A key whose callers have all gone is still one of them
+  /// until its server answers or is lost.
   static constexpr std::size_t kMaxUnderWay = 100'000;
   /// A turn that loses a race begins the next at once: with each, somebody wins. After so many it
   /// rests, until a random time within kMostRest, so that no two processes lose to each other in
@@ -71,17 +68,12 @@ class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwn
   void on_unknown(Turn& turn, std::string_view why) override;
   void on_unsent(Turn& turn, std::string_view why) override;
 
-  void on_decided(Errand& errand) override;
-  void on_failed(Errand& errand, std::string_view why) override;
-  void on_made(Lane& lane, const std::string& counter) override;
-  void on_counted(Count& count) override;
-
   /// In virtual time, when nothing is asked any more: removes the keys that were written, the last
   /// kMaxWritten of them (others lapse), and calls `done` when none is under way.
   void sweep(std::function<void()> done);
 
-  /// Keys that are judged now, and errands that are counted.
-  std::size_t under_way() const { return turns_.size() + counts_.size(); }
+  /// Keys that are judged now.
+  std::size_t under_way() const { return turns_.size(); }
 
  private:
   /// What a server calls a key.
@@ -99,7 +91,6 @@ class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwn
   };
   using Turns = std::unordered_map<Name, std::unique_ptr<Turn>, NameHash>;
 
-  void take(Errand& errand);
   Lane& lane_of(std::string_view key);
   Turn& begin_turn(Lane& lane, const Name& name);
   void end_turn(Turn& turn);
@@ -115,11 +106,10 @@ class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwn
   void give_up(Turn& turn, std::string_view why);
   void finish(ErrandList& errands);
   void fail(ErrandList& errands, std::string_view why);
-  void count(Errand& errand, const SubWindows& windows, Lane& lane);
   std::int64_t kept_ns(std::int64_t lifetime_ns) const;
   LastWrites::Key key_of(const Turn& turn) const;
   void touch(Lane& lane);
-  void remember(Lane& lane, const std::string& key) noexcept;
+  void remember(Lane& lane, const std::string& key);
   void begin_removal(Lane& lane, std::string_view key);
   void sweep_on();
 
@@ -134,10 +124,8 @@ class MemcachedCarrier final : public Carrier, public TurnOwner, public CountOwn
   std::optional<Timer> rest_;  // As long as there are some.
   std::minstd_rand random_;
   LastWrites last_writes_;
-  KeyState state_;           // Of the turn that is judged.
-  std::string name_;         // Of the key that is looked for.
-  std::list<Count> counts_;  // Under way.
-  std::list<Count> idle_counts_;
+  KeyState state_;    // Of the turn that is judged.
+  std::string name_;  // Of the key that is looked for.
   std::deque<std::pair<Lane*, std::string>> written_;
   std::function<void()> swept_;  // While sweeping.
 };

@@ -2,8 +2,6 @@
 
 #include "stores/memcached/carrier.h"
 
-#include <array>
-#include <new>
 #include <vector>
 
 #include "stores/memcached/carrier_under_test.h"
@@ -317,72 +315,6 @@ TEST_F(MemcachedCarrierTest, OnlyAMemcachedWithMetaCommandsIsUsed) {
   }
   EXPECT_THAT(lane().on_greeting(1, "ERROR\r\n").value_or(""),
               HasSubstr("memcached a:1 says 'ERROR' to a meta command"));
-}
-
-// The connection is then given up, and with it what was about to be sent.
-TEST_F(MemcachedCarrierTest, AQueryThatFindsNoMemoryIsLostWithItsExchange) {
-  struct Unwritable final : Query {
-    std::size_t commands() const override { return 1; }
-    void write(std::string&, std::uint32_t) override { throw std::bad_alloc(); }
-    bool can_be(const MetaReply&) const override { return true; }
-    void on_replies(std::span<const MetaReply>) override {}
-    void on_lost(Loss, std::string_view) override { ++losses; }
-    std::string_view abandon(Errand&) override { return {}; }
-    int losses = 0;
-  };
-  Unwritable query;
-  const Ask& asked = ask("k");
-  there([&] {
-    lane().send(query);
-    Exchange* const exchange = lane().next_exchange();
-    std::string output;
-    EXPECT_THROW(exchange->write(output), std::bad_alloc);
-    exchange->on_lost(Loss::kUnsent, "the connection to a:1 was given up");
-    lane().on_down("the connection to a:1 was given up");
-    lane().on_up();
-  });
-  EXPECT_EQ(query.losses, 1);
-  EXPECT_EQ(sent(), kRead);
-  answer("EN\r\nMN\r\n");
-  sent();
-  answer("HD c1 O0\r\nMN\r\n");
-  EXPECT_TRUE(asked.decision.allowed);
-}
-
-// What has been answered stays so; the rest is lost, and the connection with it.
-TEST_F(MemcachedCarrierTest, WhoFindsNoMemoryForItsReplyIsLostAlone) {
-  struct Unread final : Query {
-    std::size_t commands() const override { return 1; }
-    void write(std::string& output, std::uint32_t number) override {
-      append_get(output, "k", number);
-    }
-    bool can_be(const MetaReply&) const override { return true; }
-    void on_replies(std::span<const MetaReply>) override {
-      if (throws) throw std::bad_alloc();
-      ++replies;
-    }
-    void on_lost(Loss, std::string_view) override { ++losses; }
-    std::string_view abandon(Errand&) override { return {}; }
-    bool throws = false;
-    int replies = 0;
-    int losses = 0;
-  };
-  std::array<Unread, 3> queries;
-  queries[1].throws = true;
-  there([&] {
-    for (Unread& query : queries) lane().send(query);
-    Exchange* const exchange = lane().next_exchange();
-    std::string output;
-    exchange->write(output);
-    EXPECT_NO_THROW(exchange->on_reply("EN\r\nEN\r\nEN\r\nMN\r\n"));
-  });
-  EXPECT_EQ(reconnects_, 1);
-  EXPECT_EQ(queries[0].replies, 1);
-  EXPECT_EQ(queries[0].losses, 0);
-  for (const Unread& query : {queries[1], queries[2]}) {
-    EXPECT_EQ(query.replies, 0);
-    EXPECT_EQ(query.losses, 1);
-  }
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
 #include <span>
 #include <utility>
 
@@ -50,7 +49,6 @@ class Lane::Batch final : public Exchange {
     for (Query* query : std::span(queries).subspan(first, count)) query->foresee();
   }
 
-  /// Null once it has had its replies.
   std::vector<Query*> queries;
   std::vector<MetaReply> replies;
   Clock::time_point sent_at;
@@ -61,9 +59,7 @@ class Lane::Batch final : public Exchange {
 
 Lane::Lane(const LaneSettings& settings)
     : endpoint_(settings.endpoint),
-      health_("memcached " + settings.endpoint.text(), settings.deadline),
-      unfit_(name() + " has answered something else than what was asked"),
-      no_memory_(name() + " has answered, but there was no memory for its reply") {}
+      health_("memcached " + settings.endpoint.text(), settings.deadline) {}
 
 Lane::~Lane() = default;
 
@@ -88,7 +84,6 @@ Exchange* Lane::next_exchange() {
 Lane::Batch& Lane::idle_batch() {
   if (idle_batches_.empty()) {
     batches_.push_back(std::make_unique<Batch>(*this));
-    idle_batches_.reserve(batches_.size());  // So that release() needs no memory.
     idle_batches_.push_back(batches_.back().get());
   }
   Batch& batch = *idle_batches_.back();
@@ -106,10 +101,9 @@ void Lane::write(Batch& batch, std::string& output) {
     while (!queue->empty() && number < kMaxCommands && output.size() - before < kMaxBytes) {
       if (batch.queries.size() % kForeseen == 0) queue->foresee(kForeseen);
       Query& query = queue->front();
-      // First: where it finds no memory to be written, it is lost with the batch.
-      batch.queries.push_back(&query);
       queue->pop_front();
       query.write(output, number);
+      batch.queries.push_back(&query);
       number += static_cast<std::uint32_t>(query.commands());
     }
   }
@@ -122,15 +116,10 @@ void Lane::release(Batch& batch) {
   idle_batches_.push_back(&batch);
 }
 
-// The pipeline has let go of the batch, and will not tell it of a loss: whatever goes wrong here is
-// to be told here.
+// The pipeline has let go of the batch, and will not tell it of a loss.
 void Lane::on_reply(Batch& batch, std::string_view reply) {
-  std::string_view why = unfit_;
-  try {
-    if (batch.read(reply)) return hand_out(batch);
-  } catch (const std::exception&) {
-    why = no_memory_;
-  }
+  if (batch.read(reply)) return hand_out(batch);
+  const std::string why = name() + " has answered something else than what was asked";
   on_lost(batch, Loss::kUnknown, why);
   connection_.reconnect(why);
 }
@@ -139,10 +128,9 @@ void Lane::hand_out(Batch& batch) {
   std::span<const MetaReply> replies = batch.replies;
   for (std::size_t i = 0; i < batch.queries.size(); ++i) {
     if (i % kForeseen == 0) batch.foresee(i);
-    Query*& query = batch.queries[i];
-    const std::size_t own = query->commands();
-    query->on_replies(replies.first(own));
-    query = nullptr;
+    Query& query = *batch.queries[i];
+    const std::size_t own = query.commands();
+    query.on_replies(replies.first(own));
     replies = replies.subspan(own);
   }
   release(batch);
@@ -153,9 +141,7 @@ void Lane::on_lost(Batch& batch, Loss loss, std::string_view why) {
   // First: what is in flight for ever would make the server a silent one.
   const std::vector<Query*> queries = std::move(batch.queries);
   release(batch);
-  for (Query* query : queries) {
-    if (query != nullptr) query->on_lost(loss, why);
-  }
+  for (Query* query : queries) query->on_lost(loss, why);
 }
 
 // To `version`, then to `mn`: another server may call itself so, and have no meta commands.

@@ -93,9 +93,6 @@ class Lane final : public PipelineUser {
 
   const Endpoint endpoint_;
   ServerHealth health_;
-  // Why a reply is of no use: made beforehand, since there may be no memory then.
-  const std::string unfit_;
-  const std::string no_memory_;
   Connection connection_;
   QueryQueue urgent_;
   QueryQueue waiting_;

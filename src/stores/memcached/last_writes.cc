@@ -88,7 +88,6 @@ void LastWrites::remember(const Key& key, const Write& write) {
   } else {
     assign(*slot, write.value);
   }
-  // Where there is no memory for the value, the token of the one before stays with it.
   slot->token = write.token;
   slot->until = write.until;
   while (bytes_ > kMaxBytes) drop(slots_[hand_++ & (slots_.size() - 1)]);

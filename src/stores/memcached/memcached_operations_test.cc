@@ -177,18 +177,6 @@ TEST(MemcachedOperations, PermitsAreInNoList) {
   EXPECT_EQ(keys.take("k", 0).remaining, 2);
 }
 
-// Judged by counters where the limit can be counted, permits never are.
-TEST(MemcachedOperations, PermitsAreExactAlsoAmongCounters) {
-  const MemcachedServer server;
-  MemcachedOptions counted = options({&server});
-  counted.exact = false;
-  MemcachedStore store(counted);
-  Keys keys(store, "concurrency 1");
-  EXPECT_TRUE(keys.ask(keys.lend("k", 1, Operation::kTake), kNow).allowed);
-  EXPECT_FALSE(keys.ask(keys.lend("k", 2, Operation::kTake), kNow).allowed);
-  EXPECT_TRUE(keys.ask(keys.lend("k", 1, Operation::kRelease), kNow).allowed);
-}
-
 TEST(MemcachedOperations, NeverMorePermitsThanTheLimitAreHeld) {
   constexpr int kLimit = 3;
   const MemcachedServer server;

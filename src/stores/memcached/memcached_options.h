@@ -19,10 +19,6 @@ struct MemcachedOptions {
   std::chrono::nanoseconds deadline = std::chrono::milliseconds(10);
   /// To each server.
   std::size_t connections = 1;
-  /// Judge by compare-and-swap always. Else fixed_window (on the clock) and sliding_window, where
-  /// either stands alone, count by atomic counters: never more than the limit, but less while
-  /// callers race for the last units.
-  bool exact = true;
   /// Instants are given, as in replay: values are kept for a day at least, and removed at the end.
   bool virtual_time = false;
 };

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <new>
+#include <cstdlib>
 
 #include "stores/memcached/value_codec.h"
 
@@ -40,7 +40,7 @@ void append_hex(std::string& output, unsigned char byte) {
 std::string escaped(std::string_view space) {
   std::string text;
   for (const char c : space) {
-    if (is_plain(c) && c != ':' && c != '%' && c != '#') {
+    if (is_plain(c) && c != ':' && c != '%') {
       text += c;
     } else {
       text += '%';
@@ -61,7 +61,7 @@ void append_hash(std::string& output, std::string_view text) {
   unsigned int bytes = 0;
   if (EVP_Digest(text.data(), text.size(), hash.data(), &bytes, sha256(), nullptr) != 1 ||
       bytes < kHashBytes) {
-    throw std::bad_alloc();  // There is nothing else it can fail for.
+    std::abort();  // Only for want of memory.
   }
   for (std::size_t i = 0; i < kHashBytes; ++i) append_hex(output, hash[i]);
 }
@@ -74,25 +74,10 @@ bool is_prefix(std::string_view text) {
 }
 
 MemcachedSpace::MemcachedSpace(std::string_view prefix, const LimitDefinition& limit)
-    : prefix_(prefix),
-      space_(escaped(limit.space)),
-      begin_(prefix_ + ":" + space_ + ":"),
-      parts_(limit.parts) {}
+    : prefix_(prefix), begin_(prefix_ + ":" + escaped(limit.space) + ":"), parts_(limit.parts) {}
 
 void MemcachedSpace::name_of(std::string_view key, std::string& name) const {
   name.assign(begin_).append(key);
-  hash_unfit(key, name);
-}
-
-void MemcachedSpace::counter_name_of(std::string_view key, std::string_view which,
-                                     std::string& name) const {
-  name.assign(prefix_).append(":#").append(which).append(1, ':');
-  name.append(space_).append(1, ':').append(key);
-  hash_unfit(key, name);
-}
-
-// A name that no server would take, or one with a key that it would not.
-void MemcachedSpace::hash_unfit(std::string_view key, std::string& name) const {
   if (name.size() <= kMaxKeyBytes && are_plain(key)) return;
   std::string hashed = prefix_ + "::";
   append_hash(hashed, name);

@@ -12,7 +12,7 @@
 namespace sluice::memcached {
 
 /// The keys of one limit, as servers know them: `prefix:space:key`, where a byte of the space that
-/// would separate, or that no key may hold, or '#', stands as %xx. Where that is too long, or the
+/// would separate, or that no key may hold, stands as %xx. Where that is too long, or the
 /// key has a blank, a control character or a byte above 126, it is `prefix::` and 128 bits of
 /// SHA-256 in hex: no space is empty, so that no readable key looks like it.
 ///
@@ -25,16 +25,10 @@ class MemcachedSpace final : public Space {
   /// Sets `name` to what the servers call the key.
   void name_of(std::string_view key, std::string& name) const;
 
-  /// The same for one of the key's counters: `prefix:#which:space:key`, or a hash.
-  void counter_name_of(std::string_view key, std::string_view which, std::string& name) const;
-
   const std::vector<AnyPart>& parts() const { return parts_; }
 
  private:
-  void hash_unfit(std::string_view key, std::string& name) const;
-
   std::string prefix_;
-  std::string space_;  // As it stands in names.
   std::string begin_;  // What all names begin with.
   std::vector<AnyPart> parts_;
 };

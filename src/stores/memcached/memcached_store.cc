@@ -1,7 +1,6 @@
 #include "stores/memcached/memcached_store.h"
 
 #include <algorithm>
-#include <exception>
 #include <functional>
 #include <future>
 #include <stdexcept>
@@ -81,15 +80,11 @@ MemcachedStore::MemcachedStore(MemcachedOptions options)
 
 MemcachedStore::~MemcachedStore() {
   if (options_.virtual_time) {
-    try {
-      auto swept = std::make_shared<std::promise<void>>();
-      std::function<void()> done = [swept] { swept->set_value(); };
-      courier_.loop().post(
-          [this, done = std::move(done)]() mutable { carrier_.sweep(std::move(done)); });
-      swept->get_future().wait_for(kSweepPatience);
-    } catch (const std::exception&) {
-      // There is no memory to ask for it: the keys lapse.
-    }
+    auto swept = std::make_shared<std::promise<void>>();
+    std::function<void()> done = [swept] { swept->set_value(); };
+    courier_.loop().post(
+        [this, done = std::move(done)]() mutable { carrier_.sweep(std::move(done)); });
+    swept->get_future().wait_for(kSweepPatience);
   }
   courier_.stop();
   pipelines_.clear();

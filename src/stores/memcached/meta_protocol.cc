@@ -39,15 +39,6 @@ class Words {
   char* end_ = text_.data();
 };
 
-template <class Number>
-std::optional<Number> read_number(std::string_view text) {
-  Number number = 0;
-  const char* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, number);
-  if (text.empty() || read.ec != std::errc{} || read.ptr != end) return std::nullopt;
-  return number;
-}
-
 constexpr unsigned pair(char first, char second) {
   return static_cast<unsigned>(static_cast<unsigned char>(first)) << 8 |
          static_cast<unsigned char>(second);
@@ -151,31 +142,6 @@ void append_delete(std::string& output, const Removal& removal, std::uint32_t nu
   if (removal.token) words.add(" C", *removal.token);
   words.add(" O", number).add(kLineEnd);
   output.append(words.text());
-}
-
-void append_add(std::string& output, const Addition& addition, std::uint32_t number) {
-  Words words("ma ", addition.key);
-  words.add(" N", static_cast<std::uint64_t>(addition.expiry_s))
-      .add(" J", addition.units)
-      .add(" D", addition.units)
-      .add(" v O", number)
-      .add(kLineEnd);
-  output.append(words.text());
-}
-
-void append_subtract(std::string& output, const Subtraction& subtraction, std::uint32_t number) {
-  Words words("ma ", subtraction.key);
-  if (subtraction.wrapped) {
-    words.add(" D", 0 - subtraction.units);
-  } else {
-    words.add(" MD D", subtraction.units);
-  }
-  words.add(" O", number).add(kLineEnd);
-  output.append(words.text());
-}
-
-std::optional<std::uint64_t> read_counter(std::string_view value) {
-  return read_number<std::uint64_t>(value.substr(0, value.find_last_not_of(' ') + 1));
 }
 
 void append_end(std::string& output) {

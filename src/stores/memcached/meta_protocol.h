@@ -40,28 +40,6 @@ struct Removal {
 };
 void append_delete(std::string& output, const Removal& removal, std::uint32_t number);
 
-/// Adds units to a counter, and reads it; makes it where there is none.
-struct Addition {
-  std::string_view key;
-  std::uint64_t units = 0;
-  std::int64_t expiry_s = 0;
-};
-void append_add(std::string& output, const Addition& addition, std::uint32_t number);
-
-/// Takes units off a counter, at most those that are in it.
-struct Subtraction {
-  std::string_view key;
-  std::uint64_t units = 0;
-  /// Adding them has taken it beyond 2^64 - 1, from where it began at 0 again: it is to stand where
-  /// it stood. Units is not 0.
-  bool wrapped = false;
-};
-void append_subtract(std::string& output, const Subtraction& subtraction, std::uint32_t number);
-
-/// A counter's value; nothing where it is none. A server leaves blanks at the end of a counter that
-/// has become shorter.
-std::optional<std::uint64_t> read_counter(std::string_view value);
-
 /// Ends an exchange.
 void append_end(std::string& output);
 

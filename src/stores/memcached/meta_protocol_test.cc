@@ -21,8 +21,6 @@ TEST(MetaProtocol, WritesCommands) {
   append_set(output, {.key = "k", .value = "", .expiry_s = 2, .token = std::nullopt}, 2);
   append_delete(output, {.key = "k", .token = 9}, 3);
   append_delete(output, {.key = "k", .token = std::nullopt}, 4);
-  append_add(output, {.key = "k", .units = 3, .expiry_s = 60}, 5);
-  append_subtract(output, {.key = "k", .units = 3}, 6);
   append_end(output);
   EXPECT_EQ(output,
             "mg k v c O0\r\n"
@@ -30,8 +28,6 @@ TEST(MetaProtocol, WritesCommands) {
             "ms k 0 T2 ME c O2\r\n\r\n"
             "md k C9 O3\r\n"
             "md k O4\r\n"
-            "ma k N60 J3 D3 v O5\r\n"
-            "ma k MD D3 O6\r\n"
             "mn\r\n");
 }
 
@@ -61,15 +57,6 @@ TEST(MetaProtocol, PassesFlagsThatNobodyAskedFor) {
   EXPECT_EQ(reply->code, Code::kDone);
   EXPECT_EQ(reply->number, 3U);
   EXPECT_EQ(reply->token, 5U);
-}
-
-TEST(MetaProtocol, ReadsCounters) {
-  EXPECT_EQ(read_counter("0"), 0U);
-  EXPECT_EQ(read_counter("18446744073709551615"), 18446744073709551615U);
-  EXPECT_EQ(read_counter("9 "), 9U);
-  for (const std::string_view text : {"", " ", "x", "1x", "-1", "18446744073709551616"}) {
-    EXPECT_EQ(read_counter(text), std::nullopt) << text;
-  }
 }
 
 TEST(MetaProtocol, RefusesWhatIsNoReply) {

@@ -13,8 +13,8 @@
 
 namespace sluice::memcached {
 
-/// Some commands for one server, and their replies. Lives until on_replies() returns or on_lost()
-/// is called: once on_replies() has thrown, on_lost() is. All are called on the courier's thread.
+/// Some commands for one server, and their replies. Lives until on_replies() or on_lost() is
+/// called, one of them once. All are called on the courier's thread.
 class Query {
  public:
   virtual ~Query() = default;

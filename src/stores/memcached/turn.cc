@@ -1,7 +1,5 @@
 #include "stores/memcached/turn.h"
 
-#include <exception>
-
 #include "stores/memcached/lane.h"
 
 namespace sluice::memcached {
@@ -48,12 +46,8 @@ void Turn::on_lost(Loss loss, std::string_view why) {
 std::string_view Turn::abandon(Errand& errand) {
   ErrandList::take_out(errand);
   if (losses == 0) return lane->late();
-  try {
-    late =
-        lane->late() + ": others changed '" + key + "' first, " + std::to_string(losses) + " times";
-  } catch (const std::exception&) {
-    return lane->late();
-  }
+  late =
+      lane->late() + ": others changed '" + key + "' first, " + std::to_string(losses) + " times";
   return late;
 }
 
