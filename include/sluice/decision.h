@@ -4,6 +4,11 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+
+#include "sluice/export.h"
 
 namespace sluice {
 
@@ -19,8 +24,9 @@ enum class Source : std::uint8_t {
                 ///< Limiter: where `on_failure` says raise, it throws instead.
 };
 
-/// A wait that never ends: the request can never be admitted. Printed as -1.
-inline constexpr std::chrono::nanoseconds kNever{-1};
+/// A wait that never ends: the request can never be admitted. It is the longest wait there is, so
+/// it compares as one. On the wire and in files it is -1.
+inline constexpr std::chrono::nanoseconds kNever = std::chrono::nanoseconds::max();
 
 /// The answer to "may this caller go ahead now?". A denied request has changed nothing.
 struct Decision {
@@ -44,9 +50,21 @@ struct Decision {
   /// What take_up_to() took; 0 in all other answers.
   std::int64_t taken = 0;
 
+  /// `if (limiter.check(key)) ...`: whether the caller may go ahead. Where `delay` is above 0 the
+  /// caller waits that long first.
+  explicit operator bool() const { return allowed; }
+
   /// Equal in everything.
   friend bool operator==(const Decision&, const Decision&) = default;
 };
+
+/// The decision in words, for logs and tests: "denied: 0 of 5 left, retry after 2m, reset after
+/// 10m". Says who answered where that is not the store. The wording may change.
+SLUICE_EXPORT std::string to_string(const Decision& decision);
+/// Writes to_string().
+SLUICE_EXPORT std::ostream& operator<<(std::ostream& out, const Decision& decision);
+/// The source in lower case: "store", "full", "cache", "local", "policy" or "unanswered".
+SLUICE_EXPORT std::string_view to_string(Source source);
 
 /// Given the answer, or, where a Limiter would have thrown, the exception and a decision that means
 /// nothing. Runs on the asking thread or on one of the library's, which others wait for: it does

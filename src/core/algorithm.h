@@ -96,7 +96,7 @@ constexpr Decision admit(const Admission& a) {
           .delay = std::chrono::nanoseconds(a.delay_ns)};
 }
 
-/// A denial. `retry_ns` is at least 1, or kNever's -1.
+/// A denial. `retry_ns` is at least 1, or kNever's.
 struct Denial {
   std::int64_t limit = 0;
   std::int64_t remaining = 0;

@@ -23,7 +23,7 @@ inline Decision block_decision(Decision decision, bool takes, Instant now, Insta
   decision.reset_after = std::max(decision.reset_after, left);
   if (!takes) return decision;
   decision.allowed = false;
-  if (decision.retry_after != kNever) decision.retry_after = std::max(decision.retry_after, left);
+  decision.retry_after = std::max(decision.retry_after, left);
   return decision;
 }
 

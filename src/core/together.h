@@ -15,10 +15,7 @@ class Together {
       all_.limit = one.limit;
       all_.remaining = one.remaining;
     }
-    if (!one.allowed && all_.retry_after != kNever) {
-      all_.retry_after =
-          one.retry_after == kNever ? kNever : std::max(all_.retry_after, one.retry_after);
-    }
+    all_.retry_after = std::max(all_.retry_after, one.retry_after);
     all_.allowed = (first_ || all_.allowed) && one.allowed;
     all_.reset_after = std::max(all_.reset_after, one.reset_after);
     all_.delay = std::max(all_.delay, one.delay);

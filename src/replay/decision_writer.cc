@@ -40,7 +40,8 @@ void DecisionWriter::write(const Judged& judged, std::string_view limit_json) {
   buffer_ += ",\"remaining\":";
   append_number(buffer_, decision.remaining);
   buffer_ += ",\"retry_after_ns\":";
-  append_number(buffer_, std::int64_t{decision.retry_after.count()});
+  const bool never = decision.retry_after == kNever;
+  append_number(buffer_, never ? std::int64_t{-1} : std::int64_t{decision.retry_after.count()});
   buffer_ += ",\"reset_after_ns\":";
   append_number(buffer_, std::int64_t{decision.reset_after.count()});
   buffer_ += ",\"delay_ns\":";

@@ -59,7 +59,7 @@ class Asked {
       check(decision.remaining >= 0 && decision.remaining <= decision.limit);
       check(decision.allowed
                 ? decision.retry_after.count() == 0
-                : decision.retry_after.count() == -1 || decision.retry_after.count() > 0);
+                : decision.retry_after.count() > 0);
     }
   }
 

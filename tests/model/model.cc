@@ -14,8 +14,7 @@ Decision combine(const std::vector<Decision>& answers) {
       all.limit = answer.limit;
     }
     all.allowed = all.allowed && answer.allowed;
-    const bool never = all.retry_after == kNever || answer.retry_after == kNever;
-    all.retry_after = never ? kNever : std::max(all.retry_after, answer.retry_after);
+    all.retry_after = std::max(all.retry_after, answer.retry_after);
     all.reset_after = std::max(all.reset_after, answer.reset_after);
     all.delay = std::max(all.delay, answer.delay);
   }

@@ -216,12 +216,14 @@ bool PartState::out_of_numbers(const ModelLimit& limit, const PartCall& call) co
   return std::max(Wide{call.now}, tat_) + call.cost * limit.interval_ns() > kMost64;
 }
 
-// The least wait at which the request is admitted, or -1. Once admissible a request stays so while
-// nobody comes, therefore halving an interval finds it.
+// The least wait at which the request is admitted, or kNever. Once admissible a request stays so
+// while nobody comes, therefore halving an interval finds it.
 Wide PartState::smallest_wait(const ModelLimit& limit, const PartCall& call) const {
   Wide denied = 0;
   Wide admitted = Wide{1} << 66;
-  if (out_of_numbers(limit, call) || !admits(limit, call.now + admitted, call)) return -1;
+  if (out_of_numbers(limit, call) || !admits(limit, call.now + admitted, call)) {
+    return kNever.count();
+  }
   while (admitted - denied > 1) {
     const Wide middle = denied + (admitted - denied) / 2;
     (admits(limit, call.now + middle, call) ? admitted : denied) = middle;

@@ -37,7 +37,7 @@ Decision PermitBook::denied(const ModelLimit& limit, Instant now, Wide retry) co
 
 Decision PermitBook::take(const ModelLimit& limit, const PartCall& call) {
   if (call.cost == 0) return peek(limit, call.now);
-  if (call.cost > 1) return denied(limit, call.now, -1);
+  if (call.cost > 1) return denied(limit, call.now, kNever.count());
   if (held_at(call.now) >= limit.count) {
     // There is room as soon as one of them lapses, or so many that fewer than the limit are left.
     Wide room = -1;
@@ -53,14 +53,14 @@ Decision PermitBook::take(const ModelLimit& limit, const PartCall& call) {
 }
 
 Decision PermitBook::renew(const ModelLimit& limit, const PartCall& call) {
-  if (!holds(call)) return denied(limit, call.now, -1);
+  if (!holds(call)) return denied(limit, call.now, kNever.count());
   forget(call);
   permits_.push_back({call.permit, Wide{call.now} + limit.window_ns});
   return peek(limit, call.now);
 }
 
 Decision PermitBook::release(const ModelLimit& limit, const PartCall& call) {
-  if (!holds(call)) return denied(limit, call.now, -1);
+  if (!holds(call)) return denied(limit, call.now, kNever.count());
   forget(call);
   return peek(limit, call.now);
 }

@@ -27,7 +27,7 @@ TEST(TokenBucketTest, StartsFullAndComesBackUnitByUnit) {
   EXPECT_EQ(key.take({.now = 0, .cost = 150}),
             deny({.limit = 200, .retry_ns = 1500 * kMillisecondNs, .reset_ns = 2 * kSecondNs}));
   EXPECT_EQ(key.take({.now = 0, .cost = 201}),
-            deny({.limit = 200, .retry_ns = -1, .reset_ns = 2 * kSecondNs}));
+            deny({.limit = 200, .retry_ns = kNever.count(), .reset_ns = 2 * kSecondNs}));
 
   const Instant enough = 1500 * kMillisecondNs;
   EXPECT_EQ(key.take({.now = enough - 1, .cost = 150}).retry_after, nanoseconds(1));
