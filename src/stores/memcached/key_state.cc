@@ -39,12 +39,7 @@ bool KeyState::read(std::string_view value, const LimitDefinition& asked) {
   if (value.size() <= kChecksumBytes) return false;
   const std::string_view hashed = value.substr(0, value.size() - kChecksumBytes);
   ValueReader last(value.substr(hashed.size()));
-  return last.bytes(kChecksumBytes) == checksum(hashed) && read_own(value, asked);
-}
-
-bool KeyState::read_own(std::string_view value, const LimitDefinition& asked) {
-  clear();
-  const std::string_view hashed = value.substr(0, value.size() - kChecksumBytes);
+  if (last.bytes(kChecksumBytes) != checksum(hashed)) return false;
   const bool blocked = hashed[0] == kBlockedVersion;
   if (hashed[0] != kVersion && !blocked) return false;
 
@@ -96,9 +91,7 @@ void KeyState::write(std::string& output) const {
   if (parts_ != nullptr) {
     for (std::size_t i = 0; i < parts_->size(); ++i) states_[i].write((*parts_)[i], writer);
   }
-  writer.flush();
   writer.bytes(checksum(std::string_view(output).substr(begin)), kChecksumBytes);
-  writer.flush();
 }
 
 bool KeyState::goes_on(const LimitDefinition& limit) const {

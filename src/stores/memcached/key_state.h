@@ -33,8 +33,6 @@ class KeyState {
   /// and so it is where the value was made by a limit that cannot be read, of a later version.
   /// `asked`, the limit that it is most likely to have been made by, outlives the judging.
   bool read(std::string_view value, const LimitDefinition& asked);
-  /// The same, of what this process has just written itself: nothing can have damaged it.
-  bool read_own(std::string_view value, const LimitDefinition& asked);
 
   /// Answers a request and commits what it changes. Where the state was made by a limit from which
   /// this one cannot go on, the key is fresh, and a block around it is gone as well. The request's

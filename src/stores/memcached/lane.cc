@@ -1,15 +1,10 @@
 #include "stores/memcached/lane.h"
 
-#include <algorithm>
 #include <atomic>
-#include <span>
 #include <utility>
 
 namespace sluice::memcached {
 namespace {
-
-// How many queries' memory is asked for together: as much as a core can wait for at a time.
-constexpr std::size_t kForeseen = 16;
 
 // Before it, a value could not be removed by its token, and before 1.6.10 none be written as now.
 constexpr Version kLeastVersion{1, 6, 13};
@@ -18,7 +13,7 @@ std::atomic<std::uint32_t> connections_made{0};
 
 }  // namespace
 
-// One exchange, and the replies to it in the order of its queries.
+// One exchange, and the replies to it in the order of its keys.
 class Lane::Batch final : public Exchange {
  public:
   explicit Batch(Lane& lane) : lane_(lane) {}
@@ -31,25 +26,18 @@ class Lane::Batch final : public Exchange {
   bool read(std::string_view text) {
     MetaReader reader(text);
     replies.clear();
-    for (const Query* query : queries) {
-      for (std::size_t left = query->commands(); left > 0; --left) {
-        const auto reply = reader.next();
-        const std::size_t number = replies.size();
-        if (!reply || reply->number.value_or(number) != number || !query->can_be(*reply)) {
-          return false;
-        }
-        replies.push_back(*reply);
+    for (const KeyEntry* key : keys) {
+      const auto reply = reader.next();
+      const std::size_t number = replies.size();
+      if (!reply || reply->number.value_or(number) != number || !key->can_be_answered(*reply)) {
+        return false;
       }
+      replies.push_back(*reply);
     }
     return reader.at_end();
   }
 
-  void foresee(std::size_t first) const {
-    const std::size_t count = std::min(kForeseen, queries.size() - first);
-    for (Query* query : std::span(queries).subspan(first, count)) query->foresee();
-  }
-
-  std::vector<Query*> queries;
+  std::vector<KeyEntry*> keys;
   std::vector<MetaReply> replies;
   Clock::time_point sent_at;
 
@@ -57,8 +45,9 @@ class Lane::Batch final : public Exchange {
   Lane& lane_;
 };
 
-Lane::Lane(const LaneSettings& settings)
+Lane::Lane(const LaneSettings& settings, KeyOwner& owner)
     : endpoint_(settings.endpoint),
+      owner_(owner),
       health_("memcached " + settings.endpoint.text(), settings.deadline) {}
 
 Lane::~Lane() = default;
@@ -96,15 +85,14 @@ Lane::Batch& Lane::idle_batch() {
 // Takes what has gathered up to the moment of sending.
 void Lane::write(Batch& batch, std::string& output) {
   const std::size_t before = output.size();
-  std::uint32_t number = 0;
   for (auto* queue : {&urgent_, &waiting_}) {
-    while (!queue->empty() && number < kMaxCommands && output.size() - before < kMaxBytes) {
-      if (batch.queries.size() % kForeseen == 0) queue->foresee(kForeseen);
-      Query& query = queue->front();
+    while (!queue->empty() && batch.keys.size() < kMaxCommands &&
+           output.size() - before < kMaxBytes) {
+      KeyEntry& key = *queue->front();
       queue->pop_front();
-      query.write(output, number);
-      batch.queries.push_back(&query);
-      number += static_cast<std::uint32_t>(query.commands());
+      owner_.before_sending(key);
+      key.append_command(output, static_cast<std::uint32_t>(batch.keys.size()));
+      batch.keys.push_back(&key);
     }
   }
   append_end(output);
@@ -112,7 +100,7 @@ void Lane::write(Batch& batch, std::string& output) {
 
 void Lane::release(Batch& batch) {
   std::erase(in_flight_, &batch);
-  batch.queries.clear();
+  batch.keys.clear();
   idle_batches_.push_back(&batch);
 }
 
@@ -125,13 +113,8 @@ void Lane::on_reply(Batch& batch, std::string_view reply) {
 }
 
 void Lane::hand_out(Batch& batch) {
-  std::span<const MetaReply> replies = batch.replies;
-  for (std::size_t i = 0; i < batch.queries.size(); ++i) {
-    if (i % kForeseen == 0) batch.foresee(i);
-    Query& query = *batch.queries[i];
-    const std::size_t own = query.commands();
-    query.on_replies(replies.first(own));
-    replies = replies.subspan(own);
+  for (std::size_t i = 0; i < batch.keys.size(); ++i) {
+    owner_.on_reply(*batch.keys[i], batch.replies[i]);
   }
   release(batch);
 }
@@ -139,9 +122,9 @@ void Lane::hand_out(Batch& batch) {
 void Lane::on_lost(Batch& batch, Loss loss, std::string_view why) {
   health_.on_lost(batch.sent_at);
   // First: what is in flight for ever would make the server a silent one.
-  const std::vector<Query*> queries = std::move(batch.queries);
+  const std::vector<KeyEntry*> keys = std::move(batch.keys);
   release(batch);
-  for (Query* query : queries) query->on_lost(loss, why);
+  for (KeyEntry* key : keys) owner_.on_lost(*key, loss, why);
 }
 
 // To `version`, then to `mn`: another server may call itself so, and have no meta commands.
@@ -165,10 +148,10 @@ void Lane::on_down(std::string_view why) {
   if (is_broken()) lose(waiting_, why);
 }
 
-// Whoever is lost may ask again, which is not lost with the rest.
-void Lane::lose(QueryQueue& queue, std::string_view why) {
-  QueryQueue lost = std::exchange(queue, {});
-  while (!lost.empty()) lost.pop_front().on_lost(Loss::kUnsent, why);
+// A key that is lost may be sent again at once, and is then not lost with the rest.
+void Lane::lose(std::deque<KeyEntry*>& queue, std::string_view why) {
+  const auto lost = std::exchange(queue, {});
+  for (KeyEntry* key : lost) owner_.on_lost(*key, Loss::kUnsent, why);
 }
 
 }  // namespace sluice::memcached

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "net/pipeline.h"
+#include "stores/memcached/key_entry.h"
 #include "stores/memcached/meta_protocol.h"
-#include "stores/memcached/query.h"
 #include "stores/remote/server_health.h"
 
 namespace sluice::memcached {
@@ -24,7 +24,7 @@ struct LaneSettings {
   std::chrono::nanoseconds deadline;
 };
 
-/// One connection to one server: queries gather while others are under way, and what has gathered
+/// One connection to one server: keys gather while others are under way, and what has gathered
 /// travels as one exchange. Its circuit breaker is fault().
 ///
 /// Knows nothing of sockets: it is the user of a pipeline. Lives on the courier's thread.
@@ -32,11 +32,12 @@ class Lane final : public PipelineUser {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// An exchange that has so many commands, or bytes, takes no further query.
+  /// An exchange that has so many commands, or bytes, takes no further one.
   static constexpr std::size_t kMaxCommands = 256;
   static constexpr std::size_t kMaxBytes = std::size_t{4} << 20;
 
-  explicit Lane(const LaneSettings& settings);
+  /// `owner`, whose keys it carries, outlives it.
+  Lane(const LaneSettings& settings, KeyOwner& owner);
   ~Lane() override;
 
   /// What the lane asks of its connection: to ask next_exchange() again, and to be made anew where
@@ -56,11 +57,13 @@ class Lane final : public PipelineUser {
   std::uint32_t connection() const { return connection_number_; }
 
   /// To be sent when the connection asks next: soon, after kick(). Stays where it is until then.
-  void send(Query& query) { waiting_.push_back(query); }
+  void send(KeyEntry& key) { waiting_.push_back(&key); }
   /// The same, before all others and by the connection that is up now or not at all: a cas token
   /// dies with its connection.
-  void send_now(Query& query) { urgent_.push_back(query); }
-  void kick() { connection_.kick(); }
+  void send_now(KeyEntry& key) { urgent_.push_back(&key); }
+  void kick() {
+    if (!waiting_.empty()) connection_.kick();
+  }
 
   /// "memcached 127.0.0.1:11211".
   const std::string& name() const { return health_.server(); }
@@ -89,13 +92,14 @@ class Lane final : public PipelineUser {
   void hand_out(Batch& batch);
   void on_lost(Batch& batch, Loss loss, std::string_view why);
   void release(Batch& batch);
-  static void lose(QueryQueue& queue, std::string_view why);
+  void lose(std::deque<KeyEntry*>& queue, std::string_view why);
 
   const Endpoint endpoint_;
+  KeyOwner& owner_;
   ServerHealth health_;
   Connection connection_;
-  QueryQueue urgent_;
-  QueryQueue waiting_;
+  std::deque<KeyEntry*> urgent_;
+  std::deque<KeyEntry*> waiting_;
   std::vector<std::unique_ptr<Batch>> batches_;  // All there are.
   std::vector<Batch*> idle_batches_;
   std::deque<Batch*> in_flight_;  // Oldest first.

@@ -4,10 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <cstdlib>
-
-#include "stores/memcached/value_codec.h"
 
 namespace sluice::memcached {
 namespace {
@@ -16,19 +13,6 @@ constexpr std::size_t kHashBytes = 16;
 
 bool is_plain(char c) {
   return c > ' ' && c <= '~';
-}
-
-// The same of all, most often in words: where a byte is none, some byte of one of the sums has its
-// highest bit.
-bool are_plain(std::string_view text) {
-  constexpr std::uint64_t kEach = 0x0101'0101'0101'0101;
-  std::uint64_t seen = 0;
-  while (text.size() >= sizeof seen) {
-    const std::uint64_t word = load_word(text.data());
-    seen |= word | (word + kEach) | (word - ('!' * kEach));
-    text.remove_prefix(sizeof seen);
-  }
-  return (seen & (0x80 * kEach)) == 0 && std::ranges::all_of(text, is_plain);
 }
 
 void append_hex(std::string& output, unsigned char byte) {
@@ -78,7 +62,7 @@ MemcachedSpace::MemcachedSpace(std::string_view prefix, const LimitDefinition& l
 
 void MemcachedSpace::name_of(std::string_view key, std::string& name) const {
   name.assign(begin_).append(key);
-  if (name.size() <= kMaxKeyBytes && are_plain(key)) return;
+  if (name.size() <= kMaxKeyBytes && std::ranges::all_of(key, is_plain)) return;
   std::string hashed = prefix_ + "::";
   append_hash(hashed, name);
   name = std::move(hashed);

@@ -39,15 +39,12 @@ TEST(MemcachedSpace, KeysThatNoServerTakesAreHashed) {
 }
 
 TEST(MemcachedSpace, EachByteIsLookedAt) {
-  for (std::size_t size = 1; size <= 17; ++size) {
-    for (std::size_t at = 0; at < size; ++at) {
-      for (int byte = 0; byte < 256; ++byte) {
-        std::string key(size, '!');
-        key[at] = static_cast<char>(byte);
-        const bool plain = byte > ' ' && byte <= '~';
-        ASSERT_EQ(name(key).starts_with("sluice::"), !plain)
-            << byte << " at " << at << " of " << size;
-      }
+  for (const std::size_t at : {0, 1, 2}) {
+    for (int byte = 0; byte < 256; ++byte) {
+      std::string key = "~!~";
+      key[at] = static_cast<char>(byte);
+      const bool plain = byte > ' ' && byte <= '~';
+      ASSERT_EQ(name(key).starts_with("sluice::"), !plain) << byte << " at " << at;
     }
   }
 }

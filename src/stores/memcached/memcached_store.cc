@@ -58,11 +58,11 @@ void require_room_in_a_value(const LimitDefinition& limit) {
 
 MemcachedStore::MemcachedStore(MemcachedOptions options)
     : options_(std::move(options)),
-      carrier_(options_),
-      courier_(carrier_, {.deadline = options_.deadline}),
+      executor_(options_),
+      courier_(executor_, {.deadline = options_.deadline}),
       spaces_({.store = "memcached store", .prefix = options_.prefix}) {
-  carrier_.open(courier_);
-  for (const auto& lane : carrier_.lanes()) {
+  executor_.open(courier_);
+  for (const auto& lane : executor_.lanes()) {
     try {
       pipelines_.push_back(
           std::make_unique<Pipeline>(courier_.loop(), lane->pipeline_options(), *lane));
@@ -83,7 +83,7 @@ MemcachedStore::~MemcachedStore() {
     auto swept = std::make_shared<std::promise<void>>();
     std::function<void()> done = [swept] { swept->set_value(); };
     courier_.loop().post(
-        [this, done = std::move(done)]() mutable { carrier_.sweep(std::move(done)); });
+        [this, done = std::move(done)]() mutable { executor_.sweep(std::move(done)); });
     swept->get_future().wait_for(kSweepPatience);
   }
   courier_.stop();

@@ -7,7 +7,7 @@
 #include "core/instant.h"
 #include "core/store.h"
 #include "net/pipeline.h"
-#include "stores/memcached/carrier.h"
+#include "stores/memcached/cas_executor.h"
 #include "stores/memcached/memcached_options.h"
 #include "stores/memcached/memcached_space.h"
 #include "stores/remote/courier.h"
@@ -33,7 +33,7 @@ class MemcachedStore final : public Store {
   /// thread.
   explicit MemcachedStore(MemcachedOptions options);
   /// In virtual time, removes the keys it has written, as far as the servers answer within five
-  /// seconds and MemcachedCarrier::kMaxWritten of them: the rest lapse.
+  /// seconds and CasExecutor::kMaxWritten of them: the rest lapse.
   ~MemcachedStore() override;
 
   /// Throws StoreError also where the limit's value could be larger than a server takes.
@@ -52,9 +52,9 @@ class MemcachedStore final : public Store {
 
  private:
   const MemcachedOptions options_;
-  MemcachedCarrier carrier_;
+  CasExecutor executor_;
   Courier courier_;
-  std::vector<std::unique_ptr<Pipeline>> pipelines_;  // One for each of the carrier's lanes.
+  std::vector<std::unique_ptr<Pipeline>> pipelines_;  // One for each of the executor's lanes.
   SpaceRegistry<MemcachedSpace> spaces_;
 };
 

@@ -1,7 +1,6 @@
 #include "stores/memcached/meta_protocol.h"
 
-#include <algorithm>
-#include <array>
+#include <cassert>
 #include <charconv>
 
 namespace sluice::memcached {
@@ -14,134 +13,89 @@ constexpr std::size_t kMaxLineBytes = 2'048;
 // Far above what a server can be told to take for an item.
 constexpr std::size_t kMaxValueBytes = std::size_t{1} << 30;
 
-// A command's line: words, some of them with a number, gathered here, since each appending to a
-// string costs as much as all of a line's words.
-class Words {
- public:
-  Words(std::string_view command, std::string_view key) { add(command).add(key); }
-  Words(const Words&) = delete;
-  Words& operator=(const Words&) = delete;
-
-  Words& add(std::string_view word) {
-    end_ = std::copy(word.begin(), word.end(), end_);
-    return *this;
-  }
-  Words& add(std::string_view word, std::uint64_t number) {
-    add(word);
-    end_ = std::to_chars(end_, text_.data() + text_.size(), number).ptr;
-    return *this;
-  }
-  std::string_view text() const { return {text_.data(), end_}; }
-
- private:
-  // A key, and five numbers of 20 digits with a flag each.
-  std::array<char, kMaxKeyBytes + 160> text_;
-  char* end_ = text_.data();
-};
-
-constexpr unsigned pair(char first, char second) {
-  return static_cast<unsigned>(static_cast<unsigned char>(first)) << 8 |
-         static_cast<unsigned char>(second);
+void append_number(std::string& output, std::string_view flag, std::uint64_t number) {
+  std::array<char, 20> digits;
+  const auto written = std::to_chars(digits.data(), digits.data() + digits.size(), number);
+  output.append(flag).append(digits.data(), written.ptr);
 }
 
-// The line of a reply, of which each character is looked at once: there is one for each decision.
-class Line {
- public:
-  explicit Line(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}
+void append_command(std::string& output, std::string_view command, std::string_view key) {
+  assert(key.size() <= kMaxKeyBytes);
+  output.append(command).append(key);
+}
 
-  /// What is not read yet.
-  const char* at() const { return at_; }
+// False where the text is no number, or is not all of it.
+template <class Number>
+bool read_number(std::string_view text, Number& number) {
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, number);
+  return read.ec == std::errc{} && read.ptr == end;
+}
 
-  /// The two letters that it begins with; nothing where they are none that a command is answered
-  /// with, unless the server refuses it.
-  std::optional<Code> code() {
-    if (end_ - at_ < 2) return std::nullopt;
-    const unsigned letters = pair(at_[0], at_[1]);
-    at_ += 2;
-    if (!at_word_end()) return std::nullopt;
-    switch (letters) {
-      case pair('H', 'D'):
-        return Code::kDone;
-      case pair('V', 'A'):
-        return Code::kValue;
-      case pair('E', 'N'):
-        return Code::kMiss;
-      case pair('E', 'X'):
-        return Code::kExists;
-      case pair('N', 'S'):
-        return Code::kNotStored;
-      case pair('N', 'F'):
-        return Code::kNotFound;
-      default:
-        return std::nullopt;
-    }
+// The next word of a line; empty at its end.
+std::string_view take_word(std::string_view& line) {
+  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  const std::string_view word = line.substr(0, line.find(' '));
+  line.remove_prefix(word.size());
+  return word;
+}
+
+// Nothing where no command is answered with this word, but for a refusal.
+std::optional<Code> code_of(std::string_view word) {
+  if (word == "HD") return Code::kDone;
+  if (word == "VA") return Code::kValue;
+  if (word == "EN") return Code::kMiss;
+  if (word == "EX") return Code::kExists;
+  if (word == "NS") return Code::kNotStored;
+  if (word == "NF") return Code::kNotFound;
+  return std::nullopt;
+}
+
+bool is_refusal(std::string_view word) {
+  return word == "ERROR" || word == "CLIENT_ERROR" || word == "SERVER_ERROR";
+}
+
+// The length of a value's data block, the word after "VA". False where it is none.
+bool read_size(std::string_view word, std::size_t& bytes) {
+  return read_number(word, bytes) && bytes <= kMaxValueBytes;
+}
+
+// Those flags that were asked for; others are passed over.
+bool read_flags(std::string_view line, MetaReply& reply) {
+  for (std::string_view word = take_word(line); !word.empty(); word = take_word(line)) {
+    const std::string_view number = word.substr(1);
+    if (word[0] == 'O' && !read_number(number, reply.number.emplace())) return false;
+    if (word[0] == 'c' && !read_number(number, reply.token)) return false;
   }
-
-  /// The length of a value's data block. False where it is none, here and below.
-  bool size(std::size_t& bytes) { return blanks() && number(bytes) && bytes <= kMaxValueBytes; }
-
-  /// All flags, of which some mean something here, and the line's end.
-  bool flags(MetaReply& reply) {
-    while (blanks() && !at_word_end()) {
-      const char flag = *at_++;
-      if (flag == 'O') {
-        if (!number(reply.number.emplace())) return false;
-      } else if (flag == 'c') {
-        if (!number(reply.token)) return false;
-      } else {
-        while (!at_word_end()) ++at_;
-      }
-    }
-    if (!std::string_view(at_, end_).starts_with(kLineEnd)) return false;
-    at_ += kLineEnd.size();
-    return true;
-  }
-
- private:
-  bool at_word_end() const { return at_ == end_ || *at_ == ' ' || *at_ == '\r'; }
-
-  bool blanks() {
-    const char* const before = at_;
-    while (at_ != end_ && *at_ == ' ') ++at_;
-    return at_ != before;
-  }
-
-  template <class Number>
-  bool number(Number& number) {
-    const auto read = std::from_chars(at_, end_, number);
-    at_ = read.ptr;
-    return read.ec == std::errc{} && at_word_end();
-  }
-
-  const char* at_;
-  const char* end_;
-};
+  return true;
+}
 
 }  // namespace
 
 void append_get(std::string& output, std::string_view key, std::uint32_t number) {
-  Words words("mg ", key);
-  words.add(" v c O", number).add(kLineEnd);
-  output.append(words.text());
+  append_command(output, "mg ", key);
+  append_number(output, " v c O", number);
+  output.append(kLineEnd);
 }
 
 void append_set(std::string& output, const Write& write, std::uint32_t number) {
-  Words words("ms ", write.key);
-  words.add(" ", write.value.size()).add(" T", static_cast<std::uint64_t>(write.expiry_s));
+  append_command(output, "ms ", write.key);
+  append_number(output, " ", write.value.size());
+  append_number(output, " T", static_cast<std::uint64_t>(write.expiry_s));
   if (write.token) {
-    words.add(" C", *write.token);
+    append_number(output, " C", *write.token);
   } else {
-    words.add(" ME");
+    output.append(" ME");
   }
-  words.add(" c O", number).add(kLineEnd);
-  output.append(words.text()).append(write.value).append(kLineEnd);
+  append_number(output, " c O", number);
+  output.append(kLineEnd).append(write.value).append(kLineEnd);
 }
 
 void append_delete(std::string& output, const Removal& removal, std::uint32_t number) {
-  Words words("md ", removal.key);
-  if (removal.token) words.add(" C", *removal.token);
-  words.add(" O", number).add(kLineEnd);
-  output.append(words.text());
+  append_command(output, "md ", removal.key);
+  if (removal.token) append_number(output, " C", *removal.token);
+  append_number(output, " O", number);
+  output.append(kLineEnd);
 }
 
 void append_end(std::string& output) {
@@ -164,31 +118,29 @@ std::optional<Version> read_version(std::string_view reply) {
 }
 
 std::optional<MetaReply> MetaReader::next() {
-  Line line(rest_);
-  const auto code = line.code();
-  if (!code) return refusal();
-  MetaReply reply;
-  reply.code = *code;
-  const bool has_value = *code == Code::kValue;
-  std::size_t bytes = 0;
-  if ((has_value && !line.size(bytes)) || !line.flags(reply)) return std::nullopt;
-  rest_.remove_prefix(static_cast<std::size_t>(line.at() - rest_.data()));
-  if (has_value) {
-    if (rest_.size() < bytes + kLineEnd.size()) return std::nullopt;
-    reply.text = rest_.substr(0, bytes);
-    rest_.remove_prefix(bytes + kLineEnd.size());
-  }
-  return reply;
-}
-
-std::optional<MetaReply> MetaReader::refusal() {
   const std::size_t end = rest_.find(kLineEnd);
   if (end == std::string_view::npos) return std::nullopt;
+  std::string_view line = rest_.substr(0, end);
+  std::string_view rest = rest_.substr(end + kLineEnd.size());
   MetaReply reply;
-  reply.text = rest_.substr(0, end);
-  const std::string_view word = reply.text.substr(0, reply.text.find(' '));
-  if (word != "ERROR" && word != "CLIENT_ERROR" && word != "SERVER_ERROR") return std::nullopt;
-  rest_.remove_prefix(end + kLineEnd.size());
+  reply.text = line;
+  const std::string_view word = take_word(line);
+  if (is_refusal(word)) {
+    rest_ = rest;
+    return reply;
+  }
+  const auto code = code_of(word);
+  if (!code) return std::nullopt;
+  reply.code = *code;
+  std::size_t bytes = 0;
+  if (*code == Code::kValue && !read_size(take_word(line), bytes)) return std::nullopt;
+  if (!read_flags(line, reply)) return std::nullopt;
+  reply.text = rest.substr(0, bytes);
+  if (*code == Code::kValue) {
+    if (rest.size() < bytes + kLineEnd.size()) return std::nullopt;
+    rest.remove_prefix(bytes + kLineEnd.size());
+  }
+  rest_ = rest;
   return reply;
 }
 
@@ -203,11 +155,12 @@ std::size_t MetaFraming::reply_bytes(std::string_view input) {
       return input.size() - at_ > kMaxLineBytes ? kMalformed : 0;
     }
     if (end == at_ || input[end - 1] != '\r' || end - at_ > kMaxLineBytes) return kMalformed;
-    const std::string_view line = input.substr(at_, end - 1 - at_);
+    std::string_view line = input.substr(at_, end - 1 - at_);
     std::size_t next = end + 1;
     if (line.starts_with("VA")) {
       std::size_t bytes = 0;
-      if (!Line(line.substr(2)).size(bytes)) return kMalformed;
+      line.remove_prefix(2);
+      if (!read_size(take_word(line), bytes)) return kMalformed;
       next += bytes + kLineEnd.size();
       if (input.size() < next) return 0;
       if (input.substr(next - kLineEnd.size(), kLineEnd.size()) != kLineEnd) return kMalformed;

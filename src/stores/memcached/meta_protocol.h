@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -7,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/arithmetic.h"
+#include "core/instant.h"
 #include "net/exchange.h"
 
 namespace sluice::memcached {
@@ -43,7 +46,30 @@ void append_delete(std::string& output, const Removal& removal, std::uint32_t nu
 /// Ends an exchange.
 void append_end(std::string& output);
 
-/// What a server calls itself, the numbers that come first: {1, 6, 38} of "VERSION 1.6.38_1".
+/// Above this a server reads an expiry as a date: 30 days, in seconds.
+inline constexpr std::int64_t kMostRelativeExpiry = 60 * 60 * 24 * 30;
+/// The last date that a server can read.
+inline constexpr std::int64_t kLastExpiry = 2'147'483'647;
+
+/// The expiry, in seconds as a server reads them, of a value that has to be kept for `lifetime_ns`
+/// (at least 0) from `real_now` on, the instant by the real clock. A server's clock ticks once a
+/// second, so that a lifetime of 1 ends after anything up to a second: one more is asked for. What
+/// would end after January 2038 ends there.
+constexpr std::int64_t expiry_s(std::int64_t lifetime_ns, Instant real_now) {
+  const std::int64_t seconds = ceil_divide(lifetime_ns, kSecondNs) + 1;
+  if (seconds <= kMostRelativeExpiry) return seconds;
+  return std::min(real_now / kSecondNs + seconds, kLastExpiry);
+}
+
+/// Until then the server keeps a value that is written now with such an expiry, unless it is
+/// evicted or flushed.
+constexpr Instant kept_until(std::int64_t lifetime_ns, Instant real_now) {
+  constexpr Instant kLast = kLastExpiry * kSecondNs;
+  if (lifetime_ns >= kLast - real_now) return kLast;
+  return std::min(kLast, real_now + ceil_divide(lifetime_ns, kSecondNs) * kSecondNs);
+}
+
+/// A server's version, the three numbers that come first: {1, 6, 38} of "VERSION 1.6.38_1".
 using Version = std::array<unsigned, 3>;
 /// Of its reply to `version`; nothing where that does not begin with three numbers.
 std::optional<Version> read_version(std::string_view reply);
@@ -62,13 +88,13 @@ struct MetaReply {
   Code code = Code::kError;
   /// The value; of an error, its line.
   std::string_view text;
-  /// 0 where the reply tells none.
+  /// 0 where the reply has none.
   std::uint64_t token = 0;
-  /// That of the command, where the reply tells.
+  /// That of the command, where the reply has one.
   std::optional<std::uint32_t> number;
 };
 
-/// Takes the reply to an exchange apart. The text has to outlive it.
+/// Splits the reply to an exchange into the replies to its commands. The text has to outlive it.
 class MetaReader {
  public:
   explicit MetaReader(std::string_view reply) : rest_(reply) {}
@@ -80,13 +106,10 @@ class MetaReader {
   bool at_end() const;
 
  private:
-  // The same where the server refuses.
-  std::optional<MetaReply> refusal();
-
   std::string_view rest_;
 };
 
-/// Finds where the reply to an exchange ends. The first two on a connection, to its greeting, are
+/// Finds where the reply to an exchange ends. The first two on a connection, to its handshake, are
 /// single lines whatever they say: a server that does not know `mn` never ends an exchange.
 class MetaFraming final : public Framing {
  public:
@@ -94,7 +117,7 @@ class MetaFraming final : public Framing {
 
  private:
   int greetings_left_ = 2;
-  std::size_t at_ = 0;  // Up to here all is understood.
+  std::size_t at_ = 0;  // All before this has been looked at.
 };
 
 }  // namespace sluice::memcached

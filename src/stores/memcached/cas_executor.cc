@@ -1,0 +1,321 @@
+#include "stores/memcached/cas_executor.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "stores/memcached/memcached_space.h"
+
+namespace sluice::memcached {
+namespace {
+
+using Step = KeyEntry::Step;
+
+constexpr std::size_t kMaxSweptAtOnce = 512;
+
+std::vector<std::string> names(const std::vector<Endpoint>& servers) {
+  std::vector<std::string> result;
+  result.reserve(servers.size());
+  for (const auto& server : servers) result.push_back(server.text());
+  return result;
+}
+
+// What an entry takes, with what the table and the allocator add to it.
+std::size_t bytes_of(const KeyEntry& key) {
+  constexpr std::size_t kBeside = 96;
+  return sizeof key + kBeside + key.name->capacity() + key.value.capacity();
+}
+
+}  // namespace
+
+CasExecutor::CasExecutor(const MemcachedOptions& options, std::size_t max_kept_bytes)
+    : options_(options),
+      max_kept_bytes_(max_kept_bytes),
+      ring_(names(options.servers)),
+      random_(std::random_device{}()) {
+  for (const auto& server : options.servers) {
+    for (std::size_t i = 0; i < options.connections; ++i) {
+      const LaneSettings settings{.endpoint = server, .deadline = options.deadline};
+      lanes_.push_back(std::make_unique<Lane>(settings, *this));
+    }
+  }
+}
+
+void CasExecutor::open(Courier& courier) {
+  courier_ = &courier;
+  pause_.emplace(courier.loop(), [this] { end_pause(); });
+}
+
+Lane& CasExecutor::lane_of(std::string_view name) const {
+  const std::size_t connection =
+      options_.connections == 1 ? 0 : std::hash<std::string_view>()(name) % options_.connections;
+  return *lanes_[ring_.server_of(name) * options_.connections + connection];
+}
+
+void CasExecutor::carry(Errand& errand) {
+  assert(errand.requests.size() == 1);
+  const Request& request = errand.requests[0];
+  static_cast<const MemcachedSpace&>(*request.space).name_of(request.key, name_);
+  const auto found = keys_.find(name_);
+  const bool is_known = found != keys_.end();
+  Lane& lane = is_known ? found->second.lane : lane_of(name_);
+  const std::string_view fault = lane.fault(courier_->round_began());
+  if (!fault.empty()) return courier_->fail(errand, fault);
+  const bool joins = is_known && found->second.under_way;
+  if (!joins && under_way_ >= kMaxUnderWay) {
+    return courier_->fail(errand, lane.name() + ": too many keys wait for their servers");
+  }
+  KeyEntry& key = is_known ? found->second : add_key(name_, lane);
+  errand.holder = &key;
+  key.waiting.push_back(errand);
+  if (!joins) begin_round(key, Step::kRead);
+}
+
+void CasExecutor::dispatch() {
+  for (const auto& lane : lanes_) lane->kick();
+}
+
+std::string_view CasExecutor::abandon(Errand& errand) {
+  const KeyEntry& key = *static_cast<const KeyEntry*>(errand.holder);
+  ErrandList::take_out(errand);
+  late_ = key.lane.late();
+  if (key.losses > 0) {
+    late_ += ": others changed '" + *key.name + "' first, " + std::to_string(key.losses) + " times";
+  }
+  return late_;
+}
+
+KeyEntry& CasExecutor::add_key(const std::string& name, Lane& lane) {
+  auto& [own_name, key] = *keys_.try_emplace(name, lane).first;
+  key.name = &own_name;
+  return key;
+}
+
+void CasExecutor::begin_round(KeyEntry& key, Step step) {
+  assert(!key.under_way);
+  if (key.written_token != 0) kept_bytes_ -= bytes_of(key);
+  key.under_way = true;
+  ++under_way_;
+  key.losses = 0;
+  key.step = step;
+  key.lane.send(key);
+}
+
+// Reads the key again for the requests that wait by now, if any.
+void CasExecutor::next_round(KeyEntry& key) {
+  if (key.waiting.empty()) return end_round(key);
+  key.step = Step::kRead;
+  key.lane.send(key);
+}
+
+// The entry may be gone afterwards.
+void CasExecutor::end_round(KeyEntry& key) {
+  key.under_way = false;
+  --under_way_;
+  if (key.written_token == 0) {
+    keys_.erase(keys_.find(*key.name));
+  } else {
+    kept_bytes_ += bytes_of(key);
+    make_room();
+  }
+  if (swept_) sweep_on();
+}
+
+void CasExecutor::make_room() {
+  while (kept_bytes_ > max_kept_bytes_) {
+    const std::size_t bucket = next_bucket_++ % keys_.bucket_count();
+    const auto idle = std::find_if(keys_.begin(bucket), keys_.end(bucket),
+                                   [](const auto& each) { return !each.second.under_way; });
+    if (idle == keys_.end(bucket)) continue;
+    kept_bytes_ -= bytes_of(idle->second);
+    keys_.erase(keys_.find(idle->first));
+  }
+}
+
+// What this process wrote last is judged without being read. Where that changes nothing, the value
+// is read after all: no refused token would tell that another process has changed it.
+void CasExecutor::before_sending(KeyEntry& key) {
+  if (key.changes() || key.waiting.empty()) return;
+  const Instant now = wall_now();
+  if (!key.knows_value(key.lane.connection(), now)) return;
+  if (!state_.read(key.value, *key.waiting.first()->requests[0].limit)) return;
+  key.token = key.written_token;
+  judge(key, now);
+  key.is_unread = prepare_write(key, now);
+  if (!key.is_unread) judge_again(key);
+}
+
+void CasExecutor::on_reply(KeyEntry& key, const MetaReply& reply) {
+  if (key.changes()) {
+    on_written(key, reply);
+  } else {
+    on_read(key, reply);
+  }
+}
+
+void CasExecutor::on_read(KeyEntry& key, const MetaReply& reply) {
+  if (reply.code == Code::kError) {
+    return fail_waiting(key, key.lane.name() + ": " + std::string(reply.text));
+  }
+  if (reply.code == Code::kMiss || key.written_on != key.lane.connection()) key.written_token = 0;
+  if (key.written_token != 0) key.contested = key.written_token != reply.token;
+  if (reply.code == Code::kValue && reply.token == 0)
+    return fail_waiting(key, key.lane.no_tokens());
+  if (key.waiting.empty() || !read_state(key, reply)) return end_round(key);
+  const Instant now = wall_now();
+  judge(key, now);
+  key.is_unread = false;
+  if (prepare_write(key, now)) return key.lane.send_now(key);
+  key.losses = 0;
+  answer(key.judged);
+  next_round(key);
+}
+
+// False where the value cannot be read, and no request that waits removes it: all have failed.
+bool CasExecutor::read_state(KeyEntry& key, const MetaReply& reply) {
+  key.token.reset();
+  state_.clear();
+  if (reply.code == Code::kMiss) return true;
+  key.token = reply.token;
+  if (state_.read(reply.text, *key.waiting.first()->requests[0].limit)) return true;
+  const std::string why = key.lane.name() + ": the value of '" + *key.name +
+                          "' is damaged, or none that this store has written";
+  while (!key.waiting.empty()) {
+    if (key.waiting.first()->requests[0].operation == Operation::kReset) return true;
+    courier_->fail(key.waiting.pop_front(), why);
+  }
+  return false;
+}
+
+void CasExecutor::judge(KeyEntry& key, Instant now) {
+  for (std::size_t i = 0; i < kMaxJudged && !key.waiting.empty(); ++i) {
+    Errand& errand = key.waiting.pop_front();
+    *errand.decision =
+        state_.judge(errand.requests[0], errand.now == kStoreTime ? now : errand.now);
+    key.judged.push_back(errand);
+  }
+}
+
+// The decisions that were made do not count: their requests wait again, before those that came
+// later.
+void CasExecutor::judge_again(KeyEntry& key) {
+  ErrandList later;
+  while (!key.waiting.empty()) later.push_back(key.waiting.pop_front());
+  while (!key.judged.empty()) key.waiting.push_back(key.judged.pop_front());
+  while (!later.empty()) key.waiting.push_back(later.pop_front());
+}
+
+// False where there is nothing to write: what was denied changes nothing, and a value that is not
+// there need not be removed.
+bool CasExecutor::prepare_write(KeyEntry& key, Instant now) {
+  if (!state_.changed()) return false;
+  // The server's clock is real, whatever the instants that are judged.
+  const std::int64_t kept_ns = std::max(state_.lifetime_ns(), options_.virtual_time ? kDayNs : 0);
+  const bool removes = state_.is_gone() || kept_ns == 0;
+  if (removes && !key.token) return false;
+  key.step = removes ? Step::kRemove : Step::kWrite;
+  key.written_token = 0;
+  if (removes) return true;
+  key.expiry_s = expiry_s(kept_ns, now);
+  key.kept_until = kept_until(kept_ns, now);
+  key.value.clear();
+  state_.write(key.value);
+  return true;
+}
+
+void CasExecutor::on_written(KeyEntry& key, const MetaReply& reply) {
+  if (reply.code == Code::kDone) {
+    note_written(key);
+    if (key.step == Step::kWrite) key.written_token = reply.token;
+    key.written_on = key.lane.connection();
+    key.losses = 0;
+    answer(key.judged);
+    return next_round(key);
+  }
+  key.contested = reply.code == Code::kExists;
+  if (reply.code != Code::kError) return on_race_lost(key);
+  fail(key.judged, key.lane.name() + ": " + std::string(reply.text));
+  next_round(key);
+}
+
+// Each race has a winner, so the next round begins at once. A write without a read has been a
+// guess: that it was wrong counts as no loss.
+void CasExecutor::on_race_lost(KeyEntry& key) {
+  judge_again(key);
+  if (key.is_unread || ++key.losses % kLossesBeforePause != 0) return next_round(key);
+  pausing_.push_back(&key);
+  if (pause_->is_set()) return;
+  std::uniform_int_distribution<std::int64_t> pause_us(0, kLongestPause.count());
+  pause_->set(std::chrono::microseconds(pause_us(random_)));
+}
+
+void CasExecutor::end_pause() {
+  for (KeyEntry* key : std::exchange(pausing_, {})) {
+    const std::string_view fault = key->lane.fault(Courier::Clock::now());
+    if (fault.empty()) {
+      next_round(*key);
+    } else {
+      fail_waiting(*key, fault);
+    }
+  }
+  dispatch();
+}
+
+// A token means nothing on another connection: a write that was not sent has to be preceded by
+// another read.
+void CasExecutor::on_lost(KeyEntry& key, Loss loss, std::string_view why) {
+  if (key.changes() && loss == Loss::kUnknown) {
+    note_written(key);
+    fail(key.judged, why);
+    return next_round(key);
+  }
+  judge_again(key);
+  if (key.lane.is_broken()) return fail_waiting(key, why);
+  next_round(key);
+}
+
+void CasExecutor::answer(ErrandList& errands) {
+  while (!errands.empty()) courier_->done(errands.pop_front());
+}
+
+void CasExecutor::fail(ErrandList& errands, std::string_view why) {
+  while (!errands.empty()) courier_->fail(errands.pop_front(), why);
+}
+
+void CasExecutor::fail_waiting(KeyEntry& key, std::string_view why) {
+  fail(key.waiting, why);
+  end_round(key);
+}
+
+// A key that is new on the server, to be removed by sweep().
+void CasExecutor::note_written(const KeyEntry& key) {
+  if (!options_.virtual_time || key.token || key.step == Step::kRemove) return;
+  if (written_.size() == kMaxWritten) written_.pop_front();
+  written_.push_back(*key.name);
+}
+
+void CasExecutor::sweep(std::function<void()> done) {
+  swept_ = std::move(done);
+  sweep_on();
+}
+
+// Goes on whenever a round ends.
+void CasExecutor::sweep_on() {
+  const auto now = Courier::Clock::now();
+  while (!written_.empty() && under_way_ < kMaxSweptAtOnce) {
+    const std::string name = std::move(written_.front());
+    written_.pop_front();
+    const auto found = keys_.find(name);
+    Lane& lane = lane_of(name);
+    if (!lane.fault(now).empty() || (found != keys_.end() && found->second.under_way)) continue;
+    KeyEntry& key = found != keys_.end() ? found->second : add_key(name, lane);
+    begin_round(key, Step::kRemove);
+    key.token.reset();
+    key.written_token = 0;
+  }
+  dispatch();
+  // A lane that is down returns its keys at once: the last of them has ended the sweep then.
+  if (swept_ && under_way_ == 0) std::exchange(swept_, nullptr)();
+}
+
+}  // namespace sluice::memcached

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/instant.h"
+#include "stores/memcached/key_entry.h"
+#include "stores/memcached/key_state.h"
+#include "stores/memcached/lane.h"
+#include "stores/memcached/memcached_options.h"
+#include "stores/memcached/server_ring.h"
+#include "stores/remote/courier.h"
+
+namespace sluice::memcached {
+
+/// Decides requests by compare-and-swap: reads a key's value with its token, judges all requests
+/// that wait for the key, in order, and writes the value back if no other process has written it
+/// meanwhile. If one has, the race is lost: the round begins again with what the winner wrote.
+///
+/// What this process wrote last is judged without being read, and written over at once. That too is
+/// a race, which another process has won if it has written since. Nothing is answered from memory.
+///
+/// A write whose outcome is unknown is not repeated: its requests are unanswered.
+///
+/// Lives on the worker thread.
+class CasExecutor final : public Carrier, public KeyOwner {
+ public:
+  /// Requests judged on one value at most.
+  static constexpr std::size_t kMaxJudged = 512;
+  /// Rounds at the same time. One whose callers have all gone counts until its server has answered
+  /// or is lost.
+  static constexpr std::size_t kMaxUnderWay = 100'000;
+  /// After so many races lost in a row, a round pauses for a random time up to kLongestPause, so
+  /// that no two processes go on losing to each other in step.
+  static constexpr unsigned kLossesBeforePause = 8;
+  static constexpr std::chrono::microseconds kLongestPause{1'000};
+  /// What this process wrote last is remembered in so many bytes, all that belongs to it counted;
+  /// beyond that some keys are forgotten, and read again.
+  static constexpr std::size_t kMaxKeptBytes = std::size_t{64} << 20;
+  /// Names of written keys that are remembered, to be removed by sweep().
+  static constexpr std::size_t kMaxWritten = 1'000'000;
+
+  /// `options` outlives it.
+  explicit CasExecutor(const MemcachedOptions& options, std::size_t max_kept_bytes = kMaxKeptBytes);
+
+  /// Before the first request. The courier outlives the executor's rounds.
+  void open(Courier& courier);
+
+  /// One for each connection to be made, which attaches itself to it. Those of one server lie
+  /// together.
+  std::span<const std::unique_ptr<Lane>> lanes() const { return lanes_; }
+
+  void carry(Errand& errand) override;
+  void dispatch() override;
+  std::string_view abandon(Errand& errand) override;
+
+  void before_sending(KeyEntry& key) override;
+  void on_reply(KeyEntry& key, const MetaReply& reply) override;
+  void on_lost(KeyEntry& key, Loss loss, std::string_view why) override;
+
+  /// In virtual time, after the last request: removes the keys that were written, the last
+  /// kMaxWritten of them (others expire), and calls `done` once none is being removed any more.
+  void sweep(std::function<void()> done);
+
+  /// Rounds now.
+  std::size_t under_way() const { return under_way_; }
+
+ private:
+  using Keys = std::unordered_map<std::string, KeyEntry>;
+
+  Lane& lane_of(std::string_view name) const;
+  KeyEntry& add_key(const std::string& name, Lane& lane);
+  void begin_round(KeyEntry& key, KeyEntry::Step step);
+  void next_round(KeyEntry& key);
+  void end_round(KeyEntry& key);
+  void make_room();
+  void on_read(KeyEntry& key, const MetaReply& reply);
+  bool read_state(KeyEntry& key, const MetaReply& reply);
+  void judge(KeyEntry& key, Instant now);
+  void judge_again(KeyEntry& key);
+  bool prepare_write(KeyEntry& key, Instant now);
+  void on_written(KeyEntry& key, const MetaReply& reply);
+  void on_race_lost(KeyEntry& key);
+  void end_pause();
+  void answer(ErrandList& errands);
+  void fail(ErrandList& errands, std::string_view why);
+  void fail_waiting(KeyEntry& key, std::string_view why);
+  void note_written(const KeyEntry& key);
+  void sweep_on();
+
+  const MemcachedOptions& options_;
+  const std::size_t max_kept_bytes_;
+  Courier* courier_ = nullptr;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  const ServerRing ring_;
+  Keys keys_;  // That have a round, or that this process wrote last.
+  std::size_t under_way_ = 0;
+  std::size_t kept_bytes_ = 0;   // Of keys without a round.
+  std::size_t next_bucket_ = 0;  // Where one is forgotten next, to make room.
+  std::vector<KeyEntry*> pausing_;
+  std::optional<Timer> pause_;  // Set while some are pausing.
+  std::minstd_rand random_;
+  KeyState state_;    // Of the key that is judged.
+  std::string name_;  // Of the key that is looked for.
+  std::string late_;  // What abandon() returned last.
+  std::deque<std::string> written_;
+  std::function<void()> swept_;  // While sweeping.
+};
+
+}  // namespace sluice::memcached

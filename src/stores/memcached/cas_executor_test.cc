@@ -1,0 +1,688 @@
+// Against a server whose every reply the test makes: no sockets.
+
+#include "stores/memcached/cas_executor.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <deque>
+#include <utility>
+
+#include "net/run_on_loop_test.h"
+#include "sluice/limit.h"
+#include "stores/memcached/memcached_space.h"
+
+namespace sluice::memcached {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr std::string_view kRead = "mg sluice:login:k v c O0\r\nmn\r\n";
+constexpr std::string_view kGone = "memcached a:1 has closed the connection";
+constexpr std::string_view kRefused = "memcached a:1: connection refused";
+constexpr Instant kNow = 1'700'000'000'000'000'000;
+
+class WatchedInquiry final : public Inquiry {
+ public:
+  void answered() noexcept override { is_answered = true; }
+
+  std::atomic<bool> is_answered = false;
+};
+
+// An executor of one server.
+class CasExecutorTest : public testing::Test {
+ protected:
+  // One request, on its way.
+  struct Ask {
+    explicit Ask(const Request& asked) : request(asked) {
+      inquiry.requests = {&request, 1};
+      inquiry.decisions = {&decision, 1};
+    }
+
+    Request request;
+    Decision decision;
+    WatchedInquiry inquiry;
+  };
+
+  explicit CasExecutorTest(std::size_t max_kept_bytes = CasExecutor::kMaxKeptBytes)
+      : executor_(options_, max_kept_bytes) {
+    executor_.open(courier_);
+    lane().attach(
+        {.kick = [this] { on_kick(); }, .reconnect = [this](std::string_view) { ++reconnects_; }});
+    courier_.start([this] { lane().on_up(); });
+  }
+  ~CasExecutorTest() override { courier_.stop(); }
+
+  virtual void on_kick() { ++kicks_; }
+
+  Lane& lane() { return *executor_.lanes().front(); }
+
+  // Runs it on the worker thread, after all that was asked before.
+  template <class Work>
+  void there(Work work) {
+    run_on_loop(courier_.loop(), work);
+    const auto nothing = [] {};
+    run_on_loop(courier_.loop(), nothing);  // What was answered has been reported by now.
+  }
+
+  Request request(std::string_view key, std::int64_t cost = 1,
+                  Operation operation = Operation::kTake) {
+    return {.limit = &limit_.definition(),
+            .space = &space_,
+            .key = key,
+            .operation = operation,
+            .cost = cost};
+  }
+  Ask& ask(std::string_view key, std::int64_t cost = 1, Operation operation = Operation::kTake) {
+    Ask& ask = asks_.emplace_back(request(key, cost, operation));
+    ask.inquiry.now = kNow;
+    courier_.submit(ask.inquiry, Courier::Clock::now() + deadline_);
+    there([] {});
+    return ask;
+  }
+
+  // What goes out next; waits for a key that pauses.
+  std::string sent() {
+    std::string output;
+    while (exchange_ == nullptr) there([&] { exchange_ = lane().next_exchange(); });
+    there([&] { exchange_->write(output); });
+    return output;
+  }
+  bool is_quiet() {
+    Exchange* next = nullptr;
+    there([&] { next = lane().next_exchange(); });
+    return next == nullptr;
+  }
+  void answer(std::string_view reply) {
+    there([&] { std::exchange(exchange_, nullptr)->on_reply(reply); });
+  }
+  void lose(Loss loss) {
+    there([&] {
+      std::exchange(exchange_, nullptr)->on_lost(loss, kGone);
+      lane().on_down(kGone);
+    });
+  }
+  void reconnect() {
+    there([&] {
+      lane().on_down(kGone);
+      lane().on_up();
+    });
+  }
+
+  static std::string reply_with(const std::string& value, std::uint64_t token) {
+    return "VA " + std::to_string(value.size()) + " c" + std::to_string(token) + " O0\r\n" + value +
+           "\r\nMN\r\n";
+  }
+  // As a server holds the key after so many units.
+  std::string value(std::int64_t units, std::uint64_t token) {
+    KeyState state;
+    state.judge(request("k", units), kNow);
+    std::string text;
+    state.write(text);
+    return reply_with(text, token);
+  }
+
+  // Has written the key's first value, in two round trips.
+  void write_first(std::string_view key, std::int64_t units, std::uint64_t token) {
+    const Ask& first = ask(key, units);
+    sent();
+    answer("EN\r\nMN\r\n");
+    sent();
+    answer("HD c" + std::to_string(token) + " O0\r\nMN\r\n");
+    ASSERT_TRUE(first.inquiry.is_answered);
+  }
+
+  const Limit limit_{"fixed_window 5/1h", "login"};
+  MemcachedSpace space_{"sluice", limit_.definition()};
+  MemcachedOptions options_{.servers = {{.host = "a", .port = 1}}};
+  std::chrono::nanoseconds deadline_ = 1h;
+  // Outlive the courier.
+  std::deque<Ask> asks_;
+  Errand own_errand_;
+  CasExecutor executor_;
+  Courier courier_{executor_, {.deadline = deadline_}};
+  Exchange* exchange_ = nullptr;
+  int kicks_ = 0;
+  int reconnects_ = 0;
+};
+
+TEST_F(CasExecutorTest, AFreshKeyIsReadAndAdded) {
+  const Ask& asked = ask("k");
+  EXPECT_EQ(kicks_, 1);
+  EXPECT_EQ(sent(), kRead);
+  answer("EN\r\nMN\r\n");
+  EXPECT_FALSE(asked.inquiry.is_answered);
+  const std::string add = sent();
+  EXPECT_THAT(add, StartsWith("ms sluice:login:k "));
+  EXPECT_THAT(add, HasSubstr(" ME c O0\r\n"));
+  EXPECT_THAT(add, testing::Not(HasSubstr(" C")));
+  answer("HD O0\r\nMN\r\n");
+  EXPECT_TRUE(asked.inquiry.is_answered);
+  EXPECT_EQ(asked.decision.remaining, 4);
+  EXPECT_EQ(executor_.under_way(), 0U);
+  EXPECT_TRUE(is_quiet());
+}
+
+TEST_F(CasExecutorTest, AKeyThatIsThereIsReadAndReplaced) {
+  const Ask& asked = ask("k");
+  sent();
+  answer(value(1, 77));
+  EXPECT_THAT(sent(), HasSubstr(" C77 c O0\r\n"));
+  answer("HD O0\r\nMN\r\n");
+  EXPECT_EQ(asked.decision.remaining, 3);
+}
+
+TEST_F(CasExecutorTest, ADenialAndAPeekTakeOneRoundTrip) {
+  const Ask& denied = ask("k");
+  const Ask& peek = ask("k", 0);
+  sent();
+  answer(value(5, 77));
+  EXPECT_TRUE(denied.inquiry.is_answered && peek.inquiry.is_answered);
+  EXPECT_FALSE(denied.decision.allowed);
+  EXPECT_TRUE(peek.decision.allowed);
+  EXPECT_EQ(executor_.under_way(), 0U);
+  EXPECT_TRUE(is_quiet());
+}
+
+TEST_F(CasExecutorTest, RequestsForOneKeyAreJudgedTogetherInOrder) {
+  for (int i = 0; i < 7; ++i) ask("k");
+  EXPECT_EQ(sent(), kRead);
+  answer("EN\r\nMN\r\n");
+  sent();
+  answer("HD O0\r\nMN\r\n");
+  for (std::size_t i = 0; i < 7; ++i) {
+    EXPECT_TRUE(asks_[i].inquiry.is_answered);
+    EXPECT_EQ(asks_[i].decision.allowed, i < 5) << i;
+  }
+  EXPECT_TRUE(is_quiet());
+}
+
+TEST_F(CasExecutorTest, ALaterRequestWaitsForTheNextRound) {
+  const Ask& first = ask("k");
+  sent();
+  answer("EN\r\nMN\r\n");
+  sent();
+  const Ask& second = ask("k");
+  answer("HD O0\r\nMN\r\n");
+  EXPECT_TRUE(first.inquiry.is_answered);
+  EXPECT_FALSE(second.inquiry.is_answered);
+  EXPECT_EQ(sent(), kRead);
+  answer(value(1, 5));
+  sent();
+  answer("HD O0\r\nMN\r\n");
+  EXPECT_EQ(second.decision.remaining, 3);
+}
+
+TEST_F(CasExecutorTest, KeysTravelTogether) {
+  const Ask& a = ask("a");
+  const Ask& b = ask("b");
+  EXPECT_EQ(sent(), "mg sluice:login:a v c O0\r\nmg sluice:login:b v c O1\r\nmn\r\n");
+  answer("EN O0\r\nEN O1\r\nMN\r\n");
+  const Ask& c = ask("c");
+  const std::string next = sent();
+  EXPECT_THAT(next, HasSubstr("ms sluice:login:a "));
+  EXPECT_THAT(next, HasSubstr("ms sluice:login:b "));
+  EXPECT_THAT(next, HasSubstr("mg sluice:login:c v c O2\r\nmn\r\n"));
+  answer("HD O0\r\nHD O1\r\nEN O2\r\nMN\r\n");
+  EXPECT_TRUE(a.inquiry.is_answered && b.inquiry.is_answered);
+  EXPECT_FALSE(c.inquiry.is_answered);
+}
+
+// Whatever the lost race looks like, the key is read again and judged by what the winner wrote.
+TEST_F(CasExecutorTest, ALostRaceIsJudgedByWhatTheWinnerWrote) {
+  for (const std::string_view lost : {"EX O0", "NF O0", "NS O0"}) {
+    const Ask& first = ask("k", 2);
+    const Ask& second = ask("k", 2);
+    for (std::uint64_t round = 0; round < 10; ++round) {
+      EXPECT_EQ(sent(), kRead);
+      answer(value(1, 100 + round));
+      EXPECT_THAT(sent(), HasSubstr(" C" + std::to_string(100 + round) + " "));
+      answer(std::string(lost) + "\r\nMN\r\n");
+      EXPECT_FALSE(first.inquiry.is_answered);
+    }
+    sent();
+    answer(value(2, 9));
+    sent();
+    answer("HD O0\r\nMN\r\n");
+    EXPECT_EQ(first.decision.remaining, 1);
+    EXPECT_FALSE(second.decision.allowed);
+    EXPECT_EQ(executor_.under_way(), 0U);
+  }
+}
+
+// So that no two processes go on losing to each other in step.
+TEST_F(CasExecutorTest, AKeyPausesAfterEveryEighthLostRace) {
+  const Ask& asked = ask("k");
+  for (unsigned lost = 1; lost <= 2 * CasExecutor::kLossesBeforePause; ++lost) {
+    EXPECT_EQ(sent(), kRead);  // Waits for a key that pauses.
+    answer(value(1, lost));
+    sent();
+    there([&] {
+      std::exchange(exchange_, nullptr)->on_reply("EX O0\r\nMN\r\n");
+      exchange_ = lane().next_exchange();
+      EXPECT_EQ(exchange_ == nullptr, lost % CasExecutor::kLossesBeforePause == 0) << lost;
+    });
+  }
+  EXPECT_EQ(sent(), kRead);
+  answer(value(5, 90));
+  EXPECT_TRUE(asked.inquiry.is_answered);
+}
+
+// Its caller's time is up while the key pauses: the caller is told why, and the round ends.
+TEST_F(CasExecutorTest, ACallerWhoseKeyPausesIsToldOfTheRaces) {
+  Decision decision;
+  const Request asked = request("k");
+  own_errand_.requests = {&asked, 1};
+  own_errand_.decision = &decision;
+  own_errand_.now = kNow;
+  there([&] { executor_.carry(own_errand_); });
+  std::string why;
+  for (unsigned lost = 1; lost <= CasExecutor::kLossesBeforePause; ++lost) {
+    sent();
+    answer(value(1, lost));
+    sent();
+    there([&] {
+      std::exchange(exchange_, nullptr)->on_reply("EX O0\r\nMN\r\n");
+      if (lost == CasExecutor::kLossesBeforePause) why = executor_.abandon(own_errand_);
+      EXPECT_EQ(executor_.under_way(), 1U);
+    });
+  }
+  EXPECT_EQ(why,
+            "memcached a:1 did not answer within 10ms: others changed 'sluice:login:k' first, "
+            "8 times");
+  std::size_t left = 1;
+  while (left > 0) there([&] { left = executor_.under_way(); });
+  EXPECT_TRUE(is_quiet());
+}
+
+TEST_F(CasExecutorTest, AWriteWithoutAReplyIsNotRepeated) {
+  const Ask& first = ask("k");
+  sent();
+  answer("EN\r\nMN\r\n");
+  sent();
+  const Ask& second = ask("k");
+  lose(Loss::kUnknown);
+  EXPECT_TRUE(first.inquiry.is_answered);
+  EXPECT_EQ(first.decision.source, Source::kUnanswered);
+  EXPECT_EQ(first.inquiry.fault, kGone);
+  EXPECT_FALSE(second.inquiry.is_answered);
+  there([&] { lane().on_up(); });
+  EXPECT_EQ(sent(), kRead);
+}
+
+// A server that comes back counts its tokens from 1, so an old one might fit a new value.
+TEST_F(CasExecutorTest, ATokenIsNotTakenToAnotherConnection) {
+  const Ask& asked = ask("k");
+  sent();
+  answer(value(1, 3));
+  reconnect();
+  EXPECT_EQ(sent(), kRead);
+  answer("EN\r\nMN\r\n");
+  EXPECT_THAT(sent(), HasSubstr(" ME "));
+  answer("HD O0\r\nMN\r\n");
+  EXPECT_EQ(asked.decision.remaining, 4);
+}
+
+TEST_F(CasExecutorTest, AWriteThatWasNotSentBeginsAgain) {
+  const Ask& asked = ask("k");
+  sent();
+  answer(value(1, 3));
+  sent();
+  lose(Loss::kUnsent);
+  there([&] { lane().on_up(); });
+  EXPECT_EQ(sent(), kRead);
+  EXPECT_FALSE(asked.inquiry.is_answered);
+}
+
+TEST_F(CasExecutorTest, AReadThatIsLostIsRepeated) {
+  const Ask& asked = ask("k");
+  sent();
+  lose(Loss::kUnknown);
+  there([&] { lane().on_up(); });
+  EXPECT_EQ(sent(), kRead);
+  EXPECT_FALSE(asked.inquiry.is_answered);
+}
+
+TEST_F(CasExecutorTest, NoCallerWaitsForAServerThatCannotBeReached) {
+  const Ask& asked = ask("k");
+  there([&] { lane().on_down(kGone); });
+  EXPECT_FALSE(asked.inquiry.is_answered);
+  there([&] { lane().on_down(kRefused); });
+  EXPECT_TRUE(asked.inquiry.is_answered);
+  EXPECT_EQ(asked.inquiry.fault, kRefused);
+  const Ask& next = ask("k");
+  EXPECT_TRUE(next.inquiry.is_answered);
+  EXPECT_EQ(next.decision.source, Source::kUnanswered);
+  EXPECT_EQ(executor_.under_way(), 0U);
+}
+
+// Callers go when their time is up; their keys wait for a connection that is not there yet.
+TEST_F(CasExecutorTest, RoundsWithoutCallersAreBounded) {
+  constexpr std::size_t kMost = CasExecutor::kMaxUnderWay;
+  std::vector<std::string> keys;
+  for (std::size_t i = 0; i < kMost; ++i) keys.push_back(std::to_string(i));
+  std::vector<Request> requests;
+  for (const auto& key : keys) requests.push_back(request(key));
+  std::vector<Decision> decisions(kMost);
+  WatchedInquiry all;
+  all.requests = requests;
+  all.decisions = decisions;
+  all.now = kNow;
+  courier_.submit(all, Courier::Clock::now());
+  while (!all.is_answered) there([] {});
+  EXPECT_EQ(executor_.under_way(), kMost);
+  EXPECT_EQ(ask("one more").inquiry.fault, "memcached a:1: too many keys wait for their servers");
+  there([&] {
+    lane().on_down(kGone);
+    lane().on_down(kRefused);
+  });
+  EXPECT_EQ(executor_.under_way(), 0U);
+}
+
+TEST_F(CasExecutorTest, AnErrorFailsItsKeyAlone) {
+  const Ask& a = ask("a");
+  const Ask& b = ask("b");
+  sent();
+  answer("SERVER_ERROR busy\r\nEN O1\r\nMN\r\n");
+  EXPECT_EQ(a.inquiry.fault, "memcached a:1: SERVER_ERROR busy");
+  EXPECT_FALSE(b.inquiry.is_answered);
+  sent();
+  answer("SERVER_ERROR out of memory storing object\r\nMN\r\n");
+  EXPECT_EQ(b.decision.source, Source::kUnanswered);
+  EXPECT_THAT(b.inquiry.fault, HasSubstr("out of memory"));
+  EXPECT_EQ(executor_.under_way(), 0U);
+}
+
+// Nothing can be written over a value whose token is not known.
+TEST_F(CasExecutorTest, AServerWithoutTokensIsNamed) {
+  const Ask& asked = ask("k");
+  const Ask& reset = ask("k", 1, Operation::kReset);
+  sent();
+  answer(value(1, 0));
+  for (const Ask* one : {&asked, &reset}) {
+    EXPECT_EQ(one->decision.source, Source::kUnanswered);
+    EXPECT_THAT(one->inquiry.fault, HasSubstr("memcached a:1 keeps no cas tokens (-C)"));
+  }
+  EXPECT_EQ(executor_.under_way(), 0U);
+  EXPECT_TRUE(is_quiet());
+}
+
+TEST_F(CasExecutorTest, ADamagedValueFailsUntilItIsReset) {
+  const Ask& taken = ask("k");
+  const Ask& reset = ask("k", 1, Operation::kReset);
+  const Ask& after = ask("k", 2);
+  sent();
+  answer("VA 5 c7 O0\r\nhello\r\nMN\r\n");
+  EXPECT_THAT(taken.inquiry.fault, HasSubstr("'sluice:login:k' is damaged"));
+  EXPECT_THAT(sent(), HasSubstr(" C7 "));
+  answer("HD O0\r\nMN\r\n");
+  EXPECT_EQ(reset.decision.remaining, 5);
+  EXPECT_EQ(after.decision.remaining, 3);
+}
+
+TEST_F(CasExecutorTest, AResetRemovesWhatIsThere) {
+  const Ask& reset = ask("k", 1, Operation::kReset);
+  sent();
+  answer(value(3, 8));
+  EXPECT_EQ(sent(), "md sluice:login:k C8 O0\r\nmn\r\n");
+  answer("HD O0\r\nMN\r\n");
+  EXPECT_TRUE(reset.inquiry.is_answered);
+  const Ask& nothing = ask("k", 1, Operation::kReset);
+  sent();
+  answer("EN\r\nMN\r\n");
+  EXPECT_TRUE(nothing.inquiry.is_answered);
+  EXPECT_TRUE(is_quiet());
+}
+
+// No decision is made from replies that cannot be those to what was sent.
+TEST_F(CasExecutorTest, AReplyThatDoesNotFitGivesTheConnectionUp) {
+  int expected = 0;
+  for (const std::string_view reply : {"MN\r\n", "EN O1\r\nMN\r\n", "EN O0\r\nEN O1\r\nMN\r\n",
+                                       "HD O0\r\nMN\r\n", "ERROR\r\nERROR\r\nMN\r\n"}) {
+    const Ask& asked = ask("k");
+    sent();
+    answer(reply);
+    EXPECT_EQ(reconnects_, ++expected) << reply;
+    EXPECT_FALSE(asked.inquiry.is_answered);
+    sent();
+    answer(value(5, 1));
+    EXPECT_FALSE(asked.decision.allowed);
+  }
+}
+
+TEST_F(CasExecutorTest, ALateReplyAnswersNoRequest) {
+  deadline_ = 0ns;
+  const Ask& asked = ask("k");
+  while (!asked.inquiry.is_answered) there([] {});
+  EXPECT_EQ(asked.inquiry.fault, "memcached a:1 did not answer within 10ms");
+  sent();
+  answer("EN\r\nMN\r\n");
+  EXPECT_TRUE(is_quiet());
+  EXPECT_EQ(executor_.under_way(), 0U);
+}
+
+TEST_F(CasExecutorTest, OnlyAMemcachedWithMetaCommandsIsUsed) {
+  for (const std::string_view version : {"1.6.13", "1.6.38_1", "1.7.0", "2.0.0"}) {
+    EXPECT_EQ(lane().on_greeting(0, "VERSION " + std::string(version) + "\r\n"), std::nullopt);
+  }
+  EXPECT_EQ(lane().on_greeting(1, "MN\r\n"), std::nullopt);
+  EXPECT_EQ(lane().on_greeting(0, "VERSION 1.6.9\r\n"),
+            "memcached a:1 says 'VERSION 1.6.9' to 'version': it has to be memcached 1.6.13 or "
+            "later, with room for a connection");
+  for (const std::string_view older : {"VERSION 1.6.12\r\n", "VERSION 1.5.22\r\n", "ERROR\r\n"}) {
+    EXPECT_TRUE(lane().on_greeting(0, older).has_value()) << older;
+  }
+  EXPECT_THAT(lane().on_greeting(1, "ERROR\r\n").value_or(""),
+              HasSubstr("memcached a:1 says 'ERROR' to a meta command"));
+}
+
+// A server that cannot be reached any more by when the sweep begins to send.
+class SweepTest : public CasExecutorTest {
+ protected:
+  void on_kick() override {
+    if (!loses_) return;
+    lane().on_down(kGone);
+    lane().on_down(kRefused);
+  }
+
+  bool loses_ = false;
+};
+
+TEST_F(SweepTest, EndsOnceWhereTheServerGoesMeanwhile) {
+  options_.virtual_time = true;
+  write_first("a", 1, 7);
+  write_first("b", 1, 8);
+  int swept = 0;
+  there([&] {
+    loses_ = true;
+    executor_.sweep([&] { ++swept; });
+    EXPECT_EQ(executor_.under_way(), 0U);
+  });
+  EXPECT_EQ(swept, 1);
+}
+
+// What this process wrote last: no other has written since, so its value need not be read.
+
+TEST_F(CasExecutorTest, WhatItWroteLastIsWrittenOverInOneRoundTrip) {
+  write_first("k", 1, 70);
+  for (std::uint64_t token = 70; token < 73; ++token) {
+    const Ask& asked = ask("k");
+    const std::string write = sent();
+    EXPECT_THAT(write, StartsWith("ms sluice:login:k "));
+    EXPECT_THAT(write, HasSubstr(" C" + std::to_string(token) + " c O0\r\n"));
+    EXPECT_FALSE(asked.inquiry.is_answered);
+    answer("HD c" + std::to_string(token + 1) + " O0\r\nMN\r\n");
+    EXPECT_EQ(asked.decision.remaining, static_cast<std::int64_t>(73 - token));
+  }
+  EXPECT_EQ(executor_.under_way(), 0U);
+  EXPECT_TRUE(is_quiet());
+}
+
+TEST_F(CasExecutorTest, AWriteWithoutAReadIsForAllThatWait) {
+  write_first("k", 3, 70);
+  const Ask& first = ask("k");
+  const Ask& peek = ask("k", 0);
+  const Ask& second = ask("k");
+  const Ask& denied = ask("k");
+  EXPECT_THAT(sent(), HasSubstr(" C70 c O0\r\n"));
+  const Ask& later = ask("k", 0);
+  answer("HD c71 O0\r\nMN\r\n");
+  EXPECT_EQ(first.decision.remaining, 1);
+  EXPECT_EQ(peek.decision.remaining, 1);
+  EXPECT_TRUE(second.decision.allowed);
+  EXPECT_FALSE(denied.decision.allowed);
+  EXPECT_FALSE(later.inquiry.is_answered);
+  EXPECT_EQ(sent(), kRead);
+  answer(value(5, 71));
+  EXPECT_EQ(later.decision.remaining, 0);
+}
+
+// Another process may have reset the key, or refunded.
+TEST_F(CasExecutorTest, ADenialIsNotTakenFromMemory) {
+  write_first("k", 5, 70);
+  const Ask& asked = ask("k");
+  const Ask& peek = ask("k", 0);
+  EXPECT_EQ(sent(), kRead);
+  answer(value(2, 71));
+  EXPECT_FALSE(asked.inquiry.is_answered);
+  EXPECT_THAT(sent(), HasSubstr(" C71 c O0\r\n"));
+  answer("HD c72 O0\r\nMN\r\n");
+  EXPECT_EQ(asked.decision.remaining, 2);
+  EXPECT_EQ(peek.decision.remaining, 2);
+}
+
+TEST_F(CasExecutorTest, WhatAnotherProcessHasWrittenIsReadAndJudged) {
+  write_first("k", 1, 70);
+  const Ask& asked = ask("k", 2);
+  EXPECT_THAT(sent(), HasSubstr(" C70 "));
+  answer("EX O0\r\nMN\r\n");
+  EXPECT_FALSE(asked.inquiry.is_answered);
+  EXPECT_EQ(sent(), kRead);
+  answer(value(4, 90));
+  EXPECT_TRUE(asked.inquiry.is_answered);
+  EXPECT_FALSE(asked.decision.allowed);
+}
+
+// Until this process has written it twice, and no other between.
+TEST_F(CasExecutorTest, AKeyThatOthersWriteIsReadFirst) {
+  write_first("k", 1, 70);
+  ask("k");
+  sent();
+  answer("EX O0\r\nMN\r\n");
+  std::uint64_t own = 0;
+  for (const std::uint64_t found : {80, 90, 91}) {
+    const Ask& asked = ask("k");
+    EXPECT_EQ(sent(), kRead);
+    answer(value(1, found));
+    EXPECT_THAT(sent(), HasSubstr(" C" + std::to_string(found) + " "));
+    own = found + 1;
+    answer("HD c" + std::to_string(own) + " O0\r\nMN\r\n");
+    EXPECT_TRUE(asked.inquiry.is_answered);
+  }
+  ask("k");
+  EXPECT_THAT(sent(), HasSubstr(" C" + std::to_string(own) + " "));
+  answer("HD c99 O0\r\nMN\r\n");
+}
+
+TEST_F(CasExecutorTest, WhatTheServerHasForgottenBeginsAnew) {
+  write_first("k", 4, 70);
+  const Ask& asked = ask("k");
+  EXPECT_THAT(sent(), HasSubstr(" C70 "));
+  answer("NF O0\r\nMN\r\n");
+  EXPECT_EQ(sent(), kRead);
+  answer("EN\r\nMN\r\n");
+  EXPECT_THAT(sent(), HasSubstr(" ME c "));
+  answer("HD c2 O0\r\nMN\r\n");
+  EXPECT_EQ(asked.decision.remaining, 4);
+}
+
+// A peek has seen it: the next request reads at once, and loses no race first.
+TEST_F(CasExecutorTest, WhatWasFoundGoneIsForgotten) {
+  write_first("k", 4, 70);
+  ask("k", 0);
+  EXPECT_EQ(sent(), kRead);
+  answer("EN\r\nMN\r\n");
+  ask("k");
+  EXPECT_EQ(sent(), kRead);
+}
+
+TEST_F(CasExecutorTest, AnotherConnectionKnowsOfNoWrite) {
+  write_first("k", 1, 70);
+  reconnect();
+  ask("k");
+  EXPECT_EQ(sent(), kRead);
+  answer(value(1, 71));
+  EXPECT_THAT(sent(), HasSubstr(" C71 "));
+  answer("HD c72 O0\r\nMN\r\n");
+  ask("k");
+  EXPECT_THAT(sent(), HasSubstr(" C72 "));
+}
+
+// Written or not: what the server has is not known.
+TEST_F(CasExecutorTest, AfterAWriteWithoutAReplyTheKeyIsRead) {
+  write_first("k", 1, 70);
+  const Ask& lost = ask("k");
+  EXPECT_THAT(sent(), HasSubstr(" C70 "));
+  lose(Loss::kUnknown);
+  EXPECT_EQ(lost.decision.source, Source::kUnanswered);
+  there([&] { lane().on_up(); });
+  EXPECT_EQ(executor_.under_way(), 0U);
+  ask("k");
+  EXPECT_EQ(sent(), kRead);
+}
+
+TEST_F(CasExecutorTest, AfterAnErrorTheKeyIsRead) {
+  write_first("k", 1, 70);
+  const Ask& asked = ask("k");
+  EXPECT_THAT(sent(), HasSubstr(" C70 "));
+  answer("SERVER_ERROR out of memory storing object\r\nMN\r\n");
+  EXPECT_THAT(asked.inquiry.fault, HasSubstr("out of memory"));
+  ask("k");
+  EXPECT_EQ(sent(), kRead);
+}
+
+TEST_F(CasExecutorTest, AResetOfWhatItWroteLastTakesOneRoundTrip) {
+  write_first("k", 3, 70);
+  const Ask& reset = ask("k", 1, Operation::kReset);
+  EXPECT_EQ(sent(), "md sluice:login:k C70 O0\r\nmn\r\n");
+  EXPECT_FALSE(reset.inquiry.is_answered);
+  answer("HD O0\r\nMN\r\n");
+  EXPECT_EQ(reset.decision.remaining, 5);
+  ask("k");
+  EXPECT_EQ(sent(), kRead);
+}
+
+// The server has forgotten it by then: the key is read, and loses no race first.
+TEST_F(CasExecutorTest, WhatHasExpiredIsNotKnown) {
+  KeyEntry key(lane());
+  key.written_token = 70;
+  key.written_on = 1;
+  key.kept_until = kNow;
+  EXPECT_TRUE(key.knows_value(1, kNow - 1));
+  EXPECT_FALSE(key.knows_value(1, kNow));
+}
+
+class FewBytesTest : public CasExecutorTest {
+ protected:
+  static constexpr std::size_t kBytes = 100'000;
+
+  FewBytesTest() : CasExecutorTest(kBytes) {}
+};
+
+TEST_F(FewBytesTest, WhatIsRememberedIsBounded) {
+  std::deque<std::string> names;
+  for (int i = 0; i < 500; ++i) write_first(names.emplace_back(std::to_string(i)), 1, 7);
+  std::size_t remembered = 0;
+  for (const std::string& name : names) {
+    ask(name);
+    remembered += sent().starts_with("ms ") ? 1 : 0;
+    answer("SERVER_ERROR busy\r\nMN\r\n");
+  }
+  EXPECT_LE(remembered, kBytes / sizeof(KeyEntry));
+  EXPECT_GT(remembered, kBytes / sizeof(KeyEntry) / 4);
+}
+
+}  // namespace
+}  // namespace sluice::memcached
