@@ -1,17 +1,17 @@
 #include "net/address.h"
 
 #include <arpa/inet.h>
+#include <sys/un.h>
 
 #include <charconv>
 #include <system_error>
 #include <utility>
 
-#include "net/socket_address.h"
-
 namespace sluice {
 namespace {
 
 constexpr std::string_view kUnixPrefix = "unix:";
+constexpr std::size_t kMaxUnixPathBytes = sizeof(sockaddr_un::sun_path) - 1;
 
 ParsedAddress fault(std::string_view text, const std::string& what) {
   std::string sentence = "\"";
@@ -22,9 +22,9 @@ ParsedAddress fault(std::string_view text, const std::string& what) {
 ParsedAddress parse_unix(std::string_view text) {
   const std::string_view path = text.substr(kUnixPrefix.size());
   if (path.empty()) return fault(text, "there is no path after unix:");
-  if (path.size() > kMaxPathBytes) {
+  if (path.size() > kMaxUnixPathBytes) {
     return fault(text, "the path has " + std::to_string(path.size()) + " bytes, a socket's has " +
-                           std::to_string(kMaxPathBytes) + " at most");
+                           std::to_string(kMaxUnixPathBytes) + " at most");
   }
   if (path.find('\0') != std::string_view::npos) return fault(text, "the path holds a zero byte");
   return {Address{Address::Family::kUnix, std::string(path), 0}, {}};

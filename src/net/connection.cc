@@ -1,12 +1,10 @@
 #include "net/connection.h"
 
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
+#include <cassert>
 #include <cstring>
 #include <exception>
 #include <utility>
@@ -14,285 +12,249 @@
 namespace sluice {
 namespace {
 
-// The C library's recv() and send() are points where a thread can be cancelled, for which they pay
-// twice a call in a program of several threads. Ours are never cancelled.
-ssize_t receive_now(int fd, char* to, std::size_t bytes) {
-  return ::syscall(SYS_recvfrom, fd, to, bytes, 0, nullptr, nullptr);
-}
-ssize_t send_now(int fd, const char* from, std::size_t bytes) {
-  return ::syscall(SYS_sendto, fd, from, bytes, MSG_NOSIGNAL, nullptr, 0);
-}
+namespace asio = boost::asio;
+using boost::system::error_code;
 
-/// Output of so many bytes is sent before more of the same read is answered.
+/// Output of so many bytes is sent before more of the same input is answered.
 constexpr std::size_t kSendBytes = 64 * 1024;
-/// The most thrown away while a peer that was told to go still talks.
-constexpr std::size_t kMaxDiscardBytes = 1024 * 1024;
-/// A buffer that has grown beyond this is given back once it is empty.
-constexpr std::size_t kIdleBytes = 4 * 1024;
-
-bool must_wait(int error) {
-  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
-}
-
-/// The bytes the peer took, 0 where it takes none now, -1 where it is gone.
-ssize_t send_some(int fd, std::string_view bytes) {
-  const ssize_t sent = send_now(fd, bytes.data(), bytes.size());
-  if (sent < 0 && must_wait(errno)) return 0;
-  return sent;
-}
-
-void empty_out(std::string& buffer) {
-  if (buffer.capacity() > kIdleBytes) {
-    std::string().swap(buffer);
-  } else {
-    buffer.clear();
-  }
-}
-
-/// Whether the connection goes on. Where memory runs out, most likely, that costs this peer its
-/// connection, and nobody else theirs.
-template <class Step>
-bool goes_on(Step step) {
-  try {
-    return step();
-  } catch (const std::exception&) {
-    return false;
-  }
-}
+/// The most that is read and ignored while a connection lingers.
+constexpr std::size_t kMaxIgnoredBytes = 1024 * 1024;
+constexpr std::size_t kFirstBufferBytes = 4 * 1024;
+/// The most that an idle connection keeps for its input.
+constexpr std::size_t kIdleBufferBytes = 16 * 1024;
 
 }  // namespace
 
-void ConnectionWaker::wake() noexcept {
-  const std::lock_guard lock(mutex_);
-  if (loop_ != nullptr) loop_->post(shared_from_this());
+std::span<char> InputBuffer::make_room() {
+  const std::string_view kept = unread();
+  std::size_t capacity = capacity_;
+  if (end_ == capacity_) {
+    capacity = std::clamp(2 * capacity_, kFirstBufferBytes, kMaxInputBytes);
+  } else if (kept.empty() && capacity_ > kIdleBufferBytes) {
+    capacity = kFirstBufferBytes;
+  }
+  if (capacity != capacity_) {
+    auto bytes = std::make_unique_for_overwrite<char[]>(capacity);
+    std::copy(kept.begin(), kept.end(), bytes.get());
+    bytes_ = std::move(bytes);
+    capacity_ = capacity;
+  } else if (begin_ != 0) {
+    std::memmove(bytes_.get(), kept.data(), kept.size());
+  }
+  begin_ = 0;
+  end_ = kept.size();
+  return {bytes_.get() + end_, capacity_ - end_};
 }
 
-void ConnectionWaker::run() {
-  if (connection_ != nullptr) connection_->on_wake();
+Connection::Connection(ServingSocket socket, ConnectionGroup& group)
+    : group_(group), socket_(std::move(socket)), timer_(socket_.get_executor()) {}
+
+/// Runs `step` unless the connection is closed.
+template <class Step>
+void Connection::run(Step step) {
+  if (!socket_.is_open()) return;
+  try {
+    step();
+  } catch (const std::exception&) {
+    group_.output.clear();
+    close();
+  }
 }
 
-void ConnectionWaker::detach() {
-  const std::lock_guard lock(mutex_);
-  loop_ = nullptr;
-  connection_ = nullptr;
+void Connection::start(const HandlerFactory& make_handler, std::size_t thread) {
+  run([&] {
+    group_.members.insert(shared_from_this());
+    socket_.non_blocking(true);
+    handler_ = make_handler(thread, make_wake());
+    read_soon();
+  });
 }
 
-Connection::Connection(ConnectionParts parts, ConnectionContext& context)
-    : socket_(std::move(parts.socket)),
-      handler_(std::move(parts.handler)),
-      waker_(std::move(parts.waker)),
-      context_(context),
-      watched_(EPOLLIN) {
-  waker_->attach(*this);
+Wake Connection::make_wake() {
+  return [context = group_.context, weak = weak_from_this()] {
+    asio::post(*context, [weak] {
+      if (const auto self = weak.lock()) self->run([&] { self->on_wake(); });
+    });
+  };
 }
 
-Connection::~Connection() {
-  waker_->detach();
+/// Asio tries each read at once. After a reply that is too early and fails, at the cost of a system
+/// call a request; once the other connections have been served, the next request has often come.
+void Connection::read_soon() {
+  if (group_.readers.empty()) {
+    asio::post(socket_.get_executor(), [&readers = group_.readers] {
+      for (std::size_t i = 0; i < readers.size(); ++i) {
+        Connection& connection = *readers[i];
+        connection.run([&] { connection.read(); });
+      }
+      readers.clear();
+    });
+  }
+  group_.readers.push_back(this);
+  reading_ = true;
 }
 
-bool Connection::start() {
-  return context_.loop.add(socket_.get(), watched_, *this);
+void Connection::read() {
+  if (group_.stopping && !lingering_ && !more_has_come()) {
+    return on_read(asio::error::operation_aborted, 0);
+  }
+  const std::span<char> room = input_.make_room();
+  socket_.async_read_some(
+      asio::buffer(room.data(), room.size()),
+      [this](const error_code& error, std::size_t bytes) { run([&] { on_read(error, bytes); }); });
 }
 
-void Connection::on_events(std::uint32_t events) {
-  if (!goes_on([&] { return serve(events); })) context_.drop(*this);
+/// `error` is operation_aborted where the server stops and nothing more has come.
+void Connection::on_read(const error_code& error, std::size_t bytes) {
+  reading_ = false;
+  peer_ended_ = error == asio::error::eof;
+  if (error && !peer_ended_ && error != asio::error::operation_aborted) return close();
+  if (lingering_) return ignore(bytes);
+  input_.commit(bytes);
+  if (group_.stopping) last_bytes_ -= std::min(bytes, last_bytes_);
+  no_more_input_ = error || last_bytes_ == 0;
+  if (!later_ && !held_ && !closing_) answer();
+  go_on();
+}
+
+/// Lets the handler answer what has come, as far as it can now.
+void Connection::answer() {
+  using Next = StreamHandler::Next;
+  bool more = true;
+  while (more) {
+    const StreamHandler::Progress progress = handler_->on_data(input_.unread(), group_.output);
+    assert(progress.next != Next::kMore || progress.consumed != 0);
+    input_.consume(progress.consumed);
+    later_ = progress.next == Next::kLater;
+    closing_ = progress.next == Next::kClose;
+    more = progress.next == Next::kMore && !input_.unread().empty();
+    if (more && group_.output.size() < kSendBytes) continue;
+    send_output();
+    held_ = !closing_ && pending_bytes() >= group_.limits.max_pending_bytes;
+    if (held_) return;
+    if (progress.next == Next::kNeedMore && input_.is_full()) return close();
+  }
+}
+
+/// Sends the output of this step as far as the peer takes it now; the rest is pending.
+void Connection::send_output() {
+  std::string& output = group_.output;
+  if (output.empty()) return;
+  std::size_t sent = 0;
+  if (pending_bytes() == 0) {
+    error_code ignored;  // It comes again with the write that follows.
+    sent = socket_.write_some(asio::buffer(output), ignored);
+  }
+  if (sent != output.size()) {
+    waiting_.append(output, sent);
+    if (!writing_) write();
+  }
+  output.clear();
+}
+
+void Connection::write() {
+  if (sent_ == sending_.size()) {
+    sending_ = std::exchange(waiting_, {});
+    sent_ = 0;
+  }
+  writing_ = true;
+  close_after(group_.limits.stuck_timeout);
+  socket_.async_write_some(asio::buffer(sending_) + sent_,
+                           [this](const error_code& error, std::size_t bytes) {
+                             run([&] { on_written(error, bytes); });
+                           });
+}
+
+void Connection::on_written(const error_code& error, std::size_t bytes) {
+  writing_ = false;
+  if (error == asio::error::operation_aborted) return write();  // finish() meant the read.
+  if (error) return close();
+  sent_ += bytes;
+  if (pending_bytes() != 0) {
+    write();
+  } else {
+    std::string().swap(sending_);
+    sent_ = 0;
+    timer_.expires_at(ServingTimer::time_point::max());
+  }
+  if (held_ && pending_bytes() <= group_.limits.max_pending_bytes / 2) {
+    held_ = false;
+    if (!later_) answer();
+  }
+  go_on();
 }
 
 void Connection::on_wake() {
   if (!std::exchange(later_, false)) return;
-  if (held_) return;  // Until the peer has read: then resume() goes on.
-  if (!goes_on([&] { return go_on(); })) context_.drop(*this);
+  if (!held_) answer();
+  go_on();
 }
 
-bool Connection::serve(std::uint32_t events) {
-  constexpr std::uint32_t kBroken = EPOLLHUP | EPOLLERR;
-  if (discarding_) return discard();
-  if (pending_bytes() != 0 && (events & (EPOLLOUT | kBroken)) != 0) {
-    if (!send_pending() || !resume()) return false;
-  }
-  // Nobody is left to be answered. (A peer that has only ended its side is not broken.)
-  if (later_ && (events & kBroken) != 0) return false;
-  if ((watched_ & EPOLLIN) != 0 && (events & (EPOLLIN | kBroken)) != 0) {
-    if (discarding_) return discard();
-    return later_ ? keep() : receive();
-  }
-  return true;
-}
-
-bool Connection::receive() {
-  char* const buffer = context_.input.data();
-  const std::size_t kept = input_.size();
-  if (kept != 0) std::memcpy(buffer, input_.data(), kept);
-  const ssize_t got = receive_now(socket_.get(), buffer + kept, kReadBytes);
-  if (got < 0) return must_wait(errno);
-  if (got == 0) {
-    peer_ended_ = true;
-    no_more_input_ = true;
-    return settle();
-  }
-  return process({buffer, kept + static_cast<std::size_t>(got)});
-}
-
-/// Keeps what comes until the handler is called again.
-bool Connection::keep() {
-  const std::size_t most = std::min(kReadBytes, room());
-  if (most == 0) return true;
-  const ssize_t got = receive_now(socket_.get(), context_.input.data(), most);
-  if (got < 0) return must_wait(errno);
-  if (got == 0) {
-    peer_ended_ = true;
-    no_more_input_ = true;
-  } else {
-    input_.append(context_.input.data(), static_cast<std::size_t>(got));
-  }
-  return settle();
-}
-
-/// Calls the handler with what was kept.
-bool Connection::go_on() {
-  std::memcpy(context_.input.data(), input_.data(), input_.size());
-  return process({context_.input.data(), input_.size()});
-}
-
-bool Connection::process(std::string_view input) {
-  context_.output.clear();
-  if (!answer(input) || !send_output()) return false;
-  if (!closing_ && pending_bytes() >= context_.limits.max_pending_bytes) held_ = true;
-  if (!input.empty()) {
-    input_.assign(input);
-  } else if (!input_.empty()) {
-    empty_out(input_);
-  }
-  return settle();
-}
-
-/// Answers `input` and leaves in it what was not consumed.
-bool Connection::answer(std::string_view& input) {
-  held_ = false;
-  while (true) {
-    const StreamHandler::Progress progress = handler_->on_data(input, context_.output);
-    input.remove_prefix(std::min(progress.consumed, input.size()));
-    switch (progress.next) {
-      case StreamHandler::Next::kClose:
-        closing_ = true;
-        input = {};
-        return true;
-      case StreamHandler::Next::kLater:
-        later_ = true;
-        return true;
-      case StreamHandler::Next::kNeedMore:
-        return input.size() < kMaxInputBytes;
-      case StreamHandler::Next::kMore:
-        if (progress.consumed == 0) return false;  // It would never end.
-        break;
-    }
-    if (input.empty()) return true;
-    if (context_.output.size() < kSendBytes) continue;
-    if (!send_output()) return false;
-    if (pending_bytes() >= context_.limits.max_pending_bytes) {
-      held_ = true;
-      return true;
-    }
-  }
-}
-
-/// After output has gone: goes on with the input that was held back for it.
-bool Connection::resume() {
-  if (!held_ || pending_bytes() > context_.limits.max_pending_bytes / 2) return settle();
-  held_ = false;
-  return later_ ? settle() : go_on();
-}
-
-bool Connection::send_output() {
-  std::string& output = context_.output;
-  if (output.empty()) return true;
-  std::size_t sent = 0;
-  if (pending_bytes() == 0) {
-    const ssize_t taken = send_some(socket_.get(), output);
-    if (taken < 0) return false;
-    sent = static_cast<std::size_t>(taken);
-    if (sent < output.size()) {
-      waiting_since_ = EventLoop::Clock::now();
-      context_.watch();
-    }
-  }
-  pending_.append(output, sent);
-  output.clear();
-  return true;
-}
-
-bool Connection::send_pending() {
-  const ssize_t sent = send_some(socket_.get(), std::string_view(pending_).substr(pending_sent_));
-  if (sent < 0) return false;
-  if (sent != 0) waiting_since_ = EventLoop::Clock::now();
-  pending_sent_ += static_cast<std::size_t>(sent);
-  if (pending_bytes() == 0) {
-    empty_out(pending_);
-    pending_sent_ = 0;
-  } else if (pending_sent_ > pending_.size() / 2) {
-    // What has gone is at least as long as what moves: each byte moves once on average.
-    pending_.erase(0, std::exchange(pending_sent_, 0));
-  }
-  return true;
-}
-
-bool Connection::discard() {
-  const ssize_t got = receive_now(socket_.get(), context_.input.data(), kReadBytes);
-  if (got < 0) return must_wait(errno);
-  discarded_bytes_ += static_cast<std::size_t>(got);
-  return got != 0 && discarded_bytes_ < kMaxDiscardBytes;
-}
-
-/// Decides what to wait for next.
-bool Connection::settle() {
+/// After each step: reads on, or ends.
+void Connection::go_on() {
+  if (!socket_.is_open() || lingering_) return;
   const bool last = closing_ || (no_more_input_ && !held_ && !later_);
-  if (last && pending_bytes() == 0) return end();
-  watch_events();
-  return true;
+  if (last && pending_bytes() == 0) return linger();
+  const bool wants_more = !held_ && !no_more_input_ && !closing_;
+  if (wants_more && !reading_ && !input_.is_full()) read_soon();
 }
 
-/// Everything has been sent.
-bool Connection::end() {
-  if (peer_ended_) return false;
-  // Closing a socket with unread input resets it, and a reset may overtake the last answer. So only
-  // our side ends, and what still comes is read and forgotten.
-  ::shutdown(socket_.get(), SHUT_WR);
-  discarding_ = true;
+/// Everything has been sent. Closing a socket with unread input resets it, and a reset may overtake
+/// the last reply: so this side ends first, and what still comes is read and ignored.
+void Connection::linger() {
+  if (peer_ended_) return close();
+  lingering_ = true;
+  error_code ignored;
+  socket_.shutdown(ServingSocket::shutdown_send, ignored);
   // A server that stops does not wait for peers that are silent.
-  if (context_.stopping && (!discard() || discarded_bytes_ == 0)) return false;
-  waiting_since_ = EventLoop::Clock::now();
-  context_.watch();
-  watch_events();
-  return true;
+  if (group_.stopping && !more_has_come()) return close();
+  close_after(group_.limits.linger_timeout);
+  if (!reading_) ignore(0);
 }
 
-void Connection::watch_events() {
-  std::uint32_t wanted = 0;
-  const bool full = held_ || (later_ && room() == 0);
-  if (discarding_ || !(full || no_more_input_ || closing_)) wanted |= EPOLLIN;
-  if (pending_bytes() != 0) wanted |= EPOLLOUT;
-  if (wanted == watched_) return;
-  watched_ = wanted;
-  context_.loop.modify(socket_.get(), wanted, *this);
+void Connection::ignore(std::size_t bytes) {
+  ignored_bytes_ += bytes;
+  if (peer_ended_ || ignored_bytes_ >= kMaxIgnoredBytes) return close();
+  input_ = {};
+  read_soon();
 }
 
-bool Connection::finish_reading() {
-  return goes_on([&] { return finish(); });
+void Connection::finish() {
+  run([&] {
+    if (lingering_) return;
+    if (!reading_) {  // Enough has come that is not answered yet.
+      no_more_input_ = true;
+      go_on();
+    } else if (!more_has_come()) {
+      socket_.cancel();
+    }
+  });
 }
 
-bool Connection::finish() {
-  if (discarding_) return true;
-  const bool reads = !held_ && !no_more_input_ && !closing_;
-  if (reads && !(later_ ? keep() : receive())) return false;
-  // What was received may have been the last of it.
-  if (discarding_) return true;
-  no_more_input_ = true;
-  return settle();
+void Connection::close() {
+  if (!socket_.is_open()) return;
+  // Before the peer can notice: a client that then connects in its place finds room.
+  group_.open.fetch_sub(1);
+  error_code ignored;
+  socket_.close(ignored);
+  timer_.cancel();
+  // The operations that were under way end before this, which keeps the connection for them.
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {});
+  group_.members.erase(shared_from_this());
+  if (group_.stopping && group_.members.empty()) group_.work.reset();
 }
 
-bool Connection::expired(EventLoop::Clock::time_point now) const {
-  if (discarding_) return now - waiting_since_ >= context_.limits.linger_timeout;
-  return pending_bytes() != 0 && now - waiting_since_ >= context_.limits.stuck_timeout;
+void Connection::close_after(std::chrono::milliseconds timeout) {
+  timer_.expires_after(timeout);
+  timer_.async_wait([this](const error_code& error) {
+    // The expiry may have been moved when this was about to run.
+    if (!error && timer_.expiry() <= std::chrono::steady_clock::now()) close();
+  });
+}
+
+bool Connection::more_has_come() const {
+  error_code error;
+  return socket_.available(error) != 0 && !error;
 }
 
 }  // namespace sluice

@@ -1,154 +1,144 @@
 #pragma once
 
-#include <algorithm>
+// Includes Boost.Asio, which costs seconds of compilation: for the .cc files of this room only.
+
+#include <atomic>
+#include <boost/asio/basic_socket_acceptor.hpp>
+#include <boost/asio/basic_stream_socket.hpp>
+#include <boost/asio/basic_waitable_timer.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/io_context.hpp>
+#include <cassert>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <memory>
-#include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
-#include "net/event_loop.h"
 #include "net/stream_handler.h"
-#include "net/unique_fd.h"
 
 namespace sluice {
 
-struct ConnectionLimits {
-  /// Output that waits for the peer to read. At this many bytes nothing more is read or answered
-  /// until half of them have gone; one call's output may exceed it once.
-  std::size_t max_pending_bytes = 1024 * 1024;
-  /// A peer that has not read a byte of its pending output for so long is closed.
-  std::chrono::milliseconds stuck_timeout{30'000};
-  /// After the last output, the peer has so long to end its side, so that it can read the output
-  /// before a reset overtakes it.
-  std::chrono::milliseconds linger_timeout{2'000};
-};
+// Bound to the io_context's own executor: Asio's default is any executor, and costs virtual calls.
+using ServingExecutor = boost::asio::io_context::executor_type;
+using ServingSocket =
+    boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, ServingExecutor>;
+using ServingAcceptor =
+    boost::asio::basic_socket_acceptor<boost::asio::generic::stream_protocol, ServingExecutor>;
+using ServingTimer =
+    boost::asio::basic_waitable_timer<std::chrono::steady_clock,
+                                      boost::asio::wait_traits<std::chrono::steady_clock>,
+                                      ServingExecutor>;
 
-/// The most read at once.
-inline constexpr std::size_t kReadBytes = 64 * 1024;
+/// After the server was told to stop, each connection reads at most so much more.
+inline constexpr std::size_t kLastReadBytes = 64 * 1024;
 
 class Connection;
 
-/// What the connections of one thread share. The buffers are used within one event only, so that an
-/// idle connection holds none, and busy ones find them in the cache.
-struct ConnectionContext {
-  EventLoop& loop;
-  ConnectionLimits limits;
-  std::vector<char> input = std::vector<char>(kMaxInputBytes + kReadBytes);
-  std::string output;
-  /// The server is stopping: only peers that still talk are lingered for.
+/// The connections of one worker thread, and what they share. Belongs to that thread.
+struct ConnectionGroup {
+  const ConnectionLimits& limits;
+  /// Open connections of all groups.
+  std::atomic<std::size_t>& open;
+  /// Wake functions keep it, so that they can be called at any time.
+  std::shared_ptr<boost::asio::io_context> context;
+  /// Keeps the context running, until the last member has gone from a server that stops.
+  boost::asio::executor_work_guard<ServingExecutor> work{context->get_executor()};
+  std::unordered_set<std::shared_ptr<Connection>> members = {};
+  /// Connections that read on once all that were ready have been served.
+  std::vector<Connection*> readers = {};
+  /// The output of the step that runs, in memory that the cache has.
+  std::string output = {};
+  /// The server is stopping: connections read only what has come.
   bool stopping = false;
-  /// Destroys the connection.
-  std::function<void(Connection&)> drop;
-  /// Some connection has begun to wait for its peer: expired() must be asked from time to time.
-  std::function<void()> watch;
 };
 
-/// What a connection's handler wakes it by. Lives for as long as anybody may still call wake(),
-/// which may be longer than the connection and its loop.
-class ConnectionWaker final : public Waker,
-                              public Task,
-                              public std::enable_shared_from_this<ConnectionWaker> {
+/// The bytes that have come on a connection and are not consumed.
+class InputBuffer {
  public:
-  explicit ConnectionWaker(EventLoop& loop) : loop_(&loop) {}
+  std::string_view unread() const { return {bytes_.get() + begin_, end_ - begin_}; }
+  bool is_full() const { return end_ - begin_ == kMaxInputBytes; }
+  void consume(std::size_t bytes) {
+    assert(bytes <= end_ - begin_);
+    begin_ += bytes;
+  }
 
-  void wake() noexcept override;
-
-  // On the loop's thread.
-  void run() override;
-  void attach(Connection& connection) { connection_ = &connection; }
-  /// The connection is about to go.
-  void detach();
+  /// Where the next read may write, followed by commit(). Empty where the buffer is full. A buffer
+  /// that the last read has filled grows; a large one that is empty becomes small again.
+  std::span<char> make_room();
+  void commit(std::size_t bytes) { end_ += bytes; }
 
  private:
-  std::mutex mutex_;
-  EventLoop* loop_;  // Guarded by mutex_; null once detached.
-  Connection* connection_ = nullptr;
+  std::unique_ptr<char[]> bytes_;
+  std::size_t capacity_ = 0;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
 };
 
-/// What a connection is made of.
-struct ConnectionParts {
-  /// Connected, non-blocking.
-  UniqueFd socket;
-  std::unique_ptr<StreamHandler> handler;
-  /// The one the handler was given.
-  std::shared_ptr<ConnectionWaker> waker;
-};
-
-/// One accepted stream: reads, lets the handler answer, and writes, one read and one write per
-/// round where the peer keeps up. While the handler waits for something else than its peer, at most
-/// kMaxInputBytes of what comes are kept for it. An exception of the handler, or for want of
-/// memory, ends this connection only. Lives on its loop's thread.
-class Connection final : public EventSink {
+/// One accepted socket: reads, lets the handler answer, and writes; one read and one write for what
+/// came together, where the peer keeps up. While the handler waits for something other than its
+/// peer, at most kMaxInputBytes of what comes are kept for it. Where memory runs out, or the
+/// handler throws, this connection is closed, and the others are served.
+///
+/// Belongs to its group's thread.
+class Connection final : public std::enable_shared_from_this<Connection> {
  public:
-  /// `context` outlives it.
-  Connection(ConnectionParts parts, ConnectionContext& context);
-  ~Connection() override;
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
+  /// `group` outlives it.
+  Connection(ServingSocket socket, ConnectionGroup& group);
 
-  /// Starts to serve. False where the system cannot watch the socket.
-  bool start();
+  /// Joins the group and serves. `thread` is the number given to `make_handler`.
+  void start(const HandlerFactory& make_handler, std::size_t thread);
 
-  void on_events(std::uint32_t events) override;
+  /// Answers what has come, at most kLastReadBytes of it beyond what was read, sends what is to be
+  /// sent and closes. REQUIRES: group.stopping.
+  void finish();
 
-  /// The handler need wait no longer.
+  /// Closes at once, and leaves the group.
+  void close();
+
+ private:
+  template <class Step>
+  void run(Step step);
+  Wake make_wake();
+
+  void read_soon();
+  void read();
+  void on_read(const boost::system::error_code& error, std::size_t bytes);
+  void answer();
+  void send_output();
+  void write();
+  void on_written(const boost::system::error_code& error, std::size_t bytes);
   void on_wake();
+  void go_on();
+  void linger();
+  void ignore(std::size_t bytes);
+  void close_after(std::chrono::milliseconds timeout);
 
-  /// Answers what one more read brings, and reads no more. True where output remains to be sent,
-  /// after which the connection drops itself; false where it can be destroyed at once.
-  bool finish_reading();
+  bool more_has_come() const;
+  std::size_t pending_bytes() const { return sending_.size() - sent_ + waiting_.size(); }
 
-  /// The peer has kept the connection waiting for longer than the limits allow.
-  bool expired(EventLoop::Clock::time_point now) const;
-
-  /// It waits for its peer, so that it may expire.
-  bool waits() const { return discarding_ || pending_bytes() != 0; }
-
-  /// Its place among its thread's connections, for whoever keeps them.
-  std::size_t index = 0;
-
- private:
-  // Each returns false where the connection is over and is to be dropped.
-  bool serve(std::uint32_t events);
-  bool receive();
-  bool keep();
-  bool go_on();
-  bool process(std::string_view input);
-  bool answer(std::string_view& input);
-  bool resume();
-  bool send_output();
-  bool send_pending();
-  bool discard();
-  bool settle();
-  bool end();
-  bool finish();
-
-  void watch_events();
-  std::size_t pending_bytes() const { return pending_.size() - pending_sent_; }
-
-  std::size_t room() const { return kMaxInputBytes - std::min(kMaxInputBytes, input_.size()); }
-
-  UniqueFd socket_;
+  ConnectionGroup& group_;
+  ServingSocket socket_;
+  ServingTimer timer_;  // Set while output is pending, and while the connection lingers.
   std::unique_ptr<StreamHandler> handler_;
-  std::shared_ptr<ConnectionWaker> waker_;
-  ConnectionContext& context_;
-  std::uint32_t watched_;
-  bool later_ = false;  // The handler waits for its waker.
-  bool held_ = false;   // Too much output waits: complete input may stand in input_.
-  bool peer_ended_ = false;
-  bool no_more_input_ = false;  // The peer has ended, or the server stops.
-  bool closing_ = false;        // The handler wants no more: close once the output has gone.
-  bool discarding_ = false;     // All has been sent; what still comes is thrown away.
-  std::size_t discarded_bytes_ = 0;
-  std::string input_;    // Unconsumed.
-  std::string pending_;  // Unsent, from pending_sent_ on.
-  std::size_t pending_sent_ = 0;
-  EventLoop::Clock::time_point waiting_since_;
+  InputBuffer input_;
+  std::string sending_;  // Given to the write under way, from sent_ on.
+  std::size_t sent_ = 0;
+  std::string waiting_;                      // To be sent after that.
+  std::size_t last_bytes_ = kLastReadBytes;  // What may still be read while the server stops.
+  std::size_t ignored_bytes_ = 0;            // Read while lingering.
+  bool reading_ = false;                     // A read is under way, or soon is.
+  bool writing_ = false;                     // A write is under way.
+  bool later_ = false;                       // The handler waits for its wake function.
+  bool held_ = false;           // Too much output is pending: complete requests may be in input_.
+  bool peer_ended_ = false;     // The peer has ended its side.
+  bool no_more_input_ = false;  // The same, or the server stops.
+  bool closing_ = false;        // The handler wants no more: close when the output has gone.
+  bool lingering_ = false;      // All has been sent; what still comes is ignored.
 };
 
 }  // namespace sluice

@@ -45,7 +45,7 @@ class LineHandler : public StreamHandler {
 };
 
 inline HandlerFactory line_handlers() {
-  return [](std::size_t, const std::shared_ptr<Waker>&) { return std::make_unique<LineHandler>(); };
+  return [](std::size_t, const Wake&) { return std::make_unique<LineHandler>(); };
 }
 
 inline Address any_port() {

@@ -1,70 +1,42 @@
 #include "net/listener.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
-#include <cerrno>
-#include <cstring>
-#include <system_error>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/local/datagram_protocol.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/system/system_error.hpp>
+#include <cassert>
+#include <filesystem>
 #include <utility>
+
+#include "net/stream_server.h"
 
 namespace sluice {
 namespace {
 
+namespace asio = boost::asio;
+using boost::system::error_code;
+using SocketEndpoint = asio::generic::stream_protocol::endpoint;
+
 /// A peer that vanished without a word is noticed, so that it does not keep its place for ever.
 constexpr int kKeepAliveIdleS = 300;
 
-[[noreturn]] void fail(const Address& address, int error) {
-  throw ListenError("cannot listen on " + address.text() + ": " +
-                    std::generic_category().message(error));
+SocketEndpoint endpoint_of(const Address& address) {
+  if (address.family == Address::Family::kUnix) {
+    return asio::local::stream_protocol::endpoint(address.host);
+  }
+  return asio::ip::tcp::endpoint(asio::ip::make_address(address.host), address.port);
 }
 
-/// A socket's address in the form the system wants.
-struct SystemAddress {
-  sockaddr_storage storage{};
-  socklen_t bytes = 0;
-
-  explicit SystemAddress(const Address& address) {
-    switch (address.family) {
-      case Address::Family::kIpv4: {
-        sockaddr_in v4{};
-        v4.sin_family = AF_INET;
-        v4.sin_port = htons(address.port);
-        ::inet_pton(AF_INET, address.host.c_str(), &v4.sin_addr);
-        set(v4);
-        break;
-      }
-      case Address::Family::kIpv6: {
-        sockaddr_in6 v6{};
-        v6.sin6_family = AF_INET6;
-        v6.sin6_port = htons(address.port);
-        ::inet_pton(AF_INET6, address.host.c_str(), &v6.sin6_addr);
-        set(v6);
-        break;
-      }
-      case Address::Family::kUnix: {
-        sockaddr_un local{};
-        local.sun_family = AF_UNIX;
-        address.host.copy(local.sun_path, sizeof(local.sun_path) - 1);
-        set(local);
-        break;
-      }
-    }
-  }
-
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
-
- private:
-  template <class Form>
-  void set(const Form& form) {
-    std::memcpy(&storage, &form, sizeof(form));
-    bytes = sizeof(form);
-  }
-};
+std::uint16_t port_of(const SocketEndpoint& endpoint) {
+  // The port stands at the same place in both families.
+  return ntohs(reinterpret_cast<const sockaddr_in*>(endpoint.data())->sin_port);
+}
 
 struct Option {
   int level;
@@ -72,102 +44,81 @@ struct Option {
   int value = 1;
 };
 
-void set_option(int fd, const Option& option) {
-  ::setsockopt(fd, option.level, option.name, &option.value, sizeof(option.value));
+void set_option(ServingAcceptor& socket, const Option& option) {
+  ::setsockopt(socket.native_handle(), option.level, option.name, &option.value,
+               sizeof(option.value));
 }
 
-UniqueFd make_socket(const Address& address) {
-  const int family = address.family == Address::Family::kIpv4   ? AF_INET
-                     : address.family == Address::Family::kIpv6 ? AF_INET6
-                                                                : AF_UNIX;
-  UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd) fail(address, errno);
-  if (family == AF_INET6) set_option(fd.get(), {IPPROTO_IPV6, IPV6_V6ONLY});
-  return fd;
-}
-
-void bind(int fd, const Address& address) {
-  const SystemAddress system(address);
-  if (::bind(fd, system.get(), system.bytes) != 0) fail(address, errno);
-}
-
-void bind_and_listen(int fd, const Address& address) {
-  bind(fd, address);
-  if (::listen(fd, kListenBacklog) != 0) fail(address, errno);
-}
-
-/// Throws ListenError where somebody listens on the port, which a socket that shares its port does
-/// not notice: half of the connections would go to another server of this user, unseen. The probe
-/// does not listen itself: who connected to it would lose the connection with it.
-void expect_free(const Address& address) {
-  const UniqueFd probe = make_socket(address);
-  set_option(probe.get(), {SOL_SOCKET, SO_REUSEADDR});
-  bind(probe.get(), address);
+ServingAcceptor open_tcp(asio::io_context& context, const SocketEndpoint& endpoint) {
+  ServingAcceptor socket(context);
+  socket.open(endpoint.protocol());
+  if (endpoint.protocol().family() == AF_INET6) set_option(socket, {IPPROTO_IPV6, IPV6_V6ONLY});
+  set_option(socket, {SOL_SOCKET, SO_REUSEADDR});
+  return socket;
 }
 
 /// Accepted sockets inherit the options, which saves system calls per connection.
-UniqueFd listen_tcp(const Address& address) {
-  UniqueFd fd = make_socket(address);
-  set_option(fd.get(), {SOL_SOCKET, SO_REUSEADDR});
-  set_option(fd.get(), {SOL_SOCKET, SO_REUSEPORT});
-  set_option(fd.get(), {IPPROTO_TCP, TCP_NODELAY});
-  set_option(fd.get(), {SOL_SOCKET, SO_KEEPALIVE});
-  set_option(fd.get(), {IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdleS});
-  bind_and_listen(fd.get(), address);
-  return fd;
+ServingAcceptor listen_tcp(asio::io_context& context, const SocketEndpoint& endpoint) {
+  ServingAcceptor socket = open_tcp(context, endpoint);
+  set_option(socket, {SOL_SOCKET, SO_REUSEPORT});
+  set_option(socket, {IPPROTO_TCP, TCP_NODELAY});
+  set_option(socket, {SOL_SOCKET, SO_KEEPALIVE});
+  set_option(socket, {IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdleS});
+  socket.bind(endpoint);
+  socket.listen(kListenBacklog);
+  return socket;
 }
 
-std::uint16_t port_of(int fd) {
-  sockaddr_storage storage{};
-  socklen_t bytes = sizeof(storage);
-  ::getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &bytes);
-  // The port stands at the same place in both families.
-  return ntohs(reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
+/// Throws where the port is listened on, which a socket that shares its port does not notice: half
+/// of the connections would go to another server of this user, unseen. The probe does not listen
+/// itself: a client that connected to it would lose the connection with it.
+void expect_free(asio::io_context& context, const SocketEndpoint& endpoint) {
+  open_tcp(context, endpoint).bind(endpoint);
 }
 
-/// A file at `address` that is a socket's, and the socket is gone. The probe is for datagrams: one
-/// for streams would be refused as well by a socket that does not listen yet, while this one is
-/// told that the types differ. Nor does it stand among those who wait to be accepted.
-bool is_stale(const Address& address) {
-  struct stat status {};
-  if (::lstat(address.host.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
-  const UniqueFd probe(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const SystemAddress system(address);
-  return ::connect(probe.get(), system.get(), system.bytes) != 0 && errno == ECONNREFUSED;
+/// A file at `path` that is a socket's, and the socket is gone. The probe is for datagrams: one for
+/// streams would be refused as well by a socket that does not listen yet, while this one is told
+/// that the types differ. Nor does it wait to be accepted.
+bool is_stale(asio::io_context& context, const std::string& path) {
+  error_code error;
+  if (!std::filesystem::is_socket(std::filesystem::symlink_status(path, error))) return false;
+  asio::local::datagram_protocol::socket probe(context);
+  probe.connect(path, error);
+  return error == asio::error::connection_refused;
+}
+
+ServingAcceptor listen_unix(asio::io_context& context, const std::string& path) {
+  if (is_stale(context, path)) ::unlink(path.c_str());
+  const SocketEndpoint endpoint = asio::local::stream_protocol::endpoint(path);
+  ServingAcceptor socket(context, endpoint.protocol());
+  socket.bind(endpoint);
+  socket.listen(kListenBacklog);
+  return socket;
 }
 
 }  // namespace
 
-Listener::Listener(const Address& address, std::size_t threads) : address_(address) {
-  if (address.family == Address::Family::kUnix) {
-    open_unix();
-  } else {
-    open_tcp(threads);
+Listener::Listener(const Address& address, const std::vector<asio::io_context*>& contexts)
+    : address_(address) {
+  assert(!contexts.empty());
+  try {
+    if (address.family == Address::Family::kUnix) {
+      sockets_.push_back(listen_unix(*contexts[0], address.host));
+      struct stat status {};
+      if (::lstat(address.host.c_str(), &status) == 0) {
+        file_device_ = status.st_dev;
+        file_inode_ = status.st_ino;
+      }
+      return;
+    }
+    if (address.port != 0) expect_free(*contexts[0], endpoint_of(address));
+    for (asio::io_context* context : contexts) {
+      sockets_.push_back(listen_tcp(*context, endpoint_of(address_)));
+      address_.port = port_of(sockets_.back().local_endpoint());
+    }
+  } catch (const boost::system::system_error& error) {
+    throw ListenError("cannot listen on " + address_.text() + ": " + error.code().message());
   }
-}
-
-Listener::~Listener() {
-  remove_file();
-}
-
-void Listener::open_tcp(std::size_t threads) {
-  if (address_.port != 0) expect_free(address_);
-  for (std::size_t i = 0; i < threads; ++i) {
-    sockets_.push_back(listen_tcp(address_));
-    if (address_.port == 0) address_.port = port_of(sockets_.back().get());
-  }
-}
-
-void Listener::open_unix() {
-  if (is_stale(address_)) ::unlink(address_.host.c_str());
-  UniqueFd fd = make_socket(address_);
-  bind_and_listen(fd.get(), address_);
-  struct stat status {};
-  if (::lstat(address_.host.c_str(), &status) == 0) {
-    file_device_ = status.st_dev;
-    file_inode_ = status.st_ino;
-  }
-  sockets_.push_back(std::move(fd));
 }
 
 void Listener::remove_file() {

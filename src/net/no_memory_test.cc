@@ -1,10 +1,6 @@
 // The system has no memory: what was to be done later is, whoever has asked is told that nothing
 // comes, and a connection that is given up is made anew once there is some again.
 
-#include <sys/socket.h>
-
-#include <array>
-#include <atomic>
 #include <deque>
 #include <memory>
 #include <string>
@@ -13,7 +9,6 @@
 #include "net/pipeline.h"
 #include "net/pipeline_fixture_test.h"
 #include "net/refused_memory_test.h"
-#include "net/stream_worker.h"
 #include "net/tls_server_test.h"
 
 namespace sluice {
@@ -37,32 +32,6 @@ TEST(TimerWithoutMemory, IsSetAndRunsAllTheSame) {
   loop.run();
   refused_bytes = kNoneRefused;
   EXPECT_EQ(ran, 99);
-}
-
-// A peer that is never answered does not keep it from its end.
-TEST(StreamWorkerWithoutMemory, EndsAfterItsGrace) {
-  struct Silent final : StreamHandler {
-    StreamWorker& worker;
-    explicit Silent(StreamWorker& w) : worker(w) {}
-    Progress on_data(std::string_view, std::string&) override {
-      worker.loop().post([this] {
-        refused_bytes = 1;
-        worker.finish(std::chrono::milliseconds(1));
-      });
-      return {.consumed = 0, .next = Next::kLater};
-    }
-  };
-  std::atomic<std::size_t> connections = 0;
-  StreamWorker worker({.max_connections = 1, .limits = {}, .connections = connections});
-  std::array<int, 2> ends{};
-  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()), 0);
-  const UniqueFd peer(ends[0]);
-  ASSERT_EQ(::send(peer.get(), "?", 1, 0), 1);
-  const auto make_handler = [&worker](auto...) { return std::make_unique<Silent>(worker); };
-  worker.serve(UniqueFd(ends[1]), make_handler, "");
-  worker.loop().run();
-  refused_bytes = kNoneRefused;
-  EXPECT_EQ(connections, 1U);
 }
 
 class PipelineWithoutMemory : public PipelineFixture {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -9,49 +10,56 @@
 
 namespace sluice {
 
-/// Has a handler called again that waits for something which is not its peer's input.
-class Waker {
- public:
-  virtual ~Waker() = default;
-
-  /// From any thread: on_data() of the handler that said kLater is called soon, on its own thread,
-  /// once for all calls before that. Does nothing where no handler waits, or its connection has
-  /// gone.
-  virtual void wake() noexcept = 0;
-};
-
-/// One peer's conversation, without the socket: is given the bytes that came, and appends the bytes
-/// to send. Used from one thread at a time.
+/// The protocol's part of one connection, which knows no socket: it is given the bytes that came,
+/// and appends the bytes to send. Used by one thread at a time.
 class StreamHandler {
  public:
   enum class Next : std::uint8_t {
-    kNeedMore,  ///< Nothing complete is left in the input: call again when more has come.
-    kMore,      ///< Something was consumed, something complete may be left: call again, now.
-    kLater,     ///< The next of the output is not known yet: call again when the waker says so.
-    kClose,     ///< Send the output, then close. The rest of the input is of no interest.
+    kNeedMore,  ///< No complete request is left in the input: call again when more has come.
+    kMore,      ///< Something was consumed, a complete request may be left: call again, now.
+    kLater,     ///< The next reply is not known yet: call again when wake() was called.
+    kClose,     ///< Send the output, then close. The rest of the input is ignored.
   };
 
   struct Progress {
-    /// How much of the front of the input is done with.
+    /// Bytes at the front of the input that are dealt with.
     std::size_t consumed = 0;
     Next next = Next::kNeedMore;
   };
 
   virtual ~StreamHandler() = default;
 
-  /// `input` is everything that has come and was not consumed, nothing perhaps, and stays valid
-  /// during the call. Appends to `output`. One call does a bounded piece of work: where much input
-  /// is complete, it answers some and returns kMore. Where it throws a std::exception, the
-  /// connection is closed. A handler may be destroyed while it waits, where its peer has gone.
+  /// `input` is everything that has come and was not consumed, possibly nothing, and stays valid
+  /// during the call. Appends to `output`. One call does a bounded piece of work: where the input
+  /// has many complete requests, it answers some and returns kMore. Where it throws a
+  /// std::exception, the connection is closed. A handler may be destroyed while it waits, because
+  /// its peer has gone.
   virtual Progress on_data(std::string_view input, std::string& output) = 0;
 };
 
-/// Makes the handler of a new connection, which `waker` calls again. Called on the serving threads,
-/// several at once; `thread` counts from 0.
-using HandlerFactory =
-    std::function<std::unique_ptr<StreamHandler>(std::size_t thread, std::shared_ptr<Waker> waker)>;
+/// Called from any thread: on_data() of the handler that said kLater is called soon, on its own
+/// thread. Does nothing where the handler does not wait, or its connection has been closed. May be
+/// called even after the server was destroyed.
+using Wake = std::function<void()>;
 
-/// The most unconsumed input a handler is shown. One that still wants more then is closed.
+/// Makes the handler of a new connection, which `wake` calls again. Called on the worker threads,
+/// several at once; `thread` counts from 0.
+using HandlerFactory = std::function<std::unique_ptr<StreamHandler>(std::size_t thread, Wake wake)>;
+
+/// The most unconsumed input that is kept for a handler. Where it needs more than that, its
+/// connection is closed.
 inline constexpr std::size_t kMaxInputBytes = 96 * 1024;
+
+/// What a peer may cost that does not read what it is sent.
+struct ConnectionLimits {
+  /// Output that waits for the peer to read. At this many bytes nothing more is read or answered
+  /// until half of them have gone; one call's output may exceed it once.
+  std::size_t max_pending_bytes = 1024 * 1024;
+  /// A connection is closed when its peer has taken no byte of the pending output for so long.
+  std::chrono::milliseconds stuck_timeout{30'000};
+  /// After the last output, the peer has so long to end its side, so that it can read the output
+  /// before a reset overtakes it.
+  std::chrono::milliseconds linger_timeout{2'000};
+};
 
 }  // namespace sluice

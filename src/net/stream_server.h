@@ -3,15 +3,20 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "net/address.h"
-#include "net/connection.h"
-#include "net/listener.h"
 #include "net/stream_handler.h"
 
 namespace sluice {
+
+/// An address cannot be listened on; what() is one sentence that names it and the reason.
+class ListenError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 /// One address to serve, and how.
 struct Service {
@@ -22,24 +27,22 @@ struct Service {
 };
 
 struct StreamServerOptions {
-  /// At least 1.
+  /// Worker threads, at least 1.
   std::size_t threads = 1;
   /// Over all threads and services. One more is refused.
   std::size_t max_connections = 10'000;
   ConnectionLimits limits = {};
 };
 
-class StreamWorker;
-
-/// Accepts streams and serves each by a handler of its own, on its own threads. A peer that does
-/// not read costs a bounded amount of memory for a bounded time (ConnectionLimits); one that sends
-/// nothing may stay. Where the system has no descriptor left, accepting pauses.
+/// Accepts connections and serves each by a handler of its own, on its own threads. A peer that
+/// does not read costs a bounded amount of memory for a bounded time (ConnectionLimits); one that
+/// sends nothing may stay. Where the system has no descriptor left, accepting pauses.
 ///
 /// The members are called from one thread at a time, except connections().
 class StreamServer {
  public:
-  /// Listens, and refuses nobody from now on, but serves nobody before start().
-  /// Throws ListenError, or std::system_error where the system has no descriptors left.
+  /// Listens: from now on clients can connect, but are served only after start().
+  /// Throws ListenError, or another std::runtime_error where the system has no descriptors left.
   StreamServer(std::vector<Service> services, const StreamServerOptions& options);
   /// Stops without grace.
   ~StreamServer();
@@ -50,10 +53,10 @@ class StreamServer {
   /// REQUIRES: called once.
   void start();
 
-  /// Stops accepting, once those who have connected are accepted; answers what one more read of
-  /// each connection brings (kReadBytes; whole requests only, and none where the peer leaves too
-  /// much output unread), sends what is still to be sent for at most `grace`, closes everything and
-  /// returns. What a peer has sent beyond that is not answered. Does nothing the second time.
+  /// Stops accepting, once those that have connected are accepted; answers what has come on each
+  /// connection, at most 64 KiB beyond what was read (whole requests only, and none where the peer
+  /// leaves too much output unread); sends what is still to be sent for at most `grace`, closes
+  /// everything and returns. Does nothing the second time.
   void stop(std::chrono::milliseconds grace);
 
   /// Connections now open. From any thread.

@@ -19,10 +19,9 @@ struct Office {
 
 class RespHandler final : public StreamHandler {
  public:
-  RespHandler(std::shared_ptr<Office> office, std::size_t thread, std::shared_ptr<Waker> waker)
+  RespHandler(std::shared_ptr<Office> office, std::size_t thread, Wake wake)
       : office_(std::move(office)),
-        session_(*office_->desks[thread], ++office_->last_id,
-                 [waker = std::move(waker)] { waker->wake(); }) {}
+        session_(*office_->desks[thread], ++office_->last_id, std::move(wake)) {}
 
   Progress on_data(std::string_view input, std::string& output) override {
     const resp::Progress progress = session_.on_data(input, output);
@@ -62,9 +61,8 @@ std::vector<Service> make_resp_services(const std::vector<Address>& addresses,
   for (const Address& address : addresses) {
     services.push_back({.address = address,
                         .make_handler =
-                            [office](std::size_t thread, std::shared_ptr<Waker> waker) {
-                              return std::make_unique<RespHandler>(office, thread,
-                                                                   std::move(waker));
+                            [office](std::size_t thread, Wake wake) {
+                              return std::make_unique<RespHandler>(office, thread, std::move(wake));
                             },
                         .refusal = "-ERR max number of clients reached\r\n"});
   }

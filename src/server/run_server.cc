@@ -1,5 +1,5 @@
-#include <pthread.h>
-
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
 #include <csignal>
 #include <iostream>
 
@@ -10,28 +10,18 @@ namespace {
 
 constexpr std::chrono::milliseconds kGrace{5'000};
 
-sigset_t end_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  return signals;
-}
-
 }  // namespace
 
 void run_server(const ServerOptions& options) {
-  // Every thread inherits these: only the wait below takes a signal.
-  const sigset_t signals = end_signals();
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  boost::asio::io_context context;
+  boost::asio::signal_set signals(context, SIGTERM, SIGINT);
   Server server(options);
   server.start();
   std::cout << "sluice: " << server.description() << std::endl;
-  int signal = 0;
-  while (::sigwait(&signals, &signal) != 0) {
-  }
+  signals.async_wait([](const boost::system::error_code&, int) {});
+  context.run();
   // From here on a signal does what it does to any program: it ends it.
-  ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  signals.clear();
   server.stop(kGrace);
 }
 
