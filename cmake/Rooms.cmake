@@ -60,17 +60,23 @@ function(sluice_room room)
   file(MAKE_DIRECTORY ${include_root}/${parent})
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${room} ${include_root}/${room} SYMBOLIC)
 
-  add_library(${target} STATIC ${arg_SOURCES})
-  # What was written in words and is read back in wider pieces before it has left the processor's
-  # queue is waited for: decisions and requests, above all, are copied in words.
-  target_compile_options(${target} PRIVATE -fno-tree-slp-vectorize)
-  target_include_directories(${target} PUBLIC ${include_root})
+  if(arg_SOURCES)
+    set(scope PUBLIC)
+    add_library(${target} STATIC ${arg_SOURCES})
+    # What was written in words and is read back in wider pieces before it has left the processor's
+    # queue is waited for: decisions and requests, above all, are copied in words.
+    target_compile_options(${target} PRIVATE -fno-tree-slp-vectorize)
+  else()  # Headers alone.
+    set(scope INTERFACE)
+    add_library(${target} INTERFACE)
+  endif()
+  target_include_directories(${target} ${scope} ${include_root})
   set(links)
   foreach(other IN LISTS arg_ROOMS)
     string(REPLACE "/" "_" other_name ${other})
     list(APPEND links sluice_${other_name})
   endforeach()
-  target_link_libraries(${target} PUBLIC sluice_flags ${links} ${arg_LIBRARIES})
+  target_link_libraries(${target} ${scope} sluice_flags ${links} ${arg_LIBRARIES})
   if(arg_TESTS AND SLUICE_TESTS)
     sluice_test(${target}_test SOURCES ${arg_TESTS} ROOMS ${room})
   endif()

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "server/protocols.h"
 #include "server/server.h"
 
 namespace sluice {
@@ -45,12 +46,15 @@ void add_serve(CLI::App& app, std::function<int()>& chosen) {
   const auto options = std::make_shared<ServerOptions>();
   CLI::App* command = app.add_subcommand("serve", "Answer clients that speak Redis's protocol.");
   command->footer(kServeFooter);
-  command
-      ->add_option("--resp", options->resp,
-                   "Serve RESP here; may be given several times; port 0 is any free one")
-      ->type_name("ADDRESS:PORT|unix:PATH")
-      ->allow_extra_args(false)
-      ->capture_default_str();
+  for (const ServedProtocol& protocol : protocols()) {
+    command
+        ->add_option("--" + std::string(protocol.name), options->addresses[protocol.name],
+                     "Serve " + std::string(protocol.title) +
+                         " here; may be given several times; port 0 is any free one")
+        ->type_name("ADDRESS:PORT|unix:PATH")
+        ->allow_extra_args(false)
+        ->capture_default_str();
+  }
   command
       ->add_option(
           "--threads", options->threads,

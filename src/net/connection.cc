@@ -61,7 +61,7 @@ void Connection::run(Step step) {
   }
 }
 
-void Connection::start(const HandlerFactory& make_handler, std::size_t thread) {
+void Connection::start(const MakeHandler& make_handler, std::size_t thread) {
   run([&] {
     group_.members.insert(shared_from_this());
     socket_.non_blocking(true);

@@ -19,7 +19,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "net/stream_handler.h"
+#include "net/connection_limits.h"
+#include "protocols/stream_handler.h"
 
 namespace sluice {
 
@@ -91,7 +92,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Connection(ServingSocket socket, ConnectionGroup& group);
 
   /// Joins the group and serves. `thread` is the number given to `make_handler`.
-  void start(const HandlerFactory& make_handler, std::size_t thread);
+  void start(const MakeHandler& make_handler, std::size_t thread);
 
   /// Answers what has come, at most kLastReadBytes of it beyond what was read, sends what is to be
   /// sent and closes. REQUIRES: group.stopping.

@@ -99,7 +99,7 @@ class LaterHandler final : public LineHandler {
 class LaterHandlerTest : public testing::Test {
  protected:
   void serve(const StreamServerOptions& options = {}) {
-    const HandlerFactory factory = [this](std::size_t, Wake wake) {
+    const MakeHandler factory = [this](std::size_t, Wake wake) {
       return std::make_unique<LaterHandler>(lines_, std::move(wake));
     };
     server_ = std::make_unique<StreamServer>(std::vector<Service>{{any_port(), factory, "full\n"}},

@@ -44,7 +44,7 @@ class LineHandler : public StreamHandler {
   }
 };
 
-inline HandlerFactory line_handlers() {
+inline MakeHandler line_handlers() {
   return [](std::size_t, const Wake&) { return std::make_unique<LineHandler>(); };
 }
 

@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "net/address.h"
-#include "net/stream_handler.h"
+#include "net/connection_limits.h"
+#include "protocols/stream_handler.h"
 
 namespace sluice {
 
@@ -21,7 +22,7 @@ class ListenError : public std::runtime_error {
 /// One address to serve, and how.
 struct Service {
   Address address;
-  HandlerFactory make_handler;
+  MakeHandler make_handler;
   /// Sent to a peer that comes when there are too many, before it is closed.
   std::string refusal;
 };

@@ -47,7 +47,7 @@ TEST_F(StreamServerTest, AnswersAPipelineInOrder) {
 
 TEST_F(StreamServerTest, ServesManyOnEveryThread) {
   std::atomic<unsigned> threads_used = 0;
-  const HandlerFactory factory = [&](std::size_t thread, const Wake&) {
+  const MakeHandler factory = [&](std::size_t thread, const Wake&) {
     threads_used |= 1U << thread;
     return std::make_unique<LineHandler>();
   };
@@ -117,7 +117,7 @@ TEST_F(StreamServerTest, ClosesAPeerThatNeverReadsAndKeepsMemoryBounded) {
    private:
     std::atomic<std::size_t>& bytes_;
   };
-  const HandlerFactory factory = [&](std::size_t, const Wake&) {
+  const MakeHandler factory = [&](std::size_t, const Wake&) {
     return std::make_unique<Counting>(answered_bytes);
   };
   StreamServer server({{any_port(), factory, ""}}, {.limits = {.max_pending_bytes = 1 << 20,
@@ -148,7 +148,7 @@ TEST_F(StreamServerTest, ClosesOnlyThePeerForWhichMemoryRunsOut) {
     }
   };
   std::atomic<bool> no_memory = false;
-  const HandlerFactory factory = [&](std::size_t, const Wake&) {
+  const MakeHandler factory = [&](std::size_t, const Wake&) {
     if (no_memory) throw std::bad_alloc();
     return std::make_unique<Greedy>();
   };

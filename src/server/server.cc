@@ -4,13 +4,15 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
 #include "net/address.h"
 #include "net/stream_server.h"
 #include "server/limits_file.h"
-#include "server/resp_service.h"
+#include "server/protocols.h"
+#include "service/server_context.h"
 #include "sluice/store.h"
 #include "stores/url.h"
 
@@ -37,20 +39,54 @@ void allow_descriptors(std::size_t connections) {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-std::vector<Address> read_addresses(const ServerOptions& options) {
-  std::vector<Address> addresses;
-  for (const std::string& text : options.resp) {
-    ParsedAddress parsed = parse_address(text);
-    if (!parsed.address) throw ConfigError(parsed.error);
-    if (!options.insecure && !parsed.address->is_local()) {
-      throw ConfigError("refusing to serve on " + text +
-                        ", which other machines may reach without a password and unencrypted; "
-                        "--insecure allows it");
-    }
-    addresses.push_back(*std::move(parsed.address));
+/// Where a protocol is served.
+struct Listening {
+  const ServedProtocol* protocol = nullptr;
+  Address address;
+};
+
+Address read_address(const std::string& text, bool insecure) {
+  ParsedAddress parsed = parse_address(text);
+  if (!parsed.address) throw ConfigError(parsed.error);
+  if (!insecure && !parsed.address->is_local()) {
+    throw ConfigError("refusing to serve on " + text +
+                      ", which other machines may reach without a password and unencrypted; "
+                      "--insecure allows it");
   }
-  if (addresses.empty()) throw ConfigError("there is no address to serve on");
-  return addresses;
+  return *std::move(parsed.address);
+}
+
+const ServedProtocol& find_protocol(const std::string& name) {
+  for (const ServedProtocol& protocol : protocols()) {
+    if (protocol.name == name) return protocol;
+  }
+  throw ConfigError("there is no protocol '" + name + "'");
+}
+
+std::vector<Listening> read_addresses(const ServerOptions& options) {
+  std::vector<Listening> all;
+  for (const auto& [name, addresses] : options.addresses) {
+    const ServedProtocol& protocol = find_protocol(name);
+    for (const std::string& text : addresses) {
+      all.push_back({&protocol, read_address(text, options.insecure)});
+    }
+  }
+  if (all.empty()) throw ConfigError("there is no address to serve on");
+  return all;
+}
+
+/// The handlers of each protocol that is served, over one context, on each of its addresses.
+std::vector<Service> make_services(const std::vector<Listening>& listening,
+                                   const std::shared_ptr<ServerContext>& context) {
+  std::map<const ServedProtocol*, MakeHandler> handlers;
+  std::vector<Service> services;
+  for (const auto& [protocol, address] : listening) {
+    MakeHandler& make = handlers[protocol];
+    if (make == nullptr) make = protocol->handlers(context);
+    services.push_back(
+        {.address = address, .make_handler = make, .refusal = std::string(protocol->refusal)});
+  }
+  return services;
 }
 
 std::size_t choose_threads(const ServerOptions& options) {
@@ -63,36 +99,57 @@ std::size_t choose_threads(const ServerOptions& options) {
 
 }  // namespace
 
+ServedAddresses default_addresses() {
+  ServedAddresses addresses;
+  for (const ServedProtocol& protocol : protocols()) {
+    auto& its = addresses[protocol.name];
+    if (*protocol.default_address != '\0') its.emplace_back(protocol.default_address);
+  }
+  return addresses;
+}
+
 struct Server::Parts {
+  std::vector<const ServedProtocol*> protocols;  // One for each address.
   std::size_t threads = 1;
   std::string store_url;
   std::optional<StreamServer> streams;
 };
 
 Server::Server(const ServerOptions& options) : parts_(std::make_unique<Parts>()) {
-  const std::vector<Address> addresses = read_addresses(options);
+  const std::vector<Listening> listening = read_addresses(options);
+  for (const Listening& each : listening) parts_->protocols.push_back(each.protocol);
   parts_->threads = choose_threads(options);
-  RespParts resp{.store = nullptr, .limits = {}, .threads = parts_->threads};
-  if (!options.limits_file.empty()) resp.limits = read_limits_file(options.limits_file);
+  std::vector<Limit> limits;
+  if (!options.limits_file.empty()) limits = read_limits_file(options.limits_file);
+  std::shared_ptr<Store> store;
   try {
     parts_->store_url = StoreUrl(options.store).text();
-    resp.store = open_store(options.store);
+    store = open_store(options.store);
   } catch (const StoreError& error) {
     throw ConfigError(error.what());
   }
   allow_descriptors(options.max_connections);
+  const auto context = std::make_shared<ServerContext>(std::move(store), limits, parts_->threads);
   parts_->streams.emplace(
-      make_resp_services(addresses, resp),
+      make_services(listening, context),
       StreamServerOptions{.threads = parts_->threads, .max_connections = options.max_connections});
 }
 
 Server::~Server() = default;
 
 std::string Server::description() const {
-  std::string line = "serving RESP on ";
-  const char* separator = "";
-  for (const Address& address : parts_->streams->addresses()) {
-    line += std::exchange(separator, ", ") + address.text();
+  std::string line = "serving ";
+  const std::vector<Address> addresses = parts_->streams->addresses();
+  const ServedProtocol* before = nullptr;
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const ServedProtocol* const protocol = parts_->protocols[i];
+    if (protocol == before) {
+      line += ", ";
+    } else {
+      line += (before == nullptr ? "" : "; ") + std::string(protocol->title) + " on ";
+    }
+    line += addresses[i].text();
+    before = protocol;
   }
   line += " (" + std::to_string(parts_->threads) + (parts_->threads == 1 ? " thread" : " threads");
   return line + ", " + parts_->store_url + ")";

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -9,9 +10,15 @@
 
 namespace sluice {
 
+/// By the protocol's name: where it is served.
+using ServedAddresses = std::map<std::string, std::vector<std::string>>;
+
+/// Each protocol on its default address.
+ServedAddresses default_addresses();
+
 struct ServerOptions {
-  /// Where RESP is served: "ADDRESS:PORT" or "unix:PATH"; port 0 is any free one.
-  std::vector<std::string> resp = {"127.0.0.1:6380"};
+  /// "ADDRESS:PORT" or "unix:PATH"; port 0 is any free one.
+  ServedAddresses addresses = default_addresses();
   /// 1 to kMaxThreads; 0: one for each core this process may use, up to that.
   std::size_t threads = 0;
   std::string store = "memory:";
@@ -23,8 +30,8 @@ struct ServerOptions {
   std::size_t max_connections = 10'000;
 };
 
-/// Each thread remembers limits of its own and holds them in the store (limit_book.h): together at
-/// most half of what a store can keep apart.
+/// Each thread remembers limits of its own and holds them in the store (limit_registry.h): together
+/// at most half of what a store can keep apart.
 inline constexpr std::size_t kMaxThreads = 64;
 
 /// The options or a file they name cannot be served; what() is one sentence that names the place.

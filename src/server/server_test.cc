@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
-#include "limiter/limit_book.h"
 #include "net/listener.h"
 #include "net/unique_fd.h"
+#include "service/limit_registry.h"
 #include "stores/memory/memory_store.h"
 
 namespace sluice {
@@ -20,8 +20,8 @@ namespace {
 using testing::HasSubstr;
 using testing::MatchesRegex;
 
-// What the books of all threads remember leaves half of a store's spaces to others.
-static_assert(2 * kMaxThreads * LimitBook::kMaxRemembered <= MemoryStore::kMaxSpaces);
+// What the registries of all threads remember leaves half of a store's spaces to others.
+static_assert(2 * kMaxThreads * LimitRegistry::kMaxRemembered <= MemoryStore::kMaxSpaces);
 
 std::string refusal(const ServerOptions& options) {
   try {
@@ -33,13 +33,14 @@ std::string refusal(const ServerOptions& options) {
 }
 
 ServerOptions on(const std::string& address) {
-  return {.resp = {address}, .threads = 1};
+  return {.addresses = {{"resp", {address}}}, .threads = 1};
 }
 
 TEST(ServerTest, SaysWhereItReallyServes) {
-  EXPECT_THAT(Server({.resp = {"127.0.0.1:0", "[::1]:0"}, .threads = 2}).description(),
-              MatchesRegex("serving RESP on 127.0.0.1:[1-9][0-9]*, \\[::1\\]:[1-9][0-9]* "
-                           "\\(2 threads, memory:\\)"));
+  EXPECT_THAT(
+      Server({.addresses = {{"resp", {"127.0.0.1:0", "[::1]:0"}}}, .threads = 2}).description(),
+      MatchesRegex("serving RESP on 127.0.0.1:[1-9][0-9]*, \\[::1\\]:[1-9][0-9]* "
+                   "\\(2 threads, memory:\\)"));
   EXPECT_THAT(Server(on("127.0.0.1:0")).description(), HasSubstr("(1 thread, memory:)"));
 }
 
@@ -56,8 +57,9 @@ TEST(ServerTest, RefusesPublicAddressesUnlessTold) {
 
 TEST(ServerTest, RefusesWhatCannotBeServed) {
   EXPECT_THAT(refusal(on("nonsense")), HasSubstr("\"nonsense\" is not an address"));
-  EXPECT_EQ(refusal({.resp = {}}), "there is no address to serve on");
-  EXPECT_EQ(refusal({.resp = {"127.0.0.1:0"}, .threads = 65}),
+  EXPECT_EQ(refusal({.addresses = {}}), "there is no address to serve on");
+  EXPECT_EQ(refusal({.addresses = {{"telnet", {"127.0.0.1:0"}}}}), "there is no protocol 'telnet'");
+  EXPECT_EQ(refusal({.addresses = {{"resp", {"127.0.0.1:0"}}}, .threads = 65}),
             "65 threads are too many, 64 are the most");
   ServerOptions options = on("127.0.0.1:0");
   options.store = "cloud:";

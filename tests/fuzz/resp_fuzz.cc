@@ -1,4 +1,4 @@
-// Whatever a client sends, and however it is cut into pieces, the RESP session survives, consumes
+// Whatever a client sends, and however it is cut into pieces, the RESP handler survives, consumes
 // no more than it was given, and answers the same.
 
 #include <cstddef>
@@ -7,15 +7,14 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "protocols/resp/fake_store.h"
-#include "protocols/resp/session.h"
+#include "protocols/resp/handler.h"
+#include "service/fake_store.h"
 
 namespace {
 
-using sluice::resp::Progress;
-
-constexpr sluice::Instant kNow = 1'700'000'000'000'000'000;
+using sluice::StreamHandler;
 
 void check(bool holds) {
   if (!holds) std::abort();
@@ -23,24 +22,24 @@ void check(bool holds) {
 
 // One connection over a fresh store. Each piece is read from memory of exactly its size, so that a
 // byte too far is seen.
-std::string converse(std::string_view bytes, std::size_t piece_bytes) {
-  auto store = std::make_shared<sluice::FakeStore>();
-  sluice::resp::Desk desk(store, sluice::LimitBook(store));
-  sluice::resp::Session session(desk, 1);
+std::string replies_to(std::string_view bytes, std::size_t piece_bytes) {
+  const auto context = std::make_shared<sluice::ServerContext>(
+      std::make_shared<sluice::FakeStore>(), std::vector<sluice::Limit>{}, 1);
+  const auto handler = sluice::resp::handlers(context)(0, [] {});
   std::string output;
   std::string pending;
-  Progress progress;
-  for (std::size_t at = 0; at < bytes.size() && progress.next != Progress::Next::kClose;
+  StreamHandler::Progress progress;
+  for (std::size_t at = 0; at < bytes.size() && progress.next != StreamHandler::Next::kClose;
        at += piece_bytes) {
     pending += bytes.substr(at, piece_bytes);
     do {
       const auto input = std::make_unique<char[]>(pending.size());
       pending.copy(input.get(), pending.size());
-      progress = session.on_data({input.get(), pending.size()}, output, kNow);
+      progress = handler->on_data({input.get(), pending.size()}, output);
       check(progress.consumed <= pending.size());
-      check(progress.next != Progress::Next::kMore || progress.consumed > 0);
+      check(progress.next != StreamHandler::Next::kMore || progress.consumed > 0);
       pending.erase(0, progress.consumed);
-    } while (progress.next == Progress::Next::kMore);
+    } while (progress.next == StreamHandler::Next::kMore);
     check(pending.size() < sluice::resp::kMaxCommandBytes);
   }
   return output;
@@ -53,6 +52,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   // The first byte says how large the pieces are; the rest is what the client sends.
   const std::size_t piece_bytes = std::size_t{data[0]} + 1;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  check(converse(bytes, bytes.size() + 1) == converse(bytes, piece_bytes));
+  check(replies_to(bytes, bytes.size() + 1) == replies_to(bytes, piece_bytes));
   return 0;
 }

@@ -90,14 +90,14 @@ Parser::Result Parser::next(std::string_view input) {
     case Stage::kBroken:
       return Result::kError;
     case Stage::kStart:
-      if (const std::size_t consumed = repetition_.read(input, arguments_)) {
-        count_ = repetition_.count();
-        repeated_ = true;
-        return command(consumed);
+      if (const auto second = next_repeated(input)) {
+        const auto remembered = repetition_.arguments();
+        std::copy(remembered.begin(), remembered.end(), arguments_.begin());
+        arguments_[1] = *second;
+        count_ = static_cast<std::uint32_t>(remembered.size());
+        return Result::kCommand;
       }
       count_ = 0;
-      quoted_ = false;
-      repeated_ = false;
       if (input.empty()) return Result::kNeedMore;
       stage_ = input[0] == '*' ? Stage::kCount : Stage::kInline;
       break;
@@ -105,6 +105,14 @@ Parser::Result Parser::next(std::string_view input) {
       rebase(input);
   }
   return stage_ == Stage::kInline ? next_inline(input) : next_array(input);
+}
+
+std::optional<std::string_view> Parser::next_repeated(std::string_view input) {
+  if (stage_ != Stage::kStart) return std::nullopt;
+  const Repetition::Found found = repetition_.find(input.substr(0, kMaxCommandBytes));
+  if (found.consumed == 0) return std::nullopt;
+  consumed_ = found.consumed;
+  return found.second_argument;
 }
 
 Parser::Result Parser::next_array(std::string_view input) {
@@ -202,8 +210,8 @@ Parser::Result Parser::next_inline(std::string_view input) {
   }
   std::string_view line = input.substr(0, line_end);
   if (line.ends_with('\r')) line.remove_suffix(1);
-  quoted_ = line.find_first_of("\"'") != std::string_view::npos;
-  switch (quoted_ ? split_quoted(line) : split_plain(line)) {
+  const bool quoted = line.find_first_of("\"'") != std::string_view::npos;
+  switch (quoted ? split_quoted(line) : split_plain(line)) {
     case Split::kUnbalanced:
       return fail("unbalanced quotes in request");
     case Split::kTooMany:
@@ -226,30 +234,28 @@ Parser::Split Parser::split_plain(std::string_view line) {
 }
 
 Parser::Split Parser::split_quoted(std::string_view line) {
-  unquoted_.clear();
-  unquoted_.reserve(line.size());  // so that no append moves what the arguments refer to
+  std::string& text = unquoted_.emplace_front();
+  text.reserve(line.size());  // So that no append moves what the arguments refer to.
   for (std::size_t at = 0;;) {
     while (at < line.size() && is_blank(line[at])) ++at;
     if (at == line.size()) return Split::kDone;
-    const std::size_t begin = unquoted_.size();
+    const std::size_t begin = text.size();
     while (at < line.size() && !ends_word(line[at])) {
       if (line[at] != '"' && line[at] != '\'') {
-        unquoted_ += line[at++];
-      } else if (!unquote(line, at, unquoted_)) {
+        text += line[at++];
+      } else if (!unquote(line, at, text)) {
         return Split::kUnbalanced;
       } else {
         break;  // a closing quote ends the argument
       }
     }
     if (count_ == kMaxArguments) return Split::kTooMany;
-    arguments_[count_++] = std::string_view(unquoted_).substr(begin);
+    arguments_[count_++] = std::string_view(text).substr(begin);
   }
 }
 
 void Parser::release() {
-  constexpr std::size_t kKeepBytes = 4 * 1024;
-  count_ = 0;
-  if (unquoted_.capacity() > kKeepBytes) std::string().swap(unquoted_);
+  unquoted_.clear();
 }
 
 void Parser::rebase(std::string_view input) {
@@ -274,10 +280,10 @@ Parser::Result Parser::need_more(std::string_view input) {
   return Result::kNeedMore;
 }
 
-Parser::Result Parser::fail(std::string_view fault) {
+Parser::Result Parser::fail(std::string_view error) {
   stage_ = Stage::kBroken;
   error_ = "ERR Protocol error: ";
-  error_ += fault;
+  error_ += error;
   return Result::kError;
 }
 

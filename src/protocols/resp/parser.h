@@ -3,6 +3,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <forward_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,23 +32,17 @@ class Parser {
   /// - kError: error() says why; nothing that follows on this connection can be understood.
   Result next(std::string_view input);
 
-  /// Views of `input`, or, where is_quoted(), of a buffer that the next call of next() or
-  /// release() overwrites.
+  /// Views of `input`, or, of a command that was written inline with quotes, of memory that
+  /// release() frees.
   std::span<const std::string_view> arguments() const { return {arguments_.data(), count_}; }
 
-  /// Gives back the memory that a long quoted command took, so that an idle connection holds
-  /// little. REQUIRES: the arguments are used no more.
+  /// Frees what the commands since the last call took, so that an idle connection holds little.
+  /// REQUIRES: their arguments are used no more.
   void release();
 
-  /// The memory that outlives a command, in bytes.
-  std::size_t held_bytes() const { return unquoted_.capacity(); }
-
-  /// Whether the command is, but for its second argument, byte for byte the one before it, which
-  /// was read with the same call's input or an earlier one's.
-  bool is_repeated() const { return repeated_; }
-
-  /// Whether the command was written inline with quotes.
-  bool is_quoted() const { return quoted_; }
+  /// Where `input` begins with the command before, but for its second argument: that argument.
+  /// consumed() speaks of the command, arguments() does not. Otherwise nothing: next() reads it.
+  std::optional<std::string_view> next_repeated(std::string_view input);
 
   /// The length of the command, in bytes of the input.
   std::size_t consumed() const { return consumed_; }
@@ -74,11 +70,9 @@ class Parser {
   void rebase(std::string_view input);
   Result command(std::size_t consumed);
   Result need_more(std::string_view input);
-  Result fail(std::string_view fault);
+  Result fail(std::string_view error);
 
   Stage stage_ = Stage::kStart;
-  bool quoted_ = false;
-  bool repeated_ = false;
   std::uint32_t count_ = 0;
   std::uint32_t expected_ = 0;
   /// How far the current command is read, and how far its unfinished line has been searched.
@@ -89,8 +83,8 @@ class Parser {
   /// The address of the input at the last kNeedMore: arguments refer to it, and it may move.
   std::uintptr_t base_ = 0;
   std::array<std::string_view, kMaxArguments> arguments_;
-  Repetition repetition_;  // Of the last command, if it can be repeated.
-  std::string unquoted_;
+  Repetition repetition_;                    // Of the last command, if it can be repeated.
+  std::forward_list<std::string> unquoted_;  // A text for each command with quotes.
   std::string error_;
 };
 

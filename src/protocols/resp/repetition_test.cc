@@ -7,13 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "protocols/resp/command_under_test.h"
 #include "protocols/resp/parser.h"
+#include "protocols/resp/testing.h"
 
 namespace sluice::resp {
 namespace {
-
-using testing::ElementsAre;
 
 using Texts = std::vector<std::string>;
 
@@ -23,15 +21,15 @@ Texts texts(const Parser& parser) {
 
 const Texts kThrottle{"CL.THROTTLE", "a", "15", "30", "60"};
 
-TEST(Repetition, ReadsWhatDiffersInItsSecondArgument) {
+TEST(Repetition, FindsWhatDiffersInItsSecondArgument) {
   Parser parser;
   ASSERT_EQ(parser.next(array(kThrottle)), Parser::Result::kCommand);
-  EXPECT_FALSE(parser.is_repeated());
   for (const std::string& key : {std::string("b"), std::string(), std::string(300, 'k')}) {
     const std::string input = array({"CL.THROTTLE", key, "15", "30", "60"}) + "*1\r\n";
+    EXPECT_EQ(parser.next_repeated(input), key);
+    EXPECT_EQ(parser.consumed(), input.size() - 4);
     ASSERT_EQ(parser.next(input), Parser::Result::kCommand);
-    EXPECT_TRUE(parser.is_repeated());
-    EXPECT_THAT(texts(parser), ElementsAre("CL.THROTTLE", key, "15", "30", "60"));
+    EXPECT_EQ(texts(parser), (Texts{"CL.THROTTLE", key, "15", "30", "60"}));
     EXPECT_EQ(parser.consumed(), input.size() - 4);
   }
 }
@@ -44,8 +42,8 @@ TEST(Repetition, IsNotFoundWhereAnythingElseDiffers) {
     Parser parser;
     ASSERT_EQ(parser.next(array(kThrottle)), Parser::Result::kCommand);
     const std::string input = array(other);
+    EXPECT_EQ(parser.next_repeated(input), std::nullopt);
     ASSERT_EQ(parser.next(input), Parser::Result::kCommand);
-    EXPECT_FALSE(parser.is_repeated());
     EXPECT_EQ(texts(parser), other);
   }
 }
@@ -57,9 +55,15 @@ TEST(Repetition, IsOfTheCommandBeforeAlone) {
     Parser parser;
     ASSERT_EQ(parser.next(array(kThrottle)), Parser::Result::kCommand);
     ASSERT_EQ(parser.next(between), Parser::Result::kCommand);
-    ASSERT_EQ(parser.next(array(kThrottle)), Parser::Result::kCommand);
-    EXPECT_FALSE(parser.is_repeated()) << between;
+    EXPECT_EQ(parser.next_repeated(array(kThrottle)), std::nullopt) << between;
   }
+}
+
+TEST(Repetition, IsNotFoundInTheMiddleOfACommand) {
+  Parser parser;
+  ASSERT_EQ(parser.next(array(kThrottle)), Parser::Result::kCommand);
+  ASSERT_EQ(parser.next("*2\r\n$400\r\n"), Parser::Result::kNeedMore);
+  EXPECT_EQ(parser.next_repeated(array(kThrottle)), std::nullopt);
 }
 
 // Pieces of commands that are alike, some of them broken.
@@ -96,10 +100,13 @@ RC_GTEST_PROP(Repetition, ChangesNothingThatIsRead, ()) {
     const std::string_view input = std::string_view(stream).substr(at);
     Parser fresh;
     const auto result = fresh.next(input);
+    const auto repeated = remembers.next_repeated(input);
+    if (repeated) RC_ASSERT(remembers.consumed() == fresh.consumed());
     RC_ASSERT(remembers.next(input) == result);
     if (result != Parser::Result::kCommand) return;
     RC_ASSERT(texts(remembers) == texts(fresh));
     RC_ASSERT(remembers.consumed() == fresh.consumed());
+    if (repeated) RC_ASSERT(*repeated == fresh.arguments()[1]);
     at += fresh.consumed();
   }
 }

@@ -15,7 +15,7 @@ Int128 emission_interval_ns(const ThrottleNumbers& numbers) {
 
 }  // namespace
 
-std::optional<std::string_view> find_fault(const ThrottleNumbers& numbers) {
+std::optional<std::string_view> find_error(const ThrottleNumbers& numbers) {
   if (numbers.max_burst < 0) return "ERR max_burst must be at least 0";
   if (numbers.count < 1) return "ERR count must be at least 1";
   if (numbers.period_s < 1) return "ERR period must be at least 1";
@@ -52,14 +52,16 @@ std::size_t ThrottleLimits::Hash::operator()(const ThrottleNumbers& numbers) con
   return hash ^ (hash >> 31);
 }
 
-const LimitDefinition* ThrottleLimits::look_up(const ThrottleNumbers& numbers) {
-  const LimitDefinition* found = limits_.find(numbers);
+const std::shared_ptr<const ThrottleLimit>* ThrottleLimits::look_up(
+    const ThrottleNumbers& numbers) {
+  const std::shared_ptr<const ThrottleLimit>* found = limits_.find(numbers);
   if (found == nullptr) {
-    if (find_fault(numbers)) return nullptr;
-    LimitDefinition limit = define_throttle(numbers);
+    if (find_error(numbers)) return nullptr;
+    LimitDefinition definition = define_throttle(numbers);
     // While the space has few keys, the store goes by the numbers that come.
-    space_ = store_.open_space(limit);
-    found = &limits_.insert(numbers, std::move(limit));
+    std::shared_ptr<Space> space = store_.open_space(definition);
+    found = &limits_.insert(numbers, std::make_shared<const ThrottleLimit>(
+                                         ThrottleLimit{std::move(definition), std::move(space)}));
   }
   last_numbers_ = numbers;
   last_ = found;

@@ -7,7 +7,7 @@
 
 #include "algorithms/limit_definition.h"
 #include "core/store.h"
-#include "limiter/recent_cache.h"
+#include "service/recent_cache.h"
 
 namespace sluice::resp {
 
@@ -20,12 +20,18 @@ struct ThrottleNumbers {
   friend bool operator==(const ThrottleNumbers&, const ThrottleNumbers&) = default;
 };
 
-/// The sentence that says which of the numbers cannot be, or nothing where all can.
-std::optional<std::string_view> find_fault(const ThrottleNumbers& numbers);
+/// The sentence that says which of the numbers is invalid, or nothing where all are valid.
+std::optional<std::string_view> find_error(const ThrottleNumbers& numbers);
 
 /// The token bucket count/period with a capacity of max_burst + 1, in kThrottleSpace.
-/// REQUIRES: find_fault(numbers) finds none.
+/// REQUIRES: find_error(numbers) finds none.
 LimitDefinition define_throttle(const ThrottleNumbers& numbers);
+
+/// A limit of CL.THROTTLE, and the space of all of them.
+struct ThrottleLimit {
+  LimitDefinition definition;
+  std::shared_ptr<Space> space;
+};
 
 /// The limits of CL.THROTTLE, which come with each call: those used lately are remembered, and all
 /// share one space. Not thread-safe: each thread has its own.
@@ -34,11 +40,9 @@ class ThrottleLimits {
   /// The store outlives this. Throws StoreError where it cannot open the space.
   explicit ThrottleLimits(Store& store);
 
-  const std::shared_ptr<Space>& space() const { return space_; }
-
-  /// The limit, valid for at least the next 512 calls; or null where find_fault() finds one.
+  /// The limit, valid for at least the next 512 calls; or null where find_error() finds one.
   /// Throws StoreError where the store cannot open the space.
-  const LimitDefinition* find(const ThrottleNumbers& numbers) {
+  const std::shared_ptr<const ThrottleLimit>* find(const ThrottleNumbers& numbers) {
     return numbers == last_numbers_ ? last_ : look_up(numbers);
   }
 
@@ -47,15 +51,15 @@ class ThrottleLimits {
     std::size_t operator()(const ThrottleNumbers& numbers) const;
   };
 
-  const LimitDefinition* look_up(const ThrottleNumbers& numbers);
+  const std::shared_ptr<const ThrottleLimit>* look_up(const ThrottleNumbers& numbers);
 
-  RecentCache<ThrottleNumbers, LimitDefinition, 512, Hash> limits_;
+  RecentCache<ThrottleNumbers, std::shared_ptr<const ThrottleLimit>, 512, Hash> limits_;
   /// The last found, which the cache therefore still holds: most clients ask for one limit only.
   /// Zeros are no limit, as find() must say from the start.
   ThrottleNumbers last_numbers_;
-  const LimitDefinition* last_ = nullptr;
+  const std::shared_ptr<const ThrottleLimit>* last_ = nullptr;
   Store& store_;
-  std::shared_ptr<Space> space_;
+  const std::shared_ptr<Space> space_;  // Held, so that it stays the same.
 };
 
 }  // namespace sluice::resp

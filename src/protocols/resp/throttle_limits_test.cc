@@ -5,7 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "core/arithmetic.h"
-#include "protocols/resp/fake_store.h"
+#include "service/fake_store.h"
 
 namespace sluice::resp {
 namespace {
@@ -16,8 +16,8 @@ const TokenBucket::Params& params_of(const LimitDefinition& limit) {
   return std::get<Part<TokenBucket>>(limit.parts.at(0)).params;
 }
 
-std::string fault_of(const ThrottleNumbers& numbers) {
-  return std::string(find_fault(numbers).value_or("none"));
+std::string error_of(const ThrottleNumbers& numbers) {
+  return std::string(find_error(numbers).value_or("none"));
 }
 
 TEST(ThrottleLimits, DefinesATokenBucket) {
@@ -29,19 +29,19 @@ TEST(ThrottleLimits, DefinesATokenBucket) {
 }
 
 TEST(ThrottleLimits, NamesTheNumberAtFault) {
-  EXPECT_THAT(fault_of({-1, 1, 1}), HasSubstr("max_burst"));
-  EXPECT_THAT(fault_of({0, 0, 1}), HasSubstr("count"));
-  EXPECT_THAT(fault_of({0, 1, 0}), HasSubstr("period"));
-  EXPECT_THAT(fault_of({kMaxInt64, 1, 1}), HasSubstr("max_burst and period"));
-  EXPECT_THAT(fault_of({0, 1, kMaxInt64}), HasSubstr("max_burst and period"));
+  EXPECT_THAT(error_of({-1, 1, 1}), HasSubstr("max_burst"));
+  EXPECT_THAT(error_of({0, 0, 1}), HasSubstr("count"));
+  EXPECT_THAT(error_of({0, 1, 0}), HasSubstr("period"));
+  EXPECT_THAT(error_of({kMaxInt64, 1, 1}), HasSubstr("max_burst and period"));
+  EXPECT_THAT(error_of({0, 1, kMaxInt64}), HasSubstr("max_burst and period"));
 }
 
 TEST(ThrottleLimits, HoldsTheLargestBucketAndNoLarger) {
   // One unit a nanosecond: the burst is its own time.
   const ThrottleNumbers most{.max_burst = kMaxDurationNs - 1, .count = kMaxInt64, .period_s = 1};
-  EXPECT_EQ(fault_of(most), "none");
+  EXPECT_EQ(error_of(most), "none");
   EXPECT_EQ(params_of(define_throttle(most)).tolerance_ns, kMaxDurationNs);
-  EXPECT_NE(fault_of({most.max_burst + 1, most.count, most.period_s}), "none");
+  EXPECT_NE(error_of({most.max_burst + 1, most.count, most.period_s}), "none");
 
   // A period that fits no count of nanoseconds, but whose emission interval does.
   const ThrottleNumbers slow{.max_burst = 0, .count = kMaxInt64, .period_s = kMaxInt64};
@@ -62,7 +62,7 @@ RC_GTEST_PROP(ThrottleLimits, RefusesExactlyWhatCannotBeHeld, ()) {
       (Int128{numbers.period_s} * 1'000'000'000 + numbers.count - 1) / numbers.count;
   const bool fits = interval_ns <= kMaxDurationNs &&
                     interval_ns * (Int128{numbers.max_burst} + 1) <= kMaxDurationNs;
-  RC_ASSERT(fits == !find_fault(numbers).has_value());
+  RC_ASSERT(fits == !find_error(numbers).has_value());
   if (fits) {
     const auto limit = define_throttle(numbers);
     RC_ASSERT(params_of(limit).burst == numbers.max_burst + 1);
@@ -78,7 +78,8 @@ TEST(ThrottleLimits, RemembersLimits) {
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(limits.find({15, 30, 60}), found);
   EXPECT_EQ(limits.find({15, 0, 60}), nullptr);
-  for (std::int64_t i = 1; i < 500; ++i) EXPECT_EQ(params_of(*limits.find({i, 1, 1})).burst, i + 1);
+  for (std::int64_t i = 1; i < 500; ++i)
+    EXPECT_EQ(params_of((*limits.find({i, 1, 1}))->definition).burst, i + 1);
   EXPECT_EQ(limits.find({15, 30, 60}), found);
 }
 

@@ -2,7 +2,7 @@
 
 #include <map>
 #include <memory>
-#include <new>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <variant>
@@ -22,7 +22,7 @@ class FakeStore : public Store {
   };
 
   std::shared_ptr<Space> open_space(const LimitDefinition& limit) override {
-    if (breaks) throw std::bad_alloc();
+    if (breaks) throw std::runtime_error("the store is broken");
     if (refuses_spaces) throw StoreError("no room for another space");
     auto& space = spaces_[limit.space];
     if (!space) {
@@ -45,7 +45,7 @@ class FakeStore : public Store {
   Instant now() const override { return clock_ns; }
 
   Instant clock_ns = 1'700'000'000'000'000'000;
-  /// There is no memory for a space.
+  /// open_space() throws what is no StoreError.
   bool breaks = false;
   bool refuses_spaces = false;
   bool fails = false;

@@ -1,30 +1,26 @@
-#include "protocols/resp/pending_batch.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <optional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
 
-#include "protocols/resp/command_under_test.h"
-#include "protocols/resp/later_store.h"
-#include "protocols/resp/session.h"
+#include "protocols/resp/handler.h"
+#include "protocols/resp/testing.h"
+#include "service/later_store.h"
 
 namespace sluice::resp {
 namespace {
 
 using testing::ElementsAre;
-using Next = Progress::Next;
+using Next = StreamHandler::Next;
 
-LimitBook named(const std::shared_ptr<Store>& store) {
-  LimitBook book(store);
-  book.add(Limit("token_bucket 5/1s", "login"));
-  return book;
-}
-
-/// A peer, and a connection around its session.
-class Conversation {
+/// A peer, and a connection around its handler.
+class TestPeer {
  public:
-  explicit Conversation(Desk& desk) : session_(desk, 7, [wakes = wakes] { ++*wakes; }) {}
+  explicit TestPeer(std::shared_ptr<ThreadState> thread)
+      : handler_(std::move(thread), 7, [wakes = wakes] { ++*wakes; }) {}
 
   /// More has come.
   void send(std::string_view bytes) {
@@ -37,7 +33,7 @@ class Conversation {
     do {
       const auto input = std::make_unique<char[]>(input_.size());
       input_.copy(input.get(), input_.size());
-      const Progress progress = session_.on_data({input.get(), input_.size()}, output, kNow);
+      const auto progress = handler_.on_data({input.get(), input_.size()}, output);
       input_.erase(0, progress.consumed);
       next = progress.next;
     } while (next == Next::kMore);
@@ -50,23 +46,21 @@ class Conversation {
   std::shared_ptr<int> wakes = std::make_shared<int>(0);
 
  private:
-  Session session_;
+  Handler handler_;
   std::string input_;
 };
 
-class PendingBatchTest : public testing::Test {
+class LaterRepliesTest : public testing::Test {
  protected:
-  /// What a store that answers at once makes the session say.
+  /// What the handler replies over a store that answers at once.
   static std::string at_once(std::string_view bytes) {
-    const auto store = std::make_shared<FakeStore>();
-    Desk desk(store, named(store));
-    Conversation peer(desk);
+    TestPeer peer(thread_over(std::make_shared<FakeStore>()));
     peer.send(bytes);
     return peer.output;
   }
 
   /// Lets the store answer until nothing waits, and `peer` go on each time.
-  void answer_all(Conversation& peer) {
+  void answer_all(TestPeer& peer) {
     while (store->waiting() != 0) {
       ASSERT_TRUE(store->answer_one());
       peer.go_on();
@@ -74,7 +68,7 @@ class PendingBatchTest : public testing::Test {
   }
 
   std::shared_ptr<LaterStore> store = std::make_shared<LaterStore>();
-  std::optional<Desk> desk{std::in_place, store, named(store)};
+  std::shared_ptr<ThreadState> thread = thread_over(store);
 };
 
 const std::string kMixed =
@@ -83,8 +77,8 @@ const std::string kMixed =
     "SLUICE.CHECK 'token_bucket 7/1s' 'b o b' 2\r\nECHO \"a b\"\r\nCL.THROTTLE user 15 30 60\r\n"
     "RESET\r\nCLIENT GETNAME\r\n";
 
-TEST_F(PendingBatchTest, KeepsTheOrderOfDecisionsAndOtherReplies) {
-  Conversation peer(*desk);
+TEST_F(LaterRepliesTest, KeepsTheOrderOfDecisionsAndOtherReplies) {
+  TestPeer peer(thread);
   peer.send("PING\r\n" + kMixed);
   EXPECT_EQ(peer.take_output(), "+PONG\r\n");
   EXPECT_EQ(peer.next, Next::kLater);
@@ -100,12 +94,11 @@ TEST_F(PendingBatchTest, KeepsTheOrderOfDecisionsAndOtherReplies) {
   EXPECT_THAT(store->batches, ElementsAre(5));
 }
 
-TEST_F(PendingBatchTest, SplitsChangeNothing) {
+TEST_F(LaterRepliesTest, SplitsChangeNothing) {
   const std::string whole = at_once(kMixed + "*1\r\nx\r\n");
   for (std::size_t split = 0; split <= kMixed.size(); ++split) {
     store = std::make_shared<LaterStore>();
-    Desk other_desk(store, named(store));
-    Conversation peer(other_desk);
+    TestPeer peer(thread_over(store));
     peer.send(kMixed.substr(0, split));
     if (split % 2 == 0) answer_all(peer);
     peer.send(kMixed.substr(split) + "*1\r\nx\r\n");
@@ -115,10 +108,10 @@ TEST_F(PendingBatchTest, SplitsChangeNothing) {
   }
 }
 
-TEST_F(PendingBatchTest, AsksForOneBatchOfALongPipelineAfterTheOther) {
+TEST_F(LaterRepliesTest, AsksForOneBatchOfALongPipelineAfterTheOther) {
   std::string pipeline;
   for (int i = 0; i < 200; ++i) pipeline += "CL.THROTTLE user 299 1 1\r\n";
-  Conversation peer(*desk);
+  TestPeer peer(thread);
   peer.send(pipeline);
   EXPECT_EQ(store->waiting(), 1U);
   answer_all(peer);
@@ -126,10 +119,10 @@ TEST_F(PendingBatchTest, AsksForOneBatchOfALongPipelineAfterTheOther) {
   EXPECT_THAT(store->batches, ElementsAre(64, 64, 64, 8));
 }
 
-TEST_F(PendingBatchTest, ClosesWhenTheLastHasBeenAnswered) {
+TEST_F(LaterRepliesTest, ClosesWhenTheLastHasBeenAnswered) {
   for (const std::string end : {"QUIT\r\nPING\r\n", "*1\r\nx\r\n", "POST / HTTP/1.1\r\n"}) {
     const std::string bytes = "SLUICE.PEEK login bob\r\n" + end;
-    Conversation peer(*desk);
+    TestPeer peer(thread);
     peer.send(bytes);
     EXPECT_EQ(peer.next, Next::kLater);
     answer_all(peer);
@@ -138,8 +131,8 @@ TEST_F(PendingBatchTest, ClosesWhenTheLastHasBeenAnswered) {
   }
 }
 
-TEST_F(PendingBatchTest, SaysWhichDecisionsNobodyMade) {
-  Conversation peer(*desk);
+TEST_F(LaterRepliesTest, SaysWhichDecisionsAreMissing) {
+  TestPeer peer(thread);
   peer.send("SLUICE.PEEK login bob\r\nSLUICE.RESET login lost1\r\nCL.THROTTLE lost2 1 1 1\r\n");
   peer.send("SLUICE.PEEK login eve\r\n");
   answer_all(peer);
@@ -149,8 +142,8 @@ TEST_F(PendingBatchTest, SaysWhichDecisionsNobodyMade) {
   EXPECT_EQ(peer.output, answered + unanswered + unanswered + answered);
 }
 
-TEST_F(PendingBatchTest, NeverSaysThatAKeyIsResetWhereTheStoreDidNot) {
-  Conversation peer(*desk);
+TEST_F(LaterRepliesTest, NeverSaysThatAKeyIsResetWhereTheStoreDidNot) {
+  TestPeer peer(thread);
   peer.send(
       "SLUICE.PEEK login local\r\nSLUICE.RESET login local\r\nSLUICE.RESET login bob\r\n"
       "CL.THROTTLE local 1 1 1 -1\r\n");
@@ -163,25 +156,25 @@ TEST_F(PendingBatchTest, NeverSaysThatAKeyIsResetWhereTheStoreDidNot) {
       "-UNAVAILABLE the store did not answer: the key is changed in this process at most\r\n");
 }
 
-TEST_F(PendingBatchTest, SaysThatTheStoreIsAway) {
+TEST_F(LaterRepliesTest, SaysThatTheStoreIsAway) {
   store->fails = true;
-  Conversation peer(*desk);
+  TestPeer peer(thread);
   peer.send("SLUICE.PEEK login bob\r\nPING\r\nSLUICE.PEEK login eve\r\n");
   EXPECT_EQ(peer.next, Next::kNeedMore);
   EXPECT_EQ(peer.output,
             "-UNAVAILABLE the store is away\r\n+PONG\r\n-UNAVAILABLE the store is away\r\n");
 }
 
-TEST_F(PendingBatchTest, RepliesAtOnceWhereTheStoreDoes) {
+TEST_F(LaterRepliesTest, RepliesAtOnceWhereTheStoreDoes) {
   store->answers_at_once = true;
-  Conversation peer(*desk);
+  TestPeer peer(thread);
   peer.send(kMixed);
   EXPECT_EQ(peer.next, Next::kNeedMore);
   EXPECT_EQ(peer.output, at_once(kMixed));
   EXPECT_EQ(*peer.wakes, 0);
 }
 
-TEST_F(PendingBatchTest, HoldsWhatItAsksAboutWhileTheDeskForgetsIt) {
+TEST_F(LaterRepliesTest, HoldsWhatItAsksAboutWhileTheThreadForgetsIt) {
   std::string first;
   std::string others;
   for (int i = 1; i <= 30; ++i) {
@@ -194,11 +187,11 @@ TEST_F(PendingBatchTest, HoldsWhatItAsksAboutWhileTheDeskForgetsIt) {
     others += "CL.THROTTLE other " + number + " 1 1\r\n";
     others += "SLUICE.PEEK 'token_bucket " + number + "/1h' bob\r\n";
   }
-  Conversation peer(*desk);
+  TestPeer peer(thread);
   peer.send(first);
   ASSERT_EQ(store->waiting(), 1U);
   store->answers_at_once = true;
-  Conversation crowd(*desk);
+  TestPeer crowd(thread);
   crowd.send(others);
   EXPECT_EQ(crowd.output, at_once(others));
   store->answers_at_once = false;
@@ -206,20 +199,20 @@ TEST_F(PendingBatchTest, HoldsWhatItAsksAboutWhileTheDeskForgetsIt) {
   EXPECT_EQ(peer.output, at_once(first));
 }
 
-TEST_F(PendingBatchTest, OutlivesItsSessionAndDesk) {
-  auto peer = std::make_unique<Conversation>(*desk);
+TEST_F(LaterRepliesTest, OutlivesItsHandlerAndThread) {
+  auto peer = std::make_unique<TestPeer>(thread);
   peer->send("SLUICE.CHECK login bob\r\nSLUICE.CHECK 'token_bucket 7/1h' bob\r\n");
   peer.reset();
-  desk.reset();
+  thread.reset();
   EXPECT_EQ(store->held_spaces(), 2U);
   ASSERT_TRUE(store->answer_one());
   EXPECT_THAT(store->batches, ElementsAre(2));
   EXPECT_EQ(store->held_spaces(), 0U);
 }
 
-TEST_F(PendingBatchTest, OneSessionsAnswerIsNotAnothers) {
-  Conversation one(*desk);
-  Conversation other(*desk);
+TEST_F(LaterRepliesTest, OneConnectionsAnswerIsNotAnothers) {
+  TestPeer one(thread);
+  TestPeer other(thread);
   for (int round = 0; round < 3; ++round) {
     one.send("CL.THROTTLE one 9 1 1\r\n");
     other.send("SLUICE.PEEK login other\r\nPING\r\n");
@@ -233,13 +226,13 @@ TEST_F(PendingBatchTest, OneSessionsAnswerIsNotAnothers) {
   }
 }
 
-TEST_F(PendingBatchTest, AnExceptionLeavesNothingToTheNextPeer) {
+TEST_F(LaterRepliesTest, AnExceptionLeavesNothingToTheNextPeer) {
   store->breaks = true;
-  Conversation peer(*desk);
+  TestPeer peer(thread);
   EXPECT_THROW(peer.send("SLUICE.PEEK login bob\r\nSLUICE.CHECK 'token_bucket 7/1s' bob\r\n"),
-               std::bad_alloc);
+               std::runtime_error);
   store->breaks = false;
-  Conversation other(*desk);
+  TestPeer other(thread);
   other.send("PING\r\n");
   EXPECT_EQ(other.output, "+PONG\r\n");
   EXPECT_EQ(store->waiting(), 0U);

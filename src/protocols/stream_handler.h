@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,7 +16,7 @@ class StreamHandler {
   enum class Next : std::uint8_t {
     kNeedMore,  ///< No complete request is left in the input: call again when more has come.
     kMore,      ///< Something was consumed, a complete request may be left: call again, now.
-    kLater,     ///< The next reply is not known yet: call again when wake() was called.
+    kLater,     ///< The next reply is not known yet: call again when `wake` was called.
     kClose,     ///< Send the output, then close. The rest of the input is ignored.
   };
 
@@ -44,22 +43,10 @@ using Wake = std::function<void()>;
 
 /// Makes the handler of a new connection, which `wake` calls again. Called on the worker threads,
 /// several at once; `thread` counts from 0.
-using HandlerFactory = std::function<std::unique_ptr<StreamHandler>(std::size_t thread, Wake wake)>;
+using MakeHandler = std::function<std::unique_ptr<StreamHandler>(std::size_t thread, Wake wake)>;
 
 /// The most unconsumed input that is kept for a handler. Where it needs more than that, its
 /// connection is closed.
 inline constexpr std::size_t kMaxInputBytes = 96 * 1024;
-
-/// What a peer may cost that does not read what it is sent.
-struct ConnectionLimits {
-  /// Output that waits for the peer to read. At this many bytes nothing more is read or answered
-  /// until half of them have gone; one call's output may exceed it once.
-  std::size_t max_pending_bytes = 1024 * 1024;
-  /// A connection is closed when its peer has taken no byte of the pending output for so long.
-  std::chrono::milliseconds stuck_timeout{30'000};
-  /// After the last output, the peer has so long to end its side, so that it can read the output
-  /// before a reset overtakes it.
-  std::chrono::milliseconds linger_timeout{2'000};
-};
 
 }  // namespace sluice

@@ -1,11 +1,11 @@
-#include "protocols/resp/session.h"
+#include "protocols/resp/handler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "core/arithmetic.h"
-#include "protocols/resp/command_under_test.h"
-#include "protocols/resp/fake_store.h"
+#include "protocols/resp/testing.h"
+#include "service/fake_store.h"
 
 namespace sluice::resp {
 namespace {
@@ -13,22 +13,17 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
-using Next = Progress::Next;
+using Next = StreamHandler::Next;
+using Progress = StreamHandler::Progress;
 
-class SessionTest : public testing::Test {
+class HandlerTest : public testing::Test {
  protected:
-  static LimitBook named(const std::shared_ptr<FakeStore>& store) {
-    LimitBook book(store);
-    book.add(Limit("token_bucket 5/1s", "login"));
-    return book;
-  }
-
-  // Lets the session have all there is, as a connection does, and returns the replies.
+  // Lets the handler have all there is, as a connection does, and returns the replies.
   std::string send(std::string_view input) {
     std::string output;
     Progress progress{.consumed = 0, .next = Next::kMore};
     while (progress.next == Next::kMore) {
-      progress = session.on_data(input, output, now);
+      progress = handler.on_data(input, output);
       input.remove_prefix(progress.consumed);
     }
     next = progress.next;
@@ -37,9 +32,8 @@ class SessionTest : public testing::Test {
   }
 
   std::shared_ptr<FakeStore> store = std::make_shared<FakeStore>();
-  Desk desk{store, named(store)};
-  Session session{desk, 7};
-  Instant now = kNow;
+  std::shared_ptr<ThreadState> thread = thread_over(store);
+  Handler handler{thread, 7, {}};
   Next next = Next::kNeedMore;
   std::size_t left = 0;
 };
@@ -50,22 +44,22 @@ std::string integers(std::initializer_list<std::int64_t> numbers) {
   return reply;
 }
 
-TEST_F(SessionTest, ThrottlesAsInTheExample) {
+TEST_F(HandlerTest, ThrottlesAsInTheExample) {
   for (int i = 1; i <= 16; ++i) {
     EXPECT_EQ(send("CL.THROTTLE user 15 30 60\r\n"), integers({0, 16, 16 - i, -1, 2 * i}));
   }
   EXPECT_EQ(send("CL.THROTTLE user 15 30 60\r\n"), integers({1, 16, 0, 2, 32}));
 }
 
-TEST_F(SessionTest, RoundsSecondsUp) {
+TEST_F(HandlerTest, RoundsSecondsUp) {
   send("CL.THROTTLE user 0 1 2\r\n");
-  now += 1'999'999'999;
+  store->clock_ns += 1'999'999'999;
   EXPECT_EQ(send("CL.THROTTLE user 0 1 2\r\n"), integers({1, 1, 0, 1, 1}));
-  now += 1;
+  store->clock_ns += 1;
   EXPECT_EQ(send("CL.THROTTLE user 0 1 2\r\n"), integers({0, 1, 0, -1, 2}));
 }
 
-TEST_F(SessionTest, ThrottlesByQuantity) {
+TEST_F(HandlerTest, ThrottlesByQuantity) {
   EXPECT_EQ(send("CL.THROTTLE user 15 30 60 0\r\n"), integers({0, 16, 16, -1, 0}));
   EXPECT_EQ(send("CL.THROTTLE user 15 30 60 10\r\n"), integers({0, 16, 6, -1, 20}));
   EXPECT_EQ(send("CL.THROTTLE user 15 30 60 17\r\n"), integers({1, 16, 6, -1, 20}));
@@ -76,12 +70,12 @@ TEST_F(SessionTest, ThrottlesByQuantity) {
             integers({0, 16, 16, -1, 0}));
 }
 
-TEST_F(SessionTest, KeepsTheInstantWhenTheLimitChanges) {
+TEST_F(HandlerTest, KeepsTheInstantWhenTheLimitChanges) {
   EXPECT_EQ(send("CL.THROTTLE user 15 30 60 10\r\n"), integers({0, 16, 6, -1, 20}));
   EXPECT_EQ(send("CL.THROTTLE user 29 60 60 0\r\n"), integers({0, 30, 10, -1, 20}));
 }
 
-TEST_F(SessionTest, NamesTheThrottleArgumentAtFault) {
+TEST_F(HandlerTest, NamesTheThrottleArgumentAtFault) {
   const auto error = [this](const std::string& arguments) {
     const auto reply = send("CL.THROTTLE " + arguments + "\r\n");
     EXPECT_EQ(next, Next::kNeedMore);
@@ -102,10 +96,10 @@ TEST_F(SessionTest, NamesTheThrottleArgumentAtFault) {
   EXPECT_EQ(store->batches.size(), 0);
 }
 
-TEST_F(SessionTest, ChecksALimit) {
+TEST_F(HandlerTest, ChecksALimit) {
   EXPECT_EQ(send("SLUICE.CHECK login bob\r\n"), integers({1, 5, 4, 0, 200, 0}));
   EXPECT_EQ(send("SLUICE.CHECK login bob 4\r\n"), integers({1, 5, 0, 0, 1000, 0}));
-  now += 500'000;
+  store->clock_ns += 500'000;
   EXPECT_EQ(send("sluice.check login bob\r\n"), integers({0, 5, 0, 200, 1000, 0}));
   EXPECT_EQ(send("SLUICE.CHECK login bob 6\r\n"), integers({0, 5, 0, -1, 1000, 0}));
   EXPECT_EQ(send("SLUICE.PEEK login bob\r\n"), integers({1, 5, 0, 0, 1000, 0}));
@@ -113,7 +107,7 @@ TEST_F(SessionTest, ChecksALimit) {
   EXPECT_EQ(send("SLUICE.PEEK login bob\r\n"), integers({1, 5, 5, 0, 0, 0}));
 }
 
-TEST_F(SessionTest, ChecksAnExpression) {
+TEST_F(HandlerTest, ChecksAnExpression) {
   const std::string check = "SLUICE.CHECK 'leaky_bucket 10/1s queue=2' bob\r\n";
   EXPECT_EQ(send(check), integers({1, 3, 2, 0, 100, 0}));
   EXPECT_EQ(send(check), integers({1, 3, 1, 0, 200, 100}));
@@ -122,7 +116,7 @@ TEST_F(SessionTest, ChecksAnExpression) {
 }
 
 // Who asks has no way to give a permit back.
-TEST_F(SessionTest, LendsNoPermits) {
+TEST_F(HandlerTest, LendsNoPermits) {
   EXPECT_EQ(
       send("SLUICE.CHECK \"concurrency 5\" a\r\n"),
       "-ERR 'concurrency 5' lends permits, which a ConcurrencyLimiter acquires (C++): here it "
@@ -133,7 +127,7 @@ TEST_F(SessionTest, LendsNoPermits) {
   EXPECT_EQ(send("SLUICE.CHECK \"concurrency 5\" a\r\n").substr(0, 5), "-ERR ");
 }
 
-TEST_F(SessionTest, NamesWhatIsWrongWithACheck) {
+TEST_F(HandlerTest, NamesWhatIsWrongWithACheck) {
   EXPECT_EQ(send("SLUICE.CHECK signup bob\r\n"), "-ERR no limit is named 'signup'\r\n");
   EXPECT_THAT(send("SLUICE.PEEK 'token_bucket 5/1x' bob\r\n"),
               StartsWith("-ERR limit 'token_bucket 5/1x': "));
@@ -148,36 +142,36 @@ TEST_F(SessionTest, NamesWhatIsWrongWithACheck) {
   EXPECT_EQ(send("SLUICE.PEEK 'token_bucket 5/1h' bob\r\n"), "-ERR no room for another space\r\n");
 }
 
-TEST_F(SessionTest, AnswersInOrderWithOneBatchPerRunOfDecisions) {
+TEST_F(HandlerTest, AnswersInOrderWithOneBatch) {
   const std::string throttle = array({"CL.THROTTLE", "user", "15", "30", "60"});
   EXPECT_EQ(send(throttle + throttle + array({"PING"}) + array({"CL.THROTTLE", "user"}) + throttle +
                  array({"SLUICE.CHECK", "login", "bob"})),
             integers({0, 16, 15, -1, 2}) + integers({0, 16, 14, -1, 4}) + "+PONG\r\n" +
                 "-ERR wrong number of arguments for 'cl.throttle' command\r\n" +
                 integers({0, 16, 13, -1, 6}) + integers({1, 5, 4, 0, 200, 0}));
-  EXPECT_THAT(store->batches, ElementsAre(2, 2));
+  EXPECT_THAT(store->batches, ElementsAre(4));
 }
 
-TEST_F(SessionTest, HandlesAtMost64CommandsAtATime) {
+TEST_F(HandlerTest, HandlesAtMost64CommandsAtATime) {
   const std::string one = array({"CL.THROTTLE", "user", "99", "1", "1"});
   std::string input;
   for (int i = 0; i < 70; ++i) input += one;
   std::string output;
-  const auto first = session.on_data(input, output, now);
+  const auto first = handler.on_data(input, output);
   EXPECT_EQ(first.consumed, 64 * one.size());
   EXPECT_EQ(first.next, Next::kMore);
-  const auto second = session.on_data(std::string_view(input).substr(first.consumed), output, now);
+  const auto second = handler.on_data(std::string_view(input).substr(first.consumed), output);
   EXPECT_EQ(second.consumed, 6 * one.size());
   EXPECT_EQ(second.next, Next::kNeedMore);
   EXPECT_THAT(store->batches, ElementsAre(64, 6));
 }
 
-TEST_F(SessionTest, QuotedArgumentsLiveUntilTheyAreDecided) {
+TEST_F(HandlerTest, QuotedArgumentsLiveUntilTheyAreDecided) {
   EXPECT_EQ(send("CL.THROTTLE 'a' 0 1 1\r\nCL.THROTTLE 'b' 0 1 1\r\nCL.THROTTLE a 0 1 1\r\n"),
             integers({0, 1, 0, -1, 1}) + integers({0, 1, 0, -1, 1}) + integers({1, 1, 0, 1, 1}));
 }
 
-TEST_F(SessionTest, SplitsChangeNothing) {
+TEST_F(HandlerTest, SplitsChangeNothing) {
   const std::string bytes = array({"CL.THROTTLE", "user", "15", "30", "60"}) +
                             "SLUICE.CHECK login 'b o b' 2\r\n" + array({"HELLO", "3"}) +
                             array({"CLIENT", "GETNAME"}) + array({"ECHO", "a\r\n"}) + "*1\r\nx\r\n";
@@ -185,17 +179,16 @@ TEST_F(SessionTest, SplitsChangeNothing) {
   EXPECT_EQ(next, Next::kClose);
   for (std::size_t split = 0; split <= bytes.size(); ++split) {
     auto fresh = std::make_shared<FakeStore>();
-    Desk other_desk(fresh, named(fresh));
-    Session other(other_desk, 7);
+    Handler other(thread_over(fresh), 7, {});
     std::string output;
     std::string buffer = bytes.substr(0, split);
-    buffer.erase(0, other.on_data(buffer, output, now).consumed);
-    other.on_data(std::string(buffer + bytes.substr(split)), output, now);
+    buffer.erase(0, other.on_data(buffer, output).consumed);
+    other.on_data(std::string(buffer + bytes.substr(split)), output);
     EXPECT_EQ(output, whole) << "parted at " << split;
   }
 }
 
-TEST_F(SessionTest, ClosesAfterAProtocolError) {
+TEST_F(HandlerTest, ClosesAfterAProtocolError) {
   EXPECT_EQ(send("PING\r\n*1\r\nx\r\nPING\r\n"),
             "+PONG\r\n-ERR Protocol error: expected '$', got 'x'\r\n");
   EXPECT_EQ(next, Next::kClose);
@@ -204,18 +197,18 @@ TEST_F(SessionTest, ClosesAfterAProtocolError) {
   EXPECT_EQ(next, Next::kClose);
 }
 
-TEST_F(SessionTest, ClosesOnQuitAndOnHttp) {
+TEST_F(HandlerTest, ClosesOnQuitAndOnHttp) {
   EXPECT_EQ(send("QUIT\r\nPING\r\n"), "+OK\r\n");
   EXPECT_EQ(next, Next::kClose);
   for (const auto* line : {"POST / HTTP/1.1\r\n", "Host: localhost\r\n"}) {
-    Session other(desk, 8);
+    Handler other(thread, 8, {});
     std::string output;
-    EXPECT_EQ(other.on_data(line, output, now).next, Next::kClose);
+    EXPECT_EQ(other.on_data(line, output).next, Next::kClose);
     EXPECT_EQ(output, "");
   }
 }
 
-TEST_F(SessionTest, RefusesUnknownCommandsAsRedisDoes) {
+TEST_F(HandlerTest, RefusesUnknownCommandsAsRedisDoes) {
   EXPECT_EQ(send("FOO bar baz\r\n"),
             "-ERR unknown command 'FOO', with args beginning with: 'bar' 'baz' \r\n");
   EXPECT_EQ(
@@ -230,7 +223,7 @@ TEST_F(SessionTest, RefusesUnknownCommandsAsRedisDoes) {
             "-ERR wrong number of arguments for 'client|setname' command\r\n");
 }
 
-TEST_F(SessionTest, GreetsInEitherProtocol) {
+TEST_F(HandlerTest, GreetsInEitherProtocol) {
   const std::string pairs =
       "$6\r\nserver\r\n$6\r\nsluice\r\n$7\r\nversion\r\n$5\r\n0.1.0\r\n$5\r\nproto\r\n:";
   const std::string rest =
@@ -243,7 +236,7 @@ TEST_F(SessionTest, GreetsInEitherProtocol) {
   EXPECT_EQ(send("RESET\r\nCLIENT GETNAME\r\n"), "+RESET\r\n$-1\r\n");
 }
 
-TEST_F(SessionTest, RefusesABadGreeting) {
+TEST_F(HandlerTest, RefusesABadGreeting) {
   EXPECT_EQ(send("HELLO 4\r\n"), "-NOPROTO unsupported protocol version\r\n");
   EXPECT_EQ(send("HELLO x\r\n"), "-ERR Protocol version is not an integer or out of range\r\n");
   EXPECT_EQ(send("HELLO 3 AUTH default\r\n"), "-ERR Syntax error in HELLO option 'AUTH'\r\n");
@@ -254,14 +247,14 @@ TEST_F(SessionTest, RefusesABadGreeting) {
   EXPECT_EQ(send("CLIENT GETNAME\r\n"), "$-1\r\n");
 }
 
-TEST_F(SessionTest, GreetsWhollyOrNotAtAll) {
+TEST_F(HandlerTest, GreetsWhollyOrNotAtAll) {
   send("CLIENT SETNAME before\r\n");
   EXPECT_EQ(send("HELLO 3 SETNAME foo BAD\r\n"), "-ERR Syntax error in HELLO option 'BAD'\r\n");
   EXPECT_EQ(send("CLIENT GETNAME\r\n"), "$6\r\nbefore\r\n");
   EXPECT_EQ(send("CLIENT SETNAME ''\r\nCLIENT GETNAME\r\n"), "+OK\r\n$-1\r\n");
 }
 
-TEST_F(SessionTest, BoundsTheLengthOfAName) {
+TEST_F(HandlerTest, BoundsTheLengthOfAName) {
   const std::string most(kMaxNameBytes, 'x');
   const std::string refusal = "-ERR Client names have at most 256 bytes, this one has 257.\r\n";
   EXPECT_EQ(send("CLIENT SETNAME " + most + "x\r\n"), refusal);
@@ -271,22 +264,22 @@ TEST_F(SessionTest, BoundsTheLengthOfAName) {
   EXPECT_EQ(send("CLIENT GETNAME\r\n"), "$256\r\n" + most + "\r\n");
 }
 
-TEST_F(SessionTest, AnExceptionLeavesNothingToTheNextPeer) {
+TEST_F(HandlerTest, AnExceptionLeavesNothingToTheNextPeer) {
   send("CL.THROTTLE user 15 30 60\r\n");
   store->breaks = true;
   std::string output;
-  EXPECT_THROW(session.on_data(array({"CL.THROTTLE", "user", "15", "30", "60"}) +
+  EXPECT_THROW(handler.on_data(array({"CL.THROTTLE", "user", "15", "30", "60"}) +
                                    array({"SLUICE.CHECK", "token_bucket 7/1s", "bob"}),
-                               output, now),
-               std::bad_alloc);
+                               output),
+               std::runtime_error);
   store->breaks = false;
-  Session other(desk, 8);
+  Handler other(thread, 8, {});
   output.clear();
-  other.on_data("PING\r\n", output, now);
+  other.on_data("PING\r\n", output);
   EXPECT_EQ(output, "+PONG\r\n");
 }
 
-TEST_F(SessionTest, AnswersWhatClientsSendWhenTheyConnect) {
+TEST_F(HandlerTest, AnswersWhatClientsSendWhenTheyConnect) {
   EXPECT_EQ(send("ping\r\nPING hi\r\nECHO hi\r\n"), "+PONG\r\n$2\r\nhi\r\n$2\r\nhi\r\n");
   EXPECT_EQ(send("PING a b\r\n"), "-ERR wrong number of arguments for 'ping' command\r\n");
   EXPECT_EQ(send("SELECT 0\r\n"), "+OK\r\n");
@@ -302,7 +295,7 @@ TEST_F(SessionTest, AnswersWhatClientsSendWhenTheyConnect) {
   EXPECT_THAT(send("AUTH bob any\r\n"), StartsWith("-WRONGPASS "));
 }
 
-TEST_F(SessionTest, DescribesItself) {
+TEST_F(HandlerTest, DescribesItself) {
   EXPECT_EQ(send("COMMAND COUNT\r\n"), ":14\r\n");
   EXPECT_THAT(send("COMMAND\r\n"), StartsWith("*14\r\n*10\r\n$11\r\ncl.throttle\r\n:-5\r\n*0\r\n"));
   EXPECT_EQ(send("COMMAND INFO foo\r\n"), "*1\r\n$-1\r\n");
@@ -312,17 +305,17 @@ TEST_F(SessionTest, DescribesItself) {
   EXPECT_EQ(send("INFO foo\r\n"), "$0\r\n\r\n");
 }
 
-TEST_F(SessionTest, SaysThatTheStoreIsAway) {
+TEST_F(HandlerTest, SaysThatTheStoreIsAway) {
   store->fails = true;
   EXPECT_EQ(send(array({"CL.THROTTLE", "user", "15", "30", "60"}) +
                  array({"SLUICE.RESET", "login", "bob"}) + "PING\r\n"),
-            "-ERR the store is away\r\n-ERR the store is away\r\n+PONG\r\n");
+            "-UNAVAILABLE the store is away\r\n-UNAVAILABLE the store is away\r\n+PONG\r\n");
   store->fails = false;
   EXPECT_EQ(send("SLUICE.RESET login bob\r\n"), "+OK\r\n");
 }
 
 // The same bytes but for the key mean the same numbers only where nothing came between.
-TEST_F(SessionTest, RepeatsTheCommandBeforeAndNoOther) {
+TEST_F(HandlerTest, RepeatsTheCommandBeforeAndNoOther) {
   const std::string wide = array({"CL.THROTTLE", "a", "9", "1", "60"});
   const std::string narrow = array({"CL.THROTTLE", "b", "1", "1", "60"});
   const std::string again = array({"CL.THROTTLE", "c", "9", "1", "60"});

@@ -1,4 +1,4 @@
-#include "protocols/resp/batch.h"
+#include "protocols/resp/decision_replies.h"
 
 #include <cstring>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMaxReplyBytes = 4 + 6 * (1 + kMaxIntegerBytes);
 
-// Rounded up, so that nobody is told to come back a moment too early; never stays -1.
+// Rounded up, so that no client is told to come back a moment too early; kNever stays -1.
 template <std::int64_t kUnitNs>
 std::int64_t round_up(std::chrono::nanoseconds wait) {
   return wait == kNever ? -1 : ceil_divide(wait.count(), kUnitNs);
@@ -60,29 +60,21 @@ char* put_reply(char* to, Form form, const Decision& decision) {
 
 }  // namespace
 
-void append_decision_replies(std::span<const Form> forms, std::span<const Decision> decisions,
-                             std::string& output) {
+void DecisionReplies::write_decisions(std::span<const ReplySlot> slots,
+                                      std::span<const Decision> decisions, std::string& output) {
   // Room for the longest replies at once, so that writing each needs no checks.
   const std::size_t begin = output.size();
   output.resize(begin + decisions.size() * kMaxReplyBytes);
   char* to = output.data() + begin;
-  for (std::size_t i = 0; i < decisions.size(); ++i) to = put_reply(to, forms[i], decisions[i]);
+  for (std::size_t i = 0; i < decisions.size(); ++i) {
+    to = put_reply(to, static_cast<Form>(slots[i].tag), decisions[i]);
+  }
   output.resize(static_cast<std::size_t>(to - output.data()));
 }
 
-void Batch::answer(Store& store, Instant now, std::string& output) {
-  if (size_ == 0) return;
-  const std::size_t pending = size_;
-  size_ = 0;
-  try {
-    store.decide({requests_.data(), pending}, now, {decisions_.data(), pending});
-  } catch (const StoreError& error) {
-    Writer writer(output, Protocol::kResp2);
-    const std::string sentence = std::string("ERR ") + error.what();
-    for (std::size_t i = 0; i < pending; ++i) writer.error(sentence);
-    return;
-  }
-  append_decision_replies({forms_.data(), pending}, {decisions_.data(), pending}, output);
+void DecisionReplies::write_unavailable(const ReplySlot& /*slot*/, std::string_view why,
+                                        std::string& output) {
+  Writer(output, Protocol::kResp2).error("UNAVAILABLE " + std::string(why));
 }
 
 }  // namespace sluice::resp

@@ -1,4 +1,4 @@
-#include "server/resp_service.h"
+#include "service/later_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "net/line_server_test.h"
-#include "protocols/resp/later_store.h"
+#include "server/protocols.h"
 
 namespace sluice {
 namespace {
@@ -22,17 +22,18 @@ using std::chrono::milliseconds;
 constexpr int kCommands = 3'000;
 
 /// RESP served from a store that answers later, on a thread of its own where it is told to.
-class RespServiceTest : public testing::Test {
+class ServedLaterStoreTest : public testing::Test {
  protected:
-  ~RespServiceTest() override {
+  ~ServedLaterStoreTest() override {
     server_.reset();
     stopping_ = true;
     if (answering_.joinable()) answering_.join();
   }
 
   void serve(const StreamServerOptions& options = {}) {
-    const RespParts parts{.store = store_, .limits = {}, .threads = options.threads};
-    server_.emplace(make_resp_services({any_port()}, parts), options);
+    const MakeHandler make = protocols()[0].handlers(
+        std::make_shared<ServerContext>(store_, std::vector<Limit>{}, options.threads));
+    server_.emplace(std::vector<Service>{{any_port(), make, ""}}, options);
     server_->start();
   }
 
@@ -77,7 +78,7 @@ std::string replies(const std::string& key) {
   return expected;
 }
 
-TEST_F(RespServiceTest, KeepsThePipelinesOfManyConnectionsApart) {
+TEST_F(ServedLaterStoreTest, KeepsThePipelinesOfManyConnectionsApart) {
   serve({.threads = 2});
   answer_always();
   std::vector<std::future<bool>> clients;
@@ -94,7 +95,7 @@ TEST_F(RespServiceTest, KeepsThePipelinesOfManyConnectionsApart) {
   for (std::future<bool>& client : clients) EXPECT_TRUE(client.get());
 }
 
-TEST_F(RespServiceTest, AnswersWhatIsInFlightWhenItStops) {
+TEST_F(ServedLaterStoreTest, AnswersWhatIsInFlightWhenItStops) {
   serve();
   Client client(address());
   ASSERT_TRUE(client.send("PING\r\nCL.THROTTLE a 9 1 1\r\n"));
@@ -109,7 +110,7 @@ TEST_F(RespServiceTest, AnswersWhatIsInFlightWhenItStops) {
   stopping.get();
 }
 
-TEST_F(RespServiceTest, MayBeGoneWhenTheStoreAnswers) {
+TEST_F(ServedLaterStoreTest, MayBeGoneWhenTheStoreAnswers) {
   serve();
   Client client(address());
   ASSERT_TRUE(client.send("CL.THROTTLE 'a b' 9 1 1\r\nSLUICE.CHECK 'token_bucket 7/1s' bob\r\n"));
@@ -121,7 +122,7 @@ TEST_F(RespServiceTest, MayBeGoneWhenTheStoreAnswers) {
   EXPECT_EQ(store_->held_spaces(), 0U);
 }
 
-TEST_F(RespServiceTest, HoldsBackAPeerThatDoesNotRead) {
+TEST_F(ServedLaterStoreTest, HoldsBackAPeerThatDoesNotRead) {
   serve({.limits = {.max_pending_bytes = 10'000}});
   answer_always();
   Client client(address(), 4096);

@@ -1,0 +1,21 @@
+#include "server/protocols.h"
+
+#include <array>
+
+#include "protocols/resp/handler.h"
+
+namespace sluice {
+namespace {
+
+// The table of protocols. A new one is its folder and one row here.
+constexpr std::array kProtocols = std::to_array<ServedProtocol>({
+    {"resp", "RESP", "127.0.0.1:6380", resp::handlers, resp::kRefusal},
+});
+
+}  // namespace
+
+std::span<const ServedProtocol> protocols() {
+  return kProtocols;
+}
+
+}  // namespace sluice

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "protocols/stream_handler.h"
+#include "service/server_context.h"
+
+namespace sluice {
+
+/// A protocol that the server speaks.
+struct ServedProtocol {
+  /// Of its option and of its addresses in ServerOptions: "resp" for --resp.
+  const char* name;
+  /// As it is shown: "RESP".
+  const char* title;
+  /// Where it is served unless the options say otherwise; nowhere where this is empty.
+  const char* default_address;
+  /// Makes what serves its connections, of all its listeners. Throws StoreError.
+  MakeHandler (*handlers)(const std::shared_ptr<ServerContext>& context);
+  /// What a client is sent for whom there is no connection left.
+  std::string_view refusal;
+};
+
+/// Every protocol there is.
+std::span<const ServedProtocol> protocols();
+
+}  // namespace sluice

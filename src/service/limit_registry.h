@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "core/store.h"
+#include "limiter/bound_limit.h"
+#include "service/recent_cache.h"
+#include "sluice/limit.h"
+
+namespace sluice {
+
+struct RegisteredLimit : BoundLimit {
+  /// Where its decisions are counted: 1 for the limit that was added first, 2 for the next; 0 for
+  /// an expression.
+  std::uint16_t number = 0;
+};
+
+/// Finds limits by what clients write: the name of one defined at start, or an expression, which is
+/// parsed once and remembered.
+///
+/// Not thread-safe, so that a look-up costs a hash and no lock: each thread has its own registry,
+/// and all registries of a server share the store, so that they lead to the same keys.
+class LimitRegistry {
+ public:
+  /// At most so many expressions are remembered; those not used lately are forgotten. Each holds a
+  /// space of the store: kMaxThreads keeps those of all threads well below the store's bound.
+  static constexpr std::size_t kMaxRemembered = 128;
+
+  explicit LimitRegistry(std::shared_ptr<Store> store);
+
+  /// Defines a named limit. Throws InvalidLimit where its name is taken, and StoreError where the
+  /// store cannot open its space. ("cl", the space of CL.THROTTLE, cannot be a limit's name.)
+  void add(const Limit& limit);
+
+  /// The limit of this name, or of this expression. Allocates nothing if it was asked for lately.
+  /// The reference, which is never to null, stays valid for at least the next 64 calls of find();
+  /// copy it to keep the limit longer. Throws InvalidLimit where the text is neither a name nor an
+  /// expression, and StoreError where the store cannot open its space.
+  const std::shared_ptr<const RegisteredLimit>& find(std::string_view name_or_expression);
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>{}(text);
+    }
+  };
+  using Shared = std::shared_ptr<const RegisteredLimit>;
+
+  Shared bind(Limit limit, std::size_t number);
+
+  std::shared_ptr<Store> store_;
+  std::unordered_map<std::string, Shared, Hash, std::equal_to<>> named_;
+  RecentCache<std::string, Shared, kMaxRemembered / 2, Hash, std::equal_to<>> remembered_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,107 @@
+#include "service/limit_registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "algorithms/limit_definition.h"
+#include "core/fault_under_test.h"
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+
+// Opens spaces by name, and is never asked to decide.
+class SpacesOnly : public Store {
+ public:
+  std::shared_ptr<Space> open_space(const LimitDefinition& limit) override {
+    if (full) throw StoreError("no room for another space");
+    ++opened;
+    auto& space = spaces_[limit.space];
+    if (!space) space = std::make_shared<Space>();
+    return space;
+  }
+  void decide(std::span<const Request>, Instant, std::span<Decision>) override { std::abort(); }
+  Decision decide_all(std::span<const Request>, Instant) override { std::abort(); }
+  Instant now() const override { return 0; }
+
+  bool full = false;
+  int opened = 0;
+
+ private:
+  std::map<std::string, std::shared_ptr<Space>> spaces_;
+};
+
+std::string error_of_name(LimitRegistry& registry, std::string_view text) {
+  return fault_of<InvalidLimit>([&] { registry.find(text); });
+}
+
+TEST(LimitRegistry, FindsNamedLimits) {
+  LimitRegistry registry(std::make_shared<SpacesOnly>());
+  registry.add(Limit("token_bucket 5/1m", "login"));
+  const std::shared_ptr<const RegisteredLimit> found = registry.find("login");
+  EXPECT_EQ(found->limit.space(), "login");
+  EXPECT_EQ(found->limit.expression(), "token_bucket 5/1m");
+  EXPECT_EQ(registry.find("login"), found);
+}
+
+TEST(LimitRegistry, RefusesANameTwice) {
+  LimitRegistry registry(std::make_shared<SpacesOnly>());
+  registry.add(Limit("token_bucket 5/1m", "login"));
+  EXPECT_THROW(registry.add(Limit("token_bucket 6/1m", "login")), InvalidLimit);
+  EXPECT_EQ(registry.find("login")->limit.expression(), "token_bucket 5/1m");
+}
+
+TEST(LimitRegistry, NamesWhatItCannotFind) {
+  LimitRegistry registry(std::make_shared<SpacesOnly>());
+  EXPECT_EQ(error_of_name(registry, "signup"), "no limit is named 'signup'");
+  EXPECT_EQ(error_of_name(registry, ""), "no limit is named ''");
+  EXPECT_THAT(error_of_name(registry, "token_bucket 5/1x"), HasSubstr("a unit of time is missing"));
+}
+
+TEST(LimitRegistry, RemembersExpressions) {
+  auto store = std::make_shared<SpacesOnly>();
+  LimitRegistry registry(store);
+  const std::shared_ptr<const RegisteredLimit> found = registry.find("token_bucket 100/s");
+  EXPECT_EQ(registry.find("token_bucket 100/s"), found);
+  EXPECT_EQ(store->opened, 1);
+  // Another way to write it leads to the same keys.
+  EXPECT_EQ(registry.find("token_bucket  100/1s")->space, found->space);
+}
+
+TEST(LimitRegistry, ForgetsWhatWasNotAskedForLately) {
+  auto store = std::make_shared<SpacesOnly>();
+  LimitRegistry registry(store);
+  registry.find("token_bucket 1/1s");
+  for (int i = 2; i <= 3'000; ++i) {
+    registry.find("token_bucket " + std::to_string(i) + "/1s");
+    // Asked for every now and then, so it is never read again.
+    if (i % 20 == 0) registry.find("token_bucket 1/1s");
+  }
+  EXPECT_EQ(store->opened, 3'000);
+  registry.find("token_bucket 2/1s");
+  EXPECT_EQ(store->opened, 3'001);
+}
+
+TEST(LimitRegistry, AFoundLimitStaysThroughABatch) {
+  LimitRegistry registry(std::make_shared<SpacesOnly>());
+  for (int i = 1; i <= 63; ++i) registry.find("token_bucket " + std::to_string(i) + "/1h");
+  const std::shared_ptr<const RegisteredLimit> found = registry.find("token_bucket 7/1s");
+  for (int i = 1; i <= 64; ++i) registry.find("token_bucket " + std::to_string(i) + "/1m");
+  EXPECT_EQ(found->limit.expression(), "token_bucket 7/1s");
+}
+
+TEST(LimitRegistry, PassesOnThatTheStoreIsFull) {
+  auto store = std::make_shared<SpacesOnly>();
+  LimitRegistry registry(store);
+  store->full = true;
+  EXPECT_THROW(registry.find("token_bucket 5/1m"), StoreError);
+  EXPECT_THROW(registry.add(Limit("token_bucket 5/1m", "login")), StoreError);
+  store->full = false;
+  EXPECT_EQ(registry.find("token_bucket 5/1m")->limit.expression(), "token_bucket 5/1m");
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,126 @@
+#include "service/server_context.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "service/later_store.h"
+
+namespace sluice {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// Writes nothing.
+class NoReplies final : public ReplyWriter {
+ public:
+  void write_decisions(std::span<const ReplySlot>, std::span<const Decision>,
+                       std::string&) override {}
+  void write_unavailable(const ReplySlot&, std::string_view, std::string&) override {}
+};
+
+const std::vector<Limit> kNamed{Limit("token_bucket 2/1h", "login"),
+                                Limit("token_bucket 9/1h", "api")};
+
+class ServerContextTest : public testing::Test {
+ protected:
+  /// Asks on a thread's context for `count` units of a key, one by one.
+  void take(std::size_t thread, std::string_view limit, std::string_view key, int count) {
+    for (int i = 0; i < count; ++i) ask(thread, limit, key, Operation::kTake, 1);
+  }
+
+  void ask(std::size_t thread, std::string_view limit, std::string_view key, Operation operation,
+           std::int64_t cost) {
+    ThreadContext& own = context.thread(thread);
+    const auto& found = own.limits.find(limit);
+    Request request = found->request(key);
+    request.operation = operation;
+    request.cost = cost;
+    std::string output;
+    NoReplies replies;
+    own.batch.add(request, {.limit = found->number}, found);
+    const auto pending = own.batch.ask(
+        replies, [] {}, output);
+    if (pending == nullptr) return;
+    ASSERT_TRUE(store->answer_one());
+    pending->get().write(replies, own.counters, output);
+  }
+
+  std::shared_ptr<LaterStore> store = std::make_shared<LaterStore>();
+  ServerContext context{store, kNamed, 3};
+};
+
+TEST_F(ServerContextTest, CountsDecisionsByLimitOutcomeAndSource) {
+  EXPECT_THAT(context.outcomes(), IsEmpty());
+  take(0, "login", "bob", 5);
+  take(0, "api", "bob", 1);
+  take(0, "api", "local", 2);
+  take(0, "login", "lost", 3);
+  const std::string login = "login";
+  const std::string api = "api";
+  EXPECT_THAT(context.outcomes(), ElementsAre(OutcomeCount{login, true, Source::kStore, 2},
+                                              OutcomeCount{login, false, Source::kStore, 3},
+                                              OutcomeCount{login, false, Source::kUnanswered, 3},
+                                              OutcomeCount{api, true, Source::kStore, 1},
+                                              OutcomeCount{api, true, Source::kLocal, 2}));
+}
+
+TEST_F(ServerContextTest, CountsAllExpressionsTogether) {
+  for (int i = 1; i <= 300; ++i) take(0, "token_bucket " + std::to_string(i) + "/1h", "bob", 1);
+  take(0, "login", "bob", 1);
+  EXPECT_THAT(context.outcomes(), ElementsAre(OutcomeCount{"login", true, Source::kStore, 1},
+                                              OutcomeCount{"(other)", true, Source::kStore, 300}));
+}
+
+TEST_F(ServerContextTest, CountsOnlyWhatTakes) {
+  ask(0, "login", "bob", Operation::kTake, 0);
+  ask(0, "login", "bob", Operation::kReset, 1);
+  ask(0, "login", "bob", Operation::kRefund, 1);
+  EXPECT_THAT(context.outcomes(), IsEmpty());
+}
+
+TEST_F(ServerContextTest, AddsTheThreadsUp) {
+  store->answers_at_once = true;
+  constexpr int kEach = 2'000;
+  std::atomic<bool> done = false;
+  std::thread reader([&] {
+    std::uint64_t seen = 0;
+    while (!done) {
+      std::uint64_t now = 0;
+      for (const OutcomeCount& count : context.outcomes()) now += count.decisions;
+      EXPECT_GE(now, seen);
+      seen = now;
+    }
+  });
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < context.threads(); ++i) {
+    threads.emplace_back([this, i] { take(i, "login", "bob", kEach); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  done = true;
+  reader.join();
+  EXPECT_THAT(context.outcomes(),
+              ElementsAre(OutcomeCount{"login", true, Source::kStore, 2},
+                          OutcomeCount{"login", false, Source::kStore, 3 * kEach - 2}));
+}
+
+TEST_F(ServerContextTest, AllThreadsShareTheKeys) {
+  take(0, "login", "bob", 1);
+  take(1, "login", "bob", 1);
+  take(2, "login", "bob", 1);
+  EXPECT_THAT(context.outcomes(), ElementsAre(OutcomeCount{"login", true, Source::kStore, 2},
+                                              OutcomeCount{"login", false, Source::kStore, 1}));
+}
+
+TEST_F(ServerContextTest, RefusesTwoLimitsOfOneName) {
+  EXPECT_THROW(ServerContext(store, {kNamed[0], kNamed[0]}, 1), InvalidLimit);
+}
+
+}  // namespace
+}  // namespace sluice
