@@ -1,23 +1,23 @@
-# What a person types. Each target installs what it needs (tools/packages.txt), and builds only what
-# changed. CMakePresets.json says how each build folder is configured.
+# The commands for people. Each target installs the packages that it needs (tools/packages.txt), and
+# builds only what has changed. CMakePresets.json has the configuration of each build folder.
 
 FUZZ_SECONDS ?= 60
 SOAK_SCALE ?= 50
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
-# run and build need no test packages, so the release folder is configured without the tests; the
-# tests live in the debug folder and find the release binary where it is.
+# `make run` and `make build` need no test packages, so the release folder is configured without
+# tests. The tests are built in the debug folder and use the release binary from its place.
 RELEASE_OPTIONS := -DSLUICE_TESTS=OFF
 FUZZ_OPTIONS := -DSLUICE_TESTS=OFF
-# The libraries have a build folder of their own: the program needs no position-independent code,
-# and is optimized across its files. They are compiled file by file, as in a program that adds this
-# project. $(1) is the prefix: it decides in which folder below it they belong.
+# The libraries have a separate build folder: they need position-independent code, the program does
+# not, and only the program is optimized across files. The libraries are compiled file by file, as
+# in a project that adds this one. $(1) is the prefix for the installation.
 LIBRARY = cmake --preset library -DCMAKE_INSTALL_PREFIX="$(1)" >/dev/null && $(call BUILD,library)
-# Folder; project; components; where in the package: what each build folder gives to the packages.
+# For CPack, per build folder: folder; project; components; place in the package.
 PACKAGED := $(CURDIR)/build/release;sluice;ALL;/;$(CURDIR)/build/library;sluice;ALL;/
-# An old folder is configured anew: had it another compiler than the preset, CMake would take the
-# preset's compiler and forget what else the preset sets, the sanitizers too.
+# --fresh, because an old folder may have another compiler than the preset: CMake would then switch
+# the compiler and drop the preset's other settings, such as the sanitizers.
 CONFIGURE = cmake --fresh --preset $(1) >/dev/null
 BUILD = cmake --build --preset $(1) -- -j$(JOBS)
 CTEST = ctest --test-dir build/$(1) --output-on-failure --no-tests=error
@@ -29,9 +29,9 @@ help:
 	@echo "make run      builds, replays the sample log, then serves on 127.0.0.1:6380"
 	@echo "make install  the program, the library and its headers, below PREFIX=$(PREFIX)"
 	@echo "make package  makes Debian packages of them in build/packages"
-	@echo "make docs     makes the reference of the library, build/docs/html/index.html"
+	@echo "make docs     generates the API reference, build/docs/html/index.html"
 	@echo "make test     tidy, unit, conformance and system tests, and the README's commands"
-	@echo "make bench    runs the measurements of docs/benchmarks.md"
+	@echo "make bench    runs the benchmarks and writes docs/benchmarks.md"
 	@echo "make fuzz     runs each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
 	@echo "make soak     runs the property tests SOAK_SCALE=$(SOAK_SCALE) times longer"
 	@echo "make lint     clang-format and clang-tidy: changed files, or FILES=all"
@@ -74,14 +74,14 @@ docs:
 	@mkdir -p build/docs
 	@doxygen docs/api/Doxyfile
 
-# The tests' own build, after the packages they need.
+# Installs the packages that the tests need, and builds the tests.
 test-build: build
 	@tools/setup test
 	@$(MAKE) -s build/debug/build.ninja
 	@$(call BUILD,debug)
 
-# Where times are measured comes first, and by itself: it waits most of the time. As ctest's closing
-# lines are of the others alone, one more says when the timed tests failed.
+# The timed tests run first and on their own; most of the time they wait. ctest's summary covers
+# only the other tests, so one more line says so if a timed test failed.
 test: test-build
 	@$(call LIBRARY,$(PREFIX))
 	@$(call CTEST,debug) -j2 -L timed; timed=$$?; $(call CTEST,debug) -j2 -LE timed; others=$$?; \

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The library's calls, over what the store's own decision costs."""
+"""What the library's calls cost in addition to the store's decision."""
 
 import argparse
 import json
@@ -9,11 +9,11 @@ import subprocess
 import report
 
 METHOD = """
-One thread on one core, one hot key in memory, by the store's precise clock, every request admitted;
-a warm-up, then {rounds} rounds in which the variants take turns, {operations:,} operations each.
-The figure is CPU time per operation; "over the store's" is the difference within each round to
-`Store::decide` of the same request. A permit is acquired and released, which are two
-decisions of the store, and the bookkeeping of its renewal.
+One thread on one core, one hot key in memory, the store's precise clock; every request is admitted.
+After a warm-up, {rounds} rounds in which the variants take turns, {operations:,} operations each.
+The figure is CPU time per operation; "over the store's" is the difference, within each round, to
+`Store::decide` of the same request. A permit is acquired and released: two decisions of the store,
+and the bookkeeping for its renewal.
 """
 
 

@@ -1,6 +1,6 @@
-// sluice_library_rounds ROUNDS OPERATIONS: what the library's calls cost over the store's own
-// decision, on one hot key in memory. The variants take turns, round by round. Prints one line of
-// JSON: for each variant the nanoseconds of CPU per operation, a list over the rounds.
+// sluice_library_rounds ROUNDS OPERATIONS: measures what the library's calls cost in addition to
+// the store's decision, on one hot key in memory. The variants take turns in each round. Prints one
+// line of JSON: for each variant a list over the rounds of the nanoseconds of CPU per operation.
 
 #include <cstdint>
 #include <cstdio>
@@ -23,7 +23,7 @@ using sluice::Decision;
 using sluice::Limit;
 
 constexpr const char* kKey = "customer:12345678";
-// So that each is admitted: what is denied costs less.
+// Wide enough to admit all requests, since denials cost less.
 constexpr const char* kBucket = "token_bucket 1000000000/1s burst=1000000000";
 constexpr const char* kWindow = "fixed_window 9007199254740991/1d";
 
@@ -35,7 +35,7 @@ double cpu_ns() {
 
 struct Variant {
   std::string name;
-  /// Carries the operation out; whether it was admitted.
+  /// Runs the operation. Returns whether all were admitted.
   std::function<bool(std::size_t operations)> run;
   std::vector<double> figures = {};
 };

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The Memcached store, against the sliding window as it is written by hand with libmemcached."""
+"""The Memcached store, compared with the usual sliding window on libmemcached."""
 
 import argparse
 import contextlib
@@ -15,20 +15,20 @@ RATE_AT_LEAST = {"threads": 3, "batches": 20, "callers": 12}
 COMMANDS_AT_MOST = 2
 LIMIT = 1000
 METHOD = """
-One memcached with one thread on one core (`-R 200 -o temporary_ttl=86410`, as docs/memcached.md
-says); on the other, turn by turn, ours and what it is compared with. The limit is `sliding_window
-1000/1h precision=6m`, {keys:,} keys are asked about in a random order, each with units in all ten
-sub-windows of its window, every answer is an admission, and checked. Theirs: 64 threads with a
-libmemcached each, which gets the window's ten counters at once, sums them, and increments the
-newest: two round trips, and no promise under concurrency. Ours, exact, over one connection: 64
-threads that call `Limiter::check()` and wait for each answer; 64 threads that each ask about 16
-keys at once, as a server does; and 1,024 callers that do not wait for each other. Nobody else
-writes their keys, as where one process serves them or a balancer sends a key to the same one. For
-comparison, 64 threads that decide nothing and only wait for each other (`pthread_barrier_wait`),
-each pass of one of them counted as a decision: about as far as threads get that sleep for each.
-Ratios are of decisions a second. CPU is that of all threads of the process. Round trips: the
-commands that the server counts for each decision of one caller alone. {rounds} rounds after one
-to warm up; each ratio is taken within a round.
+One memcached with one thread runs on one core (`-R 200 -o temporary_ttl=86410`, as
+docs/memcached.md recommends); on the other run, in turn, our client and the clients that it is
+compared with. The limit is `sliding_window 1000/1h precision=6m`. {keys:,} keys are asked for in
+random order, each with units in all ten sub-windows of its window; every answer is an admission,
+and is checked. Theirs: 64 threads with one libmemcached each, which gets the window's ten counters,
+adds them up, and increments the newest: two round trips, and not exact under concurrency. Ours,
+which is exact, over one connection: 64 threads that call `Limiter::check()` and wait for each
+answer; 64 threads that each ask for 16 keys at once, as a server does; and 1,024 callers that do
+not wait for each other. No other process writes these keys, as if one process served them, or a
+balancer sent each key to the same process. For comparison, 64 threads that decide nothing and only
+wait for each other (`pthread_barrier_wait`); each pass of a thread counts as a decision. That is
+about the maximum for threads that sleep once per decision. Ratios are of decisions per second. CPU
+is that of all threads of the process. Round trips: the commands that the server counts per decision
+of a single caller. {rounds} rounds after one to warm up; ratios are taken within a round.
 """
 NAMES = {"threads": "64 threads, one by one", "batches": "64 threads, 16 at once",
          "callers": "1,024 callers that do not wait"}
@@ -42,7 +42,7 @@ def parse_arguments():
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.keys, options.decisions = 2, 5_000, 8_000
-    # Two variants share their keys; every request is to be admitted.
+    # Two variants share their keys; every request must be admitted.
     units = 10 + 2 * options.decisions * (options.rounds + 1) / options.keys
     if units > LIMIT:
         parser.error(f"each key would be asked for {units:.0f} units, and has {LIMIT}: more keys, "
@@ -72,7 +72,7 @@ def main():
     report.require(program)
     report.pin_this_process()
     port = free_port()
-    # memcached runs as root only under another name.
+    # memcached started by root needs another user.
     command = ["memcached", "-l", "127.0.0.1", "-p", str(port), "-t", "1", "-m", "1024",
                "-R", "200", "-o", "temporary_ttl=86410", "-u", "nobody"]
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:

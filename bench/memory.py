@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The memory store in process, against the bound and against a map of the standard library."""
+"""The memory store in process, compared with the bound and with a map of the standard library."""
 
 import argparse
 import json
@@ -9,13 +9,13 @@ import subprocess
 import report
 
 METHOD = """
-Google Benchmark, one thread, on one core; keys of 16 to 24 bytes, visited in an order unrelated to
-their places in a table, each question asked only after the answer to the one before. The bound is
-the hash of the key (XXH3, 128 bits) and the load of one 64-byte line from a table as large as the
-store's ({pages}). "Given instant": the caller passes the time; "precise clock": the store reads its
-clock. The variants take turns, {rounds} rounds after one to warm up; the figure is CPU time per
-decision, its ratio taken within each round. Bytes a key: what the process grew by while the store
-took {many:,} keys, the keys themselves not counted.
+Google Benchmark, one thread, on one core. Keys have 16 to 24 bytes and are visited in an order
+unrelated to their places in a table; each decision starts after the one before has ended. The bound
+is the hash of the key (XXH3, 128 bits) and the load of one 64-byte line from a table as large as
+the store's ({pages}). "Given instant": the caller passes the time; "precise clock": the store reads
+its clock. The variants take turns, {rounds} rounds after one to warm up. The figure is CPU time per
+decision; ratios are taken within each round. Bytes per key: the growth of the process while the
+store took {many:,} keys, without the keys themselves.
 """
 
 

@@ -1,8 +1,7 @@
-// sluice_memory_bench [ROUNDS [KEYS MANY_KEYS]]: the memory store in process, against the bound and
-// against the standard library's hash map. Google Benchmark measures; this program makes every
-// variant take its turn, round by round, so that ratios can be taken within a round. Prints one
-// line of JSON: for each variant the nanoseconds of CPU per decision, a list over the rounds, and
-// the bytes a key at both sizes.
+// sluice_memory_bench [ROUNDS [KEYS MANY_KEYS]]: compares the memory store with the bound and with
+// the standard library's hash map. Google Benchmark measures; the variants take turns in each
+// round, so that ratios can be taken within a round. Prints one line of JSON: for each variant a
+// list over the rounds of the nanoseconds of CPU per decision, and the bytes per key at both sizes.
 
 #include <benchmark/benchmark.h>
 
@@ -26,13 +25,13 @@ using namespace sluice::bench;  // NOLINT(google-build-using-namespace): this fi
 using sluice::Instant;
 using sluice::kStoreTime;
 
-/// At least so many decisions in each measurement.
+/// The least number of decisions in a measurement.
 constexpr std::size_t kLeastDecisions = 1'000'000;
-/// Asked before the clock starts, so that a variant does not pay for the cache its predecessor
-/// used.
+/// The most decisions before the clock starts, so that a variant starts with its own data in the
+/// cache and not with those of the one before.
 constexpr std::size_t kMostWarmUp = 1'000'000;
 
-/// A number of keys, with the tables that hold them.
+/// Keys, and the tables that hold them.
 struct Scene {
   explicit Scene(std::size_t count) : keys(count), store(keys), bound(store.growth()) {}
 
@@ -41,7 +40,7 @@ struct Scene {
   BoundTable bound;
 };
 
-/// Calls `ask(answer)`, which returns the next answer, `decisions` decisions at a time.
+/// Measures `ask(answer)`, which makes `decisions` decisions and returns the next answer.
 template <class Ask>
 void measure(benchmark::State& state, std::size_t warm_up, std::int64_t decisions, Ask ask) {
   std::uint64_t answer = 0;
@@ -104,7 +103,7 @@ void add_others(Scene* scene, MutexMap* map) {
   });
 }
 
-/// Keeps what Google Benchmark measures, in place of printing it.
+/// Collects the results of Google Benchmark instead of printing them.
 class Collector : public benchmark::BenchmarkReporter {
  public:
   bool ReportContext(const Context&) override { return true; }
@@ -145,7 +144,7 @@ void print(const Collector& collector, const Scene& few, const Scene& many) {
                   static_cast<double>(std::max<std::size_t>(growth.bytes, 1)));
 }
 
-/// The argument's number, or `otherwise` where there is none; exits where it is out of range.
+/// The argument as a number, or `otherwise` if it is missing. Exits if it is out of range.
 std::size_t number_argument(int argc, char** argv, int index, std::size_t otherwise) {
   if (index >= argc) return otherwise;
   const unsigned long long number = std::strtoull(argv[index], nullptr, 10);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The Redis store, against hiredis with a lean GCRA script on the same redis-server."""
+"""The Redis store, compared with hiredis and a lean GCRA script on the same redis-server."""
 
 import argparse
 import contextlib
@@ -11,30 +11,30 @@ import tempfile
 import report
 from serve import Server, free_port, load_script
 
-# What one decision of ours costs the server, against one EVALSHA: how many times as many a second.
-AT_LEAST = {"token_bucket, guarded": 1.7, "token_bucket": 1.7}
+# Decisions per second ÷ EVALSHAs of the script per second.
+AT_LEAST = {"token_bucket, with fallback": 1.7, "token_bucket": 1.7}
 FORESEEN = {"fixed_window": 2.3, "sliding_counter": 2.3, "sliding_window": 1.4, "sliding_log": 1.3,
             "a & b": 2.0}
 NAMES = {"sliding_log": "sliding_log 1000", "a & b": "token_bucket & fixed_window"}
 CLIENT_AT_MOST = 0.45
 WAIT_AT_MOST = 1.1
 METHOD = """
-One redis-server, which keeps nothing on disk, on one core; on the other, turn by turn, ours and
-what it is compared with, each over one TCP connection. Many callers: 256 that do not wait for
-each other, each of which asks for its next decision when it has the one before, {keys:,} keys in
-a random order, all of which have a state, in a database of their own; every answer is an
-admission, and checked. Theirs: one EVALSHA per decision of a lean GCRA script
-(`bench/load/gcra.lua`: TIME, one GET, one SET), by hiredis's asynchronous client with a bare
-`poll` loop. Ours: the store by itself, and "guarded" as `open_store()` makes it, with failure
-policy `local` and the deny cache. CPU is that of all threads of the process. One caller:
-`Limiter::check()` on the guarded store against `redisCommand()` of blocking hiredis, {calls:,}
-calls a round. {rounds} rounds after one to warm up; each ratio is taken within a round.
+One redis-server, which writes nothing to disk, runs on one core; on the other run, in turn, our
+client and the clients that it is compared with, each over one TCP connection. Many callers: 256
+asynchronous callers, each of which sends its next request when it has the answer to the one before;
+{keys:,} keys in random order, which all have a state, in a separate database per variant; every
+answer is an admission, and is checked. Theirs: one EVALSHA per decision of a lean GCRA script
+(`bench/load/gcra.lua`: TIME, one GET, one SET), sent by hiredis's asynchronous client with a bare
+`poll` loop. Ours: the store by itself, and "with fallback", as `open_store()` makes it, with
+failure policy `local` and the deny cache. CPU is that of all threads of the process. One caller:
+`Limiter::check()` on the store with fallback, compared with `redisCommand()` of blocking hiredis,
+{calls:,} calls per round. {rounds} rounds after one to warm up; ratios are taken within a round.
 """
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    # Single rounds lie up to a quarter apart, and so do the medians of a few.
+    # Single rounds differ by up to a quarter, and so do the medians of a few.
     report.add_common_arguments(parser, rounds=33)
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--decisions", type=int, default=128_000, help="of one variant in a round")

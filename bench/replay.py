@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How many log lines a second `sluice replay` judges on one core."""
+"""How many log lines per second `sluice replay` decides on one core."""
 
 import argparse
 import glob
@@ -15,9 +15,10 @@ import report
 LIMIT = "token_bucket 10/1s"
 KEY = "{ip}"
 METHOD = """
-`sluice replay --limit '{limit}' --key '{key}'` on one core, over a combined log of {lines:,}
-lines ({megabytes:.0f} MB, plain, in the page cache): the sample of `data/`, repeated. The figure is
-lines by elapsed time, the whole process from start to exit; {rounds} runs after one to warm up.
+`sluice replay --limit '{limit}' --key '{key}'` on one core, with a combined log of {lines:,} lines
+({megabytes:.0f} MB, not compressed, in the page cache): the sample of `data/`, repeated. The figure
+is lines by elapsed time of the whole process, from start to exit; {rounds} runs after one to warm
+up.
 """
 
 
@@ -36,7 +37,8 @@ def read_log(path):
 
 
 def write_big_log(file, sample, least_lines):
-    """Repeats the sample until it has so many lines; how many. It stays in the page cache."""
+    """Repeats the sample to at least `least_lines` lines. Returns how many. The file stays in the
+    page cache."""
     sample_lines = sample.count(b"\n")
     times = -(-least_lines // sample_lines)
     for _ in range(times):

@@ -1,4 +1,4 @@
-"""What the benchmarks share: pinning, figures and their targets, and tables of them."""
+"""Tools of the benchmarks: pinning to cores, figures with their targets, tables."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import textwrap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# The measured program runs on one core; whatever loads or watches it on the other.
+# The measured program runs on one core, the programs that load or watch it on the other.
 SERVER_CORE = max(os.sched_getaffinity(0))
 LOAD_CORE = min(os.sched_getaffinity(0))
 
@@ -22,7 +22,7 @@ def pin_this_process():
 
 
 def cpu_ns(pid):
-    """The CPU time a process has used, all threads, in nanoseconds, as the scheduler counts it."""
+    """The CPU time of all threads of a process, in nanoseconds, as the scheduler counts it."""
     total = 0
     for task in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{task}/schedstat", encoding="ascii") as file:
@@ -31,14 +31,14 @@ def cpu_ns(pid):
 
 
 def ratios(numerators, denominators):
-    """Round by round: the machine's speed drifts, but hardly within one round."""
+    """Ratios within each round, since the machine's speed drifts, but hardly within one round."""
     return [a / b for a, b in zip(numerators, denominators, strict=True)]
 
 
 def row(what, values, *, unit="", at_most=None, at_least=None, expected=None):
     """One figure: the median over the rounds, the least and the most, and the target beside it.
 
-    `expected` is a figure foreseen rather than required: it is shown and not judged.
+    `expected` is an expectation and not a target: it is shown, without "met" or "missed".
     """
     median = statistics.median(values)
     target, met = "", None
@@ -99,7 +99,7 @@ def render(part):
 
 
 def finish(part, json_path):
-    """Prints the section, and writes it as JSON where asked to."""
+    """Prints the section, and writes it as JSON if `json_path` is given."""
     print(render(part))
     if json_path:
         with open(json_path, "w", encoding="utf-8") as file:

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Server CPU per CL.THROTTLE: ours, against redis-server and a constant-reply server.
+"""Server CPU per CL.THROTTLE, compared with redis-server and a constant-reply server.
 
-One core serves, the other loads: 50 connections, keys drawn at random, every reply checked. The
-servers take turns round by round, and each figure is the median of the rounds' ratios.
+The server runs on one core, the load generator on the other: 50 connections, random keys, every
+reply checked. The servers take turns in each round; each figure is the median of the rounds'
+ratios.
 """
 
 import argparse
@@ -16,13 +17,13 @@ import time
 
 import report
 
-LIMIT = (1000, 1, 3600)  # burst, count, period: no state becomes fresh while we measure
+LIMIT = (1000, 1, 3600)  # burst, count, period: no state becomes fresh during the measurement
 CONSTANT_REPLY = "0,1001,1000,-1,3600"
 SCRIPT = os.path.join(report.ROOT, "bench/load/gcra.lua")
 PIPELINES = (1, 16, 64)
 VARIANTS = ("redis PING", "redis EVALSHA", "redis EVALSHA, caller's clock", "sluice CL.THROTTLE",
             "constant reply")
-# Requests a round, about half a second of each server.
+# Requests per round, about half a second for each server.
 REQUESTS = {
     "redis PING": {1: 60_000, 16: 800_000, 64: 2_000_000},
     "redis EVALSHA": {1: 50_000, 16: 100_000, 64: 100_000},
@@ -33,7 +34,7 @@ REQUESTS = {
 PING_AT_MOST = {1: 1.0, 16: 1.0, 64: 0.85}
 EVALSHA_AT_LEAST = {1: 2.3, 16: 14, 64: 35}
 CONSTANT_AT_MOST = {16: 1.25, 64: 1.6}
-# The scheduler books a thread's time when it goes to sleep: wait until it has.
+# The scheduler accounts a thread's time when it goes to sleep: wait until it has.
 SETTLE_SECONDS = 0.01
 
 
@@ -43,9 +44,10 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def ask(port, command, patience_seconds=5.0):
-    """Sends raw bytes and returns what comes back first; waits for a server that is starting."""
-    deadline = time.monotonic() + patience_seconds
+def ask(port, command, timeout_seconds=5.0):
+    """Sends raw bytes and returns the first bytes of the reply; waits for a server that is
+    starting."""
+    deadline = time.monotonic() + timeout_seconds
     while True:
         try:
             with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
@@ -68,7 +70,7 @@ def load_script(port):
 
 @contextlib.contextmanager
 def running(command, core, **streams):
-    """A pinned process; stopped by its own process id when the block ends, however it ends."""
+    """Runs a pinned process, and stops it by its process id at the end of the block."""
     # taskset replaces itself with the program, so the process id is the program's.
     process = subprocess.Popen(report.pinned(command, core), **streams)
     try:
@@ -83,7 +85,7 @@ def running(command, core, **streams):
 
 
 class Server:
-    """A server that answers; its output goes to a file in `folder`."""
+    """A running server; its output goes to a file in `folder`."""
 
     def __init__(self, stack, name, command, port, folder):
         self.name = name
@@ -96,7 +98,7 @@ class Server:
 
 
 class Load:
-    """A connected load generator that makes one run at a time, when asked."""
+    """A connected load generator that makes one run per call of run()."""
 
     def __init__(self, stack, tools, server, arguments, requests):
         self.server = server
@@ -155,7 +157,7 @@ def measure(options, servers, sha, pipeline):
 
 
 def fill(options, servers, sha):
-    """Gives both limiters a state for every key, so that no round meets an empty table."""
+    """Gives both limiters a state for every key, so that no round starts with an empty table."""
     for variant in ("redis EVALSHA", "sluice CL.THROTTLE"):
         arguments = arguments_of(variant, sha, options.floor) + [
             "--pipeline", "64", "--keys", str(options.keys), "--in-order"]
@@ -183,15 +185,15 @@ def rows_of(pipeline, figures):
 
 
 METHOD = """
-Each server runs alone on one core, the load generator on the other: 50 connections over TCP, keys
-drawn at random among {keys:,}, every reply read and checked. redis-server keeps nothing on disk.
-The GCRA script (`bench/load/gcra.lua`) is lean: TIME, one GET, one SET; it does the job of
-CL.THROTTLE, so it is the one compared, and beside it the same script told the time by its caller.
-The constant-reply server (`bench/load/constant_server.cc`) splits the same {floor} requests into
-commands and answers each with five fixed integers, deciding nothing. All keys have a state before
-the first round. The servers take turns, {rounds} rounds after one to warm up. The figure is the
-server's CPU time per request (all its threads, `/proc/<pid>/task/*/schedstat`), its ratio taken
-within each round.
+Each server runs alone on one core, the load generator on the other, with 50 connections over TCP.
+Keys are drawn at random from {keys:,}, and every reply is read and checked. redis-server writes
+nothing to disk. The GCRA script (`bench/load/gcra.lua`) is lean: TIME, one GET, one SET. It does
+the work of CL.THROTTLE, so it is the one compared; the variant to which the caller passes the time
+is shown beside it. The constant-reply server (`bench/load/constant_server.cc`) splits the same
+{floor} requests into commands and replies to each with five fixed integers, without a decision. All
+keys have a state before the first round. The servers take turns, {rounds} rounds after one to warm
+up. The figure is the server's CPU time per request (of all its threads,
+`/proc/<pid>/task/*/schedstat`); ratios are taken within each round.
 """
 
 

@@ -1,8 +1,8 @@
-# Makes one Lua script of many and embeds it in C++. Run as
+# Joins several Lua files to one script and embeds it in C++. Run as
 #   cmake -DFRAME=frame.lua -DROOT=folder -DOUTPUT=out.cc -P EmbedScript.cmake
-# A line "--> path" of the frame gives way to the file ROOT/path. Comments and indentation are left
-# out, since the script travels over the wire and Redis keeps it. OUTPUT defines kScriptText and
-# kScriptSha, the script's SHA-1 in hexadecimal.
+# A line "--> path" of the frame is replaced by the file ROOT/path. Comments and indentation are
+# removed, because the script is sent to Redis, which keeps it. OUTPUT defines script_text() and
+# script_sha(), the script's SHA-1 in hexadecimal.
 file(READ ${FRAME} script)
 string(REGEX MATCHALL "--> [^\n]+" pieces "${script}")
 foreach(piece IN LISTS pieces)

@@ -1,9 +1,9 @@
 # What `cmake --install` installs, by component:
-#   program      the program, sluice, where SLUICE_PROGRAM builds it, and the documentation
-#   runtime      libsluice.so.VERSION, for programs that were linked with it
-#   development  the headers, libsluice.a, and what find_package(sluice) and pkg-config read
-# The last two come with SLUICE_LIBRARY. Programs that add this project with add_subdirectory()
-# need neither: they link sluice::sluice, the rooms themselves.
+#   program      the program, sluice, if SLUICE_PROGRAM builds it, and the documentation
+#   runtime      libsluice.so.VERSION, for programs that are linked with it
+#   development  the headers, libsluice.a, and the files for find_package(sluice) and pkg-config
+# The last two need SLUICE_LIBRARY. Projects that add this one with add_subdirectory() need neither:
+# they link sluice::sluice, which is then the modules themselves.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -25,11 +25,11 @@ if(NOT SLUICE_LIBRARY)
   return()
 endif()
 
-# Before 1.0 a minor version may change what programs were linked with.
+# Before 1.0 a minor version may change the binary interface.
 set(sluice_soversion ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(objects)
 foreach(room core algorithms net stores_remote stores_memory stores_redis stores_memcached stores
-        limiter)
+        fallback waiting limiter)
   list(APPEND objects $<TARGET_OBJECTS:sluice_${room}>)
 endforeach()
 
@@ -47,13 +47,13 @@ foreach(kind STATIC SHARED)
           LIBRARY COMPONENT runtime NAMELINK_COMPONENT development
           INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endforeach()
-# What a room that is missing from the list defines is missed here, not in a user's program.
+# If a module is missing from the list above, this link fails, and not that of a user's program.
 target_link_options(sluice_shared PRIVATE -Wl,-z,defs)
 
 install(DIRECTORY include/sluice TYPE INCLUDE COMPONENT development)
 
-# For find_package(sluice) and pkg-config. Both find their way from where they stand, so that the
-# installed tree may be moved, and staged with DESTDIR.
+# For find_package(sluice) and pkg-config. Both use paths relative to themselves, so that the
+# installed tree can be moved, and staged with DESTDIR.
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/sluice)
 install(EXPORT sluice FILE sluice-targets.cmake NAMESPACE sluice:: DESTINATION ${package_folder}
         COMPONENT development)

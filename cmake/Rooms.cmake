@@ -1,6 +1,6 @@
-# One CMake target per room, and one include directory per target: a room's headers are found
-# (as "room/header.h") only by targets that link to it, so the compiler refuses an arrow that
-# nobody declared.
+# One CMake target per module ("room"), and one include directory per target: only targets that link
+# to a module find its headers (as "module/header.h"), so the compiler rejects an include for which
+# no link is declared.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -17,9 +17,9 @@ endif()
 
 add_library(sluice_flags INTERFACE)
 target_include_directories(sluice_flags INTERFACE ${PROJECT_SOURCE_DIR}/include)
-# sliding_counter fixes its floating-point operations: no fused multiply-add.
+# No fused multiply-add: sliding_counter must compute the same on every machine.
 target_compile_options(sluice_flags INTERFACE -ffp-contract=off)
-if(PROJECT_IS_TOP_LEVEL)  # A project that adds this one has its own taste in warnings.
+if(PROJECT_IS_TOP_LEVEL)  # A project that adds this one chooses its own warnings.
   target_compile_options(sluice_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
                          -Wnon-virtual-dtor -Woverloaded-virtual -Werror)
 endif()
@@ -28,31 +28,33 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 sees overlapping copies in std::string's operator+ (its bug 105329).
   target_compile_options(sluice_flags INTERFACE -Wno-restrict)
 else()
-  # What GCC does not count among -Wconversion.
+  # Not part of GCC's -Wconversion.
   target_compile_options(sluice_flags INTERFACE -Wno-sign-conversion)
 endif()
 if(SLUICE_SANITIZE)
-  # Clang 14 cannot check calls through pointers to functions where there are coroutines; GCC
-  # never does.
+  # Clang 14 cannot check calls through function pointers in code with coroutines; GCC has no such
+  # check.
   target_compile_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE}
                          $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function>
                          -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE})
 endif()
 if(SLUICE_SANITIZE STREQUAL "thread")
-  # The thread sanitizer knows no fences; Asio's come on top of mutexes, which it knows.
+  # The thread sanitizer does not understand fences. Asio uses them in addition to mutexes, which it
+  # does understand.
   target_compile_definitions(sluice_flags INTERFACE BOOST_ASIO_DISABLE_FENCED_BLOCK)
 endif()
 if(SLUICE_FUZZ)
   target_compile_options(sluice_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# sluice_room(core SOURCES a.cc b.cc ROOMS other rooms LIBRARIES external libraries TESTS a_test.cc)
-# The room is the current source directory below src/, "stores/memory" for example; its target is
-# sluice_<name> with slashes turned into underscores, its headers are "stores/memory/....h".
+# sluice_room(core SOURCES a.cc ROOMS modules LIBRARIES external libraries TESTS a_test.cc
+#             TEST_ROOMS modules that only the tests need)
+# The module is the current source directory below src/, for example "stores/memory"; its target is
+# sluice_<name> with slashes replaced by underscores, its headers are "stores/memory/....h".
 # Its unit tests become one program, sluice_<name>_test.
 function(sluice_room room)
-  cmake_parse_arguments(arg "" "" "SOURCES;ROOMS;LIBRARIES;TESTS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SOURCES;ROOMS;LIBRARIES;TESTS;TEST_ROOMS" ${ARGN})
   string(REPLACE "/" "_" name ${room})
   set(target sluice_${name})
   set(include_root ${PROJECT_BINARY_DIR}/rooms/${name})
@@ -63,8 +65,8 @@ function(sluice_room room)
   if(arg_SOURCES)
     set(scope PUBLIC)
     add_library(${target} STATIC ${arg_SOURCES})
-    # What was written in words and is read back in wider pieces before it has left the processor's
-    # queue is waited for: decisions and requests, above all, are copied in words.
+    # Without this, GCC copies decisions and requests in pieces that are wider than the words in
+    # which they were just written. Such a read waits until the processor has finished the writes.
     target_compile_options(${target} PRIVATE -fno-tree-slp-vectorize)
   else()  # Headers alone.
     set(scope INTERFACE)
@@ -78,11 +80,11 @@ function(sluice_room room)
   endforeach()
   target_link_libraries(${target} ${scope} sluice_flags ${links} ${arg_LIBRARIES})
   if(arg_TESTS AND SLUICE_TESTS)
-    sluice_test(${target}_test SOURCES ${arg_TESTS} ROOMS ${room})
+    sluice_test(${target}_test SOURCES ${arg_TESTS} ROOMS ${room} ${arg_TEST_ROOMS})
   endif()
 endfunction()
 
-# sluice_test(name SOURCES a_test.cc ROOMS rooms it tests LIBRARIES external libraries)
+# sluice_test(name SOURCES a_test.cc ROOMS tested modules LIBRARIES external libraries)
 # A program of GoogleTest tests, registered with CTest as one test.
 function(sluice_test target)
   cmake_parse_arguments(arg "" "" "SOURCES;ROOMS;LIBRARIES" ${ARGN})

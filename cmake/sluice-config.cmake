@@ -1,5 +1,5 @@
-# find_package(sluice) gives sluice::static, sluice::shared, and sluice::sluice: the shared one
-# where BUILD_SHARED_LIBS is on, else the static one.
+# find_package(sluice) defines sluice::static, sluice::shared, and sluice::sluice, which is the
+# shared library if BUILD_SHARED_LIBS is on, else the static one.
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 find_dependency(OpenSSL 3)

@@ -1,5 +1,5 @@
-# Run by CPack when each package's files are in place: Debian wants the license in every package,
-# under the package's name.
+# CPack runs this when the files of each package are in place: Debian requires the license in every
+# package, under the package's name.
 foreach(component ${CPACK_COMPONENTS_ALL})
   string(TOUPPER ${component} upper)
   set(package ${CPACK_DEBIAN_${upper}_PACKAGE_NAME})

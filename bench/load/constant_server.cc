@@ -1,7 +1,7 @@
 // sluice_constant_server ADDRESS N,N,N,N,N: answers every RESP command with the same five integers.
-// It is the floor: what a correct server costs that splits its input into commands and decides
-// nothing. One thread, level-triggered epoll, one read and one write per readiness. A malformed
-// frame or one over the bounds closes the connection.
+// It shows the minimum cost of a correct server, which splits its input into commands and decides
+// nothing. One thread, level-triggered epoll, one read and one write per event. A malformed frame,
+// or one beyond the bounds, closes the connection.
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -26,12 +26,12 @@ namespace {
 constexpr std::size_t kBufferBytes = std::size_t{64} * 1024;
 constexpr std::size_t kMostArguments = 64;
 constexpr std::size_t kRepliesAtOnce = 1024;
-/// A peer that leaves so many bytes unread is closed.
+/// A connection with this many unread bytes is closed.
 constexpr std::size_t kMostPendingBytes = std::size_t{1} << 20;
 constexpr int kEventsAtOnce = 64;
 
-/// Reads "<sign><digits>\r\n" at `*at`, moves `*at` past it: the number, -1 where the line is cut
-/// off, or -2 where it is malformed or above the buffer's size.
+/// Parses "<sign><digits>\r\n" at `*at`, and moves `*at` past it. Returns the number, -1 if the
+/// line is incomplete, or -2 if it is malformed or the number exceeds the buffer's size.
 int read_head(char sign, const char** at, const char* end) {
   const char* p = *at;
   if (p == end) return -1;
@@ -54,7 +54,7 @@ struct Split {
   bool malformed = false;
 };
 
-/// Counts the whole commands at the front.
+/// Counts the complete commands at the front.
 Split split_commands(std::string_view input) {
   Split split;
   const char* const end = input.data() + input.size();
@@ -80,8 +80,8 @@ Split split_commands(std::string_view input) {
 
 struct Connection {
   Socket socket;
-  /// All replies are alike, so what is owed is a number of bytes and the place in the reply at
-  /// which they start.
+  /// All replies are equal, so unsent output is a number of bytes, and the offset in the reply at
+  /// which it starts.
   std::size_t pending = 0;
   std::size_t phase = 0;
   std::size_t held = 0;
@@ -177,7 +177,7 @@ class ConstantServer {
   std::unordered_map<int, std::unique_ptr<Connection>> connections_;
 };
 
-/// "0,16,15,-1,2" as a RESP array; empty where the text is not five integers.
+/// Renders "0,16,15,-1,2" as a RESP array; empty if the text is not five integers.
 std::string render_reply(std::string_view text) {
   std::string reply = "*5\r\n:";
   int numbers = 1;
@@ -205,7 +205,7 @@ int main(int argc, char** argv) {
   }
   sluice::bench::OpenedSocket opened = sluice::bench::listen_on(argv[1]);
   if (!opened.socket) {
-    std::fprintf(stderr, "sluice_constant_server: %s\n", opened.fault.c_str());
+    std::fprintf(stderr, "sluice_constant_server: %s\n", opened.error.c_str());
     return 1;
   }
   sluice::bench::ConstantServer server(std::move(opened.socket), reply);

@@ -13,8 +13,8 @@ namespace sluice::bench {
 namespace {
 
 constexpr int kEventsAtOnce = 64;
-/// A server that answers nothing for so long has failed.
-constexpr int kPatienceMs = 10'000;
+/// The timeout after which a silent server counts as failed.
+constexpr int kTimeoutMs = 10'000;
 
 std::int64_t read_clock_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -33,7 +33,7 @@ std::string Generator::connect_all() {
   connections_.resize(options_.connections);
   for (std::size_t i = 0; i < connections_.size(); ++i) {
     OpenedSocket opened = connect_to(options_.address);
-    if (!opened.socket) return opened.fault;
+    if (!opened.socket) return opened.error;
     Connection& connection = connections_[i];
     connection.socket = std::move(opened.socket);
     connection.buffer = std::make_unique<std::array<char, kBufferBytes>>();
@@ -53,7 +53,7 @@ RunResult Generator::run() {
   for (Connection& connection : connections_) going = going && start_pipeline(&connection);
   std::array<epoll_event, kEventsAtOnce> events;
   while (going && result_.requests < started_requests_) {
-    const int ready = epoll_wait(epoll_.fd(), events.data(), kEventsAtOnce, kPatienceMs);
+    const int ready = epoll_wait(epoll_.fd(), events.data(), kEventsAtOnce, kTimeoutMs);
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) {
       break_off(ready == 0 ? "no reply for 10 seconds"
@@ -126,11 +126,11 @@ bool Generator::take_replies(Connection* connection, std::size_t bytes) {
   char* const begin = connection->buffer->data();
   const ReplyChecker::Progress progress = checker_.check({begin, bytes});
   const std::size_t left = bytes - progress.bytes;
-  if (progress.fault != nullptr) {
+  if (progress.error != nullptr) {
     std::string shown(begin + progress.bytes, std::min<std::size_t>(left, 80));
     std::replace_if(
         shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, ' ');
-    return break_off(std::string(progress.fault) + ": " + shown);
+    return break_off(std::string(progress.error) + ": " + shown);
   }
   if (progress.replies > connection->awaited ||
       (left > 0 && progress.replies == connection->awaited)) {
@@ -151,7 +151,7 @@ bool Generator::finish_pipeline(Connection* connection) {
 }
 
 bool Generator::break_off(std::string sentence) {
-  result_.fault = std::move(sentence);
+  result_.error = std::move(sentence);
   return false;
 }
 

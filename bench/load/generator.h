@@ -15,13 +15,13 @@
 
 namespace sluice::bench {
 
-/// What one run measured. Latency is from the sending of a pipeline to its last reply.
+/// The results of one run. The latency is from sending a pipeline to its last reply.
 struct RunResult {
   std::uint64_t requests = 0;
   double seconds = 0;
   LatencyHistogram latency;
-  /// One sentence where the run was broken off; else empty.
-  std::string fault;
+  /// One sentence if the run was broken off; else empty.
+  std::string error;
 };
 
 /// Keeps every connection busy: each sends a pipeline of requests, awaits and checks all their
@@ -30,10 +30,10 @@ class Generator {
  public:
   explicit Generator(const LoadOptions& options);
 
-  /// Opens every connection. One sentence where one cannot be opened; else empty.
+  /// Opens all connections. Returns one sentence if one cannot be opened; else an empty string.
   std::string connect_all();
 
-  /// One run of the length that the options say. REQUIRES: connect_all() succeeded, and no earlier
+  /// Makes one run, whose length the options say. REQUIRES: connect_all() succeeded, and no earlier
   /// run was broken off.
   RunResult run();
 
@@ -46,7 +46,7 @@ class Generator {
     std::size_t awaited = 0;
     std::size_t pipelined = 0;
     std::int64_t sent_at_ns = 0;
-    /// Bytes of a reply that is cut off, at the front of the buffer.
+    /// Bytes of an incomplete reply, at the front of the buffer.
     std::size_t held = 0;
     bool watches_writes = false;
     std::unique_ptr<std::array<char, kBufferBytes>> buffer;

@@ -7,8 +7,8 @@
 
 namespace sluice::bench {
 
-/// Counts latencies in buckets of 1/32 of their power of two, so a quantile is right to about 3 %.
-/// Not thread-safe.
+/// A histogram of latencies with buckets of 1/32 of a power of two, so a quantile is exact to about
+/// 3 %. Not thread-safe.
 class LatencyHistogram {
  public:
   void add(std::uint64_t latency_ns, std::uint64_t times) {
@@ -16,8 +16,8 @@ class LatencyHistogram {
     total_ += times;
   }
 
-  /// The largest latency of the bucket that holds the given share of all, from 0 to 1; 0 where none
-  /// was added.
+  /// The largest latency of the bucket that contains the quantile `share`, from 0 to 1; 0 if the
+  /// histogram is empty.
   std::uint64_t quantile_ns(double share) const {
     const auto wanted = static_cast<std::uint64_t>(share * static_cast<double>(total_));
     std::uint64_t seen = 0;

@@ -1,5 +1,5 @@
-// sluice_load: loads a RESP server and checks every reply. Exits 0 where all were right, 1 at the
-// first wrong one or lost connection, 2 where the command line is wrong.
+// sluice_load: loads a RESP server and checks every reply. Exits with 0 if all were right, 1 at the
+// first wrong one or lost connection, 2 if the command line is invalid.
 
 #include <chrono>
 #include <cstdio>
@@ -15,8 +15,8 @@ using sluice::bench::RunResult;
 
 bool run_once(Generator* generator) {
   const RunResult result = generator->run();
-  if (!result.fault.empty()) {
-    std::fprintf(stderr, "sluice_load: %s (after %llu right replies)\n", result.fault.c_str(),
+  if (!result.error.empty()) {
+    std::fprintf(stderr, "sluice_load: %s (after %llu right replies)\n", result.error.c_str(),
                  static_cast<unsigned long long>(result.requests));
     return false;
   }
@@ -49,9 +49,9 @@ int main(int argc, char** argv) {
                         std::chrono::system_clock::now().time_since_epoch())
                         .count();
   Generator generator(*options);
-  const std::string fault = generator.connect_all();
-  if (!fault.empty()) {
-    std::fprintf(stderr, "sluice_load: %s\n", fault.c_str());
+  const std::string error = generator.connect_all();
+  if (!error.empty()) {
+    std::fprintf(stderr, "sluice_load: %s\n", error.c_str());
     return 1;
   }
   const bool right = options->on_demand ? run_on_demand(&generator) : run_once(&generator);

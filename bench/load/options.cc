@@ -26,7 +26,7 @@ bool fail(std::string_view option, std::string_view value, std::string_view want
   return false;
 }
 
-/// Reads the whole of `text`; false where it is no number from `least` to `most`.
+/// Parses `text`. Returns false if it is no number from `least` to `most`.
 template <class Number>
 bool read_number(std::string_view text, Number least, Number most, Number* number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);

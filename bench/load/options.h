@@ -18,7 +18,7 @@ enum class Reply : std::uint8_t {
   kFive,  ///< The five integers of CL.THROTTLE.
 };
 
-/// The limit that every throttling request names.
+/// The numbers of the limit in every request.
 struct LimitNumbers {
   std::int64_t burst = 1000;
   std::int64_t count = 1;
@@ -33,21 +33,21 @@ struct LoadOptions {
   /// The script's SHA-1 in hexadecimal, for kEvalsha.
   std::string sha{};
   LimitNumbers limit{};
-  /// A script is told the time by its caller, in place of asking the server for it.
+  /// Pass the time to the script, which otherwise uses the server's clock.
   bool caller_clock = false;
-  /// The instant it is then told, in microseconds since the Unix epoch: that of the start, since
-  /// requests are rendered in advance.
+  /// That time, in microseconds since the Unix epoch: the start of the program, since requests are
+  /// rendered in advance.
   std::int64_t now_us = 0;
   std::size_t connections = 50;
-  /// Requests a connection sends before it waits for their replies.
+  /// How many requests a connection sends before it waits for their replies.
   std::size_t pipeline = 1;
-  /// How long one run is: so many requests, or, where 0, so many seconds.
+  /// The length of a run in requests, or, if that is 0, in seconds.
   std::uint64_t requests = 0;
   double seconds = 1.0;
-  /// Requests draw from key:0 ... key:<keys - 1>, at random or each once in order.
+  /// Requests use key:0 ... key:<keys - 1>, at random or each once in order.
   std::size_t keys = 1'000'000;
   bool in_order = false;
-  /// Says "ready" once connected, and makes one run for each line of standard input.
+  /// Print "ready" once connected, and make one run for each line of standard input.
   bool on_demand = false;
 };
 
@@ -55,8 +55,8 @@ inline constexpr std::size_t kMostConnections = 10'000;
 inline constexpr std::size_t kMostPipelined = 1024;
 inline constexpr std::size_t kMostKeys = 100'000'000;
 
-/// Reads the command line. Nothing where an argument is wrong or help was asked for; one sentence
-/// (or the help) has then gone to standard error.
+/// Parses the command line. If an argument is invalid, or for --help, prints one sentence or the
+/// help to standard error and returns nothing.
 std::optional<LoadOptions> parse_options(int count, char** arguments);
 
 }  // namespace sluice::bench

@@ -9,7 +9,8 @@ constexpr std::string_view kPongLine = "+PONG\r\n";
 constexpr std::string_view kHeadLine = "*5\r\n";
 constexpr int kMostDigits = 18;
 
-/// How far `bytes` agrees with `line`: 0 whole, 1 cut off, 2 not at all.
+/// Compares `bytes` with `line`: 0 if they begin with it, 1 if they are incomplete, 2 if they
+/// differ.
 int compare_line(std::string_view bytes, std::string_view line) {
   if (bytes.starts_with(line)) return 0;
   return line.starts_with(bytes) ? 1 : 2;
@@ -21,7 +22,7 @@ struct Integer {
   bool wrong = false;
 };
 
-/// Reads ":<digits>\r\n" at the front.
+/// Parses ":<digits>\r\n" at the front.
 Integer read_integer(std::string_view bytes) {
   constexpr Integer kCutOff{};
   constexpr Integer kWrong{.wrong = true};
@@ -48,8 +49,8 @@ Integer read_integer(std::string_view bytes) {
 
 ReplyChecker::ReplyChecker(Reply reply, const LimitNumbers& limit)
     : reply_(reply), capacity_(limit.burst + 1) {
-  // A full bucket's worth of emission intervals, each rounded up to a whole nanosecond; one second
-  // for the rounding up of the reply.
+  // The span of a full bucket, whose intervals are rounded up to whole nanoseconds; one second
+  // more, since the reply is rounded up.
   const double interval_s =
       static_cast<double>(limit.period_s) / static_cast<double>(limit.count) + 1e-9;
   longest_reset_s_ = static_cast<std::int64_t>(interval_s * static_cast<double>(capacity_)) + 1;
@@ -70,7 +71,7 @@ ReplyChecker::Progress ReplyChecker::check(std::string_view bytes) {
         reply_ == Reply::kPong ? read_pong(rest, &five) : read_five(rest, &five);
     if (verdict == Verdict::kCutOff) break;
     if (verdict == Verdict::kWrong) {
-      progress.fault = five.fault;
+      progress.error = five.error;
       break;
     }
     remember(rest.substr(0, five.bytes));
@@ -83,13 +84,13 @@ ReplyChecker::Progress ReplyChecker::check(std::string_view bytes) {
 ReplyChecker::Verdict ReplyChecker::read_pong(std::string_view bytes, Five* five) const {
   const int difference = compare_line(bytes, kPongLine);
   five->bytes = kPongLine.size();
-  five->fault = "the reply to PING is not +PONG";
+  five->error = "the reply to PING is not +PONG";
   if (difference == 0) return Verdict::kRight;
   return difference == 1 ? Verdict::kCutOff : Verdict::kWrong;
 }
 
 ReplyChecker::Verdict ReplyChecker::read_five(std::string_view bytes, Five* five) const {
-  five->fault = "the reply is not five integers";
+  five->error = "the reply is not five integers";
   const int difference = compare_line(bytes, kHeadLine);
   if (difference != 0) return difference == 1 ? Verdict::kCutOff : Verdict::kWrong;
   five->bytes = kHeadLine.size();
@@ -100,8 +101,8 @@ ReplyChecker::Verdict ReplyChecker::read_five(std::string_view bytes, Five* five
     number = integer.value;
     five->bytes += integer.bytes;
   }
-  five->fault = judge(five->numbers);
-  return five->fault == nullptr ? Verdict::kRight : Verdict::kWrong;
+  five->error = judge(five->numbers);
+  return five->error == nullptr ? Verdict::kRight : Verdict::kWrong;
 }
 
 const char* ReplyChecker::judge(const std::array<std::int64_t, 5>& numbers) const {

@@ -9,21 +9,21 @@
 
 namespace sluice::bench {
 
-/// Reads replies and checks each whole: its shape, and that its numbers can be the answer to a
-/// request of one unit under the limit asked for. Not thread-safe.
+/// Parses replies and checks each one: its form, and whether its numbers are possible for a request
+/// of one unit under the limit. Not thread-safe.
 class ReplyChecker {
  public:
   struct Progress {
     std::size_t replies = 0;
     std::size_t bytes = 0;
-    /// What is wrong with the reply at `bytes`, one sentence; null where all read so far is right.
-    const char* fault = nullptr;
+    /// One sentence that says what is wrong with the reply at `bytes`; null if all are right.
+    const char* error = nullptr;
   };
 
   ReplyChecker(Reply reply, const LimitNumbers& limit);
 
-  /// Reads whole replies from the front, until the bytes end (a reply that is cut off there is left
-  /// for the next call, together with what follows it) or a reply is wrong.
+  /// Checks the complete replies at the front, up to the first wrong one. An incomplete reply at
+  /// the end is left for the next call, which gets it together with the bytes after it.
   Progress check(std::string_view bytes);
 
  private:
@@ -32,7 +32,7 @@ class ReplyChecker {
   struct Five {
     std::array<std::int64_t, 5> numbers{};
     std::size_t bytes = 0;
-    const char* fault = nullptr;
+    const char* error = nullptr;
   };
 
   Verdict read_pong(std::string_view bytes, Five* five) const;
@@ -43,8 +43,8 @@ class ReplyChecker {
   Reply reply_;
   std::int64_t capacity_;
   std::int64_t longest_reset_s_;
-  /// The reply that was last found right. Replies repeat, and one of the same bytes is right too:
-  /// no reply is the beginning of another.
+  /// The last reply that was right. Replies repeat, and one with the same bytes is right as well,
+  /// since no reply is a prefix of another.
   std::array<char, 64> known_{};
   std::size_t known_bytes_ = 0;
 };

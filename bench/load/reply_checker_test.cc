@@ -23,7 +23,7 @@ TEST(ReplyChecker, ReadsAllWholeRepliesAndLeavesTheRest) {
   const ReplyChecker::Progress progress = checker.check(first + second + first + cut_off);
   EXPECT_EQ(progress.replies, 3u);
   EXPECT_EQ(progress.bytes, 2 * first.size() + second.size());
-  EXPECT_EQ(progress.fault, nullptr);
+  EXPECT_EQ(progress.error, nullptr);
 }
 
 TEST(ReplyChecker, WaitsForTheRestOfAReplyCutOffAnywhere) {
@@ -32,7 +32,7 @@ TEST(ReplyChecker, WaitsForTheRestOfAReplyCutOffAnywhere) {
     ReplyChecker checker(Reply::kFive, kLimit);
     const ReplyChecker::Progress progress = checker.check(reply.substr(0, bytes));
     EXPECT_EQ(progress.replies, 0u) << bytes;
-    EXPECT_EQ(progress.fault, nullptr) << bytes;
+    EXPECT_EQ(progress.error, nullptr) << bytes;
   }
 }
 
@@ -45,7 +45,7 @@ TEST(ReplyChecker, RefusesNumbersThatCannotBeTheAnswer) {
     const ReplyChecker::Progress progress = checker.check(right + five(numbers));
     EXPECT_EQ(progress.replies, 1u) << numbers;
     EXPECT_EQ(progress.bytes, right.size()) << numbers;
-    EXPECT_NE(progress.fault, nullptr) << numbers;
+    EXPECT_NE(progress.error, nullptr) << numbers;
   }
 }
 
@@ -54,15 +54,15 @@ TEST(ReplyChecker, RefusesOtherShapes) {
        {"-ERR no\r\n", "*4\r\n:0\r\n", "*5\r\n$1\r\n0\r\n", "*5\r\n:\r\n", "*5\r\n:1x\r\n",
         "*5\r\n:0\r:", "*5\r\n:1234567890123456789\r\n", "+PONG\r\n"}) {
     ReplyChecker checker(Reply::kFive, kLimit);
-    EXPECT_NE(checker.check(reply).fault, nullptr) << reply;
+    EXPECT_NE(checker.check(reply).error, nullptr) << reply;
   }
 }
 
 TEST(ReplyChecker, ReadsPongs) {
   ReplyChecker checker(Reply::kPong, kLimit);
   EXPECT_EQ(checker.check("+PONG\r\n+PONG\r\n+PO").replies, 2u);
-  EXPECT_EQ(checker.check("+PO").fault, nullptr);
-  EXPECT_NE(checker.check("+PONG\r\n+POND\r\n").fault, nullptr);
+  EXPECT_EQ(checker.check("+PO").error, nullptr);
+  EXPECT_NE(checker.check("+PONG\r\n+POND\r\n").error, nullptr);
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ std::optional<Address> parse_address(std::string_view text) {
 
 OpenedSocket refuse(std::string_view action, std::string_view address, std::string_view reason) {
   return {.socket = Socket(),
-          .fault = std::string(action) + " '" + std::string(address) + "': " + std::string(reason)};
+          .error = std::string(action) + " '" + std::string(address) + "': " + std::string(reason)};
 }
 
 bool set_non_blocking(int fd) {
@@ -91,7 +91,7 @@ OpenedSocket connect_to(std::string_view text) {
   }
   set_no_delay(socket.fd());
   if (!set_non_blocking(socket.fd())) return refuse("cannot use", text, std::strerror(errno));
-  return {.socket = std::move(socket), .fault = {}};
+  return {.socket = std::move(socket), .error = {}};
 }
 
 OpenedSocket listen_on(std::string_view text) {
@@ -105,7 +105,7 @@ OpenedSocket listen_on(std::string_view text) {
       listen(socket.fd(), kBacklog) != 0 || !set_non_blocking(socket.fd())) {
     return refuse("cannot listen on", text, std::strerror(errno));
   }
-  return {.socket = std::move(socket), .fault = {}};
+  return {.socket = std::move(socket), .error = {}};
 }
 
 void set_no_delay(int fd) {

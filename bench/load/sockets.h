@@ -21,20 +21,20 @@ class Socket {
   int fd_ = -1;
 };
 
-/// A socket or one sentence that says why there is none.
+/// A socket, or one sentence that says why there is none.
 struct OpenedSocket {
   Socket socket;
-  std::string fault;
+  std::string error;
 };
 
 /// Addresses are "127.0.0.1:6380" (IPv4, no names) or "unix:/run/x.sock".
-/// The connection is established and non-blocking, without Nagle's delay.
+/// Connects. The socket is non-blocking and without Nagle's delay.
 OpenedSocket connect_to(std::string_view address);
 
-/// Listens, non-blocking. A Unix socket's path must not exist yet.
+/// Listens on a non-blocking socket. The path of a Unix socket must not exist.
 OpenedSocket listen_on(std::string_view address);
 
-/// For TCP connections: sends each write at once. No effect on others.
+/// Makes TCP connections send each write at once. No effect on others.
 void set_no_delay(int fd);
 
 }  // namespace sluice::bench

@@ -1,11 +1,12 @@
 #include "load/tape.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace sluice::bench {
 namespace {
 
-/// A random tape repeats after so many requests; each connection then stands elsewhere in it.
+/// A random tape repeats after this many requests.
 constexpr std::size_t kLongestRandomTape = std::size_t{1} << 21;
 
 void append_bulk(std::string* bytes, std::string_view text) {
@@ -80,6 +81,7 @@ Tape::Tape(const LoadOptions& options) {
 }
 
 Tape::Slice Tape::next(std::size_t most) {
+  assert(most >= 1);
   const std::size_t first = cursor_;
   const std::size_t last = std::min(first + most, ends_.size());
   cursor_ = last == ends_.size() ? 0 : last;

@@ -10,8 +10,8 @@
 
 namespace sluice::bench {
 
-/// Requests rendered in advance, back to back, so that sending several is one write of bytes that
-/// already lie there. Not thread-safe.
+/// Requests rendered in advance, one after the other, so that several can be sent by one write
+/// without copying. Not thread-safe.
 class Tape {
  public:
   struct Slice {
@@ -21,8 +21,8 @@ class Tape {
 
   explicit Tape(const LoadOptions& options);
 
-  /// The next requests, at least one and at most `most`: fewer where the tape ends, after which it
-  /// starts again. The bytes live as long as the tape. REQUIRES: most >= 1.
+  /// The next `most` requests, or fewer at the end of the tape, after which it starts again. The
+  /// bytes live as long as the tape. REQUIRES: most >= 1.
   Slice next(std::size_t most);
 
   std::size_t size() const { return ends_.size(); }

@@ -1,8 +1,8 @@
-// sluice_memcached_rounds PORT PID ROUNDS KEYS DECISIONS: our sliding window on a memcached,
-// against the same window as it is written by hand with libmemcached, 64 threads each. The variants
-// take turns, round by round. Prints one line of JSON, lists over the rounds: for each variant the
-// time, this process's CPU and the server's per decision; and the commands that one caller's
-// decision takes.
+// sluice_memcached_rounds PORT PID ROUNDS KEYS DECISIONS: compares our sliding window on a
+// memcached with the usual one on libmemcached, 64 threads each. The variants take turns in each
+// round. Prints one line of JSON with lists over the rounds: for each variant the time, this
+// process's CPU and the server's CPU per decision; and the number of commands per decision of a
+// single caller.
 
 #include <pthread.h>
 
@@ -36,7 +36,7 @@ constexpr std::size_t kThreads = 64;
 constexpr std::size_t kBatch = 16;
 constexpr const char* kLimit = "sliding_window 1000/1h precision=6m";
 constexpr RecipeCaller::Window kWindow{.limit = 1000, .counters = 10, .precision_s = 360};
-/// The recipe is that much slower: so are its rounds shorter.
+/// The recipe is slower, so its rounds have fewer decisions by this factor.
 constexpr std::uint64_t kRecipeShare = 32;
 constexpr std::size_t kCountedDecisions = 1000;
 
@@ -45,10 +45,10 @@ struct Options {
   pid_t server = 0;
   std::size_t rounds = 0;
   std::size_t keys = 0;
-  std::uint64_t decisions = 0;  // Of one variant in one round.
+  std::uint64_t decisions = 0;  // Per variant and round.
 };
 
-/// What is compared, how often each of its callers asks in a round, and about how much.
+/// A compared variant; in each round, each of its callers makes `each` calls of `batch` decisions.
 struct Variant {
   std::string name;
   std::unique_ptr<Load> load;
@@ -57,7 +57,8 @@ struct Variant {
   std::size_t batch = 1;
 };
 
-/// Our URL of the server. A decision is to be the server's however slow the machine is just now.
+/// The URL of the server for our store. The deadline is long, so that the server makes all
+/// decisions.
 std::string url_of(const Options& options) {
   return "memcached://127.0.0.1:" + std::to_string(options.port) + "?deadline=1s";
 }
@@ -83,7 +84,7 @@ std::unique_ptr<Load> our_threads(const std::shared_ptr<Limiter>& limiter, KeyCu
   return std::make_unique<Threads>(std::vector<Threads::Ask>(kThreads, ask));
 }
 
-/// Each thread asks about so many keys at once, as a server does for one read of a connection.
+/// Each thread asks for kBatch keys at once, as a server does for one read of a connection.
 std::unique_ptr<Load> our_batches(const std::shared_ptr<sluice::Store>& store, const Limit& limit,
                                   KeyCursor& keys) {
   const Threads::Ask ask = [&keys, store, limit, space = store->open_space(limit.definition())] {
@@ -98,8 +99,8 @@ std::unique_ptr<Load> our_batches(const std::shared_ptr<sluice::Store>& store, c
   return std::make_unique<Threads>(std::vector<Threads::Ask>(kThreads, ask));
 }
 
-/// Threads that only wait for each other, each once in place of a decision: what a decision costs
-/// at the least for which a thread sleeps.
+/// Threads that only wait for each other, once instead of each decision: the minimum cost of a
+/// decision for which a thread sleeps.
 std::unique_ptr<Load> waiting_threads() {
   struct Barrier {
     Barrier() { pthread_barrier_init(&all, nullptr, kThreads); }
@@ -112,8 +113,8 @@ std::unique_ptr<Load> waiting_threads() {
   return std::make_unique<Threads>(std::vector<Threads::Ask>(kThreads, ask));
 }
 
-/// Gives every key a unit in each sub-window of the window that ends now: such is a key that has
-/// been asked about for a while.
+/// Gives every key a unit in each sub-window of the present window, like a key that has been in use
+/// for a while.
 void fill(const Options& options, const KeyTape& tape) {
   RecipeCaller recipe(options.port, kWindow);
   for (std::size_t i = 0; i < tape.keys(); ++i) recipe.fill(tape.at(i));
@@ -136,7 +137,7 @@ void fill(const KeyTape& tape, sluice::Store& store, const Limit& limit) {
   }
 }
 
-/// Commands that the server carries out for each decision of one caller alone.
+/// The number of commands that the server executes per decision of a single caller.
 double count_commands(const Options& options, const std::function<void()>& ask) {
   const std::unique_ptr<memcached_st, decltype(&memcached_free)> server(memcached_create(nullptr),
                                                                         memcached_free);
@@ -158,7 +159,8 @@ void measure(const Options& options, const KeyTape& tape, Figures& figures) {
   KeyCursor recipe_keys(tape);
   KeyCursor our_keys(tape);
   const Limit limit(kLimit, "bench");
-  // Keys of their own: what a process has written it knows, unless another has written since.
+  // The store without fallback has separate keys, since a store remembers the values that it wrote
+  // last.
   const Limit bare_limit(kLimit, "bare");
   const auto store = sluice::open_store(url_of(options));
   const auto bare = sluice::open_bare_store(url_of(options));

@@ -64,7 +64,7 @@ std::int64_t RecipeCaller::count(std::string_view key, std::int64_t now) {
   std::int64_t sum = 0;
   memcached_return_t code = MEMCACHED_SUCCESS;
   while (memcached_result_st* result = memcached_fetch_result(server_.get(), nullptr, &code)) {
-    // It does not end with a 0.
+    // The value has no terminating zero.
     const std::string value(memcached_result_value(result), memcached_result_length(result));
     sum += std::strtoll(value.c_str(), nullptr, 10);
     memcached_result_free(result);

@@ -8,9 +8,9 @@
 
 namespace sluice::bench {
 
-/// The sliding window as it is written over Memcached: a counter for each sub-window of a key, all
-/// of the window's got at once and summed, the newest then incremented. By libmemcached, which
-/// waits for each answer. One thread at a time.
+/// The usual sliding window on Memcached: a counter for each sub-window of a key. It gets all
+/// counters of the window, adds them up, and increments the newest. Uses libmemcached, which waits
+/// for each reply. Not thread-safe.
 class RecipeCaller {
  public:
   struct Window {
@@ -19,14 +19,13 @@ class RecipeCaller {
     std::int64_t precision_s;
   };
 
-  /// A server on 127.0.0.1. Throws std::runtime_error where libmemcached refuses it.
+  /// For a server on 127.0.0.1. Throws std::runtime_error if libmemcached rejects it.
   RecipeCaller(int port, const Window& window);
 
-  /// Gives a key a count of one in each sub-window of the window that ends now, without waiting for
-  /// answers.
+  /// Sets the counters of all sub-windows of the present window to 1, without waiting for replies.
   void fill(std::string_view key);
 
-  /// Throws std::runtime_error where the key is not admitted.
+  /// Makes one decision. Throws std::runtime_error if it is not an admission.
   void ask(std::string_view key);
 
  private:

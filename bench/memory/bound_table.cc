@@ -12,7 +12,7 @@ BoundTable::BoundTable(const Resident& like)
   void* memory = mmap(nullptr, count_ * sizeof(Line), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
-  // Advice that the kernel may not take; the benchmark then runs on ordinary pages.
+  // If the kernel ignores the advice, the benchmark runs with ordinary pages.
   static_cast<void>(madvise(memory, count_ * sizeof(Line),
                             like.huge_bytes > like.bytes / 2 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE));
   lines_ = static_cast<Line*>(memory);

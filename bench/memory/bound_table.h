@@ -1,6 +1,6 @@
 #pragma once
 
-// Inlined, as the store has it: a call would make the bound easier to meet.
+// Inlined, as in the store: with a call, the bound would be easier to meet.
 #ifndef XXH_INLINE_ALL
 #define XXH_INLINE_ALL
 #endif
@@ -15,11 +15,10 @@
 
 namespace sluice::bench {
 
-/// The bound: what any table must pay that keeps its states in memory, the hash of the key and the
-/// load of one 64-byte line.
+/// The lower bound for any table in memory: it must hash the key and load one 64-byte line.
 class BoundTable {
  public:
-  /// As large as the table it is the bound of, and in huge pages where that one mostly is.
+  /// As large as the table that it is compared with, and in huge pages if that is mostly in them.
   explicit BoundTable(const Resident& like);
   ~BoundTable();
   BoundTable(const BoundTable&) = delete;

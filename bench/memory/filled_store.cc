@@ -7,8 +7,7 @@
 namespace sluice::bench {
 
 FilledStore::FilledStore(const KeyArray& keys) {
-  // Memory that was freed earlier goes back to the kernel: taken again, it would not be seen to
-  // grow.
+  // Returns freed memory to the kernel; if the store reused it, the process would not grow.
   malloc_trim(0);
   const Resident before = read_resident();
   store_ = open_bare_store("memory:?max_bytes=8000000000");
@@ -24,7 +23,7 @@ FilledStore::FilledStore(const KeyArray& keys) {
   const Instant now = store_->now();
   for (std::size_t i = 0; i < keys.size(); ++i) {
     decide(keys.at(i), now);
-    // A key that was never seen has all but one unit left: anything else is no benchmark of it.
+    // A new key has all units but one left; anything else would invalidate the benchmark.
     if (!decisions_[0].allowed || decisions_[0].remaining != kBurst - 1) {
       throw std::runtime_error("the store does not keep a state of its own for each key");
     }

@@ -13,12 +13,12 @@
 
 namespace sluice::bench {
 
-/// The limit of the benchmarks: wide enough to admit always, slow enough that no state becomes
-/// fresh (and is forgotten) while they run. One unit in `kIntervalNs`, `kBurst` at once.
+/// The limit of the benchmarks: wide enough to admit all requests, and slow enough that no state
+/// becomes fresh (and is forgotten) while they run. One unit per `kIntervalNs`, `kBurst` at once.
 inline constexpr const char* kBenchLimit = "token_bucket 1/1h burst=100000";
 inline constexpr std::int64_t kIntervalNs = 3'600'000'000'000;
 inline constexpr std::int64_t kBurst = 100'000;
-/// For one key that is asked without end.
+/// The limit for one hot key.
 inline constexpr const char* kHotLimit = "token_bucket 1/1s burst=2000000000";
 
 inline constexpr std::size_t kBatch = 32;
@@ -28,25 +28,25 @@ class FilledStore {
  public:
   explicit FilledStore(const KeyArray& keys);
 
-  /// What the process's memory grew by while it was filled.
+  /// The growth of the process's memory while the store was filled.
   const Resident& growth() const { return growth_; }
 
   Instant now() const { return store_->now(); }
 
-  /// One decision: the units that remain. `now` may be kStoreTime.
+  /// Makes one decision. Returns the remaining units. `now` may be kStoreTime.
   std::uint64_t decide(std::string_view key, Instant now) {
     requests_[0].key = key;
     store_->decide({requests_.data(), 1}, now, {decisions_.data(), 1});
     return static_cast<std::uint64_t>(decisions_[0].remaining);
   }
 
-  /// One decision on one key, always the same.
+  /// Makes one decision on the hot key.
   std::uint64_t decide_hot(Instant now) {
     store_->decide({&hot_request_, 1}, now, {decisions_.data(), 1});
     return static_cast<std::uint64_t>(decisions_[0].remaining);
   }
 
-  /// kBatch decisions, on the walk's next keys.
+  /// Makes kBatch decisions, on the walk's next keys.
   std::uint64_t decide_batch(Walk* walk, std::uint64_t answer, Instant now) {
     for (Request& request : requests_) request.key = walk->next(answer);
     store_->decide(requests_, now, decisions_);

@@ -6,7 +6,7 @@ namespace {
 constexpr std::size_t kLeastBytes = 16;
 constexpr std::size_t kSpareBytes = 9;
 
-/// SplitMix64's finaliser: a permutation of the 64-bit numbers, so distinct numbers stay distinct.
+/// SplitMix64's finaliser: a permutation of 64-bit numbers, so distinct numbers stay distinct.
 std::uint64_t mix(std::uint64_t z) {
   z += 0x9E3779B97F4A7C15;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
@@ -17,6 +17,7 @@ std::uint64_t mix(std::uint64_t z) {
 }  // namespace
 
 KeyArray::KeyArray(std::size_t count) {
+  assert(count >= 1 && count <= 100'000'000);
   constexpr std::string_view kDigits = "0123456789abcdef";
   text_.reserve(count * (kLeastBytes + kSpareBytes / 2 + 1));
   begins_.reserve(count + 1);

@@ -12,15 +12,15 @@
 
 namespace sluice::bench {
 
-/// What one writes without a library: token buckets in hash maps of the standard library, behind 64
-/// mutexes. Thread-safe.
+/// The simple solution without a library: token buckets in hash maps of the standard library, with
+/// 64 mutexes. Thread-safe.
 class MutexMap {
  public:
-  /// Takes one unit of kBenchLimit: the units that remain.
+  /// Takes one unit of kBenchLimit. Returns the remaining units.
   std::uint64_t decide(std::string_view key, Instant now);
 
  private:
-  /// Looks a string_view up without making a string of it.
+  /// For looking up a string_view without making a string.
   struct Hash : std::hash<std::string_view> {
     using is_transparent = void;
   };

@@ -4,14 +4,14 @@
 
 namespace sluice::bench {
 
-/// Physical memory this process holds.
+/// The physical memory of this process.
 struct Resident {
   std::size_t bytes = 0;
-  /// Of these, in huge pages.
+  /// The part of them in huge pages.
   std::size_t huge_bytes = 0;
 };
 
-/// As the kernel tells it in /proc/self/smaps_rollup; zeros where it does not.
+/// Reads /proc/self/smaps_rollup; zeros if it does not exist.
 Resident read_resident();
 
 }  // namespace sluice::bench

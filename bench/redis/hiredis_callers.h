@@ -14,20 +14,20 @@ struct redisReply;
 
 namespace sluice::bench {
 
-/// The server, and the lean GCRA script that it has loaded.
+/// A server, and the lean GCRA script that it has loaded.
 struct GcraScript {
-  int port = 0;  // Of 127.0.0.1.
+  int port = 0;  // On 127.0.0.1.
   int database = 0;
   std::string sha;
-  /// Tell the script the time, else it asks the server's clock.
+  /// Pass the time to the script, which otherwise uses the server's clock.
   bool caller_clock = false;
 };
 
-/// Callers that each send one EVALSHA per decision, pipelined through one connection of hiredis's
+/// Callers that each send one EVALSHA per decision, pipelined on one connection of hiredis's
 /// asynchronous client.
 class HiredisCallers final : public Load {
  public:
-  /// `tape` outlives it. Throws std::runtime_error where it cannot connect.
+  /// `tape` must outlive it. Throws std::runtime_error if it cannot connect.
   HiredisCallers(GcraScript script, const KeyTape& tape, std::size_t callers);
   ~HiredisCallers() override;
 
@@ -35,7 +35,7 @@ class HiredisCallers final : public Load {
 
  private:
   struct Caller;
-  /// What hiredis waits for.
+  /// The events for which hiredis waits.
   struct Watch {
     bool read = false;
     bool write = false;
@@ -51,7 +51,7 @@ class HiredisCallers final : public Load {
   redisAsyncContext* connection_ = nullptr;
   Watch watch_;
   std::size_t busy_ = 0;
-  std::string fault_;
+  std::string error_;
   std::vector<std::unique_ptr<Caller>> callers_;
 };
 

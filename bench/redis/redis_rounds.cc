@@ -1,8 +1,8 @@
-// sluice_redis_rounds PORT PID SHA ROUNDS KEYS DECISIONS CALLS: our store on a redis-server,
-// against hiredis and a lean GCRA script (load/gcra.lua, loaded there as SHA). The variants take
-// turns, round by round. Prints one line of JSON, lists over the rounds: for each variant of many
-// callers the time, this process's CPU and the server's per decision; for each way of one blocking
-// caller the median and the 99th percentile of its waits.
+// sluice_redis_rounds PORT PID SHA ROUNDS KEYS DECISIONS CALLS: compares our store on a
+// redis-server with hiredis and a lean GCRA script (load/gcra.lua, which the server has loaded as
+// SHA). The variants take turns in each round. Prints one line of JSON with lists over the rounds:
+// for each variant of many callers the time, this process's CPU and the server's CPU per decision;
+// for each blocking caller the median and the 99th percentile of its waits.
 
 #include <hiredis/hiredis.h>
 
@@ -42,8 +42,8 @@ struct Options {
   std::string sha;
   std::size_t rounds = 0;
   std::size_t keys = 0;
-  std::uint64_t decisions = 0;  // Of one variant in one round.
-  std::size_t calls = 0;        // Of one blocking caller in one round.
+  std::uint64_t decisions = 0;  // Per variant and round.
+  std::size_t calls = 0;        // Per blocking caller and round.
 };
 
 struct NamedLoad {
@@ -51,13 +51,14 @@ struct NamedLoad {
   std::unique_ptr<Load> load;
 };
 
-/// Our URL of the server. A decision is to be the server's however slow the machine is just now.
+/// The URL of the server for our store. The deadline is long, so that the server makes all
+/// decisions.
 std::string url_of(const Options& options, int database) {
   return "redis://127.0.0.1:" + std::to_string(options.port) + "/" + std::to_string(database) +
          "?deadline=1s";
 }
 
-/// Each has a database of its own, so that none looks for its keys among those of others.
+/// Each variant has a separate database, so that its keys are not among those of others.
 std::vector<NamedLoad> make_loads(const Options& options, const KeyTape& tape) {
   std::vector<NamedLoad> loads;
   int database = 0;
@@ -76,7 +77,7 @@ std::vector<NamedLoad> make_loads(const Options& options, const KeyTape& tape) {
     loads.push_back(
         {std::move(name), std::make_unique<StoreCallers>(std::move(store), limit, tape, kCallers)});
   };
-  add("token_bucket, guarded", sluice::open_store(url_of(options, ++database)), kTokenBucket);
+  add("token_bucket, with fallback", sluice::open_store(url_of(options, ++database)), kTokenBucket);
   for (const auto& [name, limit_text] : std::initializer_list<std::pair<const char*, const char*>>{
            {"token_bucket", kTokenBucket},
            {"fixed_window", "fixed_window 1000/1h"},
@@ -103,7 +104,7 @@ void measure_loads(const Options& options, const KeyTape& tape, Figures& figures
   }
 }
 
-/// One question after the other by blocking hiredis.
+/// Makes one decision after the other with blocking hiredis.
 class HiredisCaller {
  public:
   HiredisCaller(int port, std::string sha)
@@ -127,7 +128,7 @@ class HiredisCaller {
   std::unique_ptr<redisContext, decltype(&redisFree)> connection_;
 };
 
-/// Adds the median and the 99th percentile of the waits for `calls` answers.
+/// Makes `calls` calls, and adds the median and the 99th percentile of their waits.
 void time_calls(Figures& figures, const std::string& name, std::size_t calls,
                 const std::function<void()>& ask) {
   std::vector<double> waits;

@@ -9,7 +9,7 @@ namespace sluice::bench {
 KeyTape::KeyTape(const KeyArray& keys) {
   std::vector<std::size_t> order(keys.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::minstd_rand random(1);  // Every run is the same.
+  std::minstd_rand random(1);  // The same in every run.
   cells_.reserve(kOrders * keys.size());
   for (std::size_t i = 0; i < kOrders; ++i) {
     std::shuffle(order.begin(), order.end(), random);

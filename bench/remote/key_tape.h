@@ -11,17 +11,16 @@
 
 namespace sluice::bench {
 
-/// All keys in a random order, and again in another, and so on, laid out in that order: what is
-/// read next is in the cache, as if it had come in a request, while a server finds the keys at
-/// random places.
+/// All keys in several random orders, stored in these orders. So the next key is in the cache, as
+/// if a request had brought it, while the server finds the keys at random places.
 class KeyTape {
  public:
   explicit KeyTape(const KeyArray& keys);
 
-  /// How many keys there are: so many in a row are all of them.
+  /// The number of keys. This many in succession are all keys.
   std::size_t keys() const { return cells_.size() / kOrders; }
 
-  /// The tape is endless.
+  /// The key at position `i` of the tape, which is endless.
   std::string_view at(std::size_t i) const {
     const Cell& cell = cells_[i % cells_.size()];
     return {cell.text.data(), cell.bytes};
@@ -37,7 +36,7 @@ class KeyTape {
   std::vector<Cell> cells_;
 };
 
-/// Where those who share a tape are on it. Thread-safe.
+/// The position of several callers that share a tape. Thread-safe.
 class KeyCursor {
  public:
   explicit KeyCursor(const KeyTape& tape) : tape_(tape) {}

@@ -11,30 +11,30 @@
 
 namespace sluice::bench {
 
-/// What work on a server costs: time, this process's CPU and the server's.
+/// Measures the cost of work on a server: time, this process's CPU and the server's CPU.
 class Meter {
  public:
-  /// Nanoseconds per decision; CPU that of all threads.
+  /// Nanoseconds per decision; CPU of all threads.
   struct Cost {
     double elapsed_ns = 0;
     double client_ns = 0;
     double server_ns = 0;
   };
 
-  /// Throws std::system_error where there is no such process.
+  /// Throws std::system_error if there is no such process.
   explicit Meter(pid_t server);
 
-  /// Runs `work`, which makes so many decisions.
+  /// Runs and measures `work`, which makes `decisions` decisions.
   Cost measure(double decisions, const std::function<void()>& work) const;
 
  private:
   clockid_t server_clock_;
 };
 
-/// The figures of a benchmark: lists over its rounds, by name.
+/// The figures of a benchmark by name: lists over its rounds.
 using Figures = std::map<std::string, std::vector<double>>;
 
-/// Adds a round's cost: NAME is the time, "NAME, client" and "NAME, server" are the CPU.
+/// Adds the cost of a round: NAME is the time, "NAME, client" and "NAME, server" are the CPU.
 void add_cost(Figures& figures, const std::string& name, const Meter::Cost& cost);
 
 /// Prints them as one line of JSON.

@@ -3,8 +3,12 @@
 #include <atomic>
 #include <chrono>
 #include <semaphore>
+#include <span>
 #include <stdexcept>
 #include <thread>
+#include <utility>
+
+#include "core/batch.h"
 
 namespace sluice::bench {
 
@@ -23,13 +27,11 @@ struct StoreCallers::Round {
   }
 };
 
-class StoreCallers::Caller final : public Inquiry {
+class StoreCallers::Caller {
  public:
   explicit Caller(StoreCallers& all) : store_(*all.store_), round_(*all.round_), keys_(all.keys_) {
     request_.limit = &all.limit_.definition();
     request_.space = all.space_.get();
-    requests = {&request_, 1};
-    decisions = {&decision_, 1};
   }
 
   void start(std::uint64_t decisions_wanted) {
@@ -37,27 +39,24 @@ class StoreCallers::Caller final : public Inquiry {
     ask();
   }
 
-  void answered() noexcept override {
-    if (take_answer()) ask();
-  }
-
  private:
-  void ask() noexcept {
-    do {
-      request_.key = keys_.next();
-      now = kStoreTime;
-      try {
-        if (!store_.submit_inquiry(*this)) return;
-      } catch (const std::exception& error) {
-        fault = error.what();
-      }
-    } while (take_answer());
+  void ask() {
+    request_.key = keys_.next();
+    auto batch = std::make_unique<Batch>(std::span(&request_, 1));
+    batch->completion = [this](Batch& answered) {
+      if (take_answer(answered)) ask();
+    };
+    store_.submit(std::move(batch));
   }
 
   /// Whether the caller goes on.
-  bool take_answer() {
-    const bool right = decision_.allowed && decision_.source == Source::kStore;
-    if (!right) round_.fail(fault.empty() ? "a request was not admitted by the store" : fault);
+  bool take_answer(const Batch& batch) {
+    const Decision& decision = batch.decisions()[0];
+    const bool right = decision.allowed && decision.source == Source::kStore;
+    if (!right) {
+      round_.fail(batch.error().empty() ? "a request was not admitted by the store"
+                                        : batch.error());
+    }
     if (right && --left_ > 0) return true;
     round_.leave();
     return false;
@@ -67,7 +66,6 @@ class StoreCallers::Caller final : public Inquiry {
   Round& round_;
   KeyCursor& keys_;
   Request request_;
-  Decision decision_;
   std::uint64_t left_ = 0;
 };
 

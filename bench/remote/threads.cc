@@ -9,7 +9,7 @@ namespace sluice::bench {
 
 void Threads::run(std::uint64_t decisions_per_caller) {
   std::mutex mutex;
-  std::string fault;  // Guarded by mutex.
+  std::string error;  // Guarded by mutex.
   {
     std::vector<std::jthread> threads;
     threads.reserve(callers_.size());
@@ -17,14 +17,14 @@ void Threads::run(std::uint64_t decisions_per_caller) {
       threads.emplace_back([&] {
         try {
           for (std::uint64_t i = 0; i < decisions_per_caller; ++i) ask();
-        } catch (const std::exception& error) {
+        } catch (const std::exception& exception) {
           const std::lock_guard lock(mutex);
-          fault = error.what();
+          error = exception.what();
         }
       });
     }
   }
-  if (!fault.empty()) throw std::runtime_error(fault);
+  if (!error.empty()) throw std::runtime_error(error);
 }
 
 }  // namespace sluice::bench

@@ -10,11 +10,11 @@
 
 namespace sluice::bench {
 
-/// Callers that each have a thread and wait for every answer.
+/// Callers with a thread each, which wait for every answer.
 class Threads final : public Load {
  public:
-  /// Makes one decision, or throws std::exception where it was no admission. Called on one thread
-  /// at a time.
+  /// Makes one decision; throws std::exception if it is not an admission. Called by one thread at a
+  /// time.
   using Ask = std::function<void()>;
 
   explicit Threads(std::vector<Ask> callers) : callers_(std::move(callers)) {}

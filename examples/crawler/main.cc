@@ -1,8 +1,8 @@
 // Fetches pages from several threads, no faster than their sites allow:
 //   crawler STORE_URL LIMIT < addresses
 //   crawler redis://127.0.0.1:6379 'token_bucket 2/1s burst=1' < addresses
-// Each site has the limit to itself, and all crawlers that share the store keep to it together.
-// SIGINT or SIGTERM ends it; the turns that threads were waiting for are then given back.
+// The limit applies to each site separately, and to all crawlers that share the store together.
+// SIGINT or SIGTERM ends the program; waiting threads then return their reservations.
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -43,7 +43,7 @@ class Crawl {
   Crawl(sluice::Limiter& limiter, std::vector<std::string> addresses)
       : limiter_(limiter), addresses_(std::move(addresses)) {}
 
-  // Returns how many pages were fetched, once all are or `stop` says to end.
+  // Returns the number of fetched pages, once all are fetched or `stop` is requested.
   std::size_t run(const std::stop_token& stop) {
     std::vector<std::future<void>> threads;
     for (int i = 0; i < kThreads; ++i) {
@@ -57,7 +57,7 @@ class Crawl {
   void fetch_some(const std::stop_token& stop) {
     for (std::size_t i = next_++; i < addresses_.size() && !stop.stop_requested(); i = next_++) {
       const std::string& address = addresses_[i];
-      // Denied only when told to stop, or where the URL says on_failure=deny.
+      // Denied only after a stop request, or if the URL says on_failure=deny.
       if (!limiter_.acquire(site_of(address), 1, sluice::kForever, stop).allowed) return;
       fetch(address);
       ++fetched_;
@@ -70,7 +70,8 @@ class Crawl {
   std::atomic<std::size_t> fetched_ = 0;
 };
 
-// Turns SIGINT and SIGTERM into a stop. Comes before all other threads, which inherit the mask.
+// Turns SIGINT and SIGTERM into a stop request. Create it before all other threads, so that they
+// inherit the signal mask.
 class StopOnSignal {
  public:
   StopOnSignal() {

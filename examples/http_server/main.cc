@@ -1,9 +1,9 @@
-// An HTTP server that tells clients who ask too often to wait:
+// An HTTP server that asks clients with too many requests to wait:
 //   http_server PORT STORE_URL LIMIT [TRUSTED_PROXY...]
 //   http_server 8080 memory: 'token_bucket 5/1s burst=10' 10.0.0.0/8
-// Every answer has RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset (in seconds), the names
-// of draft-ietf-httpapi-ratelimit-headers-06; 429 has Retry-After, too. The server's one thread
-// does not wait for the store: others are served meanwhile.
+// Every response has RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset (in seconds), the
+// names of draft-ietf-httpapi-ratelimit-headers-06; a 429 also has Retry-After. The server's one
+// thread does not wait for the store: it serves other clients meanwhile.
 #include <boost/asio.hpp>
 #include <boost/beast.hpp>
 #include <chrono>
@@ -46,7 +46,7 @@ std::string client_of(const Site& site, const std::string& peer, const Request& 
   return site.client_ip.key(peer, forwarded);
 }
 
-// Rounded up, so that who comes back then does not come too early.
+// Rounded up, so that a client that returns then is not too early.
 std::string seconds(std::chrono::nanoseconds wait) {
   return std::to_string(std::chrono::ceil<std::chrono::seconds>(wait).count());
 }
@@ -82,7 +82,7 @@ asio::awaitable<Response> answer(Site& site, const std::string& peer, const Requ
   }
 }
 
-// One connection. What it throws ends it and nothing else: a client that has gone, or is silent.
+// Serves one connection. An exception (the client has gone, or is silent) ends only this one.
 asio::awaitable<void> serve(Site& site, tcp::socket socket) {
   const std::string peer = socket.remote_endpoint().address().to_string();
   beast::tcp_stream stream(std::move(socket));
@@ -109,7 +109,7 @@ asio::awaitable<void> listen(Site& site, tcp::acceptor& acceptor) {
       asio::co_spawn(executor, serve(site, std::move(socket)), asio::detached);
       continue;
     }
-    pause.expires_after(100ms);  // There are too many connections: until one ends.
+    pause.expires_after(100ms);  // Too many connections: wait until one ends.
     co_await pause.async_wait(asio::use_awaitable);
   }
 }
@@ -123,11 +123,11 @@ int main(int count, char** arguments) {
     return 2;
   }
   try {
-    asio::io_context context(1);  // Goes last: what the store still has under way ends there.
+    asio::io_context context(1);  // Destroyed last: pending requests to the store complete on it.
     Site site{
         sluice::Limiter(sluice::open_store(arguments[2]), sluice::Limit(arguments[3], "http")),
         sluice::ClientIp({.trusted_proxies = {arguments + 4, arguments + count}})};
-    // For this machine, where a proxy listens to the others.
+    // Only for this machine: a proxy on it accepts the connections of others.
     tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), port});
     asio::signal_set signals(context, SIGINT, SIGTERM);
     signals.async_wait([&](const boost::system::error_code&, int) { context.stop(); });

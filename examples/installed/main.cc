@@ -1,4 +1,4 @@
-// Six attempts to log in from one address, where five in ten minutes are allowed. Without CMake:
+// Six attempts to log in from one address; five in ten minutes are allowed. To build without CMake:
 //   g++ -std=c++20 -O2 main.cc -o login $(pkg-config --cflags --libs sluice)
 #include <chrono>
 #include <cstdio>

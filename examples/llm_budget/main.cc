@@ -1,10 +1,10 @@
-// Tokens of a language model, so many an hour for each tenant, where nobody knows before a call how
-// many it will take:
+// A budget of language-model tokens per hour for each tenant. Before a call it is not known how
+// many tokens the call will use:
 //   llm_budget STORE_URL LIMIT < calls
 //   llm_budget memory: 'token_bucket 1000000/1h' < calls
-// A call is a line, "TENANT ESTIMATE USED", or "TENANT ESTIMATE fails". The estimate is reserved,
-// so that calls under way cannot overdraw the budget together; what was really used is settled
-// after.
+// A call is a line, "TENANT ESTIMATE USED", or "TENANT ESTIMATE fails". The program reserves the
+// estimate before the call, so that concurrent calls cannot overdraw the budget together, and
+// settles the real use after it.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -38,14 +38,14 @@ std::optional<Call> read_call(const std::string& line) {
   return call;
 }
 
-// Stands for the model: the tokens that the call took.
+// Stands for the model. Returns the tokens that the call used.
 std::int64_t ask_the_model(const Call& call) {
   if (!call.used) throw std::runtime_error("the model does not answer");
   return *call.used;
 }
 
 void answer(sluice::Limiter& budget, const Call& call) {
-  // No patience: this caller would rather be told than wait.
+  // A patience (longest wait) of 0: this caller prefers a denial to waiting.
   sluice::Reservation tokens =
       budget.reserve(call.tenant, call.estimate, std::chrono::nanoseconds(0));
   if (!tokens) {

@@ -1,9 +1,9 @@
-// A worker of a queue in Redis whose jobs use something that bears 60 of them at once and 200 a
-// second, whatever the number of workers:
+// A worker for a job queue in Redis. The jobs use a resource that bears 60 of them at once and 200
+// starts per second, over all workers:
 //   queue_worker HOST PORT QUEUE LEASE_MS
 //   redis-cli LPUSH reports 'a1 500'; queue_worker 127.0.0.1 6379 reports 10000
-// A job is "ID MILLISECONDS", and works for so long. One that the limits refuse is put back with a
-// delay. No job is lost, and each has one result, also when a worker is killed: see README.md.
+// A job is "ID MILLISECONDS" and runs for that long. A job that the limits deny is put back with a
+// delay. No job is lost, and each has one result, even if a worker is killed: see README.md.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -28,7 +28,7 @@ using std::chrono::milliseconds;
 
 constexpr int kThreads = 10;
 constexpr milliseconds kIdle = 50ms;
-constexpr milliseconds kWaitForPlace = 50ms;
+constexpr milliseconds kWaitForPermit = 50ms;
 
 std::atomic<bool> stopping = false;
 
@@ -57,30 +57,30 @@ class Worker {
   void start_if_allowed(ClaimedJob& job) {
     const auto put_back = [&](const sluice::Decision& decision) {
       tell("back", job);
-      // When the window ends is known; a place may become free long before the others' leases end.
+      // A permit may be released long before its lease ends, so the delay is bounded.
       const auto delay = std::chrono::ceil<milliseconds>(decision.retry_after);
       queue_.postpone(job, std::clamp<milliseconds>(delay, 10ms, 1s));
     };
     sluice::funnel(store_, options_.name)
         .limit(60)
         .release_after(options_.lease)
-        .block(kWaitForPlace)
+        .block(kWaitForPermit)
         .then(
-            [&](const sluice::Permit& place) {
+            [&](const sluice::Permit& permit) {
               sluice::throttle(store_, options_.name)
                   .allow(200)
                   .every(1s)
-                  .then([&] { perform(job, place); }, put_back);
+                  .then([&] { perform(job, permit); }, put_back);
             },
             put_back);
   }
 
-  void perform(ClaimedJob& job, const sluice::Permit& place) {
+  void perform(ClaimedJob& job, const sluice::Permit& permit) {
     tell("start", job);
     const std::size_t space = job.job.find(' ');
     const char* duration = space == std::string::npos ? "" : job.job.c_str() + space;
-    if (!work(milliseconds(std::strtol(duration, nullptr, 10)), job, place)) {
-      queue_.postpone(job, 0ms);  // Unless somebody else has it.
+    if (!work(milliseconds(std::strtol(duration, nullptr, 10)), job, permit)) {
+      queue_.postpone(job, 0ms);  // Changes nothing if another worker has claimed it.
       tell("lost", job);
       return;
     }
@@ -88,15 +88,15 @@ class Worker {
     tell(counts ? "done" : "lost", job);
   }
 
-  // Stands for the job's work, in steps: between them it looks whether the job and its place are
-  // still this worker's. They may not be, where Redis or this process stood still for a lease.
-  bool work(milliseconds duration, ClaimedJob& job, const sluice::Permit& place) {
+  // Stands for the job's work, in steps. Between them it checks whether this worker still has the
+  // job and its permit; it has lost them if Redis or this process was suspended for a lease.
+  bool work(milliseconds duration, ClaimedJob& job, const sluice::Permit& permit) {
     while (true) {
       const milliseconds step = std::min(duration, options_.lease / 4);
       std::this_thread::sleep_for(step);
       duration -= step;
       if (duration <= 0ms) return true;
-      if (!place.held() || !queue_.renew(job)) return false;
+      if (!permit.held() || !queue_.renew(job)) return false;
     }
   }
 
@@ -106,7 +106,7 @@ class Worker {
 };
 
 void run_workers(const QueueOptions& options) {
-  // Where Redis does not answer, no job starts; and a worker can wait longer for it than a server.
+  // If Redis does not answer, no job starts. A worker can wait longer for Redis than a server can.
   const auto store =
       sluice::open_store("redis://" + options.host + ":" + std::to_string(options.port) +
                          "?on_failure=deny&deadline=1s");
@@ -115,7 +115,7 @@ void run_workers(const QueueOptions& options) {
     threads.push_back(std::async(std::launch::async, [&] {
       try {
         Worker(store, options).run();
-      } catch (...) {  // Redis is lost: the jobs of this worker come back when their leases end.
+      } catch (...) {  // Redis is unreachable: other workers get these jobs when the leases end.
         stopping = true;
         throw;
       }

@@ -11,13 +11,13 @@ constexpr const char* kClaim = R"(
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
   local due = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 100)
-  for i = #due, 1, -1 do  -- The one that is due the longest comes next.
+  for i = #due, 1, -1 do  -- The job that has been due longest comes next.
     redis.call('ZREM', KEYS[2], due[i])
     redis.call('RPUSH', KEYS[1], due[i])
   end
   local job = redis.call('RPOP', KEYS[1])
   local lease_end = string.format('%.0f', now + ARGV[1])
-  -- One that is under way was pushed twice.
+  -- A job that is already claimed was pushed twice: drop it.
   if not job or redis.call('ZADD', KEYS[2], 'NX', lease_end, job) == 0 then return {} end
   return {job, lease_end})";
 
@@ -37,18 +37,17 @@ constexpr const char* kFinish = R"(
   redis.call('RPUSH', KEYS[3], ARGV[3])
   return {ARGV[1]})";
 
-constexpr timeval kPatience{.tv_sec = 5, .tv_usec = 0};
+constexpr timeval kTimeout{.tv_sec = 5, .tv_usec = 0};
 
 }  // namespace
 
 Queue::Queue(const QueueOptions& options)
-    : connection_(redisConnectWithTimeout(options.host.c_str(), options.port, kPatience),
-                  redisFree),
+    : connection_(redisConnectWithTimeout(options.host.c_str(), options.port, kTimeout), redisFree),
       name_(options.name),
       lease_(options.lease) {
   if (connection_ == nullptr) throw std::runtime_error("no memory for a connection to Redis");
   if (connection_->err != 0) throw std::runtime_error(connection_->errstr);
-  redisSetTimeout(connection_.get(), kPatience);
+  redisSetTimeout(connection_.get(), kTimeout);
 }
 
 std::optional<ClaimedJob> Queue::claim() {

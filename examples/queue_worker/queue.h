@@ -13,43 +13,43 @@ struct QueueOptions {
   std::string host;
   int port = 6379;
   std::string name;
-  // How long a worker has a job to itself. It may ask for more time; one that has died does not,
-  // and the job goes to another.
+  // How long a claim lasts unless it is renewed. The job of a dead worker goes to another worker
+  // after that.
   std::chrono::milliseconds lease;
 };
 
-// A job as its worker holds it.
+// A job that a worker has claimed.
 struct ClaimedJob {
   std::string job;
-  std::string lease_end;  // In ms by Redis's clock; also tells this claim from all others.
+  std::string lease_end;  // In ms by Redis's clock; also identifies this claim.
 };
 
-// A queue of jobs in Redis (5 or later), filled by LPUSH NAME JOB. A job is in one place at any
-// moment, and goes from one to the next in one step of Redis, so that none can be lost:
+// A queue of jobs in Redis (5 or later), filled by LPUSH NAME JOB. At any moment a job is in one of
+// these places, and moves to the next in one step of Redis, so that none can be lost:
 //
 //     NAME           a list: the jobs that are ready
-//     NAME:later     a sorted set: those that are claimed, and those put back with a delay, each
-//                    with the instant from which it is ready again
-//     NAME:results   a list: what came of those that are done
+//     NAME:later     a sorted set: the jobs that are claimed or put back with a delay, each with
+//                    the instant from which it is ready again
+//     NAME:results   a list: the results of finished jobs
 //
-// Jobs are told apart by their text, so each has an id in it.
+// Jobs are identified by their text, so each must contain an id.
 //
-// One connection; one thread at a time. Throws std::runtime_error where Redis does not answer.
+// Uses one connection. Not thread-safe. Throws std::runtime_error if Redis does not answer.
 class Queue {
  public:
   explicit Queue(const QueueOptions& options);
 
-  // The next job, claimed for a lease; none if none is ready.
+  // Claims the next job for a lease; nothing if no job is ready.
   std::optional<ClaimedJob> claim();
 
-  // The job is ready again after `delay`, for this worker, who goes on with it, or for others if
-  // it does not. False, and nothing changes, where the claim had ended.
+  // Makes the job ready again after `delay`; until then it belongs to this worker, if it goes on
+  // with it. Returns false and changes nothing if the claim has ended.
   bool postpone(ClaimedJob& job, std::chrono::milliseconds delay);
-  // Another lease for who still works on it.
+  // Extends the claim by another lease.
   bool renew(ClaimedJob& job) { return postpone(job, lease_); }
 
-  // Takes the job out of the queue and adds its result to the others, in one step. False, and
-  // nothing changes, where the claim had ended: its result is another worker's to give.
+  // Removes the job from the queue and records its result, in one step. Returns false and changes
+  // nothing if the claim has ended: another worker will give the result.
   bool finish(const ClaimedJob& job, const std::string& result);
 
  private:

@@ -1,8 +1,8 @@
-// Sends codes to log in with by SMS, which cost money and annoy whoever did not ask for them:
+// Sends login codes by SMS, which cost money and annoy people who did not ask for them:
 //   SMS_PEPPER=$(openssl rand -hex 32) sms_code STORE_URL < requests
 // A request is a line, "+49 170 1234567 203.0.113.7": a telephone number and the client's address.
-// A code is sent only if the number, the address and everyone together may have one, and is charged
-// to all three or to none: who is told to wait has lost nothing.
+// A code is sent only if the limits of the number, of the address and of all clients together admit
+// it. It is charged to all three or to none, so a client that is told to wait has lost nothing.
 #include <algorithm>
 #include <cctype>
 #include <chrono>
@@ -42,7 +42,7 @@ class CodeGate {
   sluice::ClientIp client_ip_;
 };
 
-// One number, however it is written; empty where it is none.
+// The same text for every way to write a number; empty if `text` is not a number.
 std::string canonical_number(std::string_view text) {
   std::string digits;
   for (const char character : text) {

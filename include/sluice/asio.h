@@ -1,20 +1,22 @@
 #pragma once
 
-/// The library for programs of Boost.Asio (1.81 or later): operations that take a completion token,
-/// and so a callback, use_future, or use_awaitable:
+/// Asynchronous operations for programs that use Boost.Asio (1.81 or later). They take a completion
+/// token: a callback, use_future, use_awaitable and so on:
 ///
 ///     sluice::Decision decision = co_await sluice::async_acquire(
 ///         limiter, "example.org", 1, 30s, boost::asio::use_awaitable);
 ///
-/// Each is the function of its name, of the Limiter, ConcurrencyLimiter or Reservation that it is
-/// given, and its result is what the blocking one returns. That object stays where it is until the
-/// operation is under way: a coroutine begins it with co_await. Keys are copied. Only
-/// async_acquire() and async_wait() can be cancelled.
+/// Each operation does what the blocking function of its name does, on the Limiter,
+/// ConcurrencyLimiter or Reservation that is its first argument, and has the same result. This
+/// object must stay in place until the operation has started, which for coroutines is at the
+/// co_await. Keys are copied. Only async_acquire() and async_wait() can be cancelled.
 ///
-/// Not part of sluice.h, which needs the standard library alone. Handlers run on their associated
-/// executor, which has work until then, and never before the operation returns; those that have
-/// none, on a thread of Asio's system_executor. What a Limiter would throw is given to the handler
-/// as std::exception_ptr: co_await and futures throw it.
+/// A handler runs on its associated executor, which has outstanding work until then, and never
+/// before the operation returns. A handler without one runs on a thread of Asio's system_executor.
+/// The handler receives the exceptions of the blocking function as std::exception_ptr; co_await and
+/// futures throw them.
+///
+/// sluice.h does not include this header, since it needs only the standard library.
 
 #include <boost/asio/associated_allocator.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
@@ -51,7 +53,7 @@
 namespace sluice {
 namespace internal {
 
-/// A handler whose results are still to come. It is called once, by way of its executor.
+/// A handler of an operation that has not completed. It is called once, through its executor.
 template <class Handler, class... Results>
 class PendingHandler {
  public:
@@ -63,7 +65,8 @@ class PendingHandler {
     return boost::asio::get_associated_cancellation_slot(*handler_);
   }
 
-  /// Stopped when the operation is cancelled, if its handler has a way to.
+  /// A stop token that is requested to stop when the operation is cancelled; without state if the
+  /// handler has no cancellation slot.
   std::stop_token stop_token() {
     auto slot = cancellation_slot();
     if (!slot.is_connected()) return {};
@@ -73,8 +76,9 @@ class PendingHandler {
   }
 
   void complete(std::exception_ptr error, Results... results) {
-    // Goes last, and all else that belongs to the context before the handler is posted: whoever
-    // runs that may destroy the context after it, as soon as nobody else keeps it at work.
+    // The handler may destroy the execution context. So everything else that belongs to the context
+    // is destroyed before the handler is posted, and this executor, which keeps the context alive,
+    // after it.
     const auto executor = boost::asio::prefer(work_->get_executor(),
                                               boost::asio::execution::outstanding_work.tracked);
     const auto allocator = boost::asio::get_associated_allocator(*handler_);
@@ -90,20 +94,20 @@ class PendingHandler {
   }
 
  private:
-  // Until it is called:
+  // Both have values until the handler is called.
   std::optional<Handler> handler_;
   std::optional<boost::asio::executor_work_guard<boost::asio::associated_executor_t<Handler>>>
       work_;
 };
 
-// Shared, since a std::function is to be copied, and a handler cannot always be.
+// Shared, because a std::function must be copyable, and some handlers are not.
 template <class... Results, class Handler>
 auto make_pending(Handler handler) {
   return std::make_shared<PendingHandler<Handler, Results...>>(std::move(handler));
 }
 
-/// An operation with these results: `begin` is given the callback, and, where it takes one, the
-/// stop token of its cancellation.
+/// Starts an operation with these results. `begin` gets the callback and, if it takes one, the stop
+/// token for cancellation.
 template <class Token, class... Results, class Begin>
 auto initiate(Token& token, Begin begin) {
   return boost::asio::async_initiate<Token, void(std::exception_ptr, Results...)>(
@@ -121,7 +125,7 @@ auto initiate(Token& token, Begin begin) {
       token);
 }
 
-/// Many asks or claims whose keys are copies.
+/// Asks or claims with copies of their keys.
 template <class Asked>
 class Copies {
  public:
@@ -129,7 +133,7 @@ class Copies {
     for (const Asked& one : asked) copies_.push_back({one, std::string(one.key)});
   }
 
-  /// They refer to the copies.
+  /// The asks or claims, whose keys refer to the copies.
   std::vector<Asked> all() const {
     std::vector<Asked> asked;
     asked.reserve(copies_.size());
@@ -141,14 +145,14 @@ class Copies {
   std::vector<std::pair<Asked, std::string>> copies_;
 };
 
-/// Waits by a timer of the handler's executor, which heeds its cancellation.
+/// Waits with a timer on the handler's executor, so that the handler's cancellation applies.
 template <class Handler>
 void wait_until_ready(Reservation& reservation, Handler handler) {
   const auto pending = make_pending<bool>(std::move(handler));
   const auto timer =
       std::make_shared<boost::asio::steady_timer>(pending->executor(), reservation.delay());
   auto waited = [&reservation, pending, timer](const auto& error) {
-    if (!error) return pending->complete(nullptr, reservation.wait());  // Its time has come.
+    if (!error) return pending->complete(nullptr, reservation.wait());  // Does not block.
     reservation.async_cancel(
         [pending](std::exception_ptr failure) { pending->complete(std::move(failure), false); });
   };
@@ -171,7 +175,7 @@ auto async_check(Limiter& limiter, std::string_view key, std::int64_t cost, Toke
       });
 }
 
-/// Limiter::check(), of many keys at once: a decision for each.
+/// Limiter::check() for many keys: one decision for each.
 template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, std::vector<Decision>)) Token>
 auto async_check(Limiter& limiter, std::span<const Ask> asks, Token&& token) {
   return internal::initiate<Token, std::vector<Decision>>(
@@ -189,7 +193,7 @@ auto async_check_all(std::span<const Claim> claims, Token&& token) {
       });
 }
 
-/// The same, of claims written down in the call.
+/// The same, with the claims listed in the call.
 template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision)) Token>
 auto async_check_all(std::initializer_list<Claim> claims, Token&& token) {
   return async_check_all(std::span(claims.begin(), claims.size()), std::forward<Token>(token));
@@ -252,7 +256,7 @@ auto async_reset(Limits& limiter, std::string_view key, Token&& token) {
   });
 }
 
-/// Limiter::reserve(). A reservation whose handler is never called stays taken.
+/// Limiter::reserve(). If the handler is never called, the units stay charged.
 template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Reservation)) Token>
 auto async_reserve(Limiter& limiter, std::string_view key, std::int64_t cost,
                    std::chrono::nanoseconds patience, Token&& token) {
@@ -262,8 +266,9 @@ auto async_reserve(Limiter& limiter, std::string_view key, std::int64_t cost,
       });
 }
 
-/// Reservation::wait(). The reservation stays where it is, and is not used, until the handler is
-/// called. Cancelled, by any type of cancellation, it is given back, and the result is false.
+/// Reservation::wait(). The reservation must stay in place and must not be used until the handler
+/// is called. If the operation is cancelled, with any type of cancellation, the units are returned,
+/// and the result is false.
 template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, bool)) Token>
 auto async_wait(Reservation& reservation, Token&& token) {
   return boost::asio::async_initiate<Token, void(std::exception_ptr, bool)>(
@@ -286,8 +291,8 @@ auto async_cancel(Reservation& reservation, Token&& token) {
       token, [&reservation](auto callback) { reservation.async_cancel(std::move(callback)); });
 }
 
-/// Limiter::acquire(). Cancelled, by any type of cancellation, it is denied, and what was reserved
-/// has been given back.
+/// Limiter::acquire(). If the operation is cancelled, with any type of cancellation, the result is
+/// a denial, and reserved units have been returned.
 template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision)) Token>
 auto async_acquire(Limiter& limiter, std::string_view key, std::int64_t cost,
                    std::chrono::nanoseconds patience, Token&& token) {
@@ -298,7 +303,8 @@ auto async_acquire(Limiter& limiter, std::string_view key, std::int64_t cost,
       });
 }
 
-/// ConcurrencyLimiter::acquire(), likewise. A permit whose handler is never called is given back.
+/// ConcurrencyLimiter::acquire(), with the same cancellation. If the handler is never called, the
+/// permit is released.
 template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Permit)) Token>
 auto async_acquire(ConcurrencyLimiter& limiter, std::string_view key,
                    std::chrono::nanoseconds patience, Token&& token) {

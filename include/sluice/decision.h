@@ -12,49 +12,53 @@
 
 namespace sluice {
 
-/// Who answered. A decision always has an answer; this says how far to trust it.
+/// Where a decision comes from. Every request gets a decision; the source says how reliable it is.
 enum class Source : std::uint8_t {
-  kStore,   ///< The store that holds the state.
-  kFull,    ///< The memory store had no room for the key and nothing it may evict: denied.
-  kCache,   ///< This process, which remembers that the store denied as much until a time to come:
-            ///< `retry_after` and `remaining` are then the least that they can be.
-  kLocal,   ///< This process alone, by a memory store of its own: the store did not answer.
-  kPolicy,  ///< Nobody: the store did not answer, and `on_failure` says allow, or deny.
-  kUnanswered,  ///< Nobody. Not allowed; whether it was charged is not known. Never returned by a
-                ///< Limiter: where `on_failure` says raise, it throws instead.
+  kStore,   ///< The store that keeps the key's state.
+  kFull,    ///< The memory store had no room for the key, and no key that it could evict. Denied,
+            ///< unless the store's URL says full=allow.
+  kCache,   ///< The deny cache of this process: the store has denied the key, and that denial still
+            ///< holds. `retry_after` and `remaining` are lower bounds.
+  kLocal,   ///< The local states of this process, because the store did not answer.
+  kPolicy,  ///< The failure policy, on_failure=allow or on_failure=deny, because the store did not
+            ///< answer.
+  kUnavailable,  ///< None: the store did not answer. Not allowed; it is not known whether the store
+                 ///< has charged the request. A Limiter never returns this: with on_failure=raise
+                 ///< it throws instead.
 };
 
 /// A wait that never ends: the request can never be admitted. It is the longest wait there is, so
 /// it compares as one. On the wire and in files it is -1.
 inline constexpr std::chrono::nanoseconds kNever = std::chrono::nanoseconds::max();
 
-/// The answer to "may this caller go ahead now?". A denied request has changed nothing.
+/// The answer to a request: may this caller go ahead now? A denied request has changed nothing.
 struct Decision {
-  /// Whether the caller may go ahead.
+  /// Whether the caller may go ahead, after `delay`.
   bool allowed = false;
-  /// Who said so.
+  /// Where the decision comes from.
   Source source = Source::kStore;
-  /// The most units the limit can ever admit at once. (Under `borrow=yes` a single request may cost
-  /// more than this, and pass.)
+  /// The most units that the limit can admit at once. (With `borrow=yes` a single request may cost
+  /// more than this and still pass.)
   std::int64_t limit = 0;
-  /// The most units that would be admitted at this instant, after this decision. Never negative.
+  /// The units that are left after this decision: the most that would be admitted at this instant.
+  /// Never negative.
   std::int64_t remaining = 0;
-  /// 0 if allowed. If denied, the smallest wait after which the same request would be admitted if
-  /// nobody else came; kNever if it can never be.
+  /// If denied: the shortest wait after which the same request would be admitted if no other
+  /// request for the key came first, or kNever. If allowed: 0.
   std::chrono::nanoseconds retry_after{0};
-  /// The wait until the key behaves as if it had never been seen; 0 for a fresh key.
+  /// The time until the key is fresh, that is, behaves as if never seen; 0 if it is fresh.
   std::chrono::nanoseconds reset_after{0};
-  /// The caller may go ahead after this wait. 0 except where a request is admitted on condition
-  /// that it waits: the leaky bucket, and reservations.
+  /// If allowed: how long the caller must wait before it goes ahead. Only leaky buckets and
+  /// reservations have delays; otherwise 0.
   std::chrono::nanoseconds delay{0};
-  /// What take_up_to() took; 0 in all other answers.
+  /// The units that take_up_to() took; 0 for all other calls.
   std::int64_t taken = 0;
 
   /// `if (limiter.check(key)) ...`: whether the caller may go ahead. Where `delay` is above 0 the
   /// caller waits that long first.
   explicit operator bool() const { return allowed; }
 
-  /// Equal in everything.
+  /// True if all members are equal.
   friend bool operator==(const Decision&, const Decision&) = default;
 };
 
@@ -63,15 +67,16 @@ struct Decision {
 SLUICE_EXPORT std::string to_string(const Decision& decision);
 /// Writes to_string().
 SLUICE_EXPORT std::ostream& operator<<(std::ostream& out, const Decision& decision);
-/// The source in lower case: "store", "full", "cache", "local", "policy" or "unanswered".
+/// The source in lower case: "store", "full", "cache", "local", "policy" or "unavailable".
 SLUICE_EXPORT std::string_view to_string(Source source);
 
-/// Given the answer, or, where a Limiter would have thrown, the exception and a decision that means
-/// nothing. Runs on the asking thread or on one of the library's, which others wait for: it does
-/// little, does not wait, and throws nothing.
+/// Receives the result of an asynchronous call. If the blocking call would have thrown, it receives
+/// the exception, and the decision has no meaning; otherwise the exception is null. It runs on the
+/// calling thread or on a thread of the library, on which other callers depend: it must be short,
+/// must not block, and must not throw.
 using DecisionCallback = std::function<void(const Decision&, std::exception_ptr)>;
 
-/// The same where there is no answer but that it is done.
+/// As DecisionCallback, for calls without a result.
 using DoneCallback = std::function<void(std::exception_ptr)>;
 
 }  // namespace sluice

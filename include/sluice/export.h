@@ -1,5 +1,5 @@
 #pragma once
 
-/// Marks what libsluice.so offers to programs: classes, and functions that are not inline. What is
-/// not marked stays within it.
+/// Marks the interface of libsluice.so: classes, and functions that are not inline. Symbols without
+/// this mark are not visible to programs.
 #define SLUICE_EXPORT [[gnu::visibility("default")]]

@@ -12,47 +12,48 @@ namespace sluice {
 
 struct LimitDefinition;
 
-/// A limit that cannot be: the text cannot be read, or a number is outside its range, or a product
-/// of numbers cannot be held. what() is one sentence that names the text, the fault and the place.
+/// Thrown for an invalid limit expression: it has a syntax error, a number is out of range, or a
+/// product of its numbers overflows. what() is one sentence that quotes the text and says what is
+/// wrong and where.
 class SLUICE_EXPORT InvalidLimit : public std::invalid_argument {
  public:
-  /// The sentence, and position().
+  /// `sentence` becomes what(); `position` is returned by position().
   InvalidLimit(const std::string& sentence, std::size_t position)
       : std::invalid_argument(sentence), position_(position) {}
 
-  /// The offset in the expression, from 0, of the character at fault.
+  /// The offset of the wrong character in the expression, from 0.
   std::size_t position() const noexcept { return position_; }
 
  private:
   std::size_t position_;
 };
 
-/// What is allowed: one algorithm with its numbers, or several joined by `&`, all of which must
-/// admit. A value: cheap to copy, immutable, and safe to share between threads.
+/// Defines what is allowed: one algorithm with its numbers, or several joined by `&`, which must
+/// all admit a request. Immutable, cheap to copy, thread-safe.
 ///
 ///     fixed_window    5/1m            [anchor=clock|first]     sliding_log     5/10m
 ///     sliding_window  1000/1h         [precision=60s] [strict=no]
 ///     sliding_counter 1000/1h         token_bucket    100/1s   [burst=200] [borrow=yes]
 ///     leaky_bucket    10/1s queue=50  a & b
-///     concurrency     100             [lease=60s]   (permits: see permit.h; in no `&`)
+///     concurrency     100             [lease=60s]   (permits, see permit.h; not with `&`)
 ///
-/// Durations take the units ns us ms s m h d w and add up (1h30m); 100/s means 100/1s.
+/// Duration units are ns us ms s m h d w; they can be combined (1h30m). 100/s means 100/1s.
 class SLUICE_EXPORT Limit {
  public:
-  /// Reads an expression. `name` is the space in which its keys live: limits of one name share
-  /// their state. Without a name the canonical expression is the space. A name has 1 to 64
-  /// characters of a-z, A-Z, 0-9, '_', '.', '-'.
+  /// Parses `expression`. `name` becomes the space of the limit's keys: limits of the same name on
+  /// one store share the states of their keys. Without a name, the canonical expression is the
+  /// space. A name has 1 to 64 characters of a-z, A-Z, 0-9, '_', '.', '-'.
   ///
   /// Throws InvalidLimit.
   explicit Limit(std::string_view expression, std::string_view name = {});
 
-  /// The expression in its canonical form: two expressions that mean the same limit have the same.
+  /// The expression in canonical form, which is equal for two expressions with the same meaning.
   const std::string& expression() const;
 
-  /// The space its keys live in: the name, or the canonical expression.
+  /// The space of the limit's keys: the name, or the canonical expression.
   const std::string& space() const;
 
-  /// What the rest of the library works with.
+  /// The parsed limit. For the library's own use.
   const LimitDefinition& definition() const { return *definition_; }
 
  private:

@@ -20,113 +20,123 @@
 
 namespace sluice {
 
-/// For who waits as long as it takes.
+/// Pass as `patience` to wait without a timeout.
 inline constexpr std::chrono::nanoseconds kForever = std::chrono::nanoseconds::max();
 
-/// One question of a batch.
+/// One request of a batch.
 struct Ask {
-  /// As in check(). The bytes stay the caller's.
+  /// As in check(). The caller keeps the bytes alive until the call returns.
   std::string_view key;
   /// At least 0.
   std::int64_t cost = 1;
 };
 
-/// Given a decision for each question. Where a Limiter would have thrown, the exception comes with
-/// them: those that the store did not answer are then Source::kUnanswered, or, where the arguments
-/// were wrong, there are none. Else as DecisionCallback.
+/// Receives one decision per request of a batch. If the blocking call would have thrown, it also
+/// receives the exception: requests that the store did not answer then have Source::kUnavailable;
+/// if an argument was invalid, the vector is empty. Otherwise as DecisionCallback.
 using BatchCallback = std::function<void(std::vector<Decision>, std::exception_ptr)>;
 
-/// Given the reservation, or, where a Limiter would have thrown, the exception. As
-/// DecisionCallback.
+/// Receives the reservation, or the exception that the blocking call would have thrown. Otherwise
+/// as DecisionCallback.
 using ReservationCallback = std::function<void(Reservation, std::exception_ptr)>;
 
-/// Answers one question: may this caller go ahead now? One limit over one store; keys tell the
-/// callers apart, and are any bytes. Cheap to make; limiters of one limit name on one store share
-/// their keys' state. For limits of permits (concurrency) see ConcurrencyLimiter in permit.h.
+/// Applies one limit to keys, with their states in one store, and answers: may this caller go ahead
+/// now? A key identifies a caller and can be any bytes; each key has its own state. A Limiter is
+/// cheap to construct. Limiters of the same limit name on one store share the states of their keys.
+/// For `concurrency` limits use ConcurrencyLimiter in permit.h.
 ///
-/// Thread-safe: any thread may call any function at any time, but moving and destroying.
+/// Every call is one atomic step of the store. If a number is out of range, it throws
+/// std::invalid_argument. If the store does not answer within its deadline, the failure policy of
+/// the store's URL (on_failure=) answers, and Decision::source says so; changes then apply to the
+/// local states of this process only. With on_failure=raise the call throws StoreError instead.
 ///
-/// Every operation is one atomic step of the store. They throw std::invalid_argument where a number
-/// is outside its range, and StoreError where the store did not answer and its URL says
-/// on_failure=raise; under any other policy Decision::source says who answered, and what the store
-/// did not answer is done to the states of this process alone.
+/// Thread-safe, except for moving and destroying.
 class SLUICE_EXPORT Limiter {
  public:
-  /// Throws StoreError where the store cannot keep this limit's keys, InvalidLimit for a limit of
-  /// permits.
+  /// Throws StoreError if the store cannot keep this limit's keys, InvalidLimit if `limit` is a
+  /// `concurrency` limit.
   Limiter(std::shared_ptr<Store> store, Limit limit);
   ~Limiter();
   Limiter(Limiter&&) noexcept;
   Limiter& operator=(Limiter&&) noexcept;
 
-  /// Takes `cost` units (at least 0) for `key` if the limit has them now, else changes nothing. A
-  /// cost of 0 is a peek.
+  /// Takes `cost` units (at least 0) from `key` if they are free now; otherwise denies and changes
+  /// nothing. A cost of 0 is a peek.
   Decision check(std::string_view key, std::int64_t cost = 1);
 
-  /// Many keys at once: asks[i] is answered in decisions[i], as if one after the other. A store
-  /// elsewhere is asked once for all. REQUIRES: decisions.size() >= asks.size().
+  /// check() for many keys: decisions[i] is the answer to asks[i], with the same results as calls
+  /// one after the other. A store on another machine gets them in one batch.
+  /// REQUIRES: decisions.size() >= asks.size().
   void check(std::span<const Ask> asks, std::span<Decision> decisions);
 
-  /// How the key stands: always allowed, changes nothing.
+  /// The present state of the key. Always allowed; changes nothing.
   Decision peek(std::string_view key);
 
-  /// Takes `cost` units, and returns when the caller may go ahead: now, or after a wait of at most
-  /// `patience` (at least 0). Buckets reserve units that are still to come; for other limits the
-  /// callers of this process wait in line, one line for each key. Denied, at once, where the wait
-  /// would be longer, or 100,000 wait in line already, for all keys of the limit; or when patience
-  /// or `stop` ends it, in which case what was reserved has been given back.
+  /// Takes `cost` units and blocks until the caller may go ahead. `patience` is the timeout: the
+  /// longest wait that the caller accepts, at least 0. Buckets reserve future units at once; for
+  /// other limits the callers of this process wait in a queue for each key, and are served in
+  /// order. Denies at once if the wait is known to be longer than `patience`, or if 100,000 callers
+  /// wait already for keys of this limit. Also denies when `patience` has passed or `stop` is
+  /// requested; reserved units are then returned.
   Decision acquire(std::string_view key, std::int64_t cost = 1,
                    std::chrono::nanoseconds patience = kForever, std::stop_token stop = {});
 
-  /// Takes `cost` units, now or, from a bucket, of what is still to come within `patience`. The
-  /// result says when the caller may go ahead, and can be given back or settled: see Reservation.
+  /// Takes `cost` units now; a bucket may also reserve units that become free within `patience` (at
+  /// least 0). Does not wait: the result says when the caller may go ahead, and can be cancelled or
+  /// settled, see Reservation.
   Reservation reserve(std::string_view key, std::int64_t cost = 1,
                       std::chrono::nanoseconds patience = kForever);
 
-  /// Gives `units` (at least 0) back, never beyond fresh: those taken last first. Answers as a peek
-  /// afterwards.
+  /// Returns `units` (at least 0), most recently taken first, at most until the key is fresh. The
+  /// result is that of a peek() afterwards.
   Decision refund(std::string_view key, std::int64_t units);
 
-  /// Takes `units` (at least 0) whatever there is: what was used already, for example. The key may
-  /// go into debt, which keeps others out until it is paid. Never denied, but where a memory
-  /// store has no room to record it: nothing has changed then, and Decision::source is kFull.
-  /// Answers as a peek afterwards.
+  /// Takes `units` (at least 0) unconditionally, for example to record usage that has already
+  /// happened. The key may go into debt; requests are then denied until the debt is paid. Denied
+  /// only if a memory store has no room for the key: nothing has changed then, and Decision::source
+  /// is kFull. The result is that of a peek() afterwards.
   Decision charge(std::string_view key, std::int64_t units);
 
-  /// Takes as many of `units` (at least 0) as remain: Decision::taken. Denied where none do.
+  /// Takes `units` (at least 0), or as many as remain. Decision::taken says how many. Denies if
+  /// none remain.
   Decision take_up_to(std::string_view key, std::int64_t units);
 
-  /// Denies the key all costs above 0 from now on for `duration` (1 ns to 2^61 ns), or until an
-  /// earlier block ends if that is later; its state stays as it is. reset() lifts it. Answers as a
-  /// peek afterwards. Not recorded where a memory store has no room for it, as a charge.
+  /// Denies all requests for the key with a cost above 0, for `duration` (1 ns to 2^61 ns) from
+  /// now, or until an earlier block ends if that is later. The key's state is kept. reset() ends
+  /// the block. The result is that of a peek() afterwards. As with charge(), a memory store without
+  /// room denies, and does not record the block.
   Decision block(std::string_view key, std::chrono::nanoseconds duration);
 
-  /// Forgets the key: as if it had never been seen. Throws StoreError where a store elsewhere did
-  /// not answer: what this process keeps of the key is then forgotten, and no more is known.
+  /// Forgets the key's state and block: the key becomes fresh, as if never seen. Throws StoreError,
+  /// under any failure policy, if a store on another machine does not answer: this process has then
+  /// forgotten its local state, and it is not known whether the store has.
   void reset(std::string_view key);
 
-  /// Judges by other numbers from now on, of a limit with the same name: keys keep their state
-  /// where algorithm, window, precision and anchor stay the same (buckets always do), else they
-  /// start fresh. For this Limiter; others of the name keep their numbers. Throws
-  /// std::invalid_argument where the name is another, StoreError where the store cannot go on from
-  /// the keys' states, or this Limiter keeps 10,000 limits: it keeps each that it has had, so that
-  /// nobody who asks has to wait, and the same one anew each time that its keys start fresh.
+  /// Replaces the limit by another one of the same name. Applies to this Limiter only; other
+  /// limiters of the name keep theirs. Keys keep their states if algorithm, window, precision and
+  /// anchor are the same (states of buckets are always kept); otherwise they start fresh.
+  ///
+  /// Throws std::invalid_argument if the name differs, and StoreError if the store cannot continue
+  /// from the keys' states, or if this Limiter has had 10,000 limits: it keeps every limit that it
+  /// has had, so that concurrent calls need no lock, and counts a limit again each time that its
+  /// keys start fresh.
   void set_limit(Limit limit);
 
-  /// The limit there is now: stays valid as long as the Limiter.
+  /// The current limit. The reference is valid as long as the Limiter.
   const Limit& limit() const;
 
-  /// @name Without waiting
-  /// Each asks as the one whose name it has, and does not wait for a store elsewhere. What that one
-  /// returns or throws is given to the callback, which is called once: before the call returns
-  /// where the answer is there at once, as always from memory; else on a thread of the library.
-  /// Keys are copied, and the Limiter may go before the answer comes; what its store has not
-  /// answered when that goes, it did not answer.
+  /// @name Asynchronous calls
+  /// Each does what the blocking call of its name does, without blocking. The callback is called
+  /// once, with the result or the exception of the blocking call. If the result is available at
+  /// once, as always with the memory store, the callback runs before the call returns; otherwise it
+  /// runs on a thread of the library. Keys are copied, and the Limiter may be destroyed while calls
+  /// are pending. Requests that are pending when the store is destroyed complete as if the store
+  /// did not answer.
   /// @{
 
   /// check()
   void async_check(std::string_view key, std::int64_t cost, DecisionCallback callback);
-  /// check(), of many keys at once.
+  /// check() for many keys
   void async_check(std::span<const Ask> asks, BatchCallback callback);
   /// peek()
   void async_peek(std::string_view key, DecisionCallback callback);
@@ -144,8 +154,8 @@ class SLUICE_EXPORT Limiter {
                    DecisionCallback callback);
   /// reset()
   void async_reset(std::string_view key, DoneCallback callback);
-  /// acquire(). Where 100,000 in this process wait already for time they have reserved (some 500
-  /// bytes each), one more is denied.
+  /// acquire(). Denies if 100,000 callbacks of this process already wait for their reserved instant
+  /// (each needs some 500 bytes).
   void async_acquire(std::string_view key, std::int64_t cost, std::chrono::nanoseconds patience,
                      DecisionCallback callback, std::stop_token stop = {});
   /// @}
@@ -156,31 +166,34 @@ class SLUICE_EXPORT Limiter {
   std::shared_ptr<Impl> impl_;
 };
 
-/// One of several that are taken from together.
+/// One of the requests that check_all() decides together.
 struct Claim {
-  /// Whose limit is asked.
+  /// The limiter whose limit applies.
   Limiter& limiter;
-  /// As in Limiter::check(). The bytes stay the caller's.
+  /// As in Limiter::check(). The caller keeps the bytes alive until the call returns.
   std::string_view key;
   /// At least 0.
   std::int64_t cost = 1;
 };
 
-/// Takes from all or from none, in one atomic step. The answer: limit and remaining of the claim
-/// with least remaining (the first such), the longest retry_after of those that deny (kNever if it
-/// is any's), the longest reset_after and delay. From 1 to 16 claims. Throws std::invalid_argument,
-/// nothing taken, where their stores are not one, two name the same limit and key, or the store
-/// cannot take from all in one step: on a cluster all keys must share a slot, as equal keys do; on
-/// Memcached only an `&` can.
+/// Takes from all claims or from none, in one atomic step of the store. The result has the limit
+/// and remaining of the claim with the fewest remaining units (the first such claim), the longest
+/// retry_after of the claims that deny (kNever if one of them has that), and the longest
+/// reset_after and delay.
+///
+/// Throws std::invalid_argument, and takes nothing, if there are not 1 to 16 claims, if they use
+/// different stores, if two have the same limit and key, or if the store cannot take from all of
+/// them in one step: in a Redis cluster all keys must be in one slot, as equal keys are; Memcached
+/// cannot (join limits for one key with `&` instead).
 SLUICE_EXPORT Decision check_all(std::span<const Claim> claims);
-/// The same, of claims written down in the call.
+/// The same, with the claims listed in the call.
 inline Decision check_all(std::initializer_list<Claim> claims) {
   return check_all(std::span(claims.begin(), claims.size()));
 }
 
-/// check_all() without waiting, as the functions of Limiter that begin with async_.
+/// check_all() without blocking, like the async_ functions of Limiter.
 SLUICE_EXPORT void async_check_all(std::span<const Claim> claims, DecisionCallback callback);
-/// The same, of claims written down in the call.
+/// The same, with the claims listed in the call.
 inline void async_check_all(std::initializer_list<Claim> claims, DecisionCallback callback) {
   async_check_all(std::span(claims.begin(), claims.size()), std::move(callback));
 }

@@ -15,106 +15,119 @@
 
 namespace sluice {
 
-class HeldPermit;
+class Lease;
 
-/// The right to be one of those at work, from ConcurrencyLimiter. It is renewed every third of its
-/// lease for as long as it is held, and given back when it goes. Its holder must stop when it
-/// lapses: where the store lost it or cannot be reached for a whole lease, or this process stood
-/// still for so long; others may have its place by then. Time for which the whole machine is
-/// suspended is not counted here, though a store elsewhere counts it: afterwards held() may say yes
-/// to what has lapsed there, until the next renewal is answered, begun within a third of the lease.
+/// A permit of a ConcurrencyLimiter: its holder is one of those that may run at the same time. The
+/// library renews it every third of its lease while it is held, and releases it when the object is
+/// destroyed.
 ///
-/// Thread-safe, but for moving and destroying.
+/// A permit expires if the store has lost it, if the store cannot be reached for a whole lease, or
+/// if this process is stopped for that long. The holder must then stop, since another holder may
+/// have its place. While the whole machine is suspended, no time passes for this process, but it
+/// does for a store on another machine: after that, held() may return true for an expired permit
+/// until the next renewal is answered, which starts within a third of the lease.
+///
+/// Thread-safe, except for moving and destroying.
 class SLUICE_EXPORT Permit {
  public:
-  /// Not granted.
+  /// A permit that was not granted.
   Permit() = default;
   Permit(Permit&&) noexcept;
   Permit& operator=(Permit&&) noexcept;
-  /// As release().
+  /// Calls release().
   ~Permit();
 
-  /// Whether it was granted.
+  /// Whether the permit was granted.
   explicit operator bool() const { return decision_.allowed; }
-  /// What the store said when it was asked for. Where it was not granted, retry_after is the wait
-  /// until the first of those held lapses, or, from try_acquire() where others in this process wait
-  /// for one, the last. They may be given back earlier, and stay longer as they are renewed.
+  /// The store's answer to the acquisition. If it was denied, retry_after is the time until the
+  /// first held permit expires; from try_acquire(), if other callers of this process wait, until
+  /// the last one expires. Permits may be released earlier, or stay longer because they are
+  /// renewed.
   const Decision& decision() const { return decision_; }
 
-  /// Whether it still counts: granted, not let go of, and not lapsed.
+  /// Whether the permit counts now: it was granted, is not released or ignored, and has not
+  /// expired.
   bool held() const;
 
-  /// Tells when it lapses: on a thread of the library, or at once if it has lapsed. The callback
-  /// does little and throws nothing. Each is called at most once; before it lapses, only the last
-  /// one given counts. None is called after release() or ignore() has returned: both wait for one
-  /// that runs, unless it is the caller.
+  /// Sets the callback for the expiry of the permit. It runs on a thread of the library, or at once
+  /// if the permit has expired already; it must be short and must not throw. A later call replaces
+  /// the callback, and each is called at most once. No callback is called after release() or
+  /// ignore() has returned: both wait for a running callback, unless they are called from it.
   void on_lapse(std::function<void()> callback);
 
-  /// Gives it back: the first in line may go ahead. Nothing where it is not held. Does not wait for
-  /// a store elsewhere, but for a callback of on_lapse().
+  /// Releases the permit, so that the first caller in the queue can have it. Does nothing if the
+  /// permit is not held. Does not wait for a store on another machine, but waits for a running
+  /// callback of on_lapse().
   void release();
 
-  /// Lets go of it without giving it back: it counts until its lease ends. Waits as release().
+  /// Drops the permit without releasing it: it counts until its lease ends. Waits as release()
+  /// does.
   void ignore();
 
  private:
   friend class ConcurrencyLimiter;
   Decision decision_;
-  HeldPermit* impl_ = nullptr;  // Not null where it was granted: one share of it.
+  std::shared_ptr<Lease> lease_;  // Null if the permit was not granted.
 };
 
-/// Given the permit, or where ConcurrencyLimiter would have thrown, the exception. As
+/// Receives the permit, or the exception that the blocking call would have thrown. Otherwise as
 /// DecisionCallback.
 using PermitCallback = std::function<void(Permit, std::exception_ptr)>;
 
-/// At most so many at the same time, in all processes that share the store.
+/// Bounds how many holders have a permit for a key at the same time, over all processes that share
+/// the store.
 ///
 ///     sluice::ConcurrencyLimiter jobs(store, sluice::Limit("concurrency 4 lease=30s", "jobs"));
 ///     if (sluice::Permit permit = jobs.acquire("gpu", 3s)) work();
 ///
-/// The callers of one process are served in order, one line for each key, and woken by what is
-/// released in it; by what is released elsewhere as soon as Redis tells, else by asking again with
-/// growing pauses. Where all permits are in use and a store elsewhere has them, a process that has
-/// passed at least 4 on to itself, one right after the other, leaves what it gives back to others
-/// for a moment, whether there are any or not: for 4 ms after 100 ms of that, or, where the store
-/// does not tell them of it, for 100 ms after 2 s. Who crashes while holding a permit keeps it from
-/// others for its lease at most.
+/// The callers of one process wait in one queue for each key and are served in order. A release in
+/// the same process wakes the first of them at once. After a release in another process, Redis
+/// notifies this one; with Memcached, and if the notification is lost, the first caller asks again
+/// after growing pauses.
 ///
-/// Thread-safe, but for moving and destroying. Where the store does not answer, its policy does, as
-/// for a Limiter.
+/// Fairness between processes: on a store on another machine, a process that has handed at least 4
+/// permits to its own callers in succession leaves a released permit to other processes for a
+/// moment, whether or not any waits: for 4 ms after 100 ms of this, or, if the store does not
+/// notify, for 100 ms after 2 s. If a process crashes, its permits count until their leases end.
+///
+/// If the store does not answer, the failure policy does, as for a Limiter.
+///
+/// Thread-safe, except for moving and destroying.
 class SLUICE_EXPORT ConcurrencyLimiter {
  public:
-  /// Throws StoreError where the store cannot keep this limit's keys, InvalidLimit where the limit
-  /// is no concurrency.
+  /// Throws StoreError if the store cannot keep this limit's keys, InvalidLimit if `limit` is not a
+  /// `concurrency` limit.
   ConcurrencyLimiter(std::shared_ptr<Store> store, Limit limit);
-  /// Permits that are held stay so, and those who wait go on waiting.
+  /// Held permits stay held, and waiting calls go on waiting.
   ~ConcurrencyLimiter();
   ConcurrencyLimiter(ConcurrencyLimiter&&) noexcept;
   ConcurrencyLimiter& operator=(ConcurrencyLimiter&&) noexcept;
 
-  /// A permit if there is one now and nobody waits for it.
+  /// Acquires a permit if one is free now and no caller of this process waits for it.
   Permit try_acquire(std::string_view key);
 
-  /// Waits in line for one, at most for `patience` (at least 0) and until `stop`. Not granted, at
-  /// once, where 100,000 of this process wait already for permits of this limit, all keys together.
+  /// Acquires a permit, and waits for it in the queue if necessary. `patience` is the timeout, at
+  /// least 0. Not granted when `patience` has passed or `stop` is requested, and at once if 100,000
+  /// callers of this process wait already for permits of this limit, over all keys.
   Permit acquire(std::string_view key, std::chrono::nanoseconds patience,
                  std::stop_token stop = {});
 
-  /// As acquire(), without waiting.
+  /// As acquire(), but does not block: the callback receives the permit.
   void async_acquire(std::string_view key, std::chrono::nanoseconds patience,
                      PermitCallback callback, std::stop_token stop = {});
 
-  /// How the key stands: remaining is how many more permits there are.
+  /// The present state of the key: Decision::remaining is the number of free permits. Always
+  /// allowed; changes nothing.
   Decision peek(std::string_view key);
 
-  /// Gives nobody a permit from now on for `duration` (1 ns to 2^61 ns); those held stay.
+  /// Grants no permit for the key for `duration` (1 ns to 2^61 ns) from now. Held permits stay.
   Decision block(std::string_view key, std::chrono::nanoseconds duration);
 
-  /// Forgets the key: permits that are held lapse, as their holders learn when they are renewed.
+  /// Forgets the key: its held permits expire, which their holders learn at the next renewal.
   /// Throws as Limiter::reset().
   void reset(std::string_view key);
 
-  /// As peek(), block() and reset(), without waiting: as the functions of Limiter of these names.
+  /// peek(), block() and reset() without blocking, like the functions of these names of Limiter.
   void async_peek(std::string_view key, DecisionCallback callback);
   /// As async_peek().
   void async_block(std::string_view key, std::chrono::nanoseconds duration,
@@ -122,7 +135,8 @@ class SLUICE_EXPORT ConcurrencyLimiter {
   /// As async_peek().
   void async_reset(std::string_view key, DoneCallback callback);
 
-  /// Another number or lease from now on, as Limiter::set_limit(). Permits that are held stay.
+  /// Replaces the limit, as Limiter::set_limit(): another number of permits, or another lease. Held
+  /// permits stay.
   void set_limit(Limit limit);
   /// As Limiter::limit().
   const Limit& limit() const;

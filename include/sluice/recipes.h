@@ -16,14 +16,14 @@
 
 namespace sluice {
 
-/// Thrown by then() where the limit denies and there is nobody to tell.
+/// Thrown by then() without a `refuse` function if the limit denies.
 class SLUICE_EXPORT LimitExceeded : public std::runtime_error {
  public:
-  /// The sentence, and decision().
+  /// `sentence` becomes what(); `decision` is returned by decision().
   LimitExceeded(const std::string& sentence, const Decision& decision)
       : std::runtime_error(sentence), decision_(decision) {}
 
-  /// retry_after says when to come back.
+  /// The denial; its retry_after says when to try again.
   const Decision& decision() const noexcept { return decision_; }
 
  private:
@@ -32,7 +32,7 @@ class SLUICE_EXPORT LimitExceeded : public std::runtime_error {
 
 namespace recipe {
 
-/// What `run` returns, given the permit if it takes one.
+/// Calls `run` with the given arguments if it accepts them, else without.
 template <class Run, class... Given>
 decltype(auto) call(Run&& run, Given&... given) {
   if constexpr (std::is_invocable_v<Run, Given&...>) {
@@ -42,7 +42,7 @@ decltype(auto) call(Run&& run, Given&... given) {
   }
 }
 
-/// The result of `refuse`, as that of `run`.
+/// Calls `refuse`, with the decision if it accepts one; its result is converted to that of `run`.
 template <class Result, class Refuse>
 Result refuse(Refuse&& refuse, const Decision& decision) {
   if constexpr (std::is_void_v<Result>) {
@@ -54,27 +54,28 @@ Result refuse(Refuse&& refuse, const Decision& decision) {
 
 }  // namespace recipe
 
-/// At most so many runs per so long, the window beginning with the first:
+/// Runs functions, at most a given number of them per window; a window begins with its first run:
 ///
 ///     sluice::throttle(store, "sms").allow(100).every(10s).block(3s).then(run, refuse);
 ///
-/// Two of one name and the same numbers share their state: the key `name` of the limit
-/// `fixed_window 100/10s anchor=first`. See then() for what it throws. One thread at a time.
+/// Throttles with the same name and numbers on one store share their state: that of the key `name`
+/// under the limit `fixed_window 100/10s anchor=first`. Not thread-safe.
 class SLUICE_EXPORT Throttle {
  public:
-  /// Names as of a Limit.
+  /// The rules for `name` are those of Limit.
   Throttle(std::shared_ptr<Store> store, std::string_view name);
 
-  /// How many: 1 if not given, at least 1.
+  /// The number of runs in a window: at least 1. Default: 1.
   Throttle& allow(std::int64_t runs);
-  /// In how long: 1 s if not given, 1 ns to 2^61 ns.
+  /// The length of the window: 1 ns to 2^61 ns. Default: 1 s.
   Throttle& every(std::chrono::nanoseconds window);
-  /// How long to wait for a turn (at least 0): not at all if not given.
+  /// The timeout for waiting until a run is allowed: at least 0. Default: 0, does not wait.
   Throttle& block(std::chrono::nanoseconds patience);
 
-  /// Runs `run` when it is its turn, else `refuse`, which may take the Decision; returns what they
-  /// return, as `run`'s type. Throws what they throw, InvalidLimit or std::invalid_argument where a
-  /// number is out of range, StoreError as a Limiter.
+  /// Calls `run` if the limit admits it within the timeout, else `refuse`, which may take the
+  /// Decision. Returns their result, converted to the result type of `run`. Throws what they throw,
+  /// InvalidLimit or std::invalid_argument if a number is out of range, and StoreError as a Limiter
+  /// does.
   template <class Run, class Refuse>
   auto then(Run&& run, Refuse&& refuse) -> std::invoke_result_t<Run> {
     const Decision decision = acquire();
@@ -82,7 +83,7 @@ class SLUICE_EXPORT Throttle {
     return recipe::refuse<std::invoke_result_t<Run>>(std::forward<Refuse>(refuse), decision);
   }
 
-  /// The same, but throws LimitExceeded where it would refuse.
+  /// The same, but throws LimitExceeded instead of calling `refuse`.
   template <class Run>
   auto then(Run&& run) -> std::invoke_result_t<Run> {
     const Decision decision = acquire();
@@ -102,27 +103,27 @@ class SLUICE_EXPORT Throttle {
   std::chrono::nanoseconds patience_{0};
 };
 
-/// At most so many at the same time:
+/// Runs functions, at most a given number of them at the same time:
 ///
 ///     sluice::funnel(store, "reports").limit(100).release_after(60s).block(3s).then(run, refuse);
 ///
-/// Two of one name and the same numbers share their state: the key `name` of the limit
-/// `concurrency 100 lease=60s`. One thread at a time.
+/// Funnels with the same name and numbers on one store share their state: that of the key `name`
+/// under the limit `concurrency 100 lease=60s`. Not thread-safe.
 class SLUICE_EXPORT Funnel {
  public:
-  /// Names as of a Limit.
+  /// The rules for `name` are those of Limit.
   Funnel(std::shared_ptr<Store> store, std::string_view name);
 
-  /// How many (1 if not given, 1 to 65,536).
+  /// How many functions may run at the same time: 1 to 65,536. Default: 1.
   Funnel& limit(std::int64_t runs);
-  /// How long one that has died keeps its place (60 s if not given, 1 ns to 2^61 ns); who is alive
-  /// keeps it as long as it runs.
+  /// The lease: how long the permit of a crashed process counts, 1 ns to 2^61 ns. Default: 60 s.
+  /// The permit of a running function is renewed, however long it runs.
   Funnel& release_after(std::chrono::nanoseconds lease);
-  /// How long to wait for a place (at least 0): not at all if not given.
+  /// The timeout for waiting for a permit: at least 0. Default: 0, does not wait.
   Funnel& block(std::chrono::nanoseconds patience);
 
-  /// As Throttle::then(). The place is given back when `run` returns or throws. `run` may take the
-  /// Permit&, which tells it when the place is lost.
+  /// As Throttle::then(). The permit is released when `run` returns or throws. `run` may take the
+  /// Permit&, which tells it if the permit expires.
   template <class Run, class Refuse>
   decltype(auto) then(Run&& run, Refuse&& refuse) {
     Permit permit = acquire();
@@ -130,7 +131,7 @@ class SLUICE_EXPORT Funnel {
     if (permit) return recipe::call(std::forward<Run>(run), permit);
     return recipe::refuse<Result>(std::forward<Refuse>(refuse), permit.decision());
   }
-  /// The same, but throws LimitExceeded where it would refuse.
+  /// The same, but throws LimitExceeded instead of calling `refuse`.
   template <class Run>
   decltype(auto) then(Run&& run) {
     Permit permit = acquire();
@@ -150,11 +151,11 @@ class SLUICE_EXPORT Funnel {
   std::chrono::nanoseconds patience_{0};
 };
 
-/// Begins a Throttle: see there.
+/// Makes a Throttle, see there.
 inline Throttle throttle(std::shared_ptr<Store> store, std::string_view name) {
   return Throttle(std::move(store), name);
 }
-/// Begins a Funnel: see there.
+/// Makes a Funnel, see there.
 inline Funnel funnel(std::shared_ptr<Store> store, std::string_view name) {
   return Funnel(std::move(store), name);
 }

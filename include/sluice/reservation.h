@@ -10,18 +10,20 @@
 
 namespace sluice {
 
-/// Units that Limiter::reserve() took, or was denied. It outlives its Limiter, not its store.
+/// The result of Limiter::reserve(): units that were taken, or a denial. A granted reservation can
+/// be waited for, and settled once: by cancel(), which returns the units, or by commit(), which
+/// charges the real cost. If it is destroyed before, the units stay charged.
 ///
 ///     sluice::Reservation call = budget.reserve(tenant, estimated_tokens);
 ///     if (!call) return too_many(call.decision().retry_after);
-///     const int used = ask_the_model();  // throws: the estimate stays charged
+///     const int used = ask_the_model();  // If this throws, the estimate stays charged.
 ///     call.commit(used);
 ///
-/// What happens to it happens once: after cancel() or commit() it is settled. If it just goes,
-/// what it took stays taken. One thread at a time; what it throws is as in Limiter.
+/// It may outlive its Limiter, and keeps the store open. It throws the exceptions of a Limiter. Not
+/// thread-safe.
 class SLUICE_EXPORT Reservation {
  public:
-  /// Denied, with nothing to settle.
+  /// A denied reservation, with nothing to settle.
   Reservation();
   Reservation(Reservation&&) noexcept;
   Reservation& operator=(Reservation&&) noexcept;
@@ -29,29 +31,31 @@ class SLUICE_EXPORT Reservation {
 
   /// Whether it was granted.
   explicit operator bool() const { return decision_.allowed; }
-  /// What the store said when it was asked for; Decision::delay is the wait then.
+  /// The answer to the reservation. Decision::delay is the wait at that time.
   const Decision& decision() const { return decision_; }
 
-  /// What is left of the wait now; 0 where the caller may go ahead, or there is nothing to wait
-  /// for: it was not granted or is cancelled.
+  /// The time that remains until the caller may go ahead; 0 if it may go ahead now, or if the
+  /// reservation was not granted or is cancelled.
   std::chrono::nanoseconds delay() const;
 
-  /// Waits until the caller may go ahead. False where it was not granted or is cancelled, or `stop`
-  /// ended the wait: what is not settled by then is given back, as by cancel().
+  /// Blocks until the caller may go ahead, and returns true. Returns false if the reservation was
+  /// not granted or is cancelled, or if `stop` is requested before that time; in the last case the
+  /// units are returned as by cancel(), unless they are settled.
   bool wait(std::stop_token stop = {});
 
-  /// Gives all of it back, if it is not settled: to who gave it, the store or this process.
+  /// Returns all units, if the reservation is not settled: to the store, or to the local states if
+  /// they had granted it.
   void cancel();
 
-  /// Settles for what it really cost, `actual` units (at least 0): gives back what is less, charges
-  /// what is more. Answers as a peek afterwards; where it was not granted or is settled, does
-  /// nothing and answers the decision.
+  /// Settles the real cost, `actual` units (at least 0): refunds the rest, or charges the excess.
+  /// The result is that of a peek() afterwards. If the reservation was not granted or is settled
+  /// already, it does nothing and returns decision().
   Decision commit(std::int64_t actual);
 
-  /// As cancel(), without waiting for a store elsewhere. It is settled when this returns, and may
-  /// go; the callback is called once, as those of Limiter::async_check().
+  /// As cancel(), without blocking. The reservation is settled when this returns, and may be
+  /// destroyed; the callback is called once, as in Limiter::async_check().
   void async_cancel(DoneCallback callback);
-  /// As commit(), likewise.
+  /// As commit(), without blocking, like async_cancel().
   void async_commit(std::int64_t actual, DecisionCallback callback);
 
  private:
@@ -63,7 +67,7 @@ class SLUICE_EXPORT Reservation {
   Decision decision_;
   std::chrono::steady_clock::time_point ready_;
   bool cancelled_ = false;
-  std::unique_ptr<Impl> impl_;  // Null where it is settled.
+  std::unique_ptr<Impl> impl_;  // Null if it is settled.
 };
 
 }  // namespace sluice

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Sluice answers one question, fast and never wrongly: may this caller go ahead now?
+/// Sluice is a rate limiter. It answers one question: may this caller go ahead now?
 ///
 /// Start here:
 ///
@@ -10,24 +10,25 @@
 ///     sluice::Decision decision = login.check("203.0.113.7");
 ///     if (!decision.allowed) tell_to_retry_after(decision.retry_after);
 ///
-/// Limit (limit.h) is what is allowed, Limiter (limiter.h) asks, Decision (decision.h) is the
-/// answer, and open_store (store.h) says where the state lives. What to use for what:
+/// A Limit (limit.h) defines what is allowed. open_store (store.h) opens the store that keeps the
+/// states. A Limiter (limiter.h) applies a limit to keys, and a Decision (decision.h) is its
+/// answer. What to use:
 ///
-///     go ahead now, or not at all               Limiter::check
-///     many callers at once                      Limiter::check, of a batch
-///     wait for one's turn                       Limiter::acquire
-///     all of several limits, or none            check_all; `a & b` where key and cost are one
-///     a cost that is known only afterwards      Limiter::reserve, then Reservation::commit
-///     as much as there is                       Limiter::take_up_to
-///     what was used without asking              Limiter::charge; what was not used: refund
-///     keep somebody out; let them in again      Limiter::block, reset
-///     other numbers, while all runs             Limiter::set_limit
-///     so many at the same time                  ConcurrencyLimiter, Permit (permit.h)
-///     run this if it may, else that             throttle, funnel (recipes.h)
-///     a key from an address, or a secret        ClientIp, KeyHasher (keys.h)
-///     any of these, with a callback             Limiter::async_check and so on, Reservation,
-///                                               ConcurrencyLimiter, async_check_all
-///     Boost.Asio's coroutines and futures       asio.h, which is not included here
+///     to                                            use
+///     decide now                                    Limiter::check
+///     decide for many keys in one call              Limiter::check with a span
+///     wait until units are free                     Limiter::acquire
+///     take from several limits, all or nothing      check_all; for one key and cost, `a & b`
+///     charge a cost that is known only later        Limiter::reserve, then Reservation::commit
+///     take as many units as are left                Limiter::take_up_to
+///     record usage without asking; return units     Limiter::charge, Limiter::refund
+///     bar a key; forget a key                       Limiter::block, Limiter::reset
+///     change the limit at run time                  Limiter::set_limit
+///     bound how many run at the same time           ConcurrencyLimiter, Permit (permit.h)
+///     run a function under a limit                  throttle, funnel (recipes.h)
+///     make a key from an address or a secret        ClientIp, KeyHasher (keys.h)
+///     do any of this with a callback                the functions that begin with async_
+///     use Boost.Asio's coroutines and futures       asio.h, which this header does not include
 
 #include "sluice/decision.h"     // IWYU pragma: export
 #include "sluice/keys.h"         // IWYU pragma: export

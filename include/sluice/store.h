@@ -8,60 +8,65 @@
 
 namespace sluice {
 
-/// Where the state of keys lives. Shared by any number of limiters and threads.
+/// Keeps the states of keys. Any number of limiters and threads can share a store. Thread-safe.
 class Store;
 
-/// A store cannot be opened, or cannot do what is asked of it (not: a request is denied). what() is
-/// one sentence.
+/// Thrown if a store cannot be opened, or cannot execute a request. (A denied request is not an
+/// error.) what() is one sentence.
 class SLUICE_EXPORT StoreError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Opens a store by its URL:
+/// Opens the store of a URL:
 ///
 ///     memory:                        in this process, at most 1 GiB
-///     memory:?max_bytes=16777216     at most 16 MiB (and never less than 1 MiB)
-///     memory:?full=allow             where there is no room for a new key, it is admitted and not
-///                                    recorded (default: deny, Decision::source says kFull)
+///     memory:?max_bytes=16777216     at most 16 MiB (the minimum is 1 MiB)
+///     memory:?full=allow             admits a new key that finds no room, without recording it
+///                                    (default: full=deny); Decision::source is kFull for both
 ///
-///     redis://[user:password@]host[:port][/database]           rediss:// the same over TLS
+///     redis://[user:password@]host[:port][/database]           rediss:// is the same over TLS
 ///     redis+sentinel://host[:port],host.../primary[/database]
 ///     redis+cluster://host[:port],host...
-///     unix://[user:password@]/path/of/the/socket               Redis, too
-///     memcached://host[:port][,host[:port]...]                 each has its share of the keys
+///     unix://[user:password@]/path/of/the/socket               Redis over a Unix socket
+///     memcached://host[:port][,host[:port]...]                 the servers share the keys
 ///
-/// In user, password, path and values of options, %xx is a byte; an IPv6 address stands in
-/// brackets. User and password are those of the servers that hold the keys, the same for all of
-/// them; a user without a password is refused. Sentinels are sent none, so they must ask for none.
-/// Options of Redis, with what holds without them:
+/// In user, password, path and the values of options, %xx is a byte. An IPv6 address is written in
+/// brackets. User and password are for the servers that hold the keys, the same for all of them; a
+/// user without a password is an error. Sentinels get none, so they must not require one.
 ///
-///     prefix=sluice          what its keys begin with
-///     deadline=10ms          how long a decision may take before somebody else makes it
-///     time=server|client     whose clock decides: the server's, else this process's
-///     skew=5s                by how much clocks may differ, under time=client
-///     connections=1          to each server
-///     ca=, cert=, key=, server_name=, verify=yes|no            for TLS: files in PEM
-///     tls=no|yes             to sentinels and clusters
-///     db=0, user=, password= on a Unix socket; these two win over those before it
+/// Options for Redis, with their defaults:
 ///
-/// Options of Memcached: prefix, deadline, connections and, with tls=yes, those for TLS are the
-/// same.
+///     prefix=sluice          the beginning of every key in Redis
+///     deadline=10ms          how long a decision may take; after that the failure policy answers
+///     time=server|client     the clock for decisions: the server's (default), or this process's
+///     skew=5s                with time=client: by how much the clocks of processes may differ
+///     connections=1          the number of connections to each server
+///     ca=, cert=, key=, server_name=, verify=yes|no            for TLS; the files are PEM
+///     tls=no|yes             TLS for sentinels and clusters
+///     db=0, user=, password= for unix://; these two override those before the path
 ///
-/// Where the store lives elsewhere, a Limiter answers even if it cannot:
+/// Memcached has the options prefix, deadline, connections, tls=no|yes and, with tls=yes, the same
+/// options for TLS.
 ///
-///     on_failure=local       by states of this process, which have followed what it did; or allow,
-///                            deny (for a second), or raise, which throws StoreError
-///     local_share=1/N        these states allow one Nth of each limit, N from 1 to 1000, rounded
-///                            down (default 1/1)
-///     deny_cache=yes|no      what was denied is denied again until retry_after, unasked (but not a
-///                            permit: it may come back earlier)
+/// For Redis and Memcached, these options say how a Limiter answers if the store does not:
 ///
-/// Decision::source says who answered. A charge, refund, block or reset that the store does not
-/// answer happens to this process's states alone.
+///     on_failure=local       by the local states of this process, which mirror what the store has
+///                            admitted through it (default);
+///                =allow      allows all requests;
+///                =deny       denies them, with a retry_after of one second;
+///                =raise      throws StoreError
+///     local_share=1/N        local states admit one Nth of each limit, rounded down; N is from 1
+///                            to 1000 (default 1/1)
+///     deny_cache=yes|no      after a denial this process denies the key until its retry_after
+///                            without asking the store (default yes); never applies to permits,
+///                            which may be released earlier
 ///
-/// Throws StoreError, whose sentence shows no password. A store does not outlive fork(): the child
-/// opens its own.
+/// Decision::source says what answered. If the store does not answer a charge, refund, block or
+/// reset, it is applied to the local states only.
+///
+/// Throws StoreError; its message contains no password. A store cannot be used in the child after
+/// fork(); the child must open its own.
 SLUICE_EXPORT std::shared_ptr<Store> open_store(std::string_view url);
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <optional>
 
@@ -9,21 +10,21 @@
 
 namespace sluice {
 
-/// What the token bucket and the leaky bucket share: the arithmetic of the Generic Cell Rate
-/// Algorithm (ITU-T I.371, "virtual scheduling"). The whole state is one absolute instant, the
-/// theoretical arrival time: how far it lies ahead of now is what has been spent.
+/// The state of the token bucket and the leaky bucket, which share the arithmetic of the Generic
+/// Cell Rate Algorithm (ITU-T I.371, "virtual scheduling"). The state is one absolute instant, the
+/// theoretical arrival time (TAT): how far it lies ahead of now tells how much has been spent.
 struct BucketState {
   std::int64_t tat_ns = 0;
 
-  /// A state in 63 bits: the instant itself.
+  /// The state in 63 bits: the instant itself.
   std::uint64_t pack() const { return static_cast<std::uint64_t>(tat_ns); }
   static BucketState unpack(std::uint64_t word) { return {static_cast<std::int64_t>(word)}; }
 };
 
 struct BucketParams {
-  /// T, the time one unit takes to come back: ceil(period / count).
+  /// T, the time after which one unit returns: ceil(period / count).
   Divider interval;
-  /// b, the most units at once, and how they were written: count per period.
+  /// b, the most units at once; count and period are the rate as written in the expression.
   std::int64_t burst = 1;
   std::int64_t count = 1;
   std::int64_t period_ns = 1;
@@ -35,10 +36,11 @@ struct BucketParams {
   friend bool operator==(const BucketParams&, const BucketParams&) = default;
 };
 
-/// Params of `count` per `period_ns` with a burst, or nothing where burst * ceil(period / count)
-/// exceeds 2^61 ns. REQUIRES: count, period_ns, burst >= 1.
+/// Params of a rate of `count` per `period_ns` with a burst, or nothing if burst * ceil(period /
+/// count) exceeds 2^61 ns. REQUIRES: count, period_ns, burst >= 1.
 constexpr std::optional<BucketParams> bucket_params(std::int64_t count, std::int64_t period_ns,
                                                     std::int64_t burst) {
+  assert(count >= 1 && period_ns >= 1 && burst >= 1);
   const std::int64_t interval_ns = ceil_divide(period_ns, count);
   const auto tolerance_ns = checked_multiply(burst, interval_ns);
   if (!tolerance_ns || *tolerance_ns > kMaxDurationNs) return std::nullopt;
@@ -49,7 +51,7 @@ constexpr std::optional<BucketParams> bucket_params(std::int64_t count, std::int
                       .tolerance_ns = *tolerance_ns};
 }
 
-/// How much of the bucket is spent at `now`, as time: 0 for a fresh key.
+/// How much of the bucket is spent at `now`, in nanoseconds; 0 for a fresh key.
 inline std::int64_t bucket_debt(BucketState state, Instant now) {
   return std::max<std::int64_t>(0, state.tat_ns - now);
 }
@@ -60,7 +62,7 @@ inline std::int64_t bucket_remaining(const BucketParams& params, std::int64_t de
   return params.interval.divide(params.tolerance_ns - debt_ns);
 }
 
-/// An admission that leaves `next`, or, at cost 0, a peek at it.
+/// An admission with the next state `next`; with cost 0, a peek.
 inline Step<BucketState> bucket_admit(const BucketParams& params, BucketState next, Instant now,
                                       std::int64_t delay_ns) {
   const std::int64_t debt_ns = bucket_debt(next, now);

@@ -15,7 +15,7 @@
 
 namespace sluice {
 
-/// How a test that failed shows a decision. Found by GoogleTest, which fixes its name.
+/// Prints a decision when a test fails. GoogleTest finds it by this name.
 // NOLINTNEXTLINE(readability-identifier-naming)
 inline void PrintTo(const Decision& d, std::ostream* out) {
   *out << (d.allowed ? "allowed" : "denied") << " limit=" << d.limit << " remaining=" << d.remaining
@@ -23,8 +23,8 @@ inline void PrintTo(const Decision& d, std::ostream* out) {
        << " delay_ns=" << d.delay.count();
 }
 
-/// The slots that a store would keep for a ring, written as core/ring.h asks. The head moves with
-/// every change, so that views wrap around.
+/// The slots of a ring, changed as core/ring.h describes. The head moves with every change, so that
+/// views wrap around.
 class RingSlots {
  public:
   Ring view() const {
@@ -52,7 +52,7 @@ class RingSlots {
   std::uint64_t base_ = 0;
 };
 
-/// The slots that a store would keep for permits.
+/// The entries of a list of permits.
 class PermitSlots {
  public:
   PermitList view() const { return slots_; }
@@ -67,8 +67,8 @@ class PermitSlots {
   std::vector<PermitEntry> slots_;
 };
 
-/// One key of a limit of one part. Commits what an algorithm answers as every store does: if it is
-/// allowed and costs something.
+/// One key of a limit with one part. Commits a change as every store does: if it is admitted and
+/// has a cost.
 template <class A>
 class KeyUnderTest {
  public:
@@ -82,14 +82,14 @@ class KeyUnderTest {
     return commit(apply<A>(operation, params_, state(), call), call);
   }
 
-  /// Takes one unit at a time, all at one instant, until denied; how many were admitted.
+  /// Takes one unit at a time, at one instant, until denied. Returns how many were admitted.
   std::int64_t drain(Instant now) {
     std::int64_t admitted = 0;
     while (take({.now = now}).allowed) ++admitted;
     return admitted;
   }
 
-  /// The limit's numbers change, the key's state stays.
+  /// Changes the limit; the key's state stays.
   void redefine(std::string_view expression) { params_ = define(expression); }
 
   const typename A::Params& params() const { return params_; }

@@ -17,7 +17,7 @@ bool is_named(std::string_view name) {
 
 template <class... As>
 struct Table {
-  // `alone`: no other part stands beside it.
+  // `alone`: the expression has no other part.
   static AnyPart define(PartSyntax& syntax, bool alone) {
     std::optional<AnyPart> part;
     const auto try_one = [&]<class A>() {

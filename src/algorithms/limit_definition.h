@@ -15,13 +15,13 @@
 
 namespace sluice {
 
-/// The table of algorithms. A new one is its folder and one row here.
+/// The table of algorithms. A new algorithm is a folder and one row here.
 template <template <class...> class Apply>
 using WithAlgorithms = Apply<TokenBucket, LeakyBucket, FixedWindow, SlidingLog, SlidingWindow,
                              SlidingCounter, Concurrency>;
 
-/// One algorithm with its numbers. Distinct types per algorithm, so that a store can dispatch on it
-/// without knowing any of them.
+/// One algorithm with its numbers. Each algorithm has its own type, so that a store can dispatch on
+/// it without naming algorithms.
 template <class A>
 struct Part {
   using Algorithm = A;
@@ -34,32 +34,31 @@ template <class... As>
 using PartOf = std::variant<Part<As>...>;
 using AnyPart = WithAlgorithms<PartOf>;
 
-/// What a Limit holds: where its keys live, how it is written, and what has to admit.
+/// A parsed Limit: the space of its keys, its expression, and the parts that must all admit.
 struct LimitDefinition {
   std::string space;
   std::string expression;
-  /// At least one; more than one where the expression joins limits by `&`.
+  /// At least one; more than one if the expression joins limits with `&`.
   std::vector<AnyPart> parts;
-  /// Keys of this space may meet other numbers at each call, as CL.THROTTLE's do: a store remembers
-  /// a key's last ones where they differ from these. Only where there is one part.
+  /// Each call may name other numbers for its key, as CL.THROTTLE does: a store remembers the last
+  /// numbers of a key if they differ from these. Only for limits with one part.
   bool varies = false;
 };
 
-/// Whether what it allows is lent and given back, and not spent.
+/// Whether the limit lends permits, that is, is a `concurrency` limit.
 inline bool lends(const LimitDefinition& limit) {
   return std::visit([]<class P>(const P&) { return LendingAlgorithm<typename P::Algorithm>; },
                     limit.parts[0]);
 }
 
-/// The space of CL.THROTTLE, whose keys may meet other numbers at each call. No limit can be given
-/// this name.
+/// The space of CL.THROTTLE, each call of which names its numbers. No limit can have this name.
 inline constexpr std::string_view kThrottleSpace = "cl";
 
-/// True where keys keep their state when these parts give way to those: the same algorithms in the
-/// same places, each of which keeps its state.
+/// True if keys keep their states when a limit with the parts `from` is replaced by one with the
+/// parts `to`: both have the same algorithms in the same order, and each of them keeps its state.
 bool keeps_state(const std::vector<AnyPart>& from, const std::vector<AnyPart>& to);
 
-/// Reads an expression into its parts. Throws InvalidLimit.
+/// Parses an expression into its parts. Throws InvalidLimit.
 std::vector<AnyPart> parse_parts(std::string_view expression);
 
 /// The canonical expression of these parts.

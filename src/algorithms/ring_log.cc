@@ -3,8 +3,8 @@
 namespace sluice {
 namespace {
 
-// The first entry from `from` on for which the predicate holds, given that it then holds for all
-// later ones; ring.size if for none.
+// The first entry from `from` on for which the predicate holds, or ring.size. If the predicate
+// holds for an entry, it must hold for all later ones.
 template <class Predicate>
 std::uint32_t first_entry(const Ring& ring, std::uint32_t from, Predicate holds) {
   std::uint32_t end = ring.size;
@@ -22,7 +22,7 @@ std::uint32_t first_entry(const Ring& ring, std::uint32_t from, Predicate holds)
 // The part of a ring that counts at one instant.
 struct Counted {
   std::uint32_t first = 0;
-  std::uint64_t base = 0;  // the total before it
+  std::uint64_t base = 0;  // The total before it.
   std::uint64_t total = 0;
   Instant newest_ns = 0;
 
@@ -34,7 +34,7 @@ Counted counted_at(const RingLimit& params, const Ring& ring, Instant now) {
   if (ring.size == 0) return counted;
   const RingEntry& newest = ring.at(ring.size - 1);
   const Instant horizon_ns = ring_judged_at(ring, now) - params.lifetime_ns;
-  // Most often the oldest entry still counts, or none does.
+  // Usually the oldest entry still counts, or none does.
   if (ring.at(0).stamp_ns <= horizon_ns) {
     counted.first =
         first_entry(ring, 1, [&](const RingEntry& entry) { return entry.stamp_ns > horizon_ns; });
@@ -70,7 +70,7 @@ Decision refuse(const RingLimit& params, const Ring& ring, const Counted& counte
 
 Step<RingChange> add(const RingLimit& params, const Ring& ring, const Counted& counted,
                      const Call& call, Instant stamp_ns) {
-  // Units of one stamp share an entry: they stop counting together.
+  // Units of one stamp share an entry, because they stop counting together.
   const std::uint32_t kept = ring.size - counted.first;
   const bool joins =
       kept > 0 && (counted.newest_ns == stamp_ns || kept >= most_entries(params.limit));
@@ -98,7 +98,7 @@ Step<RingChange> ring_charge(const RingLimit& params, const Ring& ring, const Ca
   const Counted counted = counted_at(params, ring, call.now);
   const std::int64_t cost = std::min(call.cost, kMaxCount - counted.used());
   if (cost == 0) {
-    // Nothing is added, and what counts stays as it is.
+    // Nothing is added, and the counted units stay.
     return {answer(params, counted.used(), counted.newest_ns, call.now),
             {.first = counted.first,
              .count = ring.size - counted.first,

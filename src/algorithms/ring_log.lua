@@ -8,23 +8,20 @@
 -- Totals count every admitted unit, modulo 2^53: the units between two are one subtraction.
 -- a         how long a unit counts
 -- b         the stamp of what is taken now
--- c         the cost
--- d         the sum up to which the cost is admitted: any, where it is charged
+-- d         the limit, infinite in a charge
 -- most      the most slots that can be in use: beyond, what is charged joins the newest
--- Answers   the sum that counts (double), the newest stamp, and an edge: the last stamp that has to
+-- Summary   the sum that counts (double), the newest stamp, and an edge: the last stamp that has to
 --           go before a denied cost is admitted, or the newest that a refund leaves (8 bytes each)
 local size, first, used, base, newest_l, newest_h, total = 0, 0, 0, 0, 0, 0, 0
 local oldest_l, oldest_h, oldest = 0, 0, 0
 if state then
-  size, first, used, base, oldest_l, oldest_h, oldest, newest_l, newest_h, total, expiry, from =
-      unpack('<I4I4I4dI4I4dI4I4dd', state, from)
-  from = from - 8
+  size, first, used, base, oldest_l, oldest_h, oldest, newest_l, newest_h, total, from =
+      unpack('<I4I4I4dI4I4dI4I4d', state, from)
   if used > size or first > size then
-    fault, used = kDamaged, 0
+    failure, used = kDamaged, 0
   end
 end
-local ring = {state, KEYS[place], slots_at, size, first, used, oldest_l, oldest_h, oldest, false,
-              false, false}
+local slots_begin = slots_at
 slots_at = slots_at + size * 16
 local counted = (total - base) % kTotals
 local judged_l, judged_h = now_l, now_h
@@ -40,6 +37,7 @@ if newest_h < gone_h or newest_h == gone_h and newest_l <= gone_l then
   counted = 0
 elseif counted > 0 and used > 0 and
     (oldest_h < gone_h or oldest_h == gone_h and oldest_l <= gone_l) then
+  local ring = ring_of(state, key, slots_begin, size, first, used, oldest_l, oldest_h, oldest)
   local gone = search(ring, nil, gone_l, gone_h)
   local _
   _, _, base = slot(ring, gone - 1)
@@ -48,49 +46,49 @@ elseif counted > 0 and used > 0 and
   end
   first, used = (first + gone) % size, used - gone
   counted = (total - base) % kTotals
-  ring[5], ring[6], ring[7], ring[8], ring[9] = first, used, oldest_l, oldest_h, oldest
 end
 if counted == 0 then
   first, used, base = 0, 0, total
 end
-local edge_l, edge_h, left = newest_l, newest_h, counted
-if operation == 1 and counted > d then
+local added, edge_l, edge_h, left = cost, newest_l, newest_h, counted
+if measures then
+  taken = max(0, min(taken, d - counted))
+elseif operation == 0 and counted + cost > d then
   admitted = false
-  left = max(counted - d, 0)
+  left = max(counted - (d - cost), 0)
 elseif operation == 2 then
-  c = min(c, kTotals - 1 - counted)
+  added = min(cost, kTotals - 1 - counted)
 elseif operation == 3 then
-  left = max(counted - c, 0)
+  left = max(counted - cost, 0)
 end
 local edge = used
 if left > 0 and left < counted and used > 0 then
+  local ring = ring_of(state, key, slots_begin, size, first, used, oldest_l, oldest_h, oldest)
   edge = search(ring, left, base)
   if edge < used then
     edge_l, edge_h = slot(ring, edge)
   end
 end
-if ring[12] then
-  fault = kDamaged
+if missing then
+  failure, missing = kDamaged, false
 end
-if state then
-  n = n + 1
-  out[n] = pack('<dI4I4I4I4', counted, newest_l, newest_h, edge_l, edge_h)
-end
-if operation <= 2 and admitted and c > 0 then
+summaries = summaries .. pack('<dI4I4I4I4', counted, newest_l, newest_h, edge_l, edge_h)
+if operation <= 2 and admitted and added > 0 then
   if counted > 0 and used < most and (b_h ~= newest_h or b_l ~= newest_l) then
-    ring[10] = pack('<I4I4d', newest_l, newest_h, total)
+    pushes = pushes or {}
+    local push = {at = slots_begin, size = size, first = first, used = used,
+                  slot = pack('<I4I4d', newest_l, newest_h, total)}
+    pushes[#pushes + 1] = push
     if used == 0 then
       oldest_l, oldest_h, oldest = newest_l, newest_h, total
     end
     if used == size then
       first, size = 0, max(size + 1, min(most, max(8, size * 2)))
-      ring[11] = size
+      push.new_size = size
     end
     used = used + 1
-    pushes = pushes or {}
-    pushes[#pushes + 1] = ring
   end
-  newest_l, newest_h, total = b_l, b_h, total - (kTotals - c)
+  newest_l, newest_h, total = b_l, b_h, total - (kTotals - added)
 elseif operation == 3 then
   if edge < used then
     used = edge

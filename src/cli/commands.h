@@ -8,8 +8,8 @@ class App;
 
 namespace sluice {
 
-/// Each declares its subcommand with its options in `app`, and lets `chosen` run it when it is the
-/// one on the command line. `chosen` returns the exit code.
+/// Each function declares a subcommand with its options in `app`. If the command line names the
+/// subcommand, it sets `chosen` to a function that runs it and returns the exit code.
 void add_replay(CLI::App& app, std::function<int()>& chosen);
 void add_serve(CLI::App& app, std::function<int()>& chosen);
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMisused = 2;
 
-/// A subcommand: declares its options, and puts its action into `chosen` when the user names it.
+/// Declares the options of a subcommand, which sets `chosen` to its action when the user names it.
 using AddCommand = void (*)(CLI::App& app, std::function<int()>& chosen);
 
 constexpr AddCommand kCommands[] = {
@@ -19,7 +19,7 @@ constexpr AddCommand kCommands[] = {
 };
 
 int run(int argc, char** argv) {
-  CLI::App app("Sluice decides who may go ahead now, and who has to wait.", "sluice");
+  CLI::App app("Sluice is a rate limiter: it decides which requests may go ahead now.", "sluice");
   app.set_version_flag("--version", "sluice " SLUICE_VERSION);
   app.require_subcommand(0, 1);
   std::function<int()> chosen;

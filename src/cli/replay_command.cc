@@ -19,13 +19,13 @@ constexpr std::string_view kReplayFooter = R"(Limits:
   sliding_window 1000/1h [precision=60s]       sliding_counter 1000/1h
   token_bucket 100/1s [burst=200]              leaky_bucket 10/1s queue=50
   concurrency 100 [lease=60s]: each line keeps its permit for the whole lease
-  several but concurrency joined by &, all of which must admit
+  several joined by &, which must all admit (not concurrency)
 
 Fields of a log for --key: ip ident user time method path protocol status bytes request vhost, and
-in the combined format referer user_agent. Of CSV its columns, of JSON Lines its top-level fields.
-A log line may begin with its virtual host, as in Apache's vhost_combined; else vhost is "-".
+in the combined format referer user_agent. For CSV the columns, for JSON Lines the top-level fields.
+A log line may begin with its virtual host, as in Apache's vhost_combined; otherwise vhost is "-".
 
-Exit status: 0; 1 if the input cannot be read or the output not be written; 2 if it was misused.
+Exit status: 0; 1 if the input cannot be read or the output not be written; 2 for invalid arguments.
 
 Examples:
   sluice replay access.log --limit 'token_bucket 10/1m' --limit 'sliding_log 5/1m'
@@ -69,19 +69,21 @@ void add_replay(CLI::App& app, std::function<int()>& chosen) {
   const auto options = std::make_shared<replay::ReplayOptions>();
   const auto key = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand(
-      "replay", "Judge a log's requests at its own times: who would have been limited?");
+      "replay", "Decide the requests of a log at their logged times: which would be denied?");
   command->footer(std::string(kReplayFooter));
   command
       ->add_option("file", options->files,
                    "Logs to read in this order, .gz too; none or - is standard input")
       ->type_name("FILE");
-  command->add_option("--limit", options->limits, "A limit; given several times, each on its own")
+  command
+      ->add_option("--limit", options->limits,
+                   "A limit; may be given several times, each decides independently")
       ->type_name("EXPR")
       ->allow_extra_args(false);
   CLI::Option* key_option =
       command
           ->add_option("--key", *key,
-                       "What is limited, fields in braces: '{ip} {path}' (default: {ip} for logs, "
+                       "The key, with fields in braces: '{ip} {path}' (default: {ip} for logs, "
                        "{key} for CSV and JSON Lines)")
           ->type_name("TEMPLATE");
   command
@@ -89,7 +91,7 @@ void add_replay(CLI::App& app, std::function<int()>& chosen) {
           "--format", [options](const std::string& name) { options->format = format_of(name); },
           "auto (the default), common, combined, csv or jsonl")
       ->type_name("FORMAT");
-  command->add_option("--store", options->store, "Where limits live while replaying")
+  command->add_option("--store", options->store, "The store for the replay")
       ->type_name("URL")
       ->capture_default_str();
   command

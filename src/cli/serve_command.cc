@@ -19,12 +19,12 @@ constexpr const char* kServeFooter = R"(The file of --limits is YAML:
     api: token_bucket 100/1s burst=200
 
 The URL of --store is memory: with options, as in 'memory:?max_bytes=16777216&full=allow':
-  max_bytes=N      all states together, in bytes (default 1 GiB, at least 1 MiB)
-  full=deny|allow  a new key for which there is no room is denied, or admitted unrecorded
+  max_bytes=N      the most bytes for all states together (default 1 GiB, at least 1 MiB)
+  full=deny|allow  denies a new key that finds no room (default), or admits it without recording it
 
-Ends on SIGTERM or SIGINT, within 5 s: answers what one more read of each connection brings (64 KiB
-at most), sends what waits to be sent, and closes. A second signal ends it at once.
-Exit status: 0; 1 if an address cannot be listened on; 2 if it was misused.
+On SIGTERM or SIGINT the server stops within 5 s: it reads each connection once more (64 KiB at
+most), sends all replies, and closes. A second signal stops it at once.
+Exit status: 0; 1 if it cannot listen on an address; 2 for invalid arguments.
 
 Example:
   sluice serve --resp 127.0.0.1:6380 --limits limits.yaml
@@ -50,27 +50,27 @@ void add_serve(CLI::App& app, std::function<int()>& chosen) {
     command
         ->add_option("--" + std::string(protocol.name), options->addresses[protocol.name],
                      "Serve " + std::string(protocol.title) +
-                         " here; may be given several times; port 0 is any free one")
+                         " on this address; may be given several times; port 0 is any free one")
         ->type_name("ADDRESS:PORT|unix:PATH")
         ->allow_extra_args(false)
         ->capture_default_str();
   }
   command
-      ->add_option(
-          "--threads", options->threads,
-          "Threads that serve, at most " + std::to_string(kMaxThreads) + " (default: one per core)")
+      ->add_option("--threads", options->threads,
+                   "Threads of the server, at most " + std::to_string(kMaxThreads) +
+                       " (default: one per core)")
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, kMaxThreads).description(""));
   command->add_option("--limits", options->limits_file, "Named limits for SLUICE.CHECK")
       ->type_name("FILE");
-  command->add_option("--store", options->store, "Where the limits' state lives")
+  command->add_option("--store", options->store, "The store for the limits' states")
       ->type_name("URL")
       ->capture_default_str();
   command->add_flag("--insecure", options->insecure,
-                    "Serve on addresses that other machines reach, without a password");
+                    "Allow addresses that other machines can reach, without a password");
   command
       ->add_option("--max-connections", options->max_connections,
-                   "Refuse more clients than this at a time")
+                   "The most connections at a time; further ones are refused")
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, kMostConnections).description(""))
       ->capture_default_str();

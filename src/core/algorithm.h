@@ -12,24 +12,24 @@
 
 namespace sluice {
 
-/// No patience was given: the algorithm's own default applies (none for the token bucket, without
-/// limit for the leaky bucket, whose queue is its bound).
+/// The caller gave no patience, so the algorithm's default applies: 0 for the token bucket, and
+/// without limit for the leaky bucket, whose queue is bounded.
 inline constexpr std::int64_t kDefaultPatience = -1;
 
-/// What is asked of one state at one instant.
+/// The arguments of a transition.
 struct Call {
   Instant now = 0;
-  /// Units asked for, at least 0; 0 is a peek.
+  /// The units that are asked for, at least 0; 0 is a peek.
   std::int64_t cost = 1;
-  /// The longest delay the caller accepts, in nanoseconds, or kDefaultPatience.
+  /// The longest delay that the caller accepts, in nanoseconds, or kDefaultPatience.
   std::int64_t patience_ns = kDefaultPatience;
-  /// Only units that are there: nothing is borrowed.
+  /// Take free units only; do not borrow.
   bool unspent_only = false;
   PermitId permit = 0;
 };
 
-/// What a transition answers: a decision, and the state that follows it. A store commits `next` if
-/// and only if the decision allows and the call's cost is above 0.
+/// The result of a transition: a decision, and the change of the state. A store commits `next` if
+/// and only if the decision is an admission and the call's cost is above 0.
 template <class Change>
 struct Step {
   Decision decision;
@@ -38,47 +38,46 @@ struct Step {
 
 /// An algorithm is a pure transition: it commits nothing, does no I/O and reads no clock.
 ///
-/// A default-constructed State is a fresh key's. Most states are a few integers and are their own
-/// Change; where a state has no fixed size (core/ring.h, core/permits.h) the Change says what to
-/// keep and to add.
+/// A default-constructed State is that of a fresh key. Most states are a few integers, and their
+/// Change is the next state. If a state has no fixed size (core/ring.h, core/permits.h), the Change
+/// says what to keep and what to add.
 template <class A>
 concept Algorithm = requires(const typename A::Params& params, const typename A::State& state,
                              const Call& call, PartSyntax& syntax) {
   requires std::default_initializable<typename A::State>;
   requires std::equality_comparable<typename A::Params>;
   { A::kName } -> std::convertible_to<std::string_view>;
-  /// Takes `cost` units or refuses; with cost 0, peeks.
+  /// Takes `cost` units or denies; a cost of 0 is a peek.
   { A::take(params, state, call) } -> std::same_as<Step<typename A::Change>>;
-  /// Throws InvalidLimit where a number or a product of numbers cannot be held.
+  /// Throws InvalidLimit if a number is out of range or a product of numbers overflows.
   { A::define(syntax) } -> std::same_as<typename A::Params>;
-  /// True where a state written under these params means the same under others: a changed limit
-  /// keeps its keys' state.
+  /// True if a state that was written with the first params has the same meaning with the second:
+  /// keys then keep their states when the limit changes.
   { A::keeps_state(params, params) } -> std::same_as<bool>;
-  /// The canonical expression, which define() reads back as equal params.
+  /// The canonical expression, from which define() makes equal params.
   { A::describe(params) } -> std::same_as<std::string>;
 };
 
-/// What is spent: units that come back with time. All but the limits of permits.
+/// An algorithm whose units are spent and return with time: all but `concurrency`.
 template <class A>
-concept SpendingAlgorithm =
-    Algorithm<A> && requires(const typename A::Params& params, const typename A::State& state,
-                             const Call& call) {
-      /// Gives `cost` units back, never beyond fresh, and answers as a peek would afterwards.
-      { A::refund(params, state, call) } -> std::same_as<Step<typename A::Change>>;
-      /// Takes `cost` units whatever there is, and answers as a peek would afterwards. What counts
-      /// then may be more than the limit, and is at most what a number can hold.
-      { A::charge(params, state, call) } -> std::same_as<Step<typename A::Change>>;
-    };
+concept SpendingAlgorithm = Algorithm<A> &&
+    requires(const typename A::Params& params, const typename A::State& state, const Call& call) {
+  /// Returns `cost` units, at most until the key is fresh. The decision is that of a peek
+  /// afterwards.
+  { A::refund(params, state, call) } -> std::same_as<Step<typename A::Change>>;
+  /// Takes `cost` units unconditionally. The decision is that of a peek afterwards. More units
+  /// than the limit may then count, up to the largest number that the state can hold.
+  { A::charge(params, state, call) } -> std::same_as<Step<typename A::Change>>;
+};
 
-/// What is lent: permits that are given back, or lapse.
+/// An algorithm that lends permits, which are released or expire.
 template <class A>
-concept LendingAlgorithm =
-    Algorithm<A> && requires(const typename A::Params& params, const typename A::State& state,
-                             const Call& call) {
-      /// For the permit `call.permit`; denied, with kNever, where it is not held.
-      { A::renew(params, state, call) } -> std::same_as<Step<typename A::Change>>;
-      { A::release(params, state, call) } -> std::same_as<Step<typename A::Change>>;
-    };
+concept LendingAlgorithm = Algorithm<A> &&
+    requires(const typename A::Params& params, const typename A::State& state, const Call& call) {
+  /// Renews or releases the permit `call.permit`; denies, with kNever, if it is not held.
+  { A::renew(params, state, call) } -> std::same_as<Step<typename A::Change>>;
+  { A::release(params, state, call) } -> std::same_as<Step<typename A::Change>>;
+};
 
 /// An admission. `reset_ns`, `delay_ns`: as in Decision, in nanoseconds.
 struct Admission {
@@ -112,8 +111,9 @@ constexpr Decision deny(const Denial& d) {
           .reset_after = std::chrono::nanoseconds(d.reset_ns)};
 }
 
-/// The transition of an operation; of those that have none (kBlock, kReset), and of those that are
-/// not this algorithm's, a peek. kTakeUpTo is kTake with the cost that remains.
+/// Runs the transition of an operation. For operations that have none (kBlock, kReset), or that the
+/// algorithm does not support, it is a peek. For kTakeUpTo the caller has set the cost to the units
+/// that remain, so it is a take.
 template <Algorithm A>
 Step<typename A::Change> apply(Operation operation, const typename A::Params& params,
                                const typename A::State& state, const Call& call) {

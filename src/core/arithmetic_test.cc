@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kMinInt64 = std::numeric_limits<std::int64_t>::min();
 
-// 0, 1, both ends, and each power of two with its neighbours.
+// 0, 1, the largest number, and each power of two with its neighbours.
 std::vector<std::int64_t> corners() {
   std::vector<std::int64_t> values{0, 1, kMaxInt64, kMaxInt64 - 1, 1'000'000'000, 60'000'000'000};
   for (int bit = 1; bit < 63; ++bit) {
@@ -23,7 +23,7 @@ std::vector<std::int64_t> corners() {
   return values;
 }
 
-// Of every magnitude alike, and often on a corner.
+// A number of random magnitude, often a corner case.
 rc::Gen<std::int64_t> hostile() {
   const auto shifted = rc::gen::map(
       rc::gen::pair(rc::gen::arbitrary<std::uint64_t>(), rc::gen::inRange(1, 64)),
@@ -47,7 +47,7 @@ TEST(DividerTest, IsExactOnEveryPairOfCorners) {
   }
 }
 
-TEST(DividerTest, DividesByOneWhereNothingWasSet) {
+TEST(DividerTest, DefaultDividesByOne) {
   EXPECT_EQ(Divider(), Divider(1));
   EXPECT_EQ(Divider().divide(0), 0);
   EXPECT_EQ(Divider().divide(kMaxInt64), kMaxInt64);

@@ -4,9 +4,9 @@
 
 namespace sluice {
 
-/// Copied field by field, a decision stays in registers from where it is worked out to where it is
-/// wanted. Copied whole, it is put together in memory and read back in wider pieces, for which the
-/// processor waits.
+/// Copies a decision member by member, so that its members stay in registers. The compiler copies a
+/// whole decision through memory and reads it back in wider pieces, for which the processor has to
+/// wait.
 inline void assign(Decision& to, const Decision& from) {
   to.allowed = from.allowed;
   to.source = from.source;

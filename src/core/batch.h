@@ -28,7 +28,7 @@ struct Request {
   /// that leave states readable: the key keeps its state and is judged by these.
   const LimitDefinition* limit = nullptr;
   Space* space = nullptr;
-  std::string_view key;
+  std::string_view key = {};
   Operation operation = Operation::kTake;
   /// At least 0.
   std::int64_t cost = 1;
@@ -39,7 +39,7 @@ struct Request {
   /// Of a limit of permits. kTake: not one that was given before.
   PermitId permit = 0;
   /// kRenew, kRelease, kRefund: who gave it. What the store did not give is not given back to it.
-  /// kRelease: kUnanswered where it is not known whether the store has given it: only the store is
+  /// kRelease: kUnavailable where it is not known whether the store has given it: only the store is
   /// asked.
   Source giver = Source::kStore;
 };
@@ -77,7 +77,7 @@ class Batch final {
       request.key = std::string_view(keys_).substr(begin);
     }
     decisions_.resize(mode == Mode::kTogether ? 1 : requests_.size(),
-                      Decision{.source = Source::kUnanswered});
+                      Decision{.source = Source::kUnavailable});
   }
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
@@ -85,7 +85,7 @@ class Batch final {
   std::span<Request> requests() { return {requests_.data(), requests_.size()}; }
   std::span<const Request> requests() const { return {requests_.data(), requests_.size()}; }
   /// decisions()[i] answers requests()[i]; there is one where all are asked together. Each is
-  /// kUnanswered until the store has made it.
+  /// kUnavailable until the store has made it.
   std::span<Decision> decisions() { return {decisions_.data(), decisions_.size()}; }
   std::span<const Decision> decisions() const { return {decisions_.data(), decisions_.size()}; }
   bool is_together() const { return mode_ == Mode::kTogether; }
@@ -94,7 +94,7 @@ class Batch final {
   /// Keeps `owner`, and so what the requests refer to, until the batch is destroyed.
   void keep(std::shared_ptr<const void> owner) { owners_.push_back(std::move(owner)); }
 
-  /// Why a decision is kUnanswered: one sentence, for the first such. Empty where all are made.
+  /// Why a decision is kUnavailable: one sentence, for the first such. Empty where all are made.
   const std::string& error() const { return error_; }
   /// Says why a decision cannot be made. Only the first reason is kept.
   void set_error(std::string_view why) {

@@ -22,7 +22,7 @@ class InlineStore final : public Store {
     bool all = true;
     for (std::size_t i = 0; i < requests.size(); ++i) {
       decisions[i] = requests[i].cost == 1 ? Decision{.allowed = true}
-                                           : Decision{.source = Source::kUnanswered};
+                                           : Decision{.source = Source::kUnavailable};
       all = all && requests[i].cost == 1;
     }
     if (!all) throw StoreError("too dear");
@@ -45,7 +45,7 @@ TEST(Batch, OwnsTheKeysOfItsRequests) {
   for (std::size_t i = 0; i < copies.size(); ++i) {
     EXPECT_EQ(batch.requests()[i].key, copies[i]);
     EXPECT_EQ(batch.requests()[i].cost, 3);
-    EXPECT_EQ(batch.decisions()[i].source, Source::kUnanswered);
+    EXPECT_EQ(batch.decisions()[i].source, Source::kUnavailable);
   }
 }
 

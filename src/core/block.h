@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <cstdint>
 
@@ -10,14 +11,16 @@
 
 namespace sluice {
 
-/// Whether a block denies it: what takes something, and neither gives back nor charges.
+/// Whether a block denies the operation. It denies operations that take units; refunds and charges
+/// are not affected.
 constexpr bool takes(Operation operation, std::int64_t cost) {
   return cost > 0 && (operation == Operation::kTake || operation == Operation::kTakeUpTo);
 }
 
-/// What a blocked key answers. `decision` is what its limit (all parts of an `&` together) says:
-/// where it takes and would be admitted, that of a peek. REQUIRES: now < until.
+/// The decision for a blocked key. `decision` is that of its limit (all parts of an `&` together);
+/// for a take that the limit would admit, it is that of a peek. REQUIRES: now < until.
 inline Decision block_decision(Decision decision, bool takes, Instant now, Instant until) {
+  assert(now < until);
   const std::chrono::nanoseconds left(until - now);
   decision.remaining = 0;
   decision.reset_after = std::max(decision.reset_after, left);
@@ -30,8 +33,8 @@ inline Decision block_decision(Decision decision, bool takes, Instant now, Insta
 /// The last instant at which a block can end.
 inline constexpr Instant kLastBlock = kEndOfTime - 1 + kMaxDurationNs;
 
-/// When a block that is asked for now ends, at most kLastBlock; `until` is the end of the one there
-/// is, or 0.
+/// The end of the key's block after a request for a block of `duration_ns`, at most kLastBlock.
+/// `until` is the end of its present block, or 0.
 inline Instant block_until(Instant until, Instant now, std::int64_t duration_ns) {
   return std::max(until, now + duration_ns);
 }

@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-TEST(BlockTest, DeniesWhatTakesSomething) {
+TEST(BlockTest, DeniesTakes) {
   EXPECT_TRUE(takes(Operation::kTake, 1));
   EXPECT_TRUE(takes(Operation::kTakeUpTo, 1));
   EXPECT_FALSE(takes(Operation::kTake, 0));
@@ -18,7 +18,7 @@ TEST(BlockTest, DeniesWhatTakesSomething) {
   }
 }
 
-TEST(BlockTest, ADenialWaitsForTheLongerOfTheTwo) {
+TEST(BlockTest, RetryAfterIsTheLongerOfTheTwo) {
   const Decision peek{.allowed = true, .limit = 5, .remaining = 3, .reset_after = nanoseconds(4)};
   const Decision blocked{
       .limit = 5, .retry_after = nanoseconds(10), .reset_after = nanoseconds(10)};
@@ -30,7 +30,7 @@ TEST(BlockTest, ADenialWaitsForTheLongerOfTheTwo) {
   EXPECT_EQ(block_decision(denied, true, 100, 110).retry_after, kNever);
 }
 
-TEST(BlockTest, WhatTakesNothingGoesThroughAndFindsNothing) {
+TEST(BlockTest, OtherOperationsPassAndSeeNoUnits) {
   const Decision peek{.allowed = true, .limit = 5, .remaining = 3, .reset_after = nanoseconds(40)};
   Decision expected = peek;
   expected.remaining = 0;
@@ -42,7 +42,7 @@ TEST(BlockTest, WhatTakesNothingGoesThroughAndFindsNothing) {
   EXPECT_EQ(blocked.reset_after, nanoseconds(10));
 }
 
-TEST(BlockTest, EndsWithTheLongest) {
+TEST(BlockTest, EndsWithTheLongerBlock) {
   EXPECT_EQ(block_until(0, 100, 10), 110);
   EXPECT_EQ(block_until(120, 100, 10), 120);
   EXPECT_EQ(block_until(105, 100, 10), 110);

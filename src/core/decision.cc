@@ -25,10 +25,10 @@ std::string_view to_string(Source source) {
       return "local";
     case Source::kPolicy:
       return "policy";
-    case Source::kUnanswered:
+    case Source::kUnavailable:
       break;
   }
-  return "unanswered";
+  return "unavailable";
 }
 
 std::string to_string(const Decision& decision) {

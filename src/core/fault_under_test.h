@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-/// What `body` throws says; empty where it throws nothing.
+/// The message of the exception that `body` throws; empty if it throws none.
 template <class Error = StoreError, class Body>
 std::string fault_of(const Body& body) {
   try {

@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-/// What stands for a key's text: 128 bits, each as good as any other. See hash_key().
+/// The hash of a key: 128 uniformly distributed bits. See hash_key().
 struct KeyHash {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
@@ -14,11 +14,12 @@ struct KeyHash {
   bool operator==(const KeyHash&) const = default;
 };
 
-/// What keys are hashed under: who does not know it cannot choose keys whose hashes are alike.
+/// The secret of the hash function. Without it, an attacker cannot choose keys whose hashes
+/// collide.
 struct HashSecret {
   std::array<unsigned char, 192> bytes;
 
-  /// Another one each time. Throws StoreError where the system has no random bytes.
+  /// A random secret. Throws StoreError if the system has no random bytes.
   static HashSecret random();
   /// The same in every run.
   static HashSecret fixed();

@@ -5,8 +5,8 @@
 
 namespace sluice {
 
-/// Nanoseconds since the Unix epoch, 0 <= now < kEndOfTime. Time is always an argument: nothing
-/// below the clock reads one.
+/// Nanoseconds since the Unix epoch, 0 <= now < kEndOfTime. Algorithms get the time as an argument
+/// and never read a clock.
 using Instant = std::int64_t;
 
 inline constexpr std::int64_t kMillisecondNs = 1'000'000;
@@ -17,30 +17,30 @@ inline constexpr std::int64_t kDayNs = 24 * kHourNs;
 
 inline constexpr Instant kEndOfTime = Instant{1} << 62;
 
-/// The longest duration a limit may name, in nanoseconds (about 73 years).
+/// The longest duration in a limit, in nanoseconds (about 73 years).
 inline constexpr std::int64_t kMaxDurationNs = std::int64_t{1} << 61;
 
-/// The largest count, limit or burst: every integer up to here is exact in a double, so Redis's Lua
-/// and JSON readers hold it too.
+/// The largest count, limit or burst. Every integer up to this is exact in a double, so it is also
+/// exact in Redis's Lua and in JSON.
 inline constexpr std::int64_t kMaxCount = (std::int64_t{1} << 53) - 1;
 
-/// The wall clock, steps and all: what processes on many machines agree on. For states that they
-/// share, which a clock that is set back does not move backwards.
+/// The wall clock, on which the processes of many machines agree. It may be set; use it only for
+/// shared states whose time never runs backwards.
 Instant wall_now();
 
-/// steady_clock::now(), or a tick of the system before it (10 ms at most), for a fourth of its
-/// cost.
+/// steady_clock::now() as of the last tick of the system, at most 10 ms ago. Costs a quarter of
+/// steady_clock::now().
 std::chrono::steady_clock::time_point steady_now_cheaply();
 
-/// The wall clock read once, monotonic time since: steps of the wall clock do not move it, so no
-/// state is ever judged at an instant that jumped. Thread-safe.
+/// Monotonic time that starts at the wall clock's time. Setting the wall clock later does not
+/// change it, so instants never jump. Thread-safe.
 class Clock {
  public:
-  /// Reads the wall clock now, and never again.
+  /// Reads the wall clock, for the only time.
   Clock();
 
   Instant now() const;
-  /// As steady_now_cheaply().
+  /// now() as of the last tick, as steady_now_cheaply().
   Instant now_cheaply() const;
 
  private:

@@ -7,12 +7,12 @@
 namespace sluice {
 namespace {
 
-// What the algorithms rely on: an instant, a bucket's worth ahead of it and one more of cost, or a
-// window and the next, still fit 64 bits.
+// The algorithms rely on this: an instant plus the span of a bucket plus the span of a cost, or
+// plus two windows, fits 64 bits.
 static_assert(kEndOfTime - 1 + kMaxDurationNs <= kMaxInt64 - kMaxDurationNs);
 static_assert(static_cast<std::int64_t>(static_cast<double>(kMaxCount)) == kMaxCount);
 
-TEST(ClockTest, NeverRunsBackwardsAndStaysWithinTime) {
+TEST(ClockTest, NeverRunsBackwardsAndStaysInRange) {
   const Clock clock;
   Instant before = clock.now();
   EXPECT_GT(before, 0);
@@ -24,7 +24,7 @@ TEST(ClockTest, NeverRunsBackwardsAndStaysWithinTime) {
   EXPECT_LT(before, kEndOfTime);
 }
 
-TEST(ClockTest, TheCheapTimeIsALittleEarlier) {
+TEST(ClockTest, TheCheapTimeIsAtMostATickEarlier) {
   const auto cheap = steady_now_cheaply();
   const auto steady = std::chrono::steady_clock::now();
   EXPECT_LE(cheap, steady);

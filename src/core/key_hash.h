@@ -23,7 +23,7 @@ inline KeyHash hash_with(std::string_view key, const HashSecret& secret) {
 
 KeyHash hash_long(std::string_view key, const HashSecret& secret);
 
-// By itself, the hash of a short key is a few steps that fit between others and need no call.
+// Separate and inlined, because the hash of a short key is only a few instructions.
 [[gnu::flatten]] inline KeyHash hash_short(std::string_view key, const HashSecret& secret) {
   if (key.size() > kShortKey) __builtin_unreachable();
   return hash_with(key, secret);
@@ -31,7 +31,7 @@ KeyHash hash_long(std::string_view key, const HashSecret& secret);
 
 }  // namespace internal
 
-/// The hash of a key: XXH3 of 128 bits, under a secret.
+/// The hash of a key: XXH3 with 128 bits and a secret.
 inline KeyHash hash_key(std::string_view key, const HashSecret& secret) {
   return key.size() <= internal::kShortKey ? internal::hash_short(key, secret)
                                            : internal::hash_long(key, secret);

@@ -35,9 +35,9 @@ constexpr bool is_letter(char c) {
 }
 
 [[noreturn]] void fail(std::string_view expression, std::size_t position,
-                       const std::string& fault) {
+                       const std::string& message) {
   std::string sentence = "limit '" + std::string(expression.substr(0, kMaxExpressionBytes)) +
-                         "': " + fault + ", at character " + std::to_string(position + 1);
+                         "': " + message + ", at character " + std::to_string(position + 1);
   // One sentence on one line, whatever the text was made of.
   std::ranges::replace_if(
       sentence, [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
@@ -169,34 +169,34 @@ bool PartSyntax::yes_no_option(std::string_view name, bool otherwise) {
 void PartSyntax::finish() const {
   for (const auto& option : options_) {
     if (option.asked_for) continue;
-    std::string fault = std::string(algorithm_) + " has no option '" + std::string(option.name);
-    fault += known_.empty() ? "', nor any other" : "'; it has";
-    for (const auto name : known_) fault += " " + std::string(name);
-    fail(expression_, offset_of(option.name), fault);
+    std::string message = std::string(algorithm_) + " has no option '" + std::string(option.name);
+    message += known_.empty() ? "', nor any other" : "'; it has";
+    for (const auto name : known_) message += " " + std::string(name);
+    fail(expression_, offset_of(option.name), message);
   }
 }
 
-void PartSyntax::refuse_duration(const std::string& fault) const {
-  if (duration_ns_) fail_duration(fault);
+void PartSyntax::refuse_duration(const std::string& message) const {
+  if (duration_ns_) fail_duration(message);
 }
 
-void PartSyntax::fail_count(const std::string& fault) const {
-  fail(expression_, offset_of(count_text_), fault);
+void PartSyntax::fail_count(const std::string& message) const {
+  fail(expression_, offset_of(count_text_), message);
 }
 
-void PartSyntax::fail_duration(const std::string& fault) const {
-  fail(expression_, offset_of(duration_text_), fault);
+void PartSyntax::fail_duration(const std::string& message) const {
+  fail(expression_, offset_of(duration_text_), message);
 }
 
-void PartSyntax::fail_option(std::string_view name, const std::string& fault) const {
+void PartSyntax::fail_option(std::string_view name, const std::string& message) const {
   for (const auto& option : options_) {
-    if (option.name == name) fail(expression_, offset_of(option.value), fault);
+    if (option.name == name) fail(expression_, offset_of(option.value), message);
   }
-  fail_algorithm(fault);
+  fail_algorithm(message);
 }
 
-void PartSyntax::fail_algorithm(const std::string& fault) const {
-  fail(expression_, offset_of(algorithm_), fault);
+void PartSyntax::fail_algorithm(const std::string& message) const {
+  fail(expression_, offset_of(algorithm_), message);
 }
 
 std::vector<PartSyntax> parse_limit_syntax(std::string_view expression) {

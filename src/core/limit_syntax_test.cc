@@ -21,7 +21,7 @@ std::int64_t duration(std::string_view text) {
   return parse_duration(text, 0, text.size());
 }
 
-// Calls `read` and expects a refusal whose place is that of the first '^' below the text.
+// Calls `read` and expects InvalidLimit with the position of the first '^' below the text.
 struct Refusal {
   std::string_view text;
   std::string_view place;
@@ -55,7 +55,7 @@ TEST(DurationTest, AddsUnitsUp) {
   }
 }
 
-TEST(DurationTest, PointsAtTheFault) {
+TEST(DurationTest, PointsAtTheError) {
   for (const Refusal& row : {
            Refusal{"", "^", "missing"},
            Refusal{"10", "  ^", "unit"},
@@ -77,7 +77,7 @@ TEST(DurationTest, PointsAtTheFault) {
   }
 }
 
-TEST(DurationTest, ReadsAPieceOfAnExpressionOnly) {
+TEST(DurationTest, ReadsOnlyTheGivenRange) {
   const std::string_view text = "x 5/10m burst=3";
   EXPECT_EQ(parse_duration(text, 4, 7), 600'000'000'000);
   expect_refused({text, "      ^", "unit"}, [&] { parse_duration(text, 4, 6); });
@@ -116,7 +116,7 @@ TEST(LimitSyntaxTest, ReadsPartsAndTheirOptions) {
   EXPECT_NO_THROW(parts[1].finish());
 }
 
-TEST(LimitSyntaxTest, PointsAtTheFault) {
+TEST(LimitSyntaxTest, PointsAtTheError) {
   const std::string long_text(kMaxExpressionBytes + 1, 'a');
   const std::string long_place = std::string(kMaxExpressionBytes, ' ') + '^';
   for (const Refusal& row : {
@@ -149,7 +149,7 @@ TEST(LimitSyntaxTest, PointsAtTheFault) {
   }
 }
 
-TEST(LimitSyntaxTest, MissesADurationWhenOneIsAskedFor) {
+TEST(LimitSyntaxTest, AMissingDurationIsAnErrorIfOneIsNeeded) {
   const auto parts = parse_limit_syntax("a 5 b=1");
   try {
     parts.at(0).duration_ns();
@@ -160,7 +160,7 @@ TEST(LimitSyntaxTest, MissesADurationWhenOneIsAskedFor) {
   }
 }
 
-TEST(LimitSyntaxTest, SaysItInOneLine) {
+TEST(LimitSyntaxTest, TheMessageIsOneLine) {
   try {
     parse_limit_syntax("a\n5\x1b[2J");
     FAIL() << "accepted";
@@ -188,7 +188,7 @@ TEST(LimitSyntaxTest, PointsAtTheOptionsValue) {
           [](PartSyntax& p) { p.yes_no_option("b", true); });
 }
 
-TEST(LimitSyntaxTest, PointsAtWhatAnAlgorithmRefuses) {
+TEST(LimitSyntaxTest, PointsAtTheTextThatAnAlgorithmRejects) {
   const std::string_view text = "x 1/1s & abc 12/34s opt=56";
   const auto refused = [&](std::string_view place, const std::function<void(PartSyntax&)>& ask) {
     auto parts = parse_limit_syntax(text);
@@ -201,7 +201,7 @@ TEST(LimitSyntaxTest, PointsAtWhatAnAlgorithmRefuses) {
   refused("         ^", [](PartSyntax& p) { p.fail_option("absent", "so it is"); });
 }
 
-TEST(LimitSyntaxTest, RefusesOptionsNobodyAskedFor) {
+TEST(LimitSyntaxTest, RefusesUnknownOptions) {
   const Refusal none{"a 1/s b=1", "      ^", "a has no option 'b', nor any other"};
   expect_refused(none, [&] { parse_limit_syntax(none.text).at(0).finish(); });
   const Refusal other{"a 1/s c=1 b=1", "          ^", "a has no option 'b'; it has c d"};
@@ -221,7 +221,7 @@ TEST(LimitSyntaxTest, YesAndNo) {
   EXPECT_FALSE(parts[0].yes_no_option("e", false));
 }
 
-TEST(LimitSyntaxTest, BoundsTheSentenceAsWell) {
+TEST(LimitSyntaxTest, TheMessageIsBounded) {
   try {
     parse_limit_syntax(std::string(1'000'000, 'a'));
     ADD_FAILURE() << "accepted";

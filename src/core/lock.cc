@@ -18,7 +18,7 @@ void Lock::wait() {
       __builtin_ia32_pause();
 #endif
     }
-    // The holder has lost its core, or a shard is growing.
+    // The holder has probably lost its core, or a shard is growing.
     if (round < kYields) {
       std::this_thread::yield();
     } else {

@@ -5,15 +5,15 @@
 
 namespace sluice {
 
-/// A lock of four bytes for a few dozen nanoseconds of work: a waiter spins briefly, then sleeps in
-/// short steps. Taking it free costs one locked instruction and letting go of it a plain store,
-/// since nobody has to be woken. Meets Lockable.
+/// A lock of four bytes, for critical sections of a few dozen nanoseconds. A waiting thread spins
+/// briefly, then sleeps in short steps. lock() costs one atomic instruction if the lock is free,
+/// and unlock() a plain store, since it wakes no thread. Satisfies Lockable.
 class Lock {
  public:
   void lock() {
     if (held_.exchange(1, std::memory_order_acquire) != 0) wait();
   }
-  /// Takes nothing from who holds it, not even the cache line.
+  /// If the lock is held, this does not even take the cache line from its holder.
   bool try_lock() {
     return held_.load(std::memory_order_relaxed) == 0 &&
            held_.exchange(1, std::memory_order_acquire) == 0;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -11,7 +12,7 @@
 
 namespace sluice {
 
-/// A permit that counts until it lapses.
+/// A permit, which counts until it expires.
 struct PermitEntry {
   Instant lapses_ns = 0;
   PermitId id = 0;
@@ -19,31 +20,32 @@ struct PermitEntry {
   friend bool operator==(const PermitEntry&, const PermitEntry&) = default;
 };
 
-/// A view of a key's permits, in the order in which they lapse. The store owns them.
-/// Default-constructed: a fresh key's.
+/// A view of a key's permits, ordered by expiry. The store owns them. Default-constructed, it is
+/// the list of a fresh key.
 using PermitList = std::span<const PermitEntry>;
 
 /// A change to a list of permits.
 struct PermitChange {
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-  /// So many have lapsed, the first ones.
+  /// The number of expired permits, which are the first ones.
   std::uint32_t lapsed = 0;
-  /// The place in the list as it was, at least `lapsed`, of one that goes; or kNone.
+  /// The index in the list before the change, at least `lapsed`, of a permit to remove; or kNone.
   std::uint32_t gone = kNone;
-  /// One that comes, if its id is not 0.
+  /// A permit to add, if its id is not 0.
   PermitEntry added;
 
-  /// How many there are afterwards, of so many.
+  /// The number of permits after the change, if there are `size` before.
   std::uint32_t size_after(std::uint32_t size) const {
     return size - lapsed - (gone == kNone ? 0 : 1) + (added.id == 0 ? 0 : 1);
   }
 };
 
-/// Carries a change out on the first `size` of `entries`; how many there are then.
-/// REQUIRES: there is room for change.size_after(size).
+/// Applies a change to the first `size` of `entries`. Returns their number afterwards.
+/// REQUIRES: entries.size() >= change.size_after(size).
 inline std::uint32_t commit_permits(std::span<PermitEntry> entries, std::uint32_t size,
                                     const PermitChange& change) {
+  assert(entries.size() >= change.size_after(size));
   const auto begin = entries.begin();
   if (change.gone != PermitChange::kNone) {
     std::move(begin + change.gone + 1, begin + size, begin + change.gone);
@@ -54,7 +56,7 @@ inline std::uint32_t commit_permits(std::span<PermitEntry> entries, std::uint32_
     size -= change.lapsed;
   }
   if (change.added.id == 0) return size;
-  // Leases may differ, and clocks be set back: most often it is the last nevertheless.
+  // Usually it is the last. It need not be: leases may differ, and clocks may be set back.
   std::uint32_t place = size++;
   for (; place > 0 && entries[place - 1].lapses_ns > change.added.lapses_ns; --place) {
     entries[place] = entries[place - 1];
@@ -63,7 +65,7 @@ inline std::uint32_t commit_permits(std::span<PermitEntry> entries, std::uint32_
   return size;
 }
 
-/// Whether an algorithm keeps permits.
+/// Whether the state of an algorithm is a list of permits.
 template <class A>
 inline constexpr bool kIsPermits = std::is_same_v<typename A::State, PermitList>;
 

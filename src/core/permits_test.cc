@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-// Carries a change out where there is just enough room.
+// Applies a change to entries with exactly the necessary room.
 std::vector<PermitEntry> changed(std::vector<PermitEntry> entries, const PermitChange& change) {
   const auto size = static_cast<std::uint32_t>(entries.size());
   const std::uint32_t after = change.size_after(size);
@@ -23,7 +23,7 @@ TEST(PermitsTest, AFreshKeyHasNone) {
   EXPECT_EQ(changed({}, {.added = {5, 1}}), (std::vector<PermitEntry>{{5, 1}}));
 }
 
-TEST(PermitsTest, OneGoesAndOneComesInItsPlace) {
+TEST(PermitsTest, RemovesAndAddsPermits) {
   const std::vector<PermitEntry> three{{10, 1}, {20, 2}, {30, 3}};
   EXPECT_EQ(changed(three, {.gone = 1, .added = {}}), (std::vector<PermitEntry>{{10, 1}, {30, 3}}));
   EXPECT_EQ(changed(three, {.lapsed = 1, .gone = 2, .added = {15, 3}}),
@@ -33,7 +33,7 @@ TEST(PermitsTest, OneGoesAndOneComesInItsPlace) {
             (std::vector<PermitEntry>{{20, 2}, {30, 3}, {30, 4}}));
 }
 
-RC_GTEST_PROP(PermitsTest, StayInTheOrderInWhichTheyLapse, ()) {
+RC_GTEST_PROP(PermitsTest, StayOrderedByExpiry, ()) {
   std::vector<PermitEntry> entries;
   PermitId last = 0;
   const auto moves = *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 1000));

@@ -4,8 +4,7 @@
 
 namespace sluice {
 
-/// Asks the processor for so many bytes, which are read or written soon. The address need not be
-/// valid.
+/// Prefetches `bytes` bytes that will be read or written soon. The address need not be valid.
 inline void prefetch(const void* begin, std::size_t bytes) {
   constexpr std::size_t kLine = 64;
   for (std::size_t at = 0; at < bytes; at += kLine) {

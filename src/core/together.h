@@ -6,8 +6,9 @@
 
 namespace sluice {
 
-/// The one answer to several questions asked together, all or nothing: add each one's decision.
-/// Where one denies, the others' decisions are those of a peek, since nothing is charged.
+/// Combines the decisions of several parts or requests that are decided together, all or nothing:
+/// add() each decision. If one denies, the decisions of the others must be those of a peek, since
+/// nothing is charged.
 class Together {
  public:
   void add(const Decision& one) {

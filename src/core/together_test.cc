@@ -15,14 +15,14 @@ Decision together(std::initializer_list<Decision> decisions) {
   return all.decision();
 }
 
-TEST(TogetherTest, OneIsItself) {
+TEST(TogetherTest, OneDecisionIsUnchanged) {
   const Decision admitted = admit({.limit = 5, .remaining = 2, .reset_ns = 7, .delay_ns = 3});
   const Decision denied = deny({.limit = 5, .remaining = 2, .retry_ns = 4, .reset_ns = 7});
   EXPECT_EQ(together({admitted}), admitted);
   EXPECT_EQ(together({denied}), denied);
 }
 
-TEST(TogetherTest, AdmitsWhereAllDo) {
+TEST(TogetherTest, AdmitsIfAllDo) {
   const Decision a = admit({.limit = 100, .remaining = 9, .reset_ns = 50, .delay_ns = 1});
   const Decision b = admit({.limit = 10, .remaining = 3, .reset_ns = 20, .delay_ns = 6});
   const Decision expected = admit({.limit = 10, .remaining = 3, .reset_ns = 50, .delay_ns = 6});
@@ -30,14 +30,14 @@ TEST(TogetherTest, AdmitsWhereAllDo) {
   EXPECT_EQ(together({b, a}), expected);
 }
 
-TEST(TogetherTest, TellsTheFirstPartOfThoseWithLeastRemaining) {
+TEST(TogetherTest, NumbersAreThoseOfTheFirstPartWithLeastRemaining) {
   const Decision a = admit({.limit = 7, .remaining = 3});
   const Decision b = admit({.limit = 8, .remaining = 3});
   EXPECT_EQ(together({a, b}).limit, 7);
   EXPECT_EQ(together({b, a}).limit, 8);
 }
 
-TEST(TogetherTest, DeniesWhereOneDoesAndWaitsForTheLongest) {
+TEST(TogetherTest, DeniesIfOneDoesWithTheLongestRetryAfter) {
   const Decision peeked = admit({.limit = 7, .remaining = 1, .reset_ns = 90, .delay_ns = 5});
   const Decision soon = deny({.limit = 9, .remaining = 2, .retry_ns = 10, .reset_ns = 30});
   const Decision late = deny({.limit = 8, .remaining = 4, .retry_ns = 40, .reset_ns = 60});
@@ -47,7 +47,7 @@ TEST(TogetherTest, DeniesWhereOneDoesAndWaitsForTheLongest) {
   EXPECT_EQ(together({soon, peeked, late}), expected);
 }
 
-TEST(TogetherTest, NeverOutlastsEveryWait) {
+TEST(TogetherTest, NeverIsLongerThanAnyWait) {
   const Decision never = deny({.limit = 1, .remaining = 1});
   const Decision late = deny({.limit = 8, .retry_ns = 40});
   EXPECT_EQ(never.retry_after, kNever);
@@ -56,7 +56,7 @@ TEST(TogetherTest, NeverOutlastsEveryWait) {
   EXPECT_EQ(together({late, never, late}).retry_after, kNever);
 }
 
-TEST(TogetherTest, KeepsWhoElseAnswered) {
+TEST(TogetherTest, KeepsASourceOtherThanTheStore) {
   Decision full = deny({.limit = 1});
   full.source = Source::kFull;
   const Decision admitted = admit({.limit = 8, .remaining = 2});

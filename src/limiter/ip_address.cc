@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <cassert>
 #include <charconv>
 #include <cstddef>
 #include <system_error>
@@ -73,6 +74,7 @@ bool IpAddress::is_ipv4() const {
 }
 
 IpAddress IpAddress::network(int prefix) const {
+  assert(0 <= prefix && prefix <= bits());
   IpAddress result = *this;
   int kept = is_ipv4() ? kIpv4PrefixBits + prefix : prefix;
   for (std::uint8_t& byte : result.bytes_) {

@@ -102,7 +102,7 @@ TEST(ClientIp, IsTheRightmostThatIsNoProxy) {
       // The lines of a header are one list.
       {{"6.6.6.6", "203.0.113.7", "10.2.2.2"}, "203.0.113.7"},
       {{"6.6.6.6, 203.0.113.7", "", "10.3.3.3,10.2.2.2"}, "203.0.113.7"},
-      // Nobody wrote anything between two commas.
+      // Nothing stands between two commas.
       {{"203.0.113.7, , 10.2.2.2,, ,"}, "203.0.113.7"},
       {{",,,"}, "10.0.0.1"},
   };

@@ -9,11 +9,10 @@
 #include <string>
 #include <thread>
 
-#include "limiter/answering_store.h"
-#include "limiter/guarded_store.h"
-#include "limiter/scripted_store.h"
-#include "limiter/waiting_lines.h"
+#include "fallback/fallback_store.h"
 #include "sluice/limiter.h"
+#include "testing/scripted_store.h"
+#include "waiting/wait_queues.h"
 
 namespace sluice {
 namespace {
@@ -38,9 +37,16 @@ class AcquireTest : public testing::Test {
     return *limiter_;
   }
 
+  /// Returns once so many wait, and the first of them has been denied.
   void await_waiting(std::size_t count) {
-    auto& lines = store_->open_space(limit_->definition())->companion<WaitingLines>();
-    while (lines.waiting() != count) std::this_thread::yield();
+    const auto queues = store_->open_space(limit_->definition())->attachment<WaitQueues>();
+    while (queues->waiting() != count) std::this_thread::yield();
+    // One comes, it asks, and it is answered: each is a task of the timer thread.
+    for (int i = 0; i < 3; ++i) {
+      std::promise<void> ran;
+      TimerThread::shared()->post([&] { ran.set_value(); });
+      ran.get_future().wait();
+    }
   }
 
   DecisionCallback to(std::promise<Answer>& promise) {
@@ -124,7 +130,7 @@ TEST_F(AcquireTest, WaitsForAllPartsOfAnAnd) {
   EXPECT_GE(steady_clock::now() - began, milliseconds(30));
 }
 
-TEST_F(AcquireTest, StopsWaitingInLine) {
+TEST_F(AcquireTest, StopsWaitingInTheQueue) {
   Limiter& limiter = use("fixed_window 1/1h anchor=first");
   limiter.acquire("k");
   std::stop_source stop;
@@ -137,7 +143,7 @@ TEST_F(AcquireTest, StopsWaitingInLine) {
   EXPECT_GT(decision.retry_after, seconds(3000));
 }
 
-/// Whoever waits for a window learns at once that it may have what was given back.
+/// A caller that waits for a window learns at once that it may have what was given back.
 class WakingTest : public AcquireTest {
  protected:
   // Uses up the limit, and waits for one more.
@@ -163,7 +169,7 @@ TEST_F(WakingTest, ByARefund) {
   EXPECT_TRUE(is_granted());
 }
 
-TEST_F(WakingTest, ByARefundBetweenItsDenialAndItsPlaceInLine) {
+TEST_F(WakingTest, ByARefundBetweenItsDenialAndItsPlaceInTheQueue) {
   Limiter& limiter = use("fixed_window 1/1h anchor=first");
   limiter.acquire("k");
   store_->on_the_way = [&] { limiter.refund("k", 1); };
@@ -173,7 +179,7 @@ TEST_F(WakingTest, ByARefundBetweenItsDenialAndItsPlaceInLine) {
 
 TEST_F(WakingTest, ByARefundThatADenyCacheKnowsOf) {
   use("fixed_window 1/1h anchor=first");
-  Limiter limiter(std::make_shared<GuardedStore>(store_, GuardOptions()), *limit_);
+  Limiter limiter(std::make_shared<FallbackStore>(store_, FallbackOptions()), *limit_);
   limiter.acquire("k");
   store_->on_the_way = [&] { limiter.refund("k", 1); };
   limiter.async_acquire("k", 1, kForever, to(answer_));
@@ -226,7 +232,7 @@ TEST_F(WakingTest, ByWhatIsGivenBackToALimitWhoseKeysStartFresh) {
   ASSERT_EQ(second_answer.wait_for(seconds(10)), std::future_status::ready);
   EXPECT_TRUE(second_answer.get().decision.allowed);
   EXPECT_EQ(newcomer_answer.wait_for(seconds(0)), std::future_status::timeout)
-      << "it stands behind those who wait";
+      << "it stands behind those that wait";
   stop.request_stop();
   EXPECT_FALSE(newcomer_answer.get().decision.allowed);
 }
@@ -280,12 +286,12 @@ TEST_F(AcquireTest, CallsBackWhenItIsStopped) {
   EXPECT_LE(limiter.peek("k").reset_after, hours(1)) << "it has been given back";
 }
 
-TEST_F(AcquireTest, DeniesWhomItHasNoPlaceToWaitFor) {
+TEST_F(AcquireTest, DeniesACallerForWhichThereIsNoPlaceToWait) {
   Limiter& limiter = use("token_bucket 1/1h");
   limiter.acquire("k");
   std::stop_source stop;
   std::atomic<std::size_t> stopped{0};
-  for (std::size_t i = 0; i < WaitingLines::kMostWaiting; ++i) {
+  for (std::size_t i = 0; i < WaitQueues::kMostWaiting; ++i) {
     const auto count = [&stopped](const Decision& decision, std::exception_ptr) {
       if (!decision.allowed) ++stopped;
     };
@@ -300,7 +306,7 @@ TEST_F(AcquireTest, DeniesWhomItHasNoPlaceToWaitFor) {
   EXPECT_GT(refused.decision.retry_after, hours(99'999));
   EXPECT_LE(limiter.peek("k").reset_after, reserved) << "it has been given back";
   stop.request_stop();
-  while (stopped != WaitingLines::kMostWaiting) std::this_thread::yield();
+  while (stopped != WaitQueues::kMostWaiting) std::this_thread::yield();
   EXPECT_LE(limiter.peek("k").reset_after, hours(1));
   std::promise<Answer> again;
   limiter.async_acquire("k", 1, seconds(1), to(again));
@@ -308,16 +314,12 @@ TEST_F(AcquireTest, DeniesWhomItHasNoPlaceToWaitFor) {
 }
 
 TEST_F(AcquireTest, AStoreThatAnswersLaterIsNotWaitedFor) {
-  const auto store = std::make_shared<AnsweringStore>();
-  store->late = true;
-  Limiter limiter(store, Limit("fixed_window 1/1h"));
+  store_->answers = ScriptedStore::Answers::kWhenTold;
+  Limiter& limiter = use("fixed_window 5/1h");
   std::promise<Answer> answer;
   limiter.async_acquire("k", 3, seconds(1), to(answer));
-  std::promise<void> asked;
-  Timekeeper::shared()->post([&] { asked.set_value(); });
-  asked.get_future().get();
-  ASSERT_EQ(store->under_way(), 1U);
-  store->answer();
+  ASSERT_TRUE(store_->await_pending(1));
+  store_->answer();
   EXPECT_TRUE(answer.get_future().get().decision.allowed);
 }
 

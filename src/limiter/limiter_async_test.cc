@@ -1,20 +1,80 @@
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
+#include <exception>
 #include <functional>
+#include <future>
+#include <memory>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "limiter/later_under_test.h"
+#include "fallback/fallback_store.h"
+#include "sluice/limiter.h"
 #include "sluice/permit.h"
+#include "testing/scripted_store.h"
+#include "waiting/timer_thread.h"
 
 namespace sluice {
 namespace {
 
 using std::chrono::hours;
 using std::chrono::nanoseconds;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
+/// Asking without waiting, of a store that is told when to answer.
+class AsyncFixture : public testing::Test {
+ protected:
+  using Asked = ScriptedStore::Asked;
+  struct Told {
+    Decision decision;
+    std::exception_ptr error;
+  };
+
+  Limiter make_limiter(const FallbackOptions& options = {}) {
+    return {std::make_shared<FallbackStore>(inner_, options), Limit("sliding_log 10/1w", "limit")};
+  }
+
+  void answer_later() { inner_->answers = ScriptedStore::Answers::kWhenTold; }
+
+  DecisionCallback tell() {
+    return [this](const Decision& decision, std::exception_ptr error) {
+      told_.push_back({decision, std::move(error)});
+    };
+  }
+  DoneCallback tell_done() {
+    return [this](std::exception_ptr error) { told_.push_back({{}, std::move(error)}); };
+  }
+  ReservationCallback keep_it() {
+    return [this](Reservation reservation, std::exception_ptr error) {
+      told_.push_back({reservation.decision(), std::move(error)});
+      reserved_ = std::move(reservation);
+    };
+  }
+
+  /// What the last callback was given.
+  Told last() {
+    EXPECT_FALSE(told_.empty());
+    return told_.empty() ? Told{} : told_.back();
+  }
+  std::string last_sentence() {
+    try {
+      if (auto error = last().error) std::rethrow_exception(std::move(error));
+    } catch (const std::exception& known) {
+      return known.what();
+    }
+    return "no error";
+  }
+
+  std::shared_ptr<ScriptedStore> inner_ = std::make_shared<ScriptedStore>();
+  std::vector<Told> told_;
+  Reservation reserved_;
+};
+
 /// What asks later and tells; limiter_test.cc has more of async_check().
-class LaterTest : public LaterUnderTest {
+class AsyncTest : public AsyncFixture {
  protected:
   /// All that tells of a decision, each as (blocking, later).
   struct Pair {
@@ -59,8 +119,8 @@ class LaterTest : public LaterUnderTest {
   }
 };
 
-TEST_F(LaterTest, IsToldWhatTheBlockingFormReturns) {
-  inner_->late = true;
+TEST_F(AsyncTest, IsToldWhatTheBlockingFormReturns) {
+  answer_later();
   Limiter later = make_limiter();
   Limiter now(std::make_shared<ScriptedStore>(), Limit("sliding_log 10/1w", "limit"));
   for (const Pair& pair : pairs()) {
@@ -79,7 +139,7 @@ TEST_F(LaterTest, IsToldWhatTheBlockingFormReturns) {
   }
 }
 
-TEST_F(LaterTest, IsToldAtOnceWhereTheStoreAnswersAtOnce) {
+TEST_F(AsyncTest, IsToldAtOnceWhereTheStoreAnswersAtOnce) {
   Limiter limiter = make_limiter();
   for (const Pair& pair : pairs()) pair.later(limiter, tell());
   limiter.async_reset("k", tell_done());
@@ -89,8 +149,8 @@ TEST_F(LaterTest, IsToldAtOnceWhereTheStoreAnswersAtOnce) {
   EXPECT_EQ(reserved_.decision().remaining, 6);
 }
 
-TEST_F(LaterTest, IsToldWhatWouldHaveBeenThrown) {
-  inner_->late = true;
+TEST_F(AsyncTest, IsToldWhatWouldHaveBeenThrown) {
+  answer_later();
   inner_->lose_all();
   Limiter limiter = make_limiter({.on_failure = OnFailure::kRaise});
   std::size_t times = 0;
@@ -109,7 +169,7 @@ TEST_F(LaterTest, IsToldWhatWouldHaveBeenThrown) {
   EXPECT_EQ(last_sentence(), "the line is cut");
 }
 
-TEST_F(LaterTest, IsToldOfNumbersOutOfRange) {
+TEST_F(AsyncTest, IsToldOfNumbersOutOfRange) {
   Limiter limiter = make_limiter();
   limiter.async_refund("k", -1, tell());
   EXPECT_EQ(last_sentence(), "a refund is at least 0, not -1");
@@ -124,11 +184,11 @@ TEST_F(LaterTest, IsToldOfNumbersOutOfRange) {
   limiter.async_reserve("k", 1, nanoseconds(-5), keep_it());
   EXPECT_EQ(last_sentence(), "a patience is at least 0 ns, not -5");
   EXPECT_EQ(told_.size(), 6U);
-  EXPECT_EQ(inner_->calls, 0);
+  EXPECT_THAT(inner_->batches, ElementsAre());
 }
 
-TEST_F(LaterTest, AResetThatIsNotAnsweredIsAnError) {
-  inner_->late = true;
+TEST_F(AsyncTest, AResetThatIsNotAnsweredIsAnError) {
+  answer_later();
   Limiter limiter = make_limiter();
   limiter.async_check("k", 4, tell());
   inner_->answer_all();
@@ -141,12 +201,12 @@ TEST_F(LaterTest, AResetThatIsNotAnsweredIsAnError) {
   EXPECT_EQ(last().decision.remaining, 10) << "and so it is";
 }
 
-TEST_F(LaterTest, WhatIsGivenBackIsNoLongerDeniedByTheCache) {
+TEST_F(AsyncTest, WhatIsGivenBackIsNoLongerDeniedByTheCache) {
   Limiter limiter = make_limiter();
   limiter.check("k", 10);
   limiter.check("k");
   EXPECT_EQ(limiter.check("k").source, Source::kCache);
-  inner_->late = true;
+  answer_later();
   limiter.async_refund("k", 4, tell());
   inner_->answer_all();
   EXPECT_EQ(last().decision.remaining, 4);
@@ -157,7 +217,7 @@ TEST_F(LaterTest, WhatIsGivenBackIsNoLongerDeniedByTheCache) {
   EXPECT_TRUE(limiter.check("k", 10).allowed);
 }
 
-class LaterBatchTest : public LaterTest {
+class AsyncBatchTest : public AsyncTest {
  protected:
   BatchCallback tell_all() {
     return [this](std::vector<Decision> decisions, std::exception_ptr error) {
@@ -169,8 +229,8 @@ class LaterBatchTest : public LaterTest {
   std::vector<Decision> decisions_;
 };
 
-TEST_F(LaterBatchTest, IsOneQuestion) {
-  inner_->late = true;
+TEST_F(AsyncBatchTest, IsOneQuestion) {
+  answer_later();
   Limiter limiter = make_limiter();
   {
     std::vector<std::string> keys(200, "a");
@@ -183,7 +243,7 @@ TEST_F(LaterBatchTest, IsOneQuestion) {
   }
   EXPECT_TRUE(told_.empty());
   inner_->answer_all();
-  EXPECT_EQ(inner_->calls, 1);
+  EXPECT_THAT(inner_->batches, ElementsAre(200));
   ASSERT_EQ(told_.size(), 1U);
   EXPECT_EQ(last_sentence(), "no error");
   ASSERT_EQ(decisions_.size(), 200U);
@@ -193,24 +253,24 @@ TEST_F(LaterBatchTest, IsOneQuestion) {
   EXPECT_EQ(inner_->asked[7].key, "a key that is longer than a string without memory of its own");
 }
 
-TEST_F(LaterBatchTest, IsToldOfTheErrorWithAllThatIsDecided) {
+TEST_F(AsyncBatchTest, IsToldOfTheErrorWithAllThatIsDecided) {
   Limiter limiter = make_limiter({.on_failure = OnFailure::kRaise});
   inner_->loses = [](const Request& request) { return request.key == "b"; };
   const std::vector<Ask> asks{{.key = "b"}, {.key = "a"}};
   for (const bool late : {false, true}) {
-    inner_->late = late;
+    inner_->answers = late ? ScriptedStore::Answers::kWhenTold : ScriptedStore::Answers::kAtOnce;
     limiter.async_check(asks, tell_all());
     inner_->answer_all();
     EXPECT_EQ(last_sentence(), "the line is cut");
     ASSERT_EQ(decisions_.size(), 2U);
-    EXPECT_EQ(decisions_[0].source, Source::kUnanswered);
+    EXPECT_EQ(decisions_[0].source, Source::kUnavailable);
     EXPECT_TRUE(decisions_[1].allowed);
   }
   EXPECT_EQ(told_.size(), 2U);
 }
 
-TEST_F(LaterBatchTest, IsToldAtOnceWhereNothingIsToBeAsked) {
-  inner_->late = true;
+TEST_F(AsyncBatchTest, IsToldAtOnceWhereNothingIsToBeAsked) {
+  answer_later();
   Limiter limiter = make_limiter();
   limiter.async_check(std::span<const Ask>(), tell_all());
   EXPECT_EQ(last_sentence(), "no error");
@@ -219,13 +279,13 @@ TEST_F(LaterBatchTest, IsToldAtOnceWhereNothingIsToBeAsked) {
   EXPECT_EQ(last_sentence(), "a cost is at least 0, not -1");
   EXPECT_TRUE(decisions_.empty());
   inner_->answer_all();
-  EXPECT_EQ(inner_->calls, 0);
+  EXPECT_THAT(inner_->batches, ElementsAre());
   EXPECT_EQ(told_.size(), 2U);
 }
 
-TEST_F(LaterTest, ClaimsAreTakenFromAllOrNone) {
-  inner_->late = true;
-  const auto store = std::make_shared<GuardedStore>(inner_, GuardOptions{});
+TEST_F(AsyncTest, ClaimsAreTakenFromAllOrNone) {
+  answer_later();
+  const auto store = std::make_shared<FallbackStore>(inner_, FallbackOptions{});
   Limiter number(store, Limit("sliding_log 3/1w", "number"));
   Limiter everyone(store, Limit("sliding_log 9/1w", "everyone"));
   async_check_all({{number, std::string("+1"), 2}, {everyone, ""}}, tell());
@@ -241,8 +301,8 @@ TEST_F(LaterTest, ClaimsAreTakenFromAllOrNone) {
   EXPECT_EQ(last().decision.remaining, 8);
 }
 
-TEST_F(LaterTest, IsToldOfClaimsThatCannotBeTakenTogether) {
-  inner_->late = true;
+TEST_F(AsyncTest, IsToldOfClaimsThatCannotBeTakenTogether) {
+  answer_later();
   Limiter limiter = make_limiter();
   Limiter other = make_limiter();
   async_check_all({}, tell());
@@ -251,16 +311,16 @@ TEST_F(LaterTest, IsToldOfClaimsThatCannotBeTakenTogether) {
   EXPECT_THAT(last_sentence(), HasSubstr("in different stores"));
   async_check_all({{limiter, "a", -1}}, tell());
   EXPECT_EQ(last_sentence(), "a cost is at least 0, not -1");
-  inner_->late = false;
+  inner_->answers = ScriptedStore::Answers::kAtOnce;
   async_check_all({{limiter, "a"}, {limiter, "a"}}, tell());
   EXPECT_THAT(last_sentence(), HasSubstr("named twice"));
   EXPECT_THROW(std::rethrow_exception(last().error), std::invalid_argument);
   EXPECT_EQ(told_.size(), 4U);
 }
 
-TEST_F(LaterTest, AConcurrencyLimiterAsksLaterToo) {
-  inner_->late = true;
-  const auto store = std::make_shared<GuardedStore>(inner_, GuardOptions{});
+TEST_F(AsyncTest, AConcurrencyLimiterAsksLaterToo) {
+  answer_later();
+  const auto store = std::make_shared<FallbackStore>(inner_, FallbackOptions{});
   ConcurrencyLimiter jobs(store, Limit("concurrency 4", "jobs"));
   jobs.async_peek(std::string("k"), tell());
   jobs.async_block(std::string("k"), hours(1), tell());
@@ -279,6 +339,151 @@ TEST_F(LaterTest, AConcurrencyLimiterAsksLaterToo) {
   jobs.async_reset("k", tell_done());
   inner_->answer_all();
   EXPECT_THAT(last_sentence(), HasSubstr("'k' is reset in this process at most"));
+}
+
+class AsyncReservationTest : public AsyncFixture {};
+
+TEST_F(AsyncReservationTest, AReservationArrivesWithItsAnswer) {
+  answer_later();
+  const auto store = std::make_shared<FallbackStore>(inner_, FallbackOptions{});
+  Limiter other(store, Limit("token_bucket 10/1w", "budget"));
+  {
+    Limiter limiter(store, Limit("token_bucket 10/1w", "budget"));
+    limiter.async_reserve(std::string("k"), 10, kForever, keep_it());
+    limiter.async_reserve("k", 5, nanoseconds(1), keep_it());
+    limiter.async_reserve("k", 5, kForever, keep_it());
+  }
+  EXPECT_TRUE(told_.empty());
+  inner_->answer_all();
+  ASSERT_EQ(told_.size(), 3U);
+  EXPECT_TRUE(told_[0].decision.allowed);
+  EXPECT_FALSE(told_[1].decision.allowed) << "it is later than its patience";
+  EXPECT_GT(told_[2].decision.delay, hours(24 * 3));
+  EXPECT_TRUE(reserved_);
+  EXPECT_GT(reserved_.delay(), hours(24 * 3));
+  reserved_.async_cancel(tell_done());
+  EXPECT_EQ(reserved_.delay(), nanoseconds(0)) << "there is nothing to wait for";
+  EXPECT_FALSE(reserved_.wait());
+  EXPECT_EQ(told_.size(), 3U);
+  inner_->answer_all();
+  ASSERT_EQ(told_.size(), 4U);
+  EXPECT_EQ(last_sentence(), "no error");
+  other.async_peek("k", tell());
+  inner_->answer_all();
+  EXPECT_LE(last().decision.reset_after, hours(24 * 7));
+}
+
+TEST_F(AsyncReservationTest, AReservationIsSettledOnce) {
+  Limiter limiter = make_limiter();
+  Reservation reservation = limiter.reserve("k", 6);
+  answer_later();
+  reservation.async_commit(-1, tell());
+  EXPECT_EQ(last_sentence(), "what it cost is at least 0, not -1");
+  reservation.async_commit(2, tell());
+  reservation.async_cancel(tell_done());
+  reservation.async_commit(0, tell());
+  ASSERT_EQ(told_.size(), 3U) << "what is settled is told at once";
+  EXPECT_EQ(last().decision, reservation.decision());
+  inner_->answer_all();
+  ASSERT_EQ(told_.size(), 4U);
+  EXPECT_EQ(last().decision.remaining, 8);
+  inner_->asked.clear();
+  reservation = Reservation();
+  reservation.async_cancel(tell_done());
+  reservation.async_commit(3, tell());
+  EXPECT_FALSE(last().decision.allowed);
+  EXPECT_EQ(told_.size(), 6U);
+}
+
+TEST_F(AsyncReservationTest, AReservationMayGoBeforeItIsSettled) {
+  answer_later();
+  const auto store = std::make_shared<FallbackStore>(inner_, FallbackOptions{});
+  {
+    Limiter limiter(store, Limit("sliding_log 10/1w", "limit"));
+    limiter.async_reserve("a key that is longer than a string without memory", 3, kForever,
+                          keep_it());
+  }
+  inner_->answer_all();
+  std::exchange(reserved_, {}).async_commit(7, tell());
+  inner_->answer_all();
+  EXPECT_EQ(last().decision.remaining, 3);
+  EXPECT_EQ(inner_->asked.back(), (Asked{.key = "a key that is longer than a string without memory",
+                                         .operation = Operation::kCharge,
+                                         .cost = 4}));
+  EXPECT_EQ(store.use_count(), 1);
+}
+
+TEST_F(AsyncReservationTest, AReservationIsGivenBackToWhoGaveIt) {
+  answer_later();
+  Limiter limiter = make_limiter();
+  inner_->lose_all();
+  limiter.async_reserve("k", 3, kForever, keep_it());
+  inner_->answer_all();
+  EXPECT_EQ(reserved_.decision().source, Source::kLocal);
+  inner_->asked.clear();
+  reserved_.async_cancel(tell_done());
+  inner_->answer_all();
+  EXPECT_THAT(inner_->asked, ElementsAre());
+  EXPECT_EQ(last_sentence(), "no error");
+}
+
+/// A caller that waits for a window learns that it may have what was given back, once it has been.
+class AsyncWakingTest : public AsyncFixture {
+ protected:
+  AsyncWakingTest() {
+    limiter_.acquire("k");
+    limiter_.async_acquire("k", 1, kForever,
+                           [this](const Decision& decision, const std::exception_ptr&) {
+                             granted_.set_value(decision.allowed);
+                           });
+    pass_the_timer_thread();
+    answer_later();
+  }
+
+  /// Nothing was granted before the answer; it is after it.
+  void expect_granted_by_the_answer() {
+    auto granted = granted_.get_future();
+    pass_the_timer_thread();
+    EXPECT_EQ(granted.wait_for(nanoseconds(0)), std::future_status::timeout);
+    inner_->answers = ScriptedStore::Answers::kAtOnce;  // For the one that is woken.
+    inner_->answer_all();
+    ASSERT_EQ(granted.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+    EXPECT_TRUE(granted.get());
+    EXPECT_EQ(last_sentence(), "no error");
+  }
+
+  /// What was to be done on the timer thread is done.
+  static void pass_the_timer_thread() {
+    for (int i = 0; i < 3; ++i) {
+      std::promise<void> passed;
+      TimerThread::shared()->post([&] { passed.set_value(); });
+      passed.get_future().get();
+    }
+  }
+
+  Limiter limiter_{inner_, Limit("fixed_window 3/1h anchor=first", "limit")};
+  Reservation two_ = limiter_.reserve("k", 2);
+  std::promise<bool> granted_;
+};
+
+TEST_F(AsyncWakingTest, ByARefund) {
+  limiter_.async_refund(std::string("k"), 1, tell());
+  expect_granted_by_the_answer();
+}
+
+TEST_F(AsyncWakingTest, ByAReset) {
+  limiter_.async_reset(std::string("k"), tell_done());
+  expect_granted_by_the_answer();
+}
+
+TEST_F(AsyncWakingTest, ByAReservationThatIsSettledForLess) {
+  std::exchange(two_, {}).async_commit(1, tell());
+  expect_granted_by_the_answer();
+}
+
+TEST_F(AsyncWakingTest, ByAReservationThatIsCancelled) {
+  std::exchange(two_, {}).async_cancel(tell_done());
+  expect_granted_by_the_answer();
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 
 #include <charconv>
 
-#include "limiter/timekeeper.h"
 #include "sluice/store.h"
 #include "stores/stores.h"
+#include "waiting/timer_thread.h"
 
 namespace sluice {
 namespace {
@@ -17,17 +17,18 @@ std::int64_t read_share(const StoreUrl& url, std::string_view text) {
     const auto read = std::from_chars(text.data() + 2, end, parts);
     if (read.ec != std::errc{} || read.ptr != end) parts = 0;
   }
-  if (parts < 1 || parts > GuardOptions::kMostShares) {
-    url.fail("local_share is 1/N, with N from 1 to " + std::to_string(GuardOptions::kMostShares));
+  if (parts < 1 || parts > FallbackOptions::kMostShares) {
+    url.fail("local_share is 1/N, with N from 1 to " +
+             std::to_string(FallbackOptions::kMostShares));
   }
   return parts;
 }
 
-// Who is told an answer may hold the last share of the store, in a callback that goes on the
-// store's own thread: that cannot wait for its own end, so another one does.
-void end_store(GuardedStore* store) {
-  if (GuardedStore::is_telling()) {
-    Timekeeper::shared()->post([store] { delete store; });
+// A completion may hold the last share of the store, and runs on the store's own thread: that
+// cannot wait for its own end, so another one does.
+void destroy_store(FallbackStore* store) {
+  if (FallbackStore::is_completing()) {
+    TimerThread::shared()->post([store] { delete store; });
   } else {
     delete store;
   }
@@ -35,8 +36,8 @@ void end_store(GuardedStore* store) {
 
 }  // namespace
 
-GuardOptions read_guard_options(StoreUrl& url) {
-  GuardOptions options;
+FallbackOptions read_fallback_options(StoreUrl& url) {
+  FallbackOptions options;
   // In the order of OnFailure.
   const auto policy = url.word_option("on_failure", {"local", "allow", "deny", "raise"});
   options.on_failure = static_cast<OnFailure>(policy.value_or(0));
@@ -53,8 +54,8 @@ GuardOptions read_guard_options(StoreUrl& url) {
 std::shared_ptr<Store> open_store(std::string_view text) {
   StoreUrl url(text);
   if (!is_remote(url)) return open_bare_store(url);
-  const GuardOptions options = read_guard_options(url);
-  return {new GuardedStore(open_bare_store(url), options), end_store};
+  const FallbackOptions options = read_fallback_options(url);
+  return {new FallbackStore(open_bare_store(url), options), destroy_store};
 }
 
 }  // namespace sluice

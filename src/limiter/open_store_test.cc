@@ -16,9 +16,9 @@ namespace {
 
 using testing::HasSubstr;
 
-GuardOptions options_of(std::string_view text) {
+FallbackOptions options_of(std::string_view text) {
   StoreUrl url(text);
-  const GuardOptions options = read_guard_options(url);
+  const FallbackOptions options = read_fallback_options(url);
   url.finish();
   return options;
 }
@@ -27,14 +27,14 @@ std::string fault_of_url(std::string_view text) {
   return fault_of([&] { options_of(text); });
 }
 
-TEST(GuardOptions, AreLocalAndCachedUnlessToldOtherwise) {
-  const GuardOptions options = options_of("redis://a");
+TEST(FallbackOptions, AreLocalAndCachedUnlessToldOtherwise) {
+  const FallbackOptions options = options_of("redis://a");
   EXPECT_EQ(options.on_failure, OnFailure::kLocal);
   EXPECT_EQ(options.local_share, 1);
   EXPECT_TRUE(options.deny_cache);
 }
 
-TEST(GuardOptions, AreRead) {
+TEST(FallbackOptions, AreRead) {
   EXPECT_EQ(options_of("r:?on_failure=local").on_failure, OnFailure::kLocal);
   EXPECT_EQ(options_of("r:?on_failure=allow").on_failure, OnFailure::kAllow);
   EXPECT_EQ(options_of("r:?on_failure=deny").on_failure, OnFailure::kDeny);
@@ -44,7 +44,7 @@ TEST(GuardOptions, AreRead) {
   EXPECT_FALSE(options_of("r:?deny_cache=no").deny_cache);
 }
 
-TEST(GuardOptions, SayWhatIsWrong) {
+TEST(FallbackOptions, SayWhatIsWrong) {
   EXPECT_THAT(fault_of_url("r:?on_failure=panic"),
               HasSubstr("on_failure is local or allow or deny or raise"));
   for (const auto* share : {"", "1", "2/3", "1/", "1/0", "1/1001", "1/-1", "1/2x", "0.5"}) {
@@ -59,14 +59,14 @@ TEST(GuardOptions, SayWhatIsWrong) {
               HasSubstr("there is no option 'prefix'; there are on_failure, local_share"));
 }
 
-// A store that always answers has no guard, nor its options.
+// A store that always answers needs no fallback, and has none of its options.
 TEST(OpenStore, OpensMemoryAsItIs) {
-  EXPECT_EQ(dynamic_cast<GuardedStore*>(open_store("memory:").get()), nullptr);
+  EXPECT_EQ(dynamic_cast<FallbackStore*>(open_store("memory:").get()), nullptr);
   EXPECT_THROW(open_store("memory:?on_failure=deny"), StoreError);
   EXPECT_THROW(open_store("attic:"), StoreError);
 }
 
-// Nobody serves that port.
+// No server listens there.
 constexpr const char* kAway = "redis://127.0.0.1:1?deadline=5ms";
 
 TEST(OpenStore, AnswersWhereTheStoreIsAway) {
@@ -83,7 +83,7 @@ TEST(OpenStore, SaysThatAKeyIsNotResetThere) {
   EXPECT_EQ(limiter.peek("k").remaining, 2);
 }
 
-TEST(OpenStore, TakesTheGuardsOptionsAndTheStores) {
+TEST(OpenStore, TakesTheOptionsOfTheFallbackAndTheStore) {
   const std::string away = kAway;
   Limiter denied(open_store(away + "&on_failure=deny&prefix=p"), Limit("token_bucket 2/1h"));
   EXPECT_EQ(denied.check("k").source, Source::kPolicy);
@@ -105,7 +105,7 @@ TEST(OpenStore, MayEndWithACallback) {
   std::promise<void> alone;
   limiter->async_check(
       "k", 1, [limiter, alone = alone.get_future().share()](const auto&, auto) { alone.wait(); });
-  // Whom the store's own thread tells holds the last share of it.
+  // The callback, which runs on the store's own thread, holds the last share of it.
   limiter.reset();
   alone.set_value();
   while (!ended.expired()) std::this_thread::yield();

@@ -51,7 +51,7 @@ TEST_F(RecipesTest, ThrottleReturnsWhatTheyReturn) {
             "wait 1");
 }
 
-TEST_F(RecipesTest, ThrottleThrowsWhereNobodyIsToBeTold) {
+TEST_F(RecipesTest, ThrottleThrowsWhereThereIsNothingToCallInstead) {
   auto once = throttle(store_, "sms").allow(1).every(hours(1));
   once.then([] {});
   try {

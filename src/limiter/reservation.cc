@@ -1,56 +1,55 @@
 #include "sluice/reservation.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdlib>
+#include <mutex>
 #include <utility>
 
 #include "limiter/argument_checks.h"
-#include "limiter/ask_later.h"
 #include "limiter/reservation_impl.h"
-#include "limiter/timekeeper.h"
-#include "limiter/wait_until.h"
-#include "limiter/waiting_lines.h"
 
 namespace sluice {
 
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
-Reservation::Impl::Impl(std::shared_ptr<const LimitSlot> slot, const BoundLimit& bound,
-                        const Request& request, Source giver)
-    : slot_(std::move(slot)), bound_(bound), key_(request.key), request_(request) {
-  request_.key = key_;
-  request_.giver = giver;
-}
-
-Request Reservation::Impl::settling(std::int64_t actual) const {
-  const std::int64_t more = actual - request_.cost;
-  Request request = request_;
-  request.operation = more > 0 ? Operation::kCharge : Operation::kRefund;
-  request.cost = std::abs(more);
+Request ReservedUnits::settling(std::int64_t actual) const {
+  Request request = bound_.request(key_);
+  request.operation = actual > units_ ? Operation::kCharge : Operation::kRefund;
+  request.cost = std::abs(actual - units_);
+  request.giver = giver_;
   return request;
 }
 
-Decision Reservation::Impl::settle(std::int64_t actual) const {
+Decision ReservedUnits::settle(std::int64_t actual) const {
   const Request request = settling(actual);
-  const Decision decision = slot_->ask(request);
-  if (request.operation == Operation::kRefund) {
-    bound_.space->companion<WaitingLines>().released(key_);
-  }
+  const Decision decision = core_.ask(request);
+  if (request.operation == Operation::kRefund) core_.queues().released(key_);
   return decision;
 }
 
-void Reservation::Impl::settle_later(std::int64_t actual, DecisionCallback told) const {
+void ReservedUnits::settle_later(std::int64_t actual, DecisionCallback callback) const {
   const Request request = settling(actual);
-  if (request.operation == Operation::kRefund) told = then_wake(bound_, key_, std::move(told));
-  ask_later(*slot_->store(), bound_, request, std::move(told));
+  if (request.operation == Operation::kRefund) {
+    callback = then_wake(core_.shared_queues(), key_, std::move(callback));
+  }
+  ask_later(*core_.binding()->store(), bound_, request, std::move(callback));
+}
+
+bool wait_until(TimerThread::TimePoint ready, std::stop_token stop) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  return never.wait_until(lock, std::move(stop), ready,
+                          [&] { return steady_clock::now() >= ready; });
 }
 
 Reservation::Reservation() = default;
 
 Reservation::Reservation(const Decision& decision, std::unique_ptr<Impl> impl)
     : decision_(decision),
-      ready_(Timekeeper::later(steady_clock::now(), decision.delay)),
+      ready_(TimerThread::later(steady_clock::now(), decision.delay)),
       impl_(std::move(impl)) {}
 
 Reservation::Reservation(Reservation&& other) noexcept
@@ -109,8 +108,8 @@ Decision Reservation::commit(std::int64_t actual) {
 }
 
 void Reservation::async_commit(std::int64_t actual, DecisionCallback callback) {
-  if (auto fault = fault_in([&] { require_units("what it cost", actual); })) {
-    return callback({}, std::move(fault));
+  if (auto error = error_in([&] { require_units("what it cost", actual); })) {
+    return callback({}, std::move(error));
   }
   const auto taken = std::exchange(impl_, nullptr);
   if (taken == nullptr) return callback(decision_, nullptr);

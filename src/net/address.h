@@ -2,10 +2,17 @@
 
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
 namespace sluice {
+
+/// An address cannot be listened on; what() is one sentence that names it and the reason.
+class ListenError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 /// Where to listen: an IPv4 or IPv6 address with a port, or a Unix socket's path.
 struct Address {

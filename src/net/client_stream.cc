@@ -1,62 +1,205 @@
 #include "net/client_stream.h"
 
-#include <sys/socket.h>
+#include <openssl/err.h>
 
-#include <cerrno>
-#include <system_error>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cstring>
+#include <utility>
+
+#include "net/socket_address.h"
 
 namespace sluice {
 namespace {
 
-class PlainStream final : public ClientStream {
- public:
-  using ClientStream::ClientStream;
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
 
-  Transfer shake_hands() override { return {Transfer::Status::kMoved, 0}; }
+constexpr std::size_t kMaxAddresses = 16;
 
-  Transfer send(std::string_view bytes) override {
-    const ssize_t sent = ::send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    return sent < 0 ? stopped(Transfer::Status::kMustWrite) : moved(sent);
+/// Where names are looked up: the system's resolver blocks. Never destroyed, since it may still be
+/// asked when the program ends.
+asio::thread_pool& lookup_threads() {
+  constexpr std::size_t kThreads = 4;
+  static asio::thread_pool* const threads = new asio::thread_pool(kThreads);
+  return *threads;
+}
+
+LookupResult unix_address(const std::string& path) {
+  if (path.size() > kMaxPathBytes) {
+    return {{},
+            "its path has " + std::to_string(path.size()) + " bytes, a socket's has " +
+                std::to_string(kMaxPathBytes) + " at most"};
   }
-
-  Transfer receive(std::span<char> room) override {
-    const ssize_t got = ::recv(fd(), room.data(), room.size(), MSG_DONTWAIT);
-    if (got == 0) return {Transfer::Status::kEnded, 0};
-    return got < 0 ? stopped(Transfer::Status::kMustRead) : moved(got);
-  }
-
-  bool holds_more() const override { return false; }
-
-  bool is_quiet() override {
-    char byte = 0;
-    const ssize_t got = ::recv(fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return got < 0 && must_wait();
-  }
-
- private:
-  static bool must_wait() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
-
-  static Transfer moved(ssize_t bytes) {
-    return {Transfer::Status::kMoved, static_cast<std::size_t>(bytes)};
-  }
-
-  Transfer stopped(Transfer::Status wait) {
-    if (must_wait()) return {wait, 0};
-    fault_ = std::generic_category().message(errno);
-    return {Transfer::Status::kFailed, 0};
-  }
-};
+  return {{asio::local::stream_protocol::endpoint(path)}, {}};
+}
 
 }  // namespace
 
-void ClientStream::reset_on_close() {
-  const linger none{.l_onoff = 1, .l_linger = 0};
-  // A Unix socket has nothing on its way, and ignores it.
-  ::setsockopt(fd(), SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+std::string numeric_text(const IoSocket::endpoint_type& address) {
+  if (address.protocol().family() == AF_UNIX) return {};
+  tcp::endpoint copy;
+  copy.resize(address.size());
+  std::memcpy(copy.data(), address.data(), address.size());
+  return copy.address().to_string();
 }
 
-std::unique_ptr<ClientStream> make_plain_stream(UniqueFd socket) {
-  return std::make_unique<PlainStream>(std::move(socket));
+bool is_its_own_peer(const IoSocket& socket) {
+  error_code error;
+  const auto own = socket.local_endpoint(error);
+  return !error && own.protocol().family() != AF_UNIX && own == socket.remote_endpoint(error);
+}
+
+IoTask<void> IoEvent::wait() {
+  error_code cancelled;
+  co_await never_.async_wait(asio::redirect_error(kAwait, cancelled));
+}
+
+LookupResult look_up_host(const Endpoint& endpoint) {
+  asio::io_context unused;
+  error_code error;
+  // No other flag: what depends on the network that is up would lose "localhost" without one.
+  const auto results = tcp::resolver(unused).resolve(endpoint.host, std::to_string(endpoint.port),
+                                                     tcp::resolver::numeric_service, error);
+  LookupResult found;
+  if (error) found.error = error.message();
+  for (const auto& result : results) {
+    if (found.addresses.size() < kMaxAddresses) found.addresses.emplace_back(result.endpoint());
+  }
+  return found;
+}
+
+ClientStream::ClientStream(IoContext& context, Endpoint endpoint, LookUp look_up)
+    : endpoint_(std::move(endpoint)),
+      look_up_(look_up),
+      context_(context.asio()),
+      lookup_ended_(context.asio()->get_executor()),
+      socket_(context.asio()->get_executor()) {
+  if (endpoint_.tls) tls_client_.emplace(endpoint_);
+}
+
+IoTask<std::string> ClientStream::connect() {
+  closed_ = false;
+  step_ = Step::kFinding;
+  const LookupResult found = co_await find();
+  if (found.addresses.empty()) co_return "cannot " + doing() + ": " + found.error;
+  std::string why;
+  for (std::size_t tried = 0; tried < found.addresses.size() && !closed_; ++tried) {
+    why = co_await open(found.addresses[first_ % found.addresses.size()]);
+    if (why.empty()) break;
+    ++first_;
+  }
+  co_return why;
+}
+
+IoTask<LookupResult> ClientStream::find() {
+  if (!endpoint_.unix_path.empty()) co_return unix_address(endpoint_.unix_path);
+  error_code is_name;
+  const auto numeric = asio::ip::make_address(endpoint_.host, is_name);
+  if (!is_name) co_return LookupResult{{tcp::endpoint(numeric, endpoint_.port)}, {}};
+  if (!found_ && !std::exchange(looking_up_, true)) {
+    // The thread holds the context, and what ends there finds out whether the stream still exists.
+    asio::post(lookup_threads(), [look_up_host = look_up_, endpoint = endpoint_,
+                                  context = context_.lock(), weak = weak_from_this()] {
+      asio::post(*context, [weak, found = look_up_host(endpoint)] {
+        const auto stream = weak.lock();
+        if (stream == nullptr) return;
+        stream->looking_up_ = false;
+        stream->found_ = found;
+        stream->lookup_ended_.notify();
+      });
+    });
+  }
+  while (!found_ && !closed_) co_await lookup_ended_.wait();
+  co_return std::exchange(found_, std::nullopt).value_or(LookupResult{});
+}
+
+/// Why it cannot be connected; empty where it is.
+IoTask<std::string> ClientStream::open(IoSocket::endpoint_type address) {
+  step_ = Step::kConnecting;
+  address_ = numeric_text(address);
+  tls_.reset();
+  close_socket(false);
+  error_code error;
+  co_await socket_.async_connect(address, asio::redirect_error(kAwait, error));
+  if (!error && is_its_own_peer(socket_)) {
+    // Closed without a reset, the socket would keep the server from its port for a minute more.
+    close_socket(true);
+    error = asio::error::connection_refused;
+  }
+  if (error) co_return failure(error);
+  if (!address_.empty()) {
+    socket_.set_option(tcp::no_delay(true), error);
+    socket_.set_option(asio::socket_base::keep_alive(true), error);
+  }
+  if (!tls_client_) co_return std::string();
+  step_ = Step::kAgreeingOnTls;
+  tls_.emplace(socket_, tls_client_->context());
+  tls_client_->prepare(tls_->native_handle());
+  co_await tls_->async_handshake(asio::ssl::stream_base::client,
+                                 asio::redirect_error(kAwait, error));
+  if (!error) co_return std::string();
+  const std::string refusal = tls_client_->refusal(tls_->native_handle());
+  if (!refusal.empty()) co_return "cannot " + doing() + ": " + refusal;
+  co_return failure(error);
+}
+
+std::string ClientStream::doing() const {
+  const std::string server = endpoint_.text();
+  if (step_ == Step::kFinding) return "find the address of " + server;
+  if (step_ == Step::kAgreeingOnTls) return "agree on TLS with " + server;
+  const bool is_name = !address_.empty() && address_ != endpoint_.host;
+  return "connect to " + server + (is_name ? " (" + address_ + ")" : "");
+}
+
+std::string ClientStream::failure(const error_code& error) const {
+  const std::string reason = reason_of(error);
+  return "cannot " + doing() + ": " +
+         (reason.empty() ? "the server closed the connection" : reason);
+}
+
+std::string ClientStream::reason_of(const error_code& error) {
+  if (error == asio::error::eof || error == asio::ssl::error::stream_truncated) return {};
+  if (error.category() != asio::error::get_ssl_category()) return error.message();
+  const char* reason = ::ERR_reason_error_string(static_cast<unsigned long>(error.value()));
+  return reason != nullptr ? reason : "unknown TLS error";
+}
+
+IoTask<std::size_t> ClientStream::receive(std::span<char> room, error_code& error) {
+  const auto buffer = asio::buffer(room.data(), room.size());
+  auto token = asio::redirect_error(kAwait, error);
+  if (tls_) return tls_->async_read_some(buffer, std::move(token));
+  return socket_.async_read_some(buffer, std::move(token));
+}
+
+IoTask<std::size_t> ClientStream::send(std::string_view bytes, error_code& error) {
+  const auto buffer = asio::buffer(bytes.data(), bytes.size());
+  auto token = asio::redirect_error(kAwait, error);
+  if (tls_) return tls_->async_write_some(buffer, std::move(token));
+  return socket_.async_write_some(buffer, std::move(token));
+}
+
+bool ClientStream::has_unread() const {
+  error_code error;
+  return socket_.available(error) != 0;
+}
+
+void ClientStream::close(bool reset) {
+  closed_ = true;
+  close_socket(reset);
+  lookup_ended_.notify();
+}
+
+void ClientStream::close_socket(bool reset) {
+  error_code error;
+  // A Unix socket has nothing on its way, and ignores it.
+  if (reset) socket_.set_option(asio::socket_base::linger(true, 0), error);
+  socket_.close(error);
 }
 
 }  // namespace sluice

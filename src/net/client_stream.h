@@ -1,65 +1,124 @@
 #pragma once
 
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/basic_stream_socket.hpp>
+#include <boost/asio/basic_waitable_timer.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <vector>
 
-#include "net/unique_fd.h"
+#include "net/endpoint.h"
+#include "net/io_context.h"
+#include "net/tls_client.h"
+
+// Includes much of Boost.Asio: for few files of this module only.
 
 namespace sluice {
 
-/// What came of an attempt to move bytes.
-struct Transfer {
-  enum class Status : std::uint8_t {
-    kMoved,      ///< `bytes` were sent or received, at least one.
-    kMustRead,   ///< Nothing; try again when the socket can be read.
-    kMustWrite,  ///< Nothing; try again when the socket can be written.
-    kEnded,      ///< The other side has ended the stream.
-    kFailed,     ///< The stream is of no use any more: fault() says why.
-  };
-  Status status = Status::kMoved;
-  std::size_t bytes = 0;
-};
+using IoExecutor = boost::asio::io_context::executor_type;
+template <class T>
+using IoTask = boost::asio::awaitable<T, IoExecutor>;
+using IoSocket =
+    boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, IoExecutor>;
+inline constexpr boost::asio::use_awaitable_t<IoExecutor> kAwait;
 
-/// The client's end of a connected stream, plain or TLS. Never waits, raises no signal. One thread
-/// at a time.
-class ClientStream {
+/// What a coroutine waits for and another one tells it.
+class IoEvent final {
  public:
-  explicit ClientStream(UniqueFd socket) : socket_(std::move(socket)) {}
-  virtual ~ClientStream() = default;
-  ClientStream(const ClientStream&) = delete;
-  ClientStream& operator=(const ClientStream&) = delete;
+  explicit IoEvent(const IoExecutor& executor) : never_(executor, Timer::time_point::max()) {}
 
-  /// Makes the two sides agree, before the first byte is sent. kMoved: they have.
-  virtual Transfer shake_hands() = 0;
+  /// Returns after the next notify().
+  IoTask<void> wait();
+  void notify() { never_.cancel(); }
 
-  /// After kMust..., the same bytes (and more) are to be sent next.
-  virtual Transfer send(std::string_view bytes) = 0;
-  virtual Transfer receive(std::span<char> room) = 0;
-
-  /// Bytes may wait here, of which the socket knows nothing: receive() is to be called again.
-  virtual bool holds_more() const = 0;
-
-  /// The stream is up and nothing has come on it, neither a byte nor its end.
-  virtual bool is_quiet() = 0;
-
-  /// Closing is then a reset: what has not reached the other side is not sent any more.
-  void reset_on_close();
-
-  int fd() const { return socket_.get(); }
-  /// After kFailed: the reason, in the system's words.
-  const std::string& fault() const { return fault_; }
-
- protected:
-  UniqueFd socket_;
-  std::string fault_;
+ private:
+  using Timer =
+      boost::asio::basic_waitable_timer<IoContext::Clock,
+                                        boost::asio::wait_traits<IoContext::Clock>, IoExecutor>;
+  Timer never_;
 };
 
-/// A stream without TLS on a connected non-blocking socket.
-std::unique_ptr<ClientStream> make_plain_stream(UniqueFd socket);
+/// The addresses of an endpoint, or why there are none.
+struct LookupResult {
+  std::vector<IoSocket::endpoint_type> addresses;
+  std::string error;
+};
+
+/// Asks the system for the addresses of a host's name, in the order to try them, at most 16. Blocks
+/// for as long as the system's resolver takes: many seconds.
+LookupResult look_up_host(const Endpoint& endpoint);
+
+/// The address in digits, without its port; empty for a Unix socket.
+std::string numeric_text(const IoSocket::endpoint_type& address);
+
+/// Where no server listens on a port of this machine, the system may choose that very port for the
+/// socket's own end, which connects it to itself.
+bool is_its_own_peer(const IoSocket& socket);
+
+/// The client's end of a stream to a server, over TCP or a Unix socket, with TLS or without.
+///
+/// Used by one coroutine that connects, then by one that receives and one that sends.
+class ClientStream final : public std::enable_shared_from_this<ClientStream> {
+ public:
+  using LookUp = LookupResult (*)(const Endpoint&);
+
+  /// Throws as TlsClient does. `look_up` is called on another thread.
+  ClientStream(IoContext& context, Endpoint endpoint, LookUp look_up = look_up_host);
+
+  /// Finds the server's addresses, connects to one after the other until one accepts, and agrees on
+  /// TLS. Returns why not: one sentence; empty where the stream is up. A lookup that was abandoned
+  /// serves the next connect().
+  IoTask<std::string> connect();
+  /// What connect() is doing, as what cannot be done: "connect to localhost:6379".
+  std::string doing() const;
+  /// The next connect() begins with another address: the server at this one is of no use.
+  void pass_over_address() { ++first_; }
+
+  /// REQUIRES: connected.
+  IoTask<std::size_t> receive(std::span<char> room, boost::system::error_code& error);
+  IoTask<std::size_t> send(std::string_view bytes, boost::system::error_code& error);
+  /// Whether bytes have come that were not received yet.
+  bool has_unread() const;
+  /// An error's text, in the system's words or OpenSSL's; empty where the server has ended the
+  /// stream.
+  static std::string reason_of(const boost::system::error_code& error);
+
+  /// Whatever is under way ends soon, with an error. `reset`: what has not reached the server is
+  /// not sent any more.
+  void close(bool reset);
+
+ private:
+  enum class Step : std::uint8_t { kFinding, kConnecting, kAgreeingOnTls };
+
+  IoTask<LookupResult> find();
+  IoTask<std::string> open(IoSocket::endpoint_type address);
+  void close_socket(bool reset);
+  std::string failure(const boost::system::error_code& error) const;
+
+  const Endpoint endpoint_;
+  const LookUp look_up_;
+  const std::weak_ptr<boost::asio::io_context> context_;  // Which may hold this stream.
+  std::optional<TlsClient> tls_client_;
+
+  Step step_ = Step::kFinding;
+  bool closed_ = false;
+  bool looking_up_ = false;
+  std::optional<LookupResult>
+      found_;  // By a lookup that has ended since connect() began, or before.
+  IoEvent lookup_ended_;
+  std::size_t first_ = 0;  // Which of the addresses is tried first.
+  std::string address_;    // The one that is tried, in digits.
+  IoSocket socket_;
+  std::optional<boost::asio::ssl::stream<IoSocket&>> tls_;
+};
 
 }  // namespace sluice

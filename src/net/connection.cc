@@ -20,7 +20,7 @@ constexpr std::size_t kSendBytes = 64 * 1024;
 /// The most that is read and ignored while a connection lingers.
 constexpr std::size_t kMaxIgnoredBytes = 1024 * 1024;
 constexpr std::size_t kFirstBufferBytes = 4 * 1024;
-/// The most that an idle connection keeps for its input.
+/// The most that an idle connection keeps for its input, and for its output.
 constexpr std::size_t kIdleBufferBytes = 16 * 1024;
 
 }  // namespace
@@ -56,7 +56,6 @@ void Connection::run(Step step) {
   try {
     step();
   } catch (const std::exception&) {
-    group_.output.clear();
     close();
   }
 }
@@ -66,7 +65,7 @@ void Connection::start(const MakeHandler& make_handler, std::size_t thread) {
     group_.members.insert(shared_from_this());
     socket_.non_blocking(true);
     handler_ = make_handler(thread, make_wake());
-    read_soon();
+    end_step_soon();
   });
 }
 
@@ -78,78 +77,118 @@ Wake Connection::make_wake() {
   };
 }
 
-/// Asio tries each read at once. After a reply that is too early and fails, at the cost of a system
-/// call a request; once the other connections have been served, the next request has often come.
-void Connection::read_soon() {
-  if (group_.readers.empty()) {
-    asio::post(socket_.get_executor(), [&readers = group_.readers] {
-      for (std::size_t i = 0; i < readers.size(); ++i) {
-        Connection& connection = *readers[i];
-        connection.run([&] { connection.read(); });
-      }
-      readers.clear();
-    });
-  }
-  group_.readers.push_back(this);
-  reading_ = true;
-}
-
-void Connection::read() {
-  if (group_.stopping && !lingering_ && !more_has_come()) {
-    return on_read(asio::error::operation_aborted, 0);
-  }
-  const std::span<char> room = input_.make_room();
-  socket_.async_read_some(
-      asio::buffer(room.data(), room.size()),
-      [this](const error_code& error, std::size_t bytes) { run([&] { on_read(error, bytes); }); });
-}
-
-/// `error` is operation_aborted where the server stops and nothing more has come.
 void Connection::on_read(const error_code& error, std::size_t bytes) {
   reading_ = false;
   peer_ended_ = error == asio::error::eof;
   if (error && !peer_ended_ && error != asio::error::operation_aborted) return close();
-  if (lingering_) return ignore(bytes);
-  input_.commit(bytes);
-  if (group_.stopping) last_bytes_ -= std::min(bytes, last_bytes_);
-  no_more_input_ = error || last_bytes_ == 0;
-  if (!later_ && !held_ && !closing_) answer();
-  go_on();
+  if (lingering_) {
+    ignored_bytes_ += bytes;
+    if (peer_ended_ || ignored_bytes_ >= kMaxIgnoredBytes) return close();
+  } else {
+    input_.commit(bytes);
+    if (group_.stopping) last_bytes_ -= std::min(bytes, last_bytes_);
+    no_more_input_ = no_more_input_ || peer_ended_;
+    if (!later_ && !held_ && !closing_) answer();
+  }
+  end_step_soon();
+}
+
+void Connection::on_written(const error_code& error, std::size_t bytes) {
+  writing_ = false;
+  if (error && error != asio::error::operation_aborted) return close();
+  sent_ += bytes;
+  if (pending_bytes() != 0) {
+    write();
+  } else {
+    std::string().swap(sending_);
+    sent_ = 0;
+    timer_.expires_at(ServingTimer::time_point::max());
+  }
+  if (held_ && pending_bytes() <= group_.limits.max_pending_bytes / 2) {
+    held_ = false;
+    if (!later_) answer();
+  }
+  end_step_soon();
+}
+
+void Connection::on_wake() {
+  if (!std::exchange(later_, false)) return;
+  if (!held_) answer();
+  end_step_soon();
 }
 
 /// Lets the handler answer what has come, as far as it can now.
 void Connection::answer() {
   using Next = StreamHandler::Next;
   bool more = true;
-  while (more) {
-    const StreamHandler::Progress progress = handler_->on_data(input_.unread(), group_.output);
+  while (more && !held_) {
+    const StreamHandler::Progress progress = handler_->on_data(input_.unread(), output_);
     assert(progress.next != Next::kMore || progress.consumed != 0);
     input_.consume(progress.consumed);
     later_ = progress.next == Next::kLater;
     closing_ = progress.next == Next::kClose;
     more = progress.next == Next::kMore && !input_.unread().empty();
-    if (more && group_.output.size() < kSendBytes) continue;
-    send_output();
-    held_ = !closing_ && pending_bytes() >= group_.limits.max_pending_bytes;
-    if (held_) return;
     if (progress.next == Next::kNeedMore && input_.is_full()) return close();
+    if (output_.size() >= kSendBytes) send_output();
   }
 }
 
-/// Sends the output of this step as far as the peer takes it now; the rest is pending.
+void Connection::end_step_soon() {
+  // A closed connection is kept only for what was posted before it was closed.
+  if (!socket_.is_open() || std::exchange(in_step_, true)) return;
+  if (group_.in_step.empty()) {
+    asio::post(socket_.get_executor(), [&group = group_] { end_steps(group); });
+  }
+  group_.in_step.push_back(this);
+}
+
+void Connection::end_steps(ConnectionGroup& group) {
+  for (Connection* connection : group.in_step) {
+    connection->run([=] { connection->send_output(); });
+  }
+  for (Connection* connection : group.in_step) {
+    connection->in_step_ = false;
+    connection->run([=] { connection->go_on(); });
+  }
+  group.in_step.clear();
+}
+
+/// Sends the output as far as the peer takes it now; the rest is pending.
 void Connection::send_output() {
-  std::string& output = group_.output;
-  if (output.empty()) return;
+  if (output_.empty()) return;
   std::size_t sent = 0;
   if (pending_bytes() == 0) {
     error_code ignored;  // It comes again with the write that follows.
-    sent = socket_.write_some(asio::buffer(output), ignored);
+    sent = socket_.write_some(asio::buffer(output_), ignored);
   }
-  if (sent != output.size()) {
-    waiting_.append(output, sent);
+  if (sent != output_.size()) {
+    waiting_.append(output_, sent);
     if (!writing_) write();
+    held_ = held_ || (!closing_ && pending_bytes() >= group_.limits.max_pending_bytes);
   }
-  output.clear();
+  output_.clear();
+  if (output_.capacity() > kIdleBufferBytes) std::string().swap(output_);
+}
+
+/// Reads on, or ends.
+void Connection::go_on() {
+  bool reads_on = !held_ && !closing_ && !no_more_input_ && !input_.is_full();
+  if (group_.stopping && !reading_) {
+    reads_on = reads_on && last_bytes_ != 0 && more_has_come();
+    no_more_input_ = !reads_on;
+  }
+  const bool last = closing_ || (no_more_input_ && !held_ && !later_);
+  if (last && pending_bytes() == 0 && !lingering_) linger();
+  if ((reads_on || lingering_) && !reading_) read();
+}
+
+void Connection::read() {
+  if (lingering_) input_ = {};
+  const std::span<char> room = input_.make_room();
+  reading_ = true;
+  socket_.async_read_some(
+      asio::buffer(room.data(), room.size()),
+      [this](const error_code& error, std::size_t bytes) { run([&] { on_read(error, bytes); }); });
 }
 
 void Connection::write() {
@@ -165,69 +204,23 @@ void Connection::write() {
                            });
 }
 
-void Connection::on_written(const error_code& error, std::size_t bytes) {
-  writing_ = false;
-  if (error == asio::error::operation_aborted) return write();  // finish() meant the read.
-  if (error) return close();
-  sent_ += bytes;
-  if (pending_bytes() != 0) {
-    write();
-  } else {
-    std::string().swap(sending_);
-    sent_ = 0;
-    timer_.expires_at(ServingTimer::time_point::max());
-  }
-  if (held_ && pending_bytes() <= group_.limits.max_pending_bytes / 2) {
-    held_ = false;
-    if (!later_) answer();
-  }
-  go_on();
-}
-
-void Connection::on_wake() {
-  if (!std::exchange(later_, false)) return;
-  if (!held_) answer();
-  go_on();
-}
-
-/// After each step: reads on, or ends.
-void Connection::go_on() {
-  if (!socket_.is_open() || lingering_) return;
-  const bool last = closing_ || (no_more_input_ && !held_ && !later_);
-  if (last && pending_bytes() == 0) return linger();
-  const bool wants_more = !held_ && !no_more_input_ && !closing_;
-  if (wants_more && !reading_ && !input_.is_full()) read_soon();
-}
-
 /// Everything has been sent. Closing a socket with unread input resets it, and a reset may overtake
 /// the last reply: so this side ends first, and what still comes is read and ignored.
 void Connection::linger() {
-  if (peer_ended_) return close();
+  // A server that stops does not wait for peers that are silent.
+  if (peer_ended_ || (group_.stopping && !more_has_come())) return close();
   lingering_ = true;
   error_code ignored;
   socket_.shutdown(ServingSocket::shutdown_send, ignored);
-  // A server that stops does not wait for peers that are silent.
-  if (group_.stopping && !more_has_come()) return close();
   close_after(group_.limits.linger_timeout);
-  if (!reading_) ignore(0);
-}
-
-void Connection::ignore(std::size_t bytes) {
-  ignored_bytes_ += bytes;
-  if (peer_ended_ || ignored_bytes_ >= kMaxIgnoredBytes) return close();
-  input_ = {};
-  read_soon();
 }
 
 void Connection::finish() {
+  assert(group_.stopping);
   run([&] {
-    if (lingering_) return;
-    if (!reading_) {  // Enough has come that is not answered yet.
-      no_more_input_ = true;
-      go_on();
-    } else if (!more_has_come()) {
-      socket_.cancel();
-    }
+    // The read under way, and with it a write, is begun anew where it is still wanted.
+    if (reading_ && !lingering_ && !more_has_come()) socket_.cancel();
+    end_step_soon();
   });
 }
 

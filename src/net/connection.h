@@ -50,10 +50,8 @@ struct ConnectionGroup {
   /// Keeps the context running, until the last member has gone from a server that stops.
   boost::asio::executor_work_guard<ServingExecutor> work{context->get_executor()};
   std::unordered_set<std::shared_ptr<Connection>> members = {};
-  /// Connections that read on once all that were ready have been served.
-  std::vector<Connection*> readers = {};
-  /// The output of the step that runs, in memory that the cache has.
-  std::string output = {};
+  /// Those with a step to end (Connection::end_steps).
+  std::vector<Connection*> in_step = {};
   /// The server is stopping: connections read only what has come.
   bool stopping = false;
 };
@@ -85,6 +83,11 @@ class InputBuffer {
 /// peer, at most kMaxInputBytes of what comes are kept for it. Where memory runs out, or the
 /// handler throws, this connection is closed, and the others are served.
 ///
+/// Each event (a read or write that is done, a wake) is a step. Steps of connections that were
+/// ready together end together: first all send, then all read on. So their peers are woken once for
+/// several replies, and the read that Asio tries at once often finds the next request, while right
+/// after the reply it would fail, at the cost of a system call a request.
+///
 /// Belongs to its group's thread.
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
@@ -106,17 +109,21 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void run(Step step);
   Wake make_wake();
 
-  void read_soon();
-  void read();
+  // The steps.
   void on_read(const boost::system::error_code& error, std::size_t bytes);
-  void answer();
-  void send_output();
-  void write();
   void on_written(const boost::system::error_code& error, std::size_t bytes);
   void on_wake();
+  void answer();
+  void end_step_soon();
+  static void end_steps(ConnectionGroup& group);
+
+  // The ends of steps.
+  void send_output();
   void go_on();
+
+  void read();
+  void write();
   void linger();
-  void ignore(std::size_t bytes);
   void close_after(std::chrono::milliseconds timeout);
 
   bool more_has_come() const;
@@ -127,12 +134,14 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   ServingTimer timer_;  // Set while output is pending, and while the connection lingers.
   std::unique_ptr<StreamHandler> handler_;
   InputBuffer input_;
+  std::string output_;   // Of this step.
   std::string sending_;  // Given to the write under way, from sent_ on.
   std::size_t sent_ = 0;
   std::string waiting_;                      // To be sent after that.
   std::size_t last_bytes_ = kLastReadBytes;  // What may still be read while the server stops.
   std::size_t ignored_bytes_ = 0;            // Read while lingering.
-  bool reading_ = false;                     // A read is under way, or soon is.
+  bool in_step_ = false;                     // Its step has not ended.
+  bool reading_ = false;                     // A read is under way.
   bool writing_ = false;                     // A write is under way.
   bool later_ = false;                       // The handler waits for its wake function.
   bool held_ = false;           // Too much output is pending: complete requests may be in input_.

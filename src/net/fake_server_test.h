@@ -139,9 +139,16 @@ class FakeServer {
 
   const Endpoint& endpoint() const { return endpoint_; }
 
-  Peer accept() {
+  /// Whether somebody has connected and was not accepted.
+  bool has_caller(int wait_ms = 0) const {
     pollfd readable{.fd = socket_.get(), .events = POLLIN, .revents = 0};
-    require(::poll(&readable, 1, kPatienceMs) == 1);
+    return ::poll(&readable, 1, wait_ms) == 1;
+  }
+  /// Refuses who connects from now on.
+  void stop_listening() { ::shutdown(socket_.get(), SHUT_RD); }
+
+  Peer accept() {
+    require(has_caller(kPatienceMs));
     UniqueFd peer(::accept(socket_.get(), nullptr, nullptr));
     require(static_cast<bool>(peer));
     return Peer(std::move(peer));

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "net/exchange.h"
+#include "net/command.h"
 
 namespace sluice {
 

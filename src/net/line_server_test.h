@@ -81,6 +81,8 @@ class Client {
     return ::send(fd_.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(text.size());
   }
+  /// Sends a line and reads it back.
+  bool echoes(std::string_view line) { return send(line) && read(line.size()) == line; }
   void end() { ::shutdown(fd_.get(), SHUT_WR); }
 
   std::string read(std::size_t bytes) {

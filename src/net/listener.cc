@@ -14,8 +14,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "net/stream_server.h"
-
 namespace sluice {
 namespace {
 

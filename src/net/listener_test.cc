@@ -42,8 +42,7 @@ TEST(ListenerTest, ServesPeersThatConnectWhileItOpens) {
   server.start();
   ASSERT_GE(eager.size(), 2);
   for (Client& client : eager) {
-    ASSERT_TRUE(client.send("x\n"));
-    EXPECT_EQ(client.read(2), "x\n");
+    ASSERT_TRUE(client.echoes("x\n"));
   }
 }
 
@@ -75,8 +74,7 @@ TEST(ListenerTest, ReplacesOnlyAStaleSocketFileAndRemovesItsOwn) {
   StreamServer next = make_server(address);
   next.start();
   Client client(address);
-  ASSERT_TRUE(client.send("x\n"));
-  EXPECT_EQ(client.read(2), "x\n");
+  ASSERT_TRUE(client.echoes("x\n"));
 }
 
 TEST(ListenerTest, LeavesTheSocketFileOfAServerThatIsAboutToListen) {
@@ -100,8 +98,7 @@ TEST(ListenerTest, LeavesTheSocketFileOfAnotherServerThatTookItsPlace) {
   second.start();
   first.stop(milliseconds(0));
   Client client(address);
-  ASSERT_TRUE(client.send("x\n"));
-  EXPECT_EQ(client.read(2), "x\n");
+  ASSERT_TRUE(client.echoes("x\n"));
   second.stop(milliseconds(0));
   EXPECT_FALSE(std::filesystem::exists(address.host));
 }

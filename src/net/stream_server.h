@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -12,12 +11,6 @@
 #include "protocols/stream_handler.h"
 
 namespace sluice {
-
-/// An address cannot be listened on; what() is one sentence that names it and the reason.
-class ListenError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 /// One address to serve, and how.
 struct Service {

@@ -57,8 +57,7 @@ TEST_F(StreamServerTest, ServesManyOnEveryThread) {
   std::vector<std::unique_ptr<Client>> clients;
   for (int i = 0; i < 9; ++i) {
     clients.push_back(std::make_unique<Client>(address));
-    ASSERT_TRUE(clients.back()->send("x\n"));
-    EXPECT_EQ(clients.back()->read(2), "x\n");
+    ASSERT_TRUE(clients.back()->echoes("x\n"));
   }
   EXPECT_EQ(threads_used, 7U);
   EXPECT_EQ(server.connections(), 9U);
@@ -98,8 +97,7 @@ TEST_F(StreamServerTest, HoldsBackWhatAPeerDoesNotReadAndGoesOnWhenItDoes) {
   std::string expected;
   for (int i = 0; i < 300; ++i) expected += std::string(50'000, 'x') + std::to_string(i) + "\n";
   EXPECT_TRUE(client.read(expected.size()) == expected);
-  ASSERT_TRUE(client.send("still here\n"));
-  EXPECT_EQ(client.read(11), "still here\n");
+  ASSERT_TRUE(client.echoes("still here\n"));
 }
 
 TEST_F(StreamServerTest, ClosesAPeerThatNeverReadsAndKeepsMemoryBounded) {
@@ -156,15 +154,13 @@ TEST_F(StreamServerTest, ClosesOnlyThePeerForWhichMemoryRunsOut) {
   server.start();
   const Address address = server.addresses()[0];
   Client modest(address);
-  ASSERT_TRUE(modest.send("x\n"));
-  ASSERT_EQ(modest.read(2), "x\n");
+  ASSERT_TRUE(modest.echoes("x\n"));
   Client greedy(address);
   ASSERT_TRUE(greedy.send("greed\n"));
   EXPECT_EQ(greedy.read_all(), "");
   no_memory = true;
   EXPECT_EQ(Client(address).read_all(), "");
-  ASSERT_TRUE(modest.send("y\n"));
-  EXPECT_EQ(modest.read(2), "y\n");
+  ASSERT_TRUE(modest.echoes("y\n"));
   EXPECT_EQ(server.connections(), 1U);
   // A request that waits while the server stops is no different.
   ASSERT_TRUE(modest.send("greed\n"));
@@ -175,8 +171,7 @@ TEST_F(StreamServerTest, ClosesOnlyThePeerForWhichMemoryRunsOut) {
 TEST_F(StreamServerTest, RefusesOneTooManyAndTakesTheNextWhenOneHasGone) {
   serve({.max_connections = 1});
   auto first = std::make_unique<Client>(address());
-  ASSERT_TRUE(first->send("x\n"));
-  ASSERT_EQ(first->read(2), "x\n");
+  ASSERT_TRUE(first->echoes("x\n"));
   Client second(address());
   EXPECT_EQ(second.read_all(), "no room\n");
   first.reset();
@@ -203,8 +198,7 @@ TEST_F(StreamServerTest, DoesNotResetWhoSpokeBeforeItWasRefused) {
 TEST_F(StreamServerTest, PausesAcceptingWithoutDescriptorsAndGoesOn) {
   serve();
   Client first(address());
-  ASSERT_TRUE(first.send("x\n"));
-  ASSERT_EQ(first.read(2), "x\n");
+  ASSERT_TRUE(first.echoes("x\n"));
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);
   const rlimit few{.rlim_cur = 64, .rlim_max = before.rlim_max};
@@ -216,13 +210,11 @@ TEST_F(StreamServerTest, PausesAcceptingWithoutDescriptorsAndGoesOn) {
   hoard.resize(hoard.size() - 2);  // One is left, for the client.
   Client next(address());
   ASSERT_TRUE(next.connected());
-  ASSERT_TRUE(first.send("y\n"));
-  EXPECT_EQ(first.read(2), "y\n");
+  ASSERT_TRUE(first.echoes("y\n"));
   EXPECT_EQ(server_->connections(), 1U);
   hoard.clear();
   ::setrlimit(RLIMIT_NOFILE, &before);
-  ASSERT_TRUE(next.send("z\n"));
-  EXPECT_EQ(next.read(2), "z\n");
+  ASSERT_TRUE(next.echoes("z\n"));
 }
 
 TEST_F(StreamServerTest, StopAnswersWhatHasComeAndSendsWhatWaits) {

@@ -18,8 +18,7 @@ constexpr int kGzipWindow = 15 + 16;
 
 }  // namespace
 
-// zlib's own gzread() would not do: it drops what follows a gzip member and is none, and says
-// nothing.
+// zlib's gzread() cannot be used: it silently drops bytes after a gzip member that are no gzip.
 ByteSource::ByteSource(int descriptor) : descriptor_(descriptor), buffer_(new char[kBufferBytes]) {
   if (inflateInit2(&stream_, kGzipWindow) != Z_OK) {
     close(descriptor);
@@ -41,7 +40,7 @@ std::size_t ByteSource::read(char* out, std::size_t room) {
   return got;
 }
 
-/// Looks at what comes next. There may be nothing, which is plain.
+/// Determines whether the next bytes are gzip. No bytes count as plain.
 void ByteSource::recognise() {
   while (stream_.avail_in < kGzipMagic.size() && load()) {
   }
@@ -50,7 +49,7 @@ void ByteSource::recognise() {
   inflateReset(&stream_);
 }
 
-/// May give nothing although there is more.
+/// May return 0 although there are more bytes.
 std::size_t ByteSource::read_gzip(char* out, std::size_t room) {
   if (stream_.avail_in == 0 && !load()) {
     if (error_.empty()) error_ = "the gzip data ends too early";
@@ -69,7 +68,7 @@ std::size_t ByteSource::read_gzip(char* out, std::size_t room) {
   return room - stream_.avail_out;
 }
 
-/// Past what was loaded, straight to where it is wanted.
+/// Copies loaded bytes, or else reads directly into `out`.
 std::size_t ByteSource::read_plain(char* out, std::size_t room) {
   const std::size_t loaded = std::min<std::size_t>(room, stream_.avail_in);
   if (loaded == 0) return read_descriptor(out, room);
@@ -79,7 +78,7 @@ std::size_t ByteSource::read_plain(char* out, std::size_t room) {
   return loaded;
 }
 
-/// Reads on behind what was loaded and not yet used; false at the end.
+/// Reads more bytes after those that are not yet used. Returns false at the end.
 bool ByteSource::load() {
   if (stream_.avail_in > 0) std::memmove(buffer_.get(), stream_.next_in, stream_.avail_in);
   stream_.next_in = reinterpret_cast<Bytef*>(buffer_.get());
@@ -89,7 +88,7 @@ bool ByteSource::load() {
   return got > 0;
 }
 
-/// 0 at the end, after which nothing is read, not even of a terminal.
+/// Returns 0 at the end, after which it does not read again, not even from a terminal.
 std::size_t ByteSource::read_descriptor(char* out, std::size_t room) {
   if (at_end_) return 0;
   ssize_t got = 0;

@@ -10,25 +10,25 @@
 
 namespace sluice::replay {
 
-/// The bytes of a file, a pipe or a terminal, unpacked where they are gzip (which the first bytes
-/// tell). What follows a gzip member is another one, or plain to the end, so that `cat a.gz b` is
-/// read whole. Not thread-safe.
+/// Reads the bytes of a file, a pipe or a terminal, and decompresses gzip, which it recognises by
+/// its first bytes. After a gzip member it reads another one, or plain bytes to the end, so that
+/// `cat a.gz b` is read completely. Not thread-safe.
 class ByteSource {
  public:
-  /// Takes the open descriptor over, and closes it at the end. Throws std::bad_alloc.
+  /// Takes ownership of the open descriptor.
   explicit ByteSource(int descriptor);
   ~ByteSource();
   ByteSource(const ByteSource&) = delete;
   ByteSource& operator=(const ByteSource&) = delete;
 
-  /// Reads at least one byte and at most `room`, which is not 0, and says how many; 0 at the end,
-  /// and where error() says why there is no more.
+  /// Reads at least one byte and at most `room`, which is not 0, and returns how many; 0 at the end
+  /// of the input, or if error() says why reading ended.
   std::size_t read(char* out, std::size_t room);
 
-  /// Empty, or why reading ended before the end of the input, in a few words.
+  /// A few words that say why reading ended before the end of the input; else empty.
   const std::string& error() const { return error_; }
 
-  /// How far into the input (as stored, so compressed if it is) reading has come.
+  /// The number of bytes read from the input, before decompression.
   std::uint64_t bytes_read() const { return bytes_loaded_ - stream_.avail_in; }
 
  private:
@@ -45,7 +45,7 @@ class ByteSource {
   bool at_end_ = false;
   std::uint64_t bytes_loaded_ = 0;
   std::string error_;
-  /// What was loaded and not yet used is the stream's input.
+  /// The bytes that are loaded and not yet used are the stream's input.
   std::unique_ptr<char[]> buffer_;
   z_stream stream_{};
 };

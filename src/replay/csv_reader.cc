@@ -10,14 +10,14 @@ namespace {
 constexpr std::size_t kMaxColumns = 1024;
 constexpr std::size_t kNoColumn = static_cast<std::size_t>(-1);
 
-/// Cuts one CSV record into fields. Fields without escaped quotes refer to the line, the others to
-/// a buffer that the next record reuses.
+/// Splits one CSV record into fields. Fields without escaped quotes refer to the line, the others
+/// to a buffer that the next record reuses.
 class CsvCutter {
  public:
   Reading cut(std::string_view line, std::vector<std::string_view>& fields, std::string& reason) {
     fields.clear();
     unescaped_.clear();
-    // Views into the buffer must stay valid, so it never grows while a record is cut.
+    // Views into the buffer must stay valid, so it must not grow while a record is split.
     unescaped_.reserve(line.size());
     std::size_t at = 0;
     for (;;) {
@@ -39,7 +39,7 @@ class CsvCutter {
     return "field " + std::to_string(fields.size() + 1);
   }
 
-  /// Leaves `at` on the comma or at the end.
+  /// Leaves `at` at the comma or at the end.
   static Reading cut_plain(std::string_view line, std::size_t& at,
                            std::vector<std::string_view>& fields, std::string& reason) {
     const std::string_view field = line.substr(at, line.find(',', at) - at);
@@ -113,7 +113,7 @@ class CsvReader : public LineReader {
     const Reading reading = cutter_.cut(line, record.fields, reason);
     if (reading != Reading::kRecord) return reading;
     const std::size_t count = record.fields.size();
-    // A cost in the last column may be left away with its comma.
+    // A cost in the last column may be omitted together with its comma.
     const bool lacks_cost = count + 1 == names_.size() && cost_ == count;
     if (lacks_cost) record.fields.emplace_back();
     if (count != names_.size() && !lacks_cost) {

@@ -37,7 +37,7 @@ TEST(CsvReader, TheCostIsOptional) {
   EXPECT_EQ(fault("time,cost,key", "1,a"), "2 fields where the header has 3");
 }
 
-TEST(CsvReader, ColumnsMayStandInAnyOrder) {
+TEST(CsvReader, ColumnsMayBeInAnyOrder) {
   const auto reader = reader_for("user,\"time\",path");
   EXPECT_EQ(read_line(*reader, "bob,2.5,/x", {"path", "user"}).fields,
             (std::vector<std::string>{"/x", "bob"}));

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cassert>
 #include <cerrno>
 #include <stdexcept>
 #include <system_error>
@@ -51,6 +52,7 @@ void DecisionWriter::write(const Judged& judged, std::string_view limit_json) {
 }
 
 void DecisionWriter::finish() {
+  assert(descriptor_ >= 0);
   flush();
   if (close(std::exchange(descriptor_, -1)) != 0) fail(errno);
 }

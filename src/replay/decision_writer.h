@@ -9,7 +9,7 @@
 
 namespace sluice::replay {
 
-/// One request, judged.
+/// A request and its decision.
 struct Judged {
   Instant time_ns = 0;
   std::string_view key;
@@ -25,19 +25,19 @@ struct Judged {
 /// on one line each; retry_after_ns -1 is never. Buffered. Not thread-safe.
 class DecisionWriter {
  public:
-  /// Takes the descriptor over. `name` is what errors call it.
+  /// Takes ownership of the descriptor. `name` is used in error messages.
   DecisionWriter(int descriptor, std::string name);
-  /// Without finish() what is buffered is lost.
+  /// Without finish(), buffered text is lost.
   ~DecisionWriter();
   DecisionWriter(const DecisionWriter&) = delete;
   DecisionWriter& operator=(const DecisionWriter&) = delete;
 
-  /// `limit_json` is the limit's expression as a JSON string, quotes included. Throws
-  /// std::runtime_error, in one sentence, if what was buffered cannot be written.
+  /// `limit_json` is the limit's expression as a JSON string, with quotes. Throws
+  /// std::runtime_error with one sentence if buffered text cannot be written.
   void write(const Judged& judged, std::string_view limit_json);
 
-  /// Writes what is buffered and closes the descriptor, since some file systems say only then that
-  /// they could not write. Throws as write(). REQUIRES: called once, and last.
+  /// Writes buffered text and closes the descriptor, since some file systems report errors only
+  /// then. Throws as write(). REQUIRES: called once, as the last call.
   void finish();
 
  private:

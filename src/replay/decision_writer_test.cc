@@ -33,15 +33,15 @@ TEST(DecisionWriter, FinishWritesAndCloses) {
   EXPECT_EQ(errno, EBADF);
 }
 
-TEST(DecisionWriter, FinishSaysWhatCannotBeWritten) {
+TEST(DecisionWriter, FinishReportsWriteErrors) {
   DecisionWriter writer(open("/dev/full", O_WRONLY | O_CLOEXEC), "/dev/full");
   writer.write({.key = "a", .decision = {}}, "\"limit\"");
   EXPECT_EQ(fault_of_finish(writer),
             "the decisions cannot be written to /dev/full: No space left on device");
 }
 
-// What a file system says at the end is told, though all writes went well.
-TEST(DecisionWriter, FinishSaysWhatCannotBeClosed) {
+// An error of closing the file is reported, even if all writes succeeded.
+TEST(DecisionWriter, FinishReportsCloseErrors) {
   const int descriptor = open("/dev/null", O_WRONLY | O_CLOEXEC);
   DecisionWriter writer(descriptor, "out");
   close(descriptor);

@@ -7,8 +7,7 @@ namespace {
 
 constexpr std::uint64_t kMaxShown = 5;
 constexpr std::uint64_t kLinesBetweenUpdates = 4096;
-/// A quoted CSV field may span lines, but a quote that is never closed must not cost more than this
-/// many lines of looking ahead.
+/// The most lines of a quoted CSV field, so that a quote that is never closed has a bounded cost.
 constexpr int kMaxRecordLines = 100;
 
 }  // namespace
@@ -45,7 +44,7 @@ void Feed::read(const OpenFile& file) {
   err_ << "sluice replay: " << sentence << '\n';
 }
 
-/// False where the line is used up: a header, or unreadable, and refused.
+/// Returns false if the line is no record: a header, or a line that cannot be parsed.
 bool Feed::choose_reader(const Line& line, const OpenFile& file) {
   Recognised recognised = recognise(line.text, options_.format, reason_);
   if (recognised.reader == nullptr) {
@@ -78,7 +77,7 @@ Reading Feed::read_record(LineSource& source, const Line& line) {
     source.accept();
     return Reading::kRecord;
   }
-  // Only the first line is lost: the ones after it may be records of their own.
+  // Only the first line is lost; the next lines may be separate records.
   reason_ = reason;
   return Reading::kUnreadable;
 }

@@ -15,7 +15,7 @@
 
 namespace sluice::replay {
 
-/// One sentence for the user, without a full stop. The status is what the program exits with.
+/// An error with one sentence for the user, without a full stop, and the program's exit status.
 class ReplayError : public std::runtime_error {
  public:
   ReplayError(int status, const std::string& sentence)
@@ -32,31 +32,31 @@ struct FeedOptions {
   bool is_strict = false;
 };
 
-/// A file to read: an open descriptor, and what messages call it, fit for a terminal.
+/// A file to read: an open descriptor, and its name for messages, safe for a terminal.
 struct OpenFile {
   int descriptor = -1;
   std::string name;
 };
 
-/// Reads files line by line, and hands their requests to a judge. A line that cannot be read is
-/// counted; the first few are shown. Empty lines are passed over. Not thread-safe.
+/// Reads files line by line and passes their requests to a judge. Counts lines that cannot be
+/// parsed, and shows the first few. Skips empty lines. Not thread-safe.
 class Feed {
  public:
   /// The judge, the stream and the bar must outlive the feed.
   Feed(FeedOptions options, Judge& judge, std::ostream& err, Progress& progress)
       : options_(std::move(options)), judge_(judge), err_(err), progress_(progress) {}
 
-  /// Takes the descriptor over and reads to the end, or to where the input is damaged, which is
-  /// reported. Throws ReplayError (2: the key does not fit the file; 1: no CSV header where one is
-  /// asked for, or with is_strict an unreadable line) and what the judge throws.
+  /// Takes ownership of the descriptor, and reads to the end, or up to damaged input, which it
+  /// reports. Throws ReplayError (status 2: the file has no such field for the key; 1: a CSV header
+  /// is missing, or with is_strict a line cannot be parsed) and the exceptions of the judge.
   void read(const OpenFile& file);
 
   std::uint64_t unreadable() const { return unreadable_; }
 
-  /// A file ended early; a sentence was written.
+  /// Whether a file was damaged; a message has been written then.
   bool is_damaged() const { return is_damaged_; }
 
-  /// The templates that made the keys: one, unless files of different formats used their defaults.
+  /// The templates of the keys: one, unless files of different formats used their defaults.
   const std::string& keys_used() const { return keys_used_; }
 
  private:

@@ -12,7 +12,7 @@ namespace json = boost::json;
 
 enum class Kind : std::uint8_t { kAbsent, kString, kNumber, kWord, kNested };
 
-/// A field somebody asked for, and what the line says.
+/// A requested field and its value in the line.
 struct Wanted {
   std::string name;
   Kind kind = Kind::kAbsent;
@@ -20,8 +20,8 @@ struct Wanted {
   std::string text = {};
 };
 
-/// Takes the parser's events and keeps the top-level fields that are wanted; the last one of a name
-/// counts. Numbers are kept as text: a double would round a time in nanoseconds.
+/// Handles the parser's events and keeps the requested top-level fields; the last one of a name
+/// counts. Numbers are kept as text, because a double would round a time in nanoseconds.
 class Handler {
  public:
   static constexpr std::size_t max_object_size = std::numeric_limits<std::size_t>::max();
@@ -106,7 +106,7 @@ class Handler {
 
 json::parse_options tolerant_options() {
   json::parse_options options;
-  // Servers write what clients sent; a stray byte in one field does not make a line unreadable.
+  // Servers log what clients sent; a wrong byte in one field does not make the line invalid.
   options.allow_invalid_utf8 = true;
   return options;
 }
@@ -196,7 +196,7 @@ class JsonLinesReader : public LineReader {
   }
 
   json::basic_parser<Handler> parser_;
-  /// By slot: the key is made of it, so a line must have it.
+  /// By slot: whether the key uses the field, so that a line must have it.
   std::vector<bool> in_key_;
 };
 

@@ -20,7 +20,7 @@ TEST(JsonLinesReader, ReadsTimesExactly) {
   EXPECT_EQ(read(R"( {"time" : 0 } )").reading, Reading::kRecord);
 }
 
-TEST(JsonLinesReader, ReadsFieldsOfTheTopLevelOnly) {
+TEST(JsonLinesReader, ReadsOnlyTopLevelFields) {
   const ReadLine line = read(
       R"({"key":"a\u00e9\n\"","cost":7,"in":{"key":"no","time":9},"list":[{"key":1}],"time":1,)"
       R"("n":1.50,"t":true,"z":null})",
@@ -35,7 +35,7 @@ TEST(JsonLinesReader, TheLastFieldOfANameCounts) {
   EXPECT_EQ(read(R"({"time":1,"key":"a","key":"b"})", {"key"}).fields[0], "b");
 }
 
-TEST(JsonLinesReader, ForgetsTheLineBefore) {
+TEST(JsonLinesReader, ForgetsThePreviousLine) {
   const auto reader = make_json_lines_reader();
   EXPECT_EQ(read_line(*reader, R"({"time":1,"key":"a","cost":5})", {"key"}).record.cost, 5);
   EXPECT_EQ(read_line(*reader, R"({"time":1,"ke)").reading, Reading::kUnreadable);
@@ -44,7 +44,7 @@ TEST(JsonLinesReader, ForgetsTheLineBefore) {
   EXPECT_EQ(read_line(*reader, "[1]").reason, "not a JSON object");
 }
 
-TEST(JsonLinesReader, TakesBytesThatAreNotUtf8) {
+TEST(JsonLinesReader, AcceptsBytesThatAreNotUtf8) {
   EXPECT_EQ(read("{\"time\":1,\"key\":\"a\xff\"}", {"key"}).fields[0], "a\xff");
 }
 
@@ -62,7 +62,7 @@ TEST(JsonLinesReader, SaysWhatIsWrong) {
   EXPECT_EQ(read("7").reason, "not a JSON object");
 }
 
-TEST(JsonLinesReader, RefusesEveryTruncationOfALine) {
+TEST(JsonLinesReader, RejectsEveryTruncationOfALine) {
   constexpr std::string_view kLine = R"({"time":1.5,"key":"aé","cost":12,"x":[1,{"y":null}]})";
   EXPECT_EQ(read(kLine).reading, Reading::kRecord);
   for (std::size_t size = 0; size < kLine.size(); ++size) {

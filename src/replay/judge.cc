@@ -8,7 +8,7 @@
 namespace sluice::replay {
 namespace {
 
-/// A batch ends early when its keys pass this, so that long keys do not pile up.
+/// A batch ends early if its keys have more bytes, so that long keys need bounded memory.
 constexpr std::size_t kMaxBatchKeyBytes = std::size_t{256} * 1024;
 
 std::vector<std::string> expressions(const std::vector<NamedLimit>& limits) {
@@ -22,15 +22,15 @@ std::vector<std::string> expressions(const std::vector<NamedLimit>& limits) {
 
 Judge::Judge(std::shared_ptr<Store> store, std::vector<NamedLimit> limits, DecisionWriter* writer)
     : store_(std::move(store)), writer_(writer), tally_(expressions(limits)) {
-  lanes_.reserve(limits.size());
+  limits_.reserve(limits.size());
   for (NamedLimit& limit : limits) {
     auto space = store_->open_space(limit.limit.definition());
     std::string json;
     append_json_string(json, limit.expression);
-    lanes_.push_back({.limit = std::move(limit.limit),
-                      .space = std::move(space),
-                      .json = std::move(json),
-                      .decisions = {}});
+    limits_.push_back({.limit = std::move(limit.limit),
+                       .space = std::move(space),
+                       .json = std::move(json),
+                       .decisions = {}});
   }
 }
 
@@ -53,15 +53,15 @@ void Judge::flush() {
     start = key_ends_[i];
     ids[i] = tally_.count(requests_[i].key, now_);
   }
-  for (std::size_t lane_number = 0; lane_number < lanes_.size(); ++lane_number) {
-    Lane& lane = lanes_[lane_number];
+  for (std::size_t number = 0; number < limits_.size(); ++number) {
+    OpenLimit& open = limits_[number];
     for (std::size_t i = 0; i < size_; ++i) {
-      requests_[i].limit = &lane.limit.definition();
-      requests_[i].space = lane.space.get();
+      requests_[i].limit = &open.limit.definition();
+      requests_[i].space = open.space.get();
     }
-    store_->decide(std::span(requests_).first(size_), now_, lane.decisions);
+    store_->decide(std::span(requests_).first(size_), now_, open.decisions);
     for (std::size_t i = 0; i < size_; ++i) {
-      if (!lane.decisions[i].allowed) tally_.count_denied(lane_number, ids[i], now_);
+      if (!open.decisions[i].allowed) tally_.count_denied(number, ids[i], now_);
     }
   }
   if (writer_ != nullptr) write_decisions();
@@ -71,12 +71,12 @@ void Judge::flush() {
 
 void Judge::write_decisions() {
   for (std::size_t i = 0; i < size_; ++i) {
-    for (const Lane& lane : lanes_) {
+    for (const OpenLimit& open : limits_) {
       writer_->write({.time_ns = now_,
                       .key = requests_[i].key,
                       .cost = requests_[i].cost,
-                      .decision = lane.decisions[i]},
-                     lane.json);
+                      .decision = open.decisions[i]},
+                     open.json);
     }
   }
 }

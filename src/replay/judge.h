@@ -15,34 +15,35 @@
 
 namespace sluice::replay {
 
-/// A limit, and how the user wrote it.
+/// A limit, and its expression as the user wrote it.
 struct NamedLimit {
   std::string expression;
   Limit limit;
 };
 
-/// Judges requests by several limits, each on its own, and counts the answers. Neighbours in the
-/// input that share their instant go to the store as one batch. Not thread-safe.
+/// Decides requests by several independent limits, and counts the decisions. Successive requests
+/// with the same instant go to the store as one batch. Not thread-safe.
 class Judge {
  public:
-  /// `writer` gets every decision, in the order of the requests and within one of the limits; null
-  /// if nobody wants them. It must outlive the judge. Throws StoreError.
+  /// `writer` gets every decision, in the order of the requests, and for each request in the order
+  /// of the limits. It may be null, and must outlive the judge. Throws StoreError.
   Judge(std::shared_ptr<Store> store, std::vector<NamedLimit> limits, DecisionWriter* writer);
 
-  /// Takes one request; it may be decided only later. Throws StoreError, and what the writer
-  /// throws.
+  /// Adds one request, which may be decided later. Throws StoreError, and the exceptions of the
+  /// writer.
   void add(const Record& record, const KeyTemplate& key);
 
-  /// Decides what was added. Throws as add().
+  /// Decides all added requests. Throws as add().
   void flush();
 
-  /// What was decided so far.
+  /// The counts up to now.
   Summary summary() const { return tally_.summary(); }
 
  private:
   static constexpr std::size_t kBatch = 64;
 
-  struct Lane {
+  /// A limit with its space, its expression as JSON, and its decisions of the batch.
+  struct OpenLimit {
     Limit limit;
     std::shared_ptr<Space> space;
     std::string json;
@@ -54,14 +55,14 @@ class Judge {
   std::shared_ptr<Store> store_;
   DecisionWriter* writer_;
   Tally tally_;
-  std::vector<Lane> lanes_;
-  /// The batch: its instant, and its keys one after the other with the offset where each ends.
+  std::vector<OpenLimit> limits_;
+  /// The batch: its instant, its keys one after the other, and the offset of each key's end.
   Instant now_ = 0;
   std::size_t size_ = 0;
   std::string keys_;
   std::array<std::size_t, kBatch> key_ends_{};
   std::array<Request, kBatch> requests_;
-  /// Each request has a permit of its own, which it never gives back: a log does not say when.
+  /// Each request acquires a permit and never releases it, since a log does not say when it ended.
   PermitId last_permit_ = 0;
 };
 

@@ -9,26 +9,26 @@
 
 namespace sluice::replay {
 
-/// How to make a key from a record: text with fields in braces, "{ip} {path}"; `{{` and `}}` stand
-/// for a brace. A template without fields is a constant key.
+/// Makes a key from a record. The template is text with fields in braces, "{ip} {path}"; `{{` and
+/// `}}` are a brace. A template without fields is a constant key.
 class KeyTemplate {
  public:
-  /// Throws std::invalid_argument, in one sentence, where a brace is unmatched, a field has no
-  /// name, or the text is longer than kMaxLineBytes.
+  /// Throws std::invalid_argument with one sentence if a brace is unmatched, a field has no name,
+  /// or the text is longer than kMaxLineBytes.
   explicit KeyTemplate(std::string_view text);
 
-  /// Finds this reader's fields; call it before each file's first read(). Throws
-  /// std::invalid_argument, in one sentence that lists the fields there are.
+  /// Looks up the fields in a reader; call it before the first read() of each file. If one is
+  /// missing, throws std::invalid_argument with one sentence that lists the reader's fields.
   void bind(LineReader& reader);
 
-  /// Appends the key of a record that the bound reader has read.
+  /// Appends the key of a record of the bound reader.
   void append_key(const Record& record, std::string& out) const {
     for (const Piece& piece : pieces_) {
       out += piece.is_field ? record.fields[piece.slot] : std::string_view(piece.text);
     }
   }
 
-  /// As given.
+  /// The template as given.
   const std::string& text() const { return text_; }
 
  private:

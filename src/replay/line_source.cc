@@ -47,8 +47,8 @@ void LineSource::accept() {
   lines_ahead_ = 0;
 }
 
-/// Where, counted from line_, the first line end at or after `from` stands, or the input ends;
-/// kTooLong if that is too far.
+/// The offset from line_ of the first line end at or after `from`, or of the input's end; kTooLong
+/// if that is too far.
 std::size_t LineSource::line_end(std::size_t from) {
   for (;;) {
     const char* start = buffer_.get() + line_;
@@ -62,7 +62,7 @@ std::size_t LineSource::line_end(std::size_t from) {
   }
 }
 
-/// Drops a line that is too long; answers as line_end(), for what is left of it.
+/// Skips a line that is too long. Returns as line_end() for the rest of it.
 std::size_t LineSource::skip_line() {
   for (;;) {
     const char* start = buffer_.get() + line_;
@@ -73,7 +73,7 @@ std::size_t LineSource::skip_line() {
   }
 }
 
-/// Reads another block behind what is kept (from line_ on); false at the end.
+/// Reads another block after the bytes that are kept (from line_ on). Returns false at the end.
 bool LineSource::fill() {
   // The offsets move by as much as the kept bytes do.
   std::memmove(buffer_.get(), buffer_.get() + line_, end_ - line_);

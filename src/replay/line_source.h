@@ -11,37 +11,38 @@
 namespace sluice::replay {
 
 struct Line {
-  /// Without its line end (LF or CRLF). Valid until the source is asked for anything else.
+  /// Without its line end (LF or CRLF). Valid until the next call of the source.
   std::string_view text;
   /// The first line of the input is 1.
   std::uint64_t number = 0;
-  /// The line is longer than kMaxLineBytes; it was passed over, and text is empty.
+  /// The line is longer than kMaxLineBytes; it was skipped, and text is empty.
   bool is_too_long = false;
 };
 
-/// Cuts a file, a pipe or a terminal into lines, unpacking gzip as ByteSource does. Reads in large
-/// blocks and holds at most one line and a block. A byte order mark before the first line is
-/// dropped. Not thread-safe.
+/// Reads the lines of a file, a pipe or a terminal, and decompresses gzip as ByteSource does. Reads
+/// large blocks; holds at most one line and one block. Drops a byte order mark before the first
+/// line. Not thread-safe.
 class LineSource {
  public:
-  /// Takes the open descriptor over, and closes it at the end.
+  /// Takes ownership of the open descriptor.
   explicit LineSource(int descriptor);
 
-  /// The next line; false at the end of what can be read. A last line without a line end counts.
+  /// Reads the next line. Returns false at the end, or if error() is set. A last line without a
+  /// line end counts.
   bool next(Line& line);
 
-  /// Appends the following line, with the line end between, to the line that next() gave; false if
-  /// there is none or the whole would pass kMaxLineBytes. Unless accept() is called, next() will
-  /// still give that following line.
+  /// Appends the following line, with the line end between, to the line from next(). Returns false
+  /// if there is none, or if the result would be longer than kMaxLineBytes. Unless accept() is
+  /// called, next() still returns that following line.
   bool extend(Line& line);
 
-  /// Uses up what extend() appended.
+  /// Consumes the lines that extend() has appended.
   void accept();
 
-  /// Empty, or why reading ended before the end of the input, in a few words.
+  /// A few words that say why reading ended before the end of the input; else empty.
   const std::string& error() const { return bytes_.error(); }
 
-  /// How far into the input (as stored, so compressed if it is) reading has come.
+  /// The number of bytes read from the input, before decompression.
   std::uint64_t bytes_read() const { return bytes_.bytes_read(); }
 
  private:
@@ -52,11 +53,11 @@ class LineSource {
 
   ByteSource bytes_;
   std::unique_ptr<char[]> buffer_;
-  /// Offsets in buffer_: the line given last, the line after it, the end of what was read.
+  /// Offsets in buffer_: of the last line, of the line after it, of the end of the loaded bytes.
   std::size_t line_ = 0;
   std::size_t next_ = 0;
   std::size_t end_ = 0;
-  /// As next_, and how many lines it is ahead of it, counting what extend() appended.
+  /// As next_, but after the lines that extend() has appended, and the number of these lines.
   std::size_t ahead_ = 0;
   std::uint64_t lines_ahead_ = 0;
   std::uint64_t number_ = 0;

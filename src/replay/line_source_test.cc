@@ -37,7 +37,7 @@ AllLines lines_of(std::string_view content) {
 
 using Texts = std::vector<std::string>;
 
-TEST(LineSource, CutsLines) {
+TEST(LineSource, SplitsLines) {
   EXPECT_EQ(lines_of("").texts, Texts{});
   EXPECT_EQ(lines_of("a").texts, Texts{"a"});
   EXPECT_EQ(lines_of("a\n").texts, Texts{"a"});
@@ -55,14 +55,14 @@ TEST(LineSource, KeepsLinesWholeAcrossBlocks) {
   EXPECT_EQ(lines_of(content).texts, expected);
 }
 
-TEST(LineSource, PassesOverLinesThatAreTooLong) {
+TEST(LineSource, SkipsLinesThatAreTooLong) {
   const std::string longest(kMaxLineBytes, 'x');
   EXPECT_EQ(lines_of(longest + "\nb").texts, (Texts{longest, "b"}));
   EXPECT_EQ(lines_of("a\nx" + longest + "\nb").texts, (Texts{"a", "(too long)", "b"}));
   EXPECT_EQ(lines_of("a\n" + longest + longest + longest).texts, (Texts{"a", "(too long)"}));
 }
 
-TEST(LineSource, UnpacksGzipMembers) {
+TEST(LineSource, DecompressesGzipMembers) {
   const AllLines all = lines_of(gzipped("a\nb") + gzipped("c\nd\n") + gzipped(""));
   EXPECT_EQ(all.texts, (Texts{"a", "bc", "d"}));
   EXPECT_EQ(all.error, "");
@@ -78,7 +78,7 @@ TEST(LineSource, ReadsPlainTextAfterGzip) {
   EXPECT_EQ(lines_of(gzipped("a\n") + "\x1f").texts, (Texts{"a", "\x1f"}));
 }
 
-TEST(LineSource, ReportsGzipThatIsCutOffOrDamagedAfterWhatCouldBeRead) {
+TEST(LineSource, ReportsTruncatedOrDamagedGzipAfterTheReadableLines) {
   std::string text;
   for (int i = 0; i < 20'000; ++i) text += std::to_string(i * 7919 % 65'537) + "\n";
   const std::string packed = gzipped(text);
@@ -105,14 +105,14 @@ TEST(LineSource, ReadsPipes) {
   EXPECT_FALSE(source.next(line));
 }
 
-TEST(LineSource, ReportsWhatCannotBeRead) {
+TEST(LineSource, ReportsReadErrors) {
   LineSource source(opened("/"));
   Line line;
   EXPECT_FALSE(source.next(line));
   EXPECT_EQ(source.error(), "Is a directory");
 }
 
-TEST(LineSource, LooksAheadWithoutUsingUp) {
+TEST(LineSource, LooksAheadWithoutConsuming) {
   const TestDirectory directory;
   LineSource source(opened(directory.write("input", "a\nb\nc\nd\n")));
   Line line;
@@ -131,7 +131,7 @@ TEST(LineSource, LooksAheadWithoutUsingUp) {
   EXPECT_FALSE(source.extend(line));
 }
 
-TEST(LineSource, LookingAheadHasABound) {
+TEST(LineSource, LookAheadIsBounded) {
   const TestDirectory directory;
   const std::string half(kMaxLineBytes / 2, 'x');
   LineSource source(opened(directory.write("input", half + "\n" + half + "\n" + half + "\n")));

@@ -1,7 +1,7 @@
 // The common format is
 //     host ident user [day/month/year:hour:minute:second zone] "request" status bytes
 // and the combined one adds "referer" "user agent". Inside quotes a backslash escapes a quote. In a
-// log of several sites the virtual host stands first, as Apache's vhost_combined has it:
+// log of several sites the virtual host comes first, as in Apache's vhost_combined:
 //     example.com:80 host ident user [...
 
 #include <algorithm>
@@ -39,11 +39,11 @@ constexpr std::array<std::string_view, kFieldCount> kNames = {
 constexpr std::size_t kDateBytes = sizeof("17/May/2015") - 1;
 constexpr std::size_t kTimeBytes = sizeof("17/May/2015:10:05:03 +0000") - 1;
 
-/// A guess: systems take the ports of clients from here on, or from further up (Linux from 32768),
-/// and the usual ports of servers (80, 443, 8080, 8443, 9443) are below.
+/// A heuristic: operating systems choose client ports from here on or higher (Linux from 32768),
+/// and the usual server ports (80, 443, 8080, 8443, 9443) are below.
 constexpr int kFirstClientPort = 10'000;
 
-/// A number of exactly `digits` digits at `at`, which are in the text, or -1.
+/// The number of exactly `digits` digits at `at`, which is in range; -1 if they are no digits.
 int digits_at(std::string_view text, std::size_t at, std::size_t digits) {
   int number = 0;
   for (const char c : text.substr(at, digits)) {
@@ -53,8 +53,8 @@ int digits_at(std::string_view text, std::size_t at, std::size_t digits) {
   return number;
 }
 
-/// Turns "17/May/2015:10:05:03 +0000" into an instant. Neighbouring lines mostly share their
-/// second, and nearly all share their day, so both are remembered.
+/// Converts "17/May/2015:10:05:03 +0000" to an instant. Successive lines often have the same
+/// second, and nearly always the same day, so it caches both.
 class LogClock {
  public:
   bool read(std::string_view text, Instant& time_ns) {
@@ -112,14 +112,14 @@ class LogClock {
     return true;
   }
 
-  /// The text read last, of which the first known_ bytes (none, the date or all) made sense.
+  /// The last text, of which the first known_ bytes (none, the date or all) were valid.
   std::array<char, kTimeBytes> last_{};
   std::size_t known_ = 0;
   Instant last_ns_ = 0;
   std::int64_t day_s_ = 0;
 };
 
-/// Walks along a line, cutting off field by field. Each step is false where the line ends early.
+/// Splits a line field by field. Each function returns false if the line ends too early.
 class Cutter {
  public:
   explicit Cutter(std::string_view line) : at_(line.data()), end_(line.data() + line.size()) {}
@@ -132,7 +132,7 @@ class Cutter {
 
   bool at_end() const { return at_ == end_; }
 
-  /// Up to a space, which is used up too.
+  /// Reads up to a space, and skips it.
   bool word(std::string_view& field) {
     const char* space = find(at_, ' ');
     if (space == nullptr) return false;
@@ -141,7 +141,7 @@ class Cutter {
     return true;
   }
 
-  /// Up to a space or the line's end.
+  /// Reads up to a space or the line's end.
   std::string_view last_word() {
     const char* space = find(at_, ' ');
     const std::string_view field{at_, space == nullptr ? end_ : space};
@@ -149,7 +149,7 @@ class Cutter {
     return field;
   }
 
-  /// Up to " [", which is used up: a user's name may contain spaces.
+  /// Reads up to " [", and skips it: a user's name may contain spaces.
   bool up_to_bracket(std::string_view& field) {
     for (const char* from = at_; const char* bracket = find(from, '['); from = bracket + 1) {
       if (bracket == at_ || bracket[-1] != ' ') continue;
@@ -167,7 +167,7 @@ class Cutter {
     return true;
   }
 
-  /// Text in quotes; the closing quote is one that no backslash escapes and that ends the field.
+  /// Reads text in quotes; the closing quote is not escaped by a backslash and ends the field.
   bool quoted(std::string_view& field) {
     if (!skip('"')) return false;
     for (const char* from = at_; const char* quote = find(from, '"'); from = quote + 1) {
@@ -204,16 +204,16 @@ bool is_number_or_dash(std::string_view text) {
   return text == "-" || is_number(text);
 }
 
-/// Or -1.
+/// The port, or -1.
 int read_port(std::string_view text) {
   if (text.empty() || text.size() > 5) return -1;
   const int port = digits_at(text, 0, text.size());
   return port > 65'535 ? -1 : port;
 }
 
-/// "example.com:80", "192.0.2.1:80", "[2001:db8::1]:80" or "example.com". Proxies' logs have the
-/// address that was forwarded before their own: one without a port or with a client's, or
-/// "unknown".
+/// Whether `word` is a virtual host: "example.com:80", "192.0.2.1:80", "[2001:db8::1]:80" or
+/// "example.com". In the logs of proxies, this position may have a forwarded address instead: one
+/// without a port or with a client's port, or "unknown".
 bool is_virtual_host(std::string_view word) {
   const std::size_t colon = word.rfind(':');
   if (colon == std::string_view::npos) {
@@ -229,7 +229,7 @@ bool is_virtual_host(std::string_view word) {
   return !is_address || port < kFirstClientPort;
 }
 
-/// Behind a virtual host every word stands one further on: the client was read as the ident, and
+/// With a virtual host, every word is one position later: the client was parsed as the ident, and
 /// the ident, which is "-", as the start of the user.
 void part_virtual_host(std::vector<std::string_view>& fields) {
   constexpr std::string_view kNoIdent = "- ";
@@ -242,7 +242,7 @@ void part_virtual_host(std::vector<std::string_view>& fields) {
   fields[kUser].remove_prefix(kNoIdent.size());
 }
 
-/// "GET /path HTTP/1.1"; what is not there is "-", as everywhere in these logs.
+/// Splits "GET /path HTTP/1.1"; a missing part is "-", as everywhere in these logs.
 void split_request(std::string_view request, std::vector<std::string_view>& fields) {
   fields[kRequest] = request;
   fields[kMethod] = fields[kPath] = fields[kProtocol] = "-";
@@ -289,7 +289,7 @@ class LogReader : public LineReader {
   }
 
  private:
-  /// Null, or what is wrong.
+  /// Returns null, or a message.
   const char* cut(std::string_view line, Record& record) {
     std::vector<std::string_view>& fields = record.fields;
     if (line.empty()) return "an empty line";

@@ -38,7 +38,7 @@ TEST(LogReader, ReadsEveryFieldOfACombinedLine) {
                              "http://example.com/", "Mozilla/5.0 (X11; Linux)"}));
 }
 
-TEST(LogReader, ReadsACommonLineAndIgnoresWhatFollowsIt) {
+TEST(LogReader, ReadsACommonLineAndIgnoresTheRest) {
   const auto reader = make_log_reader(Format::kCommon);
   const std::string common = "::1 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.0\" 304 -";
   for (const std::string& line : {common, common + " \"-\" \"curl\"", common + " 0.003"}) {
@@ -51,7 +51,7 @@ TEST(LogReader, ReadsACommonLineAndIgnoresWhatFollowsIt) {
             "ip, ident, user, time, method, path, protocol, status, bytes, request, vhost");
 }
 
-TEST(LogReader, ACombinedLineMayGoOn) {
+TEST(LogReader, ACombinedLineMayHaveMoreText) {
   EXPECT_EQ(line_fault(std::string(kCombinedLine) + " \"10.0.0.1\" 0.25"), "");
 }
 
@@ -65,7 +65,7 @@ TEST(LogReader, AUserMayHaveSpacesAndBrackets) {
   }
 }
 
-TEST(LogReader, AVirtualHostMayStandBeforeTheClient) {
+TEST(LogReader, AVirtualHostMayPrecedeTheClient) {
   const auto reader = make_log_reader(Format::kCommon);
   const std::string rest = " [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.0\" 200 1";
   const auto read = [&](const std::string& words) {
@@ -81,15 +81,15 @@ TEST(LogReader, AVirtualHostMayStandBeforeTheClient) {
   }
   EXPECT_EQ(read("example.com:51234 ::1 - -"), (Fields{"example.com:51234", "::1", "-", "-"}));
   EXPECT_EQ(read("example.com 203.0.113.7 - -"), (Fields{"example.com", "203.0.113.7", "-", "-"}));
-  // The next line has none.
+  // The next line has no virtual host.
   EXPECT_EQ(read("203.0.113.7 - -"), (Fields{"-", "203.0.113.7", "-", "-"}));
   EXPECT_EQ(line_fault("example.com:80  - -" + rest), "no client address");
 }
 
-TEST(LogReader, TakesNoClientForAVirtualHost) {
+TEST(LogReader, DoesNotMistakeAClientForAVirtualHost) {
   const auto reader = make_log_reader(Format::kCommon);
   const std::string rest = " [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.0\" 200 1";
-  // Ports of clients, a forwarded address before the proxy's, spaces in a user's name.
+  // Client ports, a forwarded address before that of the proxy, spaces in a user's name.
   for (const std::string words :
        {"203.0.113.7:5678 - -", "[2001:db8::1]:443 - -", "unknown - -", "203.0.113.7 10.0.0.1 - -",
         "203.0.113.7, 10.0.0.1 - -", "2001:db8::80 10.0.0.1 - -", "203.0.113.7:10000 10.0.0.1 - -",
@@ -140,7 +140,7 @@ TEST(LogReader, HonoursTheTimeZone) {
   EXPECT_EQ(time_of("29/Feb/2016:23:59:60 +0000"), 1'456'790'400 * kSecondNs);
 }
 
-TEST(LogReader, RefusesTimesThatAreNone) {
+TEST(LogReader, RejectsInvalidTimes) {
   for (const char* time :
        {"29/Feb/2015:10:05:03 +0000", "00/May/2015:10:05:03 +0000", "32/May/2015:10:05:03 +0000",
         "17/Xyz/2015:10:05:03 +0000", "17/may/2015:10:05:03 +0000", "17/ayJ/2015:10:05:03 +0000",
@@ -152,7 +152,7 @@ TEST(LogReader, RefusesTimesThatAreNone) {
   }
 }
 
-TEST(LogReader, ATimeThatWasRefusedIsRefusedAgain) {
+TEST(LogReader, AnInvalidTimeIsRejectedAgain) {
   const auto reader = make_log_reader(Format::kCommon);
   const auto reading = [&](const std::string& time) {
     return read_line(*reader, "h - - [" + time + "] \"-\" 408 0").reading;
@@ -179,7 +179,7 @@ TEST(LogReader, SaysWhatIsWrong) {
   EXPECT_EQ(line_fault(start + "\"GET /\" 200 1 \"-\""), "no \"user agent\" after the referer");
 }
 
-TEST(LogReader, RefusesEveryTruncationOfALine) {
+TEST(LogReader, RejectsEveryTruncationOfALine) {
   const auto reader = make_log_reader(Format::kCombined);
   for (std::size_t size = 0; size < kCombinedLine.size(); ++size) {
     const ReadLine read = read_line(*reader, kCombinedLine.substr(0, size));
@@ -188,7 +188,7 @@ TEST(LogReader, RefusesEveryTruncationOfALine) {
   }
 }
 
-RC_GTEST_PROP(LogReader, AnAlteredLineIsReadOrRefusedWithAReason, ()) {
+RC_GTEST_PROP(LogReader, AnAlteredLineIsReadOrRejectedWithAReason, ()) {
   std::string line(kCombinedLine);
   const auto edits = *rc::gen::inRange(1, 5);
   for (int i = 0; i < edits; ++i) {

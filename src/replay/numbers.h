@@ -8,8 +8,8 @@
 
 namespace sluice::replay {
 
-/// These read a number as text, exactly: digits only, no sign, no exponent, no spaces around it.
-/// False, and a `reason` fit for a terminal, where the text is anything else or out of range.
+/// These functions parse a number exactly: only digits, without sign, exponent or spaces. If the
+/// text is anything else or out of range, they return false and set `reason`, safe for a terminal.
 
 /// Decimal seconds since the epoch, up to 9 decimals, below 2^62 ns: "1431857103.25".
 bool read_seconds(std::string_view text, Instant& time_ns, std::string& reason);

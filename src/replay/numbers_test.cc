@@ -25,7 +25,7 @@ TEST(Numbers, ReadsDecimalSecondsExactly) {
   EXPECT_EQ(seconds("0.000000001"), 1);
   EXPECT_EQ(seconds("1.5"), 1'500'000'000);
   EXPECT_EQ(seconds("0001.050"), 1'050'000'000);
-  // These two differ by less than a double can tell.
+  // These two differ by less than the precision of a double.
   EXPECT_EQ(seconds("1431857103.123456789"), 1'431'857'103'123'456'789);
   EXPECT_EQ(seconds("1431857103.123456788"), 1'431'857'103'123'456'788);
 }
@@ -38,7 +38,7 @@ TEST(Numbers, EndsBeforeTwoToThe62) {
   EXPECT_EQ(seconds("99999999999999999999999999"), -1);
 }
 
-TEST(Numbers, RefusesWhatIsNotDecimalSeconds) {
+TEST(Numbers, RejectsTextThatIsNotDecimalSeconds) {
   for (const char* text : {"", ".", "1.", ".5", "-1", "+1", "1e3", " 1", "1 ", "1,5", "0x10",
                            "1.2.3", "inf", "nan", "1.-2", "१"}) {
     EXPECT_EQ(seconds(text), -1) << text;

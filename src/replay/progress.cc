@@ -47,7 +47,7 @@ void Progress::clear() {
 }
 
 void Progress::draw(const std::string& text) {
-  // A terminal that takes no more text is no reason to stop, nor to try again.
+  // If the terminal takes no more text, stop drawing; the replay goes on.
   if (write(descriptor_, text.data(), text.size()) < 0) descriptor_ = -1;
 }
 

@@ -6,19 +6,19 @@
 
 namespace sluice::replay {
 
-/// How far a replay has come.
+/// The progress of a replay.
 struct Position {
   std::uint64_t bytes = 0;
   std::uint64_t lines = 0;
 };
 
-/// A bar on a terminal for input that takes a while: it appears after half a second, is redrawn at
-/// most ten times a second, and is removed at the end. It alone reads a clock, and nothing but the
-/// drawing depends on it.
+/// A progress bar on a terminal. It appears after half a second, is redrawn at most ten times a
+/// second, and is removed at the end. It is the only part of replay that reads a clock; results do
+/// not depend on it.
 class Progress {
  public:
-  /// `descriptor` is the terminal, or -1: then nothing is ever drawn. `total_bytes` is the size of
-  /// all input, or 0 if it is not known: then lines are counted.
+  /// `descriptor` is the terminal, or -1 for no bar. `total_bytes` is the size of all input, or 0
+  /// if it is not known; then the bar only counts lines.
   Progress(int descriptor, std::uint64_t total_bytes);
   ~Progress() { clear(); }
   Progress(const Progress&) = delete;
@@ -26,7 +26,7 @@ class Progress {
 
   bool is_drawn() const { return descriptor_ >= 0; }
 
-  /// Cheap enough for every block of input, not for every line.
+  /// Cheap enough to call for every block of input, but not for every line.
   void update(const Position& position);
 
   /// Removes the bar, so that other text can be written; the next update() may draw it again.

@@ -8,7 +8,7 @@
 
 namespace sluice::replay {
 
-/// What a reader makes of one line; `fields` are those asked for, in that order.
+/// The result of reading one line; `fields` are the requested ones, in that order.
 struct ReadLine {
   Reading reading = Reading::kUnreadable;
   Record record;

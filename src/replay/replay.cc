@@ -25,7 +25,7 @@ constexpr mode_t kDecisionsMode = 0666;
 
 struct Input {
   std::string path;
-  /// As messages call it.
+  /// The name for messages.
   std::string name;
   std::uint64_t bytes = 0;
   dev_t device = 0;
@@ -63,7 +63,7 @@ std::vector<NamedLimit> read_limits(const std::vector<std::string>& expressions)
   return limits;
 }
 
-/// Refuses at once what cannot fit any file.
+/// Rejects a template that fits no file.
 std::optional<KeyTemplate> read_key(const ReplayOptions& options) {
   if (!options.key) return std::nullopt;
   try {
@@ -77,7 +77,7 @@ std::optional<KeyTemplate> read_key(const ReplayOptions& options) {
   }
 }
 
-/// Looks at every file before any is read. Does not open them: a pipe can be opened only once.
+/// Checks every file before any is read. Does not open them, since a pipe can be opened only once.
 std::vector<Input> find_inputs(const std::vector<std::string>& files) {
   std::vector<Input> inputs;
   for (const std::string& path : files.empty() ? std::vector<std::string>{"-"} : files) {
@@ -102,7 +102,7 @@ std::vector<Input> find_inputs(const std::vector<std::string>& files) {
   return inputs;
 }
 
-/// All together, or 0 if the size of any is not known.
+/// The size of all inputs together, or 0 if one is not known.
 std::uint64_t total_bytes(const std::vector<Input>& inputs) {
   std::uint64_t total = 0;
   for (const Input& input : inputs) {
@@ -138,7 +138,7 @@ std::unique_ptr<DecisionWriter> open_decisions(const std::string& path,
   return std::make_unique<DecisionWriter>(descriptor, name);
 }
 
-/// `left` gets what the store says of keys that it could not remove when it went.
+/// `left` gets the store's sentence about keys that it could not remove when it was destroyed.
 std::shared_ptr<Store> open_virtual_store(const std::string& url, std::string& left) {
   try {
     return open_bare_store(url, {.virtual_time = true,
@@ -172,7 +172,7 @@ int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::
   try {
     for (const Input& input : inputs) feed.read({open_input(input), input.name});
   } catch (const ReplayError&) {
-    // What was read up to here was still judged.
+    // The requests up to here were decided.
     finish();
     throw;
   } catch (const StoreError&) {

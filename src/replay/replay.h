@@ -12,25 +12,25 @@ namespace sluice::replay {
 struct ReplayOptions {
   /// Read in this order; "-" is standard input, and so is an empty list.
   std::vector<std::string> files = {};
-  /// Limit expressions, 1 to kMaxLimits, all different; each is judged on its own.
+  /// Limit expressions, 1 to kMaxLimits, all different; each decides independently.
   std::vector<std::string> limits = {};
   /// The key template (key_template.h); without one the format's default.
   std::optional<std::string> key = {};
   Format format = Format::kAuto;
   /// As open_store() takes it.
   std::string store = "memory:";
-  /// Where every decision goes as JSON Lines; "-" is standard output, empty is nowhere.
+  /// The file for all decisions as JSON Lines; "-" is standard output, empty is none.
   std::string decisions = {};
-  /// Stop at the first line that cannot be read.
+  /// Stop at the first line that cannot be parsed.
   bool is_strict = false;
-  /// The summary is JSON instead of tables.
+  /// Print the summary as JSON instead of tables.
   bool is_json = false;
 };
 
 struct ReplayStreams {
-  /// The summary. With the decisions on standard output it goes to `err` instead.
+  /// For the summary. If the decisions go to standard output, the summary goes to `err`.
   std::ostream& out;
-  /// Errors, and the first lines that cannot be read.
+  /// For errors, and the first lines that cannot be parsed.
   std::ostream& err;
   bool is_coloured = false;
   /// A terminal for the progress bar, or -1.
@@ -39,13 +39,14 @@ struct ReplayStreams {
 
 inline constexpr std::size_t kMaxLimits = 64;
 
-/// Judges logged requests at the instants the log gives and says who would have been limited. Reads
-/// no clock but for the progress bar: the same input gives the same output, byte for byte.
+/// Decides logged requests at the instants in the log, and reports which requests would have been
+/// denied. Reads no clock except for the progress bar: the same input gives the same output, byte
+/// for byte.
 ///
-/// Returns the exit status: 0; 1 where the input cannot be read (a file, a line with is_strict, or
-/// every line) or the output not be written, or the store cannot go on; 2 where the options make no
-/// sense. Unless it is 0, `err` got one sentence that says why. Where the store could not remove
-/// its keys afterwards, which changes no result, `err` got one that says what may be left.
+/// Returns the exit status: 0; 1 if the input cannot be read (a file, a line with is_strict, or
+/// every line), the output cannot be written, or the store fails; 2 if the options are invalid.
+/// Unless it is 0, one sentence on `err` says why. If the store cannot remove its keys afterwards,
+/// which changes no result, one sentence on `err` says what may be left.
 int run_replay(const ReplayOptions& options, const ReplayStreams& streams);
 
 }  // namespace sluice::replay

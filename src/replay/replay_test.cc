@@ -43,7 +43,7 @@ class Replay : public ::testing::Test {
   TestDirectory directory_;
 };
 
-TEST_F(Replay, JudgesALogAtItsOwnTimes) {
+TEST_F(Replay, DecidesALogAtItsOwnTimes) {
   std::string log;
   for (int i = 0; i < 3; ++i) log += log_line("a", "10:00:00");
   log += log_line("b", "10:00:00") + log_line("a", "10:00:01") + log_line("a", "10:00:01");
@@ -56,8 +56,8 @@ TEST_F(Replay, JudgesALogAtItsOwnTimes) {
   EXPECT_EQ(number(outcome, "keys_limited"), 1);
 }
 
-// Each line takes a permit and keeps it until it lapses.
-TEST_F(Replay, NoPermitIsGivenBack) {
+// Each line acquires a permit and keeps it until it expires.
+TEST_F(Replay, NoPermitIsReleased) {
   ReplayOptions choice = options(directory_.write(
       "in.csv", "time,key,cost\n1,a,1\n2,a,1\n3,a,1\n3,b,1\n3,b,2\n10.999999999,a,1\n11,a,1\n"));
   choice.limits = {"concurrency 2 lease=10s"};
@@ -146,7 +146,7 @@ TEST_F(Replay, TheSameInputGivesTheSameOutput) {
   EXPECT_EQ(directory_.read("first"), directory_.read("second"));
 }
 
-TEST_F(Replay, ABatchOfEqualInstantsIsAsGoodAsOneByOne) {
+TEST_F(Replay, ABatchOfEqualInstantsDecidesAsOneByOne) {
   std::string csv = "time,key\n";
   for (int i = 0; i < 1000; ++i) csv += "1,a\n";
   ReplayOptions choice = options(directory_.write("in.csv", csv));
@@ -156,7 +156,7 @@ TEST_F(Replay, ABatchOfEqualInstantsIsAsGoodAsOneByOne) {
   EXPECT_EQ(number(outcome, "denied"), 300);
 }
 
-TEST_F(Replay, ReadsManyFilesGzipToo) {
+TEST_F(Replay, ReadsManyFilesAlsoGzip) {
   ReplayOptions choice = options(directory_.write("a.csv", "time,key\n1,a\n"));
   choice.files.push_back(directory_.write("b.gz", gzipped(R"({"time":1,"key":"a"})")));
   choice.files.push_back(directory_.write("c", log_line("a", "10:00:00")));
@@ -191,7 +191,7 @@ TEST_F(Replay, StrictStopsAtTheFirstUnreadableLine) {
   EXPECT_EQ(outcome.status, 1);
   EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(outcome.err, "sluice replay: " + file + ":3: 1 field where the header has 2\n");
-  // What came before was still judged.
+  // The requests before it were decided.
   EXPECT_TRUE(directory_.read("decisions").starts_with(R"({"time_ns":1000000000,"key":"a")"));
 }
 
@@ -208,7 +208,7 @@ TEST_F(Replay, AQuotedFieldMaySpanLines) {
   }
 }
 
-TEST_F(Replay, RecognisesTheFormatAtTheFirstLineThatMakesSense) {
+TEST_F(Replay, RecognisesTheFormatByTheFirstLineThatFits) {
   const std::string file =
       directory_.write("log", "{\nnoise\n" + log_line("a", "10:00:00") + "more noise\n");
   const Outcome outcome = run(options(file));
@@ -217,7 +217,7 @@ TEST_F(Replay, RecognisesTheFormatAtTheFirstLineThatMakesSense) {
   EXPECT_EQ(boost::json::parse(outcome.out).at("unreadable_lines").as_int64(), 3);
 }
 
-TEST_F(Replay, AFormatThatIsGivenIsNotGuessed) {
+TEST_F(Replay, AGivenFormatIsNotGuessed) {
   ReplayOptions choice = options(directory_.write("log", log_line("a", "10:00:00")));
   choice.format = Format::kJsonLines;
   EXPECT_EQ(run(choice).status, 1);
@@ -237,14 +237,14 @@ TEST_F(Replay, InputWithoutOneReadableLineFails) {
   EXPECT_EQ(run(options(directory_.write("header", "time,key\n"))).status, 0);
 }
 
-TEST_F(Replay, LinesOfBlanksAreSkippedLikeEmptyOnes) {
+TEST_F(Replay, BlankLinesAreSkipped) {
   const Outcome outcome = run(options(directory_.write("in.csv", " \n\ntime,key\n\t \n1,a\n  \n")));
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(outcome.err, "");
   EXPECT_EQ(number(outcome, "requests"), 1);
 }
 
-TEST_F(Replay, GzipThatEndsTooEarlyFailsAfterWhatCouldBeRead) {
+TEST_F(Replay, TruncatedGzipFailsAfterTheReadableLines) {
   std::string csv = "time,key\n";
   for (int i = 0; i < 20'000; ++i) csv += std::to_string(i * 7919 % 65'537) + ",a\n";
   const std::string packed = gzipped(csv);
@@ -266,7 +266,7 @@ TEST_F(Replay, MissingFilesAreFoundBeforeAnythingIsReplayed) {
   EXPECT_FALSE(std::filesystem::exists(directory_.path("decisions")));
 }
 
-TEST_F(Replay, RefusesOptionsThatMakeNoSense) {
+TEST_F(Replay, RejectsInvalidOptions) {
   const std::string file = directory_.write("in.csv", "time,user\n1,a\n");
   const auto refused = [&](const ReplayOptions& choice) {
     const Outcome outcome = run(choice);
@@ -301,7 +301,7 @@ TEST_F(Replay, RefusesOptionsThatMakeNoSense) {
   EXPECT_NE(refused(choice).find("is also read"), std::string::npos);
 }
 
-TEST_F(Replay, AFullDiskIsOneSentence) {
+TEST_F(Replay, AFullDiskGivesOneSentence) {
   ReplayOptions choice = options(directory_.write("in.csv", "time,key\n1,a\n"));
   choice.decisions = "/dev/full";
   const Outcome outcome = run(choice);

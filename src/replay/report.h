@@ -7,15 +7,15 @@
 
 namespace sluice::replay {
 
-/// What a report says besides the counts.
+/// The contents of a report besides the counts.
 struct ReportContext {
-  /// The key template, as given or by default; empty if no line was ever read.
+  /// The key template, as given or by default; empty if no line was read.
   std::string key;
   std::uint64_t unreadable = 0;
 };
 
-/// The summary for people: at most 100 columns, keys made fit for a terminal. With `is_coloured`
-/// titles are bold and denials red.
+/// The summary for people: at most 100 columns, with keys made safe for a terminal. With
+/// `is_coloured` titles are bold and denials red.
 std::string table_report(const Summary& summary, const ReportContext& context, bool is_coloured);
 
 /// The summary for programs: one JSON object, its fields always in the same order, and a line end.

@@ -12,7 +12,7 @@ constexpr std::size_t kLabelColumns = 16;
 constexpr std::size_t kNumberColumns = 12;
 constexpr std::size_t kLimitedColumns = 15;
 constexpr std::string_view kGap = "   ";
-/// What is left for a key behind its numbers, which stand below those of the rows above them.
+/// The columns that are left for a key after its numbers.
 constexpr std::size_t kKeyColumns = kColumns - kLabelColumns - 2 * kNumberColumns - kGap.size();
 constexpr std::size_t kExpressionColumns = kColumns - 3 * kNumberColumns - kLimitedColumns;
 
@@ -28,7 +28,7 @@ std::string padded_left(std::string_view text, std::size_t columns) {
   return out.append(text);
 }
 
-/// `columns` counts an ellipsis as one.
+/// An ellipsis counts as one column.
 std::string padded_right(std::string text, std::size_t columns) {
   const auto is_start = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; };
   const auto width = static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_start));

@@ -85,7 +85,7 @@ LimitSummary Tally::limit_summary(std::size_t limit) const {
       worst = WorstMinute{start_ns, denied};
     }
   }
-  // A heap of the best so far, the last of them on top.
+  // A heap of the best candidates so far, with the worst of them on top.
   std::vector<Candidate> best;
   const auto order = [](const Candidate& a, const Candidate& b) { return a.is_before(b); };
   for (const auto& [key, id] : ids_) {

@@ -13,7 +13,7 @@
 
 namespace sluice::replay {
 
-/// A key and what became of its requests.
+/// A key and the counts of its requests.
 struct KeyCount {
   std::string key;
   std::uint64_t denied = 0;
@@ -22,7 +22,7 @@ struct KeyCount {
 
 /// The UTC minute with the most denials.
 struct WorstMinute {
-  /// Where it starts.
+  /// The start of the minute.
   Instant start_ns = 0;
   std::uint64_t denied = 0;
 };
@@ -33,9 +33,9 @@ struct LimitSummary {
   std::uint64_t denied = 0;
   /// Keys with at least one denied request.
   std::uint64_t keys_limited = 0;
-  /// The earliest of those with equally many; nothing if nothing was denied.
+  /// The earliest, if several have as many; nothing if no request was denied.
   std::optional<WorstMinute> worst_minute = {};
-  /// At most kMostDenied, most denied first, those with equally many by their bytes.
+  /// At most kMostDenied, the most denied first, equal ones ordered by their bytes.
   std::vector<KeyCount> most_denied = {};
 };
 
@@ -63,7 +63,7 @@ class Tally {
   /// Counts a request. Throws std::length_error at 2^32 - 1 keys.
   KeyId count(std::string_view key, Instant time_ns);
 
-  /// Counts that this request was denied by the limit of this number.
+  /// Counts that the limit with this index denied this request.
   void count_denied(std::size_t limit, KeyId key, Instant time_ns);
 
   Summary summary() const;
@@ -86,7 +86,7 @@ class Tally {
   LimitSummary limit_summary(std::size_t limit) const;
 
   std::vector<std::string> expressions_;
-  /// The text of every key seen; never freed before the end.
+  /// The text of every key; not freed before the end.
   std::pmr::monotonic_buffer_resource key_bytes_;
   boost::unordered_flat_map<std::string_view, KeyId, KeyHash> ids_;
   /// A row for each key: its requests, then its denials by each limit.

@@ -1,6 +1,7 @@
 #include "replay/text.h"
 
 #include <array>
+#include <cassert>
 #include <charconv>
 #include <chrono>
 
@@ -15,8 +16,8 @@ struct CodePoint {
   std::size_t bytes = 0;
 };
 
-/// The code point at the start of `text`, which is not empty. Refuses overlong forms, surrogates
-/// and what lies beyond U+10FFFF, as RFC 3629 does.
+/// The code point at the start of `text`, which is not empty. Rejects overlong forms, surrogates
+/// and code points beyond U+10FFFF, as RFC 3629 does.
 CodePoint decode(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const std::uint32_t first = byte(0);
@@ -33,7 +34,7 @@ CodePoint decode(std::string_view text) {
   return {value, bytes};
 }
 
-/// What a terminal might act on, or hide.
+/// Whether a terminal might interpret or hide the character.
 bool is_unsafe(std::uint32_t value) {
   return value < 0x20 || (value >= 0x7F && value < 0xA0) || value == 0xAD || value == 0x61C ||
          (value >= 0x200B && value <= 0x200F) || (value >= 0x2028 && value <= 0x202E) ||
@@ -58,7 +59,7 @@ void append_padded(std::string& out, std::int64_t number) {
 std::string printable(std::string_view text, std::size_t columns) {
   std::string out;
   std::size_t used = 0;
-  // Where to cut so that the ellipsis still fits.
+  // Where to cut the text so that the ellipsis fits.
   std::size_t cut = 0;
   while (!text.empty()) {
     const CodePoint point = decode(text);
@@ -144,11 +145,12 @@ std::string grouped(std::uint64_t number) {
 }
 
 std::string percent(std::uint64_t part, std::uint64_t whole) {
+  assert(part <= whole);
   std::uint64_t tenths = 0;
   if (whole != 0) {
     const Uint128 scaled = Uint128{part} * 1000 + whole / 2;
     tenths = static_cast<std::uint64_t>(scaled / whole);
-    // Never round a denial away, nor make a few admissions look like none.
+    // Do not round few denials to 0 %, nor few admissions to none.
     if (tenths == 0 && part > 0) return "<0.1 %";
     if (tenths == 1000 && part < whole) return ">99.9 %";
   }

@@ -9,13 +9,13 @@
 
 namespace sluice::replay {
 
-/// How much an error shows of a field, and of what somebody typed.
+/// How many columns an error message shows of a field, and of an argument.
 inline constexpr std::size_t kFieldColumns = 40;
 inline constexpr std::size_t kTypedColumns = 200;
 
-/// Untrusted text, made fit for a terminal: control characters, invisible and direction-changing
-/// ones and bytes that are not UTF-8 become \xNN or \u{NNNN}, a backslash becomes two. Longer than
-/// `columns` (each code point counting one), it is cut and ends in an ellipsis.
+/// Makes untrusted text safe for a terminal: control characters, invisible and direction-changing
+/// ones and bytes that are not UTF-8 become \xNN or \u{NNNN}, a backslash becomes two. Text longer
+/// than `columns` (each code point counts as one) is cut and ends with an ellipsis.
 std::string printable(std::string_view text, std::size_t columns);
 
 /// Appends `text` as a JSON string with its quotes. A byte that is not part of valid UTF-8 becomes

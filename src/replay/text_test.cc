@@ -18,7 +18,7 @@ std::string json(std::string_view text) {
   return out;
 }
 
-TEST(Text, PrintableDisarmsTerminals) {
+TEST(Text, PrintableIsSafeForTerminals) {
   EXPECT_EQ(printable("plain ünï→", 40), "plain ünï→");
   EXPECT_EQ(printable("\x1b]0;owned\x07", 40), "\\x1b]0;owned\\x07");
   EXPECT_EQ(printable("a\tb\nc\x7f", 40), "a\\x09b\\x0ac\\x7f");

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "server/server.h"
+#include "server/config_error.h"
 
 namespace sluice {
 namespace {

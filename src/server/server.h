@@ -4,9 +4,10 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "server/config_error.h"
 
 namespace sluice {
 
@@ -33,12 +34,6 @@ struct ServerOptions {
 /// Each thread remembers limits of its own and holds them in the store (limit_registry.h): together
 /// at most half of what a store can keep apart.
 inline constexpr std::size_t kMaxThreads = 64;
-
-/// The options or a file they name cannot be served; what() is one sentence that names the place.
-class ConfigError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 /// A server made of its parts: a store, the protocols over it, listeners and threads. The members
 /// are called from one thread at a time.

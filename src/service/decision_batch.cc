@@ -13,7 +13,7 @@ constexpr std::string_view kInThisProcess =
 // that a key was changed there would say more than is so.
 bool is_final(const ReplySlot& slot, Source source) {
   if (source == Source::kStore) return true;
-  if (source == Source::kUnanswered) return false;
+  if (source == Source::kUnavailable) return false;
   return slot.operation == Operation::kTake ||
          (source != Source::kLocal && source != Source::kPolicy);
 }
@@ -37,7 +37,7 @@ void Answers::write(ReplyWriter& writer, OutcomeCounters& counters, std::string&
       const auto row = std::span(decisions).subspan(begin, end - begin);
       writer.write_decisions(all.subspan(begin, end - begin), row, output);
     } else {
-      const bool undecided = decisions[begin].source == Source::kUnanswered;
+      const bool undecided = decisions[begin].source == Source::kUnavailable;
       writer.write_unavailable(all[begin], undecided ? error : kInThisProcess, output);
       end = begin + 1;
     }
@@ -106,7 +106,7 @@ void DecisionBatch::decide() {
     store_->decide(std::span(requests_).first(size_), kStoreTime, decisions);
   } catch (const StoreError& error) {
     answers_.error = error.what();
-    std::fill(decisions.begin(), decisions.end(), Decision{.source = Source::kUnanswered});
+    std::fill(decisions.begin(), decisions.end(), Decision{.source = Source::kUnavailable});
   }
 }
 

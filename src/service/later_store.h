@@ -96,7 +96,7 @@ class LaterStore : public FakeStore {
       const std::string_view key = batch.requests()[i].key;
       if (key.starts_with("local")) batch.decisions()[i].source = Source::kLocal;
       if (!key.starts_with("lost")) continue;
-      batch.decisions()[i] = {.source = Source::kUnanswered};
+      batch.decisions()[i] = {.source = Source::kUnavailable};
       batch.set_error("redis://far.example:6379 has not answered within 10ms");
     }
   }

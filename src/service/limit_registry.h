@@ -9,9 +9,9 @@
 #include <unordered_map>
 
 #include "core/store.h"
-#include "limiter/bound_limit.h"
 #include "service/recent_cache.h"
 #include "sluice/limit.h"
+#include "waiting/bound_limit.h"
 
 namespace sluice {
 

@@ -25,7 +25,7 @@ struct OutcomeCount {
 /// may read meanwhile.
 class OutcomeCounters {
  public:
-  static constexpr std::size_t kSources = static_cast<std::size_t>(Source::kUnanswered) + 1;
+  static constexpr std::size_t kSources = static_cast<std::size_t>(Source::kUnavailable) + 1;
 
   /// For the limits numbered from 0 to `limits` - 1.
   explicit OutcomeCounters(std::size_t limits) : counts_(limits) {}

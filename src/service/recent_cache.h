@@ -40,8 +40,6 @@ class RecentCache {
     return young_.emplace(std::move(key), std::move(value)).first->second;
   }
 
-  std::size_t size() const { return young_.size() + old_.size(); }
-
  private:
   using Map = std::unordered_map<Key, Value, Hash, Equal>;
 

@@ -37,8 +37,7 @@ class ServerContext {
 
   Store& store() const { return *store_; }
   std::size_t threads() const { return threads_.size(); }
-  /// The context of the thread numbered `index`, for that thread alone. REQUIRES: index <
-  /// threads().
+  /// For the thread numbered `index` alone. REQUIRES: index < threads().
   ThreadContext& thread(std::size_t index) { return *threads_[index]; }
 
   /// How many decisions have been told to clients since the start, in the order of the named limits

@@ -66,7 +66,7 @@ TEST_F(ServerContextTest, CountsDecisionsByLimitOutcomeAndSource) {
   const std::string api = "api";
   EXPECT_THAT(context.outcomes(), ElementsAre(OutcomeCount{login, true, Source::kStore, 2},
                                               OutcomeCount{login, false, Source::kStore, 3},
-                                              OutcomeCount{login, false, Source::kUnanswered, 3},
+                                              OutcomeCount{login, false, Source::kUnavailable, 3},
                                               OutcomeCount{api, true, Source::kStore, 1},
                                               OutcomeCount{api, true, Source::kLocal, 2}));
 }

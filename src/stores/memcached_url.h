@@ -1,7 +1,7 @@
 #pragma once
 
 #include "stores/memcached/memcached_options.h"
-#include "stores/stores.h"
+#include "stores/store_options.h"
 #include "stores/url.h"
 
 namespace sluice {

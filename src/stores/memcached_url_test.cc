@@ -9,6 +9,7 @@
 #include "servers/certificates.h"
 #include "servers/memcached_server.h"
 #include "sluice/limit.h"
+#include "stores/stores.h"
 
 namespace sluice {
 namespace {

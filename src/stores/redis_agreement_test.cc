@@ -133,9 +133,6 @@ Request any_request(const RedisKeys& keys) {
                                                             {8, Operation::kRefund},
                                                             {1, Operation::kBlock},
                                                             {1, Operation::kReset}});
-  // Beyond 2^50, sums of the counter's estimate are rounded, and those of halves otherwise.
-  const bool rounds = keys.limit().expression.starts_with("sliding_counter 9007199254740991");
-  if (rounds && request.operation == Operation::kTakeUpTo) request.operation = Operation::kTake;
   request.patience_ns = any_patience();
   return request;
 }

@@ -40,7 +40,7 @@ void read_hosts(StoreUrl& url, RedisOptions& redis, bool tls_wanted) {
   redis.password = url.password();
 }
 
-// What stands after the servers: "/3", "/mymaster", "/mymaster/3".
+// Reads the path of the URL: "/3", "/mymaster" or "/mymaster/3".
 void read_path(const StoreUrl& url, RedisOptions& redis) {
   std::string_view path = url.path();
   if (path.starts_with('/')) path.remove_prefix(1);

@@ -1,12 +1,12 @@
 #pragma once
 
 #include "stores/redis/redis_options.h"
-#include "stores/stores.h"
+#include "stores/store_options.h"
 #include "stores/url.h"
 
 namespace sluice {
 
-/// Reads what a URL says of a store on Redis:
+/// Reads the options of a store on Redis from its URL:
 ///
 ///     redis://[user:password@]host[:port][/database]      rediss:// the same over TLS
 ///     unix://[user:password@]/path/of/the/socket
@@ -16,7 +16,7 @@ namespace sluice {
 /// Options: prefix, deadline, time=server|client, skew, connections; for TLS: ca, cert, key,
 /// server_name, verify=no; for unix: db, user, password. Sentinels and clusters over TLS: tls=yes.
 /// User and password are sent to the servers that hold the keys, and not to sentinels, which must
-/// ask for none. Takes all options and finishes the URL. Throws StoreError.
+/// not require any. Reads all options and finishes the URL. Throws StoreError.
 redis::RedisOptions read_redis_url(StoreUrl& url, const StoreOptions& options);
 
 }  // namespace sluice

@@ -11,6 +11,7 @@
 #include "core/store.h"
 #include "servers/redis_server.h"
 #include "sluice/limit.h"
+#include "stores/stores.h"
 
 namespace sluice {
 namespace {
@@ -63,7 +64,7 @@ TEST(RedisUrl, ReadsAServerAndItsOptions) {
   EXPECT_EQ(options.prefix, "app");
   EXPECT_EQ(options.deadline, 20ms);
   EXPECT_TRUE(options.client_time);
-  EXPECT_EQ(options.skew, 2ms);  // At least what was written.
+  EXPECT_EQ(options.skew, 2ms);  // At least the given value.
   EXPECT_EQ(options.connections, 64U);
 
   const auto plain = read("redis://:secret@cache/?time=server");
@@ -113,7 +114,7 @@ TEST(RedisUrl, ReadsAClustersNodes) {
   EXPECT_EQ(options.prefix, "app");
 }
 
-TEST(RedisUrl, ReadsASocketAndWhoAsks) {
+TEST(RedisUrl, ReadsASocketAndAUser) {
   const auto options = read("unix:///run/re%20dis.sock?db=7&user=bob&password=secret&prefix=app");
   EXPECT_EQ(options.topology, Topology::kSingle);
   ASSERT_EQ(options.servers.size(), 1U);
@@ -131,7 +132,7 @@ TEST(RedisUrl, ReadsASocketAndWhoAsks) {
   EXPECT_EQ(both.password, "other");
 }
 
-TEST(RedisUrl, GivesAReplayAPrefixOfItsOwn) {
+TEST(RedisUrl, GivesAReplayItsOwnPrefix) {
   const auto first = read("redis://a?prefix=app", {.virtual_time = true});
   const auto second = read("redis://a?prefix=app", {.virtual_time = true});
   EXPECT_TRUE(first.virtual_time);
@@ -185,8 +186,8 @@ TEST(RedisUrl, SaysWhatIsWrong) {
   }
 }
 
-// Nor is it said who: what stands there may be the password.
-TEST(RedisUrl, RefusesAUserWithoutAPassword) {
+// The message does not name the user, since its text may be the password.
+TEST(RedisUrl, RejectsAUserWithoutAPassword) {
   for (const std::string url :
        {"redis://hunter2@a", "redis://hunter2:@a", "rediss://hunter2@a", "unix://hunter2@/s",
         "redis+cluster://hunter2@a", "redis+sentinel://hunter2@a/it"}) {

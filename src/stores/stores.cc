@@ -38,13 +38,13 @@ std::shared_ptr<Store> open_memcached(StoreUrl& url, const StoreOptions& options
 
 struct Row {
   std::string_view scheme;
-  /// Whether a request may stay unanswered.
+  /// See is_remote().
   bool remote;
-  /// Reads its options from the URL, finishes it, and only then opens anything.
+  /// Reads the options from the URL, finishes it, and only then opens the store.
   std::shared_ptr<Store> (*open)(StoreUrl& url, const StoreOptions& options);
 };
 
-// The table of stores. A new one is its folder and one row here for each of its schemes.
+// The table of stores. A new store is a folder and one row here for each of its schemes.
 constexpr std::array kStores{
     Row{"memory", false, open_memory},       Row{"redis", true, open_redis},
     Row{"rediss", true, open_redis},         Row{"unix", true, open_redis},

@@ -1,32 +1,22 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string_view>
 
 #include "core/store.h"
+#include "stores/store_options.h"
 #include "stores/url.h"
 
 namespace sluice {
 
-struct StoreOptions {
-  /// Every decision is given its instant, as in replay: nothing reads the clock, nothing is
-  /// forgotten or evicted for lack of room (StoreError instead), hashing is the same in every run.
-  bool virtual_time = false;
-  /// Keys in virtual time are of no use to anybody afterwards. Where a store on Redis cannot remove
-  /// its own as it is destroyed, it is called with one sentence that says what may be left, on the
-  /// thread that destroys the store. (Memcached cannot tell: it does not list its keys.)
-  std::function<void(std::string_view)> left_behind = {};
-};
-
-/// Whether the store lives elsewhere, so that it may leave a request unanswered. Throws StoreError
-/// where the URL's scheme is no store's.
+/// Whether the store is on another machine, so that it may fail to answer. Throws StoreError if no
+/// store has the URL's scheme.
 bool is_remote(const StoreUrl& url);
 
-/// Opens a store as it is, with nothing around it that answers in its place: what it does not
-/// answer is Source::kUnanswered, and StoreError. Takes its options from the URL and finishes it,
-/// so whoever takes others does so before. open_store() in sluice/store.h is for everybody else.
-/// Throws StoreError.
+/// Opens a store without a failure policy: requests that it does not answer are
+/// Source::kUnavailable, or throw StoreError. Programs use open_store() of sluice/store.h instead.
+/// Reads the store's options from the URL and calls url.finish(), so a caller that reads other
+/// options does so before. Throws StoreError.
 std::shared_ptr<Store> open_bare_store(StoreUrl& url, const StoreOptions& options = {});
 std::shared_ptr<Store> open_bare_store(std::string_view url, const StoreOptions& options = {});
 

@@ -73,13 +73,13 @@ TEST(OpenBareStore, SaysWhatIsWrongWithAUrl) {
   }
 }
 
-// A URL without its colon is not followed by anything.
+// A URL whose colon is missing.
 TEST(OpenBareStore, SaysThatAColonIsMissing) {
   EXPECT_THAT(refusal_of("memory"), HasSubstr("'memory'"));
   EXPECT_THAT(refusal_of("memory"), Not(HasSubstr("nothing can follow")));
 }
 
-// Asks for new keys until there is no room. Returns all answers before that.
+// Takes from new keys until there is no room. Returns all decisions before that.
 std::vector<Decision> fill(Store& store, const Limit& limit) {
   std::vector<Decision> decisions;
   try {
@@ -102,19 +102,19 @@ TEST(VirtualTime, AFullStoreIsAnErrorAndForgetsNothing) {
   for (std::size_t i = 0; i + 1 < keys; ++i) {
     const std::int64_t expected = i < keys / 2 ? 2 : 4;
     const auto remaining = take(*store, limit, key_name(static_cast<int>(i)), kStart, 0).remaining;
-    // The key asked for when the store became full may stand on either side.
+    // The key with which the store became full may or may not be recorded.
     if (i + 1 != keys / 2 && i != keys / 2) {
       ASSERT_EQ(remaining, expected) << i << " of " << keys;
     }
   }
-  // Some last bytes may still hold a key or two, but no more than that.
+  // The last bytes may hold one or two more keys, but not more.
   const auto ask_on = [&] {
     for (int i = 0; i < 500; ++i) take(*store, limit, "more" + key_name(i), kStart);
   };
   EXPECT_THROW(ask_on(), StoreError);
 }
 
-// Neither does time that passes make room: an earlier instant may still be asked about.
+// Time that passes makes no room, since a request for an earlier instant may follow.
 TEST(VirtualTime, ForgetsNoKeyThatIsFresh) {
   const auto store = open_bare_store("memory:?max_bytes=1048576", {.virtual_time = true});
   const Limit limit("sliding_log 5/1h");

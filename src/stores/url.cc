@@ -18,14 +18,14 @@ bool is_host(std::string_view host) {
   });
 }
 
-// Which address it is, the system says when it is used; a zone may follow a '%'.
+// Checks only the form; the system checks the address when it is used. A zone may follow a '%'.
 bool is_ipv6(std::string_view address) {
   return address.find(':') != address.npos && std::ranges::all_of(address, [](char c) {
            return is_letter_or_digit(c) || c == ':' || c == '.' || c == '%';
          });
 }
 
-// One line, whatever the text was made of.
+// The text on one line, with control characters replaced.
 std::string printable(std::string_view text) {
   std::string line(text);
   std::ranges::replace_if(
@@ -33,7 +33,7 @@ std::string printable(std::string_view text) {
   return line;
 }
 
-// Where an option begins that is a password.
+// The position of a password option.
 std::size_t find_password_option(std::string_view url) {
   return std::min(url.find("?password="), url.find("&password="));
 }
@@ -44,8 +44,8 @@ std::string without_password_option(std::string_view url) {
   return printable(url.substr(0, url.find('=', option) + 1)) + "***";
 }
 
-// A URL that cannot be read may have its password anywhere before its last '@', and an option's up
-// to the end, so that much is hidden: too much rather than too little.
+// The password of an invalid URL may be anywhere before its last '@', and that of an option may
+// extend to the end. So all of that is hidden: too much rather than too little.
 std::string without_password(std::string_view url) {
   const std::size_t at = url.rfind('@');
   if (at == url.npos) return without_password_option(url);
@@ -53,7 +53,7 @@ std::string without_password(std::string_view url) {
   std::size_t begin = slashes < at ? slashes + 3 : std::min(at, url.find(':') + 1);
   const std::size_t colon = url.find(':', begin);
   if (colon < at) begin = colon + 1;
-  // One may be within the other.
+  // One may be inside the other.
   const std::size_t option = find_password_option(url);
   if (option < at) return printable(url.substr(0, std::min(begin, option))) + "***";
   return printable(url.substr(0, begin)) + "***" + without_password_option(url.substr(at));
@@ -75,7 +75,7 @@ std::optional<Number> read_number(std::string_view digits) {
   return number;
 }
 
-// Cuts off, and returns, what stands before the separator: all, where there is none.
+// Removes and returns the text before the separator, or all of it if there is none.
 std::string_view cut(std::string_view& text, char separator) {
   const std::string_view before = text.substr(0, text.find(separator));
   text.remove_prefix(std::min(text.size(), before.size() + 1));
@@ -101,8 +101,8 @@ StoreUrl::StoreUrl(std::string_view url) {
     authority = rest.substr(0, rest.find_first_of("/?"));
     rest.remove_prefix(authority.size());
   }
-  // Such an '@' is a password's end after a '/' or '?' that was not escaped. What precedes it is in
-  // none of the sentences below, since none is made.
+  // This '@' ends a password that contains a '/' or '?' which is not escaped. The text before it
+  // appears in no error message, since this is the only one.
   if (rest.find('@') != rest.npos)
     fail("an '@' is written %40, and a '/' or '?' before it %2F, %3F");
   read_authority(authority);
@@ -179,7 +179,7 @@ std::string StoreUrl::decode(std::string_view escaped, std::string_view what) co
       c = static_cast<char>(high * 16 + low);
       escaped.remove_prefix(2);
     }
-    // A C string, a path for one, would end there.
+    // A C string, such as a path, would end there.
     if (c == '\0') fail("in " + std::string(what) + " a zero byte cannot be");
     text += c;
   }
@@ -229,7 +229,7 @@ std::optional<std::int64_t> StoreUrl::duration_option(std::string_view name,
   try {
     duration_ns = parse_duration(*value, 0, value->size());
   } catch (const InvalidLimit&) {
-    duration_ns = 0;  // Less than any range allows.
+    duration_ns = 0;  // Below every range.
   }
   if (duration_ns < std::max<std::int64_t>(range.least, 1) || duration_ns > range.most) {
     fail(std::string(name) + " is a duration, as 10ms or 1m30s, from " +
@@ -267,8 +267,8 @@ void StoreUrl::finish() const {
   }
 }
 
-void StoreUrl::fail(const std::string& fault) const {
-  throw StoreError("store '" + text_ + "': " + printable(fault));
+void StoreUrl::fail(const std::string& message) const {
+  throw StoreError("store '" + text_ + "': " + printable(message));
 }
 
 }  // namespace sluice

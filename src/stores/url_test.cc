@@ -18,7 +18,7 @@ std::string fault_of_url(std::string_view url) {
   return fault_of([&] { StoreUrl read(url); });
 }
 
-TEST(StoreUrl, IsTakenApart) {
+TEST(StoreUrl, IsParsed) {
   const StoreUrl url(
       "redis://bob:s%40cret%2F%3a@one:7000,[::1]:7001,10.0.0.1,[fe80::1%25eth0]/2?a=b");
   EXPECT_EQ(url.scheme(), "redis");
@@ -31,7 +31,7 @@ TEST(StoreUrl, IsTakenApart) {
   EXPECT_EQ(url.path(), "/2");
 }
 
-TEST(StoreUrl, MayLackNearlyEverything) {
+TEST(StoreUrl, MostPartsAreOptional) {
   const StoreUrl memory("memory:");
   EXPECT_EQ(memory.scheme(), "memory");
   EXPECT_FALSE(memory.has_authority());
@@ -65,7 +65,7 @@ TEST(StoreUrl, ReadsOptions) {
   EXPECT_NO_THROW(url.finish());
 }
 
-TEST(StoreUrl, KnowsWhatWasNotWritten) {
+TEST(StoreUrl, KnowsWhichOptionsAreMissing) {
   StoreUrl url("x:");
   EXPECT_EQ(url.text_option("text"), std::nullopt);
   EXPECT_EQ(url.whole_option("size"), std::nullopt);
@@ -129,7 +129,7 @@ TEST(StoreUrl, SaysWhatIsWrongWithAnOption) {
               HasSubstr("verify is no or yes"));
 }
 
-TEST(StoreUrl, RefusesWhatNobodyAskedFor) {
+TEST(StoreUrl, RejectsUnknownOptions) {
   StoreUrl url("x:?a=1&b=2");
   EXPECT_THAT(fault_of([&] { url.finish(); }), HasSubstr("there is no option 'a'; there are none"));
   url.text_option("c");
@@ -156,7 +156,7 @@ TEST(StoreUrl, ShowsNoPassword) {
   EXPECT_EQ(StoreUrl("unix:///a?db=1&password=hunter2&x=y").text(), "unix:///a?db=1&password=***");
   EXPECT_EQ(StoreUrl("unix://u:p@/a?password=hunter2").text(), "unix://u:***@/a?password=***");
   EXPECT_EQ(StoreUrl("redis://bob:hunter2&password=@h").text(), "redis://bob:***");
-  // Whatever separates was forgotten to be escaped, and whatever else is wrong.
+  // Separators that should have been escaped, together with other errors.
   for (const auto* url :
        {"redis://bob:hunter2@h:x", "redis://bob:hunter2@h?a", "redis://bob:hunter2/@h",
         "redis://bob:7/hunter2@h/0", "redis://bob:?hunter2@h", "redis://bob:7?hunter2&x@h",
@@ -168,7 +168,7 @@ TEST(StoreUrl, ShowsNoPassword) {
   }
 }
 
-TEST(StoreUrl, SaysItOnOneLine) {
+TEST(StoreUrl, TheMessageIsOneLine) {
   EXPECT_EQ(fault_of_url("a\nb"), "store 'a?b': a store is written scheme:, as in memory:");
   EXPECT_THAT(fault_of_url("a:?x\n"), Not(HasSubstr("\n")));
   try {
@@ -178,8 +178,8 @@ TEST(StoreUrl, SaysItOnOneLine) {
   }
 }
 
-// Whatever it is made of, it is read or refused.
-RC_GTEST_PROP(StoreUrl, ReadsOrRefusesAnything, ()) {
+// Any text is parsed or rejected, without a crash.
+RC_GTEST_PROP(StoreUrl, ParsesOrRejectsAnyText, ()) {
   const auto pieces = *rc::gen::container<std::vector<std::string>>(rc::gen::element<std::string>(
       "r", ":", "//", "@", "/", "?", "&", "=", "%", "%41", "[", "]", ",", "1", "x", "\n"));
   std::string text;

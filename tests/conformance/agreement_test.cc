@@ -1,4 +1,4 @@
-// The store answers as the naive model does, field by field.
+// The store decides as the naive model does, field by field.
 
 #include <gmock/gmock.h>
 
@@ -24,7 +24,7 @@ void expect_same(const Scenario& scenario, std::size_t index, const Decision& st
   RC_FAIL(message.str());
 }
 
-// Asks both one by one.
+// Compares the store with the model, one request at a time.
 void compare(const StoreCase& store, const Wanted& wanted) {
   const Scenario scenario = *scenarios(store, wanted);
   Subject subject(store, scenario, wanted.one_space);
@@ -35,7 +35,7 @@ void compare(const StoreCase& store, const Wanted& wanted) {
   }
 }
 
-// Everything that can be asked of a key.
+// Adds all operations.
 Wanted of_all(Wanted wanted) {
   wanted.refunds = true;
   wanted.charges = true;
@@ -45,14 +45,14 @@ Wanted of_all(Wanted wanted) {
   return wanted;
 }
 
-// Clocks that step back, refunds and resets, all at once.
+// Includes clocks that are set back, refunds and resets.
 void agrees(const StoreCase& store, Wanted wanted, int cases = 200) {
   wanted.refunds = true;
   wanted.resets = true;
   check(store, cases, [&] { compare(store, wanted); });
 }
 
-// And all the other operations as well.
+// Includes all other operations as well.
 void agrees_on_all(const StoreCase& store, const Wanted& wanted, int cases = 100) {
   check(store, cases, [&] { compare(store, of_all(wanted)); });
 }
@@ -81,7 +81,7 @@ TEST_P(EveryStore, AgreesOnLeakyBucket) {
   agrees(GetParam(), {.kinds = {Kind::kLeakyBucket}});
 }
 
-TEST_P(EveryStore, AgreesOnPartsJoined) {
+TEST_P(EveryStore, AgreesOnJoinedParts) {
   agrees(GetParam(), {.least_parts = 2, .most_parts = 8});
 }
 
@@ -109,7 +109,7 @@ TEST_P(EveryStore, AgreesOnAllOperationsOfLeakyBucket) {
   agrees_on_all(GetParam(), {.kinds = {Kind::kLeakyBucket}});
 }
 
-TEST_P(EveryStore, AgreesOnAllOperationsOfPartsJoined) {
+TEST_P(EveryStore, AgreesOnAllOperationsOfJoinedParts) {
   agrees_on_all(GetParam(), {.least_parts = 2, .most_parts = 8});
 }
 
@@ -136,8 +136,8 @@ TEST_P(EveryStore, AgreesWhenTheNumbersOfALimitChange) {
   agrees_on_all(GetParam(), wanted, 50);
 }
 
-// Where a space's states mean nothing to a limit, its keys are fresh under it, or the store says
-// that it cannot; it never reads them as something else.
+// If the states of a space have no meaning under a limit, its keys are fresh under it, or the store
+// throws; it never misinterprets them.
 TEST_P(EveryStore, NeverReadsTheStatesOfAnotherAlgorithm) {
   const std::vector<std::string> expressions{
       "fixed_window 5/1m",    "fixed_window 5/2m",      "fixed_window 5/1m anchor=first",
@@ -169,7 +169,7 @@ TEST_P(EveryStore, NeverReadsTheStatesOfAnotherAlgorithm) {
       } catch (const StoreError& error) {
         EXPECT_NE(std::string(error.what()), "");
       }
-      // The other may have taken the space over for good.
+      // The other limit may have taken the space over for good.
       EXPECT_THAT(remaining(first, 0), testing::AnyOf(3, 5));
     }
   }
@@ -225,7 +225,7 @@ TEST_P(EveryStore, AListIsChargedAllOrNone) {
       if (list.empty()) continue;
       const Decision expected = reference.ask_all(list);
       expect_same(scenario, stretch.begin, subject.ask_all(list), expected);
-      // What each key now holds, though another's least remaining hid it in the answer.
+      // Checks each key separately, since the list's decision shows only the least remaining.
       for (std::size_t i = stretch.begin; i < stretch.end; ++i) {
         Event peek = scenario.events[i];
         peek.operation = Operation::kTake;
@@ -236,7 +236,7 @@ TEST_P(EveryStore, AListIsChargedAllOrNone) {
   });
 }
 
-TEST_P(EveryStore, RefusesAListThatNamesAKeyTwice) {
+TEST_P(EveryStore, RejectsAListThatNamesAKeyTwice) {
   const Scenario scenario{.limits = {{{.count = 5, .window_ns = 10}}}, .events = {}};
   Subject subject(GetParam(), scenario);
   const std::vector<Event> twice{{.key = 0}, {.key = 1}, {.key = 0}};
@@ -245,7 +245,7 @@ TEST_P(EveryStore, RefusesAListThatNamesAKeyTwice) {
   EXPECT_EQ(subject.ask({.key = 1}).remaining, 4);
 }
 
-TEST_P(EveryStore, RefusesAListWithPermits) {
+TEST_P(EveryStore, RejectsAListWithPermits) {
   const Scenario scenario{.limits = {{{.kind = Kind::kConcurrency, .count = 5, .window_ns = 10}}},
                           .events = {}};
   Subject subject(GetParam(), scenario);
@@ -253,7 +253,7 @@ TEST_P(EveryStore, RefusesAListWithPermits) {
   EXPECT_EQ(subject.ask({.cost = 0}).remaining, 5);
 }
 
-TEST_P(EveryStore, RefusesAListThatIsTooLong) {
+TEST_P(EveryStore, RejectsAListThatIsTooLong) {
   Scenario scenario;
   std::vector<Event> list;
   for (std::size_t i = 0; i <= kMaxTogether; ++i) {
@@ -268,7 +268,7 @@ TEST_P(EveryStore, RefusesAListThatIsTooLong) {
   EXPECT_TRUE(subject.ask_all(list).allowed);
 }
 
-TEST_P(EveryStore, KeysOfOneSpaceAndOfTwoAreTheirOwn) {
+TEST_P(EveryStore, KeysAndSpacesAreIndependent) {
   const auto store = GetParam().open();
   const Limit minute("token_bucket 60/1m");
   const Limit sixty_seconds("token_bucket 60/60s");

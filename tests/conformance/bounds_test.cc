@@ -1,4 +1,4 @@
-// What each algorithm guarantees about all that it admitted, whatever was asked.
+// The guarantee of each algorithm about all admissions, for any requests.
 
 #include <algorithm>
 #include <map>
@@ -25,7 +25,7 @@ struct Outcome {
   std::vector<Admitted> admitted;
 };
 
-// One limit, one key, time forwards.
+// One limit, one key, time in order.
 Outcome play(const StoreCase& store, Kind kind, bool patience = false) {
   const Scenario scenario = *scenarios(store, {.kinds = {kind},
                                                .most_limits = 1,
@@ -43,8 +43,8 @@ Outcome play(const StoreCase& store, Kind kind, bool patience = false) {
   return outcome;
 }
 
-// The most that was admitted in any interval [t, t + length), which may as well begin at an
-// admission.
+// The most units that were admitted in any interval [t, t + length). It is enough to look at
+// intervals that begin at an admission.
 Wide most_within(const std::vector<Admitted>& admitted, Wide length) {
   Wide most = 0;
   for (std::size_t i = 0; i < admitted.size(); ++i) {
@@ -98,7 +98,7 @@ TEST_P(EveryStore, SlidingCounterAdmitsAtMostTwiceItsLimitInAnyWindow) {
   });
 }
 
-TEST_P(EveryStore, TokenBucketAdmitsAtMostItsBurstAndWhatTimeBrings) {
+TEST_P(EveryStore, TokenBucketAdmitsAtMostItsBurstAndItsRate) {
   check(GetParam(), 150, [&] {
     const Outcome outcome = play(GetParam(), Kind::kTokenBucket);
     const Wide interval = outcome.limit.interval_ns();
@@ -113,7 +113,7 @@ TEST_P(EveryStore, TokenBucketAdmitsAtMostItsBurstAndWhatTimeBrings) {
   });
 }
 
-TEST_P(EveryStore, LeakyBucketLetsThemGoAtLeastAnIntervalApart) {
+TEST_P(EveryStore, LeakyBucketSpacesCallersAtLeastAnIntervalApart) {
   check(GetParam(), 150, [&] {
     const Outcome outcome = play(GetParam(), Kind::kLeakyBucket, true);
     for (std::size_t i = 1; i < outcome.admitted.size(); ++i) {
@@ -125,27 +125,27 @@ TEST_P(EveryStore, LeakyBucketLetsThemGoAtLeastAnIntervalApart) {
   });
 }
 
-// Whoever renews in time holds on; whoever does not has lost its permit at the end of its lease.
-TEST_P(EveryStore, AtMostSoManyPermitsCountAtTheSameTime) {
+// A holder that renews in time keeps its permit; one that does not loses it when its lease ends.
+TEST_P(EveryStore, AtMostTheLimitOfPermitsCountAtTheSameTime) {
   check(GetParam(), 150, [&] {
     const Scenario scenario = *scenarios(
         GetParam(), {.kinds = {Kind::kConcurrency}, .most_limits = 1, .keys = 1, .in_order = true});
     const ModelLimit limit = scenario.limits.front().front();
     Subject subject(GetParam(), scenario);
-    std::map<PermitId, Wide> lapses;
+    std::map<PermitId, Wide> expires;
     for (const auto& event : scenario.events) {
       const Decision decision = subject.ask(event);
-      std::erase_if(lapses, [&](const auto& held) { return held.second <= event.now; });
-      const bool held = lapses.contains(event.permit);
+      std::erase_if(expires, [&](const auto& held) { return held.second <= event.now; });
+      const bool held = expires.contains(event.permit);
       const bool names_one = event.operation != Operation::kTake;
       if (names_one) RC_ASSERT(decision.allowed == held);
       if (!decision.allowed || event.cost == 0) continue;
       if (event.operation == Operation::kRelease) {
-        lapses.erase(event.permit);
+        expires.erase(event.permit);
       } else {
-        lapses[event.permit] = Wide{event.now} + limit.window_ns;
+        expires[event.permit] = Wide{event.now} + limit.window_ns;
       }
-      RC_ASSERT(Wide{limit.count} - Wide(lapses.size()) == Wide{decision.remaining});
+      RC_ASSERT(Wide{limit.count} - Wide(expires.size()) == Wide{decision.remaining});
     }
   });
 }

@@ -1,4 +1,4 @@
-// What may be defined, what is refused, and where the refusal points.
+// Which limits are valid, which are rejected, and the position in the error.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,9 +15,9 @@ using testing::HasSubstr;
 
 struct Refusal {
   std::string expression;
-  /// The offset of the character at fault.
+  /// The offset of the wrong character.
   std::size_t position = 0;
-  /// A part of the sentence.
+  /// A part of the message.
   std::string says;
 };
 
@@ -27,7 +27,7 @@ std::ostream& operator<<(std::ostream& out, const Refusal& r) {
 
 class Refused : public testing::TestWithParam<Refusal> {};
 
-TEST_P(Refused, PointsAtTheCharacterAtFault) {
+TEST_P(Refused, PointsAtTheWrongCharacter) {
   const Refusal& expected = GetParam();
   try {
     const Limit limit(expected.expression);
@@ -167,8 +167,8 @@ TEST(Definitions, TheCanonicalExpressionReadsBackAsItself) {
   });
 }
 
-// The model knows the ranges from the law; the parser must refuse exactly what is outside them.
-TEST(Definitions, WhatIsOutsideTheRangesIsRefused) {
+// The model knows the ranges from the definitions; the parser must reject exactly the rest.
+TEST(Definitions, LimitsOutsideTheRangesAreRejected) {
   rc::detail::checkGTest([] {
     const auto scenario = *scenarios({.kinds = kEveryKind, .most_limits = 1});
     model::ModelLimit limit = scenario.limits.front().front();

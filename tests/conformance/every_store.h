@@ -14,26 +14,26 @@
 
 namespace sluice::conformance {
 
-/// Which requests a store can judge together, all or none.
+/// Which requests a store can decide together, all or nothing.
 enum class Lists {
   kAnyKeys,
   kEqualKeys,  ///< Of one key, under several limits: a cluster, where keys share a slot.
   kOne,        ///< One request alone; more are refused.
 };
 
-/// One row for every store that must keep the promises of core/store.h.
+/// A store that must fulfil the contract of core/store.h.
 struct StoreCase {
   /// Part of the tests' names: letters and digits.
   std::string name;
-  /// Opens an empty store that takes its time from the caller. Called once for every sequence, so
-  /// a store on a server opens under a prefix of its own.
+  /// Opens an empty store with virtual time. Called once for every sequence, so a store on a server
+  /// uses a new prefix each time.
   std::function<std::shared_ptr<Store>()> open;
-  /// The share of the usual number of cases that is tried, for stores that answer slowly.
+  /// The share of the usual number of cases, for stores that are slow.
   double share = 1;
   Lists lists = Lists::kAnyKeys;
-  /// The largest limit of a sliding_log that is one of eight parts.
+  /// The largest limit of a sliding_log that may be one of eight parts.
   std::int64_t most_log = 65'536;
-  /// The largest limit of permits.
+  /// The largest `concurrency` limit.
   std::int64_t most_permits = 65'536;
 
   friend std::ostream& operator<<(std::ostream& out, const StoreCase& store) {
@@ -44,11 +44,11 @@ struct StoreCase {
 /// The fixture of every test in the suite.
 class EveryStore : public testing::TestWithParam<StoreCase> {};
 
-/// So many cases, times SLUICE_TEST_SCALE and the store's share; at least 1.
+/// `cases` times SLUICE_TEST_SCALE and the store's share; at least 1.
 int scaled(int cases, const StoreCase& store);
 
-/// Tries a property on scaled(cases) generated cases. A failure prints the smallest case found and
-/// the seed that leads to it again.
+/// Checks a property on scaled(cases) generated cases. A failure prints the smallest failing case,
+/// and the seed that reproduces it.
 template <class Property>
 void check(const StoreCase& store, int cases, Property property) {
   const testing::TestInfo* info = testing::UnitTest::GetInstance()->current_test_info();

@@ -1,5 +1,5 @@
-// What the fields of a decision promise, asked of the store itself: that a denial changes nothing,
-// that retry_after is the smallest wait that works, that after reset_after the key is fresh.
+// The promises of a decision's fields, checked with the store itself: a denial changes nothing,
+// retry_after is the shortest wait that works, and after reset_after the key is fresh.
 
 #include <sstream>
 
@@ -22,7 +22,7 @@ void must(bool holds, const std::string& what, const Scenario& scenario, const E
   RC_FAIL(message.str());
 }
 
-// Two kinds of scenario: limits that are spent from, some joined by `&`, and permits beside them.
+// Two kinds of scenario: limits that spend units, some joined by `&`, and these with permits.
 Wanted any_of(Wanted wanted) {
   if (*rc::gen::element(false, false, true)) {
     wanted.kinds = kEveryKind;
@@ -88,7 +88,7 @@ TEST_P(EveryStore, APeekSaysWhatTheNextDecisionSees) {
   });
 }
 
-// The denials of a scenario that say when to come back, within time.
+// The denials of a scenario with a finite retry_after that ends before the end of time.
 std::vector<std::size_t> hopeful_denials(Subject& subject, const Scenario& scenario,
                                          std::vector<Decision>& decisions) {
   std::vector<std::size_t> found;
@@ -102,7 +102,7 @@ std::vector<std::size_t> hopeful_denials(Subject& subject, const Scenario& scena
   return found;
 }
 
-TEST_P(EveryStore, RetryAfterIsTheSmallestWaitThatWorks) {
+TEST_P(EveryStore, RetryAfterIsTheShortestWaitThatWorks) {
   check(GetParam(), 300, [&] {
     const Wanted wanted = any_of({.most_limits = 2, .borrow = false});
     const Scenario scenario = *scenarios(GetParam(), wanted);
@@ -126,7 +126,7 @@ TEST_P(EveryStore, RetryAfterIsTheSmallestWaitThatWorks) {
   });
 }
 
-TEST_P(EveryStore, NeverIsNever) {
+TEST_P(EveryStore, KNeverMeansNever) {
   check(GetParam(), 100, [&] {
     const Wanted wanted = any_of({.most_limits = 2});
     const Scenario scenario = *scenarios(GetParam(), wanted);
@@ -143,8 +143,8 @@ TEST_P(EveryStore, NeverIsNever) {
   });
 }
 
-// The key of the scenario's last event is left alone until its reset_after has passed; from then on
-// it is asked the same as a key that was never seen.
+// After the scenario, no request is sent for the key of its last event until its reset_after has
+// passed; from then on it must behave as a key that was never seen.
 TEST_P(EveryStore, AfterResetAfterTheKeyIsFresh) {
   constexpr std::size_t kNeverSeen = 2;
   check(GetParam(), 300, [&] {
@@ -197,8 +197,8 @@ TEST_P(EveryStore, AfterAResetTheKeyIsFresh) {
   });
 }
 
-// Whatever else it says, no answer contradicts itself.
-TEST_P(EveryStore, AnswersStayInRangeWhateverIsAsked) {
+// No decision contradicts itself.
+TEST_P(EveryStore, DecisionsStayInRange) {
   check(GetParam(), 200, [&] {
     const Wanted wanted = any_of({.most_limits = 3, .refunds = true, .resets = true});
     const Scenario scenario = *scenarios(GetParam(), wanted);

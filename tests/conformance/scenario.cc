@@ -29,7 +29,7 @@ rc::Gen<std::int64_t> among(Numbers... numbers) {
   return rc::gen::elementOf(std::vector<std::int64_t>{numbers...});
 }
 
-// What the instants of one scenario have in common.
+// Common properties of the instants of one scenario.
 struct Frame {
   std::int64_t window_ns = 1;
   Instant origin = 0;
@@ -60,7 +60,7 @@ std::int64_t any_count() {
        {1, among(kMaxCount, kMaxCount - 1, 1'000'000'007)}});
 }
 
-// Brings a limit's numbers inside what may be defined, and changes no others.
+// Makes a limit valid, and changes only its invalid numbers.
 ModelLimit made_definable(ModelLimit limit) {
   if (limit.kind == Kind::kSlidingLog || limit.kind == Kind::kConcurrency) {
     limit.count = std::min<std::int64_t>(limit.count, 65'536);
@@ -117,8 +117,8 @@ ModelLimits any_limits(const Wanted& wanted, const Frame& frame) {
   return limits;
 }
 
-// The same limit with other numbers, none of which makes its states unreadable: a bucket's whole
-// state is one instant, so that its rate may change too.
+// The same limit with other numbers under which its states keep their meaning: a bucket's state is
+// one instant, so its rate may change too.
 ModelLimits changed(ModelLimits limits) {
   for (auto& limit : limits) {
     const bool bucket = limit.kind == Kind::kTokenBucket || limit.kind == Kind::kLeakyBucket;
@@ -164,7 +164,7 @@ std::int64_t any_patience(const ModelLimit& limit) {
                                                 {1, among(kMaxDurationNs, kEndOfTime, kMost64)}});
 }
 
-// How long a block lasts.
+// The duration of a block.
 std::int64_t any_duration(const ModelLimit& limit) {
   const auto window = clamp_to(limit.window_ns, 1, kMaxDurationNs);
   const auto one = clamp_to(limit.interval_ns(), 1, kMaxDurationNs);
@@ -174,7 +174,7 @@ std::int64_t any_duration(const ModelLimit& limit) {
 }
 
 Operation any_operation(const Wanted& wanted, const ModelLimit& limit) {
-  // Each as often as it stands here.
+  // The frequency of an operation is the number of its copies here.
   std::vector<Operation> among(12, Operation::kTake);
   if (limit.kind == Kind::kConcurrency) {
     among.insert(among.end(), 4, Operation::kRenew);
@@ -189,7 +189,7 @@ Operation any_operation(const Wanted& wanted, const ModelLimit& limit) {
   return *rc::gen::elementOf(among);
 }
 
-// On an edge that means something to the limit, or next to it, or anywhere between two.
+// An instant at an edge of the limit's windows, next to one, or anywhere between two.
 Instant any_instant(const ModelLimit& limit, const Frame& frame) {
   Wide grid = limit.window_ns;
   int most_steps = 4;
@@ -203,7 +203,7 @@ Instant any_instant(const ModelLimit& limit, const Frame& frame) {
   const auto inside = clamp_to(grid, 1, kMost64);
   const Wide off = *rc::gen::weightedOneOf<std::int64_t>(
       {{6, among(0, -1, 1)}, {3, rc::gen::inRange<std::int64_t>(0, inside)}});
-  // Near the end of time the steps lead away from it.
+  // Near the end of time, the steps go backwards.
   const bool back = frame.origin == kEndOfTime - 1;
   return clamp_to(start + (back ? -steps : steps) * grid + off, 0, kEndOfTime - 1);
 }

@@ -14,7 +14,7 @@
 
 namespace sluice::conformance {
 
-/// One request of a scenario: which limit, which key, what.
+/// One request of a scenario: limit, key, operation.
 struct Event {
   std::size_t limit = 0;
   std::size_t key = 0;
@@ -24,33 +24,33 @@ struct Event {
   std::int64_t duration_ns = 1;
   PermitId permit = 0;
   Instant now = 0;
-  /// Asked at the same instant as the event before it, in one batch or list with it.
+  /// Sent at the same instant as the event before it, in one batch or list with it.
   bool together = false;
 };
 
-/// Whether it changes the key if it is admitted.
+/// Whether the event changes the key if it is admitted.
 bool changes(const Event& event);
 
-/// Limits, and what is asked of them in order. Limit i lives in the space named space_name(i).
+/// Limits, and a sequence of requests. The space of limit i is named space_name(i).
 struct Scenario {
   std::vector<model::ModelLimits> limits;
   std::vector<Event> events;
 };
 
-/// All that are spent from, and so may be joined by `&`.
+/// The kinds that spend units, which may be joined by `&`.
 inline const std::vector<model::Kind> kSpendingKinds = {
     model::Kind::kFixedWindow,    model::Kind::kSlidingLog,  model::Kind::kSlidingWindow,
     model::Kind::kSlidingCounter, model::Kind::kTokenBucket, model::Kind::kLeakyBucket};
 
-/// These and kConcurrency.
+/// All kinds: these and kConcurrency.
 inline const std::vector<model::Kind> kEveryKind = [] {
   auto kinds = kSpendingKinds;
   kinds.push_back(model::Kind::kConcurrency);
   return kinds;
 }();
 
-/// What a generated scenario may contain. Of a limit of permits, some are always renewed and given
-/// back: held ones, lapsed ones, those of other keys, denied ones and unknown ones.
+/// The contents of generated scenarios. For `concurrency` limits, some permits are always renewed
+/// and released: held ones, expired ones, those of other keys, denied ones and unknown ones.
 struct Wanted {
   /// kConcurrency: REQUIRES most_parts to be 1.
   std::vector<model::Kind> kinds = kSpendingKinds;
@@ -67,27 +67,28 @@ struct Wanted {
   bool resets = false;
   bool patience = true;
   bool borrow = true;
-  /// The limits are one limit whose numbers change, in one space.
+  /// All limits are the same limit with changing numbers, in one space.
   bool one_space = false;
 };
 
-/// Hostile scenarios: instants on the edges of windows and one nanosecond around them, at the
-/// beginning and the end of time; costs around the limit and far beyond; few keys. What comes out
-/// of order is not before the end of a block that was over: a store may have forgotten that one.
+/// Scenarios of corner cases: instants at the edges of windows and one nanosecond around them, at
+/// the beginning and the end of time; costs around the limit and far beyond; few keys. Events out
+/// of order are not before the end of a block that had ended: a store may have forgotten that
+/// block.
 rc::Gen<Scenario> scenarios(const Wanted& wanted);
 
-/// The same, with no limit that the store refuses.
+/// The same, without limits that the store does not support.
 rc::Gen<Scenario> scenarios(const StoreCase& store, const Wanted& wanted);
 
-/// The events that are asked together: [begin, end) of each stretch.
+/// Events that are sent together: the range [begin, end).
 struct Stretch {
   std::size_t begin = 0;
   std::size_t end = 0;
 };
 std::vector<Stretch> stretches(const std::vector<Event>& events);
 
-/// The requests of one stretch that may stand in one list of the store: they take, no limit and key
-/// twice, at most kMaxTogether.
+/// The requests of one stretch that the store can take as one list: takes, no limit and key twice,
+/// at most kMaxTogether.
 std::vector<Event> as_list(const Scenario& scenario, Stretch stretch, Lists lists);
 
 std::string describe(const Scenario& scenario, const Event& event);

@@ -6,8 +6,8 @@
 namespace sluice::conformance {
 namespace {
 
-// The permit that an event renews or gives back: mostly one of its own key, `earlier` being all
-// that have been asked for.
+// The permit that an event renews or releases: mostly one of its own key. `earlier` are all events
+// before it.
 PermitId chosen_permit(const Draft& draft, const std::vector<Event>& earlier) {
   constexpr PermitId kUnknown = 77;
   const std::size_t choice = draft.choice / 8;
@@ -21,7 +21,7 @@ PermitId chosen_permit(const Draft& draft, const std::vector<Event>& earlier) {
   return candidates[candidates.size() - 1 - choice % candidates.size()];
 }
 
-// Permits have names all over their range, and in no order.
+// The ids are spread over their whole range, in no order.
 void name_permits(std::vector<Draft>& drafts) {
   std::vector<Event> earlier;
   for (auto& draft : drafts) {
@@ -34,7 +34,7 @@ void name_permits(std::vector<Draft>& drafts) {
   }
 }
 
-// Nothing is asked of a key before the end of a block that it has been asked after.
+// After an event that follows the end of a key's block, no event for that key is before that end.
 void stay_after_blocks(std::vector<Event>& events) {
   struct Block {
     Instant until = 0;

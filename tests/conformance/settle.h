@@ -7,16 +7,16 @@
 
 namespace sluice::conformance {
 
-/// An event before its instant and its permit are settled.
+/// An event whose instant and permit are not determined yet.
 struct Draft {
   Event event;
   bool astray = false;
-  /// Which permit is renewed or given back.
+  /// Selects the permit to renew or release.
   std::size_t choice = 0;
 };
 
-/// Puts the instants that are not astray in order, gives those that are together one, and names
-/// permits.
+/// Sorts the instants that are meant to be in order, gives events that are together the same
+/// instant, and chooses permits.
 std::vector<Event> settled(std::vector<Draft> drafts);
 
 }  // namespace sluice::conformance

@@ -19,7 +19,7 @@ std::string memory() {
   return "memory:";
 }
 
-// Servers start with the first test that asks them, and run until the last has ended.
+// Each server starts with the first test that uses it, and runs until all tests have ended.
 std::string redis() {
   static const servers::RedisServer server;
   return server.url();
@@ -40,7 +40,7 @@ std::string memcached() {
   return server.url();
 }
 
-// A new store is one more row.
+// A new store is one more row here.
 INSTANTIATE_TEST_SUITE_P(
     Stores, EveryStore,
     testing::Values(StoreCase{.name = "Memory", .open = opens(memory)},

@@ -5,7 +5,7 @@
 namespace sluice::conformance {
 namespace {
 
-// Keys of several lengths, one of them with a byte that ends a C string.
+// Keys of several lengths, one of them with a zero byte.
 std::string_view key_text(std::size_t key) {
   using namespace std::string_view_literals;
   static constexpr std::array kKeys = {"a"sv, "a\0b"sv, "203.0.113.77 GET /a/longer/key"sv, ""sv};

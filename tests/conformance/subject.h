@@ -12,15 +12,15 @@
 
 namespace sluice::conformance {
 
-/// A freshly opened store with the limits of a scenario. Thread-safe as the store is.
+/// A newly opened store with the limits of a scenario. Thread-safe, like the store.
 class Subject {
  public:
   Subject(const StoreCase& store, const Scenario& scenario, bool one_space = false);
 
   Decision ask(const Event& event);
-  /// All at the first one's instant, in one batch.
+  /// Sends all events in one batch, at the instant of the first one.
   std::vector<Decision> ask_batch(std::span<const Event> events);
-  /// Takes from all or none, at the first one's instant.
+  /// Takes from all or none, at the instant of the first event.
   Decision ask_all(std::span<const Event> events);
 
  private:

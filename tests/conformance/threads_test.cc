@@ -1,4 +1,4 @@
-// Several threads at one instant are admitted exactly what one thread would be.
+// Several threads at one instant get exactly as many admissions as one thread would.
 
 #include <atomic>
 #include <latch>
@@ -15,7 +15,7 @@ using model::ModelLimit;
 
 constexpr Instant kNow = 1'700'000'000'123'456'789;
 constexpr std::int64_t kSecond = 1'000'000'000;
-// More attempts than there is room for.
+// More attempts than the limit admits.
 struct Rush {
   explicit Rush(const StoreCase& store) : limit(scaled(2000, store)), tries(limit * 5 / 4) {}
 
@@ -89,7 +89,7 @@ TEST_P(EveryStore, ThreadsInBatchesGetWhatOneWould) {
   }
 }
 
-// One key under a limit twice, in two spaces: a list that every store can judge which judges any.
+// One key under one limit in two spaces: a list that every store with lists supports.
 TEST_P(EveryStore, ThreadsWithListsInBothOrdersGetWhatOneWould) {
   const Rush rush(GetParam());
   for (const auto& limits : every_kind(rush)) {
@@ -111,7 +111,7 @@ TEST_P(EveryStore, ThreadsWithListsInBothOrdersGetWhatOneWould) {
   }
 }
 
-// Half of the threads take from both, the others from one; each must come out exactly used.
+// Half of the threads take from both limits, the others from one; each must be used up exactly.
 TEST_P(EveryStore, ThreadsWithListsAndSinglesNeverOverdraw) {
   const Rush rush(GetParam());
   for (const auto& limits : every_kind(rush)) {
@@ -136,7 +136,7 @@ TEST_P(EveryStore, ThreadsWithListsAndSinglesNeverOverdraw) {
   }
 }
 
-TEST_P(EveryStore, ThreadsThatTakeAndGiveBackLeaveNothingBehind) {
+TEST_P(EveryStore, ThreadsThatTakeAndRefundLeaveTheKeyFresh) {
   const Rush rush(GetParam());
   for (const auto& limits : every_kind(rush)) {
     SCOPED_TRACE(expression(limits));
@@ -151,7 +151,7 @@ TEST_P(EveryStore, ThreadsThatTakeAndGiveBackLeaveNothingBehind) {
   }
 }
 
-TEST_P(EveryStore, ThreadsNeverHoldMorePermitsThanThereAre) {
+TEST_P(EveryStore, ThreadsNeverHoldMorePermitsThanTheLimit) {
   const Rush rush(GetParam());
   constexpr std::int64_t kPermits = 3;
   const ModelLimit limit{.kind = Kind::kConcurrency, .count = kPermits, .window_ns = 10 * kSecond};
@@ -180,7 +180,7 @@ TEST_P(EveryStore, ThreadsNeverHoldMorePermitsThanThereAre) {
   EXPECT_EQ(subject.ask({.cost = 0, .now = kNow}).remaining, kPermits);
 }
 
-TEST_P(EveryStore, ThreadsThatTakeWhatIsLeftLeaveNothing) {
+TEST_P(EveryStore, ThreadsThatTakeWhatRemainsLeaveNothing) {
   const Rush rush(GetParam());
   for (const auto& limits : every_kind(rush)) {
     SCOPED_TRACE(expression(limits));

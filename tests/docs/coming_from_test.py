@@ -1,8 +1,8 @@
-"""docs/coming-from.md, taken at its word: every call in the middle column of its tables compiles,
-and every limit on the page is one.
+"""Checks docs/coming-from.md: every call in the middle column of its tables compiles, and every
+limit on the page is valid.
 
-A call stands after the first block of C++ on the page and those of its own section. The compiler
-runs once for all, and names lines of the page.
+A call is compiled after the first block of C++ on the page and those of its section. The
+compiler runs once for all calls, and reports lines of the page.
 """
 
 import os
@@ -15,7 +15,7 @@ from harness import ROOT, SystemTest, run, sluice  # noqa: E402
 
 PAGE = os.path.join("docs", "coming-from.md")
 CXX = os.environ.get("CXX", "g++")
-# A call's answer is not used: that is no fault here.
+# The results of the calls are not used, which is no error here.
 CXX_FLAGS = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-I",
              os.path.join(ROOT, "include")]
 LIMIT = re.compile(r'["`]((?:fixed_window|sliding_\w+|token_bucket|leaky_bucket|concurrency) '
@@ -23,7 +23,7 @@ LIMIT = re.compile(r'["`]((?:fixed_window|sliding_\w+|token_bucket|leaky_bucket|
 
 
 class Section:
-    """What stands below one heading: lines of C++, then calls, each as (line of the page, code)."""
+    """The contents of one heading: lines of C++, then calls, each as (line of the page, code)."""
 
     def __init__(self):
         self.block = []
@@ -31,7 +31,7 @@ class Section:
 
 
 def middle_cell(line):
-    """The middle column of a row of a table, or None where there is no call."""
+    """The middle column of a row of a table, or None if it has no call."""
     cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
     if len(cells) != 3 or cells[1] in ("in Sluice", "---", ""):
         return None
@@ -39,7 +39,7 @@ def middle_cell(line):
 
 
 def sections_of(page):
-    """The page's sections, and before them what stands above the first heading of level 2."""
+    """The text before the first heading of level 2, then the page's sections."""
     sections = [Section()]
     fenced = False
     for number, line in enumerate(page.splitlines(), 1):

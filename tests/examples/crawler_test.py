@@ -1,4 +1,4 @@
-"""examples/crawler: its own log shows how fast it was; a limit of one a time has no slack in it."""
+"""examples/crawler: its log shows how fast it was; the limits have no burst."""
 
 import signal
 import time
@@ -28,7 +28,7 @@ class Crawler(example.Program):
         return [(float(words[0]), words[1]) for words in self.log() if len(words) == 2]
 
     def end(self):
-        """Its last line, once it has ended well."""
+        """Its last line, once it has ended successfully."""
         code = self.wait()
         assert code == 0, f"ended with {code}: {self.log()}"
         return " ".join(self.log()[-1])
@@ -40,8 +40,8 @@ def addresses(site, count):
 
 class CrawlerTest(unittest.TestCase):
     def check_rate(self, instants, begin, spacing_s):
-        """The first turn comes after `begin`, and each of the others a spacing after the last; a
-        thread may come late to its turn, but never before it."""
+        """The first fetch is after `begin`, and each further one at least a spacing after the
+        last; a thread may be late, but never early."""
         for number, instant in enumerate(sorted(instants)):
             self.assertGreaterEqual(instant, begin + number * spacing_s, f"fetch {number}")
 
@@ -63,7 +63,7 @@ class CrawlerTest(unittest.TestCase):
             instants = [instant for instant, address in fetched if address.startswith(site)]
             self.assertEqual(len(instants), 3)
             self.check_rate(instants, crawler.begin, 1)
-        # The first of both came before either's second was due.
+        # The first fetch of each site was before the second of either was due.
         begin = min(instant for instant, _ in fetched)
         self.assertGreaterEqual(sum(instant < begin + 1 for instant, _ in fetched), 2)
 
@@ -84,20 +84,21 @@ class CrawlerTest(unittest.TestCase):
             url = redis.url + "?on_failure=raise&deadline=5s"
             limit = "token_bucket 1/2s burst=1"
             with Crawler(url, limit, addresses(SITE, 100)) as crawler:
-                # Four threads: one has fetched, all wait, the last for its turn in 8 s.
+                # Four threads: one has fetched, and all wait, the last one for 8 s.
                 with harness.Connection(redis.address) as connection:
                     example.await_that(crawler.fetched, "the first page")
                     example.await_that(lambda: self.reserved_ms(connection) > 7000, "four waits")
                 asked = time.time()
                 crawler.signal(signal.SIGINT)
                 self.assertRegex(crawler.end(), r"^\d fetched, 9\d left$")
-            # The next turn is free again: it is due 2 s after the last fetch, not 10.
+            # The reservations were returned: the next fetch is due 2 s after the last one, not 10
+            # s.
             with Crawler(url, limit, [SITE]) as crawler:
                 self.assertEqual(crawler.end(), "1 fetched, 0 left")
                 self.assertLess(crawler.fetched()[0][0], asked + 6)
 
     def reserved_ms(self, connection):
-        """How far ahead turns are reserved: their key lives as long."""
+        """How far ahead units are reserved: the lifetime of their key."""
         keys = connection.ask("KEYS", "*")
         return max((connection.ask("PTTL", key) for key in keys), default=0)
 

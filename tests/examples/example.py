@@ -1,4 +1,4 @@
-"""What the tests of the examples share: their programs, and the lines that these print."""
+"""Tools of the examples' tests: the programs, and the lines that they print."""
 
 import os
 import signal
@@ -45,7 +45,7 @@ class Program:
         self._process.send_signal(number)
 
     def pause(self):
-        """Stops it until SIGCONT. Once this returns, none of its threads runs."""
+        """Suspends it until SIGCONT. Once this returns, none of its threads runs."""
         self.signal(signal.SIGSTOP)
         os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
 
@@ -62,7 +62,8 @@ class Program:
 
 
 def await_that(condition, what, pause_s=0.02):
-    """What `condition` returns, once that is true. Raises AssertionError after PATIENCE_S."""
+    """Waits until `condition` returns a true value, and returns that. Raises AssertionError after
+    PATIENCE_S."""
     deadline = time.monotonic() + harness.PATIENCE_S
     while time.monotonic() < deadline:
         found = condition()

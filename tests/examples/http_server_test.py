@@ -6,7 +6,7 @@ import unittest
 import example
 import harness
 
-# One comes back in an hour, so that none does during the test.
+# A unit returns after an hour, so none does during the test.
 LIMIT = "token_bucket 3/3h"
 
 
@@ -40,7 +40,7 @@ class HttpServer(unittest.TestCase):
 
     def test_statuses_and_headers(self):
         server = self.serve("memory:")
-        connection = self.connect()  # All on one connection.
+        connection = self.connect()  # All requests on one connection.
         for remaining in (2, 1, 0):
             status, headers = self.get(connection)
             self.assertEqual(status, 200)
@@ -61,7 +61,7 @@ class HttpServer(unittest.TestCase):
         self.serve("memory:", "127.0.0.0/8")
         one = ["203.0.113.7"]
         self.assertEqual([self.get(forwarded=one)[0] for _ in range(4)], [200, 200, 200, 429])
-        # Whatever the client wrote itself stands further left, and is not believed.
+        # Addresses that the client wrote itself are further left, and are not trusted.
         self.assertEqual(self.get(forwarded=["198.51.100.1, 203.0.113.7"])[0], 429)
         self.assertEqual(self.get(forwarded=["198.51.100.1", "203.0.113.7"])[0], 429)
         self.assertEqual(self.get(forwarded=["203.0.113.8"])[0], 200)

@@ -1,5 +1,5 @@
-"""examples/llm_budget: what is reserved, settled and given back. A token comes back in an hour, so
-that none does during the test."""
+"""examples/llm_budget: reserve, settle and cancel. A token returns after an hour, so none does
+during the test."""
 
 import unittest
 
@@ -35,7 +35,7 @@ class LlmBudget(unittest.TestCase):
             })
 
     def check(self, url, calls):
-        """Each call is answered so; of a wait some of the seconds may have passed."""
+        """Checks the answer to each call; a wait may be shorter by a few seconds."""
         answers = example.run("llm_budget", url, BUDGET, lines=calls)
         self.assertEqual(len(answers), len(calls))
         for answer, promised in zip(answers, calls.values()):

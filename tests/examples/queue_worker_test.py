@@ -1,8 +1,8 @@
-"""examples/queue_worker: eight workers of ten threads each, of whose jobs at most 60 may run at
-once and 200 start a second; one of the workers is killed in the middle.
+"""examples/queue_worker: eight workers of ten threads each; at most 60 of their jobs may run at
+once, and 200 start per second. One of the workers is killed in the middle.
 
-What ran when is read from the workers' logs: a job starts after it was allowed to, and is done
-before it gives its place back. Whether it counted is read from Redis.
+The times are read from the workers' logs: a job logs its start after it was admitted, and its
+end before it releases its permit. Its result is read from Redis.
 """
 
 import collections
@@ -33,7 +33,7 @@ class Worker(example.Program):
         return [what for _, what, _ in self.events()]
 
     def jobs_at_work(self):
-        """The ids of the jobs that have started and not ended."""
+        """The ids of the jobs that have started and have not ended."""
         at_work = set()
         for _, what, job in self.events():
             (at_work.add if what == "start" else at_work.discard)(job)
@@ -60,7 +60,7 @@ class QueueWorker(unittest.TestCase):
                            f"{count} results")
 
     def kill_at_work(self, worker):
-        """Kills the worker while it has several jobs at work. Returns these, and when it died."""
+        """Kills the worker while it runs several jobs. Returns these, and the time."""
         def stopped_at_work():
             worker.pause()
             if len(worker.jobs_at_work()) >= 3:
@@ -93,7 +93,7 @@ class QueueWorker(unittest.TestCase):
         starts = collections.Counter(job for _, what, job in events if what == "start")
         self.assertEqual(set(starts), set(jobs))
         twice = {job for job, count in starts.items() if count > 1}
-        self.assertLessEqual(twice, killed)  # Any other has run once.
+        self.assertLessEqual(twice, killed)  # All others have run once.
         self.assertLessEqual(max(starts.values()), 2)
         self.assertEqual([event for event in events if event[1] == "lost"], [])
         self.assertGreater(sum(what == "back" for _, what, _ in events), AT_ONCE)
@@ -101,25 +101,25 @@ class QueueWorker(unittest.TestCase):
 
     def check_at_once(self, events):
         at_once, highest = 0, 0
-        # What begins and ends at one instant is not counted as meeting.
+        # A job that starts at the instant at which another ends does not overlap with it.
         for _, change in sorted((instant, 1 if what == "start" else -1)
                                 for instant, what, _ in events if what != "back"):
             at_once += change
             highest = max(highest, at_once)
         self.assertEqual(at_once, 0)
         self.assertLessEqual(highest, AT_ONCE)
-        self.assertGreater(highest, AT_ONCE // 2)  # There were enough who wanted to.
+        self.assertGreater(highest, AT_ONCE // 2)  # Enough jobs were ready.
 
     def test_no_more_than_200_start_within_a_second(self):
         self.connection.ask("LPUSH", "reports", *[f"job{i} 0" for i in range(2 * A_SECOND + 1)])
         worker = self.begin_worker()
         self.await_results(2 * A_SECOND + 1)
         instants = [instant for instant, what, _ in worker.events() if what == "start"]
-        # Two whole windows passed; half a second for a first start that came late to its log.
+        # Two whole windows passed; half a second for a first start that was logged late.
         self.assertGreater(max(instants) - min(instants), 1.5)
 
-    def test_who_was_taken_for_dead_does_not_count(self):
-        """It learns so at the end of its work, or between two of its steps, which take 500 ms."""
+    def test_a_worker_that_lost_its_lease_does_not_count(self):
+        """It notices so at the end of its work, or between two of its steps, which take 500 ms."""
         sleeper = self.begin_worker(lease_ms=2000)
         self.put_to_sleep_at(sleeper, "short 490", "long 1200")
         self.begin_worker(lease_ms=2000)
@@ -134,8 +134,8 @@ class QueueWorker(unittest.TestCase):
             self.assertEqual(self.connection.ask("EXISTS", key), 0, key)
 
     def put_to_sleep_at(self, worker, *jobs):
-        """Stops the only worker while it has all of these jobs at work. Where one is done before
-        that, they are pushed once more."""
+        """Suspends the only worker while it runs all of these jobs. If one is done before that,
+        pushes them again."""
         def push():
             self.connection.ask("FLUSHALL")
             self.connection.ask("LPUSH", "reports", *jobs)

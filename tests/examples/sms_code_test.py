@@ -1,4 +1,4 @@
-"""examples/sms_code: a code is charged to number, address and everyone, or to none of them."""
+"""examples/sms_code: a code is charged to the number, the address and all clients, or to none."""
 
 import os
 import time
@@ -24,7 +24,8 @@ class SmsCode(unittest.TestCase):
 
     def test_who_is_told_to_wait_has_lost_nothing(self):
         begin = time.monotonic()
-        # One code for the number; the others wait, and cost the address nothing: it has 9 left.
+        # One code for the number; the others are denied, and not charged to the address: it has 9
+        # left.
         answers = ask(self.url, *[f"{NUMBER} 203.0.113.7"] * 30)
         self.assertEqual(answers[0], SENT)
         for answer in answers[1:]:
@@ -32,8 +33,8 @@ class SmsCode(unittest.TestCase):
         answers = ask(self.url, *[f"+1 555 01000{i:02} 203.0.113.7" for i in range(30)])
         self.assertEqual([answer.split()[0] for answer in answers], ["sent"] * 9 + ["wait"] * 21)
         self.assertRegex(answers[-1], r"^wait 3[56]\d\d s$")
-        # Nor did they cost their numbers anything: from elsewhere these get a code at once. Of
-        # everyone's 100, 10 are gone; what was denied is still there.
+        # They were not charged to their numbers either: from another address these get a code at
+        # once. Of the 100 for all clients 10 are used; denied ones are not charged.
         answers = ask(self.url, *[f"+1 555 01000{i:02} 2001:db8:{i}::1" for i in range(9, 30)])
         self.assertEqual([answer.split()[0] for answer in answers], ["sent"] * 21)
         answers = ask(self.url, *[f"+1 555 02000{i:02} 2001:db8:0:{i}::1" for i in range(75)])

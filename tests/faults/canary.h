@@ -7,22 +7,22 @@
 
 namespace sluice::faults {
 
-/// Tells how late this machine is: a thread that only wakes up, each millisecond, as long as the
-/// canary lives, and notes by how much it overslept. Where it is late, so is everybody.
+/// Measures how late this machine wakes threads: its thread only sleeps for a millisecond, again
+/// and again, and records by how much it overslept. If it is late, other threads are late as well.
 class Canary {
  public:
-  /// Below that the machine was quiet: who was late was so by himself.
+  /// Below this lateness the machine was quiet, so it does not explain a late decision.
   static constexpr std::chrono::milliseconds kQuiet{1};
 
   Canary();
   ~Canary();
 
-  /// Ends it. By how much it overslept, but for one time in a thousand.
+  /// Stops the thread. Returns the 99.9th percentile of its lateness.
   std::chrono::nanoseconds stop();
 
  private:
   std::atomic<bool> stopping_{false};
-  std::vector<std::chrono::nanoseconds> late_;  // The thread's, until it has ended.
+  std::vector<std::chrono::nanoseconds> late_;  // Used only by the thread until it has ended.
   std::thread thread_;
 };
 

@@ -18,17 +18,17 @@ namespace {
 
 constexpr int kMostTries = 6;
 constexpr int kMostQuietTries = 3;
-// What keeps the machine may be over soon.
+// The pause between tries: the load of the machine may be over soon.
 constexpr std::chrono::milliseconds kBetweenTries{200};
-// A decision wakes up the store's thread, the server and its caller, each of whom may be late.
+// A decision wakes the store's worker thread, the server and the caller; each of them may be late.
 constexpr int kWakeUps = 3;
 constexpr std::size_t kLeastSamples = 1'000;
-// How long a load is watched before a fault, and after it has had its time to recover.
+// How long a load runs before a fault, and after the time of the recovery.
 constexpr std::chrono::milliseconds kBefore{150};
 constexpr std::chrono::milliseconds kAfter{250};
 
-// What is measured here is Sluice, and not who else uses this machine: where the system lets it,
-// the program and its servers go before others.
+// Other programs on this machine should not affect the measurement: if the system permits it, the
+// test program and its servers get a higher priority.
 class Priority final : public testing::Environment {
  public:
   void SetUp() override {
@@ -54,7 +54,7 @@ bool is_lost(const Sample& sample) {
 struct Times {
   std::size_t count = 0;
   Clock::duration half{0};
-  Clock::duration most{0};  // But for one in a thousand.
+  Clock::duration most{0};  // The 99.9th percentile.
   Clock::duration longest{0};
 };
 
@@ -71,7 +71,7 @@ Times times_of(const Report& report, const Span& span) {
           .longest = taken.back()};
 }
 
-// When the store answered first after the fault, and when it was missed last.
+// When the store answered first after the fault, and when it failed to answer last.
 struct Return {
   Clock::duration first = Clock::duration::max();
   Clock::duration last_lost{0};
@@ -105,8 +105,8 @@ void print(const std::string& fault, const Round& round, const Times& times) {
   std::fflush(stdout);
 }
 
-// Of those who ask while the server is known to be lost, up to one in ten waits.
-bool nobody_waits(const Round& round) {
+// Of the callers that ask while the server is known to be lost, at most one in ten waits.
+bool no_caller_waits(const Round& round) {
   if (!round.known_after) return true;
   const Span span{.from = round.began + *round.known_after, .to = round.ended};
   std::size_t all = 0;
@@ -119,9 +119,9 @@ bool nobody_waits(const Round& round) {
   return all > 0 && 10 * waited <= all;
 }
 
-// Of those who ask a server that is never given up, up to one in ten is answered in its place
-// before the deadline. That proves nothing where this machine alone makes callers miss it.
-bool everybody_waits(const Round& round, Clock::duration room) {
+// Of the callers of a server that never counts as lost, at most one in ten gets a local answer
+// before the deadline. If this machine alone makes callers miss the deadline, that proves nothing.
+bool every_caller_waits(const Round& round, Clock::duration room) {
   if (!round.never_given_up || room >= kDeadline - kGrace) return true;
   const Span span{.from = round.began, .to = round.ended};
   std::size_t all = 0;
@@ -137,8 +137,8 @@ bool everybody_waits(const Round& round, Clock::duration room) {
 bool is_in_time(const Round& round, const Times& times, Clock::duration room) {
   const Span after{.from = round.ended + kRecovery};
   const Share store = share_of_store(round.report, after);
-  return times.most <= kDeadline + kGrace + room && nobody_waits(round) &&
-         everybody_waits(round, room) && return_of(round).first <= kRecovery + room &&
+  return times.most <= kDeadline + kGrace + room && no_caller_waits(round) &&
+         every_caller_waits(round, room) && return_of(round).first <= kRecovery + room &&
          share_of(Source::kStore, round.report, after).these > 0 &&
          100 * store.these >= 99 * store.all;
 }

@@ -12,68 +12,69 @@ namespace sluice::faults {
 
 using namespace std::chrono_literals;
 
-/// Of every store in these tests, which is what a store has that is told nothing.
+/// The deadline of every store in these tests, which is the default.
 inline constexpr std::chrono::milliseconds kDeadline{10};
-/// A decision may take so much longer.
+/// How much longer than the deadline a decision may take.
 inline constexpr std::chrono::milliseconds kGrace{2};
-/// When the server has come back, the store is to have the decisions again.
+/// Within this time after the server has returned, the store must decide again.
 inline constexpr std::chrono::seconds kRecovery{1};
-/// How much the process may grow while a server is away.
+/// How much the process may grow during a fault.
 inline constexpr std::size_t kMostGrowth = std::size_t{16} << 20;
 
-/// One time through a fault.
+/// One round of a fault.
 struct Round {
   Report report;
-  /// The fault began, and was over: the server could be asked again.
+  /// When the fault began and ended; after its end the server answers again.
   Clock::time_point began = {};
   Clock::time_point ended = {};
-  /// By how much the process has grown in between.
+  /// By how much the process has grown between.
   std::size_t growth_bytes = 0;
-  /// By how much this machine was late: see Canary.
+  /// The lateness of this machine, see Canary.
   Clock::duration machine_late{0};
-  /// So long after the fault began, the server is known to be lost. Nobody waits for it from then
-  /// on until the fault is over, up to one caller in ten, whom this machine may have kept waiting.
+  /// So long after the fault began, the server is known to be lost. From then on until the fault
+  /// ends, at most one caller in ten may wait for it, since this machine may be late.
   std::optional<std::chrono::milliseconds> known_after = {};
-  /// The server is never taken for lost. Until the fault is over, each caller is answered by the
-  /// store or waits until the deadline, up to one in ten, whom a stall of this machine may hurry.
+  /// The server never counts as lost. Until the fault ends, each caller gets the store's answer or
+  /// waits until the deadline, except at most one in ten, since this machine may stall.
   bool never_given_up = false;
 };
 
-/// What every fault has to leave whole: each decision is its own request's; p99.9 of those from the
-/// beginning of the fault to kRecovery after its end is within kDeadline + kGrace; nobody waits for
-/// a server that is known to be lost, and none is taken for lost that is not; the store answers
-/// within kRecovery after its end, and from then on it has 99 of 100 decisions at least, together
-/// with what is denied in its name; the process has not grown by more than kMostGrowth, which two
-/// callers who wait for their answers are far from. Prints the figures under the name of the fault.
+/// What must hold under every fault: each decision belongs to its own request; p99.9 of the
+/// decisions from the beginning of the fault to kRecovery after its end is within kDeadline +
+/// kGrace; no caller waits for a server that is known to be lost, and no other server counts as
+/// lost; the store answers within kRecovery after the end of the fault, and from then on it makes
+/// at least 99 of 100 decisions, including those of the deny cache; the process has not grown by
+/// more than kMostGrowth, which is generous for two waiting callers. Prints the figures under the
+/// name of the fault.
 ///
-/// Its times, and who answers in time, are kept as expect_in_time() has it. Everything else holds
-/// in each round.
+/// The times, and which decisions are in time, are checked by expect_in_time(). Everything else
+/// must hold in each round.
 void expect_whole(const std::string& fault, const std::function<Round()>& make_round);
 
-/// One try to be in time.
+/// One attempt to be in time.
 struct Try {
-  /// By how much this machine was late meanwhile: see Canary.
+  /// The lateness of this machine meanwhile, see Canary.
   Clock::duration machine_late{0};
-  /// Whether all was in time, had it so much more.
+  /// Whether all decisions were in time if they had `room` more.
   std::function<bool(Clock::duration room)> is_in_time;
 };
 
-/// One of the tries is in time. Another program that runs on this machine at the same moment can
-/// keep a thread waiting: a try that is late proves something only where the machine was quiet. It
-/// fails with the third of those, or once six tries were late; but where the machine was quiet in
-/// none of them, only if no try would have been in time with as much room as the machine itself
-/// took. What `make` itself expects has to hold in each try: no other one is made where it does
-/// not. Prints how many tries it took.
+/// Expects that one of several tries is in time. Another program on this machine can delay a
+/// thread, so a late try proves something only if the machine was quiet. The test fails with the
+/// third late try on a quiet machine, or after six late tries; if the machine was quiet in none of
+/// them, only if no try would have been in time with the machine's lateness as extra room. The
+/// expectations inside `make` must hold in each try; if they do not, there are no further tries.
+/// Prints the number of tries.
 void expect_in_time(const std::string& what, const std::function<Try()>& make);
 
-/// How many limits' worth each key may have been admitted.
+/// How many times its limit each key may have been admitted.
 struct Bound {
   std::int64_t by_store = 1;
   std::int64_t in_all = 1;
 };
 void expect_admitted(const Report& report, const Bound& bound);
 
-/// How many decisions that were asked for in the time given came from this source, and of how many.
+/// How many of the decisions requested in a span of time have a source.
 struct Share {
   std::size_t these = 0;
   std::size_t all = 0;
@@ -85,17 +86,17 @@ struct Span {
   Clock::time_point to = Clock::time_point::max();
 };
 Share share_of(Source source, const Report& report, const Span& span = {});
-/// Those of the store, together with what is denied in its name.
+/// The share of the store, including the deny cache.
 Share share_of_store(const Report& report, const Span& span);
 
-/// What the process takes of the machine's memory.
+/// The resident memory of the process.
 std::size_t resident_bytes();
 
-/// Lets the callers go on for so long.
+/// Lets the callers run for `time`.
 void run(std::chrono::milliseconds time);
 
-/// Makes a round of a running load: the fault, and as long as it takes until all is well again.
-/// `fault` returns when the server can be asked again; it may be back before.
+/// Runs one round with a running load: the fault, and the time of the recovery. `fault` returns
+/// when the server answers again, or later.
 Round through(Load& load, const std::function<void()>& fault);
 
 }  // namespace sluice::faults

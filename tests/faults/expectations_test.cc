@@ -1,4 +1,4 @@
-// What counts as being in time.
+// Tests of expect_in_time() and expect_whole().
 
 #include "faults/expectations.h"
 
@@ -10,7 +10,7 @@
 namespace sluice::faults {
 namespace {
 
-// Tries that are late by so much, on a machine that is.
+// Tries with a lateness, on a machine with a lateness.
 struct Lateness {
   Clock::duration late{0};
   Clock::duration machine{0};
@@ -29,27 +29,27 @@ TEST(ExpectInTime, ForgivesTwoLateTriesOnAQuietMachine) {
   make_tries({{.late = 20ms}, {.late = 20ms}, {.late = 0ms}});
 }
 
-TEST(ExpectInTime, ForgivesNoThirdOne) {
+TEST(ExpectInTime, ForgivesNoThirdLateTry) {
   EXPECT_NONFATAL_FAILURE(
       make_tries({{.late = 20ms}, {.late = 20ms}, {.late = 20ms}, {.late = 0ms}}),
       "the machine was quiet in 3 tries");
 }
 
-TEST(ExpectInTime, TriesAgainWhereTheMachineIsLate) {
+TEST(ExpectInTime, TriesAgainIfTheMachineIsLate) {
   make_tries({{.late = 20ms, .machine = 5ms},
               {.late = 20ms},
               {.late = 20ms, .machine = 5ms},
               {.late = 0ms, .machine = 5ms}});
 }
 
-TEST(ExpectInTime, GivesAMachineThatIsAlwaysLateSoMuchRoom) {
+TEST(ExpectInTime, GivesAnAlwaysLateMachineItsLatenessAsRoom) {
   make_tries(std::deque<Lateness>(6, {.late = 6ms, .machine = 5ms}));
   EXPECT_NONFATAL_FAILURE(make_tries(std::deque<Lateness>(6, {.late = 60ms, .machine = 5ms})),
                           "the machine was quiet in 0 tries");
 }
 
-// A server that is not to be given up, in whose place this process has answered at once: for so
-// long of a fault of one second, and before it, which does not count.
+// A round in which the server must not count as lost, but this process has answered at once: for
+// `time` of a fault of one second, and before the fault, which does not count.
 Round hurried_for(Clock::duration time, Clock::duration machine_late = 0ms) {
   Round round{.began = Clock::time_point(1s),
               .ended = Clock::time_point(2s),
@@ -74,13 +74,13 @@ TEST(ExpectWhole, ForgivesAStallAfterWhichTheServerSeemsLost) {
   EXPECT_EQ(rounds, 1);
 }
 
-TEST(ExpectWhole, ForgivesNobodyWhoGivesTheServerUp) {
+TEST(ExpectWhole, FailsIfTheServerCountsAsLost) {
   EXPECT_NONFATAL_FAILURE(
       expect_whole("a server that is given up", [] { return hurried_for(200ms); }),
       "the machine was quiet in 3 tries");
 }
 
-TEST(ExpectWhole, ForgivesItWhereTheMachineMakesCallersMissTheDeadline) {
+TEST(ExpectWhole, ForgivesItIfTheMachineMakesCallersMissTheDeadline) {
   expect_whole("a server that is given up by a late machine",
                [] { return hurried_for(200ms, 5ms); });
 }

@@ -11,10 +11,10 @@
 namespace sluice::faults {
 namespace {
 
-// How soon a stop is noticed.
+// How often the thread checks for a stop.
 constexpr int kPollMs = 20;
 
-// Takes the number of a line "*3" or "$5", and the line; nothing where it has not all come.
+// Removes a line "*3" or "$5" and returns its number; nothing if the line is incomplete.
 std::optional<std::size_t> take_number(std::string_view& text) {
   const std::size_t end = text.find("\r\n");
   if (end == std::string_view::npos) return std::nullopt;
@@ -23,7 +23,7 @@ std::optional<std::size_t> take_number(std::string_view& text) {
   return number;
 }
 
-// Takes the first command; nothing where it has not all come.
+// Removes and returns the first command; nothing if it is incomplete.
 std::optional<FakeRedis::Words> take_command(std::string& received) {
   std::string_view text = received;
   const auto count = take_number(text);

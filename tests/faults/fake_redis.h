@@ -13,13 +13,14 @@
 
 namespace sluice::faults {
 
-/// Says what a script tells it to, in place of a Redis server: whatever one might answer, or
-/// another program that happens to listen on its port.
+/// A server whose replies a test chooses: any reply of a Redis server, or of another program that
+/// happens to listen on its port.
 class FakeRedis {
  public:
   using Words = std::vector<std::string>;
-  /// The bytes of the reply to a command, perhaps none; nothing: the usual one, with which a client
-  /// is greeted and a cluster is one node that has all slots. Runs on a thread of its own.
+  /// The bytes of the reply to a command, which may be empty; std::nullopt for the usual reply,
+  /// with which a handshake succeeds, and a cluster is one node with all slots. Runs on a thread of
+  /// the server.
   using Script = std::function<std::optional<std::string>(const Words&)>;
 
   /// Listens on a free port of 127.0.0.1. Throws std::system_error.
@@ -27,7 +28,7 @@ class FakeRedis {
   ~FakeRedis();
 
   std::uint16_t port() const { return port_; }
-  /// Calls of a script so far.
+  /// The number of script calls so far.
   int calls() const { return calls_.load(); }
 
  private:

@@ -1,4 +1,4 @@
-// Several servers, one of which is lost, or hands its keys over.
+// Several servers; one is lost, or its keys move to another.
 
 #include <gtest/gtest.h>
 
@@ -20,8 +20,8 @@ using servers::RedisCluster;
 using servers::RedisSentinel;
 using servers::RedisServer;
 
-// What the primary had not handed to its replica is forgotten, so a key may be admitted once more,
-// at most.
+// Writes that the primary has not sent to its replica are lost, so a key may be admitted its limit
+// once more, at most.
 TEST(Fleet, LosesItsPrimaryUnderSentinel) {
   expect_whole("primary killed, its replica promoted by sentinels", [] {
     RedisSentinel fleet;
@@ -38,8 +38,8 @@ TEST(Fleet, LosesItsPrimaryUnderSentinel) {
   });
 }
 
-// The old primary goes on running. Until sentinels tell it to follow the new one (READONLY), it is
-// asked, and all that it notes is forgotten.
+// The old primary is still running. Until sentinels make it follow the new one (READONLY), it gets
+// requests, and all its writes are lost.
 TEST(Fleet, ChangesItsPrimaryUnderSentinel) {
   expect_whole("failover ordered, the old primary goes on as a replica", [] {
     RedisSentinel fleet;
@@ -53,7 +53,7 @@ TEST(Fleet, ChangesItsPrimaryUnderSentinel) {
         try {
           return fleet.first_primary().info("role") == "slave";
         } catch (const std::runtime_error&) {
-          return false;  // The sentinels close all its connections when they tell it.
+          return false;  // The sentinels close all its connections when they reconfigure it.
         }
       });
       load.end_losing();
@@ -63,7 +63,7 @@ TEST(Fleet, ChangesItsPrimaryUnderSentinel) {
   });
 }
 
-// The others are still asked.
+// The other nodes still get requests.
 TEST(Fleet, LosesANodeOfACluster) {
   expect_whole("a cluster's node killed, its replica takes over", [] {
     RedisCluster cluster({.replicas = true});
@@ -80,7 +80,7 @@ TEST(Fleet, LosesANodeOfACluster) {
   });
 }
 
-// ASK, MOVED and TRYAGAIN are followed: callers do not notice, and nothing is admitted twice.
+// The store follows ASK, MOVED and TRYAGAIN: callers notice nothing, and no unit is admitted twice.
 TEST(Fleet, MovesSlotsWhileTheirKeysAreAsked) {
   expect_whole("slots moved one by one", [] {
     RedisCluster cluster;

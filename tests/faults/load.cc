@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::chrono::microseconds kPause{200};
 constexpr std::size_t kMostStrays = 5;
-// One call in so many is for a key that all share.
+// One call in this many is for a shared key.
 constexpr unsigned kSharedEvery = 4;
 
 struct SharedLimit {
@@ -88,13 +88,13 @@ void Load::call(Caller& caller) {
       call_own(caller);
     }
   } catch (const StoreError&) {
-    // ask() has noted it.
+    // ask() has recorded it.
   }
 }
 
 void Load::call_shared(Caller& caller) {
   const std::size_t which = caller.random() % kLimits;
-  // The first keys are asked for most.
+  // The first keys are used most.
   const std::size_t key = std::min(caller.random() % kSharedKeys, caller.random() % kSharedKeys);
   const Decision decision = ask(caller, limiters_[which], shared_key(key), 1);
   const std::int64_t limit = kShared[which].limit;
@@ -129,7 +129,7 @@ Decision Load::ask(Caller& caller, Limiter& limiter, const std::string& key, std
     note(decision);
     return decision;
   } catch (const StoreError&) {
-    note({.source = Source::kUnanswered});
+    note({.source = Source::kUnavailable});
     throw;
   }
 }
@@ -141,7 +141,7 @@ void Load::check_own(Caller& caller, OwnKey& key, const Decision& decision, int 
     return;
   }
   const std::int64_t used = decision.limit - decision.remaining;
-  // It may have begun while this was under way.
+  // The loss may have begun during this request.
   const bool may_be_lost = losses != key.losses || losses % 2 != 0 || losses != losses_.load();
   const std::int64_t least = may_be_lost ? key.cost : key.used + key.cost;
   const std::int64_t most = key.used + key.in_doubt;
@@ -151,7 +151,7 @@ void Load::check_own(Caller& caller, OwnKey& key, const Decision& decision, int 
               std::to_string(least) + " to " + std::to_string(most),
           decision);
   }
-  // What is in doubt may still be on its way, and be noted later.
+  // Units in doubt may still reach the server and be charged later.
   key.in_doubt = std::max<std::int64_t>(most - used, 0);
   key.used = used;
   key.losses = losses;

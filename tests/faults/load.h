@@ -18,41 +18,41 @@ namespace sluice::faults {
 
 using Clock = std::chrono::steady_clock;
 
-/// One decision, as its caller saw it.
+/// One decision, as its caller sees it.
 struct Sample {
   Clock::time_point asked;
   Clock::duration took;
-  /// kUnanswered: StoreError was thrown.
+  /// kUnavailable: StoreError was thrown.
   Source source;
   bool allowed;
 };
 
-/// What was admitted of one key.
+/// The admissions of one key.
 struct Admitted {
   std::string key;
   std::int64_t limit = 0;
   std::int64_t by_store = 0;
   std::int64_t otherwise = 0;
-  /// How often it began fresh in the store: the first unit of a limit was admitted, or may have
-  /// been where it was not the store that answered.
+  /// How often the key was fresh in the store: the first unit of the limit was admitted, or may
+  /// have been if the store did not answer.
   std::int64_t begun = 0;
 };
 
-/// What the callers have seen.
+/// The results of all callers.
 struct Report {
   std::vector<Sample> samples;     ///< By when they were asked.
   std::vector<Admitted> admitted;  ///< Of the keys that all callers share.
-  /// Decisions that cannot be their request's: the first few, a sentence each.
+  /// Decisions that cannot belong to their request: a sentence for each of the first few.
   std::vector<std::string> strays;
 };
 
-/// Callers on threads of their own, who ask one store until they are stopped, each without pause
-/// but for a fifth of a millisecond.
+/// Callers on separate threads that use one store until they are stopped, each with pauses of a
+/// fifth of a millisecond.
 ///
-/// All share keys of a few limits, some of which are soon used up. Each has keys of its own as
-/// well, of which it knows what it has taken: a decision that was made for another request has
-/// another limit, or counts what this caller has not taken. So that the counts of two keys are not
-/// mistaken for each other, each key is asked for another prime number of units at a time.
+/// They share keys of a few limits, some of which are soon used up. Each caller also has its own
+/// keys, for which it knows how much it has taken: a decision for another request would have
+/// another limit, or count units that this caller has not taken. Each key takes a different prime
+/// number of units at a time, so that the counts of two keys cannot be confused.
 class Load {
  public:
   static constexpr std::size_t kCallers = 2;
@@ -60,21 +60,21 @@ class Load {
   static constexpr std::size_t kOwnKeys = 8;
   static constexpr std::size_t kLimits = 4;
 
-  /// Opens a store by its URL, waits until it has answered once, and begins to call.
+  /// Opens a store, waits until it has answered once, and starts the callers.
   explicit Load(const std::string& url);
   ~Load();
 
-  /// States may be missing, or older than they were. REQUIRES: the server that lost them does not
+  /// Call this when states may be lost or outdated. REQUIRES: the server that lost them does not
   /// answer yet.
   void state_is_lost() { losses_.fetch_add(2); }
-  /// From here on until the other, what is noted may be lost.
+  /// From begin_losing() to end_losing(), recorded units may be lost.
   void begin_losing() { losses_.fetch_add(1); }
   void end_losing() { losses_.fetch_add(1); }
 
-  /// Ends the calls.
+  /// Stops the callers.
   Report stop();
 
-  /// The names of all keys, which are the hash tags of the server's.
+  /// The names of all keys, which are the hash tags of the keys on the server.
   static std::vector<std::string> keys();
 
  private:
@@ -82,7 +82,8 @@ class Load {
     std::string name;
     std::int64_t cost = 0;
     std::int64_t used = 0;
-    std::int64_t in_doubt = 0;  // Asked for, and nobody knows whether the store has noted it.
+    std::int64_t in_doubt =
+        0;  // Units of requests for which it is unknown whether the store charged them.
     int losses = 0;
   };
   struct Caller {
@@ -112,7 +113,7 @@ class Load {
   std::unique_ptr<Limiter> own_limiter_;
   std::array<std::array<Count, kSharedKeys>, kLimits> counts_;
   std::array<Caller, kCallers> callers_;
-  std::atomic<int> losses_{0};  // Odd: what is noted may be lost.
+  std::atomic<int> losses_{0};  // Odd while recorded units may be lost.
   std::atomic<bool> stopping_{false};
 };
 

@@ -1,4 +1,5 @@
-// Redis has done what it was asked, and its reply does not come, or is another one, or is none.
+// Redis has executed a request, and its reply is missing, belongs to another request, or is
+// malformed.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +25,7 @@ std::string url_of(std::uint16_t port) {
   return "redis://127.0.0.1:" + std::to_string(port);
 }
 
-// A store that notes what is asked, one reply in two of which is lost.
+// A store that executes all requests, but of whose replies every second one is lost.
 class HalfOfTheReplies : public testing::Test {
  protected:
   Limiter limited(const std::string& options) {
@@ -51,7 +52,7 @@ class HalfOfTheReplies : public testing::Test {
   FaultProxy proxy_{server_.port()};
 };
 
-// What may have been carried out is not asked again: one request, one charge.
+// A request that may have been executed is not sent again: one request, one charge.
 TEST_F(HalfOfTheReplies, AreNeverAskedForAgain) {
   Limiter limiter = limited("?deadline=200ms&on_failure=deny");
   await_store(limiter);
@@ -61,8 +62,8 @@ TEST_F(HalfOfTheReplies, AreNeverAskedForAgain) {
   }
 }
 
-// The store has noted each request that this process admitted in its place: none is admitted beyond
-// the limit.
+// The store has also charged each request that this process admitted locally, so no unit is
+// admitted beyond the limit.
 TEST_F(HalfOfTheReplies, AdmitNothingBeyondTheLimit) {
   Limiter limiter = limited("?deadline=100ms&deny_cache=no");
   await_store(limiter);
@@ -74,8 +75,8 @@ TEST_F(HalfOfTheReplies, AdmitNothingBeyondTheLimit) {
   EXPECT_EQ(admitted, 10);
 }
 
-// The answers to calls no longer come in step with them, five times, while several are under way:
-// whatever the store is said to have decided, it has decided of that very request.
+// Five times, the replies get out of step with the calls while several are in flight: each decision
+// with source kStore must still belong to its own request.
 void expect_own_answers(const std::string& fault, std::function<void(std::string&)> edit) {
   RedisServer server;
   std::atomic<int> edited{0};
@@ -86,7 +87,7 @@ void expect_own_answers(const std::string& fault, std::function<void(std::string
     Round round = through(load, [&] {
       for (int i = 1; i <= 5; ++i) {
         proxy.edit_replies([&, i](std::string& replies) {
-          // The answer to a call is a list.
+          // The reply to a call is an array.
           if (edited.load() == i || replies.front() != '*') return;
           edit(replies);
           edited.store(i);
@@ -128,7 +129,8 @@ TEST(LostReply, IsOneTooFew) {
                      [](std::string& replies) { replies.erase(0, first_reply_bytes(replies)); });
 }
 
-// Whatever listens on the port: the connection is given up, and nobody waits beyond the deadline.
+// Any other program listens on the port: the connection is closed, and no caller waits beyond the
+// deadline.
 TEST(LostReply, IsGarbage) {
   for (const std::string garbage :
        {"HTTP/1.1 400 Bad Request\r\n\r\n", ":5\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n", "+\r\n",
@@ -155,7 +157,7 @@ TEST(LostReply, IsGarbage) {
   }
 }
 
-// The same where the first word is garbage already.
+// The same, with garbage as the first reply.
 TEST(LostReply, IsGarbageFromTheBeginning) {
   const FakeRedis server(
       [](const FakeRedis::Words&) { return "HTTP/1.1 400 Bad Request\r\n\r\n"; });

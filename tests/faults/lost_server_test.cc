@@ -1,10 +1,9 @@
-// The server is gone, or does not move, or is not heard: the same for every kind of store.
+// The server is killed, hangs, or cannot be reached: the same tests for every kind of store.
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
-#include <deque>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -54,9 +53,9 @@ struct Fault {
   Bound bound = {.by_store = 1, .in_all = 2};
   std::optional<std::chrono::milliseconds> known_after = {};
   bool never_given_up = false;
-  // More than so many are answered by this process.
+  // The least number of decisions that this process makes locally.
   std::size_t least_local = 0;
-  // While it lasts.
+  // During the fault.
   std::size_t most_new_connections = std::numeric_limits<std::size_t>::max();
 };
 
@@ -66,7 +65,7 @@ class LostServer : public testing::TestWithParam<StoreKind> {
     return std::string(GetParam().name) + "://127.0.0.1:" + std::to_string(port) + '?' + options;
   }
 
-  // Each round on a server that has nothing yet, which is asked through that port.
+  // Each round uses an empty server, through this port.
   void expect_bearable(const Fault& fault, std::uint16_t port,
                        const std::function<void(Load&)>& make) {
     expect_whole(std::string(GetParam().name) + ", " + fault.name, [&] {
@@ -112,7 +111,7 @@ TEST_P(LostServer, IsKilledAndStartedAgain) {
                   });
 }
 
-// Its states are those it had: what was admitted meanwhile is what this process admits alone.
+// The server keeps its states: beyond the limit, only this process admits units locally.
 TEST_P(LostServer, StandsStill) {
   expect_bearable({.name = "stopped (SIGSTOP)", .known_after = 5 * kDeadline}, server_->port(),
                   [&](Load&) {
@@ -131,8 +130,8 @@ TEST_P(LostServer, RefusesConnections) {
   });
 }
 
-// For longer than a connection may be silent: what the server gets at last, it carries out late,
-// and nobody hears of it.
+// For longer than the timeout of a silent connection: the server finally executes requests whose
+// callers have been answered.
 TEST_P(LostServer, AcceptsAndSaysNothing) {
   expect_bearable({.name = "connections stalled for 1.5 s", .known_after = 5 * kDeadline},
                   proxy_.port(), [&](Load&) {
@@ -142,7 +141,7 @@ TEST_P(LostServer, AcceptsAndSaysNothing) {
                   });
 }
 
-// Shorter than that: the connection is kept, and late replies meet nobody who waits for them.
+// Shorter than that: the connection is kept, and late replies are dropped.
 TEST_P(LostServer, IsLateAgainAndAgain) {
   expect_bearable({.name = "six stalls of 60 ms", .most_new_connections = 2}, proxy_.port(),
                   [&](Load&) {
@@ -155,8 +154,8 @@ TEST_P(LostServer, IsLateAgainAndAgain) {
                   });
 }
 
-// A server that answers is not given up, however late it always is: each caller waits for as long
-// as the deadline lets him, and is answered by this process.
+// A server that answers never counts as lost, even if it is always late: each caller waits until
+// its deadline, and gets a local decision.
 TEST_P(LostServer, IsAlwaysALittleLate) {
   expect_bearable({.name = "replies 2 ms too late for 1 s", .never_given_up = true}, proxy_.port(),
                   [&](Load&) {
@@ -186,8 +185,8 @@ TEST_P(LostServer, ChargesWhatItAnswersTooLate) {
   });
 }
 
-// What the store noted without saying so is used up. What is not even sent, because the connection
-// has been silent for too long, is admitted by this process alone.
+// Units that the store charged without a reply are used up. Requests that are not sent, because the
+// connection has been silent for too long, are admitted locally.
 TEST_P(LostServer, LosesItsReplies) {
   expect_bearable({.name = "replies swallowed three times for 150 ms"}, proxy_.port(), [&](Load&) {
     for (int i = 0; i < 3; ++i) {
@@ -195,15 +194,16 @@ TEST_P(LostServer, LosesItsReplies) {
       proxy_.swallow_replies();
       run(150ms);
       EXPECT_GT(proxy_.swallowed_bytes(), before);
-      proxy_.cut_now();
+      // In this order: the reply to the next connection's handshake is not swallowed.
       proxy_.pass();
-      // Longer than the longest pause before a connection is tried again.
+      proxy_.cut_now();
+      // Longer than the longest pause between attempts to connect.
       run(400ms);
     }
   });
 }
 
-// After so few bytes that some reply is cut however seldom the server is asked.
+// After so few bytes that some reply is cut, even if the server gets few requests.
 TEST_P(LostServer, CutsItsReplies) {
   expect_bearable({.name = "connections cut within replies, thirty times"}, proxy_.port(),
                   [&](Load&) {
@@ -218,7 +218,7 @@ TEST_P(LostServer, CutsItsReplies) {
                   });
 }
 
-// One that was not there when the store was opened is used once it is.
+// A server that starts after the store was opened is used once it runs.
 TEST_P(LostServer, ComesLate) {
   expect_in_time(std::string(GetParam().name) + " comes late", [&] {
     server_->kill();
@@ -236,19 +236,10 @@ TEST_P(LostServer, ComesLate) {
   });
 }
 
-// A hundred requests of one caller, who does not wait.
-struct Batch final : Inquiry {
-  static constexpr std::size_t kRequests = 100;
-
-  std::array<Decision, kRequests> room;
-  std::atomic<int>* open = nullptr;
-
-  void answered() noexcept override { open->fetch_sub(1); }
-};
-
-// Callers who do not wait for their answers cannot pile up without end: the store holds 100,000
-// requests.
+// Requests of asynchronous callers cannot accumulate without bound: the store holds at most
+// 100,000.
 TEST_P(LostServer, HasABoundedQueueBeforeIt) {
+  constexpr std::size_t kRequests = 100;  // Of one caller.
   constexpr int kHeld = 1'000;
   constexpr int kMore = 10;
   const auto store = open_store(url(proxy_.port(), "deadline=1s&on_failure=deny"));
@@ -259,28 +250,28 @@ TEST_P(LostServer, HasABoundedQueueBeforeIt) {
 
   const auto space = store->open_space(limit.definition());
   const std::vector<Request> requests(
-      Batch::kRequests, Request{.limit = &limit.definition(), .space = space.get(), .key = "k"});
+      kRequests, Request{.limit = &limit.definition(), .space = space.get(), .key = "k"});
   std::atomic<int> open = kHeld + kMore;
-  std::deque<Batch> batches(kHeld + kMore);
+  std::atomic<int> wrong = 0;
   const std::size_t before = resident_bytes();
   int at_once = 0;
-  for (Batch& batch : batches) {
-    batch.requests = requests;
-    batch.decisions = batch.room;
-    batch.open = &open;
-    if (!store->submit_inquiry(batch)) continue;
-    ++at_once;
-    batch.answered();
+  for (int i = kHeld + kMore; i > 0; --i) {
+    auto batch = std::make_unique<Batch>(requests);
+    batch->completion = [&](Batch& answered) {
+      for (const Decision& decision : answered.decisions()) {
+        if (decision.source != Source::kPolicy || decision.allowed) ++wrong;
+      }
+      --open;
+    };
+    const int open_before = open;
+    store->submit(std::move(batch));
+    if (open < open_before) ++at_once;
   }
-  EXPECT_EQ(at_once, kMore);
+  // What is more than it holds is answered at once.
+  EXPECT_EQ(open.load(), kHeld);
   EXPECT_LE(resident_bytes(), before + 4 * kMostGrowth);
   servers::await("all answers", [&] { return open.load() == 0; });
-  for (const Batch& batch : batches) {
-    for (const Decision& decision : batch.room) {
-      ASSERT_EQ(decision.source, Source::kPolicy);
-      ASSERT_FALSE(decision.allowed);
-    }
-  }
+  EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What on_failure= says, from the URL to the decision, while the server is gone.
+// Each value of on_failure=, from the URL to the decision, while the server is down.
 
 #include <gtest/gtest.h>
 
@@ -14,11 +14,11 @@ namespace {
 
 using servers::RedisServer;
 
-// A limit of 8 of which the store has admitted 2 for "k", and the server is lost.
+// A limit of 8; the store has admitted 2 for "k" when the server is killed.
 class WhileTheServerIsLost : public testing::Test {
  protected:
   Limiter lose(const std::string& options) {
-    // Whoever asks of a store that was found lost is told so at once, however long the deadline.
+    // Once the server is known to be lost, callers are answered at once, whatever the deadline.
     Limiter limiter(open_store(server_.url() + "?deadline=5s" + options),
                     Limit("fixed_window 8/1d anchor=first"));
     servers::await("the store", [&] {
@@ -71,7 +71,7 @@ TEST_F(WhileTheServerIsLost, DenyAdmitsNothingAndSaysToComeBackInASecond) {
   EXPECT_EQ(decision.retry_after, 1s);
   EXPECT_EQ(admitted(limiter, "k"), 0);
   EXPECT_TRUE(limiter.peek("k").allowed);
-  // It is not remembered: the store is asked again once it is there.
+  // The denial is not cached: the store is asked again once it is back.
   server_.restart();
   servers::await("the store", [&] { return limiter.check("k").source == Source::kStore; });
 }
@@ -88,7 +88,7 @@ TEST_F(WhileTheServerIsLost, RaiseThrowsASentenceThatNamesTheServer) {
   }
 }
 
-// Under load as well: nothing beyond the limit.
+// Under load as well, no unit is admitted beyond the limit.
 TEST(Policies, DenyAdmitsNothingBeyondTheLimit) {
   RedisServer server;
   expect_whole("stopped for 400 ms, on_failure=deny", [&] {

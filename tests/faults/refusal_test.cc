@@ -1,4 +1,4 @@
-// The server answers, and refuses.
+// The server replies with errors.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using servers::RedisServer;
 
-// What callers see of a server that is told to refuse and, half a second later, not to.
+// What callers see of a server that replies with errors for half a second.
 void refuse_for_a_while(RedisServer& server, const std::string& fault,
                         const std::function<void()>& begin, const std::function<void()>& end) {
   expect_whole(fault, [&] {
@@ -34,7 +34,7 @@ void refuse_for_a_while(RedisServer& server, const std::string& fault,
   });
 }
 
-// The script is loaded again, once for all who wait: callers do not notice.
+// The store loads the script again, once for all waiting requests: callers notice nothing.
 TEST(Refusal, ScriptsAreFlushed) {
   RedisServer server;
   expect_whole("SCRIPT FLUSH, every 20 ms for 400 ms", [&] {
@@ -69,11 +69,11 @@ TEST(Refusal, MemoryIsUsedUp) {
 
 TEST(Refusal, ItIsAReplicaNow) {
   RedisServer server;
-  const auto nobody = std::to_string(servers::free_port());
+  const auto free_port = std::to_string(servers::free_port());
   refuse_for_a_while(
       server, "a replica (READONLY) for 500 ms",
       [&] {
-        server.command({"REPLICAOF", "127.0.0.1", nobody});
+        server.command({"REPLICAOF", "127.0.0.1", free_port});
       },
       [&] {
         server.command({"REPLICAOF", "NO", "ONE"});
@@ -113,7 +113,7 @@ TEST(Refusal, ThePasswordIsWrong) {
   });
 }
 
-// Whatever else it says is told to those who want to know.
+// Any other error is reported to programs that use on_failure=raise.
 TEST(Refusal, ItHasNoReplicas) {
   const RedisServer server({.config = {"min-replicas-to-write 1"}});
   Limiter limiter(open_store(server.url() + "?on_failure=raise"), Limit("fixed_window 3/1d"));
@@ -127,7 +127,7 @@ TEST(Refusal, ItHasNoReplicas) {
   });
 }
 
-// For as long as another client's script runs, each caller waits for its end, up to the deadline.
+// While another client's script runs, each caller waits for its end, up to the deadline.
 TEST(Refusal, ItIsBusy) {
   RedisServer server;
   server.command({"CONFIG", "SET", "busy-reply-threshold", "5"});
@@ -147,7 +147,7 @@ TEST(Refusal, ItIsBusy) {
   });
 }
 
-// Its states are those it had before.
+// After loading, the server has its former states.
 TEST(Refusal, ItReadsItsData) {
   RedisServer server;
   expect_whole("reading its data (LOADING)", [&] {
@@ -165,7 +165,7 @@ TEST(Refusal, ItReadsItsData) {
   });
 }
 
-// A redirection that leads nowhere else ends after the fifth.
+// Endless redirections end after the fifth.
 class EndlessRedirection : public testing::TestWithParam<std::string> {};
 
 TEST_P(EndlessRedirection, EndsWithTheFifth) {
@@ -197,7 +197,7 @@ TEST_P(EndlessRedirection, EndsWithTheFifth) {
 
 INSTANTIATE_TEST_SUITE_P(Refusal, EndlessRedirection, testing::Values("MOVED", "ASK"));
 
-// A single server that says so is part of a cluster: the sentence says what the URL should be.
+// A single server that is part of a cluster: the error says what the URL should be.
 TEST(Refusal, ItIsPartOfACluster) {
   const FakeRedis server([&](const FakeRedis::Words& words) -> std::optional<std::string> {
     if (words[0] != "EVALSHA") return std::nullopt;

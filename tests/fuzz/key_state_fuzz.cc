@@ -36,8 +36,7 @@ void judge(memcached::KeyState& state, const Request& request, Instant now) {
   const Decision decision = state.judge(request, now);
   check(decision.remaining >= 0 && decision.remaining <= decision.limit);
   check(decision.reset_after.count() >= 0);
-  check(decision.allowed ? decision.retry_after.count() == 0
-                         : decision.retry_after.count() > 0);
+  check(decision.allowed ? decision.retry_after.count() == 0 : decision.retry_after.count() > 0);
 }
 
 }  // namespace

@@ -51,15 +51,14 @@ class Asked {
 
   void read(std::string_view reply) {
     const bool readable = call_.read(reply);
-    check(readable || !call_.fault(kLimits).empty());
+    check(readable || !call_.error(kLimits).empty());
     for (std::size_t i = 0; i <= kLimits; ++i) {
       const Decision& decision = decisions_[i];
-      check((decision.source == Source::kUnanswered) == !call_.fault(i).empty());
-      if (decision.source == Source::kUnanswered) continue;
+      check((decision.source == Source::kUnavailable) == !call_.error(i).empty());
+      if (decision.source == Source::kUnavailable) continue;
       check(decision.remaining >= 0 && decision.remaining <= decision.limit);
-      check(decision.allowed
-                ? decision.retry_after.count() == 0
-                : decision.retry_after.count() > 0);
+      check(decision.allowed ? decision.retry_after.count() == 0
+                             : decision.retry_after.count() > 0);
     }
   }
 

@@ -1,7 +1,7 @@
-"""Installs Sluice below a temporary folder and from its Debian packages, and uses what is there as
-a program elsewhere would: the examples, copied out of the project. Also makes the reference.
+"""Installs Sluice below a temporary folder and from its Debian packages, and uses the result as
+another project would: with the examples, copied out of the project. Also makes the API reference.
 
-Builds in the project's own build folders, where `make test` has built everything before. Changes
+Builds in the project's build folders, where `make test` has built everything before. Changes
 nothing outside of them and of the temporary folder.
 """
 
@@ -21,7 +21,7 @@ PROMISED = "1: go ahead, 4 left\n5: go ahead, 0 left\n6: not now, in 10 minutes\
 
 
 def run(*command, **options):
-    """Runs a program, which must succeed, and returns what it printed."""
+    """Runs a program, which must succeed. Returns its output."""
     environment = {name: value for name, value in os.environ.items()
                    if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "DESTDIR")}
     environment |= options.pop("env", {})
@@ -38,7 +38,7 @@ def make(*arguments):
 
 
 class Elsewhere(unittest.TestCase):
-    """A stranger's folder, and what a stranger does there."""
+    """The folder of another project, and the commands of its developer."""
 
     def temporary_folder(self):
         folder = tempfile.mkdtemp(prefix="sluice-install-")
@@ -59,7 +59,8 @@ class Elsewhere(unittest.TestCase):
         return os.path.join(build, "login")
 
     def build_with_pkg_config(self, library_folder, *options):
-        """With the options of pkg-config and the compiler: --static and -static, or none."""
+        """Builds with these options for pkg-config and the compiler: --static and -static, or
+        none."""
         source = self.example()
         flags = run("pkg-config", "--cflags", "--libs", *(f"-{option}" for option in options),
                     "sluice", env={"PKG_CONFIG_PATH": os.path.join(library_folder, "pkgconfig")})
@@ -69,7 +70,7 @@ class Elsewhere(unittest.TestCase):
         return program
 
     def check_program(self, program, shared_from=None):
-        """It needs libsluice.so only if that is in `shared_from`, and does what it should."""
+        """The program works, and needs libsluice.so only if `shared_from` is given."""
         needed = "libsluice.so" in run("readelf", "-d", program)
         self.assertEqual(needed, shared_from is not None)
         printed = run(program, env={"LD_LIBRARY_PATH": shared_from or ""})
@@ -78,7 +79,7 @@ class Elsewhere(unittest.TestCase):
 
 
 class Install(Elsewhere):
-    """`make install` below DESTDIR; the tree is used where it stands, not where PREFIX says."""
+    """`make install` below DESTDIR; the tree is used there, and not at PREFIX."""
 
     @classmethod
     def setUpClass(cls):
@@ -166,7 +167,7 @@ class Install(Elsewhere):
 
 
 class DebianPackages(Elsewhere):
-    """`make package`, installed by dpkg below a folder, beside what this machine has installed."""
+    """`make package`, with the packages installed by dpkg below a folder."""
 
     def test_packages(self):
         make("package")
@@ -196,8 +197,8 @@ class DebianPackages(Elsewhere):
         return run("dpkg-deb", "-f", package, name).strip()
 
     def install(self, packages):
-        """Installs below a folder whose dpkg believes that this machine's packages are there: one
-        that is not makes it refuse."""
+        """Installs below a folder, with a copy of this machine's list of packages: dpkg refuses
+        if a dependency is missing."""
         root = self.temporary_folder()
         database = os.path.join(root, "var", "lib", "dpkg")
         for folder in ("info", "updates", "triggers"):
@@ -205,7 +206,7 @@ class DebianPackages(Elsewhere):
         shutil.copy("/var/lib/dpkg/status", database)
         with open("/var/lib/dpkg/status", encoding="utf-8") as status:
             self.assertNotRegex(status.read(), r"(?m)^Package: (lib)?sluice")
-        # The library's scripts run the machine's ldconfig, which this one stands before.
+        # The library's scripts run ldconfig; this replaces that of the machine.
         tools = os.path.join(root, "tools")
         os.makedirs(tools)
         with open(os.path.join(tools, "ldconfig"), "w", encoding="utf-8") as stub:

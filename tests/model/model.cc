@@ -5,7 +5,7 @@
 namespace sluice::model {
 namespace {
 
-// One answer for several parts that stand or fall together.
+// Combines the decisions of several parts, all or nothing.
 Decision combine(const std::vector<Decision>& answers) {
   Decision all = answers.front();
   for (const auto& answer : answers) {
@@ -110,7 +110,7 @@ Decision Model::attempt(const ModelRequest& request, Instant now, Key& key) {
   Answers answers = act(request, now, changed);
   const bool admitted = combine(answers).allowed;
   if (!admitted || barred) {
-    // Nothing is charged, and a part that would admit says so.
+    // Nothing is charged, so the parts that would admit answer as for a peek.
     const Answers as_it_is = peeks(request, now, key);
     for (std::size_t i = 0; i < answers.size(); ++i) {
       if (answers[i].allowed) answers[i] = as_it_is[i];
@@ -169,7 +169,7 @@ Decision Model::decide_all(const std::vector<ModelRequest>& requests, Instant no
   const bool admitted = combine(answers).allowed;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (admitted && requests[i].cost > 0) keep(requests[i], after[i]);
-    // Denied as a whole, one that would admit stays uncharged and says so.
+    // If the list is denied, a request that would be admitted is not charged, and answers so.
     if (!admitted && answers[i].allowed) {
       ModelRequest peek = requests[i];
       peek.cost = 0;

@@ -12,18 +12,18 @@
 
 namespace sluice::model {
 
-/// What a limit expression means: one limit, or several joined by `&`, none of which lends permits.
+/// A limit expression: one limit, or several joined by `&`, none of which is `concurrency`.
 using ModelLimits = std::vector<ModelLimit>;
 
-/// The text that sluice::Limit reads as these.
+/// The expression from which sluice::Limit makes these limits.
 std::string expression(const ModelLimits& limits);
 
 bool definable(const ModelLimits& limits);
 
-/// Whether they lend permits.
+/// Whether it is a `concurrency` limit.
 bool lends(const ModelLimits& limits);
 
-/// One question, the counterpart of sluice::Request.
+/// One request, the counterpart of sluice::Request.
 struct ModelRequest {
   std::string space;
   ModelLimits limits;
@@ -35,14 +35,14 @@ struct ModelRequest {
   PermitId permit = 0;
 };
 
-/// The answers every store must give, worked out the slow and obvious way. Nothing is forgotten
-/// before it must be. Not thread-safe.
+/// The decisions that every store must make, computed in the slow and obvious way. Forgets nothing
+/// unless the definitions require it. Not thread-safe.
 class Model {
  public:
   /// The counterpart of Store::decide() with a batch of one.
   Decision decide(const ModelRequest& request, Instant now);
 
-  /// The counterpart of Store::decide_all(). REQUIRES: no two requests of one space and key.
+  /// The counterpart of Store::decide_all(). REQUIRES: no two requests have the same space and key.
   Decision decide_all(const std::vector<ModelRequest>& requests, Instant now);
 
  private:
@@ -53,15 +53,15 @@ class Model {
   };
   using Answers = std::vector<Decision>;
 
-  /// The key's states, fresh where what was kept cannot be read under these limits.
+  /// The key's states; fresh if the stored ones have no meaning under the request's limits.
   Key find(const ModelRequest& request) const;
   void keep(const ModelRequest& request, const Key& key);
 
   static Answers peeks(const ModelRequest& request, Instant now, const Key& key);
-  /// What each part answers for itself.
+  /// The decision of each part on its own.
   static Answers act(const ModelRequest& request, Instant now, Key& key);
   static Answers act_on_permits(const ModelRequest& request, const PartCall& call, Key& key);
-  /// What all parts and the block answer. The key changes only if that is allowed.
+  /// The decision of all parts and the block together. The key changes only if it is admitted.
   static Decision attempt(const ModelRequest& request, Instant now, Key& key);
   static Decision take_up_to(ModelRequest request, Instant now, Key& key);
 

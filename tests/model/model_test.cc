@@ -11,7 +11,7 @@ using std::chrono::nanoseconds;
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-// The examples are worked out by hand, so that the model itself stands on something.
+// Examples that were computed by hand, to check the model itself.
 class ModelTest : public testing::Test {
  protected:
   Decision take(const ModelLimits& limits, Instant now, std::int64_t cost = 1,
@@ -68,7 +68,7 @@ TEST_F(ModelTest, ReservationWaitsAtMostItsPatience) {
   EXPECT_EQ(reserved.reset_after, nanoseconds(20));
 }
 
-TEST_F(ModelTest, BorrowingSpendsFirstAndTheNextCallerWaits) {
+TEST_F(ModelTest, ABorrowerPassesAndTheNextCallerWaits) {
   const ModelLimits limit{{.count = 1, .window_ns = 10, .borrow = true}};
   EXPECT_TRUE(take(limit, 100, 5).allowed);
   const Decision denied = take(limit, 100, 1);
@@ -103,7 +103,7 @@ TEST_F(ModelTest, FixedWindowEndsWithTheClockOrAfterItsFirst) {
   EXPECT_EQ(take(first, 36).reset_after, nanoseconds(1));
 }
 
-TEST_F(ModelTest, SlidingLogForgetsEachEntryAfterTheWindow) {
+TEST_F(ModelTest, SlidingLogDropsEachEntryAfterTheWindow) {
   const ModelLimits limit{{.kind = Kind::kSlidingLog, .count = 3, .window_ns = 10}};
   EXPECT_EQ(take(limit, 100, 2).remaining, 1);
   EXPECT_EQ(take(limit, 104, 1).reset_after, nanoseconds(10));
@@ -113,7 +113,7 @@ TEST_F(ModelTest, SlidingLogForgetsEachEntryAfterTheWindow) {
   EXPECT_TRUE(take(limit, 110, 2).allowed);
 }
 
-TEST_F(ModelTest, SlidingWindowGivesBackBySubWindows) {
+TEST_F(ModelTest, SlidingWindowReturnsUnitsBySubWindows) {
   const ModelLimits strict{
       {.kind = Kind::kSlidingWindow, .count = 1, .window_ns = 10, .precision_ns = 5}};
   EXPECT_EQ(take(strict, 103).reset_after, nanoseconds(12));
@@ -133,7 +133,7 @@ TEST_F(ModelTest, SlidingCounterFadesThePreviousWindow) {
   EXPECT_EQ(take(limit, 299, 0).remaining, 1);
 }
 
-TEST_F(ModelTest, PartsStandOrFallTogether) {
+TEST_F(ModelTest, PartsAdmitTogetherOrNotAtAll) {
   const ModelLimits both{{.count = 2, .window_ns = 20},
                          {.kind = Kind::kFixedWindow, .count = 5, .window_ns = 1000}};
   EXPECT_EQ(
@@ -157,7 +157,7 @@ TEST_F(ModelTest, AChargeMayGoIntoDebt) {
   EXPECT_EQ(take(bucket, 100).retry_after, kNever);
 }
 
-TEST_F(ModelTest, ChargedUnitsLeaveALogWhenTheirTimeIsUp) {
+TEST_F(ModelTest, ChargedUnitsStopCountingAfterTheWindow) {
   const ModelLimits log{{.kind = Kind::kSlidingLog, .count = 3, .window_ns = 10}};
   EXPECT_EQ(ask(Operation::kCharge, log, 100, 2).remaining, 1);
   EXPECT_EQ(ask(Operation::kCharge, log, 103, kMaxCount).remaining, 0);
@@ -166,7 +166,7 @@ TEST_F(ModelTest, ChargedUnitsLeaveALogWhenTheirTimeIsUp) {
   EXPECT_EQ(refund(log, 111, 1).remaining, 1);
 }
 
-TEST_F(ModelTest, TakesAsManyAsThereAre) {
+TEST_F(ModelTest, TakesAsManyAsRemain) {
   const ModelLimits both{{.count = 4, .window_ns = 40, .borrow = true},
                          {.kind = Kind::kFixedWindow, .count = 5, .window_ns = 1000}};
   EXPECT_EQ(ask(Operation::kTakeUpTo, both, 100, 3).taken, 3);
@@ -197,7 +197,7 @@ TEST_F(ModelTest, ABlockDeniesUntilItEnds) {
   EXPECT_EQ(take(limit, 159).remaining, 1);
 }
 
-TEST_F(ModelTest, PermitsAreGivenBackOrLapse) {
+TEST_F(ModelTest, PermitsAreReleasedOrExpire) {
   const ModelLimits limit{{.kind = Kind::kConcurrency, .count = 2, .window_ns = 10}};
   EXPECT_EQ(permit(Operation::kTake, limit, 100, 1).remaining, 1);
   EXPECT_EQ(permit(Operation::kTake, limit, 103, 2).reset_after, nanoseconds(10));

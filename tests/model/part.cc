@@ -100,8 +100,8 @@ bool PartState::readable_under(const ModelLimit& limit) const {
   return !shape_ || *shape_ == shape_of(limit);
 }
 
-// anchor=first: where the newest window's entries begin. A window starts at the first entry that is
-// not inside the one before.
+// anchor=first: the index of the newest window's first entry. A window starts at the first entry
+// that is not inside the window before.
 std::size_t PartState::first_window_begin() const {
   const Wide window = std::get<1>(*shape_);
   std::size_t begin = 0;
@@ -111,8 +111,8 @@ std::size_t PartState::first_window_begin() const {
   return begin;
 }
 
-// A key's clock never runs backwards. Each entry was itself judged no earlier than the one before
-// it, in whole windows, so the last one tells how far the clock has come.
+// Time never runs backwards for a key. Each entry was itself decided no earlier than the one before
+// it, in whole windows, so the last entry says how far time has advanced.
 Wide PartState::judged_at(const ModelLimit& limit, Wide now) const {
   if (is_bucket(limit) || admitted_.empty()) return now;
   const Wide last = admitted_.back().at;
@@ -129,7 +129,7 @@ Wide PartState::judged_at(const ModelLimit& limit, Wide now) const {
   }
 }
 
-// The index of the oldest entry that counts at `at`; those after it count too.
+// The index of the oldest entry that counts at `at`; all later ones count too.
 std::size_t PartState::first_counted(const ModelLimit& limit, Wide at) const {
   const Wide window = limit.window_ns;
   if (limit.kind == Kind::kFixedWindow && limit.anchor_first && !admitted_.empty()) {
@@ -183,7 +183,7 @@ bool PartState::counter_admits(const ModelLimit& limit, Wide at, Wide units) con
   return total + static_cast<double>(units) <= static_cast<double>(limit.count);
 }
 
-// The token bucket's wait before the request conforms.
+// The token bucket's wait until the request can be admitted.
 Wide PartState::wait_ns(const ModelLimit& limit, Wide now, Wide units) const {
   const Wide base = std::max(now, tat_);
   const Wide capacity = limit.most() * limit.interval_ns();
@@ -191,7 +191,7 @@ Wide PartState::wait_ns(const ModelLimit& limit, Wide now, Wide units) const {
   return std::max(Wide{0}, until - capacity - now);
 }
 
-// Whether units >= 1 are admitted at `now`, out_of_numbers() aside.
+// Whether units >= 1 are admitted at `now`, without the check of out_of_numbers().
 bool PartState::admits(const ModelLimit& limit, Wide now, const PartCall& call) const {
   const Wide units = call.cost;
   const bool borrows = limit.kind == Kind::kTokenBucket && limit.borrow;
@@ -209,15 +209,15 @@ bool PartState::admits(const ModelLimit& limit, Wide now, const PartCall& call) 
   return sum_counted(limit, at) + units <= limit.count;
 }
 
-// A bucket's instant must fit 64 bits. It only grows while nobody comes, so what is beyond now is
-// beyond for ever.
+// A bucket's instant must fit 64 bits. Without other requests it only grows with time, so a request
+// that overflows now always will.
 bool PartState::out_of_numbers(const ModelLimit& limit, const PartCall& call) const {
   if (!is_bucket(limit)) return false;
   return std::max(Wide{call.now}, tat_) + call.cost * limit.interval_ns() > kMost64;
 }
 
-// The least wait at which the request is admitted, or kNever. Once admissible a request stays so
-// while nobody comes, therefore halving an interval finds it.
+// The shortest wait after which the request is admitted, or kNever. Without other requests an
+// admissible request stays so, therefore a binary search finds it.
 Wide PartState::smallest_wait(const ModelLimit& limit, const PartCall& call) const {
   Wide denied = 0;
   Wide admitted = Wide{1} << 66;
@@ -248,7 +248,7 @@ Wide PartState::remaining(const ModelLimit& limit, Instant now) const {
   return fits;
 }
 
-// The end of the fixed window, or of the counter's, that `at` is in.
+// The end of the fixed window, or of the counter's window, that contains `at`.
 Wide PartState::window_end(const ModelLimit& limit, Wide at) const {
   if (limit.kind == Kind::kFixedWindow && limit.anchor_first) {
     return admitted_[first_window_begin()].at + limit.window_ns;
@@ -279,8 +279,8 @@ Decision PartState::peek(const ModelLimit& limit, Instant now) const {
           .reset_after = ns(reset_after(limit, now))};
 }
 
-// What a change finds no longer counting is gone for good: it does not count again when a refund
-// takes back newer units and the clock then steps back.
+// A change removes entries that no longer count for good: they do not count again if newer units
+// are refunded and the clock is then set back.
 void PartState::forget_before(std::size_t first) {
   admitted_.erase(admitted_.begin(), admitted_.begin() + static_cast<std::ptrdiff_t>(first));
 }
@@ -311,7 +311,7 @@ Decision PartState::take(const ModelLimit& limit, const PartCall& call) {
   return decision;
 }
 
-// Counts end at 2^53 - 1, the counter's each window by itself, and a bucket's instant at 2^63 - 1.
+// Counts stop at 2^53 - 1, for the counter in each window, and a bucket's instant at 2^63 - 1.
 Decision PartState::charge(const ModelLimit& limit, const PartCall& call) {
   if (call.cost == 0) return peek(limit, call.now);
   shape_ = shape_of(limit);

@@ -13,8 +13,8 @@
 
 namespace sluice::model {
 
-/// Wide enough for every sum and product of two 64-bit numbers that the rules contain, so that the
-/// model never has to think about overflow.
+/// Wide enough for every sum and product of two 64-bit numbers in the definitions, so that nothing
+/// in the model overflows.
 __extension__ using Wide = __int128;
 
 inline std::chrono::nanoseconds ns(Wide value) {
@@ -31,38 +31,37 @@ enum class Kind : std::uint8_t {
   kConcurrency,
 };
 
-/// One algorithm with its numbers, as a person would write it. An option that its kind does not
-/// know is ignored.
+/// One algorithm with its numbers. Options that the kind does not have are ignored.
 struct ModelLimit {
   Kind kind = Kind::kTokenBucket;
   std::int64_t count = 1;
   std::int64_t window_ns = 1;  ///< concurrency: the lease.
-  /// token_bucket; `count` where not given.
+  /// token_bucket; by default `count`.
   std::optional<std::int64_t> burst = std::nullopt;
   /// leaky_bucket.
   std::int64_t queue = 0;
-  /// sliding_window; a tenth of the window, rounded up, where not given.
+  /// sliding_window; by default a tenth of the window, rounded up.
   std::optional<std::int64_t> precision_ns = std::nullopt;
   bool strict = true;         ///< sliding_window.
   bool anchor_first = false;  ///< fixed_window.
   bool borrow = false;        ///< token_bucket.
 
-  /// The text that sluice::Limit reads as this limit. Defaults that were not given are not written.
+  /// The expression from which sluice::Limit makes this limit. It omits options that are not given.
   std::string expression() const;
 
-  /// Whether all numbers and their products are within the ranges a definition must keep.
+  /// Whether all numbers and their products are within the ranges of a definition.
   bool definable() const;
 
   /// The time between two units of a bucket, ceil(window / count).
   Wide interval_ns() const;
-  /// The most units that can ever be admitted at once.
+  /// The most units that can be admitted at once.
   Wide most() const;
   /// sliding_window: the length of a sub-window, and how many of them cover the window.
   Wide sub_window_ns() const;
   Wide sub_windows() const;
 };
 
-/// One question to one part.
+/// One request to one part.
 struct PartCall {
   Instant now = 0;
   std::int64_t cost = 1;
@@ -70,21 +69,21 @@ struct PartCall {
   std::uint64_t permit = 0;       ///< concurrency.
 };
 
-/// What one key has left behind under one algorithm that is spent from: simply everything it was
-/// ever admitted, or the bucket's instant. Every answer is worked out from that again each time, by
-/// definition rather than by formula: retry_after by searching for the first instant that admits.
+/// The state of one key under an algorithm that spends units: simply all its admissions, or the
+/// bucket's instant. Every decision is computed from that by the definition and not by a formula:
+/// retry_after by searching for the first instant that admits.
 class PartState {
  public:
-  /// Takes or refuses; with cost 0, peeks. A refusal leaves the state as it was.
+  /// Takes or denies; with cost 0 it is a peek. A denial leaves the state unchanged.
   Decision take(const ModelLimit& limit, const PartCall& call);
-  /// Gives units back, then answers as a peek.
+  /// Refunds units, then answers as a peek.
   Decision refund(const ModelLimit& limit, const PartCall& call);
-  /// Takes whatever there is, then answers as a peek.
+  /// Takes unconditionally, then answers as a peek.
   Decision charge(const ModelLimit& limit, const PartCall& call);
   Decision peek(const ModelLimit& limit, Instant now) const;
 
-  /// Whether what is kept here can be read under `limit`: buckets keep their instant under any
-  /// numbers, the others only where window, precision and anchor are the same.
+  /// Whether the state has the same meaning under `limit`: buckets keep their instant under any
+  /// numbers, the others only if window, precision and anchor are the same.
   bool readable_under(const ModelLimit& limit) const;
 
  private:
@@ -96,7 +95,7 @@ class PartState {
     Wide previous = 0;
     Wide current = 0;
   };
-  /// What must be equal for the state to be kept: kind, window, sub-window, anchor.
+  /// The properties that must be equal for the state to be kept: kind, window, sub-window, anchor.
   using Shape = std::tuple<Kind, Wide, Wide, bool>;
 
   static Shape shape_of(const ModelLimit& limit);
@@ -119,8 +118,8 @@ class PartState {
   std::optional<Shape> shape_;
   Wide tat_ = 0;
   std::vector<Admitted> admitted_;
-  /// When the last was admitted. A counter's two windows keep their place though the newer one's
-  /// units were given back, as long as the older one has any.
+  /// The instant of the last admission. The two windows of a counter stay where they are even if
+  /// the units of the newer one are refunded, as long as the older one has units.
   Wide newest_ = 0;
 };
 

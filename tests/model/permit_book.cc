@@ -5,22 +5,22 @@
 namespace sluice::model {
 
 Wide PermitBook::held_at(Wide now) const {
-  return std::ranges::count_if(permits_, [&](const Permit& p) { return p.lapses > now; });
+  return std::ranges::count_if(permits_, [&](const Permit& p) { return p.expires > now; });
 }
 
 bool PermitBook::holds(const PartCall& call) const {
   return std::ranges::any_of(
-      permits_, [&](const Permit& p) { return p.id == call.permit && p.lapses > call.now; });
+      permits_, [&](const Permit& p) { return p.id == call.permit && p.expires > call.now; });
 }
 
 void PermitBook::forget(const PartCall& call) {
   std::erase_if(permits_,
-                [&](const Permit& p) { return p.lapses <= call.now || p.id == call.permit; });
+                [&](const Permit& p) { return p.expires <= call.now || p.id == call.permit; });
 }
 
 Decision PermitBook::peek(const ModelLimit& limit, Instant now) const {
   Wide last = now;
-  for (const auto& permit : permits_) last = std::max(last, permit.lapses);
+  for (const auto& permit : permits_) last = std::max(last, permit.expires);
   const Wide left = std::max(Wide{0}, limit.count - held_at(now));
   return {.allowed = true,
           .limit = limit.count,
@@ -39,11 +39,11 @@ Decision PermitBook::take(const ModelLimit& limit, const PartCall& call) {
   if (call.cost == 0) return peek(limit, call.now);
   if (call.cost > 1) return denied(limit, call.now, kNever.count());
   if (held_at(call.now) >= limit.count) {
-    // There is room as soon as one of them lapses, or so many that fewer than the limit are left.
+    // There is room when so many have expired that fewer than the limit are held.
     Wide room = -1;
     for (const auto& permit : permits_) {
-      const bool enough = permit.lapses > call.now && held_at(permit.lapses) < limit.count;
-      if (enough && (room < 0 || permit.lapses < room)) room = permit.lapses;
+      const bool enough = permit.expires > call.now && held_at(permit.expires) < limit.count;
+      if (enough && (room < 0 || permit.expires < room)) room = permit.expires;
     }
     return denied(limit, call.now, room - call.now);
   }

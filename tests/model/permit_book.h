@@ -6,13 +6,13 @@
 
 namespace sluice::model {
 
-/// What one key has left behind under a limit of permits: each with the instant at which it lapses,
-/// in the order in which they were given.
+/// The state of one key under a `concurrency` limit: its permits, each with the instant at which it
+/// expires, in the order in which they were granted.
 class PermitBook {
  public:
-  /// Gives the permit of that name, or refuses; with cost 0, peeks.
+  /// Grants the permit with the call's id, or denies; with cost 0 it is a peek.
   Decision take(const ModelLimit& limit, const PartCall& call);
-  /// For a permit that is held; otherwise denied, never to be admitted.
+  /// Renew or release a permit that is held; otherwise deny, with kNever.
   Decision renew(const ModelLimit& limit, const PartCall& call);
   Decision release(const ModelLimit& limit, const PartCall& call);
   Decision peek(const ModelLimit& limit, Instant now) const;
@@ -20,12 +20,12 @@ class PermitBook {
  private:
   struct Permit {
     std::uint64_t id = 0;
-    Wide lapses = 0;
+    Wide expires = 0;
   };
 
   Wide held_at(Wide now) const;
   bool holds(const PartCall& call) const;
-  /// Forgets what has lapsed, and the call's own.
+  /// Removes expired permits, and the call's own.
   void forget(const PartCall& call);
   Decision denied(const ModelLimit& limit, Instant now, Wide retry) const;
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "limiter/turns.h"
 #include "permits/holder.h"
 #include "permits/kind.h"
 #include "permits/wake_up.h"
 #include "sluice/sluice.h"
+#include "waiting/release_fairness.h"
 
 namespace sluice::permits {
 namespace {
@@ -65,14 +65,15 @@ TEST_P(PermitsTest, AWaiterOfTheSameProcessIsWokenWithinFiveMilliseconds) {
   EXPECT_LE(median, milliseconds(5));
 }
 
-// Jobs that last longer than a turn: their process does not rest after each. Of so few, this
-// machine may keep half waiting.
+// Jobs that last longer than a run of grants: their process does not back off after each. Of so
+// few, this machine may keep half waiting.
 TEST_P(PermitsTest, AWaiterOfTheSameProcessIsWokenAsSoonAfterALongJob) {
   ConcurrencyLimiter jobs(open_store(source_.url), Limit("concurrency 1", "jobs"));
-  const Turns::Turn turn = GetParam().tells ? Turns::kWhereTold : Turns::kWhereAsked;
-  const nanoseconds least = wake_up_by_release(jobs, 5, turn.lasts + milliseconds(50)).least;
+  const ReleaseFairness::Run run =
+      GetParam().tells ? ReleaseFairness::kWhereTold : ReleaseFairness::kWhereAsked;
+  const nanoseconds least = wake_up_by_release(jobs, 5, run.lasts + milliseconds(50)).least;
   RecordProperty("least_us", static_cast<int>(least.count() / 1000));
-  EXPECT_LT(least, std::min(turn.rest, milliseconds(5)));
+  EXPECT_LT(least, std::min(run.backoff, milliseconds(5)));
 }
 
 TEST_P(PermitsTest, ARefundWakesAWaiterOfTheSameProcessWithinFiveMilliseconds) {
@@ -152,7 +153,7 @@ TEST_P(PermitsTest, NoProcessStarves) {
     std::int64_t longest_ns = 0;
     words >> rounds >> longest_ns;
     EXPECT_GT(rounds, 0);
-    // A turn is 2 s at most, of each of the two others; who is next is so with good chances alone.
+    // A run of grants is 2 s at most, of each of the two others; which is next is left to chance.
     EXPECT_LT(nanoseconds(longest_ns), seconds(16));
   }
 }

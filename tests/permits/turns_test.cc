@@ -6,9 +6,9 @@
 #include <string>
 #include <thread>
 
-#include "limiter/waiting_lines.h"
 #include "permits/kind.h"
 #include "sluice/sluice.h"
+#include "waiting/wait_queues.h"
 
 namespace sluice::permits {
 namespace {
@@ -27,10 +27,10 @@ class TurnsTest : public testing::TestWithParam<Kind> {
     store_ = open_store(patiently(url));
   }
 
-  /// Returns once somebody waits in line for this limit.
+  /// Returns once a caller waits at this limit.
   void await_waiting(const Limit& limit) {
-    const auto& lines = store_->open_space(limit.definition())->companion<WaitingLines>();
-    while (lines.waiting() == 0) std::this_thread::yield();
+    const auto queues = store_->open_space(limit.definition())->attachment<WaitQueues>();
+    while (queues->waiting() == 0) std::this_thread::yield();
   }
 
   std::shared_ptr<servers::Server> server_;

@@ -1,15 +1,15 @@
-"""Runs what README.md and CONTRIBUTING.md tell a reader to type, in the order they tell it.
+"""Runs the commands of README.md and CONTRIBUTING.md, in their order.
 
 The convention, by the fence that opens a block:
   ```sh    Is run by `sh -eu` in a scratch folder that looks like the project after `make build`:
            build/release/sluice, data/, examples/, docs/. Each block must exit with 0.
-           A line `make TARGET` is only checked to name a target (make -n, in the project itself);
+           For a line `make TARGET`, only the existence of the target is checked (make -n);
            lines that begin with `git clone`, `cd ` or `cmake --preset` are not run.
-           A block that is one `... sluice serve ...` line is a server: it is started, listens
+           A block that is one `... sluice serve ...` line is a server: it is started, must listen
            before the next block runs, and is stopped at the end of the file.
-  ```text  Directly behind a sh block: what that block prints. A line `...` stands for any lines.
-           Anywhere else: not looked at.
-  ```yaml  With a first line `# NAME`: is written as the file NAME of the scratch folder.
+  ```text  Directly after a sh block: the output of that block. A line `...` matches any lines.
+           Anywhere else: ignored.
+  ```yaml  With a first line `# NAME`: is written to the file NAME in the scratch folder.
   ```cpp   A whole file: compiled with the project's warnings; with a main it is linked and run.
 The ports 6380 and 6381 are replaced by free ones, and 6379 by that of a redis-server.
 """
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
 from harness import BINARY, ROOT, Process, RedisServer, SystemTest, free_port, run  # noqa: E402
 
-# Not the release's: those are optimized across their files, most of which is the linker's work.
+# Not those of the release build, whose LTO makes linking slow.
 LIBRARIES = os.path.join(ROOT, "build", "debug", "src")
 DEFAULT_PORT = "6380"
 REDIS_PORT = "6379"
@@ -37,7 +37,7 @@ CXX_FLAGS = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-I", os.path.join(ROO
 
 @dataclass
 class Block:
-    """A fenced block: its language, its text, its line, the text that is expected to follow it."""
+    """A fenced block: its language, its text, its line, and its expected output."""
 
     language: str
     text: str
@@ -60,19 +60,20 @@ def blocks_of(text):
 
 
 def matches(expected, printed):
-    """Whether the output is the expected one, where a line `...` stands for any lines."""
+    """Whether the output is the expected one, in which a line `...` matches any lines."""
     pattern = "".join(r"(?:.*\n)*?" if line.strip() == "..." else re.escape(line) + r"\s*\n"
                       for line in expected.splitlines())
     return re.fullmatch(pattern, printed if printed.endswith("\n") else printed + "\n") is not None
 
 
 def with_ports(text, port_for):
-    """The text with other ports, all put in at once: one of them may read like one to replace."""
+    """The text with replaced ports. Replaces all in one pass, since a new port may equal an old
+    one."""
     return PORTS.sub(lambda found: str(port_for(found[0])), text)
 
 
 def server_command(block):
-    """The words of a block that is one line starting a server, or None."""
+    """The words of a block that only starts a server, or None."""
     lines = [line for line in block.text.splitlines() if line and not line.startswith("#")]
     if len(lines) != 1 or not re.match(r"\S*\bsluice serve\b[^&|;]*$", lines[0]):
         return None
@@ -92,7 +93,7 @@ class Readme(SystemTest):
         self.ports = {REDIS_PORT: redis.port}
 
     def port_for(self, written):
-        """The one in its place: drawn when it is first needed, since it is taken only then."""
+        """The port that replaces `written`; chosen at its first use, shortly before it is bound."""
         if written not in self.ports:
             self.ports[written] = free_port()
         return self.ports[written]
@@ -172,7 +173,7 @@ class Readme(SystemTest):
 
 
 class Convention(unittest.TestCase):
-    """The test's own reading of a file."""
+    """Tests of this file's parser."""
 
     def test_blocks(self):
         text = "a\n```sh\nls\n```\n\n```text\nout\n```\nb\n```text\nno\n```\n```cpp\nint a;\n```\n"

@@ -5,8 +5,8 @@
 
 namespace sluice::servers {
 
-/// Returns once it is so; asks every few milliseconds. Throws std::runtime_error, which says what
-/// was awaited, where that takes longer than kPatience.
+/// Calls `is_so` every few milliseconds until it returns true. If that takes longer than kPatience,
+/// throws std::runtime_error that names `what`.
 void await(const std::string& what, const std::function<bool()>& is_so);
 
 }  // namespace sluice::servers

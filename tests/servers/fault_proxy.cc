@@ -40,7 +40,7 @@ struct Faults {
   std::optional<std::size_t> cut_after = {};
 };
 
-/// Bytes on their way in one direction.
+/// The bytes of one direction of a connection.
 struct Flow {
   struct Chunk {
     SteadyTime due;
@@ -51,13 +51,13 @@ struct Flow {
   int to = -1;
   bool carries_replies = false;
   std::deque<Chunk> chunks = {};
-  /// Nothing more comes from there.
+  /// The sender has closed its side.
   bool has_ended = false;
 
   bool wants_more() const { return !has_ended && chunks.size() < kMostChunks; }
 };
 
-/// Closes at once, even while poll() waits for the descriptor and so holds what is behind it.
+/// Closes at once, even while poll() waits for the descriptor and so keeps the socket open.
 void end(UniqueFd& fd) {
   if (fd) ::shutdown(fd.get(), SHUT_RDWR);
   fd.reset();
@@ -83,8 +83,8 @@ struct Link {
 
 }  // namespace
 
-/// One thread carries the bytes, and holds the mutex whenever it does not wait for some; so a
-/// switch that is thrown under the mutex holds for every byte after it.
+/// One thread forwards the bytes. It holds the mutex except while it waits for bytes, so a setting
+/// that is changed under the mutex applies to every later byte.
 class FaultProxy::Relay {
  public:
   explicit Relay(std::uint16_t server_port)
@@ -108,7 +108,7 @@ class FaultProxy::Relay {
     const std::lock_guard lock(mutex_);
     how(faults_);
     if (faults_.refuses) {
-      accept_all();  // Those that wait to be accepted are there already.
+      accept_all();  // Includes connections that already wait to be accepted.
       end(listener_);
     } else if (!listener_) {
       listener_ = listen_on(port_);
@@ -148,7 +148,7 @@ class FaultProxy::Relay {
     }
   }
 
-  /// Sets waits_; returns how long to wait for them, in milliseconds, -1 for ever.
+  /// Sets waits_. Returns the timeout of the wait in milliseconds, -1 for none.
   int prepare_wait() {
     waits_.assign({{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}});
     if (faults_.stalls) return -1;
@@ -184,7 +184,7 @@ class FaultProxy::Relay {
         link.flows = {Flow{link.client.get(), link.server.get(), false},
                       Flow{link.server.get(), link.client.get(), true}};
       } catch (const std::exception&) {
-        // The server is not there: the client sees its connection closed.
+        // The server is not running: the client's connection is closed.
       }
     }
   }
@@ -221,7 +221,7 @@ class FaultProxy::Relay {
     return true;
   }
 
-  /// Keeps what may pass before the cut, if one is asked for.
+  /// Truncates `bytes` at the requested cut, if there is one.
   void cut(Flow& flow, std::string& bytes) {
     if (!faults_.cut_after) return;
     if (bytes.size() < *faults_.cut_after) {

@@ -9,39 +9,38 @@
 
 namespace sluice::servers {
 
-/// Stands between clients and a server of this machine and does what networks do. What is asked of
-/// it holds for connections that exist as for those to come, from the moment the call returns.
-/// Thread-safe.
+/// A proxy between clients and a server on this machine that causes network faults. Each call
+/// applies to existing and new connections, from the moment at which it returns. Thread-safe.
 class FaultProxy {
  public:
-  /// Begins to listen, and lets everything pass. Throws std::system_error.
+  /// Starts to listen, without any fault. Throws std::system_error.
   explicit FaultProxy(std::uint16_t server_port);
   ~FaultProxy();
 
-  /// Where clients connect on 127.0.0.1.
+  /// The port on 127.0.0.1 for clients.
   std::uint16_t port() const;
 
-  /// Ends every fault below. What was delayed still comes when it is due.
+  /// Ends every fault below. Delayed replies still arrive at their time.
   void pass();
-  /// Replies come so much later.
+  /// Replies arrive later by `delay`.
   void delay_replies(std::chrono::milliseconds delay);
-  /// Requests reach the server, its replies go nowhere.
+  /// Requests reach the server, its replies are dropped.
   void swallow_replies();
-  /// Replies are changed as they come: what was received at once, most often one or several whole
-  /// replies, is handed to `edit` before it passes, on a thread of the proxy's.
+  /// Changes replies: the bytes of one read, usually one or several whole replies, are passed to
+  /// `edit` before they are forwarded, on a thread of the proxy.
   void edit_replies(std::function<void(std::string& replies)> edit);
-  /// Connections are accepted and nothing is carried either way; it is when the stall ends.
+  /// Accepts connections, but forwards nothing in either direction until the stall ends.
   void stall();
-  /// No new connections. Those that exist go on.
+  /// Refuses new connections. Existing ones go on.
   void refuse();
-  /// After so many more bytes of replies their connection is closed, once.
+  /// Closes a connection after `reply_bytes` more bytes of its replies, once.
   void cut_after(std::size_t reply_bytes);
-  /// Closes every connection that exists.
+  /// Closes all connections.
   void cut_now();
 
   /// Connections accepted so far.
   std::size_t accepted() const;
-  /// Bytes of replies swallowed so far: once there are any, the server has carried something out.
+  /// Bytes of replies dropped so far. If there are any, the server has executed a request.
   std::size_t swallowed_bytes() const;
 
  private:

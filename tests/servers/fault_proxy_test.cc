@@ -30,7 +30,7 @@ TEST_F(ThroughAProxy, EverythingPasses) {
   EXPECT_EQ(proxy_.accepted(), 1U);
 }
 
-TEST_F(ThroughAProxy, RepliesComeLater) {
+TEST_F(ThroughAProxy, RepliesAreDelayed) {
   constexpr std::chrono::milliseconds kDelay{30};
   proxy_.delay_replies(kDelay);
   const auto before = std::chrono::steady_clock::now();
@@ -40,7 +40,7 @@ TEST_F(ThroughAProxy, RepliesComeLater) {
   EXPECT_EQ(client_.ask({"INCR", "n"}).text, "2");
 }
 
-TEST_F(ThroughAProxy, SwallowedRepliesAreOfRequestsCarriedOut) {
+TEST_F(ThroughAProxy, DroppedRepliesAreOfExecutedRequests) {
   proxy_.swallow_replies();
   client_.send(incr_);
   await("a reply to swallow", [this] { return proxy_.swallowed_bytes() == 4; });
@@ -69,7 +69,7 @@ TEST_F(ThroughAProxy, AStallHoldsBothDirections) {
   EXPECT_EQ(counted(), "2");
 }
 
-TEST_F(ThroughAProxy, ARefusalSparesThoseThatAreThere) {
+TEST_F(ThroughAProxy, RefusingKeepsExistingConnections) {
   proxy_.refuse();
   EXPECT_THROW(RespClient{proxy_.port()}, std::runtime_error);
   EXPECT_EQ(client_.ask({"PING"}).text, "PONG");
@@ -93,7 +93,7 @@ TEST_F(ThroughAProxy, CutsEveryConnectionNow) {
   EXPECT_EQ(RespClient(proxy_.port()).ask({"PING"}).text, "PONG");
 }
 
-TEST_F(ThroughAProxy, ALostServerIsAClosedConnection) {
+TEST_F(ThroughAProxy, ALostServerClosesTheConnection) {
   server_.kill();
   EXPECT_THROW(client_.ask({"PING"}), std::runtime_error);
   EXPECT_THROW(RespClient(proxy_.port()).ask({"PING"}), std::runtime_error);

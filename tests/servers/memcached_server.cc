@@ -14,7 +14,8 @@ MemcachedServer::MemcachedServer(MemcachedOptions options)
     : Server(free_port()), tls_(options.tls), plain_port_(options.tls ? free_port() : port()) {
   std::vector<std::string> command{
       "memcached", "-U", "0", "-t", "1", "-l", "127.0.0.1:" + std::to_string(port())};
-  if (::geteuid() == 0) command.insert(command.end(), {"-u", "root"});  // It refuses to be root.
+  if (::geteuid() == 0)
+    command.insert(command.end(), {"-u", "root"});  // It does not run as root otherwise.
   if (options.tls) {
     const Certificates& made = certificates();
     command.insert(command.end(),
@@ -34,7 +35,7 @@ std::string MemcachedServer::url() const {
 
 std::string MemcachedServer::command(std::string_view lines) const {
   Socket socket = Socket::to_port(plain_port_);
-  // The no-op's answer marks the end of whatever was answered before it.
+  // The reply to the no-op marks the end of the replies before it.
   socket.send(std::string(lines) + "mn\r\n");
   std::string answer;
   for (std::string line = socket.read_line(); line != "MN"; line = socket.read_line()) {

@@ -10,11 +10,11 @@
 namespace sluice::servers {
 
 struct MemcachedOptions {
-  /// Added to its own: {"-m", "8"} for example.
+  /// Further arguments, for example {"-m", "8"}.
   std::vector<std::string> arguments = {};
-  /// Its port speaks TLS only, with the certificates of certificates().
+  /// The port requires TLS, with the certificates of certificates().
   bool tls = false;
-  /// With `tls`: only clients that show a certificate of the authority.
+  /// With `tls`: clients must have a certificate of the authority.
   bool client_certificates = false;
 };
 
@@ -27,17 +27,17 @@ class MemcachedServer final : public Server {
   /// "memcached://127.0.0.1:PORT", with "?tls=yes" for TLS.
   std::string url() const;
 
-  /// Sends commands, each with its line end, through a connection of its own; all that is answered,
-  /// line ends included.
+  /// Sends commands, each with its line end, on a new connection. Returns all replies, with line
+  /// ends.
   std::string command(std::string_view lines) const;
-  /// The value of one line of `stats`; empty where there is none.
+  /// The value of one line of `stats`; empty if there is none.
   std::string stat(const std::string& field) const;
 
  private:
   bool answers() override;
 
   const bool tls_;
-  const std::uint16_t plain_port_;  // For command(): the same as port() but for TLS.
+  const std::uint16_t plain_port_;  // For command(): like port(), but without TLS.
 };
 
 }  // namespace sluice::servers

@@ -8,7 +8,7 @@
 namespace sluice::servers {
 namespace {
 
-TEST(MemcachedServer, AnswersAndForgetsWhenItIsKilled) {
+TEST(MemcachedServer, AnswersAndLosesItsDataWhenItIsKilled) {
   MemcachedServer server({.arguments = {"-m", "16"}});
   EXPECT_EQ(server.command("ms k 3\r\nabc\r\n"), "HD\r\n");
   EXPECT_EQ(server.command("mg k v\r\n"), "VA 3\r\nabc\r\n");

@@ -20,7 +20,7 @@ std::string id_of(std::size_t i) {
   return std::string(kIdBytes - digits.size(), '0') + digits;
 }
 
-/// Who serves which slots, as one node believes: (first slot, id of the primary), in order.
+/// The owners of the slots according to one node: (first slot, id of the primary), in order.
 std::vector<std::pair<int, std::string>> owners(RedisServer& node) {
   std::vector<std::pair<int, std::string>> result;
   for (const Reply& range : node.client().ask({"CLUSTER", "SLOTS"}).elements) {
@@ -43,8 +43,8 @@ void expect_ok(RedisServer& node, const std::vector<std::string>& words) {
 
 }  // namespace
 
-// Each node starts from a map that is already complete, as if it had been in the cluster before:
-// nothing has to be gossiped.
+// Each node starts with a complete map of the cluster, as if it had been a member before, so the
+// nodes need not exchange it.
 RedisCluster::RedisCluster(ClusterOptions options) : options_(std::move(options)) {
   const std::size_t count =
       options_.primaries * (options_.replicas ? 2 : 1) + (options_.spare ? 1 : 0);
@@ -142,7 +142,7 @@ void RedisCluster::end_move(SlotMove move) {
   const std::size_t from = owner_of(move.slot);
   const std::vector<std::string> words{"CLUSTER", "SETSLOT", std::to_string(move.slot), "NODE",
                                        ids_[move.to]};
-  expect_ok(node(move.to), words);  // First: were the others told before, nobody would own it.
+  expect_ok(node(move.to), words);  // First, since otherwise no node would own it for a moment.
   expect_ok(node(from), words);
   await_agreement();
 }

@@ -14,11 +14,11 @@ namespace sluice::servers {
 
 struct ClusterOptions {
   std::size_t primaries = 3;
-  /// Every primary has one replica, which takes over once the primary is silent for 1 s.
+  /// Every primary has one replica, which takes over when the primary has been silent for 1 s.
   bool replicas = false;
   /// One more primary, the last node, which has no slot yet.
   bool spare = false;
-  /// Of each node, as in RedisOptions.
+  /// The password of each node, as in RedisOptions.
   std::string password = {};
   bool tls = false;
   /// Lines added to the configuration of each node.
@@ -27,24 +27,24 @@ struct ClusterOptions {
 
 inline constexpr int kSlots = 16'384;
 
-/// A Redis Cluster on this machine, its slots shared out evenly. About 2 s to start: a node that is
-/// a primary waits so long before it takes part. One thread at a time.
+/// A Redis Cluster on this machine, with evenly distributed slots. Takes about 2 s to start, since
+/// a primary waits that long before it takes part. Not thread-safe.
 class RedisCluster {
  public:
-  /// Returns once every node sees the whole of it. Throws std::runtime_error.
+  /// Returns once every node knows the whole cluster. Throws std::runtime_error.
   explicit RedisCluster(ClusterOptions options = {});
 
-  /// "redis+cluster://127.0.0.1:PORT,127.0.0.1:PORT…", the primaries that began with slots; with
-  /// "default:PASSWORD@" where there is one, and "?tls=yes" for TLS.
+  /// "redis+cluster://127.0.0.1:PORT,127.0.0.1:PORT…", the initial primaries with slots; with
+  /// "default:PASSWORD@" if there is a password, and "?tls=yes" for TLS.
   std::string url() const;
 
-  /// The primaries it began with, in the order of their slots, then their replicas in that order,
-  /// then the spare one.
+  /// The nodes are the initial primaries in the order of their slots, then their replicas in that
+  /// order, then the spare one.
   std::size_t size() const { return nodes_.size(); }
   RedisServer& node(std::size_t i) { return *nodes_.at(i); }
 
   int slot_of(std::string_view key) const;
-  /// Which node serves the slot, as the first node that runs believes.
+  /// The node that serves the slot, according to the first running node.
   std::size_t owner_of(int slot) const;
 
   struct SlotMove {
@@ -53,21 +53,21 @@ class RedisCluster {
     std::size_t to = 0;
   };
 
-  /// The steps of resharding, so that a test can stop between them. After the first the owner
-  /// answers ASK for a key that it has not, and each key moved is one more of those (TRYAGAIN for a
-  /// command with keys on both sides); after the last it answers MOVED.
+  /// The steps of moving a slot, so that a test can stop between them. After begin_move() the owner
+  /// replies ASK for keys that it does not have, so also for each key that was moved (TRYAGAIN for
+  /// a command with keys on both nodes); after end_move() it replies MOVED.
   void begin_move(SlotMove move);
-  /// Moves at most so many keys; returns how many.
+  /// Moves at most `count` keys. Returns how many.
   std::size_t move_keys(SlotMove move, std::size_t count);
-  /// REQUIRES: the owner has no key of the slot any more.
+  /// REQUIRES: the owner has no key of the slot.
   void end_move(SlotMove move);
 
-  /// All three.
+  /// All three steps.
   void move_slot(SlotMove move);
 
-  /// Returns once every node that runs says that the cluster is well and knows the same owners.
+  /// Returns once every running node reports the cluster as ok and knows the same owners.
   void await_agreement() const;
-  /// The same, with that owner of the slot: a replica that takes over, for example.
+  /// The same, with `move.to` as owner of the slot: for example, a replica that takes over.
   void await_owner(SlotMove move) const;
 
  private:

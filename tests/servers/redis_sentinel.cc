@@ -11,8 +11,8 @@
 namespace sluice::servers {
 namespace {
 
-// Sentinel's own periods, in milliseconds, are made for machines far apart. What a replica has said
-// is too old to promote it after five ping periods, and it is asked but once a second by then.
+// Sentinel's default periods, in milliseconds, are made for machines that are far apart. Among
+// others, it does not promote a replica whose last information is older than five ping periods.
 constexpr std::array<std::pair<const char*, const char*>, 5> kFastPeriods{
     {{"INFO-PERIOD", "200"},
      {"PING-PERIOD", "300"},
@@ -20,7 +20,7 @@ constexpr std::array<std::pair<const char*, const char*>, 5> kFastPeriods{
      {"ASK-PERIOD", "100"},
      {"MIN-LINK-RECONNECT-PERIOD", "100"}}};
 
-/// The value that follows the field's name in a flat array of both.
+/// The value after the field's name, in a flat array of names and values.
 std::string field(const Reply& reply, const std::string& name) {
   for (std::size_t i = 0; i + 1 < reply.elements.size(); i += 2) {
     if (reply.elements[i].text == name) return reply.elements[i + 1].text;
@@ -28,8 +28,8 @@ std::string field(const Reply& reply, const std::string& name) {
   return {};
 }
 
-/// Whether the sentinel has heard from the replica, without which there is none to promote, and is
-/// connected to the others, without which it is no majority.
+/// Whether the sentinel has information from the replica, without which it cannot promote it, and
+/// is connected to the other sentinels, without which there is no majority.
 bool is_ready(const RedisServer& sentinel) {
   RespClient client = sentinel.client();
   const Reply replicas = client.ask({"SENTINEL", "REPLICAS", RedisSentinel::kMasterName});
@@ -58,8 +58,8 @@ void RedisSentinel::start_servers() {
   await("a replica that follows", [&] { return servers_[1]->info("master_link_status") == "up"; });
 }
 
-// They are told of each other and of the replica, which they would else find out within seconds.
-// They take the primary for lost one after the other: were they to do so at once, each would vote
+// Tells them of each other and of the replica, which they would otherwise find out only after
+// seconds. They consider the primary lost one after the other: at the same time, each would vote
 // for itself.
 void RedisSentinel::start_sentinels() {
   std::array<std::uint16_t, kSentinels> ports;

@@ -11,38 +11,39 @@
 namespace sluice::servers {
 
 struct SentinelOptions {
-  /// Of the primary and the replica, as in RedisOptions; sentinels ask for none.
+  /// The password of the primary and the replica, as in RedisOptions; sentinels have none.
   std::string password = {};
-  /// Of all of them.
+  /// TLS for all of them.
   bool tls = false;
 };
 
 /// A primary, a replica and three sentinels that watch them under the name "mymaster". The first
-/// sentinel takes a primary for lost that is silent for 500 ms, the next after 1 s, the last after
-/// 1.5 s; each of them has the replica promoted if one more sentinel runs. One thread at a time.
+/// sentinel considers the primary lost when it has been silent for 500 ms, the next after 1 s, the
+/// last after 1.5 s; each of them promotes the replica if one more sentinel runs. Not thread-safe.
 class RedisSentinel {
  public:
   static constexpr std::size_t kSentinels = 3;
   static constexpr const char* kMasterName = "mymaster";
 
-  /// Returns once the replica follows the primary and the sentinels hear from it and each other.
+  /// Returns once the replica follows the primary, and the sentinels are connected to it and to
+  /// each other.
   explicit RedisSentinel(SentinelOptions options = {});
 
   /// "redis+sentinel://127.0.0.1:PORT,127.0.0.1:PORT,127.0.0.1:PORT/mymaster", with
-  /// "default:PASSWORD@" where there is one, and "?tls=yes" for TLS.
+  /// "default:PASSWORD@" if there is a password, and "?tls=yes" for TLS.
   std::string url() const;
 
-  /// Which of the two is which changes with a failover; these are those of the beginning.
+  /// The initial primary and replica; a failover exchanges their roles.
   RedisServer& first_primary() { return *servers_[0]; }
   RedisServer& first_replica() { return *servers_[1]; }
   RedisServer& sentinel(std::size_t i) { return *sentinels_.at(i); }
 
-  /// The port of the primary, as the first sentinel that runs names it.
+  /// The port of the primary, according to the first running sentinel.
   std::uint16_t named_primary() const;
 
-  /// Orders a failover as if the primary had been lost, which goes on running.
+  /// Orders a failover while the primary is still running.
   void begin_failover();
-  /// Returns once the sentinels name that port and the server there is a primary.
+  /// Returns once all sentinels name that port, and the server there is a primary.
   void await_primary(std::uint16_t port) const;
 
  private:

@@ -17,7 +17,7 @@ RedisServer::RedisServer(RedisOptions options)
   start(std::move(command));
 }
 
-// A file and not arguments: sentinels, and servers that they tell to follow another, rewrite it.
+// A file instead of arguments, since sentinels, and servers that they reconfigure, rewrite it.
 void RedisServer::write_config() const {
   std::ofstream file(folder() / "redis.conf");
   file << "bind 127.0.0.1\ndir " << folder().native() << "\nunixsocket " << unix_path().native()

@@ -11,38 +11,38 @@
 namespace sluice::servers {
 
 struct RedisOptions {
-  /// Lines added to its configuration file.
+  /// Further lines of its configuration file.
   std::vector<std::string> config = {};
-  /// The password of the user "default", and of a server that it follows; empty: none is asked for.
+  /// The password of the user "default", and of a server that it follows; empty for none.
   std::string password = {};
-  /// Its port speaks TLS only, with the certificates of certificates(), and so it does itself to
+  /// The port requires TLS, with the certificates of certificates(); the server also uses TLS to
   /// other servers.
   bool tls = false;
-  /// With `tls`: only clients that show a certificate of the authority.
+  /// With `tls`: clients must have a certificate of the authority.
   bool client_certificates = false;
-  /// It is a sentinel.
+  /// Run as a sentinel.
   bool sentinel = false;
-  /// 0: any free one.
+  /// 0 for any free port.
   std::uint16_t port = 0;
 };
 
-/// A redis-server with nothing on disk, on a port of 127.0.0.1 and on a Unix socket.
+/// A redis-server that writes nothing to disk, on a port of 127.0.0.1 and on a Unix socket.
 class RedisServer final : public Server {
  public:
   /// Returns once it answers.
   explicit RedisServer(RedisOptions options = {});
 
-  /// "redis://127.0.0.1:PORT/0", with "rediss" for TLS and "default:PASSWORD@" where there is one.
+  /// "redis://127.0.0.1:PORT/0"; "rediss" for TLS, and "default:PASSWORD@" if there is a password.
   std::string url() const;
-  /// "unix://PATH"; it needs no TLS, but the password.
+  /// "unix://PATH"; without TLS, with the password.
   std::string unix_url() const;
   std::filesystem::path unix_path() const;
 
-  /// A client over the Unix socket, with the password given.
+  /// A client over the Unix socket that has sent the password.
   RespClient client() const;
-  /// One command through a connection of its own; its reply as Reply::printed() has it.
+  /// Sends one command on a new connection. Returns Reply::printed() of the reply.
   std::string command(const std::vector<std::string>& words) const;
-  /// The value of one line of INFO; empty where there is none.
+  /// The value of one line of INFO; empty if there is none.
   std::string info(const std::string& field) const;
 
  private:

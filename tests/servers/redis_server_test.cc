@@ -18,7 +18,7 @@
 namespace sluice::servers {
 namespace {
 
-/// A letter as in `ps`; empty where there is no such process.
+/// The state letter of `ps`; empty if there is no such process.
 std::string process_state(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string pid, name, state;
@@ -39,7 +39,7 @@ TEST(RedisServer, AnswersOnItsPortAndItsSocket) {
   EXPECT_EQ(server.url(), "redis://127.0.0.1:" + std::to_string(server.port()) + "/0");
 }
 
-TEST(RedisServer, ComesBackOnTheSamePort) {
+TEST(RedisServer, RestartsOnTheSamePort) {
   RedisServer server;
   const std::uint16_t port = server.port();
   server.kill();
@@ -51,7 +51,7 @@ TEST(RedisServer, ComesBackOnTheSamePort) {
   EXPECT_THROW(RespClient{port}, std::runtime_error);
 }
 
-TEST(RedisServer, StandsStillAndGoesOn) {
+TEST(RedisServer, IsPausedAndResumed) {
   RedisServer server;
   RespClient client(server.port());
   server.pause();
@@ -61,7 +61,7 @@ TEST(RedisServer, StandsStillAndGoesOn) {
   EXPECT_EQ(client.read(), (Reply{':', "1"}));
 }
 
-TEST(RedisServer, AsksForItsPassword) {
+TEST(RedisServer, RequiresItsPassword) {
   RedisOptions options;
   options.password = "secret";
   RedisServer server(options);
@@ -106,7 +106,7 @@ TEST(RedisServer, DiesWithTheProcessThatStartedIt) {
   if (starter == 0) {
     const RedisServer server;
     const pid_t pid = server.pid();
-    std::filesystem::remove_all(server.folder());  // No destructor runs below.
+    std::filesystem::remove_all(server.folder());  // No destructor runs after _exit().
     ::_exit(::write(pipe_ends[1], &pid, sizeof(pid)) == sizeof(pid) ? 0 : 1);
   }
   int status = -1;
@@ -114,7 +114,7 @@ TEST(RedisServer, DiesWithTheProcessThatStartedIt) {
   ASSERT_EQ(status, 0);
   pid_t server = -1;
   ASSERT_EQ(::read(pipe_ends[0], &server, sizeof(server)), static_cast<ssize_t>(sizeof(server)));
-  // The system kills it, and whoever inherited it may take a moment to collect it.
+  // The system kills it, and its new parent may take a moment to reap it.
   EXPECT_NO_THROW(await("the end of the server", [server] {
     const std::string state = process_state(server);
     return state.empty() || state == "Z";

@@ -26,7 +26,7 @@ std::filesystem::path log_of(const std::filesystem::path& folder) {
   return folder / "log";
 }
 
-// Between fork and exec only what is safe in a child of a program with threads: no allocation.
+// Runs between fork and exec in the child of a program with threads, so it must not allocate.
 [[noreturn]] void become(char** words, int output, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);  // The parent ended before the line above.

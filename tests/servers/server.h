@@ -11,32 +11,32 @@
 
 namespace sluice::servers {
 
-/// A program that serves on a port of 127.0.0.1, in a folder of its own. It is killed when this is
-/// destroyed, and by the system when the thread that started it ends: start it on a thread that
+/// A server program on a port of 127.0.0.1, in a separate folder. It is killed when this is
+/// destroyed, and by the system when the thread that started it ends; so start it on a thread that
 /// lives long enough.
 ///
-/// Whatever does not happen within kPatience throws std::runtime_error with the program's log. One
-/// thread at a time.
+/// A function that takes longer than kPatience throws std::runtime_error with the program's log.
+/// Not thread-safe.
 class Server {
  public:
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
   std::uint16_t port() const { return port_; }
-  /// -1 while it does not run.
+  /// -1 while it is not running.
   pid_t pid() const { return pid_; }
   const std::filesystem::path& folder() const { return folder_.path(); }
-  /// All that the program has said, in all its runs.
+  /// The output of the program, in all its runs.
   std::string log() const;
 
-  /// Asks it to end (SIGTERM), and waits for that.
+  /// Asks it to end (SIGTERM), and waits until it has.
   void stop();
-  /// Ends it with no warning (SIGKILL).
+  /// Kills it (SIGKILL).
   void kill();
-  /// Stands still from here on: connections are accepted by the system, nobody answers.
+  /// Suspends it (SIGSTOP): the system accepts connections, but the server does not answer.
   void pause();
   void resume();
-  /// Kills it where it still runs and starts it again on the same port. Returns once it answers.
+  /// Kills it if it is running, and starts it again on the same port. Returns once it answers.
   void restart();
 
  protected:
@@ -47,7 +47,7 @@ class Server {
   void start(std::vector<std::string> command);
 
  private:
-  /// Whether it can be asked by now. Throws where it cannot.
+  /// Whether the server answers requests. May throw if it does not.
   virtual bool answers() = 0;
 
   void launch();

@@ -19,7 +19,7 @@ namespace {
 
 constexpr unsigned kFirstPort = 20'000;
 constexpr unsigned kPorts = 12'000;
-// Programs that run at the same time begin so many ports apart.
+// The distance between the first ports of programs that run at the same time.
 constexpr unsigned kPortsEach = 97;
 constexpr int kBacklog = 128;
 
@@ -61,7 +61,8 @@ UniqueFd listen_on(std::uint16_t port) {
   UniqueFd fd = open_socket(AF_INET, SOCK_NONBLOCK);
   const int yes = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  // What is accepted inherits it: a second reply does not wait until the first is acknowledged.
+  // Accepted connections inherit this: a second reply need not wait until the first is
+  // acknowledged.
   ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
   if (!bind_to(fd, port) || ::listen(fd.get(), kBacklog) != 0) {
     fail("cannot listen on 127.0.0.1:" + std::to_string(port));

@@ -11,22 +11,21 @@
 
 namespace sluice::servers {
 
-/// How long anything here waits before it gives up and throws.
+/// The timeout of all waits here, after which they throw.
 inline constexpr std::chrono::seconds kPatience{10};
 
-/// A port of 127.0.0.1 on which nobody listens, a different one with each call. Below the ports
-/// that the system gives to outgoing connections, so that it is still free when a server comes
-/// back.
+/// A free port of 127.0.0.1, a different one with each call. It is below the ports that the system
+/// uses for outgoing connections, so that it is still free when a server restarts.
 std::uint16_t free_port();
 
 /// A listening, non-blocking socket on that port of 127.0.0.1. Throws std::system_error.
 UniqueFd listen_on(std::uint16_t port);
 
-/// A blocking connection. Whatever fails, or takes longer than kPatience, throws
-/// std::runtime_error. One thread at a time.
+/// A blocking connection. A function that fails, or takes longer than kPatience, throws
+/// std::runtime_error. Not thread-safe.
 class Socket {
  public:
-  /// To 127.0.0.1.
+  /// Connects to 127.0.0.1.
   static Socket to_port(std::uint16_t port);
   static Socket to_path(const std::filesystem::path& path);
 

@@ -16,7 +16,7 @@ TemporaryFolder::TemporaryFolder() {
 }
 
 TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;  // What cannot be removed stays; a destructor has nobody to tell.
+  std::error_code ignored;  // A destructor cannot report an error; the folder stays.
   std::filesystem::remove_all(path_, ignored);
 }
 

@@ -4,7 +4,7 @@
 
 namespace sluice::servers {
 
-/// A new folder below the system's folder for temporary files, removed with all that is in it.
+/// A new folder in the system's folder for temporary files. It is removed with its contents.
 class TemporaryFolder {
  public:
   /// Throws std::system_error.

@@ -1,4 +1,4 @@
-"""Each command of `sluice serve`, as redis-cli and as a person with a socket send it."""
+"""Each command of `sluice serve`, sent by redis-cli and over a raw socket."""
 
 import unittest
 
@@ -28,7 +28,7 @@ class RedisCli(ServerTest):
         self.expect(["QUIT"], "OK")
 
     def test_pipe(self):
-        """What `redis-cli --pipe` sends at once is all answered, in the protocol it speaks."""
+        """All commands that `redis-cli --pipe` sends at once get replies, in its protocol."""
         result = run("redis-cli", "-p", str(self.server.port), "--pipe", text=False,
                      stdin=command("CL.THROTTLE", "piped", 99, 1, 3600) * 100)
         self.assertEqual(result.returncode, 0, result.stderr)

@@ -1,4 +1,4 @@
-"""Servers beside a single redis-server: a cluster, sentinels with what they watch, memcached."""
+"""Servers other than a single redis-server: a cluster, sentinels with their servers, memcached."""
 
 import os
 import tempfile
@@ -11,7 +11,8 @@ SLOTS = 16384
 
 
 def await_true(what, is_so):
-    """Returns once it is so. Raises AssertionError, with what was awaited, where it never is."""
+    """Returns once `is_so` returns true. Raises AssertionError that names `what` if it never
+    does."""
     deadline = time.monotonic() + PATIENCE_S
     while not is_so():
         if time.monotonic() > deadline:
@@ -25,7 +26,7 @@ def ask(server, *words):
 
 
 class Fleet(ExitStack):
-    """Servers and their folder, all of which end with it."""
+    """Servers and their folder; leaving the context ends them all."""
 
     def __init__(self):
         super().__init__()
@@ -42,10 +43,10 @@ class Fleet(ExitStack):
 
 
 class RedisCluster(Fleet):
-    """A Redis Cluster without replicas, its slots shared out evenly among `self.nodes`.
+    """A Redis Cluster without replicas, its slots evenly distributed over `self.nodes`.
 
-    Each node starts from a map that is already complete, so that nothing has to be gossiped; still
-    it waits for 2 s before it takes part.
+    Each node starts with a complete map of the cluster, so the nodes need not exchange it.
+    Still, each waits for 2 s before it takes part.
     """
 
     def __init__(self, primaries=3):
@@ -87,7 +88,7 @@ class RedisSentinel(Fleet):
         super().__init__()
         with ExitStack() as undo:
             undo.enter_context(self)
-            # A replica writes what it is sent into its folder before it loads it.
+            # A replica writes the data that it receives to its folder before it loads them.
             options = ("--dir", self.folder, "--repl-diskless-sync-delay", "0")
             self.primary = self.enter_context(RedisServer(*options))
             self.replica = self.enter_context(RedisServer(
@@ -104,16 +105,16 @@ class RedisSentinel(Fleet):
         return "master_link_status:up" in ask(self.replica, "INFO", "replication")
 
     def _ready(self, sentinel):
-        """Whether it has heard from the replica, without which there is none to promote, and is
-        connected to the other sentinels, without which it is no majority."""
+        """Whether the sentinel has information from the replica, without which it cannot promote
+        it, and is connected to the other sentinels, without which there is no majority."""
         replica = ask(sentinel, "SENTINEL", "REPLICAS", self.NAME)[0]
         others = ask(sentinel, "SENTINEL", "SENTINELS", self.NAME)
         return (replica[replica.index("master-link-status") + 1] == "ok" and
                 all(other[other.index("flags") + 1] == "sentinel" for other in others))
 
     def _start_sentinel(self, index, ports):
-        """The sentinels are told of each other and of the replica, and take the primary for lost
-        one after the other: were they to do so at once, each would vote for itself."""
+        """Tells the sentinels of each other and of the replica. They consider the primary lost one
+        after the other: at the same time, each would vote for itself."""
         ids = [letter * 40 for letter in "abc"]
         path = self.write_file(f"sentinel-{index}.conf", [
             f"sentinel myid {ids[index]}",
@@ -131,13 +132,13 @@ class RedisSentinel(Fleet):
         return sentinel
 
     def named_primary(self):
-        """The port of the primary, as the first sentinel that runs names it."""
+        """The port of the primary, according to the first running sentinel."""
         sentinel = next(sentinel for sentinel in self.sentinels if sentinel.running())
         return int(ask(sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.NAME)[1])
 
 
 class MemcachedServer(Process):
-    """A memcached on a free port; `arguments` are added to its own."""
+    """A memcached on a free port, with further `arguments`."""
 
     def __init__(self, *arguments, port=None):
         self.port = port or free_port()

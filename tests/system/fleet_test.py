@@ -1,5 +1,5 @@
-"""The servers that other tests start: each starts, answers and does what it is for. Before that,
-what all programs that run beside a test have: a port, and output that can be read."""
+"""Tests of the servers that other tests start: each starts, answers and does its job. Also of what
+every program beside a test needs: a port, and output that can be read."""
 
 import signal
 import unittest
@@ -24,7 +24,7 @@ class Programs(unittest.TestCase):
 
 
 class Fleets(unittest.TestCase):
-    def test_a_cluster_sends_callers_on(self):
+    def test_a_cluster_redirects_callers(self):
         with RedisCluster() as cluster:
             replies = [ask(node, "SET", "k", "v") for node in cluster.nodes]
             self.assertEqual(replies.count("OK"), 1)

@@ -1,6 +1,6 @@
-"""What the system tests share: servers on free local ports, raw connections, one-shot commands.
+"""Tools of the system tests: servers on free local ports, raw connections, single commands.
 
-Every wait is bounded by PATIENCE_S. A server that a test starts is stopped by its own process id.
+Every wait has the timeout PATIENCE_S. A test stops the servers that it starts by their process ids.
 """
 
 import itertools
@@ -16,10 +16,11 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 BINARY = os.environ.get("SLUICE_BINARY", os.path.join(ROOT, "build", "release", "sluice"))
 PATIENCE_S = 20
 
-# Below the ports that the system gives to outgoing connections, and beside those of tests/servers.
+# Below the ports that the system uses for outgoing connections, and apart from those of
+# tests/servers.
 FIRST_PORT = 10_000
 PORTS = 10_000
-# Tests that run at the same time begin so many ports apart.
+# The distance between the first ports of tests that run at the same time.
 PORTS_EACH = 97
 port_numbers = itertools.count(os.getpid() * PORTS_EACH)
 
@@ -35,7 +36,7 @@ def sluice(*arguments, **options):
 
 
 def free_port():
-    """A port of 127.0.0.1 that nobody has, a different one with each call."""
+    """A free port of 127.0.0.1, a different one with each call."""
     for number in itertools.islice(port_numbers, PORTS):
         port = FIRST_PORT + number % PORTS
         with socket.socket() as probe:
@@ -43,19 +44,19 @@ def free_port():
                 probe.bind(("127.0.0.1", port))
                 return port
             except OSError:
-                pass  # Somebody has it.
+                pass  # It is in use.
     raise AssertionError("no port of 127.0.0.1 is free")
 
 
 def written_to(file):
-    """Everything that programs have written to this file so far. It is opened once more for that:
-    what they were given is one place in the file, which reading would move."""
+    """Everything that programs have written to this file so far. Opens it again, since the programs
+    share the file position of `file`, which reading would move."""
     with open(f"/proc/self/fd/{file.fileno()}", encoding="utf-8") as opened:
         return opened.read()
 
 
 class Process:
-    """A program in the background, with its output in files. A context manager."""
+    """A context manager that runs a program in the background, with its output in files."""
 
     def __init__(self, *arguments, cwd=None):
         self._output = tempfile.TemporaryFile()
@@ -73,7 +74,7 @@ class Process:
         return self._process.pid
 
     def output(self):
-        """Everything written so far to either output."""
+        """Everything that it has written so far to standard output and standard error."""
         return written_to(self._output)
 
     def running(self):
@@ -102,7 +103,8 @@ class Process:
         return code
 
     def await_listening(self, address):
-        """Returns once something accepts connections there. Raises AssertionError otherwise."""
+        """Returns once connections to the address are accepted. Raises AssertionError if they
+        never are."""
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             if not self.running():
@@ -116,7 +118,7 @@ class Process:
 
 
 class Server(Process):
-    """`sluice serve` on a free port, ready for connections; `arguments` are added to its own."""
+    """`sluice serve` on a free port, ready for connections, with further `arguments`."""
 
     def __init__(self, *arguments, unix=None):
         self.port = None if unix else free_port()
@@ -131,7 +133,7 @@ class Server(Process):
 
 
 class RedisServer(Process):
-    """A redis-server on a free port, with nothing on disk; `arguments` are added to its own."""
+    """A redis-server on a free port that writes nothing to disk, with further `arguments`."""
 
     def __init__(self, *arguments, port=None):
         self.port = port or free_port()
@@ -175,13 +177,13 @@ class Connection:
         self.socket.sendall(data)
 
     def send_slowly(self, data):
-        """One byte at a time, so that the server sees the frame in pieces."""
+        """Sends one byte at a time, so that the server receives the frame in pieces."""
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in data:
             self.socket.sendall(bytes([byte]))
 
     def read_all(self):
-        """Everything until the server closes; a reset counts as closed."""
+        """Reads until the server closes the connection; a reset counts as closing."""
         try:
             return self._replies.read()
         except ConnectionResetError:
@@ -231,18 +233,18 @@ def command(*words):
 
 
 def exchange(address, data, slowly=False):
-    """Sends bytes, says that no more will come, and returns every byte that is answered."""
+    """Sends bytes, closes the sending side, and returns all bytes of the replies."""
     with Connection(address) as connection:
         try:
             connection.send_slowly(data) if slowly else connection.send(data)
             connection.socket.shutdown(socket.SHUT_WR)
         except (BrokenPipeError, ConnectionResetError, OSError):
-            pass  # The server closed after an error; what it said before can still be read.
+            pass  # The server closed after an error; the bytes before that can still be read.
         return connection.read_all()
 
 
 class SystemTest(unittest.TestCase):
-    """A test of the built binary: without one the run fails."""
+    """A test of the built binary; fails if there is none."""
 
     @classmethod
     def setUpClass(cls):
@@ -255,7 +257,7 @@ class SystemTest(unittest.TestCase):
         return folder.name
 
     def write_file(self, name, content):
-        """A file in a folder of its own; returns its path."""
+        """Writes a file in a new folder. Returns its path."""
         path = os.path.join(self.temporary_folder(), name)
         with open(path, "wb") as file:
             file.write(content if isinstance(content, bytes) else content.encode())
@@ -263,7 +265,7 @@ class SystemTest(unittest.TestCase):
 
 
 class ServerTest(SystemTest):
-    """Tests that share one server; each uses keys of its own."""
+    """Tests that share one server; each uses different keys."""
 
     @classmethod
     def setUpClass(cls):

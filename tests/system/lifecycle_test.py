@@ -107,7 +107,7 @@ class Listening(SystemTest):
             self.assertEqual(connection.ask("SLUICE.CHECK", "login", "k")[:3], [1, 5, 4])
             self.assertEqual(connection.ask("SLUICE.PEEK", "login", "k")[:3], [1, 5, 4])
             self.assertEqual(connection.ask("SLUICE.CHECK", "api.v1", "k", 3)[:3], [1, 3, 0])
-            # The same numbers without the name are another space.
+            # The same limit without the name is another space.
             self.assertEqual(connection.ask("SLUICE.PEEK", "sliding_log 5/10m", "k")[:3], [1, 5, 5])
             connection.ask("SLUICE.RESET", "login", "k")
             self.assertEqual(connection.ask("SLUICE.PEEK", "login", "k")[:3], [1, 5, 5])
@@ -151,10 +151,11 @@ class Stopping(SystemTest):
             server.signal(signal.SIGCONT)
             answered = connection.read_all()
             self.assertEqual(server.wait(), 0, server.output())
-        # The signal may be seen before the socket is read, or after: all or nothing of one read.
+        # The server may see the signal before or after it reads the socket: all or nothing of one
+        # read.
         self.assertIn(answered.count(b"*5\r\n"), (0, 50))
 
-    def test_who_connected_before_the_signal_is_answered(self):
+    def test_a_client_that_connected_before_the_signal_gets_replies(self):
         path = os.path.join(self.temporary_folder(), "sluice.sock")
         for unix in (None, path):
             with self.subTest(unix), Server("--threads", "2", unix=unix) as server:

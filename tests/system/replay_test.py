@@ -1,7 +1,7 @@
-"""`sluice replay` on files a person would have.
+"""`sluice replay` on realistic files.
 
 After an intended change of a report: SLUICE_WRITE_GOLDEN=1 python3 tests/system/replay_test.py
-writes the expected files anew; read their diff.
+writes the expected files again; review their diff.
 """
 
 import gzip
@@ -62,7 +62,7 @@ class Sample(Replay):
             self.assertEqual(list(row), FIELDS)
 
     def test_against_a_list_of_instants(self):
-        """sliding_log as it is defined: at most 20 admitted requests within any minute."""
+        """sliding_log by its definition: at most 20 admitted requests within any minute."""
         limit, window_ns = 20, 60 * 10**9
         admitted = {}
         denials = 0

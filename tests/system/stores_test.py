@@ -1,4 +1,4 @@
-"""Stores on servers, end to end: `replay` decides on them as in memory, `serve` shares limits."""
+"""Stores on servers, end to end: `replay` decides as in memory, `serve` shares limits."""
 
 import os
 import signal
@@ -12,13 +12,13 @@ LIMITS = ("token_bucket 2/1s burst=10", "leaky_bucket 1/1s queue=5", "fixed_wind
           "fixed_window 20/1m anchor=first", "sliding_log 20/1m", "sliding_window 60/1m",
           "sliding_counter 20/1m", "token_bucket 2/1s burst=10 & sliding_log 60/10m")
 LIMIT = "fixed_window 5/1d anchor=first"
-# Long enough for a machine that does much else.
+# Long enough for a busy machine.
 PATIENT = "?deadline=5s&on_failure=raise"
 
 
 class StoreOnServers:
-    """What holds for each of them; `self.store_server` is one, and `items()` says how many keys it
-    has."""
+    """The tests for each of them. `self.store_server` is the server, and `items()` returns how many
+    keys it has."""
 
     def serve(self, options):
         server = Server("--store", self.store_server.url + options)
@@ -40,7 +40,7 @@ class StoreOnServers:
         in_memory = self.decisions("memory:")
         self.assertEqual(in_memory.count("\n"), 2000 * len(LIMITS))
         self.assertIn('"allowed":false', in_memory)
-        # Compared as one text: a difference is not worth the pages that would show it.
+        # Compared as one text, so that a difference does not print pages.
         self.assertTrue(self.decisions(self.store_server.url) == in_memory, "the decisions differ")
         self.assertEqual(self.items(), 0)
 
@@ -81,7 +81,8 @@ class Redis(StoreOnServers, SystemTest):
         self.assertRegex(
             result.stderr,
             r"\Asluice replay: of the keys that begin with 'sluice[a-z0-9-]+:' 0 were removed, and "
-            rf"{self.items()} are left, to lapse after a day: redis 127\.0\.0\.1:\d+: NOPERM.*\n\Z")
+            rf"{self.items()} are left, to expire after a day: "
+            r"redis 127\.0\.0\.1:\d+: NOPERM.*\n\Z")
         self.assertGreater(self.items(), 0)
         self.assertEqual(self.replay_as("+unlink").stderr, "")
 

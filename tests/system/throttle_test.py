@@ -46,7 +46,7 @@ class Throttle(ServerTest):
         for quantity in (6, LONGEST):
             self.assertEqual(self.throttle("never", 4, 1, 3600, quantity), [1, 5, 5, -1, 0])
 
-    def test_negative_quantity_gives_back(self):
+    def test_a_negative_quantity_refunds(self):
         self.throttle("back", 4, 1, 3600, 5)
         self.assertEqual(self.throttle("back", 4, 1, 3600, -2)[:3], [0, 5, 2])
         self.assertEqual(self.throttle("back", 4, 1, 3600, -LONGEST - 1)[:3], [0, 5, 5])

@@ -14,11 +14,11 @@ std::uint32_t lapsed_at(PermitList permits, Instant now) {
   return static_cast<std::uint32_t>(held - permits.begin());
 }
 
-// The permits that `change` leaves.
+// Describes the permits that are held after `change`.
 Held held_after(const Params& params, PermitList permits, const PermitChange& change) {
   const auto size = static_cast<std::uint32_t>(permits.size());
   Held held{.count = change.size_after(size)};
-  // Of those that stay, the one at this place.
+  // The permit at this index among those that stay.
   const auto at = [&](std::uint32_t place) -> const PermitEntry& {
     place += change.lapsed;
     return permits[place < change.gone ? place : place + 1];
@@ -36,7 +36,7 @@ Step<PermitChange> step(const Params& params, PermitList permits, const PermitCh
   return {Concurrency::answer(params, held_after(params, permits, change), allowed, call), change};
 }
 
-// The permit's place, or kNone where it is not held.
+// The permit's index, or kNone if it is not held.
 std::uint32_t place_of(PermitList permits, std::uint32_t lapsed, PermitId id) {
   for (auto i = static_cast<std::uint32_t>(permits.size()); i > lapsed;) {
     if (permits[--i].id == id) return i;

@@ -9,15 +9,15 @@
 
 namespace sluice {
 
-/// concurrency L, lease D: at most L permits at the same time. A permit counts from when it is
-/// acquired or was last renewed, for the lease: who crashes while holding one keeps it from others
-/// no longer. See README.md.
+/// concurrency L, lease D: at most L permits at the same time. A permit counts for one lease from
+/// its acquisition or its last renewal, so a crashed holder blocks its place for at most one lease.
+/// See README.md.
 struct Concurrency {
   static constexpr std::string_view kName = "concurrency";
-  /// Permits are kept one by one.
+  /// Bounded, since each permit is stored.
   static constexpr std::int64_t kMaxLimit = 65'536;
   static constexpr std::int64_t kDefaultLeaseNs = 60'000'000'000;
-  /// Joins no other limit by `&`.
+  /// Cannot be joined with other limits by `&`.
   static constexpr bool kAlone = true;
 
   struct Params {
@@ -29,19 +29,19 @@ struct Concurrency {
   using State = PermitList;
   using Change = PermitChange;
 
-  /// What an answer needs to know of the permits that are held after it.
+  /// What a decision needs to know about the permits that are held after it.
   struct Held {
     std::int64_t count = 0;
-    /// Where the limit is used up: when enough will have lapsed for another one.
+    /// If the limit is used up: the instant at which enough permits have expired for another one.
     Instant room_ns = 0;
-    /// When the last lapses.
+    /// The instant at which the last permit expires.
     Instant last_ns = 0;
   };
   static Decision answer(const Params& params, const Held& held, bool allowed, const Call& call);
 
-  /// `call.permit` is taken where the cost is 1. O(permits that have lapsed).
+  /// Acquires `call.permit` if the cost is 1. O(expired permits).
   static Step<Change> take(const Params& params, const State& state, const Call& call);
-  /// O(permits held).
+  /// O(held permits).
   static Step<Change> renew(const Params& params, const State& state, const Call& call);
   static Step<Change> release(const Params& params, const State& state, const Call& call);
 

@@ -22,7 +22,7 @@ class Key : public KeyUnderTest<Concurrency> {
   Decision peek(Instant now) { return take({.now = now, .cost = 0}); }
 };
 
-TEST(ConcurrencyTest, LendsSoManyAtTheSameTime) {
+TEST(ConcurrencyTest, GrantsAtMostTheLimitAtTheSameTime) {
   Key key("concurrency 2 lease=10s");
   EXPECT_EQ(key.peek(0), admit({.limit = 2, .remaining = 2}));
   EXPECT_EQ(key.acquire(0, 1), admit({.limit = 2, .remaining = 1, .reset_ns = 10 * kSecondNs}));
@@ -34,7 +34,7 @@ TEST(ConcurrencyTest, LendsSoManyAtTheSameTime) {
   EXPECT_TRUE(key.acquire(2 * kSecondNs, 3).allowed);
 }
 
-TEST(ConcurrencyTest, APermitCountsUntilItsLeaseEndsAndNoLonger) {
+TEST(ConcurrencyTest, APermitCountsUntilItsLeaseEnds) {
   Key key("concurrency 1 lease=10s");
   key.acquire(5, 1);
   EXPECT_EQ(key.acquire(10 * kSecondNs + 4, 2).retry_after.count(), 1);
@@ -43,7 +43,7 @@ TEST(ConcurrencyTest, APermitCountsUntilItsLeaseEndsAndNoLonger) {
   EXPECT_EQ(key.state().size(), 1U);
 }
 
-TEST(ConcurrencyTest, ARenewedPermitCountsForAWholeLeaseFromThen) {
+TEST(ConcurrencyTest, ARenewedPermitCountsForAWholeLeaseFromTheRenewal) {
   Key key("concurrency 2 lease=10s");
   key.acquire(0, 1);
   key.acquire(kSecondNs, 2);
@@ -53,8 +53,8 @@ TEST(ConcurrencyTest, ARenewedPermitCountsForAWholeLeaseFromThen) {
   EXPECT_TRUE(key.release(14 * kSecondNs - 1, 1).allowed);
 }
 
-// The right to renew ends with the lease, whoever has the place by then.
-TEST(ConcurrencyTest, WhatIsNotHeldIsNeitherRenewedNorGivenBack) {
+// A permit cannot be renewed after its lease, even if its place is still free.
+TEST(ConcurrencyTest, APermitThatIsNotHeldCannotBeRenewedOrReleased) {
   Key key("concurrency 2 lease=10s");
   key.acquire(0, 1);
   for (const PermitId unknown : {PermitId{2}, PermitId{0}, ~PermitId{0}}) {
@@ -69,14 +69,14 @@ TEST(ConcurrencyTest, WhatIsNotHeldIsNeitherRenewedNorGivenBack) {
   EXPECT_EQ(key.release(10 * kSecondNs - 1, 1).retry_after, kNever);
 }
 
-TEST(ConcurrencyTest, OneAcquisitionIsOfOnePermit) {
+TEST(ConcurrencyTest, AnAcquisitionIsOfOnePermit) {
   Key key("concurrency 5");
   EXPECT_EQ(key.take({.now = 0, .cost = 2, .permit = 1}),
             deny({.limit = 5, .remaining = 5, .retry_ns = kNever.count()}));
   EXPECT_TRUE(key.state().empty());
 }
 
-TEST(ConcurrencyTest, ALowerLimitWaitsUntilEnoughHaveLapsed) {
+TEST(ConcurrencyTest, ALowerLimitWaitsUntilEnoughHaveExpired) {
   Key key("concurrency 4 lease=10s");
   for (PermitId id = 1; id <= 4; ++id) key.acquire(static_cast<Instant>(id) * kSecondNs, id);
   key.redefine("concurrency 2 lease=10s");
@@ -86,7 +86,7 @@ TEST(ConcurrencyTest, ALowerLimitWaitsUntilEnoughHaveLapsed) {
   EXPECT_TRUE(key.acquire(13 * kSecondNs, 5).allowed);
 }
 
-TEST(ConcurrencyTest, AShorterLeaseLapsesBeforeLongerOnesThatWereGivenEarlier) {
+TEST(ConcurrencyTest, AShorterLeaseExpiresBeforeEarlierLongerOnes) {
   Key key("concurrency 3 lease=1h");
   key.acquire(0, 1);
   key.redefine("concurrency 2 lease=1s");
@@ -96,8 +96,8 @@ TEST(ConcurrencyTest, AShorterLeaseLapsesBeforeLongerOnesThatWereGivenEarlier) {
   EXPECT_TRUE(key.acquire(kSecondNs, 3).allowed);
 }
 
-// Permits of a clock that was ahead lapse when it said.
-TEST(ConcurrencyTest, AClockThatIsSetBackLosesNothing) {
+// Permits that were acquired with a clock that was ahead expire at the instant that it gave.
+TEST(ConcurrencyTest, AClockThatIsSetBackLosesNoPermit) {
   Key key("concurrency 2 lease=10s");
   key.acquire(100 * kSecondNs, 1);
   EXPECT_EQ(key.acquire(50 * kSecondNs, 2).remaining, 0);
@@ -106,13 +106,13 @@ TEST(ConcurrencyTest, AClockThatIsSetBackLosesNothing) {
             deny({.limit = 2, .retry_ns = 10 * kSecondNs, .reset_ns = 60 * kSecondNs}));
 }
 
-TEST(ConcurrencyTest, TheLongestLeaseAtTheEndOfTimeIsANumber) {
+TEST(ConcurrencyTest, TheLongestLeaseAtTheEndOfTimeDoesNotOverflow) {
   Key key("concurrency 1 lease=2305843009213693952ns");
   EXPECT_EQ(key.acquire(kEndOfTime - 1, 1).reset_after.count(), kMaxDurationNs);
   EXPECT_EQ(key.acquire(0, 2).retry_after.count(), kEndOfTime - 1 + kMaxDurationNs);
 }
 
-TEST(ConcurrencyTest, WhatIsNoneOfItsOperationsIsAPeek) {
+TEST(ConcurrencyTest, OperationsThatItDoesNotSupportArePeeks) {
   Key key("concurrency 2");
   for (const Operation operation : {Operation::kRefund, Operation::kCharge, Operation::kBlock}) {
     EXPECT_EQ(key.ask(operation, {.now = 0, .permit = 1}), admit({.limit = 2, .remaining = 2}));
@@ -130,7 +130,7 @@ TEST(ConcurrencyTest, IsDefinedByACountAndALease) {
   EXPECT_THROW(parse_parts("fixed_window 5/1s & concurrency 1"), InvalidLimit);
 }
 
-TEST(ConcurrencyTest, LendsAndNothingElseDoes) {
+TEST(ConcurrencyTest, IsTheOnlyLendingAlgorithm) {
   EXPECT_TRUE(lends({.space = "", .expression = "", .parts = parse_parts("concurrency 1")}));
   EXPECT_FALSE(lends({.space = "", .expression = "", .parts = parse_parts("token_bucket 1/1s")}));
 }

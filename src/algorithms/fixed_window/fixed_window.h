@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-/// fixed_window L/W: at most L per window. Windows lie on the clock ([kW, (k+1)W) from the epoch)
+/// fixed_window L/W: at most L per window. Windows follow the clock ([kW, (k+1)W) from the epoch),
 /// or start at the first admitted request (anchor=first). Up to 2L around a boundary. See
 /// README.md.
 struct FixedWindow {
@@ -34,8 +34,9 @@ struct FixedWindow {
   };
   using Change = State;
 
-  /// The state in 63 bits, where the window's number and the count fit: on the clock only. How the
-  /// bits are shared depends on the window alone, so a changed limit reads what an old one wrote.
+  /// The state in 63 bits, if the window's number and the count fit, which is possible only with
+  /// anchor=clock. The layout depends only on the window's length, so a changed limit can read the
+  /// states of the old one.
   static std::optional<std::uint64_t> pack(const Params& params, const State& state) {
     if (params.first) return std::nullopt;
     const int count_bits = 63 - number_bits(params);
@@ -88,7 +89,7 @@ struct FixedWindow {
     return static_cast<int>(std::bit_width(last));
   }
 
-  /// The window in which `now` is judged: the state's own, or a fresh one after its end.
+  /// The window for `now`: that of the state, or a fresh one after its end.
   static State window_at(const Params& params, const State& state, Instant now) {
     if (state.count > 0 && now < state.start_ns + params.window_ns()) return state;
     if (params.first) return {now, 0};

@@ -1,15 +1,13 @@
 -- fixed_window: the window that something was last admitted in, and how much.
 --
--- State     start (8 bytes), count (8 bytes)
+-- State     start (8 bytes), count (double)
 -- a         the window's length
 -- b         a start of a window, most often that of now; 2^64 - 1 where a window starts with the
 --           request that opens it
--- c         the cost
--- d         the count up to which the cost is admitted: any, where it is charged
+-- d         the limit, infinite in a charge
 local start_l, start_h, count = 0, 0, 0
 if state then
-  start_l, start_h, count, expiry, from = unpack('<I4I4dd', state, from)
-  from = from - 8
+  start_l, start_h, count, from = unpack('<I4I4d', state, from)
 end
 local end_l, end_h = start_l + a_l, start_h + a_h
 if end_l >= 4294967296 then
@@ -23,19 +21,18 @@ if count <= 0 or now_h > end_h or now_h == end_h and now_l >= end_l then
   end
   end_l, end_h, count = start_l + a_l, start_h + a_h, 0
 end
-if operation <= 2 then
+if measures then
+  taken = max(0, min(taken, d - count))
+elseif operation <= 2 then
+  count = count + cost
   if count > d then
     admitted = false
   else
-    count = count + c
-    if count >= kTotals then
-      count = kTotals - 1
-    end
-    part = pack('<I4I4d', start_l, start_h, count)
+    part = pack('<I4I4d', start_l, start_h, min(count, kTotals - 1))
     part_end = end_h * 4294967296 + end_l
   end
 elseif operation == 3 then
-  count = max(0, count - c)
+  count = max(0, count - cost)
   part = pack('<I4I4d', start_l, start_h, count)
   if count > 0 then
     part_end = end_h * 4294967296 + end_l

@@ -52,12 +52,12 @@ TEST(FixedWindowTest, WindowStartsAtTheFirstAdmittedRequest) {
   EXPECT_EQ(
       key.take({.now = start + 50 * kSecondNs, .cost = 5}),
       deny({.limit = 5, .remaining = 4, .retry_ns = 10 * kSecondNs, .reset_ns = 10 * kSecondNs}));
-  // The next one starts with the next request, not where this one ends.
+  // The next window starts with the next request, not at the end of this one.
   EXPECT_EQ(key.take({.now = start + 90 * kSecondNs, .cost = 5}),
             admit({.limit = 5, .reset_ns = kMinuteNs}));
 }
 
-TEST(FixedWindowTest, AdmitsNearlyTwiceTheLimitWhenAnchoredFirst) {
+TEST(FixedWindowTest, AdmitsNearlyTwiceTheLimitWithAnchorFirst) {
   Key key(kFirst);
   EXPECT_TRUE(key.take({.now = 0}).allowed);
   // From here, within 1 ns: 2L - 1.
@@ -65,7 +65,7 @@ TEST(FixedWindowTest, AdmitsNearlyTwiceTheLimitWhenAnchoredFirst) {
   EXPECT_EQ(key.drain(kMinuteNs), 5);
 }
 
-TEST(FixedWindowTest, DeniesForEverWhatNoWindowHolds) {
+TEST(FixedWindowTest, DeniesACostAboveTheLimitForEver) {
   for (const char* expression : {kClock, kFirst}) {
     Key key(expression);
     EXPECT_EQ(key.take({.now = 0, .cost = 6}), deny({.limit = 5, .remaining = 5})) << expression;
@@ -74,11 +74,11 @@ TEST(FixedWindowTest, DeniesForEverWhatNoWindowHolds) {
   }
 }
 
-TEST(FixedWindowTest, ClockOfAKeyNeverRunsBackwards) {
+TEST(FixedWindowTest, TimeNeverRunsBackwardsForAKey) {
   for (const char* expression : {kClock, kFirst}) {
     Key key(expression);
     EXPECT_TRUE(key.take({.now = kMinuteNs, .cost = 4}).allowed) << expression;
-    // One second before the window: counted in it, and the gap is part of the wait.
+    // A request one second before the window is counted in it; the gap is part of the wait.
     EXPECT_EQ(key.take({.now = 59 * kSecondNs}), admit({.limit = 5, .reset_ns = 61 * kSecondNs}))
         << expression;
     EXPECT_EQ(key.take({.now = 59 * kSecondNs}).retry_after, nanoseconds(61 * kSecondNs))
@@ -99,17 +99,17 @@ TEST(FixedWindowTest, PeekAndDenialChangeNothing) {
   }
 }
 
-TEST(FixedWindowTest, GivesBackUpToFresh) {
+TEST(FixedWindowTest, RefundsUpToFresh) {
   Key key(kFirst);
   key.take({.now = 10, .cost = 4});
   EXPECT_EQ(key.refund({.now = 20, .cost = 3}),
             admit({.limit = 5, .remaining = 4, .reset_ns = kMinuteNs - 10}));
   EXPECT_EQ(key.refund({.now = 20, .cost = kMaxInt64}), admit({.limit = 5, .remaining = 5}));
-  // Nothing counts any more, so the next request starts a window.
+  // No unit counts any more, so the next request starts a window.
   EXPECT_EQ(key.take({.now = 30}).reset_after, nanoseconds(kMinuteNs));
 }
 
-TEST(FixedWindowTest, LoweredLimitLeavesNothing) {
+TEST(FixedWindowTest, ALoweredLimitLeavesNothing) {
   Key key(kClock);
   EXPECT_EQ(key.drain(0), 5);
   key.redefine("fixed_window 3/1m");
@@ -117,7 +117,7 @@ TEST(FixedWindowTest, LoweredLimitLeavesNothing) {
   EXPECT_TRUE(key.take({.now = 0, .cost = 0}).allowed);
 }
 
-TEST(FixedWindowTest, HoldsTheExtremesOfADefinition) {
+TEST(FixedWindowTest, TheExtremesOfADefinitionDoNotOverflow) {
   const Instant late = kEndOfTime - 1;
   Key widest("fixed_window 9007199254740991/2305843009213693952ns anchor=first");
   EXPECT_EQ(widest.take({.now = late, .cost = kMaxCount}),
@@ -128,7 +128,7 @@ TEST(FixedWindowTest, HoldsTheExtremesOfADefinition) {
   EXPECT_EQ(narrowest.take({.now = late}), admit({.limit = 1, .reset_ns = 1}));
 }
 
-TEST(FixedWindowTest, PacksWhereWindowNumberAndCountFit) {
+TEST(FixedWindowTest, PacksIfWindowNumberAndCountFit) {
   const Key minute(kClock);
   const std::int64_t most = (std::int64_t{1} << 36) - 1;
   const FixedWindow::State state{1'000 * kMinuteNs, most};
@@ -180,7 +180,7 @@ TEST(FixedWindowTest, AChargeCountsBeyondTheLimitUntilTheWindowEnds) {
   }
 }
 
-TEST(FixedWindowTest, AChargeCountsNoFurtherThanCountsGo) {
+TEST(FixedWindowTest, AChargeStopsAtTheLargestCount) {
   Key key("fixed_window 5/10s");
   for (int i = 0; i < 2; ++i) EXPECT_EQ(key.charge({.now = 0, .cost = kMaxInt64}).remaining, 0);
   EXPECT_EQ(key.state().count, kMaxCount);

@@ -29,7 +29,7 @@ struct LeakyBucket {
     if (!advance(base, call.cost, params.interval_ns(), next.tat_ns)) {
       return bucket_deny(params, state, call.now, kNever.count());
     }
-    // The queue has to have room, and the caller must be willing to wait for its turn.
+    // The queue must have room, and the wait must not exceed the caller's patience.
     const std::int64_t room_ns = next.tat_ns - params.tolerance_ns - call.now;
     const std::int64_t delay_ns = base - call.now;
     const std::int64_t impatience_ns =

@@ -15,7 +15,7 @@ static_assert(sizeof(LeakyBucket::State) == 8);
 
 constexpr std::int64_t kIntervalNs = 100 * kMillisecondNs;
 
-TEST(LeakyBucketTest, QueuesAndSendsAheadOneByOne) {
+TEST(LeakyBucketTest, CallersGoAheadOneByOne) {
   Key key("leaky_bucket 10/1s queue=50");
   EXPECT_EQ(key.params().interval_ns(), kIntervalNs);
   for (std::int64_t i = 0; i <= 50; ++i) {
@@ -30,10 +30,10 @@ TEST(LeakyBucketTest, QueuesAndSendsAheadOneByOne) {
   EXPECT_EQ(key.take({.now = kIntervalNs}).delay, nanoseconds(5 * kSecondNs));
 }
 
-TEST(LeakyBucketTest, StandingQueueMakesEveryCallerWait) {
+TEST(LeakyBucketTest, AStandingQueueMakesEveryCallerWait) {
   Key key("leaky_bucket 10/1s queue=50");
   EXPECT_EQ(key.drain(0), 51);
-  // Callers come exactly as fast as they are served, and each still waits for the whole queue.
+  // Callers arrive exactly as fast as they are served, and each still waits for the whole queue.
   for (std::int64_t i = 1; i <= 1000; ++i) {
     EXPECT_EQ(key.take({.now = i * kIntervalNs}).delay, nanoseconds(5 * kSecondNs));
   }
@@ -51,7 +51,7 @@ TEST(LeakyBucketTest, IdleTimeIsLost) {
   EXPECT_EQ(last_leaky, nanoseconds(900 * kMillisecondNs));
 }
 
-TEST(LeakyBucketTest, SpacesByCost) {
+TEST(LeakyBucketTest, TheSpacingGrowsWithTheCost) {
   Key key("leaky_bucket 10/1s queue=4");
   EXPECT_EQ(key.take({.now = 0, .cost = 3}),
             admit({.limit = 5, .remaining = 2, .reset_ns = 300 * kMillisecondNs}));
@@ -63,7 +63,7 @@ TEST(LeakyBucketTest, SpacesByCost) {
   EXPECT_EQ(key.take({.now = 0, .cost = 6}).retry_after, kNever);
 }
 
-TEST(LeakyBucketTest, WithoutQueueAdmitsOneAtATime) {
+TEST(LeakyBucketTest, WithoutAQueueAdmitsOneAtATime) {
   Key key("leaky_bucket 10/1s queue=0");
   EXPECT_EQ(key.take({.now = 0}), admit({.limit = 1, .reset_ns = kIntervalNs}));
   EXPECT_EQ(key.take({.now = 0}),
@@ -72,7 +72,7 @@ TEST(LeakyBucketTest, WithoutQueueAdmitsOneAtATime) {
   EXPECT_EQ(key.take({.now = kIntervalNs, .cost = 2}).retry_after, kNever);
 }
 
-TEST(LeakyBucketTest, PatienceRefusesLongWaits) {
+TEST(LeakyBucketTest, PatienceDeniesLongWaits) {
   Key key("leaky_bucket 10/1s queue=50");
   const Call patient{.now = 0, .cost = 1, .patience_ns = 250 * kMillisecondNs};
   for (const std::int64_t delay_ms : {0, 100, 200}) {
@@ -83,7 +83,7 @@ TEST(LeakyBucketTest, PatienceRefusesLongWaits) {
                                      .retry_ns = 50 * kMillisecondNs,
                                      .reset_ns = 300 * kMillisecondNs}));
   EXPECT_EQ(key.drain(0), 48);
-  // Denied for two reasons: room comes after 100 ms, a wait that is short enough later.
+  // Denied for two reasons: the queue has room after 100 ms; the wait is short enough only later.
   EXPECT_EQ(key.take(patient).retry_after, nanoseconds(4850 * kMillisecondNs));
 }
 
@@ -96,7 +96,7 @@ TEST(LeakyBucketTest, PatienceNeverLengthensTheQueue) {
   }
 }
 
-TEST(LeakyBucketTest, PeekWaitsForNothing) {
+TEST(LeakyBucketTest, APeekHasNoDelay) {
   Key key("leaky_bucket 10/1s queue=50");
   EXPECT_EQ(key.drain(0), 51);
   EXPECT_EQ(key.take({.now = 0, .cost = 0}),
@@ -106,7 +106,7 @@ TEST(LeakyBucketTest, PeekWaitsForNothing) {
   EXPECT_EQ(key.refund({.now = 0, .cost = 2}), admit({.limit = 51, .remaining = 51}));
 }
 
-TEST(LeakyBucketTest, HoldsTheExtremesOfADefinition) {
+TEST(LeakyBucketTest, TheExtremesOfADefinitionDoNotOverflow) {
   Key key("leaky_bucket 1/1ns queue=9007199254740990");
   const Instant late = kEndOfTime - 1;
   EXPECT_EQ(key.take({.now = late, .cost = kMaxCount}),
@@ -124,7 +124,7 @@ TEST(LeakyBucketTest, DescribesItselfCanonically) {
   EXPECT_THROW(Key("leaky_bucket 1/2305843009213693952ns queue=1"), InvalidLimit);
 }
 
-TEST(LeakyBucketTest, AChargeLengthensTheQueueBeyondItsEnd) {
+TEST(LeakyBucketTest, AChargeMakesTheQueueLongerThanItsLimit) {
   Key key("leaky_bucket 1/1s queue=1");
   EXPECT_EQ(key.charge({.now = 0, .cost = 5}), admit({.limit = 2, .reset_ns = 5 * kSecondNs}));
   EXPECT_EQ(key.take({.now = 0}).retry_after.count(), 4 * kSecondNs);

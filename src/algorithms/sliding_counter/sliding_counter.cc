@@ -1,6 +1,7 @@
 #include "algorithms/sliding_counter/sliding_counter.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 
 namespace sluice {
@@ -9,7 +10,7 @@ namespace {
 using Params = SlidingCounter::Params;
 using State = SlidingCounter::State;
 
-// The state as it stands in the window of the instant at which `now` is judged.
+// The state in the window of the instant at which the request is decided.
 struct Judged {
   State state;
   Instant at = 0;
@@ -27,7 +28,8 @@ Judged judge(const Params& params, const State& state, Instant now) {
   return {{params.window.divide(now) * window_ns, 0, 0}, now};
 }
 
-// The law's estimate, its operations in the law's order; the build forbids fused multiply-add.
+// The estimate of README.md, with its operations in the same order. The build disables fused
+// multiply-add.
 double used_at(const Params& params, const State& state, Instant at) {
   const auto window = static_cast<double>(params.window_ns());
   const auto left = static_cast<double>(params.window_ns() - (at - state.start_ns));
@@ -38,8 +40,8 @@ bool admits(const Params& params, double used, std::int64_t cost) {
   return used + static_cast<double>(cost) <= static_cast<double>(params.limit);
 }
 
-// The largest cost that the same test admits: an estimate that rounding can put off by a unit or
-// two, mended with the test itself.
+// The largest cost that the admission test admits. Rounding can make the first guess wrong by a
+// unit or two, so it is corrected with the test itself.
 std::int64_t remaining_at(const Params& params, double used) {
   if (!admits(params, used, 1)) return 0;
   auto cost = static_cast<std::int64_t>(std::floor(static_cast<double>(params.limit) - used));
@@ -48,13 +50,14 @@ std::int64_t remaining_at(const Params& params, double used) {
   return cost;
 }
 
-// The first instant of (from, end] at which `cost` is admitted by the counts of `state`, whose
-// window the interval lies in. Within a window the estimate never rises, so this is a binary
-// search; it starts at what the same sum in integers says and widens from there, since rounding
-// moves the answer by very little. REQUIRES: refused at `from`, admitted at `end`.
+// The first instant of (from, end] at which the counts of `state` admit `cost`. The interval lies
+// in the window of `state`. Within a window the estimate never rises, so this is a binary search.
+// It starts from the result of the same sum in integers and widens from there, since rounding
+// changes the answer very little. REQUIRES: denied at `from`, admitted at `end`.
 Instant first_admitted(const Params& params, const State& state, std::int64_t cost, Instant from,
                        Instant end) {
   const auto good = [&](Instant at) { return admits(params, used_at(params, state, at), cost); };
+  assert(!good(from) && good(end));
   Instant bad = from;
   if (state.previous > 0) {
     const std::int64_t room = std::max<std::int64_t>(0, params.limit - cost - state.current);
@@ -128,8 +131,8 @@ Step<State> SlidingCounter::refund(const Params& params, const State& state, con
   judged.state.current -= newest;
   judged.state.previous -= std::min(judged.state.previous, call.cost - newest);
   Step<State> step = answer(params, judged, call.now);
-  // Only what is admitted moves a key's clock: counts of the window before stay written as that
-  // window's own.
+  // Only admissions move a key to a new window. So the counts of an earlier window are still stored
+  // as those of that window.
   if (judged.state.start_ns > state.start_ns) {
     step.next = {state.start_ns, judged.state.previous, 0};
   }

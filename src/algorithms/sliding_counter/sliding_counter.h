@@ -9,12 +9,12 @@
 
 namespace sluice {
 
-/// sliding_counter L/W: two counters per key, the previous window's weighted by how much of it the
-/// sliding window still covers. An estimate: up to about 2L within W for adversarial traffic. See
-/// README.md.
+/// sliding_counter L/W: two counters per key; that of the previous window is weighted by the share
+/// of it that the sliding window still covers. An estimate: up to about 2L within W under
+/// adversarial traffic. See README.md.
 struct SlidingCounter {
   static constexpr std::string_view kName = "sliding_counter";
-  /// A window and every instant in it are exact in a double.
+  /// Up to this length, a window and every instant in it are exact in a double.
   static constexpr std::int64_t kMaxWindowNs = std::int64_t{1} << 53;
 
   struct Params {
@@ -26,7 +26,7 @@ struct SlidingCounter {
     friend bool operator==(const Params&, const Params&) = default;
   };
 
-  /// Counts of the window that starts at start_ns and of the one before it.
+  /// The counts of the window that starts at start_ns and of the one before it.
   struct State {
     Instant start_ns = 0;
     std::int64_t current = 0;

@@ -37,7 +37,7 @@ TEST(SlidingCounterTest, WeighsThePreviousWindow) {
   EXPECT_EQ(key.take({.now = 75 * kSecondNs, .cost = 101}).retry_after, kNever);
 }
 
-TEST(SlidingCounterTest, AdversaryGetsNearlyTwiceTheLimit) {
+TEST(SlidingCounterTest, AnAdversaryGetsNearlyTwiceTheLimit) {
   Key key(kMinute);
   const Instant last_of_first = kMinuteNs - 1;
   EXPECT_TRUE(key.take({.now = last_of_first, .cost = 100}).allowed);
@@ -49,7 +49,7 @@ TEST(SlidingCounterTest, AdversaryGetsNearlyTwiceTheLimit) {
   EXPECT_TRUE(key.take({.now = late, .cost = 99}).allowed);
 }
 
-TEST(SlidingCounterTest, GreedyCallerGetsNearlyTwiceTheLimitToo) {
+TEST(SlidingCounterTest, AGreedyCallerGetsNearlyTwiceTheLimit) {
   Key key(kMinute);
   EXPECT_TRUE(key.take({.now = kMinuteNs - 1, .cost = 100}).allowed);
   std::int64_t admitted = 0;
@@ -59,7 +59,7 @@ TEST(SlidingCounterTest, GreedyCallerGetsNearlyTwiceTheLimitToo) {
   EXPECT_EQ(admitted, 99);
 }
 
-TEST(SlidingCounterTest, DeniesWhatTheExactLogAdmits) {
+TEST(SlidingCounterTest, DeniesRequestsThatTheExactLogAdmits) {
   Key key(kMinute);
   KeyUnderTest<SlidingLog> log("sliding_log 100/1m");
   EXPECT_EQ(key.take({.now = 0, .cost = 100}), admit({.limit = 100, .reset_ns = 120 * kSecondNs}));
@@ -69,7 +69,7 @@ TEST(SlidingCounterTest, DeniesWhatTheExactLogAdmits) {
   EXPECT_TRUE(log.take({.now = kMinuteNs, .cost = 100}).allowed);
 }
 
-TEST(SlidingCounterTest, RetryIsTheFirstNanosecondThatAdmits) {
+TEST(SlidingCounterTest, RetryAfterEndsAtTheFirstNanosecondThatAdmits) {
   struct Row {
     const char* expression;
     Instant spent_at;
@@ -98,9 +98,9 @@ TEST(SlidingCounterTest, RetryIsTheFirstNanosecondThatAdmits) {
   }
 }
 
-TEST(SlidingCounterTest, RetryIsExactWhereDoublesAreCoarse) {
-  // With sums near 2^53 the estimate is level for long and steps where rounding says so, far from
-  // where whole numbers would.
+TEST(SlidingCounterTest, RetryAfterIsExactForLargeDoubles) {
+  // With sums near 2^53 the estimate stays constant for long and then steps, because of rounding,
+  // far from where integers would.
   for (const char* expression : {"sliding_counter 9007199254740991/9007199254740992ns",
                                  "sliding_counter 9007199254740991/1000003ns"}) {
     for (std::int64_t i = 1; i <= 300; ++i) {
@@ -120,8 +120,8 @@ TEST(SlidingCounterTest, RetryIsExactWhereDoublesAreCoarse) {
   }
 }
 
-TEST(SlidingCounterTest, RemainingIsTheMostThatIsAdmitted) {
-  // Sums near 2^53 round, and the answer has to be that of the same rounded test.
+TEST(SlidingCounterTest, RemainingIsTheLargestCostThatIsAdmitted) {
+  // Sums near 2^53 are rounded; `remaining` must agree with the same rounded test.
   for (const std::int64_t spent :
        {std::int64_t{1}, std::int64_t{3}, kMaxCount / 3, kMaxCount - 1}) {
     for (const Instant now : {10, 11, 13, 16, 18, 19}) {
@@ -147,14 +147,14 @@ TEST(SlidingCounterTest, IsFreshAfterTwoWindows) {
             admit({.limit = 100, .reset_ns = 2 * kMinuteNs}));
 }
 
-TEST(SlidingCounterTest, ClockOfAKeyNeverRunsBackwards) {
+TEST(SlidingCounterTest, TimeNeverRunsBackwardsForAKey) {
   Key key(kMinute);
   key.take({.now = 60 * kSecondNs, .cost = 100});
   EXPECT_EQ(key.take({.now = 59 * kSecondNs}),
             deny({.limit = 100, .retry_ns = 61'600 * kMillisecondNs, .reset_ns = 121 * kSecondNs}));
 }
 
-TEST(SlidingCounterTest, GivesBackTheNewestFirst) {
+TEST(SlidingCounterTest, RefundsTheNewestFirst) {
   Key key = eighty_and_ten();
   // 75 * (45 / 60) = 56.25.
   EXPECT_EQ(key.refund({.now = 75 * kSecondNs, .cost = 15}),
@@ -174,12 +174,12 @@ TEST(SlidingCounterTest, PeekAndDenialChangeNothing) {
   EXPECT_EQ(key.take({.now = 75 * kSecondNs, .cost = 0}).remaining, 30);
 }
 
-TEST(SlidingCounterTest, LoweredLimitLeavesNothing) {
+TEST(SlidingCounterTest, ALoweredLimitLeavesNothing) {
   Key key = eighty_and_ten();
   key.redefine("sliding_counter 5/1m");
   const Decision denied = key.take({.now = 75 * kSecondNs, .cost = 5});
   EXPECT_EQ(denied.remaining, 0);
-  // Ten are counted now, so five pass when nothing of them weighs more: at 180 s.
+  // Ten units count now, so five pass only when their weight is 0: at 180 s.
   EXPECT_EQ(denied.retry_after, nanoseconds(105 * kSecondNs));
 }
 
@@ -190,7 +190,7 @@ TEST(SlidingCounterTest, DescribesItselfCanonically) {
   EXPECT_THROW(Key("sliding_counter 5/1s precision=1s"), InvalidLimit);
 }
 
-TEST(SlidingCounterTest, AChargeFadesAsWhatWasTaken) {
+TEST(SlidingCounterTest, AChargeFadesLikeATake) {
   Key key("sliding_counter 4/10s");
   EXPECT_EQ(key.charge({.now = 0, .cost = 8}), admit({.limit = 4, .reset_ns = 20 * kSecondNs}));
   // 8 units of the window before count as 3 when five eighths of this one have passed.
@@ -198,7 +198,7 @@ TEST(SlidingCounterTest, AChargeFadesAsWhatWasTaken) {
   EXPECT_TRUE(key.take({.now = 16'250 * kMillisecondNs}).allowed);
 }
 
-TEST(SlidingCounterTest, AChargeCountsNoFurtherThanCountsGo) {
+TEST(SlidingCounterTest, AChargeStopsAtTheLargestCount) {
   Key key("sliding_counter 4/10s");
   for (int i = 0; i < 2; ++i) EXPECT_EQ(key.charge({.now = 0, .cost = kMaxInt64}).remaining, 0);
   EXPECT_EQ(key.state().current, kMaxCount);

@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-/// sliding_log L/W: at most L in any interval of length W, exactly. Keeps each admitted instant, so
-/// its memory grows with the limit. See README.md.
+/// sliding_log L/W: at most L in any interval of length W, exactly. Stores each admitted instant,
+/// so its memory grows with the limit. See README.md.
 struct SlidingLog {
   static constexpr std::string_view kName = "sliding_log";
   static constexpr std::int64_t kMaxLimit = 65'536;

@@ -29,7 +29,7 @@ Key one_a_minute() {
   return key;
 }
 
-TEST(SlidingLogTest, WaitsUntilEnoughOfTheOldestHaveGone) {
+TEST(SlidingLogTest, WaitsUntilEnoughOfTheOldestStopCounting) {
   struct Row {
     std::int64_t cost;
     std::int64_t retry_ns;
@@ -65,12 +65,12 @@ TEST(SlidingLogTest, NeverAdmitsMoreThanTheLimitWithinTheWindow) {
       within += admitted_at[static_cast<std::size_t>(t)];
     }
     ASSERT_LE(within, 7) << now;
-    // Exactly: what is denied would have been too much.
+    // Exact: a denied request would have exceeded the limit.
     ASSERT_TRUE(taken > 0 || within + cost > 7) << now;
   }
 }
 
-TEST(SlidingLogTest, UnitsOfOneInstantGoTogether) {
+TEST(SlidingLogTest, UnitsOfOneInstantStopCountingTogether) {
   Key key(kLogin);
   key.take({.now = 0, .cost = 2});
   key.take({.now = 0, .cost = 3});
@@ -79,7 +79,7 @@ TEST(SlidingLogTest, UnitsOfOneInstantGoTogether) {
   EXPECT_EQ(key.take({.now = 10 * kMinuteNs, .cost = 0}), admit({.limit = 5, .remaining = 5}));
 }
 
-TEST(SlidingLogTest, ForgetsWhatNoLongerCounts) {
+TEST(SlidingLogTest, DropsEntriesThatNoLongerCount) {
   Key key(kLogin);
   for (std::int64_t i = 0; i < 100; ++i) {
     EXPECT_TRUE(key.take({.now = i * 2 * kMinuteNs}).allowed);
@@ -87,18 +87,18 @@ TEST(SlidingLogTest, ForgetsWhatNoLongerCounts) {
   }
 }
 
-TEST(SlidingLogTest, ClockOfAKeyNeverRunsBackwards) {
+TEST(SlidingLogTest, TimeNeverRunsBackwardsForAKey) {
   Key key(kLogin);
   key.take({.now = 0, .cost = 2});
   key.take({.now = 10 * kMinuteNs, .cost = 2});
-  // Judged at minute 10, where the first two units have gone; counted from minute 9.
+  // Decided at minute 10, at which two units have stopped counting; the wait counts from minute 9.
   EXPECT_EQ(key.take({.now = 9 * kMinuteNs, .cost = 3}),
             admit({.limit = 5, .reset_ns = 11 * kMinuteNs}));
   EXPECT_EQ(key.take({.now = 9 * kMinuteNs}),
             deny({.limit = 5, .retry_ns = 11 * kMinuteNs, .reset_ns = 11 * kMinuteNs}));
 }
 
-TEST(SlidingLogTest, GivesBackTheNewestFirst) {
+TEST(SlidingLogTest, RefundsTheNewestFirst) {
   Key key = one_a_minute();
   const Instant now = 5 * kMinuteNs;
   EXPECT_EQ(key.refund({.now = now, .cost = 2}),
@@ -108,13 +108,13 @@ TEST(SlidingLogTest, GivesBackTheNewestFirst) {
   EXPECT_EQ(key.state().size, 0U);
 }
 
-TEST(SlidingLogTest, GivesBackPartOfAnEntry) {
+TEST(SlidingLogTest, RefundsPartOfAnEntry) {
   Key key(kLogin);
   key.take({.now = 0, .cost = 1});
   key.take({.now = kMinuteNs, .cost = 4});
   EXPECT_EQ(key.refund({.now = 2 * kMinuteNs, .cost = 3}).remaining, 3);
   EXPECT_EQ(key.take({.now = 2 * kMinuteNs, .cost = 5}).retry_after, nanoseconds(9 * kMinuteNs));
-  // Only what still counts is given back: the unit of minute 0 has gone.
+  // Only counted units are refunded; the unit of minute 0 has stopped counting.
   EXPECT_EQ(key.refund({.now = 10 * kMinuteNs, .cost = 1}), admit({.limit = 5, .remaining = 5}));
 }
 
@@ -123,11 +123,11 @@ TEST(SlidingLogTest, PeekAndDenialChangeNothing) {
   EXPECT_FALSE(key.take({.now = 12 * kMinuteNs, .cost = 4}).allowed);
   EXPECT_EQ(key.take({.now = 12 * kMinuteNs, .cost = 0}),
             admit({.limit = 5, .remaining = 3, .reset_ns = 2 * kMinuteNs}));
-  // Not even what has gone by then: an earlier caller still finds all five.
+  // They do not even drop expired entries: an earlier caller still finds all five.
   EXPECT_EQ(key.take({.now = 9 * kMinuteNs}).remaining, 0);
 }
 
-TEST(SlidingLogTest, LoweredLimitWaitsForMore) {
+TEST(SlidingLogTest, ALoweredLimitWaitsForMoreUnits) {
   Key key = one_a_minute();
   key.redefine("sliding_log 2/10m");
   EXPECT_EQ(key.take({.now = 4 * kMinuteNs, .cost = 2}),
@@ -135,7 +135,7 @@ TEST(SlidingLogTest, LoweredLimitWaitsForMore) {
   EXPECT_EQ(key.take({.now = 4 * kMinuteNs, .cost = 1}).retry_after, nanoseconds(9 * kMinuteNs));
 }
 
-TEST(SlidingLogTest, HoldsTheExtremesOfADefinition) {
+TEST(SlidingLogTest, TheExtremesOfADefinitionDoNotOverflow) {
   Key key("sliding_log 65536/2305843009213693952ns");
   const Instant late = kEndOfTime - 1;
   EXPECT_TRUE(key.take({.now = 0, .cost = 1}).allowed);
@@ -147,7 +147,7 @@ TEST(SlidingLogTest, HoldsTheExtremesOfADefinition) {
 TEST(SlidingLogTest, TotalsMayWrapAround) {
   const RingEntry entries[] = {{.stamp_ns = 10, .total = ~std::uint64_t{0}},
                                {.stamp_ns = 20, .total = 1}};
-  // One unit at 10, the last below 2^64, and two at 20.
+  // One unit at 10, whose total is the last below 2^64, and two at 20.
   const Ring ring{.slots = entries, .capacity = 2, .size = 2, .base = ~std::uint64_t{0} - 1};
   const SlidingLog::Params params{.limit = 5, .window_ns = 100};
   const Call peek{.now = 20, .cost = 0};
@@ -163,7 +163,7 @@ TEST(SlidingLogTest, DescribesItselfCanonically) {
   EXPECT_THROW(Key("sliding_log 5/1s anchor=first"), InvalidLimit);
 }
 
-TEST(SlidingLogTest, AChargeCountsBeyondTheLimitUntilItsTimeIsUp) {
+TEST(SlidingLogTest, AChargeCountsBeyondTheLimitForOneWindow) {
   Key key("sliding_log 5/10s");
   EXPECT_EQ(key.charge({.now = 0, .cost = 3}).remaining, 2);
   EXPECT_EQ(key.charge({.now = kSecondNs, .cost = 9}).remaining, 0);
@@ -176,7 +176,7 @@ TEST(SlidingLogTest, AChargeCountsBeyondTheLimitUntilItsTimeIsUp) {
   EXPECT_EQ(key.take({.now = 11 * kSecondNs}).remaining, 4);
 }
 
-// Charges make entries beyond the limit, up to a bound; then the newest counts from the last one.
+// Charges make entries beyond the limit, up to a bound; then the newest entry takes the charges.
 TEST(SlidingLogTest, ChargesMakeABoundedNumberOfEntries) {
   constexpr auto kMost = static_cast<std::uint32_t>(most_entries(5));
   std::vector<RingEntry> slots(kMost);

@@ -26,8 +26,8 @@ SlidingWindow::Params SlidingWindow::define(PartSyntax& syntax) {
                                         " sub-windows of this window; at most " +
                                         std::to_string(kMaxSubWindows) + " can be kept");
   }
-  // Cannot overflow: a window below 2^61 ns and at most 1000 sub-windows below it, rounded up by
-  // less than one. An instant plus this has to stay below 2^63.
+  // The product cannot overflow: it is at most the window, 2^61 ns, and two sub-windows. The check
+  // below ensures that an instant plus it stays below 2^63.
   const std::int64_t lifetime_ns = (sub_windows + (strict ? 1 : 0)) * precision_ns;
   if (lifetime_ns > kEndOfTime) {
     syntax.fail_duration("a window and its sub-windows together are at most 2^62 ns");

@@ -14,8 +14,8 @@ namespace sluice {
 /// sliding_window L/W, precision P: counts by sub-windows of length P, so its memory is bounded by
 /// W / P. Strict (the default): never more than L in any interval of length W. See README.md.
 ///
-/// A unit admitted in sub-window j, [jP, (j+1)P), is one of a sliding log stamped jP, which counts
-/// for (k + 1)P, or kP where not strict, k = ceil(W / P).
+/// It is a sliding log in which a unit admitted in sub-window j, [jP, (j+1)P), has the stamp jP and
+/// counts for (k + 1)P (kP if not strict), with k = ceil(W / P).
 struct SlidingWindow {
   static constexpr std::string_view kName = "sliding_window";
   static constexpr std::int64_t kMaxSubWindows = 1'000;
@@ -58,7 +58,7 @@ struct SlidingWindow {
 };
 
 static_assert(Algorithm<SlidingWindow>);
-// Charges never join the newest sub-window for want of entries.
+// So charges never run out of entries, and never move to a later sub-window.
 static_assert(SlidingWindow::kMaxSubWindows + 1 < most_entries(1));
 
 }  // namespace sluice

@@ -1,7 +1,7 @@
 -- sliding_window: units are stamped with the start of their sub-window. See ring_log.lua.
 --
 -- b         a start of a sub-window, most often that of now
--- then      the sub-window's length (8 bytes)
+-- then      the sub-window's length (8 bytes), behind d
 local step_l, step_h
 step_l, step_h, at = unpack('<I4I4', asked, at)
 b_l, b_h = align(now_l, now_h, b_l, b_h, step_l, step_h)

@@ -35,13 +35,13 @@ TEST(SlidingWindowTest, DividesTheWindow) {
   }
 }
 
-TEST(SlidingWindowTest, StrictGivesBackUpToOneSubWindowLate) {
+TEST(SlidingWindowTest, StrictReturnsUnitsUpToOneSubWindowLate) {
   struct Row {
     Instant spent;
     std::int64_t age_ns;
   };
   const Instant back = 66 * kMinuteNs;
-  // The first and the last instant of one sub-window: both come back where it stops counting.
+  // The first and the last instant of one sub-window: both units return when it stops counting.
   for (const Row& row : {Row{0, kHourNs + 6 * kMinuteNs}, Row{6 * kMinuteNs - 1, kHourNs + 1}}) {
     Key key(kStrict);
     EXPECT_EQ(key.take({.now = row.spent, .cost = 1000}),
@@ -74,8 +74,8 @@ TEST(SlidingWindowTest, ClassicAdmitsTwiceTheLimit) {
   EXPECT_TRUE(key.take({.now = kHourNs, .cost = 1000}).allowed);
 }
 
-// The most units that one interval [t, t + W) saw, of a caller who takes what it can get and whose
-// first units come at the end of a sub-window of 7 ns.
+// The most units in any interval [t, t + W), for a caller that takes all it can get, starting at
+// the end of a sub-window of 7 ns.
 std::int64_t most_within_a_window(std::string_view expression) {
   Key key(expression);
   const auto window = static_cast<std::size_t>(key.params().window_ns);
@@ -111,7 +111,7 @@ TEST(SlidingWindowTest, KeepsOneEntryForEachSubWindow) {
   static_assert((SlidingWindow::kMaxSubWindows + 1) * sizeof(RingEntry) == 16'016);
 }
 
-TEST(SlidingWindowTest, ClockOfAKeyNeverRunsBackwards) {
+TEST(SlidingWindowTest, TimeNeverRunsBackwardsForAKey) {
   Key key(kStrict);
   const Instant newest = 100 * kMinuteNs;  // in the sub-window that starts at minute 96
   EXPECT_TRUE(key.take({.now = newest, .cost = 999}).allowed);
@@ -121,7 +121,7 @@ TEST(SlidingWindowTest, ClockOfAKeyNeverRunsBackwards) {
   EXPECT_EQ(key.take({.now = 90 * kMinuteNs}).retry_after, nanoseconds(72 * kMinuteNs));
 }
 
-TEST(SlidingWindowTest, WaitsForTheSubWindowsThatMustGo) {
+TEST(SlidingWindowTest, WaitsForTheSubWindowsThatMustStopCounting) {
   Key key("sliding_window 10/10s");
   for (std::int64_t second = 0; second < 10; ++second) key.take({.now = second * kSecondNs});
   const Instant now = 9 * kSecondNs;
@@ -134,7 +134,7 @@ TEST(SlidingWindowTest, WaitsForTheSubWindowsThatMustGo) {
   EXPECT_EQ(key.take({.now = now, .cost = 11}).retry_after, kNever);
 }
 
-TEST(SlidingWindowTest, GivesBackTheNewestFirst) {
+TEST(SlidingWindowTest, RefundsTheNewestFirst) {
   Key key("sliding_window 10/10s");
   key.take({.now = 0, .cost = 4});
   key.take({.now = 5 * kSecondNs, .cost = 4});
@@ -143,7 +143,7 @@ TEST(SlidingWindowTest, GivesBackTheNewestFirst) {
   EXPECT_EQ(key.refund({.now = 6 * kSecondNs, .cost = 5}), admit({.limit = 10, .remaining = 10}));
 }
 
-TEST(SlidingWindowTest, HoldsTheExtremesOfADefinition) {
+TEST(SlidingWindowTest, TheExtremesOfADefinitionDoNotOverflow) {
   const char* const widest =
       "sliding_window 9007199254740991/2305843009213693952ns precision=2305843009213693952ns";
   Key key(widest);
@@ -168,7 +168,7 @@ TEST(SlidingWindowTest, DescribesItselfCanonically) {
   EXPECT_THROW(Key("sliding_window 1/1m precision=61s"), InvalidLimit);
 }
 
-TEST(SlidingWindowTest, AChargeCountsBeyondTheLimitUntilItsSubWindowGoes) {
+TEST(SlidingWindowTest, AChargeCountsBeyondTheLimitUntilItsSubWindowStopsCounting) {
   Key key("sliding_window 5/10s precision=5s");
   EXPECT_EQ(key.charge({.now = 0, .cost = 3}).remaining, 2);
   EXPECT_EQ(key.charge({.now = 5 * kSecondNs, .cost = kMaxInt64}).remaining, 0);

@@ -11,8 +11,8 @@
 namespace sluice {
 
 /// token_bucket C/p, burst b: at most b + t/T units in any interval t, T = ceil(p / C). Starts
-/// full. With patience, a request may reserve units that are still to come and waits for them; with
-/// borrow=yes it goes ahead on any unspent instant and the next caller waits. See README.md.
+/// full. With patience, a request may reserve future units and wait for them; with borrow=yes it
+/// passes if the bucket is not overdrawn, and the next caller waits. See README.md.
 struct TokenBucket {
   static constexpr std::string_view kName = "token_bucket";
   static constexpr std::string_view kAlias = "gcra";
@@ -36,7 +36,7 @@ struct TokenBucket {
     if (!advance(base, call.cost, params.interval_ns(), next.tat_ns)) {
       return bucket_deny(params, state, call.now, kNever.count());
     }
-    // Who borrows waits for what others spent; who does not, for what it spends itself as well.
+    // With borrowing, a request waits until earlier debts are paid; without, also for its own cost.
     const std::int64_t from = borrows ? base : next.tat_ns;
     const std::int64_t wait_ns = std::max<std::int64_t>(0, from - params.tolerance_ns - call.now);
     const std::int64_t patience_ns = std::max<std::int64_t>(0, call.patience_ns);

@@ -16,7 +16,7 @@ TokenBucket::Params params_of(std::string_view expression) {
   return Key(expression).params();
 }
 
-TEST(TokenBucketTest, StartsFullAndComesBackUnitByUnit) {
+TEST(TokenBucketTest, StartsFullAndRefillsUnitByUnit) {
   Key key("token_bucket 100/1s burst=200");
   EXPECT_EQ(key.params().interval_ns(), 10 * kMillisecondNs);
   EXPECT_EQ(key.params().tolerance_ns, 2 * kSecondNs);
@@ -83,7 +83,7 @@ TEST(TokenBucketTest, ReservesWithPatience) {
             nanoseconds(patience_ns));
 }
 
-TEST(TokenBucketTest, NoPatienceIsPatienceOfZero) {
+TEST(TokenBucketTest, TheDefaultPatienceIsZero) {
   for (const std::int64_t patience_ns : {kDefaultPatience, std::int64_t{0}}) {
     Key key("token_bucket 10/1s");
     EXPECT_EQ(key.take({.now = 0, .cost = 10, .patience_ns = patience_ns}).delay, nanoseconds(0));
@@ -92,11 +92,11 @@ TEST(TokenBucketTest, NoPatienceIsPatienceOfZero) {
   }
 }
 
-TEST(TokenBucketTest, BorrowerGoesAheadAndTheNextCallerWaits) {
+TEST(TokenBucketTest, ABorrowerPassesAndTheNextCallerWaits) {
   Key key("token_bucket 10/1s borrow=yes");
   EXPECT_EQ(key.take({.now = 0, .cost = 25}),
             admit({.limit = 10, .reset_ns = 2500 * kMillisecondNs}));
-  // What the next caller asks for does not matter: it waits for what was spent before.
+  // The cost of the next caller does not matter: it waits until earlier debts are paid.
   for (const std::int64_t cost : {1, 10, 1000}) {
     EXPECT_EQ(
         key.take({.now = 0, .cost = cost}),
@@ -109,7 +109,7 @@ TEST(TokenBucketTest, BorrowerGoesAheadAndTheNextCallerWaits) {
             admit({.limit = 10, .reset_ns = 3500 * kMillisecondNs}));
 }
 
-TEST(TokenBucketTest, BorrowerWithPatienceWaitsForWhatOthersSpent) {
+TEST(TokenBucketTest, ABorrowerWithPatienceWaitsForEarlierDebts) {
   Key key("token_bucket 10/1s borrow=yes");
   EXPECT_TRUE(key.take({.now = 0, .cost = 25}).allowed);
   EXPECT_EQ(key.take({.now = 0, .cost = 1, .patience_ns = 1500 * kMillisecondNs - 1}),
@@ -119,7 +119,7 @@ TEST(TokenBucketTest, BorrowerWithPatienceWaitsForWhatOthersSpent) {
       admit({.limit = 10, .reset_ns = 2600 * kMillisecondNs, .delay_ns = 1500 * kMillisecondNs}));
 }
 
-TEST(TokenBucketTest, RefusesForEverWhatNoInstantCanHold) {
+TEST(TokenBucketTest, DeniesForEverACostThatOverflows) {
   Key borrowing("token_bucket 10/1s borrow=yes");
   const Instant late = kEndOfTime - 1;
   const std::int64_t most = (kMaxInt64 - late) / (100 * kMillisecondNs);
@@ -131,13 +131,13 @@ TEST(TokenBucketTest, RefusesForEverWhatNoInstantCanHold) {
   EXPECT_EQ(reserving.take({.now = 0, .cost = kMaxInt64}).retry_after, kNever);
 }
 
-TEST(TokenBucketTest, HoldsTheExtremesOfADefinition) {
+TEST(TokenBucketTest, TheExtremesOfADefinitionDoNotOverflow) {
   Key key("token_bucket 1/2305843009213693952ns");
   const Instant late = kEndOfTime - 1;
   EXPECT_EQ(key.take({.now = late}), admit({.limit = 1, .reset_ns = kMaxDurationNs}));
   EXPECT_EQ(key.take({.now = late}),
             deny({.limit = 1, .retry_ns = kMaxDurationNs, .reset_ns = kMaxDurationNs}));
-  // As patient as can be, up to the last instant that an int64 holds.
+  // With the longest patience, up to the last instant that fits an int64.
   const Call patient{.now = late, .cost = 1, .patience_ns = kMaxInt64};
   EXPECT_EQ(key.take(patient).delay, nanoseconds(kMaxDurationNs));
   EXPECT_EQ(key.take(patient).retry_after, kNever);
@@ -145,20 +145,20 @@ TEST(TokenBucketTest, HoldsTheExtremesOfADefinition) {
   EXPECT_EQ(params_of("token_bucket 9007199254740991/1s").tolerance_ns, kMaxCount);
 }
 
-TEST(TokenBucketTest, GivesBackUpToFull) {
+TEST(TokenBucketTest, RefundsUpToFull) {
   Key key("token_bucket 10/1s");
   EXPECT_EQ(key.take({.now = 0, .cost = 4}).remaining, 6);
   EXPECT_EQ(key.refund({.now = 0, .cost = 3}),
             admit({.limit = 10, .remaining = 9, .reset_ns = 100 * kMillisecondNs}));
   EXPECT_EQ(key.refund({.now = 0, .cost = 5}), admit({.limit = 10, .remaining = 10}));
   EXPECT_EQ(key.refund({.now = 0, .cost = kMaxInt64}), admit({.limit = 10, .remaining = 10}));
-  // Not below now: a caller whose clock is behind does not find more than that.
+  // Not below now: a caller whose clock is behind does not find more units.
   key.take({.now = kSecondNs});
   key.refund({.now = kSecondNs, .cost = 5});
   EXPECT_EQ(key.state().tat_ns, kSecondNs);
 }
 
-TEST(TokenBucketTest, DeniedAndPeekedChangeNothing) {
+TEST(TokenBucketTest, PeekAndDenialChangeNothing) {
   Key key("token_bucket 10/1s");
   key.take({.now = 5, .cost = 7});
   const std::int64_t tat_ns = key.state().tat_ns;
@@ -169,7 +169,7 @@ TEST(TokenBucketTest, DeniedAndPeekedChangeNothing) {
   EXPECT_EQ(TokenBucket::take(key.params(), key.state(), denied).next.tat_ns, tat_ns);
 }
 
-TEST(TokenBucketTest, CallerWhoseClockIsBehindSeesTheSameInstant) {
+TEST(TokenBucketTest, ACallerWhoseClockIsBehindSeesTheSameState) {
   Key key("token_bucket 10/1s");
   EXPECT_TRUE(key.take({.now = 10 * kSecondNs}).allowed);
   EXPECT_EQ(
@@ -177,11 +177,11 @@ TEST(TokenBucketTest, CallerWhoseClockIsBehindSeesTheSameInstant) {
       deny({.limit = 10, .retry_ns = 200 * kMillisecondNs, .reset_ns = 1100 * kMillisecondNs}));
 }
 
-TEST(TokenBucketTest, ChangedNumbersReadTheKeptInstant) {
+TEST(TokenBucketTest, AChangedLimitReadsTheKeptState) {
   Key key("token_bucket 10/1s");
   EXPECT_EQ(key.drain(0), 10);
   key.redefine("token_bucket 20/1s burst=40");
-  // One second is spent; of the new limit's two, one is left.
+  // One second is spent; one of the new limit's two units is left.
   EXPECT_EQ(key.take({.now = 0, .cost = 0}),
             admit({.limit = 40, .remaining = 20, .reset_ns = kSecondNs}));
 }
@@ -194,7 +194,7 @@ TEST(TokenBucketTest, DescribesItselfCanonically) {
   EXPECT_THROW(params_of("token_bucket 3/2305843009213693952ns"), InvalidLimit);
 }
 
-TEST(TokenBucketTest, AChargeGoesIntoDebtAndTimePaysItBack) {
+TEST(TokenBucketTest, AChargeGoesIntoDebtWhichTimePaysBack) {
   Key key("token_bucket 1/1s burst=2");
   EXPECT_EQ(key.charge({.now = 0, .cost = 0}), admit({.limit = 2, .remaining = 2}));
   EXPECT_EQ(key.charge({.now = 0, .cost = 5}), admit({.limit = 2, .reset_ns = 5 * kSecondNs}));
@@ -203,7 +203,7 @@ TEST(TokenBucketTest, AChargeGoesIntoDebtAndTimePaysItBack) {
   EXPECT_EQ(key.refund({.now = kSecondNs, .cost = 4}).remaining, 1);
 }
 
-TEST(TokenBucketTest, AChargeBeyondAllNumbersStaysAtTheLast) {
+TEST(TokenBucketTest, AChargeStopsAtTheLargestInstant) {
   Key key("token_bucket 1/1s burst=2 borrow=yes");
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(key.charge({.now = 5, .cost = kMaxInt64}),
@@ -214,7 +214,7 @@ TEST(TokenBucketTest, AChargeBeyondAllNumbersStaysAtTheLast) {
   EXPECT_EQ(key.refund({.now = 5, .cost = kMaxInt64}), admit({.limit = 2, .remaining = 2}));
 }
 
-TEST(TokenBucketTest, TakesOnlyWhatIsUnspentWhereAsked) {
+TEST(TokenBucketTest, TakesOnlyUnspentUnitsIfAsked) {
   Key key("token_bucket 1/1s burst=2 borrow=yes");
   EXPECT_EQ(key.take({.now = 0, .cost = 3, .unspent_only = true}).retry_after, kNever);
   EXPECT_TRUE(key.take({.now = 0, .cost = 2, .unspent_only = true}).allowed);

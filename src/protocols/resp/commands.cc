@@ -54,6 +54,11 @@ bool refuse(CommandContext& context, std::string_view error) {
   return false;
 }
 
+// `command` is its name in small letters.
+void refuse_arguments(CommandContext& context, std::string_view command) {
+  refuse(context, "ERR wrong number of arguments for '" + std::string(command) + "' command");
+}
+
 // The commands that decide.
 
 // Reads an integer argument, or replies that it is none.
@@ -65,12 +70,7 @@ bool read_integer(CommandContext& context, std::string_view text, std::string_vi
          refuse(context, "ERR " + std::string(argument) + " is not an integer or out of range");
 }
 
-void refuse_arguments(CommandContext& context, std::string_view command) {
-  context.reply().error("ERR wrong number of arguments for '" + std::string(command) + "' command");
-}
-
-// Finds the limit that arguments[1] names or writes, and asks for a decision on the key in
-// arguments[2].
+// Finds the limit that arguments[1] names or writes, and asks for a decision.
 void ask(CommandContext& context, Arguments arguments, Request request, Form form) {
   const std::shared_ptr<const RegisteredLimit>* found = nullptr;
   try {
@@ -89,7 +89,6 @@ void ask(CommandContext& context, Arguments arguments, Request request, Form for
   }
   request.limit = &limit;
   request.space = registered.space.get();
-  request.key = arguments[2];
   context.thread.context.batch.add(request, {.tag = tag_of(form), .limit = registered.number},
                                    *found);
 }
@@ -129,7 +128,7 @@ void run_cl_throttle(CommandContext& context, Arguments arguments) {
 void run_sluice_check(CommandContext& context, Arguments arguments) {
   constexpr std::size_t kWithCost = 4;
   if (arguments.size() > kWithCost) return refuse_arguments(context, "sluice.check");
-  Request request;
+  Request request{.key = arguments[2]};
   if (arguments.size() == kWithCost) {
     if (!read_integer(context, arguments[3], "cost", request.cost)) return;
     if (request.cost < 0) return context.reply().error("ERR cost must be at least 0");
@@ -138,21 +137,14 @@ void run_sluice_check(CommandContext& context, Arguments arguments) {
 }
 
 void run_sluice_peek(CommandContext& context, Arguments arguments) {
-  Request request;
-  request.cost = 0;
-  ask(context, arguments, request, Form::kCheck);
+  ask(context, arguments, {.key = arguments[2], .cost = 0}, Form::kCheck);
 }
 
 void run_sluice_reset(CommandContext& context, Arguments arguments) {
-  Request request;
-  request.operation = Operation::kReset;
-  ask(context, arguments, request, Form::kDone);
+  ask(context, arguments, {.key = arguments[2], .operation = Operation::kReset}, Form::kDone);
 }
 
 // The commands of a connection, as in Redis.
-
-constexpr std::string_view kBadName =
-    "ERR Client names cannot contain spaces, newlines or special characters.";
 
 // Redis lists a connection's name in one line of words, so a name is printable and without blanks.
 bool is_plain(std::string_view text) {
@@ -161,7 +153,9 @@ bool is_plain(std::string_view text) {
 
 // What is wrong with a connection's name, if anything.
 std::optional<std::string> refuse_name(std::string_view name) {
-  if (!is_plain(name)) return std::string(kBadName);
+  if (!is_plain(name)) {
+    return "ERR Client names cannot contain spaces, newlines or special characters.";
+  }
   if (name.size() <= kMaxNameBytes) return std::nullopt;
   return "ERR Client names have at most " + std::to_string(kMaxNameBytes) +
          " bytes, this one has " + std::to_string(name.size()) + ".";
@@ -216,7 +210,7 @@ bool read_hello_options(CommandContext& context, Arguments options,
 void run_ping(CommandContext& context, Arguments arguments) {
   if (arguments.size() == 1) return context.reply().simple("PONG");
   if (arguments.size() == 2) return context.reply().bulk(arguments[1]);
-  context.reply().error("ERR wrong number of arguments for 'ping' command");
+  refuse_arguments(context, "ping");
 }
 
 void run_echo(CommandContext& context, Arguments arguments) {
@@ -430,15 +424,11 @@ const Command* find_command(std::string_view name) {
   return nullptr;
 }
 
-bool arity_fits(const Command& command, std::size_t arguments) {
-  const auto least = static_cast<std::size_t>(std::abs(command.arity));
-  return command.arity < 0 ? arguments >= least : arguments == least;
-}
-
 void run_checked(const Command& command, CommandContext& context, Arguments arguments) {
-  if (arity_fits(command, arguments.size())) return command.run(context, arguments);
-  context.reply().error("ERR wrong number of arguments for '" + in_small_letters(command.name) +
-                        "' command");
+  const auto least = static_cast<std::size_t>(std::abs(command.arity));
+  const bool fits = command.arity < 0 ? arguments.size() >= least : arguments.size() == least;
+  if (fits) return command.run(context, arguments);
+  refuse_arguments(context, in_small_letters(command.name));
 }
 
 // As much of the command as Redis quotes, which is bounded.

@@ -314,6 +314,17 @@ TEST_F(HandlerTest, SaysThatTheStoreIsAway) {
   EXPECT_EQ(send("SLUICE.RESET login bob\r\n"), "+OK\r\n");
 }
 
+// What is the same in the command before is still read from this one.
+TEST_F(HandlerTest, KeepsTheKeysOfCommandsThatDifferInTheirLimitAlone) {
+  const auto check = [](const std::string& limit, const std::string& key) {
+    return array({"SLUICE.CHECK", limit, key});
+  };
+  EXPECT_EQ(send(check("login", "bob") + check("token_bucket 9/1s", "bob") + check("login", "eve")),
+            integers({1, 5, 4, 0, 200, 0}) + integers({1, 9, 8, 0, 112, 0}) +
+                integers({1, 5, 4, 0, 200, 0}));
+  EXPECT_EQ(send(check("token_bucket 9/1s", "bob")), integers({1, 9, 7, 0, 223, 0}));
+}
+
 // The same bytes but for the key mean the same numbers only where nothing came between.
 TEST_F(HandlerTest, RepeatsTheCommandBeforeAndNoOther) {
   const std::string wide = array({"CL.THROTTLE", "a", "9", "1", "60"});

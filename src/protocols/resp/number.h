@@ -13,16 +13,10 @@ constexpr bool is_digit(char c) {
 
 /// A decimal integer of 64 bits and nothing else: digits, with a '-' before them where negative.
 inline std::optional<std::int64_t> parse_integer(std::string_view text) {
-  constexpr std::size_t kSurelyFits = 18;
   std::int64_t value = 0;
-  if (!text.empty() && text.size() <= kSurelyFits) {
-    std::size_t i = 0;
-    while (i < text.size() && is_digit(text[i])) value = value * 10 + (text[i++] - '0');
-    if (i == text.size()) return value;
-  }
   const char* end = text.data() + text.size();
-  const auto [stop, fault] = std::from_chars(text.data(), end, value);
-  if (fault != std::errc{} || stop != end) return std::nullopt;
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stop != end) return std::nullopt;
   return value;
 }
 

@@ -91,10 +91,7 @@ Parser::Result Parser::next(std::string_view input) {
       return Result::kError;
     case Stage::kStart:
       if (const auto second = next_repeated(input)) {
-        const auto remembered = repetition_.arguments();
-        std::copy(remembered.begin(), remembered.end(), arguments_.begin());
-        arguments_[1] = *second;
-        count_ = static_cast<std::uint32_t>(remembered.size());
+        count_ = repetition_.read(input, *second, arguments_);
         return Result::kCommand;
       }
       count_ = 0;
@@ -210,8 +207,7 @@ Parser::Result Parser::next_inline(std::string_view input) {
   }
   std::string_view line = input.substr(0, line_end);
   if (line.ends_with('\r')) line.remove_suffix(1);
-  const bool quoted = line.find_first_of("\"'") != std::string_view::npos;
-  switch (quoted ? split_quoted(line) : split_plain(line)) {
+  switch (split(line)) {
     case Split::kUnbalanced:
       return fail("unbalanced quotes in request");
     case Split::kTooMany:
@@ -222,19 +218,8 @@ Parser::Result Parser::next_inline(std::string_view input) {
   return command(line_end + 1);
 }
 
-Parser::Split Parser::split_plain(std::string_view line) {
-  for (std::size_t at = 0;;) {
-    while (at < line.size() && is_blank(line[at])) ++at;
-    if (at == line.size()) return Split::kDone;
-    const std::size_t begin = at;
-    while (at < line.size() && !ends_word(line[at])) ++at;
-    if (count_ == kMaxArguments) return Split::kTooMany;
-    arguments_[count_++] = line.substr(begin, at - begin);
-  }
-}
-
-Parser::Split Parser::split_quoted(std::string_view line) {
-  std::string& text = unquoted_.emplace_front();
+Parser::Split Parser::split(std::string_view line) {
+  std::string& text = inline_texts_.emplace_front();
   text.reserve(line.size());  // So that no append moves what the arguments refer to.
   for (std::size_t at = 0;;) {
     while (at < line.size() && is_blank(line[at])) ++at;
@@ -255,7 +240,7 @@ Parser::Split Parser::split_quoted(std::string_view line) {
 }
 
 void Parser::release() {
-  unquoted_.clear();
+  inline_texts_.clear();
 }
 
 void Parser::rebase(std::string_view input) {

@@ -32,8 +32,7 @@ class Parser {
   /// - kError: error() says why; nothing that follows on this connection can be understood.
   Result next(std::string_view input);
 
-  /// Views of `input`, or, of a command that was written inline with quotes, of memory that
-  /// release() frees.
+  /// Views of `input`, or, of an inline command, of memory that release() frees.
   std::span<const std::string_view> arguments() const { return {arguments_.data(), count_}; }
 
   /// Frees what the commands since the last call took, so that an idle connection holds little.
@@ -65,8 +64,7 @@ class Parser {
   Result read_bulks(std::string_view input);
   Result read_header(std::string_view input, const Header& header);
   Result read_header_slowly(std::string_view input, const Header& header);
-  Split split_plain(std::string_view line);
-  Split split_quoted(std::string_view line);
+  Split split(std::string_view line);
   void rebase(std::string_view input);
   Result command(std::size_t consumed);
   Result need_more(std::string_view input);
@@ -83,8 +81,8 @@ class Parser {
   /// The address of the input at the last kNeedMore: arguments refer to it, and it may move.
   std::uintptr_t base_ = 0;
   std::array<std::string_view, kMaxArguments> arguments_;
-  Repetition repetition_;                    // Of the last command, if it can be repeated.
-  std::forward_list<std::string> unquoted_;  // A text for each command with quotes.
+  Repetition repetition_;                        // Of the last command, if it can be repeated.
+  std::forward_list<std::string> inline_texts_;  // A text for each inline command.
   std::string error_;
 };
 

@@ -52,20 +52,14 @@ std::size_t ThrottleLimits::Hash::operator()(const ThrottleNumbers& numbers) con
   return hash ^ (hash >> 31);
 }
 
-const std::shared_ptr<const ThrottleLimit>* ThrottleLimits::look_up(
-    const ThrottleNumbers& numbers) {
-  const std::shared_ptr<const ThrottleLimit>* found = limits_.find(numbers);
-  if (found == nullptr) {
-    if (find_error(numbers)) return nullptr;
-    LimitDefinition definition = define_throttle(numbers);
-    // While the space has few keys, the store goes by the numbers that come.
-    std::shared_ptr<Space> space = store_.open_space(definition);
-    found = &limits_.insert(numbers, std::make_shared<const ThrottleLimit>(
-                                         ThrottleLimit{std::move(definition), std::move(space)}));
-  }
-  last_numbers_ = numbers;
-  last_ = found;
-  return found;
+const std::shared_ptr<const ThrottleLimit>* ThrottleLimits::find(const ThrottleNumbers& numbers) {
+  if (const auto* known = limits_.find(numbers)) return known;
+  if (find_error(numbers)) return nullptr;
+  LimitDefinition definition = define_throttle(numbers);
+  // While the space has few keys, the store goes by the numbers that come.
+  std::shared_ptr<Space> space = store_.open_space(definition);
+  return &limits_.insert(numbers, std::make_shared<const ThrottleLimit>(
+                                      ThrottleLimit{std::move(definition), std::move(space)}));
 }
 
 }  // namespace sluice::resp

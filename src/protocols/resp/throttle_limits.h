@@ -42,22 +42,14 @@ class ThrottleLimits {
 
   /// The limit, valid for at least the next 512 calls; or null where find_error() finds one.
   /// Throws StoreError where the store cannot open the space.
-  const std::shared_ptr<const ThrottleLimit>* find(const ThrottleNumbers& numbers) {
-    return numbers == last_numbers_ ? last_ : look_up(numbers);
-  }
+  const std::shared_ptr<const ThrottleLimit>* find(const ThrottleNumbers& numbers);
 
  private:
   struct Hash {
     std::size_t operator()(const ThrottleNumbers& numbers) const;
   };
 
-  const std::shared_ptr<const ThrottleLimit>* look_up(const ThrottleNumbers& numbers);
-
   RecentCache<ThrottleNumbers, std::shared_ptr<const ThrottleLimit>, 512, Hash> limits_;
-  /// The last found, which the cache therefore still holds: most clients ask for one limit only.
-  /// Zeros are no limit, as find() must say from the start.
-  ThrottleNumbers last_numbers_;
-  const std::shared_ptr<const ThrottleLimit>* last_ = nullptr;
   Store& store_;
   const std::shared_ptr<Space> space_;  // Held, so that it stays the same.
 };

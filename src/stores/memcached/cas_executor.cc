@@ -35,58 +35,60 @@ CasExecutor::CasExecutor(const MemcachedOptions& options, std::size_t max_kept_b
       random_(std::random_device{}()) {
   for (const auto& server : options.servers) {
     for (std::size_t i = 0; i < options.connections; ++i) {
-      const LaneSettings settings{.endpoint = server, .deadline = options.deadline};
-      lanes_.push_back(std::make_unique<Lane>(settings, *this));
+      const ConnectionSettings settings{.endpoint = server, .deadline = options.deadline};
+      connections_.push_back(std::make_unique<Connection>(settings, *this));
     }
   }
+  // To rehash later would keep all callers waiting.
+  keys_.reserve(max_kept_bytes / sizeof(KeyEntry));
 }
 
-void CasExecutor::open(Courier& courier) {
-  courier_ = &courier;
-  pause_.emplace(courier.loop(), [this] { end_pause(); });
+void CasExecutor::open(RemoteWorker& worker) {
+  worker_ = &worker;
+  pause_.emplace(worker.context(), [this] { end_pause(); });
 }
 
-Lane& CasExecutor::lane_of(std::string_view name) const {
+Connection& CasExecutor::connection_of(std::string_view name) const {
   const std::size_t connection =
       options_.connections == 1 ? 0 : std::hash<std::string_view>()(name) % options_.connections;
-  return *lanes_[ring_.server_of(name) * options_.connections + connection];
+  return *connections_[ring_.server_of(name) * options_.connections + connection];
 }
 
-void CasExecutor::carry(Errand& errand) {
-  assert(errand.requests.size() == 1);
-  const Request& request = errand.requests[0];
+void CasExecutor::route(PendingRequest& pending) {
+  assert(pending.requests.size() == 1);
+  const Request& request = pending.requests[0];
   static_cast<const MemcachedSpace&>(*request.space).name_of(request.key, name_);
   const auto found = keys_.find(name_);
   const bool is_known = found != keys_.end();
-  Lane& lane = is_known ? found->second.lane : lane_of(name_);
-  const std::string_view fault = lane.fault(courier_->round_began());
-  if (!fault.empty()) return courier_->fail(errand, fault);
+  Connection& connection = is_known ? found->second.connection : connection_of(name_);
+  const std::string_view error = connection.error(worker_->routed_at());
+  if (!error.empty()) return worker_->fail(pending, error);
   const bool joins = is_known && found->second.under_way;
   if (!joins && under_way_ >= kMaxUnderWay) {
-    return courier_->fail(errand, lane.name() + ": too many keys wait for their servers");
+    return worker_->fail(pending, connection.name() + ": too many keys wait for their servers");
   }
-  KeyEntry& key = is_known ? found->second : add_key(name_, lane);
-  errand.holder = &key;
-  key.waiting.push_back(errand);
+  KeyEntry& key = is_known ? found->second : add_key(name_, connection);
+  pending.holder = &key;
+  key.waiting.push_back(pending);
   if (!joins) begin_round(key, Step::kRead);
 }
 
-void CasExecutor::dispatch() {
-  for (const auto& lane : lanes_) lane->kick();
+void CasExecutor::flush() {
+  for (const auto& connection : connections_) connection->flush();
 }
 
-std::string_view CasExecutor::abandon(Errand& errand) {
-  const KeyEntry& key = *static_cast<const KeyEntry*>(errand.holder);
-  ErrandList::take_out(errand);
-  late_ = key.lane.late();
+std::string_view CasExecutor::abandon(PendingRequest& pending) {
+  const KeyEntry& key = *static_cast<const KeyEntry*>(pending.holder);
+  pending.unlink();
+  late_ = key.connection.late();
   if (key.losses > 0) {
     late_ += ": others changed '" + *key.name + "' first, " + std::to_string(key.losses) + " times";
   }
   return late_;
 }
 
-KeyEntry& CasExecutor::add_key(const std::string& name, Lane& lane) {
-  auto& [own_name, key] = *keys_.try_emplace(name, lane).first;
+KeyEntry& CasExecutor::add_key(const std::string& name, Connection& connection) {
+  auto& [own_name, key] = *keys_.try_emplace(name, connection).first;
   key.name = &own_name;
   return key;
 }
@@ -98,14 +100,14 @@ void CasExecutor::begin_round(KeyEntry& key, Step step) {
   ++under_way_;
   key.losses = 0;
   key.step = step;
-  key.lane.send(key);
+  key.connection.send(key);
 }
 
 // Reads the key again for the requests that wait by now, if any.
 void CasExecutor::next_round(KeyEntry& key) {
   if (key.waiting.empty()) return end_round(key);
   key.step = Step::kRead;
-  key.lane.send(key);
+  key.connection.send(key);
 }
 
 // The entry may be gone afterwards.
@@ -137,8 +139,8 @@ void CasExecutor::make_room() {
 void CasExecutor::before_sending(KeyEntry& key) {
   if (key.changes() || key.waiting.empty()) return;
   const Instant now = wall_now();
-  if (!key.knows_value(key.lane.connection(), now)) return;
-  if (!state_.read(key.value, *key.waiting.first()->requests[0].limit)) return;
+  if (!key.knows_value(key.connection.number(), now)) return;
+  if (!state_.read(key.value, *key.waiting.front().requests[0].limit)) return;
   key.token = key.written_token;
   judge(key, now);
   key.is_unread = prepare_write(key, now);
@@ -155,17 +157,17 @@ void CasExecutor::on_reply(KeyEntry& key, const MetaReply& reply) {
 
 void CasExecutor::on_read(KeyEntry& key, const MetaReply& reply) {
   if (reply.code == Code::kError) {
-    return fail_waiting(key, key.lane.name() + ": " + std::string(reply.text));
+    return fail_waiting(key, key.connection.name() + ": " + std::string(reply.text));
   }
-  if (reply.code == Code::kMiss || key.written_on != key.lane.connection()) key.written_token = 0;
+  if (reply.code == Code::kMiss || key.written_on != key.connection.number()) key.written_token = 0;
   if (key.written_token != 0) key.contested = key.written_token != reply.token;
-  if (reply.code == Code::kValue && reply.token == 0)
-    return fail_waiting(key, key.lane.no_tokens());
+  const bool has_no_token = reply.code == Code::kValue && reply.token == 0;
+  if (has_no_token) return fail_waiting(key, key.connection.no_tokens());
   if (key.waiting.empty() || !read_state(key, reply)) return end_round(key);
   const Instant now = wall_now();
   judge(key, now);
   key.is_unread = false;
-  if (prepare_write(key, now)) return key.lane.send_now(key);
+  if (prepare_write(key, now)) return key.connection.send_now(key);
   key.losses = 0;
   answer(key.judged);
   next_round(key);
@@ -177,29 +179,29 @@ bool CasExecutor::read_state(KeyEntry& key, const MetaReply& reply) {
   state_.clear();
   if (reply.code == Code::kMiss) return true;
   key.token = reply.token;
-  if (state_.read(reply.text, *key.waiting.first()->requests[0].limit)) return true;
-  const std::string why = key.lane.name() + ": the value of '" + *key.name +
+  if (state_.read(reply.text, *key.waiting.front().requests[0].limit)) return true;
+  const std::string why = key.connection.name() + ": the value of '" + *key.name +
                           "' is damaged, or none that this store has written";
   while (!key.waiting.empty()) {
-    if (key.waiting.first()->requests[0].operation == Operation::kReset) return true;
-    courier_->fail(key.waiting.pop_front(), why);
+    if (key.waiting.front().requests[0].operation == Operation::kReset) return true;
+    worker_->fail(key.waiting.pop_front(), why);
   }
   return false;
 }
 
 void CasExecutor::judge(KeyEntry& key, Instant now) {
   for (std::size_t i = 0; i < kMaxJudged && !key.waiting.empty(); ++i) {
-    Errand& errand = key.waiting.pop_front();
-    *errand.decision =
-        state_.judge(errand.requests[0], errand.now == kStoreTime ? now : errand.now);
-    key.judged.push_back(errand);
+    PendingRequest& pending = key.waiting.pop_front();
+    *pending.decision =
+        state_.judge(pending.requests[0], pending.now == kStoreTime ? now : pending.now);
+    key.judged.push_back(pending);
   }
 }
 
 // The decisions that were made do not count: their requests wait again, before those that came
 // later.
 void CasExecutor::judge_again(KeyEntry& key) {
-  ErrandList later;
+  RequestList later;
   while (!key.waiting.empty()) later.push_back(key.waiting.pop_front());
   while (!key.judged.empty()) key.waiting.push_back(key.judged.pop_front());
   while (!later.empty()) key.waiting.push_back(later.pop_front());
@@ -227,14 +229,14 @@ void CasExecutor::on_written(KeyEntry& key, const MetaReply& reply) {
   if (reply.code == Code::kDone) {
     note_written(key);
     if (key.step == Step::kWrite) key.written_token = reply.token;
-    key.written_on = key.lane.connection();
+    key.written_on = key.connection.number();
     key.losses = 0;
     answer(key.judged);
     return next_round(key);
   }
   key.contested = reply.code == Code::kExists;
   if (reply.code != Code::kError) return on_race_lost(key);
-  fail(key.judged, key.lane.name() + ": " + std::string(reply.text));
+  fail(key.judged, key.connection.name() + ": " + std::string(reply.text));
   next_round(key);
 }
 
@@ -251,18 +253,18 @@ void CasExecutor::on_race_lost(KeyEntry& key) {
 
 void CasExecutor::end_pause() {
   for (KeyEntry* key : std::exchange(pausing_, {})) {
-    const std::string_view fault = key->lane.fault(Courier::Clock::now());
-    if (fault.empty()) {
+    const std::string_view error = key->connection.error(RemoteWorker::Clock::now());
+    if (error.empty()) {
       next_round(*key);
     } else {
-      fail_waiting(*key, fault);
+      fail_waiting(*key, error);
     }
   }
-  dispatch();
+  flush();
 }
 
-// A token means nothing on another connection: a write that was not sent has to be preceded by
-// another read.
+// A write that was not sent begins again with a read: its token means nothing to the next
+// connection.
 void CasExecutor::on_lost(KeyEntry& key, Loss loss, std::string_view why) {
   if (key.changes() && loss == Loss::kUnknown) {
     note_written(key);
@@ -270,16 +272,16 @@ void CasExecutor::on_lost(KeyEntry& key, Loss loss, std::string_view why) {
     return next_round(key);
   }
   judge_again(key);
-  if (key.lane.is_broken()) return fail_waiting(key, why);
+  if (key.connection.is_broken()) return fail_waiting(key, why);
   next_round(key);
 }
 
-void CasExecutor::answer(ErrandList& errands) {
-  while (!errands.empty()) courier_->done(errands.pop_front());
+void CasExecutor::answer(RequestList& pending) {
+  while (!pending.empty()) worker_->complete(pending.pop_front());
 }
 
-void CasExecutor::fail(ErrandList& errands, std::string_view why) {
-  while (!errands.empty()) courier_->fail(errands.pop_front(), why);
+void CasExecutor::fail(RequestList& pending, std::string_view why) {
+  while (!pending.empty()) worker_->fail(pending.pop_front(), why);
 }
 
 void CasExecutor::fail_waiting(KeyEntry& key, std::string_view why) {
@@ -301,20 +303,21 @@ void CasExecutor::sweep(std::function<void()> done) {
 
 // Goes on whenever a round ends.
 void CasExecutor::sweep_on() {
-  const auto now = Courier::Clock::now();
+  const auto now = RemoteWorker::Clock::now();
   while (!written_.empty() && under_way_ < kMaxSweptAtOnce) {
     const std::string name = std::move(written_.front());
     written_.pop_front();
     const auto found = keys_.find(name);
-    Lane& lane = lane_of(name);
-    if (!lane.fault(now).empty() || (found != keys_.end() && found->second.under_way)) continue;
-    KeyEntry& key = found != keys_.end() ? found->second : add_key(name, lane);
+    Connection& connection = connection_of(name);
+    if (!connection.error(now).empty() || (found != keys_.end() && found->second.under_way))
+      continue;
+    KeyEntry& key = found != keys_.end() ? found->second : add_key(name, connection);
     begin_round(key, Step::kRemove);
     key.token.reset();
     key.written_token = 0;
   }
-  dispatch();
-  // A lane that is down returns its keys at once: the last of them has ended the sweep then.
+  flush();
+  // A connection that is down returns its keys at once: the last of them has ended the sweep then.
   if (swept_ && under_way_ == 0) std::exchange(swept_, nullptr)();
 }
 

@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "core/instant.h"
+#include "stores/memcached/connection.h"
 #include "stores/memcached/key_entry.h"
 #include "stores/memcached/key_state.h"
-#include "stores/memcached/lane.h"
 #include "stores/memcached/memcached_options.h"
 #include "stores/memcached/server_ring.h"
-#include "stores/remote/courier.h"
+#include "stores/remote/remote_worker.h"
 
 namespace sluice::memcached {
 
@@ -33,7 +33,7 @@ namespace sluice::memcached {
 /// A write whose outcome is unknown is not repeated: its requests are unanswered.
 ///
 /// Lives on the worker thread.
-class CasExecutor final : public Carrier, public KeyOwner {
+class CasExecutor final : public Router, public KeyOwner {
  public:
   /// Requests judged on one value at most.
   static constexpr std::size_t kMaxJudged = 512;
@@ -53,16 +53,16 @@ class CasExecutor final : public Carrier, public KeyOwner {
   /// `options` outlives it.
   explicit CasExecutor(const MemcachedOptions& options, std::size_t max_kept_bytes = kMaxKeptBytes);
 
-  /// Before the first request. The courier outlives the executor's rounds.
-  void open(Courier& courier);
+  /// Before the first request. The worker outlives the executor's rounds.
+  void open(RemoteWorker& worker);
 
   /// One for each connection to be made, which attaches itself to it. Those of one server lie
   /// together.
-  std::span<const std::unique_ptr<Lane>> lanes() const { return lanes_; }
+  std::span<const std::unique_ptr<Connection>> connections() const { return connections_; }
 
-  void carry(Errand& errand) override;
-  void dispatch() override;
-  std::string_view abandon(Errand& errand) override;
+  void route(PendingRequest& pending) override;
+  void flush() override;
+  std::string_view abandon(PendingRequest& pending) override;
 
   void before_sending(KeyEntry& key) override;
   void on_reply(KeyEntry& key, const MetaReply& reply) override;
@@ -78,8 +78,8 @@ class CasExecutor final : public Carrier, public KeyOwner {
  private:
   using Keys = std::unordered_map<std::string, KeyEntry>;
 
-  Lane& lane_of(std::string_view name) const;
-  KeyEntry& add_key(const std::string& name, Lane& lane);
+  Connection& connection_of(std::string_view name) const;
+  KeyEntry& add_key(const std::string& name, Connection& connection);
   void begin_round(KeyEntry& key, KeyEntry::Step step);
   void next_round(KeyEntry& key);
   void end_round(KeyEntry& key);
@@ -92,23 +92,23 @@ class CasExecutor final : public Carrier, public KeyOwner {
   void on_written(KeyEntry& key, const MetaReply& reply);
   void on_race_lost(KeyEntry& key);
   void end_pause();
-  void answer(ErrandList& errands);
-  void fail(ErrandList& errands, std::string_view why);
+  void answer(RequestList& pending);
+  void fail(RequestList& pending, std::string_view why);
   void fail_waiting(KeyEntry& key, std::string_view why);
   void note_written(const KeyEntry& key);
   void sweep_on();
 
   const MemcachedOptions& options_;
   const std::size_t max_kept_bytes_;
-  Courier* courier_ = nullptr;
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  RemoteWorker* worker_ = nullptr;
+  std::vector<std::unique_ptr<Connection>> connections_;
   const ServerRing ring_;
   Keys keys_;  // That have a round, or that this process wrote last.
   std::size_t under_way_ = 0;
   std::size_t kept_bytes_ = 0;   // Of keys without a round.
   std::size_t next_bucket_ = 0;  // Where one is forgotten next, to make room.
   std::vector<KeyEntry*> pausing_;
-  std::optional<Timer> pause_;  // Set while some are pausing.
+  std::optional<IoTimer> pause_;  // Set while some are pausing.
   std::minstd_rand random_;
   KeyState state_;    // Of the key that is judged.
   std::string name_;  // Of the key that is looked for.

@@ -5,13 +5,13 @@
 #include <string>
 
 #include "core/instant.h"
-#include "net/exchange.h"
+#include "net/command.h"
 #include "stores/memcached/meta_protocol.h"
-#include "stores/remote/errand.h"
+#include "stores/remote/pending_request.h"
 
 namespace sluice::memcached {
 
-class Lane;
+class Connection;
 
 /// One key: the requests that wait for it, the round they are in, and what this process wrote last.
 ///
@@ -24,32 +24,39 @@ struct KeyEntry {
   /// The command that is sent next, or has been sent.
   enum class Step : std::uint8_t { kRead, kWrite, kRemove };
 
-  explicit KeyEntry(Lane& on) : lane(on) {}
+  explicit KeyEntry(Connection& on) : connection(on) {}
 
   bool changes() const { return step != Step::kRead; }
 
   /// Whether the server has `value` unless another process has written since. False where that is
-  /// to be expected. `connection`: Lane::connection().
-  bool knows_value(std::uint32_t connection, Instant now) const {
-    return written_token != 0 && written_on == connection && now < kept_until && !contested;
+  /// to be expected. `number`: Connection::number().
+  bool knows_value(std::uint32_t number, Instant now) const {
+    return written_token != 0 && written_on == number && now < kept_until && !contested;
   }
 
   /// Appends the command, numbered.
-  void append_command(std::string& output, std::uint32_t number) const;
+  void append_command(std::string& output, std::uint32_t number) const {
+    if (step == Step::kRead) append_get(output, *name, number);
+    if (step == Step::kWrite) append_set(output, {*name, value, expiry_s, token}, number);
+    if (step == Step::kRemove) append_delete(output, {*name, token}, number);
+  }
 
   /// Whether a server can answer the command so.
-  bool can_be_answered(const MetaReply& reply) const;
+  bool can_be_answered(const MetaReply& reply) const {
+    const bool is_of_read = reply.code == Code::kValue || reply.code == Code::kMiss;
+    return reply.code == Code::kError || is_of_read != changes();
+  }
 
   /// The server's name of the key. Not null.
   const std::string* name = nullptr;
-  Lane& lane;
+  Connection& connection;
 
-  /// A round is under way: the entry is with its lane, or pauses after lost races.
+  /// A round is under way: the entry is with its connection, or pauses after lost races.
   bool under_way = false;
   /// To be judged on the value that is read next.
-  ErrandList waiting;
+  RequestList waiting;
   /// Have their decisions, which count if the write is carried out.
-  ErrandList judged;
+  RequestList judged;
   Step step = Step::kRead;
   /// Of the value that is replaced or removed; none where there was no value.
   std::optional<std::uint64_t> token;
@@ -63,7 +70,7 @@ struct KeyEntry {
   std::string value;
   /// The token of what this process wrote last; 0 where that is not known.
   std::uint64_t written_token = 0;
-  /// Lane::connection() then: a token means nothing on another connection.
+  /// Connection::number() then: a token means nothing on another connection.
   std::uint32_t written_on = 0;
   /// Until then the server keeps it, unless it is evicted or flushed.
   Instant kept_until = 0;
@@ -71,7 +78,7 @@ struct KeyEntry {
   bool contested = false;
 };
 
-/// Whose entries a lane carries. All are called on the worker thread.
+/// Whose entries a connection carries. All are called on the worker thread.
 class KeyOwner {
  public:
   virtual ~KeyOwner() = default;
@@ -79,8 +86,8 @@ class KeyOwner {
   /// The key's command is about to be sent: the owner may still choose another one.
   virtual void before_sending(KeyEntry& key) = 0;
 
-  /// What was given to the lane comes back by one of these two, once. `why` is a sentence that
-  /// names the server.
+  /// What was given to the connection comes back by one of these two, once. `why` is a sentence
+  /// that names the server.
   virtual void on_reply(KeyEntry& key, const MetaReply& reply) = 0;
   virtual void on_lost(KeyEntry& key, Loss loss, std::string_view why) = 0;
 };

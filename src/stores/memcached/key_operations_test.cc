@@ -1,4 +1,4 @@
-// What is asked of a key beyond takes, refunds and resets, and how its value holds what is left.
+// Charges, blocks, permits and taking up to n, and how a key's value holds what is left.
 
 #include <gtest/gtest.h>
 
@@ -121,7 +121,7 @@ TEST_F(KeyOperations, ABlockDeniesAndEnds) {
   EXPECT_FALSE(ask(limit, Operation::kTakeUpTo, 9).allowed);
   EXPECT_EQ(value_, value);
   EXPECT_TRUE(ask(limit, Operation::kTake, 0).allowed);
-  // The state has lived on inside, and whoever takes next takes the wrap off.
+  // The state has been kept inside, and the first take after the block writes it alone.
   EXPECT_FALSE(ask(limit, Operation::kTake, 1, kOperationsNow + 10 * kSecondNs - 1).allowed);
   EXPECT_EQ(ask(limit, Operation::kTake, 1, kOperationsNow + 10 * kSecondNs).remaining, 2);
   EXPECT_EQ(value_[0], 1);
@@ -154,7 +154,7 @@ TEST_F(KeyOperations, ABlockGoesWithWhatItsLimitCannotGoOnFrom) {
   ask(window, Operation::kTake);
   block(window, 10 * kSecondNs);
   const std::string blocked = value_;
-  // Who only looks, or has nothing to give back, leaves it to those whose block it is.
+  // A peek, and a refund that refunds nothing, leave the block.
   EXPECT_EQ(ask(bucket, Operation::kTake, 0).remaining, 7);
   EXPECT_EQ(ask(bucket, Operation::kRefund).remaining, 7);
   EXPECT_EQ(value_, blocked);
@@ -169,7 +169,7 @@ TEST_F(KeyOperations, ABlockGoesWithWhatItsLimitCannotGoOnFrom) {
 }
 
 // Several are judged on one value: one of another limit that changes nothing ends no block.
-TEST_F(KeyOperations, WhoOnlyLooksLeavesABlockToTheNext) {
+TEST_F(KeyOperations, APeekLeavesABlockToTheNextRequest) {
   const Limit window("fixed_window 5/1h");
   const Limit bucket("token_bucket 7/1h");
   ask(window, Operation::kTake);
@@ -276,30 +276,6 @@ TEST_F(KeyOperations, PermitsStayUnderOtherNumbers) {
             kLeaseNs - 10 * kSecondNs);
   // What another algorithm has left is fresh to it, and the other way round.
   EXPECT_EQ(ask(Limit("token_bucket 5/1s"), Operation::kTake, 0).remaining, 5);
-}
-
-// The bound that open_space() keeps.
-TEST_F(KeyOperations, TheMostPermitsFitIntoAnItem) {
-  const Limit limit("concurrency 32768 lease=73w");
-  const std::int64_t step_ns = std::int64_t{73} * 7 * 86'400 * kSecondNs / 40'000;
-  KeyState state;
-  Request request{.limit = &limit.definition(), .key = "k"};
-  for (PermitId i = 1; i <= 32'768; ++i) {
-    request.permit = ~i;
-    ASSERT_TRUE(
-        state.judge(request, kOperationsNow + static_cast<std::int64_t>(i) * step_ns).allowed);
-  }
-  std::string value;
-  state.write(value);
-  EXPECT_LT(value.size(), std::size_t{600'000});
-  KeyState again;
-  ASSERT_TRUE(again.read(value, limit.definition()));
-  const Instant now = kOperationsNow + 32'768 * step_ns;
-  request.permit = 1;
-  EXPECT_FALSE(again.judge(request, now).allowed);
-  request.operation = Operation::kRelease;
-  request.permit = ~PermitId{77};
-  EXPECT_EQ(again.judge(request, now).remaining, 1);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "stores/memcached/key_state.h"
 
 #include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <type_traits>
 
 #include "core/block.h"
 #include "core/together.h"
@@ -10,6 +13,10 @@
 
 namespace sluice::memcached {
 namespace {
+
+constexpr std::size_t kIdBytes = 8;
+// A lease ends at most kMaxDurationNs after the last instant.
+constexpr Instant kLastLeaseEnd = kEndOfTime - 1 + kMaxDurationNs;
 
 constexpr char kVersion = 1;
 constexpr char kBlockedVersion = 2;
@@ -21,17 +28,167 @@ std::uint64_t checksum(std::string_view text) {
 
 }  // namespace
 
+void PartState::clear() {
+  numbers_ = {};
+  slots_.clear();
+  first_ = 0;
+  base_ = 0;
+  permits_.clear();
+}
+
+bool PartState::is_fresh() const {
+  return numbers_ == decltype(numbers_){} && slots_.size() == first_ && permits_.empty();
+}
+
+// A state that is its own change is a few 64-bit integers, none of which is ever negative.
+template <class State>
+State PartState::load() const {
+  static_assert(std::is_trivially_copyable_v<State> &&
+                std::has_unique_object_representations_v<State> &&
+                sizeof(State) % sizeof(std::uint64_t) == 0 && sizeof(State) <= sizeof numbers_);
+  State state;
+  std::memcpy(static_cast<void*>(&state), numbers_.data(), sizeof state);
+  return state;
+}
+
+template <class State>
+void PartState::store(const State& state) {
+  std::memcpy(numbers_.data(), &state, sizeof state);
+}
+
+template <class State>
+void PartState::read_as(ValueReader& reader) {
+  for (std::size_t i = 0; i < sizeof(State) / sizeof numbers_[0]; ++i) {
+    numbers_[i] = reader.number(kMaxInt64);
+  }
+}
+
+template <class State>
+void PartState::write_as(ValueWriter& writer) const {
+  for (std::size_t i = 0; i < sizeof(State) / sizeof numbers_[0]; ++i) writer.number(numbers_[i]);
+}
+
+template <>
+Ring PartState::load<Ring>() const {
+  const auto capacity = static_cast<std::uint32_t>(slots_.size());
+  return {.slots = slots_.data(),
+          .capacity = capacity,
+          .head = first_,
+          .size = capacity - first_,
+          .base = base_};
+}
+
+template <>
+void PartState::store(const RingChange& change) {
+  if (change.count == 0) return clear();
+  if (change.first > 0) base_ = load<Ring>().at(change.first - 1).total;
+  first_ += change.first;
+  slots_.resize(first_ + change.count);
+  slots_.back() = change.newest;
+}
+
+template <>
+void PartState::read_as<Ring>(ValueReader& reader) {
+  // An entry has at least two bytes, so that no count makes room for more than there is.
+  slots_.resize(reader.number(reader.bytes_left() / 2));
+  RingEntry entry;
+  for (RingEntry& slot : slots_) {
+    const std::uint64_t later =
+        reader.number(static_cast<std::uint64_t>(kEndOfTime - 1 - entry.stamp_ns));
+    const std::uint64_t units = reader.number(static_cast<std::uint64_t>(kMaxCount) - entry.total);
+    // Stamps increase and no entry is empty: searches rely on it.
+    if (units == 0 || (later == 0 && &slot != slots_.data())) reader.fail();
+    if (reader.failed()) break;
+    entry.stamp_ns += static_cast<std::int64_t>(later);
+    entry.total += units;
+    slot = entry;
+  }
+}
+
+template <>
+void PartState::write_as<Ring>(ValueWriter& writer) const {
+  const Ring ring = load<Ring>();
+  writer.number(ring.size);
+  RingEntry before{.stamp_ns = 0, .total = ring.base};
+  for (std::uint32_t i = 0; i < ring.size; ++i) {
+    const RingEntry& entry = ring.at(i);
+    writer.number(static_cast<std::uint64_t>(entry.stamp_ns - before.stamp_ns));
+    writer.number(entry.total - before.total);
+    before = entry;
+  }
+}
+
+template <>
+PermitList PartState::load<PermitList>() const {
+  return permits_;
+}
+
+template <>
+void PartState::store(const PermitChange& change) {
+  const auto size = static_cast<std::uint32_t>(permits_.size());
+  permits_.resize(std::max(size, change.size_after(size)));
+  permits_.resize(commit_permits(permits_, size, change));
+}
+
+template <>
+void PartState::read_as<PermitList>(ValueReader& reader) {
+  permits_.resize(reader.number(reader.bytes_left() / (1 + kIdBytes)));
+  Instant before = 0;
+  for (PermitEntry& permit : permits_) {
+    permit.lapses_ns = before + static_cast<std::int64_t>(reader.number(
+                                    static_cast<std::uint64_t>(kLastLeaseEnd - before)));
+    permit.id = reader.bytes(kIdBytes);
+    if (permit.id == 0) reader.fail();
+    if (reader.failed()) break;
+    before = permit.lapses_ns;
+  }
+}
+
+template <>
+void PartState::write_as<PermitList>(ValueWriter& writer) const {
+  writer.number(permits_.size());
+  Instant before = 0;
+  for (const PermitEntry& permit : permits_) {
+    writer.number(static_cast<std::uint64_t>(permit.lapses_ns - before));
+    writer.bytes(permit.id, kIdBytes);
+    before = permit.lapses_ns;
+  }
+}
+
+Decision PartState::judge(const AnyPart& part, Operation operation, const Call& call) const {
+  return std::visit(
+      [&]<class P>(const P& p) {
+        using A = typename P::Algorithm;
+        return apply<A>(operation, p.params, load<typename A::State>(), call).decision;
+      },
+      part);
+}
+
+void PartState::commit(const AnyPart& part, Operation operation, const Call& call) {
+  std::visit(
+      [&]<class P>(const P& p) {
+        using A = typename P::Algorithm;
+        store(apply<A>(operation, p.params, load<typename A::State>(), call).next);
+      },
+      part);
+}
+
+void PartState::read(const AnyPart& part, ValueReader& reader) {
+  clear();
+  std::visit([&]<class P>(const P&) { read_as<typename P::Algorithm::State>(reader); }, part);
+}
+
+void PartState::write(const AnyPart& part, ValueWriter& writer) const {
+  std::visit([&]<class P>(const P&) { write_as<typename P::Algorithm::State>(writer); }, part);
+}
+
 void KeyState::clear() {
-  drop_states();
+  parts_ = nullptr;
+  expression_ = {};
   blocked_until_ = 0;
   changed_ = false;
   gone_ = true;
   lifetime_ns_ = 0;
-}
-
-void KeyState::drop_states() {
-  parts_ = nullptr;
-  expression_ = {};
 }
 
 bool KeyState::read(std::string_view value, const LimitDefinition& asked) {
@@ -52,13 +209,13 @@ bool KeyState::read(std::string_view value, const LimitDefinition& asked) {
   const std::string_view expression = reader.text(reader.number(reader.bytes_left()));
   if (reader.failed() || (expression.empty() && !blocked)) return false;
   if (!read_states(expression, reader, asked)) return false;
-  // Around what nobody here can go on from there is no block either.
+  // Around states from which no limit here can go on there is no block either.
   if (parts_ != nullptr || expression.empty()) blocked_until_ = until;
   gone_ = blocked_until_ == 0 && parts_ == nullptr;
   return true;
 }
 
-// False where they are not to be understood; there are none then.
+// False if they cannot be read; the key is then fresh.
 bool KeyState::read_states(std::string_view expression, ValueReader& reader,
                            const LimitDefinition& asked) {
   if (expression.empty()) return reader.bytes_left() == 0;
@@ -68,7 +225,7 @@ bool KeyState::read_states(std::string_view expression, ValueReader& reader,
     try {
       parsed_ = parse_parts(expression);
     } catch (const InvalidLimit&) {
-      return true;  // A limit of a later version: nobody here can go on from it.
+      return true;  // A limit of a later version, from which no limit here can go on.
     }
     parsed_expression_ = expression;
     parts = &parsed_;
@@ -94,111 +251,100 @@ void KeyState::write(std::string& output) const {
   writer.bytes(checksum(std::string_view(output).substr(begin)), kChecksumBytes);
 }
 
-bool KeyState::goes_on(const LimitDefinition& limit) const {
-  return parts_ != nullptr &&
-         (expression_ == limit.expression || keeps_state(*parts_, limit.parts));
-}
-
 const PartState& KeyState::state_of(std::size_t index) const {
-  static const PartState kFresh;
-  return readable_ ? states_[index] : kFresh;
+  static const PartState fresh;
+  return readable_ ? states_[index] : fresh;
 }
 
-// A block goes with states from which this limit cannot go on; around none it stands.
+// The end of the block that stands for the limit that is judged. A block is forgotten with states
+// from which that limit cannot go on; one of a key without states stands.
 Instant KeyState::standing_until() const {
   return readable_ || parts_ == nullptr ? blocked_until_ : 0;
 }
 
 Decision KeyState::judge(const Request& request, Instant now) {
-  if (request.operation == Operation::kReset) return reset(request, now);
-  readable_ = goes_on(*request.limit);
+  assert(now >= 0 && now < kEndOfTime);
+  const LimitDefinition& limit = *request.limit;
+  if (request.operation == Operation::kReset) {
+    clear();
+    changed_ = true;
+    readable_ = false;
+    return peek(limit, now);
+  }
+  readable_ =
+      parts_ != nullptr && (expression_ == limit.expression || keeps_state(*parts_, limit.parts));
   if (request.operation == Operation::kBlock) return block(request, now);
-  Decision decision = judge_unblocked(request, now);
+  const Call call = call_of(request, now);
+  Decision decision = judge_together(limit, request.operation, call);
+  if (request.operation == Operation::kTakeUpTo && decision.allowed) decision.taken = call.cost;
   const Instant until = standing_until();
   if (now < until) {
     const bool taking = takes(request.operation, request.cost);
-    if (taking && decision.allowed) decision = peek(*request.limit, now);
+    if (taking && decision.allowed) decision = peek(limit, now);
     decision = block_decision(decision, taking, now, until);
   }
-  // What is given back to a key that was never seen is nothing.
+  // A refund of a key that was never seen changes nothing.
   const bool seen = readable_ || until > 0;
   const bool commits =
       decision.allowed && request.cost > 0 && (seen || request.operation != Operation::kRefund);
   if (!commits) return decision;
   blocked_until_ = until;
-  commit(*request.limit);
+  commit(limit, request.operation, call);
   committed(now, decision);
   return decision;
 }
 
-Decision KeyState::reset(const Request& request, Instant now) {
-  clear();
-  changed_ = true;
-  readable_ = false;
-  return peek(*request.limit, now);
-}
-
 Decision KeyState::block(const Request& request, Instant now) {
   blocked_until_ = block_until(standing_until(), now, request.duration_ns);
-  // What this limit cannot go on from is forgotten, as by whatever else it commits.
-  if (!readable_) drop_states();
+  // As by anything else that this limit commits, states from which it cannot go on are forgotten.
+  if (!readable_) {
+    parts_ = nullptr;
+    expression_ = {};
+  }
   const Decision decision = block_decision(peek(*request.limit, now), false, now, blocked_until_);
   committed(now, decision);
   return decision;
 }
 
-Decision KeyState::judge_unblocked(const Request& request, Instant now) {
-  const Call call{.now = now,
-                  .cost = request.cost,
-                  .patience_ns = request.patience_ns,
-                  .permit = request.permit};
-  if (request.operation == Operation::kTakeUpTo) return take_up_to(*request.limit, call);
-  return judge_together(*request.limit, request.operation, call);
-}
-
-Decision KeyState::take_up_to(const LimitDefinition& limit, const Call& call) {
-  const Decision there = peek(limit, call.now);
-  if (call.cost == 0) return there;
-  const std::int64_t most = std::min(call.cost, there.remaining);
-  Decision decision = judge_together(
-      limit, Operation::kTake,
-      {.now = call.now, .cost = std::max<std::int64_t>(1, most), .unspent_only = true});
-  if (decision.allowed) decision.taken = most;
-  return decision;
+// Taking up to so many units is taking those of them that remain; if none do, one is denied.
+Call KeyState::call_of(const Request& request, Instant now) const {
+  if (request.operation == Operation::kTakeUpTo && request.cost > 0) {
+    const std::int64_t there = peek(*request.limit, now).remaining;
+    return {
+        .now = now, .cost = std::clamp<std::int64_t>(there, 1, request.cost), .unspent_only = true};
+  }
+  return {.now = now,
+          .cost = request.cost,
+          .patience_ns = request.patience_ns,
+          .permit = request.permit};
 }
 
 Decision KeyState::peek(const LimitDefinition& limit, Instant now) const {
-  Together answer;
-  for (std::size_t i = 0; i < limit.parts.size(); ++i) {
-    const Call call{.now = now, .cost = 0};
-    answer.add(state_of(i).judge(limit.parts[i], Operation::kTake, call).decision);
-  }
-  return answer.decision();
+  return judge_together(limit, Operation::kTake, {.now = now, .cost = 0});
 }
 
 Decision KeyState::judge_together(const LimitDefinition& limit, Operation operation,
-                                  const Call& call) {
-  const auto& parts = limit.parts;
+                                  const Call& call) const {
+  std::array<Decision, kMaxParts> decisions;
   bool allowed = true;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    judged_[i] = state_of(i).judge(parts[i], operation, call);
-    allowed = allowed && judged_[i].decision.allowed;
+  for (std::size_t i = 0; i < limit.parts.size(); ++i) {
+    decisions[i] = state_of(i).judge(limit.parts[i], operation, call);
+    allowed = allowed && decisions[i].allowed;
   }
   Together answer;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    // Where one denies, nothing is charged: what the others would admit stands as a peek sees it.
-    const bool stands = allowed || !judged_[i].decision.allowed;
+  for (std::size_t i = 0; i < limit.parts.size(); ++i) {
+    // If one part denies, nothing is charged: those that allow it answer as to a peek.
+    const bool stands = allowed || !decisions[i].allowed;
     const Call peeked{.now = call.now, .cost = 0};
-    answer.add(stands ? judged_[i].decision
-                      : state_of(i).judge(parts[i], Operation::kTake, peeked).decision);
+    answer.add(stands ? decisions[i] : state_of(i).judge(limit.parts[i], Operation::kTake, peeked));
   }
   return answer.decision();
 }
 
-void KeyState::commit(const LimitDefinition& limit) {
+void KeyState::commit(const LimitDefinition& limit, Operation operation, const Call& call) {
   for (std::size_t i = 0; i < limit.parts.size(); ++i) {
     if (!readable_) states_[i].clear();
-    states_[i].commit(limit.parts[i], judged_[i].change);
+    states_[i].commit(limit.parts[i], operation, call);
   }
   parts_ = &limit.parts;
   expression_ = limit.expression;

@@ -141,21 +141,6 @@ TEST(KeyState, RefusesForeignValues) {
   }
 }
 
-// The bound that open_space() keeps: with 32,768 entries a value is far from an item's 1 MiB.
-TEST(KeyState, TheLargestLogFitsIntoAnItem) {
-  const Limit limit("sliding_log 32768/73w");
-  KeyState state;
-  constexpr std::int64_t kStepNs = 1'000'000'000'000;
-  for (std::int64_t i = 0; i < 32'768; ++i) {
-    ASSERT_TRUE(state.judge(take(limit), kStateNow + i * kStepNs).allowed);
-  }
-  const std::string value = value_of(state);
-  EXPECT_LT(value.size(), std::size_t{300'000});
-  KeyState again;
-  ASSERT_TRUE(again.read(value, limit.definition()));
-  EXPECT_FALSE(again.judge(take(limit), kStateNow + 32'768 * kStepNs).allowed);
-}
-
 struct Asked {
   Instant now = 0;
   Request request;

@@ -15,7 +15,7 @@ struct MemcachedOptions {
   std::vector<Endpoint> servers;
   /// As is_prefix() says.
   std::string prefix = "sluice";
-  /// A decision that has not come by then is kUnanswered.
+  /// A decision that has not come by then is kUnavailable.
   std::chrono::nanoseconds deadline = std::chrono::milliseconds(10);
   /// To each server.
   std::size_t connections = 1;

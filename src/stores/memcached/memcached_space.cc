@@ -1,10 +1,9 @@
 #include "stores/memcached/memcached_space.h"
 
-#include <openssl/evp.h>
+#include <openssl/sha.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
 namespace sluice::memcached {
 namespace {
@@ -34,19 +33,9 @@ std::string escaped(std::string_view space) {
   return text;
 }
 
-// Looked up once: the library would search for it by name at each use.
-const EVP_MD* sha256() {
-  static EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
-  return algorithm;
-}
-
 void append_hash(std::string& output, std::string_view text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> hash;
-  unsigned int bytes = 0;
-  if (EVP_Digest(text.data(), text.size(), hash.data(), &bytes, sha256(), nullptr) != 1 ||
-      bytes < kHashBytes) {
-    std::abort();  // Only for want of memory.
-  }
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> hash;
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash.data());
   for (std::size_t i = 0; i < kHashBytes; ++i) append_hex(output, hash[i]);
 }
 

@@ -1,13 +1,11 @@
 #include "stores/memcached/memcached_store.h"
 
 #include <algorithm>
-#include <functional>
 #include <future>
 #include <stdexcept>
 #include <utility>
 
 #include "algorithms/limit_definition.h"
-#include "core/waiting.h"
 
 namespace sluice::memcached {
 namespace {
@@ -32,17 +30,6 @@ std::int64_t kept_one_by_one(const LimitDefinition& limit) {
   return entries;
 }
 
-void check_together(std::span<const Request> requests) {
-  if (std::ranges::any_of(requests, [](const Request& r) { return lends(*r.limit); })) {
-    throw std::invalid_argument("permits are acquired one by one, not in a list");
-  }
-  if (requests.size() == 1) return;
-  throw std::invalid_argument(
-      "on Memcached only one limit and key can be taken from in one step, not " +
-      std::to_string(requests.size()) +
-      ": each is a value of its own (limits that are joined by '&' are one)");
-}
-
 void require_room_in_a_value(const LimitDefinition& limit) {
   const std::int64_t kept = kept_one_by_one(limit);
   if (kept > MemcachedStore::kMaxKept) {
@@ -57,23 +44,24 @@ void require_room_in_a_value(const LimitDefinition& limit) {
 }  // namespace
 
 MemcachedStore::MemcachedStore(MemcachedOptions options)
-    : options_(std::move(options)),
+    : RemoteStore(executor_, {.deadline = options.deadline}),
+      options_(std::move(options)),
       executor_(options_),
-      courier_(executor_, {.deadline = options_.deadline}),
       spaces_({.store = "memcached store", .prefix = options_.prefix}) {
-  executor_.open(courier_);
-  for (const auto& lane : executor_.lanes()) {
+  executor_.open(worker());
+  for (const auto& connection : executor_.connections()) {
     try {
-      pipelines_.push_back(
-          std::make_unique<Pipeline>(courier_.loop(), lane->pipeline_options(), *lane));
+      pipelines_.push_back(std::make_unique<RequestPipeline>(
+          worker().context(), connection->pipeline_options(), *connection));
     } catch (const std::runtime_error& error) {
       throw StoreError(error.what());
     }
-    Pipeline& pipeline = *pipelines_.back();
-    lane->attach({.kick = [&pipeline] { pipeline.kick(); },
-                  .reconnect = [&pipeline](std::string_view why) { pipeline.reconnect(why); }});
+    RequestPipeline& pipeline = *pipelines_.back();
+    connection->attach(
+        {.flush = [&pipeline] { pipeline.flush(); },
+         .reconnect = [&pipeline](std::string_view why) { pipeline.reconnect(why); }});
   }
-  courier_.start([this] {
+  worker().start([this] {
     for (auto& pipeline : pipelines_) pipeline->start();
   });
 }
@@ -81,13 +69,10 @@ MemcachedStore::MemcachedStore(MemcachedOptions options)
 MemcachedStore::~MemcachedStore() {
   if (options_.virtual_time) {
     auto swept = std::make_shared<std::promise<void>>();
-    std::function<void()> done = [swept] { swept->set_value(); };
-    courier_.loop().post(
-        [this, done = std::move(done)]() mutable { executor_.sweep(std::move(done)); });
+    worker().post([this, swept] { executor_.sweep([swept] { swept->set_value(); }); });
     swept->get_future().wait_for(kSweepPatience);
   }
-  courier_.stop();
-  pipelines_.clear();
+  worker().stop();
 }
 
 std::shared_ptr<Space> MemcachedStore::open_space(const LimitDefinition& limit) {
@@ -101,26 +86,15 @@ std::shared_ptr<Space> MemcachedStore::replace_space(const std::shared_ptr<Space
   return spaces_.open(limit, held.get());
 }
 
-void MemcachedStore::decide(std::span<const Request> requests, Instant now,
-                            std::span<Decision> decisions) {
-  if (requests.empty()) return;
-  AwaitedInquiry inquiry;
-  inquiry.requests = requests;
-  inquiry.decisions = decisions.first(requests.size());
-  inquiry.now = now;
-  ask_and_wait(courier_, inquiry, Courier::Clock::now() + courier_.deadline());
-}
-
-Decision MemcachedStore::decide_all(std::span<const Request> requests, Instant now) {
-  check_together(requests);
-  Decision decision;
-  decide(requests, now, {&decision, 1});
-  return decision;
-}
-
-bool MemcachedStore::submit_inquiry(Inquiry& inquiry) {
-  if (inquiry.together) check_together(inquiry.requests);
-  return !courier_.submit(inquiry);
+void MemcachedStore::check_together(std::span<const Request> requests) const {
+  if (std::ranges::any_of(requests, [](const Request& r) { return lends(*r.limit); })) {
+    throw std::invalid_argument("permits are acquired one by one, not in a list");
+  }
+  if (requests.size() == 1) return;
+  throw std::invalid_argument(
+      "on Memcached only one limit and key can be taken from in one step, not " +
+      std::to_string(requests.size()) +
+      ": each is a value of its own (limits that are joined by '&' are one)");
 }
 
 }  // namespace sluice::memcached

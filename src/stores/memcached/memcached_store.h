@@ -4,13 +4,12 @@
 #include <span>
 #include <vector>
 
-#include "core/instant.h"
 #include "core/store.h"
-#include "net/pipeline.h"
+#include "net/request_pipeline.h"
 #include "stores/memcached/cas_executor.h"
 #include "stores/memcached/memcached_options.h"
 #include "stores/memcached/memcached_space.h"
-#include "stores/remote/courier.h"
+#include "stores/remote/remote_store.h"
 #include "stores/remote/space_registry.h"
 
 namespace sluice::memcached {
@@ -18,11 +17,11 @@ namespace sluice::memcached {
 /// Keys in memcached 1.6.13 or later: each key's state is one value, changed by compare-and-swap,
 /// so that any number of processes decide exactly as one would. Instants are those of the
 /// processes' clocks. A decision that the key's server does not answer within the deadline is
-/// kUnanswered.
+/// kUnavailable.
 ///
 /// Thread-safe. All callers share the connections, and callers who ask for one key at the same time
 /// share the rounds it takes.
-class MemcachedStore final : public Store {
+class MemcachedStore final : public RemoteStore {
  public:
   /// The most permits of a limit, and entries of all its sliding logs, so that its value fits into
   /// an item.
@@ -40,21 +39,14 @@ class MemcachedStore final : public Store {
   std::shared_ptr<Space> open_space(const LimitDefinition& limit) override;
   std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
                                        const LimitDefinition& limit) override;
-  void decide(std::span<const Request> requests, Instant now,
-              std::span<Decision> decisions) override;
-  /// Throws std::invalid_argument where there is more than one request: each limit and key is a
-  /// value of its own, and no two are written in one step. So it does for permits.
-  Decision decide_all(std::span<const Request> requests, Instant now) override;
-  bool submit_inquiry(Inquiry& inquiry) override;
-  bool answers_later() const override { return true; }
-  /// This process's clock.
-  Instant now() const override { return wall_now(); }
 
  private:
+  void check_together(std::span<const Request> requests) const override;
+
   const MemcachedOptions options_;
   CasExecutor executor_;
-  Courier courier_;
-  std::vector<std::unique_ptr<Pipeline>> pipelines_;  // One for each of the executor's lanes.
+  std::vector<std::unique_ptr<RequestPipeline>>
+      pipelines_;  // One for each of the executor's connections.
   SpaceRegistry<MemcachedSpace> spaces_;
 };
 

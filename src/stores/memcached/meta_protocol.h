@@ -10,7 +10,7 @@
 
 #include "core/arithmetic.h"
 #include "core/instant.h"
-#include "net/exchange.h"
+#include "net/command.h"
 
 namespace sluice::memcached {
 

@@ -6,7 +6,7 @@
 namespace sluice::memcached {
 namespace {
 
-// A framing that has seen the reply to its greeting.
+// A framing that has seen the reply to its handshake.
 MetaFraming greeted() {
   MetaFraming framing;
   EXPECT_EQ(framing.reply_bytes("VERSION 1.6.13\r\nMN\r\n"), 16U);

@@ -1,5 +1,9 @@
 #pragma once
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -8,17 +12,32 @@
 
 namespace sluice::memcached {
 
-/// Which of several servers has a key, the same one for everybody who knows the same servers, in
-/// whatever order. Rendezvous hashing: each server draws a number for the key and the largest wins,
-/// so that a server added to n - 1 others takes 1/n of the keys from them, and one removed leaves
-/// the others' keys where they are.
+/// Which of several servers has a key: the same one in every process that knows the same servers,
+/// in whatever order. Rendezvous hashing: each server draws a number for the key and the largest
+/// wins, so that a server added to n - 1 others takes 1/n of the keys from them, and one removed
+/// leaves the others' keys where they are.
 class ServerRing {
  public:
   /// `servers`: what each is called, at least one, no two alike.
-  explicit ServerRing(const std::vector<std::string>& servers);
+  explicit ServerRing(const std::vector<std::string>& servers) {
+    assert(!servers.empty());
+    for (const auto& server : servers) seeds_.push_back(XXH3_64bits(server.data(), server.size()));
+  }
 
   /// The index of the key's server.
-  std::size_t server_of(std::string_view key) const;
+  std::size_t server_of(std::string_view key) const {
+    if (seeds_.size() == 1) return 0;
+    std::size_t winner = 0;
+    std::uint64_t most = 0;
+    for (std::size_t i = 0; i < seeds_.size(); ++i) {
+      const std::uint64_t drawn = XXH3_64bits_withSeed(key.data(), key.size(), seeds_[i]);
+      if (drawn >= most) {
+        most = drawn;
+        winner = i;
+      }
+    }
+    return winner;
+  }
 
  private:
   std::vector<std::uint64_t> seeds_;

@@ -7,11 +7,12 @@
 
 namespace sluice::memory {
 
-/// The bytes that all tables of a store may hold together. Thread-safe.
+/// Bounds the bytes that all tables of a store hold together. Thread-safe.
 class Budget {
  public:
-  /// So that a table which came late can serve at all when others hold everything, each may hold
-  /// this much whatever the rest do; beyond kFlooredTables tables they share what so many have.
+  /// Each table may hold this much even if the budget is used up, so that a new table can work when
+  /// others hold everything. If there are more than kFlooredTables tables, they share the floors of
+  /// that many.
   static constexpr std::size_t kFloorBytes = 256 * 1024;
   static constexpr std::size_t kFlooredTables = 1024;
 
@@ -23,7 +24,7 @@ class Budget {
  private:
   friend class Account;
 
-  /// The share of one table in what `each` table may hold.
+  /// The floor of one table, if `each` is that of a table among few.
   std::size_t share(std::size_t each) const {
     const std::size_t tables = tables_.load(std::memory_order_relaxed);
     return tables <= kFlooredTables ? each : each * kFlooredTables / tables;
@@ -34,13 +35,13 @@ class Budget {
   std::atomic<std::size_t> tables_{0};
 };
 
-/// One table's share of a budget. Thread-safe.
+/// The memory of one table, charged to a budget. Thread-safe.
 class Account {
  public:
   static constexpr std::size_t kFloorBytes = Budget::kFloorBytes;
-  /// The floor of the blocks a table cannot do without: a line for each shard.
+  /// The floor for the blocks without which a table cannot work: one line for each shard.
   static constexpr std::size_t kNeededBytes = 80 * 1024;
-  /// What malloc adds to a block, about.
+  /// About the bytes that malloc adds to a block.
   static constexpr std::size_t kOverheadBytes = 8;
 
   explicit Account(Budget& budget) : budget_(budget) { ++budget_.tables_; }
@@ -50,8 +51,8 @@ class Account {
 
   const Budget& budget() const { return budget_; }
 
-  /// A block of malloc's, aligned to `alignment`. Null where neither the budget nor the floor has
-  /// room, or the system no memory. What is `needed` has a floor of its own.
+  /// Allocates a block, aligned to `alignment`. Null if neither the budget nor the table's floor
+  /// has room, or if the system has no memory. Blocks that are `needed` have a separate floor.
   void* allocate(std::size_t bytes, std::size_t alignment = 16, bool needed = false) {
     if (!charge(bytes + kOverheadBytes, needed)) return nullptr;
     void* block = alignment <= 16 ? std::malloc(bytes) : std::aligned_alloc(alignment, bytes);
@@ -59,7 +60,7 @@ class Account {
     return block;
   }
 
-  /// `bytes` and `needed` as given to allocate().
+  /// Frees a block. `bytes` and `needed` are those passed to allocate().
   void release(void* block, std::size_t bytes, bool needed = false) {
     std::free(block);
     uncharge(bytes + kOverheadBytes, needed);

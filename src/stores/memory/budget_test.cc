@@ -16,7 +16,7 @@ struct Blocks {
   explicit Blocks(Account& held_by) : account(held_by) {}
   ~Blocks() { release(); }
 
-  // Takes blocks until one is refused.
+  // Allocates blocks until an allocation fails.
   void fill() {
     while (void* block = account.allocate(kBlock)) all.push_back(block);
   }
@@ -29,7 +29,7 @@ struct Blocks {
   std::vector<void*> all;
 };
 
-TEST(Budget, CountsWhatIsHeldAndGivesItBack) {
+TEST(Budget, CountsAllocatedBytes) {
   Budget budget(std::size_t{1} << 20);
   Account account(budget);
   void* small = account.allocate(100);
@@ -42,7 +42,7 @@ TEST(Budget, CountsWhatIsHeldAndGivesItBack) {
   EXPECT_EQ(budget.used_bytes(), 0U);
 }
 
-TEST(Budget, RefusesWhatItHasNoRoomFor) {
+TEST(Budget, AnAllocationBeyondItFails) {
   Budget budget(std::size_t{1} << 20);
   Account account(budget);
   Blocks blocks(account);
@@ -55,14 +55,14 @@ TEST(Budget, RefusesWhatItHasNoRoomFor) {
   EXPECT_NE(blocks.all.back(), nullptr);
 }
 
-TEST(Budget, ARefusalChargesNothing) {
+TEST(Budget, AFailedAllocationChargesNothing) {
   Budget budget(std::size_t{1} << 20);
   Account account(budget);
   EXPECT_EQ(account.allocate(std::size_t{2} << 20), nullptr);
   EXPECT_EQ(budget.used_bytes(), 0U);
 }
 
-TEST(Budget, WhoCameLateHasItsFloor) {
+TEST(Budget, ALateTableHasItsFloor) {
   Budget budget(std::size_t{1} << 20);
   Account first(budget);
   Account late(budget);
@@ -75,7 +75,7 @@ TEST(Budget, WhoCameLateHasItsFloor) {
   EXPECT_EQ(first.allocate(kBlock), nullptr);
 }
 
-TEST(Budget, WhatIsNeededIsHadWhateverTheBudget) {
+TEST(Budget, NeededBlocksHaveTheirOwnFloor) {
   Budget budget(0);
   Account account(budget);
   Blocks blocks(account);
@@ -85,7 +85,7 @@ TEST(Budget, WhatIsNeededIsHadWhateverTheBudget) {
   account.release(needed, kBlock);
 }
 
-TEST(Budget, ThreadsLeaveNothingBehind) {
+TEST(Budget, IsEmptyAfterThreadsFreeEverything) {
   Budget budget(std::size_t{1} << 19);
   Account one(budget);
   Account other(budget);

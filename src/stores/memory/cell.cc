@@ -1,18 +1,19 @@
 #include "stores/memory/cell.h"
 
 #include <algorithm>
+#include <cassert>
 #include <memory>
 
 namespace sluice::memory {
 namespace {
 
 constexpr std::uint32_t kLeastEntries = 4;
-// A record of this many is a cache line.
+// A record with this many permits is one cache line.
 constexpr std::uint32_t kLeastPermits = 3;
-// A burst long gone leaves most of a large record empty.
+// Records with this capacity or more are shrunk when they are nearly empty, after a burst.
 constexpr std::uint32_t kWorthShrinking = 64;
 
-// A ring of `capacity` slots that holds what `old` does, or null.
+// A ring of `capacity` slots with the entries of `old`, or null.
 RingRecord* resized(Account& account, RingRecord* old, std::uint32_t capacity) {
   auto* record = static_cast<RingRecord*>(
       allocate_record(account, RecordKind::kRing, ring_record_bytes(capacity)));
@@ -30,7 +31,7 @@ RingRecord* resized(Account& account, RingRecord* old, std::uint32_t capacity) {
   return record;
 }
 
-// Room for `capacity` permits that holds those of `old`, or null.
+// A record for `capacity` permits with those of `old`, or null.
 PermitsRecord* resized(Account& account, PermitsRecord* old, std::uint32_t capacity) {
   auto* record = static_cast<PermitsRecord*>(
       allocate_record(account, RecordKind::kPermits, permit_record_bytes(capacity)));
@@ -101,6 +102,7 @@ void commit_ring(Account& account, Cell& cell, const RingChange& change) {
     return;
   }
   auto* ring = static_cast<RingRecord*>(record_of(cell));
+  assert(is_record(cell) && change.count <= ring->capacity);
   if (change.first > 0) {
     ring->base = ring->view().at(change.first - 1).total;
     ring->head = (ring->head + change.first) % ring->capacity;
@@ -130,7 +132,7 @@ bool reserve_permits(Account& account, Cell& cell, const PermitChange& change) {
 }
 
 void commit_permits(Account& account, Cell& cell, const PermitChange& change) {
-  if (!is_record(cell)) return;  // None comes where there were none.
+  if (!is_record(cell)) return;  // Without a record, no permit is added.
   auto* permits = static_cast<PermitsRecord*>(record_of(cell));
   permits->size =
       sluice::commit_permits({permits->entries(), permits->capacity}, permits->size, change);

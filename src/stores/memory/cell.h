@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -12,9 +13,9 @@
 
 namespace sluice::memory {
 
-/// A cell is 64 bits that hold one state: the state itself where its algorithm packs it into 63
-/// bits, else a record that the cell names. 0 is a fresh state, for every algorithm. A cell does
-/// not own by scope: release_cell() frees what it names.
+/// A cell is 64 bits for one state: the state itself if its algorithm packs it into 63 bits, else a
+/// pointer to a record. For every algorithm, 0 is a fresh state. A cell is a plain number;
+/// release_cell() must be called to free its record.
 using Cell = std::uint64_t;
 
 inline constexpr Cell kRecordBit = Cell{1} << 63;
@@ -24,8 +25,8 @@ enum class RecordKind : std::uint8_t {
   kRing,     ///< Entries of a ring.
   kPermits,  ///< A list of permits.
   kParts,    ///< A cell for each part of an `&`.
-  kForeign,  ///< A state judged last by other numbers than its table's, and those numbers.
-  kBlocked,  ///< A whole key, all of the above, and the end of its block.
+  kForeign,  ///< A state whose last request had other numbers than its table, and those numbers.
+  kBlocked,  ///< The cell of a key, which may be any of the above, and the end of its block.
 };
 
 struct Record {
@@ -81,23 +82,24 @@ inline Cell cell_of(Record* record) {
   return reinterpret_cast<Cell>(record) | kRecordBit;
 }
 
-/// Null where the account has no room.
+/// Null if the account has no room.
 Record* allocate_record(Account& account, RecordKind kind, std::size_t bytes);
 
-/// Frees what the cell names, and what that names.
+/// Frees the cell's record, and the records in that.
 void release_cell(Account& account, Cell cell);
 
-/// The bytes of a cell's records, 0 where it has none; those of a ring's with so many entries.
+/// The bytes of a cell's records; 0 if it has none.
 std::size_t record_bytes(Cell cell);
+/// The bytes of a ring's record with room for `entries`.
 constexpr std::size_t ring_record_bytes(std::uint32_t entries) {
   return sizeof(RingRecord) + entries * sizeof(RingEntry);
 }
 
-/// Makes room in a ring's cell for `count` entries, which are at least as many as stand in it or
-/// none. False where there is no room: nothing has changed.
+/// Makes room in a ring's cell for `count` entries: 0, or at least as many as it has. Returns
+/// false, and changes nothing, if there is no room.
 bool reserve_ring(Account& account, Cell& cell, std::uint32_t count);
 
-/// Where a large ring becomes nearly empty, gives most of it back.
+/// Applies a change. Shrinks a large ring that becomes nearly empty.
 /// REQUIRES: reserve_ring() has made room for change.count.
 void commit_ring(Account& account, Cell& cell, const RingChange& change);
 
@@ -110,16 +112,16 @@ inline PermitList permits_in(Cell cell) {
   return is_record(cell) ? static_cast<PermitsRecord*>(record_of(cell))->view() : PermitList();
 }
 
-/// Makes room in a cell of permits for what the change leaves. False where there is no room:
-/// nothing has changed.
+/// Makes room in a cell of permits for the permits after the change. Returns false, and changes
+/// nothing, if there is no room.
 bool reserve_permits(Account& account, Cell& cell, const PermitChange& change);
 
-/// Where many become few, gives most of the room back. The room for a few stays when all have gone:
-/// who takes a permit and gives it back, over and over, does not pay for it each time.
-/// REQUIRES: reserve_permits() has made room.
+/// Applies a change. Shrinks the record if many permits become few. Room for a few stays even if
+/// none is left, so that acquiring and releasing a permit again and again allocates nothing.
+/// REQUIRES: reserve_permits() has made room for this change.
 void commit_permits(Account& account, Cell& cell, const PermitChange& change);
 
-/// The state in 63 bits, if its algorithm knows how and it fits.
+/// The state in 63 bits, if its algorithm can pack it and it fits.
 template <class A>
 std::optional<Cell> pack(const typename A::Params& params, const typename A::State& state) {
   if constexpr (requires { state.pack(); }) {
@@ -154,8 +156,8 @@ typename A::State load(const typename A::Params& params, Cell cell) {
   }
 }
 
-/// Makes sure that commit() of this change cannot fail. False where there is no room: the state is
-/// as it was.
+/// Makes room for this change, so that commit() cannot fail. Returns false if there is no room. The
+/// state does not change.
 template <class A>
 bool reserve(Account& account, const typename A::Params& params, Cell& cell,
              const typename A::Change& change) {
@@ -174,7 +176,7 @@ bool reserve(Account& account, const typename A::Params& params, Cell& cell,
   }
 }
 
-/// REQUIRES: reserve() returned true for this change, or the state packs.
+/// Applies a change. REQUIRES: reserve() returned true for it, or the next state can be packed.
 template <class A>
 void commit(Account& account, const typename A::Params& params, Cell& cell,
             const typename A::Change& change) {
@@ -187,6 +189,7 @@ void commit(Account& account, const typename A::Params& params, Cell& cell,
       if (is_record(cell)) release_cell(account, cell);
       cell = *packed;
     } else {
+      assert(is_record(cell));
       std::memcpy(record_of(cell) + 1, &change, sizeof change);
     }
   }

@@ -11,7 +11,7 @@
 namespace sluice::memory {
 namespace {
 
-// A cell with a budget of its own, which it leaves as it found it.
+// A cell with a separate budget, of which nothing is in use at the end.
 struct LoneCell {
   explicit LoneCell(std::size_t max_bytes = std::size_t{1} << 26) : budget(max_bytes) {}
   ~LoneCell() { release(); }
@@ -23,13 +23,13 @@ struct LoneCell {
   Ring ring() const {
     return is_record(cell) ? static_cast<RingRecord*>(record_of(cell))->view() : Ring{};
   }
-  // Makes room and commits, as a store does.
+  // Reserves and commits a change, as a store does.
   bool change(const RingChange& change) {
     if (!reserve_ring(account, cell, change.count)) return false;
     commit_ring(account, cell, change);
     return true;
   }
-  // Takes one unit at the stamp, forgetting the oldest `gone` entries.
+  // Takes one unit at the stamp, and drops the oldest `gone` entries.
   bool append(Instant stamp_ns, std::uint32_t gone = 0) {
     const Ring now = ring();
     const std::uint64_t total = now.size == 0 ? 0 : now.at(now.size - 1).total;
@@ -61,9 +61,9 @@ enum class RingAct { kAppend, kJoin, kTruncate, kClear };
 
 struct RingMove {
   RingAct act;
-  /// Percent of the entries that are forgotten first.
+  /// The percentage of entries that are dropped, from the oldest on.
   std::uint32_t forgotten;
-  /// Percent of the rest that is kept, where it is truncated.
+  /// The percentage of the rest that is kept, if it is truncated.
   std::uint32_t kept;
 };
 
@@ -81,7 +81,7 @@ rc::Gen<RingMove> ring_moves() {
       rc::gen::inRange<std::uint32_t>(0, 101));
 }
 
-// The change that a move stands for, applied to the model.
+// Makes a change from a move, and applies it to the model.
 RingChange apply(const RingMove& move, RingModel& model) {
   auto& entries = model.entries;
   if (move.act == RingAct::kClear || (entries.empty() && move.act != RingAct::kAppend)) {
@@ -107,7 +107,7 @@ RingChange apply(const RingMove& move, RingModel& model) {
       .first = gone, .count = static_cast<std::uint32_t>(entries.size()), .newest = entries.back()};
 }
 
-RC_GTEST_PROP(RingCellProperty, HoldsWhatAListDoes, ()) {
+RC_GTEST_PROP(RingCellProperty, HoldsTheSameEntriesAsAList, ()) {
   LoneCell lone;
   RingModel model;
   for (const auto& move :
@@ -119,11 +119,11 @@ RC_GTEST_PROP(RingCellProperty, HoldsWhatAListDoes, ()) {
   RC_ASSERT(lone.budget.used_bytes() == std::size_t{0});
 }
 
-TEST(RingCell, KeepsItsEntriesWhileItGrowsAroundTheEnd) {
+TEST(RingCell, KeepsItsEntriesWhenItGrowsWhileWrapped) {
   LoneCell lone;
   Instant next = 0;
   while (next < 3) lone.append(++next);
-  // The head moves on, so that the ring wraps whenever it grows.
+  // The head moves, so that the ring wraps around whenever it grows.
   for (int round = 0; round < 500; ++round) {
     lone.append(++next, 1);
     lone.append(++next);
@@ -135,7 +135,7 @@ TEST(RingCell, KeepsItsEntriesWhileItGrowsAroundTheEnd) {
   EXPECT_EQ(lone.ring().size, 503U);
 }
 
-TEST(RingCell, GivesBackWhatABurstLongGoneLeft) {
+TEST(RingCell, ShrinksAfterABurst) {
   LoneCell lone;
   for (Instant stamp = 1; stamp <= 10'000; ++stamp) lone.append(stamp);
   const std::size_t full = lone.budget.used_bytes();
@@ -146,7 +146,7 @@ TEST(RingCell, GivesBackWhatABurstLongGoneLeft) {
   EXPECT_LE(lone.budget.used_bytes(), full / 100);
 }
 
-TEST(RingCell, WithoutRoomToShrinkItStaysAsItIs) {
+TEST(RingCell, WithoutRoomToShrinkItStaysUnchanged) {
   LoneCell lone(0);
   for (Instant stamp = 1; stamp <= 500; ++stamp) ASSERT_TRUE(lone.append(stamp));
   std::vector<void*> ballast;
@@ -168,7 +168,7 @@ TEST(RingCell, WithoutRoomToGrowNothingChanges) {
   EXPECT_EQ(lone.budget.used_bytes(), held);
 }
 
-TEST(RingCell, AFreshRingThatStaysFreshNeedsNoRoom) {
+TEST(RingCell, AFreshRingThatStaysFreshNeedsNoRecord) {
   LoneCell lone(0);
   std::vector<void*> ballast;
   while (void* block = lone.account.allocate(8)) ballast.push_back(block);
@@ -178,7 +178,7 @@ TEST(RingCell, AFreshRingThatStaysFreshNeedsNoRoom) {
 }
 
 // A window of a nanosecond leaves one bit for the count.
-TEST(StateCell, IsARecordOnlyWhileItDoesNotPack) {
+TEST(StateCell, IsARecordOnlyWhileItCannotBePacked) {
   LoneCell lone;
   const FixedWindow::Params params{.limit = 100, .window = Divider(1), .first = false};
   for (const std::int64_t count : {1, 2, 100, 1, 3}) {

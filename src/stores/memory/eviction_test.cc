@@ -1,4 +1,4 @@
-// Whom a table forgets where it has no room, and what it answers where it may forget nobody.
+// Which keys a table forgets when it has no room, and its decision when it can forget none.
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(Eviction, EveryAlgorithm,
                                          "sliding_log #", "sliding_window #", "sliding_counter #",
                                          "token_bucket # & sliding_log #"));
 
-TEST_P(EveryAlgorithm, HoldsNoMoreThanItsBytes) {
+TEST_P(EveryAlgorithm, HoldsAtMostItsBytes) {
   LoneTable table(limit("2/1h"));
   int keys = 0;
   while (table.evicted() + table.refused_full() == 0) table.take(key_name(keys++), kStart);
@@ -46,8 +46,8 @@ TEST_P(EveryAlgorithm, HoldsNoMoreThanItsBytes) {
   EXPECT_GT(table.evicted(), 0U);
 }
 
-// No key of this table denies, so there is always somebody to forget.
-TEST_P(EveryAlgorithm, WhereNobodyDeniesANewKeyIsAdmitted) {
+// No key of this table denies, so there is always one that can be forgotten.
+TEST_P(EveryAlgorithm, IfNoKeyDeniesANewKeyIsAdmitted) {
   LoneTable table(limit("2/1h"), {.max_bytes = MemoryStore::kLeastBytes});
   int denied = 0;
   int keys = 0;
@@ -57,7 +57,7 @@ TEST_P(EveryAlgorithm, WhereNobodyDeniesANewKeyIsAdmitted) {
   EXPECT_EQ(denied, 0) << "of " << keys << " keys";
 }
 
-// Keys are asked for again and again, far more of them than there is room for.
+// Far more keys than there is room for are used again and again.
 TEST_P(EveryAlgorithm, AKeyThatDeniesIsNotForgotten) {
   LoneTable table(limit("2/1h"));
   std::mt19937_64 random(7);
@@ -66,7 +66,7 @@ TEST_P(EveryAlgorithm, AKeyThatDeniesIsNotForgotten) {
   int denials = 0;
   for (int i = 0; i < 26'000; ++i) {
     now += static_cast<Instant>(random() % (kSecondNs / 8));
-    // Some keys come often, so that there are denials of every age.
+    // Some keys are used often, so that there are denials of every age.
     const std::uint64_t number = random() % (i % 2 == 0 ? 500 : 100'000);
     const Decision decision = table.take(key_name(number), now);
     const auto until = denied_until.find(number);
@@ -82,7 +82,7 @@ TEST_P(EveryAlgorithm, AKeyThatDeniesIsNotForgotten) {
   EXPECT_GT(table.evicted(), 0U);
 }
 
-// Checks one arrival of a new key against who stood in its shard before.
+// Checks the decision for a new key against the keys that were in its shard before.
 void must_be_right(LoneTable& table, std::string_view key, Instant now) {
   const auto before = table.neighbours(key, now, false);
   const auto candidates = table.neighbours(key, now, true);
@@ -104,8 +104,8 @@ void must_be_right(LoneTable& table, std::string_view key, Instant now) {
   if (forgotten.empty()) return;
   const Standing& victim = before.at(forgotten[0]);
   ASSERT_FALSE(victim.denies);
-  // Who is fresh is swept on the way, which may bring others near: then the candidates are not
-  // those from before.
+  // Fresh keys are swept first, which may move other keys nearer: then the candidates are not those
+  // from before.
   if (any_fresh) return;
   ASSERT_TRUE(candidates.contains(forgotten[0]));
   for (const auto& [tag, standing] : candidates) {
@@ -113,7 +113,7 @@ void must_be_right(LoneTable& table, std::string_view key, Instant now) {
   }
 }
 
-TEST(Eviction, ForgetsTheSmallestResetAfterAmongThoseNotDenying) {
+TEST(Eviction, ForgetsTheSmallestResetAfterAmongKeysThatDoNotDeny) {
   LoneTable table("token_bucket 3/1h");
   std::mt19937_64 random(11);
   Instant now = kStart;
@@ -121,7 +121,7 @@ TEST(Eviction, ForgetsTheSmallestResetAfterAmongThoseNotDenying) {
     now += static_cast<Instant>(random() % (kSecondNs / 5));
     must_be_right(table, key_name(i), now);
     if (testing::Test::HasFatalFailure()) FAIL() << "at key " << i;
-    // The key that came, and one of those before it, are used up to some degree.
+    // The new key, and one of the earlier keys, take some units.
     table.take(key_name(i), now, static_cast<std::int64_t>(random() % 3));
     table.take(key_name(i - random() % (i + 1)), now);
   }
@@ -167,7 +167,7 @@ Instant fill_with_denying(LoneTable& table) {
   return now;
 }
 
-TEST(Full, WhereAllDenyANewKeyIsDenied) {
+TEST(Full, IfAllDenyANewKeyIsDenied) {
   for (const auto* limit : {"token_bucket 1/1h", "sliding_log 1/1h", "fixed_window 1/1h"}) {
     SCOPED_TRACE(limit);
     LoneTable table(limit);
@@ -176,7 +176,7 @@ TEST(Full, WhereAllDenyANewKeyIsDenied) {
     for (int i = 0; i < 1000; ++i) {
       const std::string key = "new" + std::to_string(i);
       const Decision decision = table.take(key, now);
-      if (decision.source == Source::kStore) continue;  // its place still had some room
+      if (decision.source == Source::kStore) continue;  // Its shard still had room.
       ++denied;
       ASSERT_FALSE(decision.allowed);
       EXPECT_EQ(decision.limit, 1);
@@ -190,7 +190,7 @@ TEST(Full, WhereAllDenyANewKeyIsDenied) {
   }
 }
 
-TEST(Full, RetryAfterIsWhenThereIsRoom) {
+TEST(Full, RetryAfterEndsWhenThereIsRoom) {
   LoneTable table("token_bucket 1/1h");
   const Instant now = fill_with_denying(table);
   int tried = 0;
@@ -219,7 +219,7 @@ TEST(Full, APeekNeedsNoRoom) {
   EXPECT_EQ(table.refused_full(), refused);
 }
 
-TEST(Full, MayAdmitAndNotRecord) {
+TEST(Full, MayAdmitWithoutRecording) {
   LoneTable table("token_bucket 1/1h", {.allow_when_full = true});
   const Instant now = fill_with_denying(table);
   int unrecorded = 0;
@@ -236,8 +236,8 @@ TEST(Full, MayAdmitAndNotRecord) {
   EXPECT_LE(table.used_bytes(), kMostOverBudget);
 }
 
-// Neither is there any neighbour to forget, nor does it help to wait 73 years.
-TEST(Full, WhatIsFreshElsewhereMakesRoom) {
+// The shard has no key that it could forget, and waiting 73 years would not change that.
+TEST(Full, FreshKeysElsewhereMakeRoom) {
   LoneTable table("sliding_log 10000/1s");
   Instant now = kStart;
   for (int key = 0; table.refused_full() == 0; ++key) {
@@ -251,8 +251,8 @@ TEST(Full, WhatIsFreshElsewhereMakesRoom) {
   }
 }
 
-// A large record that cannot grow has no use for its few small neighbours' room.
-TEST(Full, WhoIsDeniedForcedNobodyOut) {
+// If a large record cannot grow, evicting a few small keys near it would not help.
+TEST(Full, ADeniedRequestEvictsNoKey) {
   LoneTable table("sliding_log 10000/1h");
   Instant now = kStart;
   for (int i = 0; i < 1500; ++i) ASSERT_TRUE(table.take("large", ++now).allowed);
@@ -270,7 +270,7 @@ TEST(Full, WhoIsDeniedForcedNobodyOut) {
   }
 }
 
-TEST(VaryingNumbers, AKeyThatDeniesByItsOwnIsNotForgotten) {
+TEST(VaryingNumbers, AKeyThatDeniesByItsOwnNumbersIsNotForgotten) {
   LoneTable table("token_bucket 1000/1h", {.varies = true});
   const std::array limits{Limit("token_bucket 1/1h"), Limit("token_bucket 2/1h"),
                           Limit("token_bucket 3/1m burst=1"), Limit("token_bucket 1000/1h")};
@@ -295,7 +295,7 @@ TEST(VaryingNumbers, AKeyThatDeniesByItsOwnIsNotForgotten) {
   EXPECT_LE(table.used_bytes(), kMostOverBudget);
 }
 
-// The numbers of the limit have changed since its space was opened.
+// A limit whose numbers have changed since its space was opened.
 struct Changed {
   const char* from;
   const char* to;
@@ -312,7 +312,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Changed{"token_bucket 1000/1h burst=2000 & fixed_window 3000/1h",
                             "token_bucket 2/1h & fixed_window 3/1h"}));
 
-TEST_P(ChangedNumbers, AKeyThatDeniesByTheNewOnesIsNotForgotten) {
+TEST_P(ChangedNumbers, AKeyThatDeniesByTheNewNumbersIsNotForgotten) {
   LoneTable table(GetParam().from);
   const Limit strict(GetParam().to);
   ASSERT_TRUE(table.take(strict, "denied", kStart, 2).allowed);

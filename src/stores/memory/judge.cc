@@ -1,5 +1,6 @@
 #include "stores/memory/judge.h"
 
+#include <cassert>
 #include <memory>
 
 #include "core/block.h"
@@ -28,7 +29,7 @@ Cell& unblocked(Cell& key) {
   return blocked != nullptr ? blocked->cell : key;
 }
 
-// The cell of a part inside the key's. REQUIRES: reserve_part() has made it.
+// The cell of a part inside the key's cell. REQUIRES: reserve_part() has made it.
 Cell& slot_of(Cell& key, std::size_t index) {
   if (auto* parts = parts_record(key)) return parts->cells()[index];
   if (auto* foreign = foreign_record(key)) return foreign->cell;
@@ -46,8 +47,8 @@ bool open_parts(Account& account, std::size_t count, Cell& key) {
   return true;
 }
 
-// Wraps the key's state with room for the numbers it is judged by. Until commit these stay what
-// they were, the table's own in a new wrap.
+// Wraps the key's state in a record that has room for its own numbers. Until commit they stay as
+// before; in a new record they are the table's.
 bool open_foreign(Account& account, const KeyParts& parts, Cell& key) {
   if (parts.remember != Remember::kForeign || foreign_record(key) != nullptr) return true;
   auto* record = static_cast<ForeignRecord*>(
@@ -98,6 +99,7 @@ Judged judge(const AnyPart& part, Cell state, Operation operation, const Call& c
 
 bool reserve_part(Account& account, const KeyParts& parts, std::size_t index, Cell& key,
                   const AnyChange& change) {
+  assert(parts.remember != Remember::kForeign || parts.asked.size() == 1);
   Cell& cell = unblocked(key);
   const bool opened = parts.asked.size() > 1 ? open_parts(account, parts.asked.size(), cell)
                                              : open_foreign(account, parts, cell);
@@ -151,6 +153,7 @@ bool reserve_block(Account& account, Cell& key) {
 }
 
 void block_key(Cell key, Instant until) {
+  assert(is_blocked(key));
   blocked_record(key)->until = until;
 }
 

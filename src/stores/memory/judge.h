@@ -11,70 +11,71 @@
 
 namespace sluice::memory {
 
-/// What a judged part would write.
+/// The change that a part would commit.
 using AnyChange =
     std::variant<BucketState, FixedWindow::State, SlidingCounter::State, RingChange, PermitChange>;
 
+/// The result of a part's transition.
 struct Judged {
   Decision decision;
   AnyChange change;
 };
 
-/// A key's cell holds its state, or names a record with a cell for each part of an `&`, or one that
-/// also remembers other numbers than its table's; around all that, one with the end of a block.
-/// This is the state of part `index` in it.
+/// The state of part `index` of a key. A key's cell is its state, or points to a record: one with a
+/// cell for each part of an `&`, or one with the key's own numbers. If the key is blocked, its cell
+/// points to a record with the end of the block, which contains such a cell.
 Cell part_of_record(Cell key, std::size_t index);
 inline Cell part_of(Cell key, std::size_t index) {
   return is_record(key) ? part_of_record(key, index) : key;
 }
 
-/// Judges one part of a key, whose state is `state`.
+/// Runs the transition of one part of a key, whose state is `state`.
 Judged judge(const AnyPart& part, Cell state, Operation operation, const Call& call);
 
-/// Whether a key has to remember what it is judged by.
+/// Whether a key must store the numbers of a request.
 enum class Remember : std::uint8_t {
-  kAsItIs,   ///< Whatever it remembers stays.
-  kHome,     ///< These are its table's numbers: nothing to remember.
-  kForeign,  ///< These are not.
+  kAsItIs,   ///< The key keeps the numbers that it has stored, if any.
+  kHome,     ///< They are the table's numbers, so the key need not store them.
+  kForeign,  ///< They differ from the table's numbers, so the key must store them.
 };
 
-/// The parts a key's table was made for, and those it is judged by.
-/// REQUIRES: where they are foreign, there is one of them.
+/// The parts of the table's limit, and those of the request's.
+/// REQUIRES: if they are foreign, there is one part.
 struct KeyParts {
   std::span<const AnyPart> home;
   std::span<const AnyPart> asked;
   Remember remember = Remember::kAsItIs;
 };
 
-/// The state of a key that remembers exactly this part, else null.
+/// The state of a key that has stored the numbers of exactly this part, else null.
 Cell* foreign_state(Cell key, const AnyPart& part);
 
-/// Makes sure that commit_part() of this change cannot fail. False where there is no room; the key
-/// behaves as before in either case.
+/// Makes room for this change, so that commit_part() cannot fail. Returns false if there is no
+/// room. The key behaves as before in either case.
 bool reserve_part(Account& account, const KeyParts& parts, std::size_t index, Cell& key,
                   const AnyChange& change);
 
-/// REQUIRES: reserve_part() returned true for this change.
+/// Applies a change. REQUIRES: reserve_part() returned true for it.
 void commit_part(Account& account, const KeyParts& parts, std::size_t index, Cell& key,
                  const AnyChange& change);
 
-/// The bytes of the largest record that reserve_part() may want for a change of part `index`.
+/// The bytes of the largest record that reserve_part() may allocate for a change of part `index`.
 std::size_t record_bytes_for(const AnyChange& change, Cell key, std::size_t index);
 
-/// When the key's block ends or has ended; 0 where it has none.
+/// The end of the key's block, which may be in the past; 0 if it has none.
 Instant blocked_until(Cell key);
 
-/// Makes sure that block_key() cannot fail. False where there is no room; the key behaves as before
-/// in either case.
+/// Makes room for a block, so that block_key() cannot fail. Returns false if there is no room. The
+/// key behaves as before in either case.
 bool reserve_block(Account& account, Cell& key);
 
-/// REQUIRES: reserve_block() returned true.
+/// Blocks the key. REQUIRES: reserve_block() returned true.
 void block_key(Cell key, Instant until);
 
-/// Takes a block off that is over.
+/// Removes the key's block if it has ended.
 void end_block(Account& account, Cell& key, Instant now);
 
-/// How a key stands towards a request of cost 1, for who must choose one to forget.
+/// The state of a key towards a request of cost 1, for choosing a key to forget.
 struct Standing {
   bool fresh = false;
   bool denies = false;
@@ -82,6 +83,7 @@ struct Standing {
   std::chrono::nanoseconds retry_after{0};
 };
 
+/// By the key's own numbers, if it has stored some, else by those of `home`.
 Standing standing(std::span<const AnyPart> home, Cell key, Instant now);
 
 }  // namespace sluice::memory

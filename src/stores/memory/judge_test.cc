@@ -11,7 +11,7 @@ constexpr Instant kNow = 1'700'000'000'000'000'000;
 
 constexpr std::size_t kPlenty = std::size_t{1} << 24;
 
-// One key's cell in a table made for `home`, with a budget of its own.
+// The cell of one key of a table for `home`, with a separate budget.
 class LoneKey {
  public:
   explicit LoneKey(std::string_view home, std::size_t max_bytes = kPlenty)
@@ -21,7 +21,7 @@ class LoneKey {
     for (void* block : ballast_) account_.release(block, 8);
   }
 
-  // Takes by these numbers, as a store does. False where it is denied or has no room.
+  // Takes with these numbers, as a store does. Returns false if it is denied or has no room.
   bool take(const std::vector<AnyPart>& asked, std::int64_t cost = 1) {
     std::vector<Judged> judged;
     for (std::size_t i = 0; i < asked.size(); ++i) {
@@ -96,7 +96,7 @@ TEST(Parts, WithoutRoomTheKeyBehavesAsBefore) {
   EXPECT_EQ(fresh.remaining(kBoth, 1), 9);
 }
 
-TEST(ForeignNumbers, AreRememberedWithTheState) {
+TEST(ForeignNumbers, AreStoredWithTheState) {
   LoneKey key("token_bucket 100/1h");
   ASSERT_TRUE(key.take("token_bucket 1/1m"));
   EXPECT_TRUE(key.has_record());
@@ -107,7 +107,7 @@ TEST(ForeignNumbers, AreRememberedWithTheState) {
   EXPECT_TRUE(key.standing_at(kNow + 60'000'000'000).fresh);
 }
 
-TEST(ForeignNumbers, GiveWayToTheTablesOwn) {
+TEST(ForeignNumbers, AreReplacedByTheTablesNumbers) {
   LoneKey key("token_bucket 100/1h");
   ASSERT_TRUE(key.take("token_bucket 1/1m"));
   ASSERT_TRUE(key.take("token_bucket 10/1m burst=20"));
@@ -119,7 +119,7 @@ TEST(ForeignNumbers, GiveWayToTheTablesOwn) {
   EXPECT_EQ(key.remaining("token_bucket 100/1h"), 97);
 }
 
-TEST(ForeignNumbers, HoldARing) {
+TEST(ForeignNumbers, WorkWithARing) {
   LoneKey key("sliding_log 5/1h");
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(key.take("sliding_log 3/1h"));
   EXPECT_TRUE(key.standing_at(kNow).denies);
@@ -140,8 +140,8 @@ TEST(ForeignNumbers, WithoutRoomTheKeyBehavesAsBefore) {
   EXPECT_TRUE(key.take_home());
 }
 
-// Making room is not yet a charge: somebody else's part of the same step may find none.
-TEST(ForeignNumbers, AreNotRememberedUntilCommitted) {
+// Reserving does not charge: another part of the same request may find no room.
+TEST(ForeignNumbers, AreNotStoredUntilCommitted) {
   const auto home = parse_parts("token_bucket 100/1h");
   const auto strict = parse_parts("token_bucket 1/1m");
   const auto generous = parse_parts("token_bucket 50/1h");
@@ -177,7 +177,7 @@ TEST(Standing, OfAFreshKeyIsFresh) {
   }
 }
 
-TEST(Standing, OfPartsIsThatOfTheLongest) {
+TEST(Standing, OfSeveralPartsHasTheLongestWaits) {
   LoneKey key("token_bucket 5/1s & fixed_window 1/1d anchor=first");
   ASSERT_TRUE(key.take_home());
   EXPECT_TRUE(key.standing_at(kNow).denies);

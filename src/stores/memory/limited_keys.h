@@ -13,21 +13,22 @@
 
 namespace sluice::memory {
 
-// For this room's tests: one limit open in one store, asked by key.
+// For the tests of this module: one limit that is open in one store, with calls by key.
 
 /// A whole hour, so that every window on the clock starts here.
 inline constexpr Instant kStart = 472'222 * kHourNs;
 
-/// The smallest store, whose hashing is the same in every run.
+/// Options of the smallest store, with the same hashing in every run.
 inline MemoryOptions small_store() {
   return {.max_bytes = MemoryStore::kLeastBytes, .table = {.secret = HashSecret::fixed()}};
 }
 
-/// What a space may hold whatever the others do: its floor, and the first line of each shard.
+/// What a space may hold even if the budget is used up: its floor, and the first line of each
+/// shard.
 inline constexpr std::size_t kMostOverBudget =
     Account::kFloorBytes + ((sizeof(Line) + Account::kOverheadBytes) << Table::kShardBits);
 
-/// What small_store() and `spaces` limits may ever hold.
+/// The most that a small_store() with `spaces` limits may hold.
 inline std::size_t most_bytes(std::size_t spaces = 1) {
   return MemoryStore::kLeastBytes + spaces * kMostOverBudget;
 }
@@ -45,7 +46,7 @@ class LimitedKeys {
         limit_(std::make_shared<const LimitDefinition>(std::move(limit))),
         space_(store.open_space(*limit_)) {}
 
-  /// `key` has to outlive the request.
+  /// `key` must outlive the request.
   Request request(std::string_view key, std::int64_t cost = 1,
                   Operation operation = Operation::kTake) const {
     return {.limit = limit_.get(),
@@ -77,7 +78,7 @@ class LimitedKeys {
     blocking.duration_ns = duration_ns;
     return ask(blocking, now);
   }
-  /// Takes, renews or releases a permit.
+  /// Acquires, renews or releases a permit.
   Decision permit(Operation operation, std::string_view key, Instant now, PermitId permit) {
     Request asking = request(key, 1, operation);
     asking.permit = permit;

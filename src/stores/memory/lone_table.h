@@ -8,8 +8,8 @@
 
 namespace sluice::memory {
 
-// For this room's tests: a table with a budget of its own, by default so small that the table has
-// its floor and no more, and hashing that is the same in every run.
+// For the tests of this module: a table with a separate budget, by default so small that the table
+// has only its floor, and with the same hashing in every run.
 class LoneTable {
  public:
   struct Options {
@@ -28,13 +28,13 @@ class LoneTable {
   Decision take(std::string_view key, Instant now, std::int64_t cost = 1) {
     return take_by(home_, key, now, cost);
   }
-  /// Judged by other numbers than the table's.
+  /// With other numbers than the table's.
   Decision take(const Limit& limit, std::string_view key, Instant now, std::int64_t cost = 1) {
     return take_by(limit.definition(), key, now, cost);
   }
 
-  /// How the keys that share a shard with this one stand, by tag; only those among which the shard
-  /// would choose whom to forget, or all.
+  /// The standing of the keys in the shard of `key`, by tag: of the candidates for eviction only,
+  /// or of all.
   std::map<Tag, Standing> neighbours(std::string_view key, Instant now, bool candidates) const {
     std::map<Tag, Standing> all;
     const Place place = table_.locate(key);

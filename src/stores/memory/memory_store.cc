@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <functional>
 #include <stdexcept>
 #include <vector>
-
-#include "stores/memory/group.h"
 
 namespace sluice {
 namespace {
@@ -15,8 +14,7 @@ using memory::Member;
 using memory::Place;
 using memory::Table;
 
-// How many requests' keys are hashed and prefetched before the first is judged, and of how many
-// what their lines name is prefetched.
+// For how many requests the lines are prefetched ahead, and for how many the records.
 constexpr std::size_t kAhead = 16;
 constexpr std::size_t kRecordsAhead = 8;
 
@@ -24,8 +22,8 @@ Table& table_of(const Request& request) {
   return static_cast<Table&>(*request.space);
 }
 
-// Locks the shards of all members, each once, in the order of their addresses, so that two groups
-// can never wait for each other.
+// Locks the shards of all members, each once, in the order of their addresses, so that two calls
+// cannot deadlock.
 class ShardLocks {
  public:
   explicit ShardLocks(std::span<const Member> members) {
@@ -59,12 +57,13 @@ MemoryStore::MemoryStore(const MemoryOptions& options)
   }
 }
 
-// `held` is a space that counts as nobody's, or null.
+// `held` is a space that the caller will give up, so it counts as idle; or null.
 std::shared_ptr<Table> MemoryStore::open(const LimitDefinition& limit, const Space* held) {
-  std::shared_ptr<Table> forgotten;  // freed once mutex_ is let go
+  std::shared_ptr<Table> forgotten;  // Destroyed after mutex_ is unlocked.
   const std::lock_guard lock(mutex_);
   const auto found = spaces_.find(limit.space);
-  // Nobody else can take a share of a table while mutex_ is held: a count that is the least stays.
+  // While mutex_ is held no other thread can get a reference to a table that has no user: its use
+  // count cannot grow from the minimum.
   if (found != spaces_.end()) {
     if (keeps_state(found->second->home(), limit.parts)) {
       found->second->judge_by(limit.parts);
@@ -86,7 +85,7 @@ std::shared_ptr<Table> MemoryStore::open(const LimitDefinition& limit, const Spa
   return table;
 }
 
-// One that nobody holds: if it can be one whose keys are all fresh, of the few looked at.
+// Removes an idle space, preferably one whose keys are all fresh among the few that it examines.
 std::shared_ptr<Table> MemoryStore::forget_idle_space() {
   constexpr int kMostLookedAt = 16;
   const Instant now = options_.table.forget ? clock_.now() : 0;
@@ -114,12 +113,13 @@ std::shared_ptr<Table> MemoryStore::forget_idle_space() {
 
 void MemoryStore::decide(std::span<const Request> requests, Instant now,
                          std::span<Decision> decisions) {
+  assert(decisions.size() >= requests.size());
   if (requests.size() != 1) return decide_each(requests, now, decisions);
   table_of(requests[0]).decide_one(requests[0], now, clock_, decisions[0]);
 }
 
-// Keys are looked up ahead of their judging: far enough for a line to come from main memory, near
-// enough that no more lines are under way than a core can wait for.
+// Prefetches keys ahead of their decision: far enough ahead for a line to arrive from main memory,
+// and not more lines than a core can wait for at once.
 void MemoryStore::decide_each(std::span<const Request> requests, Instant now,
                               std::span<Decision> decisions) {
   std::array<Place, kAhead> places;
@@ -129,7 +129,7 @@ void MemoryStore::decide_each(std::span<const Request> requests, Instant now,
   const auto fetch_record = [&](std::size_t i) {
     table_of(requests[i]).fetch_record(places[i % kAhead]);
   };
-  // The first: all shards are asked for, and then all lines.
+  // For the first requests, prefetch all shards and then all lines.
   const std::size_t first = std::min(kAhead, requests.size());
   for (std::size_t i = 0; i < first; ++i) {
     places[i] = table_of(requests[i]).place_of(requests[i].key);
@@ -151,6 +151,7 @@ void MemoryStore::decide_each(std::span<const Request> requests, Instant now,
 
 void MemoryStore::carry_out(std::span<const Place> places, std::span<const Request> requests,
                             Instant now) {
+  assert(places.size() >= requests.size());
   Decision unread;
   if (now == kStoreTime) now = clock_.now();
   const auto fetch_record = [&](std::size_t i) {
@@ -165,6 +166,7 @@ void MemoryStore::carry_out(std::span<const Place> places, std::span<const Reque
 }
 
 Decision MemoryStore::decide_all(std::span<const Request> requests, Instant now) {
+  assert(!requests.empty());
   if (requests.size() > kMaxTogether) {
     throw std::invalid_argument("at most " + std::to_string(kMaxTogether) +
                                 " limits can be taken from together");

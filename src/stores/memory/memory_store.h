@@ -16,21 +16,22 @@
 namespace sluice {
 
 struct MemoryOptions {
-  /// What all states may take together, from 1 MiB. Beyond it each space may hold about 330 KiB
-  /// whatever others hold, all spaces together 330 MiB: see memory::Budget.
+  /// The most bytes for all states together, at least 1 MiB. Beyond that, each space may hold about
+  /// 330 KiB, and all spaces together 330 MiB: see memory::Budget.
   std::size_t max_bytes = std::size_t{1} << 30;
   memory::TableOptions table;
 };
 
-/// States in this process. Each space is a table of its own, so a batch finds all its keys by
-/// hashing first, prefetching their lines, and only then deciding. Thread-safe.
+/// Keeps states in the memory of this process. Each space is a separate table. For a batch, the
+/// store first hashes all keys and prefetches their lines, and only then decides. Thread-safe.
 ///
-/// Bounded: by max_bytes, and by kMaxSpaces spaces. Where there is no room for a new key, one that
-/// equals fresh is forgotten, else the one with the smallest reset_after among those not denying,
-/// of the few that share its place; if all deny, the new key is denied with Source::kFull, whatever
-/// is asked of it: a charge or a block as well. A key that is blocked, or whose permits are all
-/// held, denies. One that has permits left does not: if it is forgotten, its holders learn at their
-/// next renewal that they hold none, and until then as many can be acquired again.
+/// Bounded by max_bytes, and by kMaxSpaces spaces. If there is no room for a new key, the store
+/// considers the few keys near its place: it forgets one that is fresh, else the one with the
+/// smallest reset_after among those that do not deny. If all of them deny, the new key is denied
+/// with Source::kFull, whatever the operation: a charge or a block as well. A key that is blocked,
+/// or whose permits are all held, counts as denying. A key with free permits does not: if it is
+/// forgotten, its holders learn at their next renewal that their permits are lost, and until then
+/// as many can be acquired again.
 class MemoryStore final : public Store {
  public:
   static constexpr std::size_t kMaxSpaces = 16'384;
@@ -49,12 +50,12 @@ class MemoryStore final : public Store {
               std::span<Decision> decisions) override;
   Decision decide_all(std::span<const Request> requests, Instant now) override;
 
-  /// For who has hashed a key already, under secret(): where it lives, for carry_out().
+  /// The place of a key that the caller has already hashed with secret(), for carry_out().
   memory::Place place_of(const Space& space, const KeyHash& key) const {
     return static_cast<const memory::Table&>(space).place_of(key);
   }
-  /// As decide(), of requests whose keys live at these places, for who does not ask what the
-  /// answers are. REQUIRES: places.size() >= requests.size().
+  /// As decide(), for requests whose keys are at these places, and without returning the decisions.
+  /// REQUIRES: places.size() >= requests.size().
   void carry_out(std::span<const memory::Place> places, std::span<const Request> requests,
                  Instant now);
   const HashSecret& secret() const { return options_.table.secret; }
@@ -73,9 +74,9 @@ class MemoryStore final : public Store {
   const MemoryOptions options_;
   const Clock clock_;
   const std::shared_ptr<memory::Pool> pool_;
-  std::mutex mutex_;  // guards spaces_
+  std::mutex mutex_;  // Guards the members below.
   std::map<std::string, std::shared_ptr<memory::Table>, std::less<>> spaces_;
-  std::string forget_after_;  // where the last search for an idle space ended
+  std::string forget_after_;  // Where the last search for an idle space ended.
 };
 
 }  // namespace sluice

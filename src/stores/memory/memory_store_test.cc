@@ -16,12 +16,12 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(MemoryStore, RefusesLessThanItsLeast) {
+TEST(MemoryStore, RejectsTooFewBytes) {
   EXPECT_THROW(MemoryStore({.max_bytes = MemoryStore::kLeastBytes - 1, .table = {}}), StoreError);
   EXPECT_NO_THROW(MemoryStore({.max_bytes = MemoryStore::kLeastBytes, .table = {}}));
 }
 
-TEST(MemoryStore, StaysWithinItsBytesWhateverIsAsked) {
+TEST(MemoryStore, StaysWithinItsBytes) {
   MemoryStore store(small_store());
   LimitedKeys bucket(store, "token_bucket 2/1h");
   LimitedKeys log(store, "sliding_log 50/1h");
@@ -38,7 +38,7 @@ TEST(MemoryStore, StaysWithinItsBytesWhateverIsAsked) {
   EXPECT_GT(store.counters().evicted, 0U);
 }
 
-TEST(MemoryStore, ALateSpaceCanServeWhereOthersHoldEverything) {
+TEST(MemoryStore, ALateSpaceWorksWhenOthersHoldEverything) {
   MemoryStore store(small_store());
   LimitedKeys early(store, "token_bucket 1/1h", "early");
   LimitedKeys late(store, "token_bucket 1/1h", "late");
@@ -51,7 +51,7 @@ TEST(MemoryStore, ALateSpaceCanServeWhereOthersHoldEverything) {
   }
 }
 
-TEST(Table, GivesEverythingBack) {
+TEST(Table, FreesAllItsMemory) {
   for (const auto* limit :
        {"token_bucket 9/1h", "sliding_log 9/1h", "sliding_counter 9/1h & sliding_window 9/1h"}) {
     const auto pool = std::make_shared<Pool>(std::size_t{1} << 24);
@@ -72,7 +72,7 @@ TEST(Table, GivesEverythingBack) {
   }
 }
 
-// Every round brings keys never seen before, and those of the last have become fresh.
+// Every round uses new keys, and those of the last round have become fresh.
 TEST(Table, ChurnOfShortLivedKeysDoesNotGrowIt) {
   for (const auto* limit : {"token_bucket 1/1s", "sliding_log 1/1s"}) {
     LoneTable table(limit, {.max_bytes = std::size_t{1} << 26});
@@ -93,7 +93,7 @@ TEST(Table, ChurnOfShortLivedKeysDoesNotGrowIt) {
   }
 }
 
-TEST(MemoryStore, ABatchIsAnsweredAsIfOneAfterTheOther) {
+TEST(MemoryStore, ABatchIsDecidedAsIfOneAfterTheOther) {
   MemoryStore store(small_store());
   LimitedKeys one(store, "token_bucket 40/1h");
   LimitedKeys other(store, "sliding_log 100/1h");
@@ -115,7 +115,7 @@ TEST(MemoryStore, ABatchIsAnsweredAsIfOneAfterTheOther) {
   store.decide({}, kStart, {});
 }
 
-TEST(MemoryStore, WhoHashesKeysFindsTheSameStates) {
+TEST(MemoryStore, APlaceFromTheCallersHashFindsTheSameState) {
   MemoryStore store({.max_bytes = std::size_t{1} << 24, .table = {}});
   LimitedKeys one(store, "token_bucket 400/1h");
   LimitedKeys other(store, "sliding_log 400/1h");
@@ -138,7 +138,7 @@ TEST(MemoryStore, WhoHashesKeysFindsTheSameStates) {
   }
 }
 
-TEST(MemoryStore, ReadsItsOwnClockWhereNoInstantIsGiven) {
+TEST(MemoryStore, ReadsItsClockIfNoInstantIsGiven) {
   MemoryStore store(small_store());
   LimitedKeys keys(store, "fixed_window 5/1d anchor=first");
   const Instant before = store.now();
@@ -148,7 +148,7 @@ TEST(MemoryStore, ReadsItsOwnClockWhereNoInstantIsGiven) {
   EXPECT_LE(reset_ns, 24 * kHourNs + (store.now() - before));
 }
 
-TEST(MemoryStore, ResetForgetsAndRefundGivesBack) {
+TEST(MemoryStore, ResetForgetsAndRefundReturnsUnits) {
   MemoryStore store(small_store());
   for (const auto* limit :
        {"token_bucket 5/1h", "sliding_log 5/1h", "sliding_counter 5/1h & fixed_window 5/1d"}) {
@@ -178,7 +178,7 @@ TEST(MemoryStore, LimitsOfOneNameShareTheirKeys) {
   EXPECT_EQ(unnamed.peek("a", kStart).remaining, 5);
 }
 
-TEST(MemoryStore, OtherNumbersKeepStatesThatTheyCanRead) {
+TEST(MemoryStore, OtherNumbersKeepCompatibleStates) {
   MemoryStore store(small_store());
   struct NewNumbers {
     const char* from;
@@ -222,8 +222,8 @@ TEST(MemoryStore, AnotherAlgorithmCannotTakeOverASpaceInUse) {
   EXPECT_EQ(keys.peek("a", kStart).remaining, 4);
 }
 
-// The same space is kept only until nobody holds it and its place is needed.
-TEST(MemoryStore, AnIdleSpaceGivesWayToAnotherAlgorithm) {
+// A space that is not in use can be replaced by one with another algorithm.
+TEST(MemoryStore, AnIdleSpaceIsReplacedByAnotherAlgorithm) {
   MemoryStore store(small_store());
   LimitedKeys(store, "token_bucket 5/1h", "login").take("a", store.now() - 2 * kHourNs);
   EXPECT_NO_THROW(LimitedKeys(store, "sliding_log 5/1h", "login"));
@@ -239,19 +239,19 @@ TEST(MemoryStore, KeepsABoundedNumberOfSpaces) {
   EXPECT_THROW(LimitedKeys(store, "token_bucket 1/1d", "late"), StoreError);
   EXPECT_EQ(LimitedKeys(store, "token_bucket 1/1d", "n7").space(), held[7].space());
 
-  // Of those that nobody holds, one whose keys are all fresh gives way.
+  // Of the spaces that are not in use, one whose keys are all fresh is forgotten.
   held.erase(held.begin());
   held.pop_back();
   LimitedKeys late(store, "token_bucket 1/1d", "late");
   EXPECT_TRUE(late.take("a", store.now()).allowed);
   EXPECT_FALSE(LimitedKeys(store, "token_bucket 1/1d", "n0").take("a", store.now()).allowed);
-  // Where none is, another does: a stranger's long limits lock nobody out.
+  // If there is none, another one is: long limits cannot use up all spaces for ever.
   LimitedKeys later(store, "token_bucket 1/1d", "later");
   EXPECT_TRUE(later.take("a", store.now()).allowed);
 }
 
-// A limit whose traffic has ended does not keep others from the room it had.
-TEST(MemoryStore, WhatIsFreshInOneSpaceMakesRoomInAnother) {
+// The memory of a limit without traffic becomes free for other limits.
+TEST(MemoryStore, FreshKeysOfOneSpaceMakeRoomInAnother) {
   MemoryStore store(small_store());
   LimitedKeys spike(store, "token_bucket 1/10s", "spike");
   for (std::uint64_t i = 0; i < 60'000; ++i) spike.take(key_name(i), kStart);

@@ -1,5 +1,5 @@
-// The system has no memory: whichever allocation fails, the store answers, and what it answers is
-// what it has charged. This program replaces malloc for the code that is linked into it.
+// The system has no memory. Whichever allocation fails, the store makes a decision, and has charged
+// what the decision says. This program replaces malloc for the code that is linked into it.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 
 namespace {
 
-// How many more allocations succeed, and how many after those fail; idle where that is 0.
+// How many more allocations succeed, and how many fail after those; inactive if that is 0.
 std::atomic<long> succeeding{0};
 std::atomic<long> failing{0};
 
@@ -48,7 +48,7 @@ struct Failure {
   long count = 1;
 };
 
-// One limit and its few keys. Nothing may be forgotten, so whatever finds no memory is refused.
+// One limit and its few keys. The store may forget nothing, so a request without memory is denied.
 struct Ledger {
   LimitedKeys keys;
   std::vector<std::int64_t> charged = {0, 0, 0};
@@ -62,13 +62,13 @@ struct Ledger {
 
 constexpr std::int64_t kLimit = 400;
 
-// Asks for every key alone and in lists while allocations fail, and keeps the books.
-// Returns how many requests were refused for want of memory.
+// Takes from every key, alone and in lists, while allocations fail, and records what was charged.
+// Returns how many requests were denied for lack of memory.
 int ask(MemoryStore& store, std::vector<Ledger>& ledgers, const Failure& failure) {
   int refused = 0;
   Instant now = kStart;
   for (int round = 0; round < 60; ++round) {
-    // Some way into the rings' growth.
+    // When the rings have grown a few times.
     if (round == 8) {
       succeeding = failure.after;
       failing = failure.count;
@@ -107,7 +107,7 @@ int ask_new_store(const Failure& failure) {
         "fixed_window 400/1h anchor=first & sliding_log 400/1d & token_bucket 400/1h"}) {
     ledgers.push_back({LimitedKeys(store, limit)});
   }
-  // The same keys by other numbers, which need a record to remember them.
+  // The same keys with other numbers, for which the keys need a record.
   LimitDefinition varying = Limit("token_bucket 1/1h", "varying").definition();
   varying.varies = true;
   const LimitedKeys opened(store, varying);
@@ -118,11 +118,11 @@ int ask_new_store(const Failure& failure) {
   return refused;
 }
 
-TEST(NoMemory, NothingFailsWhileThereIsSome) {
+TEST(NoMemory, NoRequestFailsWithoutFailures) {
   EXPECT_EQ(ask_new_store({.count = 0}), 0);
 }
 
-// Two in a row: where a ring finds no room to grow ahead it asks for just enough.
+// Two in succession: if a ring cannot grow ahead, it tries to allocate just enough.
 TEST(NoMemory, AnyTwoAllocationsMayFail) {
   int refused = 0;
   for (long after = 0; after < 60; ++after) {
@@ -133,7 +133,7 @@ TEST(NoMemory, AnyTwoAllocationsMayFail) {
   EXPECT_GT(refused, 20);
 }
 
-TEST(NoMemory, AllMayFailFromSomePointOn) {
+TEST(NoMemory, AllAllocationsMayFailFromSomePointOn) {
   int refused = 0;
   for (long after = 0; after < 20; ++after) {
     SCOPED_TRACE(after);
@@ -143,8 +143,8 @@ TEST(NoMemory, AllMayFailFromSomePointOn) {
   EXPECT_GT(refused, 1000);
 }
 
-// Permits, blocks and charges of several keys while allocations fail; what was refused is not
-// there. Returns how many requests were refused.
+// Permits, blocks and charges of several keys while allocations fail. Denied requests change
+// nothing. Returns how many requests were denied.
 int ask_for_the_rest(const Failure& failure) {
   MemoryOptions options = small_store();
   options.table.forget = false;

@@ -1,4 +1,4 @@
-// What is asked besides takes: charges, as many as remain, blocks, permits.
+// The operations other than takes: charges, take-up-to, blocks, permits.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ constexpr const char* kEveryLimit[] = {
     "sliding_log 5/1h",     "sliding_window 5/1h",
     "sliding_counter 5/1h", "token_bucket 5/1h & sliding_log 9/1h & fixed_window 7/1d"};
 
-TEST(Charge, IsNeverRefusedAndLeavesADebt) {
+TEST(Charge, IsNeverDeniedAndLeavesADebt) {
   MemoryStore store(small_store());
   for (const auto* limit : kEveryLimit) {
     SCOPED_TRACE(limit);
@@ -36,7 +36,7 @@ TEST(Charge, IsNeverRefusedAndLeavesADebt) {
   }
 }
 
-TEST(Charge, OfNothingChangesNothing) {
+TEST(Charge, OfZeroUnitsChangesNothing) {
   MemoryStore store(small_store());
   LimitedKeys keys(store, "fixed_window 5/1h anchor=first");
   EXPECT_EQ(keys.charge("a", kStart, 0).remaining, 5);
@@ -61,7 +61,7 @@ TEST(TakeUpTo, TakesWhatRemainsOfAllParts) {
   }
 }
 
-TEST(TakeUpTo, BorrowsNothing) {
+TEST(TakeUpTo, NeverBorrows) {
   MemoryStore store(small_store());
   LimitedKeys keys(store, "token_bucket 5/5s borrow=yes");
   EXPECT_EQ(keys.take_up_to("a", kStart, 9).taken, 5);
@@ -92,7 +92,7 @@ TEST(Block, DeniesUntilItEndsAndKeepsTheState) {
   }
 }
 
-TEST(Block, LastsAsLongAsTheLongestAndIsLiftedByAReset) {
+TEST(Block, LastsUntilTheLatestEndOrAReset) {
   MemoryStore store(small_store());
   LimitedKeys keys(store, "token_bucket 5/1s");
   keys.block("a", kStart, 2 * kSecondNs);
@@ -116,7 +116,7 @@ TEST(Block, OfOneKeyOfAListDeniesAll) {
   EXPECT_TRUE(store.decide_all(list, kStart + kSecondNs).allowed);
 }
 
-// Its numbers are remembered inside the block.
+// The key's own numbers are stored inside the block's record.
 TEST(Block, OfAKeyWithOtherNumbers) {
   MemoryStore store(small_store());
   LimitDefinition varying = Limit("token_bucket 1/1h", "varying").definition();
@@ -131,7 +131,7 @@ TEST(Block, OfAKeyWithOtherNumbers) {
   EXPECT_EQ(keys.take("fresh", kStart + 2 * kSecondNs).remaining, 395);
 }
 
-TEST(Block, IsGivenBackWithTheKey) {
+TEST(Block, IsFreedWithTheKey) {
   MemoryStore store(small_store());
   {
     LimitedKeys keys(store, "sliding_log 5/1s");
@@ -148,7 +148,7 @@ TEST(Block, IsGivenBackWithTheKey) {
   }
 }
 
-TEST(Permits, AreHeldRenewedAndGivenBack) {
+TEST(Permits, AreHeldRenewedAndReleased) {
   MemoryStore store(small_store());
   LimitedKeys keys(store, "concurrency 2 lease=10s");
   EXPECT_EQ(keys.permit(Operation::kTake, "a", kStart, 1).remaining, 1);
@@ -167,7 +167,7 @@ TEST(Permits, AreHeldRenewedAndGivenBack) {
   EXPECT_EQ(keys.peek("a", kStart + 15 * kSecondNs).reset_after, nanoseconds(0));
 }
 
-TEST(Permits, AreNotGivenWhileBlockedButRenewedAndGivenBack) {
+TEST(Permits, AreNotGrantedWhileBlockedButRenewedAndReleased) {
   MemoryStore store(small_store());
   LimitedKeys keys(store, "concurrency 2");
   keys.permit(Operation::kTake, "a", kStart, 1);
@@ -191,8 +191,8 @@ TEST(Permits, AreAcquiredOneByOne) {
   EXPECT_EQ(bucket.peek("a", kStart).remaining, 2);
 }
 
-// As many as there can be, and the room for them is given back with them.
-TEST(Permits, TakeRoomOnlyWhileTheyAreHeld) {
+// As many permits as possible; releasing them frees their memory.
+TEST(Permits, NeedMemoryOnlyWhileTheyAreHeld) {
   MemoryStore store({.max_bytes = std::size_t{1} << 24, .table = {.secret = HashSecret::fixed()}});
   LimitedKeys keys(store, "concurrency 65536");
   keys.permit(Operation::kTake, "a", kStart, 1);
@@ -210,8 +210,8 @@ TEST(Permits, TakeRoomOnlyWhileTheyAreHeld) {
   EXPECT_EQ(keys.peek("a", kStart).remaining, 65'536);
 }
 
-// Who fills the store pushes out no key that is blocked, and none whose permits are all held.
-TEST(Eviction, PassesOverWhoIsBlockedOrHasNoPermitLeft) {
+// Filling the store evicts no key that is blocked, and none whose permits are all held.
+TEST(Eviction, SkipsBlockedKeysAndKeysWithoutFreePermits) {
   MemoryStore store(small_store());
   LimitedKeys bucket(store, "token_bucket 2/1h");
   LimitedKeys permits(store, "concurrency 2 lease=1h");
@@ -229,7 +229,7 @@ TEST(Eviction, PassesOverWhoIsBlockedOrHasNoPermitLeft) {
   EXPECT_FALSE(permits.permit(Operation::kTake, "none", kStart, 3).allowed);
 }
 
-// Keys are swept once they equal fresh: a block must be over, and permits given back.
+// Keys are swept once they are fresh: a block must have ended, and permits must be released.
 TEST(Standing, OfBlockedKeysAndPermits) {
   MemoryStore store(small_store());
   LimitedKeys keys(store, "concurrency 1 lease=10s");
@@ -253,8 +253,8 @@ TEST(Standing, OfBlockedKeysAndPermits) {
   EXPECT_TRUE(stands(kStart + kSecondNs).fresh);
 }
 
-// A store that is full of keys that deny records nothing for another, and says so.
-TEST(Full, RefusesABlockAndAChargeForWhichThereIsNoRoom) {
+// A store that is full of keys that deny records nothing for a new key, and says so.
+TEST(Full, DeniesABlockAndAChargeWithoutRoom) {
   for (const bool allow : {false, true}) {
     SCOPED_TRACE(allow);
     MemoryOptions options = small_store();

@@ -1,6 +1,7 @@
 #include "stores/memory/shard.h"
 
 #include <algorithm>
+#include <cassert>
 #include <memory>
 
 namespace sluice::memory {
@@ -45,6 +46,7 @@ bool Shard::resize(Account& account, std::uint32_t count) {
 }
 
 Cell* Shard::insert(Tag tag) {
+  assert(!crowded());
   ++size_;
   return place(lines_.load(std::memory_order_relaxed), line_count(), tag);
 }
@@ -59,8 +61,9 @@ void Shard::erase(Tag tag) {
   lines[hole].tags[slot] = 0;
   --size_;
 
-  // A line that was full may have pushed tags on into the next ones; nothing may stand beyond a
-  // free slot on its way from home, so the first that came past the hole moves back into it.
+  // While the line was full, tags may have moved on to the next lines. There must be no free slot
+  // between a tag's home line and its place, so the first tag that had passed the hole moves back
+  // into it.
   std::uint32_t i = hole;
   while (was_full) {
     i = next(i, count);

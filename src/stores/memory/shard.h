@@ -16,8 +16,8 @@
 
 namespace sluice::memory {
 
-/// Half of a key's hash. A table keeps no key text: the tag and the shard are the key. Never 0,
-/// which marks a free slot.
+/// Half of a key's hash. A table stores no key text; the shard and the tag identify the key. Never
+/// 0, which marks a free slot.
 using Tag = std::uint64_t;
 
 /// One cache line: four slots, each a tag and a cell.
@@ -27,11 +27,11 @@ struct alignas(64) Line {
   std::array<Tag, kSlots> tags{};
   std::array<Cell, kSlots> cells{};
 
-  /// A bit for each slot that holds the tag. Without branches: which slot it is, if any, nobody
-  /// could predict.
+  /// A bit for each slot that holds the tag. Without branches, since the processor could not
+  /// predict which slot it is.
   unsigned match(Tag tag) const {
 #if defined(__SSE2__)
-    // SSE2 compares 32 bits at a time: a tag is there where both of its halves are.
+    // SSE2 compares 32 bits at a time: a slot matches if both halves do.
     const __m128i wanted = _mm_set1_epi64x(static_cast<long long>(tag));
     const auto pair = [&](std::size_t first) {
       const __m128i slots = _mm_load_si128(reinterpret_cast<const __m128i*>(&tags[first]));
@@ -49,16 +49,16 @@ struct alignas(64) Line {
   }
 };
 
-/// Open addressing by lines: a tag stands in its home line or, where that is full, in one of the
-/// next, with no free slot between. The home line is a share of the tag's upper half, so a shard
-/// grows by any factor without the keys' text, and alone: by a quarter, with its own lock held.
+/// A hash table with open addressing by lines: a tag is in its home line or, if that is full, in
+/// one of the next lines, with no free slot between. The home line is computed from the tag's upper
+/// half for any number of lines. So a shard can grow by any factor without the keys' text; it grows
+/// by a quarter, on its own, under its own lock.
 ///
-/// The slot found last is remembered with a half of its tag, in the shard's own bytes: a hot key is
-/// found again in a few steps that the processor foresees, and a look elsewhere reads no more
-/// lines.
+/// The shard stores the slot that was found last, with half of its tag. So a hot key is found again
+/// with a few well-predicted instructions, and looking for another key costs no extra line.
 ///
-/// Every function but prefetch() needs `lock`. Pointers to cells are good until the next insert or
-/// erase.
+/// Every function except prefetch() needs `lock`. Pointers to cells are valid until the next
+/// insert() or erase().
 class alignas(32) Shard {
  public:
   Lock lock;
@@ -66,14 +66,14 @@ class alignas(32) Shard {
   std::uint32_t size() const { return size_; }
   std::uint32_t line_count() const { return line_count_.load(std::memory_order_relaxed); }
 
-  /// Asks the processor for the line where a tag would stand. Needs no lock: the address may be out
-  /// of date, which a prefetch does not mind.
+  /// Prefetches the home line of a tag. Needs no lock: a prefetch of an outdated address does no
+  /// harm.
   void prefetch(Tag tag) const {
     const Line* lines = lines_.load(std::memory_order_relaxed);
     if (lines != nullptr) __builtin_prefetch(lines + home(tag, line_count()), 1);
   }
 
-  /// The cell of a tag, or null. Inlined wherever it is called, which a hot key's decision feels.
+  /// The cell of a tag, or null. Always inlined, since that matters for the decision of a hot key.
   [[gnu::always_inline]] Cell* find(Tag tag) {
     Line* lines = lines_.load(std::memory_order_relaxed);
     if (lines == nullptr) return nullptr;
@@ -98,23 +98,24 @@ class alignas(32) Shard {
   /// True if one more key would leave the shard too full.
   bool crowded() const { return size_ + 1 > line_count() * kMostPerLine; }
 
-  /// Grows by a quarter; the first line is had whatever the budget. False where there is no room.
+  /// Grows by a quarter. The first line is allocated even if the budget is used up. Returns false
+  /// if there is no room.
   bool grow(Account& account);
 
-  /// True if most of the lines have become useless; shrink() gives them back.
+  /// True if most lines have become useless; shrink() frees them.
   bool sparse() const { return line_count() >= kWorthShrinking && size_ < line_count(); }
   void shrink(Account& account);
 
-  /// A new cell, 0, for a tag that is not there. REQUIRES: not crowded().
+  /// A new cell, 0, for a tag that is not in the shard. REQUIRES: not crowded().
   Cell* insert(Tag tag);
 
-  /// Forgets a tag that is there; the caller has released its cell.
+  /// Removes a tag that is in the shard. The caller has released its cell.
   void erase(Tag tag);
 
   static constexpr std::uint32_t kCandidateLines = 4;
   static constexpr std::uint32_t kMostCandidates = kCandidateLines * Line::kSlots;
 
-  /// The keys near the place of `tag`.
+  /// Visits the keys near the place of `tag`.
   template <class Visit>
   void visit_candidates(Tag tag, Visit visit) const {
     const std::uint32_t count = line_count();
@@ -124,7 +125,7 @@ class alignas(32) Shard {
     }
   }
 
-  /// The next line of a walk through all lines that goes on from call to call.
+  /// Visits the next line of a walk through all lines, which continues from call to call.
   template <class Visit>
   void visit_next(Visit visit) {
     if (line_count() == 0) return;
@@ -132,7 +133,7 @@ class alignas(32) Shard {
     visit_line(sweep_at_, visit);
   }
 
-  /// The line that visit_next() has visited last: what was erased there may have brought others.
+  /// Visits the last line of visit_next() again: erasing keys there may have moved others into it.
   template <class Visit>
   void visit_again(Visit visit) const {
     if (sweep_at_ < line_count()) visit_line(sweep_at_, visit);
@@ -158,7 +159,7 @@ class alignas(32) Shard {
     return i + 1 < line_count ? i + 1 : 0;
   }
 
-  // Passes copies: the visitor may erase.
+  // Passes copies, since the visitor may erase keys.
   template <class Visit>
   void visit_line(std::uint32_t i, Visit visit) const {
     const Line line = lines_.load(std::memory_order_relaxed)[i];
@@ -174,8 +175,8 @@ class alignas(32) Shard {
   std::atomic<Line*> lines_{nullptr};
   std::atomic<std::uint32_t> line_count_{0};
   std::uint32_t size_ = 0;
-  std::uint32_t last_half_ = 0;  // of the tag that was found last
-  std::uint32_t last_ = 0;       // its slot then, among all that there are now
+  std::uint32_t last_half_ = 0;  // Half of the tag that was found last.
+  std::uint32_t last_ = 0;       // The index of its cell, in words from the first line.
 };
 static_assert(sizeof(Shard) == 32);
 

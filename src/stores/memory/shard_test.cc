@@ -14,7 +14,7 @@
 namespace sluice::memory {
 namespace {
 
-// A shard with a budget of its own, which it leaves as it found it.
+// A shard with a separate budget, of which nothing is in use at the end.
 struct LoneShard {
   explicit LoneShard(std::size_t max_bytes = std::size_t{1} << 24) : budget(max_bytes) {}
   ~LoneShard() { shard.release(account); }
@@ -37,8 +37,8 @@ std::map<Tag, Cell> contents(const Shard& shard) {
   return all;
 }
 
-// A tag whose home is the first line, the last or one between, whatever the shard's size; there are
-// few of each half, so that tags meet.
+// A tag whose home is the first line, the last or one between, for any size of the shard. There are
+// few different halves, so that tags collide.
 rc::Gen<Tag> tags() {
   const auto upper =
       rc::gen::element<Tag>(0, 1, 0x4000'0000, 0x8000'0000, 0xF000'0000, 0xFFFF'FFFF);
@@ -77,7 +77,7 @@ void must_equal(Shard& shard, const std::map<Tag, Cell>& model) {
   RC_ASSERT(contents(shard) == model);
 }
 
-RC_GTEST_PROP(ShardProperty, HoldsWhatAMapDoes, ()) {
+RC_GTEST_PROP(ShardProperty, HoldsTheSameKeysAsAMap, ()) {
   LoneShard lone;
   Shard& shard = lone.shard;
   std::map<Tag, Cell> model;
@@ -101,11 +101,11 @@ RC_GTEST_PROP(ShardProperty, HoldsWhatAMapDoes, ()) {
   }
 }
 
-// What was found last is looked for first where it was: not where that place has gone, nor where it
-// is another's or nobody's now.
-TEST(ShardTest, FindsAKeyWhereItIsNow) {
+// find() first looks at the slot that was found last. That slot may have moved, or may now be free
+// or belong to another key.
+TEST(ShardTest, FindsAKeyAtItsPresentPlace) {
   constexpr Tag kLow = 1;
-  constexpr Tag kHigh = Tag{0xFFFF'FFFF} << 32 | kLow;  // Alike in the half that is remembered.
+  constexpr Tag kHigh = Tag{0xFFFF'FFFF} << 32 | kLow;  // Equal in the half that the shard stores.
   LoneShard lone;
   Shard& shard = lone.shard;
   lone.add(kLow, 10);
@@ -123,7 +123,7 @@ TEST(ShardTest, FindsAKeyWhereItIsNow) {
   EXPECT_EQ(*shard.find(kHigh), 30u);
 }
 
-// All tags share one home, the last line, so that they run on over the end to the first lines.
+// All tags have the last line as home, so that they continue in the first lines.
 RC_GTEST_PROP(ShardProperty, ErasesFromARunThatWrapsAround, ()) {
   LoneShard lone;
   std::map<Tag, Cell> model;
@@ -143,9 +143,9 @@ RC_GTEST_PROP(ShardProperty, ErasesFromARunThatWrapsAround, ()) {
   }
 }
 
-// Erasing moves tags to where the walk has been, so one round may miss some of them; a round that
-// erases nothing has seen all.
-RC_GTEST_PROP(ShardProperty, AWalkThatErasesComesToAnEnd, ()) {
+// Erasing can move tags to lines that the walk has already visited, so one round may miss some; a
+// round that erases nothing has seen all.
+RC_GTEST_PROP(ShardProperty, AWalkThatErasesEnds, ()) {
   LoneShard lone;
   for (const Tag tag : *rc::gen::resize(200, rc::gen::container<std::set<Tag>>(tags()))) {
     lone.add(tag, 7);
@@ -169,7 +169,7 @@ RC_GTEST_PROP(ShardProperty, AWalkThatErasesComesToAnEnd, ()) {
   must_equal(lone.shard, model);
 }
 
-TEST(Shard, StartsEmptyAndHoldsNothing) {
+TEST(Shard, StartsEmpty) {
   LoneShard lone;
   EXPECT_EQ(lone.shard.size(), 0U);
   EXPECT_EQ(lone.shard.find(1), nullptr);
@@ -192,14 +192,14 @@ TEST(Shard, OneLineHoldsThreeTags) {
             (std::map<Tag, Cell>{{Tag{1} << 32 | 1, 1}, {Tag{3} << 32 | 3, 3}}));
 }
 
-TEST(Shard, ANewCellIsFreshWhereOneWasErased) {
+TEST(Shard, ANewCellInAnErasedSlotIsFresh) {
   LoneShard lone;
   lone.add(5, 99);
   lone.shard.erase(5);
   EXPECT_EQ(*lone.shard.insert(6), 0U);
 }
 
-TEST(Shard, TheFirstLineIsHadWhateverTheBudgetAndNoOther) {
+TEST(Shard, OnlyTheFirstLineIsAllocatedBeyondTheBudget) {
   LoneShard lone(0);
   void* ballast = lone.account.allocate(Account::kFloorBytes - Account::kOverheadBytes);
   ASSERT_NE(ballast, nullptr);
@@ -209,7 +209,7 @@ TEST(Shard, TheFirstLineIsHadWhateverTheBudgetAndNoOther) {
   lone.account.release(ballast, Account::kFloorBytes - Account::kOverheadBytes);
 }
 
-TEST(Shard, GrowsByAQuarterAndGivesTheOldLinesBack) {
+TEST(Shard, GrowsByAQuarterAndFreesTheOldLines) {
   LoneShard lone;
   for (Tag tag = 1; tag <= 3000; ++tag) lone.add(tag << 32 | tag, tag);
   EXPECT_EQ(lone.shard.size(), 3000U);
@@ -253,7 +253,7 @@ TEST(Shard, APrefetchNeedsNoLockWhileItGrows) {
   EXPECT_EQ(lone.shard.size(), 2000U);
 }
 
-TEST(Lock, LetsOneInAtATime) {
+TEST(Lock, AdmitsOneThreadAtATime) {
   Lock lock;
   int count = 0;
   std::vector<std::thread> threads;

@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
+#include <cassert>
 #include <mutex>
 #include <type_traits>
 #include <utility>
@@ -11,21 +13,128 @@
 #include "core/block.h"
 #include "core/key_hash.h"
 #include "core/prefetch.h"
-#include "stores/memory/group.h"
+#include "core/together.h"
 
 namespace sluice::memory {
 namespace {
 
-// How often one request may make room for a part of its state.
+// How often one request tries to make room for a part of its state.
 constexpr std::size_t kMostTries = 4;
 
-// Zeroed memory is an array of empty shards.
+// mmap() returns zeroed memory, which is an array of empty shards.
 static_assert(std::is_trivially_destructible_v<Shard>);
 Shard* map_shards() {
   void* pages = mmap(nullptr, Table::kShards * sizeof(Shard), PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) throw StoreError("memory store: no memory for another limit's keys");
   return static_cast<Shard*>(pages);
+}
+
+// Calls visit(member, the member's elements of `judged`) for each member, until it returns false.
+template <class AnyMember, class Visit>
+bool each(std::span<AnyMember> members, std::span<Judged> judged, Visit visit) {
+  for (auto& member : members) {
+    const std::size_t count = member.request.limit->parts.size();
+    if (!visit(member, judged.first(count))) return false;
+    judged = judged.subspan(count);
+  }
+  return true;
+}
+
+// Whether a block denies the member's request.
+bool is_denied_by_block(const Member& member, Instant now) {
+  return takes(member.request.operation, member.request.cost) && now < member.blocked_until;
+}
+
+Call call_of(const Request& request, Instant now) {
+  const bool up_to = request.operation == Operation::kTakeUpTo;
+  return {.now = now,
+          .cost = request.cost,
+          .patience_ns = up_to ? kDefaultPatience : request.patience_ns,
+          .unspent_only = up_to,
+          .permit = request.permit};
+}
+
+// Runs the transition of every part of every member.
+void judge_all(std::span<Member> members, Instant now, std::span<Judged> judged) {
+  each(members, judged, [&](Member& member, std::span<Judged> own) {
+    const auto& request = member.request;
+    const Cell key = member.table->key_cell(member.place);
+    member.blocked_until = blocked_until(key);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      own[i] =
+          judge(request.limit->parts[i], part_of(key, i), request.operation, call_of(request, now));
+    }
+    return true;
+  });
+}
+
+// Replaces admissions by peeks, because nothing is charged.
+void retract(std::span<const Member> members, Instant now, std::span<Judged> judged) {
+  each(members, judged, [&](const Member& member, std::span<Judged> own) {
+    const Cell key = member.table->key_cell(member.place);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      if (!own[i].decision.allowed) continue;
+      own[i] = judge(member.request.limit->parts[i], part_of(key, i), Operation::kTake,
+                     {.now = now, .cost = 0});
+    }
+    return true;
+  });
+}
+
+// Makes room for the changes of all members. Returns a member for which there is no room, or null.
+const Member* reserve_all(std::span<const Member> members, Instant now, std::span<Judged> judged) {
+  std::array<Tag, kMaxTogether> pinned{};
+  std::ranges::transform(members, pinned.begin(),
+                         [](const Member& member) { return member.place.tag; });
+  const Member* without_room = nullptr;
+  each(members, judged, [&](const Member& member, std::span<Judged> own) {
+    if (member.request.cost > 0 &&
+        !member.table->reserve(member.place, member.request, now, own,
+                               std::span(pinned).first(members.size()))) {
+      without_room = &member;
+    }
+    return without_room == nullptr;
+  });
+  return without_room;
+}
+
+Decision combined(std::span<const Member> members, Instant now, std::span<Judged> judged) {
+  Together answer;
+  each(members, judged, [&](const Member& member, std::span<Judged> own) {
+    Together parts;
+    for (const auto& one : own) parts.add(one.decision);
+    Decision decision = parts.decision();
+    if (now < member.blocked_until) {
+      const Request& request = member.request;
+      decision = block_decision(decision, takes(request.operation, request.cost), now,
+                                member.blocked_until);
+    }
+    answer.add(decision);
+    return true;
+  });
+  return answer.decision();
+}
+
+// Decides requests that all members admit, but for which there is no room.
+Decision decide_full(const Member& without_room, std::span<const Member> members, Instant now,
+                     std::span<Judged> judged) {
+  Table& table = *without_room.table;
+  table.counters().refused_full.fetch_add(1, std::memory_order_relaxed);
+  // With allow_when_full only keys without a state are admitted; a key with a state keeps its
+  // limit.
+  const bool unseen = table.key_cell(without_room.place) == 0;
+  const bool allowed = table.options().allow_when_full && unseen;
+  if (!allowed) retract(members, now, judged);
+  Decision decision = combined(members, now, judged);
+  decision.source = Source::kFull;
+  if (!allowed) {
+    decision.allowed = false;
+    decision.remaining = 0;
+    decision.delay = std::chrono::nanoseconds(0);
+    decision.retry_after = table.room_after(without_room.place, now);
+  }
+  return decision;
 }
 
 }  // namespace
@@ -68,8 +177,8 @@ Place Table::locate(std::string_view key) const {
 }
 
 void Table::fetch_record(Place place) const {
-  constexpr std::size_t kFetched = 256;  // A ring of a dozen.
-  // It is not worth a wait.
+  constexpr std::size_t kFetched = 256;  // A ring with a dozen entries.
+  // A prefetch is not worth waiting for the lock.
   if (!keeps_records_ || !place.shard->lock.try_lock()) return;
   const std::lock_guard lock(place.shard->lock, std::adopt_lock);
   const Cell key = key_cell(place);
@@ -77,7 +186,7 @@ void Table::fetch_record(Place place) const {
   prefetch(record_of(key), kFetched);
 }
 
-// One state, of whatever kind, judged by whichever numbers.
+// Decides a request for one state of any kind, with any numbers.
 template <class A>
 [[gnu::flatten]] void Table::step_one(Place place, const Request& request, Instant now,
                                       Decision& decision) {
@@ -92,7 +201,8 @@ template <class A>
                               .patience_ns = request.patience_ns,
                               .permit = request.permit});
   if (!step.decision.allowed || request.cost == 0) return assign(decision, step.decision);
-  // The common case: the key is there, has nothing new to remember, and its state gives way.
+  // The common case: the key is in the table and need not store other numbers, so the next state
+  // replaces its state.
   if (cell != nullptr && (varies_ || is_record(key))) [[unlikely]]
     cell = own_state(*cell, request);
   if (cell == nullptr || !memory::reserve<A>(account_, params, *cell, step.next)) {
@@ -102,12 +212,13 @@ template <class A>
   assign(decision, step.decision);
 }
 
-// The commonest case: what the state was and what it becomes fit the key's cell. All else is left
-// to a call that is made last, so that few registers have to be saved: each is a store more for
-// which the next to take the lock would wait. REQUIRES: the numbers do not vary.
+// The most common case: both the state and the next state fit the key's cell. All other cases are
+// left to tail calls, so that this function saves few registers: each is one more store before the
+// lock can be released. REQUIRES: the numbers do not vary.
 template <class A>
 [[gnu::flatten]] void Table::take_one(Place place, const Request& request, Instant now,
                                       Decision& decision) {
+  assert(!varies_);
   const auto& params = std::get_if<Part<A>>(request.limit->parts.data())->params;
   Cell* cell = place.shard->find(place.tag);
   if (cell == nullptr || is_record(*cell)) [[unlikely]] {
@@ -141,10 +252,10 @@ void Table::decide(Place place, const Request& request, Instant now, Decision& d
 
 [[gnu::flatten]] void Table::decide_one(const Request& request, Instant now, const Clock& clock,
                                         Decision& decision) {
-  // Order matters to speed: hash, prefetch, and only then the clock and the first look at a line.
+  // The order matters for speed: hash, prefetch, and only then read the clock and the line.
   const Place place = locate(request.key);
-  // What a release frees is free whatever the time: that need not be read exactly. Only the answer
-  // may be that of a tick of the system ago: `allowed` for a permit that has lapsed since.
+  // A release need not know the exact time. With the time of the last tick, its decision may only
+  // be a few milliseconds old: `allowed` for a permit that has expired since.
   if (now == kStoreTime) [[unlikely]] {
     now = request.operation == Operation::kRelease ? clock.now_cheaply() : clock.now();
   }
@@ -152,7 +263,7 @@ void Table::decide(Place place, const Request& request, Instant now, Decision& d
   decide(place, request, now, decision);
 }
 
-// Permits come and go as often, and have no `&` to be joined by.
+// Renewals and releases of permits are frequent, too, and `concurrency` is never part of an `&`.
 void Table::decide_other(Place place, const Request& request, Instant now, Decision& decision) {
   const Operation operation = request.operation;
   if (operation != Operation::kRenew && operation != Operation::kRelease) {
@@ -191,7 +302,7 @@ void Table::decide_alone(Place place, const Request& request, Instant now, Decis
       member.request.cost = 0;
       break;
     case Operation::kBlock:
-      member.request.cost = 1;  // It changes something.
+      member.request.cost = 1;  // Not a peek, so that it is committed.
       break;
     default:
       break;
@@ -263,7 +374,9 @@ void Table::erase(Shard& shard, Tag tag, Cell cell) {
 }
 
 void Table::judge_by(const std::vector<AnyPart>& parts) {
-  // Numbers that vary settle early: what most keys are judged by should be the table's.
+  assert(keeps_state(home_, parts));
+  // For limits whose numbers vary, the table's numbers change only while it has few keys. So they
+  // become those of most keys.
   constexpr std::size_t kFewKeys = 1024;
   if (parts == home_ || (varies_ && size() > kFewKeys)) return;
   for (std::size_t i = 0; i < kShards; ++i) shards_[i].lock.lock();
@@ -289,6 +402,40 @@ std::size_t Table::size() {
     keys += shards_[i].size();
   }
   return keys;
+}
+
+Decision decide_together(std::span<Member> members, Instant now, std::span<Judged> judged) {
+  judge_all(members, now, judged);
+  const bool allowed =
+      std::ranges::all_of(judged, [](const Judged& one) { return one.decision.allowed; }) &&
+      std::ranges::none_of(members,
+                           [&](const Member& member) { return is_denied_by_block(member, now); });
+  if (!allowed) {
+    retract(members, now, judged);
+    return combined(members, now, judged);
+  }
+  if (const Member* without_room = reserve_all(members, now, judged)) {
+    return decide_full(*without_room, members, now, judged);
+  }
+  each(members, judged, [&](Member& member, std::span<Judged> own) {
+    if (member.request.cost > 0) {
+      member.blocked_until = member.table->commit(member.place, member.request, now, own);
+    }
+    return true;
+  });
+  return combined(members, now, judged);
+}
+
+Decision decide_up_to(Member& member, Instant now, std::span<Judged> judged) {
+  const std::int64_t wanted = std::exchange(member.request.cost, 0);
+  judge_all({&member, 1}, now, judged);
+  std::int64_t units = wanted;
+  for (const auto& one : judged) units = std::min(units, one.decision.remaining);
+  // If none remain, the answer is that of a request for one unit.
+  member.request.cost = std::min(std::max<std::int64_t>(units, 1), wanted);
+  Decision decision = decide_together({&member, 1}, now, judged);
+  if (decision.allowed) decision.taken = units;
+  return decision;
 }
 
 }  // namespace sluice::memory

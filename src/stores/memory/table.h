@@ -17,19 +17,20 @@
 
 namespace sluice::memory {
 
-/// How a table behaves; the same for all tables of a store.
+/// Options of a table, the same for all tables of a store.
 struct TableOptions {
-  /// What keys are hashed under.
+  /// The secret of the keys' hash function.
   HashSecret secret = HashSecret::random();
-  /// Forget states that equal fresh, and evict others where there is no room. Else StoreError.
+  /// Whether the table forgets fresh keys, and evicts others if there is no room. If not, it throws
+  /// StoreError when there is no room.
   bool forget = true;
-  /// A new key that finds no room is admitted, and not recorded, instead of denied.
+  /// Whether a new key that finds no room is admitted without being recorded, instead of denied.
   bool allow_when_full = false;
 };
 
-/// What all tables of a store have met. Thread-safe.
+/// Counters of all tables of a store. Thread-safe.
 struct Counters {
-  /// Keys forgotten for want of room that were not fresh.
+  /// Keys that were evicted for lack of room and were not fresh.
   std::atomic<std::uint64_t> evicted{0};
   /// Requests that found no room.
   std::atomic<std::uint64_t> refused_full{0};
@@ -37,24 +38,24 @@ struct Counters {
 
 class Table;
 
-/// What all tables of a store share; it lives as long as the last of them.
+/// What all tables of a store share. It lives as long as the last of them.
 struct Pool {
   explicit Pool(std::size_t max_bytes) : budget(max_bytes) {}
 
   Budget budget;
   Counters counters;
-  std::mutex mutex;  // guards the rest
+  std::mutex mutex;  // Guards the members below.
   std::vector<Table*> tables;
   std::size_t reclaim_at = 0;
 };
 
-/// Where a key lives: its shard and its tag, from independent bits of one hash.
+/// The place of a key: its shard and its tag, from independent bits of one hash.
 struct Place {
   Shard* shard = nullptr;
   Tag tag = 0;
 };
 
-/// The keys of one space: shards of lines, each with a lock of its own. Thread-safe.
+/// The keys of one space, in shards that each have a lock. Thread-safe.
 class Table : public Space {
  public:
   Table(const LimitDefinition& home, std::shared_ptr<Pool> pool, const TableOptions& options);
@@ -62,12 +63,12 @@ class Table : public Space {
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
-  /// Where a key lives.
+  /// The place of a key.
   Place place_of(std::string_view key) const;
   Place place_of(const KeyHash& key) const {
     return {&shards_[key.low >> (64 - kShardBits)], key.high | (key.high == 0 ? 1 : 0)};
   }
-  /// The same; asks the processor for its line.
+  /// The same, and prefetches the key's line.
   Place locate(std::string_view key) const;
   Place locate(const KeyHash& key) const {
     const Place place = place_of(key);
@@ -75,43 +76,43 @@ class Table : public Space {
     return place;
   }
 
-  /// Asks the processor for what the key's cell names, where that may be something. Takes and lets
-  /// go of the place's lock, if it is free.
+  /// Prefetches the record of the key, if it may have one. Takes the place's lock for that, unless
+  /// it is held.
   void fetch_record(Place place) const;
 
-  /// One decision by the time given, or the clock's. Takes and lets go of the key's lock.
+  /// Decides one request at `now`, or at the clock's time. Takes the key's lock.
   void decide_one(const Request& request, Instant now, const Clock& clock, Decision& decision);
 
-  /// The rest need the place's lock.
+  /// The following functions need the place's lock, unless they say otherwise.
 
-  /// One decision.
+  /// Decides one request.
   void decide(Place place, const Request& request, Instant now, Decision& decision);
 
-  /// The key's cell; 0 for one that is not there.
+  /// The key's cell; 0 if the key is not in the table.
   Cell key_cell(Place place) const;
 
-  /// Makes sure that commit() of these changes, one for each part of the request's limit, cannot
-  /// fail. If there is no room: false, or StoreError where nothing may be forgotten; the key
-  /// behaves as before. Tags in `pinned` are not evicted for it.
+  /// Makes room for these changes, one for each part of the request's limit, so that commit()
+  /// cannot fail. If there is no room, returns false, or throws StoreError if the table may forget
+  /// nothing; the key behaves as before. Does not evict the tags in `pinned`.
   bool reserve(Place place, const Request& request, Instant now, std::span<const Judged> judged,
                std::span<const Tag> pinned);
-  /// When the key's block ends, or 0.
+  /// Applies the changes. Returns the end of the key's block, or 0.
   Instant commit(Place place, const Request& request, Instant now, std::span<const Judged> judged);
 
   /// Forgets the key.
   void reset(Place place);
 
-  /// The wait after which a key that found no room may find some.
+  /// The time after which a key that found no room may find some.
   std::chrono::nanoseconds room_after(Place place, Instant now) const;
 
-  /// Judges keys by these numbers from now on when one has to be forgotten. Takes and lets go of
-  /// every lock. REQUIRES: keeps_state(home(), parts); the caller lets no two threads in at once.
+  /// Sets the numbers by which the table decides which key to forget. Takes every lock.
+  /// REQUIRES: keeps_state(home(), parts). Not thread-safe.
   void judge_by(const std::vector<AnyPart>& parts);
 
-  /// True if every key equals fresh. Takes and lets go of each lock.
+  /// True if every key is fresh. Takes each lock in turn.
   bool all_fresh(Instant now);
 
-  /// Keys held, fresh ones not yet forgotten included. Takes and lets go of each lock.
+  /// The number of keys, including fresh ones that are not yet forgotten. Takes each lock in turn.
   std::size_t size();
 
   const std::vector<AnyPart>& home() const { return home_; }
@@ -134,37 +135,56 @@ class Table : public Space {
                                       Decision& decision);
   Cell* make_cell(Place place, Instant now, std::span<const Tag> pinned);
   KeyParts key_parts(const Request& request) const;
-  /// The cell of a single state that a request may change and leave all else as it is, or null.
+  /// The cell of a key's single state, if the request may change it without any other change; else
+  /// null.
   Cell* own_state(Cell& key, const Request& request) const;
   void must_forget() const;
-  /// Grows a shard, if need be with what other tables give back.
+  /// Grows a shard, if necessary with memory that other tables free.
   bool grow(Shard& shard, Instant now);
-  /// Lets another table forget what equals fresh and give the bytes back; false if none did.
+  /// Lets another table free memory. Returns false if it freed none.
   bool reclaim_elsewhere(Instant now);
-  bool give_back(Instant now);
-  /// Frees at least so many bytes of records, if it can.
+  /// Forgets fresh keys and shrinks shards. Returns false if that freed no memory.
+  bool reclaim(Instant now);
+  /// Frees at least `bytes` bytes of records. Returns false if it cannot.
   bool make_room(Place place, std::size_t bytes, Instant now, std::span<const Tag> pinned);
-  /// Visits other shards, lock held, until one visit says true; passes how many lines it may look
-  /// at.
+  /// Locks and visits other shards until `visit` returns true. `visit` gets the shard and the
+  /// number of lines that it may examine.
   template <class Visit>
   bool visit_others(const Shard& here, Visit visit);
-  /// Forgets the fresh of the next lines; the bytes of their records.
+  /// Forgets the fresh keys of the next lines. Returns the bytes of their records.
   std::size_t sweep(Shard& shard, std::uint32_t lines, Instant now, std::span<const Tag> pinned);
-  /// Forgets keys that deny nobody, nearest to fresh first, until their records' bytes suffice; at
-  /// least one, or none if they would not suffice. How many.
+  /// Forgets keys that do not deny, nearest to fresh first, until `bytes` bytes of their records
+  /// are free: at least one key, or none if all of them would not suffice. Returns how many.
   std::size_t evict(Shard& shard, Tag near, std::size_t bytes, Instant now,
                     std::span<const Tag> pinned);
   void erase(Shard& shard, Tag tag, Cell cell);
 
-  std::vector<AnyPart> home_;  // guarded by every lock: to read it takes any, to write it all
+  std::vector<AnyPart> home_;  // Reading needs the lock of any shard, writing the locks of all.
   const bool varies_;
   const bool keeps_records_;
   const TableOptions options_;
   const std::shared_ptr<Pool> pool_;
   Account account_;
-  /// Pages of it that nobody has used cost nothing.
+  /// Memory-mapped, so that the pages of unused shards need no memory.
   Shard* const shards_;
-  std::atomic<std::uint32_t> room_at_{0};  // the shard in which room is looked for next
+  std::atomic<std::uint32_t> room_at_{0};  // The shard that is searched for room next.
 };
+
+/// One of several requests that are decided together, and the place of its key.
+struct Member {
+  Table* table = nullptr;
+  Place place;
+  Request request;
+  /// The end of the key's block, or 0. Set when the request is decided.
+  Instant blocked_until = 0;
+};
+
+/// Charges all members or none, and returns one decision. `judged` has an element for every part of
+/// every member. REQUIRES: the locks of all places are held; no two members have the same table and
+/// tag.
+Decision decide_together(std::span<Member> members, Instant now, std::span<Judged> judged);
+
+/// Takes as many of the request's units as remain. `judged` and REQUIRES as for decide_together().
+Decision decide_up_to(Member& member, Instant now, std::span<Judged> judged);
 
 }  // namespace sluice::memory

@@ -1,4 +1,4 @@
-// How a table finds room, and whom it forgets for it.
+// How a table makes room, and which keys it forgets for that.
 
 #include <algorithm>
 #include <array>
@@ -10,12 +10,12 @@
 namespace sluice::memory {
 namespace {
 
-// The lines that one request looks at each time it makes room.
+// The most lines that one request examines each time it makes room.
 constexpr std::uint32_t kMostLines = 64;
-// The lines of another table that are swept at once when this one finds no room.
+// The most lines of another table that are swept when this one finds no room.
 constexpr std::uint32_t kMostReclaimed = 64;
-// Denied for want of room, a caller is told to wait at least so long, and so long where nothing is
-// known of when there will be some.
+// The shortest retry_after of a caller that is denied for lack of room, and its retry_after if it
+// is not known when there will be room.
 constexpr std::chrono::milliseconds kLeastWait{1};
 constexpr std::chrono::seconds kUnknownWait{1};
 
@@ -24,7 +24,7 @@ constexpr std::chrono::seconds kUnknownWait{1};
 Cell* Table::make_cell(Place place, Instant now, std::span<const Tag> pinned) {
   Shard& shard = *place.shard;
   if (options_.forget) {
-    // A small step of the walk that keeps keys which equal fresh from piling up.
+    // Each new key sweeps one line, so that fresh keys do not accumulate.
     sweep(shard, 1, now, pinned);
     if (shard.sparse()) shard.shrink(account_);
   }
@@ -84,7 +84,7 @@ std::size_t Table::evict(Shard& shard, Tag near, std::size_t bytes, Instant now,
     within_reach += record_bytes(cell);
     room[count++] = {tag, cell, one};
   });
-  // Nobody is forgotten for what would not suffice.
+  // Forget no key if that would not make enough room.
   if (count == 0 || within_reach < bytes) return 0;
   const auto candidates = std::span(room).first(count);
   std::ranges::sort(candidates, {}, [](const Candidate& one) { return one.standing.reset_after; });
@@ -105,7 +105,7 @@ bool Table::visit_others(const Shard& here, Visit visit) {
   for (std::size_t i = 0; i < kShards && lines > 0; ++i) {
     const std::uint32_t next = room_at_.fetch_add(1, std::memory_order_relaxed);
     Shard& other = shards_[next % kShards];
-    // A shard that somebody holds is passed over: nobody waits for two locks out of order.
+    // Skip shards that are locked: waiting for a second lock could deadlock.
     if (&other == &here || other.line_count() == 0 || !other.lock.try_lock()) continue;
     const std::lock_guard lock(other.lock, std::adopt_lock);
     const std::uint32_t share = std::min(lines, other.line_count());
@@ -125,7 +125,7 @@ bool Table::make_room(Place place, std::size_t bytes, Instant now, std::span<con
   const auto evict_one = [&](Shard& shard, std::uint32_t) {
     return evict(shard, place.tag, bytes - freed, now, pinned) > 0;
   };
-  // First who equals fresh, then who is nearest to it; here, then elsewhere.
+  // First forget fresh keys, then those nearest to fresh; first in this shard, then in others.
   Shard& here = *place.shard;
   return sweep_one(here, kMostLines) || visit_others(here, sweep_one) || reclaim_elsewhere(now) ||
          evict_one(here, 0) || visit_others(here, evict_one);
@@ -136,12 +136,12 @@ bool Table::reclaim_elsewhere(Instant now) {
   if (!lock || pool_->tables.size() < 2) return false;
   Table* other = this;
   while (other == this) other = pool_->tables[pool_->reclaim_at++ % pool_->tables.size()];
-  return other->give_back(now);
+  return other->reclaim(now);
 }
 
-bool Table::give_back(Instant now) {
-  // Every shard gives back at once what it has of a table that has become idle, so that the bytes
-  // suffice for a shard of another to grow.
+bool Table::reclaim(Instant now) {
+  // Shrinks several shards in one call, so that the freed bytes of an idle table are enough for a
+  // shard of another table to grow.
   const std::size_t before = pool_->budget.used_bytes();
   std::uint32_t lines = kMostReclaimed;
   for (std::size_t i = 0; i < kShards && lines > 0; ++i) {

@@ -1,4 +1,5 @@
-// Several threads in one store: growth, eviction, lists in both orders, spaces that come and go.
+// Several threads use one store: growth, eviction, lists in both orders, spaces opened and
+// forgotten.
 
 #include <gtest/gtest.h>
 
@@ -30,8 +31,8 @@ void on_threads(const std::function<void(std::size_t thread)>& work) {
   for (auto& thread : threads) thread.join();
 }
 
-// Every thread asks for every key, each in an order of its own, in batches; the table grows all the
-// while, and forgets nobody.
+// Every thread uses every key, in a different order and in batches; meanwhile the table grows, and
+// forgets no key.
 TEST(Threads, AdmitExactlyTheLimitWhileTheTableGrows) {
   for (const auto* limit : {"token_bucket 5/1h", "sliding_log 5/1h",
                             "fixed_window 5/1h anchor=first & sliding_counter 6/1h"}) {
@@ -79,7 +80,7 @@ TEST(Threads, ListsInBothOrdersAreAllOrNothing) {
   EXPECT_EQ(other.peek("a", kStart).remaining, 200);
 }
 
-TEST(Threads, NeverHoldMorePermitsThanThereAre) {
+TEST(Threads, NeverHoldMorePermitsThanTheLimit) {
   MemoryStore store(small_store());
   constexpr int kPermits = 3;
   LimitedKeys keys(store, "concurrency 3 lease=1h");
@@ -103,8 +104,8 @@ TEST(Threads, NeverHoldMorePermitsThanThereAre) {
   EXPECT_EQ(keys.peek("a", kStart).remaining, kPermits);
 }
 
-// Some block, charge and take what is left while others take.
-TEST(Threads, BlockAndTakeWhatIsLeftOfOneKey) {
+// Some threads block, charge and take what remains while others take.
+TEST(Threads, BlockAndTakeWhatRemainsOfOneKey) {
   MemoryStore store(small_store());
   for (const auto* limit : {"token_bucket 4000/1h", "sliding_log 4000/1h & fixed_window 4000/1d"}) {
     LimitedKeys keys(store, limit);
@@ -128,8 +129,8 @@ TEST(Threads, BlockAndTakeWhatIsLeftOfOneKey) {
   }
 }
 
-// Far more keys than there is room for, in two spaces that press on each other.
-TEST(Threads, EvictWithoutLosingWhoDenies) {
+// Far more keys than there is room for, in two spaces that share the budget.
+TEST(Threads, EvictNoKeyThatDenies) {
   MemoryStore store(small_store());
   LimitedKeys bucket(store, "token_bucket 2/1h");
   LimitedKeys log(store, "sliding_log 3/1h & fixed_window 50/1h");
@@ -159,7 +160,7 @@ TEST(Threads, EvictWithoutLosingWhoDenies) {
   EXPECT_EQ(wrong, 0);
   EXPECT_GT(store.counters().evicted, 0U);
   EXPECT_LE(store.used_bytes(), most_bytes(2));
-  // What is being asked for counts until it is refused: a shard's lines, or a record.
+  // A failing allocation counts until it is undone: the lines of a shard, or a record.
   EXPECT_LE(most, most_bytes(2) + kThreads * 4096);
 }
 
@@ -179,7 +180,7 @@ TEST(Threads, OpenOneSpaceForOneName) {
   }
 }
 
-// All spaces but a few are idle, so that each one opened makes the store forget another.
+// All spaces but a few are idle, so each new one makes the store forget another.
 TEST(Threads, OpenMoreSpacesThanAreKept) {
   MemoryStore store(small_store());
   for (std::size_t i = 0; i < MemoryStore::kMaxSpaces; ++i) {

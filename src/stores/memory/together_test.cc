@@ -1,4 +1,4 @@
-// All or nothing: decide_all() on limits and keys that have to admit together.
+// decide_all(): several limits and keys, all or nothing.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// Takes until a new key finds no room, and says how that key is called.
+// Takes until a new key finds no room. Returns the name of that key.
 std::string fill_with_denying(MemoryStore& store, LimitedKeys& keys) {
   const std::uint64_t refused = store.counters().refused_full + 1;
   for (std::uint64_t i = 0;; ++i) {
@@ -38,7 +38,7 @@ TEST(Together, ChargesAllOrNone) {
   EXPECT_EQ(narrow.peek("a", kStart).remaining, 0);
 }
 
-TEST(Together, RefusesAKeyTwice) {
+TEST(Together, RejectsTheSameKeyTwice) {
   MemoryStore store(small_store());
   LimitedKeys one(store, "token_bucket 10/1h", "one");
   LimitedKeys other(store, "token_bucket 10/1h", "other");
@@ -53,7 +53,7 @@ TEST(Together, RefusesAKeyTwice) {
   EXPECT_EQ(other.peek("a", kStart).remaining, 9);
 }
 
-TEST(Together, RefusesMoreThanItsBound) {
+TEST(Together, RejectsTooManyRequests) {
   MemoryStore store(small_store());
   LimitedKeys keys(store, "token_bucket 10/1h");
   std::vector<std::string> names;
@@ -69,7 +69,7 @@ TEST(Together, RefusesMoreThanItsBound) {
   }
 }
 
-// One lock for all of them, and the shard grows and sweeps while they are admitted.
+// They share one lock, and their shard grows and sweeps while they are admitted.
 TEST(Together, TakesFromKeysOfOneShard) {
   MemoryStore store(small_store());
   LimitedKeys keys(store, "sliding_log 100/1h");
@@ -86,7 +86,7 @@ TEST(Together, TakesFromKeysOfOneShard) {
   }
 }
 
-TEST(Together, WhereOneHasNoRoomNoneIsCharged) {
+TEST(Together, IfOneHasNoRoomNoneIsCharged) {
   MemoryStore store(small_store());
   LimitedKeys roomy(store, "token_bucket 10/1h", "roomy");
   LimitedKeys crowded(store, "token_bucket 1/1h", "crowded");
@@ -104,8 +104,8 @@ TEST(Together, WhereOneHasNoRoomNoneIsCharged) {
   }
 }
 
-// The wait is for the member that found no room, wherever it stands in the list.
-TEST(Together, RetryAfterIsWhenTheOneThatHadNoRoomMayHaveSome) {
+// retry_after is that of the member without room, wherever it is in the list.
+TEST(Together, RetryAfterIsThatOfTheMemberWithoutRoom) {
   MemoryStore store(small_store());
   LimitedKeys roomy(store, "token_bucket 10/1h", "roomy");
   LimitedKeys crowded(store, "token_bucket 1/1h", "crowded");
@@ -118,7 +118,7 @@ TEST(Together, RetryAfterIsWhenTheOneThatHadNoRoomMayHaveSome) {
   }
 }
 
-TEST(Together, MayAdmitAndNotRecordWhereOneHasNoRoom) {
+TEST(Together, MayAdmitWithoutRecordingIfOneHasNoRoom) {
   MemoryOptions options = small_store();
   options.table.allow_when_full = true;
   MemoryStore store(options);
@@ -133,9 +133,9 @@ TEST(Together, MayAdmitAndNotRecordWhereOneHasNoRoom) {
   EXPECT_EQ(crowded.peek(late, kStart).remaining, 1);
 }
 
-// Lists of several limits in a store that is always full: what was admitted is charged to each
-// member, since none of them is forgotten for another's sake; what was denied, to none.
-TEST(Together, InAFullStoreNothingIsHalfCharged) {
+// Lists of several limits in a store that is always full. An admitted list is charged to each
+// member, since no member is evicted for another one; a denied list is charged to none.
+TEST(Together, AFullStoreChargesAllOrNone) {
   MemoryStore store(small_store());
   std::vector<LimitedKeys> limits{{store, "token_bucket 4/1h"},
                                   {store, "sliding_log 4/1h"},

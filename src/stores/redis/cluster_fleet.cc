@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <exception>
 #include <map>
 #include <random>
 #include <stdexcept>
@@ -30,12 +29,12 @@ class ClusterFleet final : public Fleet {
   explicit ClusterFleet(const FleetParts& parts)
       : parts_(parts),
         slots_(kSlots),
-        drop_(loop(), [this] { drop_retired(); }),
-        look_(loop(),
+        drop_(context(), [this] { drop_retired(); }),
+        look_(context(),
               [this] {
                 if (in_doubt_) watch(true);
               }),
-        look_again_(loop(), [this] {
+        look_again_(context(), [this] {
           cast_doubt();
           watch();
         }) {
@@ -53,17 +52,17 @@ class ClusterFleet final : public Fleet {
     watch();
   }
 
-  Way way(std::uint16_t slot) override {
-    if (slots_[slot] != nullptr) return {.lane = &slots_[slot]->lane(slot)};
-    if (known_) return {.why = "no node of the cluster serves the key's slot"};
+  Route route(std::uint16_t slot) override {
+    if (slots_[slot] != nullptr) return {.connection = &slots_[slot]->connection(slot)};
+    if (known_) return {.error = "no node of the cluster serves the key's slot"};
     if (!std::all_of(nodes_.begin(), nodes_.end(),
-                     [](const auto& entry) { return entry.second->lane(0).is_broken(); })) {
+                     [](const auto& entry) { return entry.second->connection().is_broken(); })) {
       return {};
     }
-    return {.why = why_};
+    return {.error = error_};
   }
 
-  Way redirect(const ServerError& error, const Lane& from) override {
+  Route redirect(const ServerError& error, const Connection& from) override {
     Endpoint endpoint = from.endpoint();
     if (!error.host.empty()) endpoint.host = error.host;
     endpoint.port = error.port;
@@ -74,52 +73,52 @@ class ClusterFleet final : public Fleet {
       ask_soon();
       watch();
     }
-    if (node == nullptr) return {.why = why_};
+    if (node == nullptr) return {.error = error_};
     // Where the slot does not move after all, nobody else would ask for the map.
     if (error.kind == ServerError::Kind::kAsk && !look_again_.is_set()) look_again_.set(keep_);
-    return {.lane = &node->lane(error.slot)};
+    return {.connection = &node->connection(error.slot)};
   }
 
-  bool doubt(Lane&, std::string_view) override {
+  bool doubt(Connection&, std::string_view) override {
     cast_doubt();
     watch();
     return true;
   }
 
-  void on_up(Lane& lane) override {
-    if (in_doubt_ && !asking_ && !is_retired(lane)) ask(lane);
+  void on_up(Connection& connection) override {
+    if (in_doubt_ && !asking_ && !is_retired(connection)) ask(connection);
   }
 
-  void on_down(Lane& lane, std::string_view why) override {
-    if (is_retired(lane)) return;
-    keep_reason(why_, why);
+  void on_down(Connection& connection, std::string_view why) override {
+    if (is_retired(connection)) return;
+    error_ = why;
     cast_doubt();
     if (!known_) parts_.changed();
     // Once an attempt to reach it has failed, another node may have taken its place.
-    if (lane.is_broken()) watch();
+    if (connection.is_broken()) watch();
   }
 
-  std::vector<Lane*> servers() override {
-    std::vector<Lane*> lanes;
-    for (auto& [name, node] : nodes_) lanes.push_back(&node->lane(0));
+  std::vector<Connection*> servers() override {
+    std::vector<Connection*> connections;
+    for (auto& [name, node] : nodes_) connections.push_back(&node->connection());
     // Among them may be one that imports its first slot.
-    for (const Retired& retired : retired_) lanes.push_back(&retired.node->lane(0));
-    return lanes;
+    for (const Retired& retired : retired_) connections.push_back(&retired.node->connection());
+    return connections;
   }
 
  private:
-  EventLoop& loop() { return parts_.courier.loop(); }
+  IoContext& context() { return parts_.worker.context(); }
 
   Node& add(const Endpoint& endpoint) {
-    const LaneSettings settings{.options = parts_.options,
-                                .courier = parts_.courier,
-                                .one_slot = true,
-                                .max_in_flight = kMaxInFlight};
+    const ConnectionSettings settings{.options = parts_.options,
+                                      .worker = parts_.worker,
+                                      .one_slot = true,
+                                      .max_in_flight = kMaxInFlight};
     auto node = std::make_unique<Node>(settings, endpoint, parts_.owner);
     return *nodes_.insert_or_assign(endpoint.text(), std::move(node)).first->second;
   }
 
-  // Null where a TLS file cannot be used any more: why_ says which.
+  // Null where a TLS file cannot be used any more: error_ says which.
   Node* node_at(const Endpoint& endpoint) {
     const std::string name = endpoint.text();
     const auto known = nodes_.find(name);
@@ -130,7 +129,7 @@ class ClusterFleet final : public Fleet {
       node.start();
       return &node;
     } catch (const std::runtime_error& error) {
-      why_ = error.what();
+      error_ = error.what();
       return nullptr;
     }
   }
@@ -159,53 +158,40 @@ class ClusterFleet final : public Fleet {
 
   // Looks whether to ask for the map, by one node after the other, until it is not in doubt: in a
   // while or, where that has passed (`due`), now and in a while.
-  void watch(bool due = false) noexcept {
+  void watch(bool due = false) {
     if (look_.is_set()) return;
     look_.set(kLook);
-    try {
-      if (due && !asking_ && Courier::Clock::now() >= pauses_until_) ask_next();
-    } catch (const std::exception&) {
-      // There is no memory for the question now: it is asked at the next look.
-    }
+    if (due && !asking_ && RemoteWorker::Clock::now() >= pauses_until_) ask_next();
   }
 
   void ask_next() {
-    std::vector<Lane*> up;
+    std::vector<Connection*> up;
     for (auto& [name, node] : nodes_) {
-      if (node->lane(0).is_up()) up.push_back(&node->lane(0));
+      if (node->connection().is_up()) up.push_back(&node->connection());
     }
     if (!up.empty()) return ask(*up[asked_++ % up.size()]);
     for (const Endpoint& seed : parts_.options.servers) node_at(seed);
   }
 
-  void ask(Lane& lane) {
-    std::string command;
-    append_command(command, {"CLUSTER", "SLOTS"});
-    lane.ask(std::move(command), [this, &lane](const Reply* reply, std::string_view why) {
-      asking_ = false;
-      const auto ranges = reply == nullptr ? std::nullopt : read_cluster_slots(*reply);
-      // A node that has been started anew, and has met nobody yet, knows no slot: the map that
-      // others gave stays.
-      if (ranges && !ranges->empty()) {
-        apply(*ranges, lane.endpoint());
-      } else {
-        const std::string_view other = ranges ? "it knows no slot" : "it is no cluster";
-        keep_why(lane, reply == nullptr ? why : other);
-      }
-      if (in_doubt_) watch();
-    });
+  void ask(Connection& connection) {
+    connection.ask(
+        {"CLUSTER", "SLOTS"}, [this, &connection](const Reply* reply, std::string_view why) {
+          asking_ = false;
+          const auto ranges = reply == nullptr ? std::nullopt : read_cluster_slots(*reply);
+          // A node that has been started anew, and has met nobody yet, knows no slot: the map that
+          // others gave stays.
+          if (ranges && !ranges->empty()) {
+            apply(*ranges, connection.endpoint());
+          } else {
+            const std::string_view other = ranges ? "it knows no slot" : "it is no cluster";
+            error_ = connection.name() + ": " + std::string(reply == nullptr ? why : other);
+          }
+          if (in_doubt_) watch();
+        });
     asking_ = true;
     const auto random = static_cast<std::uint32_t>(random_());
-    pauses_until_ = Courier::Clock::now() + pauses_.after_failure(random);
-    lane.kick();
-  }
-
-  void keep_why(const Lane& lane, std::string_view why) noexcept {
-    try {
-      why_ = lane.name() + ": " + std::string(why);
-    } catch (const std::exception&) {
-      why_ = kNoMemory;
-    }
+    pauses_until_ = RemoteWorker::Clock::now() + pauses_.after_failure(random);
+    connection.flush();
   }
 
   void apply(const std::vector<SlotRange>& ranges, const Endpoint& asked) {
@@ -221,74 +207,71 @@ class ClusterFleet final : public Fleet {
     known_ = true;
     retire_others();
     in_doubt_ = std::find(slots_.begin(), slots_.end(), nullptr) != slots_.end() ||
-                std::any_of(nodes_.begin(), nodes_.end(),
-                            [](const auto& entry) { return entry.second->lane(0).is_broken(); });
+                std::any_of(nodes_.begin(), nodes_.end(), [](const auto& entry) {
+                  return entry.second->connection().is_broken();
+                });
     parts_.changed();
   }
 
   // Nodes that have no slot go, once nothing is under way there; what waits for them is sent where
   // it belongs now. One that imports its first slot is taken back by whatever is sent there next.
   void retire_others() {
-    const auto until = Courier::Clock::now() + keep_;
-    const std::size_t others = retired_.size();
-    retired_.reserve(others + nodes_.size());  // Nothing throws after this.
+    const auto until = RemoteWorker::Clock::now() + keep_;
+    RequestList waiting;
     for (auto at = nodes_.begin(); at != nodes_.end();) {
       const auto next = std::next(at);
       const Node* const node = at->second.get();
       if (std::find(slots_.begin(), slots_.end(), node) == slots_.end()) {
+        at->second->give_back(waiting);
         retired_.push_back({.node = std::move(at->second), .until = until});
         nodes_.erase(at);
       }
       at = next;
     }
     if (!retired_.empty() && !drop_.is_set()) drop_.set_at(retired_.front().until);
-    ErrandList waiting;
-    for (std::size_t i = others; i < retired_.size(); ++i) {
-      for (auto& lane : retired_[i].node->lanes()) lane->give_back(waiting);
-    }
     if (waiting.empty()) return;
-    // Whoever is sent elsewhere may have a node taken back: it is not looked for again.
-    Lane& from = retired_.back().node->lane(0);
+    // What is sent elsewhere may have a node taken back: it is not looked for again.
+    Connection& from = retired_.back().node->connection();
     while (!waiting.empty()) parts_.owner.on_refused(waiting.pop_front(), from, {});
   }
 
   void drop_retired() {
-    std::erase_if(retired_, [now = Courier::Clock::now()](const Retired& retired) {
+    std::erase_if(retired_, [now = RemoteWorker::Clock::now()](const Retired& retired) {
       return retired.until <= now;
     });
     if (!retired_.empty()) drop_.set_at(retired_.front().until);
   }
 
   // What it tells of itself says nothing of the map.
-  bool is_retired(const Lane& lane) const {
-    return std::ranges::any_of(retired_,
-                               [&](const Retired& retired) { return retired.node->has(lane); });
+  bool is_retired(const Connection& connection) const {
+    return std::ranges::any_of(
+        retired_, [&](const Retired& retired) { return retired.node->has(connection); });
   }
 
   struct Retired {
     std::unique_ptr<Node> node;
-    Courier::Clock::time_point until;
+    RemoteWorker::Clock::time_point until;
   };
 
   const FleetParts parts_;
   // What is sent now has been answered after so long, or given up.
-  const Courier::Clock::duration keep_ =
-      std::max<Courier::Clock::duration>(parts_.options.deadline, kKeep);
+  const RemoteWorker::Clock::duration keep_ =
+      std::max<RemoteWorker::Clock::duration>(parts_.options.deadline, kKeep);
   std::map<std::string, std::unique_ptr<Node>> nodes_;  // By address.
   std::vector<Node*> slots_;
   // One for an address, until nothing is under way there; whoever is to go first stands first.
   std::vector<Retired> retired_;
-  Timer drop_;            // As long as there are some: when the first is to go.
+  IoTimer drop_;          // As long as there are some: when the first is to go.
   bool known_ = false;    // The map has been read once.
   bool in_doubt_ = true;  // It should be read again.
   bool asking_ = false;
-  Timer look_;               // Whether to ask for the map.
-  Timer look_again_;         // When a node that was asked for one slot alone may go.
+  IoTimer look_;             // Whether to ask for the map.
+  IoTimer look_again_;       // When a node that was asked for one slot alone may go.
   Backoff pauses_{kPauses};  // Between two questions for a map that is in doubt.
-  Courier::Clock::time_point pauses_until_;
+  RemoteWorker::Clock::time_point pauses_until_;
   std::mt19937 random_{std::random_device{}()};
   std::size_t asked_ = 0;
-  std::string why_ = "no node of the cluster has answered yet";
+  std::string error_ = "no node of the cluster has answered yet";
 };
 
 }  // namespace

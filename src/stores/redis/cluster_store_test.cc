@@ -42,7 +42,7 @@ TEST(RedisStoreOnACluster, FindsItsSlotsWhereverItBegins) {
   // A key that no call can carry fails alone, and at once.
   const std::string huge(2 << 20, 'x');
   EXPECT_THAT(sources(limited, {limited.request(huge), limited.request("key0", 0)}),
-              testing::ElementsAre(Source::kUnanswered, Source::kStore));
+              testing::ElementsAre(Source::kUnavailable, Source::kStore));
 }
 
 TEST(RedisStoreOnACluster, JudgesEachKeyOfASlotThatMoves) {
@@ -128,19 +128,14 @@ TEST(RedisStoreOnACluster, KeepsANodeThatImportsItsFirstSlot) {
   limited.check(key_there, 0);
   EXPECT_EQ(limited.check("k").remaining, 8);
   ASSERT_EQ(empty.command({"DBSIZE"}), "1");
-  AwaitedInquiry inquiry;
-  Decision decision;
-  const Request request = limited.request("k");
-  inquiry.requests = {&request, 1};
-  inquiry.decisions = {&decision, 1};
   empty.pause();
-  ASSERT_FALSE(limited.store().submit_inquiry(inquiry));
+  std::future<Answer> pending = limited.submit("k");
   read_map_from(importer.other(), limited, key_there);
   empty.resume();
-  inquiry.wait();
-  EXPECT_EQ(decision.source, Source::kStore) << inquiry.fault;
-  EXPECT_EQ(decision.remaining, 7);
-  // Nobody asks there any more.
+  const Answer answer = pending.get();
+  EXPECT_EQ(answer.decision.source, Source::kStore) << answer.error;
+  EXPECT_EQ(answer.decision.remaining, 7);
+  // No key is asked for there any more.
   EXPECT_TRUE(is_connected(empty));
   servers::await("the node to be let go", [&] { return !is_connected(empty); });
 }
@@ -166,21 +161,16 @@ TEST(RedisStoreOnACluster, KeepsANodeThatHandsOverItsLastSlot) {
   EXPECT_EQ(calls(leaving, "evalsha"), 1);
 
   ASSERT_EQ(leaving.command({"CLIENT", "PAUSE", "10000", "WRITE"}), "OK");
-  AwaitedInquiry inquiry;
-  Decision decision;
-  const Request request = limited.request("k");
-  inquiry.requests = {&request, 1};
-  inquiry.decisions = {&decision, 1};
-  ASSERT_FALSE(limited.store().submit_inquiry(inquiry));
+  std::future<Answer> pending = limited.submit("k");
   servers::await("the call to be held up", [&] {
     return leaving.command({"CLIENT", "LIST"}).find("flags=b") != std::string::npos;
   });
   importer.move_back();
   read_map_from(importer.other(), limited, key_there);
   ASSERT_EQ(leaving.command({"CLIENT", "UNPAUSE"}), "OK");
-  inquiry.wait();
-  EXPECT_EQ(decision.source, Source::kStore) << inquiry.fault;
-  EXPECT_EQ(decision.remaining, 8);
+  const Answer answer = pending.get();
+  EXPECT_EQ(answer.decision.source, Source::kStore) << answer.error;
+  EXPECT_EQ(answer.decision.remaining, 8);
   servers::await("the node to be let go", [&] { return !is_connected(leaving); });
 }
 

@@ -1,79 +1,80 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
 
-#include "stores/redis/lane.h"
+#include "stores/redis/connection.h"
 #include "stores/redis/server_error.h"
 
 namespace sluice::redis {
 
-/// Where the errands of a slot go: a lane, or nowhere and why; neither: not known yet.
-struct Way {
-  Lane* lane = nullptr;
-  std::string_view why = {};
+/// Where the requests of a slot go: a connection, or nowhere and why; neither: not known yet.
+struct Route {
+  Connection* connection = nullptr;
+  std::string_view error = {};
 };
 
 /// Why a server that is asked alone cannot redirect.
 inline constexpr std::string_view kPartOfCluster =
     "it is part of a cluster, whose URL is redis+cluster://";
 
-/// The servers of a store, and which of them has what. All members belong to the courier's thread,
-/// except that it is made before the courier starts, and may be destroyed after it has ended.
+/// The servers of a store, and which of them has what. All members belong to the thread that leads
+/// the worker, except that it is made before the worker starts, and destroyed after it has stopped.
 class Fleet {
  public:
   virtual ~Fleet() = default;
 
   virtual void start() = 0;
-  virtual Way way(std::uint16_t slot) = 0;
+  virtual Route route(std::uint16_t slot) = 0;
 
-  /// The lane to which a server has redirected an errand, for good (kMoved) or not (kAsk), or why
-  /// there is none.
-  virtual Way redirect(const ServerError& error, const Lane& from) = 0;
+  /// The connection to which a server has redirected a request, for good (kMoved) or not (kAsk), or
+  /// why there is none.
+  virtual Route redirect(const ServerError& error, const Connection& from) = 0;
 
   /// What a server has `said` (kClusterDown, kReadOnly) makes the picture of the fleet doubtful:
-  /// look again. False where that cannot help whoever asks now.
-  virtual bool doubt(Lane& lane, std::string_view said) = 0;
+  /// look again. False where that cannot help those who ask now.
+  virtual bool doubt(Connection& connection, std::string_view said) = 0;
 
-  virtual void on_up(Lane& lane) = 0;
-  virtual void on_down(Lane& lane, std::string_view why) = 0;
+  virtual void on_up(Connection& connection) = 0;
+  virtual void on_down(Connection& connection, std::string_view why) = 0;
 
-  /// One lane to each server that holds keys, as far as they are known.
-  virtual std::vector<Lane*> servers() = 0;
+  /// One connection to each server that holds keys, as far as they are known.
+  virtual std::vector<Connection*> servers() = 0;
 };
 
-/// What a fleet is made with. `changed`: ways may be known that were not.
+/// What a fleet is made with. `changed`: routes may be known that were not.
 struct FleetParts {
   const RedisOptions& options;
-  Courier& courier;
-  LaneOwner& owner;
+  RemoteWorker& worker;
+  ConnectionOwner& owner;
   std::function<void()> changed;
 };
 
 /// The connections to one server.
 class Node {
  public:
-  /// `settings.max_in_flight` and the rest are those of each lane.
-  Node(const LaneSettings& settings, const Endpoint& endpoint, LaneOwner& owner);
+  /// `settings.max_in_flight` and the rest are those of each connection.
+  Node(const ConnectionSettings& settings, const Endpoint& endpoint, ConnectionOwner& owner);
 
   void start();
-  Lane& lane(std::uint16_t slot) { return *lanes_[slot % lanes_.size()]; }
-  std::vector<std::unique_ptr<Lane>>& lanes() { return lanes_; }
-  bool has(const Lane& lane) const;
-  const Endpoint& endpoint() const { return lanes_.front()->endpoint(); }
+  Connection& connection(std::uint16_t slot = 0) {
+    return *connections_[slot % connections_.size()];
+  }
+  std::vector<std::unique_ptr<Connection>>& connections() { return connections_; }
+  bool has(const Connection& connection) const;
+  const Endpoint& endpoint() const { return connections_.front()->endpoint(); }
+  /// Hands all requests that wait to `list`, but those that were sent to this server alone.
+  void give_back(RequestList& list);
 
  private:
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<Connection>> connections_;
 };
 
 /// One server, for as long as the store is open.
 std::unique_ptr<Fleet> make_single_fleet(const FleetParts& parts);
-/// The lane that a caller may drive itself: a single server never changes.
-Lane& only_lane(Fleet& single);
 
 /// One primary, which sentinels name, and name anew when it is lost.
 std::unique_ptr<Fleet> make_sentinel_fleet(const FleetParts& parts);

@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <latch>
+#include <future>
 #include <memory>
+#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -23,13 +24,19 @@ inline RedisOptions options_for(const RedisServer& server) {
   return {.servers = {{.host = "127.0.0.1", .port = server.port()}}, .deadline = 5s};
 }
 
+// What became of a request.
+struct Answer {
+  Decision decision;
+  std::string error;
+};
+
 // One limit on a store of its own.
 class Limited {
  public:
   Limited(const RedisOptions& options, const std::string& expression)
-      : store_(options),
-        limit_(expression, "test"),
-        space_(store_.open_space(limit_.definition())) {}
+      : limit_(expression, "test"), store_(options) {
+    space_ = store_.open_space(limit_.definition());
+  }
 
   Request request(std::string_view key, std::int64_t cost = 1) {
     return {.limit = &limit_.definition(), .space = space_.get(), .key = key, .cost = cost};
@@ -40,12 +47,23 @@ class Limited {
     store_.decide({&asked, 1}, kStoreTime, {&decision, 1});
     return decision;
   }
+  // Asks without waiting.
+  std::future<Answer> submit(std::string_view key) {
+    const Request asked = request(key);
+    auto batch = std::make_unique<Batch>(std::span(&asked, 1));
+    auto answer = std::make_shared<std::promise<Answer>>();
+    batch->completion = [answer](const Batch& answered) {
+      answer->set_value({answered.decisions()[0], answered.error()});
+    };
+    store_.submit(std::move(batch));
+    return answer->get_future();
+  }
   RedisStore& store() { return store_; }
 
  private:
-  RedisStore store_;
-  Limit limit_;
+  const Limit limit_;
   std::shared_ptr<Space> space_;
+  RedisStore store_;  // Goes first: what is pending refers to the limit.
 };
 
 // How often the server has run a command.
@@ -64,50 +82,25 @@ inline bool is_connected(const RedisServer& server) {
   return server.command({"CLIENT", "LIST"}).find("name=sluice") != std::string::npos;
 }
 
-// Callers that do not wait: `count` inquiries of one request each, all under way at once.
+// Callers that do not wait: a request for each key, all under way at once.
 class Crowd {
  public:
-  Crowd(Limited& limited, const std::vector<std::string>& keys)
-      : left_(static_cast<std::ptrdiff_t>(keys.size())), inquiries_(keys.size()) {
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      inquiries_[i].set(limited.request(keys[i]), left_);
+  Crowd(Limited& limited, const std::vector<std::string>& keys) {
+    std::vector<std::future<Answer>> pending;
+    for (const std::string& key : keys) pending.push_back(limited.submit(key));
+    for (auto& one : pending) {
+      const Decision decision = one.get().decision;
+      admitted_ += decision.allowed ? 1 : 0;
+      unanswered_ += decision.source == Source::kUnavailable ? 1 : 0;
     }
-    for (Asked& asked : inquiries_) {
-      if (limited.store().submit_inquiry(asked)) asked.answered();
-    }
-    left_.wait();
   }
 
-  long admitted() const {
-    long sum = 0;
-    for (const Asked& asked : inquiries_) sum += asked.decision.allowed ? 1 : 0;
-    return sum;
-  }
-  long unanswered() const {
-    long sum = 0;
-    for (const Asked& asked : inquiries_) {
-      sum += asked.decision.source == Source::kUnanswered ? 1 : 0;
-    }
-    return sum;
-  }
+  long admitted() const { return admitted_; }
+  long unanswered() const { return unanswered_; }
 
  private:
-  struct Asked final : Inquiry {
-    void set(const Request& asked, std::latch& all) {
-      request = asked;
-      requests = {&request, 1};
-      decisions = {&decision, 1};
-      left = &all;
-    }
-    void answered() noexcept override { left->count_down(); }
-
-    Request request;
-    Decision decision;
-    std::latch* left = nullptr;
-  };
-
-  std::latch left_;
-  std::vector<Asked> inquiries_;
+  long admitted_ = 0;
+  long unanswered_ = 0;
 };
 
 /// Who answers each request of a batch.

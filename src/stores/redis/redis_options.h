@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "net/pipeline.h"
+#include "net/endpoint.h"
 
 namespace sluice::redis {
 
@@ -30,7 +30,7 @@ struct RedisOptions {
   std::string password = {};
   int database = 0;
   std::string prefix = "sluice";
-  /// A decision that has not come by then is kUnanswered.
+  /// A decision that has not come by then is kUnavailable.
   std::chrono::nanoseconds deadline = std::chrono::milliseconds(10);
   /// Decide by this process's clock instead of the server's TIME; keys then live longer by the
   /// most that clocks are expected to differ.

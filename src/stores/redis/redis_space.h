@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -11,6 +12,14 @@
 
 namespace sluice::redis {
 
+/// Names of keys in Redis are "prefix:space:{key}". What stands in the braces alone chooses a
+/// cluster's slot, so '{', '}' and '%' of the three names are written as "%7B", "%7D" and "%25";
+/// all other bytes stay as they are.
+
+/// The bytes that append_encoded() appends.
+std::size_t encoded_bytes(std::string_view name);
+void append_encoded(std::string& output, std::string_view name);
+
 /// Where one limit's keys live in Redis, and how their values are laid out. Immutable.
 class RedisSpace final : public Space {
  public:
@@ -19,32 +28,31 @@ class RedisSpace final : public Space {
   /// What the limit was made of when the space was opened.
   const std::vector<AnyPart>& parts() const { return parts_; }
 
-  /// "prefix:space:{": key() and "}" follow.
+  /// "prefix:space:{": the encoded key and "}" follow.
   const std::string& front() const { return front_; }
-  /// What the script is told of the space: three arguments, as RESP.
-  const std::string& arguments() const { return arguments_; }
+  /// What the script is told of the space, as script.lua describes it.
   static constexpr std::size_t kArguments = 3;
+  const std::array<std::string, kArguments>& arguments() const { return arguments_; }
+  /// What front() and arguments() add to a command, at most.
+  std::size_t bytes() const;
 
   /// The bytes of a value before its slots.
   std::uint16_t head_bytes() const { return head_bytes_; }
-  /// Where the parts' states begin.
+  /// Where in the head the states of the parts begin.
   std::uint16_t states_at() const { return states_at_; }
-  /// How many parts are summed up by the script (kIsSummed).
+  /// How many parts the script sums up (kIsSummed).
   std::uint16_t summed() const { return summed_; }
-  /// How much of the head an answer brings: nothing where all parts are summed up.
-  std::uint16_t answered_bytes() const { return answered_bytes_; }
 
  private:
   std::vector<AnyPart> parts_;
   std::string front_;
-  std::string arguments_;
+  std::array<std::string, kArguments> arguments_;
   std::uint16_t head_bytes_ = 0;
   std::uint16_t states_at_ = 0;
   std::uint16_t summed_ = 0;
-  std::uint16_t answered_bytes_ = 0;
 };
 
-/// Appends the name of a key. REQUIRES: the space is a RedisSpace.
+/// The name of a key. REQUIRES: the space is a RedisSpace.
 void append_redis_key(std::string& output, const Space& space, std::string_view key);
 std::string redis_key(const Space& space, std::string_view key);
 

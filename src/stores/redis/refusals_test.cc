@@ -29,7 +29,7 @@ TEST(RedisStore, ABadKeyFailsAlone) {
     EXPECT_THAT(error.what(), testing::HasSubstr("WRONGTYPE"));
   }
   EXPECT_EQ(decisions[0].remaining, 9);
-  EXPECT_EQ(decisions[1].source, Source::kUnanswered);
+  EXPECT_EQ(decisions[1].source, Source::kUnavailable);
   EXPECT_EQ(decisions[2].remaining, 9);
 }
 
@@ -84,8 +84,8 @@ TEST(RedisStore, ARefusedWriteFailsAloneWhateverItIs) {
   reset.operation = Operation::kReset;
   const auto asked = sources(limited, {limited.request("peeked", 0), limited.request("denied"),
                                        limited.request("taken"), reset});
-  EXPECT_THAT(asked, testing::ElementsAre(Source::kStore, Source::kStore, Source::kUnanswered,
-                                          Source::kUnanswered));
+  EXPECT_THAT(asked, testing::ElementsAre(Source::kStore, Source::kStore, Source::kUnavailable,
+                                          Source::kUnavailable));
 }
 
 // A server that lets the script take and not delete: some of a batch is carried out, and none of it
@@ -100,7 +100,7 @@ TEST(RedisStore, ABatchThatFailsInTheMiddleIsNotSentAgain) {
   limited.check("k", 1);
   Request reset = limited.request("k");
   reset.operation = Operation::kReset;
-  EXPECT_EQ(sources(limited, {limited.request("k", 10), reset}).back(), Source::kUnanswered);
+  EXPECT_EQ(sources(limited, {limited.request("k", 10), reset}).back(), Source::kUnavailable);
   EXPECT_EQ(limited.check("k", 0).remaining, 89);
 }
 
@@ -117,7 +117,7 @@ TEST(RedisStore, AKeyThatTheUserMayNotTouchFailsAlone) {
   // By a caller who waits, by many who do not, and by one who asks for nothing else.
   const auto asked = sources(
       limited, {limited.request("own"), limited.request("strange"), limited.request("own2")});
-  EXPECT_THAT(asked, testing::ElementsAre(Source::kStore, Source::kUnanswered, Source::kStore));
+  EXPECT_THAT(asked, testing::ElementsAre(Source::kStore, Source::kUnavailable, Source::kStore));
   std::vector<std::string> keys(200, "own");
   keys[100] = "strange";
   const Crowd crowd(limited, keys);
@@ -155,18 +155,14 @@ TEST(RedisStore, ClosesAroundADeadline) {
   for (int round = 0; round < 100; ++round) {
     RedisOptions options = options_for(server);
     options.deadline = std::chrono::microseconds(100 * (round % 10));
-    AwaitedInquiry inquiry;
-    Decision decision;
+    std::future<Answer> pending;
     {
       Limited limited(options, "fixed_window 5/24h");
-      const Request request = limited.request("k");
-      inquiry.requests = {&request, 1};
-      inquiry.decisions = {&decision, 1};
-      ASSERT_FALSE(limited.store().submit_inquiry(inquiry));
+      pending = limited.submit("k");
     }
-    inquiry.wait();
-    EXPECT_EQ(decision.source, Source::kUnanswered);
-    EXPECT_NE(inquiry.fault, "");
+    const Answer answer = pending.get();
+    EXPECT_EQ(answer.decision.source, Source::kUnavailable);
+    EXPECT_NE(answer.error, "");
   }
   server.resume();
 }

@@ -1,5 +1,6 @@
 #include "stores/redis/reply.h"
 
+#include <array>
 #include <charconv>
 #include <string>
 
@@ -74,6 +75,14 @@ class Reader {
   std::string_view rest_;
 };
 
+// "<type><number>\r\n".
+void append_line(std::string& output, char type, std::size_t number) {
+  std::array<char, 24> line{type};
+  char* const end = std::to_chars(line.data() + 1, line.data() + line.size(), number).ptr;
+  output.append(line.data(), end);
+  output += "\r\n";
+}
+
 }  // namespace
 
 std::optional<Reply> read_reply(std::string_view bytes) {
@@ -88,9 +97,9 @@ void append_command(std::string& output, std::initializer_list<std::string_view>
 }
 
 void append_command(std::string& output, std::span<const std::string_view> arguments) {
-  output += "*" + std::to_string(arguments.size()) + "\r\n";
+  append_line(output, '*', arguments.size());
   for (const std::string_view argument : arguments) {
-    output += "$" + std::to_string(argument.size()) + "\r\n";
+    append_line(output, '$', argument.size());
     output += argument;
     output += "\r\n";
   }

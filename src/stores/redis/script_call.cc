@@ -1,374 +1,378 @@
 #include "stores/redis/script_call.h"
 
 #include <algorithm>
-#include <charconv>
+#include <array>
+#include <cassert>
 #include <cstring>
-#include <utility>
+#include <optional>
 
+#include "core/block.h"
 #include "core/instant.h"
 #include "core/together.h"
 #include "stores/redis/part_codec.h"
-#include "stores/redis/redis_key.h"
 #include "stores/redis/script.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 namespace sluice::redis {
 namespace {
 
-// A ring that may come to more slots is not read as a whole.
-constexpr std::int64_t kMostWholeSlots = 64;
 // What a command has besides its requests, and a request besides what its limit and key take.
 constexpr std::size_t kCommandBytes = 256;
 constexpr std::size_t kRequestBytes = 64;
-constexpr std::size_t kPartBytes = 41;
+constexpr std::size_t kPartBytes = 33;
+
+constexpr std::string_view kMalformed = "the reply to the script cannot be read";
+constexpr std::string_view kAnothers = "the reply is not the one to this call";
+constexpr std::string_view kDamaged = "the value of the key is damaged";
+constexpr std::string_view kDiffers =
+    "the script's verdict is not the one that follows from the state it was given";
 
 const RedisSpace& space_of(const Request& request) {
   return static_cast<const RedisSpace&>(*request.space);
 }
 
-void append_length(std::string& output, char type, std::size_t length) {
-  output += type;
-  output += std::to_string(length);
-  output += "\r\n";
-}
+// Operations are numbered in the script as they are here.
+static_assert(
+    static_cast<int>(Operation::kTake) == 0 && static_cast<int>(Operation::kTakeUpTo) == 1 &&
+    static_cast<int>(Operation::kCharge) == 2 && static_cast<int>(Operation::kRefund) == 3 &&
+    static_cast<int>(Operation::kBlock) == 4 && static_cast<int>(Operation::kReset) == 5 &&
+    static_cast<int>(Operation::kRenew) == 6 && static_cast<int>(Operation::kRelease) == 7);
 
-// What the script calls the operation; one that is not the limit's is a peek.
 std::uint8_t operation_code(const Request& request) {
-  constexpr std::uint8_t kPeek = 4;
-  const auto unless = [&](bool none, std::uint8_t code) {
-    return none || request.cost == 0 ? kPeek : code;
-  };
-  switch (request.operation) {
-    case Operation::kTake:
-    case Operation::kTakeUpTo:
-      return unless(false, 1);
-    case Operation::kCharge:
-      return unless(lends(*request.limit), 2);
-    case Operation::kRefund:
-      return unless(lends(*request.limit), 3);
-    case Operation::kReset:
-      return 5;
-    case Operation::kBlock:
-      return 6;
-    case Operation::kRenew:
-      return unless(!lends(*request.limit), 7);
-    case Operation::kRelease:
-      return unless(!lends(*request.limit), 8);
-  }
-  return kPeek;
+  constexpr std::uint8_t kPeek = 8;
+  const bool has_cost =
+      request.operation != Operation::kBlock && request.operation != Operation::kReset;
+  return has_cost && request.cost == 0 ? kPeek : static_cast<std::uint8_t>(request.operation);
 }
 
-// As much of a cost as a limit can ever admit at once without a debt.
-std::int64_t most_to_take(const Request& request) {
-  std::int64_t most = request.cost;
-  for (const AnyPart& part : request.limit->parts) {
-    std::visit(
-        [&]<class P>(const P& p) {
-          const auto fresh = P::Algorithm::take(p.params, {}, {.now = 0, .cost = 0});
-          most = std::min(most, fresh.decision.limit);
-        },
-        part);
-  }
-  return most;
+// Appends plain values, as the script unpacks them.
+template <class... Values>
+void put(std::string& output, const Values&... values) {
+  std::array<char, (sizeof values + ...)> bytes;
+  char* at = bytes.data();
+  ((std::memcpy(at, &values, sizeof values), at += sizeof values), ...);
+  output.append(bytes.data(), bytes.size());
+}
+
+void put_question(std::string& output, const PartQuestion& question) {
+  put(output, question.kind, question.a, question.b, question.d);
+  if (question.step_ns != 0) put(output, question.step_ns);
 }
 
 }  // namespace
 
-/// How a request stands to the next, or to the one before.
-enum class ScriptCall::Link : std::uint8_t {
-  kNone = 0,
-  kMore = 1,    ///< It is charged with the next, both or none.
-  kGoesOn = 2,  ///< It takes after the one before, and both are one request.
-};
-
-/// What stands before a request's parts, as the script unpacks it.
-struct ScriptCall::Header {
-  std::uint8_t operation;
-  std::uint8_t key;
-  std::uint16_t space;
-  std::uint8_t parts;
-  Link more;
-  std::uint8_t partly;
-  std::uint8_t answers_head;
-  std::uint16_t head_bytes;
-};
-
-/// Goes on with a draft. Where it stands is a local variable's and no member's: for all the
-/// compiler knows, each byte that is written could change that.
-class ScriptCall::Pen {
- public:
-  explicit Pen(Draft& draft) : draft_(draft), at_(draft.end) {}
-  ~Pen() { draft_.end = at_; }
-  Pen(const Pen&) = delete;
-  Pen& operator=(const Pen&) = delete;
-
-  void put(std::string_view bytes) {
-    if (bytes.empty()) return;  // They may be nowhere.
-    std::memcpy(at_, bytes.data(), bytes.size());
-    at_ += bytes.size();
-  }
-  /// A plain value, as the script unpacks it. Returns where it stands.
-  template <class T>
-  char* put_value(const T& value) {
-    char* const at = std::exchange(at_, at_ + sizeof value);
-    std::memcpy(at, &value, sizeof value);
-    return at;
-  }
-  /// The last so many bytes once more. Returns where they stand.
-  char* repeat(std::size_t bytes) {
-    char* const at = std::exchange(at_, at_ + bytes);
-    std::memcpy(at, at - bytes, bytes);
-    return at;
-  }
-  /// "<type><length>\r\n".
-  void put_length(char type, std::size_t length) {
-    put_value(type);
-    at_ = std::to_chars(at_, at_ + 20, length).ptr;
-    put("\r\n");
-  }
-  void put_question(const PartQuestion& question) {
-    put_value(question.kind);
-    put_value(question.a);
-    put_value(question.b);
-    put_value(question.c);
-    put_value(question.d);
-    if (question.step_ns != 0) put_value(question.step_ns);
-  }
-
- private:
-  Draft& draft_;
-  char* at_;
-};
-
-ScriptCall::ScriptCall(const CallOptions& options) : options_(options), asked_(kMaxRequests) {
-  units_.reserve(kMaxRequests);
-  clear();
-}
-
 void ScriptCall::clear() {
   units_.clear();
-  asked_count_ = 0;
-  faults_.clear();
+  requests_ = 0;
   bytes_ = kCommandBytes;
 }
 
-bool ScriptCall::add(std::span<const Request> requests, Decision& decision) {
-  const std::size_t first = asked_count_;
-  const std::size_t bytes_before = bytes_;
-  bool halves = false;
+bool ScriptCall::add_together(std::span<const Request> requests, Decision& decision) {
+  assert(!requests.empty());
+  std::size_t bytes = bytes_;
   for (const Request& request : requests) {
-    halves = request.operation == Operation::kTakeUpTo && !lends(*request.limit);
-    if (!(halves ? add_halves(request) : add_asked(request, request.cost))) {
-      asked_count_ = first;
-      bytes_ = bytes_before;
-      return false;
-    }
+    bytes += kRequestBytes + (request.limit->parts.size() + 1) * kPartBytes +
+             space_of(request).bytes() + encoded_bytes(request.key);
   }
-  units_.push_back({.first = static_cast<std::uint16_t>(first),
-                    .count = static_cast<std::uint16_t>(asked_count_ - first),
-                    .halves = halves,
-                    .decision = &decision});
+  if (requests_ + requests.size() > kMaxRequests || bytes > kMaxBytes) return false;
+  requests_ += requests.size();
+  bytes_ = bytes;
+  units_.push_back({.requests = requests, .decision = &decision});
   return true;
-}
-
-bool ScriptCall::add_asked(const Request& request, std::int64_t cost, bool named) {
-  const RedisSpace& space = space_of(request);
-  const std::size_t key_bytes = encoded_bytes(request.key);
-  std::size_t bytes = kRequestBytes + (request.limit->parts.size() + 1) * kPartBytes;
-  if (!named) bytes += space.arguments().size() + space.front().size() + key_bytes;
-  if (asked_count_ == kMaxRequests || bytes_ + bytes > kMaxBytes) return false;
-  bytes_ += bytes;
-  Asked& asked = asked_[asked_count_++];
-  asked.request = &request;
-  asked.cost = cost;
-  asked.key_bytes = static_cast<std::uint32_t>(key_bytes);
-  return true;
-}
-
-// The larger half, then the larger half of what is left, and so on: each is at most one more than
-// all that follow, so that taking each that fits takes as much as there is. Kept apart: add() would
-// save registers for it that most requests have no use for.
-[[gnu::noinline]] bool ScriptCall::add_halves(const Request& request) {
-  std::int64_t left = most_to_take(request);
-  bool named = false;
-  do {
-    const std::int64_t half = left - left / 2;
-    if (!add_asked(request, half, named)) return false;
-    left -= half;
-    named = true;
-  } while (left > 0);
-  return true;
-}
-
-void ScriptCall::abandon(std::size_t i) {
-  units_[i].decision = nullptr;
-}
-
-std::string_view ScriptCall::fault(std::size_t i) const {
-  const Unit& unit = units_[i];
-  return std::string_view(faults_).substr(unit.fault_at, unit.fault_bytes);
 }
 
 void ScriptCall::write(Instant now_or_store_time, std::uint32_t number, std::string& output) {
+  static_assert(kStoreTime == -1, "the script reads it as 2^64 - 1");
   number_ = number;
-  keys_.begin(bytes_);
-  questions_.begin(bytes_);
-  key_owners_.clear();
-  key_places_.fill(0);
-  spaces_.clear();
-  last_space_ = nullptr;
-  last_asked_ = nullptr;
-  whole_ = true;
-
   // By the server's clock, windows are named by this one's and mended there.
   const bool given = now_or_store_time != kStoreTime;
   const Instant near = given ? now_or_store_time : wall_now();
-  char* const whole = begin_questions(given || options_.client_time ? near : kStoreTime);
+  questions_.clear();
+  put(questions_, number, given || options_.client_time ? near : kStoreTime,
+      static_cast<double>(options_.least_lifetime_ms), static_cast<double>(options_.skew_ms));
+  keys_.resize(kMaxRequests);
+  spaces_.clear();
+  std::size_t count = 0;
   for (Unit& unit : units_) {
     unit.written = unit.decision != nullptr;
     if (!unit.written) continue;
-    const auto asked = std::span(asked_).subspan(unit.first, unit.count);
-    for (Asked& one : asked) {
-      const bool goes_on = unit.halves && &one != &asked.front();
-      const bool has_more = !unit.halves && &one != &asked.back();
-      write_request(one, goes_on ? Link::kGoesOn : has_more ? Link::kMore : Link::kNone, near);
+    for (const Request& request : unit.requests) {
+      keys_[count].clear();
+      append_redis_key(keys_[count++], *request.space, request.key);
+      put_request(request, &request != &unit.requests.back(), near);
     }
   }
-  *whole = whole_ && !key_owners_.empty() ? 1 : 0;
 
-  append_length(output, '*', 4 + key_owners_.size() + RedisSpace::kArguments * spaces_.size());
-  output += "$7\r\nEVALSHA\r\n$40\r\n";
-  output += script_sha();
-  const std::string keys = std::to_string(key_owners_.size());
-  output += "\r\n";
-  append_length(output, '$', keys.size());
-  output += keys;
-  output += "\r\n";
-  output += keys_.text();
-  append_length(output, '$', questions_.text().size());
-  output += questions_.text();
-  output += "\r\n";
-  for (const RedisSpace* space : spaces_) output += space->arguments();
-}
-
-// The place of what is not known before all requests are written: `whole_`.
-char* ScriptCall::begin_questions(Instant now_or_store_time) {
-  static_assert(kStoreTime == -1, "the script reads it as 2^64 - 1");
-  Pen pen(questions_);
-  pen.put_value(number_);
-  pen.put_value(now_or_store_time);
-  pen.put_value(static_cast<double>(options_.least_lifetime_ms));
-  pen.put_value(static_cast<double>(options_.skew_ms));
-  return pen.put_value(std::uint8_t{0});
-}
-
-// The key's place among the command's keys, from 1 on.
-std::uint8_t ScriptCall::key_index(const Asked& asked) {
-  const Request& request = *asked.request;
-  const std::string& front = space_of(request).front();
-  std::size_t place = XXH3_64bits(request.key.data(), request.key.size());
-  while (true) {
-    place %= key_places_.size();
-    const std::uint8_t index = key_places_[place];
-    if (index == 0) break;
-    const Request& owner = *key_owners_[index - 1U];
-    const bool same_space = owner.space == request.space || space_of(owner).front() == front;
-    if (same_space && owner.key == request.key) return index;
-    ++place;
+  const std::string key_count = std::to_string(count);
+  std::vector<std::string_view> arguments{"EVALSHA", script_sha(), key_count};
+  arguments.insert(arguments.end(), keys_.begin(),
+                   keys_.begin() + static_cast<std::ptrdiff_t>(count));
+  arguments.push_back(questions_);
+  for (const RedisSpace* space : spaces_) {
+    arguments.insert(arguments.end(), space->arguments().begin(), space->arguments().end());
   }
-  key_owners_.push_back(&request);
-  Pen pen(keys_);
-  pen.put_length('$', front.size() + asked.key_bytes + 1);
-  pen.put(front);
-  if (asked.key_bytes == request.key.size()) {
-    pen.put(request.key);
-  } else {
-    std::string encoded;
-    append_encoded(encoded, request.key);
-    pen.put(encoded);
-  }
-  pen.put("}\r\n");
-  return key_places_[place] = static_cast<std::uint8_t>(key_owners_.size());
+  append_command(output, arguments);
 }
 
-// Where the space's arguments begin in ARGV, after the questions.
-std::uint16_t ScriptCall::space_place(const RedisSpace& space) {
-  if (&space == last_space_) return last_place_;
-  const auto known = std::find(spaces_.begin(), spaces_.end(), &space);
-  const auto before = static_cast<std::size_t>(known - spaces_.begin());
-  if (known == spaces_.end()) spaces_.push_back(&space);
-  last_space_ = &space;
-  last_place_ = static_cast<std::uint16_t>(2 + RedisSpace::kArguments * before);
-  return last_place_;
-}
-
-// Whether all is asked as before, but of another key.
-bool ScriptCall::is_like_last(const Asked& asked) const {
-  if (last_asked_ == nullptr) return false;
-  const Request& request = *asked.request;
-  const Request& last = *last_asked_->request;
-  return request.limit == last.limit && request.space == last.space &&
-         request.operation == last.operation && asked.cost == last_asked_->cost &&
-         request.patience_ns == last.patience_ns && request.duration_ns == last.duration_ns &&
-         request.permit == last.permit;
-}
-
-void ScriptCall::write_request(Asked& asked, Link link, Instant near) {
-  const RedisSpace& space = space_of(*asked.request);
-  asked.head_bytes = space.answered_bytes();
-  asked.summed = space.summed();
-  const std::uint8_t key = key_index(asked);
-  if (link == Link::kNone && is_like_last(asked)) {
-    Pen(questions_).repeat(last_bytes_)[offsetof(Header, key)] = static_cast<char>(key);
-    return;
-  }
-  const std::size_t before = questions_.text().size();
-  write_question(asked, key, link, near);
-  last_bytes_ = questions_.text().size() - before;
-  last_asked_ = link == Link::kNone ? &asked : nullptr;
-}
-
-void ScriptCall::write_question(const Asked& asked, std::uint8_t key, Link link, Instant near) {
-  const Request& request = *asked.request;
-  const RedisSpace& space = space_of(request);
+void ScriptCall::put_request(const Request& request, bool has_more, Instant near) {
   const auto& parts = request.limit->parts;
   const bool blocks = request.operation == Operation::kBlock;
-  const std::uint16_t place = space_place(space);
-
-  const bool patient = request.operation == Operation::kTake;
-  const PartCall call{.operation = request.operation,
-                      .cost = asked.cost,
-                      .patience_ns = patient ? request.patience_ns : kDefaultPatience,
-                      .near = near,
-                      .permit = request.permit};
-  static_assert(sizeof(Header) == 10);
-  Pen pen(questions_);
-  char* const header =
-      pen.put_value(Header{.operation = operation_code(request),
-                           .key = key,
-                           .space = place,
-                           .parts = static_cast<std::uint8_t>(parts.size() + (blocks ? 1 : 0)),
-                           .more = link,
-                           .partly = false,
-                           .answers_head = asked.head_bytes > 0,
-                           .head_bytes = space.head_bytes()});
-  std::int64_t slots = 0;
+  put(questions_, operation_code(request), static_cast<std::uint8_t>(has_more ? 1 : 0),
+      space_place(space_of(request)), space_of(request).head_bytes(),
+      static_cast<double>(std::min(request.cost, kMaxExact)),
+      static_cast<std::uint8_t>(parts.size() + (blocks ? 1 : 0)));
   for (const AnyPart& part : parts) {
     std::visit(
         [&]<class P>(const P& p) {
-          const PartQuestion question = PartCodec<typename P::Algorithm>::ask(p.params, call);
-          pen.put_question(question);
-          slots += question.slots;
+          put_question(questions_, PartCodec<typename P::Algorithm>::ask(p.params, request, near));
         },
         part);
   }
-  if (blocks) pen.put_question(ask_block(request.duration_ns));
-  if (slots > kMostWholeSlots) {
-    header[offsetof(Header, partly)] = 1;
-    whole_ = false;
+  if (blocks) put_question(questions_, ask_block(request.duration_ns));
+}
+
+// Where the space's arguments begin in ARGV, which counts from 1 and begins with the questions.
+std::uint16_t ScriptCall::space_place(const RedisSpace& space) {
+  const auto known = std::find(spaces_.begin(), spaces_.end(), &space);
+  const auto before = static_cast<std::size_t>(known - spaces_.begin());
+  if (known == spaces_.end()) spaces_.push_back(&space);
+  return static_cast<std::uint16_t>(2 + RedisSpace::kArguments * before);
+}
+
+namespace {
+
+// What the script replies about one request.
+struct Answer {
+  const Request& request;
+  const Instant now;
+  const bool admitted;    // The script's verdict on the unit.
+  std::int64_t cost = 0;  // With which the C++ transition is asked the same.
+  // Where the next part finds its state, null where the key is fresh, or its summary.
+  const char* state = nullptr;
+  const char* summary = nullptr;
+  Instant until = 0;       // When the key's block ends; 0 where there is none.
+  std::int64_t taken = 0;  // Of a take of as much as there is.
+};
+
+// What follows where the whole unit is admitted, and where it is denied: then nothing is charged,
+// and what would be admitted stands as a peek.
+template <class T>
+struct Either {
+  T admitted;
+  T denied;
+};
+
+bool takes_up_to(const Request& request) {
+  return request.operation == Operation::kTakeUpTo && request.cost > 0;
+}
+
+// So many bytes off the front of `rest`; null where there are not as many.
+const char* take(std::string_view& rest, std::size_t bytes) {
+  if (rest.size() < bytes) return nullptr;
+  const char* const at = rest.data();
+  rest.remove_prefix(bytes);
+  return at;
+}
+
+// Reads an answer off the front of `rest`; false where it makes no sense.
+bool read_answer(std::string_view& rest, Answer& answer) {
+  constexpr char kKnown = 1;
+  constexpr char kBlocked = 2;
+  const Request& request = answer.request;
+  const RedisSpace& space = space_of(request);
+  const char* const flags = take(rest, 1);
+  if (flags == nullptr || (*flags & ~(kKnown | kBlocked)) != 0) return false;
+  if ((*flags & kBlocked) != 0) {
+    const char* const until = take(rest, sizeof answer.until);
+    if (until == nullptr || (answer.until = read_int64(until)) <= answer.now) return false;
   }
+  if ((*flags & kKnown) != 0) {
+    const char* const head = take(rest, space.head_bytes());
+    if (head == nullptr) return false;
+    answer.state = head + space.states_at();
+  }
+  answer.summary = take(rest, space.summed() * kSummaryBytes);
+  if (answer.summary == nullptr) return false;
+  if (takes_up_to(request)) {
+    const char* const taken = take(rest, sizeof(double));
+    if (taken == nullptr || !read_count(taken, answer.taken)) return false;
+  }
+  if (request.operation == Operation::kReset) {
+    answer.state = nullptr;
+    answer.until = 0;
+  } else if (request.operation == Operation::kBlock) {
+    answer.until = block_until(answer.until, answer.now, request.duration_ns);
+  }
+  return true;
+}
+
+Call call_of(const Answer& answer) {
+  const bool up_to = answer.request.operation == Operation::kTakeUpTo;
+  return {.now = answer.now,
+          .cost = answer.cost,
+          .patience_ns = up_to ? kDefaultPatience : answer.request.patience_ns,
+          .unspent_only = up_to,
+          .permit = answer.request.permit};
+}
+
+// The summary is of the permits that are held afterwards; what is renewed or released was held if
+// the script says so. False where what is held makes no sense.
+bool decide_permits(const Concurrency::Params& params, const Answer& answer, Decision& decision) {
+  const Operation operation = answer.request.operation;
+  const bool taking = takes(operation, answer.cost);
+  Concurrency::Held held;
+  if (operation != Operation::kReset) {
+    if (!read_held(answer.summary, held)) return false;
+    if (held.count > 0 && held.last_ns <= answer.now) return false;
+    if (held.count >= params.limit && held.room_ns <= answer.now) return false;
+  }
+  bool allowed = true;
+  if (taking) {
+    const bool room =
+        answer.admitted ? held.count > 0 && held.count <= params.limit : held.count < params.limit;
+    allowed = answer.cost == 1 && room;
+  } else if (operation == Operation::kRenew) {
+    allowed = answer.admitted && held.count > 0 && held.last_ns - params.lease_ns >= answer.now;
+  } else if (operation == Operation::kRelease) {
+    allowed = answer.admitted;
+  }
+  decision = Concurrency::answer(params, held, allowed, call_of(answer));
+  if (!allowed && !taking) decision.retry_after = kNever;
+  return true;
+}
+
+// The decision of the next part, by the same transition as in memory. False where its state is
+// damaged.
+template <class A>
+bool decide_part(const typename A::Params& params, Answer& answer, Either<Decision>& decision) {
+  if constexpr (LendingAlgorithm<A>) {
+    if (!decide_permits(params, answer, decision.admitted)) return false;
+    decision.denied = decision.admitted;
+  } else {
+    typename A::State state;
+    RingSummary ring;
+    const Operation operation = answer.request.operation;
+    if constexpr (kIsRing<A>) {
+      if (!ring.read(answer.summary)) return false;
+      answer.summary += kSummaryBytes;
+      if (answer.state != nullptr) state = ring.ring(operation, answer.cost, params.limit);
+    } else if (answer.state != nullptr && !PartCodec<A>::read(answer.state, state)) {
+      return false;
+    }
+    if (answer.state != nullptr) answer.state += PartCodec<A>::kStateBytes;
+    decision.admitted = apply<A>(operation, params, state, call_of(answer)).decision;
+    decision.denied = decision.admitted;
+    if (decision.admitted.allowed) {
+      decision.denied = A::take(params, state, {.now = answer.now, .cost = 0}).decision;
+    }
+  }
+  return true;
+}
+
+// The decision of all parts together. False as above.
+bool decide_parts(Answer answer, Either<Decision>& decision) {
+  Either<Together> parts;
+  for (const AnyPart& part : answer.request.limit->parts) {
+    const bool readable = std::visit(
+        [&]<class P>(const P& p) {
+          return decide_part<typename P::Algorithm>(p.params, answer, decision);
+        },
+        part);
+    if (!readable) return false;
+    parts.admitted.add(decision.admitted);
+    parts.denied.add(decision.denied);
+  }
+  decision = {parts.admitted.decision(), parts.denied.decision()};
+  return true;
+}
+
+// Adds the decision of a request. Returns why there is none, or nothing.
+std::string_view decide(Answer& answer, Either<Together>& unit) {
+  const Request& request = answer.request;
+  Either<Decision> decision;
+  answer.cost = request.cost;
+  if (takes_up_to(request)) {
+    answer.cost = 0;
+    if (!decide_parts(answer, decision)) return kDamaged;
+    if (answer.taken != std::min(request.cost, decision.admitted.remaining)) return kDiffers;
+    answer.cost = std::max<std::int64_t>(1, answer.taken);
+  }
+  if (!decide_parts(answer, decision)) return kDamaged;
+  if (answer.until > 0) {
+    const bool barred = takes(request.operation, answer.cost);
+    const auto block = [&](const Decision& one) {
+      return block_decision(one, barred, answer.now, answer.until);
+    };
+    decision = {block(barred ? decision.denied : decision.admitted), block(decision.denied)};
+  }
+  unit.admitted.add(decision.admitted);
+  unit.denied.add(decision.denied);
+  return {};
+}
+
+// What an error says, without what stands around it.
+std::string_view error_of(std::string_view text) {
+  // Servers before 7.0 say where in the script it was, then give the line as it stands on the wire.
+  if (text.starts_with("@user_script")) {
+    const std::size_t line = text.find(": -");
+    if (line != std::string_view::npos) text.remove_prefix(line + 2);
+  }
+  if (text.starts_with('-')) text.remove_prefix(1);
+  while (text.ends_with('\n') || text.ends_with('\r')) text.remove_suffix(1);
+  return text;
+}
+
+}  // namespace
+
+bool ScriptCall::read(std::string_view reply) {
+  const std::optional<Reply> list = read_reply(reply);
+  std::string_view lost = list ? read_head(*list) : kMalformed;
+  std::size_t next = 1;
+  for (Unit& unit : units_) {
+    if (!unit.written) continue;
+    const std::string_view why = lost.empty() ? read_unit(unit, list->elements[next++].text) : lost;
+    if (why == kMalformed) lost = kMalformed;
+    if (why.empty() || unit.decision == nullptr) continue;
+    *unit.decision = {.source = Source::kUnavailable};
+    unit.error = why;
+  }
+  return lost.empty();
+}
+
+// Returns why nothing of the reply is to be believed, or nothing.
+std::string_view ScriptCall::read_head(const Reply& list) {
+  const auto written = static_cast<std::size_t>(std::ranges::count(units_, true, &Unit::written));
+  if (list.elements.size() != written + 1) return kMalformed;
+  std::string_view head = list.elements[0].text;
+  const char* const number = take(head, sizeof number_);
+  const char* const now = take(head, sizeof now_);
+  if (now == nullptr) return kMalformed;
+  if (std::memcmp(number, &number_, sizeof number_) != 0) return kAnothers;
+  return read_instant(now, now_) ? std::string_view() : kMalformed;
+}
+
+// Makes the decision. Returns why there is none; nothing where it is made, or not wanted any more.
+std::string_view ScriptCall::read_unit(const Unit& unit, std::string_view reply) const {
+  const char* const verdict = take(reply, 1);
+  if (verdict == nullptr) return kMalformed;
+  if (*verdict == '-') return error_of(reply).empty() ? kMalformed : error_of(reply);
+  if (*verdict != '0' && *verdict != '1') return kMalformed;
+  if (unit.decision == nullptr) return {};
+  const bool admitted = *verdict == '1';
+  Either<Together> together;
+  std::int64_t taken = 0;
+  for (const Request& request : unit.requests) {
+    Answer answer{.request = request, .now = now_, .admitted = admitted};
+    if (!read_answer(reply, answer)) return kMalformed;
+    const std::string_view why = decide(answer, together);
+    if (!why.empty()) return why;
+    taken = answer.taken;
+  }
+  if (!reply.empty()) return kMalformed;
+  Decision decision = together.admitted.decision();
+  if (decision.allowed != admitted) return kDiffers;
+  if (admitted) decision.taken = taken;
+  *unit.decision = admitted ? decision : together.denied.decision();
+  return {};
 }
 
 }  // namespace sluice::redis

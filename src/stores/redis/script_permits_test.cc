@@ -163,14 +163,14 @@ TEST_F(ScriptPermits, DamagedAndForeignValuesFailAlone) {
                                 request(keys, Operation::kReset, 1), keys.request("b", 0)};
     const auto decisions = server_->decide(requests, kNow);
     for (const std::size_t i : {1U, 2U, 3U}) {
-      EXPECT_EQ(decisions[i].source, Source::kUnanswered) << value.size() << ' ' << i;
+      EXPECT_EQ(decisions[i].source, Source::kUnavailable) << value.size() << ' ' << i;
     }
     EXPECT_EQ(decisions[4].remaining, 9);
     EXPECT_EQ(server_->ask({"GET", keys.name("a")}), value);
   }
   server_->ask({"DEL", keys.name("a")});
   server_->ask({"LPUSH", keys.name("a"), "x"});
-  EXPECT_EQ(server_->decide(request(keys, Operation::kTake, 9), kNow).source, Source::kUnanswered);
+  EXPECT_EQ(server_->decide(request(keys, Operation::kTake, 9), kNow).source, Source::kUnavailable);
   EXPECT_TRUE(server_->faults[0].starts_with("WRONGTYPE")) << server_->faults[0];
 }
 
@@ -208,7 +208,7 @@ TEST_F(ScriptPermits, AServerWithoutMemoryGivesNone) {
   server_->ask({"CONFIG", "SET", "maxmemory", "1"});
   const Decision decision = server_->decide(request(keys, Operation::kTake, 2), kNow);
   server_->ask({"CONFIG", "SET", "maxmemory", "0"});
-  EXPECT_EQ(decision.source, Source::kUnanswered);
+  EXPECT_EQ(decision.source, Source::kUnavailable);
   EXPECT_TRUE(server_->faults[0].starts_with("OOM")) << server_->faults[0];
   EXPECT_EQ(entries(keys).size(), 1U);
 }

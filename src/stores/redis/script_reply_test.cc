@@ -64,16 +64,26 @@ std::string reply_of(const std::vector<std::string>& texts) {
   return bytes;
 }
 
+// The summary of a ring or of permits.
+std::string summary(double count = 0, Instant first = 0, Instant second = 0) {
+  std::string text(8, '\0');
+  std::memcpy(text.data(), &count, sizeof count);
+  return text + instant_text(first) + instant_text(second);
+}
+
 // All keys are fresh, and all is admitted.
-std::string fresh_answers(std::uint32_t number = kNumber) {
-  return head_text(number) + std::string("\1\1\1\1\1\0", 6);
+std::vector<std::string> fresh_answers(std::uint32_t number = kNumber) {
+  const std::string bucket(1, '\0');
+  const std::string both = bucket + summary();
+  return {head_text(number), '1' + bucket, '1' + both,
+          '1' + bucket,      '1' + both,   '1' + bucket + both};
 }
 
 TEST(ScriptReply, IsReadWhereAllIsFresh) {
   Asked asked;
-  EXPECT_TRUE(asked.call.read(reply_of({fresh_answers()})));
+  EXPECT_TRUE(asked.call.read(reply_of(fresh_answers())));
   for (std::size_t i = 0; i < 5; ++i) {
-    EXPECT_EQ(asked.call.fault(i), "") << i;
+    EXPECT_EQ(asked.call.error(i), "") << i;
     EXPECT_TRUE(asked.decisions[i].allowed) << i;
     EXPECT_EQ(asked.decisions[i].source, Source::kStore) << i;
   }
@@ -88,9 +98,9 @@ TEST(ScriptReply, ToAnotherCallAnswersNothing) {
     for (const std::uint32_t number : {kNumber - 1, kNumber + 1, kNumber ^ 0x80000000U, 0U}) {
       Asked asked;
       if (abandoned) asked.call.abandon_all();
-      EXPECT_FALSE(asked.call.read(reply_of({fresh_answers(number)})));
+      EXPECT_FALSE(asked.call.read(reply_of(fresh_answers(number))));
       for (std::size_t i = 0; i < 5; ++i) {
-        EXPECT_EQ(asked.call.fault(i).empty(), abandoned) << i;
+        EXPECT_EQ(asked.call.error(i).empty(), abandoned) << i;
         EXPECT_EQ(asked.decisions[i].limit, 0) << i;
       }
     }
@@ -99,33 +109,55 @@ TEST(ScriptReply, ToAnotherCallAnswersNothing) {
 
 TEST(ScriptReply, WithAnotherVerdictThanFollowsIsRefused) {
   Asked asked;
-  std::string answers = fresh_answers();
-  answers[12] = 0;
-  EXPECT_TRUE(asked.call.read(reply_of({answers})));
-  EXPECT_EQ(asked.decisions[0].source, Source::kUnanswered);
+  auto answers = fresh_answers();
+  answers[1][0] = '0';
+  EXPECT_TRUE(asked.call.read(reply_of(answers)));
+  EXPECT_EQ(asked.decisions[0].source, Source::kUnavailable);
   EXPECT_FALSE(asked.decisions[0].allowed);
-  EXPECT_NE(asked.call.fault(0).find("verdict"), std::string_view::npos) << asked.call.fault(0);
-  for (std::size_t i = 1; i < 5; ++i) EXPECT_EQ(asked.call.fault(i), "") << i;
+  EXPECT_NE(asked.call.error(0).find("verdict"), std::string_view::npos) << asked.call.error(0);
+  for (std::size_t i = 1; i < 5; ++i) EXPECT_EQ(asked.call.error(i), "") << i;
 }
 
 TEST(ScriptReply, NamesTheFaultOfEachThatFailed) {
   Asked asked;
-  EXPECT_TRUE(
-      asked.call.read(reply_of({head_text() + "\1\4\1\1\4", "OOM no memory", "-READONLY no\r\n"})));
-  EXPECT_EQ(asked.call.fault(1), "OOM no memory");
-  EXPECT_EQ(asked.call.fault(4), "READONLY no");
-  for (const std::size_t i : {1U, 4U}) EXPECT_EQ(asked.decisions[i].source, Source::kUnanswered);
-  for (const std::size_t i : {0U, 2U, 3U}) EXPECT_EQ(asked.call.fault(i), "") << i;
+  auto answers = fresh_answers();
+  answers[2] = "-OOM no memory";
+  answers[5] = "--READONLY no\r\n";
+  EXPECT_TRUE(asked.call.read(reply_of(answers)));
+  EXPECT_EQ(asked.call.error(1), "OOM no memory");
+  EXPECT_EQ(asked.call.error(4), "READONLY no");
+  for (const std::size_t i : {1U, 4U}) EXPECT_EQ(asked.decisions[i].source, Source::kUnavailable);
+  for (const std::size_t i : {0U, 2U, 3U}) EXPECT_EQ(asked.call.error(i), "") << i;
 }
 
-TEST(ScriptReply, CutShortLeavesTheRestUnanswered) {
-  const std::string whole = fresh_answers();
+TEST(ScriptReply, CutShortLeavesAllUnanswered) {
+  const std::string whole = reply_of(fresh_answers());
   for (std::size_t length = 0; length < whole.size(); ++length) {
     Asked asked;
-    EXPECT_FALSE(asked.call.read(reply_of({whole.substr(0, length)})));
-    EXPECT_EQ(asked.decisions[4].source, Source::kUnanswered) << length;
-    EXPECT_NE(asked.call.fault(4), "") << length;
-    EXPECT_EQ(asked.call.fault(0).empty(), length > 12) << length;
+    EXPECT_FALSE(asked.call.read(whole.substr(0, length)));
+    for (std::size_t i = 0; i < 5; ++i) EXPECT_NE(asked.call.error(i), "") << length;
+  }
+  for (const std::size_t answers : {1U, 5U, 7U}) {
+    Asked asked;
+    auto more_or_less = fresh_answers();
+    more_or_less.resize(answers);
+    EXPECT_FALSE(asked.call.read(reply_of(more_or_less)));
+    for (std::size_t i = 0; i < 5; ++i) EXPECT_NE(asked.call.error(i), "") << answers;
+  }
+}
+
+TEST(ScriptReply, LeavesAllUnansweredFromAnAnswerOnThatIsNone) {
+  for (const std::string& none :
+       {std::string(), std::string("1"), std::string("-"), std::string("2\0", 2),
+        std::string("1\4", 2), fresh_answers()[3] + '\0', std::string("1\1", 2)}) {
+    Asked asked;
+    auto answers = fresh_answers();
+    answers[3] = none;
+    EXPECT_FALSE(asked.call.read(reply_of(answers)));
+    for (std::size_t i = 0; i < 5; ++i) {
+      EXPECT_EQ(asked.decisions[i].source == Source::kUnavailable, i >= 2) << i;
+      EXPECT_EQ(asked.call.error(i).empty(), i < 2) << i;
+    }
   }
 }
 
@@ -146,10 +178,10 @@ class One {
     call.write(kNow, kNumber, command);
   }
 
-  /// The fault, empty where there is a decision.
+  /// Why there is no decision; empty where there is one.
   std::string_view read(const std::string& answers) {
-    readable = call.read(reply_of({head_text() + answers}));
-    return call.fault(0);
+    readable = call.read(reply_of({head_text(), answers}));
+    return call.error(0);
   }
 
   ScriptCall call;
@@ -162,104 +194,107 @@ class One {
   Request request_;
 };
 
-// What is answered of permits.
-std::string held(double count, Instant room, Instant last) {
-  std::string text(8, '\0');
-  std::memcpy(text.data(), &count, sizeof count);
-  return text + instant_text(room) + instant_text(last);
-}
-
 constexpr const char* kPermits = "concurrency 2 lease=1us";
+// The verdict, and that the key has no value and no block.
+const std::string kAdmitted("1\0", 2);
+const std::string kDenied("0\0", 2);
 
 TEST(ScriptReply, ThatAdmitsAPermitBeyondTheLimitIsRefused) {
   One fits(kPermits, Operation::kTake);
-  EXPECT_EQ(fits.read("\3" + held(2, kNow + 5, kNow + 1'000)), "");
+  EXPECT_EQ(fits.read(kAdmitted + summary(2, kNow + 5, kNow + 1'000)), "");
   EXPECT_EQ(fits.decision.remaining, 0);
   One denied(kPermits, Operation::kTake);
-  EXPECT_EQ(denied.read("\2" + held(3, kNow + 5, kNow + 9)), "");
+  EXPECT_EQ(denied.read(kDenied + summary(3, kNow + 5, kNow + 9)), "");
   EXPECT_EQ(denied.decision.retry_after.count(), 5);
-  EXPECT_NE(One(kPermits, Operation::kTake).read("\3" + held(3, kNow + 5, kNow + 9)), "");
-  EXPECT_NE(One(kPermits, Operation::kTake).read("\3" + held(0, 0, 0)), "");
-  EXPECT_NE(One(kPermits, Operation::kTake).read("\2" + held(1, 0, kNow + 9)), "");
-  EXPECT_NE(One(kPermits, Operation::kTake, 2).read("\3" + held(1, 0, kNow + 9)), "");
+  EXPECT_NE(One(kPermits, Operation::kTake).read(kAdmitted + summary(3, kNow + 5, kNow + 9)), "");
+  EXPECT_NE(One(kPermits, Operation::kTake).read(kAdmitted + summary(0, 0, 0)), "");
+  EXPECT_NE(One(kPermits, Operation::kTake).read(kDenied + summary(1, 0, kNow + 9)), "");
+  EXPECT_NE(One(kPermits, Operation::kTake, 2).read(kAdmitted + summary(1, 0, kNow + 9)), "");
 }
 
 TEST(ScriptReply, ThatRenewsForLessThanALeaseIsRefused) {
   One renewed(kPermits, Operation::kRenew);
-  EXPECT_EQ(renewed.read("\3" + held(1, 0, kNow + 1'000)), "");
+  EXPECT_EQ(renewed.read(kAdmitted + summary(1, 0, kNow + 1'000)), "");
   EXPECT_TRUE(renewed.decision.allowed);
   One lapsed(kPermits, Operation::kRenew);
-  EXPECT_EQ(lapsed.read("\2" + held(0, 0, 0)), "");
+  EXPECT_EQ(lapsed.read(kDenied + summary(0, 0, 0)), "");
   EXPECT_EQ(lapsed.decision.retry_after, kNever);
-  EXPECT_NE(One(kPermits, Operation::kRenew).read("\3" + held(1, 0, kNow + 999)), "");
+  EXPECT_NE(One(kPermits, Operation::kRenew).read(kAdmitted + summary(1, 0, kNow + 999)), "");
 }
 
 TEST(ScriptReply, OfPermitsThatMakesNoSenseIsRefused) {
   // Without what is held; what has lapsed; room that there is; no count.
-  EXPECT_NE(One(kPermits, Operation::kTake).read("\1"), "");
-  EXPECT_NE(One(kPermits, Operation::kTake, 0).read("\3" + held(1, 0, kNow)), "");
-  EXPECT_NE(One(kPermits, Operation::kTake).read("\2" + held(2, kNow, kNow + 9)), "");
-  EXPECT_NE(One(kPermits, Operation::kTake).read("\3" + held(0.5, 0, kNow + 9)), "");
-  EXPECT_NE(One(kPermits, Operation::kTake).read("\3" + held(-1, 0, kNow + 9)), "");
+  EXPECT_NE(One(kPermits, Operation::kTake).read(kAdmitted), "");
+  EXPECT_NE(One(kPermits, Operation::kTake, 0).read(kAdmitted + summary(1, 0, kNow)), "");
+  EXPECT_NE(One(kPermits, Operation::kTake).read(kDenied + summary(2, kNow, kNow + 9)), "");
+  EXPECT_NE(One(kPermits, Operation::kTake).read(kAdmitted + summary(0.5, 0, kNow + 9)), "");
+  EXPECT_NE(One(kPermits, Operation::kTake).read(kAdmitted + summary(-1, 0, kNow + 9)), "");
 }
 
 TEST(ScriptReply, OfABlockDeniesAndEndsLater) {
   const std::string until = instant_text(kNow + 30);
   One denied("token_bucket 5/1m", Operation::kTake);
-  EXPECT_EQ(denied.read(std::string("\10") + until), "");
+  EXPECT_EQ(denied.read("0\2" + until), "");
   EXPECT_EQ(denied.decision.retry_after.count(), 30);
   EXPECT_EQ(denied.decision.remaining, 0);
   One blocks("token_bucket 5/1m", Operation::kBlock);
-  EXPECT_EQ(blocks.read(std::string("\11") + until), "");
+  EXPECT_EQ(blocks.read("1\2" + until), "");
   EXPECT_EQ(blocks.decision.reset_after.count(), 30);
   One reset("token_bucket 5/1m", Operation::kReset);
-  EXPECT_EQ(reset.read(std::string("\11") + until), "");
+  EXPECT_EQ(reset.read("1\2" + until), "");
   EXPECT_EQ(reset.decision.remaining, 5);
   // Admitted all the same; over by now; cut short.
-  EXPECT_NE(One("token_bucket 5/1m", Operation::kTake).read(std::string("\11") + until), "");
-  EXPECT_NE(One("token_bucket 5/1m", Operation::kTake).read("\10" + instant_text(kNow)), "");
+  EXPECT_NE(One("token_bucket 5/1m", Operation::kTake).read("1\2" + until), "");
+  EXPECT_NE(One("token_bucket 5/1m", Operation::kTake).read("0\2" + instant_text(kNow)), "");
   One cut("token_bucket 5/1m", Operation::kTake);
-  EXPECT_NE(cut.read("\10" + until.substr(1)), "");
+  EXPECT_NE(cut.read("0\2" + until.substr(1)), "");
   EXPECT_FALSE(cut.readable);
 }
 
-TEST(ScriptReply, ToHalvesIsTheirSum) {
-  const std::string kFresh("\1", 1);
-  One all("fixed_window 1/1m", Operation::kTakeUpTo, 9);
-  EXPECT_EQ(all.read(kFresh), "");
-  EXPECT_EQ(all.decision.taken, 1);
-  // Of three, two halves: where one has failed, the others' answers are passed over.
-  for (const auto* answers : {"\4\1", "\1\4", "\4\4"}) {
-    Limit limit("fixed_window 9/1m");
-    RedisSpace space("sluice", limit.definition());
-    const Request asked{.limit = &limit.definition(),
-                        .space = &space,
-                        .key = "k",
-                        .operation = Operation::kTakeUpTo,
-                        .cost = 3};
-    const Request peek{.limit = &limit.definition(), .space = &space, .key = "p", .cost = 0};
-    ScriptCall call;
-    Decision decision;
-    Decision peeked;
-    call.add(asked, decision);
-    call.add(peek, peeked);
-    std::string command;
-    call.write(kNow, kNumber, command);
-    EXPECT_TRUE(call.read(reply_of({head_text() + answers + "\1", "OOM one", "OOM other"})));
-    EXPECT_EQ(call.fault(0), "OOM one");
-    EXPECT_EQ(decision.source, Source::kUnanswered);
-    EXPECT_EQ(call.fault(1), "");
-    EXPECT_EQ(peeked.remaining, 9);
+std::string count_text(double count) {
+  return summary(count).substr(0, sizeof count);
+}
+
+TEST(ScriptReply, ThatTakesOtherThanThereIsIsRefused) {
+  for (const char* expression : {"fixed_window 5/1m", "sliding_log 5/1m"}) {
+    const bool is_ring = std::string_view(expression).starts_with("sliding");
+    const std::string fresh = kAdmitted + (is_ring ? summary() : "");
+    One takes(expression, Operation::kTakeUpTo, 9);
+    EXPECT_EQ(takes.read(fresh + count_text(5)), "");
+    EXPECT_TRUE(takes.decision.allowed);
+    EXPECT_EQ(takes.decision.taken, 5);
+    EXPECT_EQ(takes.decision.remaining, 0);
+    for (const double taken : {4.0, 6.0, 0.0, 4.5, -1.0}) {
+      One refused(expression, Operation::kTakeUpTo, 9);
+      EXPECT_NE(refused.read(fresh + count_text(taken)), "") << taken;
+      EXPECT_EQ(refused.decision.source, Source::kUnavailable);
+    }
+    One cut(expression, Operation::kTakeUpTo, 9);
+    EXPECT_NE(cut.read(fresh), "");
+    EXPECT_FALSE(cut.readable);
+    // A block denies it, and nothing is taken.
+    const std::string blocked = "0\2" + instant_text(kNow + 30) + fresh.substr(2);
+    One denied(expression, Operation::kTakeUpTo, 9);
+    EXPECT_EQ(denied.read(blocked + count_text(5)), "");
+    EXPECT_FALSE(denied.decision.allowed);
+    EXPECT_EQ(denied.decision.taken, 0);
+    // Nothing is taken where nothing is asked for, and nothing is said of it.
+    One peeked(expression, Operation::kTakeUpTo, 0);
+    EXPECT_EQ(peeked.read(fresh), "");
+    EXPECT_TRUE(peeked.decision.allowed);
   }
 }
 
 RC_GTEST_PROP(ScriptReply, OfAnyBytesDoesNoHarm, ()) {
   Asked asked;
-  std::string answers = fresh_answers();
-  const auto more = *rc::gen::container<std::string>(rc::gen::weightedOneOf<char>(
-      {{3, rc::gen::inRange<char>(0, 5)}, {1, rc::gen::arbitrary<char>()}}));
-  answers.resize(12 + *rc::gen::inRange<std::size_t>(0, 7));
-  std::string reply = reply_of({answers + more});
+  auto answers = fresh_answers();
+  const auto odd = *rc::gen::inRange<std::size_t>(1, answers.size() + 1);
+  if (odd < answers.size()) {
+    answers[odd].resize(*rc::gen::inRange<std::size_t>(0, answers[odd].size() + 1));
+    answers[odd] += *rc::gen::container<std::string>(rc::gen::weightedOneOf<char>(
+        {{3, rc::gen::inRange<char>(0, 5)}, {1, rc::gen::arbitrary<char>()}}));
+  }
+  std::string reply = reply_of(answers);
   const auto changes = *rc::gen::inRange(0, 3);
   for (int i = 0; i < changes; ++i) {
     reply[*rc::gen::inRange<std::size_t>(0, reply.size())] = *rc::gen::arbitrary<char>();
@@ -269,9 +304,9 @@ RC_GTEST_PROP(ScriptReply, OfAnyBytesDoesNoHarm, ()) {
   const std::vector<char> bytes(reply.begin(), reply.end());
   const bool readable = asked.call.read({bytes.data(), bytes.size()});
   for (std::size_t i = 0; i < 5; ++i) {
-    RC_ASSERT(readable || !asked.call.fault(4).empty());
-    const bool unanswered = asked.decisions[i].source == Source::kUnanswered;
-    RC_ASSERT(unanswered != asked.call.fault(i).empty());
+    RC_ASSERT(readable || !asked.call.error(4).empty());
+    const bool unanswered = asked.decisions[i].source == Source::kUnavailable;
+    RC_ASSERT(unanswered != asked.call.error(i).empty());
   }
 }
 
@@ -295,10 +330,10 @@ TEST(ScriptCallBounds, AbandonedRequestsAreNotTouched) {
   call.write(kNow, kNumber, command);
   call.abandon(1);
   gone.reset();
-  EXPECT_TRUE(call.read(reply_of({head_text() + "\1\1"})));
+  EXPECT_TRUE(call.read(reply_of({head_text(), std::string("1\0x", 3), kAdmitted + summary()})));
   EXPECT_TRUE(decision.allowed);
-  EXPECT_EQ(call.fault(0), "");
-  EXPECT_EQ(call.fault(1), "");
+  EXPECT_EQ(call.error(0), "");
+  EXPECT_EQ(call.error(1), "");
 }
 
 TEST(ScriptCallBounds, TakesSoManyRequestsAndBytes) {

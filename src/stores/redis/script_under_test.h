@@ -93,7 +93,7 @@ class ScriptServer {
 
  private:
   void keep_faults(const ScriptCall& call) {
-    for (std::size_t i = 0; i < call.size(); ++i) faults.emplace_back(call.fault(i));
+    for (std::size_t i = 0; i < call.size(); ++i) faults.emplace_back(call.error(i));
   }
 
   servers::RedisServer server_;

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <charconv>
-#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
@@ -28,14 +27,13 @@ class SentinelFleet final : public Fleet {
  public:
   explicit SentinelFleet(const FleetParts& parts)
       : parts_(parts),
-        drop_(parts.courier.loop(), [this] { retired_.clear(); }),
-        watch_(parts.courier.loop(), [this] { watch(); }) {
-    const LaneSettings settings{
-        .options = parts.options, .courier = parts.courier, .with_script = false};
+        drop_(parts.worker.context(), [this] { retired_.clear(); }),
+        watch_(parts.worker.context(), [this] { watch(); }) {
     for (const Endpoint& sentinel : parts.options.servers) {
-      sentinels_.push_back(std::make_unique<Lane>(settings, sentinel, parts.owner));
+      const ConnectionSettings settings = settings_for(Handshake::Purpose::kSentinel);
+      sentinels_.push_back(
+          {.connection = std::make_unique<Connection>(settings, sentinel, parts.owner)});
     }
-    named_.resize(sentinels_.size());
   }
 
   // What is lost with a connection is told to members that are still there.
@@ -46,37 +44,40 @@ class SentinelFleet final : public Fleet {
   }
 
   void start() override {
-    for (auto& sentinel : sentinels_) sentinel->start();
+    for (const Sentinel& sentinel : sentinels_) sentinel.connection->start();
     watch();
   }
 
-  Way way(std::uint16_t slot) override {
-    if (primary_) return {.lane = &primary_->lane(slot)};
-    if (!std::all_of(sentinels_.begin(), sentinels_.end(),
-                     [](const auto& sentinel) { return sentinel->is_broken(); })) {
-      return {};
-    }
-    return {.why = sentinel_why_};
+  Route route(std::uint16_t slot) override {
+    if (primary_) return {.connection = &primary_->connection(slot)};
+    const auto is_broken = [](const Sentinel& one) { return one.connection->is_broken(); };
+    if (!std::ranges::all_of(sentinels_, is_broken)) return {};
+    return {.error = sentinel_error_};
   }
 
-  Way redirect(const ServerError&, const Lane&) override { return {.why = kPartOfCluster}; }
+  Route redirect(const ServerError&, const Connection&) override {
+    return {.error = kPartOfCluster};
+  }
 
-  bool doubt(Lane& lane, std::string_view) override {
-    lane.reconnect(lane.name() + " is not the primary");
+  bool doubt(Connection& connection, std::string_view) override {
+    connection.reconnect(connection.name() + " is not the primary");
     return true;
   }
 
-  void on_up(Lane& lane) override {
-    if (primary_ && primary_->has(lane)) {
+  void on_up(Connection& connection) override {
+    if (primary_ && primary_->has(connection)) {
       trying_ = false;
-    } else if (!primary_is_up()) {
-      ask(lane);
+      return;
+    }
+    if (primary_is_up()) return;
+    for (Sentinel& sentinel : sentinels_) {
+      if (sentinel.connection.get() == &connection) ask(sentinel);
     }
   }
 
-  void on_down(Lane& lane, std::string_view why) override {
-    if (!primary_ || !primary_->has(lane)) {
-      keep_reason(sentinel_why_, why);
+  void on_down(Connection& connection, std::string_view why) override {
+    if (!primary_ || !primary_->has(connection)) {
+      sentinel_error_ = why;
       return parts_.changed();
     }
     trying_ = false;
@@ -84,107 +85,95 @@ class SentinelFleet final : public Fleet {
     watch();
   }
 
-  std::vector<Lane*> servers() override {
-    return primary_ ? std::vector{&primary_->lane(0)} : std::vector<Lane*>{};
+  std::vector<Connection*> servers() override {
+    return primary_ ? std::vector{&primary_->connection()} : std::vector<Connection*>{};
   }
 
  private:
-  // It serves as long as one of its connections does.
-  bool primary_is_up() const {
-    return primary_ && std::ranges::any_of(primary_->lanes(), &Lane::is_up);
+  struct Sentinel {
+    std::unique_ptr<Connection> connection;
+    std::string named = {};  // The address it named last.
+  };
+
+  ConnectionSettings settings_for(Handshake::Purpose purpose) const {
+    return {.options = parts_.options, .worker = parts_.worker, .purpose = purpose};
   }
 
-  // Asks the primary's other connections something: one that nobody uses would not tell that the
+  // It serves as long as one of its connections does.
+  bool primary_is_up() const {
+    return primary_ && std::ranges::any_of(primary_->connections(), &Connection::is_up);
+  }
+
+  // Asks the primary's other connections something: one that is not used would not tell that the
   // primary's machine has gone without a word, and count as up for ever.
-  void doubt_others() noexcept {
-    try {
-      for (auto& lane : primary_->lanes()) {
-        if (!lane->is_up()) continue;
-        std::string command;
-        append_command(command, {"PING"});
-        lane->ask(std::move(command), [](const Reply*, std::string_view) {});
-        lane->kick();
-      }
-    } catch (const std::exception&) {
-      // They are asked when the attempt to reach the primary again has failed, too.
+  void doubt_others() {
+    for (auto& connection : primary_->connections()) {
+      if (!connection->is_up()) continue;
+      connection->ask({"PING"}, [](const Reply*, std::string_view) {});
+      connection->flush();
     }
   }
 
   // Asks all sentinels now, and from time to time.
-  void watch() noexcept {
+  void watch() {
     watch_.set(primary_is_up() ? kAskAnyway : kAskAgain);
-    try {
-      for (auto& sentinel : sentinels_) {
-        if (sentinel->is_up()) ask(*sentinel);
-      }
-    } catch (const std::exception&) {
-      // There is no memory for the question now: it is asked from time to time.
+    for (Sentinel& sentinel : sentinels_) {
+      if (sentinel.connection->is_up()) ask(sentinel);
     }
   }
 
-  void ask(Lane& sentinel) {
-    std::string command;
-    append_command(command, {"SENTINEL", "get-master-addr-by-name", parts_.options.primary_name});
-    sentinel.ask(std::move(command), [this, &sentinel](const Reply* reply, std::string_view why) {
-      on_answer(sentinel, reply, why);
-    });
-    sentinel.kick();
+  void ask(Sentinel& sentinel) {
+    sentinel.connection->ask({"SENTINEL", "get-master-addr-by-name", parts_.options.primary_name},
+                             [this, &sentinel](const Reply* reply, std::string_view why) {
+                               if (reply != nullptr) return on_answer(sentinel, *reply);
+                               sentinel_error_ = why;
+                             });
+    sentinel.connection->flush();
   }
 
-  void on_answer(Lane& sentinel, const Reply* reply, std::string_view why) {
-    if (reply == nullptr) {
-      keep_reason(sentinel_why_, why);
-      return;
-    }
-    const auto address = read_address(*reply, sentinel.endpoint());
+  void on_answer(Sentinel& sentinel, const Reply& reply) {
+    const auto address = read_address(reply, sentinel.connection->endpoint());
     if (!address) {
-      sentinel_why_ = sentinel.name() + " knows no primary '" + parts_.options.primary_name + "'";
+      sentinel_error_ =
+          sentinel.connection->name() + " knows no primary '" + parts_.options.primary_name + "'";
       return;
     }
-    const std::string name = address->text();
-    for (std::size_t i = 0; i < sentinels_.size(); ++i) {
-      if (sentinels_[i].get() == &sentinel) named_[i] = name;
-    }
-    if (primary_ && primary_->endpoint().text() == name) return;
+    sentinel.named = address->text();
+    if (primary_ && primary_->endpoint().text() == sentinel.named) return;
     // A primary that serves is left only if most sentinels say so: one of them may be cut off.
-    const auto votes = std::count(named_.begin(), named_.end(), name);
-    if (trying_ || (primary_is_up() && 2 * static_cast<std::size_t>(votes) <= sentinels_.size()))
-      return;
-    replace(*address);
+    const auto votes = std::ranges::count(sentinels_, sentinel.named, &Sentinel::named);
+    const bool is_most = 2 * static_cast<std::size_t>(votes) > sentinels_.size();
+    if (!trying_ && (is_most || !primary_is_up())) replace(*address);
   }
 
   // What waits for the old primary goes to the new one; what is under way there is lost.
   void replace(const Endpoint& address) {
-    const LaneSettings settings{
-        .options = parts_.options, .courier = parts_.courier, .must_be_primary = true};
-    auto next = std::make_unique<Node>(settings, address, parts_.owner);
+    RequestList waiting;
     if (primary_) {
+      primary_->give_back(waiting);
       retired_.push_back(std::move(primary_));
       drop_.set({});
     }
     trying_ = true;
-    primary_ = std::move(next);
+    primary_ =
+        std::make_unique<Node>(settings_for(Handshake::Purpose::kPrimary), address, parts_.owner);
     primary_->start();
-    // Nothing throws any more: what waits would be lost with this list.
-    ErrandList waiting;
-    for (auto& node : retired_) {
-      for (auto& lane : node->lanes()) lane->give_back(waiting);
+    while (!waiting.empty()) {
+      parts_.owner.on_refused(waiting.pop_front(), primary_->connection(), {});
     }
-    while (!waiting.empty()) parts_.owner.on_refused(waiting.pop_front(), primary_->lane(0), {});
     parts_.changed();
   }
 
   const FleetParts parts_;
-  std::vector<std::unique_ptr<Lane>> sentinels_;
+  std::vector<Sentinel> sentinels_;
   std::unique_ptr<Node> primary_;
-  std::vector<std::unique_ptr<Node>> retired_;  // Until nobody is in one of their calls.
-  Timer drop_;
-  std::vector<std::string> named_;  // By each sentinel, the address it named last.
+  std::vector<std::unique_ptr<Node>> retired_;  // Until no call of theirs runs any more.
+  IoTimer drop_;
   // An attempt to reach the primary named last is under way: what other sentinels say meanwhile,
   // which may not have heard of it yet, does not end it.
   bool trying_ = false;
-  Timer watch_;  // When to ask all sentinels again.
-  std::string sentinel_why_ = "no sentinel has answered yet";
+  IoTimer watch_;  // When to ask all sentinels again.
+  std::string sentinel_error_ = "no sentinel has answered yet";
 };
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST(RedisStoreUnderSentinel, KeepsAPrimaryThatHasLostOneOfItsConnections) {
   cut_one_connection(primary);
   servers::await("the keys of one connection to be unanswered", [&] {
     const auto answered = sources(limited, requests);
-    return std::ranges::count(answered, Source::kUnanswered) > 0;
+    return std::ranges::count(answered, Source::kUnavailable) > 0;
   });
   to_liar.pass();
   to_liar.edit_replies([&](const std::string& replies) {

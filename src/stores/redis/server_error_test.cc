@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "stores/redis/greeting.h"
+#include "stores/redis/handshake.h"
 #include "stores/redis/limited_test.h"
 #include "stores/redis/script_call.h"
 
@@ -43,9 +43,9 @@ class FailedUnit {
   }
 
   const servers::Reply& reply() const { return reply_; }
-  std::string fault(const std::string& words) {
-    EXPECT_TRUE(call_.read("*2\r\n" + bulk(reply_.elements.at(0).text) + bulk(words)));
-    return std::string(call_.fault(0));
+  std::string error(const std::string& words) {
+    EXPECT_TRUE(call_.read("*2\r\n" + bulk(reply_.elements.at(0).text) + bulk("-" + words)));
+    return std::string(call_.error(0));
   }
 
  private:
@@ -84,10 +84,10 @@ TEST(ServerError, OfAScriptsCommandIsReadAsServersBefore7SayIt) {
            Said{user, user},
        }) {
     FailedUnit failed;
-    ASSERT_EQ(failed.reply().elements.at(1).text, type);
-    const std::string fault = failed.fault(said.by_server);
-    EXPECT_EQ(fault, said.understood);
-    EXPECT_EQ(read_server_error(fault).kind, said.kind) << fault;
+    ASSERT_EQ(failed.reply().elements.at(1).text, "-" + type);
+    const std::string error = failed.error(said.by_server);
+    EXPECT_EQ(error, said.understood);
+    EXPECT_EQ(read_server_error(error).kind, said.kind) << error;
   }
 }
 

@@ -1,268 +1,157 @@
 #include "stores/redis/subscriber.h"
 
-#include <sys/epoll.h>
-
 #include <algorithm>
-#include <exception>
+#include <chrono>
 #include <utility>
 
+#include "stores/redis/reply.h"
 #include "stores/redis/resp_framing.h"
 
 namespace sluice::redis {
 namespace {
 
-constexpr std::chrono::milliseconds kConnectTimeout{1'000};
-constexpr std::chrono::milliseconds kLeastPause{10};
-constexpr std::chrono::milliseconds kMostPause{1'000};
-// How often the connection is looked at: a server that has said nothing from one time to the next,
-// though it was asked to, is given up. With nobody watching for so many times, so is the
-// connection.
+// How often the connection is looked at: a server that does not answer a PING in that time is given
+// up. Without a watch for so many times, so is the connection.
 constexpr std::chrono::milliseconds kBeat{1'000};
 constexpr int kIdleBeats = 10;
-constexpr std::size_t kMaxUnsentBytes = std::size_t{16} << 20;
+// While no server is known.
+constexpr std::chrono::milliseconds kLookAgain{50};
 constexpr std::size_t kMaxReplyBytes = std::size_t{16} << 20;
 
 }  // namespace
 
-class Subscriber::Sync final : public Task {
+// SUBSCRIBE and UNSUBSCRIBE, which are answered like messages.
+class Subscriber::Say final : public Command {
  public:
-  explicit Sync(Subscriber& subscriber) : subscriber_(subscriber) {}
-  void run() override { subscriber_.sync(); }
+  std::size_t replies() const override { return 0; }
+  void write(std::string& output) override { output += std::exchange(text, {}); }
+  void on_reply(std::string_view) override {}
+  void on_lost(Loss, std::string_view) override {}
 
- private:
-  Subscriber& subscriber_;
+  std::string text;
 };
 
-Subscriber::Subscriber(const RedisOptions& options, EventLoop& loop, Servers servers)
-    : options_(options),
-      loop_(loop),
+class Subscriber::Ping final : public Command {
+ public:
+  void write(std::string& output) override {
+    due = false;
+    append_command(output, {"PING"});
+  }
+  void on_reply(std::string_view) override {}
+  void on_lost(Loss, std::string_view) override {}
+
+  bool due = false;
+};
+
+Subscriber::Subscriber(const RedisOptions& options, RemoteWorker& worker, Servers servers)
+    : worker_(worker),
       servers_(std::move(servers)),
-      sync_(std::make_shared<Sync>(*this)),
-      watches_(std::make_shared<Watches>([this] { loop_.post(sync_); })),
-      backoff_({.least = kLeastPause, .most = kMostPause}) {}
+      handshake_(options, Handshake::Purpose::kSubscriber),
+      watches_(std::make_shared<Watches>([this] { worker_.post([this] { sync(); }); })),
+      beat_(worker.context(), [this] { beat(); }),
+      work_(worker.context()),
+      say_(std::make_unique<Say>()),
+      ping_(std::make_unique<Ping>()) {}
 
 Subscriber::~Subscriber() {
   watches_->close();
-  close();
 }
 
-// Asks for what somebody watches and has not been asked for, and no more for what nobody does.
+// Asks for what is watched and was not asked for, and no more for what is not watched.
 void Subscriber::sync() {
-  try {
-    follow(watches_->take_changed());
-  } catch (const std::exception&) {
-    fail(false);
-  }
-}
-
-void Subscriber::follow(const std::set<std::string>& changed) {
-  if (phase_ == Phase::kResting) {
-    if (!watches_->empty()) begin_attempt();
-    return;
-  }
-  if (phase_ != Phase::kUp) return;
+  work_.set(!watches_->empty());
+  const auto changed = watches_->take_changed();
+  if (!pipeline_) return beat();
+  if (!pipeline_->is_up()) return;  // on_up() asks for all.
   for (const std::string& channel : changed) {
-    const bool wanted = watches_->wants(channel);
     const auto known = subscribed_.find(channel);
-    if (wanted == (known != subscribed_.end())) {
-      // One may have gone and another come, who has missed what was published between them. Before
-      // the server has confirmed the channel, its confirmation is still to come.
-      if (wanted && known->second) watches_->call(channel);
-      continue;
-    }
-    if (wanted) {
-      subscribed_.emplace(channel, false);
-    } else {
+    if (!watches_->wants(channel)) {
+      if (known == subscribed_.end()) continue;
       subscribed_.erase(known);
+      append_command(say_->text, {"UNSUBSCRIBE", channel});
+    } else if (known == subscribed_.end()) {
+      subscribe(channel);
+    } else if (known->second) {
+      // One may have gone and another come, which has missed what was published between them.
+      // Before the server has confirmed the channel, its confirmation is still to come.
+      watches_->call(channel);
     }
-    say({wanted ? "SUBSCRIBE" : "UNSUBSCRIBE", channel});
   }
-  flush();
+  pipeline_->flush();
 }
 
-void Subscriber::on_time() {
-  try {
-    if (phase_ == Phase::kPausing) return begin_attempt();
-    if (phase_ == Phase::kUp) return beat();
-    fail(false);
-  } catch (const std::exception&) {
-    fail(false);
-  }
+void Subscriber::subscribe(const std::string& channel) {
+  subscribed_.emplace(channel, false);
+  append_command(say_->text, {"SUBSCRIBE", channel});
 }
 
-void Subscriber::begin_attempt() {
-  phase_ = Phase::kConnecting;
-  if (watches_->empty()) return rest();
+// Looks whether there is a connection, to the right server, and whether it is of use.
+void Subscriber::beat() {
+  const bool is_up = pipeline_ && pipeline_->is_up();
+  idle_beats_ = watches_->empty() ? idle_beats_ + 1 : 0;
+  if (watches_->empty() && (!is_up || idle_beats_ == kIdleBeats)) return pipeline_.reset();
+  beat_.set(kBeat);
   const std::vector<Endpoint> servers = servers_();
-  if (servers.empty()) return fail(true);
-  timer_.set(kConnectTimeout);
-  try {
-    connect(servers.front());
-  } catch (const std::exception&) {
-    fail(true);
+  const auto is_current = [this](const Endpoint& server) {
+    return server.text() == endpoint_.text();
+  };
+  if (servers.empty()) {
+    if (!is_up) beat_.set(kLookAgain);
+  } else if (is_up && std::ranges::any_of(servers, is_current)) {
+    ping_->due = true;
+    pipeline_->flush();
+  } else if (!pipeline_ || !is_current(servers.front())) {
+    open(servers.front());
   }
 }
 
-void Subscriber::connect(const Endpoint& endpoint) {
-  if (!connector_ || endpoint.text() != endpoint_.text()) {
-    connector_.reset();
-    endpoint_ = endpoint;
-    connector_.emplace(loop_, endpoint_, *this, [this] { advance(); });
-  }
-  proceed(connector_->begin());
+void Subscriber::open(const Endpoint& endpoint) {
+  endpoint_ = endpoint;
+  PipelineOptions options{.endpoint = endpoint};
+  options.silence_timeout = kBeat;
+  options.most_pause = kBeat;
+  options.max_reply_bytes = kMaxReplyBytes;
+  pipeline_.emplace(worker_.context(), std::move(options), *this);
+  pipeline_->start();
 }
 
-void Subscriber::proceed(Connector::Progress progress) {
-  if (progress == Connector::Progress::kFailed) return fail(false);
-  if (progress == Connector::Progress::kConnected) greet();
+Command* Subscriber::next_command() {
+  if (!say_->text.empty()) return say_.get();
+  return ping_->due ? ping_.get() : nullptr;
 }
 
-void Subscriber::greet() {
-  phase_ = Phase::kUp;
-  up_since_ = Clock::now();
-  stream_ = connector_->take();
-  talk_.emplace(std::make_unique<RespFraming>(),
-                Conversation::Bounds{.max_in_flight = 1, .max_reply_bytes = kMaxReplyBytes});
-  watched_ = 0;
-  greetings_ = 1;
-  if (!options_.password.empty()) {
-    ++greetings_;
-    if (options_.user.empty()) {
-      say({"AUTH", options_.password});
-    } else {
-      say({"AUTH", options_.user, options_.password});
-    }
-  }
-  say({"CLIENT", "SETNAME", "sluice"});
-  (void)watches_->take_changed();
-  for (std::string& channel : watches_->channels()) {
-    say({"SUBSCRIBE", channel});
-    subscribed_.emplace(std::move(channel), false);
-  }
-  heard_ = true;
-  idle_beats_ = 0;
-  timer_.set(kBeat);
-  flush();
-  // What came with the end of the handshake will not be told of by the socket.
-  if (phase_ == Phase::kUp && stream_->holds_more()) receive();
+std::optional<std::string> Subscriber::on_handshake_reply(std::size_t i, std::string_view reply) {
+  return handshake_.error(i, reply);
 }
 
-void Subscriber::on_events(std::uint32_t) {
-  advance();
+std::unique_ptr<Framing> Subscriber::make_framing() {
+  return std::make_unique<RespFraming>();
 }
 
-void Subscriber::advance() {
-  try {
-    if (phase_ == Phase::kConnecting) return proceed(connector_->advance());
-    if (phase_ == Phase::kUp) receive();
-    if (phase_ == Phase::kUp) flush();
-  } catch (const std::exception&) {
-    fail(false);
-  }
+void Subscriber::on_up() {
+  subscribed_.clear();
+  say_->text.clear();
+  for (const std::string& channel : watches_->channels()) subscribe(channel);
 }
 
-void Subscriber::receive() {
-  while (true) {
-    const Transfer transfer = stream_->receive(talk_->room());
-    if (transfer.status == Transfer::Status::kMustRead ||
-        transfer.status == Transfer::Status::kMustWrite) {
-      return;
-    }
-    if (transfer.status != Transfer::Status::kMoved) return fail(false);
-    talk_->received(transfer.bytes);
-    heard_ = true;
-    while (const auto reply = talk_->next_reply()) {
-      hear(*reply);
-      if (phase_ != Phase::kUp) return;
-      talk_->drop_reply();
-    }
-    if (!talk_->fault().empty()) return fail(true);
-    if (!stream_->holds_more()) return;
-  }
+// Another server may be of more use.
+void Subscriber::on_down(std::string_view) {
+  ping_->due = false;
+  beat_.set({});
 }
 
-void Subscriber::hear(std::string_view reply) {
-  if (greetings_ > 0) {
-    // The last of the greeting may be refused.
-    if (--greetings_ > 0 && reply.front() == '-') fail(true);
-    return;
-  }
-  if (const auto tree = read_reply(reply)) hear_message(*tree);
-}
-
-// A channel that a user may not hear is answered with an error: who watches it asks from time to
+// A channel that the user may not hear is answered with an error: what watches it asks from time to
 // time all the same.
-void Subscriber::hear_message(const Reply& reply) {
-  if (reply.elements.size() != 3) return;
-  const std::string_view kind = reply.elements[0].text;
-  const auto known = subscribed_.find(std::string(reply.elements[1].text));
-  if (known == subscribed_.end() || (kind != "message" && kind != "subscribe")) return;
+bool Subscriber::on_push(std::string_view reply) {
+  if (reply.front() == '-') return true;
+  const std::optional<Reply> tree = read_reply(reply);
+  if (!tree || tree->elements.size() != 3) return false;
+  const std::string_view kind = tree->elements[0].text;
+  const auto known = subscribed_.find(std::string(tree->elements[1].text));
+  if (known == subscribed_.end() || (kind != "message" && kind != "subscribe")) return true;
   if (kind == "subscribe") known->second = true;
   watches_->call(known->first);
-}
-
-void Subscriber::say(std::initializer_list<std::string_view> command) {
-  std::string bytes;
-  append_command(bytes, command);
-  talk_->say(bytes);
-}
-
-void Subscriber::flush() {
-  bool must_write = false;
-  while (!talk_->unsent().empty()) {
-    const Transfer transfer = stream_->send(talk_->unsent());
-    must_write = transfer.status == Transfer::Status::kMustWrite;
-    if (must_write || transfer.status == Transfer::Status::kMustRead) break;
-    if (transfer.status != Transfer::Status::kMoved) return fail(false);
-    talk_->sent(transfer.bytes);
-  }
-  if (talk_->unsent().size() > kMaxUnsentBytes) return fail(true);
-  const std::uint32_t events = EPOLLIN | EPOLLRDHUP | (must_write ? EPOLLOUT : 0U);
-  if (events == watched_) return;
-  watched_ = events;
-  loop_.modify(stream_->fd(), events, *this);
-}
-
-void Subscriber::beat() {
-  const std::vector<Endpoint> servers = servers_();
-  if (!heard_ || !(servers.empty() || is_current(servers))) return fail(false);
-  idle_beats_ = watches_->empty() ? idle_beats_ + 1 : 0;
-  if (idle_beats_ == kIdleBeats) return rest();
-  heard_ = false;
-  say({"PING"});
-  timer_.set(kBeat);
-  flush();
-}
-
-bool Subscriber::is_current(const std::vector<Endpoint>& servers) const {
-  return std::any_of(servers.begin(), servers.end(),
-                     [this](const Endpoint& server) { return server.text() == endpoint_.text(); });
-}
-
-// Gives the connection, or the attempt at one, up, and tries again after a pause.
-void Subscriber::fail(bool of_no_use) noexcept {
-  const bool was_up = phase_ == Phase::kUp;
-  const Clock::duration up_for = was_up ? Clock::now() - up_since_ : Clock::duration(0);
-  close();
-  phase_ = Phase::kPausing;
-  const auto random = static_cast<std::uint32_t>(random_());
-  backoff_.forget_if_lasting(up_for);
-  timer_.set(was_up && !of_no_use ? backoff_.after_loss(up_for, random)
-                                  : backoff_.after_failure(random));
-}
-
-void Subscriber::rest() {
-  close();
-  phase_ = Phase::kResting;
-}
-
-void Subscriber::close() {
-  timer_.cancel();
-  if (connector_) connector_->abandon();
-  if (stream_ != nullptr) loop_.remove(stream_->fd());
-  stream_.reset();
-  talk_.reset();
-  subscribed_.clear();
+  return true;
 }
 
 }  // namespace sluice::redis

@@ -1,45 +1,38 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <random>
-#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "net/backoff.h"
-#include "net/client_stream.h"
-#include "net/connector.h"
-#include "net/conversation.h"
-#include "net/event_loop.h"
+#include "net/request_pipeline.h"
+#include "stores/redis/handshake.h"
 #include "stores/redis/redis_options.h"
-#include "stores/redis/reply.h"
 #include "stores/redis/watches.h"
+#include "stores/remote/remote_worker.h"
 
 namespace sluice::redis {
 
-/// A connection that hears what is published on the channels of a store's watches. It is made for
-/// the first of them, kept up as long as there are some, and given up a while after the last.
+/// A connection that receives what is published on the channels of a store's watches. It is made
+/// for the first of them, kept up as long as there are some, and given up a while after the last.
 ///
-/// Who watches a channel is called for each of its messages, and at least once whenever it has
-/// begun to be heard, or was heard already on behalf of another who has gone: what was published
-/// before was missed.
+/// A watch is called for each message on its channel, and at least once whenever the server has
+/// confirmed that it will send them, or had confirmed it already for another watch that has gone:
+/// what was published before was missed.
 ///
-/// All members belong to the loop's thread, except the constructor, watch(), and the destructor,
-/// which is called after the loop has ended.
-class Subscriber final : public EventSink {
+/// Belongs to the thread that leads the worker, except the constructor and watch(). Destroyed after
+/// the worker has stopped.
+class Subscriber final : public ConnectionUser {
  public:
-  /// The servers of which any hears all messages, as far as they are known, those that are up
+  /// The servers of which any sends all messages, as far as they are known, those that are up
   /// first.
   using Servers = std::function<std::vector<Endpoint>()>;
 
-  Subscriber(const RedisOptions& options, EventLoop& loop, Servers servers);
+  Subscriber(const RedisOptions& options, RemoteWorker& worker, Servers servers);
   ~Subscriber() override;
 
   /// From any thread. Null where there are too many.
@@ -47,54 +40,38 @@ class Subscriber final : public EventSink {
     return watches_->add(std::move(channel), std::move(released));
   }
 
-  void on_events(std::uint32_t events) override;
+  Command* next_command() override;
+  std::string handshake() override { return handshake_.text(); }
+  std::size_t handshake_replies() override { return handshake_.replies(); }
+  std::optional<std::string> on_handshake_reply(std::size_t i, std::string_view reply) override;
+  std::unique_ptr<Framing> make_framing() override;
+  void on_up() override;
+  void on_down(std::string_view why) override;
+  bool on_push(std::string_view reply) override;
 
  private:
-  using Clock = EventLoop::Clock;
-  enum class Phase : std::uint8_t { kResting, kConnecting, kUp, kPausing };
-  class Sync;
+  class Say;
+  class Ping;
 
   void sync();
-  void follow(const std::set<std::string>& changed);
-  void on_time();
-  void begin_attempt();
-  void connect(const Endpoint& endpoint);
-  void proceed(Connector::Progress progress);
-  void greet();
-  void advance();
-  void receive();
-  void hear(std::string_view reply);
-  void hear_message(const Reply& reply);
-  void flush();
-  void say(std::initializer_list<std::string_view> command);
   void beat();
-  bool is_current(const std::vector<Endpoint>& servers) const;
-  void fail(bool of_no_use) noexcept;
-  void rest();
-  void close();
+  void open(const Endpoint& endpoint);
+  void subscribe(const std::string& channel);
 
-  const RedisOptions& options_;
-  EventLoop& loop_;
+  RemoteWorker& worker_;
   const Servers servers_;
-  std::shared_ptr<Sync> sync_;
-  std::shared_ptr<Watches> watches_;
-  Backoff backoff_;
-  std::mt19937 random_{std::random_device{}()};
+  const Handshake handshake_;
+  const std::shared_ptr<Watches> watches_;
+  IoTimer beat_;          // When the connection is looked at.
+  IoContext::Work work_;  // As long as there are watches.
+  int idle_beats_ = 0;    // Without a watch.
 
-  Phase phase_ = Phase::kResting;
-  // At the end of a pause, or of the time for an attempt; while it is up, for each beat.
-  Timer timer_{loop_, [this] { on_time(); }};
-  Endpoint endpoint_;
-  std::optional<Connector> connector_;
-  Clock::time_point up_since_;
-  std::unique_ptr<ClientStream> stream_;
-  std::optional<Conversation> talk_;
-  std::uint32_t watched_ = 0;
-  // Channels asked for, and whether the server has confirmed it.
+  const std::unique_ptr<Say> say_;
+  const std::unique_ptr<Ping> ping_;
+  // The channels asked for, and whether the server has confirmed it.
   std::unordered_map<std::string, bool> subscribed_;
-  std::size_t greetings_ = 0;  // Replies to the greeting that are still to come.
-  bool heard_ = false;         // Anything, since the last beat.
-  int idle_beats_ = 0;         // With nobody watching.
+  Endpoint endpoint_;
+  std::optional<RequestPipeline> pipeline_;
 };
 
 }  // namespace sluice::redis

@@ -2,7 +2,6 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -27,20 +26,19 @@ std::string escape(std::string_view prefix) {
   return pattern + "*";
 }
 
-// Each server's keys are found by SCAN and removed as they are found. Commands are asked on the
-// courier's thread, where wait() is not called; their answers, which may come long after it has
-// returned, keep the sweep alive.
+// Each server's keys are found by SCAN and removed as they are found. Commands are asked by the
+// thread that leads the worker, where wait() is not called; their answers, which may come long
+// after it has returned, keep the sweep alive.
 class Sweep final : public std::enable_shared_from_this<Sweep> {
  public:
   explicit Sweep(const std::string& prefix) : prefix_(prefix), pattern_(escape(prefix)) {}
 
-  void begin(RedisCarrier& carrier) {
-    by_slot_ = carrier.is_cluster();
-    go_on([&] {
-      if (!carrier.has_greeted()) return;
-      // Also one that has not greeted yet: it may have replaced the one that was written to.
-      for (Lane* lane : carrier.fleet().servers()) scan(*lane, "0");
-    });
+  void begin(RedisRouter& router) {
+    by_slot_ = router.is_cluster();
+    if (router.was_connected()) {
+      // Also one that is not connected yet: it may have replaced the one that was written to.
+      for (Connection* connection : router.fleet().servers()) scan(*connection, "0");
+    }
     const std::lock_guard lock(mutex_);
     begun_ = true;
     if (open_ == 0) ended_.notify_all();
@@ -62,41 +60,29 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
     if (why_.empty()) return {};
     const std::string left = is_whole_ ? std::to_string(refused_) + " are" : "others may be";
     return "of the keys that begin with '" + prefix_ + "' " + std::to_string(removed_) +
-           " were removed, and " + left + " left, to lapse after a day: " + why_;
+           " were removed, and " + left + " left, to expire after a day: " + why_;
   }
 
  private:
   using Answer = std::function<void(const Reply* reply)>;
 
-  // Where a step finds no memory, what it would have led to is not found.
-  template <typename Step>
-  void go_on(Step step) {
-    try {
-      step();
-    } catch (const std::exception&) {
-      const std::lock_guard lock(mutex_);
-      is_whole_ = false;
-      fail({}, kNoMemory);
-    }
-  }
-
-  void scan(Lane& lane, std::string_view cursor) {
+  void scan(Connection& connection, std::string_view cursor) {
     std::string command;
     append_command(command, {"SCAN", cursor, "MATCH", pattern_, "COUNT", "1000"});
-    ask(lane, std::move(command), [this, &lane](const Reply* reply) {
+    ask(connection, std::move(command), [this, &connection](const Reply* reply) {
       if (reply == nullptr || reply->elements.size() != 2) {
         const std::lock_guard lock(mutex_);
         is_whole_ = false;
-        return fail(lane.name(), "the reply to SCAN cannot be read");
+        return fail(connection.name(), "the reply to SCAN cannot be read");
       }
-      remove(lane, reply->elements[1].elements);
-      if (reply->elements[0].text != "0") scan(lane, reply->elements[0].text);
+      remove(connection, reply->elements[1].elements);
+      if (reply->elements[0].text != "0") scan(connection, reply->elements[0].text);
     });
-    lane.kick();
+    connection.flush();
   }
 
   // A page at once; on a cluster, where the keys of a command share their slot, its slots at once.
-  void remove(Lane& lane, const std::vector<Reply>& keys) {
+  void remove(Connection& connection, const std::vector<Reply>& keys) {
     std::map<std::uint16_t, std::vector<std::string_view>> commands;
     for (const Reply& key : keys) {
       auto& words = commands[by_slot_ ? slot_of(key.text) : std::uint16_t{0}];
@@ -106,7 +92,7 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
     for (const auto& [slot, words] : commands) {
       std::string command;
       append_command(command, words);
-      ask(lane, std::move(command), [this, asked = words.size() - 1](const Reply* reply) {
+      ask(connection, std::move(command), [this, asked = words.size() - 1](const Reply* reply) {
         const std::lock_guard lock(mutex_);
         // Fewer than were asked: SCAN may name a key twice.
         (reply == nullptr ? refused_ : removed_) +=
@@ -115,41 +101,33 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
     }
   }
 
-  void ask(Lane& lane, std::string command, Answer answer) {
-    std::size_t& open = open_of(lane);
-    lane.ask(std::move(command),
-             [self = shared_from_this(), &lane, &open, answer = std::move(answer)](
-                 const Reply* reply, std::string_view why) {
-               if (reply == nullptr) {
-                 const std::lock_guard lock(self->mutex_);
-                 self->fail(lane.name(), why);
-               }
-               self->go_on([&] { answer(reply); });
-               const std::lock_guard lock(self->mutex_);
-               self->last_answer_ = Clock::now();
-               --open;
-               if (--self->open_ == 0) self->ended_.notify_all();
-             });
-    const std::lock_guard lock(mutex_);
-    ++open;
-    ++open_;
-  }
-
-  std::size_t& open_of(const Lane& lane) {
-    const std::lock_guard lock(mutex_);
-    return open_at_[lane.name()];
+  void ask(Connection& connection, std::string command, Answer answer) {
+    {
+      const std::lock_guard lock(mutex_);
+      ++open_;
+      ++open_at_[connection.name()];
+    }
+    connection.ask(std::move(command),
+                   [self = shared_from_this(), &connection, answer = std::move(answer)](
+                       const Reply* reply, std::string_view why) {
+                     if (reply == nullptr) {
+                       const std::lock_guard lock(self->mutex_);
+                       self->fail(connection.name(), why);
+                     }
+                     answer(reply);
+                     const std::lock_guard lock(self->mutex_);
+                     self->last_answer_ = Clock::now();
+                     --self->open_at_[connection.name()];
+                     if (--self->open_ == 0) self->ended_.notify_all();
+                   });
   }
 
   // The first reason is said. REQUIRES: mutex_ is held.
-  void fail(std::string_view server, std::string_view why) noexcept {
+  void fail(std::string_view server, std::string_view why) {
     if (!why_.empty()) return;
-    try {
-      // A sentence of the connection names the server, one of the server does not.
-      const bool named = why.find(server) != std::string_view::npos;
-      why_ = (named ? std::string() : std::string(server) + ": ") + std::string(why);
-    } catch (const std::exception&) {
-      why_ = kNoMemory;
-    }
+    // A sentence of the connection names the server, one of the server does not.
+    const bool named = why.find(server) != std::string_view::npos;
+    why_ = (named ? std::string() : std::string(server) + ": ") + std::string(why);
   }
 
   const std::string prefix_;
@@ -171,10 +149,10 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
 
 }  // namespace
 
-std::string sweep(Courier& courier, RedisCarrier& carrier, const std::string& prefix,
+std::string sweep(RemoteWorker& worker, RedisRouter& router, const std::string& prefix,
                   std::chrono::milliseconds patience) {
   const auto all = std::make_shared<Sweep>(prefix);
-  courier.loop().post([all, &carrier] { all->begin(carrier); });
+  worker.post([all, &router] { all->begin(router); });
   return all->wait(patience);
 }
 

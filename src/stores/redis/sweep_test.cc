@@ -32,24 +32,21 @@ void fill(const RedisServer& server, int count) {
 class Swept {
  public:
   explicit Swept(const RedisOptions& options)
-      : options_(options), carrier_(options_), courier_(carrier_, {.deadline = 5s}) {
-    carrier_.open(courier_);
-    courier_.start([this] { carrier_.fleet().start(); });
+      : options_(options), worker_(router_, {.deadline = 5s}), router_(options_) {
+    router_.open(worker_);
+    worker_.start([this] { router_.fleet().start(); });
   }
-  ~Swept() {
-    courier_.stop();
-    carrier_.close();
-  }
+  ~Swept() { worker_.stop(); }
 
   // Once it is connected.
   std::string sweep(std::chrono::milliseconds patience) {
-    return redis::sweep(courier_, carrier_, "sluice:", patience);
+    return redis::sweep(worker_, router_, "sluice:", patience);
   }
 
  private:
   const RedisOptions options_;
-  RedisCarrier carrier_;
-  Courier courier_;
+  RemoteWorker worker_;
+  RedisRouter router_;
 };
 
 TEST(Sweep, RemovesAPageOfKeysAtOnce) {
@@ -115,9 +112,9 @@ TEST(Sweep, IsPatientWhileThereAreAnswers) {
   fill(server, 5'000);
   proxy.delay_replies(500ms);
   constexpr auto kPatience = 2s;
-  const auto began = Courier::Clock::now();
+  const auto began = RemoteWorker::Clock::now();
   EXPECT_EQ(swept.sweep(kPatience), "");
-  EXPECT_GT(Courier::Clock::now() - began, kPatience);
+  EXPECT_GT(RemoteWorker::Clock::now() - began, kPatience);
   EXPECT_EQ(server.command({"DBSIZE"}), "0");
 }
 
@@ -134,7 +131,7 @@ TEST(Sweep, SaysWhatAServerHasNotLetItRemove) {
     for (const char* key : {"a", "b", "c"}) limited.check(key);
   }
   EXPECT_THAT(left, testing::StartsWith("of the keys that begin with 'sluice:' 0 were removed, and "
-                                        "3 are left, to lapse after a day: redis 127.0.0.1:" +
+                                        "3 are left, to expire after a day: redis 127.0.0.1:" +
                                         std::to_string(server.port()) + ": NOPERM"));
   EXPECT_EQ(server.command({"DBSIZE"}), "3");
 }
@@ -150,7 +147,7 @@ TEST(Sweep, SaysThatAServerIsSilent) {
   server.pause();
   EXPECT_EQ(
       swept.sweep(50ms),
-      "of the keys that begin with 'sluice:' 0 were removed, and others may be left, to lapse "
+      "of the keys that begin with 'sluice:' 0 were removed, and others may be left, to expire "
       "after a day: redis 127.0.0.1:" +
           std::to_string(server.port()) + " has not answered for 50 ms");
   server.resume();
@@ -166,7 +163,7 @@ TEST(Sweep, SaysThatAServerIsGone) {
     limited.check("k");
     server.kill();
   }
-  EXPECT_THAT(left, testing::HasSubstr("others may be left, to lapse after a day: "));
+  EXPECT_THAT(left, testing::HasSubstr("others may be left, to expire after a day: "));
   EXPECT_THAT(left, testing::HasSubstr("redis 127.0.0.1:" + std::to_string(server.port())));
 }
 

@@ -1,7 +1,5 @@
 #include "stores/redis/watches.h"
 
-#include <exception>
-#include <new>
 #include <utility>
 
 namespace sluice::redis {
@@ -10,13 +8,10 @@ class Watches::One final : public Watch {
  public:
   One(std::shared_ptr<Watches> all, std::string of, std::uint64_t id)
       : channel(std::move(of)), number(id), all_(std::move(all)) {}
-  ~One() override {
-    if (counts) all_->remove(*this);
-  }
+  ~One() override { all_->remove(*this); }
 
   const std::string channel;
   const std::uint64_t number;
-  bool counts = false;
 
  private:
   const std::shared_ptr<Watches> all_;
@@ -28,13 +23,12 @@ std::unique_ptr<Watch> Watches::add(std::string channel, std::function<void()> r
   if (changed_ == nullptr || count_ == kMaxWatches || bytes_ + channel.size() > kMaxBytes) {
     return nullptr;
   }
-  auto one = std::make_unique<One>(shared_from_this(), std::move(channel), ++made_);
-  if (!channels_.contains(one->channel)) tell(one->channel);
-  channels_[one->channel].emplace(one->number, std::move(shared));
+  Ones& ones = channels_[channel];
+  if (ones.empty()) tell(channel);
+  ones.emplace(++made_, std::move(shared));
   ++count_;
-  bytes_ += one->channel.size();
-  one->counts = true;
-  return one;
+  bytes_ += channel.size();
+  return std::make_unique<One>(shared_from_this(), std::move(channel), made_);
 }
 
 // One that is being called is waited for, unless it goes from within that call.
@@ -46,11 +40,7 @@ void Watches::remove(const One& one) {
   bytes_ -= one.channel.size();
   if (found->second.empty()) {
     channels_.erase(found);
-    try {
-      tell(one.channel);
-    } catch (const std::bad_alloc&) {
-      // What comes for it then is heard by nobody.
-    }
+    tell(one.channel);
   }
   if (caller_ != std::this_thread::get_id()) {
     called_.wait(lock, [&] { return calling_ != one.number; });
@@ -101,11 +91,7 @@ void Watches::call(std::string_view channel) {
     Released released = next->second;
     lock.unlock();
     called_.notify_all();
-    try {
-      (*released)();
-    } catch (const std::exception&) {
-      // That call is missed, as some may be; whoever waits for this one to end must not for ever.
-    }
+    (*released)();
     released.reset();
     lock.lock();
   }

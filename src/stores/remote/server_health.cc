@@ -29,10 +29,10 @@ void ServerHealth::on_up() {
 void ServerHealth::on_down(std::string_view why) {
   const bool was_up = std::exchange(was_up_, false);
   broken_ = std::exchange(given_up_, false) || !was_up;
-  keep_reason(down_why_, why);
+  down_why_ = why;
 }
 
-std::string_view ServerHealth::fault(std::optional<Clock::time_point> oldest,
+std::string_view ServerHealth::error(std::optional<Clock::time_point> oldest,
                                      Clock::time_point now) const {
   if (broken_) return down_why_;
   if (oldest && is_silent(*oldest, now)) return silent_;

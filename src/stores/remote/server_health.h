@@ -5,17 +5,17 @@
 #include <string>
 #include <string_view>
 
-#include "net/pipeline.h"
+#include "net/request_pipeline.h"
 
 namespace sluice {
 
-/// What the one connection to a server tells about it, and whether anybody should wait for it: a
-/// circuit breaker, which the connection's next greeting closes again.
+/// What the one connection to a server tells about it, and whether a request should wait for it: a
+/// circuit breaker, which the next handshake closes again.
 ///
-/// Who waits for a connection that was just lost goes on waiting: it may be back in a moment.
-/// Nobody does once an attempt to connect has failed, or where the server had been silent, or of no
-/// use, when the connection was lost. Belongs to the courier's thread, but for what is const for
-/// ever: server(), late() and pipeline_options().
+/// A request that waits for a connection that was just lost goes on waiting: it may be back in a
+/// moment. None does once an attempt to connect has failed, or where the server had been silent, or
+/// of no use, when the connection was lost. Belongs to the thread that leads the RemoteWorker, but
+/// for what never changes: server(), late() and pipeline_options().
 class ServerHealth {
  public:
   using Clock = std::chrono::steady_clock;
@@ -31,7 +31,7 @@ class ServerHealth {
   /// a pipeline would anyway.
   PipelineOptions pipeline_options(const Endpoint& endpoint) const;
 
-  /// The server is connected and has greeted.
+  /// The server is connected and has answered the handshake.
   void on_up();
   /// The connection is lost, or an attempt at one has failed.
   void on_down(std::string_view why);
@@ -40,14 +40,14 @@ class ServerHealth {
   /// What was sent then is lost without a reply. Before on_down().
   void on_lost(Clock::time_point sent) { given_up_ = given_up_ || is_silent(sent, Clock::now()); }
 
-  /// Nobody should wait for the next connection. False while there is one.
+  /// Nothing should wait for the next connection. False while there is one.
   bool is_broken() const { return broken_; }
   /// Why there is no connection: what the last on_down() was told.
   const std::string& down_why() const { return down_why_; }
 
-  /// Why whoever asks now would wait in vain; empty where one may wait. `oldest` is when the oldest
-  /// of what is in flight was sent.
-  std::string_view fault(std::optional<Clock::time_point> oldest, Clock::time_point now) const;
+  /// Why a request that comes now would wait in vain; empty where it may wait. `oldest` is when the
+  /// oldest of what is in flight was sent.
+  std::string_view error(std::optional<Clock::time_point> oldest, Clock::time_point now) const;
 
  private:
   bool is_silent(Clock::time_point since, Clock::time_point now) const {

@@ -13,14 +13,14 @@ constexpr std::string_view kRefused = "cannot connect to x";
 
 class ServerHealthTest : public testing::Test {
  protected:
-  std::string_view fault() const { return health_.fault(std::nullopt, Clock::now()); }
+  std::string_view error() const { return health_.error(std::nullopt, Clock::now()); }
 
   ServerHealth health_{"x", 10ms};
 };
 
 TEST_F(ServerHealthTest, WhoAsksBeforeTheFirstConnectionWaits) {
   EXPECT_FALSE(health_.is_broken());
-  EXPECT_EQ(fault(), "");
+  EXPECT_EQ(error(), "");
 }
 
 TEST_F(ServerHealthTest, ALostConnectionIsWaitedForUntilAnAttemptFails) {
@@ -28,19 +28,19 @@ TEST_F(ServerHealthTest, ALostConnectionIsWaitedForUntilAnAttemptFails) {
   health_.on_down(kLost);
   EXPECT_FALSE(health_.is_broken());
   EXPECT_EQ(health_.down_why(), kLost);
-  EXPECT_EQ(fault(), "");
+  EXPECT_EQ(error(), "");
   health_.on_down(kRefused);
   EXPECT_TRUE(health_.is_broken());
-  EXPECT_EQ(fault(), kRefused);
+  EXPECT_EQ(error(), kRefused);
 }
 
-TEST_F(ServerHealthTest, AGreetingMakesItWhole) {
+TEST_F(ServerHealthTest, AHandshakeMakesItWhole) {
   health_.on_down(kRefused);
   EXPECT_TRUE(health_.is_broken());
   health_.on_up();
   EXPECT_FALSE(health_.is_broken());
-  EXPECT_EQ(fault(), "");
-  // What was before the greeting no longer counts.
+  EXPECT_EQ(error(), "");
+  // What was before the handshake no longer counts.
   health_.on_down(kLost);
   EXPECT_FALSE(health_.is_broken());
 }
@@ -48,7 +48,7 @@ TEST_F(ServerHealthTest, AGreetingMakesItWhole) {
 TEST_F(ServerHealthTest, AConnectionThatWasGivenUpIsNotWaitedFor) {
   health_.on_up();
   health_.give_up();
-  EXPECT_EQ(fault(), "");
+  EXPECT_EQ(error(), "");
   health_.on_down(kLost);
   EXPECT_TRUE(health_.is_broken());
   health_.on_up();
@@ -71,8 +71,8 @@ TEST_F(ServerHealthTest, WhatWasLostLongAfterItWasSentBreaksIt) {
 TEST_F(ServerHealthTest, ItIsSilentAfterTwoDeadlines) {
   health_.on_up();
   const Clock::time_point sent = Clock::now();
-  EXPECT_EQ(health_.fault(sent, sent + 20ms), "");
-  EXPECT_EQ(health_.fault(sent, sent + 20ms + 1ns), "x has not answered for a while");
+  EXPECT_EQ(health_.error(sent, sent + 20ms), "");
+  EXPECT_EQ(health_.error(sent, sent + 20ms + 1ns), "x has not answered for a while");
   EXPECT_FALSE(health_.is_broken());
 }
 

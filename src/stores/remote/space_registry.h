@@ -31,7 +31,7 @@ class SpaceRegistry {
   };
   explicit SpaceRegistry(Names names) : names_(std::move(names)) {}
 
-  /// The limit's space: the one that somebody holds already, or a new one. Throws StoreError where
+  /// The limit's space: the one that is held already, or a new one. Throws StoreError where
   /// the one that is held is that of a limit whose states this one cannot take over, or where
   /// kMaxSpaces others are held. `mine` is a space whose one share, the caller's, does not count:
   /// see Store::replace_space().

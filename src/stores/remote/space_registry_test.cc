@@ -55,15 +55,15 @@ TEST_F(Registry, AnotherAlgorithmHasToWaitUntilNobodyHoldsIt) {
   EXPECT_NE(open("sliding_log 5/1h", "login"), nullptr);
 }
 
-TEST_F(Registry, ASpaceThatReplacesAnotherGoesOnWithItsCompanion) {
-  class Kept final : public Space::Companion {};
+TEST_F(Registry, ASpaceThatReplacesAnotherGoesOnWithItsAttachment) {
+  struct Kept {};
   const Limit other("sliding_log 5/1h", "login");
   auto former = open("token_bucket 5/1h", "login");
-  auto& kept = former->companion<Kept>();
+  const auto kept = former->attachment<Kept>();
   const auto fresh = registry_.open(other.definition(), former.get());
   ASSERT_NE(fresh, former);
   former.reset();
-  EXPECT_EQ(&fresh->companion<Kept>(), &kept);
+  EXPECT_EQ(fresh->attachment<Kept>(), kept);
 }
 
 TEST_F(Registry, IsFullOnlyOfSpacesThatAreHeld) {

@@ -10,7 +10,7 @@ const count = 30;
 const periodSeconds = 60;
 const pipelined = 1000;
 
-// What both programs below need of a client: send one command, send many at once, close.
+// The functions that both programs below need: send one command, send many at once, close.
 async function openRedis(port, protocol) {
   const client = createClient({ RESP: protocol, socket: { host: '127.0.0.1', port } });
   client.on('error', (error) => { throw error; });
@@ -58,7 +58,7 @@ async function pipeline(client, name) {
   const replies = await client.sendMany(commands);
   assert.equal(replies.length, pipelined);
   replies.forEach((reply, index) => {
-    // A unit comes back every two seconds: a slow machine may see one or two more than the last.
+    // A unit returns every two seconds, so a slow machine may see one or two more units.
     const least = pipelined - 1 - index;
     assert.equal(reply[0], 0);
     assert.ok(reply[2] >= least && reply[2] <= least + 30, `reply ${index}: ${reply}`);

@@ -1,18 +1,18 @@
-// recipe_caller URL: a process whose callers use the store, each on a thread of its own, as a line
-// of the input says:
+// recipe_caller URL: runs callers on the store, each on a separate thread. Lines of the input start
+// and stop them:
 //
 //     acquire CALLER COST PATIENCE_MS LIMIT
 //     funnel CALLER RUNS LEASE_MS PATIENCE_MS         its work goes on until it is stopped
 //     throttle CALLER RUNS WINDOW_MS PATIENCE_MS
 //     stop CALLER                                     cancels its wait in acquire, or ends its work
 //
-// It answers, with the time of the monotonic clock, which all processes share:
+// It prints events, with the time of the monotonic clock, which all processes share:
 //
 //     CALLER runs NS
 //     CALLER done NS                                  a stopped funnel's work
 //     CALLER refused NS RETRY_AFTER_NS REMAINING
 //
-// When the input ends, all are stopped.
+// At the end of the input it stops all callers.
 
 #include <chrono>
 #include <condition_variable>
@@ -55,7 +55,7 @@ void work_until(const std::stop_token& stop) {
   std::condition_variable_any().wait(lock, stop, [] { return false; });
 }
 
-/// One caller, with what the line has still to say: numbers, and a limit.
+/// One caller, and the rest of its line: numbers and a limit.
 struct Caller {
   std::shared_ptr<sluice::Store> store;
   std::string name;

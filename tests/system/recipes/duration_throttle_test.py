@@ -27,8 +27,8 @@ POLL_MS = 750
 
 
 def tries():
-    """Up to five, in none of which a window of 1 s is open yet: the machine may stand still for a
-    moment, but hardly each time."""
+    """Up to five tries, each without an open window of 1 s: the machine may stall for a moment, but
+    hardly each time."""
     yield
     for _ in range(4):
         time.sleep(1)
@@ -36,7 +36,7 @@ def tries():
 
 
 def acquire(redis, now_ms, every_s):
-    """The recipe: (allowed, when the window ends in seconds, how many remain)."""
+    """The recipe. Returns (allowed, the end of the window in seconds, remaining)."""
     exact = f"{now_ms // 1000}.{now_ms % 1000:03}"
     reply = redis.ask("EVAL", SCRIPT, 1, "throttle", exact, now_ms // 1000, every_s, LIMIT)
     return reply[0] == 1, reply[1], reply[2]
@@ -47,8 +47,8 @@ class DurationThrottle(RecipeTest):
         return sum(acquire(self.redis, ms, every_s)[0] for ms in instants_ms)
 
     def run_throttle(self, processes, count, window_ms, prefix=""):
-        """So many callers of these processes, at once, none of whom waits: who runs, and who is
-        refused."""
+        """Many callers of these processes at once, none of which waits. Returns those that run, and
+        those that are refused."""
         for i in range(count):
             processes[i % len(processes)].throttle(f"{prefix}{i}", LIMIT, window_ms)
         return self.hear_many(count)
@@ -87,18 +87,19 @@ class DurationThrottle(RecipeTest):
         self.assertEqual(admitted, LIMIT)
 
     def test_bounds_compared_as_strings(self):
-        """On a clock that counts from the machine's start: "100.000" comes before "95"."""
+        """With a clock that counts from the machine's start: the string "100.000" is less than
+        "95"."""
         load = [95_000] * LIMIT + [100_000] * LIMIT
         self.assertEqual(self.admits(load, 10), 2 * LIMIT)
 
         self.assertEqual(self.sluice_admits("fixed_window 5/10s anchor=first", load), LIMIT)
 
     def test_two_clocks_reset_each_others_window(self):
-        """Two callers 11 s apart by their clocks, in turns: there is no limit any more."""
+        """Two callers whose clocks differ by 11 s, in turns: there is no limit any more."""
         load = [FULL_HOUR_MS, FULL_HOUR_MS + 11_000] * 50
         self.assertEqual(self.admits(load, 10), 100)
 
-        # Both ask at the same time; nobody's clock is asked but the store's.
+        # Both ask at the same time; only the store's clock is used.
         one, other = self.sluice_connections(2)
         limit = "fixed_window 5/1h anchor=first"
         self.assertEqual(sum(check(caller, limit) for caller in [one, other] * 50), LIMIT)
@@ -106,8 +107,8 @@ class DurationThrottle(RecipeTest):
         processes = [self.callers(), self.callers()]
         self.assertEqual(len(self.run_throttle(processes, 100, 3_600_000)[0]), LIMIT)
 
-    def test_who_polls_is_late(self):
-        """The window is used up at once, and somebody waits for the next from 10 ms on."""
+    def test_polling_is_late(self):
+        """The window is used up at once; a caller waits for the next one from 10 ms on."""
         self.assertEqual(self.admits([FULL_HOUR_MS] * LIMIT, 1), LIMIT)
         polls_ms = range(FULL_HOUR_MS + 10, FULL_HOUR_MS + 3 * SECOND_MS, POLL_MS)
         admitted_ms = next(ms for ms in polls_ms if acquire(self.redis, ms, 1)[0])

@@ -9,7 +9,7 @@ PERIOD_S = 60
 
 
 class Attempt:
-    """The recipe, in the two steps that others can come between: look, then count."""
+    """The recipe, in the two steps between which others can act: read, then count."""
 
     def __init__(self, redis):
         self.redis = redis
@@ -37,7 +37,7 @@ class KeyWithTtl(RecipeTest):
         return sum(allow(self.redis) for _ in range(count))
 
     def test_callers_at_once(self):
-        """Ten look before the first has counted: each of them is the first."""
+        """Ten callers read before the first has counted: each of them is the first."""
         attempts = [Attempt(self.redis).look() for _ in range(10)]
         self.assertEqual(sum(attempt.count() for attempt in attempts), 10)
         self.assertEqual(self.redis.ask("GET", "caller"), "1")
@@ -47,8 +47,8 @@ class KeyWithTtl(RecipeTest):
         self.assertEqual(sum(check(caller, limit) for caller in callers), LIMIT)
 
     def test_a_key_that_never_expires(self):
-        """The key expires between the steps; INCR makes one without an end, and the caller is
-        locked out for good."""
+        """The key expires between the steps; INCR creates a key without an expiry, and the
+        caller is locked out for ever."""
         self.admits(1)
         slow = Attempt(self.redis).look()
         self.let_pass(PERIOD_S * 1000)
@@ -63,7 +63,7 @@ class KeyWithTtl(RecipeTest):
         self.assertEqual(self.sluice_admits("fixed_window 5/1m anchor=first", load), 2 * LIMIT)
 
     def test_almost_twice_the_limit_around_a_boundary(self):
-        """That is a fixed window's nature, Sluice's too; its sliding limits do not have it."""
+        """Fixed windows work that way, Sluice's too; its sliding limits do not."""
         admitted = self.admits(1)
         self.let_pass(59_900)
         admitted += self.admits(10)

@@ -27,13 +27,13 @@ return allowed and 1 or 0
 
 
 def request(user, burst, interval_ms, now_ms, wanted=1):
-    """The recipe, as one command; the interval is 1000 ms over the tokens a second."""
+    """The recipe as one command; the interval is 1000 ms divided by the tokens per second."""
     return command("EVAL", SCRIPT, 1, user, burst, interval_ms, now_ms, wanted)
 
 
 class LuaTokenBucket(RecipeTest):
     def replies(self, requests):
-        """The replies to many requests, which travel in batches."""
+        """The replies to many requests, which are sent in batches."""
         batch = 500
         replies = []
         for start in range(0, len(requests), batch):
@@ -42,7 +42,7 @@ class LuaTokenBucket(RecipeTest):
         return replies
 
     def minted(self, interval_ms, seconds):
-        """The tokens that come back to an emptied bucket, which is asked each millisecond."""
+        """How many tokens return to an emptied bucket that is asked each millisecond."""
         burst = 10**6
         requests = [request("caller", burst, interval_ms, FULL_HOUR_MS, burst)]
         requests += [request("caller", burst, interval_ms, FULL_HOUR_MS + ms, burst)
@@ -59,18 +59,18 @@ class LuaTokenBucket(RecipeTest):
         return decisions[-1]["remaining"]
 
     def test_an_interval_in_whole_milliseconds_is_another_rate(self):
-        """300 a second, one each 3 ms: 333 a second."""
+        """300 per second become one every 3 ms, which is 333 per second."""
         self.assertEqual(self.minted(1000 // 300, 3), 1000)
-        self.assertEqual(self.sluice_mints(300, 3), 899)  # Less than 1 ns late for each.
+        self.assertEqual(self.sluice_mints(300, 3), 899)  # Each is less than 1 ns late.
 
     def test_a_float_interval_drifts(self):
-        """What a double cannot hold of an instant is lost or gained with each correction."""
+        """A double cannot hold an instant exactly; the error accumulates with each correction."""
         rate, seconds = 1992, 10
         self.assertEqual(self.minted(1000 / rate, seconds), rate * seconds + 2)
         self.assertEqual(self.sluice_mints(rate, seconds), rate * seconds - 1)
 
     def test_a_caller_whose_clock_is_ahead_mints_tokens(self):
-        """And those with the right time then starve until their clocks have caught up."""
+        """Callers whose clocks are right are then denied until their clocks have caught up."""
         burst, interval_ms, ahead_ms = 10, 100, 60_000
         mine = [request("caller", burst, interval_ms, FULL_HOUR_MS)] * burst
         theirs = [request("caller", burst, interval_ms, FULL_HOUR_MS + ahead_ms)] * burst
@@ -79,7 +79,7 @@ class LuaTokenBucket(RecipeTest):
                  for ms in range(0, ahead_ms, 1000)]
         self.assertEqual(sum(self.replies(later)), 0)
 
-        # Both ask at the same time; nobody's clock is asked but the store's.
+        # Both ask at the same time; only the store's clock is used.
         one, other = self.sluice_connections(2)
         limit = f"token_bucket {burst}/1h"
         self.assertEqual(sum(check(caller, limit) for caller in [one, other] * burst), burst)

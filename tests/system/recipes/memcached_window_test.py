@@ -10,7 +10,7 @@ SUB_WINDOWS = 10
 
 
 class Memcached:
-    """The few commands of the recipe."""
+    """The commands that the recipe needs."""
 
     def __init__(self, address):
         self._socket = open_socket(address)
@@ -21,7 +21,7 @@ class Memcached:
         self._socket.close()
 
     def ask(self, line):
-        """The lines of the answer, up to the one that ends it."""
+        """Returns the lines of the reply, up to the last one."""
         self._socket.sendall(line.encode() + b"\r\n")
         lines = [self._lines.readline().decode().rstrip()]
         while lines[-1].startswith("VALUE"):
@@ -33,12 +33,13 @@ class Memcached:
         return [int(value) for value in lines[1::2]]
 
     def increment(self, key, expiry_s):
-        """Adds 1, or begins with 1; the meta protocol, as the classic one knows no beginning."""
+        """Adds 1, or starts at 1; by the meta protocol, since the classic `incr` cannot start a
+        counter."""
         return self.ask(f"ma {key} N{expiry_s} J1 D1")
 
 
 class Attempt:
-    """The recipe, in the two steps that others can come between: add up, then increment."""
+    """The recipe, in the two steps between which others can act: add up, then increment."""
 
     def __init__(self, memcached, now_ms, window_s=WINDOW_S, caller="caller"):
         self.memcached = memcached
@@ -64,7 +65,7 @@ class MemcachedWindow(RecipeTest):
         super().setUpClass()
         cls.memcached_server = MemcachedServer()
         cls.addClassCleanup(cls.memcached_server.stop)
-        # Both keep their state on the same server.
+        # Both keep their states on the same server.
         cls.store = cls.memcached_server.url + "?deadline=5s"
 
     def setUp(self):
@@ -77,7 +78,7 @@ class MemcachedWindow(RecipeTest):
         return sum(Attempt(self.memcached, ms, **options).look().count() for ms in instants_ms)
 
     def test_callers_at_once(self):
-        """Ten add up before the first has counted."""
+        """Ten callers add up before the first has incremented."""
         attempts = [Attempt(self.memcached, FULL_HOUR_MS).look() for _ in range(10)]
         self.assertEqual(sum(attempt.count() for attempt in attempts), 10)
 
@@ -85,21 +86,22 @@ class MemcachedWindow(RecipeTest):
         self.assertEqual(sum(check(caller, "sliding_window 5/1h") for caller in callers), LIMIT)
 
     def test_twice_the_limit_within_the_window(self):
-        """Ten sub-windows of 1 s: what came at the end of the first is forgotten after 9 s."""
+        """Ten sub-windows of 1 s: requests at the end of the first are forgotten after 9 s."""
         load = [FULL_HOUR_MS + 999] * LIMIT + [FULL_HOUR_MS + 10_000] * LIMIT
         self.assertEqual(self.admits(load), 2 * LIMIT)
 
         self.assertEqual(self.sluice_admits("sliding_window 5/10s precision=1s", load), LIMIT)
 
     def test_more_than_thirty_days_is_a_date(self):
-        """31 days of expiry are a day in 1970: each counter is gone at once, as is the limit."""
+        """An expiry of 31 days is a date in 1970: each counter expires at once, and there is no
+        limit."""
         load = [FULL_HOUR_MS] * 100
         self.assertEqual(self.admits(load, window_s=31 * 86_400), 100)
 
         self.assertEqual(self.sluice_admits("sliding_window 5/31d", load), LIMIT)
 
     def test_long_keys_have_no_limit(self):
-        """A key of more than 250 bytes is an error, which counts as a counter that is not there."""
+        """A key of more than 250 bytes is an error, which is mistaken for a missing counter."""
         caller = "c" * 300
         self.assertRegex(self.memcached.ask(f"get {caller}")[0], "^CLIENT_ERROR")
         self.assertEqual(self.admits([FULL_HOUR_MS] * 100, caller=caller), 100)

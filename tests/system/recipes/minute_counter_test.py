@@ -23,7 +23,7 @@ class MinuteCounter(RecipeTest):
         return sum(allow(self.redis, "caller", ms) for ms in instants_ms)
 
     def test_the_counter_is_gone_before_its_minute(self):
-        """59 s against a window of 60 s: two limits' worth within one minute."""
+        """The counter lives for 59 s, the window for 60 s: twice the limit within one minute."""
         early = [FULL_HOUR_MS] * LIMIT
         late = [FULL_HOUR_MS + 59_500] * LIMIT
         admitted = self.admits(early)
@@ -38,7 +38,7 @@ class MinuteCounter(RecipeTest):
         self.assertEqual(self.redis.ask("GET", key), "50")
         self.let_pass(58_000)
         self.admits([FULL_HOUR_MS + 58_000])
-        # The window ends in 2 s; its counter stays for another minute.
+        # The window ends in 2 s, but its counter stays for another minute.
         self.assertGreater(self.redis.ask("PTTL", key), 58_000)
 
         load = [(FULL_HOUR_MS, 1)] * 50 + [(FULL_HOUR_MS + 58_000, 1)]
@@ -47,7 +47,7 @@ class MinuteCounter(RecipeTest):
         self.assertEqual(last["reset_after_ns"], 2_000_000_000)
 
     def test_twice_the_limit_around_a_boundary(self):
-        """That is a fixed window's nature, Sluice's too; its sliding limits do not have it."""
+        """Fixed windows work that way, Sluice's too; its sliding limits do not."""
         boundary = FULL_HOUR_MS + MINUTE_MS
         burst = [boundary - 1] * LIMIT + [boundary] * LIMIT
         self.assertEqual(self.admits(burst), 2 * LIMIT)

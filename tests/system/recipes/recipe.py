@@ -1,13 +1,13 @@
-"""What the recipes share: a real redis-server for the recipe, and Sluice beside it.
+"""Tools of the recipe tests: a real redis-server for the recipe, and Sluice beside it.
 
-A recipe is written as people publish it, with two differences: the caller's clock is an argument,
-and a step that others can come between is a step of its own. So each flaw shows every time, in the
-order of steps that the test writes down, and no test waits for a window to end.
+A recipe is written as it is usually published, with two differences: the caller's clock is an
+argument, and steps between which other callers can act are separate functions. So each flaw shows
+every time, in the order of steps that the test chooses, and no test waits for a window to end.
 
-Sluice's own acquire(), funnel() and throttle() have no such arguments: they stand in processes of
-their own, and their clock is the store's. Where a test of them waits, it is a second or two.
+Sluice's acquire(), funnel() and throttle() have no such arguments: they run in separate processes,
+by the store's clock. Tests of them wait for a second or two.
 
-The tests take from here whatever they share with those in the folder above.
+The recipe tests import the harness of the folder above from here.
 """
 
 import json
@@ -24,9 +24,9 @@ from fleet import MemcachedServer, RedisCluster, await_true  # noqa: E402, F401
 from harness import PATIENCE_S, Connection, RedisServer, Server, SystemTest  # noqa: E402
 from harness import command, open_socket, sluice  # noqa: E402, F401
 
-# Where Sluice keeps its state; {port} is that of the redis-server which runs the recipe.
+# The store of Sluice; {port} is that of the redis-server which runs the recipe.
 STORE = "redis://127.0.0.1:{port}/1"
-# A busy machine is no reason to answer without the store.
+# A long deadline, so that a busy machine does not make decisions without the store.
 PATIENTLY = "?deadline=5s"
 
 # A full hour, in milliseconds since the epoch.
@@ -49,8 +49,8 @@ class Event:
 
 
 class Callers:
-    """A process of its own whose callers use Sluice's library (see caller_main.cc); what they do is
-    put into `events`, which several processes may share."""
+    """A process whose callers use Sluice's library (see caller_main.cc). Their events are put into
+    `events`, which several processes may share."""
 
     def __init__(self, url, events):
         self._process = subprocess.Popen(
@@ -81,7 +81,7 @@ class Callers:
         self._process.stdin.write(" ".join(map(str, words)) + "\n")
 
     def kill(self):
-        """It crashes."""
+        """Kills the process, as in a crash."""
         self._process.kill()
 
     def end(self):
@@ -114,8 +114,8 @@ class RecipeTest(SystemTest):
         return connection
 
     def let_pass(self, milliseconds, redis=None):
-        """Has every key of the recipe expire so much sooner, as if so much time had passed; or
-        every key of another connection's database."""
+        """Makes every key of the recipe expire earlier, as if time had passed; or every key of
+        another connection's database."""
         redis = redis or self.redis
         for key in redis.ask("KEYS", "*"):
             left_ms = redis.ask("PTTL", key)
@@ -125,25 +125,25 @@ class RecipeTest(SystemTest):
                 redis.ask("PEXPIRE", key, left_ms - milliseconds)
 
     def callers(self, url=None):
-        """A process of callers, on the store of the test unless another is given."""
+        """A process of callers, by default on the store of the test."""
         callers = Callers(url or self.store, self.events)
         self.addCleanup(callers.end)
         return callers
 
     def hear(self, caller, what):
-        """The next event, which must be this one."""
+        """Reads the next event, which must be this one."""
         return self.hear_all((caller, what))[0]
 
     def hear_all(self, *expected):
-        """The next events, which must be these (caller, what), and are returned in this order:
-        what two processes say may be read in any."""
+        """Reads the next events, which must be these (caller, what) in any order, since two
+        processes write them. Returns them in the given order."""
         events = [self.events.get(timeout=PATIENCE_S) for _ in expected]
         heard = {(event.caller, event.what): event for event in events}
         self.assertEqual(set(heard), set(expected))
         return [heard[event] for event in expected]
 
     def hear_many(self, count):
-        """The next events, in two lists: those that run, and those that are refused."""
+        """Reads the next events. Returns two lists: those that run, and those that are refused."""
         events = [self.events.get(timeout=PATIENCE_S) for _ in range(count)]
         runs, refused = ([event for event in events if event.what == what]
                          for what in ("runs", "refused"))
@@ -151,7 +151,7 @@ class RecipeTest(SystemTest):
         return runs, refused
 
     def sluice_connections(self, count):
-        """Connections to one `sluice serve`, which reads the store's clock and nobody else's."""
+        """Connections to one `sluice serve`, which uses only the store's clock."""
         server = Server("--store", self.store)
         self.addCleanup(server.stop)
         return [self.connect(server) for _ in range(count)]

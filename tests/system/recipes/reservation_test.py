@@ -21,7 +21,7 @@ return wait
 
 
 def reserve(redis, permits, now_ms, patience_us=-1):
-    """The recipe at one permit a second: the microseconds to wait. Numbers are passed as KEYS."""
+    """The recipe at one permit per second. Returns the wait in microseconds. Numbers are KEYS."""
     return redis.ask("EVAL", SCRIPT, 5, "limiter", permits, SECOND_US, now_ms * 1000, patience_us)
 
 
@@ -37,23 +37,23 @@ class Reservation(RecipeTest):
     LIMIT = "token_bucket 1/1s borrow=yes"
 
     def owe_19_s(self, callers):
-        """Takes 20 permits. Returns the instants between which that was, by the monotonic clock."""
+        """Takes 20 permits. Returns the monotonic instants before and after that."""
         began_ns = time.monotonic_ns()
         callers.acquire("early", 20, 0, self.LIMIT)
         return began_ns, self.hear("early", "runs").at_ns
 
     def check_retry_after(self, full_s, owed, patience_ms=0):
-        """It was so much when the debt was made, at `owed`, and became less with the time since."""
+        """Expects the wait that was due when the debt was made, at `owed`, less the time since."""
         asked_ns = time.monotonic_ns()
         left_s = self.retry_after_s(patience_ms)
         earliest_ns, latest_ns = owed
-        # The store has a clock of its own.
+        # The store uses its own clock.
         self.assertLess(left_s, full_s - (asked_ns - latest_ns) / SECOND_NS + 0.1)
         self.assertGreater(left_s, full_s - (time.monotonic_ns() - earliest_ns) / SECOND_NS - 0.1)
 
     def retry_after_s(self, patience_ms=0):
-        """When to come back with this patience, as a process is told that has seen nothing yet and
-        is refused at once."""
+        """The retry_after for a caller with this patience, in a new process, which is refused at
+        once."""
         asked_ns = time.monotonic_ns()
         self.callers().acquire("late", 1, patience_ms, self.LIMIT)
         refused = self.hear("late", "refused")
@@ -76,18 +76,18 @@ class Reservation(RecipeTest):
         self.assertEqual(decisions[1]["retry_after_ns"], 10 * 10**9)
 
     def test_acquire_keeps_a_debt_until_it_is_paid(self):
-        """The same load, at the store's own time: 20 permits, then one with a patience of 5 s. The
-        debt of 19 s lives as long as it is owed."""
+        """The same load, by the store's clock: 20 permits, then one with a patience of 5 s. The
+        debt of 19 s stays until it is paid."""
         owed = self.owe_19_s(self.callers())
         state = self.connect(self.redis_server)
         state.ask("SELECT", 1)
         self.let_pass(18 * SECOND_MS, state)
-        # Time has passed for the expiry alone, so that nothing has been paid.
+        # Only the expiry was moved, so nothing has been paid.
         self.check_retry_after(19 - 5, owed, 5 * SECOND_MS)
 
-    def test_who_gives_up_leaves_his_debt_behind(self):
-        """After 20 permits somebody reserves 5 and does not wait for them. The recipe has no way
-        to give them back; Sluice's acquire() does so when it is cancelled."""
+    def test_giving_up_leaves_the_debt(self):
+        """After 20 permits a caller reserves 5 and does not wait for them. The recipe cannot return
+        them; Sluice's acquire() does so when it is cancelled."""
         acquire(self.redis, 20, FULL_HOUR_MS)
         self.assertEqual(acquire(self.redis, 5, FULL_HOUR_MS), 20 * SECOND_US)
         self.assertEqual(try_acquire(self.redis, 1, FULL_HOUR_MS, 0), 25 * SECOND_US)
@@ -101,7 +101,7 @@ class Reservation(RecipeTest):
         self.check_retry_after(19, owed)
 
     def test_one_number_for_yes_and_no(self):
-        """The wait of who has reserved, and of who was refused: the caller cannot tell."""
+        """The same wait for a reservation and for a refusal: the caller cannot distinguish them."""
         acquire(self.redis, 5, FULL_HOUR_MS)
         refused = try_acquire(self.redis, 1, FULL_HOUR_MS, SECOND_US)
         reserved = acquire(self.redis, 1, FULL_HOUR_MS)
@@ -112,8 +112,8 @@ class Reservation(RecipeTest):
             self.assertEqual(decision["allowed"], decision["retry_after_ns"] == 0)
 
     def test_acquire_waits_or_refuses(self):
-        """Three permits, then one 2 s later: refused at once if patience is too short for it, else
-        it has waited when it says yes."""
+        """Three permits, then one that is due 2 s later: refused at once if the patience is too
+        short; otherwise it returns after the wait."""
         callers = self.callers()
         callers.acquire("early", 3, 0, self.LIMIT)
         early = self.hear("early", "runs")

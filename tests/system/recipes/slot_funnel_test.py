@@ -12,7 +12,7 @@ POLL_MS = 250
 
 
 class Attempt:
-    """The recipe, in the two steps that others can come between: look at all slots, take one."""
+    """The recipe, in the two steps between which others can act: read all slots, take one."""
 
     def __init__(self, redis, owner):
         self.redis = redis
@@ -37,19 +37,19 @@ def attempt(redis, owner):
 
 class SlotFunnel(RecipeTest):
     def run_funnel(self, processes, count, lease_ms=LEASE_S * SECOND_MS, prefix=""):
-        """So many callers of these processes, at once, none of whom waits: how many run."""
+        """Many callers of these processes at once, none of which waits. Returns how many run."""
         for i in range(count):
             processes[i % len(processes)].funnel(f"{prefix}{i}", SLOTS, lease_ms)
         return len(self.hear_many(count)[0])
 
-    def test_all_who_look_at_once_go_ahead(self):
+    def test_all_simultaneous_callers_pass(self):
         attempts = [Attempt(self.redis, owner).look() for owner in range(10)]
         self.assertEqual(sum(attempt.take() for attempt in attempts), 10)
 
         self.assertEqual(self.run_funnel([self.callers(), self.callers()], 10), SLOTS)
 
     def test_work_that_outlasts_its_lease_runs_beside_others(self):
-        """Sluice's leases are renewed: work of a lease and a half still runs alone."""
+        """Sluice renews leases: work of one and a half leases still runs alone."""
         running = sum(attempt(self.redis, owner) for owner in range(10))
         self.assertEqual(running, SLOTS)
         self.let_pass(LEASE_S * SECOND_MS)
@@ -62,9 +62,9 @@ class SlotFunnel(RecipeTest):
         running += self.run_funnel([self.callers()], 10, lease_ms, "later-")
         self.assertEqual(running, SLOTS)
 
-    def test_who_crashes_keeps_a_slot_for_as_long_as_any_work_may_take(self):
-        """The recipe's lease must be that of the longest work. Sluice's, which is renewed, is only
-        the time until somebody is taken for dead."""
+    def test_a_crash_keeps_a_slot_as_long_as_the_longest_work(self):
+        """The recipe's lease must be that of the longest work. Sluice's lease is renewed, so it
+        is only the time after which a crashed holder loses its permit."""
         self.assertEqual(sum(attempt(self.redis, owner) for owner in range(SLOTS)), SLOTS)
         self.let_pass((LEASE_S - 1) * SECOND_MS)
         self.assertFalse(attempt(self.redis, "waiter"))
@@ -78,9 +78,9 @@ class SlotFunnel(RecipeTest):
         waited_ns = self.hear("waiter", "runs").at_ns - killed_ns
         self.assertLess(waited_ns, 2 * SECOND_NS)
 
-    def test_who_polls_is_late_and_out_of_turn(self):
+    def test_polling_is_late_and_out_of_order(self):
         """All slots are taken. One caller waits from 0 ms on, another from 950 ms; at 1010 ms a
-        slot is given back."""
+        slot is released."""
         began_ms = {"first": 0, "second": 950}
         released_ms = 1010
         for owner in range(SLOTS):
@@ -105,12 +105,12 @@ class SlotFunnel(RecipeTest):
         waiters.funnel("third", 1, LEASE_S * SECOND_MS, 10 * SECOND_MS)
         late_ns += [self.hand_over(waiters, "first", "second"),
                     self.hand_over(waiters, "second", "third")]
-        # The machine may have stood still for a moment, but hardly each time.
+        # The machine may have stalled for a moment, but hardly each time.
         self.assertLess(min(late_ns), 100 * MILLISECOND_NS)
 
     def hand_over(self, callers, holder, waiter):
-        """The holder, one of these callers, is stopped, and the waiter must be next: how much later
-        it runs."""
+        """Stops the holder, which is one of these callers; the waiter must be next. Returns how
+        much later it runs."""
         callers.stop(holder)
         done, runs = self.hear_all((holder, "done"), (waiter, "runs"))
         return runs.at_ns - done.at_ns

@@ -27,7 +27,7 @@ def allow_multi(redis, user, now_ms):
 
 
 def allow_script(redis, user, now_ms):
-    """The recipe in Lua, which records nothing where it denies; its window is in milliseconds."""
+    """The recipe in Lua, which does not record denied requests; its window is in milliseconds."""
     return redis.ask("EVAL", SCRIPT, 1, user, now_ms, WINDOW_MS, LIMIT) == 1
 
 
@@ -35,16 +35,16 @@ class SortedSetLog(RecipeTest):
     def admits(self, allow, instants_ms):
         return sum(allow(self.redis, "caller", ms) for ms in instants_ms)
 
-    def test_who_keeps_asking_is_never_let_in_again(self):
+    def test_a_caller_that_keeps_asking_is_locked_out(self):
         """The transaction records denied requests too."""
         every_ten_seconds = [FULL_HOUR_MS + ms for ms in range(0, 6 * WINDOW_MS, 10_000)]
         self.assertEqual(self.admits(allow_multi, every_ten_seconds), LIMIT)
 
-        # Six windows, each with its limit's worth.
+        # Six windows, each with its whole limit.
         self.assertEqual(self.sluice_admits("sliding_log 5/10m", every_ten_seconds), 6 * LIMIT)
 
     def test_requests_of_one_millisecond_are_one(self):
-        """The instant is the member's name too, and a set has each name once."""
+        """The instant is the name of the member, and a set has each name once."""
         at_once = [FULL_HOUR_MS] * 50
         for allow in (allow_multi, allow_script):
             self.redis.ask("FLUSHDB")
@@ -57,14 +57,14 @@ class SortedSetLog(RecipeTest):
         ahead_ms = [ms + WINDOW_MS for ms in callers_ms]
         self.assertEqual(self.admits(allow_script, callers_ms + ahead_ms), 2 * LIMIT)
 
-        # Both ask at the same time; nobody's clock is asked but the store's.
+        # Both ask at the same time; only the store's clock is used.
         one, other = self.sluice_connections(2)
         admitted = sum(check(caller, "sliding_log 5/10m") for caller in [one, other] * LIMIT)
         self.assertEqual(admitted, LIMIT)
 
     def test_seconds_for_milliseconds(self):
-        """EXPIRE takes seconds, the window is in milliseconds: the key stays a thousand times as
-        long as the ten minutes that it is needed."""
+        """EXPIRE takes seconds, but the window is in milliseconds: the key stays a thousand times
+        longer than the ten minutes for which it is needed."""
         allow_script(self.redis, "caller", FULL_HOUR_MS)
         self.assertEqual(self.redis.ask("TTL", "caller"), WINDOW_MS)
 

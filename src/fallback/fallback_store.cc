@@ -1,0 +1,397 @@
+#include "fallback/fallback_store.h"
+
+#include <algorithm>
+#include <boost/container/small_vector.hpp>
+#include <cassert>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "algorithms/limit_definition.h"
+#include "core/key_hash.h"
+
+namespace sluice {
+namespace {
+
+template <class T>
+using OneOrMore = boost::container::small_vector<T, 1>;
+
+std::unique_ptr<LocalFallback> make_local(const FallbackOptions& options) {
+  if (options.local_share < 1 || options.local_share > FallbackOptions::kMostShares) {
+    throw StoreError("fallback store: local_share is 1/" + std::to_string(options.local_share) +
+                     ", but it is from 1/1 to 1/" + std::to_string(FallbackOptions::kMostShares));
+  }
+  if (options.on_failure != OnFailure::kLocal) return nullptr;
+  return std::make_unique<LocalFallback>(
+      LocalFallback::Options{.max_bytes = options.local_bytes, .shares = options.local_share});
+}
+
+bool gives_back(Operation operation) {
+  return operation == Operation::kRefund || operation == Operation::kRenew ||
+         operation == Operation::kRelease;
+}
+
+// How many completions the calling thread runs now, one within the other.
+constinit thread_local int completing = 0;
+
+void run_completion(Batch::Completion& completion, Batch& batch) {
+  ++completing;
+  // What it holds is let go of here, too: perhaps the last share of the store.
+  std::exchange(completion, nullptr)(batch);
+  --completing;
+}
+
+}  // namespace
+
+/// A space of the store inside, and the one where this process keeps its own states.
+class FallbackStore::FallbackSpace final : public Space {
+ public:
+  static FallbackSpace& of(const Request& request) {
+    return static_cast<FallbackSpace&>(*request.space);
+  }
+  /// Gives the batch to the store inside. The result is what leave() takes.
+  static OneOrMore<FallbackSpace*> enter(Batch& batch) {
+    OneOrMore<FallbackSpace*> spaces;
+    for (Request& request : batch.requests()) {
+      spaces.push_back(&of(request));
+      request.space = spaces.back()->inner.get();
+    }
+    return spaces;
+  }
+  static void leave(Batch& batch, const OneOrMore<FallbackSpace*>& spaces) {
+    for (std::size_t i = 0; i < spaces.size(); ++i) batch.requests()[i].space = spaces[i];
+  }
+
+  DenyCache::Name name_of(const KeyHash& key) const {
+    return {.space = number.load(std::memory_order_acquire), .key = key};
+  }
+  /// Whether the deny cache has to do with the request. Takes are answered from it, and what a
+  /// refund or reset ends is forgotten. What is blocked or charged stays denied. Not for permits:
+  /// one may be given back long before retry_after.
+  bool is_cached(Operation operation) const {
+    return !lends && (operation == Operation::kTake || operation == Operation::kRefund ||
+                      operation == Operation::kReset);
+  }
+
+  std::shared_ptr<Space> inner;
+  std::shared_ptr<Space> local;
+  /// What the deny cache knows it by: another one, and all its denials are forgotten.
+  std::atomic<std::uint64_t> number{0};
+  std::string expression;
+  /// Whether what its limits allow is given back: the same for all that share its states.
+  bool lends = false;
+};
+
+/// The answers of the store inside to a batch: learns from them, mirrors them, and decides by the
+/// policy what has none.
+class FallbackStore::Settling {
+ public:
+  Settling(FallbackStore& store, Batch& batch, Instant sent)
+      : store_(store), batch_(batch), sent_(sent) {}
+
+  /// Whether something is left unanswered because the policy is to raise. Throws
+  /// std::invalid_argument where a group cannot be asked together; its decision is then
+  /// kUnavailable.
+  bool run() {
+    if (batch_.is_together()) {
+      settle_together();
+    } else {
+      settle_each();
+    }
+    mirror_changes();
+    const bool raises = lost_ > 0 && policy() == OnFailure::kRaise;
+    if (raises) {
+      batch_.set_error("the store did not answer");
+    } else if (!is_left_open_) {
+      batch_.clear_error();
+    }
+    count(raises);
+    return raises;
+  }
+
+ private:
+  void settle_each() {
+    for (std::size_t i = 0; i < batch_.requests().size(); ++i) {
+      const Request& request = batch_.requests()[i];
+      Decision& decision = batch_.decisions()[i];
+      const bool is_lost = decision.source == Source::kUnavailable;
+      // Only the store may have given it: what the local states hold of that name is their own.
+      if (request.giver == Source::kUnavailable) {
+        is_left_open_ = is_left_open_ || is_lost;
+        continue;
+      }
+      learn(request, decision);
+      if (is_lost) {
+        ++lost_;
+        mirror_changes();  // In the order of the batch.
+        decision = answer_by_policy(request);
+      } else {
+        note_change(request, decision);
+      }
+    }
+  }
+
+  void settle_together() {
+    Decision& decision = batch_.decisions()[0];
+    if (decision.source != Source::kUnavailable) {
+      // Each for itself: a share that is used up does not keep the others from being mirrored.
+      for (const Request& request : batch_.requests()) note_change(request, decision);
+      return;
+    }
+    lost_ = 1;
+    if (policy() == OnFailure::kRaise) return;
+    if (store_.local_ == nullptr) {
+      decision = policy_decision(policy(), batch_.requests());
+      return;
+    }
+    std::vector<Request> local;
+    for (const Request& request : batch_.requests()) local.push_back(in_local(request));
+    decision = store_.local_->answer_all(local, store_.decided_at(batch_.now()));
+  }
+
+  void learn(const Request& request, const Decision& answer) {
+    const bool is_take = request.operation == Operation::kTake;
+    if (!store_.denials_ || (is_take && answer.allowed)) return;
+    const FallbackSpace& space = FallbackSpace::of(request);
+    if (!space.is_cached(request.operation)) return;
+    const DenyCache::Name name = space.name_of(hash_key(request.key, store_.secret_));
+    if (!is_take) {
+      // Once more: what was denied since it was sent may have been denied before it was done.
+      store_.denials_->clear(name, store_.clock_.now());
+    } else if (answer.source == Source::kStore && batch_.now() == kStoreTime) {
+      store_.denials_->remember(name, request, sent_, answer);
+    }
+  }
+
+  void note_change(const Request& request, const Decision& answer) {
+    if (store_.local_ == nullptr) return;
+    Request& change = changes_.emplace_back(request);
+    if (store_.local_->make_change(change, answer)) {
+      change.space = FallbackSpace::of(request).local.get();
+    } else {
+      changes_.pop_back();
+    }
+  }
+
+  void mirror_changes() {
+    if (changes_.empty()) return;
+    store_.local_->mirror({changes_.data(), changes_.size()}, sent_);
+    changes_.clear();
+  }
+
+  Decision answer_by_policy(const Request& request) {
+    if (policy() == OnFailure::kRaise) return {.source = Source::kUnavailable};
+    if (store_.local_ == nullptr) return policy_decision(policy(), {&request, 1});
+    return store_.local_->answer(in_local(request), store_.decided_at(batch_.now()));
+  }
+
+  void count(bool raises) {
+    if (lost_ == 0) return;
+    FallbackCounters& counters = store_.counters_;
+    counters.unanswered.fetch_add(lost_, std::memory_order_relaxed);
+    if (raises) return;
+    auto& answered = store_.local_ ? counters.local_answers : counters.policy_answers;
+    answered.fetch_add(lost_, std::memory_order_relaxed);
+  }
+
+  OnFailure policy() const { return store_.options_.on_failure; }
+
+  static Request in_local(Request request) {
+    request.space = FallbackSpace::of(request).local.get();
+    return request;
+  }
+
+  FallbackStore& store_;
+  Batch& batch_;
+  const Instant sent_;
+  std::size_t lost_ = 0;
+  bool is_left_open_ = false;  // Of something, only the store could say whether it is done.
+  OneOrMore<Request> changes_;
+};
+
+FallbackStore::FallbackStore(std::shared_ptr<Store> inner, const FallbackOptions& options)
+    : options_(options),
+      local_(make_local(options)),
+      secret_(local_ ? local_->secret() : HashSecret::random()),
+      inner_(std::move(inner)) {
+  if (options.deny_cache) denials_.emplace();
+}
+
+FallbackStore::~FallbackStore() = default;
+
+std::shared_ptr<Space> FallbackStore::open_space(const LimitDefinition& limit) {
+  const std::lock_guard lock(mutex_);
+  return open(limit, nullptr);
+}
+
+std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>& held,
+                                                    const LimitDefinition& limit) {
+  const std::lock_guard lock(mutex_);
+  // No other thread can take a share of it while mutex_ is held, so a count of one stays one.
+  return open(limit, held.use_count() == 1 ? held.get() : nullptr);
+}
+
+// With mutex_ held. `replaced` is held by the caller alone, which goes on in the result; or null.
+std::shared_ptr<FallbackStore::FallbackSpace> FallbackStore::open(const LimitDefinition& limit,
+                                                                  const Space* replaced) {
+  const auto* const former = static_cast<const FallbackSpace*>(replaced);
+  auto inner = former ? inner_->replace_space(former->inner, limit) : inner_->open_space(limit);
+  std::shared_ptr<Space> local;
+  if (local_) {
+    MemoryStore& states = local_->store();
+    local = former ? states.replace_space(former->local, limit) : states.open_space(limit);
+  }
+  std::weak_ptr<FallbackSpace>& known = spaces_[limit.space];
+  if (const auto space = known.lock(); space && space->inner == inner && space->local == local) {
+    if (!limit.varies && space->expression != limit.expression) {
+      space->expression = limit.expression;
+      space->number.store(++last_number_, std::memory_order_release);
+    }
+    return space;
+  }
+  const auto space = std::make_shared<FallbackSpace>();
+  space->inner = std::move(inner);
+  space->local = std::move(local);
+  space->number.store(++last_number_, std::memory_order_release);
+  space->expression = limit.expression;
+  space->lends = lends(limit);
+  if (former) space->succeed(*former);
+  known = space;
+  if (spaces_.size() >= drop_at_) {
+    std::erase_if(spaces_, [](const auto& row) { return row.second.expired(); });
+    drop_at_ = std::max(drop_at_, 2 * spaces_.size());
+  }
+  return space;
+}
+
+// What this process gave is given back to it, and what the policy allowed, to no state.
+bool FallbackStore::is_answered_here(const Request& request, Instant now, Instant& sent,
+                                     Decision& decision) {
+  if (!gives_back(request.operation)) return is_denied_again(request, now, sent, decision);
+  if (request.giver == Source::kPolicy) {
+    decision = policy_decision(OnFailure::kAllow, {&request, 1});
+    return true;
+  }
+  if (request.giver == Source::kLocal && local_ != nullptr) {
+    Request local = request;
+    local.space = FallbackSpace::of(request).local.get();
+    decision = local_->answer(local, decided_at(now));
+    return true;
+  }
+  return is_denied_again(request, now, sent, decision);
+}
+
+// In the order of the batch: what a refund or reset makes possible is asked after it.
+bool FallbackStore::is_denied_again(const Request& request, Instant now, Instant& sent,
+                                    Decision& decision) {
+  const FallbackSpace& space = FallbackSpace::of(request);
+  const KeyHash key = hash_key(request.key, secret_);
+  if (local_ != nullptr) local_->prefetch(*space.local, key);
+  if (!denials_ || !space.is_cached(request.operation)) return false;
+  if (request.operation != Operation::kTake) {
+    denials_->clear(space.name_of(key), clock_.now());
+    return false;
+  }
+  const DenyCache::Name name = space.name_of(key);
+  if (now != kStoreTime || !denials_->knows(name)) return false;
+  // A key that is denied is asked about again to the nanosecond, however brief its denials are.
+  sent = clock_.now();
+  if (!denials_->denies(name, request, sent, decision)) return false;
+  counters_.cached_denials.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+// As Settling::run().
+bool FallbackStore::ask_and_wait(Batch& batch, Instant sent) {
+  const auto spaces = FallbackSpace::enter(batch);
+  try {
+    if (batch.is_together()) {
+      batch.decisions()[0] = inner_->decide_all(batch.requests(), batch.now());
+    } else {
+      inner_->decide(batch.requests(), batch.now(), batch.decisions());
+    }
+  } catch (const StoreError& error) {
+    batch.set_error(error.what());
+  }
+  FallbackSpace::leave(batch, spaces);
+  return Settling(*this, batch, sent).run();
+}
+
+void FallbackStore::decide(std::span<const Request> requests, Instant now,
+                           std::span<Decision> decisions) {
+  assert(decisions.size() >= requests.size());
+  Instant sent = sent_at(now);
+  OneOrMore<Request> asked;
+  OneOrMore<Decision*> answers;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (is_answered_here(requests[i], now, sent, decisions[i])) continue;
+    asked.push_back(requests[i]);
+    answers.push_back(&decisions[i]);
+  }
+  if (asked.empty()) return;
+  Batch batch({asked.data(), asked.size()}, Batch::Mode::kEach, now);
+  const bool raises = ask_and_wait(batch, sent);
+  for (std::size_t i = 0; i < answers.size(); ++i) *answers[i] = batch.decisions()[i];
+  if (raises) throw StoreError(batch.error());
+}
+
+Decision FallbackStore::decide_all(std::span<const Request> requests, Instant now) {
+  Batch batch(requests, Batch::Mode::kTogether, now);
+  if (ask_and_wait(batch, sent_at(now))) throw StoreError(batch.error());
+  return batch.decisions()[0];
+}
+
+void FallbackStore::submit(std::unique_ptr<Batch> batch) {
+  Instant sent = sent_at(batch->now());
+  if (batch->is_together()) return pass_on(std::move(batch), sent);
+  OneOrMore<std::size_t> asked;
+  for (std::size_t i = 0; i < batch->requests().size(); ++i) {
+    if (!is_answered_here(batch->requests()[i], batch->now(), sent, batch->decisions()[i])) {
+      asked.push_back(i);
+    }
+  }
+  if (asked.empty()) return Batch::complete(std::move(batch));
+  if (asked.size() == batch->requests().size()) return pass_on(std::move(batch), sent);
+
+  std::vector<Request> requests;
+  std::vector<Decision*> answers;
+  for (const std::size_t i : asked) {
+    requests.push_back(batch->requests()[i]);
+    answers.push_back(&batch->decisions()[i]);
+  }
+  auto rest = std::make_unique<Batch>(requests, Batch::Mode::kEach, batch->now());
+  rest->completion = [whole = std::make_shared<std::unique_ptr<Batch>>(std::move(batch)),
+                      answers](Batch& answered) {
+    for (std::size_t i = 0; i < answers.size(); ++i) *answers[i] = answered.decisions()[i];
+    (*whole)->set_error(answered.error());
+    Batch::complete(std::move(*whole));
+  };
+  pass_on(std::move(rest), sent);
+}
+
+// To the store inside, as it is.
+void FallbackStore::pass_on(std::unique_ptr<Batch> batch, Instant sent) {
+  batch->completion = [this, sent, spaces = FallbackSpace::enter(*batch),
+                       caller = std::move(batch->completion)](Batch& answered) mutable {
+    FallbackSpace::leave(answered, spaces);
+    try {
+      Settling(*this, answered, sent).run();
+    } catch (const std::invalid_argument& error) {
+      answered.clear_error();
+      answered.set_error(error.what());
+    }
+    run_completion(caller, answered);
+  };
+  inner_->submit(std::move(batch));
+}
+
+std::unique_ptr<Watch> FallbackStore::watch(const std::shared_ptr<Space>& space,
+                                            std::string_view key, std::function<void()> released) {
+  return inner_->watch(static_cast<const FallbackSpace&>(*space).inner, key, std::move(released));
+}
+
+bool FallbackStore::is_completing() {
+  return completing > 0;
+}
+
+}  // namespace sluice

@@ -1,0 +1,214 @@
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include "testing/fallback_fixture.h"
+
+namespace sluice {
+namespace {
+
+/// What a FallbackStore makes of submitted batches, which the store inside answers later.
+class FallbackSubmitTest : public FallbackFixture {
+ protected:
+  static constexpr auto kTogether = Batch::Mode::kTogether;
+
+  void SetUp() override { inner_->answers = ScriptedStore::Answers::kWhenTold; }
+};
+
+TEST_F(FallbackSubmitTest, AnswersWhenTheStoreDoes) {
+  wrap({});
+  EXPECT_TRUE(store_->answers_later());
+  lose("b");
+  const auto batch = submit({{.key = "a"}, {.key = "b", .cost = 2}, {.key = "a"}});
+  EXPECT_EQ(batch->completions, 0);
+  inner_->answer_all();
+  EXPECT_EQ(batch->completions, 1);
+  EXPECT_EQ(batch->decisions[0].remaining, 9);
+  EXPECT_EQ(batch->decisions[1].remaining, 8);
+  EXPECT_EQ(batch->decisions[1].source, Source::kLocal);
+  EXPECT_EQ(batch->decisions[2].remaining, 8);
+  EXPECT_EQ(batch->error, "");
+}
+
+TEST_F(FallbackSubmitTest, MirrorsWhatTheStoreDid) {
+  wrap({});
+  submit({{.cost = 4}});
+  inner_->answer_all();
+  inner_->lose_all();
+  EXPECT_EQ(decide({.cost = 0}).remaining, 6);
+}
+
+TEST_F(FallbackSubmitTest, TellsWhatItMayNotAnswer) {
+  wrap({.on_failure = OnFailure::kRaise});
+  lose("b");
+  const auto batch = submit({{.key = "a"}, {.key = "b"}});
+  const auto group = submit({{.key = "a"}, {.key = "b"}}, kTogether);
+  inner_->answer_all();
+  EXPECT_TRUE(batch->decisions[0].allowed);
+  EXPECT_EQ(batch->decisions[1].source, Source::kUnavailable);
+  EXPECT_EQ(batch->error, "the line is cut");
+  EXPECT_EQ(group->decisions[0].source, Source::kUnavailable);
+  EXPECT_EQ(group->error, "the line is cut");
+}
+
+TEST_F(FallbackSubmitTest, AnswersGroups) {
+  wrap({});
+  const auto first = submit({{.key = "a", .cost = 3}, {.key = "b"}}, kTogether);
+  inner_->answer_all();
+  EXPECT_EQ(first->decisions[0].remaining, 7);
+  inner_->lose_all();
+  const auto second = submit({{.key = "a"}, {.key = "b"}}, kTogether);
+  inner_->answer_all();
+  EXPECT_EQ(second->decisions[0].source, Source::kLocal);
+  EXPECT_EQ(second->decisions[0].remaining, 6);
+  EXPECT_EQ(second->error, "");
+}
+
+// A completion cannot throw what a local group throws.
+TEST_F(FallbackSubmitTest, AMisusedGroupThatIsLostIsAnError) {
+  wrap({});
+  inner_->lose_all();
+  const auto group = submit({{.key = "a"}, {.key = "a"}}, kTogether);
+  inner_->answer_all();
+  EXPECT_EQ(group->completions, 1);
+  EXPECT_EQ(group->decisions[0].source, Source::kUnavailable);
+  EXPECT_THAT(group->error, testing::HasSubstr("named twice"));
+}
+
+TEST_F(FallbackSubmitTest, AnswersAtOnceWhatItRemembers) {
+  wrap({});
+  decide({.cost = 10});
+  decide(Ask{});
+  inner_->asked.clear();
+  const auto known = submit({Ask{}, {.cost = 2}});
+  EXPECT_EQ(known->completions, 1);
+  EXPECT_EQ(known->decisions[0].source, Source::kCache);
+  EXPECT_EQ(known->decisions[1].source, Source::kCache);
+  EXPECT_TRUE(inner_->asked.empty());
+
+  // What it learns comes from later answers too.
+  submit({{.key = "late", .cost = 10}, {.key = "late"}});
+  inner_->answer_all();
+  EXPECT_EQ(decide({.key = "late"}).source, Source::kCache);
+}
+
+TEST_F(FallbackSubmitTest, AsksForTheRestOfWhatItRemembersInPart) {
+  wrap({.on_failure = OnFailure::kRaise});
+  decide({.cost = 10});
+  decide(Ask{});
+  inner_->asked.clear();
+  lose("b");
+  const auto batch = submit({{.key = "a"}, Ask{}, {.key = "b"}, {.key = "c", .cost = 3}});
+  EXPECT_EQ(batch->completions, 0);
+  EXPECT_EQ(inner_->asked.size(), 3U);
+  inner_->answer_all();
+  ASSERT_EQ(batch->completions, 1);
+  EXPECT_EQ(batch->decisions[0].remaining, 9);
+  EXPECT_EQ(batch->decisions[1].source, Source::kCache);
+  EXPECT_EQ(batch->decisions[2].source, Source::kUnavailable);
+  EXPECT_EQ(batch->decisions[3].remaining, 7);
+  EXPECT_EQ(batch->error, "the line is cut");
+}
+
+TEST_F(FallbackSubmitTest, PassesOnWhatAStoreAnswersAtOnce) {
+  inner_->answers = ScriptedStore::Answers::kAtOnce;
+  lose("b");
+  for (const OnFailure policy : {OnFailure::kLocal, OnFailure::kRaise}) {
+    wrap({.on_failure = policy});
+    const auto batch = submit({{.key = "a"}, {.key = "b"}});
+    ASSERT_EQ(batch->completions, 1);
+    const bool raises = policy == OnFailure::kRaise;
+    EXPECT_EQ(batch->decisions[0].source, Source::kStore);
+    EXPECT_EQ(batch->decisions[1].source, raises ? Source::kUnavailable : Source::kLocal);
+    EXPECT_EQ(batch->error, raises ? "the line is cut" : "");
+  }
+}
+
+TEST_F(FallbackSubmitTest, WhatIsPendingWhenItIsDestroyedIsAnsweredByThePolicy) {
+  wrap({});
+  const auto batch = submit({Ask{}});
+  space_.reset();
+  inner_.reset();
+  store_.reset();
+  ASSERT_EQ(batch->completions, 1);
+  EXPECT_EQ(batch->decisions[0].source, Source::kLocal);
+}
+
+// A denial stands from when it was asked for, and not from when the caller, whose completion then
+// took long, was told.
+TEST_F(FallbackSubmitTest, ACompletionThatTakesLongAsksByALaterClock) {
+  wrap({}, "sliding_log 1/300ms");
+  bool is_told = false;
+  const Request asked = request(Ask{});
+  auto batch = std::make_unique<Batch>(std::span(&asked, 1));
+  batch->completion = [&](Batch&) {
+    const Instant began = store_->now();
+    while (store_->now() < began + 300 * kMillisecondNs) {
+    }
+    EXPECT_TRUE(decide(Ask{}).allowed);
+    EXPECT_EQ(decide(Ask{}).source, Source::kStore);
+    EXPECT_EQ(decide(Ask{}).source, Source::kCache);
+    is_told = true;
+  };
+  store_->submit(std::move(batch));
+  inner_->answer_all();
+  EXPECT_TRUE(is_told);
+}
+
+// What the refund makes possible is denied to no caller, whichever numbers it asks by.
+TEST_F(FallbackSubmitTest, ARefundClearsWhatOtherNumbersDeniedMeanwhile) {
+  wrap({}, "token_bucket 1/1h");
+  EXPECT_TRUE(decide(Ask{}).allowed);
+  submit({{.operation = Operation::kRefund}});
+  const auto former = std::move(limit_);
+  use("token_bucket 1/2h");
+  EXPECT_EQ(decide(Ask{}).source, Source::kStore);
+  EXPECT_EQ(decide(Ask{}).source, Source::kCache);
+  inner_->answer_all();
+  EXPECT_TRUE(decide(Ask{}).allowed);
+}
+
+TEST_F(FallbackSubmitTest, ManyThreadsAskAtOnce) {
+  inner_->answers = ScriptedStore::Answers::kOnAnotherThread;
+  inner_->loses = [count = 0](const Request&) mutable { return ++count % 3 == 0; };
+  wrap({}, "token_bucket 20/1h");
+  std::vector<std::thread> threads;
+  std::atomic<int> unanswered{0};
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      const Limit other("token_bucket " + std::to_string(30 + thread) + "/1h", "limit");
+      for (int i = 0; i < 60; ++i) {
+        if (i % 20 == 0) static_cast<void>(store_->open_space(other.definition()));
+        const auto operation = i % 9 == 0 ? Operation::kReset : Operation::kTake;
+        const std::string key = std::to_string(i % 4);
+        const std::vector<Request> asked{request({.key = key, .operation = operation}),
+                                         request({})};
+        std::vector<Decision> answers(2);
+        if (i % 2 == 0) {
+          store_->decide(asked, kStoreTime, answers);
+        } else {
+          const auto completed = std::make_shared<std::promise<void>>();
+          auto batch = std::make_unique<Batch>(asked);
+          batch->completion = [&answers, completed](Batch& told) {
+            std::ranges::copy(told.decisions(), answers.begin());
+            completed->set_value();
+          };
+          store_->submit(std::move(batch));
+          completed->get_future().wait();
+        }
+        for (const Decision& answer : answers) {
+          unanswered += answer.source == Source::kUnavailable ? 1 : 0;
+        }
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(unanswered, 0);
+  EXPECT_EQ(store_->counters().local_answers, store_->counters().unanswered);
+  EXPECT_GT(store_->counters().local_answers, 0U);
+}
+
+}  // namespace
+}  // namespace sluice

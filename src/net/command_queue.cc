@@ -1,0 +1,102 @@
+#include "net/command_queue.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+constexpr std::size_t kLeastRoomBytes = std::size_t{16} * 1024;
+/// A buffer that has grown beyond this is given back once it is empty.
+constexpr std::size_t kKeepBytes = std::size_t{128} * 1024;
+
+}  // namespace
+
+CommandQueue::CommandQueue(std::unique_ptr<Framing> framing, std::size_t max_reply_bytes)
+    : framing_(std::move(framing)), max_reply_bytes_(max_reply_bytes) {
+  resize_input(kKeepBytes);
+}
+
+void CommandQueue::add(Command& command, Instant now) {
+  const std::size_t begin = sent_before_ + output_.size();
+  command.write(output_);
+  const std::size_t replies = command.replies();
+  if (replies == 0) return;
+  in_flight_.push_back({&command, replies, begin, sent_before_ + output_.size(), now});
+}
+
+void CommandQueue::sent(std::size_t bytes) {
+  sent_ += bytes;
+  assert(sent_ <= output_.size());
+  if (sent_ != output_.size()) return;
+  sent_before_ += std::exchange(sent_, 0);
+  output_.clear();
+  if (output_.capacity() > kKeepBytes) output_.shrink_to_fit();
+}
+
+std::span<char> CommandQueue::room() {
+  if (begin_ == end_) {
+    begin_ = end_ = 0;
+    if (input_bytes_ > kKeepBytes) resize_input(kKeepBytes);
+  }
+  if (input_bytes_ - end_ < kLeastRoomBytes && begin_ != 0) {
+    std::memmove(input_.get(), input_.get() + begin_, end_ - begin_);
+    end_ -= std::exchange(begin_, 0);
+  }
+  if (input_bytes_ - end_ < kLeastRoomBytes) {
+    // next_reply() has found that this is no whole reply, yet not longer than one may be.
+    resize_input(std::max(std::min(2 * input_bytes_, max_reply_bytes_), end_ + kLeastRoomBytes));
+  }
+  return {input_.get() + end_, input_bytes_ - end_};
+}
+
+void CommandQueue::resize_input(std::size_t bytes) {
+  auto resized = std::make_unique_for_overwrite<char[]>(bytes);
+  if (end_ != 0) std::memcpy(resized.get(), input_.get(), end_);
+  input_ = std::move(resized);
+  input_bytes_ = bytes;
+}
+
+std::optional<std::string_view> CommandQueue::next_reply() {
+  const std::string_view bytes = input();
+  if (bytes.empty() || !error_.empty()) return std::nullopt;
+  assert(reply_bytes_ == 0);
+  const std::size_t length = framing_->reply_bytes(bytes);
+  const std::size_t least_bytes = length != 0 ? length : bytes.size() + 1;
+  if (length > bytes.size()) {
+    error_ = "sent what is no reply";
+  } else if (least_bytes > max_reply_bytes_) {
+    error_ = "sent a reply longer than " + std::to_string(max_reply_bytes_) + " bytes";
+  } else if (length != 0) {
+    reply_bytes_ = length;
+    return bytes.substr(0, length);
+  }
+  return std::nullopt;
+}
+
+Command* CommandQueue::answered() {
+  if (in_flight_.empty() || in_flight_.front().end > handed_over_) {
+    error_ = "sent a reply to no command";
+    return nullptr;
+  }
+  if (--in_flight_.front().replies != 0) return nullptr;
+  Command* const command = in_flight_.front().command;
+  in_flight_.pop_front();
+  return command;
+}
+
+std::optional<CommandQueue::Instant> CommandQueue::waiting_since() const {
+  if (in_flight_.empty()) return std::nullopt;
+  return in_flight_.front().added;
+}
+
+std::pair<Command*, Loss> CommandQueue::lose(bool all_sent) {
+  assert(!in_flight_.empty());
+  const InFlight lost = in_flight_.front();
+  in_flight_.pop_front();
+  return {lost.command, all_sent || bytes_sent() > lost.begin ? Loss::kUnknown : Loss::kUnsent};
+}
+
+}  // namespace sluice

@@ -1,0 +1,327 @@
+#include "net/request_pipeline.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/post.hpp>
+#include <cassert>
+#include <cstdint>
+#include <exception>
+#include <random>
+#include <utility>
+
+#include "net/backoff.h"
+#include "net/client_stream.h"
+#include "net/command_queue.h"
+
+namespace sluice {
+namespace {
+
+/// Output of so many bytes is sent before more is asked for.
+constexpr std::size_t kUnsentBytes = std::size_t{64} * 1024;
+/// How soon a silent server is looked at again where something has come that was not received yet:
+/// it is this process that was late.
+constexpr std::chrono::milliseconds kLookAgain{1};
+
+}  // namespace
+
+/// One coroutine connects, receives, and waits before it connects again; while the connection is
+/// up, another one sends.
+class RequestPipeline::State final : public std::enable_shared_from_this<State> {
+ public:
+  State(IoContext& context, PipelineOptions options, ConnectionUser& user)
+      : options_(std::move(options)),
+        user_(user),
+        server_(options_.endpoint.text()),
+        executor_(context.asio()->get_executor()),
+        stream_(std::make_shared<ClientStream>(context, options_.endpoint)),
+        backoff_({.least = options_.least_pause, .most = options_.most_pause}),
+        timer_(context, [this] { on_time(); }),
+        silence_(context, [this] { on_silence(); }),
+        work_(context),
+        wake_(executor_) {
+    assert(options_.max_in_flight > 0);
+  }
+
+  void start();
+  void flush();
+  void reconnect(std::string_view why);
+  bool is_up() const { return phase_ == Phase::kUp && !failure_; }
+  bool has_unread() const { return stream_->has_unread(); }
+  void end();
+
+ private:
+  using Clock = IoContext::Clock;
+
+  enum class Phase : std::uint8_t { kNew, kConnecting, kHandshake, kUp, kBackoff, kEnded };
+
+  /// Why the connection, or the attempt at one, is given up.
+  struct Failure {
+    std::string why;
+    bool of_no_use = false;  // The server itself said so: it is not asked again at once.
+    bool has_ended = false;  // The server has ended the connection.
+  };
+
+  IoTask<void> run(std::shared_ptr<State> self);
+  IoTask<void> serve();
+  IoTask<void> receive();
+  IoTask<void> send();
+  void deliver();
+  void answer(std::string_view reply);
+  void rise();
+  void pump();
+  void on_time();
+  void on_silence();
+  void fail(Failure failure);
+  Clock::duration give_up();
+  void lose_all(std::string_view why, bool all_sent);
+
+  const PipelineOptions options_;
+  ConnectionUser& user_;
+  const std::string server_;
+  const IoExecutor executor_;
+  const std::shared_ptr<ClientStream> stream_;
+  Backoff backoff_;
+  std::mt19937 random_{std::random_device{}()};  // All values of 32 bits.
+
+  Phase phase_ = Phase::kNew;
+  IoTimer timer_;    // At the end of the time for an attempt, or of a pause.
+  IoTimer silence_;  // When a command will have been in flight for too long.
+  IoContext::Work work_;
+  std::optional<Failure> failure_;  // What is up is to be given up.
+  std::optional<CommandQueue> queue_;
+  std::size_t handshake_replies_ = 0;
+  std::size_t shaken_ = 0;  // Replies to the handshake that have come.
+  Clock::time_point up_since_;
+  // What a coroutine waits for: the sending one for something to send, the other for the end of a
+  // pause.
+  IoEvent wake_;
+  bool sender_waits_ = false;
+};
+
+void RequestPipeline::State::start() {
+  assert(phase_ == Phase::kNew);
+  phase_ = Phase::kConnecting;
+  work_.set(true);
+  // What it throws ends the process.
+  const auto ended = [](std::exception_ptr error) noexcept {
+    if (error != nullptr) std::rethrow_exception(error);
+  };
+  boost::asio::co_spawn(executor_, run(shared_from_this()), ended);
+}
+
+IoTask<void> RequestPipeline::State::run(std::shared_ptr<State> /*self*/) {
+  while (phase_ != Phase::kEnded) {
+    failure_.reset();
+    phase_ = Phase::kConnecting;
+    timer_.set(options_.connect_timeout);
+    std::string error = co_await stream_->connect();
+    if (!error.empty()) fail({.why = std::move(error)});
+    if (!failure_) co_await serve();
+    if (phase_ == Phase::kEnded) break;
+    timer_.set(give_up());
+    co_await wake_.wait();
+  }
+}
+
+IoTask<void> RequestPipeline::State::serve() {
+  using boost::asio::experimental::awaitable_operators::operator&&;
+  phase_ = Phase::kHandshake;
+  queue_.emplace(user_.make_framing(), options_.max_reply_bytes);
+  shaken_ = 0;
+  handshake_replies_ = user_.handshake_replies();
+  queue_->say(user_.handshake());
+  if (handshake_replies_ == 0) rise();
+  co_await (receive() && send());
+}
+
+IoTask<void> RequestPipeline::State::receive() {
+  while (!failure_) {
+    boost::system::error_code error;
+    const std::size_t bytes = co_await stream_->receive(queue_->room(), error);
+    queue_->received(bytes);
+    deliver();
+    if (error) {
+      const std::string reason = ClientStream::reason_of(error);
+      fail({.why = reason.empty() ? server_ + " closed the connection"
+                                  : "the connection to " + server_ + " failed: " + reason,
+            .has_ended = reason.empty()});
+    }
+    pump();
+    if (sender_waits_ && !queue_->unsent().empty()) wake_.notify();
+  }
+}
+
+IoTask<void> RequestPipeline::State::send() {
+  while (!failure_) {
+    if (queue_->unsent().empty()) {
+      sender_waits_ = true;
+      co_await wake_.wait();
+      if (queue_->unsent().empty()) co_await boost::asio::post(kAwait);
+      sender_waits_ = false;
+      pump();
+      continue;
+    }
+    boost::system::error_code error;
+    queue_->begin_sending();
+    const std::size_t bytes = co_await stream_->send(queue_->unsent(), error);
+    queue_->sent(bytes);
+    // The replies that the server sent before it went are still to be received, and why it went.
+    if (error) co_return;
+    pump();
+  }
+}
+
+void RequestPipeline::State::deliver() {
+  while (!failure_) {
+    const std::optional<std::string_view> reply = queue_->next_reply();
+    if (reply) answer(*reply);
+    if (!queue_->error().empty()) fail({.why = server_ + " " + queue_->error()});
+    if (!reply) return;
+    queue_->drop_reply();
+  }
+}
+
+void RequestPipeline::State::answer(std::string_view reply) {
+  if (phase_ == Phase::kUp) {
+    if (user_.on_push(reply)) return;
+    if (Command* const command = queue_->answered()) command->on_reply(reply);
+    return;
+  }
+  if (std::optional<std::string> refusal = user_.on_handshake_reply(shaken_, reply)) {
+    return fail({.why = std::move(*refusal), .of_no_use = true});
+  }
+  if (++shaken_ == handshake_replies_) rise();
+}
+
+void RequestPipeline::State::rise() {
+  phase_ = Phase::kUp;
+  timer_.cancel();
+  up_since_ = Clock::now();
+  user_.on_up();
+  pump();
+}
+
+void RequestPipeline::State::flush() {
+  if (!is_up()) return;
+  // What the server has done to an idle connection is received before anything is taken for it.
+  const bool idle = queue_->in_flight() == 0 && queue_->unsent().empty();
+  work_.set(true);
+  if (!idle) pump();
+  if (sender_waits_ && (idle || !queue_->unsent().empty())) wake_.notify();
+}
+
+/// Takes commands, unless others are being sent.
+void RequestPipeline::State::pump() {
+  if (!is_up() || !queue_->unsent().empty()) return;
+  while (queue_->in_flight() < options_.max_in_flight && queue_->unsent().size() < kUnsentBytes) {
+    Command* const command = user_.next_command();
+    if (command == nullptr) break;
+    queue_->add(*command, Clock::now());
+  }
+  const auto since = queue_->waiting_since();
+  work_.set(since.has_value());
+  if (since && !silence_.is_set()) silence_.set_at(*since + options_.silence_timeout);
+}
+
+void RequestPipeline::State::on_time() {
+  if (phase_ == Phase::kBackoff) return wake_.notify();
+  const std::string limit = " within " + std::to_string(options_.connect_timeout.count()) + " ms";
+  fail({.why = phase_ == Phase::kConnecting
+                   ? "cannot " + stream_->doing() + limit
+                   : server_ + " has not completed the handshake" + limit});
+}
+
+void RequestPipeline::State::on_silence() {
+  const auto since = is_up() ? queue_->waiting_since() : std::nullopt;
+  if (!since) return;
+  const Clock::time_point end = *since + options_.silence_timeout;
+  if (Clock::now() < end) {
+    silence_.set_at(end);
+  } else if (stream_->has_unread()) {
+    silence_.set(kLookAgain);
+  } else {
+    fail({.why = server_ + " has not answered for " +
+                 std::to_string(options_.silence_timeout.count()) + " ms"});
+  }
+}
+
+void RequestPipeline::State::reconnect(std::string_view why) {
+  if (phase_ != Phase::kConnecting && phase_ != Phase::kHandshake && phase_ != Phase::kUp) return;
+  fail({.why = std::string(why), .of_no_use = true});
+}
+
+/// Makes the coroutines end, so that run() gives the connection up. Only the first failure counts:
+/// others follow from it.
+void RequestPipeline::State::fail(Failure failure) {
+  if (failure_) return;
+  failure_ = std::move(failure);
+  work_.set(true);
+  // Else the system would go on sending, and the server might do much later what is given up here.
+  stream_->close(!failure_->has_ended && queue_ && queue_->in_flight() != 0);
+  wake_.notify();
+}
+
+/// Returns how long to wait before the next attempt.
+IoContext::Clock::duration RequestPipeline::State::give_up() {
+  const Failure failure = *std::exchange(failure_, std::nullopt);
+  const bool was_up = phase_ == Phase::kUp;
+  const Clock::duration up_for = was_up ? Clock::now() - up_since_ : Clock::duration(0);
+  phase_ = Phase::kBackoff;
+  silence_.cancel();
+  work_.set(true);
+  if (failure.of_no_use) stream_->pass_over_address();
+  lose_all(failure.why, false);
+  queue_.reset();
+  user_.on_down(failure.why);
+  backoff_.forget_if_lasting(up_for);
+  const auto random = static_cast<std::uint32_t>(random_());
+  return was_up && !failure.of_no_use ? backoff_.after_loss(up_for, random)
+                                      : backoff_.after_failure(random);
+}
+
+void RequestPipeline::State::lose_all(std::string_view why, bool all_sent) {
+  while (queue_ && queue_->in_flight() != 0) {
+    const auto [command, loss] = queue_->lose(all_sent);
+    command->on_lost(loss, why);
+  }
+}
+
+void RequestPipeline::State::end() {
+  phase_ = Phase::kEnded;
+  failure_ = Failure{.why = {}};
+  timer_.cancel();
+  silence_.cancel();
+  work_.set(false);
+  stream_->close(false);
+  wake_.notify();
+  lose_all("the connection to " + server_ + " was closed by its own side", true);
+}
+
+RequestPipeline::RequestPipeline(IoContext& context, PipelineOptions options, ConnectionUser& user)
+    : state_(std::make_shared<State>(context, std::move(options), user)) {}
+
+RequestPipeline::~RequestPipeline() {
+  state_->end();
+}
+
+void RequestPipeline::start() {
+  state_->start();
+}
+
+void RequestPipeline::flush() {
+  state_->flush();
+}
+
+void RequestPipeline::reconnect(std::string_view why) {
+  state_->reconnect(why);
+}
+
+bool RequestPipeline::is_up() const {
+  return state_->is_up();
+}
+
+bool RequestPipeline::has_unread() const {
+  return state_->has_unread();
+}
+
+}  // namespace sluice

@@ -1,0 +1,562 @@
+#include "net/request_pipeline.h"
+
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "net/request_pipeline_fixture_test.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+using RequestPipelineTest = RequestPipelineFixture;
+
+TEST_F(RequestPipelineTest, ShakesHandsBeforeItSends) {
+  FakeServer server;
+  user_.handshake_text = "hello\nselect 1\n";
+  user_.handshake_count = 2;
+  TestCommand& first = command("first\n");
+  open(patient(server.endpoint()));
+  ask({&first});
+  Peer peer = server.accept();
+  EXPECT_EQ(peer.line(), "hello\n");
+  EXPECT_EQ(peer.line(), "select 1\n");
+  peer.send("+welcome\n");
+  settle();
+  EXPECT_EQ(peer.unread_bytes(), 0U);
+  EXPECT_EQ(user_.ups, 0U);
+  peer.send("+selected\n");
+  EXPECT_EQ(peer.line(), "first\n");
+  peer.send("1\n");
+  ASSERT_TRUE(first.await_end());
+  EXPECT_EQ(first.answer, "1\n");
+  EXPECT_THAT(user_.handshaken, ElementsAre("0 +welcome\n", "1 +selected\n"));
+  EXPECT_EQ(user_.ups, 1U);
+  EXPECT_THAT(downs(), IsEmpty());
+}
+
+TEST_F(RequestPipelineTest, NeverHasMoreInFlightThanAllowed) {
+  FakeServer server;
+  TestCommand* const commands[] = {&command("1\n"), &command("2\n"), &command("3\n"),
+                                   &command("4\n")};
+  PipelineOptions options = patient(server.endpoint());
+  options.max_in_flight = 2;
+  open(options);
+  Peer peer = server.accept();
+  ask({commands[0], commands[1], commands[2], commands[3]});
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(peer.await());
+    settle();
+    EXPECT_EQ(peer.unread_bytes(), i < 3 ? 4U : 2U) << i;
+    EXPECT_EQ(peer.line(), std::to_string(i + 1) + "\n");
+    peer.send("reply " + std::to_string(i + 1) + "\n");
+    ASSERT_TRUE(commands[i]->await_end());
+    EXPECT_EQ(commands[i]->answer, "reply " + std::to_string(i + 1) + "\n");
+    settle();
+  }
+}
+
+TEST_F(RequestPipelineTest, HalfAReplyIsNone) {
+  FakeServer server;
+  Peer peer = connect(server);
+  TestCommand& whole = command("whole\n");
+  TestCommand& half = command("half\n");
+  ask({&whole, &half});
+  EXPECT_EQ(peer.lines(2), "whole\nhalf\n");
+  peer.send("answer\nans");
+  peer.close();
+  ASSERT_TRUE(half.await_end());
+  EXPECT_EQ(whole.answer, "answer\n");
+  EXPECT_EQ(half.loss, Loss::kUnknown);
+  EXPECT_EQ(half.why, server.endpoint().text() + " closed the connection");
+}
+
+TEST_F(RequestPipelineTest, GarbageEndsTheConnection) {
+  FakeServer server;
+  Peer peer = connect(server);
+  TestCommand& first = command("first\n");
+  TestCommand& second = command("second\n");
+  ask({&first, &second});
+  EXPECT_EQ(peer.lines(2), "first\nsecond\n");
+  peer.send("!?\nfine\n");
+  ASSERT_TRUE(second.await_end());
+  EXPECT_EQ(first.loss, Loss::kUnknown);
+  EXPECT_EQ(second.loss, Loss::kUnknown);
+  EXPECT_EQ(first.why, server.endpoint().text() + " sent what is no reply");
+  EXPECT_EQ(peer.line(), "");
+  server.accept();
+  EXPECT_TRUE(await_up(2));
+}
+
+TEST_F(RequestPipelineTest, AReplyToNoCommandEndsTheConnection) {
+  FakeServer server;
+  Peer peer = connect(server);
+  peer.send("news\n");
+  ASSERT_TRUE(await_downs(1));
+  EXPECT_EQ(downs().at(0), server.endpoint().text() + " sent a reply to no command");
+  Peer next = server.accept();
+  ASSERT_TRUE(await_up(2));
+  TestCommand& asked = command("asked\n");
+  ask({&asked});
+  EXPECT_EQ(next.line(), "asked\n");
+  next.send("one\ntwo\n");
+  ASSERT_TRUE(await_downs(2));
+  EXPECT_EQ(asked.answer, "one\n");
+}
+
+TEST_F(RequestPipelineTest, SilenceEndsTheConnection) {
+  FakeServer server;
+  PipelineOptions options = patient(server.endpoint());
+  options.silence_timeout = milliseconds(30);
+  open(options);
+  Peer peer = server.accept();
+  ASSERT_TRUE(await_up());
+  TestCommand& asked = command("?\n");
+  const auto start = std::chrono::steady_clock::now();
+  ask({&asked});
+  ASSERT_TRUE(asked.await_end());
+  EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(30));
+  EXPECT_EQ(asked.loss, Loss::kUnknown);
+  EXPECT_EQ(asked.why, server.endpoint().text() + " has not answered for 30 ms");
+  EXPECT_TRUE(peer.ends_in_reset());
+  Peer next = server.accept();
+  ASSERT_TRUE(await_up(2));
+}
+
+TEST_F(RequestPipelineTest, OnlyTheLastReplyToACommandCountsAndSomeHaveNone) {
+  FakeServer server;
+  Peer peer = connect(server);
+  TestCommand& silent = command("silent\n");
+  TestCommand& twice = command("twice\n");
+  TestCommand& once = command("once\n");
+  silent.reply_count = 0;
+  twice.reply_count = 2;
+  ask({&silent, &twice, &once});
+  EXPECT_EQ(peer.lines(3), "silent\ntwice\nonce\n");
+  peer.send("1\n2\n3\n");
+  ASSERT_TRUE(once.await_end());
+  EXPECT_EQ(twice.answer, "2\n");
+  EXPECT_EQ(twice.endings, 1);
+  EXPECT_EQ(once.answer, "3\n");
+  EXPECT_EQ(silent.endings, 0);
+}
+
+TEST_F(RequestPipelineTest, WhatTheUserTakesForAPushIsNoReply) {
+  FakeServer server;
+  Peer peer = connect(server);
+  TestCommand& asked = command("?\n");
+  ask({&asked});
+  EXPECT_EQ(peer.line(), "?\n");
+  peer.send(">1\nyes\n>2\n");
+  ASSERT_TRUE(board_.wait([&] { return user_.pushes.size() == 2; }));
+  EXPECT_THAT(user_.pushes, ElementsAre(">1\n", ">2\n"));
+  EXPECT_EQ(asked.answer, "yes\n");
+  EXPECT_THAT(downs(), IsEmpty());
+}
+
+TEST_F(RequestPipelineTest, TheContextHasToRunUntilItIsUpAndIdle) {
+  FakeServer server;
+  user_.handshake_text = "hello\n";
+  user_.handshake_count = 1;
+  EXPECT_FALSE(has_work());
+  open(patient(server.endpoint()));
+  EXPECT_TRUE(has_work());
+  Peer peer = server.accept();
+  EXPECT_EQ(peer.line(), "hello\n");
+  peer.send("+hello\n");
+  ASSERT_TRUE(await_up());
+  EXPECT_FALSE(has_work());
+  TestCommand& asked = command("?\n");
+  ask({&asked});
+  EXPECT_TRUE(has_work());
+  EXPECT_EQ(peer.line(), "?\n");
+  peer.send("yes\n");
+  ASSERT_TRUE(asked.await_end());
+  EXPECT_FALSE(has_work());
+  on_thread([&] {
+    peer.close();
+    context_.asio()->poll();
+    EXPECT_TRUE(context_.has_work());
+    pipeline_.reset();
+    EXPECT_FALSE(context_.has_work());
+  });
+}
+
+TEST_F(RequestPipelineTest, AThreadThatWasLateDoesNotTakeTheServerForSilent) {
+  FakeServer server;
+  PipelineOptions options = patient(server.endpoint());
+  options.silence_timeout = milliseconds(30);
+  open(options);
+  Peer peer = server.accept();
+  ASSERT_TRUE(await_up());
+  TestCommand& asked = command("?\n");
+  on_thread([&] {
+    board_.change([&] { user_.waiting.push_back(&asked); });
+    pipeline_->flush();
+    context_.asio()->poll();
+    EXPECT_EQ(peer.line(), "?\n");
+    peer.send("yes\n");
+    const auto late = std::chrono::steady_clock::now() + milliseconds(40);
+    while (std::chrono::steady_clock::now() < late) {
+    }
+  });
+  ASSERT_TRUE(asked.await_end());
+  EXPECT_EQ(asked.answer, "yes\n");
+  EXPECT_THAT(downs(), IsEmpty());
+}
+
+// What is given up is not to reach the server later.
+TEST_F(RequestPipelineTest, AConnectionThatIsGivenUpWithACommandOpenIsReset) {
+  FakeServer server;
+  Peer peer = connect(server);
+  TestCommand& asked = command("?\n");
+  ask({&asked});
+  EXPECT_EQ(peer.line(), "?\n");
+  on_thread([&] { pipeline_->reconnect("127.0.0.1 is of no use"); });
+  EXPECT_TRUE(peer.ends_in_reset());
+}
+
+TEST_F(RequestPipelineTest, AConnectionOnWhichNothingIsOpenEndsInOrder) {
+  FakeServer server;
+  Peer peer = connect(server);
+  TestCommand& asked = command("?\n");
+  ask({&asked});
+  EXPECT_EQ(peer.line(), "?\n");
+  peer.send("yes\n");
+  ASSERT_TRUE(asked.await_end());
+  on_thread([&] { pipeline_->reconnect("127.0.0.1 is of no use"); });
+  EXPECT_FALSE(peer.ends_in_reset());
+}
+
+TEST_F(RequestPipelineTest, AConnectionThatTheServerHasEndedIsNotReset) {
+  FakeServer server;
+  Peer peer = connect(server);
+  TestCommand& asked = command("?\n");
+  ask({&asked});
+  EXPECT_EQ(peer.line(), "?\n");
+  peer.end();
+  ASSERT_TRUE(asked.await_end());
+  EXPECT_FALSE(peer.ends_in_reset());
+}
+
+TEST_F(RequestPipelineTest, TakesLongRepliesInPieces) {
+  FakeServer server;
+  Peer peer = connect(server);
+  TestCommand& asked = command("long\n");
+  ask({&asked});
+  EXPECT_EQ(peer.line(), "long\n");
+  const std::string piece(999'999, 'x');
+  for (int i = 0; i < 7; ++i) ASSERT_TRUE(peer.send(piece));
+  ASSERT_TRUE(peer.send("\n"));
+  ASSERT_TRUE(asked.await_end());
+  EXPECT_EQ(asked.answer.size(), 7 * piece.size() + 1);
+}
+
+TEST_F(RequestPipelineTest, AReplyBeyondTheBoundEndsTheConnection) {
+  FakeServer server;
+  PipelineOptions options = patient(server.endpoint());
+  options.max_reply_bytes = 1'000'000;
+  open(options);
+  Peer peer = server.accept();
+  TestCommand& asked = command("long\n");
+  ask({&asked});
+  EXPECT_EQ(peer.line(), "long\n");
+  peer.send(std::string(2'000'000, 'x'));
+  ASSERT_TRUE(asked.await_end());
+  EXPECT_EQ(asked.why, server.endpoint().text() + " sent a reply longer than 1000000 bytes");
+}
+
+TEST_F(RequestPipelineTest, SendsLongCommandsInPieces) {
+  FakeServer server;
+  Peer peer = connect(server);
+  TestCommand& longest = command(long_line(20'000'000));
+  TestCommand& next = command("next\n");
+  ask({&longest, &next});
+  EXPECT_EQ(peer.skip(20'000'000), 20'000'000U);
+  peer.send("1\n");
+  EXPECT_EQ(peer.line(), "next\n");
+  peer.send("2\n");
+  ASSERT_TRUE(next.await_end());
+  EXPECT_EQ(longest.answer, "1\n");
+  EXPECT_EQ(next.answer, "2\n");
+}
+
+TEST_F(RequestPipelineTest, HalfACommandMayHaveBeenCarriedOutAndWhatFollowsIsNotAskedFor) {
+  FakeServer server;
+  Peer peer = connect(server);
+  // Longer than what the socket takes from a peer that does not read.
+  TestCommand& begun = command(long_line(40'000'000));
+  TestCommand& next = command("next\n");
+  ask({&begun, &next});
+  ASSERT_TRUE(peer.await());
+  peer.reset();
+  ASSERT_TRUE(begun.await_end());
+  EXPECT_EQ(begun.loss, Loss::kUnknown);
+  EXPECT_EQ(server.accept().line(), "next\n");
+}
+
+TEST_F(RequestPipelineTest, LooksBeforeItSendsOnAnIdleConnection) {
+  FakeServer server;
+  Peer peer = connect(server);
+  TestCommand& asked = command("?\n");
+  on_thread([&] {
+    // The thread itself cannot have noticed.
+    peer.close();
+    board_.change([&] { user_.waiting.push_back(&asked); });
+    pipeline_->flush();
+  });
+  Peer next = server.accept();
+  EXPECT_EQ(next.line(), "?\n");
+  next.send("yes\n");
+  ASSERT_TRUE(asked.await_end());
+  EXPECT_EQ(asked.answer, "yes\n");
+}
+
+TEST_F(RequestPipelineTest, RepliesSentBeforeTheEndCount) {
+  FakeServer server;
+  Peer peer = connect(server);
+  TestCommand& first = command("first\n");
+  TestCommand& second = command("second\n");
+  ask({&first});
+  EXPECT_EQ(peer.line(), "first\n");
+  on_thread([&] {
+    peer.send("1\n");
+    peer.reset();
+    board_.change([&] { user_.waiting.push_back(&second); });
+    pipeline_->flush();
+  });
+  ASSERT_TRUE(first.await_end());
+  EXPECT_EQ(first.answer, "1\n");
+  Peer next = server.accept();
+  EXPECT_TRUE(await_up(2));
+}
+
+TEST_F(RequestPipelineTest, CallbacksMayFlushAndReconnect) {
+  FakeServer server;
+  Peer peer = connect(server);
+  TestCommand& first = command("first\n");
+  TestCommand& second = command("second\n");
+  TestCommand& third = command("third\n");
+  user_.when_down = [&] {
+    pipeline_->flush();
+    pipeline_->reconnect("nothing, for it is down");
+  };
+  first.then = [&] {
+    pipeline_->flush();
+    pipeline_->reconnect("first has had enough");
+    pipeline_->reconnect("twice");
+  };
+  second.then = [&] {
+    pipeline_->reconnect("nothing, for it is down");
+    board_.change([&] { user_.waiting.push_back(&third); });
+    pipeline_->flush();
+  };
+  ask({&first, &second});
+  EXPECT_EQ(peer.lines(2), "first\nsecond\n");
+  peer.send("1\n2\n");
+  ASSERT_TRUE(second.await_end());
+  EXPECT_EQ(first.answer, "1\n");
+  EXPECT_EQ(second.loss, Loss::kUnknown);
+  EXPECT_EQ(server.accept().line(), "third\n");
+  EXPECT_EQ(downs().at(0), "first has had enough");
+}
+
+TEST_F(RequestPipelineTest, ARefusedHandshakeIsTriedAgain) {
+  FakeServer server;
+  user_.handshake_text = "password\n";
+  user_.handshake_count = 1;
+  open(patient(server.endpoint()));
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    Peer peer = server.accept();
+    EXPECT_EQ(peer.line(), "password\n");
+    peer.send("-wrong\n");
+    EXPECT_EQ(peer.line(), "");
+  }
+  Peer peer = server.accept();
+  peer.send("+right\n");
+  EXPECT_TRUE(await_up());
+  EXPECT_THAT(downs(), ElementsAre("the server says -wrong\n", "the server says -wrong\n"));
+}
+
+TEST_F(RequestPipelineTest, ALostConnectionIsRenewedAtOnce) {
+  FakeServer server;
+  TestCommand& lost = command("lost\n");
+  TestCommand& next = command("next\n");
+  PipelineOptions options = patient(server.endpoint());
+  // Would be seen if it were kept.
+  options.least_pause = options.most_pause = kNever;
+  open(options);
+  Peer peer = server.accept();
+  ask({&lost});
+  EXPECT_EQ(peer.line(), "lost\n");
+  ask({&next});
+  EXPECT_EQ(peer.line(), "next\n");
+  peer.reset();
+  ASSERT_TRUE(lost.await_end());
+  EXPECT_EQ(lost.loss, Loss::kUnknown);
+  EXPECT_THAT(lost.why, StartsWith("the connection to 127.0.0.1:"));
+  EXPECT_THAT(lost.why, EndsWith(" failed: Connection reset by peer"));
+  peer = server.accept();
+  ASSERT_TRUE(await_up(2));
+  EXPECT_THAT(downs(), ElementsAre(lost.why));
+}
+
+TEST_F(RequestPipelineTest, RefusedConnectionsAreTriedEverMoreSeldom) {
+  FakeServer server(-1);
+  PipelineOptions options = patient(server.endpoint());
+  options.least_pause = milliseconds(4);
+  options.most_pause = milliseconds(1000);
+  open(options);
+  ASSERT_TRUE(await_downs(5));
+  EXPECT_FALSE(pipeline_->is_up());
+  close();
+  for (int i = 1; i < 5; ++i) {
+    EXPECT_GE(user_.down_at[i] - user_.down_at[i - 1], milliseconds(2 << (i - 1))) << i;
+  }
+  EXPECT_EQ(downs().at(0),
+            "cannot connect to " + server.endpoint().text() + ": Connection refused");
+}
+
+TEST_F(RequestPipelineTest, AnIdleConnectionThatEndsIsRenewedBeforeItIsNeeded) {
+  FakeServer server;
+  connect(server).close();
+  Peer next = server.accept();
+  ASSERT_TRUE(await_up(2));
+  EXPECT_THAT(downs(), ElementsAre(server.endpoint().text() + " closed the connection"));
+}
+
+TEST_F(RequestPipelineTest, AHandshakeThatIsNotAnsweredIsGivenUp) {
+  FakeServer server;
+  user_.handshake_text = "hello\n";
+  user_.handshake_count = 1;
+  PipelineOptions options = patient(server.endpoint());
+  options.connect_timeout = milliseconds(20);
+  open(options);
+  Peer first = server.accept();
+  Peer second = server.accept();
+  ASSERT_TRUE(await_downs(1));
+  EXPECT_EQ(downs().at(0),
+            server.endpoint().text() + " has not completed the handshake within 20 ms");
+  EXPECT_EQ(user_.ups, 0U);
+}
+
+TEST_F(RequestPipelineTest, AServerThatDoesNotAcceptIsGivenUp) {
+  FakeServer server(0);
+  // What the backlog of a server that accepts nobody holds, and more.
+  std::vector<std::unique_ptr<UniqueFd>> others;
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(server.endpoint().port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  for (int i = 0; i < 4; ++i) {
+    others.push_back(std::make_unique<UniqueFd>(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)));
+    static_cast<void>(
+        ::connect(others.back()->get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)));
+  }
+  PipelineOptions options = patient(server.endpoint());
+  options.connect_timeout = milliseconds(20);
+  open(options);
+  ASSERT_TRUE(await_downs(2));
+  EXPECT_EQ(downs().at(0), "cannot connect to " + server.endpoint().text() + " within 20 ms");
+}
+
+TEST_F(RequestPipelineTest, ReconnectGivesTheConnectionUp) {
+  FakeServer server;
+  Peer peer = connect(server);
+  TestCommand& asked = command("?\n");
+  ask({&asked});
+  EXPECT_EQ(peer.line(), "?\n");
+  on_thread([&] {
+    pipeline_->reconnect("127.0.0.1 is loading");
+    pipeline_->reconnect("it is not asked twice");
+    EXPECT_FALSE(pipeline_->is_up());
+  });
+  ASSERT_TRUE(asked.await_end());
+  EXPECT_EQ(asked.loss, Loss::kUnknown);
+  EXPECT_EQ(asked.why, "127.0.0.1 is loading");
+  Peer next = server.accept();
+  ASSERT_TRUE(await_up(2));
+  EXPECT_THAT(downs(), ElementsAre("127.0.0.1 is loading"));
+}
+
+TEST_F(RequestPipelineTest, SpeaksOverAUnixSocket) {
+  const std::string path =
+      testing::TempDir() + "sluice_pipeline_" + std::to_string(::getpid()) + ".sock";
+  FakeServer server(path);
+  Peer peer = connect(server);
+  TestCommand& asked = command("?\n");
+  ask({&asked});
+  EXPECT_EQ(peer.line(), "?\n");
+  peer.send("yes\n");
+  ASSERT_TRUE(asked.await_end());
+  EXPECT_EQ(asked.answer, "yes\n");
+  close();
+  const Endpoint missing{.unix_path = path + ".not"};
+  open(patient(missing));
+  ASSERT_TRUE(await_downs(1));
+  EXPECT_EQ(downs().at(0), "cannot connect to unix:" + path + ".not: No such file or directory");
+}
+
+TEST_F(RequestPipelineTest, FindsAHostByItsName) {
+  FakeServer server;
+  // Where localhost is ::1 too, nobody listens there.
+  open(patient({.host = "localhost", .port = server.endpoint().port}));
+  Peer peer = server.accept();
+  ASSERT_TRUE(await_up());
+  EXPECT_THAT(downs(), IsEmpty());
+}
+
+TEST_F(RequestPipelineTest, AHostWithoutAddressHoldsNothingUp) {
+  PipelineOptions options = patient({.host = "no-such-host.invalid", .port = 1});
+  options.connect_timeout = milliseconds(100);
+  open(options);
+  // The thread goes on meanwhile.
+  settle();
+  ASSERT_TRUE(await_downs(2));
+  EXPECT_THAT(downs().at(0), StartsWith("cannot find the address of no-such-host.invalid:1"));
+}
+
+TEST_F(RequestPipelineTest, MayBeDestroyedInAnyState) {
+  FakeServer server;
+  user_.handshake_text = "hello\n";
+  user_.handshake_count = 1;
+  TestCommand& asked = command("?\n");
+  on_thread([&] { RequestPipeline never_started(context_, patient(server.endpoint()), user_); });
+  open(patient({.host = "localhost", .port = 1}));  // Looks for the address, or tries it.
+  close();
+  FakeServer refuses(-1);
+  PipelineOptions pauses = patient(refuses.endpoint());
+  pauses.least_pause = pauses.most_pause = kNever;
+  const std::size_t refused = downs().size() + 1;
+  open(pauses);
+  ASSERT_TRUE(await_downs(refused));
+  close();
+  board_.change([&] { user_.waiting.push_back(&asked); });
+  open(patient(server.endpoint()));
+  Peer peer = server.accept();
+  EXPECT_EQ(peer.line(), "hello\n");
+  close();  // It has not been shaken.
+  EXPECT_EQ(peer.line(), "");
+  EXPECT_EQ(asked.endings, 0);
+  open(patient(server.endpoint()));
+  peer = server.accept();
+  peer.send("+hello\n");
+  EXPECT_EQ(peer.lines(2), "hello\n?\n");
+  close();
+  EXPECT_EQ(peer.line(), "");
+  EXPECT_EQ(asked.endings, 1);
+  EXPECT_EQ(asked.loss, Loss::kUnknown);
+  EXPECT_EQ(downs().size(), refused);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,338 @@
+#include "stores/redis/connection.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "stores/redis/resp_framing.h"
+#include "stores/redis/server_error.h"
+
+namespace sluice::redis {
+namespace {
+
+// Requests looked at for one call: those of other slots are passed over.
+constexpr std::size_t kMaxLookedAt = 512;
+
+PipelineOptions pipeline_options(const ConnectionSettings& settings, const ServerHealth& health,
+                                 const Endpoint& endpoint) {
+  PipelineOptions options = health.pipeline_options(endpoint);
+  options.max_in_flight = settings.max_in_flight;
+  return options;
+}
+
+}  // namespace
+
+CallOptions call_options(const RedisOptions& options) {
+  constexpr std::int64_t kDayMs = 86'400'000;
+  return {.least_lifetime_ms = options.virtual_time ? kDayMs : 0,
+          .skew_ms = options.client_time ? options.skew.count() : 0,
+          .client_time = options.client_time};
+}
+
+// A command other than a call of the script.
+class Connection::Control final : public Command {
+ public:
+  Control(Connection& connection, std::string command, Answer answer)
+      : connection_(connection), command_(std::move(command)), answer_(std::move(answer)) {}
+
+  void write(std::string& output) override { output += command_; }
+  // What the answer holds is let go with it: a control stays a while after it is answered.
+  void on_reply(std::string_view reply) override {
+    const Answer answer = std::exchange(answer_, nullptr);
+    const std::optional<Reply> tree = read_reply(reply);
+    if (tree && !tree->is_error()) return answer(&*tree, {});
+    if (!tree) connection_.reconnect(connection_.name() + kNotToThis);
+    answer(nullptr, tree ? tree->text : "the reply cannot be read");
+  }
+  void on_lost(Loss, std::string_view why) override {
+    const Answer answer = std::exchange(answer_, nullptr);
+    answer(nullptr, why);
+  }
+
+  bool is_answered() const { return answer_ == nullptr; }
+
+  // Nothing that follows such a reply can be trusted.
+  static constexpr const char* kNotToThis = " sent a reply that is not to what it was asked";
+
+ private:
+  Connection& connection_;
+  std::string command_;
+  Answer answer_;  // Null once it was called.
+};
+
+// One call of the script, and the requests it carries.
+class Connection::Call final : public Command {
+ public:
+  Call(Connection& connection, const CallOptions& options)
+      : script(options), connection_(connection) {}
+
+  std::size_t replies() const override { return asking ? 2 : 1; }
+  void write(std::string& output) override {
+    sent_at = RemoteWorker::Clock::now();
+    connection_.in_flight_.push_back(this);
+    // Where it is refused, so is the call that follows.
+    if (asking) append_command(output, {"ASKING"});
+    script.write(now, connection_.next_number_++, output);
+  }
+  void on_reply(std::string_view reply) override { connection_.on_reply(*this, reply); }
+  void on_lost(Loss loss, std::string_view why) override { connection_.on_lost(*this, loss, why); }
+
+  void add(PendingRequest& request) {
+    request.holder = this;
+    request.place = static_cast<std::uint32_t>(size);
+    requests[size++] = &request;
+  }
+  void forget(PendingRequest& request) {
+    script.abandon(request.place);
+    requests[request.place] = nullptr;
+  }
+  // Calls `to` with each request that was not forgotten; it is not the call's any more.
+  template <typename To>
+  void hand_over(To to) {
+    for (std::size_t i = 0; i < size; ++i) {
+      if (requests[i] == nullptr) continue;
+      requests[i]->holder = nullptr;
+      to(*std::exchange(requests[i], nullptr), i);
+    }
+  }
+
+  ScriptCall script;
+  Instant now = kStoreTime;
+  bool asking = false;
+  RemoteWorker::Clock::time_point sent_at;
+  std::uint64_t script_loads = 0;
+  std::size_t size = 0;
+  std::array<PendingRequest*, ScriptCall::kMaxRequests> requests{};
+
+ private:
+  Connection& connection_;
+};
+
+Connection::Connection(const ConnectionSettings& settings, const Endpoint& endpoint,
+                       ConnectionOwner& owner)
+    : settings_(settings),
+      endpoint_(endpoint),
+      health_("redis " + endpoint.text(), settings.options.deadline),
+      owner_(owner),
+      handshake_(settings.options, settings.purpose),
+      next_number_(settings.first_number.value_or(std::random_device{}())),
+      pipeline_(settings.worker.context(), pipeline_options(settings, health_, endpoint), *this) {}
+
+Connection::~Connection() {
+  closing_ = true;
+  const std::string why = name() + " is not used now";
+  fail_waiting(why);
+  fail_controls(why);
+}
+
+void Connection::fail_waiting(std::string_view why) {
+  for (RequestList* list : {&again_, &queue_, &asking_}) {
+    while (!list->empty()) settings_.worker.fail(list->pop_front(), why);
+  }
+}
+
+// An answer may ask again, which is not lost with the rest.
+void Connection::fail_controls(std::string_view why) {
+  const auto lost = std::exchange(controls_, {});
+  for (const auto& control : lost) control->on_lost(Loss::kUnsent, why);
+}
+
+void Connection::reconnect(std::string_view why) {
+  health_.give_up();
+  pipeline_.reconnect(why);
+}
+
+/// Why a request that comes now would wait in vain; empty where it may wait.
+std::string_view Connection::error() const {
+  std::optional<RemoteWorker::Clock::time_point> oldest;
+  if (!in_flight_.empty()) oldest = in_flight_.front()->sent_at;
+  const std::string_view why = health_.error(oldest, settings_.worker.routed_at());
+  // Where something has come, it is this process that was late.
+  return why.empty() || is_broken() || !pipeline_.has_unread() ? why : std::string_view();
+}
+
+void Connection::add(PendingRequest& request) {
+  const std::string_view why = error();
+  if (!why.empty()) return settings_.worker.fail(request, why);
+  queue_.push_back(request);
+}
+
+void Connection::add_asking(PendingRequest& request) {
+  if (is_broken()) return settings_.worker.fail(request, health_.down_why());
+  asking_.push_back(request);
+}
+
+void Connection::ask(std::initializer_list<std::string_view> command, Answer answer) {
+  std::string text;
+  append_command(text, command);
+  ask(std::move(text), std::move(answer));
+}
+
+void Connection::ask(std::string command, Answer answer) {
+  controls_.push_back(std::make_unique<Control>(*this, std::move(command), std::move(answer)));
+}
+
+void Connection::abandon(PendingRequest& request) {
+  request.unlink();
+  if (request.holder == nullptr) return;
+  static_cast<Call*>(std::exchange(request.holder, nullptr))->forget(request);
+}
+
+void Connection::give_back(RequestList& list) {
+  list.append(again_);
+  list.append(queue_);
+}
+
+Command* Connection::next_command() {
+  if (!controls_.empty()) return next_control();
+  // What was sent before the script was loaded again comes back too, and goes out before the rest.
+  if (!in_flight_.empty() && in_flight_.front()->script_loads != script_loads_) return nullptr;
+  for (RequestList* from : {&asking_, &again_, &queue_}) {
+    if (Call* const call = next_call(*from)) return call;
+  }
+  return nullptr;
+}
+
+Command* Connection::next_control() {
+  while (!sent_controls_.empty() && sent_controls_.front()->is_answered()) {
+    sent_controls_.pop_front();
+  }
+  sent_controls_.push_back(std::move(controls_.front()));
+  controls_.pop_front();
+  return sent_controls_.back().get();
+}
+
+// Null where there are none, or none that fits into a call.
+Connection::Call* Connection::next_call(RequestList& from) {
+  while (!from.empty()) {
+    if (idle_calls_.empty()) {
+      calls_.push_back(std::make_unique<Call>(*this, call_options(settings_.options)));
+      idle_calls_.push_back(calls_.back().get());
+    }
+    Call& call = *idle_calls_.back();
+    idle_calls_.pop_back();
+    call.asking = &from == &asking_;
+    fill(call, from);
+    if (call.size != 0) return &call;
+    release(call);
+  }
+  return nullptr;
+}
+
+// Takes the first requests that fit into one call: at one instant and, on a cluster, of one slot.
+// Fails the first where it alone does not.
+void Connection::fill(Call& call, RequestList& from) {
+  const std::uint16_t slot = from.front().slot;
+  call.now = from.front().now;
+  call.script_loads = script_loads_;
+  std::size_t looked_at = 0;
+  for (auto at = from.begin(); at != from.end() && looked_at < kMaxLookedAt; ++looked_at) {
+    PendingRequest& request = *at++;
+    if (request.now != call.now) return;
+    if (settings_.one_slot && request.slot != slot) continue;
+    if (request.alone && call.size != 0) return;
+    const bool fits = request.together
+                          ? call.script.add_together(request.requests, *request.decision)
+                          : call.script.add(request.requests[0], *request.decision);
+    if (!fits && call.size != 0) return;
+    request.unlink();
+    if (fits) {
+      call.add(request);
+    } else {
+      settings_.worker.fail(request, "the key is too long for " + name());
+    }
+    if (request.alone) return;
+  }
+}
+
+void Connection::release(Call& call) {
+  call.script.clear();
+  call.size = 0;
+  idle_calls_.push_back(&call);
+}
+
+void Connection::on_reply(Call& call, std::string_view reply) {
+  assert(in_flight_.front() == &call);
+  in_flight_.pop_front();
+  if (reply.front() == '-') {
+    on_error(call, error_text(reply));
+  } else {
+    read(call, reply);
+  }
+  release(call);
+}
+
+// What a reply leaves unanswered may have been carried out, even where it is another call's: it is
+// not asked again.
+void Connection::read(Call& call, std::string_view reply) {
+  if (!call.script.read(reply)) reconnect(name() + Control::kNotToThis);
+  call.hand_over([&](PendingRequest& request, std::size_t i) {
+    const std::string_view why = call.script.error(i);
+    if (why.empty()) {
+      settings_.worker.complete(request);
+    } else if (read_server_error(why).kind == ServerError::Kind::kReadOnly) {
+      owner_.on_refused(request, *this, why);
+    } else {
+      settings_.worker.fail(request, name() + ": " + std::string(why));
+    }
+  });
+}
+
+// Unless the error came out of the script, the server has carried out nothing of the call.
+void Connection::on_error(Call& call, std::string_view text) {
+  using Kind = ServerError::Kind;
+  const Kind kind = read_server_error(text).kind;
+  // Even where those who asked have gone: the next would wait as long.
+  if (kind == Kind::kLoading || kind == Kind::kNoAuth) reconnect(name() + ": " + std::string(text));
+  if (kind == Kind::kNoScript && call.script_loads == script_loads_) {
+    ask(script_load_command(), [](const Reply*, std::string_view) {});
+    ++script_loads_;
+  }
+  // Which key of several the user may not touch shows when each is asked alone.
+  const bool apart = kind == Kind::kNoPerm && call.size > 1;
+  call.hand_over([&](PendingRequest& request, std::size_t) {
+    if (kind != Kind::kNoScript && !apart) return owner_.on_refused(request, *this, text);
+    request.alone = request.alone || apart;
+    (call.asking ? asking_ : again_).push_back(request);
+  });
+}
+
+void Connection::on_lost(Call& call, Loss loss, std::string_view why) {
+  std::erase(in_flight_, &call);
+  if (loss == Loss::kUnknown) health_.on_lost(call.sent_at);
+  call.hand_over([&](PendingRequest& request, std::size_t) {
+    if (loss == Loss::kUnsent && !closing_) {
+      (call.asking ? asking_ : again_).push_back(request);
+    } else {
+      settings_.worker.fail(request, why);
+    }
+  });
+  release(call);
+}
+
+std::optional<std::string> Connection::on_handshake_reply(std::size_t i, std::string_view reply) {
+  const auto error = handshake_.error(i, reply);
+  if (!error) return std::nullopt;
+  return name() + *error;
+}
+
+std::unique_ptr<Framing> Connection::make_framing() {
+  return std::make_unique<RespFraming>();
+}
+
+void Connection::on_up() {
+  health_.on_up();
+  owner_.on_up(*this);
+}
+
+void Connection::on_down(std::string_view why) {
+  health_.on_down(why);
+  fail_controls(why);
+  if (is_broken()) fail_waiting(why);
+  owner_.on_down(*this, why);
+}
+
+}  // namespace sluice::redis

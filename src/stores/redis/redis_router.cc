@@ -1,0 +1,150 @@
+#include "stores/redis/redis_router.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "stores/redis/redis_space.h"
+#include "stores/redis/slots.h"
+
+namespace sluice::redis {
+namespace {
+
+// A server that cannot answer now is asked again after this.
+constexpr std::chrono::milliseconds kLater{3};
+
+std::unique_ptr<Fleet> make_fleet(const FleetParts& parts) {
+  switch (parts.options.topology) {
+    case Topology::kSentinel:
+      return make_sentinel_fleet(parts);
+    case Topology::kCluster:
+      return make_cluster_fleet(parts);
+    case Topology::kSingle:
+      break;
+  }
+  return make_single_fleet(parts);
+}
+
+}  // namespace
+
+void RedisRouter::open(RemoteWorker& worker) {
+  worker_ = &worker;
+  later_.emplace(worker.context(), [this] {
+    take_all(asked_later_);
+    flush();
+  });
+  fleet_ = make_fleet({.options = options_, .worker = worker, .owner = *this, .changed = [this] {
+                         take_all(waiting_);
+                         flush();
+                       }});
+}
+
+// Which slot matters where keys are spread, over nodes or over connections.
+std::uint16_t RedisRouter::slot_of(const PendingRequest& request) {
+  if (options_.topology != Topology::kCluster && options_.connections == 1) return 0;
+  key_.clear();
+  append_redis_key(key_, *request.requests[0].space, request.requests[0].key);
+  return redis::slot_of(key_);
+}
+
+void RedisRouter::route(PendingRequest& request) {
+  request.slot = slot_of(request);
+  take(request);
+}
+
+void RedisRouter::take(PendingRequest& request) {
+  const Route route = fleet_->route(request.slot);
+  if (route.connection != nullptr) {
+    touch(*route.connection);
+    route.connection->add(request);
+  } else if (!route.error.empty()) {
+    worker_->fail(request, route.error);
+  } else {
+    waiting_.push_back(request);
+  }
+}
+
+// Those that have to wait again are not taken twice.
+void RedisRouter::take_all(RequestList& requests) {
+  RequestList all;
+  all.append(requests);
+  while (!all.empty()) take(all.pop_front());
+}
+
+void RedisRouter::touch(Connection& connection) {
+  if (!touched_.empty() && touched_.back() == &connection) return;
+  if (std::ranges::find(touched_, &connection) == touched_.end()) touched_.push_back(&connection);
+}
+
+// A connection's flush() may lead back here.
+void RedisRouter::flush() {
+  for (Connection* connection : std::exchange(touched_, {})) connection->flush();
+}
+
+std::string_view RedisRouter::abandon(PendingRequest& request) {
+  Connection::abandon(request);
+  const Route route = fleet_->route(request.slot);
+  return route.connection != nullptr ? route.connection->late() : nowhere_.late();
+}
+
+void RedisRouter::on_up(Connection& connection) {
+  was_connected_ = true;
+  fleet_->on_up(connection);
+}
+
+void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
+                             std::string_view text) {
+  take_back(request, connection, text);
+  flush();
+}
+
+void RedisRouter::take_back(PendingRequest& request, Connection& connection,
+                            std::string_view text) {
+  if (text.empty()) return take(request);
+  const ServerError error = read_server_error(text);
+  const auto fail = [&] { worker_->fail(request, connection.name() + ": " + std::string(text)); };
+  using Kind = ServerError::Kind;
+  switch (error.kind) {
+    case Kind::kMoved:
+    case Kind::kAsk:
+      return redirect(request, connection, error);
+    case Kind::kTryAgain:
+      request.alone = true;
+      return ask_later(request);
+    case Kind::kClusterDown:
+    case Kind::kReadOnly:
+      return fleet_->doubt(connection, text) ? ask_later(request) : fail();
+    case Kind::kBusy:
+    case Kind::kLoading:
+      return ask_later(request);
+    case Kind::kNoAuth:
+    case Kind::kNoScript:
+    case Kind::kNoPerm:
+    case Kind::kOther:
+      return fail();
+  }
+}
+
+void RedisRouter::redirect(PendingRequest& request, Connection& connection,
+                           const ServerError& error) {
+  if (++request.tries > kMaxRedirects) {
+    return worker_->fail(request, connection.name() + " redirected once too often");
+  }
+  const Route to = fleet_->redirect(error, connection);
+  if (to.connection == nullptr) {
+    return worker_->fail(request, connection.name() + ": " + std::string(to.error));
+  }
+  touch(*to.connection);
+  if (error.kind == ServerError::Kind::kAsk) {
+    to.connection->add_asking(request);
+  } else {
+    to.connection->add(request);
+  }
+}
+
+void RedisRouter::ask_later(PendingRequest& request) {
+  if (!later_->is_set()) later_->set(kLater);
+  asked_later_.push_back(request);
+}
+
+}  // namespace sluice::redis

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "core/instant.h"
+#include "core/store.h"
+#include "stores/remote/remote_worker.h"
+
+namespace sluice {
+
+/// A store that asks other machines by a RemoteWorker. Decisions that were not answered within the
+/// deadline are kUnavailable.
+class RemoteStore : public Store {
+ public:
+  void decide(std::span<const Request> requests, Instant now,
+              std::span<Decision> decisions) override;
+  Decision decide_all(std::span<const Request> requests, Instant now) override;
+  void submit(std::unique_ptr<Batch> batch) override;
+  bool answers_later() const override { return true; }
+  /// This process's clock.
+  Instant now() const override { return wall_now(); }
+
+ protected:
+  /// `router` lives until worker().stop(), which the destructor of a derived store calls.
+  RemoteStore(Router& router, const RemoteWorker::Options& options) : worker_(router, options) {}
+
+  RemoteWorker& worker() { return worker_; }
+
+ private:
+  /// Throws std::invalid_argument where these cannot be asked together.
+  virtual void check_together(std::span<const Request> requests) const = 0;
+
+  RemoteWorker worker_;
+};
+
+}  // namespace sluice

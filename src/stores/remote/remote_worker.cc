@@ -1,0 +1,296 @@
+#include "stores/remote/remote_worker.h"
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <cassert>
+#include <iterator>
+#include <string>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+/// The worker thread takes the lead, to see to idle connections, once no thread has led for so
+/// long.
+constexpr std::chrono::milliseconds kIdle{100};
+
+constexpr std::string_view kClosed = "the store was closed before it answered";
+
+thread_local const RemoteWorker* leads_here = nullptr;
+
+}  // namespace
+
+PendingBatch::PendingBatch(std::unique_ptr<Batch> taken, Clock::time_point answered_by)
+    : batch(std::move(taken)), deadline(answered_by), open(batch->decisions().size()) {
+  requests.resize(open);
+  for (std::size_t i = 0; i < open; ++i) {
+    const std::span<const Request> all = batch->requests();
+    requests[i].requests = batch->is_together() ? all : all.subspan(i, 1);
+    requests[i].decision = &batch->decisions()[i];
+    requests[i].now = batch->now();
+    requests[i].together = batch->is_together();
+    requests[i].batch = this;
+  }
+}
+
+/// A caller who waits, on its stack.
+class RemoteWorker::Waiter {
+ public:
+  explicit Waiter(std::span<Decision> decisions) : decisions_(decisions) {}
+
+  void answer(const Batch& batch) {
+    std::ranges::copy(batch.decisions(), decisions_.begin());
+    error_ = batch.error();
+    const std::lock_guard lock(mutex_);
+    is_answered_ = true;
+    answered_.notify_one();  // Within the lock: afterwards this may be gone.
+  }
+  /// By the thread that leads.
+  bool is_answered() const { return is_answered_; }
+  void wait() {
+    {
+      std::unique_lock lock(mutex_);
+      answered_.wait(lock, [this] { return is_answered_; });
+    }
+    if (!error_.empty()) throw StoreError(error_);
+  }
+
+ private:
+  const std::span<Decision> decisions_;
+  std::string error_;
+  std::mutex mutex_;
+  std::condition_variable answered_;
+  bool is_answered_ = false;
+};
+
+void RemoteWorker::start(std::function<void()> first) {
+  assert(!thread_.joinable());
+  thread_ = std::thread([this, first = std::move(first)] { run(first); });
+}
+
+void RemoteWorker::stop() {
+  if (thread_.joinable()) {
+    post([this] { ended_ = true; });
+    thread_.join();
+  }
+  while (!under_way_.empty()) expire(under_way_.front(), kClosed);
+  // The router has not seen these.
+  arrived_here_.splice(arrived_here_.end(), inbox_);
+  while (!arrived_here_.empty()) {
+    const std::unique_ptr<PendingBatch> pending(&arrived_here_.front());
+    arrived_here_.pop_front();
+    pending->batch->set_error(kClosed);
+    Batch::complete(std::move(pending->batch));
+  }
+}
+
+/// Null, and completed, where it is not taken.
+std::unique_ptr<PendingBatch> RemoteWorker::admit(std::unique_ptr<Batch> batch) {
+  const auto count = static_cast<std::int64_t>(batch->decisions().size());
+  if (pending_.fetch_add(count, std::memory_order_relaxed) + count <= options_.max_pending &&
+      !ended_) {
+    return std::make_unique<PendingBatch>(std::move(batch), Clock::now() + options_.deadline);
+  }
+  pending_.fetch_sub(count, std::memory_order_relaxed);
+  batch->set_error(ended_ ? kClosed : "too many requests wait for the store");
+  Batch::complete(std::move(batch));
+  return nullptr;
+}
+
+void RemoteWorker::submit(std::unique_ptr<Batch> batch) {
+  std::unique_ptr<PendingBatch> pending = admit(std::move(batch));
+  if (pending == nullptr) return;
+  if (leads_here == this) {
+    arrived_here_.push_back(*pending.release());
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  inbox_.push_back(*pending.release());
+  call_leader(true);
+}
+
+void RemoteWorker::decide(std::span<const Request> requests, Batch::Mode mode, Instant now,
+                          std::span<Decision> decisions) {
+  assert(leads_here != this);
+  Waiter waiter(decisions);
+  auto batch = std::make_unique<Batch>(requests, mode, now);
+  batch->completion = [&waiter](const Batch& answered) { waiter.answer(answered); };
+  std::unique_ptr<PendingBatch> pending = admit(std::move(batch));
+  if (pending == nullptr) return waiter.wait();
+  bool leads = false;
+  {
+    const std::lock_guard lock(mutex_);
+    leads = lead_ == Lead::kFree;
+    if (leads) {
+      lead_ = Lead::kCaller;
+      ++leads_;
+      arrived_here_.push_back(*pending.release());
+    } else {
+      inbox_.push_back(*pending.release());
+      call_leader(false);
+    }
+  }
+  if (leads) lead_until_answered(waiter);
+  waiter.wait();
+}
+
+void RemoteWorker::post(std::function<void()> task) {
+  const std::lock_guard lock(mutex_);
+  tasks_.push_back(std::move(task));
+  call_leader(true);
+}
+
+/// Something new is there. REQUIRES: mutex_ is held.
+void RemoteWorker::call_leader(bool is_for_worker) {
+  is_for_worker_ = is_for_worker_ || is_for_worker;
+  if (lead_ == Lead::kFree) return give_lead();
+  if (!std::exchange(called_, true)) context_.post([this] { collect(); });
+}
+
+/// REQUIRES: mutex_ is held.
+void RemoteWorker::give_lead() {
+  lead_ = Lead::kWorker;
+  lead_given_.notify_one();
+}
+
+void RemoteWorker::lead_until_answered(Waiter& waiter) {
+  const RemoteWorker* const before = std::exchange(leads_here, this);
+  leave_ = false;
+  step();
+  // Where it is answered already, what has come for others, and their timers, is still seen to.
+  if (waiter.is_answered()) context_.asio()->poll();
+  while (!waiter.is_answered() && !leave_) step();
+  leads_here = before;
+  const std::lock_guard lock(mutex_);
+  if (is_free()) {
+    lead_ = Lead::kFree;
+  } else {
+    give_lead();
+  }
+}
+
+void RemoteWorker::run(const std::function<void()>& first) {
+  leads_here = this;
+  first();
+  serve();
+  std::unique_lock lock(mutex_);
+  while (!ended_) {
+    const std::uint64_t leads = leads_;
+    const auto is_given = [this] { return lead_ == Lead::kWorker; };
+    if (!lead_given_.wait_for(lock, kIdle, is_given)) {
+      if (lead_ != Lead::kFree || leads != leads_) continue;
+      lead_ = Lead::kWorker;
+    }
+    lock.unlock();
+    serve();
+    lock.lock();
+  }
+}
+
+/// Leads until there is nothing to do any more. Having done nothing yet, goes on: no caller has
+/// asked for a while, and the next one wakes this thread.
+void RemoteWorker::serve() {
+  served_ = false;
+  collect();
+  while (!ended_) {
+    if (served_ && under_way_.empty()) {
+      const std::lock_guard lock(mutex_);
+      if (is_free()) {
+        lead_ = Lead::kFree;
+        return;
+      }
+    }
+    step();
+  }
+}
+
+/// Whether no thread has to lead. REQUIRES: mutex_ is held, by the thread that leads.
+bool RemoteWorker::is_free() const {
+  return under_way_.empty() && arrived_here_.empty() && !context_.has_work() && inbox_.empty() &&
+         tasks_.empty();
+}
+
+/// Takes what other threads have brought.
+void RemoteWorker::collect() {
+  List<PendingBatch> arrived;
+  std::vector<std::function<void()>> tasks;
+  {
+    const std::lock_guard lock(mutex_);
+    called_ = false;
+    leave_ = is_for_worker_ && lead_ == Lead::kCaller;
+    if (leave_) return;
+    is_for_worker_ = false;
+    arrived.swap(inbox_);
+    tasks.swap(tasks_);
+  }
+  begin(arrived);
+  for (const auto& task : tasks) task();
+}
+
+void RemoteWorker::begin(List<PendingBatch>& arrived) {
+  if (arrived.empty()) return;
+  served_ = true;
+  routed_at_ = Clock::now();
+  while (!arrived.empty()) {
+    PendingBatch& batch = arrived.front();
+    arrived.pop_front();
+    auto at = under_way_.end();
+    while (at != under_way_.begin() && std::prev(at)->deadline > batch.deadline) --at;
+    under_way_.insert(at, batch);
+    // A request may be answered within route(), and the batch end with the last one.
+    ++batch.open;
+    for (PendingRequest& request : batch.requests) router_.route(request);
+    if (--batch.open == 0) finish(batch);
+  }
+  router_.flush();
+}
+
+/// Waits for one event, or for the next deadline.
+void RemoteWorker::step() {
+  if (!arrived_here_.empty()) {
+    List<PendingBatch> arrived;
+    arrived.swap(arrived_here_);
+    return begin(arrived);
+  }
+  if (under_way_.empty()) {
+    context_.asio()->run_one();
+    return;
+  }
+  if (context_.asio()->run_one_until(under_way_.front().deadline) != 0) return;
+  // What has arrived counts, however late this thread is: it is not the store that was late.
+  context_.asio()->poll();
+  const Clock::time_point now = Clock::now();
+  while (!under_way_.empty() && under_way_.front().deadline <= now) expire(under_way_.front());
+}
+
+/// Fails what has no answer.
+void RemoteWorker::expire(PendingBatch& batch, std::string_view why) {
+  ++batch.open;
+  for (PendingRequest& request : batch.requests) {
+    if (request.batch == nullptr) continue;
+    const std::string_view abandoned = router_.abandon(request);
+    fail(request, why.empty() ? abandoned : why);
+  }
+  --batch.open;
+  finish(batch);
+}
+
+void RemoteWorker::complete(PendingRequest& request) {
+  PendingBatch& batch = *std::exchange(request.batch, nullptr);
+  if (--batch.open == 0) finish(batch);
+}
+
+void RemoteWorker::fail(PendingRequest& request, std::string_view why) {
+  *request.decision = {.source = Source::kUnavailable};
+  request.batch->batch->set_error(why);
+  complete(request);
+}
+
+void RemoteWorker::finish(PendingBatch& batch) {
+  const std::unique_ptr<PendingBatch> ended(&batch);
+  batch.unlink();
+  pending_.fetch_sub(static_cast<std::int64_t>(batch.requests.size()), std::memory_order_relaxed);
+  Batch::complete(std::move(ended->batch));
+}
+
+}  // namespace sluice

@@ -1,0 +1,381 @@
+#include "stores/remote/remote_worker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kLong = 60s;
+
+// Answers by the key: "now" at once, "later" when flushed, "soon" by an event, "error" never can;
+// what else it is asked waits for the test.
+class FakeRouter final : public Router {
+ public:
+  RemoteWorker* worker = nullptr;
+  RequestList waiting;
+  std::vector<PendingRequest*> later;
+  std::size_t flushed = 0;
+  std::size_t abandoned = 0;
+  std::thread::id thread;             // Of the last route().
+  std::function<void()> when_routed;  // Once.
+
+  void route(PendingRequest& request) override {
+    thread = std::this_thread::get_id();
+    if (const auto event = std::exchange(when_routed, nullptr)) event();
+    const std::string_view key = request.requests[0].key;
+    if (key == "now") return answer(request);
+    if (key == "error") return worker->fail(request, "the server is on fire");
+    if (key == "later") return later.push_back(&request);
+    if (key == "soon") return worker->context().post([this, &request] { answer(request); });
+    waiting.push_back(request);
+  }
+
+  void flush() override {
+    ++flushed;
+    for (PendingRequest* request : std::exchange(later, {})) answer(*request);
+  }
+
+  std::string_view abandon(PendingRequest& request) override {
+    ++abandoned;
+    request.unlink();
+    return "the server did not answer";
+  }
+
+  void answer(PendingRequest& request) {
+    *request.decision = {.allowed = true, .limit = request.requests[0].cost};
+    worker->complete(request);
+  }
+};
+
+std::vector<Request> requests(std::initializer_list<std::string_view> keys) {
+  std::vector<Request> made;
+  for (const auto key : keys) {
+    made.push_back({.key = key, .cost = static_cast<std::int64_t>(made.size()) + 1});
+  }
+  return made;
+}
+
+// A worker that never had anything to do.
+class RemoteWorkerTest : public testing::Test {
+ protected:
+  static constexpr std::int64_t kMost = 8;
+
+  explicit RemoteWorkerTest(std::chrono::nanoseconds deadline = kLong)
+      : worker_(std::in_place, router_,
+                RemoteWorker::Options{.deadline = deadline, .max_pending = kMost}) {
+    router_.worker = &*worker_;
+    worker_->start([] {});
+  }
+
+  struct Answers {
+    std::vector<Decision> decisions;
+    std::string error = {};
+  };
+
+  // Asks, and waits.
+  Answers ask(const std::vector<Request>& asked, Batch::Mode mode = Batch::Mode::kEach) {
+    Answers answers{.decisions = std::vector<Decision>(asked.size())};
+    if (mode == Batch::Mode::kTogether) answers.decisions.resize(1);
+    try {
+      worker_->decide(asked, mode, kStoreTime, answers.decisions);
+    } catch (const StoreError& error) {
+      answers.error = error.what();
+    }
+    return answers;
+  }
+  Answers ask(std::initializer_list<std::string_view> keys, Batch::Mode mode = Batch::Mode::kEach) {
+    return ask(requests(keys), mode);
+  }
+
+  // Asks without waiting.
+  void submit(std::initializer_list<std::string_view> keys, Batch::Completion completion) {
+    auto batch = std::make_unique<Batch>(requests(keys));
+    batch->completion = std::move(completion);
+    worker_->submit(std::move(batch));
+  }
+  std::future<Answers> submit(std::initializer_list<std::string_view> keys) {
+    auto answers = std::make_shared<std::promise<Answers>>();
+    submit(keys, [answers](const Batch& batch) {
+      answers->set_value({{batch.decisions().begin(), batch.decisions().end()}, batch.error()});
+    });
+    return answers->get_future();
+  }
+
+  // Runs `task` on the worker thread, and waits for it.
+  void on_worker(const std::function<void()>& task) {
+    std::promise<void> done;
+    worker_->post([&] {
+      task();
+      done.set_value();
+    });
+    done.get_future().get();
+  }
+
+  // The thread that sends what is asked now.
+  std::thread::id thread_that_leads() {
+    EXPECT_EQ(ask({"soon"}).error, "");
+    return router_.thread;
+  }
+
+  FakeRouter router_;
+  std::optional<RemoteWorker> worker_;
+};
+
+TEST_F(RemoteWorkerTest, EveryRequestOfABatchIsRoutedAndAllAreFlushedTogether) {
+  const Answers answers = ask({"now", "later", "soon"});
+  ASSERT_EQ(answers.decisions.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(answers.decisions[i].limit, static_cast<std::int64_t>(i) + 1);
+  }
+  EXPECT_EQ(answers.error, "");
+  EXPECT_EQ(router_.flushed, 1U);
+}
+
+TEST_F(RemoteWorkerTest, WhatIsAskedTogetherIsRoutedAsOne) {
+  const Answers answers = ask({"later", "now"}, Batch::Mode::kTogether);
+  ASSERT_EQ(answers.decisions.size(), 1U);
+  EXPECT_EQ(answers.decisions[0].limit, 1);
+}
+
+TEST_F(RemoteWorkerTest, ARequestThatFailsLeavesTheOthersAlone) {
+  const Answers answers = ask({"now", "error", "later"});
+  EXPECT_EQ(answers.decisions[0].source, Source::kStore);
+  EXPECT_EQ(answers.decisions[1].source, Source::kUnavailable);
+  EXPECT_FALSE(answers.decisions[1].allowed);
+  EXPECT_EQ(answers.decisions[2].source, Source::kStore);
+  EXPECT_EQ(answers.error, "the server is on fire");
+}
+
+TEST_F(RemoteWorkerTest, TooMuchIsRefusedAtOnceAndTakesNoRoom) {
+  const std::vector<Request> many(kMost + 1, Request{.key = "now"});
+  const Answers answers = ask(many);
+  EXPECT_EQ(answers.decisions.back().source, Source::kUnavailable);
+  EXPECT_EQ(answers.error, "too many requests wait for the store");
+  EXPECT_EQ(ask(std::vector<Request>(kMost, Request{.key = "now"})).error, "");
+}
+
+// A completion, on whatever thread, may use all its room at once.
+TEST_F(RemoteWorkerTest, WhatIsAnsweredTakesNoRoomWhenItsCompletionRuns) {
+  std::promise<Answers> again;
+  auto all = std::make_unique<Batch>(std::vector<Request>(kMost, Request{.key = "later"}));
+  all->completion = [&](const Batch&) {
+    std::thread([&] {
+      submit({"now", "now", "now", "now", "now", "now", "now", "now"}, [&](const Batch& batch) {
+        again.set_value({{}, batch.error()});
+      });
+    }).join();
+  };
+  worker_->submit(std::move(all));
+  EXPECT_EQ(again.get_future().get().error, "");
+}
+
+TEST_F(RemoteWorkerTest, ACompletionMayAskAgain) {
+  for (const std::string_view key : {"now", "later", "soon", "error"}) {
+    std::promise<void> done;
+    int left = 2'000;
+    std::function<void(const Batch&)> again = [&](const Batch&) {
+      if (--left == 0) return done.set_value();
+      submit({key}, again);
+    };
+    submit({key}, again);
+    EXPECT_EQ(ask({"now", "later"}).error, "");
+    done.get_future().get();
+  }
+}
+
+TEST_F(RemoteWorkerTest, WhatIsPendingWhenItStopsIsUnanswered) {
+  std::vector<std::string> errors;
+  submit({"now", "silence"}, [&](const Batch& batch) {
+    EXPECT_EQ(batch.decisions()[0].source, Source::kStore);
+    EXPECT_EQ(batch.decisions()[1].source, Source::kUnavailable);
+    errors.push_back(batch.error());
+    submit({"now"}, [&](const Batch& again) { errors.push_back(again.error()); });
+  });
+  on_worker([] {});
+  EXPECT_EQ(errors.size(), 0U);
+  worker_.reset();
+  const std::string why = "the store was closed before it answered";
+  EXPECT_THAT(errors, testing::ElementsAre(why, why));
+  EXPECT_EQ(router_.abandoned, 1U);
+}
+
+// Once no thread leads, a caller who waits does all itself.
+TEST_F(RemoteWorkerTest, ACallerWhoWaitsLeadsWhereNoThreadDoes) {
+  EXPECT_NE(thread_that_leads(), std::this_thread::get_id());  // The worker has seen nothing yet.
+  for (int i = 0; i < 3; ++i) {
+    while (thread_that_leads() != std::this_thread::get_id()) std::this_thread::yield();
+  }
+}
+
+class RemoteWorkerLeadTest : public RemoteWorkerTest {
+ protected:
+  RemoteWorkerLeadTest() {
+    while (thread_that_leads() != std::this_thread::get_id()) std::this_thread::yield();
+  }
+
+  // The caller leads, and while it waits for its answer `event` happens.
+  Answers lead(const std::function<void()>& event) {
+    router_.when_routed = event;
+    return ask({"by test"});
+  }
+  void answer_all() {
+    while (!router_.waiting.empty()) router_.answer(router_.waiting.pop_front());
+  }
+};
+
+TEST_F(RemoteWorkerLeadTest, AnswersOtherCallersWhoWait) {
+  std::thread::id other_thread;
+  std::thread other;
+  const Answers answers = lead([&] {
+    other = std::thread([&] {
+      const Answers others = ask({"now"});
+      EXPECT_EQ(others.error, "");
+      worker_->post([this] { answer_all(); });
+    });
+    router_.when_routed = [&] { other_thread = std::this_thread::get_id(); };
+  });
+  other.join();
+  EXPECT_EQ(answers.error, "");
+  EXPECT_EQ(other_thread, std::this_thread::get_id());
+}
+
+// It may hold locks that a completion wants.
+TEST_F(RemoteWorkerLeadTest, LeavesCompletionsAndTasksToTheWorkerThread) {
+  std::promise<std::thread::id> completed;
+  std::promise<std::thread::id> ran;
+  const Answers answers = lead([&] {
+    std::thread([&] {
+      submit({"now"}, [&](const Batch&) { completed.set_value(std::this_thread::get_id()); });
+      worker_->post([&] {
+        ran.set_value(std::this_thread::get_id());
+        answer_all();
+      });
+    }).join();
+  });
+  EXPECT_EQ(answers.error, "");
+  const std::thread::id worker_thread = ran.get_future().get();
+  EXPECT_NE(worker_thread, std::this_thread::get_id());
+  EXPECT_EQ(completed.get_future().get(), worker_thread);
+}
+
+TEST_F(RemoteWorkerLeadTest, PassesTheLeadOnWhereOthersWait) {
+  std::promise<void> answered;
+  std::thread other;
+  const Answers answers = lead([&] {
+    other = std::thread([&] {
+      EXPECT_EQ(ask({"by test, too"}).error, "");
+      answered.set_value();
+    });
+    router_.when_routed = [this] {
+      worker_->context().post([this] { router_.answer(router_.waiting.pop_front()); });
+    };
+  });
+  EXPECT_EQ(answers.error, "");
+  // The caller has left; the worker thread runs what comes for the other.
+  worker_->context().post([this] { answer_all(); });
+  answered.get_future().get();
+  other.join();
+}
+
+TEST_F(RemoteWorkerLeadTest, PassesTheLeadOnWhereTheContextHasWork) {
+  IoContext::Work work(worker_->context());
+  std::promise<std::thread::id> runs_on;
+  lead([&] {
+    work.set(true);
+    worker_->context().post([&] { answer_all(); });
+  });
+  worker_->context().post([&] {
+    work.set(false);
+    runs_on.set_value(std::this_thread::get_id());
+  });
+  EXPECT_NE(runs_on.get_future().get(), std::this_thread::get_id());
+}
+
+// An idle connection that the server closes is renewed though no caller asks.
+TEST_F(RemoteWorkerLeadTest, TheWorkerThreadLeadsOnceNoCallerHasForAWhile) {
+  std::promise<std::thread::id> runs_on;
+  worker_->context().post([&] { runs_on.set_value(std::this_thread::get_id()); });
+  EXPECT_NE(runs_on.get_future().get(), std::this_thread::get_id());
+}
+
+TEST_F(RemoteWorkerTest, ManyThreadsAskAtOnce) {
+  std::vector<std::thread> threads;
+  std::atomic<std::int64_t> sum = 0;
+  std::atomic<int> completed = 0;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::int64_t i = 1; i <= 500; ++i) {
+        const std::vector<Request> asked{{.key = i % 3 == 0   ? "now"
+                                                 : i % 3 == 1 ? "later"
+                                                              : "soon",
+                                          .cost = i}};
+        sum += ask(asked).decisions[0].limit;
+        // One of them does not wait in between.
+        if (t == 0) {
+          submit({"soon"}, [&](const Batch& batch) {
+            sum += batch.decisions()[0].limit;
+            ++completed;
+          });
+        }
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  while (completed < 500) std::this_thread::yield();
+  EXPECT_EQ(sum.load(), 4 * 500 * 501 / 2 + 500);
+}
+
+class RemoteWorkerDeadlineTest : public RemoteWorkerTest {
+ protected:
+  RemoteWorkerDeadlineTest() : RemoteWorkerTest(20ms) {}
+};
+
+TEST_F(RemoteWorkerDeadlineTest, WhatHasNoDecisionByThenIsAbandoned) {
+  const Answers answers = ask({"now", "silence"});
+  EXPECT_EQ(answers.decisions[0].source, Source::kStore);
+  EXPECT_EQ(answers.decisions[1].source, Source::kUnavailable);
+  EXPECT_EQ(answers.error, "the server did not answer");
+  EXPECT_EQ(router_.abandoned, 1U);
+  EXPECT_TRUE(router_.waiting.empty());
+}
+
+TEST_F(RemoteWorkerDeadlineTest, WhatHasArrivedCountsHoweverLateTheThreadIs) {
+  router_.when_routed = [] {
+    const auto late = RemoteWorker::Clock::now() + 30ms;
+    while (RemoteWorker::Clock::now() < late) {
+    }
+  };
+  EXPECT_EQ(ask({"soon"}).error, "");
+  EXPECT_EQ(submit({"soon"}).get().error, "");
+  EXPECT_EQ(router_.abandoned, 0U);
+}
+
+// Those who are told may take long: that is not at the cost of what is asked next.
+TEST_F(RemoteWorkerDeadlineTest, TheTimeACompletionTakesIsNotThatOfTheNextRequest) {
+  std::promise<Answers> again;
+  submit({"later"}, [](const Batch&) {
+    const auto late = RemoteWorker::Clock::now() + 30ms;
+    while (RemoteWorker::Clock::now() < late) {
+    }
+  });
+  submit({"later"}, [&](const Batch&) {
+    submit({"soon"}, [&](const Batch& batch) { again.set_value({{}, batch.error()}); });
+  });
+  EXPECT_EQ(again.get_future().get().error, "");
+}
+
+}  // namespace
+}  // namespace sluice

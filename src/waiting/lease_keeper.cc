@@ -1,0 +1,247 @@
+#include "waiting/lease_keeper.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "waiting/returns.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::nanoseconds;
+
+// Renewals of so many go in one batch.
+constexpr std::size_t kMostTogether = 128;
+// Between two renewals of a permit, however short its lease.
+constexpr std::chrono::milliseconds kLeastPause{1};
+// Until a renewal that the store did not answer is tried again, at most.
+constexpr std::chrono::seconds kMostPause{1};
+
+nanoseconds until_renewal(nanoseconds lease) {
+  return std::max<nanoseconds>(kLeastPause, lease / 3);
+}
+
+nanoseconds until_next_try(nanoseconds lease) {
+  return std::clamp<nanoseconds>(lease / 12, kLeastPause, kMostPause);
+}
+
+}  // namespace
+
+LeaseKeeper::LeaseKeeper(std::shared_ptr<const LimitBinding> binding,
+                         std::shared_ptr<WaitQueues> queues, std::shared_ptr<TimerThread> timer)
+    : binding_(std::move(binding)),
+      queues_(std::move(queues)),
+      timer_(std::move(timer)),
+      is_shared_(binding_->store()->answers_later()) {}
+
+std::shared_ptr<Lease> LeaseKeeper::hold(std::string_view key, const AcquireOutcome& granted) {
+  assert(granted.is_granted() && granted.bound != nullptr);
+  auto lease = std::make_shared<Lease>(shared_from_this(), key, granted);
+  const std::lock_guard lock(mutex_);
+  schedule(lease, TimerThread::later(granted.asked, until_renewal(lease_of(*granted.bound))));
+  arm();
+  return lease;
+}
+
+void LeaseKeeper::schedule(const std::shared_ptr<Lease>& lease, TimePoint due) {
+  // Leases are equal, until the limit changes: the one granted last is due last.
+  lease->scheduled_ = schedule_.emplace_hint(schedule_.end(), due, lease);
+}
+
+void LeaseKeeper::unschedule(Lease& lease) {
+  if (lease.scheduled_ == schedule_.end()) return;
+  schedule_.erase(std::exchange(lease.scheduled_, schedule_.end()));
+}
+
+void LeaseKeeper::arm() {
+  if (schedule_.empty()) return;
+  const TimePoint due = schedule_.begin()->first;
+  if (due == TimerThread::kEndOfTime || (is_armed_ && armed_.when <= due)) return;
+  if (is_armed_) timer_->cancel(armed_);
+  armed_ = timer_->at(due, [weak = weak_from_this()] {
+    if (const auto keeper = weak.lock()) keeper->look_after();
+  });
+  is_armed_ = true;
+}
+
+// On the timer thread: renews what is due, and lets expire what has not been renewed for too long.
+void LeaseKeeper::look_after() {
+  Leases due;
+  Leases late;
+  {
+    const std::lock_guard lock(mutex_);
+    is_armed_ = false;
+    const TimePoint now = timer_->now();
+    while (!schedule_.empty() && schedule_.begin()->first <= now) {
+      const std::shared_ptr<Lease> lease = schedule_.begin()->second;
+      unschedule(*lease);
+      const TimePoint expires_at = lease->expires_at_.load(std::memory_order_relaxed);
+      if (expires_at <= now) {
+        late.push_back(lease);
+      } else {
+        lease->is_renewing_ = true;
+        schedule(lease, expires_at);
+        due.push_back(lease);
+      }
+    }
+    arm();
+  }
+  for (const auto& lease : late) expire(*lease);
+  for (auto begin = due.begin(); begin != due.end();) {
+    const auto end = begin + std::min<std::ptrdiff_t>(kMostTogether, due.end() - begin);
+    renew(Leases(begin, end));
+    begin = end;
+  }
+}
+
+void LeaseKeeper::renew(Leases leases) {
+  std::vector<Request> requests;
+  for (const auto& lease : leases) requests.push_back(lease->request(Operation::kRenew));
+  binding_->ask(requests, timer_,
+                [self = shared_from_this(), leases = std::move(leases), sent = timer_->now()](
+                    std::span<const Decision> decisions, const std::string&) {
+                  self->settle(leases, sent, decisions);
+                });
+}
+
+// On the timer thread. A permit whose giver did not answer counts on, as nothing is known of it,
+// until the lease that was granted last is over. One that expired before the answer came has no
+// holder any more: where it was renewed all the same, it is released.
+void LeaseKeeper::settle(const Leases& leases, TimePoint sent, std::span<const Decision> answers) {
+  std::vector<Lease*> expired;
+  std::vector<Lease*> too_late;
+  {
+    const std::lock_guard lock(mutex_);
+    const TimePoint now = timer_->now();
+    for (std::size_t i = 0; i < leases.size(); ++i) {
+      Lease& lease = *leases[i];
+      lease.is_renewing_ = false;
+      const bool is_answered = answers[i].source == lease.giver_;
+      // A store that was full gave it and keeps nothing of it: it cannot be taken away.
+      const bool is_renewed = lease.giver_ == Source::kFull || (is_answered && answers[i].allowed);
+      const Lease::State state = lease.state_.load(std::memory_order_relaxed);
+      if (state != Lease::State::kHeld) {
+        if (state == Lease::State::kExpired && is_renewed) too_late.push_back(&lease);
+        continue;
+      }
+      unschedule(lease);
+      const nanoseconds length = lease_of(lease.bound_);
+      const TimePoint expires_at = lease.expires_at_.load(std::memory_order_relaxed);
+      if (is_renewed) {
+        lease.expires_at_.store(TimerThread::later(sent, length), std::memory_order_relaxed);
+        schedule(leases[i], TimerThread::later(sent, until_renewal(length)));
+      } else if (is_answered || now >= expires_at) {
+        expired.push_back(&lease);
+      } else {
+        schedule(leases[i], std::min(expires_at, TimerThread::later(now, until_next_try(length))));
+      }
+    }
+    arm();
+  }
+  for (Lease* lease : expired) expire(*lease);
+  for (const Lease* lease : too_late) release(*lease);
+}
+
+void LeaseKeeper::expire(Lease& lease) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (lease.state_.load(std::memory_order_relaxed) != Lease::State::kHeld) return;
+    lease.state_.store(Lease::State::kExpired, std::memory_order_release);
+  }
+  lease.run_callback();
+}
+
+void LeaseKeeper::release(const Lease& lease) {
+  const Request request = lease.request(Operation::kRelease);
+  if (is_shared_) {
+    const auto wake_next = [queues = queues_, key = lease.key_] { queues->released(key); };
+    give_back(binding_, lease.bound_, request, wake_next, timer_);
+  } else {
+    give_back_now(*binding_, request);
+    queues_->released(lease.key_);
+  }
+}
+
+Lease::Lease(std::shared_ptr<LeaseKeeper> keeper, std::string_view key,
+             const AcquireOutcome& granted)
+    : keeper_(std::move(keeper)),
+      key_(key),
+      id_(granted.permit),
+      giver_(granted.decision.source),
+      was_last_(granted.decision.remaining == 0 && giver_ == Source::kStore),
+      bound_(*granted.bound),
+      expires_at_(TimerThread::later(granted.asked, lease_of(*granted.bound))) {}
+
+Request Lease::request(Operation operation) const {
+  Request request = bound_.request(key_);
+  request.operation = operation;
+  request.permit = id_;
+  request.giver = giver_;
+  return request;
+}
+
+bool Lease::held() const {
+  return state_.load(std::memory_order_acquire) == State::kHeld &&
+         keeper_->now() < expires_at_.load(std::memory_order_relaxed);
+}
+
+void Lease::on_expiry(std::function<void()> callback) {
+  {
+    const std::lock_guard lock(keeper_->mutex_);
+    if (state_.load(std::memory_order_relaxed) == State::kReleased) return;
+    has_callback_ = true;
+  }
+  {
+    const std::lock_guard lock(callback_mutex_);
+    callback_ = std::move(callback);
+  }
+  // It may have expired, or been released, before the callback was there.
+  const State state = state_.load(std::memory_order_acquire);
+  if (state == State::kExpired) run_callback();
+  if (state == State::kReleased) call_off();
+}
+
+void Lease::run_callback() {
+  const std::lock_guard lock(callback_mutex_);
+  if (const auto callback = std::exchange(callback_, nullptr)) callback();
+}
+
+// None runs after this, unless this is called from it.
+void Lease::call_off() {
+  const std::lock_guard lock(callback_mutex_);
+  callback_ = nullptr;
+}
+
+// Returns what it was until now; kReleased where it has expired, and no renewal is under way that
+// may be granted late.
+Lease::State Lease::let_go() {
+  State former = State::kReleased;
+  bool has_callback = false;
+  {
+    const std::lock_guard lock(keeper_->mutex_);
+    former = state_.load(std::memory_order_relaxed);
+    if (former == State::kExpired && !is_renewing_) former = State::kReleased;
+    state_.store(State::kReleased, std::memory_order_release);
+    keeper_->unschedule(*this);
+    has_callback = has_callback_;
+  }
+  if (has_callback) call_off();
+  return former;
+}
+
+void Lease::release() {
+  if (keeper_->generation_ != fork_generation()) return;  // It is the parent's.
+  const State former = let_go();
+  if (former == State::kReleased) return;
+  if (former == State::kHeld && was_last_ && keeper_->is_shared()) {
+    keeper_->queues_->fairness().released(key_, keeper_->now());
+  }
+  keeper_->release(*this);
+}
+
+void Lease::ignore() {
+  if (keeper_->generation_ == fork_generation()) let_go();
+}
+
+}  // namespace sluice

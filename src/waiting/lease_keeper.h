@@ -1,0 +1,125 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/lock.h"
+#include "core/store.h"
+#include "waiting/acquire_request.h"
+#include "waiting/fork.h"
+#include "waiting/limit_binding.h"
+#include "waiting/timer_thread.h"
+#include "waiting/wait_queues.h"
+
+namespace sluice {
+
+class Lease;
+
+/// Renews the permits of one limit that are held in this process, each when a third of its lease is
+/// over, and lets those expire that could not be renewed. It lives as long as one of them is held.
+///
+/// It has one timer for all of them: for the one that is due first, or for one that was and has
+/// been released. A permit is due for its renewal, and while that is under way for its expiry: so a
+/// store that takes its time delays no holder that is to be told.
+///
+/// A child of fork() has the permits of its parent, but they are the parent's to release: there,
+/// nothing is done. Thread-safe.
+class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
+ public:
+  using TimePoint = TimerThread::TimePoint;
+
+  /// The binding is to a limit of permits; `queues` are those of its space.
+  LeaseKeeper(std::shared_ptr<const LimitBinding> binding, std::shared_ptr<WaitQueues> queues,
+              std::shared_ptr<TimerThread> timer);
+  LeaseKeeper(const LeaseKeeper&) = delete;
+  LeaseKeeper& operator=(const LeaseKeeper&) = delete;
+
+  /// Whether other processes share its permits.
+  bool is_shared() const { return is_shared_; }
+  TimePoint now() const { return timer_->now(); }
+
+  /// Renews a permit from now on. REQUIRES: it was granted.
+  std::shared_ptr<Lease> hold(std::string_view key, const AcquireOutcome& granted);
+
+ private:
+  friend class Lease;
+  using Leases = std::vector<std::shared_ptr<Lease>>;
+  using Schedule = std::multimap<TimePoint, std::shared_ptr<Lease>>;
+
+  // With the lock held:
+  void schedule(const std::shared_ptr<Lease>& lease, TimePoint due);
+  void unschedule(Lease& lease);
+  void arm();
+
+  void look_after();
+  void renew(Leases leases);
+  void settle(const Leases& leases, TimePoint sent, std::span<const Decision> answers);
+  void expire(Lease& lease);
+  void release(const Lease& lease);
+
+  const std::shared_ptr<const LimitBinding> binding_;
+  const std::shared_ptr<WaitQueues> queues_;
+  const std::shared_ptr<TimerThread> timer_;
+  const bool is_shared_;
+  const std::uint64_t generation_ = fork_generation();
+  Lock mutex_;
+  // Guarded by mutex_:
+  Schedule schedule_;
+  bool is_armed_ = false;
+  TimerThread::Timer armed_;
+};
+
+/// A permit that was granted. Thread-safe.
+class Lease {
+ public:
+  using TimePoint = TimerThread::TimePoint;
+
+  /// For LeaseKeeper::hold().
+  Lease(std::shared_ptr<LeaseKeeper> keeper, std::string_view key, const AcquireOutcome& granted);
+
+  // As those of Permit.
+  bool held() const;
+  void on_expiry(std::function<void()> callback);
+  void release();
+  void ignore();
+
+ private:
+  friend class LeaseKeeper;
+
+  enum class State : std::uint8_t { kHeld, kExpired, kReleased };
+
+  Request request(Operation operation) const;
+  State let_go();
+  void run_callback();
+  void call_off();
+
+  const std::shared_ptr<LeaseKeeper> keeper_;
+  const std::string key_;
+  const PermitId id_;
+  const Source giver_;
+  const bool was_last_;  // That the store had.
+  const BoundLimit& bound_;
+  std::atomic<State> state_{State::kHeld};  // Written with the keeper's lock held.
+  /// When it expires, unless it is renewed.
+  std::atomic<TimePoint> expires_at_;
+
+  // Guarded by the keeper's lock:
+  LeaseKeeper::Schedule::iterator scheduled_ = keeper_->schedule_.end();  // Not scheduled.
+  bool is_renewing_ = false;
+  bool has_callback_ = false;
+
+  // Held while the callback runs, so that call_off() waits for that: within itself it does not.
+  std::recursive_mutex callback_mutex_;
+  std::function<void()> callback_;  // guarded by callback_mutex_
+};
+
+}  // namespace sluice

@@ -1,0 +1,377 @@
+#include "waiting/lease_keeper.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "testing/manual_timer_thread.h"
+#include "testing/scripted_store.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// Permits with a lease of 60 s, over a store and a clock that do as they are told.
+class LeaseKeeperTest : public testing::Test {
+ protected:
+  std::shared_ptr<Lease> hold(PermitId id, Source source = Source::kStore) {
+    leases_.push_back(keeper_->hold("k", {.decision = {.allowed = true, .source = source},
+                                          .permit = id,
+                                          .asked = timer_->now(),
+                                          .bound = &binding_->bound()}));
+    return leases_.back();
+  }
+
+  /// The permits for which this was asked since the last call.
+  std::vector<PermitId> asked(Operation operation) {
+    std::vector<PermitId> permits;
+    for (const auto& asked : store_->asked) {
+      if (asked.operation == operation) permits.push_back(asked.permit);
+    }
+    store_->asked.clear();
+    return permits;
+  }
+
+  void says(const Decision& decision) {
+    store_->says = [decision](const Request&) { return decision; };
+  }
+  void answer_later() { store_->answers = ScriptedStore::Answers::kWhenTold; }
+  void answer_at_once() { store_->answers = ScriptedStore::Answers::kAtOnce; }
+
+  void SetUp() override { says({.allowed = true}); }
+
+  /// As their Permits would.
+  void TearDown() override {
+    for (const auto& lease : leases_) lease->release();
+    store_->answer_all();
+    timer_->run();
+  }
+
+  std::shared_ptr<ManualTimerThread> timer_ = std::make_shared<ManualTimerThread>();
+  std::shared_ptr<ScriptedStore> store_ = std::make_shared<ScriptedStore>();
+  std::shared_ptr<LimitBinding> binding_ = std::make_shared<LimitBinding>(
+      store_, Limit("concurrency 4 lease=60s", "jobs"), LimitBinding::Kind::kPermits);
+  std::vector<std::shared_ptr<Lease>> leases_;
+  std::shared_ptr<LeaseKeeper> keeper_ = std::make_shared<LeaseKeeper>(
+      binding_, binding_->bound().space->attachment<WaitQueues>(), timer_);
+};
+
+TEST_F(LeaseKeeperTest, RenewsEachThirdOfALease) {
+  const auto permit = hold(7);
+  timer_->pass(seconds(20) - nanoseconds(1));
+  EXPECT_THAT(asked(Operation::kRenew), IsEmpty());
+  timer_->pass(nanoseconds(1));
+  EXPECT_THAT(asked(Operation::kRenew), ElementsAre(7));
+  timer_->pass(seconds(200));
+  EXPECT_EQ(asked(Operation::kRenew).size(), 10U);
+  EXPECT_TRUE(permit->held());
+  permit->release();
+}
+
+TEST_F(LeaseKeeperTest, RenewsTogetherWhatIsDueTogether) {
+  const auto first = hold(1);
+  const auto second = hold(2);
+  timer_->pass(seconds(1));
+  const auto third = hold(3);
+  answer_later();
+  timer_->pass(seconds(19));
+  EXPECT_EQ(store_->pending(), 1U);
+  EXPECT_THAT(asked(Operation::kRenew), ElementsAre(1, 2));
+  timer_->pass(seconds(1));
+  EXPECT_THAT(asked(Operation::kRenew), ElementsAre(3));
+  store_->answer();
+  store_->answer();
+  timer_->run();
+  answer_at_once();
+  timer_->pass(seconds(40));
+  for (const auto& permit : {first, second, third}) EXPECT_TRUE(permit->held());
+}
+
+TEST_F(LeaseKeeperTest, ReleasesOnce) {
+  const auto permit = hold(7);
+  permit->release();
+  EXPECT_FALSE(permit->held());
+  EXPECT_THAT(asked(Operation::kRelease), ElementsAre(7));
+  permit->release();
+  permit->ignore();
+  timer_->pass(seconds(100));
+  EXPECT_THAT(store_->asked, IsEmpty());
+  EXPECT_EQ(timer_->timers(), 0U) << "none is left to renew";
+}
+
+TEST_F(LeaseKeeperTest, AnyOneOfManyCanBeReleased) {
+  std::vector<std::shared_ptr<Lease>> permits;
+  for (PermitId id = 1; id <= 5; ++id) permits.push_back(hold(id));
+  for (const std::size_t gone : {2U, 0U, 4U}) permits[gone]->release();
+  asked(Operation::kRelease);
+  timer_->pass(seconds(20));
+  EXPECT_THAT(asked(Operation::kRenew), ElementsAre(2, 4));
+  permits[1]->release();
+  permits[3]->release();
+}
+
+TEST_F(LeaseKeeperTest, WhatIsIgnoredIsLeftToItsLease) {
+  const auto permit = hold(7);
+  permit->ignore();
+  EXPECT_FALSE(permit->held());
+  timer_->pass(seconds(100));
+  permit->release();
+  EXPECT_THAT(store_->asked, IsEmpty());
+}
+
+TEST_F(LeaseKeeperTest, TellsThatItHasExpired) {
+  const auto permit = hold(7);
+  int told = 0;
+  permit->on_expiry([&] { told += 100; });
+  permit->on_expiry([&] { ++told; });
+  says({.allowed = false, .retry_after = kNever});
+  timer_->pass(seconds(20));
+  EXPECT_EQ(told, 1) << "only the last one given counts";
+  EXPECT_FALSE(permit->held());
+  timer_->pass(seconds(100));
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(asked(Operation::kRenew).size(), 1U);
+  permit->on_expiry([&] { told += 10; });
+  EXPECT_EQ(told, 11) << "it has expired already";
+  permit->release();
+  EXPECT_THAT(store_->asked, IsEmpty()) << "it is not held";
+}
+
+TEST_F(LeaseKeeperTest, IsNotToldOfWhatItLetGoOf) {
+  const auto released = hold(1);
+  const auto ignored = hold(2);
+  int told = 0;
+  for (const auto& permit : {released, ignored}) permit->on_expiry([&] { ++told; });
+  answer_later();
+  timer_->pass(seconds(20));
+  answer_at_once();
+  says({.allowed = false, .retry_after = kNever});
+  released->release();
+  ignored->ignore();
+  ignored->on_expiry([&] { ++told; });
+  store_->answer();
+  timer_->run();
+  EXPECT_EQ(told, 0);
+}
+
+TEST_F(LeaseKeeperTest, MayBeReleasedWhenItIsTold) {
+  const auto permit = hold(7);
+  permit->on_expiry([&] { permit->release(); });
+  says({.allowed = false, .retry_after = kNever});
+  timer_->pass(seconds(20));
+  EXPECT_THAT(asked(Operation::kRelease), IsEmpty());
+}
+
+TEST_F(LeaseKeeperTest, TriesAgainWhatIsNotAnsweredUntilTheLeaseIsOver) {
+  const auto permit = hold(7);
+  int told = 0;
+  permit->on_expiry([&] { ++told; });
+  says({.allowed = true, .source = Source::kLocal});
+  timer_->pass(seconds(30));
+  EXPECT_GE(asked(Operation::kRenew).size(), 10U);
+  EXPECT_TRUE(permit->held());
+  timer_->pass(seconds(30) - nanoseconds(1));
+  EXPECT_TRUE(permit->held());
+  timer_->pass(nanoseconds(1));
+  EXPECT_FALSE(permit->held());
+  EXPECT_EQ(told, 1);
+  asked(Operation::kRenew);
+  timer_->pass(seconds(100));
+  EXPECT_THAT(asked(Operation::kRenew), IsEmpty());
+}
+
+TEST_F(LeaseKeeperTest, GoesOnWhenTheStoreIsBack) {
+  const auto permit = hold(7);
+  says({.source = Source::kUnavailable});
+  timer_->pass(seconds(50));
+  says({.allowed = true});
+  timer_->pass(seconds(100));
+  EXPECT_TRUE(permit->held());
+  permit->release();
+}
+
+TEST_F(LeaseKeeperTest, ALeaseCountsFromWhenItsRenewalWasSent) {
+  const auto permit = hold(7);
+  answer_later();
+  timer_->pass(seconds(20));
+  timer_->pass(seconds(5));  // The store takes its time.
+  store_->answer();
+  timer_->run();
+  answer_at_once();
+  says({.source = Source::kUnavailable});
+  timer_->pass(seconds(55) - nanoseconds(1));
+  EXPECT_TRUE(permit->held());
+  timer_->pass(nanoseconds(1));
+  EXPECT_FALSE(permit->held());
+}
+
+TEST_F(LeaseKeeperTest, ExpiresWhileItsRenewalIsUnderWay) {
+  const auto first = hold(1);
+  timer_->pass(seconds(1));
+  const auto second = hold(2);
+  std::vector<PermitId> told;
+  first->on_expiry([&] { told.push_back(1); });
+  second->on_expiry([&] { told.push_back(2); });
+  answer_later();
+  timer_->pass(seconds(59) - nanoseconds(1));
+  EXPECT_EQ(store_->pending(), 2U);
+  EXPECT_THAT(told, IsEmpty());
+  timer_->pass(nanoseconds(1));
+  EXPECT_THAT(told, ElementsAre(1)) << "it does not wait for the store's deadline";
+  EXPECT_FALSE(first->held());
+  EXPECT_TRUE(second->held());
+  timer_->pass(seconds(1));
+  EXPECT_THAT(told, ElementsAre(1, 2));
+  EXPECT_THAT(asked(Operation::kRenew), ElementsAre(1, 2)) << "once each";
+
+  says({.source = Source::kUnavailable});
+  store_->answer();
+  says({.allowed = true});
+  store_->answer();
+  timer_->run();
+  EXPECT_THAT(asked(Operation::kRelease), ElementsAre(2)) << "it was renewed, and has no holder";
+  answer_at_once();
+  timer_->pass(seconds(100));
+  EXPECT_FALSE(second->held());
+  EXPECT_THAT(told, ElementsAre(1, 2));
+  EXPECT_THAT(store_->asked, IsEmpty());
+}
+
+TEST_F(LeaseKeeperTest, WhatHasExpiredIsReleasedAsARenewalMayComeLate) {
+  const auto permit = hold(1);
+  answer_later();
+  timer_->pass(seconds(60));
+  EXPECT_FALSE(permit->held());
+  asked(Operation::kRenew);
+  permit->release();
+  EXPECT_THAT(asked(Operation::kRelease), ElementsAre(1));
+  while (store_->pending() > 0) store_->answer();
+  timer_->run();
+  EXPECT_THAT(store_->asked, IsEmpty());
+}
+
+TEST_F(LeaseKeeperTest, MayBeReleasedWhileItIsRenewed) {
+  const auto first = hold(1);
+  const auto second = hold(2);
+  const auto third = hold(3);
+  answer_later();
+  timer_->pass(seconds(20));
+  second->release();
+  asked(Operation::kRenew);
+  store_->answer();
+  timer_->run();
+  answer_at_once();
+  timer_->pass(seconds(20));
+  EXPECT_THAT(asked(Operation::kRenew), ElementsAre(1, 3));
+  EXPECT_TRUE(first->held());
+  EXPECT_TRUE(third->held());
+}
+
+TEST_F(LeaseKeeperTest, AReleaseWaitsForTheCallbackThatIsRunning) {
+  const auto permit = hold(7);
+  std::promise<void> begun;
+  std::promise<void> releasing;
+  std::atomic<bool> has_ended = false;
+  permit->on_expiry([&] {
+    begun.set_value();
+    releasing.get_future().wait();
+    for (int i = 0; i < 1'000; ++i) std::this_thread::yield();
+    has_ended = true;
+  });
+  says({.allowed = false, .retry_after = kNever});
+  std::jthread time([&] { timer_->pass(seconds(20)); });
+  begun.get_future().wait();
+  releasing.set_value();
+  permit->release();
+  EXPECT_TRUE(has_ended);
+}
+
+TEST_F(LeaseKeeperTest, AProcessThatStoodStillTooLongHasLostIt) {
+  const auto permit = hold(7);
+  int told = 0;
+  permit->on_expiry([&] { ++told; });
+  timer_->freeze(seconds(60));
+  EXPECT_FALSE(permit->held()) << "before its callback could run";
+  timer_->run();
+  EXPECT_EQ(told, 1);
+  EXPECT_THAT(store_->asked, IsEmpty());
+}
+
+TEST_F(LeaseKeeperTest, OneThatTheStoreDidNotGiveIsRenewedByItsGiver) {
+  const auto local = hold(1, Source::kLocal);
+  const auto policy = hold(2, Source::kPolicy);
+  store_->says = [](const Request& request) {
+    return Decision{.allowed = true, .source = request.giver};
+  };
+  timer_->pass(seconds(200));
+  EXPECT_TRUE(local->held());
+  EXPECT_TRUE(policy->held());
+  store_->asked.clear();
+  local->release();
+  ASSERT_EQ(store_->asked.size(), 1U);
+  EXPECT_EQ(store_->asked[0].giver, Source::kLocal);
+  policy->release();
+  EXPECT_EQ(store_->asked[1].giver, Source::kPolicy);
+}
+
+TEST_F(LeaseKeeperTest, OneThatAFullStoreGaveStays) {
+  const auto permit = hold(7, Source::kFull);
+  says({.allowed = false, .retry_after = kNever});
+  timer_->pass(seconds(300));
+  EXPECT_TRUE(permit->held());
+}
+
+TEST_F(LeaseKeeperTest, AShorterLeaseIsRenewedEarlier) {
+  const auto longer = hold(1);
+  binding_->set_limit(Limit("concurrency 4 lease=3s", "jobs"));
+  const auto shorter = hold(2);
+  timer_->pass(seconds(1));
+  EXPECT_THAT(asked(Operation::kRenew), ElementsAre(2));
+  timer_->pass(seconds(19));
+  EXPECT_EQ(asked(Operation::kRenew).size(), 20U);
+  longer->release();
+  shorter->release();
+}
+
+TEST_F(LeaseKeeperTest, StaysAsLongAsAPermitIsHeld) {
+  const std::weak_ptr<LeaseKeeper> keeper = keeper_;
+  const auto first = hold(1);
+  auto second = hold(2);
+  keeper_.reset();
+  first->release();
+  timer_->pass(seconds(100));
+  EXPECT_TRUE(second->held());
+  EXPECT_EQ(asked(Operation::kRenew).size(), 5U);
+  second->release();
+  EXPECT_THAT(asked(Operation::kRelease), ElementsAre(2));
+}
+
+// They keep each other until then.
+TEST_F(LeaseKeeperTest, EndsWithItsPermits) {
+  const std::weak_ptr<LeaseKeeper> keeper = keeper_;
+  for (const bool releases : {true, false}) {
+    auto permit = hold(1);
+    releases ? permit->release() : permit->ignore();
+  }
+  auto expired = hold(2);
+  says({.allowed = false, .retry_after = kNever});
+  keeper_.reset();
+  timer_->pass(seconds(20));
+  EXPECT_FALSE(keeper.expired());
+  expired.reset();
+  leases_.clear();
+  EXPECT_TRUE(keeper.expired());
+}
+
+}  // namespace
+}  // namespace sluice

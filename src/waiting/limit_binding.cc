@@ -1,0 +1,81 @@
+#include "waiting/limit_binding.h"
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "algorithms/limit_definition.h"
+#include "sluice/store.h"
+
+namespace sluice {
+
+LimitBinding::LimitBinding(std::shared_ptr<Store> store, Limit limit, Kind kind)
+    : store_(std::move(store)), kind_(kind) {
+  if (store_ == nullptr) throw std::invalid_argument("a limiter needs a store, and was given none");
+  require_kind(limit);
+  auto space = store_->open_space(limit.definition());
+  keep(std::move(limit), std::move(space));
+}
+
+void LimitBinding::require_kind(const Limit& limit) const {
+  const bool has_permits = lends(limit.definition());
+  if (has_permits == (kind_ == Kind::kPermits)) return;
+  throw InvalidLimit("'" + limit.expression() + "' " +
+                         (has_permits ? "lends permits, which a ConcurrencyLimiter gives"
+                                      : "is no concurrency: a Limiter asks about it"),
+                     0);
+}
+
+void LimitBinding::ask(std::span<const Request> requests, std::shared_ptr<TimerThread> timer,
+                       Answered then) const {
+  auto batch = std::make_unique<Batch>(requests);
+  batch->completion = [timer = std::move(timer), then = std::move(then)](Batch& completed) mutable {
+    const auto answers = completed.decisions();
+    timer->post([then = std::move(then), decisions = std::vector(answers.begin(), answers.end()),
+                 error = completed.error()] { then(decisions, error); });
+  };
+  const auto store = store_;  // `then` may run, and let go of this, before submit() returns.
+  store->submit(std::move(batch));
+}
+
+void LimitBinding::set_limit(Limit limit) {
+  require_kind(limit);
+  const std::lock_guard lock(mutex_);
+  const BoundLimit& former = bound();
+  if (limit.space() != former.limit.space()) {
+    throw std::invalid_argument("the limit '" + limit.space() + "' cannot replace '" +
+                                former.limit.space() + "': their names differ");
+  }
+  // Of equal ones none is kept twice while the keys go on: a limit that changes to and fro takes no
+  // more than two. Where they start fresh, each change takes a space, which is kept as well: what
+  // was asked before may still be under way in the former.
+  const auto find = [&](const Space* space) { return bounds_.find({space, limit.expression()}); };
+  if (bounds_.size() >= kMostLimits && find(held_->get()) == bounds_.end()) {
+    throw StoreError("the limit '" + limit.space() + "' has been replaced by " +
+                     std::to_string(kMostLimits) + " different ones, the most that are kept");
+  }
+  auto space = store_->replace_space(*held_, limit.definition());
+  if (const auto known = find(space.get()); known != bounds_.end()) {
+    current_.store(&known->second, std::memory_order_release);
+  } else {
+    keep(std::move(limit), std::move(space));
+  }
+}
+
+void LimitBinding::keep(Limit limit, std::shared_ptr<Space> space) {
+  if (held_ == nullptr || *held_ != space) {
+    held_ = std::make_shared<const std::shared_ptr<Space>>(std::move(space));
+  }
+  BoundLimit bound{std::move(limit), {held_, held_->get()}};
+  const std::pair<const Space*, std::string_view> key(held_->get(), bound.limit.expression());
+  current_.store(&bounds_.emplace(key, std::move(bound)).first->second, std::memory_order_release);
+}
+
+std::chrono::nanoseconds lease_of(const BoundLimit& bound) {
+  const auto& part = std::get<Part<Concurrency>>(bound.limit.definition().parts[0]);
+  return std::chrono::nanoseconds(part.params.lease_ns);
+}
+
+}  // namespace sluice

@@ -1,0 +1,253 @@
+#include "waiting/returns.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <stop_token>
+#include <vector>
+
+#include "testing/child_process.h"
+#include "testing/manual_timer_thread.h"
+#include "testing/scripted_store.h"
+#include "waiting/wait_queues.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using Asked = ScriptedStore::Asked;
+
+/// A limit of permits, over a store and a clock that do as they are told.
+class ReturnsTest : public testing::Test {
+ protected:
+  void use_another_limit() {
+    binding_ = std::make_shared<LimitBinding>(store_, Limit("concurrency 1 lease=60s"),
+                                              LimitBinding::Kind::kPermits);
+  }
+
+  void answer_all() {
+    store_->answer_all();
+    timer_->run();
+  }
+
+  void SetUp() override {
+    store_->answers = ScriptedStore::Answers::kWhenTold;
+    use_another_limit();
+  }
+
+  /// Whether that is how what was asked with `take` is reclaimed, of the store alone.
+  static bool reclaims(const Asked& asked, const Asked& take) {
+    return asked.operation == Operation::kRelease && asked.giver == Source::kUnavailable &&
+           asked.permit == take.permit;
+  }
+
+  std::shared_ptr<ManualTimerThread> timer_ = std::make_shared<ManualTimerThread>();
+  std::shared_ptr<ScriptedStore> store_ = std::make_shared<ScriptedStore>();
+  std::shared_ptr<LimitBinding> binding_;
+};
+
+TEST_F(ReturnsTest, WhatIsGivenBackIsAskedOnce) {
+  for (const bool loses : {false, true}) {
+    store_->loses = [loses](const Request&) { return loses; };
+    Request release = binding_->bound().request("k");
+    release.operation = Operation::kRelease;
+    release.permit = 7;
+    int answers = 0;
+    give_back(
+        binding_, binding_->bound(), release, [&] { ++answers; }, timer_);
+    EXPECT_EQ(answers, 0);
+    answer_all();
+    EXPECT_EQ(answers, 1);
+    timer_->pass(seconds(60));
+    EXPECT_EQ(store_->pending(), 0U);
+  }
+}
+
+/// A permit that the store may have given.
+class ReclaimTest : public ReturnsTest {
+ protected:
+  void reclaim() { sluice::reclaim(binding_, binding_->bound(), "k", 7, timer_); }
+
+  /// Of so many limits, as many as are asked for again of one.
+  void reclaim_of(std::size_t limits) {
+    for (; limits > 0; --limits) {
+      use_another_limit();
+      bindings_.push_back(binding_);
+      for (std::size_t i = 0; i < kMostReclaimedOfOne; ++i) reclaim();
+    }
+    answer_all();
+  }
+  void answer_from_now_on() {
+    store_->says = [](const Request&) { return Decision{.retry_after = kNever}; };
+    answer_all();
+  }
+
+  void SetUp() override {
+    ReturnsTest::SetUp();
+    store_->says = [](const Request&) { return Decision{.source = Source::kUnavailable}; };
+  }
+
+  /// What is left to be asked for is answered: until then it keeps the timer thread.
+  void TearDown() override {
+    answer_from_now_on();
+    timer_->pass(seconds(1));
+    answer_all();
+  }
+
+  std::vector<std::shared_ptr<LimitBinding>> bindings_;
+};
+
+TEST_F(ReclaimTest, IsAskedForUntilTheStoreAnswers) {
+  reclaim();
+  ASSERT_EQ(store_->pending(), 1U);
+  answer_all();
+  timer_->pass(milliseconds(10) - nanoseconds(1));
+  EXPECT_EQ(store_->pending(), 0U);
+  timer_->pass(nanoseconds(1));
+  EXPECT_EQ(store_->pending(), 1U);
+  answer_all();
+  timer_->pass(milliseconds(20));
+  EXPECT_EQ(store_->pending(), 1U);
+  answer_from_now_on();
+  timer_->pass(seconds(60));
+  EXPECT_EQ(store_->asked.size(), 3U);
+  for (const Asked& asked : store_->asked) EXPECT_TRUE(reclaims(asked, {.permit = 7}));
+}
+
+TEST_F(ReclaimTest, IsAskedForUntilALeaseIsOver) {
+  reclaim();
+  answer_all();
+  const auto begun = timer_->now();
+  while (timer_->timers() > 0) {
+    timer_->pass(milliseconds(10));
+    answer_all();
+  }
+  EXPECT_GE(timer_->now() - begun, seconds(58));
+  EXPECT_LE(timer_->now() - begun, seconds(60));
+  EXPECT_LE(store_->asked.size(), 70U);
+}
+
+TEST_F(ReclaimTest, IsNotAskedForOnceTheLimiterHasGone) {
+  reclaim();
+  answer_all();
+  const std::weak_ptr<const LimitBinding> binding = binding_;
+  binding_.reset();
+  EXPECT_TRUE(binding.expired());
+  timer_->pass(seconds(1));
+  EXPECT_EQ(store_->asked.size(), 1U);
+  EXPECT_EQ(timer_->timers(), 0U);
+}
+
+TEST_F(ReclaimTest, HasABound) {
+  reclaim_of(11);
+  EXPECT_EQ(timer_->timers(), kMostReclaimed);
+  timer_->pass(milliseconds(10));
+  answer_from_now_on();
+  EXPECT_EQ(timer_->timers(), 0U);
+  reclaim();
+  EXPECT_EQ(store_->pending(), 1U) << "there are places again";
+}
+
+// A caller that waits under the policy to deny leaves one to reclaim with each try.
+TEST_F(ReclaimTest, LeavesPlacesToOtherLimits) {
+  for (std::size_t i = 0; i <= 2 * kMostReclaimedOfOne; ++i) reclaim();
+  answer_all();
+  EXPECT_EQ(timer_->timers(), kMostReclaimedOfOne);
+  const auto first = binding_;
+  use_another_limit();
+  reclaim();
+  answer_all();
+  EXPECT_EQ(timer_->timers(), kMostReclaimedOfOne + 1);
+}
+
+TEST_F(ReclaimTest, OfAParentTakesNoPlaceInItsChild) {
+  reclaim_of(10);
+  const std::size_t parents = timer_->timers();
+  EXPECT_EQ(in_child_process([&] {
+              reclaim_of(11);
+              return timer_->timers() == parents + kMostReclaimed;
+            }),
+            0);
+}
+
+/// A caller that waits for a permit, and is answered in the store's place.
+class UnansweredWaiterTest : public ReturnsTest {
+ protected:
+  void wait() {
+    store_->says = [this](const Request& request) {
+      return request.operation == Operation::kTake ? answer_ : Decision{.retry_after = kNever};
+    };
+    queues_.wait({.binding = binding_, .key = "k", .permit = 1}, std::nullopt, stop_.get_token(),
+                 [this](const AcquireOutcome& outcome) { outcomes_.push_back(outcome); });
+    timer_->run();
+  }
+
+  void TearDown() override {
+    stop_.request_stop();
+    timer_->run();
+    answer_all();
+  }
+
+  Decision answer_{.source = Source::kLocal, .retry_after = seconds(60)};
+  WaitQueues queues_{timer_};
+  std::stop_source stop_;
+  std::vector<AcquireOutcome> outcomes_;
+};
+
+TEST_F(UnansweredWaiterTest, ReclaimsThePermitAndAsksForAnother) {
+  wait();
+  answer_all();
+  ASSERT_EQ(store_->asked.size(), 2U) << "it is not woken to ask at once";
+  EXPECT_TRUE(reclaims(store_->asked[1], store_->asked[0]));
+  answer_ = {.source = Source::kStore, .retry_after = seconds(60)};
+  answer_all();
+  ASSERT_EQ(store_->asked.size(), 2U) << "nor when the permit is reclaimed";
+  timer_->pass(milliseconds(5));
+  ASSERT_EQ(store_->asked.size(), 3U);
+  EXPECT_EQ(store_->asked[2].operation, Operation::kTake);
+  EXPECT_NE(store_->asked[2].permit, store_->asked[0].permit);
+  answer_all();
+  answer_ = {.allowed = true};
+  queues_.released("k");
+  timer_->run();
+  ASSERT_EQ(store_->asked.size(), 4U) << "what the store denied, it did not give";
+  EXPECT_EQ(store_->asked[3].permit, store_->asked[2].permit);
+  answer_all();
+  ASSERT_EQ(outcomes_.size(), 1U);
+  EXPECT_TRUE(outcomes_[0].is_granted());
+  EXPECT_EQ(outcomes_[0].permit, store_->asked[3].permit);
+}
+
+TEST_F(UnansweredWaiterTest, ReclaimsThePermitThatAnotherHasGiven) {
+  store_->answers = ScriptedStore::Answers::kAtOnce;
+  answer_ = {.allowed = true, .source = Source::kPolicy};
+  wait();
+  ASSERT_EQ(outcomes_.size(), 1U);
+  EXPECT_TRUE(outcomes_[0].is_granted());
+  ASSERT_EQ(store_->asked.size(), 2U);
+  EXPECT_TRUE(reclaims(store_->asked[1], store_->asked[0]));
+}
+
+TEST_F(UnansweredWaiterTest, HasAnotherNameForACallerThatAsksBeforeItWaits) {
+  store_->answers = ScriptedStore::Answers::kAtOnce;
+  store_->says = [this](const Request& request) {
+    return request.operation == Operation::kTake ? answer_ : Decision{.retry_after = kNever};
+  };
+  queues_.acquire({.binding = binding_, .key = "k", .permit = 1}, false, stop_.get_token(),
+                  [](const AcquireOutcome&) {});
+  timer_->run();
+  ASSERT_EQ(store_->asked.size(), 4U);
+  EXPECT_TRUE(reclaims(store_->asked[1], store_->asked[0]));
+  EXPECT_EQ(store_->asked[2].operation, Operation::kTake);
+  EXPECT_NE(store_->asked[2].permit, store_->asked[0].permit);
+  EXPECT_TRUE(reclaims(store_->asked[3], store_->asked[2]));
+}
+
+}  // namespace
+}  // namespace sluice

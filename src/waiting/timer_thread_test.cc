@@ -1,0 +1,126 @@
+#include "waiting/timer_thread.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include "testing/child_process.h"
+#include "testing/manual_timer_thread.h"
+#include "waiting/fork.h"
+#include "waiting/permit_id.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using TimePoint = TimerThread::TimePoint;
+
+TEST(TimerThread, IsOneForAll) {
+  const auto one = TimerThread::shared();
+  EXPECT_EQ(one, TimerThread::shared());
+}
+
+TEST(TimerThread, RunsWhatIsPostedInOrderOnItsThread) {
+  const auto timer_thread = TimerThread::shared();
+  std::vector<int> ran;
+  std::promise<std::thread::id> done;
+  for (int i = 0; i < 100; ++i) timer_thread->post([&ran, i] { ran.push_back(i); });
+  timer_thread->post([&] { done.set_value(std::this_thread::get_id()); });
+  EXPECT_NE(done.get_future().get(), std::this_thread::get_id());
+  ASSERT_EQ(ran.size(), 100U);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(ran[static_cast<std::size_t>(i)], i);
+}
+
+TEST(TimerThread, RunsTimersWhenTheyAreDueAndNotBefore) {
+  const auto timer_thread = TimerThread::shared();
+  const TimePoint start = timer_thread->now();
+  std::promise<TimePoint> late;
+  std::promise<TimePoint> early;
+  // On its own thread: none runs before all are entered.
+  timer_thread->post([&] {
+    timer_thread->at(start + milliseconds(20), [&] { late.set_value(timer_thread->now()); });
+    timer_thread->at(start + milliseconds(5), [&] { early.set_value(timer_thread->now()); });
+  });
+  const TimePoint early_ran = early.get_future().get();
+  const TimePoint late_ran = late.get_future().get();
+  EXPECT_GE(early_ran, start + milliseconds(5));
+  EXPECT_GE(late_ran, start + milliseconds(20));
+  EXPECT_LT(early_ran, late_ran);
+}
+
+TEST(TimerThread, ACancelledTimerDoesNotRun) {
+  const auto timer_thread = TimerThread::shared();
+  bool ran = false;
+  std::promise<void> done;
+  // On its own thread: it is cancelled before it can run.
+  timer_thread->post([&] {
+    const TimePoint when = timer_thread->now() + milliseconds(5);
+    const auto timer = timer_thread->at(when, [&] { ran = true; });
+    timer_thread->at(when, [&] { done.set_value(); });
+    timer_thread->cancel(timer);
+  });
+  done.get_future().get();
+  EXPECT_FALSE(ran);
+}
+
+TEST(TimerThread, MayEndOnItsOwnThread) {
+  std::promise<void> done;
+  auto timer_thread = TimerThread::shared();
+  TimerThread& shared = *timer_thread;
+  shared.post([last = std::move(timer_thread), &done]() mutable {
+    last.reset();
+    done.set_value();
+  });
+  done.get_future().get();
+  // A caller that comes later gets another one.
+  std::promise<void> again;
+  TimerThread::shared()->post([&] { again.set_value(); });
+  again.get_future().get();
+}
+
+TEST(TimerThread, AChildOfForkKnowsThatItIsOne) {
+  const std::uint64_t generation = fork_generation();
+  EXPECT_EQ(in_child_process([&] { return fork_generation() != generation; }), 0);
+  EXPECT_EQ(fork_generation(), generation);
+}
+
+TEST(TimerThread, AChildOfForkLetsGoOfItsParentsWithoutWaiting) {
+  auto timer_thread = TimerThread::shared();
+  EXPECT_EQ(in_child_process([&] {
+              timer_thread.reset();
+              return true;
+            }),
+            0);
+}
+
+TEST(PermitId, AreDifferentAndNeverZero) {
+  std::vector<PermitId> ids;
+  for (int i = 0; i < 1000; ++i) ids.push_back(new_permit_id());
+  std::sort(ids.begin(), ids.end());
+  EXPECT_NE(ids.front(), 0U);
+  EXPECT_EQ(std::adjacent_find(ids.begin(), ids.end()), ids.end());
+}
+
+TEST(PermitId, AChildOfForkHasOthers) {
+  static_cast<void>(new_permit_id());
+  int pipe[2] = {-1, -1};
+  ASSERT_EQ(::pipe(pipe), 0);
+  EXPECT_EQ(in_child_process([&] {
+              const PermitId id = new_permit_id();
+              return ::write(pipe[1], &id, sizeof id) == ssize_t{sizeof id};
+            }),
+            0);
+  PermitId childs = 0;
+  ASSERT_EQ(::read(pipe[0], &childs, sizeof childs), ssize_t{sizeof childs});
+  EXPECT_NE(childs, new_permit_id());
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,455 @@
+#include "waiting/wait_queues.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <list>
+#include <random>
+#include <utility>
+
+#include "waiting/returns.h"
+
+namespace sluice {
+
+using std::chrono::nanoseconds;
+using TimePoint = TimerThread::TimePoint;
+
+/// What the store said last, and when.
+struct WaitQueues::Denial {
+  Decision decision;
+  TimePoint at;
+};
+
+/// A caller that waits, or may have to. All functions are called on the timer thread. Shared by
+/// what it has to do with at the moment: a queue, a timer, the batch that the store has.
+class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
+ public:
+  Waiter(WaitQueues& queues, std::shared_ptr<TimerThread> timer, AcquireRequest request, Done done)
+      : queues_(queues),
+        timer_(std::move(timer)),
+        request_(std::move(request)),
+        done_(std::move(done)) {}
+
+  const AcquireRequest& request() const { return request_; }
+  const AcquireOutcome& outcome() const { return outcome_; }
+  /// Its caller has been told: what it is granted later is given back.
+  bool is_done() const { return done_ == nullptr; }
+
+  /// From now on `stop` ends it.
+  void stop_on(const std::stop_token& stop) {
+    if (is_done() || !stop.stop_possible()) return;
+    if (stop.stop_requested()) return leave();
+    stop_.emplace(stop, [timer = timer_, weak = weak_from_this()] {
+      timer->post([weak] {
+        if (const auto waiter = weak.lock()) waiter->leave();
+      });
+    });
+  }
+
+  /// Asks the store. `then` is called once the outcome is there.
+  void ask(std::function<void()> then) {
+    const BoundLimit& bound = request_.binding->bound();
+    outcome_ = {.permit = request_.permit, .asked = timer_->now(), .bound = &bound};
+    const Request asked = request_for(request_, bound, outcome_.asked);
+    request_.binding->ask({&asked, 1}, timer_,
+                          [self = shared_from_this(), then = std::move(then)](
+                              std::span<const Decision> decisions, const std::string& error) {
+                            self->take_answer(decisions[0], error);
+                            then();
+                          });
+  }
+
+  /// Ends it.
+  void finish(const AcquireOutcome& outcome) {
+    const auto self = shared_from_this();
+    stop_.reset();
+    const Done done = std::exchange(done_, nullptr);
+    done(outcome);
+  }
+
+  /// Ends it, denied: as the store said when it was asked last.
+  void deny() {
+    AcquireOutcome outcome{.decision = {.retry_after = kSoon}, .bound = &request_.binding->bound()};
+    if (denied) {
+      outcome.decision = denied->decision;
+      auto& retry_after = outcome.decision.retry_after;
+      const nanoseconds left = retry_after - (timer_->now() - denied->at);
+      if (retry_after != kNever) retry_after = std::max(nanoseconds(1), left);
+    }
+    finish(outcome);
+  }
+
+  // What its queue keeps of it.
+  std::shared_ptr<Queue> queue;
+  std::list<std::shared_ptr<Waiter>>::iterator place;
+  std::optional<TimerThread::Timer> timeout;
+  /// Its timeout is over: the answer that it waits for is the last one.
+  bool is_last_try = false;
+  std::optional<Denial> denied;
+
+ private:
+  using StopCallback = std::stop_callback<std::function<void()>>;
+
+  void take_answer(const Decision& decision, const std::string& error) {
+    outcome_.decision = decision;
+    if (decision.source == Source::kUnavailable) {
+      outcome_.error =
+          std::make_exception_ptr(StoreError(error.empty() ? "the store did not answer" : error));
+    }
+    reclaim_unanswered(request_, outcome_, timer_);
+    if (!is_done() || !outcome_.is_granted()) return;
+    Request back = outcome_.bound->request(request_.key);
+    back.cost = request_.cost;
+    back.operation = request_.is_for_permit() ? Operation::kRelease : Operation::kRefund;
+    back.permit = outcome_.permit;
+    back.giver = decision.source;
+    // The space keeps the queues.
+    const auto wake_next = [&queues = queues_, space = outcome_.bound->space, key = request_.key] {
+      queues.released(key);
+    };
+    give_back(request_.binding, *outcome_.bound, back, wake_next, timer_);
+  }
+
+  void leave();
+
+  WaitQueues& queues_;
+  const std::shared_ptr<TimerThread> timer_;
+  AcquireRequest request_;
+  Done done_;
+  std::optional<StopCallback> stop_;
+  AcquireOutcome outcome_;
+};
+
+/// The callers of this process that wait for one key. All functions are called on the timer thread.
+/// Shared by its entry in WaitQueues, its waiters, timers, and what the store is asked.
+class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
+ public:
+  /// `queues` outlives its waiters.
+  Queue(WaitQueues& queues, std::shared_ptr<TimerThread> timer)
+      : queues_(queues),
+        timer_(std::move(timer)),
+        next_ask_(timer_->now()),
+        waits_since_(next_ask_),
+        jitter_(std::random_device()()) {}
+
+  /// Unless it is done, or `stop` ends it before it comes.
+  void join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop) {
+    if (waiter->is_done() || stop.stop_requested()) {
+      queues_.left(waiter->request().key);
+      if (!waiter->is_done()) waiter->deny();
+      return;
+    }
+    const TimePoint until = waiter->request().until;
+    const bool is_first = waiters_.empty();
+    if (is_first) waits_since_ = timer_->now();
+    waiter->queue = shared_from_this();
+    waiter->place = waiters_.insert(waiters_.end(), waiter);
+    if (waiter->denied) denied_ = waiter->denied;
+    if (is_first && !asking_) {
+      // What was denied to it may have been given back since, when the queue was empty.
+      next_ask_ = soonest(*waiter);
+    } else if (!waiter->request().is_for_permit() && !asking_ && denied_ && next_ask_ > until) {
+      finish(waiter, nullptr);
+      return;
+    }
+    if (until < TimerThread::kEndOfTime) {
+      waiter->timeout = timer_->at(until, [weak = std::weak_ptr(waiter)] {
+        const auto late = weak.lock();
+        if (late && !late->is_done()) late->queue->expire(*late);
+      });
+    }
+    serve();
+  }
+
+  /// Ends a waiter of this queue at once.
+  void leave(Waiter& waiter) {
+    const auto self = shared_from_this();
+    finish(waiter.shared_from_this(), nullptr);
+    serve();
+  }
+
+  /// A permit or units were given back, here or elsewhere.
+  void released() {
+    pause_ = kLeastPause;
+    if (asking_) {
+      released_meanwhile_ = true;
+    } else if (!waiters_.empty()) {
+      next_ask_ = soonest(*waiters_.front());
+      serve();
+    }
+  }
+
+ private:
+  // The timeout of a waiter is over.
+  void expire(Waiter& waiter) {
+    waiter.timeout.reset();
+    const TimePoint now = timer_->now();
+    const bool is_first = waiters_.front().get() == &waiter;
+    if (is_first && (asking_ || next_ask_ <= std::max(now, soonest(waiter)))) {
+      // What it is about to hear is its last answer, and comes within the store's deadline.
+      waiter.is_last_try = true;
+      next_ask_ = now;
+      serve();
+    } else {
+      leave(waiter);
+    }
+  }
+
+  // When the first may ask: now, or after this process's backoff.
+  TimePoint soonest(const Waiter& first) const {
+    const TimePoint now = timer_->now();
+    if (!first.request().is_for_permit()) return now;
+    return std::max(now, queues_.fairness().backs_off_until(first.request().key));
+  }
+
+  // Lets the first ask, if it is time to; else waits for that.
+  void serve() {
+    if (ask_timer_) timer_->cancel(*std::exchange(ask_timer_, std::nullopt));
+    if (asking_ || waiters_.empty()) return;
+    if (next_ask_ <= timer_->now()) {
+      released_meanwhile_ = false;
+      asking_ = waiters_.front();
+      const auto asking = asking_;
+      asking->ask([self = shared_from_this()] {
+        self->settle();
+        self->serve();
+      });
+    } else if (next_ask_ < TimerThread::kEndOfTime) {
+      ask_timer_ = timer_->at(next_ask_, [weak = weak_from_this()] {
+        const auto queue = weak.lock();
+        if (!queue) return;
+        queue->ask_timer_.reset();
+        queue->serve();
+      });
+    }
+  }
+
+  // The answer to the one that asks is there.
+  void settle() {
+    const auto waiter = std::exchange(asking_, nullptr);
+    const AcquireOutcome& outcome = waiter->outcome();
+    next_ask_ = soonest(*waiter);
+    if (waiter->is_done()) return;
+    if (outcome.error || outcome.decision.allowed) {
+      pause_ = kLeastPause;
+      waits_since_ = timer_->now();
+      finish(waiter, &outcome);
+      return;
+    }
+    // Of this cost alone: what the others are told is when to ask again.
+    if (outcome.decision.retry_after == kNever) return finish(waiter, &outcome);
+    denied_ = Denial{outcome.decision, timer_->now()};
+    const auto next = next_try(*waiter);
+    if (next && !released_meanwhile_) next_ask_ = std::max(next_ask_, *next);
+    if (!next || waiter->is_last_try) {
+      finish(waiter, nullptr);
+    } else if (waiter->request().is_for_permit()) {
+      watch(*waiter);
+    }
+  }
+
+  // When the one that was denied asks again; never, where that is in vain.
+  std::optional<TimePoint> next_try(const Waiter& waiter) {
+    const AcquireRequest& request = waiter.request();
+    if (!can_wait(request, waiter.outcome(), denied_->at)) return std::nullopt;
+    const TimePoint chance = TimerThread::later(denied_->at, denied_->decision.retry_after);
+    // A process that shares permits with no other is told of each that comes back.
+    if (!request.is_for_permit() || !request.binding->store()->answers_later()) return chance;
+    return std::min(chance, denied_->at + next_pause());
+  }
+
+  // The next pause, of which the second half is left to chance, but not below the least.
+  nanoseconds next_pause() {
+    const bool passed_over = !is_told_ && timer_->now() - waits_since_ >= kPassedOver;
+    const nanoseconds most = passed_over ? kMostPausePassedOver : kMostPause;
+    const nanoseconds longest = std::min(most, pause_);
+    pause_ = std::min(most, 2 * pause_);
+    std::uniform_int_distribution part(longest.count() / 2, longest.count());
+    return std::max<nanoseconds>(kLeastPause, nanoseconds(part(jitter_)));
+  }
+
+  void watch(const Waiter& waiter) {
+    Store& store = *waiter.request().binding->store();
+    if (is_watched_ || !store.answers_later()) return;
+    is_watched_ = true;
+    watch_ = store.watch(waiter.outcome().bound->space, waiter.request().key,
+                         [timer = timer_, weak = weak_from_this()] {
+                           timer->post([weak] {
+                             if (const auto queue = weak.lock()) queue->told();
+                           });
+                         });
+  }
+
+  // By the store, which does so: of a release, or that it will from now on.
+  void told() {
+    if (watch_) {
+      is_told_ = true;
+      queues_.fairness().store_tells();
+    }
+    released();
+  }
+
+  // With its outcome, or denied.
+  void finish(const std::shared_ptr<Waiter>& waiter, const AcquireOutcome* outcome) {
+    const bool was_first = waiter->place == waiters_.begin();
+    waiters_.erase(waiter->place);
+    // The next one may want less, of a window.
+    if (was_first && !waiter->request().is_for_permit()) next_ask_ = timer_->now();
+    const auto self = std::move(waiter->queue);
+    if (waiter->timeout) timer_->cancel(*std::exchange(waiter->timeout, std::nullopt));
+    if (waiters_.empty()) {
+      watch_.reset();
+      is_watched_ = false;
+      is_told_ = false;
+    }
+    queues_.left(waiter->request().key);
+    if (outcome != nullptr) {
+      waiter->finish(*outcome);
+      return;
+    }
+    if (denied_) waiter->denied = denied_;
+    waiter->deny();
+  }
+
+  WaitQueues& queues_;
+  const std::shared_ptr<TimerThread> timer_;
+  std::list<std::shared_ptr<Waiter>> waiters_;
+  std::shared_ptr<Waiter> asking_;   // The first, or one that has left in the meantime.
+  bool released_meanwhile_ = false;  // While it was asking.
+  TimePoint next_ask_;               // When the first asks next, if it is not asking.
+  std::optional<TimerThread::Timer> ask_timer_;
+  nanoseconds pause_ = kLeastPause;
+  TimePoint waits_since_;  // When a waiter was granted something last, or the first came.
+  std::minstd_rand jitter_;
+  std::optional<Denial> denied_;  // The last denial of the queue.
+  bool is_watched_ = false;       // The store was asked to tell; it may have refused, now or later.
+  bool is_told_ = false;          // It tells.
+  std::unique_ptr<Watch> watch_;
+};
+
+void WaitQueues::Waiter::leave() {
+  if (is_done()) return;
+  if (queue) {
+    queue->leave(*this);
+  } else {
+    deny();
+  }
+}
+
+bool WaitQueues::has_queue(std::string_view key) const {
+  const std::lock_guard lock(mutex_);
+  return queues_.contains(key);
+}
+
+std::shared_ptr<TimerThread> WaitQueues::timer() {
+  const std::lock_guard lock(mutex_);
+  if (!timer_) timer_ = TimerThread::shared();
+  return timer_;
+}
+
+void WaitQueues::wait(AcquireRequest request, std::optional<Decision> denied,
+                      const std::stop_token& stop, Done done) {
+  const auto timer = this->timer();
+  const auto waiter = std::make_shared<Waiter>(*this, timer, std::move(request), std::move(done));
+  if (denied) waiter->denied = Denial{*denied, timer->now()};
+  join(waiter, stop);
+}
+
+// What comes first stands first: it is posted under the lock.
+void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop) {
+  const std::lock_guard lock(mutex_);
+  if (waiting_.load(std::memory_order_relaxed) >= kMostWaiting) {
+    timer_->post([waiter] {
+      if (!waiter->is_done()) waiter->deny();
+    });
+    return;
+  }
+  Entry& entry = queues_[waiter->request().key];
+  if (!entry.queue) entry.queue = std::make_shared<Queue>(*this, timer_);
+  ++entry.waiting;
+  // Before it can ask: a thread that gives back what was denied to it must see it.
+  waiting_.fetch_add(1, std::memory_order_release);
+  timer_->post([waiter, stop, queue = entry.queue] {
+    queue->join(waiter, stop);
+    waiter->stop_on(stop);
+  });
+}
+
+// One has left the queue of this key.
+void WaitQueues::left(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = queues_.find(key);
+  if (--entry->second.waiting == 0) queues_.erase(entry);
+  waiting_.fetch_sub(1, std::memory_order_release);
+}
+
+// On the timer thread.
+void WaitQueues::ask_first(const std::shared_ptr<Waiter>& waiter) {
+  if (waiter->is_done()) return;
+  if (!is_empty(waiter->request().key)) return join(waiter, {});
+  waiter->ask([this, waiter] {
+    if (waiter->is_done()) return;
+    const AcquireOutcome& outcome = waiter->outcome();
+    const TimePoint now = timer()->now();
+    if (!can_wait(waiter->request(), outcome, now)) return waiter->finish(outcome);
+    waiter->denied = Denial{outcome.decision, now};
+    join(waiter, {});
+  });
+}
+
+void WaitQueues::released(std::string_view key) {
+  if (waiting_.load(std::memory_order_acquire) == 0) return;
+  const std::lock_guard lock(mutex_);
+  const auto entry = queues_.find(key);
+  if (entry == queues_.end()) return;
+  timer_->post([queue = entry->second.queue] { queue->released(); });
+}
+
+void WaitQueues::released_all() {
+  if (waiting_.load(std::memory_order_acquire) == 0) return;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, entry] : queues_) {
+    timer_->post([queue = entry.queue] { queue->released(); });
+  }
+}
+
+void WaitQueues::acquire(AcquireRequest request, bool others_go_first, const std::stop_token& stop,
+                         const Done& done) {
+  AcquireOutcome outcome;
+  try {
+    if (others_go_first) return wait(std::move(request), std::nullopt, stop, done);
+    if (request.binding->store()->answers_later()) {
+      const auto timer = this->timer();
+      const auto waiter = std::make_shared<Waiter>(*this, timer, std::move(request), done);
+      return timer->post([this, waiter, stop] {
+        waiter->stop_on(stop);
+        ask_first(waiter);
+      });
+    }
+    outcome = ask_now(request, TimePoint::clock::now());
+    if (can_wait(request, outcome, outcome.asked)) {
+      return wait(std::move(request), outcome.decision, stop, done);
+    }
+  } catch (const std::exception&) {
+    outcome.error = std::current_exception();
+  }
+  done(outcome);
+}
+
+AcquireOutcome WaitQueues::wait(AcquireRequest request, std::optional<Decision> denied,
+                                const std::stop_token& stop) {
+  struct {
+    std::mutex mutex;
+    std::condition_variable there;
+    std::optional<AcquireOutcome> outcome;
+  } answer;
+  wait(std::move(request), std::move(denied), stop, [&answer](const AcquireOutcome& outcome) {
+    const std::lock_guard lock(answer.mutex);
+    answer.outcome = outcome;
+    answer.there.notify_one();
+  });
+  std::unique_lock lock(answer.mutex);
+  answer.there.wait(lock, [&] { return answer.outcome.has_value(); });
+  return *answer.outcome;
+}
+
+}  // namespace sluice

@@ -1,0 +1,615 @@
+#include "waiting/wait_queues.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "testing/manual_timer_thread.h"
+#include "testing/scripted_store.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::Ge;
+using testing::IsEmpty;
+using testing::Le;
+
+/// Queues over a store and a clock that do as they are told.
+class WaitQueuesTest : public testing::Test {
+ protected:
+  struct Options {
+    std::int64_t cost = 1;
+    nanoseconds timeout = seconds(100);
+    std::optional<Decision> denied = std::nullopt;
+    std::stop_token stop = {};
+    std::string key = "k";
+    /// Asks first, if the queue is empty.
+    bool directly = false;
+  };
+
+  void use(const char* expression, LimitBinding::Kind kind) {
+    has_permits_ = kind == LimitBinding::Kind::kPermits;
+    binding_ = std::make_shared<LimitBinding>(store_, Limit(expression), kind);
+  }
+  void use_permits() { use("concurrency 1 lease=60s", LimitBinding::Kind::kPermits); }
+  void use_window() { use("fixed_window 5/1m", LimitBinding::Kind::kUnits); }
+  void answer_later() { store_->answers = ScriptedStore::Answers::kWhenTold; }
+
+  /// Another caller; its permit is its number.
+  int come(const Options& options) {
+    const int number = ++last_number_;
+    AcquireRequest request{.binding = binding_,
+                           .key = options.key,
+                           .cost = options.cost,
+                           .permit = has_permits_ ? static_cast<PermitId>(number) : 0,
+                           .until = timer_->after(options.timeout)};
+    const auto done = [this, number](const AcquireOutcome& outcome) {
+      EXPECT_TRUE(outcomes_.emplace(number, outcome).second) << "told twice";
+      (outcome.decision.allowed ? granted_ : denied_).push_back(number);
+    };
+    if (options.directly) {
+      queues_.acquire(std::move(request), false, options.stop, done);
+    } else {
+      queues_.wait(std::move(request), options.denied, options.stop, done);
+    }
+    return number;
+  }
+  int come() { return come(Options{}); }
+
+  void grant(bool grants) { grants_ = grants; }
+
+  void answer() {
+    store_->answer();
+    timer_->run();
+  }
+  void answer_all() {
+    store_->answer_all();
+    timer_->run();
+  }
+  void release(const char* key = "k") {
+    queues_.released(key);
+    timer_->run();
+  }
+
+  /// The permits that were asked for since the last call.
+  std::vector<int> asked() {
+    std::vector<int> permits;
+    for (const auto& asked : store_->asked) {
+      if (asked.operation == Operation::kTake) permits.push_back(static_cast<int>(asked.permit));
+    }
+    store_->asked.clear();
+    return permits;
+  }
+
+  void SetUp() override {
+    store_->says = [this](const Request& request) {
+      if (request.operation != Operation::kTake) return Decision{.allowed = true};
+      return grants_ ? Decision{.allowed = true} : Decision{.retry_after = retry_after_};
+    };
+  }
+
+  /// A waiter keeps its queue, and the queue its waiters: all leave with the test.
+  void TearDown() override {
+    store_->says = [](const Request&) { return Decision{.allowed = true}; };
+    do {
+      store_->answer_all();
+      timer_->pass(seconds(100));
+    } while (store_->pending() > 0);
+  }
+
+  std::shared_ptr<ManualTimerThread> timer_ = std::make_shared<ManualTimerThread>();
+  std::shared_ptr<ScriptedStore> store_ = std::make_shared<ScriptedStore>();
+  WaitQueues queues_{timer_};
+  std::shared_ptr<LimitBinding> binding_;
+  bool has_permits_ = false;
+  bool grants_ = false;
+  nanoseconds retry_after_ = seconds(60);
+  int last_number_ = 0;
+  std::map<int, AcquireOutcome> outcomes_;
+  std::vector<int> granted_;
+  std::vector<int> denied_;
+};
+
+TEST_F(WaitQueuesTest, AreEmptyAtFirst) {
+  EXPECT_TRUE(queues_.is_empty("k"));
+  use_permits();
+  come();
+  EXPECT_FALSE(queues_.is_empty("k"));
+  EXPECT_TRUE(queues_.is_empty("other"));
+  grant(true);
+  timer_->run();
+  EXPECT_TRUE(queues_.is_empty("k"));
+  EXPECT_THAT(granted_, ElementsAre(1));
+}
+
+TEST_F(WaitQueuesTest, OnlyTheFirstAsks) {
+  use_permits();
+  for (int i = 0; i < 3; ++i) come();
+  timer_->run();
+  EXPECT_THAT(asked(), ElementsAre(1));
+  timer_->pass(seconds(59));
+  EXPECT_THAT(asked(), IsEmpty()) << "no other process has permits of this store";
+}
+
+TEST_F(WaitQueuesTest, AReleaseLetsTheFirstAskAtOnce) {
+  use_permits();
+  for (int i = 0; i < 3; ++i) come();
+  timer_->run();
+  asked();
+  release("other");
+  EXPECT_THAT(asked(), IsEmpty());
+  grant(true);
+  store_->says = [count = 0](const Request&) mutable {
+    return ++count == 1 ? Decision{.allowed = true} : Decision{.retry_after = seconds(60)};
+  };
+  release();
+  EXPECT_THAT(asked(), ElementsAre(1, 2)) << "the next one asks at once";
+  EXPECT_THAT(granted_, ElementsAre(1));
+}
+
+TEST_F(WaitQueuesTest, AreOneForEachKey) {
+  use_permits();
+  come();
+  come({.key = "other"});
+  timer_->run();
+  EXPECT_THAT(asked(), ElementsAre(1, 2));
+  grant(true);
+  release("other");
+  EXPECT_THAT(granted_, ElementsAre(2));
+  queues_.released_all();
+  timer_->run();
+  EXPECT_THAT(granted_, ElementsAre(2, 1));
+}
+
+TEST_F(WaitQueuesTest, ThePermitIsAskedForWhenALeaseEnds) {
+  use_permits();
+  retry_after_ = seconds(7);
+  come();
+  timer_->pass(seconds(7) - nanoseconds(1));
+  EXPECT_THAT(asked(), ElementsAre(1));
+  grant(true);
+  timer_->pass(nanoseconds(1));
+  EXPECT_THAT(granted_, ElementsAre(1));
+}
+
+TEST_F(WaitQueuesTest, AskWithGrowingPausesForWhatOthersShare) {
+  use_permits();
+  answer_later();
+  come();
+  timer_->run();
+  std::vector<nanoseconds> pauses;
+  for (int i = 0; i < 12; ++i) {
+    ASSERT_EQ(store_->pending(), 1U);
+    answer();
+    const auto since = timer_->now();
+    while (store_->pending() == 0) timer_->pass(nanoseconds(100'000));
+    pauses.push_back(timer_->now() - since);
+  }
+  nanoseconds longest = milliseconds(5);
+  for (const nanoseconds pause : pauses) {
+    EXPECT_THAT(pause, AllOf(Ge(std::max<nanoseconds>(milliseconds(5), longest / 2)),
+                             Le(longest + nanoseconds(100'000))));
+    longest = std::min<nanoseconds>(WaitQueues::kMostPause, 2 * longest);
+  }
+  // A release, and they begin anew.
+  answer();
+  release();
+  ASSERT_EQ(store_->pending(), 1U);
+  answer();
+  timer_->pass(milliseconds(5));
+  EXPECT_EQ(store_->pending(), 1U);
+}
+
+TEST_F(WaitQueuesTest, AskMoreOftenOncePassedOver) {
+  use_permits();
+  answer_later();
+  store_->tells = true;  // So it says, and never does.
+  come();
+  timer_->run();
+  const auto came = timer_->now();
+  const auto next_pause = [&] {
+    answer();
+    const auto since = timer_->now();
+    while (store_->pending() == 0) timer_->pass(nanoseconds(100'000));
+    return timer_->now() - since;
+  };
+  while (timer_->now() - came < WaitQueues::kPassedOver) next_pause();
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_THAT(next_pause(), AllOf(Ge(WaitQueues::kMostPausePassedOver / 2),
+                                    Le(WaitQueues::kMostPausePassedOver + milliseconds(1))));
+  }
+  // It is granted: the next one's pauses are long again.
+  come();
+  grant(true);
+  answer();
+  ASSERT_THAT(granted_, ElementsAre(1));
+  grant(false);
+  nanoseconds longest{0};
+  for (int i = 0; i < 8; ++i) longest = std::max<nanoseconds>(longest, next_pause());
+  EXPECT_GT(longest, WaitQueues::kMostPausePassedOver + milliseconds(1));
+}
+
+TEST_F(WaitQueuesTest, AskNoLaterThanALeaseEnds) {
+  use_permits();
+  answer_later();
+  retry_after_ = milliseconds(2);
+  come();
+  timer_->run();
+  answer();
+  timer_->pass(milliseconds(2));
+  EXPECT_EQ(store_->pending(), 1U);
+}
+
+TEST_F(WaitQueuesTest, AreToldOfReleasesElsewhereWhileACallerWaits) {
+  use_permits();
+  answer_later();
+  store_->tells = true;
+  come();
+  timer_->run();
+  EXPECT_THAT(store_->watched(), IsEmpty()) << "it may be granted at once";
+  answer();
+  ASSERT_EQ(store_->watched().size(), 1U);
+  EXPECT_EQ(store_->watched()[0].key, "k");
+  grant(true);
+  store_->tell();
+  timer_->run();
+  ASSERT_EQ(store_->pending(), 1U);
+  answer();
+  EXPECT_THAT(granted_, ElementsAre(1));
+  EXPECT_THAT(store_->watched(), IsEmpty());
+}
+
+TEST_F(WaitQueuesTest, AReleaseWhileTheFirstAsksIsNotMissed) {
+  use_permits();
+  answer_later();
+  come();
+  timer_->run();
+  release();
+  EXPECT_EQ(store_->pending(), 1U) << "one asking at a time";
+  answer();
+  EXPECT_EQ(store_->pending(), 1U) << "what was denied may have been asked before the release";
+}
+
+TEST_F(WaitQueuesTest, ACallerThatAsksDirectlyDoesNotOvertake) {
+  use_permits();
+  answer_later();
+  come({.directly = true});
+  come({.directly = true});
+  timer_->run();
+  EXPECT_THAT(asked(), ElementsAre(1, 2))
+      << "the queue is empty, so they do not wait for each other";
+  answer();
+  EXPECT_THAT(asked(), ElementsAre(1)) << "denied, it waits, and asks once more";
+  come({.directly = true});
+  timer_->run();
+  EXPECT_THAT(asked(), IsEmpty());
+  grant(true);
+  while (store_->pending() > 0) {
+    answer();
+  }
+  EXPECT_THAT(granted_, ElementsAre(2, 1, 3));
+}
+
+/// A caller waits while its process passes permits on, until that backs off.
+class BackoffTest : public WaitQueuesTest {
+ protected:
+  void wait() {
+    use_permits();
+    answer_later();
+    store_->tells = true;
+    come();
+    timer_->run();
+    answer_all();
+  }
+
+  void pass_permits_on(nanoseconds time) {
+    for (int i = 0; i < ReleaseFairness::kLeastGrants; ++i) {
+      queues_.fairness().granted("k", timer_->now());
+      timer_->pass(time / ReleaseFairness::kLeastGrants);
+      answer_all();
+      queues_.fairness().released("k", timer_->now());
+    }
+    grant(true);
+    queues_.released("k");
+  }
+
+  void expect_backoff(nanoseconds backoff) {
+    timer_->pass(backoff - nanoseconds(1));
+    EXPECT_EQ(store_->pending(), 0U) << "others come first for a moment";
+    timer_->pass(nanoseconds(1));
+    EXPECT_EQ(store_->pending(), 1U);
+    answer_all();
+    EXPECT_THAT(granted_, ElementsAre(1));
+  }
+};
+
+TEST_F(BackoffTest, IsBriefWhereTheStoreTells) {
+  wait();
+  store_->tell();
+  timer_->run();
+  answer_all();
+  pass_permits_on(milliseconds(100));
+  expect_backoff(milliseconds(4));
+}
+
+TEST_F(BackoffTest, IsLongWhereTheStoreIsAskedToTellAndDoesNot) {
+  wait();
+  pass_permits_on(milliseconds(100));
+  timer_->run();
+  EXPECT_EQ(store_->pending(), 1U) << "its run lasts longer";
+  grant(false);
+  answer_all();
+  pass_permits_on(milliseconds(1900));
+  expect_backoff(milliseconds(100));
+}
+
+/// Runs at once what is due, before at() returns, as another thread may.
+class HastyTimerThread final : public TimerThread {
+ public:
+  TimePoint now() const override { return TimePoint(std::chrono::hours(1)); }
+  Timer at(TimePoint when, Task task) override {
+    if (when <= now()) task();
+    return {.when = when};
+  }
+  void cancel(const Timer&) override {}
+};
+
+TEST_F(WaitQueuesTest, ACallerThatAsksIsSeenToWait) {
+  use_window();
+  WaitQueues queues(std::make_shared<HastyTimerThread>());
+  std::vector<std::size_t> seen;
+  store_->says = [&](const Request&) {
+    seen.push_back(queues.waiting());
+    return Decision{.retry_after = seconds(60)};
+  };
+  std::stop_source stop;
+  queues.wait({.binding = binding_, .key = "k"}, std::nullopt, stop.get_token(),
+              [](const AcquireOutcome&) {});
+  stop.request_stop();
+  EXPECT_THAT(seen, ElementsAre(1)) << "else a release right afterwards would wake no caller";
+}
+
+TEST_F(WaitQueuesTest, HaveABound) {
+  use_permits();
+  come();
+  timer_->run();
+  Options many;
+  for (std::size_t i = 1; i < WaitQueues::kMostWaiting; ++i) come(many);
+  EXPECT_THAT(denied_, IsEmpty());
+  const int last = come();
+  timer_->run();
+  EXPECT_THAT(denied_, ElementsAre(last));
+  grant(true);
+  release();
+  EXPECT_EQ(granted_.size(), WaitQueues::kMostWaiting);
+  EXPECT_TRUE(queues_.is_empty("k"));
+}
+
+TEST_F(WaitQueuesTest, ACallerLeavesWhenItsTimeoutIsOver) {
+  use_permits();
+  come({.timeout = seconds(10)});
+  come({.timeout = seconds(5)});
+  come();
+  timer_->pass(seconds(5) - nanoseconds(1));
+  EXPECT_THAT(denied_, IsEmpty());
+  timer_->pass(nanoseconds(1));
+  EXPECT_THAT(denied_, ElementsAre(2));
+  EXPECT_EQ(outcomes_[2].decision.retry_after, seconds(55)) << "the line's last denial, aged";
+  timer_->pass(seconds(5));
+  EXPECT_THAT(denied_, ElementsAre(2, 1));
+  EXPECT_FALSE(queues_.is_empty("k"));
+  grant(true);
+  release();
+  EXPECT_THAT(granted_, ElementsAre(3));
+  EXPECT_EQ(timer_->timers(), 0U);
+}
+
+TEST_F(WaitQueuesTest, AnAnswerUnderWayWhenTheTimeoutIsOverIsTheLast) {
+  use_permits();
+  answer_later();
+  come({.timeout = seconds(1)});
+  timer_->run();
+  timer_->pass(seconds(2));
+  EXPECT_THAT(denied_, IsEmpty());
+  answer();
+  EXPECT_THAT(denied_, ElementsAre(1));
+
+  come({.timeout = seconds(1)});
+  timer_->pass(seconds(1));
+  grant(true);
+  answer();
+  EXPECT_THAT(granted_, ElementsAre(2));
+}
+
+TEST_F(WaitQueuesTest, ACallerStopsAtOnceAndWhatComesTooLateIsGivenBack) {
+  use_permits();
+  answer_later();
+  std::stop_source stop;
+  come({.stop = stop.get_token()});
+  come();
+  timer_->run();
+  stop.request_stop();
+  timer_->run();
+  EXPECT_THAT(denied_, ElementsAre(1));
+  EXPECT_THAT(asked(), ElementsAre(1));
+  grant(true);
+  answer();
+  ASSERT_EQ(store_->asked.size(), 2U);
+  EXPECT_EQ(store_->asked[0].operation, Operation::kRelease);
+  EXPECT_EQ(store_->asked[0].permit, 1U);
+  EXPECT_EQ(store_->asked[1].permit, 2U) << "the next one asks";
+  store_->answer();
+  answer();
+  EXPECT_THAT(granted_, ElementsAre(2));
+}
+
+TEST_F(WaitQueuesTest, ACallerFurtherBehindCanBeStopped) {
+  use_permits();
+  std::stop_source stop;
+  come();
+  come({.stop = stop.get_token()});
+  come();
+  timer_->run();
+  stop.request_stop();
+  timer_->run();
+  EXPECT_THAT(denied_, ElementsAre(2));
+  grant(true);
+  release();
+  EXPECT_THAT(granted_, ElementsAre(1, 3));
+}
+
+TEST_F(WaitQueuesTest, ACallerThatIsStoppedBeforeItComesDoesNotAsk) {
+  use_permits();
+  std::stop_source stop;
+  stop.request_stop();
+  answer_later();
+  come({.stop = stop.get_token()});
+  come({.stop = stop.get_token(), .directly = true});
+  timer_->run();
+  EXPECT_THAT(denied_, ElementsAre(1, 2));
+  EXPECT_GT(outcomes_[1].decision.retry_after, nanoseconds(0));
+  EXPECT_THAT(asked(), IsEmpty());
+  EXPECT_TRUE(queues_.is_empty("k"));
+}
+
+TEST_F(WaitQueuesTest, ALostAnswerIsAnErrorAndThePermitIsReclaimed) {
+  use_permits();
+  store_->says = [](const Request& request) {
+    return Decision{
+        .allowed = request.operation == Operation::kRelease,
+        .source = request.operation == Operation::kTake ? Source::kUnavailable : Source::kStore};
+  };
+  come();
+  timer_->run();
+  ASSERT_TRUE(outcomes_[1].error);
+  EXPECT_THROW(std::rethrow_exception(outcomes_[1].error), StoreError);
+  EXPECT_EQ(store_->asked.back().operation, Operation::kRelease);
+  EXPECT_EQ(store_->asked.back().permit, 1U);
+
+  answer_later();
+  come();
+  timer_->run();
+  answer();
+  ASSERT_TRUE(outcomes_[2].error);
+  EXPECT_EQ(store_->asked.back().operation, Operation::kRelease);
+  EXPECT_EQ(store_->asked.back().permit, 2U);
+  answer();
+}
+
+TEST_F(WaitQueuesTest, OfAWindowTheFirstAsksExactlyWhenItMayBeGranted) {
+  use_window();
+  answer_later();
+  retry_after_ = seconds(20);
+  come({.denied = Decision{.retry_after = seconds(20)}});
+  come({.cost = 3});
+  timer_->run();
+  ASSERT_EQ(store_->pending(), 1U) << "it may have been given back since it was denied";
+  store_->answer();
+  timer_->pass(seconds(20) - nanoseconds(1));
+  EXPECT_EQ(store_->pending(), 0U);
+  timer_->pass(nanoseconds(1));
+  ASSERT_EQ(store_->pending(), 1U);
+  EXPECT_EQ(store_->asked[1].patience_ns, nanoseconds(seconds(80)).count())
+      << "of its patience, that much is left";
+  grant(true);
+  answer();
+  EXPECT_EQ(store_->asked[2].cost, 3);
+  answer();
+  EXPECT_THAT(granted_, ElementsAre(1, 2));
+}
+
+TEST_F(WaitQueuesTest, OfAWindowNoCallerWaitsInVain) {
+  use_window();
+  answer_later();
+  retry_after_ = seconds(20);
+  const auto come_directly = [&](nanoseconds timeout) {
+    come({.timeout = timeout, .directly = true});
+    timer_->run();
+    answer_all();
+  };
+  come_directly(seconds(20));
+  answer_all();
+  EXPECT_THAT(denied_, IsEmpty()) << "it may be granted when its timeout ends";
+  come({.timeout = seconds(20) - nanoseconds(1)});
+  timer_->run();
+  EXPECT_THAT(denied_, ElementsAre(2)) << "it cannot be granted before the one that waits already";
+  grant(true);
+  timer_->pass(seconds(20));
+  answer_all();
+  EXPECT_THAT(granted_, ElementsAre(1));
+  grant(false);
+  come_directly(seconds(20) - nanoseconds(1));
+  EXPECT_THAT(denied_, ElementsAre(2, 3));
+  EXPECT_EQ(outcomes_[3].decision.retry_after, seconds(20));
+}
+
+TEST_F(WaitQueuesTest, OfAWindowTheNextMayWantLess) {
+  use_window();
+  std::stop_source stop;
+  store_->says = [](const Request& request) {
+    return request.cost > 1 ? Decision{.retry_after = seconds(20)} : Decision{.allowed = true};
+  };
+  come({.cost = 3, .stop = stop.get_token()});
+  come();
+  timer_->pass(seconds(1));
+  EXPECT_THAT(granted_, IsEmpty());
+  stop.request_stop();
+  timer_->run();
+  EXPECT_THAT(granted_, ElementsAre(2));
+}
+
+TEST_F(WaitQueuesTest, OfAWindowWhatComesTooLateIsRefunded) {
+  use_window();
+  answer_later();
+  std::stop_source stop;
+  come({.cost = 3, .stop = stop.get_token(), .directly = true});
+  timer_->run();
+  stop.request_stop();
+  timer_->run();
+  EXPECT_THAT(denied_, ElementsAre(1));
+  grant(true);
+  answer();
+  EXPECT_EQ(store_->asked.back().operation, Operation::kRefund);
+  EXPECT_EQ(store_->asked.back().cost, 3);
+  answer();
+}
+
+TEST_F(WaitQueuesTest, ABucketIsNotWaitedFor) {
+  use("token_bucket 5/1m", LimitBinding::Kind::kUnits);
+  answer_later();
+  come({.directly = true});
+  timer_->run();
+  answer();
+  EXPECT_THAT(denied_, ElementsAre(1)) << "it would have been reserved";
+}
+
+TEST_F(WaitQueuesTest, WhatIsNeverAdmittedIsOfItsCostAlone) {
+  use_window();
+  answer_later();
+  retry_after_ = kNever;
+  std::stop_source stop;
+  come({.cost = 11});
+  come();
+  come({.stop = stop.get_token()});
+  timer_->run();
+  answer();
+  EXPECT_EQ(outcomes_[1].decision.retry_after, kNever);
+  stop.request_stop();
+  timer_->run();
+  ASSERT_THAT(denied_, ElementsAre(1, 3));
+  EXPECT_EQ(outcomes_[3].decision.retry_after, kSoon) << "the store was not asked about so few";
+}
+
+}  // namespace
+}  // namespace sluice

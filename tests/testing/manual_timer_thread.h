@@ -1,0 +1,55 @@
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "waiting/timer_thread.h"
+
+namespace sluice {
+
+/// A TimerThread for tests: no thread, and a clock that stands still until it is told to go on.
+class ManualTimerThread final : public TimerThread {
+ public:
+  TimePoint now() const override { return now_; }
+
+  Timer at(TimePoint when, Task task) override {
+    const Timer timer{when, ++last_number_};
+    timers_.emplace(timer, std::move(task));
+    return timer;
+  }
+
+  void cancel(const Timer& timer) override { timers_.erase(timer); }
+
+  /// Runs all that is to be done now.
+  void run() {
+    while (!timers_.empty() && timers_.begin()->first.when <= now_) {
+      timers_.extract(timers_.begin()).mapped()();
+    }
+  }
+
+  /// Lets so much time pass, and all happen in it when it is due.
+  void pass(std::chrono::nanoseconds time) {
+    run();
+    const TimePoint end = now_ + time;
+    while (!timers_.empty() && timers_.begin()->first.when <= end) {
+      now_ = std::max(now_, timers_.begin()->first.when);
+      run();
+    }
+    now_ = end;
+    run();
+  }
+
+  /// Lets so much time pass in which nothing runs: the process stands still.
+  void freeze(std::chrono::nanoseconds time) { now_ += time; }
+
+  /// How many tasks are left.
+  std::size_t timers() const { return timers_.size(); }
+
+ private:
+  TimePoint now_{std::chrono::hours(1)};
+  std::map<Timer, Task> timers_;
+  std::uint64_t last_number_ = 0;
+};
+
+}  // namespace sluice

@@ -1,0 +1,192 @@
+#include "testing/scripted_store.h"
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <utility>
+
+#include "algorithms/limit_definition.h"
+
+namespace sluice {
+namespace {
+
+constexpr const char* kLost = "the line is cut";
+
+}  // namespace
+
+class ScriptedStore::Listener final : public Watch {
+ public:
+  Listener(ScriptedStore& store, Watched what, std::function<void()> to_tell)
+      : watched(std::move(what)), released(std::move(to_tell)), store_(store) {
+    const std::lock_guard lock(store_.mutex_);
+    store_.listeners_.push_back(this);
+  }
+  ~Listener() override {
+    const std::lock_guard lock(store_.mutex_);
+    std::erase(store_.listeners_, this);
+  }
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  const Watched watched;
+  const std::function<void()> released;
+
+ private:
+  ScriptedStore& store_;
+};
+
+ScriptedStore::~ScriptedStore() {
+  for (std::thread& thread : threads_) thread.join();
+  lose_all();
+  says = nullptr;
+  answer_all();
+}
+
+void ScriptedStore::note(std::span<const Request> requests, Instant now) {
+  const std::lock_guard lock(mutex_);
+  batches.push_back(requests.size());
+  for (const Request& request : requests) {
+    asked.push_back({.key = std::string(request.key),
+                     .operation = request.operation,
+                     .cost = request.cost,
+                     .patience_ns = request.patience_ns,
+                     .permit = request.permit,
+                     .giver = request.giver,
+                     .now = now});
+  }
+}
+
+// False where something is lost.
+bool ScriptedStore::carry_out(std::span<const Request> requests, bool together, Instant now,
+                              std::span<Decision> decisions) {
+  std::unique_lock lock(mutex_);
+  if (now == kStoreTime && clock) now = *clock;
+  const auto is_lost = [&](const Request& request) { return loses && loses(request); };
+  bool lost = false;
+  if (together && says == nullptr) {
+    lost = std::ranges::any_of(requests, is_lost);
+    decisions[0] =
+        lost ? Decision{.source = Source::kUnavailable} : memory_.decide_all(requests, now);
+  } else {
+    for (std::size_t i = 0; i < decisions.size(); ++i) {
+      if (is_lost(requests[i])) {
+        decisions[i] = {.source = Source::kUnavailable};
+      } else if (says) {
+        decisions[i] = says(requests[i]);
+      } else {
+        memory_.decide(requests.subspan(i, 1), now, decisions.subspan(i, 1));
+      }
+      lost = lost || decisions[i].source == Source::kUnavailable;
+    }
+  }
+  const auto next = std::exchange(on_the_way, nullptr);
+  lock.unlock();
+  if (next) next();
+  return !lost;
+}
+
+void ScriptedStore::carry_out(Batch& batch) {
+  if (!carry_out(batch.requests(), batch.is_together(), batch.now(), batch.decisions())) {
+    batch.set_error(kLost);
+  }
+}
+
+void ScriptedStore::decide(std::span<const Request> requests, Instant now,
+                           std::span<Decision> decisions) {
+  note(requests, now);
+  if (!carry_out(requests, false, now, decisions.first(requests.size()))) throw StoreError(kLost);
+}
+
+Decision ScriptedStore::decide_all(std::span<const Request> requests, Instant now) {
+  note(requests, now);
+  Decision decision;
+  if (!carry_out(requests, true, now, {&decision, 1})) throw StoreError(kLost);
+  return decision;
+}
+
+void ScriptedStore::submit(std::unique_ptr<Batch> batch) {
+  note(batch->requests(), batch->now());
+  if (answers == Answers::kAtOnce) {
+    carry_out(*batch);
+    Batch::complete(std::move(batch));
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  if (answers == Answers::kWhenTold) {
+    pending_.push_back(std::move(batch));
+    submitted_.notify_all();
+    return;
+  }
+  threads_.emplace_back([this, own = std::move(batch)]() mutable {
+    carry_out(*own);
+    Batch::complete(std::move(own));
+  });
+}
+
+void ScriptedStore::answer() {
+  std::unique_ptr<Batch> batch;
+  {
+    const std::lock_guard lock(mutex_);
+    assert(!pending_.empty());
+    batch = std::move(pending_.front());
+    pending_.pop_front();
+  }
+  carry_out(*batch);
+  Batch::complete(std::move(batch));
+}
+
+void ScriptedStore::answer_all() {
+  for (std::size_t left = pending(); left > 0; --left) answer();
+}
+
+std::size_t ScriptedStore::pending() const {
+  const std::lock_guard lock(mutex_);
+  return pending_.size();
+}
+
+bool ScriptedStore::await_pending(std::size_t count) const {
+  std::unique_lock lock(mutex_);
+  return submitted_.wait_for(lock, std::chrono::seconds(10),
+                             [&] { return pending_.size() >= count; });
+}
+
+std::shared_ptr<Space> ScriptedStore::open_space(const LimitDefinition& limit) {
+  return replace_space(nullptr, limit);
+}
+
+std::shared_ptr<Space> ScriptedStore::replace_space(const std::shared_ptr<Space>& held,
+                                                    const LimitDefinition& limit) {
+  const std::lock_guard lock(mutex_);
+  if (refuses_spaces && !spaces_.contains(limit.space)) {
+    throw StoreError("no room for another space");
+  }
+  auto space = held ? memory_.replace_space(held, limit) : memory_.open_space(limit);
+  spaces_[limit.space] = space;
+  return space;
+}
+
+std::size_t ScriptedStore::held_spaces() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(
+      std::ranges::count_if(spaces_, [](const auto& row) { return row.second.use_count() > 1; }));
+}
+
+std::unique_ptr<Watch> ScriptedStore::watch(const std::shared_ptr<Space>& space,
+                                            std::string_view key, std::function<void()> released) {
+  if (!tells) return nullptr;
+  return std::make_unique<Listener>(*this, Watched{space, std::string(key)}, std::move(released));
+}
+
+std::vector<ScriptedStore::Watched> ScriptedStore::watched() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Watched> all;
+  for (const Listener* listener : listeners_) all.push_back(listener->watched);
+  return all;
+}
+
+void ScriptedStore::tell() {
+  const std::lock_guard lock(mutex_);
+  for (const Listener* listener : listeners_) listener->released();
+}
+
+}  // namespace sluice

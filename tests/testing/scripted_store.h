@@ -1,0 +1,134 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "core/batch.h"
+#include "core/store.h"
+#include "stores/memory/memory_store.h"
+
+namespace sluice {
+
+/// The test double of all stores: a memory store that does as the test says. It answers at once,
+/// when it is told to, or on a thread of its own; it loses requests, tells of permits released
+/// elsewhere, and remembers what it was asked.
+///
+/// Thread-safe, but for what a test sets and reads directly: that is for while no other thread
+/// asks.
+class ScriptedStore final : public Store {
+ public:
+  enum class Answers : std::uint8_t {
+    kAtOnce,
+    kWhenTold,        ///< A submitted batch waits for answer(). decide() is answered at once.
+    kOnAnotherThread  ///< A submitted batch is answered on a thread of its own.
+  };
+
+  struct Asked {
+    std::string key;
+    Operation operation = Operation::kTake;
+    std::int64_t cost = 1;
+    std::int64_t patience_ns = kDefaultPatience;
+    PermitId permit = 0;
+    Source giver = Source::kStore;
+    Instant now = kStoreTime;
+
+    friend bool operator==(const Asked&, const Asked&) = default;
+  };
+
+  struct Watched {
+    std::shared_ptr<Space> space;
+    std::string key;
+  };
+
+  ScriptedStore() = default;
+  /// Completes what is pending: unavailable.
+  ~ScriptedStore() override;
+
+  /// @name What the test says
+  /// @{
+  Answers answers = Answers::kAtOnce;
+  /// Which requests are lost: they are not carried out, and left unanswered. Else none are.
+  std::function<bool(const Request&)> loses;
+  /// Decides in the place of the memory, where it is set. An answer of kUnavailable is lost.
+  std::function<Decision(const Request&)> says;
+  /// Runs once, after the next requests were decided and before their answers arrive.
+  std::function<void()> on_the_way;
+  /// Its own time, where it is set; else the memory's.
+  std::optional<Instant> clock;
+  /// Can tell of permits that are released elsewhere.
+  bool tells = false;
+  /// Opens no space that is not open yet.
+  bool refuses_spaces = false;
+
+  void lose_all() {
+    loses = [](const Request&) { return true; };
+  }
+  void lose_nothing() { loses = nullptr; }
+  /// Answers the batch that has waited longest, on this thread. REQUIRES: one is pending.
+  void answer();
+  /// Answers all that is pending now.
+  void answer_all();
+  /// A permit was released elsewhere: tells all that watch.
+  void tell();
+  /// @}
+
+  /// @name What the test sees
+  /// @{
+
+  /// What was asked, in order: of a batch, when it was submitted.
+  std::vector<Asked> asked;
+  /// How many requests each batch, or group, of them had.
+  std::vector<std::size_t> batches;
+
+  /// How many batches wait for answer().
+  std::size_t pending() const;
+  /// Returns once so many do. False where they do not within ten seconds.
+  bool await_pending(std::size_t count) const;
+  /// What is watched at the moment.
+  std::vector<Watched> watched() const;
+  /// How many spaces are held, not counting the memory store's own share of each.
+  std::size_t held_spaces() const;
+  /// @}
+
+  std::shared_ptr<Space> open_space(const LimitDefinition& limit) override;
+  std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
+                                       const LimitDefinition& limit) override;
+  void decide(std::span<const Request> requests, Instant now,
+              std::span<Decision> decisions) override;
+  Decision decide_all(std::span<const Request> requests, Instant now) override;
+  void submit(std::unique_ptr<Batch> batch) override;
+  bool answers_later() const override { return answers != Answers::kAtOnce; }
+  std::unique_ptr<Watch> watch(const std::shared_ptr<Space>& space, std::string_view key,
+                               std::function<void()> released) override;
+  Instant now() const override { return clock ? *clock : memory_.now(); }
+
+ private:
+  class Listener;
+
+  void note(std::span<const Request> requests, Instant now);
+  bool carry_out(std::span<const Request> requests, bool together, Instant now,
+                 std::span<Decision> decisions);
+  void carry_out(Batch& batch);
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable submitted_;
+  // Guarded by mutex_, as `asked`, `batches` and what decides:
+  MemoryStore memory_;
+  std::deque<std::unique_ptr<Batch>> pending_;
+  std::vector<std::thread> threads_;
+  std::vector<const Listener*> listeners_;
+  std::map<std::string, std::weak_ptr<Space>> spaces_;
+};
+
+}  // namespace sluice
