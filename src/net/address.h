@@ -34,7 +34,7 @@ struct Address {
 
 struct ParsedAddress {
   std::optional<Address> address;
-  /// Where there is no address: one sentence that names the text and the fault.
+  /// Where there is no address: one sentence that names the text and the error.
   std::string error;
 };
 

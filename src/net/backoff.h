@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 
 namespace sluice {
 
@@ -17,15 +19,31 @@ class Backoff {
 
   /// After an attempt that failed: the pause doubles from the least to the most from one to the
   /// next, less up to half of it, as `random` says (any value is as likely as any other).
-  std::chrono::nanoseconds after_failure(std::uint32_t random);
+  std::chrono::nanoseconds after_failure(std::uint32_t random) {
+    troubled_ = true;
+    const std::chrono::nanoseconds pause =
+        std::clamp<std::chrono::nanoseconds>(next_, bounds_.least, bounds_.most);
+    next_ = std::min<std::chrono::nanoseconds>(2 * pause, bounds_.most);
+    constexpr double kRange = std::numeric_limits<std::uint32_t>::max();
+    const double less = static_cast<double>(pause.count()) / 2 * (random / kRange);
+    return pause - std::chrono::nanoseconds(static_cast<std::int64_t>(less));
+  }
 
-  /// After the loss of a connection that was up for so long: nothing, unless it was short-lived and
-  /// came after other troubles, so that a server that accepts and drops is not besieged.
-  std::chrono::nanoseconds after_loss(std::chrono::nanoseconds was_up_for, std::uint32_t random);
+  /// After the loss of a connection: nothing, unless it came after other troubles, so that a server
+  /// that accepts and drops is not besieged.
+  std::chrono::nanoseconds after_loss(std::uint32_t random) {
+    if (troubled_) return after_failure(random);
+    troubled_ = true;
+    return std::chrono::nanoseconds(0);
+  }
 
-  /// The connection was up for so long before it was given up: if long enough, earlier troubles are
+  /// A connection that is given up was up for so long: if long enough, earlier troubles are
   /// forgotten.
-  void forget_if_lasting(std::chrono::nanoseconds was_up_for);
+  void forget_if_lasting(std::chrono::nanoseconds was_up_for) {
+    if (was_up_for < bounds_.most) return;
+    troubled_ = false;
+    next_ = std::chrono::nanoseconds(0);
+  }
 
  private:
   Bounds bounds_;

@@ -31,24 +31,19 @@ TEST(BackoffTest, TakesAwayUpToHalfAtRandom) {
 
 TEST(BackoffTest, ALossIsTriedAgainAtOnceAndThenLikeAFailure) {
   Backoff backoff(kBounds);
-  EXPECT_EQ(backoff.after_loss(milliseconds(1), 0), nanoseconds(0));
-  EXPECT_EQ(backoff.after_loss(milliseconds(1), 0), milliseconds(10));
+  EXPECT_EQ(backoff.after_loss(0), nanoseconds(0));
+  EXPECT_EQ(backoff.after_loss(0), milliseconds(10));
   EXPECT_EQ(backoff.after_failure(0), milliseconds(20));
 }
 
 TEST(BackoffTest, AConnectionThatLastsForgetsEarlierTrouble) {
   Backoff backoff(kBounds);
   for (int i = 0; i < 9; ++i) backoff.after_failure(0);
-  EXPECT_EQ(backoff.after_loss(milliseconds(249), 0), milliseconds(250));
-  EXPECT_EQ(backoff.after_loss(milliseconds(250), 0), nanoseconds(0));
-  EXPECT_EQ(backoff.after_failure(0), milliseconds(10));
+  backoff.forget_if_lasting(milliseconds(249));
+  EXPECT_EQ(backoff.after_loss(0), milliseconds(250));
   backoff.forget_if_lasting(milliseconds(250));
+  EXPECT_EQ(backoff.after_loss(0), nanoseconds(0));
   EXPECT_EQ(backoff.after_failure(0), milliseconds(10));
-}
-
-TEST(BackoffTest, NoPauseIsPossible) {
-  Backoff backoff({.least = milliseconds(0), .most = milliseconds(0)});
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(backoff.after_failure(kMost), nanoseconds(0));
 }
 
 }  // namespace

@@ -11,8 +11,6 @@
 #include <cstring>
 #include <utility>
 
-#include "net/socket_address.h"
-
 namespace sluice {
 namespace {
 
@@ -31,16 +29,15 @@ asio::thread_pool& lookup_threads() {
 }
 
 LookupResult unix_address(const std::string& path) {
-  if (path.size() > kMaxPathBytes) {
+  if (path.size() > kMaxUnixPathBytes) {
     return {{},
             "its path has " + std::to_string(path.size()) + " bytes, a socket's has " +
-                std::to_string(kMaxPathBytes) + " at most"};
+                std::to_string(kMaxUnixPathBytes) + " at most"};
   }
   return {{asio::local::stream_protocol::endpoint(path)}, {}};
 }
 
-}  // namespace
-
+/// The address in digits, without its port; empty for a Unix socket.
 std::string numeric_text(const IoSocket::endpoint_type& address) {
   if (address.protocol().family() == AF_UNIX) return {};
   tcp::endpoint copy;
@@ -48,6 +45,8 @@ std::string numeric_text(const IoSocket::endpoint_type& address) {
   std::memcpy(copy.data(), address.data(), address.size());
   return copy.address().to_string();
 }
+
+}  // namespace
 
 bool is_its_own_peer(const IoSocket& socket) {
   error_code error;

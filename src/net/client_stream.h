@@ -57,9 +57,6 @@ struct LookupResult {
 /// for as long as the system's resolver takes: many seconds.
 LookupResult look_up_host(const Endpoint& endpoint);
 
-/// The address in digits, without its port; empty for a Unix socket.
-std::string numeric_text(const IoSocket::endpoint_type& address);
-
 /// Where no server listens on a port of this machine, the system may choose that very port for the
 /// socket's own end, which connects it to itself.
 bool is_its_own_peer(const IoSocket& socket);

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "net/line_framing_test.h"
+#include "net/request_pipeline_fixture_test.h"
 
 namespace sluice {
 namespace {
@@ -17,16 +17,13 @@ using testing::ElementsAre;
 
 class Words final : public Command {
  public:
-  explicit Words(std::string text, std::size_t reply_count = 1)
-      : text_(std::move(text)), replies_(reply_count) {}
-  std::size_t replies() const override { return replies_; }
+  explicit Words(std::string text) : text_(std::move(text)) {}
   void write(std::string& output) override { output += text_; }
   void on_reply(std::string_view) override {}
   void on_lost(Loss, std::string_view) override {}
 
  private:
   std::string text_;
-  std::size_t replies_;
 };
 
 CommandQueue::Instant at(int ms) {
@@ -50,30 +47,6 @@ void receive(CommandQueue& queue, std::string_view bytes) {
 void send_all(CommandQueue& queue) {
   queue.begin_sending();
   queue.sent(queue.unsent().size());
-}
-
-TEST(CommandQueueTest, GivesEachReplyToTheOldestCommand) {
-  CommandQueue queue = make_queue();
-  Words first("first\n");
-  Words second("second\n");
-  queue.add(first, at(1));
-  queue.add(second, at(2));
-  EXPECT_EQ(queue.unsent(), "first\nsecond\n");
-  EXPECT_EQ(queue.waiting_since(), at(1));
-  queue.sent(5);
-  EXPECT_EQ(queue.unsent(), "\nsecond\n");
-  send_all(queue);
-  receive(queue, "1\n2");
-  EXPECT_EQ(queue.next_reply(), "1\n");
-  EXPECT_EQ(queue.answered(), &first);
-  queue.drop_reply();
-  EXPECT_EQ(queue.next_reply(), std::nullopt);
-  EXPECT_EQ(queue.waiting_since(), at(2));
-  receive(queue, "\n");
-  EXPECT_EQ(queue.next_reply(), "2\n");
-  EXPECT_EQ(queue.answered(), &second);
-  queue.drop_reply();
-  EXPECT_EQ(queue.error(), "");
 }
 
 TEST(CommandQueueTest, TellsWhatWasSentFromWhatWasNot) {
@@ -101,34 +74,6 @@ TEST(CommandQueueTest, TellsWhatWasSentFromWhatWasNot) {
   EXPECT_THAT(losses(7, true), ElementsAre(Loss::kUnknown, Loss::kUnknown, Loss::kUnknown));
 }
 
-TEST(CommandQueueTest, ACommandMayHaveSeveralRepliesOrNone) {
-  CommandQueue queue = make_queue();
-  Words silent("silent\n", 0);
-  Words twice("twice\n", 2);
-  queue.add(silent, at(1));
-  EXPECT_EQ(queue.in_flight(), 0U);
-  queue.add(twice, at(2));
-  EXPECT_EQ(queue.unsent(), "silent\ntwice\n");
-  send_all(queue);
-  receive(queue, "1\n2\n");
-  EXPECT_EQ(queue.next_reply(), "1\n");
-  EXPECT_EQ(queue.answered(), nullptr);
-  EXPECT_EQ(queue.error(), "");
-  queue.drop_reply();
-  EXPECT_EQ(queue.next_reply(), "2\n");
-  EXPECT_EQ(queue.answered(), &twice);
-  EXPECT_EQ(queue.in_flight(), 0U);
-}
-
-TEST(CommandQueueTest, AReplyToNoCommandIsAnError) {
-  CommandQueue queue = make_queue();
-  receive(queue, "1\n");
-  EXPECT_EQ(queue.next_reply(), "1\n");
-  EXPECT_EQ(queue.answered(), nullptr);
-  EXPECT_EQ(queue.error(), "sent a reply to no command");
-  EXPECT_EQ(queue.next_reply(), std::nullopt);
-}
-
 TEST(CommandQueueTest, AReplyToACommandThatIsNotHandedOverIsAnError) {
   for (const bool handed_over : {true, false}) {
     CommandQueue queue = make_queue();
@@ -140,13 +85,6 @@ TEST(CommandQueueTest, AReplyToACommandThatIsNotHandedOverIsAnError) {
     EXPECT_EQ(queue.answered(), handed_over ? &command : nullptr);
     EXPECT_EQ(queue.error(), handed_over ? "" : "sent a reply to no command");
   }
-}
-
-TEST(CommandQueueTest, WhatIsNoReplyIsAnError) {
-  CommandQueue queue = make_queue();
-  receive(queue, "!\n1\n");
-  EXPECT_EQ(queue.next_reply(), std::nullopt);
-  EXPECT_EQ(queue.error(), "sent what is no reply");
 }
 
 TEST(CommandQueueTest, ALongReplyIsAnErrorWhetherItEndsOrNot) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Includes Boost.Asio, which costs seconds of compilation: for the .cc files of this room only.
+// Includes Boost.Asio, which costs seconds of compilation: for the .cc files of this module only.
 
 #include <atomic>
 #include <boost/asio/basic_socket_acceptor.hpp>

@@ -1,11 +1,17 @@
 #pragma once
 
+#include <sys/un.h>
+
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 
 namespace sluice {
+
+/// The longest path of a Unix socket.
+inline constexpr std::size_t kMaxUnixPathBytes = sizeof(sockaddr_un::sun_path) - 1;
 
 /// How to speak TLS (1.2 or later) to a server.
 struct TlsOptions {
@@ -32,7 +38,12 @@ struct Endpoint {
   std::optional<TlsOptions> tls = {};
 
   /// "host:port", "[::1]:port" or "unix:PATH".
-  std::string text() const;
+  std::string text() const {
+    if (!unix_path.empty()) return "unix:" + unix_path;
+    const bool is_ipv6 = host.find(':') != std::string::npos;
+    const std::string name = is_ipv6 ? "[" + host + "]" : host;
+    return name + ":" + std::to_string(port);
+  }
 };
 
 }  // namespace sluice

@@ -7,14 +7,9 @@
 #include <utility>
 
 namespace sluice {
-namespace {
 
 // One thread runs it at a time.
-constexpr int kConcurrency = 1;
-
-}  // namespace
-
-IoContext::IoContext() : asio_(std::make_shared<boost::asio::io_context>(kConcurrency)) {
+IoContext::IoContext() : asio_(std::make_shared<boost::asio::io_context>(1)) {
   // It goes on when there is nothing to do.
   asio_->get_executor().on_work_started();
 }
@@ -23,10 +18,6 @@ IoContext::~IoContext() = default;
 
 void IoContext::post(std::function<void()> task) {
   boost::asio::post(*asio_, std::move(task));
-}
-
-bool IoContext::is_here() const {
-  return asio_->get_executor().running_in_this_thread();
 }
 
 struct IoTimer::State {

@@ -31,9 +31,6 @@ class IoContext final {
   /// thread. A task that was not run when the context is destroyed never runs.
   void post(std::function<void()> task);
 
-  /// Whether the calling thread is the one that runs the context.
-  bool is_here() const;
-
   /// Whether a thread has to go on running the context, though no caller waits for an answer.
   bool has_work() const { return works_ != 0; }
 

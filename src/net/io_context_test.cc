@@ -17,16 +17,14 @@ using Clock = IoContext::Clock;
 
 constexpr auto kNever = std::chrono::hours(1);
 
-TEST(IoContextTest, RunsWhatIsPostedInOrderOnTheThreadThatRunsIt) {
+TEST(IoContextTest, RunsWhatIsPostedInOrder) {
   IoContext context;
   std::vector<int> order;
   std::thread([&] { context.post([&] { order.push_back(1); }); }).join();
   context.post([&] {
-    EXPECT_TRUE(context.is_here());
     context.post([&] { order.push_back(3); });
     order.push_back(2);
   });
-  EXPECT_FALSE(context.is_here());
   context.asio()->poll();
   EXPECT_THAT(order, ElementsAre(1, 2, 3));
 }

@@ -275,7 +275,7 @@ IoContext::Clock::duration RequestPipeline::State::give_up() {
   user_.on_down(failure.why);
   backoff_.forget_if_lasting(up_for);
   const auto random = static_cast<std::uint32_t>(random_());
-  return was_up && !failure.of_no_use ? backoff_.after_loss(up_for, random)
+  return was_up && !failure.of_no_use ? backoff_.after_loss(random)
                                       : backoff_.after_failure(random);
 }
 

@@ -17,12 +17,25 @@
 #include <utility>
 #include <vector>
 
-#include "net/fake_server_test.h"
 #include "net/io_context.h"
-#include "net/line_framing_test.h"
 #include "net/request_pipeline.h"
+#include "testing/fake_server.h"
 
 namespace sluice {
+
+/// A reply is a line; one that begins with '!' is none.
+class LineFraming final : public Framing {
+ public:
+  std::size_t reply_bytes(std::string_view input) override {
+    if (input.front() == '!') return kMalformed;
+    const std::size_t end = input.find('\n', seen_);
+    seen_ = end == std::string_view::npos ? input.size() : 0;
+    return end == std::string_view::npos ? 0 : end + 1;
+  }
+
+ private:
+  std::size_t seen_ = 0;
+};
 
 /// What the pipeline's thread writes and a test waits for.
 class Board {
@@ -201,6 +214,14 @@ class RequestPipelineFixture : public testing::Test {
         [&] { user_.waiting.insert(user_.waiting.end(), commands.begin(), commands.end()); });
     on_thread([&] { pipeline_->flush(); });
   }
+  /// Sends "?", which `peer` has received when this returns.
+  template <typename AnyPeer>
+  TestCommand& ask_on(AnyPeer& peer) {
+    TestCommand& asked = command("?\n");
+    ask({&asked});
+    EXPECT_EQ(peer.line(), "?\n");
+    return asked;
+  }
   /// Lives as long as the pipeline.
   TestCommand& command(std::string text) {
     return *commands_.emplace_back(std::make_unique<TestCommand>(board_, std::move(text)));
@@ -219,8 +240,9 @@ class RequestPipelineFixture : public testing::Test {
     return copy;
   }
   /// Opens, and accepts the connection.
-  Peer connect(FakeServer& server) {
-    open(patient(server.endpoint()));
+  Peer connect(FakeServer& server) { return connect(server, patient(server.endpoint())); }
+  Peer connect(FakeServer& server, PipelineOptions options) {
+    open(std::move(options));
     Peer peer = server.accept();
     EXPECT_TRUE(await_up());
     return peer;

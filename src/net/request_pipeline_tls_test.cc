@@ -1,9 +1,14 @@
-#include <fstream>
+#include <openssl/ssl.h>
+
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "net/request_pipeline.h"
 #include "net/request_pipeline_fixture_test.h"
-#include "net/tls_server_test.h"
+#include "servers/certificates.h"
 
 namespace sluice {
 namespace {
@@ -11,27 +16,91 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+/// The server's end of a TLS stream, as a script uses it.
+class TlsPeer {
+ public:
+  struct Options {
+    bool wants_certificate = false;
+    int version = TLS1_3_VERSION;
+  };
+
+  TlsPeer(Peer peer, Options options)
+      : peer_(std::move(peer)), context_(SSL_CTX_new(TLS_server_method()), SSL_CTX_free) {
+    SSL_CTX* const context = context_.get();
+    const servers::Certificates& files = servers::certificates();
+    require(SSL_CTX_use_certificate_file(context, files.server.c_str(), SSL_FILETYPE_PEM) == 1);
+    require(SSL_CTX_use_PrivateKey_file(context, files.server_key.c_str(), SSL_FILETYPE_PEM) == 1);
+    require(SSL_CTX_load_verify_file(context, files.ca.c_str()) == 1);
+    SSL_CTX_set_max_proto_version(context, options.version);
+    if (options.wants_certificate) {
+      SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    }
+    ssl_.reset(SSL_new(context));
+    SSL_set_fd(ssl_.get(), peer_.fd());
+  }
+
+  bool shake_hands() { return SSL_accept(ssl_.get()) == 1; }
+  /// The name the client has asked for.
+  std::string name() const {
+    const char* name = SSL_get_servername(ssl_.get(), TLSEXT_NAMETYPE_host_name);
+    return name == nullptr ? "" : name;
+  }
+
+  std::string line() {
+    std::string text;
+    char byte = 0;
+    while (SSL_read(ssl_.get(), &byte, 1) == 1) {
+      text += byte;
+      if (byte == '\n') break;
+    }
+    return text;
+  }
+  bool send(std::string_view bytes) {
+    std::size_t sent = 0;
+    return SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &sent) == 1;
+  }
+  /// What TLS runs on.
+  Peer& below() { return peer_; }
+  void close() {
+    SSL_shutdown(ssl_.get());
+    peer_.close();
+  }
+
+ private:
+  static void require(bool holds) {
+    if (!holds) throw std::runtime_error("the test's certificates cannot be used");
+  }
+
+  Peer peer_;
+  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context_;
+  std::unique_ptr<SSL, decltype(&SSL_free)> ssl_{nullptr, SSL_free};
+};
+
 class RequestPipelineTlsTest : public RequestPipelineFixture {
  protected:
-  static void SetUpTestSuite() { certificates = std::make_unique<Certificates>(); }
-  static void TearDownTestSuite() { certificates.reset(); }
-
-  static PipelineOptions trusting(const FakeServer& server, const std::string& ca = "ca.pem") {
-    PipelineOptions options = patient(server.endpoint());
-    options.endpoint.tls = TlsOptions{.ca_file = certificates->path(ca)};
+  PipelineOptions trusting(const std::filesystem::path& ca) const {
+    PipelineOptions options = patient(server_.endpoint());
+    options.endpoint.tls = TlsOptions{.ca_file = ca};
     // Only one attempt is looked at.
     options.least_pause = options.most_pause = kNever;
     return options;
   }
+  PipelineOptions trusting() const { return trusting(files_.ca); }
 
-  static TlsPeer accept(FakeServer& server, TlsPeer::Options options = {}) {
-    return {server.accept(), *certificates, options};
+  /// Opens, and accepts the connection.
+  TlsPeer meet(const PipelineOptions& options, TlsPeer::Options of_peer = {}) {
+    open(options);
+    return {server_.accept(), of_peer};
+  }
+  /// The same, and agrees on TLS.
+  TlsPeer agree(const PipelineOptions& options, TlsPeer::Options of_peer = {}) {
+    TlsPeer peer = meet(options, of_peer);
+    EXPECT_TRUE(peer.shake_hands());
+    return peer;
   }
 
   void expect_answer(TlsPeer& peer) {
-    TestCommand& asked = command("?\n");
-    ask({&asked});
-    EXPECT_EQ(peer.line(), "?\n");
+    TestCommand& asked = ask_on(peer);
     EXPECT_TRUE(peer.send("yes\n"));
     ASSERT_TRUE(asked.await_end());
     EXPECT_EQ(asked.answer, "yes\n");
@@ -46,17 +115,13 @@ class RequestPipelineTlsTest : public RequestPipelineFixture {
     return "";
   }
 
-  static std::unique_ptr<Certificates> certificates;
+  const servers::Certificates& files_ = servers::certificates();
+  FakeServer server_;
 };
 
-std::unique_ptr<Certificates> RequestPipelineTlsTest::certificates;
-
 TEST_F(RequestPipelineTlsTest, SpeaksToAServerWhoseCertificateIsForItsAddress) {
-  FakeServer server;
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
-    open(trusting(server));
-    TlsPeer peer = accept(server, {.version = version});
-    ASSERT_TRUE(peer.shake_hands());
+    TlsPeer peer = agree(trusting(), {.version = version});
     EXPECT_EQ(peer.name(), "");
     expect_answer(peer);
     close();
@@ -66,39 +131,17 @@ TEST_F(RequestPipelineTlsTest, SpeaksToAServerWhoseCertificateIsForItsAddress) {
 }
 
 TEST_F(RequestPipelineTlsTest, SpeaksToAServerWhoseCertificateIsForItsName) {
-  FakeServer server;
-  PipelineOptions options = trusting(server);
+  PipelineOptions options = trusting();
   options.endpoint.tls->server_name = "localhost";
-  open(options);
-  TlsPeer peer = accept(server);
-  ASSERT_TRUE(peer.shake_hands());
+  TlsPeer peer = agree(options);
   EXPECT_EQ(peer.name(), "localhost");
   expect_answer(peer);
 }
 
-TEST_F(RequestPipelineTlsTest, IsGivenUpWithACommandInFlightAsAnyOther) {
-  FakeServer server;
-  open(trusting(server));
-  TlsPeer peer = accept(server);
-  ASSERT_TRUE(peer.shake_hands());
-  TestCommand& asked = command("?\n");
-  ask({&asked});
-  EXPECT_EQ(peer.line(), "?\n");
-  on_thread([this] { pipeline_->reconnect("127.0.0.1 is of no use"); });
-  ASSERT_TRUE(asked.await_end());
-  EXPECT_EQ(asked.loss, Loss::kUnknown);
-  EXPECT_EQ(peer.line(), "");
-}
-
 // The connection below is still up.
 TEST_F(RequestPipelineTlsTest, IsResetAfterWhatIsNoRecord) {
-  FakeServer server;
-  open(trusting(server));
-  TlsPeer peer = accept(server);
-  ASSERT_TRUE(peer.shake_hands());
-  TestCommand& asked = command("?\n");
-  ask({&asked});
-  EXPECT_EQ(peer.line(), "?\n");
+  TlsPeer peer = agree(trusting());
+  TestCommand& asked = ask_on(peer);
   peer.below().send("this is no record of TLS\n");
   ASSERT_TRUE(asked.await_end());
   EXPECT_THAT(asked.why, HasSubstr(" failed: "));
@@ -106,40 +149,27 @@ TEST_F(RequestPipelineTlsTest, IsResetAfterWhatIsNoRecord) {
 }
 
 TEST_F(RequestPipelineTlsTest, RefusesACertificateOfAnUnknownAuthority) {
-  FakeServer server;
-  open(trusting(server, "other-ca.pem"));
-  TlsPeer peer = accept(server);
-  EXPECT_FALSE(peer.shake_hands());
-  ASSERT_TRUE(await_downs(1));
-  EXPECT_EQ(downs().at(0), "cannot agree on TLS with " + server.endpoint().text() +
-                               ": its certificate is not accepted for 127.0.0.1: "
-                               "self-signed certificate in certificate chain");
+  // The system's authorities, and another one.
+  for (const auto& ca : {std::filesystem::path(), files_.stranger_ca}) {
+    EXPECT_FALSE(meet(trusting(ca)).shake_hands());
+    ASSERT_TRUE(await_downs(1));
+    EXPECT_EQ(downs().at(0), "cannot agree on TLS with " + server_.endpoint().text() +
+                                 ": its certificate is not accepted for 127.0.0.1: "
+                                 "self-signed certificate in certificate chain");
+    close();
+    user_.downs.clear();
+  }
   EXPECT_EQ(user_.ups, 0U);
 }
 
-TEST_F(RequestPipelineTlsTest, TheSystemDoesNotKnowOurAuthority) {
-  FakeServer server;
-  PipelineOptions options = trusting(server);
-  options.endpoint.tls->ca_file = "";
-  open(options);
-  TlsPeer peer = accept(server);
-  EXPECT_FALSE(peer.shake_hands());
-  ASSERT_TRUE(await_downs(1));
-  EXPECT_THAT(downs().at(0),
-              HasSubstr("its certificate is not accepted for 127.0.0.1: self-signed"));
-}
-
 TEST_F(RequestPipelineTlsTest, RefusesACertificateForAnotherHost) {
-  FakeServer server;
   for (const auto& [name, fault] :
        {std::pair("other.example", "hostname mismatch"), {"127.0.0.2", "IP address mismatch"}}) {
-    PipelineOptions options = trusting(server);
+    PipelineOptions options = trusting();
     options.endpoint.tls->server_name = name;
-    open(options);
-    TlsPeer peer = accept(server);
-    EXPECT_FALSE(peer.shake_hands());
-    ASSERT_TRUE(board_.wait([&] { return !user_.downs.empty(); }));
-    EXPECT_EQ(downs().at(0), "cannot agree on TLS with " + server.endpoint().text() +
+    EXPECT_FALSE(meet(options).shake_hands());
+    ASSERT_TRUE(await_downs(1));
+    EXPECT_EQ(downs().at(0), "cannot agree on TLS with " + server_.endpoint().text() +
                                  ": its certificate is not accepted for " + name + ": " + fault);
     close();
     user_.downs.clear();
@@ -147,55 +177,43 @@ TEST_F(RequestPipelineTlsTest, RefusesACertificateForAnotherHost) {
 }
 
 TEST_F(RequestPipelineTlsTest, AnyCertificateWillDoWhereNothingIsChecked) {
-  FakeServer server;
-  PipelineOptions options = trusting(server, "other-ca.pem");
+  PipelineOptions options = trusting(files_.stranger_ca);
   options.endpoint.tls->insecure = true;
   options.endpoint.tls->server_name = "other.example";
-  open(options);
-  TlsPeer peer = accept(server);
-  ASSERT_TRUE(peer.shake_hands());
+  TlsPeer peer = agree(options);
   EXPECT_EQ(peer.name(), "other.example");
   expect_answer(peer);
 }
 
 TEST_F(RequestPipelineTlsTest, ShowsItsOwnCertificate) {
-  FakeServer server;
-  PipelineOptions options = trusting(server);
-  options.endpoint.tls->certificate_file = certificates->path("client.pem");
-  options.endpoint.tls->key_file = certificates->path("client.key");
-  open(options);
-  TlsPeer peer = accept(server, {.wants_certificate = true});
-  ASSERT_TRUE(peer.shake_hands());
+  PipelineOptions options = trusting();
+  options.endpoint.tls->certificate_file = files_.client;
+  options.endpoint.tls->key_file = files_.client_key;
+  TlsPeer peer = agree(options, {.wants_certificate = true});
   expect_answer(peer);
 }
 
 TEST_F(RequestPipelineTlsTest, SaysThatTheServerWantsACertificate) {
-  FakeServer server;
   user_.handshake_text = "hello\n";
   user_.handshake_count = 1;
-  open(trusting(server));
-  TlsPeer peer = accept(server, {.wants_certificate = true});
+  TlsPeer peer = meet(trusting(), {.wants_certificate = true});
   EXPECT_FALSE(peer.shake_hands());
   ASSERT_TRUE(await_downs(1));
-  EXPECT_EQ(downs().at(0), "the connection to " + server.endpoint().text() +
+  EXPECT_EQ(downs().at(0), "the connection to " + server_.endpoint().text() +
                                " failed: tlsv13 alert certificate required");
 }
 
 TEST_F(RequestPipelineTlsTest, AServerWithoutTlsIsNotUnderstood) {
-  FakeServer server;
-  open(trusting(server));
-  Peer peer = server.accept();
+  open(trusting());
+  Peer peer = server_.accept();
   peer.send("-I speak no TLS, and say so at length\n");
   ASSERT_TRUE(await_downs(1));
   EXPECT_EQ(downs().at(0),
-            "cannot agree on TLS with " + server.endpoint().text() + ": wrong version number");
+            "cannot agree on TLS with " + server_.endpoint().text() + ": wrong version number");
 }
 
 TEST_F(RequestPipelineTlsTest, LongRepliesAndCommandsPass) {
-  FakeServer server;
-  open(trusting(server));
-  TlsPeer peer = accept(server);
-  ASSERT_TRUE(peer.shake_hands());
+  TlsPeer peer = agree(trusting());
   const std::string longest(3'000'000, 'x');
   TestCommand& asked = command(longest + "\n");
   ask({&asked});
@@ -207,26 +225,21 @@ TEST_F(RequestPipelineTlsTest, LongRepliesAndCommandsPass) {
 }
 
 TEST_F(RequestPipelineTlsTest, TheEndIsNoticed) {
-  FakeServer server;
-  open(trusting(server));
-  TlsPeer peer = accept(server);
-  ASSERT_TRUE(peer.shake_hands());
-  TestCommand& asked = command("?\n");
-  ask({&asked});
-  EXPECT_EQ(peer.line(), "?\n");
+  TlsPeer peer = agree(trusting());
+  TestCommand& asked = ask_on(peer);
   peer.send("half");
   peer.close();
   ASSERT_TRUE(asked.await_end());
   EXPECT_EQ(asked.loss, Loss::kUnknown);
-  EXPECT_EQ(asked.why, server.endpoint().text() + " closed the connection");
+  EXPECT_EQ(asked.why, server_.endpoint().text() + " closed the connection");
 }
 
 TEST_F(RequestPipelineTlsTest, FilesThatCannotBeUsedAreNamed) {
   const auto with = [](const TlsOptions& tls) {
     return Endpoint{.host = "127.0.0.1", .port = 1, .tls = tls};
   };
-  const std::string key = certificates->path("client.key");
-  const std::string pem = certificates->path("client.pem");
+  const std::string key = files_.client_key;
+  const std::string pem = files_.client;
   EXPECT_EQ(misuse(with({.ca_file = "/no/ca.pem"})),
             "TLS to 127.0.0.1:1: the CA file /no/ca.pem cannot be used: No such file or directory");
   EXPECT_EQ(misuse(with({.ca_file = key})), "TLS to 127.0.0.1:1: the CA file " + key +
@@ -235,8 +248,8 @@ TEST_F(RequestPipelineTlsTest, FilesThatCannotBeUsedAreNamed) {
             "TLS to 127.0.0.1:1: the certificate file " + key + " cannot be used: no start line");
   EXPECT_EQ(misuse(with({.certificate_file = pem})),
             "TLS to 127.0.0.1:1: the key in " + pem + " cannot be used: unsupported");
-  EXPECT_EQ(misuse(with({.certificate_file = pem, .key_file = certificates->path("server.key")})),
-            "TLS to 127.0.0.1:1: the key in " + certificates->path("server.key") +
+  EXPECT_EQ(misuse(with({.certificate_file = pem, .key_file = files_.server_key.native()})),
+            "TLS to 127.0.0.1:1: the key in " + files_.server_key.native() +
                 " cannot be used: key values mismatch");
   EXPECT_EQ(misuse(with({.key_file = key})),
             "TLS to 127.0.0.1:1: the key file " + key + " needs a certificate file beside it");

@@ -1,27 +1,106 @@
 #include "net/stream_server.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
 #include <array>
 #include <atomic>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/dispatch.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/datagram_protocol.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/system/system_error.hpp>
 #include <cassert>
+#include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <latch>
 #include <utility>
 
 #include "net/connection.h"
-#include "net/listener.h"
 
 namespace sluice {
 namespace {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
+using SocketEndpoint = asio::generic::stream_protocol::endpoint;
 
 constexpr std::chrono::milliseconds kAcceptPause{100};
+/// How many peers may have connected to one socket and not been accepted yet. The kernel allows one
+/// more, and fewer where net.core.somaxconn is smaller.
+constexpr int kListenBacklog = 1024;
+/// A peer that vanished without a word is noticed, so that it does not keep its place for ever.
+constexpr int kKeepAliveIdleS = 300;
+
+SocketEndpoint endpoint_of(const Address& address) {
+  return asio::ip::tcp::endpoint(asio::ip::make_address(address.host), address.port);
+}
+
+std::uint16_t port_of(const SocketEndpoint& endpoint) {
+  // The port stands at the same place in both families.
+  return ntohs(reinterpret_cast<const sockaddr_in*>(endpoint.data())->sin_port);
+}
+
+void set_option(ServingAcceptor& socket, int level, int name, int value = 1) {
+  ::setsockopt(socket.native_handle(), level, name, &value, sizeof(value));
+}
+
+ServingAcceptor open_tcp(asio::io_context& context, const SocketEndpoint& endpoint) {
+  ServingAcceptor socket(context);
+  socket.open(endpoint.protocol());
+  if (endpoint.protocol().family() == AF_INET6) set_option(socket, IPPROTO_IPV6, IPV6_V6ONLY);
+  set_option(socket, SOL_SOCKET, SO_REUSEADDR);
+  return socket;
+}
+
+/// Accepted sockets inherit the options, which saves system calls per connection.
+ServingAcceptor listen_tcp(asio::io_context& context, const SocketEndpoint& endpoint) {
+  ServingAcceptor socket = open_tcp(context, endpoint);
+  set_option(socket, SOL_SOCKET, SO_REUSEPORT);
+  set_option(socket, IPPROTO_TCP, TCP_NODELAY);
+  set_option(socket, SOL_SOCKET, SO_KEEPALIVE);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdleS);
+  socket.bind(endpoint);
+  socket.listen(kListenBacklog);
+  return socket;
+}
+
+/// Throws where the port is listened on, which a socket that shares its port does not notice: half
+/// of the connections would go to another server of this user, unseen. The probe does not listen
+/// itself: a client that connected to it would lose the connection with it.
+void expect_free(asio::io_context& context, const SocketEndpoint& endpoint) {
+  open_tcp(context, endpoint).bind(endpoint);
+}
+
+/// A file at `path` that is a socket's, and the socket is gone. The probe is for datagrams: one for
+/// streams would be refused as well by a socket that does not listen yet, while this one is told
+/// that the types differ. Nor does it wait to be accepted.
+bool is_stale(asio::io_context& context, const std::string& path) {
+  error_code error;
+  if (!std::filesystem::is_socket(std::filesystem::symlink_status(path, error))) return false;
+  asio::local::datagram_protocol::socket probe(context);
+  probe.connect(path, error);
+  return error == asio::error::connection_refused;
+}
+
+/// A file left by a server that is gone is replaced; one that belongs to a socket is not, though
+/// that may not listen yet. (Of two servers that replace a file in the same instant, the later may
+/// get the path and the earlier not learn it.)
+ServingAcceptor listen_unix(asio::io_context& context, const std::string& path) {
+  if (is_stale(context, path)) ::unlink(path.c_str());
+  const SocketEndpoint endpoint = asio::local::stream_protocol::endpoint(path);
+  ServingAcceptor socket(context, endpoint.protocol());
+  socket.bind(endpoint);
+  socket.listen(kListenBacklog);
+  return socket;
+}
 
 /// Tells a peer that there are too many, and closes.
 void refuse(ServingSocket socket, const std::string& refusal) {
@@ -37,6 +116,25 @@ void refuse(ServingSocket socket, const std::string& refusal) {
 }
 
 }  // namespace
+
+/// The file that a listening Unix socket has made: removed with this object, unless another server
+/// has put its own in the place.
+class SocketFile {
+ public:
+  explicit SocketFile(std::string path) : path_(std::move(path)) { ::lstat(path_.c_str(), &made_); }
+  ~SocketFile() {
+    struct stat now {};
+    const bool is_ours = ::lstat(path_.c_str(), &now) == 0 && now.st_dev == made_.st_dev &&
+                         now.st_ino == made_.st_ino;
+    if (is_ours) ::unlink(path_.c_str());
+  }
+  SocketFile(const SocketFile&) = delete;
+  SocketFile& operator=(const SocketFile&) = delete;
+
+ private:
+  const std::string path_;
+  struct stat made_ {};
+};
 
 /// One thread and its connections. Members other than context() belong to that thread, or, before
 /// it runs, to the one that made the worker.
@@ -154,7 +252,8 @@ struct StreamServer::State {
   StreamServerOptions options;
   std::atomic<std::size_t> connections = 0;
   std::deque<StreamWorker> workers;
-  std::deque<Listener> listeners;
+  std::vector<Address> addresses;  // Of the services, with the real ports.
+  std::deque<SocketFile> files;
   std::deque<StreamAcceptor> acceptors;
   std::vector<std::future<void>> threads;
   bool stopped = false;
@@ -162,21 +261,30 @@ struct StreamServer::State {
   void listen(const Service& service);
 };
 
-/// A TCP service is accepted by every worker for itself, a Unix socket by the first for all.
+/// A TCP address has one socket for each worker (SO_REUSEPORT: the kernel spreads the connections,
+/// no thread waits for another). A Unix socket, which the kernel cannot spread, has one, from which
+/// the first worker accepts for all.
 void StreamServer::State::listen(const Service& service) {
-  std::vector<StreamWorker*> all;
-  std::vector<asio::io_context*> contexts;
-  for (StreamWorker& worker : workers) {
-    all.push_back(&worker);
-    contexts.push_back(&worker.context());
+  Address address = service.address;
+  try {
+    if (address.family == Address::Family::kUnix) {
+      std::vector<StreamWorker*> all;
+      for (StreamWorker& worker : workers) all.push_back(&worker);
+      ServingAcceptor socket = listen_unix(workers.front().context(), address.host);
+      files.emplace_back(address.host);
+      acceptors.emplace_back(std::move(socket), service, std::move(all));
+    } else {
+      if (address.port != 0) expect_free(workers.front().context(), endpoint_of(address));
+      for (StreamWorker& worker : workers) {
+        ServingAcceptor socket = listen_tcp(worker.context(), endpoint_of(address));
+        address.port = port_of(socket.local_endpoint());
+        acceptors.emplace_back(std::move(socket), service, std::vector<StreamWorker*>{&worker});
+      }
+    }
+  } catch (const boost::system::system_error& error) {
+    throw ListenError("cannot listen on " + address.text() + ": " + error.code().message());
   }
-  std::vector<ServingAcceptor> sockets =
-      listeners.emplace_back(service.address, contexts).take_sockets();
-  const bool shared = sockets.size() < all.size();
-  for (std::size_t i = 0; i < sockets.size(); ++i) {
-    acceptors.emplace_back(std::move(sockets[i]), service,
-                           shared ? all : std::vector<StreamWorker*>{all[i]});
-  }
+  addresses.push_back(address);
 }
 
 StreamServer::StreamServer(std::vector<Service> services, const StreamServerOptions& options)
@@ -195,9 +303,7 @@ StreamServer::~StreamServer() {
 }
 
 std::vector<Address> StreamServer::addresses() const {
-  std::vector<Address> addresses;
-  for (const Listener& listener : state_->listeners) addresses.push_back(listener.address());
-  return addresses;
+  return state_->addresses;
 }
 
 void StreamServer::start() {
@@ -211,7 +317,7 @@ void StreamServer::start() {
 void StreamServer::stop(std::chrono::milliseconds grace) {
   State& state = *state_;
   if (std::exchange(state.stopped, true)) return;
-  for (Listener& listener : state.listeners) listener.remove_file();
+  state.files.clear();
   if (state.threads.empty()) {
     state.acceptors.clear();
     return;

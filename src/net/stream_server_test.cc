@@ -4,12 +4,19 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
+#include <condition_variable>
+#include <deque>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <new>
+#include <stdexcept>
+#include <thread>
+#include <vector>
 
-#include "net/line_server_test.h"
+#include "testing/line_server.h"
 
 namespace sluice {
 namespace {
@@ -18,9 +25,10 @@ using std::chrono::milliseconds;
 
 class StreamServerTest : public testing::Test {
  protected:
-  void serve(const StreamServerOptions& options = {}) {
+  void serve(const StreamServerOptions& options = {}) { serve(line_handlers(), options); }
+  void serve(const MakeHandler& factory, const StreamServerOptions& options) {
     server_ = std::make_unique<StreamServer>(
-        std::vector<Service>{{any_port(), line_handlers(), "no room\n"}}, options);
+        std::vector<Service>{{any_port(), factory, "no room\n"}}, options);
     server_->start();
   }
   Address address() const { return server_->addresses()[0]; }
@@ -118,10 +126,8 @@ TEST_F(StreamServerTest, ClosesAPeerThatNeverReadsAndKeepsMemoryBounded) {
   const MakeHandler factory = [&](std::size_t, const Wake&) {
     return std::make_unique<Counting>(answered_bytes);
   };
-  StreamServer server({{any_port(), factory, ""}}, {.limits = {.max_pending_bytes = 1 << 20,
-                                                               .stuck_timeout = milliseconds(50)}});
-  server.start();
-  Client client(server.addresses()[0], 4096);
+  serve(factory, {.limits = {.max_pending_bytes = 1 << 20, .stuck_timeout = milliseconds(50)}});
+  Client client(address(), 4096);
   const std::string line = "big 1000\n";
   std::string lines;
   for (int i = 0; i < 1000; ++i) lines += line;
@@ -131,7 +137,7 @@ TEST_F(StreamServerTest, ClosesAPeerThatNeverReadsAndKeepsMemoryBounded) {
   // bound and what the kernel's buffers hold.
   EXPECT_LT(rounds, 20'000);
   EXPECT_LT(answered_bytes, 12U << 20);
-  EXPECT_EQ(server.connections(), 0U);
+  EXPECT_EQ(server_->connections(), 0U);
 }
 
 TEST_F(StreamServerTest, ClosesOnlyThePeerForWhichMemoryRunsOut) {
@@ -150,21 +156,19 @@ TEST_F(StreamServerTest, ClosesOnlyThePeerForWhichMemoryRunsOut) {
     if (no_memory) throw std::bad_alloc();
     return std::make_unique<Greedy>();
   };
-  StreamServer server({{any_port(), factory, ""}}, {});
-  server.start();
-  const Address address = server.addresses()[0];
-  Client modest(address);
+  serve(factory, {});
+  Client modest(address());
   ASSERT_TRUE(modest.echoes("x\n"));
-  Client greedy(address);
+  Client greedy(address());
   ASSERT_TRUE(greedy.send("greed\n"));
   EXPECT_EQ(greedy.read_all(), "");
   no_memory = true;
-  EXPECT_EQ(Client(address).read_all(), "");
+  EXPECT_EQ(Client(address()).read_all(), "");
   ASSERT_TRUE(modest.echoes("y\n"));
-  EXPECT_EQ(server.connections(), 1U);
+  EXPECT_EQ(server_->connections(), 1U);
   // A request that waits while the server stops is no different.
   ASSERT_TRUE(modest.send("greed\n"));
-  server.stop(milliseconds(1'000));
+  server_->stop(milliseconds(1'000));
   EXPECT_EQ(modest.read_all(), "");
 }
 
@@ -260,6 +264,270 @@ TEST_F(StreamServerTest, StopDoesNotWaitForeverForAPeerThatNeverReads) {
   const auto start = std::chrono::steady_clock::now();
   server_->stop(milliseconds(50));
   EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(5'000));
+}
+
+// Handlers that answer later: what the connection does while they wait.
+
+/// A line that waits for its reply.
+struct PendingLine {
+  explicit PendingLine(Wake w) : wake(std::move(w)) {}
+
+  /// From any thread.
+  void answer() {
+    answered = true;
+    wake();
+  }
+
+  Wake wake;
+  std::atomic<bool> answered = false;
+};
+
+/// Where lines wait until the test takes them. Thread-safe.
+class PendingLines {
+ public:
+  void add(std::shared_ptr<PendingLine> line) {
+    const std::lock_guard lock(mutex_);
+    lines_.push_back(std::move(line));
+    came_.notify_all();
+  }
+
+  /// The one that waits longest. Throws where none comes in ten seconds.
+  std::shared_ptr<PendingLine> take() {
+    std::unique_lock lock(mutex_);
+    if (!came_.wait_for(lock, std::chrono::seconds(10), [&] { return !lines_.empty(); })) {
+      throw std::runtime_error("no line came");
+    }
+    std::shared_ptr<PendingLine> line = std::move(lines_.front());
+    lines_.pop_front();
+    return line;
+  }
+
+  std::atomic<std::size_t> most_input = 0;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable came_;
+  std::deque<std::shared_ptr<PendingLine>> lines_;
+};
+
+/// Lines that begin with '=' are LineHandler's, without that sign; any other is echoed when the
+/// test answers it.
+class LaterHandler final : public LineHandler {
+ public:
+  LaterHandler(PendingLines& lines, Wake wake) : lines_(lines), wake_(std::move(wake)) {}
+
+  Progress on_data(std::string_view input, std::string& output) override {
+    lines_.most_input = std::max(lines_.most_input.load(), input.size());
+    if (pending_ != nullptr) {
+      if (!pending_->answered) return {0, Next::kLater};
+      output += text_;
+      pending_.reset();
+    }
+    const std::size_t end = input.find('\n');
+    if (end == std::string_view::npos) return {};
+    if (input.starts_with('=')) {
+      Progress progress = LineHandler::on_data(input.substr(1, end), output);
+      progress.consumed = end + 1;
+      if (progress.next == Next::kNeedMore) progress.next = Next::kMore;
+      return progress;
+    }
+    text_ = input.substr(0, end + 1);
+    pending_ = std::make_shared<PendingLine>(wake_);
+    lines_.add(pending_);
+    return {end + 1, Next::kLater};
+  }
+
+ private:
+  PendingLines& lines_;
+  Wake wake_;
+  std::string text_;
+  std::shared_ptr<PendingLine> pending_;
+};
+
+class LaterHandlerTest : public StreamServerTest {
+ protected:
+  void serve(const StreamServerOptions& options = {}) {
+    const MakeHandler factory = [this](std::size_t, Wake wake) {
+      return std::make_unique<LaterHandler>(lines_, std::move(wake));
+    };
+    StreamServerTest::serve(factory, options);
+  }
+
+  void answer(int lines) {
+    for (int i = 0; i < lines; ++i) lines_.take()->answer();
+  }
+
+  /// False where there are more or fewer after ten seconds.
+  bool wait_for_connections(std::size_t open) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (server_->connections() != open && std::chrono::steady_clock::now() < end) {
+      std::this_thread::yield();
+    }
+    return server_->connections() == open;
+  }
+
+  PendingLines lines_;
+};
+
+TEST_F(LaterHandlerTest, AnswersInOrderWhenItIsWoken) {
+  serve();
+  Client client(address());
+  ASSERT_TRUE(client.send("=a\none\n=b\n=c\ntwo\nthr"));
+  EXPECT_EQ(client.read(2), "a\n");
+  answer(1);
+  EXPECT_EQ(client.read(8), "one\nb\nc\n");
+  ASSERT_TRUE(client.send("ee\n"));
+  answer(2);
+  EXPECT_EQ(client.read(10), "two\nthree\n");
+}
+
+TEST_F(LaterHandlerTest, WakesManyAtOnceFromAnyThread) {
+  serve({.threads = 2});
+  std::vector<std::unique_ptr<Client>> clients;
+  std::vector<std::shared_ptr<PendingLine>> lines;
+  for (std::size_t i = 0; i < 50; ++i) {
+    clients.push_back(std::make_unique<Client>(address()));
+    ASSERT_TRUE(clients.back()->send(std::to_string(i) + "\n"));
+    lines.push_back(lines_.take());
+  }
+  const auto answer_all = [&] {
+    for (const auto& line : lines) line->answer();
+  };
+  std::thread other(answer_all);
+  answer_all();
+  other.join();
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    const std::string line = std::to_string(i) + "\n";
+    EXPECT_EQ(clients[i]->read(line.size()), line);
+  }
+}
+
+TEST_F(LaterHandlerTest, KeepsABoundedInputWhileItWaits) {
+  serve();
+  Client client(address());
+  std::string lines;
+  for (int i = 0; i < 200'000; ++i) lines += "=" + std::to_string(i) + "\n";
+  std::string expected = lines;
+  expected.erase(std::remove(expected.begin(), expected.end(), '='), expected.end());
+  ASSERT_TRUE(client.send("first\n"));
+  auto sending = std::async(std::launch::async, [&] { return client.send(lines); });
+  answer(1);
+  EXPECT_EQ(client.read(6), "first\n");
+  EXPECT_TRUE(client.read(expected.size()) == expected);
+  EXPECT_TRUE(sending.get());
+  EXPECT_LE(lines_.most_input, kMaxInputBytes);
+}
+
+TEST_F(LaterHandlerTest, AnswersAPeerThatHasEndedItsSide) {
+  serve();
+  Client client(address());
+  ASSERT_TRUE(client.send("one\n=two\nthree\nunfinished"));
+  client.end();
+  answer(2);
+  EXPECT_EQ(client.read_all(), "one\ntwo\nthree\n");
+}
+
+TEST_F(LaterHandlerTest, ClosesOnlyAfterTheAnswer) {
+  serve();
+  Client client(address());
+  ASSERT_TRUE(client.send("one\n=big 3000000\n=close\n=two\n"));
+  answer(1);
+  EXPECT_EQ(client.read(5), "one\nx");
+  ASSERT_TRUE(client.send("=three\n"));
+  client.end();
+  EXPECT_TRUE(client.read_all() == std::string(2'999'999, 'x') + "bye\n");
+}
+
+TEST_F(LaterHandlerTest, LetsGoOfAPeerThatHasGone) {
+  serve();
+  auto client = std::make_unique<Client>(address());
+  ASSERT_TRUE(client->send("=x\n=y\none\ntwo\n"));
+  const std::shared_ptr<PendingLine> line = lines_.take();
+  EXPECT_EQ(client->read(2), "x\n");
+  client.reset();  // "y" is unread, so this is a reset.
+  EXPECT_TRUE(wait_for_connections(0));
+  line->answer();
+  Client witness(address());
+  ASSERT_TRUE(witness.send("last\n"));
+  answer(1);
+  EXPECT_EQ(witness.read(5), "last\n");
+}
+
+TEST_F(LaterHandlerTest, GoesOnWhenThePeerReadsAgain) {
+  serve({.limits = {.max_pending_bytes = 100'000}});
+  Client client(address(), 4096);
+  std::string lines;
+  std::string expected;
+  for (int i = 0; i < 20; ++i) {
+    lines += "=big 3000000\n" + std::to_string(i) + "\n";
+    expected += std::string(3'000'000, 'x') + std::to_string(i) + "\n";
+  }
+  ASSERT_TRUE(client.send(lines));
+  // Woken while the peer reads, and while it does not.
+  auto answering = std::async(std::launch::async, [&] { answer(20); });
+  EXPECT_TRUE(client.read(expected.size()) == expected);
+  answering.get();
+  ASSERT_TRUE(client.send("=here\n"));
+  EXPECT_EQ(client.read(5), "here\n");
+}
+
+TEST_F(LaterHandlerTest, DoesNotCloseAPeerThatOnlyWaitsForItsAnswer) {
+  serve({.limits = {.stuck_timeout = milliseconds(250)}});
+  Client client(address());
+  ASSERT_TRUE(client.send("=big 3000000\none\n"));
+  EXPECT_EQ(client.read(3'000'000).size(), 3'000'000U);
+  // Later, another one is closed because it does not read.
+  Client stuck(address(), 4096);
+  ASSERT_TRUE(stuck.send("=big 20000000\n"));
+  EXPECT_EQ(stuck.read(1), "x");
+  EXPECT_TRUE(wait_for_connections(1));
+  answer(1);
+  EXPECT_EQ(client.read(4), "one\n");
+}
+
+TEST_F(LaterHandlerTest, StopWaitsForWhatIsStillToCome) {
+  serve();
+  Client client(address());
+  Client idle(address());
+  ASSERT_TRUE(client.send("one\ntwo\n"));
+  const std::shared_ptr<PendingLine> line = lines_.take();
+  ASSERT_TRUE(client.send("three\n"));
+  auto stopping = std::async(std::launch::async, [&] { server_->stop(milliseconds(10'000)); });
+  EXPECT_EQ(idle.read_all(), "");
+  line->answer();
+  answer(2);
+  client.end();
+  EXPECT_EQ(client.read_all(), "one\ntwo\nthree\n");
+  stopping.get();
+}
+
+TEST_F(LaterHandlerTest, StopWaitsForAnAnswerThoughNoMoreInputIsTaken) {
+  serve();
+  Client client(address());
+  ASSERT_TRUE(client.send("one\n"));
+  const std::shared_ptr<PendingLine> line = lines_.take();
+  std::string lines;
+  for (int i = 0; i < 2'000'000; ++i) lines += "=z\n";
+  auto sending = std::async(std::launch::async, [&] { return client.send(lines); });
+  auto stopping = std::async(std::launch::async, [&] { server_->stop(milliseconds(10'000)); });
+  while (Client(address()).connected()) {
+  }
+  line->answer();
+  EXPECT_EQ(client.read(4), "one\n");
+  stopping.get();
+  sending.get();
+}
+
+TEST_F(LaterHandlerTest, StopDoesNotWaitForeverAndLaterAnswersDoNoHarm) {
+  serve();
+  Client client(address());
+  ASSERT_TRUE(client.send("one\n"));
+  const std::shared_ptr<PendingLine> line = lines_.take();
+  server_->stop(milliseconds(20));
+  line->answer();
+  server_.reset();
+  line->answer();
+  EXPECT_THAT(client.read_all(), testing::AnyOf("", "(reset)"));
 }
 
 }  // namespace

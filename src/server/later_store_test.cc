@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "net/line_server_test.h"
 #include "server/protocols.h"
+#include "testing/line_server.h"
 
 namespace sluice {
 namespace {

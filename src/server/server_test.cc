@@ -9,10 +9,9 @@
 #include <string>
 #include <string_view>
 
-#include "net/listener.h"
-#include "net/unique_fd.h"
 #include "service/limit_registry.h"
 #include "stores/memory/memory_store.h"
+#include "testing/unique_fd.h"
 
 namespace sluice {
 namespace {

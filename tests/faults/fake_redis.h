@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "net/unique_fd.h"
+#include "testing/unique_fd.h"
 
 namespace sluice::faults {
 

@@ -21,8 +21,8 @@
 #include <utility>
 #include <vector>
 
-#include "net/unique_fd.h"
 #include "servers/socket.h"
+#include "testing/unique_fd.h"
 
 namespace sluice::servers {
 namespace {

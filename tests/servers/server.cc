@@ -14,8 +14,8 @@
 #include <thread>
 #include <utility>
 
-#include "net/unique_fd.h"
 #include "servers/socket.h"
+#include "testing/unique_fd.h"
 
 namespace sluice::servers {
 namespace {

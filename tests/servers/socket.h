@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "net/unique_fd.h"
+#include "testing/unique_fd.h"
 
 namespace sluice::servers {
 

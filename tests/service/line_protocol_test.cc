@@ -12,12 +12,12 @@
 #include <string_view>
 #include <vector>
 
-#include "net/line_server_test.h"
 #include "net/stream_server.h"
 #include "protocols/stream_handler.h"
 #include "service/later_store.h"
 #include "service/server_context.h"
 #include "sluice/store.h"
+#include "testing/line_server.h"
 
 namespace sluice {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <stdexcept>
 #include <utility>
 
 #include "stores/memcached/memcached_space.h"
@@ -13,13 +14,6 @@ using Step = KeyEntry::Step;
 
 constexpr std::size_t kMaxSweptAtOnce = 512;
 
-std::vector<std::string> names(const std::vector<Endpoint>& servers) {
-  std::vector<std::string> result;
-  result.reserve(servers.size());
-  for (const auto& server : servers) result.push_back(server.text());
-  return result;
-}
-
 // What an entry takes, with what the table and the allocator add to it.
 std::size_t bytes_of(const KeyEntry& key) {
   constexpr std::size_t kBeside = 96;
@@ -28,29 +22,28 @@ std::size_t bytes_of(const KeyEntry& key) {
 
 }  // namespace
 
-CasExecutor::CasExecutor(const MemcachedOptions& options, std::size_t max_kept_bytes)
+CasExecutor::CasExecutor(const MemcachedOptions& options, RemoteWorker& worker)
     : options_(options),
-      max_kept_bytes_(max_kept_bytes),
-      ring_(names(options.servers)),
+      worker_(worker),
+      ring_(options.servers),
+      pause_(worker.context(), [this] { end_pause(); }),
       random_(std::random_device{}()) {
   for (const auto& server : options.servers) {
     for (std::size_t i = 0; i < options.connections; ++i) {
-      const ConnectionSettings settings{.endpoint = server, .deadline = options.deadline};
-      connections_.push_back(std::make_unique<Connection>(settings, *this));
+      try {
+        connections_.push_back(
+            std::make_unique<Connection>(worker.context(), server, options.deadline, *this));
+      } catch (const std::runtime_error& error) {
+        throw StoreError(error.what());
+      }
     }
   }
   // To rehash later would keep all callers waiting.
-  keys_.reserve(max_kept_bytes / sizeof(KeyEntry));
-}
-
-void CasExecutor::open(RemoteWorker& worker) {
-  worker_ = &worker;
-  pause_.emplace(worker.context(), [this] { end_pause(); });
+  keys_.reserve(options.max_kept_bytes / sizeof(KeyEntry));
 }
 
 Connection& CasExecutor::connection_of(std::string_view name) const {
-  const std::size_t connection =
-      options_.connections == 1 ? 0 : std::hash<std::string_view>()(name) % options_.connections;
+  const std::size_t connection = std::hash<std::string_view>()(name) % options_.connections;
   return *connections_[ring_.server_of(name) * options_.connections + connection];
 }
 
@@ -61,13 +54,13 @@ void CasExecutor::route(PendingRequest& pending) {
   const auto found = keys_.find(name_);
   const bool is_known = found != keys_.end();
   Connection& connection = is_known ? found->second.connection : connection_of(name_);
-  const std::string_view error = connection.error(worker_->routed_at());
-  if (!error.empty()) return worker_->fail(pending, error);
+  const std::string_view error = connection.error(worker_.routed_at());
+  if (!error.empty()) return worker_.fail(pending, error);
   const bool joins = is_known && found->second.under_way;
   if (!joins && under_way_ >= kMaxUnderWay) {
-    return worker_->fail(pending, connection.name() + ": too many keys wait for their servers");
+    return worker_.fail(pending, connection.name() + ": too many keys wait for their servers");
   }
-  KeyEntry& key = is_known ? found->second : add_key(name_, connection);
+  KeyEntry& key = is_known ? found->second : entry_of(name_, connection);
   pending.holder = &key;
   key.waiting.push_back(pending);
   if (!joins) begin_round(key, Step::kRead);
@@ -87,7 +80,8 @@ std::string_view CasExecutor::abandon(PendingRequest& pending) {
   return late_;
 }
 
-KeyEntry& CasExecutor::add_key(const std::string& name, Connection& connection) {
+// The key's entry, which may be there already.
+KeyEntry& CasExecutor::entry_of(const std::string& name, Connection& connection) {
   auto& [own_name, key] = *keys_.try_emplace(name, connection).first;
   key.name = &own_name;
   return key;
@@ -124,7 +118,7 @@ void CasExecutor::end_round(KeyEntry& key) {
 }
 
 void CasExecutor::make_room() {
-  while (kept_bytes_ > max_kept_bytes_) {
+  while (kept_bytes_ > options_.max_kept_bytes) {
     const std::size_t bucket = next_bucket_++ % keys_.bucket_count();
     const auto idle = std::find_if(keys_.begin(bucket), keys_.end(bucket),
                                    [](const auto& each) { return !each.second.under_way; });
@@ -161,8 +155,10 @@ void CasExecutor::on_read(KeyEntry& key, const MetaReply& reply) {
   }
   if (reply.code == Code::kMiss || key.written_on != key.connection.number()) key.written_token = 0;
   if (key.written_token != 0) key.contested = key.written_token != reply.token;
-  const bool has_no_token = reply.code == Code::kValue && reply.token == 0;
-  if (has_no_token) return fail_waiting(key, key.connection.no_tokens());
+  if (reply.code == Code::kValue && reply.token == 0) {
+    return fail_waiting(key,
+                        key.connection.name() + " keeps no cas tokens (-C), which Sluice needs");
+  }
   if (key.waiting.empty() || !read_state(key, reply)) return end_round(key);
   const Instant now = wall_now();
   judge(key, now);
@@ -184,7 +180,7 @@ bool CasExecutor::read_state(KeyEntry& key, const MetaReply& reply) {
                           "' is damaged, or none that this store has written";
   while (!key.waiting.empty()) {
     if (key.waiting.front().requests[0].operation == Operation::kReset) return true;
-    worker_->fail(key.waiting.pop_front(), why);
+    worker_.fail(key.waiting.pop_front(), why);
   }
   return false;
 }
@@ -201,10 +197,8 @@ void CasExecutor::judge(KeyEntry& key, Instant now) {
 // The decisions that were made do not count: their requests wait again, before those that came
 // later.
 void CasExecutor::judge_again(KeyEntry& key) {
-  RequestList later;
-  while (!key.waiting.empty()) later.push_back(key.waiting.pop_front());
-  while (!key.judged.empty()) key.waiting.push_back(key.judged.pop_front());
-  while (!later.empty()) key.waiting.push_back(later.pop_front());
+  key.judged.append(key.waiting);
+  key.waiting.append(key.judged);
 }
 
 // False where there is nothing to write: what was denied changes nothing, and a value that is not
@@ -246,20 +240,13 @@ void CasExecutor::on_race_lost(KeyEntry& key) {
   judge_again(key);
   if (key.is_unread || ++key.losses % kLossesBeforePause != 0) return next_round(key);
   pausing_.push_back(&key);
-  if (pause_->is_set()) return;
+  if (pause_.is_set()) return;
   std::uniform_int_distribution<std::int64_t> pause_us(0, kLongestPause.count());
-  pause_->set(std::chrono::microseconds(pause_us(random_)));
+  pause_.set(std::chrono::microseconds(pause_us(random_)));
 }
 
 void CasExecutor::end_pause() {
-  for (KeyEntry* key : std::exchange(pausing_, {})) {
-    const std::string_view error = key->connection.error(RemoteWorker::Clock::now());
-    if (error.empty()) {
-      next_round(*key);
-    } else {
-      fail_waiting(*key, error);
-    }
-  }
+  for (KeyEntry* key : std::exchange(pausing_, {})) next_round(*key);
   flush();
 }
 
@@ -277,11 +264,11 @@ void CasExecutor::on_lost(KeyEntry& key, Loss loss, std::string_view why) {
 }
 
 void CasExecutor::answer(RequestList& pending) {
-  while (!pending.empty()) worker_->complete(pending.pop_front());
+  while (!pending.empty()) worker_.complete(pending.pop_front());
 }
 
 void CasExecutor::fail(RequestList& pending, std::string_view why) {
-  while (!pending.empty()) worker_->fail(pending.pop_front(), why);
+  while (!pending.empty()) worker_.fail(pending.pop_front(), why);
 }
 
 void CasExecutor::fail_waiting(KeyEntry& key, std::string_view why) {
@@ -307,18 +294,16 @@ void CasExecutor::sweep_on() {
   while (!written_.empty() && under_way_ < kMaxSweptAtOnce) {
     const std::string name = std::move(written_.front());
     written_.pop_front();
-    const auto found = keys_.find(name);
     Connection& connection = connection_of(name);
-    if (!connection.error(now).empty() || (found != keys_.end() && found->second.under_way))
-      continue;
-    KeyEntry& key = found != keys_.end() ? found->second : add_key(name, connection);
+    if (!connection.error(now).empty()) continue;
+    KeyEntry& key = entry_of(name, connection);
+    if (key.under_way) continue;
     begin_round(key, Step::kRemove);
     key.token.reset();
     key.written_token = 0;
   }
   flush();
-  // A connection that is down returns its keys at once: the last of them has ended the sweep then.
-  if (swept_ && under_way_ == 0) std::exchange(swept_, nullptr)();
+  if (under_way_ == 0) std::exchange(swept_, nullptr)();
 }
 
 }  // namespace sluice::memcached

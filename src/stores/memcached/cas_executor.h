@@ -5,7 +5,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -15,7 +14,6 @@
 
 #include "core/instant.h"
 #include "stores/memcached/connection.h"
-#include "stores/memcached/key_entry.h"
 #include "stores/memcached/key_state.h"
 #include "stores/memcached/memcached_options.h"
 #include "stores/memcached/server_ring.h"
@@ -44,20 +42,13 @@ class CasExecutor final : public Router, public KeyOwner {
   /// that no two processes go on losing to each other in step.
   static constexpr unsigned kLossesBeforePause = 8;
   static constexpr std::chrono::microseconds kLongestPause{1'000};
-  /// What this process wrote last is remembered in so many bytes, all that belongs to it counted;
-  /// beyond that some keys are forgotten, and read again.
-  static constexpr std::size_t kMaxKeptBytes = std::size_t{64} << 20;
   /// Names of written keys that are remembered, to be removed by sweep().
   static constexpr std::size_t kMaxWritten = 1'000'000;
 
-  /// `options` outlives it.
-  explicit CasExecutor(const MemcachedOptions& options, std::size_t max_kept_bytes = kMaxKeptBytes);
+  /// Both outlive it. Throws StoreError where a TLS file cannot be used.
+  CasExecutor(const MemcachedOptions& options, RemoteWorker& worker);
 
-  /// Before the first request. The worker outlives the executor's rounds.
-  void open(RemoteWorker& worker);
-
-  /// One for each connection to be made, which attaches itself to it. Those of one server lie
-  /// together.
+  /// To be started before the first request. Those of one server lie together.
   std::span<const std::unique_ptr<Connection>> connections() const { return connections_; }
 
   void route(PendingRequest& pending) override;
@@ -69,17 +60,12 @@ class CasExecutor final : public Router, public KeyOwner {
   void on_lost(KeyEntry& key, Loss loss, std::string_view why) override;
 
   /// In virtual time, after the last request: removes the keys that were written, the last
-  /// kMaxWritten of them (others expire), and calls `done` once none is being removed any more.
+  /// kMaxWritten of them (others expire), and calls `done` once no removal is under way any more.
   void sweep(std::function<void()> done);
 
-  /// Rounds now.
-  std::size_t under_way() const { return under_way_; }
-
  private:
-  using Keys = std::unordered_map<std::string, KeyEntry>;
-
   Connection& connection_of(std::string_view name) const;
-  KeyEntry& add_key(const std::string& name, Connection& connection);
+  KeyEntry& entry_of(const std::string& name, Connection& connection);
   void begin_round(KeyEntry& key, KeyEntry::Step step);
   void next_round(KeyEntry& key);
   void end_round(KeyEntry& key);
@@ -99,22 +85,23 @@ class CasExecutor final : public Router, public KeyOwner {
   void sweep_on();
 
   const MemcachedOptions& options_;
-  const std::size_t max_kept_bytes_;
-  RemoteWorker* worker_ = nullptr;
-  std::vector<std::unique_ptr<Connection>> connections_;
+  RemoteWorker& worker_;
   const ServerRing ring_;
-  Keys keys_;  // That have a round, or that this process wrote last.
+  // That have a round, or that this process wrote last.
+  std::unordered_map<std::string, KeyEntry> keys_;
   std::size_t under_way_ = 0;
   std::size_t kept_bytes_ = 0;   // Of keys without a round.
   std::size_t next_bucket_ = 0;  // Where one is forgotten next, to make room.
   std::vector<KeyEntry*> pausing_;
-  std::optional<IoTimer> pause_;  // Set while some are pausing.
+  IoTimer pause_;  // Set while some are pausing.
   std::minstd_rand random_;
   KeyState state_;    // Of the key that is judged.
   std::string name_;  // Of the key that is looked for.
   std::string late_;  // What abandon() returned last.
   std::deque<std::string> written_;
   std::function<void()> swept_;  // While sweeping.
+  // Destroyed first: they return the keys that they carry.
+  std::vector<std::unique_ptr<Connection>> connections_;
 };
 
 }  // namespace sluice::memcached

@@ -4,30 +4,104 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "core/instant.h"
 #include "net/request_pipeline.h"
-#include "stores/memcached/key_entry.h"
 #include "stores/memcached/meta_protocol.h"
+#include "stores/remote/pending_request.h"
 #include "stores/remote/server_health.h"
 
 namespace sluice::memcached {
 
-struct ConnectionSettings {
-  Endpoint endpoint;
-  /// Of a decision.
-  std::chrono::nanoseconds deadline;
+class Connection;
+
+/// One key: the requests that wait for it, the round they are in, and what this process wrote last.
+///
+/// A round reads the key's value, judges the requests that wait, and writes the value back if that
+/// changed it. There is one round of a key at a time. Requests that come meanwhile wait, and are
+/// judged together in the next round, which writes for all of them at once.
+///
+/// Belongs to the worker thread.
+struct KeyEntry {
+  /// The command that is sent next, or has been sent.
+  enum class Step : std::uint8_t { kRead, kWrite, kRemove };
+
+  explicit KeyEntry(Connection& on) : connection(on) {}
+
+  bool changes() const { return step != Step::kRead; }
+
+  /// Whether the server has `value` unless another process has written since. False where that is
+  /// to be expected. `number`: Connection::number().
+  bool knows_value(std::uint32_t number, Instant now) const {
+    return written_token != 0 && written_on == number && now < kept_until && !contested;
+  }
+
+  /// Appends the command, numbered.
+  void append_command(std::string& output, std::uint32_t number) const {
+    if (step == Step::kRead) append_get(output, *name, number);
+    if (step == Step::kWrite) append_set(output, {*name, value, expiry_s, token}, number);
+    if (step == Step::kRemove) append_delete(output, *name, token, number);
+  }
+
+  /// Whether a server can answer the command so.
+  bool can_be_answered(const MetaReply& reply) const {
+    const bool is_of_read = reply.code == Code::kValue || reply.code == Code::kMiss;
+    return reply.code == Code::kError || is_of_read != changes();
+  }
+
+  /// The server's name of the key. Not null.
+  const std::string* name = nullptr;
+  Connection& connection;
+
+  /// A round is under way: the entry is with its connection, or pauses after lost races.
+  bool under_way = false;
+  /// To be judged on the value that is read next.
+  RequestList waiting;
+  /// Have their decisions, which count if the write is carried out.
+  RequestList judged;
+  Step step = Step::kRead;
+  /// Of the value that is replaced or removed; none where there was no value.
+  std::optional<std::uint64_t> token;
+  std::int64_t expiry_s = 0;
+  /// The round writes over what this process wrote last, without having read it again.
+  bool is_unread = false;
+  /// Races lost one after the other.
+  unsigned losses = 0;
+
+  /// What is written, or, once that was carried out, what this process wrote last.
+  std::string value;
+  /// The token of what this process wrote last; 0 where that is not known.
+  std::uint64_t written_token = 0;
+  /// Connection::number() then: a token means nothing on another connection.
+  std::uint32_t written_on = 0;
+  /// Until then the server keeps it, unless it is evicted or flushed.
+  Instant kept_until = 0;
+  /// Another process wrote between the last two writes of this one.
+  bool contested = false;
+};
+
+/// Whose entries a connection carries. All are called on the worker thread.
+class KeyOwner {
+ public:
+  virtual ~KeyOwner() = default;
+
+  /// The key's command is about to be sent: the owner may still choose another one.
+  virtual void before_sending(KeyEntry& key) = 0;
+
+  /// What was given to the connection comes back by one of these two, once. `why` is a sentence
+  /// that names the server.
+  virtual void on_reply(KeyEntry& key, const MetaReply& reply) = 0;
+  virtual void on_lost(KeyEntry& key, Loss loss, std::string_view why) = 0;
 };
 
 /// One connection to one server: keys gather while others are under way, and what has gathered
 /// travels as one call. Its circuit breaker is error().
 ///
-/// Knows nothing of sockets: it is the user of a pipeline. Lives on the worker thread.
+/// Lives on the worker thread.
 class Connection final : public ConnectionUser {
  public:
   using Clock = std::chrono::steady_clock;
@@ -36,31 +110,27 @@ class Connection final : public ConnectionUser {
   static constexpr std::size_t kMaxCommands = 256;
   static constexpr std::size_t kMaxBytes = std::size_t{4} << 20;
 
-  /// `owner`, whose keys it carries, outlives it.
-  Connection(const ConnectionSettings& settings, KeyOwner& owner);
+  /// `deadline` is that of a decision. `context` and `owner`, whose keys it carries, outlive it.
+  /// Throws as RequestPipeline does.
+  Connection(IoContext& context, const Endpoint& server, std::chrono::nanoseconds deadline,
+             KeyOwner& owner);
   ~Connection() override;
 
-  /// What the connection asks of its pipeline: to ask next_command() again, and to connect anew,
-  /// for the reason given, where the server cannot be trusted.
-  struct PipelineCalls {
-    std::function<void()> flush;
-    std::function<void(std::string_view)> reconnect;
-  };
-  void attach(PipelineCalls calls) { pipeline_ = std::move(calls); }
+  /// Begins to connect. REQUIRES: called once.
+  void start() { pipeline_.start(); }
 
   /// Why no caller should wait for this server now; empty if one may.
   std::string_view error(Clock::time_point now) const;
   bool is_broken() const { return health_.is_broken(); }
 
-  /// The number of the connection that is up, which no other one has in this process; 0 if none is.
+  /// How often it has been up: the number of the connection that is up now.
   std::uint32_t number() const { return number_; }
 
-  /// To be sent when the connection asks next: soon, after flush(). Stays where it is until then.
+  /// To be sent when the pipeline asks next: soon, after flush(). Stays where it is until then.
   void send(KeyEntry& key) { waiting_.push_back(&key); }
   /// The same, before all others and by the connection that is up now or not at all: a cas token
   /// dies with its connection.
   void send_now(KeyEntry& key) { urgent_.push_back(&key); }
-  /// Asks the connection to send, if there is something.
   void flush() {
     if (!waiting_.empty()) pipeline_.flush();
   }
@@ -69,14 +139,10 @@ class Connection final : public ConnectionUser {
   const std::string& name() const { return health_.server(); }
   /// What is said of a decision that has not come in time.
   const std::string& late() const { return health_.late(); }
-  /// What is said of a value that comes without a cas token, over which nothing can be written.
-  std::string no_tokens() const { return name() + " keeps no cas tokens (-C), which Sluice needs"; }
-  /// How its connection is to be made.
-  PipelineOptions pipeline_options() const;
 
   Command* next_command() override;
   std::string handshake() override { return "version\r\nmn\r\n"; }
-  std::size_t handshake_replies() override { return 2; }
+  std::size_t handshake_replies() override { return MetaFraming::kHandshakeReplies; }
   std::optional<std::string> on_handshake_reply(std::size_t i, std::string_view reply) override;
   std::unique_ptr<Framing> make_framing() override { return std::make_unique<MetaFraming>(); }
   void on_up() override;
@@ -85,20 +151,16 @@ class Connection final : public ConnectionUser {
  private:
   class Call;
 
-  void write(Call& call, std::string& output);
-  void on_reply(Call& call, std::string_view reply);
-  void on_lost(Call& call, Loss loss, std::string_view why);
-  void release(const Call& call);
+  std::unique_ptr<Call> take_oldest();
   void lose(std::deque<KeyEntry*>& queue, std::string_view why);
 
-  const Endpoint endpoint_;
   KeyOwner& owner_;
   ServerHealth health_;
-  PipelineCalls pipeline_;
   std::deque<KeyEntry*> urgent_;
   std::deque<KeyEntry*> waiting_;
   std::deque<std::unique_ptr<Call>> in_flight_;  // Oldest first.
   std::uint32_t number_ = 0;
+  RequestPipeline pipeline_;  // Destroyed first: it reports what is in flight as lost.
 };
 
 }  // namespace sluice::memcached

@@ -63,18 +63,6 @@ TEST(KeyState, IsFreshAtFirst) {
   EXPECT_EQ(state.lifetime_ns(), kSecondNs - 5);
 }
 
-TEST(KeyState, WhatIsDeniedChangesNothing) {
-  KeyState state;
-  const Limit limit("fixed_window 5/1s & sliding_log 3/1s");
-  EXPECT_FALSE(state.judge(take(limit, 4), kStateNow).allowed);
-  EXPECT_FALSE(state.changed());
-}
-
-TEST(KeyState, AValueSaysByWhatItWasMade) {
-  const std::string value = spent(Limit("sliding_log 5/10m"));
-  EXPECT_EQ(value.substr(2, 17), "sliding_log 5/10m");
-}
-
 TEST(KeyState, AResetLeavesNothing) {
   const Limit limit("token_bucket 5/1s");
   KeyState state;
@@ -141,63 +129,138 @@ TEST(KeyState, RefusesForeignValues) {
   }
 }
 
-struct Asked {
-  Instant now = 0;
-  Request request;
-};
-
-Operation random_operation(const Limit& limit) {
-  using rc::gen::element;
-  constexpr auto kTake = Operation::kTake;
-  if (lends(limit.definition())) {
-    return *element(kTake, kTake, kTake, Operation::kRenew, Operation::kRelease, Operation::kBlock,
-                    Operation::kReset);
-  }
-  return *element(kTake, kTake, kTake, Operation::kRefund, Operation::kReset, Operation::kCharge,
-                  Operation::kTakeUpTo, Operation::kBlock);
-}
-
-Asked random_request(const Limit& limit, Instant& now) {
-  using rc::gen::element;
-  now += *element<std::int64_t>(-1, 0, 1, 99'999'999, kSecondNs / 3, kSecondNs, 2 * kSecondNs);
-  Asked asked{.now = now, .request = take(limit, *element<std::int64_t>(0, 1, 1, 2, 5, 100))};
-  asked.request.operation = random_operation(limit);
-  asked.request.patience_ns = *element(kDefaultPatience, std::int64_t{0}, kSecondNs);
-  asked.request.duration_ns = *element<std::int64_t>(1, kSecondNs / 3, 3 * kSecondNs);
-  asked.request.permit = *element<PermitId>(1, 2, 3, 4, ~PermitId{0});
-  return asked;
-}
-
-// Written and read between any two requests or not: the answers are the same.
-RC_GTEST_PROP(KeyStateProperty, AValueIsTheState, ()) {
-  const Limit limit(*rc::gen::elementOf(kExpressions));
-  Instant now = *rc::gen::element<Instant>(10, kStateNow, kEndOfTime - 500 * kSecondNs);
-  KeyState kept;
-  KeyState carried;
-  std::optional<std::string> value;
-  const auto steps = *rc::gen::inRange(1, 60);
-  for (int i = 0; i < steps; ++i) {
-    const Asked asked = random_request(limit, now);
-    if (now < 0) return;
-    if (value) {
-      RC_ASSERT(carried.read(*value, limit.definition()));
-    } else {
-      carried.clear();
-    }
-    const Decision expected = kept.judge(asked.request, asked.now);
-    RC_ASSERT(carried.judge(asked.request, asked.now) == expected);
-    if (!carried.changed()) continue;
-    value.reset();
-    if (!carried.is_gone()) value = value_of(carried);
-  }
-}
-
 // Whatever the bytes: a state or a refusal.
 RC_GTEST_PROP(KeyStateProperty, AnyBytesAreReadOrRefused, (const std::string& bytes)) {
   const Limit limit(*rc::gen::elementOf(kExpressions));
   KeyState state;
   state.read(bytes, limit.definition());
   RC_ASSERT(state.judge(take(limit, 0), kStateNow).allowed);
+}
+
+// A key of one limit whose state travels through its value at each step.
+class KeyValue : public testing::Test {
+ protected:
+  Decision ask(const Limit& limit, Operation operation, std::int64_t cost = 1,
+               Instant now = kStateNow) {
+    return ask({.limit = &limit.definition(), .key = "k", .operation = operation, .cost = cost},
+               now);
+  }
+  Decision block(const Limit& limit, std::int64_t duration_ns, Instant now = kStateNow) {
+    return ask({.limit = &limit.definition(),
+                .key = "k",
+                .operation = Operation::kBlock,
+                .duration_ns = duration_ns},
+               now);
+  }
+  Decision lease(const Limit& limit, Operation operation, PermitId permit,
+                 Instant now = kStateNow) {
+    return ask({.limit = &limit.definition(), .key = "k", .operation = operation, .permit = permit},
+               now);
+  }
+  Decision ask(const Request& request, Instant now) {
+    state_.clear();
+    EXPECT_TRUE(value_.empty() || state_.read(value_, *request.limit));
+    const Decision decision = state_.judge(request, now);
+    if (!state_.changed()) return decision;
+    value_.clear();
+    if (!state_.is_gone()) state_.write(value_);
+    return decision;
+  }
+
+  KeyState state_;
+  std::string value_;  // Empty: there is none.
+};
+
+TEST_F(KeyValue, AFreshKeyIsBlockedByAValueOfItsOwn) {
+  const Limit limit("sliding_log 5/1s");
+  block(limit, 10 * kSecondNs);
+  EXPECT_EQ(state_.lifetime_ns(), 10 * kSecondNs);
+  EXPECT_FALSE(state_.is_gone());
+  // It stands whichever limit asks.
+  EXPECT_FALSE(ask(Limit("token_bucket 5/1s"), Operation::kTake).allowed);
+  EXPECT_TRUE(ask(limit, Operation::kReset).allowed);
+  EXPECT_EQ(value_, "");
+  EXPECT_TRUE(ask(limit, Operation::kTake).allowed);
+}
+
+// As in memory, which forgets the key as a whole where the limit becomes another.
+TEST_F(KeyValue, ABlockGoesWithWhatItsLimitCannotGoOnFrom) {
+  const Limit window("fixed_window 5/1h");
+  const Limit bucket("token_bucket 7/1h");
+  ask(window, Operation::kTake);
+  block(window, 10 * kSecondNs);
+  const std::string before = value_;
+  // A peek, and a refund that refunds nothing, leave the block.
+  EXPECT_EQ(ask(bucket, Operation::kTake, 0).remaining, 7);
+  EXPECT_EQ(ask(bucket, Operation::kRefund).remaining, 7);
+  EXPECT_EQ(value_, before);
+  EXPECT_FALSE(ask(Limit("fixed_window 9/1h"), Operation::kTake).allowed);
+  EXPECT_EQ(ask(bucket, Operation::kTake).remaining, 6);
+  EXPECT_EQ(value_[0], 1);
+  EXPECT_EQ(ask(window, Operation::kTake).remaining, 4);
+  // A block that is asked for lasts no longer than it says.
+  value_ = before;
+  EXPECT_EQ(block(bucket, kSecondNs).reset_after.count(), kSecondNs);
+  EXPECT_EQ(ask(window, Operation::kTake, 1, kStateNow + kSecondNs).remaining, 4);
+}
+
+// Several are judged on one value: one of another limit that changes nothing ends no block.
+TEST_F(KeyValue, APeekLeavesABlockToTheNextRequest) {
+  const Limit window("fixed_window 5/1h");
+  const Limit bucket("token_bucket 7/1h");
+  ask(window, Operation::kTake);
+  block(window, 10 * kSecondNs);
+  KeyState state;
+  ASSERT_TRUE(state.read(value_, window.definition()));
+  EXPECT_EQ(
+      state.judge({.limit = &bucket.definition(), .key = "k", .cost = 0}, kStateNow).remaining, 7);
+  EXPECT_FALSE(state.judge({.limit = &window.definition(), .key = "k"}, kStateNow).allowed);
+}
+
+TEST_F(KeyValue, AStateLivesAsLongAsItsBlock) {
+  const Limit limit("fixed_window 5/1s");
+  ask(limit, Operation::kTake);
+  block(limit, 60 * kSecondNs);
+  EXPECT_EQ(state_.lifetime_ns(), 60 * kSecondNs);
+  ask(limit, Operation::kCharge, 1, kStateNow + kSecondNs);
+  EXPECT_EQ(state_.lifetime_ns(), 59 * kSecondNs);
+}
+
+// As they were written before there were blocks and permits.
+TEST_F(KeyValue, ValuesWithoutABlockAreWhatTheyWere) {
+  const auto hex_of_two_takes = [this](const std::string& expression) {
+    const Limit limit(expression);
+    value_.clear();
+    ask(limit, Operation::kTake, 2);
+    ask(limit, Operation::kTake, 1, kStateNow + kSecondNs / 10);
+    std::string hex;
+    for (const char c : value_) {
+      constexpr std::string_view kDigits = "0123456789abcdef";
+      hex += kDigits[static_cast<unsigned char>(c) >> 4];
+      hex += kDigits[static_cast<unsigned char>(c) & 15];
+    }
+    return hex;
+  };
+  EXPECT_EQ(hex_of_two_takes("token_bucket 5/1s burst=9"),
+            "0119746f6b656e5f6275636b657420352f31732062757273743d39858cb5cfe59fe7cb174478fb64");
+  EXPECT_EQ(hex_of_two_takes("fixed_window 5/1s"),
+            "011166697865645f77696e646f7720352f31738080a8b1e39fe7cb1703113dfa64");
+  EXPECT_EQ(
+      hex_of_two_takes("sliding_log 6/1s & sliding_counter 7/1s"),
+      "0127736c6964696e675f6c6f6720362f3173202620736c6964696e675f636f756e74657220372f3173028580"
+      "a8b1e39fe7cb170280c2d72f018080a8b1e39fe7cb170300a554b439");
+}
+
+TEST_F(KeyValue, PermitsStayUnderOtherNumbers) {
+  const Limit before("concurrency 3");
+  for (const PermitId permit : {1U, 2U, 3U}) lease(before, Operation::kTake, permit);
+  const Limit after("concurrency 2 lease=10s");
+  EXPECT_FALSE(lease(after, Operation::kTake, 4).allowed);
+  EXPECT_TRUE(lease(after, Operation::kRenew, 2).allowed);
+  EXPECT_EQ(lease(after, Operation::kTake, 4, kStateNow + 10 * kSecondNs).retry_after.count(),
+            50 * kSecondNs);
+  // What another algorithm has left is fresh to it, and the other way round.
+  EXPECT_EQ(ask(Limit("token_bucket 5/1s"), Operation::kTake, 0).remaining, 5);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace sluice::memcached {
 namespace {
 
-constexpr std::chrono::seconds kSweepPatience{5};
+constexpr std::chrono::seconds kSweepTimeout{5};
 
 // What a key's value keeps one by one, at most: for algorithms whose limit is bounded because they
 // keep an entry for each unit or permit.
@@ -46,23 +46,10 @@ void require_room_in_a_value(const LimitDefinition& limit) {
 MemcachedStore::MemcachedStore(MemcachedOptions options)
     : RemoteStore(executor_, {.deadline = options.deadline}),
       options_(std::move(options)),
-      executor_(options_),
+      executor_(options_, worker()),
       spaces_({.store = "memcached store", .prefix = options_.prefix}) {
-  executor_.open(worker());
-  for (const auto& connection : executor_.connections()) {
-    try {
-      pipelines_.push_back(std::make_unique<RequestPipeline>(
-          worker().context(), connection->pipeline_options(), *connection));
-    } catch (const std::runtime_error& error) {
-      throw StoreError(error.what());
-    }
-    RequestPipeline& pipeline = *pipelines_.back();
-    connection->attach(
-        {.flush = [&pipeline] { pipeline.flush(); },
-         .reconnect = [&pipeline](std::string_view why) { pipeline.reconnect(why); }});
-  }
   worker().start([this] {
-    for (auto& pipeline : pipelines_) pipeline->start();
+    for (const auto& connection : executor_.connections()) connection->start();
   });
 }
 
@@ -70,7 +57,7 @@ MemcachedStore::~MemcachedStore() {
   if (options_.virtual_time) {
     auto swept = std::make_shared<std::promise<void>>();
     worker().post([this, swept] { executor_.sweep([swept] { swept->set_value(); }); });
-    swept->get_future().wait_for(kSweepPatience);
+    swept->get_future().wait_for(kSweepTimeout);
   }
   worker().stop();
 }

@@ -2,10 +2,8 @@
 
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "core/store.h"
-#include "net/request_pipeline.h"
 #include "stores/memcached/cas_executor.h"
 #include "stores/memcached/memcached_options.h"
 #include "stores/memcached/memcached_space.h"
@@ -32,7 +30,7 @@ class MemcachedStore final : public RemoteStore {
   /// thread.
   explicit MemcachedStore(MemcachedOptions options);
   /// In virtual time, removes the keys it has written, as far as the servers answer within five
-  /// seconds and CasExecutor::kMaxWritten of them: the rest lapse.
+  /// seconds and CasExecutor::kMaxWritten of them: others expire.
   ~MemcachedStore() override;
 
   /// Throws StoreError also where the limit's value could be larger than a server takes.
@@ -45,8 +43,6 @@ class MemcachedStore final : public RemoteStore {
 
   const MemcachedOptions options_;
   CasExecutor executor_;
-  std::vector<std::unique_ptr<RequestPipeline>>
-      pipelines_;  // One for each of the executor's connections.
   SpaceRegistry<MemcachedSpace> spaces_;
 };
 

@@ -40,7 +40,7 @@ std::string_view take_word(std::string_view& line) {
   return word;
 }
 
-// Nothing where no command is answered with this word, but for a refusal.
+// Nothing where no command is answered with this word.
 std::optional<Code> code_of(std::string_view word) {
   if (word == "HD") return Code::kDone;
   if (word == "VA") return Code::kValue;
@@ -48,11 +48,8 @@ std::optional<Code> code_of(std::string_view word) {
   if (word == "EX") return Code::kExists;
   if (word == "NS") return Code::kNotStored;
   if (word == "NF") return Code::kNotFound;
+  if (word == "ERROR" || word == "CLIENT_ERROR" || word == "SERVER_ERROR") return Code::kError;
   return std::nullopt;
-}
-
-bool is_refusal(std::string_view word) {
-  return word == "ERROR" || word == "CLIENT_ERROR" || word == "SERVER_ERROR";
 }
 
 // The length of a value's data block, the word after "VA". False where it is none.
@@ -91,9 +88,10 @@ void append_set(std::string& output, const Write& write, std::uint32_t number) {
   output.append(kLineEnd).append(write.value).append(kLineEnd);
 }
 
-void append_delete(std::string& output, const Removal& removal, std::uint32_t number) {
-  append_command(output, "md ", removal.key);
-  if (removal.token) append_number(output, " C", *removal.token);
+void append_delete(std::string& output, std::string_view key, std::optional<std::uint64_t> token,
+                   std::uint32_t number) {
+  append_command(output, "md ", key);
+  if (token) append_number(output, " C", *token);
   append_number(output, " O", number);
   output.append(kLineEnd);
 }
@@ -118,34 +116,29 @@ std::optional<Version> read_version(std::string_view reply) {
 }
 
 std::optional<MetaReply> MetaReader::next() {
-  const std::size_t end = rest_.find(kLineEnd);
+  const std::size_t end = unread_.find(kLineEnd);
   if (end == std::string_view::npos) return std::nullopt;
-  std::string_view line = rest_.substr(0, end);
-  std::string_view rest = rest_.substr(end + kLineEnd.size());
+  std::string_view line = unread_.substr(0, end);
+  std::string_view after = unread_.substr(end + kLineEnd.size());
   MetaReply reply;
   reply.text = line;
-  const std::string_view word = take_word(line);
-  if (is_refusal(word)) {
-    rest_ = rest;
-    return reply;
-  }
-  const auto code = code_of(word);
+  const auto code = code_of(take_word(line));
   if (!code) return std::nullopt;
   reply.code = *code;
   std::size_t bytes = 0;
   if (*code == Code::kValue && !read_size(take_word(line), bytes)) return std::nullopt;
-  if (!read_flags(line, reply)) return std::nullopt;
-  reply.text = rest.substr(0, bytes);
+  if (*code != Code::kError && !read_flags(line, reply)) return std::nullopt;
   if (*code == Code::kValue) {
-    if (rest.size() < bytes + kLineEnd.size()) return std::nullopt;
-    rest.remove_prefix(bytes + kLineEnd.size());
+    if (after.size() < bytes + kLineEnd.size()) return std::nullopt;
+    reply.text = after.substr(0, bytes);
+    after.remove_prefix(bytes + kLineEnd.size());
   }
-  rest_ = rest;
+  unread_ = after;
   return reply;
 }
 
 bool MetaReader::at_end() const {
-  return rest_ == kEnd;
+  return unread_ == kEnd;
 }
 
 std::size_t MetaFraming::reply_bytes(std::string_view input) {
@@ -166,8 +159,8 @@ std::size_t MetaFraming::reply_bytes(std::string_view input) {
       if (input.substr(next - kLineEnd.size(), kLineEnd.size()) != kLineEnd) return kMalformed;
     }
     at_ = next;
-    if (greetings_left_ > 0) {
-      --greetings_left_;
+    if (handshake_left_ > 0) {
+      --handshake_left_;
     } else if (line != "MN") {
       continue;
     }

@@ -15,8 +15,9 @@
 namespace sluice::memcached {
 
 /// The meta commands of memcached 1.6.13, as its protocol.txt defines them. Each command has
-/// exactly one reply, which carries the command's number back (an error does not); `mn` ends an
-/// exchange. REQUIRES of all: no key is longer than kMaxKeyBytes.
+/// exactly one reply, which carries the command's number back (an error does not). A call is any
+/// number of commands that are sent as one; `mn` ends it and has a reply, too. REQUIRES of all: no
+/// key is longer than kMaxKeyBytes.
 
 /// The longest key that a server takes.
 inline constexpr std::size_t kMaxKeyBytes = 250;
@@ -37,13 +38,10 @@ struct Write {
 void append_set(std::string& output, const Write& write, std::uint32_t number);
 
 /// Removes the value that has this token; none: whatever is there.
-struct Removal {
-  std::string_view key;
-  std::optional<std::uint64_t> token;
-};
-void append_delete(std::string& output, const Removal& removal, std::uint32_t number);
+void append_delete(std::string& output, std::string_view key, std::optional<std::uint64_t> token,
+                   std::uint32_t number);
 
-/// Ends an exchange.
+/// Ends a call.
 void append_end(std::string& output);
 
 /// Above this a server reads an expiry as a date: 30 days, in seconds.
@@ -86,7 +84,7 @@ enum class Code : std::uint8_t {
 
 struct MetaReply {
   Code code = Code::kError;
-  /// The value; of an error, its line.
+  /// The value; of any other reply, its line.
   std::string_view text;
   /// 0 where the reply has none.
   std::uint64_t token = 0;
@@ -94,29 +92,31 @@ struct MetaReply {
   std::optional<std::uint32_t> number;
 };
 
-/// Splits the reply to an exchange into the replies to its commands. The text has to outlive it.
+/// Splits the reply to a call into the replies to its commands. The text has to outlive it.
 class MetaReader {
  public:
-  explicit MetaReader(std::string_view reply) : rest_(reply) {}
+  explicit MetaReader(std::string_view reply) : unread_(reply) {}
 
   /// The next reply; nothing where there is none, or what is there cannot be one.
   std::optional<MetaReply> next();
 
-  /// Whether the exchange's end, and nothing else, is left.
+  /// Whether the call's end, and nothing else, is left.
   bool at_end() const;
 
  private:
-  std::string_view rest_;
+  std::string_view unread_;
 };
 
-/// Finds where the reply to an exchange ends. The first two on a connection, to its handshake, are
-/// single lines whatever they say: a server that does not know `mn` never ends an exchange.
+/// Finds where the reply to a call ends. The first two on a connection, to its handshake, are
+/// single lines whatever they say: a server that does not know `mn` never ends a call.
 class MetaFraming final : public Framing {
  public:
+  static constexpr std::size_t kHandshakeReplies = 2;
+
   std::size_t reply_bytes(std::string_view input) override;
 
  private:
-  int greetings_left_ = 2;
+  std::size_t handshake_left_ = kHandshakeReplies;
   std::size_t at_ = 0;  // All before this has been looked at.
 };
 

@@ -6,9 +6,10 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
+
+#include "net/endpoint.h"
 
 namespace sluice::memcached {
 
@@ -18,10 +19,13 @@ namespace sluice::memcached {
 /// leaves the others' keys where they are.
 class ServerRing {
  public:
-  /// `servers`: what each is called, at least one, no two alike.
-  explicit ServerRing(const std::vector<std::string>& servers) {
+  /// REQUIRES: at least one server; no two have the same text().
+  explicit ServerRing(const std::vector<Endpoint>& servers) {
     assert(!servers.empty());
-    for (const auto& server : servers) seeds_.push_back(XXH3_64bits(server.data(), server.size()));
+    for (const auto& server : servers) {
+      const std::string name = server.text();
+      seeds_.push_back(XXH3_64bits(name.data(), name.size()));
+    }
   }
 
   /// The index of the key's server.

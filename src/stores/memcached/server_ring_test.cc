@@ -9,10 +9,12 @@ namespace {
 
 constexpr int kKeys = 20'000;
 
-std::vector<std::string> servers(std::size_t count) {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < count; ++i) names.push_back("cache" + std::to_string(i) + ":11211");
-  return names;
+std::vector<Endpoint> servers(std::size_t count) {
+  std::vector<Endpoint> all;
+  for (std::size_t i = 0; i < count; ++i) {
+    all.push_back({.host = "cache" + std::to_string(i), .port = 11211});
+  }
+  return all;
 }
 
 std::string key(int number) {
@@ -41,10 +43,10 @@ TEST(ServerRing, AServerThatIsAddedTakesItsShareAndMovesNothingElse) {
 }
 
 TEST(ServerRing, DoesNotDependOnTheOrderOfServers) {
-  auto names = servers(3);
-  const ServerRing forwards(names);
-  std::ranges::reverse(names);
-  const ServerRing backwards(names);
+  auto all = servers(3);
+  const ServerRing forwards(all);
+  std::ranges::reverse(all);
+  const ServerRing backwards(all);
   for (int i = 0; i < 1'000; ++i) {
     EXPECT_EQ(forwards.server_of(key(i)), 2 - backwards.server_of(key(i)));
   }

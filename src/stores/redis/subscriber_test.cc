@@ -13,7 +13,7 @@
 #include <semaphore>
 #include <string_view>
 
-#include "net/fake_server_test.h"
+#include "testing/fake_server.h"
 
 namespace sluice::redis {
 namespace {

@@ -17,7 +17,7 @@
 #include <string_view>
 
 #include "net/endpoint.h"
-#include "net/unique_fd.h"
+#include "testing/unique_fd.h"
 
 namespace sluice {
 
@@ -117,7 +117,7 @@ class FakeServer {
     socklen_t bytes = sizeof(address);
     auto* const generic = reinterpret_cast<sockaddr*>(&address);
     require(::bind(socket_.get(), generic, bytes) == 0);
-    // Without a backlog the port is taken, and whoever connects is refused.
+    // Without a backlog the port is taken, and connections to it are refused.
     require(backlog < 0 || ::listen(socket_.get(), backlog) == 0);
     require(::getsockname(socket_.get(), generic, &bytes) == 0);
     endpoint_ = {.host = "127.0.0.1", .port = ntohs(address.sin_port)};
@@ -139,12 +139,12 @@ class FakeServer {
 
   const Endpoint& endpoint() const { return endpoint_; }
 
-  /// Whether somebody has connected and was not accepted.
+  /// Whether a client has connected and was not accepted.
   bool has_caller(int wait_ms = 0) const {
     pollfd readable{.fd = socket_.get(), .events = POLLIN, .revents = 0};
     return ::poll(&readable, 1, wait_ms) == 1;
   }
-  /// Refuses who connects from now on.
+  /// Refuses connections from now on.
   void stop_listening() { ::shutdown(socket_.get(), SHUT_RD); }
 
   Peer accept() {

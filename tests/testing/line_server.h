@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "net/stream_server.h"
-#include "net/unique_fd.h"
+#include "testing/unique_fd.h"
 
 namespace sluice {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "net/line_server_test.h"
+#include "testing/line_server.h"
 
 namespace {
 
@@ -33,7 +33,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(ListenerTest, ServesPeersThatConnectWhileItOpens) {
+TEST(ListeningTest, ServesPeersThatConnectWhileItOpens) {
   const Address address = make_server(any_port()).addresses()[0];
   std::vector<Client> eager;
   after_listen = [&] { eager.emplace_back(address); };
@@ -46,7 +46,7 @@ TEST(ListenerTest, ServesPeersThatConnectWhileItOpens) {
   }
 }
 
-TEST(ListenerTest, RefusesAPortThatIsTaken) {
+TEST(ListeningTest, RefusesAPortThatIsTaken) {
   StreamServer first = make_server(any_port());
   const Address taken = first.addresses()[0];
   try {
@@ -60,7 +60,7 @@ TEST(ListenerTest, RefusesAPortThatIsTaken) {
   EXPECT_EQ(make_server(taken).addresses()[0], taken);
 }
 
-TEST(ListenerTest, ReplacesOnlyAStaleSocketFileAndRemovesItsOwn) {
+TEST(ListeningTest, ReplacesOnlyAStaleSocketFileAndRemovesItsOwn) {
   const Address address{Address::Family::kUnix, temporary_path("stale.sock"), 0};
   {
     StreamServer live = make_server(address);
@@ -77,7 +77,7 @@ TEST(ListenerTest, ReplacesOnlyAStaleSocketFileAndRemovesItsOwn) {
   ASSERT_TRUE(client.echoes("x\n"));
 }
 
-TEST(ListenerTest, LeavesTheSocketFileOfAServerThatIsAboutToListen) {
+TEST(ListeningTest, LeavesTheSocketFileOfAServerThatIsAboutToListen) {
   const Address address{Address::Family::kUnix, temporary_path("early.sock"), 0};
   sockaddr_un path{};
   path.sun_family = AF_UNIX;
@@ -90,7 +90,7 @@ TEST(ListenerTest, LeavesTheSocketFileOfAServerThatIsAboutToListen) {
   std::filesystem::remove(address.host);
 }
 
-TEST(ListenerTest, LeavesTheSocketFileOfAnotherServerThatTookItsPlace) {
+TEST(ListeningTest, LeavesTheSocketFileOfAnotherServerThatTookItsPlace) {
   const Address address{Address::Family::kUnix, temporary_path("taken.sock"), 0};
   StreamServer first = make_server(address);
   std::filesystem::remove(address.host);
@@ -103,7 +103,7 @@ TEST(ListenerTest, LeavesTheSocketFileOfAnotherServerThatTookItsPlace) {
   EXPECT_FALSE(std::filesystem::exists(address.host));
 }
 
-TEST(ListenerTest, ProbesTcpPeersThatAreSilentForFiveMinutes) {
+TEST(ListeningTest, ProbesTcpPeersThatAreSilentForFiveMinutes) {
   const StreamServer server = make_server(any_port());
   const std::uint16_t port = server.addresses()[0].port;
   const Client client(server.addresses()[0]);
@@ -121,7 +121,7 @@ TEST(ListenerTest, ProbesTcpPeersThatAreSilentForFiveMinutes) {
   EXPECT_LE(hundredths, 300 * 100U);
 }
 
-TEST(ListenerTest, LeavesAFileThatIsNoSocket) {
+TEST(ListeningTest, LeavesAFileThatIsNoSocket) {
   const Address address{Address::Family::kUnix, temporary_path("file"), 0};
   std::ofstream(address.host) << "precious";
   EXPECT_THROW(make_server(address), ListenError);
