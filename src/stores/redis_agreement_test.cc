@@ -4,7 +4,7 @@
 #include <deque>
 
 #include "stores/memory/memory_store.h"
-#include "stores/redis/script_under_test.h"
+#include "testing/script_server.h"
 
 namespace sluice::redis {
 namespace {
@@ -174,7 +174,7 @@ MemoryOptions virtual_memory() {
 // Any batches over some limits decide alike on both.
 void agree(ScriptServer& server, const std::vector<std::string>& expressions) {
   server.ask({"FLUSHALL"});
-  server.options = {.least_lifetime_ms = kDayMs};
+  server.options = kVirtualTime;
   MemoryStore memory(virtual_memory());
   const auto limits = open_all(memory, expressions);
   Instant now = *rc::gen::elementOf(
@@ -196,7 +196,7 @@ void agree(ScriptServer& server, const std::vector<std::string>& expressions) {
     for (std::size_t j = 0; j < asked.size(); ++j) {
       check(decisions[j], expected[j],
             "batch " + std::to_string(i) + " request " + std::to_string(j) + " at " +
-                std::to_string(now) + ": " + describe(asked[j]) + " " + server.faults[j]);
+                std::to_string(now) + ": " + describe(asked[j]) + " " + server.errors[j]);
     }
   }
 }
@@ -204,7 +204,7 @@ void agree(ScriptServer& server, const std::vector<std::string>& expressions) {
 // Any lists, all or nothing, over some limits decide alike on both.
 void agree_together(ScriptServer& server, const std::vector<std::string>& expressions) {
   server.ask({"FLUSHALL"});
-  server.options = {.least_lifetime_ms = kDayMs};
+  server.options = kVirtualTime;
   MemoryStore memory(virtual_memory());
   const auto limits = open_all(memory, expressions);
   Instant now = 1'700'000'000 * kSecondNs;
@@ -240,7 +240,7 @@ TEST_F(Agreement, LimitsWhoseNumbersChange) {
   // The same space under other numbers keeps its states.
   const auto agree_on = [&](const char* few_at_once, const char* many_at_once) {
     server_->ask({"FLUSHALL"});
-    server_->options = {.least_lifetime_ms = kDayMs};
+    server_->options = kVirtualTime;
     MemoryStore memory(virtual_memory());
     const RedisKeys few(few_at_once, "l");
     const RedisKeys many(many_at_once, "l");

@@ -144,7 +144,7 @@ TEST(RedisUrl, GivesAReplayItsOwnPrefix) {
 TEST(RedisUrl, SaysWhatIsWrong) {
   struct Wrong {
     std::string url;
-    std::string fault;
+    std::string error;
   };
   const std::string database = "' is no database: a number from 0 to 65535 is";
   const std::string prefix = "a prefix has 1 to 128 bytes and no braces";
@@ -182,7 +182,7 @@ TEST(RedisUrl, SaysWhatIsWrong) {
            {"redis://a?db=1", "there is no option 'db'"},
            {"unix:///s?tls=yes", "there is no option 'tls'"},
        }) {
-    EXPECT_THAT(fault_of_url(wrong.url), HasSubstr(wrong.fault)) << wrong.url;
+    EXPECT_THAT(fault_of_url(wrong.url), HasSubstr(wrong.error)) << wrong.url;
   }
 }
 

@@ -52,7 +52,7 @@ TEST(OpenBareStore, ReadsTheMemoryStoresUrl) {
 TEST(OpenBareStore, SaysWhatIsWrongWithAUrl) {
   struct Wrong {
     const char* url;
-    const char* fault;
+    const char* error;
   };
   for (const auto& wrong : {
            Wrong{"", "memory:"},
@@ -68,7 +68,7 @@ TEST(OpenBareStore, SaysWhatIsWrongWithAUrl) {
            {"memory:?full=perhaps", "full is deny or allow"},
            {"memory:?size=5", "there is no option 'size'; there are max_bytes, full"},
        }) {
-    EXPECT_THAT(refusal_of(wrong.url), HasSubstr(wrong.fault));
+    EXPECT_THAT(refusal_of(wrong.url), HasSubstr(wrong.error));
     EXPECT_THAT(refusal_of(wrong.url), HasSubstr("'" + std::string(wrong.url) + "'"));
   }
 }

@@ -77,7 +77,7 @@ TEST(StoreUrl, KnowsWhichOptionsAreMissing) {
 TEST(StoreUrl, SaysWhatIsWrong) {
   struct Wrong {
     const char* url;
-    const char* fault;
+    const char* error;
   };
   for (const auto& wrong : {
            Wrong{"redis", "store 'redis': a store is written scheme:, as in memory:"},
@@ -105,7 +105,7 @@ TEST(StoreUrl, SaysWhatIsWrong) {
            {"r://a?b=1&c=2&b=1", "the option 'b' is given twice"},
            {"r://a/b@c", "an '@' is written %40"},
        }) {
-    EXPECT_THAT(fault_of_url(wrong.url), HasSubstr(wrong.fault)) << wrong.url;
+    EXPECT_THAT(fault_of_url(wrong.url), HasSubstr(wrong.error)) << wrong.url;
   }
 }
 

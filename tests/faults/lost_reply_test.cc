@@ -13,7 +13,7 @@
 #include "servers/await.h"
 #include "servers/fault_proxy.h"
 #include "servers/redis_server.h"
-#include "stores/redis/resp_framing.h"
+#include "stores/redis/resp.h"
 
 namespace sluice::faults {
 namespace {

@@ -7,9 +7,7 @@
 #include <memory>
 #include <string_view>
 
-#include "stores/redis/reply.h"
-#include "stores/redis/resp_framing.h"
-#include "stores/redis/server_error.h"
+#include "stores/redis/resp.h"
 
 namespace {
 

@@ -43,8 +43,8 @@ class Asked {
     requests_[10].operation = Operation::kRenew;
     requests_[11].operation = Operation::kRelease;
     for (std::size_t i = 9; i < kLimits; ++i) requests_[i].cost = 1;
-    for (std::size_t i = 0; i < kLimits; ++i) check(call_.add(requests_[i], decisions_[i]));
-    check(call_.add_together(std::span(requests_).subspan(5, 2), decisions_[kLimits]));
+    for (std::size_t i = 0; i < kLimits; ++i) check(call_.add({&requests_[i], 1}, decisions_[i]));
+    check(call_.add(std::span(requests_).subspan(5, 2), decisions_[kLimits]));
     std::string command;
     call_.write(kNow, kNumber, command);
   }

@@ -95,7 +95,7 @@ class Importer {
     }
   }
 
-  // REQUIRES: nobody has a key in the slot.
+  // REQUIRES: no node has a key in the slot.
   void end_move() { cluster_.end_move({.slot = slot_, .to = to_}); }
   void move_there() { cluster_.move_slot({.slot = slot_, .to = to_}); }
   void move_back() { cluster_.move_slot({.slot = slot_, .to = from_}); }

@@ -7,8 +7,7 @@
 #include <random>
 #include <utility>
 
-#include "stores/redis/resp_framing.h"
-#include "stores/redis/server_error.h"
+#include "stores/redis/resp.h"
 
 namespace sluice::redis {
 namespace {
@@ -23,56 +22,53 @@ PipelineOptions pipeline_options(const ConnectionSettings& settings, const Serve
   return options;
 }
 
-}  // namespace
-
-CallOptions call_options(const RedisOptions& options) {
-  constexpr std::int64_t kDayMs = 86'400'000;
-  return {.least_lifetime_ms = options.virtual_time ? kDayMs : 0,
-          .skew_ms = options.client_time ? options.skew.count() : 0,
-          .client_time = options.client_time};
+template <class T>
+std::unique_ptr<T> pop_front(std::deque<std::unique_ptr<T>>& queue) {
+  auto front = std::move(queue.front());
+  queue.pop_front();
+  return front;
 }
 
-// A command other than a call of the script.
+}  // namespace
+
+// A command other than a call of the script. It ends with its answer.
 class Connection::Control final : public Command {
  public:
   Control(Connection& connection, std::string command, Answer answer)
       : connection_(connection), command_(std::move(command)), answer_(std::move(answer)) {}
 
   void write(std::string& output) override { output += command_; }
-  // What the answer holds is let go with it: a control stays a while after it is answered.
   void on_reply(std::string_view reply) override {
-    const Answer answer = std::exchange(answer_, nullptr);
+    const auto self = pop_front(connection_.sent_controls_);
     const std::optional<Reply> tree = read_reply(reply);
-    if (tree && !tree->is_error()) return answer(&*tree, {});
+    if (tree && !tree->is_error()) return answer_(&*tree, {});
     if (!tree) connection_.reconnect(connection_.name() + kNotToThis);
-    answer(nullptr, tree ? tree->text : "the reply cannot be read");
+    answer_(nullptr, tree ? tree->text : "the reply cannot be read");
   }
   void on_lost(Loss, std::string_view why) override {
-    const Answer answer = std::exchange(answer_, nullptr);
-    answer(nullptr, why);
+    const auto self = pop_front(connection_.sent_controls_);
+    fail(why);
   }
-
-  bool is_answered() const { return answer_ == nullptr; }
+  void fail(std::string_view why) const { answer_(nullptr, why); }
 
   // Nothing that follows such a reply can be trusted.
   static constexpr const char* kNotToThis = " sent a reply that is not to what it was asked";
 
  private:
   Connection& connection_;
-  std::string command_;
-  Answer answer_;  // Null once it was called.
+  const std::string command_;
+  const Answer answer_;
 };
 
 // One call of the script, and the requests it carries.
 class Connection::Call final : public Command {
  public:
-  Call(Connection& connection, const CallOptions& options)
-      : script(options), connection_(connection) {}
+  explicit Call(Connection& connection)
+      : script(connection.settings_.options), connection_(connection) {}
 
   std::size_t replies() const override { return asking ? 2 : 1; }
   void write(std::string& output) override {
     sent_at = RemoteWorker::Clock::now();
-    connection_.in_flight_.push_back(this);
     // Where it is refused, so is the call that follows.
     if (asking) append_command(output, {"ASKING"});
     script.write(now, connection_.next_number_++, output);
@@ -80,10 +76,11 @@ class Connection::Call final : public Command {
   void on_reply(std::string_view reply) override { connection_.on_reply(*this, reply); }
   void on_lost(Loss loss, std::string_view why) override { connection_.on_lost(*this, loss, why); }
 
+  // After script.add().
   void add(PendingRequest& request) {
     request.holder = this;
-    request.place = static_cast<std::uint32_t>(size);
-    requests[size++] = &request;
+    request.place = static_cast<std::uint32_t>(size() - 1);
+    requests[request.place] = &request;
   }
   void forget(PendingRequest& request) {
     script.abandon(request.place);
@@ -92,19 +89,19 @@ class Connection::Call final : public Command {
   // Calls `to` with each request that was not forgotten; it is not the call's any more.
   template <typename To>
   void hand_over(To to) {
-    for (std::size_t i = 0; i < size; ++i) {
+    for (std::size_t i = 0; i < size(); ++i) {
       if (requests[i] == nullptr) continue;
       requests[i]->holder = nullptr;
       to(*std::exchange(requests[i], nullptr), i);
     }
   }
+  std::size_t size() const { return script.size(); }
 
   ScriptCall script;
   Instant now = kStoreTime;
   bool asking = false;
   RemoteWorker::Clock::time_point sent_at;
   std::uint64_t script_loads = 0;
-  std::size_t size = 0;
   std::array<PendingRequest*, ScriptCall::kMaxRequests> requests{};
 
  private:
@@ -113,12 +110,12 @@ class Connection::Call final : public Command {
 
 Connection::Connection(const ConnectionSettings& settings, const Endpoint& endpoint,
                        ConnectionOwner& owner)
-    : settings_(settings),
+    : HandshakeUser(settings.options, settings.purpose, "redis " + endpoint.text()),
+      settings_(settings),
       endpoint_(endpoint),
-      health_("redis " + endpoint.text(), settings.options.deadline),
+      health_(name(), settings.options.deadline),
       owner_(owner),
-      handshake_(settings.options, settings.purpose),
-      next_number_(settings.first_number.value_or(std::random_device{}())),
+      next_number_(std::random_device{}()),
       pipeline_(settings.worker.context(), pipeline_options(settings, health_, endpoint), *this) {}
 
 Connection::~Connection() {
@@ -137,7 +134,7 @@ void Connection::fail_waiting(std::string_view why) {
 // An answer may ask again, which is not lost with the rest.
 void Connection::fail_controls(std::string_view why) {
   const auto lost = std::exchange(controls_, {});
-  for (const auto& control : lost) control->on_lost(Loss::kUnsent, why);
+  for (const auto& control : lost) control->fail(why);
 }
 
 void Connection::reconnect(std::string_view why) {
@@ -154,21 +151,10 @@ std::string_view Connection::error() const {
   return why.empty() || is_broken() || !pipeline_.has_unread() ? why : std::string_view();
 }
 
-void Connection::add(PendingRequest& request) {
+void Connection::add(PendingRequest& request, bool asking) {
   const std::string_view why = error();
   if (!why.empty()) return settings_.worker.fail(request, why);
-  queue_.push_back(request);
-}
-
-void Connection::add_asking(PendingRequest& request) {
-  if (is_broken()) return settings_.worker.fail(request, health_.down_why());
-  asking_.push_back(request);
-}
-
-void Connection::ask(std::initializer_list<std::string_view> command, Answer answer) {
-  std::string text;
-  append_command(text, command);
-  ask(std::move(text), std::move(answer));
+  (asking ? asking_ : queue_).push_back(request);
 }
 
 void Connection::ask(std::string command, Answer answer) {
@@ -181,13 +167,16 @@ void Connection::abandon(PendingRequest& request) {
   static_cast<Call*>(std::exchange(request.holder, nullptr))->forget(request);
 }
 
-void Connection::give_back(RequestList& list) {
+void Connection::return_waiting(RequestList& list) {
   list.append(again_);
   list.append(queue_);
 }
 
 Command* Connection::next_command() {
-  if (!controls_.empty()) return next_control();
+  if (!controls_.empty()) {
+    sent_controls_.push_back(pop_front(controls_));
+    return sent_controls_.back().get();
+  }
   // What was sent before the script was loaded again comes back too, and goes out before the rest.
   if (!in_flight_.empty() && in_flight_.front()->script_loads != script_loads_) return nullptr;
   for (RequestList* from : {&asking_, &again_, &queue_}) {
@@ -196,28 +185,17 @@ Command* Connection::next_command() {
   return nullptr;
 }
 
-Command* Connection::next_control() {
-  while (!sent_controls_.empty() && sent_controls_.front()->is_answered()) {
-    sent_controls_.pop_front();
-  }
-  sent_controls_.push_back(std::move(controls_.front()));
-  controls_.pop_front();
-  return sent_controls_.back().get();
-}
-
 // Null where there are none, or none that fits into a call.
 Connection::Call* Connection::next_call(RequestList& from) {
   while (!from.empty()) {
-    if (idle_calls_.empty()) {
-      calls_.push_back(std::make_unique<Call>(*this, call_options(settings_.options)));
-      idle_calls_.push_back(calls_.back().get());
-    }
+    if (idle_calls_.empty()) idle_calls_.push_back(std::make_unique<Call>(*this));
     Call& call = *idle_calls_.back();
-    idle_calls_.pop_back();
     call.asking = &from == &asking_;
     fill(call, from);
-    if (call.size != 0) return &call;
-    release(call);
+    if (call.size() == 0) continue;
+    in_flight_.push_back(std::move(idle_calls_.back()));
+    idle_calls_.pop_back();
+    return &call;
   }
   return nullptr;
 }
@@ -233,11 +211,9 @@ void Connection::fill(Call& call, RequestList& from) {
     PendingRequest& request = *at++;
     if (request.now != call.now) return;
     if (settings_.one_slot && request.slot != slot) continue;
-    if (request.alone && call.size != 0) return;
-    const bool fits = request.together
-                          ? call.script.add_together(request.requests, *request.decision)
-                          : call.script.add(request.requests[0], *request.decision);
-    if (!fits && call.size != 0) return;
+    if (request.alone && call.size() != 0) return;
+    const bool fits = call.script.add(request.requests, *request.decision);
+    if (!fits && call.size() != 0) return;
     request.unlink();
     if (fits) {
       call.add(request);
@@ -248,21 +224,20 @@ void Connection::fill(Call& call, RequestList& from) {
   }
 }
 
-void Connection::release(Call& call) {
-  call.script.clear();
-  call.size = 0;
-  idle_calls_.push_back(&call);
+void Connection::release(std::unique_ptr<Call> call) {
+  call->script.clear();
+  idle_calls_.push_back(std::move(call));
 }
 
 void Connection::on_reply(Call& call, std::string_view reply) {
-  assert(in_flight_.front() == &call);
-  in_flight_.pop_front();
+  assert(in_flight_.front().get() == &call);
+  auto oldest = pop_front(in_flight_);
   if (reply.front() == '-') {
     on_error(call, error_text(reply));
   } else {
     read(call, reply);
   }
-  release(call);
+  release(std::move(oldest));
 }
 
 // What a reply leaves unanswered may have been carried out, even where it is another call's: it is
@@ -292,7 +267,7 @@ void Connection::on_error(Call& call, std::string_view text) {
     ++script_loads_;
   }
   // Which key of several the user may not touch shows when each is asked alone.
-  const bool apart = kind == Kind::kNoPerm && call.size > 1;
+  const bool apart = kind == Kind::kNoPerm && call.size() > 1;
   call.hand_over([&](PendingRequest& request, std::size_t) {
     if (kind != Kind::kNoScript && !apart) return owner_.on_refused(request, *this, text);
     request.alone = request.alone || apart;
@@ -301,7 +276,7 @@ void Connection::on_error(Call& call, std::string_view text) {
 }
 
 void Connection::on_lost(Call& call, Loss loss, std::string_view why) {
-  std::erase(in_flight_, &call);
+  auto oldest = pop_front(in_flight_);
   if (loss == Loss::kUnknown) health_.on_lost(call.sent_at);
   call.hand_over([&](PendingRequest& request, std::size_t) {
     if (loss == Loss::kUnsent && !closing_) {
@@ -310,17 +285,7 @@ void Connection::on_lost(Call& call, Loss loss, std::string_view why) {
       settings_.worker.fail(request, why);
     }
   });
-  release(call);
-}
-
-std::optional<std::string> Connection::on_handshake_reply(std::size_t i, std::string_view reply) {
-  const auto error = handshake_.error(i, reply);
-  if (!error) return std::nullopt;
-  return name() + *error;
-}
-
-std::unique_ptr<Framing> Connection::make_framing() {
-  return std::make_unique<RespFraming>();
+  release(std::move(oldest));
 }
 
 void Connection::on_up() {

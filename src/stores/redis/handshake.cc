@@ -1,18 +1,18 @@
 #include "stores/redis/handshake.h"
 
-#include "stores/redis/reply.h"
+#include <utility>
+
+#include "stores/redis/resp.h"
 #include "stores/redis/script.h"
-#include "stores/redis/server_error.h"
 
 namespace sluice::redis {
 
 std::string script_load_command() {
-  std::string command;
-  append_command(command, {"SCRIPT", "LOAD", script_text()});
-  return command;
+  return command_of({"SCRIPT", "LOAD", script_text()});
 }
 
-Handshake::Handshake(const RedisOptions& options, Purpose purpose) {
+HandshakeUser::HandshakeUser(const RedisOptions& options, Purpose purpose, std::string name)
+    : name_(std::move(name)) {
   const bool decides = purpose == Purpose::kDecisions || purpose == Purpose::kPrimary;
   if (purpose != Purpose::kSentinel && !options.password.empty()) {
     if (options.user.empty()) {
@@ -34,19 +34,24 @@ Handshake::Handshake(const RedisOptions& options, Purpose purpose) {
   }
 }
 
-void Handshake::add(Wanted wanted, std::initializer_list<std::string_view> command) {
+void HandshakeUser::add(Wanted wanted, std::initializer_list<std::string_view> command) {
   wanted_.push_back(wanted);
   append_command(text_, command);
 }
 
-std::optional<std::string> Handshake::error(std::size_t i, std::string_view reply) const {
+std::optional<std::string> HandshakeUser::on_handshake_reply(std::size_t i,
+                                                             std::string_view reply) {
   const Wanted wanted = wanted_.at(i);
   if (wanted == Wanted::kAnything) return std::nullopt;
-  if (reply.front() == '-') return ": " + std::string(error_text(reply));
+  if (reply.front() == '-') return name_ + ": " + std::string(error_text(reply));
   if (wanted == Wanted::kNoError) return std::nullopt;
   const auto role = read_reply(reply);
   if (role && !role->elements.empty() && role->elements[0].text == "master") return std::nullopt;
-  return " is not the primary";
+  return name_ + " is not the primary";
+}
+
+std::unique_ptr<Framing> HandshakeUser::make_framing() {
+  return std::make_unique<RespFraming>();
 }
 
 }  // namespace sluice::redis

@@ -3,11 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "net/request_pipeline.h"
 #include "stores/redis/redis_options.h"
 
 namespace sluice::redis {
@@ -15,8 +17,9 @@ namespace sluice::redis {
 /// SCRIPT LOAD with the one script.
 std::string script_load_command();
 
-/// What a new connection begins with, and what the server has to answer to it.
-class Handshake {
+/// What all connections to Redis have in common: what they begin with, what the server has to
+/// answer to it, and where replies end.
+class HandshakeUser : public ConnectionUser {
  public:
   /// What the connection is for.
   enum class Purpose : std::uint8_t {
@@ -25,15 +28,17 @@ class Handshake {
     kSubscriber,  ///< Messages.
     kSentinel,    ///< A sentinel, which has no password or database of ours, and runs no script.
   };
-  Handshake(const RedisOptions& options, Purpose purpose);
 
-  /// Its commands, each of which has one reply.
-  const std::string& text() const { return text_; }
-  std::size_t replies() const { return wanted_.size(); }
+  /// What sentences begin with: "redis 127.0.0.1:6379".
+  const std::string& name() const { return name_; }
 
-  /// Why a server that replies so to the i-th is not to be used, as what follows its name; nothing
-  /// where it is.
-  std::optional<std::string> error(std::size_t i, std::string_view reply) const;
+  std::string handshake() final { return text_; }
+  std::size_t handshake_replies() final { return wanted_.size(); }
+  std::optional<std::string> on_handshake_reply(std::size_t i, std::string_view reply) final;
+  std::unique_ptr<Framing> make_framing() final;
+
+ protected:
+  HandshakeUser(const RedisOptions& options, Purpose purpose, std::string name);
 
  private:
   /// What a reply has to be.
@@ -45,6 +50,7 @@ class Handshake {
 
   void add(Wanted wanted, std::initializer_list<std::string_view> command);
 
+  const std::string name_;
   std::string text_;
   std::vector<Wanted> wanted_;  // One for each command.
 };

@@ -165,12 +165,12 @@ struct PartCodec<SlidingCounter> {
   static PartQuestion ask(const SlidingCounter::Params& params, const Request& request,
                           Instant near) {
     const std::int64_t beyond = request.cost - std::min(request.cost, kMaxExact);
-    const bool gives_back = request.operation == Operation::kRefund;
+    const bool refunds = request.operation == Operation::kRefund;
     return {.kind = 3,
             .a = params.window_ns(),
             .b = window_start(params.window, near),
-            .d = gives_back ? static_cast<double>(std::min(beyond, kMaxExact))
-                            : bound(request, params.limit)};
+            .d = refunds ? static_cast<double>(std::min(beyond, kMaxExact))
+                         : bound(request, params.limit)};
   }
 };
 
@@ -219,11 +219,6 @@ struct PartCodec<Concurrency> {
             .d = static_cast<double>(params.limit)};
   }
 };
-
-/// The last part of what asks for a block.
-inline PartQuestion ask_block(std::int64_t duration_ns) {
-  return {.kind = 7, .a = duration_ns};
-}
 
 /// A ring, or permits, have no fixed size: the script replies with a summary of so many bytes.
 template <class A>

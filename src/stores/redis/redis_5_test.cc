@@ -131,7 +131,7 @@ TEST(RedisStore, AsksNothingOfSentinelsThatRedis5HasNot) {
     asked.insert(client.substr(at, client.find(' ', at) - at));
   }
   EXPECT_THAT(asked, testing::Contains("sentinel|get-master-addr-by-name"));
-  // It is greeted with PING and CLIENT SETNAME, as all servers are.
+  // The handshake has PING and CLIENT SETNAME, as with all servers.
   expect_since_redis_5(fleet.sentinel(0), asked);
   const std::set<std::string> run = commands_run(fleet.first_primary());
   EXPECT_THAT(run, testing::IsSupersetOf({"role", "evalsha", "ping", "client|setname"}));

@@ -5,13 +5,35 @@
 #include <utility>
 
 #include "stores/redis/redis_space.h"
-#include "stores/redis/slots.h"
 
 namespace sluice::redis {
 namespace {
 
 // A server that cannot answer now is asked again after this.
 constexpr std::chrono::milliseconds kLater{3};
+
+// One server, for as long as the store is open.
+class SingleFleet final : public Fleet {
+ public:
+  explicit SingleFleet(const FleetParts& parts)
+      : node_({.options = parts.options, .worker = parts.worker}, parts.options.servers.front(),
+              parts.owner) {}
+
+  void start() override { node_.start(); }
+  Route route(std::uint16_t slot) override { return {.connection = &node_.connection(slot)}; }
+  // Where the server says that it is a replica, another connection may lead to the primary, as
+  // after a failover that changes what a name or a balancer leads to.
+  bool doubt(Connection& connection, std::string_view said) override {
+    if (read_server_error(said).kind == ServerError::Kind::kReadOnly) {
+      connection.reconnect(connection.name() + ": " + std::string(said));
+    }
+    return false;
+  }
+  std::vector<Connection*> servers() override { return {&node_.connection()}; }
+
+ private:
+  Node node_;
+};
 
 std::unique_ptr<Fleet> make_fleet(const FleetParts& parts) {
   switch (parts.options.topology) {
@@ -22,7 +44,7 @@ std::unique_ptr<Fleet> make_fleet(const FleetParts& parts) {
     case Topology::kSingle:
       break;
   }
-  return make_single_fleet(parts);
+  return std::make_unique<SingleFleet>(parts);
 }
 
 }  // namespace
@@ -33,10 +55,12 @@ void RedisRouter::open(RemoteWorker& worker) {
     take_all(asked_later_);
     flush();
   });
-  fleet_ = make_fleet({.options = options_, .worker = worker, .owner = *this, .changed = [this] {
-                         take_all(waiting_);
-                         flush();
-                       }});
+  fleet_ = make_fleet(
+      {.options = options_, .worker = worker, .owner = *this, .changed = [this](RequestList again) {
+         waiting_.append(again);
+         take_all(waiting_);
+         flush();
+       }});
 }
 
 // Which slot matters where keys are spread, over nodes or over connections.
@@ -94,35 +118,21 @@ void RedisRouter::on_up(Connection& connection) {
 
 void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
                              std::string_view text) {
-  take_back(request, connection, text);
-  flush();
-}
-
-void RedisRouter::take_back(PendingRequest& request, Connection& connection,
-                            std::string_view text) {
-  if (text.empty()) return take(request);
-  const ServerError error = read_server_error(text);
-  const auto fail = [&] { worker_->fail(request, connection.name() + ": " + std::string(text)); };
   using Kind = ServerError::Kind;
-  switch (error.kind) {
-    case Kind::kMoved:
-    case Kind::kAsk:
-      return redirect(request, connection, error);
-    case Kind::kTryAgain:
-      request.alone = true;
-      return ask_later(request);
-    case Kind::kClusterDown:
-    case Kind::kReadOnly:
-      return fleet_->doubt(connection, text) ? ask_later(request) : fail();
-    case Kind::kBusy:
-    case Kind::kLoading:
-      return ask_later(request);
-    case Kind::kNoAuth:
-    case Kind::kNoScript:
-    case Kind::kNoPerm:
-    case Kind::kOther:
-      return fail();
+  const ServerError error = read_server_error(text);
+  const Kind kind = error.kind;
+  const bool is_doubtful = kind == Kind::kClusterDown || kind == Kind::kReadOnly;
+  if (kind == Kind::kMoved || kind == Kind::kAsk) {
+    redirect(request, connection, error);
+  } else if (kind == Kind::kTryAgain || kind == Kind::kBusy || kind == Kind::kLoading ||
+             (is_doubtful && fleet_->doubt(connection, text))) {
+    request.alone = request.alone || kind == Kind::kTryAgain;
+    if (!later_->is_set()) later_->set(kLater);
+    asked_later_.push_back(request);
+  } else {
+    worker_->fail(request, connection.name() + ": " + std::string(text));
   }
+  flush();
 }
 
 void RedisRouter::redirect(PendingRequest& request, Connection& connection,
@@ -135,16 +145,7 @@ void RedisRouter::redirect(PendingRequest& request, Connection& connection,
     return worker_->fail(request, connection.name() + ": " + std::string(to.error));
   }
   touch(*to.connection);
-  if (error.kind == ServerError::Kind::kAsk) {
-    to.connection->add_asking(request);
-  } else {
-    to.connection->add(request);
-  }
-}
-
-void RedisRouter::ask_later(PendingRequest& request) {
-  if (!later_->is_set()) later_->set(kLater);
-  asked_later_.push_back(request);
+  to.connection->add(request, error.kind == ServerError::Kind::kAsk);
 }
 
 }  // namespace sluice::redis

@@ -44,9 +44,7 @@ class RedisRouter final : public Router, public ConnectionOwner {
   std::uint16_t slot_of(const PendingRequest& request);
   void take(PendingRequest& request);
   void take_all(RequestList& requests);
-  void take_back(PendingRequest& request, Connection& connection, std::string_view text);
   void redirect(PendingRequest& request, Connection& connection, const ServerError& error);
-  void ask_later(PendingRequest& request);
   void touch(Connection& connection);
 
   const RedisOptions& options_;

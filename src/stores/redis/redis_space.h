@@ -56,4 +56,9 @@ class RedisSpace final : public Space {
 void append_redis_key(std::string& output, const Space& space, std::string_view key);
 std::string redis_key(const Space& space, std::string_view key);
 
+/// The slot of a key in a Redis Cluster: CRC16 (XMODEM) of what stands between the first "{" and
+/// the next "}", or of the whole key where there is nothing between them, modulo kSlots. Source:
+/// the Redis Cluster specification.
+std::uint16_t slot_of(std::string_view redis_key);
+
 }  // namespace sluice::redis

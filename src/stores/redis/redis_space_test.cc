@@ -15,7 +15,7 @@ std::string encoded(std::string_view name) {
   return output;
 }
 
-// The name that was encoded, read back as anyone would: "%" and two hexadecimal digits are a byte.
+// The name that was encoded, read back: "%" and two hexadecimal digits are a byte.
 std::string decoded(const std::string& name) {
   std::string output;
   for (std::size_t i = 0; i < name.size(); ++i) {

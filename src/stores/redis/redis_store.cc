@@ -1,11 +1,11 @@
 #include "stores/redis/redis_store.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 #include "algorithms/limit_definition.h"
 #include "stores/redis/redis_space.h"
-#include "stores/redis/slots.h"
 #include "stores/redis/sweep.h"
 
 namespace sluice::redis {
@@ -68,24 +68,20 @@ void RedisStore::check_together(std::span<const Request> requests) const {
                                 " requests are asked together, not " +
                                 std::to_string(requests.size()));
   }
-  for (const Request& request : requests) {
-    if (lends(*request.limit)) throw std::invalid_argument("permits are acquired one by one");
-    if (request.operation != Operation::kTake) {
+  const auto slot = [](const Request& one) { return slot_of(redis_key(*one.space, one.key)); };
+  for (auto request = requests.begin(); request != requests.end(); ++request) {
+    if (lends(*request->limit)) throw std::invalid_argument("permits are acquired one by one");
+    if (request->operation != Operation::kTake) {
       throw std::invalid_argument("requests that are asked together only take");
     }
-  }
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      if (requests[i].space == requests[j].space && requests[i].key == requests[j].key) {
-        throw std::invalid_argument("two requests that are asked together name the same key of '" +
-                                    requests[i].limit->space + "'");
-      }
+    const bool is_named_before = std::any_of(requests.begin(), request, [&](const Request& other) {
+      return other.space == request->space && other.key == request->key;
+    });
+    if (is_named_before) {
+      throw std::invalid_argument("two requests that are asked together name the same key of '" +
+                                  request->limit->space + "'");
     }
-  }
-  if (options_.topology != Topology::kCluster) return;
-  for (const Request& request : requests) {
-    if (slot_of(redis_key(*request.space, request.key)) !=
-        slot_of(redis_key(*requests[0].space, requests[0].key))) {
+    if (router_.is_cluster() && slot(*request) != slot(requests.front())) {
       throw std::invalid_argument(
           "keys that are asked together on a cluster must share a slot, as equal keys do");
     }

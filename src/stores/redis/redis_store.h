@@ -40,7 +40,7 @@ class RedisStore final : public RemoteStore {
                                        const LimitDefinition& limit) override;
   /// `released` is called on the store's worker thread, which carries all its decisions, so that it
   /// does little; also when the key has just begun to be watched, or is so again after the
-  /// connection was lost: what was given back before then was missed. A watch may outlive the
+  /// connection was lost: what was released before then was missed. A watch may outlive the
   /// store.
   std::unique_ptr<Watch> watch(const std::shared_ptr<Space>& space, std::string_view key,
                                std::function<void()> released) override;

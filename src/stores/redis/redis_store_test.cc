@@ -33,14 +33,6 @@ TEST(RedisStore, KeepsEachKeysStateUnderItsName) {
   EXPECT_EQ(server.command({"EXISTS", "sluice:test:{b%7Bo%7Db}"}), "1");
 }
 
-TEST(RedisStore, LimitersOfOneNameShareTheirKeys) {
-  const RedisServer server;
-  Limited one(options_for(server), "token_bucket 10/1h");
-  Limited other(options_for(server), "token_bucket 10/1h");
-  one.check("k", 4);
-  EXPECT_EQ(other.check("k", 0).remaining, 6);
-}
-
 TEST(RedisStore, ALoneCallerDrivesTheConnection) {
   const RedisServer server;
   Limited limited(options_for(server), "token_bucket 1000/1s");
@@ -64,14 +56,6 @@ TEST(RedisStore, ABatchIsOneCall) {
   const std::vector<Request> requests(ScriptCall::kMaxRequests, limited.request("k"));
   EXPECT_THAT(sources(limited, requests), testing::Each(Source::kStore));
   EXPECT_EQ(calls(server, "evalsha"), 1);
-}
-
-TEST(RedisStore, ManyCallersOfOneKeyAreAdmittedAsOneWouldBe) {
-  const RedisServer server;
-  Limited limited(options_for(server), "sliding_log 500/1h");
-  const Crowd crowd(limited, std::vector<std::string>(2000, "hot"));
-  EXPECT_EQ(crowd.admitted(), 500);
-  EXPECT_EQ(crowd.unanswered(), 0);
 }
 
 TEST(RedisStore, ThreadsThatWaitShareTheConnection) {
@@ -253,66 +237,6 @@ TEST(RedisStore, RefusesListsThatDoNotTake) {
     EXPECT_STREQ(error.what(), "permits are acquired one by one");
   }
   EXPECT_EQ(server.command({"DBSIZE"}), "0");
-}
-
-TEST(RedisStore, ChargesBlocksAndTakesWhatThereIs) {
-  const RedisServer server;
-  Limited limited(options_for(server), "sliding_window 10/1h & token_bucket 20/1h");
-  const auto ask = [&](Operation operation, std::int64_t cost) {
-    Request request = limited.request("k", cost);
-    request.operation = operation;
-    request.duration_ns = 60'000'000'000;
-    Decision decision;
-    limited.store().decide({&request, 1}, kStoreTime, {&decision, 1});
-    return decision;
-  };
-  EXPECT_EQ(ask(Operation::kCharge, 3).remaining, 7);
-  EXPECT_EQ(ask(Operation::kTakeUpTo, 5).taken, 5);
-  EXPECT_EQ(ask(Operation::kTakeUpTo, 5).taken, 2);
-  EXPECT_EQ(ask(Operation::kTakeUpTo, 5).taken, 0);
-  EXPECT_EQ(ask(Operation::kRefund, 4).remaining, 4);
-  EXPECT_EQ(ask(Operation::kBlock, 1).remaining, 0);
-  EXPECT_FALSE(limited.check("k").allowed);
-  EXPECT_TRUE(limited.check("other").allowed);
-  EXPECT_EQ(ask(Operation::kReset, 0).remaining, 10);
-  EXPECT_TRUE(limited.check("k").allowed);
-  EXPECT_EQ(calls(server, "evalsha"), 10);
-}
-
-TEST(RedisStore, TwoProcessesOnOneKeyAdmitWhatOneWould) {
-  const RedisServer server;
-  int ends[2];
-  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-  const auto race = [&](int other) {
-    Limited limited(options_for(server), "sliding_window 1000/1h");
-    std::atomic<int> admitted = limited.check("hot").allowed ? 1 : 0;
-    // Neither begins before both have come so far, whoever is started late.
-    char there = 'x';
-    EXPECT_EQ(::write(other, &there, 1), 1);
-    EXPECT_EQ(::read(other, &there, 1), 1);
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 2; ++t) {
-      threads.emplace_back([&] {
-        for (int i = 0; i < 600; ++i) admitted += limited.check("hot").allowed ? 1 : 0;
-      });
-    }
-    for (auto& thread : threads) thread.join();
-    return admitted.load();
-  };
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::close(ends[0]);
-    const int admitted = race(ends[1]);
-    _exit(::write(ends[1], &admitted, sizeof(admitted)) == sizeof(admitted) ? 0 : 1);
-  }
-  ::close(ends[1]);
-  const int here = race(ends[0]);
-  int there = 0;
-  ASSERT_EQ(::read(ends[0], &there, sizeof(there)), static_cast<ssize_t>(sizeof(there)));
-  ::close(ends[0]);
-  EXPECT_GT(here, 0);
-  EXPECT_GT(there, 0);
-  EXPECT_EQ(here + there, 1000);
 }
 
 }  // namespace

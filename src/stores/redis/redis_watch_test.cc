@@ -1,4 +1,4 @@
-// Who waits for a permit hears from real servers when one is given back.
+// A watch is called when a permit is released; with real servers.
 
 #include <gmock/gmock.h>
 
@@ -61,7 +61,7 @@ class Bell {
   std::counting_semaphore<> rung_{0};
 };
 
-// How long it takes until a watcher hears of a permit that another store gives back.
+// How long it takes until a watch is called for a permit that another store releases.
 std::chrono::microseconds notice(Permits& there, Bell& bell, PermitId permit) {
   EXPECT_TRUE(there.acquire("k", permit));
   const auto began = Clock::now();
@@ -74,7 +74,7 @@ std::string subscribers_of(const RedisServer& server) {
   return server.command({"PUBSUB", "NUMSUB", "sluice:test:{k}"});
 }
 
-TEST(RedisWatch, HearsOfAPermitThatIsGivenBackElsewhere) {
+TEST(RedisWatch, HearsOfAPermitThatIsReleasedElsewhere) {
   const RedisServer server;
   Permits here(options_for(server));
   Permits there(options_for(server));
@@ -125,7 +125,7 @@ TEST(RedisWatch, AsksAgainOnceItIsHeardAgain) {
   }
 }
 
-TEST(RedisWatch, AKeyIsSubscribedToAsLongAsSomebodyWatchesIt) {
+TEST(RedisWatch, AKeyIsSubscribedToAsLongAsItIsWatched) {
   const RedisServer server;
   Permits permits(options_for(server));
   // The store's, when it has connected, and this one.
@@ -148,9 +148,9 @@ TEST(RedisWatch, AKeyIsSubscribedToAsLongAsSomebodyWatchesIt) {
   EXPECT_THAT(subscribers_of(server), testing::EndsWith("0"));
 }
 
-// One goes and another comes before the server can be told that nobody listens: what was published
+// One goes and another comes before the server can be told: what was published
 // between them was missed, so that the other is told to ask.
-TEST(RedisWatch, WhoTakesTheLastOnesPlaceIsToldAtOnce) {
+TEST(RedisWatch, AWatchThatTakesTheLastOnesPlaceIsCalledAtOnce) {
   const RedisServer server;
   Permits permits(options_for(server));
   Bell bell;
@@ -189,7 +189,7 @@ TEST(RedisWatch, WaitsForAServerThatIsNotThereYet) {
   EXPECT_TRUE(bell.await());
 }
 
-TEST(RedisWatch, AUserWhoMayNotPublishGivesBackAllTheSame) {
+TEST(RedisWatch, AUserWhoMayNotPublishReleasesAllTheSame) {
   const RedisServer server;
   server.command({"ACL", "SETUSER", "quiet", "on", ">pw", "~*", "+@all", "resetchannels"});
   RedisOptions options = options_for(server);

@@ -23,7 +23,7 @@ TEST(RedisStore, ABadKeyFailsAlone) {
   std::vector<Decision> decisions(3);
   try {
     limited.store().decide(requests, kStoreTime, decisions);
-    FAIL() << "nobody said that the list is no limit's state";
+    FAIL() << "the list was taken for a limit's state";
   } catch (const StoreError& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("127.0.0.1"));
     EXPECT_THAT(error.what(), testing::HasSubstr("WRONGTYPE"));
@@ -33,8 +33,8 @@ TEST(RedisStore, ABadKeyFailsAlone) {
   EXPECT_EQ(decisions[2].remaining, 9);
 }
 
-// A failover may give the address of the server to another, and leave the first where it is. Who
-// drives the connection learns it, or whoever asks for many.
+// A failover may give the address of the server to another, and leave the first where it is. A
+// caller who waits learns it, and one who does not.
 TEST(RedisStore, AReplicaIsLeftWhereItsAddressLeadsToAnother) {
   for (const bool alone : {true, false}) {
     const RedisServer first;
@@ -61,7 +61,7 @@ TEST(RedisStore, AReplicaIsLeftWhereItsAddressLeadsToAnother) {
 }
 
 // Also to those who are not asked for while the connection is renewed.
-TEST(RedisStore, AReplicaIsCalledSoToEverybody) {
+TEST(RedisStore, AReplicaIsCalledSoToEachCaller) {
   const RedisServer server;
   Limited limited(options_for(server), "fixed_window 10/24h");
   limited.check("k");

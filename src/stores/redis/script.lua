@@ -210,7 +210,7 @@ while at <= #asked do
     local before = not state and '' or #state == head and state or sub(state, 1, head)
     answer = answer .. known .. block .. before .. summaries ..
              (taken and pack('<d', taken) or '')
-    -- What gives back to nothing takes off a block that is over, as all that writes does.
+    -- A refund to nothing takes off a block that is over, as all that writes does.
     local changes = operation ~= 8
     if operation == 3 then
       changes = state or inner == '' and not until_h

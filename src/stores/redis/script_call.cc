@@ -60,13 +60,21 @@ void put_question(std::string& output, const PartQuestion& question) {
 
 }  // namespace
 
+// In virtual time, instants have nothing to do with the server's clock.
+ScriptCall::ScriptCall(const RedisOptions& options)
+    : least_lifetime_ms_(options.virtual_time ? kDayNs / kMillisecondNs : 0),
+      skew_ms_(options.client_time ? static_cast<double>(options.skew.count()) : 0),
+      client_time_(options.client_time) {
+  clear();
+}
+
 void ScriptCall::clear() {
   units_.clear();
   requests_ = 0;
   bytes_ = kCommandBytes;
 }
 
-bool ScriptCall::add_together(std::span<const Request> requests, Decision& decision) {
+bool ScriptCall::add(std::span<const Request> requests, Decision& decision) {
   assert(!requests.empty());
   std::size_t bytes = bytes_;
   for (const Request& request : requests) {
@@ -87,14 +95,11 @@ void ScriptCall::write(Instant now_or_store_time, std::uint32_t number, std::str
   const bool given = now_or_store_time != kStoreTime;
   const Instant near = given ? now_or_store_time : wall_now();
   questions_.clear();
-  put(questions_, number, given || options_.client_time ? near : kStoreTime,
-      static_cast<double>(options_.least_lifetime_ms), static_cast<double>(options_.skew_ms));
+  put(questions_, number, given || client_time_ ? near : kStoreTime, least_lifetime_ms_, skew_ms_);
   keys_.resize(kMaxRequests);
   spaces_.clear();
   std::size_t count = 0;
-  for (Unit& unit : units_) {
-    unit.written = unit.decision != nullptr;
-    if (!unit.written) continue;
+  for (const Unit& unit : units_) {
     for (const Request& request : unit.requests) {
       keys_[count].clear();
       append_redis_key(keys_[count++], *request.space, request.key);
@@ -127,7 +132,7 @@ void ScriptCall::put_request(const Request& request, bool has_more, Instant near
         },
         part);
   }
-  if (blocks) put_question(questions_, ask_block(request.duration_ns));
+  if (blocks) put_question(questions_, {.kind = 7, .a = request.duration_ns});
 }
 
 // Where the space's arguments begin in ARGV, which counts from 1 and begins with the questions.
@@ -328,7 +333,6 @@ bool ScriptCall::read(std::string_view reply) {
   std::string_view lost = list ? read_head(*list) : kMalformed;
   std::size_t next = 1;
   for (Unit& unit : units_) {
-    if (!unit.written) continue;
     const std::string_view why = lost.empty() ? read_unit(unit, list->elements[next++].text) : lost;
     if (why == kMalformed) lost = kMalformed;
     if (why.empty() || unit.decision == nullptr) continue;
@@ -340,8 +344,7 @@ bool ScriptCall::read(std::string_view reply) {
 
 // Returns why nothing of the reply is to be believed, or nothing.
 std::string_view ScriptCall::read_head(const Reply& list) {
-  const auto written = static_cast<std::size_t>(std::ranges::count(units_, true, &Unit::written));
-  if (list.elements.size() != written + 1) return kMalformed;
+  if (list.elements.size() != units_.size() + 1) return kMalformed;
   std::string_view head = list.elements[0].text;
   const char* const number = take(head, sizeof number_);
   const char* const now = take(head, sizeof now_);

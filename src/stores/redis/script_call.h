@@ -8,21 +8,11 @@
 #include <vector>
 
 #include "core/store.h"
+#include "stores/redis/redis_options.h"
 #include "stores/redis/redis_space.h"
-#include "stores/redis/reply.h"
+#include "stores/redis/resp.h"
 
 namespace sluice::redis {
-
-struct CallOptions {
-  /// Nothing is written with a shorter lifetime: for instants that have nothing to do with the
-  /// server's clock.
-  std::int64_t least_lifetime_ms = 0;
-  /// Added to each lifetime: how far the clocks that name instants may be apart.
-  std::int64_t skew_ms = 0;
-  /// Where no instant is given, this process's clock names it as the call is written, so that what
-  /// came at different moments can travel together; else the server's does as it runs the call.
-  bool client_time = false;
-};
 
 /// One call of the script: many requests, decided in order in one step of the server. add() takes
 /// requests, write() makes the command, read() makes the decisions of the reply. script.lua says
@@ -32,20 +22,19 @@ class ScriptCall {
   static constexpr std::size_t kMaxRequests = 128;
   static constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 
-  explicit ScriptCall(const CallOptions& options = {}) : options_(options) { clear(); }
+  /// Where no instant is given, `client_time` has this process's clock name it as the call is
+  /// written, so that what came at different moments can travel together.
+  explicit ScriptCall(const RedisOptions& options = {});
 
   void clear();
 
-  /// How often add() and add_together() have returned true.
+  /// How often add() has returned true.
   std::size_t size() const { return units_.size(); }
 
-  /// Adds a request. It, what it refers to and the decision stay where they are until read() or
-  /// abandon(). False, and nothing added, where the call would exceed kMaxRequests or kMaxBytes.
-  bool add(const Request& request, Decision& decision) {
-    return add_together({&request, 1}, decision);
-  }
-  /// Adds requests that are charged all or none. REQUIRES: at least one; no two name the same key.
-  bool add_together(std::span<const Request> requests, Decision& decision);
+  /// Adds a request, or several that are charged all or none. They, what they refer to and the
+  /// decision stay where they are until read() or abandon(). False, and nothing added, where the
+  /// call would exceed kMaxRequests or kMaxBytes. REQUIRES: at least one; no two name the same key.
+  bool add(std::span<const Request> requests, Decision& decision);
 
   /// Appends the whole command: EVALSHA, in RESP. The reply will name `number`, which no other call
   /// of the connection may have while a reply to it can come.
@@ -65,19 +54,15 @@ class ScriptCall {
   /// empty where it was answered, or abandoned. Valid until clear().
   std::string_view error(std::size_t i) const { return units_[i].error; }
 
-  /// The i-th is asked for no more: its requests, what they refer to and its decision are not
-  /// touched again. If it was written, it is carried out nevertheless.
+  /// The i-th was written, and its answer is not wanted any more: its requests, what they refer to
+  /// and its decision are not touched again.
   void abandon(std::size_t i) { units_[i].decision = nullptr; }
-  void abandon_all() {
-    for (std::size_t i = 0; i < size(); ++i) abandon(i);
-  }
 
  private:
   /// What was added as one: a request, or several that are charged all or none.
   struct Unit {
     std::span<const Request> requests;
     Decision* decision = nullptr;  // null: abandoned
-    bool written = false;
     std::string error = {};
   };
 
@@ -86,7 +71,10 @@ class ScriptCall {
   std::string_view read_head(const Reply& list);
   std::string_view read_unit(const Unit& unit, std::string_view reply) const;
 
-  const CallOptions options_;
+  // In milliseconds, as doubles: the least lifetime of what is written, and what is added to each.
+  const double least_lifetime_ms_;
+  const double skew_ms_;
+  const bool client_time_;
   std::vector<Unit> units_;
   std::size_t requests_ = 0;
   std::size_t bytes_ = 0;  // The command's, at most.

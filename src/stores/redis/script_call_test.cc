@@ -5,7 +5,7 @@
 #include <array>
 #include <random>
 
-#include "stores/redis/script_under_test.h"
+#include "testing/script_server.h"
 
 namespace sluice::redis {
 namespace {
@@ -15,28 +15,13 @@ class ScriptCallTest : public ScriptTest {
   std::string dump(const std::string& key) { return server_->ask({"DUMP", key}); }
 };
 
-TEST_F(ScriptCallTest, DecidesByTheServersClock) {
-  for (const auto* expression : kEachAlgorithm) {
-    const RedisKeys keys(expression);
-    const Request twice[] = {keys.request("a"), keys.request("a")};
-    const auto decisions = server_->decide(twice, kStoreTime);
-    for (std::int64_t i = 0; i < 2; ++i) {
-      const Decision& decision = decisions[static_cast<std::size_t>(i)];
-      EXPECT_TRUE(decision.allowed) << expression;
-      EXPECT_EQ(decision.source, Source::kStore) << expression;
-      EXPECT_EQ(decision.remaining, decision.limit - 1 - i) << expression;
-      EXPECT_GT(decision.reset_after.count(), 0) << expression;
-    }
-  }
-}
-
 TEST_F(ScriptCallTest, SaysWhatTimeTheServerHas) {
   const RedisKeys keys("token_bucket 5/1m");
   const Request request = keys.request("a");
   const auto seconds = [&] { return std::stoll(server_->ask({"TIME"})); };
   ScriptCall call;
   Decision decision;
-  call.add(request, decision);
+  call.add({&request, 1}, decision);
   const Instant before = seconds() * kSecondNs;
   server_->run(call, kStoreTime);
   EXPECT_GE(call.judged_at(), before);
@@ -54,9 +39,9 @@ TEST_F(ScriptCallTest, FindsItsWindowWhateverTheClockOfTheCaller) {
     const Request request = keys.request("a", 2);
     for (const Instant near : {Instant{0}, kNow, kEndOfTime - 1}) {
       server_->ask({"FLUSHALL"});
-      ScriptCall call({.least_lifetime_ms = kDayMs});
+      ScriptCall call(kVirtualTime);
       Decision decision;
-      call.add(request, decision);
+      call.add({&request, 1}, decision);
       std::string command;
       call.write(near, kNumber, command);
       // The instant follows the call's number: now the server's clock is to be asked.
@@ -70,75 +55,6 @@ TEST_F(ScriptCallTest, FindsItsWindowWhateverTheClockOfTheCaller) {
       EXPECT_EQ(written, decision) << expression << " from " << near;
     }
   }
-}
-
-// Requests of one call, which differ in one thing from those before and behind them.
-TEST_F(ScriptCallTest, EachIsAskedForItself) {
-  const RedisKeys keys("token_bucket 10/1h", "test");
-  const RedisKeys others("token_bucket 5/1h", "test");
-  const RedisKeys permits("concurrency 3 lease=1h", "permits");
-  const std::vector<std::string> names{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l",
-                                       "m", "n", "o", "p", "q", "r", "s", "t", "u", "v", "w", "x"};
-  std::vector<Request> requests;
-  for (const std::string& name : names) requests.push_back(keys.request(name, 3));
-  requests[1].cost = 0;
-  requests[3].cost = 11;
-  requests[5].operation = Operation::kCharge;
-  requests[7].operation = Operation::kTakeUpTo;
-  requests[8] = requests[7];
-  requests[8].key = names[8];
-  requests[8].cost = 4;
-  requests[10].operation = Operation::kRefund;
-  requests[12].cost = 8;
-  requests[12].patience_ns = kHourNs;
-  requests[13].cost = 8;
-  requests[13].patience_ns = 0;
-  requests[15].limit = &others.limit();  // As where other numbers were set since.
-  for (const std::size_t i : {19U, 20U}) {
-    requests[i].operation = Operation::kBlock;
-    requests[i].duration_ns = static_cast<std::int64_t>(i) * kHourNs;
-  }
-  for (const std::size_t i : {21U, 22U}) {
-    requests[i] = permits.request(names[i]);
-    requests[i].permit = i;
-  }
-  const auto prepare = [&] {
-    server_->ask({"FLUSHALL"});
-    for (const std::string& name : names) server_->decide(keys.request(name, 5), kNow);
-  };
-  const auto written = [&] {
-    std::vector<std::string> values;
-    for (const Request& one : requests) values.push_back(dump(redis_key(*one.space, one.key)));
-    return values;
-  };
-  prepare();
-  std::vector<Decision> alone;
-  for (const Request& request : requests) alone.push_back(server_->decide(request, kNow));
-  const std::vector<std::string> written_alone = written();
-  prepare();
-  EXPECT_EQ(server_->decide(requests, kNow), alone);
-  EXPECT_EQ(written(), written_alone);
-}
-
-TEST_F(ScriptCallTest, AListBehindARequestLikeItsFirstIsChargedAllOrNone) {
-  const RedisKeys keys("fixed_window 5/1h");
-  server_->decide(keys.request("c", 4), kNow);
-  const Request first = keys.request("a", 3);
-  const std::vector<Request> list{keys.request("b", 3), keys.request("c", 3)};
-  ScriptCall call({});
-  std::array<Decision, 2> decisions;
-  ASSERT_TRUE(call.add(first, decisions[0]));
-  ASSERT_TRUE(call.add_together(list, decisions[1]));
-  server_->run(call, kNow);
-  EXPECT_TRUE(decisions[0].allowed);
-  EXPECT_FALSE(decisions[1].allowed);
-  EXPECT_EQ(server_->decide(keys.request("b", 0), kNow).remaining, 5);
-}
-
-TEST_F(ScriptCallTest, NamesKeysForPeople) {
-  const RedisKeys keys("token_bucket 5/1m", "login");
-  server_->decide(keys.request("alice"), kNow);
-  EXPECT_EQ(server_->ask({"KEYS", "*"}), "sluice:login:{alice}");
 }
 
 TEST_F(ScriptCallTest, EveryKeyExpiresNeitherTooEarlyNorTooLate) {
@@ -174,7 +90,7 @@ TEST_F(ScriptCallTest, LifetimesReachAsFarAsLimitsDo) {
     for (const Instant now : {Instant{0}, kEndOfTime - 1}) {
       server_->ask({"FLUSHALL"});
       const Decision decision = server_->decide(request, now);
-      EXPECT_TRUE(decision.allowed) << expression << server_->faults[0];
+      EXPECT_TRUE(decision.allowed) << expression << server_->errors[0];
       server_->decide(request, now);
       EXPECT_GT(lifetime_ms(keys.name("a")), decision.reset_after.count() / 1'000'000 - 10'000);
     }
@@ -183,11 +99,11 @@ TEST_F(ScriptCallTest, LifetimesReachAsFarAsLimitsDo) {
 
 TEST_F(ScriptCallTest, AddsSkewAndKeepsALeastLifetime) {
   const RedisKeys keys("token_bucket 1/1ms");
-  server_->options = {.skew_ms = 5'000};
+  server_->options = {.servers = {}, .client_time = true};
   server_->decide(keys.request("a"), kNow);
   EXPECT_GT(lifetime_ms(keys.name("a")), 4'000);
   EXPECT_LE(lifetime_ms(keys.name("a")), 5'010);
-  server_->options = {.least_lifetime_ms = kDayMs};
+  server_->options = kVirtualTime;
   server_->decide(keys.request("b"), kNow);
   EXPECT_GT(lifetime_ms(keys.name("b")), kDayMs - 5'000);
 }
@@ -238,7 +154,7 @@ TEST_F(ScriptCallTest, AnotherTypeFailsAlone) {
   EXPECT_EQ(decisions[0].remaining, 4);
   for (std::size_t i = 1; i <= 5; ++i) {
     EXPECT_EQ(decisions[i].source, Source::kUnavailable) << i;
-    EXPECT_TRUE(server_->faults[i].starts_with("WRONGTYPE")) << server_->faults[i];
+    EXPECT_TRUE(server_->errors[i].starts_with("WRONGTYPE")) << server_->errors[i];
   }
   EXPECT_EQ(decisions[6].remaining, 2);
   EXPECT_EQ(server_->ask({"LLEN", keys.name("list")}), "1");
@@ -271,7 +187,7 @@ TEST_F(ScriptCallTest, DamagedAndForeignValuesFailAlone) {
         const bool has_ring = whole.find_first_of("gw") < 12;
         if (has_ring && value.size() + 1 >= whole.size()) continue;
         EXPECT_EQ(decisions[i].source, Source::kUnavailable) << expression << value.size() << i;
-        EXPECT_NE(server_->faults[i], "");
+        EXPECT_NE(server_->errors[i], "");
         EXPECT_EQ(server_->ask({"GET", name}), value);
       }
       server_->ask({"FLUSHALL"});
@@ -279,7 +195,7 @@ TEST_F(ScriptCallTest, DamagedAndForeignValuesFailAlone) {
   }
 }
 
-TEST_F(ScriptCallTest, AnyBytesForAValueHarmNobodyElse) {
+TEST_F(ScriptCallTest, AnyBytesForAValueHarmNoOtherKey) {
   std::mt19937 random(7);
   for (const auto* expression : kEachAlgorithm) {
     const RedisKeys keys(expression);
@@ -300,41 +216,13 @@ TEST_F(ScriptCallTest, AnyBytesForAValueHarmNobodyElse) {
   }
 }
 
-TEST_F(ScriptCallTest, OtherNumbersKeepTheStateOrStartFresh) {
-  const RedisKeys five("token_bucket 5/1m", "l");
-  const RedisKeys nine("token_bucket 9/1m", "l");
-  const RedisKeys leaky("leaky_bucket 9/1m queue=8", "l");
-  const RedisKeys minute("fixed_window 9/1m", "l");
-  const RedisKeys hour("fixed_window 9/1h", "l");
-  const RedisKeys log("sliding_log 900/1h", "l");
-  server_->decide(five.request("a", 5), kNow);
-  EXPECT_LT(server_->decide(nine.request("a", 0), kNow).remaining, 9);
-  for (const RedisKeys* keys : {&leaky, &minute, &hour, &log, &five}) {
-    EXPECT_EQ(server_->decide(keys->request("a", 0), kNow).reset_after.count(), 0);
-    const Decision decision = server_->decide(keys->request("a", 2), kNow);
-    EXPECT_EQ(decision.remaining, decision.limit - 2);
-  }
-  // A fresh key's reset leaves nothing of what another limit wrote.
-  server_->decide(hour.request("a", 1, Operation::kReset), kNow);
-  EXPECT_EQ(server_->ask({"DBSIZE"}), "0");
-}
-
-TEST_F(ScriptCallTest, ATogetherChargesAllOrNone) {
+TEST_F(ScriptCallTest, AKeyOfAnotherTypeLeavesTheOtherKeysOfItsListUncharged) {
   const RedisKeys user("token_bucket 5/1m", "user");
   const RedisKeys address("sliding_log 3/1m", "address");
-  const Request both[] = {user.request("a", 2), address.request("1.2.3.4", 2)};
-  const Decision first = server_->decide_all(both, kNow);
-  EXPECT_TRUE(first.allowed);
-  EXPECT_EQ(first.remaining, 1);
-  const Decision second = server_->decide_all(both, kNow);
-  EXPECT_FALSE(second.allowed);
-  EXPECT_EQ(second.limit, 3);
-  EXPECT_EQ(server_->decide(user.request("a", 0), kNow).remaining, 3);
-  // Where one of the keys is another's, neither is charged.
   server_->ask({"LPUSH", address.name("list"), "x"});
   const Request bad[] = {user.request("a", 1), address.request("list", 1)};
   EXPECT_EQ(server_->decide_all(bad, kNow).source, Source::kUnavailable);
-  EXPECT_EQ(server_->decide(user.request("a", 0), kNow).remaining, 3);
+  EXPECT_EQ(server_->decide(user.request("a", 0), kNow).remaining, 5);
 }
 
 TEST_F(ScriptCallTest, AServerWithoutMemoryRefusesWhatWrites) {
@@ -348,7 +236,7 @@ TEST_F(ScriptCallTest, AServerWithoutMemoryRefusesWhatWrites) {
     const auto decisions = server_->decide(requests, kNow);
     const Request both[] = {other.request("x"), keys.request("old")};
     EXPECT_EQ(server_->decide_all(both, kNow).source, Source::kUnavailable);
-    EXPECT_TRUE(server_->faults[0].starts_with("OOM")) << server_->faults[0];
+    EXPECT_TRUE(server_->errors[0].starts_with("OOM")) << server_->errors[0];
     server_->ask({"CONFIG", "SET", "maxmemory", "0"});
     for (const std::size_t i : {0U, 3U, 4U}) EXPECT_EQ(decisions[i].source, Source::kStore) << i;
     for (const std::size_t i : {1U, 2U}) EXPECT_EQ(decisions[i].source, Source::kUnavailable) << i;

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "stores/redis/script_under_test.h"
+#include "testing/script_server.h"
 
 namespace sluice::redis {
 namespace {
@@ -18,29 +18,6 @@ class ScriptOperations : public ScriptTest {
     return server_->decide(request, now);
   }
 };
-
-TEST_F(ScriptOperations, ABlockDeniesWhatTakesUntilItEnds) {
-  for (const auto* expression : kEachAlgorithm) {
-    SCOPED_TRACE(expression);
-    const RedisKeys keys(expression);
-    decide(keys, Operation::kTake, 2, kNow);
-    const Decision blocked = block(keys, 10 * kSecondNs, kNow);
-    EXPECT_EQ(server_->faults[0], "");
-    EXPECT_TRUE(blocked.allowed);
-    EXPECT_EQ(blocked.remaining, 0);
-    const Decision denied = decide(keys, Operation::kTake, 1, kNow + 9 * kSecondNs);
-    EXPECT_FALSE(denied.allowed) << server_->faults[0];
-    EXPECT_EQ(denied.source, Source::kStore) << server_->faults[0];
-    EXPECT_EQ(denied.retry_after.count(), kSecondNs);
-    const Decision peeked = decide(keys, Operation::kTake, 0, kNow + 9 * kSecondNs);
-    EXPECT_TRUE(peeked.allowed);
-    EXPECT_EQ(peeked.remaining, 0);
-    const Decision after = decide(keys, Operation::kTakeUpTo, 2, kNow + 10 * kSecondNs);
-    EXPECT_EQ(server_->faults[0], "");
-    EXPECT_TRUE(after.allowed);
-    EXPECT_EQ(after.taken, 2);
-  }
-}
 
 TEST_F(ScriptOperations, ABlockOutlastsTheStateAndTheStateTheBlock) {
   for (const auto* expression : kEachAlgorithm) {
@@ -67,46 +44,6 @@ TEST_F(ScriptOperations, ABlockOutlastsTheStateAndTheStateTheBlock) {
   }
 }
 
-TEST_F(ScriptOperations, WhatGivesBackAndChargesGoesThroughABlock) {
-  for (const auto* expression : kEachAlgorithm) {
-    SCOPED_TRACE(expression);
-    const RedisKeys keys(expression);
-    for (int i = 0; i < 3; ++i) decide(keys, Operation::kTake, 1, kNow + i * kSecondNs);
-    const Instant now = kNow + 3 * kSecondNs;
-    block(keys, 2 * kSecondNs, now);
-    for (const auto operation : {Operation::kCharge, Operation::kRefund, Operation::kRefund}) {
-      const Decision decision = decide(keys, operation, 1, now + kSecondNs);
-      EXPECT_TRUE(decision.allowed) << server_->faults[0];
-      EXPECT_EQ(decision.remaining, 0);
-      EXPECT_FALSE(decide(keys, Operation::kTake, 1, now + kSecondNs).allowed);
-    }
-    // Two are left of the three, but of buckets, to which time gives back as well.
-    const Decision after = decide(keys, Operation::kTake, 0, now + 2 * kSecondNs);
-    EXPECT_GE(after.remaining, after.limit - 2);
-    EXPECT_LT(after.remaining, after.limit);
-    EXPECT_GT(lifetime_ms(keys.name("a")), after.reset_after.count() / 1'000'000 - 1'000);
-    // All given back: the block alone is left.
-    block(keys, 2 * kSecondNs, now);
-    decide(keys, Operation::kRefund, 9, now);
-    EXPECT_EQ(decide(keys, Operation::kTake, 1, now).reset_after.count(), 2 * kSecondNs);
-    EXPECT_LE(lifetime_ms(keys.name("a")), 2'010);
-    server_->ask({"FLUSHALL"});
-  }
-}
-
-TEST_F(ScriptOperations, AResetEndsABlock) {
-  for (const auto* expression : kEachAlgorithm) {
-    const RedisKeys keys(expression);
-    decide(keys, Operation::kTake, 2, kNow);
-    block(keys, kMaxDurationNs, kNow);
-    const Decision reset = decide(keys, Operation::kReset, 1, kNow);
-    EXPECT_EQ(reset.remaining, reset.limit) << expression;
-    EXPECT_EQ(server_->ask({"DBSIZE"}), "0");
-    EXPECT_TRUE(decide(keys, Operation::kTake, 1, kNow).allowed);
-    server_->ask({"FLUSHALL"});
-  }
-}
-
 TEST_F(ScriptOperations, ABlockedKeyDeniesAListAndIsLeftAsItIs) {
   const RedisKeys user("token_bucket 5/1m", "user");
   const RedisKeys address("sliding_log 300/1m", "address");
@@ -129,20 +66,6 @@ TEST_F(ScriptOperations, ABlockedKeyDeniesAListAndIsLeftAsItIs) {
   EXPECT_GT(lifetime_ms(address.name("x")), 58'000);
 }
 
-TEST_F(ScriptOperations, AnotherLimitsKeyCanBeBlockedAndIsFreshAfterwards) {
-  const RedisKeys bucket("token_bucket 5/1m", "l");
-  const RedisKeys window("fixed_window 5/1h", "l");
-  bucket.request("a");
-  decide(bucket, Operation::kTake, 3, kNow);
-  block(window, kSecondNs, kNow);
-  EXPECT_FALSE(decide(bucket, Operation::kTake, 1, kNow).allowed);
-  EXPECT_EQ(decide(window, Operation::kTake, 1, kNow + kSecondNs).remaining, 4);
-  // Also within the block.
-  block(window, kSecondNs, kNow);
-  EXPECT_TRUE(decide(bucket, Operation::kCharge, 1, kNow).allowed) << server_->faults[0];
-  EXPECT_EQ(decide(bucket, Operation::kTake, 0, kNow + kSecondNs).remaining, 4);
-}
-
 // As in memory, which forgets the key as a whole where the limit becomes another.
 TEST_F(ScriptOperations, ABlockGoesWithAValueFromWhichTheLimitCannotGoOn) {
   const RedisKeys bucket("token_bucket 7/1h", "l");
@@ -153,11 +76,11 @@ TEST_F(ScriptOperations, ABlockGoesWithAValueFromWhichTheLimitCannotGoOn) {
     block(before, 10 * kSecondNs, kNow);
     const std::string blocked = server_->ask({"GET", before.name("a")});
     // Who only looks, or has nothing to give back, leaves it to those whose block it is.
-    EXPECT_EQ(decide(bucket, Operation::kTake, 0, kNow).remaining, 7) << server_->faults[0];
-    EXPECT_EQ(decide(bucket, Operation::kRefund, 1, kNow).remaining, 7) << server_->faults[0];
+    EXPECT_EQ(decide(bucket, Operation::kTake, 0, kNow).remaining, 7) << server_->errors[0];
+    EXPECT_EQ(decide(bucket, Operation::kRefund, 1, kNow).remaining, 7) << server_->errors[0];
     EXPECT_EQ(server_->ask({"GET", before.name("a")}), blocked);
     EXPECT_FALSE(decide(before, Operation::kTake, 1, kNow).allowed);
-    EXPECT_EQ(decide(bucket, Operation::kTake, 1, kNow).remaining, 6) << server_->faults[0];
+    EXPECT_EQ(decide(bucket, Operation::kTake, 1, kNow).remaining, 6) << server_->errors[0];
     EXPECT_EQ(server_->ask({"GET", before.name("a")})[0], '\xf5');
     EXPECT_TRUE(decide(before, Operation::kTake, 1, kNow).allowed);
     // A block that is asked for lasts no longer than it says, and one around nothing stands.
@@ -188,9 +111,9 @@ TEST_F(ScriptOperations, DamagedBlocksFailAlone) {
       const auto decisions = server_->decide(requests, kNow);
       for (const std::size_t i : {1U, 2U, 3U}) {
         EXPECT_EQ(decisions[i].source, Source::kUnavailable) << expression << value.size() << i;
-        EXPECT_NE(server_->faults[i], "");
+        EXPECT_NE(server_->errors[i], "");
       }
-      EXPECT_EQ(decisions[4].remaining, decisions[4].limit - 1) << server_->faults[4];
+      EXPECT_EQ(decisions[4].remaining, decisions[4].limit - 1) << server_->errors[4];
       EXPECT_EQ(server_->ask({"GET", keys.name("a")}), value);
       server_->ask({"DEL", keys.name("b")});
     }
@@ -216,7 +139,7 @@ TEST_F(ScriptOperations, AServerWithoutMemoryBlocksAndChargesNothing) {
     server_->ask({"CONFIG", "SET", "maxmemory", "0"});
     for (std::size_t i = 0; i < 4; ++i) {
       EXPECT_EQ(decisions[i].source, Source::kUnavailable) << expression << i;
-      EXPECT_TRUE(server_->faults[i].starts_with("OOM")) << server_->faults[i];
+      EXPECT_TRUE(server_->errors[i].starts_with("OOM")) << server_->errors[i];
     }
     EXPECT_EQ(server_->ask({"DUMP", keys.name("b")}), before) << expression;
     const Decision left = decide(keys, Operation::kTake, 0, kNow);
@@ -227,7 +150,7 @@ TEST_F(ScriptOperations, AServerWithoutMemoryBlocksAndChargesNothing) {
 
 // Where clocks may be apart, what is over is kept for those that are behind: not for ever.
 TEST_F(ScriptOperations, ARefundLeavesABlockThatOutlastsTheStateAsItIs) {
-  server_->options = {.skew_ms = 5'000};
+  server_->options = {.servers = {}, .client_time = true};
   for (const auto* expression : kEachAlgorithm) {
     SCOPED_TRACE(expression);
     const RedisKeys keys(expression);
@@ -235,31 +158,14 @@ TEST_F(ScriptOperations, ARefundLeavesABlockThatOutlastsTheStateAsItIs) {
     block(keys, 3'600 * kSecondNs, kNow);
     const Instant long_after = kNow + 1'800 * kSecondNs;
     EXPECT_TRUE(decide(keys, Operation::kRefund, 1, long_after).allowed);
-    EXPECT_EQ(server_->faults[0], "");
+    EXPECT_EQ(server_->errors[0], "");
     EXPECT_EQ(decide(keys, Operation::kTake, 1, long_after).retry_after.count(), 1'800 * kSecondNs);
     EXPECT_GT(lifetime_ms(keys.name("a")), 1'000'000);
     // Nor does one that comes after the block leave anything for good.
     EXPECT_TRUE(decide(keys, Operation::kRefund, 1, kNow + 3'600 * kSecondNs).allowed);
-    EXPECT_EQ(server_->faults[0], "");
+    EXPECT_EQ(server_->errors[0], "");
     EXPECT_NE(server_->ask({"PTTL", keys.name("a")}), "-1");
     server_->ask({"FLUSHALL"});
-  }
-}
-
-TEST_F(ScriptOperations, AChargeGoesIntoDebtAndIsNeverDenied) {
-  for (const auto* expression : kEachAlgorithm) {
-    SCOPED_TRACE(expression);
-    const RedisKeys keys(expression);
-    const Decision charged = decide(keys, Operation::kCharge, 1'000, kNow);
-    EXPECT_TRUE(charged.allowed);
-    EXPECT_EQ(charged.remaining, 0);
-    EXPECT_EQ(charged.taken, 0);
-    EXPECT_FALSE(decide(keys, Operation::kTake, 1, kNow).allowed);
-    EXPECT_TRUE(decide(keys, Operation::kCharge, kMaxInt64, kNow + 1).allowed);
-    EXPECT_TRUE(decide(keys, Operation::kCharge, kMaxInt64, kNow + 2).allowed);
-    EXPECT_EQ(server_->faults[0], "");
-    decide(keys, Operation::kRefund, kMaxInt64, kNow + 2);
-    EXPECT_EQ(server_->ask({"DBSIZE"}), "0");
   }
 }
 
@@ -270,7 +176,7 @@ TEST_F(ScriptOperations, ChargesToALogHaveNoMoreThanSoManyEntries) {
   const std::int64_t count = most_entries(5) + 50;
   ScriptCall call;
   Decision decision;
-  ASSERT_TRUE(call.add(charge, decision));
+  ASSERT_TRUE(call.add({&charge, 1}, decision));
   for (std::int64_t i = 0; i < count; ++i) server_->run(call, kNow + i);
   EXPECT_EQ(call.error(0), "");
   EXPECT_LE(std::stol(server_->ask({"STRLEN", keys.name("a")})), 16 * most_entries(5) + 100);
@@ -278,25 +184,6 @@ TEST_F(ScriptOperations, ChargesToALogHaveNoMoreThanSoManyEntries) {
   const Instant now = kNow + count;
   EXPECT_EQ(decide(keys, Operation::kRefund, count - 5, now).remaining, 0);
   EXPECT_EQ(decide(keys, Operation::kRefund, 1, now).remaining, 1);
-}
-
-TEST_F(ScriptOperations, TakesAsMuchAsThereIs) {
-  for (const auto* expression : kEachAlgorithm) {
-    for (std::int64_t wanted = 1; wanted <= 12; ++wanted) {
-      for (std::int64_t before = 0; before <= 5; ++before) {
-        SCOPED_TRACE(testing::Message() << expression << " " << wanted << " after " << before);
-        server_->ask({"FLUSHALL"});
-        const RedisKeys keys(expression);
-        const std::int64_t there = decide(keys, Operation::kTake, before, kNow).remaining;
-        const Decision decision = decide(keys, Operation::kTakeUpTo, wanted, kNow);
-        EXPECT_EQ(decision.taken, std::min(wanted, there));
-        EXPECT_EQ(decision.allowed, there > 0);
-        EXPECT_EQ(decision.remaining, there - decision.taken);
-        EXPECT_EQ(decision.retry_after.count() > 0, there == 0);
-        EXPECT_EQ(decide(keys, Operation::kTake, 0, kNow).remaining, there - decision.taken);
-      }
-    }
-  }
 }
 
 // A count may be so large that the estimate is rounded to whole units.
@@ -313,30 +200,13 @@ TEST_F(ScriptOperations, TakesAsMuchAsARoundedEstimateAdmits) {
           const Instant now = kStart + elapsed * kHourNs;
           const std::int64_t there = decide(keys, Operation::kTake, 0, now).remaining;
           const Decision decision = decide(keys, Operation::kTakeUpTo, kMaxInt64, now);
-          ASSERT_EQ(server_->faults[0], "");
+          ASSERT_EQ(server_->errors[0], "");
           ASSERT_EQ(decision.taken, there);
           ASSERT_EQ(decision.remaining, decide(keys, Operation::kTake, 0, now).remaining);
         }
       }
     }
   }
-}
-
-TEST_F(ScriptOperations, TakesOfWhatThereIsShareACallWithOthers) {
-  const RedisKeys large("token_bucket 9007199254740991/1h");
-  const RedisKeys small("fixed_window 5/1h");
-  const Request requests[] = {small.request("a", 2),
-                              large.request("a", kMaxInt64, Operation::kTakeUpTo),
-                              small.request("a", 9, Operation::kTakeUpTo), small.request("a", 1),
-                              large.request("a", 0, Operation::kTakeUpTo)};
-  const auto decisions = server_->decide(requests, kNow);
-  for (const auto& fault : server_->faults) EXPECT_EQ(fault, "");
-  EXPECT_EQ(decisions[1].taken, decisions[1].limit);
-  EXPECT_EQ(decisions[2].taken, 3);
-  EXPECT_FALSE(decisions[3].allowed);
-  EXPECT_TRUE(decisions[4].allowed);
-  EXPECT_EQ(decisions[4].taken, 0);
-  EXPECT_EQ(decisions[4].remaining, 0);
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ class Asked {
     for (auto& request : requests_) {
       request.space = &spaces_[request.limit == &bucket_.definition() ? 0 : 1];
     }
-    for (std::size_t i = 0; i < 4; ++i) call.add(requests_[i], decisions[i]);
-    call.add_together(std::span(requests_).first(2), decisions[4]);
+    for (std::size_t i = 0; i < 4; ++i) call.add({&requests_[i], 1}, decisions[i]);
+    call.add(std::span(requests_).first(2), decisions[4]);
     call.write(kNow, kNumber, command);
   }
 
@@ -57,10 +57,9 @@ std::string head_text(std::uint32_t number = kNumber) {
 }
 
 std::string reply_of(const std::vector<std::string>& texts) {
-  std::string bytes = '*' + std::to_string(texts.size()) + "\r\n";
-  for (const auto& text : texts) {
-    bytes += '$' + std::to_string(text.size()) + "\r\n" + text + "\r\n";
-  }
+  // On the wire, a list of texts looks like a command.
+  std::string bytes;
+  append_command(bytes, std::vector<std::string_view>(texts.begin(), texts.end()));
   return bytes;
 }
 
@@ -92,12 +91,12 @@ TEST(ScriptReply, IsReadWhereAllIsFresh) {
   EXPECT_EQ(asked.call.judged_at(), kNow);
 }
 
-// Also where nobody waits for a decision any more.
+// Also where no decision is wanted any more.
 TEST(ScriptReply, ToAnotherCallAnswersNothing) {
   for (const bool abandoned : {false, true}) {
     for (const std::uint32_t number : {kNumber - 1, kNumber + 1, kNumber ^ 0x80000000U, 0U}) {
       Asked asked;
-      if (abandoned) asked.call.abandon_all();
+      for (std::size_t i = 0; abandoned && i < 5; ++i) asked.call.abandon(i);
       EXPECT_FALSE(asked.call.read(reply_of(fresh_answers(number))));
       for (std::size_t i = 0; i < 5; ++i) {
         EXPECT_EQ(asked.call.error(i).empty(), abandoned) << i;
@@ -118,7 +117,7 @@ TEST(ScriptReply, WithAnotherVerdictThanFollowsIsRefused) {
   for (std::size_t i = 1; i < 5; ++i) EXPECT_EQ(asked.call.error(i), "") << i;
 }
 
-TEST(ScriptReply, NamesTheFaultOfEachThatFailed) {
+TEST(ScriptReply, NamesTheErrorOfEachThatFailed) {
   Asked asked;
   auto answers = fresh_answers();
   answers[2] = "-OOM no memory";
@@ -128,6 +127,24 @@ TEST(ScriptReply, NamesTheFaultOfEachThatFailed) {
   EXPECT_EQ(asked.call.error(4), "READONLY no");
   for (const std::size_t i : {1U, 4U}) EXPECT_EQ(asked.decisions[i].source, Source::kUnavailable);
   for (const std::size_t i : {0U, 2U, 3U}) EXPECT_EQ(asked.call.error(i), "") << i;
+}
+
+// What a server before 7.0 says before it runs a command comes with the place in the script, a dash
+// and the line's end; what a command says itself comes as it is.
+TEST(ScriptReply, NamesTheErrorsOfServersBefore7) {
+  const std::string place = "@user_script: 181: ";
+  const std::string user = place + "The user executing the script can't run this command";
+  for (const auto& [said, error] : std::vector<std::pair<std::string, std::string>>{
+           {"WRONGTYPE Operation against a key", "WRONGTYPE Operation against a key"},
+           {place + "-OOM command not allowed.\r\n", "OOM command not allowed."},
+           {place + "-READONLY You can't write.\r\n", "READONLY You can't write."},
+           {user, user}}) {
+    Asked asked;
+    auto answers = fresh_answers();
+    answers[2] = "-" + said;
+    EXPECT_TRUE(asked.call.read(reply_of(answers)));
+    EXPECT_EQ(asked.call.error(1), error);
+  }
 }
 
 TEST(ScriptReply, CutShortLeavesAllUnanswered) {
@@ -173,7 +190,7 @@ class One {
                 .cost = cost,
                 .duration_ns = 10,
                 .permit = 7};
-    call.add(request_, decision);
+    call.add({&request_, 1}, decision);
     std::string command;
     call.write(kNow, kNumber, command);
   }
@@ -216,14 +233,14 @@ TEST(ScriptReply, ThatRenewsForLessThanALeaseIsRefused) {
   One renewed(kPermits, Operation::kRenew);
   EXPECT_EQ(renewed.read(kAdmitted + summary(1, 0, kNow + 1'000)), "");
   EXPECT_TRUE(renewed.decision.allowed);
-  One lapsed(kPermits, Operation::kRenew);
-  EXPECT_EQ(lapsed.read(kDenied + summary(0, 0, 0)), "");
-  EXPECT_EQ(lapsed.decision.retry_after, kNever);
+  One expired(kPermits, Operation::kRenew);
+  EXPECT_EQ(expired.read(kDenied + summary(0, 0, 0)), "");
+  EXPECT_EQ(expired.decision.retry_after, kNever);
   EXPECT_NE(One(kPermits, Operation::kRenew).read(kAdmitted + summary(1, 0, kNow + 999)), "");
 }
 
 TEST(ScriptReply, OfPermitsThatMakesNoSenseIsRefused) {
-  // Without what is held; what has lapsed; room that there is; no count.
+  // Without what is held; what has expired; room that there is; no count.
   EXPECT_NE(One(kPermits, Operation::kTake).read(kAdmitted), "");
   EXPECT_NE(One(kPermits, Operation::kTake, 0).read(kAdmitted + summary(1, 0, kNow)), "");
   EXPECT_NE(One(kPermits, Operation::kTake).read(kDenied + summary(2, kNow, kNow + 9)), "");
@@ -314,21 +331,17 @@ TEST(ScriptCallBounds, AbandonedRequestsAreNotTouched) {
   const Limit limit("token_bucket 5/1m & sliding_log 3/1m");
   const RedisSpace space("sluice", limit.definition());
   auto gone = std::make_unique<std::pair<Request, Decision>>();
-  auto early = std::make_unique<std::pair<Request, Decision>>();
   Request stays{.limit = &limit.definition(), .key = "b"};
   Decision decision;
   ScriptCall call;
-  for (Request* request : {&gone->first, &early->first, &stays}) {
+  for (Request* request : {&gone->first, &stays}) {
     *request = {.limit = &limit.definition(), .space = const_cast<RedisSpace*>(&space), .key = "a"};
   }
-  call.add(early->first, early->second);
-  call.add(gone->first, gone->second);
-  call.add(stays, decision);
-  call.abandon(0);
-  early.reset();
+  call.add({&gone->first, 1}, gone->second);
+  call.add({&stays, 1}, decision);
   std::string command;
   call.write(kNow, kNumber, command);
-  call.abandon(1);
+  call.abandon(0);
   gone.reset();
   EXPECT_TRUE(call.read(reply_of({head_text(), std::string("1\0x", 3), kAdmitted + summary()})));
   EXPECT_TRUE(decision.allowed);
@@ -344,16 +357,16 @@ TEST(ScriptCallBounds, TakesSoManyRequestsAndBytes) {
   Decision decision;
   ScriptCall call;
   for (std::size_t i = 0; i < ScriptCall::kMaxRequests; ++i) {
-    EXPECT_TRUE(call.add(request, decision));
+    EXPECT_TRUE(call.add({&request, 1}, decision));
   }
-  EXPECT_FALSE(call.add(request, decision));
+  EXPECT_FALSE(call.add({&request, 1}, decision));
   EXPECT_EQ(call.size(), ScriptCall::kMaxRequests);
   call.clear();
   request.key = long_key;
-  EXPECT_FALSE(call.add(request, decision));
+  EXPECT_FALSE(call.add({&request, 1}, decision));
   request.key = std::string_view(long_key).substr(0, 300'000);
-  EXPECT_TRUE(call.add(request, decision));
-  EXPECT_FALSE(call.add(request, decision));
+  EXPECT_TRUE(call.add({&request, 1}, decision));
+  EXPECT_FALSE(call.add({&request, 1}, decision));
   std::string command;
   call.write(kNow, kNumber, command);
   EXPECT_LE(command.size(), ScriptCall::kMaxBytes);

@@ -30,7 +30,7 @@ class SentinelFleet final : public Fleet {
         drop_(parts.worker.context(), [this] { retired_.clear(); }),
         watch_(parts.worker.context(), [this] { watch(); }) {
     for (const Endpoint& sentinel : parts.options.servers) {
-      const ConnectionSettings settings = settings_for(Handshake::Purpose::kSentinel);
+      const ConnectionSettings settings = settings_for(HandshakeUser::Purpose::kSentinel);
       sentinels_.push_back(
           {.connection = std::make_unique<Connection>(settings, sentinel, parts.owner)});
     }
@@ -55,10 +55,6 @@ class SentinelFleet final : public Fleet {
     return {.error = sentinel_error_};
   }
 
-  Route redirect(const ServerError&, const Connection&) override {
-    return {.error = kPartOfCluster};
-  }
-
   bool doubt(Connection& connection, std::string_view) override {
     connection.reconnect(connection.name() + " is not the primary");
     return true;
@@ -78,7 +74,7 @@ class SentinelFleet final : public Fleet {
   void on_down(Connection& connection, std::string_view why) override {
     if (!primary_ || !primary_->has(connection)) {
       sentinel_error_ = why;
-      return parts_.changed();
+      return parts_.changed({});
     }
     trying_ = false;
     doubt_others();
@@ -95,7 +91,7 @@ class SentinelFleet final : public Fleet {
     std::string named = {};  // The address it named last.
   };
 
-  ConnectionSettings settings_for(Handshake::Purpose purpose) const {
+  ConnectionSettings settings_for(HandshakeUser::Purpose purpose) const {
     return {.options = parts_.options, .worker = parts_.worker, .purpose = purpose};
   }
 
@@ -109,7 +105,7 @@ class SentinelFleet final : public Fleet {
   void doubt_others() {
     for (auto& connection : primary_->connections()) {
       if (!connection->is_up()) continue;
-      connection->ask({"PING"}, [](const Reply*, std::string_view) {});
+      connection->ask(command_of({"PING"}), [](const Reply*, std::string_view) {});
       connection->flush();
     }
   }
@@ -123,11 +119,12 @@ class SentinelFleet final : public Fleet {
   }
 
   void ask(Sentinel& sentinel) {
-    sentinel.connection->ask({"SENTINEL", "get-master-addr-by-name", parts_.options.primary_name},
-                             [this, &sentinel](const Reply* reply, std::string_view why) {
-                               if (reply != nullptr) return on_answer(sentinel, *reply);
-                               sentinel_error_ = why;
-                             });
+    sentinel.connection->ask(
+        command_of({"SENTINEL", "get-master-addr-by-name", parts_.options.primary_name}),
+        [this, &sentinel](const Reply* reply, std::string_view why) {
+          if (reply != nullptr) return on_answer(sentinel, *reply);
+          sentinel_error_ = why;
+        });
     sentinel.connection->flush();
   }
 
@@ -150,18 +147,15 @@ class SentinelFleet final : public Fleet {
   void replace(const Endpoint& address) {
     RequestList waiting;
     if (primary_) {
-      primary_->give_back(waiting);
+      primary_->return_waiting(waiting);
       retired_.push_back(std::move(primary_));
       drop_.set({});
     }
     trying_ = true;
-    primary_ =
-        std::make_unique<Node>(settings_for(Handshake::Purpose::kPrimary), address, parts_.owner);
+    primary_ = std::make_unique<Node>(settings_for(HandshakeUser::Purpose::kPrimary), address,
+                                      parts_.owner);
     primary_->start();
-    while (!waiting.empty()) {
-      parts_.owner.on_refused(waiting.pop_front(), primary_->connection(), {});
-    }
-    parts_.changed();
+    parts_.changed(std::move(waiting));
   }
 
   const FleetParts parts_;

@@ -4,8 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "stores/redis/reply.h"
-#include "stores/redis/resp_framing.h"
+#include "stores/redis/resp.h"
 
 namespace sluice::redis {
 namespace {
@@ -20,38 +19,31 @@ constexpr std::size_t kMaxReplyBytes = std::size_t{16} << 20;
 
 }  // namespace
 
-// SUBSCRIBE and UNSUBSCRIBE, which are answered like messages.
-class Subscriber::Say final : public Command {
+// What is to be sent next: a PING, or SUBSCRIBE and UNSUBSCRIBE, which are answered like messages.
+class Subscriber::Text final : public Command {
  public:
-  std::size_t replies() const override { return 0; }
+  explicit Text(std::size_t replies) : replies_(replies) {}
+
+  std::size_t replies() const override { return replies_; }
   void write(std::string& output) override { output += std::exchange(text, {}); }
   void on_reply(std::string_view) override {}
   void on_lost(Loss, std::string_view) override {}
 
   std::string text;
-};
 
-class Subscriber::Ping final : public Command {
- public:
-  void write(std::string& output) override {
-    due = false;
-    append_command(output, {"PING"});
-  }
-  void on_reply(std::string_view) override {}
-  void on_lost(Loss, std::string_view) override {}
-
-  bool due = false;
+ private:
+  const std::size_t replies_;
 };
 
 Subscriber::Subscriber(const RedisOptions& options, RemoteWorker& worker, Servers servers)
-    : worker_(worker),
+    : HandshakeUser(options, Purpose::kSubscriber, "redis"),
+      worker_(worker),
       servers_(std::move(servers)),
-      handshake_(options, Handshake::Purpose::kSubscriber),
       watches_(std::make_shared<Watches>([this] { worker_.post([this] { sync(); }); })),
       beat_(worker.context(), [this] { beat(); }),
       work_(worker.context()),
-      say_(std::make_unique<Say>()),
-      ping_(std::make_unique<Ping>()) {}
+      say_(std::make_unique<Text>(0)),
+      ping_(std::make_unique<Text>(1)) {}
 
 Subscriber::~Subscriber() {
   watches_->close();
@@ -98,7 +90,7 @@ void Subscriber::beat() {
   if (servers.empty()) {
     if (!is_up) beat_.set(kLookAgain);
   } else if (is_up && std::ranges::any_of(servers, is_current)) {
-    ping_->due = true;
+    ping_->text = command_of({"PING"});
     pipeline_->flush();
   } else if (!pipeline_ || !is_current(servers.front())) {
     open(servers.front());
@@ -117,15 +109,7 @@ void Subscriber::open(const Endpoint& endpoint) {
 
 Command* Subscriber::next_command() {
   if (!say_->text.empty()) return say_.get();
-  return ping_->due ? ping_.get() : nullptr;
-}
-
-std::optional<std::string> Subscriber::on_handshake_reply(std::size_t i, std::string_view reply) {
-  return handshake_.error(i, reply);
-}
-
-std::unique_ptr<Framing> Subscriber::make_framing() {
-  return std::make_unique<RespFraming>();
+  return ping_->text.empty() ? nullptr : ping_.get();
 }
 
 void Subscriber::on_up() {
@@ -136,7 +120,7 @@ void Subscriber::on_up() {
 
 // Another server may be of more use.
 void Subscriber::on_down(std::string_view) {
-  ping_->due = false;
+  ping_->text.clear();
   beat_.set({});
 }
 

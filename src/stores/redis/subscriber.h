@@ -26,7 +26,7 @@ namespace sluice::redis {
 ///
 /// Belongs to the thread that leads the worker, except the constructor and watch(). Destroyed after
 /// the worker has stopped.
-class Subscriber final : public ConnectionUser {
+class Subscriber final : public HandshakeUser {
  public:
   /// The servers of which any sends all messages, as far as they are known, those that are up
   /// first.
@@ -41,17 +41,12 @@ class Subscriber final : public ConnectionUser {
   }
 
   Command* next_command() override;
-  std::string handshake() override { return handshake_.text(); }
-  std::size_t handshake_replies() override { return handshake_.replies(); }
-  std::optional<std::string> on_handshake_reply(std::size_t i, std::string_view reply) override;
-  std::unique_ptr<Framing> make_framing() override;
   void on_up() override;
   void on_down(std::string_view why) override;
   bool on_push(std::string_view reply) override;
 
  private:
-  class Say;
-  class Ping;
+  class Text;
 
   void sync();
   void beat();
@@ -60,14 +55,13 @@ class Subscriber final : public ConnectionUser {
 
   RemoteWorker& worker_;
   const Servers servers_;
-  const Handshake handshake_;
   const std::shared_ptr<Watches> watches_;
   IoTimer beat_;          // When the connection is looked at.
   IoContext::Work work_;  // As long as there are watches.
   int idle_beats_ = 0;    // Without a watch.
 
-  const std::unique_ptr<Say> say_;
-  const std::unique_ptr<Ping> ping_;
+  const std::unique_ptr<Text> say_;
+  const std::unique_ptr<Text> ping_;
   // The channels asked for, and whether the server has confirmed it.
   std::unordered_map<std::string, bool> subscribed_;
   Endpoint endpoint_;

@@ -105,7 +105,7 @@ TEST(Sweep, IsPatientWhileThereAreAnswers) {
   servers::await("its connection", [&] {
     return server.command({"CLIENT", "LIST"}).find("name=sluice") != std::string::npos;
   });
-  servers::await("its greeting", [&] {
+  servers::await("its handshake", [&] {
     fill(server, 1);
     return swept.sweep(5s).empty() && server.command({"DBSIZE"}) == "0";
   });
@@ -140,7 +140,7 @@ TEST(Sweep, SaysThatAServerIsSilent) {
   RedisServer server;
   RedisOptions options = virtual_options({server.port()});
   Swept swept(options);
-  servers::await("its greeting", [&] {
+  servers::await("its handshake", [&] {
     fill(server, 1);
     return swept.sweep(5s).empty() && server.command({"DBSIZE"}) == "0";
   });
@@ -167,7 +167,7 @@ TEST(Sweep, SaysThatAServerIsGone) {
   EXPECT_THAT(left, testing::HasSubstr("redis 127.0.0.1:" + std::to_string(server.port())));
 }
 
-// Nothing was written where nobody was ever reached.
+// Nothing was written where no server was ever reached.
 TEST(Sweep, SaysNothingOfAServerThatNeverAnswered) {
   RedisServer server;
   server.stop();

@@ -4,47 +4,53 @@
 
 namespace sluice::redis {
 
+struct Watches::Listener {
+  explicit Listener(std::function<void()> call) : released(std::move(call)) {}
+
+  const std::function<void()> released;
+  std::recursive_mutex mutex;  // Held while it is called: the watch may go within its own call.
+  bool is_gone = false;
+};
+
 class Watches::One final : public Watch {
  public:
-  One(std::shared_ptr<Watches> all, std::string of, std::uint64_t id)
-      : channel(std::move(of)), number(id), all_(std::move(all)) {}
-  ~One() override { all_->remove(*this); }
-
-  const std::string channel;
-  const std::uint64_t number;
+  One(std::shared_ptr<Watches> all, std::string channel, std::shared_ptr<Listener> listener)
+      : all_(std::move(all)), channel_(std::move(channel)), listener_(std::move(listener)) {}
+  ~One() override { all_->remove(channel_, listener_); }
 
  private:
   const std::shared_ptr<Watches> all_;
+  const std::string channel_;
+  const std::shared_ptr<Listener> listener_;
 };
 
 std::unique_ptr<Watch> Watches::add(std::string channel, std::function<void()> released) {
-  auto shared = std::make_shared<const std::function<void()>>(std::move(released));
+  const auto listener = std::make_shared<Listener>(std::move(released));
   const std::lock_guard lock(mutex_);
   if (changed_ == nullptr || count_ == kMaxWatches || bytes_ + channel.size() > kMaxBytes) {
     return nullptr;
   }
-  Ones& ones = channels_[channel];
-  if (ones.empty()) tell(channel);
-  ones.emplace(++made_, std::move(shared));
+  auto& listeners = channels_[channel];
+  if (listeners.empty()) tell(channel);
+  listeners.insert(listener);
   ++count_;
   bytes_ += channel.size();
-  return std::make_unique<One>(shared_from_this(), std::move(channel), made_);
+  return std::make_unique<One>(shared_from_this(), std::move(channel), listener);
 }
 
-// One that is being called is waited for, unless it goes from within that call.
-void Watches::remove(const One& one) {
-  std::unique_lock lock(mutex_);
-  const auto found = channels_.find(one.channel);
-  found->second.erase(one.number);
+void Watches::remove(const std::string& channel, const std::shared_ptr<Listener>& listener) {
+  {
+    const std::lock_guard lock(listener->mutex);
+    listener->is_gone = true;
+  }
+  const std::lock_guard lock(mutex_);
+  const auto found = channels_.find(channel);
+  found->second.erase(listener);
   --count_;
-  bytes_ -= one.channel.size();
-  if (found->second.empty()) {
-    channels_.erase(found);
-    tell(one.channel);
-  }
-  if (caller_ != std::this_thread::get_id()) {
-    called_.wait(lock, [&] { return calling_ != one.number; });
-  }
+  bytes_ -= channel.size();
+  if (!found->second.empty()) return;
+  channels_.erase(found);
+  tell(channel);
 }
 
 void Watches::tell(const std::string& channel) {
@@ -62,7 +68,7 @@ std::vector<std::string> Watches::channels() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> names;
   names.reserve(channels_.size());
-  for (const auto& [name, ones] : channels_) names.push_back(name);
+  for (const auto& [name, listeners] : channels_) names.push_back(name);
   return names;
 }
 
@@ -76,29 +82,17 @@ bool Watches::empty() const {
   return channels_.empty();
 }
 
-void Watches::call(std::string_view channel) {
-  const std::string name(channel);
-  std::unique_lock lock(mutex_);
-  // Those that come while others are called have nothing to be told yet.
-  const std::uint64_t last = made_;
-  caller_ = std::this_thread::get_id();
-  while (true) {
-    const auto found = channels_.find(name);
-    if (found == channels_.end()) break;
-    const auto next = found->second.upper_bound(calling_);
-    if (next == found->second.end() || next->first > last) break;
-    calling_ = next->first;
-    Released released = next->second;
-    lock.unlock();
-    called_.notify_all();
-    (*released)();
-    released.reset();
-    lock.lock();
+void Watches::call(const std::string& channel) const {
+  std::set<std::shared_ptr<Listener>> listeners;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = channels_.find(channel);
+    if (found != channels_.end()) listeners = found->second;
   }
-  calling_ = 0;
-  caller_ = {};
-  lock.unlock();
-  called_.notify_all();
+  for (const auto& listener : listeners) {
+    const std::lock_guard lock(listener->mutex);
+    if (!listener->is_gone) listener->released();
+  }
 }
 
 void Watches::close() {

@@ -23,11 +23,10 @@ using List = boost::intrusive::list<T, boost::intrusive::constant_time_size<fals
 /// together. Belongs to the RemoteWorker, and is with the router until it is answered. It is in one
 /// list at most, which does not own it; unlink() takes it out.
 struct PendingRequest : ListHook {
-  /// One, unless `together`.
+  /// Several where they are asked together.
   std::span<const Request> requests;
   Decision* decision = nullptr;
   Instant now = kStoreTime;
-  bool together = false;
 
   /// For the router: how often it was sent elsewhere or again, and what it waits in: a list, or
   /// `holder` at `place`.

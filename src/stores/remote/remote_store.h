@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "core/instant.h"
 #include "core/store.h"
@@ -14,9 +15,19 @@ namespace sluice {
 class RemoteStore : public Store {
  public:
   void decide(std::span<const Request> requests, Instant now,
-              std::span<Decision> decisions) override;
-  Decision decide_all(std::span<const Request> requests, Instant now) override;
-  void submit(std::unique_ptr<Batch> batch) override;
+              std::span<Decision> decisions) override {
+    if (!requests.empty()) worker_.decide(requests, Batch::Mode::kEach, now, decisions);
+  }
+  Decision decide_all(std::span<const Request> requests, Instant now) override {
+    check_together(requests);
+    Decision decision;
+    worker_.decide(requests, Batch::Mode::kTogether, now, {&decision, 1});
+    return decision;
+  }
+  void submit(std::unique_ptr<Batch> batch) override {
+    if (batch->is_together()) check_together(batch->requests());
+    worker_.submit(std::move(batch));
+  }
   bool answers_later() const override { return true; }
   /// This process's clock.
   Instant now() const override { return wall_now(); }

@@ -28,7 +28,6 @@ PendingBatch::PendingBatch(std::unique_ptr<Batch> taken, Clock::time_point answe
     requests[i].requests = batch->is_together() ? all : all.subspan(i, 1);
     requests[i].decision = &batch->decisions()[i];
     requests[i].now = batch->now();
-    requests[i].together = batch->is_together();
     requests[i].batch = this;
   }
 }

@@ -42,8 +42,6 @@ class ServerHealth {
 
   /// Nothing should wait for the next connection. False while there is one.
   bool is_broken() const { return broken_; }
-  /// Why there is no connection: what the last on_down() was told.
-  const std::string& down_why() const { return down_why_; }
 
   /// Why a request that comes now would wait in vain; empty where it may wait. `oldest` is when the
   /// oldest of what is in flight was sent.

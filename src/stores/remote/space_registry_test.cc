@@ -27,7 +27,7 @@ class Registry : public testing::Test {
   std::shared_ptr<TestSpace> open(std::string_view expression, std::string_view name) {
     return registry_.open(Limit(expression, name).definition());
   }
-  std::string fault(std::string_view expression, std::string_view name) {
+  std::string error_of(std::string_view expression, std::string_view name) {
     try {
       open(expression, name);
     } catch (const StoreError& error) {
@@ -46,9 +46,9 @@ TEST_F(Registry, OneNameIsOneSpaceWhileItIsHeld) {
   EXPECT_NE(open("token_bucket 5/1h", "other"), space);
 }
 
-TEST_F(Registry, AnotherAlgorithmHasToWaitUntilNobodyHoldsIt) {
+TEST_F(Registry, AnotherAlgorithmHasToWaitUntilItIsFree) {
   auto space = open("token_bucket 5/1h", "login");
-  EXPECT_EQ(fault("sliding_log 5/1h", "login"),
+  EXPECT_EQ(error_of("sliding_log 5/1h", "login"),
             "some store: the keys of 'login' are those of 'token_bucket 5/1h', which "
             "'sliding_log 5/1h' cannot take over while others use them");
   space.reset();
@@ -71,7 +71,7 @@ TEST_F(Registry, IsFullOnlyOfSpacesThatAreHeld) {
   for (std::size_t i = 0; i < decltype(registry_)::kMaxSpaces; ++i) {
     held.push_back(open("token_bucket 5/1h", "n" + std::to_string(i)));
   }
-  EXPECT_EQ(fault("token_bucket 5/1h", "more"),
+  EXPECT_EQ(error_of("token_bucket 5/1h", "more"),
             "some store: 16384 limits are in use, the most it can keep apart");
   EXPECT_EQ(open("token_bucket 5/1h", "n7"), held[7]);
   held.pop_back();

@@ -17,26 +17,17 @@
 
 namespace sluice::redis {
 
-// For this room's tests: a redis-server that holds the script, asked by ScriptCall alone.
-
 /// Of every call.
 inline constexpr std::uint32_t kNumber = 0xfedcba98;
+inline const RedisOptions kVirtualTime{.servers = {}, .virtual_time = true};
 inline constexpr std::int64_t kDayMs = kDayNs / kMillisecondNs;
 
-/// A list of bulk strings as it is on the wire.
-inline std::string as_reply(const std::vector<std::string>& texts) {
-  std::string bytes = '*' + std::to_string(texts.size()) + "\r\n";
-  for (const auto& text : texts) {
-    bytes += '$' + std::to_string(text.size()) + "\r\n" + text + "\r\n";
-  }
-  return bytes;
-}
-
+/// A redis-server that holds the script, asked by ScriptCall alone.
 class ScriptServer {
  public:
-  ScriptServer() : client_(server_.client()) { load(); }
-
-  void load() { client_.ask({"SCRIPT", "LOAD", std::string(script_text())}); }
+  ScriptServer() : client_(server_.client()) {
+    client_.ask({"SCRIPT", "LOAD", std::string(script_text())});
+  }
 
   /// Throws std::runtime_error where the reply is an error.
   void run(ScriptCall& call, Instant now) {
@@ -50,27 +41,29 @@ class ScriptServer {
     client_.send(command);
     const auto reply = client_.read();
     if (reply.is_error()) throw std::runtime_error(reply.text);
-    std::vector<std::string> texts;
+    // On the wire, a list of texts looks like a command.
+    std::vector<std::string_view> texts;
     for (const auto& element : reply.elements) texts.push_back(element.text);
-    last_ = as_reply(texts);
-    if (!call.read(last_)) throw std::runtime_error("the reply to the script cannot be read");
+    std::string bytes;
+    append_command(bytes, texts);
+    if (!call.read(bytes)) throw std::runtime_error("the reply to the script cannot be read");
   }
 
-  /// All in as few calls as they fit into, each for itself; the faults in `faults`, empty where
+  /// All in as few calls as they fit into, each for itself; the errors in `errors`, empty where
   /// there is none.
   std::vector<Decision> decide(std::span<const Request> requests, Instant now) {
     ScriptCall call(options);
     std::vector<Decision> decisions(requests.size());
-    faults.clear();
+    errors.clear();
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      if (call.add(requests[i], decisions[i])) continue;
+      if (call.add(requests.subspan(i, 1), decisions[i])) continue;
       run(call, now);
-      keep_faults(call);
+      keep_errors(call);
       call.clear();
-      call.add(requests[i], decisions[i]);
+      call.add(requests.subspan(i, 1), decisions[i]);
     }
     run(call, now);
-    keep_faults(call);
+    keep_errors(call);
     return decisions;
   }
   Decision decide(const Request& request, Instant now) { return decide({&request, 1}, now)[0]; }
@@ -78,27 +71,25 @@ class ScriptServer {
   Decision decide_all(std::span<const Request> requests, Instant now) {
     ScriptCall call(options);
     Decision decision;
-    faults.clear();
-    call.add_together(requests, decision);
+    errors.clear();
+    call.add(requests, decision);
     run(call, now);
-    keep_faults(call);
+    keep_errors(call);
     return decision;
   }
 
   std::string ask(const std::vector<std::string>& words) { return client_.ask(words).printed(); }
-  const std::string& last_reply() const { return last_; }
 
-  CallOptions options;
-  std::vector<std::string> faults;
+  RedisOptions options;
+  std::vector<std::string> errors;
 
  private:
-  void keep_faults(const ScriptCall& call) {
-    for (std::size_t i = 0; i < call.size(); ++i) faults.emplace_back(call.error(i));
+  void keep_errors(const ScriptCall& call) {
+    for (std::size_t i = 0; i < call.size(); ++i) errors.emplace_back(call.error(i));
   }
 
   servers::RedisServer server_;
   servers::RespClient client_;
-  std::string last_;
 };
 
 /// The keys of one limit on Redis.

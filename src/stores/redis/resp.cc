@@ -1,0 +1,217 @@
+#include "stores/redis/resp.h"
+
+#include <array>
+#include <charconv>
+#include <utility>
+
+namespace sluice::redis {
+namespace {
+
+constexpr int kMaxDepth = 8;
+constexpr std::size_t kMaxLineBytes = 64 * 1024;
+constexpr std::int64_t kMaxLength = 512 * 1024 * 1024;
+
+template <class Number>
+bool read_number(std::string_view text, Number& number) {
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, number);
+  return read.ec == std::errc{} && read.ptr == end;
+}
+
+// The number of bytes or elements that a line names; -1 where there is no value.
+bool read_length(std::string_view line, std::int64_t& length) {
+  return read_number(line, length) && length >= -1 && length <= kMaxLength;
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : rest_(bytes) {}
+
+  bool read(Reply& reply, int depth) {
+    const std::size_t end = rest_.find("\r\n");
+    if (depth > kMaxDepth || end == std::string_view::npos || end == 0) return false;
+    const char type = rest_[0];
+    const std::string_view line = rest_.substr(1, end - 1);
+    rest_.remove_prefix(end + 2);
+    switch (type) {
+      case '+':
+      case '-':
+        reply = {.kind = type == '+' ? Reply::Kind::kText : Reply::Kind::kError, .text = line};
+        return true;
+      case ':':
+        reply.kind = Reply::Kind::kInteger;
+        return read_number(line, reply.integer);
+      case '$':
+      case '*': {
+        std::int64_t length = 0;
+        if (!read_length(line, length)) return false;
+        if (length == -1) return true;
+        const auto count = static_cast<std::size_t>(length);
+        return type == '$' ? read_bulk(reply, count) : read_array(reply, count, depth);
+      }
+      default:
+        return false;
+    }
+  }
+
+  bool at_end() const { return rest_.empty(); }
+
+ private:
+  bool read_bulk(Reply& reply, std::size_t size) {
+    if (rest_.size() < size + 2 || rest_.substr(size, 2) != "\r\n") return false;
+    reply = {.kind = Reply::Kind::kText, .text = rest_.substr(0, size)};
+    rest_.remove_prefix(size + 2);
+    return true;
+  }
+
+  bool read_array(Reply& reply, std::size_t count, int depth) {
+    // Each element takes at least three bytes.
+    if (count > rest_.size() / 3) return false;
+    reply.kind = Reply::Kind::kArray;
+    reply.elements.resize(count);
+    for (Reply& element : reply.elements) {
+      if (!read(element, depth + 1)) return false;
+    }
+    return true;
+  }
+
+  std::string_view rest_;
+};
+
+// "<type><number>\r\n".
+void append_line(std::string& output, char type, std::size_t number) {
+  std::array<char, 24> line{type};
+  char* const end = std::to_chars(line.data() + 1, line.data() + line.size(), number).ptr;
+  output.append(line.data(), end);
+  output += "\r\n";
+}
+
+}  // namespace
+
+std::optional<Reply> read_reply(std::string_view bytes) {
+  Reader reader(bytes);
+  Reply reply;
+  if (!reader.read(reply, 1) || !reader.at_end()) return std::nullopt;
+  return reply;
+}
+
+void append_command(std::string& output, std::span<const std::string_view> arguments) {
+  append_line(output, '*', arguments.size());
+  for (const std::string_view argument : arguments) {
+    append_line(output, '$', argument.size());
+    output += argument;
+    output += "\r\n";
+  }
+}
+
+// The length of the value at the front, of an array its first line's; 0 where more has to come.
+std::size_t RespFraming::value_bytes(std::string_view rest) {
+  const std::size_t end = rest.substr(0, kMaxLineBytes).find("\r\n");
+  if (end == std::string_view::npos) return rest.size() < kMaxLineBytes ? 0 : kMalformed;
+  if (end == 0) return kMalformed;
+  const std::size_t line = end + 2;
+  const char type = rest[0];
+  if (type == '+' || type == '-' || type == ':') return line;
+  std::int64_t length = 0;
+  if ((type != '$' && type != '*') || !read_length(rest.substr(1, end - 1), length)) {
+    return kMalformed;
+  }
+  if (length == -1) return line;
+  const auto count = static_cast<std::size_t>(length);
+  if (type == '*') {
+    missing_ += count;
+    return line;
+  }
+  const std::size_t whole = line + count + 2;
+  if (rest.size() < whole) return 0;
+  return rest.substr(line + count, 2) == "\r\n" ? whole : kMalformed;
+}
+
+std::size_t RespFraming::reply_bytes(std::string_view input) {
+  for (; missing_ != 0; --missing_) {
+    const std::size_t bytes = value_bytes(input.substr(at_));
+    if (bytes == 0 || bytes == kMalformed) return bytes;
+    at_ += bytes;
+  }
+  missing_ = 1;
+  return std::exchange(at_, 0);
+}
+
+namespace {
+
+using Kind = ServerError::Kind;
+
+constexpr std::array<std::pair<std::string_view, Kind>, 11> kKinds{{
+    {"MOVED", Kind::kMoved},
+    {"ASK", Kind::kAsk},
+    {"TRYAGAIN", Kind::kTryAgain},
+    {"CLUSTERDOWN", Kind::kClusterDown},
+    {"LOADING", Kind::kLoading},
+    {"MASTERDOWN", Kind::kLoading},
+    {"BUSY", Kind::kBusy},
+    {"READONLY", Kind::kReadOnly},
+    {"NOSCRIPT", Kind::kNoScript},
+    {"NOAUTH", Kind::kNoAuth},
+    {"NOPERM", Kind::kNoPerm},
+}};
+
+// A node that does not know its own name calls itself "?" or nothing.
+std::string host_of(std::string_view name) {
+  return std::string(name == "?" ? std::string_view() : name);
+}
+
+// "3999 127.0.0.1:6381", the host perhaps empty or an IPv6 address.
+bool read_direction(std::string_view text, ServerError& error) {
+  const std::size_t space = text.find(' ');
+  const std::size_t colon = text.rfind(':');
+  if (space == text.npos || colon == text.npos || colon < space) return false;
+  error.host = host_of(text.substr(space + 1, colon - space - 1));
+  return read_number(text.substr(0, space), error.slot) && error.slot < kSlots &&
+         read_number(text.substr(colon + 1), error.port) && error.port != 0;
+}
+
+bool is_slot(const Reply& reply) {
+  return reply.kind == Reply::Kind::kInteger && reply.integer >= 0 &&
+         reply.integer < static_cast<std::int64_t>(kSlots);
+}
+
+}  // namespace
+
+ServerError read_server_error(std::string_view text) {
+  // What comes out of a script names the place in it, and may have come after something was done.
+  if (text.find("@user_script") != text.npos) return {};
+  const std::size_t space = text.find(' ');
+  const std::string_view word = text.substr(0, space);
+  for (const auto& [name, kind] : kKinds) {
+    if (word != name) continue;
+    // Who may not run the command itself may not touch any key with it.
+    if (kind == Kind::kNoPerm && text.find(" to run the ") != text.npos) return {};
+    ServerError error{.kind = kind};
+    if (kind != Kind::kMoved && kind != Kind::kAsk) return error;
+    if (space != text.npos && read_direction(text.substr(space + 1), error)) return error;
+    return {};
+  }
+  return {};
+}
+
+std::optional<std::vector<SlotRange>> read_cluster_slots(const Reply& reply) {
+  if (reply.kind != Reply::Kind::kArray) return std::nullopt;
+  std::vector<SlotRange> ranges;
+  for (const Reply& range : reply.elements) {
+    // First, last, the primary as [host, port, id ...], then its replicas.
+    if (range.elements.size() < 3 || !is_slot(range.elements[0]) || !is_slot(range.elements[1])) {
+      return std::nullopt;
+    }
+    const std::vector<Reply>& primary = range.elements[2].elements;
+    if (primary.size() < 2 || primary[1].integer < 1 || primary[1].integer > 65'535) {
+      return std::nullopt;
+    }
+    ranges.push_back({.first = static_cast<std::uint16_t>(range.elements[0].integer),
+                      .last = static_cast<std::uint16_t>(range.elements[1].integer),
+                      .host = host_of(primary[0].text),
+                      .port = static_cast<std::uint16_t>(primary[1].integer)});
+  }
+  return ranges;
+}
+
+}  // namespace sluice::redis

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "net/command.h"
+
+namespace sluice::redis {
+
+/// RESP2, as servers before and after Redis 6 speak it where no HELLO asks for another.
+
+/// A reply to a command that is asked rarely (CLUSTER SLOTS, SENTINEL, ROLE), as a tree, and the
+/// list that the script replies.
+struct Reply {
+  enum class Kind : std::uint8_t { kText, kError, kInteger, kNil, kArray };
+
+  Kind kind = Kind::kNil;
+  /// Of a text or an error, without its type; refers to the bytes that were read.
+  std::string_view text = {};
+  std::int64_t integer = 0;
+  std::vector<Reply> elements = {};
+
+  bool is_error() const { return kind == Kind::kError; }
+};
+
+/// Reads one whole reply; nothing where the bytes are none, or are nested more than eight deep.
+std::optional<Reply> read_reply(std::string_view bytes);
+
+/// Appends a command: an array of bulk strings.
+void append_command(std::string& output, std::span<const std::string_view> arguments);
+inline void append_command(std::string& output, std::initializer_list<std::string_view> arguments) {
+  append_command(output, std::span(arguments.begin(), arguments.size()));
+}
+
+inline std::string command_of(std::initializer_list<std::string_view> arguments) {
+  std::string command;
+  append_command(command, arguments);
+  return command;
+}
+
+/// Finds where a reply ends, looking at each byte once however it arrives.
+class RespFraming final : public Framing {
+ public:
+  std::size_t reply_bytes(std::string_view input) override;
+
+ private:
+  std::size_t value_bytes(std::string_view rest);
+
+  std::size_t at_ = 0;       // Up to here all is understood.
+  std::size_t missing_ = 1;  // Values that are still to come.
+};
+
+/// An error with which a server answered a call. All but kOther come before a script begins:
+/// nothing was carried out.
+struct ServerError {
+  enum class Kind : std::uint8_t {
+    kMoved,        ///< Another node has the slot, for good.
+    kAsk,          ///< Another node has this key while the slot moves.
+    kTryAgain,     ///< The call's keys are on both nodes while their slot moves.
+    kClusterDown,  ///< No node has the slot, or most of the cluster cannot be reached.
+    kLoading,      ///< The server reads its data, or has lost its primary: nothing works for now.
+    kBusy,         ///< A script runs for too long.
+    kReadOnly,     ///< It is a replica.
+    kNoScript,     ///< It has forgotten the script.
+    kNoAuth,       ///< It wants a password that the connection has not given.
+    kNoPerm,       ///< The user may not touch one of the keys.
+    kOther,        ///< What a script raises, and others: asking again would not help.
+  };
+
+  Kind kind = Kind::kOther;
+  /// Where to go instead, for kMoved and kAsk. An empty host: the one that said so.
+  std::uint16_t slot = 0;
+  std::string host = {};
+  std::uint16_t port = 0;
+};
+
+/// The text of an error reply: without its type and its line's end.
+inline std::string_view error_text(std::string_view reply) {
+  return reply.substr(1, reply.size() - 3);
+}
+
+/// What the text of an error says.
+ServerError read_server_error(std::string_view text);
+
+/// The slots over which a cluster spreads its keys.
+inline constexpr std::size_t kSlots = 16'384;
+
+/// The slots of a cluster from first to last, and the primary that has them.
+struct SlotRange {
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
+  /// Empty: the node that was asked.
+  std::string host;
+  std::uint16_t port = 0;
+};
+
+/// Reads the reply to CLUSTER SLOTS; nothing where it is none.
+std::optional<std::vector<SlotRange>> read_cluster_slots(const Reply& reply);
+
+}  // namespace sluice::redis
