@@ -53,11 +53,11 @@ class SLUICE_EXPORT Permit {
   /// if the permit has expired already; it must be short and must not throw. A later call replaces
   /// the callback, and each is called at most once. No callback is called after release() or
   /// ignore() has returned: both wait for a running callback, unless they are called from it.
-  void on_lapse(std::function<void()> callback);
+  void on_expiry(std::function<void()> callback);
 
   /// Releases the permit, so that the first caller in the queue can have it. Does nothing if the
   /// permit is not held. Does not wait for a store on another machine, but waits for a running
-  /// callback of on_lapse().
+  /// callback of on_expiry().
   void release();
 
   /// Drops the permit without releasing it: it counts until its lease ends. Waits as release()

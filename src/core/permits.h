@@ -14,7 +14,7 @@ namespace sluice {
 
 /// A permit, which counts until it expires.
 struct PermitEntry {
-  Instant lapses_ns = 0;
+  Instant expires_ns = 0;
   PermitId id = 0;
 
   friend bool operator==(const PermitEntry&, const PermitEntry&) = default;
@@ -29,15 +29,15 @@ struct PermitChange {
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
   /// The number of expired permits, which are the first ones.
-  std::uint32_t lapsed = 0;
-  /// The index in the list before the change, at least `lapsed`, of a permit to remove; or kNone.
+  std::uint32_t expired = 0;
+  /// The index in the list before the change, at least `expired`, of a permit to remove; or kNone.
   std::uint32_t gone = kNone;
   /// A permit to add, if its id is not 0.
   PermitEntry added;
 
   /// The number of permits after the change, if there are `size` before.
   std::uint32_t size_after(std::uint32_t size) const {
-    return size - lapsed - (gone == kNone ? 0 : 1) + (added.id == 0 ? 0 : 1);
+    return size - expired - (gone == kNone ? 0 : 1) + (added.id == 0 ? 0 : 1);
   }
 };
 
@@ -51,14 +51,14 @@ inline std::uint32_t commit_permits(std::span<PermitEntry> entries, std::uint32_
     std::move(begin + change.gone + 1, begin + size, begin + change.gone);
     --size;
   }
-  if (change.lapsed > 0) {
-    std::move(begin + change.lapsed, begin + size, begin);
-    size -= change.lapsed;
+  if (change.expired > 0) {
+    std::move(begin + change.expired, begin + size, begin);
+    size -= change.expired;
   }
   if (change.added.id == 0) return size;
   // Usually it is the last. It need not be: leases may differ, and clocks may be set back.
   std::uint32_t place = size++;
-  for (; place > 0 && entries[place - 1].lapses_ns > change.added.lapses_ns; --place) {
+  for (; place > 0 && entries[place - 1].expires_ns > change.added.expires_ns; --place) {
     entries[place] = entries[place - 1];
   }
   entries[place] = change.added;

@@ -5,10 +5,13 @@
 #include <cassert>
 #include <stdexcept>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "algorithms/limit_definition.h"
+#include "core/block.h"
 #include "core/key_hash.h"
+#include "core/together.h"
 
 namespace sluice {
 namespace {
@@ -22,11 +25,40 @@ std::unique_ptr<LocalFallback> make_local(const FallbackOptions& options) {
                      ", but it is from 1/1 to 1/" + std::to_string(FallbackOptions::kMostShares));
   }
   if (options.on_failure != OnFailure::kLocal) return nullptr;
-  return std::make_unique<LocalFallback>(
-      LocalFallback::Options{.max_bytes = options.local_bytes, .shares = options.local_share});
+  return std::make_unique<LocalFallback>(options.local_bytes, options.local_share);
 }
 
-bool gives_back(Operation operation) {
+// The limit of a fresh key.
+std::int64_t limit_of(std::span<const Request> requests) {
+  Together all;
+  const auto add = [&]<class P>(const P& part) {
+    using A = typename P::Algorithm;
+    all.add(A::take(part.params, typename A::State{}, {.now = 0, .cost = 0}).decision);
+  };
+  for (const Request& request : requests) {
+    for (const AnyPart& part : request.limit->parts) std::visit(add, part);
+  }
+  return all.decision().limit;
+}
+
+// The answer to a request, or to several asked together. REQUIRES: the policy is to allow or deny.
+Decision policy_decision(OnFailure policy, std::span<const Request> requests) {
+  assert(policy == OnFailure::kAllow || policy == OnFailure::kDeny);
+  const bool denied =
+      policy == OnFailure::kDeny && std::ranges::any_of(requests, [](const Request& request) {
+        return takes(request.operation, request.cost);
+      });
+  const bool up_to = requests[0].operation == Operation::kTakeUpTo && !denied;
+  const std::chrono::seconds wait(denied ? kPolicyWait : std::chrono::seconds(0));
+  return {.allowed = !denied,
+          .source = Source::kPolicy,
+          .limit = limit_of(requests),
+          .retry_after = wait,
+          .reset_after = wait,
+          .taken = up_to ? requests[0].cost : 0};
+}
+
+bool is_return(Operation operation) {
   return operation == Operation::kRefund || operation == Operation::kRenew ||
          operation == Operation::kRelease;
 }
@@ -67,7 +99,7 @@ class FallbackStore::FallbackSpace final : public Space {
   }
   /// Whether the deny cache has to do with the request. Takes are answered from it, and what a
   /// refund or reset ends is forgotten. What is blocked or charged stays denied. Not for permits:
-  /// one may be given back long before retry_after.
+  /// one may be returned long before retry_after.
   bool is_cached(Operation operation) const {
     return !lends && (operation == Operation::kTake || operation == Operation::kRefund ||
                       operation == Operation::kReset);
@@ -78,7 +110,7 @@ class FallbackStore::FallbackSpace final : public Space {
   /// What the deny cache knows it by: another one, and all its denials are forgotten.
   std::atomic<std::uint64_t> number{0};
   std::string expression;
-  /// Whether what its limits allow is given back: the same for all that share its states.
+  /// Whether what its limits allow is returned: the same for all that share its states.
   bool lends = false;
 };
 
@@ -93,10 +125,9 @@ class FallbackStore::Settling {
   /// std::invalid_argument where a group cannot be asked together; its decision is then
   /// kUnavailable.
   bool run() {
-    if (batch_.is_together()) {
-      settle_together();
-    } else {
-      settle_each();
+    const std::span<Request> requests = batch_.requests();
+    for (std::size_t i = 0; i < batch_.decisions().size(); ++i) {
+      settle(batch_.is_together() ? requests : requests.subspan(i, 1), batch_.decisions()[i]);
     }
     mirror_changes();
     const bool raises = lost_ > 0 && policy() == OnFailure::kRaise;
@@ -110,43 +141,23 @@ class FallbackStore::Settling {
   }
 
  private:
-  void settle_each() {
-    for (std::size_t i = 0; i < batch_.requests().size(); ++i) {
-      const Request& request = batch_.requests()[i];
-      Decision& decision = batch_.decisions()[i];
-      const bool is_lost = decision.source == Source::kUnavailable;
-      // Only the store may have given it: what the local states hold of that name is their own.
-      if (request.giver == Source::kUnavailable) {
-        is_left_open_ = is_left_open_ || is_lost;
-        continue;
-      }
-      learn(request, decision);
-      if (is_lost) {
-        ++lost_;
-        mirror_changes();  // In the order of the batch.
-        decision = answer_by_policy(request);
-      } else {
-        note_change(request, decision);
-      }
+  // What has one decision: a request, or a group.
+  void settle(std::span<const Request> requests, Decision& decision) {
+    const bool is_lost = decision.source == Source::kUnavailable;
+    // Only the store may have given it: what the local states hold of that name is their own.
+    if (requests[0].giver == Source::kUnavailable) {
+      is_left_open_ = is_left_open_ || is_lost;
+      return;
     }
-  }
-
-  void settle_together() {
-    Decision& decision = batch_.decisions()[0];
-    if (decision.source != Source::kUnavailable) {
+    if (!batch_.is_together()) learn(requests[0], decision);
+    if (is_lost) {
+      ++lost_;
+      mirror_changes();  // In the order of the batch.
+      decision = answer_by_policy(requests);
+    } else {
       // Each for itself: a share that is used up does not keep the others from being mirrored.
-      for (const Request& request : batch_.requests()) note_change(request, decision);
-      return;
+      for (const Request& request : requests) note_change(request, decision);
     }
-    lost_ = 1;
-    if (policy() == OnFailure::kRaise) return;
-    if (store_.local_ == nullptr) {
-      decision = policy_decision(policy(), batch_.requests());
-      return;
-    }
-    std::vector<Request> local;
-    for (const Request& request : batch_.requests()) local.push_back(in_local(request));
-    decision = store_.local_->answer_all(local, store_.decided_at(batch_.now()));
   }
 
   void learn(const Request& request, const Decision& answer) {
@@ -179,10 +190,15 @@ class FallbackStore::Settling {
     changes_.clear();
   }
 
-  Decision answer_by_policy(const Request& request) {
+  // One request, or all of a group.
+  Decision answer_by_policy(std::span<const Request> requests) {
     if (policy() == OnFailure::kRaise) return {.source = Source::kUnavailable};
-    if (store_.local_ == nullptr) return policy_decision(policy(), {&request, 1});
-    return store_.local_->answer(in_local(request), store_.decided_at(batch_.now()));
+    if (store_.local_ == nullptr) return policy_decision(policy(), requests);
+    OneOrMore<Request> local(requests.begin(), requests.end());
+    for (Request& request : local) request.space = FallbackSpace::of(request).local.get();
+    const Instant now = store_.decided_at(batch_.now());
+    if (!batch_.is_together()) return store_.local_->answer(local[0], now);
+    return store_.local_->answer_all({local.data(), local.size()}, now);
   }
 
   void count(bool raises) {
@@ -196,11 +212,6 @@ class FallbackStore::Settling {
 
   OnFailure policy() const { return store_.options_.on_failure; }
 
-  static Request in_local(Request request) {
-    request.space = FallbackSpace::of(request).local.get();
-    return request;
-  }
-
   FallbackStore& store_;
   Batch& batch_;
   const Instant sent_;
@@ -212,29 +223,22 @@ class FallbackStore::Settling {
 FallbackStore::FallbackStore(std::shared_ptr<Store> inner, const FallbackOptions& options)
     : options_(options),
       local_(make_local(options)),
-      secret_(local_ ? local_->secret() : HashSecret::random()),
+      secret_(local_ ? local_->store().secret() : HashSecret::random()),
       inner_(std::move(inner)) {
   if (options.deny_cache) denials_.emplace();
 }
 
-FallbackStore::~FallbackStore() = default;
-
 std::shared_ptr<Space> FallbackStore::open_space(const LimitDefinition& limit) {
-  const std::lock_guard lock(mutex_);
-  return open(limit, nullptr);
+  return replace_space(nullptr, limit);
 }
 
 std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>& held,
                                                     const LimitDefinition& limit) {
   const std::lock_guard lock(mutex_);
-  // No other thread can take a share of it while mutex_ is held, so a count of one stays one.
-  return open(limit, held.use_count() == 1 ? held.get() : nullptr);
-}
-
-// With mutex_ held. `replaced` is held by the caller alone, which goes on in the result; or null.
-std::shared_ptr<FallbackStore::FallbackSpace> FallbackStore::open(const LimitDefinition& limit,
-                                                                  const Space* replaced) {
-  const auto* const former = static_cast<const FallbackSpace*>(replaced);
+  // No other thread can take a share of it while mutex_ is held, so a count of one stays one: the
+  // caller alone holds it, and goes on in the result.
+  const auto* const former =
+      held.use_count() == 1 ? static_cast<const FallbackSpace*>(held.get()) : nullptr;
   auto inner = former ? inner_->replace_space(former->inner, limit) : inner_->open_space(limit);
   std::shared_ptr<Space> local;
   if (local_) {
@@ -264,15 +268,14 @@ std::shared_ptr<FallbackStore::FallbackSpace> FallbackStore::open(const LimitDef
   return space;
 }
 
-// What this process gave is given back to it, and what the policy allowed, to no state.
+// What this process gave is returned to it, and what the policy allowed, to no state.
 bool FallbackStore::is_answered_here(const Request& request, Instant now, Instant& sent,
                                      Decision& decision) {
-  if (!gives_back(request.operation)) return is_denied_again(request, now, sent, decision);
-  if (request.giver == Source::kPolicy) {
+  if (is_return(request.operation) && request.giver == Source::kPolicy) {
     decision = policy_decision(OnFailure::kAllow, {&request, 1});
     return true;
   }
-  if (request.giver == Source::kLocal && local_ != nullptr) {
+  if (is_return(request.operation) && request.giver == Source::kLocal && local_ != nullptr) {
     Request local = request;
     local.space = FallbackSpace::of(request).local.get();
     decision = local_->answer(local, decided_at(now));

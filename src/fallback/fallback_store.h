@@ -16,10 +16,17 @@
 #include "core/instant.h"
 #include "core/store.h"
 #include "fallback/deny_cache.h"
-#include "fallback/failure_policy.h"
 #include "fallback/local_fallback.h"
 
 namespace sluice {
+
+/// What is answered where the store did not.
+enum class OnFailure : std::uint8_t {
+  kLocal,  ///< What a memory store of this process says: Source::kLocal.
+  kAllow,  ///< Allowed, with nothing remaining: Source::kPolicy.
+  kDeny,   ///< Denied, to be tried again after kPolicyWait; what takes nothing is allowed.
+  kRaise,  ///< StoreError.
+};
 
 struct FallbackOptions {
   static constexpr std::int64_t kMostShares = 1000;
@@ -50,7 +57,7 @@ struct FallbackCounters {
 /// - What the store does through this process is mirrored into local states (see LocalFallback). So
 ///   when the store is lost, they go on from what this process did, and no further than its share.
 ///   What is not a take and the store does not answer happens to them alone.
-/// - What the store did not give is not given back to it (Request::giver): what the local states
+/// - What the store did not give is not returned to it (Request::giver): what the local states
 ///   gave goes back to them; what the policy allowed was given by no state, and such a request is
 ///   allowed at once. What the store gave and does not answer is renewed or released in the local
 ///   states, which answer as Source::kLocal: the store has then not renewed it. Where it is not
@@ -67,7 +74,6 @@ class FallbackStore final : public Store {
  public:
   /// Throws StoreError where the options are out of range, or the system has no random bytes.
   FallbackStore(std::shared_ptr<Store> inner, const FallbackOptions& options);
-  ~FallbackStore() override;
 
   /// The keys of a space are denied anew once it is opened with other numbers, except where each
   /// call has its own (LimitDefinition::varies).
@@ -95,7 +101,6 @@ class FallbackStore final : public Store {
   class FallbackSpace;
   class Settling;
 
-  std::shared_ptr<FallbackSpace> open(const LimitDefinition& limit, const Space* replaced);
   Instant decided_at(Instant now) const { return now == kStoreTime ? clock_.now() : now; }
   /// A lower bound of when it is sent, some milliseconds before it at most: is_denied_again() says
   /// where it has to be a better one.

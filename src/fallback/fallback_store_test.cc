@@ -49,7 +49,7 @@ TEST_F(FallbackStoreTest, LocalStatesGoOnFromWhatThisProcessDid) {
   EXPECT_EQ(store_->counters().policy_answers, 0U);
 }
 
-TEST_F(FallbackStoreTest, LocalStatesFollowRefundsAndResets) {
+TEST_F(FallbackStoreTest, LocalStatesMirrorRefundsAndResets) {
   wrap({});
   decide({.cost = 8});
   decide({.cost = 3, .operation = Operation::kRefund});
@@ -91,19 +91,6 @@ TEST_F(FallbackStoreTest, OnlyTheUnansweredAreAnsweredHere) {
   EXPECT_EQ(decisions[3].remaining, 5);
 }
 
-TEST_F(FallbackStoreTest, ABatchMayBeOfAnySize) {
-  wrap({}, "token_bucket 1000/1h");
-  lose("b");
-  std::vector<Ask> asks;
-  for (int i = 0; i < 300; ++i) asks.push_back({.key = i % 3 == 0 ? "b" : "a"});
-  const auto decisions = decide_batch(asks);
-  EXPECT_EQ(decisions[298].remaining, 1000 - 199);
-  EXPECT_EQ(decisions[299].remaining, 1000 - 200);
-  EXPECT_EQ(decisions[297].remaining, 1000 - 100);
-  EXPECT_EQ(decisions[297].source, Source::kLocal);
-  decide_batch({});
-}
-
 TEST_F(FallbackStoreTest, AnswersForAShareOfTheLimit) {
   wrap({.local_share = 4}, "token_bucket 42/1h");
   decide({.cost = 3});
@@ -119,7 +106,7 @@ TEST_F(FallbackStoreTest, AnswersForAShareOfTheLimit) {
   EXPECT_EQ(decide({.cost = kMaxInt64, .operation = Operation::kRefund}).remaining, 10);
 }
 
-TEST_F(FallbackStoreTest, WhatIsPastTheShareIsNotNoted) {
+TEST_F(FallbackStoreTest, WhatIsPastTheShareIsNotMirrored) {
   wrap({.local_share = 4}, "token_bucket 40/1h");
   for (int i = 0; i < 40; ++i) EXPECT_TRUE(decide(Ask{}, kStart).allowed);
   inner_->lose_all();
@@ -200,7 +187,7 @@ TEST_F(FallbackStoreTest, AGroupIsAnsweredAsAWhole) {
   EXPECT_EQ(store_->counters().local_answers, 3U);
 }
 
-TEST_F(FallbackStoreTest, AGroupFollowsThePolicy) {
+TEST_F(FallbackStoreTest, AGroupIsAnsweredByThePolicy) {
   inner_->lose_all();
   wrap({.on_failure = OnFailure::kAllow});
   EXPECT_EQ(decide_all({{.key = "a"}, {.key = "b"}}),
@@ -238,6 +225,355 @@ TEST_F(FallbackStoreTest, LetsGoOfSpacesThatAreNotHeld) {
   }
   // Its name is free for another algorithm.
   EXPECT_NO_THROW(store_->open_space(Limit("sliding_log 1/1s", "x7").definition()));
+}
+
+/// What a FallbackStore does with the operations that are not a take.
+class FallbackOperationsTest : public FallbackFixture {
+ protected:
+  Decision charge(std::int64_t units) {
+    return decide({.cost = units, .operation = Operation::kCharge});
+  }
+  Decision take_up_to(std::int64_t units) {
+    return decide({.cost = units, .operation = Operation::kTakeUpTo});
+  }
+  Decision block(std::int64_t duration_ns) {
+    return decide({.operation = Operation::kBlock, .duration_ns = duration_ns});
+  }
+  Decision peek() { return decide({.cost = 0}); }
+};
+
+TEST_F(FallbackOperationsTest, LocalStatesMirrorThem) {
+  wrap({});
+  EXPECT_EQ(charge(3).remaining, 7);
+  EXPECT_EQ(take_up_to(5).taken, 5);
+  EXPECT_EQ(take_up_to(5).taken, 2);
+  EXPECT_FALSE(take_up_to(5).allowed);
+  inner_->lose_all();
+  EXPECT_EQ(peek().source, Source::kLocal);
+  EXPECT_EQ(peek().remaining, 0);
+  EXPECT_EQ(decide({.cost = 4, .operation = Operation::kRefund}).remaining, 4);
+}
+
+TEST_F(FallbackOperationsTest, LocalStatesMirrorADebt) {
+  wrap({}, "token_bucket 10/10h");
+  charge(25);
+  inner_->lose_all();
+  EXPECT_GT(decide(Ask{}).retry_after, nanoseconds(15 * kHourNs));
+}
+
+TEST_F(FallbackOperationsTest, LocalStatesMirrorABlock) {
+  wrap({});
+  EXPECT_EQ(block(5 * kHourNs).remaining, 0);
+  inner_->lose_all();
+  const Decision denied = decide(Ask{});
+  EXPECT_FALSE(denied.allowed);
+  EXPECT_GT(denied.retry_after, nanoseconds(4 * kHourNs));
+  decide({.operation = Operation::kReset});
+  EXPECT_TRUE(decide(Ask{}).allowed);
+}
+
+TEST_F(FallbackOperationsTest, HappenToTheLocalStatesWhereTheStoreIsLost) {
+  wrap({});
+  inner_->lose_all();
+  const Decision charged = charge(4);
+  EXPECT_TRUE(charged.allowed);
+  EXPECT_EQ(charged.source, Source::kLocal);
+  EXPECT_EQ(charged.remaining, 6);
+  const Decision taken = take_up_to(9);
+  EXPECT_EQ(taken.taken, 6);
+  EXPECT_EQ(taken.source, Source::kLocal);
+  EXPECT_EQ(block(5 * kHourNs).source, Source::kLocal);
+  EXPECT_GT(decide(Ask{}).retry_after, nanoseconds(4 * kHourNs));
+  EXPECT_EQ(store_->counters().local_answers, 4U);
+}
+
+// A unit here is four there: of 42, two are left over when ten have been taken.
+TEST_F(FallbackOperationsTest, WhatIsNoWholeUnitIsNotTaken) {
+  wrap({.local_share = 4}, "token_bucket 42/42h");
+  inner_->lose_all();
+  const auto take_up_to_at = [&](Instant now) {
+    return decide({.cost = 20, .operation = Operation::kTakeUpTo}, now);
+  };
+  EXPECT_EQ(take_up_to_at(kStart).taken, 10);
+  EXPECT_EQ(take_up_to_at(kStart).taken, 0);
+  EXPECT_FALSE(take_up_to_at(kStart).allowed);
+  EXPECT_GT(take_up_to_at(kStart).retry_after, nanoseconds(0));
+  EXPECT_EQ(take_up_to_at(kStart + 2 * kHourNs - 1).taken, 0);
+  // Two more have come back: with the two that were left they are one.
+  const Decision one = take_up_to_at(kStart + 2 * kHourNs);
+  EXPECT_TRUE(one.allowed);
+  EXPECT_EQ(one.taken, 1);
+}
+
+TEST_F(FallbackOperationsTest, AreAllowedByPolicy) {
+  wrap({.on_failure = OnFailure::kAllow});
+  inner_->lose_all();
+  EXPECT_EQ(take_up_to(7),
+            (Decision{.allowed = true, .source = Source::kPolicy, .limit = 10, .taken = 7}));
+  EXPECT_EQ(charge(7), (Decision{.allowed = true, .source = Source::kPolicy, .limit = 10}));
+}
+
+TEST_F(FallbackOperationsTest, AreDeniedByPolicyWhereTheyTake) {
+  wrap({.on_failure = OnFailure::kDeny});
+  inner_->lose_all();
+  EXPECT_EQ(take_up_to(7), (Decision{.source = Source::kPolicy,
+                                     .limit = 10,
+                                     .retry_after = kPolicyWait,
+                                     .reset_after = kPolicyWait}));
+  EXPECT_TRUE(charge(7).allowed);
+  EXPECT_TRUE(block(1).allowed);
+  EXPECT_TRUE(take_up_to(0).allowed);
+}
+
+TEST_F(FallbackOperationsTest, WhatIsDeniedStaysSo) {
+  wrap({});
+  decide({.cost = 10});
+  decide(Ask{});
+  charge(1);
+  block(kHourNs);
+  inner_->asked.clear();
+  EXPECT_EQ(decide(Ask{}).source, Source::kCache);
+  EXPECT_TRUE(inner_->asked.empty());
+  EXPECT_EQ(take_up_to(1).source, Source::kStore) << "a take of what remains always asks";
+  EXPECT_EQ(decide(Ask{}).source, Source::kCache);
+}
+
+TEST_F(FallbackOperationsTest, ADenialOfWhatRemainsIsNotRemembered) {
+  wrap({});
+  decide({.cost = 10});
+  EXPECT_FALSE(take_up_to(5).allowed);
+  EXPECT_EQ(decide({.cost = 5}).source, Source::kStore);
+}
+
+// The store never had them.
+TEST_F(FallbackOperationsTest, ReturnsToWhoGave) {
+  wrap({});
+  decide({.cost = 6}, kStart);
+  inner_->lose_all();
+  EXPECT_EQ(decide({.cost = 3}, kStart).source, Source::kLocal);
+  inner_->lose_nothing();
+  inner_->asked.clear();
+  const Ask refund{.cost = 3, .operation = Operation::kRefund, .giver = Source::kLocal};
+  const Decision given = decide(refund, kStart);
+  EXPECT_EQ(given.source, Source::kLocal);
+  EXPECT_EQ(given.remaining, 4);
+  EXPECT_TRUE(decide({.cost = 3, .operation = Operation::kRefund, .giver = Source::kPolicy}, kStart)
+                  .allowed);
+  EXPECT_TRUE(inner_->asked.empty());
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 4);
+  EXPECT_EQ(store_->counters().unanswered, 1U);
+}
+
+TEST_F(FallbackOperationsTest, ASpaceThatOthersHoldDoesNotGiveWay) {
+  wrap({}, "fixed_window 5/1h");
+  decide({.cost = 5});
+  decide(Ask{});
+  const Limit other("sliding_log 7/1h", "limit");
+  EXPECT_THROW(store_->open_space(other.definition()), StoreError);
+  const auto former = space_;
+  EXPECT_THROW(store_->replace_space(space_, other.definition()), StoreError) << "by two";
+}
+
+TEST_F(FallbackOperationsTest, ASpaceThatOneHoldsGivesWay) {
+  wrap({}, "fixed_window 5/1h");
+  decide({.cost = 5});
+  decide(Ask{});
+  const Limit other("sliding_log 7/1h", "limit");
+  const auto attachment = space_->attachment<int>();
+  const auto fresh = store_->replace_space(space_, other.definition());
+  ASSERT_NE(fresh, space_);
+  EXPECT_EQ(fresh->attachment<int>(), attachment);
+  space_ = fresh;
+  *limit_ = other;
+  EXPECT_EQ(decide({.cost = 3}).remaining, 4) << "its keys are fresh";
+  inner_->lose_all();
+  EXPECT_EQ(peek().remaining, 4) << "here, too";
+  EXPECT_EQ(store_->open_space(other.definition()), space_);
+}
+
+constexpr std::int64_t kLeaseNs = 60'000'000'000;
+
+/// What a FallbackStore does with permits.
+class FallbackPermitsTest : public FallbackFixture {
+ protected:
+  Decision acquire(PermitId permit, Instant now = kStart) {
+    return decide({.permit = permit}, now);
+  }
+  Decision renew(PermitId permit, Source giver = Source::kStore, Instant now = kStart) {
+    return decide({.operation = Operation::kRenew, .permit = permit, .giver = giver}, now);
+  }
+  Decision release(PermitId permit, Source giver = Source::kStore) {
+    return decide({.operation = Operation::kRelease, .permit = permit, .giver = giver}, kStart);
+  }
+  void find_again() {
+    inner_->lose_nothing();
+    inner_->asked.clear();
+  }
+};
+
+TEST_F(FallbackPermitsTest, AsksForEach) {
+  wrap({}, "concurrency 1");
+  EXPECT_TRUE(decide({.permit = 1}).allowed);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(decide({.permit = 2}).source, Source::kStore);
+  EXPECT_EQ(store_->counters().cached_denials, 0U);
+}
+
+TEST_F(FallbackPermitsTest, WhatTheStoreGaveCountsWhereItIsLost) {
+  wrap({}, "concurrency 3");
+  acquire(1);
+  acquire(2);
+  inner_->lose_all();
+  const Decision third = acquire(3);
+  EXPECT_TRUE(third.allowed);
+  EXPECT_EQ(third.source, Source::kLocal);
+  EXPECT_EQ(third.limit, 3);
+  EXPECT_EQ(third.remaining, 0);
+  EXPECT_EQ(acquire(4).retry_after, nanoseconds(kLeaseNs));
+  // The store did not release it: here it counts no more.
+  const Decision released = release(1);
+  EXPECT_TRUE(released.allowed);
+  EXPECT_EQ(released.source, Source::kLocal);
+  EXPECT_TRUE(acquire(4).allowed);
+}
+
+TEST_F(FallbackPermitsTest, LocalStatesMirrorWhatIsRenewedAndReleased) {
+  wrap({}, "concurrency 2");
+  acquire(1);
+  acquire(2);
+  EXPECT_TRUE(renew(1, Source::kStore, kStart + kLeaseNs / 2).allowed);
+  EXPECT_TRUE(release(2).allowed);
+  inner_->lose_all();
+  const Instant later = kStart + kLeaseNs + kLeaseNs / 4;
+  EXPECT_EQ(decide({.cost = 0}, later).remaining, 1);
+  EXPECT_TRUE(acquire(3, later).allowed);
+  EXPECT_EQ(acquire(4, later).retry_after, nanoseconds(kLeaseNs / 4));
+}
+
+TEST_F(FallbackPermitsTest, WhatTheStoreDoesNotHoldIsNotHeldHere) {
+  wrap({}, "concurrency 1");
+  acquire(1);
+  // Another process has reset it.
+  const auto inner_space = inner_->open_space(limit_->definition());
+  const Request reset{.limit = &limit_->definition(),
+                      .space = inner_space.get(),
+                      .key = "k",
+                      .operation = Operation::kReset};
+  Decision decision;
+  inner_->decide({&reset, 1}, kStart, {&decision, 1});
+  EXPECT_EQ(renew(1).retry_after, kNever);
+  inner_->lose_all();
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 1);
+}
+
+TEST_F(FallbackPermitsTest, AnUnansweredRenewalSaysSo) {
+  wrap({}, "concurrency 1");
+  acquire(1);
+  inner_->lose_all();
+  const Decision renewed = renew(1, Source::kStore, kStart + kLeaseNs / 2);
+  EXPECT_TRUE(renewed.allowed);
+  EXPECT_EQ(renewed.source, Source::kLocal);
+  EXPECT_FALSE(acquire(2, kStart + kLeaseNs).allowed);
+}
+
+TEST_F(FallbackPermitsTest, WhatIsGivenHereStaysHere) {
+  wrap({}, "concurrency 2");
+  inner_->lose_all();
+  acquire(1);
+  find_again();
+  EXPECT_TRUE(renew(1, Source::kLocal).allowed);
+  EXPECT_EQ(renew(1, Source::kLocal).source, Source::kLocal);
+  EXPECT_TRUE(release(1, Source::kLocal).allowed);
+  const Decision twice = release(1, Source::kLocal);
+  EXPECT_FALSE(twice.allowed);
+  EXPECT_EQ(twice.retry_after, kNever);
+  EXPECT_TRUE(inner_->asked.empty());
+}
+
+TEST_F(FallbackPermitsTest, WhatThePolicyGaveIsAlwaysHeld) {
+  wrap({.on_failure = OnFailure::kAllow}, "concurrency 2");
+  inner_->lose_all();
+  for (PermitId permit = 1; permit < 9; ++permit) {
+    EXPECT_EQ(acquire(permit), (Decision{.allowed = true, .source = Source::kPolicy, .limit = 2}));
+  }
+  find_again();
+  EXPECT_EQ(renew(1, Source::kPolicy).source, Source::kPolicy);
+  EXPECT_TRUE(release(1, Source::kPolicy).allowed);
+  EXPECT_TRUE(inner_->asked.empty());
+}
+
+TEST_F(FallbackPermitsTest, WhatMayHaveBeenGivenLateIsReleasedByTheStoreAlone) {
+  wrap({}, "concurrency 2");
+  inner_->lose_all();
+  EXPECT_EQ(acquire(1).source, Source::kLocal);
+  find_again();
+  // It arrives after all.
+  const auto inner_space = inner_->open_space(limit_->definition());
+  Request take = request({.permit = 1});
+  take.space = inner_space.get();
+  Decision taken;
+  inner_->decide({&take, 1}, kStart, {&taken, 1});
+  EXPECT_TRUE(taken.allowed);
+  const Decision released = release(1, Source::kUnavailable);
+  EXPECT_TRUE(released.allowed);
+  EXPECT_EQ(released.source, Source::kStore);
+  EXPECT_TRUE(renew(1, Source::kLocal).allowed) << "it is held here";
+
+  const std::uint64_t local_answers = store_->counters().local_answers;
+  inner_->lose_all();
+  EXPECT_EQ(release(1, Source::kUnavailable).source, Source::kUnavailable);
+  EXPECT_EQ(store_->counters().local_answers, local_answers);
+  EXPECT_TRUE(renew(1, Source::kLocal).allowed);
+}
+
+TEST_F(FallbackPermitsTest, AreGivenByThePolicy) {
+  wrap({.on_failure = OnFailure::kDeny}, "concurrency 2");
+  acquire(1);
+  inner_->lose_all();
+  EXPECT_EQ(acquire(2).retry_after, kPolicyWait);
+  const Decision renewed = renew(1);
+  EXPECT_TRUE(renewed.allowed);
+  EXPECT_EQ(renewed.source, Source::kPolicy);
+  wrap({.on_failure = OnFailure::kRaise}, "concurrency 2");
+  EXPECT_THROW(acquire(3), StoreError);
+  EXPECT_THROW(renew(1), StoreError);
+}
+
+TEST_F(FallbackPermitsTest, GivesAShareOfThem) {
+  wrap({.local_share = 4}, "concurrency 11");
+  acquire(1);
+  inner_->lose_all();
+  const Decision second = acquire(2);
+  EXPECT_TRUE(second.allowed);
+  EXPECT_EQ(second.limit, 2);
+  EXPECT_EQ(second.remaining, 0);
+  EXPECT_EQ(acquire(3).retry_after, nanoseconds(kLeaseNs));
+  EXPECT_TRUE(release(1).allowed);
+  EXPECT_TRUE(acquire(3).allowed);
+}
+
+TEST_F(FallbackPermitsTest, ALimitBelowTheShareGivesNone) {
+  wrap({.local_share = 12}, "concurrency 11");
+  acquire(1);
+  inner_->lose_all();
+  const Decision denied = acquire(2);
+  EXPECT_FALSE(denied.allowed);
+  EXPECT_EQ(denied.source, Source::kLocal);
+  EXPECT_EQ(denied.retry_after, kPolicyWait);
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 0);
+  EXPECT_TRUE(renew(1).allowed) << "what the store gave is still held";
+  EXPECT_TRUE(release(1).allowed);
+}
+
+TEST_F(FallbackPermitsTest, WatchesTheStoreInside) {
+  inner_->tells = true;
+  wrap({}, "concurrency 2");
+  int released = 0;
+  const auto watch = store_->watch(space_, "k", [&] { ++released; });
+  ASSERT_EQ(inner_->watched().size(), 1U);
+  EXPECT_EQ(inner_->watched()[0].key, "k");
+  EXPECT_EQ(inner_->watched()[0].space, inner_->open_space(limit_->definition()));
+  inner_->tell();
+  EXPECT_EQ(released, 1);
 }
 
 TEST_F(FallbackStoreTest, LocalStatesAreBounded) {

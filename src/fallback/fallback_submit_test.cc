@@ -32,14 +32,6 @@ TEST_F(FallbackSubmitTest, AnswersWhenTheStoreDoes) {
   EXPECT_EQ(batch->error, "");
 }
 
-TEST_F(FallbackSubmitTest, MirrorsWhatTheStoreDid) {
-  wrap({});
-  submit({{.cost = 4}});
-  inner_->answer_all();
-  inner_->lose_all();
-  EXPECT_EQ(decide({.cost = 0}).remaining, 6);
-}
-
 TEST_F(FallbackSubmitTest, TellsWhatItMayNotAnswer) {
   wrap({.on_failure = OnFailure::kRaise});
   lose("b");

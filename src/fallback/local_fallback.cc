@@ -9,7 +9,6 @@
 #include "algorithms/limit_definition.h"
 #include "core/arithmetic.h"
 #include "core/block.h"
-#include "fallback/failure_policy.h"
 
 namespace sluice {
 namespace {
@@ -27,8 +26,8 @@ Decision ask(Store& store, const Request& request, Instant now) {
 
 }  // namespace
 
-LocalFallback::LocalFallback(const Options& options)
-    : shares_(options.shares), store_({.max_bytes = options.max_bytes, .table = {}}) {
+LocalFallback::LocalFallback(std::size_t max_bytes, std::int64_t shares)
+    : shares_(shares), store_({.max_bytes = max_bytes, .table = {}}) {
   assert(shares_ >= 1);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -8,6 +9,9 @@
 #include "stores/memory/memory_store.h"
 
 namespace sluice {
+
+/// After how long a caller that is denied in the place of the store may try again.
+inline constexpr std::chrono::seconds kPolicyWait{1};
 
 /// The states with which a process answers for a store that does not. What the store does through
 /// this process is mirrored into them, and they allow one share of each limit, rounded down: a unit
@@ -18,22 +22,14 @@ namespace sluice {
 /// All requests have spaces of store(). Thread-safe.
 class LocalFallback {
  public:
-  struct Options {
-    /// As MemoryOptions::max_bytes.
-    std::size_t max_bytes = 0;
-    /// They allow one of so many shares. At least 1.
-    std::int64_t shares = 1;
-  };
-
-  /// Throws StoreError where max_bytes is out of range.
-  explicit LocalFallback(const Options& options);
+  /// They allow one of so many shares, at least 1. Throws StoreError where max_bytes is out of the
+  /// range of MemoryOptions::max_bytes.
+  LocalFallback(std::size_t max_bytes, std::int64_t shares);
 
   MemoryStore& store() { return store_; }
 
-  /// What the hash of a key is made with, for prefetch().
-  const HashSecret& secret() const { return store_.secret(); }
-
   /// Asks the processor for the state of a key, so that to mirror it soon need not wait for memory.
+  /// The hash is made with the store's secret.
   void prefetch(const Space& space, const KeyHash& key) const {
     const memory::Place place = store_.place_of(space, key);
     place.shard->prefetch(place.tag);

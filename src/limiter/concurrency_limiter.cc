@@ -3,11 +3,9 @@
 #include <optional>
 #include <utility>
 
-#include "limiter/argument_checks.h"
 #include "limiter/limiter_core.h"
 #include "sluice/permit.h"
 #include "waiting/lease_keeper.h"
-#include "waiting/permit_id.h"
 
 namespace sluice {
 
@@ -52,7 +50,7 @@ class ConcurrencyLimiter::Impl final : public LimiterCore {
   /// Not granted, as others wait for it.
   Permit behind_others(std::string_view key) const {
     Permit made;
-    made.decision_ = peek(key);
+    made.decision_ = ask(Operation::kTake, key, 0);
     made.decision_.allowed = false;
     made.decision_.retry_after = std::max<nanoseconds>(kSoon, made.decision_.reset_after);
     return made;
@@ -115,11 +113,11 @@ void ConcurrencyLimiter::async_acquire(std::string_view key, nanoseconds patienc
 }
 
 Decision ConcurrencyLimiter::peek(std::string_view key) {
-  return impl_->peek(key);
+  return impl_->ask(Operation::kTake, key, 0);
 }
 
 Decision ConcurrencyLimiter::block(std::string_view key, nanoseconds duration) {
-  return impl_->block(key, duration);
+  return impl_->ask(Operation::kBlock, key, duration.count());
 }
 
 void ConcurrencyLimiter::reset(std::string_view key) {
@@ -127,12 +125,12 @@ void ConcurrencyLimiter::reset(std::string_view key) {
 }
 
 void ConcurrencyLimiter::async_peek(std::string_view key, DecisionCallback callback) {
-  impl_->async_peek(key, std::move(callback));
+  impl_->async_ask(Operation::kTake, key, 0, std::move(callback));
 }
 
 void ConcurrencyLimiter::async_block(std::string_view key, nanoseconds duration,
                                      DecisionCallback callback) {
-  impl_->async_block(key, duration, std::move(callback));
+  impl_->async_ask(Operation::kBlock, key, duration.count(), std::move(callback));
 }
 
 void ConcurrencyLimiter::async_reset(std::string_view key, DoneCallback callback) {
@@ -166,7 +164,7 @@ bool Permit::held() const {
   return lease_ != nullptr && lease_->held();
 }
 
-void Permit::on_lapse(std::function<void()> callback) {
+void Permit::on_expiry(std::function<void()> callback) {
   if (lease_) lease_->on_expiry(std::move(callback));
 }
 

@@ -1,8 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <atomic>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -15,7 +13,7 @@
 #include "sluice/permit.h"
 #include "sluice/store.h"
 #include "testing/scripted_store.h"
-#include "waiting/wait_queues.h"
+#include "testing/waiting_callers.h"
 
 namespace sluice {
 namespace {
@@ -31,19 +29,8 @@ using testing::HasSubstr;
 /// Permits of a memory store, by the real clock.
 class ConcurrencyLimiterTest : public testing::Test {
  protected:
-  std::size_t waiting() {
-    return store_->open_space(limit_.definition())->attachment<WaitQueues>()->waiting();
-  }
-  /// Returns once so many wait, and the first of them has been denied.
-  void await_waiting(std::size_t count) {
-    while (waiting() != count) std::this_thread::yield();
-    // One comes, it asks, and it is answered: each is a task of the timer thread.
-    for (int i = 0; i < 3; ++i) {
-      std::promise<void> ran;
-      TimerThread::shared()->post([&] { ran.set_value(); });
-      ran.get_future().wait();
-    }
-  }
+  std::size_t waiting() { return waiting_callers(*store_, limit_); }
+  void await_waiting(std::size_t count) { sluice::await_waiting(*store_, limit_, count); }
 
   std::shared_ptr<Store> store_ = open_store("memory:");
   Limit limit_{"concurrency 1 lease=1h", "jobs"};
@@ -70,7 +57,7 @@ TEST_F(ConcurrencyLimiterTest, GivesAsManyAsThereAre) {
   EXPECT_EQ(two.peek("k").remaining, 1);
 }
 
-TEST_F(ConcurrencyLimiterTest, GivesBackWhatGoes) {
+TEST_F(ConcurrencyLimiterTest, ReturnsWhatGoes) {
   { const Permit permit = jobs_.try_acquire("k"); }
   Permit permit = jobs_.try_acquire("k");
   EXPECT_TRUE(permit.held());
@@ -156,34 +143,6 @@ TEST_F(ConcurrencyLimiterTest, ACallerThatWouldOvertakeIsToldWhenTheLastLeaseEnd
   ended.get_future().wait();
 }
 
-TEST_F(ConcurrencyLimiterTest, NoneStarvesAndNeverAreThereTooMany) {
-  constexpr int kThreads = 8;
-  constexpr int kRounds = 200;
-  constexpr int kLimit = 2;
-  ConcurrencyLimiter two(store_, Limit("concurrency 2", "two"));
-  std::atomic<int> at_work{0};
-  std::atomic<int> most{0};
-  std::atomic<int> rounds{0};
-  {
-    std::vector<std::jthread> threads;
-    for (int i = 0; i < kThreads; ++i) {
-      threads.emplace_back([&] {
-        for (int round = 0; round < kRounds; ++round) {
-          const Permit permit = two.acquire("k", hours(1));
-          ASSERT_TRUE(permit);
-          const int now = ++at_work;
-          for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
-          }
-          ++rounds;
-          --at_work;
-        }
-      });
-    }
-  }
-  EXPECT_EQ(rounds, kThreads * kRounds);
-  EXPECT_LE(most, kLimit);
-}
-
 TEST_F(ConcurrencyLimiterTest, CallsBackAtOnceWhereItNeedNotWait) {
   Permit given;
   const auto take = [&](Permit permit, std::exception_ptr) { given = std::move(permit); };
@@ -232,30 +191,6 @@ TEST_F(ConcurrencyLimiterTest, PermitsAndTheirLimiterMayGoAtTheSameTime) {
   }
 }
 
-TEST_F(ConcurrencyLimiterTest, APermitOutlivesThatAnotherLimiterTakesTheFirstOnesPlace) {
-  ConcurrencyLimiter jobs(store_, limit_);
-  Permit permit = jobs.try_acquire("k");
-  jobs = ConcurrencyLimiter(store_, Limit("concurrency 2", "two"));
-  EXPECT_EQ(jobs.limit().expression(), "concurrency 2");
-  EXPECT_TRUE(permit.held());
-  EXPECT_FALSE(jobs_.try_acquire("k"));
-  permit.release();
-  EXPECT_FALSE(permit.held());
-  EXPECT_TRUE(jobs_.try_acquire("k"));
-}
-
-TEST_F(ConcurrencyLimiterTest, ACallerThatIsStoppedIsCalledBack) {
-  const Permit held = jobs_.try_acquire("k");
-  std::stop_source stop;
-  std::promise<bool> granted;
-  jobs_.async_acquire(
-      "k", hours(1),
-      [&](Permit permit, std::exception_ptr) { granted.set_value(static_cast<bool>(permit)); },
-      stop.get_token());
-  stop.request_stop();
-  EXPECT_FALSE(granted.get_future().get());
-}
-
 /// One holds the permit, and another waits for it.
 class WaitingForAPermitTest : public ConcurrencyLimiterTest {
  protected:
@@ -301,7 +236,7 @@ TEST_F(ConcurrencyLimiterTest, APermitThatWasResetExpires) {
   ConcurrencyLimiter brief(store_, Limit("concurrency 1 lease=60ms", "brief"));
   Permit permit = brief.try_acquire("k");
   std::promise<void> expired;
-  permit.on_lapse([&] { expired.set_value(); });
+  permit.on_expiry([&] { expired.set_value(); });
   brief.reset("k");
   expired.get_future().get();
   EXPECT_FALSE(permit.held());
@@ -363,14 +298,6 @@ TEST_F(UnansweredPermitTest, IsNotReclaimedWhereTheStoreHasDeniedIt) {
   store_->says = [](const Request&) { return Decision{.retry_after = seconds(1)}; };
   EXPECT_FALSE(acquire(OnFailure::kLocal));
   EXPECT_EQ(store_->asked.size(), 1U);
-}
-
-TEST_F(ConcurrencyLimiterTest, WhatWasIgnoredIsThereAgainAfterItsLease) {
-  ConcurrencyLimiter brief(store_, Limit("concurrency 1 lease=60ms", "brief"));
-  const auto began = steady_clock::now();
-  brief.try_acquire("k").ignore();
-  EXPECT_TRUE(brief.acquire("k", hours(1)));
-  EXPECT_GE(steady_clock::now() - began, milliseconds(60));
 }
 
 }  // namespace

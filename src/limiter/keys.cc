@@ -76,23 +76,16 @@ std::string quoted(std::string_view text) {
   return result += text.size() > 64 ? "...\"" : "\"";
 }
 
-struct PrefixLength {
-  const char* name;
-  int written;
-  int most;
-};
-
-int checked(const PrefixLength& prefix) {
-  if (prefix.written >= 1 && prefix.written <= prefix.most) return prefix.written;
-  throw std::invalid_argument(std::string(prefix.name) + " must be from 1 to " +
-                              std::to_string(prefix.most) + ", it is " +
-                              std::to_string(prefix.written));
+void require_prefix(const std::string& name, int prefix, int most) {
+  if (prefix >= 1 && prefix <= most) return;
+  throw std::invalid_argument(name + " must be from 1 to " + std::to_string(most) + ", it is " +
+                              std::to_string(prefix));
 }
 
 }  // namespace
 
 struct ClientIp::Settings {
-  std::vector<IpRange> trusted;
+  std::vector<IpRange> trusted = {};
   bool trusts_unix = false;
   int ipv4_prefix = 0;
   int ipv6_prefix = 0;
@@ -115,11 +108,9 @@ ClientIp::ClientIp(const ClientIpOptions& options) {
     throw std::invalid_argument("there are " + std::to_string(options.trusted_proxies.size()) +
                                 " trusted proxies, at most " + std::to_string(kMaxTrustedProxies));
   }
-  Settings settings;
-  settings.ipv4_prefix =
-      checked({.name = "ipv4_prefix", .written = options.ipv4_prefix, .most = 32});
-  settings.ipv6_prefix =
-      checked({.name = "ipv6_prefix", .written = options.ipv6_prefix, .most = 128});
+  require_prefix("ipv4_prefix", options.ipv4_prefix, 32);
+  require_prefix("ipv6_prefix", options.ipv6_prefix, 128);
+  Settings settings{.ipv4_prefix = options.ipv4_prefix, .ipv6_prefix = options.ipv6_prefix};
   for (const std::string& proxy : options.trusted_proxies) {
     if (proxy == kUnix) {
       settings.trusts_unix = true;

@@ -10,7 +10,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "core/fault_under_test.h"
+#include "testing/error_of.h"
 
 namespace sluice {
 namespace {
@@ -28,8 +28,8 @@ const ClientIp& behind_proxies() {
   return client_ip;
 }
 
-std::string fault_of_options(const ClientIpOptions& options) {
-  return fault_of<std::invalid_argument>([&] { ClientIp client_ip(options); });
+std::string error_of_options(const ClientIpOptions& options) {
+  return error_of<std::invalid_argument>([&] { ClientIp client_ip(options); });
 }
 
 TEST(ClientIp, OneClientHasOneKey) {
@@ -148,22 +148,22 @@ TEST(ClientIp, ReadsNoMoreThanItsBounds) {
 }
 
 TEST(ClientIp, RefusesWhatCannotBe) {
-  EXPECT_EQ(fault_of_options({.trusted_proxies = {"10.0.0.0/8", "10.0.0.1/8"}}),
+  EXPECT_EQ(error_of_options({.trusted_proxies = {"10.0.0.0/8", "10.0.0.1/8"}}),
             "\"10.0.0.1/8\" is not a trusted proxy: it has bits beyond its length, "
             "write 10.0.0.0/8");
-  EXPECT_THAT(fault_of_options({.trusted_proxies = {"0.0.0.0/0"}}), HasSubstr("every address"));
-  EXPECT_THAT(fault_of_options({.trusted_proxies = {""}}),
+  EXPECT_THAT(error_of_options({.trusted_proxies = {"0.0.0.0/0"}}), HasSubstr("every address"));
+  EXPECT_THAT(error_of_options({.trusted_proxies = {""}}),
               StartsWith("\"\" is not a trusted proxy"));
-  EXPECT_THAT(fault_of_options({.trusted_proxies = {"unix:/run/a"}}),
+  EXPECT_THAT(error_of_options({.trusted_proxies = {"unix:/run/a"}}),
               HasSubstr("write an address"));
-  EXPECT_THAT(fault_of_options({.trusted_proxies = {"a\nb" + std::string(100, 'c')}}),
+  EXPECT_THAT(error_of_options({.trusted_proxies = {"a\nb" + std::string(100, 'c')}}),
               AllOf(StartsWith("\"a?b"), HasSubstr("...\""), Not(HasSubstr("\n"))));
-  EXPECT_EQ(fault_of_options({.trusted_proxies = std::vector<std::string>(1024, "10.0.0.1")}), "");
-  EXPECT_EQ(fault_of_options({.trusted_proxies = std::vector<std::string>(1025, "10.0.0.1")}),
+  EXPECT_EQ(error_of_options({.trusted_proxies = std::vector<std::string>(1024, "10.0.0.1")}), "");
+  EXPECT_EQ(error_of_options({.trusted_proxies = std::vector<std::string>(1025, "10.0.0.1")}),
             "there are 1025 trusted proxies, at most 1024");
-  EXPECT_EQ(fault_of_options({.ipv4_prefix = 0}), "ipv4_prefix must be from 1 to 32, it is 0");
-  EXPECT_EQ(fault_of_options({.ipv4_prefix = 33}), "ipv4_prefix must be from 1 to 32, it is 33");
-  EXPECT_EQ(fault_of_options({.ipv6_prefix = 129}), "ipv6_prefix must be from 1 to 128, it is 129");
+  EXPECT_EQ(error_of_options({.ipv4_prefix = 0}), "ipv4_prefix must be from 1 to 32, it is 0");
+  EXPECT_EQ(error_of_options({.ipv4_prefix = 33}), "ipv4_prefix must be from 1 to 32, it is 33");
+  EXPECT_EQ(error_of_options({.ipv6_prefix = 129}), "ipv6_prefix must be from 1 to 128, it is 129");
 }
 
 // An address of IPv6's public part: never an IPv4 address, never a proxy of these tests.
@@ -201,13 +201,6 @@ RC_GTEST_PROP(ClientIp, NothingOnTheLeftChangesTheClient,
   RC_ASSERT(behind_proxies().key("10.0.0.1", lines) == ClientIp().key(public_text(client)));
 }
 
-RC_GTEST_PROP(ClientIp, WhoIsNoProxyCannotChooseItsKey,
-              (const std::vector<std::string>& header, const Groups& client)) {
-  const Lines lines(header.begin(), header.end());
-  const std::string peer = public_text(client);
-  RC_ASSERT(behind_proxies().key(peer, lines) == ClientIp().key(peer));
-}
-
 TEST(KeyHasher, IsHmacSha256CutTo128Bits) {
   // RFC 4231, test cases 3 and 6: keys of 20 and 131 bytes.
   EXPECT_EQ(KeyHasher(std::string(20, '\xaa')).key(std::string(50, '\xdd')),
@@ -241,6 +234,13 @@ TEST(KeyHasher, RefusesAPepperThatCanBeGuessed) {
                                       EndsWith("at least 16")));
     }
   }
+}
+
+RC_GTEST_PROP(ClientIp, WhoIsNoProxyCannotChooseItsKey,
+              (const std::vector<std::string>& header, const Groups& client)) {
+  const Lines lines(header.begin(), header.end());
+  const std::string peer = public_text(client);
+  RC_ASSERT(behind_proxies().key(peer, lines) == ClientIp().key(peer));
 }
 
 }  // namespace

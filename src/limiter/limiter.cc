@@ -12,9 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "limiter/argument_checks.h"
 #include "limiter/limiter_core.h"
-#include "limiter/reservation_impl.h"
 
 namespace sluice {
 
@@ -22,6 +20,14 @@ namespace sluice {
 class Limiter::Impl final : public LimiterCore {
  public:
   using LimiterCore::LimiterCore;
+
+  /// Of units for which `bound` was asked, and which this decision may have granted.
+  Reservation reservation(const Decision& decision, const BoundLimit& bound, std::string_view key,
+                          std::int64_t cost) const {
+    if (!decision.allowed) return {decision, nullptr};
+    return {decision,
+            std::make_unique<Reservation::Impl>(*this, bound, key, cost, decision.source)};
+  }
 };
 
 namespace {
@@ -31,19 +37,12 @@ using TimePoint = TimerThread::TimePoint;
 
 // As many at once need no memory from the system.
 constexpr std::size_t kUsualBatch = 64;
-
-Request of_units(Request request, Operation operation, std::int64_t units) {
-  request.operation = operation;
-  request.cost = units;
-  return request;
-}
+constexpr nanoseconds kNoWait{0};
 
 Request to_reserve(const BoundLimit& bound, std::string_view key, std::int64_t cost,
                    nanoseconds patience) {
-  require_units("a cost", cost);
+  Request request = to_take(bound, key, cost);
   require_patience(patience);
-  Request request = bound.request(key);
-  request.cost = cost;
   request.patience_ns = patience.count();
   return request;
 }
@@ -51,33 +50,9 @@ Request to_reserve(const BoundLimit& bound, std::string_view key, std::int64_t c
 void read_asks(const BoundLimit& bound, std::span<const Ask> asks, std::span<Request> requests) {
   assert(requests.size() >= asks.size());
   for (std::size_t i = 0; i < asks.size(); ++i) {
-    require_units("a cost", asks[i].cost);
-    requests[i] = bound.request(asks[i].key);
-    requests[i].cost = asks[i].cost;
+    requests[i] = to_take(bound, asks[i].key, asks[i].cost);
   }
 }
-
-struct Units {
-  Operation operation;
-  std::int64_t number;
-  /// As for require_units().
-  std::string_view what;
-};
-
-void ask_later(const LimiterCore& core, std::string_view key, const Units& units,
-               DecisionCallback callback) {
-  if (auto error = error_in([&] { require_units(units.what, units.number); })) {
-    return callback({}, std::move(error));
-  }
-  const BoundLimit& bound = core.bound();
-  if (units.operation == Operation::kRefund) {
-    callback = then_wake(core.shared_queues(), key, std::move(callback));
-  }
-  ask_later(*core.binding()->store(), bound,
-            of_units(bound.request(key), units.operation, units.number), std::move(callback));
-}
-
-constexpr nanoseconds kNoWait{0};
 
 TimePoint now() {
   return TimePoint::clock::now();
@@ -88,7 +63,7 @@ bool is_over(const AcquireOutcome& outcome) {
   return !outcome.is_granted() || outcome.decision.delay == kNoWait;
 }
 
-// What was reserved has been given back: a caller that asks again waits as long.
+// What was reserved has been refunded: a caller that asks again waits as long.
 Decision denied_after(Decision refunded, nanoseconds left) {
   refunded.allowed = false;
   refunded.delay = kNoWait;
@@ -96,24 +71,16 @@ Decision denied_after(Decision refunded, nanoseconds left) {
   return refunded;
 }
 
-/// A caller that has been granted time to come, and waits for it.
-struct Reserved {
-  Reserved(const LimiterCore& core, const AcquireRequest& request, const AcquireOutcome& outcome)
-      : decision(outcome.decision),
-        ready(TimerThread::later(now(), decision.delay)),
-        units(core, *outcome.bound, request.key, request.cost, decision.source) {}
-
-  const Decision decision;
-  const TimePoint ready;
-  const ReservedUnits units;
-};
-
-/// The same without a thread of its own: tells its callback. There are as many in a process as wait
-/// in one queue. Owned by its tasks, on whose thread it ends.
+/// A caller that waits for units it has reserved, without a thread of its own: tells its callback.
+/// There are as many in a process as wait in one queue. Owned by its tasks, on whose thread it
+/// ends, and a share of the store with it: a store is not destroyed on its own thread.
 class Delay : public std::enable_shared_from_this<Delay> {
  public:
-  Delay(Reserved reserved, DecisionCallback callback)
-      : reserved_(std::move(reserved)), callback_(std::move(callback)) {}
+  Delay(std::shared_ptr<const LimiterCore> core, Reservation reservation, DecisionCallback callback)
+      : core_(std::move(core)),
+        reservation_(std::move(reservation)),
+        ready_(timer_thread_->after(reservation_.delay())),
+        callback_(std::move(callback)) {}
   ~Delay() { taken_places.fetch_sub(1, std::memory_order_relaxed); }
   Delay(const Delay&) = delete;
   Delay& operator=(const Delay&) = delete;
@@ -127,8 +94,8 @@ class Delay : public std::enable_shared_from_this<Delay> {
 
   void wait(const std::stop_token& stop) {
     if (!has_place_) return cancel();
-    if (reserved_.ready < TimerThread::kEndOfTime) {
-      timer_ = timer_thread_->at(reserved_.ready, [self = shared_from_this()] { self->end(); });
+    if (ready_ < TimerThread::kEndOfTime) {
+      timer_ = timer_thread_->at(ready_, [self = shared_from_this()] { self->end(); });
     }
     if (!stop.stop_possible()) return;
     stop_.emplace(stop, [thread = timer_thread_, weak = weak_from_this()] {
@@ -140,18 +107,17 @@ class Delay : public std::enable_shared_from_this<Delay> {
 
   void end() {
     stop_.reset();
-    if (callback_) std::exchange(callback_, nullptr)(reserved_.decision, nullptr);
+    if (callback_) std::exchange(callback_, nullptr)(reservation_.decision(), nullptr);
   }
 
   void cancel() {
     if (callback_ == nullptr) return;
     timer_thread_->cancel(timer_);
     stop_.reset();
-    reserved_.units.settle_later(
+    reservation_.async_commit(
         0, [self = shared_from_this(), callback = std::exchange(callback_, nullptr)](
                const Decision& refunded, std::exception_ptr error) {
-          callback(denied_after(refunded, self->reserved_.ready - now()), std::move(error));
-          // The store is not destroyed on its own thread.
+          callback(denied_after(refunded, self->ready_ - now()), std::move(error));
           self->timer_thread_->post([self] {});
         });
   }
@@ -161,7 +127,9 @@ class Delay : public std::enable_shared_from_this<Delay> {
   const bool has_place_ =
       taken_places.fetch_add(1, std::memory_order_relaxed) < WaitQueues::kMostWaiting;
   const std::shared_ptr<TimerThread> timer_thread_ = TimerThread::shared();
-  const Reserved reserved_;
+  const std::shared_ptr<const LimiterCore> core_;
+  Reservation reservation_;
+  const TimePoint ready_;
   DecisionCallback callback_;
   TimerThread::Timer timer_;
   std::optional<StopCallback> stop_;
@@ -178,10 +146,7 @@ Limiter::Limiter(Limiter&&) noexcept = default;
 Limiter& Limiter::operator=(Limiter&&) noexcept = default;
 
 Decision Limiter::check(std::string_view key, std::int64_t cost) {
-  require_units("a cost", cost);
-  Request request = impl_->bound().request(key);
-  request.cost = cost;
-  return impl_->ask(request);
+  return impl_->binding()->ask(to_take(impl_->bound(), key, cost));
 }
 
 void Limiter::check(std::span<const Ask> asks, std::span<Decision> decisions) {
@@ -193,41 +158,32 @@ void Limiter::check(std::span<const Ask> asks, std::span<Decision> decisions) {
   boost::container::small_vector<Request, kUsualBatch> requests(asks.size());
   read_asks(impl_->bound(), asks, requests);
   if (requests.empty()) return;
-  impl_->binding()->store()->decide(requests, kStoreTime, decisions);
-}
-
-Decision Limiter::peek(std::string_view key) {
-  return impl_->peek(key);
+  impl_->store().decide(requests, kStoreTime, decisions);
 }
 
 Reservation Limiter::reserve(std::string_view key, std::int64_t cost, nanoseconds patience) {
   const BoundLimit& bound = impl_->bound();
-  const Request request = to_reserve(bound, key, cost, patience);
-  const Decision decision = impl_->ask(request);
-  if (!decision.allowed) return {decision, nullptr};
-  return {decision, std::make_unique<Reservation::Impl>(*impl_, bound, key, cost, decision.source)};
+  return impl_->reservation(impl_->ask(to_reserve(bound, key, cost, patience)), bound, key, cost);
+}
+
+Decision Limiter::peek(std::string_view key) {
+  return impl_->ask(Operation::kTake, key, 0);
 }
 
 Decision Limiter::refund(std::string_view key, std::int64_t units) {
-  require_units("a refund", units);
-  const Decision decision =
-      impl_->ask(of_units(impl_->bound().request(key), Operation::kRefund, units));
-  impl_->queues().released(key);
-  return decision;
+  return impl_->ask(Operation::kRefund, key, units);
 }
 
 Decision Limiter::charge(std::string_view key, std::int64_t units) {
-  require_units("a charge", units);
-  return impl_->ask(of_units(impl_->bound().request(key), Operation::kCharge, units));
+  return impl_->ask(Operation::kCharge, key, units);
 }
 
 Decision Limiter::take_up_to(std::string_view key, std::int64_t units) {
-  require_units("what is taken", units);
-  return impl_->ask(of_units(impl_->bound().request(key), Operation::kTakeUpTo, units));
+  return impl_->ask(Operation::kTakeUpTo, key, units);
 }
 
 Decision Limiter::block(std::string_view key, nanoseconds duration) {
-  return impl_->block(key, duration);
+  return impl_->ask(Operation::kBlock, key, duration.count());
 }
 
 void Limiter::reset(std::string_view key) {
@@ -243,28 +199,28 @@ const Limit& Limiter::limit() const {
 }
 
 void Limiter::async_check(std::string_view key, std::int64_t cost, DecisionCallback callback) {
-  ask_later(*impl_, key, {Operation::kTake, cost, "a cost"}, std::move(callback));
+  impl_->async_ask(Operation::kTake, key, cost, std::move(callback));
+}
+
+void Limiter::async_peek(std::string_view key, DecisionCallback callback) {
+  impl_->async_ask(Operation::kTake, key, 0, std::move(callback));
 }
 
 void Limiter::async_refund(std::string_view key, std::int64_t units, DecisionCallback callback) {
-  ask_later(*impl_, key, {Operation::kRefund, units, "a refund"}, std::move(callback));
+  impl_->async_ask(Operation::kRefund, key, units, std::move(callback));
 }
 
 void Limiter::async_charge(std::string_view key, std::int64_t units, DecisionCallback callback) {
-  ask_later(*impl_, key, {Operation::kCharge, units, "a charge"}, std::move(callback));
+  impl_->async_ask(Operation::kCharge, key, units, std::move(callback));
 }
 
 void Limiter::async_take_up_to(std::string_view key, std::int64_t units,
                                DecisionCallback callback) {
-  ask_later(*impl_, key, {Operation::kTakeUpTo, units, "what is taken"}, std::move(callback));
-}
-
-void Limiter::async_peek(std::string_view key, DecisionCallback callback) {
-  impl_->async_peek(key, std::move(callback));
+  impl_->async_ask(Operation::kTakeUpTo, key, units, std::move(callback));
 }
 
 void Limiter::async_block(std::string_view key, nanoseconds duration, DecisionCallback callback) {
-  impl_->async_block(key, duration, std::move(callback));
+  impl_->async_ask(Operation::kBlock, key, duration.count(), std::move(callback));
 }
 
 void Limiter::async_reset(std::string_view key, DoneCallback callback) {
@@ -277,8 +233,7 @@ void Limiter::async_check(std::span<const Ask> asks, BatchCallback callback) {
   auto error = error_in([&] { read_asks(bound, asks, requests); });
   if (error || requests.empty()) return callback({}, std::move(error));
   const BoundLimit* const about = &bound;
-  ask_later(*impl_->binding()->store(), {&about, 1}, requests, Batch::Mode::kEach,
-            std::move(callback));
+  ask_later(impl_->store(), {&about, 1}, requests, Batch::Mode::kEach, std::move(callback));
 }
 
 void Limiter::async_reserve(std::string_view key, std::int64_t cost, nanoseconds patience,
@@ -288,31 +243,24 @@ void Limiter::async_reserve(std::string_view key, std::int64_t cost, nanoseconds
   if (auto error = error_in([&] { request = to_reserve(bound, key, cost, patience); })) {
     return callback({}, std::move(error));
   }
-  auto reserve = [impl = impl_, &bound, key = std::string(key), cost,
-                  callback = std::move(callback)](const Decision& decision,
-                                                  std::exception_ptr error) {
-    std::unique_ptr<Reservation::Impl> taken;
-    if (!error && decision.allowed) {
-      taken = std::make_unique<Reservation::Impl>(*impl, bound, key, cost, decision.source);
-    }
-    callback({decision, std::move(taken)}, std::move(error));
-  };
-  ask_later(*impl_->binding()->store(), bound, request, std::move(reserve));
+  impl_->async_ask(
+      bound, request,
+      [impl = impl_, &bound, key = std::string(key), cost, callback = std::move(callback)](
+          const Decision& decision, std::exception_ptr error) {
+        callback(error ? Reservation() : impl->reservation(decision, bound, key, cost),
+                 std::move(error));
+      });
 }
 
 Decision Limiter::acquire(std::string_view key, std::int64_t cost, nanoseconds patience,
                           std::stop_token stop) {
-  require_units("a cost", cost);
-  require_patience(patience);
-  std::optional<Decision> denied;
   const BoundLimit& bound = impl_->bound();
+  const Request asked = to_reserve(bound, key, cost, patience);
+  std::optional<Decision> denied;
   AcquireOutcome outcome{.bound = &bound};
   const bool asks = impl_->queues().is_empty(key);
   if (asks) [[likely]] {
-    Request request = bound.request(key);
-    request.cost = cost;
-    request.patience_ns = patience.count();
-    outcome.decision = impl_->ask(request);
+    outcome.decision = impl_->binding()->ask(asked);
     if (is_over(outcome) && outcome.decision.allowed) return outcome.decision;
     denied = outcome.decision;
   }
@@ -325,30 +273,28 @@ Decision Limiter::acquire(std::string_view key, std::int64_t cost, nanoseconds p
     if (outcome.error) std::rethrow_exception(outcome.error);
   }
   if (is_over(outcome)) return outcome.decision;
-  const Reserved reserved(*impl_, request, outcome);
-  if (wait_until(reserved.ready, std::move(stop))) return reserved.decision;
-  const Decision refunded = reserved.units.settle(0);
-  return denied_after(refunded, reserved.ready - now());
+  Reservation reservation = impl_->reservation(outcome.decision, *outcome.bound, key, cost);
+  const TimePoint ready = TimerThread::later(now(), reservation.delay());
+  if (wait_until(ready, std::move(stop))) return reservation.decision();
+  const Decision refunded = reservation.commit(0);
+  return denied_after(refunded, ready - now());
 }
 
 void Limiter::async_acquire(std::string_view key, std::int64_t cost, nanoseconds patience,
                             DecisionCallback callback, std::stop_token stop) {
-  auto error = error_in([&] {
-    require_units("a cost", cost);
-    require_patience(patience);
-  });
+  auto error = error_in([&] { to_reserve(impl_->bound(), key, cost, patience); });
   if (error) return callback({}, std::move(error));
-  const AcquireRequest request{.binding = impl_->binding(),
-                               .key = std::string(key),
-                               .cost = cost,
-                               .until = TimerThread::later(now(), patience)};
-  impl_->queues().acquire(
-      request, !impl_->queues().is_empty(key), stop,
-      [core = LimiterCore(*impl_), request, callback = std::move(callback),
-       stop](const AcquireOutcome& outcome) {
-        if (is_over(outcome)) return callback(outcome.decision, outcome.error);
-        std::make_shared<Delay>(Reserved(core, request, outcome), callback)->begin(stop);
-      });
+  AcquireRequest request{.binding = impl_->binding(),
+                         .key = std::string(key),
+                         .cost = cost,
+                         .until = TimerThread::later(now(), patience)};
+  const auto done = [impl = impl_, key = request.key, cost, callback = std::move(callback),
+                     stop](const AcquireOutcome& outcome) {
+    if (is_over(outcome)) return callback(outcome.decision, outcome.error);
+    Reservation reservation = impl->reservation(outcome.decision, *outcome.bound, key, cost);
+    std::make_shared<Delay>(impl, std::move(reservation), callback)->begin(stop);
+  };
+  impl_->queues().acquire(std::move(request), !impl_->queues().is_empty(key), stop, done);
 }
 
 /// What claims ask, and the one store that they share.
@@ -361,17 +307,16 @@ class AskedClaims {
                                   " claims are taken from together, not " +
                                   std::to_string(claims.size()));
     }
-    store = claims[0].limiter.impl_->binding()->store().get();
+    store = &claims[0].limiter.impl_->store();
     for (const Claim& claim : claims) {
       const LimiterCore& core = *claim.limiter.impl_;
       const BoundLimit& bound = core.bound();
-      if (core.binding()->store().get() != store) {
+      if (&core.store() != store) {
         throw std::invalid_argument("the limits '" + claims[0].limiter.limit().space() + "' and '" +
                                     bound.limit.space() +
                                     "' are in different stores: one step takes from one store");
       }
-      require_units("a cost", claim.cost);
-      requests.push_back(of_units(bound.request(claim.key), Operation::kTake, claim.cost));
+      requests.push_back(to_take(bound, claim.key, claim.cost));
       bounds.push_back(&bound);
     }
   }

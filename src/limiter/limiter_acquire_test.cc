@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -12,7 +13,7 @@
 #include "fallback/fallback_store.h"
 #include "sluice/limiter.h"
 #include "testing/scripted_store.h"
-#include "waiting/wait_queues.h"
+#include "testing/waiting_callers.h"
 
 namespace sluice {
 namespace {
@@ -37,17 +38,7 @@ class AcquireTest : public testing::Test {
     return *limiter_;
   }
 
-  /// Returns once so many wait, and the first of them has been denied.
-  void await_waiting(std::size_t count) {
-    const auto queues = store_->open_space(limit_->definition())->attachment<WaitQueues>();
-    while (queues->waiting() != count) std::this_thread::yield();
-    // One comes, it asks, and it is answered: each is a task of the timer thread.
-    for (int i = 0; i < 3; ++i) {
-      std::promise<void> ran;
-      TimerThread::shared()->post([&] { ran.set_value(); });
-      ran.get_future().wait();
-    }
-  }
+  void await_waiting(std::size_t count) { sluice::await_waiting(*store_, *limit_, count); }
 
   DecisionCallback to(std::promise<Answer>& promise) {
     return [&promise](const Decision& decision, std::exception_ptr error) {
@@ -86,14 +77,7 @@ TEST_F(AcquireTest, WaitsForWhatABucketReserves) {
   EXPECT_GE(steady_clock::now() - began, decision.delay);
 }
 
-TEST_F(AcquireTest, ABucketThatWouldTakeTooLongDeniesAtOnce) {
-  Limiter& limiter = use("token_bucket 1/1h");
-  limiter.acquire("k");
-  EXPECT_GT(limiter.acquire("k", 1, seconds(1)).retry_after, seconds(3590));
-  EXPECT_EQ(limiter.acquire("k", 2).retry_after, kNever);
-}
-
-TEST_F(AcquireTest, GivesBackWhatItNoLongerWaitsFor) {
+TEST_F(AcquireTest, ReturnsWhatItNoLongerWaitsFor) {
   Limiter& limiter = use("token_bucket 1/1h");
   limiter.acquire("k");
   std::stop_source stop;
@@ -105,27 +89,21 @@ TEST_F(AcquireTest, GivesBackWhatItNoLongerWaitsFor) {
   EXPECT_LE(limiter.peek("k").reset_after, hours(1));
 }
 
+TEST_F(AcquireTest, WhatWouldTakeTooLongIsDeniedAtOnce) {
+  const auto began = steady_clock::now();
+  for (const char* expression : {"token_bucket 1/1h", "fixed_window 1/1h anchor=first"}) {
+    Limiter& limiter = use(expression);
+    limiter.acquire("k");
+    EXPECT_GT(limiter.acquire("k", 1, seconds(1)).retry_after, seconds(3000));
+    EXPECT_EQ(limiter.acquire("k", 2).retry_after, kNever);
+  }
+  EXPECT_LT(steady_clock::now() - began, seconds(60));
+}
+
 TEST_F(AcquireTest, WaitsForAWindow) {
   Limiter& limiter = use("fixed_window 2/30ms anchor=first");
   const auto began = steady_clock::now();
   limiter.acquire("k", 2);
-  EXPECT_TRUE(limiter.acquire("k").allowed);
-  EXPECT_GE(steady_clock::now() - began, milliseconds(30));
-}
-
-TEST_F(AcquireTest, AWindowThatWouldTakeTooLongDeniesAtOnce) {
-  Limiter& limiter = use("fixed_window 2/1h anchor=first");
-  limiter.acquire("k", 2);
-  const auto began = steady_clock::now();
-  EXPECT_FALSE(limiter.acquire("k", 1, seconds(3000)).allowed);
-  EXPECT_EQ(limiter.acquire("k", 3).retry_after, kNever);
-  EXPECT_LT(steady_clock::now() - began, seconds(60));
-}
-
-TEST_F(AcquireTest, WaitsForAllPartsOfAnAnd) {
-  Limiter& limiter = use("fixed_window 1/30ms anchor=first & token_bucket 1/1ms burst=5");
-  const auto began = steady_clock::now();
-  limiter.acquire("k");
   EXPECT_TRUE(limiter.acquire("k").allowed);
   EXPECT_GE(steady_clock::now() - began, milliseconds(30));
 }
@@ -143,14 +121,12 @@ TEST_F(AcquireTest, StopsWaitingInTheQueue) {
   EXPECT_GT(decision.retry_after, seconds(3000));
 }
 
-/// A caller that waits for a window learns at once that it may have what was given back.
+/// A caller that waits for a window learns at once that it may have what was returned.
 class WakingTest : public AcquireTest {
  protected:
-  // Uses up the limit, and waits for one more.
-  void wait_for_one(Limiter& limiter) {
+  void take_and_wait(Limiter& limiter) {
     limiter.acquire("k");
     limiter.async_acquire("k", 1, kForever, to(answer_));
-    await_waiting(1);
   }
 
   bool is_granted() {
@@ -162,62 +138,67 @@ class WakingTest : public AcquireTest {
   std::promise<Answer> answer_;
 };
 
-TEST_F(WakingTest, ByARefund) {
-  Limiter& limiter = use("fixed_window 1/1h anchor=first");
-  wait_for_one(limiter);
-  limiter.refund("k", 1);
-  EXPECT_TRUE(is_granted());
+// By calls that block, and by those that do not: then not before the store has answered.
+TEST_F(WakingTest, ByWhateverMakesRoom) {
+  const auto ignore = [](const auto&...) {};
+  using Act = std::function<void(Limiter&, Reservation)>;
+  const Act blocking[] = {[](Limiter& limiter, Reservation) { limiter.refund("k", 1); },
+                          [](Limiter& limiter, Reservation) { limiter.reset("k"); },
+                          [](Limiter&, Reservation two) { two.commit(1); },
+                          [](Limiter&, Reservation two) { two.cancel(); },
+                          [](Limiter& limiter, Reservation) {
+                            limiter.set_limit(Limit("fixed_window 4/1h anchor=first", "limit"));
+                          }};
+  const Act later[] = {[&](Limiter& limiter, Reservation) { limiter.async_refund("k", 1, ignore); },
+                       [&](Limiter& limiter, Reservation) { limiter.async_reset("k", ignore); },
+                       [&](Limiter&, Reservation two) { two.async_commit(1, ignore); },
+                       [&](Limiter&, Reservation two) { two.async_cancel(ignore); }};
+  const auto wait_beside_two = [&] {
+    answer_ = {};
+    store_ = std::make_shared<ScriptedStore>();
+    Limiter& limiter = use("fixed_window 3/1h anchor=first");
+    Reservation two = limiter.reserve("k", 2);
+    take_and_wait(limiter);
+    await_waiting(1);
+    return two;
+  };
+  for (const Act& act : blocking) {
+    SCOPED_TRACE(&act - blocking);
+    Reservation two = wait_beside_two();
+    act(*limiter_, std::move(two));
+    EXPECT_TRUE(is_granted());
+  }
+  for (const Act& act : later) {
+    SCOPED_TRACE(&act - later);
+    Reservation two = wait_beside_two();
+    store_->answers = ScriptedStore::Answers::kWhenTold;
+    act(*limiter_, std::move(two));
+    pass_timer_thread();
+    EXPECT_EQ(waiting_callers(*store_, *limit_), 1U);
+    store_->answers = ScriptedStore::Answers::kAtOnce;  // For the one that is woken.
+    store_->answer_all();
+    EXPECT_TRUE(is_granted());
+  }
 }
 
+// With a deny cache, too, which has to forget the denial.
 TEST_F(WakingTest, ByARefundBetweenItsDenialAndItsPlaceInTheQueue) {
+  Limiter& direct = use("fixed_window 1/1h anchor=first");
+  Limiter cached(std::make_shared<FallbackStore>(store_, FallbackOptions()),
+                 Limit("fixed_window 1/1h anchor=first", "cached"));
+  for (Limiter* limiter : {&direct, &cached}) {
+    answer_ = {};
+    limiter->acquire("k");
+    store_->on_the_way = [&] { limiter->refund("k", 1); };
+    limiter->async_acquire("k", 1, kForever, to(answer_));
+    EXPECT_TRUE(is_granted());
+  }
+}
+
+TEST_F(WakingTest, ByWhatIsReturnedToALimitWhoseKeysStartFresh) {
   Limiter& limiter = use("fixed_window 1/1h anchor=first");
-  limiter.acquire("k");
-  store_->on_the_way = [&] { limiter.refund("k", 1); };
-  limiter.async_acquire("k", 1, kForever, to(answer_));
-  EXPECT_TRUE(is_granted());
-}
-
-TEST_F(WakingTest, ByARefundThatADenyCacheKnowsOf) {
-  use("fixed_window 1/1h anchor=first");
-  Limiter limiter(std::make_shared<FallbackStore>(store_, FallbackOptions()), *limit_);
-  limiter.acquire("k");
-  store_->on_the_way = [&] { limiter.refund("k", 1); };
-  limiter.async_acquire("k", 1, kForever, to(answer_));
-  EXPECT_TRUE(is_granted());
-}
-
-TEST_F(WakingTest, ByAReset) {
-  Limiter& limiter = use("fixed_window 1/1h anchor=first");
-  wait_for_one(limiter);
-  limiter.reset("k");
-  EXPECT_TRUE(is_granted());
-}
-
-TEST_F(WakingTest, ByAReservationThatIsSettledForLess) {
-  Limiter& limiter = use("fixed_window 2/1h anchor=first");
-  Reservation reservation = limiter.reserve("k");
-  wait_for_one(limiter);
-  reservation.commit(0);
-  EXPECT_TRUE(is_granted());
-}
-
-TEST_F(WakingTest, ByALargerLimit) {
-  Limiter& limiter = use("fixed_window 1/1h anchor=first");
-  wait_for_one(limiter);
-  limiter.set_limit(Limit("fixed_window 2/1h anchor=first", "limit"));
-  EXPECT_TRUE(is_granted());
-}
-
-TEST_F(WakingTest, ByALimitWhoseKeysStartFresh) {
-  Limiter& limiter = use("fixed_window 1/1h anchor=first");
-  wait_for_one(limiter);
-  limiter.set_limit(Limit("fixed_window 1/2h anchor=first", "limit"));
-  EXPECT_TRUE(is_granted());
-}
-
-TEST_F(WakingTest, ByWhatIsGivenBackToALimitWhoseKeysStartFresh) {
-  Limiter& limiter = use("fixed_window 1/1h anchor=first");
-  wait_for_one(limiter);
+  take_and_wait(limiter);
+  await_waiting(1);
   std::promise<Answer> second;
   auto second_answer = second.get_future();
   limiter.async_acquire("k", 1, kForever, to(second));
@@ -283,7 +264,7 @@ TEST_F(AcquireTest, CallsBackWhenItIsStopped) {
   const Decision decision = answer.get_future().get().decision;
   EXPECT_FALSE(decision.allowed);
   EXPECT_GT(decision.retry_after, seconds(3590));
-  EXPECT_LE(limiter.peek("k").reset_after, hours(1)) << "it has been given back";
+  EXPECT_LE(limiter.peek("k").reset_after, hours(1)) << "it has been returned";
 }
 
 TEST_F(AcquireTest, DeniesACallerForWhichThereIsNoPlaceToWait) {
@@ -304,7 +285,7 @@ TEST_F(AcquireTest, DeniesACallerForWhichThereIsNoPlaceToWait) {
   EXPECT_EQ(refused.error, nullptr);
   EXPECT_FALSE(refused.decision.allowed);
   EXPECT_GT(refused.decision.retry_after, hours(99'999));
-  EXPECT_LE(limiter.peek("k").reset_after, reserved) << "it has been given back";
+  EXPECT_LE(limiter.peek("k").reset_after, reserved) << "it has been returned";
   stop.request_stop();
   while (stopped != WaitQueues::kMostWaiting) std::this_thread::yield();
   EXPECT_LE(limiter.peek("k").reset_after, hours(1));

@@ -2,33 +2,51 @@
 
 #include <algorithm>
 #include <cassert>
-#include <exception>
+#include <stdexcept>
 #include <string>
 
-#include "limiter/argument_checks.h"
+#include "core/instant.h"
 #include "sluice/store.h"
 
 namespace sluice {
 namespace {
 
-Request to_peek(const BoundLimit& bound, std::string_view key) {
+void require_block_duration(std::int64_t duration_ns) {
+  if (duration_ns >= 1 && duration_ns <= kMaxDurationNs) return;
+  throw std::invalid_argument("a block lasts from 1 to " + std::to_string(kMaxDurationNs) +
+                              " ns, not " + std::to_string(duration_ns));
+}
+
+std::string_view units_of(Operation operation) {
+  switch (operation) {
+    case Operation::kRefund:
+      return "a refund";
+    case Operation::kCharge:
+      return "a charge";
+    case Operation::kTakeUpTo:
+      return "what is taken";
+    default:
+      return "a cost";
+  }
+}
+
+Request make_request(const BoundLimit& bound, Operation operation, std::string_view key,
+                     std::int64_t number) {
   Request request = bound.request(key);
-  request.cost = 0;
+  request.operation = operation;
+  if (operation == Operation::kBlock) {
+    require_block_duration(number);
+    request.duration_ns = number;
+  } else {
+    require_units(units_of(operation), number);
+    request.cost = number;
+  }
   return request;
 }
 
-Request to_block(const BoundLimit& bound, std::string_view key, std::chrono::nanoseconds duration) {
-  require_block_duration(duration);
-  Request request = bound.request(key);
-  request.operation = Operation::kBlock;
-  request.duration_ns = duration.count();
-  return request;
-}
-
-Request to_reset(const BoundLimit& bound, std::string_view key) {
-  Request request = bound.request(key);
-  request.operation = Operation::kReset;
-  return request;
+// Whether it may admit a caller that was denied.
+bool wakes(Operation operation) {
+  return operation == Operation::kRefund || operation == Operation::kReset;
 }
 
 void require_reset(std::string_view key, const Decision& answer) {
@@ -46,14 +64,31 @@ std::exception_ptr error_of_batch(const Batch& batch) {
 
 }  // namespace
 
-void ask_later(Store& store, const BoundLimit& bound, const Request& request,
-               DecisionCallback callback) {
+void refuse(std::string_view what, std::string_view least, std::int64_t number) {
+  throw std::invalid_argument(std::string(what) + " is at least " + std::string(least) + ", not " +
+                              std::to_string(number));
+}
+
+Decision LimiterCore::ask(const Request& request) const {
+  const Decision decision = binding_->ask(request);
+  if (wakes(request.operation)) queues_->released(request.key);
+  return decision;
+}
+
+void LimiterCore::async_ask(const BoundLimit& bound, const Request& request,
+                            DecisionCallback callback) const {
   assert(request.space == bound.space.get());
-  if (!store.answers_later()) {
+  if (wakes(request.operation)) {
+    callback = [queues = queues_, key = std::string(request.key), then = std::move(callback)](
+                   const Decision& decision, std::exception_ptr error) {
+      if (!error) queues->released(key);
+      then(decision, std::move(error));
+    };
+  }
+  if (!store().answers_later()) {
     Decision decision;
-    auto error = error_in([&] { store.decide({&request, 1}, kStoreTime, {&decision, 1}); });
-    callback(decision, std::move(error));
-    return;
+    auto error = error_in([&] { decision = binding_->ask(request); });
+    return callback(decision, std::move(error));
   }
   auto batch = std::make_unique<Batch>(std::span(&request, 1));
   batch->keep(std::make_shared<const BoundLimit>(bound));
@@ -61,7 +96,39 @@ void ask_later(Store& store, const BoundLimit& bound, const Request& request,
     auto error = error_of_batch(completed);
     callback(error ? Decision{} : completed.decisions()[0], std::move(error));
   };
-  store.submit(std::move(batch));
+  store().submit(std::move(batch));
+}
+
+Decision LimiterCore::ask(Operation operation, std::string_view key, std::int64_t number) const {
+  return ask(make_request(bound(), operation, key, number));
+}
+
+void LimiterCore::async_ask(Operation operation, std::string_view key, std::int64_t number,
+                            DecisionCallback callback) const {
+  const BoundLimit& bound = this->bound();
+  Request request;
+  if (auto error = error_in([&] { request = make_request(bound, operation, key, number); })) {
+    return callback({}, std::move(error));
+  }
+  async_ask(bound, request, std::move(callback));
+}
+
+void LimiterCore::reset(std::string_view key) const {
+  require_reset(key, ask(Operation::kReset, key, 1));
+}
+
+void LimiterCore::async_reset(std::string_view key, DoneCallback callback) const {
+  async_ask(Operation::kReset, key, 1,
+            [key = std::string(key), callback = std::move(callback)](const Decision& answer,
+                                                                     std::exception_ptr error) {
+              if (!error) error = error_in([&] { require_reset(key, answer); });
+              callback(std::move(error));
+            });
+}
+
+void LimiterCore::set_limit(Limit limit) {
+  binding_->set_limit(std::move(limit));
+  queues_->released_all();  // Those that wait ask again by the new limit.
 }
 
 void ask_later(Store& store, std::span<const BoundLimit* const> bounds,
@@ -74,59 +141,6 @@ void ask_later(Store& store, std::span<const BoundLimit* const> bounds,
   };
   auto error = error_in([&] { store.submit(std::move(batch)); });
   if (error) callback({}, std::move(error));
-}
-
-DecisionCallback then_wake(const std::shared_ptr<WaitQueues>& queues, std::string_view key,
-                           DecisionCallback callback) {
-  return [queues, key = std::string(key), callback = std::move(callback)](
-             const Decision& decision, std::exception_ptr error) {
-    if (!error) queues->released(key);
-    callback(decision, std::move(error));
-  };
-}
-
-Decision LimiterCore::peek(std::string_view key) const {
-  return ask(to_peek(bound(), key));
-}
-
-void LimiterCore::async_peek(std::string_view key, DecisionCallback callback) const {
-  const BoundLimit& bound = this->bound();
-  ask_later(*binding_->store(), bound, to_peek(bound, key), std::move(callback));
-}
-
-Decision LimiterCore::block(std::string_view key, std::chrono::nanoseconds duration) const {
-  return ask(to_block(bound(), key, duration));
-}
-
-void LimiterCore::async_block(std::string_view key, std::chrono::nanoseconds duration,
-                              DecisionCallback callback) const {
-  const BoundLimit& bound = this->bound();
-  Request request;
-  if (auto error = error_in([&] { request = to_block(bound, key, duration); })) {
-    return callback({}, std::move(error));
-  }
-  ask_later(*binding_->store(), bound, request, std::move(callback));
-}
-
-void LimiterCore::reset(std::string_view key) const {
-  require_reset(key, ask(to_reset(bound(), key)));
-  queues_->released(key);
-}
-
-void LimiterCore::async_reset(std::string_view key, DoneCallback callback) const {
-  const BoundLimit& bound = this->bound();
-  ask_later(*binding_->store(), bound, to_reset(bound, key),
-            [queues = queues_, key = std::string(key), callback = std::move(callback)](
-                const Decision& answer, std::exception_ptr error) {
-              if (!error) error = error_in([&] { require_reset(key, answer); });
-              if (!error) queues->released(key);
-              callback(std::move(error));
-            });
-}
-
-void LimiterCore::set_limit(Limit limit) {
-  binding_->set_limit(std::move(limit));
-  queues_->released_all();  // Those that wait ask again by the new limit.
 }
 
 }  // namespace sluice

@@ -1,20 +1,58 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
+#include <stop_token>
+#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "core/batch.h"
 #include "core/store.h"
 #include "sluice/decision.h"
 #include "sluice/limiter.h"
+#include "sluice/reservation.h"
 #include "waiting/limit_binding.h"
 #include "waiting/wait_queues.h"
 
 namespace sluice {
+
+/// Throws std::invalid_argument: "`what` is at least `least`, not `number`".
+[[noreturn]] void refuse(std::string_view what, std::string_view least, std::int64_t number);
+
+/// Throws std::invalid_argument unless units >= 0. `what` begins the message: "a cost".
+inline void require_units(std::string_view what, std::int64_t units) {
+  if (units < 0) [[unlikely]]
+    refuse(what, "0", units);
+}
+
+/// Throws std::invalid_argument unless patience >= 0.
+inline void require_patience(std::chrono::nanoseconds patience) {
+  if (patience.count() < 0) [[unlikely]]
+    refuse("a patience", "0 ns", patience.count());
+}
+
+/// What `body` throws, for a callback; null where it throws nothing.
+template <class Body>
+std::exception_ptr error_in(const Body& body) {
+  try {
+    body();
+  } catch (const std::exception&) {
+    return std::current_exception();
+  }
+  return nullptr;
+}
+
+/// A request to take so many units. Throws std::invalid_argument unless cost >= 0.
+inline Request to_take(const BoundLimit& bound, std::string_view key, std::int64_t cost) {
+  require_units("a cost", cost);
+  Request request = bound.request(key);
+  request.cost = cost;
+  return request;
+}
 
 /// What Limiter and ConcurrencyLimiter consist of alike: a limit in a store, the queues of the
 /// callers that wait at it, and the questions that both ask. What is under way through it holds
@@ -27,19 +65,27 @@ class LimiterCore {
 
   const std::shared_ptr<LimitBinding>& binding() const { return binding_; }
   const BoundLimit& bound() const { return binding_->bound(); }
+  Store& store() const { return *binding_->store(); }
   /// Those of all spaces that the limit has had.
   WaitQueues& queues() const { return *queues_; }
   const std::shared_ptr<WaitQueues>& shared_queues() const { return queues_; }
 
-  Decision ask(const Request& request) const { return binding_->ask(request); }
+  /// Asks one question. A refund or reset wakes the caller that waits for the key here. Throws
+  /// StoreError.
+  Decision ask(const Request& request) const;
+  /// The same without waiting: `callback` is called once, before this returns where the store
+  /// answers at once. The limit and its space are kept until then; the store is not. REQUIRES: the
+  /// request is about `bound`.
+  void async_ask(const BoundLimit& bound, const Request& request, DecisionCallback callback) const;
+
+  /// Asks for an operation on a key. `number` is the duration of a block in ns, of all others the
+  /// units. Throws std::invalid_argument where it is out of range.
+  Decision ask(Operation operation, std::string_view key, std::int64_t number) const;
+  void async_ask(Operation operation, std::string_view key, std::int64_t number,
+                 DecisionCallback callback) const;
 
   // As those of Limiter.
-  Decision peek(std::string_view key) const;
-  Decision block(std::string_view key, std::chrono::nanoseconds duration) const;
   void reset(std::string_view key) const;
-  void async_peek(std::string_view key, DecisionCallback callback) const;
-  void async_block(std::string_view key, std::chrono::nanoseconds duration,
-                   DecisionCallback callback) const;
   void async_reset(std::string_view key, DoneCallback callback) const;
   void set_limit(Limit limit);
 
@@ -48,19 +94,36 @@ class LimiterCore {
   const std::shared_ptr<WaitQueues> queues_;
 };
 
-/// Asks one question and does not wait: `callback` is called once, before this returns where the
-/// store answers at once. It is given the decision, or what decide() would have thrown. The limit
-/// and its space are kept until then; the store is not. REQUIRES: the request is about `bound`.
-void ask_later(Store& store, const BoundLimit& bound, const Request& request,
-               DecisionCallback callback);
-
-/// The same for several, which are about `bounds`; all or nothing, where they are together.
+/// Asks several questions, which are about `bounds`, without waiting; all or nothing, where they
+/// are together.
 void ask_later(Store& store, std::span<const BoundLimit* const> bounds,
                std::span<const Request> requests, Batch::Mode mode, BatchCallback callback);
 
-/// A callback for what gives units of the key back: if it has, it first wakes the caller that waits
-/// for them here.
-DecisionCallback then_wake(const std::shared_ptr<WaitQueues>& queues, std::string_view key,
-                           DecisionCallback callback);
+/// Units that were taken, and from where.
+class Reservation::Impl final {
+ public:
+  /// `bound` is the one of those that the core has had by which they were taken.
+  Impl(LimiterCore core, const BoundLimit& bound, std::string_view key, std::int64_t units,
+       Source giver)
+      : core_(std::move(core)), bound_(bound), key_(key), units_(units), giver_(giver) {}
+
+  /// Settles for so many units: returns to the giver what is less, or charges the store what is
+  /// more. Answers as a peek afterwards.
+  Decision settle(std::int64_t actual) const;
+  /// The same without waiting: it may be destroyed before the answer comes.
+  void settle_later(std::int64_t actual, DecisionCallback callback) const;
+
+ private:
+  Request settling(std::int64_t actual) const;
+
+  const LimiterCore core_;
+  const BoundLimit& bound_;
+  const std::string key_;
+  const std::int64_t units_;
+  const Source giver_;
+};
+
+/// Waits on the calling thread until `ready`. False where `stop` ended the wait.
+bool wait_until(TimerThread::TimePoint ready, std::stop_token stop);
 
 }  // namespace sluice

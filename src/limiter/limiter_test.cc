@@ -1,87 +1,402 @@
 #include "sluice/limiter.h"
 
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
-#include <optional>
+#include <exception>
+#include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fallback/fallback_store.h"
+#include "sluice/permit.h"
 #include "testing/scripted_store.h"
 
 namespace sluice {
 namespace {
 
+using std::chrono::hours;
 using std::chrono::nanoseconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using Asked = ScriptedStore::Asked;
 
-/// What a limiter makes of a store that fails, or answers later; tests/library has more.
+/// What a limiter makes of a store that fails, or answers when it is told to; tests/library has
+/// more.
 class LimiterTest : public testing::Test {
  protected:
+  using Asked = ScriptedStore::Asked;
   struct Told {
     Decision decision;
     std::exception_ptr error;
   };
 
-  Limiter make(const FallbackOptions& options = {}, std::string_view limit = "token_bucket 10/1h") {
-    return {std::make_shared<FallbackStore>(inner_, options), Limit(limit, "limit")};
+  Limiter make_limiter(const FallbackOptions& options = {}) {
+    return {std::make_shared<FallbackStore>(inner_, options), Limit("sliding_log 10/1w", "limit")};
   }
+
+  void answer_later() { inner_->answers = ScriptedStore::Answers::kWhenTold; }
 
   DecisionCallback tell() {
     return [this](const Decision& decision, std::exception_ptr error) {
       told_.push_back({decision, std::move(error)});
     };
   }
+  DoneCallback tell_done() {
+    return [this](std::exception_ptr error) { told_.push_back({{}, std::move(error)}); };
+  }
+  ReservationCallback keep_it() {
+    return [this](Reservation reservation, std::exception_ptr error) {
+      told_.push_back({reservation.decision(), std::move(error)});
+      reserved_ = std::move(reservation);
+    };
+  }
+
+  /// What the last callback was given.
+  Told last() {
+    EXPECT_FALSE(told_.empty());
+    return told_.empty() ? Told{} : told_.back();
+  }
+  std::string last_sentence() {
+    try {
+      if (auto error = last().error) std::rethrow_exception(std::move(error));
+    } catch (const std::exception& known) {
+      return known.what();
+    }
+    return "no error";
+  }
 
   std::shared_ptr<ScriptedStore> inner_ = std::make_shared<ScriptedStore>();
   std::vector<Told> told_;
+  Reservation reserved_;
 };
+
+/// What asks later and tells; the blocking forms are in tests/library.
+class AsyncTest : public LimiterTest {
+ protected:
+  /// All that tells of a decision, each as (blocking, later).
+  struct Pair {
+    std::function<Decision(Limiter&)> now;
+    std::function<void(Limiter&, DecisionCallback)> later;
+  };
+  static std::vector<Pair> pairs() {
+    return {
+        {[](Limiter& l) { return l.check("k", 4); },
+         [](Limiter& l, const DecisionCallback& told) {
+           l.async_check(std::string("k"), 4, told);
+         }},
+        {[](Limiter& l) { return l.charge("k", 8); },
+         [](Limiter& l, const DecisionCallback& told) {
+           l.async_charge(std::string("k"), 8, told);
+         }},
+        {[](Limiter& l) { return l.refund("k", 5); },
+         [](Limiter& l, const DecisionCallback& told) {
+           l.async_refund(std::string("k"), 5, told);
+         }},
+        {[](Limiter& l) { return l.peek("k"); },
+         [](Limiter& l, const DecisionCallback& told) { l.async_peek(std::string("k"), told); }},
+        {[](Limiter& l) { return l.take_up_to("k", 9); },
+         [](Limiter& l, const DecisionCallback& told) {
+           l.async_take_up_to(std::string("k"), 9, told);
+         }},
+        {[](Limiter& l) { return l.block("k", hours(2)); },
+         [](Limiter& l, const DecisionCallback& told) {
+           l.async_block(std::string("k"), hours(2), told);
+         }},
+        {[](Limiter& l) { return l.check("k", 1); },
+         [](Limiter& l, const DecisionCallback& told) {
+           l.async_check(std::string("k"), 1, told);
+         }},
+        {[](Limiter& l) {
+           return check_all({{l, "k"}, {l, "other"}});
+         },
+         [](Limiter& l, const DecisionCallback& told) {
+           async_check_all({{l, "k"}, {l, "other"}}, told);
+         }},
+    };
+  }
+};
+
+TEST_F(AsyncTest, IsToldWhatTheBlockingFormReturns) {
+  answer_later();
+  Limiter later = make_limiter();
+  Limiter now(std::make_shared<ScriptedStore>(), Limit("sliding_log 10/1w", "limit"));
+  for (const Pair& pair : pairs()) {
+    const std::size_t before = told_.size();
+    const Decision expected = pair.now(now);
+    pair.later(later, tell());
+    EXPECT_EQ(told_.size(), before) << "not before the answer";
+    inner_->answer_all();
+    ASSERT_EQ(told_.size(), before + 1) << "once";
+    const Decision& decision = last().decision;
+    EXPECT_EQ(last().error, nullptr);
+    EXPECT_EQ(decision.allowed, expected.allowed);
+    EXPECT_EQ(decision.remaining, expected.remaining);
+    EXPECT_EQ(decision.taken, expected.taken);
+    EXPECT_EQ(decision.source, Source::kStore);
+  }
+}
+
+TEST_F(AsyncTest, IsToldAtOnceWhereTheStoreAnswersAtOnce) {
+  Limiter limiter = make_limiter();
+  for (const Pair& pair : pairs()) pair.later(limiter, tell());
+  limiter.async_reset("k", tell_done());
+  EXPECT_EQ(last_sentence(), "no error");
+  limiter.async_reserve("k", 4, kForever, keep_it());
+  EXPECT_EQ(told_.size(), pairs().size() + 2);
+  EXPECT_EQ(reserved_.decision().remaining, 6);
+}
+
+TEST_F(AsyncTest, IsToldWhatWouldHaveBeenThrown) {
+  answer_later();
+  inner_->lose_all();
+  Limiter limiter = make_limiter({.on_failure = OnFailure::kRaise});
+  std::size_t times = 0;
+  for (const Pair& pair : pairs()) {
+    pair.later(limiter, tell());
+    inner_->answer_all();
+    ASSERT_EQ(told_.size(), ++times);
+    EXPECT_EQ(last_sentence(), "the line is cut");
+  }
+  limiter.async_reserve("k", 1, kForever, keep_it());
+  inner_->answer_all();
+  EXPECT_EQ(last_sentence(), "the line is cut");
+  EXPECT_FALSE(reserved_);
+  limiter.async_reset("k", tell_done());
+  inner_->answer_all();
+  EXPECT_EQ(last_sentence(), "the line is cut");
+}
+
+TEST_F(AsyncTest, IsToldOfNumbersOutOfRange) {
+  Limiter limiter = make_limiter();
+  limiter.async_refund("k", -1, tell());
+  EXPECT_EQ(last_sentence(), "a refund is at least 0, not -1");
+  limiter.async_block("k", nanoseconds(0), tell());
+  EXPECT_EQ(last_sentence(), "a block lasts from 1 to 2305843009213693952 ns, not 0");
+  limiter.async_reserve("k", 1, nanoseconds(-5), keep_it());
+  EXPECT_EQ(last_sentence(), "a patience is at least 0 ns, not -5");
+  EXPECT_EQ(told_.size(), 3U);
+  EXPECT_THAT(inner_->batches, ElementsAre());
+}
+
+TEST_F(AsyncTest, AResetThatIsNotAnsweredIsAnError) {
+  answer_later();
+  Limiter limiter = make_limiter();
+  limiter.async_check("k", 4, tell());
+  inner_->answer_all();
+  inner_->lose_all();
+  limiter.async_reset(std::string("k"), tell_done());
+  inner_->answer_all();
+  EXPECT_THAT(last_sentence(), HasSubstr("'k' is reset in this process at most"));
+  limiter.async_peek("k", tell());
+  inner_->answer_all();
+  EXPECT_EQ(last().decision.remaining, 10) << "and so it is";
+}
+
+class AsyncBatchTest : public AsyncTest {
+ protected:
+  BatchCallback tell_all() {
+    return [this](std::vector<Decision> decisions, std::exception_ptr error) {
+      decisions_ = std::move(decisions);
+      told_.push_back({{}, std::move(error)});
+    };
+  }
+
+  std::vector<Decision> decisions_;
+};
+
+TEST_F(AsyncBatchTest, IsOneQuestion) {
+  answer_later();
+  Limiter limiter = make_limiter();
+  {
+    std::vector<std::string> keys(200, "a");
+    keys[7] = "a key that is longer than a string without memory of its own";
+    std::vector<Ask> asks;
+    asks.reserve(keys.size());
+    for (const std::string& key : keys) asks.push_back({.key = key});
+    asks[7].cost = 3;
+    limiter.async_check(asks, tell_all());
+  }
+  EXPECT_TRUE(told_.empty());
+  inner_->answer_all();
+  EXPECT_THAT(inner_->batches, ElementsAre(200));
+  ASSERT_EQ(told_.size(), 1U);
+  EXPECT_EQ(last_sentence(), "no error");
+  ASSERT_EQ(decisions_.size(), 200U);
+  EXPECT_EQ(decisions_[0].remaining, 9);
+  EXPECT_EQ(decisions_[7].remaining, 7);
+  EXPECT_FALSE(decisions_[199].allowed);
+  EXPECT_EQ(inner_->asked[7].key, "a key that is longer than a string without memory of its own");
+}
+
+TEST_F(AsyncBatchTest, IsToldOfTheErrorWithAllThatIsDecided) {
+  Limiter limiter = make_limiter({.on_failure = OnFailure::kRaise});
+  inner_->loses = [](const Request& request) { return request.key == "b"; };
+  const std::vector<Ask> asks{{.key = "b"}, {.key = "a"}};
+  for (const bool late : {false, true}) {
+    inner_->answers = late ? ScriptedStore::Answers::kWhenTold : ScriptedStore::Answers::kAtOnce;
+    limiter.async_check(asks, tell_all());
+    inner_->answer_all();
+    EXPECT_EQ(last_sentence(), "the line is cut");
+    ASSERT_EQ(decisions_.size(), 2U);
+    EXPECT_EQ(decisions_[0].source, Source::kUnavailable);
+    EXPECT_TRUE(decisions_[1].allowed);
+  }
+  EXPECT_EQ(told_.size(), 2U);
+}
+
+TEST_F(AsyncBatchTest, IsToldAtOnceWhereNothingIsToBeAsked) {
+  answer_later();
+  Limiter limiter = make_limiter();
+  limiter.async_check(std::span<const Ask>(), tell_all());
+  EXPECT_EQ(last_sentence(), "no error");
+  const std::vector<Ask> asks{{.key = "a"}, {.key = "a", .cost = -1}};
+  limiter.async_check(asks, tell_all());
+  EXPECT_EQ(last_sentence(), "a cost is at least 0, not -1");
+  EXPECT_TRUE(decisions_.empty());
+  inner_->answer_all();
+  EXPECT_THAT(inner_->batches, ElementsAre());
+  EXPECT_EQ(told_.size(), 2U);
+}
+
+TEST_F(AsyncTest, ClaimsAreTakenFromAllOrNone) {
+  answer_later();
+  const auto store = std::make_shared<FallbackStore>(inner_, FallbackOptions{});
+  Limiter number(store, Limit("sliding_log 3/1w", "number"));
+  Limiter everyone(store, Limit("sliding_log 9/1w", "everyone"));
+  async_check_all({{number, std::string("+1"), 2}, {everyone, ""}}, tell());
+  async_check_all({{number, "+1", 2}, {everyone, ""}}, tell());
+  EXPECT_TRUE(told_.empty());
+  inner_->answer_all();
+  ASSERT_EQ(told_.size(), 2U);
+  EXPECT_TRUE(told_[0].decision.allowed);
+  EXPECT_EQ(told_[0].decision.remaining, 1);
+  EXPECT_FALSE(told_[1].decision.allowed);
+  everyone.async_peek("", tell());
+  inner_->answer_all();
+  EXPECT_EQ(last().decision.remaining, 8);
+}
+
+TEST_F(AsyncTest, IsToldOfClaimsThatCannotBeTakenTogether) {
+  answer_later();
+  Limiter limiter = make_limiter();
+  Limiter other = make_limiter();
+  async_check_all({{limiter, "a"}, {other, "a"}}, tell());
+  EXPECT_THAT(last_sentence(), HasSubstr("in different stores"));
+  inner_->answers = ScriptedStore::Answers::kAtOnce;
+  async_check_all({{limiter, "a"}, {limiter, "a"}}, tell());
+  EXPECT_THAT(last_sentence(), HasSubstr("named twice"));
+  EXPECT_THROW(std::rethrow_exception(last().error), std::invalid_argument);
+  EXPECT_EQ(told_.size(), 2U);
+}
+
+TEST_F(AsyncTest, AConcurrencyLimiterAsksLaterToo) {
+  answer_later();
+  const auto store = std::make_shared<FallbackStore>(inner_, FallbackOptions{});
+  ConcurrencyLimiter jobs(store, Limit("concurrency 4", "jobs"));
+  jobs.async_peek(std::string("k"), tell());
+  jobs.async_block(std::string("k"), hours(1), tell());
+  EXPECT_TRUE(told_.empty());
+  inner_->answer_all();
+  ASSERT_EQ(told_.size(), 2U);
+  EXPECT_EQ(told_[0].decision.remaining, 4);
+  EXPECT_EQ(told_[1].decision.remaining, 0);
+  jobs.async_reset(std::string("k"), tell_done());
+  jobs.async_peek("k", tell());
+  inner_->answer_all();
+  EXPECT_EQ(last().decision.remaining, 4);
+}
+
+TEST_F(LimiterTest, AReservationArrivesWithItsAnswer) {
+  answer_later();
+  const auto store = std::make_shared<FallbackStore>(inner_, FallbackOptions{});
+  Limiter other(store, Limit("token_bucket 10/1w", "budget"));
+  {
+    Limiter limiter(store, Limit("token_bucket 10/1w", "budget"));
+    limiter.async_reserve(std::string("k"), 10, kForever, keep_it());
+    limiter.async_reserve("k", 5, nanoseconds(1), keep_it());
+    limiter.async_reserve("k", 5, kForever, keep_it());
+  }
+  EXPECT_TRUE(told_.empty());
+  inner_->answer_all();
+  ASSERT_EQ(told_.size(), 3U);
+  EXPECT_TRUE(told_[0].decision.allowed);
+  EXPECT_FALSE(told_[1].decision.allowed) << "it is later than its patience";
+  EXPECT_GT(told_[2].decision.delay, hours(24 * 3));
+  EXPECT_TRUE(reserved_);
+  EXPECT_GT(reserved_.delay(), hours(24 * 3));
+  reserved_.async_cancel(tell_done());
+  EXPECT_EQ(reserved_.delay(), nanoseconds(0)) << "there is nothing to wait for";
+  EXPECT_FALSE(reserved_.wait());
+  EXPECT_EQ(told_.size(), 3U);
+  inner_->answer_all();
+  ASSERT_EQ(told_.size(), 4U);
+  EXPECT_EQ(last_sentence(), "no error");
+  other.async_peek("k", tell());
+  inner_->answer_all();
+  EXPECT_LE(last().decision.reset_after, hours(24 * 7));
+}
+
+TEST_F(LimiterTest, AReservationIsSettledOnce) {
+  Limiter limiter = make_limiter();
+  Reservation reservation = limiter.reserve("k", 6);
+  answer_later();
+  reservation.async_commit(-1, tell());
+  EXPECT_EQ(last_sentence(), "what it cost is at least 0, not -1");
+  reservation.async_commit(2, tell());
+  reservation.async_cancel(tell_done());
+  reservation.async_commit(0, tell());
+  ASSERT_EQ(told_.size(), 3U) << "what is settled is told at once";
+  EXPECT_EQ(last().decision, reservation.decision());
+  inner_->answer_all();
+  ASSERT_EQ(told_.size(), 4U);
+  EXPECT_EQ(last().decision.remaining, 8);
+  inner_->asked.clear();
+  reservation = Reservation();
+  reservation.async_cancel(tell_done());
+  reservation.async_commit(3, tell());
+  EXPECT_FALSE(last().decision.allowed);
+  EXPECT_EQ(told_.size(), 6U);
+}
+
+TEST_F(LimiterTest, AReservationMayGoBeforeItIsSettled) {
+  answer_later();
+  const auto store = std::make_shared<FallbackStore>(inner_, FallbackOptions{});
+  {
+    Limiter limiter(store, Limit("sliding_log 10/1w", "limit"));
+    limiter.async_reserve("a key that is longer than a string without memory", 3, kForever,
+                          keep_it());
+  }
+  inner_->answer_all();
+  std::exchange(reserved_, {}).async_commit(7, tell());
+  inner_->answer_all();
+  EXPECT_EQ(last().decision.remaining, 3);
+  EXPECT_EQ(inner_->asked.back(), (Asked{.key = "a key that is longer than a string without memory",
+                                         .operation = Operation::kCharge,
+                                         .cost = 4}));
+  EXPECT_EQ(store.use_count(), 1);
+}
 
 TEST_F(LimiterTest, NeedsAStore) {
   EXPECT_THROW(Limiter(nullptr, Limit("token_bucket 1/1s")), std::invalid_argument);
 }
 
-TEST_F(LimiterTest, ABatchIsOneQuestion) {
-  Limiter limiter = make();
-  std::vector<Ask> asks(200, Ask{.key = "a"});
-  asks[7] = {.key = "b", .cost = 3};
-  std::vector<Decision> decisions(asks.size());
-  limiter.check(asks, decisions);
-  EXPECT_THAT(inner_->batches, ElementsAre(200));
-  EXPECT_EQ(decisions[0].remaining, 9);
-  EXPECT_EQ(decisions[7].remaining, 7);
-  EXPECT_FALSE(decisions[199].allowed);
-}
-
 TEST_F(LimiterTest, RaisesForABatchOnceAllOthersAreDecided) {
-  Limiter limiter = make({.on_failure = OnFailure::kRaise});
+  Limiter limiter = make_limiter({.on_failure = OnFailure::kRaise});
   inner_->loses = [](const Request& request) { return request.key == "b"; };
   const std::vector<Ask> asks{{.key = "b"}, {.key = "a"}};
   std::vector<Decision> decisions(2);
   EXPECT_THROW(limiter.check(asks, decisions), StoreError);
+  EXPECT_THAT(inner_->batches, ElementsAre(2)) << "it is one question";
   EXPECT_EQ(decisions[0].source, Source::kUnavailable);
   EXPECT_TRUE(decisions[1].allowed);
 }
 
-TEST_F(LimiterTest, AResetThatIsNotAnsweredIsAnError) {
-  Limiter limiter = make();
-  limiter.check("a", 4);
-  inner_->lose_all();
-  try {
-    limiter.reset("a");
-    FAIL() << "nothing was thrown";
-  } catch (const StoreError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("'a' is reset in this process at most"));
-  }
-  EXPECT_EQ(limiter.peek("a").remaining, 10) << "and so it is";
-}
-
 // The questions under way keep what they need: all but the store.
 TEST_F(LimiterTest, MayGoBeforeItsQuestionsAreAnswered) {
-  inner_->answers = ScriptedStore::Answers::kWhenTold;
+  answer_later();
   const auto store = std::make_shared<FallbackStore>(inner_, FallbackOptions{});
   {
     Limiter limiter(store, Limit("token_bucket 10/1h", "limit"));
@@ -97,19 +412,8 @@ TEST_F(LimiterTest, MayGoBeforeItsQuestionsAreAnswered) {
   EXPECT_EQ(told_[1].decision.remaining, 3);
 }
 
-// What the deny cache knows is told at once, though the store answers later.
-TEST_F(LimiterTest, TellsAtOnceWhatIsKnown) {
-  Limiter limiter = make();
-  limiter.check("a", 10);
-  limiter.check("a");
-  inner_->answers = ScriptedStore::Answers::kWhenTold;
-  limiter.async_check("a", 1, tell());
-  ASSERT_EQ(told_.size(), 1U);
-  EXPECT_EQ(told_[0].decision.source, Source::kCache);
-}
-
-TEST_F(LimiterTest, AReservationIsGivenBackToWhoGaveIt) {
-  Limiter limiter = make();
+TEST_F(LimiterTest, AReservationIsReturnedToWhoGaveIt) {
+  Limiter limiter = make_limiter();
   Reservation by_store = limiter.reserve("a", 4);
   inner_->lose_all();
   Reservation here = limiter.reserve("a", 3);
@@ -125,7 +429,7 @@ TEST_F(LimiterTest, AReservationIsGivenBackToWhoGaveIt) {
 }
 
 TEST_F(LimiterTest, AReservationIsSettledThoughTheStoreIsLost) {
-  Limiter limiter = make({.on_failure = OnFailure::kRaise});
+  Limiter limiter = make_limiter({.on_failure = OnFailure::kRaise});
   Reservation reservation = limiter.reserve("a", 4);
   inner_->lose_all();
   EXPECT_THROW(reservation.commit(1), StoreError);
@@ -134,17 +438,8 @@ TEST_F(LimiterTest, AReservationIsSettledThoughTheStoreIsLost) {
   EXPECT_EQ(limiter.peek("a").remaining, 6) << "what happens to it happens once";
 }
 
-TEST_F(LimiterTest, AnotherLimitIsAskedAnew) {
-  Limiter limiter = make();
-  limiter.check("a", 10);
-  EXPECT_FALSE(limiter.check("a").allowed);
-  EXPECT_EQ(limiter.check("a").source, Source::kCache);
-  limiter.set_limit(Limit("token_bucket 20/1h burst=40", "limit"));
-  EXPECT_TRUE(limiter.check("a").allowed);
-}
-
 TEST_F(LimiterTest, ALimitChangesAFewThousandTimes) {
-  Limiter limiter = make();
+  Limiter limiter(inner_, Limit("token_bucket 10/1h", "limit"));
   for (int i = 2; i <= 10'000; ++i) {
     limiter.set_limit(Limit("token_bucket " + std::to_string(i + 10) + "/1h", "limit"));
   }
@@ -152,6 +447,19 @@ TEST_F(LimiterTest, ALimitChangesAFewThousandTimes) {
   EXPECT_EQ(limiter.check("a").limit, 10'010);
   limiter.set_limit(Limit("token_bucket 10/1h", "limit"));
   EXPECT_EQ(limiter.check("a").limit, 10) << "it has had that one";
+}
+
+TEST_F(LimiterTest, AResetThatIsNotAnsweredIsAnError) {
+  Limiter limiter = make_limiter();
+  limiter.check("a", 4);
+  inner_->lose_all();
+  try {
+    limiter.reset("a");
+    FAIL() << "nothing was thrown";
+  } catch (const StoreError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("'a' is reset in this process at most"));
+  }
+  EXPECT_EQ(limiter.peek("a").remaining, 10) << "and so it is";
 }
 
 }  // namespace

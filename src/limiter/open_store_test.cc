@@ -8,8 +8,8 @@
 #include <thread>
 #include <utility>
 
-#include "core/fault_under_test.h"
 #include "sluice/limiter.h"
+#include "testing/error_of.h"
 
 namespace sluice {
 namespace {
@@ -23,8 +23,8 @@ FallbackOptions options_of(std::string_view text) {
   return options;
 }
 
-std::string fault_of_url(std::string_view text) {
-  return fault_of([&] { options_of(text); });
+std::string error_of_url(std::string_view text) {
+  return error_of([&] { options_of(text); });
 }
 
 TEST(FallbackOptions, AreLocalAndCachedUnlessToldOtherwise) {
@@ -45,17 +45,17 @@ TEST(FallbackOptions, AreRead) {
 }
 
 TEST(FallbackOptions, SayWhatIsWrong) {
-  EXPECT_THAT(fault_of_url("r:?on_failure=panic"),
+  EXPECT_THAT(error_of_url("r:?on_failure=panic"),
               HasSubstr("on_failure is local or allow or deny or raise"));
   for (const auto* share : {"", "1", "2/3", "1/", "1/0", "1/1001", "1/-1", "1/2x", "0.5"}) {
-    EXPECT_THAT(fault_of_url("r:?local_share=" + std::string(share)),
+    EXPECT_THAT(error_of_url("r:?local_share=" + std::string(share)),
                 HasSubstr("local_share is 1/N, with N from 1 to 1000"))
         << share;
   }
-  EXPECT_THAT(fault_of_url("r:?on_failure=deny&local_share=1/2"),
+  EXPECT_THAT(error_of_url("r:?on_failure=deny&local_share=1/2"),
               HasSubstr("local_share goes with on_failure=local only"));
-  EXPECT_THAT(fault_of_url("r:?deny_cache=1"), HasSubstr("deny_cache is no or yes"));
-  EXPECT_THAT(fault_of_url("r:?prefix=x"),
+  EXPECT_THAT(error_of_url("r:?deny_cache=1"), HasSubstr("deny_cache is no or yes"));
+  EXPECT_THAT(error_of_url("r:?prefix=x"),
               HasSubstr("there is no option 'prefix'; there are on_failure, local_share"));
 }
 
@@ -68,20 +68,6 @@ TEST(OpenStore, OpensMemoryAsItIs) {
 
 // No server listens there.
 constexpr const char* kAway = "redis://127.0.0.1:1?deadline=5ms";
-
-TEST(OpenStore, AnswersWhereTheStoreIsAway) {
-  Limiter limiter(open_store(kAway), Limit("token_bucket 2/1h"));
-  EXPECT_EQ(limiter.check("k").source, Source::kLocal);
-  EXPECT_TRUE(limiter.check("k").allowed);
-  EXPECT_FALSE(limiter.check("k").allowed);
-}
-
-TEST(OpenStore, SaysThatAKeyIsNotResetThere) {
-  Limiter limiter(open_store(kAway), Limit("token_bucket 2/1h"));
-  limiter.check("k", 2);
-  EXPECT_THROW(limiter.reset("k"), StoreError);
-  EXPECT_EQ(limiter.peek("k").remaining, 2);
-}
 
 TEST(OpenStore, TakesTheOptionsOfTheFallbackAndTheStore) {
   const std::string away = kAway;

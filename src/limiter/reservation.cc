@@ -6,15 +6,14 @@
 #include <mutex>
 #include <utility>
 
-#include "limiter/argument_checks.h"
-#include "limiter/reservation_impl.h"
+#include "limiter/limiter_core.h"
 
 namespace sluice {
 
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
-Request ReservedUnits::settling(std::int64_t actual) const {
+Request Reservation::Impl::settling(std::int64_t actual) const {
   Request request = bound_.request(key_);
   request.operation = actual > units_ ? Operation::kCharge : Operation::kRefund;
   request.cost = std::abs(actual - units_);
@@ -22,19 +21,12 @@ Request ReservedUnits::settling(std::int64_t actual) const {
   return request;
 }
 
-Decision ReservedUnits::settle(std::int64_t actual) const {
-  const Request request = settling(actual);
-  const Decision decision = core_.ask(request);
-  if (request.operation == Operation::kRefund) core_.queues().released(key_);
-  return decision;
+Decision Reservation::Impl::settle(std::int64_t actual) const {
+  return core_.ask(settling(actual));
 }
 
-void ReservedUnits::settle_later(std::int64_t actual, DecisionCallback callback) const {
-  const Request request = settling(actual);
-  if (request.operation == Operation::kRefund) {
-    callback = then_wake(core_.shared_queues(), key_, std::move(callback));
-  }
-  ask_later(*core_.binding()->store(), bound_, request, std::move(callback));
+void Reservation::Impl::settle_later(std::int64_t actual, DecisionCallback callback) const {
+  core_.async_ask(bound_, settling(actual), std::move(callback));
 }
 
 bool wait_until(TimerThread::TimePoint ready, std::stop_token stop) {

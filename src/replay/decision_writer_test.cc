@@ -13,7 +13,7 @@
 namespace sluice::replay {
 namespace {
 
-std::string fault_of_finish(DecisionWriter& writer) {
+std::string error_of_finish(DecisionWriter& writer) {
   try {
     writer.finish();
   } catch (const std::runtime_error& error) {
@@ -27,7 +27,7 @@ TEST(DecisionWriter, FinishWritesAndCloses) {
   const int descriptor = open(directory.write("out", "").c_str(), O_WRONLY | O_CLOEXEC);
   DecisionWriter writer(descriptor, "out");
   writer.write({.key = "a", .decision = {}}, "\"limit\"");
-  EXPECT_EQ(fault_of_finish(writer), "none");
+  EXPECT_EQ(error_of_finish(writer), "none");
   EXPECT_TRUE(directory.read("out").starts_with(R"({"time_ns":0,"key":"a",)"));
   EXPECT_EQ(fcntl(descriptor, F_GETFD), -1);
   EXPECT_EQ(errno, EBADF);
@@ -36,7 +36,7 @@ TEST(DecisionWriter, FinishWritesAndCloses) {
 TEST(DecisionWriter, FinishReportsWriteErrors) {
   DecisionWriter writer(open("/dev/full", O_WRONLY | O_CLOEXEC), "/dev/full");
   writer.write({.key = "a", .decision = {}}, "\"limit\"");
-  EXPECT_EQ(fault_of_finish(writer),
+  EXPECT_EQ(error_of_finish(writer),
             "the decisions cannot be written to /dev/full: No space left on device");
 }
 
@@ -45,7 +45,7 @@ TEST(DecisionWriter, FinishReportsCloseErrors) {
   const int descriptor = open("/dev/null", O_WRONLY | O_CLOEXEC);
   DecisionWriter writer(descriptor, "out");
   close(descriptor);
-  EXPECT_EQ(fault_of_finish(writer), "the decisions cannot be written to out: Bad file descriptor");
+  EXPECT_EQ(error_of_finish(writer), "the decisions cannot be written to out: Bad file descriptor");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "service/later_store.h"
+#include "testing/later_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

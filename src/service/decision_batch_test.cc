@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "service/later_store.h"
 #include "service/server_context.h"
+#include "testing/later_store.h"
 
 namespace sluice {
 namespace {

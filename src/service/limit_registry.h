@@ -11,7 +11,7 @@
 #include "core/store.h"
 #include "service/recent_cache.h"
 #include "sluice/limit.h"
-#include "waiting/bound_limit.h"
+#include "waiting/limit_binding.h"
 
 namespace sluice {
 

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "algorithms/limit_definition.h"
-#include "core/fault_under_test.h"
+#include "testing/error_of.h"
 
 namespace sluice {
 namespace {
@@ -35,7 +35,7 @@ class SpacesOnly : public Store {
 };
 
 std::string error_of_name(LimitRegistry& registry, std::string_view text) {
-  return fault_of<InvalidLimit>([&] { registry.find(text); });
+  return error_of<InvalidLimit>([&] { registry.find(text); });
 }
 
 TEST(LimitRegistry, FindsNamedLimits) {

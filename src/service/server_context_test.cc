@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "service/later_store.h"
+#include "testing/later_store.h"
 
 namespace sluice {
 namespace {

@@ -4,12 +4,12 @@
 
 #include <string>
 
-#include "core/fault_under_test.h"
 #include "core/store.h"
 #include "servers/certificates.h"
 #include "servers/memcached_server.h"
 #include "sluice/limit.h"
 #include "stores/stores.h"
+#include "testing/error_of.h"
 
 namespace sluice {
 namespace {
@@ -19,8 +19,8 @@ memcached::MemcachedOptions read(std::string_view text, const StoreOptions& opti
   return read_memcached_url(url, options);
 }
 
-std::string fault_of_url(std::string_view text) {
-  return fault_of([&] { read(text); });
+std::string error_of_url(std::string_view text) {
+  return error_of([&] { read(text); });
 }
 
 TEST(MemcachedUrl, HasDefaults) {
@@ -83,17 +83,17 @@ TEST(MemcachedUrl, GivesAReplayAPrefixOfItsOwn) {
 }
 
 TEST(MemcachedUrl, SaysWhatIsWrong) {
-  EXPECT_NE(fault_of_url("memcached:").find("it names no server"), std::string::npos);
-  EXPECT_NE(fault_of_url("memcached://a,b,a").find("it names a:11211 twice"), std::string::npos);
-  EXPECT_NE(fault_of_url("memcached://u@a").find("no user"), std::string::npos);
-  EXPECT_NE(fault_of_url("memcached://a/0").find("nothing can follow the servers"),
+  EXPECT_NE(error_of_url("memcached:").find("it names no server"), std::string::npos);
+  EXPECT_NE(error_of_url("memcached://a,b,a").find("it names a:11211 twice"), std::string::npos);
+  EXPECT_NE(error_of_url("memcached://u@a").find("no user"), std::string::npos);
+  EXPECT_NE(error_of_url("memcached://a/0").find("nothing can follow the servers"),
             std::string::npos);
-  EXPECT_NE(fault_of_url("memcached://a?prefix=a:b").find("a prefix has 1 to 64"),
+  EXPECT_NE(error_of_url("memcached://a?prefix=a:b").find("a prefix has 1 to 64"),
             std::string::npos);
-  EXPECT_NE(fault_of_url("memcached://a?prefix=").find("a prefix has 1 to 64"), std::string::npos);
-  EXPECT_NE(fault_of_url("memcached://a?exact=no").find("'exact'"), std::string::npos);
-  EXPECT_NE(fault_of_url("memcached://a?ca=ca.pem").find("'ca'"), std::string::npos);
-  EXPECT_NE(fault_of_url("memcached://a?time=server").find("'time'"), std::string::npos);
+  EXPECT_NE(error_of_url("memcached://a?prefix=").find("a prefix has 1 to 64"), std::string::npos);
+  EXPECT_NE(error_of_url("memcached://a?exact=no").find("'exact'"), std::string::npos);
+  EXPECT_NE(error_of_url("memcached://a?ca=ca.pem").find("'ca'"), std::string::npos);
+  EXPECT_NE(error_of_url("memcached://a?time=server").find("'time'"), std::string::npos);
 }
 
 }  // namespace

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "core/fault_under_test.h"
 #include "core/store.h"
 #include "servers/redis_server.h"
 #include "sluice/limit.h"
 #include "stores/stores.h"
+#include "testing/error_of.h"
 
 namespace sluice {
 namespace {
@@ -27,8 +27,8 @@ redis::RedisOptions read(std::string_view text, const StoreOptions& options = {}
   return read_redis_url(url, options);
 }
 
-std::string fault_of_url(std::string_view text) {
-  return fault_of([&] { read(text); });
+std::string error_of_url(std::string_view text) {
+  return error_of([&] { read(text); });
 }
 
 std::vector<std::string> servers_of(const redis::RedisOptions& options) {
@@ -182,7 +182,7 @@ TEST(RedisUrl, SaysWhatIsWrong) {
            {"redis://a?db=1", "there is no option 'db'"},
            {"unix:///s?tls=yes", "there is no option 'tls'"},
        }) {
-    EXPECT_THAT(fault_of_url(wrong.url), HasSubstr(wrong.error)) << wrong.url;
+    EXPECT_THAT(error_of_url(wrong.url), HasSubstr(wrong.error)) << wrong.url;
   }
 }
 
@@ -191,13 +191,13 @@ TEST(RedisUrl, RejectsAUserWithoutAPassword) {
   for (const std::string url :
        {"redis://hunter2@a", "redis://hunter2:@a", "rediss://hunter2@a", "unix://hunter2@/s",
         "redis+cluster://hunter2@a", "redis+sentinel://hunter2@a/it"}) {
-    EXPECT_THAT(fault_of_url(url),
+    EXPECT_THAT(error_of_url(url),
                 HasSubstr("it names a user without a password, as in user:password@"
                           " before the server or the socket"))
         << url;
   }
-  EXPECT_THAT(fault_of_url("redis://hunter2@a"), Not(HasSubstr("hunter2")));
-  EXPECT_THAT(fault_of_url("unix:///s?user=bob"), HasSubstr("it names a user without a password"));
+  EXPECT_THAT(error_of_url("redis://hunter2@a"), Not(HasSubstr("hunter2")));
+  EXPECT_THAT(error_of_url("unix:///s?user=bob"), HasSubstr("it names a user without a password"));
 }
 
 TEST(RedisUrl, OpensASocketWithAPassword) {

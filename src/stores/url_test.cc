@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "core/fault_under_test.h"
+#include "testing/error_of.h"
 
 namespace sluice {
 namespace {
@@ -14,8 +14,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-std::string fault_of_url(std::string_view url) {
-  return fault_of([&] { StoreUrl read(url); });
+std::string error_of_url(std::string_view url) {
+  return error_of([&] { StoreUrl read(url); });
 }
 
 TEST(StoreUrl, IsParsed) {
@@ -105,47 +105,47 @@ TEST(StoreUrl, SaysWhatIsWrong) {
            {"r://a?b=1&c=2&b=1", "the option 'b' is given twice"},
            {"r://a/b@c", "an '@' is written %40"},
        }) {
-    EXPECT_THAT(fault_of_url(wrong.url), HasSubstr(wrong.error)) << wrong.url;
+    EXPECT_THAT(error_of_url(wrong.url), HasSubstr(wrong.error)) << wrong.url;
   }
 }
 
 TEST(StoreUrl, SaysWhatIsWrongWithAnOption) {
   StoreUrl url("x:?size=5k&big=18&deadline=10&late=1h&never=0ms&time=utc&verify=maybe");
-  EXPECT_EQ(fault_of([&] {
+  EXPECT_EQ(error_of([&] {
               url.whole_option("size", {2, 9});
             }),
             "store '" + url.text() + "': size is a whole number from 2 to 9");
-  EXPECT_THAT(fault_of([&] { url.whole_option("big", {1, 17}); }), HasSubstr("from 1 to 17"));
+  EXPECT_THAT(error_of([&] { url.whole_option("big", {1, 17}); }), HasSubstr("from 1 to 17"));
   const OptionRange range{1'000'000, 60'000'000'000};
   for (const auto* name : {"deadline", "late", "never"}) {
-    EXPECT_THAT(fault_of([&] { url.duration_option(name, range); }),
+    EXPECT_THAT(error_of([&] { url.duration_option(name, range); }),
                 HasSubstr(std::string(name) + " is a duration, as 10ms or 1m30s, from 1ms to 1m"));
   }
-  EXPECT_THAT(fault_of([&] {
+  EXPECT_THAT(error_of([&] {
                 url.word_option("time", {"server", "client"});
               }),
               HasSubstr("time is server or client"));
-  EXPECT_THAT(fault_of([&] { url.yes_no_option("verify", true); }),
+  EXPECT_THAT(error_of([&] { url.yes_no_option("verify", true); }),
               HasSubstr("verify is no or yes"));
 }
 
 TEST(StoreUrl, RejectsUnknownOptions) {
   StoreUrl url("x:?a=1&b=2");
-  EXPECT_THAT(fault_of([&] { url.finish(); }), HasSubstr("there is no option 'a'; there are none"));
+  EXPECT_THAT(error_of([&] { url.finish(); }), HasSubstr("there is no option 'a'; there are none"));
   url.text_option("c");
   url.text_option("a");
-  EXPECT_THAT(fault_of([&] { url.finish(); }), HasSubstr("there is no option 'b'; there are c, a"));
+  EXPECT_THAT(error_of([&] { url.finish(); }), HasSubstr("there is no option 'b'; there are c, a"));
   url.text_option("b");
-  EXPECT_EQ(fault_of([&] { url.finish(); }), "");
+  EXPECT_EQ(error_of([&] { url.finish(); }), "");
 }
 
 TEST(StoreUrl, IsBounded) {
-  EXPECT_THAT(fault_of_url("memory:?x=" + std::string(StoreUrl::kMaxBytes, 'y')),
+  EXPECT_THAT(error_of_url("memory:?x=" + std::string(StoreUrl::kMaxBytes, 'y')),
               HasSubstr("at most 4096"));
   std::string hosts = "r://h0";
   for (std::size_t i = 1; i < StoreUrl::kMaxHosts; ++i) hosts += ",h" + std::to_string(i);
   EXPECT_EQ(StoreUrl(hosts).hosts(1).size(), StoreUrl::kMaxHosts);
-  EXPECT_THAT(fault_of_url(hosts + ",more"), HasSubstr("at most 64 hosts are named"));
+  EXPECT_THAT(error_of_url(hosts + ",more"), HasSubstr("at most 64 hosts are named"));
 }
 
 TEST(StoreUrl, ShowsNoPassword) {
@@ -164,13 +164,13 @@ TEST(StoreUrl, ShowsNoPassword) {
         "redis//bob:hunter2@h", "hunter2@h", "redis://bob:%hunter2@h", "redis://bob,hunter2@h,",
         "unix:///a?password=x&hunter2", "unix:///a?password=hunter2@", "u:/a?password=%hunter2",
         "u://h?password=x@hunter2", "u://h?password=hunter2:x@y"}) {
-    EXPECT_THAT(fault_of_url(url), AllOf(Not(""), Not(HasSubstr("hunter2")))) << url;
+    EXPECT_THAT(error_of_url(url), AllOf(Not(""), Not(HasSubstr("hunter2")))) << url;
   }
 }
 
 TEST(StoreUrl, TheMessageIsOneLine) {
-  EXPECT_EQ(fault_of_url("a\nb"), "store 'a?b': a store is written scheme:, as in memory:");
-  EXPECT_THAT(fault_of_url("a:?x\n"), Not(HasSubstr("\n")));
+  EXPECT_EQ(error_of_url("a\nb"), "store 'a?b': a store is written scheme:, as in memory:");
+  EXPECT_THAT(error_of_url("a:?x\n"), Not(HasSubstr("\n")));
   try {
     StoreUrl("redis://h/%0a").fail("'a\nb' is no database");
   } catch (const StoreError& error) {

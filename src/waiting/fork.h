@@ -1,14 +1,22 @@
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
 
 namespace sluice {
 
+inline constinit std::atomic<std::uint64_t> fork_count{0};
+// Registered before main(), so that no fork() is missed.
+inline const bool counts_forks = ::pthread_atfork(nullptr, nullptr, [] { ++fork_count; }) == 0;
+
 /// Another number in a child of fork() than in its parent: what threads of the parent have locked
 /// or begun, the child must not touch. Never blocks.
-std::uint64_t fork_generation();
+inline std::uint64_t fork_generation() {
+  return fork_count.load(std::memory_order_relaxed);
+}
 
 /// A T of which each process has its own: a child of fork() begins with a new one. Never destroyed,
 /// as objects of static storage that are destroyed later may use it. Thread-safe.

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-#include "waiting/returns.h"
+#include "waiting/requests.h"
 
 namespace sluice {
 namespace {
@@ -57,12 +57,11 @@ void LeaseKeeper::unschedule(Lease& lease) {
 void LeaseKeeper::arm() {
   if (schedule_.empty()) return;
   const TimePoint due = schedule_.begin()->first;
-  if (due == TimerThread::kEndOfTime || (is_armed_ && armed_.when <= due)) return;
-  if (is_armed_) timer_->cancel(armed_);
+  if (due == TimerThread::kEndOfTime || (armed_ && armed_->when <= due)) return;
+  if (armed_) timer_->cancel(*armed_);
   armed_ = timer_->at(due, [weak = weak_from_this()] {
     if (const auto keeper = weak.lock()) keeper->look_after();
   });
-  is_armed_ = true;
 }
 
 // On the timer thread: renews what is due, and lets expire what has not been renewed for too long.
@@ -71,13 +70,14 @@ void LeaseKeeper::look_after() {
   Leases late;
   {
     const std::lock_guard lock(mutex_);
-    is_armed_ = false;
+    armed_.reset();
     const TimePoint now = timer_->now();
     while (!schedule_.empty() && schedule_.begin()->first <= now) {
       const std::shared_ptr<Lease> lease = schedule_.begin()->second;
       unschedule(*lease);
       const TimePoint expires_at = lease->expires_at_.load(std::memory_order_relaxed);
       if (expires_at <= now) {
+        lease->state_.store(Lease::State::kExpired, std::memory_order_release);
         late.push_back(lease);
       } else {
         lease->is_renewing_ = true;
@@ -87,7 +87,7 @@ void LeaseKeeper::look_after() {
     }
     arm();
   }
-  for (const auto& lease : late) expire(*lease);
+  for (const auto& lease : late) lease->run_callback();
   for (auto begin = due.begin(); begin != due.end();) {
     const auto end = begin + std::min<std::ptrdiff_t>(kMostTogether, due.end() - begin);
     renew(Leases(begin, end));
@@ -132,6 +132,7 @@ void LeaseKeeper::settle(const Leases& leases, TimePoint sent, std::span<const D
         lease.expires_at_.store(TimerThread::later(sent, length), std::memory_order_relaxed);
         schedule(leases[i], TimerThread::later(sent, until_renewal(length)));
       } else if (is_answered || now >= expires_at) {
+        lease.state_.store(Lease::State::kExpired, std::memory_order_release);
         expired.push_back(&lease);
       } else {
         schedule(leases[i], std::min(expires_at, TimerThread::later(now, until_next_try(length))));
@@ -139,26 +140,17 @@ void LeaseKeeper::settle(const Leases& leases, TimePoint sent, std::span<const D
     }
     arm();
   }
-  for (Lease* lease : expired) expire(*lease);
+  for (Lease* lease : expired) lease->run_callback();
   for (const Lease* lease : too_late) release(*lease);
-}
-
-void LeaseKeeper::expire(Lease& lease) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (lease.state_.load(std::memory_order_relaxed) != Lease::State::kHeld) return;
-    lease.state_.store(Lease::State::kExpired, std::memory_order_release);
-  }
-  lease.run_callback();
 }
 
 void LeaseKeeper::release(const Lease& lease) {
   const Request request = lease.request(Operation::kRelease);
   if (is_shared_) {
     const auto wake_next = [queues = queues_, key = lease.key_] { queues->released(key); };
-    give_back(binding_, lease.bound_, request, wake_next, timer_);
+    return_later(binding_, lease.bound_, request, wake_next, timer_);
   } else {
-    give_back_now(*binding_, request);
+    return_and_wait(*binding_, request);
     queues_->released(lease.key_);
   }
 }

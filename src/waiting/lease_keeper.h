@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,9 +15,9 @@
 
 #include "core/lock.h"
 #include "core/store.h"
-#include "waiting/acquire_request.h"
 #include "waiting/fork.h"
 #include "waiting/limit_binding.h"
+#include "waiting/requests.h"
 #include "waiting/timer_thread.h"
 #include "waiting/wait_queues.h"
 
@@ -63,7 +64,6 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
   void look_after();
   void renew(Leases leases);
   void settle(const Leases& leases, TimePoint sent, std::span<const Decision> answers);
-  void expire(Lease& lease);
   void release(const Lease& lease);
 
   const std::shared_ptr<const LimitBinding> binding_;
@@ -74,8 +74,7 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
   Lock mutex_;
   // Guarded by mutex_:
   Schedule schedule_;
-  bool is_armed_ = false;
-  TimerThread::Timer armed_;
+  std::optional<TimerThread::Timer> armed_;
 };
 
 /// A permit that was granted. Thread-safe.

@@ -109,17 +109,6 @@ TEST_F(LeaseKeeperTest, ReleasesOnce) {
   EXPECT_EQ(timer_->timers(), 0U) << "none is left to renew";
 }
 
-TEST_F(LeaseKeeperTest, AnyOneOfManyCanBeReleased) {
-  std::vector<std::shared_ptr<Lease>> permits;
-  for (PermitId id = 1; id <= 5; ++id) permits.push_back(hold(id));
-  for (const std::size_t gone : {2U, 0U, 4U}) permits[gone]->release();
-  asked(Operation::kRelease);
-  timer_->pass(seconds(20));
-  EXPECT_THAT(asked(Operation::kRenew), ElementsAre(2, 4));
-  permits[1]->release();
-  permits[3]->release();
-}
-
 TEST_F(LeaseKeeperTest, WhatIsIgnoredIsLeftToItsLease) {
   const auto permit = hold(7);
   permit->ignore();
@@ -296,17 +285,6 @@ TEST_F(LeaseKeeperTest, AReleaseWaitsForTheCallbackThatIsRunning) {
   EXPECT_TRUE(has_ended);
 }
 
-TEST_F(LeaseKeeperTest, AProcessThatStoodStillTooLongHasLostIt) {
-  const auto permit = hold(7);
-  int told = 0;
-  permit->on_expiry([&] { ++told; });
-  timer_->freeze(seconds(60));
-  EXPECT_FALSE(permit->held()) << "before its callback could run";
-  timer_->run();
-  EXPECT_EQ(told, 1);
-  EXPECT_THAT(store_->asked, IsEmpty());
-}
-
 TEST_F(LeaseKeeperTest, OneThatTheStoreDidNotGiveIsRenewedByItsGiver) {
   const auto local = hold(1, Source::kLocal);
   const auto policy = hold(2, Source::kPolicy);
@@ -341,19 +319,6 @@ TEST_F(LeaseKeeperTest, AShorterLeaseIsRenewedEarlier) {
   EXPECT_EQ(asked(Operation::kRenew).size(), 20U);
   longer->release();
   shorter->release();
-}
-
-TEST_F(LeaseKeeperTest, StaysAsLongAsAPermitIsHeld) {
-  const std::weak_ptr<LeaseKeeper> keeper = keeper_;
-  const auto first = hold(1);
-  auto second = hold(2);
-  keeper_.reset();
-  first->release();
-  timer_->pass(seconds(100));
-  EXPECT_TRUE(second->held());
-  EXPECT_EQ(asked(Operation::kRenew).size(), 5U);
-  second->release();
-  EXPECT_THAT(asked(Operation::kRelease), ElementsAre(2));
 }
 
 // They keep each other until then.

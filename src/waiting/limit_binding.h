@@ -16,10 +16,20 @@
 #include "core/store.h"
 #include "sluice/decision.h"
 #include "sluice/limit.h"
-#include "waiting/bound_limit.h"
 #include "waiting/timer_thread.h"
 
 namespace sluice {
+
+/// A limit and the place where its keys live in one store: what a Request needs.
+struct BoundLimit {
+  Limit limit;
+  std::shared_ptr<Space> space;
+
+  /// A request to take one unit, of which most is as usual. Refers to the key, and to this.
+  Request request(std::string_view key) const {
+    return {.limit = &limit.definition(), .space = space.get(), .key = key};
+  }
+};
 
 /// A store, and the limit about which it is asked now: what a limiter stands on. The limit can be
 /// replaced while other threads ask, and asking takes no lock for that: all limits there have been

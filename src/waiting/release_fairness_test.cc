@@ -12,7 +12,7 @@ using std::chrono::seconds;
 
 class ReleaseFairnessTest : public testing::Test {
  protected:
-  /// Takes and gives back `grants` permits in a row, the last one at `end`; each is held for
+  /// Takes and returns `grants` permits in a row, the last one at `end`; each is held for
   /// `held`.
   void pass_on(int grants, ReleaseFairness::TimePoint end, nanoseconds held) {
     for (int i = grants; i > 0; --i) {

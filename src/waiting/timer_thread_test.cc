@@ -11,7 +11,7 @@
 #include "testing/child_process.h"
 #include "testing/manual_timer_thread.h"
 #include "waiting/fork.h"
-#include "waiting/permit_id.h"
+#include "waiting/requests.h"
 
 namespace sluice {
 namespace {
@@ -19,11 +19,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using TimePoint = TimerThread::TimePoint;
-
-TEST(TimerThread, IsOneForAll) {
-  const auto one = TimerThread::shared();
-  EXPECT_EQ(one, TimerThread::shared());
-}
 
 TEST(TimerThread, RunsWhatIsPostedInOrderOnItsThread) {
   const auto timer_thread = TimerThread::shared();

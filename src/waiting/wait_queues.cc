@@ -1,12 +1,12 @@
 #include "waiting/wait_queues.h"
 
 #include <algorithm>
-#include <condition_variable>
+#include <future>
 #include <list>
 #include <random>
 #include <utility>
 
-#include "waiting/returns.h"
+#include "waiting/requests.h"
 
 namespace sluice {
 
@@ -31,7 +31,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
 
   const AcquireRequest& request() const { return request_; }
   const AcquireOutcome& outcome() const { return outcome_; }
-  /// Its caller has been told: what it is granted later is given back.
+  /// Its caller has been told: what it is granted later is returned.
   bool is_done() const { return done_ == nullptr; }
 
   /// From now on `stop` ends it.
@@ -106,7 +106,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
     const auto wake_next = [&queues = queues_, space = outcome_.bound->space, key = request_.key] {
       queues.released(key);
     };
-    give_back(request_.binding, *outcome_.bound, back, wake_next, timer_);
+    return_later(request_.binding, *outcome_.bound, back, wake_next, timer_);
   }
 
   void leave();
@@ -145,7 +145,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     waiter->place = waiters_.insert(waiters_.end(), waiter);
     if (waiter->denied) denied_ = waiter->denied;
     if (is_first && !asking_) {
-      // What was denied to it may have been given back since, when the queue was empty.
+      // What was denied to it may have been returned since, when the queue was empty.
       next_ask_ = soonest(*waiter);
     } else if (!waiter->request().is_for_permit() && !asking_ && denied_ && next_ask_ > until) {
       finish(waiter, nullptr);
@@ -167,7 +167,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     serve();
   }
 
-  /// A permit or units were given back, here or elsewhere.
+  /// A permit or units were returned, here or elsewhere.
   void released() {
     pause_ = kLeastPause;
     if (asking_) {
@@ -269,8 +269,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
 
   void watch(const Waiter& waiter) {
     Store& store = *waiter.request().binding->store();
-    if (is_watched_ || !store.answers_later()) return;
-    is_watched_ = true;
+    if (watch_ || !store.answers_later()) return;
     watch_ = store.watch(waiter.outcome().bound->space, waiter.request().key,
                          [timer = timer_, weak = weak_from_this()] {
                            timer->post([weak] {
@@ -298,7 +297,6 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     if (waiter->timeout) timer_->cancel(*std::exchange(waiter->timeout, std::nullopt));
     if (waiters_.empty()) {
       watch_.reset();
-      is_watched_ = false;
       is_told_ = false;
     }
     queues_.left(waiter->request().key);
@@ -321,9 +319,8 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   TimePoint waits_since_;  // When a waiter was granted something last, or the first came.
   std::minstd_rand jitter_;
   std::optional<Denial> denied_;  // The last denial of the queue.
-  bool is_watched_ = false;       // The store was asked to tell; it may have refused, now or later.
+  std::unique_ptr<Watch> watch_;  // Null where the store was not asked to tell, or refused.
   bool is_told_ = false;          // It tells.
-  std::unique_ptr<Watch> watch_;
 };
 
 void WaitQueues::Waiter::leave() {
@@ -366,7 +363,7 @@ void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_tok
   Entry& entry = queues_[waiter->request().key];
   if (!entry.queue) entry.queue = std::make_shared<Queue>(*this, timer_);
   ++entry.waiting;
-  // Before it can ask: a thread that gives back what was denied to it must see it.
+  // Before it can ask: a thread that returns what was denied to it must see it.
   waiting_.fetch_add(1, std::memory_order_release);
   timer_->post([waiter, stop, queue = entry.queue] {
     queue->join(waiter, stop);
@@ -437,19 +434,10 @@ void WaitQueues::acquire(AcquireRequest request, bool others_go_first, const std
 
 AcquireOutcome WaitQueues::wait(AcquireRequest request, std::optional<Decision> denied,
                                 const std::stop_token& stop) {
-  struct {
-    std::mutex mutex;
-    std::condition_variable there;
-    std::optional<AcquireOutcome> outcome;
-  } answer;
-  wait(std::move(request), std::move(denied), stop, [&answer](const AcquireOutcome& outcome) {
-    const std::lock_guard lock(answer.mutex);
-    answer.outcome = outcome;
-    answer.there.notify_one();
-  });
-  std::unique_lock lock(answer.mutex);
-  answer.there.wait(lock, [&] { return answer.outcome.has_value(); });
-  return *answer.outcome;
+  const auto answer = std::make_shared<std::promise<AcquireOutcome>>();
+  wait(std::move(request), std::move(denied), stop,
+       [answer](const AcquireOutcome& outcome) { answer->set_value(outcome); });
+  return answer->get_future().get();
 }
 
 }  // namespace sluice

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "waiting/acquire_request.h"
 #include "waiting/release_fairness.h"
+#include "waiting/requests.h"
 #include "waiting/timer_thread.h"
 
 namespace sluice {
@@ -21,8 +21,8 @@ namespace sluice {
 /// any waits. All limiters over the space share them (Space::attachment()). Thread-safe.
 ///
 /// In a queue, first come first served. Only the first asks the store, one question at a time: when
-/// it comes, as what was denied to it before may have been given back by then, and again
-/// - when a permit or units were given back in this process, the key was reset or its limit changed
+/// it comes, as what was denied to it before may have been returned by then, and again
+/// - when a permit or units were returned in this process, the key was reset or its limit changed
 ///   here, or the store tells of a permit released elsewhere;
 /// - once `retry_after` is over: of a window's denial exactly then;
 /// - of a permit that other processes share earlier: after a pause of 5 ms, then of twice as much
@@ -30,7 +30,7 @@ namespace sluice {
 ///   kMostPausePassedOver once it has been granted nothing for kPassedOver, longer than another
 ///   process has a run of grants, where the store does not tell this process of releases.
 /// A caller that is granted, or denied for good, or whose timeout is over, leaves, and the next one
-/// asks. An answer that comes after its caller has left is given back.
+/// asks. An answer that comes after its caller has left is returned.
 ///
 /// None starves. In a queue, no caller is overtaken: each of those before it leaves with a permit
 /// that ends (it is released, or its lease expires) or at the end of its timeout; and a caller that
@@ -80,7 +80,7 @@ class WaitQueues final {
   void acquire(AcquireRequest request, bool others_go_first, const std::stop_token& stop,
                const Done& done);
 
-  /// A permit or units of the key were given back, or the key was reset: the first in the queue
+  /// A permit or units of the key were returned, or the key was reset: the first in the queue
   /// asks again.
   void released(std::string_view key);
   /// The first of each queue asks again: the limit is another.

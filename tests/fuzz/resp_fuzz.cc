@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "protocols/resp/handler.h"
-#include "service/fake_store.h"
+#include "testing/fake_store.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 //                                                    again for MS ms; then: rounds N
 //                                                    LONGEST_WAIT_NS
 //
-// When its permit lapses it says "lapsed NS". Times are those of the monotonic clock, which all
+// When its permit expires it says "expired NS". Times are those of the monotonic clock, which all
 // processes share.
 
 #include <algorithm>
@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
   sluice::Permit permit;
   const auto take = [&](sluice::Permit taken) {
     permit = std::move(taken);
-    permit.on_lapse([] { say("lapsed " + now()); });
+    permit.on_expiry([] { say("expired " + now()); });
     say((permit ? "granted " : "denied ") + now());
   };
   say("ready");

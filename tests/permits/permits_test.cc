@@ -109,7 +109,7 @@ TEST_P(PermitsTest, AHolderThatLivesKeepsItBeyondItsLease) {
   EXPECT_EQ(first.hear(), "yes");
 }
 
-TEST_P(PermitsTest, AHolderThatStandsStillLearnsThatItHasLapsed) {
+TEST_P(PermitsTest, AHolderThatStandsStillLearnsThatItHasExpired) {
   Holder first(source_);
   Holder second(source_);
   first.tell("acquire 30000");
@@ -118,7 +118,7 @@ TEST_P(PermitsTest, AHolderThatStandsStillLearnsThatItHasLapsed) {
   second.tell("acquire 30000");
   const nanoseconds taken = second.hear_time("granted");
   first.resume();
-  EXPECT_GE(first.hear_time("lapsed"), taken);
+  EXPECT_GE(first.hear_time("expired"), taken);
   first.tell("held");
   EXPECT_EQ(first.hear(), "no");
   first.tell("release");
@@ -167,9 +167,9 @@ TEST_P(PermitsTest, TellsItsHolderWhereTheStoreIsLostForALease) {
   first.tell("acquire 30000");
   first.hear("granted");
   server_->pause();
-  const nanoseconds lapsed = first.hear_time("lapsed");
+  const nanoseconds expired = first.hear_time("expired");
   server_->resume();
-  EXPECT_GE(lapsed - asked, milliseconds(1900));
+  EXPECT_GE(expired - asked, milliseconds(1900));
   first.tell("held");
   EXPECT_EQ(first.hear(), "no");
 }
@@ -180,10 +180,10 @@ TEST_P(PermitsTest, TellsItsHolderInTimeThoughAnAnswerMayStillCome) {
   first.tell("acquire 30000");
   const nanoseconds granted = first.hear_time("granted");
   server_->pause();
-  const nanoseconds lapsed = first.hear_time("lapsed");
+  const nanoseconds expired = first.hear_time("expired");
   server_->resume();
-  EXPECT_GE(lapsed - granted, milliseconds(1900));
-  EXPECT_LE(lapsed - granted, seconds(2 + 2)) << "its lease, and a renewal before the store stood";
+  EXPECT_GE(expired - granted, milliseconds(1900));
+  EXPECT_LE(expired - granted, seconds(2 + 2)) << "its lease, and a renewal before the store stood";
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryServer, PermitsTest, testing::Values(kRedis, kMemcached),

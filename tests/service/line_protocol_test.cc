@@ -14,9 +14,9 @@
 
 #include "net/stream_server.h"
 #include "protocols/stream_handler.h"
-#include "service/later_store.h"
 #include "service/server_context.h"
 #include "sluice/store.h"
+#include "testing/later_store.h"
 #include "testing/line_server.h"
 
 namespace sluice {

@@ -35,7 +35,7 @@ class ScriptedStore final : public Store {
   };
 
   struct Asked {
-    std::string key;
+    std::string key = {};
     Operation operation = Operation::kTake;
     std::int64_t cost = 1;
     std::int64_t patience_ns = kDefaultPatience;
@@ -48,7 +48,7 @@ class ScriptedStore final : public Store {
 
   struct Watched {
     std::shared_ptr<Space> space;
-    std::string key;
+    std::string key = {};
   };
 
   ScriptedStore() = default;

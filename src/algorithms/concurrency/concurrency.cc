@@ -8,9 +8,9 @@ namespace {
 using Params = Concurrency::Params;
 using Held = Concurrency::Held;
 
-std::uint32_t lapsed_at(PermitList permits, Instant now) {
+std::uint32_t expired_at(PermitList permits, Instant now) {
   const auto held = std::ranges::find_if(
-      permits, [&](const PermitEntry& permit) { return permit.lapses_ns > now; });
+      permits, [&](const PermitEntry& permit) { return permit.expires_ns > now; });
   return static_cast<std::uint32_t>(held - permits.begin());
 }
 
@@ -20,14 +20,15 @@ Held held_after(const Params& params, PermitList permits, const PermitChange& ch
   Held held{.count = change.size_after(size)};
   // The permit at this index among those that stay.
   const auto at = [&](std::uint32_t place) -> const PermitEntry& {
-    place += change.lapsed;
+    place += change.expired;
     return permits[place < change.gone ? place : place + 1];
   };
   const auto stay = static_cast<std::uint32_t>(held.count - (change.added.id == 0 ? 0 : 1));
-  if (stay > 0) held.last_ns = at(stay - 1).lapses_ns;
-  if (change.added.id != 0) held.last_ns = std::max(held.last_ns, change.added.lapses_ns);
+  if (stay > 0) held.last_ns = at(stay - 1).expires_ns;
+  if (change.added.id != 0) held.last_ns = std::max(held.last_ns, change.added.expires_ns);
   const std::int64_t beyond = held.count - params.limit;
-  if (beyond >= 0 && beyond < stay) held.room_ns = at(static_cast<std::uint32_t>(beyond)).lapses_ns;
+  if (beyond >= 0 && beyond < stay)
+    held.room_ns = at(static_cast<std::uint32_t>(beyond)).expires_ns;
   return held;
 }
 
@@ -37,8 +38,8 @@ Step<PermitChange> step(const Params& params, PermitList permits, const PermitCh
 }
 
 // The permit's index, or kNone if it is not held.
-std::uint32_t place_of(PermitList permits, std::uint32_t lapsed, PermitId id) {
-  for (auto i = static_cast<std::uint32_t>(permits.size()); i > lapsed;) {
+std::uint32_t place_of(PermitList permits, std::uint32_t expired, PermitId id) {
+  for (auto i = static_cast<std::uint32_t>(permits.size()); i > expired;) {
     if (permits[--i].id == id) return i;
   }
   return PermitChange::kNone;
@@ -61,16 +62,16 @@ Decision Concurrency::answer(const Params& params, const Held& held, bool allowe
 }
 
 Step<PermitChange> Concurrency::take(const Params& params, const State& state, const Call& call) {
-  PermitChange change{.lapsed = lapsed_at(state, call.now), .added = {}};
-  const auto held = static_cast<std::int64_t>(state.size()) - change.lapsed;
+  PermitChange change{.expired = expired_at(state, call.now), .added = {}};
+  const auto held = static_cast<std::int64_t>(state.size()) - change.expired;
   const bool allowed = call.cost == 0 || (call.cost == 1 && held < params.limit);
   if (allowed && call.cost == 1) change.added = {call.now + params.lease_ns, call.permit};
   return step(params, state, change, allowed, call);
 }
 
 Step<PermitChange> Concurrency::renew(const Params& params, const State& state, const Call& call) {
-  PermitChange change{.lapsed = lapsed_at(state, call.now), .added = {}};
-  change.gone = place_of(state, change.lapsed, call.permit);
+  PermitChange change{.expired = expired_at(state, call.now), .added = {}};
+  change.gone = place_of(state, change.expired, call.permit);
   const bool held = change.gone != PermitChange::kNone;
   if (held) change.added = {call.now + params.lease_ns, call.permit};
   Step<PermitChange> result = step(params, state, change, held, call);
@@ -80,8 +81,8 @@ Step<PermitChange> Concurrency::renew(const Params& params, const State& state, 
 
 Step<PermitChange> Concurrency::release(const Params& params, const State& state,
                                         const Call& call) {
-  PermitChange change{.lapsed = lapsed_at(state, call.now), .added = {}};
-  change.gone = place_of(state, change.lapsed, call.permit);
+  PermitChange change{.expired = expired_at(state, call.now), .added = {}};
+  change.gone = place_of(state, change.expired, call.permit);
   const bool held = change.gone != PermitChange::kNone;
   Step<PermitChange> result = step(params, state, change, held, call);
   if (!held) result.decision.retry_after = kNever;

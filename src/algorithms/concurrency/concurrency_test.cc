@@ -2,15 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include "algorithms/key_under_test.h"
 #include "algorithms/limit_definition.h"
+#include "testing/algorithm_key.h"
 
 namespace sluice {
 namespace {
 
-class Key : public KeyUnderTest<Concurrency> {
+class Key : public AlgorithmKey<Concurrency> {
  public:
-  using KeyUnderTest::KeyUnderTest;
+  using AlgorithmKey::AlgorithmKey;
 
   Decision acquire(Instant now, PermitId permit) { return take({.now = now, .permit = permit}); }
   Decision renew(Instant now, PermitId permit) {

@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "algorithms/key_under_test.h"
 #include "algorithms/token_bucket/token_bucket.h"
+#include "testing/algorithm_key.h"
 
 namespace sluice {
 namespace {
 
-using Key = KeyUnderTest<LeakyBucket>;
+using Key = AlgorithmKey<LeakyBucket>;
 using std::chrono::nanoseconds;
 
 static_assert(sizeof(LeakyBucket::State) == 8);
@@ -41,7 +41,7 @@ TEST(LeakyBucketTest, AStandingQueueMakesEveryCallerWait) {
 
 TEST(LeakyBucketTest, IdleTimeIsLost) {
   Key leaky("leaky_bucket 10/1s queue=9");
-  KeyUnderTest<TokenBucket> token("token_bucket 10/1s");
+  AlgorithmKey<TokenBucket> token("token_bucket 10/1s");
   const Instant after_an_hour = 60 * kMinuteNs;
   nanoseconds last_leaky{0};
   for (int i = 0; i < 10; ++i) {

@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "algorithms/key_under_test.h"
 #include "algorithms/sliding_log/sliding_log.h"
+#include "testing/algorithm_key.h"
 
 namespace sluice {
 namespace {
 
-using Key = KeyUnderTest<SlidingCounter>;
+using Key = AlgorithmKey<SlidingCounter>;
 using std::chrono::nanoseconds;
 
 static_assert(sizeof(SlidingCounter::State) == 24);
@@ -61,7 +61,7 @@ TEST(SlidingCounterTest, AGreedyCallerGetsNearlyTwiceTheLimit) {
 
 TEST(SlidingCounterTest, DeniesRequestsThatTheExactLogAdmits) {
   Key key(kMinute);
-  KeyUnderTest<SlidingLog> log("sliding_log 100/1m");
+  AlgorithmKey<SlidingLog> log("sliding_log 100/1m");
   EXPECT_EQ(key.take({.now = 0, .cost = 100}), admit({.limit = 100, .reset_ns = 120 * kSecondNs}));
   EXPECT_TRUE(log.take({.now = 0, .cost = 100}).allowed);
   EXPECT_EQ(key.take({.now = kMinuteNs}).retry_after, nanoseconds(600 * kMillisecondNs));

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "algorithms/key_under_test.h"
+#include "testing/algorithm_key.h"
 
 namespace sluice {
 namespace {
 
-using Key = KeyUnderTest<SlidingLog>;
+using Key = AlgorithmKey<SlidingLog>;
 using std::chrono::nanoseconds;
 
 static_assert(sizeof(RingEntry) == 16);

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "algorithms/key_under_test.h"
+#include "testing/algorithm_key.h"
 
 namespace sluice {
 namespace {
 
-using Key = KeyUnderTest<SlidingWindow>;
+using Key = AlgorithmKey<SlidingWindow>;
 using std::chrono::nanoseconds;
 
 constexpr const char* kStrict = "sliding_window 1000/1h";

@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "algorithms/key_under_test.h"
+#include "testing/algorithm_key.h"
 
 namespace sluice {
 namespace {
 
-using Key = KeyUnderTest<TokenBucket>;
+using Key = AlgorithmKey<TokenBucket>;
 using std::chrono::nanoseconds;
 
 static_assert(sizeof(TokenBucket::State) == 8);

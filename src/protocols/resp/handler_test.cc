@@ -5,7 +5,7 @@
 
 #include "core/arithmetic.h"
 #include "protocols/resp/testing.h"
-#include "service/fake_store.h"
+#include "testing/fake_store.h"
 
 namespace sluice::resp {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "protocols/resp/handler.h"
 #include "protocols/resp/testing.h"
-#include "service/later_store.h"
+#include "testing/later_store.h"
 
 namespace sluice::resp {
 namespace {

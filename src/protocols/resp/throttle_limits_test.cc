@@ -5,7 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "core/arithmetic.h"
-#include "service/fake_store.h"
+#include "testing/fake_store.h"
 
 namespace sluice::resp {
 namespace {

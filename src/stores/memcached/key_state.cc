@@ -135,12 +135,12 @@ void PartState::read_as<PermitList>(ValueReader& reader) {
   permits_.resize(reader.number(reader.bytes_left() / (1 + kIdBytes)));
   Instant before = 0;
   for (PermitEntry& permit : permits_) {
-    permit.lapses_ns = before + static_cast<std::int64_t>(reader.number(
-                                    static_cast<std::uint64_t>(kLastLeaseEnd - before)));
+    permit.expires_ns = before + static_cast<std::int64_t>(reader.number(
+                                     static_cast<std::uint64_t>(kLastLeaseEnd - before)));
     permit.id = reader.bytes(kIdBytes);
     if (permit.id == 0) reader.fail();
     if (reader.failed()) break;
-    before = permit.lapses_ns;
+    before = permit.expires_ns;
   }
 }
 
@@ -149,9 +149,9 @@ void PartState::write_as<PermitList>(ValueWriter& writer) const {
   writer.number(permits_.size());
   Instant before = 0;
   for (const PermitEntry& permit : permits_) {
-    writer.number(static_cast<std::uint64_t>(permit.lapses_ns - before));
+    writer.number(static_cast<std::uint64_t>(permit.expires_ns - before));
     writer.bytes(permit.id, kIdBytes);
-    before = permit.lapses_ns;
+    before = permit.expires_ns;
   }
 }
 

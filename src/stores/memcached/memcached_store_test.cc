@@ -12,11 +12,11 @@
 #include <thread>
 #include <vector>
 
-#include "core/fault_under_test.h"
 #include "servers/certificates.h"
 #include "servers/memcached_server.h"
 #include "sluice/limit.h"
 #include "stores/memcached/key_state.h"
+#include "testing/error_of.h"
 #include "testing/fake_server.h"
 
 namespace sluice::memcached {
@@ -296,7 +296,7 @@ TEST(MemcachedStore, AForeignValueFailsAlone) {
   server.command("set sluice:login:bad 0 0 5\r\nhello\r\n");
   const std::array requests{keys.request("a"), keys.request("bad"), keys.request("b")};
   std::array<Decision, 3> decisions;
-  const std::string error = fault_of([&] { store.decide(requests, kStoreTime, decisions); });
+  const std::string error = error_of([&] { store.decide(requests, kStoreTime, decisions); });
   EXPECT_THAT(error, HasSubstr("the value of 'sluice:login:bad' is damaged"));
   EXPECT_EQ(decisions[0].remaining, 4);
   EXPECT_EQ(decisions[1].source, Source::kUnavailable);
@@ -312,7 +312,7 @@ TEST(MemcachedStore, AServerWithoutTokensIsNoAnswer) {
   MemcachedStore store(options({&server}));
   Keys keys(store, "token_bucket 5/1h");
   EXPECT_EQ(keys.take("k").remaining, 4);
-  EXPECT_THAT(fault_of([&] { keys.take("k"); }), HasSubstr("keeps no cas tokens (-C)"));
+  EXPECT_THAT(error_of([&] { keys.take("k"); }), HasSubstr("keeps no cas tokens (-C)"));
 }
 
 // No decision is made from replies that cannot be those to what was sent.
@@ -350,7 +350,7 @@ TEST(MemcachedStore, ALostServerTakesOnlyItsOwnKeysWithIt) {
   first.kill();
   int unanswered = 0;
   for (int i = 0; i < 100; ++i) {
-    const std::string error = fault_of([&] { keys.take("k" + std::to_string(i), 0); });
+    const std::string error = error_of([&] { keys.take("k" + std::to_string(i), 0); });
     unanswered += error.empty() ? 0 : 1;
   }
   EXPECT_EQ(unanswered, lost);
@@ -380,14 +380,14 @@ TEST(MemcachedStore, AServerWithAnotherCertificateIsNotTrusted) {
   over_tls.servers[0].tls = TlsOptions{.ca_file = servers::certificates().stranger_ca};
   MemcachedStore store(over_tls);
   Keys keys(store, "token_bucket 5/1h");
-  EXPECT_THAT(fault_of([&] { keys.take("k"); }), HasSubstr("certificate"));
+  EXPECT_THAT(error_of([&] { keys.take("k"); }), HasSubstr("certificate"));
   EXPECT_EQ(server.stat("cmd_get"), "0");
 }
 
 TEST(MemcachedStore, AFileThatCannotBeUsedIsAnError) {
   MemcachedOptions over_tls{.servers = {{.host = "127.0.0.1", .port = 1}}};
   over_tls.servers[0].tls = TlsOptions{.ca_file = "/no/ca.pem"};
-  EXPECT_THAT(fault_of([&] { MemcachedStore{over_tls}; }), HasSubstr("/no/ca.pem"));
+  EXPECT_THAT(error_of([&] { MemcachedStore{over_tls}; }), HasSubstr("/no/ca.pem"));
 }
 
 TEST(MemcachedStore, TakesTogetherFromOneKeyOnlyAndNoPermits) {
@@ -400,7 +400,7 @@ TEST(MemcachedStore, TakesTogetherFromOneKeyOnlyAndNoPermits) {
   EXPECT_EQ(keys.take("b", 0).remaining, 5);
   const Keys permits(store, "concurrency 2", "permits");
   const Request permit = permits.permit("k", 1, Operation::kTake);
-  EXPECT_EQ(fault_of<std::invalid_argument>([&] {
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
               store.decide_all({&permit, 1}, kNow);
             }),
             "permits are acquired one by one, not in a list");
@@ -410,7 +410,7 @@ TEST(MemcachedStore, RefusesLimitsThatNoItemHolds) {
   const MemcachedServer server;
   MemcachedStore store(options({&server}));
   const auto open = [&](const std::string& expression) {
-    return fault_of([&] { store.open_space(Limit(expression).definition()); });
+    return error_of([&] { store.open_space(Limit(expression).definition()); });
   };
   EXPECT_EQ(open("sliding_log 32768/1h"), "");
   EXPECT_THAT(open("sliding_log 32769/1h"), HasSubstr("at most 32768 fit into a value"));

@@ -239,5 +239,41 @@ TEST(RedisStore, RefusesListsThatDoNotTake) {
   EXPECT_EQ(server.command({"DBSIZE"}), "0");
 }
 
+TEST(RedisStore, TwoProcessesOnOneKeyAdmitWhatOneWould) {
+  const RedisServer server;
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const auto race = [&](int other) {
+    Limited limited(options_for(server), "sliding_window 1000/1h");
+    std::atomic<int> admitted = limited.check("hot").allowed ? 1 : 0;
+    // Neither begins before both have come so far, whoever is started late.
+    char there = 'x';
+    EXPECT_EQ(::write(other, &there, 1), 1);
+    EXPECT_EQ(::read(other, &there, 1), 1);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 2; ++t) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < 600; ++i) admitted += limited.check("hot").allowed ? 1 : 0;
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    return admitted.load();
+  };
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(ends[0]);
+    const int admitted = race(ends[1]);
+    _exit(::write(ends[1], &admitted, sizeof(admitted)) == sizeof(admitted) ? 0 : 1);
+  }
+  ::close(ends[1]);
+  const int here = race(ends[0]);
+  int there = 0;
+  ASSERT_EQ(::read(ends[0], &there, sizeof(there)), static_cast<ssize_t>(sizeof(there)));
+  ::close(ends[0]);
+  EXPECT_GT(here, 0);
+  EXPECT_GT(there, 0);
+  EXPECT_EQ(here + there, 1000);
+}
+
 }  // namespace
 }  // namespace sluice::redis

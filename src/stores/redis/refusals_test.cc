@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "core/fault_under_test.h"
 #include "servers/await.h"
 #include "servers/temporary_folder.h"
 #include "stores/redis/limited_test.h"
+#include "testing/error_of.h"
 
 namespace sluice::redis {
 namespace {
@@ -70,7 +70,7 @@ TEST(RedisStore, AReplicaIsCalledSoToEachCaller) {
   // What else fails does not hide it.
   sources(limited, {limited.request("list"), limited.request("k")});
   for (int i = 0; i < 100; ++i) {
-    EXPECT_THAT(fault_of([&] { limited.check("k"); }), testing::HasSubstr(": READONLY "));
+    EXPECT_THAT(error_of([&] { limited.check("k"); }), testing::HasSubstr(": READONLY "));
   }
 }
 

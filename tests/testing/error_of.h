@@ -8,7 +8,7 @@ namespace sluice {
 
 /// The message of the exception that `body` throws; empty if it throws none.
 template <class Error = StoreError, class Body>
-std::string fault_of(const Body& body) {
+std::string error_of(const Body& body) {
   try {
     body();
   } catch (const Error& error) {

@@ -1,4 +1,4 @@
-#include "waiting/returns.h"
+#include "waiting/requests.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,14 +52,14 @@ class ReturnsTest : public testing::Test {
   std::shared_ptr<LimitBinding> binding_;
 };
 
-TEST_F(ReturnsTest, WhatIsGivenBackIsAskedOnce) {
+TEST_F(ReturnsTest, WhatIsReturnedIsAskedOnce) {
   for (const bool loses : {false, true}) {
     store_->loses = [loses](const Request&) { return loses; };
     Request release = binding_->bound().request("k");
     release.operation = Operation::kRelease;
     release.permit = 7;
     int answers = 0;
-    give_back(
+    return_later(
         binding_, binding_->bound(), release, [&] { ++answers; }, timer_);
     EXPECT_EQ(answers, 0);
     answer_all();
@@ -222,16 +222,6 @@ TEST_F(UnansweredWaiterTest, ReclaimsThePermitAndAsksForAnother) {
   ASSERT_EQ(outcomes_.size(), 1U);
   EXPECT_TRUE(outcomes_[0].is_granted());
   EXPECT_EQ(outcomes_[0].permit, store_->asked[3].permit);
-}
-
-TEST_F(UnansweredWaiterTest, ReclaimsThePermitThatAnotherHasGiven) {
-  store_->answers = ScriptedStore::Answers::kAtOnce;
-  answer_ = {.allowed = true, .source = Source::kPolicy};
-  wait();
-  ASSERT_EQ(outcomes_.size(), 1U);
-  EXPECT_TRUE(outcomes_[0].is_granted());
-  ASSERT_EQ(store_->asked.size(), 2U);
-  EXPECT_TRUE(reclaims(store_->asked[1], store_->asked[0]));
 }
 
 TEST_F(UnansweredWaiterTest, HasAnotherNameForACallerThatAsksBeforeItWaits) {

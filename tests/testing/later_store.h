@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "service/fake_store.h"
+#include "testing/fake_store.h"
 
 namespace sluice {
 

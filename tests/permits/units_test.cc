@@ -4,11 +4,10 @@
 #include <future>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "permits/kind.h"
 #include "sluice/sluice.h"
-#include "waiting/wait_queues.h"
+#include "testing/waiting_callers.h"
 
 namespace sluice::permits {
 namespace {
@@ -18,8 +17,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-/// Who waits for a turn at limits other than permits, on a real server.
-class TurnsTest : public testing::TestWithParam<Kind> {
+/// Callers that wait for units, on a real server.
+class UnitsTest : public testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
     std::string url;
@@ -27,17 +26,11 @@ class TurnsTest : public testing::TestWithParam<Kind> {
     store_ = open_store(patiently(url));
   }
 
-  /// Returns once a caller waits at this limit.
-  void await_waiting(const Limit& limit) {
-    const auto queues = store_->open_space(limit.definition())->attachment<WaitQueues>();
-    while (queues->waiting() == 0) std::this_thread::yield();
-  }
-
   std::shared_ptr<servers::Server> server_;
   std::shared_ptr<Store> store_;
 };
 
-TEST_P(TurnsTest, EachWaitsUntilTheLimitHasIt) {
+TEST_P(UnitsTest, EachWaitsUntilTheLimitHasIt) {
   for (const char* expression :
        {"token_bucket 1/100ms", "leaky_bucket 1/100ms queue=5", "fixed_window 1/100ms",
         "sliding_log 1/100ms", "sliding_window 1/100ms", "sliding_counter 1/100ms",
@@ -52,7 +45,7 @@ TEST_P(TurnsTest, EachWaitsUntilTheLimitHasIt) {
   }
 }
 
-TEST_P(TurnsTest, NobodyWaitsInVain) {
+TEST_P(UnitsTest, NoCallerWaitsInVain) {
   for (const char* expression :
        {"sliding_log 1/1h", "token_bucket 1/1h", "token_bucket 1/1ms & sliding_log 1/1h"}) {
     SCOPED_TRACE(expression);
@@ -66,7 +59,7 @@ TEST_P(TurnsTest, NobodyWaitsInVain) {
   }
 }
 
-TEST_P(TurnsTest, WhatIsGivenBackIsTheFirstsInLine) {
+TEST_P(UnitsTest, ARefundWakesTheFirstInTheQueue) {
   for (const char* expression : {"sliding_log 1/1h", "token_bucket 1/1ms & sliding_log 1/1h"}) {
     SCOPED_TRACE(expression);
     const Limit limit(expression);
@@ -77,7 +70,7 @@ TEST_P(TurnsTest, WhatIsGivenBackIsTheFirstsInLine) {
     limiter.async_acquire("k", 1, hours(2), [&](const Decision& decision, std::exception_ptr) {
       granted.set_value(decision.allowed);
     });
-    await_waiting(limit);
+    await_waiting(*store_, limit, 1);
     limiter.refund("k", 1);
     ASSERT_EQ(later.wait_for(seconds(20)), std::future_status::ready);
     EXPECT_TRUE(later.get());
@@ -85,7 +78,7 @@ TEST_P(TurnsTest, WhatIsGivenBackIsTheFirstsInLine) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryServer, TurnsTest, testing::Values(kRedis, kMemcached),
+INSTANTIATE_TEST_SUITE_P(EveryServer, UnitsTest, testing::Values(kRedis, kMemcached),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
 }  // namespace

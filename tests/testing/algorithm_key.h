@@ -70,10 +70,10 @@ class PermitSlots {
 /// One key of a limit with one part. Commits a change as every store does: if it is admitted and
 /// has a cost.
 template <class A>
-class KeyUnderTest {
+class AlgorithmKey {
  public:
   /// REQUIRES: `expression` is valid and outlives the key.
-  explicit KeyUnderTest(std::string_view expression) : params_(define(expression)) {}
+  explicit AlgorithmKey(std::string_view expression) : params_(define(expression)) {}
 
   Decision take(const Call& call) { return ask(Operation::kTake, call); }
   Decision refund(const Call& call) { return ask(Operation::kRefund, call); }

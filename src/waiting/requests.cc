@@ -1,18 +1,40 @@
-#include "waiting/returns.h"
+#include "waiting/requests.h"
 
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
-#include <string>
+#include <optional>
+#include <random>
+#include <type_traits>
 #include <unordered_set>
 #include <utility>
+#include <variant>
 
+#include "algorithms/limit_definition.h"
 #include "waiting/fork.h"
 
 namespace sluice {
 namespace {
+
+std::mt19937_64 seeded_numbers() {
+  std::random_device device;
+  std::seed_seq seed{device(), device(), device(), device(), device(), device(), device()};
+  return std::mt19937_64(seed);
+}
+
+// Whether a caller that such a limit denies can hope for later: a bucket takes what is to come
+// already.
+bool has_later(const LimitDefinition& limit) {
+  return std::ranges::any_of(limit.parts, [](const AnyPart& part) {
+    return std::visit(
+        []<class P>(const P&) {
+          return !std::is_same_v<typename P::Algorithm::State, BucketState>;
+        },
+        part);
+  });
+}
 
 constexpr std::chrono::seconds kMostAtExit{1};
 // Until what the store did not answer is asked again.
@@ -130,19 +152,76 @@ class Return : public std::enable_shared_from_this<Return> {
 
 }  // namespace
 
-void give_back(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
-               const Request& request, std::function<void()> then,
-               std::shared_ptr<TimerThread> timer) {
+PermitId new_permit_id() {
+  thread_local std::optional<std::mt19937_64> numbers;
+  thread_local std::uint64_t generation = 0;
+  // A child of fork() does not continue its parent's numbers.
+  if (!numbers || generation != fork_generation()) {
+    numbers = seeded_numbers();
+    generation = fork_generation();
+  }
+  for (;;) {
+    if (const PermitId id = (*numbers)()) return id;
+  }
+}
+
+Request request_for(const AcquireRequest& request, const BoundLimit& bound,
+                    TimerThread::TimePoint now) {
+  Request asked = bound.request(request.key);
+  asked.cost = request.cost;
+  asked.permit = request.permit;
+  if (request.is_for_permit()) return asked;
+  const auto left = request.until == TimerThread::kEndOfTime ? std::chrono::nanoseconds::max()
+                                                             : request.until - now;
+  asked.patience_ns = std::max<std::int64_t>(0, left.count());
+  return asked;
+}
+
+AcquireOutcome ask_now(AcquireRequest& request, TimerThread::TimePoint now) {
+  AcquireOutcome outcome{
+      .permit = request.permit, .asked = now, .bound = &request.binding->bound()};
+  try {
+    outcome.decision = request.binding->ask(request_for(request, *outcome.bound, now));
+  } catch (const std::exception&) {
+    outcome.error = std::current_exception();
+  }
+  reclaim_unanswered(request, outcome);
+  return outcome;
+}
+
+void reclaim_unanswered(AcquireRequest& request, const AcquireOutcome& outcome,
+                        std::shared_ptr<TimerThread> timer) {
+  const Source source = outcome.decision.source;
+  const bool is_answered =
+      outcome.error == nullptr && source != Source::kLocal && source != Source::kPolicy;
+  if (!request.is_for_permit() || is_answered) return;
+  reclaim(request.binding, *outcome.bound, request.key, request.permit, std::move(timer));
+  request.permit = new_permit_id();
+}
+
+bool can_wait(const AcquireRequest& request, const AcquireOutcome& denied,
+              TimerThread::TimePoint now) {
+  const auto retry_after = denied.decision.retry_after;
+  if (denied.error != nullptr || denied.decision.allowed || retry_after == kNever) return false;
+  // A permit may be released at any time.
+  if (request.is_for_permit()) return now < request.until;
+  return has_later(denied.bound->limit.definition()) &&
+         TimerThread::later(now, retry_after) <= request.until;
+}
+
+void return_later(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
+                  const Request& request, std::function<void()> then,
+                  std::shared_ptr<TimerThread> timer) {
   if (binding->store()->answers_later()) {
     if (!timer) timer = TimerThread::shared();
     std::make_shared<Return>(binding, bound, request, std::move(timer), std::move(then))->submit();
   } else {
-    give_back_now(*binding, request);
+    return_and_wait(*binding, request);
     if (then) then();
   }
 }
 
-void give_back_now(const LimitBinding& binding, const Request& request) {
+void return_and_wait(const LimitBinding& binding, const Request& request) {
   try {
     binding.ask(request);
   } catch (const StoreError&) {
@@ -156,7 +235,7 @@ void reclaim(const std::shared_ptr<const LimitBinding>& binding, const BoundLimi
   request.operation = Operation::kRelease;
   request.permit = permit;
   request.giver = Source::kUnavailable;
-  give_back(binding, bound, request, nullptr, std::move(timer));
+  return_later(binding, bound, request, nullptr, std::move(timer));
 }
 
 }  // namespace sluice
