@@ -33,7 +33,6 @@ REQUESTS = {
 }
 PING_AT_MOST = {1: 1.0, 16: 1.0, 64: 0.85}
 EVALSHA_AT_LEAST = {1: 2.3, 16: 14, 64: 35}
-CONSTANT_AT_MOST = {16: 1.25, 64: 1.6}
 # The scheduler accounts a thread's time when it goes to sleep: wait until it has.
 SETTLE_SECONDS = 0.01
 
@@ -177,8 +176,7 @@ def rows_of(pipeline, figures):
         report.row(at + "the same, told the time by its caller ÷ ours",
                    report.ratios(figures["redis EVALSHA, caller's clock"], ours)),
         report.row(at + "ours ÷ constant-reply server",
-                   report.ratios(ours, figures["constant reply"]),
-                   at_most=CONSTANT_AT_MOST.get(pipeline)),
+                   report.ratios(ours, figures["constant reply"])),
     ]
     absolute = [report.row(at + variant, figures[variant], unit="ns") for variant in VARIANTS]
     return rows, absolute

@@ -73,8 +73,8 @@ class Batch final {
     keys_.reserve(key_bytes);  // The views below must not move.
     for (Request& request : requests_) {
       const std::size_t begin = keys_.size();
-      keys_.append(request.key);
-      request.key = std::string_view(keys_).substr(begin);
+      keys_.insert(keys_.end(), request.key.begin(), request.key.end());
+      request.key = {keys_.data() + begin, request.key.size()};
     }
     decisions_.resize(mode == Mode::kTogether ? 1 : requests_.size(),
                       Decision{.source = Source::kUnavailable});
@@ -119,7 +119,7 @@ class Batch final {
   boost::container::small_vector<Request, 1> requests_;
   boost::container::small_vector<Decision, 1> decisions_;
   boost::container::small_vector<std::shared_ptr<const void>, 1> owners_;
-  std::string keys_;
+  boost::container::small_vector<char, 48> keys_;
   std::string error_;
 };
 

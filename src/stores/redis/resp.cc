@@ -23,6 +23,18 @@ bool read_length(std::string_view line, std::int64_t& length) {
   return read_number(line, length) && length >= -1 && length <= kMaxLength;
 }
 
+// Takes "<type><length>\r\n" off the front.
+std::optional<std::size_t> take_head(char type, std::string_view& rest) {
+  const std::size_t end = rest.find("\r\n");
+  std::int64_t length = 0;
+  if (end == std::string_view::npos || rest[0] != type ||
+      !read_length(rest.substr(1, end - 1), length) || length < 0) {
+    return std::nullopt;
+  }
+  rest.remove_prefix(end + 2);
+  return static_cast<std::size_t>(length);
+}
+
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : rest_(bytes) {}
@@ -95,13 +107,35 @@ std::optional<Reply> read_reply(std::string_view bytes) {
   return reply;
 }
 
+std::optional<std::size_t> take_array(std::string_view& rest) {
+  return take_head('*', rest);
+}
+
+std::optional<std::string_view> take_text(std::string_view& rest) {
+  const std::optional<std::size_t> bytes = take_head('$', rest);
+  if (!bytes || rest.size() < *bytes + 2) return std::nullopt;
+  const std::string_view text = rest.substr(0, *bytes);
+  rest.remove_prefix(*bytes + 2);
+  return text;
+}
+
+void append_array(std::string& output, std::size_t elements) {
+  append_line(output, '*', elements);
+}
+
+void append_text_head(std::string& output, std::size_t bytes) {
+  append_line(output, '$', bytes);
+}
+
+void append_text(std::string& output, std::string_view text) {
+  append_text_head(output, text.size());
+  output += text;
+  output += "\r\n";
+}
+
 void append_command(std::string& output, std::span<const std::string_view> arguments) {
-  append_line(output, '*', arguments.size());
-  for (const std::string_view argument : arguments) {
-    append_line(output, '$', argument.size());
-    output += argument;
-    output += "\r\n";
-  }
+  append_array(output, arguments.size());
+  for (const std::string_view argument : arguments) append_text(output, argument);
 }
 
 // The length of the value at the front, of an array its first line's; 0 where more has to come.

@@ -15,8 +15,7 @@ namespace sluice::redis {
 
 /// RESP2, as servers before and after Redis 6 speak it where no HELLO asks for another.
 
-/// A reply to a command that is asked rarely (CLUSTER SLOTS, SENTINEL, ROLE), as a tree, and the
-/// list that the script replies.
+/// A reply to a command that is asked rarely (CLUSTER SLOTS, SENTINEL, ROLE), as a tree.
 struct Reply {
   enum class Kind : std::uint8_t { kText, kError, kInteger, kNil, kArray };
 
@@ -32,6 +31,18 @@ struct Reply {
 /// Reads one whole reply; nothing where the bytes are none, or are nested more than eight deep.
 std::optional<Reply> read_reply(std::string_view bytes);
 
+/// Takes the first line of an array off the front of `rest`, and returns how many elements follow;
+/// nothing where `rest` begins with no array. For the script's replies, which come for every
+/// decision.
+std::optional<std::size_t> take_array(std::string_view& rest);
+/// Takes a bulk string off the front of `rest`; nothing where it begins with none.
+std::optional<std::string_view> take_text(std::string_view& rest);
+
+/// Appends the first line of an array of so many elements, or of a bulk string of so many bytes.
+void append_array(std::string& output, std::size_t elements);
+void append_text_head(std::string& output, std::size_t bytes);
+/// Appends a bulk string.
+void append_text(std::string& output, std::string_view text);
 /// Appends a command: an array of bulk strings.
 void append_command(std::string& output, std::span<const std::string_view> arguments);
 inline void append_command(std::string& output, std::initializer_list<std::string_view> arguments) {

@@ -58,6 +58,14 @@ void put_question(std::string& output, const PartQuestion& question) {
   if (question.step_ns != 0) put(output, question.step_ns);
 }
 
+// As append_redis_key(), as a bulk string.
+void append_key(std::string& output, const Request& request) {
+  const std::string& front = space_of(request).front();
+  append_text_head(output, front.size() + encoded_bytes(request.key) + 1);
+  append_redis_key(output, *request.space, request.key);
+  output += "\r\n";
+}
+
 }  // namespace
 
 // In virtual time, instants have nothing to do with the server's clock.
@@ -96,26 +104,24 @@ void ScriptCall::write(Instant now_or_store_time, std::uint32_t number, std::str
   const Instant near = given ? now_or_store_time : wall_now();
   questions_.clear();
   put(questions_, number, given || client_time_ ? near : kStoreTime, least_lifetime_ms_, skew_ms_);
-  keys_.resize(kMaxRequests);
+  keys_.clear();
   spaces_.clear();
-  std::size_t count = 0;
   for (const Unit& unit : units_) {
     for (const Request& request : unit.requests) {
-      keys_[count].clear();
-      append_redis_key(keys_[count++], *request.space, request.key);
+      append_key(keys_, request);
       put_request(request, &request != &unit.requests.back(), near);
     }
   }
 
-  const std::string key_count = std::to_string(count);
-  std::vector<std::string_view> arguments{"EVALSHA", script_sha(), key_count};
-  arguments.insert(arguments.end(), keys_.begin(),
-                   keys_.begin() + static_cast<std::ptrdiff_t>(count));
-  arguments.push_back(questions_);
+  append_array(output, 4 + requests_ + RedisSpace::kArguments * spaces_.size());
+  append_text(output, "EVALSHA");
+  append_text(output, script_sha());
+  append_text(output, std::to_string(requests_));
+  output += keys_;
+  append_text(output, questions_);
   for (const RedisSpace* space : spaces_) {
-    arguments.insert(arguments.end(), space->arguments().begin(), space->arguments().end());
+    for (const std::string& argument : space->arguments()) append_text(output, argument);
   }
-  append_command(output, arguments);
 }
 
 void ScriptCall::put_request(const Request& request, bool has_more, Instant near) {
@@ -329,11 +335,13 @@ std::string_view error_of(std::string_view text) {
 }  // namespace
 
 bool ScriptCall::read(std::string_view reply) {
-  const std::optional<Reply> list = read_reply(reply);
-  std::string_view lost = list ? read_head(*list) : kMalformed;
-  std::size_t next = 1;
+  std::string_view lost = read_head(reply);
   for (Unit& unit : units_) {
-    const std::string_view why = lost.empty() ? read_unit(unit, list->elements[next++].text) : lost;
+    std::string_view why = lost;
+    if (lost.empty()) {
+      const std::optional<std::string_view> answer = take_text(reply);
+      why = answer ? read_unit(unit, *answer) : kMalformed;
+    }
     if (why == kMalformed) lost = kMalformed;
     if (why.empty() || unit.decision == nullptr) continue;
     *unit.decision = {.source = Source::kUnavailable};
@@ -342,10 +350,11 @@ bool ScriptCall::read(std::string_view reply) {
   return lost.empty();
 }
 
-// Returns why nothing of the reply is to be believed, or nothing.
-std::string_view ScriptCall::read_head(const Reply& list) {
-  if (list.elements.size() != units_.size() + 1) return kMalformed;
-  std::string_view head = list.elements[0].text;
+// Takes off what comes before the answers. Returns why nothing of the reply is to be believed, or
+// nothing.
+std::string_view ScriptCall::read_head(std::string_view& rest) {
+  if (take_array(rest) != units_.size() + 1) return kMalformed;
+  std::string_view head = take_text(rest).value_or("");
   const char* const number = take(head, sizeof number_);
   const char* const now = take(head, sizeof now_);
   if (now == nullptr) return kMalformed;

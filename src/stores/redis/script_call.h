@@ -68,7 +68,7 @@ class ScriptCall {
 
   void put_request(const Request& request, bool has_more, Instant near);
   std::uint16_t space_place(const RedisSpace& space);
-  std::string_view read_head(const Reply& list);
+  std::string_view read_head(std::string_view& rest);
   std::string_view read_unit(const Unit& unit, std::string_view reply) const;
 
   // In milliseconds, as doubles: the least lifetime of what is written, and what is added to each.
@@ -82,7 +82,7 @@ class ScriptCall {
   Instant now_ = 0;
 
   // Of the command that is being written:
-  std::vector<std::string> keys_;
+  std::string keys_;
   std::string questions_;
   std::vector<const RedisSpace*> spaces_;
 };

@@ -57,10 +57,10 @@ class RequestList : public List<PendingRequest> {
 struct PendingBatch : ListHook {
   using Clock = std::chrono::steady_clock;
 
-  PendingBatch(std::unique_ptr<Batch> taken, Clock::time_point answered_by);
+  explicit PendingBatch(std::unique_ptr<Batch> taken);
 
   std::unique_ptr<Batch> batch;
-  Clock::time_point deadline;
+  Clock::time_point deadline;  // From when its requests were given to the router.
   std::size_t open;  // Requests without an answer.
   boost::container::small_vector<PendingRequest, 1> requests;
 };

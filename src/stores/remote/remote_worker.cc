@@ -1,5 +1,7 @@
 #include "stores/remote/remote_worker.h"
 
+#include <semaphore.h>
+
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <cassert>
@@ -20,8 +22,8 @@ thread_local const RemoteWorker* leads_here = nullptr;
 
 }  // namespace
 
-PendingBatch::PendingBatch(std::unique_ptr<Batch> taken, Clock::time_point answered_by)
-    : batch(std::move(taken)), deadline(answered_by), open(batch->decisions().size()) {
+PendingBatch::PendingBatch(std::unique_ptr<Batch> taken)
+    : batch(std::move(taken)), open(batch->decisions().size()) {
   requests.resize(open);
   for (std::size_t i = 0; i < open; ++i) {
     const std::span<const Request> all = batch->requests();
@@ -35,21 +37,24 @@ PendingBatch::PendingBatch(std::unique_ptr<Batch> taken, Clock::time_point answe
 /// A caller who waits, on its stack.
 class RemoteWorker::Waiter {
  public:
-  explicit Waiter(std::span<Decision> decisions) : decisions_(decisions) {}
+  explicit Waiter(std::span<Decision> decisions) : decisions_(decisions) {
+    ::sem_init(&answered_, 0, 0);
+  }
+  ~Waiter() { ::sem_destroy(&answered_); }
+  Waiter(const Waiter&) = delete;
+  Waiter& operator=(const Waiter&) = delete;
 
   void answer(const Batch& batch) {
     std::ranges::copy(batch.decisions(), decisions_.begin());
     error_ = batch.error();
-    const std::lock_guard lock(mutex_);
     is_answered_ = true;
-    answered_.notify_one();  // Within the lock: afterwards this may be gone.
+    ::sem_post(&answered_);  // Last: the caller returns, and this is gone.
   }
   /// By the thread that leads.
   bool is_answered() const { return is_answered_; }
   void wait() {
-    {
-      std::unique_lock lock(mutex_);
-      answered_.wait(lock, [this] { return is_answered_; });
+    while (::sem_wait(&answered_) != 0) {
+      // A signal came: wait on.
     }
     if (!error_.empty()) throw StoreError(error_);
   }
@@ -57,9 +62,10 @@ class RemoteWorker::Waiter {
  private:
   const std::span<Decision> decisions_;
   std::string error_;
-  std::mutex mutex_;
-  std::condition_variable answered_;
   bool is_answered_ = false;
+  // Of the kinds that C++ offers, a condition variable wakes threads at a higher cost ("64 threads,
+  // one by one" in docs/benchmarks.md), and std::binary_semaphore may not be destroyed when woken.
+  sem_t answered_;
 };
 
 void RemoteWorker::start(std::function<void()> first) {
@@ -88,7 +94,7 @@ std::unique_ptr<PendingBatch> RemoteWorker::admit(std::unique_ptr<Batch> batch) 
   const auto count = static_cast<std::int64_t>(batch->decisions().size());
   if (pending_.fetch_add(count, std::memory_order_relaxed) + count <= options_.max_pending &&
       !ended_) {
-    return std::make_unique<PendingBatch>(std::move(batch), Clock::now() + options_.deadline);
+    return std::make_unique<PendingBatch>(std::move(batch));
   }
   pending_.fetch_sub(count, std::memory_order_relaxed);
   batch->set_error(ended_ ? kClosed : "too many requests wait for the store");
@@ -233,9 +239,8 @@ void RemoteWorker::begin(List<PendingBatch>& arrived) {
   while (!arrived.empty()) {
     PendingBatch& batch = arrived.front();
     arrived.pop_front();
-    auto at = under_way_.end();
-    while (at != under_way_.begin() && std::prev(at)->deadline > batch.deadline) --at;
-    under_way_.insert(at, batch);
+    batch.deadline = routed_at_ + options_.deadline;
+    under_way_.push_back(batch);
     // A request may be answered within route(), and the batch end with the last one.
     ++batch.open;
     for (PendingRequest& request : batch.requests) router_.route(request);
