@@ -7,9 +7,9 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-add_library(sluice_rooms INTERFACE)
-target_link_libraries(sluice_rooms INTERFACE sluice_limiter sluice_stores)
-add_library(sluice::sluice ALIAS sluice_rooms)
+add_library(sluice_modules INTERFACE)
+target_link_libraries(sluice_modules INTERFACE sluice_limiter sluice_stores)
+add_library(sluice::sluice ALIAS sluice_modules)
 
 if(NOT PROJECT_IS_TOP_LEVEL AND NOT SLUICE_LIBRARY)
   return()
@@ -28,9 +28,9 @@ endif()
 # Before 1.0 a minor version may change the binary interface.
 set(sluice_soversion ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(objects)
-foreach(room core algorithms net stores_remote stores_memory stores_redis stores_memcached stores
+foreach(module core algorithms net stores_remote stores_memory stores_redis stores_memcached stores
         fallback waiting limiter)
-  list(APPEND objects $<TARGET_OBJECTS:sluice_${room}>)
+  list(APPEND objects $<TARGET_OBJECTS:sluice_${module}>)
 endforeach()
 
 foreach(kind STATIC SHARED)

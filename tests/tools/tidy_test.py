@@ -118,14 +118,14 @@ class Rules(unittest.TestCase):
         self.expect("src/stores/redis/a.cc", server, 'write "module/header.h"')
 
     def test_arrows_in_links(self):
-        self.expect_none("src/limiter/CMakeLists.txt", "sluice_room(limiter ROOMS stores)\n")
-        upward = "sluice_room(stores\n  SOURCES a.cc\n  ROOMS limiter\n  TESTS a_test.cc)\n"
+        self.expect_none("src/limiter/CMakeLists.txt", "sluice_module(limiter MODULES stores)\n")
+        upward = "sluice_module(stores\n  SOURCES a.cc\n  MODULES limiter\n  TESTS a_test.cc)\n"
         self.expect("src/stores/CMakeLists.txt", upward, "stores may not link limiter")
-        self.expect("src/attic/CMakeLists.txt", "sluice_room(attic SOURCES a.cc)\n", "no row")
+        self.expect("src/attic/CMakeLists.txt", "sluice_module(attic SOURCES a.cc)\n", "no row")
         self.expect_none("src/server/CMakeLists.txt",
-                         "sluice_room(server ROOMS ${protocol_rooms} service)\n")
+                         "sluice_module(server MODULES ${protocol_modules} service)\n")
         self.expect("src/protocols/telnet/CMakeLists.txt",
-                    "sluice_room(protocols/telnet ROOMS service net)\n", "may not link net")
+                    "sluice_module(protocols/telnet MODULES service net)\n", "may not link net")
 
     def test_pure_algorithms(self):
         clock = "auto now = std::chrono::steady_clock::now();\n"

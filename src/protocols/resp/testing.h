@@ -8,7 +8,7 @@
 
 namespace sluice::resp {
 
-// For this room's tests.
+// For this module's tests.
 
 /// A command as clients send it.
 inline std::string array(const std::vector<std::string>& arguments) {

@@ -1,4 +1,4 @@
-# One CMake target per module ("room"), and one include directory per target: only targets that link
+# One CMake target per module, and one include directory per target: only targets that link
 # to a module find its headers (as "module/header.h"), so the compiler rejects an include for which
 # no link is declared.
 
@@ -48,19 +48,19 @@ if(SLUICE_FUZZ)
   target_compile_options(sluice_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# sluice_room(core SOURCES a.cc ROOMS modules LIBRARIES external libraries TESTS a_test.cc
-#             TEST_ROOMS modules that only the tests need)
+# sluice_module(core SOURCES a.cc MODULES modules LIBRARIES external libraries TESTS a_test.cc
+#             TEST_MODULES modules that only the tests need)
 # The module is the current source directory below src/, for example "stores/memory"; its target is
 # sluice_<name> with slashes replaced by underscores, its headers are "stores/memory/....h".
 # Its unit tests become one program, sluice_<name>_test.
-function(sluice_room room)
-  cmake_parse_arguments(arg "" "" "SOURCES;ROOMS;LIBRARIES;TESTS;TEST_ROOMS" ${ARGN})
-  string(REPLACE "/" "_" name ${room})
+function(sluice_module module)
+  cmake_parse_arguments(arg "" "" "SOURCES;MODULES;LIBRARIES;TESTS;TEST_MODULES" ${ARGN})
+  string(REPLACE "/" "_" name ${module})
   set(target sluice_${name})
-  set(include_root ${PROJECT_BINARY_DIR}/rooms/${name})
-  cmake_path(GET room PARENT_PATH parent)
+  set(include_root ${PROJECT_BINARY_DIR}/modules/${name})
+  cmake_path(GET module PARENT_PATH parent)
   file(MAKE_DIRECTORY ${include_root}/${parent})
-  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${room} ${include_root}/${room} SYMBOLIC)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${module} ${include_root}/${module} SYMBOLIC)
 
   if(arg_SOURCES)
     set(scope PUBLIC)
@@ -74,23 +74,23 @@ function(sluice_room room)
   endif()
   target_include_directories(${target} ${scope} ${include_root})
   set(links)
-  foreach(other IN LISTS arg_ROOMS)
+  foreach(other IN LISTS arg_MODULES)
     string(REPLACE "/" "_" other_name ${other})
     list(APPEND links sluice_${other_name})
   endforeach()
   target_link_libraries(${target} ${scope} sluice_flags ${links} ${arg_LIBRARIES})
   if(arg_TESTS AND SLUICE_TESTS)
-    sluice_test(${target}_test SOURCES ${arg_TESTS} ROOMS ${room} ${arg_TEST_ROOMS})
+    sluice_test(${target}_test SOURCES ${arg_TESTS} MODULES ${module} ${arg_TEST_MODULES})
   endif()
 endfunction()
 
-# sluice_test(name SOURCES a_test.cc ROOMS tested modules LIBRARIES external libraries)
+# sluice_test(name SOURCES a_test.cc MODULES tested modules LIBRARIES external libraries)
 # A program of GoogleTest tests, registered with CTest as one test.
 function(sluice_test target)
-  cmake_parse_arguments(arg "" "" "SOURCES;ROOMS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SOURCES;MODULES;LIBRARIES" ${ARGN})
   set(links)
-  foreach(room IN LISTS arg_ROOMS)
-    string(REPLACE "/" "_" name ${room})
+  foreach(module IN LISTS arg_MODULES)
+    string(REPLACE "/" "_" name ${module})
     list(APPEND links sluice_${name})
   endforeach()
   add_executable(${target} ${arg_SOURCES})
