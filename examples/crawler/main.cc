@@ -57,7 +57,8 @@ class Crawl {
   void fetch_some(const std::stop_token& stop) {
     for (std::size_t i = next_++; i < addresses_.size() && !stop.stop_requested(); i = next_++) {
       const std::string& address = addresses_[i];
-      // Denied only after a stop request, or if the URL says on_failure=deny.
+      // acquire() has waited for the delay of its decision. Denied only after a stop request, or if
+      // the URL says on_failure=deny.
       if (!limiter_.acquire(site_of(address), 1, sluice::kForever, stop).allowed) return;
       fetch(address);
       ++fetched_;

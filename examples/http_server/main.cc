@@ -1,9 +1,9 @@
 // An HTTP server that asks clients with too many requests to wait:
 //   http_server PORT STORE_URL LIMIT [TRUSTED_PROXY...]
 //   http_server 8080 memory: 'token_bucket 5/1s burst=10' 10.0.0.0/8
-// Every response has RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset (in seconds), the
-// names of draft-ietf-httpapi-ratelimit-headers-06; a 429 also has Retry-After. The server's one
-// thread does not wait for the store: it serves other clients meanwhile.
+// Every response has the headers RateLimit-Policy and RateLimit, which tell the client what is left
+// (see sluice/http_headers.h for other styles); a 429 also has Retry-After. The server's one thread
+// waits neither for the store nor for a delay: it serves other clients meanwhile.
 #include <boost/asio.hpp>
 #include <boost/beast.hpp>
 #include <chrono>
@@ -46,11 +46,6 @@ std::string client_of(const Site& site, const std::string& peer, const Request& 
   return site.client_ip.key(peer, forwarded);
 }
 
-// Rounded up, so that a client that returns then is not too early.
-std::string seconds(std::chrono::nanoseconds wait) {
-  return std::to_string(std::chrono::ceil<std::chrono::seconds>(wait).count());
-}
-
 Response respond(const Request& request, http::status status, std::string text) {
   Response response(status, request.version());
   response.set(http::field::content_type, "text/plain");
@@ -60,14 +55,16 @@ Response respond(const Request& request, http::status status, std::string text) 
   return response;
 }
 
-Response respond(const Request& request, const sluice::Decision& decision) {
+Response respond(const Request& request, const sluice::Limit& limit,
+                 const sluice::Decision& decision) {
   Response response = decision.allowed
                           ? respond(request, http::status::ok, "hello\n")
                           : respond(request, http::status::too_many_requests, "not so fast\n");
-  response.set("RateLimit-Limit", std::to_string(decision.limit));
-  response.set("RateLimit-Remaining", std::to_string(decision.remaining));
-  response.set("RateLimit-Reset", seconds(decision.reset_after));
-  if (!decision.allowed) response.set(http::field::retry_after, seconds(decision.retry_after));
+  const std::pair<sluice::Limit, sluice::Decision> answers[] = {{limit, decision}};
+  for (const auto& [name, value] : sluice::http_headers(answers, sluice::HeaderStyle::kIetf11,
+                                                        std::chrono::system_clock::now())) {
+    response.set(name, value);
+  }
   return response;
 }
 
@@ -76,7 +73,11 @@ asio::awaitable<Response> answer(Site& site, const std::string& peer, const Requ
     const std::string client = client_of(site, peer, request);
     const sluice::Decision decision =
         co_await sluice::async_check(site.limiter, client, 1, asio::use_awaitable);
-    co_return respond(request, decision);
+    if (decision.delay > 0ns) {  // A leaky_bucket: the request may go ahead after this wait.
+      asio::steady_timer timer(co_await asio::this_coro::executor, decision.delay);
+      co_await timer.async_wait(asio::use_awaitable);
+    }
+    co_return respond(request, site.limiter.limit(), decision);
   } catch (const sluice::StoreError&) {  // Only where the store's URL says on_failure=raise.
     co_return respond(request, http::status::service_unavailable, "try again later\n");
   }
@@ -95,6 +96,7 @@ asio::awaitable<void> serve(Site& site, tcp::socket socket) {
     co_await http::async_read(stream, buffer, parser, asio::use_awaitable);
     const Response response = co_await answer(site, peer, parser.get());
     more = response.keep_alive();
+    stream.expires_after(30s);
     co_await http::async_write(stream, response, asio::use_awaitable);
   }
   stream.socket().shutdown(tcp::socket::shutdown_send);

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <thread>
 
 #include "sluice/sluice.h"
 
@@ -13,6 +14,7 @@ int main() {
     for (int attempt = 1; attempt <= 6; ++attempt) {
       const sluice::Decision decision = login.check("203.0.113.7");
       if (decision.allowed) {
+        std::this_thread::sleep_for(decision.delay);  // Above 0 only for a leaky_bucket.
         std::printf("%d: go ahead, %lld left\n", attempt,
                     static_cast<long long>(decision.remaining));
       } else {

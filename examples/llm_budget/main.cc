@@ -45,7 +45,8 @@ std::int64_t ask_the_model(const Call& call) {
 }
 
 void answer(sluice::Limiter& budget, const Call& call) {
-  // A patience (longest wait) of 0: this caller prefers a denial to waiting.
+  // A patience (longest wait) of 0: this caller prefers a denial to waiting, so an admission has no
+  // delay.
   sluice::Reservation tokens =
       budget.reserve(call.tenant, call.estimate, std::chrono::nanoseconds(0));
   if (!tokens) {

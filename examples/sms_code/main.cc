@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "sluice/keys.h"
 #include "sluice/sluice.h"
@@ -68,6 +69,7 @@ void answer(CodeGate& gate, const std::string& line) {
   }
   const sluice::Decision decision = gate.admit(number, line.substr(space + 1));
   if (decision.allowed) {
+    std::this_thread::sleep_for(decision.delay);  // Above 0 only if a limit is a leaky_bucket.
     send_code(number);
   } else {
     const auto wait = std::chrono::ceil<std::chrono::seconds>(decision.retry_after);

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "sluice/export.h"
 
@@ -53,10 +57,30 @@ class SLUICE_EXPORT Limit {
   /// The space of the limit's keys: the name, or the canonical expression.
   const std::string& space() const;
 
+  /// The name of the algorithm, as in an expression: "token_bucket". Of a limit with several parts,
+  /// this and the next two are those of the first.
+  std::string_view algorithm() const;
+
+  /// The units per window, the number before the slash; for `concurrency`, the permits. The most
+  /// units at once are Decision::limit, which differs for buckets.
+  std::int64_t count() const;
+
+  /// The window, the duration after the slash. 0 for `concurrency`, which has none.
+  std::chrono::nanoseconds window() const;
+
+  /// The parts that `&` joins, in the order of the expression, each as a limit of its own; the
+  /// limit itself if it has only one. The parts of a limit named "api" are named "api", "api.2",
+  /// "api.3"; those of a limit without a name have none. They are for reading, and for
+  /// http_headers(): a Limiter of a part would not share the states of the whole.
+  std::vector<Limit> parts() const;
+
   /// The parsed limit. For the library's own use.
   const LimitDefinition& definition() const { return *definition_; }
 
  private:
+  explicit Limit(std::shared_ptr<const LimitDefinition> definition)
+      : definition_(std::move(definition)) {}
+
   std::shared_ptr<const LimitDefinition> definition_;
 };
 

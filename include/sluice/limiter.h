@@ -61,7 +61,8 @@ class SLUICE_EXPORT Limiter {
   Limiter& operator=(Limiter&&) noexcept;
 
   /// Takes `cost` units (at least 0) from `key` if they are free now; otherwise denies and changes
-  /// nothing. A cost of 0 is a peek.
+  /// nothing. A cost of 0 is a peek. Does not wait: a leaky bucket admits a caller on condition
+  /// that it waits for Decision::delay before it goes ahead.
   Decision check(std::string_view key, std::int64_t cost = 1);
 
   /// check() for many keys: decisions[i] is the answer to asks[i], with the same results as calls
@@ -77,7 +78,8 @@ class SLUICE_EXPORT Limiter {
   /// other limits the callers of this process wait in a queue for each key, and are served in
   /// order. Denies at once if the wait is known to be longer than `patience`, or if 100,000 callers
   /// wait already for keys of this limit. Also denies when `patience` has passed or `stop` is
-  /// requested; reserved units are then returned.
+  /// requested; reserved units are then returned. Once admitted, the caller has waited for the
+  /// `delay` of the decision.
   Decision acquire(std::string_view key, std::int64_t cost = 1,
                    std::chrono::nanoseconds patience = kForever, std::stop_token stop = {});
 

@@ -8,7 +8,8 @@
 ///     sluice::Limiter login(store, sluice::Limit("sliding_log 5/10m", "login"));
 ///
 ///     sluice::Decision decision = login.check("203.0.113.7");
-///     if (!decision.allowed) tell_to_retry_after(decision.retry_after);
+///     if (decision) go_ahead_after(decision.delay);  // Only a leaky_bucket has a delay above 0.
+///     else tell_to_retry_after(decision.retry_after);
 ///
 /// A Limit (limit.h) defines what is allowed. open_store (store.h) opens the store that keeps the
 /// states. A Limiter (limiter.h) applies a limit to keys, and a Decision (decision.h) is its
@@ -27,14 +28,16 @@
 ///     bound how many run at the same time           ConcurrencyLimiter, Permit (permit.h)
 ///     run a function under a limit                  throttle, funnel (recipes.h)
 ///     make a key from an address or a secret        ClientIp, KeyHasher (keys.h)
+///     tell HTTP clients about their limits          http_headers (http_headers.h)
 ///     do any of this with a callback                the functions that begin with async_
 ///     use Boost.Asio's coroutines and futures       asio.h, which this header does not include
 
-#include "sluice/decision.h"     // IWYU pragma: export
-#include "sluice/keys.h"         // IWYU pragma: export
-#include "sluice/limit.h"        // IWYU pragma: export
-#include "sluice/limiter.h"      // IWYU pragma: export
-#include "sluice/permit.h"       // IWYU pragma: export
-#include "sluice/recipes.h"      // IWYU pragma: export
-#include "sluice/reservation.h"  // IWYU pragma: export
-#include "sluice/store.h"        // IWYU pragma: export
+#include "sluice/decision.h"      // IWYU pragma: export
+#include "sluice/http_headers.h"  // IWYU pragma: export
+#include "sluice/keys.h"          // IWYU pragma: export
+#include "sluice/limit.h"         // IWYU pragma: export
+#include "sluice/limiter.h"       // IWYU pragma: export
+#include "sluice/permit.h"        // IWYU pragma: export
+#include "sluice/recipes.h"       // IWYU pragma: export
+#include "sluice/reservation.h"   // IWYU pragma: export
+#include "sluice/store.h"         // IWYU pragma: export

@@ -51,6 +51,13 @@ constexpr std::optional<BucketParams> bucket_params(std::int64_t count, std::int
                       .tolerance_ns = *tolerance_ns};
 }
 
+inline LimitNumbers bucket_numbers(const BucketParams& params) {
+  return {.count = params.count,
+          .window_ns = params.period_ns,
+          .quota = params.burst,
+          .quota_window_ns = params.tolerance_ns};
+}
+
 /// How much of the bucket is spent at `now`, in nanoseconds; 0 for a fresh key.
 inline std::int64_t bucket_debt(BucketState state, Instant now) {
   return std::max<std::int64_t>(0, state.tat_ns - now);

@@ -56,6 +56,10 @@ bool keeps_state(const std::vector<AnyPart>& from, const std::vector<AnyPart>& t
   });
 }
 
+LimitNumbers numbers_of(const AnyPart& part) {
+  return std::visit([]<class P>(const P& p) { return P::Algorithm::numbers(p.params); }, part);
+}
+
 std::vector<AnyPart> parse_parts(std::string_view expression) {
   std::vector<AnyPart> parts;
   auto written = parse_limit_syntax(expression);
@@ -95,6 +99,35 @@ const std::string& Limit::expression() const {
 }
 const std::string& Limit::space() const {
   return definition_->space;
+}
+
+std::string_view Limit::algorithm() const {
+  return std::visit([]<class P>(const P&) -> std::string_view { return P::Algorithm::kName; },
+                    definition_->parts.front());
+}
+std::int64_t Limit::count() const {
+  return numbers_of(definition_->parts.front()).count;
+}
+std::chrono::nanoseconds Limit::window() const {
+  return std::chrono::nanoseconds(numbers_of(definition_->parts.front()).window_ns);
+}
+
+std::vector<Limit> Limit::parts() const {
+  if (definition_->parts.size() == 1) return {*this};
+  const bool named = definition_->space != definition_->expression;
+  std::vector<Limit> parts;
+  for (const AnyPart& part : definition_->parts) {
+    auto alone = std::make_shared<LimitDefinition>();
+    alone->parts = {part};
+    alone->expression = describe_parts(alone->parts);
+    alone->space = alone->expression;
+    if (named) {
+      alone->space = definition_->space;
+      if (!parts.empty()) alone->space += '.' + std::to_string(parts.size() + 1);
+    }
+    parts.push_back(Limit(std::move(alone)));
+  }
+  return parts;
 }
 
 }  // namespace sluice

@@ -12,6 +12,7 @@
 #include "algorithms/sliding_log/sliding_log.h"
 #include "algorithms/sliding_window/sliding_window.h"
 #include "algorithms/token_bucket/token_bucket.h"
+#include "core/algorithm.h"
 
 namespace sluice {
 
@@ -50,6 +51,9 @@ inline bool lends(const LimitDefinition& limit) {
   return std::visit([]<class P>(const P&) { return LendingAlgorithm<typename P::Algorithm>; },
                     limit.parts[0]);
 }
+
+/// The numbers of one part.
+LimitNumbers numbers_of(const AnyPart& part);
 
 /// The space of CL.THROTTLE, each call of which names its numbers. No limit can have this name.
 inline constexpr std::string_view kThrottleSpace = "cl";

@@ -36,6 +36,24 @@ struct Step {
   Change next;
 };
 
+/// The numbers of a part of a limit, whatever its algorithm.
+struct LimitNumbers {
+  /// As written in the expression: count/window. 0 for `concurrency`, which has no window.
+  std::int64_t count = 1;
+  std::int64_t window_ns = 0;
+  /// The most units that can be admitted at once, and the time in which that many return. They
+  /// differ from count and window for buckets only: the burst, and the time to refill it.
+  std::int64_t quota = 1;
+  std::int64_t quota_window_ns = 0;
+
+  friend bool operator==(const LimitNumbers&, const LimitNumbers&) = default;
+};
+
+/// The numbers of an algorithm that admits `count` per window.
+constexpr LimitNumbers window_numbers(std::int64_t count, std::int64_t window_ns) {
+  return {.count = count, .window_ns = window_ns, .quota = count, .quota_window_ns = window_ns};
+}
+
 /// An algorithm is a pure transition: it commits nothing, does no I/O and reads no clock.
 ///
 /// A default-constructed State is that of a fresh key. Most states are a few integers, and their
@@ -56,6 +74,7 @@ concept Algorithm = requires(const typename A::Params& params, const typename A:
   { A::keeps_state(params, params) } -> std::same_as<bool>;
   /// The canonical expression, from which define() makes equal params.
   { A::describe(params) } -> std::same_as<std::string>;
+  { A::numbers(params) } -> std::same_as<LimitNumbers>;
 };
 
 /// An algorithm whose units are spent and return with time: all but `concurrency`.

@@ -1,10 +1,16 @@
 """examples/http_server: statuses and headers, as a client sees them."""
 
 import http.client
+import os
+import sys
+import time
 import unittest
 
 import example
 import harness
+
+sys.path.insert(0, os.path.join(harness.ROOT, "tests", "http_headers"))
+import judge_test  # noqa: E402
 
 # A unit returns after an hour, so none does during the test.
 LIMIT = "token_bucket 3/3h"
@@ -44,18 +50,33 @@ class HttpServer(unittest.TestCase):
         for remaining in (2, 1, 0):
             status, headers = self.get(connection)
             self.assertEqual(status, 200)
-            self.assertEqual(headers["RateLimit-Limit"], "3")
-            self.assertEqual(headers["RateLimit-Remaining"], str(remaining))
-            self.check_about(headers["RateLimit-Reset"], 3600 * (3 - remaining))
+            self.assertEqual(headers["RateLimit-Policy"], '"http";q=3;w=10800')
+            name, left, wait = headers["RateLimit"].split(";")
+            self.assertEqual((name, left), ('"http"', f"r={remaining}"))
+            # The time in which that many return; for none, until the key is fresh.
+            self.check_about(wait.removeprefix("t="), 3600 * (remaining or 3))
             self.assertNotIn("Retry-After", headers)
+            self.check_form(headers)
         for _ in range(3):
             status, headers = self.get(connection, body=b"a form")
             self.assertEqual(status, 429)
-            self.assertEqual(headers["RateLimit-Limit"], "3")
-            self.assertEqual(headers["RateLimit-Remaining"], "0")
-            self.check_about(headers["RateLimit-Reset"], 3 * 3600)
+            self.assertEqual(headers["RateLimit-Policy"], '"http";q=3;w=10800')
+            self.assertEqual(headers["RateLimit"], '"http";r=0;t=' + headers["Retry-After"])
             self.check_about(headers["Retry-After"], 3600)
+            self.assertEqual(headers["Cache-Control"], "no-store")
+            self.check_form(headers)
         self.assertEqual(server.stop(), 0)
+
+    def test_a_leaky_bucket_spaces_the_responses(self):
+        self.serve("memory:", limit="leaky_bucket 5/1s queue=2")
+        connections = [self.connect() for _ in range(3)]
+        begin = time.monotonic()
+        for connection in connections:
+            connection.request("GET", "/")
+        responses = [connection.getresponse() for connection in connections]
+        self.assertEqual([response.status for response in responses], [200, 200, 200])
+        # The third request goes ahead two intervals after the first.
+        self.assertGreaterEqual(time.monotonic() - begin, 0.4)
 
     def test_clients_behind_a_proxy_are_told_apart(self):
         self.serve("memory:", "127.0.0.0/8")
@@ -93,6 +114,12 @@ class HttpServer(unittest.TestCase):
         self.assertEqual(harness.exchange(address, b"\x00\x01 nonsense\r\n\r\n"), b"")
         self.assertEqual(harness.exchange(address, b"GET / HTTP/1.1\r\nA: " + b"b" * 100_000), b"")
         self.assertEqual(self.get()[0], 200)
+
+    def check_form(self, headers):
+        """Another program can read the headers that the library made."""
+        made = "".join(f"{name}: {value}\n" for name, value in headers.items()
+                       if name in ("RateLimit-Policy", "RateLimit", "Retry-After"))
+        self.assertEqual(judge_test.judge(made), made.count("\n"))
 
     def check_about(self, seconds, longest):
         self.assertLessEqual(int(seconds), longest)

@@ -1,4 +1,4 @@
-"""Runs the commands of README.md and CONTRIBUTING.md, in their order.
+"""Runs the commands, and compiles the code, of README.md, CONTRIBUTING.md and docs/http-headers.md.
 
 The convention, by the fence that opens a block:
   ```sh    Is run by `sh -eu` in a scratch folder that looks like the project after `make build`:
@@ -103,6 +103,9 @@ class Readme(SystemTest):
 
     def test_contributing(self):
         self.check("CONTRIBUTING.md")
+
+    def test_http_headers(self):
+        self.check(os.path.join("docs", "http-headers.md"))
 
     def check(self, name):
         with open(os.path.join(ROOT, name), encoding="utf-8") as file:

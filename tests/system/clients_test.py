@@ -1,10 +1,9 @@
 """Real clients against `sluice serve`, plain and pipelined."""
 
 import os
-import shutil
 import unittest
 
-from harness import ServerTest, run
+from harness import ServerTest, npm_install, run
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients")
 HIREDIS_CLIENT = os.environ.get("HIREDIS_CLIENT", "")
@@ -31,17 +30,7 @@ class Clients(ServerTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        installed = os.path.join(FOLDER, "node_modules", ".package-lock.json")
-        wanted = os.path.join(FOLDER, "package-lock.json")
-        if os.path.exists(installed) and os.path.getmtime(installed) >= os.path.getmtime(wanted):
-            return
-        if not shutil.which("npm"):
-            raise AssertionError("no npm: tools/setup test installs it")
-        for _ in range(2):  # The network may fail once.
-            result = run("npm", "ci", "--silent", cwd=FOLDER, timeout_s=120)
-            if result.returncode == 0:
-                return
-        raise AssertionError("npm ci failed: " + result.stderr)
+        npm_install(FOLDER)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,10 @@
 Every wait has the timeout PATIENCE_S. A test stops the servers that it starts by their process ids.
 """
 
+import fcntl
 import itertools
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -33,6 +35,24 @@ def run(*arguments, stdin=None, text=True, timeout_s=60, **options):
 
 def sluice(*arguments, **options):
     return run(BINARY, *arguments, **options)
+
+
+def npm_install(folder):
+    """Installs the packages of this folder's package-lock.json, if they are not installed. Other
+    tests may call it at the same time."""
+    installed = os.path.join(folder, "node_modules", ".package-lock.json")
+    wanted = os.path.join(folder, "package-lock.json")
+    with open(wanted, encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.path.exists(installed) and os.path.getmtime(installed) >= os.path.getmtime(wanted):
+            return
+        if not shutil.which("npm"):
+            raise AssertionError("no npm: tools/setup test installs it")
+        for _ in range(2):  # The network may fail once.
+            result = run("npm", "ci", "--silent", cwd=folder, timeout_s=120)
+            if result.returncode == 0:
+                return
+        raise AssertionError("npm ci failed: " + result.stderr)
 
 
 def free_port():

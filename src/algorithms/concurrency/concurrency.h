@@ -48,6 +48,7 @@ struct Concurrency {
   static bool keeps_state(const Params&, const Params&) { return true; }
   static Params define(PartSyntax& syntax);
   static std::string describe(const Params& params);
+  static LimitNumbers numbers(const Params& params) { return window_numbers(params.limit, 0); }
 };
 
 static_assert(LendingAlgorithm<Concurrency>);

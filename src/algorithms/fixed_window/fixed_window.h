@@ -82,6 +82,9 @@ struct FixedWindow {
   }
   static Params define(PartSyntax& syntax);
   static std::string describe(const Params& params);
+  static LimitNumbers numbers(const Params& params) {
+    return window_numbers(params.limit, params.window_ns());
+  }
 
  private:
   static int number_bits(const Params& params) {

@@ -41,6 +41,9 @@ struct SlidingCounter {
   static bool keeps_state(const Params& a, const Params& b) { return a.window == b.window; }
   static Params define(PartSyntax& syntax);
   static std::string describe(const Params& params);
+  static LimitNumbers numbers(const Params& params) {
+    return window_numbers(params.limit, params.window_ns());
+  }
 };
 
 static_assert(Algorithm<SlidingCounter>);

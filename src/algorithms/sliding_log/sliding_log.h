@@ -42,6 +42,9 @@ struct SlidingLog {
   static bool keeps_state(const Params& a, const Params& b) { return a.window_ns == b.window_ns; }
   static Params define(PartSyntax& syntax);
   static std::string describe(const Params& params);
+  static LimitNumbers numbers(const Params& params) {
+    return window_numbers(params.limit, params.window_ns);
+  }
 };
 
 static_assert(Algorithm<SlidingLog>);

@@ -55,6 +55,9 @@ struct SlidingWindow {
   }
   static Params define(PartSyntax& syntax);
   static std::string describe(const Params& params);
+  static LimitNumbers numbers(const Params& params) {
+    return window_numbers(params.limit, params.window_ns);
+  }
 };
 
 static_assert(Algorithm<SlidingWindow>);

@@ -57,6 +57,7 @@ struct TokenBucket {
   static bool keeps_state(const Params&, const Params&) { return true; }
   static Params define(PartSyntax& syntax);
   static std::string describe(const Params& params);
+  static LimitNumbers numbers(const Params& params) { return bucket_numbers(params); }
 };
 
 static_assert(Algorithm<TokenBucket>);

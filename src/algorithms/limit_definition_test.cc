@@ -1,0 +1,89 @@
+#include "algorithms/limit_definition.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sluice/limit.h"
+
+namespace sluice {
+namespace {
+
+using namespace std::chrono_literals;
+
+LimitNumbers numbers(std::string_view expression) {
+  return numbers_of(Limit(expression).definition().parts.front());
+}
+
+TEST(LimitDefinition, ALimitTellsWhatItIsMadeOf) {
+  const Limit window("sliding_window 1000/1h30m precision=60s", "api");
+  EXPECT_EQ(window.algorithm(), "sliding_window");
+  EXPECT_EQ(window.count(), 1000);
+  EXPECT_EQ(window.window(), 90min);
+
+  const Limit bucket("gcra 100/s burst=200");
+  EXPECT_EQ(bucket.algorithm(), "token_bucket");
+  EXPECT_EQ(bucket.count(), 100);
+  EXPECT_EQ(bucket.window(), 1s);
+
+  const Limit permits("concurrency 4 lease=30s");
+  EXPECT_EQ(permits.algorithm(), "concurrency");
+  EXPECT_EQ(permits.count(), 4);
+  EXPECT_EQ(permits.window(), 0s);
+}
+
+TEST(LimitDefinition, TheQuotaOfABucketIsItsBurstAndTheTimeToRefillIt) {
+  EXPECT_EQ(numbers("token_bucket 3/10s burst=6"),
+            (LimitNumbers{.count = 3,
+                          .window_ns = 10'000'000'000,
+                          .quota = 6,
+                          .quota_window_ns = 6 * 3'333'333'334}));
+  EXPECT_EQ(
+      numbers("leaky_bucket 1/2s queue=4"),
+      (LimitNumbers{
+          .count = 1, .window_ns = 2'000'000'000, .quota = 5, .quota_window_ns = 10'000'000'000}));
+}
+
+TEST(LimitDefinition, TheQuotaOfOthersIsTheirCount) {
+  for (const std::string algorithm :
+       {"fixed_window", "sliding_log", "sliding_window", "sliding_counter"}) {
+    EXPECT_EQ(numbers(algorithm + " 7/20s"), (LimitNumbers{.count = 7,
+                                                           .window_ns = 20'000'000'000,
+                                                           .quota = 7,
+                                                           .quota_window_ns = 20'000'000'000}))
+        << algorithm;
+  }
+  EXPECT_EQ(numbers("concurrency 7"), (LimitNumbers{.count = 7, .quota = 7}));
+}
+
+TEST(LimitDefinition, PartsAreLimitsWithNamesOfTheirOwn) {
+  const Limit joined("token_bucket 100/1s & fixed_window 10/1d & sliding_log 3/1h", "api");
+  EXPECT_EQ(joined.algorithm(), "token_bucket");
+  const std::vector<Limit> parts = joined.parts();
+  ASSERT_EQ(parts.size(), 3U);
+  EXPECT_EQ(parts[0].space(), "api");
+  EXPECT_EQ(parts[0].expression(), "token_bucket 100/1s");
+  EXPECT_EQ(parts[1].space(), "api.2");
+  EXPECT_EQ(parts[1].algorithm(), "fixed_window");
+  EXPECT_EQ(parts[1].count(), 10);
+  EXPECT_EQ(parts[1].window(), 24h);
+  EXPECT_EQ(parts[2].space(), "api.3");
+  EXPECT_EQ(parts[2].expression(), "sliding_log 3/1h");
+
+  const std::vector<Limit> unnamed = Limit("fixed_window 5/1s & sliding_log 3/1h").parts();
+  ASSERT_EQ(unnamed.size(), 2U);
+  EXPECT_EQ(unnamed[0].space(), "fixed_window 5/1s");
+  EXPECT_EQ(unnamed[1].space(), "sliding_log 3/1h");
+}
+
+TEST(LimitDefinition, ALimitWithoutPartsIsItsOwnPart) {
+  const Limit limit("fixed_window 5/1s", "login");
+  ASSERT_EQ(limit.parts().size(), 1U);
+  EXPECT_EQ(&limit.parts().front().definition(), &limit.definition());
+}
+
+}  // namespace
+}  // namespace sluice
