@@ -38,9 +38,9 @@ struct Request {
   std::int64_t duration_ns = 0;
   /// Of a limit of permits. kTake: not one that was given before.
   PermitId permit = 0;
-  /// kRenew, kRelease, kRefund: who gave it. What the store did not give is not given back to it.
-  /// kRelease: kUnavailable where it is not known whether the store has given it: only the store is
-  /// asked.
+  /// kRenew, kRelease, kRefund: the source of the decision that gave the units or the permit; they
+  /// are returned only there. kRelease with kUnavailable: it is not known whether the store gave
+  /// the permit, and only the store is asked.
   Source giver = Source::kStore;
 };
 
@@ -54,9 +54,9 @@ inline constexpr Instant kStoreTime = -1;
 /// Belongs to one thread at a time: to the caller until Store::submit(), then to the store.
 class Batch final {
  public:
-  /// Is told that all decisions are made. Runs once, on the store's worker thread or within
-  /// submit(), and throws nothing. Other callers wait for the worker thread, so it does little and
-  /// never blocks. The batch is destroyed when it returns.
+  /// Called once, when all decisions are made, on the store's worker thread or within submit(). It
+  /// must not throw or block, since other callers wait for the worker thread. The batch is
+  /// destroyed when it returns.
   using Completion = std::function<void(Batch&)>;
 
   /// Whether each request is decided by itself, or all are admitted or none.
@@ -103,10 +103,11 @@ class Batch final {
   /// Forgets the reason: the decisions have been made after all.
   void clear_error() { error_.clear(); }
 
-  /// Who is told. May be wrapped by a store around the one that answers.
+  /// Set by the caller before submit(). A store around another store (FallbackStore) may replace it
+  /// by one that calls it.
   Completion completion;
 
-  /// For the store: all decisions are made. Calls the completion and destroys the batch.
+  /// Called by the store when all decisions are made: calls the completion and destroys the batch.
   static void complete(std::unique_ptr<Batch> batch) {
     const Completion told = std::exchange(batch->completion, nullptr);
     assert(told != nullptr);

@@ -10,24 +10,25 @@
 
 namespace sluice {
 
-/// Remembers what a store denied, to deny as much again without asking it, never for longer than
-/// the store itself would: a denial with retry_after r of a request that was sent at t stands until
-/// t + r for requests of the same key under the same numbers, of at least its cost and at most its
-/// patience. Others have to ask. Each key's latest denial counts.
+/// Remembers denials of a store, so that equal requests are denied without asking it, never for
+/// longer than the store itself would deny them. A denial with retry_after r of a request that was
+/// sent at t stands until t + r. It applies to requests of the same key under the same numbers with
+/// at least its cost and at most its patience (the longest delay that the caller accepts); others
+/// must ask the store. Only the latest denial of each key is remembered.
 ///
-/// So a hot key asks the store for each admission, for one denial per retry_after, and for as many
-/// more as were on their way when that denial came. A cost that no state admits (kNever) is asked
-/// about each time.
+/// So for a hot key the store is asked for each admission, for one denial per retry_after, and for
+/// the requests that were in flight when that denial arrived. A denial without an end (retry_after
+/// kNever: no state admits the cost) is not remembered.
 ///
-/// What ends a denial earlier, a refund or a reset, is told by clear(). A denial of what was sent
-/// before is not remembered any more: it may be older.
+/// A refund or a reset may end a denial earlier: then the caller calls clear(). After that, denials
+/// of requests that were sent before it are not remembered.
 ///
-/// Keys are told apart by their hashes: two of k keys that are asked about while n denials stand
-/// are confused with a probability of about n * k / 2^128.
+/// Keys are compared by their hashes: if n denials stand, the probability that one of k other keys
+/// is mistaken for one of theirs is about n * k / 2^128.
 ///
-/// Bounded: kEntries denials, 1.4 MiB; where a set of kWays is full, the one that ends first gives
-/// way. Instants are those of a clock that is never set back, the same for all calls. Thread-safe;
-/// takes no lock where nothing is remembered of the key.
+/// Holds at most kEntries denials, in 1.4 MiB; if a set of kWays is full, the denial that ends
+/// first is replaced. All calls must use the same clock, which is never set back. Thread-safe;
+/// takes no lock if nothing is remembered about the key.
 class DenyCache {
  public:
   static constexpr std::size_t kWays = 4;
@@ -39,32 +40,32 @@ class DenyCache {
   DenyCache(const DenyCache&) = delete;
   DenyCache& operator=(const DenyCache&) = delete;
 
-  /// A key within a space, as its number tells it from others.
+  /// Identifies a key: the number of its space, and its hash.
   struct Name {
     std::uint64_t space = 0;
     KeyHash key;
   };
 
-  /// Whether something is remembered of the key: where not, denies() is false. Costs little.
+  /// A fast check: if it returns false, nothing is remembered about the key, and denies() is false.
   bool knows(const Name& name) const;
 
-  /// Whether the request is denied now; if so, by this decision. REQUIRES: the name is its key's;
-  /// it takes.
+  /// Whether the request is denied now; if so, sets `decision`. REQUIRES: `name` is that of the
+  /// request's key; the request takes.
   bool denies(const Name& name, const Request& request, Instant now, Decision& decision) const;
 
-  /// The store has denied this request, which was sent at this instant or somewhat later, never
-  /// before. Nothing is remembered of a denial without an end.
+  /// Remembers that the store has denied the request. `sent` is a lower bound of when it was sent.
+  /// A denial without an end is ignored.
   void remember(const Name& name, const Request& request, Instant sent, const Decision& denial);
 
-  /// No denial of the key stands any more, and none of what was sent by now will.
+  /// Forgets the key's denial. From now on denials of requests sent up to `now` are not remembered.
   void clear(const Name& name, Instant now);
 
  private:
   struct Entry;
   struct Set;
   struct Place;
-  /// The upper half of a key's hash, 0 for none. Beside the sets, so that to find that nothing is
-  /// remembered of a key touches 128 KiB and not all of them.
+  /// The upper half of a key's hash; 0 if the entry is free. Kept apart from the sets, so that
+  /// knows() reads from 128 KiB of memory and not from all of it.
   using Tag = std::atomic<std::uint64_t>;
 
   Entry* find(const Place& place) const;

@@ -68,20 +68,21 @@ constinit thread_local int completing = 0;
 
 void run_completion(Batch::Completion& completion, Batch& batch) {
   ++completing;
-  // What it holds is let go of here, too: perhaps the last share of the store.
+  // The completion is destroyed here as well: it may hold the last share of the store.
   std::exchange(completion, nullptr)(batch);
   --completing;
 }
 
 }  // namespace
 
-/// A space of the store inside, and the one where this process keeps its own states.
+/// A space of the inner store, and the space of the local states.
 class FallbackStore::FallbackSpace final : public Space {
  public:
   static FallbackSpace& of(const Request& request) {
     return static_cast<FallbackSpace&>(*request.space);
   }
-  /// Gives the batch to the store inside. The result is what leave() takes.
+  /// Replaces the spaces of the requests by those of the inner store. leave() takes the result, and
+  /// puts the former spaces back.
   static OneOrMore<FallbackSpace*> enter(Batch& batch) {
     OneOrMore<FallbackSpace*> spaces;
     for (Request& request : batch.requests()) {
@@ -97,9 +98,9 @@ class FallbackStore::FallbackSpace final : public Space {
   DenyCache::Name name_of(const KeyHash& key) const {
     return {.space = number.load(std::memory_order_acquire), .key = key};
   }
-  /// Whether the deny cache has to do with the request. Takes are answered from it, and what a
-  /// refund or reset ends is forgotten. What is blocked or charged stays denied. Not for permits:
-  /// one may be returned long before retry_after.
+  /// Whether the operation concerns the deny cache: it answers takes, and refunds and resets clear
+  /// it. A block or a charge admits nothing, so it changes nothing there. Permits are not cached:
+  /// one may be released long before retry_after.
   bool is_cached(Operation operation) const {
     return !lends && (operation == Operation::kTake || operation == Operation::kRefund ||
                       operation == Operation::kReset);
@@ -107,21 +108,21 @@ class FallbackStore::FallbackSpace final : public Space {
 
   std::shared_ptr<Space> inner;
   std::shared_ptr<Space> local;
-  /// What the deny cache knows it by: another one, and all its denials are forgotten.
+  /// Identifies the space in the deny cache. With another number, all its denials are forgotten.
   std::atomic<std::uint64_t> number{0};
   std::string expression;
-  /// Whether what its limits allow is returned: the same for all that share its states.
+  /// Whether its limits lend permits; the same for all limits that share its states.
   bool lends = false;
 };
 
-/// The answers of the store inside to a batch: learns from them, mirrors them, and decides by the
-/// policy what has none.
+/// Handles the inner store's answers to a batch: updates the deny cache, mirrors the answers into
+/// the local states, and lets the policy decide the requests without an answer.
 class FallbackStore::Settling {
  public:
   Settling(FallbackStore& store, Batch& batch, Instant sent)
       : store_(store), batch_(batch), sent_(sent) {}
 
-  /// Whether something is left unanswered because the policy is to raise. Throws
+  /// Returns whether requests are left unanswered because the policy is kRaise. Throws
   /// std::invalid_argument where a group cannot be asked together; its decision is then
   /// kUnavailable.
   bool run() {
@@ -141,10 +142,11 @@ class FallbackStore::Settling {
   }
 
  private:
-  // What has one decision: a request, or a group.
+  // Handles one decision: that of a request, or of a group.
   void settle(std::span<const Request> requests, Decision& decision) {
     const bool is_lost = decision.source == Source::kUnavailable;
-    // Only the store may have given it: what the local states hold of that name is their own.
+    // Only the inner store may have given it: a permit with that id in the local states is another
+    // one.
     if (requests[0].giver == Source::kUnavailable) {
       is_left_open_ = is_left_open_ || is_lost;
       return;
@@ -155,7 +157,8 @@ class FallbackStore::Settling {
       mirror_changes();  // In the order of the batch.
       decision = answer_by_policy(requests);
     } else {
-      // Each for itself: a share that is used up does not keep the others from being mirrored.
+      // One by one: a local share that is used up must not keep the other requests from being
+      // mirrored.
       for (const Request& request : requests) note_change(request, decision);
     }
   }
@@ -167,7 +170,8 @@ class FallbackStore::Settling {
     if (!space.is_cached(request.operation)) return;
     const DenyCache::Name name = space.name_of(hash_key(request.key, store_.secret_));
     if (!is_take) {
-      // Once more: what was denied since it was sent may have been denied before it was done.
+      // Cleared again (as before sending), because denials that arrived meanwhile may be older than
+      // this refund or reset.
       store_.denials_->clear(name, store_.clock_.now());
     } else if (answer.source == Source::kStore && batch_.now() == kStoreTime) {
       store_.denials_->remember(name, request, sent_, answer);
@@ -216,7 +220,7 @@ class FallbackStore::Settling {
   Batch& batch_;
   const Instant sent_;
   std::size_t lost_ = 0;
-  bool is_left_open_ = false;  // Of something, only the store could say whether it is done.
+  bool is_left_open_ = false;  // A request that only the inner store can answer has no answer.
   OneOrMore<Request> changes_;
 };
 
@@ -268,7 +272,7 @@ std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>
   return space;
 }
 
-// What this process gave is returned to it, and what the policy allowed, to no state.
+// Returns of what the policy or the local states gave are answered here, without the inner store.
 bool FallbackStore::is_answered_here(const Request& request, Instant now, Instant& sent,
                                      Decision& decision) {
   if (is_return(request.operation) && request.giver == Source::kPolicy) {
@@ -284,7 +288,8 @@ bool FallbackStore::is_answered_here(const Request& request, Instant now, Instan
   return is_denied_again(request, now, sent, decision);
 }
 
-// In the order of the batch: what a refund or reset makes possible is asked after it.
+// Called in the order of the batch: a take after a refund or reset of its key is not denied from
+// the cache.
 bool FallbackStore::is_denied_again(const Request& request, Instant now, Instant& sent,
                                     Decision& decision) {
   const FallbackSpace& space = FallbackSpace::of(request);
@@ -297,7 +302,8 @@ bool FallbackStore::is_denied_again(const Request& request, Instant now, Instant
   }
   const DenyCache::Name name = space.name_of(key);
   if (now != kStoreTime || !denials_->knows(name)) return false;
-  // A key that is denied is asked about again to the nanosecond, however brief its denials are.
+  // For a key in the cache the exact time is used, so that even a denial of nanoseconds ends in
+  // time.
   sent = clock_.now();
   if (!denials_->denies(name, request, sent, decision)) return false;
   counters_.cached_denials.fetch_add(1, std::memory_order_relaxed);
@@ -372,7 +378,7 @@ void FallbackStore::submit(std::unique_ptr<Batch> batch) {
   pass_on(std::move(rest), sent);
 }
 
-// To the store inside, as it is.
+// Submits the whole batch to the inner store.
 void FallbackStore::pass_on(std::unique_ptr<Batch> batch, Instant sent) {
   batch->completion = [this, sent, spaces = FallbackSpace::enter(*batch),
                        caller = std::move(batch->completion)](Batch& answered) mutable {

@@ -20,9 +20,9 @@
 
 namespace sluice {
 
-/// What is answered where the store did not.
+/// The failure policy: who answers a request that the store has not answered.
 enum class OnFailure : std::uint8_t {
-  kLocal,  ///< What a memory store of this process says: Source::kLocal.
+  kLocal,  ///< A memory store of this process (LocalFallback): Source::kLocal.
   kAllow,  ///< Allowed, with nothing remaining: Source::kPolicy.
   kDeny,   ///< Denied, to be tried again after kPolicyWait; what takes nothing is allowed.
   kRaise,  ///< StoreError.
@@ -32,56 +32,58 @@ struct FallbackOptions {
   static constexpr std::int64_t kMostShares = 1000;
 
   OnFailure on_failure = OnFailure::kLocal;
-  /// This process alone answers for one local_share-th of each limit, rounded down: of a limit
-  /// below it, for none. From 1 to kMostShares.
+  /// Under kLocal, this process admits up to 1/local_share of each limit, rounded down; nothing of
+  /// a limit below local_share. From 1 to kMostShares.
   std::int64_t local_share = 1;
-  /// What the local states may take, as MemoryOptions::max_bytes.
+  /// The most memory for the local states, as MemoryOptions::max_bytes.
   std::size_t local_bytes = std::size_t{64} << 20;
   bool deny_cache = true;
 };
 
-/// What a FallbackStore has answered in the place of the store inside, since it was made.
+/// Counts what a FallbackStore has answered in place of the inner store, since it was made.
 struct FallbackCounters {
   std::atomic<std::uint64_t> cached_denials{0};
-  /// Requests, or groups of them, that the store did not answer; each of them is then one of these,
-  /// unless the policy is to raise.
+  /// Requests, or groups asked together, that the store did not answer. Each of them is also
+  /// counted as a local or a policy answer, unless the policy is kRaise.
   std::atomic<std::uint64_t> unanswered{0};
   std::atomic<std::uint64_t> local_answers{0};
   std::atomic<std::uint64_t> policy_answers{0};
 };
 
-/// A store that always answers, around one that may not.
+/// A Store around another one, the inner store, which may not answer: where it does not, the
+/// failure policy does.
 ///
-/// - Each request that the store leaves unanswered is answered by the policy, it alone; those asked
-///   together, together. Whether the store charged it is not known.
-/// - What the store does through this process is mirrored into local states (see LocalFallback). So
-///   when the store is lost, they go on from what this process did, and no further than its share.
-///   What is not a take and the store does not answer happens to them alone.
-/// - What the store did not give is not returned to it (Request::giver): what the local states
-///   gave goes back to them; what the policy allowed was given by no state, and such a request is
-///   allowed at once. What the store gave and does not answer is renewed or released in the local
-///   states, which answer as Source::kLocal: the store has then not renewed it. Where it is not
-///   known whether the store gave it (Source::kUnavailable), only the store is asked: no policy
-///   answers in its place.
-/// - What the store denied is denied again without asking it: see DenyCache. This is for takes
-///   asked one by one, by the store's own clock, and not for permits: an `&` is one request, a
-///   group asked together is not.
+/// - The policy answers each request that the inner store leaves unanswered (kUnavailable); a group
+///   asked together is answered together. Whether the inner store charged it is not known.
+/// - Under kLocal, everything that the inner store decides through this process is mirrored into
+///   local states (see LocalFallback). When the inner store is lost, they continue from there, up
+///   to this process's share. An unanswered request that is not a take (a refund, a charge, ...)
+///   changes the local states only.
+/// - Refunds, renewals and releases go to the giver of the units or the permit (Request::giver). If
+///   the local states gave it, only they are asked. If the policy allowed it, there is no state to
+///   return it to, and the request is allowed at once. If the inner store gave it and does not
+///   answer, the local states renew or release it and the decision is Source::kLocal: the inner
+///   store has then not confirmed it. If it is not known whether the inner store gave it (giver
+///   kUnavailable), only the inner store is asked, and the policy does not answer for it.
+/// - A request that the inner store has just denied is denied again without asking it: see
+///   DenyCache. This applies to takes of units at the store's own time, also to limits with `&`; it
+///   applies neither to permits nor to groups asked together.
 ///
-/// Requests that are pending when it is destroyed complete as the policy says.
+/// Requests that are pending when it is destroyed are completed by the policy.
 ///
-/// Thread-safe, and takes no lock that all callers share but in open_space().
+/// Thread-safe. Only open_space() and replace_space() take a lock that all callers share.
 class FallbackStore final : public Store {
  public:
   /// Throws StoreError where the options are out of range, or the system has no random bytes.
   FallbackStore(std::shared_ptr<Store> inner, const FallbackOptions& options);
 
-  /// The keys of a space are denied anew once it is opened with other numbers, except where each
-  /// call has its own (LimitDefinition::varies).
+  /// If a space is opened again with other numbers, its remembered denials are forgotten, except if
+  /// each call has its own numbers (LimitDefinition::varies).
   std::shared_ptr<Space> open_space(const LimitDefinition& limit) override;
   std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
                                        const LimitDefinition& limit) override;
-  /// Under OnFailure::kRaise throws StoreError after all that the store answered is decided; under
-  /// another policy, never because the store did not answer.
+  /// Under OnFailure::kRaise throws StoreError if the inner store did not answer some requests; the
+  /// others are decided. Under other policies an unanswered request is no error.
   void decide(std::span<const Request> requests, Instant now,
               std::span<Decision> decisions) override;
   Decision decide_all(std::span<const Request> requests, Instant now) override;
@@ -93,8 +95,8 @@ class FallbackStore final : public Store {
 
   const FallbackCounters& counters() const { return counters_; }
 
-  /// Whether the calling thread runs the completion of a batch that was given to a FallbackStore:
-  /// it may be the worker thread of the store inside, which must not be destroyed there.
+  /// Whether the calling thread is running the completion of a batch of some FallbackStore. Then it
+  /// may be the worker thread of the inner store, on which that store must not be destroyed.
   static bool is_completing();
 
  private:
@@ -102,8 +104,8 @@ class FallbackStore final : public Store {
   class Settling;
 
   Instant decided_at(Instant now) const { return now == kStoreTime ? clock_.now() : now; }
-  /// A lower bound of when it is sent, some milliseconds before it at most: is_denied_again() says
-  /// where it has to be a better one.
+  /// A lower bound of the send time, at most a few milliseconds earlier. is_denied_again() uses the
+  /// exact time for keys that are in the deny cache.
   Instant sent_at(Instant now) const { return now == kStoreTime ? clock_.now_cheaply() : now; }
 
   bool is_answered_here(const Request& request, Instant now, Instant& sent, Decision& decision);
@@ -112,16 +114,16 @@ class FallbackStore final : public Store {
   void pass_on(std::unique_ptr<Batch> batch, Instant sent);
 
   const FallbackOptions options_;
-  const Clock clock_;                           // What it says is compared with itself alone.
+  const Clock clock_;                           // Compared only with itself, not with a store's.
   const std::unique_ptr<LocalFallback> local_;  // Null unless the policy is local.
-  const HashSecret secret_;                     // The local states' too: a key is hashed once.
+  const HashSecret secret_;  // The same as that of the local states: a key is hashed once.
   std::optional<DenyCache> denials_;
   FallbackCounters counters_;
   std::mutex mutex_;  // guards the next three
   std::map<std::string, std::weak_ptr<FallbackSpace>, std::less<>> spaces_;
-  std::size_t drop_at_ = 64;  // So many spaces, and those that are not held are dropped.
+  std::size_t drop_at_ = 64;  // At this many spaces, those no longer in use are dropped.
   std::uint64_t last_number_ = 0;
-  // The last, so that it is destroyed first: it completes what is pending.
+  // The last member, so that it is destroyed first: its destructor completes pending batches.
   const std::shared_ptr<Store> inner_;
 };
 

@@ -10,39 +10,39 @@
 
 namespace sluice {
 
-/// After how long a caller that is denied in the place of the store may try again.
+/// The retry_after of a denial by OnFailure::kDeny.
 inline constexpr std::chrono::seconds kPolicyWait{1};
 
-/// The states with which a process answers for a store that does not. What the store does through
-/// this process is mirrored into them, and they allow one share of each limit, rounded down: a unit
-/// of the store is as many of theirs as there are shares. What is past their own limit is not
-/// mirrored, unless it was charged. Permits are mirrored one by one, whatever the share, and given
-/// while fewer are held than the share allows.
+/// The local states: a memory store with which this process answers while its remote store does
+/// not. What the remote store decides through this process is mirrored into them. They admit
+/// 1/shares of each limit, rounded down: one unit of the remote store counts as `shares` units
+/// here. What would exceed the local limit is not mirrored, except charges. Each permit counts as
+/// one here too, and is granted while fewer permits are held than the share allows.
 ///
-/// All requests have spaces of store(). Thread-safe.
+/// All requests must have spaces of store(). Thread-safe.
 class LocalFallback {
  public:
-  /// They allow one of so many shares, at least 1. Throws StoreError where max_bytes is out of the
-  /// range of MemoryOptions::max_bytes.
+  /// `shares` is at least 1. Throws StoreError where max_bytes is out of the range of
+  /// MemoryOptions::max_bytes.
   LocalFallback(std::size_t max_bytes, std::int64_t shares);
 
   MemoryStore& store() { return store_; }
 
-  /// Asks the processor for the state of a key, so that to mirror it soon need not wait for memory.
-  /// The hash is made with the store's secret.
+  /// Prefetches the state of a key, so that mirror() does not have to wait for memory. The hash
+  /// must be made with the secret of store().
   void prefetch(const Space& space, const KeyHash& key) const {
     const memory::Place place = store_.place_of(space, key);
     place.shard->prefetch(place.tag);
   }
 
-  /// Makes of a request, to which the store has given this answer, what is to be done here. False
-  /// where that is nothing.
+  /// Turns a request and the remote store's answer to it into the request that mirror() has to
+  /// carry out on the local states. Returns false if nothing has to be done.
   bool make_change(Request& request, const Decision& answer) const;
 
-  /// Does what make_change() made of some requests, which were sent at this instant.
+  /// Carries out the requests that make_change() has made, at the instant `sent`.
   void mirror(std::span<const Request> changes, Instant sent);
 
-  /// Does what the store did not, and answers in its place: Source::kLocal.
+  /// Decides a request that the remote store did not answer: Source::kLocal.
   Decision answer(const Request& request, Instant now);
 
   /// The same for requests that are asked together, at most kMaxTogether. Throws

@@ -35,7 +35,7 @@ inline void require_patience(std::chrono::nanoseconds patience) {
     refuse("a patience", "0 ns", patience.count());
 }
 
-/// What `body` throws, for a callback; null where it throws nothing.
+/// The exception that `body` throws, for a callback; null if it throws none.
 template <class Body>
 std::exception_ptr error_in(const Body& body) {
   try {
@@ -46,7 +46,7 @@ std::exception_ptr error_in(const Body& body) {
   return nullptr;
 }
 
-/// A request to take so many units. Throws std::invalid_argument unless cost >= 0.
+/// A request to take `cost` units of the key. Throws std::invalid_argument unless cost >= 0.
 inline Request to_take(const BoundLimit& bound, std::string_view key, std::int64_t cost) {
   require_units("a cost", cost);
   Request request = bound.request(key);
@@ -54,9 +54,9 @@ inline Request to_take(const BoundLimit& bound, std::string_view key, std::int64
   return request;
 }
 
-/// What Limiter and ConcurrencyLimiter consist of alike: a limit in a store, the queues of the
-/// callers that wait at it, and the questions that both ask. What is under way through it holds
-/// shares of its parts. Thread-safe.
+/// The common part of Limiter and ConcurrencyLimiter: a limit in a store, the queues of waiting
+/// callers, and the operations that both offer. Requests under way hold shares of the binding and
+/// the queues, so that the limiter may be destroyed meanwhile. Thread-safe.
 class LimiterCore {
  public:
   LimiterCore(std::shared_ptr<Store> store, Limit limit, LimitBinding::Kind kind)
@@ -66,20 +66,20 @@ class LimiterCore {
   const std::shared_ptr<LimitBinding>& binding() const { return binding_; }
   const BoundLimit& bound() const { return binding_->bound(); }
   Store& store() const { return *binding_->store(); }
-  /// Those of all spaces that the limit has had.
+  /// The queues of waiting callers, the same for all spaces that the limit has had.
   WaitQueues& queues() const { return *queues_; }
   const std::shared_ptr<WaitQueues>& shared_queues() const { return queues_; }
 
-  /// Asks one question. A refund or reset wakes the caller that waits for the key here. Throws
-  /// StoreError.
+  /// Asks the store, and waits for its answer. After a refund or reset, the first caller that waits
+  /// for the key in this process asks again. Throws StoreError.
   Decision ask(const Request& request) const;
-  /// The same without waiting: `callback` is called once, before this returns where the store
-  /// answers at once. The limit and its space are kept until then; the store is not. REQUIRES: the
-  /// request is about `bound`.
+  /// The same without waiting. `callback` is called once: within this call, or later on the store's
+  /// worker thread. The request holds shares of the limit and its space until then, but not of the
+  /// store. REQUIRES: the request is about `bound`.
   void async_ask(const BoundLimit& bound, const Request& request, DecisionCallback callback) const;
 
-  /// Asks for an operation on a key. `number` is the duration of a block in ns, of all others the
-  /// units. Throws std::invalid_argument where it is out of range.
+  /// Asks for an operation on a key. `number` is the duration in ns of a block, and the number of
+  /// units for all other operations. Throws std::invalid_argument if it is out of range.
   Decision ask(Operation operation, std::string_view key, std::int64_t number) const;
   void async_ask(Operation operation, std::string_view key, std::int64_t number,
                  DecisionCallback callback) const;
@@ -94,23 +94,23 @@ class LimiterCore {
   const std::shared_ptr<WaitQueues> queues_;
 };
 
-/// Asks several questions, which are about `bounds`, without waiting; all or nothing, where they
-/// are together.
+/// Submits several requests about `bounds` as one batch, without waiting; mode kTogether decides
+/// them all or nothing.
 void ask_later(Store& store, std::span<const BoundLimit* const> bounds,
                std::span<const Request> requests, Batch::Mode mode, BatchCallback callback);
 
-/// Units that were taken, and from where.
+/// Units that were taken, their limit, and who gave them.
 class Reservation::Impl final {
  public:
-  /// `bound` is the one of those that the core has had by which they were taken.
+  /// `bound` is the limit, the present one or a former one of `core`, under which they were taken.
   Impl(LimiterCore core, const BoundLimit& bound, std::string_view key, std::int64_t units,
        Source giver)
       : core_(std::move(core)), bound_(bound), key_(key), units_(units), giver_(giver) {}
 
-  /// Settles for so many units: returns to the giver what is less, or charges the store what is
-  /// more. Answers as a peek afterwards.
+  /// Replaces the estimate by `actual` units: refunds the difference to the giver if it is less,
+  /// charges the store if it is more. The decision is that of a peek afterwards.
   Decision settle(std::int64_t actual) const;
-  /// The same without waiting: it may be destroyed before the answer comes.
+  /// The same without waiting: the reservation may be destroyed before the store answers.
   void settle_later(std::int64_t actual, DecisionCallback callback) const;
 
  private:
@@ -123,7 +123,7 @@ class Reservation::Impl final {
   const Source giver_;
 };
 
-/// Waits on the calling thread until `ready`. False where `stop` ended the wait.
+/// Blocks the calling thread until `ready`. Returns false if `stop` ended the wait.
 bool wait_until(TimerThread::TimePoint ready, std::stop_token stop);
 
 }  // namespace sluice

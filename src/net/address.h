@@ -24,9 +24,10 @@ struct Address {
   /// 0: any free port. Nothing for a Unix socket.
   std::uint16_t port = 0;
 
-  /// Only programs on this machine can reach it.
+  /// Whether only programs on this machine can connect to it.
   bool is_local() const;
-  /// As parse_address reads it: "127.0.0.1:6380", "[::1]:6380", "unix:/run/sluice.sock".
+  /// In the form that parse_address() reads: "127.0.0.1:6380", "[::1]:6380",
+  /// "unix:/run/sluice.sock".
   std::string text() const;
 
   friend bool operator==(const Address&, const Address&) = default;
@@ -34,7 +35,7 @@ struct Address {
 
 struct ParsedAddress {
   std::optional<Address> address;
-  /// Where there is no address: one sentence that names the text and the error.
+  /// If there is no address: one sentence that names the text and the error.
   std::string error;
 };
 

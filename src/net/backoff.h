@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-/// How long to wait before connecting again. Knows no clock.
+/// Computes the pauses before a client connects again. Reads no clock: the caller waits.
 class Backoff {
  public:
   struct Bounds {
@@ -17,8 +17,9 @@ class Backoff {
 
   explicit Backoff(Bounds bounds) : bounds_(bounds) {}
 
-  /// After an attempt that failed: the pause doubles from the least to the most from one to the
-  /// next, less up to half of it, as `random` says (any value is as likely as any other).
+  /// The pause after an attempt to connect that failed. It doubles from failure to failure, from
+  /// bounds.least up to bounds.most; a random part of up to a half is subtracted. `random` is
+  /// uniformly distributed over all values.
   std::chrono::nanoseconds after_failure(std::uint32_t random) {
     troubled_ = true;
     const std::chrono::nanoseconds pause =
@@ -29,16 +30,17 @@ class Backoff {
     return pause - std::chrono::nanoseconds(static_cast<std::int64_t>(less));
   }
 
-  /// After the loss of a connection: nothing, unless it came after other troubles, so that a server
-  /// that accepts and drops is not besieged.
+  /// The pause after the loss of a connection that was up. It is zero after the first loss. If
+  /// another failure or loss went before, it is that of after_failure(), so that a client does not
+  /// connect without pause to a server that accepts connections and closes them at once.
   std::chrono::nanoseconds after_loss(std::uint32_t random) {
     if (troubled_) return after_failure(random);
     troubled_ = true;
     return std::chrono::nanoseconds(0);
   }
 
-  /// A connection that is given up was up for so long: if long enough, earlier troubles are
-  /// forgotten.
+  /// Called when a connection is given up that was up for `was_up_for`. If that is at least
+  /// bounds.most, earlier failures and losses are forgotten.
   void forget_if_lasting(std::chrono::nanoseconds was_up_for) {
     if (was_up_for < bounds_.most) return;
     troubled_ = false;
@@ -47,7 +49,7 @@ class Backoff {
 
  private:
   Bounds bounds_;
-  bool troubled_ = false;
+  bool troubled_ = false;             // There was a failure or a loss that is not forgotten.
   std::chrono::nanoseconds next_{0};  // The pause after the next failure, before its jitter.
 };
 

@@ -20,7 +20,7 @@
 #include "net/io_context.h"
 #include "net/tls_client.h"
 
-// Includes much of Boost.Asio: for few files of this module only.
+// Includes much of Boost.Asio, which compiles slowly: for the .cc files of this module only.
 
 namespace sluice {
 
@@ -31,7 +31,8 @@ using IoSocket =
     boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, IoExecutor>;
 inline constexpr boost::asio::use_awaitable_t<IoExecutor> kAwait;
 
-/// What a coroutine waits for and another one tells it.
+/// Lets one coroutine wait until another one calls notify(). It is a timer that never expires:
+/// notify() cancels it, which ends the wait.
 class IoEvent final {
  public:
   explicit IoEvent(const IoExecutor& executor) : never_(executor, Timer::time_point::max()) {}
@@ -57,40 +58,44 @@ struct LookupResult {
 /// for as long as the system's resolver takes: many seconds.
 LookupResult look_up_host(const Endpoint& endpoint);
 
-/// Where no server listens on a port of this machine, the system may choose that very port for the
-/// socket's own end, which connects it to itself.
+/// Whether the socket is connected to itself. That happens when no server listens on a port of this
+/// machine, and the system chooses that port for the client's own end.
 bool is_its_own_peer(const IoSocket& socket);
 
 /// The client's end of a stream to a server, over TCP or a Unix socket, with TLS or without.
 ///
-/// Used by one coroutine that connects, then by one that receives and one that sends.
+/// One coroutine calls connect(); after that, one coroutine calls receive() and one calls send().
 class ClientStream final : public std::enable_shared_from_this<ClientStream> {
  public:
   using LookUp = LookupResult (*)(const Endpoint&);
 
-  /// Throws as TlsClient does. `look_up` is called on another thread.
+  /// Throws as TlsClient does. `look_up` is called on one of the process's lookup threads, since it
+  /// blocks.
   ClientStream(IoContext& context, Endpoint endpoint, LookUp look_up = look_up_host);
 
   /// Finds the server's addresses, connects to one after the other until one accepts, and agrees on
-  /// TLS. Returns why not: one sentence; empty where the stream is up. A lookup that was abandoned
-  /// serves the next connect().
+  /// TLS. Returns an empty string if the stream is up, otherwise one sentence that says why not. If
+  /// close() ends this call before the lookup has ended, the next connect() uses that lookup's
+  /// result.
   IoTask<std::string> connect();
-  /// What connect() is doing, as what cannot be done: "connect to localhost:6379".
+  /// What connect() is doing now, in words that may follow "cannot ": "connect to localhost:6379".
   std::string doing() const;
-  /// The next connect() begins with another address: the server at this one is of no use.
+  /// The next connect() begins with another address of the host. Called when the server at the
+  /// present address must not be used, for example because it is a replica.
   void pass_over_address() { ++first_; }
 
   /// REQUIRES: connected.
   IoTask<std::size_t> receive(std::span<char> room, boost::system::error_code& error);
   IoTask<std::size_t> send(std::string_view bytes, boost::system::error_code& error);
-  /// Whether bytes have come that were not received yet.
+  /// Whether the socket has bytes that receive() has not returned yet.
   bool has_unread() const;
-  /// An error's text, in the system's words or OpenSSL's; empty where the server has ended the
-  /// stream.
+  /// The error's text from the system or OpenSSL; empty if the error is that the server has ended
+  /// the stream.
   static std::string reason_of(const boost::system::error_code& error);
 
-  /// Whatever is under way ends soon, with an error. `reset`: what has not reached the server is
-  /// not sent any more.
+  /// Closes the stream: the connect(), receive() or send() that is under way ends soon, with an
+  /// error. With `reset`, the kernel drops what it has not delivered yet; otherwise it goes on
+  /// delivering it.
   void close(bool reset);
 
  private:
@@ -103,14 +108,14 @@ class ClientStream final : public std::enable_shared_from_this<ClientStream> {
 
   const Endpoint endpoint_;
   const LookUp look_up_;
-  const std::weak_ptr<boost::asio::io_context> context_;  // Which may hold this stream.
+  const std::weak_ptr<boost::asio::io_context> context_;  // Weak: its tasks may hold this stream.
   std::optional<TlsClient> tls_client_;
 
   Step step_ = Step::kFinding;
   bool closed_ = false;
   bool looking_up_ = false;
-  std::optional<LookupResult>
-      found_;  // By a lookup that has ended since connect() began, or before.
+  // The result of the last lookup that has ended, perhaps before this connect() began.
+  std::optional<LookupResult> found_;
   IoEvent lookup_ended_;
   std::size_t first_ = 0;  // Which of the addresses is tried first.
   std::string address_;    // The one that is tried, in digits.

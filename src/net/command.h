@@ -7,13 +7,14 @@
 
 namespace sluice {
 
-/// What is known of a command that will not be answered.
+/// What is known about a command to which no reply will come.
 enum class Loss : std::uint8_t {
-  kUnsent,   ///< No byte of it has left: it can be sent again, here or elsewhere.
-  kUnknown,  ///< The server may have carried it out.
+  kUnsent,   ///< No byte of it was sent: it can be sent again, to this server or another.
+  kUnknown,  ///< It was sent, at least in part: the server may have executed it.
 };
 
-/// What is sent to a server as one, and answered by it.
+/// One command to a server, with its reply. A RequestPipeline calls write() once, then either
+/// on_reply() or on_lost() once.
 class Command {
  public:
   virtual ~Command() = default;
@@ -22,28 +23,29 @@ class Command {
   /// those before it. A command without a reply is forgotten once it is written.
   virtual std::size_t replies() const { return 1; }
 
-  /// Appends the command to `output`. Called once, just before it is sent, so that it can hold
-  /// what has come up to then.
+  /// Appends the command to `output`. Called once, just before the bytes are sent, so that a
+  /// command that gathers requests can include those that have arrived until then.
   virtual void write(std::string& output) = 0;
 
-  /// The whole reply. That it is the one to this command follows from the order alone; a command
-  /// that sees that it is not calls RequestPipeline::reconnect(). Valid during the call.
+  /// `reply` is the whole reply, valid during the call. Replies are matched to commands by their
+  /// order only: a command that finds that the reply belongs to another command calls
+  /// RequestPipeline::reconnect().
   virtual void on_reply(std::string_view reply) = 0;
 
-  /// There will be no reply. `why`: a sentence that names the server.
+  /// No reply will come. `why` is a sentence that names the server.
   virtual void on_lost(Loss loss, std::string_view why) = 0;
 };
 
-/// Finds where replies end. One for each connection.
+/// Finds the end of each reply in the received bytes. Each connection has its own.
 class Framing {
  public:
   static constexpr std::size_t kMalformed = ~std::size_t{0};
 
   virtual ~Framing() = default;
 
-  /// How long the reply at the front of `input` is; 0 where more has to come, kMalformed where it
-  /// can be no reply. `input` begins where it began in the call before, unless that one found a
-  /// reply, so that what was seen need not be looked at again.
+  /// The length of the reply at the front of `input`; 0 if more bytes have to arrive first,
+  /// kMalformed if the bytes cannot be a reply. After a call that returned 0, the next call's
+  /// `input` begins with the same bytes, so that they need not be examined again.
   virtual std::size_t reply_bytes(std::string_view input) = 0;
 };
 

@@ -23,39 +23,42 @@ class CommandQueue final {
   /// A longer reply is an error.
   CommandQueue(std::unique_ptr<Framing> framing, std::size_t max_reply_bytes);
 
-  /// Lets the command write itself, and expects its replies.
+  /// Calls the command's write(), and puts it behind the commands in flight.
   void add(Command& command, Instant now);
-  /// Appends bytes whose replies belong to no command.
+  /// Appends bytes whose replies belong to no command: the handshake.
   void say(std::string_view bytes) { output_.append(bytes); }
 
-  /// What is to be sent next; stays in place until add(), say() or sent().
+  /// The bytes to send next. The view is valid until add(), say() or sent().
   std::string_view unsent() const { return std::string_view(output_).substr(sent_); }
-  /// All of it is handed to the socket now, so that replies may come, perhaps before sent() is
+  /// The caller gives all of unsent() to the socket now. Replies to it may arrive before sent() is
   /// called.
   void begin_sending() { handed_over_ = sent_before_ + output_.size(); }
   void sent(std::size_t bytes);
 
-  /// Where to receive to, at least 16 KiB, and how much came.
+  /// room() is where to put received bytes, at least 16 KiB; received() says how many there were.
   std::span<char> room();
   void received(std::size_t bytes) { end_ += bytes; }
 
-  /// The next reply, where it is complete; valid until drop_reply(), which is to be called before
-  /// the next one is asked for. Null where more has to come, or where error() is not empty.
+  /// The next reply, if it is complete. Null if more bytes have to arrive, or if error() is not
+  /// empty. The view is valid until drop_reply(), which must be called before the next
+  /// next_reply().
   std::optional<std::string_view> next_reply();
   void drop_reply() { begin_ += std::exchange(reply_bytes_, 0); }
-  /// The command whose last reply that is: the oldest in flight, which is so no more. Null where
-  /// others are to follow, and, with an error, where no command waits for a reply.
+  /// Takes the reply for the oldest command in flight. If it is that command's last reply, the
+  /// command leaves the queue and is returned; if more replies are expected, null. If no command is
+  /// in flight, null, and error() is set.
   Command* answered();
-  /// What is wrong with the replies, after "HOST "; nothing can be made of what follows.
+  /// What is wrong with the replies, as words that follow "HOST "; empty if nothing is. After an
+  /// error no later byte can be understood.
   const std::string& error() const { return error_; }
 
-  /// Commands without their last reply.
+  /// The number of commands whose last reply has not arrived.
   std::size_t in_flight() const { return in_flight_.size(); }
   /// When the oldest command in flight was added.
   std::optional<Instant> waiting_since() const;
 
-  /// Takes the oldest command in flight out, and tells what is known of it. `all_sent`: what is
-  /// unsent may have left nevertheless. REQUIRES: in_flight() != 0.
+  /// Removes the oldest command in flight, and returns it with what is known about it. With
+  /// `all_sent`, unsent bytes count as sent. REQUIRES: in_flight() != 0.
   std::pair<Command*, Loss> lose(bool all_sent);
 
  private:

@@ -15,7 +15,7 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-/// Output of so many bytes is sent before more of the same input is answered.
+/// When the output has this many bytes, it is sent before more of the input is answered.
 constexpr std::size_t kSendBytes = 64 * 1024;
 /// The most that is read and ignored while a connection lingers.
 constexpr std::size_t kMaxIgnoredBytes = 1024 * 1024;
@@ -117,7 +117,7 @@ void Connection::on_wake() {
   end_step_soon();
 }
 
-/// Lets the handler answer what has come, as far as it can now.
+/// Lets the handler answer the requests in input_, as far as it can now.
 void Connection::answer() {
   using Next = StreamHandler::Next;
   bool more = true;
@@ -134,7 +134,7 @@ void Connection::answer() {
 }
 
 void Connection::end_step_soon() {
-  // A closed connection is kept only for what was posted before it was closed.
+  // A closed connection lives on only for the tasks that were posted before it was closed.
   if (!socket_.is_open() || std::exchange(in_step_, true)) return;
   if (group_.in_step.empty()) {
     asio::post(socket_.get_executor(), [&group = group_] { end_steps(group); });
@@ -153,12 +153,13 @@ void Connection::end_steps(ConnectionGroup& group) {
   group.in_step.clear();
 }
 
-/// Sends the output as far as the peer takes it now; the rest is pending.
+/// Gives the output to the socket; what the socket does not take now is pending, and write() sends
+/// it later.
 void Connection::send_output() {
   if (output_.empty()) return;
   std::size_t sent = 0;
   if (pending_bytes() == 0) {
-    error_code ignored;  // It comes again with the write that follows.
+    error_code ignored;  // The write() that follows reports it again.
     sent = socket_.write_some(asio::buffer(output_), ignored);
   }
   if (sent != output_.size()) {
@@ -170,7 +171,7 @@ void Connection::send_output() {
   if (output_.capacity() > kIdleBufferBytes) std::string().swap(output_);
 }
 
-/// Reads on, or ends.
+/// Begins the next read, or ends the connection.
 void Connection::go_on() {
   bool reads_on = !held_ && !closing_ && !no_more_input_ && !input_.is_full();
   if (group_.stopping && !reading_) {
@@ -226,7 +227,7 @@ void Connection::finish() {
 
 void Connection::close() {
   if (!socket_.is_open()) return;
-  // Before the peer can notice: a client that then connects in its place finds room.
+  // Counted before the peer can notice: a client that then connects instead must not be refused.
   group_.open.fetch_sub(1);
   error_code ignored;
   socket_.close(ignored);

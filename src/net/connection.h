@@ -1,6 +1,6 @@
 #pragma once
 
-// Includes Boost.Asio, which costs seconds of compilation: for the .cc files of this module only.
+// Includes Boost.Asio, which compiles slowly: to be included by .cc files of this module only.
 
 #include <atomic>
 #include <boost/asio/basic_socket_acceptor.hpp>
@@ -24,7 +24,7 @@
 
 namespace sluice {
 
-// Bound to the io_context's own executor: Asio's default is any executor, and costs virtual calls.
+// With the io_context's own executor type: Asio's default, any_io_executor, costs virtual calls.
 using ServingExecutor = boost::asio::io_context::executor_type;
 using ServingSocket =
     boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, ServingExecutor>;
@@ -35,28 +35,30 @@ using ServingTimer =
                                       boost::asio::wait_traits<std::chrono::steady_clock>,
                                       ServingExecutor>;
 
-/// After the server was told to stop, each connection reads at most so much more.
+/// After the server was told to stop, each connection reads at most this many more bytes.
 inline constexpr std::size_t kLastReadBytes = 64 * 1024;
 
 class Connection;
 
-/// The connections of one worker thread, and what they share. Belongs to that thread.
+/// The connections of one serving thread, and what they share. Used by that thread only, except
+/// `open`.
 struct ConnectionGroup {
   const ConnectionLimits& limits;
-  /// Open connections of all groups.
+  /// The number of open connections of all groups, which all serving threads count.
   std::atomic<std::size_t>& open;
-  /// Wake functions keep it, so that they can be called at any time.
+  /// Wake functions hold a share, so that a store can call them even after the server was
+  /// destroyed.
   std::shared_ptr<boost::asio::io_context> context;
-  /// Keeps the context running, until the last member has gone from a server that stops.
+  /// Keeps the context running. Released when the server stops and the last connection has closed.
   boost::asio::executor_work_guard<ServingExecutor> work{context->get_executor()};
   std::unordered_set<std::shared_ptr<Connection>> members = {};
-  /// Those with a step to end (Connection::end_steps).
+  /// Connections that have begun a step and not ended it: see Connection::end_steps().
   std::vector<Connection*> in_step = {};
-  /// The server is stopping: connections read only what has come.
+  /// The server is stopping: connections read only what has arrived already.
   bool stopping = false;
 };
 
-/// The bytes that have come on a connection and are not consumed.
+/// The bytes that were read from a connection and that the handler has not consumed.
 class InputBuffer {
  public:
   std::string_view unread() const { return {bytes_.get() + begin_, end_ - begin_}; }
@@ -78,17 +80,19 @@ class InputBuffer {
   std::size_t end_ = 0;
 };
 
-/// One accepted socket: reads, lets the handler answer, and writes; one read and one write for what
-/// came together, where the peer keeps up. While the handler waits for something other than its
-/// peer, at most kMaxInputBytes of what comes are kept for it. Where memory runs out, or the
-/// handler throws, this connection is closed, and the others are served.
+/// One accepted socket. It reads, gives the bytes to the protocol's handler, and writes the
+/// replies: one read and one write for requests that arrive together, if the peer reads its
+/// replies. While the handler waits for a store (kLater), the connection keeps at most
+/// kMaxInputBytes of further input for it. If memory runs out or the handler throws, this
+/// connection alone is closed.
 ///
-/// Each event (a read or write that is done, a wake) is a step. Steps of connections that were
-/// ready together end together: first all send, then all read on. So their peers are woken once for
-/// several replies, and the read that Asio tries at once often finds the next request, while right
-/// after the reply it would fail, at the cost of a system call a request.
+/// Each event (a read has ended, a write has ended, the wake function was called) begins a step,
+/// which on_read(), on_written() or on_wake() carries out. end_steps() ends the steps of all
+/// connections of the thread whose events were ready together: first all of them write, then all of
+/// them read again. Asio tries each read at once; this late, it often finds the next request, while
+/// right after the write it would fail and waste a system call.
 ///
-/// Belongs to its group's thread.
+/// Used by its group's thread only. Kept alive by its group, and by the operations under way.
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
   /// `group` outlives it.
@@ -97,8 +101,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   /// Joins the group and serves. `thread` is the number given to `make_handler`.
   void start(const MakeHandler& make_handler, std::size_t thread);
 
-  /// Answers what has come, at most kLastReadBytes of it beyond what was read, sends what is to be
-  /// sent and closes. REQUIRES: group.stopping.
+  /// Reads at most kLastReadBytes of what has arrived, answers it, sends all output and closes.
+  /// REQUIRES: group.stopping.
   void finish();
 
   /// Closes at once, and leaves the group.
@@ -134,17 +138,17 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   ServingTimer timer_;  // Set while output is pending, and while the connection lingers.
   std::unique_ptr<StreamHandler> handler_;
   InputBuffer input_;
-  std::string output_;   // Of this step.
+  std::string output_;   // Replies of this step, not given to the socket yet.
   std::string sending_;  // Given to the write under way, from sent_ on.
   std::size_t sent_ = 0;
-  std::string waiting_;                      // To be sent after that.
+  std::string waiting_;                      // To be sent after sending_.
   std::size_t last_bytes_ = kLastReadBytes;  // What may still be read while the server stops.
   std::size_t ignored_bytes_ = 0;            // Read while lingering.
   bool in_step_ = false;                     // Its step has not ended.
   bool reading_ = false;                     // A read is under way.
   bool writing_ = false;                     // A write is under way.
   bool later_ = false;                       // The handler waits for its wake function.
-  bool held_ = false;           // Too much output is pending: complete requests may be in input_.
+  bool held_ = false;           // Too much output is pending: input_ is not answered meanwhile.
   bool peer_ended_ = false;     // The peer has ended its side.
   bool no_more_input_ = false;  // The same, or the server stops.
   bool closing_ = false;        // The handler wants no more: close when the output has gone.

@@ -5,15 +5,17 @@
 
 namespace sluice {
 
-/// What a peer may cost that does not read what it is sent.
+/// Bounds on what a peer can cost the server if it does not read its replies.
 struct ConnectionLimits {
-  /// Output that waits for the peer to read. At this many bytes nothing more is read or answered
-  /// until half of them have gone; one call's output may exceed it once.
+  /// Output that the peer has not taken yet. From this many bytes on, the server neither reads nor
+  /// answers on this connection until half of them are sent. The output of one call of the handler
+  /// may exceed the bound.
   std::size_t max_pending_bytes = 1024 * 1024;
-  /// A connection is closed when its peer has taken no byte of the pending output for so long.
+  /// The server closes the connection if the peer has taken no byte of the pending output for this
+  /// long.
   std::chrono::milliseconds stuck_timeout{30'000};
-  /// After the last output, the peer has so long to end its side, so that it can read the output
-  /// before a reset overtakes it.
+  /// After the last output the server waits this long for the peer to end its side, because closing
+  /// earlier may reset the connection before the peer has read the output.
   std::chrono::milliseconds linger_timeout{2'000};
 };
 

@@ -10,10 +10,11 @@ class io_context;
 
 namespace sluice {
 
-/// A Boost.Asio io_context, which connections and timers share. One thread at a time runs it; it
-/// may be another one later.
+/// A Boost.Asio io_context, which the connections and timers of one remote store share. One thread
+/// at a time runs it; which thread that is may change (see RemoteWorker).
 ///
-/// What is made with a context belongs to the thread that runs it, or may be used while none does.
+/// Objects made with a context are used only by the thread that runs it, or while no thread runs
+/// it.
 class IoContext final {
  public:
   using Clock = std::chrono::steady_clock;
@@ -24,17 +25,18 @@ class IoContext final {
   IoContext(const IoContext&) = delete;
   IoContext& operator=(const IoContext&) = delete;
 
-  /// Lives as long as it is held: a name lookup that ends late outlives this object.
+  /// Shared, because a name lookup that ends late holds the io_context beyond this object's life.
   const std::shared_ptr<boost::asio::io_context>& asio() const { return asio_; }
 
-  /// Runs `task` on the thread that runs the context, soon, in the order of posting. From any
-  /// thread. A task that was not run when the context is destroyed never runs.
+  /// Runs `task` soon on the thread that runs the context, in the order of posting. Thread-safe. A
+  /// task that has not run when the context is destroyed never runs.
   void post(std::function<void()> task);
 
-  /// Whether a thread has to go on running the context, though no caller waits for an answer.
+  /// Whether any Work is set: then a thread has to run the context even if no caller waits for an
+  /// answer, for example while a connection is being made.
   bool has_work() const { return works_ != 0; }
 
-  /// A part of what has_work() tells.
+  /// One reason to run the context, which its owner sets and clears: see has_work().
   class Work final {
    public:
     explicit Work(IoContext& context) : context_(context) {}
@@ -57,7 +59,7 @@ class IoContext final {
   int works_ = 0;
 };
 
-/// Runs its task on the context's thread once its time has come.
+/// Runs a task at a set time, on the thread that runs the context.
 class IoTimer final {
  public:
   using Clock = IoContext::Clock;
@@ -68,12 +70,12 @@ class IoTimer final {
   IoTimer(const IoTimer&) = delete;
   IoTimer& operator=(const IoTimer&) = delete;
 
-  /// Runs the task once, no earlier than then, and not when it was set to before.
+  /// Runs the task once, at `when` or soon after. Replaces the time that was set before.
   void set_at(Clock::time_point when);
   void set(Clock::duration wait) { set_at(Clock::now() + wait); }
-  /// Does not run it.
+  /// The task does not run, unless it is set again.
   void cancel();
-  /// False from before its task runs.
+  /// Whether the task is still to run; false while it runs.
   bool is_set() const;
 
  private:

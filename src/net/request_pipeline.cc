@@ -16,10 +16,10 @@
 namespace sluice {
 namespace {
 
-/// Output of so many bytes is sent before more is asked for.
+/// When this many bytes are unsent, they are sent before the user is asked for more commands.
 constexpr std::size_t kUnsentBytes = std::size_t{64} * 1024;
-/// How soon a silent server is looked at again where something has come that was not received yet:
-/// it is this process that was late.
+/// How soon a silent server is checked again if bytes from it have arrived that were not received
+/// yet: then this process is late, not the server.
 constexpr std::chrono::milliseconds kLookAgain{1};
 
 }  // namespace
@@ -57,7 +57,7 @@ class RequestPipeline::State final : public std::enable_shared_from_this<State> 
   /// Why the connection, or the attempt at one, is given up.
   struct Failure {
     std::string why;
-    bool of_no_use = false;  // The server itself said so: it is not asked again at once.
+    bool of_no_use = false;  // The server must not be used: connect again only after a pause.
     bool has_ended = false;  // The server has ended the connection.
   };
 
@@ -87,13 +87,13 @@ class RequestPipeline::State final : public std::enable_shared_from_this<State> 
   IoTimer timer_;    // At the end of the time for an attempt, or of a pause.
   IoTimer silence_;  // When a command will have been in flight for too long.
   IoContext::Work work_;
-  std::optional<Failure> failure_;  // What is up is to be given up.
+  std::optional<Failure> failure_;  // Set: the coroutines end, and run() gives the connection up.
   std::optional<CommandQueue> queue_;
   std::size_t handshake_replies_ = 0;
-  std::size_t shaken_ = 0;  // Replies to the handshake that have come.
+  std::size_t shaken_ = 0;  // How many replies to the handshake have arrived.
   Clock::time_point up_since_;
-  // What a coroutine waits for: the sending one for something to send, the other for the end of a
-  // pause.
+  // The sending coroutine waits for it until there is something to send; run() waits for it during
+  // a pause.
   IoEvent wake_;
   bool sender_waits_ = false;
 };
@@ -102,7 +102,7 @@ void RequestPipeline::State::start() {
   assert(phase_ == Phase::kNew);
   phase_ = Phase::kConnecting;
   work_.set(true);
-  // What it throws ends the process.
+  // An exception that escapes the coroutine ends the process.
   const auto ended = [](std::exception_ptr error) noexcept {
     if (error != nullptr) std::rethrow_exception(error);
   };
@@ -165,7 +165,8 @@ IoTask<void> RequestPipeline::State::send() {
     queue_->begin_sending();
     const std::size_t bytes = co_await stream_->send(queue_->unsent(), error);
     queue_->sent(bytes);
-    // The replies that the server sent before it went are still to be received, and why it went.
+    // receive() still reads the replies that the server sent before it closed the connection, and
+    // the reason.
     if (error) co_return;
     pump();
   }
@@ -203,14 +204,15 @@ void RequestPipeline::State::rise() {
 
 void RequestPipeline::State::flush() {
   if (!is_up()) return;
-  // What the server has done to an idle connection is received before anything is taken for it.
+  // On an idle connection, first receive what has arrived: the server may have closed it. Only then
+  // is a command taken from the user.
   const bool idle = queue_->in_flight() == 0 && queue_->unsent().empty();
   work_.set(true);
   if (!idle) pump();
   if (sender_waits_ && (idle || !queue_->unsent().empty())) wake_.notify();
 }
 
-/// Takes commands, unless others are being sent.
+/// Takes commands from the user, unless earlier ones are still unsent.
 void RequestPipeline::State::pump() {
   if (!is_up() || !queue_->unsent().empty()) return;
   while (queue_->in_flight() < options_.max_in_flight && queue_->unsent().size() < kUnsentBytes) {
@@ -256,7 +258,8 @@ void RequestPipeline::State::fail(Failure failure) {
   if (failure_) return;
   failure_ = std::move(failure);
   work_.set(true);
-  // Else the system would go on sending, and the server might do much later what is given up here.
+  // With commands in flight, reset the connection: otherwise the kernel would go on sending them,
+  // and the server might execute them much later.
   stream_->close(!failure_->has_ended && queue_ && queue_->in_flight() != 0);
   wake_.notify();
 }

@@ -13,76 +13,80 @@
 
 namespace sluice {
 
-/// Whose commands a pipeline carries. All are called on the thread that runs the pipeline's
-/// context. These, and a command's on_reply() and on_lost(), may call the pipeline's flush() and
-/// reconnect(), but must neither destroy it nor throw.
+/// What uses a pipeline: it supplies the commands and is told about the connection. The pipeline
+/// calls all members on the thread that runs its context. They, and a command's on_reply() and
+/// on_lost(), may call the pipeline's flush() and reconnect(), but must neither destroy it nor
+/// throw.
 class ConnectionUser {
  public:
   virtual ~ConnectionUser() = default;
 
-  /// The next command, or null where there is none now (flush() asks again). It stays where it is
-  /// until it is answered or lost.
+  /// The next command to send, or null if there is none now; the pipeline asks again after flush().
+  /// The command stays valid until its on_reply() or on_lost().
   virtual Command* next_command() = 0;
 
-  /// What a new connection begins with: commands, each with one reply. May be empty, with
+  /// The bytes that a new connection sends first: commands, each with one reply. May be empty, with
   /// handshake_replies() 0.
   virtual std::string handshake() = 0;
   virtual std::size_t handshake_replies() = 0;
-  /// The reply to the handshake's i-th command. A sentence where the server is not to be used: the
-  /// connection is given up and tried again later.
+  /// The reply to the handshake's i-th command. Returns a sentence if the server must not be used:
+  /// the pipeline closes the connection and connects again after a pause.
   virtual std::optional<std::string> on_handshake_reply(std::size_t i, std::string_view reply) = 0;
 
   virtual std::unique_ptr<Framing> make_framing() = 0;
 
   /// The server is connected and has answered the handshake.
   virtual void on_up() = 0;
-  /// It cannot be reached, has not answered, or has gone. Called once for each attempt that fails
-  /// and each connection that is lost, after on_lost() of what was in flight. Another attempt
-  /// follows after a pause.
+  /// The server cannot be reached, has not answered, or has closed the connection. Called once for
+  /// each failed attempt to connect and each lost connection, after on_lost() of the commands in
+  /// flight. Another attempt follows after a pause.
   virtual void on_down(std::string_view why) = 0;
 
-  /// Something that the server has sent after the handshake. True where it answers no command, and
-  /// the user has taken it. Otherwise it is the reply to the oldest command in flight; where there
-  /// is none, the connection is given up.
+  /// Called with each reply after the handshake. Returns true if it is a message that belongs to no
+  /// command, which the user has handled. Otherwise the pipeline takes it as the reply to the
+  /// oldest command in flight; if there is none, it closes the connection.
   virtual bool on_push(std::string_view /*reply*/) { return false; }
 };
 
 struct PipelineOptions {
   Endpoint endpoint;
-  /// Commands whose replies have not come. At least 1.
+  /// The most commands in flight (sent, and not yet answered). At least 1.
   std::size_t max_in_flight = 2;
-  /// Looking up the name, connecting, TLS and handshake together. A name that is found later than
-  /// this serves the next attempt.
+  /// For looking up the name, connecting, TLS and handshake together. If the lookup ends later, the
+  /// next attempt uses its result.
   std::chrono::milliseconds connect_timeout{1'000};
-  /// The oldest command in flight was sent so long ago: the connection is given up.
+  /// The pipeline gives the connection up if the oldest command in flight has been unanswered for
+  /// this long.
   std::chrono::milliseconds silence_timeout{250};
-  /// The pause after a failed attempt doubles from the first to the second, less up to half of it
-  /// at random. After a lost connection there is none, unless it came after other trouble and did
-  /// not last as long as the longest pause.
+  /// The pause before the next attempt doubles from least_pause to most_pause, less a random part
+  /// of up to a half: see Backoff. There is no pause when a connection is lost for the first time.
   std::chrono::milliseconds least_pause{10};
   std::chrono::milliseconds most_pause{250};
-  /// A longer reply ends the connection.
+  /// The pipeline closes the connection if a reply is longer.
   std::size_t max_reply_bytes = 64 * 1024 * 1024;
 };
 
-/// One connection to one server, kept up for as long as this lives: commands go out as soon as
-/// there is room, replies come back in order, and each reaches the command it belongs to or the
-/// connection is given up.
+/// One connection to one server. From start() until the pipeline is destroyed it connects, and
+/// connects again whenever the connection is lost. It sends commands in order, as soon as fewer
+/// than max_in_flight are in flight, and gives each reply to the oldest command.
 ///
-/// An idle connection that the server closes is renewed at once, and looked at once more before
-/// anything is sent on it, so that a command is lost with it by a hair's breadth only. A connection
-/// that is given up with a command in flight is reset, so that the server does not receive it
-/// later.
+/// "To give up" a connection means: to close it, to call on_lost() of all commands in flight and
+/// on_down(), and to connect again after a pause. If commands are in flight, the connection is
+/// reset, so that the kernel does not deliver them later, when their callers have been answered.
 ///
-/// Belongs to the thread that runs the context. Has the context run (IoContext::has_work()) unless
-/// it is up and idle.
+/// If the server closes an idle connection, the pipeline connects again at once. Before it sends on
+/// an idle connection, it first receives what has arrived, and so learns if the server has just
+/// closed it: a command is rarely lost in this way.
+///
+/// Used only by the thread that runs the context. IoContext::has_work() is true because of it
+/// unless the connection is up and idle.
 class RequestPipeline final {
  public:
   /// `context` and `user` outlive it. Throws std::runtime_error where a TLS file cannot be used, or
   /// the server's certificate has no name to be checked for: one sentence.
   RequestPipeline(IoContext& context, PipelineOptions options, ConnectionUser& user);
-  /// What is in flight is lost, but the connection is closed in order: what was sent may still
-  /// arrive.
+  /// Calls on_lost() of the commands in flight. Closes the connection without a reset, so that what
+  /// was sent may still arrive.
   ~RequestPipeline();
   RequestPipeline(const RequestPipeline&) = delete;
   RequestPipeline& operator=(const RequestPipeline&) = delete;
@@ -90,16 +94,17 @@ class RequestPipeline final {
   /// Begins to connect, and does so again whenever the connection is lost. REQUIRES: called once.
   void start();
 
-  /// There may be something to send.
+  /// Tells the pipeline that next_command() may have a command to send.
   void flush();
 
-  /// Gives the connection up, as if it had been lost, and connects anew after a pause: the server
-  /// is of no use now. `why` is a sentence that names the server. Nothing where there is no
-  /// connection and no attempt at one.
+  /// Gives the connection, or the attempt to connect, up, and connects again after a pause, to the
+  /// next address of the host. Called when the server must not be used now. `why` is a sentence
+  /// that names the server. Does nothing during a pause.
   void reconnect(std::string_view why);
 
   bool is_up() const;
-  /// Whether bytes have come that were not received yet: it is this process that is late.
+  /// Whether bytes have arrived that were not received yet. Then this process is late, not the
+  /// server.
   bool has_unread() const;
 
  private:

@@ -12,25 +12,26 @@
 
 namespace sluice {
 
-/// One address to serve, and how.
+/// One address to serve, and the protocol to serve there.
 struct Service {
   Address address;
   MakeHandler make_handler;
-  /// Sent to a peer that comes when there are too many, before it is closed.
+  /// Sent to a peer that connects when max_connections are open; then its connection is closed.
   std::string refusal;
 };
 
 struct StreamServerOptions {
-  /// Worker threads, at least 1.
+  /// Serving threads, at least 1.
   std::size_t threads = 1;
-  /// Over all threads and services. One more is refused.
+  /// The most open connections, over all threads and services. One more is refused.
   std::size_t max_connections = 10'000;
   ConnectionLimits limits = {};
 };
 
-/// Accepts connections and serves each by a handler of its own, on its own threads. A peer that
-/// does not read costs a bounded amount of memory for a bounded time (ConnectionLimits); one that
-/// sends nothing may stay. Where the system has no descriptor left, accepting pauses.
+/// Accepts connections, and serves each by a StreamHandler of its own. It has its own serving
+/// threads; each runs its own io_context, and a connection stays on the thread that got it. A peer
+/// that does not read costs a bounded amount of memory for a bounded time (ConnectionLimits); one
+/// that sends nothing may stay connected. If the system has no descriptor left, accepting pauses.
 ///
 /// The members are called from one thread at a time, except connections().
 class StreamServer {
@@ -38,7 +39,7 @@ class StreamServer {
   /// Listens: from now on clients can connect, but are served only after start().
   /// Throws ListenError, or another std::runtime_error where the system has no descriptors left.
   StreamServer(std::vector<Service> services, const StreamServerOptions& options);
-  /// Stops without grace.
+  /// Calls stop() without grace.
   ~StreamServer();
 
   /// Where it listens, with the real ports, in the order of the services.
@@ -47,13 +48,13 @@ class StreamServer {
   /// REQUIRES: called once.
   void start();
 
-  /// Stops accepting, once those that have connected are accepted; answers what has come on each
-  /// connection, at most 64 KiB beyond what was read (whole requests only, and none where the peer
-  /// leaves too much output unread); sends what is still to be sent for at most `grace`, closes
-  /// everything and returns. Does nothing the second time.
+  /// Accepts the peers that have connected already, and no more. On each connection, answers the
+  /// complete requests that have arrived, reading at most 64 KiB more (none if the peer leaves too
+  /// much output unread). Sends the pending output for at most `grace`, closes all connections and
+  /// returns. Does nothing the second time.
   void stop(std::chrono::milliseconds grace);
 
-  /// Connections now open. From any thread.
+  /// The number of open connections. Thread-safe.
   std::size_t connections() const;
 
  private:

@@ -13,8 +13,8 @@ class context;
 
 namespace sluice {
 
-/// How TLS is spoken to one server, whose certificate is checked. Those that exist at the same time
-/// and are made with the same options share what was read from files: only the first reads them.
+/// The TLS settings for one server, whose certificate is checked. Objects that exist at the same
+/// time and have equal options share the contents of the files: only the first one reads them.
 class TlsClient final {
  public:
   /// REQUIRES: endpoint.tls. Throws std::runtime_error where a file cannot be used, or where there
@@ -22,9 +22,10 @@ class TlsClient final {
   explicit TlsClient(const Endpoint& endpoint);
 
   boost::asio::ssl::context& context() const { return *context_; }
-  /// To be called for each new stream before its handshake: the name to ask for, and to check.
+  /// Sets the server name to request and to check. Called for each new stream before its TLS
+  /// handshake.
   void prepare(SSL* ssl) const;
-  /// After a handshake that failed: why the server's certificate is not accepted; empty where it
+  /// After a failed TLS handshake: why the server's certificate was not accepted; empty if it
   /// failed for another reason.
   std::string refusal(SSL* ssl) const;
 

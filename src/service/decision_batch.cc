@@ -9,8 +9,9 @@ namespace {
 constexpr std::string_view kInThisProcess =
     "the store did not answer: the key is changed in this process at most";
 
-// Whether a client can be told the decision. What takes may be decided in the store's place, but
-// that a key was changed there would say more than is so.
+// Whether the decision can be sent to the client. A take may be decided by the local states or the
+// policy. Of another operation that would be misleading: the reply would say that the store had
+// changed the key.
 bool is_final(const ReplySlot& slot, Source source) {
   if (source == Source::kStore) return true;
   if (source == Source::kUnavailable) return false;
@@ -71,7 +72,8 @@ void DecisionBatch::clear() {
 
 void DecisionBatch::repeat(std::string_view key) {
   assert(size_ != 0 && size_ < kMaxRequests);
-  // One by one: what is copied as a block was written in pieces a moment ago, and would wait.
+  // Copied member by member: copying the struct as a block would stall, because its members were
+  // written separately just before (store forwarding).
   const Request& last = requests_[size_ - 1];
   Request& next = requests_[size_++];
   next.limit = last.limit;

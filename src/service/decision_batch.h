@@ -18,19 +18,21 @@
 
 namespace sluice {
 
-/// What is known of a request until its reply is written.
+/// What DecisionBatch remembers of a request until its reply is written.
 struct ReplySlot {
-  /// Chosen by the protocol, and known to it alone: how the reply is written, for example.
+  /// A number that the protocol chooses and only the protocol understands, for example the form of
+  /// the reply.
   std::uint32_t tag = 0;
-  /// RegisteredLimit::number, or 0: where the decision is counted.
+  /// Under which limit the decision is counted: RegisteredLimit::number, or 0 for a limit without a
+  /// name.
   std::uint16_t limit = 0;
   // Set by DecisionBatch.
   Operation operation = Operation::kTake;
   bool is_counted = false;
-  std::size_t others_before = 0;  // Bytes of Answers::other_replies.
+  std::size_t others_before = 0;  // How many bytes of Answers::other_replies precede it.
 };
 
-/// How a protocol writes replies.
+/// Implemented by each protocol: writes replies in its format.
 class ReplyWriter {
  public:
   /// Appends the replies to these decisions, in order. REQUIRES: as many slots as decisions.
@@ -44,20 +46,21 @@ class ReplyWriter {
   ~ReplyWriter() = default;
 };
 
-/// The answers to a batch, and the replies that are no decisions, among which theirs belong.
+/// The decisions of a batch, and the replies to the commands between them that ask for no decision
+/// (a PING, an error), which must be sent in the order of the commands.
 struct Answers {
   std::vector<ReplySlot> slots;
   std::vector<Decision> decisions;  // At least as many as slots.
   std::string other_replies;
-  std::string error;  // Why decisions are missing.
+  std::string error;  // Why the store did not make some of the decisions.
 
   /// Appends all replies in order, and counts the decisions.
   void write(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const;
 };
 
-/// The answers of a store that answers later. The connection's handler and the store each hold a
-/// share: whichever goes first, the other's stays valid, and the answers to a connection that has
-/// gone are dropped.
+/// The answers of a store that answers later. The connection's handler and the batch's completion
+/// each hold a share, so either may be destroyed first. If the connection was closed, the answers
+/// are dropped.
 class PendingAnswers {
  public:
   PendingAnswers(Answers answers, std::function<void()> wake)
@@ -71,26 +74,28 @@ class PendingAnswers {
     return answers_;
   }
 
-  /// Takes the store's decisions, and wakes the handler where it waits. Called once.
+  /// Takes the store's decisions, and calls `wake` if the handler waits. Called once, by the
+  /// batch's completion.
   void receive(const Batch& batch);
-  /// The handler begins to wait. False where the answers are ready.
+  /// Called by the handler's thread: from now on the handler waits, and receive() calls `wake`.
+  /// Returns false if the answers are ready already.
   bool wait();
 
  private:
   enum class State : std::uint8_t { kSubmitted, kWaiting, kReady };
 
   std::atomic<State> state_ = State::kSubmitted;
-  // Belong to the store until the state is kReady.
+  // Used by the completion only until the state is kReady, then by the handler's thread only.
   Answers answers_;
   std::function<void()> wake_;
 };
 
-/// The decisions that one read of a connection asks for. The connections of a thread use it in
-/// turn: each calls clear(), then add() and other_replies() in the order of its requests, then
-/// ask(). Not thread-safe.
+/// The requests of one read of a connection, which the store decides together. The connections of a
+/// serving thread use the same object in turn: each calls clear(), then add() and other_replies()
+/// in the order of its commands, then ask(). Not thread-safe.
 ///
-/// A store that answers at once is given the requests as they were added, so that no key is copied;
-/// one that answers later is given copies, which it owns.
+/// If the store answers at once (memory), it reads the requests as they were added: no key is
+/// copied. If it answers later (Redis, Memcached), it gets a Batch, which owns copies.
 class DecisionBatch {
  public:
   static constexpr std::size_t kMaxRequests = 64;
@@ -99,11 +104,12 @@ class DecisionBatch {
   DecisionBatch(std::shared_ptr<Store> store, OutcomeCounters& counters)
       : store_(std::move(store)), answers_later_(store_->answers_later()), counters_(counters) {}
 
-  /// Begins another read: forgets what is left of one that an exception has ended.
+  /// Begins with no requests; drops those of an earlier read that an exception ended.
   void clear();
 
-  /// Asks for a decision. The key, the limit and the space stay where they are until ask(); `owner`
-  /// is what keeps the limit and the space. REQUIRES: fewer than kMaxRequests added.
+  /// Adds a request. The key, the limit and the space must stay valid until ask() returns; `owner`
+  /// is a share of the object that owns the limit and the space, which a Batch keeps. REQUIRES:
+  /// fewer than kMaxRequests added.
   template <class Owner>
   void add(const Request& request, ReplySlot slot, const std::shared_ptr<Owner>& owner) {
     assert(size_ < kMaxRequests);
@@ -115,22 +121,26 @@ class DecisionBatch {
     if (answers_later_ && (owners_.empty() || owners_.back() != owner)) owners_.push_back(owner);
   }
 
-  /// Whether the last that was added has this tag, and is behind all other replies.
+  /// Whether a request has been added, the last one has this tag, and no other reply was written
+  /// after it.
   bool ends_with(std::uint32_t tag) const {
     return size_ != 0 && answers_.slots.back().tag == tag &&
            answers_.slots.back().others_before == answers_.other_replies.size();
   }
 
-  /// Adds the last request again, for another key. REQUIRES: as add(), and ends_with() its tag.
+  /// Adds a copy of the last request, with another key. REQUIRES: as add(); ends_with() that
+  /// request's tag.
   void repeat(std::string_view key);
 
-  /// Where a reply that is no decision goes: into `output`, or behind the decisions added so far.
+  /// Where to append a reply that is no decision: `output` itself, or, if requests were added
+  /// before it, a buffer whose bytes ask() puts between their replies.
   std::string& other_replies(std::string& output) {
     return size_ == 0 ? output : answers_.other_replies;
   }
 
-  /// Lets the store decide. Null: all replies have been appended to `output`. Otherwise they come
-  /// later: `wake` is called, on the store's worker thread, when PendingAnswers::is_ready().
+  /// Lets the store decide all requests, in order. If it returns null, all replies have been
+  /// appended to `output`. Otherwise the store answers later: its worker thread calls `wake` when
+  /// the result is_ready(), and the handler then writes the replies with Answers::write().
   std::shared_ptr<PendingAnswers> ask(ReplyWriter& writer, const std::function<void()>& wake,
                                       std::string& output);
 

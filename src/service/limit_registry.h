@@ -15,20 +15,22 @@
 
 namespace sluice {
 
+/// A limit, its space in the store, and where its decisions are counted.
 struct RegisteredLimit : BoundLimit {
   /// Where its decisions are counted: 1 for the limit that was added first, 2 for the next; 0 for
   /// an expression.
   std::uint16_t number = 0;
 };
 
-/// Finds limits by what clients write: the name of one defined at start, or an expression, which is
-/// parsed once and remembered.
+/// Finds the limit that a client names: by the name of a limit from the limits file, or by an
+/// expression, which is parsed once and remembered. (The limits of CL.THROTTLE have no name:
+/// resp/throttle_limits finds them.)
 ///
 /// Not thread-safe, so that a look-up costs a hash and no lock: each thread has its own registry,
 /// and all registries of a server share the store, so that they lead to the same keys.
 class LimitRegistry {
  public:
-  /// At most so many expressions are remembered; those not used lately are forgotten. Each holds a
+  /// The most expressions that are remembered; those not used lately are forgotten. Each holds a
   /// space of the store: kMaxThreads keeps those of all threads well below the store's bound.
   static constexpr std::size_t kMaxRemembered = 128;
 

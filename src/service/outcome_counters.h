@@ -11,7 +11,8 @@
 
 namespace sluice {
 
-/// How often a limit's requests were decided in one way, as it is shown.
+/// How many requests of a limit had one outcome (allowed or denied, and by which source), for
+/// display.
 struct OutcomeCount {
   std::string limit;
   bool allowed = false;

@@ -7,10 +7,11 @@
 
 namespace sluice {
 
-/// Remembers what was asked for lately: at least the last `kKept` distinct keys and at most twice
-/// as many. Two generations stand in for a full order of use: a hit in the old one moves the entry
-/// to the young one, and when the young one is full the old one is dropped. A hit allocates nothing
-/// and can be asked with any type that Hash and Equal both take as transparent.
+/// A cache of the entries used last: it holds at least the last `kKept` distinct keys that were
+/// asked for, and at most twice as many. It approximates an LRU order by two generations: a hit in
+/// the old one moves the entry to the young one; when the young one is full, it becomes the old
+/// one, and the entries of the former old one are dropped. A hit allocates nothing. find() takes
+/// any type that Hash and Equal accept as transparent.
 ///
 /// A value stays where it is for at least the next kKept calls of find() and insert() together.
 /// Not thread-safe.

@@ -14,8 +14,8 @@
 
 namespace sluice {
 
-/// What the connections of one serving thread share, whatever protocols they speak. Not
-/// thread-safe.
+/// What the connections of one serving thread share, in all protocols. Used by that thread only,
+/// except that any thread may read `counters`.
 struct ThreadContext {
   /// Throws InvalidLimit or StoreError where a limit cannot be added.
   ThreadContext(const std::shared_ptr<Store>& store, const std::vector<Limit>& named);
@@ -40,9 +40,9 @@ class ServerContext {
   /// For the thread numbered `index` alone. REQUIRES: index < threads().
   ThreadContext& thread(std::size_t index) { return *threads_[index]; }
 
-  /// How many decisions have been told to clients since the start, in the order of the named limits
-  /// and then of the others; what has not occurred is left out. Only requests that take are
-  /// counted: neither peeks nor refunds and resets. Thread-safe.
+  /// How many decisions were written as replies since the start: first those of the named limits,
+  /// in their order, then those of all other limits. Outcomes that have not occurred are left out.
+  /// Only requests that take units are counted, not peeks, refunds and resets. Thread-safe.
   std::vector<OutcomeCount> outcomes() const;
 
  private:

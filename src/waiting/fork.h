@@ -12,14 +12,14 @@ inline constinit std::atomic<std::uint64_t> fork_count{0};
 // Registered before main(), so that no fork() is missed.
 inline const bool counts_forks = ::pthread_atfork(nullptr, nullptr, [] { ++fork_count; }) == 0;
 
-/// Another number in a child of fork() than in its parent: what threads of the parent have locked
-/// or begun, the child must not touch. Never blocks.
+/// A number that differs between a child of fork() and its parent. The child has none of the
+/// parent's threads: it must not use objects on which they hold locks or work. Never blocks.
 inline std::uint64_t fork_generation() {
   return fork_count.load(std::memory_order_relaxed);
 }
 
-/// A T of which each process has its own: a child of fork() begins with a new one. Never destroyed,
-/// as objects of static storage that are destroyed later may use it. Thread-safe.
+/// One T for each process: a child of fork() makes a new one. It is never destroyed, because static
+/// objects that are destroyed at exit may still use it. Thread-safe.
 template <class T>
 class PerProcess {
  public:

@@ -64,7 +64,7 @@ void LeaseKeeper::arm() {
   });
 }
 
-// On the timer thread: renews what is due, and lets expire what has not been renewed for too long.
+// On the timer thread: renews the leases that are due, and expires those whose lease is over.
 void LeaseKeeper::look_after() {
   Leases due;
   Leases late;
@@ -105,9 +105,9 @@ void LeaseKeeper::renew(Leases leases) {
                 });
 }
 
-// On the timer thread. A permit whose giver did not answer counts on, as nothing is known of it,
-// until the lease that was granted last is over. One that expired before the answer came has no
-// holder any more: where it was renewed all the same, it is released.
+// On the timer thread: handles the answers to renewals. If the giver did not answer, the permit is
+// held until its current lease ends. If the permit expired before the answer arrived, it has no
+// holder any more: if the store renewed it nevertheless, it is released.
 void LeaseKeeper::settle(const Leases& leases, TimePoint sent, std::span<const Decision> answers) {
   std::vector<Lease*> expired;
   std::vector<Lease*> too_late;
@@ -118,7 +118,7 @@ void LeaseKeeper::settle(const Leases& leases, TimePoint sent, std::span<const D
       Lease& lease = *leases[i];
       lease.is_renewing_ = false;
       const bool is_answered = answers[i].source == lease.giver_;
-      // A store that was full gave it and keeps nothing of it: it cannot be taken away.
+      // A full store granted it without recording it (full=allow): such a permit needs no renewal.
       const bool is_renewed = lease.giver_ == Source::kFull || (is_answered && answers[i].allowed);
       const Lease::State state = lease.state_.load(std::memory_order_relaxed);
       if (state != Lease::State::kHeld) {
@@ -199,14 +199,14 @@ void Lease::run_callback() {
   if (const auto callback = std::exchange(callback_, nullptr)) callback();
 }
 
-// None runs after this, unless this is called from it.
+// No callback runs after this call, unless the callback itself calls this.
 void Lease::call_off() {
   const std::lock_guard lock(callback_mutex_);
   callback_ = nullptr;
 }
 
-// Returns what it was until now; kReleased where it has expired, and no renewal is under way that
-// may be granted late.
+// Sets the state to kReleased and returns the former one. Returns kReleased, so that nothing is
+// sent, also if the permit has expired and no renewal is in flight that the store may still grant.
 Lease::State Lease::let_go() {
   State former = State::kReleased;
   bool has_callback = false;

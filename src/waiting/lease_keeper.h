@@ -25,20 +25,22 @@ namespace sluice {
 
 class Lease;
 
-/// Renews the permits of one limit that are held in this process, each when a third of its lease is
-/// over, and lets those expire that could not be renewed. It lives as long as one of them is held.
+/// Renews the permits of one limit that are held in this process: each one when a third of its
+/// lease is over. A permit that could not be renewed expires at the end of its lease. Shared by its
+/// limiter and its leases.
 ///
-/// It has one timer for all of them: for the one that is due first, or for one that was and has
-/// been released. A permit is due for its renewal, and while that is under way for its expiry: so a
-/// store that takes its time delays no holder that is to be told.
+/// One timer serves all permits: it is set to the earliest entry of schedule_. A permit is
+/// scheduled for its renewal; while the store has not answered that, for its expiry: so a holder
+/// learns of the expiry in time even if the store does not answer. When a permit is released, the
+/// timer stays as it is, and may then find nothing to do.
 ///
-/// A child of fork() has the permits of its parent, but they are the parent's to release: there,
-/// nothing is done. Thread-safe.
+/// A child of fork() has copies of its parent's permits. They remain the parent's: in the child
+/// nothing is renewed or released. The timer thread renews; all functions are thread-safe.
 class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
  public:
   using TimePoint = TimerThread::TimePoint;
 
-  /// The binding is to a limit of permits; `queues` are those of its space.
+  /// `binding` must be to a limit of permits; `queues` are the queues of its space.
   LeaseKeeper(std::shared_ptr<const LimitBinding> binding, std::shared_ptr<WaitQueues> queues,
               std::shared_ptr<TimerThread> timer);
   LeaseKeeper(const LeaseKeeper&) = delete;
@@ -56,7 +58,7 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
   using Leases = std::vector<std::shared_ptr<Lease>>;
   using Schedule = std::multimap<TimePoint, std::shared_ptr<Lease>>;
 
-  // With the lock held:
+  // Called with mutex_ held:
   void schedule(const std::shared_ptr<Lease>& lease, TimePoint due);
   void unschedule(Lease& lease);
   void arm();
@@ -77,7 +79,8 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
   std::optional<TimerThread::Timer> armed_;
 };
 
-/// A permit that was granted. Thread-safe.
+/// A granted permit, from LeaseKeeper::hold() until it is released or expires. Shared by the Permit
+/// that the caller has and by the keeper's schedule. Thread-safe.
 class Lease {
  public:
   using TimePoint = TimerThread::TimePoint;
@@ -105,18 +108,19 @@ class Lease {
   const std::string key_;
   const PermitId id_;
   const Source giver_;
-  const bool was_last_;  // That the store had.
+  const bool was_last_;  // It was the last free permit of the key in the store.
   const BoundLimit& bound_;
   std::atomic<State> state_{State::kHeld};  // Written with the keeper's lock held.
   /// When it expires, unless it is renewed.
   std::atomic<TimePoint> expires_at_;
 
   // Guarded by the keeper's lock:
-  LeaseKeeper::Schedule::iterator scheduled_ = keeper_->schedule_.end();  // Not scheduled.
+  LeaseKeeper::Schedule::iterator scheduled_ = keeper_->schedule_.end();  // end(): not scheduled.
   bool is_renewing_ = false;
   bool has_callback_ = false;
 
-  // Held while the callback runs, so that call_off() waits for that: within itself it does not.
+  // Held while the callback runs, so that call_off() waits for the callback; recursive, as the
+  // callback itself may release the permit.
   std::recursive_mutex callback_mutex_;
   std::function<void()> callback_;  // guarded by callback_mutex_
 };

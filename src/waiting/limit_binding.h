@@ -25,18 +25,18 @@ struct BoundLimit {
   Limit limit;
   std::shared_ptr<Space> space;
 
-  /// A request to take one unit, of which most is as usual. Refers to the key, and to this.
+  /// A request to take one unit, with default values. It refers to the key and to this object.
   Request request(std::string_view key) const {
     return {.limit = &limit.definition(), .space = space.get(), .key = key};
   }
 };
 
-/// A store, and the limit about which it is asked now: what a limiter stands on. The limit can be
-/// replaced while other threads ask, and asking takes no lock for that: all limits there have been
-/// are kept, each once for each space it has had, at most kMostLimits. Thread-safe.
+/// Connects a limiter with its store and its limit. set_limit() may replace the limit while other
+/// threads ask; asking takes no lock, because bound() stays valid: every limit that was ever set is
+/// kept, once for each space it has had, at most kMostLimits. Thread-safe.
 class LimitBinding {
  public:
-  /// What limits it takes: those whose units are spent, or those whose permits are lent.
+  /// Which limits it accepts: limits whose units are spent, or limits whose permits are lent.
   enum class Kind : std::uint8_t { kUnits, kPermits };
 
   static constexpr std::size_t kMostLimits = 10'000;
@@ -47,25 +47,28 @@ class LimitBinding {
 
   const std::shared_ptr<Store>& store() const { return store_; }
 
-  /// The limit there is now. The reference stays valid as long as the binding.
+  /// The current limit. The reference stays valid as long as the binding.
   const BoundLimit& bound() const { return *current_.load(std::memory_order_acquire); }
 
-  /// Asks one question, and waits for the answer. Throws StoreError.
+  /// Asks the store, and waits for its answer. Throws StoreError.
   Decision ask(const Request& request) const {
     Decision decision;
     store_->decide({&request, 1}, kStoreTime, {&decision, 1});
     return decision;
   }
 
-  /// Given what the store answered, and why it left something unanswered, if it did.
+  /// Called with the store's decisions; `error` says why some are kUnavailable, and is empty if
+  /// none are.
   using Answered = std::function<void(std::span<const Decision>, const std::string& error)>;
 
-  /// Asks without waiting. `then` runs, and is destroyed, on the timer thread: so it may hold the
-  /// store, which must not be destroyed on its own thread.
+  /// Asks the store without waiting. `then` runs and is destroyed on the timer thread, not on the
+  /// store's worker thread: so it may hold the last share of the store, which must not be destroyed
+  /// on its own worker thread.
   void ask(std::span<const Request> requests, std::shared_ptr<TimerThread> timer,
            Answered then) const;
 
-  /// As Limiter::set_limit(). The space that the limit then has shares the former's attachment.
+  /// As Limiter::set_limit(). If the limit gets another space, that space shares the former one's
+  /// attachment (the queues of waiting callers).
   void set_limit(Limit limit);
 
  private:
@@ -77,15 +80,18 @@ class LimitBinding {
   const std::shared_ptr<Store> store_;
   const Kind kind_;
   std::mutex mutex_;  // guards the next two, and the writes of current_
-  /// The one share of the current space: those in bounds_ are shares of it, so that the store sees
-  /// whether another limiter holds the space.
+  /// The binding's single share of the current space. The spaces in bounds_ are shares of this
+  /// object, not of the space, so that the space's use count tells the store how many limiters use
+  /// it.
   HeldSpace held_;
-  /// By space and expression, which is the limit's own. They stay where they are.
+  /// All limits there have been, by space and expression (a view of the limit's own text). The
+  /// entries never move.
   std::map<std::pair<const Space*, std::string_view>, BoundLimit> bounds_;
   std::atomic<const BoundLimit*> current_;
 };
 
-/// How long a permit of this limit counts. REQUIRES: it is a limit of permits.
+/// The lease of the limit's permits: how long one counts after its acquisition or last renewal.
+/// REQUIRES: it is a limit of permits.
 std::chrono::nanoseconds lease_of(const BoundLimit& bound);
 
 }  // namespace sluice

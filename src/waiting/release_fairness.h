@@ -12,19 +12,19 @@
 
 namespace sluice {
 
-/// Keeps one process from passing the permits of a store that others share on and on to itself: a
-/// process that releases a permit and wants one again at once asks before the others, which have to
-/// be told first, or ask only now and then.
+/// Keeps one process from taking all permits of a key that several processes share. A process that
+/// releases a permit and has another caller waiting asks the store at once; other processes ask
+/// later, because they must first be notified of the release, or ask only after pauses.
 ///
-/// So a process has a run of grants at a key, and then backs off: it leaves the next permit that it
-/// releases to others for a moment. A run lasts 100 ms and the backoff 4 ms where the store tells
-/// others of the release; 2 s and 100 ms, the longest pause of others, where they find it only when
-/// they ask. That costs a process a twentieth of the places at most, and only while all of them are
-/// in use.
+/// So a process has a run of grants at a key, and then backs off: after it releases the next
+/// permit, its callers do not ask for a while. If the store notifies other processes of releases, a
+/// run lasts 100 ms and a backoff 4 ms. If it does not, a run lasts 2 s and a backoff 100 ms, which
+/// is the longest pause of waiting callers in other processes. The cost is at most a twentieth of
+/// the permits, and only while all of them are in use.
 ///
-/// A run has kLeastGrants grants at least, so that of long jobs most follow each other at once. It
-/// begins anew where no permit was taken for as long as a backoff: others could have had it then.
-/// Thread-safe.
+/// A run has at least kLeastGrants grants, so that most long jobs follow each other without a
+/// backoff. A new run begins if a released permit stayed free for as long as a backoff, because
+/// other processes could have taken it then. Thread-safe.
 class ReleaseFairness {
  public:
   using TimePoint = TimerThread::TimePoint;
@@ -38,25 +38,26 @@ class ReleaseFairness {
   static constexpr Run kWhereAsked{.lasts = std::chrono::seconds(2),
                                    .backoff = std::chrono::milliseconds(100)};
   static constexpr int kLeastGrants = 4;
-  /// Beyond so many keys, the runs of all begin anew.
+  /// The most keys with a record; beyond that all records are dropped, and new runs begin.
   static constexpr std::size_t kMostKeys = 16'384;
 
-  /// The store tells of what is released.
+  /// Called when the store has begun to notify this process of releases.
   void store_tells() { told_.store(true, std::memory_order_relaxed); }
 
-  /// A permit was granted, the last one there was, which was asked for at this time.
+  /// Called when this process was granted the last free permit of the key; `now` is when it was
+  /// asked for.
   void granted(std::string_view key, TimePoint now);
-  /// Such a permit is about to be released.
+  /// Called before such a permit is released.
   void released(std::string_view key, TimePoint now);
 
-  /// Until when this process leaves the permits of the key to others: not after now, where it does
-  /// not.
+  /// Until when this process leaves the permits of the key to other processes; a time that is not
+  /// after now if it does not.
   TimePoint backs_off_until(std::string_view key) const;
 
  private:
   struct Record {
     TimePoint began;
-    TimePoint released;  // The last of them, or when the run began.
+    TimePoint released;  // The last release, or when the run began.
     TimePoint backs_off_until = TimePoint::min();
     int grants = 0;
   };

@@ -57,7 +57,7 @@ class UnderWay {
     none_.wait_for(lock, kMostAtExit, [&] { return count_ == 0; });
   }
 
-  /// False where there is no place for another one of this limit.
+  /// Returns false if no further release of this limit may be retried.
   bool take_place(const BoundLimit& bound) {
     const std::lock_guard lock(mutex_);
     if (reclaimed_.size() >= kMostReclaimed || reclaimed_.count(&bound) >= kMostReclaimedOfOne) {
@@ -87,8 +87,9 @@ UnderWay& under_way() {
   return of_process.get();
 }
 
-/// One under way. Shared by the batch that the store has and by tasks of the timer thread, on which
-/// the binding, and the store with it, is let go of: a store cannot be destroyed on its own thread.
+/// One refund or release in flight. Shared by its batch's completion and by tasks of the timer
+/// thread. The binding, perhaps with the last share of the store, is destroyed on the timer thread,
+/// since a store must not be destroyed on its own worker thread.
 class Return : public std::enable_shared_from_this<Return> {
  public:
   Return(std::shared_ptr<const LimitBinding> binding, const BoundLimit& bound,
@@ -126,7 +127,7 @@ class Return : public std::enable_shared_from_this<Return> {
     if (!is_answered && is_reclaim() && timer_->after(pause_) < lease_ends_) ask_again();
   }
 
-  // Until then it keeps no store from being destroyed.
+  // Meanwhile it holds only a weak reference, so that the store may be destroyed.
   void ask_again() {
     if (!has_place_) has_place_ = under_way_.take_place(bound_);
     if (!has_place_) return;
@@ -140,7 +141,8 @@ class Return : public std::enable_shared_from_this<Return> {
 
   UnderWay& under_way_ = under_way();
   const std::shared_ptr<TimerThread> timer_;
-  std::shared_ptr<const LimitBinding> binding_;  // Null until it is asked again.
+  std::shared_ptr<const LimitBinding>
+      binding_;  // Null during a pause before the release is sent again.
   const BoundLimit& bound_;
   const std::string key_;
   Request request_;
@@ -225,7 +227,7 @@ void return_and_wait(const LimitBinding& binding, const Request& request) {
   try {
     binding.ask(request);
   } catch (const StoreError&) {
-    // It is lost.
+    // The refund or release is lost: see return_later().
   }
 }
 

@@ -18,13 +18,13 @@ namespace sluice {
 /// A random permit id, never 0, each time another one. Thread-safe.
 PermitId new_permit_id();
 
-/// What a caller wants to take, and how long it waits for it.
+/// What a caller wants to acquire, and how long it waits for it.
 struct AcquireRequest {
   std::shared_ptr<const LimitBinding> binding;
   std::string key;
   std::int64_t cost = 1;
-  /// Of a limit of permits: the name under which it takes one. The next time another, where the
-  /// store may have given it and did not say so.
+  /// The id of the permit to acquire; 0 if the limit is not one of permits. It is replaced by a new
+  /// id if the store did not answer: see reclaim_unanswered().
   PermitId permit = 0;
   /// The end of the timeout.
   TimerThread::TimePoint until = TimerThread::kEndOfTime;
@@ -32,49 +32,52 @@ struct AcquireRequest {
   bool is_for_permit() const { return permit != 0; }
 };
 
-/// What became of it.
+/// The result of an AcquireRequest.
 struct AcquireOutcome {
   Decision decision = {};
-  /// Where it is not null, the decision means nothing.
+  /// If it is not null, the decision has no meaning.
   std::exception_ptr error = nullptr;
-  /// Of a limit of permits: the name under which the store was asked last.
+  /// The id with which the store was asked last; 0 if the limit is not one of permits.
   PermitId permit = 0;
-  /// When the store was asked last, and by which limit, which lives as long as the binding.
+  /// When the store was asked last, and under which limit of the binding, which stays valid as long
+  /// as the binding.
   TimerThread::TimePoint asked = {};
   const BoundLimit* bound = nullptr;
 
   bool is_granted() const { return error == nullptr && decision.allowed; }
 };
 
-/// A decision's retry_after where nothing is known.
+/// The retry_after of a denial if no better value is known.
 inline constexpr std::chrono::milliseconds kSoon{5};
 
-/// What the store is to be asked now, by the limit `bound`: what is left of the timeout goes with
-/// units that are reserved; permits are not.
+/// The request to give to the store now, under the limit `bound`. For units, the rest of the
+/// timeout is the longest delay that the store may reserve for; permits cannot be reserved.
 Request request_for(const AcquireRequest& request, const BoundLimit& bound,
                     TimerThread::TimePoint now);
 
-/// Asks the store, and waits for its answer. An error is part of the outcome.
+/// Asks the store, and waits for its answer. An exception becomes AcquireOutcome::error.
 AcquireOutcome ask_now(AcquireRequest& request, TimerThread::TimePoint now);
 
-/// To be called with each outcome. Where the store did not answer, it may have given the permit all
-/// the same: reclaims it, and the request has another name for the next time. Under the same name
-/// the store would count two, if it gives this one late and is asked again.
+/// Must be called with each outcome. If the store did not answer, it may have granted the permit
+/// nevertheless: then this calls reclaim(), and gives the request a new permit id for its next
+/// attempt. With the same id, the store would count two permits if it granted the first one late
+/// and was then asked again.
 void reclaim_unanswered(AcquireRequest& request, const AcquireOutcome& outcome,
                         std::shared_ptr<TimerThread> timer = nullptr);
 
-/// Whether a caller that was denied has a chance within its timeout: not of a bucket, which has
-/// said how long it would take, and that that is too long.
+/// Whether a denied caller may be admitted within its timeout. False for a bucket, whose denial
+/// says already that the wait would exceed the timeout.
 bool can_wait(const AcquireRequest& request, const AcquireOutcome& denied,
               TimerThread::TimePoint now);
 
-// What callers return to a store without waiting for it. `bound` is one of the binding's limits;
-// `timer` is the process's where it is null. A process that ends waits up to a second for what is
-// still under way, so that what was returned at its end is. Thread-safe.
+// Functions that return units or permits to a store. `bound` is one of the binding's limits; if
+// `timer` is null, it is TimerThread::shared(). At its exit the process waits up to a second for
+// returns that are in flight. Thread-safe.
 
-/// Refunds units or releases a permit, once: what the store does not answer is lost, a permit until
-/// its lease ends, units until they come back by themselves. `then` is called when it has answered,
-/// or has not: before this returns, of a store that answers at once, else on the timer thread.
+/// Sends a refund or a release to the store, once, without waiting. If the store does not answer,
+/// the permit counts until its lease ends, and the units until they return with time. `then` is
+/// called afterwards in either case: within this call if the store answers at once, otherwise on
+/// the timer thread.
 void return_later(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
                   const Request& request, std::function<void()> then,
                   std::shared_ptr<TimerThread> timer);
@@ -82,15 +85,15 @@ void return_later(const std::shared_ptr<const LimitBinding>& binding, const Boun
 /// The same on the calling thread, which waits for the answer.
 void return_and_wait(const LimitBinding& binding, const Request& request);
 
-/// Releases a permit of which it is not known whether the store gave it. Else the store, which may
-/// be late and not lost, would count it for a whole lease. As long as a store elsewhere does not
-/// answer, and the binding lives, it is asked again, up to a second later each time, until a lease
-/// is over.
+/// Releases a permit if the store has granted it, which is not known because the store did not
+/// answer the acquisition. (A store that was only late would otherwise count the permit for a whole
+/// lease.) If the store does not answer the release either, it is sent again, after pauses that
+/// grow to a second, until the lease would have ended or the binding is destroyed.
 ///
-/// No waiting caller is told: it would ask at once, of a store that does not answer perhaps, and
-/// leave another permit to reclaim. At most kMostReclaimed are asked for again, of a process, and
-/// kMostReclaimedOfOne of one limit, so that none takes the places of all others; what is beyond is
-/// lost as above. A child of fork() counts its own alone.
+/// Does not wake waiting callers: they would ask at once a store that perhaps still does not
+/// answer, and leave further permits to reclaim. A process sends at most kMostReclaimed such
+/// releases again, at most kMostReclaimedOfOne of them for one limit; a permit beyond that counts
+/// until its lease ends. A child of fork() starts its own count.
 void reclaim(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
              std::string_view key, PermitId permit, std::shared_ptr<TimerThread> timer = nullptr);
 

@@ -10,12 +10,12 @@
 
 namespace sluice {
 
-/// One thread for all callers that wait: it runs tasks when they are due, one at a time, and those
-/// of one instant in the order in which they came. A task does little, does not wait and throws
-/// nothing.
+/// Runs tasks at their times on one thread, one at a time; tasks of the same instant run in the
+/// order in which they were added. All waiting callers of a process share it, so a task must be
+/// short, must not block and must not throw.
 ///
-/// It has no bound of its own: each waiting caller has a few timers at most, and the callers are
-/// bounded where they wait: in a queue, for time they have reserved, with a permit. Thread-safe.
+/// The number of tasks has no bound of its own. Each waiting caller, reservation and held permit
+/// has a few at most, and those are bounded elsewhere. Thread-safe.
 class TimerThread {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -31,9 +31,10 @@ class TimerThread {
 
   static constexpr TimePoint kEndOfTime = TimePoint::max();
 
-  /// The one of this process. Its thread starts with the first caller that asks for it, and ends
-  /// once the last share of it has gone; no caller waits for that end, and what is due later does
-  /// not run. Throws std::system_error where the system gives no thread.
+  /// The timer thread of this process. The thread starts when it is first asked for, and ends after
+  /// the last share has been destroyed; tasks that are not due by then do not run, and the
+  /// destructor does not wait for the thread. Throws std::system_error if the system cannot start a
+  /// thread.
   static std::shared_ptr<TimerThread> shared();
 
   virtual ~TimerThread() = default;
@@ -41,10 +42,10 @@ class TimerThread {
   virtual TimePoint now() const = 0;
   /// Runs the task at `when`, or soon after. REQUIRES: when < kEndOfTime.
   virtual Timer at(TimePoint when, Task task) = 0;
-  /// Does not run it, if it has not begun to. O(log timers), as at().
+  /// Removes the task, unless it has begun to run. Takes O(log timers), as at() does.
   virtual void cancel(const Timer& timer) = 0;
 
-  /// Runs the task as soon as those are done that are due.
+  /// Runs the task after the tasks that are due now.
   void post(Task task) { at(now(), std::move(task)); }
 
   /// now() + wait, at most kEndOfTime. REQUIRES: wait >= 0.

@@ -13,14 +13,14 @@ namespace sluice {
 using std::chrono::nanoseconds;
 using TimePoint = TimerThread::TimePoint;
 
-/// What the store said last, and when.
+/// The store's last denial, and when it was given.
 struct WaitQueues::Denial {
   Decision decision;
   TimePoint at;
 };
 
-/// A caller that waits, or may have to. All functions are called on the timer thread. Shared by
-/// what it has to do with at the moment: a queue, a timer, the batch that the store has.
+/// A caller that waits, or may have to. All functions are called on the timer thread. Shared by its
+/// queue, its timers, and the completion of its batch in the store.
 class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
  public:
   Waiter(WaitQueues& queues, std::shared_ptr<TimerThread> timer, AcquireRequest request, Done done)
@@ -31,10 +31,10 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
 
   const AcquireRequest& request() const { return request_; }
   const AcquireOutcome& outcome() const { return outcome_; }
-  /// Its caller has been told: what it is granted later is returned.
+  /// Whether its caller has its outcome: a grant that arrives later is returned to the store.
   bool is_done() const { return done_ == nullptr; }
 
-  /// From now on `stop` ends it.
+  /// From now on `stop` ends the wait.
   void stop_on(const std::stop_token& stop) {
     if (is_done() || !stop.stop_possible()) return;
     if (stop.stop_requested()) return leave();
@@ -45,7 +45,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
     });
   }
 
-  /// Asks the store. `then` is called once the outcome is there.
+  /// Asks the store. `then` is called when the outcome is known.
   void ask(std::function<void()> then) {
     const BoundLimit& bound = request_.binding->bound();
     outcome_ = {.permit = request_.permit, .asked = timer_->now(), .bound = &bound};
@@ -66,7 +66,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
     done(outcome);
   }
 
-  /// Ends it, denied: as the store said when it was asked last.
+  /// Ends it with a denial: the last one of the store.
   void deny() {
     AcquireOutcome outcome{.decision = {.retry_after = kSoon}, .bound = &request_.binding->bound()};
     if (denied) {
@@ -78,11 +78,11 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
     finish(outcome);
   }
 
-  // What its queue keeps of it.
+  // Used by its queue.
   std::shared_ptr<Queue> queue;
   std::list<std::shared_ptr<Waiter>>::iterator place;
   std::optional<TimerThread::Timer> timeout;
-  /// Its timeout is over: the answer that it waits for is the last one.
+  /// Its timeout is over: it leaves with the answer that it waits for.
   bool is_last_try = false;
   std::optional<Denial> denied;
 
@@ -120,7 +120,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
 };
 
 /// The callers of this process that wait for one key. All functions are called on the timer thread.
-/// Shared by its entry in WaitQueues, its waiters, timers, and what the store is asked.
+/// Shared by its entry in WaitQueues, its waiters, its timers and its request in flight.
 class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
  public:
   /// `queues` outlives its waiters.
@@ -131,7 +131,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
         waits_since_(next_ask_),
         jitter_(std::random_device()()) {}
 
-  /// Unless it is done, or `stop` ends it before it comes.
+  /// Adds a waiter, unless it is done already or `stop` was requested.
   void join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop) {
     if (waiter->is_done() || stop.stop_requested()) {
       queues_.left(waiter->request().key);
@@ -145,7 +145,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     waiter->place = waiters_.insert(waiters_.end(), waiter);
     if (waiter->denied) denied_ = waiter->denied;
     if (is_first && !asking_) {
-      // What was denied to it may have been returned since, when the queue was empty.
+      // Since its denial a permit or units may have been returned while the queue was empty.
       next_ask_ = soonest(*waiter);
     } else if (!waiter->request().is_for_permit() && !asking_ && denied_ && next_ask_ > until) {
       finish(waiter, nullptr);
@@ -185,7 +185,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     const TimePoint now = timer_->now();
     const bool is_first = waiters_.front().get() == &waiter;
     if (is_first && (asking_ || next_ask_ <= std::max(now, soonest(waiter)))) {
-      // What it is about to hear is its last answer, and comes within the store's deadline.
+      // It leaves with the next answer, which comes within the store's deadline.
       waiter.is_last_try = true;
       next_ask_ = now;
       serve();
@@ -201,7 +201,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     return std::max(now, queues_.fairness().backs_off_until(first.request().key));
   }
 
-  // Lets the first ask, if it is time to; else waits for that.
+  // Lets the first waiter ask the store now, or sets a timer for its next attempt.
   void serve() {
     if (ask_timer_) timer_->cancel(*std::exchange(ask_timer_, std::nullopt));
     if (asking_ || waiters_.empty()) return;
@@ -223,7 +223,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     }
   }
 
-  // The answer to the one that asks is there.
+  // The store has answered the waiter that asked.
   void settle() {
     const auto waiter = std::exchange(asking_, nullptr);
     const AcquireOutcome& outcome = waiter->outcome();
@@ -235,7 +235,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       finish(waiter, &outcome);
       return;
     }
-    // Of this cost alone: what the others are told is when to ask again.
+    // This concerns its cost only: the other waiters go on waiting.
     if (outcome.decision.retry_after == kNever) return finish(waiter, &outcome);
     denied_ = Denial{outcome.decision, timer_->now()};
     const auto next = next_try(*waiter);
@@ -247,12 +247,12 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     }
   }
 
-  // When the one that was denied asks again; never, where that is in vain.
+  // When the denied waiter asks again; null if it cannot be admitted within its timeout.
   std::optional<TimePoint> next_try(const Waiter& waiter) {
     const AcquireRequest& request = waiter.request();
     if (!can_wait(request, waiter.outcome(), denied_->at)) return std::nullopt;
     const TimePoint chance = TimerThread::later(denied_->at, denied_->decision.retry_after);
-    // A process that shares permits with no other is told of each that comes back.
+    // A process that shares its permits with no other learns of each release.
     if (!request.is_for_permit() || !request.binding->store()->answers_later()) return chance;
     return std::min(chance, denied_->at + next_pause());
   }

@@ -17,31 +17,34 @@
 
 namespace sluice {
 
-/// The queues of one space, in which the callers of this process wait: one for each key for which
-/// any waits. All limiters over the space share them (Space::attachment()). Thread-safe.
+/// The queues in which callers of this process wait for the keys of one space: one queue for each
+/// key that has waiting callers. All limiters over the space share them (Space::attachment()). The
+/// timer thread runs the queues; the functions below are thread-safe.
 ///
-/// In a queue, first come first served. Only the first asks the store, one question at a time: when
-/// it comes, as what was denied to it before may have been returned by then, and again
-/// - when a permit or units were returned in this process, the key was reset or its limit changed
-///   here, or the store tells of a permit released elsewhere;
-/// - once `retry_after` is over: of a window's denial exactly then;
-/// - of a permit that other processes share earlier: after a pause of 5 ms, then of twice as much
-///   each time up to kMostPause, each with jitter, so that processes do not ask in step; of up to
-///   kMostPausePassedOver once it has been granted nothing for kPassedOver, longer than another
-///   process has a run of grants, where the store does not tell this process of releases.
-/// A caller that is granted, or denied for good, or whose timeout is over, leaves, and the next one
-/// asks. An answer that comes after its caller has left is returned.
+/// A queue is first come, first served. Only the first caller of a queue asks the store, one
+/// request at a time. It asks when it becomes the first, since a permit or units may have been
+/// returned since its denial, and again
+/// - when a permit or units were returned in this process, the key was reset or its limit was
+///   changed in this process, or the store reports a permit released by another process
+///   (Store::watch());
+/// - when the `retry_after` of its denial is over;
+/// - for a permit that other processes share, also earlier: after a pause of 5 ms, which doubles up
+///   to kMostPause, with jitter, so that processes do not ask in step. If the store does not report
+///   releases, and the queue has been granted nothing for kPassedOver (longer than a run of grants
+///   of another process, see ReleaseFairness), the pauses are at most kMostPausePassedOver.
+/// A caller leaves the queue when it is granted or denied for good (kNever), or when its timeout is
+/// over; then the next one asks. If the store grants a caller that has left already, the grant is
+/// returned to the store.
 ///
-/// None starves. In a queue, no caller is overtaken: each of those before it leaves with a permit
-/// that ends (it is released, or its lease expires) or at the end of its timeout; and a caller that
-/// comes later asks directly only where the queue is empty. Between processes, a permit that is
-/// released goes to the one that asks first; no process is always the first (ReleaseFairness).
+/// No caller starves. Within a queue no caller overtakes another: a caller that arrives later asks
+/// the store directly only if the queue is empty. Between processes, a released permit goes to the
+/// process that asks first; ReleaseFairness keeps a process from always being the first.
 ///
-/// A caller that wants many units of a window holds up those behind it until they fit: that is what
-/// keeps it from starving.
+/// A caller that wants many units of a window makes those behind it wait until its units fit;
+/// otherwise smaller requests could overtake it for ever.
 class WaitQueues final {
  public:
-  /// So many wait at most; one more is denied at once.
+  /// The most callers that wait in the queues of one space; one more is denied at once.
   static constexpr std::size_t kMostWaiting = 100'000;
   static constexpr std::chrono::milliseconds kLeastPause = kSoon;
   static constexpr std::chrono::milliseconds kMostPause{100};
@@ -52,38 +55,38 @@ class WaitQueues final {
   using Done = std::function<void(const AcquireOutcome&)>;
 
   WaitQueues() = default;
-  /// For tests. Else the timer thread is the process's, from when a caller waits.
+  /// For tests. Otherwise the queues use TimerThread::shared(), from the first waiting caller on.
   explicit WaitQueues(std::shared_ptr<TimerThread> timer) : timer_(std::move(timer)) {}
 
-  /// Whether a caller may ask the store on its own for this key. As long as none waits for any key,
-  /// that is one look at a number.
+  /// Whether no caller waits for this key: then a new caller may ask the store directly. If no
+  /// caller waits for any key, this reads one atomic number.
   bool is_empty(std::string_view key) const {
     return waiting_.load(std::memory_order_acquire) == 0 || !has_queue(key);
   }
 
-  /// How many wait, for all keys.
+  /// The number of waiting callers, for all keys.
   std::size_t waiting() const { return waiting_.load(std::memory_order_acquire); }
 
-  /// Waits in the queue. `denied`: the store was asked before and denied it, just now. What ends it
-  /// early is `stop`. Throws std::system_error where the system gives no thread.
+  /// Waits in the queue without blocking, and calls `done`. `denied` is the store's denial, if the
+  /// caller has just asked it directly. `stop` ends the wait early. Throws std::system_error if the
+  /// system cannot start the timer thread.
   void wait(AcquireRequest request, std::optional<Decision> denied, const std::stop_token& stop,
             Done done);
 
-  /// The same, on the calling thread.
+  /// The same, but blocks the calling thread until the outcome is known.
   AcquireOutcome wait(AcquireRequest request, std::optional<Decision> denied,
                       const std::stop_token& stop);
 
-  /// Acquires without blocking: asks the store first, unless others `go_first`, and waits if it is
-  /// denied. Callers that ask before one of them waits do not wait for each other. Of a store that
-  /// answers at once `done` is called before this returns, where it need not wait. What this would
-  /// throw is part of the outcome.
+  /// Acquires without blocking: asks the store directly, unless `others_go_first`, and waits in the
+  /// queue if it is denied. If the store answers at once and the caller need not wait, `done` is
+  /// called within this call. Throws nothing: an exception becomes AcquireOutcome::error.
   void acquire(AcquireRequest request, bool others_go_first, const std::stop_token& stop,
                const Done& done);
 
-  /// A permit or units of the key were returned, or the key was reset: the first in the queue
-  /// asks again.
+  /// Called when a permit or units of the key were returned, or the key was reset: the first caller
+  /// of its queue asks again.
   void released(std::string_view key);
-  /// The first of each queue asks again: the limit is another.
+  /// Called when the limit was replaced: the first caller of each queue asks again.
   void released_all();
 
   ReleaseFairness& fairness() { return fairness_; }

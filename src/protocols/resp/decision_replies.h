@@ -6,7 +6,7 @@
 
 namespace sluice::resp {
 
-/// How a decision is told: the tag of its request.
+/// How the reply to a decision is written. A request's ReplySlot::tag says which.
 enum class Form : std::uint8_t {
   kThrottle,  ///< limited, limit, remaining, retry_after and reset_after in seconds.
   kCheck,     ///< allowed, limit, remaining, retry_after, reset_after and delay in milliseconds.
@@ -17,7 +17,8 @@ constexpr std::uint32_t tag_of(Form form) {
   return static_cast<std::uint32_t>(form);
 }
 
-/// Writes decisions in the form that their tags say; one that is missing is an error UNAVAILABLE.
+/// Writes each decision in the form that its tag says. The reply to a request that the store did
+/// not decide is an error UNAVAILABLE.
 class DecisionReplies final : public ReplyWriter {
  public:
   void write_decisions(std::span<const ReplySlot> slots, std::span<const Decision> decisions,

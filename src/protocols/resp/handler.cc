@@ -29,7 +29,7 @@ StreamHandler::Progress Handler::run_commands(std::string_view input, std::strin
   Progress progress;
   for (std::size_t run = 0; run < DecisionBatch::kMaxRequests && !peer_.closing;) {
     const std::string_view rest = input.substr(progress.consumed);
-    // What is the same as in the command before means the same, where its decision is pending.
+    // A command that equals the last one but for its key is added again without parsing.
     if (batch.ends_with(tag_of(Form::kThrottle))) {
       if (const auto key = parser_.next_repeated(rest)) {
         batch.repeat(*key);

@@ -12,20 +12,21 @@
 
 namespace sluice::resp {
 
-/// One connection: bytes in, bytes out, no socket. Commands that arrive together are decided
-/// together, and answered in order. Not thread-safe.
+/// One RESP connection without its socket. on_data() parses the commands that arrived together,
+/// lets the store decide them as one batch, and appends the replies in order. Used by its
+/// connection's serving thread only.
 class Handler final : public StreamHandler {
  public:
-  /// `id` is what CLIENT ID says. `wake` is needed for a store that answers later only.
+  /// `id` is the reply to CLIENT ID. `wake` is used only with a store that answers later.
   Handler(std::shared_ptr<ThreadState> thread, std::int64_t id, Wake wake)
       : thread_(std::move(thread)), wake_(std::move(wake)) {
     peer_.id = id;
   }
 
-  /// Runs at most DecisionBatch::kMaxRequests commands and appends their replies: a few KiB a
-  /// command at most, besides what PING and ECHO return of the input. What is left of the input is
-  /// less than kMaxCommandBytes, unless `next` is kMore or kLater. Called too early after kLater,
-  /// it returns that again and does nothing else.
+  /// Runs at most DecisionBatch::kMaxRequests commands and appends their replies, each of at most a
+  /// few KiB (PING and ECHO return their argument). Leaves less than kMaxCommandBytes of the input,
+  /// unless `next` is kMore or kLater. If it is called after kLater before the store has answered,
+  /// it returns kLater again and does nothing else.
   Progress on_data(std::string_view input, std::string& output) override;
 
  private:
@@ -39,11 +40,11 @@ class Handler final : public StreamHandler {
   std::shared_ptr<PendingAnswers> pending_;
 };
 
-/// Makes the handlers of RESP's connections, over what all serving threads share. Throws StoreError
-/// where the store cannot open the space of CL.THROTTLE.
+/// Makes the handlers of RESP connections, which share `server`. Throws StoreError where the store
+/// cannot open the space of CL.THROTTLE.
 MakeHandler handlers(const std::shared_ptr<ServerContext>& server);
 
-/// What a client is sent for whom there is no connection left.
+/// Sent to a client that connects when the server has no connection left.
 inline constexpr std::string_view kRefusal = "-ERR max number of clients reached\r\n";
 
 }  // namespace sluice::resp

@@ -25,7 +25,7 @@ class Parser {
   enum class Result : std::uint8_t { kCommand, kNeedMore, kError };
 
   /// Reads the command at the start of `input`.
-  /// - kCommand: arguments() and consumed() speak of it. No arguments (an empty line, `*0`) means
+  /// - kCommand: arguments() and consumed() describe it. No arguments (an empty line, `*0`) means
   ///   that there is nothing to do. The next call's input begins after the consumed bytes.
   /// - kNeedMore: the next call's input begins with the same bytes and has more. Fewer than
   ///   kMaxCommandBytes bytes ever need to be kept for this.
@@ -35,12 +35,13 @@ class Parser {
   /// Views of `input`, or, of an inline command, of memory that release() frees.
   std::span<const std::string_view> arguments() const { return {arguments_.data(), count_}; }
 
-  /// Frees what the commands since the last call took, so that an idle connection holds little.
-  /// REQUIRES: their arguments are used no more.
+  /// Frees the memory of the commands read since the last release(), so that an idle connection
+  /// holds little. REQUIRES: their arguments are not used any more.
   void release();
 
-  /// Where `input` begins with the command before, but for its second argument: that argument.
-  /// consumed() speaks of the command, arguments() does not. Otherwise nothing: next() reads it.
+  /// A shortcut (see Repetition). If `input` begins with a command that equals the command before
+  /// it but for the second argument (the key), returns that argument; consumed() then describes the
+  /// command, arguments() does not. Otherwise returns nothing, and next() has to read the command.
   std::optional<std::string_view> next_repeated(std::string_view input);
 
   /// The length of the command, in bytes of the input.

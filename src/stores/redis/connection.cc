@@ -12,7 +12,7 @@
 namespace sluice::redis {
 namespace {
 
-// Requests looked at for one call: those of other slots are passed over.
+// The most requests examined for one call, since those of other slots are passed over.
 constexpr std::size_t kMaxLookedAt = 512;
 
 PipelineOptions pipeline_options(const ConnectionSettings& settings, const ServerHealth& health,
@@ -31,7 +31,7 @@ std::unique_ptr<T> pop_front(std::deque<std::unique_ptr<T>>& queue) {
 
 }  // namespace
 
-// A command other than a call of the script. It ends with its answer.
+// A command other than a call of the script. It is destroyed once it has called its Answer.
 class Connection::Control final : public Command {
  public:
   Control(Connection& connection, std::string command, Answer answer)
@@ -51,7 +51,7 @@ class Connection::Control final : public Command {
   }
   void fail(std::string_view why) const { answer_(nullptr, why); }
 
-  // Nothing that follows such a reply can be trusted.
+  // After such a reply, no later one can be trusted.
   static constexpr const char* kNotToThis = " sent a reply that is not to what it was asked";
 
  private:
@@ -69,7 +69,7 @@ class Connection::Call final : public Command {
   std::size_t replies() const override { return asking ? 2 : 1; }
   void write(std::string& output) override {
     sent_at = RemoteWorker::Clock::now();
-    // Where it is refused, so is the call that follows.
+    // If the server refuses it, it refuses the call that follows as well.
     if (asking) append_command(output, {"ASKING"});
     script.write(now, connection_.next_number_++, output);
   }
@@ -86,7 +86,8 @@ class Connection::Call final : public Command {
     script.abandon(request.place);
     requests[request.place] = nullptr;
   }
-  // Calls `to` with each request that was not forgotten; it is not the call's any more.
+  // Calls `to` with each request that was not forgotten, which does not belong to the call any
+  // more.
   template <typename To>
   void hand_over(To to) {
     for (std::size_t i = 0; i < size(); ++i) {
@@ -131,7 +132,7 @@ void Connection::fail_waiting(std::string_view why) {
   }
 }
 
-// An answer may ask again, which is not lost with the rest.
+// An Answer may call ask() again: that new command must not fail with these.
 void Connection::fail_controls(std::string_view why) {
   const auto lost = std::exchange(controls_, {});
   for (const auto& control : lost) control->fail(why);
@@ -147,7 +148,7 @@ std::string_view Connection::error() const {
   std::optional<RemoteWorker::Clock::time_point> oldest;
   if (!in_flight_.empty()) oldest = in_flight_.front()->sent_at;
   const std::string_view why = health_.error(oldest, settings_.worker.routed_at());
-  // Where something has come, it is this process that was late.
+  // If bytes have arrived that were not received yet, this process is late, not the server.
   return why.empty() || is_broken() || !pipeline_.has_unread() ? why : std::string_view();
 }
 
@@ -177,7 +178,8 @@ Command* Connection::next_command() {
     sent_controls_.push_back(pop_front(controls_));
     return sent_controls_.back().get();
   }
-  // What was sent before the script was loaded again comes back too, and goes out before the rest.
+  // Calls that were sent before the script was loaded again will fail with NOSCRIPT too. Wait for
+  // them, so that their requests are sent again before later ones.
   if (!in_flight_.empty() && in_flight_.front()->script_loads != script_loads_) return nullptr;
   for (RequestList* from : {&asking_, &again_, &queue_}) {
     if (Call* const call = next_call(*from)) return call;
@@ -185,7 +187,7 @@ Command* Connection::next_command() {
   return nullptr;
 }
 
-// Null where there are none, or none that fits into a call.
+// Null if `from` has no request that fits into a call.
 Connection::Call* Connection::next_call(RequestList& from) {
   while (!from.empty()) {
     if (idle_calls_.empty()) idle_calls_.push_back(std::make_unique<Call>(*this));
@@ -200,8 +202,9 @@ Connection::Call* Connection::next_call(RequestList& from) {
   return nullptr;
 }
 
-// Takes the first requests that fit into one call: at one instant and, on a cluster, of one slot.
-// Fails the first where it alone does not.
+// Moves the first requests that fit into one call from the list into `call`: all of one instant
+// and, on a cluster, of one slot. Fails the first request if it does not fit into a call of its
+// own.
 void Connection::fill(Call& call, RequestList& from) {
   const std::uint16_t slot = from.front().slot;
   call.now = from.front().now;
@@ -240,8 +243,8 @@ void Connection::on_reply(Call& call, std::string_view reply) {
   release(std::move(oldest));
 }
 
-// What a reply leaves unanswered may have been carried out, even where it is another call's: it is
-// not asked again.
+// A request that the reply does not answer may have been executed, even if the reply belongs to
+// another call: it is not sent again.
 void Connection::read(Call& call, std::string_view reply) {
   if (!call.script.read(reply)) reconnect(name() + Control::kNotToThis);
   call.hand_over([&](PendingRequest& request, std::size_t i) {
@@ -256,17 +259,18 @@ void Connection::read(Call& call, std::string_view reply) {
   });
 }
 
-// Unless the error came out of the script, the server has carried out nothing of the call.
+// Unless the error came from within the script, the server has executed nothing of the call.
 void Connection::on_error(Call& call, std::string_view text) {
   using Kind = ServerError::Kind;
   const Kind kind = read_server_error(text).kind;
-  // Even where those who asked have gone: the next would wait as long.
+  // Even if the callers have gone: the next requests would get the same error.
   if (kind == Kind::kLoading || kind == Kind::kNoAuth) reconnect(name() + ": " + std::string(text));
   if (kind == Kind::kNoScript && call.script_loads == script_loads_) {
     ask(script_load_command(), [](const Reply*, std::string_view) {});
     ++script_loads_;
   }
-  // Which key of several the user may not touch shows when each is asked alone.
+  // If the user has no permission for some key of several, send each alone: then only that one
+  // fails.
   const bool apart = kind == Kind::kNoPerm && call.size() > 1;
   call.hand_over([&](PendingRequest& request, std::size_t) {
     if (kind != Kind::kNoScript && !apart) return owner_.on_refused(request, *this, text);

@@ -22,63 +22,67 @@ namespace sluice::redis {
 
 class Connection;
 
-/// What a connection tells.
+/// Is told what happens to a connection and its requests: the RedisRouter, or a fleet.
 class ConnectionOwner {
  public:
   virtual ~ConnectionOwner() = default;
   virtual void on_up(Connection& connection) = 0;
   /// The connection is lost, or an attempt to connect has failed.
   virtual void on_down(Connection& connection, std::string_view why) = 0;
-  /// The server has refused the request with the error `text`: it was not carried out, and is the
-  /// owner's again.
+  /// The server has refused the request with the error `text` and has not executed it. The
+  /// connection has forgotten it: the owner decides what happens to it.
   virtual void on_refused(PendingRequest& request, Connection& connection,
                           std::string_view text) = 0;
 };
 
-/// What a connection is made with.
+/// The parameters of a connection.
 struct ConnectionSettings {
   const RedisOptions& options;
   RemoteWorker& worker;
   HandshakeUser::Purpose purpose = HandshakeUser::Purpose::kDecisions;
-  /// The requests of one call share their slot: the server is a node of a cluster.
+  /// Whether all requests of one call must share a slot, because the server is a node of a cluster.
   bool one_slot = false;
   std::size_t max_in_flight = 2;
 };
 
-/// One connection to one server: requests gather while others are under way, and what has gathered
-/// travels as one call of the script. Belongs to the thread that leads the worker.
+/// One connection to one server. Requests that arrive while calls are in flight wait in queue_;
+/// when the pipeline asks for the next command, next_command() puts as many of them as fit into one
+/// call of the script. Used only by the thread that leads the worker.
 class Connection final : public HandshakeUser {
  public:
-  /// Is given the reply, or null and the reason why there is none.
+  /// Called with the reply, or with null and the reason why there is none.
   using Answer = std::function<void(const Reply* reply, std::string_view why)>;
 
   Connection(const ConnectionSettings& settings, const Endpoint& endpoint, ConnectionOwner& owner);
-  /// Fails the requests that are still here.
+  /// Fails the requests that it still has.
   ~Connection() override;
 
   void start() { pipeline_.start(); }
-  /// Sends what was brought before.
+  /// Sends what was given to add() and ask() before.
   void flush() { pipeline_.flush(); }
-  /// Gives the connection up: nothing waits for the server until it has answered the next
-  /// handshake. `why` names the server.
+  /// Gives the connection up, and fails requests for the server at once until it has answered the
+  /// next handshake. `why` is a sentence that names the server.
   void reconnect(std::string_view why);
 
-  /// Takes a request, to be sent at the next flush(); where the server is known to be lost, fails
-  /// it at once. `asking`: the server has the key but not yet the slot, and is told so by ASKING.
+  /// Takes a request, which is sent at the next flush(); fails it at once if the circuit breaker is
+  /// open. `asking`: the slot is moving to this server (an ASK redirection), so the call is
+  /// preceded by ASKING.
   void add(PendingRequest& request, bool asking = false);
-  /// Asks something else than decisions: CLUSTER SLOTS, SENTINEL, SCAN.
+  /// Sends a command other than a call of the script, such as CLUSTER SLOTS, SENTINEL or SCAN, at
+  /// the next flush().
   void ask(std::string command, Answer answer);
 
-  /// Forgets a request that it has.
+  /// Forgets a request, whether it waits or is in flight.
   static void abandon(PendingRequest& request);
-  /// Moves all requests that wait to `list`, but those that were sent to this server alone.
+  /// Moves the waiting requests to `list`, except those of ASK redirections, which only this server
+  /// can answer.
   void return_waiting(RequestList& list);
 
   bool is_up() const { return pipeline_.is_up(); }
-  /// An attempt to reach the server has failed, and none has succeeded since.
+  /// Whether the circuit breaker is open: see ServerHealth.
   bool is_broken() const { return health_.is_broken(); }
   const Endpoint& endpoint() const { return endpoint_; }
-  /// What is said of a decision that has not come in time.
+  /// The error of a decision that was not made in time.
   const std::string& late() const { return health_.late(); }
 
   Command* next_command() override;
@@ -106,17 +110,17 @@ class Connection final : public HandshakeUser {
   ConnectionOwner& owner_;
 
   RequestList queue_;
-  RequestList again_;   // Go before queue_: they were sent or about to be, and not carried out.
-  RequestList asking_;  // Go first, after an ASKING.
+  RequestList again_;   // Sent before queue_: the server has not executed them the first time.
+  RequestList asking_;  // Sent first, after an ASKING.
   std::deque<std::unique_ptr<Control>> controls_;       // To be sent.
   std::deque<std::unique_ptr<Control>> sent_controls_;  // In flight, oldest first.
   std::deque<std::unique_ptr<Call>> in_flight_;         // Oldest first.
-  std::vector<std::unique_ptr<Call>> idle_calls_;       // Are used again, with their memory.
+  std::vector<std::unique_ptr<Call>> idle_calls_;       // Kept for their memory.
   std::uint64_t script_loads_ = 0;                      // How often the script was loaded again.
-  // Of a call: its reply names it. Other connections have other numbers.
+  // The number of the next call, which its reply repeats. Connections begin at random numbers.
   std::uint32_t next_number_;
   bool closing_ = false;
-  RequestPipeline pipeline_;  // Last: what is in flight when it goes is lost first.
+  RequestPipeline pipeline_;  // Last: its destructor calls on_lost() of the calls above.
 };
 
 }  // namespace sluice::redis

@@ -12,14 +12,15 @@
 
 namespace sluice::redis {
 
-/// Where the requests of a slot go: a connection, or nowhere and why; neither: not known yet.
+/// Where to send the requests of a slot: a connection; or, if there is none, an error; or neither,
+/// if it is not known yet.
 struct Route {
   Connection* connection = nullptr;
   std::string_view error = {};
 };
 
-/// The servers of a store, and which of them has what. All members belong to the thread that leads
-/// the worker, except that it is made before the worker starts, and destroyed after it has stopped.
+/// The servers of a store, and which of them has which slots. Made before the worker starts,
+/// destroyed after it has stopped; in between it is used only by the thread that leads the worker.
 class Fleet {
  public:
   virtual ~Fleet() = default;
@@ -27,25 +28,26 @@ class Fleet {
   virtual void start() = 0;
   virtual Route route(std::uint16_t slot) = 0;
 
-  /// The connection to which a server has redirected a request, for good (kMoved) or not (kAsk), or
-  /// why there is none.
+  /// The connection to the server named by a redirection: kMoved (the slot has moved) or kAsk (it
+  /// is moving); or the error, if there is no such connection.
   virtual Route redirect(const ServerError& /*error*/, const Connection& /*from*/) {
     return {.error = "it is part of a cluster, whose URL is redis+cluster://"};
   }
 
-  /// What a server has `said` (kClusterDown, kReadOnly) makes the picture of the fleet doubtful:
-  /// look again. False where that cannot help those who ask now.
+  /// A server has sent the error `said` (kClusterDown or kReadOnly), so the known routes may be
+  /// wrong: the fleet asks for them again. Returns whether the refused request should be routed
+  /// again; if not, it fails.
   virtual bool doubt(Connection& connection, std::string_view said) = 0;
 
   virtual void on_up(Connection& /*connection*/) {}
   virtual void on_down(Connection& /*connection*/, std::string_view /*why*/) {}
 
-  /// One connection to each server that holds keys, as far as they are known.
+  /// One connection to each known server that holds keys.
   virtual std::vector<Connection*> servers() = 0;
 };
 
-/// What a fleet is made with. `changed`: routes may be known that were not; the requests, which
-/// were not sent, are to be routed again.
+/// The parameters of a fleet. It calls `changed` when routes have become known, with the requests
+/// that must be routed again, none of which was sent.
 struct FleetParts {
   const RedisOptions& options;
   RemoteWorker& worker;
@@ -74,7 +76,7 @@ class Node {
            connections_.end();
   }
   const Endpoint& endpoint() const { return connections_.front()->endpoint(); }
-  /// Moves all requests that wait to `list`, but those that were sent to this server alone.
+  /// As Connection::return_waiting(), for all connections.
   void return_waiting(RequestList& list) {
     for (auto& connection : connections_) connection->return_waiting(list);
   }
@@ -83,10 +85,10 @@ class Node {
   std::vector<std::unique_ptr<Connection>> connections_;
 };
 
-/// One primary, which sentinels name, and name anew when it is lost.
+/// A fleet of one primary, whose address the sentinels tell, and tell again after a failover.
 std::unique_ptr<Fleet> make_sentinel_fleet(const FleetParts& parts);
 
-/// Primaries that share the slots of a cluster.
+/// A fleet of the primaries of a Redis Cluster.
 std::unique_ptr<Fleet> make_cluster_fleet(const FleetParts& parts);
 
 }  // namespace sluice::redis

@@ -14,22 +14,22 @@
 
 namespace sluice::redis {
 
-/// SCRIPT LOAD with the one script.
+/// The command SCRIPT LOAD with the script (script.h).
 std::string script_load_command();
 
-/// What all connections to Redis have in common: what they begin with, what the server has to
-/// answer to it, and where replies end.
+/// The part of a ConnectionUser that all connections to Redis share: the handshake, the check of
+/// the replies to it, and RESP framing.
 class HandshakeUser : public ConnectionUser {
  public:
   /// What the connection is for.
   enum class Purpose : std::uint8_t {
     kDecisions,   ///< Of any server.
-    kPrimary,     ///< Decisions, of a server that has to say that it is a primary.
-    kSubscriber,  ///< Messages.
+    kPrimary,     ///< Decisions, of a server whose role must be primary.
+    kSubscriber,  ///< Receives published messages.
     kSentinel,    ///< A sentinel, which has no password or database of ours, and runs no script.
   };
 
-  /// What sentences begin with: "redis 127.0.0.1:6379".
+  /// What error sentences begin with: "redis 127.0.0.1:6379".
   const std::string& name() const { return name_; }
 
   std::string handshake() final { return text_; }

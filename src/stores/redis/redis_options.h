@@ -30,17 +30,18 @@ struct RedisOptions {
   std::string password = {};
   int database = 0;
   std::string prefix = "sluice";
-  /// A decision that has not come by then is kUnavailable.
+  /// A decision that was not made within this time is kUnavailable.
   std::chrono::nanoseconds deadline = std::chrono::milliseconds(10);
   /// Decide by this process's clock instead of the server's TIME; keys then live longer by the
   /// most that clocks are expected to differ.
   bool client_time = false;
   std::chrono::milliseconds skew{5'000};
-  /// To each server.
+  /// The number of connections to each server.
   std::size_t connections = 1;
   /// Instants are given, as in replay: keys are kept for a day at least, and removed at the end.
   bool virtual_time = false;
-  /// In virtual time: is told, as the store is destroyed, what may be left: one sentence.
+  /// In virtual time: called when the store is destroyed, if keys may be left on a server, with one
+  /// sentence that says so.
   std::function<void(std::string_view)> left_behind = {};
 };
 

@@ -21,8 +21,8 @@ class SingleFleet final : public Fleet {
 
   void start() override { node_.start(); }
   Route route(std::uint16_t slot) override { return {.connection = &node_.connection(slot)}; }
-  // Where the server says that it is a replica, another connection may lead to the primary, as
-  // after a failover that changes what a name or a balancer leads to.
+  // If the server says that it is a replica, a new connection may lead to the primary: after a
+  // failover the host name or the load balancer may lead to another server.
   bool doubt(Connection& connection, std::string_view said) override {
     if (read_server_error(said).kind == ServerError::Kind::kReadOnly) {
       connection.reconnect(connection.name() + ": " + std::string(said));
@@ -63,7 +63,7 @@ void RedisRouter::open(RemoteWorker& worker) {
        }});
 }
 
-// Which slot matters where keys are spread, over nodes or over connections.
+// The slot matters only if keys are spread over nodes or over connections.
 std::uint16_t RedisRouter::slot_of(const PendingRequest& request) {
   if (options_.topology != Topology::kCluster && options_.connections == 1) return 0;
   key_.clear();
@@ -88,7 +88,7 @@ void RedisRouter::take(PendingRequest& request) {
   }
 }
 
-// Those that have to wait again are not taken twice.
+// take() may put a request back into `requests`: so take from a copy, each request once.
 void RedisRouter::take_all(RequestList& requests) {
   RequestList all;
   all.append(requests);
@@ -100,7 +100,7 @@ void RedisRouter::touch(Connection& connection) {
   if (std::ranges::find(touched_, &connection) == touched_.end()) touched_.push_back(&connection);
 }
 
-// A connection's flush() may lead back here.
+// A connection's flush() may call this again.
 void RedisRouter::flush() {
   for (Connection* connection : std::exchange(touched_, {})) connection->flush();
 }

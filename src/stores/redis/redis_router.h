@@ -12,22 +12,22 @@
 
 namespace sluice::redis {
 
-/// Takes requests to the server that has their key, and on to another one where a server says so.
-/// Belongs to the thread that leads the worker.
+/// Gives each request to the connection that leads to the server of its key, and to another one if
+/// that server redirects it. Used only by the thread that leads the worker.
 class RedisRouter final : public Router, public ConnectionOwner {
  public:
-  /// A request is redirected so often at most.
+  /// A request fails when it is redirected more often than this.
   static constexpr int kMaxRedirects = 5;
 
   explicit RedisRouter(const RedisOptions& options)
       : options_(options), nowhere_("redis", options.deadline) {}
 
-  /// Makes the fleet, which takes requests once it has started. Throws std::runtime_error where a
-  /// TLS file cannot be used.
+  /// Makes the fleet, which can route requests once it has started. Throws std::runtime_error where
+  /// a TLS file cannot be used.
   void open(RemoteWorker& worker);
   Fleet& fleet() { return *fleet_; }
   bool is_cluster() const { return options_.topology == Topology::kCluster; }
-  /// A server was connected once, so that something may have been written.
+  /// Whether a server was ever connected, so that keys may have been written.
   bool was_connected() const { return was_connected_; }
 
   void route(PendingRequest& request) override;
@@ -48,12 +48,12 @@ class RedisRouter final : public Router, public ConnectionOwner {
   void touch(Connection& connection);
 
   const RedisOptions& options_;
-  const ServerHealth nowhere_;  // Of the server that is not known yet.
+  const ServerHealth nowhere_;  // Names no server: for requests whose server is not known yet.
   RemoteWorker* worker_ = nullptr;
-  std::vector<Connection*> touched_;  // Were given requests since the last flush.
-  RequestList waiting_;               // Until it is known which server has their key.
-  RequestList asked_later_;           // A server cannot answer them now.
-  std::optional<IoTimer> later_;      // Until these are asked again.
+  std::vector<Connection*> touched_;  // They were given requests since the last flush().
+  RequestList waiting_;               // They wait until the fleet knows which server has their key.
+  RequestList asked_later_;           // A server has said that it cannot answer them now.
+  std::optional<IoTimer> later_;      // At its time these are routed again.
   bool was_connected_ = false;
   std::string key_;
   std::unique_ptr<Fleet> fleet_;

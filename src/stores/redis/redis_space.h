@@ -25,12 +25,12 @@ class RedisSpace final : public Space {
  public:
   RedisSpace(std::string_view prefix, const LimitDefinition& limit);
 
-  /// What the limit was made of when the space was opened.
+  /// The limit's parts when the space was opened.
   const std::vector<AnyPart>& parts() const { return parts_; }
 
   /// "prefix:space:{": the encoded key and "}" follow.
   const std::string& front() const { return front_; }
-  /// What the script is told of the space, as script.lua describes it.
+  /// The script's arguments that describe the space: see script.lua.
   static constexpr std::size_t kArguments = 3;
   const std::array<std::string, kArguments>& arguments() const { return arguments_; }
   /// What front() and arguments() add to a command, at most.

@@ -20,11 +20,11 @@ namespace sluice::redis {
 /// by one script in one round trip. A decision that the server does not answer within the deadline
 /// is kUnavailable.
 ///
-/// decide_all() and submit() throw std::invalid_argument where requests that are asked together do
-/// not take, are of limits of permits or, on a cluster, do not share a slot.
+/// decide_all() and submit() throw std::invalid_argument if requests that are asked together are no
+/// takes, are of limits of permits, or do not share a slot on a cluster.
 ///
-/// Thread-safe. Callers share the connections: what is asked while a connection is busy travels
-/// together, in one call of the script.
+/// Thread-safe. Callers share the connections: requests that arrive while a connection is busy are
+/// sent together, in one call of the script.
 class RedisStore final : public RemoteStore {
  public:
   /// Connects in the background; a server that cannot be reached is no error here. Throws
@@ -38,10 +38,10 @@ class RedisStore final : public RemoteStore {
   std::shared_ptr<Space> open_space(const LimitDefinition& limit) override;
   std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
                                        const LimitDefinition& limit) override;
-  /// `released` is called on the store's worker thread, which carries all its decisions, so that it
-  /// does little; also when the key has just begun to be watched, or is so again after the
-  /// connection was lost: what was released before then was missed. A watch may outlive the
-  /// store.
+  /// `released` is called on the thread that leads the RemoteWorker, which all decisions of the
+  /// store wait for: it must not block. It is also called when the subscription begins, and when it
+  /// begins again after the connection was lost, because releases before that were missed. A watch
+  /// may outlive the store.
   std::unique_ptr<Watch> watch(const std::shared_ptr<Space>& space, std::string_view key,
                                std::function<void()> released) override;
 

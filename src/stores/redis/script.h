@@ -4,8 +4,8 @@
 
 namespace sluice::redis {
 
-/// The one script that judges everything: script.lua, with each algorithm's own Lua in its place.
-/// ScriptCall speaks to it.
+/// The script that makes all decisions: script.lua, with each algorithm's Lua inserted. ScriptCall
+/// writes its calls and reads its replies.
 std::string_view script_text();
 
 /// Its SHA-1 in 40 hexadecimal digits, by which EVALSHA names it.

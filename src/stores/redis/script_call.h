@@ -14,48 +14,51 @@
 
 namespace sluice::redis {
 
-/// One call of the script: many requests, decided in order in one step of the server. add() takes
-/// requests, write() makes the command, read() makes the decisions of the reply. script.lua says
-/// what both look like. It keeps its memory when it is used again. Not thread-safe.
+/// One call of the script: requests that the server decides in order, in one atomic step. add()
+/// takes requests, write() makes the command, read() derives the decisions from the reply.
+/// script.lua describes the formats of command and reply. clear() prepares it for the next call,
+/// and keeps its memory. Not thread-safe.
 class ScriptCall {
  public:
   static constexpr std::size_t kMaxRequests = 128;
   static constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 
-  /// Where no instant is given, `client_time` has this process's clock name it as the call is
-  /// written, so that what came at different moments can travel together.
+  /// With RedisOptions::client_time, write() takes the instant from this process's clock if none is
+  /// given: so requests that arrived at different moments can share a call.
   explicit ScriptCall(const RedisOptions& options = {});
 
   void clear();
 
-  /// How often add() has returned true.
+  /// How many requests or groups were added.
   std::size_t size() const { return units_.size(); }
 
-  /// Adds a request, or several that are charged all or none. They, what they refer to and the
-  /// decision stay where they are until read() or abandon(). False, and nothing added, where the
-  /// call would exceed kMaxRequests or kMaxBytes. REQUIRES: at least one; no two name the same key.
+  /// Adds a request, or a group of requests that are charged all or none. They, what they refer to
+  /// and the decision must stay valid until read() or abandon(). Returns false and adds nothing if
+  /// the call would exceed kMaxRequests or kMaxBytes. REQUIRES: at least one request; no two of
+  /// them name the same key.
   bool add(std::span<const Request> requests, Decision& decision);
 
-  /// Appends the whole command: EVALSHA, in RESP. The reply will name `number`, which no other call
-  /// of the connection may have while a reply to it can come.
+  /// Appends the whole command (EVALSHA, in RESP). The script repeats `number` in its reply, so
+  /// that read() can tell whose reply it is: no other call in flight on the connection may have the
+  /// same number.
   void write(Instant now_or_store_time, std::uint32_t number, std::string& output);
 
-  /// Reads the whole reply, which is no error, and makes every decision. What the reply does not
-  /// answer is kUnavailable: a request whose key holds something else, or that the server refuses
-  /// to write; all where it names another call's number; all that follows where it makes no sense.
-  /// In these two cases it is false: no later reply of the connection is to be trusted. REQUIRES:
-  /// write() was called.
+  /// Reads the whole reply, which must not be an error reply, and makes every decision. A request
+  /// is kUnavailable if its key holds something that is no state, or if the server refuses to write
+  /// it. If the reply has another call's number, all requests are kUnavailable; if it cannot be
+  /// parsed, all from that place on. In these two cases it returns false: no later reply of the
+  /// connection can be trusted. REQUIRES: write() was called.
   [[nodiscard]] bool read(std::string_view reply);
 
-  /// The instant of the decisions that were read, by the clock that was asked for.
+  /// The instant at which the decisions that were read were made.
   Instant judged_at() const { return now_; }
 
-  /// Why the i-th was not answered: one sentence, the server's where it gave one ("READONLY ...");
-  /// empty where it was answered, or abandoned. Valid until clear().
+  /// Why the i-th request or group has no decision: the server's error ("READONLY ...") or one
+  /// sentence; empty if it has a decision, or was abandoned. Valid until clear().
   std::string_view error(std::size_t i) const { return units_[i].error; }
 
-  /// The i-th was written, and its answer is not wanted any more: its requests, what they refer to
-  /// and its decision are not touched again.
+  /// The caller of the i-th request or group has gone after write(): this object does not access
+  /// its requests, what they refer to and its decision any more.
   void abandon(std::size_t i) { units_[i].decision = nullptr; }
 
  private:

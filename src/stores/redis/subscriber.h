@@ -17,25 +17,25 @@
 
 namespace sluice::redis {
 
-/// A connection that receives what is published on the channels of a store's watches. It is made
-/// for the first of them, kept up as long as there are some, and given up a while after the last.
+/// A connection that subscribes to the channels of a store's watches (see Store::watch()). The
+/// connection is made for the first watch, kept up while there are watches, and closed ten seconds
+/// after the last one has gone.
 ///
-/// A watch is called for each message on its channel, and at least once whenever the server has
-/// confirmed that it will send them, or had confirmed it already for another watch that has gone:
-/// what was published before was missed.
+/// A watch is called for each message on its channel. It is also called once the server has
+/// confirmed the subscription, because messages before that were missed; if the channel is still
+/// subscribed because of an earlier watch that has gone, the new watch is called at once.
 ///
-/// Belongs to the thread that leads the worker, except the constructor and watch(). Destroyed after
-/// the worker has stopped.
+/// Used only by the thread that leads the worker, except the constructor and watch(). Destroyed
+/// after the worker has stopped.
 class Subscriber final : public HandshakeUser {
  public:
-  /// The servers of which any sends all messages, as far as they are known, those that are up
-  /// first.
+  /// Returns the known servers, those that are connected first. Any of them sends all messages.
   using Servers = std::function<std::vector<Endpoint>()>;
 
   Subscriber(const RedisOptions& options, RemoteWorker& worker, Servers servers);
   ~Subscriber() override;
 
-  /// From any thread. Null where there are too many.
+  /// Thread-safe. Null if there are too many watches: see Watches.
   std::unique_ptr<Watch> watch(std::string channel, std::function<void()> released) {
     return watches_->add(std::move(channel), std::move(released));
   }
@@ -56,13 +56,13 @@ class Subscriber final : public HandshakeUser {
   RemoteWorker& worker_;
   const Servers servers_;
   const std::shared_ptr<Watches> watches_;
-  IoTimer beat_;          // When the connection is looked at.
-  IoContext::Work work_;  // As long as there are watches.
-  int idle_beats_ = 0;    // Without a watch.
+  IoTimer beat_;          // At its time beat() checks the connection, once a second.
+  IoContext::Work work_;  // Set while there are watches.
+  int idle_beats_ = 0;    // How many beats in a row there was no watch.
 
   const std::unique_ptr<Text> say_;
   const std::unique_ptr<Text> ping_;
-  // The channels asked for, and whether the server has confirmed it.
+  // The channels subscribed to, and whether the server has confirmed each.
   std::unordered_map<std::string, bool> subscribed_;
   Endpoint endpoint_;
   std::optional<RequestPipeline> pipeline_;

@@ -9,9 +9,9 @@
 namespace sluice::redis {
 
 /// Removes every key that begins with `prefix` from all servers, if any was ever connected, page by
-/// page, for as long as they answer: it ends early once none of them has answered for `patience`.
-/// Returns a sentence that says what may be left there, and why; empty where nothing is. Not on the
-/// worker thread, and not before it has started.
+/// page. It ends early if no server has answered for `patience` (a timeout). Returns one sentence
+/// that says which keys may be left, and why; empty if none are. REQUIRES: the worker has started,
+/// and the caller is not the worker thread.
 std::string sweep(RemoteWorker& worker, RedisRouter& router, const std::string& prefix,
                   std::chrono::milliseconds patience);
 

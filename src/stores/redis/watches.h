@@ -13,32 +13,32 @@
 
 namespace sluice::redis {
 
-/// The watches of a store, by the channels whose messages they are called for. Thread-safe; held by
-/// a shared pointer, since a watch may outlive the store.
+/// The watches of a store, by channel. Thread-safe. Shared, because a watch may outlive the store.
 class Watches final : public std::enable_shared_from_this<Watches> {
  public:
   /// The most watches at a time, and the most bytes of their channels' names.
   static constexpr std::size_t kMaxWatches = 65'536;
   static constexpr std::size_t kMaxBytes = std::size_t{8} << 20;
 
-  /// `changed` is called, with a lock held, when channels have come or gone since take_changed().
+  /// `changed` is called, with a lock held, when the first channel was added or removed since the
+  /// last take_changed().
   explicit Watches(std::function<void()> changed) : changed_(std::move(changed)) {}
 
-  /// Null where there are too many, or they are closed.
+  /// Null if there are too many watches, or close() was called.
   std::unique_ptr<Watch> add(std::string channel, std::function<void()> released);
 
-  /// The channels that have come or gone, or both, each once.
+  /// The channels that were added or removed since the last call, each once.
   std::set<std::string> take_changed();
-  /// All that are watched.
+  /// All channels that have watches.
   std::vector<std::string> channels() const;
   bool wants(const std::string& channel) const;
   bool empty() const;
 
-  /// Calls the channel's watches, with no lock held but one for each watch, which its destructor
-  /// waits for.
+  /// Calls the channel's watches. Holds no lock but that of the watch it calls, for which the
+  /// watch's destructor waits.
   void call(const std::string& channel) const;
 
-  /// `changed` is not called any more.
+  /// After this call `changed` is not called any more.
   void close();
 
  private:

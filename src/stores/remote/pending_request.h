@@ -19,28 +19,30 @@ using ListHook =
 template <class T>
 using List = boost::intrusive::list<T, boost::intrusive::constant_time_size<false>>;
 
-/// One question on its way to a server: a request of a batch, or all of a batch that is asked
-/// together. Belongs to the RemoteWorker, and is with the router until it is answered. It is in one
-/// list at most, which does not own it; unlink() takes it out.
+/// What has one decision: one request of a batch, or all requests of a batch that is decided
+/// together. Its PendingBatch owns it. From Router::route() until it is completed or abandoned, the
+/// router keeps it in at most one list, or in a call that is in flight; neither owns it. unlink()
+/// takes it out of its list.
 struct PendingRequest : ListHook {
-  /// Several where they are asked together.
+  /// More than one if they are decided together.
   std::span<const Request> requests;
   Decision* decision = nullptr;
   Instant now = kStoreTime;
 
-  /// For the router: how often it was sent elsewhere or again, and what it waits in: a list, or
-  /// `holder` at `place`.
+  /// For the router only. `tries`: how often it was redirected or sent again. `slot`: the Redis
+  /// Cluster slot of its key. `holder`, `place`: the call that carries it, and its place in that
+  /// call; a null holder: it waits in a list.
   std::uint8_t tries = 0;
-  bool alone = false;  // Travels with no other.
+  bool alone = false;  // Must be sent in a call of its own.
   std::uint16_t slot = 0;
   std::uint32_t place = 0;
   void* holder = nullptr;
 
-  /// For the RemoteWorker: what it is a part of; null once it is answered.
+  /// For the RemoteWorker only: the batch that it is a part of; null once it has its answer.
   PendingBatch* batch = nullptr;
 };
 
-/// Requests in order.
+/// A list of requests, in the order of arrival, which does not own them.
 class RequestList : public List<PendingRequest> {
  public:
   /// The first, no longer in the list. REQUIRES: not empty.
@@ -49,19 +51,20 @@ class RequestList : public List<PendingRequest> {
     List<PendingRequest>::pop_front();
     return first;
   }
-  /// Puts all of another list behind its own.
+  /// Moves all requests of another list to the end of this one.
   void append(RequestList& others) { splice(end(), others); }
 };
 
-/// A batch that a store has taken, and how far it is.
+/// A batch that a RemoteWorker has taken over and not completed yet. The RemoteWorker owns it: it
+/// is in one of its lists from submit() or decide() until finish() destroys it.
 struct PendingBatch : ListHook {
   using Clock = std::chrono::steady_clock;
 
   explicit PendingBatch(std::unique_ptr<Batch> taken);
 
   std::unique_ptr<Batch> batch;
-  Clock::time_point deadline;  // From when its requests were given to the router.
-  std::size_t open;  // Requests without an answer.
+  Clock::time_point deadline;  // Set when its requests are given to the router.
+  std::size_t open;            // The number of requests without an answer.
   boost::container::small_vector<PendingRequest, 1> requests;
 };
 

@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-/// A store that asks other machines by a RemoteWorker. Decisions that were not answered within the
-/// deadline are kUnavailable.
+/// A Store whose states are on other machines. It passes each call on to its RemoteWorker. A
+/// decision that was not made within the deadline is kUnavailable.
 class RemoteStore : public Store {
  public:
   void decide(std::span<const Request> requests, Instant now,
@@ -33,13 +33,14 @@ class RemoteStore : public Store {
   Instant now() const override { return wall_now(); }
 
  protected:
-  /// `router` lives until worker().stop(), which the destructor of a derived store calls.
+  /// `router` must live until worker().stop(), which the destructor of the derived store must call.
   RemoteStore(Router& router, const RemoteWorker::Options& options) : worker_(router, options) {}
 
   RemoteWorker& worker() { return worker_; }
 
  private:
-  /// Throws std::invalid_argument where these cannot be asked together.
+  /// Throws std::invalid_argument if the store cannot decide these requests together, all or
+  /// nothing.
   virtual void check_together(std::span<const Request> requests) const = 0;
 
   RemoteWorker worker_;

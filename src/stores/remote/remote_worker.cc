@@ -12,8 +12,8 @@
 namespace sluice {
 namespace {
 
-/// The worker thread takes the lead, to see to idle connections, once no thread has led for so
-/// long.
+/// When no thread has led for this long, the worker thread takes the lead, to look after idle
+/// connections.
 constexpr std::chrono::milliseconds kIdle{100};
 
 constexpr std::string_view kClosed = "the store was closed before it answered";
@@ -34,7 +34,7 @@ PendingBatch::PendingBatch(std::unique_ptr<Batch> taken)
   }
 }
 
-/// A caller who waits, on its stack.
+/// A caller that waits in decide(); lives on the caller's stack.
 class RemoteWorker::Waiter {
  public:
   explicit Waiter(std::span<Decision> decisions) : decisions_(decisions) {
@@ -89,7 +89,8 @@ void RemoteWorker::stop() {
   }
 }
 
-/// Null, and completed, where it is not taken.
+/// Counts the batch as pending. If too many requests are pending, completes it at once and returns
+/// null.
 std::unique_ptr<PendingBatch> RemoteWorker::admit(std::unique_ptr<Batch> batch) {
   const auto count = static_cast<std::int64_t>(batch->decisions().size());
   if (pending_.fetch_add(count, std::memory_order_relaxed) + count <= options_.max_pending &&
@@ -145,7 +146,8 @@ void RemoteWorker::post(std::function<void()> task) {
   call_leader(true);
 }
 
-/// Something new is there. REQUIRES: mutex_ is held.
+/// Tells the leading thread that inbox_ or tasks_ has something new; if no thread leads, the worker
+/// thread takes the lead. REQUIRES: mutex_ is held.
 void RemoteWorker::call_leader(bool is_for_worker) {
   is_for_worker_ = is_for_worker_ || is_for_worker;
   if (lead_ == Lead::kFree) return give_lead();
@@ -162,7 +164,8 @@ void RemoteWorker::lead_until_answered(Waiter& waiter) {
   const RemoteWorker* const before = std::exchange(leads_here, this);
   leave_ = false;
   step();
-  // Where it is answered already, what has come for others, and their timers, is still seen to.
+  // If it is answered already, still handle the events that are ready: replies to others, and
+  // timers.
   if (waiter.is_answered()) context_.asio()->poll();
   while (!waiter.is_answered() && !leave_) step();
   leads_here = before;
@@ -192,8 +195,8 @@ void RemoteWorker::run(const std::function<void()>& first) {
   }
 }
 
-/// Leads until there is nothing to do any more. Having done nothing yet, goes on: no caller has
-/// asked for a while, and the next one wakes this thread.
+/// Leads until nothing is pending. If no batch has arrived since it took the lead, it keeps the
+/// lead until one does: then no caller has asked for a while.
 void RemoteWorker::serve() {
   served_ = false;
   collect();
@@ -209,13 +212,13 @@ void RemoteWorker::serve() {
   }
 }
 
-/// Whether no thread has to lead. REQUIRES: mutex_ is held, by the thread that leads.
+/// Whether no thread needs to lead. REQUIRES: mutex_ is held, by the thread that leads.
 bool RemoteWorker::is_free() const {
   return under_way_.empty() && arrived_here_.empty() && !context_.has_work() && inbox_.empty() &&
          tasks_.empty();
 }
 
-/// Takes what other threads have brought.
+/// Takes the batches and tasks that other threads have added.
 void RemoteWorker::collect() {
   List<PendingBatch> arrived;
   std::vector<std::function<void()>> tasks;
@@ -261,13 +264,13 @@ void RemoteWorker::step() {
     return;
   }
   if (context_.asio()->run_one_until(under_way_.front().deadline) != 0) return;
-  // What has arrived counts, however late this thread is: it is not the store that was late.
+  // Replies that have arrived count, even if this thread reads them late: the store was in time.
   context_.asio()->poll();
   const Clock::time_point now = Clock::now();
   while (!under_way_.empty() && under_way_.front().deadline <= now) expire(under_way_.front());
 }
 
-/// Fails what has no answer.
+/// Fails the requests of the batch that have no answer, and finishes it.
 void RemoteWorker::expire(PendingBatch& batch, std::string_view why) {
   ++batch.open;
   for (PendingRequest& request : batch.requests) {

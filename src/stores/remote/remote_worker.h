@@ -18,40 +18,45 @@
 
 namespace sluice {
 
-/// Who sends requests to servers. All are called on the thread that leads the RemoteWorker, and
+/// Sends requests to servers. The RemoteWorker calls all members on the thread that leads it; they
 /// throw nothing.
 class Router {
  public:
   virtual ~Router() = default;
 
-  /// Takes a request over until RemoteWorker::complete() or fail() is called for it, or abandon()
-  /// with it.
+  /// Takes a request, which the router keeps until it calls RemoteWorker::complete() or fail() with
+  /// it, or until abandon() is called with it.
   virtual void route(PendingRequest& request) = 0;
 
-  /// All that came at once was routed: send it.
+  /// Called after route() was called for all requests that arrived together: send them.
   virtual void flush() = 0;
 
-  /// The request's time is up: forget it, wherever it is. Its keys, its spaces and its decision may
-  /// be gone after this call. Returns why it has no answer, a sentence: "x did not answer". Valid
-  /// until the router is called again.
+  /// The request's deadline has passed: the router must forget it. Its keys, its spaces and its
+  /// decision may be destroyed after this call. Returns one sentence that says why there is no
+  /// answer: "x did not answer". It is valid until the router is called again.
   virtual std::string_view abandon(PendingRequest& request) = 0;
 };
 
-/// Gives batches from any thread to a router, and completes each within the deadline: what has no
-/// decision by then is kUnavailable.
+/// Takes batches from any thread, gives their requests to a router, and completes each batch within
+/// the deadline. A request that has no decision by then is kUnavailable.
 ///
-/// One thread at a time leads: it runs the io_context with the connections. That is the worker
-/// thread, except where a caller who waits for its answer finds that no thread leads: it then does
-/// the very same steps itself, which saves two changes of thread, and passes the lead to the worker
-/// thread if something is pending when it is answered. A leading caller completes no batch but
-/// those whose callers wait as it does: it may hold locks that other completions want.
+/// The connections need a thread that runs their io_context. One thread at a time does so: it
+/// "leads". Usually the worker thread leads. It gives the lead up when nothing is pending, and
+/// takes it again when no thread has led for 100 ms, to look after idle connections. If a thread
+/// calls decide(), which waits anyway, while no thread leads, it takes the lead and carries out the
+/// same steps itself; this saves two switches between threads. When its own batch has been answered
+/// and something else is pending, it passes the lead to the worker thread.
+///
+/// A caller that leads completes only batches of decide(), whose completions just wake a waiting
+/// thread. The completions of submit() may need locks that this caller holds, so they run on the
+/// worker thread only: a leading caller that finds such a batch or a task passes the lead on.
 class RemoteWorker final {
  public:
   using Clock = std::chrono::steady_clock;
 
   struct Options {
     std::chrono::nanoseconds deadline;
-    /// While so many requests are pending, others are not taken: they are kUnavailable at once.
+    /// The most requests that may be pending. Further ones are kUnavailable at once.
     std::int64_t max_pending = 100'000;
   };
 
@@ -65,32 +70,32 @@ class RemoteWorker final {
   /// Throws std::system_error where the system gives no thread.
   void start(std::function<void()> first);
 
-  /// Ends the worker thread, and completes what is pending: kUnavailable. Nothing runs any more
-  /// that the context would run. REQUIRES: no other thread uses this any more.
+  /// Ends the worker thread, and completes all pending requests as kUnavailable. After it, no task
+  /// of the context runs. REQUIRES: no other thread uses this object any more.
   void stop();
 
   IoContext& context() { return context_; }
-  /// For the router: when it was given the last requests.
+  /// For the router: when route() was called for the last requests.
   Clock::time_point routed_at() const { return routed_at_; }
 
-  /// From any thread: takes the batch, and answers it within the deadline. Its completion runs on
-  /// the worker thread, or within this call where too much is pending. Within a completion, this
-  /// takes no lock and wakes no thread.
+  /// Takes the batch over, and completes it within the deadline. The completion runs on the worker
+  /// thread; if too many requests are pending, it runs within this call. Thread-safe. When it is
+  /// called by a completion, it takes no lock and wakes no thread.
   void submit(std::unique_ptr<Batch> batch);
 
-  /// Asks, and waits for the answers: requests[i] is answered in decisions[i], or all of them in
-  /// decisions[0] where they are asked together. From any thread but the worker thread. Throws
-  /// StoreError where a decision is kUnavailable.
+  /// Decides requests[i] in decisions[i] (mode kEach), or all of them in decisions[0] (kTogether),
+  /// and waits for that. The calling thread may lead meanwhile. Called by any thread except the
+  /// worker thread. Throws StoreError if a decision is kUnavailable.
   void decide(std::span<const Request> requests, Batch::Mode mode, Instant now,
               std::span<Decision> decisions);
 
-  /// From any thread: runs `task` on the worker thread, soon.
+  /// Runs `task` soon on the worker thread. Thread-safe.
   void post(std::function<void()> task);
 
-  /// On the leading thread: the request's decision is made. Where it is the last of its batch, the
-  /// batch's completion is called.
+  /// Called by the router, on the leading thread, when it has written the request's decision. After
+  /// the last request of a batch, the batch's completion is called.
   void complete(PendingRequest& request);
-  /// On the leading thread: there will be none.
+  /// The same, if there will be no decision: it becomes kUnavailable. `why` is a sentence.
   void fail(PendingRequest& request, std::string_view why);
 
  private:
@@ -117,23 +122,23 @@ class RemoteWorker final {
   std::thread thread_;
   std::atomic<std::int64_t> pending_{0};
 
-  // Of the thread that leads:
+  // Used by the leading thread only:
   List<PendingBatch> under_way_;     // By deadline, the earliest first.
-  List<PendingBatch> arrived_here_;  // Submitted by completions.
+  List<PendingBatch> arrived_here_;  // Submitted by the leading thread: its own, or by completions.
   Clock::time_point routed_at_;
-  bool leave_ = false;   // The caller who leads is to pass the lead on.
-  bool served_ = false;  // The worker thread has begun a batch since it leads.
-  bool ended_ = false;
+  bool leave_ = false;   // The leading caller must pass the lead on.
+  bool served_ = false;  // The worker thread has begun a batch since it took the lead.
+  bool ended_ = false;   // stop() was called.
 
   std::mutex mutex_;
-  std::condition_variable lead_given_;  // To the worker thread.
+  std::condition_variable lead_given_;  // Wakes the worker thread: lead_ is kWorker.
   // Guarded by mutex_:
   Lead lead_ = Lead::kWorker;
   std::uint64_t leads_ = 0;  // How often a caller has led.
-  bool called_ = false;      // The thread that leads will collect() soon.
+  bool called_ = false;      // A task that calls collect() is posted to the leading thread.
   List<PendingBatch> inbox_;
   std::vector<std::function<void()>> tasks_;
-  bool is_for_worker_ = false;  // Something of these is not to be done by a caller.
+  bool is_for_worker_ = false;  // inbox_ or tasks_ has something that only the worker may run.
 };
 
 }  // namespace sluice

@@ -13,14 +13,14 @@
 
 namespace sluice {
 
-/// The spaces of one store on servers, so that each is one limit's at a time. S, a Space, is made
-/// of a prefix and a limit, and has the limit's parts().
+/// The open spaces of one remote store, by name, so that a name means one limit at a time. S is the
+/// store's Space: it is constructed from a prefix and a limit, and has the limit's parts().
 ///
 /// Thread-safe.
 template <class S>
 class SpaceRegistry {
  public:
-  /// The most spaces that are held at the same time.
+  /// The most spaces that may be in use at the same time.
   static constexpr std::size_t kMaxSpaces = 16'384;
 
   struct Names {
@@ -31,10 +31,10 @@ class SpaceRegistry {
   };
   explicit SpaceRegistry(Names names) : names_(std::move(names)) {}
 
-  /// The limit's space: the one that is held already, or a new one. Throws StoreError where
-  /// the one that is held is that of a limit whose states this one cannot take over, or where
-  /// kMaxSpaces others are held. `mine` is a space whose one share, the caller's, does not count:
-  /// see Store::replace_space().
+  /// The limit's space: the one in use under its name, or a new one. Throws StoreError if the space
+  /// in use belongs to a limit whose states this limit cannot read, or if kMaxSpaces others are in
+  /// use. `mine` is the space that the caller will give up: the caller's own share of it does not
+  /// count as use. See Store::replace_space().
   std::shared_ptr<S> open(const LimitDefinition& limit, const Space* mine = nullptr) {
     const std::lock_guard lock(mutex_);
     const auto found = spaces_.find(limit.space);
