@@ -175,6 +175,16 @@ auto async_check(Limiter& limiter, std::string_view key, std::int64_t cost, Toke
       });
 }
 
+/// Limiter::check_parts(): the decision, and those of the parts.
+template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision, std::vector<Decision>))
+              Token>
+auto async_check_parts(Limiter& limiter, std::string_view key, std::int64_t cost, Token&& token) {
+  return internal::initiate<Token, Decision, std::vector<Decision>>(
+      token, [&limiter, key = std::string(key), cost](auto callback) {
+        limiter.async_check_parts(key, cost, std::move(callback));
+      });
+}
+
 /// Limiter::check() for many keys: one decision for each.
 template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, std::vector<Decision>)) Token>
 auto async_check(Limiter& limiter, std::span<const Ask> asks, Token&& token) {
@@ -197,6 +207,24 @@ auto async_check_all(std::span<const Claim> claims, Token&& token) {
 template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision)) Token>
 auto async_check_all(std::initializer_list<Claim> claims, Token&& token) {
   return async_check_all(std::span(claims.begin(), claims.size()), std::forward<Token>(token));
+}
+
+/// check_all() with parts: the decision, and that of each claim.
+template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision, std::vector<Decision>))
+              Token>
+auto async_check_all_parts(std::span<const Claim> claims, Token&& token) {
+  return internal::initiate<Token, Decision, std::vector<Decision>>(
+      token, [copies = internal::Copies<Claim>(claims)](auto callback) {
+        sluice::async_check_all_parts(copies.all(), std::move(callback));
+      });
+}
+
+/// The same, with the claims listed in the call.
+template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision, std::vector<Decision>))
+              Token>
+auto async_check_all_parts(std::initializer_list<Claim> claims, Token&& token) {
+  return async_check_all_parts(std::span(claims.begin(), claims.size()),
+                               std::forward<Token>(token));
 }
 
 /// Limiter::peek() and ConcurrencyLimiter::peek()

@@ -37,6 +37,12 @@ struct Decision {
   bool allowed = false;
   /// Where the decision comes from.
   Source source = Source::kStore;
+  /// The index of the part of an `a & b`, or of the claim of a check_all(), whose numbers these
+  /// are: the binding one. If any denies, it is the denying one with the longest retry_after; if
+  /// all admit, the one with the least remaining; in both cases the first such. `limit`,
+  /// `remaining`, `retry_after` and `reset_after` are its own; `delay` is the longest of all. 0 if
+  /// there is one.
+  std::uint8_t binding = 0;
   /// The most units that the limit can admit at once. (With `borrow=yes` a single request may cost
   /// more than this and still pass.)
   std::int64_t limit = 0;
@@ -46,7 +52,8 @@ struct Decision {
   /// If denied: the shortest wait after which the same request would be admitted if no other
   /// request for the key came first, or kNever. If allowed: 0.
   std::chrono::nanoseconds retry_after{0};
-  /// The time until the key is fresh, that is, behaves as if never seen; 0 if it is fresh.
+  /// The time until the key is fresh, that is, behaves as if never seen; 0 if it is fresh. Of an
+  /// `a & b`: until the binding part is.
   std::chrono::nanoseconds reset_after{0};
   /// If allowed: how long the caller must wait before it goes ahead. Only leaky buckets and
   /// reservations have delays; otherwise 0.

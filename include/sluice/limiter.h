@@ -36,6 +36,11 @@ struct Ask {
 /// if an argument was invalid, the vector is empty. Otherwise as DecisionCallback.
 using BatchCallback = std::function<void(std::vector<Decision>, std::exception_ptr)>;
 
+/// Receives a decision, and those of its parts or claims: parts[i] as by check_parts() or
+/// check_all(). With an exception, the vector is empty. Otherwise as DecisionCallback.
+using PartsCallback =
+    std::function<void(const Decision& whole, std::vector<Decision> parts, std::exception_ptr)>;
+
 /// Receives the reservation, or the exception that the blocking call would have thrown. Otherwise
 /// as DecisionCallback.
 using ReservationCallback = std::function<void(Reservation, std::exception_ptr)>;
@@ -64,6 +69,14 @@ class SLUICE_EXPORT Limiter {
   /// nothing. A cost of 0 is a peek. Does not wait: a leaky bucket admits a caller on condition
   /// that it waits for Decision::delay before it goes ahead.
   Decision check(std::string_view key, std::int64_t cost = 1);
+
+  /// check(), which also tells what each part of an `a & b` answers: parts[i] is the decision of
+  /// the i-th part; a limit that joins none is one part. If all admit, they are as after the
+  /// charge; if one denies, they are as it stands, with `allowed` and `retry_after` for this cost.
+  /// (While the store is asked for parts, no denial that this process remembers is used.)
+  ///
+  /// Throws std::invalid_argument if there is no room in `parts` for each part of the limit.
+  Decision check_parts(std::string_view key, std::int64_t cost, std::span<Decision> parts);
 
   /// check() for many keys: decisions[i] is the answer to asks[i], with the same results as calls
   /// one after the other. A store on another machine gets them in one batch.
@@ -140,6 +153,8 @@ class SLUICE_EXPORT Limiter {
   void async_check(std::string_view key, std::int64_t cost, DecisionCallback callback);
   /// check() for many keys
   void async_check(std::span<const Ask> asks, BatchCallback callback);
+  /// check_parts()
+  void async_check_parts(std::string_view key, std::int64_t cost, PartsCallback callback);
   /// peek()
   void async_peek(std::string_view key, DecisionCallback callback);
   /// reserve()
@@ -178,10 +193,9 @@ struct Claim {
   std::int64_t cost = 1;
 };
 
-/// Takes from all claims or from none, in one atomic step of the store. The result has the limit
-/// and remaining of the claim with the fewest remaining units (the first such claim), the longest
-/// retry_after of the claims that deny (kNever if one of them has that), and the longest
-/// reset_after and delay.
+/// Takes from all claims or from none, in one atomic step of the store. The result is that of the
+/// binding claim, Decision::binding, with the longest delay of all: if any denies, of the denying
+/// one with the longest retry_after; if all admit, of the one with the least remaining.
 ///
 /// Throws std::invalid_argument, and takes nothing, if there are not 1 to 16 claims, if they use
 /// different stores, if two have the same limit and key, or if the store cannot take from all of
@@ -193,11 +207,28 @@ inline Decision check_all(std::initializer_list<Claim> claims) {
   return check_all(std::span(claims.begin(), claims.size()));
 }
 
+/// The same, and tells what each claim answers: parts[i] is the decision of claims[i]. If all
+/// admit, they are as after the charge; if one denies, they are as it stands, with `allowed` and
+/// `retry_after` for the cost of the claim. Also throws std::invalid_argument if there is no room
+/// in `parts` for each claim.
+SLUICE_EXPORT Decision check_all(std::span<const Claim> claims, std::span<Decision> parts);
+/// The same, with the claims listed in the call.
+inline Decision check_all(std::initializer_list<Claim> claims, std::span<Decision> parts) {
+  return check_all(std::span(claims.begin(), claims.size()), parts);
+}
+
 /// check_all() without blocking, like the async_ functions of Limiter.
 SLUICE_EXPORT void async_check_all(std::span<const Claim> claims, DecisionCallback callback);
 /// The same, with the claims listed in the call.
 inline void async_check_all(std::initializer_list<Claim> claims, DecisionCallback callback) {
   async_check_all(std::span(claims.begin(), claims.size()), std::move(callback));
+}
+
+/// The same, with the decision of each claim.
+SLUICE_EXPORT void async_check_all_parts(std::span<const Claim> claims, PartsCallback callback);
+/// The same, with the claims listed in the call.
+inline void async_check_all_parts(std::initializer_list<Claim> claims, PartsCallback callback) {
+  async_check_all_parts(std::span(claims.begin(), claims.size()), std::move(callback));
 }
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <cassert>
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/algorithm.h"
 #include "core/instant.h"
@@ -42,6 +44,13 @@ struct Request {
   /// are returned only there. kRelease with kUnavailable: it is not known whether the store gave
   /// the permit, and only the store is asked.
   Source giver = Source::kStore;
+  /// Where the decisions go that are combined to the one answer, in the order that
+  /// Decision::binding counts; empty where they are not wanted. Asked alone, or in a list of one:
+  /// the decision of each part of the limit. Asked together with others: one, the request's own. If
+  /// all admit, they are as after the charge; if one denies, they are as it stands, with `allowed`
+  /// and `retry_after` for the cost that is asked. Where the answer is kUnavailable they mean
+  /// nothing.
+  std::span<Decision> parts = {};
 };
 
 /// Let the store's own clock say what time it is.
@@ -76,6 +85,7 @@ class Batch final {
       keys_.insert(keys_.end(), request.key.begin(), request.key.end());
       request.key = {keys_.data() + begin, request.key.size()};
     }
+    keep_parts();
     decisions_.resize(mode == Mode::kTogether ? 1 : requests_.size(),
                       Decision{.source = Source::kUnavailable});
   }
@@ -90,6 +100,14 @@ class Batch final {
   std::span<const Decision> decisions() const { return {decisions_.data(), decisions_.size()}; }
   bool is_together() const { return mode_ == Mode::kTogether; }
   Instant now() const { return now_; }
+
+  /// Copies the decisions of parts to where the requests want them of which this was made.
+  void copy_parts(std::span<const Request> to) const {
+    assert(to.size() == requests_.size());
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      std::ranges::copy(requests_[i].parts, to[i].parts.begin());
+    }
+  }
 
   /// Keeps `owner`, and so what the requests refer to, until the batch is destroyed.
   void keep(std::shared_ptr<const void> owner) { owners_.push_back(std::move(owner)); }
@@ -115,10 +133,23 @@ class Batch final {
   }
 
  private:
+  // The decisions of parts are the batch's own as well: a caller may go away.
+  void keep_parts() {
+    std::size_t count = 0;
+    for (const Request& request : requests_) count += request.parts.size();
+    parts_.resize(count, Decision{.source = Source::kUnavailable});
+    std::span<Decision> rest = parts_;
+    for (Request& request : requests_) {
+      request.parts = rest.first(request.parts.size());
+      rest = rest.subspan(request.parts.size());
+    }
+  }
+
   const Mode mode_;
   const Instant now_;
   boost::container::small_vector<Request, 1> requests_;
   boost::container::small_vector<Decision, 1> decisions_;
+  std::vector<Decision> parts_;
   boost::container::small_vector<std::shared_ptr<const void>, 1> owners_;
   boost::container::small_vector<char, 48> keys_;
   std::string error_;

@@ -49,6 +49,23 @@ TEST(Batch, OwnsTheKeysOfItsRequests) {
   }
 }
 
+TEST(Batch, OwnsTheDecisionsOfParts) {
+  std::vector<Decision> wanted(3, Decision{.limit = 9});
+  const std::vector<Request> requests = {{.key = "a", .parts = std::span(wanted).first(2)},
+                                         {.key = "b"},
+                                         {.key = "c", .parts = std::span(wanted).last(1)}};
+  Batch batch(requests);
+  ASSERT_EQ(batch.requests()[0].parts.size(), 2U);
+  EXPECT_TRUE(batch.requests()[1].parts.empty());
+  EXPECT_EQ(batch.requests()[2].parts[0].source, Source::kUnavailable);
+  batch.requests()[0].parts[1] = {.remaining = 1};
+  batch.requests()[2].parts[0] = {.remaining = 2};
+  EXPECT_EQ(wanted[1].limit, 9);
+  batch.copy_parts(requests);
+  EXPECT_EQ(wanted[1].remaining, 1);
+  EXPECT_EQ(wanted[2].remaining, 2);
+}
+
 TEST(Batch, KeepsItsOwnersUntilItIsCompleted) {
   const auto owner = std::make_shared<int>(1);
   const Request request{.key = "k"};

@@ -17,8 +17,8 @@ constexpr bool takes(Operation operation, std::int64_t cost) {
   return cost > 0 && (operation == Operation::kTake || operation == Operation::kTakeUpTo);
 }
 
-/// The decision for a blocked key. `decision` is that of its limit (all parts of an `&` together);
-/// for a take that the limit would admit, it is that of a peek. REQUIRES: now < until.
+/// The decision of a limit, or of one part of an `&`, for a blocked key. `decision` is that without
+/// the block; for a take that would be admitted, it is that of a peek. REQUIRES: now < until.
 inline Decision block_decision(Decision decision, bool takes, Instant now, Instant until) {
   assert(now < until);
   const std::chrono::nanoseconds left(until - now);

@@ -36,6 +36,7 @@ std::string to_string(const Decision& decision) {
   if (decision.delay.count() > 0) text += " after " + in_words(decision.delay);
   text +=
       ": " + std::to_string(decision.remaining) + " of " + std::to_string(decision.limit) + " left";
+  if (decision.binding > 0) text += " by part " + std::to_string(decision.binding);
   if (decision.taken > 0) text += ", " + std::to_string(decision.taken) + " taken";
   if (decision.retry_after == kNever) {
     text += ", retry never";

@@ -42,6 +42,12 @@ TEST(Decision, IsToldInWords) {
             "allowed after 300ms: 7 of 11 left, 3 taken, reset after 400ms");
 }
 
+TEST(Decision, TellsWhichPartBinds) {
+  const Decision decision{.binding = 2, .limit = 5, .retry_after = minutes(2)};
+  EXPECT_EQ(to_string(decision), "denied: 0 of 5 left by part 2, retry after 2m, reset after 0s");
+  EXPECT_NE(decision, (Decision{.limit = 5, .retry_after = minutes(2)}));
+}
+
 TEST(Decision, CanBeWrittenToAStream) {
   std::ostringstream out;
   out << Decision{.allowed = true, .limit = 1};

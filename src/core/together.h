@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 
 #include "sluice/decision.h"
 
@@ -8,20 +9,20 @@ namespace sluice {
 
 /// Combines the decisions of several parts or requests that are decided together, all or nothing:
 /// add() each decision. If one denies, the decisions of the others must be those of a peek, since
-/// nothing is charged.
+/// nothing is charged. The result is that of the binding one (see Decision::binding), with the
+/// longest delay; if one has a source other than the store, with that source.
 class Together {
  public:
   void add(const Decision& one) {
-    if (first_ || one.remaining < all_.remaining) {
-      all_.limit = one.limit;
-      all_.remaining = one.remaining;
+    const auto delay = std::max(all_.delay, one.delay);
+    const Source source = one.source == Source::kStore ? all_.source : one.source;
+    if (count_ == 0 || binds(one)) {
+      all_ = one;
+      all_.binding = count_;
     }
-    all_.retry_after = std::max(all_.retry_after, one.retry_after);
-    all_.allowed = (first_ || all_.allowed) && one.allowed;
-    all_.reset_after = std::max(all_.reset_after, one.reset_after);
-    all_.delay = std::max(all_.delay, one.delay);
-    if (one.source != Source::kStore) all_.source = one.source;
-    first_ = false;
+    all_.delay = delay;
+    all_.source = source;
+    ++count_;
   }
 
   Decision decision() const {
@@ -31,8 +32,14 @@ class Together {
   }
 
  private:
+  // Whether it binds more than all before it.
+  bool binds(const Decision& one) const {
+    if (one.allowed) return all_.allowed && one.remaining < all_.remaining;
+    return all_.allowed || one.retry_after > all_.retry_after;
+  }
+
   Decision all_;
-  bool first_ = true;
+  std::uint8_t count_ = 0;
 };
 
 }  // namespace sluice

@@ -25,26 +25,36 @@ TEST(TogetherTest, OneDecisionIsUnchanged) {
 TEST(TogetherTest, AdmitsIfAllDo) {
   const Decision a = admit({.limit = 100, .remaining = 9, .reset_ns = 50, .delay_ns = 1});
   const Decision b = admit({.limit = 10, .remaining = 3, .reset_ns = 20, .delay_ns = 6});
-  const Decision expected = admit({.limit = 10, .remaining = 3, .reset_ns = 50, .delay_ns = 6});
-  EXPECT_EQ(together({a, b}), expected);
+  Decision expected = admit({.limit = 10, .remaining = 3, .reset_ns = 20, .delay_ns = 6});
   EXPECT_EQ(together({b, a}), expected);
+  expected.binding = 1;
+  EXPECT_EQ(together({a, b}), expected);
 }
 
 TEST(TogetherTest, NumbersAreThoseOfTheFirstPartWithLeastRemaining) {
   const Decision a = admit({.limit = 7, .remaining = 3});
   const Decision b = admit({.limit = 8, .remaining = 3});
   EXPECT_EQ(together({a, b}).limit, 7);
+  EXPECT_EQ(together({a, b}).binding, 0);
   EXPECT_EQ(together({b, a}).limit, 8);
 }
 
-TEST(TogetherTest, DeniesIfOneDoesWithTheLongestRetryAfter) {
+TEST(TogetherTest, NumbersAreThoseOfTheDenialWithTheLongestRetryAfter) {
   const Decision peeked = admit({.limit = 7, .remaining = 1, .reset_ns = 90, .delay_ns = 5});
   const Decision soon = deny({.limit = 9, .remaining = 2, .retry_ns = 10, .reset_ns = 30});
   const Decision late = deny({.limit = 8, .remaining = 4, .retry_ns = 40, .reset_ns = 60});
-  const Decision expected = deny({.limit = 7, .remaining = 1, .retry_ns = 40, .reset_ns = 90});
-  EXPECT_EQ(together({peeked, soon, late}), expected);
+  Decision expected = late;
   EXPECT_EQ(together({late, soon, peeked}), expected);
+  expected.binding = 2;
+  EXPECT_EQ(together({peeked, soon, late}), expected);
   EXPECT_EQ(together({soon, peeked, late}), expected);
+}
+
+TEST(TogetherTest, OfEqualDenialsTheFirstBinds) {
+  const Decision a = deny({.limit = 7, .remaining = 3, .retry_ns = 40});
+  const Decision b = deny({.limit = 8, .remaining = 2, .retry_ns = 40});
+  EXPECT_EQ(together({a, b}), a);
+  EXPECT_EQ(together({b, a}), b);
 }
 
 TEST(TogetherTest, NeverIsLongerThanAnyWait) {

@@ -25,6 +25,7 @@ struct DenyCache::Entry {
   Instant reset_at = 0;
   std::int64_t limit = 0;
   std::int64_t remaining = 0;
+  std::uint8_t binding = 0;
 
   bool covers(const Request& request) const {
     // Whether a default patience is none or endless, only the algorithm knows. What is above the
@@ -107,6 +108,7 @@ bool DenyCache::denies(const Name& name, const Request& request, Instant now,
   }
   decision = {
       .source = Source::kCache,
+      .binding = entry->binding,
       .limit = entry->limit,
       .remaining = std::min(entry->remaining, request.cost - 1),
       .retry_after = std::chrono::nanoseconds(entry->until - now),
@@ -132,7 +134,8 @@ void DenyCache::remember(const Name& name, const Request& request, Instant sent,
             .until = add_wait(sent, denial.retry_after),
             .reset_at = add_wait(sent, denial.reset_after),
             .limit = denial.limit,
-            .remaining = denial.remaining};
+            .remaining = denial.remaining,
+            .binding = denial.binding};
   const auto way = static_cast<std::size_t>(entry - set.entries.data());
   tags_[place.set * kWays + way].store(place.tag, std::memory_order_relaxed);
 }

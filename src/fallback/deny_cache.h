@@ -14,7 +14,8 @@ namespace sluice {
 /// longer than the store itself would deny them. A denial with retry_after r of a request that was
 /// sent at t stands until t + r. It applies to requests of the same key under the same numbers with
 /// at least its cost and at most its patience (the longest delay that the caller accepts); others
-/// must ask the store. Only the latest denial of each key is remembered.
+/// must ask the store, and so must requests that want the decisions of their parts. Only the latest
+/// denial of each key is remembered.
 ///
 /// So for a hot key the store is asked for each admission, for one denial per retry_after, and for
 /// the requests that were in flight when that denial arrived. A denial without an end (retry_after

@@ -266,6 +266,17 @@ TEST_F(FallbackCacheTest, AnAmpersandIsOneRequest) {
   EXPECT_FALSE(asks(Ask{}));
 }
 
+TEST_F(FallbackCacheTest, IsNotForThoseWhoWantParts) {
+  decide(Ask{});
+  ASSERT_FALSE(asks(Ask{}));
+  Request wants_parts = request(Ask{});
+  Decision part;
+  wants_parts.parts = {&part, 1};
+  store_->decide({&wants_parts, 1}, kStoreTime, {&last_, 1});
+  EXPECT_EQ(last_.source, Source::kStore);
+  EXPECT_EQ(part, last_);
+}
+
 TEST_F(FallbackCacheTest, RefundsAndResetsClear) {
   decide(Ask{});
   decide({.operation = Operation::kRefund});

@@ -28,17 +28,20 @@ std::unique_ptr<LocalFallback> make_local(const FallbackOptions& options) {
   return std::make_unique<LocalFallback>(options.local_bytes, options.local_share);
 }
 
-// The limit of a fresh key.
-std::int64_t limit_of(std::span<const Request> requests) {
+// A peek at a part of a fresh key.
+Decision peek_fresh(const AnyPart& part) {
+  return std::visit(
+      []<class P>(const P& p) {
+        using A = typename P::Algorithm;
+        return A::take(p.params, typename A::State{}, {.now = 0, .cost = 0}).decision;
+      },
+      part);
+}
+
+Decision peek_fresh(const LimitDefinition& limit) {
   Together all;
-  const auto add = [&]<class P>(const P& part) {
-    using A = typename P::Algorithm;
-    all.add(A::take(part.params, typename A::State{}, {.now = 0, .cost = 0}).decision);
-  };
-  for (const Request& request : requests) {
-    for (const AnyPart& part : request.limit->parts) std::visit(add, part);
-  }
-  return all.decision().limit;
+  for (const AnyPart& part : limit.parts) all.add(peek_fresh(part));
+  return all.decision();
 }
 
 // The answer to a request, or to several asked together. REQUIRES: the policy is to allow or deny.
@@ -50,12 +53,33 @@ Decision policy_decision(OnFailure policy, std::span<const Request> requests) {
       });
   const bool up_to = requests[0].operation == Operation::kTakeUpTo && !denied;
   const std::chrono::seconds wait(denied ? kPolicyWait : std::chrono::seconds(0));
-  return {.allowed = !denied,
-          .source = Source::kPolicy,
-          .limit = limit_of(requests),
-          .retry_after = wait,
-          .reset_after = wait,
-          .taken = up_to ? requests[0].cost : 0};
+  // Of what is fresh, only the numbers that say which limit binds.
+  const auto decision = [&](const Decision& fresh) -> Decision {
+    return {.allowed = !denied,
+            .source = Source::kPolicy,
+            .binding = fresh.binding,
+            .limit = fresh.limit,
+            .retry_after = wait,
+            .reset_after = wait};
+  };
+  Decision all;
+  if (requests.size() == 1) {
+    const LimitDefinition& limit = *requests[0].limit;
+    all = decision(peek_fresh(limit));
+    for (std::size_t i = 0; i < requests[0].parts.size(); ++i) {
+      requests[0].parts[i] = decision(peek_fresh(limit.parts[i]));
+    }
+  } else {
+    Together fresh;
+    for (const Request& request : requests) {
+      const Decision one = peek_fresh(*request.limit);
+      fresh.add(one);
+      if (!request.parts.empty()) request.parts[0] = decision(one);
+    }
+    all = decision(fresh.decision());
+  }
+  if (up_to) all.taken = requests[0].cost;
+  return all;
 }
 
 bool is_return(Operation operation) {
@@ -181,6 +205,7 @@ class FallbackStore::Settling {
   void note_change(const Request& request, const Decision& answer) {
     if (store_.local_ == nullptr) return;
     Request& change = changes_.emplace_back(request);
+    change.parts = {};
     if (store_.local_->make_change(change, answer)) {
       change.space = FallbackSpace::of(request).local.get();
     } else {
@@ -301,7 +326,8 @@ bool FallbackStore::is_denied_again(const Request& request, Instant now, Instant
     return false;
   }
   const DenyCache::Name name = space.name_of(key);
-  if (now != kStoreTime || !denials_->knows(name)) return false;
+  // Of a denial that is remembered, the decisions of its parts are not.
+  if (now != kStoreTime || !request.parts.empty() || !denials_->knows(name)) return false;
   // For a key in the cache the exact time is used, so that even a denial of nanoseconds ends in
   // time.
   sent = clock_.now();
@@ -341,12 +367,14 @@ void FallbackStore::decide(std::span<const Request> requests, Instant now,
   Batch batch({asked.data(), asked.size()}, Batch::Mode::kEach, now);
   const bool raises = ask_and_wait(batch, sent);
   for (std::size_t i = 0; i < answers.size(); ++i) *answers[i] = batch.decisions()[i];
+  batch.copy_parts(asked);
   if (raises) throw StoreError(batch.error());
 }
 
 Decision FallbackStore::decide_all(std::span<const Request> requests, Instant now) {
   Batch batch(requests, Batch::Mode::kTogether, now);
   if (ask_and_wait(batch, sent_at(now))) throw StoreError(batch.error());
+  batch.copy_parts(requests);
   return batch.decisions()[0];
 }
 
@@ -369,8 +397,9 @@ void FallbackStore::submit(std::unique_ptr<Batch> batch) {
     answers.push_back(&batch->decisions()[i]);
   }
   auto rest = std::make_unique<Batch>(requests, Batch::Mode::kEach, batch->now());
-  rest->completion = [whole = std::make_shared<std::unique_ptr<Batch>>(std::move(batch)),
+  rest->completion = [whole = std::make_shared<std::unique_ptr<Batch>>(std::move(batch)), requests,
                       answers](Batch& answered) {
+    answered.copy_parts(requests);
     for (std::size_t i = 0; i < answers.size(); ++i) *answers[i] = answered.decisions()[i];
     (*whole)->set_error(answered.error());
     Batch::complete(std::move(*whole));

@@ -135,7 +135,7 @@ TEST_F(FallbackStoreTest, AllowsByPolicy) {
   inner_->lose_all();
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(decide({.cost = 3}),
-              (Decision{.allowed = true, .source = Source::kPolicy, .limit = 7}));
+              (Decision{.allowed = true, .source = Source::kPolicy, .binding = 1, .limit = 7}));
   }
   EXPECT_EQ(store_->counters().policy_answers, 20U);
   EXPECT_EQ(store_->counters().local_answers, 0U);
@@ -199,6 +199,58 @@ TEST_F(FallbackStoreTest, AGroupIsAnsweredByThePolicy) {
   EXPECT_THROW(decide_all({{.key = "a"}}), StoreError);
   wrap({.local_share = 2});
   EXPECT_EQ(decide_all({{.key = "a", .cost = 2}, {.key = "b"}}).remaining, 3);
+}
+
+TEST_F(FallbackStoreTest, PartsAreToldByTheStoreAndInItsPlace) {
+  wrap({}, "sliding_log 9/1h & sliding_log 4/1h");
+  std::vector<Decision> parts(2);
+  const auto check = [&] {
+    Request asked = request({.key = "k", .cost = 2});
+    asked.parts = parts;
+    Decision whole;
+    store_->decide({&asked, 1}, kStoreTime, {&whole, 1});
+    return whole;
+  };
+  EXPECT_EQ(check().binding, 1);
+  EXPECT_EQ(parts[0].remaining, 7);
+  EXPECT_EQ(parts[1].remaining, 2);
+  inner_->lose_all();
+  EXPECT_EQ(check().source, Source::kLocal);
+  for (const Decision& part : parts) EXPECT_EQ(part.source, Source::kLocal);
+  EXPECT_EQ(parts[0].remaining, 5);
+  EXPECT_EQ(check().binding, 1) << "it denies";
+  EXPECT_TRUE(parts[0].allowed);
+  EXPECT_FALSE(parts[1].allowed);
+
+  wrap({.on_failure = OnFailure::kDeny}, "sliding_log 9/1h & sliding_log 4/1h");
+  EXPECT_EQ(check().binding, 1) << "the smaller limit";
+  for (const Decision& part : parts) EXPECT_FALSE(part.allowed);
+  EXPECT_EQ(parts[0].limit, 9);
+  EXPECT_EQ(parts[1].limit, 4);
+}
+
+TEST_F(FallbackStoreTest, AGroupTellsWhatEachAnswersByTheStoreAndInItsPlace) {
+  wrap({.local_share = 2});
+  std::vector<Decision> parts(2);
+  const auto check_both = [&] {
+    auto asked = requests({{.key = "a"}, {.key = "b", .cost = 4}});
+    for (std::size_t i = 0; i < 2; ++i) asked[i].parts = std::span(parts).subspan(i, 1);
+    return store_->decide_all(asked, kStoreTime);
+  };
+  EXPECT_EQ(check_both().binding, 1);
+  EXPECT_EQ(parts[0].remaining, 9);
+  EXPECT_EQ(parts[1].remaining, 6);
+  inner_->lose_all();
+  EXPECT_EQ(check_both().binding, 1) << "its share is used up";
+  EXPECT_TRUE(parts[0].allowed);
+  EXPECT_EQ(parts[0].limit, 5);
+  EXPECT_EQ(parts[0].remaining, 4);
+  EXPECT_FALSE(parts[1].allowed);
+  EXPECT_EQ(parts[1].source, Source::kLocal);
+
+  wrap({.on_failure = OnFailure::kAllow});
+  EXPECT_TRUE(check_both().allowed);
+  for (const Decision& part : parts) EXPECT_EQ(part.source, Source::kPolicy);
 }
 
 TEST_F(FallbackStoreTest, AMisusedGroupIsRefused) {

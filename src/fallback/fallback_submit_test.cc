@@ -58,6 +58,33 @@ TEST_F(FallbackSubmitTest, AnswersGroups) {
   EXPECT_EQ(second->error, "");
 }
 
+TEST_F(FallbackSubmitTest, PartsComeWithTheBatch) {
+  wrap({}, "sliding_log 9/1h & sliding_log 4/1h");
+  lose("b");
+  decide({.key = "c", .cost = 4});
+  decide({.key = "c"});
+  auto asked = requests({{.key = "a"}, {.key = "c"}, {.key = "b"}});
+  std::vector<Decision> sizes(2);
+  asked[0].parts = sizes;
+  asked[2].parts = sizes;
+  std::vector<Decision> parts;
+  auto batch = std::make_unique<Batch>(asked);
+  batch->completion = [&](const Batch& done) {
+    EXPECT_EQ(done.decisions()[1].source, Source::kCache) << "the others are asked without it";
+    EXPECT_EQ(done.decisions()[1].binding, 1);
+    for (const Request& request : done.requests()) {
+      parts.insert(parts.end(), request.parts.begin(), request.parts.end());
+    }
+  };
+  store_->submit(std::move(batch));
+  inner_->answer_all();
+  ASSERT_EQ(parts.size(), 4U);
+  EXPECT_EQ(parts[0].remaining, 8);
+  EXPECT_EQ(parts[1].remaining, 3);
+  EXPECT_EQ(parts[2].source, Source::kLocal);
+  EXPECT_EQ(parts[3].remaining, 3);
+}
+
 // A completion cannot throw what a local group throws.
 TEST_F(FallbackSubmitTest, AMisusedGroupThatIsLostIsAnError) {
   wrap({});

@@ -69,6 +69,7 @@ Decision LocalFallback::answer(const Request& request, Instant now) {
   local.cost = scaled_cost(request);
   Decision decision = ask(store_, local, now);
   if (request.operation == Operation::kTakeUpTo) round_down(request, now, decision);
+  for (Decision& part : request.parts) part = unscaled(part, request.cost);
   return unscaled(decision, request.cost);
 }
 
@@ -80,7 +81,11 @@ Decision LocalFallback::answer_all(std::span<const Request> requests, Instant no
     local.back().cost = scaled_cost(request);
     cost = std::max(cost, request.cost);
   }
-  return unscaled(store_.decide_all(local, now), cost);
+  const Decision decision = store_.decide_all(local, now);
+  for (const Request& request : requests) {
+    for (Decision& part : request.parts) part = unscaled(part, request.cost);
+  }
+  return unscaled(decision, cost);
 }
 
 Decision LocalFallback::answer_for_permit(Request request, Instant now) {
@@ -95,6 +100,7 @@ Decision LocalFallback::answer_for_permit(Request request, Instant now) {
     decision = ask(store_, request, now);
   }
   decision.source = Source::kLocal;
+  if (!request.parts.empty()) request.parts[0] = decision;
   return decision;
 }
 

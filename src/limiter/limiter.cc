@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <boost/container/small_vector.hpp>
-#include <boost/container/static_vector.hpp>
 #include <cassert>
 #include <functional>
 #include <optional>
@@ -12,23 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/limit_definition.h"
 #include "limiter/limiter_core.h"
+#include "limiter/limiter_impl.h"
 
 namespace sluice {
-
-/// What a Limiter consists of.
-class Limiter::Impl final : public LimiterCore {
- public:
-  using LimiterCore::LimiterCore;
-
-  /// Of units for which `bound` was asked, and which this decision may have granted.
-  Reservation reservation(const Decision& decision, const BoundLimit& bound, std::string_view key,
-                          std::int64_t cost) const {
-    if (!decision.allowed) return {decision, nullptr};
-    return {decision,
-            std::make_unique<Reservation::Impl>(*this, bound, key, cost, decision.source)};
-  }
-};
 
 namespace {
 
@@ -44,6 +31,15 @@ Request to_reserve(const BoundLimit& bound, std::string_view key, std::int64_t c
   Request request = to_take(bound, key, cost);
   require_patience(patience);
   request.patience_ns = patience.count();
+  return request;
+}
+
+Request to_take_parts(const BoundLimit& bound, std::string_view key, std::int64_t cost,
+                      std::span<Decision> parts) {
+  Request request = to_take(bound, key, cost);
+  const std::size_t count = request.limit->parts.size();
+  require_room(parts.size(), count);
+  request.parts = parts.first(count);
   return request;
 }
 
@@ -149,12 +145,12 @@ Decision Limiter::check(std::string_view key, std::int64_t cost) {
   return impl_->binding()->ask(to_take(impl_->bound(), key, cost));
 }
 
+Decision Limiter::check_parts(std::string_view key, std::int64_t cost, std::span<Decision> parts) {
+  return impl_->binding()->ask(to_take_parts(impl_->bound(), key, cost, parts));
+}
+
 void Limiter::check(std::span<const Ask> asks, std::span<Decision> decisions) {
-  if (decisions.size() < asks.size()) {
-    throw std::invalid_argument("there is room for " + std::to_string(decisions.size()) +
-                                " decisions, and there are " + std::to_string(asks.size()) +
-                                " to make");
-  }
+  require_room(decisions.size(), asks.size());
   boost::container::small_vector<Request, kUsualBatch> requests(asks.size());
   read_asks(impl_->bound(), asks, requests);
   if (requests.empty()) return;
@@ -202,6 +198,21 @@ void Limiter::async_check(std::string_view key, std::int64_t cost, DecisionCallb
   impl_->async_ask(Operation::kTake, key, cost, std::move(callback));
 }
 
+void Limiter::async_check_parts(std::string_view key, std::int64_t cost, PartsCallback callback) {
+  const BoundLimit* const bound = &impl_->bound();
+  std::vector<Decision> sizes(bound->limit.definition().parts.size());
+  Request request;
+  if (auto error = error_in([&] { request = to_take_parts(*bound, key, cost, sizes); })) {
+    return callback({}, {}, std::move(error));
+  }
+  ask_later(impl_->store(), {&bound, 1}, {&request, 1}, Batch::Mode::kEach,
+            [callback = std::move(callback)](const Batch* batch, std::exception_ptr error) {
+              if (error) return callback({}, {}, std::move(error));
+              const auto parts = batch->requests()[0].parts;
+              callback(batch->decisions()[0], {parts.begin(), parts.end()}, nullptr);
+            });
+}
+
 void Limiter::async_peek(std::string_view key, DecisionCallback callback) {
   impl_->async_ask(Operation::kTake, key, 0, std::move(callback));
 }
@@ -233,7 +244,12 @@ void Limiter::async_check(std::span<const Ask> asks, BatchCallback callback) {
   auto error = error_in([&] { read_asks(bound, asks, requests); });
   if (error || requests.empty()) return callback({}, std::move(error));
   const BoundLimit* const about = &bound;
-  ask_later(impl_->store(), {&about, 1}, requests, Batch::Mode::kEach, std::move(callback));
+  ask_later(impl_->store(), {&about, 1}, requests, Batch::Mode::kEach,
+            [callback = std::move(callback)](const Batch* batch, std::exception_ptr unasked) {
+              std::vector<Decision> decisions;
+              if (batch) decisions.assign(batch->decisions().begin(), batch->decisions().end());
+              callback(std::move(decisions), std::move(unasked));
+            });
 }
 
 void Limiter::async_reserve(std::string_view key, std::int64_t cost, nanoseconds patience,
@@ -295,53 +311,6 @@ void Limiter::async_acquire(std::string_view key, std::int64_t cost, nanoseconds
     std::make_shared<Delay>(impl, std::move(reservation), callback)->begin(stop);
   };
   impl_->queues().acquire(std::move(request), !impl_->queues().is_empty(key), stop, done);
-}
-
-/// What claims ask, and the one store that they share.
-class AskedClaims {
- public:
-  /// Throws std::invalid_argument as check_all(), but for what the store finds.
-  explicit AskedClaims(std::span<const Claim> claims) {
-    if (claims.empty() || claims.size() > kMaxTogether) {
-      throw std::invalid_argument("from 1 to " + std::to_string(kMaxTogether) +
-                                  " claims are taken from together, not " +
-                                  std::to_string(claims.size()));
-    }
-    store = &claims[0].limiter.impl_->store();
-    for (const Claim& claim : claims) {
-      const LimiterCore& core = *claim.limiter.impl_;
-      const BoundLimit& bound = core.bound();
-      if (&core.store() != store) {
-        throw std::invalid_argument("the limits '" + claims[0].limiter.limit().space() + "' and '" +
-                                    bound.limit.space() +
-                                    "' are in different stores: one step takes from one store");
-      }
-      requests.push_back(to_take(bound, claim.key, claim.cost));
-      bounds.push_back(&bound);
-    }
-  }
-
-  Store* store = nullptr;
-  boost::container::static_vector<Request, kMaxTogether> requests;
-  /// bounds[i] is what requests[i] is about.
-  boost::container::static_vector<const BoundLimit*, kMaxTogether> bounds;
-};
-
-Decision check_all(std::span<const Claim> claims) {
-  const AskedClaims asked(claims);
-  return asked.store->decide_all(asked.requests, kStoreTime);
-}
-
-void async_check_all(std::span<const Claim> claims, DecisionCallback callback) {
-  std::optional<AskedClaims> asked;
-  if (auto error = error_in([&] { asked.emplace(claims); })) {
-    return callback({}, std::move(error));
-  }
-  ask_later(*asked->store, asked->bounds, asked->requests, Batch::Mode::kTogether,
-            [callback = std::move(callback)](const std::vector<Decision>& decisions,
-                                             std::exception_ptr error) {
-              callback(decisions.empty() ? Decision{} : decisions[0], std::move(error));
-            });
 }
 
 }  // namespace sluice

@@ -132,15 +132,14 @@ void LimiterCore::set_limit(Limit limit) {
 }
 
 void ask_later(Store& store, std::span<const BoundLimit* const> bounds,
-               std::span<const Request> requests, Batch::Mode mode, BatchCallback callback) {
+               std::span<const Request> requests, Batch::Mode mode, AnsweredBatch answered) {
   auto batch = std::make_unique<Batch>(requests, mode);
   for (const BoundLimit* bound : bounds) batch->keep(std::make_shared<const BoundLimit>(*bound));
-  batch->completion = [callback](Batch& completed) {
-    const auto decisions = completed.decisions();
-    callback({decisions.begin(), decisions.end()}, error_of_batch(completed));
+  batch->completion = [answered](Batch& completed) {
+    answered(&completed, error_of_batch(completed));
   };
   auto error = error_in([&] { store.submit(std::move(batch)); });
-  if (error) callback({}, std::move(error));
+  if (error) answered(nullptr, std::move(error));
 }
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -44,6 +45,15 @@ std::exception_ptr error_in(const Body& body) {
     return std::current_exception();
   }
   return nullptr;
+}
+
+/// Throws std::invalid_argument unless there is room for so many decisions.
+inline void require_room(std::size_t room, std::size_t decisions) {
+  if (room >= decisions) [[likely]]
+    return;
+  throw std::invalid_argument("there is room for " + std::to_string(room) +
+                              " decisions, and there are " + std::to_string(decisions) +
+                              " to make");
 }
 
 /// A request to take `cost` units of the key. Throws std::invalid_argument unless cost >= 0.
@@ -94,10 +104,14 @@ class LimiterCore {
   const std::shared_ptr<WaitQueues> queues_;
 };
 
+/// Receives a batch with its answers, and what asking for them would have thrown. The batch is null
+/// if the store could not be asked.
+using AnsweredBatch = std::function<void(const Batch*, std::exception_ptr)>;
+
 /// Submits several requests about `bounds` as one batch, without waiting; mode kTogether decides
 /// them all or nothing.
 void ask_later(Store& store, std::span<const BoundLimit* const> bounds,
-               std::span<const Request> requests, Batch::Mode mode, BatchCallback callback);
+               std::span<const Request> requests, Batch::Mode mode, AnsweredBatch answered);
 
 /// Units that were taken, their limit, and who gave them.
 class Reservation::Impl final {

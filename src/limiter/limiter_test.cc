@@ -279,6 +279,44 @@ TEST_F(AsyncTest, ClaimsAreTakenFromAllOrNone) {
   EXPECT_EQ(last().decision.remaining, 8);
 }
 
+TEST_F(AsyncTest, ClaimsAndPartsTellWhatEachAnswers) {
+  answer_later();
+  const auto store = std::make_shared<FallbackStore>(inner_, FallbackOptions{});
+  Limiter both(store, Limit("sliding_log 9/1w & sliding_log 3/1w", "both"));
+  Limiter everyone(store, Limit("sliding_log 9/1w", "everyone"));
+  Decision whole;
+  std::vector<Decision> parts;
+  const auto keep = [&](const Decision& told, std::vector<Decision> each, std::exception_ptr) {
+    whole = told;
+    parts = std::move(each);
+  };
+  both.async_check_parts(std::string("k"), 2, keep);
+  inner_->answer_all();
+  EXPECT_EQ(whole.binding, 1);
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(parts[0].remaining, 7);
+  EXPECT_EQ(parts[1].remaining, 1);
+  async_check_all_parts({{everyone, ""}, {both, "k", 2}}, keep);
+  inner_->answer_all();
+  EXPECT_EQ(whole.binding, 1);
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(parts[0].remaining, 9);
+  EXPECT_FALSE(parts[1].allowed);
+  EXPECT_EQ(parts[1].binding, 1) << "of its own parts";
+  async_check_all_parts({{both, "k"}}, keep);
+  inner_->answer_all();
+  EXPECT_EQ(whole.binding, 0) << "of one claim";
+  ASSERT_EQ(parts.size(), 1U);
+  EXPECT_EQ(parts[0].remaining, 0);
+
+  std::exception_ptr error;
+  const auto fail = [&](const Decision&, const std::vector<Decision>&, std::exception_ptr thrown) {
+    error = std::move(thrown);
+  };
+  both.async_check_parts("k", -1, fail);
+  EXPECT_THROW(std::rethrow_exception(error), std::invalid_argument);
+}
+
 TEST_F(AsyncTest, IsToldOfClaimsThatCannotBeTakenTogether) {
   answer_later();
   Limiter limiter = make_limiter();

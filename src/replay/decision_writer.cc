@@ -47,6 +47,10 @@ void DecisionWriter::write(const Judged& judged, std::string_view limit_json) {
   append_number(buffer_, std::int64_t{decision.reset_after.count()});
   buffer_ += ",\"delay_ns\":";
   append_number(buffer_, std::int64_t{decision.delay.count()});
+  if (judged.is_joined) {
+    buffer_ += ",\"binding\":";
+    append_number(buffer_, std::int64_t{decision.binding});
+  }
   buffer_ += "}\n";
   if (buffer_.size() >= kWriteBytes) flush();
 }

@@ -15,6 +15,8 @@ struct Judged {
   std::string_view key;
   std::int64_t cost = 1;
   Decision decision;
+  /// Whether several limits are joined by `&`.
+  bool is_joined = false;
 };
 
 /// Writes decisions to a descriptor as JSON Lines:
@@ -22,7 +24,8 @@ struct Judged {
 ///     {"time_ns":0,"key":"a","cost":1,"limit_expr":"…","allowed":true,"limit":16,"remaining":15,
 ///      "retry_after_ns":0,"reset_after_ns":2000000000,"delay_ns":0}
 ///
-/// on one line each; retry_after_ns -1 is never. Buffered. Not thread-safe.
+/// on one line each; retry_after_ns -1 is never. For limits that are joined by `&`, a last field
+/// "binding" is the index of the part whose numbers these are. Buffered. Not thread-safe.
 class DecisionWriter {
  public:
   /// Takes ownership of the descriptor. `name` is used in error messages.

@@ -3,6 +3,7 @@
 #include <span>
 #include <utility>
 
+#include "algorithms/limit_definition.h"
 #include "replay/text.h"
 
 namespace sluice::replay {
@@ -75,7 +76,8 @@ void Judge::write_decisions() {
       writer_->write({.time_ns = now_,
                       .key = requests_[i].key,
                       .cost = requests_[i].cost,
-                      .decision = open.decisions[i]},
+                      .decision = open.decisions[i],
+                      .is_joined = open.limit.definition().parts.size() > 1},
                      open.json);
     }
   }

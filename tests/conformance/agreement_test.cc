@@ -13,8 +13,8 @@ namespace {
 
 using model::Kind;
 
-void expect_same(const Scenario& scenario, std::size_t index, const Decision& store,
-                 const Decision& expected) {
+void expect_same(const Scenario& scenario, std::size_t index, const Answer& store,
+                 const Answer& expected) {
   if (store == expected) return;
   std::ostringstream message;
   message << "#" << index << " " << describe(scenario, scenario.events[index]) << "\n  store ";
@@ -223,9 +223,9 @@ TEST_P(EveryStore, AListIsChargedAllOrNone) {
       }
       const auto list = as_list(scenario, stretch, GetParam().lists);
       if (list.empty()) continue;
-      const Decision expected = reference.ask_all(list);
+      const Answer expected = reference.ask_all(list);
       expect_same(scenario, stretch.begin, subject.ask_all(list), expected);
-      // Checks each key separately, since the list's decision shows only the least remaining.
+      // Checks that each key has, or has not, been charged.
       for (std::size_t i = stretch.begin; i < stretch.end; ++i) {
         Event peek = scenario.events[i];
         peek.operation = Operation::kTake;

@@ -226,6 +226,7 @@ rc::Gen<Draft> any_draft(const Wanted& wanted, const Frame& frame,
       draft.choice = *rc::gen::inRange<std::size_t>(0, 1000);
     }
     event.together = *rc::gen::inRange(0, 5) >= 3;
+    event.wants_parts = *rc::gen::arbitrary<bool>();
     draft.astray = !wanted.in_order && *rc::gen::inRange(0, 5) == 4;
     return draft;
   });
@@ -317,6 +318,7 @@ std::string describe(const Scenario& scenario, const Event& event) {
   out << (event.together ? "  together " : "") << "at " << event.now << "ns "
       << name_of(event.operation) << " " << event.cost << " of key " << event.key << " under limit "
       << event.limit << " (" << expression(scenario.limits[event.limit]) << ")";
+  if (event.wants_parts) out << " with parts";
   if (event.patience_ns != kDefaultPatience) out << " patience " << event.patience_ns << "ns";
   if (event.operation == Operation::kBlock) out << " for " << event.duration_ns << "ns";
   if (model::lends(scenario.limits[event.limit])) out << " permit " << event.permit;
@@ -337,8 +339,9 @@ void showValue(const Scenario& scenario, std::ostream& out) {
 namespace sluice {
 
 void showValue(const Decision& decision, std::ostream& out) {
-  out << "{allowed=" << decision.allowed << " limit=" << decision.limit
-      << " remaining=" << decision.remaining << " retry_after=" << decision.retry_after.count()
+  out << "{allowed=" << decision.allowed << " binding=" << int{decision.binding}
+      << " limit=" << decision.limit << " remaining=" << decision.remaining
+      << " retry_after=" << decision.retry_after.count()
       << " reset_after=" << decision.reset_after.count() << " delay=" << decision.delay.count()
       << " taken=" << decision.taken << " source=" << static_cast<int>(decision.source) << "}";
 }

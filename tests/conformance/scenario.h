@@ -26,6 +26,8 @@ struct Event {
   Instant now = 0;
   /// Sent at the same instant as the event before it, in one batch or list with it.
   bool together = false;
+  /// Whether the decisions of the limit's parts are asked for.
+  bool wants_parts = false;
 };
 
 /// Whether the event changes the key if it is admitted.

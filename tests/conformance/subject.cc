@@ -22,6 +22,7 @@ Subject::Subject(const StoreCase& store, const Scenario& scenario, bool one_spac
     : store_(store.open()) {
   for (std::size_t i = 0; i < scenario.limits.size(); ++i) {
     limits_.emplace_back(expression(scenario.limits[i]), space_name(i, one_space));
+    parts_.push_back(scenario.limits[i].size());
     spaces_.push_back(store_->open_space(limits_.back().definition()));
   }
 }
@@ -37,22 +38,43 @@ Request Subject::request(const Event& event) const {
           .permit = event.permit};
 }
 
-Decision Subject::ask(const Event& event) {
+Answer Subject::ask(const Event& event) {
   return ask_batch({&event, 1}).front();
 }
 
-std::vector<Decision> Subject::ask_batch(std::span<const Event> events) {
+std::vector<Answer> Subject::ask_batch(std::span<const Event> events) {
+  std::vector<Answer> answers(events.size());
   std::vector<Request> requests;
-  for (const auto& event : events) requests.push_back(request(event));
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    requests.push_back(request(events[i]));
+    if (events[i].wants_parts) answers[i].parts.resize(parts_.at(events[i].limit));
+    requests[i].parts = answers[i].parts;
+  }
   std::vector<Decision> decisions(requests.size());
   store_->decide(requests, events.front().now, decisions);
-  return decisions;
+  for (std::size_t i = 0; i < events.size(); ++i) static_cast<Decision&>(answers[i]) = decisions[i];
+  return answers;
 }
 
-Decision Subject::ask_all(std::span<const Event> events) {
+Answer Subject::ask_all(std::span<const Event> events) {
+  Answer answer;
   std::vector<Request> requests;
   for (const auto& event : events) requests.push_back(request(event));
-  return store_->decide_all(requests, events.front().now);
+  answer.parts.resize(events.size() > 1 ? events.size() : parts_.at(events[0].limit));
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    requests[i].parts = std::span(answer.parts).subspan(i, 1);
+  }
+  if (events.size() == 1) requests[0].parts = answer.parts;
+  static_cast<Decision&>(answer) = store_->decide_all(requests, events.front().now);
+  return answer;
+}
+
+void showValue(const Answer& answer, std::ostream& out) {
+  sluice::showValue(static_cast<const Decision&>(answer), out);
+  for (const Decision& part : answer.parts) {
+    out << "\n    part ";
+    sluice::showValue(part, out);
+  }
 }
 
 model::ModelRequest Reference::request(const Event& event) const {
@@ -66,14 +88,18 @@ model::ModelRequest Reference::request(const Event& event) const {
           .permit = event.permit};
 }
 
-Decision Reference::ask(const Event& event) {
-  return model_.decide(request(event), event.now);
+Answer Reference::ask(const Event& event) {
+  Answer answer{model_.decide(request(event), event.now), {}};
+  if (event.wants_parts) answer.parts = model_.parts();
+  return answer;
 }
 
-Decision Reference::ask_all(std::span<const Event> events) {
+Answer Reference::ask_all(std::span<const Event> events) {
   std::vector<model::ModelRequest> requests;
   for (const auto& event : events) requests.push_back(request(event));
-  return model_.decide_all(requests, events.front().now);
+  Answer answer{model_.decide_all(requests, events.front().now), {}};
+  answer.parts = model_.parts();
+  return answer;
 }
 
 }  // namespace sluice::conformance

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <iosfwd>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,22 +13,32 @@
 
 namespace sluice::conformance {
 
+/// A decision, and those that were combined to it: empty where the event does not want them.
+struct Answer : Decision {
+  std::vector<Decision> parts;
+
+  friend bool operator==(const Answer&, const Answer&) = default;
+};
+/// Every field of all of them.
+void showValue(const Answer& answer, std::ostream& out);
+
 /// A newly opened store with the limits of a scenario. Thread-safe, like the store.
 class Subject {
  public:
   Subject(const StoreCase& store, const Scenario& scenario, bool one_space = false);
 
-  Decision ask(const Event& event);
+  Answer ask(const Event& event);
   /// Sends all events in one batch, at the instant of the first one.
-  std::vector<Decision> ask_batch(std::span<const Event> events);
-  /// Takes from all or none, at the instant of the first event.
-  Decision ask_all(std::span<const Event> events);
+  std::vector<Answer> ask_batch(std::span<const Event> events);
+  /// Takes from all or none, at the instant of the first event, and asks for the decision of each.
+  Answer ask_all(std::span<const Event> events);
 
  private:
   Request request(const Event& event) const;
 
   std::shared_ptr<Store> store_;
   std::vector<Limit> limits_;
+  std::vector<std::size_t> parts_;  // How many each limit has.
   std::vector<std::shared_ptr<Space>> spaces_;
 };
 
@@ -37,8 +48,8 @@ class Reference {
   explicit Reference(const Scenario& scenario, bool one_space = false)
       : scenario_(scenario), one_space_(one_space) {}
 
-  Decision ask(const Event& event);
-  Decision ask_all(std::span<const Event> events);
+  Answer ask(const Event& event);
+  Answer ask_all(std::span<const Event> events);
 
  private:
   model::ModelRequest request(const Event& event) const;

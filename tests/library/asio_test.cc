@@ -257,6 +257,24 @@ TEST_F(AsioTest, CoroutinesAskForManyAtOnce) {
   EXPECT_EQ(kept->remaining, 2);
 }
 
+TEST_F(AsioTest, CoroutinesAreToldOfParts) {
+  Limiter both(store_, Limit("sliding_log 9/1w & sliding_log 3/1w", "both"));
+  run([&]() -> asio::awaitable<void> {
+    const auto [whole, parts] =
+        co_await async_check_parts(both, std::string("k"), 2, asio::use_awaitable);
+    EXPECT_EQ(whole.binding, 1);
+    EXPECT_EQ(parts.size(), 2U);
+    EXPECT_EQ(parts.at(0).remaining, 7);
+    EXPECT_EQ(parts.at(1).remaining, whole.remaining);
+    const std::vector<Claim> claims{{limiter_, "all"}, {both, std::string("k"), 2}};
+    const auto [denied, each] = co_await async_check_all_parts(claims, asio::use_awaitable);
+    EXPECT_EQ(denied.binding, 1);
+    EXPECT_EQ(each.size(), 2U);
+    EXPECT_EQ(each.at(0).remaining, 10);
+    EXPECT_FALSE(each.at(1).allowed);
+  });
+}
+
 TEST_F(AsioTest, WhateverIsAskedThrows) {
   const std::vector<Ask> asks{{.key = "key", .cost = -1}};
   EXPECT_THROW(async_check(limiter_, asks, asio::use_future).get(), std::invalid_argument);

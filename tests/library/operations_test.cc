@@ -171,6 +171,66 @@ TEST(Operations, ChecksAllOrNone) {
   EXPECT_EQ(number.peek("+2").remaining, 2);
 }
 
+TEST(Operations, TellWhichClaimBindsAndWhatEachAnswers) {
+  const auto store = open_store("memory:");
+  Limiter number(store, Limit("token_bucket 3/1h", "number"));
+  Limiter everyone(store, Limit("sliding_log 5/1w", "everyone"));
+  std::vector<Decision> parts(3);
+  const Decision first = check_all({{everyone, ""}, {number, "+1"}}, parts);
+  EXPECT_EQ(first.binding, 1);
+  EXPECT_EQ(first.limit, 3);
+  EXPECT_LE(first.reset_after, 20min) << "not the week of the other";
+  EXPECT_EQ(parts[0].remaining, 4);
+  EXPECT_EQ(parts[0].reset_after, kWeek);
+  EXPECT_EQ(parts[1].remaining, 2);
+  EXPECT_EQ(parts[1].reset_after, first.reset_after);
+
+  const Decision denied = check_all({{number, "+1", 2}, {everyone, "", 5}}, parts);
+  EXPECT_FALSE(denied);
+  EXPECT_EQ(denied.binding, 1);
+  EXPECT_EQ(denied.limit, 5);
+  EXPECT_EQ(denied.remaining, 4);
+  EXPECT_TRUE(parts[0].allowed) << "it alone would have admitted";
+  EXPECT_EQ(parts[0].remaining, 2) << "and has not been charged";
+  EXPECT_EQ(parts[1].retry_after, denied.retry_after);
+
+  EXPECT_EQ(check_all({{number, "+2"}}, std::span(parts).first(1)), parts[0]);
+  EXPECT_EQ(refusal<std::invalid_argument>([&] {
+              check_all({{number, "+2"}, {everyone, ""}}, std::span(parts).first(1));
+            }),
+            "there is room for 1 decisions, and there are 2 to make");
+  EXPECT_EQ(number.peek("+2").remaining, 2);
+}
+
+TEST(Operations, TellWhatEachPartOfALimitAnswers) {
+  Limiter limiter = make_limiter("sliding_log 9/1w & token_bucket 2/1h & sliding_log 7/1h");
+  std::vector<Decision> parts(3);
+  const Decision admitted = limiter.check_parts("a", 2, parts);
+  EXPECT_TRUE(admitted);
+  EXPECT_EQ(admitted.binding, 1);
+  EXPECT_EQ(admitted.limit, 2);
+  EXPECT_EQ(parts[0].remaining, 7);
+  EXPECT_EQ(parts[1].remaining, 0);
+  EXPECT_EQ(parts[2].remaining, 5);
+  const Decision denied = limiter.check_parts("a", 6, parts);
+  EXPECT_EQ(denied.binding, 1) << "it never admits as many";
+  EXPECT_EQ(denied.retry_after, kNever);
+  EXPECT_TRUE(parts[0].allowed);
+  EXPECT_EQ(parts[0].remaining, 7);
+  EXPECT_EQ(parts[1].retry_after, kNever);
+  EXPECT_GT(parts[2].retry_after, 59min);
+  limiter.block("a", 2h);
+  EXPECT_EQ(limiter.check_parts("a", 1, parts).binding, 0) << "the first of equal ones";
+  for (const Decision& part : parts) EXPECT_GT(part.retry_after, 119min);
+
+  EXPECT_EQ(refusal<std::invalid_argument>(
+                [&] { limiter.check_parts("a", 1, std::span(parts).first(2)); }),
+            "there is room for 2 decisions, and there are 3 to make");
+  Limiter plain = make_limiter();
+  EXPECT_EQ(plain.check_parts("a", 2, parts), parts[0]);
+  EXPECT_EQ(parts[0].remaining, 3);
+}
+
 TEST(Operations, RefuseWhatCannotBeCheckedTogether) {
   const auto store = open_store("memory:");
   Limiter limiter(store, Limit(kFivePerWeek, "one"));

@@ -5,18 +5,29 @@
 namespace sluice::model {
 namespace {
 
+bool all_admit(const std::vector<Decision>& answers) {
+  return std::ranges::all_of(answers, [](const Decision& answer) { return answer.allowed; });
+}
+
+// The one whose numbers are those of all: if any denies, the first of those that deny for longest,
+// else the first of those with the least remaining.
+std::size_t binding(const std::vector<Decision>& answers) {
+  const auto longest = [](const Decision& a, const Decision& b) {
+    return a.retry_after < b.retry_after;  // What admits has a retry_after of 0.
+  };
+  const auto least = [](const Decision& a, const Decision& b) { return a.remaining < b.remaining; };
+  const auto found = all_admit(answers) ? std::ranges::min_element(answers, least)
+                                        : std::ranges::max_element(answers, longest);
+  return static_cast<std::size_t>(found - answers.begin());
+}
+
 // Combines the decisions of several parts, all or nothing.
 Decision combine(const std::vector<Decision>& answers) {
-  Decision all = answers.front();
+  Decision all = answers[binding(answers)];
+  all.binding = static_cast<std::uint8_t>(binding(answers));
+  all.delay = {};
   for (const auto& answer : answers) {
-    if (answer.remaining < all.remaining) {
-      all.remaining = answer.remaining;
-      all.limit = answer.limit;
-    }
-    all.allowed = all.allowed && answer.allowed;
-    all.retry_after = std::max(all.retry_after, answer.retry_after);
-    all.reset_after = std::max(all.reset_after, answer.reset_after);
-    all.delay = std::max(all.delay, answer.delay);
+    if (all.allowed) all.delay = std::max(all.delay, answer.delay);
   }
   return all;
 }
@@ -103,46 +114,43 @@ Model::Answers Model::act(const ModelRequest& request, Instant now, Key& key) {
   return answers;
 }
 
-Decision Model::attempt(const ModelRequest& request, Instant now, Key& key) {
+Model::Answers Model::attempt(const ModelRequest& request, Instant now, Key& key) {
   const bool blocked = now < key.blocked_until;
   const bool barred = blocked && request.operation == Operation::kTake && request.cost > 0;
   Key changed = key;
   Answers answers = act(request, now, changed);
-  const bool admitted = combine(answers).allowed;
-  if (!admitted || barred) {
+  const bool admitted = all_admit(answers) && !barred;
+  if (!admitted) {
     // Nothing is charged, so the parts that would admit answer as for a peek.
     const Answers as_it_is = peeks(request, now, key);
     for (std::size_t i = 0; i < answers.size(); ++i) {
       if (answers[i].allowed) answers[i] = as_it_is[i];
     }
   }
-  Decision decision = combine(answers);
-  if (blocked) {
+  for (Decision& answer : answers) {
+    if (!blocked) continue;
     const std::chrono::nanoseconds left(static_cast<std::int64_t>(key.blocked_until - now));
-    decision.remaining = 0;
-    decision.reset_after = std::max(decision.reset_after, left);
-    if (barred && decision.retry_after != kNever) {
-      decision.retry_after = std::max(decision.retry_after, left);
-    }
-    if (barred) decision.allowed = false;
+    answer.remaining = 0;
+    answer.reset_after = std::max(answer.reset_after, left);
+    if (!barred) continue;
+    answer.allowed = false;
+    answer.retry_after = std::max(answer.retry_after, left);
   }
-  if (decision.allowed && request.cost > 0) {
+  if (admitted && request.cost > 0) {
     key = changed;
     if (!blocked) key.blocked_until = 0;
   }
-  return decision;
+  return answers;
 }
 
-Decision Model::take_up_to(ModelRequest request, Instant now, Key& key) {
+ModelRequest Model::for_what_remains(ModelRequest request, Instant now, const Key& key) {
   std::int64_t units = request.cost;
   for (const auto& peek : peeks(request, now, key)) units = std::min(units, peek.remaining);
   for (auto& limit : request.limits) limit.borrow = false;
   if (request.cost > 0) request.cost = std::max<std::int64_t>(units, 1);
   request.operation = Operation::kTake;
   request.patience_ns = kDefaultPatience;
-  Decision decision = attempt(request, now, key);
-  if (decision.allowed) decision.taken = units;
-  return decision;
+  return request;
 }
 
 Decision Model::decide(const ModelRequest& request, Instant now) {
@@ -151,22 +159,25 @@ Decision Model::decide(const ModelRequest& request, Instant now) {
   if (request.operation == Operation::kBlock) {
     key.blocked_until = std::max(key.blocked_until, Wide{now} + request.duration_ns);
   }
-  const Decision decision = request.operation == Operation::kTakeUpTo
-                                ? take_up_to(request, now, key)
-                                : attempt(request, now, key);
+  const bool up_to = request.operation == Operation::kTakeUpTo;
+  const ModelRequest asked = up_to ? for_what_remains(request, now, key) : request;
+  parts_ = attempt(asked, now, key);
+  Decision decision = combine(parts_);
+  if (up_to && decision.allowed) decision.taken = asked.cost;
   const bool spends = request.cost > 0 && request.operation != Operation::kReset;
   if (request.operation == Operation::kBlock || (decision.allowed && spends)) keep(request, key);
   return decision;
 }
 
 Decision Model::decide_all(const std::vector<ModelRequest>& requests, Instant now) {
+  if (requests.size() == 1) return decide(requests.front(), now);
   std::vector<Key> after;
   Answers answers;
   for (const auto& request : requests) {
     after.push_back(find(request));
-    answers.push_back(attempt(request, now, after.back()));
+    answers.push_back(combine(attempt(request, now, after.back())));
   }
-  const bool admitted = combine(answers).allowed;
+  const bool admitted = all_admit(answers);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (admitted && requests[i].cost > 0) keep(requests[i], after[i]);
     // If the list is denied, a request that would be admitted is not charged, and answers so.
@@ -176,7 +187,8 @@ Decision Model::decide_all(const std::vector<ModelRequest>& requests, Instant no
       answers[i] = decide(peek, now);
     }
   }
-  return combine(answers);
+  parts_ = answers;
+  return combine(parts_);
 }
 
 }  // namespace sluice::model

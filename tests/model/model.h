@@ -45,6 +45,10 @@ class Model {
   /// The counterpart of Store::decide_all(). REQUIRES: no two requests have the same space and key.
   Decision decide_all(const std::vector<ModelRequest>& requests, Instant now);
 
+  /// The decisions that were combined to the last one: of the parts of one request, or of each
+  /// request of a list.
+  const std::vector<Decision>& parts() const { return parts_; }
+
  private:
   struct Key {
     std::vector<PartState> parts;
@@ -58,14 +62,16 @@ class Model {
   void keep(const ModelRequest& request, const Key& key);
 
   static Answers peeks(const ModelRequest& request, Instant now, const Key& key);
-  /// The decision of each part on its own.
+  /// What each part does and answers on its own, whether the key is blocked or not.
   static Answers act(const ModelRequest& request, Instant now, Key& key);
   static Answers act_on_permits(const ModelRequest& request, const PartCall& call, Key& key);
-  /// The decision of all parts and the block together. The key changes only if it is admitted.
-  static Decision attempt(const ModelRequest& request, Instant now, Key& key);
-  static Decision take_up_to(ModelRequest request, Instant now, Key& key);
+  /// The decision of each part. The key changes only if all admit.
+  static Answers attempt(const ModelRequest& request, Instant now, Key& key);
+  /// The request for as many units as remain, or for one if none do.
+  static ModelRequest for_what_remains(ModelRequest request, Instant now, const Key& key);
 
   std::map<std::pair<std::string, std::string>, Key> keys_;
+  Answers parts_;
 };
 
 }  // namespace sluice::model

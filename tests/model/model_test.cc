@@ -138,10 +138,11 @@ TEST_F(ModelTest, PartsAdmitTogetherOrNotAtAll) {
                          {.kind = Kind::kFixedWindow, .count = 5, .window_ns = 1000}};
   EXPECT_EQ(
       take(both, 100, 2),
-      (Decision{.allowed = true, .limit = 2, .remaining = 0, .reset_after = nanoseconds(900)}));
+      (Decision{.allowed = true, .limit = 2, .remaining = 0, .reset_after = nanoseconds(20)}));
   EXPECT_EQ(take(both, 120, 2).remaining, 0);
   const Decision denied = take(both, 140, 2);
-  EXPECT_EQ(denied, (Decision{.limit = 5,
+  EXPECT_EQ(denied, (Decision{.binding = 1,
+                              .limit = 5,
                               .remaining = 1,
                               .retry_after = nanoseconds(860),
                               .reset_after = nanoseconds(860)}));
@@ -215,12 +216,35 @@ TEST_F(ModelTest, PermitsAreReleasedOrExpire) {
       nanoseconds(9));
 }
 
+TEST_F(ModelTest, TheNumbersAreThoseOfTheBindingPart) {
+  const ModelLimits limits{{.kind = Kind::kFixedWindow, .count = 9, .window_ns = 1000},
+                           {.kind = Kind::kFixedWindow, .count = 2, .window_ns = 10},
+                           {.kind = Kind::kFixedWindow, .count = 2, .window_ns = 100}};
+  EXPECT_EQ(take(limits, 5), (Decision{.allowed = true,
+                                       .binding = 1,
+                                       .limit = 2,
+                                       .remaining = 1,
+                                       .reset_after = nanoseconds(5)}));
+  EXPECT_EQ(take(limits, 5, 2), (Decision{.binding = 2,
+                                          .limit = 2,
+                                          .remaining = 1,
+                                          .retry_after = nanoseconds(95),
+                                          .reset_after = nanoseconds(95)}));
+  EXPECT_EQ(
+      model_.parts()[0],
+      (Decision{.allowed = true, .limit = 9, .remaining = 8, .reset_after = nanoseconds(995)}));
+  EXPECT_EQ(take(limits, 5, 3).binding, 1);
+}
+
 TEST_F(ModelTest, AListChargesAllOrNone) {
   const ModelLimits limit{{.kind = Kind::kFixedWindow, .count = 1, .window_ns = 10}};
   const ModelRequest a{.space = "s", .limits = limit, .key = "a"};
   const ModelRequest b{.space = "s", .limits = limit, .key = "b"};
   EXPECT_TRUE(model_.decide(a, 5).allowed);
   EXPECT_FALSE(model_.decide_all({a, b}, 5).allowed);
+  EXPECT_EQ(model_.parts()[0],
+            (Decision{.limit = 1, .retry_after = nanoseconds(5), .reset_after = nanoseconds(5)}));
+  EXPECT_EQ(model_.parts()[1], (Decision{.allowed = true, .limit = 1, .remaining = 1}));
   EXPECT_TRUE(model_.decide(b, 5).allowed);
 }
 

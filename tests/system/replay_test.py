@@ -120,6 +120,16 @@ class Formats(Replay):
                                r'true,"limit":16,"remaining":15,"retry_after_ns":0,'
                                r'"reset_after_ns":2000000000,"delay_ns":0\}\n$')
 
+    def test_joined_limits_tell_which_part_binds(self):
+        path = self.write_file("three.csv", "time,key\n0,a\n0,a\n0,a\n")
+        limits = ("--limit", "token_bucket 9/9s & sliding_log 2/1h", "--limit", "sliding_log 2/1h")
+        rows = [json.loads(line) for line in self.decisions(path, *limits).splitlines()]
+        joined, alone = rows[::2], rows[1::2]
+        self.assertEqual([row["binding"] for row in joined], [1, 1, 1])
+        self.assertEqual([row["reset_after_ns"] for row in joined], [3600 * 10**9] * 3)
+        self.assertEqual(list(joined[0]), FIELDS + ["binding"])
+        self.assertEqual(list(alone[0]), FIELDS)
+
     def test_limit_expr_is_what_was_asked(self):
         path = self.write_file("one.csv", "time,key\n0,a\n")
         limits = ("--limit", "fixed_window 5/1m", "--limit", "sliding_log 5/1m & sliding_log 9/1h")

@@ -269,20 +269,15 @@ Decision KeyState::judge(const Request& request, Instant now) {
     clear();
     changed_ = true;
     readable_ = false;
-    return peek(limit, now);
+    return judge_together(limit, Operation::kTake, {.now = now, .cost = 0}, 0, request.parts);
   }
   readable_ =
       parts_ != nullptr && (expression_ == limit.expression || keeps_state(*parts_, limit.parts));
   if (request.operation == Operation::kBlock) return block(request, now);
   const Call call = call_of(request, now);
-  Decision decision = judge_together(limit, request.operation, call);
-  if (request.operation == Operation::kTakeUpTo && decision.allowed) decision.taken = call.cost;
   const Instant until = standing_until();
-  if (now < until) {
-    const bool taking = takes(request.operation, request.cost);
-    if (taking && decision.allowed) decision = peek(limit, now);
-    decision = block_decision(decision, taking, now, until);
-  }
+  Decision decision = judge_together(limit, request.operation, call, until, request.parts);
+  if (request.operation == Operation::kTakeUpTo && decision.allowed) decision.taken = call.cost;
   // A refund of a key that was never seen changes nothing.
   const bool seen = readable_ || until > 0;
   const bool commits =
@@ -290,7 +285,7 @@ Decision KeyState::judge(const Request& request, Instant now) {
   if (!commits) return decision;
   blocked_until_ = until;
   commit(limit, request.operation, call);
-  committed(now, decision);
+  committed(now);
   return decision;
 }
 
@@ -301,15 +296,16 @@ Decision KeyState::block(const Request& request, Instant now) {
     parts_ = nullptr;
     expression_ = {};
   }
-  const Decision decision = block_decision(peek(*request.limit, now), false, now, blocked_until_);
-  committed(now, decision);
+  const Decision decision = judge_together(*request.limit, Operation::kTake,
+                                           {.now = now, .cost = 0}, blocked_until_, request.parts);
+  committed(now);
   return decision;
 }
 
 // Taking up to so many units is taking those of them that remain; if none do, one is denied.
 Call KeyState::call_of(const Request& request, Instant now) const {
   if (request.operation == Operation::kTakeUpTo && request.cost > 0) {
-    const std::int64_t there = peek(*request.limit, now).remaining;
+    const std::int64_t there = remaining(*request.limit, now);
     return {
         .now = now, .cost = std::clamp<std::int64_t>(there, 1, request.cost), .unspent_only = true};
   }
@@ -319,24 +315,40 @@ Call KeyState::call_of(const Request& request, Instant now) const {
           .permit = request.permit};
 }
 
-Decision KeyState::peek(const LimitDefinition& limit, Instant now) const {
-  return judge_together(limit, Operation::kTake, {.now = now, .cost = 0});
+// The least of any part, whether the key is blocked or not.
+std::int64_t KeyState::remaining(const LimitDefinition& limit, Instant now) const {
+  std::int64_t least = kMaxInt64;
+  for (std::size_t i = 0; i < limit.parts.size(); ++i) {
+    const Call peeked{.now = now, .cost = 0};
+    least = std::min(least, state_of(i).judge(limit.parts[i], Operation::kTake, peeked).remaining);
+  }
+  return least;
 }
 
+// `until` is the end of the key's block. Stores the decisions of the parts in `wanted`, unless it
+// is empty.
 Decision KeyState::judge_together(const LimitDefinition& limit, Operation operation,
-                                  const Call& call) const {
+                                  const Call& call, Instant until, std::span<Decision> wanted) {
+  const bool is_blocked = call.now < until;
+  const bool is_barred = is_blocked && takes(operation, call.cost);
   std::array<Decision, kMaxParts> decisions;
-  bool allowed = true;
+  bool allowed = !is_barred;
   for (std::size_t i = 0; i < limit.parts.size(); ++i) {
     decisions[i] = state_of(i).judge(limit.parts[i], operation, call);
     allowed = allowed && decisions[i].allowed;
   }
   Together answer;
+  judged_lifetime_ns_ = 0;
   for (std::size_t i = 0; i < limit.parts.size(); ++i) {
+    Decision& one = decisions[i];
     // If one part denies, nothing is charged: those that allow it answer as to a peek.
-    const bool stands = allowed || !decisions[i].allowed;
-    const Call peeked{.now = call.now, .cost = 0};
-    answer.add(stands ? decisions[i] : state_of(i).judge(limit.parts[i], Operation::kTake, peeked));
+    if (!allowed && one.allowed) {
+      one = state_of(i).judge(limit.parts[i], Operation::kTake, {.now = call.now, .cost = 0});
+    }
+    if (is_blocked) one = block_decision(one, is_barred, call.now, until);
+    judged_lifetime_ns_ = std::max(judged_lifetime_ns_, std::int64_t{one.reset_after.count()});
+    if (!wanted.empty()) wanted[i] = one;
+    answer.add(one);
   }
   return answer.decision();
 }
@@ -350,11 +362,10 @@ void KeyState::commit(const LimitDefinition& limit, Operation operation, const C
   expression_ = limit.expression;
 }
 
-// The decision tells how long what was committed lasts.
-void KeyState::committed(Instant now, const Decision& decision) {
+void KeyState::committed(Instant now) {
   if (blocked_until_ <= now) blocked_until_ = 0;
   changed_ = true;
-  lifetime_ns_ = decision.reset_after.count();
+  lifetime_ns_ = judged_lifetime_ns_;
   const std::size_t size = parts_ == nullptr ? 0 : parts_->size();
   gone_ = blocked_until_ == 0 &&
           std::all_of(states_.begin(), states_.begin() + static_cast<std::ptrdiff_t>(size),

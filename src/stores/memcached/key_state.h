@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -96,13 +97,13 @@ class KeyState {
   bool read_states(std::string_view expression, ValueReader& reader, const LimitDefinition& asked);
   Instant standing_until() const;
   const PartState& state_of(std::size_t index) const;
-  Decision peek(const LimitDefinition& limit, Instant now) const;
-  Decision judge_together(const LimitDefinition& limit, Operation operation,
-                          const Call& call) const;
+  std::int64_t remaining(const LimitDefinition& limit, Instant now) const;
+  Decision judge_together(const LimitDefinition& limit, Operation operation, const Call& call,
+                          Instant until, std::span<Decision> wanted);
   Call call_of(const Request& request, Instant now) const;
   Decision block(const Request& request, Instant now);
   void commit(const LimitDefinition& limit, Operation operation, const Call& call);
-  void committed(Instant now, const Decision& decision);
+  void committed(Instant now);
 
   std::array<PartState, kMaxParts> states_;
   // The limit by which the states were made; null while there are none.
@@ -114,6 +115,8 @@ class KeyState {
   bool changed_ = false;
   bool gone_ = true;
   std::int64_t lifetime_ns_ = 0;
+  // How long the key differs from fresh after what was judged last, of all parts and the block.
+  std::int64_t judged_lifetime_ns_ = 0;
   // The limit of the last value that was made by another one than `asked`.
   std::vector<AnyPart> parsed_;
   std::string parsed_expression_;

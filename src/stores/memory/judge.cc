@@ -1,5 +1,6 @@
 #include "stores/memory/judge.h"
 
+#include <algorithm>
 #include <cassert>
 #include <memory>
 
@@ -167,22 +168,22 @@ void end_block(Account& account, Cell& key, Instant now) {
 Standing standing(std::span<const AnyPart> home, Cell key, Instant now) {
   const auto* foreign = foreign_record(unblocked(key));
   const auto parts = foreign != nullptr ? std::span(&foreign->part, 1) : home;
-  Together peeks;
   Together takes;
+  std::chrono::nanoseconds reset_after{0};
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Cell state = part_of(key, i);
-    peeks.add(judge(parts[i], state, Operation::kTake, {.now = now, .cost = 0}).decision);
+    const auto peek = judge(parts[i], state, Operation::kTake, {.now = now, .cost = 0}).decision;
+    reset_after = std::max(reset_after, peek.reset_after);
     takes.add(judge(parts[i], state, Operation::kTake, {.now = now, .cost = 1}).decision);
   }
-  Decision peek = peeks.decision();
   Decision take = takes.decision();
   if (const Instant until = blocked_until(key); now < until) {
-    peek = block_decision(peek, false, now, until);
     take = block_decision(take, true, now, until);
+    reset_after = std::max(reset_after, std::chrono::nanoseconds(until - now));
   }
-  return {.fresh = peek.reset_after.count() == 0,
+  return {.fresh = reset_after.count() == 0,
           .denies = !take.allowed,
-          .reset_after = peek.reset_after,
+          .reset_after = reset_after,
           .retry_after = take.retry_after};
 }
 

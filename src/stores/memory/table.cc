@@ -99,21 +99,37 @@ const Member* reserve_all(std::span<const Member> members, Instant now, std::spa
   return without_room;
 }
 
-Decision combined(std::span<const Member> members, Instant now, std::span<Judged> judged) {
-  Together answer;
+// Makes the decision of each part final.
+void apply_blocks(std::span<const Member> members, Instant now, std::span<Judged> judged) {
   each(members, judged, [&](const Member& member, std::span<Judged> own) {
-    Together parts;
-    for (const auto& one : own) parts.add(one.decision);
-    Decision decision = parts.decision();
-    if (now < member.blocked_until) {
-      const Request& request = member.request;
-      decision = block_decision(decision, takes(request.operation, request.cost), now,
-                                member.blocked_until);
+    if (now >= member.blocked_until) return true;
+    const bool taking = takes(member.request.operation, member.request.cost);
+    for (Judged& one : own) {
+      one.decision = block_decision(one.decision, taking, now, member.blocked_until);
     }
-    answer.add(decision);
     return true;
   });
-  return answer.decision();
+}
+
+// Combines the final decisions of all parts, and stores those that are wanted.
+Decision combined(std::span<const Member> members, std::span<Judged> judged) {
+  Together answer;
+  Decision last;
+  each(members, judged, [&](const Member& member, std::span<Judged> own) {
+    Together parts;
+    for (const Judged& one : own) parts.add(one.decision);
+    last = parts.decision();
+    answer.add(last);
+    const std::span<Decision> wanted = member.request.parts;
+    if (wanted.empty()) return true;
+    if (members.size() > 1) {
+      wanted[0] = last;
+    } else {
+      std::ranges::transform(own, wanted.begin(), &Judged::decision);
+    }
+    return true;
+  });
+  return members.size() > 1 ? answer.decision() : last;
 }
 
 // Decides requests that all members admit, but for which there is no room.
@@ -126,15 +142,21 @@ Decision decide_full(const Member& without_room, std::span<const Member> members
   const bool unseen = table.key_cell(without_room.place) == 0;
   const bool allowed = table.options().allow_when_full && unseen;
   if (!allowed) retract(members, now, judged);
-  Decision decision = combined(members, now, judged);
-  decision.source = Source::kFull;
-  if (!allowed) {
-    decision.allowed = false;
-    decision.remaining = 0;
-    decision.delay = std::chrono::nanoseconds(0);
-    decision.retry_after = table.room_after(without_room.place, now);
-  }
-  return decision;
+  apply_blocks(members, now, judged);
+  each(members, judged, [&](const Member& member, std::span<Judged> own) {
+    if (&member != &without_room) return true;
+    const auto room_after = table.room_after(member.place, now);
+    for (Judged& one : own) {
+      one.decision.source = Source::kFull;
+      if (allowed) continue;
+      one.decision.allowed = false;
+      one.decision.remaining = 0;
+      one.decision.delay = std::chrono::nanoseconds(0);
+      one.decision.retry_after = room_after;
+    }
+    return false;
+  });
+  return combined(members, judged);
 }
 
 }  // namespace
@@ -236,7 +258,8 @@ template <class A>
 
 void Table::decide(Place place, const Request& request, Instant now, Decision& decision) {
   const auto& parts = request.limit->parts;
-  if (parts.size() > 1 || request.operation != Operation::kTake) [[unlikely]] {
+  if (parts.size() > 1 || request.operation != Operation::kTake || !request.parts.empty())
+      [[unlikely]] {
     return decide_other(place, request, now, decision);
   }
   std::visit(
@@ -266,7 +289,8 @@ void Table::decide(Place place, const Request& request, Instant now, Decision& d
 // Renewals and releases of permits are frequent, too, and `concurrency` is never part of an `&`.
 void Table::decide_other(Place place, const Request& request, Instant now, Decision& decision) {
   const Operation operation = request.operation;
-  if (operation != Operation::kRenew && operation != Operation::kRelease) {
+  const bool is_common = operation == Operation::kRenew || operation == Operation::kRelease;
+  if (!is_common || !request.parts.empty()) {
     return decide_alone(place, request, now, decision);
   }
   std::visit(
@@ -412,7 +436,8 @@ Decision decide_together(std::span<Member> members, Instant now, std::span<Judge
                            [&](const Member& member) { return is_denied_by_block(member, now); });
   if (!allowed) {
     retract(members, now, judged);
-    return combined(members, now, judged);
+    apply_blocks(members, now, judged);
+    return combined(members, judged);
   }
   if (const Member* without_room = reserve_all(members, now, judged)) {
     return decide_full(*without_room, members, now, judged);
@@ -423,7 +448,8 @@ Decision decide_together(std::span<Member> members, Instant now, std::span<Judge
     }
     return true;
   });
-  return combined(members, now, judged);
+  apply_blocks(members, now, judged);
+  return combined(members, judged);
 }
 
 Decision decide_up_to(Member& member, Instant now, std::span<Judged> judged) {

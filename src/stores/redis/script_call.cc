@@ -279,44 +279,55 @@ bool decide_part(const typename A::Params& params, Answer& answer, Either<Decisi
   return true;
 }
 
-// The decision of all parts together. False as above.
-bool decide_parts(Answer answer, Either<Decision>& decision) {
-  Either<Together> parts;
-  for (const AnyPart& part : answer.request.limit->parts) {
+// Calls visit(index, decision) for each part, without the key's block. False as above.
+template <class Visit>
+bool each_part(Answer answer, const Visit& visit) {
+  const auto& parts = answer.request.limit->parts;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Either<Decision> decision;
     const bool readable = std::visit(
         [&]<class P>(const P& p) {
           return decide_part<typename P::Algorithm>(p.params, answer, decision);
         },
-        part);
+        parts[i]);
     if (!readable) return false;
-    parts.admitted.add(decision.admitted);
-    parts.denied.add(decision.denied);
+    visit(i, decision);
   }
-  decision = {parts.admitted.decision(), parts.denied.decision()};
   return true;
 }
 
-// Adds the decision of a request. Returns why there is none, or nothing.
-std::string_view decide(Answer& answer, Either<Together>& unit) {
+void apply_block(const Answer& answer, Either<Decision>& decision) {
+  const bool barred = takes(answer.request.operation, answer.cost);
+  const auto block = [&](const Decision& one) {
+    return block_decision(one, barred, answer.now, answer.until);
+  };
+  decision = {block(barred ? decision.denied : decision.admitted), block(decision.denied)};
+}
+
+// The decision of a request, and into `wanted`, where it is not empty, those of its parts. Returns
+// why there is none, or nothing.
+std::string_view decide(Answer& answer, Either<Decision>& decision, std::span<Decision> wanted) {
   const Request& request = answer.request;
-  Either<Decision> decision;
   answer.cost = request.cost;
   if (takes_up_to(request)) {
     answer.cost = 0;
-    if (!decide_parts(answer, decision)) return kDamaged;
-    if (answer.taken != std::min(request.cost, decision.admitted.remaining)) return kDiffers;
+    std::int64_t units = request.cost;
+    const auto limit_units = [&](std::size_t, const Either<Decision>& part) {
+      units = std::min(units, part.admitted.remaining);
+    };
+    if (!each_part(answer, limit_units)) return kDamaged;
+    if (answer.taken != units) return kDiffers;
     answer.cost = std::max<std::int64_t>(1, answer.taken);
   }
-  if (!decide_parts(answer, decision)) return kDamaged;
-  if (answer.until > 0) {
-    const bool barred = takes(request.operation, answer.cost);
-    const auto block = [&](const Decision& one) {
-      return block_decision(one, barred, answer.now, answer.until);
-    };
-    decision = {block(barred ? decision.denied : decision.admitted), block(decision.denied)};
-  }
-  unit.admitted.add(decision.admitted);
-  unit.denied.add(decision.denied);
+  Either<Together> all;
+  const auto add = [&](std::size_t i, Either<Decision>& part) {
+    if (answer.until > 0) apply_block(answer, part);
+    all.admitted.add(part.admitted);
+    all.denied.add(part.denied);
+    if (!wanted.empty()) wanted[i] = answer.admitted ? part.admitted : part.denied;
+  };
+  if (!each_part(answer, add)) return kDamaged;
+  decision = {all.admitted.decision(), all.denied.decision()};
   return {};
 }
 
@@ -370,20 +381,27 @@ std::string_view ScriptCall::read_unit(const Unit& unit, std::string_view reply)
   if (*verdict != '0' && *verdict != '1') return kMalformed;
   if (unit.decision == nullptr) return {};
   const bool admitted = *verdict == '1';
+  const bool is_alone = unit.requests.size() == 1;
   Either<Together> together;
+  Either<Decision> decision;
   std::int64_t taken = 0;
   for (const Request& request : unit.requests) {
     Answer answer{.request = request, .now = now_, .admitted = admitted};
     if (!read_answer(reply, answer)) return kMalformed;
-    const std::string_view why = decide(answer, together);
+    const auto parts = is_alone ? request.parts : std::span<Decision>();
+    const std::string_view why = decide(answer, decision, parts);
     if (!why.empty()) return why;
     taken = answer.taken;
+    if (is_alone) break;
+    together.admitted.add(decision.admitted);
+    together.denied.add(decision.denied);
+    if (!request.parts.empty()) request.parts[0] = admitted ? decision.admitted : decision.denied;
   }
   if (!reply.empty()) return kMalformed;
-  Decision decision = together.admitted.decision();
-  if (decision.allowed != admitted) return kDiffers;
-  if (admitted) decision.taken = taken;
-  *unit.decision = admitted ? decision : together.denied.decision();
+  if (!is_alone) decision = {together.admitted.decision(), together.denied.decision()};
+  if (decision.admitted.allowed != admitted) return kDiffers;
+  *unit.decision = admitted ? decision.admitted : decision.denied;
+  if (admitted) unit.decision->taken = taken;
   return {};
 }
 

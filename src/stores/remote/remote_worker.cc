@@ -37,7 +37,8 @@ PendingBatch::PendingBatch(std::unique_ptr<Batch> taken)
 /// A caller that waits in decide(); lives on the caller's stack.
 class RemoteWorker::Waiter {
  public:
-  explicit Waiter(std::span<Decision> decisions) : decisions_(decisions) {
+  Waiter(std::span<const Request> requests, std::span<Decision> decisions)
+      : requests_(requests), decisions_(decisions) {
     ::sem_init(&answered_, 0, 0);
   }
   ~Waiter() { ::sem_destroy(&answered_); }
@@ -46,6 +47,7 @@ class RemoteWorker::Waiter {
 
   void answer(const Batch& batch) {
     std::ranges::copy(batch.decisions(), decisions_.begin());
+    batch.copy_parts(requests_);
     error_ = batch.error();
     is_answered_ = true;
     ::sem_post(&answered_);  // Last: the caller returns, and this is gone.
@@ -60,6 +62,7 @@ class RemoteWorker::Waiter {
   }
 
  private:
+  const std::span<const Request> requests_;
   const std::span<Decision> decisions_;
   std::string error_;
   bool is_answered_ = false;
@@ -118,7 +121,7 @@ void RemoteWorker::submit(std::unique_ptr<Batch> batch) {
 void RemoteWorker::decide(std::span<const Request> requests, Batch::Mode mode, Instant now,
                           std::span<Decision> decisions) {
   assert(leads_here != this);
-  Waiter waiter(decisions);
+  Waiter waiter(requests, decisions);
   auto batch = std::make_unique<Batch>(requests, mode, now);
   batch->completion = [&waiter](const Batch& answered) { waiter.answer(answered); };
   std::unique_ptr<PendingBatch> pending = admit(std::move(batch));

@@ -1,0 +1,104 @@
+#include <boost/container/static_vector.hpp>
+#include <cassert>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "limiter/limiter_core.h"
+#include "limiter/limiter_impl.h"
+#include "sluice/limiter.h"
+
+namespace sluice {
+
+/// What claims ask, and the one store that they share.
+class AskedClaims {
+ public:
+  /// Throws std::invalid_argument as check_all(), but for what the store finds.
+  explicit AskedClaims(std::span<const Claim> claims) {
+    if (claims.empty() || claims.size() > kMaxTogether) {
+      throw std::invalid_argument("from 1 to " + std::to_string(kMaxTogether) +
+                                  " claims are taken from together, not " +
+                                  std::to_string(claims.size()));
+    }
+    store = &claims[0].limiter.impl_->store();
+    for (const Claim& claim : claims) {
+      const LimiterCore& core = *claim.limiter.impl_;
+      const BoundLimit& bound = core.bound();
+      if (&core.store() != store) {
+        throw std::invalid_argument("the limits '" + claims[0].limiter.limit().space() + "' and '" +
+                                    bound.limit.space() +
+                                    "' are in different stores: one step takes from one store");
+      }
+      requests.push_back(to_take(bound, claim.key, claim.cost));
+      bounds.push_back(&bound);
+    }
+  }
+
+  /// Wants the decision of each claim. Of one alone it is that of the whole.
+  void want(std::span<Decision> parts) {
+    if (requests.size() == 1) return;
+    for (std::size_t i = 0; i < requests.size(); ++i) requests[i].parts = parts.subspan(i, 1);
+  }
+
+  Store* store = nullptr;
+  boost::container::static_vector<Request, kMaxTogether> requests;
+  /// bounds[i] is what requests[i] is about.
+  boost::container::static_vector<const BoundLimit*, kMaxTogether> bounds;
+};
+
+namespace {
+
+// The store answers a list of one as that request alone: by the part of its limit that binds.
+Decision whole_of(const Decision& decision, std::size_t claims) {
+  Decision whole = decision;
+  if (claims == 1) whole.binding = 0;
+  return whole;
+}
+
+}  // namespace
+
+Decision check_all(std::span<const Claim> claims) {
+  const AskedClaims asked(claims);
+  return whole_of(asked.store->decide_all(asked.requests, kStoreTime), claims.size());
+}
+
+Decision check_all(std::span<const Claim> claims, std::span<Decision> parts) {
+  AskedClaims asked(claims);
+  require_room(parts.size(), claims.size());
+  asked.want(parts);
+  const Decision decision = asked.store->decide_all(asked.requests, kStoreTime);
+  if (claims.size() == 1) parts[0] = decision;
+  return whole_of(decision, claims.size());
+}
+
+void async_check_all(std::span<const Claim> claims, DecisionCallback callback) {
+  async_check_all_parts(
+      claims, [callback = std::move(callback)](const Decision& whole, const std::vector<Decision>&,
+                                               std::exception_ptr error) {
+        callback(whole, std::move(error));
+      });
+}
+
+void async_check_all_parts(std::span<const Claim> claims, PartsCallback callback) {
+  std::optional<AskedClaims> asked;
+  if (auto error = error_in([&] { asked.emplace(claims); })) {
+    return callback({}, {}, std::move(error));
+  }
+  std::vector<Decision> sizes(claims.size());
+  asked->want(sizes);
+  ask_later(*asked->store, asked->bounds, asked->requests, Batch::Mode::kTogether,
+            [callback = std::move(callback)](const Batch* batch, std::exception_ptr error) {
+              if (error) return callback({}, {}, std::move(error));
+              const auto requests = batch->requests();
+              const Decision& decision = batch->decisions()[0];
+              std::vector<Decision> parts;
+              for (const Request& request : requests) {
+                parts.push_back(requests.size() == 1 ? decision : request.parts[0]);
+              }
+              callback(whole_of(decision, requests.size()), std::move(parts), nullptr);
+            });
+}
+
+}  // namespace sluice
