@@ -28,9 +28,8 @@ endif()
 # Before 1.0 a minor version may change the binary interface.
 set(sluice_soversion ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(objects)
-foreach(module core algorithms net stores_remote stores_memory stores_redis stores_memcached stores
-        fallback waiting limiter)
-  list(APPEND objects $<TARGET_OBJECTS:sluice_${module}>)
+foreach(module IN LISTS library_modules)  # From src/CMakeLists.txt.
+  list(APPEND objects $<TARGET_OBJECTS:${module}>)
 endforeach()
 
 foreach(kind STATIC SHARED)
@@ -47,7 +46,7 @@ foreach(kind STATIC SHARED)
           LIBRARY COMPONENT runtime NAMELINK_COMPONENT development
           INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endforeach()
-# If a module is missing from the list above, this link fails, and not that of a user's program.
+# If a module is missing from this list, this link fails, and not that of a user's program.
 target_link_options(sluice_shared PRIVATE -Wl,-z,defs)
 
 install(DIRECTORY include/sluice TYPE INCLUDE COMPONENT development)

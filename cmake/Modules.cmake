@@ -65,6 +65,7 @@ function(sluice_module module)
   if(arg_SOURCES)
     set(scope PUBLIC)
     add_library(${target} STATIC ${arg_SOURCES})
+    set_property(GLOBAL APPEND PROPERTY sluice_compiled_modules ${target})
     # Without this, GCC copies decisions and requests in pieces that are wider than the words in
     # which they were just written. Such a read waits until the processor has finished the writes.
     target_compile_options(${target} PRIVATE -fno-tree-slp-vectorize)

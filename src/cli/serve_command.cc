@@ -44,7 +44,7 @@ int run(const ServerOptions& options) {
 
 void add_serve(CLI::App& app, std::function<int()>& chosen) {
   const auto options = std::make_shared<ServerOptions>();
-  CLI::App* command = app.add_subcommand("serve", "Answer clients that speak Redis's protocol.");
+  CLI::App* command = app.add_subcommand("serve", "Serve decisions to other processes.");
   command->footer(kServeFooter);
   for (const ServedProtocol& protocol : protocols()) {
     command

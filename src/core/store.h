@@ -89,12 +89,12 @@ class Store {
   virtual void decide(std::span<const Request> requests, Instant now,
                       std::span<Decision> decisions) = 0;
 
-  /// Takes from all or from none, in one atomic step. The answer is that of
-  /// the binding request (see Decision::binding), with the longest delay. A list of one is answered
-  /// as decide() does. REQUIRES: as decide(); at least one request; each takes. Throws
-  /// std::invalid_argument, nothing charged, where two requests name the same limit and key, there
-  /// are more than kMaxTogether, or the store cannot take from all of them in one step; StoreError
-  /// where it could not be answered.
+  /// Takes from all or from none, in one atomic step. The answer is that of the binding request
+  /// (see Decision::binding), with the longest delay. A list of one is answered as decide() does.
+  /// REQUIRES: as decide(); at least one request; each takes. Throws std::invalid_argument, nothing
+  /// charged, where a limit lends permits, two requests name the same limit and key, there are more
+  /// than kMaxTogether, or the store cannot take from all of them in one step; StoreError where it
+  /// could not be answered.
   virtual Decision decide_all(std::span<const Request> requests, Instant now) = 0;
 
   /// Takes the batch over and does not wait for another machine: its completion is called once,

@@ -57,56 +57,16 @@ void agrees_on_all(const StoreCase& store, const Wanted& wanted, int cases = 100
   check(store, cases, [&] { compare(store, of_all(wanted)); });
 }
 
-TEST_P(EveryStore, AgreesOnFixedWindow) {
-  agrees(GetParam(), {.kinds = {Kind::kFixedWindow}});
-}
-
-TEST_P(EveryStore, AgreesOnSlidingLog) {
-  agrees(GetParam(), {.kinds = {Kind::kSlidingLog}});
-}
-
-TEST_P(EveryStore, AgreesOnSlidingWindow) {
-  agrees(GetParam(), {.kinds = {Kind::kSlidingWindow}});
-}
-
-TEST_P(EveryStore, AgreesOnSlidingCounter) {
-  agrees(GetParam(), {.kinds = {Kind::kSlidingCounter}});
-}
-
-TEST_P(EveryStore, AgreesOnTokenBucket) {
-  agrees(GetParam(), {.kinds = {Kind::kTokenBucket}});
-}
-
-TEST_P(EveryStore, AgreesOnLeakyBucket) {
-  agrees(GetParam(), {.kinds = {Kind::kLeakyBucket}});
+TEST_P(EveryStore, AgreesOnEachAlgorithm) {
+  for (const Kind kind : kSpendingKinds) agrees(GetParam(), {.kinds = {kind}});
 }
 
 TEST_P(EveryStore, AgreesOnJoinedParts) {
   agrees(GetParam(), {.least_parts = 2, .most_parts = 8});
 }
 
-TEST_P(EveryStore, AgreesOnAllOperationsOfFixedWindow) {
-  agrees_on_all(GetParam(), {.kinds = {Kind::kFixedWindow}});
-}
-
-TEST_P(EveryStore, AgreesOnAllOperationsOfSlidingLog) {
-  agrees_on_all(GetParam(), {.kinds = {Kind::kSlidingLog}});
-}
-
-TEST_P(EveryStore, AgreesOnAllOperationsOfSlidingWindow) {
-  agrees_on_all(GetParam(), {.kinds = {Kind::kSlidingWindow}});
-}
-
-TEST_P(EveryStore, AgreesOnAllOperationsOfSlidingCounter) {
-  agrees_on_all(GetParam(), {.kinds = {Kind::kSlidingCounter}});
-}
-
-TEST_P(EveryStore, AgreesOnAllOperationsOfTokenBucket) {
-  agrees_on_all(GetParam(), {.kinds = {Kind::kTokenBucket}});
-}
-
-TEST_P(EveryStore, AgreesOnAllOperationsOfLeakyBucket) {
-  agrees_on_all(GetParam(), {.kinds = {Kind::kLeakyBucket}});
+TEST_P(EveryStore, AgreesOnAllOperationsOfEachAlgorithm) {
+  for (const Kind kind : kSpendingKinds) agrees_on_all(GetParam(), {.kinds = {kind}});
 }
 
 TEST_P(EveryStore, AgreesOnAllOperationsOfJoinedParts) {

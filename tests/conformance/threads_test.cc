@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "conformance/every_store.h"
+#include "conformance/scenario.h"
 #include "conformance/subject.h"
 
 namespace sluice::conformance {
@@ -50,10 +51,7 @@ ModelLimit limit_of(Kind kind, const Rush& rush) {
 
 std::vector<model::ModelLimits> every_kind(const Rush& rush) {
   std::vector<model::ModelLimits> limits;
-  for (const Kind kind : {Kind::kFixedWindow, Kind::kSlidingLog, Kind::kSlidingWindow,
-                          Kind::kSlidingCounter, Kind::kTokenBucket, Kind::kLeakyBucket}) {
-    limits.push_back({limit_of(kind, rush)});
-  }
+  for (const Kind kind : kSpendingKinds) limits.push_back({limit_of(kind, rush)});
   limits.push_back({limit_of(Kind::kFixedWindow, rush), limit_of(Kind::kTokenBucket, rush)});
   limits.push_back({limit_of(Kind::kSlidingLog, rush), limit_of(Kind::kLeakyBucket, rush)});
   return limits;

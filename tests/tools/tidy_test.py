@@ -111,6 +111,11 @@ class Rules(unittest.TestCase):
                     "protocols/telnet may not include protocols/resp")
         self.expect("src/protocols/telnet/a.cc", '#include "net/address.h"\n',
                     "may not include net")
+        self.expect_none("src/stores/attic/a.cc", '#include "stores/remote/remote_store.h"\n')
+        self.expect("src/stores/attic/a.cc", '#include "stores/redis/resp.h"\n',
+                    "stores/attic may not include stores/redis")
+        self.expect_none("src/stores/a.cc", '#include "stores/attic/a.h"\n')
+        self.expect("src/limiter/a.cc", '#include "stores/attic/a.h"\n', "may not include")
         self.expect("src/service/a.cc", '#include "protocols/resp/writer.h"\n', "may not include")
         self.expect("src/net/a.cc", '#include "protocols/resp/writer.h"\n', "may not include")
         server = '#include "servers/redis_server.h"\n'
@@ -124,6 +129,10 @@ class Rules(unittest.TestCase):
         self.expect("src/attic/CMakeLists.txt", "sluice_module(attic SOURCES a.cc)\n", "no row")
         self.expect_none("src/server/CMakeLists.txt",
                          "sluice_module(server MODULES ${protocol_modules} service)\n")
+        self.expect_none("src/stores/CMakeLists.txt",
+                         "sluice_module(stores MODULES core ${store_modules})\n")
+        self.expect("src/fallback/CMakeLists.txt",
+                    "sluice_module(fallback MODULES ${store_modules})\n", "may not link stores/*")
         self.expect("src/protocols/telnet/CMakeLists.txt",
                     "sluice_module(protocols/telnet MODULES service net)\n", "may not link net")
 

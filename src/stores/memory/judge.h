@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <span>
+#include <type_traits>
 #include <variant>
 
 #include "algorithms/limit_definition.h"
@@ -11,9 +12,24 @@
 
 namespace sluice::memory {
 
-/// The change that a part would commit.
-using AnyChange =
-    std::variant<BucketState, FixedWindow::State, SlidingCounter::State, RingChange, PermitChange>;
+/// A variant of these types, each of them once.
+template <class Distinct, class... Types>
+struct DistinctVariant;
+template <class... Distinct>
+struct DistinctVariant<std::variant<Distinct...>> {
+  using type = std::variant<Distinct...>;
+};
+template <class... Distinct, class First, class... Rest>
+struct DistinctVariant<std::variant<Distinct...>, First, Rest...>
+    : std::conditional_t<(std::is_same_v<First, Distinct> || ...),
+                         DistinctVariant<std::variant<Distinct...>, Rest...>,
+                         DistinctVariant<std::variant<Distinct..., First>, Rest...>> {};
+
+template <class... As>
+using ChangeOf = typename DistinctVariant<std::variant<>, typename As::Change...>::type;
+
+/// The change that a part would commit: that of any algorithm.
+using AnyChange = WithAlgorithms<ChangeOf>;
 
 /// The result of a part's transition.
 struct Judged {

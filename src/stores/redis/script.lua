@@ -9,7 +9,7 @@
 --             request, all or none (1); the place in ARGV of its space (2); the bytes of a value's
 --             head (2); its cost (double, at most 2^53); how many parts follow (1)
 --   part      kind (1), a, b (8 each), d (double): see the Lua of each algorithm. A block has one
---             more part, of kind 7: a is how long it lasts
+--             more part, of kind 0: a is how long it lasts
 -- ARGV      three texts for each space: what a value begins with, the length of that, and the last
 --           byte that is read of a value at first (empty: all of it is)
 --
@@ -173,7 +173,7 @@ while at <= #asked do
           --> algorithms/fixed_window/fixed_window.lua
         elseif kind == 3 then
           --> algorithms/sliding_counter/sliding_counter.lua
-        elseif kind <= 5 then
+        elseif kind == 4 or kind == 5 then
           local most
           if kind == 4 then
             --> algorithms/sliding_log/sliding_log.lua

@@ -138,7 +138,7 @@ void ScriptCall::put_request(const Request& request, bool has_more, Instant near
         },
         part);
   }
-  if (blocks) put_question(questions_, {.kind = 7, .a = request.duration_ns});
+  if (blocks) put_question(questions_, {.kind = 0, .a = request.duration_ns});
 }
 
 // Where the space's arguments begin in ARGV, which counts from 1 and begins with the questions.
