@@ -1,8 +1,10 @@
 #include "algorithms/limit_definition.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/limit_syntax.h"
+#include "core/near_miss.h"
 
 namespace sluice {
 namespace {
@@ -29,10 +31,11 @@ struct Table {
     };
     (try_one.template operator()<As>(), ...);
     if (part) return *part;
+    constexpr std::array<std::string_view, sizeof...(As)> kNames{As::kName...};
     std::string names;
-    ((names += (names.empty() ? "" : " ") + std::string(As::kName)), ...);
-    syntax.fail_algorithm("there is no algorithm '" + std::string(syntax.algorithm()) +
-                          "'; there are " + names);
+    for (const auto name : kNames) names += (names.empty() ? "" : " ") + std::string(name);
+    syntax.fail_algorithm("there is no algorithm '" + std::string(syntax.algorithm()) + "'" +
+                          suggest_name(syntax.algorithm(), kNames) + "; there are " + names);
   }
 };
 

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "core/instant.h"
+#include "core/near_miss.h"
 
 namespace sluice {
 namespace {
@@ -77,8 +78,13 @@ std::int64_t parse_duration(std::string_view expression, std::size_t begin, std:
     const auto unit_name = expression.substr(digits_end, unit_end - digits_end);
     const auto* unit = std::find_if(kUnits.begin(), kUnits.end(),
                                     [&](const Unit& u) { return u.name == unit_name; });
-    if (unit == kUnits.end()) {
+    if (unit == kUnits.end() && unit_name.empty()) {
       fail(expression, digits_end, "a unit of time is missing here (ns us ms s m h d w)");
+    }
+    if (unit == kUnits.end()) {
+      fail(expression, digits_end,
+           "the unit '" + std::string(unit_name) +
+               "' is unknown; the units of time are ns us ms s m h d w");
     }
     // `100/s` means `100/1s`, so the first number may be left out.
     const bool bare = digits_end == at;
@@ -170,7 +176,8 @@ void PartSyntax::finish() const {
   for (const auto& option : options_) {
     if (option.asked_for) continue;
     std::string message = std::string(algorithm_) + " has no option '" + std::string(option.name);
-    message += known_.empty() ? "', nor any other" : "'; it has";
+    message +=
+        known_.empty() ? "', nor any other" : "'" + suggest_name(option.name, known_) + "; it has";
     for (const auto name : known_) message += " " + std::string(name);
     fail(expression_, offset_of(option.name), message);
   }
@@ -215,7 +222,9 @@ std::vector<PartSyntax> parse_limit_syntax(std::string_view expression) {
     part.expression_ = expression;
     at = skip(expression, at, end, is_space);
     std::size_t stop = word_end(at);
-    if (stop == at) fail(expression, at, "an algorithm's name is missing here");
+    if (stop == at || is_digit(expression[at])) {
+      fail(expression, at, "an algorithm's name is missing here (token_bucket 100/1s)");
+    }
     if (parts.size() == kMaxParts) {
       fail(expression, at, "at most " + std::to_string(kMaxParts) + " limits can be joined by &");
     }

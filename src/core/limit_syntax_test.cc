@@ -135,6 +135,9 @@ TEST(LimitSyntaxTest, PointsAtTheError) {
            Refusal{"a 5/", "    ^", "duration"},
            Refusal{"a 5/ 1s", "    ^", "duration"},
            Refusal{"a 5/1", "     ^", "unit"},
+           Refusal{"a 5/1min", "     ^", "the unit 'min' is unknown; the units of time are ns"},
+           Refusal{"5/1m", "^", "algorithm's name is missing"},
+           Refusal{"a 5/1m & 5/1m", "         ^", "algorithm's name is missing"},
            Refusal{"a 5/1s/2s", "      ^", "unit"},
            Refusal{"a 5/s1m", "    ^", "a number is missing"},
            Refusal{"a 5/1s b", "       ^", "name=value"},
@@ -204,6 +207,12 @@ TEST(LimitSyntaxTest, PointsAtTheTextThatAnAlgorithmRejects) {
 TEST(LimitSyntaxTest, RefusesUnknownOptions) {
   const Refusal none{"a 1/s b=1", "      ^", "a has no option 'b', nor any other"};
   expect_refused(none, [&] { parse_limit_syntax(none.text).at(0).finish(); });
+  const Refusal near{"a 1/s brust=1", "      ^", "no option 'brust' (did you mean 'burst'?); it"};
+  expect_refused(near, [&] {
+    auto parts = parse_limit_syntax(near.text);
+    parts[0].count_option("burst");
+    parts[0].finish();
+  });
   const Refusal other{"a 1/s c=1 b=1", "          ^", "a has no option 'b'; it has c d"};
   expect_refused(other, [&] {
     auto parts = parse_limit_syntax(other.text);

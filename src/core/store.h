@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -120,6 +121,10 @@ class Store {
 
   /// The store's clock.
   virtual Instant now() const = 0;
+
+  /// How many keys have a state, those that have become fresh since and are not yet forgotten
+  /// among them; nothing where the store cannot tell without asking another machine.
+  virtual std::optional<std::uint64_t> count_keys() { return std::nullopt; }
 };
 
 /// The most requests that can be asked together.

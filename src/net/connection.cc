@@ -123,11 +123,10 @@ void Connection::answer() {
   bool more = true;
   while (more && !held_) {
     const StreamHandler::Progress progress = handler_->on_data(input_.unread(), output_);
-    assert(progress.next != Next::kMore || progress.consumed != 0);
     input_.consume(progress.consumed);
     later_ = progress.next == Next::kLater;
     closing_ = progress.next == Next::kClose;
-    more = progress.next == Next::kMore && !input_.unread().empty();
+    more = progress.next == Next::kMore;
     if (progress.next == Next::kNeedMore && input_.is_full()) return close();
     if (output_.size() >= kSendBytes) send_output();
   }

@@ -21,6 +21,8 @@
 #include <functional>
 #include <future>
 #include <latch>
+#include <mutex>
+#include <optional>
 #include <utility>
 
 #include "net/connection.h"
@@ -181,15 +183,36 @@ class StreamWorker {
   ConnectionGroup group_;
 };
 
+/// Tells why connections cannot be accepted, but not each time. Thread-safe.
+class AcceptReports {
+ public:
+  explicit AcceptReports(std::function<void(const std::string&)> tell) : tell_(std::move(tell)) {}
+
+  void report(const error_code& error) {
+    const std::lock_guard lock(mutex_);
+    const auto now = std::chrono::steady_clock::now();
+    if (tell_ == nullptr || now < next_) return;
+    next_ = now + kAcceptReports;
+    tell_("connections wait, since none can be accepted: " + error.message());
+  }
+
+ private:
+  const std::function<void(const std::string&)> tell_;
+  std::mutex mutex_;
+  std::chrono::steady_clock::time_point next_;  // guarded by mutex_
+};
+
 /// Accepts from one listening socket, and hands the connections to its workers in turn. Belongs to
 /// the thread of its socket.
 class StreamAcceptor {
  public:
-  /// `service` and `workers` outlive it.
-  StreamAcceptor(ServingAcceptor socket, const Service& service, std::vector<StreamWorker*> workers)
+  /// `service`, `workers` and `reports` outlive it.
+  StreamAcceptor(ServingAcceptor socket, const Service& service, std::vector<StreamWorker*> workers,
+                 AcceptReports& reports)
       : socket_(std::move(socket)),
         pause_(socket_.get_executor()),
         service_(service),
+        reports_(reports),
         workers_(std::move(workers)) {
     accept();
   }
@@ -224,6 +247,7 @@ class StreamAcceptor {
                            } else if (error != asio::error::operation_aborted) {
                              // Most likely the system is out of descriptors, and trying again at
                              // once would spin.
+                             reports_.report(error);
                              pause_.expires_after(kAcceptPause);
                              pause_.async_wait([this](const error_code& cancelled) {
                                if (!cancelled) accept();
@@ -243,6 +267,7 @@ class StreamAcceptor {
   ServingAcceptor socket_;
   ServingTimer pause_;
   const Service& service_;
+  AcceptReports& reports_;
   const std::vector<StreamWorker*> workers_;
   std::size_t next_ = 0;
 };
@@ -250,6 +275,7 @@ class StreamAcceptor {
 struct StreamServer::State {
   std::vector<Service> services;
   StreamServerOptions options;
+  std::optional<AcceptReports> reports;
   std::atomic<std::size_t> connections = 0;
   std::deque<StreamWorker> workers;
   std::vector<Address> addresses;  // Of the services, with the real ports.
@@ -272,13 +298,14 @@ void StreamServer::State::listen(const Service& service) {
       for (StreamWorker& worker : workers) all.push_back(&worker);
       ServingAcceptor socket = listen_unix(workers.front().context(), address.host);
       files.emplace_back(address.host);
-      acceptors.emplace_back(std::move(socket), service, std::move(all));
+      acceptors.emplace_back(std::move(socket), service, std::move(all), *reports);
     } else {
       if (address.port != 0) expect_free(workers.front().context(), endpoint_of(address));
       for (StreamWorker& worker : workers) {
         ServingAcceptor socket = listen_tcp(worker.context(), endpoint_of(address));
         address.port = port_of(socket.local_endpoint());
-        acceptors.emplace_back(std::move(socket), service, std::vector<StreamWorker*>{&worker});
+        acceptors.emplace_back(std::move(socket), service, std::vector<StreamWorker*>{&worker},
+                               *reports);
       }
     }
   } catch (const boost::system::system_error& error) {
@@ -292,6 +319,7 @@ StreamServer::StreamServer(std::vector<Service> services, const StreamServerOpti
   assert(options.threads >= 1);
   state_->services = std::move(services);
   state_->options = options;
+  state_->reports.emplace(options.cannot_accept);
   for (std::size_t i = 0; i < options.threads; ++i) {
     state_->workers.emplace_back(i, state_->options, state_->connections);
   }

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,7 +27,13 @@ struct StreamServerOptions {
   /// The most open connections, over all threads and services. One more is refused.
   std::size_t max_connections = 10'000;
   ConnectionLimits limits = {};
+  /// Told in one sentence why connections cannot be accepted, most likely since the system has no
+  /// descriptor left: the first time, and from then on at most once in kAcceptReports. Called on
+  /// the worker threads, one at a time; throws nothing.
+  std::function<void(const std::string& why)> cannot_accept = {};
 };
+
+inline constexpr std::chrono::seconds kAcceptReports{60};
 
 /// Accepts connections, and serves each by a StreamHandler of its own. It has its own serving
 /// threads; each runs its own io_context, and a connection stays on the thread that got it. A peer

@@ -15,7 +15,7 @@ class StreamHandler {
  public:
   enum class Next : std::uint8_t {
     kNeedMore,  ///< No complete request is left in the input: call again when more has arrived.
-    kMore,      ///< Something was consumed, a complete request may be left: call again, now.
+    kMore,      ///< There is more to do, with or without the rest of the input: call again, now.
     kLater,     ///< The store has not answered yet: call again when `wake` was called.
     kClose,     ///< Send the output, then close. The rest of the input is ignored.
   };

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <iostream>
 #include <map>
 #include <optional>
 #include <utility>
@@ -129,10 +130,15 @@ Server::Server(const ServerOptions& options) : parts_(std::make_unique<Parts>())
     throw ConfigError(error.what());
   }
   allow_descriptors(options.max_connections);
-  const auto context = std::make_shared<ServerContext>(std::move(store), limits, parts_->threads);
+  const auto context = std::make_shared<ServerContext>(
+      std::move(store), limits, parts_->threads,
+      ServerFacts{.store_url = parts_->store_url, .max_connections = options.max_connections});
   parts_->streams.emplace(
       make_services(listening, context),
-      StreamServerOptions{.threads = parts_->threads, .max_connections = options.max_connections});
+      StreamServerOptions{
+          .threads = parts_->threads,
+          .max_connections = options.max_connections,
+          .cannot_accept = [](const std::string& why) { std::cerr << "sluice: " + why + "\n"; }});
 }
 
 Server::~Server() = default;

@@ -9,14 +9,12 @@ namespace {
 constexpr std::string_view kInThisProcess =
     "the store did not answer: the key is changed in this process at most";
 
-// Whether the decision can be sent to the client. A take may be decided by the local states or the
-// policy. Of another operation that would be misleading: the reply would say that the store had
-// changed the key.
+// Whether the decision can be sent to the client: that of a take may be made by the local states or
+// the policy; of another operation such a reply would say that the store had changed the key.
 bool is_final(const ReplySlot& slot, Source source) {
   if (source == Source::kStore) return true;
   if (source == Source::kUnavailable) return false;
-  return slot.operation == Operation::kTake ||
-         (source != Source::kLocal && source != Source::kPolicy);
+  return slot.may_be_local || (source != Source::kLocal && source != Source::kPolicy);
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ struct ReplySlot {
   /// name.
   std::uint16_t limit = 0;
   // Set by DecisionBatch.
-  Operation operation = Operation::kTake;
   bool is_counted = false;
+  bool may_be_local = false;      // The client may be sent a decision that the store has not made.
   std::size_t others_before = 0;  // How many bytes of Answers::other_replies precede it.
 };
 
@@ -113,13 +113,19 @@ class DecisionBatch {
   template <class Owner>
   void add(const Request& request, ReplySlot slot, const std::shared_ptr<Owner>& owner) {
     assert(size_ < kMaxRequests);
-    slot.operation = request.operation;
-    slot.is_counted = request.operation == Operation::kTake && request.cost > 0;
+    // What takes may be decided in the store's place, and what this process gave is given back to
+    // it; but that any other key was changed here would say more than is so.
+    const bool may_take =
+        request.operation == Operation::kTake || request.operation == Operation::kTakeUpTo;
+    slot.is_counted = may_take && request.cost > 0;
+    slot.may_be_local = may_take || request.giver != Source::kStore;
     slot.others_before = answers_.other_replies.size();
     requests_[size_++] = request;
     answers_.slots.push_back(slot);
     if (answers_later_ && (owners_.empty() || owners_.back() != owner)) owners_.push_back(owner);
   }
+
+  bool is_empty() const { return size_ == 0; }
 
   /// Whether a request has been added, the last one has this tag, and no other reply was written
   /// after it.

@@ -3,8 +3,9 @@
 #include <cassert>
 #include <limits>
 #include <utility>
+#include <vector>
 
-#include "core/limit_syntax.h"
+#include "core/near_miss.h"
 
 namespace sluice {
 namespace {
@@ -40,7 +41,11 @@ const std::shared_ptr<const RegisteredLimit>& LimitRegistry::find(
   if (const auto at = named_.find(name_or_expression); at != named_.end()) return at->second;
   if (const auto* known = remembered_.find(name_or_expression)) return *known;
   if (looks_like_name(name_or_expression)) {
-    throw InvalidLimit("no limit is named '" + std::string(name_or_expression) + "'", 0);
+    std::vector<std::string_view> names;
+    for (const auto& [name, limit] : named_) names.push_back(name);
+    throw InvalidLimit("no limit is named '" + std::string(name_or_expression) + "'" +
+                           suggest_name(name_or_expression, names),
+                       0);
   }
   return remembered_.insert(std::string(name_or_expression), bind(Limit(name_or_expression), 0));
 }

@@ -58,7 +58,12 @@ TEST(LimitRegistry, NamesWhatItCannotFind) {
   LimitRegistry registry(std::make_shared<SpacesOnly>());
   EXPECT_EQ(error_of_name(registry, "signup"), "no limit is named 'signup'");
   EXPECT_EQ(error_of_name(registry, ""), "no limit is named ''");
-  EXPECT_THAT(error_of_name(registry, "token_bucket 5/1x"), HasSubstr("a unit of time is missing"));
+  EXPECT_THAT(error_of_name(registry, "token_bucket 5/1x"), HasSubstr("the unit 'x' is unknown"));
+  registry.add(Limit("token_bucket 5/1m", "login"));
+  EXPECT_EQ(error_of_name(registry, "lgoin"), "no limit is named 'lgoin' (did you mean 'login'?)");
+  EXPECT_THAT(error_of_name(registry, "token-bucket 5/1m"),
+              HasSubstr("there is no algorithm 'token-bucket' (did you mean 'token_bucket'?); "));
+  EXPECT_THAT(error_of_name(registry, "5/1m"), HasSubstr("an algorithm's name is missing"));
 }
 
 TEST(LimitRegistry, RemembersExpressions) {

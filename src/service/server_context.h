@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -25,6 +26,24 @@ struct ThreadContext {
   DecisionBatch batch;
 };
 
+/// What a server was started with, as far as clients may ask for it.
+struct ServerFacts {
+  /// As it is shown: without a password.
+  std::string store_url = {};
+  std::size_t max_connections = 0;
+};
+
+/// A limit, and how often it has allowed and denied what takes from it.
+struct LimitCount {
+  std::string name;
+  /// Empty for all limits that are not named together.
+  std::string expression;
+  std::uint64_t allowed = 0;
+  std::uint64_t denied = 0;
+
+  friend bool operator==(const LimitCount&, const LimitCount&) = default;
+};
+
 /// What all serving threads share: the store, and a context for each thread.
 class ServerContext {
  public:
@@ -33,10 +52,14 @@ class ServerContext {
 
   /// `named` are the limits that requests may name. Throws InvalidLimit or StoreError where one
   /// cannot be added. REQUIRES: threads >= 1.
-  ServerContext(std::shared_ptr<Store> store, const std::vector<Limit>& named, std::size_t threads);
+  ServerContext(std::shared_ptr<Store> store, const std::vector<Limit>& named, std::size_t threads,
+                ServerFacts facts = {});
 
   Store& store() const { return *store_; }
   std::size_t threads() const { return threads_.size(); }
+  const ServerFacts& facts() const { return facts_; }
+  /// When it was made, by the store's clock.
+  Instant started_at() const { return started_at_; }
   /// For the thread numbered `index` alone. REQUIRES: index < threads().
   ThreadContext& thread(std::size_t index) { return *threads_[index]; }
 
@@ -45,9 +68,19 @@ class ServerContext {
   /// Only requests that take units are counted, not peeks, refunds and resets. Thread-safe.
   std::vector<OutcomeCount> outcomes() const;
 
+  /// The named limits in their order, and then all others together, counted as outcomes() does.
+  /// Thread-safe.
+  std::vector<LimitCount> limits() const;
+
  private:
+  std::uint64_t count(std::size_t limit, bool allowed, Source source) const;
+
   const std::shared_ptr<Store> store_;
-  std::vector<std::string> names_;  // Of the limits, by number; the first is kOtherLimits.
+  const ServerFacts facts_;
+  const Instant started_at_;
+  // Of the limits, by number; the first is kOtherLimits.
+  std::vector<std::string> names_;
+  std::vector<std::string> expressions_;
   std::vector<std::unique_ptr<ThreadContext>> threads_;
 };
 

@@ -1,4 +1,4 @@
-"""Real clients against `sluice serve`, plain and pipelined."""
+"""Real clients against `sluice serve`: plain, pipelined, in transactions."""
 
 import os
 import unittest
@@ -16,6 +16,11 @@ class Clients(ServerTest):
     def test_hiredis(self):
         self.assertTrue(os.access(HIREDIS_CLIENT, os.X_OK), "HIREDIS_CLIENT names no program")
         self.expect_ok(run(HIREDIS_CLIENT, str(self.server.port)), "hiredis")
+
+    def test_redis_py(self):
+        """Debian's python3 has Debian's redis-py; the python3 of the path may be another."""
+        program = os.path.join(FOLDER, "redis_py.py")
+        self.expect_ok(run("/usr/bin/python3", program, str(self.server.port)), "redis-py")
 
     def test_npm_redis(self):
         self.run_npm_client("redis")

@@ -1,10 +1,28 @@
 """Each command of `sluice serve`, sent by redis-cli and over a raw socket."""
 
+import os
 import unittest
 
-from harness import ServerTest, command, run
+from harness import ROOT, ServerTest, command, run
 
 CHECK_FIELDS = 6
+
+
+class Table(ServerTest):
+    def test_readme(self):
+        """README.md has one row for each command, with the words of the program."""
+        docs = self.connect().ask("COMMAND", "DOCS")
+        rows = []
+        for name, fields in zip(docs[::2], docs[1::2]):
+            fields = dict(zip(fields[::2], fields[1::2]))
+            usage = f"{name.upper()} {fields['syntax']}".strip().replace("|", "\\|")
+            rows.append(f"| `{usage}` | {fields['summary']} | {fields['reply']} |")
+        with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+            text = file.read()
+        head = "| command | what it does | reply |\n|---|---|---|\n"
+        self.assertEqual(text.count(head), 1)
+        written = text.partition(head)[2].partition("\n\n")[0].splitlines()
+        self.assertEqual(written, rows, "the rows should be:\n" + "\n".join(rows))
 
 
 class RedisCli(ServerTest):

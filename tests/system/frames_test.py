@@ -93,7 +93,7 @@ class Bounds(ServerTest):
 
     def test_65_arguments(self):
         answered = exchange(self.server.address, command("NOSUCH", *["a"] * 64) + AFTER)
-        self.assertRegex(answered, rb"^-ERR [^\r\n]+\r\n$")
+        self.assertEqual(answered, b"-ERR Protocol error: too many arguments, at most 64\r\n")
 
     def test_a_large_command(self):
         self.assertEqual(self.connect().ask("ECHO", "x" * 60 * KIB), "x" * 60 * KIB)

@@ -2,60 +2,71 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <string>
 #include <string_view>
-#include <utility>
 
-#include "protocols/resp/decision_replies.h"
-#include "protocols/resp/throttle_limits.h"
-#include "protocols/resp/writer.h"
-#include "service/server_context.h"
+#include "protocols/resp/context.h"
 
 namespace sluice::resp {
 
-/// What RESP's connections of one serving thread share. Not thread-safe.
-struct ThreadState {
-  /// Throws StoreError where the store cannot open the space of CL.THROTTLE.
-  ThreadState(std::shared_ptr<ServerContext> shared, std::size_t thread)
-      : server(std::move(shared)),
-        context(server->thread(thread)),
-        throttle_limits(server->store()) {}
-
-  const std::shared_ptr<ServerContext> server;
-  ThreadContext& context;
-  ThrottleLimits throttle_limits;
+/// What COMMAND INFO says of a command, and how MULTI treats it.
+enum Flag : std::uint8_t {
+  kWrites = 1,     ///< Changes keys.
+  kReads = 2,      ///< Reads keys, and changes none.
+  kFast = 4,       ///< Does little work, however many keys there are.
+  kImmediate = 8,  ///< Is run at once after MULTI, not queued.
 };
 
-/// The longest name that a client may give its connection, which keeps it.
-inline constexpr std::size_t kMaxNameBytes = 256;
-
-/// What a connection's commands have said about it.
-struct Peer {
-  std::int64_t id = 0;
-  Protocol protocol = Protocol::kResp2;
-  /// At most kMaxNameBytes.
-  std::string name;
-  /// No more commands are read; what has been answered is still sent.
-  bool closing = false;
+/// Which arguments are keys, as in Redis: the first, the last (negative: counted from the end), and
+/// the distance from one to the next. All 0: none.
+struct KeyArguments {
+  int first = 0;
+  int last = 0;
+  int step = 0;
 };
 
-/// What a command works with.
-struct CommandContext {
-  ThreadState& thread;
-  Peer& peer;
-  std::string& output;
+/// A row of the table of commands.
+struct Command {
+  /// In capitals; "CLIENT|ID" is the subcommand ID of CLIENT.
+  std::string_view name;
+  /// The arguments, as documentation writes them.
+  std::string_view syntax;
+  /// How many arguments, the name included; negative: at least so many.
+  int arity;
+  unsigned flags;
+  KeyArguments keys;
+  /// The group of COMMAND DOCS.
+  std::string_view group;
+  void (*runner)(CommandContext& context, Arguments arguments);
+  std::string_view summary;
+  /// What it replies with; empty for a subcommand. README.md has a table of name, syntax, summary
+  /// and reply, which a test compares with this one.
+  std::string_view reply;
 
-  /// For a reply that is not a decision, and so comes after the decisions asked for so far. Made
-  /// anew for each reply, since HELLO changes the protocol.
-  Writer reply() const { return {thread.context.batch.other_replies(output), peer.protocol}; }
+  bool is_subcommand() const { return name.find('|') != std::string_view::npos; }
+
+  /// Runs it, and counts that. REQUIRES: as many arguments as it takes.
+  void run(CommandContext& context, Arguments arguments) const;
 };
 
-/// The command's name is the first, a subcommand's the second.
-using Arguments = std::span<const std::string_view>;
+/// Every command there is, the most urgent first.
+std::span<const Command> commands();
+
+/// The row of CL.THROTTLE.
+inline constexpr std::size_t kThrottleRow = 0;
+
+/// The command of this name in any case, or null.
+const Command* find_command(std::string_view name);
+
+/// The command that the arguments name, a subcommand included, if they are as many as it takes;
+/// null, and the reply says why, if there is none such. REQUIRES: at least one argument.
+const Command* resolve_command(CommandContext& context, Arguments arguments);
 
 /// Runs a command, or replies why there is none such. REQUIRES: at least one argument.
 void run_command(CommandContext& context, Arguments arguments);
+
+/// Replies that a command's arguments are too few or too many. `command` is its name in small
+/// letters.
+void refuse_arguments(CommandContext& context, std::string_view command);
 
 }  // namespace sluice::resp

@@ -1,14 +1,17 @@
 #include "protocols/resp/decision_replies.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cstring>
+#include <utility>
 
 #include "core/arithmetic.h"
-#include "protocols/resp/writer.h"
 
 namespace sluice::resp {
 namespace {
 
-constexpr std::size_t kMaxReplyBytes = 4 + 6 * (1 + kMaxIntegerBytes);
+// The longest has seven numbers, the first of which is 0 or 1.
+constexpr std::size_t kMaxReplyBytes = 4 + 4 + 6 * (1 + kMaxIntegerBytes);
 
 // Rounded up, so that no client is told to come back a moment too early; kNever stays -1.
 template <std::int64_t kUnitNs>
@@ -36,8 +39,16 @@ char* put_throttle(char* to, const Decision& decision) {
   return put(to, round_up<kSecondNs>(decision.reset_after));
 }
 
-char* put_check(char* to, const Decision& decision) {
-  to = put_text(to, "*6\r\n");
+char* put_allowed(char* to, const Decision& decision) {
+  to = put_text(to, "*5\r\n");
+  to = put(to, decision.allowed ? 1 : 0);
+  to = put(to, decision.limit);
+  to = put(to, decision.remaining);
+  to = put(to, round_up<kSecondNs>(decision.reset_after));
+  return put(to, round_up<kSecondNs>(decision.retry_after));
+}
+
+char* put_six(char* to, const Decision& decision) {
   to = put(to, decision.allowed ? 1 : 0);
   to = put(to, decision.limit);
   to = put(to, decision.remaining);
@@ -46,19 +57,100 @@ char* put_check(char* to, const Decision& decision) {
   return put(to, round_up<kMillisecondNs>(decision.delay));
 }
 
-char* put_reply(char* to, Form form, const Decision& decision) {
-  switch (form) {
-    case Form::kThrottle:
-      return put_throttle(to, decision);
-    case Form::kCheck:
-      return put_check(to, decision);
-    case Form::kDone:
-      break;
+constexpr std::size_t kPermitBytes = 17;
+constexpr int kHexadecimal = 16;
+
+// What a permit's text begins with.
+constexpr std::pair<char, Source> kGivers[] = {
+    {'s', Source::kStore}, {'f', Source::kFull}, {'l', Source::kLocal}, {'p', Source::kPolicy}};
+
+char* put_permit(char* to, const DecisionReplies::Detail& detail, const Decision& decision) {
+  to = put_text(to, "*3\r\n");
+  to = put(to, decision.allowed ? 1 : 0);
+  if (!decision.allowed) {
+    to = detail.protocol == Protocol::kResp3 ? put_text(to, "_\r\n") : put_text(to, "$-1\r\n");
+    return put(to, round_up<kMillisecondNs>(decision.retry_after));
   }
-  return put_text(to, "+OK\r\n");
+  to = put_text(to, "$17\r\n");
+  const std::string text = permit_text(detail.permit, decision.source);
+  std::memcpy(to, text.data(), kPermitBytes);
+  to = put_text(to + kPermitBytes, "\r\n");
+  return put(to, detail.number);
+}
+
+// A decision to take up to a number of units says how many it took, the others took all or none.
+char* put_count(char* to, const DecisionReplies::Detail& detail, const Decision& decision) {
+  to = put_text(to, "*2\r\n");
+  to = put(to, decision.limit - decision.remaining);
+  if (!decision.allowed) return put(to, 0);
+  return put(to, detail.number != 0 ? detail.number : decision.taken);
 }
 
 }  // namespace
+
+std::string permit_text(PermitId permit, Source giver) {
+  const auto* const row = std::find_if(std::begin(kGivers), std::end(kGivers),
+                                       [=](const auto& one) { return one.second == giver; });
+  assert(row != std::end(kGivers));
+  std::string digits(kPermitBytes - 1, '0');
+  char written[kPermitBytes];
+  const auto* const end = std::to_chars(written, written + kPermitBytes, permit, kHexadecimal).ptr;
+  const auto size = static_cast<std::size_t>(end - written);
+  digits.replace(digits.size() - size, size, written, size);
+  return row->first + digits;
+}
+
+bool read_permit(std::string_view text, PermitId& permit, Source& giver) {
+  if (text.size() != kPermitBytes) return false;
+  const auto* const row = std::find_if(std::begin(kGivers), std::end(kGivers),
+                                       [=](const auto& one) { return one.first == text[0]; });
+  if (row == std::end(kGivers)) return false;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data() + 1, end, permit, kHexadecimal);
+  giver = row->second;
+  return error == std::errc{} && stop == end && permit != 0;
+}
+
+inline char* DecisionReplies::put_reply(char* to, std::uint32_t tag, const Decision& decision) {
+  switch (form_of(tag)) {
+    case Form::kThrottle:
+      return put_throttle(to, decision);
+    case Form::kCheck:
+      return put_six(put_text(to, "*6\r\n"), decision);
+    case Form::kDone:
+      return put_text(to, "+OK\r\n");
+    default:
+      return put_other(to, tag, decision);
+  }
+}
+
+char* DecisionReplies::put_other(char* to, std::uint32_t tag, const Decision& decision) {
+  const Form form = form_of(tag);
+  switch (form) {
+    case Form::kAllowed:
+      return put_allowed(to, decision);
+    case Form::kTaken:
+      return put(put_six(put_text(to, "*7\r\n"), decision), decision.taken);
+    case Form::kPermit:
+      return put_permit(to, detail_of(tag), decision);
+    case Form::kHeld:
+      return put(to, decision.allowed ? 1 : 0);
+    case Form::kCount:
+      return put_count(to, detail_of(tag), decision);
+    default:
+      return put_gone(to, form, decision);
+  }
+}
+
+char* DecisionReplies::put_gone(char* to, Form form, const Decision& decision) {
+  if (form == Form::kState) has_state_ = has_state_ || decision.reset_after.count() > 0;
+  if (form != Form::kKeyGone && form != Form::kAllGone) return to;
+  gone_ += std::exchange(has_state_, false) ? 1 : 0;
+  if (form == Form::kKeyGone) return to;
+  const std::int64_t gone = std::exchange(gone_, 0);
+  if (!std::exchange(is_missing_one_, false)) return put(to, gone);
+  return put_text(to, "-UNAVAILABLE the store did not answer for every key\r\n");
+}
 
 void DecisionReplies::write_decisions(std::span<const ReplySlot> slots,
                                       std::span<const Decision> decisions, std::string& output) {
@@ -67,13 +159,23 @@ void DecisionReplies::write_decisions(std::span<const ReplySlot> slots,
   output.resize(begin + decisions.size() * kMaxReplyBytes);
   char* to = output.data() + begin;
   for (std::size_t i = 0; i < decisions.size(); ++i) {
-    to = put_reply(to, static_cast<Form>(slots[i].tag), decisions[i]);
+    to = put_reply(to, slots[i].tag, decisions[i]);
   }
   output.resize(static_cast<std::size_t>(to - output.data()));
 }
 
-void DecisionReplies::write_unavailable(const ReplySlot& /*slot*/, std::string_view why,
+void DecisionReplies::write_unavailable(const ReplySlot& slot, std::string_view why,
                                         std::string& output) {
+  const Form form = form_of(slot.tag);
+  if (form == Form::kState || form == Form::kForget || form == Form::kKeyGone) {
+    is_missing_one_ = true;
+    has_state_ = false;
+    return;
+  }
+  if (form == Form::kAllGone) {
+    gone_ = 0;
+    has_state_ = is_missing_one_ = false;
+  }
   Writer(output, Protocol::kResp2).error("UNAVAILABLE " + std::string(why));
 }
 

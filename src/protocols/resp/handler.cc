@@ -1,10 +1,24 @@
 #include "protocols/resp/handler.h"
 
 #include <atomic>
+#include <cassert>
 #include <utility>
 #include <vector>
 
+#include "protocols/resp/commands.h"
+#include "protocols/resp/transaction_commands.h"
+
 namespace sluice::resp {
+
+Handler::Handler(std::shared_ptr<ThreadState> thread, std::int64_t id, Wake wake)
+    : thread_(std::move(thread)), wake_(std::move(wake)) {
+  peer_.id = id;
+  thread_->shared->clients.add({.id = id, .connected_at = thread_->server->store().now()});
+}
+
+Handler::~Handler() {
+  thread_->shared->clients.remove(peer_.id);
+}
 
 StreamHandler::Progress Handler::on_data(std::string_view input, std::string& output) {
   ThreadContext& context = thread_->context;
@@ -13,51 +27,115 @@ StreamHandler::Progress Handler::on_data(std::string_view input, std::string& ou
     pending_->get().write(replies_, context.counters, output);
     pending_.reset();
   }
-  if (peer_.closing) return {input.size(), Next::kClose};
+  if (peer_.mode == Mode::kClosing) return {input.size(), Next::kClose};
   context.batch.clear();
+  replies_.clear();
   const Progress progress = run_commands(input, output);
   pending_ = context.batch.ask(replies_, wake_, output);
+  // From here on the batch refers to no command.
   parser_.release();
+  if (peer_.mode == Mode::kRun && peer_.transaction.size() != 0) peer_.transaction.clear();
   if (pending_ != nullptr) return {progress.consumed, Next::kLater};
-  if (peer_.closing) return {input.size(), Next::kClose};
+  if (peer_.mode == Mode::kClosing) return {input.size(), Next::kClose};
   return progress;
 }
 
 StreamHandler::Progress Handler::run_commands(std::string_view input, std::string& output) {
-  CommandContext context{*thread_, peer_, output};
+  CommandContext context{*thread_, peer_, replies_, output};
+  std::size_t consumed = 0;
+  bool has_more = true;
+  while (has_more && context.left != 0) {
+    switch (peer_.mode) {
+      case Mode::kRun:
+        has_more = run_input(context, input, consumed);
+        break;
+      case Mode::kQueue:
+        has_more = queue_input(context, input, consumed);
+        break;
+      case Mode::kExec:
+        run_queued(context);
+        break;
+      case Mode::kClosing:
+        has_more = false;
+        break;
+    }
+  }
+  const bool is_done = !has_more || (peer_.mode != Mode::kExec && consumed == input.size());
+  return {consumed, is_done ? Next::kNeedMore : Next::kMore};
+}
+
+// This and queue_input() return whether there may be more to run in the input.
+bool Handler::run_input(CommandContext& context, std::string_view input, std::size_t& consumed) {
   DecisionBatch& batch = thread_->context.batch;
-  Progress progress;
-  for (std::size_t run = 0; run < DecisionBatch::kMaxRequests && !peer_.closing;) {
-    const std::string_view rest = input.substr(progress.consumed);
+  std::size_t repeated = 0;
+  bool has_more = true;
+  while (context.left != 0 && peer_.mode == Mode::kRun) {
+    const std::string_view rest = input.substr(consumed);
     // A command that equals the last one but for its key is added again without parsing.
     if (batch.ends_with(tag_of(Form::kThrottle))) {
       if (const auto key = parser_.next_repeated(rest)) {
         batch.repeat(*key);
-        progress.consumed += parser_.consumed();
-        ++run;
+        consumed += parser_.consumed();
+        --context.left;
+        ++repeated;
         continue;
       }
     }
-    const Parser::Result result = parser_.next(rest);
-    if (result == Parser::Result::kNeedMore) return progress;
-    if (result == Parser::Result::kError) {
-      context.reply().error(parser_.error());
-      peer_.closing = true;
-      return progress;
-    }
-    progress.consumed += parser_.consumed();
+    has_more = read_command(context, rest);
+    if (!has_more) break;
+    consumed += parser_.consumed();
     if (parser_.arguments().empty()) continue;
-    ++run;
+    --context.left;
     run_command(context, parser_.arguments());
   }
-  progress.next = Next::kMore;
-  return progress;
+  if (repeated != 0) thread_->commands.add(kThrottleRow, repeated);
+  if (peer_.resume_at != 0) consumed -= parser_.consumed();
+  return has_more;
+}
+
+bool Handler::queue_input(CommandContext& context, std::string_view input, std::size_t& consumed) {
+  while (context.left != 0 && peer_.mode == Mode::kQueue) {
+    const std::string_view rest = input.substr(consumed);
+    if (!read_command(context, rest)) return false;
+    consumed += parser_.consumed();
+    if (parser_.arguments().empty()) continue;
+    --context.left;
+    queue_command(context, parser_.arguments(), rest.substr(0, parser_.consumed()));
+  }
+  return true;
+}
+
+// Reads the command at the start of `rest`. False where it has not come, or cannot be understood.
+inline bool Handler::read_command(CommandContext& context, std::string_view rest) {
+  const Parser::Result result = parser_.next(rest);
+  if (result == Parser::Result::kCommand) return true;
+  if (result == Parser::Result::kError) {
+    context.reply().error(parser_.error());
+    peer_.mode = Mode::kClosing;
+  }
+  return false;
+}
+
+// Runs the next command that EXEC took. Its arguments are bytes of the transaction, which is kept
+// until the batch has been asked: therefore that is next when the last command has been run.
+void Handler::run_queued(CommandContext& context) {
+  Transaction& transaction = peer_.transaction;
+  [[maybe_unused]] const Parser::Result result = parser_.next(transaction.rest());
+  assert(result == Parser::Result::kCommand && !parser_.arguments().empty());
+  const std::size_t bytes = parser_.consumed();
+  --context.left;
+  run_command(context, parser_.arguments());
+  if (peer_.resume_at == 0) transaction.advance(bytes);
+  if (!transaction.rest().empty()) return;
+  if (peer_.mode == Mode::kExec) peer_.mode = Mode::kRun;
+  context.left = 0;
 }
 
 MakeHandler handlers(const std::shared_ptr<ServerContext>& server) {
+  const auto shared = std::make_shared<SharedState>(*server);
   std::vector<std::shared_ptr<ThreadState>> threads;
   for (std::size_t i = 0; i < server->threads(); ++i) {
-    threads.push_back(std::make_shared<ThreadState>(server, i));
+    threads.push_back(std::make_shared<ThreadState>(server, i, shared));
   }
   const auto last_id = std::make_shared<std::atomic<std::int64_t>>(0);
   return [threads = std::move(threads), last_id](std::size_t thread, Wake wake) {

@@ -1,11 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 
-#include "protocols/resp/commands.h"
+#include "protocols/resp/context.h"
 #include "protocols/resp/decision_replies.h"
 #include "protocols/resp/parser.h"
 #include "protocols/stream_handler.h"
@@ -18,19 +19,23 @@ namespace sluice::resp {
 class Handler final : public StreamHandler {
  public:
   /// `id` is the reply to CLIENT ID. `wake` is used only with a store that answers later.
-  Handler(std::shared_ptr<ThreadState> thread, std::int64_t id, Wake wake)
-      : thread_(std::move(thread)), wake_(std::move(wake)) {
-    peer_.id = id;
-  }
+  Handler(std::shared_ptr<ThreadState> thread, std::int64_t id, Wake wake);
+  ~Handler() override;
+  Handler(const Handler&) = delete;
+  Handler& operator=(const Handler&) = delete;
 
-  /// Runs at most DecisionBatch::kMaxRequests commands and appends their replies, each of at most a
-  /// few KiB (PING and ECHO return their argument). Leaves less than kMaxCommandBytes of the input,
-  /// unless `next` is kMore or kLater. If it is called after kLater before the store has answered,
-  /// it returns kLater again and does nothing else.
+  /// Runs at most DecisionBatch::kMaxRequests commands and appends their replies: each of at most a
+  /// few KiB (PING and ECHO return their argument), and one longer list. Leaves less than
+  /// kMaxCommandBytes of the input, unless `next` is kMore or kLater. If it is called after kLater
+  /// before the store has answered, it returns kLater again and does nothing else.
   Progress on_data(std::string_view input, std::string& output) override;
 
  private:
   Progress run_commands(std::string_view input, std::string& output);
+  bool run_input(CommandContext& context, std::string_view input, std::size_t& consumed);
+  bool queue_input(CommandContext& context, std::string_view input, std::size_t& consumed);
+  bool read_command(CommandContext& context, std::string_view rest);
+  void run_queued(CommandContext& context);
 
   const std::shared_ptr<ThreadState> thread_;
   const Wake wake_;

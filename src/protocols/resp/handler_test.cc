@@ -14,35 +14,22 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 using Next = StreamHandler::Next;
-using Progress = StreamHandler::Progress;
 
 class HandlerTest : public testing::Test {
  protected:
-  // Lets the handler have all there is, as a connection does, and returns the replies.
   std::string send(std::string_view input) {
-    std::string output;
-    Progress progress{.consumed = 0, .next = Next::kMore};
-    while (progress.next == Next::kMore) {
-      progress = handler.on_data(input, output);
-      input.remove_prefix(progress.consumed);
-    }
-    next = progress.next;
-    left = input.size();
-    return output;
+    std::string replies = connection.send(input);
+    next = connection.next;
+    left = connection.left;
+    return replies;
   }
 
   std::shared_ptr<FakeStore> store = std::make_shared<FakeStore>();
   std::shared_ptr<ThreadState> thread = thread_over(store);
-  Handler handler{thread, 7, {}};
+  TestConnection connection{thread};
   Next next = Next::kNeedMore;
   std::size_t left = 0;
 };
-
-std::string integers(std::initializer_list<std::int64_t> numbers) {
-  std::string reply = "*" + std::to_string(numbers.size()) + "\r\n";
-  for (const auto number : numbers) reply += ":" + std::to_string(number) + "\r\n";
-  return reply;
-}
 
 TEST_F(HandlerTest, ThrottlesAsInTheExample) {
   for (int i = 1; i <= 16; ++i) {
@@ -60,6 +47,7 @@ TEST_F(HandlerTest, RoundsSecondsUp) {
 }
 
 TEST_F(HandlerTest, ThrottlesByQuantity) {
+  EXPECT_EQ(send("CL.THROTTLE plus +15 +30 +60 +2\r\n"), integers({0, 16, 14, -1, 4}));
   EXPECT_EQ(send("CL.THROTTLE user 15 30 60 0\r\n"), integers({0, 16, 16, -1, 0}));
   EXPECT_EQ(send("CL.THROTTLE user 15 30 60 10\r\n"), integers({0, 16, 6, -1, 20}));
   EXPECT_EQ(send("CL.THROTTLE user 15 30 60 17\r\n"), integers({1, 16, 6, -1, 20}));
@@ -84,6 +72,8 @@ TEST_F(HandlerTest, NamesTheThrottleArgumentAtFault) {
   const std::string arity = "-ERR wrong number of arguments for 'cl.throttle' command\r\n";
   EXPECT_EQ(error("user 15 30"), arity);
   EXPECT_EQ(error("user 15 30 60 1 1"), arity);
+  EXPECT_EQ(error("user + 30 60"), "-ERR max_burst is not an integer or out of range\r\n");
+  EXPECT_EQ(error("user +-1 30 60"), "-ERR max_burst is not an integer or out of range\r\n");
   EXPECT_EQ(error("user x 30 60"), "-ERR max_burst is not an integer or out of range\r\n");
   EXPECT_EQ(error("user 1 9223372036854775808 60"),
             "-ERR count is not an integer or out of range\r\n");
@@ -115,12 +105,11 @@ TEST_F(HandlerTest, ChecksAnExpression) {
             integers({1, 3, 1, 0, 200, 0}));
 }
 
-// Who asks has no way to give a permit back.
-TEST_F(HandlerTest, LendsNoPermits) {
+TEST_F(HandlerTest, TakesNoUnitsFromALimitOfPermits) {
   EXPECT_EQ(
       send("SLUICE.CHECK \"concurrency 5\" a\r\n"),
-      "-ERR 'concurrency 5' lends permits, which a ConcurrencyLimiter acquires (C++): here it "
-      "can be peeked at and reset\r\n");
+      "-ERR 'concurrency 5' lends permits: SLUICE.ACQUIRE takes one, and SLUICE.RELEASE gives it "
+      "back\r\n");
   EXPECT_EQ(send("SLUICE.PEEK \"concurrency 5\" a\r\n"), integers({1, 5, 5, 0, 0, 0}));
   EXPECT_EQ(send("SLUICE.CHECK \"concurrency 5\" a 0\r\n"), integers({1, 5, 5, 0, 0, 0}));
   EXPECT_EQ(send("SLUICE.RESET \"concurrency 5\" a\r\n"), "+OK\r\n");
@@ -157,6 +146,7 @@ TEST_F(HandlerTest, HandlesAtMost64CommandsAtATime) {
   std::string input;
   for (int i = 0; i < 70; ++i) input += one;
   std::string output;
+  Handler handler(thread, 8, {});
   const auto first = handler.on_data(input, output);
   EXPECT_EQ(first.consumed, 64 * one.size());
   EXPECT_EQ(first.next, Next::kMore);
@@ -268,6 +258,7 @@ TEST_F(HandlerTest, AnExceptionLeavesNothingToTheNextPeer) {
   send("CL.THROTTLE user 15 30 60\r\n");
   store->breaks = true;
   std::string output;
+  Handler handler(thread, 9, {});
   EXPECT_THROW(handler.on_data(array({"CL.THROTTLE", "user", "15", "30", "60"}) +
                                    array({"SLUICE.CHECK", "token_bucket 7/1s", "bob"}),
                                output),
@@ -296,10 +287,12 @@ TEST_F(HandlerTest, AnswersWhatClientsSendWhenTheyConnect) {
 }
 
 TEST_F(HandlerTest, DescribesItself) {
-  EXPECT_EQ(send("COMMAND COUNT\r\n"), ":14\r\n");
-  EXPECT_THAT(send("COMMAND\r\n"), StartsWith("*14\r\n*10\r\n$11\r\ncl.throttle\r\n:-5\r\n*0\r\n"));
+  EXPECT_EQ(send("COMMAND COUNT\r\n"), ":34\r\n");
+  EXPECT_THAT(send("COMMAND\r\n"),
+              StartsWith("*34\r\n*10\r\n$11\r\ncl.throttle\r\n:-5\r\n*2\r\n+write\r\n+fast\r\n"
+                         ":1\r\n:1\r\n:1\r\n"));
   EXPECT_EQ(send("COMMAND INFO foo\r\n"), "*1\r\n$-1\r\n");
-  EXPECT_THAT(send("COMMAND DOCS\r\n"), StartsWith("*28\r\n$11\r\ncl.throttle\r\n*4\r\n"));
+  EXPECT_THAT(send("COMMAND DOCS\r\n"), StartsWith("*68\r\n$11\r\ncl.throttle\r\n*10\r\n"));
   EXPECT_EQ(send("COMMAND DOCS foo\r\n"), "*0\r\n");
   EXPECT_THAT(send("INFO\r\n"), HasSubstr("sluice_version:0.1.0\r\n"));
   EXPECT_EQ(send("INFO foo\r\n"), "$0\r\n\r\n");

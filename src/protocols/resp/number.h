@@ -11,8 +11,9 @@ constexpr bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-/// A decimal integer of 64 bits and nothing else: digits, with a '-' before them where negative.
+/// A decimal integer of 64 bits and nothing else: digits, with at most one '-' or '+' before them.
 inline std::optional<std::int64_t> parse_integer(std::string_view text) {
+  if (text.size() > 1 && text[0] == '+' && is_digit(text[1])) text.remove_prefix(1);
   std::int64_t value = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
@@ -21,10 +22,10 @@ inline std::optional<std::int64_t> parse_integer(std::string_view text) {
 }
 
 /// As Redis reads a length: as parse_integer, but only the one way to write each number (no "007",
-/// no "-0").
+/// no "-0", no "+1").
 inline std::optional<std::int64_t> parse_canonical_integer(std::string_view text) {
   const std::string_view digits = text.starts_with('-') ? text.substr(1) : text;
-  if (digits.starts_with('0') && text != "0") return std::nullopt;
+  if (digits.starts_with('+') || (digits.starts_with('0') && text != "0")) return std::nullopt;
   return parse_integer(text);
 }
 

@@ -2,12 +2,22 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <optional>
 
 #include "protocols/resp/number.h"
 
 namespace sluice::resp {
 namespace {
+
+constexpr const char* kTooMany = "too many arguments, at most 64";
+constexpr const char* kTooBig = "too big command, at most 65536 bytes";
+static_assert(kMaxArguments == 64 && kMaxCommandBytes == 65'536);
+
+// What Redis reads at most, unless it is configured otherwise. What is beyond is refused in its
+// words.
+constexpr std::int64_t kMaxRedisCount = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMaxRedisBulk = 512 * 1024 * 1024;
 
 // Redis calls these blank between the arguments of an inline command.
 constexpr bool is_blank(char c) {
@@ -130,7 +140,8 @@ Parser::Result Parser::read_count(std::string_view input) {
   static constexpr Header kCount{'*', "too big mbulk count string", "invalid multibulk length"};
   const Result header = read_header(input, kCount);
   if (header != Result::kCommand) return header;
-  if (number_ > static_cast<std::int64_t>(kMaxArguments)) return fail(kCount.invalid);
+  if (number_ > kMaxRedisCount) return fail(kCount.invalid);
+  if (number_ > static_cast<std::int64_t>(kMaxArguments)) return fail(kTooMany);
   expected_ = number_ > 0 ? static_cast<std::uint32_t>(number_) : 0;
   return Result::kCommand;
 }
@@ -141,15 +152,14 @@ Parser::Result Parser::read_bulks(std::string_view input) {
     if (stage_ == Stage::kHeader) {
       const Result header = read_header(input, kBulk);
       if (header != Result::kCommand) return header;
-      if (number_ < 0 || number_ > static_cast<std::int64_t>(kMaxCommandBytes)) {
-        return fail(kBulk.invalid);
-      }
+      if (number_ < 0 || number_ > kMaxRedisBulk) return fail(kBulk.invalid);
+      if (number_ > static_cast<std::int64_t>(kMaxCommandBytes)) return fail(kTooBig);
       stage_ = Stage::kBulk;
     }
     // Like Redis, we take the two bytes after a bulk on trust.
     const auto length = static_cast<std::size_t>(number_);
     const std::size_t end = at_ + length + 2;
-    if (end > kMaxCommandBytes) return fail("too big command, at most 65536 bytes");
+    if (end > kMaxCommandBytes) return fail(kTooBig);
     if (end > input.size()) return need_more(input);
     arguments_[count_++] = {input.data() + at_, length};
     at_ = end;
@@ -184,8 +194,7 @@ Parser::Result Parser::read_header_slowly(std::string_view input, const Header& 
     constexpr std::size_t kManyDigits = 32;
     searched_ = std::min(line_end, input.size());
     if (input.size() < kMaxCommandBytes) return need_more(input);
-    return fail(input.size() - at_ > kManyDigits ? header.too_long
-                                                 : "too big command, at most 65536 bytes");
+    return fail(input.size() - at_ > kManyDigits ? header.too_long : kTooBig);
   }
   if (input[at_] != header.marker) {
     const char got = input[at_] == '\r' || input[at_] == '\n' ? ' ' : input[at_];
@@ -211,7 +220,7 @@ Parser::Result Parser::next_inline(std::string_view input) {
     case Split::kUnbalanced:
       return fail("unbalanced quotes in request");
     case Split::kTooMany:
-      return fail("too many arguments, at most 64");
+      return fail(kTooMany);
     case Split::kDone:
       break;
   }

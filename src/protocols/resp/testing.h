@@ -1,10 +1,14 @@
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "protocols/resp/commands.h"
+#include "protocols/resp/context.h"
+#include "protocols/resp/handler.h"
 
 namespace sluice::resp {
 
@@ -20,10 +24,43 @@ inline std::string array(const std::vector<std::string>& arguments) {
 }
 
 /// The only thread of a server over this store, with the limit "login".
-inline std::shared_ptr<ThreadState> thread_over(std::shared_ptr<Store> store) {
+inline std::shared_ptr<ThreadState> thread_over(const std::shared_ptr<Store>& store) {
   const std::vector<Limit> named{Limit("token_bucket 5/1s", "login")};
-  return std::make_shared<ThreadState>(std::make_shared<ServerContext>(std::move(store), named, 1),
-                                       0);
+  const auto server = std::make_shared<ServerContext>(store, named, 1);
+  return std::make_shared<ThreadState>(server, 0, std::make_shared<SharedState>(*server));
+}
+
+/// A connection around its handler, over a store that answers at once.
+class TestConnection {
+ public:
+  explicit TestConnection(std::shared_ptr<ThreadState> thread, std::int64_t id = 7)
+      : handler_(std::move(thread), id, {}) {}
+
+  /// Lets the handler have all there is, as a connection does, and returns the replies.
+  std::string send(std::string_view input) {
+    std::string output;
+    StreamHandler::Progress progress{.consumed = 0, .next = StreamHandler::Next::kMore};
+    while (progress.next == StreamHandler::Next::kMore) {
+      progress = handler_.on_data(input, output);
+      input.remove_prefix(progress.consumed);
+    }
+    next = progress.next;
+    left = input.size();
+    return output;
+  }
+
+  StreamHandler::Next next = StreamHandler::Next::kNeedMore;
+  std::size_t left = 0;
+
+ private:
+  Handler handler_;
+};
+
+/// A reply that is an array of integers.
+inline std::string integers(std::initializer_list<std::int64_t> numbers) {
+  std::string reply = "*" + std::to_string(numbers.size()) + "\r\n";
+  for (const auto number : numbers) reply += ":" + std::to_string(number) + "\r\n";
+  return reply;
 }
 
 }  // namespace sluice::resp

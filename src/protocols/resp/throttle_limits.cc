@@ -13,6 +13,13 @@ Int128 emission_interval_ns(const ThrottleNumbers& numbers) {
   return (Int128{numbers.period_s} * kSecondNs + numbers.count - 1) / numbers.count;
 }
 
+std::shared_ptr<const VaryingLimit> open_any(Store& store) {
+  LimitDefinition definition = define_throttle({.max_burst = 0, .count = 1, .period_s = 1});
+  auto space = store.open_space(definition);
+  return std::make_shared<const VaryingLimit>(
+      VaryingLimit{std::move(definition), std::move(space)});
+}
+
 }  // namespace
 
 std::optional<std::string_view> find_error(const ThrottleNumbers& numbers) {
@@ -40,9 +47,7 @@ LimitDefinition define_throttle(const ThrottleNumbers& numbers) {
   return limit;
 }
 
-ThrottleLimits::ThrottleLimits(Store& store)
-    : store_(store),
-      space_(store.open_space(define_throttle({.max_burst = 0, .count = 1, .period_s = 1}))) {}
+ThrottleLimits::ThrottleLimits(Store& store) : store_(store), any_(open_any(store)) {}
 
 std::size_t ThrottleLimits::Hash::operator()(const ThrottleNumbers& numbers) const {
   // Odd multipliers and a shift spread small numbers, which these nearly always are.
@@ -52,14 +57,14 @@ std::size_t ThrottleLimits::Hash::operator()(const ThrottleNumbers& numbers) con
   return hash ^ (hash >> 31);
 }
 
-const std::shared_ptr<const ThrottleLimit>* ThrottleLimits::find(const ThrottleNumbers& numbers) {
+const std::shared_ptr<const VaryingLimit>* ThrottleLimits::find(const ThrottleNumbers& numbers) {
   if (const auto* known = limits_.find(numbers)) return known;
   if (find_error(numbers)) return nullptr;
   LimitDefinition definition = define_throttle(numbers);
   // While the space has few keys, the store goes by the numbers that come.
   std::shared_ptr<Space> space = store_.open_space(definition);
-  return &limits_.insert(numbers, std::make_shared<const ThrottleLimit>(
-                                      ThrottleLimit{std::move(definition), std::move(space)}));
+  return &limits_.insert(numbers, std::make_shared<const VaryingLimit>(
+                                      VaryingLimit{std::move(definition), std::move(space)}));
 }
 
 }  // namespace sluice::resp

@@ -7,6 +7,7 @@
 
 #include "algorithms/limit_definition.h"
 #include "core/store.h"
+#include "protocols/resp/varying_limit.h"
 #include "service/recent_cache.h"
 
 namespace sluice::resp {
@@ -27,12 +28,6 @@ std::optional<std::string_view> find_error(const ThrottleNumbers& numbers);
 /// REQUIRES: find_error(numbers) finds none.
 LimitDefinition define_throttle(const ThrottleNumbers& numbers);
 
-/// A limit of CL.THROTTLE, and the space of all of them.
-struct ThrottleLimit {
-  LimitDefinition definition;
-  std::shared_ptr<Space> space;
-};
-
 /// The limits of CL.THROTTLE, which come with each call: those used lately are remembered, and all
 /// share one space. Not thread-safe: each thread has its own.
 class ThrottleLimits {
@@ -42,16 +37,20 @@ class ThrottleLimits {
 
   /// The limit, valid for at least the next 512 calls; or null where find_error() finds one.
   /// Throws StoreError where the store cannot open the space.
-  const std::shared_ptr<const ThrottleLimit>* find(const ThrottleNumbers& numbers);
+  const std::shared_ptr<const VaryingLimit>* find(const ThrottleNumbers& numbers);
+
+  /// A limit of the space, for what is asked of a key whatever its numbers are: whether it has a
+  /// state, and to forget it.
+  const std::shared_ptr<const VaryingLimit>& any() const { return any_; }
 
  private:
   struct Hash {
     std::size_t operator()(const ThrottleNumbers& numbers) const;
   };
 
-  RecentCache<ThrottleNumbers, std::shared_ptr<const ThrottleLimit>, 512, Hash> limits_;
+  RecentCache<ThrottleNumbers, std::shared_ptr<const VaryingLimit>, 512, Hash> limits_;
   Store& store_;
-  const std::shared_ptr<Space> space_;  // Held, so that it stays the same.
+  const std::shared_ptr<const VaryingLimit> any_;  // Holds the space, so that it stays the same.
 };
 
 }  // namespace sluice::resp

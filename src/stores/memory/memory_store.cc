@@ -111,6 +111,17 @@ std::shared_ptr<Table> MemoryStore::forget_idle_space() {
   return table;
 }
 
+std::optional<std::uint64_t> MemoryStore::count_keys() {
+  std::vector<std::shared_ptr<Table>> tables;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, table] : spaces_) tables.push_back(table);
+  }
+  std::uint64_t keys = 0;
+  for (const auto& table : tables) keys += table->size();
+  return keys;
+}
+
 void MemoryStore::decide(std::span<const Request> requests, Instant now,
                          std::span<Decision> decisions) {
   assert(decisions.size() >= requests.size());

@@ -2,9 +2,11 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -61,6 +63,7 @@ class MemoryStore final : public Store {
   const HashSecret& secret() const { return options_.table.secret; }
 
   Instant now() const override { return clock_.now(); }
+  std::optional<std::uint64_t> count_keys() override;
 
   /// For metrics and tests.
   std::size_t used_bytes() const { return pool_->budget.used_bytes(); }

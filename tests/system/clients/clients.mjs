@@ -1,5 +1,6 @@
 // Runs one npm client against a server: node clients.mjs redis|ioredis PORT
 // Plain: CL.THROTTLE sixteen times, then the seventeenth. Pipelined: a thousand at once, in order.
+// In a transaction: MULTI, a hundred, EXEC; one with an unknown command, which charges nothing.
 // Exits with 1 and says where an answer differs.
 import assert from 'node:assert/strict';
 import Redis from 'ioredis';
@@ -19,6 +20,8 @@ async function openRedis(port, protocol) {
     send: (command) => client.sendCommand(command),
     // Commands issued in one turn of the event loop are written together.
     sendMany: (commands) => Promise.all(commands.map((command) => client.sendCommand(command))),
+    transact: (commands) =>
+      commands.reduce((multi, command) => multi.addCommand(command), client.multi()).exec(),
     close: () => client.close(),
   };
 }
@@ -34,6 +37,11 @@ async function openIoredis(port) {
       const pipeline = client.pipeline();
       commands.forEach(([name, ...args]) => pipeline.call(name, ...args));
       return (await pipeline.exec()).map(([error, reply]) => error ?? reply);
+    },
+    transact: async (commands) => {
+      const multi = client.multi();
+      commands.forEach(([name, ...args]) => multi.call(name, ...args));
+      return (await multi.exec()).map(([error, reply]) => error ?? reply);
     },
     close: () => client.quit(),
   };
@@ -67,6 +75,17 @@ async function pipeline(client, name) {
   assert.equal(await client.send(['PING']), 'PONG');
 }
 
+async function transaction(client, name) {
+  const command = ['CL.THROTTLE', `${name}-multi`, '199', '1', '3600'];
+  const replies = await client.transact(Array(100).fill(command));
+  assert.deepEqual(replies.map((reply) => reply[2]),
+                   Array.from({ length: 100 }, (_, index) => 199 - index));
+  await assert.rejects(client.transact([command, ['NO.SUCH.COMMAND']]),
+                       /unknown command|EXECABORT/);
+  assert.equal((await client.send([...command, '0']))[2], 100);
+  assert.equal(await client.send(['DEL', `${name}-multi`, 'never-seen']), 1);
+}
+
 const [name, portText] = process.argv.slice(2);
 const port = Number(portText);
 const openers = { redis: [[openRedis, 2], [openRedis, 3]], ioredis: [[openIoredis, 2]] };
@@ -74,6 +93,7 @@ for (const [open, protocol] of openers[name]) {
   const client = await open(port, protocol);
   await plain(client, `${name}${protocol}`);
   await pipeline(client, `${name}${protocol}`);
+  await transaction(client, `${name}${protocol}`);
   await client.close();
 }
 console.log(`${name}: ok`);

@@ -1,0 +1,244 @@
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string>
+
+#include "protocols/resp/commands.h"
+#include "protocols/resp/connection_commands.h"
+#include "protocols/resp/info_command.h"
+#include "protocols/resp/key_commands.h"
+#include "protocols/resp/limit_commands.h"
+#include "protocols/resp/server_commands.h"
+#include "protocols/resp/transaction_commands.h"
+#include "protocols/resp/words.h"
+
+namespace sluice::resp {
+namespace {
+
+// The texts of most rows.
+constexpr std::string_view kSix = "allowed, limit, remaining, retry_after, reset_after, delay (ms)";
+constexpr std::string_view kAsCheck = "as SLUICE.CHECK";
+constexpr std::string_view kFive = "limited, limit, remaining, retry_after, reset_after (s)";
+constexpr std::string_view kNothing = "OK";
+constexpr unsigned kTakes = kWrites | kFast;
+constexpr KeyArguments kFirst{1, 1, 1};
+constexpr KeyArguments kSecond{2, 2, 1};
+constexpr KeyArguments kNone;
+
+constexpr std::array kCommands = std::to_array<Command>({
+    {"CL.THROTTLE", "key max_burst count period [quantity]", -5, kTakes, kFirst, "limits",
+     run_cl_throttle, "Takes from a token bucket, or denies, as redis-cell does", kFive},
+    {"SLUICE.CHECK", "limit key [cost]", -3, kTakes, kSecond, "limits", run_sluice_check,
+     "Takes cost units, or denies", kSix},
+    {"SLUICE.PEEK", "limit key", 3, kReads | kFast, kSecond, "limits", run_sluice_peek,
+     "Says what is left, and takes nothing", kAsCheck},
+    {"SLUICE.TAKE", "limit key [n]", -3, kTakes, kSecond, "limits", run_sluice_take,
+     "Takes n units, or as many as there are", "as SLUICE.CHECK, and taken"},
+    {"SLUICE.CHARGE", "limit key n", 4, kTakes, kSecond, "limits", run_sluice_charge,
+     "Takes n units, even if they are not there", kAsCheck},
+    {"SLUICE.REFUND", "limit key n", 4, kTakes, kSecond, "limits", run_sluice_refund,
+     "Gives n units back", kAsCheck},
+    {"SLUICE.BLOCK", "limit key ms", 4, kTakes, kSecond, "limits", run_sluice_block,
+     "Denies the key for so long", kAsCheck},
+    {"SLUICE.RESET", "limit key", 3, kTakes, kSecond, "limits", run_sluice_reset,
+     "Forgets the key; the limit cl is that of CL.THROTTLE", kNothing},
+    {"SLUICE.ACQUIRE", "limit key", 3, kTakes, kSecond, "limits", run_sluice_acquire,
+     "Takes a permit of a concurrency limit, or denies",
+     "1, permit, lease (ms); or 0, nil, retry_after (ms)"},
+    {"SLUICE.RENEW", "limit key permit", 4, kTakes, kSecond, "limits", run_sluice_renew,
+     "Extends the permit to a whole lease from now", "1; 0 if it has lapsed"},
+    {"SLUICE.RELEASE", "limit key permit", 4, kTakes, kSecond, "limits", run_sluice_release,
+     "Gives the permit back", "1; 0 if it has lapsed"},
+    {"SLUICE.LIMITS", "", 1, kReads, kNone, "limits", run_sluice_limits, "Lists the named limits",
+     "name, expression, allowed, denied of each, and of all other limits"},
+    {"RL.THROTTLE", "key max_burst count period [quantity]", -5, kTakes, kFirst, "limits",
+     run_cl_throttle, "Another name of CL.THROTTLE", kFive},
+    {"THROTTLE", "key max_burst count period [quantity]", -5, kTakes, kFirst, "limits",
+     run_throttle, "The same with a capacity of max_burst, as throttlecrab does",
+     "allowed, limit, remaining, reset_after, retry_after (s)"},
+    {"INCREX", "key [BYINT n] UBOUND limit EX s|PX ms ENX [SATURATE]", -6, kTakes, kFirst, "limits",
+     run_increx, "Counts up to a bound in a period, as the limiter of Redis 8.8",
+     "count, counted now"},
+    {"DEL",
+     "key [key ...]",
+     -2,
+     kWrites,
+     {1, -1, 1},
+     "limits",
+     run_del,
+     "Forgets keys of CL.THROTTLE, THROTTLE and INCREX",
+     "how many had a state"},
+    {"MULTI", "", 1, kFast | kImmediate, kNone, "transactions", run_multi,
+     "Queues the commands that follow, at most 1,000", kNothing},
+    {"EXEC", "", 1, kImmediate, kNone, "transactions", run_exec,
+     "Runs the queued commands in order", "their replies"},
+    {"DISCARD", "", 1, kFast | kImmediate, kNone, "transactions", run_discard,
+     "Forgets the queued commands", kNothing},
+    {"WATCH",
+     "key [key ...]",
+     -2,
+     kFast | kImmediate,
+     {1, -1, 1},
+     "transactions",
+     run_watch,
+     "Does nothing",
+     kNothing},
+    {"UNWATCH", "", 1, kFast, kNone, "transactions", run_unwatch, "Does nothing", kNothing},
+    {"PING", "[text]", -1, kFast, kNone, "connection", run_ping, "Answers", "PONG, or the text"},
+    {"ECHO", "text", 2, kFast, kNone, "connection", run_echo, "Answers", "the text"},
+    {"HELLO", "[2|3 [AUTH user password] [SETNAME name]]", -1, kFast, kNone, "connection",
+     run_hello, "Chooses RESP2 or RESP3", "what the server is"},
+    {"AUTH", "[user] password", -2, kFast, kNone, "connection", run_auth,
+     "There is no password: the user default may give any", kNothing},
+    {"SELECT", "index", 2, kFast, kNone, "connection", run_select, "There is one database, 0",
+     kNothing},
+    {"CLIENT", "GETNAME|HELP|ID|INFO|LIST|SETINFO|SETNAME ...", -2, 0, kNone, "connection",
+     run_subcommand, "Names the connection, or says what is known of connections", "as in Redis"},
+    {"CLIENT|GETNAME", "", 2, kFast, kNone, "connection", run_client_getname,
+     "Replies the connection's name", ""},
+    {"CLIENT|HELP", "", 2, 0, kNone, "connection", run_client_help, "Lists the subcommands", ""},
+    {"CLIENT|ID", "", 2, kFast, kNone, "connection", run_client_id,
+     "Replies the connection's number", ""},
+    {"CLIENT|INFO", "", 2, 0, kNone, "connection", run_client_info, "Describes the connection", ""},
+    {"CLIENT|LIST", "[TYPE normal|master|replica|pubsub]", -2, 0, kNone, "connection",
+     run_client_list, "Describes the connections, at most 1,000", ""},
+    {"CLIENT|SETINFO", "LIB-NAME|LIB-VER text", 4, kFast, kNone, "connection", run_client_setinfo,
+     "Says which library the client uses", ""},
+    {"CLIENT|SETNAME", "name", 3, kFast, kNone, "connection", run_client_setname,
+     "Names the connection", ""},
+    {"QUIT", "", -1, kFast | kImmediate, kNone, "connection", run_quit, "Closes the connection",
+     kNothing},
+    {"RESET", "", 1, kFast | kImmediate, kNone, "connection", run_reset,
+     "Makes the connection as if it were new", "RESET"},
+    {"COMMAND", "[COUNT|DOCS|HELP|INFO ...]", -1, 0, kNone, "server", run_command_list,
+     "Describes the commands", "as in Redis"},
+    {"COMMAND|COUNT", "", 2, 0, kNone, "server", run_command_count, "Counts the commands", ""},
+    {"COMMAND|DOCS", "[name ...]", -2, 0, kNone, "server", run_command_docs,
+     "Documents all commands, or these", ""},
+    {"COMMAND|HELP", "", 2, 0, kNone, "server", run_command_help, "Lists the subcommands", ""},
+    {"COMMAND|INFO", "[name ...]", -2, 0, kNone, "server", run_command_info,
+     "Describes all commands, or these", ""},
+    {"CONFIG", "GET|HELP ...", -2, 0, kNone, "server", run_subcommand,
+     "Says what clients ask for at their start", "as in Redis"},
+    {"CONFIG|GET", "pattern [pattern ...]", -3, 0, kNone, "server", run_config_get,
+     "Replies the parameters that match", ""},
+    {"CONFIG|HELP", "", 2, 0, kNone, "server", run_config_help, "Lists the subcommands", ""},
+    {"DBSIZE", "", 1, kReads, kNone, "server", run_dbsize,
+     "Counts the keys that have a state, in a store in memory", "a number"},
+    {"INFO", "[section ...]", -1, 0, kNone, "server", run_info, "Describes the server",
+     "a text of sections"},
+    {"TIME", "", 1, kFast, kNone, "server", run_time, "Tells the store's time",
+     "seconds, microseconds"},
+});
+
+static_assert(kCommands.size() <= CommandCounters::kMaxRows);
+static_assert(kCommands[kThrottleRow].runner == run_cl_throttle);
+
+bool fits(const Command& command, Arguments arguments) {
+  const auto least = static_cast<std::size_t>(std::abs(command.arity));
+  return command.arity < 0 ? arguments.size() >= least : arguments.size() == least;
+}
+
+// The command if it takes so many arguments; else null, and the reply says so.
+const Command* if_it_fits(CommandContext& context, const Command& command, Arguments arguments) {
+  if (fits(command, arguments)) return &command;
+  refuse_arguments(context, in_small_letters(command.name));
+  return nullptr;
+}
+
+// As much of the command as Redis quotes, which is bounded.
+void refuse_unknown(CommandContext& context, Arguments arguments) {
+  std::string sentence = "ERR unknown command " + quoted(arguments[0]);
+  sentence += ", with args beginning with: ";
+  std::size_t repeated = 0;
+  for (const auto argument : arguments.subspan(1)) {
+    if (repeated >= kMaxQuotedBytes) break;
+    const auto piece = argument.substr(0, kMaxQuotedBytes - repeated);
+    sentence += '\'';
+    sentence += piece;
+    sentence += "' ";
+    repeated += piece.size() + 3;
+  }
+  context.reply().error(sentence);
+}
+
+const Command* find_subcommand(const Command& container, std::string_view wanted) {
+  for (const auto& command : kCommands) {
+    std::string_view name = command.name;
+    if (!name.starts_with(container.name)) continue;
+    name.remove_prefix(container.name.size());
+    if (name.starts_with('|') && is_word(wanted, name.substr(1))) return &command;
+  }
+  return nullptr;
+}
+
+// The subcommand that arguments[1] names; null, and the reply says why, if there is none such.
+const Command* resolve_subcommand(CommandContext& context, const Command& container,
+                                  Arguments arguments) {
+  if (const Command* command = find_subcommand(container, arguments[1])) {
+    return if_it_fits(context, *command, arguments);
+  }
+  context.reply().error("ERR unknown subcommand " + quoted(arguments[1]) + ". Try " +
+                        std::string(container.name) + " HELP.");
+  return nullptr;
+}
+
+// The command that arguments[0] names; null, and the reply says why, if there is none such.
+const Command* resolve_first(CommandContext& context, Arguments arguments) {
+  const Command* command = find_command(arguments[0]);
+  if (command != nullptr && !command->is_subcommand()) {
+    return if_it_fits(context, *command, arguments);
+  }
+  // These are the first words of an HTTP request: a browser was tricked into sending it here
+  // without its user's knowledge. Redis closes the connection as well.
+  if (is_word(arguments[0], "POST") || is_word(arguments[0], "HOST:")) {
+    context.peer.mode = Mode::kClosing;
+  } else {
+    refuse_unknown(context, arguments);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void Command::run(CommandContext& context, Arguments arguments) const {
+  const bool is_begun = context.peer.resume_at != 0;
+  if (!is_begun) context.thread.commands.add(static_cast<std::size_t>(this - kCommands.data()), 1);
+  runner(context, arguments);
+}
+
+std::span<const Command> commands() {
+  return kCommands;
+}
+
+const Command* find_command(std::string_view name) {
+  for (const auto& command : kCommands) {
+    if (is_word(name, command.name)) return &command;
+  }
+  return nullptr;
+}
+
+void refuse_arguments(CommandContext& context, std::string_view command) {
+  context.reply().error("ERR wrong number of arguments for '" + std::string(command) + "' command");
+}
+
+const Command* resolve_command(CommandContext& context, Arguments arguments) {
+  const Command* command = resolve_first(context, arguments);
+  if (command == nullptr || command->runner != run_subcommand) return command;
+  return resolve_subcommand(context, *command, arguments);
+}
+
+void run_subcommand(CommandContext& context, Arguments arguments) {
+  const Command& container = *find_command(arguments[0]);
+  if (const Command* command = resolve_subcommand(context, container, arguments)) {
+    command->run(context, arguments);
+  }
+}
+
+void run_command(CommandContext& context, Arguments arguments) {
+  if (const Command* command = resolve_first(context, arguments)) {
+    command->run(context, arguments);
+  }
+}
+
+}  // namespace sluice::resp

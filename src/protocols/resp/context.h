@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "protocols/resp/clients.h"
+#include "protocols/resp/command_counters.h"
+#include "protocols/resp/decision_replies.h"
+#include "protocols/resp/increx_limits.h"
+#include "protocols/resp/throttle_limits.h"
+#include "protocols/resp/transaction.h"
+#include "protocols/resp/writer.h"
+#include "service/server_context.h"
+
+namespace sluice::resp {
+
+/// What all connections of RESP share. Thread-safe.
+struct SharedState {
+  explicit SharedState(const ServerContext& server)
+      : increx_periods(server.store()), commands(server.threads()) {}
+
+  IncrexPeriods increx_periods;
+  Clients clients;
+  std::vector<CommandCounters> commands;  // Of each thread.
+};
+
+/// What RESP's connections of one serving thread share. Not thread-safe.
+struct ThreadState {
+  /// Throws StoreError where the store cannot open the space of CL.THROTTLE.
+  ThreadState(std::shared_ptr<ServerContext> server_context, std::size_t thread,
+              std::shared_ptr<SharedState> shared_state)
+      : server(std::move(server_context)),
+        context(server->thread(thread)),
+        shared(std::move(shared_state)),
+        commands(shared->commands[thread]),
+        throttle_limits(server->store()),
+        increx_limits(shared->increx_periods) {}
+
+  const std::shared_ptr<ServerContext> server;
+  ThreadContext& context;
+  const std::shared_ptr<SharedState> shared;
+  CommandCounters& commands;
+  ThrottleLimits throttle_limits;
+  IncrexLimits increx_limits;
+};
+
+/// What a connection does with the next command.
+enum class Mode : std::uint8_t {
+  kRun,      ///< Runs it.
+  kQueue,    ///< Queues it, since MULTI.
+  kExec,     ///< Runs the queued commands first, since EXEC.
+  kClosing,  ///< Reads none any more; what has been answered is still sent.
+};
+
+/// What a connection's commands have said about it.
+struct Peer {
+  std::int64_t id = 0;
+  Protocol protocol = Protocol::kResp2;
+  Mode mode = Mode::kRun;
+  Transaction transaction;
+  /// Above 0: the command that was run last waits for the decisions of this batch, or needs more
+  /// requests than are left in it. It is run again, and goes on here: at this argument.
+  std::size_t resume_at = 0;
+};
+
+/// What a command works with.
+struct CommandContext {
+  ThreadState& thread;
+  Peer& peer;
+  DecisionReplies& replies;
+  std::string& output;
+  /// How many more commands may be run, or requests be added to the batch, before the batch is
+  /// asked.
+  std::size_t left = DecisionBatch::kMaxRequests;
+
+  /// For a reply that is not a decision, and so comes after the decisions asked for so far. Made
+  /// anew for each reply, since HELLO changes the protocol.
+  Writer reply() const { return {thread.context.batch.other_replies(output), peer.protocol}; }
+
+  /// Ends the batch: the command is run again, and goes on at this argument, when it has been
+  /// asked. REQUIRES: argument >= 1.
+  void go_on_later(std::size_t argument) {
+    peer.resume_at = argument;
+    left = 0;
+  }
+
+  /// For a command that tells what has been decided: true where it must return, since there are
+  /// decisions before it that are not made yet. It is run again when they are.
+  bool waits_for_decisions() {
+    peer.resume_at = 0;
+    if (thread.context.batch.is_empty()) return false;
+    go_on_later(1);
+    return true;
+  }
+};
+
+/// The command's name is the first, a subcommand's the second.
+using Arguments = std::span<const std::string_view>;
+
+}  // namespace sluice::resp

@@ -1,0 +1,139 @@
+#include "protocols/resp/info_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "core/arithmetic.h"
+#include "protocols/resp/commands.h"
+#include "protocols/resp/words.h"
+#include "service/process_memory.h"
+
+namespace sluice::resp {
+namespace {
+
+void add_line(std::string& text, std::string_view name, std::string_view value) {
+  text += name;
+  text += ':';
+  text += value;
+  text += "\r\n";
+}
+
+void add_line(std::string& text, std::string_view name, std::uint64_t value) {
+  add_line(text, name, std::to_string(value));
+}
+
+std::uint64_t calls_of(const SharedState& shared, std::size_t row) {
+  std::uint64_t calls = 0;
+  for (const CommandCounters& thread : shared.commands) calls += thread.read(row);
+  return calls;
+}
+
+void write_server(const ThreadState& thread, std::string& text) {
+  const ServerContext& server = *thread.server;
+  add_line(text, "sluice_version", SLUICE_VERSION);
+  add_line(text, "mode", "standalone");
+  add_line(text, "role", "master");
+  add_line(text, "loading", 0);
+  add_line(text, "process_id", static_cast<std::uint64_t>(getpid()));
+  add_line(text, "threads", server.threads());
+  const Instant up = std::max<Instant>(0, server.store().now() - server.started_at());
+  add_line(text, "uptime_in_seconds", static_cast<std::uint64_t>(up / kSecondNs));
+}
+
+void write_clients(const ThreadState& thread, std::string& text) {
+  add_line(text, "connected_clients", thread.shared->clients.size());
+  add_line(text, "maxclients", thread.server->facts().max_connections);
+}
+
+void write_memory(const ThreadState& /*thread*/, std::string& text) {
+  add_line(text, "used_memory_rss", resident_bytes());
+}
+
+void write_stats(const ThreadState& thread, std::string& text) {
+  add_line(text, "total_connections_received", thread.shared->clients.total());
+  std::uint64_t calls = 0;
+  for (std::size_t row = 0; row < commands().size(); ++row) calls += calls_of(*thread.shared, row);
+  add_line(text, "total_commands_processed", calls);
+}
+
+// The two names of CL.THROTTLE are counted as one: in a pipeline they are not told apart.
+std::uint64_t calls_of_command(const SharedState& shared, std::size_t row) {
+  const std::size_t other_name =
+      static_cast<std::size_t>(find_command("RL.THROTTLE") - &commands()[0]);
+  if (row == other_name) return 0;
+  return calls_of(shared, row) + (row == kThrottleRow ? calls_of(shared, other_name) : 0);
+}
+
+void write_commandstats(const ThreadState& thread, std::string& text) {
+  for (std::size_t row = 0; row < commands().size(); ++row) {
+    const std::uint64_t calls = calls_of_command(*thread.shared, row);
+    if (calls == 0) continue;
+    add_line(text, "cmdstat_" + in_small_letters(commands()[row].name),
+             "calls=" + std::to_string(calls));
+  }
+}
+
+void write_keyspace(const ThreadState& thread, std::string& text) {
+  const auto keys = thread.server->store().count_keys();
+  if (keys && *keys != 0) add_line(text, "db0", "keys=" + std::to_string(*keys));
+}
+
+// Decisions by outcome and source: "allowed_store" and so on.
+void write_sluice(const ThreadState& thread, std::string& text) {
+  const ServerContext& server = *thread.server;
+  add_line(text, "store", server.facts().store_url);
+  add_line(text, "limits", server.limits().size() - 1);  // Without the row of all others.
+  std::array<std::array<std::uint64_t, OutcomeCounters::kSources>, 2> counts{};
+  for (const OutcomeCount& row : server.outcomes()) {
+    counts[row.allowed ? 0 : 1][static_cast<std::size_t>(row.source)] += row.decisions;
+  }
+  for (const bool is_allowed : {true, false}) {
+    for (std::size_t i = 0; i < OutcomeCounters::kSources; ++i) {
+      const auto source = static_cast<Source>(i);
+      if (is_allowed && source == Source::kUnavailable) continue;  // Never is.
+      const std::string outcome = is_allowed ? "allowed_" : "denied_";
+      add_line(text, outcome + std::string(to_string(source)), counts[is_allowed ? 0 : 1][i]);
+    }
+  }
+}
+
+struct Section {
+  std::string_view name;
+  void (*write)(const ThreadState& thread, std::string& text);
+};
+
+constexpr std::array kSections = std::to_array<Section>({{"Server", write_server},
+                                                         {"Clients", write_clients},
+                                                         {"Memory", write_memory},
+                                                         {"Stats", write_stats},
+                                                         {"Commandstats", write_commandstats},
+                                                         {"Keyspace", write_keyspace},
+                                                         {"Sluice", write_sluice}});
+
+bool is_wanted(const Section& section, Arguments wanted) {
+  const std::string name = in_small_letters(section.name);
+  return wanted.empty() || std::any_of(wanted.begin(), wanted.end(), [&](std::string_view word) {
+           return is_word(word, "DEFAULT") || is_word(word, "ALL") || is_word(word, "EVERYTHING") ||
+                  in_small_letters(word) == name;
+         });
+}
+
+}  // namespace
+
+void run_info(CommandContext& context, Arguments arguments) {
+  if (context.waits_for_decisions()) return;
+  std::string text;
+  for (const Section& section : kSections) {
+    if (!is_wanted(section, arguments.subspan(1))) continue;
+    if (!text.empty()) text += "\r\n";
+    text += "# " + std::string(section.name) + "\r\n";
+    section.write(context.thread, text);
+  }
+  context.reply().verbatim(text);
+}
+
+}  // namespace sluice::resp

@@ -1,0 +1,197 @@
+#include "protocols/resp/key_commands.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/arithmetic.h"
+#include "protocols/resp/commands.h"
+#include "protocols/resp/integer_argument.h"
+#include "protocols/resp/words.h"
+#include "sluice/store.h"
+
+namespace sluice::resp {
+namespace {
+
+constexpr std::size_t kWithQuantity = 6;
+
+// Reads the numbers of a key that is throttled, and the quantity where it is given.
+bool read_throttle(CommandContext& context, Arguments arguments, ThrottleNumbers& numbers,
+                   std::int64_t& quantity) {
+  return read_integer(context, {"max_burst", arguments[2]}, numbers.max_burst) &&
+         read_integer(context, {"count", arguments[3]}, numbers.count) &&
+         read_integer(context, {"period", arguments[4]}, numbers.period_s) &&
+         (arguments.size() != kWithQuantity ||
+          read_integer(context, {"quantity", arguments[5]}, quantity));
+}
+
+void throttle(CommandContext& context, const ThrottleNumbers& numbers, std::string_view key,
+              std::int64_t quantity, Form form) {
+  const std::shared_ptr<const VaryingLimit>* limit = nullptr;
+  try {
+    limit = context.thread.throttle_limits.find(numbers);
+  } catch (const StoreError& error) {
+    return context.reply().error(std::string("ERR ") + error.what());
+  }
+  if (limit == nullptr) return context.reply().error(*find_error(numbers));
+  Request request = (*limit)->request(key);
+  request.cost = quantity;
+  if (quantity < 0) {
+    request.operation = Operation::kRefund;
+    // -2^63 has no positive counterpart, and no bucket has that many units to be given back.
+    request.cost = quantity < -kMaxInt64 ? kMaxInt64 : -quantity;
+  }
+  context.thread.context.batch.add(request, {.tag = tag_of(form)}, *limit);
+}
+
+constexpr std::string_view kIncrexForm =
+    "INCREX is a limiter: INCREX key [BYINT n] UBOUND limit EX s|PX ms ENX [SATURATE]";
+
+/// The options of an INCREX.
+struct Increase {
+  std::optional<std::int64_t> by;
+  std::optional<std::int64_t> bound;
+  std::optional<std::int64_t> period_ns;
+  bool keeps_expiry = false;
+  bool saturates = false;
+};
+
+/// Reads the options of an INCREX, in any order, each at most once.
+class IncrexOptions {
+ public:
+  explicit IncrexOptions(CommandContext& context) : context_(context) {}
+
+  /// False, and the reply says why, where they are not those of a limiter.
+  bool read(Arguments options, Increase& to) {
+    while (!options.empty()) {
+      const std::string_view name = options[0];
+      const bool has_number = options.size() > 1;
+      std::size_t read = 1;
+      if (is_word(name, "ENX") && !to.keeps_expiry) {
+        to.keeps_expiry = true;
+      } else if (is_word(name, "SATURATE") && !to.saturates) {
+        to.saturates = true;
+      } else if (const Number* number = find(name); number != nullptr && has_number) {
+        if (to.*(number->to)) return refuse(std::string(number->name) + " has been given before");
+        if (!read_number(*number, options[1], to)) return false;
+        read = 2;
+      } else {
+        return refuse("not with " + quoted(name) + (number != nullptr ? " alone" : " here"));
+      }
+      options = options.subspan(read);
+    }
+    if (!to.bound) return refuse("UBOUND is missing");
+    if (!to.period_ns) return refuse("EX or PX is missing");
+    if (!to.keeps_expiry) return refuse("ENX is missing: a period begins with its first unit");
+    return true;
+  }
+
+ private:
+  struct Number {
+    std::string_view name;
+    IntegerRange range;
+    std::int64_t unit;
+    std::optional<std::int64_t> Increase::*to;
+  };
+
+  static const Number* find(std::string_view name) {
+    static constexpr std::array kNumbers = std::to_array<Number>(
+        {{"BYINT", {0, kMaxInt64}, 1, &Increase::by},
+         {"UBOUND", {1, kMaxCount}, 1, &Increase::bound},
+         {"EX", {1, kMaxDurationNs / kSecondNs}, kSecondNs, &Increase::period_ns},
+         {"PX", {1, kMaxDurationNs / kMillisecondNs}, kMillisecondNs, &Increase::period_ns}});
+    for (const Number& number : kNumbers) {
+      if (is_word(name, number.name)) return &number;
+    }
+    return nullptr;
+  }
+
+  bool read_number(const Number& number, std::string_view text, Increase& to) {
+    std::int64_t value = 0;
+    if (!read_integer(context_, {number.name, text}, number.range, value)) return false;
+    to.*(number.to) = value * number.unit;
+    return true;
+  }
+
+  bool refuse(const std::string& why) {
+    context_.reply().error("ERR " + std::string(kIncrexForm) + ", and " + why);
+    return false;
+  }
+
+  CommandContext& context_;
+};
+
+}  // namespace
+
+void run_cl_throttle(CommandContext& context, Arguments arguments) {
+  if (arguments.size() > kWithQuantity) {
+    return refuse_arguments(context, in_small_letters(arguments[0]));
+  }
+  ThrottleNumbers numbers;
+  std::int64_t quantity = 1;
+  if (!read_throttle(context, arguments, numbers, quantity)) return;
+  throttle(context, numbers, arguments[1], quantity, Form::kThrottle);
+}
+
+// Its max_burst is the capacity, which in CL.THROTTLE is one more.
+void run_throttle(CommandContext& context, Arguments arguments) {
+  if (arguments.size() > kWithQuantity) return refuse_arguments(context, "throttle");
+  ThrottleNumbers numbers;
+  std::int64_t quantity = 1;
+  if (!read_throttle(context, arguments, numbers, quantity)) return;
+  if (numbers.max_burst < 1) return context.reply().error("ERR max_burst must be at least 1");
+  if (quantity < 0) return context.reply().error("ERR quantity must be at least 0");
+  --numbers.max_burst;
+  throttle(context, numbers, arguments[1], quantity, Form::kAllowed);
+}
+
+void run_increx(CommandContext& context, Arguments arguments) {
+  Increase increase;
+  if (!IncrexOptions(context).read(arguments.subspan(2), increase)) return;
+  const std::int64_t by = increase.by.value_or(1);
+  const std::shared_ptr<const VaryingLimit>* limit = nullptr;
+  try {
+    limit = &context.thread.increx_limits.find(
+        {.bound = *increase.bound, .period_ns = *increase.period_ns});
+  } catch (const StoreError& error) {
+    return context.reply().error(std::string("ERR ") + error.what());
+  }
+  Request request = (*limit)->request(arguments[1]);
+  request.cost = by;
+  const bool takes_what_there_is = increase.saturates && by > 0;
+  if (takes_what_there_is) request.operation = Operation::kTakeUpTo;
+  const std::uint32_t tag =
+      context.replies.tag_with(Form::kCount, {.number = takes_what_there_is ? 0 : by});
+  context.thread.context.batch.add(request, {.tag = tag}, *limit);
+}
+
+// A key's state is looked at and forgotten, in each space where it can be.
+void run_del(CommandContext& context, Arguments arguments) {
+  DecisionBatch& batch = context.thread.context.batch;
+  const auto increx = context.thread.shared->increx_periods.all();
+  const std::size_t requests = 2 * (1 + increx.size());
+  static_assert(2 * (1 + IncrexPeriods::kMaxPeriods) < DecisionBatch::kMaxRequests);
+  const auto forget = [&](const std::shared_ptr<const VaryingLimit>& limit, std::string_view key,
+                          Form form) {
+    Request request = limit->request(key);
+    request.cost = 0;
+    batch.add(request, {.tag = tag_of(Form::kState)}, limit);
+    request.cost = 1;
+    request.operation = Operation::kReset;
+    batch.add(request, {.tag = tag_of(form)}, limit);
+  };
+  for (std::size_t i = std::max<std::size_t>(1, context.peer.resume_at); i < arguments.size();
+       ++i) {
+    if (context.left < requests) return context.go_on_later(i);
+    context.left -= requests;
+    for (const auto& limit : increx) forget(limit, arguments[i], Form::kForget);
+    forget(context.thread.throttle_limits.any(), arguments[i],
+           i + 1 < arguments.size() ? Form::kKeyGone : Form::kAllGone);
+  }
+  context.peer.resume_at = 0;
+}
+
+}  // namespace sluice::resp

@@ -1,0 +1,169 @@
+#include "protocols/resp/key_commands.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "protocols/resp/testing.h"
+#include "sluice/store.h"
+#include "testing/later_store.h"
+
+namespace sluice::resp {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class KeyCommandsTest : public testing::Test {
+ protected:
+  std::string send(std::string_view input) { return connection.send(input); }
+
+  // One command that has the limits of hours and days: the time that passes changes nothing.
+  std::string run(const std::string& command) { return connection.send(command + "\r\n"); }
+
+  std::shared_ptr<Store> store = open_store("memory:");
+  std::shared_ptr<ThreadState> thread = thread_over(store);
+  TestConnection connection{thread};
+};
+
+TEST_F(KeyCommandsTest, RlThrottleIsClThrottle) {
+  EXPECT_THAT(run("CL.THROTTLE user 4 1 3600 2"), StartsWith("*5\r\n:0\r\n:5\r\n:3\r\n:-1\r\n"));
+  EXPECT_THAT(run("RL.THROTTLE user 4 1 3600"), StartsWith("*5\r\n:0\r\n:5\r\n:2\r\n:-1\r\n"));
+  EXPECT_EQ(run("RL.THROTTLE user 4 1"),
+            "-ERR wrong number of arguments for 'rl.throttle' command\r\n");
+}
+
+TEST_F(KeyCommandsTest, ThrottlesAsThrottlecrab) {
+  auto fake = std::make_shared<FakeStore>();
+  TestConnection over_fake(thread_over(fake));
+  const std::string throttle = "THROTTLE user 3 30 60\r\n";
+  EXPECT_EQ(over_fake.send(throttle), integers({1, 3, 2, 2, 0}));
+  EXPECT_EQ(over_fake.send(throttle), integers({1, 3, 1, 4, 0}));
+  EXPECT_EQ(over_fake.send(throttle), integers({1, 3, 0, 6, 0}));
+  EXPECT_EQ(over_fake.send(throttle), integers({0, 3, 0, 6, 2}));
+  fake->clock_ns += 500'000'000;
+  EXPECT_EQ(over_fake.send("THROTTLE user 3 30 60 2\r\n"), integers({0, 3, 0, 6, 4}));
+  EXPECT_EQ(over_fake.send("THROTTLE user 3 30 60 0\r\n"), integers({1, 3, 0, 6, 0}));
+  EXPECT_EQ(over_fake.send("THROTTLE user 3 30 60 4\r\n"), integers({0, 3, 0, 6, -1}));
+}
+
+TEST_F(KeyCommandsTest, NamesTheThrottleArgumentAtFault) {
+  EXPECT_EQ(run("THROTTLE user 0 30 60"), "-ERR max_burst must be at least 1\r\n");
+  EXPECT_EQ(run("THROTTLE user 3 30 60 -1"), "-ERR quantity must be at least 0\r\n");
+  EXPECT_EQ(run("THROTTLE user 3 0 60"), "-ERR count must be at least 1\r\n");
+  EXPECT_EQ(run("THROTTLE user 3 30 60 1 1"),
+            "-ERR wrong number of arguments for 'throttle' command\r\n");
+}
+
+TEST_F(KeyCommandsTest, CountsUpToABound) {
+  const std::string options = " UBOUND 5 EX 3600 ENX";
+  EXPECT_EQ(run("INCREX user" + options), integers({1, 1}));
+  EXPECT_EQ(run("INCREX user BYINT 3" + options), integers({4, 3}));
+  EXPECT_EQ(run("INCREX user BYINT 2" + options), integers({4, 0}));
+  EXPECT_EQ(run("INCREX user BYINT 2 SATURATE" + options), integers({5, 1}));
+  EXPECT_EQ(run("INCREX user BYINT 2 SATURATE" + options), integers({5, 0}));
+  EXPECT_EQ(run("INCREX user" + options), integers({5, 0}));
+  EXPECT_EQ(run("INCREX user BYINT 0" + options), integers({5, 0}));
+  EXPECT_EQ(run("INCREX user BYINT 0 SATURATE" + options), integers({5, 0}));
+  EXPECT_EQ(run("INCREX other BYINT 6" + options), integers({0, 0}));
+  EXPECT_EQ(run("INCREX other SATURATE BYINT 6" + options), integers({5, 5}));
+}
+
+TEST_F(KeyCommandsTest, TakesTheOptionsOfIncrexInAnyOrder) {
+  EXPECT_EQ(run("INCREX user ENX PX 3600000 UBOUND 5"), integers({1, 1}));
+  EXPECT_EQ(run("increx user saturate ex 3600 enx byint +2 ubound 5"), integers({3, 2}));
+  EXPECT_EQ(run("INCREX user UBOUND 9 EX 3600 ENX"), integers({4, 1}));
+}
+
+TEST_F(KeyCommandsTest, KeepsTheKeysOfIncrexApart) {
+  run("CL.THROTTLE user 4 1 3600");
+  EXPECT_EQ(run("INCREX user UBOUND 5 EX 3600 ENX"), integers({1, 1}));
+  EXPECT_EQ(run("INCREX user UBOUND 5 EX 7200 ENX"), integers({1, 1}));
+  EXPECT_EQ(run("INCREX user UBOUND 5 EX 3600 ENX"), integers({2, 1}));
+}
+
+TEST_F(KeyCommandsTest, RefusesOtherFormsOfIncrex) {
+  const auto error = [this](const std::string& options) { return run("INCREX user " + options); };
+  const std::string form =
+      "-ERR INCREX is a limiter: INCREX key [BYINT n] UBOUND limit EX s|PX ms ENX [SATURATE], and ";
+  EXPECT_EQ(error("EX 3600 ENX SATURATE"), form + "UBOUND is missing\r\n");
+  EXPECT_EQ(error("UBOUND 5 BYINT 1 ENX"), form + "EX or PX is missing\r\n");
+  EXPECT_EQ(error("UBOUND 5 EX 3600 BYINT 1"),
+            form + "ENX is missing: a period begins with its first unit\r\n");
+  EXPECT_EQ(error("UBOUND 5 EX 3600 ENX LBOUND 1"), form + "not with 'LBOUND' here\r\n");
+  EXPECT_EQ(error("BYFLOAT 1.5 UBOUND 5 EX 3600 ENX"), form + "not with 'BYFLOAT' here\r\n");
+  EXPECT_EQ(error("UBOUND 5 ENX ENX EX 3600"), form + "not with 'ENX' here\r\n");
+  EXPECT_EQ(error("UBOUND 5 EX 3600 PX 1 ENX"), form + "PX has been given before\r\n");
+  EXPECT_EQ(error("UBOUND 5 EX 3600 ENX BYINT"), form + "not with 'BYINT' alone\r\n");
+  EXPECT_EQ(error("BYINT -1 UBOUND 5 EX 3600 ENX"), "-ERR BYINT must be at least 0\r\n");
+  EXPECT_EQ(error("UBOUND 0 EX 3600 ENX"), "-ERR UBOUND must be at least 1\r\n");
+  EXPECT_EQ(error("UBOUND 9007199254740992 EX 3600 ENX"),
+            "-ERR UBOUND must be at most 9007199254740991\r\n");
+  EXPECT_EQ(error("UBOUND 5 EX 0 ENX"), "-ERR EX must be at least 1\r\n");
+  EXPECT_EQ(error("UBOUND 5 PX 2305843009214 ENX"), "-ERR PX must be at most 2305843009213\r\n");
+  EXPECT_EQ(error("UBOUND x EX 3600 ENX"), "-ERR UBOUND is not an integer or out of range\r\n");
+}
+
+TEST_F(KeyCommandsTest, KeepsABoundedNumberOfPeriodsApart) {
+  const auto with_period = [this](std::size_t s) {
+    return run("INCREX user UBOUND 5 EX " + std::to_string(s) + " ENX");
+  };
+  for (std::size_t i = 1; i <= IncrexPeriods::kMaxPeriods; ++i) {
+    EXPECT_EQ(with_period(1'000 * i), integers({1, 1}));
+  }
+  EXPECT_THAT(with_period(1), HasSubstr("30 different periods"));
+  EXPECT_EQ(with_period(1'000), integers({2, 1}));
+}
+
+TEST_F(KeyCommandsTest, DeletesKeys) {
+  run("CL.THROTTLE a 4 1 3600 5");
+  run("THROTTLE b 5 1 3600 5");
+  run("INCREX c UBOUND 5 EX 3600 ENX");
+  run("INCREX a UBOUND 5 PX 7200000 ENX");
+  EXPECT_EQ(run("DEL a b c d a"), ":3\r\n");
+  EXPECT_EQ(run("DEL a b c"), ":0\r\n");
+  EXPECT_EQ(run("CL.THROTTLE a 4 1 3600 0"), integers({0, 5, 5, -1, 0}));
+  EXPECT_EQ(run("INCREX a UBOUND 5 PX 7200000 ENX"), integers({1, 1}));
+  EXPECT_EQ(run("DEL"), "-ERR wrong number of arguments for 'del' command\r\n");
+}
+
+// More requests than one batch has, in a transaction and before other commands.
+TEST_F(KeyCommandsTest, DeletesManyKeysInAPipeline) {
+  for (int i = 1; i <= 10; ++i) run("INCREX p UBOUND 5 EX " + std::to_string(i * 1'000) + " ENX");
+  std::string keys;
+  for (int i = 0; i < 60; ++i) {
+    keys += " k" + std::to_string(i);
+    if (i % 2 == 0) run("INCREX k" + std::to_string(i) + " UBOUND 5 EX 3000 ENX");
+  }
+  const std::string del = "DEL" + keys + "\r\n";
+  EXPECT_EQ(send("PING\r\nDEL p\r\n" + del + "PING\r\n" + del),
+            "+PONG\r\n:1\r\n:30\r\n+PONG\r\n:0\r\n");
+  run("CL.THROTTLE k7 4 1 3600");
+  EXPECT_EQ(send("MULTI\r\n" + del + del + "PING\r\nEXEC\r\nPING\r\n"),
+            "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n:1\r\n:0\r\n+PONG\r\n+PONG\r\n");
+}
+
+TEST_F(KeyCommandsTest, ResetsKeysOfClThrottle) {
+  run("CL.THROTTLE a 4 1 3600 5");
+  EXPECT_EQ(run("SLUICE.RESET cl a"), "+OK\r\n");
+  EXPECT_EQ(run("CL.THROTTLE a 4 1 3600 0"), integers({0, 5, 5, -1, 0}));
+  EXPECT_THAT(run("SLUICE.CHECK cl a"), StartsWith("-ERR no limit is named 'cl'"));
+}
+
+TEST_F(KeyCommandsTest, NeverSaysThatAKeyIsDeletedWhereTheStoreDidNot) {
+  const auto later = std::make_shared<LaterStore>();
+  later->answers_at_once = true;
+  TestConnection over_later(thread_over(later));
+  over_later.send("CL.THROTTLE a 4 1 3600\r\nCL.THROTTLE b 4 1 3600\r\n");
+  EXPECT_EQ(over_later.send("DEL a lost\r\nDEL a local\r\nPING\r\n"),
+            "-UNAVAILABLE redis://far.example:6379 has not answered within 10ms\r\n"
+            "-UNAVAILABLE the store did not answer: the key is changed in this process at most\r\n"
+            "+PONG\r\n");
+  EXPECT_EQ(over_later.send("DEL lost b\r\nDEL b a\r\n"),
+            "-UNAVAILABLE the store did not answer for every key\r\n:0\r\n");
+}
+
+}  // namespace
+}  // namespace sluice::resp

@@ -1,0 +1,174 @@
+#include "protocols/resp/limit_commands.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "algorithms/limit_definition.h"
+#include "core/arithmetic.h"
+#include "protocols/resp/commands.h"
+#include "protocols/resp/integer_argument.h"
+#include "sluice/store.h"
+#include "waiting/requests.h"
+
+namespace sluice::resp {
+namespace {
+
+using SharedLimit = std::shared_ptr<const RegisteredLimit>;
+
+// Finds the limit that the text names or writes; null, and the reply says why, where there is none.
+const SharedLimit* find_limit(CommandContext& context, std::string_view text) {
+  try {
+    return &context.thread.context.limits.find(text);
+  } catch (const InvalidLimit& error) {
+    context.reply().error(std::string("ERR ") + error.what());
+  } catch (const StoreError& error) {
+    context.reply().error(std::string("ERR ") + error.what());
+  }
+  return nullptr;
+}
+
+// Why a limit cannot be asked this, if it cannot: some lend permits, and the others units.
+std::string refuse_operation(const LimitDefinition& limit, const Request& request) {
+  const bool is_of_permits = request.permit != 0;
+  if (lends(limit) == is_of_permits) return {};
+  if (is_of_permits) {
+    return "'" + limit.space +
+           "' lends no permits, as a concurrency limit does: SLUICE.CHECK "
+           "takes units from it";
+  }
+  const bool is_of_units =
+      request.cost > 0 &&
+      (request.operation == Operation::kTake || request.operation == Operation::kTakeUpTo ||
+       request.operation == Operation::kRefund || request.operation == Operation::kCharge);
+  if (!is_of_units) return {};
+  return "'" + limit.space +
+         "' lends permits: SLUICE.ACQUIRE takes one, and SLUICE.RELEASE gives "
+         "it back";
+}
+
+// Asks the limit, or replies why not.
+void ask(CommandContext& context, const SharedLimit& limit, Request request, std::uint32_t tag) {
+  const std::string refusal = refuse_operation(limit->limit.definition(), request);
+  if (!refusal.empty()) return context.reply().error("ERR " + refusal);
+  request.limit = &limit->limit.definition();
+  request.space = limit->space.get();
+  context.thread.context.batch.add(request, {.tag = tag, .limit = limit->number}, limit);
+}
+
+// The same, of the limit that arguments[1] names or writes.
+void ask(CommandContext& context, Arguments arguments, const Request& request, Form form) {
+  if (const SharedLimit* limit = find_limit(context, arguments[1])) {
+    ask(context, *limit, request, tag_of(form));
+  }
+}
+
+constexpr IntegerRange kUnits{.least = 0, .most = kMaxInt64};
+
+// Asks about the key arguments[2] and the units arguments[3], or 1.
+void ask_of_units(CommandContext& context, Arguments arguments, Operation operation,
+                  const char* name, Form form) {
+  constexpr std::size_t kWithUnits = 4;
+  Request request{.key = arguments[2], .operation = operation};
+  if (arguments.size() == kWithUnits &&
+      !read_integer(context, {name, arguments[3]}, kUnits, request.cost)) {
+    return;
+  }
+  ask(context, arguments, request, form);
+}
+
+// Asks about the permit arguments[3] of the key arguments[2].
+void ask_of_permit(CommandContext& context, Arguments arguments, Operation operation) {
+  Request request{.key = arguments[2], .operation = operation};
+  if (!read_permit(arguments[3], request.permit, request.giver)) {
+    return context.reply().error("ERR this is no permit: SLUICE.ACQUIRE replies with one");
+  }
+  ask(context, arguments, request, Form::kHeld);
+}
+
+// In milliseconds, rounded down: no holder is told that it has longer than it has.
+std::int64_t lease_ms(const LimitDefinition& limit) {
+  const auto* const part = std::get_if<Part<Concurrency>>(limit.parts.data());
+  return part == nullptr ? 0 : part->params.lease_ns / kMillisecondNs;
+}
+
+}  // namespace
+
+void run_sluice_check(CommandContext& context, Arguments arguments) {
+  if (arguments.size() > 4) return refuse_arguments(context, "sluice.check");
+  ask_of_units(context, arguments, Operation::kTake, "cost", Form::kCheck);
+}
+
+void run_sluice_take(CommandContext& context, Arguments arguments) {
+  if (arguments.size() > 4) return refuse_arguments(context, "sluice.take");
+  ask_of_units(context, arguments, Operation::kTakeUpTo, "n", Form::kTaken);
+}
+
+void run_sluice_refund(CommandContext& context, Arguments arguments) {
+  ask_of_units(context, arguments, Operation::kRefund, "n", Form::kCheck);
+}
+
+void run_sluice_charge(CommandContext& context, Arguments arguments) {
+  ask_of_units(context, arguments, Operation::kCharge, "n", Form::kCheck);
+}
+
+void run_sluice_peek(CommandContext& context, Arguments arguments) {
+  ask(context, arguments, {.key = arguments[2], .cost = 0}, Form::kCheck);
+}
+
+void run_sluice_block(CommandContext& context, Arguments arguments) {
+  constexpr IntegerRange kDuration{.least = 1, .most = kMaxDurationNs / kMillisecondNs};
+  std::int64_t duration_ms = 0;
+  if (!read_integer(context, {"ms", arguments[3]}, kDuration, duration_ms)) return;
+  ask(context, arguments,
+      {.key = arguments[2],
+       .operation = Operation::kBlock,
+       .duration_ns = duration_ms * kMillisecondNs},
+      Form::kCheck);
+}
+
+void run_sluice_reset(CommandContext& context, Arguments arguments) {
+  Request request{.key = arguments[2], .operation = Operation::kReset};
+  if (arguments[1] != kThrottleSpace) return ask(context, arguments, request, Form::kDone);
+  const auto& limit = context.thread.throttle_limits.any();
+  request = limit->request(arguments[2]);
+  request.operation = Operation::kReset;
+  context.thread.context.batch.add(request, {.tag = tag_of(Form::kDone)}, limit);
+}
+
+void run_sluice_acquire(CommandContext& context, Arguments arguments) {
+  const SharedLimit* limit = find_limit(context, arguments[1]);
+  if (limit == nullptr) return;
+  const Request request{.key = arguments[2], .permit = new_permit_id()};
+  ask(context, *limit, request,
+      context.replies.tag_with(Form::kPermit, {.number = lease_ms((*limit)->limit.definition()),
+                                               .permit = request.permit,
+                                               .protocol = context.peer.protocol}));
+}
+
+void run_sluice_limits(CommandContext& context, Arguments) {
+  constexpr std::size_t kFields = 4;
+  if (context.waits_for_decisions()) return;
+  const auto limits = context.thread.server->limits();
+  Writer reply = context.reply();
+  reply.array(limits.size());
+  for (const LimitCount& limit : limits) {
+    reply.array(kFields);
+    reply.bulk(limit.name);
+    reply.bulk(limit.expression);
+    reply.integer(static_cast<std::int64_t>(limit.allowed));
+    reply.integer(static_cast<std::int64_t>(limit.denied));
+  }
+  context.left = 0;  // What is sent after a long reply waits until that has been sent.
+}
+
+void run_sluice_renew(CommandContext& context, Arguments arguments) {
+  ask_of_permit(context, arguments, Operation::kRenew);
+}
+
+void run_sluice_release(CommandContext& context, Arguments arguments) {
+  ask_of_permit(context, arguments, Operation::kRelease);
+}
+
+}  // namespace sluice::resp

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "protocols/resp/context.h"
+
+namespace sluice::resp {
+
+// The commands of Sluice's own, which begin with SLUICE and speak of a limit: by its name, or by
+// its expression.
+void run_sluice_acquire(CommandContext& context, Arguments arguments);
+void run_sluice_block(CommandContext& context, Arguments arguments);
+void run_sluice_charge(CommandContext& context, Arguments arguments);
+void run_sluice_check(CommandContext& context, Arguments arguments);
+void run_sluice_limits(CommandContext& context, Arguments arguments);
+void run_sluice_peek(CommandContext& context, Arguments arguments);
+void run_sluice_refund(CommandContext& context, Arguments arguments);
+void run_sluice_release(CommandContext& context, Arguments arguments);
+void run_sluice_renew(CommandContext& context, Arguments arguments);
+void run_sluice_reset(CommandContext& context, Arguments arguments);
+void run_sluice_take(CommandContext& context, Arguments arguments);
+
+}  // namespace sluice::resp

@@ -1,0 +1,138 @@
+#include "protocols/resp/limit_commands.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "protocols/resp/testing.h"
+#include "sluice/store.h"
+#include "testing/later_store.h"
+
+namespace sluice::resp {
+namespace {
+
+using testing::HasSubstr;
+using testing::MatchesRegex;
+using testing::StartsWith;
+
+class LimitCommandsTest : public testing::Test {
+ protected:
+  std::string run(const std::string& command) { return connection.send(command + "\r\n"); }
+
+  // The permit that is acquired of "concurrency 2 lease=1h".
+  std::string acquire(const std::string& key) {
+    const std::string reply = run("SLUICE.ACQUIRE 'concurrency 2 lease=1h' " + key);
+    EXPECT_THAT(reply, MatchesRegex("\\*3\r\n:1\r\n\\$17\r\ns[0-9a-f]{16}\r\n:3600000\r\n"));
+    return reply.substr(reply.find("$17\r\n") + 5, 17);
+  }
+  std::string of_permit(const std::string& command, const std::string& key,
+                        const std::string& permit) {
+    return run(command + " 'concurrency 2 lease=1h' " + key + " " + permit);
+  }
+
+  std::shared_ptr<Store> store = open_store("memory:");
+  TestConnection connection{thread_over(store)};
+};
+
+const std::string kLog = " 'sliding_log 5/1h' ";
+
+TEST_F(LimitCommandsTest, RefundsAndCharges) {
+  EXPECT_THAT(run("SLUICE.CHECK" + kLog + "a 3"), StartsWith("*6\r\n:1\r\n:5\r\n:2\r\n"));
+  EXPECT_THAT(run("SLUICE.REFUND" + kLog + "a 2"), StartsWith("*6\r\n:1\r\n:5\r\n:4\r\n"));
+  EXPECT_THAT(run("SLUICE.CHARGE" + kLog + "a 6"), StartsWith("*6\r\n:1\r\n:5\r\n:0\r\n"));
+  EXPECT_THAT(run("SLUICE.CHECK" + kLog + "a"), StartsWith("*6\r\n:0\r\n:5\r\n:0\r\n"));
+  EXPECT_THAT(run("SLUICE.REFUND" + kLog + "a 9"), StartsWith("*6\r\n:1\r\n:5\r\n:5\r\n"));
+}
+
+TEST_F(LimitCommandsTest, TakesWhatThereIs) {
+  EXPECT_EQ(run("SLUICE.TAKE" + kLog + "a"), integers({1, 5, 4, 0, 3'600'000, 0, 1}));
+  EXPECT_THAT(run("SLUICE.TAKE" + kLog + "a 9"),
+              MatchesRegex("\\*7\r\n:1\r\n:5\r\n:0\r\n.*:4\r\n"));
+  EXPECT_THAT(run("SLUICE.TAKE" + kLog + "a 9"),
+              MatchesRegex("\\*7\r\n:0\r\n:5\r\n:0\r\n.*:0\r\n"));
+}
+
+TEST_F(LimitCommandsTest, Blocks) {
+  EXPECT_THAT(run("SLUICE.BLOCK" + kLog + "a 60000"), StartsWith("*6\r\n:1\r\n:5\r\n:0\r\n:0\r\n"));
+  EXPECT_THAT(run("SLUICE.CHECK" + kLog + "a"),
+              MatchesRegex("\\*6\r\n:0\r\n:5\r\n:0\r\n:(60000|59[0-9]+)\r\n.*"));
+  EXPECT_EQ(run("SLUICE.RESET" + kLog + "a"), "+OK\r\n");
+  EXPECT_THAT(run("SLUICE.CHECK" + kLog + "a"), StartsWith("*6\r\n:1\r\n"));
+}
+
+TEST_F(LimitCommandsTest, NamesTheArgumentAtFault) {
+  EXPECT_EQ(run("SLUICE.REFUND" + kLog + "a -1"), "-ERR n must be at least 0\r\n");
+  EXPECT_EQ(run("SLUICE.CHARGE" + kLog + "a x"), "-ERR n is not an integer or out of range\r\n");
+  EXPECT_EQ(run("SLUICE.TAKE" + kLog + "a -1"), "-ERR n must be at least 0\r\n");
+  EXPECT_EQ(run("SLUICE.BLOCK" + kLog + "a 0"), "-ERR ms must be at least 1\r\n");
+  EXPECT_EQ(run("SLUICE.BLOCK" + kLog + "a 2305843009214"),
+            "-ERR ms must be at most 2305843009213\r\n");
+  EXPECT_EQ(run("SLUICE.TAKE" + kLog + "a 1 1"),
+            "-ERR wrong number of arguments for 'sluice.take' command\r\n");
+}
+
+TEST_F(LimitCommandsTest, LendsPermits) {
+  const std::string one = acquire("a");
+  const std::string two = acquire("a");
+  EXPECT_NE(one, two);
+  EXPECT_THAT(run("SLUICE.ACQUIRE 'concurrency 2 lease=1h' a"),
+              MatchesRegex("\\*3\r\n:0\r\n\\$-1\r\n:(3600000|359[0-9]{4})\r\n"));
+  EXPECT_EQ(of_permit("SLUICE.RENEW", "a", one), ":1\r\n");
+  EXPECT_EQ(of_permit("SLUICE.RELEASE", "b", one), ":0\r\n");
+  EXPECT_EQ(of_permit("SLUICE.RELEASE", "a", one), ":1\r\n");
+  EXPECT_EQ(of_permit("SLUICE.RELEASE", "a", one), ":0\r\n");
+  EXPECT_EQ(of_permit("SLUICE.RENEW", "a", one), ":0\r\n");
+  acquire("a");
+  run("HELLO 3");
+  EXPECT_THAT(run("SLUICE.ACQUIRE 'concurrency 2 lease=1h' a"), StartsWith("*3\r\n:0\r\n_\r\n:3"));
+}
+
+TEST_F(LimitCommandsTest, RefusesWhatIsNoPermit) {
+  acquire("a");
+  for (const std::string text : {"''", "x", "s123", "s00000000000000000", "x0123456789abcdef",
+                                 "s0123456789abcdeg", "s0000000000000000", "s+123456789abcdef"}) {
+    EXPECT_EQ(of_permit("SLUICE.RELEASE", "a", text),
+              "-ERR this is no permit: SLUICE.ACQUIRE replies with one\r\n")
+        << text;
+  }
+}
+
+TEST_F(LimitCommandsTest, TellsPermitsFromUnits) {
+  const std::string units =
+      "-ERR 'login' lends no permits, as a concurrency limit does: SLUICE.CHECK takes units from "
+      "it\r\n";
+  EXPECT_EQ(run("SLUICE.ACQUIRE login a"), units);
+  EXPECT_EQ(run("SLUICE.RELEASE login a s0123456789abcdef"), units);
+  EXPECT_EQ(run("SLUICE.RENEW login a s0123456789abcdef"), units);
+  for (const std::string command :
+       {"SLUICE.CHECK", "SLUICE.TAKE", "SLUICE.REFUND", "SLUICE.CHARGE"}) {
+    EXPECT_THAT(run(command + " 'concurrency 2' a 1"), HasSubstr("lends permits: SLUICE.ACQUIRE"));
+  }
+  EXPECT_THAT(run("SLUICE.BLOCK 'concurrency 2' a 1000"), StartsWith("*6\r\n:1\r\n:2\r\n:0\r\n"));
+}
+
+// A permit that this process gave in the store's place is given back to this process.
+TEST_F(LimitCommandsTest, APermitSaysWhoGaveIt) {
+  for (const Source giver : {Source::kStore, Source::kFull, Source::kLocal, Source::kPolicy}) {
+    PermitId permit = 0;
+    Source read = Source::kUnavailable;
+    ASSERT_TRUE(read_permit(permit_text(0xAB, giver), permit, read));
+    EXPECT_EQ(permit, 0xABU);
+    EXPECT_EQ(read, giver);
+  }
+}
+
+TEST_F(LimitCommandsTest, CountsWhatIsTaken) {
+  const auto thread = thread_over(store);
+  TestConnection other(thread);
+  other.send("SLUICE.TAKE login a 9\r\nSLUICE.TAKE login a 9\r\nSLUICE.REFUND login a 1\r\n");
+  const auto outcomes = thread->server->outcomes();
+  ASSERT_EQ(outcomes.size(), 2U);
+  EXPECT_EQ(outcomes[0], (OutcomeCount{"login", true, Source::kStore, 1}));
+  EXPECT_EQ(outcomes[1], (OutcomeCount{"login", false, Source::kStore, 1}));
+}
+
+}  // namespace
+}  // namespace sluice::resp

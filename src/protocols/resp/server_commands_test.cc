@@ -1,0 +1,162 @@
+#include "protocols/resp/server_commands.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "protocols/resp/testing.h"
+#include "sluice/store.h"
+#include "testing/fake_store.h"
+
+namespace sluice::resp {
+namespace {
+
+using testing::AllOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+class ServerCommandsTest : public testing::Test {
+ protected:
+  std::string run(const std::string& command) { return connection.send(command + "\r\n"); }
+
+  std::shared_ptr<FakeStore> fake = std::make_shared<FakeStore>();
+  std::shared_ptr<ThreadState> thread = thread_over(fake);
+  TestConnection connection{thread};
+};
+
+TEST_F(ServerCommandsTest, DescribesACommandWithItsFlagsAndKeys) {
+  EXPECT_EQ(
+      run("COMMAND INFO sluice.peek foo del"),
+      "*3\r\n*10\r\n$11\r\nsluice.peek\r\n:3\r\n*2\r\n+readonly\r\n+fast\r\n:2\r\n:2\r\n:1\r\n"
+      "*0\r\n*0\r\n*0\r\n*0\r\n$-1\r\n"
+      "*10\r\n$3\r\ndel\r\n:-2\r\n*1\r\n+write\r\n:1\r\n:-1\r\n:1\r\n*0\r\n*0\r\n*0\r\n*0\r\n");
+}
+
+TEST_F(ServerCommandsTest, DescribesSubcommands) {
+  EXPECT_THAT(run("COMMAND INFO config"),
+              AllOf(StartsWith("*1\r\n*10\r\n$6\r\nconfig\r\n:-2\r\n"),
+                    HasSubstr("*2\r\n*10\r\n$10\r\nconfig|get\r\n:-3\r\n")));
+  EXPECT_THAT(run("COMMAND INFO config|get"), StartsWith("*1\r\n*10\r\n$10\r\nconfig|get\r\n"));
+}
+
+TEST_F(ServerCommandsTest, DocumentsACommand) {
+  EXPECT_EQ(run("COMMAND DOCS SLUICE.CHECK"),
+            "*2\r\n$12\r\nsluice.check\r\n*10\r\n"
+            "$7\r\nsummary\r\n$27\r\nTakes cost units, or denies\r\n$5\r\ngroup\r\n$6\r\nlimits\r\n"
+            "$9\r\narguments\r\n*3\r\n"
+            "*4\r\n$4\r\nname\r\n$5\r\nlimit\r\n$4\r\ntype\r\n$6\r\nstring\r\n"
+            "*4\r\n$4\r\nname\r\n$3\r\nkey\r\n$4\r\ntype\r\n$3\r\nkey\r\n"
+            "*6\r\n$4\r\nname\r\n$4\r\ncost\r\n$4\r\ntype\r\n$6\r\nstring\r\n"
+            "$5\r\nflags\r\n*1\r\n+optional\r\n"
+            "$6\r\nsyntax\r\n$16\r\nlimit key [cost]\r\n"
+            "$5\r\nreply\r\n$63\r\n"
+            "allowed, limit, remaining, retry_after, reset_after, delay (ms)\r\n");
+}
+
+TEST_F(ServerCommandsTest, Helps) {
+  EXPECT_THAT(run("CONFIG HELP"),
+              AllOf(StartsWith("*5\r\n+CONFIG <subcommand> "),
+                    HasSubstr("+GET pattern [pattern ...]\r\n+    Replies the parameters")));
+  EXPECT_THAT(run("CLIENT HELP"), HasSubstr("+SETNAME name\r\n"));
+  EXPECT_THAT(run("COMMAND HELP"), HasSubstr("+DOCS [name ...]\r\n"));
+}
+
+TEST_F(ServerCommandsTest, TellsWhatIsConfigured) {
+  EXPECT_EQ(run("CONFIG GET save"), "*2\r\n$4\r\nsave\r\n$0\r\n\r\n");
+  EXPECT_EQ(run("CONFIG GET S* ?imeout *x*y*"),
+            "*4\r\n$4\r\nsave\r\n$0\r\n\r\n$7\r\ntimeout\r\n$1\r\n0\r\n");
+  EXPECT_EQ(run("CONFIG GET *a*a*s*"), "*2\r\n$9\r\ndatabases\r\n$1\r\n1\r\n");
+  EXPECT_EQ(run("CONFIG GET foo ''"), "*0\r\n");
+  EXPECT_EQ(run("CONFIG SET save x"), "-ERR unknown subcommand 'SET'. Try CONFIG HELP.\r\n");
+}
+
+TEST_F(ServerCommandsTest, TellsTheTimeOfTheStore) {
+  fake->clock_ns = 1'700'000'000'000'001'999;
+  EXPECT_EQ(run("TIME"), "*2\r\n$10\r\n1700000000\r\n$1\r\n1\r\n");
+}
+
+TEST_F(ServerCommandsTest, CountsKeysWhereTheStoreCan) {
+  EXPECT_THAT(run("DBSIZE"), StartsWith("-ERR the store is on another machine"));
+  TestConnection in_memory(thread_over(open_store("memory:")));
+  EXPECT_EQ(in_memory.send("DBSIZE\r\n"), ":0\r\n");
+  in_memory.send(
+      "CL.THROTTLE a 1 1 3600\r\nCL.THROTTLE b 1 1 3600\r\n"
+      "SLUICE.CHECK 'sliding_log 5/1h' a\r\n");
+  EXPECT_EQ(in_memory.send("DBSIZE\r\n"), ":3\r\n");
+  EXPECT_THAT(in_memory.send("INFO keyspace\r\n"), EndsWith("# Keyspace\r\ndb0:keys=3\r\n\r\n"));
+}
+
+TEST_F(ServerCommandsTest, ListsTheConnections) {
+  TestConnection other(thread, 9);
+  other.send(
+      "HELLO 3 SETNAME other\r\nCLIENT SETINFO LIB-NAME lib\r\nCLIENT SETINFO LIB-VER 2\r\n");
+  fake->clock_ns += 5'000'000'000;
+  const std::string line = run("CLIENT INFO");
+  EXPECT_THAT(line, AllOf(HasSubstr("id=7 "), HasSubstr(" name= age=5 "), HasSubstr(" resp=2 ")));
+  const std::string all = run("CLIENT LIST");
+  EXPECT_THAT(all, AllOf(HasSubstr("\nid=9 "), HasSubstr(" name=other "), HasSubstr(" resp=3 "),
+                         HasSubstr(" lib-name=lib lib-ver=2\n")));
+  EXPECT_EQ(run("CLIENT LIST TYPE normal"), all);
+  EXPECT_EQ(run("CLIENT LIST TYPE replica"), "$0\r\n\r\n");
+  EXPECT_THAT(run("CLIENT LIST ID 7"), StartsWith("-ERR CLIENT LIST takes nothing, or TYPE"));
+  {
+    TestConnection third(thread, 10);
+    EXPECT_THAT(run("INFO clients"), HasSubstr("connected_clients:3\r\n"));
+  }
+  EXPECT_THAT(run("INFO clients"), HasSubstr("connected_clients:2\r\n"));
+  EXPECT_THAT(run("INFO stats"), HasSubstr("total_connections_received:3\r\n"));
+}
+
+TEST_F(ServerCommandsTest, TellsEachSection) {
+  EXPECT_THAT(run("INFO"),
+              AllOf(HasSubstr("# Server\r\nsluice_version:"), HasSubstr("\r\n\r\n# Clients\r\n"),
+                    HasSubstr("# Memory\r\nused_memory_rss:"), HasSubstr("# Stats\r\n"),
+                    HasSubstr("# Commandstats\r\n"), HasSubstr("# Keyspace\r\n"),
+                    HasSubstr("# Sluice\r\nstore:")));
+  EXPECT_THAT(run("INFO clients STATS"), AllOf(HasSubstr("# Clients\r\n"), HasSubstr("# Stats\r\n"),
+                                               Not(HasSubstr("# Server\r\n"))));
+  fake->clock_ns += 7'900'000'000;
+  EXPECT_THAT(run("INFO server"), HasSubstr("uptime_in_seconds:7\r\n"));
+}
+
+// A command that repeats the one before is read in another way, and counted all the same.
+TEST_F(ServerCommandsTest, CountsCommands) {
+  const std::string throttle = array({"CL.THROTTLE", "user", "15", "30", "60"});
+  connection.send(array({"RL.THROTTLE", "user", "15", "30", "60"}) + throttle + throttle +
+                  "PING\r\n" + throttle + "FOO\r\nCL.THROTTLE x\r\n");
+  connection.send("MULTI\r\nPING\r\nEXEC\r\nCLIENT ID\r\n");
+  EXPECT_THAT(run("INFO commandstats"),
+              EndsWith("cmdstat_cl.throttle:calls=4\r\ncmdstat_multi:calls=1\r\n"
+                       "cmdstat_exec:calls=1\r\ncmdstat_ping:calls=2\r\ncmdstat_client:calls=1\r\n"
+                       "cmdstat_client|id:calls=1\r\ncmdstat_info:calls=1\r\n\r\n"));
+}
+
+TEST_F(ServerCommandsTest, CountsDecisionsByOutcomeAndSource) {
+  for (int i = 0; i < 7; ++i) run("SLUICE.CHECK login bob");
+  run("SLUICE.CHECK 'token_bucket 9/1s' bob");
+  EXPECT_THAT(
+      run("INFO sluice"),
+      AllOf(HasSubstr("\r\nlimits:1\r\n"), HasSubstr("\r\nallowed_store:6\r\n"),
+            HasSubstr("\r\ndenied_store:2\r\n"), HasSubstr("\r\ndenied_unavailable:0\r\n")));
+  EXPECT_EQ(run("SLUICE.LIMITS"),
+            "*2\r\n*4\r\n$5\r\nlogin\r\n$17\r\ntoken_bucket 5/1s\r\n:5\r\n:2\r\n"
+            "*4\r\n$7\r\n(other)\r\n$0\r\n\r\n:1\r\n:0\r\n");
+}
+
+// What is told of decisions comes after those that were asked for before, in one pipeline as well.
+TEST_F(ServerCommandsTest, TellsWhatWasDecidedBefore) {
+  EXPECT_THAT(
+      run("SLUICE.CHECK login a\r\nSLUICE.LIMITS\r\nSLUICE.CHECK login a\r\nINFO sluice"),
+      AllOf(HasSubstr("token_bucket 5/1s\r\n:1\r\n:0\r\n"), HasSubstr("allowed_store:2\r\n")));
+  EXPECT_THAT(run("MULTI\r\nSLUICE.CHECK login a\r\nINFO sluice\r\nINFO commandstats\r\nEXEC"),
+              AllOf(HasSubstr("allowed_store:3\r\n"), HasSubstr("cmdstat_info:calls=3\r\n")));
+  TestConnection in_memory(thread_over(open_store("memory:")));
+  EXPECT_THAT(in_memory.send("CL.THROTTLE a 1 1 3600\r\nDBSIZE\r\n"), EndsWith(":1\r\n"));
+}
+
+}  // namespace
+}  // namespace sluice::resp

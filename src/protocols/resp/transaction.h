@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace sluice::resp {
+
+/// The commands that a connection has queued since MULTI, as they were sent. Not thread-safe.
+class Transaction {
+ public:
+  static constexpr std::size_t kMaxCommands = 1'000;
+  static constexpr std::size_t kMaxBytes = 1024 * 1024;
+
+  /// Queues a command. False, and nothing is queued, where a bound would be exceeded.
+  bool add(std::string_view command) {
+    if (commands_ == kMaxCommands || command.size() > kMaxBytes - bytes_.size()) return false;
+    bytes_ += command;
+    ++commands_;
+    return true;
+  }
+
+  /// A command could not be queued: EXEC will run none.
+  void abort() {
+    clear();
+    aborted_ = true;
+  }
+  bool is_aborted() const { return aborted_; }
+
+  /// Commands queued.
+  std::size_t size() const { return commands_; }
+
+  /// The commands that EXEC has not run yet, one after the other.
+  std::string_view rest() const { return std::string_view(bytes_).substr(run_bytes_); }
+  /// The first `bytes` of the rest have been run.
+  void advance(std::size_t bytes) { run_bytes_ += bytes; }
+
+  /// Forgets the commands, and frees their memory.
+  void clear() {
+    std::string().swap(bytes_);
+    run_bytes_ = 0;
+    commands_ = 0;
+    aborted_ = false;
+  }
+
+ private:
+  std::string bytes_;
+  std::size_t run_bytes_ = 0;
+  std::size_t commands_ = 0;
+  bool aborted_ = false;
+};
+
+}  // namespace sluice::resp

@@ -1,0 +1,63 @@
+#include "protocols/resp/transaction_commands.h"
+
+#include <cassert>
+#include <string>
+
+#include "protocols/resp/commands.h"
+
+namespace sluice::resp {
+
+void run_multi(CommandContext& context, Arguments) {
+  if (context.peer.mode == Mode::kQueue) {
+    return context.reply().error("ERR MULTI calls can not be nested");
+  }
+  context.peer.mode = Mode::kQueue;
+  context.reply().simple("OK");
+}
+
+void run_exec(CommandContext& context, Arguments) {
+  Peer& peer = context.peer;
+  if (peer.mode != Mode::kQueue) return context.reply().error("ERR EXEC without MULTI");
+  if (peer.transaction.is_aborted()) {
+    peer.transaction.clear();
+    peer.mode = Mode::kRun;
+    return context.reply().error("EXECABORT Transaction discarded because of previous errors.");
+  }
+  context.reply().array(peer.transaction.size());
+  peer.mode = peer.transaction.size() == 0 ? Mode::kRun : Mode::kExec;
+}
+
+void run_discard(CommandContext& context, Arguments) {
+  Peer& peer = context.peer;
+  if (peer.mode != Mode::kQueue) return context.reply().error("ERR DISCARD without MULTI");
+  peer.transaction.clear();
+  peer.mode = Mode::kRun;
+  context.reply().simple("OK");
+}
+
+void run_watch(CommandContext& context, Arguments) {
+  if (context.peer.mode == Mode::kQueue) {
+    return context.reply().error("ERR WATCH inside MULTI is not allowed");
+  }
+  context.reply().simple("OK");
+}
+
+void run_unwatch(CommandContext& context, Arguments) {
+  context.reply().simple("OK");
+}
+
+void queue_command(CommandContext& context, Arguments arguments, std::string_view sent) {
+  Peer& peer = context.peer;
+  assert(peer.mode == Mode::kQueue);
+  const Command* const command = resolve_command(context, arguments);
+  if (command == nullptr) return peer.transaction.abort();
+  if ((command->flags & kImmediate) != 0) return command->run(context, arguments);
+  if (peer.transaction.is_aborted()) return context.reply().simple("QUEUED");
+  if (peer.transaction.add(sent)) return context.reply().simple("QUEUED");
+  peer.transaction.abort();
+  context.reply().error("ERR a MULTI has at most " + std::to_string(Transaction::kMaxCommands) +
+                        " commands of " + std::to_string(Transaction::kMaxBytes) +
+                        " bytes together");
+}
+
+}  // namespace sluice::resp

@@ -1,0 +1,167 @@
+#include "protocols/resp/transaction.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "protocols/resp/handler.h"
+#include "protocols/resp/testing.h"
+#include "testing/later_store.h"
+
+namespace sluice::resp {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Le;
+using testing::StartsWith;
+
+const std::string kThrottleSent = "CL.THROTTLE user 15 30 60\r\n";
+const std::string kQueued = "+QUEUED\r\n";
+const std::string kAborted = "-EXECABORT Transaction discarded because of previous errors.\r\n";
+
+class TransactionTest : public testing::Test {
+ protected:
+  std::string send(std::string_view input) { return connection.send(input); }
+
+  std::shared_ptr<FakeStore> store = std::make_shared<FakeStore>();
+  TestConnection connection{thread_over(store)};
+};
+
+TEST_F(TransactionTest, ChargesAtExecInOrder) {
+  EXPECT_EQ(send("MULTI\r\n"), "+OK\r\n");
+  EXPECT_EQ(send(kThrottleSent), kQueued);
+  EXPECT_EQ(send("PING\r\n"), kQueued);
+  EXPECT_EQ(send("SLUICE.CHECK login bob\r\n"), kQueued);
+  EXPECT_EQ(send(kThrottleSent), kQueued);
+  EXPECT_EQ(store->batches.size(), 0U);
+  EXPECT_EQ(send("EXEC\r\n"), "*4\r\n" + integers({0, 16, 15, -1, 2}) + "+PONG\r\n" +
+                                  integers({1, 5, 4, 0, 200, 0}) + integers({0, 16, 14, -1, 4}));
+  EXPECT_THAT(store->batches, ElementsAre(3));
+  EXPECT_EQ(send(kThrottleSent), integers({0, 16, 13, -1, 6}));
+}
+
+TEST_F(TransactionTest, AnswersAPipelineWithATransactionInIt) {
+  EXPECT_EQ(send(kThrottleSent + "MULTI\r\n" + kThrottleSent + "EXEC\r\n" + kThrottleSent +
+                 "MULTI\r\nEXEC\r\n"),
+            integers({0, 16, 15, -1, 2}) + "+OK\r\n" + kQueued + "*1\r\n" +
+                integers({0, 16, 14, -1, 4}) + integers({0, 16, 13, -1, 6}) + "+OK\r\n*0\r\n");
+}
+
+TEST_F(TransactionTest, ChargesNothingThatIsDiscarded) {
+  EXPECT_EQ(send("MULTI\r\n" + kThrottleSent + "DISCARD\r\n"), "+OK\r\n" + kQueued + "+OK\r\n");
+  EXPECT_EQ(send("MULTI\r\n" + kThrottleSent + "RESET\r\n"), "+OK\r\n" + kQueued + "+RESET\r\n");
+  EXPECT_EQ(store->batches.size(), 0U);
+  EXPECT_EQ(send(kThrottleSent), integers({0, 16, 15, -1, 2}));
+}
+
+TEST_F(TransactionTest, AbortsAfterABadCommand) {
+  for (const std::string bad :
+       {"FOO\r\n", "CL.THROTTLE user\r\n", "CLIENT FOO\r\n", "CLIENT SETNAME\r\n"}) {
+    EXPECT_EQ(send("MULTI\r\n"), "+OK\r\n");
+    EXPECT_THAT(send(bad), StartsWith("-ERR ")) << bad;
+    EXPECT_EQ(send(kThrottleSent), kQueued);
+    EXPECT_EQ(send("EXEC\r\n"), kAborted);
+  }
+  EXPECT_EQ(store->batches.size(), 0U);
+  EXPECT_EQ(send("EXEC\r\n"), "-ERR EXEC without MULTI\r\n");
+}
+
+// What only running a command can tell is its reply, and the others run all the same.
+TEST_F(TransactionTest, RunsTheOthersWhereOneFails) {
+  send("MULTI\r\nSLUICE.CHECK nowhere bob\r\n" + kThrottleSent);
+  EXPECT_EQ(send("EXEC\r\n"),
+            "*2\r\n-ERR no limit is named 'nowhere'\r\n" + integers({0, 16, 15, -1, 2}));
+}
+
+TEST_F(TransactionTest, RefusesWhatRedisRefuses) {
+  EXPECT_EQ(send("EXEC\r\n"), "-ERR EXEC without MULTI\r\n");
+  EXPECT_EQ(send("DISCARD\r\n"), "-ERR DISCARD without MULTI\r\n");
+  EXPECT_EQ(send("WATCH a b\r\nUNWATCH\r\n"), "+OK\r\n+OK\r\n");
+  send("MULTI\r\n");
+  EXPECT_EQ(send("MULTI\r\n"), "-ERR MULTI calls can not be nested\r\n");
+  EXPECT_EQ(send("WATCH a\r\n"), "-ERR WATCH inside MULTI is not allowed\r\n");
+  EXPECT_EQ(send("UNWATCH\r\n"), kQueued);
+  EXPECT_EQ(send("EXEC\r\n"), "*1\r\n+OK\r\n");
+}
+
+TEST_F(TransactionTest, QueuesAtMostAThousandCommands) {
+  std::string many = "MULTI\r\n";
+  for (int i = 0; i < 1'000; ++i) many += "CL.THROTTLE user 999 1 3600\r\n";
+  send(many);
+  const std::string replies = send("EXEC\r\n");
+  EXPECT_THAT(replies, StartsWith("*1000\r\n" + integers({0, 1'000, 999, -1, 3'600})));
+  EXPECT_TRUE(replies.ends_with(integers({0, 1'000, 0, -1, 3'600'000})));
+  send(many);
+  EXPECT_EQ(send("PING\r\n"),
+            "-ERR a MULTI has at most 1000 commands of 1048576 bytes together\r\n");
+  EXPECT_EQ(send("PING\r\n"), kQueued);
+  EXPECT_EQ(send("EXEC\r\n"), kAborted);
+}
+
+TEST_F(TransactionTest, QueuesAtMostAMebibyte) {
+  const std::string large = array({"ECHO", std::string(65'000, 'x')});
+  send("MULTI\r\n");
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(send(large), kQueued);
+  EXPECT_THAT(send(large), HasSubstr("1048576 bytes"));
+  EXPECT_EQ(send("EXEC\r\n"), kAborted);
+}
+
+TEST_F(TransactionTest, QueuesInlineCommandsAsTheyAre) {
+  EXPECT_EQ(send("MULTI\r\nECHO \"a b\"\r\n\r\n" + array({"ECHO", "c\r\n"}) + "EXEC\r\n"),
+            "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$3\r\na b\r\n$3\r\nc\r\n\r\n");
+}
+
+TEST_F(TransactionTest, ClosesOnQuitAndOnAProtocolError) {
+  EXPECT_EQ(send("MULTI\r\nQUIT\r\n"), "+OK\r\n+OK\r\n");
+  EXPECT_EQ(connection.next, StreamHandler::Next::kClose);
+  TestConnection other(thread_over(store));
+  EXPECT_THAT(other.send("MULTI\r\n" + kThrottleSent + "*1\r\nx\r\n"), HasSubstr("Protocol error"));
+  EXPECT_EQ(other.next, StreamHandler::Next::kClose);
+  EXPECT_EQ(store->batches.size(), 0U);
+}
+
+TEST_F(TransactionTest, BelongsToItsConnection) {
+  const auto thread = thread_over(store);
+  TestConnection one(thread);
+  TestConnection other(thread, 8);
+  one.send("MULTI\r\n");
+  EXPECT_EQ(other.send("PING\r\n"), "+PONG\r\n");
+  EXPECT_EQ(one.send("PING\r\n"), kQueued);
+}
+
+// A store that answers later is asked for one batch of the commands after the other.
+TEST_F(TransactionTest, AnswersWhenTheStoreHas) {
+  const auto later = std::make_shared<LaterStore>();
+  Handler handler(thread_over(later), 7, [] {});
+  std::string commands = "MULTI\r\n";
+  std::string expected = "+OK\r\n";
+  for (int i = 0; i < 100; ++i) {
+    commands += "CL.THROTTLE user 299 1 1\r\n";
+    expected += kQueued;
+  }
+  commands += "EXEC\r\nCL.THROTTLE user 299 1 1\r\nPING\r\n";
+  expected += "*100\r\n";
+  for (int i = 1; i <= 101; ++i) expected += integers({0, 300, 300 - i, -1, i});
+  expected += "+PONG\r\n";
+  std::string output;
+  while (true) {
+    const auto input = std::make_unique<char[]>(commands.size());  // So that its end is seen.
+    commands.copy(input.get(), commands.size());
+    const auto progress = handler.on_data({input.get(), commands.size()}, output);
+    commands.erase(0, progress.consumed);
+    if (progress.next == StreamHandler::Next::kNeedMore) break;
+    if (progress.next == StreamHandler::Next::kLater) {
+      ASSERT_TRUE(later->answer_one());
+    }
+  }
+  EXPECT_EQ(output, expected);
+  EXPECT_THAT(later->batches, Each(Le(DecisionBatch::kMaxRequests)));
+  EXPECT_EQ(later->batches.size(), 4U);
+}
+
+}  // namespace
+}  // namespace sluice::resp

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace sluice::resp {
+
+/// How much of what a client sent an error repeats at most, as in Redis.
+inline constexpr std::size_t kMaxQuotedBytes = 128;
+
+constexpr char to_capital(char c) {
+  return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
+}
+constexpr char to_small(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+}
+
+/// A command's name as Redis writes it in errors and descriptions.
+inline std::string in_small_letters(std::string_view capitals) {
+  std::string text(capitals);
+  std::transform(text.begin(), text.end(), text.begin(), to_small);
+  return text;
+}
+
+/// Whether the texts are the same in ASCII but for case. `capitals` has no small letters.
+inline bool is_word(std::string_view text, std::string_view capitals) {
+  return text.size() == capitals.size() &&
+         (text == capitals || std::equal(text.begin(), text.end(), capitals.begin(),
+                                         [](char a, char b) { return to_capital(a) == b; }));
+}
+
+/// What an error repeats of an argument, in quotes.
+inline std::string quoted(std::string_view argument) {
+  return "'" + std::string(argument.substr(0, kMaxQuotedBytes)) + "'";
+}
+
+}  // namespace sluice::resp
