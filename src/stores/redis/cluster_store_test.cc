@@ -129,7 +129,11 @@ TEST(RedisStoreOnACluster, KeepsANodeThatImportsItsFirstSlot) {
   EXPECT_EQ(limited.check("k").remaining, 8);
   ASSERT_EQ(empty.command({"DBSIZE"}), "1");
   empty.pause();
+  // The request is lost if its connection ends before the other node has redirected it.
+  const auto redirections = [&] { return importer.other().command({"INFO", "errorstats"}); };
+  const std::string before = redirections();
   std::future<Answer> pending = limited.submit("k");
+  servers::await("the redirection", [&] { return redirections() != before; });
   read_map_from(importer.other(), limited, key_there);
   empty.resume();
   const Answer answer = pending.get();
