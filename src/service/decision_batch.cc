@@ -1,7 +1,10 @@
 #include "service/decision_batch.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
+
+#include "algorithms/limit_definition.h"
 
 namespace sluice {
 namespace {
@@ -20,6 +23,7 @@ bool is_final(const ReplySlot& slot, Source source) {
 }  // namespace
 
 void Answers::write(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const {
+  if (is_together) return write_all(writer, counters, output);
   std::size_t others_written = 0;
   const auto write_others = [&](std::size_t end) {
     output.append(other_replies, others_written, end - others_written);
@@ -48,12 +52,41 @@ void Answers::write(ReplyWriter& writer, OutcomeCounters& counters, std::string&
   }
 }
 
+void Answers::write_all(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const {
+  assert(!slots.empty() && slots[0].others_before == 0);
+  if (is_refused) {
+    writer.write_refused(slots[0], error, output);
+    output += other_replies;
+    return;
+  }
+  const Decision& whole = decisions[0];
+  if (!is_final(slots[0], whole.source)) {
+    writer.write_unavailable(slots[0], error, output);
+  } else {
+    writer.write_together(slots[0], whole, parts, output);
+  }
+  output += other_replies;
+  for (const ReplySlot& slot : slots) {
+    if (slot.is_counted) counters.add(slot.limit, whole.allowed, whole.source);
+  }
+}
+
 void PendingAnswers::receive(const Batch& batch) {
   answers_.decisions.assign(batch.decisions().begin(), batch.decisions().end());
   answers_.error = batch.error();
+  answers_.parts.clear();
+  for (const Request& request : batch.requests()) {
+    answers_.parts.insert(answers_.parts.end(), request.parts.begin(), request.parts.end());
+  }
   // Once the state is kReady, this belongs to the connection's thread.
   const std::function<void()> wake = std::move(wake_);
   if (state_.exchange(State::kReady, std::memory_order_acq_rel) == State::kWaiting) wake();
+}
+
+void PendingAnswers::refuse(std::string_view why) {
+  answers_.is_refused = true;
+  answers_.error = why;
+  state_.store(State::kReady, std::memory_order_release);
 }
 
 bool PendingAnswers::wait() {
@@ -65,7 +98,10 @@ void DecisionBatch::clear() {
   size_ = 0;
   answers_.slots.clear();
   answers_.other_replies.clear();
+  answers_.is_together = answers_.is_refused = false;
   owners_.clear();
+  if (is_special_) requests_.fill({});
+  is_special_ = false;
 }
 
 void DecisionBatch::repeat(std::string_view key) {
@@ -87,16 +123,42 @@ std::shared_ptr<PendingAnswers> DecisionBatch::ask(ReplyWriter& writer,
                                                    const std::function<void()>& wake,
                                                    std::string& output) {
   if (size_ == 0) return nullptr;
+  if (answers_.is_together) want_parts();
   if (answers_later_) {
     auto pending = submit(wake);
     if (pending->wait()) return pending;
     pending->get().write(writer, counters_, output);
   } else {
-    decide();
+    answers_.is_together ? decide_together() : decide();
     answers_.write(writer, counters_, output);
   }
   clear();
   return nullptr;
+}
+
+// Gives the requests room for the decisions that are to be told beside the one of all.
+void DecisionBatch::want_parts() {
+  assert(size_ <= kMaxTogether);
+  const std::size_t count = size_ == 1 ? requests_[0].limit->parts.size() : size_;
+  answers_.parts.assign(count, Decision{.source = Source::kUnavailable});
+  const std::span<Decision> parts(answers_.parts);
+  if (size_ == 1) {
+    requests_[0].parts = parts;
+  } else {
+    for (std::size_t i = 0; i < size_; ++i) requests_[i].parts = parts.subspan(i, 1);
+  }
+}
+
+void DecisionBatch::decide_together() {
+  answers_.decisions.assign(1, Decision{.source = Source::kUnavailable});
+  try {
+    answers_.decisions[0] = store_->decide_all(requests(), kStoreTime);
+  } catch (const StoreError& error) {
+    answers_.error = error.what();
+  } catch (const std::invalid_argument& error) {
+    answers_.is_refused = true;
+    answers_.error = error.what();
+  }
 }
 
 void DecisionBatch::decide() {
@@ -111,12 +173,19 @@ void DecisionBatch::decide() {
 }
 
 std::shared_ptr<PendingAnswers> DecisionBatch::submit(const std::function<void()>& wake) {
-  auto batch = std::make_unique<Batch>(std::span(requests_).first(size_));
+  const bool is_together = answers_.is_together;
+  auto batch = std::make_unique<Batch>(requests(),
+                                       is_together ? Batch::Mode::kTogether : Batch::Mode::kEach);
   for (auto& owner : owners_) batch->keep(std::move(owner));
   auto pending = std::make_shared<PendingAnswers>(std::exchange(answers_, {}), wake);
   batch->completion = [pending](Batch& answered) { pending->receive(answered); };
   clear();
-  store_->submit(std::move(batch));
+  try {
+    store_->submit(std::move(batch));
+  } catch (const std::invalid_argument& error) {
+    if (!is_together) throw;
+    pending->refuse(error.what());
+  }
   return pending;
 }
 

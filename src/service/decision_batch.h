@@ -42,6 +42,17 @@ class ReplyWriter {
   virtual void write_unavailable(const ReplySlot& slot, std::string_view why,
                                  std::string& output) = 0;
 
+  /// Appends the reply to the requests of a batch that is asked together: the answer to all, and
+  /// the decision of each part. `slot` is that of the first.
+  virtual void write_together(const ReplySlot& slot, const Decision& whole,
+                              std::span<const Decision> /*parts*/, std::string& output) {
+    write_decisions({&slot, 1}, {&whole, 1}, output);
+  }
+  /// Appends the reply to such requests where they cannot be asked together; `why` is a sentence.
+  virtual void write_refused(const ReplySlot& slot, std::string_view why, std::string& output) {
+    write_unavailable(slot, why, output);
+  }
+
  protected:
   ~ReplyWriter() = default;
 };
@@ -53,9 +64,16 @@ struct Answers {
   std::vector<Decision> decisions;  // At least as many as slots.
   std::string other_replies;
   std::string error;  // Why the store did not make some of the decisions.
+  // If all are asked together, the first decision is that of all.
+  bool is_together = false;
+  bool is_refused = false;  // They cannot be asked together: `error` says why.
+  std::vector<Decision> parts;
 
   /// Appends all replies in order, and counts the decisions.
   void write(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const;
+
+ private:
+  void write_all(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const;
 };
 
 /// The answers of a store that answers later. The connection's handler and the batch's completion
@@ -77,6 +95,8 @@ class PendingAnswers {
   /// Takes the store's decisions, and calls `wake` if the handler waits. Called once, by the
   /// batch's completion.
   void receive(const Batch& batch);
+  /// The store has refused the requests and will not call receive(). Called before wait().
+  void refuse(std::string_view why);
   /// Called by the handler's thread: from now on the handler waits, and receive() calls `wake`.
   /// Returns false if the answers are ready already.
   bool wait();
@@ -134,6 +154,18 @@ class DecisionBatch {
            answers_.slots.back().others_before == answers_.other_replies.size();
   }
 
+  /// Asks for what has been added together: all requests are admitted, or none. A single request is
+  /// asked for the decision of each part of its limit, several for one decision each. Nothing else
+  /// is added to this batch. REQUIRES: 1 to kMaxTogether requests have been added; each takes.
+  void ask_together() {
+    answers_.is_together = true;
+    is_special_ = true;
+  }
+
+  /// A request that is added is about a permit. repeat() does not set what only such requests have,
+  /// so it is reset with the batch.
+  void has_permit() { is_special_ = true; }
+
   /// Adds a copy of the last request, with another key. REQUIRES: as add(); ends_with() that
   /// request's tag.
   void repeat(std::string_view key);
@@ -152,12 +184,16 @@ class DecisionBatch {
 
  private:
   void decide();
+  void decide_together();
+  std::span<Request> requests() { return std::span(requests_).first(size_); }
+  void want_parts();
   std::shared_ptr<PendingAnswers> submit(const std::function<void()>& wake);
 
   const std::shared_ptr<Store> store_;
   const bool answers_later_;
   OutcomeCounters& counters_;
   std::size_t size_ = 0;
+  bool is_special_ = false;  // A request has members that repeat() does not set.
   std::array<Request, kMaxRequests> requests_;
   Answers answers_;
   std::vector<std::shared_ptr<const void>> owners_;  // Empty where the store answers at once.

@@ -123,6 +123,39 @@ class Sluice(ServerTest):
         self.assertEqual(connection.ask("SLUICE.CHECK", *words, 6)[3], -1)
         self.assertEqual(connection.ask("SLUICE.CHECK", *words, 0)[:3], [1, 5, 2])
 
+    def test_check_all(self):
+        connection = self.connect()
+        words = ("SLUICE.CHECKALL", 2, "sliding_log 9/1h", "all", 2, "sliding_log 3/1h", "all", 1)
+        binding, whole, *parts = connection.ask(*words)
+        self.assertEqual((binding, whole[:4]), (1, [1, 3, 2, 0]))
+        self.assertEqual([part[:4] for part in parts], [[1, 9, 7, 0], [1, 3, 2, 0]])
+        for _ in range(2):
+            self.assertEqual(connection.ask(*words)[1][0], 1)
+        binding, whole, *parts = connection.ask(*words)
+        self.assertEqual((binding, whole[:3]), (1, [0, 3, 0]))
+        self.assertEqual([part[:3] for part in parts], [[1, 9, 3], [0, 3, 0]])
+
+    def test_commands_of_other_limiters(self):
+        connection = self.connect()
+        self.assertEqual(connection.ask("RL.THROTTLE", "other", 4, 1, 3600),
+                         [0, 5, 4, -1, 3600])
+        self.assertEqual(connection.ask("THROTTLE", "other", 5, 1, 3600)[:3], [1, 5, 3])
+        words = ("INCREX", "other", "UBOUND", "+5", "EX", 3600, "ENX", "BYINT", 3)
+        self.assertEqual(connection.ask(*words), [3, 3])
+        self.assertEqual(connection.ask(*words), [3, 0])
+        self.assertEqual(connection.ask(*words, "SATURATE"), [5, 2])
+        self.assertEqual(connection.ask("DEL", "other", "never-seen"), 1)
+        self.assertEqual(connection.ask("DEL", "other"), 0)
+
+    def test_units(self):
+        connection = self.connect()
+        words = ("sliding_log 5/1h", "units")
+        self.assertEqual(connection.ask("SLUICE.TAKE", *words, 9)[6], 5)
+        self.assertEqual(connection.ask("SLUICE.REFUND", *words, 2)[:3], [1, 5, 2])
+        self.assertEqual(connection.ask("SLUICE.CHARGE", *words, 4)[:3], [1, 5, 0])
+        self.assertEqual(connection.ask("SLUICE.BLOCK", *words, 60000)[:3], [1, 5, 0])
+        self.assertEqual(connection.ask("SLUICE.CHECK", *words)[0], 0)
+
     def test_leaky_bucket_delays(self):
         connection = self.connect()
         words = ("leaky_bucket 1/1h queue=4", "delay")

@@ -10,6 +10,7 @@
 
 #include "algorithms/limit_definition.h"
 #include "core/store.h"
+#include "core/together.h"
 
 namespace sluice {
 
@@ -41,7 +42,19 @@ class FakeStore : public Store {
     }
   }
 
-  Decision decide_all(std::span<const Request>, Instant) override { return {}; }
+  /// Decides one after the other: one that is denied does not undo the others.
+  Decision decide_all(std::span<const Request> requests, Instant now) override {
+    if (refuses_all) throw std::invalid_argument("these keys are not in one slot");
+    batches.push_back(requests.size());
+    if (fails) throw StoreError("the store is away");
+    Together all;
+    for (const Request& request : requests) {
+      const Decision one = decide_one(request, now == kStoreTime ? clock_ns : now);
+      if (!request.parts.empty()) request.parts[0] = one;
+      all.add(one);
+    }
+    return all.decision();
+  }
   Instant now() const override { return clock_ns; }
 
   Instant clock_ns = 1'700'000'000'000'000'000;
@@ -49,6 +62,8 @@ class FakeStore : public Store {
   bool breaks = false;
   bool refuses_spaces = false;
   bool fails = false;
+  /// Requests cannot be asked together.
+  bool refuses_all = false;
   /// The size of each batch so far.
   std::vector<std::size_t> batches;
 

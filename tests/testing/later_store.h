@@ -38,6 +38,8 @@ class LaterStore : public FakeStore {
   }
 
   void submit(std::unique_ptr<Batch> batch) override {
+    if (batch->is_together() && refuses_all)
+      throw std::invalid_argument("these keys are far apart");
     {
       const std::lock_guard lock(mutex_);
       if (!answers_at_once && !fails) {
@@ -91,6 +93,10 @@ class LaterStore : public FakeStore {
 
   void answer(Batch& batch) {
     if (fails) return batch.set_error("the store is away");
+    if (batch.is_together()) {
+      batch.decisions()[0] = decide_all(batch.requests(), batch.now());
+      return;
+    }
     decide(batch.requests(), batch.now(), batch.decisions());
     for (std::size_t i = 0; i < batch.requests().size(); ++i) {
       const std::string_view key = batch.requests()[i].key;

@@ -179,4 +179,19 @@ void DecisionReplies::write_unavailable(const ReplySlot& slot, std::string_view 
   Writer(output, Protocol::kResp2).error("UNAVAILABLE " + std::string(why));
 }
 
+void DecisionReplies::write_together(const ReplySlot& /*slot*/, const Decision& whole,
+                                     std::span<const Decision> parts, std::string& output) {
+  Writer writer(output, Protocol::kResp2);
+  writer.array(2 + parts.size());
+  writer.integer(whole.binding);
+  const ReplySlot six{.tag = tag_of(Form::kCheck)};
+  write_decisions({&six, 1}, {&whole, 1}, output);
+  for (const Decision& part : parts) write_decisions({&six, 1}, {&part, 1}, output);
+}
+
+void DecisionReplies::write_refused(const ReplySlot& /*slot*/, std::string_view why,
+                                    std::string& output) {
+  Writer(output, Protocol::kResp2).error("ERR " + std::string(why));
+}
+
 }  // namespace sluice::resp

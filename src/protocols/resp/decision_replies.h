@@ -24,6 +24,7 @@ enum class Form : std::uint8_t {
   kPermit,    ///< 1, the permit and its lease in milliseconds; or 0, nil and retry_after.
   kHeld,      ///< Whether the permit was held: 1 or 0.
   kCount,     ///< The units that are taken, and how many of them were taken now.
+  kAll,       ///< The binding part, then the answer to all and each part as kCheck.
   // A key that is deleted is told by several decisions, and so is the number of such keys:
   kState,    ///< Nothing, but notes whether there is a state.
   kForget,   ///< Nothing.
@@ -66,6 +67,9 @@ class DecisionReplies final : public ReplyWriter {
   void write_decisions(std::span<const ReplySlot> slots, std::span<const Decision> decisions,
                        std::string& output) override;
   void write_unavailable(const ReplySlot& slot, std::string_view why, std::string& output) override;
+  void write_together(const ReplySlot& slot, const Decision& whole, std::span<const Decision> parts,
+                      std::string& output) override;
+  void write_refused(const ReplySlot& slot, std::string_view why, std::string& output) override;
 
  private:
   static constexpr int kFormBits = 8;

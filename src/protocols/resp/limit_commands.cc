@@ -1,5 +1,6 @@
 #include "protocols/resp/limit_commands.h"
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -54,6 +55,7 @@ void ask(CommandContext& context, const SharedLimit& limit, Request request, std
   if (!refusal.empty()) return context.reply().error("ERR " + refusal);
   request.limit = &limit->limit.definition();
   request.space = limit->space.get();
+  if (request.permit != 0) context.thread.context.batch.has_permit();
   context.thread.context.batch.add(request, {.tag = tag, .limit = limit->number}, limit);
 }
 
@@ -145,6 +147,36 @@ void run_sluice_acquire(CommandContext& context, Arguments arguments) {
       context.replies.tag_with(Form::kPermit, {.number = lease_ms((*limit)->limit.definition()),
                                                .permit = request.permit,
                                                .protocol = context.peer.protocol}));
+}
+
+// The batch has these requests alone, since they are asked together.
+void run_sluice_checkall(CommandContext& context, Arguments arguments) {
+  constexpr IntegerRange kClaims{.least = 1, .most = kMaxTogether};
+  constexpr std::size_t kEach = 3;
+  std::int64_t claims = 0;
+  if (!read_integer(context, {"n", arguments[1]}, kClaims, claims)) return;
+  arguments = arguments.subspan(2);
+  if (arguments.size() != static_cast<std::size_t>(claims) * kEach) {
+    return context.reply().error("ERR n must be the number of claims: limit key cost");
+  }
+  DecisionBatch& batch = context.thread.context.batch;
+  if (context.waits_for_decisions()) return;
+  std::array<SharedLimit, kMaxTogether> limits;
+  std::array<Request, kMaxTogether> requests;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(claims); ++i) {
+    const SharedLimit* limit = find_limit(context, arguments[kEach * i]);
+    if (limit == nullptr) return;
+    limits[i] = *limit;
+    requests[i] = (*limit)->request(arguments[kEach * i + 1]);
+    if (!read_integer(context, {"cost", arguments[kEach * i + 2]}, kUnits, requests[i].cost)) {
+      return;
+    }
+  }
+  for (std::size_t i = 0; i < static_cast<std::size_t>(claims); ++i) {
+    batch.add(requests[i], {.tag = tag_of(Form::kAll), .limit = limits[i]->number}, limits[i]);
+  }
+  batch.ask_together();
+  context.left = 0;
 }
 
 void run_sluice_limits(CommandContext& context, Arguments) {

@@ -10,6 +10,7 @@ void run_sluice_acquire(CommandContext& context, Arguments arguments);
 void run_sluice_block(CommandContext& context, Arguments arguments);
 void run_sluice_charge(CommandContext& context, Arguments arguments);
 void run_sluice_check(CommandContext& context, Arguments arguments);
+void run_sluice_checkall(CommandContext& context, Arguments arguments);
 void run_sluice_limits(CommandContext& context, Arguments arguments);
 void run_sluice_peek(CommandContext& context, Arguments arguments);
 void run_sluice_refund(CommandContext& context, Arguments arguments);

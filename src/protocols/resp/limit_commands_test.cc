@@ -113,6 +113,67 @@ TEST_F(LimitCommandsTest, TellsPermitsFromUnits) {
   EXPECT_THAT(run("SLUICE.BLOCK 'concurrency 2' a 1000"), StartsWith("*6\r\n:1\r\n:2\r\n:0\r\n"));
 }
 
+const std::string kSix = "*6\r\n";
+
+TEST_F(LimitCommandsTest, TakesFromAllOrFromNone) {
+  const std::string all = "SLUICE.CHECKALL 2 'sliding_log 5/1h' host 2 'sliding_log 3/1h' total ";
+  EXPECT_EQ(run(all + "1"), "*4\r\n:1\r\n" + integers({1, 3, 2, 0, 3'600'000, 0}) +
+                                integers({1, 5, 3, 0, 3'600'000, 0}) +
+                                integers({1, 3, 2, 0, 3'600'000, 0}));
+  EXPECT_THAT(run(all + "3"), MatchesRegex("\\*4\r\n:1\r\n\\*6\r\n:0\r\n:3\r\n:2\r\n.*"
+                                           "\\*6\r\n:1\r\n:5\r\n:3\r\n:0\r\n.*"
+                                           "\\*6\r\n:0\r\n:3\r\n:2\r\n.*"));
+  EXPECT_THAT(run("SLUICE.PEEK 'sliding_log 5/1h' host"), StartsWith(kSix + ":1\r\n:5\r\n:3\r\n"));
+  EXPECT_THAT(run("SLUICE.PEEK 'sliding_log 3/1h' total"), StartsWith(kSix + ":1\r\n:3\r\n:2\r\n"));
+}
+
+TEST_F(LimitCommandsTest, TellsThePartsOfOneLimit) {
+  EXPECT_EQ(run("SLUICE.CHECKALL 1 'fixed_window 9/1d anchor=first & sliding_log 5/1h' a 2"),
+            "*4\r\n:1\r\n" + integers({1, 5, 3, 0, 3'600'000, 0}) +
+                integers({1, 9, 7, 0, 86'400'000, 0}) + integers({1, 5, 3, 0, 3'600'000, 0}));
+}
+
+TEST_F(LimitCommandsTest, AsksTogetherInAPipelineAndInATransaction) {
+  const std::string one = "SLUICE.CHECK login a\r\n";
+  const std::string both = "SLUICE.CHECKALL 2 login a 1 login b 1\r\n";
+  auto fake = std::make_shared<FakeStore>();
+  TestConnection over_fake(thread_over(fake));
+  const std::string expected = integers({1, 5, 4, 0, 200, 0}) + "*4\r\n:0\r\n" +
+                               integers({1, 5, 3, 0, 400, 0}) + integers({1, 5, 3, 0, 400, 0}) +
+                               integers({1, 5, 4, 0, 200, 0}) + "+PONG\r\n" +
+                               integers({1, 5, 2, 0, 600, 0});
+  EXPECT_EQ(over_fake.send(one + both + "PING\r\n" + one), expected);
+  EXPECT_THAT(fake->batches, testing::ElementsAre(1, 2, 1));
+  fake->clock_ns += 10'000'000'000;
+  over_fake.send("MULTI\r\n" + one + both + "PING\r\n" + one);
+  EXPECT_EQ(over_fake.send("EXEC\r\n"), "*4\r\n" + expected);
+  const auto later = std::make_shared<LaterStore>();
+  later->answers_at_once = true;
+  TestConnection over_later(thread_over(later));
+  EXPECT_EQ(over_later.send(one + both + "PING\r\n" + one), expected);
+}
+
+TEST_F(LimitCommandsTest, SaysWhyItCannotAskTogether) {
+  EXPECT_EQ(run("SLUICE.CHECKALL 2 login a 1"),
+            "-ERR n must be the number of claims: limit key cost\r\n");
+  EXPECT_EQ(run("SLUICE.CHECKALL 17 login a 1"), "-ERR n must be at most 16\r\n");
+  EXPECT_EQ(run("SLUICE.CHECKALL 1 login a -1"), "-ERR cost must be at least 0\r\n");
+  EXPECT_EQ(run("SLUICE.CHECKALL 1 lgoin a 1"),
+            "-ERR no limit is named 'lgoin' (did you mean 'login'?)\r\n");
+  EXPECT_EQ(run("SLUICE.CHECKALL 2 login a 1 login a 1"),
+            "-ERR the limit 'login' is named twice for one key\r\n");
+  EXPECT_THAT(run("SLUICE.CHECKALL 2 login a 1 'concurrency 2' a 1"), StartsWith("-ERR permits"));
+  const auto later = std::make_shared<LaterStore>();
+  later->refuses_all = later->answers_at_once = true;
+  TestConnection over_later(thread_over(later));
+  EXPECT_EQ(over_later.send("SLUICE.CHECKALL 2 login a 1 login b 1\r\nPING\r\n"),
+            "-ERR these keys are far apart\r\n+PONG\r\n");
+  later->refuses_all = false;
+  later->fails = true;
+  EXPECT_EQ(over_later.send("SLUICE.CHECKALL 2 login a 1 login b 1\r\nPING\r\n"),
+            "-UNAVAILABLE the store is away\r\n+PONG\r\n");
+}
+
 // A permit that this process gave in the store's place is given back to this process.
 TEST_F(LimitCommandsTest, APermitSaysWhoGaveIt) {
   for (const Source giver : {Source::kStore, Source::kFull, Source::kLocal, Source::kPolicy}) {
