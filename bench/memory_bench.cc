@@ -1,7 +1,8 @@
 // sluice_memory_bench [ROUNDS [KEYS MANY_KEYS]]: compares the memory store with the bound and with
 // the standard library's hash map. Google Benchmark measures; the variants take turns in each
 // round, so that ratios can be taken within a round. Prints one line of JSON: for each variant a
-// list over the rounds of the nanoseconds of CPU per decision, and the bytes per key at both sizes.
+// list over the rounds of the nanoseconds of CPU per decision, the bytes per key at both
+// sizes, and the share of its memory that a store keeps when most keys have become fresh.
 
 #include <benchmark/benchmark.h>
 
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "memory/bound_table.h"
+#include "memory/changing_store.h"
 #include "memory/filled_store.h"
 #include "memory/key_array.h"
 #include "memory/mutex_map.h"
@@ -86,6 +88,33 @@ void add_scene(const std::string& suffix, Scene* scene) {
   });
 }
 
+/// A variant in batches of kBatch in which keys become fresh; `next(answer)` returns its next key.
+template <class Next>
+void add_changing(const std::string& name, std::size_t keys, std::size_t lifetime, Next next) {
+  // Some visits of each key, so that all that is measured comes after the first.
+  const std::size_t warm_up = 3 * keys / kBatch;
+  const auto store = std::make_shared<ChangingStore>(lifetime);
+  for (std::size_t i = 0; i < warm_up; ++i) store->decide_batch([&] { return next(0); });
+  const std::size_t iterations = std::max<std::size_t>(1, std::max(keys, kLeastDecisions) / kBatch);
+  add(name, iterations, [=](benchmark::State& state) {
+    measure(state, iterations / 4, kBatch, [&store = *store, next](std::uint64_t answer) {
+      return store.decide_batch([&] { return next(answer); });
+    });
+  });
+}
+
+/// Keys that are fresh at each visit, keys that are never seen, and both among others.
+void add_changing(const Scene& few, const Scene& many) {
+  const std::size_t keys = few.keys.size();
+  const auto again = std::make_shared<Walk>(few.keys);
+  add_changing("returning", keys, std::max<std::size_t>(1, keys / 2),
+               [again](std::uint64_t answer) { return again->next(answer); });
+  const auto on = std::make_shared<Walk>(many.keys);
+  add_changing("never_seen", keys, keys, [on](std::uint64_t answer) { return on->next(answer); });
+  const auto zipf = std::make_shared<ZipfStream>(many.keys, keys);
+  add_changing("zipf", keys, keys, [zipf](std::uint64_t) { return zipf->next(); });
+}
+
 void add_others(Scene* scene, MutexMap* map) {
   const std::size_t warm_up = std::min(scene->keys.size(), kMostWarmUp);
   const std::size_t iterations = std::max(warm_up, std::min(kLeastDecisions, 100 * warm_up));
@@ -128,7 +157,7 @@ double bytes_per_key(const Scene& scene) {
   return static_cast<double>(scene.store.growth().bytes) / static_cast<double>(scene.keys.size());
 }
 
-void print(const Collector& collector, const Scene& few, const Scene& many) {
+void print(const Collector& collector, const Scene& few, const Scene& many, double memory_left) {
   std::printf("{");
   for (const auto& [name, values] : collector.figures()) {
     std::printf("\"%s\":[", name.c_str());
@@ -138,6 +167,7 @@ void print(const Collector& collector, const Scene& few, const Scene& many) {
     std::printf("],");
   }
   const sluice::bench::Resident& growth = many.store.growth();
+  std::printf("\"memory_left\":%.3f,", memory_left);
   std::printf("\"bytes_per_key\":%.2f,\"bytes_per_key_many\":%.2f,\"huge_share\":%.2f}\n",
               bytes_per_key(few), bytes_per_key(many),
               static_cast<double>(growth.huge_bytes) /
@@ -161,18 +191,21 @@ std::size_t number_argument(int argc, char** argv, int index, std::size_t otherw
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   const std::size_t rounds = number_argument(argc, argv, 1, 11);
-  Scene few(number_argument(argc, argv, 2, 1'000'000));
+  const std::size_t few_keys = number_argument(argc, argv, 2, 1'000'000);
+  const double memory_left = share_of_memory_left(KeyArray(few_keys));
+  Scene few(few_keys);
   Scene many(number_argument(argc, argv, 3, 10'000'000));
   MutexMap map;
   for (std::size_t i = 0; i < few.keys.size(); ++i) map.decide(few.keys.at(i), few.store.now());
   add_scene("", &few);
   add_scene("_many", &many);
+  add_changing(few, many);
   add_others(&few, &map);
   Collector collector;
   for (std::size_t round = 0; round <= rounds; ++round) {
     benchmark::RunSpecifiedBenchmarks(&collector);
     if (round == 0) collector.forget();  // The first round warms up.
   }
-  print(collector, few, many);
+  print(collector, few, many, memory_left);
   return EXIT_SUCCESS;
 }

@@ -31,8 +31,7 @@ class LocalFallback {
   /// Prefetches the state of a key, so that mirror() does not have to wait for memory. The hash
   /// must be made with the secret of store().
   void prefetch(const Space& space, const KeyHash& key) const {
-    const memory::Place place = store_.place_of(space, key);
-    place.shard->prefetch(place.tag);
+    store_.prefetch(space, key);
   }
 
   /// Turns a request and the remote store's answer to it into the request that mirror() has to

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using testing::MatchesRegex;
 
 // What the registries of all threads remember leaves half of a store's spaces to others.
-static_assert(2 * kMaxThreads * LimitRegistry::kMaxRemembered <= MemoryStore::kMaxSpaces);
+static_assert(2 * kMaxThreads * LimitRegistry::kMaxRemembered <= MemoryStore::kMaxLimits);
 
 std::string refusal(const ServerOptions& options) {
   try {

@@ -1,94 +1,92 @@
 #pragma once
 
+#include <sys/mman.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
-#include <new>
 
 namespace sluice::memory {
 
-/// Bounds the bytes that all tables of a store hold together. Thread-safe.
+/// Bounds the bytes that a store holds for its keys. Thread-safe.
 class Budget {
  public:
-  /// Each table may hold this much even if the budget is used up, so that a new table can work when
-  /// others hold everything. If there are more than kFlooredTables tables, they share the floors of
-  /// that many.
-  static constexpr std::size_t kFloorBytes = 256 * 1024;
-  static constexpr std::size_t kFlooredTables = 1024;
+  /// About the bytes that malloc adds to a block.
+  static constexpr std::size_t kOverheadBytes = 8;
 
   explicit Budget(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
   std::size_t max_bytes() const { return max_bytes_; }
   std::size_t used_bytes() const { return used_.load(std::memory_order_relaxed); }
+  /// Whether a block of lines of this size could be allocated now.
+  bool has_room(std::size_t bytes) const {
+    return used_bytes() + lines_bytes(bytes) + kOverheadBytes <= max_bytes_;
+  }
+
+  /// Allocates a block of 16-byte alignment. Null if the budget has no room, or if the system has
+  /// no memory.
+  void* allocate(std::size_t bytes) {
+    if (!charge(bytes + kOverheadBytes)) return nullptr;
+    void* block = std::malloc(bytes);
+    if (block == nullptr) uncharge(bytes + kOverheadBytes);
+    return block;
+  }
+  /// Frees a block. `bytes` are those passed to allocate().
+  void release(void* block, std::size_t bytes) {
+    std::free(block);
+    uncharge(bytes + kOverheadBytes);
+  }
+
+  /// From this size on, a block of lines is pages of its own: when it is freed, its memory goes
+  /// back to the system at once, and leaves no gap in the heap.
+  static constexpr std::size_t kPageBytes = 4096;
+  static constexpr std::size_t kLeastPagesBytes = kPageBytes;
+  /// The bytes that a block of lines takes.
+  static constexpr std::size_t lines_bytes(std::size_t bytes) {
+    if (bytes < kLeastPagesBytes) return bytes;
+    return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  }
+  /// As allocate(), aligned to a cache line.
+  void* allocate_lines(std::size_t bytes) {
+    const std::size_t taken = lines_bytes(bytes) + kOverheadBytes;
+    if (!charge(taken)) return nullptr;
+    void* block = bytes < kLeastPagesBytes ? allocate_aligned(bytes) : map_pages(bytes);
+    if (block == nullptr) uncharge(taken);
+    return block;
+  }
+  void release_lines(void* block, std::size_t bytes) {
+    if (bytes < kLeastPagesBytes) {
+      std::free(block);
+    } else {
+      munmap(block, bytes);
+    }
+    uncharge(lines_bytes(bytes) + kOverheadBytes);
+  }
 
  private:
-  friend class Account;
-
-  /// The floor of one table, if `each` is that of a table among few.
-  std::size_t share(std::size_t each) const {
-    const std::size_t tables = tables_.load(std::memory_order_relaxed);
-    return tables <= kFlooredTables ? each : each * kFlooredTables / tables;
+  bool charge(std::size_t bytes) {
+    std::size_t used = used_bytes();
+    do {
+      if (used + bytes > max_bytes_) return false;
+    } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+    return true;
   }
+  void uncharge(std::size_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+
+  static void* allocate_aligned(std::size_t bytes) {
+    void* block = nullptr;  // aligned_alloc() takes only multiples of the alignment.
+    return posix_memalign(&block, kCacheLineBytes, bytes) == 0 ? block : nullptr;
+  }
+  static void* map_pages(std::size_t bytes) {
+    void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    return pages == MAP_FAILED ? nullptr : pages;
+  }
+
+  static constexpr std::size_t kCacheLineBytes = 64;
 
   const std::size_t max_bytes_;
   std::atomic<std::size_t> used_{0};
-  std::atomic<std::size_t> tables_{0};
-};
-
-/// The memory of one table, charged to a budget. Thread-safe.
-class Account {
- public:
-  static constexpr std::size_t kFloorBytes = Budget::kFloorBytes;
-  /// The floor for the blocks without which a table cannot work: one line for each shard.
-  static constexpr std::size_t kNeededBytes = 80 * 1024;
-  /// About the bytes that malloc adds to a block.
-  static constexpr std::size_t kOverheadBytes = 8;
-
-  explicit Account(Budget& budget) : budget_(budget) { ++budget_.tables_; }
-  ~Account() { --budget_.tables_; }
-  Account(const Account&) = delete;
-  Account& operator=(const Account&) = delete;
-
-  const Budget& budget() const { return budget_; }
-
-  /// Allocates a block, aligned to `alignment`. Null if neither the budget nor the table's floor
-  /// has room, or if the system has no memory. Blocks that are `needed` have a separate floor.
-  void* allocate(std::size_t bytes, std::size_t alignment = 16, bool needed = false) {
-    if (!charge(bytes + kOverheadBytes, needed)) return nullptr;
-    void* block = alignment <= 16 ? std::malloc(bytes) : std::aligned_alloc(alignment, bytes);
-    if (block == nullptr) uncharge(bytes + kOverheadBytes, needed);
-    return block;
-  }
-
-  /// Frees a block. `bytes` and `needed` are those passed to allocate().
-  void release(void* block, std::size_t bytes, bool needed = false) {
-    std::free(block);
-    uncharge(bytes + kOverheadBytes, needed);
-  }
-
- private:
-  bool charge(std::size_t bytes, bool needed) {
-    auto& own = needed ? needed_ : held_;
-    const std::size_t held = own.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-    const std::size_t floor = budget_.share(needed ? kNeededBytes : kFloorBytes);
-    std::size_t used = budget_.used_.load(std::memory_order_relaxed);
-    do {
-      if (used + bytes > budget_.max_bytes_ && held > floor) {
-        own.fetch_sub(bytes, std::memory_order_relaxed);
-        return false;
-      }
-    } while (!budget_.used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
-    return true;
-  }
-
-  void uncharge(std::size_t bytes, bool needed) {
-    (needed ? needed_ : held_).fetch_sub(bytes, std::memory_order_relaxed);
-    budget_.used_.fetch_sub(bytes, std::memory_order_relaxed);
-  }
-
-  Budget& budget_;
-  std::atomic<std::size_t> held_{0};
-  std::atomic<std::size_t> needed_{0};
 };
 
 }  // namespace sluice::memory

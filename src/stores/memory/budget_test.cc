@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -10,89 +11,74 @@ namespace sluice::memory {
 namespace {
 
 constexpr std::size_t kBlock = 1024;
-constexpr std::size_t kCharged = kBlock + Account::kOverheadBytes;
+constexpr std::size_t kCharged = kBlock + Budget::kOverheadBytes;
 
 struct Blocks {
-  explicit Blocks(Account& held_by) : account(held_by) {}
+  explicit Blocks(Budget& held_by) : budget(held_by) {}
   ~Blocks() { release(); }
 
   // Allocates blocks until an allocation fails.
   void fill() {
-    while (void* block = account.allocate(kBlock)) all.push_back(block);
+    while (void* block = budget.allocate(kBlock)) all.push_back(block);
   }
   void release() {
-    for (void* block : all) account.release(block, kBlock);
+    for (void* block : all) budget.release(block, kBlock);
     all.clear();
   }
 
-  Account& account;
+  Budget& budget;
   std::vector<void*> all;
 };
 
 TEST(Budget, CountsAllocatedBytes) {
   Budget budget(std::size_t{1} << 20);
-  Account account(budget);
-  void* small = account.allocate(100);
-  void* line = account.allocate(128, 64);
-  EXPECT_EQ(budget.used_bytes(), 100 + 128 + 2 * Account::kOverheadBytes);
+  void* small = budget.allocate(100);
+  void* line = budget.allocate_lines(128);
+  EXPECT_EQ(budget.used_bytes(), 100 + 128 + 2 * Budget::kOverheadBytes);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(small) % 16, 0U);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(line) % 64, 0U);
-  account.release(small, 100);
-  account.release(line, 128);
+  budget.release(small, 100);
+  budget.release_lines(line, 128);
   EXPECT_EQ(budget.used_bytes(), 0U);
 }
 
 TEST(Budget, AnAllocationBeyondItFails) {
   Budget budget(std::size_t{1} << 20);
-  Account account(budget);
-  Blocks blocks(account);
+  Blocks blocks(budget);
   blocks.fill();
   EXPECT_EQ(blocks.all.size(), budget.max_bytes() / kCharged);
   EXPECT_EQ(budget.used_bytes(), blocks.all.size() * kCharged);
 
-  account.release(blocks.all.back(), kBlock);
-  blocks.all.back() = account.allocate(kBlock);
+  budget.release(blocks.all.back(), kBlock);
+  blocks.all.back() = budget.allocate(kBlock);
   EXPECT_NE(blocks.all.back(), nullptr);
 }
 
 TEST(Budget, AFailedAllocationChargesNothing) {
   Budget budget(std::size_t{1} << 20);
-  Account account(budget);
-  EXPECT_EQ(account.allocate(std::size_t{2} << 20), nullptr);
+  EXPECT_EQ(budget.allocate(std::size_t{2} << 20), nullptr);
   EXPECT_EQ(budget.used_bytes(), 0U);
 }
 
-TEST(Budget, ALateTableHasItsFloor) {
+TEST(Budget, CountsWholePagesOfLargeBlocksOfLines) {
   Budget budget(std::size_t{1} << 20);
-  Account first(budget);
-  Account late(budget);
-  Blocks firsts(first);
-  Blocks lates(late);
-  firsts.fill();
-  lates.fill();
-  EXPECT_EQ(lates.all.size(), Account::kFloorBytes / kCharged);
-  EXPECT_LE(budget.used_bytes(), budget.max_bytes() + Account::kFloorBytes);
-  EXPECT_EQ(first.allocate(kBlock), nullptr);
-}
-
-TEST(Budget, NeededBlocksHaveTheirOwnFloor) {
-  Budget budget(0);
-  Account account(budget);
-  Blocks blocks(account);
-  blocks.fill();
-  void* needed = account.allocate(kBlock, 64, true);
-  EXPECT_NE(needed, nullptr);
-  account.release(needed, kBlock);
+  for (const std::size_t bytes : {640, 16'320, 16'384, 16'448, 100'032}) {
+    void* block = budget.allocate_lines(bytes);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % 64, 0U);
+    std::memset(block, 1, bytes);
+    EXPECT_GE(budget.used_bytes(), bytes);
+    EXPECT_LE(budget.used_bytes(), bytes + Budget::kPageBytes + Budget::kOverheadBytes);
+    budget.release_lines(block, bytes);
+    EXPECT_EQ(budget.used_bytes(), 0U);
+  }
 }
 
 TEST(Budget, IsEmptyAfterThreadsFreeEverything) {
   Budget budget(std::size_t{1} << 19);
-  Account one(budget);
-  Account other(budget);
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {
-    threads.emplace_back([&, thread] {
-      Blocks blocks(thread % 2 == 0 ? one : other);
+    threads.emplace_back([&] {
+      Blocks blocks(budget);
       for (int round = 0; round < 5; ++round) {
         blocks.fill();
         blocks.release();

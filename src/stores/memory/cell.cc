@@ -14,9 +14,9 @@ constexpr std::uint32_t kLeastPermits = 3;
 constexpr std::uint32_t kWorthShrinking = 64;
 
 // A ring of `capacity` slots with the entries of `old`, or null.
-RingRecord* resized(Account& account, RingRecord* old, std::uint32_t capacity) {
+RingRecord* resized(Budget& budget, RingRecord* old, std::uint32_t capacity) {
   auto* record = static_cast<RingRecord*>(
-      allocate_record(account, RecordKind::kRing, ring_record_bytes(capacity)));
+      allocate_record(budget, RecordKind::kRing, ring_record_bytes(capacity)));
   if (record == nullptr) return nullptr;
   record->capacity = capacity;
   record->head = 0;
@@ -32,9 +32,9 @@ RingRecord* resized(Account& account, RingRecord* old, std::uint32_t capacity) {
 }
 
 // A record for `capacity` permits with those of `old`, or null.
-PermitsRecord* resized(Account& account, PermitsRecord* old, std::uint32_t capacity) {
+PermitsRecord* resized(Budget& budget, PermitsRecord* old, std::uint32_t capacity) {
   auto* record = static_cast<PermitsRecord*>(
-      allocate_record(account, RecordKind::kPermits, permit_record_bytes(capacity)));
+      allocate_record(budget, RecordKind::kPermits, permit_record_bytes(capacity)));
   if (record == nullptr) return nullptr;
   record->capacity = capacity;
   record->size = old == nullptr ? 0 : old->size;
@@ -44,60 +44,56 @@ PermitsRecord* resized(Account& account, PermitsRecord* old, std::uint32_t capac
 
 }  // namespace
 
-Record* allocate_record(Account& account, RecordKind kind, std::size_t bytes) {
-  auto* record = static_cast<Record*>(account.allocate(bytes));
+Record* allocate_record(Budget& budget, RecordKind kind, std::size_t bytes) {
+  auto* record = static_cast<Record*>(budget.allocate(bytes));
   if (record != nullptr) {
     *record = {.bytes = static_cast<std::uint32_t>(bytes), .kind = kind, .parts = 0};
   }
   return record;
 }
 
-void release_cell(Account& account, Cell cell) {
+void release_cell(Budget& budget, Cell cell) {
   if (!is_record(cell)) return;
   Record* record = record_of(cell);
   if (record->kind == RecordKind::kParts) {
     for (std::uint8_t i = 0; i < record->parts; ++i) {
-      release_cell(account, static_cast<PartsRecord*>(record)->cells()[i]);
+      release_cell(budget, static_cast<PartsRecord*>(record)->cells()[i]);
     }
-  } else if (record->kind == RecordKind::kForeign) {
-    release_cell(account, static_cast<ForeignRecord*>(record)->cell);
   } else if (record->kind == RecordKind::kBlocked) {
-    release_cell(account, static_cast<BlockedRecord*>(record)->cell);
+    release_cell(budget, static_cast<BlockedRecord*>(record)->cell);
   }
-  account.release(record, record->bytes);
+  budget.release(record, record->bytes);
 }
 
 std::size_t record_bytes(Cell cell) {
   if (!is_record(cell)) return 0;
   Record* record = record_of(cell);
-  std::size_t bytes = record->bytes + Account::kOverheadBytes;
+  std::size_t bytes = record->bytes + Budget::kOverheadBytes;
   for (std::uint8_t i = 0; i < record->parts; ++i) {
     bytes += record_bytes(static_cast<PartsRecord*>(record)->cells()[i]);
   }
-  if (record->kind == RecordKind::kForeign) {
-    bytes += record_bytes(static_cast<ForeignRecord*>(record)->cell);
-  } else if (record->kind == RecordKind::kBlocked) {
+  if (record->kind == RecordKind::kBlocked) {
     bytes += record_bytes(static_cast<BlockedRecord*>(record)->cell);
   }
   return bytes;
 }
 
-bool reserve_ring(Account& account, Cell& cell, std::uint32_t count) {
+bool reserve_ring(Budget& budget, Cell& cell, std::uint32_t count) {
   if (count == 0) return true;
   auto* ring = is_record(cell) ? static_cast<RingRecord*>(record_of(cell)) : nullptr;
   if (ring != nullptr && count <= ring->capacity) return true;
   const std::uint32_t grown = ring == nullptr ? 0 : ring->capacity + ring->capacity / 2;
-  RingRecord* record = resized(account, ring, std::max({count, grown, kLeastEntries}));
-  if (record == nullptr && grown > count) record = resized(account, ring, count);
+  RingRecord* record = resized(budget, ring, std::max({count, grown, kLeastEntries}));
+  if (record == nullptr && grown > count) record = resized(budget, ring, count);
   if (record == nullptr) return false;
-  release_cell(account, cell);
+  release_cell(budget, cell);
   cell = cell_of(record);
   return true;
 }
 
-void commit_ring(Account& account, Cell& cell, const RingChange& change) {
+void commit_ring(Budget& budget, Cell& cell, const RingChange& change) {
   if (change.count == 0) {
-    release_cell(account, cell);
+    release_cell(budget, cell);
     cell = 0;
     return;
   }
@@ -111,35 +107,35 @@ void commit_ring(Account& account, Cell& cell, const RingChange& change) {
   ring->entries()[(ring->head + change.count - 1) % ring->capacity] = change.newest;
 
   if (ring->capacity >= kWorthShrinking && change.count <= ring->capacity / 8) {
-    if (RingRecord* smaller = resized(account, ring, 2 * change.count)) {
-      release_cell(account, cell);
+    if (RingRecord* smaller = resized(budget, ring, 2 * change.count)) {
+      release_cell(budget, cell);
       cell = cell_of(smaller);
     }
   }
 }
 
-bool reserve_permits(Account& account, Cell& cell, const PermitChange& change) {
+bool reserve_permits(Budget& budget, Cell& cell, const PermitChange& change) {
   auto* permits = is_record(cell) ? static_cast<PermitsRecord*>(record_of(cell)) : nullptr;
   const std::uint32_t count = change.size_after(permits == nullptr ? 0 : permits->size);
   if (count == 0 || (permits != nullptr && count <= permits->capacity)) return true;
   const std::uint32_t grown = permits == nullptr ? 0 : permits->capacity + permits->capacity / 2;
-  PermitsRecord* record = resized(account, permits, std::max({count, grown, kLeastPermits}));
-  if (record == nullptr && grown > count) record = resized(account, permits, count);
+  PermitsRecord* record = resized(budget, permits, std::max({count, grown, kLeastPermits}));
+  if (record == nullptr && grown > count) record = resized(budget, permits, count);
   if (record == nullptr) return false;
-  release_cell(account, cell);
+  release_cell(budget, cell);
   cell = cell_of(record);
   return true;
 }
 
-void commit_permits(Account& account, Cell& cell, const PermitChange& change) {
+void commit_permits(Budget& budget, Cell& cell, const PermitChange& change) {
   if (!is_record(cell)) return;  // Without a record, no permit is added.
   auto* permits = static_cast<PermitsRecord*>(record_of(cell));
   permits->size =
       sluice::commit_permits({permits->entries(), permits->capacity}, permits->size, change);
   if (permits->capacity >= kWorthShrinking && permits->size <= permits->capacity / 8) {
     const std::uint32_t capacity = std::max(2 * permits->size, kLeastPermits);
-    if (PermitsRecord* smaller = resized(account, permits, capacity)) {
-      release_cell(account, cell);
+    if (PermitsRecord* smaller = resized(budget, permits, capacity)) {
+      release_cell(budget, cell);
       cell = cell_of(smaller);
     }
   }

@@ -25,7 +25,6 @@ enum class RecordKind : std::uint8_t {
   kRing,     ///< Entries of a ring.
   kPermits,  ///< A list of permits.
   kParts,    ///< A cell for each part of an `&`.
-  kForeign,  ///< A state whose last request had other numbers than its table, and those numbers.
   kBlocked,  ///< The cell of a key, which may be any of the above, and the end of its block.
 };
 
@@ -57,17 +56,10 @@ struct PartsRecord : Record {
   Cell* cells() { return reinterpret_cast<Cell*>(this + 1); }
 };
 
-struct ForeignRecord : Record {
-  AnyPart part;
-  Cell cell;
-};
-
 struct BlockedRecord : Record {
   Instant until;
   Cell cell;
 };
-
-static_assert(std::is_trivially_copyable_v<AnyPart> && std::is_trivially_destructible_v<AnyPart>);
 
 inline bool is_record(Cell cell) {
   return (cell & kRecordBit) != 0;
@@ -82,11 +74,11 @@ inline Cell cell_of(Record* record) {
   return reinterpret_cast<Cell>(record) | kRecordBit;
 }
 
-/// Null if the account has no room.
-Record* allocate_record(Account& account, RecordKind kind, std::size_t bytes);
+/// Null if the budget has no room.
+Record* allocate_record(Budget& budget, RecordKind kind, std::size_t bytes);
 
 /// Frees the cell's record, and the records in that.
-void release_cell(Account& account, Cell cell);
+void release_cell(Budget& budget, Cell cell);
 
 /// The bytes of a cell's records; 0 if it has none.
 std::size_t record_bytes(Cell cell);
@@ -97,11 +89,11 @@ constexpr std::size_t ring_record_bytes(std::uint32_t entries) {
 
 /// Makes room in a ring's cell for `count` entries: 0, or at least as many as it has. Returns
 /// false, and changes nothing, if there is no room.
-bool reserve_ring(Account& account, Cell& cell, std::uint32_t count);
+bool reserve_ring(Budget& budget, Cell& cell, std::uint32_t count);
 
 /// Applies a change. Shrinks a large ring that becomes nearly empty.
 /// REQUIRES: reserve_ring() has made room for change.count.
-void commit_ring(Account& account, Cell& cell, const RingChange& change);
+void commit_ring(Budget& budget, Cell& cell, const RingChange& change);
 
 constexpr std::size_t permit_record_bytes(std::uint32_t entries) {
   return sizeof(PermitsRecord) + entries * sizeof(PermitEntry);
@@ -114,12 +106,12 @@ inline PermitList permits_in(Cell cell) {
 
 /// Makes room in a cell of permits for the permits after the change. Returns false, and changes
 /// nothing, if there is no room.
-bool reserve_permits(Account& account, Cell& cell, const PermitChange& change);
+bool reserve_permits(Budget& budget, Cell& cell, const PermitChange& change);
 
 /// Applies a change. Shrinks the record if many permits become few. Room for a few stays even if
 /// none is left, so that acquiring and releasing a permit again and again allocates nothing.
 /// REQUIRES: reserve_permits() has made room for this change.
-void commit_permits(Account& account, Cell& cell, const PermitChange& change);
+void commit_permits(Budget& budget, Cell& cell, const PermitChange& change);
 
 /// The state in 63 bits, if its algorithm can pack it and it fits.
 template <class A>
@@ -159,16 +151,16 @@ typename A::State load(const typename A::Params& params, Cell cell) {
 /// Makes room for this change, so that commit() cannot fail. Returns false if there is no room. The
 /// state does not change.
 template <class A>
-bool reserve(Account& account, const typename A::Params& params, Cell& cell,
+bool reserve(Budget& budget, const typename A::Params& params, Cell& cell,
              const typename A::Change& change) {
   if constexpr (kIsRing<A>) {
-    return reserve_ring(account, cell, change.count);
+    return reserve_ring(budget, cell, change.count);
   } else if constexpr (kIsPermits<A>) {
-    return reserve_permits(account, cell, change);
+    return reserve_permits(budget, cell, change);
   } else {
     if (is_record(cell) || pack<A>(params, change)) return true;
     const auto state = load<A>(params, cell);
-    Record* record = allocate_record(account, RecordKind::kState, sizeof(Record) + sizeof state);
+    Record* record = allocate_record(budget, RecordKind::kState, sizeof(Record) + sizeof state);
     if (record == nullptr) return false;
     std::memcpy(record + 1, &state, sizeof state);
     cell = cell_of(record);
@@ -178,15 +170,15 @@ bool reserve(Account& account, const typename A::Params& params, Cell& cell,
 
 /// Applies a change. REQUIRES: reserve() returned true for it, or the next state can be packed.
 template <class A>
-void commit(Account& account, const typename A::Params& params, Cell& cell,
+void commit(Budget& budget, const typename A::Params& params, Cell& cell,
             const typename A::Change& change) {
   if constexpr (kIsRing<A>) {
-    commit_ring(account, cell, change);
+    commit_ring(budget, cell, change);
   } else if constexpr (kIsPermits<A>) {
-    commit_permits(account, cell, change);
+    commit_permits(budget, cell, change);
   } else {
     if (const auto packed = pack<A>(params, change)) {
-      if (is_record(cell)) release_cell(account, cell);
+      if (is_record(cell)) release_cell(budget, cell);
       cell = *packed;
     } else {
       assert(is_record(cell));

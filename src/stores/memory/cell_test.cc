@@ -11,13 +11,15 @@
 namespace sluice::memory {
 namespace {
 
+constexpr std::size_t kCellBytes = 256 * 1024;
+
 // A cell with a separate budget, of which nothing is in use at the end.
 struct LoneCell {
   explicit LoneCell(std::size_t max_bytes = std::size_t{1} << 26) : budget(max_bytes) {}
   ~LoneCell() { release(); }
 
   void release() {
-    release_cell(account, cell);
+    release_cell(budget, cell);
     cell = 0;
   }
   Ring ring() const {
@@ -25,8 +27,8 @@ struct LoneCell {
   }
   // Reserves and commits a change, as a store does.
   bool change(const RingChange& change) {
-    if (!reserve_ring(account, cell, change.count)) return false;
-    commit_ring(account, cell, change);
+    if (!reserve_ring(budget, cell, change.count)) return false;
+    commit_ring(budget, cell, change);
     return true;
   }
   // Takes one unit at the stamp, and drops the oldest `gone` entries.
@@ -37,7 +39,6 @@ struct LoneCell {
   }
 
   Budget budget;
-  Account account{budget};
   Cell cell = 0;
 };
 
@@ -147,18 +148,18 @@ TEST(RingCell, ShrinksAfterABurst) {
 }
 
 TEST(RingCell, WithoutRoomToShrinkItStaysUnchanged) {
-  LoneCell lone(0);
+  LoneCell lone(kCellBytes);
   for (Instant stamp = 1; stamp <= 500; ++stamp) ASSERT_TRUE(lone.append(stamp));
   std::vector<void*> ballast;
-  while (void* block = lone.account.allocate(8)) ballast.push_back(block);
+  while (void* block = lone.budget.allocate(8)) ballast.push_back(block);
   ASSERT_TRUE(lone.append(501, 495));
   EXPECT_EQ(lone.ring().size, 6U);
   EXPECT_EQ(lone.ring().at(5).stamp_ns, 501);
-  for (void* block : ballast) lone.account.release(block, 8);
+  for (void* block : ballast) lone.budget.release(block, 8);
 }
 
 TEST(RingCell, WithoutRoomToGrowNothingChanges) {
-  LoneCell lone(0);
+  LoneCell lone(kCellBytes);
   Instant stamp = 0;
   while (lone.append(stamp + 1)) ++stamp;
   const std::size_t held = lone.budget.used_bytes();
@@ -169,12 +170,12 @@ TEST(RingCell, WithoutRoomToGrowNothingChanges) {
 }
 
 TEST(RingCell, AFreshRingThatStaysFreshNeedsNoRecord) {
-  LoneCell lone(0);
+  LoneCell lone(kCellBytes);
   std::vector<void*> ballast;
-  while (void* block = lone.account.allocate(8)) ballast.push_back(block);
+  while (void* block = lone.budget.allocate(8)) ballast.push_back(block);
   EXPECT_TRUE(lone.change({}));
   EXPECT_EQ(lone.cell, 0U);
-  for (void* block : ballast) lone.account.release(block, 8);
+  for (void* block : ballast) lone.budget.release(block, 8);
 }
 
 // A window of a nanosecond leaves one bit for the count.
@@ -183,8 +184,8 @@ TEST(StateCell, IsARecordOnlyWhileItCannotBePacked) {
   const FixedWindow::Params params{.limit = 100, .window = Divider(1), .first = false};
   for (const std::int64_t count : {1, 2, 100, 1, 3}) {
     const FixedWindow::State state{kEndOfTime - 1, count};
-    ASSERT_TRUE(reserve<FixedWindow>(lone.account, params, lone.cell, state));
-    commit<FixedWindow>(lone.account, params, lone.cell, state);
+    ASSERT_TRUE(reserve<FixedWindow>(lone.budget, params, lone.cell, state));
+    commit<FixedWindow>(lone.budget, params, lone.cell, state);
     EXPECT_EQ(is_record(lone.cell), count > 1);
     EXPECT_EQ(lone.budget.used_bytes() > 0, count > 1);
     const auto loaded = load<FixedWindow>(params, lone.cell);
@@ -197,9 +198,9 @@ TEST(StateCell, ReservingChangesNoState) {
   LoneCell lone;
   const FixedWindow::Params params{.limit = 100, .window = Divider(1), .first = false};
   const FixedWindow::State one{7, 1};
-  ASSERT_TRUE(reserve<FixedWindow>(lone.account, params, lone.cell, one));
-  commit<FixedWindow>(lone.account, params, lone.cell, one);
-  ASSERT_TRUE(reserve<FixedWindow>(lone.account, params, lone.cell, {7, 2}));
+  ASSERT_TRUE(reserve<FixedWindow>(lone.budget, params, lone.cell, one));
+  commit<FixedWindow>(lone.budget, params, lone.cell, one);
+  ASSERT_TRUE(reserve<FixedWindow>(lone.budget, params, lone.cell, {7, 2}));
   EXPECT_EQ(load<FixedWindow>(params, lone.cell).start_ns, 7);
   EXPECT_EQ(load<FixedWindow>(params, lone.cell).count, 1);
 }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "core/block.h"
+#include "core/limit_syntax.h"
 #include "core/together.h"
 
 namespace sluice::memory {
@@ -13,11 +14,6 @@ namespace {
 PartsRecord* parts_record(Cell key) {
   if (!is_record(key) || record_of(key)->kind != RecordKind::kParts) return nullptr;
   return static_cast<PartsRecord*>(record_of(key));
-}
-
-ForeignRecord* foreign_record(Cell key) {
-  if (!is_record(key) || record_of(key)->kind != RecordKind::kForeign) return nullptr;
-  return static_cast<ForeignRecord*>(record_of(key));
 }
 
 BlockedRecord* blocked_record(Cell key) {
@@ -33,14 +29,13 @@ Cell& unblocked(Cell& key) {
 // The cell of a part inside the key's cell. REQUIRES: reserve_part() has made it.
 Cell& slot_of(Cell& key, std::size_t index) {
   if (auto* parts = parts_record(key)) return parts->cells()[index];
-  if (auto* foreign = foreign_record(key)) return foreign->cell;
   return key;
 }
 
-bool open_parts(Account& account, std::size_t count, Cell& key) {
+bool open_parts(Budget& budget, std::size_t count, Cell& key) {
   if (parts_record(key) != nullptr) return true;
   auto* record = static_cast<PartsRecord*>(
-      allocate_record(account, RecordKind::kParts, sizeof(PartsRecord) + count * sizeof(Cell)));
+      allocate_record(budget, RecordKind::kParts, sizeof(PartsRecord) + count * sizeof(Cell)));
   if (record == nullptr) return false;
   record->parts = static_cast<std::uint8_t>(count);
   std::uninitialized_value_construct_n(record->cells(), count);
@@ -48,43 +43,12 @@ bool open_parts(Account& account, std::size_t count, Cell& key) {
   return true;
 }
 
-// Wraps the key's state in a record that has room for its own numbers. Until commit they stay as
-// before; in a new record they are the table's.
-bool open_foreign(Account& account, const KeyParts& parts, Cell& key) {
-  if (parts.remember != Remember::kForeign || foreign_record(key) != nullptr) return true;
-  auto* record = static_cast<ForeignRecord*>(
-      allocate_record(account, RecordKind::kForeign, sizeof(ForeignRecord)));
-  if (record == nullptr) return false;
-  std::construct_at(&record->part, parts.home[0]);
-  record->cell = key;
-  key = cell_of(record);
-  return true;
-}
-
-void remember(Account& account, const KeyParts& parts, Cell& key) {
-  auto* record = foreign_record(key);
-  if (record == nullptr || parts.remember == Remember::kAsItIs) return;
-  if (parts.remember == Remember::kForeign) {
-    record->part = parts.asked[0];
-    return;
-  }
-  const Cell state = record->cell;
-  account.release(record, record->bytes);
-  key = state;
-}
-
 }  // namespace
 
 Cell part_of_record(Cell key, std::size_t index) {
   key = unblocked(key);
   if (auto* parts = parts_record(key)) return parts->cells()[index];
-  if (const auto* foreign = foreign_record(key)) return foreign->cell;
   return key;
-}
-
-Cell* foreign_state(Cell key, const AnyPart& part) {
-  auto* record = foreign_record(key);
-  return record != nullptr && record->part == part ? &record->cell : nullptr;
 }
 
 Judged judge(const AnyPart& part, Cell state, Operation operation, const Call& call) {
@@ -98,32 +62,28 @@ Judged judge(const AnyPart& part, Cell state, Operation operation, const Call& c
       part);
 }
 
-bool reserve_part(Account& account, const KeyParts& parts, std::size_t index, Cell& key,
+bool reserve_part(Budget& budget, Parts parts, std::size_t index, Cell& key,
                   const AnyChange& change) {
-  assert(parts.remember != Remember::kForeign || parts.asked.size() == 1);
   Cell& cell = unblocked(key);
-  const bool opened = parts.asked.size() > 1 ? open_parts(account, parts.asked.size(), cell)
-                                             : open_foreign(account, parts, cell);
-  if (!opened) return false;
+  if (parts.size() > 1 && !open_parts(budget, parts.size(), cell)) return false;
   return std::visit(
       [&]<class P>(const P& p) {
         using A = typename P::Algorithm;
-        return reserve<A>(account, p.params, slot_of(cell, index),
+        return reserve<A>(budget, p.params, slot_of(cell, index),
                           std::get<typename A::Change>(change));
       },
-      parts.asked[index]);
+      parts[index]);
 }
 
-void commit_part(Account& account, const KeyParts& parts, std::size_t index, Cell& key,
+void commit_part(Budget& budget, Parts parts, std::size_t index, Cell& key,
                  const AnyChange& change) {
-  Cell& cell = unblocked(key);
   std::visit(
       [&]<class P>(const P& p) {
         using A = typename P::Algorithm;
-        commit<A>(account, p.params, slot_of(cell, index), std::get<typename A::Change>(change));
+        commit<A>(budget, p.params, slot_of(unblocked(key), index),
+                  std::get<typename A::Change>(change));
       },
-      parts.asked[index]);
-  remember(account, parts, cell);
+      parts[index]);
 }
 
 std::size_t record_bytes_for(const AnyChange& change, Cell key, std::size_t index) {
@@ -134,7 +94,7 @@ std::size_t record_bytes_for(const AnyChange& change, Cell key, std::size_t inde
     const auto size = static_cast<std::uint32_t>(permits_in(part_of(key, index)).size());
     return permit_record_bytes(permits->size_after(size));
   }
-  return sizeof(ForeignRecord);
+  return sizeof(PartsRecord) + kMaxParts * sizeof(Cell);
 }
 
 Instant blocked_until(Cell key) {
@@ -142,10 +102,10 @@ Instant blocked_until(Cell key) {
   return blocked != nullptr ? blocked->until : 0;
 }
 
-bool reserve_block(Account& account, Cell& key) {
+bool reserve_block(Budget& budget, Cell& key) {
   if (is_blocked(key)) return true;
   auto* record = static_cast<BlockedRecord*>(
-      allocate_record(account, RecordKind::kBlocked, sizeof(BlockedRecord)));
+      allocate_record(budget, RecordKind::kBlocked, sizeof(BlockedRecord)));
   if (record == nullptr) return false;
   record->until = 0;
   record->cell = key;
@@ -158,16 +118,15 @@ void block_key(Cell key, Instant until) {
   blocked_record(key)->until = until;
 }
 
-void end_block(Account& account, Cell& key, Instant now) {
+void end_block(Budget& budget, Cell& key, Instant now) {
   auto* blocked = blocked_record(key);
   if (blocked == nullptr || now < blocked->until) return;
   key = blocked->cell;
-  account.release(blocked, blocked->bytes);
+  budget.release(blocked, blocked->bytes);
 }
 
-Standing standing(std::span<const AnyPart> home, Cell key, Instant now) {
-  const auto* foreign = foreign_record(unblocked(key));
-  const auto parts = foreign != nullptr ? std::span(&foreign->part, 1) : home;
+Standing standing(Parts parts, Cell key, Instant now) {
+  if (parts.empty()) return {.fresh = true};
   Together takes;
   std::chrono::nanoseconds reset_after{0};
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -185,6 +144,22 @@ Standing standing(std::span<const AnyPart> home, Cell key, Instant now) {
           .denies = !take.allowed,
           .reset_after = reset_after,
           .retry_after = take.retry_after};
+}
+
+[[gnu::flatten]] bool is_fresh(Parts parts, Cell key, Instant now) {
+  if (!parts.empty() && now < blocked_until(key)) return false;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const bool fresh = std::visit(
+        [&]<class P>(const P& p) {
+          using A = typename P::Algorithm;
+          const auto peek =
+              A::take(p.params, load<A>(p.params, part_of(key, i)), {.now = now, .cost = 0});
+          return peek.decision.reset_after.count() == 0;
+        },
+        parts[i]);
+    if (!fresh) return false;
+  }
+  return true;
 }
 
 }  // namespace sluice::memory

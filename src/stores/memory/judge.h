@@ -37,9 +37,12 @@ struct Judged {
   AnyChange change;
 };
 
-/// The state of part `index` of a key. A key's cell is its state, or points to a record: one with a
-/// cell for each part of an `&`, or one with the key's own numbers. If the key is blocked, its cell
-/// points to a record with the end of the block, which contains such a cell.
+/// The parts of a limit, which judge a key together.
+using Parts = std::span<const AnyPart>;
+
+/// The state of part `index` of a key. A key's cell is its state, or points to a record with a cell
+/// for each part of an `&`. If the key is blocked, its cell points to a record with the end of the
+/// block, which contains such a cell.
 Cell part_of_record(Cell key, std::size_t index);
 inline Cell part_of(Cell key, std::size_t index) {
   return is_record(key) ? part_of_record(key, index) : key;
@@ -48,31 +51,13 @@ inline Cell part_of(Cell key, std::size_t index) {
 /// Runs the transition of one part of a key, whose state is `state`.
 Judged judge(const AnyPart& part, Cell state, Operation operation, const Call& call);
 
-/// Whether a key must store the numbers of a request.
-enum class Remember : std::uint8_t {
-  kAsItIs,   ///< The key keeps the numbers that it has stored, if any.
-  kHome,     ///< They are the table's numbers, so the key need not store them.
-  kForeign,  ///< They differ from the table's numbers, so the key must store them.
-};
-
-/// The parts of the table's limit, and those of the request's.
-/// REQUIRES: if they are foreign, there is one part.
-struct KeyParts {
-  std::span<const AnyPart> home;
-  std::span<const AnyPart> asked;
-  Remember remember = Remember::kAsItIs;
-};
-
-/// The state of a key that has stored the numbers of exactly this part, else null.
-Cell* foreign_state(Cell key, const AnyPart& part);
-
 /// Makes room for this change, so that commit_part() cannot fail. Returns false if there is no
 /// room. The key behaves as before in either case.
-bool reserve_part(Account& account, const KeyParts& parts, std::size_t index, Cell& key,
+bool reserve_part(Budget& budget, Parts parts, std::size_t index, Cell& key,
                   const AnyChange& change);
 
 /// Applies a change. REQUIRES: reserve_part() returned true for it.
-void commit_part(Account& account, const KeyParts& parts, std::size_t index, Cell& key,
+void commit_part(Budget& budget, Parts parts, std::size_t index, Cell& key,
                  const AnyChange& change);
 
 /// The bytes of the largest record that reserve_part() may allocate for a change of part `index`.
@@ -83,13 +68,13 @@ Instant blocked_until(Cell key);
 
 /// Makes room for a block, so that block_key() cannot fail. Returns false if there is no room. The
 /// key behaves as before in either case.
-bool reserve_block(Account& account, Cell& key);
+bool reserve_block(Budget& budget, Cell& key);
 
 /// Blocks the key. REQUIRES: reserve_block() returned true.
 void block_key(Cell key, Instant until);
 
 /// Removes the key's block if it has ended.
-void end_block(Account& account, Cell& key, Instant now);
+void end_block(Budget& budget, Cell& key, Instant now);
 
 /// The state of a key towards a request of cost 1, for choosing a key to forget.
 struct Standing {
@@ -99,7 +84,10 @@ struct Standing {
   std::chrono::nanoseconds retry_after{0};
 };
 
-/// By the key's own numbers, if it has stored some, else by those of `home`.
-Standing standing(std::span<const AnyPart> home, Cell key, Instant now);
+/// By a limit of these parts; by one of no parts, every key is fresh.
+Standing standing(Parts parts, Cell key, Instant now);
+
+/// standing(parts, key, now).fresh
+bool is_fresh(Parts parts, Cell key, Instant now);
 
 }  // namespace sluice::memory

@@ -10,15 +10,16 @@ namespace {
 constexpr Instant kNow = 1'700'000'000'000'000'000;
 
 constexpr std::size_t kPlenty = std::size_t{1} << 24;
+constexpr std::size_t kKeyBytes = 4096;
 
-// The cell of one key of a table for `home`, with a separate budget.
+// The cell of one key of a limit, with a separate budget.
 class LoneKey {
  public:
   explicit LoneKey(std::string_view home, std::size_t max_bytes = kPlenty)
       : home_(parse_parts(home)), budget_(max_bytes) {}
   ~LoneKey() {
     release();
-    for (void* block : ballast_) account_.release(block, 8);
+    for (void* block : ballast_) budget_.release(block, 8);
   }
 
   // Takes with these numbers, as a store does. Returns false if it is denied or has no room.
@@ -28,17 +29,13 @@ class LoneKey {
       judged.push_back(judge(asked[i], part_of(cell_, i), Operation::kTake, {kNow, cost}));
       if (!judged.back().decision.allowed) return false;
     }
-    const KeyParts parts{home_, asked, asked == home_ ? Remember::kHome : Remember::kForeign};
     for (std::size_t i = 0; i < asked.size(); ++i) {
-      if (!reserve_part(account_, parts, i, cell_, judged[i].change)) return false;
+      if (!reserve_part(budget_, asked, i, cell_, judged[i].change)) return false;
     }
     for (std::size_t i = 0; i < asked.size(); ++i) {
-      commit_part(account_, parts, i, cell_, judged[i].change);
+      commit_part(budget_, asked, i, cell_, judged[i].change);
     }
     return true;
-  }
-  bool take(std::string_view asked, std::int64_t cost = 1) {
-    return take(parse_parts(asked), cost);
   }
   bool take_home(std::int64_t cost = 1) { return take(home_, cost); }
 
@@ -47,21 +44,20 @@ class LoneKey {
     return judge(part, part_of(cell_, index), Operation::kTake, {kNow, 0}).decision.remaining;
   }
   Standing standing_at(Instant now) const { return standing(home_, cell_, now); }
-  bool has_record() const { return is_record(cell_); }
+  bool is_fresh_at(Instant now) const { return is_fresh(home_, cell_, now); }
 
   void release() {
-    release_cell(account_, cell_);
+    release_cell(budget_, cell_);
     cell_ = 0;
   }
   void leave_no_room() {
-    while (void* block = account_.allocate(8)) ballast_.push_back(block);
+    while (void* block = budget_.allocate(8)) ballast_.push_back(block);
   }
   std::size_t used_bytes() const { return budget_.used_bytes(); }
 
  private:
   std::vector<AnyPart> home_;
   Budget budget_;
-  Account account_{budget_};
   Cell cell_ = 0;
   std::vector<void*> ballast_;
 };
@@ -81,7 +77,7 @@ TEST(Parts, EachHasACellAndAllAreFreed) {
 
 TEST(Parts, WithoutRoomTheKeyBehavesAsBefore) {
   constexpr auto kBoth = "token_bucket 9/1m & sliding_log 9/1m";
-  LoneKey key(kBoth, 0);
+  LoneKey key(kBoth, kKeyBytes);
   ASSERT_TRUE(key.take_home());
   key.leave_no_room();
   // The log's entry of this instant takes more units in place.
@@ -89,76 +85,11 @@ TEST(Parts, WithoutRoomTheKeyBehavesAsBefore) {
   EXPECT_EQ(key.remaining(kBoth, 0), 6);
   EXPECT_EQ(key.remaining(kBoth, 1), 6);
 
-  LoneKey fresh(kBoth, 0);
+  LoneKey fresh(kBoth, kKeyBytes);
   fresh.leave_no_room();
   EXPECT_FALSE(fresh.take_home());
   EXPECT_EQ(fresh.remaining(kBoth, 0), 9);
   EXPECT_EQ(fresh.remaining(kBoth, 1), 9);
-}
-
-TEST(ForeignNumbers, AreStoredWithTheState) {
-  LoneKey key("token_bucket 100/1h");
-  ASSERT_TRUE(key.take("token_bucket 1/1m"));
-  EXPECT_TRUE(key.has_record());
-  EXPECT_EQ(key.remaining("token_bucket 1/1m"), 0);
-  EXPECT_TRUE(key.standing_at(kNow).denies);
-  EXPECT_EQ(key.standing_at(kNow).retry_after, std::chrono::minutes(1));
-  EXPECT_EQ(key.standing_at(kNow).reset_after, std::chrono::minutes(1));
-  EXPECT_TRUE(key.standing_at(kNow + 60'000'000'000).fresh);
-}
-
-TEST(ForeignNumbers, AreReplacedByTheTablesNumbers) {
-  LoneKey key("token_bucket 100/1h");
-  ASSERT_TRUE(key.take("token_bucket 1/1m"));
-  ASSERT_TRUE(key.take("token_bucket 10/1m burst=20"));
-  EXPECT_FALSE(key.standing_at(kNow).denies);
-  ASSERT_TRUE(key.take_home());
-  EXPECT_FALSE(key.has_record());
-  EXPECT_EQ(key.used_bytes(), 0U);
-  // 60 + 6 + 36 seconds are spent of 3600, at 36 a unit.
-  EXPECT_EQ(key.remaining("token_bucket 100/1h"), 97);
-}
-
-TEST(ForeignNumbers, WorkWithARing) {
-  LoneKey key("sliding_log 5/1h");
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(key.take("sliding_log 3/1h"));
-  EXPECT_TRUE(key.standing_at(kNow).denies);
-  ASSERT_TRUE(key.take_home());
-  EXPECT_FALSE(key.standing_at(kNow).denies);
-  EXPECT_EQ(key.remaining("sliding_log 5/1h"), 1);
-  ASSERT_FALSE(key.take("sliding_log 3/1h"));
-  key.release();
-  EXPECT_EQ(key.used_bytes(), 0U);
-}
-
-TEST(ForeignNumbers, WithoutRoomTheKeyBehavesAsBefore) {
-  LoneKey key("token_bucket 100/1h", 0);
-  ASSERT_TRUE(key.take_home());
-  key.leave_no_room();
-  EXPECT_FALSE(key.take("token_bucket 200/1h"));
-  EXPECT_EQ(key.remaining("token_bucket 100/1h"), 99);
-  EXPECT_TRUE(key.take_home());
-}
-
-// Reserving does not charge: another part of the same request may find no room.
-TEST(ForeignNumbers, AreNotStoredUntilCommitted) {
-  const auto home = parse_parts("token_bucket 100/1h");
-  const auto strict = parse_parts("token_bucket 1/1m");
-  const auto generous = parse_parts("token_bucket 50/1h");
-  Budget budget(std::size_t{1} << 20);
-  Account account(budget);
-  Cell cell = 0;
-  const auto charged = judge(strict[0], 0, Operation::kTake, {kNow, 1}).change;
-  const KeyParts by_strict{home, strict, Remember::kForeign};
-  ASSERT_TRUE(reserve_part(account, by_strict, 0, cell, charged));
-  commit_part(account, by_strict, 0, cell, charged);
-  ASSERT_TRUE(standing(home, cell, kNow).denies);
-
-  const auto never = judge(generous[0], part_of(cell, 0), Operation::kTake, {kNow, 1}).change;
-  ASSERT_TRUE(reserve_part(account, {home, generous, Remember::kForeign}, 0, cell, never));
-  EXPECT_TRUE(standing(home, cell, kNow).denies);
-  release_cell(account, cell);
-  EXPECT_EQ(budget.used_bytes(), 0U);
 }
 
 TEST(Standing, OfAFreshKeyIsFresh) {
@@ -173,7 +104,9 @@ TEST(Standing, OfAFreshKeyIsFresh) {
     EXPECT_GT(key.standing_at(kNow).retry_after.count(), 0) << limit;
     const Instant later = kNow + key.standing_at(kNow).reset_after.count();
     EXPECT_TRUE(key.standing_at(later).fresh) << limit;
+    EXPECT_TRUE(key.is_fresh_at(later)) << limit;
     EXPECT_FALSE(key.standing_at(later - 1).fresh) << limit;
+    EXPECT_FALSE(key.is_fresh_at(later - 1)) << limit;
   }
 }
 
@@ -183,6 +116,12 @@ TEST(Standing, OfSeveralPartsHasTheLongestWaits) {
   EXPECT_TRUE(key.standing_at(kNow).denies);
   EXPECT_EQ(key.standing_at(kNow).retry_after, std::chrono::hours(24));
   EXPECT_EQ(key.standing_at(kNow).reset_after, std::chrono::hours(24));
+}
+
+TEST(Standing, OfAnyKeyOfALimitWithoutPartsIsFresh) {
+  EXPECT_TRUE(standing({}, 7, kNow).fresh);
+  EXPECT_FALSE(standing({}, 7, kNow).denies);
+  EXPECT_TRUE(is_fresh({}, 7, kNow));
 }
 
 }  // namespace

@@ -23,25 +23,15 @@ inline MemoryOptions small_store() {
   return {.max_bytes = MemoryStore::kLeastBytes, .table = {.secret = HashSecret::fixed()}};
 }
 
-/// What a space may hold even if the budget is used up: its floor, and the first line of each
-/// shard.
-inline constexpr std::size_t kMostOverBudget =
-    Account::kFloorBytes + ((sizeof(Line) + Account::kOverheadBytes) << Table::kShardBits);
-
-/// The most that a small_store() with `spaces` limits may hold.
-inline std::size_t most_bytes(std::size_t spaces = 1) {
-  return MemoryStore::kLeastBytes + spaces * kMostOverBudget;
-}
-
 inline std::string key_name(std::uint64_t number) {
   return "key" + std::to_string(number);
 }
 
 class LimitedKeys {
  public:
-  LimitedKeys(Store& store, std::string_view expression, std::string_view name = {})
+  LimitedKeys(MemoryStore& store, std::string_view expression, std::string_view name = {})
       : LimitedKeys(store, Limit(expression, name).definition()) {}
-  LimitedKeys(Store& store, LimitDefinition limit)
+  LimitedKeys(MemoryStore& store, LimitDefinition limit)
       : store_(&store),
         limit_(std::make_shared<const LimitDefinition>(std::move(limit))),
         space_(store.open_space(*limit_)) {}
@@ -87,7 +77,7 @@ class LimitedKeys {
 
   const LimitDefinition& limit() const { return *limit_; }
   const std::shared_ptr<Space>& space() const { return space_; }
-  Table& table() { return static_cast<Table&>(*space_); }
+  Place place(std::string_view key) const { return store_->table().locate(request(key)); }
 
  private:
   Decision ask(const Request& request, Instant now) {
@@ -96,7 +86,7 @@ class LimitedKeys {
     return decision;
   }
 
-  Store* store_;
+  MemoryStore* store_;
   std::shared_ptr<const LimitDefinition> limit_;
   std::shared_ptr<Space> space_;
 };

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -8,12 +11,14 @@
 
 namespace sluice::memory {
 
-// For the tests of this module: a table with a separate budget, by default so small that the table
-// has only its floor, and with the same hashing in every run.
+// For the tests of this module: a table with one limit, by default so small that it is soon full,
+// and with the same hashing in every run.
 class LoneTable {
  public:
+  static constexpr std::size_t kFewBytes = std::size_t{256} << 10;
+
   struct Options {
-    std::size_t max_bytes = 0;
+    std::size_t max_bytes = kFewBytes;
     bool allow_when_full = false;
     bool varies = false;
   };
@@ -21,25 +26,34 @@ class LoneTable {
   explicit LoneTable(std::string_view expression) : LoneTable(expression, Options{}) {}
   LoneTable(std::string_view expression, const Options& options)
       : home_(definition_of(expression, options.varies)),
-        pool_(std::make_shared<Pool>(options.max_bytes)),
-        table_(home_, pool_,
-               {.secret = HashSecret::fixed(), .allow_when_full = options.allow_when_full}) {}
+        table_(options.max_bytes,
+               {.secret = HashSecret::fixed(), .allow_when_full = options.allow_when_full}),
+        space_(table_.limits().open(home_, nullptr).space) {}
 
   Decision take(std::string_view key, Instant now, std::int64_t cost = 1) {
     return take_by(home_, key, now, cost);
   }
-  /// With other numbers than the table's.
+  /// With other numbers than those of the table's limit.
   Decision take(const Limit& limit, std::string_view key, Instant now, std::int64_t cost = 1) {
     return take_by(limit.definition(), key, now, cost);
   }
 
+  /// The numbers of the table's limit change.
+  void change(const Limit& limit) {
+    LimitDefinition changed = home_;
+    changed.parts = limit.definition().parts;
+    const auto opened = table_.limits().open(changed, nullptr);
+    ASSERT_EQ(opened.space, space_);
+    table_.wait_for_readers();
+  }
+
   /// The standing of the keys in the shard of `key`, by tag: of the candidates for eviction only,
   /// or of all.
-  std::map<Tag, Standing> neighbours(std::string_view key, Instant now, bool candidates) const {
+  std::map<Tag, Standing> neighbours(std::string_view key, Instant now, bool candidates) {
     std::map<Tag, Standing> all;
-    const Place place = table_.locate(key);
-    const auto add = [&](Tag tag, Cell cell) {
-      all.emplace(tag, standing(table_.home(), cell, now));
+    const Place place = table_.locate({.limit = &home_, .space = space_.get(), .key = key});
+    const auto add = [&](const Slot& slot) {
+      all.emplace(slot.tag, standing(table_.limits().parts(slot.limit), slot.cell, now));
     };
     if (candidates) {
       place.shard->visit_candidates(place.tag, add);
@@ -50,9 +64,9 @@ class LoneTable {
   }
 
   Table& table() { return table_; }
-  std::size_t used_bytes() const { return pool_->budget.used_bytes(); }
-  std::uint64_t evicted() const { return pool_->counters.evicted; }
-  std::uint64_t refused_full() const { return pool_->counters.refused_full; }
+  std::size_t used_bytes() const { return table_.used_bytes(); }
+  std::uint64_t evicted() const { return table_.counters().evicted; }
+  std::uint64_t refused_full() const { return table_.counters().refused_full; }
 
  private:
   static LimitDefinition definition_of(std::string_view expression, bool varies) {
@@ -63,15 +77,15 @@ class LoneTable {
 
   Decision take_by(const LimitDefinition& limit, std::string_view key, Instant now,
                    std::int64_t cost) {
-    const Request request{.limit = &limit, .space = &table_, .key = key, .cost = cost};
+    const Request request{.limit = &limit, .space = space_.get(), .key = key, .cost = cost};
     Decision decision;
     table_.decide_one(request, now, Clock(), decision);
     return decision;
   }
 
   LimitDefinition home_;
-  std::shared_ptr<Pool> pool_;
   Table table_;
+  std::shared_ptr<Space> space_;
 };
 
 }  // namespace sluice::memory

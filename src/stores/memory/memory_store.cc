@@ -12,15 +12,10 @@ namespace {
 
 using memory::Member;
 using memory::Place;
-using memory::Table;
 
 // For how many requests the lines are prefetched ahead, and for how many the records.
 constexpr std::size_t kAhead = 16;
 constexpr std::size_t kRecordsAhead = 8;
-
-Table& table_of(const Request& request) {
-  return static_cast<Table&>(*request.space);
-}
 
 // Locks the shards of all members, each once, in the order of their addresses, so that two calls
 // cannot deadlock.
@@ -47,86 +42,33 @@ class ShardLocks {
   std::size_t count_ = 0;
 };
 
+std::size_t checked(std::size_t max_bytes) {
+  if (max_bytes >= MemoryStore::kLeastBytes) return max_bytes;
+  throw StoreError("memory store: max_bytes is " + std::to_string(max_bytes) +
+                   ", but it is at least " + std::to_string(MemoryStore::kLeastBytes));
+}
+
 }  // namespace
 
 MemoryStore::MemoryStore(const MemoryOptions& options)
-    : options_(options), pool_(std::make_shared<memory::Pool>(options.max_bytes)) {
-  if (options.max_bytes < kLeastBytes) {
-    throw StoreError("memory store: max_bytes is " + std::to_string(options.max_bytes) +
-                     ", but it is at least " + std::to_string(kLeastBytes));
-  }
-}
+    : table_(checked(options.max_bytes), options.table) {}
 
-// `held` is a space that the caller will give up, so it counts as idle; or null.
-std::shared_ptr<Table> MemoryStore::open(const LimitDefinition& limit, const Space* held) {
-  std::shared_ptr<Table> forgotten;  // Destroyed after mutex_ is unlocked.
-  const std::lock_guard lock(mutex_);
-  const auto found = spaces_.find(limit.space);
-  // While mutex_ is held no other thread can get a reference to a table that has no user: its use
-  // count cannot grow from the minimum.
-  if (found != spaces_.end()) {
-    if (keeps_state(found->second->home(), limit.parts)) {
-      found->second->judge_by(limit.parts);
-      return found->second;
-    }
-    if (found->second.use_count() > (found->second.get() == held ? 2 : 1)) {
-      throw StoreError("memory store: the keys of '" + limit.space + "' are those of '" +
-                       describe_parts(found->second->home()) + "', which '" + limit.expression +
-                       "' cannot take over while others use them");
-    }
-    forgotten = std::move(found->second);
-    spaces_.erase(found);
-  } else if (spaces_.size() >= kMaxSpaces) {
-    forgotten = forget_idle_space();
-  }
-  auto table = std::make_shared<Table>(limit, pool_, options_.table);
-  if (held != nullptr && forgotten.get() == held) table->succeed(*forgotten);
-  spaces_.emplace(limit.space, table);
-  return table;
-}
-
-// Removes an idle space, preferably one whose keys are all fresh among the few that it examines.
-std::shared_ptr<Table> MemoryStore::forget_idle_space() {
-  constexpr int kMostLookedAt = 16;
-  const Instant now = options_.table.forget ? clock_.now() : 0;
-  auto idle = spaces_.end();
-  auto space = spaces_.upper_bound(forget_after_);
-  for (std::size_t seen = 0, looked_at = 0;
-       options_.table.forget && seen < spaces_.size() && looked_at < kMostLookedAt; ++seen) {
-    if (space == spaces_.end()) space = spaces_.begin();
-    const auto here = space++;
-    if (here->second.use_count() > 1) continue;
-    ++looked_at;
-    const bool fresh = here->second->all_fresh(now);
-    if (fresh || idle == spaces_.end()) idle = here;
-    if (fresh) break;
-  }
-  if (idle == spaces_.end()) {
-    throw StoreError("memory store: " + std::to_string(kMaxSpaces) +
-                     " limits are in use, the most it can keep apart");
-  }
-  forget_after_ = idle->first;
-  auto table = std::move(idle->second);
-  spaces_.erase(idle);
-  return table;
+std::shared_ptr<Space> MemoryStore::open(const LimitDefinition& limit, const Space* held) {
+  table_.make_room_for_limits(clock_.now());
+  auto opened = table_.limits().open(limit, held);
+  if (opened.retired != nullptr) table_.wait_for_readers();
+  return std::move(opened.space);
 }
 
 std::optional<std::uint64_t> MemoryStore::count_keys() {
-  std::vector<std::shared_ptr<Table>> tables;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [name, table] : spaces_) tables.push_back(table);
-  }
-  std::uint64_t keys = 0;
-  for (const auto& table : tables) keys += table->size();
-  return keys;
+  return table_.size();
 }
 
 void MemoryStore::decide(std::span<const Request> requests, Instant now,
                          std::span<Decision> decisions) {
   assert(decisions.size() >= requests.size());
   if (requests.size() != 1) return decide_each(requests, now, decisions);
-  table_of(requests[0]).decide_one(requests[0], now, clock_, decisions[0]);
+  table_.decide_one(requests[0], now, clock_, decisions[0]);
 }
 
 // Prefetches keys ahead of their decision: far enough ahead for a line to arrive from main memory,
@@ -134,16 +76,14 @@ void MemoryStore::decide(std::span<const Request> requests, Instant now,
 void MemoryStore::decide_each(std::span<const Request> requests, Instant now,
                               std::span<Decision> decisions) {
   std::array<Place, kAhead> places;
-  const auto look_up = [&](std::size_t i) {
-    places[i % kAhead] = table_of(requests[i]).locate(requests[i].key);
-  };
+  const auto look_up = [&](std::size_t i) { places[i % kAhead] = table_.locate(requests[i]); };
   const auto fetch_record = [&](std::size_t i) {
-    table_of(requests[i]).fetch_record(places[i % kAhead]);
+    table_.fetch_record(places[i % kAhead], requests[i]);
   };
   // For the first requests, prefetch all shards and then all lines.
   const std::size_t first = std::min(kAhead, requests.size());
   for (std::size_t i = 0; i < first; ++i) {
-    places[i] = table_of(requests[i]).place_of(requests[i].key);
+    places[i] = table_.place_of(requests[i]);
     __builtin_prefetch(places[i].shard, 1);
   }
   for (const Place& place : std::span(places).first(first)) place.shard->prefetch(place.tag);
@@ -154,25 +94,9 @@ void MemoryStore::decide_each(std::span<const Request> requests, Instant now,
     {
       const Place& place = places[i % kAhead];
       const std::lock_guard lock(place.shard->lock);
-      table_of(requests[i]).decide(place, requests[i], now, decisions[i]);
+      table_.decide(place, requests[i], now, decisions[i]);
     }
     if (i + kAhead < requests.size()) look_up(i + kAhead);
-  }
-}
-
-void MemoryStore::carry_out(std::span<const Place> places, std::span<const Request> requests,
-                            Instant now) {
-  assert(places.size() >= requests.size());
-  Decision unread;
-  if (now == kStoreTime) now = clock_.now();
-  const auto fetch_record = [&](std::size_t i) {
-    if (i < requests.size()) table_of(requests[i]).fetch_record(places[i]);
-  };
-  for (std::size_t i = 0; i < kRecordsAhead; ++i) fetch_record(i);
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    fetch_record(i + kRecordsAhead);
-    const std::lock_guard lock(places[i].shard->lock);
-    table_of(requests[i]).decide(places[i], requests[i], now, unread);
   }
 }
 
@@ -187,11 +111,10 @@ Decision MemoryStore::decide_all(std::span<const Request> requests, Instant now)
   std::size_t parts = 0;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (lends(*requests[i].limit)) throw std::invalid_argument("permits are acquired one by one");
-    Table& table = table_of(requests[i]);
-    members[i] = {.table = &table, .place = table.locate(requests[i].key), .request = requests[i]};
+    members[i] = {.place = table_.locate(requests[i]), .request = requests[i]};
     parts += requests[i].limit->parts.size();
     for (const auto& other : members.first(i)) {
-      if (other.table == &table && other.place.tag == members[i].place.tag) {
+      if (other.place == members[i].place) {
         throw std::invalid_argument("the limit '" + requests[i].limit->space +
                                     "' is named twice for one key");
       }
@@ -200,7 +123,7 @@ Decision MemoryStore::decide_all(std::span<const Request> requests, Instant now)
   std::vector<memory::Judged> judged(parts);
   if (now == kStoreTime) now = clock_.now();
   const ShardLocks locks(members);
-  return memory::decide_together(members, now, judged);
+  return table_.decide_together(members, now, judged);
 }
 
 }  // namespace sluice

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -30,13 +31,13 @@ bool fails() {
 
 extern "C" {
 void* __real_malloc(std::size_t bytes);
-void* __real_aligned_alloc(std::size_t alignment, std::size_t bytes);
+int __real_posix_memalign(void** block, std::size_t alignment, std::size_t bytes);
 
 void* __wrap_malloc(std::size_t bytes) {
   return fails() ? nullptr : __real_malloc(bytes);
 }
-void* __wrap_aligned_alloc(std::size_t alignment, std::size_t bytes) {
-  return fails() ? nullptr : __real_aligned_alloc(alignment, bytes);
+int __wrap_posix_memalign(void** block, std::size_t alignment, std::size_t bytes) {
+  return fails() ? ENOMEM : __real_posix_memalign(block, alignment, bytes);
 }
 }
 

@@ -6,54 +6,54 @@
 
 namespace sluice::memory {
 
-Cell* Shard::place(Line* lines, std::uint32_t count, Tag tag) {
+Cell* Shard::place(Line* lines, std::uint32_t count, Tag tag, LimitId limit) {
   for (std::uint32_t i = home(tag, count);; i = next(i, count)) {
     const unsigned free = lines[i].match(0);
     if (free == 0) continue;
     const auto slot = static_cast<unsigned>(__builtin_ctz(free));
     lines[i].tags[slot] = tag;
     lines[i].cells[slot] = 0;
+    limits(lines, count)[i * Line::kSlots + slot] = limit;
     return &lines[i].cells[slot];
   }
 }
 
-bool Shard::grow(Account& account) {
-  const std::uint32_t count = line_count() + std::max(1u, line_count() / 4);
-  return count < (1u << 30) && resize(account, count);
+bool Shard::grow(Budget& budget) {
+  return grown_count() < (1u << 29) && resize(budget, grown_count());
 }
 
-void Shard::shrink(Account& account) {
-  if (size_ == 0) {
-    release(account);
-  } else {
-    resize(account, size_ / 2 + 1);
-  }
+void Shard::shrink(Budget& budget) {
+  const std::uint32_t count = size_ * 3 / 8 + 1;
+  if (count < line_count()) resize(budget, count);
 }
 
-bool Shard::resize(Account& account, std::uint32_t count) {
+bool Shard::resize(Budget& budget, std::uint32_t count) {
   const std::uint32_t old_count = line_count();
-  void* block = account.allocate(count * sizeof(Line), alignof(Line), count == 1);
+  // As many lines as the block has room for.
+  count = static_cast<std::uint32_t>(Budget::lines_bytes(block_bytes(count)) / block_bytes(1));
+  void* block = budget.allocate_lines(block_bytes(count));
   if (block == nullptr) return false;
   auto* lines = static_cast<Line*>(block);
   std::uninitialized_value_construct_n(lines, count);
-  visit_all([&](Tag tag, Cell cell) { *place(lines, count, tag) = cell; });
+  visit_all([&](const Slot& slot) { *place(lines, count, slot.tag, slot.limit) = slot.cell; });
   Line* old = lines_.load(std::memory_order_relaxed);
   lines_.store(lines, std::memory_order_relaxed);
   line_count_.store(count, std::memory_order_relaxed);
   last_ = Line::kSlots;
-  if (old != nullptr) account.release(old, old_count * sizeof(Line), old_count == 1);
+  if (old != nullptr) budget.release_lines(old, block_bytes(old_count));
   return true;
 }
 
-Cell* Shard::insert(Tag tag) {
+Cell* Shard::insert(Tag tag, LimitId limit) {
   assert(!crowded());
   ++size_;
-  return place(lines_.load(std::memory_order_relaxed), line_count(), tag);
+  return place(lines_.load(std::memory_order_relaxed), line_count(), tag, limit);
 }
 
 void Shard::erase(Tag tag) {
   Line* lines = lines_.load(std::memory_order_relaxed);
   const std::uint32_t count = line_count();
+  LimitId* ids = limits(lines, count);
   std::uint32_t hole = home(tag, count);
   while (lines[hole].match(tag) == 0) hole = next(hole, count);
   auto slot = static_cast<unsigned>(__builtin_ctz(lines[hole].match(tag)));
@@ -77,6 +77,7 @@ void Shard::erase(Tag tag) {
       if (travelled < gap) continue;
       lines[hole].tags[slot] = line.tags[s];
       lines[hole].cells[slot] = line.cells[s];
+      ids[hole * Line::kSlots + slot] = ids[i * Line::kSlots + s];
       line.tags[s] = 0;
       hole = i;
       slot = s;
@@ -86,10 +87,10 @@ void Shard::erase(Tag tag) {
   }
 }
 
-void Shard::release(Account& account) {
+void Shard::release(Budget& budget) {
   Line* lines = lines_.load(std::memory_order_relaxed);
   if (lines == nullptr) return;
-  account.release(lines, line_count() * sizeof(Line), line_count() == 1);
+  budget.release_lines(lines, block_bytes(line_count()));
   lines_.store(nullptr, std::memory_order_relaxed);
   line_count_.store(0, std::memory_order_relaxed);
   size_ = 0;

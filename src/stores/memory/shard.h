@@ -10,6 +10,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "core/instant.h"
 #include "core/lock.h"
 #include "stores/memory/budget.h"
 #include "stores/memory/cell.h"
@@ -49,19 +50,33 @@ struct alignas(64) Line {
   }
 };
 
+/// The number of the limit that judges a key: see LimitTable. 0 is none.
+using LimitId = std::uint16_t;
+
+/// A copy of a slot that holds a key.
+struct Slot {
+  Tag tag = 0;
+  Cell cell = 0;
+  LimitId limit = 0;
+};
+
 /// A hash table with open addressing by lines: a tag is in its home line or, if that is full, in
 /// one of the next lines, with no free slot between. The home line is computed from the tag's upper
 /// half for any number of lines. So a shard can grow by any factor without the keys' text; it grows
-/// by a quarter, on its own, under its own lock.
+/// by a quarter, on its own, under its own lock. Behind the lines is an array with the limit of
+/// each slot, which is read only where it matters.
 ///
 /// The shard stores the slot that was found last, with half of its tag. So a hot key is found again
 /// with a few well-predicted instructions, and looking for another key costs no extra line.
 ///
-/// Every function except prefetch() needs `lock`. Pointers to cells are valid until the next
-/// insert() or erase().
-class alignas(32) Shard {
+/// Every function except the prefetches needs `lock`. Pointers to cells are valid until the next
+/// insert() or erase(). All but start() need its lines.
+class alignas(64) Shard {
  public:
   Lock lock;
+
+  /// Allocates the first line. Returns false if there is no memory.
+  bool start(Budget& budget) { return resize(budget, 1); }
 
   std::uint32_t size() const { return size_; }
   std::uint32_t line_count() const { return line_count_.load(std::memory_order_relaxed); }
@@ -69,18 +84,23 @@ class alignas(32) Shard {
   /// Prefetches the home line of a tag. Needs no lock: a prefetch of an outdated address does no
   /// harm.
   void prefetch(Tag tag) const {
+    __builtin_prefetch(lines_.load(std::memory_order_relaxed) + home(tag, line_count()), 1);
+  }
+  /// Prefetches the limits of that line's slots.
+  void prefetch_limits(Tag tag) const {
+    const std::uint32_t count = line_count();
     const Line* lines = lines_.load(std::memory_order_relaxed);
-    if (lines != nullptr) __builtin_prefetch(lines + home(tag, line_count()), 1);
+    __builtin_prefetch(limits(lines, count) + home(tag, count) * Line::kSlots, 1);
   }
 
   /// The cell of a tag, or null. Always inlined, since that matters for the decision of a hot key.
   [[gnu::always_inline]] Cell* find(Tag tag) {
     Line* lines = lines_.load(std::memory_order_relaxed);
-    if (lines == nullptr) return nullptr;
     if (last_half_ == half(tag)) {
       Cell* cell = reinterpret_cast<Cell*>(lines) + last_;
       if (*(cell - Line::kSlots) == tag) return cell;
     }
+    ++asked_;
     const std::uint32_t count = line_count();
     for (std::uint32_t i = home(tag, count);; i = next(i, count)) {
       Line& line = lines[i];
@@ -95,21 +115,50 @@ class alignas(32) Shard {
     }
   }
 
+  /// The limit of the slot with this cell.
+  LimitId& limit_of(const Cell* cell) {
+    Line* lines = lines_.load(std::memory_order_relaxed);
+    const auto word = static_cast<std::size_t>(cell - reinterpret_cast<Cell*>(lines));
+    return limits(lines, line_count())[word / 8 * Line::kSlots + word % 8 - Line::kSlots];
+  }
+
   /// True if one more key would leave the shard too full.
   bool crowded() const { return size_ + 1 > line_count() * kMostPerLine; }
 
-  /// Grows by a quarter. The first line is allocated even if the budget is used up. Returns false
-  /// if there is no room.
-  bool grow(Account& account);
+  /// Grows by a quarter. Returns false if there is no room.
+  bool grow(Budget& budget);
+  /// What grow() allocates.
+  std::size_t grown_bytes() const { return block_bytes(grown_count()); }
 
   /// True if most lines have become useless; shrink() frees them.
   bool sparse() const { return line_count() >= kWorthShrinking && size_ < line_count(); }
-  void shrink(Account& account);
+  /// Frees the lines that the shard can do without until it grows.
+  void shrink(Budget& budget);
 
   /// A new cell, 0, for a tag that is not in the shard. REQUIRES: not crowded().
-  Cell* insert(Tag tag);
+  Cell* insert(Tag tag, LimitId limit);
 
-  /// Removes a tag that is in the shard. The caller has released its cell.
+  /// The cell of a slot in the home line of `tag` for which `gives_way` is true, or null.
+  template <class GivesWay>
+  Cell* find_in_home(Tag tag, GivesWay gives_way) {
+    const std::uint32_t count = line_count();
+    const std::uint32_t i = home(tag, count);
+    Line* lines = lines_.load(std::memory_order_relaxed);
+    for (unsigned s = 0; s < Line::kSlots; ++s) {
+      if (lines[i].tags[s] == 0) continue;
+      const LimitId limit = limits(lines, count)[i * Line::kSlots + s];
+      if (gives_way(Slot{lines[i].tags[s], lines[i].cells[s], limit})) return &lines[i].cells[s];
+    }
+    return nullptr;
+  }
+  /// Gives a slot of its home line to `tag`, which is not in the shard, with a cell of 0. The
+  /// caller has released the slot's cell, and sees to its limit.
+  static void take_over(Cell* cell, Tag tag) {
+    *(cell - Line::kSlots) = tag;
+    *cell = 0;
+  }
+
+  /// Removes a tag that is in the shard. The caller has released its cell and limit.
   void erase(Tag tag);
 
   static constexpr std::uint32_t kCandidateLines = 4;
@@ -128,8 +177,7 @@ class alignas(32) Shard {
   /// Visits the next line of a walk through all lines, which continues from call to call.
   template <class Visit>
   void visit_next(Visit visit) {
-    if (line_count() == 0) return;
-    sweep_at_ = sweep_at_ + 1 < line_count() ? sweep_at_ + 1 : 0;
+    sweep_at_ = next(sweep_at_, line_count());
     visit_line(sweep_at_, visit);
   }
 
@@ -145,11 +193,25 @@ class alignas(32) Shard {
   }
 
   /// Frees the lines; the caller has released the cells.
-  void release(Account& account);
+  void release(Budget& budget);
+
+  /// True once find() has been asked some times for another tag than before: it is time for
+  /// Table::look_after().
+  bool is_due() const { return asked_ >= kAskedUntilDue; }
+
+  /// What Table::look_after() has seen lately. It calls looked_after().
+  struct Sample {
+    Instant since = 0;
+    std::uint32_t keys = 0;
+    std::uint32_t fresh = 0;
+  };
+  Sample sample;
+  void looked_after() { asked_ = 0; }
 
  private:
   static constexpr std::uint32_t kMostPerLine = 3;
   static constexpr std::uint32_t kWorthShrinking = 16;
+  static constexpr std::uint32_t kAskedUntilDue = 256;
 
   static std::uint32_t half(Tag tag) { return static_cast<std::uint32_t>(tag); }
   static std::uint32_t home(Tag tag, std::uint32_t line_count) {
@@ -158,26 +220,37 @@ class alignas(32) Shard {
   static std::uint32_t next(std::uint32_t i, std::uint32_t line_count) {
     return i + 1 < line_count ? i + 1 : 0;
   }
+  static LimitId* limits(const Line* lines, std::uint32_t count) {
+    return reinterpret_cast<LimitId*>(const_cast<Line*>(lines + count));
+  }
+  static constexpr std::size_t block_bytes(std::uint32_t count) {
+    return count * (sizeof(Line) + Line::kSlots * sizeof(LimitId));
+  }
+  std::uint32_t grown_count() const { return line_count() + std::max(1u, line_count() / 4); }
 
   // Passes copies, since the visitor may erase keys.
   template <class Visit>
   void visit_line(std::uint32_t i, Visit visit) const {
-    const Line line = lines_.load(std::memory_order_relaxed)[i];
+    const Line* lines = lines_.load(std::memory_order_relaxed);
+    const Line line = lines[i];
+    std::array<LimitId, Line::kSlots> ids;
+    std::copy_n(limits(lines, line_count()) + i * Line::kSlots, Line::kSlots, ids.begin());
     for (unsigned slot = 0; slot < Line::kSlots; ++slot) {
-      if (line.tags[slot] != 0) visit(line.tags[slot], line.cells[slot]);
+      if (line.tags[slot] != 0) visit(Slot{line.tags[slot], line.cells[slot], ids[slot]});
     }
   }
 
-  bool resize(Account& account, std::uint32_t count);
-  static Cell* place(Line* lines, std::uint32_t count, Tag tag);
+  bool resize(Budget& budget, std::uint32_t count);
+  static Cell* place(Line* lines, std::uint32_t count, Tag tag, LimitId limit);
 
-  std::uint32_t sweep_at_ = 0;
-  std::atomic<Line*> lines_{nullptr};
   std::atomic<std::uint32_t> line_count_{0};
+  std::atomic<Line*> lines_{nullptr};
   std::uint32_t size_ = 0;
-  std::uint32_t last_half_ = 0;  // Half of the tag that was found last.
-  std::uint32_t last_ = 0;       // The index of its cell, in words from the first line.
+  std::uint32_t last_half_ = 0;        // Half of the tag that was found last.
+  std::uint32_t last_ = Line::kSlots;  // The index of its cell, in words from the first line.
+  std::uint32_t sweep_at_ = 0;
+  std::uint32_t asked_ = 0;
 };
-static_assert(sizeof(Shard) == 32);
+static_assert(sizeof(Shard) == 64);
 
 }  // namespace sluice::memory

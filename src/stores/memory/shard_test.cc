@@ -9,31 +9,41 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace sluice::memory {
 namespace {
 
+// What the limit of a tag's slot must be, wherever the tag is.
+LimitId limit_of(Tag tag) {
+  return static_cast<LimitId>(tag * 7);
+}
+
 // A shard with a separate budget, of which nothing is in use at the end.
 struct LoneShard {
-  explicit LoneShard(std::size_t max_bytes = std::size_t{1} << 24) : budget(max_bytes) {}
-  ~LoneShard() { shard.release(account); }
+  explicit LoneShard(std::size_t max_bytes = std::size_t{1} << 24) : budget(max_bytes) {
+    EXPECT_TRUE(shard.start(budget));
+  }
+  ~LoneShard() { shard.release(budget); }
 
   Cell* add(Tag tag, Cell cell) {
-    if (shard.crowded() && !shard.grow(account)) return nullptr;
-    Cell* slot = shard.insert(tag);
+    if (shard.crowded() && !shard.grow(budget)) return nullptr;
+    Cell* slot = shard.insert(tag, limit_of(tag));
     *slot = cell;
     return slot;
   }
 
   Budget budget;
-  Account account{budget};
   Shard shard;
 };
 
 std::map<Tag, Cell> contents(const Shard& shard) {
   std::map<Tag, Cell> all;
-  shard.visit_all([&](Tag tag, Cell cell) { all.emplace(tag, cell); });
+  shard.visit_all([&](const Slot& slot) {
+    all.emplace(slot.tag, slot.cell);
+    EXPECT_EQ(slot.limit, limit_of(slot.tag));
+  });
   return all;
 }
 
@@ -73,6 +83,7 @@ void must_equal(Shard& shard, const std::map<Tag, Cell>& model) {
     const Cell* found = shard.find(tag);
     RC_ASSERT(!!found);
     RC_ASSERT(*found == cell);
+    RC_ASSERT(shard.limit_of(found) == limit_of(tag));
   }
   RC_ASSERT(contents(shard) == model);
 }
@@ -92,7 +103,7 @@ RC_GTEST_PROP(ShardProperty, HoldsTheSameKeysAsAMap, ()) {
       shard.erase(move.tag);
       model.erase(move.tag);
     } else if (move.act == Act::kGrow && shard.line_count() < 64) {
-      RC_ASSERT(shard.grow(lone.account));
+      RC_ASSERT(shard.grow(lone.budget));
     } else if (move.act == Act::kChange && there) {
       *shard.find(move.tag) = next;
       model[move.tag] = next++;
@@ -109,12 +120,12 @@ TEST(ShardTest, FindsAKeyAtItsPresentPlace) {
   LoneShard lone;
   Shard& shard = lone.shard;
   lone.add(kLow, 10);
-  for (int i = 0; i < 20; ++i) ASSERT_TRUE(shard.grow(lone.account));
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(shard.grow(lone.budget));
   lone.add(kHigh, 20);
   ASSERT_EQ(*shard.find(kHigh), 20u);
   EXPECT_EQ(*shard.find(kLow), 10u);
   ASSERT_EQ(*shard.find(kHigh), 20u);
-  shard.shrink(lone.account);
+  shard.shrink(lone.budget);
   EXPECT_EQ(*shard.find(kHigh), 20u);
   shard.erase(kHigh);
   EXPECT_EQ(shard.find(kHigh), nullptr);
@@ -157,11 +168,11 @@ RC_GTEST_PROP(ShardProperty, AWalkThatErasesEnds, ()) {
   for (std::size_t round = 0; round < most_rounds && before != model.size(); ++round) {
     before = model.size();
     for (std::uint32_t i = 0; i < lone.shard.line_count(); ++i) {
-      lone.shard.visit_next([&](Tag tag, Cell cell) {
-        RC_ASSERT(model.at(tag) == cell);
-        if (!doomed.contains(tag)) return;
-        lone.shard.erase(tag);
-        model.erase(tag);
+      lone.shard.visit_next([&](const Slot& slot) {
+        RC_ASSERT(model.at(slot.tag) == slot.cell);
+        if (!doomed.contains(slot.tag)) return;
+        lone.shard.erase(slot.tag);
+        model.erase(slot.tag);
       });
     }
   }
@@ -173,12 +184,31 @@ TEST(Shard, StartsEmpty) {
   LoneShard lone;
   EXPECT_EQ(lone.shard.size(), 0U);
   EXPECT_EQ(lone.shard.find(1), nullptr);
-  EXPECT_TRUE(lone.shard.crowded());
+  EXPECT_FALSE(lone.shard.crowded());
   EXPECT_TRUE(contents(lone.shard).empty());
   lone.shard.prefetch(1);
-  lone.shard.visit_next([](Tag, Cell) { FAIL() << "there is no tag to visit"; });
-  lone.shard.visit_candidates(1, [](Tag, Cell) { FAIL() << "there is no tag to visit"; });
-  EXPECT_EQ(lone.budget.used_bytes(), 0U);
+  lone.shard.prefetch_limits(1);
+  lone.shard.visit_next([](const Slot&) { FAIL() << "there is no tag to visit"; });
+  lone.shard.visit_candidates(1, [](const Slot&) { FAIL() << "there is no tag to visit"; });
+}
+
+// Without moving another tag, even of a full line.
+TEST(Shard, ATagTakesOverASlotOfItsHomeLine) {
+  LoneShard lone;
+  lone.shard.grow(lone.budget);
+  for (Tag tag = 1; tag <= 5; ++tag) lone.add(tag, tag);  // The last is in the next line.
+  EXPECT_EQ(lone.shard.find_in_home(9, [](const Slot& slot) { return slot.tag == 5; }), nullptr);
+  Cell* cell = lone.shard.find_in_home(9, [](const Slot& slot) {
+    EXPECT_EQ(slot.cell, slot.tag);
+    return slot.tag == 2 && slot.limit == limit_of(2);
+  });
+  ASSERT_NE(cell, nullptr);
+  Shard::take_over(cell, 9);
+  lone.shard.limit_of(cell) = limit_of(9);
+  EXPECT_EQ(std::exchange(*cell, 90), 0U);
+  EXPECT_EQ(contents(lone.shard), (std::map<Tag, Cell>{{1, 1}, {9, 90}, {3, 3}, {4, 4}, {5, 5}}));
+  EXPECT_EQ(*lone.shard.find(9), 90U);
+  EXPECT_EQ(lone.shard.find(2), nullptr);
 }
 
 TEST(Shard, OneLineHoldsThreeTags) {
@@ -196,17 +226,14 @@ TEST(Shard, ANewCellInAnErasedSlotIsFresh) {
   LoneShard lone;
   lone.add(5, 99);
   lone.shard.erase(5);
-  EXPECT_EQ(*lone.shard.insert(6), 0U);
+  EXPECT_EQ(*lone.shard.insert(6, 1), 0U);
 }
 
-TEST(Shard, OnlyTheFirstLineIsAllocatedBeyondTheBudget) {
-  LoneShard lone(0);
-  void* ballast = lone.account.allocate(Account::kFloorBytes - Account::kOverheadBytes);
-  ASSERT_NE(ballast, nullptr);
+TEST(Shard, WithoutRoomItKeepsItsLines) {
+  LoneShard lone(100);
   for (Tag tag = 1; tag <= 3; ++tag) EXPECT_NE(lone.add(tag, tag), nullptr);
   EXPECT_EQ(lone.add(4, 4), nullptr);
   EXPECT_EQ(contents(lone.shard), (std::map<Tag, Cell>{{1, 1}, {2, 2}, {3, 3}}));
-  lone.account.release(ballast, Account::kFloorBytes - Account::kOverheadBytes);
 }
 
 TEST(Shard, GrowsByAQuarterAndFreesTheOldLines) {
@@ -216,8 +243,8 @@ TEST(Shard, GrowsByAQuarterAndFreesTheOldLines) {
   EXPECT_GE(lone.shard.line_count(), 1000U);
   EXPECT_LE(lone.shard.line_count(), 1250U);
   EXPECT_EQ(lone.budget.used_bytes(),
-            lone.shard.line_count() * sizeof(Line) + Account::kOverheadBytes);
-  lone.shard.release(lone.account);
+            Budget::lines_bytes(lone.shard.line_count() * 72) + Budget::kOverheadBytes);
+  lone.shard.release(lone.budget);
   EXPECT_EQ(lone.budget.used_bytes(), 0U);
 }
 
@@ -225,16 +252,16 @@ TEST(Shard, CandidatesAreThoseOfTheFirstFourLinesFromHome) {
   LoneShard lone;
   for (Tag tag = 1; tag <= 60; ++tag) lone.add(Tag{0xFFFF'FFFF} << 32 | tag, tag);
   std::set<Tag> candidates;
-  lone.shard.visit_candidates(Tag{0xFFFF'FFFF} << 32 | 61, [&](Tag tag, Cell cell) {
-    EXPECT_EQ(tag & 0xFFFF'FFFF, cell);
-    EXPECT_TRUE(candidates.insert(tag).second) << "visited twice";
+  lone.shard.visit_candidates(Tag{0xFFFF'FFFF} << 32 | 61, [&](const Slot& slot) {
+    EXPECT_EQ(slot.tag & 0xFFFF'FFFF, slot.cell);
+    EXPECT_TRUE(candidates.insert(slot.tag).second) << "visited twice";
   });
   EXPECT_EQ(candidates.size(), 16U);
 
   LoneShard one_line;
   one_line.add(1, 1);
   int visits = 0;
-  one_line.shard.visit_candidates(2, [&](Tag, Cell) { ++visits; });
+  one_line.shard.visit_candidates(2, [&](const Slot&) { ++visits; });
   EXPECT_EQ(visits, 1);
 }
 

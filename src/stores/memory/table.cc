@@ -1,7 +1,5 @@
 #include "stores/memory/table.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -20,15 +18,6 @@ namespace {
 
 // How often one request tries to make room for a part of its state.
 constexpr std::size_t kMostTries = 4;
-
-// mmap() returns zeroed memory, which is an array of empty shards.
-static_assert(std::is_trivially_destructible_v<Shard>);
-Shard* map_shards() {
-  void* pages = mmap(nullptr, Table::kShards * sizeof(Shard), PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (pages == MAP_FAILED) throw StoreError("memory store: no memory for another limit's keys");
-  return static_cast<Shard*>(pages);
-}
 
 // Calls visit(member, the member's elements of `judged`) for each member, until it returns false.
 template <class AnyMember, class Visit>
@@ -53,50 +42,6 @@ Call call_of(const Request& request, Instant now) {
           .patience_ns = up_to ? kDefaultPatience : request.patience_ns,
           .unspent_only = up_to,
           .permit = request.permit};
-}
-
-// Runs the transition of every part of every member.
-void judge_all(std::span<Member> members, Instant now, std::span<Judged> judged) {
-  each(members, judged, [&](Member& member, std::span<Judged> own) {
-    const auto& request = member.request;
-    const Cell key = member.table->key_cell(member.place);
-    member.blocked_until = blocked_until(key);
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      own[i] =
-          judge(request.limit->parts[i], part_of(key, i), request.operation, call_of(request, now));
-    }
-    return true;
-  });
-}
-
-// Replaces admissions by peeks, because nothing is charged.
-void retract(std::span<const Member> members, Instant now, std::span<Judged> judged) {
-  each(members, judged, [&](const Member& member, std::span<Judged> own) {
-    const Cell key = member.table->key_cell(member.place);
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      if (!own[i].decision.allowed) continue;
-      own[i] = judge(member.request.limit->parts[i], part_of(key, i), Operation::kTake,
-                     {.now = now, .cost = 0});
-    }
-    return true;
-  });
-}
-
-// Makes room for the changes of all members. Returns a member for which there is no room, or null.
-const Member* reserve_all(std::span<const Member> members, Instant now, std::span<Judged> judged) {
-  std::array<Tag, kMaxTogether> pinned{};
-  std::ranges::transform(members, pinned.begin(),
-                         [](const Member& member) { return member.place.tag; });
-  const Member* without_room = nullptr;
-  each(members, judged, [&](const Member& member, std::span<Judged> own) {
-    if (member.request.cost > 0 &&
-        !member.table->reserve(member.place, member.request, now, own,
-                               std::span(pinned).first(members.size()))) {
-      without_room = &member;
-    }
-    return without_room == nullptr;
-  });
-  return without_room;
 }
 
 // Makes the decision of each part final.
@@ -132,76 +77,41 @@ Decision combined(std::span<const Member> members, std::span<Judged> judged) {
   return members.size() > 1 ? answer.decision() : last;
 }
 
-// Decides requests that all members admit, but for which there is no room.
-Decision decide_full(const Member& without_room, std::span<const Member> members, Instant now,
-                     std::span<Judged> judged) {
-  Table& table = *without_room.table;
-  table.counters().refused_full.fetch_add(1, std::memory_order_relaxed);
-  // With allow_when_full only keys without a state are admitted; a key with a state keeps its
-  // limit.
-  const bool unseen = table.key_cell(without_room.place) == 0;
-  const bool allowed = table.options().allow_when_full && unseen;
-  if (!allowed) retract(members, now, judged);
-  apply_blocks(members, now, judged);
-  each(members, judged, [&](const Member& member, std::span<Judged> own) {
-    if (&member != &without_room) return true;
-    const auto room_after = table.room_after(member.place, now);
-    for (Judged& one : own) {
-      one.decision.source = Source::kFull;
-      if (allowed) continue;
-      one.decision.allowed = false;
-      one.decision.remaining = 0;
-      one.decision.delay = std::chrono::nanoseconds(0);
-      one.decision.retry_after = room_after;
-    }
-    return false;
-  });
-  return combined(members, judged);
-}
-
 }  // namespace
 
-Table::Table(const LimitDefinition& home, std::shared_ptr<Pool> pool, const TableOptions& options)
-    : home_(home.parts),
-      varies_(home.varies),
-      keeps_records_(home.parts.size() > 1 || std::visit(
-                                                  []<class P>(const P&) {
-                                                    return kIsRing<typename P::Algorithm> ||
-                                                           kIsPermits<typename P::Algorithm>;
-                                                  },
-                                                  home.parts[0])),
-      options_(options),
-      pool_(std::move(pool)),
-      account_(pool_->budget),
-      shards_(map_shards()) {
-  const std::lock_guard lock(pool_->mutex);
-  pool_->tables.push_back(this);
+Table::Table(std::size_t max_bytes, const TableOptions& options)
+    : options_(options),
+      budget_(max_bytes),
+      limits_(std::make_shared<LimitTable>(max_bytes, options.secret)),
+      shards_(std::make_unique<Shard[]>(kShards)) {
+  for (Shard& shard : std::span(shards_.get(), kShards)) {
+    if (!shard.start(budget_)) throw StoreError("memory store: no memory for an empty table");
+  }
 }
 
 Table::~Table() {
-  {
-    const std::lock_guard lock(pool_->mutex);
-    std::erase(pool_->tables, this);
+  for (Shard& shard : std::span(shards_.get(), kShards)) {
+    shard.visit_all([&](const Slot& slot) { release(slot); });
+    shard.release(budget_);
   }
-  for (std::size_t i = 0; i < kShards; ++i) {
-    shards_[i].visit_all([&](Tag, Cell cell) { release_cell(account_, cell); });
-    shards_[i].release(account_);
-  }
-  munmap(shards_, kShards * sizeof(Shard));
 }
 
-Place Table::place_of(std::string_view key) const {
-  return place_of(hash_key(key, options_.secret));
+Place Table::place_of(const Request& request) const {
+  return place_of(MemorySpace::of(request), hash_key(request.key, options_.secret));
 }
 
-Place Table::locate(std::string_view key) const {
-  return locate(hash_key(key, options_.secret));
+Place Table::locate(const Request& request) const {
+  const Place place = place_of(request);
+  place.shard->prefetch(place.tag);
+  return place;
 }
 
-void Table::fetch_record(Place place) const {
+void Table::fetch_record(Place place, const Request& request) const {
   constexpr std::size_t kFetched = 256;  // A ring with a dozen entries.
+  const MemorySpace& space = MemorySpace::of(request);
+  place.shard->prefetch_limits(place.tag);  // For a new key.
   // A prefetch is not worth waiting for the lock.
-  if (!keeps_records_ || !place.shard->lock.try_lock()) return;
+  if (!space.keeps_records() || !place.shard->lock.try_lock()) return;
   const std::lock_guard lock(place.shard->lock, std::adopt_lock);
   const Cell key = key_cell(place);
   if (!is_record(key)) return;
@@ -222,15 +132,18 @@ template <class A>
                               .cost = request.cost,
                               .patience_ns = request.patience_ns,
                               .permit = request.permit});
-  if (!step.decision.allowed || request.cost == 0) return assign(decision, step.decision);
-  // The common case: the key is in the table and need not store other numbers, so the next state
-  // replaces its state.
-  if (cell != nullptr && (varies_ || is_record(key))) [[unlikely]]
-    cell = own_state(*cell, request);
-  if (cell == nullptr || !memory::reserve<A>(account_, params, *cell, step.next)) {
+  const bool charges = step.decision.allowed && request.cost > 0;
+  // The key denies everything by these numbers, or is about to be charged by them.
+  if (cell != nullptr && (charges || (!step.decision.allowed && step.decision.remaining == 0)) &&
+      MemorySpace::of(request).varies()) {
+    adopt_limit(*place.shard, cell, request);
+  }
+  if (!charges) return assign(decision, step.decision);
+  if (cell == nullptr) cell = make_cell(place, request, now, {});
+  if (cell == nullptr || !memory::reserve<A>(budget_, params, *cell, step.next)) [[unlikely]] {
     return decide_alone(place, request, now, decision);
   }
-  memory::commit<A>(account_, params, *cell, step.next);
+  memory::commit<A>(budget_, params, *cell, step.next);
   assign(decision, step.decision);
 }
 
@@ -240,7 +153,6 @@ template <class A>
 template <class A>
 [[gnu::flatten]] void Table::take_one(Place place, const Request& request, Instant now,
                                       Decision& decision) {
-  assert(!varies_);
   const auto& params = std::get_if<Part<A>>(request.limit->parts.data())->params;
   Cell* cell = place.shard->find(place.tag);
   if (cell == nullptr || is_record(*cell)) [[unlikely]] {
@@ -257,6 +169,8 @@ template <class A>
 }
 
 void Table::decide(Place place, const Request& request, Instant now, Decision& decision) {
+  if (place.shard->is_due()) [[unlikely]]
+    look_after(*place.shard, now);
   const auto& parts = request.limit->parts;
   if (parts.size() > 1 || request.operation != Operation::kTake || !request.parts.empty())
       [[unlikely]] {
@@ -266,7 +180,7 @@ void Table::decide(Place place, const Request& request, Instant now, Decision& d
       [&]<class P>(const P&) {
         using A = typename P::Algorithm;
         if constexpr (!kIsRing<A> && !kIsPermits<A>) {
-          if (!varies_) return take_one<A>(place, request, now, decision);
+          if (!MemorySpace::of(request).varies()) return take_one<A>(place, request, now, decision);
         }
         step_one<A>(place, request, now, decision);
       },
@@ -276,7 +190,7 @@ void Table::decide(Place place, const Request& request, Instant now, Decision& d
 [[gnu::flatten]] void Table::decide_one(const Request& request, Instant now, const Clock& clock,
                                         Decision& decision) {
   // The order matters for speed: hash, prefetch, and only then read the clock and the line.
-  const Place place = locate(request.key);
+  const Place place = locate(request);
   // A release need not know the exact time. With the time of the last tick, its decision may only
   // be a few milliseconds old: `allowed` for a permit that has expired since.
   if (now == kStoreTime) [[unlikely]] {
@@ -305,15 +219,8 @@ void Table::decide_other(Place place, const Request& request, Instant now, Decis
       request.limit->parts[0]);
 }
 
-Cell* Table::own_state(Cell& key, const Request& request) const {
-  const AnyPart& asked = request.limit->parts[0];
-  const bool remembers = is_record(key) && record_of(key)->kind == RecordKind::kForeign;
-  if (remembers) return foreign_state(key, asked);
-  return varies_ && asked != home_[0] ? nullptr : &key;
-}
-
 void Table::decide_alone(Place place, const Request& request, Instant now, Decision& decision) {
-  Member member{.table = this, .place = place, .request = request};
+  Member member{.place = place, .request = request};
   std::array<Judged, kMaxParts> room;
   const auto judged = std::span(room).first(request.limit->parts.size());
   switch (request.operation) {
@@ -321,7 +228,9 @@ void Table::decide_alone(Place place, const Request& request, Instant now, Decis
       decision = decide_up_to(member, now, judged);
       return;
     case Operation::kReset:
-      reset(place);
+      if (const Cell* cell = place.shard->find(place.tag)) {
+        erase(*place.shard, {place.tag, *cell, place.shard->limit_of(cell)});
+      }
       member.request.operation = Operation::kTake;
       member.request.cost = 0;
       break;
@@ -344,12 +253,12 @@ bool Table::reserve(Place place, const Request& request, Instant now,
   Cell* cell = place.shard->find(place.tag);
   const bool fresh = cell == nullptr || *cell == 0;
   if (fresh && request.operation == Operation::kRefund) return true;
-  if (cell == nullptr) cell = make_cell(place, now, pinned);
+  if (cell == nullptr) cell = make_cell(place, request, now, pinned);
   const bool blocks = request.operation == Operation::kBlock;
-  const KeyParts parts = key_parts(request);
+  const Parts parts = request.limit->parts;
   for (std::size_t i = 0, tries = 0; cell != nullptr && i < (blocks ? 1 : judged.size());) {
-    if (blocks ? reserve_block(account_, *cell)
-               : reserve_part(account_, parts, i, *cell, judged[i].change)) {
+    if (blocks ? reserve_block(budget_, *cell)
+               : reserve_part(budget_, parts, i, *cell, judged[i].change)) {
       ++i;
       tries = 0;
       continue;
@@ -371,64 +280,122 @@ Instant Table::commit(Place place, const Request& request, Instant now,
     block_key(*cell, block_until(blocked_until(*cell), now, request.duration_ns));
     return blocked_until(*cell);
   }
-  end_block(account_, *cell, now);
-  const KeyParts parts = key_parts(request);
+  end_block(budget_, *cell, now);
   for (std::size_t i = 0; i < judged.size(); ++i) {
-    commit_part(account_, parts, i, *cell, judged[i].change);
+    commit_part(budget_, request.limit->parts, i, *cell, judged[i].change);
+  }
+  if (request.operation != Operation::kRefund && MemorySpace::of(request).varies()) {
+    adopt_limit(*place.shard, cell, request);
   }
   return blocked_until(*cell);
 }
 
-KeyParts Table::key_parts(const Request& request) const {
-  const auto& parts = request.limit->parts;
-  Remember remember = Remember::kAsItIs;
-  if (varies_ && request.operation != Operation::kRefund) {
-    remember = parts == home_ ? Remember::kHome : Remember::kForeign;
-  }
-  return {home_, parts, remember};
-}
-
-void Table::reset(Place place) {
-  if (const Cell* cell = place.shard->find(place.tag)) erase(*place.shard, place.tag, *cell);
-}
-
-void Table::erase(Shard& shard, Tag tag, Cell cell) {
-  release_cell(account_, cell);
-  shard.erase(tag);
-}
-
-void Table::judge_by(const std::vector<AnyPart>& parts) {
-  assert(keeps_state(home_, parts));
-  // For limits whose numbers vary, the table's numbers change only while it has few keys. So they
-  // become those of most keys.
-  constexpr std::size_t kFewKeys = 1024;
-  if (parts == home_ || (varies_ && size() > kFewKeys)) return;
-  for (std::size_t i = 0; i < kShards; ++i) shards_[i].lock.lock();
-  home_ = parts;
-  for (std::size_t i = 0; i < kShards; ++i) shards_[i].lock.unlock();
-}
-
-bool Table::all_fresh(Instant now) {
-  for (std::size_t i = 0; i < kShards; ++i) {
-    const std::lock_guard lock(shards_[i].lock);
-    bool fresh = true;
-    shards_[i].visit_all(
-        [&](Tag, Cell cell) { fresh = fresh && standing(home_, cell, now).fresh; });
-    if (!fresh) return false;
-  }
+bool Table::adopt_limit(Shard& shard, const Cell* cell, const Request& request) {
+  const MemorySpace& space = MemorySpace::of(request);
+  LimitId& own = shard.limit_of(cell);
+  if (limits_->judges(own, space, *request.limit)) return true;
+  const LimitId id = limits_->add_key(space, *request.limit);
+  if (id == 0) return false;
+  limits_->remove_key(std::exchange(own, id));
   return true;
+}
+
+void Table::release(const Slot& slot) {
+  release_cell(budget_, slot.cell);
+  limits_->remove_key(slot.limit);
+}
+
+void Table::erase(Shard& shard, const Slot& slot) {
+  release(slot);
+  shard.erase(slot.tag);
+}
+
+// Runs the transition of every part of every member.
+void Table::judge_all(std::span<Member> members, Instant now, std::span<Judged> judged) const {
+  each(members, judged, [&](Member& member, std::span<Judged> own) {
+    const auto& request = member.request;
+    const Cell key = key_cell(member.place);
+    member.blocked_until = blocked_until(key);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      own[i] =
+          judge(request.limit->parts[i], part_of(key, i), request.operation, call_of(request, now));
+    }
+    return true;
+  });
+}
+
+// Replaces admissions by peeks, because nothing is charged.
+void Table::retract(std::span<const Member> members, Instant now, std::span<Judged> judged) const {
+  each(members, judged, [&](const Member& member, std::span<Judged> own) {
+    const Cell key = key_cell(member.place);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      if (!own[i].decision.allowed) continue;
+      own[i] = judge(member.request.limit->parts[i], part_of(key, i), Operation::kTake,
+                     {.now = now, .cost = 0});
+    }
+    return true;
+  });
+}
+
+// Makes room for the changes of all members. Returns a member for which there is no room, or null.
+const Member* Table::reserve_all(std::span<const Member> members, Instant now,
+                                 std::span<Judged> judged) {
+  std::array<Tag, kMaxTogether> pinned{};
+  std::ranges::transform(members, pinned.begin(),
+                         [](const Member& member) { return member.place.tag; });
+  const Member* without_room = nullptr;
+  each(members, judged, [&](const Member& member, std::span<Judged> own) {
+    if (member.request.cost > 0 &&
+        !reserve(member.place, member.request, now, own, std::span(pinned).first(members.size()))) {
+      without_room = &member;
+    }
+    return without_room == nullptr;
+  });
+  return without_room;
+}
+
+// Decides requests that all members admit, but for which there is no room.
+Decision Table::decide_full(const Member& without_room, std::span<const Member> members,
+                            Instant now, std::span<Judged> judged) {
+  counters_.refused_full.fetch_add(1, std::memory_order_relaxed);
+  // With allow_when_full only keys without a state are admitted; a key with a state keeps its
+  // limit.
+  const bool unseen = key_cell(without_room.place) == 0;
+  const bool allowed = options_.allow_when_full && unseen;
+  if (!allowed) retract(members, now, judged);
+  apply_blocks(members, now, judged);
+  each(members, judged, [&](const Member& member, std::span<Judged> own) {
+    if (&member != &without_room) return true;
+    const auto wait = room_after(member.place, now);
+    for (Judged& one : own) {
+      one.decision.source = Source::kFull;
+      if (allowed) continue;
+      one.decision.allowed = false;
+      one.decision.remaining = 0;
+      one.decision.delay = std::chrono::nanoseconds(0);
+      one.decision.retry_after = wait;
+    }
+    return false;
+  });
+  return combined(members, judged);
 }
 
 std::size_t Table::size() {
   std::size_t keys = 0;
-  for (std::size_t i = 0; i < kShards; ++i) {
-    const std::lock_guard lock(shards_[i].lock);
-    keys += shards_[i].size();
+  for (Shard& shard : std::span(shards_.get(), kShards)) {
+    const std::lock_guard lock(shard.lock);
+    keys += shard.size();
   }
   return keys;
 }
 
-Decision decide_together(std::span<Member> members, Instant now, std::span<Judged> judged) {
+void Table::wait_for_readers() {
+  for (Shard& shard : std::span(shards_.get(), kShards)) {
+    const std::lock_guard lock(shard.lock);
+  }
+}
+
+Decision Table::decide_together(std::span<Member> members, Instant now, std::span<Judged> judged) {
   judge_all(members, now, judged);
   const bool allowed =
       std::ranges::all_of(judged, [](const Judged& one) { return one.decision.allowed; }) &&
@@ -444,7 +411,7 @@ Decision decide_together(std::span<Member> members, Instant now, std::span<Judge
   }
   each(members, judged, [&](Member& member, std::span<Judged> own) {
     if (member.request.cost > 0) {
-      member.blocked_until = member.table->commit(member.place, member.request, now, own);
+      member.blocked_until = commit(member.place, member.request, now, own);
     }
     return true;
   });
@@ -452,7 +419,7 @@ Decision decide_together(std::span<Member> members, Instant now, std::span<Judge
   return combined(members, judged);
 }
 
-Decision decide_up_to(Member& member, Instant now, std::span<Judged> judged) {
+Decision Table::decide_up_to(Member& member, Instant now, std::span<Judged> judged) {
   const std::int64_t wanted = std::exchange(member.request.cost, 0);
   judge_all({&member, 1}, now, judged);
   std::int64_t units = wanted;

@@ -1,23 +1,21 @@
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "core/hash_secret.h"
 #include "core/store.h"
 #include "stores/memory/budget.h"
 #include "stores/memory/judge.h"
+#include "stores/memory/limit_table.h"
 #include "stores/memory/shard.h"
 
 namespace sluice::memory {
 
-/// Options of a table, the same for all tables of a store.
+/// Options of a table.
 struct TableOptions {
   /// The secret of the keys' hash function.
   HashSecret secret = HashSecret::random();
@@ -28,7 +26,7 @@ struct TableOptions {
   bool allow_when_full = false;
 };
 
-/// Counters of all tables of a store. Thread-safe.
+/// Counters of a table. Thread-safe.
 struct Counters {
   /// Keys that were evicted for lack of room and were not fresh.
   std::atomic<std::uint64_t> evicted{0};
@@ -36,88 +34,70 @@ struct Counters {
   std::atomic<std::uint64_t> refused_full{0};
 };
 
-class Table;
-
-/// What all tables of a store share. It lives as long as the last of them.
-struct Pool {
-  explicit Pool(std::size_t max_bytes) : budget(max_bytes) {}
-
-  Budget budget;
-  Counters counters;
-  std::mutex mutex;  // Guards the members below.
-  std::vector<Table*> tables;
-  std::size_t reclaim_at = 0;
-};
-
 /// The place of a key: its shard and its tag, from independent bits of one hash.
 struct Place {
   Shard* shard = nullptr;
   Tag tag = 0;
+
+  bool operator==(const Place&) const = default;
 };
 
-/// The keys of one space, in shards that each have a lock. Thread-safe.
-class Table : public Space {
+/// One of several requests that are decided together, and the place of its key.
+struct Member {
+  Place place;
+  Request request;
+  /// The end of the key's block, or 0. Set when the request is decided.
+  Instant blocked_until = 0;
+};
+
+/// The keys of all spaces, in shards that each have a lock. Thread-safe.
+class Table {
  public:
-  Table(const LimitDefinition& home, std::shared_ptr<Pool> pool, const TableOptions& options);
-  ~Table() override;
+  /// Throws StoreError if there is no memory for an empty table.
+  Table(std::size_t max_bytes, const TableOptions& options);
+  ~Table();
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
-  /// The place of a key.
-  Place place_of(std::string_view key) const;
-  Place place_of(const KeyHash& key) const {
-    return {&shards_[key.low >> (64 - kShardBits)], key.high | (key.high == 0 ? 1 : 0)};
+  LimitTable& limits() { return *limits_; }
+
+  /// The place of a key that the caller has hashed with the table's secret.
+  Place place_of(const MemorySpace& space, const KeyHash& key) const {
+    const KeyHash hash = space.salted(key);
+    return {&shards_[hash.low >> (64 - kShardBits)], hash.high | (hash.high == 0 ? 1 : 0)};
   }
+  Place place_of(const Request& request) const;
   /// The same, and prefetches the key's line.
-  Place locate(std::string_view key) const;
-  Place locate(const KeyHash& key) const {
-    const Place place = place_of(key);
-    place.shard->prefetch(place.tag);
-    return place;
-  }
+  Place locate(const Request& request) const;
 
   /// Prefetches the record of the key, if it may have one. Takes the place's lock for that, unless
   /// it is held.
-  void fetch_record(Place place) const;
+  void fetch_record(Place place, const Request& request) const;
 
   /// Decides one request at `now`, or at the clock's time. Takes the key's lock.
   void decide_one(const Request& request, Instant now, const Clock& clock, Decision& decision);
 
-  /// The following functions need the place's lock, unless they say otherwise.
-
-  /// Decides one request.
+  /// Decides one request. Needs the place's lock.
   void decide(Place place, const Request& request, Instant now, Decision& decision);
 
-  /// The key's cell; 0 if the key is not in the table.
-  Cell key_cell(Place place) const;
+  /// Charges all members or none, and returns one decision. `judged` has an element for every part
+  /// of every member. Needs the locks of all places. REQUIRES: no two members have the same place.
+  Decision decide_together(std::span<Member> members, Instant now, std::span<Judged> judged);
 
-  /// Makes room for these changes, one for each part of the request's limit, so that commit()
-  /// cannot fail. If there is no room, returns false, or throws StoreError if the table may forget
-  /// nothing; the key behaves as before. Does not evict the tags in `pinned`.
-  bool reserve(Place place, const Request& request, Instant now, std::span<const Judged> judged,
-               std::span<const Tag> pinned);
-  /// Applies the changes. Returns the end of the key's block, or 0.
-  Instant commit(Place place, const Request& request, Instant now, std::span<const Judged> judged);
+  /// Waits until every thread that has a shard's lock has released it.
+  void wait_for_readers();
 
-  /// Forgets the key.
-  void reset(Place place);
-
-  /// The time after which a key that found no room may find some.
-  std::chrono::nanoseconds room_after(Place place, Instant now) const;
-
-  /// Sets the numbers by which the table decides which key to forget. Takes every lock.
-  /// REQUIRES: keeps_state(home(), parts). Not thread-safe.
-  void judge_by(const std::vector<AnyPart>& parts);
-
-  /// True if every key is fresh. Takes each lock in turn.
-  bool all_fresh(Instant now);
+  /// For the limits, if they have little room: forgets fresh keys of some shards, and if they have
+  /// hardly any room, keys that do not deny, of limits whose spaces no caller holds. All shards
+  /// have their turn within a few thousand calls. Takes one lock at a time.
+  void make_room_for_limits(Instant now);
 
   /// The number of keys, including fresh ones that are not yet forgotten. Takes each lock in turn.
   std::size_t size();
 
-  const std::vector<AnyPart>& home() const { return home_; }
+  std::size_t used_bytes() const { return budget_.used_bytes(); }
   const TableOptions& options() const { return options_; }
-  Counters& counters() { return pool_->counters; }
+  const Counters& counters() const { return counters_; }
 
   static constexpr std::size_t kShardBits = 10;
   static constexpr std::size_t kShards = std::size_t{1} << kShardBits;
@@ -133,58 +113,70 @@ class Table : public Space {
                                       Decision& decision);
   [[gnu::noinline]] void decide_alone(Place place, const Request& request, Instant now,
                                       Decision& decision);
-  Cell* make_cell(Place place, Instant now, std::span<const Tag> pinned);
-  KeyParts key_parts(const Request& request) const;
-  /// The cell of a key's single state, if the request may change it without any other change; else
-  /// null.
-  Cell* own_state(Cell& key, const Request& request) const;
+  Decision decide_up_to(Member& member, Instant now, std::span<Judged> judged);
+
+  /// The following functions need the place's lock.
+
+  /// The key's cell; 0 if the key is not in the table.
+  Cell key_cell(Place place) const;
+  void judge_all(std::span<Member> members, Instant now, std::span<Judged> judged) const;
+  void retract(std::span<const Member> members, Instant now, std::span<Judged> judged) const;
+  const Member* reserve_all(std::span<const Member> members, Instant now, std::span<Judged> judged);
+  Decision decide_full(const Member& without_room, std::span<const Member> members, Instant now,
+                       std::span<Judged> judged);
+  /// Makes room for these changes, one for each part of the request's limit, so that commit()
+  /// cannot fail. If there is no room, returns false, or throws StoreError if the table may forget
+  /// nothing; the key behaves as before. Does not evict the tags in `pinned`.
+  bool reserve(Place place, const Request& request, Instant now, std::span<const Judged> judged,
+               std::span<const Tag> pinned);
+  /// Applies the changes. Returns the end of the key's block, or 0.
+  Instant commit(Place place, const Request& request, Instant now, std::span<const Judged> judged);
+  /// The slot's key is judged from now on by the limit of this request: its space's numbers may
+  /// vary. Returns false, and changes nothing, if there is no room for another limit.
+  [[gnu::noinline]] bool adopt_limit(Shard& shard, const Cell* cell, const Request& request);
+  /// A new cell for the request's key, or null if there is no room.
+  [[gnu::noinline]] Cell* make_cell(Place place, const Request& request, Instant now,
+                                    std::span<const Tag> pinned);
+  /// Makes room for another key in a crowded shard: forgets fresh keys, or grows.
+  bool make_slot(Shard& shard, Instant now, std::span<const Tag> pinned);
+  /// Grows a shard, if fresh keys of other shards make room for that.
+  bool grow_at_others_expense(Shard& shard, Instant now, std::span<const Tag> pinned);
+  /// Whether at least a quarter of some keys of the shard are fresh.
+  bool is_worth_sweeping(Shard& shard, Instant now);
+  /// Examines one line, and frees memory if most of the lines examined lately were fresh.
+  void look_after(Shard& shard, Instant now);
   void must_forget() const;
-  /// Grows a shard, if necessary with memory that other tables free.
-  bool grow(Shard& shard, Instant now);
-  /// Lets another table free memory. Returns false if it freed none.
-  bool reclaim_elsewhere(Instant now);
-  /// Forgets fresh keys and shrinks shards. Returns false if that freed no memory.
-  bool reclaim(Instant now);
   /// Frees at least `bytes` bytes of records. Returns false if it cannot.
   bool make_room(Place place, std::size_t bytes, Instant now, std::span<const Tag> pinned);
   /// Locks and visits other shards until `visit` returns true. `visit` gets the shard and the
   /// number of lines that it may examine.
   template <class Visit>
   bool visit_others(const Shard& here, Visit visit);
-  /// Forgets the fresh keys of the next lines. Returns the bytes of their records.
-  std::size_t sweep(Shard& shard, std::uint32_t lines, Instant now, std::span<const Tag> pinned);
+  /// Forgets those keys of the next lines for which `is_useless` is true. Returns the bytes of
+  /// their records.
+  template <class IsUseless>
+  std::size_t sweep(Shard& shard, std::uint32_t lines, IsUseless is_useless);
+  std::size_t sweep_fresh(Shard& shard, std::uint32_t lines, Instant now,
+                          std::span<const Tag> pinned);
   /// Forgets keys that do not deny, nearest to fresh first, until `bytes` bytes of their records
   /// are free: at least one key, or none if all of them would not suffice. Returns how many.
   std::size_t evict(Shard& shard, Tag near, std::size_t bytes, Instant now,
                     std::span<const Tag> pinned);
-  void erase(Shard& shard, Tag tag, Cell cell);
+  /// Releases what a key has, but not its slot.
+  void release(const Slot& slot);
+  void erase(Shard& shard, const Slot& slot);
+  Standing standing_of(const Slot& slot, Instant now) const;
+  bool is_fresh_slot(const Slot& slot, Instant now) const;
+  /// The time after which a key that found no room may find some.
+  std::chrono::nanoseconds room_after(Place place, Instant now) const;
 
-  std::vector<AnyPart> home_;  // Reading needs the lock of any shard, writing the locks of all.
-  const bool varies_;
-  const bool keeps_records_;
   const TableOptions options_;
-  const std::shared_ptr<Pool> pool_;
-  Account account_;
-  /// Memory-mapped, so that the pages of unused shards need no memory.
-  Shard* const shards_;
-  std::atomic<std::uint32_t> room_at_{0};  // The shard that is searched for room next.
+  Budget budget_;
+  Counters counters_;
+  const std::shared_ptr<LimitTable> limits_;
+  const std::unique_ptr<Shard[]> shards_;
+  std::atomic<std::uint32_t> room_at_{0};     // The shard that is searched for room next.
+  std::atomic<std::size_t> limits_calls_{0};  // Of make_room_for_limits().
 };
-
-/// One of several requests that are decided together, and the place of its key.
-struct Member {
-  Table* table = nullptr;
-  Place place;
-  Request request;
-  /// The end of the key's block, or 0. Set when the request is decided.
-  Instant blocked_until = 0;
-};
-
-/// Charges all members or none, and returns one decision. `judged` has an element for every part of
-/// every member. REQUIRES: the locks of all places are held; no two members have the same table and
-/// tag.
-Decision decide_together(std::span<Member> members, Instant now, std::span<Judged> judged);
-
-/// Takes as many of the request's units as remain. `judged` and REQUIRES as for decide_together().
-Decision decide_up_to(Member& member, Instant now, std::span<Judged> judged);
 
 }  // namespace sluice::memory

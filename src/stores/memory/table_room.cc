@@ -11,78 +11,173 @@ namespace sluice::memory {
 namespace {
 
 // The most lines that one request examines each time it makes room.
-constexpr std::uint32_t kMostLines = 64;
-// The most lines of another table that are swept when this one finds no room.
-constexpr std::uint32_t kMostReclaimed = 64;
+constexpr std::uint32_t kMostLines = 128;
+// A key that has been fresh for less than this keeps its slot while the table may grow: it is
+// likely to come back.
+constexpr std::int64_t kKeptNs = kSecondNs;
+// The lines by which it is estimated how many keys of a shard are fresh.
+constexpr std::uint32_t kSampledLines = 4;
+// A shard is shrunk if most of its keys that were examined within this time were fresh.
+constexpr std::int64_t kSampleNs = 20 * kSecondNs;
 // The shortest retry_after of a caller that is denied for lack of room, and its retry_after if it
 // is not known when there will be room.
 constexpr std::chrono::milliseconds kLeastWait{1};
 constexpr std::chrono::seconds kUnknownWait{1};
 
-}  // namespace
-
-Cell* Table::make_cell(Place place, Instant now, std::span<const Tag> pinned) {
-  Shard& shard = *place.shard;
-  if (options_.forget) {
-    // Each new key sweeps one line, so that fresh keys do not accumulate.
-    sweep(shard, 1, now, pinned);
-    if (shard.sparse()) shard.shrink(account_);
-  }
-  if (shard.crowded() && !grow(shard, now)) {
-    must_forget();
-    if (evict(shard, place.tag, 0, now, pinned) == 0) return nullptr;
-  }
-  return shard.insert(place.tag);
+bool is_pinned(std::span<const Tag> pinned, Tag tag) {
+  return std::ranges::find(pinned, tag) != pinned.end();
 }
 
-bool Table::grow(Shard& shard, Instant now) {
-  constexpr int kMostReclaims = 256;
-  for (int reclaims = 0; !shard.grow(account_); ++reclaims) {
-    if (!options_.forget || reclaims == kMostReclaims || !reclaim_elsewhere(now)) return false;
+// Keys that are fresh at this instant have been so for a while.
+Instant a_while_before(Instant now) {
+  return std::max<Instant>(0, now - kKeptNs);
+}
+
+}  // namespace
+
+Cell* Table::make_cell(Place place, const Request& request, Instant now,
+                       std::span<const Tag> pinned) {
+  Shard& shard = *place.shard;
+  if (options_.forget) {
+    // A slot of the home line whose key is not likely to come back.
+    const Instant then = a_while_before(now);
+    Cell* cell = shard.find_in_home(place.tag, [&](const Slot& slot) {
+      return is_fresh_slot(slot, then) && !is_pinned(pinned, slot.tag);
+    });
+    if (cell != nullptr) {
+      if (!adopt_limit(shard, cell, request)) return nullptr;
+      release_cell(budget_, *cell);
+      Shard::take_over(cell, place.tag);
+      return cell;
+    }
   }
-  return true;
+  const LimitId limit = limits_->add_key(MemorySpace::of(request), *request.limit);
+  if (limit != 0 && (!shard.crowded() || make_slot(shard, now, pinned) ||
+                     (options_.forget && (evict(shard, place.tag, 0, now, pinned) > 0 ||
+                                          grow_at_others_expense(shard, now, pinned))))) {
+    return shard.insert(place.tag, limit);
+  }
+  if (limit != 0) limits_->remove_key(limit);
+  must_forget();
+  return nullptr;
+}
+
+bool Table::make_slot(Shard& shard, Instant now, std::span<const Tag> pinned) {
+  if (!options_.forget) return shard.grow(budget_);
+  if (!budget_.has_room(shard.grown_bytes())) {
+    sweep_fresh(shard, kSampledLines, now, pinned);
+    return !shard.crowded();
+  }
+  // At least a quarter of the keys must go, so that the walk through all of them is worth it.
+  const std::uint32_t enough = shard.size() - shard.size() / 4;
+  const Instant then = a_while_before(now);
+  if (is_worth_sweeping(shard, then)) sweep_fresh(shard, shard.line_count(), then, pinned);
+  return shard.size() < enough || shard.grow(budget_) || !shard.crowded();
+}
+
+bool Table::grow_at_others_expense(Shard& shard, Instant now, std::span<const Tag> pinned) {
+  return visit_others(shard, [&](Shard& other, std::uint32_t lines) {
+    const std::uint32_t before = other.size();
+    sweep_fresh(other, lines, now, pinned);
+    if (other.size() < before) other.shrink(budget_);
+    return shard.grow(budget_);
+  });
+}
+
+bool Table::is_worth_sweeping(Shard& shard, Instant now) {
+  std::uint32_t keys = 0;
+  std::uint32_t fresh = 0;
+  for (std::uint32_t i = std::min(kSampledLines, shard.line_count()); i > 0; --i) {
+    shard.visit_next([&](const Slot& slot) {
+      ++keys;
+      fresh += is_fresh_slot(slot, now) ? 1 : 0;
+    });
+  }
+  return 4 * fresh >= keys;
+}
+
+void Table::look_after(Shard& shard, Instant now) {
+  shard.looked_after();
+  if (!options_.forget) return;
+  Shard::Sample& sample = shard.sample;
+  shard.visit_next([&](const Slot& slot) {
+    ++sample.keys;
+    sample.fresh += is_fresh_slot(slot, now) ? 1 : 0;
+  });
+  if (sample.since == 0) sample.since = now;
+  if (now - sample.since < kSampleNs) return;
+  const bool mostly_fresh = 4 * sample.fresh > 3 * sample.keys;
+  sample = {.since = now};
+  if (!mostly_fresh) return;
+  sweep_fresh(shard, shard.line_count(), now, {});
+  if (shard.sparse()) shard.shrink(budget_);
+}
+
+void Table::make_room_for_limits(Instant now) {
+  const LimitTable::Room room = limits_->room();
+  if (!options_.forget || room == LimitTable::Room::kAmple) return;
+  const auto is_useless = [&](const Slot& slot) {
+    if (is_fresh_slot(slot, now)) return true;
+    if (room != LimitTable::Room::kShort || limits_->is_held(slot.limit)) return false;
+    if (standing_of(slot, now).denies) return false;
+    counters_.evicted.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  };
+  // Every key is seen before the limits have taken another eighth of what they may.
+  const std::size_t calls = limits_->most() / 8;
+  const std::size_t call = limits_calls_.fetch_add(1, std::memory_order_relaxed);
+  for (std::size_t i = call * kShards / calls; i < (call + 1) * kShards / calls; ++i) {
+    Shard& shard = shards_[i % kShards];
+    const std::lock_guard lock(shard.lock);
+    sweep(shard, shard.line_count(), is_useless);
+  }
 }
 
 void Table::must_forget() const {
   if (options_.forget) return;
-  throw StoreError("memory store is full: its " + std::to_string(pool_->budget.max_bytes()) +
+  throw StoreError("memory store is full: its " + std::to_string(budget_.max_bytes()) +
                    " bytes are used, and nothing may be forgotten in virtual time");
 }
 
-std::size_t Table::sweep(Shard& shard, std::uint32_t lines, Instant now,
-                         std::span<const Tag> pinned) {
+template <class IsUseless>
+std::size_t Table::sweep(Shard& shard, std::uint32_t lines, IsUseless is_useless) {
   std::size_t freed = 0;
   bool erased = false;
-  const auto forget_fresh = [&](Tag tag, Cell cell) {
-    if (std::ranges::find(pinned, tag) != pinned.end()) return;
-    if (!standing(home_, cell, now).fresh) return;
-    freed += record_bytes(cell);
-    erase(shard, tag, cell);
+  const auto forget_useless = [&](const Slot& slot) {
+    if (!is_useless(slot)) return;
+    freed += record_bytes(slot.cell);
+    erase(shard, slot);
     erased = true;
   };
   for (std::uint32_t i = std::min(lines, shard.line_count()); i > 0; --i) {
-    shard.visit_next(forget_fresh);
-    while (std::exchange(erased, false)) shard.visit_again(forget_fresh);
+    shard.visit_next(forget_useless);
+    while (std::exchange(erased, false)) shard.visit_again(forget_useless);
   }
   return freed;
+}
+
+std::size_t Table::sweep_fresh(Shard& shard, std::uint32_t lines, Instant now,
+                               std::span<const Tag> pinned) {
+  return sweep(shard, lines, [&](const Slot& slot) {
+    return !is_pinned(pinned, slot.tag) && is_fresh_slot(slot, now);
+  });
 }
 
 std::size_t Table::evict(Shard& shard, Tag near, std::size_t bytes, Instant now,
                          std::span<const Tag> pinned) {
   struct Candidate {
-    Tag tag;
-    Cell cell;
+    Slot slot;
     Standing standing;
   };
   std::array<Candidate, Shard::kMostCandidates> room;
   std::size_t count = 0;
   std::size_t within_reach = 0;
-  shard.visit_candidates(near, [&](Tag tag, Cell cell) {
-    if (std::ranges::find(pinned, tag) != pinned.end()) return;
-    const Standing one = standing(home_, cell, now);
+  shard.visit_candidates(near, [&](const Slot& slot) {
+    if (is_pinned(pinned, slot.tag)) return;
+    const Standing one = standing_of(slot, now);
     if (one.denies) return;
-    within_reach += record_bytes(cell);
-    room[count++] = {tag, cell, one};
+    within_reach += record_bytes(slot.cell);
+    room[count++] = {slot, one};
   });
   // Forget no key if that would not make enough room.
   if (count == 0 || within_reach < bytes) return 0;
@@ -92,9 +187,9 @@ std::size_t Table::evict(Shard& shard, Tag near, std::size_t bytes, Instant now,
   std::size_t forgotten = 0;
   do {
     const Candidate& one = candidates[forgotten++];
-    if (!one.standing.fresh) pool_->counters.evicted.fetch_add(1, std::memory_order_relaxed);
-    freed += record_bytes(one.cell);
-    erase(shard, one.tag, one.cell);
+    if (!one.standing.fresh) counters_.evicted.fetch_add(1, std::memory_order_relaxed);
+    freed += record_bytes(one.slot.cell);
+    erase(shard, one.slot);
   } while (freed < bytes);
   return forgotten;
 }
@@ -106,7 +201,7 @@ bool Table::visit_others(const Shard& here, Visit visit) {
     const std::uint32_t next = room_at_.fetch_add(1, std::memory_order_relaxed);
     Shard& other = shards_[next % kShards];
     // Skip shards that are locked: waiting for a second lock could deadlock.
-    if (&other == &here || other.line_count() == 0 || !other.lock.try_lock()) continue;
+    if (&other == &here || !other.lock.try_lock()) continue;
     const std::lock_guard lock(other.lock, std::adopt_lock);
     const std::uint32_t share = std::min(lines, other.line_count());
     if (visit(other, share)) return true;
@@ -119,7 +214,7 @@ bool Table::make_room(Place place, std::size_t bytes, Instant now, std::span<con
   must_forget();
   std::size_t freed = 0;
   const auto sweep_one = [&](Shard& shard, std::uint32_t lines) {
-    freed += sweep(shard, lines, now, pinned);
+    freed += sweep_fresh(shard, lines, now, pinned);
     return freed >= bytes;
   };
   const auto evict_one = [&](Shard& shard, std::uint32_t) {
@@ -127,39 +222,22 @@ bool Table::make_room(Place place, std::size_t bytes, Instant now, std::span<con
   };
   // First forget fresh keys, then those nearest to fresh; first in this shard, then in others.
   Shard& here = *place.shard;
-  return sweep_one(here, kMostLines) || visit_others(here, sweep_one) || reclaim_elsewhere(now) ||
-         evict_one(here, 0) || visit_others(here, evict_one);
+  return sweep_one(here, kMostLines) || visit_others(here, sweep_one) || evict_one(here, 0) ||
+         visit_others(here, evict_one);
 }
 
-bool Table::reclaim_elsewhere(Instant now) {
-  const std::unique_lock lock(pool_->mutex, std::try_to_lock);
-  if (!lock || pool_->tables.size() < 2) return false;
-  Table* other = this;
-  while (other == this) other = pool_->tables[pool_->reclaim_at++ % pool_->tables.size()];
-  return other->reclaim(now);
+Standing Table::standing_of(const Slot& slot, Instant now) const {
+  return standing(limits_->parts(slot.limit), slot.cell, now);
 }
 
-bool Table::reclaim(Instant now) {
-  // Shrinks several shards in one call, so that the freed bytes of an idle table are enough for a
-  // shard of another table to grow.
-  const std::size_t before = pool_->budget.used_bytes();
-  std::uint32_t lines = kMostReclaimed;
-  for (std::size_t i = 0; i < kShards && lines > 0; ++i) {
-    Shard& shard = shards_[room_at_.fetch_add(1, std::memory_order_relaxed) % kShards];
-    if (shard.line_count() == 0 || !shard.lock.try_lock()) continue;
-    const std::lock_guard lock(shard.lock, std::adopt_lock);
-    const std::uint32_t share = std::min(lines, shard.line_count());
-    sweep(shard, share, now, {});
-    if (shard.size() < shard.line_count()) shard.shrink(account_);
-    lines -= share;
-  }
-  return pool_->budget.used_bytes() < before;
+bool Table::is_fresh_slot(const Slot& slot, Instant now) const {
+  return is_fresh(limits_->parts(slot.limit), slot.cell, now);
 }
 
 std::chrono::nanoseconds Table::room_after(Place place, Instant now) const {
   auto soonest = std::chrono::nanoseconds::max();
-  place.shard->visit_candidates(place.tag, [&](Tag, Cell cell) {
-    soonest = std::min(soonest, standing(home_, cell, now).retry_after);
+  place.shard->visit_candidates(place.tag, [&](const Slot& slot) {
+    soonest = std::min(soonest, standing_of(slot, now).retry_after);
   });
   if (soonest == std::chrono::nanoseconds::max()) return kUnknownWait;
   return std::max<std::chrono::nanoseconds>(soonest, kLeastWait);

@@ -73,10 +73,10 @@ TEST(Together, RejectsTooManyRequests) {
 TEST(Together, TakesFromKeysOfOneShard) {
   MemoryStore store(small_store());
   LimitedKeys keys(store, "sliding_log 100/1h");
-  const Shard* shard = keys.table().locate("key0").shard;
+  const Shard* shard = keys.place("key0").shard;
   std::vector<std::string> names;
   for (std::uint64_t i = 0; names.size() < kMaxTogether; ++i) {
-    if (keys.table().locate(key_name(i)).shard == shard) names.push_back(key_name(i));
+    if (keys.place(key_name(i)).shard == shard) names.push_back(key_name(i));
   }
   std::vector<Request> requests;
   for (const auto& name : names) requests.push_back(keys.request(name));

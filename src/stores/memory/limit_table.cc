@@ -1,0 +1,210 @@
+#include "stores/memory/limit_table.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "core/key_hash.h"
+
+namespace sluice::memory {
+namespace {
+
+// About the bytes of a row beside its name and its parts: the row, its entry in the index, and what
+// a caller that holds the space needs.
+constexpr std::size_t kRowBytes = 512;
+
+// A permutation of 64-bit numbers, SplitMix64's finaliser, so that the hash of a space does not
+// cancel the hash of a key.
+std::uint64_t mix(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+  return z ^ (z >> 31);
+}
+
+bool keeps_records(const LimitDefinition& limit) {
+  return limit.parts.size() > 1 || std::visit(
+                                       []<class P>(const P&) {
+                                         return kIsRing<typename P::Algorithm> ||
+                                                kIsPermits<typename P::Algorithm>;
+                                       },
+                                       limit.parts[0]);
+}
+
+}  // namespace
+
+MemorySpace::MemorySpace(std::shared_ptr<LimitTable> limits, LimitId id, const KeyHash& salt,
+                         const LimitDefinition& limit)
+    : limits_(std::move(limits)),
+      id_(id),
+      keeps_records_(memory::keeps_records(limit)),
+      salt_(salt),
+      hints_(limit.varies ? std::make_unique<Hints>() : nullptr) {}
+
+MemorySpace::~MemorySpace() {
+  limits_->let_go(id_);
+}
+
+LimitTable::LimitTable(std::size_t max_bytes, const HashSecret& secret)
+    : max_bytes_((std::size_t{4} << 20) + max_bytes / 32), secret_(secret) {}
+
+LimitTable::~LimitTable() {
+  for (auto& chunk : chunks_) {
+    if (Chunk* rows = chunk.load(std::memory_order_relaxed)) {
+      for (Row& row : *rows) delete row.parts.load(std::memory_order_relaxed);
+      delete rows;
+    }
+  }
+}
+
+std::size_t LimitTable::most() const {
+  return std::min(kMaxLimits, max_bytes_ / kRowBytes);
+}
+
+LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* held) {
+  Opened opened;
+  std::shared_ptr<MemorySpace> former;  // Let go after mutex_ is unlocked.
+  const std::lock_guard lock(mutex_);
+  if (const auto found = ids_.find(limit.space); found != ids_.end()) {
+    const LimitId id = found->second;
+    Row& known = row(id);
+    const PartList& parts = *known.parts.load(std::memory_order_relaxed);
+    former = known.handle.lock();
+    if (keeps_state(parts, limit.parts)) {
+      if (!limit.varies && parts != limit.parts) {
+        opened.retired.reset(known.parts.exchange(new PartList(limit.parts)));
+      }
+      opened.space = former != nullptr ? former : hold(id, limit);
+      return opened;
+    }
+    if (former != nullptr && former.use_count() > (former.get() == held ? 2 : 1)) {
+      throw StoreError("memory store: the keys of '" + limit.space + "' are those of '" +
+                       describe_parts(parts) + "', which '" + limit.expression +
+                       "' cannot take over while others use them");
+    }
+    // No request finds the former keys any more: by a limit without parts, all are fresh.
+    opened.retired.reset(known.parts.exchange(new PartList()));
+    ids_.erase(found);
+  }
+  const LimitId id = add_row(limit.space, limit.parts, 0);
+  if (id == 0) {
+    throw StoreError("memory store: there is no room for another limit: " +
+                     std::to_string(rows_ - free_.size()) +
+                     " are in use or have keys that are not fresh");
+  }
+  const KeyHash name = hash_key(limit.space, secret_);
+  ++spaces_made_;
+  row(id).salt = {mix(name.high + spaces_made_), mix(name.low - spaces_made_)};
+  opened.space = hold(id, limit);
+  row(id).uses.fetch_sub(1, std::memory_order_relaxed);  // That of add_row().
+  if (held != nullptr && former.get() == held) opened.space->succeed(*held);
+  return opened;
+}
+
+std::shared_ptr<MemorySpace> LimitTable::hold(LimitId id, const LimitDefinition& limit) {
+  Row& held = row(id);
+  auto space = std::make_shared<MemorySpace>(shared_from_this(), id, held.salt, limit);
+  held.handle = space;
+  ++held.uses;
+  ++held.holders;
+  return space;
+}
+
+void LimitTable::let_go(LimitId id) {
+  --row(id).holders;
+  remove_key(id);
+}
+
+// A row with one use, or 0.
+LimitId LimitTable::add_row(std::string name, const PartList& parts, LimitId space) {
+  const std::size_t bytes = kRowBytes + name.size() + parts.size() * sizeof(AnyPart);
+  if (bytes_ + bytes > max_bytes_ || (free_.empty() && rows_ == kMaxLimits)) return 0;
+  LimitId id;
+  if (free_.empty()) {
+    id = static_cast<LimitId>(++rows_);
+    auto& chunk = chunks_[id / kRowsAtOnce];
+    if (chunk.load(std::memory_order_relaxed) == nullptr) {
+      chunk.store(new Chunk(), std::memory_order_release);
+    }
+  } else {
+    id = free_.back();
+    free_.pop_back();
+  }
+  Row& added = row(id);
+  added.name = std::move(name);
+  added.parts.store(new PartList(parts), std::memory_order_release);
+  added.space = space != 0 ? space : id;
+  if (space != 0) ++row(space).uses;
+  ids_.emplace(added.name, id);
+  added.bytes = bytes;
+  count_bytes(bytes_ + bytes);
+  added.uses.store(1, std::memory_order_release);
+  return id;
+}
+
+void LimitTable::count_bytes(std::size_t bytes) {
+  bytes_ = bytes;
+  const auto is_above = [&](std::size_t quarters) {
+    return bytes_ > max_bytes_ / 4 * quarters || rows_ - free_.size() > kMaxLimits / 4 * quarters;
+  };
+  room_.store(is_above(3)   ? Room::kShort
+              : is_above(2) ? Room::kScarce
+                            : Room::kAmple,
+              std::memory_order_relaxed);
+}
+
+void LimitTable::drop_unused(LimitId id) {
+  const std::lock_guard lock(mutex_);
+  // Another thread may have used it again meanwhile, and dropped it again.
+  for (LimitId unused = id; unused != 0;) {
+    Row& dropped = row(unused);
+    if (dropped.space == 0 || dropped.uses.load(std::memory_order_acquire) != 0) return;
+    const LimitId space = std::exchange(dropped.space, LimitId{0});
+    if (const auto found = ids_.find(dropped.name);
+        found != ids_.end() && found->second == unused) {
+      ids_.erase(found);
+    }
+    delete dropped.parts.exchange(nullptr);
+    free_.push_back(unused);
+    count_bytes(bytes_ - dropped.bytes);
+    dropped.handle.reset();
+    // The numbers of a space keep the space's row.
+    const bool was_last = space != unused && row(space).uses.fetch_sub(1) == 1;
+    unused = was_last ? space : LimitId{0};
+  }
+}
+
+LimitId LimitTable::add_varying_key(const MemorySpace& space, const LimitDefinition& limit) {
+  const auto address = reinterpret_cast<std::uintptr_t>(&limit);
+  auto& hint = (*space.hints_)[(address / 64) % space.hints_->size()];
+  const LimitId known = hint.load(std::memory_order_relaxed);
+  if (known != 0 && pin_if_equal(known, space, limit.parts)) return known;
+
+  const std::lock_guard lock(mutex_);
+  // No space has a name with a line feed.
+  std::string name = row(space.id()).name + '\n' + describe_parts(limit.parts);
+  LimitId id = 0;
+  if (const auto found = ids_.find(name); found != ids_.end()) {
+    id = found->second;
+    ++row(id).uses;
+  } else {
+    id = add_row(std::move(name), limit.parts, space.id());
+  }
+  hint.store(id, std::memory_order_relaxed);
+  return id;
+}
+
+// Counts another key of a row, if it has these numbers of this space.
+bool LimitTable::pin_if_equal(LimitId id, const MemorySpace& space, const PartList& parts) {
+  Row& found = row(id);
+  std::uint32_t uses = found.uses.load(std::memory_order_relaxed);
+  do {
+    if (uses == 0) return false;
+  } while (!found.uses.compare_exchange_weak(uses, uses + 1, std::memory_order_acquire));
+  // Now it cannot change.
+  if (found.space == space.id() && found.parts.load(std::memory_order_relaxed)->front() == parts[0])
+    return true;
+  remove_key(id);
+  return false;
+}
+
+}  // namespace sluice::memory

@@ -1,0 +1,158 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/hash_secret.h"
+#include "core/store.h"
+#include "stores/memory/judge.h"
+#include "stores/memory/shard.h"
+
+namespace sluice::memory {
+
+class LimitTable;
+
+/// A space of the memory store: what tells its keys from those of other spaces in the one table.
+/// It keeps the limit's number, and so the limit's place.
+class MemorySpace final : public Space {
+ public:
+  MemorySpace(std::shared_ptr<LimitTable> limits, LimitId id, const KeyHash& salt,
+              const LimitDefinition& limit);
+  ~MemorySpace() override;
+
+  static const MemorySpace& of(const Request& request) {
+    return static_cast<const MemorySpace&>(*request.space);
+  }
+
+  LimitId id() const { return id_; }
+  /// See LimitDefinition::varies.
+  bool varies() const { return hints_ != nullptr; }
+  /// Whether most states are records.
+  bool keeps_records() const { return keeps_records_; }
+  /// The hash of a key together with the space.
+  KeyHash salted(const KeyHash& key) const { return {key.high ^ salt_.high, key.low ^ salt_.low}; }
+
+ private:
+  friend class LimitTable;
+
+  // The limits' numbers that were found last, by the addresses of their definitions.
+  using Hints = std::array<std::atomic<LimitId>, 4096>;
+
+  const std::shared_ptr<LimitTable> limits_;
+  const LimitId id_;
+  const bool keeps_records_;
+  const KeyHash salt_;
+  const std::unique_ptr<Hints> hints_;  // Null unless the numbers vary.
+};
+
+/// Numbers the limits that judge a store's keys: one for each space, and one for each set of
+/// numbers under which a space whose numbers vary has keys. A number is taken while a caller holds
+/// the space or a key has it, so a limit is forgotten after its last key. Thread-safe.
+class LimitTable : public std::enable_shared_from_this<LimitTable> {
+ public:
+  static constexpr std::size_t kMaxLimits = 65'535;
+
+  /// The limits may take 4 MiB and a 32nd of `max_bytes` in addition to the keys.
+  LimitTable(std::size_t max_bytes, const HashSecret& secret);
+  ~LimitTable();
+  LimitTable(const LimitTable&) = delete;
+  LimitTable& operator=(const LimitTable&) = delete;
+
+  struct Opened {
+    std::shared_ptr<MemorySpace> space;
+    /// What other threads may still judge by, each until it unlocks the shard that it has locked.
+    std::unique_ptr<const std::vector<AnyPart>> retired;
+  };
+  /// As Store::replace_space(), or as Store::open_space() if `held` is null.
+  Opened open(const LimitDefinition& limit, const Space* held);
+
+  /// How close the limits are to what they may take.
+  enum class Room : std::uint8_t { kAmple, kScarce, kShort };
+  Room room() const { return room_.load(std::memory_order_relaxed); }
+  /// About the most limits there is room for.
+  std::size_t most() const;
+
+  // The following functions may be called with a shard's lock. A limit is valid while a key in a
+  // locked shard has it.
+
+  /// The number under which a new key of the space is judged, which counts as one key's; 0 if there
+  /// is no room for these numbers.
+  LimitId add_key(const MemorySpace& space, const LimitDefinition& limit) {
+    if (space.varies()) return add_varying_key(space, limit);
+    row(space.id()).uses.fetch_add(1, std::memory_order_relaxed);
+    return space.id();
+  }
+  /// A key is gone.
+  void remove_key(LimitId id) {
+    if (row(id).uses.fetch_sub(1, std::memory_order_acq_rel) == 1) drop_unused(id);
+  }
+  /// Whether a key with this number is one of the space that is judged by this limit.
+  bool judges(LimitId id, const MemorySpace& space, const LimitDefinition& limit) const {
+    if (!space.varies()) return id == space.id();
+    return row(id).space == space.id() && parts(id).front() == limit.parts.front();
+  }
+  /// The parts by which a key is judged.
+  const std::vector<AnyPart>& parts(LimitId id) const {
+    return *row(id).parts.load(std::memory_order_acquire);
+  }
+  /// Whether a caller holds the limit's space as its own.
+  bool is_held(LimitId id) const { return row(id).holders.load(std::memory_order_relaxed) != 0; }
+
+ private:
+  friend class MemorySpace;
+
+  using PartList = std::vector<AnyPart>;
+
+  // Rows are never freed, only used again for other limits, so that they may be read at any time.
+  struct Row {
+    // The keys, holders and rows that need this one. Becomes 1 from 0 only with mutex_ held.
+    std::atomic<std::uint32_t> uses{0};
+    std::atomic<std::uint32_t> holders{0};
+    std::atomic<const PartList*> parts{nullptr};
+    LimitId space = 0;  // The row of its space; its own number, if it is that. 0: not in use.
+    // Guarded by mutex_.
+    std::string name;
+    std::size_t bytes = 0;
+    std::weak_ptr<MemorySpace> handle;
+    KeyHash salt;
+  };
+  static constexpr std::size_t kRowsAtOnce = 256;
+  using Chunk = std::array<Row, kRowsAtOnce>;
+
+  Row& row(LimitId id) const {
+    return (*chunks_[id / kRowsAtOnce].load(std::memory_order_acquire))[id % kRowsAtOnce];
+  }
+
+  // With mutex_ held:
+  LimitId add_row(std::string name, const PartList& parts, LimitId space);
+  std::shared_ptr<MemorySpace> hold(LimitId id, const LimitDefinition& limit);
+  void count_bytes(std::size_t bytes);
+
+  LimitId add_varying_key(const MemorySpace& space, const LimitDefinition& limit);
+  bool pin_if_equal(LimitId id, const MemorySpace& space, const PartList& parts);
+  void drop_unused(LimitId id);
+  void let_go(LimitId id);
+
+  const std::size_t max_bytes_;
+  const HashSecret secret_;
+  std::atomic<Room> room_{Room::kAmple};
+  std::array<std::atomic<Chunk*>, (kMaxLimits + 1) / kRowsAtOnce> chunks_{};
+  std::mutex mutex_;
+  // Guarded by mutex_. The names are those of spaces, or of a space and its numbers.
+  std::unordered_map<std::string_view, LimitId> ids_;
+  std::vector<LimitId> free_;
+  std::size_t rows_ = 0;   // Rows that have ever been used.
+  std::size_t bytes_ = 0;  // Of all rows in use.
+  std::uint64_t spaces_made_ = 0;
+};
+
+}  // namespace sluice::memory

@@ -1,0 +1,151 @@
+// Limits and their spaces: how many there may be, what they may take, and when they are forgotten.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "stores/memory/limited_keys.h"
+
+namespace sluice::memory {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kIsSanitized = true;
+#elif defined(__has_feature)
+constexpr bool kIsSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+constexpr bool kIsSanitized = false;
+#endif
+
+// The physical memory of this process.
+std::size_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::size_t pages = 0;
+  statm >> pages >> pages;
+  return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+std::string numbered(std::string_view expression, std::size_t number) {
+  return std::string(expression) + " burst=" + std::to_string(number + 1);
+}
+
+// Opens limits one after the other, without holding them, and uses up one key of each, until the
+// store refuses one. Returns how many there are.
+std::size_t open_until_refused(MemoryStore& store, std::size_t most) {
+  for (std::size_t i = 0; i < most; ++i) {
+    try {
+      LimitedKeys keys(store, numbered("token_bucket 1/1d", i));
+      EXPECT_TRUE(keys.take("a", store.now(), static_cast<std::int64_t>(i) + 1).allowed);
+    } catch (const StoreError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("no room for another limit"));
+      return i;
+    }
+  }
+  return most;
+}
+
+TEST(Limits, ThatHaveAKeyThatDeniesAreNotForgotten) {
+  MemoryStore store({.max_bytes = 64 * kMiB, .table = {}});
+  constexpr std::size_t kMany = 8'000;  // More than half of what there is room for.
+  ASSERT_EQ(open_until_refused(store, kMany), kMany);
+  for (std::size_t i = 0; i < kMany; ++i) {
+    LimitedKeys keys(store, numbered("token_bucket 1/1d", i));
+    ASSERT_FALSE(keys.take("a", store.now()).allowed) << "limit " << i << " was forgotten";
+  }
+}
+
+TEST(Limits, AreRefusedIfThereIsNoRoom) {
+  MemoryStore store({.max_bytes = kMiB, .table = {}});
+  LimitedKeys named(store, "token_bucket 1/1d", "named");
+  const std::size_t opened = open_until_refused(store, 20'000);
+  EXPECT_GT(opened, 3'000U);
+  EXPECT_LT(opened, 20'000U);
+  EXPECT_THROW(LimitedKeys(store, "token_bucket 1/1d", "late"), StoreError);
+  for (std::size_t i = 0; i < opened; ++i) {
+    LimitedKeys keys(store, numbered("token_bucket 1/1d", i));
+    ASSERT_FALSE(keys.take("a", store.now()).allowed) << "limit " << i << " was forgotten";
+  }
+  EXPECT_EQ(LimitedKeys(store, "token_bucket 1/1d", "named").space(), named.space());
+  EXPECT_TRUE(named.take("a", store.now()).allowed);
+  // A limit whose key is forgotten makes room for another.
+  LimitedKeys(store, numbered("token_bucket 1/1d", 7)).reset("a", store.now());
+  EXPECT_NO_THROW(LimitedKeys(store, "token_bucket 1/1d", "late"));
+}
+
+TEST(Limits, AreForgottenWithTheirLastKey) {
+  MemoryStore store({.max_bytes = kMiB, .table = {}});
+  const LimitedKeys held(store, "token_bucket 1/1d", "held");
+  for (std::size_t i = 0; i < 30'000; ++i) {
+    LimitedKeys keys(store, numbered("token_bucket 1000000/1s", i));
+    ASSERT_TRUE(keys.take("a", store.now()).allowed);  // Fresh after a microsecond.
+  }
+  EXPECT_EQ(store.counters().evicted, 0U);
+  EXPECT_EQ(LimitedKeys(store, "token_bucket 1/1d", "held").space(), held.space());
+}
+
+// None of these keys denies, and none becomes fresh.
+TEST(Limits, ThatNoCallerHoldsGiveWayIfNoneOfTheirKeysDenies) {
+  MemoryStore store({.max_bytes = kMiB, .table = {}});
+  LimitedKeys held(store, "token_bucket 5/1d", "held");
+  held.take("a", store.now());
+  LimitedKeys(store, "token_bucket 1/1d", "used_up").take("a", store.now());
+  for (std::size_t i = 0; i < 30'000; ++i) {
+    LimitedKeys keys(store, numbered("token_bucket 5/1d", i + 1));
+    ASSERT_TRUE(keys.take("a", store.now()).allowed);
+  }
+  EXPECT_GT(store.counters().evicted, 0U);
+  EXPECT_EQ(held.peek("a", store.now()).remaining, 4);
+  EXPECT_FALSE(LimitedKeys(store, "token_bucket 1/1d", "used_up").take("a", store.now()).allowed);
+}
+
+TEST(Limits, AndKeysTakeNoMoreThanTheirBytes) {
+  const std::size_t before = resident_bytes();
+  MemoryStore store({.max_bytes = kMiB, .table = {}});
+  const std::size_t opened = open_until_refused(store, 16'384);
+  for (std::size_t i = 0; i < 200'000; ++i) {
+    LimitedKeys keys(store, numbered("token_bucket 1/1d", i % opened));
+    keys.take(key_name(i), store.now());
+  }
+  // A sanitizer has memory of its own.
+  if (!kIsSanitized) {
+    EXPECT_LE(resident_bytes() - before, kMiB * 11 / 10 + 8 * kMiB);
+  }
+}
+
+TEST(Limits, WhoseStatesAreReadDifferentlyStartFresh) {
+  MemoryStore store(small_store());
+  {
+    LimitedKeys keys(store, "token_bucket 5/1h", "login");
+    keys.take("a", kStart, 4);
+    keys.block("b", kStart, kHourNs);
+  }
+  LimitedKeys logs(store, "sliding_log 5/1h", "login");
+  EXPECT_EQ(logs.peek("a", kStart).remaining, 5);
+  EXPECT_TRUE(logs.take("b", kStart).allowed);
+  // The former keys count as fresh: they give way to any other.
+  for (std::uint64_t i = 0; i < 30'000; ++i) logs.take(key_name(i), kStart);
+  EXPECT_GT(store.counters().evicted, 0U);
+  EXPECT_LE(store.used_bytes(), MemoryStore::kLeastBytes);
+}
+
+// "b" in "a" is not "a" in "b".
+TEST(Limits, OfTwoNamesHaveTheirOwnKeys) {
+  MemoryStore store(small_store());
+  LimitedKeys a(store, "token_bucket 5/1h", "a");
+  LimitedKeys b(store, "token_bucket 5/1h", "b");
+  a.take("b", kStart, 5);
+  EXPECT_EQ(b.peek("a", kStart).remaining, 5);
+  EXPECT_EQ(b.peek("b", kStart).remaining, 5);
+  EXPECT_EQ(a.peek("a", kStart).remaining, 5);
+}
+
+}  // namespace
+}  // namespace sluice::memory
