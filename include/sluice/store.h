@@ -38,7 +38,9 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 /// Options for Redis, with their defaults:
 ///
 ///     prefix=sluice          the beginning of every key in Redis
-///     deadline=10ms          how long a decision may take; after that the failure policy answers
+///     deadline=10ms          how long a decision may take; after that the failure policy answers.
+///                            Where many requests at once take several calls, it counts for each
+///                            call
 ///     time=server|client     the clock for decisions: the server's (default), or this process's
 ///     skew=5s                with time=client: by how much the clocks of processes may differ
 ///     connections=1          the number of connections to each server
@@ -51,19 +53,34 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///
 /// For Redis and Memcached, these options say how a Limiter answers if the store does not:
 ///
-///     on_failure=local       by the local states of this process, which mirror what the store has
-///                            admitted through it (default);
+///     on_failure=local       by the local states of this process, which know what the store last
+///                            said to it (default);
 ///                =allow      allows all requests;
 ///                =deny       denies them, with a retry_after of one second;
 ///                =raise      throws StoreError
 ///     local_share=1/N        local states admit one Nth of each limit, rounded down; N is from 1
 ///                            to 1000 (default 1/1)
-///     deny_cache=yes|no      after a denial this process denies the key until its retry_after
-///                            without asking the store (default yes); never applies to permits,
-///                            which may be released earlier
 ///
-/// Decision::source says what answered. If the store does not answer a charge, refund, block or
-/// reset, it is applied to the local states only.
+/// With on_failure=local, a key of which the store said that r units remain admits at most r more
+/// in this process; one that it denied stays denied until its retry_after. Only a key that this
+/// process has never asked about begins fresh. What local states admit is charged to the store when
+/// it answers again, as far as it still counts, and unless the store may have charged it already;
+/// of at most 16,384 keys. If the store does not answer a charge, refund, block or reset, it is
+/// applied to the local states only; what is charged there is charged to the store later, too.
+///
+/// This option saves calls for keys that the store has denied:
+///
+///     deny_cache=1s|no       after a denial this process denies the key again without asking the
+///                            store, until its retry_after, and for this duration at most (1ms to
+///                            1d; default 1s)
+///
+/// It has one rule for check, acquire, reserve and take_up_to, alone, in batches and for `&`: what
+/// is denied again is the same key with the same numbers, the same or a larger cost, and the same
+/// patience or less; take_up_to, where one unit was denied. So a reset, a refund or the end of a
+/// block in one process is seen by all others after that duration. check_all and permits always ask
+/// the store.
+///
+/// Decision::source says what answered.
 ///
 /// Throws StoreError; its message contains no password. A store cannot be used in the child after
 /// fork(); the child must open its own.

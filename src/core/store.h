@@ -127,6 +127,10 @@ class Store {
   virtual std::optional<std::uint64_t> count_keys() { return std::nullopt; }
 };
 
+/// Decision::taken of a kUnavailable decision whose request was sent: the store may have executed
+/// it. Where `taken` is 0, the store has not.
+inline constexpr std::int64_t kTakenUnknown = -1;
+
 /// The most requests that can be asked together.
 inline constexpr std::size_t kMaxTogether = 16;
 

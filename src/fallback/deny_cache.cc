@@ -22,12 +22,16 @@ struct DenyCache::Entry {
   std::int64_t cost = 0;
   std::int64_t patience_ns = 0;
   Instant until = 0;
+  Instant held_until = 0;  // At most `until`: then the store is asked again, if it answers.
   Instant reset_at = 0;
   std::int64_t limit = 0;
   std::int64_t remaining = 0;
   std::uint8_t binding = 0;
 
   bool covers(const Request& request) const {
+    if (request.operation == Operation::kTakeUpTo) {
+      return cost == 1 && patience_ns == kDefaultPatience;
+    }
     // Whether a default patience is none or endless, only the algorithm knows. What is above the
     // limit has to ask: its wait may have no end.
     const bool as_patient = request.patience_ns == patience_ns ||
@@ -71,8 +75,10 @@ std::uint64_t numbers_of(const Request& request) {
 
 }  // namespace
 
-DenyCache::DenyCache()
-    : tags_(std::make_unique<Tag[]>(kEntries)), sets_(std::make_unique<Set[]>(kSets)) {}
+DenyCache::DenyCache(std::chrono::nanoseconds hold)
+    : hold_ns_(hold.count()),
+      tags_(std::make_unique<Tag[]>(kEntries)),
+      sets_(std::make_unique<Set[]>(kSets)) {}
 
 DenyCache::~DenyCache() = default;
 
@@ -94,16 +100,16 @@ bool DenyCache::knows(const Name& name) const {
   });
 }
 
-bool DenyCache::denies(const Name& name, const Request& request, Instant now,
-                       Decision& decision) const {
-  assert(request.operation == Operation::kTake);
+bool DenyCache::denies(const Name& name, const Request& request, Instant now, Decision& decision,
+                       Answers store) const {
+  assert(request.operation == Operation::kTake || request.operation == Operation::kTakeUpTo);
   if (request.cost == 0 || !knows(name)) return false;
   const Place place(name);
   const std::uint64_t numbers = numbers_of(request);
   const std::lock_guard lock(sets_[place.set].lock);
   const Entry* const entry = find(place);
-  if (entry == nullptr || entry->until <= now || entry->numbers != numbers ||
-      !entry->covers(request)) {
+  if (entry == nullptr || (store == Answers::kYes ? entry->held_until : entry->until) <= now ||
+      entry->numbers != numbers || !entry->covers(request)) {
     return false;
   }
   decision = {
@@ -132,6 +138,8 @@ void DenyCache::remember(const Name& name, const Request& request, Instant sent,
             .cost = request.cost,
             .patience_ns = request.patience_ns,
             .until = add_wait(sent, denial.retry_after),
+            .held_until =
+                add_wait(sent, std::min(denial.retry_after, std::chrono::nanoseconds(hold_ns_))),
             .reset_at = add_wait(sent, denial.reset_after),
             .limit = denial.limit,
             .remaining = denial.remaining,

@@ -52,7 +52,7 @@ class DenyCacheTest : public testing::Test {
         {.limit = 10, .remaining = 4, .retry_after = retry_after, .reset_after = nanoseconds(500)});
   }
 
-  DenyCache cache_;
+  DenyCache cache_{std::chrono::hours(1)};
   const HashSecret secret_ = HashSecret::random();
   const Limit low_{"token_bucket 10/1h"};
   const Limit high_{"token_bucket 11/1h"};
@@ -70,6 +70,34 @@ TEST_F(DenyCacheTest, DeniesAgainUntilRetryAfter) {
   EXPECT_EQ(find({.cost = 5}, kStart + 99)->retry_after, nanoseconds(1));
   EXPECT_FALSE(find({.cost = 5}, kStart + 100));
   EXPECT_FALSE(find({.cost = 5}, kStart + 101));
+}
+
+TEST_F(DenyCacheTest, IsUsedForAWhileUnlessTheStoreIsLost) {
+  DenyCache cache(nanoseconds(30));
+  cache.remember(kName, request({}), kStart, {.limit = 10, .retry_after = nanoseconds(100)});
+  Decision decision;
+  EXPECT_TRUE(cache.denies(kName, request({}), kStart + 29, decision));
+  EXPECT_EQ(decision.retry_after, nanoseconds(71));
+  EXPECT_FALSE(cache.denies(kName, request({}), kStart + 30, decision));
+  EXPECT_TRUE(cache.denies(kName, request({}), kStart + 99, decision, DenyCache::Answers::kNo));
+  EXPECT_EQ(decision.retry_after, nanoseconds(1));
+  EXPECT_FALSE(cache.denies(kName, request({}), kStart + 100, decision, DenyCache::Answers::kNo));
+}
+
+TEST_F(DenyCacheTest, WhatRemainsIsDeniedWhereOneUnitWas) {
+  Request up_to = request({.cost = 9});
+  up_to.operation = Operation::kTakeUpTo;
+  Decision decision;
+  const auto is_denied = [&] { return cache_.denies(name({}), up_to, kStart + 1, decision); };
+  deny({.cost = 2});
+  EXPECT_FALSE(is_denied());
+  deny({.patience_ns = 5});
+  EXPECT_FALSE(is_denied());
+  deny({});
+  EXPECT_TRUE(is_denied());
+  EXPECT_EQ(decision.taken, 0);
+  up_to.cost = 0;
+  EXPECT_FALSE(is_denied());
 }
 
 TEST_F(DenyCacheTest, WhatRemainsIsLessThanWhatIsAsked) {
@@ -158,7 +186,7 @@ RC_GTEST_PROP(DenyCache, NeverDeniesWhatTheStoreWouldAdmit, ()) {
       "sliding_log 10/1us", "sliding_window 10/1us", "sliding_counter 10/1us",
       "token_bucket 10/1us borrow=yes", "token_bucket 10/1us & fixed_window 20/5us"));
   MemoryStore store;
-  DenyCache cache;
+  DenyCache cache(std::chrono::hours(1));
   const auto space = store.open_space(limit.definition());
   Instant now = kStart;
   const int requests = *rc::gen::inRange(1, 200);
@@ -167,6 +195,7 @@ RC_GTEST_PROP(DenyCache, NeverDeniesWhatTheStoreWouldAdmit, ()) {
     const Request request{.limit = &limit.definition(),
                           .space = space.get(),
                           .key = "k",
+                          .operation = *rc::gen::element(Operation::kTake, Operation::kTakeUpTo),
                           .cost = *rc::gen::inRange(0, 12),
                           .patience_ns = *rc::gen::element<std::int64_t>(-1, -1, 0, 100)};
     Decision cached;
@@ -177,7 +206,7 @@ RC_GTEST_PROP(DenyCache, NeverDeniesWhatTheStoreWouldAdmit, ()) {
       RC_ASSERT(!asked.allowed);
       RC_ASSERT(asked.retry_after == kNever || cached.retry_after <= asked.retry_after);
       RC_ASSERT(cached.retry_after > nanoseconds(0));
-    } else if (!asked.allowed) {
+    } else if (!asked.allowed && request.operation == Operation::kTake) {
       cache.remember(kName, request, now, asked);
     }
   }
@@ -305,6 +334,23 @@ TEST_F(FallbackCacheTest, AnUnansweredResetClears) {
   EXPECT_TRUE(asks(Ask{}));
 }
 
+TEST_F(FallbackCacheTest, WhatAnotherProcessGivesBackIsSeenWhenTheHoldEnds) {
+  const auto hold = std::chrono::milliseconds(20);
+  wrap({.deny_cache = hold});
+  const Instant began = store_->now();
+  EXPECT_FALSE(decide(Ask{}).allowed);
+  decide_elsewhere({.operation = Operation::kReset});
+  while (store_->now() < began + 15 * kMillisecondNs) {
+  }
+  if (!asks(Ask{})) {
+    EXPECT_FALSE(last_.allowed);
+  }
+  while (store_->now() < began + 40 * kMillisecondNs) {
+  }
+  EXPECT_TRUE(asks(Ask{}));
+  EXPECT_TRUE(last_.allowed);
+}
+
 TEST_F(FallbackCacheTest, IsInTheOrderOfTheBatch) {
   decide(Ask{});
   const auto decisions =
@@ -367,10 +413,13 @@ TEST_F(FallbackCacheTest, OtherNumbersInOneSpaceDoNotMatch) {
 }
 
 TEST_F(FallbackCacheTest, MayBeSwitchedOff) {
-  wrap({.deny_cache = false});
+  wrap({.deny_cache = nanoseconds(0)});
   decide({.cost = 10});
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(asks(Ask{}));
   EXPECT_EQ(store_->counters().cached_denials, 0U);
+  inner_->lose_all();
+  EXPECT_EQ(decide(Ask{}).source, Source::kLocal);
+  EXPECT_FALSE(last_.allowed) << "what the store denied stays denied";
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <boost/container/small_vector.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,6 +17,7 @@
 #include "core/batch.h"
 #include "core/instant.h"
 #include "core/store.h"
+#include "fallback/charge_back.h"
 #include "fallback/deny_cache.h"
 #include "fallback/local_fallback.h"
 
@@ -37,7 +40,8 @@ struct FallbackOptions {
   std::int64_t local_share = 1;
   /// The most memory for the local states, as MemoryOptions::max_bytes.
   std::size_t local_bytes = std::size_t{64} << 20;
-  bool deny_cache = true;
+  /// For how long a denial of the store is repeated without asking it, at most; 0 for not at all.
+  std::chrono::nanoseconds deny_cache = std::chrono::seconds(1);
 };
 
 /// Counts what a FallbackStore has answered in place of the inner store, since it was made.
@@ -48,6 +52,12 @@ struct FallbackCounters {
   std::atomic<std::uint64_t> unanswered{0};
   std::atomic<std::uint64_t> local_answers{0};
   std::atomic<std::uint64_t> policy_answers{0};
+  /// Units that were admitted by local states and have been charged to the store since it is back.
+  std::atomic<std::uint64_t> charged_back{0};
+  /// Units that were admitted by local states, and may never be charged to the store: the store was
+  /// sent the request and may have charged it, or the charge, without an answer; too many keys had
+  /// some; or their limiter is gone.
+  std::atomic<std::uint64_t> not_charged_back{0};
 };
 
 /// A Store around another one, the inner store, which may not answer: where it does not, the
@@ -55,10 +65,13 @@ struct FallbackCounters {
 ///
 /// - The policy answers each request that the inner store leaves unanswered (kUnavailable); a group
 ///   asked together is answered together. Whether the inner store charged it is not known.
-/// - Under kLocal, everything that the inner store decides through this process is mirrored into
-///   local states (see LocalFallback). When the inner store is lost, they continue from there, up
-///   to this process's share. An unanswered request that is not a take (a refund, a charge, ...)
-///   changes the local states only.
+/// - Under kLocal, local states know what the inner store last said to this process (see
+///   LocalFallback), and what it denied stays denied while it is lost (see DenyCache). An
+///   unanswered request that is not a take (a refund, a charge, ...) changes the local states only.
+/// - What the local states have admitted is charged to the inner store when it answers again, as
+/// far
+///   as it still counts by then, and unless the inner store may have charged it already: it was
+///   sent the request, or that charge, and did not answer.
 /// - Refunds, renewals and releases go to the giver of the units or the permit (Request::giver). If
 ///   the local states gave it, only they are asked. If the policy allowed it, there is no state to
 ///   return it to, and the request is allowed at once. If the inner store gave it and does not
@@ -66,8 +79,9 @@ struct FallbackCounters {
 ///   store has then not confirmed it. If it is not known whether the inner store gave it (giver
 ///   kUnavailable), only the inner store is asked, and the policy does not answer for it.
 /// - A request that the inner store has just denied is denied again without asking it: see
-///   DenyCache. This applies to takes of units at the store's own time, also to limits with `&`; it
-///   applies neither to permits nor to groups asked together.
+///   DenyCache. This applies to takes of units, and takes of what remains, at the store's own time,
+///   asked one by one or in a batch, also to limits with `&`; it applies neither to permits nor to
+///   groups asked together.
 ///
 /// Requests that are pending when it is destroyed are completed by the policy.
 ///
@@ -93,7 +107,7 @@ class FallbackStore final : public Store {
                                std::function<void()> released) override;
   Instant now() const override { return inner_->now(); }
 
-  const FallbackCounters& counters() const { return counters_; }
+  const FallbackCounters& counters() const { return *counters_; }
 
   /// Whether the calling thread is running the completion of a batch of some FallbackStore. Then it
   /// may be the worker thread of the inner store, on which that store must not be destroyed.
@@ -102,23 +116,37 @@ class FallbackStore final : public Store {
  private:
   class FallbackSpace;
   class Settling;
+  /// What a request is about.
+  struct Subject {
+    FallbackSpace* space = nullptr;
+    KeyHash key;
+  };
+  template <class T>
+  using OneOrMore = boost::container::small_vector<T, 1>;
 
   Instant decided_at(Instant now) const { return now == kStoreTime ? clock_.now() : now; }
   /// A lower bound of the send time, at most a few milliseconds earlier. is_denied_again() uses the
   /// exact time for keys that are in the deny cache.
   Instant sent_at(Instant now) const { return now == kStoreTime ? clock_.now_cheaply() : now; }
 
-  bool is_answered_here(const Request& request, Instant now, Instant& sent, Decision& decision);
-  bool is_denied_again(const Request& request, Instant now, Instant& sent, Decision& decision);
-  bool ask_and_wait(Batch& batch, Instant sent);
-  void pass_on(std::unique_ptr<Batch> batch, Instant sent);
+  Subject subject_of(const Request& request) const;
+  bool is_answered_here(const Subject& subject, const Request& request, Instant now, Instant& sent,
+                        Decision& decision);
+  bool is_denied_again(const Subject& subject, const Request& request, Instant now, Instant& sent,
+                       Decision& decision);
+  void pass_on(std::unique_ptr<Batch> batch, OneOrMore<Subject> subjects, Instant sent);
+  void note_local(const Subject& subject, const Request& request, const Decision& answer,
+                  Instant now, bool may_be_done);
+  void count_not_charged_back(std::int64_t units);
+  void charge_back(Instant now);
 
   const FallbackOptions options_;
   const Clock clock_;                           // Compared only with itself, not with a store's.
   const std::unique_ptr<LocalFallback> local_;  // Null unless the policy is local.
   const HashSecret secret_;  // The same as that of the local states: a key is hashed once.
   std::optional<DenyCache> denials_;
-  FallbackCounters counters_;
+  ChargeBack charges_;
+  const std::shared_ptr<FallbackCounters> counters_ = std::make_shared<FallbackCounters>();
   std::mutex mutex_;  // guards the next three
   std::map<std::string, std::weak_ptr<FallbackSpace>, std::less<>> spaces_;
   std::size_t drop_at_ = 64;  // At this many spaces, those no longer in use are dropped.

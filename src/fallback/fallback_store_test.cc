@@ -385,9 +385,19 @@ TEST_F(FallbackOperationsTest, WhatIsDeniedStaysSo) {
   block(kHourNs);
   inner_->asked.clear();
   EXPECT_EQ(decide(Ask{}).source, Source::kCache);
+  const Decision none = take_up_to(7);
+  EXPECT_FALSE(none.allowed);
+  EXPECT_EQ(none.source, Source::kCache);
+  EXPECT_EQ(none.taken, 0);
+  EXPECT_EQ(none.remaining, 0);
   EXPECT_TRUE(inner_->asked.empty());
-  EXPECT_EQ(take_up_to(1).source, Source::kStore) << "a take of what remains always asks";
-  EXPECT_EQ(decide(Ask{}).source, Source::kCache);
+}
+
+TEST_F(FallbackOperationsTest, WhatRemainsIsAskedForWhereOneUnitWasNotDenied) {
+  wrap({});
+  decide({.cost = 8});
+  EXPECT_FALSE(decide({.cost = 3}).allowed);
+  EXPECT_EQ(take_up_to(7).taken, 2);
 }
 
 TEST_F(FallbackOperationsTest, ADenialOfWhatRemainsIsNotRemembered) {
@@ -505,13 +515,7 @@ TEST_F(FallbackPermitsTest, WhatTheStoreDoesNotHoldIsNotHeldHere) {
   wrap({}, "concurrency 1");
   acquire(1);
   // Another process has reset it.
-  const auto inner_space = inner_->open_space(limit_->definition());
-  const Request reset{.limit = &limit_->definition(),
-                      .space = inner_space.get(),
-                      .key = "k",
-                      .operation = Operation::kReset};
-  Decision decision;
-  inner_->decide({&reset, 1}, kStart, {&decision, 1});
+  decide_elsewhere({.operation = Operation::kReset}, kStart);
   EXPECT_EQ(renew(1).retry_after, kNever);
   inner_->lose_all();
   EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 1);
@@ -559,12 +563,7 @@ TEST_F(FallbackPermitsTest, WhatMayHaveBeenGivenLateIsReleasedByTheStoreAlone) {
   EXPECT_EQ(acquire(1).source, Source::kLocal);
   find_again();
   // It arrives after all.
-  const auto inner_space = inner_->open_space(limit_->definition());
-  Request take = request({.permit = 1});
-  take.space = inner_space.get();
-  Decision taken;
-  inner_->decide({&take, 1}, kStart, {&taken, 1});
-  EXPECT_TRUE(taken.allowed);
+  EXPECT_TRUE(decide_elsewhere({.permit = 1}, kStart).allowed);
   const Decision released = release(1, Source::kUnavailable);
   EXPECT_TRUE(released.allowed);
   EXPECT_EQ(released.source, Source::kStore);

@@ -1,6 +1,7 @@
 #include "limiter/open_store.h"
 
 #include <charconv>
+#include <chrono>
 
 #include "sluice/store.h"
 #include "stores/stores.h"
@@ -47,7 +48,10 @@ FallbackOptions read_fallback_options(StoreUrl& url) {
       url.fail("local_share goes with on_failure=local only");
     }
   }
-  options.deny_cache = url.yes_no_option("deny_cache", true);
+  const OptionRange hold{.least = kMillisecondNs, .most = kDayNs};
+  if (const auto hold_ns = url.duration_or_no_option("deny_cache", hold)) {
+    options.deny_cache = std::chrono::nanoseconds(*hold_ns);
+  }
   return options;
 }
 

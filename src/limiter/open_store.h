@@ -6,7 +6,7 @@
 namespace sluice {
 
 /// Takes the options of the fallback from a store's URL, before the store takes its own:
-/// on_failure=local|allow|deny|raise, local_share=1/N, deny_cache=yes|no. Throws StoreError.
+/// on_failure=local|allow|deny|raise, local_share=1/N, deny_cache=1s|no. Throws StoreError.
 FallbackOptions read_fallback_options(StoreUrl& url);
 
 }  // namespace sluice

@@ -31,7 +31,7 @@ TEST(FallbackOptions, AreLocalAndCachedUnlessToldOtherwise) {
   const FallbackOptions options = options_of("redis://a");
   EXPECT_EQ(options.on_failure, OnFailure::kLocal);
   EXPECT_EQ(options.local_share, 1);
-  EXPECT_TRUE(options.deny_cache);
+  EXPECT_EQ(options.deny_cache, std::chrono::seconds(1));
 }
 
 TEST(FallbackOptions, AreRead) {
@@ -41,7 +41,8 @@ TEST(FallbackOptions, AreRead) {
   EXPECT_EQ(options_of("r:?on_failure=raise").on_failure, OnFailure::kRaise);
   EXPECT_EQ(options_of("r:?local_share=1/1").local_share, 1);
   EXPECT_EQ(options_of("r:?on_failure=local&local_share=1/1000").local_share, 1000);
-  EXPECT_FALSE(options_of("r:?deny_cache=no").deny_cache);
+  EXPECT_EQ(options_of("r:?deny_cache=no").deny_cache, std::chrono::seconds(0));
+  EXPECT_EQ(options_of("r:?deny_cache=250ms").deny_cache, std::chrono::milliseconds(250));
 }
 
 TEST(FallbackOptions, SayWhatIsWrong) {
@@ -54,7 +55,10 @@ TEST(FallbackOptions, SayWhatIsWrong) {
   }
   EXPECT_THAT(error_of_url("r:?on_failure=deny&local_share=1/2"),
               HasSubstr("local_share goes with on_failure=local only"));
-  EXPECT_THAT(error_of_url("r:?deny_cache=1"), HasSubstr("deny_cache is no or yes"));
+  for (const auto* hold : {"1", "yes", "0s", "25h"}) {
+    EXPECT_THAT(error_of_url("r:?deny_cache=" + std::string(hold)),
+                HasSubstr("deny_cache is a duration, as 10ms or 1m30s, from 1ms to 1d, or no"));
+  }
   EXPECT_THAT(error_of_url("r:?prefix=x"),
               HasSubstr("there is no option 'prefix'; there are on_failure, local_share"));
 }

@@ -185,7 +185,7 @@ void expect_whole(const std::string& fault, const std::function<Round()>& make_r
 void expect_admitted(const Report& report, const Bound& bound) {
   for (const Admitted& key : report.admitted) {
     EXPECT_LE(key.by_store, bound.by_store * key.limit) << key.key;
-    EXPECT_LE(key.by_store + key.otherwise, bound.in_all * key.limit) << key.key;
+    EXPECT_LE(key.by_store + key.otherwise, bound.in_all * key.limit + bound.more) << key.key;
   }
 }
 

@@ -67,10 +67,12 @@ struct Try {
 /// Prints the number of tries.
 void expect_in_time(const std::string& what, const std::function<Try()>& make);
 
-/// How many times its limit each key may have been admitted.
+/// How many times its limit each key may have been admitted; in all, and so many units more, which
+/// the store admits before it is charged with what was admitted locally.
 struct Bound {
   std::int64_t by_store = 1;
   std::int64_t in_all = 1;
+  std::int64_t more = 0;
 };
 void expect_admitted(const Report& report, const Bound& bound);
 

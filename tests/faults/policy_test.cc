@@ -17,7 +17,7 @@ using servers::RedisServer;
 // A limit of 8; the store has admitted 2 for "k" when the server is killed.
 class WhileTheServerIsLost : public testing::Test {
  protected:
-  Limiter lose(const std::string& options) {
+  Limiter lose(const std::string& options, std::int64_t used_by_others = 0) {
     // Once the server is known to be lost, callers are answered at once, whatever the deadline.
     Limiter limiter(open_store(server_.url() + "?deadline=5s" + options),
                     Limit("fixed_window 8/1d anchor=first"));
@@ -28,7 +28,7 @@ class WhileTheServerIsLost : public testing::Test {
         return false;
       }
     });
-    EXPECT_EQ(limiter.check("k", 2).remaining, 6);
+    EXPECT_EQ(limiter.check("k", 2).remaining, 6 - used_by_others);
     server_.kill();
     return limiter;
   }
@@ -86,6 +86,48 @@ TEST_F(WhileTheServerIsLost, RaiseThrowsASentenceThatNamesTheServer) {
               std::string::npos)
         << error.what();
   }
+}
+
+TEST_F(WhileTheServerIsLost, LocalKnowsWhatOtherProcessesUsed) {
+  Limiter other(open_store(server_.url()), Limit("fixed_window 8/1d anchor=first"));
+  EXPECT_EQ(other.check("k", 4).remaining, 4);
+  EXPECT_EQ(other.check("used up", 8).remaining, 0);
+  Limiter limiter = lose("", 4);
+  EXPECT_EQ(admitted(limiter, "k"), 2);
+  EXPECT_EQ(admitted(other, "k"), 4) << "as many as the store said to it";
+  EXPECT_EQ(admitted(other, "used up"), 0);
+}
+
+TEST_F(WhileTheServerIsLost, WhatLocalAdmitsIsChargedToTheStore) {
+  Limiter limiter = lose("");
+  EXPECT_EQ(limiter.check("other", 5).source, Source::kLocal);
+  server_.restart();
+  servers::await("the store", [&] { return limiter.peek("k").source == Source::kStore; });
+  servers::await("the charge", [&] { return limiter.peek("other").remaining == 3; });
+}
+
+// By another store, as in another process.
+TEST(Policies, WhatIsGivenBackIsSeenByAllWithinASecond) {
+  RedisServer server;
+  const Limit limit("fixed_window 8/1d anchor=first", "limit");
+  Limiter one(open_store(server.url()), limit);
+  Limiter two(open_store(server.url()), limit);
+  servers::await("the store", [&] { return two.peek("k").source == Source::kStore; });
+  const auto is_seen = [&](const std::string& key, const auto& give_back) {
+    one.charge(key, 8);
+    const Clock::time_point denied = Clock::now();
+    EXPECT_FALSE(two.check(key).allowed);
+    EXPECT_EQ(two.check(key).source, Source::kCache);
+    give_back(key);
+    servers::await(key, [&] { return two.check(key).allowed; });
+    EXPECT_LT(Clock::now() - denied, 1200ms) << key;
+  };
+  is_seen("reset", [&](const std::string& key) { one.reset(key); });
+  is_seen("refund", [&](const std::string& key) { one.refund(key, 8); });
+  EXPECT_TRUE(two.check("raised", 8).allowed);
+  EXPECT_FALSE(two.check("raised").allowed);
+  two.set_limit(Limit("fixed_window 9/1d anchor=first", "limit"));
+  EXPECT_TRUE(two.check("raised").allowed) << "at once";
 }
 
 // Under load as well, no unit is admitted beyond the limit.

@@ -74,6 +74,16 @@ class FallbackFixture : public testing::Test {
 
   Decision decide(const Ask& ask, Instant now = kStoreTime) { return decide_batch({ask}, now)[0]; }
 
+  /// The same, asked by another process: of the store inside.
+  Decision decide_elsewhere(const Ask& ask, Instant now = kStoreTime) {
+    const auto space = inner_->open_space(limit_->definition());
+    Request asked = request(ask);
+    asked.space = space.get();
+    Decision decision;
+    inner_->decide({&asked, 1}, now, {&decision, 1});
+    return decision;
+  }
+
   Decision decide_all(const std::vector<Ask>& asks, Instant now = kStoreTime) {
     return store_->decide_all(requests(asks), now);
   }

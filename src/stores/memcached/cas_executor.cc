@@ -73,6 +73,8 @@ void CasExecutor::flush() {
 std::string_view CasExecutor::abandon(PendingRequest& pending) {
   const KeyEntry& key = *static_cast<const KeyEntry*>(pending.holder);
   pending.unlink();
+  // What is judged waits for its write.
+  pending.may_be_done = key.changes() && pending.decision->source != Source::kUnavailable;
   late_ = key.connection.late();
   if (key.losses > 0) {
     late_ += ": others changed '" + *key.name + "' first, " + std::to_string(key.losses) + " times";
@@ -255,6 +257,7 @@ void CasExecutor::end_pause() {
 void CasExecutor::on_lost(KeyEntry& key, Loss loss, std::string_view why) {
   if (key.changes() && loss == Loss::kUnknown) {
     note_written(key);
+    for (PendingRequest& pending : key.judged) pending.may_be_done = true;
     fail(key.judged, why);
     return next_round(key);
   }

@@ -100,6 +100,13 @@ void MemoryStore::decide_each(std::span<const Request> requests, Instant now,
   }
 }
 
+void MemoryStore::decide_at(const memory::Place& place, const Request& request, Instant now,
+                            Decision& decision) {
+  if (now == kStoreTime) now = clock_.now();
+  const std::lock_guard lock(place.shard->lock);
+  table_.decide(place, request, now, decision);
+}
+
 Decision MemoryStore::decide_all(std::span<const Request> requests, Instant now) {
   assert(!requests.empty());
   if (requests.size() > kMaxTogether) {

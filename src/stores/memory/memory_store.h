@@ -52,11 +52,13 @@ class MemoryStore final : public Store {
               std::span<Decision> decisions) override;
   Decision decide_all(std::span<const Request> requests, Instant now) override;
 
-  /// Prefetches what is kept of a key that the caller has hashed with secret().
-  void prefetch(const Space& space, const KeyHash& key) const {
-    const auto place = table_.place_of(static_cast<const memory::MemorySpace&>(space), key);
-    place.shard->prefetch(place.tag);
+  /// The place of a key that the caller has hashed with secret(), for decide_at().
+  memory::Place place_of(const Space& space, const KeyHash& key) const {
+    return table_.place_of(static_cast<const memory::MemorySpace&>(space), key);
   }
+  /// As decide(), for one request whose key is at this place.
+  void decide_at(const memory::Place& place, const Request& request, Instant now,
+                 Decision& decision);
   const HashSecret& secret() const { return table_.options().secret; }
 
   Instant now() const override { return clock_.now(); }

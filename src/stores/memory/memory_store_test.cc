@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/key_hash.h"
 #include "stores/memory/limited_keys.h"
 #include "stores/memory/lone_table.h"
 
@@ -125,6 +126,27 @@ TEST(MemoryStore, ABatchIsDecidedAsIfOneAfterTheOther) {
     ASSERT_EQ(decisions[i], (i % 2 == 0 ? twin_one : twin_other).take(keys[i], kStart)) << i;
   }
   store.decide({}, kStart, {});
+}
+
+TEST(MemoryStore, APlaceFromTheCallersHashFindsTheSameState) {
+  MemoryStore store({.max_bytes = std::size_t{1} << 24, .table = {}});
+  LimitedKeys one(store, "token_bucket 400/1h");
+  LimitedKeys other(store, "sliding_log 400/1h");
+  std::vector<std::string> keys;
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    keys.push_back(std::string(i % 40, 'k') + std::to_string(i % 20));
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const LimitedKeys& asked = i % 2 == 0 ? one : other;
+    Decision decision;
+    store.decide_at(store.place_of(*asked.space(), hash_key(keys[i], store.secret())),
+                    asked.request(keys[i]), kStart, decision);
+    ASSERT_TRUE(decision.allowed);
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    LimitedKeys& asked = i % 2 == 0 ? one : other;
+    ASSERT_EQ(asked.peek(keys[i], kStart).remaining, 400 - std::ranges::count(keys, keys[i]));
+  }
 }
 
 TEST(MemoryStore, ReadsItsClockIfNoInstantIsGiven) {

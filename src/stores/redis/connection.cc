@@ -162,8 +162,15 @@ void Connection::ask(std::string command, Answer answer) {
   controls_.push_back(std::make_unique<Control>(*this, std::move(command), std::move(answer)));
 }
 
+std::optional<RemoteWorker::Clock::time_point> Connection::sent_at(
+    const PendingRequest& request) const {
+  if (request.holder != nullptr) return static_cast<const Call*>(request.holder)->sent_at;
+  return in_flight_.empty() ? std::nullopt : std::optional(in_flight_.front()->sent_at);
+}
+
 void Connection::abandon(PendingRequest& request) {
   request.unlink();
+  request.may_be_done = request.holder != nullptr;
   if (request.holder == nullptr) return;
   static_cast<Call*>(std::exchange(request.holder, nullptr))->forget(request);
 }
@@ -246,8 +253,10 @@ void Connection::on_reply(Call& call, std::string_view reply) {
 // A request that the reply does not answer may have been executed, even if the reply belongs to
 // another call: it is not sent again.
 void Connection::read(Call& call, std::string_view reply) {
-  if (!call.script.read(reply)) reconnect(name() + Control::kNotToThis);
+  const bool is_read = call.script.read(reply);
+  if (!is_read) reconnect(name() + Control::kNotToThis);
   call.hand_over([&](PendingRequest& request, std::size_t i) {
+    request.may_be_done = !is_read;
     const std::string_view why = call.script.error(i);
     if (why.empty()) {
       settings_.worker.complete(request);
@@ -272,8 +281,12 @@ void Connection::on_error(Call& call, std::string_view text) {
   // If the user has no permission for some key of several, send each alone: then only that one
   // fails.
   const bool apart = kind == Kind::kNoPerm && call.size() > 1;
+  // An error without a code of its own may come out of the script, or belong to another command.
+  const bool may_be_done = text.starts_with("ERR ");
   call.hand_over([&](PendingRequest& request, std::size_t) {
+    request.may_be_done = may_be_done;
     if (kind != Kind::kNoScript && !apart) return owner_.on_refused(request, *this, text);
+    request.is_again = true;
     request.alone = request.alone || apart;
     (call.asking ? asking_ : again_).push_back(request);
   });
@@ -283,9 +296,11 @@ void Connection::on_lost(Call& call, Loss loss, std::string_view why) {
   auto oldest = pop_front(in_flight_);
   if (loss == Loss::kUnknown) health_.on_lost(call.sent_at);
   call.hand_over([&](PendingRequest& request, std::size_t) {
+    request.is_again = true;
     if (loss == Loss::kUnsent && !closing_) {
       (call.asking ? asking_ : again_).push_back(request);
     } else {
+      request.may_be_done = loss == Loss::kUnknown;
       settings_.worker.fail(request, why);
     }
   });

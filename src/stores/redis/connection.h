@@ -72,6 +72,8 @@ class Connection final : public HandshakeUser {
   /// the next flush().
   void ask(std::string command, Answer answer);
 
+  /// When the call that carries this request was sent, or the oldest call in flight.
+  std::optional<RemoteWorker::Clock::time_point> sent_at(const PendingRequest& request) const;
   /// Forgets a request, whether it waits or is in flight.
   static void abandon(PendingRequest& request);
   /// Moves the waiting requests to `list`, except those of ASK redirections, which only this server

@@ -105,6 +105,14 @@ void RedisRouter::flush() {
   for (Connection* connection : std::exchange(touched_, {})) connection->flush();
 }
 
+// A batch of one call waits for no other.
+std::optional<RemoteWorker::Clock::time_point> RedisRouter::sent_at(const PendingRequest& request) {
+  const bool is_one_call = request.batch->requests.size() <= ScriptCall::kMaxRequests;
+  if (is_one_call || request.is_again) return std::nullopt;
+  const Route route = fleet_->route(request.slot);
+  return route.connection != nullptr ? route.connection->sent_at(request) : std::nullopt;
+}
+
 std::string_view RedisRouter::abandon(PendingRequest& request) {
   Connection::abandon(request);
   const Route route = fleet_->route(request.slot);
@@ -121,6 +129,7 @@ void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
   using Kind = ServerError::Kind;
   const ServerError error = read_server_error(text);
   const Kind kind = error.kind;
+  request.is_again = true;
   const bool is_doubtful = kind == Kind::kClusterDown || kind == Kind::kReadOnly;
   if (kind == Kind::kMoved || kind == Kind::kAsk) {
     redirect(request, connection, error);

@@ -32,6 +32,7 @@ class RedisRouter final : public Router, public ConnectionOwner {
 
   void route(PendingRequest& request) override;
   void flush() override;
+  std::optional<RemoteWorker::Clock::time_point> sent_at(const PendingRequest& request) override;
   std::string_view abandon(PendingRequest& request) override;
 
   void on_up(Connection& connection) override;

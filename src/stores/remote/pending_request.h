@@ -33,7 +33,9 @@ struct PendingRequest : ListHook {
   /// Cluster slot of its key. `holder`, `place`: the call that carries it, and its place in that
   /// call; a null holder: it waits in a list.
   std::uint8_t tries = 0;
-  bool alone = false;  // Must be sent in a call of its own.
+  bool alone = false;        // Must be sent in a call of its own.
+  bool is_again = false;     // Was sent before, or refused.
+  bool may_be_done = false;  // Was sent when it failed: see kTakenUnknown.
   std::uint16_t slot = 0;
   std::uint32_t place = 0;
   void* holder = nullptr;
@@ -63,7 +65,7 @@ struct PendingBatch : ListHook {
   explicit PendingBatch(std::unique_ptr<Batch> taken);
 
   std::unique_ptr<Batch> batch;
-  Clock::time_point deadline;  // Set when its requests are given to the router.
+  Clock::time_point deadline;  // Of the first of its requests that is late, or later.
   std::size_t open;            // The number of requests without an answer.
   boost::container::small_vector<PendingRequest, 1> requests;
 };

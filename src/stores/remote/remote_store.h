@@ -29,6 +29,8 @@ class RemoteStore : public Store {
     worker_.submit(std::move(batch));
   }
   bool answers_later() const override { return true; }
+  /// The requests that were not answered in time.
+  const LateCounters& late() const { return worker_.late(); }
   /// This process's clock.
   Instant now() const override { return wall_now(); }
 

@@ -81,7 +81,7 @@ void RemoteWorker::stop() {
     post([this] { ended_ = true; });
     thread_.join();
   }
-  while (!under_way_.empty()) expire(under_way_.front(), kClosed);
+  while (!under_way_.empty()) close(under_way_.front());
   // The router has not seen these.
   arrived_here_.splice(arrived_here_.end(), inbox_);
   while (!arrived_here_.empty()) {
@@ -266,20 +266,50 @@ void RemoteWorker::step() {
     context_.asio()->run_one();
     return;
   }
-  if (context_.asio()->run_one_until(under_way_.front().deadline) != 0) return;
+  if (context_.asio()->run_one_until(under_way_.front().deadline) == 0) expire_late();
+}
+
+/// Fails what is late.
+void RemoteWorker::expire_late() {
+  const bool is_late_here = Clock::now() > under_way_.front().deadline + kLate;
   // Replies that have arrived count, even if this thread reads them late: the store was in time.
   context_.asio()->poll();
   const Clock::time_point now = Clock::now();
-  while (!under_way_.empty() && under_way_.front().deadline <= now) expire(under_way_.front());
+  while (!under_way_.empty() && under_way_.front().deadline <= now) {
+    expire(under_way_.front(), now, is_late_here ? late_.here : late_.server);
+  }
 }
 
-/// Fails the requests of the batch that have no answer, and finishes it.
-void RemoteWorker::expire(PendingBatch& batch, std::string_view why) {
+/// Fails those requests of a batch that are late, and lets the others wait on.
+void RemoteWorker::expire(PendingBatch& batch, Clock::time_point now,
+                          std::atomic<std::uint64_t>& late) {
+  batch.deadline = Clock::time_point::max();
   ++batch.open;
   for (PendingRequest& request : batch.requests) {
     if (request.batch == nullptr) continue;
-    const std::string_view abandoned = router_.abandon(request);
-    fail(request, why.empty() ? abandoned : why);
+    const auto sent_at = router_.sent_at(request);
+    // What is late soon is late now.
+    if (sent_at && *sent_at + options_.deadline > now + kLate) {
+      batch.deadline = std::min(batch.deadline, *sent_at + options_.deadline);
+      continue;
+    }
+    late.fetch_add(1, std::memory_order_relaxed);
+    fail(request, router_.abandon(request));
+  }
+  if (--batch.open == 0) return finish(batch);
+  batch.unlink();
+  const auto after = std::ranges::find_if(
+      under_way_, [&](const PendingBatch& other) { return other.deadline > batch.deadline; });
+  under_way_.insert(after, batch);
+}
+
+/// Fails what has no answer.
+void RemoteWorker::close(PendingBatch& batch) {
+  ++batch.open;
+  for (PendingRequest& request : batch.requests) {
+    if (request.batch == nullptr) continue;
+    router_.abandon(request);
+    fail(request, kClosed);
   }
   --batch.open;
   finish(batch);
@@ -291,7 +321,8 @@ void RemoteWorker::complete(PendingRequest& request) {
 }
 
 void RemoteWorker::fail(PendingRequest& request, std::string_view why) {
-  *request.decision = {.source = Source::kUnavailable};
+  *request.decision = {.source = Source::kUnavailable,
+                       .taken = request.may_be_done ? kTakenUnknown : 0};
   request.batch->batch->set_error(why);
   complete(request);
 }

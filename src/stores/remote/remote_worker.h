@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <thread>
@@ -31,14 +32,34 @@ class Router {
   /// Called after route() was called for all requests that arrived together: send them.
   virtual void flush() = 0;
 
-  /// The request's deadline has passed: the router must forget it. Its keys, its spaces and its
-  /// decision may be destroyed after this call. Returns one sentence that says why there is no
-  /// answer: "x did not answer". It is valid until the router is called again.
+  /// Of a batch that takes several calls: when the call that carries the request was sent, or the
+  /// oldest of those that are sent before it. Nothing for other batches, and if the request waits
+  /// for something else, or is sent again: it is late then.
+  virtual std::optional<std::chrono::steady_clock::time_point> sent_at(
+      const PendingRequest& /*request*/) {
+    return std::nullopt;
+  }
+  /// The request's deadline has passed: the router must forget it, and note whether it may have
+  /// been executed. Its keys, its spaces and its decision may be destroyed after this call. Returns
+  /// one sentence that says why there is no answer: "x did not answer". It is valid until the
+  /// router is called again.
   virtual std::string_view abandon(PendingRequest& request) = 0;
 };
 
-/// Takes batches from any thread, gives their requests to a router, and completes each batch within
-/// the deadline. A request that has no decision by then is kUnavailable.
+/// Counts requests that were not answered in time, by which side was late. Thread-safe.
+struct LateCounters {
+  /// The server: this process looked for the reply when the deadline passed, and there was none.
+  std::atomic<std::uint64_t> server{0};
+  /// This process: it looked more than RemoteWorker::kLate after the deadline, since it had got no
+  /// processor time, and there was no reply even then.
+  std::atomic<std::uint64_t> here{0};
+};
+
+/// Takes batches from any thread, gives their requests to a router, and completes each request
+/// within the deadline; one that has no decision by then is kUnavailable. The deadline counts from
+/// when the router was given the request; if a batch takes several calls, from when the call
+/// was sent that carries it, so that a request is not late because of those before it. What has
+/// arrived by the deadline counts, however late this process reads it.
 ///
 /// The connections need a thread that runs their io_context. One thread at a time does so: it
 /// "leads". Usually the worker thread leads. It gives the lead up when nothing is pending, and
@@ -53,6 +74,7 @@ class Router {
 class RemoteWorker final {
  public:
   using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kLate{1};
 
   struct Options {
     std::chrono::nanoseconds deadline;
@@ -89,13 +111,17 @@ class RemoteWorker final {
   void decide(std::span<const Request> requests, Batch::Mode mode, Instant now,
               std::span<Decision> decisions);
 
+  /// Thread-safe.
+  const LateCounters& late() const { return late_; }
+
   /// Runs `task` soon on the worker thread. Thread-safe.
   void post(std::function<void()> task);
 
   /// Called by the router, on the leading thread, when it has written the request's decision. After
   /// the last request of a batch, the batch's completion is called.
   void complete(PendingRequest& request);
-  /// The same, if there will be no decision: it becomes kUnavailable. `why` is a sentence.
+  /// The same, if there will be no decision: it becomes kUnavailable, and the request says whether
+  /// it may have been executed. `why` is a sentence.
   void fail(PendingRequest& request, std::string_view why);
 
  private:
@@ -113,7 +139,9 @@ class RemoteWorker final {
   void collect();
   void begin(List<PendingBatch>& arrived);
   void step();
-  void expire(PendingBatch& batch, std::string_view why = {});
+  void expire_late();
+  void expire(PendingBatch& batch, Clock::time_point now, std::atomic<std::uint64_t>& late);
+  void close(PendingBatch& batch);
   void finish(PendingBatch& batch);
 
   Router& router_;
@@ -121,6 +149,7 @@ class RemoteWorker final {
   IoContext context_;
   std::thread thread_;
   std::atomic<std::int64_t> pending_{0};
+  LateCounters late_;
 
   // Used by the leading thread only:
   List<PendingBatch> under_way_;     // By deadline, the earliest first.

@@ -24,9 +24,12 @@ constexpr auto kLong = 60s;
 // what else it is asked waits for the test.
 class FakeRouter final : public Router {
  public:
+  using Clock = RemoteWorker::Clock;
+
   RemoteWorker* worker = nullptr;
   RequestList waiting;
   std::vector<PendingRequest*> later;
+  std::chrono::milliseconds sent_later{0};
   std::size_t flushed = 0;
   std::size_t abandoned = 0;
   std::thread::id thread;             // Of the last route().
@@ -46,6 +49,11 @@ class FakeRouter final : public Router {
   void flush() override {
     ++flushed;
     for (PendingRequest* request : std::exchange(later, {})) answer(*request);
+  }
+
+  std::optional<Clock::time_point> sent_at(const PendingRequest& request) override {
+    if (request.requests[0].key != "silence sent later") return std::nullopt;
+    return worker->routed_at() + sent_later;
   }
 
   std::string_view abandon(PendingRequest& request) override {
@@ -361,6 +369,29 @@ TEST_F(RemoteWorkerDeadlineTest, WhatHasArrivedCountsHoweverLateTheThreadIs) {
   EXPECT_EQ(ask({"soon"}).error, "");
   EXPECT_EQ(submit({"soon"}).get().error, "");
   EXPECT_EQ(router_.abandoned, 0U);
+}
+
+TEST_F(RemoteWorkerDeadlineTest, CountsWhoWasLate) {
+  ask({"silence", "silence"});
+  EXPECT_EQ(worker_->late().server + worker_->late().here, 2U);
+  router_.when_routed = [] {
+    const auto late = RemoteWorker::Clock::now() + 30ms;
+    while (RemoteWorker::Clock::now() < late) {
+    }
+  };
+  const std::uint64_t before = worker_->late().here;
+  ask({"silence"});
+  EXPECT_EQ(worker_->late().here, before + 1);
+}
+
+// A request waits for calls that are sent before its own: it is late when its own call is.
+TEST_F(RemoteWorkerDeadlineTest, CountsFromWhenARequestIsSent) {
+  const auto began = RemoteWorker::Clock::now();
+  router_.sent_later = 30ms;
+  const Answers answers = ask({"silence", "silence sent later", "now"});
+  EXPECT_GE(RemoteWorker::Clock::now() - began, 50ms);
+  EXPECT_EQ(answers.decisions[1].source, Source::kUnavailable);
+  EXPECT_EQ(router_.abandoned, 2U);
 }
 
 // Those who are told may take long: that is not at the cost of what is asked next.

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "algorithms/limit_definition.h"
+#include "core/hash_secret.h"
+#include "core/store.h"
+
+namespace sluice {
+
+/// The units that this process has admitted while the store did not answer, to be charged to the
+/// store when it does: one sum for each key.
+///
+/// Bounded: kMaxKeys keys, of at most kMaxKeyBytes each. Thread-safe. Instants are those of one
+/// clock.
+class ChargeBack {
+ public:
+  static constexpr std::size_t kShards = 16;
+  static constexpr std::size_t kMaxKeys = 16'384;
+  static constexpr std::size_t kMaxKeyBytes = 1024;
+
+  /// A key of a space, and the limit that admitted its latest units.
+  struct Key {
+    std::weak_ptr<Space> space;
+    std::shared_ptr<const LimitDefinition> limit;
+    std::string name;
+    std::int64_t units = 0;
+  };
+
+  /// Whether there is nothing to charge. One relaxed load.
+  bool is_empty() const { return size_.load(std::memory_order_relaxed) == 0; }
+
+  /// The units of `key` were admitted at `now`; at `fresh_at` the key is fresh, so that they do not
+  /// matter any more. Returns the units that cannot be kept: 0 or all of them.
+  std::int64_t add(const KeyHash& hash, Key key, Instant now, Instant fresh_at);
+
+  /// Units were returned: there is as much less to charge, though never less than nothing.
+  void subtract(const Space& space, const KeyHash& hash, std::int64_t units);
+
+  /// The key was reset: there is nothing to charge for it.
+  void forget(const Space& space, const KeyHash& hash);
+
+  /// Takes out some of the keys, about a thousand at most where there are many, without those that
+  /// are fresh by now.
+  std::vector<Key> take(Instant now);
+
+ private:
+  struct Id {
+    const Space* space;
+    KeyHash hash;
+
+    bool operator==(const Id&) const = default;
+  };
+  struct HashOfId {
+    std::size_t operator()(const Id& id) const { return id.hash.low; }
+  };
+  struct Entry {
+    Key key;
+    Instant fresh_at = 0;
+  };
+  struct Shard {
+    std::mutex mutex;
+    // Guarded by mutex:
+    std::unordered_map<Id, Entry, HashOfId> entries;
+    // Before that, no entry becomes fresh. Found when the shard is full.
+    Instant next_fresh_at = 0;
+  };
+
+  Shard& shard_of(const KeyHash& hash) { return shards_[hash.high % kShards]; }
+  bool make_room(Shard& shard, Instant now);
+  void erase(Shard& shard, std::unordered_map<Id, Entry, HashOfId>::iterator entry);
+
+  std::array<Shard, kShards> shards_;
+  std::atomic<std::size_t> size_{0};
+  std::atomic<std::size_t> next_shard_{0};
+};
+
+}  // namespace sluice

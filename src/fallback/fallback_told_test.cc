@@ -1,0 +1,299 @@
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "testing/fallback_fixture.h"
+
+namespace sluice {
+namespace {
+
+/// The local states know what the store last said, and what they admit is charged to it later.
+class FallbackToldTest : public FallbackFixture {
+ protected:
+  std::int64_t admitted(Instant now, int tries = 100) {
+    std::int64_t count = 0;
+    for (int i = 0; i < tries; ++i) count += decide(Ask{}, now).allowed ? 1 : 0;
+    return count;
+  }
+  std::int64_t remaining_in_store(Instant now = kStart) {
+    return decide_elsewhere({.cost = 0}, now).remaining;
+  }
+  // The store answers a request for another key.
+  void find_again(Instant now = kStart) {
+    inner_->lose_nothing();
+    inner_->asked.clear();
+    decide({.key = "other", .cost = 0}, now);
+  }
+};
+
+TEST_F(FallbackToldTest, AdmitsNoMoreThanRemainedWhoeverUsedTheUnits) {
+  wrap({}, "fixed_window 40/1h");
+  decide_elsewhere({.cost = 38}, kStart);
+  EXPECT_EQ(decide(Ask{}, kStart).remaining, 1);
+  inner_->lose_all();
+  EXPECT_EQ(admitted(kStart), 1);
+  EXPECT_EQ(decide({.key = "never asked about", .cost = 40}, kStart).remaining, 0);
+}
+
+TEST_F(FallbackToldTest, APeekADenialAndARefundTellToo) {
+  wrap({}, "fixed_window 40/1h");
+  decide_elsewhere({.key = "peeked", .cost = 30}, kStart);
+  decide({.key = "peeked", .cost = 0}, kStart);
+  decide_elsewhere({.key = "denied", .cost = 36}, kStart);
+  EXPECT_FALSE(decide({.key = "denied", .cost = 5}, kStart).allowed);
+  decide_elsewhere({.key = "refunded", .cost = 36}, kStart);
+  decide({.key = "refunded", .cost = 1, .operation = Operation::kRefund}, kStart);
+  inner_->lose_all();
+  EXPECT_EQ(decide({.key = "peeked", .cost = 0}, kStart).remaining, 10);
+  EXPECT_EQ(decide({.key = "denied", .cost = 0}, kStart).remaining, 4);
+  EXPECT_EQ(decide({.key = "refunded", .cost = 0}, kStart).remaining, 5);
+}
+
+TEST_F(FallbackToldTest, ManyProcessesTogetherAdmitWhatRemained) {
+  wrap({.local_share = 4}, "fixed_window 40/1h");
+  decide_elsewhere({.cost = 28}, kStart);
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 12);
+  inner_->lose_all();
+  EXPECT_EQ(admitted(kStart), 3);
+}
+
+// The answer to the earlier of two requests is mirrored last.
+TEST_F(FallbackToldTest, AnswersOfOneProcessMayOvertakeEachOther) {
+  wrap({}, "fixed_window 40/1h");
+  for (int i = 0; i < 10; ++i) {
+    inner_->on_the_way = [this] { decide({.cost = 2}, kStart); };
+    decide(Ask{}, kStart);
+  }
+  inner_->lose_all();
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 10);
+}
+
+TEST_F(FallbackToldTest, WhatTheStoreDeniedStaysDeniedUntilItsRetryAfter) {
+  wrap({}, "token_bucket 10/10ms");
+  decide_elsewhere({.operation = Operation::kBlock, .duration_ns = kHourNs});
+  EXPECT_FALSE(decide(Ask{}).allowed);
+  inner_->lose_all();
+  const Instant began = store_->now();
+  while (store_->now() < began + 20 * kMillisecondNs) {
+  }
+  const Decision denied = decide(Ask{});
+  EXPECT_FALSE(denied.allowed);
+  EXPECT_GT(denied.retry_after, std::chrono::minutes(59));
+  decide({.operation = Operation::kReset});
+  EXPECT_TRUE(decide(Ask{}).allowed) << "unless this process resets it";
+}
+
+// Two processes ask at random; then the store is lost to one of them.
+RC_GTEST_FIXTURE_PROP(FallbackToldTest, AdmitsNoMoreThanWasTold, ()) {
+  wrap({.local_share = *rc::gen::element(1, 1, 3)},
+       *rc::gen::element<std::string>(
+           "token_bucket 10/1us", "leaky_bucket 10/1us queue=9", "fixed_window 10/1us",
+           "fixed_window 10/1us anchor=first", "sliding_log 10/1us", "sliding_window 10/1us",
+           "sliding_counter 10/1us", "token_bucket 10/1us & fixed_window 20/5us"));
+  Instant now = kStart;
+  Decision told;
+  for (int i = *rc::gen::inRange(1, 100); i > 0; --i) {
+    now += *rc::gen::inRange(0, 150);
+    const Ask ask{.cost = *rc::gen::inRange(0, 5),
+                  .operation = *rc::gen::element(Operation::kTake, Operation::kTake,
+                                                 Operation::kTakeUpTo, Operation::kCharge)};
+    if (*rc::gen::arbitrary<bool>()) {
+      decide_elsewhere(ask, now);
+    } else {
+      told = decide(ask, now);
+    }
+    if (i == 1) told = decide(ask, now);
+  }
+  inner_->lose_all();
+  RC_ASSERT(admitted(now, 20) * 1 <= told.remaining);
+}
+
+TEST_F(FallbackToldTest, WhatIsAdmittedHereIsChargedToTheStore) {
+  wrap({}, "fixed_window 40/1h");
+  decide({.cost = 10}, kStart);
+  inner_->lose_all();
+  decide({.cost = 5}, kStart);
+  EXPECT_EQ(decide({.cost = 30, .operation = Operation::kTakeUpTo}, kStart).taken, 25);
+  decide({.cost = 4, .operation = Operation::kRefund}, kStart);
+  decide({.key = "denied", .cost = 41}, kStart);
+  find_again();
+  EXPECT_EQ(remaining_in_store(), 4);
+  EXPECT_EQ(store_->counters().charged_back, 26U);
+  EXPECT_EQ(store_->counters().not_charged_back, 0U);
+  find_again();
+  EXPECT_EQ(remaining_in_store(), 4) << "once";
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 4);
+}
+
+TEST_F(FallbackToldTest, AGroupIsChargedToTheStoreToo) {
+  wrap({}, "fixed_window 40/1h");
+  inner_->lose_all();
+  EXPECT_TRUE(decide_all({{.cost = 3}, {.key = "l", .cost = 4}}, kStart).allowed);
+  EXPECT_FALSE(decide_all({{.cost = 3}, {.key = "l", .cost = 40}}, kStart).allowed);
+  inner_->lose_nothing();
+  decide_all({{.key = "other"}}, kStart);
+  EXPECT_EQ(remaining_in_store(), 37);
+  EXPECT_EQ(decide_elsewhere({.key = "l", .cost = 0}, kStart).remaining, 36);
+}
+
+TEST_F(FallbackToldTest, WhatDoesNotCountAnyMoreIsNotCharged) {
+  wrap({}, "token_bucket 10/10h");
+  inner_->lose_all();
+  for (int hour = 0; hour < 50; ++hour) decide(Ask{}, kStart + hour * kHourNs);
+  for (int i = 0; i < 6; ++i) decide(Ask{}, kStart + 49 * kHourNs);
+  // 56 were admitted, seven of them since the bucket was last full.
+  find_again(kStart + 51 * kHourNs);
+  EXPECT_EQ(remaining_in_store(kStart + 51 * kHourNs), 5);
+  EXPECT_EQ(store_->counters().charged_back, 5U);
+  inner_->lose_all();
+  decide({.key = "fresh soon"}, kStart);
+  find_again(kStart + 60 * kHourNs);
+  EXPECT_EQ(store_->counters().charged_back, 5U);
+  EXPECT_EQ(store_->counters().not_charged_back, 0U);
+}
+
+TEST_F(FallbackToldTest, OfAnAmpersandNoBucketIsChargedMoreThanItHolds) {
+  wrap({}, "token_bucket 10/10s & fixed_window 1000/1d");
+  inner_->lose_all();
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(decide(Ask{}, kStart + i * kSecondNs).allowed);
+  }
+  const Instant later = kStart + 100 * kSecondNs;
+  find_again(later);
+  EXPECT_EQ(store_->counters().charged_back, 10U);
+  EXPECT_LE(decide({.cost = 10}, later).retry_after, std::chrono::seconds(10));
+}
+
+TEST_F(FallbackToldTest, AResetIsNotChargedBack) {
+  wrap({});
+  inner_->lose_all();
+  decide({.cost = 5}, kStart);
+  decide({.operation = Operation::kReset}, kStart);
+  find_again();
+  EXPECT_EQ(remaining_in_store(), 10);
+}
+
+TEST_F(FallbackToldTest, AChargeThatIsNotAnsweredIsCountedAndNotSentAgain) {
+  wrap({});
+  inner_->lose_all();
+  decide({.cost = 5}, kStart);
+  inner_->loses = [](const Request& asked) { return asked.operation == Operation::kCharge; };
+  decide({.key = "other"}, kStart);
+  EXPECT_EQ(store_->counters().not_charged_back, 5U);
+  find_again();
+  EXPECT_EQ(remaining_in_store(), 10);
+  EXPECT_EQ(store_->counters().charged_back, 0U);
+}
+
+// It was sent, and the reply is lost.
+TEST_F(FallbackToldTest, WhatTheStoreMayHaveChargedIsNotChargedAgain) {
+  wrap({});
+  inner_->says = [](const Request&) {
+    return Decision{.source = Source::kUnavailable, .taken = kTakenUnknown};
+  };
+  EXPECT_EQ(decide({.cost = 5}, kStart).source, Source::kLocal);
+  submit({{.key = "a"}, {.key = "b"}}, Batch::Mode::kTogether);
+  inner_->says = nullptr;
+  find_again();
+  EXPECT_EQ(inner_->asked.size(), 1U);
+  EXPECT_EQ(store_->counters().not_charged_back, 7U);
+}
+
+TEST_F(FallbackToldTest, WhatALimiterThatIsGoneAdmittedIsCounted) {
+  wrap({});
+  inner_->lose_all();
+  decide({.cost = 5}, kStart);
+  space_.reset();
+  use("token_bucket 10/1h", "another");
+  find_again();
+  EXPECT_EQ(store_->counters().not_charged_back, 5U);
+}
+
+TEST_F(FallbackToldTest, PermitsAreNotCharged) {
+  wrap({}, "concurrency 3");
+  inner_->lose_all();
+  EXPECT_TRUE(decide({.permit = 1}, kStart).allowed);
+  inner_->lose_nothing();
+  inner_->asked.clear();
+  decide({.key = "other", .permit = 2}, kStart);
+  EXPECT_EQ(inner_->asked.size(), 1U);
+}
+
+TEST_F(FallbackToldTest, IsChargedByASubmittedBatchToo) {
+  inner_->answers = ScriptedStore::Answers::kWhenTold;
+  wrap({}, "fixed_window 40/1d");
+  inner_->lose_all();
+  submit({{.cost = 5}});
+  inner_->answer_all();
+  inner_->lose_nothing();
+  submit({{.key = "other"}});
+  inner_->answer_all();
+  inner_->answer_all();
+  EXPECT_EQ(store_->counters().charged_back, 5U);
+  EXPECT_EQ(decide_elsewhere({.cost = 0}).remaining, 35);
+}
+
+class ChargeBackTest : public testing::Test {
+ protected:
+  std::int64_t add(std::uint64_t key, Instant fresh_at, Instant now = 0) {
+    return charges_.add({.high = key, .low = key},
+                        {.space = space_, .limit = nullptr, .name = "k", .units = 2}, now,
+                        fresh_at);
+  }
+  std::int64_t take_all(Instant now) {
+    std::int64_t units = 0;
+    while (!charges_.is_empty()) {
+      for (const auto& key : charges_.take(now)) units += key.units;
+    }
+    return units;
+  }
+
+  ChargeBack charges_;
+  std::shared_ptr<Space> space_ = std::make_shared<Space>();
+};
+
+TEST_F(ChargeBackTest, IsBounded) {
+  std::int64_t lost = 0;
+  for (std::uint64_t key = 0; key < ChargeBack::kMaxKeys + 100; ++key) lost += add(key, 50);
+  EXPECT_EQ(lost, 200);
+  EXPECT_EQ(add(7, 100), 0) << "a key that has a place keeps it";
+  EXPECT_EQ(add(ChargeBack::kMaxKeys, 100, 49), 2);
+  EXPECT_EQ(add(ChargeBack::kMaxKeys, 100, 50), 0) << "others are fresh";
+  EXPECT_EQ(take_all(60), 4 + 2);
+  EXPECT_TRUE(charges_.is_empty());
+}
+
+TEST_F(ChargeBackTest, KeepsNoLongKeys) {
+  const std::string name(ChargeBack::kMaxKeyBytes + 1, 'k');
+  EXPECT_EQ(charges_.add({}, {.space = space_, .limit = nullptr, .name = name, .units = 3}, 0, 9),
+            3);
+  EXPECT_TRUE(charges_.is_empty());
+}
+
+TEST_F(ChargeBackTest, BeginsAnewOnceTheKeyWasFresh) {
+  add(1, 50);
+  add(1, 90, 40);
+  EXPECT_EQ(take_all(80), 4);
+  add(1, 50);
+  add(1, 90, 50);
+  EXPECT_EQ(take_all(80), 2);
+  add(1, 50);
+  EXPECT_EQ(take_all(50), 0);
+}
+
+TEST_F(ChargeBackTest, SumsDoNotOverflow) {
+  for (int i = 0; i < 2; ++i) {
+    charges_.add({},
+                 {.space = space_,
+                  .limit = nullptr,
+                  .name = "k",
+                  .units = std::numeric_limits<std::int64_t>::max()},
+                 0, 9);
+  }
+  EXPECT_EQ(take_all(1), std::numeric_limits<std::int64_t>::max());
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,135 @@
+// What looks late though the server is well: a process that gets too little of the processors, and
+// a batch of many calls.
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "faults/canary.h"
+#include "faults/expectations.h"
+#include "faults/load.h"
+#include "servers/redis_server.h"
+
+namespace sluice::faults {
+namespace {
+
+using servers::RedisServer;
+
+/// What the callers of one process were answered, by Source.
+struct Answers {
+  std::array<std::int64_t, 6> allowed{};
+  std::array<std::int64_t, 6> denied{};
+
+  void add(const Answers& other) {
+    for (std::size_t i = 0; i < allowed.size(); ++i) {
+      allowed[i] += other.allowed[i];
+      denied[i] += other.denied[i];
+    }
+  }
+};
+
+Answers ask_until(Limiter& limiter, Clock::time_point end) {
+  Answers answers;
+  while (Clock::now() < end) {
+    const Decision decision = limiter.check("hot");
+    auto& count = decision.allowed ? answers.allowed : answers.denied;
+    ++count[static_cast<std::size_t>(decision.source)];
+  }
+  return answers;
+}
+
+/// A process with four threads that ask without a pause for `time`.
+class BusyProcess {
+ public:
+  BusyProcess(const std::string& url, std::chrono::milliseconds time) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::pipe(ends.data()), 0);
+    child_ = ::fork();
+    if (child_ == 0) {
+      const Answers answers = ask(url, time);
+      const bool is_written = ::write(ends[1], &answers, sizeof(answers)) == sizeof(answers);
+      ::_exit(is_written ? 0 : 1);
+    }
+    ::close(ends[1]);
+    output_ = ends[0];
+  }
+  BusyProcess(const BusyProcess&) = delete;
+  BusyProcess& operator=(const BusyProcess&) = delete;
+  ~BusyProcess() { ::close(output_); }
+
+  Answers wait() {
+    Answers answers;
+    EXPECT_EQ(::read(output_, &answers, sizeof(answers)), static_cast<ssize_t>(sizeof(answers)));
+    EXPECT_EQ(::waitpid(child_, nullptr, 0), child_);
+    return answers;
+  }
+
+ private:
+  static Answers ask(const std::string& url, std::chrono::milliseconds time) {
+    Limiter limiter(open_store(url), Limit("token_bucket 100/1s"));
+    const Clock::time_point end = Clock::now() + time;
+    std::array<Answers, 4> each;
+    std::vector<std::thread> threads;
+    for (Answers& one : each) threads.emplace_back([&] { one = ask_until(limiter, end); });
+    for (std::thread& thread : threads) thread.join();
+    Answers all;
+    for (const Answers& one : each) all.add(one);
+    return all;
+  }
+
+  pid_t child_ = -1;
+  int output_ = -1;
+};
+
+// 100 at once, and 100 in each of five seconds. Twelve threads that never sleep keep each other
+// from reading the replies in time: that is not the server's lateness.
+TEST(Late, StarvedProcessesDoNotTakeAHealthyServerForALostOne) {
+  RedisServer server;
+  std::vector<std::unique_ptr<BusyProcess>> processes;
+  for (int i = 0; i < 3; ++i) {
+    processes.push_back(std::make_unique<BusyProcess>(server.url(), 5s));
+  }
+  Answers all;
+  for (const auto& process : processes) all.add(process->wait());
+  std::int64_t admitted = 0;
+  for (std::size_t i = 0; i < all.allowed.size(); ++i) {
+    admitted += all.allowed[i];
+    std::cout << to_string(static_cast<Source>(i)) << ": " << all.allowed[i] << " admitted, "
+              << all.denied[i] << " denied\n";
+  }
+  EXPECT_GE(admitted, 540);
+  EXPECT_LE(admitted, 660);
+}
+
+// Its deadline counts for each call that is sent, not for all of them.
+TEST(Late, ABatchOfThousandsIsAnsweredByTheStore) {
+  RedisServer server;
+  Limiter limiter(open_store(server.url()), Limit("token_bucket 100/1s"));
+  std::vector<std::string> keys;
+  for (int i = 0; i < 8'000; ++i) keys.push_back("key" + std::to_string(i));
+  std::vector<Ask> asks;
+  for (const std::string& key : keys) asks.push_back({.key = key});
+  std::vector<Decision> decisions(asks.size());
+  expect_in_time("8,000 keys at once", [&] {
+    Canary canary;
+    std::size_t answered = 0;
+    limiter.check(asks, decisions);
+    for (const Decision& decision : decisions) {
+      answered += decision.source == Source::kStore ? 1 : 0;
+    }
+    std::cout << answered << " answered by the store\n";
+    return Try{.machine_late = canary.stop(),
+               .is_in_time = [answered](Clock::duration) { return answered == 8'000; }};
+  });
+}
+
+}  // namespace
+}  // namespace sluice::faults
