@@ -27,6 +27,14 @@ enum class Source : std::uint8_t {
                  ///< it throws instead.
 };
 
+/// How a call that waits has ended.
+enum class Ended : std::uint8_t {
+  kAnswered,  ///< With the answer: allowed, or denied since waiting for as long as the caller would
+              ///< does not help. All calls that do not wait end so.
+  kTimedOut,  ///< Denied: the caller waited until its patience was over.
+  kStopped,   ///< Denied: the stop token was requested to stop, or the operation cancelled.
+};
+
 /// A wait that never ends: the request can never be admitted. It is the longest wait there is, so
 /// it compares as one. On the wire and in files it is -1.
 inline constexpr std::chrono::nanoseconds kNever = std::chrono::nanoseconds::max();
@@ -43,6 +51,8 @@ struct Decision {
   /// `remaining`, `retry_after` and `reset_after` are its own; `delay` is the longest of all. 0 if
   /// there is one.
   std::uint8_t binding = 0;
+  /// Why acquire() has denied.
+  Ended ended = Ended::kAnswered;
   /// The most units that the limit can admit at once. (With `borrow=yes` a single request may cost
   /// more than this and still pass.)
   std::int64_t limit = 0;
@@ -74,6 +84,8 @@ struct Decision {
 SLUICE_EXPORT std::string to_string(const Decision& decision);
 /// Writes to_string().
 SLUICE_EXPORT std::ostream& operator<<(std::ostream& out, const Decision& decision);
+/// "answered", "timed out" or "stopped".
+SLUICE_EXPORT std::string_view to_string(Ended ended);
 /// The source in lower case: "store", "full", "cache", "local", "policy" or "unavailable".
 SLUICE_EXPORT std::string_view to_string(Source source);
 

@@ -92,7 +92,8 @@ class SLUICE_EXPORT Limiter {
   /// order. Denies at once if the wait is known to be longer than `patience`, or if 100,000 callers
   /// wait already for keys of this limit. Also denies when `patience` has passed or `stop` is
   /// requested; reserved units are then returned. Once admitted, the caller has waited for the
-  /// `delay` of the decision.
+  /// `delay` of the decision. If not, Decision::ended tells whether it was denied, or ran out of
+  /// time, or was stopped.
   Decision acquire(std::string_view key, std::int64_t cost = 1,
                    std::chrono::nanoseconds patience = kForever, std::stop_token stop = {});
 
@@ -118,18 +119,22 @@ class SLUICE_EXPORT Limiter {
 
   /// Denies all requests for the key with a cost above 0, for `duration` (1 ns to 2^61 ns) from
   /// now, or until an earlier block ends if that is later. The key's state is kept. reset() ends
-  /// the block. The result is that of a peek() afterwards. As with charge(), a memory store without
-  /// room denies, and does not record the block.
+  /// the block. Callers of this process that wait in acquire() for the key are denied; units that
+  /// they had reserved are returned. The result is that of a peek() afterwards. As with charge(), a
+  /// memory store without room denies, and does not record the block.
   Decision block(std::string_view key, std::chrono::nanoseconds duration);
 
-  /// Forgets the key's state and block: the key becomes fresh, as if never seen. Throws StoreError,
+  /// Forgets the key's state and block: the key becomes fresh, as if never seen. Callers of this
+  /// process that wait in acquire() for the key ask again at once. Throws StoreError,
   /// under any failure policy, if a store on another machine does not answer: this process has then
   /// forgotten its local state, and it is not known whether the store has.
   void reset(std::string_view key);
 
   /// Replaces the limit by another one of the same name. Applies to this Limiter only; other
   /// limiters of the name keep theirs. Keys keep their states if algorithm, window, precision and
-  /// anchor are the same (states of buckets are always kept); otherwise they start fresh.
+  /// anchor are the same (states of buckets are always kept); otherwise they start fresh. Callers
+  /// that wait in acquire() ask again at once, by the new limit; units that they had reserved are
+  /// returned.
   ///
   /// Throws std::invalid_argument if the name differs, and StoreError if the store cannot continue
   /// from the keys' states, or if this Limiter has had 10,000 limits: it keeps every limit that it
@@ -215,6 +220,34 @@ SLUICE_EXPORT Decision check_all(std::span<const Claim> claims, std::span<Decisi
 /// The same, with the claims listed in the call.
 inline Decision check_all(std::initializer_list<Claim> claims, std::span<Decision> parts) {
   return check_all(std::span(claims.begin(), claims.size()), parts);
+}
+
+/// Takes from all claims or from none, and blocks until the caller may go ahead with all of them.
+/// As Limiter::acquire(): `patience` is the timeout; buckets reserve future units, and for other
+/// limits the callers of this process wait in order, each in the queue of the claim that denies it
+/// for longest. A caller that is the first there asks for all claims again, and goes to the queue
+/// of another claim if that now denies for longest. So the order is kept among callers that wait
+/// for the same limit and key. Throws as check_all().
+SLUICE_EXPORT Decision acquire_all(std::span<const Claim> claims,
+                                   std::chrono::nanoseconds patience = kForever,
+                                   std::stop_token stop = {});
+/// The same, with the claims listed in the call.
+inline Decision acquire_all(std::initializer_list<Claim> claims,
+                            std::chrono::nanoseconds patience = kForever,
+                            std::stop_token stop = {}) {
+  return acquire_all(std::span(claims.begin(), claims.size()), patience, std::move(stop));
+}
+
+/// Takes from all claims or from none, now or, of buckets, in the future: as Limiter::reserve().
+/// The i-th reservation is of claims[i]; all are granted or none is. The decision() of each is that
+/// of all claims, as by check_all(), so that waiting for any of them is waiting for all. Each is
+/// settled on its own. Throws as check_all().
+SLUICE_EXPORT std::vector<Reservation> reserve_all(std::span<const Claim> claims,
+                                                   std::chrono::nanoseconds patience = kForever);
+/// The same, with the claims listed in the call.
+inline std::vector<Reservation> reserve_all(std::initializer_list<Claim> claims,
+                                            std::chrono::nanoseconds patience = kForever) {
+  return reserve_all(std::span(claims.begin(), claims.size()), patience);
 }
 
 /// check_all() without blocking, like the async_ functions of Limiter.

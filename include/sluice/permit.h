@@ -120,7 +120,8 @@ class SLUICE_EXPORT ConcurrencyLimiter {
   /// allowed; changes nothing.
   Decision peek(std::string_view key);
 
-  /// Grants no permit for the key for `duration` (1 ns to 2^61 ns) from now. Held permits stay.
+  /// Grants no permit for the key for `duration` (1 ns to 2^61 ns) from now. Held permits stay;
+  /// callers of this process that wait for one are denied.
   Decision block(std::string_view key, std::chrono::nanoseconds duration);
 
   /// Forgets the key: its held permits expire, which their holders learn at the next renewal.

@@ -58,11 +58,12 @@ Result refuse(Refuse&& refuse, const Decision& decision) {
 ///
 ///     sluice::throttle(store, "sms").allow(100).every(10s).block(3s).then(run, refuse);
 ///
-/// Throttles with the same name and numbers on one store share their state: that of the key `name`
-/// under the limit `fixed_window 100/10s anchor=first`. Not thread-safe.
+/// Throttles with the same name and window on one store share their state, whatever their numbers
+/// of runs: that of the key `name` under the limit `fixed_window 100/10s anchor=first` with the
+/// name "throttle." and the nanoseconds of the window. Not thread-safe.
 class SLUICE_EXPORT Throttle {
  public:
-  /// The rules for `name` are those of Limit.
+  /// `name` can be any text.
   Throttle(std::shared_ptr<Store> store, std::string_view name);
 
   /// The number of runs in a window: at least 1. Default: 1.
@@ -72,23 +73,24 @@ class SLUICE_EXPORT Throttle {
   /// The timeout for waiting until a run is allowed: at least 0. Default: 0, does not wait.
   Throttle& block(std::chrono::nanoseconds patience);
 
-  /// Calls `run` if the limit admits it within the timeout, else `refuse`, which may take the
+  /// Calls `run` if the limit admits it within the timeout, else `refuse`. Both may take the
   /// Decision. Returns their result, converted to the result type of `run`. Throws what they throw,
   /// InvalidLimit or std::invalid_argument if a number is out of range, and StoreError as a Limiter
   /// does.
   template <class Run, class Refuse>
-  auto then(Run&& run, Refuse&& refuse) -> std::invoke_result_t<Run> {
+  decltype(auto) then(Run&& run, Refuse&& refuse) {
     const Decision decision = acquire();
-    if (decision.allowed) return std::invoke(std::forward<Run>(run));
-    return recipe::refuse<std::invoke_result_t<Run>>(std::forward<Refuse>(refuse), decision);
+    using Result = decltype(recipe::call(std::forward<Run>(run), decision));
+    if (decision.allowed) return recipe::call(std::forward<Run>(run), decision);
+    return recipe::refuse<Result>(std::forward<Refuse>(refuse), decision);
   }
 
   /// The same, but throws LimitExceeded instead of calling `refuse`.
   template <class Run>
-  auto then(Run&& run) -> std::invoke_result_t<Run> {
+  decltype(auto) then(Run&& run) {
     const Decision decision = acquire();
     if (!decision.allowed) exceed(decision);
-    return std::invoke(std::forward<Run>(run));
+    return recipe::call(std::forward<Run>(run), decision);
   }
 
  private:
@@ -107,11 +109,11 @@ class SLUICE_EXPORT Throttle {
 ///
 ///     sluice::funnel(store, "reports").limit(100).release_after(60s).block(3s).then(run, refuse);
 ///
-/// Funnels with the same name and numbers on one store share their state: that of the key `name`
-/// under the limit `concurrency 100 lease=60s`. Not thread-safe.
+/// Funnels with the same name on one store share their state, whatever their numbers: that of the
+/// key `name` under the limit `concurrency 100 lease=60s` with the name "funnel". Not thread-safe.
 class SLUICE_EXPORT Funnel {
  public:
-  /// The rules for `name` are those of Limit.
+  /// `name` can be any text.
   Funnel(std::shared_ptr<Store> store, std::string_view name);
 
   /// How many functions may run at the same time: 1 to 65,536. Default: 1.

@@ -11,6 +11,7 @@ inline void assign(Decision& to, const Decision& from) {
   to.allowed = from.allowed;
   to.source = from.source;
   to.binding = from.binding;
+  to.ended = from.ended;
   to.limit = from.limit;
   to.remaining = from.remaining;
   to.retry_after = from.retry_after;

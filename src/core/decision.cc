@@ -31,8 +31,21 @@ std::string_view to_string(Source source) {
   return "unavailable";
 }
 
+std::string_view to_string(Ended ended) {
+  switch (ended) {
+    case Ended::kTimedOut:
+      return "timed out";
+    case Ended::kStopped:
+      return "stopped";
+    case Ended::kAnswered:
+      break;
+  }
+  return "answered";
+}
+
 std::string to_string(const Decision& decision) {
   std::string text = decision.allowed ? "allowed" : "denied";
+  if (decision.ended != Ended::kAnswered) text += ", " + std::string(to_string(decision.ended));
   if (decision.delay.count() > 0) text += " after " + in_words(decision.delay);
   text +=
       ": " + std::to_string(decision.remaining) + " of " + std::to_string(decision.limit) + " left";

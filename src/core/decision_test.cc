@@ -48,6 +48,14 @@ TEST(Decision, TellsWhichPartBinds) {
   EXPECT_NE(decision, (Decision{.limit = 5, .retry_after = minutes(2)}));
 }
 
+TEST(Decision, TellsHowTheCallEnded) {
+  EXPECT_EQ(to_string(Decision{.ended = Ended::kStopped, .limit = 5}),
+            "denied, stopped: 0 of 5 left, reset after 0s");
+  EXPECT_EQ(to_string(Decision{.ended = Ended::kTimedOut, .limit = 5}),
+            "denied, timed out: 0 of 5 left, reset after 0s");
+  EXPECT_EQ(to_string(Ended::kAnswered), "answered");
+}
+
 TEST(Decision, CanBeWrittenToAStream) {
   std::ostringstream out;
   out << Decision{.allowed = true, .limit = 1};

@@ -88,8 +88,9 @@ TEST_F(ConcurrencyLimiterTest, WaitsNoLongerThanItsPatience) {
   EXPECT_FALSE(permit);
   EXPECT_GE(steady_clock::now() - began, milliseconds(20));
   EXPECT_GT(permit.decision().retry_after, hours(1) - seconds(60));
+  EXPECT_EQ(permit.decision().ended, Ended::kTimedOut);
   EXPECT_EQ(waiting(), 0U);
-  EXPECT_FALSE(jobs_.acquire("k", nanoseconds(0)));
+  EXPECT_EQ(jobs_.acquire("k", nanoseconds(0)).decision().ended, Ended::kAnswered);
 }
 
 TEST_F(ConcurrencyLimiterTest, StopsWaiting) {
@@ -99,7 +100,7 @@ TEST_F(ConcurrencyLimiterTest, StopsWaiting) {
     await_waiting(1);
     stop.request_stop();
   });
-  EXPECT_FALSE(jobs_.acquire("k", hours(1), stop.get_token()));
+  EXPECT_EQ(jobs_.acquire("k", hours(1), stop.get_token()).decision().ended, Ended::kStopped);
   EXPECT_EQ(waiting(), 0U);
 }
 
@@ -222,6 +223,14 @@ TEST_F(WaitingForAPermitTest, AHigherLimitLetsTheFirstGoAhead) {
   EXPECT_EQ(jobs_.limit().expression(), "concurrency 2 lease=1h");
   EXPECT_TRUE(held_.held());
   expect_granted();
+}
+
+TEST_F(WaitingForAPermitTest, ABlockDeniesIt) {
+  jobs_.block("k", hours(2));
+  auto denied = later_.get_future();
+  ASSERT_EQ(denied.wait_for(seconds(10)), std::future_status::ready);
+  EXPECT_GT(denied.get().decision().retry_after, hours(1));
+  EXPECT_TRUE(held_.held());
 }
 
 TEST_F(ConcurrencyLimiterTest, BlocksAKey) {

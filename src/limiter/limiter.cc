@@ -54,17 +54,9 @@ TimePoint now() {
   return TimePoint::clock::now();
 }
 
-// Whether the caller may go ahead at once, or not at all.
-bool is_over(const AcquireOutcome& outcome) {
-  return !outcome.is_granted() || outcome.decision.delay == kNoWait;
-}
-
-// What was reserved has been refunded: a caller that asks again waits as long.
-Decision denied_after(Decision refunded, nanoseconds left) {
-  refunded.allowed = false;
-  refunded.delay = kNoWait;
-  refunded.retry_after = std::max(nanoseconds(1), left);
-  return refunded;
+nanoseconds left_until(TimePoint until) {
+  if (until == TimerThread::kEndOfTime) return kForever;
+  return std::max(kNoWait, until - now());
 }
 
 /// A caller that waits for units it has reserved, without a thread of its own: tells its callback.
@@ -72,11 +64,17 @@ Decision denied_after(Decision refunded, nanoseconds left) {
 /// ends, and a share of the store with it: a store is not destroyed on its own thread.
 class Delay : public std::enable_shared_from_this<Delay> {
  public:
-  Delay(std::shared_ptr<const LimiterCore> core, Reservation reservation, DecisionCallback callback)
+  /// Asks for the same again, for the same callback; unless it `waits`, with a timeout of 0.
+  using Retry = std::function<void(DecisionCallback, bool waits)>;
+
+  Delay(std::shared_ptr<const LimiterCore> core, std::string_view key, Reservation reservation,
+        DecisionCallback callback, Retry retry)
       : core_(std::move(core)),
+        key_(key),
         reservation_(std::move(reservation)),
         ready_(timer_thread_->after(reservation_.delay())),
-        callback_(std::move(callback)) {}
+        callback_(std::move(callback)),
+        retry_(std::move(retry)) {}
   ~Delay() { taken_places.fetch_sub(1, std::memory_order_relaxed); }
   Delay(const Delay&) = delete;
   Delay& operator=(const Delay&) = delete;
@@ -89,31 +87,54 @@ class Delay : public std::enable_shared_from_this<Delay> {
   using StopCallback = std::stop_callback<std::function<void()>>;
 
   void wait(const std::stop_token& stop) {
-    if (!has_place_) return cancel();
+    if (!has_place_) return cancel(Ended::kAnswered);
     if (ready_ < TimerThread::kEndOfTime) {
       timer_ = timer_thread_->at(ready_, [self = shared_from_this()] { self->end(); });
     }
+    sleeper_.emplace(core_->queues().sleepers(), key_, *core_->binding(),
+                     [thread = timer_thread_, weak = weak_from_this()](Waking why) {
+                       thread->post([weak, why] {
+                         if (const auto delay = weak.lock()) delay->wake(why);
+                       });
+                     });
     if (!stop.stop_possible()) return;
     stop_.emplace(stop, [thread = timer_thread_, weak = weak_from_this()] {
       thread->post([weak] {
-        if (const auto delay = weak.lock()) delay->cancel();
+        if (const auto delay = weak.lock()) delay->cancel(Ended::kStopped);
       });
     });
   }
 
   void end() {
     stop_.reset();
+    sleeper_.reset();
     if (callback_) std::exchange(callback_, nullptr)(reservation_.decision(), nullptr);
   }
 
-  void cancel() {
+  // Asks again: for what was reset, without a refund, which would give back what others took since.
+  void wake(Waking why) {
+    if (callback_ == nullptr) return;
+    const auto self = shared_from_this();
+    timer_thread_->cancel(timer_);
+    stop_.reset();
+    sleeper_.reset();
+    const auto again = [self, callback = std::exchange(callback_, nullptr),
+                        waits = why != Waking::kBlocked] { self->retry_(callback, waits); };
+    if (why == Waking::kReset) return again();
+    reservation_.async_commit(0, [self, again](const Decision&, std::exception_ptr) {
+      self->timer_thread_->post(again);
+    });
+  }
+
+  void cancel(Ended ended) {
     if (callback_ == nullptr) return;
     timer_thread_->cancel(timer_);
     stop_.reset();
+    sleeper_.reset();
     reservation_.async_commit(
-        0, [self = shared_from_this(), callback = std::exchange(callback_, nullptr)](
+        0, [self = shared_from_this(), ended, callback = std::exchange(callback_, nullptr)](
                const Decision& refunded, std::exception_ptr error) {
-          callback(denied_after(refunded, self->ready_ - now()), std::move(error));
+          callback(denied_after(refunded, self->ready_ - now(), ended), std::move(error));
           self->timer_thread_->post([self] {});
         });
   }
@@ -124,14 +145,55 @@ class Delay : public std::enable_shared_from_this<Delay> {
       taken_places.fetch_add(1, std::memory_order_relaxed) < WaitQueues::kMostWaiting;
   const std::shared_ptr<TimerThread> timer_thread_ = TimerThread::shared();
   const std::shared_ptr<const LimiterCore> core_;
+  const std::string key_;
   Reservation reservation_;
   const TimePoint ready_;
   DecisionCallback callback_;
+  const Retry retry_;
   TimerThread::Timer timer_;
   std::optional<StopCallback> stop_;
+  std::optional<Sleepers::Sleeper> sleeper_;
 };
 
 }  // namespace
+
+void Limiter::Impl::acquire_later(const std::shared_ptr<const Impl>& impl, AcquireRequest request,
+                                  DecisionCallback callback, const std::stop_token& stop) {
+  const auto retry = [impl, request, stop](DecisionCallback then, bool waits) {
+    AcquireRequest again = request;
+    if (!waits) again.until = now();
+    acquire_later(impl, std::move(again), std::move(then), stop);
+  };
+  const auto done = [impl, key = request.key, cost = request.cost, callback = std::move(callback),
+                     stop, retry](const AcquireOutcome& outcome) {
+    if (is_over(outcome)) return callback(outcome.decision, outcome.error);
+    Reservation reservation = impl->reservation(outcome.decision, *outcome.bound, key, cost);
+    std::make_shared<Delay>(impl, key, std::move(reservation), callback, retry)->begin(stop);
+  };
+  const bool others_go_first = !impl->queues().is_empty(request.key);
+  impl->queues().acquire(std::move(request), others_go_first, stop, done);
+}
+
+AcquireOutcome Limiter::Impl::take_or_wait(std::string_view key, std::int64_t cost,
+                                           nanoseconds patience,
+                                           const std::stop_token& stop) const {
+  const BoundLimit& bound = this->bound();
+  AcquireOutcome outcome{.bound = &bound};
+  std::optional<Decision> denied;
+  const bool asks = queues().is_empty(key);
+  if (asks) [[likely]] {
+    outcome.decision = binding()->ask(to_reserve(bound, key, cost, patience));
+    if (outcome.decision.allowed) return outcome;
+    denied = outcome.decision;
+  }
+  const AcquireRequest request{.binding = binding(),
+                               .key = std::string(key),
+                               .cost = cost,
+                               .until = TimerThread::later(now(), patience)};
+  if (!asks || can_wait(request, outcome, now())) outcome = queues().wait(request, denied, stop);
+  if (outcome.error) std::rethrow_exception(outcome.error);
+  return outcome;
+}
 
 Limiter::Limiter(std::shared_ptr<Store> store, Limit limit)
     : impl_(
@@ -270,30 +332,21 @@ void Limiter::async_reserve(std::string_view key, std::int64_t cost, nanoseconds
 
 Decision Limiter::acquire(std::string_view key, std::int64_t cost, nanoseconds patience,
                           std::stop_token stop) {
-  const BoundLimit& bound = impl_->bound();
-  const Request asked = to_reserve(bound, key, cost, patience);
-  std::optional<Decision> denied;
-  AcquireOutcome outcome{.bound = &bound};
-  const bool asks = impl_->queues().is_empty(key);
-  if (asks) [[likely]] {
-    outcome.decision = impl_->binding()->ask(asked);
-    if (is_over(outcome) && outcome.decision.allowed) return outcome.decision;
-    denied = outcome.decision;
+  to_reserve(impl_->bound(), key, cost, patience);  // Throws where a number is out of range.
+  const TimePoint until = TimerThread::later(now(), patience);
+  for (;;) {
+    const AcquireOutcome outcome = impl_->take_or_wait(key, cost, patience, stop);
+    if (is_over(outcome)) return outcome.decision;
+    Reservation reservation = impl_->reservation(outcome.decision, *outcome.bound, key, cost);
+    const TimePoint ready = TimerThread::later(now(), reservation.delay());
+    const AcquireClaim claim{.binding = impl_->binding(), .key = std::string(key), .cost = cost};
+    const Waking why = sleep_until(ready, {&claim, 1}, stop).why;
+    if (why == Waking::kReady) return reservation.decision();
+    // What was reset is not refunded, which would give back what others took since.
+    const Decision refunded = why == Waking::kReset ? Decision{} : reservation.commit(0);
+    if (why == Waking::kStopped) return denied_after(refunded, ready - now(), Ended::kStopped);
+    patience = why == Waking::kBlocked ? kNoWait : left_until(until);
   }
-  const AcquireRequest request{.binding = impl_->binding(),
-                               .key = std::string(key),
-                               .cost = cost,
-                               .until = TimerThread::later(now(), patience)};
-  if (!asks || can_wait(request, outcome, now())) {
-    outcome = impl_->queues().wait(request, denied, stop);
-    if (outcome.error) std::rethrow_exception(outcome.error);
-  }
-  if (is_over(outcome)) return outcome.decision;
-  Reservation reservation = impl_->reservation(outcome.decision, *outcome.bound, key, cost);
-  const TimePoint ready = TimerThread::later(now(), reservation.delay());
-  if (wait_until(ready, std::move(stop))) return reservation.decision();
-  const Decision refunded = reservation.commit(0);
-  return denied_after(refunded, ready - now());
 }
 
 void Limiter::async_acquire(std::string_view key, std::int64_t cost, nanoseconds patience,
@@ -304,13 +357,7 @@ void Limiter::async_acquire(std::string_view key, std::int64_t cost, nanoseconds
                          .key = std::string(key),
                          .cost = cost,
                          .until = TimerThread::later(now(), patience)};
-  const auto done = [impl = impl_, key = request.key, cost, callback = std::move(callback),
-                     stop](const AcquireOutcome& outcome) {
-    if (is_over(outcome)) return callback(outcome.decision, outcome.error);
-    Reservation reservation = impl->reservation(outcome.decision, *outcome.bound, key, cost);
-    std::make_shared<Delay>(impl, std::move(reservation), callback)->begin(stop);
-  };
-  impl_->queues().acquire(std::move(request), !impl_->queues().is_empty(key), stop, done);
+  Impl::acquire_later(impl_, std::move(request), std::move(callback), stop);
 }
 
 }  // namespace sluice

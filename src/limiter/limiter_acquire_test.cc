@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "fallback/fallback_store.h"
@@ -84,6 +85,7 @@ TEST_F(AcquireTest, ReturnsWhatItNoLongerWaitsFor) {
   stop.request_stop();
   const Decision decision = limiter.acquire("k", 1, kForever, stop.get_token());
   EXPECT_FALSE(decision.allowed);
+  EXPECT_EQ(decision.ended, Ended::kStopped);
   EXPECT_GT(decision.retry_after, seconds(3590));
   EXPECT_EQ(decision.delay, nanoseconds(0));
   EXPECT_LE(limiter.peek("k").reset_after, hours(1));
@@ -94,7 +96,9 @@ TEST_F(AcquireTest, WhatWouldTakeTooLongIsDeniedAtOnce) {
   for (const char* expression : {"token_bucket 1/1h", "fixed_window 1/1h anchor=first"}) {
     Limiter& limiter = use(expression);
     limiter.acquire("k");
-    EXPECT_GT(limiter.acquire("k", 1, seconds(1)).retry_after, seconds(3000));
+    const Decision denied = limiter.acquire("k", 1, seconds(1));
+    EXPECT_GT(denied.retry_after, seconds(3000));
+    EXPECT_EQ(denied.ended, Ended::kAnswered);
     EXPECT_EQ(limiter.acquire("k", 2).retry_after, kNever);
   }
   EXPECT_LT(steady_clock::now() - began, seconds(60));
@@ -118,6 +122,7 @@ TEST_F(AcquireTest, StopsWaitingInTheQueue) {
   });
   const Decision decision = limiter.acquire("k", 1, kForever, stop.get_token());
   EXPECT_FALSE(decision.allowed);
+  EXPECT_EQ(decision.ended, Ended::kStopped);
   EXPECT_GT(decision.retry_after, seconds(3000));
 }
 
@@ -263,8 +268,80 @@ TEST_F(AcquireTest, CallsBackWhenItIsStopped) {
   stop.request_stop();
   const Decision decision = answer.get_future().get().decision;
   EXPECT_FALSE(decision.allowed);
+  EXPECT_EQ(decision.ended, Ended::kStopped);
   EXPECT_GT(decision.retry_after, seconds(3590));
   EXPECT_LE(limiter.peek("k").reset_after, hours(1)) << "it has been returned";
+}
+
+/// Callers that wait, in the queue of a window or for units of a bucket that they have reserved.
+class WaitingCallersTest : public AcquireTest, public testing::WithParamInterface<const char*> {
+ protected:
+  bool is_bucket() const { return std::string_view(GetParam()).starts_with("token_bucket"); }
+
+  void await_callers(std::size_t count) {
+    if (!is_bucket()) return await_waiting(count);
+    const auto queues = store_->open_space(limit_->definition())->attachment<WaitQueues>();
+    while (queues->sleepers().size() != count) std::this_thread::yield();
+  }
+
+  // On a thread of its own, and without one.
+  void take_and_wait(Limiter& limiter) {
+    limiter.check("k");
+    blocking_ = std::async(std::launch::async, [&] { return limiter.acquire("k"); });
+    await_callers(1);
+    limiter.async_acquire("k", 1, kForever, to(answer_));
+    await_callers(2);
+  }
+
+  std::future<Decision> blocking_;
+  std::promise<Answer> answer_;
+};
+
+INSTANTIATE_TEST_SUITE_P(All, WaitingCallersTest,
+                         testing::Values("token_bucket 1/1h", "fixed_window 1/1h anchor=first"),
+                         [](const auto& limit) { return limit.index == 0 ? "Bucket" : "Window"; });
+
+TEST_P(WaitingCallersTest, AreDeniedByABlock) {
+  Limiter& limiter = use(GetParam());
+  take_and_wait(limiter);
+  limiter.block("k", hours(9));
+  for (const Decision& denied : {blocking_.get(), answer_.get_future().get().decision}) {
+    EXPECT_FALSE(denied.allowed);
+    EXPECT_GT(denied.retry_after, hours(8));
+    EXPECT_EQ(denied.ended, Ended::kAnswered);
+  }
+  limiter.reset("k");
+  EXPECT_TRUE(limiter.check("k").allowed);
+}
+
+TEST_P(WaitingCallersTest, AskAgainAtOnceAfterAReset) {
+  Limiter& limiter = use(GetParam());
+  take_and_wait(limiter);
+  limiter.reset("k");
+  await_callers(1);
+  EXPECT_LE(limiter.peek("k").reset_after, hours(2)) << "one was admitted, one waits again";
+  // The caller that waits again may just be about to: then it does not see a reset.
+  std::future<Answer> answer = answer_.get_future();
+  const auto is_there = [](const auto& future) {
+    return future.wait_for(nanoseconds(0)) == std::future_status::ready;
+  };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!is_there(blocking_) || !is_there(answer)) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    limiter.reset("k");
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(blocking_.get().allowed);
+  EXPECT_TRUE(answer.get().decision.allowed);
+}
+
+TEST_P(WaitingCallersTest, AskAgainAtOnceByAnotherLimit) {
+  Limiter& limiter = use(GetParam());
+  take_and_wait(limiter);
+  limiter.set_limit(
+      Limit(is_bucket() ? "token_bucket 1/1h burst=9" : "fixed_window 9/1h anchor=first", "limit"));
+  EXPECT_TRUE(blocking_.get().allowed);
+  EXPECT_TRUE(answer_.get_future().get().decision.allowed);
 }
 
 TEST_F(AcquireTest, DeniesACallerForWhichThereIsNoPlaceToWait) {
@@ -284,6 +361,7 @@ TEST_F(AcquireTest, DeniesACallerForWhichThereIsNoPlaceToWait) {
   const Answer refused = answer.get_future().get();
   EXPECT_EQ(refused.error, nullptr);
   EXPECT_FALSE(refused.decision.allowed);
+  EXPECT_EQ(refused.decision.ended, Ended::kAnswered);
   EXPECT_GT(refused.decision.retry_after, hours(99'999));
   EXPECT_LE(limiter.peek("k").reset_after, reserved) << "it has been returned";
   stop.request_stop();

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cassert>
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -44,9 +48,20 @@ Request make_request(const BoundLimit& bound, Operation operation, std::string_v
   return request;
 }
 
-// Whether it may admit a caller that was denied.
+// Whether those that wait for the key are told of it.
 bool wakes(Operation operation) {
-  return operation == Operation::kRefund || operation == Operation::kReset;
+  return operation == Operation::kRefund || operation == Operation::kReset ||
+         operation == Operation::kBlock;
+}
+
+// Tells them, once it is done. REQUIRES: wakes(operation).
+void wake(WaitQueues& queues, Operation operation, std::string_view key, const Decision& answer) {
+  if (operation == Operation::kBlock) {
+    if (answer.allowed) queues.blocked(key);
+    return;
+  }
+  if (operation == Operation::kReset) queues.sleepers().wake(key, Waking::kReset);
+  queues.released(key);
 }
 
 void require_reset(std::string_view key, const Decision& answer) {
@@ -71,7 +86,7 @@ void refuse(std::string_view what, std::string_view least, std::int64_t number) 
 
 Decision LimiterCore::ask(const Request& request) const {
   const Decision decision = binding_->ask(request);
-  if (wakes(request.operation)) queues_->released(request.key);
+  if (wakes(request.operation)) wake(*queues_, request.operation, request.key, decision);
   return decision;
 }
 
@@ -79,9 +94,9 @@ void LimiterCore::async_ask(const BoundLimit& bound, const Request& request,
                             DecisionCallback callback) const {
   assert(request.space == bound.space.get());
   if (wakes(request.operation)) {
-    callback = [queues = queues_, key = std::string(request.key), then = std::move(callback)](
-                   const Decision& decision, std::exception_ptr error) {
-      if (!error) queues->released(key);
+    callback = [queues = queues_, operation = request.operation, key = std::string(request.key),
+                then = std::move(callback)](const Decision& decision, std::exception_ptr error) {
+      if (!error) wake(*queues, operation, key, decision);
       then(decision, std::move(error));
     };
   }
@@ -128,7 +143,9 @@ void LimiterCore::async_reset(std::string_view key, DoneCallback callback) const
 
 void LimiterCore::set_limit(Limit limit) {
   binding_->set_limit(std::move(limit));
-  queues_->released_all();  // Those that wait ask again by the new limit.
+  // Those that wait ask again by the new limit.
+  queues_->sleepers().wake_all(*binding_, Waking::kReplaced);
+  queues_->released_all();
 }
 
 void ask_later(Store& store, std::span<const BoundLimit* const> bounds,
@@ -140,6 +157,29 @@ void ask_later(Store& store, std::span<const BoundLimit* const> bounds,
   };
   auto error = error_in([&] { store.submit(std::move(batch)); });
   if (error) answered(nullptr, std::move(error));
+}
+
+Awakening sleep_until(TimerThread::TimePoint ready, std::span<const AcquireClaim> claims,
+                      std::stop_token stop) {
+  const auto is_ready = [ready] { return TimerThread::TimePoint::clock::now() >= ready; };
+  std::mutex mutex;
+  std::condition_variable_any woken;
+  std::optional<Awakening> awakening;
+  std::list<Sleepers::Sleeper> sleepers;
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    const AcquireClaim& claim = claims[i];
+    const auto wake = [&, i](Waking why) {
+      const std::lock_guard lock(mutex);
+      if (!awakening) awakening = {.why = why, .claim = i};
+      woken.notify_one();
+    };
+    const auto queues = claim.binding->bound().space->attachment<WaitQueues>();
+    sleepers.emplace_back(queues->sleepers(), claim.key, *claim.binding, wake);
+  }
+  std::unique_lock lock(mutex);
+  woken.wait_until(lock, std::move(stop), ready, [&] { return awakening || is_ready(); });
+  if (awakening) return *awakening;
+  return {.why = is_ready() ? Waking::kReady : Waking::kStopped};
 }
 
 }  // namespace sluice

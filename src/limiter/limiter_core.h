@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -136,6 +137,31 @@ class Reservation::Impl final {
   const std::int64_t units_;
   const Source giver_;
 };
+
+/// Whether the caller may go ahead at once, or not at all.
+inline bool is_over(const AcquireOutcome& outcome) {
+  return !outcome.is_granted() || outcome.decision.delay.count() == 0;
+}
+
+/// The denial of a caller that does not wait any more for what it had reserved. `refunded` is the
+/// answer to its refund: a caller that asks again waits as long.
+inline Decision denied_after(Decision refunded, std::chrono::nanoseconds left, Ended ended) {
+  refunded.allowed = false;
+  refunded.ended = ended;
+  refunded.delay = std::chrono::nanoseconds(0);
+  refunded.retry_after = std::max(std::chrono::nanoseconds(1), left);
+  return refunded;
+}
+
+/// How a wait ended, and by what happened to which claim.
+struct Awakening {
+  Waking why = Waking::kReady;
+  std::size_t claim = 0;
+};
+
+/// Waits on the calling thread until `ready`, with units of these claims reserved.
+Awakening sleep_until(TimerThread::TimePoint ready, std::span<const AcquireClaim> claims,
+                      std::stop_token stop);
 
 /// Blocks the calling thread until `ready`. Returns false if `stop` ended the wait.
 bool wait_until(TimerThread::TimePoint ready, std::stop_token stop);

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string_view>
 
 #include "limiter/limiter_core.h"
@@ -21,6 +23,15 @@ class Limiter::Impl final : public LimiterCore {
     return {decision,
             std::make_unique<Reservation::Impl>(*this, bound, key, cost, decision.source)};
   }
+
+  /// Takes at once, or waits in the queue of the key. Where it is granted, the caller still has to
+  /// wait for the decision's delay. Throws StoreError.
+  AcquireOutcome take_or_wait(std::string_view key, std::int64_t cost,
+                              std::chrono::nanoseconds patience, const std::stop_token& stop) const;
+
+  /// Takes without blocking: `callback` is called once the caller may go ahead, or is denied.
+  static void acquire_later(const std::shared_ptr<const Impl>& impl, AcquireRequest request,
+                            DecisionCallback callback, const std::stop_token& stop);
 };
 
 }  // namespace sluice

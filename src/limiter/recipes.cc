@@ -41,7 +41,8 @@ std::string Throttle::expression() const {
 }
 
 Decision Throttle::acquire() const {
-  return Limiter(store_, Limit(expression())).acquire(name_, 1, patience_);
+  const std::string space = "throttle." + std::to_string(window_.count());
+  return Limiter(store_, Limit(expression(), space)).acquire(name_, 1, patience_);
 }
 
 void Throttle::exceed(const Decision& decision) const {
@@ -71,7 +72,7 @@ std::string Funnel::expression() const {
 }
 
 Permit Funnel::acquire() const {
-  return ConcurrencyLimiter(store_, Limit(expression())).acquire(name_, patience_);
+  return ConcurrencyLimiter(store_, Limit(expression(), "funnel")).acquire(name_, patience_);
 }
 
 void Funnel::exceed(const Decision& decision) const {

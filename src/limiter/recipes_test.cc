@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -35,8 +37,17 @@ TEST_F(RecipesTest, ThrottleRunsAsOftenAsAllowed) {
 
 TEST_F(RecipesTest, ThrottleIsTheLimitItSays) {
   throttle(store_, "sms").allow(3).every(hours(1)).then([] {});
-  Limiter limiter(store_, Limit("fixed_window 3/1h anchor=first"));
+  Limiter limiter(store_, Limit("fixed_window 3/1h anchor=first", "throttle.3600000000000"));
   EXPECT_EQ(limiter.peek("sms").remaining, 2);
+}
+
+TEST_F(RecipesTest, ThrottleGoesOnWithAnotherCount) {
+  throttle(store_, "sms").allow(2).every(hours(1)).then([] {});
+  const auto remaining = [](const Decision& decision) { return decision.remaining; };
+  EXPECT_EQ(throttle(store_, "sms").allow(5).every(hours(1)).then(remaining), 3);
+  EXPECT_THROW(throttle(store_, "sms").allow(2).every(hours(1)).then(remaining), LimitExceeded);
+  EXPECT_EQ(throttle(store_, "sms").allow(2).every(hours(2)).then(remaining), 1)
+      << "another window starts fresh";
 }
 
 TEST_F(RecipesTest, ThrottleReturnsWhatTheyReturn) {
@@ -95,9 +106,33 @@ TEST_F(RecipesTest, FunnelLetsSoManyInAtATime) {
 
 TEST_F(RecipesTest, FunnelIsTheLimitItSays) {
   funnel(store_, "reports").limit(3).release_after(seconds(5)).then([&] {
-    ConcurrencyLimiter limiter(store_, Limit("concurrency 3 lease=5s"));
+    ConcurrencyLimiter limiter(store_, Limit("concurrency 3 lease=5s", "funnel"));
     EXPECT_EQ(limiter.peek("reports").remaining, 2);
   });
+}
+
+TEST_F(RecipesTest, FunnelGoesOnWithOtherNumbers) {
+  funnel(store_, "reports").limit(1).then([&] {
+    const auto ran = [] { return true; };
+    EXPECT_THROW(funnel(store_, "reports").limit(1).release_after(seconds(5)).then(ran),
+                 LimitExceeded);
+    EXPECT_TRUE(funnel(store_, "reports").limit(2).release_after(seconds(5)).then(ran));
+  });
+}
+
+TEST_F(RecipesTest, FunnelStartsNoThreadForACall) {
+  const auto threads = [] {
+    std::set<std::string> ids;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+      ids.insert(entry.path().filename());
+    }
+    return ids;
+  };
+  funnel(store_, "reports").then([] {});
+  const auto before = threads();
+  for (int i = 0; i < 20; ++i) {
+    funnel(store_, "reports").then([&] { EXPECT_EQ(threads(), before); });
+  }
 }
 
 TEST_F(RecipesTest, FunnelGivesThePlaceBackWhereTheRunThrows) {

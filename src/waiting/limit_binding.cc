@@ -29,8 +29,8 @@ void LimitBinding::require_kind(const Limit& limit) const {
 }
 
 void LimitBinding::ask(std::span<const Request> requests, std::shared_ptr<TimerThread> timer,
-                       Answered then) const {
-  auto batch = std::make_unique<Batch>(requests);
+                       Answered then, Batch::Mode mode) const {
+  auto batch = std::make_unique<Batch>(requests, mode);
   batch->completion = [timer = std::move(timer), then = std::move(then)](Batch& completed) mutable {
     const auto answers = completed.decisions();
     timer->post([then = std::move(then), decisions = std::vector(answers.begin(), answers.end()),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cassert>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -57,15 +58,24 @@ class LimitBinding {
     return decision;
   }
 
+  /// Asks one question, which may be about several limits of the store, all or nothing. Throws
+  /// StoreError, and std::invalid_argument as Store::decide_all().
+  Decision ask(std::span<const Request> requests, Batch::Mode mode) const {
+    if (mode == Batch::Mode::kTogether) return store_->decide_all(requests, kStoreTime);
+    assert(requests.size() == 1);
+    return ask(requests[0]);
+  }
+
   /// Called with the store's decisions; `error` says why some are kUnavailable, and is empty if
   /// none are.
   using Answered = std::function<void(std::span<const Decision>, const std::string& error)>;
 
-  /// Asks the store without waiting. `then` runs and is destroyed on the timer thread, not on the
-  /// store's worker thread: so it may hold the last share of the store, which must not be destroyed
-  /// on its own worker thread.
-  void ask(std::span<const Request> requests, std::shared_ptr<TimerThread> timer,
-           Answered then) const;
+  /// Asks the store without waiting; together, the requests have one answer. `then` runs and is
+  /// destroyed on the timer thread, not on the store's worker thread: so it may hold the last share
+  /// of the store, which must not be destroyed on its own worker thread. Throws
+  /// std::invalid_argument as Store::submit(); `then` is then not called.
+  void ask(std::span<const Request> requests, std::shared_ptr<TimerThread> timer, Answered then,
+           Batch::Mode mode = Batch::Mode::kEach) const;
 
   /// As Limiter::set_limit(). If the limit gets another space, that space shares the former one's
   /// attachment (the queues of waiting callers).

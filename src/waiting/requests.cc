@@ -167,28 +167,66 @@ PermitId new_permit_id() {
   }
 }
 
-Request request_for(const AcquireRequest& request, const BoundLimit& bound,
-                    TimerThread::TimePoint now) {
-  Request asked = bound.request(request.key);
-  asked.cost = request.cost;
-  asked.permit = request.permit;
-  if (request.is_for_permit()) return asked;
+Question question_for(const AcquireRequest& request, TimerThread::TimePoint now) {
   const auto left = request.until == TimerThread::kEndOfTime ? std::chrono::nanoseconds::max()
                                                              : request.until - now;
-  asked.patience_ns = std::max<std::int64_t>(0, left.count());
-  return asked;
+  Question question{.outcome = {.permit = request.permit, .asked = now}};
+  const auto add = [&](const LimitBinding& binding, std::string_view key, std::int64_t cost) {
+    const BoundLimit& bound = binding.bound();
+    Request& asked = question.requests.emplace_back(bound.request(key));
+    asked.cost = cost;
+    asked.permit = request.permit;
+    if (!request.is_for_permit()) asked.patience_ns = std::max<std::int64_t>(0, left.count());
+    return &bound;
+  };
+  if (request.claims.empty()) {
+    question.outcome.bound = add(*request.binding, request.key, request.cost);
+    return question;
+  }
+  for (const AcquireClaim& claim : request.claims) {
+    question.outcome.bounds.push_back(add(*claim.binding, claim.key, claim.cost));
+  }
+  question.outcome.bound = question.outcome.bounds[request.waits_for];
+  question.mode = Batch::Mode::kTogether;
+  return question;
+}
+
+void take_decision(const AcquireRequest& request, const Decision& decision,
+                   AcquireOutcome& outcome) {
+  outcome.decision = decision;
+  if (request.claims.empty() || decision.allowed) return;
+  outcome.bound = outcome.bounds[decision.binding];
+  outcome.binds_elsewhere = decision.binding != request.waits_for;
+}
+
+void return_granted(const AcquireRequest& request, const AcquireOutcome& granted,
+                    const std::function<void()>& then, const std::shared_ptr<TimerThread>& timer) {
+  const auto give_back = [&](const std::shared_ptr<const LimitBinding>& binding,
+                             const BoundLimit& bound, std::string_view key, std::int64_t cost) {
+    Request back = bound.request(key);
+    back.cost = cost;
+    back.operation = request.is_for_permit() ? Operation::kRelease : Operation::kRefund;
+    back.permit = granted.permit;
+    back.giver = granted.decision.source;
+    return_later(binding, bound, back, then, timer);
+  };
+  if (request.claims.empty()) give_back(request.binding, *granted.bound, request.key, request.cost);
+  for (std::size_t i = 0; i < request.claims.size(); ++i) {
+    const AcquireClaim& claim = request.claims[i];
+    give_back(claim.binding, *granted.bounds[i], claim.key, claim.cost);
+  }
 }
 
 AcquireOutcome ask_now(AcquireRequest& request, TimerThread::TimePoint now) {
-  AcquireOutcome outcome{
-      .permit = request.permit, .asked = now, .bound = &request.binding->bound()};
+  Question question = question_for(request, now);
+  AcquireOutcome& outcome = question.outcome;
   try {
-    outcome.decision = request.binding->ask(request_for(request, *outcome.bound, now));
+    take_decision(request, request.binding->ask(question.requests, question.mode), outcome);
   } catch (const std::exception&) {
     outcome.error = std::current_exception();
   }
   reclaim_unanswered(request, outcome);
-  return outcome;
+  return std::move(outcome);
 }
 
 void reclaim_unanswered(AcquireRequest& request, const AcquireOutcome& outcome,

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/store.h"
 #include "waiting/limit_binding.h"
@@ -17,6 +18,13 @@ namespace sluice {
 
 /// A random permit id, never 0, each time another one. Thread-safe.
 PermitId new_permit_id();
+
+/// Another limit that a caller wants to take from in the same step.
+struct AcquireClaim {
+  std::shared_ptr<const LimitBinding> binding;
+  std::string key;
+  std::int64_t cost = 1;
+};
 
 /// What a caller wants to acquire, and how long it waits for it.
 struct AcquireRequest {
@@ -28,6 +36,10 @@ struct AcquireRequest {
   PermitId permit = 0;
   /// The end of the timeout.
   TimerThread::TimePoint until = TimerThread::kEndOfTime;
+  /// Where it takes from several limits, all or nothing: all of them, in order. The members above
+  /// are those of claims[waits_for], for which it waits.
+  std::vector<AcquireClaim> claims = {};
+  std::size_t waits_for = 0;
 
   bool is_for_permit() const { return permit != 0; }
 };
@@ -43,6 +55,10 @@ struct AcquireOutcome {
   /// as the binding.
   TimerThread::TimePoint asked = {};
   const BoundLimit* bound = nullptr;
+  /// Of several limits: the one by which each claim was asked.
+  std::vector<const BoundLimit*> bounds = {};
+  /// Of several limits: another one than that for which it waits has denied for longest.
+  bool binds_elsewhere = false;
 
   bool is_granted() const { return error == nullptr && decision.allowed; }
 };
@@ -50,10 +66,27 @@ struct AcquireOutcome {
 /// The retry_after of a denial if no better value is known.
 inline constexpr std::chrono::milliseconds kSoon{5};
 
-/// The request to give to the store now, under the limit `bound`. For units, the rest of the
-/// timeout is the longest delay that the store may reserve for; permits cannot be reserved.
-Request request_for(const AcquireRequest& request, const BoundLimit& bound,
-                    TimerThread::TimePoint now);
+/// A question for the store.
+struct Question {
+  /// The answer's outcome, as far as it is known: when the store is asked, and by which limits.
+  AcquireOutcome outcome;
+  std::vector<Request> requests = {};
+  Batch::Mode mode = Batch::Mode::kEach;
+};
+
+/// The question to give to the store now, under the present limits. For units, the rest of the
+/// timeout is the longest delay that the store may reserve for; permits cannot be reserved. Refers
+/// to the request.
+Question question_for(const AcquireRequest& request, TimerThread::TimePoint now);
+
+/// Takes the answer to a question about this request into its outcome.
+void take_decision(const AcquireRequest& request, const Decision& decision,
+                   AcquireOutcome& outcome);
+
+/// Returns what was granted to a caller that no longer wants it: refunds each claim, or releases
+/// the permit. `then` as for return_later().
+void return_granted(const AcquireRequest& request, const AcquireOutcome& granted,
+                    const std::function<void()>& then, const std::shared_ptr<TimerThread>& timer);
 
 /// Asks the store, and waits for its answer. An exception becomes AcquireOutcome::error.
 AcquireOutcome ask_now(AcquireRequest& request, TimerThread::TimePoint now);

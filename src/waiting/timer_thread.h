@@ -31,10 +31,9 @@ class TimerThread {
 
   static constexpr TimePoint kEndOfTime = TimePoint::max();
 
-  /// The timer thread of this process. The thread starts when it is first asked for, and ends after
-  /// the last share has been destroyed; tasks that are not due by then do not run, and the
-  /// destructor does not wait for the thread. Throws std::system_error if the system cannot start a
-  /// thread.
+  /// The timer thread of this process. The thread starts when it is first asked for, and ends with
+  /// the process; tasks that are not due by then do not run. Throws std::system_error if the system
+  /// cannot start a thread.
   static std::shared_ptr<TimerThread> shared();
 
   virtual ~TimerThread() = default;

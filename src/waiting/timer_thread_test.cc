@@ -63,19 +63,14 @@ TEST(TimerThread, ACancelledTimerDoesNotRun) {
   EXPECT_FALSE(ran);
 }
 
-TEST(TimerThread, MayEndOnItsOwnThread) {
-  std::promise<void> done;
-  auto timer_thread = TimerThread::shared();
-  TimerThread& shared = *timer_thread;
-  shared.post([last = std::move(timer_thread), &done]() mutable {
-    last.reset();
-    done.set_value();
-  });
-  done.get_future().get();
-  // A caller that comes later gets another one.
-  std::promise<void> again;
-  TimerThread::shared()->post([&] { again.set_value(); });
-  again.get_future().get();
+TEST(TimerThread, StaysForCallersThatComeLater) {
+  const auto id_of_thread = [] {
+    std::promise<std::thread::id> id;
+    TimerThread::shared()->post([&] { id.set_value(std::this_thread::get_id()); });
+    return id.get_future().get();
+  };
+  const std::thread::id first = id_of_thread();
+  EXPECT_EQ(id_of_thread(), first) << "though no caller has kept it";
 }
 
 TEST(TimerThread, AChildOfForkKnowsThatItIsOne) {

@@ -4,6 +4,7 @@
 #include <future>
 #include <list>
 #include <random>
+#include <stdexcept>
 #include <utility>
 
 #include "waiting/requests.h"
@@ -46,16 +47,20 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   }
 
   /// Asks the store. `then` is called when the outcome is known.
-  void ask(std::function<void()> then) {
-    const BoundLimit& bound = request_.binding->bound();
-    outcome_ = {.permit = request_.permit, .asked = timer_->now(), .bound = &bound};
-    const Request asked = request_for(request_, bound, outcome_.asked);
-    request_.binding->ask({&asked, 1}, timer_,
-                          [self = shared_from_this(), then = std::move(then)](
-                              std::span<const Decision> decisions, const std::string& error) {
-                            self->take_answer(decisions[0], error);
-                            then();
-                          });
+  void ask(const std::function<void()>& then) {
+    Question question = question_for(request_, timer_->now());
+    outcome_ = std::move(question.outcome);
+    const auto answered = [self = shared_from_this(), then](std::span<const Decision> decisions,
+                                                            const std::string& error) {
+      self->take_answer(decisions[0], error);
+      then();
+    };
+    try {
+      request_.binding->ask(question.requests, timer_, answered, question.mode);
+    } catch (const std::invalid_argument&) {
+      outcome_.error = std::current_exception();
+      timer_->post(then);
+    }
   }
 
   /// Ends it.
@@ -67,7 +72,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   }
 
   /// Ends it with a denial: the last one of the store.
-  void deny() {
+  void deny(Ended ended) {
     AcquireOutcome outcome{.decision = {.retry_after = kSoon}, .bound = &request_.binding->bound()};
     if (denied) {
       outcome.decision = denied->decision;
@@ -75,6 +80,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
       const nanoseconds left = retry_after - (timer_->now() - denied->at);
       if (retry_after != kNever) retry_after = std::max(nanoseconds(1), left);
     }
+    outcome.decision.ended = ended;
     finish(outcome);
   }
 
@@ -90,23 +96,18 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   using StopCallback = std::stop_callback<std::function<void()>>;
 
   void take_answer(const Decision& decision, const std::string& error) {
-    outcome_.decision = decision;
+    take_decision(request_, decision, outcome_);
     if (decision.source == Source::kUnavailable) {
       outcome_.error =
           std::make_exception_ptr(StoreError(error.empty() ? "the store did not answer" : error));
     }
     reclaim_unanswered(request_, outcome_, timer_);
     if (!is_done() || !outcome_.is_granted()) return;
-    Request back = outcome_.bound->request(request_.key);
-    back.cost = request_.cost;
-    back.operation = request_.is_for_permit() ? Operation::kRelease : Operation::kRefund;
-    back.permit = outcome_.permit;
-    back.giver = decision.source;
     // The space keeps the queues.
     const auto wake_next = [&queues = queues_, space = outcome_.bound->space, key = request_.key] {
       queues.released(key);
     };
-    return_later(request_.binding, *outcome_.bound, back, wake_next, timer_);
+    return_granted(request_, outcome_, wake_next, timer_);
   }
 
   void leave();
@@ -135,7 +136,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   void join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop) {
     if (waiter->is_done() || stop.stop_requested()) {
       queues_.left(waiter->request().key);
-      if (!waiter->is_done()) waiter->deny();
+      if (!waiter->is_done()) waiter->deny(Ended::kStopped);
       return;
     }
     const TimePoint until = waiter->request().until;
@@ -148,7 +149,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       // Since its denial a permit or units may have been returned while the queue was empty.
       next_ask_ = soonest(*waiter);
     } else if (!waiter->request().is_for_permit() && !asking_ && denied_ && next_ask_ > until) {
-      finish(waiter, nullptr);
+      deny(waiter, Ended::kAnswered);
       return;
     }
     if (until < TimerThread::kEndOfTime) {
@@ -160,11 +161,17 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     serve();
   }
 
-  /// Ends a waiter of this queue at once.
-  void leave(Waiter& waiter) {
+  /// Ends a waiter of this queue at once, denied.
+  void leave(Waiter& waiter, Ended ended) {
     const auto self = shared_from_this();
-    finish(waiter.shared_from_this(), nullptr);
+    deny(waiter.shared_from_this(), ended);
     serve();
+  }
+
+  /// The key was blocked: the next denial is for all that wait.
+  void blocked() {
+    blocked_ = true;
+    released();
   }
 
   /// A permit or units were returned, here or elsewhere.
@@ -190,7 +197,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       next_ask_ = now;
       serve();
     } else {
-      leave(waiter);
+      leave(waiter, Ended::kTimedOut);
     }
   }
 
@@ -207,6 +214,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     if (asking_ || waiters_.empty()) return;
     if (next_ask_ <= timer_->now()) {
       released_meanwhile_ = false;
+      denies_all_ = std::exchange(blocked_, false);
       asking_ = waiters_.front();
       const auto asking = asking_;
       asking->ask([self = shared_from_this()] {
@@ -228,20 +236,35 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     const auto waiter = std::exchange(asking_, nullptr);
     const AcquireOutcome& outcome = waiter->outcome();
     next_ask_ = soonest(*waiter);
-    if (waiter->is_done()) return;
+    const bool denies_all = std::exchange(denies_all_, false);
+    if (waiter->is_done()) {
+      blocked_ = blocked_ || denies_all;
+      return;
+    }
     if (outcome.error || outcome.decision.allowed) {
       pause_ = kLeastPause;
       waits_since_ = timer_->now();
-      finish(waiter, &outcome);
+      finish(waiter, outcome);
       return;
     }
+    if (denies_all) {
+      denied_ = Denial{outcome.decision, timer_->now()};
+      while (!waiters_.empty()) deny(std::shared_ptr(waiters_.front()), Ended::kAnswered);
+      return;
+    }
+    // The waiter goes to the queue of the claim that binds; what is denied here is not known.
+    if (outcome.binds_elsewhere) {
+      AcquireOutcome told = outcome;
+      if (waiter->is_last_try) told.decision.ended = Ended::kTimedOut;
+      return finish(waiter, told);
+    }
     // This concerns its cost only: the other waiters go on waiting.
-    if (outcome.decision.retry_after == kNever) return finish(waiter, &outcome);
+    if (outcome.decision.retry_after == kNever) return finish(waiter, outcome);
     denied_ = Denial{outcome.decision, timer_->now()};
     const auto next = next_try(*waiter);
     if (next && !released_meanwhile_) next_ask_ = std::max(next_ask_, *next);
     if (!next || waiter->is_last_try) {
-      finish(waiter, nullptr);
+      deny(waiter, waiter->is_last_try ? Ended::kTimedOut : Ended::kAnswered);
     } else if (waiter->request().is_for_permit()) {
       watch(*waiter);
     }
@@ -287,8 +310,19 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     released();
   }
 
-  // With its outcome, or denied.
-  void finish(const std::shared_ptr<Waiter>& waiter, const AcquireOutcome* outcome) {
+  void finish(const std::shared_ptr<Waiter>& waiter, const AcquireOutcome& outcome) {
+    remove(waiter);
+    waiter->finish(outcome);
+  }
+
+  void deny(const std::shared_ptr<Waiter>& waiter, Ended ended) {
+    const auto self = shared_from_this();
+    remove(waiter);
+    if (denied_) waiter->denied = denied_;
+    waiter->deny(ended);
+  }
+
+  void remove(const std::shared_ptr<Waiter>& waiter) {
     const bool was_first = waiter->place == waiters_.begin();
     waiters_.erase(waiter->place);
     // The next one may want less, of a window.
@@ -300,12 +334,6 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       is_told_ = false;
     }
     queues_.left(waiter->request().key);
-    if (outcome != nullptr) {
-      waiter->finish(*outcome);
-      return;
-    }
-    if (denied_) waiter->denied = denied_;
-    waiter->deny();
   }
 
   WaitQueues& queues_;
@@ -313,6 +341,8 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   std::list<std::shared_ptr<Waiter>> waiters_;
   std::shared_ptr<Waiter> asking_;   // The first, or one that has left in the meantime.
   bool released_meanwhile_ = false;  // While it was asking.
+  bool blocked_ = false;             // The key, since it was asked about last.
+  bool denies_all_ = false;          // If what is asked now is denied, all are.
   TimePoint next_ask_;               // When the first asks next, if it is not asking.
   std::optional<TimerThread::Timer> ask_timer_;
   nanoseconds pause_ = kLeastPause;
@@ -326,9 +356,9 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
 void WaitQueues::Waiter::leave() {
   if (is_done()) return;
   if (queue) {
-    queue->leave(*this);
+    queue->leave(*this, Ended::kStopped);
   } else {
-    deny();
+    deny(Ended::kStopped);
   }
 }
 
@@ -356,7 +386,7 @@ void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_tok
   const std::lock_guard lock(mutex_);
   if (waiting_.load(std::memory_order_relaxed) >= kMostWaiting) {
     timer_->post([waiter] {
-      if (!waiter->is_done()) waiter->deny();
+      if (!waiter->is_done()) waiter->deny(Ended::kAnswered);
     });
     return;
   }
@@ -399,6 +429,15 @@ void WaitQueues::released(std::string_view key) {
   const auto entry = queues_.find(key);
   if (entry == queues_.end()) return;
   timer_->post([queue = entry->second.queue] { queue->released(); });
+}
+
+void WaitQueues::blocked(std::string_view key) {
+  sleepers_.wake(key, Waking::kBlocked);
+  if (waiting_.load(std::memory_order_acquire) == 0) return;
+  const std::lock_guard lock(mutex_);
+  const auto entry = queues_.find(key);
+  if (entry == queues_.end()) return;
+  timer_->post([queue = entry->second.queue] { queue->blocked(); });
 }
 
 void WaitQueues::released_all() {

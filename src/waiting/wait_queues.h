@@ -13,6 +13,7 @@
 
 #include "waiting/release_fairness.h"
 #include "waiting/requests.h"
+#include "waiting/sleepers.h"
 #include "waiting/timer_thread.h"
 
 namespace sluice {
@@ -89,7 +90,12 @@ class WaitQueues final {
   /// Called when the limit was replaced: the first caller of each queue asks again.
   void released_all();
 
+  /// The key was blocked: those that wait for it are denied, as the store then says.
+  void blocked(std::string_view key);
+
   ReleaseFairness& fairness() { return fairness_; }
+  /// Those that wait for units they have reserved, and so in no queue.
+  Sleepers& sleepers() { return sleepers_; }
 
  private:
   struct Denial;
@@ -111,6 +117,7 @@ class WaitQueues final {
 
   std::atomic<std::size_t> waiting_{0};
   ReleaseFairness fairness_;
+  Sleepers sleepers_;
   mutable std::mutex mutex_;
   // Guarded by mutex_:
   std::shared_ptr<TimerThread> timer_;

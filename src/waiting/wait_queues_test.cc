@@ -394,8 +394,10 @@ TEST_F(WaitQueuesTest, ACallerLeavesWhenItsTimeoutIsOver) {
   timer_->pass(nanoseconds(1));
   EXPECT_THAT(denied_, ElementsAre(2));
   EXPECT_EQ(outcomes_[2].decision.retry_after, seconds(55)) << "the queue's last denial, aged";
+  EXPECT_EQ(outcomes_[2].decision.ended, Ended::kTimedOut);
   timer_->pass(seconds(5));
   EXPECT_THAT(denied_, ElementsAre(2, 1));
+  EXPECT_EQ(outcomes_[1].decision.ended, Ended::kTimedOut);
   EXPECT_FALSE(queues_.is_empty("k"));
   grant(true);
   release();

@@ -1,0 +1,193 @@
+// Taking from several limits in one step: now, later, or as soon as all admit.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sluice/limiter.h"
+#include "testing/scripted_store.h"
+#include "testing/waiting_callers.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+/// A crawler: a limit of each host and one of all hosts together, whose units come back in hours.
+class ClaimsTest : public testing::Test {
+ protected:
+  std::future<Decision> acquire(const std::string& at, std::stop_token stop = {}) {
+    return std::async(std::launch::async, [this, at, stop] {
+      return acquire_all({{host_, at}, {total_, ""}}, kForever, stop);
+    });
+  }
+
+  void await_waiting(const Limiter& limiter, std::size_t count) {
+    sluice::await_waiting(*store_, limiter.limit(), count);
+  }
+
+  std::shared_ptr<ScriptedStore> store_ = std::make_shared<ScriptedStore>();
+  Limiter host_{store_, Limit("fixed_window 1/3h anchor=first", "host")};
+  Limiter total_{store_, Limit("fixed_window 2/2h anchor=first", "total")};
+};
+
+TEST_F(ClaimsTest, AcquiresAtOnceWhatAllHave) {
+  const Decision decision = acquire_all({{host_, "a"}, {total_, ""}});
+  EXPECT_TRUE(decision.allowed);
+  EXPECT_EQ(decision.binding, 0);
+  EXPECT_EQ(host_.peek("a").remaining, 0);
+  EXPECT_EQ(total_.peek("").remaining, 1);
+  EXPECT_TRUE(acquire_all({{total_, ""}}).allowed) << "a list of one";
+}
+
+TEST_F(ClaimsTest, DeniesAtOnceWhatWouldTakeTooLong) {
+  host_.check("a");
+  const Decision denied = acquire_all({{host_, "a"}, {total_, ""}}, hours(1));
+  EXPECT_FALSE(denied.allowed);
+  EXPECT_EQ(denied.ended, Ended::kAnswered);
+  EXPECT_GT(denied.retry_after, minutes(170));
+  EXPECT_EQ(acquire_all({{total_, "", 3}, {host_, "b"}}).retry_after, kNever);
+  EXPECT_EQ(total_.peek("").remaining, 2) << "nothing is taken";
+}
+
+TEST_F(ClaimsTest, WaitsUntilAllWindowsAdmit) {
+  Limiter brief(store_, Limit("fixed_window 1/20ms anchor=first", "brief"));
+  Limiter longer(store_, Limit("fixed_window 1/60ms anchor=first", "longer"));
+  const auto began = steady_clock::now();
+  acquire_all({{brief, ""}, {longer, ""}});
+  EXPECT_TRUE(acquire_all({{brief, ""}, {longer, ""}}).allowed);
+  EXPECT_GE(steady_clock::now() - began, milliseconds(60));
+}
+
+TEST_F(ClaimsTest, WaitsForTheClaimThatDeniesAndIsWokenByARefund) {
+  host_.check("a");
+  auto first = acquire("a");
+  await_waiting(host_, 1);
+  EXPECT_EQ(waiting_callers(*store_, total_.limit()), 0U);
+  host_.refund("a", 1);
+  EXPECT_TRUE(first.get().allowed);
+  EXPECT_EQ(total_.peek("").remaining, 1);
+}
+
+TEST_F(ClaimsTest, GoesToTheQueueOfAnotherClaimThatDenies) {
+  host_.check("a");
+  auto first = acquire("a");
+  await_waiting(host_, 1);
+  total_.check("", 2);
+  host_.refund("a", 1);
+  await_waiting(total_, 1);
+  EXPECT_EQ(waiting_callers(*store_, host_.limit()), 0U);
+  EXPECT_EQ(host_.peek("a").remaining, 1) << "nothing is taken meanwhile";
+  total_.refund("", 2);
+  EXPECT_TRUE(first.get().allowed);
+  EXPECT_EQ(host_.peek("a").remaining, 0);
+}
+
+TEST_F(ClaimsTest, AreServedInOrder) {
+  total_.check("", 2);
+  auto first = acquire("a");
+  await_waiting(total_, 1);
+  auto second = acquire("b");
+  await_waiting(total_, 2);
+  total_.refund("", 1);
+  EXPECT_TRUE(first.get().allowed);
+  await_waiting(total_, 1);
+  EXPECT_EQ(host_.peek("b").remaining, 1);
+  auto third = acquire("c");
+  await_waiting(total_, 2);
+  total_.refund("", 1);
+  EXPECT_TRUE(second.get().allowed);
+  total_.refund("", 1);
+  EXPECT_TRUE(third.get().allowed);
+}
+
+TEST_F(ClaimsTest, AreStoppedInTheQueue) {
+  host_.check("a");
+  std::stop_source stop;
+  auto stopped = acquire("a", stop.get_token());
+  await_waiting(host_, 1);
+  stop.request_stop();
+  const Decision denied = stopped.get();
+  EXPECT_FALSE(denied.allowed);
+  EXPECT_EQ(denied.ended, Ended::kStopped);
+  EXPECT_EQ(total_.peek("").remaining, 2);
+}
+
+TEST_F(ClaimsTest, WhatBucketsReserveIsReturnedByThoseWhoAreStopped) {
+  Limiter bucket(store_, Limit("token_bucket 1/1h", "bucket"));
+  bucket.check("");
+  std::stop_source stop;
+  stop.request_stop();
+  const Decision denied = acquire_all({{total_, ""}, {bucket, ""}}, kForever, stop.get_token());
+  EXPECT_FALSE(denied.allowed);
+  EXPECT_EQ(denied.ended, Ended::kStopped);
+  EXPECT_GT(denied.retry_after, minutes(59));
+  EXPECT_EQ(denied.delay, nanoseconds(0));
+  EXPECT_EQ(total_.peek("").remaining, 2);
+  EXPECT_LE(bucket.peek("").reset_after, hours(1));
+}
+
+TEST_F(ClaimsTest, WaitForWhatBucketsReserve) {
+  Limiter bucket(store_, Limit("token_bucket 1/50ms", "bucket"));
+  const auto began = steady_clock::now();
+  acquire_all({{total_, ""}, {bucket, ""}});
+  const Decision second = acquire_all({{total_, ""}, {bucket, ""}});
+  EXPECT_TRUE(second.allowed);
+  EXPECT_GT(second.delay, nanoseconds(0));
+  EXPECT_GE(steady_clock::now() - began, second.delay);
+}
+
+TEST_F(ClaimsTest, ReserveAllOrNone) {
+  Limiter bucket(store_, Limit("token_bucket 1/1h", "bucket"));
+  bucket.check("");
+  auto reserved = reserve_all({{total_, "", 2}, {bucket, ""}});
+  ASSERT_EQ(reserved.size(), 2U);
+  for (const Reservation& one : reserved) {
+    EXPECT_TRUE(one);
+    EXPECT_GT(one.delay(), minutes(59)) << "of all";
+  }
+  EXPECT_FALSE(reserve_all({{bucket, ""}, {total_, ""}}).at(0)) << "none is left of the total";
+  EXPECT_LE(bucket.peek("").reset_after, hours(2)) << "so none is reserved";
+  EXPECT_FALSE(reserve_all({{bucket, "", 1}}, minutes(1)).at(0));
+  reserved[0].commit(1);
+  reserved[1].cancel();
+  EXPECT_EQ(total_.peek("").remaining, 1);
+  EXPECT_LE(bucket.peek("").reset_after, hours(1));
+}
+
+TEST_F(ClaimsTest, RefuseWhatCannotBeTakenTogether) {
+  Limiter other(std::make_shared<ScriptedStore>(), Limit("fixed_window 1/1h", "other"));
+  EXPECT_THROW(acquire_all({}), std::invalid_argument);
+  EXPECT_THROW(acquire_all({{host_, "a"}, {other, "a"}}), std::invalid_argument);
+  EXPECT_THROW(acquire_all({{host_, "a"}, {host_, "a"}}), std::invalid_argument);
+  EXPECT_THROW(acquire_all({{host_, "a"}, {total_, ""}}, nanoseconds(-1)), std::invalid_argument);
+  EXPECT_THROW(reserve_all({{host_, "a"}, {host_, "a"}}), std::invalid_argument);
+
+  // The store is asked only when those have left that wait already.
+  total_.check("", 2);
+  auto first = acquire("a");
+  await_waiting(total_, 1);
+  auto wrong = std::async(std::launch::async, [&] {
+    acquire_all({{total_, ""}, {host_, "b"}, {host_, "b"}});
+  });
+  await_waiting(total_, 2);
+  total_.refund("", 1);
+  EXPECT_TRUE(first.get().allowed);
+  EXPECT_THROW(wrong.get(), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace sluice
