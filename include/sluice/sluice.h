@@ -29,10 +29,12 @@
 ///     run a function under a limit                  throttle, funnel (recipes.h)
 ///     make a key from an address or a secret        ClientIp, KeyHasher (keys.h)
 ///     tell HTTP clients about their limits          http_headers (http_headers.h)
+///     know how a store is; be told of its loss      health, StoreObserver (health.h)
 ///     do any of this with a callback                the functions that begin with async_
 ///     use Boost.Asio's coroutines and futures       asio.h, which this header does not include
 
 #include "sluice/decision.h"      // IWYU pragma: export
+#include "sluice/health.h"        // IWYU pragma: export
 #include "sluice/http_headers.h"  // IWYU pragma: export
 #include "sluice/keys.h"          // IWYU pragma: export
 #include "sluice/limit.h"         // IWYU pragma: export

@@ -26,6 +26,7 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///                                    (default: full=deny); Decision::source is kFull for both
 ///
 ///     redis://[user:password@]host[:port][/database]           rediss:// is the same over TLS
+///     valkey://, valkeys://                                    other names of these two
 ///     redis+sentinel://host[:port],host.../primary[/database]
 ///     redis+cluster://host[:port],host...
 ///     unix://[user:password@]/path/of/the/socket               Redis over a Unix socket
@@ -33,7 +34,7 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///
 /// In user, password, path and the values of options, %xx is a byte. An IPv6 address is written in
 /// brackets. User and password are for the servers that hold the keys, the same for all of them; a
-/// user without a password is an error. Sentinels get none, so they must not require one.
+/// user without a password is an error. Sentinels get neither, but those that their options name.
 ///
 /// Options for Redis, with their defaults:
 ///
@@ -46,6 +47,7 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///     connections=1          the number of connections to each server
 ///     ca=, cert=, key=, server_name=, verify=yes|no            for TLS; the files are PEM
 ///     tls=no|yes             TLS for sentinels and clusters
+///     sentinel_user=, sentinel_password=    for redis+sentinel://, what the sentinels ask for
 ///     db=0, user=, password= for unix://; these two override those before the path
 ///
 /// Memcached has the options prefix, deadline, connections, tls=no|yes and, with tls=yes, the same

@@ -17,6 +17,7 @@
 namespace sluice {
 
 struct LimitDefinition;
+struct StoreHealth;
 
 /// Where one limit's keys live: identity is (space, key). Opened by a store, and only that store
 /// knows what is inside.
@@ -125,6 +126,10 @@ class Store {
   /// How many keys have a state, those that have become fresh since and are not yet forgotten
   /// among them; nothing where the store cannot tell without asking another machine.
   virtual std::optional<std::uint64_t> count_keys() { return std::nullopt; }
+
+  /// Writes what this store knows into the health of the store that it is or is a part of, and
+  /// leaves the rest as it is.
+  virtual void add_health(StoreHealth& /*health*/) const {}
 };
 
 /// Decision::taken of a kUnavailable decision whose request was sent: the store may have executed

@@ -12,6 +12,7 @@
 #include "core/block.h"
 #include "core/key_hash.h"
 #include "core/together.h"
+#include "sluice/health.h"
 
 namespace sluice {
 namespace {
@@ -572,6 +573,14 @@ std::unique_ptr<Watch> FallbackStore::watch(const std::shared_ptr<Space>& space,
 
 bool FallbackStore::is_completing() {
   return completing > 0;
+}
+
+void FallbackStore::add_health(StoreHealth& health) const {
+  inner_->add_health(health);
+  health.answered_by_cache = counters_->cached_denials.load(std::memory_order_relaxed);
+  health.answered_by_local = counters_->local_answers.load(std::memory_order_relaxed);
+  health.answered_by_policy = counters_->policy_answers.load(std::memory_order_relaxed);
+  health.unanswered = counters_->unanswered.load(std::memory_order_relaxed);
 }
 
 }  // namespace sluice

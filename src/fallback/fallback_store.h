@@ -106,6 +106,7 @@ class FallbackStore final : public Store {
   std::unique_ptr<Watch> watch(const std::shared_ptr<Space>& space, std::string_view key,
                                std::function<void()> released) override;
   Instant now() const override { return inner_->now(); }
+  void add_health(StoreHealth& health) const override;
 
   const FallbackCounters& counters() const { return *counters_; }
 

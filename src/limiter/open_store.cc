@@ -2,7 +2,10 @@
 
 #include <charconv>
 #include <chrono>
+#include <utility>
 
+#include "limiter/store_observer.h"
+#include "sluice/health.h"
 #include "sluice/store.h"
 #include "stores/stores.h"
 #include "waiting/timer_thread.h"
@@ -60,6 +63,12 @@ std::shared_ptr<Store> open_store(std::string_view text) {
   if (!is_remote(url)) return open_bare_store(url);
   const FallbackOptions options = read_fallback_options(url);
   return {new FallbackStore(open_bare_store(url), options), destroy_store};
+}
+
+std::shared_ptr<Store> open_store(std::string_view text, StoreObserver observer) {
+  auto store = open_store(text);
+  if (observer) observe(store, StoreUrl(text).text(), std::move(observer));
+  return store;
 }
 
 }  // namespace sluice

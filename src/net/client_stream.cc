@@ -2,6 +2,8 @@
 
 #include <openssl/err.h>
 
+#include <array>
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
@@ -19,6 +21,8 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr std::size_t kMaxAddresses = 16;
+/// A server that has said nothing to the beginning of TLS for so long may not know it.
+constexpr std::chrono::milliseconds kDoubtTls{250};
 
 /// Where names are looked up: the system's resolver blocks. Never destroyed, since it may still be
 /// asked when the program ends.
@@ -140,12 +144,55 @@ IoTask<std::string> ClientStream::open(IoSocket::endpoint_type address) {
   step_ = Step::kAgreeingOnTls;
   tls_.emplace(socket_, tls_client_->context());
   tls_client_->prepare(tls_->native_handle());
-  co_await tls_->async_handshake(asio::ssl::stream_base::client,
-                                 asio::redirect_error(kAwait, error));
-  if (!error) co_return std::string();
+  is_plain_ = false;
+  if (has_spoken_tls_) {
+    co_await shake_hands(error);
+  } else {
+    using asio::experimental::awaitable_operators::operator||;
+    co_await (shake_hands(error) || find_out_whether_plain(address));
+  }
+  if (is_plain_) co_return "cannot " + doing() + ": the server speaks without TLS";
+  if (!error) {
+    has_spoken_tls_ = true;
+    co_return std::string();
+  }
   const std::string refusal = tls_client_->refusal(tls_->native_handle());
   if (!refusal.empty()) co_return "cannot " + doing() + ": " + refusal;
   co_return failure(error);
+}
+
+IoTask<void> ClientStream::shake_hands(error_code& error) {
+  co_await tls_->async_handshake(asio::ssl::stream_base::client,
+                                 asio::redirect_error(kAwait, error));
+}
+
+/// A server that takes the beginning of TLS for that of a long command waits for the rest of it.
+/// While it is silent, asks it on another connection for what it would answer in text. Ends only
+/// where it does; is cancelled where TLS is agreed on or has failed.
+IoTask<void> ClientStream::find_out_whether_plain(IoSocket::endpoint_type address) {
+  constexpr char kLeastText = ' ';  // The first byte of what is said in TLS is below.
+  const auto executor = socket_.get_executor();
+  asio::basic_waitable_timer<IoContext::Clock, asio::wait_traits<IoContext::Clock>, IoExecutor>
+      doubt(executor, kDoubtTls);
+  IoEvent never(executor);
+  IoSocket plain(executor);
+  std::array<char, 1> first{};
+  error_code error;
+  co_await doubt.async_wait(asio::redirect_error(kAwait, error));
+  if (!error) co_await plain.async_connect(address, asio::redirect_error(kAwait, error));
+  if (!error) {
+    const std::string_view question = "PING\r\n";
+    co_await plain.async_write_some(asio::buffer(question), asio::redirect_error(kAwait, error));
+  }
+  if (!error) {
+    co_await plain.async_read_some(asio::buffer(first), asio::redirect_error(kAwait, error));
+  }
+  if (!error && first[0] >= kLeastText) {
+    is_plain_ = true;
+    close_socket(false);
+    co_return;
+  }
+  co_await never.wait();
 }
 
 std::string ClientStream::doing() const {

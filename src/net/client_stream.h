@@ -103,6 +103,8 @@ class ClientStream final : public std::enable_shared_from_this<ClientStream> {
 
   IoTask<LookupResult> find();
   IoTask<std::string> open(IoSocket::endpoint_type address);
+  IoTask<void> shake_hands(boost::system::error_code& error);
+  IoTask<void> find_out_whether_plain(IoSocket::endpoint_type address);
   void close_socket(bool reset);
   std::string failure(const boost::system::error_code& error) const;
 
@@ -121,6 +123,8 @@ class ClientStream final : public std::enable_shared_from_this<ClientStream> {
   std::string address_;    // The one that is tried, in digits.
   IoSocket socket_;
   std::optional<boost::asio::ssl::stream<IoSocket&>> tls_;
+  bool has_spoken_tls_ = false;  // The server, once.
+  bool is_plain_ = false;        // It speaks without TLS.
 };
 
 }  // namespace sluice

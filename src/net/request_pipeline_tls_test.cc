@@ -212,6 +212,18 @@ TEST_F(RequestPipelineTlsTest, AServerWithoutTlsIsNotUnderstood) {
             "cannot agree on TLS with " + server_.endpoint().text() + ": wrong version number");
 }
 
+// As redis-server, which takes the beginning of TLS for that of a command, and waits for the rest.
+TEST_F(RequestPipelineTlsTest, ASilentServerThatSpeaksWithoutTlsIsFoundOut) {
+  open(trusting());
+  const Peer silent = server_.accept();
+  Peer asked = server_.accept();
+  EXPECT_EQ(asked.line(), "PING\r\n");
+  asked.send("+PONG\r\n");
+  ASSERT_TRUE(await_downs(1));
+  EXPECT_EQ(downs().at(0), "cannot agree on TLS with " + server_.endpoint().text() +
+                               ": the server speaks without TLS");
+}
+
 TEST_F(RequestPipelineTlsTest, LongRepliesAndCommandsPass) {
   TlsPeer peer = agree(trusting());
   const std::string longest(3'000'000, 'x');

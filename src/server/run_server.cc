@@ -10,12 +10,21 @@ namespace {
 
 constexpr std::chrono::milliseconds kGrace{5'000};
 
+// In one piece, since other lines may be written at the same time. That a store is connected at the
+// start is not worth a line.
+void log_store(const StoreEvent& event) {
+  if (event.kind == StoreEvent::Kind::kUp && event.health.times_lost == 0) return;
+  std::cerr << "sluice: " + event.message + "\n";
+}
+
 }  // namespace
 
 void run_server(const ServerOptions& options) {
   boost::asio::io_context context;
   boost::asio::signal_set signals(context, SIGTERM, SIGINT);
-  Server server(options);
+  ServerOptions observed = options;
+  observed.observe_store = log_store;
+  Server server(observed);
   server.start();
   std::cout << "sluice: " << server.description() << std::endl;
   signals.async_wait([](const boost::system::error_code&, int) {});

@@ -90,6 +90,10 @@ std::vector<Service> make_services(const std::vector<Listening>& listening,
   return services;
 }
 
+std::string counted(std::size_t number, const std::string& what) {
+  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+}
+
 std::size_t choose_threads(const ServerOptions& options) {
   if (options.threads > kMaxThreads) {
     throw ConfigError(std::to_string(options.threads) + " threads are too many, " +
@@ -112,6 +116,7 @@ ServedAddresses default_addresses() {
 struct Server::Parts {
   std::vector<const ServedProtocol*> protocols;  // One for each address.
   std::size_t threads = 1;
+  std::size_t limits = 0;
   std::string store_url;
   std::optional<StreamServer> streams;
 };
@@ -122,10 +127,11 @@ Server::Server(const ServerOptions& options) : parts_(std::make_unique<Parts>())
   parts_->threads = choose_threads(options);
   std::vector<Limit> limits;
   if (!options.limits_file.empty()) limits = read_limits_file(options.limits_file);
+  parts_->limits = limits.size();
   std::shared_ptr<Store> store;
   try {
     parts_->store_url = StoreUrl(options.store).text();
-    store = open_store(options.store);
+    store = open_store(options.store, options.observe_store);
   } catch (const StoreError& error) {
     throw ConfigError(error.what());
   }
@@ -157,7 +163,7 @@ std::string Server::description() const {
     line += addresses[i].text();
     before = protocol;
   }
-  line += " (" + std::to_string(parts_->threads) + (parts_->threads == 1 ? " thread" : " threads");
+  line += " (" + counted(parts_->threads, "thread") + ", " + counted(parts_->limits, "named limit");
   return line + ", " + parts_->store_url + ")";
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/config_error.h"
+#include "sluice/health.h"
 
 namespace sluice {
 
@@ -23,6 +24,8 @@ struct ServerOptions {
   /// 1 to kMaxThreads; 0: one for each core this process may use, up to that.
   std::size_t threads = 0;
   std::string store = "memory:";
+  /// Is told what happens to the store; or null.
+  StoreObserver observe_store = {};
   /// A YAML file of named limits (limits_file.h), or none.
   std::string limits_file = {};
   /// Addresses that other machines reach are allowed: there is no password and no encryption.
@@ -45,7 +48,8 @@ class Server {
   /// Stops without grace.
   ~Server();
 
-  /// What is served where, in one line: "serving RESP on 127.0.0.1:6380 (2 threads, memory:)".
+  /// What is served where, in one line: "serving RESP on 127.0.0.1:6380 (2 threads, 0
+  /// named limits, memory:)".
   std::string description() const;
 
   /// Serves from now on, on threads of its own. REQUIRES: called once.

@@ -39,8 +39,9 @@ TEST(ServerTest, SaysWhereItReallyServes) {
   EXPECT_THAT(
       Server({.addresses = {{"resp", {"127.0.0.1:0", "[::1]:0"}}}, .threads = 2}).description(),
       MatchesRegex("serving RESP on 127.0.0.1:[1-9][0-9]*, \\[::1\\]:[1-9][0-9]* "
-                   "\\(2 threads, memory:\\)"));
-  EXPECT_THAT(Server(on("127.0.0.1:0")).description(), HasSubstr("(1 thread, memory:)"));
+                   "\\(2 threads, 0 named limits, memory:\\)"));
+  EXPECT_THAT(Server(on("127.0.0.1:0")).description(),
+              HasSubstr("(1 thread, 0 named limits, memory:)"));
 }
 
 TEST(ServerTest, RefusesPublicAddressesUnlessTold) {

@@ -38,6 +38,12 @@ void read_hosts(StoreUrl& url, RedisOptions& redis, bool tls_wanted) {
   if (redis.servers.empty()) url.fail("it names no server, as in redis://127.0.0.1:6379");
   redis.user = url.user();
   redis.password = url.password();
+  if (redis.topology != Topology::kSentinel) return;
+  redis.sentinel_user = url.text_option("sentinel_user").value_or("");
+  redis.sentinel_password = url.text_option("sentinel_password").value_or("");
+  if (!redis.sentinel_user.empty() && redis.sentinel_password.empty()) {
+    url.fail("it names a sentinel_user without a sentinel_password");
+  }
 }
 
 // Reads the path of the URL: "/3", "/mymaster" or "/mymaster/3".
@@ -94,8 +100,8 @@ RedisOptions read_redis_url(StoreUrl& url, const StoreOptions& options) {
   } else {
     if (scheme == "redis+sentinel") redis.topology = Topology::kSentinel;
     if (scheme == "redis+cluster") redis.topology = Topology::kCluster;
-    const bool tls =
-        redis.topology == Topology::kSingle ? scheme == "rediss" : url.yes_no_option("tls", false);
+    const bool tls = redis.topology == Topology::kSingle ? scheme == "rediss" || scheme == "valkeys"
+                                                         : url.yes_no_option("tls", false);
     read_hosts(url, redis, tls);
     if (redis.topology == Topology::kSingle && redis.servers.size() > 1) {
       url.fail("it names several servers: redis+cluster:// or redis+sentinel:// is meant");

@@ -53,6 +53,23 @@ TEST(RedisUrl, HasDefaults) {
   EXPECT_FALSE(options.virtual_time);
 }
 
+TEST(RedisUrl, ValkeyIsAnotherName) {
+  EXPECT_THAT(servers_of(read("valkey://cache/3")), ElementsAre("cache:6379"));
+  EXPECT_FALSE(read("valkey://cache").servers[0].tls.has_value());
+  EXPECT_TRUE(read("valkeys://cache").servers[0].tls.has_value());
+}
+
+TEST(RedisUrl, SentinelsHaveAUserAndAPasswordOfTheirOwn) {
+  const auto options = read("redis+sentinel://bob:a@s/it?sentinel_user=eve&sentinel_password=b%26");
+  EXPECT_EQ(options.user, "bob");
+  EXPECT_EQ(options.password, "a");
+  EXPECT_EQ(options.sentinel_user, "eve");
+  EXPECT_EQ(options.sentinel_password, "b&");
+  EXPECT_THAT(error_of_url("redis+sentinel://s/it?sentinel_user=eve"),
+              HasSubstr("a sentinel_user without a sentinel_password"));
+  EXPECT_THAT(error_of_url("redis://s?sentinel_password=b"), HasSubstr("there is no option"));
+}
+
 TEST(RedisUrl, ReadsAServerAndItsOptions) {
   const auto options = read(
       "redis://bob:s%40cret@[::1]:6380/65535?prefix=app&deadline=20ms&time=client&skew=1500us"

@@ -48,6 +48,7 @@ struct Row {
 constexpr std::array kStores{
     Row{"memory", false, open_memory},       Row{"redis", true, open_redis},
     Row{"rediss", true, open_redis},         Row{"unix", true, open_redis},
+    Row{"valkey", true, open_redis},         Row{"valkeys", true, open_redis},
     Row{"redis+sentinel", true, open_redis}, Row{"redis+cluster", true, open_redis},
     Row{"memcached", true, open_memcached},
 };

@@ -33,9 +33,9 @@ std::string printable(std::string_view text) {
   return line;
 }
 
-// The position of a password option.
+// The position of the first option with a password.
 std::size_t find_password_option(std::string_view url) {
-  return std::min(url.find("?password="), url.find("&password="));
+  return std::min({url.find("?password="), url.find("&password="), url.find("sentinel_password=")});
 }
 
 std::string without_password_option(std::string_view url) {
@@ -153,7 +153,7 @@ void StoreUrl::read_options(std::string_view query) {
     const std::string_view pair = cut(query, '&');
     const std::size_t equals = pair.find('=');
     if (equals == pair.npos) {
-      const bool hidden = !options_.empty() && options_.back().name == "password";
+      const bool hidden = !options_.empty() && options_.back().name.ends_with("password");
       fail("'" + (hidden ? "***" : printable(pair)) + "' is not an option=value");
     }
     std::string name = printable(pair.substr(0, equals));

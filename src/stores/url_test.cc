@@ -156,6 +156,8 @@ TEST(StoreUrl, ShowsNoPassword) {
   EXPECT_EQ(StoreUrl("unix:///a?db=1&password=hunter2&x=y").text(), "unix:///a?db=1&password=***");
   EXPECT_EQ(StoreUrl("unix://u:p@/a?password=hunter2").text(), "unix://u:***@/a?password=***");
   EXPECT_EQ(StoreUrl("redis://bob:hunter2&password=@h").text(), "redis://bob:***");
+  EXPECT_EQ(StoreUrl("r://u:p@h/a?sentinel_user=s&sentinel_password=hunter2").text(),
+            "r://u:***@h/a?sentinel_user=s&sentinel_password=***");
   // Separators that should have been escaped, together with other errors.
   for (const auto* url :
        {"redis://bob:hunter2@h:x", "redis://bob:hunter2@h?a", "redis://bob:hunter2/@h",
@@ -163,7 +165,8 @@ TEST(StoreUrl, ShowsNoPassword) {
         "redis://bob:a@hunter2@@h,", "redis:bob:hunter2@h", "redis:/bob:hunter2@h",
         "redis//bob:hunter2@h", "hunter2@h", "redis://bob:%hunter2@h", "redis://bob,hunter2@h,",
         "unix:///a?password=x&hunter2", "unix:///a?password=hunter2@", "u:/a?password=%hunter2",
-        "u://h?password=x@hunter2", "u://h?password=hunter2:x@y"}) {
+        "u://h?sentinel_password=x&hunter2", "u://h?password=x@hunter2",
+        "u://h?password=hunter2:x@y"}) {
     EXPECT_THAT(error_of_url(url), AllOf(Not(""), Not(HasSubstr("hunter2")))) << url;
   }
 }

@@ -31,8 +31,8 @@ CasExecutor::CasExecutor(const MemcachedOptions& options, RemoteWorker& worker)
   for (const auto& server : options.servers) {
     for (std::size_t i = 0; i < options.connections; ++i) {
       try {
-        connections_.push_back(
-            std::make_unique<Connection>(worker.context(), server, options.deadline, *this));
+        connections_.push_back(std::make_unique<Connection>(
+            worker.context(), server, options.deadline, *this, &worker.monitor()));
       } catch (const std::runtime_error& error) {
         throw StoreError(error.what());
       }

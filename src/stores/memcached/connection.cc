@@ -79,6 +79,7 @@ void Connection::Call::on_reply(std::string_view reply) {
     return connection.pipeline_.reconnect(why);
   }
   const auto self = connection.take_oldest();
+  connection.health_.on_reply(sent_at_);
   for (std::size_t i = 0; i < keys_.size(); ++i) {
     connection.owner_.on_reply(*keys_[i], replies_[i]);
   }
@@ -91,9 +92,9 @@ void Connection::Call::on_lost(Loss loss, std::string_view why) {
 }
 
 Connection::Connection(IoContext& context, const Endpoint& server,
-                       std::chrono::nanoseconds deadline, KeyOwner& owner)
+                       std::chrono::nanoseconds deadline, KeyOwner& owner, StoreMonitor* monitor)
     : owner_(owner),
-      health_("memcached " + server.text(), deadline),
+      health_("memcached " + server.text(), deadline, monitor),
       pipeline_(context, pipeline_options(health_, server), *this) {}
 
 Connection::~Connection() = default;

@@ -113,7 +113,7 @@ class Connection final : public ConnectionUser {
   /// `deadline` is that of a decision. `context` and `owner`, whose keys it carries, outlive it.
   /// Throws as RequestPipeline does.
   Connection(IoContext& context, const Endpoint& server, std::chrono::nanoseconds deadline,
-             KeyOwner& owner);
+             KeyOwner& owner, StoreMonitor* monitor = nullptr);
   ~Connection() override;
 
   /// Begins to connect. REQUIRES: called once.

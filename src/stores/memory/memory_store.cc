@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "sluice/health.h"
+
 namespace sluice {
 namespace {
 
@@ -131,6 +133,12 @@ Decision MemoryStore::decide_all(std::span<const Request> requests, Instant now)
   if (now == kStoreTime) now = clock_.now();
   const ShardLocks locks(members);
   return table_.decide_together(members, now, judged);
+}
+
+void MemoryStore::add_health(StoreHealth& health) const {
+  health.state = StoreHealth::State::kUp;
+  health.evicted = counters().evicted.load(std::memory_order_relaxed);
+  health.without_room = counters().refused_full.load(std::memory_order_relaxed);
 }
 
 }  // namespace sluice

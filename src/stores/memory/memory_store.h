@@ -63,6 +63,7 @@ class MemoryStore final : public Store {
 
   Instant now() const override { return clock_.now(); }
   std::optional<std::uint64_t> count_keys() override;
+  void add_health(StoreHealth& health) const override;
 
   /// For metrics and tests.
   std::size_t used_bytes() const { return table_.used_bytes(); }

@@ -48,7 +48,7 @@ class ClusterFleet final : public Fleet {
   Route route(std::uint16_t slot) override {
     if (slots_[slot] != nullptr) return {.connection = &slots_[slot]->connection(slot)};
     if (known_) return {.error = "no node of the cluster serves the key's slot"};
-    if (!std::ranges::all_of(nodes_, is_broken)) return {};
+    if (!is_refused_ && !std::ranges::all_of(nodes_, is_broken)) return {};
     return {.error = error_};
   }
 
@@ -175,6 +175,7 @@ class ClusterFleet final : public Fleet {
       } else {
         const std::string_view other = ranges ? "it knows no slot" : "it is no cluster";
         error_ = connection.name() + ": " + std::string(reply == nullptr ? why : other);
+        if (reply == nullptr && is_not_understood(why)) refuse(connection, why);
       }
       const auto random = static_cast<std::uint32_t>(random_());
       if (in_doubt_) ask_.set_at(asked_at_ + pauses_.after_failure(random));
@@ -182,6 +183,16 @@ class ClusterFleet final : public Fleet {
     asking_ = true;
     asked_at_ = Clock::now();
     connection.flush();
+  }
+
+  // Until another node gives a map, no request waits for one.
+  void refuse(const Connection& connection, std::string_view why) {
+    if (known_) return;
+    error_ = connection.name() + " is no node of a cluster (" + std::string(why) +
+             "): the URL of a single server is redis://";
+    is_refused_ = true;
+    parts_.worker.monitor().set_obstacle(error_);
+    parts_.changed({});
   }
 
   void apply(const std::vector<SlotRange>& ranges, const Endpoint& asked) {
@@ -195,6 +206,7 @@ class ClusterFleet final : public Fleet {
       }
     }
     known_ = true;
+    parts_.worker.monitor().set_obstacle({});
     in_doubt_ = has_slot(nullptr);
     // What waits for nodes that have no slot any more is sent where it belongs now.
     RequestList waiting;
@@ -215,9 +227,10 @@ class ClusterFleet final : public Fleet {
   const Clock::duration keep_ = std::max<Clock::duration>(parts_.options.deadline, kKeep);
   std::map<std::string, Known> nodes_;  // By address.
   std::vector<Node*> slots_;
-  IoTimer drop_;          // When the next node without a slot is to go.
-  bool known_ = false;    // The map has been read once.
-  bool in_doubt_ = true;  // It should be read again.
+  IoTimer drop_;             // When the next node without a slot is to go.
+  bool known_ = false;       // The map has been read once.
+  bool is_refused_ = false;  // A node has said that it is none of a cluster.
+  bool in_doubt_ = true;     // It should be read again.
   bool asking_ = false;
   Clock::time_point asked_at_;
   IoTimer ask_;              // When to ask for the map, while it is in doubt.

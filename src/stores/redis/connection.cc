@@ -114,7 +114,8 @@ Connection::Connection(const ConnectionSettings& settings, const Endpoint& endpo
     : HandshakeUser(settings.options, settings.purpose, "redis " + endpoint.text()),
       settings_(settings),
       endpoint_(endpoint),
-      health_(name(), settings.options.deadline),
+      health_(name(), settings.options.deadline,
+              settings.purpose == Purpose::kSentinel ? nullptr : &settings.worker.monitor()),
       owner_(owner),
       next_number_(std::random_device{}()),
       pipeline_(settings.worker.context(), pipeline_options(settings, health_, endpoint), *this) {}
@@ -242,6 +243,7 @@ void Connection::release(std::unique_ptr<Call> call) {
 void Connection::on_reply(Call& call, std::string_view reply) {
   assert(in_flight_.front().get() == &call);
   auto oldest = pop_front(in_flight_);
+  health_.on_reply(call.sent_at);
   if (reply.front() == '-') {
     on_error(call, error_text(reply));
   } else {

@@ -14,19 +14,26 @@ std::string script_load_command() {
 HandshakeUser::HandshakeUser(const RedisOptions& options, Purpose purpose, std::string name)
     : name_(std::move(name)) {
   const bool decides = purpose == Purpose::kDecisions || purpose == Purpose::kPrimary;
-  if (purpose != Purpose::kSentinel && !options.password.empty()) {
-    if (options.user.empty()) {
-      add(Wanted::kNoError, {"AUTH", options.password});
-    } else {
-      add(Wanted::kNoError, {"AUTH", options.user, options.password});
-    }
+  const bool is_sentinel = purpose == Purpose::kSentinel;
+  const std::string& user = is_sentinel ? options.sentinel_user : options.user;
+  const std::string& password = is_sentinel ? options.sentinel_password : options.password;
+  if (!user.empty()) {
+    add(Wanted::kNoError, {"AUTH", user, password});
+  } else if (!password.empty()) {
+    add(Wanted::kNoError, {"AUTH", password});
   }
   if (decides && options.database != 0) {
     add(Wanted::kNoError, {"SELECT", std::to_string(options.database)});
   }
   // Before what may be refused: a client that is not let in at all is told so by the first reply.
   add(Wanted::kNoError, {"PING"});
-  add(Wanted::kAnything, {"CLIENT", "SETNAME", "sluice"});
+  // A server that knows users knows HELLO, too, which every user may send. CLIENT SETNAME may be
+  // refused, and the refusal would be in the server's log of security events.
+  if (user.empty()) {
+    add(Wanted::kAnything, {"CLIENT", "SETNAME", "sluice"});
+  } else {
+    add(Wanted::kAnything, {"HELLO", "2", "SETNAME", "sluice"});
+  }
   if (purpose == Purpose::kPrimary) add(Wanted::kPrimary, {"ROLE"});
   if (decides) {
     wanted_.push_back(Wanted::kNoError);

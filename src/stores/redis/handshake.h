@@ -26,7 +26,7 @@ class HandshakeUser : public ConnectionUser {
     kDecisions,   ///< Of any server.
     kPrimary,     ///< Decisions, of a server whose role must be primary.
     kSubscriber,  ///< Receives published messages.
-    kSentinel,    ///< A sentinel, which has no password or database of ours, and runs no script.
+    kSentinel,    ///< A sentinel, with a user of its own; it has no database and runs no script.
   };
 
   /// What error sentences begin with: "redis 127.0.0.1:6379".

@@ -28,6 +28,9 @@ struct RedisOptions {
   /// Empty: no AUTH. A password without a user is the default user's.
   std::string user = {};
   std::string password = {};
+  /// The same for the sentinels.
+  std::string sentinel_user = {};
+  std::string sentinel_password = {};
   int database = 0;
   std::string prefix = "sluice";
   /// A decision that was not made within this time is kUnavailable.

@@ -50,8 +50,7 @@ class SentinelFleet final : public Fleet {
 
   Route route(std::uint16_t slot) override {
     if (primary_) return {.connection = &primary_->connection(slot)};
-    const auto is_broken = [](const Sentinel& one) { return one.connection->is_broken(); };
-    if (!std::ranges::all_of(sentinels_, is_broken)) return {};
+    if (!is_hopeless()) return {};
     return {.error = sentinel_error_};
   }
 
@@ -63,7 +62,7 @@ class SentinelFleet final : public Fleet {
   void on_up(Connection& connection) override {
     if (primary_ && primary_->has(connection)) {
       trying_ = false;
-      return;
+      return parts_.worker.monitor().set_obstacle({});
     }
     if (primary_is_up()) return;
     for (Sentinel& sentinel : sentinels_) {
@@ -73,8 +72,7 @@ class SentinelFleet final : public Fleet {
 
   void on_down(Connection& connection, std::string_view why) override {
     if (!primary_ || !primary_->has(connection)) {
-      sentinel_error_ = why;
-      return parts_.changed({});
+      return set_error(std::string(why));
     }
     trying_ = false;
     doubt_others();
@@ -89,7 +87,20 @@ class SentinelFleet final : public Fleet {
   struct Sentinel {
     std::unique_ptr<Connection> connection;
     std::string named = {};  // The address it named last.
+    bool is_none = false;    // It has said that it is no sentinel, or knows no such primary.
   };
+
+  // No primary can be found out now.
+  bool is_hopeless() const {
+    return std::ranges::all_of(
+        sentinels_, [](const Sentinel& one) { return one.is_none || one.connection->is_broken(); });
+  }
+
+  void set_error(std::string error) {
+    sentinel_error_ = std::move(error);
+    if (!primary_ && is_hopeless()) parts_.worker.monitor().set_obstacle(sentinel_error_);
+    parts_.changed({});
+  }
 
   ConnectionSettings settings_for(HandshakeUser::Purpose purpose) const {
     return {.options = parts_.options, .worker = parts_.worker, .purpose = purpose};
@@ -124,6 +135,10 @@ class SentinelFleet final : public Fleet {
         [this, &sentinel](const Reply* reply, std::string_view why) {
           if (reply != nullptr) return on_answer(sentinel, *reply);
           sentinel_error_ = why;
+          if (!is_not_understood(why)) return;
+          sentinel.is_none = true;
+          set_error(sentinel.connection->name() + " is no sentinel (" + std::string(why) +
+                    "): the URL of a single server is redis://");
         });
     sentinel.connection->flush();
   }
@@ -131,10 +146,11 @@ class SentinelFleet final : public Fleet {
   void on_answer(Sentinel& sentinel, const Reply& reply) {
     const auto address = read_address(reply, sentinel.connection->endpoint());
     if (!address) {
-      sentinel_error_ =
-          sentinel.connection->name() + " knows no primary '" + parts_.options.primary_name + "'";
-      return;
+      sentinel.is_none = true;
+      return set_error(sentinel.connection->name() + " knows no primary '" +
+                       parts_.options.primary_name + "'");
     }
+    sentinel.is_none = false;
     sentinel.named = address->text();
     if (primary_ && primary_->endpoint().text() == sentinel.named) return;
     // A primary that serves is left only if most sentinels say so: one of them may be cut off.

@@ -33,6 +33,7 @@ class RemoteStore : public Store {
   const LateCounters& late() const { return worker_.late(); }
   /// This process's clock.
   Instant now() const override { return wall_now(); }
+  void add_health(StoreHealth& health) const override { worker_.monitor().add_to(health); }
 
  protected:
   /// `router` must live until worker().stop(), which the destructor of the derived store must call.

@@ -316,6 +316,11 @@ void RemoteWorker::close(PendingBatch& batch) {
 }
 
 void RemoteWorker::complete(PendingRequest& request) {
+  monitor_.count_answer();
+  end(request);
+}
+
+void RemoteWorker::end(PendingRequest& request) {
   PendingBatch& batch = *std::exchange(request.batch, nullptr);
   if (--batch.open == 0) finish(batch);
 }
@@ -324,7 +329,7 @@ void RemoteWorker::fail(PendingRequest& request, std::string_view why) {
   *request.decision = {.source = Source::kUnavailable,
                        .taken = request.may_be_done ? kTakenUnknown : 0};
   request.batch->batch->set_error(why);
-  complete(request);
+  end(request);
 }
 
 void RemoteWorker::finish(PendingBatch& batch) {

@@ -16,6 +16,7 @@
 #include "core/batch.h"
 #include "net/io_context.h"
 #include "stores/remote/pending_request.h"
+#include "stores/remote/store_monitor.h"
 
 namespace sluice {
 
@@ -83,7 +84,8 @@ class RemoteWorker final {
   };
 
   /// `router` outlives stop().
-  RemoteWorker(Router& router, const Options& options) : router_(router), options_(options) {}
+  RemoteWorker(Router& router, const Options& options)
+      : router_(router), options_(options), monitor_(options.deadline) {}
   ~RemoteWorker() { stop(); }
   RemoteWorker(const RemoteWorker&) = delete;
   RemoteWorker& operator=(const RemoteWorker&) = delete;
@@ -97,6 +99,8 @@ class RemoteWorker final {
   void stop();
 
   IoContext& context() { return context_; }
+  StoreMonitor& monitor() { return monitor_; }
+  const StoreMonitor& monitor() const { return monitor_; }
   /// For the router: when route() was called for the last requests.
   Clock::time_point routed_at() const { return routed_at_; }
 
@@ -139,6 +143,7 @@ class RemoteWorker final {
   void collect();
   void begin(List<PendingBatch>& arrived);
   void step();
+  void end(PendingRequest& request);
   void expire_late();
   void expire(PendingBatch& batch, Clock::time_point now, std::atomic<std::uint64_t>& late);
   void close(PendingBatch& batch);
@@ -146,6 +151,7 @@ class RemoteWorker final {
 
   Router& router_;
   const Options options_;
+  StoreMonitor monitor_;
   IoContext context_;
   std::thread thread_;
   std::atomic<std::int64_t> pending_{0};

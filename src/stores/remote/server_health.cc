@@ -7,11 +7,17 @@
 
 namespace sluice {
 
-ServerHealth::ServerHealth(std::string server, std::chrono::nanoseconds deadline)
+ServerHealth::ServerHealth(std::string server, std::chrono::nanoseconds deadline,
+                           StoreMonitor* monitor)
     : server_(std::move(server)),
       deadline_(deadline),
       late_(server_ + " did not answer within " + format_duration(deadline.count())),
-      silent_(server_ + " has not answered for a while") {}
+      silent_(server_ + " has not answered for a while"),
+      monitor_(monitor) {}
+
+ServerHealth::~ServerHealth() {
+  if (monitor_ != nullptr) monitor_->forget(*this);
+}
 
 PipelineOptions ServerHealth::pipeline_options(const Endpoint& endpoint) const {
   PipelineOptions options{.endpoint = endpoint};
@@ -24,12 +30,14 @@ void ServerHealth::on_up() {
   was_up_ = true;
   given_up_ = false;
   broken_ = false;
+  if (monitor_ != nullptr) monitor_->on_up(*this);
 }
 
 void ServerHealth::on_down(std::string_view why) {
   const bool was_up = std::exchange(was_up_, false);
   broken_ = std::exchange(given_up_, false) || !was_up;
   down_why_ = why;
+  if (broken_ && monitor_ != nullptr) monitor_->on_down(*this, why);
 }
 
 std::string_view ServerHealth::error(std::optional<Clock::time_point> oldest,

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "net/request_pipeline.h"
+#include "stores/remote/store_monitor.h"
 
 namespace sluice {
 
@@ -22,8 +23,13 @@ class ServerHealth {
   using Clock = std::chrono::steady_clock;
 
   /// `server` begins each error sentence: "redis 127.0.0.1:6379". The server counts as silent if
-  /// the oldest call in flight has been unanswered for twice the deadline of a decision.
-  ServerHealth(std::string server, std::chrono::nanoseconds deadline);
+  /// the oldest call in flight has been unanswered for twice the deadline of a decision. `monitor`
+  /// is told how the server is, and outlives this. Null: the store can do without this server.
+  ServerHealth(std::string server, std::chrono::nanoseconds deadline,
+               StoreMonitor* monitor = nullptr);
+  ~ServerHealth();
+  ServerHealth(const ServerHealth&) = delete;
+  ServerHealth& operator=(const ServerHealth&) = delete;
 
   const std::string& server() const { return server_; }
   /// The error of a decision that was not made in time: "x did not answer within 10ms".
@@ -36,6 +42,10 @@ class ServerHealth {
   void on_up();
   /// The connection is lost, or an attempt at one has failed.
   void on_down(std::string_view why);
+  /// The reply to what was sent at `sent` has been read.
+  void on_reply(Clock::time_point sent) {
+    if (monitor_ != nullptr) monitor_->on_reply(Clock::now() - sent);
+  }
   /// The store is about to give the connection up, because the server must not be used now.
   void give_up() { given_up_ = true; }
   /// A call that was sent at `sent` was lost without a reply. Called before on_down().
@@ -57,6 +67,7 @@ class ServerHealth {
   const std::chrono::nanoseconds deadline_;
   const std::string late_;
   const std::string silent_;
+  StoreMonitor* const monitor_;
   bool was_up_ = false;
   bool given_up_ = false;
   bool broken_ = false;

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "sluice/export.h"
+#include "sluice/store.h"
+
+namespace sluice {
+
+/// How a store is now, and what it has done since it was opened. What does not apply to a store is
+/// 0 or empty: a memory store has no servers, and counts neither answers nor round trips.
+struct StoreHealth {
+  enum class State : std::uint8_t {
+    kConnecting,  ///< No server has answered or failed to answer yet.
+    kUp,          ///< All servers that the store uses are connected.
+    kDown,        ///< At least one cannot be used: `reason` says which one and why.
+  };
+
+  State state = State::kConnecting;
+  /// When `state` became what it is.
+  std::chrono::system_clock::time_point since;
+  /// Why the store is down, or was when it was down last: one sentence, without a password.
+  std::string reason;
+  /// How often it has gone down.
+  std::uint64_t times_lost = 0;
+
+  /// The deadline of a decision: the option `deadline` of the URL.
+  std::chrono::nanoseconds deadline{0};
+  /// From when a question was sent until its reply was read: the median and the 99th percentile of
+  /// the last 1,024 replies.
+  std::chrono::nanoseconds round_trip_p50{0};
+  std::chrono::nanoseconds round_trip_p99{0};
+  /// Replies that came after the deadline. A reply to several requests counts once.
+  std::uint64_t late_replies = 0;
+  /// How often it began that eight replies in a row came after the deadline; and at the last time,
+  /// the longest of those eight round trips, and a deadline with which they would have been in
+  /// time: twice as long, in whole milliseconds.
+  std::uint64_t times_late = 0;
+  std::chrono::nanoseconds late_round_trip{0};
+  std::chrono::nanoseconds sufficient_deadline{0};
+
+  /// Decisions by what answered them (Decision::source): the store; the deny cache of this process;
+  /// its local states; the failure policy.
+  std::uint64_t answered_by_store = 0;
+  std::uint64_t answered_by_cache = 0;
+  std::uint64_t answered_by_local = 0;
+  std::uint64_t answered_by_policy = 0;
+  /// Decisions that the store did not answer, whatever answered in its place.
+  std::uint64_t unanswered = 0;
+
+  /// A memory store that is full: keys that were evicted although they were not fresh, and requests
+  /// for a new key that found no room.
+  std::uint64_t evicted = 0;
+  std::uint64_t without_room = 0;
+};
+
+/// The health of a store. Takes some microseconds. Thread-safe.
+SLUICE_EXPORT StoreHealth health(const Store& store);
+
+/// Something that has happened to a store.
+struct StoreEvent {
+  enum class Kind : std::uint8_t {
+    kUp,    ///< It is used: connected for the first time, or again.
+    kDown,  ///< It is lost, or could not be reached in the first place.
+    kLate,  ///< Its replies come after the deadline: eight in a row. Told once, and again only
+            ///< after eight in a row were in time.
+    kFull,  ///< A memory store evicts keys or has no room for new ones. Told once, and again only
+            ///< after a minute without either.
+  };
+
+  Kind kind = Kind::kUp;
+  /// One sentence that names the store by its URL, without a password: "the store
+  /// redis://127.0.0.1 is lost: cannot connect to 127.0.0.1:6379: Connection refused".
+  std::string message;
+  /// The store's health when this was noticed.
+  StoreHealth health;
+};
+
+/// Receives the events of a store, in order.
+///
+/// It is called on a thread of the library, for one event after the other, within about 100 ms of
+/// the event. A store that is lost and back within that time is told as both. Other callers depend
+/// on that thread, so the function must be short, must not block and must not throw: it writes a
+/// line to a log or sets a metric. It may call health(), but must make no decision, since that may
+/// wait for the store. Once the store is destroyed, it is not called any more, except where a call
+/// is under way: what it refers to must outlive the store, or be held by it.
+using StoreObserver = std::function<void(const StoreEvent&)>;
+
+/// open_store() of store.h, with an observer of the store. A null observer is allowed.
+SLUICE_EXPORT std::shared_ptr<Store> open_store(std::string_view url, StoreObserver observer);
+
+}  // namespace sluice

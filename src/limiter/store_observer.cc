@@ -1,0 +1,94 @@
+#include "limiter/store_observer.h"
+
+#include <utility>
+
+#include "core/limit_syntax.h"
+#include "waiting/timer_thread.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::chrono::milliseconds kLookAgain{100};
+constexpr std::chrono::minutes kQuiet{1};
+
+std::string in_milliseconds(std::chrono::nanoseconds time) {
+  return format_duration(std::chrono::ceil<std::chrono::milliseconds>(time).count() *
+                         kMillisecondNs);
+}
+
+/// Owned by its next task on the timer thread.
+class Observation final : public std::enable_shared_from_this<Observation> {
+ public:
+  Observation(std::weak_ptr<Store> store, std::string name, StoreObserver observer)
+      : store_(std::move(store)), events_(std::move(name)), observer_(std::move(observer)) {}
+
+  void look() {
+    {
+      const std::shared_ptr<Store> store = store_.lock();
+      if (store == nullptr) return;
+      const StoreHealth now = health(*store);
+      for (const StoreEvent& event : events_.since_last(now, timer_->now())) observer_(event);
+    }
+    timer_->at(timer_->after(kLookAgain), [self = shared_from_this()] { self->look(); });
+  }
+
+ private:
+  const std::shared_ptr<TimerThread> timer_ = TimerThread::shared();
+  const std::weak_ptr<Store> store_;
+  StoreEvents events_;
+  const StoreObserver observer_;
+};
+
+}  // namespace
+
+std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimePoint now) {
+  using State = StoreHealth::State;
+  std::vector<StoreEvent> events;
+  const bool was_lost = health.times_lost != last_.times_lost;
+  if (was_lost) {
+    events.push_back(event(StoreEvent::Kind::kDown, health, "is lost: " + health.reason));
+  }
+  if (health.state == State::kUp && (was_lost || last_.state != State::kUp)) {
+    const bool was_down = health.times_lost != 0;
+    events.push_back(event(StoreEvent::Kind::kUp, health, was_down ? "is back" : "is connected"));
+  }
+  if (health.times_late != last_.times_late) {
+    events.push_back(
+        event(StoreEvent::Kind::kLate, health,
+              "answers later than the deadline of " + format_duration(health.deadline.count()) +
+                  ": after up to " + in_milliseconds(health.late_round_trip) + "; deadline=" +
+                  format_duration(health.sufficient_deadline.count()) + " would be enough"));
+  }
+  if (has_become_full(health, now)) {
+    events.push_back(event(StoreEvent::Kind::kFull, health,
+                           "is full: so far " + std::to_string(health.evicted) +
+                               " keys were evicted and " + std::to_string(health.without_room) +
+                               " requests for new keys found no room"));
+  }
+  last_ = health;
+  return events;
+}
+
+StoreEvent StoreEvents::event(StoreEvent::Kind kind, const StoreHealth& health,
+                              const std::string& what) const {
+  return {.kind = kind, .message = "the store " + store_ + " " + what, .health = health};
+}
+
+bool StoreEvents::has_become_full(const StoreHealth& health, TimePoint now) {
+  if (health.evicted == last_.evicted && health.without_room == last_.without_room) return false;
+  return now >= std::exchange(quiet_until_, now + kQuiet);
+}
+
+void observe(const std::shared_ptr<Store>& store, std::string name, StoreObserver observer) {
+  const auto observation =
+      std::make_shared<Observation>(store, std::move(name), std::move(observer));
+  TimerThread::shared()->post([observation] { observation->look(); });
+}
+
+StoreHealth health(const Store& store) {
+  StoreHealth health;
+  store.add_health(health);
+  return health;
+}
+
+}  // namespace sluice

@@ -1,0 +1,113 @@
+#include "limiter/store_observer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "sluice/limiter.h"
+
+namespace sluice {
+namespace {
+
+using namespace std::chrono_literals;
+using State = StoreHealth::State;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class StoreEventsTest : public testing::Test {
+ protected:
+  std::vector<std::string> messages() {
+    std::vector<std::string> found;
+    for (const StoreEvent& event : events_.since_last(health_, now_)) {
+      found.push_back(event.message);
+    }
+    return found;
+  }
+  void go_up() { health_.state = State::kUp; }
+  void go_down(const char* why) {
+    health_.state = State::kDown;
+    health_.reason = why;
+    ++health_.times_lost;
+  }
+
+  StoreEvents events_{"redis://h"};
+  StoreHealth health_;
+  StoreEvents::TimePoint now_{1h};
+};
+
+TEST_F(StoreEventsTest, AStoreThatStaysAsItIsHasNone) {
+  EXPECT_THAT(messages(), IsEmpty());
+  go_up();
+  EXPECT_THAT(messages(), ElementsAre("the store redis://h is connected"));
+  EXPECT_THAT(messages(), IsEmpty());
+}
+
+TEST_F(StoreEventsTest, ALossAndAReturnAreEachToldOnce) {
+  go_up();
+  messages();
+  go_down("h is away");
+  EXPECT_THAT(messages(), ElementsAre("the store redis://h is lost: h is away"));
+  EXPECT_THAT(messages(), IsEmpty());
+  go_up();
+  EXPECT_THAT(messages(), ElementsAre("the store redis://h is back"));
+}
+
+TEST_F(StoreEventsTest, ALossThatIsOverIsToldWithItsEnd) {
+  go_up();
+  messages();
+  go_down("h is away");
+  go_up();
+  EXPECT_THAT(messages(),
+              ElementsAre("the store redis://h is lost: h is away", "the store redis://h is back"));
+}
+
+TEST_F(StoreEventsTest, LatenessIsToldWithWhatWouldBeEnough) {
+  go_up();
+  messages();
+  health_.deadline = 10ms;
+  health_.times_late = 1;
+  health_.late_round_trip = 11'200us;
+  health_.sufficient_deadline = 23ms;
+  EXPECT_THAT(messages(),
+              ElementsAre("the store redis://h answers later than the deadline of 10ms: after up "
+                          "to 12ms; deadline=23ms would be enough"));
+  health_.late_replies = 100;
+  EXPECT_THAT(messages(), IsEmpty());
+}
+
+TEST_F(StoreEventsTest, AFullStoreIsToldAgainOnlyAfterAQuietMinute) {
+  go_up();
+  messages();
+  health_.evicted = 1;
+  EXPECT_THAT(messages(),
+              ElementsAre("the store redis://h is full: so far 1 keys were evicted and 0 requests "
+                          "for new keys found no room"));
+  for (int i = 0; i < 100; ++i) {
+    now_ += 59s;
+    ++health_.without_room;
+    EXPECT_THAT(messages(), IsEmpty());
+  }
+  now_ += 1min;
+  EXPECT_THAT(messages(), IsEmpty());
+  ++health_.evicted;
+  EXPECT_THAT(messages(), ElementsAre(HasSubstr("2 keys were evicted and 100 requests")));
+}
+
+TEST(StoreObserver, IsToldThatAMemoryStoreIsFull) {
+  std::promise<StoreEvent> full;
+  const auto store = open_store("memory:?max_bytes=1048576", [&](const StoreEvent& event) {
+    if (event.kind == StoreEvent::Kind::kFull) full.set_value(event);
+  });
+  Limiter limiter(store, Limit("token_bucket 2/1h"));
+  for (int i = 0; i < 100'000; ++i) limiter.check("key" + std::to_string(i));
+  auto told = full.get_future();
+  ASSERT_EQ(told.wait_for(10s), std::future_status::ready);
+  EXPECT_THAT(told.get().message, HasSubstr("the store memory:?max_bytes=1048576 is full"));
+  EXPECT_GT(health(*store).evicted, 0U);
+  EXPECT_EQ(health(*store).state, State::kUp);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,177 @@
+// What a store says of its servers, and of a URL that leads to another kind of server than it
+// names.
+
+#include "sluice/health.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <string>
+
+#include "servers/await.h"
+#include "servers/fault_proxy.h"
+#include "servers/redis_sentinel.h"
+#include "stores/redis/limited_test.h"
+#include "testing/error_of.h"
+
+namespace sluice::redis {
+namespace {
+
+using State = StoreHealth::State;
+using testing::HasSubstr;
+
+StoreHealth health_of(Limited& limited) {
+  StoreHealth health;
+  limited.store().add_health(health);
+  return health;
+}
+
+RedisOptions with_deadline(const RedisOptions& options, std::chrono::nanoseconds deadline) {
+  RedisOptions other = options;
+  other.deadline = deadline;
+  return other;
+}
+
+// Why the first decision has no answer, given within half of the deadline.
+std::string error_at_once(Limited& limited) {
+  const auto began = std::chrono::steady_clock::now();
+  std::string error = error_of([&] { limited.check("k"); });
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 10s);
+  return error;
+}
+
+TEST(RedisStoreHealth, SaysThatTheServerIsLostAndBack) {
+  auto server = std::make_unique<RedisServer>();
+  const std::uint16_t port = server->port();
+  Limited limited(options_for(*server), "token_bucket 10/1h");
+  limited.check("k");
+  EXPECT_EQ(health_of(limited).state, State::kUp);
+  EXPECT_EQ(health_of(limited).answered_by_store, 1U);
+  EXPECT_GT(health_of(limited).round_trip_p50, 0ns);
+  EXPECT_GE(health_of(limited).round_trip_p99, health_of(limited).round_trip_p50);
+  server.reset();
+  servers::await("the loss", [&] { return health_of(limited).state == State::kDown; });
+  EXPECT_THAT(health_of(limited).reason,
+              HasSubstr("cannot connect to 127.0.0.1:" + std::to_string(port)));
+  const RedisServer again({.port = port});
+  servers::await("the return", [&] { return health_of(limited).state == State::kUp; });
+  EXPECT_GE(health_of(limited).times_lost, 1U);
+}
+
+TEST(RedisStoreHealth, SaysThatRepliesAreLateAndWhichDeadlineWouldDo) {
+  const RedisServer server;
+  servers::FaultProxy proxy(server.port());
+  RedisOptions options = with_deadline(options_for(server), 20ms);
+  options.servers[0].port = proxy.port();
+  Limited limited(options, "token_bucket 1000/1h");
+  servers::await("an answer",
+                 [&] { return sources(limited, {limited.request("k")})[0] == Source::kStore; });
+  proxy.delay_replies(30ms);
+  servers::await("late replies", [&] {
+    sources(limited, {limited.request("k")});
+    return health_of(limited).times_late == 1;
+  });
+  const StoreHealth health = health_of(limited);
+  EXPECT_GE(health.late_replies, 8U);
+  EXPECT_GE(health.late_round_trip, 30ms);
+  EXPECT_GE(health.sufficient_deadline, 60ms);
+}
+
+TEST(RedisStoreHealth, NamesAClusterThatIsNone) {
+  const RedisServer server;
+  RedisOptions options = with_deadline(options_for(server), 20s);
+  options.topology = Topology::kCluster;
+  Limited limited(options, "token_bucket 10/1h");
+  EXPECT_THAT(error_at_once(limited), HasSubstr(" is no node of a cluster (ERR "));
+  EXPECT_EQ(health_of(limited).state, State::kDown);
+  EXPECT_THAT(health_of(limited).reason, HasSubstr("the URL of a single server is redis://"));
+}
+
+TEST(RedisStoreHealth, NamesAServerWithoutTls) {
+  const RedisServer server;
+  RedisOptions options = with_deadline(options_for(server), 20s);
+  options.servers[0].tls = TlsOptions{.insecure = true};
+  Limited limited(options, "token_bucket 10/1h");
+  EXPECT_THAT(error_at_once(limited), HasSubstr("the server speaks without TLS"));
+}
+
+TEST(RedisStoreHealth, NamesASentinelThatIsNone) {
+  const RedisServer server;
+  RedisOptions options = with_deadline(options_for(server), 20s);
+  options.topology = Topology::kSentinel;
+  options.primary_name = "it";
+  Limited limited(options, "token_bucket 10/1h");
+  EXPECT_THAT(error_at_once(limited), HasSubstr(" is no sentinel (ERR "));
+  EXPECT_EQ(health_of(limited).state, State::kDown);
+}
+
+TEST(RedisStoreHealth, NamesAPrimaryThatNoSentinelKnows) {
+  const RedisServer sentinel({.config = {"sentinel monitor it 127.0.0.1 1 1"}, .sentinel = true});
+  RedisOptions options = with_deadline(options_for(sentinel), 20s);
+  options.topology = Topology::kSentinel;
+  options.primary_name = "that";
+  Limited limited(options, "token_bucket 10/1h");
+  EXPECT_THAT(error_at_once(limited), HasSubstr(" knows no primary 'that'"));
+}
+
+TEST(RedisStoreHealth, OfASentinelFleetIsThatOfThePrimary) {
+  const RedisServer primary;
+  const RedisServer sentinel(
+      {.config = {"sentinel monitor it 127.0.0.1 " + std::to_string(primary.port()) + " 1"},
+       .password = "secret",
+       .sentinel = true});
+  RedisOptions options = options_for(sentinel);
+  options.servers.push_back({.host = "127.0.0.1", .port = 1});  // A sentinel that is away.
+  options.topology = Topology::kSentinel;
+  options.primary_name = "it";
+  options.sentinel_password = "secret";
+  Limited limited(options, "token_bucket 10/1h");
+  EXPECT_EQ(limited.check("k").remaining, 9);
+  EXPECT_EQ(health_of(limited).state, State::kUp);
+  EXPECT_EQ(health_of(limited).times_lost, 0U);
+}
+
+// The rights of docs/redis.md: nothing that is done with them is refused.
+TEST(RedisStore, NeedsNoMoreRightsThanAreDocumented) {
+  const RedisServer server;
+  server.command({"ACL",       "SETUSER",    "app",         "on",           ">secret",  "~sluice:*",
+                  "&sluice:*", "+ping",      "+select",     "+script|load", "+evalsha", "+time",
+                  "+get",      "+getrange",  "+set",        "+setrange",    "+del",     "+pexpire",
+                  "+publish",  "+subscribe", "+unsubscribe"});
+  RedisOptions options = options_for(server);
+  options.user = "app";
+  options.password = "secret";
+  options.database = 1;
+  for (const char* expression :
+       {"token_bucket 5/1s", "leaky_bucket 5/1s queue=3", "fixed_window 5/1s",
+        "fixed_window 5/1s anchor=first", "sliding_log 500/1h", "sliding_window 5/1s",
+        "sliding_counter 5/1s", "token_bucket 5/1s & sliding_log 5/1h", "concurrency 1"}) {
+    Limited limited(options, expression);
+    Request request = limited.request("k");
+    const auto watch = limited.store().watch(
+        std::shared_ptr<Space>(std::shared_ptr<void>(), request.space), "k", [] {});
+    request.duration_ns = 1;
+    request.permit = 1;
+    std::vector<Operation> operations{Operation::kBlock, Operation::kReset, Operation::kTake};
+    if (lends(*request.limit)) {
+      operations.insert(operations.end(), {Operation::kRenew, Operation::kRelease});
+    } else {
+      operations.insert(operations.end(),
+                        {Operation::kTakeUpTo, Operation::kCharge, Operation::kRefund});
+    }
+    operations.push_back(Operation::kReset);
+    for (const Operation operation : operations) {
+      request.operation = operation;
+      EXPECT_EQ(sources(limited, std::vector<Request>(20, request))[0], Source::kStore)
+          << expression;
+    }
+    servers::await("the subscription", [&] {
+      return !server.command({"PUBSUB", "CHANNELS"}).empty();
+    });
+    EXPECT_TRUE(is_connected(server));
+  }
+  EXPECT_EQ(server.command({"ACL", "LOG"}), "");
+}
+
+}  // namespace
+}  // namespace sluice::redis

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "sluice/health.h"
+
+namespace sluice {
+
+class ServerHealth;
+
+/// What the connections of a store tell about its servers, for any thread that asks.
+///
+/// All members but add_to() belong to the thread that leads the RemoteWorker.
+class StoreMonitor final {
+ public:
+  /// So many late replies in a row are told as an event, and so many in time end it.
+  static constexpr int kInARow = 8;
+
+  explicit StoreMonitor(std::chrono::nanoseconds deadline) : deadline_(deadline) {}
+
+  /// The server is connected.
+  void on_up(const ServerHealth& server);
+  /// Requests do not wait for this server any more.
+  void on_down(const ServerHealth& server, std::string_view why);
+  /// The store does not use this server any more.
+  void forget(const ServerHealth& server);
+  /// Why the store is of no use although its servers are connected; empty where it is of use again.
+  void set_obstacle(std::string_view why);
+
+  void on_reply(std::chrono::nanoseconds round_trip);
+  /// A request was answered. There is one writer.
+  void count_answer() {
+    answers_.store(answers_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+
+  /// From any thread.
+  void add_to(StoreHealth& health) const;
+
+ private:
+  using State = StoreHealth::State;
+  static constexpr std::size_t kKeptReplies = 1024;
+
+  void judge();
+  void set_state(State state);
+  void note_late(std::chrono::nanoseconds round_trip);
+  void add_round_trips(StoreHealth& health) const;
+
+  const std::chrono::nanoseconds deadline_;
+  std::atomic<std::uint64_t> answers_{0};
+  std::atomic<std::uint64_t> replies_{0};
+  std::array<std::atomic<std::int64_t>, kKeptReplies> round_trips_ns_{};  // A ring: the last ones.
+  // Of the thread that leads:
+  std::chrono::nanoseconds longest_{0};  // Of the late replies in a row.
+  int late_in_a_row_ = 0;
+  int in_time_in_a_row_ = 0;
+  bool is_late_ = false;
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_:
+  std::map<const ServerHealth*, std::string> servers_;  // Why each is down; empty where it is up.
+  std::string obstacle_;
+  StoreHealth told_;
+};
+
+}  // namespace sluice

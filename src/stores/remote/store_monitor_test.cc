@@ -1,0 +1,119 @@
+#include "stores/remote/store_monitor.h"
+
+#include <gtest/gtest.h>
+
+#include "stores/remote/server_health.h"
+
+namespace sluice {
+namespace {
+
+using namespace std::chrono_literals;
+using State = StoreHealth::State;
+
+class StoreMonitorTest : public testing::Test {
+ protected:
+  StoreHealth health() const {
+    StoreHealth health;
+    monitor_.add_to(health);
+    return health;
+  }
+  void reply(int times, std::chrono::nanoseconds round_trip) {
+    for (int i = 0; i < times; ++i) monitor_.on_reply(round_trip);
+  }
+
+  StoreMonitor monitor_{10ms};
+  ServerHealth one_{"one", 10ms, &monitor_};
+};
+
+TEST_F(StoreMonitorTest, ANewStoreIsConnecting) {
+  EXPECT_EQ(health().state, State::kConnecting);
+  EXPECT_EQ(health().deadline, 10ms);
+}
+
+TEST_F(StoreMonitorTest, AStoreIsDownAsLongAsOneOfItsServersIs) {
+  ServerHealth two("two", 10ms, &monitor_);
+  one_.on_up();
+  two.on_down("two is away");
+  EXPECT_EQ(health().state, State::kDown);
+  EXPECT_EQ(health().reason, "two is away");
+  EXPECT_EQ(health().times_lost, 1U);
+  const auto since = health().since;
+  two.on_down("two is still away");
+  EXPECT_EQ(health().reason, "two is still away");
+  EXPECT_EQ(health().since, since);
+  two.on_up();
+  EXPECT_EQ(health().state, State::kUp);
+  EXPECT_GE(health().since, since);
+  EXPECT_EQ(health().times_lost, 1U);
+}
+
+TEST_F(StoreMonitorTest, AConnectionThatIsMadeAnewAtOnceIsNoLoss) {
+  one_.on_up();
+  one_.on_down("one closed the connection");
+  EXPECT_EQ(health().state, State::kUp);
+  one_.on_down("cannot connect to one");
+  EXPECT_EQ(health().state, State::kDown);
+}
+
+TEST_F(StoreMonitorTest, AServerThatIsNotUsedAnyMoreDoesNotCount) {
+  one_.on_up();
+  {
+    ServerHealth former("former", 10ms, &monitor_);
+    former.on_down("former is away");
+    EXPECT_EQ(health().state, State::kDown);
+  }
+  EXPECT_EQ(health().state, State::kUp);
+}
+
+TEST_F(StoreMonitorTest, AServerThatTheStoreCanDoWithoutDoesNotCount) {
+  ServerHealth sentinel("sentinel", 10ms);
+  one_.on_up();
+  sentinel.on_down("sentinel is away");
+  EXPECT_EQ(health().state, State::kUp);
+}
+
+TEST_F(StoreMonitorTest, AnObstacleCountsAlthoughServersAreConnected) {
+  one_.on_up();
+  monitor_.set_obstacle("one is no cluster");
+  EXPECT_EQ(health().state, State::kDown);
+  EXPECT_EQ(health().reason, "one is no cluster");
+  monitor_.set_obstacle("");
+  EXPECT_EQ(health().state, State::kUp);
+}
+
+TEST_F(StoreMonitorTest, RoundTripsAreThoseOfTheLastReplies) {
+  reply(2000, 9ms);
+  reply(1000, 1ms);
+  reply(24, 5ms);
+  EXPECT_EQ(health().round_trip_p50, 1ms);
+  EXPECT_EQ(health().round_trip_p99, 5ms);
+}
+
+TEST_F(StoreMonitorTest, EightLateRepliesInARowAreNotedOnce) {
+  reply(7, 12ms);
+  reply(1, 10ms);  // In time.
+  reply(7, 12ms);
+  EXPECT_EQ(health().times_late, 0U);
+  EXPECT_EQ(health().late_replies, 14U);
+  reply(1, 13ms);
+  EXPECT_EQ(health().times_late, 1U);
+  EXPECT_EQ(health().late_round_trip, 13ms);
+  EXPECT_EQ(health().sufficient_deadline, 26ms);
+  reply(100, 12ms);
+  reply(7, 1ms);
+  reply(8, 12ms);
+  EXPECT_EQ(health().times_late, 1U);
+  reply(8, 1ms);
+  reply(8, 12ms);
+  EXPECT_EQ(health().times_late, 2U);
+  EXPECT_EQ(health().late_round_trip, 12ms);
+}
+
+TEST_F(StoreMonitorTest, CountsAnswers) {
+  monitor_.count_answer();
+  monitor_.count_answer();
+  EXPECT_EQ(health().answered_by_store, 2U);
+}
+
+}  // namespace
+}  // namespace sluice
