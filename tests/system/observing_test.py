@@ -1,12 +1,48 @@
 """What `sluice serve` says of its store: at the start, and when it is lost, back, late or full."""
 
 import signal
+import socket
+import threading
+import time
 import unittest
 
 from fleet import await_true
-from harness import Connection, RedisServer, Server, SystemTest, free_port
+from harness import Connection, RedisServer, Server, SystemTest, free_port, open_socket
 
 PASSWORD = "open-sesame"
+
+
+class LateServer:
+    """Another address of a server, whose replies come `delay_s` late there. Serves one connection
+    after the other; its thread ends with the program."""
+
+    def __init__(self, server, delay_s):
+        self._server = server
+        self._delay_s = delay_s
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        while True:
+            client, _ = self._listener.accept()
+            with client, open_socket(self._server.address) as server:
+                threading.Thread(target=self._forward, args=(client, server), daemon=True).start()
+                try:
+                    while data := server.recv(65536):
+                        time.sleep(self._delay_s)
+                        client.sendall(data)
+                except OSError:
+                    pass
+
+    @staticmethod
+    def _forward(client, server):
+        try:
+            while data := client.recv(65536):
+                server.sendall(data)
+            server.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
 
 
 class Observing(SystemTest):
@@ -58,6 +94,19 @@ class Observing(SystemTest):
             with RedisServer(port=redis.port):
                 self.await_line(server, f"sluice: the store {redis.url} is back")
                 self.assertEqual(len(self.lines(server)), 3, server.output())
+
+    def test_it_says_which_deadline_a_late_store_needs(self):
+        with RedisServer() as redis:
+            late = LateServer(redis, 0.03)
+            server = self.serve("--store", late.url + "?deadline=20ms")
+            with Connection(server.address) as connection:
+                for i in range(30):
+                    connection.ask("SLUICE.CHECK", "fixed_window 1000/1d", i)
+                    time.sleep(0.02)
+            self.await_line(server, "answers later than the deadline of 20ms: after up to ")
+            line = next(line for line in self.lines(server) if "answers later" in line)
+            self.assertRegex(line, r"after up to (3\d|\d{2,})ms; deadline=(6\d|\d{2,})ms would be "
+                                   r"enough$")
 
     def test_it_says_when_the_store_is_full(self):
         server = self.serve("--store", "memory:?max_bytes=1048576")
