@@ -428,7 +428,8 @@ Decision FallbackStore::decide_all(std::span<const Request> requests, Instant no
 
 void FallbackStore::submit(std::unique_ptr<Batch> batch) {
   Instant sent = sent_at(batch->now());
-  OneOrMore<Subject> subjects;
+  std::vector<Subject> subjects;
+  subjects.reserve(batch->requests().size());
   if (batch->is_together()) {
     for (const Request& request : batch->requests()) subjects.push_back(subject_of(request));
     return pass_on(std::move(batch), std::move(subjects), sent);
@@ -465,7 +466,7 @@ void FallbackStore::submit(std::unique_ptr<Batch> batch) {
 }
 
 // Submits the whole batch to the inner store.
-void FallbackStore::pass_on(std::unique_ptr<Batch> batch, OneOrMore<Subject> subjects,
+void FallbackStore::pass_on(std::unique_ptr<Batch> batch, std::vector<Subject> subjects,
                             Instant sent) {
   for (std::size_t i = 0; i < subjects.size(); ++i) {
     batch->requests()[i].space = subjects[i].space->inner.get();

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/batch.h"
 #include "core/instant.h"
@@ -135,7 +136,7 @@ class FallbackStore final : public Store {
                         Decision& decision);
   bool is_denied_again(const Subject& subject, const Request& request, Instant now, Instant& sent,
                        Decision& decision);
-  void pass_on(std::unique_ptr<Batch> batch, OneOrMore<Subject> subjects, Instant sent);
+  void pass_on(std::unique_ptr<Batch> batch, std::vector<Subject> subjects, Instant sent);
   void note_local(const Subject& subject, const Request& request, const Decision& answer,
                   Instant now, bool may_be_done);
   void count_not_charged_back(std::int64_t units);
