@@ -1,5 +1,3 @@
-#include "testing/later_store.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +11,7 @@
 
 #include "server/protocols.h"
 #include "testing/line_server.h"
+#include "testing/served_store.h"
 
 namespace sluice {
 namespace {
@@ -40,10 +39,10 @@ class ServedLaterStoreTest : public testing::Test {
   void answer_always() {
     answering_ = std::thread([this] {
       while (!stopping_) {
-        if (store_->waiting() == 0) {
+        if (store_->pending() == 0) {
           std::this_thread::yield();
         } else {
-          store_->answer_one();
+          store_->answer();
         }
       }
     });
@@ -51,7 +50,7 @@ class ServedLaterStoreTest : public testing::Test {
 
   Address address() const { return server_->addresses()[0]; }
 
-  std::shared_ptr<LaterStore> store_ = std::make_shared<LaterStore>();
+  std::shared_ptr<ScriptedStore> store_ = later_store();
   std::optional<StreamServer> server_;
   std::atomic<bool> stopping_ = false;
   std::thread answering_;
@@ -100,11 +99,11 @@ TEST_F(ServedLaterStoreTest, AnswersWhatIsInFlightWhenItStops) {
   Client client(address());
   ASSERT_TRUE(client.send("PING\r\nCL.THROTTLE a 9 1 1\r\n"));
   EXPECT_EQ(client.read(7), "+PONG\r\n");
-  ASSERT_TRUE(store_->wait_for(1));
+  ASSERT_TRUE(store_->await_pending(1));
   auto stopping = std::async(std::launch::async, [&] { server_->stop(milliseconds(10'000)); });
   while (Client(address()).connected()) {
   }
-  ASSERT_TRUE(store_->answer_one());
+  ASSERT_TRUE(store_->answer());
   client.end();
   EXPECT_EQ(client.read_all(), "*5\r\n:0\r\n:10\r\n:9\r\n:-1\r\n:1\r\n");
   stopping.get();
@@ -114,11 +113,11 @@ TEST_F(ServedLaterStoreTest, MayBeGoneWhenTheStoreAnswers) {
   serve();
   Client client(address());
   ASSERT_TRUE(client.send("CL.THROTTLE 'a b' 9 1 1\r\nSLUICE.CHECK 'token_bucket 7/1s' bob\r\n"));
-  ASSERT_TRUE(store_->wait_for(1));
+  ASSERT_TRUE(store_->await_pending(1));
   server_->stop(milliseconds(0));
   server_.reset();
   EXPECT_EQ(store_->held_spaces(), 2U);
-  ASSERT_TRUE(store_->answer_one());
+  ASSERT_TRUE(store_->answer());
   EXPECT_EQ(store_->held_spaces(), 0U);
 }
 

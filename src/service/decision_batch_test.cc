@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "service/server_context.h"
-#include "testing/later_store.h"
+#include "testing/served_store.h"
 
 namespace sluice {
 namespace {
@@ -64,8 +64,8 @@ class DecisionBatchTest : public testing::Test {
     return text;
   }
 
-  std::shared_ptr<FakeStore> at_once = std::make_shared<FakeStore>();
-  std::shared_ptr<LaterStore> later = std::make_shared<LaterStore>();
+  std::shared_ptr<ScriptedStore> at_once = still_store();
+  std::shared_ptr<ScriptedStore> later = later_store();
   std::shared_ptr<ServerContext> context;
   TaggedReplies replies;
   std::shared_ptr<int> wakes = std::make_shared<int>(0);
@@ -89,7 +89,7 @@ TEST_F(DecisionBatchTest, WritesAllRepliesInOrder) {
     ASSERT_EQ(pending != nullptr, is_later);
     if (is_later) {
       EXPECT_EQ(output, "before first ");
-      ASSERT_TRUE(later->answer_one());
+      ASSERT_TRUE(later->answer());
       output += answers(*pending);
     }
     EXPECT_EQ(output, "before first " + rest);
@@ -103,27 +103,20 @@ TEST_F(DecisionBatchTest, AsksNothingForOtherRepliesAlone) {
   reply("only");
   EXPECT_EQ(ask(), nullptr);
   EXPECT_EQ(output, "before only");
-  EXPECT_EQ(later->waiting(), 0U);
+  EXPECT_EQ(later->pending(), 0U);
 }
 
-/// Remembers where the key of its last request stands.
-class KeyWatcher final : public FakeStore {
- public:
-  void decide(std::span<const Request> requests, Instant now,
-              std::span<Decision> decisions) override {
-    key = requests[0].key.data();
-    FakeStore::decide(requests, now, decisions);
-  }
-  const char* key = nullptr;
-};
-
 TEST_F(DecisionBatchTest, CopiesNoKeyForAStoreThatAnswersAtOnce) {
-  const auto store = std::make_shared<KeyWatcher>();
-  serve(store);
+  const char* key = nullptr;
+  at_once->says = [&](const Request& request) {
+    key = request.key.data();
+    return std::nullopt;
+  };
+  serve(at_once);
   const std::string input = "bob";
   add("login", input, 1);
   ask();
-  EXPECT_EQ(store->key, input.data());
+  EXPECT_EQ(key, input.data());
 }
 
 TEST_F(DecisionBatchTest, OwnsCopiesForAStoreThatAnswersLater) {
@@ -137,7 +130,7 @@ TEST_F(DecisionBatchTest, OwnsCopiesForAStoreThatAnswersLater) {
   for (int i = 4; i < 300; ++i) {
     context->thread(0).limits.find("token_bucket " + std::to_string(i) + "/1h");
   }
-  ASSERT_TRUE(later->answer_one());
+  ASSERT_TRUE(later->answer());
   EXPECT_EQ(answers(*pending), "1:2 2:1 ");
 }
 
@@ -147,10 +140,10 @@ TEST_F(DecisionBatchTest, WakesWhenTheStoreAnswersLaterOnly) {
   const auto pending = ask();
   EXPECT_FALSE(pending->is_ready());
   EXPECT_EQ(*wakes, 0);
-  ASSERT_TRUE(later->answer_one());
+  ASSERT_TRUE(later->answer());
   EXPECT_TRUE(pending->is_ready());
   EXPECT_EQ(*wakes, 1);
-  later->answers_at_once = true;
+  later->answers = ScriptedStore::Answers::kAtOnce;
   add("login", "a", 1);
   EXPECT_EQ(ask(), nullptr);
   EXPECT_EQ(output, "before 1:0 ");
@@ -161,7 +154,7 @@ TEST_F(DecisionBatchTest, SaysWhyADecisionIsMissing) {
   const std::string away = "1:(the store is away) 2:(the store is away) ";
   for (const bool is_later : {false, true}) {
     serve(is_later ? later : at_once);
-    (is_later ? later : at_once)->fails = true;
+    take_away(is_later ? *later : *at_once);
     output.clear();
     add("login", "a", 1);
     add("login", "a", 2, Operation::kReset);
@@ -171,13 +164,14 @@ TEST_F(DecisionBatchTest, SaysWhyADecisionIsMissing) {
 }
 
 TEST_F(DecisionBatchTest, NeverSaysThatAKeyIsChangedWhereTheStoreDidNotChangeIt) {
+  decide_locally(*later, {.allowed = true, .remaining = 1});
   serve(later);
   add("login", "local", 1);
   add("login", "local", 2, Operation::kReset);
   add("login", "local", 3, Operation::kRefund);
   add("login", "a", 4, Operation::kRefund);
   const auto pending = ask();
-  ASSERT_TRUE(later->answer_one());
+  ASSERT_TRUE(later->answer());
   const std::string why = "(the store did not answer: the key is changed in this process at most) ";
   EXPECT_EQ(answers(*pending), "1:1 2:" + why + "3:" + why + "4:2 ");
 }
@@ -189,8 +183,8 @@ TEST_F(DecisionBatchTest, DropsTheAnswersToAConnectionThatHasGone) {
   pending.reset();
   add("login", "a", 2);
   pending = ask();
-  ASSERT_TRUE(later->answer_one());
-  ASSERT_TRUE(later->answer_one());
+  ASSERT_TRUE(later->answer());
+  ASSERT_TRUE(later->answer());
   EXPECT_EQ(answers(*pending), "2:0 ");
 }
 

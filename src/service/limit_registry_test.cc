@@ -3,43 +3,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
+#include <memory>
+#include <string>
 
-#include "algorithms/limit_definition.h"
 #include "testing/error_of.h"
+#include "testing/scripted_store.h"
 
 namespace sluice {
 namespace {
 
 using testing::HasSubstr;
 
-// Opens spaces by name, and is never asked to decide.
-class SpacesOnly : public Store {
- public:
-  std::shared_ptr<Space> open_space(const LimitDefinition& limit) override {
-    if (full) throw StoreError("no room for another space");
-    ++opened;
-    auto& space = spaces_[limit.space];
-    if (!space) space = std::make_shared<Space>();
-    return space;
-  }
-  void decide(std::span<const Request>, Instant, std::span<Decision>) override { std::abort(); }
-  Decision decide_all(std::span<const Request>, Instant) override { std::abort(); }
-  Instant now() const override { return 0; }
-
-  bool full = false;
-  int opened = 0;
-
- private:
-  std::map<std::string, std::shared_ptr<Space>> spaces_;
-};
-
 std::string error_of_name(LimitRegistry& registry, std::string_view text) {
   return error_of<InvalidLimit>([&] { registry.find(text); });
 }
 
 TEST(LimitRegistry, FindsNamedLimits) {
-  LimitRegistry registry(std::make_shared<SpacesOnly>());
+  LimitRegistry registry(std::make_shared<ScriptedStore>());
   registry.add(Limit("token_bucket 5/1m", "login"));
   const std::shared_ptr<const RegisteredLimit> found = registry.find("login");
   EXPECT_EQ(found->limit.space(), "login");
@@ -48,14 +28,14 @@ TEST(LimitRegistry, FindsNamedLimits) {
 }
 
 TEST(LimitRegistry, RefusesANameTwice) {
-  LimitRegistry registry(std::make_shared<SpacesOnly>());
+  LimitRegistry registry(std::make_shared<ScriptedStore>());
   registry.add(Limit("token_bucket 5/1m", "login"));
   EXPECT_THROW(registry.add(Limit("token_bucket 6/1m", "login")), InvalidLimit);
   EXPECT_EQ(registry.find("login")->limit.expression(), "token_bucket 5/1m");
 }
 
 TEST(LimitRegistry, NamesWhatItCannotFind) {
-  LimitRegistry registry(std::make_shared<SpacesOnly>());
+  LimitRegistry registry(std::make_shared<ScriptedStore>());
   EXPECT_EQ(error_of_name(registry, "signup"), "no limit is named 'signup'");
   EXPECT_EQ(error_of_name(registry, ""), "no limit is named ''");
   EXPECT_THAT(error_of_name(registry, "token_bucket 5/1x"), HasSubstr("the unit 'x' is unknown"));
@@ -67,7 +47,7 @@ TEST(LimitRegistry, NamesWhatItCannotFind) {
 }
 
 TEST(LimitRegistry, RemembersExpressions) {
-  auto store = std::make_shared<SpacesOnly>();
+  auto store = std::make_shared<ScriptedStore>();
   LimitRegistry registry(store);
   const std::shared_ptr<const RegisteredLimit> found = registry.find("token_bucket 100/s");
   EXPECT_EQ(registry.find("token_bucket 100/s"), found);
@@ -77,7 +57,7 @@ TEST(LimitRegistry, RemembersExpressions) {
 }
 
 TEST(LimitRegistry, ForgetsWhatWasNotAskedForLately) {
-  auto store = std::make_shared<SpacesOnly>();
+  auto store = std::make_shared<ScriptedStore>();
   LimitRegistry registry(store);
   registry.find("token_bucket 1/1s");
   for (int i = 2; i <= 3'000; ++i) {
@@ -91,7 +71,7 @@ TEST(LimitRegistry, ForgetsWhatWasNotAskedForLately) {
 }
 
 TEST(LimitRegistry, AFoundLimitStaysThroughABatch) {
-  LimitRegistry registry(std::make_shared<SpacesOnly>());
+  LimitRegistry registry(std::make_shared<ScriptedStore>());
   for (int i = 1; i <= 63; ++i) registry.find("token_bucket " + std::to_string(i) + "/1h");
   const std::shared_ptr<const RegisteredLimit> found = registry.find("token_bucket 7/1s");
   for (int i = 1; i <= 64; ++i) registry.find("token_bucket " + std::to_string(i) + "/1m");
@@ -99,12 +79,12 @@ TEST(LimitRegistry, AFoundLimitStaysThroughABatch) {
 }
 
 TEST(LimitRegistry, PassesOnThatTheStoreIsFull) {
-  auto store = std::make_shared<SpacesOnly>();
+  auto store = std::make_shared<ScriptedStore>();
   LimitRegistry registry(store);
-  store->full = true;
+  store->refuses_spaces = true;
   EXPECT_THROW(registry.find("token_bucket 5/1m"), StoreError);
   EXPECT_THROW(registry.add(Limit("token_bucket 5/1m", "login")), StoreError);
-  store->full = false;
+  store->refuses_spaces = false;
   EXPECT_EQ(registry.find("token_bucket 5/1m")->limit.expression(), "token_bucket 5/1m");
 }
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "testing/later_store.h"
+#include "testing/served_store.h"
 
 namespace sluice {
 namespace {
@@ -48,16 +48,17 @@ class ServerContextTest : public testing::Test {
     const auto pending = own.batch.ask(
         replies, [] {}, output);
     if (pending == nullptr) return;
-    ASSERT_TRUE(store->answer_one());
+    ASSERT_TRUE(store->answer());
     pending->get().write(replies, own.counters, output);
   }
 
-  std::shared_ptr<LaterStore> store = std::make_shared<LaterStore>();
+  std::shared_ptr<ScriptedStore> store = later_store();
   ServerContext context{store, kNamed, 3};
 };
 
 TEST_F(ServerContextTest, CountsDecisionsByLimitOutcomeAndSource) {
   EXPECT_THAT(context.outcomes(), IsEmpty());
+  decide_locally(*store, {.allowed = true});
   take(0, "login", "bob", 5);
   take(0, "api", "bob", 1);
   take(0, "api", "local", 2);
@@ -96,7 +97,7 @@ TEST_F(ServerContextTest, ListsTheLimitsWithTheirCounts) {
 }
 
 TEST_F(ServerContextTest, AddsTheThreadsUp) {
-  store->answers_at_once = true;
+  store->answers = ScriptedStore::Answers::kAtOnce;
   constexpr int kEach = 2'000;
   std::atomic<bool> done = false;
   std::thread reader([&] {

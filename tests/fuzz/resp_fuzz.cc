@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "protocols/resp/handler.h"
-#include "testing/fake_store.h"
+#include "testing/served_store.h"
 
 namespace {
 
@@ -23,8 +23,8 @@ void check(bool holds) {
 // One connection over a fresh store. Each piece is read from memory of exactly its size, so that a
 // byte too far is seen.
 std::string replies_to(std::string_view bytes, std::size_t piece_bytes) {
-  const auto context = std::make_shared<sluice::ServerContext>(
-      std::make_shared<sluice::FakeStore>(), std::vector<sluice::Limit>{}, 1);
+  const auto context = std::make_shared<sluice::ServerContext>(sluice::still_store(),
+                                                               std::vector<sluice::Limit>{}, 1);
   const auto handler = sluice::resp::handlers(context)(0, [] {});
   std::string output;
   std::string pending;

@@ -16,8 +16,8 @@
 #include "protocols/stream_handler.h"
 #include "service/server_context.h"
 #include "sluice/store.h"
-#include "testing/later_store.h"
 #include "testing/line_server.h"
+#include "testing/served_store.h"
 
 namespace sluice {
 namespace {
@@ -112,7 +112,7 @@ class LineProtocolTest : public testing::Test {
 
   Address address() const { return server->addresses()[0]; }
 
-  std::shared_ptr<LaterStore> later = std::make_shared<LaterStore>();
+  std::shared_ptr<ScriptedStore> later = later_store();
   std::shared_ptr<ServerContext> context;
   std::unique_ptr<StreamServer> server;
 };
@@ -139,11 +139,11 @@ TEST_F(LineProtocolTest, ServesAStoreThatAnswersLater) {
   serve(later);
   Client client(address());
   ASSERT_TRUE(client.send(kRequests + "api lost\nbye\n"));
-  ASSERT_TRUE(later->wait_for(1));
+  ASSERT_TRUE(later->await_pending(1));
   Client other(address());
   ASSERT_TRUE(other.send("ping\n"));
   EXPECT_EQ(other.read(5), "pong\n");  // Served while the store has not answered the first.
-  ASSERT_TRUE(later->answer_one());
+  ASSERT_TRUE(later->answer());
   EXPECT_EQ(client.read_all(),
             kReplies + "error: redis://far.example:6379 has not answered within 10ms\n");
 }
@@ -160,9 +160,10 @@ TEST_F(LineProtocolTest, ReadsALongPipelineBatchByBatch) {
   ASSERT_TRUE(client.send(requests));
   std::size_t decided = 0;
   while (decided < 200) {
-    ASSERT_TRUE(later->answer_one());
+    ASSERT_TRUE(later->await_pending(1));
     ASSERT_LE(later->batches.back(), DecisionBatch::kMaxRequests);
     decided += later->batches.back();
+    ASSERT_TRUE(later->answer());
   }
   EXPECT_EQ(read(client, expected), expected);
 }
@@ -172,16 +173,16 @@ TEST_F(LineProtocolTest, TheConnectionOrTheServerMayGoFirst) {
   {
     Client client(address());
     ASSERT_TRUE(client.send("login bob\n"));
-    ASSERT_TRUE(later->wait_for(1));
+    ASSERT_TRUE(later->await_pending(1));
   }
-  ASSERT_TRUE(later->answer_one());
+  ASSERT_TRUE(later->answer());
   Client client(address());
   ASSERT_TRUE(client.send("login eve\n"));
-  ASSERT_TRUE(later->wait_for(1));
+  ASSERT_TRUE(later->await_pending(1));
   server->stop(std::chrono::milliseconds(0));
   server.reset();
   context.reset();
-  EXPECT_TRUE(later->answer_one());
+  EXPECT_TRUE(later->answer());
 }
 
 }  // namespace

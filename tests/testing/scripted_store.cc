@@ -1,8 +1,9 @@
 #include "testing/scripted_store.h"
 
 #include <algorithm>
-#include <cassert>
 #include <chrono>
+#include <functional>
+#include <stdexcept>
 #include <utility>
 
 #include "algorithms/limit_definition.h"
@@ -10,7 +11,7 @@
 namespace sluice {
 namespace {
 
-constexpr const char* kLost = "the line is cut";
+constexpr std::chrono::seconds kMostWait{10};
 
 }  // namespace
 
@@ -56,28 +57,27 @@ void ScriptedStore::note(std::span<const Request> requests, Instant now) {
   }
 }
 
+// The answer to one request, or to those that are asked together.
+Decision ScriptedStore::answer_to(std::span<const Request> requests, bool together, Instant now) {
+  if (loses && std::ranges::any_of(requests, std::cref(loses))) {
+    return {.source = Source::kUnavailable};
+  }
+  if (const auto said = says ? says(requests[0]) : std::nullopt) return *said;
+  if (together) return memory_.decide_all(requests, now);
+  Decision decision;
+  memory_.decide(requests, now, {&decision, 1});
+  return decision;
+}
+
 // False where something is lost.
 bool ScriptedStore::carry_out(std::span<const Request> requests, bool together, Instant now,
                               std::span<Decision> decisions) {
   std::unique_lock lock(mutex_);
   if (now == kStoreTime && clock) now = *clock;
-  const auto is_lost = [&](const Request& request) { return loses && loses(request); };
   bool lost = false;
-  if (together && says == nullptr) {
-    lost = std::ranges::any_of(requests, is_lost);
-    decisions[0] =
-        lost ? Decision{.source = Source::kUnavailable} : memory_.decide_all(requests, now);
-  } else {
-    for (std::size_t i = 0; i < decisions.size(); ++i) {
-      if (is_lost(requests[i])) {
-        decisions[i] = {.source = Source::kUnavailable};
-      } else if (says) {
-        decisions[i] = says(requests[i]);
-      } else {
-        memory_.decide(requests.subspan(i, 1), now, decisions.subspan(i, 1));
-      }
-      lost = lost || decisions[i].source == Source::kUnavailable;
-    }
+  for (std::size_t i = 0; i < decisions.size(); ++i) {
+    decisions[i] = answer_to(together ? requests : requests.subspan(i, 1), together, now);
+    lost = lost || decisions[i].source == Source::kUnavailable;
   }
   const auto next = std::exchange(on_the_way, nullptr);
   lock.unlock();
@@ -87,20 +87,20 @@ bool ScriptedStore::carry_out(std::span<const Request> requests, bool together, 
 
 void ScriptedStore::carry_out(Batch& batch) {
   if (!carry_out(batch.requests(), batch.is_together(), batch.now(), batch.decisions())) {
-    batch.set_error(kLost);
+    batch.set_error(error);
   }
 }
 
 void ScriptedStore::decide(std::span<const Request> requests, Instant now,
                            std::span<Decision> decisions) {
   note(requests, now);
-  if (!carry_out(requests, false, now, decisions.first(requests.size()))) throw StoreError(kLost);
+  if (!carry_out(requests, false, now, decisions.first(requests.size()))) throw StoreError(error);
 }
 
 Decision ScriptedStore::decide_all(std::span<const Request> requests, Instant now) {
   note(requests, now);
   Decision decision;
-  if (!carry_out(requests, true, now, {&decision, 1})) throw StoreError(kLost);
+  if (!carry_out(requests, true, now, {&decision, 1})) throw StoreError(error);
   return decision;
 }
 
@@ -123,16 +123,17 @@ void ScriptedStore::submit(std::unique_ptr<Batch> batch) {
   });
 }
 
-void ScriptedStore::answer() {
+bool ScriptedStore::answer() {
   std::unique_ptr<Batch> batch;
   {
-    const std::lock_guard lock(mutex_);
-    assert(!pending_.empty());
+    std::unique_lock lock(mutex_);
+    if (!submitted_.wait_for(lock, kMostWait, [&] { return !pending_.empty(); })) return false;
     batch = std::move(pending_.front());
     pending_.pop_front();
   }
   carry_out(*batch);
   Batch::complete(std::move(batch));
+  return true;
 }
 
 void ScriptedStore::answer_all() {
@@ -146,8 +147,7 @@ std::size_t ScriptedStore::pending() const {
 
 bool ScriptedStore::await_pending(std::size_t count) const {
   std::unique_lock lock(mutex_);
-  return submitted_.wait_for(lock, std::chrono::seconds(10),
-                             [&] { return pending_.size() >= count; });
+  return submitted_.wait_for(lock, kMostWait, [&] { return pending_.size() >= count; });
 }
 
 std::shared_ptr<Space> ScriptedStore::open_space(const LimitDefinition& limit) {
@@ -157,18 +157,20 @@ std::shared_ptr<Space> ScriptedStore::open_space(const LimitDefinition& limit) {
 std::shared_ptr<Space> ScriptedStore::replace_space(const std::shared_ptr<Space>& held,
                                                     const LimitDefinition& limit) {
   const std::lock_guard lock(mutex_);
+  if (breaks) throw std::runtime_error("the store is broken");
   if (refuses_spaces && !spaces_.contains(limit.space)) {
     throw StoreError("no room for another space");
   }
   auto space = held ? memory_.replace_space(held, limit) : memory_.open_space(limit);
   spaces_[limit.space] = space;
+  ++opened;
   return space;
 }
 
 std::size_t ScriptedStore::held_spaces() const {
   const std::lock_guard lock(mutex_);
   return static_cast<std::size_t>(
-      std::ranges::count_if(spaces_, [](const auto& row) { return row.second.use_count() > 1; }));
+      std::ranges::count_if(spaces_, [](const auto& row) { return !row.second.expired(); }));
 }
 
 std::unique_ptr<Watch> ScriptedStore::watch(const std::shared_ptr<Space>& space,

@@ -60,8 +60,11 @@ class ScriptedStore final : public Store {
   Answers answers = Answers::kAtOnce;
   /// Which requests are lost: they are not carried out, and left unanswered. Else none are.
   std::function<bool(const Request&)> loses;
-  /// Decides in the place of the memory, where it is set. An answer of kUnavailable is lost.
-  std::function<Decision(const Request&)> says;
+  /// The error that says why a request was lost.
+  std::string error = "the line is cut";
+  /// Decides in the place of the memory, where it is set and returns a decision. An answer of
+  /// kUnavailable is lost. Of requests that are asked together, it is called for the first.
+  std::function<std::optional<Decision>(const Request&)> says;
   /// Runs once, after the next requests were decided and before their answers arrive.
   std::function<void()> on_the_way;
   /// Its own time, where it is set; else the memory's.
@@ -70,13 +73,16 @@ class ScriptedStore final : public Store {
   bool tells = false;
   /// Opens no space that is not open yet.
   bool refuses_spaces = false;
+  /// open_space() throws what is no StoreError.
+  bool breaks = false;
 
   void lose_all() {
     loses = [](const Request&) { return true; };
   }
   void lose_nothing() { loses = nullptr; }
-  /// Answers the batch that has waited longest, on this thread. REQUIRES: one is pending.
-  void answer();
+  /// Answers the batch that has waited longest, on this thread; waits for one to be submitted where
+  /// none is pending. False where none is within ten seconds.
+  bool answer();
   /// Answers all that is pending now.
   void answer_all();
   /// A permit was released elsewhere: tells all that watch.
@@ -90,6 +96,8 @@ class ScriptedStore final : public Store {
   std::vector<Asked> asked;
   /// How many requests each batch, or group, of them had.
   std::vector<std::size_t> batches;
+  /// How often a space was opened or replaced.
+  int opened = 0;
 
   /// How many batches wait for answer().
   std::size_t pending() const;
@@ -97,7 +105,7 @@ class ScriptedStore final : public Store {
   bool await_pending(std::size_t count) const;
   /// What is watched at the moment.
   std::vector<Watched> watched() const;
-  /// How many spaces are held, not counting the memory store's own share of each.
+  /// How many spaces are held.
   std::size_t held_spaces() const;
   /// @}
 
@@ -116,6 +124,7 @@ class ScriptedStore final : public Store {
  private:
   class Listener;
 
+  Decision answer_to(std::span<const Request> requests, bool together, Instant now);
   void note(std::span<const Request> requests, Instant now);
   bool carry_out(std::span<const Request> requests, bool together, Instant now,
                  std::span<Decision> decisions);
@@ -123,7 +132,7 @@ class ScriptedStore final : public Store {
 
   mutable std::mutex mutex_;
   mutable std::condition_variable submitted_;
-  // Guarded by mutex_, as `asked`, `batches` and what decides:
+  // Guarded by mutex_, as `asked`, `batches`, `opened` and what decides:
   MemoryStore memory_;
   std::deque<std::unique_ptr<Batch>> pending_;
   std::vector<std::thread> threads_;

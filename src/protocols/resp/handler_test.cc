@@ -5,7 +5,7 @@
 
 #include "core/arithmetic.h"
 #include "protocols/resp/testing.h"
-#include "testing/fake_store.h"
+#include "testing/served_store.h"
 
 namespace sluice::resp {
 namespace {
@@ -24,7 +24,7 @@ class HandlerTest : public testing::Test {
     return replies;
   }
 
-  std::shared_ptr<FakeStore> store = std::make_shared<FakeStore>();
+  std::shared_ptr<ScriptedStore> store = still_store();
   std::shared_ptr<ThreadState> thread = thread_over(store);
   TestConnection connection{thread};
   Next next = Next::kNeedMore;
@@ -40,9 +40,9 @@ TEST_F(HandlerTest, ThrottlesAsInTheExample) {
 
 TEST_F(HandlerTest, RoundsSecondsUp) {
   send("CL.THROTTLE user 0 1 2\r\n");
-  store->clock_ns += 1'999'999'999;
+  *store->clock += 1'999'999'999;
   EXPECT_EQ(send("CL.THROTTLE user 0 1 2\r\n"), integers({1, 1, 0, 1, 1}));
-  store->clock_ns += 1;
+  *store->clock += 1;
   EXPECT_EQ(send("CL.THROTTLE user 0 1 2\r\n"), integers({0, 1, 0, -1, 2}));
 }
 
@@ -89,7 +89,7 @@ TEST_F(HandlerTest, NamesTheThrottleArgumentAtFault) {
 TEST_F(HandlerTest, ChecksALimit) {
   EXPECT_EQ(send("SLUICE.CHECK login bob\r\n"), integers({1, 5, 4, 0, 200, 0}));
   EXPECT_EQ(send("SLUICE.CHECK login bob 4\r\n"), integers({1, 5, 0, 0, 1000, 0}));
-  store->clock_ns += 500'000;
+  *store->clock += 500'000;
   EXPECT_EQ(send("sluice.check login bob\r\n"), integers({0, 5, 0, 200, 1000, 0}));
   EXPECT_EQ(send("SLUICE.CHECK login bob 6\r\n"), integers({0, 5, 0, -1, 1000, 0}));
   EXPECT_EQ(send("SLUICE.PEEK login bob\r\n"), integers({1, 5, 0, 0, 1000, 0}));
@@ -168,7 +168,7 @@ TEST_F(HandlerTest, SplitsChangeNothing) {
   const std::string whole = send(bytes);
   EXPECT_EQ(next, Next::kClose);
   for (std::size_t split = 0; split <= bytes.size(); ++split) {
-    auto fresh = std::make_shared<FakeStore>();
+    auto fresh = still_store();
     Handler other(thread_over(fresh), 7, {});
     std::string output;
     std::string buffer = bytes.substr(0, split);
@@ -299,11 +299,11 @@ TEST_F(HandlerTest, DescribesItself) {
 }
 
 TEST_F(HandlerTest, SaysThatTheStoreIsAway) {
-  store->fails = true;
+  take_away(*store);
   EXPECT_EQ(send(array({"CL.THROTTLE", "user", "15", "30", "60"}) +
                  array({"SLUICE.RESET", "login", "bob"}) + "PING\r\n"),
             "-UNAVAILABLE the store is away\r\n-UNAVAILABLE the store is away\r\n+PONG\r\n");
-  store->fails = false;
+  store->lose_nothing();
   EXPECT_EQ(send("SLUICE.RESET login bob\r\n"), "+OK\r\n");
 }
 

@@ -8,7 +8,7 @@
 
 #include "protocols/resp/testing.h"
 #include "sluice/store.h"
-#include "testing/later_store.h"
+#include "testing/served_store.h"
 
 namespace sluice::resp {
 namespace {
@@ -36,14 +36,14 @@ TEST_F(KeyCommandsTest, RlThrottleIsClThrottle) {
 }
 
 TEST_F(KeyCommandsTest, ThrottlesAsThrottlecrab) {
-  auto fake = std::make_shared<FakeStore>();
+  auto fake = still_store();
   TestConnection over_fake(thread_over(fake));
   const std::string throttle = "THROTTLE user 3 30 60\r\n";
   EXPECT_EQ(over_fake.send(throttle), integers({1, 3, 2, 2, 0}));
   EXPECT_EQ(over_fake.send(throttle), integers({1, 3, 1, 4, 0}));
   EXPECT_EQ(over_fake.send(throttle), integers({1, 3, 0, 6, 0}));
   EXPECT_EQ(over_fake.send(throttle), integers({0, 3, 0, 6, 2}));
-  fake->clock_ns += 500'000'000;
+  *fake->clock += 500'000'000;
   EXPECT_EQ(over_fake.send("THROTTLE user 3 30 60 2\r\n"), integers({0, 3, 0, 6, 4}));
   EXPECT_EQ(over_fake.send("THROTTLE user 3 30 60 0\r\n"), integers({1, 3, 0, 6, 0}));
   EXPECT_EQ(over_fake.send("THROTTLE user 3 30 60 4\r\n"), integers({0, 3, 0, 6, -1}));
@@ -153,9 +153,10 @@ TEST_F(KeyCommandsTest, ResetsKeysOfClThrottle) {
 }
 
 TEST_F(KeyCommandsTest, NeverSaysThatAKeyIsDeletedWhereTheStoreDidNot) {
-  const auto later = std::make_shared<LaterStore>();
-  later->answers_at_once = true;
+  const auto later = later_store();
+  decide_locally(*later, {.allowed = true});
   TestConnection over_later(thread_over(later));
+  later->answers = ScriptedStore::Answers::kAtOnce;
   over_later.send("CL.THROTTLE a 4 1 3600\r\nCL.THROTTLE b 4 1 3600\r\n");
   EXPECT_EQ(over_later.send("DEL a lost\r\nDEL a local\r\nPING\r\n"),
             "-UNAVAILABLE redis://far.example:6379 has not answered within 10ms\r\n"

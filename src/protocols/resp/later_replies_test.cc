@@ -8,7 +8,7 @@
 
 #include "protocols/resp/handler.h"
 #include "protocols/resp/testing.h"
-#include "testing/later_store.h"
+#include "testing/served_store.h"
 
 namespace sluice::resp {
 namespace {
@@ -54,20 +54,20 @@ class LaterRepliesTest : public testing::Test {
  protected:
   /// What the handler replies over a store that answers at once.
   static std::string at_once(std::string_view bytes) {
-    TestPeer peer(thread_over(std::make_shared<FakeStore>()));
+    TestPeer peer(thread_over(still_store()));
     peer.send(bytes);
     return peer.output;
   }
 
   /// Lets the store answer until nothing waits, and `peer` go on each time.
   void answer_all(TestPeer& peer) {
-    while (store->waiting() != 0) {
-      ASSERT_TRUE(store->answer_one());
+    while (store->pending() != 0) {
+      ASSERT_TRUE(store->answer());
       peer.go_on();
     }
   }
 
-  std::shared_ptr<LaterStore> store = std::make_shared<LaterStore>();
+  std::shared_ptr<ScriptedStore> store = later_store();
   std::shared_ptr<ThreadState> thread = thread_over(store);
 };
 
@@ -82,11 +82,11 @@ TEST_F(LaterRepliesTest, KeepsTheOrderOfDecisionsAndOtherReplies) {
   peer.send("PING\r\n" + kMixed);
   EXPECT_EQ(peer.take_output(), "+PONG\r\n");
   EXPECT_EQ(peer.next, Next::kLater);
-  EXPECT_EQ(store->waiting(), 1U);
+  EXPECT_EQ(store->pending(), 1U);
   peer.go_on();  // Too early.
   EXPECT_EQ(peer.next, Next::kLater);
   EXPECT_EQ(peer.output, "");
-  ASSERT_TRUE(store->answer_one());
+  ASSERT_TRUE(store->answer());
   EXPECT_EQ(*peer.wakes, 1);
   peer.go_on();
   EXPECT_EQ(peer.next, Next::kNeedMore);
@@ -97,7 +97,7 @@ TEST_F(LaterRepliesTest, KeepsTheOrderOfDecisionsAndOtherReplies) {
 TEST_F(LaterRepliesTest, SplitsChangeNothing) {
   const std::string whole = at_once(kMixed + "*1\r\nx\r\n");
   for (std::size_t split = 0; split <= kMixed.size(); ++split) {
-    store = std::make_shared<LaterStore>();
+    store = later_store();
     TestPeer peer(thread_over(store));
     peer.send(kMixed.substr(0, split));
     if (split % 2 == 0) answer_all(peer);
@@ -113,7 +113,7 @@ TEST_F(LaterRepliesTest, AsksForOneBatchOfALongPipelineAfterTheOther) {
   for (int i = 0; i < 200; ++i) pipeline += "CL.THROTTLE user 299 1 1\r\n";
   TestPeer peer(thread);
   peer.send(pipeline);
-  EXPECT_EQ(store->waiting(), 1U);
+  EXPECT_EQ(store->pending(), 1U);
   answer_all(peer);
   EXPECT_EQ(peer.output, at_once(pipeline));
   EXPECT_THAT(store->batches, ElementsAre(64, 64, 64, 8));
@@ -143,6 +143,7 @@ TEST_F(LaterRepliesTest, SaysWhichDecisionsAreMissing) {
 }
 
 TEST_F(LaterRepliesTest, NeverSaysThatAKeyIsResetWhereTheStoreDidNot) {
+  decide_locally(*store, {.allowed = true, .limit = 5, .remaining = 5});
   TestPeer peer(thread);
   peer.send(
       "SLUICE.PEEK login local\r\nSLUICE.RESET login local\r\nSLUICE.RESET login bob\r\n"
@@ -157,7 +158,7 @@ TEST_F(LaterRepliesTest, NeverSaysThatAKeyIsResetWhereTheStoreDidNot) {
 }
 
 TEST_F(LaterRepliesTest, SaysThatTheStoreIsAway) {
-  store->fails = true;
+  take_away(*store);
   TestPeer peer(thread);
   peer.send("SLUICE.PEEK login bob\r\nPING\r\nSLUICE.PEEK login eve\r\n");
   EXPECT_EQ(peer.next, Next::kNeedMore);
@@ -166,7 +167,7 @@ TEST_F(LaterRepliesTest, SaysThatTheStoreIsAway) {
 }
 
 TEST_F(LaterRepliesTest, RepliesAtOnceWhereTheStoreDoes) {
-  store->answers_at_once = true;
+  store->answers = ScriptedStore::Answers::kAtOnce;
   TestPeer peer(thread);
   peer.send(kMixed);
   EXPECT_EQ(peer.next, Next::kNeedMore);
@@ -189,12 +190,12 @@ TEST_F(LaterRepliesTest, HoldsWhatItAsksAboutWhileTheThreadForgetsIt) {
   }
   TestPeer peer(thread);
   peer.send(first);
-  ASSERT_EQ(store->waiting(), 1U);
-  store->answers_at_once = true;
+  ASSERT_EQ(store->pending(), 1U);
+  store->answers = ScriptedStore::Answers::kAtOnce;
   TestPeer crowd(thread);
   crowd.send(others);
   EXPECT_EQ(crowd.output, at_once(others));
-  store->answers_at_once = false;
+  store->answers = ScriptedStore::Answers::kWhenTold;
   answer_all(peer);
   EXPECT_EQ(peer.output, at_once(first));
 }
@@ -205,7 +206,7 @@ TEST_F(LaterRepliesTest, OutlivesItsHandlerAndThread) {
   peer.reset();
   thread.reset();
   EXPECT_EQ(store->held_spaces(), 2U);
-  ASSERT_TRUE(store->answer_one());
+  ASSERT_TRUE(store->answer());
   EXPECT_THAT(store->batches, ElementsAre(2));
   EXPECT_EQ(store->held_spaces(), 0U);
 }
@@ -216,8 +217,8 @@ TEST_F(LaterRepliesTest, OneConnectionsAnswerIsNotAnothers) {
   for (int round = 0; round < 3; ++round) {
     one.send("CL.THROTTLE one 9 1 1\r\n");
     other.send("SLUICE.PEEK login other\r\nPING\r\n");
-    ASSERT_TRUE(store->answer_one());
-    ASSERT_TRUE(store->answer_one());
+    ASSERT_TRUE(store->answer());
+    ASSERT_TRUE(store->answer());
     other.go_on();
     one.go_on();
     EXPECT_EQ(one.take_output(), "*5\r\n:0\r\n:10\r\n:" + std::to_string(9 - round) +
@@ -235,7 +236,7 @@ TEST_F(LaterRepliesTest, AnExceptionLeavesNothingToTheNextPeer) {
   TestPeer other(thread);
   other.send("PING\r\n");
   EXPECT_EQ(other.output, "+PONG\r\n");
-  EXPECT_EQ(store->waiting(), 0U);
+  EXPECT_EQ(store->pending(), 0U);
 }
 
 }  // namespace

@@ -4,11 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #include "protocols/resp/testing.h"
 #include "sluice/store.h"
-#include "testing/later_store.h"
+#include "testing/served_store.h"
 
 namespace sluice::resp {
 namespace {
@@ -136,7 +137,7 @@ TEST_F(LimitCommandsTest, TellsThePartsOfOneLimit) {
 TEST_F(LimitCommandsTest, AsksTogetherInAPipelineAndInATransaction) {
   const std::string one = "SLUICE.CHECK login a\r\n";
   const std::string both = "SLUICE.CHECKALL 2 login a 1 login b 1\r\n";
-  auto fake = std::make_shared<FakeStore>();
+  auto fake = still_store();
   TestConnection over_fake(thread_over(fake));
   const std::string expected = integers({1, 5, 4, 0, 200, 0}) + "*4\r\n:0\r\n" +
                                integers({1, 5, 3, 0, 400, 0}) + integers({1, 5, 3, 0, 400, 0}) +
@@ -144,12 +145,12 @@ TEST_F(LimitCommandsTest, AsksTogetherInAPipelineAndInATransaction) {
                                integers({1, 5, 2, 0, 600, 0});
   EXPECT_EQ(over_fake.send(one + both + "PING\r\n" + one), expected);
   EXPECT_THAT(fake->batches, testing::ElementsAre(1, 2, 1));
-  fake->clock_ns += 10'000'000'000;
+  *fake->clock += 10'000'000'000;
   over_fake.send("MULTI\r\n" + one + both + "PING\r\n" + one);
   EXPECT_EQ(over_fake.send("EXEC\r\n"), "*4\r\n" + expected);
-  const auto later = std::make_shared<LaterStore>();
-  later->answers_at_once = true;
+  const auto later = later_store();
   TestConnection over_later(thread_over(later));
+  later->answers = ScriptedStore::Answers::kAtOnce;
   EXPECT_EQ(over_later.send(one + both + "PING\r\n" + one), expected);
 }
 
@@ -163,13 +164,15 @@ TEST_F(LimitCommandsTest, SaysWhyItCannotAskTogether) {
   EXPECT_EQ(run("SLUICE.CHECKALL 2 login a 1 login a 1"),
             "-ERR the limit 'login' is named twice for one key\r\n");
   EXPECT_THAT(run("SLUICE.CHECKALL 2 login a 1 'concurrency 2' a 1"), StartsWith("-ERR permits"));
-  const auto later = std::make_shared<LaterStore>();
-  later->refuses_all = later->answers_at_once = true;
+  const auto later = later_store();
+  later->says = [](const Request&) -> Decision {
+    throw std::invalid_argument("these keys are far apart");
+  };
   TestConnection over_later(thread_over(later));
+  later->answers = ScriptedStore::Answers::kAtOnce;
   EXPECT_EQ(over_later.send("SLUICE.CHECKALL 2 login a 1 login b 1\r\nPING\r\n"),
             "-ERR these keys are far apart\r\n+PONG\r\n");
-  later->refuses_all = false;
-  later->fails = true;
+  take_away(*later);
   EXPECT_EQ(over_later.send("SLUICE.CHECKALL 2 login a 1 login b 1\r\nPING\r\n"),
             "-UNAVAILABLE the store is away\r\n+PONG\r\n");
 }

@@ -8,7 +8,7 @@
 
 #include "protocols/resp/testing.h"
 #include "sluice/store.h"
-#include "testing/fake_store.h"
+#include "testing/served_store.h"
 
 namespace sluice::resp {
 namespace {
@@ -23,7 +23,7 @@ class ServerCommandsTest : public testing::Test {
  protected:
   std::string run(const std::string& command) { return connection.send(command + "\r\n"); }
 
-  std::shared_ptr<FakeStore> fake = std::make_shared<FakeStore>();
+  std::shared_ptr<ScriptedStore> fake = still_store();
   std::shared_ptr<ThreadState> thread = thread_over(fake);
   TestConnection connection{thread};
 };
@@ -75,7 +75,7 @@ TEST_F(ServerCommandsTest, TellsWhatIsConfigured) {
 }
 
 TEST_F(ServerCommandsTest, TellsTheTimeOfTheStore) {
-  fake->clock_ns = 1'700'000'000'000'001'999;
+  *fake->clock = 1'700'000'000'000'001'999;
   EXPECT_EQ(run("TIME"), "*2\r\n$10\r\n1700000000\r\n$1\r\n1\r\n");
 }
 
@@ -94,7 +94,7 @@ TEST_F(ServerCommandsTest, ListsTheConnections) {
   TestConnection other(thread, 9);
   other.send(
       "HELLO 3 SETNAME other\r\nCLIENT SETINFO LIB-NAME lib\r\nCLIENT SETINFO LIB-VER 2\r\n");
-  fake->clock_ns += 5'000'000'000;
+  *fake->clock += 5'000'000'000;
   const std::string line = run("CLIENT INFO");
   EXPECT_THAT(line, AllOf(HasSubstr("id=7 "), HasSubstr(" name= age=5 "), HasSubstr(" resp=2 ")));
   const std::string all = run("CLIENT LIST");
@@ -119,7 +119,7 @@ TEST_F(ServerCommandsTest, TellsEachSection) {
                     HasSubstr("# Sluice\r\nstore:")));
   EXPECT_THAT(run("INFO clients STATS"), AllOf(HasSubstr("# Clients\r\n"), HasSubstr("# Stats\r\n"),
                                                Not(HasSubstr("# Server\r\n"))));
-  fake->clock_ns += 7'900'000'000;
+  *fake->clock += 7'900'000'000;
   EXPECT_THAT(run("INFO server"), HasSubstr("uptime_in_seconds:7\r\n"));
 }
 

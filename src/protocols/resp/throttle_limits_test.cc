@@ -5,7 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "core/arithmetic.h"
-#include "testing/fake_store.h"
+#include "testing/scripted_store.h"
 
 namespace sluice::resp {
 namespace {
@@ -71,7 +71,7 @@ RC_GTEST_PROP(ThrottleLimits, RefusesExactlyWhatCannotBeHeld, ()) {
 }
 
 TEST(ThrottleLimits, RemembersLimits) {
-  FakeStore store;
+  ScriptedStore store;
   ThrottleLimits limits(store);
   EXPECT_EQ(limits.find({}), nullptr);
   const auto* found = limits.find({15, 30, 60});

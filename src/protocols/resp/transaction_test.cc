@@ -8,7 +8,7 @@
 
 #include "protocols/resp/handler.h"
 #include "protocols/resp/testing.h"
-#include "testing/later_store.h"
+#include "testing/served_store.h"
 
 namespace sluice::resp {
 namespace {
@@ -27,7 +27,7 @@ class TransactionTest : public testing::Test {
  protected:
   std::string send(std::string_view input) { return connection.send(input); }
 
-  std::shared_ptr<FakeStore> store = std::make_shared<FakeStore>();
+  std::shared_ptr<ScriptedStore> store = still_store();
   TestConnection connection{thread_over(store)};
 };
 
@@ -135,7 +135,7 @@ TEST_F(TransactionTest, BelongsToItsConnection) {
 
 // A store that answers later is asked for one batch of the commands after the other.
 TEST_F(TransactionTest, AnswersWhenTheStoreHas) {
-  const auto later = std::make_shared<LaterStore>();
+  const auto later = later_store();
   Handler handler(thread_over(later), 7, [] {});
   std::string commands = "MULTI\r\n";
   std::string expected = "+OK\r\n";
@@ -155,7 +155,7 @@ TEST_F(TransactionTest, AnswersWhenTheStoreHas) {
     commands.erase(0, progress.consumed);
     if (progress.next == StreamHandler::Next::kNeedMore) break;
     if (progress.next == StreamHandler::Next::kLater) {
-      ASSERT_TRUE(later->answer_one());
+      ASSERT_TRUE(later->answer());
     }
   }
   EXPECT_EQ(output, expected);
