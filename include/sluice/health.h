@@ -15,12 +15,14 @@ namespace sluice {
 /// How a store is now, and what it has done since it was opened. What does not apply to a store is
 /// 0 or empty: a memory store has no servers, and counts neither answers nor round trips.
 struct StoreHealth {
+  /// Whether the store is used.
   enum class State : std::uint8_t {
     kConnecting,  ///< No server has answered or failed to answer yet.
     kUp,          ///< All servers that the store uses are connected.
     kDown,        ///< At least one cannot be used: `reason` says which one and why.
   };
 
+  /// How it is now.
   State state = State::kConnecting;
   /// When `state` became what it is.
   std::chrono::system_clock::time_point since;
@@ -31,31 +33,42 @@ struct StoreHealth {
 
   /// The deadline of a decision: the option `deadline` of the URL.
   std::chrono::nanoseconds deadline{0};
-  /// From when a question was sent until its reply was read: the median and the 99th percentile of
-  /// the last 1,024 replies.
+  /// From when a question was sent until its reply was read: the median of the last 1,024 replies.
   std::chrono::nanoseconds round_trip_p50{0};
+  /// The 99th percentile of the same.
   std::chrono::nanoseconds round_trip_p99{0};
   /// Replies that came after the deadline. A reply to several requests counts once.
   std::uint64_t late_replies = 0;
-  /// How often it began that eight replies in a row came after the deadline; and at the last time,
-  /// the longest of those eight round trips, and a deadline with which they would have been in
-  /// time: twice as long, in whole milliseconds.
+  /// How often it began that eight replies in a row came after the deadline.
   std::uint64_t times_late = 0;
+  /// At the last time, the longest of those eight round trips.
   std::chrono::nanoseconds late_round_trip{0};
+  /// A deadline with which they would have been in time: twice as long, in whole milliseconds.
   std::chrono::nanoseconds sufficient_deadline{0};
+  /// Requests without an answer by the deadline, because the server was late.
+  std::uint64_t late_server = 0;
+  /// Requests without an answer by the deadline, when this process looked for it only later, since
+  /// it had got no processor time.
+  std::uint64_t late_here = 0;
 
-  /// Decisions by what answered them (Decision::source): the store; the deny cache of this process;
-  /// its local states; the failure policy.
+  /// Decisions that the store has made (Decision::source).
   std::uint64_t answered_by_store = 0;
+  /// Decisions that the deny cache of this process has made.
   std::uint64_t answered_by_cache = 0;
+  /// Decisions that the local states of this process have made.
   std::uint64_t answered_by_local = 0;
+  /// Decisions that the failure policy has made.
   std::uint64_t answered_by_policy = 0;
   /// Decisions that the store did not answer, whatever answered in its place.
   std::uint64_t unanswered = 0;
+  /// Units that local states had admitted, and that were charged to the store when it was back.
+  std::uint64_t charged_back = 0;
+  /// Units that local states had admitted, and that may never be charged to the store.
+  std::uint64_t not_charged_back = 0;
 
-  /// A memory store that is full: keys that were evicted although they were not fresh, and requests
-  /// for a new key that found no room.
+  /// Keys that a full memory store has evicted although they were not fresh.
   std::uint64_t evicted = 0;
+  /// Requests for a new key that found no room in a memory store.
   std::uint64_t without_room = 0;
 };
 
@@ -64,6 +77,7 @@ SLUICE_EXPORT StoreHealth health(const Store& store);
 
 /// Something that has happened to a store.
 struct StoreEvent {
+  /// What has happened.
   enum class Kind : std::uint8_t {
     kUp,    ///< It is used: connected for the first time, or again.
     kDown,  ///< It is lost, or could not be reached in the first place.
@@ -73,6 +87,7 @@ struct StoreEvent {
             ///< after a minute without either.
   };
 
+  /// What has happened.
   Kind kind = Kind::kUp;
   /// One sentence that names the store by its URL, without a password: "the store
   /// redis://127.0.0.1 is lost: cannot connect to 127.0.0.1:6379: Connection refused".

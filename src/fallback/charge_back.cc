@@ -54,7 +54,10 @@ std::vector<ChargeBack::Key> ChargeBack::take(Instant now) {
     Shard& shard = shards_[next_shard_.fetch_add(1, std::memory_order_relaxed) % kShards];
     const std::lock_guard lock(shard.mutex);
     for (auto& [id, entry] : shard.entries) {
-      if (entry.fresh_at > now) keys.push_back(std::move(entry.key));
+      if (entry.fresh_at <= now) continue;
+      keys.push_back(std::move(entry.key));
+      keys.back().hash = id.hash;
+      keys.back().fresh_at = entry.fresh_at;
     }
     size_.fetch_sub(shard.entries.size(), std::memory_order_relaxed);
     shard.entries.clear();

@@ -27,6 +27,7 @@ class ChargeBack {
   static constexpr std::size_t kShards = 16;
   static constexpr std::size_t kMaxKeys = 16'384;
   static constexpr std::size_t kMaxKeyBytes = 1024;
+  static constexpr std::int64_t kPause = 100'000'000;
 
   /// A key of a space, and the limit that admitted its latest units.
   struct Key {
@@ -34,6 +35,9 @@ class ChargeBack {
     std::shared_ptr<const LimitDefinition> limit;
     std::string name;
     std::int64_t units = 0;
+    // Set by take(), for add().
+    KeyHash hash = {};
+    Instant fresh_at = 0;
   };
 
   /// Whether there is nothing to charge. One relaxed load.
@@ -48,6 +52,18 @@ class ChargeBack {
 
   /// The key was reset: there is nothing to charge for it.
   void forget(const Space& space, const KeyHash& hash);
+
+  /// A key that take() gave could not be charged: keeps it, and charges nothing for kPause. False
+  /// if it cannot be kept.
+  bool return_later(const Key& key, Instant now) {
+    next_try_.store(now + kPause, std::memory_order_relaxed);
+    return add(key.hash, key, now, key.fresh_at) == 0;
+  }
+
+  /// Whether there is something to charge now.
+  bool may_charge(Instant now) const {
+    return !is_empty() && now >= next_try_.load(std::memory_order_relaxed);
+  }
 
   /// Takes out some of the keys, about a thousand at most where there are many, without those that
   /// are fresh by now.
@@ -81,6 +97,7 @@ class ChargeBack {
 
   std::array<Shard, kShards> shards_;
   std::atomic<std::size_t> size_{0};
+  std::atomic<Instant> next_try_{0};
   std::atomic<std::size_t> next_shard_{0};
 };
 

@@ -159,7 +159,7 @@ class FallbackStore::Settling {
     }
     const bool raises = lost_ > 0 && policy() == OnFailure::kRaise;
     count(raises);
-    if (answered_ && !store_.charges_.is_empty()) store_.charge_back(now_);
+    if (answered_ && store_.charges_->may_charge(store_.decided_at(now_))) store_.charge_back(now_);
     return raises;
   }
 
@@ -505,9 +505,9 @@ void FallbackStore::note_local(const Subject& subject, const Request& request,
       units = answer.taken;
       break;
     case Operation::kRefund:
-      return charges_.subtract(*subject.space, subject.key, request.cost);
+      return charges_->subtract(*subject.space, subject.key, request.cost);
     case Operation::kReset:
-      return charges_.forget(*subject.space, subject.key);
+      return charges_->forget(*subject.space, subject.key);
     default:
       return;
   }
@@ -516,12 +516,12 @@ void FallbackStore::note_local(const Subject& subject, const Request& request,
   Request local = request;
   local.space = subject.space->local.get();
   const auto until = now + local_->reset_after(local, now).count();
-  const std::int64_t lost = charges_.add(subject.key,
-                                         {.space = subject.space->weak_from_this(),
-                                          .limit = subject.space->keep(*request.limit),
-                                          .name = std::string(request.key),
-                                          .units = units},
-                                         now, until);
+  const std::int64_t lost = charges_->add(subject.key,
+                                          {.space = subject.space->weak_from_this(),
+                                           .limit = subject.space->keep(*request.limit),
+                                           .name = std::string(request.key),
+                                           .units = units},
+                                          now, until);
   count_not_charged_back(lost);
 }
 
@@ -534,9 +534,10 @@ void FallbackStore::count_not_charged_back(std::int64_t units) {
 void FallbackStore::charge_back(Instant now) {
   std::vector<Request> requests;
   std::vector<std::shared_ptr<const void>> owners;
-  const std::vector<ChargeBack::Key> keys = charges_.take(decided_at(now));
+  std::vector<ChargeBack::Key> keys = charges_->take(decided_at(now));
+  std::vector<ChargeBack::Key> charged;
   std::int64_t lost = 0;
-  for (const ChargeBack::Key& key : keys) {
+  for (ChargeBack::Key& key : keys) {
     const auto space = std::static_pointer_cast<FallbackSpace>(key.space.lock());
     if (space == nullptr) {
       lost += key.units;
@@ -550,18 +551,23 @@ void FallbackStore::charge_back(Instant now) {
     requests.push_back(request);
     owners.push_back(space);
     owners.push_back(key.limit);
+    key.units = request.cost;
+    charged.push_back(key);
   }
   count_not_charged_back(lost);
   if (requests.empty()) return;
   auto batch = std::make_unique<Batch>(requests, Batch::Mode::kEach, now);
   for (auto& owner : owners) batch->keep(std::move(owner));
   // The inner store may have other owners, and answer when this is gone.
-  batch->completion = [counters = counters_](Batch& answered) {
-    for (std::size_t i = 0; i < answered.requests().size(); ++i) {
-      const bool is_lost = answered.decisions()[i].source == Source::kUnavailable;
+  batch->completion = [counters = counters_, charges = charges_, charged = std::move(charged),
+                       at = decided_at(now)](Batch& answered) {
+    for (std::size_t i = 0; i < charged.size(); ++i) {
+      const Decision& decision = answered.decisions()[i];
+      const bool is_lost = decision.source == Source::kUnavailable;
+      // What the store certainly has not charged is charged later.
+      if (is_lost && decision.taken == 0 && charges->return_later(charged[i], at)) continue;
       auto& count = is_lost ? counters->not_charged_back : counters->charged_back;
-      count.fetch_add(static_cast<std::uint64_t>(answered.requests()[i].cost),
-                      std::memory_order_relaxed);
+      count.fetch_add(static_cast<std::uint64_t>(charged[i].units), std::memory_order_relaxed);
     }
   };
   inner_->submit(std::move(batch));
@@ -582,6 +588,8 @@ void FallbackStore::add_health(StoreHealth& health) const {
   health.answered_by_local = counters_->local_answers.load(std::memory_order_relaxed);
   health.answered_by_policy = counters_->policy_answers.load(std::memory_order_relaxed);
   health.unanswered = counters_->unanswered.load(std::memory_order_relaxed);
+  health.charged_back = counters_->charged_back.load(std::memory_order_relaxed);
+  health.not_charged_back = counters_->not_charged_back.load(std::memory_order_relaxed);
 }
 
 }  // namespace sluice

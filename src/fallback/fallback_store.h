@@ -70,9 +70,9 @@ struct FallbackCounters {
 ///   LocalFallback), and what it denied stays denied while it is lost (see DenyCache). An
 ///   unanswered request that is not a take (a refund, a charge, ...) changes the local states only.
 /// - What the local states have admitted is charged to the inner store when it answers again, as
-/// far
-///   as it still counts by then, and unless the inner store may have charged it already: it was
-///   sent the request, or that charge, and did not answer.
+///   far as it still counts by then. Not so if the inner store may have charged it already: it was
+///   sent the request, or that charge, and did not answer. What it certainly has not charged is
+///   tried again.
 /// - Refunds, renewals and releases go to the giver of the units or the permit (Request::giver). If
 ///   the local states gave it, only they are asked. If the policy allowed it, there is no state to
 ///   return it to, and the request is allowed at once. If the inner store gave it and does not
@@ -147,7 +147,7 @@ class FallbackStore final : public Store {
   const std::unique_ptr<LocalFallback> local_;  // Null unless the policy is local.
   const HashSecret secret_;  // The same as that of the local states: a key is hashed once.
   std::optional<DenyCache> denials_;
-  ChargeBack charges_;
+  const std::shared_ptr<ChargeBack> charges_ = std::make_shared<ChargeBack>();
   const std::shared_ptr<FallbackCounters> counters_ = std::make_shared<FallbackCounters>();
   std::mutex mutex_;  // guards the next three
   std::map<std::string, std::weak_ptr<FallbackSpace>, std::less<>> spaces_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "fallback/charge_back.h"
 #include "testing/fallback_fixture.h"
 
 namespace sluice {
@@ -175,16 +176,35 @@ TEST_F(FallbackToldTest, AResetIsNotChargedBack) {
   EXPECT_EQ(remaining_in_store(), 10);
 }
 
-TEST_F(FallbackToldTest, AChargeThatIsNotAnsweredIsCountedAndNotSentAgain) {
+TEST_F(FallbackToldTest, AChargeWhoseReplyIsLostIsCountedAndNotSentAgain) {
+  wrap({});
+  inner_->lose_all();
+  decide({.cost = 5}, kStart);
+  inner_->lose_nothing();
+  inner_->says = [](const Request& asked) {
+    const bool is_lost = asked.operation == Operation::kCharge;
+    return is_lost ? Decision{.source = Source::kUnavailable, .taken = kTakenUnknown}
+                   : Decision{.allowed = true, .limit = 10, .remaining = 10};
+  };
+  decide({.key = "other"}, kStart);
+  inner_->says = nullptr;
+  EXPECT_EQ(store_->counters().not_charged_back, 5U);
+  find_again(kStart + kSecondNs);
+  EXPECT_EQ(remaining_in_store(), 10);
+  EXPECT_EQ(store_->counters().charged_back, 0U);
+}
+
+TEST_F(FallbackToldTest, AChargeThatTheStoreDidNotGetIsSentAgainAfterAPause) {
   wrap({});
   inner_->lose_all();
   decide({.cost = 5}, kStart);
   inner_->loses = [](const Request& asked) { return asked.operation == Operation::kCharge; };
   decide({.key = "other"}, kStart);
-  EXPECT_EQ(store_->counters().not_charged_back, 5U);
-  find_again();
-  EXPECT_EQ(remaining_in_store(), 10);
+  find_again(kStart + ChargeBack::kPause - 1);
   EXPECT_EQ(store_->counters().charged_back, 0U);
+  find_again(kStart + ChargeBack::kPause);
+  EXPECT_EQ(store_->counters().charged_back, 5U);
+  EXPECT_EQ(store_->counters().not_charged_back, 0U);
 }
 
 // It was sent, and the reply is lost.

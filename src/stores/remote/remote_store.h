@@ -33,7 +33,11 @@ class RemoteStore : public Store {
   const LateCounters& late() const { return worker_.late(); }
   /// This process's clock.
   Instant now() const override { return wall_now(); }
-  void add_health(StoreHealth& health) const override { worker_.monitor().add_to(health); }
+  void add_health(StoreHealth& health) const override {
+    worker_.monitor().add_to(health);
+    health.late_server = late().server.load(std::memory_order_relaxed);
+    health.late_here = late().here.load(std::memory_order_relaxed);
+  }
 
  protected:
   /// `router` must live until worker().stop(), which the destructor of the derived store must call.
