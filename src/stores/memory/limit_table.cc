@@ -81,16 +81,14 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
                        describe_parts(parts) + "', which '" + limit.expression +
                        "' cannot take over while others use them");
     }
+    // Checked first: a limit that is refused leaves the former one as it is.
+    require_room(limit.space, limit.parts);
     // No request finds the former keys any more: by a limit without parts, all are fresh.
     opened.retired.reset(known.parts.exchange(new PartList()));
     ids_.erase(found);
   }
+  require_room(limit.space, limit.parts);
   const LimitId id = add_row(limit.space, limit.parts, 0);
-  if (id == 0) {
-    throw StoreError("memory store: there is no room for another limit: " +
-                     std::to_string(rows_ - free_.size()) +
-                     " are in use or have keys that are not fresh");
-  }
   const KeyHash name = hash_key(limit.space, secret_);
   ++spaces_made_;
   row(id).salt = {mix(name.high + spaces_made_), mix(name.low - spaces_made_)};
@@ -114,10 +112,25 @@ void LimitTable::let_go(LimitId id) {
   remove_key(id);
 }
 
+std::size_t LimitTable::bytes_of(std::string_view name, const PartList& parts) {
+  return kRowBytes + name.size() + parts.size() * sizeof(AnyPart);
+}
+
+bool LimitTable::has_room(std::size_t bytes) const {
+  return bytes_ + bytes <= max_bytes_ && (!free_.empty() || rows_ < kMaxLimits);
+}
+
+void LimitTable::require_room(std::string_view name, const PartList& parts) const {
+  if (has_room(bytes_of(name, parts))) return;
+  throw StoreError(
+      "memory store: there is no room for another limit: " + std::to_string(rows_ - free_.size()) +
+      " are in use or have keys that are not fresh");
+}
+
 // A row with one use, or 0.
 LimitId LimitTable::add_row(std::string name, const PartList& parts, LimitId space) {
-  const std::size_t bytes = kRowBytes + name.size() + parts.size() * sizeof(AnyPart);
-  if (bytes_ + bytes > max_bytes_ || (free_.empty() && rows_ == kMaxLimits)) return 0;
+  const std::size_t bytes = bytes_of(name, parts);
+  if (!has_room(bytes)) return 0;
   LimitId id;
   if (free_.empty()) {
     id = static_cast<LimitId>(++rows_);

@@ -133,6 +133,10 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   }
 
   // With mutex_ held:
+  // The following functions need mutex_.
+  static std::size_t bytes_of(std::string_view name, const PartList& parts);
+  bool has_room(std::size_t bytes) const;
+  void require_room(std::string_view name, const PartList& parts) const;
   LimitId add_row(std::string name, const PartList& parts, LimitId space);
   std::shared_ptr<MemorySpace> hold(LimitId id, const LimitDefinition& limit);
   void count_bytes(std::size_t bytes);

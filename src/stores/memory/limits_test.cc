@@ -80,6 +80,22 @@ TEST(Limits, AreRefusedIfThereIsNoRoom) {
   EXPECT_NO_THROW(LimitedKeys(store, "token_bucket 1/1d", "late"));
 }
 
+TEST(Limits, ThatAreRefusedLeaveTheFormerOneAsItIs) {
+  MemoryStore store({.max_bytes = kMiB, .table = {}});
+  const Limit bucket("token_bucket 1/1h", "login");
+  const auto space = store.open_space(bucket.definition());
+  const Request request{.limit = &bucket.definition(), .space = space.get(), .key = "k"};
+  Decision decision;
+  store.decide({&request, 1}, kStoreTime, {&decision, 1});
+  EXPECT_TRUE(decision.allowed);
+  open_until_refused(store, 10'000);
+  const Limit log("sliding_log 1/1h", "login");
+  EXPECT_THROW(store.replace_space(space, log.definition()), StoreError);
+  EXPECT_EQ(store.open_space(bucket.definition()), space);
+  store.decide({&request, 1}, kStoreTime, {&decision, 1});
+  EXPECT_FALSE(decision.allowed);
+}
+
 TEST(Limits, AreForgottenWithTheirLastKey) {
   MemoryStore store({.max_bytes = kMiB, .table = {}});
   const LimitedKeys held(store, "token_bucket 1/1d", "held");
