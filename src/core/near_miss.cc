@@ -39,7 +39,10 @@ std::string_view find_near_miss(std::string_view text, std::span<const std::stri
   std::string_view nearest;
   std::size_t fewest = kMaxEdits + 1;
   for (const std::string_view name : names) {
-    if (name.size() > kMaxNameBytes) continue;
+    // As many edits are needed at least as the lengths differ.
+    const std::size_t longer = std::max(text.size(), name.size());
+    const std::size_t shorter = std::min(text.size(), name.size());
+    if (name.size() > kMaxNameBytes || longer - shorter > kMaxEdits) continue;
     const std::size_t edits = count_edits(text, name);
     const bool is_near = 3 * edits <= std::max(text.size(), name.size());
     if (is_near && edits < fewest) {

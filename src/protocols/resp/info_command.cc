@@ -56,7 +56,10 @@ void write_memory(const ThreadState& /*thread*/, std::string& text) {
 void write_stats(const ThreadState& thread, std::string& text) {
   add_line(text, "total_connections_received", thread.shared->clients.total());
   std::uint64_t calls = 0;
-  for (std::size_t row = 0; row < commands().size(); ++row) calls += calls_of(*thread.shared, row);
+  for (std::size_t row = 0; row < commands().size(); ++row) {
+    // A subcommand is counted with its command, too.
+    if (!commands()[row].is_subcommand()) calls += calls_of(*thread.shared, row);
+  }
   add_line(text, "total_commands_processed", calls);
 }
 

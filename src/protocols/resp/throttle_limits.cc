@@ -61,7 +61,7 @@ const std::shared_ptr<const VaryingLimit>* ThrottleLimits::find(const ThrottleNu
   if (const auto* known = limits_.find(numbers)) return known;
   if (find_error(numbers)) return nullptr;
   LimitDefinition definition = define_throttle(numbers);
-  // While the space has few keys, the store goes by the numbers that come.
+  // Opened again, so that the store makes room for another set of numbers.
   std::shared_ptr<Space> space = store_.open_space(definition);
   return &limits_.insert(numbers, std::make_shared<const VaryingLimit>(
                                       VaryingLimit{std::move(definition), std::move(space)}));
