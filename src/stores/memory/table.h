@@ -88,8 +88,9 @@ class Table {
   void wait_for_readers();
 
   /// For the limits, if they have little room: forgets fresh keys of some shards, and if they have
-  /// hardly any room, keys that do not deny, of limits whose spaces no caller holds. All shards
-  /// have their turn within a few thousand calls. Takes one lock at a time.
+  /// hardly any room, keys that do not deny, of limits whose spaces no caller holds and of spaces
+  /// whose numbers vary. All shards have their turn within a few thousand calls. Takes one lock at
+  /// a time.
   void make_room_for_limits(Instant now);
 
   /// The number of keys, including fresh ones that are not yet forgotten. Takes each lock in turn.
