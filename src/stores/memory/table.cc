@@ -191,6 +191,8 @@ void Table::decide(Place place, const Request& request, Instant now, Decision& d
                                         Decision& decision) {
   // The order matters for speed: hash, prefetch, and only then read the clock and the line.
   const Place place = locate(request);
+  // Two cache misses at once, not one after the other.
+  if (MemorySpace::of(request).varies()) place.shard->prefetch_limits(place.tag);
   // A release need not know the exact time. With the time of the last tick, its decision may only
   // be a few milliseconds old: `allowed` for a permit that has expired since.
   if (now == kStoreTime) [[unlikely]] {
