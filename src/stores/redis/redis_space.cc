@@ -46,6 +46,15 @@ void append_encoded(std::string& output, std::string_view name) {
   }
 }
 
+void append_key_end(std::string& output, std::string_view key, std::size_t encoded) {
+  if (encoded == key.size()) {
+    output += key;  // No byte is special: the usual case.
+  } else {
+    append_encoded(output, key);
+  }
+  output += '}';
+}
+
 RedisSpace::RedisSpace(std::string_view prefix, const LimitDefinition& limit)
     : parts_(limit.parts) {
   append_encoded(front_, prefix);
@@ -73,19 +82,14 @@ RedisSpace::RedisSpace(std::string_view prefix, const LimitDefinition& limit)
   // A ring may be long, and most often the head is enough.
   arguments_ = {begins, std::to_string(states_at_),
                 has_ring ? std::to_string(head_bytes_ - 1) : ""};
-}
-
-std::size_t RedisSpace::bytes() const {
   constexpr std::size_t kEach = 16;  // "$<length>\r\n", "\r\n"
-  std::size_t bytes = front_.size() + kEach;
-  for (const std::string& argument : arguments_) bytes += argument.size() + kEach;
-  return bytes;
+  bytes_ = front_.size() + kEach;
+  for (const std::string& argument : arguments_) bytes_ += argument.size() + kEach;
 }
 
 void append_redis_key(std::string& output, const Space& space, std::string_view key) {
   output += static_cast<const RedisSpace&>(space).front();
-  append_encoded(output, key);
-  output += '}';
+  append_key_end(output, key, encoded_bytes(key));
 }
 
 std::string redis_key(const Space& space, std::string_view key) {

@@ -19,6 +19,8 @@ namespace sluice::redis {
 /// The bytes that append_encoded() appends.
 std::size_t encoded_bytes(std::string_view name);
 void append_encoded(std::string& output, std::string_view name);
+/// Appends the end of a key's name, after RedisSpace::front(). `encoded` is encoded_bytes(key).
+void append_key_end(std::string& output, std::string_view key, std::size_t encoded);
 
 /// Where one limit's keys live in Redis, and how their values are laid out. Immutable.
 class RedisSpace final : public Space {
@@ -34,7 +36,7 @@ class RedisSpace final : public Space {
   static constexpr std::size_t kArguments = 3;
   const std::array<std::string, kArguments>& arguments() const { return arguments_; }
   /// What front() and arguments() add to a command, at most.
-  std::size_t bytes() const;
+  std::size_t bytes() const { return bytes_; }
 
   /// The bytes of a value before its slots.
   std::uint16_t head_bytes() const { return head_bytes_; }
@@ -47,6 +49,7 @@ class RedisSpace final : public Space {
   std::vector<AnyPart> parts_;
   std::string front_;
   std::array<std::string, kArguments> arguments_;
+  std::size_t bytes_ = 0;
   std::uint16_t head_bytes_ = 0;
   std::uint16_t states_at_ = 0;
   std::uint16_t summed_ = 0;

@@ -61,9 +61,17 @@ void put_question(std::string& output, const PartQuestion& question) {
 // As append_redis_key(), as a bulk string.
 void append_key(std::string& output, const Request& request) {
   const std::string& front = space_of(request).front();
-  append_text_head(output, front.size() + encoded_bytes(request.key) + 1);
-  append_redis_key(output, *request.space, request.key);
+  const std::size_t encoded = encoded_bytes(request.key);
+  append_text_head(output, front.size() + encoded + 1);
+  output += front;
+  append_key_end(output, request.key, encoded);
   output += "\r\n";
+}
+
+// The bytes of a key in the command, at most.
+std::size_t key_bytes(std::string_view key) {
+  constexpr std::size_t kShort = 256;  // Not worth counting the bytes that take three.
+  return key.size() <= kShort ? 3 * key.size() : encoded_bytes(key);
 }
 
 }  // namespace
@@ -87,7 +95,7 @@ bool ScriptCall::add(std::span<const Request> requests, Decision& decision) {
   std::size_t bytes = bytes_;
   for (const Request& request : requests) {
     bytes += kRequestBytes + (request.limit->parts.size() + 1) * kPartBytes +
-             space_of(request).bytes() + encoded_bytes(request.key);
+             space_of(request).bytes() + key_bytes(request.key);
   }
   if (requests_ + requests.size() > kMaxRequests || bytes > kMaxBytes) return false;
   requests_ += requests.size();
