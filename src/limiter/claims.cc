@@ -195,7 +195,7 @@ Decision acquire_all(std::span<const Claim> claims, std::chrono::nanoseconds pat
     if (is_over(outcome)) return outcome.decision;
     const TimerThread::TimePoint ready = TimerThread::later(steady_now(), outcome.decision.delay);
     auto reserved = asked.reservations(outcome.decision, outcome.bounds);
-    const Awakening awakening = sleep_until(ready, request.claims, stop);
+    const Awakening awakening = sleep_until(ready, request.claims, outcome.wakings, stop);
     if (awakening.why == Waking::kReady) return outcome.decision;
     for (std::size_t i = 0; i < reserved.size(); ++i) {
       // What was reset is not refunded, which would give back what others took since.

@@ -9,25 +9,19 @@
 #include <stdexcept>
 #include <stop_token>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "sluice/limiter.h"
-#include "testing/scripted_store.h"
-#include "testing/waiting_callers.h"
+#include "testing/acquire_fixture.h"
 
 namespace sluice {
 namespace {
 
-using std::chrono::hours;
-using std::chrono::milliseconds;
-using std::chrono::minutes;
-using std::chrono::nanoseconds;
-using std::chrono::seconds;
+using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
 /// A crawler: a limit of each host and one of all hosts together, whose units come back in hours.
-class ClaimsTest : public testing::Test {
+class ClaimsTest : public AcquireFixture {
  protected:
   std::future<Decision> acquire(const std::string& at, std::stop_token stop = {}) {
     return std::async(std::launch::async, [this, at, stop] {
@@ -35,11 +29,6 @@ class ClaimsTest : public testing::Test {
     });
   }
 
-  void await_waiting(const Limiter& limiter, std::size_t count) {
-    sluice::await_waiting(*store_, limiter.limit(), count);
-  }
-
-  std::shared_ptr<ScriptedStore> store_ = std::make_shared<ScriptedStore>();
   Limiter host_{store_, Limit("fixed_window 1/3h anchor=first", "host")};
   Limiter total_{store_, Limit("fixed_window 2/2h anchor=first", "total")};
 };
@@ -55,10 +44,10 @@ TEST_F(ClaimsTest, AcquiresAtOnceWhatAllHave) {
 
 TEST_F(ClaimsTest, DeniesAtOnceWhatWouldTakeTooLong) {
   host_.check("a");
-  const Decision denied = acquire_all({{host_, "a"}, {total_, ""}}, hours(1));
+  const Decision denied = acquire_all({{host_, "a"}, {total_, ""}}, 1h);
   EXPECT_FALSE(denied.allowed);
   EXPECT_EQ(denied.ended, Ended::kAnswered);
-  EXPECT_GT(denied.retry_after, minutes(170));
+  EXPECT_GT(denied.retry_after, 170min);
   EXPECT_EQ(acquire_all({{total_, "", 3}, {host_, "b"}}).retry_after, kNever);
   EXPECT_EQ(total_.peek("").remaining, 2) << "nothing is taken";
 }
@@ -69,7 +58,7 @@ TEST_F(ClaimsTest, WaitsUntilAllWindowsAdmit) {
   const auto began = steady_clock::now();
   acquire_all({{brief, ""}, {longer, ""}});
   EXPECT_TRUE(acquire_all({{brief, ""}, {longer, ""}}).allowed);
-  EXPECT_GE(steady_clock::now() - began, milliseconds(60));
+  EXPECT_GE(steady_clock::now() - began, 60ms);
 }
 
 TEST_F(ClaimsTest, WaitsForTheClaimThatDeniesAndIsWokenByARefund) {
@@ -134,10 +123,10 @@ TEST_F(ClaimsTest, WhatBucketsReserveIsReturnedByThoseWhoAreStopped) {
   const Decision denied = acquire_all({{total_, ""}, {bucket, ""}}, kForever, stop.get_token());
   EXPECT_FALSE(denied.allowed);
   EXPECT_EQ(denied.ended, Ended::kStopped);
-  EXPECT_GT(denied.retry_after, minutes(59));
-  EXPECT_EQ(denied.delay, nanoseconds(0));
+  EXPECT_GT(denied.retry_after, 59min);
+  EXPECT_EQ(denied.delay, 0ns);
   EXPECT_EQ(total_.peek("").remaining, 2);
-  EXPECT_LE(bucket.peek("").reset_after, hours(1));
+  EXPECT_LE(bucket.peek("").reset_after, 1h);
 }
 
 TEST_F(ClaimsTest, WaitForWhatBucketsReserve) {
@@ -146,8 +135,81 @@ TEST_F(ClaimsTest, WaitForWhatBucketsReserve) {
   acquire_all({{total_, ""}, {bucket, ""}});
   const Decision second = acquire_all({{total_, ""}, {bucket, ""}});
   EXPECT_TRUE(second.allowed);
-  EXPECT_GT(second.delay, nanoseconds(0));
+  EXPECT_GT(second.delay, 0ns);
   EXPECT_GE(steady_clock::now() - began, second.delay);
+}
+
+TEST_F(ClaimsTest, WhatIsGrantedTooLateIsReturnedForAllThatWaitForAnyOfIt) {
+  total_.check("", 2);
+  std::stop_source stop;
+  auto stopped = acquire("a", stop.get_token());
+  await_waiting(total_, 1);
+  store_->answers = ScriptedStore::Answers::kWhenTold;
+  total_.refund("", 1);
+  ASSERT_TRUE(store_->await_pending(1));
+  store_->answers = ScriptedStore::Answers::kAtOnce;
+  std::future<Decision> other;
+  std::stop_source stop_other;
+  store_->on_the_way = [&] {
+    stop.request_stop();
+    EXPECT_EQ(stopped.get().ended, Ended::kStopped);
+    other = std::async(std::launch::async,
+                       [&] { return host_.acquire("a", 1, kForever, stop_other.get_token()); });
+    await_waiting(host_, 1);
+  };
+  store_->answer();
+  if (other.wait_for(10s) != std::future_status::ready) stop_other.request_stop();
+  EXPECT_TRUE(other.get().allowed) << "it waits for the host only";
+  EXPECT_EQ(total_.peek("").remaining, 1);
+}
+
+TEST_F(ClaimsTest, EachIsToldWhichOfItsOwnClaimsDenies) {
+  total_.check("", 2);
+  std::stop_source stop;
+  auto second_of_two = acquire("a", stop.get_token());
+  await_waiting(total_, 1);
+  auto first_of_two = std::async(std::launch::async, [&] {
+    return acquire_all({{total_, ""}, {host_, "b"}}, kForever, stop.get_token());
+  });
+  await_waiting(total_, 2);
+  auto alone = std::async(std::launch::async,
+                          [&] { return total_.acquire("", 1, kForever, stop.get_token()); });
+  await_waiting(total_, 3);
+  stop.request_stop();
+  EXPECT_EQ(second_of_two.get().binding, 1);
+  EXPECT_EQ(first_of_two.get().binding, 0);
+  EXPECT_EQ(alone.get().binding, 0);
+}
+
+TEST_F(ClaimsTest, ABlockTellsAllThatWaitForTheKeyItsOwnNumbers) {
+  total_.check("", 2);
+  auto both = acquire("a");
+  await_waiting(total_, 1);
+  auto alone = std::async(std::launch::async, [&] { return total_.acquire(""); });
+  await_waiting(total_, 2);
+  host_.check("a");  // From now on this denies the first for longest.
+  total_.block("", 1min);
+  const Decision of_both = both.get();
+  EXPECT_EQ(of_both.ended, Ended::kAnswered);
+  EXPECT_EQ(of_both.binding, 0);
+  EXPECT_EQ(of_both.limit, 1);
+  const Decision of_total = alone.get();
+  EXPECT_EQ(of_total.ended, Ended::kAnswered);
+  EXPECT_EQ(of_total.limit, 2);
+  EXPECT_LE(of_total.retry_after, 2h);
+}
+
+TEST_F(ClaimsTest, WhatHappensBeforeTheWaitBeginsIsNotMissed) {
+  Limiter bucket(store_, Limit("token_bucket 1/1h", "bucket"));
+  bucket.check("");
+  store_->on_the_way = [&] { total_.block("", 9h); };
+  const Decision denied = without_waiting([&](std::stop_token stop) {
+    return acquire_all({{bucket, ""}, {total_, ""}}, kForever, std::move(stop));
+  });
+  EXPECT_FALSE(denied.allowed);
+  EXPECT_EQ(denied.ended, Ended::kAnswered);
+  EXPECT_EQ(denied.binding, 1);
+  EXPECT_GT(denied.retry_after, 8h);
 }
 
 TEST_F(ClaimsTest, ReserveAllOrNone) {
@@ -157,15 +219,15 @@ TEST_F(ClaimsTest, ReserveAllOrNone) {
   ASSERT_EQ(reserved.size(), 2U);
   for (const Reservation& one : reserved) {
     EXPECT_TRUE(one);
-    EXPECT_GT(one.delay(), minutes(59)) << "of all";
+    EXPECT_GT(one.delay(), 59min) << "of all";
   }
   EXPECT_FALSE(reserve_all({{bucket, ""}, {total_, ""}}).at(0)) << "none is left of the total";
-  EXPECT_LE(bucket.peek("").reset_after, hours(2)) << "so none is reserved";
-  EXPECT_FALSE(reserve_all({{bucket, "", 1}}, minutes(1)).at(0));
+  EXPECT_LE(bucket.peek("").reset_after, 2h) << "so none is reserved";
+  EXPECT_FALSE(reserve_all({{bucket, "", 1}}, 1min).at(0));
   reserved[0].commit(1);
   reserved[1].cancel();
   EXPECT_EQ(total_.peek("").remaining, 1);
-  EXPECT_LE(bucket.peek("").reset_after, hours(1));
+  EXPECT_LE(bucket.peek("").reset_after, 1h);
 }
 
 TEST_F(ClaimsTest, RefuseWhatCannotBeTakenTogether) {
@@ -173,7 +235,7 @@ TEST_F(ClaimsTest, RefuseWhatCannotBeTakenTogether) {
   EXPECT_THROW(acquire_all({}), std::invalid_argument);
   EXPECT_THROW(acquire_all({{host_, "a"}, {other, "a"}}), std::invalid_argument);
   EXPECT_THROW(acquire_all({{host_, "a"}, {host_, "a"}}), std::invalid_argument);
-  EXPECT_THROW(acquire_all({{host_, "a"}, {total_, ""}}, nanoseconds(-1)), std::invalid_argument);
+  EXPECT_THROW(acquire_all({{host_, "a"}, {total_, ""}}, -1ns), std::invalid_argument);
   EXPECT_THROW(reserve_all({{host_, "a"}, {host_, "a"}}), std::invalid_argument);
 
   // The store is asked only when those have left that wait already.

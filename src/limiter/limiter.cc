@@ -54,11 +54,6 @@ TimePoint now() {
   return TimePoint::clock::now();
 }
 
-nanoseconds left_until(TimePoint until) {
-  if (until == TimerThread::kEndOfTime) return kForever;
-  return std::max(kNoWait, until - now());
-}
-
 /// A caller that waits for units it has reserved, without a thread of its own: tells its callback.
 /// There are as many in a process as wait in one queue. Owned by its tasks, on whose thread it
 /// ends, and a share of the store with it: a store is not destroyed on its own thread.
@@ -67,11 +62,13 @@ class Delay : public std::enable_shared_from_this<Delay> {
   /// Asks for the same again, for the same callback; unless it `waits`, with a timeout of 0.
   using Retry = std::function<void(DecisionCallback, bool waits)>;
 
+  /// `wakings` is that of the outcome that granted the reservation.
   Delay(std::shared_ptr<const LimiterCore> core, std::string_view key, Reservation reservation,
-        DecisionCallback callback, Retry retry)
+        std::uint64_t wakings, DecisionCallback callback, Retry retry)
       : core_(std::move(core)),
         key_(key),
         reservation_(std::move(reservation)),
+        wakings_(wakings),
         ready_(timer_thread_->after(reservation_.delay())),
         callback_(std::move(callback)),
         retry_(std::move(retry)) {}
@@ -91,7 +88,7 @@ class Delay : public std::enable_shared_from_this<Delay> {
     if (ready_ < TimerThread::kEndOfTime) {
       timer_ = timer_thread_->at(ready_, [self = shared_from_this()] { self->end(); });
     }
-    sleeper_.emplace(core_->queues().sleepers(), key_, *core_->binding(),
+    sleeper_.emplace(core_->queues().sleepers(), key_, *core_->binding(), wakings_,
                      [thread = timer_thread_, weak = weak_from_this()](Waking why) {
                        thread->post([weak, why] {
                          if (const auto delay = weak.lock()) delay->wake(why);
@@ -147,6 +144,7 @@ class Delay : public std::enable_shared_from_this<Delay> {
   const std::shared_ptr<const LimiterCore> core_;
   const std::string key_;
   Reservation reservation_;
+  const std::uint64_t wakings_;
   const TimePoint ready_;
   DecisionCallback callback_;
   const Retry retry_;
@@ -156,6 +154,14 @@ class Delay : public std::enable_shared_from_this<Delay> {
 };
 
 }  // namespace
+
+AcquireRequest Limiter::Impl::acquire_request(std::string_view key, std::int64_t cost,
+                                              nanoseconds patience) const {
+  return {.binding = binding(),
+          .key = std::string(key),
+          .cost = cost,
+          .until = TimerThread::later(now(), patience)};
+}
 
 void Limiter::Impl::acquire_later(const std::shared_ptr<const Impl>& impl, AcquireRequest request,
                                   DecisionCallback callback, const std::stop_token& stop) {
@@ -168,31 +174,42 @@ void Limiter::Impl::acquire_later(const std::shared_ptr<const Impl>& impl, Acqui
                      stop, retry](const AcquireOutcome& outcome) {
     if (is_over(outcome)) return callback(outcome.decision, outcome.error);
     Reservation reservation = impl->reservation(outcome.decision, *outcome.bound, key, cost);
-    std::make_shared<Delay>(impl, key, std::move(reservation), callback, retry)->begin(stop);
+    std::make_shared<Delay>(impl, key, std::move(reservation), outcome.wakings, callback, retry)
+        ->begin(stop);
   };
   const bool others_go_first = !impl->queues().is_empty(request.key);
   impl->queues().acquire(std::move(request), others_go_first, stop, done);
 }
 
-AcquireOutcome Limiter::Impl::take_or_wait(std::string_view key, std::int64_t cost,
-                                           nanoseconds patience,
+AcquireOutcome Limiter::Impl::take_or_wait(AcquireRequest& request,
+                                           std::optional<AcquireOutcome> asked,
                                            const std::stop_token& stop) const {
-  const BoundLimit& bound = this->bound();
-  AcquireOutcome outcome{.bound = &bound};
+  if (!asked && queues().is_empty(request.key)) asked = ask_now(request, now());
   std::optional<Decision> denied;
-  const bool asks = queues().is_empty(key);
-  if (asks) [[likely]] {
-    outcome.decision = binding()->ask(to_reserve(bound, key, cost, patience));
-    if (outcome.decision.allowed) return outcome;
-    denied = outcome.decision;
+  if (asked) {
+    if (!can_wait(request, *asked, now())) return *std::move(asked);
+    denied = asked->decision;
   }
-  const AcquireRequest request{.binding = binding(),
-                               .key = std::string(key),
-                               .cost = cost,
-                               .until = TimerThread::later(now(), patience)};
-  if (!asks || can_wait(request, outcome, now())) outcome = queues().wait(request, denied, stop);
-  if (outcome.error) std::rethrow_exception(outcome.error);
-  return outcome;
+  return queues().wait(request, denied, stop);
+}
+
+Decision Limiter::Impl::acquire(AcquireRequest request, std::optional<AcquireOutcome> asked,
+                                const std::stop_token& stop) const {
+  for (;;) {
+    const AcquireOutcome outcome = take_or_wait(request, std::exchange(asked, std::nullopt), stop);
+    if (outcome.error) std::rethrow_exception(outcome.error);
+    if (is_over(outcome)) return outcome.decision;
+    Reservation reservation =
+        this->reservation(outcome.decision, *outcome.bound, request.key, request.cost);
+    const TimePoint ready = TimerThread::later(now(), reservation.delay());
+    const AcquireClaim claim{.binding = request.binding, .key = request.key, .cost = request.cost};
+    const Waking why = sleep_until(ready, {&claim, 1}, outcome.wakings, stop).why;
+    if (why == Waking::kReady) return reservation.decision();
+    // What was reset is not refunded, which would give back what others took since.
+    const Decision refunded = why == Waking::kReset ? Decision{} : reservation.commit(0);
+    if (why == Waking::kStopped) return denied_after(refunded, ready - now(), Ended::kStopped);
+    if (why == Waking::kBlocked) request.until = now();
+  }
 }
 
 Limiter::Limiter(std::shared_ptr<Store> store, Limit limit)
@@ -330,34 +347,28 @@ void Limiter::async_reserve(std::string_view key, std::int64_t cost, nanoseconds
       });
 }
 
+// A caller that is admitted at once reads no clock.
 Decision Limiter::acquire(std::string_view key, std::int64_t cost, nanoseconds patience,
                           std::stop_token stop) {
-  to_reserve(impl_->bound(), key, cost, patience);  // Throws where a number is out of range.
-  const TimePoint until = TimerThread::later(now(), patience);
-  for (;;) {
-    const AcquireOutcome outcome = impl_->take_or_wait(key, cost, patience, stop);
-    if (is_over(outcome)) return outcome.decision;
-    Reservation reservation = impl_->reservation(outcome.decision, *outcome.bound, key, cost);
-    const TimePoint ready = TimerThread::later(now(), reservation.delay());
-    const AcquireClaim claim{.binding = impl_->binding(), .key = std::string(key), .cost = cost};
-    const Waking why = sleep_until(ready, {&claim, 1}, stop).why;
-    if (why == Waking::kReady) return reservation.decision();
-    // What was reset is not refunded, which would give back what others took since.
-    const Decision refunded = why == Waking::kReset ? Decision{} : reservation.commit(0);
-    if (why == Waking::kStopped) return denied_after(refunded, ready - now(), Ended::kStopped);
-    patience = why == Waking::kBlocked ? kNoWait : left_until(until);
+  const BoundLimit& bound = impl_->bound();
+  const Request request = to_reserve(bound, key, cost, patience);
+  std::optional<AcquireOutcome> asked;
+  if (impl_->queues().is_empty(key)) [[likely]] {
+    const std::uint64_t wakings = Sleepers::wakings();
+    const Decision decision = impl_->binding()->ask(request);
+    if (decision.allowed && decision.delay == kNoWait) [[likely]]
+      return decision;
+    asked = {.decision = decision, .bound = &bound, .wakings = wakings};
   }
+  return impl_->acquire(impl_->acquire_request(key, cost, patience), std::move(asked), stop);
 }
 
 void Limiter::async_acquire(std::string_view key, std::int64_t cost, nanoseconds patience,
                             DecisionCallback callback, std::stop_token stop) {
   auto error = error_in([&] { to_reserve(impl_->bound(), key, cost, patience); });
   if (error) return callback({}, std::move(error));
-  AcquireRequest request{.binding = impl_->binding(),
-                         .key = std::string(key),
-                         .cost = cost,
-                         .until = TimerThread::later(now(), patience)};
-  Impl::acquire_later(impl_, std::move(request), std::move(callback), stop);
+  Impl::acquire_later(impl_, impl_->acquire_request(key, cost, patience), std::move(callback),
+                      stop);
 }
 
 }  // namespace sluice

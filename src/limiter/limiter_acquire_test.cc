@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <future>
@@ -10,11 +11,11 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "fallback/fallback_store.h"
 #include "sluice/limiter.h"
-#include "testing/scripted_store.h"
-#include "testing/waiting_callers.h"
+#include "testing/acquire_fixture.h"
 
 namespace sluice {
 namespace {
@@ -26,7 +27,7 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 /// Acquiring from a memory store, by the real clock.
-class AcquireTest : public testing::Test {
+class AcquireTest : public AcquireFixture {
  protected:
   struct Answer {
     Decision decision;
@@ -39,7 +40,7 @@ class AcquireTest : public testing::Test {
     return *limiter_;
   }
 
-  void await_waiting(std::size_t count) { sluice::await_waiting(*store_, *limit_, count); }
+  void await_waiting(std::size_t count) { AcquireFixture::await_waiting(*limiter_, count); }
 
   DecisionCallback to(std::promise<Answer>& promise) {
     return [&promise](const Decision& decision, std::exception_ptr error) {
@@ -47,7 +48,6 @@ class AcquireTest : public testing::Test {
     };
   }
 
-  std::shared_ptr<ScriptedStore> store_ = std::make_shared<ScriptedStore>();
   std::optional<Limit> limit_;
   std::optional<Limiter> limiter_;
 };
@@ -342,6 +342,82 @@ TEST_P(WaitingCallersTest, AskAgainAtOnceByAnotherLimit) {
       Limit(is_bucket() ? "token_bucket 1/1h burst=9" : "fixed_window 9/1h anchor=first", "limit"));
   EXPECT_TRUE(blocking_.get().allowed);
   EXPECT_TRUE(answer_.get_future().get().decision.allowed);
+}
+
+/// Something happens to the key when units of a bucket were reserved, before the caller waits for
+/// them: on a thread of its own, and without one.
+class BeforeTheWaitTest : public AcquireTest {
+ protected:
+  std::vector<Decision> answers_if(const std::function<void(Limiter&)>& happens) {
+    const auto reset = [&]() -> Limiter& {
+      store_ = std::make_shared<ScriptedStore>();
+      Limiter& limiter = use("token_bucket 1/1h");
+      limiter.check("k");
+      store_->on_the_way = [&] { happens(limiter); };
+      return limiter;
+    };
+    Limiter& blocking = reset();
+    const Decision answer = without_waiting(
+        [&](std::stop_token stop) { return blocking.acquire("k", 1, kForever, std::move(stop)); });
+    Limiter& later = reset();
+    return {answer, without_waiting([&](std::stop_token stop) {
+              std::promise<Answer> promise;
+              later.async_acquire("k", 1, kForever, to(promise), std::move(stop));
+              return promise.get_future().get().decision;
+            })};
+  }
+};
+
+TEST_F(BeforeTheWaitTest, ABlockDenies) {
+  const auto block = [](Limiter& limiter) { limiter.block("k", hours(9)); };
+  for (const Decision& denied : answers_if(block)) {
+    EXPECT_FALSE(denied.allowed);
+    EXPECT_EQ(denied.ended, Ended::kAnswered);
+    EXPECT_GT(denied.retry_after, hours(8));
+  }
+}
+
+TEST_F(BeforeTheWaitTest, AResetLetsItAskAgain) {
+  const auto reset = [](Limiter& limiter) { limiter.reset("k"); };
+  for (const Decision& decision : answers_if(reset)) EXPECT_TRUE(decision.allowed);
+}
+
+TEST_F(BeforeTheWaitTest, AnotherLimitLetsItAskAgain) {
+  const auto replace = [](Limiter& limiter) {
+    limiter.set_limit(Limit("token_bucket 1/1h burst=9", "limit"));
+  };
+  for (const Decision& decision : answers_if(replace)) EXPECT_TRUE(decision.allowed);
+}
+
+TEST_F(BeforeTheWaitTest, AnotherKeyIsNoneOfItsBusiness) {
+  Limiter& limiter = use("token_bucket 1/1h");
+  limiter.check("k");
+  std::stop_source stop;
+  store_->on_the_way = [&] {
+    limiter.block("other", hours(9));
+    limiter.reset("third");
+  };
+  std::promise<Answer> answer;
+  limiter.async_acquire("k", 1, kForever, to(answer), stop.get_token());
+  pass_timer_thread();
+  const auto takes = [](const auto& asked) {
+    return asked.key == "k" && asked.operation == Operation::kTake;
+  };
+  EXPECT_EQ(std::ranges::count_if(store_->asked, takes), 2) << "it has not asked again";
+  stop.request_stop();
+  EXPECT_EQ(answer.get_future().get().decision.ended, Ended::kStopped);
+}
+
+// More than it can remember.
+TEST_F(BeforeTheWaitTest, ManyThingsLetItAskAgain) {
+  const auto much = [](Limiter& limiter) {
+    limiter.block("k", hours(9));
+    for (int i = 0; i < 100; ++i) limiter.reset("other");
+  };
+  for (const Decision& denied : answers_if(much)) {
+    EXPECT_FALSE(denied.allowed);
+    EXPECT_GT(denied.retry_after, hours(8));
+  }
 }
 
 TEST_F(AcquireTest, DeniesACallerForWhichThereIsNoPlaceToWait) {

@@ -160,7 +160,7 @@ void ask_later(Store& store, std::span<const BoundLimit* const> bounds,
 }
 
 Awakening sleep_until(TimerThread::TimePoint ready, std::span<const AcquireClaim> claims,
-                      std::stop_token stop) {
+                      std::uint64_t wakings, std::stop_token stop) {
   const auto is_ready = [ready] { return TimerThread::TimePoint::clock::now() >= ready; };
   std::mutex mutex;
   std::condition_variable_any woken;
@@ -174,7 +174,7 @@ Awakening sleep_until(TimerThread::TimePoint ready, std::span<const AcquireClaim
       woken.notify_one();
     };
     const auto queues = claim.binding->bound().space->attachment<WaitQueues>();
-    sleepers.emplace_back(queues->sleepers(), claim.key, *claim.binding, wake);
+    sleepers.emplace_back(queues->sleepers(), claim.key, *claim.binding, wakings, wake);
   }
   std::unique_lock lock(mutex);
   woken.wait_until(lock, std::move(stop), ready, [&] { return awakening || is_ready(); });

@@ -159,9 +159,10 @@ struct Awakening {
   std::size_t claim = 0;
 };
 
-/// Waits on the calling thread until `ready`, with units of these claims reserved.
+/// Waits on the calling thread until `ready`, with units of these claims reserved. `wakings` is
+/// that of the outcome that granted them.
 Awakening sleep_until(TimerThread::TimePoint ready, std::span<const AcquireClaim> claims,
-                      std::stop_token stop);
+                      std::uint64_t wakings, std::stop_token stop);
 
 /// Blocks the calling thread until `ready`. Returns false if `stop` ended the wait.
 bool wait_until(TimerThread::TimePoint ready, std::stop_token stop);

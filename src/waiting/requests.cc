@@ -14,6 +14,7 @@
 
 #include "algorithms/limit_definition.h"
 #include "waiting/fork.h"
+#include "waiting/sleepers.h"
 
 namespace sluice {
 namespace {
@@ -170,7 +171,8 @@ PermitId new_permit_id() {
 Question question_for(const AcquireRequest& request, TimerThread::TimePoint now) {
   const auto left = request.until == TimerThread::kEndOfTime ? std::chrono::nanoseconds::max()
                                                              : request.until - now;
-  Question question{.outcome = {.permit = request.permit, .asked = now}};
+  Question question{
+      .outcome = {.permit = request.permit, .asked = now, .wakings = Sleepers::wakings()}};
   const auto add = [&](const LimitBinding& binding, std::string_view key, std::int64_t cost) {
     const BoundLimit& bound = binding.bound();
     Request& asked = question.requests.emplace_back(bound.request(key));
@@ -200,7 +202,8 @@ void take_decision(const AcquireRequest& request, const Decision& decision,
 }
 
 void return_granted(const AcquireRequest& request, const AcquireOutcome& granted,
-                    const std::function<void()>& then, const std::shared_ptr<TimerThread>& timer) {
+                    const std::function<void(Space&, std::string_view key)>& returned,
+                    const std::shared_ptr<TimerThread>& timer) {
   const auto give_back = [&](const std::shared_ptr<const LimitBinding>& binding,
                              const BoundLimit& bound, std::string_view key, std::int64_t cost) {
     Request back = bound.request(key);
@@ -208,6 +211,9 @@ void return_granted(const AcquireRequest& request, const AcquireOutcome& granted
     back.operation = request.is_for_permit() ? Operation::kRelease : Operation::kRefund;
     back.permit = granted.permit;
     back.giver = granted.decision.source;
+    const auto then = [returned, space = bound.space, key = std::string(key)] {
+      returned(*space, key);
+    };
     return_later(binding, bound, back, then, timer);
   };
   if (request.claims.empty()) give_back(request.binding, *granted.bound, request.key, request.cost);

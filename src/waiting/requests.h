@@ -55,6 +55,8 @@ struct AcquireOutcome {
   /// as the binding.
   TimerThread::TimePoint asked = {};
   const BoundLimit* bound = nullptr;
+  /// Sleepers::wakings() before the store was asked last.
+  std::uint64_t wakings = 0;
   /// Of several limits: the one by which each claim was asked.
   std::vector<const BoundLimit*> bounds = {};
   /// Of several limits: another one than that for which it waits has denied for longest.
@@ -84,9 +86,10 @@ void take_decision(const AcquireRequest& request, const Decision& decision,
                    AcquireOutcome& outcome);
 
 /// Returns what was granted to a caller that no longer wants it: refunds each claim, or releases
-/// the permit. `then` as for return_later().
+/// the permit. `returned` is called for each claim, as `then` of return_later().
 void return_granted(const AcquireRequest& request, const AcquireOutcome& granted,
-                    const std::function<void()>& then, const std::shared_ptr<TimerThread>& timer);
+                    const std::function<void(Space&, std::string_view key)>& returned,
+                    const std::shared_ptr<TimerThread>& timer);
 
 /// Asks the store, and waits for its answer. An exception becomes AcquireOutcome::error.
 AcquireOutcome ask_now(AcquireRequest& request, TimerThread::TimePoint now);

@@ -1,12 +1,15 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "waiting/limit_binding.h"
 
@@ -28,11 +31,16 @@ class Sleepers {
  public:
   using Wake = std::function<void(Waking)>;
 
-  /// One of them, until it is destroyed. `wake` may be called several times, with a lock held: it
-  /// does little, and does not use the Sleepers.
+  /// How often callers were to be woken in this process, at all limits together.
+  static std::uint64_t wakings() { return count_.load(std::memory_order_acquire); }
+
+  /// One of them, until it is destroyed. `since` is what wakings() was before the store was asked:
+  /// what has happened to the key or the limit since then wakes it at once. `wake` may be called
+  /// several times, with a lock held: it does little, and does not use the Sleepers.
   class Sleeper {
    public:
-    Sleeper(Sleepers& sleepers, std::string_view key, const LimitBinding& binding, Wake wake);
+    Sleeper(Sleepers& sleepers, std::string_view key, const LimitBinding& binding,
+            std::uint64_t since, Wake wake);
     ~Sleeper();
     Sleeper(const Sleeper&) = delete;
     Sleeper& operator=(const Sleeper&) = delete;
@@ -58,8 +66,25 @@ class Sleepers {
   void wake_all(const LimitBinding& binding, Waking why);
 
  private:
+  /// What happened to a key, or to a limit.
+  struct Event {
+    std::uint64_t number;  // Counted by count_.
+    Waking why;
+    std::size_t key_hash;
+    const LimitBinding* binding;  // Null: it happened to the key.
+  };
+  static constexpr std::size_t kMostRemembered = 64;
+
+  void remember(Waking why, std::string_view key, const LimitBinding* binding);
+  std::optional<Waking> missed(std::string_view key, const LimitBinding& binding,
+                               std::uint64_t since) const;
+
+  static inline constinit std::atomic<std::uint64_t> count_{0};
   mutable std::mutex mutex_;
-  std::multimap<std::string, const Sleeper*, std::less<>> sleepers_;  // guarded by mutex_
+  // Guarded by mutex_:
+  std::multimap<std::string, const Sleeper*, std::less<>> sleepers_;
+  std::vector<Event> events_;    // The last ones.
+  std::uint64_t forgotten_ = 0;  // The number of the last one that is not among them.
 };
 
 }  // namespace sluice

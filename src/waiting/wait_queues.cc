@@ -16,6 +16,13 @@ using TimePoint = TimerThread::TimePoint;
 
 /// The store's last denial, and when it was given.
 struct WaitQueues::Denial {
+  /// Of several claims, the number of the one that binds is the asking caller's own: others that
+  /// wait for the same limit have it elsewhere in their lists, or have no list.
+  Denial(const AcquireRequest& request, const Decision& denied, TimePoint when)
+      : decision(denied), at(when) {
+    if (!request.claims.empty()) decision.binding = 0;
+  }
+
   Decision decision;
   TimePoint at;
 };
@@ -24,11 +31,8 @@ struct WaitQueues::Denial {
 /// queue, its timers, and the completion of its batch in the store.
 class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
  public:
-  Waiter(WaitQueues& queues, std::shared_ptr<TimerThread> timer, AcquireRequest request, Done done)
-      : queues_(queues),
-        timer_(std::move(timer)),
-        request_(std::move(request)),
-        done_(std::move(done)) {}
+  Waiter(std::shared_ptr<TimerThread> timer, AcquireRequest request, Done done)
+      : timer_(std::move(timer)), request_(std::move(request)), done_(std::move(done)) {}
 
   const AcquireRequest& request() const { return request_; }
   const AcquireOutcome& outcome() const { return outcome_; }
@@ -80,6 +84,9 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
       const nanoseconds left = retry_after - (timer_->now() - denied->at);
       if (retry_after != kNever) retry_after = std::max(nanoseconds(1), left);
     }
+    if (!request_.claims.empty()) {
+      outcome.decision.binding = static_cast<std::uint8_t>(request_.waits_for);
+    }
     outcome.decision.ended = ended;
     finish(outcome);
   }
@@ -103,16 +110,14 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
     }
     reclaim_unanswered(request_, outcome_, timer_);
     if (!is_done() || !outcome_.is_granted()) return;
-    // The space keeps the queues.
-    const auto wake_next = [&queues = queues_, space = outcome_.bound->space, key = request_.key] {
-      queues.released(key);
+    const auto wake_next = [](Space& space, std::string_view key) {
+      space.attachment<WaitQueues>()->released(key);
     };
     return_granted(request_, outcome_, wake_next, timer_);
   }
 
   void leave();
 
-  WaitQueues& queues_;
   const std::shared_ptr<TimerThread> timer_;
   AcquireRequest request_;
   Done done_;
@@ -247,20 +252,22 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       finish(waiter, outcome);
       return;
     }
-    if (denies_all) {
-      denied_ = Denial{outcome.decision, timer_->now()};
+    const bool is_for_all = !outcome.binds_elsewhere && outcome.decision.retry_after != kNever;
+    if (denies_all && is_for_all) {
+      denied_.emplace(waiter->request(), outcome.decision, timer_->now());
       while (!waiters_.empty()) deny(std::shared_ptr(waiters_.front()), Ended::kAnswered);
       return;
     }
-    // The waiter goes to the queue of the claim that binds; what is denied here is not known.
-    if (outcome.binds_elsewhere) {
+    // Another claim of its own binds, or this concerns its cost only: the other waiters go on
+    // waiting. Of another claim, the waiter goes to that queue, unless its key was blocked here.
+    if (!is_for_all) {
+      blocked_ = blocked_ || denies_all;
       AcquireOutcome told = outcome;
-      if (waiter->is_last_try) told.decision.ended = Ended::kTimedOut;
+      if (denies_all) told.binds_elsewhere = false;
+      if (told.binds_elsewhere && waiter->is_last_try) told.decision.ended = Ended::kTimedOut;
       return finish(waiter, told);
     }
-    // This concerns its cost only: the other waiters go on waiting.
-    if (outcome.decision.retry_after == kNever) return finish(waiter, outcome);
-    denied_ = Denial{outcome.decision, timer_->now()};
+    denied_.emplace(waiter->request(), outcome.decision, timer_->now());
     const auto next = next_try(*waiter);
     if (next && !released_meanwhile_) next_ask_ = std::max(next_ask_, *next);
     if (!next || waiter->is_last_try) {
@@ -376,8 +383,8 @@ std::shared_ptr<TimerThread> WaitQueues::timer() {
 void WaitQueues::wait(AcquireRequest request, std::optional<Decision> denied,
                       const std::stop_token& stop, Done done) {
   const auto timer = this->timer();
-  const auto waiter = std::make_shared<Waiter>(*this, timer, std::move(request), std::move(done));
-  if (denied) waiter->denied = Denial{*denied, timer->now()};
+  const auto waiter = std::make_shared<Waiter>(timer, std::move(request), std::move(done));
+  if (denied) waiter->denied.emplace(waiter->request(), *denied, timer->now());
   join(waiter, stop);
 }
 
@@ -418,7 +425,7 @@ void WaitQueues::ask_first(const std::shared_ptr<Waiter>& waiter) {
     const AcquireOutcome& outcome = waiter->outcome();
     const TimePoint now = timer()->now();
     if (!can_wait(waiter->request(), outcome, now)) return waiter->finish(outcome);
-    waiter->denied = Denial{outcome.decision, now};
+    waiter->denied.emplace(waiter->request(), outcome.decision, now);
     join(waiter, {});
   });
 }
@@ -455,7 +462,7 @@ void WaitQueues::acquire(AcquireRequest request, bool others_go_first, const std
     if (others_go_first) return wait(std::move(request), std::nullopt, stop, done);
     if (request.binding->store()->answers_later()) {
       const auto timer = this->timer();
-      const auto waiter = std::make_shared<Waiter>(*this, timer, std::move(request), done);
+      const auto waiter = std::make_shared<Waiter>(timer, std::move(request), done);
       return timer->post([this, waiter, stop] {
         waiter->stop_on(stop);
         ask_first(waiter);
