@@ -1,5 +1,6 @@
 # What `cmake --install` installs, by component:
-#   program      the program, sluice, if SLUICE_PROGRAM builds it, and the documentation
+#   program      the program, sluice, if SLUICE_PROGRAM builds it, its man pages, and the
+#                documentation
 #   runtime      libsluice.so.VERSION, for programs that are linked with it
 #   development  the headers, libsluice.a, and the files for find_package(sluice) and pkg-config
 # The last two need SLUICE_LIBRARY. Projects that add this one with add_subdirectory() need neither:
@@ -17,9 +18,15 @@ endif()
 
 if(SLUICE_PROGRAM)
   install(TARGETS sluice COMPONENT program)
-  install(FILES LICENSE README.md CHANGELOG.md TYPE DOC COMPONENT program)
-  install(DIRECTORY docs TYPE DOC COMPONENT program FILES_MATCHING PATTERN *.md
-          PATTERN api EXCLUDE)
+  install(FILES docs/man/sluice.1 docs/man/sluice-replay.1 docs/man/sluice-serve.1
+          DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
+  # The pages, in the layout of this project, with all that they link to.
+  install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md TYPE DOC COMPONENT program)
+  install(DIRECTORY docs examples TYPE DOC COMPONENT program PATTERN man EXCLUDE
+          PATTERN build EXCLUDE)
+  install(DIRECTORY include/sluice DESTINATION ${CMAKE_INSTALL_DOCDIR}/include COMPONENT program)
+  install(DIRECTORY src/algorithms DESTINATION ${CMAKE_INSTALL_DOCDIR}/src COMPONENT program
+          FILES_MATCHING PATTERN *.md)
 endif()
 if(NOT SLUICE_LIBRARY)
   return()

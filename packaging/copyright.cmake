@@ -4,7 +4,10 @@ foreach(component ${CPACK_COMPONENTS_ALL})
   string(TOUPPER ${component} upper)
   set(package ${CPACK_DEBIAN_${upper}_PACKAGE_NAME})
   set(folder ${CPACK_TEMPORARY_DIRECTORY}/${component}/usr/share/doc/${package})
-  file(REMOVE ${folder}/LICENSE)
   configure_file(${CPACK_RESOURCE_FILE_LICENSE} ${folder}/copyright NO_SOURCE_PERMISSIONS
                  COPYONLY)
+  if(EXISTS ${folder}/LICENSE)  # README.md links to it; Debian wants one copy.
+    file(REMOVE ${folder}/LICENSE)
+    file(CREATE_LINK copyright ${folder}/LICENSE SYMBOLIC)
+  endif()
 endforeach()

@@ -1,5 +1,5 @@
-"""Checks docs/coming-from.md: every call in the middle column of its tables compiles, and every
-limit on the page is valid.
+"""Checks docs/coming-from.md: every call in the middle column of its tables compiles, every limit
+on the page is valid, and the server gives the replies that the page says.
 
 A call is compiled after the first block of C++ on the page and those of its section. The
 compiler runs once for all calls, and reports lines of the page.
@@ -11,7 +11,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
-from harness import ROOT, SystemTest, run, sluice  # noqa: E402
+from harness import ROOT, Connection, Server, SystemTest, command, run, sluice  # noqa: E402
 
 PAGE = os.path.join("docs", "coming-from.md")
 CXX = os.environ.get("CXX", "g++")
@@ -20,6 +20,7 @@ CXX_FLAGS = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno
              os.path.join(ROOT, "include")]
 LIMIT = re.compile(r'["`]((?:fixed_window|sliding_\w+|token_bucket|leaky_bucket|concurrency) '
                    r'[^"`]+)["`]')
+REPLY = re.compile(r"^((?:CL\.)?THROTTLE .*?)  +([-\d ]+)$", re.MULTILINE)
 
 
 class Section:
@@ -90,6 +91,16 @@ class ComingFrom(SystemTest):
                 result = sluice("replay", "--limit", limit, "--format", "csv", "-",
                                 stdin="time,key,cost\n1700000000,caller,1\n")
                 self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_the_server_replies_as_the_page_says(self):
+        replies = REPLY.findall(self.page)
+        self.assertGreater(len(replies), 8)
+        with Server() as server, Connection(server.address) as connection:
+            # Sent together, so that they are decided within a moment.
+            connection.send(b"".join(command(*words.split()) for words, _ in replies))
+            for words, reply in replies:
+                expected = [int(number) for number in reply.split()]
+                self.assertEqual(connection.read(), expected, words)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,12 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs"))
+from links import dangling_links  # noqa: E402
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 CXX = os.environ.get("CXX", "g++")
@@ -94,7 +98,9 @@ class Install(Elsewhere):
                  for folder, _, names in os.walk(self.folder) for name in names]
         for name in ("bin/sluice", "lib/libsluice.a", "lib/libsluice.so", "include/sluice/sluice.h",
                      "lib/pkgconfig/sluice.pc", "lib/cmake/sluice/sluice-config.cmake",
-                     "share/doc/sluice/LICENSE", "share/doc/sluice/docs/failure.md"):
+                     "share/doc/sluice/LICENSE", "share/doc/sluice/docs/failure.md",
+                     "share/man/man1/sluice.1", "share/man/man1/sluice-serve.1",
+                     "share/man/man1/sluice-replay.1"):
             self.assertIn("opt/sluice/" + name, files)
         self.assertEqual([name for name in files if not name.startswith("opt/sluice/")], [])
         for name in files:
@@ -102,6 +108,13 @@ class Install(Elsewhere):
                 content = file.read()
             self.assertNotIn(ROOT.encode(), content, name)
             self.assertNotIn(self.folder.encode(), content, name)
+
+    def test_the_pages_are_whole(self):
+        pages = os.path.join(self.prefix, "share", "doc", "sluice")
+        self.assertEqual(list(dangling_links(pages)), [])
+        for page in ("README.md", "docs/limits.md", "src/algorithms/README.md",
+                     *glob.glob("src/algorithms/*/README.md", root_dir=ROOT)):
+            self.assertTrue(os.path.isfile(os.path.join(pages, page)), page)
 
     def test_program(self):
         self.assertRegex(run(os.path.join(self.prefix, "bin", "sluice"), "--version"), r"\d+\.\d+")
@@ -184,6 +197,8 @@ class DebianPackages(Elsewhere):
         self.assertIn("libssl-dev", self.field(packages["libsluice-dev"], "Depends"))
         self.assertIn("libboost", self.field(packages["libsluice-dev"], "Suggests"))
 
+        self.check_documentation(packages["sluice"])
+
         root = self.install(packages.values())
         self.assertRegex(run(os.path.join(root, "usr", "bin", "sluice"), "--version"), r"\d+\.\d+")
         found = glob.glob(os.path.join(root, "usr", "lib", "**", "libsluice.so"), recursive=True)
@@ -192,6 +207,15 @@ class DebianPackages(Elsewhere):
         prefix = os.path.join(root, "usr")
         self.check_program(self.build_with_cmake(prefix))
         self.check_program(self.build_with_pkg_config(library_folder), shared_from=library_folder)
+
+    def check_documentation(self, package):
+        """Unpacked, not installed: dpkg may be told to leave documentation out."""
+        root = self.temporary_folder()
+        run("dpkg-deb", "-x", package, root)
+        share = os.path.join(root, "usr", "share")
+        self.assertEqual(list(dangling_links(os.path.join(share, "doc", "sluice"))), [])
+        self.assertEqual(sorted(os.listdir(os.path.join(share, "man", "man1"))),
+                         sorted(os.listdir(os.path.join(ROOT, "docs", "man"))))
 
     def field(self, package, name):
         return run("dpkg-deb", "-f", package, name).strip()

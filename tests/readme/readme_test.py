@@ -1,4 +1,5 @@
-"""Runs the commands, and compiles the code, of README.md, CONTRIBUTING.md and docs/http-headers.md.
+"""Runs the commands, and compiles the code, of README.md, CONTRIBUTING.md, docs/http-headers.md and
+docs/limits.md.
 
 The convention, by the fence that opens a block:
   ```sh    Is run by `sh -eu` in a scratch folder that looks like the project after `make build`:
@@ -7,8 +8,8 @@ The convention, by the fence that opens a block:
            lines that begin with `git clone`, `cd ` or `cmake --preset` are not run.
            A block that is one `... sluice serve ...` line is a server: it is started, must listen
            before the next block runs, and is stopped at the end of the file.
-  ```text  Directly after a sh block: the output of that block. A line `...` matches any lines.
-           Anywhere else: ignored.
+  ```text  Directly after a sh or cpp block: the output of that block. A line `...` matches any
+           lines. Anywhere else: ignored.
   ```yaml  With a first line `# NAME`: is written to the file NAME in the scratch folder.
   ```cpp   A whole file: compiled with the project's warnings; with a main it is linked and run.
 The ports 6380 and 6381 are replaced by free ones, and 6379 by that of a redis-server.
@@ -51,7 +52,7 @@ def blocks_of(text):
     for found in FENCE.finditer(text):
         between, end = text[end:found.start()], found.end()
         block = Block(found[1], found[2], text.count("\n", 0, found.start()) + 1)
-        if block.language == "text" and blocks and blocks[-1].language == "sh":
+        if block.language == "text" and blocks and blocks[-1].language in ("sh", "cpp"):
             if not between.strip():
                 blocks[-1].expected = block.text
                 continue
@@ -107,6 +108,9 @@ class Readme(SystemTest):
     def test_http_headers(self):
         self.check(os.path.join("docs", "http-headers.md"))
 
+    def test_limits(self):
+        self.check(os.path.join("docs", "limits.md"))
+
     def check(self, name):
         with open(os.path.join(ROOT, name), encoding="utf-8") as file:
             blocks = blocks_of(file.read())
@@ -133,10 +137,13 @@ class Readme(SystemTest):
                 lines.append(line)
         result = run("sh", "-eu", "-c", "\n".join(lines), cwd=self.folder)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.check_output(block, result.stdout)
+
+    def check_output(self, block, printed):
         if block.expected is not None:
             expected = with_ports(block.expected, self.port_for)
-            self.assertTrue(matches(expected, result.stdout),
-                            f"expected:\n{expected}\nprinted:\n{result.stdout}")
+            self.assertTrue(matches(expected, printed),
+                            f"expected:\n{expected}\nprinted:\n{printed}")
 
     def start_server(self, words):
         if "--resp" not in words:
@@ -173,6 +180,7 @@ class Readme(SystemTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         result = run(program, cwd=self.folder)
         self.assertEqual(result.returncode, 0, result.stderr)
+        self.check_output(block, result.stdout)
 
 
 class Convention(unittest.TestCase):
