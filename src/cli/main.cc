@@ -16,6 +16,7 @@ using AddCommand = void (*)(CLI::App& app, std::function<int()>& chosen);
 constexpr AddCommand kCommands[] = {
     sluice::add_replay,
     sluice::add_serve,
+    sluice::add_check_config,
 };
 
 int run(int argc, char** argv) {

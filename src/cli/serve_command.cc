@@ -1,9 +1,13 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "cli/commands.h"
+#include "server/config_file.h"
+#include "server/limits_file.h"
 #include "server/protocols.h"
 #include "server/server.h"
 
@@ -13,26 +17,53 @@ namespace {
 constexpr int kMisused = 2;
 constexpr std::size_t kMostConnections = 1'000'000;
 
-constexpr const char* kServeFooter = R"(The file of --limits is YAML:
+constexpr const char* kServeFooter =
+    R"(The file of --config is YAML (docs/configuration.md); its smallest form:
   limits:
     login: sliding_log 5/10m
     api: token_bucket 100/1s burst=200
+--limits takes a file with these alone. Options that are given here win over the file.
 
 The URL of --store is memory: with options, as in 'memory:?max_bytes=16777216&full=allow':
   max_bytes=N      the most bytes for all states together (default 1 GiB, at least 1 MiB)
   full=deny|allow  denies a new key that finds no room (default), or admits it without recording it
 
-On SIGTERM or SIGINT the server stops within 5 s: it reads each connection once more (64 KiB at
-most), sends all replies, and closes. A second signal stops it at once.
-Exit status: 0; 1 if it cannot listen on an address; 2 for invalid arguments.
+On SIGTERM or SIGINT the server stops within 5 s (drain, in the file): it reads each connection once
+more (64 KiB at most), sends all replies, and closes. A second signal stops it at once.
+Exit status: 0; 1 if it cannot listen on an address; 2 for invalid arguments or a mistake in a file.
 
 Example:
   sluice serve --resp 127.0.0.1:6380 --limits limits.yaml
   redis-cli -p 6380 CL.THROTTLE user 15 30 60)";
 
-int run(const ServerOptions& options) {
+/// What the command line says.
+struct CommandLine {
+  ServerOptions options;
+  std::string config_file;
+  std::string limits_file;
+  // Which of the options that a file can name, too, were given.
+  std::map<std::string, const CLI::Option*> addresses;
+  const CLI::Option* store = nullptr;
+};
+
+/// The options with what the files say, where the command line does not say it. Throws ConfigError.
+ServerOptions read_options(const CommandLine& line) {
+  ServerOptions options = line.options;
+  if (!line.limits_file.empty()) options.limits = read_limits_file(line.limits_file);
+  if (line.config_file.empty()) return options;
+  ConfigFile file = read_config_file(line.config_file);
+  for (const auto& [protocol, option] : line.addresses) {
+    if (file.listen && option->empty()) options.addresses[protocol] = (*file.listen)[protocol];
+  }
+  if (file.store && line.store->empty()) options.store = *file.store;
+  if (file.drain) options.drain = *file.drain;
+  options.limits = std::move(file.limits);
+  return options;
+}
+
+int run(const CommandLine& line) {
   try {
-    run_server(options);
+    run_server(read_options(line));
   } catch (const ConfigError& error) {
     std::cerr << "sluice: " << error.what() << '\n';
     return kMisused;
@@ -43,38 +74,44 @@ int run(const ServerOptions& options) {
 }  // namespace
 
 void add_serve(CLI::App& app, std::function<int()>& chosen) {
-  const auto options = std::make_shared<ServerOptions>();
+  const auto line = std::make_shared<CommandLine>();
+  ServerOptions& options = line->options;
   CLI::App* command = app.add_subcommand("serve", "Serve decisions to other processes.");
   command->footer(kServeFooter);
+  CLI::Option* config =
+      command->add_option("--config", line->config_file, "The server's configuration")
+          ->type_name("FILE");
   for (const ServedProtocol& protocol : protocols()) {
-    command
-        ->add_option("--" + std::string(protocol.name), options->addresses[protocol.name],
-                     "Serve " + std::string(protocol.title) +
-                         " on this address; may be given several times; port 0 is any free one")
-        ->type_name("ADDRESS:PORT|unix:PATH")
-        ->allow_extra_args(false)
-        ->capture_default_str();
+    line->addresses[protocol.name] =
+        command
+            ->add_option("--" + std::string(protocol.name), options.addresses[protocol.name],
+                         "Serve " + std::string(protocol.title) +
+                             " on this address; may be given several times; port 0 is any free one")
+            ->type_name("ADDRESS:PORT|unix:PATH")
+            ->allow_extra_args(false)
+            ->capture_default_str();
   }
   command
-      ->add_option("--threads", options->threads,
+      ->add_option("--threads", options.threads,
                    "Threads of the server, at most " + std::to_string(kMaxThreads) +
                        " (default: one per core)")
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, kMaxThreads).description(""));
-  command->add_option("--limits", options->limits_file, "Named limits for SLUICE.CHECK")
-      ->type_name("FILE");
-  command->add_option("--store", options->store, "The store for the limits' states")
-      ->type_name("URL")
-      ->capture_default_str();
-  command->add_flag("--insecure", options->insecure,
+  command->add_option("--limits", line->limits_file, "Named limits for SLUICE.CHECK")
+      ->type_name("FILE")
+      ->excludes(config);
+  line->store = command->add_option("--store", options.store, "The store for the limits' states")
+                    ->type_name("URL")
+                    ->capture_default_str();
+  command->add_flag("--insecure", options.insecure,
                     "Allow addresses that other machines can reach, without a password");
   command
-      ->add_option("--max-connections", options->max_connections,
+      ->add_option("--max-connections", options.max_connections,
                    "The most connections at a time; further ones are refused")
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, kMostConnections).description(""))
       ->capture_default_str();
-  command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
+  command->callback([line, &chosen] { chosen = [line] { return run(*line); }; });
 }
 
 }  // namespace sluice

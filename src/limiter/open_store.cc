@@ -58,6 +58,12 @@ FallbackOptions read_fallback_options(StoreUrl& url) {
   return options;
 }
 
+void check_store_url(std::string_view text) {
+  StoreUrl url(text);
+  if (is_remote(url)) read_fallback_options(url);
+  check_bare_store(url);
+}
+
 std::shared_ptr<Store> open_store(std::string_view text) {
   StoreUrl url(text);
   if (!is_remote(url)) return open_bare_store(url);

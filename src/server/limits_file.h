@@ -1,28 +1,30 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "server/yaml_file.h"
 #include "sluice/limit.h"
 
 namespace sluice {
 
-inline constexpr std::size_t kMaxLimitsFileBytes = 1024 * 1024;
 inline constexpr std::size_t kMaxNamedLimits = 256;
 
-/// Reads at most kMaxNamedLimits named limits from YAML, which is one document:
+/// Reads the member `limits` of a file, at most kMaxNamedLimits named limits:
 ///
 ///     limits:
 ///       login: sliding_log 5/10m
 ///       api: "token_bucket 100/1s burst=200 & fixed_window 10000/1d"
 ///
-/// Throws ConfigError "PATH:LINE:COLUMN: sentence" at the first fault; where an expression is at
-/// fault, the column is that of the character in it, unless the text is folded or escaped.
-std::vector<Limit> parse_limits(std::string_view yaml, const std::string& path);
+/// Throws ConfigError "PATH:LINE:COLUMN: sentence" at the first mistake; where an expression is
+/// wrong, the column is that of the character in it, unless the text is folded or escaped.
+std::vector<Limit> read_limits(const YamlFile& file, const YamlMember& member);
 
-/// The same, from a file of at most kMaxLimitsFileBytes. Throws ConfigError "PATH: sentence" where
-/// it cannot be read.
+/// The limits of a file that has no other members. Throws ConfigError.
+std::vector<Limit> parse_limits(std::string_view yaml, const std::string& path);
+/// The same, from the file.
 std::vector<Limit> read_limits_file(const std::string& path);
 
 }  // namespace sluice

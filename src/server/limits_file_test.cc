@@ -59,12 +59,15 @@ TEST(LimitsFileTest, PointsIntoTheExpression) {
 }
 
 TEST(LimitsFileTest, PointsAtEveryOtherFault) {
-  EXPECT_EQ(fault(""), "f.yaml:1:1: the file must be a map with the key 'limits'");
-  EXPECT_EQ(fault("{}"), "f.yaml:1:1: the file must be a map with the key 'limits'");
-  EXPECT_EQ(fault("[1]"), "f.yaml:1:1: the file must be a map with the key 'limits'");
-  EXPECT_EQ(fault("\nlimist: {}"),
-            "f.yaml:2:1: the key 'limist' is unknown: 'limits' is the only one");
-  EXPECT_EQ(fault("limits: {}\nlimits: {}"), "f.yaml:2:1: the key 'limits' is there twice");
+  EXPECT_EQ(fault(""), "f.yaml:1:1: the file is empty");
+  EXPECT_EQ(fault("{}"), "f.yaml:1:1: the file has no 'limits'");
+  EXPECT_EQ(fault("[1]"), "f.yaml:1:1: the file must be a map, with 'limits:' for example");
+  EXPECT_EQ(
+      fault("\nlimist: {}"),
+      "f.yaml:2:1: there is no 'limist' in the file of limits (did you mean 'limits'?); there "
+      "can be limits");
+  EXPECT_EQ(fault("limits: {}\nlimits: {}"),
+            "f.yaml:2:1: 'limits' is there twice in the file of limits");
   EXPECT_EQ(fault("limits: [1]"),
             "f.yaml:1:9: 'limits' must be a map of names to limit expressions");
   EXPECT_EQ(fault("limits:"), "f.yaml:1:1: 'limits' must be a map of names to limit expressions");
@@ -72,18 +75,18 @@ TEST(LimitsFileTest, PointsAtEveryOtherFault) {
             "f.yaml:2:6: the limit 'a' must be a text like \"sliding_log 5/10m\"");
   EXPECT_EQ(fault("limits:\n  a:"),
             "f.yaml:2:3: the limit 'a' must be a text like \"sliding_log 5/10m\"");
-  EXPECT_EQ(fault("limits:\n  [a]: b"), "f.yaml:2:3: the name of a limit must be a text");
-  EXPECT_EQ(fault("limits:\n  '': sliding_log 5/10m"), "f.yaml:2:3: the name of a limit is empty");
+  EXPECT_EQ(fault("limits:\n  [a]: b"), "f.yaml:2:3: a name in 'limits' must be a text");
+  EXPECT_EQ(fault("limits:\n  '': sliding_log 5/10m"), "f.yaml:2:3: a name in 'limits' is empty");
   EXPECT_EQ(fault("limits:\n  cl: sliding_log 5/10m"),
             "f.yaml:2:3: limit name 'cl': this name belongs to CL.THROTTLE");
   EXPECT_EQ(fault("limits:\n  a: sliding_log 5/10m\n  a: sliding_log 6/10m"),
-            "f.yaml:3:3: two limits are named 'a'");
+            "f.yaml:3:3: 'a' is there twice in 'limits'");
   EXPECT_EQ(place("limits:\n  a b: sliding_log 5/10m").substr(0, 2), "2:");
   EXPECT_EQ(fault("limits: {}\n---\nlimits: {}"), "f.yaml:2:1: there is a second document");
 }
 
 TEST(LimitsFileTest, RefusesWhatYamlReadsAsEndlesslyManyDocuments) {
-  EXPECT_EQ(fault(", \""), "f.yaml:1:1: the file must be a map with the key 'limits'");
+  EXPECT_EQ(fault(", \""), "f.yaml:1:1: the file is empty");
 }
 
 TEST(LimitsFileTest, BoundsTheNumberOfLimits) {
@@ -106,7 +109,7 @@ TEST(LimitsFileTest, ReadsAFileOrSaysWhyNot) {
   const std::string path = testing::TempDir() + "sluice_limits.yaml";
   std::ofstream(path) << "limits: {login: sliding_log 5/10m}";
   EXPECT_EQ(read_limits_file(path).size(), 1U);
-  std::ofstream(path) << std::string(kMaxLimitsFileBytes + 1, '#');
+  std::ofstream(path) << std::string(kMaxConfigBytes + 1, '#');
   const auto why = [](const std::string& file) -> std::string {
     try {
       read_limits_file(file);
@@ -115,10 +118,10 @@ TEST(LimitsFileTest, ReadsAFileOrSaysWhyNot) {
     }
     return "no fault";
   };
-  EXPECT_EQ(why(path), path + ": the limits cannot be read: it has more than 1048576 bytes");
+  EXPECT_EQ(why(path), path + ": the file cannot be read: it has more than 1048576 bytes");
   std::filesystem::remove(path);
-  EXPECT_EQ(why(path), path + ": the limits cannot be read: No such file or directory");
-  EXPECT_EQ(why("/"), "/: the limits cannot be read: Is a directory");
+  EXPECT_EQ(why(path), path + ": the file cannot be read: No such file or directory");
+  EXPECT_EQ(why("/"), "/: the file cannot be read: Is a directory");
 }
 
 }  // namespace

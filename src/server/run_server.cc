@@ -8,8 +8,6 @@
 namespace sluice {
 namespace {
 
-constexpr std::chrono::milliseconds kGrace{5'000};
-
 // In one piece, since other lines may be written at the same time. That a store is connected at the
 // start is not worth a line.
 void log_store(const StoreEvent& event) {
@@ -31,7 +29,7 @@ void run_server(const ServerOptions& options) {
   context.run();
   // From here on a signal does what it does to any program: it ends it.
   signals.clear();
-  server.stop(kGrace);
+  server.stop(options.drain);
 }
 
 }  // namespace sluice

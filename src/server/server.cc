@@ -11,7 +11,7 @@
 
 #include "net/address.h"
 #include "net/stream_server.h"
-#include "server/limits_file.h"
+#include "server/config_file.h"
 #include "server/protocols.h"
 #include "service/server_context.h"
 #include "sluice/store.h"
@@ -90,10 +90,6 @@ std::vector<Service> make_services(const std::vector<Listening>& listening,
   return services;
 }
 
-std::string counted(std::size_t number, const std::string& what) {
-  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
-}
-
 std::size_t choose_threads(const ServerOptions& options) {
   if (options.threads > kMaxThreads) {
     throw ConfigError(std::to_string(options.threads) + " threads are too many, " +
@@ -125,9 +121,7 @@ Server::Server(const ServerOptions& options) : parts_(std::make_unique<Parts>())
   const std::vector<Listening> listening = read_addresses(options);
   for (const Listening& each : listening) parts_->protocols.push_back(each.protocol);
   parts_->threads = choose_threads(options);
-  std::vector<Limit> limits;
-  if (!options.limits_file.empty()) limits = read_limits_file(options.limits_file);
-  parts_->limits = limits.size();
+  parts_->limits = options.limits.named.size();
   std::shared_ptr<Store> store;
   try {
     parts_->store_url = StoreUrl(options.store).text();
@@ -137,14 +131,14 @@ Server::Server(const ServerOptions& options) : parts_(std::make_unique<Parts>())
   }
   allow_descriptors(options.max_connections);
   const auto context = std::make_shared<ServerContext>(
-      std::move(store), limits, parts_->threads,
+      std::move(store), options.limits, parts_->threads,
       ServerFacts{.store_url = parts_->store_url, .max_connections = options.max_connections});
-  parts_->streams.emplace(
-      make_services(listening, context),
-      StreamServerOptions{
-          .threads = parts_->threads,
-          .max_connections = options.max_connections,
-          .cannot_accept = [](const std::string& why) { std::cerr << "sluice: " + why + "\n"; }});
+  parts_->streams.emplace(make_services(listening, context),
+                          StreamServerOptions{.threads = parts_->threads,
+                                              .max_connections = options.max_connections,
+                                              .cannot_accept = [](const std::string& why) {
+                                                std::cerr << "sluice: " + why + "\n";
+                                              }});
 }
 
 Server::~Server() = default;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/config_error.h"
+#include "service/served_limits.h"
 #include "sluice/health.h"
 
 namespace sluice {
@@ -26,12 +27,13 @@ struct ServerOptions {
   std::string store = "memory:";
   /// Is told what happens to the store; or null.
   StoreObserver observe_store = {};
-  /// A YAML file of named limits (limits_file.h), or none.
-  std::string limits_file = {};
+  ServedLimits limits = {};
   /// Addresses that other machines reach are allowed: there is no password and no encryption.
   bool insecure = false;
   /// At least 1. One more is refused.
   std::size_t max_connections = 10'000;
+  /// How long the server sends pending replies when it stops.
+  std::chrono::milliseconds drain{5'000};
 };
 
 /// Each thread remembers limits of its own and holds them in the store (limit_registry.h): together
@@ -42,7 +44,7 @@ inline constexpr std::size_t kMaxThreads = 64;
 /// are called from one thread at a time.
 class Server {
  public:
-  /// Opens the store, reads the limits and listens. Throws ConfigError; ListenError or
+  /// Opens the store, and the limits in it, and listens. Throws ConfigError; ListenError or
   /// std::system_error where the system does not give what it needs; StoreError.
   explicit Server(const ServerOptions& options);
   /// Stops without grace.
@@ -65,7 +67,8 @@ class Server {
   std::unique_ptr<Parts> parts_;
 };
 
-/// Serves until SIGTERM or SIGINT, then stops with grace; a second signal ends the process at once.
+/// Serves until SIGTERM or SIGINT, then stops within `drain`; a second signal ends the process at
+/// once.
 /// Says on standard output where it serves. Throws as Server does.
 /// REQUIRES: called from the only thread, since the threads inherit its signals.
 void run_server(const ServerOptions& options);

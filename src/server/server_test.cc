@@ -64,9 +64,6 @@ TEST(ServerTest, RefusesWhatCannotBeServed) {
   ServerOptions options = on("127.0.0.1:0");
   options.store = "cloud:";
   EXPECT_THAT(refusal(options), HasSubstr("cloud"));
-  options = on("127.0.0.1:0");
-  options.limits_file = "/nonexistent/limits.yaml";
-  EXPECT_THAT(refusal(options), HasSubstr("/nonexistent/limits.yaml: "));
 }
 
 TEST(ServerTest, AnswersRespUntilItIsStopped) {

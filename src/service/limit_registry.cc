@@ -19,7 +19,8 @@ bool looks_like_name(std::string_view text) {
 
 }  // namespace
 
-LimitRegistry::LimitRegistry(std::shared_ptr<Store> store) : store_(std::move(store)) {}
+LimitRegistry::LimitRegistry(std::shared_ptr<Store> store, bool expressions)
+    : store_(std::move(store)), expressions_(expressions) {}
 
 LimitRegistry::Shared LimitRegistry::bind(Limit limit, std::size_t number) {
   assert(number <= std::numeric_limits<std::uint16_t>::max());
@@ -47,6 +48,7 @@ const std::shared_ptr<const RegisteredLimit>& LimitRegistry::find(
                            suggest_name(name_or_expression, names),
                        0);
   }
+  if (!expressions_) throw InvalidLimit("this server answers named limits only", 0);
   return remembered_.insert(std::string(name_or_expression), bind(Limit(name_or_expression), 0));
 }
 

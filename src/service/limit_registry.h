@@ -34,7 +34,10 @@ class LimitRegistry {
   /// space of the store: kMaxThreads keeps those of all threads well below the store's bound.
   static constexpr std::size_t kMaxRemembered = 128;
 
-  explicit LimitRegistry(std::shared_ptr<Store> store);
+  /// `expressions`: whether it finds limits by expressions, too.
+  explicit LimitRegistry(std::shared_ptr<Store> store, bool expressions = true);
+
+  bool answers_expressions() const { return expressions_; }
 
   /// Defines a named limit. Throws InvalidLimit where its name is taken, and StoreError where the
   /// store cannot open its space. ("cl", the space of CL.THROTTLE, cannot be a limit's name.)
@@ -43,7 +46,7 @@ class LimitRegistry {
   /// The limit of this name, or of this expression. Allocates nothing if it was asked for lately.
   /// The reference, which is never to null, stays valid for at least the next 64 calls of find();
   /// copy it to keep the limit longer. Throws InvalidLimit where the text is neither a name nor an
-  /// expression, and StoreError where the store cannot open its space.
+  /// expression that may be asked, and StoreError where the store cannot open its space.
   const std::shared_ptr<const RegisteredLimit>& find(std::string_view name_or_expression);
 
  private:
@@ -58,6 +61,7 @@ class LimitRegistry {
   Shared bind(Limit limit, std::size_t number);
 
   std::shared_ptr<Store> store_;
+  const bool expressions_;
   std::unordered_map<std::string, Shared, Hash, std::equal_to<>> named_;
   RecentCache<std::string, Shared, kMaxRemembered / 2, Hash, std::equal_to<>> remembered_;
 };

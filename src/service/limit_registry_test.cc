@@ -46,6 +46,14 @@ TEST(LimitRegistry, NamesWhatItCannotFind) {
   EXPECT_THAT(error_of_name(registry, "5/1m"), HasSubstr("an algorithm's name is missing"));
 }
 
+TEST(LimitRegistry, MayFindNamesOnly) {
+  LimitRegistry registry(std::make_shared<ScriptedStore>(), false);
+  registry.add(Limit("token_bucket 5/1m", "login"));
+  EXPECT_EQ(registry.find("login")->limit.expression(), "token_bucket 5/1m");
+  EXPECT_EQ(error_of_name(registry, "token_bucket 5/1m"), "this server answers named limits only");
+  EXPECT_EQ(error_of_name(registry, "lgoin"), "no limit is named 'lgoin' (did you mean 'login'?)");
+}
+
 TEST(LimitRegistry, RemembersExpressions) {
   auto store = std::make_shared<ScriptedStore>();
   LimitRegistry registry(store);

@@ -5,12 +5,12 @@
 
 namespace sluice {
 
-ThreadContext::ThreadContext(const std::shared_ptr<Store>& store, const std::vector<Limit>& named)
-    : limits(store), counters(1 + named.size()), batch(store, counters) {
-  for (const Limit& limit : named) limits.add(limit);
+ThreadContext::ThreadContext(const std::shared_ptr<Store>& store, const ServedLimits& served)
+    : limits(store, served.expressions), counters(1 + served.named.size()), batch(store, counters) {
+  for (const Limit& limit : served.named) limits.add(limit);
 }
 
-ServerContext::ServerContext(std::shared_ptr<Store> store, const std::vector<Limit>& named,
+ServerContext::ServerContext(std::shared_ptr<Store> store, const ServedLimits& served,
                              std::size_t threads, ServerFacts facts)
     : store_(std::move(store)),
       facts_(std::move(facts)),
@@ -18,12 +18,12 @@ ServerContext::ServerContext(std::shared_ptr<Store> store, const std::vector<Lim
       names_{std::string(kOtherLimits)},
       expressions_{std::string()} {
   assert(threads >= 1);
-  for (const Limit& limit : named) {
+  for (const Limit& limit : served.named) {
     names_.push_back(limit.space());
     expressions_.push_back(limit.expression());
   }
   for (std::size_t i = 0; i < threads; ++i) {
-    threads_.push_back(std::make_unique<ThreadContext>(store_, named));
+    threads_.push_back(std::make_unique<ThreadContext>(store_, served));
   }
 }
 

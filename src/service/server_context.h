@@ -11,6 +11,7 @@
 #include "service/decision_batch.h"
 #include "service/limit_registry.h"
 #include "service/outcome_counters.h"
+#include "service/served_limits.h"
 #include "sluice/limit.h"
 
 namespace sluice {
@@ -19,7 +20,7 @@ namespace sluice {
 /// except that any thread may read `counters`.
 struct ThreadContext {
   /// Throws InvalidLimit or StoreError where a limit cannot be added.
-  ThreadContext(const std::shared_ptr<Store>& store, const std::vector<Limit>& named);
+  ThreadContext(const std::shared_ptr<Store>& store, const ServedLimits& served);
 
   LimitRegistry limits;
   OutcomeCounters counters;
@@ -50,9 +51,8 @@ class ServerContext {
   /// What outcomes() calls all limits that are not named. No limit can have this name.
   static constexpr std::string_view kOtherLimits = "(other)";
 
-  /// `named` are the limits that requests may name. Throws InvalidLimit or StoreError where one
-  /// cannot be added. REQUIRES: threads >= 1.
-  ServerContext(std::shared_ptr<Store> store, const std::vector<Limit>& named, std::size_t threads,
+  /// Throws InvalidLimit or StoreError where a limit cannot be added. REQUIRES: threads >= 1.
+  ServerContext(std::shared_ptr<Store> store, const ServedLimits& served, std::size_t threads,
                 ServerFacts facts = {});
 
   Store& store() const { return *store_; }

@@ -130,7 +130,7 @@ TEST_F(ServerContextTest, AllThreadsShareTheKeys) {
 }
 
 TEST_F(ServerContextTest, RefusesTwoLimitsOfOneName) {
-  EXPECT_THROW(ServerContext(store, {kNamed[0], kNamed[0]}, 1), InvalidLimit);
+  EXPECT_THROW(ServerContext(store, std::vector<Limit>{kNamed[0], kNamed[0]}, 1), InvalidLimit);
 }
 
 }  // namespace

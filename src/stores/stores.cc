@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-std::shared_ptr<Store> open_memory(StoreUrl& url, const StoreOptions& options) {
+MemoryOptions read_memory_url(StoreUrl& url, const StoreOptions& options) {
   if (url.has_authority() || !url.path().empty()) {
     url.fail("nothing can follow 'memory:' but options");
   }
@@ -25,7 +25,11 @@ std::shared_ptr<Store> open_memory(StoreUrl& url, const StoreOptions& options) {
   }
   memory.table.allow_when_full = url.word_option("full", {"deny", "allow"}).value_or(0) == 1;
   url.finish();
-  return std::make_shared<MemoryStore>(memory);
+  return memory;
+}
+
+std::shared_ptr<Store> open_memory(StoreUrl& url, const StoreOptions& options) {
+  return std::make_shared<MemoryStore>(read_memory_url(url, options));
 }
 
 std::shared_ptr<Store> open_redis(StoreUrl& url, const StoreOptions& options) {
@@ -42,15 +46,29 @@ struct Row {
   bool remote;
   /// Reads the options from the URL, finishes it, and only then opens the store.
   std::shared_ptr<Store> (*open)(StoreUrl& url, const StoreOptions& options);
+  /// The same without opening it.
+  void (*check)(StoreUrl& url);
 };
+
+template <auto read>
+void check_with(StoreUrl& url) {
+  read(url, {});
+}
+constexpr auto check_memory = check_with<read_memory_url>;
+constexpr auto check_redis = check_with<read_redis_url>;
+constexpr auto check_memcached = check_with<read_memcached_url>;
 
 // The table of stores. A new store is a folder and one row here for each of its schemes.
 constexpr std::array kStores{
-    Row{"memory", false, open_memory},       Row{"redis", true, open_redis},
-    Row{"rediss", true, open_redis},         Row{"unix", true, open_redis},
-    Row{"valkey", true, open_redis},         Row{"valkeys", true, open_redis},
-    Row{"redis+sentinel", true, open_redis}, Row{"redis+cluster", true, open_redis},
-    Row{"memcached", true, open_memcached},
+    Row{"memory", false, open_memory, check_memory},
+    Row{"redis", true, open_redis, check_redis},
+    Row{"rediss", true, open_redis, check_redis},
+    Row{"unix", true, open_redis, check_redis},
+    Row{"valkey", true, open_redis, check_redis},
+    Row{"valkeys", true, open_redis, check_redis},
+    Row{"redis+sentinel", true, open_redis, check_redis},
+    Row{"redis+cluster", true, open_redis, check_redis},
+    Row{"memcached", true, open_memcached, check_memcached},
 };
 
 const Row& find_row(const StoreUrl& url) {
@@ -75,6 +93,10 @@ std::shared_ptr<Store> open_bare_store(StoreUrl& url, const StoreOptions& option
 std::shared_ptr<Store> open_bare_store(std::string_view text, const StoreOptions& options) {
   StoreUrl url(text);
   return open_bare_store(url, options);
+}
+
+void check_bare_store(StoreUrl& url) {
+  find_row(url).check(url);
 }
 
 }  // namespace sluice

@@ -20,4 +20,8 @@ bool is_remote(const StoreUrl& url);
 std::shared_ptr<Store> open_bare_store(StoreUrl& url, const StoreOptions& options = {});
 std::shared_ptr<Store> open_bare_store(std::string_view url, const StoreOptions& options = {});
 
+/// Reads the store's options from the URL as open_bare_store() does, and opens nothing. Throws
+/// StoreError where that would for the URL's sake.
+void check_bare_store(StoreUrl& url);
+
 }  // namespace sluice

@@ -28,8 +28,16 @@ bool read_throttle(CommandContext& context, Arguments arguments, ThrottleNumbers
           read_integer(context, {"quantity", arguments[5]}, quantity));
 }
 
+// Where the server answers named limits only, the reply says so to a command with numbers.
+bool may_bring_numbers(CommandContext& context) {
+  if (context.thread.context.limits.answers_expressions()) return true;
+  context.reply().error("ERR this server answers named limits only");
+  return false;
+}
+
 void throttle(CommandContext& context, const ThrottleNumbers& numbers, std::string_view key,
               std::int64_t quantity, Form form) {
+  if (!may_bring_numbers(context)) return;
   const std::shared_ptr<const VaryingLimit>* limit = nullptr;
   try {
     limit = context.thread.throttle_limits.find(numbers);
@@ -149,6 +157,7 @@ void run_throttle(CommandContext& context, Arguments arguments) {
 }
 
 void run_increx(CommandContext& context, Arguments arguments) {
+  if (!may_bring_numbers(context)) return;
   Increase increase;
   if (!IncrexOptions(context).read(arguments.subspan(2), increase)) return;
   const std::int64_t by = increase.by.value_or(1);

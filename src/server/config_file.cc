@@ -1,0 +1,119 @@
+#include "server/config_file.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "limiter/open_store.h"
+#include "net/address.h"
+#include "server/limits_file.h"
+#include "server/protocols.h"
+#include "server/yaml_file.h"
+#include "sluice/store.h"
+
+namespace sluice {
+namespace {
+
+std::vector<std::string_view> protocol_names() {
+  std::vector<std::string_view> names;
+  for (const ServedProtocol& protocol : protocols()) names.emplace_back(protocol.name);
+  return names;
+}
+
+void read_listen(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
+  auto& listen = config.listen.emplace();
+  std::set<std::string> taken;
+  const auto known = protocol_names();
+  if (!member.value.IsMap()) {
+    file.fail_value(member, "'listen' must be a map of protocols to addresses");
+  }
+  for (const YamlMember& protocol : file.members(member.value, "'listen'", known)) {
+    std::vector<std::string>& addresses = listen[protocol.name];
+    for (const YamlMember& text : file.texts(protocol, "127.0.0.1:6380 or unix:/run/sluice.sock")) {
+      const ParsedAddress parsed = parse_address(text.value.Scalar());
+      if (!parsed.address) file.fail_value(text, parsed.error);
+      const bool is_any_port =
+          parsed.address->family != Address::Family::kUnix && parsed.address->port == 0;
+      if (!is_any_port && !taken.insert(parsed.address->text()).second) {
+        file.fail_value(text, "the address " + parsed.address->text() + " is there twice");
+      }
+      addresses.push_back(text.value.Scalar());
+    }
+  }
+}
+
+void read_store(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
+  std::string url = file.text(member, "memory:");
+  if (url == "memory") url = "memory:";
+  try {
+    check_store_url(url);
+  } catch (const StoreError& error) {
+    file.fail_value(member, error.what());
+  }
+  config.store = std::move(url);
+}
+
+void read_drain(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
+  using std::chrono::milliseconds;
+  config.drain = std::chrono::ceil<milliseconds>(file.duration(member, milliseconds(0), kMaxDrain));
+}
+
+void read_expressions(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
+  config.limits.expressions = file.yes_or_no(member);
+}
+
+void read_named_limits(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
+  config.limits.named = read_limits(file, member);
+}
+
+struct Row {
+  std::string_view name;
+  void (*read)(const YamlFile& file, const YamlMember& member, ConfigFile& config);
+};
+
+// The members of the file. A new one is one row here and a description in docs/configuration.md.
+constexpr std::array kRows = std::to_array<Row>({
+    {"listen", read_listen},
+    {"store", read_store},
+    {"drain", read_drain},
+    {"expressions", read_expressions},
+    {"limits", read_named_limits},
+});
+
+ConfigFile read_config(const YamlFile& file) {
+  std::array<std::string_view, kRows.size()> names;
+  std::ranges::transform(kRows, names.begin(), &Row::name);
+  ConfigFile config;
+  for (const YamlMember& member : file.members(file.root(), "the file", names)) {
+    std::ranges::find(kRows, member.name, &Row::name)->read(file, member, config);
+  }
+  return config;
+}
+
+}  // namespace
+
+std::string counted(std::size_t number, const std::string& what) {
+  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+}
+
+ConfigFile parse_config(std::string_view yaml, const std::string& path) {
+  return read_config({std::string(yaml), path});
+}
+
+ConfigFile read_config_file(const std::string& path) {
+  return read_config(YamlFile::open(path));
+}
+
+std::string describe(const ConfigFile& config) {
+  std::string line = counted(config.limits.named.size(), "named limit");
+  if (!config.limits.expressions) line += ", no expressions";
+  if (config.listen) {
+    for (const auto& [protocol, addresses] : *config.listen) {
+      line += ", " + counted(addresses.size(), protocol + " listener");
+    }
+  }
+  if (config.store) line += ", store " + StoreUrl(*config.store).text();
+  return line;
+}
+
+}  // namespace sluice

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "service/served_limits.h"
+
+namespace sluice {
+
+/// What the server's file says (docs/configuration.md); nothing for what it does not name.
+struct ConfigFile {
+  /// By the protocol's name, the addresses to serve it on. A protocol that a file with `listen`
+  /// does not name is served nowhere.
+  std::optional<std::map<std::string, std::vector<std::string>>> listen;
+  /// The store's URL, as open_store() takes it.
+  std::optional<std::string> store;
+  std::optional<std::chrono::milliseconds> drain;
+  ServedLimits limits;
+};
+
+inline constexpr std::chrono::hours kMaxDrain{1};
+
+/// Reads the server's file. Throws ConfigError "PATH:LINE:COLUMN: sentence" at the first mistake.
+ConfigFile parse_config(std::string_view yaml, const std::string& path);
+/// The same, from the file. Also throws ConfigError where it cannot be read.
+ConfigFile read_config_file(const std::string& path);
+
+/// "1 thread", "2 threads".
+std::string counted(std::size_t number, const std::string& what);
+
+/// What the file holds, in one line.
+std::string describe(const ConfigFile& config);
+
+}  // namespace sluice

@@ -1,0 +1,177 @@
+#include "server/config_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "server/config_error.h"
+#include "testing/error_of.h"
+
+namespace sluice {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+std::string mistake(std::string_view yaml) {
+  return error_of<ConfigError>([&] { parse_config(yaml, "f.yaml"); });
+}
+
+TEST(ConfigFile, HoldsWhatTheServerIsToldByIt) {
+  const ConfigFile config = parse_config(R"(
+listen:
+  resp: [127.0.0.1:6380, "unix:/run/sluice/resp.sock"]
+store: memory:?max_bytes=1073741824
+drain: 1m30s
+expressions: no
+limits:
+  login: sliding_log 5/10m
+  api: token_bucket 100/1s burst=200
+)",
+                                         "f.yaml");
+  ASSERT_TRUE(config.listen.has_value());
+  EXPECT_THAT(config.listen->at("resp"),
+              ElementsAre("127.0.0.1:6380", "unix:/run/sluice/resp.sock"));
+  EXPECT_EQ(config.store, "memory:?max_bytes=1073741824");
+  EXPECT_EQ(config.drain, std::chrono::seconds(90));
+  EXPECT_FALSE(config.limits.expressions);
+  ASSERT_EQ(config.limits.named.size(), 2U);
+  EXPECT_EQ(config.limits.named[1].space(), "api");
+  EXPECT_EQ(describe(config),
+            "2 named limits, no expressions, 2 resp listeners, store "
+            "memory:?max_bytes=1073741824");
+}
+
+TEST(ConfigFile, LeavesOpenWhatItDoesNotName) {
+  const ConfigFile config = parse_config("limits: {login: sliding_log 5/10m}", "f.yaml");
+  EXPECT_FALSE(config.listen.has_value());
+  EXPECT_FALSE(config.store.has_value());
+  EXPECT_FALSE(config.drain.has_value());
+  EXPECT_TRUE(config.limits.expressions);
+  EXPECT_EQ(describe(config), "1 named limit");
+  EXPECT_THAT(parse_config("drain: 0s", "f.yaml").limits.named, IsEmpty());
+}
+
+TEST(ConfigFile, TakesTheShortForms) {
+  EXPECT_EQ(parse_config("store: memory", "f.yaml").store, "memory:");
+  EXPECT_EQ(parse_config("drain: 0s", "f.yaml").drain, std::chrono::seconds(0));
+  EXPECT_EQ(parse_config("drain: 1us", "f.yaml").drain, std::chrono::milliseconds(1));
+  EXPECT_THAT(parse_config("listen: {resp: 127.0.0.1:6380}", "f.yaml").listen->at("resp"),
+              ElementsAre("127.0.0.1:6380"));
+  EXPECT_THAT(parse_config("listen: {resp: []}", "f.yaml").listen->at("resp"), IsEmpty());
+  for (const std::string no : {"no", "false", "off"}) {
+    EXPECT_FALSE(parse_config("expressions: " + no, "f.yaml").limits.expressions) << no;
+  }
+}
+
+TEST(ConfigFile, NamesAnUnknownMemberAndWhatItMayHaveMeant) {
+  EXPECT_EQ(mistake("drian: 5s"),
+            "f.yaml:1:1: there is no 'drian' in the file (did you mean 'drain'?); there can be "
+            "listen, store, drain, expressions, limits");
+  EXPECT_THAT(mistake("\n\nfrobnicate: 5s"),
+              StartsWith("f.yaml:3:1: there is no 'frobnicate' in the file; there can be listen"));
+  EXPECT_THAT(mistake("listen:\n  rsep: []"),
+              StartsWith("f.yaml:2:3: there is no 'rsep' in 'listen' (did you mean 'resp'?)"));
+}
+
+TEST(ConfigFile, PointsAtAWrongType) {
+  EXPECT_EQ(mistake(""), "f.yaml:1:1: the file is empty");
+  EXPECT_EQ(mistake("# nothing\n"), "f.yaml:1:1: the file is empty");
+  EXPECT_EQ(mistake("- a"), "f.yaml:1:1: the file must be a map, with 'limits:' for example");
+  EXPECT_EQ(mistake("listen: yes"), "f.yaml:1:9: 'listen' must be a map of protocols to addresses");
+  EXPECT_EQ(mistake("listen:"), "f.yaml:1:1: 'listen' must be a map of protocols to addresses");
+  EXPECT_EQ(mistake("listen:\n  resp: [[a]]"),
+            "f.yaml:2:10: 'resp' must be a list of texts like 127.0.0.1:6380 or "
+            "unix:/run/sluice.sock");
+  EXPECT_EQ(mistake("store: [a]"), "f.yaml:1:8: 'store' must be a text like memory:");
+  EXPECT_EQ(mistake("store: ''"), "f.yaml:1:8: 'store' must be a text like memory:");
+  EXPECT_EQ(mistake("store:\n"), "f.yaml:1:1: 'store' must be a text like memory:");
+  EXPECT_EQ(mistake("expressions: maybe"), "f.yaml:1:14: 'expressions' must be yes or no");
+  EXPECT_EQ(mistake("expressions: [yes]"), "f.yaml:1:14: 'expressions' must be yes or no");
+  EXPECT_EQ(mistake("limits: 5"),
+            "f.yaml:1:9: 'limits' must be a map of names to limit expressions");
+  EXPECT_EQ(mistake("[a]: 5"), "f.yaml:1:1: a name in the file must be a text");
+}
+
+TEST(ConfigFile, PointsAtAWrongDuration) {
+  EXPECT_EQ(mistake("drain: 5 parsecs"),
+            "f.yaml:1:9: 'drain' must be a duration like 5s or 1m30s; the units are ns us ms s m h "
+            "d w");
+  EXPECT_THAT(mistake("drain: \"5\""), StartsWith("f.yaml:1:10: 'drain' must be a duration"));
+  EXPECT_THAT(mistake("drain: -5s"), StartsWith("f.yaml:1:8: 'drain' must be a duration"));
+  EXPECT_EQ(mistake("drain: 2h"), "f.yaml:1:8: 'drain' must be from 0s to 1h");
+}
+
+TEST(ConfigFile, PointsAtWhatCannotBeOpened) {
+  EXPECT_THAT(mistake("listen: {resp: [127.0.0.1:6380, nonsense]}"),
+              StartsWith("f.yaml:1:33: \"nonsense\" is not an address"));
+  EXPECT_EQ(mistake("listen:\n  resp:\n    - 127.0.0.1:6380\n    - localhost:6380"),
+            "f.yaml:4:7: the address 127.0.0.1:6380 is there twice");
+  EXPECT_EQ(mistake("listen: {resp: ['127.0.0.1:0', '127.0.0.1:0']}"), "");
+  EXPECT_THAT(mistake("store: cloud:x"), StartsWith("f.yaml:1:8: "));
+  EXPECT_THAT(mistake("store: cloud:x"), HasSubstr("there is no such store"));
+  EXPECT_THAT(mistake("store: memory:?max_byte=1048576"), HasSubstr("max_byte"));
+  EXPECT_THAT(mistake("store: redis://h?on_failure=maybe"), HasSubstr("on_failure"));
+  EXPECT_THAT(mistake("store: memcached://h?nonsense=1"), HasSubstr("nonsense"));
+  EXPECT_EQ(mistake("store: redis://h?on_failure=deny&deadline=10ms"), "");
+}
+
+TEST(ConfigFile, KeepsThePasswordOfAStoreFromItsMessages) {
+  EXPECT_THAT(mistake("store: redis://user:secret@h?nonsense=1"), Not(HasSubstr("secret")));
+  EXPECT_THAT(describe(parse_config("store: redis://user:secret@h", "f.yaml")),
+              Not(HasSubstr("secret")));
+}
+
+TEST(ConfigFile, RefusesANameTwice) {
+  EXPECT_EQ(mistake("drain: 1s\nstore: memory\ndrain: 2s"),
+            "f.yaml:3:1: 'drain' is there twice in the file");
+  EXPECT_EQ(mistake("limits:\n  a: sliding_log 5/1m\n  a: sliding_log 6/1m"),
+            "f.yaml:3:3: 'a' is there twice in 'limits'");
+}
+
+TEST(ConfigFile, SaysItsMistakesOnOneLine) {
+  for (const std::string yaml :
+       {"\"a\\nb\": 1", "store: \"a\\nb\"", "drain: \"5\\ts\"", "listen: {resp: \"a\\nb\"}",
+        "limits: {\"a\\nb\": sliding_log 5/1m}", "limits: {login: \"a\\nb\"}", "drain: \"5s",
+        "limits: {a: 'sliding_log 5/1m}\n", "\"\\x1b[31m\": 1", "drain: 5s\n---\ndrain: 5s"}) {
+    const std::string text = mistake(yaml);
+    EXPECT_THAT(text, StartsWith("f.yaml:")) << yaml;
+    EXPECT_EQ(text.find_first_of("\n\t\x1b"), std::string::npos) << yaml;
+  }
+}
+
+TEST(ConfigFile, PointsAtAQuoteThatIsNotClosed) {
+  for (const std::string quote : {"'", "\""}) {
+    for (const std::string end : {"\n", "\n\n", "\n# comment\n"}) {
+      EXPECT_EQ(mistake("limits:\n  login: " + quote + "sliding_log 5/10m" + end),
+                "f.yaml:2:10: the quote that begins here is not closed");
+    }
+    EXPECT_THAT(mistake("limits:\n  login: " + quote + "sliding_log 5/10m"),
+                StartsWith("f.yaml:2:"));
+    EXPECT_EQ(mistake("drain: &a !!str " + quote + "5s\n"),
+              "f.yaml:1:8: the quote that begins here is not closed");
+    EXPECT_EQ(mistake("drain: &a !!str " + quote + "5s" + quote + "\n"), "");
+  }
+  EXPECT_EQ(mistake("store: \"memory:\"\n"), "");
+  EXPECT_THAT(mistake("store: 'mem''ory:'\n"), HasSubstr("mem'ory"));
+  EXPECT_THAT(mistake("store: \"mem\\\"ory:\"\n"), HasSubstr("mem\"ory"));
+}
+
+TEST(ConfigFile, ReadsAFileOrSaysWhyNot) {
+  const std::string path = testing::TempDir() + "sluice_config.yaml";
+  std::ofstream(path) << "drain: 7s";
+  EXPECT_EQ(read_config_file(path).drain, std::chrono::seconds(7));
+  std::filesystem::remove(path);
+  EXPECT_EQ(error_of<ConfigError>([&] { read_config_file(path); }),
+            path + ": the file cannot be read: No such file or directory");
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,24 @@
+// The server's file: whatever it holds, it is read, or refused in one sentence.
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "server/config_error.h"
+#include "server/config_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  try {
+    const sluice::ConfigFile config = sluice::parse_config(text, "sluice.yaml");
+    for (const auto& limit : config.limits.named) {
+      if (limit.expression().empty()) std::abort();
+    }
+    if (sluice::describe(config).find('\n') != std::string::npos) std::abort();
+  } catch (const sluice::ConfigError& error) {
+    const std::string_view what = error.what();
+    if (!what.starts_with("sluice.yaml:") || what.find('\n') != what.npos) std::abort();
+  }
+  return 0;
+}
