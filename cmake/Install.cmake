@@ -18,8 +18,7 @@ endif()
 
 if(SLUICE_PROGRAM)
   install(TARGETS sluice COMPONENT program)
-  install(FILES docs/man/sluice.1 docs/man/sluice-replay.1 docs/man/sluice-serve.1
-          DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
+  install(DIRECTORY docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
   # The pages, in the layout of this project, with all that they link to.
   install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md TYPE DOC COMPONENT program)
   install(DIRECTORY docs examples TYPE DOC COMPONENT program PATTERN man EXCLUDE

@@ -21,6 +21,7 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 CXX = os.environ.get("CXX", "g++")
 # The objects of tests/library, compiled against the public headers.
 LIBRARY_TEST = [path for path in os.environ.get("LIBRARY_TEST", "").split(":") if path]
+MAN_PAGES = sorted(os.listdir(os.path.join(ROOT, "docs", "man")))
 PROMISED = "1: go ahead, 4 left\n5: go ahead, 0 left\n6: not now, in 10 minutes\n"
 
 
@@ -99,8 +100,7 @@ class Install(Elsewhere):
         for name in ("bin/sluice", "lib/libsluice.a", "lib/libsluice.so", "include/sluice/sluice.h",
                      "lib/pkgconfig/sluice.pc", "lib/cmake/sluice/sluice-config.cmake",
                      "share/doc/sluice/LICENSE", "share/doc/sluice/docs/failure.md",
-                     "share/man/man1/sluice.1", "share/man/man1/sluice-serve.1",
-                     "share/man/man1/sluice-replay.1"):
+                     *("share/man/man1/" + page for page in MAN_PAGES)):
             self.assertIn("opt/sluice/" + name, files)
         self.assertEqual([name for name in files if not name.startswith("opt/sluice/")], [])
         for name in files:
@@ -214,8 +214,7 @@ class DebianPackages(Elsewhere):
         run("dpkg-deb", "-x", package, root)
         share = os.path.join(root, "usr", "share")
         self.assertEqual(list(dangling_links(os.path.join(share, "doc", "sluice"))), [])
-        self.assertEqual(sorted(os.listdir(os.path.join(share, "man", "man1"))),
-                         sorted(os.listdir(os.path.join(ROOT, "docs", "man"))))
+        self.assertEqual(sorted(os.listdir(os.path.join(share, "man", "man1"))), MAN_PAGES)
 
     def field(self, package, name):
         return run("dpkg-deb", "-f", package, name).strip()
