@@ -62,12 +62,13 @@ class SLUICE_EXPORT Reservation {
   friend class Limiter;
   class Impl;
   Reservation(const Decision& decision, std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> take_to_cancel();
+  bool begin_to_settle();
 
   Decision decision_;
   std::chrono::steady_clock::time_point ready_;
-  bool cancelled_ = false;
-  std::unique_ptr<Impl> impl_;  // Null if it is settled.
+  bool is_settled_ = false;
+  bool is_cancelled_ = false;
+  std::unique_ptr<Impl> impl_;  // Null if it was not granted.
 };
 
 }  // namespace sluice

@@ -30,6 +30,7 @@
 ///     make a key from an address or a secret        ClientIp, KeyHasher (keys.h)
 ///     tell HTTP clients about their limits          http_headers (http_headers.h)
 ///     know how a store is; be told of its loss      health, StoreObserver (health.h)
+///     test what depends on time                     ManualClock (manual_clock.h)
 ///     do any of this with a callback                the functions that begin with async_
 ///     use Boost.Asio's coroutines and futures       asio.h, which this header does not include
 
@@ -39,6 +40,7 @@
 #include "sluice/keys.h"          // IWYU pragma: export
 #include "sluice/limit.h"         // IWYU pragma: export
 #include "sluice/limiter.h"       // IWYU pragma: export
+#include "sluice/manual_clock.h"  // IWYU pragma: export
 #include "sluice/permit.h"        // IWYU pragma: export
 #include "sluice/recipes.h"       // IWYU pragma: export
 #include "sluice/reservation.h"   // IWYU pragma: export

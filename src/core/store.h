@@ -29,11 +29,12 @@ class Space {
   Space& operator=(const Space&) = delete;
 
   /// What the callers of this space share beside its keys, of one type for all of them: made by the
-  /// first that asks for it, kept as long as the space and those that succeed it. Thread-safe.
-  template <class Made>
-  std::shared_ptr<Made> attachment() {
+  /// first that asks for it, with its arguments, and kept as long as the space and those that
+  /// succeed it. Thread-safe.
+  template <class Made, class... Args>
+  std::shared_ptr<Made> attachment(const Args&... args) {
     const std::lock_guard lock(attachment_mutex_);
-    if (attachment_ == nullptr) attachment_ = std::make_shared<Made>();
+    if (attachment_ == nullptr) attachment_ = std::make_shared<Made>(args...);
     return std::static_pointer_cast<Made>(attachment_);
   }
 

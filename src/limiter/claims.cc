@@ -51,6 +51,8 @@ class AskedClaims {
   }
 
   WaitQueues& queues(std::size_t claim) const { return claims_[claim].limiter.impl_->queues(); }
+  /// Of the first: all have the same clock.
+  const LimiterCore& core() const { return *claims_[0].limiter.impl_; }
 
   /// A request for all of them that waits for one.
   AcquireRequest acquire_request(TimerThread::TimePoint until) const {
@@ -148,10 +150,6 @@ void async_check_all_parts(std::span<const Claim> claims, PartsCallback callback
 
 namespace {
 
-TimerThread::TimePoint steady_now() {
-  return TimerThread::TimePoint::clock::now();
-}
-
 // Takes from all claims as soon as all admit: asks, waits in the queue of the claim that denies for
 // longest, asks for all of them when that caller is the first there, and so on.
 AcquireOutcome wait_for_all(const AskedClaims& asked, AcquireRequest& request,
@@ -161,12 +159,12 @@ AcquireOutcome wait_for_all(const AskedClaims& asked, AcquireRequest& request,
   std::optional<std::size_t> next = asked.first_busy();
   const auto go_on = [&] {
     next.reset();
-    if (!can_wait(request, outcome, steady_now())) return;
+    if (!can_wait(request, outcome, asked.core().now())) return;
     next = outcome.decision.binding;
     denied = outcome.decision;
   };
   if (!next) {
-    outcome = ask_now(request, steady_now());
+    outcome = ask_now(request, asked.core().now());
     go_on();
   }
   while (next) {
@@ -189,22 +187,24 @@ Decision acquire_all(std::span<const Claim> claims, std::chrono::nanoseconds pat
     const Claim& one = claims[0];
     return whole_of(one.limiter.acquire(one.key, one.cost, patience, std::move(stop)), 1);
   }
-  AcquireRequest request = asked.acquire_request(TimerThread::later(steady_now(), patience));
+  AcquireRequest request = asked.acquire_request(TimerThread::later(asked.core().now(), patience));
   for (;;) {
     const AcquireOutcome outcome = wait_for_all(asked, request, stop);
     if (is_over(outcome)) return outcome.decision;
-    const TimerThread::TimePoint ready = TimerThread::later(steady_now(), outcome.decision.delay);
+    const TimerThread::TimePoint ready =
+        TimerThread::later(asked.core().now(), outcome.decision.delay);
     auto reserved = asked.reservations(outcome.decision, outcome.bounds);
-    const Awakening awakening = sleep_until(ready, request.claims, outcome.wakings, stop);
+    const Awakening awakening =
+        asked.core().sleep_until(ready, request.claims, outcome.wakings, stop);
     if (awakening.why == Waking::kReady) return outcome.decision;
     for (std::size_t i = 0; i < reserved.size(); ++i) {
       // What was reset is not refunded, which would give back what others took since.
       if (awakening.why != Waking::kReset || i != awakening.claim) reserved[i].cancel();
     }
     if (awakening.why == Waking::kStopped) {
-      return denied_after(outcome.decision, ready - steady_now(), Ended::kStopped);
+      return denied_after(outcome.decision, ready - asked.core().now(), Ended::kStopped);
     }
-    if (awakening.why == Waking::kBlocked) request.until = steady_now();
+    if (awakening.why == Waking::kBlocked) request.until = asked.core().now();
   }
 }
 

@@ -16,9 +16,7 @@ class ConcurrencyLimiter::Impl final : public LimiterCore {
  public:
   Impl(std::shared_ptr<Store> store, Limit limit)
       : LimiterCore(std::move(store), std::move(limit), LimitBinding::Kind::kPermits),
-        leases_(std::make_shared<LeaseKeeper>(binding(), shared_queues(), TimerThread::shared())) {}
-
-  TimePoint now() const { return leases_->now(); }
+        leases_(std::make_shared<LeaseKeeper>(binding(), shared_queues(), timer())) {}
 
   /// A request for a permit under a new name.
   AcquireRequest request(std::string_view key, TimePoint until = TimerThread::kEndOfTime) const {

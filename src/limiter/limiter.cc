@@ -50,10 +50,6 @@ void read_asks(const BoundLimit& bound, std::span<const Ask> asks, std::span<Req
   }
 }
 
-TimePoint now() {
-  return TimePoint::clock::now();
-}
-
 /// A caller that waits for units it has reserved, without a thread of its own: tells its callback.
 /// There are as many in a process as wait in one queue. Owned by its tasks, on whose thread it
 /// ends, and a share of the store with it: a store is not destroyed on its own thread.
@@ -66,6 +62,7 @@ class Delay : public std::enable_shared_from_this<Delay> {
   Delay(std::shared_ptr<const LimiterCore> core, std::string_view key, Reservation reservation,
         std::uint64_t wakings, DecisionCallback callback, Retry retry)
       : core_(std::move(core)),
+        timer_thread_(core_->timer()),
         key_(key),
         reservation_(std::move(reservation)),
         wakings_(wakings),
@@ -131,17 +128,19 @@ class Delay : public std::enable_shared_from_this<Delay> {
     reservation_.async_commit(
         0, [self = shared_from_this(), ended, callback = std::exchange(callback_, nullptr)](
                const Decision& refunded, std::exception_ptr error) {
-          callback(denied_after(refunded, self->ready_ - now(), ended), std::move(error));
+          callback(denied_after(refunded, self->left(), ended), std::move(error));
           self->timer_thread_->post([self] {});
         });
   }
+
+  nanoseconds left() const { return ready_ - timer_thread_->now(); }
 
   static inline std::atomic<std::size_t> taken_places{0};
 
   const bool has_place_ =
       taken_places.fetch_add(1, std::memory_order_relaxed) < WaitQueues::kMostWaiting;
-  const std::shared_ptr<TimerThread> timer_thread_ = TimerThread::shared();
   const std::shared_ptr<const LimiterCore> core_;
+  const std::shared_ptr<TimerThread> timer_thread_;
   const std::string key_;
   Reservation reservation_;
   const std::uint64_t wakings_;
@@ -167,7 +166,7 @@ void Limiter::Impl::acquire_later(const std::shared_ptr<const Impl>& impl, Acqui
                                   DecisionCallback callback, const std::stop_token& stop) {
   const auto retry = [impl, request, stop](DecisionCallback then, bool waits) {
     AcquireRequest again = request;
-    if (!waits) again.until = now();
+    if (!waits) again.until = impl->now();
     acquire_later(impl, std::move(again), std::move(then), stop);
   };
   const auto done = [impl, key = request.key, cost = request.cost, callback = std::move(callback),

@@ -13,6 +13,9 @@
 #include "sluice/store.h"
 
 namespace sluice {
+
+using TimePoint = TimerThread::TimePoint;
+
 namespace {
 
 void require_block_duration(std::int64_t duration_ns) {
@@ -76,6 +79,47 @@ std::exception_ptr error_of_batch(const Batch& batch) {
   if (std::ranges::none_of(batch.decisions(), is_lost)) return nullptr;
   return std::make_exception_ptr(StoreError(batch.error()));
 }
+
+/// A thread that sleeps. What may wake it has shares of this, since it may run when the thread has
+/// gone on.
+class Sleep : public std::enable_shared_from_this<Sleep> {
+ public:
+  /// `timer` has the clock that a test drives; null if the thread sleeps by that of the process.
+  explicit Sleep(std::shared_ptr<TimerThread> timer) : timer_(std::move(timer)) {}
+
+  void wake(const Awakening& how) {
+    const std::lock_guard lock(mutex_);
+    end(how);
+    woken_.notify_one();
+  }
+
+  Awakening until(TimePoint ready, std::stop_token stop) {
+    TimePoint latest = ready;
+    if (timer_) {
+      timer_->wait_begins();
+      latest = TimerThread::kEndOfTime;
+      if (ready < latest) timer_->at(ready, [self = shared_from_this()] { self->wake({}); });
+    }
+    std::unique_lock lock(mutex_);
+    woken_.wait_until(lock, std::move(stop), latest, [&] { return how_.has_value(); });
+    const TimePoint now = timer_ ? timer_->now() : TimePoint::clock::now();
+    end({.why = now >= ready ? Waking::kReady : Waking::kStopped});
+    return *how_;
+  }
+
+ private:
+  // Called with mutex_ held. Only the first end counts.
+  void end(const Awakening& how) {
+    if (how_) return;
+    how_ = how;
+    if (timer_) timer_->wait_ends();
+  }
+
+  const std::shared_ptr<TimerThread> timer_;
+  std::mutex mutex_;
+  std::condition_variable_any woken_;
+  std::optional<Awakening> how_;  // Guarded by mutex_.
+};
 
 }  // namespace
 
@@ -159,27 +203,17 @@ void ask_later(Store& store, std::span<const BoundLimit* const> bounds,
   if (error) answered(nullptr, std::move(error));
 }
 
-Awakening sleep_until(TimerThread::TimePoint ready, std::span<const AcquireClaim> claims,
-                      std::uint64_t wakings, std::stop_token stop) {
-  const auto is_ready = [ready] { return TimerThread::TimePoint::clock::now() >= ready; };
-  std::mutex mutex;
-  std::condition_variable_any woken;
-  std::optional<Awakening> awakening;
+Awakening LimiterCore::sleep_until(TimePoint ready, std::span<const AcquireClaim> claims,
+                                   std::uint64_t wakings, std::stop_token stop) const {
+  const auto sleep = std::make_shared<Sleep>(queues_->manual_timer());
   std::list<Sleepers::Sleeper> sleepers;
   for (std::size_t i = 0; i < claims.size(); ++i) {
     const AcquireClaim& claim = claims[i];
-    const auto wake = [&, i](Waking why) {
-      const std::lock_guard lock(mutex);
-      if (!awakening) awakening = {.why = why, .claim = i};
-      woken.notify_one();
-    };
     const auto queues = claim.binding->bound().space->attachment<WaitQueues>();
-    sleepers.emplace_back(queues->sleepers(), claim.key, *claim.binding, wakings, wake);
+    sleepers.emplace_back(queues->sleepers(), claim.key, *claim.binding, wakings,
+                          [sleep, i](Waking why) { sleep->wake({.why = why, .claim = i}); });
   }
-  std::unique_lock lock(mutex);
-  woken.wait_until(lock, std::move(stop), ready, [&] { return awakening || is_ready(); });
-  if (awakening) return *awakening;
-  return {.why = is_ready() ? Waking::kReady : Waking::kStopped};
+  return sleep->until(ready, std::move(stop));
 }
 
 }  // namespace sluice

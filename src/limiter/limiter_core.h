@@ -65,6 +65,12 @@ inline Request to_take(const BoundLimit& bound, std::string_view key, std::int64
   return request;
 }
 
+/// How a wait ended, and by what happened to which claim.
+struct Awakening {
+  Waking why = Waking::kReady;
+  std::size_t claim = 0;
+};
+
 /// The common part of Limiter and ConcurrencyLimiter: a limit in a store, the queues of waiting
 /// callers, and the operations that both offer. Requests under way hold shares of the binding and
 /// the queues, so that the limiter may be destroyed meanwhile. Thread-safe.
@@ -80,6 +86,16 @@ class LimiterCore {
   /// The queues of waiting callers, the same for all spaces that the limit has had.
   WaitQueues& queues() const { return *queues_; }
   const std::shared_ptr<WaitQueues>& shared_queues() const { return queues_; }
+
+  /// The time by which callers wait, and its timer. The clock of the process, unless the store goes
+  /// by a ManualClock.
+  TimerThread::TimePoint now() const { return queues_->now(); }
+  std::shared_ptr<TimerThread> timer() const { return queues_->timer(); }
+
+  /// Blocks the calling thread until `ready`, with units of these claims reserved. `wakings` is
+  /// that of the outcome that granted them.
+  Awakening sleep_until(TimerThread::TimePoint ready, std::span<const AcquireClaim> claims,
+                        std::uint64_t wakings, std::stop_token stop) const;
 
   /// Asks the store, and waits for its answer. After a refund or reset, the first caller that waits
   /// for the key in this process asks again. Throws StoreError.
@@ -128,6 +144,8 @@ class Reservation::Impl final {
   /// The same without waiting: the reservation may be destroyed before the store answers.
   void settle_later(std::int64_t actual, DecisionCallback callback) const;
 
+  const LimiterCore& core() const { return core_; }
+
  private:
   Request settling(std::int64_t actual) const;
 
@@ -152,19 +170,5 @@ inline Decision denied_after(Decision refunded, std::chrono::nanoseconds left, E
   refunded.retry_after = std::max(std::chrono::nanoseconds(1), left);
   return refunded;
 }
-
-/// How a wait ended, and by what happened to which claim.
-struct Awakening {
-  Waking why = Waking::kReady;
-  std::size_t claim = 0;
-};
-
-/// Waits on the calling thread until `ready`, with units of these claims reserved. `wakings` is
-/// that of the outcome that granted them.
-Awakening sleep_until(TimerThread::TimePoint ready, std::span<const AcquireClaim> claims,
-                      std::uint64_t wakings, std::stop_token stop);
-
-/// Blocks the calling thread until `ready`. Returns false if `stop` ended the wait.
-bool wait_until(TimerThread::TimePoint ready, std::stop_token stop);
 
 }  // namespace sluice

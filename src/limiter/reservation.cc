@@ -1,9 +1,7 @@
 #include "sluice/reservation.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdlib>
-#include <mutex>
 #include <utility>
 
 #include "limiter/limiter_core.h"
@@ -11,7 +9,6 @@
 namespace sluice {
 
 using std::chrono::nanoseconds;
-using std::chrono::steady_clock;
 
 Request Reservation::Impl::settling(std::int64_t actual) const {
   Request request = bound_.request(key_);
@@ -29,31 +26,25 @@ void Reservation::Impl::settle_later(std::int64_t actual, DecisionCallback callb
   core_.async_ask(bound_, settling(actual), std::move(callback));
 }
 
-bool wait_until(TimerThread::TimePoint ready, std::stop_token stop) {
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
-  return never.wait_until(lock, std::move(stop), ready,
-                          [&] { return steady_clock::now() >= ready; });
-}
-
 Reservation::Reservation() = default;
 
 Reservation::Reservation(const Decision& decision, std::unique_ptr<Impl> impl)
-    : decision_(decision),
-      ready_(TimerThread::later(steady_clock::now(), decision.delay)),
-      impl_(std::move(impl)) {}
+    : decision_(decision), impl_(std::move(impl)) {
+  if (impl_) ready_ = TimerThread::later(impl_->core().now(), decision.delay);
+}
 
 Reservation::Reservation(Reservation&& other) noexcept
     : decision_(std::exchange(other.decision_, {})),
       ready_(other.ready_),
-      cancelled_(other.cancelled_),
+      is_settled_(other.is_settled_),
+      is_cancelled_(other.is_cancelled_),
       impl_(std::move(other.impl_)) {}
 
 Reservation& Reservation::operator=(Reservation&& other) noexcept {
   decision_ = std::exchange(other.decision_, {});
   ready_ = other.ready_;
-  cancelled_ = other.cancelled_;
+  is_settled_ = other.is_settled_;
+  is_cancelled_ = other.is_cancelled_;
   impl_ = std::move(other.impl_);
   return *this;
 }
@@ -61,32 +52,33 @@ Reservation& Reservation::operator=(Reservation&& other) noexcept {
 Reservation::~Reservation() = default;
 
 nanoseconds Reservation::delay() const {
-  return std::max(nanoseconds(0), nanoseconds(ready_ - steady_clock::now()));
+  if (!impl_ || is_cancelled_) return nanoseconds(0);
+  return std::max(nanoseconds(0), nanoseconds(ready_ - impl_->core().now()));
 }
 
 bool Reservation::wait(std::stop_token stop) {
-  if (!decision_.allowed || cancelled_) return false;
-  if (wait_until(ready_, std::move(stop))) return true;
+  if (!impl_ || is_cancelled_) return false;
+  const Awakening awakening = impl_->core().sleep_until(ready_, {}, 0, std::move(stop));
+  if (awakening.why == Waking::kReady) return true;
   cancel();
   return false;
 }
 
-std::unique_ptr<Reservation::Impl> Reservation::take_to_cancel() {
-  if (impl_ != nullptr) {
-    cancelled_ = true;
-    ready_ = {};
-  }
-  return std::exchange(impl_, nullptr);
+// Whether the caller is the first that settles it, and so has to.
+bool Reservation::begin_to_settle() {
+  return impl_ != nullptr && !std::exchange(is_settled_, true);
 }
 
 void Reservation::cancel() {
-  if (const auto taken = take_to_cancel()) taken->settle(0);
+  if (!begin_to_settle()) return;
+  is_cancelled_ = true;
+  impl_->settle(0);
 }
 
 void Reservation::async_cancel(DoneCallback callback) {
-  const auto taken = take_to_cancel();
-  if (taken == nullptr) return callback(nullptr);
-  taken->settle_later(0,
+  if (!begin_to_settle()) return callback(nullptr);
+  is_cancelled_ = true;
+  impl_->settle_later(0,
                       [callback = std::move(callback)](const Decision&, std::exception_ptr error) {
                         callback(std::move(error));
                       });
@@ -94,18 +86,15 @@ void Reservation::async_cancel(DoneCallback callback) {
 
 Decision Reservation::commit(std::int64_t actual) {
   require_units("what it cost", actual);
-  const auto taken = std::exchange(impl_, nullptr);
-  if (taken == nullptr) return decision_;
-  return taken->settle(actual);
+  return begin_to_settle() ? impl_->settle(actual) : decision_;
 }
 
 void Reservation::async_commit(std::int64_t actual, DecisionCallback callback) {
   if (auto error = error_in([&] { require_units("what it cost", actual); })) {
     return callback({}, std::move(error));
   }
-  const auto taken = std::exchange(impl_, nullptr);
-  if (taken == nullptr) return callback(decision_, nullptr);
-  taken->settle_later(actual, std::move(callback));
+  if (!begin_to_settle()) return callback(decision_, nullptr);
+  impl_->settle_later(actual, std::move(callback));
 }
 
 }  // namespace sluice

@@ -44,6 +44,11 @@ class TimerThread {
   /// Removes the task, unless it has begun to run. Takes O(log timers), as at() does.
   virtual void cancel(const Timer& timer) = 0;
 
+  /// A thread begins, or ends, to wait for what a task does. For a clock that a test drives, which
+  /// lets the test know; all others ignore it.
+  virtual void wait_begins() {}
+  virtual void wait_ends() {}
+
   /// Runs the task after the tasks that are due now.
   void post(Task task) { at(now(), std::move(task)); }
 

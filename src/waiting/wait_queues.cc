@@ -374,12 +374,6 @@ bool WaitQueues::has_queue(std::string_view key) const {
   return queues_.contains(key);
 }
 
-std::shared_ptr<TimerThread> WaitQueues::timer() {
-  const std::lock_guard lock(mutex_);
-  if (!timer_) timer_ = TimerThread::shared();
-  return timer_;
-}
-
 void WaitQueues::wait(AcquireRequest request, std::optional<Decision> denied,
                       const std::stop_token& stop, Done done) {
   const auto timer = this->timer();
@@ -392,17 +386,17 @@ void WaitQueues::wait(AcquireRequest request, std::optional<Decision> denied,
 void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop) {
   const std::lock_guard lock(mutex_);
   if (waiting_.load(std::memory_order_relaxed) >= kMostWaiting) {
-    timer_->post([waiter] {
+    timer()->post([waiter] {
       if (!waiter->is_done()) waiter->deny(Ended::kAnswered);
     });
     return;
   }
   Entry& entry = queues_[waiter->request().key];
-  if (!entry.queue) entry.queue = std::make_shared<Queue>(*this, timer_);
+  if (!entry.queue) entry.queue = std::make_shared<Queue>(*this, timer());
   ++entry.waiting;
   // Before it can ask: a thread that returns what was denied to it must see it.
   waiting_.fetch_add(1, std::memory_order_release);
-  timer_->post([waiter, stop, queue = entry.queue] {
+  timer()->post([waiter, stop, queue = entry.queue] {
     queue->join(waiter, stop);
     waiter->stop_on(stop);
   });
@@ -423,9 +417,8 @@ void WaitQueues::ask_first(const std::shared_ptr<Waiter>& waiter) {
   waiter->ask([this, waiter] {
     if (waiter->is_done()) return;
     const AcquireOutcome& outcome = waiter->outcome();
-    const TimePoint now = timer()->now();
-    if (!can_wait(waiter->request(), outcome, now)) return waiter->finish(outcome);
-    waiter->denied.emplace(waiter->request(), outcome.decision, now);
+    if (!can_wait(waiter->request(), outcome, now())) return waiter->finish(outcome);
+    waiter->denied.emplace(waiter->request(), outcome.decision, now());
     join(waiter, {});
   });
 }
@@ -435,7 +428,7 @@ void WaitQueues::released(std::string_view key) {
   const std::lock_guard lock(mutex_);
   const auto entry = queues_.find(key);
   if (entry == queues_.end()) return;
-  timer_->post([queue = entry->second.queue] { queue->released(); });
+  timer()->post([queue = entry->second.queue] { queue->released(); });
 }
 
 void WaitQueues::blocked(std::string_view key) {
@@ -444,14 +437,14 @@ void WaitQueues::blocked(std::string_view key) {
   const std::lock_guard lock(mutex_);
   const auto entry = queues_.find(key);
   if (entry == queues_.end()) return;
-  timer_->post([queue = entry->second.queue] { queue->blocked(); });
+  timer()->post([queue = entry->second.queue] { queue->blocked(); });
 }
 
 void WaitQueues::released_all() {
   if (waiting_.load(std::memory_order_acquire) == 0) return;
   const std::lock_guard lock(mutex_);
   for (const auto& [key, entry] : queues_) {
-    timer_->post([queue = entry.queue] { queue->released(); });
+    timer()->post([queue = entry.queue] { queue->released(); });
   }
 }
 
@@ -468,7 +461,7 @@ void WaitQueues::acquire(AcquireRequest request, bool others_go_first, const std
         ask_first(waiter);
       });
     }
-    outcome = ask_now(request, TimePoint::clock::now());
+    outcome = ask_now(request, now());
     if (can_wait(request, outcome, outcome.asked)) {
       return wait(std::move(request), outcome.decision, stop, done);
     }
@@ -482,7 +475,11 @@ AcquireOutcome WaitQueues::wait(AcquireRequest request, std::optional<Decision> 
                                 const std::stop_token& stop) {
   const auto answer = std::make_shared<std::promise<AcquireOutcome>>();
   wait(std::move(request), std::move(denied), stop,
-       [answer](const AcquireOutcome& outcome) { answer->set_value(outcome); });
+       [answer, timer = timer()](const AcquireOutcome& outcome) {
+         timer->wait_ends();
+         answer->set_value(outcome);
+       });
+  timer()->wait_begins();
   return answer->get_future().get();
 }
 

@@ -55,9 +55,21 @@ class WaitQueues final {
   /// Called once, with the outcome, on the timer thread.
   using Done = std::function<void(const AcquireOutcome&)>;
 
-  WaitQueues() = default;
-  /// For tests. Otherwise the queues use TimerThread::shared(), from the first waiting caller on.
-  explicit WaitQueues(std::shared_ptr<TimerThread> timer) : timer_(std::move(timer)) {}
+  /// `timer` has the clock that a test drives. Without one, callers wait by the clock of the
+  /// process, and the queues use TimerThread::shared().
+  explicit WaitQueues(std::shared_ptr<TimerThread> timer = nullptr)
+      : manual_timer_(std::move(timer)) {}
+
+  /// The time by which the callers wait.
+  TimerThread::TimePoint now() const {
+    return manual_timer_ ? manual_timer_->now() : TimerThread::TimePoint::clock::now();
+  }
+  /// The timer that has this clock. Throws std::system_error if the system cannot start its thread.
+  std::shared_ptr<TimerThread> timer() const {
+    return manual_timer_ ? manual_timer_ : TimerThread::shared();
+  }
+  /// Null if the callers wait by the clock of the process.
+  const std::shared_ptr<TimerThread>& manual_timer() const { return manual_timer_; }
 
   /// Whether no caller waits for this key: then a new caller may ask the store directly. If no
   /// caller waits for any key, this reads one atomic number.
@@ -110,17 +122,16 @@ class WaitQueues final {
   };
 
   bool has_queue(std::string_view key) const;
-  std::shared_ptr<TimerThread> timer();
   void join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop);
   void ask_first(const std::shared_ptr<Waiter>& waiter);
   void left(const std::string& key);
 
+  const std::shared_ptr<TimerThread> manual_timer_;
   std::atomic<std::size_t> waiting_{0};
   ReleaseFairness fairness_;
   Sleepers sleepers_;
   mutable std::mutex mutex_;
   // Guarded by mutex_:
-  std::shared_ptr<TimerThread> timer_;
   std::unordered_map<std::string, Entry, Hash, std::equal_to<>> queues_;
 };
 

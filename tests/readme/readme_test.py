@@ -1,5 +1,4 @@
-"""Runs the commands, and compiles the code, of README.md, CONTRIBUTING.md, docs/http-headers.md and
-docs/limits.md.
+"""Runs the commands, and compiles the code, of README.md, CONTRIBUTING.md and some pages of docs/.
 
 The convention, by the fence that opens a block:
   ```sh    Is run by `sh -eu` in a scratch folder that looks like the project after `make build`:
@@ -110,6 +109,9 @@ class Readme(SystemTest):
 
     def test_limits(self):
         self.check(os.path.join("docs", "limits.md"))
+
+    def test_testing(self):
+        self.check(os.path.join("docs", "testing.md"))
 
     def check(self, name):
         with open(os.path.join(ROOT, name), encoding="utf-8") as file:

@@ -1,0 +1,91 @@
+#include "sluice/manual_clock.h"
+
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "core/instant.h"
+#include "stores/stores.h"
+#include "waiting/manual_timer.h"
+#include "waiting/wait_queues.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr nanoseconds kStart{11'574 * kDayNs};
+constexpr nanoseconds kMostPassed{std::int64_t{36'525} * kDayNs};
+
+// The timer's clock counts from the Unix epoch, as the store does.
+Instant now_of(const ManualTimer& timer) {
+  return nanoseconds(timer.now().time_since_epoch()).count();
+}
+
+/// A memory store with the time of a ManualClock.
+class ManualStore final : public Store {
+ public:
+  ManualStore(std::shared_ptr<Store> inner, std::shared_ptr<ManualTimer> timer)
+      : inner_(std::move(inner)), timer_(std::move(timer)) {}
+
+  std::shared_ptr<Space> open_space(const LimitDefinition& limit) override {
+    return with_timer(inner_->open_space(limit));
+  }
+  std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
+                                       const LimitDefinition& limit) override {
+    return with_timer(inner_->replace_space(held, limit));
+  }
+  void decide(std::span<const Request> requests, Instant now,
+              std::span<Decision> decisions) override {
+    inner_->decide(requests, at(now), decisions);
+  }
+  Decision decide_all(std::span<const Request> requests, Instant now) override {
+    return inner_->decide_all(requests, at(now));
+  }
+  Instant now() const override { return now_of(*timer_); }
+  std::optional<std::uint64_t> count_keys() override { return inner_->count_keys(); }
+  void add_health(StoreHealth& health) const override { inner_->add_health(health); }
+
+ private:
+  // The callers that wait for keys of the space wait by the timer.
+  std::shared_ptr<Space> with_timer(std::shared_ptr<Space> space) const {
+    space->attachment<WaitQueues>(timer_);
+    return space;
+  }
+  Instant at(Instant asked) const { return asked == kStoreTime ? now() : asked; }
+
+  const std::shared_ptr<Store> inner_;
+  const std::shared_ptr<ManualTimer> timer_;
+};
+
+}  // namespace
+
+ManualClock::ManualClock()
+    : timer_(std::make_shared<ManualTimer>(TimerThread::TimePoint(kStart))) {}
+
+std::chrono::system_clock::time_point ManualClock::now() const {
+  using std::chrono::system_clock;
+  return system_clock::time_point(
+      std::chrono::duration_cast<system_clock::duration>(nanoseconds(now_of(*timer_))));
+}
+
+void ManualClock::advance(nanoseconds time) {
+  const nanoseconds passed = nanoseconds(now_of(*timer_)) - kStart;
+  if (time.count() < 0 || time > kMostPassed - passed) {
+    throw std::invalid_argument(
+        "a manual clock goes on by 0 ns or more, and by 100 years altogether");
+  }
+  timer_->advance(time);
+}
+
+void ManualClock::await_waiting(std::size_t threads) {
+  timer_->await_waiting(threads);
+}
+
+std::shared_ptr<Store> open_store(std::string_view text, ManualClock& clock) {
+  StoreUrl url(text);
+  if (is_remote(url)) url.fail("only a memory store goes by a manual clock");
+  return std::make_shared<ManualStore>(open_bare_store(url), clock.timer_);
+}
+
+}  // namespace sluice

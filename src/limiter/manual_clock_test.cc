@@ -1,0 +1,203 @@
+#include "sluice/manual_clock.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "sluice/limiter.h"
+#include "sluice/permit.h"
+#include "sluice/recipes.h"
+#include "testing/error_of.h"
+
+namespace sluice {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class ManualClockTest : public testing::Test {
+ protected:
+  Limiter limiter(const char* expression) { return Limiter(store_, Limit(expression)); }
+
+  /// Another thread, which waits by the clock when this returns.
+  template <class Wait>
+  auto waiting(Wait wait) {
+    auto result = std::async(std::launch::async, wait);
+    clock_.await_waiting(1);
+    return result;
+  }
+
+  ManualClock clock_;
+  std::shared_ptr<Store> store_ = open_store("memory:", clock_);
+};
+
+TEST_F(ManualClockTest, StandsStillUntilItIsAdvanced) {
+  const auto began = clock_.now();
+  EXPECT_EQ(began.time_since_epoch() % 24h, 0ns);
+  Limiter login = limiter("fixed_window 1/1h");
+  EXPECT_TRUE(login.check("bob"));
+  clock_.advance(59min);
+  EXPECT_EQ(login.check("bob").retry_after, 1min);
+  clock_.advance(1min);
+  EXPECT_TRUE(login.check("bob"));
+  EXPECT_EQ(clock_.now() - began, 1h);
+}
+
+TEST_F(ManualClockTest, IsThatOfAllStoresThatAreOpenedWithIt) {
+  Limiter one = limiter("fixed_window 1/1h");
+  Limiter other(open_store("memory:?max_bytes=1048576", clock_), Limit("fixed_window 1/1h"));
+  clock_.advance(30min);
+  EXPECT_EQ(one.check("k").reset_after, 30min);
+  EXPECT_EQ(other.check("k").reset_after, 30min);
+}
+
+TEST_F(ManualClockTest, CallbacksHaveBeenCalledWhenTheTimeHasPassed) {
+  Limiter limiter = this->limiter("fixed_window 1/1h");
+  limiter.check("k");
+  std::vector<int> granted;
+  const auto come = [&](int number, std::chrono::nanoseconds patience) {
+    const auto answered = [&, number](const Decision& decision, std::exception_ptr) {
+      granted.push_back(decision.allowed ? number : -number);
+    };
+    limiter.async_acquire("k", 1, patience, answered);
+  };
+  come(1, kForever);
+  come(2, kForever);
+  come(3, 90min);
+  clock_.advance(1h - 1ns);
+  EXPECT_THAT(granted, IsEmpty());
+  clock_.advance(1ns);
+  EXPECT_THAT(granted, ElementsAre(1));
+  clock_.advance(2h);
+  EXPECT_THAT(granted, ElementsAre(1, -3, 2)) << "each at its own instant";
+}
+
+TEST_F(ManualClockTest, WhatABucketReservesIsWaitedFor) {
+  Limiter limiter = this->limiter("token_bucket 1/1m");
+  limiter.check("k");
+  bool granted = false;
+  limiter.async_acquire("k", 1, kForever, [&](const Decision& decision, std::exception_ptr) {
+    granted = decision.allowed;
+  });
+  clock_.advance(1min - 1ns);
+  EXPECT_FALSE(granted);
+  clock_.advance(1ns);
+  EXPECT_TRUE(granted);
+
+  auto blocked = waiting([&] { return limiter.acquire("k"); });
+  clock_.advance(1min);
+  EXPECT_EQ(blocked.get().delay, 1min);
+}
+
+TEST_F(ManualClockTest, ReservationsAreWaitedFor) {
+  Limiter limiter = this->limiter("token_bucket 1/1m");
+  limiter.check("k");
+  Reservation reservation = limiter.reserve("k");
+  EXPECT_EQ(reservation.delay(), 1min);
+  clock_.advance(20s);
+  EXPECT_EQ(reservation.delay(), 40s);
+  auto waited = waiting([&] { return reservation.wait(); });
+  clock_.advance(40s);
+  EXPECT_TRUE(waited.get());
+  reservation.commit(1);
+  EXPECT_TRUE(reservation.wait()) << "at once";
+}
+
+TEST_F(ManualClockTest, AThreadWaitsAsOftenAsItIsDenied) {
+  Limiter limiter = this->limiter("fixed_window 1/1h");
+  limiter.check("k");
+  int passed = 0;
+  auto worker = waiting([&] {
+    for (; passed < 3; ++passed) limiter.acquire("k");
+  });
+  for (int hour = 0; hour < 3; ++hour) {
+    clock_.await_waiting(1);
+    EXPECT_EQ(passed, hour);
+    clock_.advance(1h);
+  }
+  worker.get();
+}
+
+TEST_F(ManualClockTest, ItsTimeoutPassesByTheClock) {
+  ConcurrencyLimiter limiter(store_, Limit("concurrency 1"));
+  const Permit held = limiter.try_acquire("k");
+  auto permit = waiting([&] { return limiter.acquire("k", 10min); });
+  clock_.advance(10min);
+  EXPECT_EQ(permit.get().decision().ended, Ended::kTimedOut);
+}
+
+TEST_F(ManualClockTest, SeveralLimitsAreWaitedFor) {
+  Limiter window = limiter("fixed_window 1/1h");
+  Limiter bucket = limiter("token_bucket 1/100m");
+  const auto both = [&] { return acquire_all({{window, "k"}, {bucket, "k"}}); };
+  both();
+  auto acquired = waiting(both);
+  clock_.advance(1h);
+  clock_.await_waiting(1);  // For the bucket.
+  clock_.advance(40min);
+  EXPECT_EQ(acquired.get().delay, 40min);
+}
+
+TEST_F(ManualClockTest, AThreadThatIsStoppedWaitsNoLonger) {
+  Limiter limiter = this->limiter("token_bucket 1/1m");
+  limiter.check("k");
+  std::stop_source stop;
+  auto stopped = waiting([&] { return limiter.acquire("k", 1, kForever, stop.get_token()); });
+  stop.request_stop();
+  EXPECT_EQ(stopped.get().ended, Ended::kStopped);
+  auto next = waiting([&] { return limiter.acquire("k"); });
+  clock_.advance(1min);
+  EXPECT_TRUE(next.get().allowed);
+}
+
+TEST_F(ManualClockTest, PermitsAreRenewedByIt) {
+  ConcurrencyLimiter limiter(store_, Limit("concurrency 1 lease=1m"));
+  std::optional<Permit> held = limiter.try_acquire("k");
+  std::optional<bool> granted;
+  limiter.async_acquire("k", 10min, [&](const Permit& permit, std::exception_ptr) {
+    granted = permit.decision().allowed;
+  });
+  clock_.advance(9min);
+  EXPECT_TRUE(held->held());
+  EXPECT_EQ(granted, std::nullopt);
+  held.reset();
+  clock_.advance(0ns);
+  EXPECT_EQ(granted, true);
+}
+
+TEST_F(ManualClockTest, AThrottledFunctionRunsByIt) {
+  const auto throttled = [&] {
+    return throttle(store_, "mail").allow(1).every(1h).block(2h).then([] { return 7; });
+  };
+  throttled();
+  auto second = waiting(throttled);
+  clock_.advance(1h);
+  EXPECT_EQ(second.get(), 7);
+}
+
+TEST_F(ManualClockTest, RefusesWhatItCannotDo) {
+  EXPECT_THROW(clock_.advance(-1ns), std::invalid_argument);
+  EXPECT_THROW(clock_.advance(24h * 40'000), std::invalid_argument);
+  EXPECT_THAT(error_of([&] { open_store("redis://127.0.0.1", clock_); }),
+              HasSubstr("only a memory store goes by a manual clock"));
+}
+
+TEST(ManualClock, MayBeDestroyedBeforeItsStores) {
+  auto clock = std::make_unique<ManualClock>();
+  Limiter limiter(open_store("memory:", *clock), Limit("fixed_window 1/1h"));
+  clock->advance(30min);
+  clock.reset();
+  EXPECT_EQ(limiter.check("k").reset_after, 30min);
+}
+
+}  // namespace
+}  // namespace sluice
