@@ -105,7 +105,7 @@ class Batch final {
   void copy_parts(std::span<const Request> to) const {
     assert(to.size() == requests_.size());
     for (std::size_t i = 0; i < to.size(); ++i) {
-      std::ranges::copy(requests_[i].parts, to[i].parts.begin());
+      std::ranges::copy_n(requests_[i].parts.begin(), std::ssize(to[i].parts), to[i].parts.begin());
     }
   }
 
@@ -133,14 +133,19 @@ class Batch final {
   }
 
  private:
-  // The decisions of parts are the batch's own as well: a caller may go away.
+  // The decisions of parts are the batch's own as well: a caller may go away. Requests that are
+  // asked together always have theirs made: a FallbackStore learns from them.
   void keep_parts() {
+    const bool is_group = is_together() && requests_.size() > 1;
+    const auto parts_of = [&](const Request& request) {
+      return is_group ? 1 : request.parts.size();
+    };
     std::size_t count = 0;
-    for (const Request& request : requests_) count += request.parts.size();
+    for (const Request& request : requests_) count += parts_of(request);
     parts_.resize(count, Decision{.source = Source::kUnavailable});
     std::span<Decision> rest = parts_;
     for (Request& request : requests_) {
-      request.parts = rest.first(request.parts.size());
+      request.parts = rest.first(parts_of(request));
       rest = rest.subspan(request.parts.size());
     }
   }

@@ -27,9 +27,10 @@ class InlineStore final : public Store {
     }
     if (!all) throw StoreError("too dear");
   }
-  Decision decide_all(std::span<const Request> requests, Instant) override {
+  using Store::decide_all;
+  void decide_all(std::span<const Request> requests, Instant, Decision& decision) override {
     if (requests.size() > 1) throw std::invalid_argument("one at a time");
-    return {.allowed = true, .remaining = 7};
+    decision = {.allowed = true, .remaining = 7};
   }
   Instant now() const override { return 0; }
 };
@@ -64,6 +65,20 @@ TEST(Batch, OwnsTheDecisionsOfParts) {
   batch.copy_parts(requests);
   EXPECT_EQ(wanted[1].remaining, 1);
   EXPECT_EQ(wanted[2].remaining, 2);
+}
+
+TEST(Batch, AlwaysHasTheDecisionsOfThoseThatAreAskedTogether) {
+  std::vector<Decision> wanted(1);
+  const std::vector<Request> requests = {{.key = "a"}, {.key = "b", .parts = wanted}};
+  Batch batch(requests, Batch::Mode::kTogether);
+  for (std::size_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(batch.requests()[i].parts.size(), 1U);
+    batch.requests()[i].parts[0] = {.remaining = static_cast<std::int64_t>(i)};
+  }
+  batch.copy_parts(requests);
+  EXPECT_EQ(wanted[0].remaining, 1);
+  const Batch alone(std::span(requests).first(1), Batch::Mode::kTogether);
+  EXPECT_TRUE(alone.requests()[0].parts.empty());
 }
 
 TEST(Batch, KeepsItsOwnersUntilItIsCompleted) {

@@ -7,7 +7,7 @@ namespace sluice {
 void Store::submit(std::unique_ptr<Batch> batch) {
   try {
     if (batch->is_together()) {
-      batch->decisions()[0] = decide_all(batch->requests(), batch->now());
+      decide_all(batch->requests(), batch->now(), batch->decisions()[0]);
     } else {
       decide(batch->requests(), batch->now(), batch->decisions());
     }

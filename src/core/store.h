@@ -97,8 +97,13 @@ class Store {
   /// REQUIRES: as decide(); at least one request; each takes. Throws std::invalid_argument, nothing
   /// charged, where a limit lends permits, two requests name the same limit and key, there are more
   /// than kMaxTogether, or the store cannot take from all of them in one step; StoreError where it
-  /// could not be answered.
-  virtual Decision decide_all(std::span<const Request> requests, Instant now) = 0;
+  /// could not be answered: `decision` is then kUnavailable.
+  virtual void decide_all(std::span<const Request> requests, Instant now, Decision& decision) = 0;
+  Decision decide_all(std::span<const Request> requests, Instant now) {
+    Decision decision;
+    decide_all(requests, now, decision);
+    return decision;
+  }
 
   /// Takes the batch over and does not wait for another machine: its completion is called once,
   /// within this call or later on the store's worker thread. What the store could not answer is

@@ -21,8 +21,8 @@ struct DenyCache::Entry {
   std::uint64_t numbers = 0;
   std::int64_t cost = 0;
   std::int64_t patience_ns = 0;
+  Instant sent = 0;
   Instant until = 0;
-  Instant held_until = 0;  // At most `until`: then the store is asked again, if it answers.
   Instant reset_at = 0;
   std::int64_t limit = 0;
   std::int64_t remaining = 0;
@@ -108,10 +108,12 @@ bool DenyCache::denies(const Name& name, const Request& request, Instant now, De
   const std::uint64_t numbers = numbers_of(request);
   const std::lock_guard lock(sets_[place.set].lock);
   const Entry* const entry = find(place);
-  if (entry == nullptr || (store == Answers::kYes ? entry->held_until : entry->until) <= now ||
-      entry->numbers != numbers || !entry->covers(request)) {
+  if (entry == nullptr || entry->until <= now || entry->numbers != numbers ||
+      !entry->covers(request)) {
     return false;
   }
+  // A store that answers is asked again after a while.
+  if (store == Answers::kYes && now - entry->sent >= hold_ns_) return false;
   decision = {
       .source = Source::kCache,
       .binding = entry->binding,
@@ -137,15 +139,25 @@ void DenyCache::remember(const Name& name, const Request& request, Instant sent,
             .numbers = numbers,
             .cost = request.cost,
             .patience_ns = request.patience_ns,
+            .sent = sent,
             .until = add_wait(sent, denial.retry_after),
-            .held_until =
-                add_wait(sent, std::min(denial.retry_after, std::chrono::nanoseconds(hold_ns_))),
             .reset_at = add_wait(sent, denial.reset_after),
             .limit = denial.limit,
             .remaining = denial.remaining,
             .binding = denial.binding};
   const auto way = static_cast<std::size_t>(entry - set.entries.data());
   tags_[place.set * kWays + way].store(place.tag, std::memory_order_relaxed);
+}
+
+void DenyCache::refute(const Name& name, const Request& request, Instant sent) {
+  if (request.cost == 0 || !knows(name)) return;
+  const Place place(name);
+  const std::uint64_t numbers = numbers_of(request);
+  const std::lock_guard lock(sets_[place.set].lock);
+  Entry* const entry = find(place);
+  const bool is_refuted =
+      entry != nullptr && entry->sent < sent && entry->numbers == numbers && entry->covers(request);
+  if (is_refuted) *entry = {.low = place.low};
 }
 
 void DenyCache::clear(const Name& name, Instant now) {

@@ -27,12 +27,14 @@ namespace sluice {
 /// (retry_after kNever: no state admits the cost) is not remembered.
 ///
 /// A refund or a reset in this process may end a denial earlier: then the caller calls clear().
-/// After that, denials of requests that were sent before it are not remembered.
+/// After that, denials of requests that were sent before it are not remembered. What another
+/// process gives back may end it too: that shows when the store allows what was denied, and the
+/// caller then calls refute().
 ///
 /// Keys are compared by their hashes: if n denials stand, the probability that one of k other keys
 /// is mistaken for one of theirs is about n * k / 2^128.
 ///
-/// Holds at most kEntries denials, in 1.5 MiB; if a set of kWays is full, the denial that ends
+/// Holds at most kEntries denials, in 1.6 MiB; if a set of kWays is full, the denial that ends
 /// first is replaced. All calls must use the same clock, which is never set back. Thread-safe;
 /// takes no lock if nothing is remembered about the key.
 class DenyCache {
@@ -67,6 +69,10 @@ class DenyCache {
   /// Remembers that the store has denied this kTake. `sent` is a lower bound of when it was sent. A
   /// denial without an end is ignored.
   void remember(const Name& name, const Request& request, Instant sent, const Decision& denial);
+
+  /// The store has allowed this take, sent at `sent` or later: forgets the denial of an earlier one
+  /// if that would deny it.
+  void refute(const Name& name, const Request& request, Instant sent);
 
   /// Forgets the key's denial. From now on denials of requests sent up to `now` are not remembered.
   void clear(const Name& name, Instant now);

@@ -149,6 +149,24 @@ TEST_F(DenyCacheTest, ResetIsNeverBeforeRetry) {
   EXPECT_EQ(find({}, kStart + 100)->reset_after, nanoseconds(800));
 }
 
+TEST_F(DenyCacheTest, EndsWhenALaterTakeThatItCoversIsAllowed) {
+  deny({.cost = 3});
+  const auto refute = [&](const Ask& ask, Instant sent) {
+    cache_.refute(name(ask), request(ask), sent);
+    return !find({.cost = 3}, kStart + 2);
+  };
+  EXPECT_FALSE(refute({.cost = 3}, kStart)) << "as early as the denial";
+  EXPECT_FALSE(refute({.cost = 2}, kStart + 1)) << "less";
+  EXPECT_FALSE(refute({.cost = 3, .patience_ns = 7}, kStart + 1)) << "more patient";
+  EXPECT_FALSE(refute({.key = "other", .cost = 3}, kStart + 1));
+  Request none = request({.cost = 0});
+  none.operation = Operation::kTakeUpTo;
+  deny({.cost = 1});
+  cache_.refute(name({}), none, kStart + 1);
+  EXPECT_TRUE(find({.cost = 1}, kStart + 2));
+  EXPECT_TRUE(refute({.cost = 3}, kStart + 1));
+}
+
 TEST_F(DenyCacheTest, WhatWasSentBeforeAClearIsNotRemembered) {
   deny({});
   cache_.clear(name({}), kStart);
@@ -280,9 +298,10 @@ TEST_F(FallbackCacheTest, IsNotForInstantsThatAreGiven) {
   EXPECT_FALSE(asks(Ask{}));
 }
 
-TEST_F(FallbackCacheTest, IsNotForGroups) {
+TEST_F(FallbackCacheTest, LearnsFromGroupsButDoesNotAnswerThem) {
   EXPECT_FALSE(decide_all({{.key = "k"}, {.key = "other"}}).allowed);
-  EXPECT_TRUE(asks(Ask{}));
+  EXPECT_FALSE(asks(Ask{}));
+  EXPECT_TRUE(asks({.key = "other"}));
   inner_->asked.clear();
   EXPECT_FALSE(decide_all({{.key = "k"}, {.key = "other"}}).allowed);
   EXPECT_EQ(inner_->asked.size(), 2U);

@@ -11,7 +11,6 @@
 #include "algorithms/limit_definition.h"
 #include "core/block.h"
 #include "core/key_hash.h"
-#include "core/together.h"
 #include "sluice/health.h"
 
 namespace sluice {
@@ -24,60 +23,6 @@ std::unique_ptr<LocalFallback> make_local(const FallbackOptions& options) {
   }
   if (options.on_failure != OnFailure::kLocal) return nullptr;
   return std::make_unique<LocalFallback>(options.local_bytes, options.local_share);
-}
-
-// A peek at a part of a fresh key.
-Decision peek_fresh(const AnyPart& part) {
-  return std::visit(
-      []<class P>(const P& p) {
-        using A = typename P::Algorithm;
-        return A::take(p.params, typename A::State{}, {.now = 0, .cost = 0}).decision;
-      },
-      part);
-}
-
-Decision peek_fresh(const LimitDefinition& limit) {
-  Together all;
-  for (const AnyPart& part : limit.parts) all.add(peek_fresh(part));
-  return all.decision();
-}
-
-// The answer to a request, or to several asked together. REQUIRES: the policy is to allow or deny.
-Decision policy_decision(OnFailure policy, std::span<const Request> requests) {
-  assert(policy == OnFailure::kAllow || policy == OnFailure::kDeny);
-  const bool denied =
-      policy == OnFailure::kDeny && std::ranges::any_of(requests, [](const Request& request) {
-        return takes(request.operation, request.cost);
-      });
-  const bool up_to = requests[0].operation == Operation::kTakeUpTo && !denied;
-  const std::chrono::seconds wait(denied ? kPolicyWait : std::chrono::seconds(0));
-  // Of what is fresh, only the numbers that say which limit binds.
-  const auto decision = [&](const Decision& fresh) -> Decision {
-    return {.allowed = !denied,
-            .source = Source::kPolicy,
-            .binding = fresh.binding,
-            .limit = fresh.limit,
-            .retry_after = wait,
-            .reset_after = wait};
-  };
-  Decision all;
-  if (requests.size() == 1) {
-    const LimitDefinition& limit = *requests[0].limit;
-    all = decision(peek_fresh(limit));
-    for (std::size_t i = 0; i < requests[0].parts.size(); ++i) {
-      requests[0].parts[i] = decision(peek_fresh(limit.parts[i]));
-    }
-  } else {
-    Together fresh;
-    for (const Request& request : requests) {
-      const Decision one = peek_fresh(*request.limit);
-      fresh.add(one);
-      if (!request.parts.empty()) request.parts[0] = decision(one);
-    }
-    all = decision(fresh.decision());
-  }
-  if (up_to) all.taken = requests[0].cost;
-  return all;
 }
 
 bool is_return(Operation operation) {
@@ -138,8 +83,9 @@ class FallbackStore::FallbackSpace final : public Space,
   std::shared_ptr<const LimitDefinition> kept_;  // guarded by kept_mutex_
 };
 
-/// Handles the inner store's answers to a batch: updates the deny cache, mirrors the answers into
-/// the local states, and lets the policy decide the requests without an answer.
+/// Handles the inner store's answers to a batch, of requests alone or asked together: updates the
+/// deny cache, mirrors the answers into the local states, and lets the policy decide the requests
+/// without an answer.
 class FallbackStore::Settling {
  public:
   Settling(FallbackStore& store, std::span<const Subject> subjects, Instant now, Instant sent)
@@ -150,11 +96,11 @@ class FallbackStore::Settling {
   /// std::invalid_argument where a group cannot be asked together; its decision is then
   /// kUnavailable.
   bool run(std::span<const Request> requests, std::span<Decision> decisions, Batch::Mode mode) {
-    if (mode == Batch::Mode::kTogether) {
+    if (mode == Batch::Mode::kTogether && requests.size() > 1) {
       settle_group(requests, decisions[0]);
     } else {
       for (std::size_t i = 0; i < requests.size(); ++i) {
-        settle(subjects_[i], requests[i], decisions[i]);
+        settle_one(subjects_.subspan(i, 1), requests.subspan(i, 1), decisions[i]);
       }
     }
     const bool raises = lost_ > 0 && policy() == OnFailure::kRaise;
@@ -163,106 +109,138 @@ class FallbackStore::Settling {
     return raises;
   }
 
-  /// Of something, only the store could say whether it is done.
+  /// Whether a request that only the inner store can answer has no answer.
   bool is_left_open() const { return is_left_open_; }
 
  private:
-  void settle(const Subject& subject, const Request& request, Decision& decision) {
+  using Subjects = std::span<const Subject>;
+  using Requests = std::span<const Request>;
+
+  // Of one subject and its request.
+  void settle_one(Subjects subjects, Requests requests, Decision& decision) {
+    const Request& request = requests[0];
     const bool is_lost = decision.source == Source::kUnavailable;
     answered_ = answered_ || !is_lost;
-    // Only the inner store may have given it: a permit with that id in the local states is another
-    // one.
+    // It is not known whether the inner store granted this permit, so only the inner store is asked
+    // to release it: a permit with that id in the local states would be another one.
     if (request.giver == Source::kUnavailable) {
       is_left_open_ = is_left_open_ || is_lost;
-      return forget(subject, request);
+      return store_.forget(subjects);
     }
-    learn(subject, request, decision);
-    if (is_lost) {
-      ++lost_;
-      forget(subject, request);
-      decision = answer_by_policy(subject, request, decision.taken == kTakenUnknown);
-    } else if (store_.local_ != nullptr) {
-      store_.local_->mirror(subject.key, in_local(subject, request), decision, sent_);
-    }
+    learn(subjects[0], request, decision);
+    if (!is_lost) return mirror(subjects[0], request, decision);
+    store_.forget(subjects);
+    answer_by_policy(subjects, requests, decision);
   }
 
-  void settle_group(std::span<const Request> requests, Decision& decision) {
+  void settle_group(Requests requests, Decision& decision) {
     if (decision.source == Source::kUnavailable) {
-      ++lost_;
-      decision = answer_group_by_policy(requests, decision.taken == kTakenUnknown);
-      return;
+      store_.forget(subjects_);
+      return answer_by_policy(subjects_, requests, decision);
     }
     answered_ = true;
-    if (store_.local_ == nullptr) return;
-    // Each for itself: a share that is used up does not keep the others from being mirrored.
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      store_.local_->mirror_one_of_group(in_local(subjects_[i], requests[i]), decision, sent_);
+      Decision told = requests[i].parts[0];
+      learn(subjects_[i], requests[i], told);
+      told.allowed = decision.allowed;
+      mirror(subjects_[i], requests[i], told);
     }
   }
 
   void learn(const Subject& subject, const Request& request, const Decision& answer) {
-    const bool is_take = takes(request.operation, 1);
-    if (!store_.denials_ || (is_take && answer.allowed)) return;
-    if (!subject.space->is_cached(request.operation)) return;
+    if (!store_.denials_ || !subject.space->is_cached(request.operation)) return;
     const DenyCache::Name name = subject.space->name_of(subject.key);
-    if (!is_take) {
+    if (!takes(request.operation, 1)) {
       // Cleared again (as before sending), because denials that arrived meanwhile may be older than
       // this refund or reset.
       store_.denials_->clear(name, store_.clock_.now());
-    } else if (request.operation == Operation::kTake && answer.source == Source::kStore &&
-               now_ == kStoreTime) {
+    } else if (now_ != kStoreTime || answer.source != Source::kStore) {
+      return;
+    } else if (answer.allowed) {
+      store_.denials_->refute(name, request, sent_);
+    } else if (request.operation == Operation::kTake) {
       store_.denials_->remember(name, request, sent_, answer);
     }
   }
 
-  void forget(const Subject& subject, const Request& request) {
-    if (store_.local_ != nullptr) store_.local_->forget(subject.key, in_local(subject, request));
+  void mirror(const Subject& subject, const Request& request, const Decision& told) {
+    if (store_.local_ == nullptr) return;
+    store_.local_->mirror(subject.key, in_local(subject, request), subject.expected, told, sent_);
   }
 
-  // `may_be_done`: the store may have charged the request, so that nothing is charged back.
-  Decision answer_by_policy(const Subject& subject, const Request& request, bool may_be_done) {
-    if (policy() == OnFailure::kRaise) return {.source = Source::kUnavailable};
-    if (store_.local_ == nullptr) return policy_decision(policy(), {&request, 1});
-    const Instant now = store_.decided_at(now_);
-    Decision decision;
-    if (is_still_denied(subject, request, now, decision)) return decision;
-    decision = store_.local_->answer(in_local(subject, request), now);
-    store_.note_local(subject, request, decision, now, may_be_done);
-    return decision;
-  }
-
-  // What the store has denied stays denied while it is lost, whoever used the units.
-  bool is_still_denied(const Subject& subject, const Request& request, Instant now,
-                       Decision& decision) {
-    if (now_ != kStoreTime || !takes(request.operation, request.cost) || subject.space->lends ||
-        !store_.denials_->denies(subject.space->name_of(subject.key), request, now, decision,
-                                 DenyCache::Answers::kNo)) {
-      return false;
+  // Answers one request, or several asked together, in place of the store, whose decision is
+  // kUnavailable.
+  void answer_by_policy(Subjects subjects, Requests requests, Decision& decision) {
+    ++lost_;
+    // The store may have charged it then, so that it is not charged back.
+    const bool may_be_done = decision.taken == kTakenUnknown;
+    if (policy() == OnFailure::kRaise) {
+      decision = {.source = Source::kUnavailable};
+      return;
     }
+    if (store_.local_ == nullptr) {
+      decision = policy_decision(policy(), requests);
+      return;
+    }
+    const Instant now = store_.decided_at(now_);
+    if (is_still_denied(subjects, requests, now, decision)) return;
+    OneOrMore<Request> local;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      local.push_back(in_local(subjects[i], requests[i]));
+    }
+    decision = store_.local_->answer({local.data(), local.size()}, now);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      store_.note_local(subjects[i], requests[i], decision, now, may_be_done);
+    }
+  }
+
+  // While the store is lost, what it has denied is denied until the retry_after that it gave. The
+  // local states alone may admit it: they do not know of a block, for example. Of requests asked
+  // together, one such denial denies all.
+  bool is_still_denied(Subjects subjects, Requests requests, Instant now, Decision& decision) {
+    if (now_ != kStoreTime) return false;
+    std::optional<std::size_t> denied;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      const Request& request = requests[i];
+      const FallbackSpace& space = *subjects[i].space;
+      Decision one;
+      if (!takes(request.operation, request.cost) || space.lends ||
+          !store_.denials_->denies(space.name_of(subjects[i].key), request, now, one,
+                                   DenyCache::Answers::kNo)) {
+        continue;
+      }
+      if (denied && one.retry_after <= decision.retry_after) continue;
+      denied = i;
+      decision = one;
+    }
+    if (!denied) return false;
     decision.source = Source::kLocal;
-    std::ranges::fill(request.parts, decision);
+    fill_parts(subjects, requests, now, *denied, decision);
+    if (requests.size() > 1) decision.binding = static_cast<std::uint8_t>(*denied);
     return true;
   }
 
-  Decision answer_group_by_policy(std::span<const Request> requests, bool may_be_done) {
-    if (policy() == OnFailure::kRaise) return {.source = Source::kUnavailable};
-    if (store_.local_ == nullptr) return policy_decision(policy(), requests);
-    OneOrMore<Request> local;
+  // Writes the decisions of parts where they are wanted. `denial`, which the store gave to
+  // requests[denied], is that of the binding part; the others are as the local states have them.
+  void fill_parts(Subjects subjects, Requests requests, Instant now, std::size_t denied,
+                  const Decision& denial) {
+    const bool is_group = requests.size() > 1;
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      local.push_back(in_local(subjects_[i], requests[i]));
+      const std::span<Decision> parts = requests[i].parts;
+      if (parts.empty()) continue;
+      Request peek = in_local(subjects[i], requests[i]);
+      peek.operation = Operation::kTake;
+      peek.cost = 0;
+      if (is_group) peek.parts = {};
+      const Decision whole = store_.local_->answer({&peek, 1}, now);
+      if (is_group) parts[0] = whole;
+      for (Decision& part : parts) {
+        if (part.remaining >= requests[i].cost) continue;
+        part.allowed = false;
+        part.retry_after = denial.retry_after;  // The binding part's is the longest.
+      }
+      if (i == denied) parts[is_group ? 0 : denial.binding] = denial;
     }
-    const Instant now = store_.decided_at(now_);
-    const Decision decision = store_.local_->answer_all({local.data(), local.size()}, now);
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      store_.note_local(subjects_[i], requests[i], decision, now, may_be_done);
-    }
-    return decision;
-  }
-
-  static Request in_local(const Subject& subject, const Request& request) {
-    Request local = request;
-    local.space = subject.space->local.get();
-    return local;
   }
 
   void count(bool raises) {
@@ -282,7 +260,7 @@ class FallbackStore::Settling {
   const Instant sent_;
   std::size_t lost_ = 0;
   bool answered_ = false;
-  bool is_left_open_ = false;  // A request that only the inner store can answer has no answer.
+  bool is_left_open_ = false;
 };
 
 FallbackStore::FallbackStore(std::shared_ptr<Store> inner, const FallbackOptions& options)
@@ -337,6 +315,24 @@ FallbackStore::Subject FallbackStore::subject_of(const Request& request) const {
   return {.space = &FallbackSpace::of(request), .key = hash_key(request.key, secret_)};
 }
 
+// The inner store is about to be asked. Its answer is mirrored, or forget() is called.
+void FallbackStore::expect(Subject& subject, const Request& request) {
+  if (local_) subject.expected = local_->expect(subject.key, *subject.space->local, request);
+}
+
+void FallbackStore::forget(std::span<const Subject> subjects) {
+  if (local_ == nullptr) return;
+  for (const Subject& subject : subjects) {
+    local_->forget(subject.key, *subject.space->local, subject.expected);
+  }
+}
+
+Request FallbackStore::in_local(const Subject& subject, const Request& request) {
+  Request local = request;
+  local.space = subject.space->local.get();
+  return local;
+}
+
 // Returns of what the policy or the local states gave are answered here, without the inner store.
 bool FallbackStore::is_answered_here(const Subject& subject, const Request& request, Instant now,
                                      Instant& sent, Decision& decision) {
@@ -345,9 +341,8 @@ bool FallbackStore::is_answered_here(const Subject& subject, const Request& requ
     return true;
   }
   if (is_return(request.operation) && request.giver == Source::kLocal && local_ != nullptr) {
-    Request local = request;
-    local.space = subject.space->local.get();
-    decision = local_->answer(local, decided_at(now));
+    const Request local = in_local(subject, request);
+    decision = local_->answer({&local, 1}, decided_at(now));
     note_local(subject, request, decision, decided_at(now), false);
     return true;
   }
@@ -382,9 +377,9 @@ void FallbackStore::decide(std::span<const Request> requests, Instant now,
   OneOrMore<Subject> subjects;
   OneOrMore<std::size_t> places;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    const Subject subject = subject_of(requests[i]);
+    Subject subject = subject_of(requests[i]);
     if (is_answered_here(subject, requests[i], now, sent, decisions[i])) continue;
-    if (local_) local_->expect(subject.key, *subject.space->local, requests[i]);
+    expect(subject, requests[i]);
     asked.push_back(requests[i]);
     asked.back().space = subject.space->inner.get();
     subjects.push_back(subject);
@@ -405,41 +400,45 @@ void FallbackStore::decide(std::span<const Request> requests, Instant now,
   if (raises) throw StoreError(error);
 }
 
-Decision FallbackStore::decide_all(std::span<const Request> requests, Instant now) {
+void FallbackStore::decide_all(std::span<const Request> requests, Instant now, Decision& decision) {
   const Instant sent = sent_at(now);
   OneOrMore<Request> asked(requests.begin(), requests.end());
   OneOrMore<Subject> subjects;
-  for (Request& request : asked) {
-    subjects.push_back(subject_of(request));
-    request.space = subjects.back().space->inner.get();
+  // The decision of each is wanted in any case: the local states learn from it.
+  OneOrMore<Decision> own(asked.size(), Decision{.source = Source::kUnavailable});
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    subjects.push_back(subject_of(asked[i]));
+    expect(subjects[i], asked[i]);
+    asked[i].space = subjects[i].space->inner.get();
+    if (asked.size() > 1 && asked[i].parts.empty()) asked[i].parts = {&own[i], 1};
   }
   const std::span<const Request> all{asked.data(), asked.size()};
-  Decision answer{.source = Source::kUnavailable};  // Whether it was sent, an error does not tell.
+  const std::span<const Subject> about{subjects.data(), subjects.size()};
+  decision = {.source = Source::kUnavailable};
   std::string error;
   try {
-    answer = inner_->decide_all(all, now);
+    inner_->decide_all(all, now, decision);
   } catch (const StoreError& unanswered) {
     error = unanswered.what();
+  } catch (const std::invalid_argument&) {
+    forget(about);
+    throw;
   }
-  Settling settling(*this, {subjects.data(), subjects.size()}, now, sent);
-  if (settling.run(all, {&answer, 1}, Batch::Mode::kTogether)) throw StoreError(error);
-  return answer;
+  Settling settling(*this, about, now, sent);
+  if (settling.run(all, {&decision, 1}, Batch::Mode::kTogether)) throw StoreError(error);
 }
 
 void FallbackStore::submit(std::unique_ptr<Batch> batch) {
   Instant sent = sent_at(batch->now());
   std::vector<Subject> subjects;
   subjects.reserve(batch->requests().size());
-  if (batch->is_together()) {
-    for (const Request& request : batch->requests()) subjects.push_back(subject_of(request));
-    return pass_on(std::move(batch), std::move(subjects), sent);
-  }
+  if (batch->is_together()) return submit_together(std::move(batch), sent);
   OneOrMore<std::size_t> asked;
   for (std::size_t i = 0; i < batch->requests().size(); ++i) {
     const Request& request = batch->requests()[i];
-    const Subject subject = subject_of(request);
+    Subject subject = subject_of(request);
     if (is_answered_here(subject, request, batch->now(), sent, batch->decisions()[i])) continue;
-    if (local_) local_->expect(subject.key, *subject.space->local, request);
+    expect(subject, request);
     asked.push_back(i);
     subjects.push_back(subject);
   }
@@ -463,6 +462,22 @@ void FallbackStore::submit(std::unique_ptr<Batch> batch) {
     Batch::complete(std::move(*whole));
   };
   pass_on(std::move(rest), std::move(subjects), sent);
+}
+
+void FallbackStore::submit_together(std::unique_ptr<Batch> batch, Instant sent) {
+  std::vector<Subject> subjects;
+  std::vector<std::shared_ptr<FallbackSpace>> held;  // If the batch is refused, it lets them go.
+  for (const Request& request : batch->requests()) {
+    subjects.push_back(subject_of(request));
+    held.push_back(subjects.back().space->shared_from_this());
+    expect(subjects.back(), request);
+  }
+  try {
+    pass_on(std::move(batch), subjects, sent);
+  } catch (const std::invalid_argument&) {
+    forget(subjects);
+    throw;
+  }
 }
 
 // Submits the whole batch to the inner store.
@@ -513,9 +528,7 @@ void FallbackStore::note_local(const Subject& subject, const Request& request,
   }
   if (units == 0) return;
   if (may_be_done) return count_not_charged_back(units);
-  Request local = request;
-  local.space = subject.space->local.get();
-  const auto until = now + local_->reset_after(local, now).count();
+  const auto until = now + local_->reset_after(in_local(subject, request), now).count();
   const std::int64_t lost = charges_->add(subject.key,
                                           {.space = subject.space->weak_from_this(),
                                            .limit = subject.space->keep(*request.limit),

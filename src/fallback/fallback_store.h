@@ -20,17 +20,10 @@
 #include "core/store.h"
 #include "fallback/charge_back.h"
 #include "fallback/deny_cache.h"
+#include "fallback/failure_policy.h"
 #include "fallback/local_fallback.h"
 
 namespace sluice {
-
-/// The failure policy: who answers a request that the store has not answered.
-enum class OnFailure : std::uint8_t {
-  kLocal,  ///< A memory store of this process (LocalFallback): Source::kLocal.
-  kAllow,  ///< Allowed, with nothing remaining: Source::kPolicy.
-  kDeny,   ///< Denied, to be tried again after kPolicyWait; what takes nothing is allowed.
-  kRaise,  ///< StoreError.
-};
 
 struct FallbackOptions {
   static constexpr std::int64_t kMostShares = 1000;
@@ -82,7 +75,9 @@ struct FallbackCounters {
 /// - A request that the inner store has just denied is denied again without asking it: see
 ///   DenyCache. This applies to takes of units, and takes of what remains, at the store's own time,
 ///   asked one by one or in a batch, also to limits with `&`; it applies neither to permits nor to
-///   groups asked together.
+///   groups asked together: only the inner store can say which of their limits binds. While the
+///   inner store does not answer, it applies to groups too, and what a group is told is remembered
+///   as if its requests had been asked one by one.
 ///
 /// Requests that are pending when it is destroyed are completed by the policy.
 ///
@@ -101,7 +96,8 @@ class FallbackStore final : public Store {
   /// others are decided. Under other policies an unanswered request is no error.
   void decide(std::span<const Request> requests, Instant now,
               std::span<Decision> decisions) override;
-  Decision decide_all(std::span<const Request> requests, Instant now) override;
+  using Store::decide_all;
+  void decide_all(std::span<const Request> requests, Instant now, Decision& decision) override;
   void submit(std::unique_ptr<Batch> batch) override;
   bool answers_later() const override { return inner_->answers_later(); }
   std::unique_ptr<Watch> watch(const std::shared_ptr<Space>& space, std::string_view key,
@@ -122,6 +118,7 @@ class FallbackStore final : public Store {
   struct Subject {
     FallbackSpace* space = nullptr;
     KeyHash key;
+    std::int64_t expected = 0;  // The result of LocalFallback::expect().
   };
   template <class T>
   using OneOrMore = boost::container::small_vector<T, 1>;
@@ -132,10 +129,14 @@ class FallbackStore final : public Store {
   Instant sent_at(Instant now) const { return now == kStoreTime ? clock_.now_cheaply() : now; }
 
   Subject subject_of(const Request& request) const;
+  static Request in_local(const Subject& subject, const Request& request);
+  void expect(Subject& subject, const Request& request);
+  void forget(std::span<const Subject> subjects);
   bool is_answered_here(const Subject& subject, const Request& request, Instant now, Instant& sent,
                         Decision& decision);
   bool is_denied_again(const Subject& subject, const Request& request, Instant now, Instant& sent,
                        Decision& decision);
+  void submit_together(std::unique_ptr<Batch> batch, Instant sent);
   void pass_on(std::unique_ptr<Batch> batch, std::vector<Subject> subjects, Instant sent);
   void note_local(const Subject& subject, const Request& request, const Decision& answer,
                   Instant now, bool may_be_done);

@@ -222,6 +222,18 @@ TEST_F(FallbackStoreTest, PartsAreToldByTheStoreAndInItsPlace) {
   EXPECT_TRUE(parts[0].allowed);
   EXPECT_FALSE(parts[1].allowed);
 
+  wrap({}, "sliding_log 9/1h & sliding_log 4/1h");
+  inner_->lose_nothing();
+  decide({.cost = 2});
+  EXPECT_FALSE(decide({.cost = 2}).allowed);
+  inner_->lose_all();
+  EXPECT_EQ(check().binding, 1) << "the store has denied it";
+  EXPECT_TRUE(parts[0].allowed);
+  EXPECT_EQ(parts[0].limit, 9);
+  EXPECT_EQ(parts[0].remaining, 5);
+  EXPECT_FALSE(parts[1].allowed);
+  EXPECT_EQ(parts[1].limit, 4);
+
   wrap({.on_failure = OnFailure::kDeny}, "sliding_log 9/1h & sliding_log 4/1h");
   EXPECT_EQ(check().binding, 1) << "the smaller limit";
   for (const Decision& part : parts) EXPECT_FALSE(part.allowed);

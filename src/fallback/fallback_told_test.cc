@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <stdexcept>
+#include <thread>
 
+#include "core/arithmetic.h"
 #include "fallback/charge_back.h"
 #include "testing/fallback_fixture.h"
 
@@ -20,6 +23,12 @@ class FallbackToldTest : public FallbackFixture {
   }
   std::int64_t remaining_in_store(Instant now = kStart) {
     return decide_elsewhere({.cost = 0}, now).remaining;
+  }
+  // Until a token_bucket 10/10ms is full again.
+  void await_refill() {
+    const Instant began = store_->now();
+    while (store_->now() < began + 20 * kMillisecondNs) {
+    }
   }
   // The store answers a request for another key.
   void find_again(Instant now = kStart) {
@@ -76,14 +85,122 @@ TEST_F(FallbackToldTest, WhatTheStoreDeniedStaysDeniedUntilItsRetryAfter) {
   decide_elsewhere({.operation = Operation::kBlock, .duration_ns = kHourNs});
   EXPECT_FALSE(decide(Ask{}).allowed);
   inner_->lose_all();
-  const Instant began = store_->now();
-  while (store_->now() < began + 20 * kMillisecondNs) {
-  }
+  await_refill();
   const Decision denied = decide(Ask{});
   EXPECT_FALSE(denied.allowed);
   EXPECT_GT(denied.retry_after, std::chrono::minutes(59));
   decide({.operation = Operation::kReset});
   EXPECT_TRUE(decide(Ask{}).allowed) << "unless this process resets it";
+}
+
+TEST_F(FallbackToldTest, WhatTheStoreDeniedStaysDeniedToAGroup) {
+  wrap({}, "token_bucket 10/10ms");
+  decide_elsewhere({.operation = Operation::kBlock, .duration_ns = kHourNs});
+  decide(Ask{});
+  inner_->lose_all();
+  await_refill();
+  std::vector<Decision> parts(2);
+  std::vector<Request> asked = requests({{.key = "other", .cost = 10}, Ask{}});
+  for (std::size_t i = 0; i < 2; ++i) asked[i].parts = std::span(parts).subspan(i, 1);
+  const Decision denied = store_->decide_all(asked, kStoreTime);
+  EXPECT_FALSE(denied.allowed);
+  EXPECT_EQ(denied.binding, 1);
+  EXPECT_EQ(denied.source, Source::kLocal);
+  EXPECT_GT(denied.retry_after, std::chrono::minutes(59));
+  EXPECT_TRUE(parts[0].allowed);
+  EXPECT_EQ(parts[0].remaining, 10);
+  EXPECT_FALSE(parts[1].allowed);
+  EXPECT_EQ(parts[1].retry_after, denied.retry_after);
+  EXPECT_TRUE(decide({.key = "other", .cost = 10}).allowed) << "all or nothing";
+}
+
+TEST_F(FallbackToldTest, WhatAGroupWasDeniedStaysDenied) {
+  wrap({}, "token_bucket 10/10ms");
+  decide_elsewhere({.operation = Operation::kBlock, .duration_ns = kHourNs});
+  EXPECT_FALSE(decide_all({{.key = "other"}, Ask{}}).allowed);
+  inner_->lose_all();
+  await_refill();
+  EXPECT_GT(decide(Ask{}).retry_after, std::chrono::minutes(59));
+  EXPECT_TRUE(decide({.key = "other"}).allowed);
+}
+
+TEST_F(FallbackToldTest, ADenialThatTheStoreTookBackIsOver) {
+  wrap({.deny_cache = std::chrono::seconds(0)}, "token_bucket 10/10ms");
+  decide_elsewhere({.operation = Operation::kBlock, .duration_ns = kHourNs});
+  EXPECT_FALSE(decide(Ask{}).allowed);
+  decide_elsewhere({.operation = Operation::kReset});
+  await_refill();
+  EXPECT_TRUE(decide(Ask{}).allowed);
+  inner_->lose_all();
+  await_refill();
+  EXPECT_TRUE(decide(Ask{}).allowed);
+}
+
+TEST_F(FallbackToldTest, AGroupIsToldOfEachOfItsKeys) {
+  wrap({}, "fixed_window 40/1h");
+  decide_elsewhere({.key = "a", .cost = 30}, kStart);
+  EXPECT_TRUE(decide_all({{.key = "a"}, {.key = "b", .cost = 2}}, kStart).allowed);
+  decide_elsewhere({.key = "c", .cost = 36}, kStart);
+  EXPECT_FALSE(decide_all({{.key = "b"}, {.key = "c", .cost = 5}}, kStart).allowed);
+  inner_->lose_all();
+  EXPECT_EQ(decide({.key = "a", .cost = 0}, kStart).remaining, 9);
+  EXPECT_EQ(decide({.key = "b", .cost = 0}, kStart).remaining, 38);
+  EXPECT_EQ(decide({.key = "c", .cost = 0}, kStart).remaining, 4);
+  EXPECT_FALSE(decide_all({{.key = "b"}, {.key = "a", .cost = 10}}, kStart).allowed);
+}
+
+TEST_F(FallbackToldTest, AGroupThatIsSubmittedIsToldToo) {
+  wrap({}, "fixed_window 40/1d");
+  decide_elsewhere({.key = "a", .cost = 30});
+  submit({{.key = "a"}, {.key = "b", .cost = 2}}, Batch::Mode::kTogether);
+  inner_->lose_all();
+  EXPECT_EQ(decide({.key = "a", .cost = 0}).remaining, 9);
+  EXPECT_EQ(decide({.key = "b", .cost = 0}).remaining, 38);
+}
+
+// Its units are expected, and so not taken for those of another process.
+TEST_F(FallbackToldTest, AnswersMayOvertakeThatOfAGroup) {
+  wrap({}, "fixed_window 40/1h");
+  inner_->on_the_way = [this] { decide({.key = "a", .cost = 2}, kStart); };
+  decide_all({{.key = "a"}, {.key = "b"}}, kStart);
+  EXPECT_THROW(decide_all({{.key = "a"}, {.key = "a", .cost = 9}}, kStart), std::invalid_argument);
+  EXPECT_THROW(submit({{.key = "a"}, {.key = "a", .cost = 9}}, Batch::Mode::kTogether),
+               std::invalid_argument);
+  decide_elsewhere({.key = "a", .cost = 5}, kStart);
+  decide({.key = "a", .cost = 0}, kStart);
+  inner_->lose_all();
+  EXPECT_EQ(decide({.key = "a", .cost = 0}, kStart).remaining, 32);
+}
+
+// The store never charges it, so it hides nothing of what others use.
+TEST_F(FallbackToldTest, IsToldWhileMoreThanTheLimitIsAskedFor) {
+  wrap({}, "fixed_window 40/1h");
+  decide_elsewhere({.cost = 30}, kStart);
+  inner_->loses = [](const Request& asked) { return asked.cost == kMaxInt64; };
+  inner_->on_the_way = [&] { decide({.cost = 0}, kStart); };
+  EXPECT_FALSE(decide({.cost = kMaxInt64}, kStart).allowed);
+  inner_->lose_all();
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 10);
+}
+
+// Threads of one process are told of the same use by others.
+TEST_F(FallbackToldTest, UseByOthersIsChargedOnce) {
+  wrap({}, "fixed_window 40/1h");
+  std::vector<std::string> names;
+  for (int i = 0; i < 1000; ++i) names.push_back("k" + std::to_string(i));
+  std::vector<Ask> asks;
+  for (const std::string& name : names) asks.push_back({.key = name});
+  for (int hour = 0; hour < 6; ++hour) {
+    const Instant now = kStart + hour * kHourNs;
+    inner_->lose_nothing();
+    for (const Ask& ask : asks) decide_elsewhere({.key = ask.key, .cost = 10}, now);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) threads.emplace_back([&] { decide_batch(asks, now); });
+    for (std::thread& thread : threads) thread.join();
+    inner_->lose_all();
+    // Keys that share a count of what is under way are told later.
+    for (const Ask& ask : asks) ASSERT_GE(decide({.key = ask.key, .cost = 0}, now).remaining, 26);
+  }
 }
 
 // Two processes ask at random; then the store is lost to one of them.
@@ -215,10 +332,11 @@ TEST_F(FallbackToldTest, WhatTheStoreMayHaveChargedIsNotChargedAgain) {
   };
   EXPECT_EQ(decide({.cost = 5}, kStart).source, Source::kLocal);
   submit({{.key = "a"}, {.key = "b"}}, Batch::Mode::kTogether);
+  decide_all({{.key = "a"}, {.key = "b", .cost = 3}});
   inner_->says = nullptr;
   find_again();
   EXPECT_EQ(inner_->asked.size(), 1U);
-  EXPECT_EQ(store_->counters().not_charged_back, 7U);
+  EXPECT_EQ(store_->counters().not_charged_back, 11U);
 }
 
 TEST_F(FallbackToldTest, WhatALimiterThatIsGoneAdmittedIsCounted) {

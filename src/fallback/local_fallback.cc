@@ -4,6 +4,7 @@
 #include <boost/container/small_vector.hpp>
 #include <cassert>
 #include <cstddef>
+#include <mutex>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -11,11 +12,12 @@
 #include "algorithms/limit_definition.h"
 #include "core/arithmetic.h"
 #include "core/block.h"
+#include "fallback/failure_policy.h"
 
 namespace sluice {
 namespace {
 
-constexpr std::size_t kUnsettled = 4096;
+constexpr std::size_t kStripes = 4096;
 
 // How many permits there are. REQUIRES: it is a limit of permits.
 std::int64_t& permits_of(LimitDefinition& limit) {
@@ -28,11 +30,32 @@ Decision ask(Store& store, const Request& request, Instant now) {
   return decision;
 }
 
-// The units that the store may charge for a request, but for what lends.
+std::int64_t least_quota(const LimitDefinition& limit) {
+  std::int64_t least = kMaxInt64;
+  for (const AnyPart& part : limit.parts) least = std::min(least, numbers_of(part).quota);
+  return least;
+}
+
+// Whether a fresh key would admit it.
+bool can_be_admitted(const LimitDefinition& limit, std::int64_t cost) {
+  return std::ranges::all_of(limit.parts, [&](const AnyPart& part) {
+    const auto is_admitted = [&]<class P>(const P& p) {
+      using A = typename P::Algorithm;
+      return A::take(p.params, typename A::State{}, {.now = 0, .cost = cost}).decision.allowed;
+    };
+    return std::visit(is_admitted, part);
+  });
+}
+
+// How many of the units that remain the store may take away for a request: at most all of them.
 std::int64_t charged_units(const Request& request) {
-  const bool charges =
-      takes(request.operation, request.cost) || request.operation == Operation::kCharge;
-  return charges ? std::min(request.cost, kMaxCount) : 0;
+  const bool charges = request.operation == Operation::kCharge;
+  if (!charges && !takes(request.operation, request.cost)) return 0;
+  const std::int64_t quota = least_quota(*request.limit);
+  if (request.cost <= quota) return request.cost;
+  const bool is_denied =
+      request.operation == Operation::kTake && !can_be_admitted(*request.limit, request.cost);
+  return is_denied ? 0 : quota;
 }
 
 // Whether the store says with this answer how many units of its key remain.
@@ -48,55 +71,57 @@ bool tells_remaining(const Request& request, const Decision& told) {
 
 LocalFallback::LocalFallback(std::size_t max_bytes, std::int64_t shares)
     : shares_(shares),
-      unsettled_(std::make_unique<Unsettled[]>(kUnsettled)),
+      stripes_(std::make_unique<Stripe[]>(kStripes)),
       store_({.max_bytes = max_bytes, .table = {}}) {
   assert(shares_ >= 1);
 }
 
-LocalFallback::Unsettled& LocalFallback::unsettled(const Space& space, const KeyHash& key) const {
+LocalFallback::Stripe& LocalFallback::stripe_of(const KeyHash& key, const Space& space) const {
   const auto which = reinterpret_cast<std::uintptr_t>(&space) / alignof(std::max_align_t);
-  return unsettled_[(key.low ^ which) % kUnsettled];
+  return stripes_[(key.low ^ which) % kStripes];
 }
 
-void LocalFallback::expect(const KeyHash& key, const Space& space, const Request& request) {
+std::int64_t LocalFallback::expect(const KeyHash& key, const Space& space, const Request& request) {
   const memory::Place place = store_.place_of(space, key);
   place.shard->prefetch(place.tag);
-  unsettled(space, key).fetch_add(charged_units(request), std::memory_order_relaxed);
+  const std::int64_t units = charged_units(request);
+  Stripe& stripe = stripe_of(key, space);
+  const std::lock_guard lock(stripe.lock);
+  stripe.unsettled += units;
+  return units;
 }
 
-void LocalFallback::forget(const KeyHash& key, const Request& request) {
-  unsettled(*request.space, key).fetch_sub(charged_units(request), std::memory_order_relaxed);
+void LocalFallback::forget(const KeyHash& key, const Space& space, std::int64_t expected) {
+  Stripe& stripe = stripe_of(key, space);
+  const std::lock_guard lock(stripe.lock);
+  stripe.unsettled -= expected;
 }
 
-void LocalFallback::mirror_one_of_group(Request request, const Decision& told, Instant sent) {
+void LocalFallback::mirror(const KeyHash& key, const Request& asked, std::int64_t expected,
+                           const Decision& told, Instant sent) {
+  Request request = asked;
   request.parts = {};  // They are the store's.
-  if (make_change(request, told)) static_cast<void>(ask(store_, request, sent));
-}
-
-void LocalFallback::mirror(const KeyHash& key, Request request, const Decision& told,
-                           Instant sent) {
-  request.parts = {};  // They are the store's.
-  Unsettled& all_unsettled = unsettled(*request.space, key);
-  const std::int64_t own = charged_units(request);
-  // Read before the state: what is settled by now is in the state then.
-  const std::int64_t unsettled_by_others = all_unsettled.load(std::memory_order_acquire) - own;
   const bool tells = tells_remaining(request, told);
   const bool changes = make_change(request, told);
-  if (!changes) request.operation = Operation::kTake;
-  if (!changes) request.cost = 0;
-  if (changes || tells) {
-    const memory::Place place = store_.place_of(*request.space, key);
-    Decision here;
-    store_.decide_at(place, request, sent, here);
-    // What the store has counted beside the requests of this process was used by other processes.
-    const std::int64_t excess = here.remaining - told.remaining - unsettled_by_others;
-    if (tells && excess > 0) [[unlikely]] {
-      request.operation = Operation::kCharge;
-      request.cost = excess;
-      store_.decide_at(place, request, sent, here);
-    }
+  if (!changes) {
+    request.operation = Operation::kTake;
+    request.cost = 0;
   }
-  all_unsettled.fetch_sub(own, std::memory_order_release);
+  Stripe& stripe = stripe_of(key, *request.space);
+  // Two threads that mirror answers of one key must not both charge what other processes used.
+  const std::lock_guard lock(stripe.lock);
+  stripe.unsettled -= expected;
+  if (!changes && !tells) return;
+  const memory::Place place = store_.place_of(*request.space, key);
+  Decision here;
+  store_.decide_at(place, request, sent, here);
+  // What the store has counted beside the requests of this process was used by other processes.
+  const std::int64_t excess = here.remaining - told.remaining - stripe.unsettled;
+  if (!tells || excess <= 0) [[likely]]
+    return;
+  request.operation = Operation::kCharge;
+  request.cost = excess;
+  store_.decide_at(place, request, sent, here);
 }
 
 // Makes of a request, to which the store has given this answer, what is to be done here. False
@@ -148,20 +173,22 @@ std::int64_t LocalFallback::units_that_count(const Request& request, Instant now
   }
   std::int64_t most = 0;
   std::int64_t least_bucket = kMaxCount;
-  const auto see = [&]<class P>(const P& part) {
-    using A = typename P::Algorithm;
-    const std::int64_t limit =
-        A::take(part.params, typename A::State{}, {.now = 0, .cost = 0}).decision.limit;
-    most = std::max(most, limit);
-    if constexpr (std::is_same_v<typename A::State, BucketState>) {
-      least_bucket = std::min(least_bucket, limit);
-    }
-  };
-  for (const AnyPart& part : parts) std::visit(see, part);
+  for (const AnyPart& part : parts) {
+    const std::int64_t quota = numbers_of(part).quota;
+    const bool is_bucket = std::visit(
+        []<class P>(const P&) { return std::is_same_v<typename P::Algorithm::State, BucketState>; },
+        part);
+    most = std::max(most, quota);
+    if (is_bucket) least_bucket = std::min(least_bucket, quota);
+  }
   return std::min(most, least_bucket);
 }
 
-Decision LocalFallback::answer(const Request& request, Instant now) {
+Decision LocalFallback::answer(std::span<const Request> requests, Instant now) {
+  return requests.size() == 1 ? answer_one(requests[0], now) : answer_together(requests, now);
+}
+
+Decision LocalFallback::answer_one(const Request& request, Instant now) {
   if (lends(*request.limit)) return answer_for_permit(request, now);
   Request local = request;
   local.cost = scaled_cost(request);
@@ -171,19 +198,14 @@ Decision LocalFallback::answer(const Request& request, Instant now) {
   return unscaled(decision, request.cost);
 }
 
-Decision LocalFallback::answer_all(std::span<const Request> requests, Instant now) {
-  std::vector<Request> local;
-  std::int64_t cost = 0;
-  for (const Request& request : requests) {
-    local.push_back(request);
-    local.back().cost = scaled_cost(request);
-    cost = std::max(cost, request.cost);
-  }
+Decision LocalFallback::answer_together(std::span<const Request> requests, Instant now) {
+  std::vector<Request> local(requests.begin(), requests.end());
+  for (Request& request : local) request.cost = scaled_cost(request);
   const Decision decision = store_.decide_all(local, now);
   for (const Request& request : requests) {
     for (Decision& part : request.parts) part = unscaled(part, request.cost);
   }
-  return unscaled(decision, cost);
+  return unscaled(decision, requests[decision.binding].cost);
 }
 
 Decision LocalFallback::answer_for_permit(Request request, Instant now) {

@@ -39,8 +39,9 @@ class ManualStore final : public Store {
               std::span<Decision> decisions) override {
     inner_->decide(requests, at(now), decisions);
   }
-  Decision decide_all(std::span<const Request> requests, Instant now) override {
-    return inner_->decide_all(requests, at(now));
+  using Store::decide_all;
+  void decide_all(std::span<const Request> requests, Instant now, Decision& decision) override {
+    inner_->decide_all(requests, at(now), decision);
   }
   Instant now() const override { return now_of(*timer_); }
   std::optional<std::uint64_t> count_keys() override { return inner_->count_keys(); }

@@ -97,11 +97,9 @@ void ScriptedStore::decide(std::span<const Request> requests, Instant now,
   if (!carry_out(requests, false, now, decisions.first(requests.size()))) throw StoreError(error);
 }
 
-Decision ScriptedStore::decide_all(std::span<const Request> requests, Instant now) {
+void ScriptedStore::decide_all(std::span<const Request> requests, Instant now, Decision& decision) {
   note(requests, now);
-  Decision decision;
   if (!carry_out(requests, true, now, {&decision, 1})) throw StoreError(error);
-  return decision;
 }
 
 void ScriptedStore::submit(std::unique_ptr<Batch> batch) {

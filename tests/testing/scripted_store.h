@@ -114,7 +114,8 @@ class ScriptedStore final : public Store {
                                        const LimitDefinition& limit) override;
   void decide(std::span<const Request> requests, Instant now,
               std::span<Decision> decisions) override;
-  Decision decide_all(std::span<const Request> requests, Instant now) override;
+  using Store::decide_all;
+  void decide_all(std::span<const Request> requests, Instant now, Decision& decision) override;
   void submit(std::unique_ptr<Batch> batch) override;
   bool answers_later() const override { return answers != Answers::kAtOnce; }
   std::unique_ptr<Watch> watch(const std::shared_ptr<Space>& space, std::string_view key,

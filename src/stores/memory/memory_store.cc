@@ -109,7 +109,7 @@ void MemoryStore::decide_at(const memory::Place& place, const Request& request, 
   table_.decide(place, request, now, decision);
 }
 
-Decision MemoryStore::decide_all(std::span<const Request> requests, Instant now) {
+void MemoryStore::decide_all(std::span<const Request> requests, Instant now, Decision& decision) {
   assert(!requests.empty());
   if (requests.size() > kMaxTogether) {
     throw std::invalid_argument("at most " + std::to_string(kMaxTogether) +
@@ -132,7 +132,7 @@ Decision MemoryStore::decide_all(std::span<const Request> requests, Instant now)
   std::vector<memory::Judged> judged(parts);
   if (now == kStoreTime) now = clock_.now();
   const ShardLocks locks(members);
-  return table_.decide_together(members, now, judged);
+  decision = table_.decide_together(members, now, judged);
 }
 
 void MemoryStore::add_health(StoreHealth& health) const {

@@ -50,7 +50,8 @@ class MemoryStore final : public Store {
   }
   void decide(std::span<const Request> requests, Instant now,
               std::span<Decision> decisions) override;
-  Decision decide_all(std::span<const Request> requests, Instant now) override;
+  using Store::decide_all;
+  void decide_all(std::span<const Request> requests, Instant now, Decision& decision) override;
 
   /// The place of a key that the caller has hashed with secret(), for decide_at().
   memory::Place place_of(const Space& space, const KeyHash& key) const {

@@ -18,11 +18,10 @@ class RemoteStore : public Store {
               std::span<Decision> decisions) override {
     if (!requests.empty()) worker_.decide(requests, Batch::Mode::kEach, now, decisions);
   }
-  Decision decide_all(std::span<const Request> requests, Instant now) override {
+  using Store::decide_all;
+  void decide_all(std::span<const Request> requests, Instant now, Decision& decision) override {
     check_together(requests);
-    Decision decision;
     worker_.decide(requests, Batch::Mode::kTogether, now, {&decision, 1});
-    return decision;
   }
   void submit(std::unique_ptr<Batch> batch) override {
     if (batch->is_together()) check_together(batch->requests());

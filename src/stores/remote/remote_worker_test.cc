@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "stores/remote/remote_store.h"
+
 namespace sluice {
 namespace {
 
@@ -20,8 +22,8 @@ using namespace std::chrono_literals;
 
 constexpr auto kLong = 60s;
 
-// Answers by the key: "now" at once, "later" when flushed, "soon" by an event, "error" never can;
-// what else it is asked waits for the test.
+// Answers by the key: "now" at once, "later" when flushed, "soon" by an event, "error" never can,
+// "lost" is sent and gets no reply; what else it is asked waits for the test.
 class FakeRouter final : public Router {
  public:
   using Clock = RemoteWorker::Clock;
@@ -40,7 +42,8 @@ class FakeRouter final : public Router {
     if (const auto event = std::exchange(when_routed, nullptr)) event();
     const std::string_view key = request.requests[0].key;
     if (key == "now") return answer(request);
-    if (key == "error") return worker->fail(request, "the server is on fire");
+    request.may_be_done = key == "lost";
+    if (key == "error" || key == "lost") return worker->fail(request, "the server is on fire");
     if (key == "later") return later.push_back(&request);
     if (key == "soon") return worker->context().post([this, &request] { answer(request); });
     waiting.push_back(request);
@@ -392,6 +395,32 @@ TEST_F(RemoteWorkerDeadlineTest, CountsFromWhenARequestIsSent) {
   EXPECT_GE(RemoteWorker::Clock::now() - began, 50ms);
   EXPECT_EQ(answers.decisions[1].source, Source::kUnavailable);
   EXPECT_EQ(router_.abandoned, 2U);
+}
+
+class FakeStore final : public RemoteStore {
+ public:
+  explicit FakeStore(FakeRouter& router) : RemoteStore(router, {.deadline = kLong}) {
+    router.worker = &worker();
+    worker().start([] {});
+  }
+  ~FakeStore() override { worker().stop(); }
+  std::shared_ptr<Space> open_space(const LimitDefinition&) override { return nullptr; }
+
+ private:
+  void check_together(std::span<const Request>) const override {}
+};
+
+TEST(RemoteStore, SaysOfAGroupWhetherItMayHaveBeenCharged) {
+  FakeRouter router;
+  FakeStore store(router);
+  Decision decision;
+  EXPECT_THROW(store.decide_all(requests({"lost", "now"}), kStoreTime, decision), StoreError);
+  EXPECT_EQ(decision.source, Source::kUnavailable);
+  EXPECT_EQ(decision.taken, kTakenUnknown);
+  EXPECT_THROW(store.decide_all(requests({"error", "now"}), kStoreTime, decision), StoreError);
+  EXPECT_EQ(decision.taken, 0);
+  store.decide_all(requests({"now", "soon"}), kStoreTime, decision);
+  EXPECT_TRUE(decision.allowed);
 }
 
 // Those who are told may take long: that is not at the cost of what is asked next.

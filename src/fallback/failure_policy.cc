@@ -1,0 +1,62 @@
+#include "fallback/failure_policy.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+
+#include "algorithms/limit_definition.h"
+#include "core/block.h"
+#include "core/together.h"
+
+namespace sluice {
+namespace {
+
+// The numbers by which one of several that are decided together binds: as if all were fresh.
+Decision fresh(const AnyPart& part) {
+  const std::int64_t quota = numbers_of(part).quota;
+  return {.allowed = true, .limit = quota, .remaining = quota};
+}
+
+Decision fresh(const LimitDefinition& limit) {
+  Together all;
+  for (const AnyPart& part : limit.parts) all.add(fresh(part));
+  return all.decision();
+}
+
+}  // namespace
+
+Decision policy_decision(OnFailure policy, std::span<const Request> requests) {
+  assert(policy == OnFailure::kAllow || policy == OnFailure::kDeny);
+  const bool denied =
+      policy == OnFailure::kDeny && std::ranges::any_of(requests, [](const Request& request) {
+        return takes(request.operation, request.cost);
+      });
+  const std::chrono::seconds wait(denied ? kPolicyWait : std::chrono::seconds(0));
+  const auto decision = [&](const Decision& one) -> Decision {
+    return {.allowed = !denied,
+            .source = Source::kPolicy,
+            .binding = one.binding,
+            .limit = one.limit,
+            .retry_after = wait,
+            .reset_after = wait};
+  };
+  if (requests.size() == 1) {
+    const Request& request = requests[0];
+    const LimitDefinition& limit = *request.limit;
+    for (std::size_t i = 0; i < request.parts.size(); ++i) {
+      request.parts[i] = decision(fresh(limit.parts[i]));
+    }
+    Decision one = decision(fresh(limit));
+    if (request.operation == Operation::kTakeUpTo && !denied) one.taken = request.cost;
+    return one;
+  }
+  Together all;
+  for (const Request& request : requests) {
+    const Decision one = fresh(*request.limit);
+    all.add(one);
+    if (!request.parts.empty()) request.parts[0] = decision(one);
+  }
+  return decision(all.decision());
+}
+
+}  // namespace sluice
