@@ -160,6 +160,16 @@ void DenyCache::refute(const Name& name, const Request& request, Instant sent) {
   if (is_refuted) *entry = {.low = place.low};
 }
 
+bool DenyCache::denied_last(const Name& name, const Request& request) const {
+  if (request.cost == 0 || !knows(name)) return false;
+  const Place place(name);
+  const std::uint64_t numbers = numbers_of(request);
+  const std::lock_guard lock(sets_[place.set].lock);
+  const Entry* const entry = find(place);
+  return entry != nullptr && entry->until != 0 && entry->numbers == numbers &&
+         entry->covers(request);
+}
+
 void DenyCache::clear(const Name& name, Instant now) {
   const Place place(name);
   Set& set = sets_[place.set];

@@ -74,6 +74,10 @@ class DenyCache {
   /// if that would deny it.
   void refute(const Name& name, const Request& request, Instant sent);
 
+  /// Whether a take like this one was denied when the store was asked last, as far as it is
+  /// remembered: the denial may have ended since.
+  bool denied_last(const Name& name, const Request& request) const;
+
   /// Forgets the key's denial. From now on denials of requests sent up to `now` are not remembered.
   void clear(const Name& name, Instant now);
 

@@ -172,8 +172,7 @@ class FallbackStore::Settling {
   // kUnavailable.
   void answer_by_policy(Subjects subjects, Requests requests, Decision& decision) {
     ++lost_;
-    // The store may have charged it then, so that it is not charged back.
-    const bool may_be_done = decision.taken == kTakenUnknown;
+    const bool was_sent = decision.taken == kTakenUnknown;
     if (policy() == OnFailure::kRaise) {
       decision = {.source = Source::kUnavailable};
       return;
@@ -189,9 +188,21 @@ class FallbackStore::Settling {
       local.push_back(in_local(subjects[i], requests[i]));
     }
     decision = store_.local_->answer({local.data(), local.size()}, now);
+    // The store may have charged what it was sent, so that is not charged back; unless it has
+    // denied the like of it just before. On a busy key nearly all that is sent is denied.
+    const bool may_be_done = was_sent && !was_denied_last(subjects, requests);
     for (std::size_t i = 0; i < requests.size(); ++i) {
       store_.note_local(subjects[i], requests[i], decision, now, may_be_done);
     }
+  }
+
+  bool was_denied_last(Subjects subjects, Requests requests) const {
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      const FallbackSpace& space = *subjects[i].space;
+      if (space.lends) continue;
+      if (store_.denials_->denied_last(space.name_of(subjects[i].key), requests[i])) return true;
+    }
+    return false;
   }
 
   // While the store is lost, what it has denied is denied until the retry_after that it gave. The

@@ -24,7 +24,7 @@ class FallbackToldTest : public FallbackFixture {
   std::int64_t remaining_in_store(Instant now = kStart) {
     return decide_elsewhere({.cost = 0}, now).remaining;
   }
-  // Until a token_bucket 10/10ms is full again.
+  // Until a token_bucket 10/10ms is full again, and a denial of 1 ms has ended.
   void await_refill() {
     const Instant began = store_->now();
     while (store_->now() < began + 20 * kMillisecondNs) {
@@ -337,6 +337,26 @@ TEST_F(FallbackToldTest, WhatTheStoreMayHaveChargedIsNotChargedAgain) {
   find_again();
   EXPECT_EQ(inner_->asked.size(), 1U);
   EXPECT_EQ(store_->counters().not_charged_back, 11U);
+}
+
+// It was sent, and the reply is lost; but the store has denied the like of it before.
+TEST_F(FallbackToldTest, WhatTheStoreHasMostLikelyDeniedIsCharged) {
+  wrap({}, "fixed_window 10/1h");
+  inner_->says = [](const Request&) {
+    return Decision{.limit = 10, .remaining = 5, .retry_after = std::chrono::milliseconds(1)};
+  };
+  EXPECT_FALSE(decide({.key = "busy", .cost = 5}).allowed);
+  EXPECT_FALSE(decide({.key = "calm", .cost = 5}).allowed);
+  await_refill();
+  inner_->says = [](const Request&) {
+    return Decision{.source = Source::kUnavailable, .taken = kTakenUnknown};
+  };
+  EXPECT_TRUE(decide({.key = "busy", .cost = 5}).allowed);
+  EXPECT_TRUE(decide({.key = "calm", .cost = 4}).allowed) << "less than was denied";
+  inner_->says = nullptr;
+  find_again(store_->now());
+  EXPECT_EQ(store_->counters().charged_back, 5U);
+  EXPECT_EQ(store_->counters().not_charged_back, 4U);
 }
 
 TEST_F(FallbackToldTest, WhatALimiterThatIsGoneAdmittedIsCounted) {
