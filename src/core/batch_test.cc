@@ -1,39 +1,15 @@
 #include "core/batch.h"
 
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/store.h"
-
 namespace sluice {
 namespace {
-
-using ::testing::ElementsAre;
-
-/// Answers at once: admits what costs 1, and leaves unanswered what costs more.
-class InlineStore final : public Store {
- public:
-  std::shared_ptr<Space> open_space(const LimitDefinition&) override { return nullptr; }
-  void decide(std::span<const Request> requests, Instant, std::span<Decision> decisions) override {
-    bool all = true;
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      decisions[i] = requests[i].cost == 1 ? Decision{.allowed = true}
-                                           : Decision{.source = Source::kUnavailable};
-      all = all && requests[i].cost == 1;
-    }
-    if (!all) throw StoreError("too dear");
-  }
-  using Store::decide_all;
-  void decide_all(std::span<const Request> requests, Instant, Decision& decision) override {
-    if (requests.size() > 1) throw std::invalid_argument("one at a time");
-    decision = {.allowed = true, .remaining = 7};
-  }
-  Instant now() const override { return 0; }
-};
 
 TEST(Batch, OwnsTheKeysOfItsRequests) {
   std::vector<std::string> keys = {"a", std::string(100, 'b'), ""};
@@ -94,37 +70,6 @@ TEST(Batch, KeepsItsOwnersUntilItIsCompleted) {
   Batch::complete(std::move(batch));
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(owner.use_count(), 1);
-}
-
-TEST(Batch, IsCompletedWithinSubmitByAStoreThatAnswersAtOnce) {
-  InlineStore store;
-  const std::vector<Request> requests = {{.key = "a"}, {.key = "b", .cost = 2}, {.key = "c"}};
-  auto batch = std::make_unique<Batch>(requests);
-  std::vector<bool> allowed;
-  std::string error;
-  batch->completion = [&](Batch& done) {
-    for (const Decision& decision : done.decisions()) allowed.push_back(decision.allowed);
-    error = done.error();
-  };
-  store.submit(std::move(batch));
-  EXPECT_THAT(allowed, ElementsAre(true, false, true));
-  EXPECT_EQ(error, "too dear");
-}
-
-TEST(Batch, AsksTogetherForOneDecision) {
-  InlineStore store;
-  const std::vector<Request> requests = {{.key = "a"}, {.key = "b"}};
-  std::int64_t remaining = 0;
-  auto one = std::make_unique<Batch>(std::span(requests).first(1), Batch::Mode::kTogether);
-  one->completion = [&](Batch& done) { remaining = done.decisions()[0].remaining; };
-  store.submit(std::move(one));
-  EXPECT_EQ(remaining, 7);
-
-  bool told = false;
-  auto two = std::make_unique<Batch>(requests, Batch::Mode::kTogether);
-  two->completion = [&](Batch&) { told = true; };
-  EXPECT_THROW(store.submit(std::move(two)), std::invalid_argument);
-  EXPECT_FALSE(told);
 }
 
 }  // namespace

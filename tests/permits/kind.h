@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <string>
 
@@ -28,6 +30,20 @@ inline constexpr Kind kMemcached{"Memcached", false, start<servers::MemcachedSer
 /// Redis and Memcached under load answer late at times: that is not what is tested here.
 inline std::string patiently(const std::string& url) {
   return url + "?deadline=2s&on_failure=raise";
+}
+
+/// A test on a real server of each kind.
+class OnEachServer : public testing::TestWithParam<Kind> {
+ protected:
+  std::string plain_url_;
+  std::shared_ptr<servers::Server> server_ = GetParam().start(plain_url_);
+  std::string url_ = patiently(plain_url_);
+};
+
+inline const auto kEachServer = testing::Values(kRedis, kMemcached);
+
+inline std::string name_of(const testing::TestParamInfo<Kind>& kind) {
+  return kind.param.name;
 }
 
 }  // namespace sluice::permits

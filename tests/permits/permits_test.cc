@@ -22,17 +22,9 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 /// What permits promise between processes.
-class PermitsTest : public testing::TestWithParam<Kind> {
+class PermitsTest : public OnEachServer {
  protected:
-  void SetUp() override {
-    server_ = GetParam().start(source_.url);
-    plain_url_ = source_.url;
-    source_.url = patiently(plain_url_);
-  }
-
-  std::shared_ptr<servers::Server> server_;
-  std::string plain_url_;
-  Source source_;
+  Source source_{.url = url_};
 };
 
 TEST_P(PermitsTest, AWaiterInAnotherProcessGetsWhatIsReleased) {
@@ -186,8 +178,7 @@ TEST_P(PermitsTest, TellsItsHolderInTimeThoughAnAnswerMayStillCome) {
   EXPECT_LE(expired - granted, seconds(2 + 2)) << "its lease, and a renewal before the store stood";
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryServer, PermitsTest, testing::Values(kRedis, kMemcached),
-                         [](const auto& instance) { return std::string(instance.param.name); });
+INSTANTIATE_TEST_SUITE_P(EveryServer, PermitsTest, kEachServer, name_of);
 
 }  // namespace
 }  // namespace sluice::permits

@@ -18,16 +18,9 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 /// Callers that wait for units, on a real server.
-class UnitsTest : public testing::TestWithParam<Kind> {
+class UnitsTest : public OnEachServer {
  protected:
-  void SetUp() override {
-    std::string url;
-    server_ = GetParam().start(url);
-    store_ = open_store(patiently(url));
-  }
-
-  std::shared_ptr<servers::Server> server_;
-  std::shared_ptr<Store> store_;
+  std::shared_ptr<Store> store_ = open_store(url_);
 };
 
 TEST_P(UnitsTest, EachWaitsUntilTheLimitHasIt) {
@@ -78,8 +71,7 @@ TEST_P(UnitsTest, ARefundWakesTheFirstInTheQueue) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryServer, UnitsTest, testing::Values(kRedis, kMemcached),
-                         [](const auto& instance) { return std::string(instance.param.name); });
+INSTANTIATE_TEST_SUITE_P(EveryServer, UnitsTest, kEachServer, name_of);
 
 }  // namespace
 }  // namespace sluice::permits

@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/key_hash.h"
@@ -14,6 +18,7 @@
 namespace sluice::memory {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(MemoryStore, RejectsTooFewBytes) {
@@ -249,6 +254,62 @@ TEST(MemoryStore, FreshKeysOfOneSpaceMakeRoomInAnother) {
   for (std::uint64_t i = 0; i < 30'000; ++i) {
     ASSERT_TRUE(late.take(key_name(i), kStart + kHourNs).allowed) << "key " << i;
   }
+}
+
+/// What a batch has become that the store has completed within submit().
+struct Completed {
+  std::vector<bool> allowed;
+  std::string error;
+};
+
+Completed submit(MemoryStore& store, const std::vector<Request>& requests, Batch::Mode mode) {
+  std::optional<Completed> completed;
+  auto batch = std::make_unique<Batch>(requests, mode, kStart);
+  batch->completion = [&](Batch& done) {
+    completed.emplace().error = done.error();
+    for (const Decision& decision : done.decisions())
+      completed->allowed.push_back(decision.allowed);
+  };
+  store.submit(std::move(batch));
+  return completed.value();
+}
+
+TEST(MemoryStore, CompletesASubmittedBatchAtOnce) {
+  MemoryStore store(small_store());
+  LimitedKeys keys(store, "token_bucket 2/1h");
+  const Completed each = submit(store, {keys.request("a"), keys.request("b", 3), keys.request("a")},
+                                Batch::Mode::kEach);
+  EXPECT_THAT(each.allowed, ElementsAre(true, false, true));
+  EXPECT_EQ(each.error, "");
+  const Completed together =
+      submit(store, {keys.request("b"), keys.request("a")}, Batch::Mode::kTogether);
+  EXPECT_THAT(together.allowed, ElementsAre(false)) << "one answer to both";
+  EXPECT_EQ(keys.peek("b", kStart).remaining, 2);
+}
+
+TEST(MemoryStore, RefusesABatchThatCannotBeTakenTogether) {
+  MemoryStore store(small_store());
+  LimitedKeys keys(store, "token_bucket 2/1h");
+  const std::vector<Request> twice(2, keys.request("a"));
+  EXPECT_THROW(submit(store, twice, Batch::Mode::kTogether), std::invalid_argument);
+  EXPECT_EQ(keys.peek("a", kStart).remaining, 2);
+}
+
+// Without room it loses no key in virtual time.
+TEST(MemoryStore, SaysWhyASubmittedBatchIsNotAnswered) {
+  MemoryOptions options = small_store();
+  options.table.forget = false;
+  MemoryStore store(options);
+  LimitedKeys keys(store, "token_bucket 2/1h");
+  std::string key;
+  const auto fill = [&] {
+    for (std::uint64_t i = 0; i < 1'000'000; ++i) keys.take(key = key_name(i), kStart);
+  };
+  EXPECT_THROW(fill(), StoreError);
+  const Completed late =
+      submit(store, {keys.request("key0"), keys.request(key)}, Batch::Mode::kEach);
+  EXPECT_THAT(late.allowed, ElementsAre(true, false));
+  EXPECT_THAT(late.error, HasSubstr("is full"));
 }
 
 }  // namespace
