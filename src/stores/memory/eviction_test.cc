@@ -333,6 +333,32 @@ TEST(VaryingNumbers, AFullStoreAdmitsNewKeysWithNumbersOfTheirOwn) {
   EXPECT_EQ(admitted, 2'000);
 }
 
+// More numbers than there is room for: a key that does not deny gives way, and its numbers with it.
+TEST(VaryingNumbers, ThatDenyNoKeyMakeRoomForOthers) {
+  LoneTable table("token_bucket 1/1h", {.varies = true});
+  const Limit used_up("token_bucket 1/2h");
+  table.take(used_up, "used up", kStart);
+  for (std::uint64_t i = 0; i < 20'000; ++i) {
+    const Limit numbers("token_bucket " + std::to_string(i + 2) + "/1h");
+    ASSERT_TRUE(table.take(numbers, key_name(i), kStart).allowed) << i;
+  }
+  EXPECT_FALSE(table.take(used_up, "used up", kStart).allowed);
+}
+
+TEST(Eviction, AStoreWhoseKeysAreResetBecomesSmall) {
+  MemoryStore store({.max_bytes = std::size_t{64} << 20, .table = {.secret = HashSecret::fixed()}});
+  LimitedKeys keys(store, "token_bucket 1/1h");
+  Instant now = kStart;
+  for (std::uint64_t i = 0; i < 200'000; ++i) keys.take(key_name(i), now);
+  const std::size_t full = store.used_bytes();
+  for (std::uint64_t i = 0; i < 200'000; ++i) keys.reset(key_name(i), now);
+  for (int minute = 0; minute < 3; ++minute) {
+    now += kMinuteNs;
+    for (std::uint64_t i = 0; i < 300'000; ++i) keys.peek(key_name(i), now);
+  }
+  EXPECT_LT(store.used_bytes(), full / 4);
+}
+
 TEST(VaryingNumbers, KeysThatDenyOutliveAChangeOfTheNumbers) {
   VaryingKeys keys;
   for (std::uint64_t i = 0; i < 1'000; ++i) {

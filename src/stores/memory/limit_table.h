@@ -104,6 +104,8 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   const std::vector<AnyPart>& parts(LimitId id) const {
     return *row(id).parts.load(std::memory_order_acquire);
   }
+  /// Whether the limit is forgotten with the key that has this number.
+  bool has_one_use(LimitId id) const { return row(id).uses.load(std::memory_order_relaxed) == 1; }
   /// Whether a caller holds the limit's space as its own.
   bool is_held(LimitId id) const { return row(id).holders.load(std::memory_order_relaxed) != 0; }
 
@@ -132,7 +134,6 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     return (*chunks_[id / kRowsAtOnce].load(std::memory_order_acquire))[id % kRowsAtOnce];
   }
 
-  // With mutex_ held:
   // The following functions need mutex_.
   static std::size_t bytes_of(std::string_view name, const PartList& parts);
   bool has_room(std::size_t bytes) const;

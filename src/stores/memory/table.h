@@ -89,8 +89,8 @@ class Table {
 
   /// For the limits, if they have little room: forgets fresh keys of some shards, and if they have
   /// hardly any room, keys that do not deny, of limits whose spaces no caller holds and of spaces
-  /// whose numbers vary. All shards have their turn within a few thousand calls. Takes one lock at
-  /// a time.
+  /// whose numbers vary. All keys have their turn within a few thousand calls. Takes one lock at a
+  /// time, for 128 lines at most.
   void make_room_for_limits(Instant now);
 
   /// The number of keys, including fresh ones that are not yet forgotten. Takes each lock in turn.
@@ -138,6 +138,8 @@ class Table {
   /// A new cell for the request's key, or null if there is no room.
   [[gnu::noinline]] Cell* make_cell(Place place, const Request& request, Instant now,
                                     std::span<const Tag> pinned);
+  /// The number of the limit by which a new key will be judged; 0 if there is no room for it.
+  LimitId add_limit(Place place, const Request& request, Instant now, std::span<const Tag> pinned);
   /// Makes room for another key in a crowded shard: forgets fresh keys, or grows.
   bool make_slot(Shard& shard, Instant now, std::span<const Tag> pinned);
   /// Grows a shard, if fresh keys of other shards make room for that.
@@ -163,6 +165,9 @@ class Table {
   /// are free: at least one key, or none if all of them would not suffice. Returns how many.
   std::size_t evict(Shard& shard, Tag near, std::size_t bytes, Instant now,
                     std::span<const Tag> pinned);
+  /// Forgets the key nearest to fresh of those that do not deny and are the last ones of their
+  /// limits, and with it the limit. Returns false if there is none.
+  bool evict_a_limit(Shard& shard, Tag near, Instant now, std::span<const Tag> pinned);
   /// Releases what a key has, but not its slot.
   void release(const Slot& slot);
   void erase(Shard& shard, const Slot& slot);

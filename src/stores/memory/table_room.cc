@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "stores/memory/table.h"
@@ -44,14 +45,13 @@ Cell* Table::make_cell(Place place, const Request& request, Instant now,
     Cell* cell = shard.find_in_home(place.tag, [&](const Slot& slot) {
       return is_fresh_slot(slot, then) && !is_pinned(pinned, slot.tag);
     });
-    if (cell != nullptr) {
-      if (!adopt_limit(shard, cell, request)) return nullptr;
+    if (cell != nullptr && adopt_limit(shard, cell, request)) {
       release_cell(budget_, *cell);
       Shard::take_over(cell, place.tag);
       return cell;
     }
   }
-  const LimitId limit = limits_->add_key(MemorySpace::of(request), *request.limit);
+  const LimitId limit = add_limit(place, request, now, pinned);
   if (limit != 0 && (!shard.crowded() || make_slot(shard, now, pinned) ||
                      (options_.forget && (evict(shard, place.tag, 0, now, pinned) > 0 ||
                                           grow_at_others_expense(shard, now, pinned))))) {
@@ -60,6 +60,18 @@ Cell* Table::make_cell(Place place, const Request& request, Instant now,
   if (limit != 0) limits_->remove_key(limit);
   must_forget();
   return nullptr;
+}
+
+LimitId Table::add_limit(Place place, const Request& request, Instant now,
+                         std::span<const Tag> pinned) {
+  const MemorySpace& space = MemorySpace::of(request);
+  const LimitId limit = limits_->add_key(space, *request.limit);
+  if (limit != 0 || !options_.forget) return limit;
+  const auto evict_one = [&](Shard& shard, std::uint32_t) {
+    return evict_a_limit(shard, place.tag, now, pinned);
+  };
+  if (!evict_one(*place.shard, 0) && !visit_others(*place.shard, evict_one)) return limit;
+  return limits_->add_key(space, *request.limit);
 }
 
 bool Table::make_slot(Shard& shard, Instant now, std::span<const Tag> pinned) {
@@ -106,7 +118,7 @@ void Table::look_after(Shard& shard, Instant now) {
   });
   if (sample.since == 0) sample.since = now;
   if (now - sample.since < kSampleNs) return;
-  const bool mostly_fresh = 4 * sample.fresh > 3 * sample.keys;
+  const bool mostly_fresh = 4 * sample.fresh >= 3 * sample.keys;  // Or empty.
   sample = {.since = now};
   if (!mostly_fresh) return;
   sweep_fresh(shard, shard.line_count(), now, {});
@@ -123,13 +135,19 @@ void Table::make_room_for_limits(Instant now) {
     counters_.evicted.fetch_add(1, std::memory_order_relaxed);
     return true;
   };
-  // Every key is seen before the limits have taken another eighth of what they may.
+  // Every key is seen before the limits have taken another eighth of what they may. Each call
+  // examines about as many lines as any other: some sixteenths of shards.
+  constexpr std::size_t kShares = 16 * kShards;
   const std::size_t calls = limits_->most() / 8;
   const std::size_t call = limits_calls_.fetch_add(1, std::memory_order_relaxed);
-  for (std::size_t i = call * kShards / calls; i < (call + 1) * kShards / calls; ++i) {
-    Shard& shard = shards_[i % kShards];
-    const std::lock_guard lock(shard.lock);
-    sweep(shard, shard.line_count(), is_useless);
+  for (std::size_t i = call * kShares / calls; i < (call + 1) * kShares / calls; ++i) {
+    Shard& shard = shards_[i / 16 % kShards];
+    for (std::uint32_t left = shard.line_count() / 16 + 1; left > 0;) {
+      const std::uint32_t lines = std::min(left, kMostLines);
+      const std::lock_guard lock(shard.lock);
+      sweep(shard, lines, is_useless);
+      left -= lines;
+    }
   }
 }
 
@@ -192,6 +210,22 @@ std::size_t Table::evict(Shard& shard, Tag near, std::size_t bytes, Instant now,
     erase(shard, one.slot);
   } while (freed < bytes);
   return forgotten;
+}
+
+bool Table::evict_a_limit(Shard& shard, Tag near, Instant now, std::span<const Tag> pinned) {
+  std::optional<Slot> found;
+  Standing its;
+  shard.visit_candidates(near, [&](const Slot& slot) {
+    if (is_pinned(pinned, slot.tag) || !limits_->has_one_use(slot.limit)) return;
+    const Standing one = standing_of(slot, now);
+    if (one.denies || (found && one.reset_after >= its.reset_after)) return;
+    found = slot;
+    its = one;
+  });
+  if (!found) return false;
+  if (!its.fresh) counters_.evicted.fetch_add(1, std::memory_order_relaxed);
+  erase(shard, *found);
+  return true;
 }
 
 template <class Visit>
