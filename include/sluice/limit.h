@@ -74,6 +74,11 @@ class SLUICE_EXPORT Limit {
   /// http_headers(): a Limiter of a part would not share the states of the whole.
   std::vector<Limit> parts() const;
 
+  /// One sentence about a bucket whose rate is rounded noticeably, or empty. The time after which a
+  /// unit returns is rounded up to a whole nanosecond, so of the rates above 100,000,000 per second
+  /// most admit less than is written. To be shown to the author of the limit.
+  std::string warning() const;
+
   /// The parsed limit. For the library's own use.
   const LimitDefinition& definition() const { return *definition_; }
 

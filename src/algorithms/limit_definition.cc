@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 
+#include "algorithms/bucket.h"
+#include "core/arithmetic.h"
 #include "core/limit_syntax.h"
 #include "core/near_miss.h"
 
@@ -38,6 +41,18 @@ struct Table {
                           suggest_name(syntax.algorithm(), kNames) + "; there are " + names);
   }
 };
+
+// The rate that a bucket admits, if it is above 10^8 per second and less than is written.
+std::string warn_of_rounding(const BucketParams& params, std::string_view written) {
+  constexpr Int128 kNoticeable = 100'000'000;
+  const bool is_fast = Int128{params.count} * kSecondNs > kNoticeable * params.period_ns;
+  const bool is_exact = Int128{params.interval_ns()} * params.count == params.period_ns;
+  if (!is_fast || is_exact) return {};
+  return "'" + std::string(written) + "' admits " +
+         std::to_string(kSecondNs / params.interval_ns()) +
+         "/1s: the time after which a unit returns is rounded up to " +
+         std::to_string(params.interval_ns()) + "ns";
+}
 
 bool is_name(std::string_view name) {
   return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
@@ -113,6 +128,22 @@ std::int64_t Limit::count() const {
 }
 std::chrono::nanoseconds Limit::window() const {
   return std::chrono::nanoseconds(numbers_of(definition_->parts.front()).window_ns);
+}
+
+std::string Limit::warning() const {
+  for (const AnyPart& part : definition_->parts) {
+    std::string found = std::visit(
+        []<class P>(const P& p) {
+          if constexpr (std::derived_from<decltype(p.params), BucketParams>) {
+            return warn_of_rounding(p.params, P::Algorithm::describe(p.params));
+          } else {
+            return std::string();
+          }
+        },
+        part);
+    if (!found.empty()) return found;
+  }
+  return {};
 }
 
 std::vector<Limit> Limit::parts() const {

@@ -35,6 +35,20 @@ TEST(LimitDefinition, ALimitTellsWhatItIsMadeOf) {
   EXPECT_EQ(permits.window(), 0s);
 }
 
+TEST(LimitDefinition, WarnsOfARateThatIsRounded) {
+  EXPECT_EQ(Limit("token_bucket 700000000/1s burst=9").warning(),
+            "'token_bucket 700000000/1s burst=9' admits 500000000/1s: the time after which a unit "
+            "returns is rounded up to 2ns");
+  EXPECT_EQ(Limit("fixed_window 5/1s & leaky_bucket 101000/1ms queue=5").warning(),
+            "'leaky_bucket 101000/1ms queue=5' admits 100000000/1s: the time after which a unit "
+            "returns is rounded up to 10ns");
+  for (const char* expression :
+       {"token_bucket 200000000/1s", "token_bucket 100000000/1s", "token_bucket 70000000/1s",
+        "token_bucket 3/1s", "fixed_window 700000000/1s", "concurrency 5"}) {
+    EXPECT_EQ(Limit(expression).warning(), "") << expression;
+  }
+}
+
 TEST(LimitDefinition, TheQuotaOfABucketIsItsBurstAndTheTimeToRefillIt) {
   EXPECT_EQ(numbers("token_bucket 3/10s burst=6"),
             (LimitNumbers{.count = 3,

@@ -29,7 +29,8 @@ The URL of --store is memory: with options, as in 'memory:?max_bytes=16777216&fu
   full=deny|allow  denies a new key that finds no room (default), or admits it without recording it
 
 On SIGTERM or SIGINT the server stops within 5 s (drain, in the file): it reads each connection once
-more (64 KiB at most), sends all replies, and closes. A second signal stops it at once.
+more (64 KiB at most), sends all replies, and closes. In the second half of that time it begins no
+other reply, and completes those that it has begun. A second signal stops it at once.
 Exit status: 0; 1 if it cannot listen on an address; 2 for invalid arguments or a mistake in a file.
 
 Example:

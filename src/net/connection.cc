@@ -1,6 +1,7 @@
 #include "net/connection.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
@@ -83,7 +84,9 @@ void Connection::on_read(const error_code& error, std::size_t bytes) {
   if (error && !peer_ended_ && error != asio::error::operation_aborted) return close();
   if (lingering_) {
     ignored_bytes_ += bytes;
-    if (peer_ended_ || ignored_bytes_ >= kMaxIgnoredBytes) return close();
+    // While the server stops, time is bounded instead.
+    const bool is_enough = ignored_bytes_ >= kMaxIgnoredBytes && !group_.stopping;
+    if (peer_ended_ || is_enough) return close();
   } else {
     input_.commit(bytes);
     if (group_.stopping) last_bytes_ -= std::min(bytes, last_bytes_);
@@ -113,7 +116,7 @@ void Connection::on_written(const error_code& error, std::size_t bytes) {
 
 void Connection::on_wake() {
   if (!std::exchange(later_, false)) return;
-  if (!held_) answer();
+  if (!held_ && !closing_) answer();
   end_step_soon();
 }
 
@@ -126,6 +129,7 @@ void Connection::answer() {
     input_.consume(progress.consumed);
     later_ = progress.next == Next::kLater;
     closing_ = progress.next == Next::kClose;
+    amid_reply_ = progress.is_amid_reply;
     more = progress.next == Next::kMore;
     if (progress.next == Next::kNeedMore && input_.is_full()) return close();
     if (output_.size() >= kSendBytes) send_output();
@@ -153,21 +157,28 @@ void Connection::end_steps(ConnectionGroup& group) {
 }
 
 /// Gives the output to the socket; what the socket does not take now is pending, and write() sends
-/// it later.
+/// it later. A reply that is not whole is kept, unless it is so large that it would not be held.
 void Connection::send_output() {
-  if (output_.empty()) return;
+  const bool is_kept = amid_reply_ && output_.size() < group_.limits.max_pending_bytes;
+  if (output_.empty() || is_kept) return;
   std::size_t sent = 0;
   if (pending_bytes() == 0) {
     error_code ignored;  // The write() that follows reports it again.
     sent = socket_.write_some(asio::buffer(output_), ignored);
   }
   if (sent != output_.size()) {
-    waiting_.append(output_, sent);
+    add_waiting(std::string_view(output_).substr(sent));
     if (!writing_) write();
     held_ = held_ || (!closing_ && pending_bytes() >= group_.limits.max_pending_bytes);
   }
   output_.clear();
   if (output_.capacity() > kIdleBufferBytes) std::string().swap(output_);
+}
+
+void Connection::add_waiting(std::string_view output) {
+  if (waiting_.empty() || waiting_.back().size() >= kSendBytes) waiting_.emplace_back();
+  waiting_.back() += output;
+  waiting_bytes_ += output.size();
 }
 
 /// Begins the next read, or ends the connection.
@@ -193,7 +204,9 @@ void Connection::read() {
 
 void Connection::write() {
   if (sent_ == sending_.size()) {
-    sending_ = std::exchange(waiting_, {});
+    sending_ = std::move(waiting_.front());
+    waiting_.erase(waiting_.begin());
+    waiting_bytes_ -= sending_.size();
     sent_ = 0;
   }
   writing_ = true;
@@ -224,8 +237,21 @@ void Connection::finish() {
   });
 }
 
+void Connection::finish_begun() {
+  assert(group_.stopping);
+  run([&] {
+    closing_ = true;
+    held_ = false;
+    output_.clear();
+    waiting_.clear();
+    waiting_bytes_ = 0;
+    end_step_soon();
+  });
+}
+
 void Connection::close() {
   if (!socket_.is_open()) return;
+  if (group_.stopping) ignore_input();
   // Counted before the peer can notice: a client that then connects instead must not be refused.
   group_.open.fetch_sub(1);
   error_code ignored;
@@ -243,6 +269,16 @@ void Connection::close_after(std::chrono::milliseconds timeout) {
     // The expiry may have been moved when this was about to run.
     if (!error && timer_.expiry() <= std::chrono::steady_clock::now()) close();
   });
+}
+
+/// Reads and ignores what has come: where a socket is closed with unread input, the system drops
+/// the output that it has not delivered yet.
+void Connection::ignore_input() {
+  std::array<char, kIdleBufferBytes> input;
+  error_code error;
+  for (std::size_t bytes = 0; !error && bytes < kMaxIgnoredBytes;) {
+    bytes += socket_.read_some(asio::buffer(input), error);
+  }
 }
 
 bool Connection::more_has_come() const {

@@ -105,6 +105,10 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   /// REQUIRES: group.stopping.
   void finish();
 
+  /// Begins no other reply: drops the output of which nothing has been sent, sends the rest of what
+  /// has been begun, and closes. REQUIRES: group.stopping.
+  void finish_begun();
+
   /// Closes at once, and leaves the group.
   void close();
 
@@ -123,6 +127,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   // The ends of steps.
   void send_output();
+  void add_waiting(std::string_view output);
   void go_on();
 
   void read();
@@ -131,7 +136,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void close_after(std::chrono::milliseconds timeout);
 
   bool more_has_come() const;
-  std::size_t pending_bytes() const { return sending_.size() - sent_ + waiting_.size(); }
+  void ignore_input();
+  std::size_t pending_bytes() const { return sending_.size() - sent_ + waiting_bytes_; }
 
   ConnectionGroup& group_;
   ServingSocket socket_;
@@ -141,13 +147,16 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   std::string output_;   // Replies of this step, not given to the socket yet.
   std::string sending_;  // Given to the write under way, from sent_ on.
   std::size_t sent_ = 0;
-  std::string waiting_;                      // To be sent after sending_.
+  // To be sent after sending_: pieces of a few replies each, of which every reply is whole.
+  std::vector<std::string> waiting_;
+  std::size_t waiting_bytes_ = 0;            // Of all pieces.
   std::size_t last_bytes_ = kLastReadBytes;  // What may still be read while the server stops.
   std::size_t ignored_bytes_ = 0;            // Read while lingering.
   bool in_step_ = false;                     // Its step has not ended.
   bool reading_ = false;                     // A read is under way.
   bool writing_ = false;                     // A write is under way.
   bool later_ = false;                       // The handler waits for its wake function.
+  bool amid_reply_ = false;                  // output_ ends within a reply.
   bool held_ = false;           // Too much output is pending: input_ is not answered meanwhile.
   bool peer_ended_ = false;     // The peer has ended its side.
   bool no_more_input_ = false;  // The same, or the server stops.

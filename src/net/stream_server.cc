@@ -171,6 +171,13 @@ class StreamWorker {
     }
   }
 
+  /// Sends the rest of what has been begun.
+  void finish_begun() {
+    for (const auto& connection : std::vector(group_.members.begin(), group_.members.end())) {
+      connection->finish_begun();
+    }
+  }
+
   void close_all() {
     for (const auto& connection : std::vector(group_.members.begin(), group_.members.end())) {
       connection->close();
@@ -285,7 +292,18 @@ struct StreamServer::State {
   bool stopped = false;
 
   void listen(const Service& service);
+  /// Has each worker that still runs at this time do this.
+  void tell_late_workers(std::chrono::steady_clock::time_point when, void (StreamWorker::*what)());
 };
+
+void StreamServer::State::tell_late_workers(std::chrono::steady_clock::time_point when,
+                                            void (StreamWorker::*what)()) {
+  for (std::size_t i = 0; i < threads.size(); ++i) {
+    if (threads[i].wait_until(when) == std::future_status::ready) continue;
+    StreamWorker& worker = workers[i];
+    asio::post(worker.context(), [&worker, what] { (worker.*what)(); });
+  }
+}
 
 /// A TCP address has one socket for each worker (SO_REUSEPORT: the kernel spreads the connections,
 /// no thread waits for another). A Unix socket, which the kernel cannot spread, has one, from which
@@ -342,7 +360,7 @@ void StreamServer::start() {
   }
 }
 
-void StreamServer::stop(std::chrono::milliseconds grace) {
+void StreamServer::stop(std::chrono::milliseconds grace, std::chrono::milliseconds last_replies) {
   State& state = *state_;
   if (std::exchange(state.stopped, true)) return;
   state.files.clear();
@@ -361,17 +379,13 @@ void StreamServer::stop(std::chrono::milliseconds grace) {
   // From here on a client that comes is refused at once, not left waiting. What ends a worker is
   // posted after all connections that another has handed to it, so that these are served as well.
   accepting.wait();
-  const auto end = std::chrono::steady_clock::now() + grace;
+  const auto end_of_grace = std::chrono::steady_clock::now() + grace;
   for (StreamWorker& worker : state.workers) {
     asio::post(worker.context(), [&worker] { worker.finish(); });
   }
-  for (std::size_t i = 0; i < state.threads.size(); ++i) {
-    if (state.threads[i].wait_until(end) != std::future_status::ready) {
-      StreamWorker& worker = state.workers[i];
-      asio::post(worker.context(), [&worker] { worker.close_all(); });
-    }
-    state.threads[i].get();
-  }
+  state.tell_late_workers(end_of_grace, &StreamWorker::finish_begun);
+  state.tell_late_workers(end_of_grace + last_replies, &StreamWorker::close_all);
+  for (std::future<void>& thread : state.threads) thread.get();
 }
 
 std::size_t StreamServer::connections() const {

@@ -241,6 +241,23 @@ TEST_F(StreamServerTest, StopAnswersWhatHasComeAndSendsWhatWaits) {
   EXPECT_FALSE(Client(address()).connected());
 }
 
+// The grace is over at once, and the peer reads only then.
+TEST_F(StreamServerTest, StopSendsAReplyWholeOrNotAtAll) {
+  constexpr std::size_t kReplyBytes = 300'000;
+  serve();
+  Client slow(address(), 4096);
+  std::string lines;
+  for (int i = 0; i < 100; ++i) lines += "big " + std::to_string(kReplyBytes) + "\n";
+  ASSERT_TRUE(slow.send(lines));
+  ASSERT_EQ(slow.read(1), "x");
+  auto stopping =
+      std::async(std::launch::async, [&] { server_->stop(milliseconds(0), milliseconds(10'000)); });
+  const std::size_t received = 1 + slow.read_all().size();
+  EXPECT_EQ(received % kReplyBytes, 0U) << received;
+  EXPECT_LT(received, 100 * kReplyBytes);
+  stopping.get();
+}
+
 TEST_F(StreamServerTest, StopServesThoseWhoHaveConnected) {
   // More than a worker accepts before it learns that it is to stop.
   constexpr std::size_t kClients = 300;

@@ -24,6 +24,8 @@ class StreamHandler {
     /// The number of bytes at the front of the input that the handler has consumed.
     std::size_t consumed = 0;
     Next next = Next::kNeedMore;
+    /// The output ends within a reply, whose rest comes with the next calls.
+    bool is_amid_reply = false;
   };
 
   virtual ~StreamHandler() = default;

@@ -156,6 +156,10 @@ void print(const std::string& text, std::ostream& out) {
 
 int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::string& left) {
   std::vector<NamedLimit> limits = read_limits(options.limits);
+  for (const NamedLimit& named : limits) {
+    const std::string warning = named.limit.warning();
+    if (!warning.empty()) streams.err << "sluice replay: " << warning << '\n';
+  }
   FeedOptions feed_options{
       .key = read_key(options), .format = options.format, .is_strict = options.is_strict};
   auto store = open_virtual_store(options.store, left);

@@ -30,7 +30,7 @@ struct ReplayOptions {
 struct ReplayStreams {
   /// For the summary. If the decisions go to standard output, the summary goes to `err`.
   std::ostream& out;
-  /// For errors, and the first lines that cannot be parsed.
+  /// For errors, warnings about limits, and the first lines that cannot be parsed.
   std::ostream& err;
   bool is_coloured = false;
   /// A terminal for the progress bar, or -1.

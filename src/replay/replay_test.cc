@@ -195,6 +195,17 @@ TEST_F(Replay, StrictStopsAtTheFirstUnreadableLine) {
   EXPECT_TRUE(directory_.read("decisions").starts_with(R"({"time_ns":1000000000,"key":"a")"));
 }
 
+TEST_F(Replay, WarnsOfALimitWhoseRateIsRounded) {
+  ReplayOptions choice = options(directory_.write("in.csv", "time,key\n1,a\n"));
+  choice.limits = {"token_bucket 700000000/1s"};
+  const Outcome outcome = run(choice);
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(
+      outcome.err,
+      "sluice replay: 'token_bucket 700000000/1s' admits 500000000/1s: the time after which a "
+      "unit returns is rounded up to 2ns\n");
+}
+
 TEST_F(Replay, AQuotedFieldMaySpanLines) {
   ReplayOptions choice =
       options(directory_.write("in.csv", "time,key\n1,\"a\nb\"\n2,\"open\n3,c\n4,\"d\r\ne\"\r\n"));

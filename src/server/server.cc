@@ -122,6 +122,10 @@ Server::Server(const ServerOptions& options) : parts_(std::make_unique<Parts>())
   for (const Listening& each : listening) parts_->protocols.push_back(each.protocol);
   parts_->threads = choose_threads(options);
   parts_->limits = options.limits.named.size();
+  for (const Limit& limit : options.limits.named) {
+    const std::string warning = limit.warning();
+    if (!warning.empty()) std::cerr << "sluice: the limit " + limit.space() + ": " + warning + "\n";
+  }
   std::shared_ptr<Store> store;
   try {
     parts_->store_url = StoreUrl(options.store).text();
@@ -166,7 +170,8 @@ void Server::start() {
 }
 
 void Server::stop(std::chrono::milliseconds grace) {
-  parts_->streams->stop(grace);
+  const auto last_replies = grace / 2;
+  parts_->streams->stop(grace - last_replies, last_replies);
 }
 
 }  // namespace sluice

@@ -57,9 +57,10 @@ class Server {
   /// Serves from now on, on threads of its own. REQUIRES: called once.
   void start();
 
-  /// Accepts those who have connected and no more, answers what one more read of each connection
-  /// brings (64 KiB), and closes all when that is sent or after `grace`. What clients have sent
-  /// beyond that is not answered.
+  /// Accepts the clients that have connected and no more, answers what one more read of each
+  /// connection brings (64 KiB), and closes all when that is sent or after `grace`. In the
+  /// second half of it no reply is begun, so that those that have been begun are sent whole. What
+  /// clients have sent beyond that is not answered.
   void stop(std::chrono::milliseconds grace);
 
  private:

@@ -4,6 +4,7 @@ import os
 import select
 import signal
 import socket
+import time
 import unittest
 
 from harness import PATIENCE_S, Connection, Process, Server, SystemTest, command, free_port, sluice
@@ -169,6 +170,24 @@ class Stopping(SystemTest):
                     self.assertEqual(connection.read_all(), b"+PONG\r\n")
                     connection.close()
                 self.assertEqual(server.wait(), 0, server.output())
+
+    def test_a_peer_that_reads_slowly(self):
+        """When the time to stop is over, it has received whole replies only."""
+        config = self.write_file("sluice.yaml", "drain: 8s\n")
+        with Server("--threads", "1", "--config", config) as server, \
+                Connection(server.address) as slow:
+            slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+            slow.socket.setblocking(False)
+            self.send_until_stuck(slow.socket, command("ECHO", "x" * 3000) * 80, 64 * 1024 * 1024)
+            slow.socket.settimeout(PATIENCE_S)
+            server.signal(signal.SIGTERM)
+            received = bytearray()
+            while data := slow.socket.recv(16 * 1024):
+                received += data
+                time.sleep(0.02)
+            self.assertEqual(server.wait(), 0, server.output())
+        reply = b"$3000\r\n" + b"x" * 3000 + b"\r\n"
+        self.assertEqual(bytes(received), reply * (len(received) // len(reply)))
 
     def test_a_peer_that_never_reads(self):
         """Its output is bounded: the server closes it, stays small and serves the others."""

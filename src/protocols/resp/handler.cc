@@ -23,20 +23,25 @@ Handler::~Handler() {
 StreamHandler::Progress Handler::on_data(std::string_view input, std::string& output) {
   ThreadContext& context = thread_->context;
   if (pending_ != nullptr) {
-    if (!pending_->is_ready()) return {0, Next::kLater};
+    if (!pending_->is_ready()) return {0, Next::kLater, is_amid_reply_};
     pending_->get().write(replies_, context.counters, output);
     pending_.reset();
   }
-  if (peer_.mode == Mode::kClosing) return {input.size(), Next::kClose};
+  if (peer_.mode == Mode::kClosing) return {input.size(), Next::kClose, false};
   context.batch.clear();
   replies_.clear();
-  const Progress progress = run_commands(input, output);
+  Progress progress = run_commands(input, output);
   pending_ = context.batch.ask(replies_, wake_, output);
   // From here on the batch refers to no command.
   parser_.release();
-  if (peer_.mode == Mode::kRun && peer_.transaction.size() != 0) peer_.transaction.clear();
-  if (pending_ != nullptr) return {progress.consumed, Next::kLater};
-  if (peer_.mode == Mode::kClosing) return {input.size(), Next::kClose};
+  is_amid_reply_ = peer_.mode == Mode::kExec;
+  if (peer_.mode == Mode::kRun && peer_.transaction.size() != 0) {
+    peer_.transaction.clear();
+    is_amid_reply_ = pending_ != nullptr;  // The last replies of the EXEC are still to come.
+  }
+  progress.is_amid_reply = is_amid_reply_;
+  if (pending_ != nullptr) return {progress.consumed, Next::kLater, is_amid_reply_};
+  if (peer_.mode == Mode::kClosing) return {input.size(), Next::kClose, false};
   return progress;
 }
 
@@ -61,7 +66,7 @@ StreamHandler::Progress Handler::run_commands(std::string_view input, std::strin
     }
   }
   const bool is_done = !has_more || (peer_.mode != Mode::kExec && consumed == input.size());
-  return {consumed, is_done ? Next::kNeedMore : Next::kMore};
+  return {consumed, is_done ? Next::kNeedMore : Next::kMore, false};
 }
 
 // This and queue_input() return whether there may be more to run in the input.

@@ -43,6 +43,7 @@ class Handler final : public StreamHandler {
   Parser parser_;
   DecisionReplies replies_;
   std::shared_ptr<PendingAnswers> pending_;
+  bool is_amid_reply_ = false;  // Of an EXEC, some replies are still to come.
 };
 
 /// Makes the handlers of RESP connections, which share `server`. Throws StoreError where the store
