@@ -65,6 +65,15 @@ class Observing(SystemTest):
         self.await_line(server, "(1 thread, 2 named limits, memory:)")
         self.assertEqual(len(self.lines(server)), 1)
 
+    def test_it_warns_of_a_limit_whose_rate_is_rounded(self):
+        limits = self.write_file("limits.yaml", "limits:\n  a: token_bucket 5/1s\n  b: "
+                                 "token_bucket 300000000/1s\n")
+        server = self.serve("--limits", limits, "--threads", "1")
+        self.await_line(server, "(1 thread, 2 named limits, memory:)")
+        self.assertEqual([line for line in self.lines(server) if " admits " in line],
+                         ["sluice: the limit b: 'token_bucket 300000000/1s' admits 250000000/1s: "
+                          "the time after which a unit returns is rounded up to 4ns"])
+
     def test_it_says_why_a_store_does_not_answer_at_the_start(self):
         port = free_port()
         server = self.serve("--store", f"redis://bob:{PASSWORD}@127.0.0.1:{port}/1")
@@ -118,6 +127,32 @@ class Observing(SystemTest):
                         connection.read()
         self.await_line(server, "sluice: the store memory:?max_bytes=1048576 is full: ")
         self.assertEqual(len(self.lines(server)), 2, server.output())
+
+    def test_info_says_how_the_store_is(self):
+        with RedisServer() as redis:
+            server = self.serve("--store", redis.url)
+            connection = self.enterContext(Connection(server.address))
+            await_true("up", lambda: "store_state:up\r\n" in connection.ask("INFO", "sluice"))
+            connection.ask("SLUICE.CHECK", "fixed_window 1000/1d", "a")
+            told = connection.ask("INFO", "sluice")
+            self.assertRegex(told, r"\r\nround_trip_p50_usec:[1-9]\d*\r\n"
+                                   r"round_trip_p99_usec:[1-9]\d*\r\n")
+            redis.stop()
+            await_true("down", lambda: "store_state:down\r\n" in connection.ask("INFO", "sluice"))
+
+    def test_info_says_what_a_full_store_has_done(self):
+        server = self.serve("--store", "memory:?max_bytes=1048576")
+        with Connection(server.address) as connection:
+            self.assertIn("\r\nstore_state:up\r\nround_trip_p50_usec:0\r\nround_trip_p99_usec:0\r\n"
+                          "evicted_keys:0\r\nwithout_room:0\r\n", connection.ask("INFO", "sluice"))
+            for limit in ("token_bucket 2/1h", "token_bucket 1/1h"):
+                for _ in range(60):
+                    connection.send(b"".join(b"SLUICE.CHECK '%s' %d\r\n" % (limit.encode(), i)
+                                             for i in range(1000 * _, 1000 * _ + 1000)))
+                    for _ in range(1000):
+                        connection.read()
+            told = connection.ask("INFO", "sluice")
+        self.assertRegex(told, r"\r\nevicted_keys:[1-9]\d*\r\nwithout_room:[1-9]\d*\r\n")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@
 
 #include "core/batch.h"
 #include "core/store.h"
+#include "sluice/health.h"
 #include "stores/memory/memory_store.h"
 
 namespace sluice {
@@ -69,6 +70,8 @@ class ScriptedStore final : public Store {
   std::function<void()> on_the_way;
   /// Its own time, where it is set; else the memory's.
   std::optional<Instant> clock;
+  /// What it says of its health.
+  StoreHealth health = {};
   /// Can tell of permits that are released elsewhere.
   bool tells = false;
   /// Opens no space that is not open yet.
@@ -120,6 +123,7 @@ class ScriptedStore final : public Store {
   bool answers_later() const override { return answers != Answers::kAtOnce; }
   std::unique_ptr<Watch> watch(const std::shared_ptr<Space>& space, std::string_view key,
                                std::function<void()> released) override;
+  void add_health(StoreHealth& to) const override { to = health; }
   Instant now() const override { return clock ? *clock : memory_.now(); }
 
  private:

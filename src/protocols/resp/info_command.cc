@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -11,6 +12,7 @@
 #include "protocols/resp/commands.h"
 #include "protocols/resp/words.h"
 #include "service/process_memory.h"
+#include "sluice/health.h"
 
 namespace sluice::resp {
 namespace {
@@ -85,10 +87,24 @@ void write_keyspace(const ThreadState& thread, std::string& text) {
   if (keys && *keys != 0) add_line(text, "db0", "keys=" + std::to_string(*keys));
 }
 
-// Decisions by outcome and source: "allowed_store" and so on.
+std::uint64_t in_microseconds(std::chrono::nanoseconds time) {
+  return static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::microseconds>(time).count());
+}
+
+void write_store(const ThreadState& thread, std::string& text) {
+  const StoreHealth now = health(thread.server->store());
+  add_line(text, "store", thread.server->facts().store_url);
+  add_line(text, "store_state", now.state == StoreHealth::State::kUp ? "up" : "down");
+  add_line(text, "round_trip_p50_usec", in_microseconds(now.round_trip_p50));
+  add_line(text, "round_trip_p99_usec", in_microseconds(now.round_trip_p99));
+  add_line(text, "evicted_keys", now.evicted);
+  add_line(text, "without_room", now.without_room);
+}
+
+// The store, and decisions by outcome and source: "allowed_store" and so on.
 void write_sluice(const ThreadState& thread, std::string& text) {
   const ServerContext& server = *thread.server;
-  add_line(text, "store", server.facts().store_url);
+  write_store(thread, text);
   add_line(text, "limits", server.limits().size() - 1);  // Without the row of all others.
   std::array<std::array<std::uint64_t, OutcomeCounters::kSources>, 2> counts{};
   for (const OutcomeCount& row : server.outcomes()) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -145,6 +146,18 @@ TEST_F(ServerCommandsTest, CountsDecisionsByOutcomeAndSource) {
   EXPECT_EQ(run("SLUICE.LIMITS"),
             "*2\r\n*4\r\n$5\r\nlogin\r\n$17\r\ntoken_bucket 5/1s\r\n:5\r\n:2\r\n"
             "*4\r\n$7\r\n(other)\r\n$0\r\n\r\n:1\r\n:0\r\n");
+}
+
+TEST_F(ServerCommandsTest, TellsHowTheStoreIs) {
+  EXPECT_THAT(run("INFO sluice"), HasSubstr("\r\nstore_state:down\r\n"));
+  fake->health = {.state = StoreHealth::State::kUp,
+                  .round_trip_p50 = std::chrono::nanoseconds(120'001),
+                  .round_trip_p99 = std::chrono::microseconds(3'400),
+                  .evicted = 5,
+                  .without_room = 6};
+  EXPECT_THAT(run("INFO sluice"),
+              HasSubstr("\r\nstore_state:up\r\nround_trip_p50_usec:121\r\n"
+                        "round_trip_p99_usec:3400\r\nevicted_keys:5\r\nwithout_room:6\r\n"));
 }
 
 // What is told of decisions comes after those that were asked for before, in one pipeline as well.

@@ -10,7 +10,7 @@ namespace sluice::resp {
 class Transaction {
  public:
   static constexpr std::size_t kMaxCommands = 1'000;
-  static constexpr std::size_t kMaxBytes = 1024 * 1024;
+  static constexpr std::size_t kMaxBytes = 128 * 1024;
 
   /// Queues a command. False, and nothing is queued, where a bound would be exceeded.
   bool add(std::string_view command) {

@@ -55,9 +55,9 @@ void queue_command(CommandContext& context, Arguments arguments, std::string_vie
   if (peer.transaction.is_aborted()) return context.reply().simple("QUEUED");
   if (peer.transaction.add(sent)) return context.reply().simple("QUEUED");
   peer.transaction.abort();
-  context.reply().error("ERR a MULTI has at most " + std::to_string(Transaction::kMaxCommands) +
-                        " commands of " + std::to_string(Transaction::kMaxBytes) +
-                        " bytes together");
+  context.reply().error("ERR a transaction has at most " +
+                        std::to_string(Transaction::kMaxCommands) + " commands, together at most " +
+                        std::to_string(Transaction::kMaxBytes) + " bytes");
 }
 
 }  // namespace sluice::resp
