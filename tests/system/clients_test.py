@@ -22,6 +22,15 @@ class Clients(ServerTest):
         program = os.path.join(FOLDER, "redis_py.py")
         self.expect_ok(run("/usr/bin/python3", program, str(self.server.port)), "redis-py")
 
+    def test_phpredis(self):
+        program = os.path.join(FOLDER, "phpredis.php")
+        self.expect_ok(run("/usr/bin/php", program, str(self.server.port)), "phpredis")
+
+    def test_redis_rb(self):
+        """Debian's ruby has Debian's redis-rb; the ruby of the path may be another."""
+        program = os.path.join(FOLDER, "redis_rb.rb")
+        self.expect_ok(run("/usr/bin/ruby", program, str(self.server.port)), "redis-rb")
+
     def test_npm_redis(self):
         self.run_npm_client("redis")
 
