@@ -38,7 +38,7 @@ class FallbackToldTest : public FallbackFixture {
   }
 };
 
-TEST_F(FallbackToldTest, AdmitsNoMoreThanRemainedWhoeverUsedTheUnits) {
+TEST_F(FallbackToldTest, AdmitsNoMoreThanRemainedWhicheverProcessUsedTheUnits) {
   wrap({}, "fixed_window 40/1h");
   decide_elsewhere({.cost = 38}, kStart);
   EXPECT_EQ(decide(Ask{}, kStart).remaining, 1);

@@ -64,7 +64,7 @@ void LeaseKeeper::arm() {
   });
 }
 
-// On the timer thread: renews the leases that are due, and expires those whose lease is over.
+// On the timer thread: renews the leases that are due, and gives up those that have expired.
 void LeaseKeeper::look_after() {
   Leases due;
   Leases late;

@@ -168,7 +168,7 @@ class MemcachedReply : public testing::Test {
                    Limit("fixed_window 10/100d")};
 };
 
-// The value is written and the reply does not say so: charged once, and nobody answered.
+// The value is written and the reply does not arrive: charged once, and the caller is not answered.
 TEST_F(MemcachedReply, ToAWriteIsLost) {
   for (const std::string key : {"a", "b", "c", "d", "e"}) {
     EXPECT_EQ(lose_after(miss_bytes() + 1, key).source, Source::kPolicy);

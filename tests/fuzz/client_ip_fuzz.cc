@@ -1,5 +1,5 @@
 // The peer on the first line, X-Forwarded-For on the others: whatever they hold, there is one key,
-// and nobody but a trusted proxy has a say in it.
+// and only a trusted proxy can change it.
 
 #include <algorithm>
 #include <cstddef>

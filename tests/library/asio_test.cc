@@ -185,7 +185,7 @@ TEST_F(AsioTest, PermitsOfHandlersThatAreNeverCalledAreGivenBack) {
     asio::io_context other;
     async_acquire(jobs_, "key", 0s,
                   asio::bind_executor(other, [](std::exception_ptr, const Permit&) {
-                    FAIL() << "nobody runs it";
+                    FAIL() << "this must not be run";
                   }));
     EXPECT_EQ(jobs_.peek("key").remaining, 0);
   }
@@ -340,7 +340,7 @@ TEST_F(AsioTest, AReservationWhoseWaiterIsNeverCalledStaysTaken) {
   {
     asio::io_context other;
     async_wait(reservation, asio::bind_executor(other, [](const std::exception_ptr&, bool) {
-                 FAIL() << "nobody runs it";
+                 FAIL() << "this must not be run";
                }));
   }
   EXPECT_GT(limiter_.peek("key").reset_after, owed - 1h);

@@ -1,4 +1,4 @@
-// What a denied key that everybody asks for costs Redis.
+// What a denied key that many callers ask for costs Redis.
 
 #include <gtest/gtest.h>
 

@@ -32,7 +32,7 @@ TEST(SecureFleet, SentinelsNameAPrimary) {
   EXPECT_EQ(fleet.first_primary().command({"EXISTS", "sluice:secure:{k}"}), "1");
 }
 
-// Nobody's password is sent to a sentinel, so one that asks for it names nobody.
+// The servers' password is not sent to a sentinel, so one that asks for a password names no master.
 TEST(SecureFleet, SentinelsThatAskForAPasswordAreOfNoUse) {
   const servers::RedisServer sentinel({.config = {"sentinel monitor mymaster 127.0.0.1 1 1"},
                                        .password = kPassword,

@@ -116,7 +116,7 @@ TEST_P(PermitsTest, AHolderThatStandsStillLearnsThatItHasExpired) {
   first.tell("release");
   first.hear("released");
   second.tell("held");
-  EXPECT_EQ(second.hear(), "yes") << "nobody gives back what is another's";
+  EXPECT_EQ(second.hear(), "yes") << "one holder has released the permit of another";
 }
 
 TEST_P(PermitsTest, AProcessThatEndsGivesBackWhatItHolds) {

@@ -81,6 +81,20 @@ class Keys {
   std::shared_ptr<Space> space_;
 };
 
+// One limit in two stores on one server, as two processes have them.
+struct TwoStores {
+  TwoStores(const MemcachedServer& server, std::string_view expression)
+      : one(options({&server})),
+        other(options({&server})),
+        mine(one, expression),
+        theirs(other, expression) {}
+
+  MemcachedStore one;
+  MemcachedStore other;
+  Keys mine;
+  Keys theirs;
+};
+
 // The seconds a server keeps a key yet; -1 for ever, -2 where it has none.
 std::int64_t lifetime_s(const MemcachedServer& server, const std::string& key) {
   const std::string answer = server.command("mg " + key + " t\r\n");
@@ -128,10 +142,8 @@ TEST(MemcachedStore, ChargesThatRaceAllCount) {
 
 TEST(MemcachedStore, AChargeAndABlockStandForAllProcesses) {
   const MemcachedServer server;
-  MemcachedStore one(options({&server}));
-  MemcachedStore other(options({&server}));
-  Keys mine(one, "fixed_window 5/1m & token_bucket 9/1m");
-  Keys theirs(other, "fixed_window 5/1m & token_bucket 9/1m");
+  TwoStores stores(server, "fixed_window 5/1m & token_bucket 9/1m");
+  auto& [one, other, mine, theirs] = stores;
   EXPECT_EQ(mine.ask(mine.request("k", 7, Operation::kCharge)).remaining, 0);
   EXPECT_EQ(theirs.ask(theirs.request("k", 4, Operation::kRefund)).remaining, 2);
   EXPECT_EQ(mine.ask(mine.request("k", 9, Operation::kTakeUpTo)).taken, 2);
@@ -144,10 +156,8 @@ TEST(MemcachedStore, AChargeAndABlockStandForAllProcesses) {
 
 TEST(MemcachedStore, PermitsAreSharedByProcesses) {
   const MemcachedServer server;
-  MemcachedStore one(options({&server}));
-  MemcachedStore other(options({&server}));
-  Keys mine(one, "concurrency 2");
-  Keys theirs(other, "concurrency 2");
+  TwoStores stores(server, "concurrency 2");
+  auto& [one, other, mine, theirs] = stores;
   EXPECT_EQ(mine.ask(mine.permit("k", 1, Operation::kTake)).remaining, 1);
   EXPECT_EQ(theirs.ask(theirs.permit("k", 2, Operation::kTake)).remaining, 0);
   EXPECT_EQ(mine.ask(mine.permit("k", 3, Operation::kTake)).retry_after, 60s);

@@ -246,7 +246,7 @@ TEST(RedisStore, TwoProcessesOnOneKeyAdmitWhatOneWould) {
   const auto race = [&](int other) {
     Limited limited(options_for(server), "sliding_window 1000/1h");
     std::atomic<int> admitted = limited.check("hot").allowed ? 1 : 0;
-    // Neither begins before both have come so far, whoever is started late.
+    // Neither process begins before both have come so far, even if one is started late.
     char there = 'x';
     EXPECT_EQ(::write(other, &there, 1), 1);
     EXPECT_EQ(::read(other, &there, 1), 1);

@@ -60,7 +60,7 @@ TEST(RedisStore, AReplicaIsLeftWhereItsAddressLeadsToAnother) {
   }
 }
 
-// Also to those who are not asked for while the connection is renewed.
+// Also to callers that ask while the connection is made anew.
 TEST(RedisStore, AReplicaIsCalledSoToEachCaller) {
   const RedisServer server;
   Limited limited(options_for(server), "fixed_window 10/24h");

@@ -234,7 +234,7 @@ while at <= #asked do
         --> stores/redis/wrap.lua
       end
       if freed then
-        -- For those who wait, here or elsewhere; a user who may not publish lets them ask again.
+        -- Wakes the callers that wait. If this user may not publish, they ask again by themselves.
         pcall('PUBLISH', key, '')
       end
     end

@@ -75,7 +75,7 @@ TEST_F(ScriptOperations, ABlockGoesWithAValueFromWhichTheLimitCannotGoOn) {
     decide(before, Operation::kTake, 1, kNow);
     block(before, 10 * kSecondNs, kNow);
     const std::string blocked = server_->ask({"GET", before.name("a")});
-    // Who only looks, or has nothing to give back, leaves it to those whose block it is.
+    // A peek, and a refund of nothing, by the other limit leave the block to its own limit.
     EXPECT_EQ(decide(bucket, Operation::kTake, 0, kNow).remaining, 7) << server_->errors[0];
     EXPECT_EQ(decide(bucket, Operation::kRefund, 1, kNow).remaining, 7) << server_->errors[0];
     EXPECT_EQ(server_->ask({"GET", before.name("a")}), blocked);

@@ -423,7 +423,7 @@ TEST(RemoteStore, SaysOfAGroupWhetherItMayHaveBeenCharged) {
   EXPECT_TRUE(decision.allowed);
 }
 
-// Those who are told may take long: that is not at the cost of what is asked next.
+// A completion may take long: the deadline of the next request does not count that time.
 TEST_F(RemoteWorkerDeadlineTest, TheTimeACompletionTakesIsNotThatOfTheNextRequest) {
   std::promise<Answers> again;
   submit({"later"}, [](const Batch&) {

@@ -75,14 +75,7 @@ void StoreMonitor::note_late(std::chrono::nanoseconds round_trip) {
 
 void StoreMonitor::add_to(StoreHealth& health) const {
   const std::lock_guard lock(mutex_);
-  health.state = told_.state;
-  health.since = told_.since;
-  health.reason = told_.reason;
-  health.times_lost = told_.times_lost;
-  health.late_replies = told_.late_replies;
-  health.times_late = told_.times_late;
-  health.late_round_trip = told_.late_round_trip;
-  health.sufficient_deadline = told_.sufficient_deadline;
+  health = told_;
   health.deadline = deadline_;
   health.answered_by_store = answers_.load(std::memory_order_relaxed);
   add_round_trips(health);
