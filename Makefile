@@ -26,7 +26,7 @@ CTEST = ctest --test-dir build/$(1) --output-on-failure --no-tests=error
 
 help:
 	@echo "make build    builds build/release/sluice"
-	@echo "make run      builds, replays the sample log, then serves on 127.0.0.1:6380"
+	@echo "make run      builds, replays the sample log, then serves on 127.0.0.1:6380 and 8080"
 	@echo "make install  the program, the library and its headers, below PREFIX=$(PREFIX)"
 	@echo "make package  makes Debian packages of them in build/packages"
 	@echo "make docs     generates the API reference, build/docs/html/index.html"

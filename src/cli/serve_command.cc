@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cli/commands.h"
 #include "server/config_file.h"
@@ -34,8 +35,9 @@ other reply, and completes those that it has begun. A second signal stops it at 
 Exit status: 0; 1 if it cannot listen on an address; 2 for invalid arguments or a mistake in a file.
 
 Example:
-  sluice serve --resp 127.0.0.1:6380 --limits limits.yaml
-  redis-cli -p 6380 CL.THROTTLE user 15 30 60)";
+  sluice serve --resp 127.0.0.1:6380 --http 127.0.0.1:8080 --limits limits.yaml
+  redis-cli -p 6380 CL.THROTTLE user 15 30 60
+  curl 'http://127.0.0.1:8080/auth?limit=token_bucket+2/1s&key=user')";
 
 /// What the command line says.
 struct CommandLine {
@@ -43,7 +45,7 @@ struct CommandLine {
   std::string config_file;
   std::string limits_file;
   // Which of the options that a file can name, too, were given.
-  std::map<std::string, const CLI::Option*> addresses;
+  std::map<std::string, CLI::Option*> addresses;
   const CLI::Option* store = nullptr;
 };
 
@@ -83,14 +85,16 @@ void add_serve(CLI::App& app, std::function<int()>& chosen) {
       command->add_option("--config", line->config_file, "The server's configuration")
           ->type_name("FILE");
   for (const ServedProtocol& protocol : protocols()) {
-    line->addresses[protocol.name] =
-        command
-            ->add_option("--" + std::string(protocol.name), options.addresses[protocol.name],
-                         "Serve " + std::string(protocol.title) +
-                             " on this address; may be given several times; port 0 is any free one")
-            ->type_name("ADDRESS:PORT|unix:PATH")
-            ->allow_extra_args(false)
-            ->capture_default_str();
+    std::vector<std::string>& addresses = options.addresses[protocol.name];
+    CLI::Option*& option = line->addresses[protocol.name];
+    option = command
+                 ->add_option("--" + std::string(protocol.name), addresses,
+                              "Serve " + std::string(protocol.title) +
+                                  " on this address; may be given several times; port 0 is any "
+                                  "free one")
+                 ->type_name("ADDRESS:PORT|unix:PATH")
+                 ->allow_extra_args(false);
+    if (!addresses.empty()) option->capture_default_str();
   }
   command
       ->add_option("--threads", options.threads,
@@ -98,7 +102,7 @@ void add_serve(CLI::App& app, std::function<int()>& chosen) {
                        " (default: one per core)")
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, kMaxThreads).description(""));
-  command->add_option("--limits", line->limits_file, "Named limits for SLUICE.CHECK")
+  command->add_option("--limits", line->limits_file, "Named limits")
       ->type_name("FILE")
       ->excludes(config);
   line->store = command->add_option("--store", options.store, "The store for the limits' states")

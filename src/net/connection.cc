@@ -4,6 +4,7 @@
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <cassert>
 #include <cstring>
@@ -23,6 +24,13 @@ constexpr std::size_t kMaxIgnoredBytes = 1024 * 1024;
 constexpr std::size_t kFirstBufferBytes = 4 * 1024;
 /// The most that an idle connection keeps for its input, and for its output.
 constexpr std::size_t kIdleBufferBytes = 16 * 1024;
+
+std::string ip_address_of(const ServingSocket::endpoint_type& endpoint) {
+  asio::ip::tcp::endpoint address;
+  if (endpoint.size() > address.capacity()) return {};
+  std::memcpy(address.data(), endpoint.data(), endpoint.size());
+  return address.address().to_string();
+}
 
 }  // namespace
 
@@ -47,8 +55,11 @@ std::span<char> InputBuffer::make_room() {
   return {bytes_.get() + end_, capacity_ - end_};
 }
 
-Connection::Connection(ServingSocket socket, ConnectionGroup& group)
-    : group_(group), socket_(std::move(socket)), timer_(socket_.get_executor()) {}
+Connection::Connection(ServingSocket socket, ConnectionGroup& group, const Service& service)
+    : group_(group),
+      service_(service),
+      socket_(std::move(socket)),
+      timer_(socket_.get_executor()) {}
 
 /// Runs `step` unless the connection is closed.
 template <class Step>
@@ -61,11 +72,17 @@ void Connection::run(Step step) {
   }
 }
 
-void Connection::start(const MakeHandler& make_handler, std::size_t thread) {
+void Connection::start(std::size_t thread) {
   run([&] {
     group_.members.insert(shared_from_this());
     socket_.non_blocking(true);
-    handler_ = make_handler(thread, make_wake());
+    const bool is_unix = service_.address.family == Address::Family::kUnix;
+    handler_ =
+        service_.make_handler({.thread = thread,
+                               .wake = make_wake(),
+                               .peer = is_unix ? "unix:" : ip_address_of(socket_.remote_endpoint()),
+                               .is_loopback = !is_unix && service_.address.is_local()});
+    await_input(false, true);
     end_step_soon();
   });
 }
@@ -124,8 +141,12 @@ void Connection::on_wake() {
 void Connection::answer() {
   using Next = StreamHandler::Next;
   bool more = true;
+  bool has_written = false;
+  StreamHandler::Progress progress;
   while (more && !held_) {
-    const StreamHandler::Progress progress = handler_->on_data(input_.unread(), output_);
+    const std::size_t before = output_.size();
+    progress = handler_->on_data(input_.unread(), output_);
+    has_written = has_written || output_.size() != before;
     input_.consume(progress.consumed);
     later_ = progress.next == Next::kLater;
     closing_ = progress.next == Next::kClose;
@@ -134,6 +155,49 @@ void Connection::answer() {
     if (progress.next == Next::kNeedMore && input_.is_full()) return close();
     if (output_.size() >= kSendBytes) send_output();
   }
+  await_input(progress.has_part, has_written);
+}
+
+/// Says until when the peer must send the next request, or the rest of one. What it sends of one
+/// request moves the deadline only with the first byte, or with the output it is worth.
+void Connection::await_input(bool has_part, bool has_written) {
+  const bool had_part = std::exchange(has_part_, has_part);
+  if (had_part == has_part && !has_written) return;
+  const auto timeout = has_part ? service_.timeouts.request : service_.timeouts.idle;
+  if (timeout == StreamTimeouts::kNever) {
+    deadline_ = ServingTimer::time_point::max();
+    return;
+  }
+  deadline_ = ServingTimer::clock_type::now() + timeout;
+  if (!std::exchange(group_.is_sweeping, true)) sweep(group_);
+}
+
+/// The peer has not sent what it was awaited to send.
+void Connection::on_timeout() {
+  if (later_ || held_ || closing_ || lingering_) return;
+  deadline_ = ServingTimer::time_point::max();
+  if (has_part_) handler_->on_timeout(output_);
+  closing_ = true;
+  end_step_soon();
+}
+
+/// Ends the connections whose deadlines have passed, and comes back in a while: one timer
+/// for all connections of a thread, since setting one for each request would cost a tenth of it.
+void Connection::sweep(ConnectionGroup& group) {
+  const auto now = ServingTimer::clock_type::now();
+  std::vector<Connection*> overdue;
+  for (const auto& connection : group.members) {
+    if (connection->deadline_ <= now) overdue.push_back(connection.get());
+  }
+  for (Connection* connection : overdue) {
+    connection->run([=] { connection->on_timeout(); });
+  }
+  group.is_sweeping = !group.stopping && !group.members.empty();
+  if (!group.is_sweeping) return;
+  group.sweep.expires_after(group.limits.sweep_interval);
+  group.sweep.async_wait([&group](const error_code& error) {
+    if (!error) sweep(group);
+  });
 }
 
 void Connection::end_step_soon() {

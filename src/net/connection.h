@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "net/connection_limits.h"
+#include "net/service.h"
 #include "protocols/stream_handler.h"
 
 namespace sluice {
@@ -56,6 +57,10 @@ struct ConnectionGroup {
   std::vector<Connection*> in_step = {};
   /// The server is stopping: connections read only what has arrived already.
   bool stopping = false;
+  /// Looks for connections whose peers have sent nothing for too long, while there are such that
+  /// may: see Connection::sweep().
+  ServingTimer sweep{context->get_executor()};
+  bool is_sweeping = false;
 };
 
 /// The bytes that were read from a connection and that the handler has not consumed.
@@ -95,11 +100,11 @@ class InputBuffer {
 /// Used by its group's thread only. Kept alive by its group, and by the operations under way.
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
-  /// `group` outlives it.
-  Connection(ServingSocket socket, ConnectionGroup& group);
+  /// `group` and `service` outlive it.
+  Connection(ServingSocket socket, ConnectionGroup& group, const Service& service);
 
-  /// Joins the group and serves. `thread` is the number given to `make_handler`.
-  void start(const MakeHandler& make_handler, std::size_t thread);
+  /// Joins the group and serves. `thread` is the number of the group's thread.
+  void start(std::size_t thread);
 
   /// Reads at most kLastReadBytes of what has arrived, answers it, sends all output and closes.
   /// REQUIRES: group.stopping.
@@ -133,6 +138,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void read();
   void write();
   void linger();
+  void await_input(bool has_part, bool has_written);
+  void on_timeout();
+  static void sweep(ConnectionGroup& group);
   void close_after(std::chrono::milliseconds timeout);
 
   bool more_has_come() const;
@@ -140,8 +148,11 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   std::size_t pending_bytes() const { return sending_.size() - sent_ + waiting_bytes_; }
 
   ConnectionGroup& group_;
+  const Service& service_;
   ServingSocket socket_;
   ServingTimer timer_;  // Set while output is pending, and while the connection lingers.
+  // When the peer has sent nothing for too long; checked by sweep().
+  ServingTimer::time_point deadline_ = ServingTimer::time_point::max();
   std::unique_ptr<StreamHandler> handler_;
   InputBuffer input_;
   std::string output_;   // Replies of this step, not given to the socket yet.
@@ -152,6 +163,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   std::size_t waiting_bytes_ = 0;            // Of all pieces.
   std::size_t last_bytes_ = kLastReadBytes;  // What may still be read while the server stops.
   std::size_t ignored_bytes_ = 0;            // Read while lingering.
+  bool has_part_ = false;                    // A part of a request has come.
   bool in_step_ = false;                     // Its step has not ended.
   bool reading_ = false;                     // A read is under way.
   bool writing_ = false;                     // A write is under way.

@@ -17,6 +17,8 @@ struct ConnectionLimits {
   /// After the last output the server waits this long for the peer to end its side, because closing
   /// earlier may reset the connection before the peer has read the output.
   std::chrono::milliseconds linger_timeout{2'000};
+  /// How often the server looks for peers that have sent nothing for too long (StreamTimeouts).
+  std::chrono::milliseconds sweep_interval{1'000};
 };
 
 }  // namespace sluice

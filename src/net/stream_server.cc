@@ -159,12 +159,13 @@ class StreamWorker {
       refuse(std::move(socket), service.refusal);
       return;
     }
-    std::make_shared<Connection>(std::move(socket), group_)->start(service.make_handler, thread_);
+    std::make_shared<Connection>(std::move(socket), group_, service)->start(thread_);
   }
 
   /// Answers what has come. The context stops running when all is sent.
   void finish() {
     group_.stopping = true;
+    group_.sweep.cancel();
     if (group_.members.empty()) group_.work.reset();
     for (const auto& connection : std::vector(group_.members.begin(), group_.members.end())) {
       connection->finish();

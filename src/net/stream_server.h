@@ -9,17 +9,9 @@
 
 #include "net/address.h"
 #include "net/connection_limits.h"
-#include "protocols/stream_handler.h"
+#include "net/service.h"
 
 namespace sluice {
-
-/// One address to serve, and the protocol to serve there.
-struct Service {
-  Address address;
-  MakeHandler make_handler;
-  /// Sent to a peer that connects when max_connections are open; then its connection is closed.
-  std::string refusal;
-};
 
 struct StreamServerOptions {
   /// Serving threads, at least 1.
@@ -37,8 +29,9 @@ inline constexpr std::chrono::seconds kAcceptReports{60};
 
 /// Accepts connections, and serves each by a StreamHandler of its own. It has its own serving
 /// threads; each runs its own io_context, and a connection stays on the thread that got it. A peer
-/// that does not read costs a bounded amount of memory for a bounded time (ConnectionLimits); one
-/// that sends nothing may stay connected. If the system has no descriptor left, accepting pauses.
+/// that does not read costs a bounded amount of memory for a bounded time (ConnectionLimits); how
+/// long one that sends nothing may stay connected is said by its Service. If the system has no
+/// descriptor left, accepting pauses.
 ///
 /// The members are called from one thread at a time, except connections().
 class StreamServer {

@@ -53,10 +53,87 @@ TEST_F(StreamServerTest, AnswersAPipelineInOrder) {
   EXPECT_TRUE(sending.get());
 }
 
+/// Lines as LineHandler, whose beginnings are parts of requests.
+class PatientHandler final : public LineHandler {
+ public:
+  Progress on_data(std::string_view input, std::string& output) override {
+    Progress progress = LineHandler::on_data(input, output);
+    progress.has_part = progress.next == Next::kNeedMore && progress.consumed < input.size();
+    return progress;
+  }
+  void on_timeout(std::string& output) override { output += "too slow\n"; }
+};
+
+class TimeoutTest : public StreamServerTest {
+ protected:
+  void serve(const StreamTimeouts& timeouts) {
+    const MakeHandler factory = [](const AcceptedStream&) {
+      return std::make_unique<PatientHandler>();
+    };
+    server_ = std::make_unique<StreamServer>(
+        std::vector<Service>{{any_port(), factory, "no room\n", timeouts}},
+        StreamServerOptions{.limits = {.sweep_interval = milliseconds(5)}});
+    server_->start();
+  }
+};
+
+TEST_F(TimeoutTest, ClosesIdleConnections) {
+  serve({.idle = milliseconds(100)});
+  Client silent(address());
+  Client late(address());
+  EXPECT_TRUE(late.echoes("a\n"));
+  EXPECT_EQ(silent.read_all(), "");
+  EXPECT_EQ(late.read_all(), "");
+}
+
+TEST_F(TimeoutTest, ClosesWhereTheRestOfARequestDoesNotCome) {
+  serve({.request = milliseconds(100)});
+  Client idle(address());
+  Client slow(address());
+  EXPECT_TRUE(slow.send("a\nb"));
+  EXPECT_EQ(slow.read_all(), "a\ntoo slow\n");
+  EXPECT_TRUE(idle.echoes("a\n"));
+}
+
+TEST_F(TimeoutTest, CountsFromTheFirstByte) {
+  serve({.request = milliseconds(100)});
+  Client slow(address());
+  // One byte after the other, until the server has had enough.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (slow.send("b") && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_LT(std::chrono::steady_clock::now(), end);
+}
+
+TEST_F(TimeoutTest, StopsWhileItWatches) {
+  serve({.idle = std::chrono::hours(1)});
+  Client client(address());
+  EXPECT_TRUE(client.echoes("a\n"));
+  server_->stop(std::chrono::seconds(10));
+  EXPECT_EQ(client.read_all(), "");
+}
+
+TEST_F(StreamServerTest, TellsTheHandlerWhoHasConnected) {
+  std::promise<std::string> told;
+  const MakeHandler factory = [&](const AcceptedStream& stream) {
+    told.set_value(stream.peer + (stream.is_loopback ? " loopback" : ""));
+    return std::make_unique<LineHandler>();
+  };
+  const auto peer_of = [&](const Address& address) {
+    told = {};
+    StreamServer server({{address, factory, ""}}, {});
+    server.start();
+    const Client client(server.addresses()[0]);
+    return told.get_future().get();
+  };
+  EXPECT_EQ(peer_of(any_port()), "127.0.0.1 loopback");
+  EXPECT_EQ(peer_of({Address::Family::kIpv4, "0.0.0.0", 0}), "127.0.0.1");
+  EXPECT_EQ(peer_of({Address::Family::kUnix, temporary_path("peer.sock"), 0}), "unix:");
+}
+
 TEST_F(StreamServerTest, ServesManyOnEveryThread) {
   std::atomic<unsigned> threads_used = 0;
-  const MakeHandler factory = [&](std::size_t thread, const Wake&) {
-    threads_used |= 1U << thread;
+  const MakeHandler factory = [&](const AcceptedStream& stream) {
+    threads_used |= 1U << stream.thread;
     return std::make_unique<LineHandler>();
   };
   const Address address{Address::Family::kUnix, temporary_path("many.sock"), 0};
@@ -123,7 +200,7 @@ TEST_F(StreamServerTest, ClosesAPeerThatNeverReadsAndKeepsMemoryBounded) {
    private:
     std::atomic<std::size_t>& bytes_;
   };
-  const MakeHandler factory = [&](std::size_t, const Wake&) {
+  const MakeHandler factory = [&](const AcceptedStream&) {
     return std::make_unique<Counting>(answered_bytes);
   };
   serve(factory, {.limits = {.max_pending_bytes = 1 << 20, .stuck_timeout = milliseconds(50)}});
@@ -152,7 +229,7 @@ TEST_F(StreamServerTest, ClosesOnlyThePeerForWhichMemoryRunsOut) {
     }
   };
   std::atomic<bool> no_memory = false;
-  const MakeHandler factory = [&](std::size_t, const Wake&) {
+  const MakeHandler factory = [&](const AcceptedStream&) {
     if (no_memory) throw std::bad_alloc();
     return std::make_unique<Greedy>();
   };
@@ -369,8 +446,8 @@ class LaterHandler final : public LineHandler {
 class LaterHandlerTest : public StreamServerTest {
  protected:
   void serve(const StreamServerOptions& options = {}) {
-    const MakeHandler factory = [this](std::size_t, Wake wake) {
-      return std::make_unique<LaterHandler>(lines_, std::move(wake));
+    const MakeHandler factory = [this](AcceptedStream stream) {
+      return std::make_unique<LaterHandler>(lines_, std::move(stream.wake));
     };
     StreamServerTest::serve(factory, options);
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -26,6 +27,9 @@ class StreamHandler {
     Next next = Next::kNeedMore;
     /// The output ends within a reply, whose rest comes with the next calls.
     bool is_amid_reply = false;
+    /// With kNeedMore: a part of a request has come, in the input or consumed before. The
+    /// connection then waits for the rest as long as StreamTimeouts::request says, not ::idle.
+    bool has_part = false;
   };
 
   virtual ~StreamHandler() = default;
@@ -36,6 +40,21 @@ class StreamHandler {
   /// std::exception, the connection is closed. A handler may be destroyed while it waits for a
   /// store, because its peer has closed the connection.
   virtual Progress on_data(std::string_view input, std::string& output) = 0;
+
+  /// The rest of a request has not come in time (StreamTimeouts::request). Appends what the peer is
+  /// told to `output`, if it is told anything; then the connection is closed.
+  virtual void on_timeout(std::string& /*output*/) {}
+};
+
+/// How long a connection waits for its peer, in steps of a second at most.
+struct StreamTimeouts {
+  static constexpr std::chrono::milliseconds kNever = std::chrono::milliseconds::max();
+
+  /// For a request, from the last reply or the beginning. Then the connection is closed.
+  std::chrono::milliseconds idle = kNever;
+  /// For the rest of a request, from its first byte or the last output, whatever has come of it
+  /// meanwhile. Then StreamHandler::on_timeout() is called, and the connection is closed.
+  std::chrono::milliseconds request = kNever;
 };
 
 /// A handler that has returned kLater arranges that this is called once it can go on, usually by a
@@ -44,9 +63,21 @@ class StreamHandler {
 /// be called even after the server was destroyed.
 using Wake = std::function<void()>;
 
-/// Makes the handler of a new connection; `wake` is that connection's wake function. Called on the
-/// serving threads, perhaps on several at once; `thread` is the number of the calling one, from 0.
-using MakeHandler = std::function<std::unique_ptr<StreamHandler>(std::size_t thread, Wake wake)>;
+/// A connection that was accepted, as far as its handler may need to know.
+struct AcceptedStream {
+  /// The number of the serving thread, from 0.
+  std::size_t thread = 0;
+  /// The connection's wake function.
+  Wake wake = {};
+  /// The peer's numeric address without its port; "unix:" if it came over a Unix socket.
+  std::string peer = {};
+  /// The listener has a loopback address, which only programs of this machine reach.
+  bool is_loopback = false;
+};
+
+/// Makes the handler of a new connection. Called on the serving threads, perhaps on several at
+/// once.
+using MakeHandler = std::function<std::unique_ptr<StreamHandler>(AcceptedStream stream)>;
 
 /// The most unconsumed input that a connection keeps for its handler. If the handler needs more
 /// than that, the connection is closed.

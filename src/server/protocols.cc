@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "protocols/http/handler.h"
 #include "protocols/resp/handler.h"
 
 namespace sluice {
@@ -9,7 +10,8 @@ namespace {
 
 // The table of protocols. A new one is its folder and one row here.
 constexpr std::array kProtocols = std::to_array<ServedProtocol>({
-    {"resp", "RESP", "127.0.0.1:6380", resp::handlers, resp::kRefusal},
+    {"resp", "RESP", "127.0.0.1:6380", resp::handlers, resp::kRefusal, {}},
+    {"http", "HTTP", "", http::handlers, http::kRefusal, http::kTimeouts},
 });
 
 }  // namespace

@@ -21,6 +21,7 @@ struct ServedProtocol {
   MakeHandler (*handlers)(const std::shared_ptr<ServerContext>& context);
   /// What a client is sent for whom there is no connection left.
   std::string_view refusal;
+  StreamTimeouts timeouts;
 };
 
 /// Every protocol there is.

@@ -84,8 +84,10 @@ std::vector<Service> make_services(const std::vector<Listening>& listening,
   for (const auto& [protocol, address] : listening) {
     MakeHandler& make = handlers[protocol];
     if (make == nullptr) make = protocol->handlers(context);
-    services.push_back(
-        {.address = address, .make_handler = make, .refusal = std::string(protocol->refusal)});
+    services.push_back({.address = address,
+                        .make_handler = make,
+                        .refusal = std::string(protocol->refusal),
+                        .timeouts = protocol->timeouts});
   }
   return services;
 }

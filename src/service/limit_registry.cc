@@ -44,9 +44,8 @@ const std::shared_ptr<const RegisteredLimit>& LimitRegistry::find(
   if (looks_like_name(name_or_expression)) {
     std::vector<std::string_view> names;
     for (const auto& [name, limit] : named_) names.push_back(name);
-    throw InvalidLimit("no limit is named '" + std::string(name_or_expression) + "'" +
-                           suggest_name(name_or_expression, names),
-                       0);
+    throw UnknownLimit("no limit is named '" + std::string(name_or_expression) + "'" +
+                       suggest_name(name_or_expression, names));
   }
   if (!expressions_) throw InvalidLimit("this server answers named limits only", 0);
   return remembered_.insert(std::string(name_or_expression), bind(Limit(name_or_expression), 0));

@@ -22,6 +22,12 @@ struct RegisteredLimit : BoundLimit {
   std::uint16_t number = 0;
 };
 
+/// Thrown for a text that can only be meant as the name of a limit, and is none.
+class UnknownLimit final : public InvalidLimit {
+ public:
+  explicit UnknownLimit(const std::string& sentence) : InvalidLimit(sentence, 0) {}
+};
+
 /// Finds the limit that a client names: by the name of a limit from the limits file, or by an
 /// expression, which is parsed once and remembered. (The limits of CL.THROTTLE have no name:
 /// resp/throttle_limits finds them.)
@@ -45,8 +51,9 @@ class LimitRegistry {
 
   /// The limit of this name, or of this expression. Allocates nothing if it was asked for lately.
   /// The reference, which is never to null, stays valid for at least the next 64 calls of find();
-  /// copy it to keep the limit longer. Throws InvalidLimit where the text is neither a name nor an
-  /// expression that may be asked, and StoreError where the store cannot open its space.
+  /// copy it to keep the limit longer. Throws UnknownLimit where the text is one word and names no
+  /// limit, InvalidLimit where it is no expression that may be asked, and StoreError where the
+  /// store cannot open its space.
   const std::shared_ptr<const RegisteredLimit>& find(std::string_view name_or_expression);
 
  private:

@@ -25,7 +25,7 @@ void check(bool holds) {
 std::string replies_to(std::string_view bytes, std::size_t piece_bytes) {
   const auto context = std::make_shared<sluice::ServerContext>(sluice::still_store(),
                                                                std::vector<sluice::Limit>{}, 1);
-  const auto handler = sluice::resp::handlers(context)(0, [] {});
+  const auto handler = sluice::resp::handlers(context)({.wake = [] {}});
   std::string output;
   std::string pending;
   StreamHandler::Progress progress;

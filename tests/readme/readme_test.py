@@ -11,7 +11,7 @@ The convention, by the fence that opens a block:
            lines. Anywhere else: ignored.
   ```yaml  With a first line `# NAME`: is written to the file NAME in the scratch folder.
   ```cpp   A whole file: compiled with the project's warnings; with a main it is linked and run.
-The ports 6380 and 6381 are replaced by free ones, and 6379 by that of a redis-server.
+The ports 6380, 6381 and 8080 are replaced by free ones, and 6379 by that of a redis-server.
 """
 
 import os
@@ -29,7 +29,7 @@ from harness import BINARY, ROOT, Process, RedisServer, SystemTest, free_port, r
 LIBRARIES = os.path.join(ROOT, "build", "debug", "src")
 DEFAULT_PORT = "6380"
 REDIS_PORT = "6379"
-PORTS = re.compile(r"\b(6379|6380|6381)\b")
+PORTS = re.compile(r"\b(6379|6380|6381|8080)\b")
 NOT_RUN = ("git clone", "cd ", "cmake --preset", "#")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 CXX_FLAGS = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-I", os.path.join(ROOT, "include")]

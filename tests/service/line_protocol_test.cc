@@ -98,8 +98,8 @@ class LineProtocolTest : public testing::Test {
     const std::vector<Limit> named{Limit("token_bucket 2/1h", "login"),
                                    Limit("token_bucket 100/1h", "api")};
     context = std::make_shared<ServerContext>(std::move(store), named, 1);
-    const auto make_handler = [context = context](std::size_t thread, Wake wake) {
-      return std::make_unique<CheckHandler>(context, thread, std::move(wake));
+    const auto make_handler = [context = context](AcceptedStream stream) {
+      return std::make_unique<CheckHandler>(context, stream.thread, std::move(stream.wake));
     };
     server = std::make_unique<StreamServer>(std::vector<Service>{{any_port(), make_handler, ""}},
                                             StreamServerOptions{});

@@ -45,7 +45,7 @@ class LineHandler : public StreamHandler {
 };
 
 inline MakeHandler line_handlers() {
-  return [](std::size_t, const Wake&) { return std::make_unique<LineHandler>(); };
+  return [](const AcceptedStream&) { return std::make_unique<LineHandler>(); };
 }
 
 inline Address any_port() {

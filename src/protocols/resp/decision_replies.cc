@@ -1,11 +1,11 @@
 #include "protocols/resp/decision_replies.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
 #include "core/arithmetic.h"
+#include "service/permit_text.h"
 
 namespace sluice::resp {
 namespace {
@@ -57,13 +57,6 @@ char* put_six(char* to, const Decision& decision) {
   return put(to, round_up<kMillisecondNs>(decision.delay));
 }
 
-constexpr std::size_t kPermitBytes = 17;
-constexpr int kHexadecimal = 16;
-
-// What a permit's text begins with.
-constexpr std::pair<char, Source> kGivers[] = {
-    {'s', Source::kStore}, {'f', Source::kFull}, {'l', Source::kLocal}, {'p', Source::kPolicy}};
-
 char* put_permit(char* to, const DecisionReplies::Detail& detail, const Decision& decision) {
   to = put_text(to, "*3\r\n");
   to = put(to, decision.allowed ? 1 : 0);
@@ -87,29 +80,6 @@ char* put_count(char* to, const DecisionReplies::Detail& detail, const Decision&
 }
 
 }  // namespace
-
-std::string permit_text(PermitId permit, Source giver) {
-  const auto* const row = std::find_if(std::begin(kGivers), std::end(kGivers),
-                                       [=](const auto& one) { return one.second == giver; });
-  assert(row != std::end(kGivers));
-  std::string digits(kPermitBytes - 1, '0');
-  char written[kPermitBytes];
-  const auto* const end = std::to_chars(written, written + kPermitBytes, permit, kHexadecimal).ptr;
-  const auto size = static_cast<std::size_t>(end - written);
-  digits.replace(digits.size() - size, size, written, size);
-  return row->first + digits;
-}
-
-bool read_permit(std::string_view text, PermitId& permit, Source& giver) {
-  if (text.size() != kPermitBytes) return false;
-  const auto* const row = std::find_if(std::begin(kGivers), std::end(kGivers),
-                                       [=](const auto& one) { return one.first == text[0]; });
-  if (row == std::end(kGivers)) return false;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data() + 1, end, permit, kHexadecimal);
-  giver = row->second;
-  return error == std::errc{} && stop == end && permit != 0;
-}
 
 inline char* DecisionReplies::put_reply(char* to, std::uint32_t tag, const Decision& decision) {
   switch (form_of(tag)) {

@@ -36,13 +36,6 @@ constexpr std::uint32_t tag_of(Form form) {
   return static_cast<std::uint32_t>(form);
 }
 
-/// A permit as clients know it: an opaque text, which also says who granted it, since it is
-/// returned there.
-std::string permit_text(PermitId permit, Source giver);
-
-/// Reads the permit of a request from its text. Returns false if the text is none.
-bool read_permit(std::string_view text, PermitId& permit, Source& giver);
-
 /// Writes each decision in the form that its tag says. The reply to a request that the store did
 /// not decide is an error UNAVAILABLE. Belongs to one connection.
 class DecisionReplies final : public ReplyWriter {

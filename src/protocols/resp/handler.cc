@@ -143,8 +143,8 @@ MakeHandler handlers(const std::shared_ptr<ServerContext>& server) {
     threads.push_back(std::make_shared<ThreadState>(server, i, shared));
   }
   const auto last_id = std::make_shared<std::atomic<std::int64_t>>(0);
-  return [threads = std::move(threads), last_id](std::size_t thread, Wake wake) {
-    return std::make_unique<Handler>(threads[thread], ++*last_id, std::move(wake));
+  return [threads = std::move(threads), last_id](AcceptedStream stream) {
+    return std::make_unique<Handler>(threads[stream.thread], ++*last_id, std::move(stream.wake));
   };
 }
 

@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <variant>
 
 #include "algorithms/limit_definition.h"
 #include "core/arithmetic.h"
 #include "protocols/resp/commands.h"
 #include "protocols/resp/integer_argument.h"
+#include "service/permit_text.h"
 #include "sluice/store.h"
 #include "waiting/requests.h"
 
@@ -87,12 +87,6 @@ void ask_of_permit(CommandContext& context, Arguments arguments, Operation opera
     return context.reply().error("ERR this is no permit: SLUICE.ACQUIRE replies with one");
   }
   ask(context, arguments, request, Form::kHeld);
-}
-
-// In milliseconds, rounded down: no holder is told that it has longer than it has.
-std::int64_t lease_ms(const LimitDefinition& limit) {
-  const auto* const part = std::get_if<Part<Concurrency>>(limit.parts.data());
-  return part == nullptr ? 0 : part->params.lease_ns / kMillisecondNs;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "protocols/resp/testing.h"
+#include "service/permit_text.h"
 #include "sluice/store.h"
 #include "testing/served_store.h"
 

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "net/address.h"
+#include "protocols/stream_handler.h"
+
+namespace sluice {
+
+/// One address to serve, and the protocol to serve there.
+struct Service {
+  Address address;
+  MakeHandler make_handler;
+  /// Sent to a peer that connects when max_connections are open; then its connection is closed.
+  std::string refusal;
+  StreamTimeouts timeouts = {};
+};
+
+}  // namespace sluice

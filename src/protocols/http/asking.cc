@@ -1,0 +1,90 @@
+#include "protocols/http/asking.h"
+
+#include <stdexcept>
+#include <utility>
+
+#include "algorithms/limit_definition.h"
+#include "protocols/http/json_body.h"
+#include "sluice/store.h"
+
+namespace sluice::http {
+namespace {
+
+// No limit that can be kept is longer by far.
+constexpr std::size_t kMaxLimitBytes = 4 * 1024;
+
+}  // namespace
+
+const SharedLimit& find_limit(ThreadState& thread, std::string_view text) {
+  if (text.size() > kMaxLimitBytes) throw Problem{.detail = "the limit is too long"};
+  try {
+    return thread.context.limits.find(text);
+  } catch (const UnknownLimit& error) {
+    throw Problem{.status = 404, .detail = error.what()};
+  } catch (const InvalidLimit& error) {
+    throw Problem{.detail = error.what(),
+                  .members = ",\"offset\":" + std::to_string(error.position())};
+  } catch (const StoreError& error) {
+    throw Problem{.status = 503, .detail = error.what(), .retry_after_s = 1};
+  }
+}
+
+void require_kind(const RegisteredLimit& limit, const Request& request) {
+  const LimitDefinition& definition = limit.limit.definition();
+  const bool is_of_permits = request.permit != 0;
+  if (lends(definition) == is_of_permits) return;
+  if (is_of_permits) {
+    throw Problem{.detail = "'" + definition.space +
+                            "' lends no permits, as a concurrency limit does: /v1/check takes "
+                            "units from it"};
+  }
+  const bool is_of_units =
+      request.cost > 0 &&
+      (request.operation == Operation::kTake || request.operation == Operation::kTakeUpTo ||
+       request.operation == Operation::kRefund || request.operation == Operation::kCharge);
+  if (!is_of_units) return;
+  throw Problem{.detail = "'" + definition.space +
+                          "' lends permits: /v1/permits/acquire takes one, and "
+                          "/v1/permits/release gives it back"};
+}
+
+void ask(Exchange& exchange, const SharedLimit& limit, Request request, ReplyDetail detail) {
+  require_kind(*limit, request);
+  request.limit = &limit->limit.definition();
+  request.space = limit->space.get();
+  DecisionBatch& batch = exchange.thread.context.batch;
+  if (request.permit != 0) batch.has_permit();
+  detail.options = exchange.options;
+  if (detail.limits.empty()) detail.limits.push_back(limit);
+  batch.add(request, {.tag = exchange.replies.tag_with(std::move(detail)), .limit = limit->number},
+            limit);
+}
+
+Check read_check(ThreadState& thread, const boost::json::value& object, std::string_view place) {
+  Members members(object, place);
+  const std::string_view limit = members.text("limit");
+  Request request{.key = members.text("key")};
+  request.cost = members.integer("cost", {}, 1);
+  members.end();
+  try {
+    Check check{.limit = find_limit(thread, limit), .request = request};
+    require_kind(*check.limit, check.request);
+    check.request.limit = &check.limit->limit.definition();
+    check.request.space = check.limit->space.get();
+    return check;
+  } catch (Problem& problem) {
+    problem.detail.insert(0, place);
+    throw;
+  }
+}
+
+HeaderStyle read_style(ThreadState& thread, std::string_view name) {
+  if (name.empty()) return thread.shared->header_style;
+  try {
+    return header_style(name);
+  } catch (const std::invalid_argument& error) {
+    throw Problem{.detail = error.what()};
+  }
+}
+
+}  // namespace sluice::http

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <boost/json/value.hpp>
+#include <string_view>
+
+#include "core/batch.h"
+#include "protocols/http/context.h"
+
+namespace sluice::http {
+
+/// The limit of this name or expression. Throws Problem: 404 where no limit has this name, 400 with
+/// the offset where it is no expression, 503 where the store has no room for it. Valid as
+/// LimitRegistry::find() says.
+const SharedLimit& find_limit(ThreadState& thread, std::string_view text);
+
+/// Throws Problem where the limit cannot be asked this: some lend permits, the others units.
+void require_kind(const RegisteredLimit& limit, const Request& request);
+
+/// Adds a request to the batch, whose response `detail` describes. Its key stays valid until the
+/// batch has been asked. Throws Problem as require_kind().
+void ask(Exchange& exchange, const SharedLimit& limit, Request request, ReplyDetail detail);
+
+/// The style of headers that the request asks for, as "?headers=draft-3", or else the usual one.
+/// Throws Problem where there is no such style.
+HeaderStyle read_style(ThreadState& thread, std::string_view name);
+
+/// A request to take units, and the limit that it refers to.
+struct Check {
+  SharedLimit limit;
+  Request request;
+};
+
+/// Reads {limit, key, cost}. The key is a view of the object. Throws Problem, whose sentence begins
+/// with `place`.
+Check read_check(ThreadState& thread, const boost::json::value& object, std::string_view place);
+
+}  // namespace sluice::http

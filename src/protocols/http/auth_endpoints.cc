@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <array>
+#include <boost/container/small_vector.hpp>
+#include <charconv>
+#include <string>
+#include <utility>
+
+#include "core/store.h"
+#include "protocols/http/asking.h"
+#include "protocols/http/endpoints.h"
+#include "protocols/http/key_template.h"
+#include "protocols/http/query.h"
+
+namespace sluice::http {
+namespace {
+
+constexpr std::string_view kAuthPath = "/auth/";
+constexpr std::string_view kClientIp = "{ip}";
+constexpr std::size_t kMaxKeyBytes = 64 * 1024;
+
+/// What a proxy asks for, by the parameters of its query.
+struct AuthQuery {
+  boost::container::small_vector<std::string_view, 2> limits = {};
+  std::string_view key = kClientIp;
+  /// A field of the key that must not be empty, or none.
+  std::string_view required = {};
+  std::string_view style = {};
+  std::int64_t cost = 1;
+  int allow_status = kStatusNoContent;
+  int deny_status = kStatusTooMany;
+};
+
+int read_status(std::string_view name, std::string_view value, int one, int other) {
+  const std::string texts[] = {std::to_string(one), std::to_string(other)};
+  if (value == texts[0]) return one;
+  if (value == texts[1]) return other;
+  throw Problem{.detail = std::string(name) + " must be " + texts[0] + " or " + texts[1]};
+}
+
+std::int64_t read_cost(std::string_view value) {
+  std::int64_t cost = 0;
+  const char* const end = value.data() + value.size();
+  const auto [stop, error] = std::from_chars(value.data(), end, cost);
+  if (error == std::errc{} && stop == end && cost >= 0) return cost;
+  throw Problem{.detail = "cost must be an integer, at least 0"};
+}
+
+// {header:Name} with or without its braces, or the name of a header alone.
+std::string_view read_required(std::string_view value, Arena& arena) {
+  if (value.starts_with('{') && value.ends_with('}')) value = value.substr(1, value.size() - 2);
+  constexpr std::array<std::string_view, 4> kFields = {"ip", "method", "path", "host"};
+  const bool is_field = value.find(':') != std::string_view::npos ||
+                        std::find(kFields.begin(), kFields.end(), value) != kFields.end();
+  return is_field ? value : arena.copy("header:" + std::string(value));
+}
+
+AuthQuery read_query(std::string_view text, Arena& arena) {
+  AuthQuery query;
+  QueryReader parameters(text);
+  std::string_view name;
+  std::string_view value;
+  while (parameters.next(name, value)) {
+    value = decode_percent(value, true, arena);
+    if (name == "limit") {
+      query.limits.push_back(value);
+    } else if (name == "key") {
+      query.key = value;
+    } else if (name == "cost") {
+      query.cost = read_cost(value);
+    } else if (name == "deny_status") {
+      query.deny_status = read_status(name, value, kStatusForbidden, kStatusTooMany);
+    } else if (name == "allow_status") {
+      query.allow_status = read_status(name, value, kStatusOk, kStatusNoContent);
+    } else if (name == "headers") {
+      query.style = value;
+    } else if (name == "require") {
+      query.required = read_required(value, arena);
+    } else {
+      throw Problem{.detail = "there is no parameter \"" + std::string(name) + "\" of /auth"};
+    }
+  }
+  return query;
+}
+
+// Whether the client can read the body of a denial, or does not say what it can.
+bool accepts_problem(const Message& message) {
+  if (!message.has_field("Accept")) return true;
+  for (const HeaderField& field : message.fields) {
+    if (!equals_ignoring_case(field.name, "Accept")) continue;
+    for (const std::string_view type :
+         {kProblemJson, std::string_view("application/*"), std::string_view("*/*")}) {
+      if (field.value.find(type) != std::string_view::npos) return true;
+    }
+  }
+  return false;
+}
+
+// Denies a request without the field that is required; true where it did.
+bool deny_without(const AuthQuery& query, const OriginalRequest& request, Exchange& exchange) {
+  if (query.required.empty()) return false;
+  std::string value;
+  append_key_field(query.required, request, exchange.thread.arena, value);
+  if (!value.empty()) return false;
+  write_problem(exchange.thread.context.batch.other_replies(exchange.output), exchange.options,
+                exchange.date(),
+                {.status = query.deny_status,
+                 .detail = "the request has no {" + std::string(query.required) + "}"});
+  return true;
+}
+
+void ask_auth(Exchange& exchange, const AuthQuery& query, const OriginalRequest& request) {
+  ThreadState& thread = exchange.thread;
+  if (query.limits.empty()) throw Problem{.detail = "the parameter limit is missing"};
+  if (query.limits.size() > kMaxTogether) {
+    throw Problem{.detail = "there are more than " + std::to_string(kMaxTogether) + " limits"};
+  }
+  if (query.limits.size() > 1 && exchange.waits_for_decisions()) return;
+  if (deny_without(query, request, exchange)) return;
+  std::string key;
+  append_key(query.key, request, thread.arena, key);
+  if (key.size() > kMaxKeyBytes) throw Problem{.detail = "the key is too long"};
+  ReplyDetail detail{.form = Form::kAuth,
+                     .options = exchange.options,
+                     .style = read_style(thread, query.style),
+                     .has_problem = accepts_problem(exchange.message),
+                     .allow_status = query.allow_status,
+                     .deny_status = query.deny_status};
+  Request asked{.key = thread.arena.copy(key), .cost = query.cost};
+  if (query.limits.size() == 1) {
+    return ask(exchange, find_limit(thread, query.limits[0]), asked, std::move(detail));
+  }
+  for (const std::string_view limit : query.limits) {
+    detail.limits.push_back(find_limit(thread, limit));
+    require_kind(*detail.limits.back(), asked);
+  }
+  DecisionBatch& batch = thread.context.batch;
+  const auto limits = detail.limits;
+  const std::uint32_t tag = exchange.replies.tag_with(std::move(detail));
+  for (const SharedLimit& limit : limits) {
+    asked.limit = &limit->limit.definition();
+    asked.space = limit->space.get();
+    batch.add(asked, {.tag = tag, .limit = limit->number}, limit);
+  }
+  batch.ask_together();
+  exchange.is_last = true;
+}
+
+}  // namespace
+
+void run_auth(Exchange& exchange) {
+  const AuthQuery query = read_query(exchange.message.query(), exchange.thread.arena);
+  ask_auth(exchange, query, OriginalRequest(exchange));
+}
+
+// /auth/LIMIT/ORIGINAL/PATH?ORIGINAL=QUERY
+void run_auth_path(Exchange& exchange) {
+  const std::string_view rest = exchange.message.target.substr(kAuthPath.size());
+  const std::size_t end = std::min(rest.find_first_of("/?"), rest.size());
+  AuthQuery query{.allow_status = kStatusOk};
+  query.limits.push_back(decode_percent(rest.substr(0, end), false, exchange.thread.arena));
+  const std::string_view original = rest.substr(end);
+  ask_auth(exchange, query, OriginalRequest(exchange, original.empty() ? "/" : original));
+}
+
+}  // namespace sluice::http

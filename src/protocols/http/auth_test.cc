@@ -1,0 +1,159 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "protocols/http/testing.h"
+#include "testing/served_store.h"
+
+namespace sluice::http {
+namespace {
+
+using testing::HasSubstr;
+
+class AuthTest : public testing::Test {
+ protected:
+  Reply ask(const std::string& query, const std::string& headers = {}) {
+    return connection.ask_one(get("/auth?" + query, headers));
+  }
+  /// The key that the store was asked for.
+  std::string key_of(const std::string& target, const std::string& headers = {}) {
+    store->asked.clear();
+    const Reply reply = connection.ask_one(get(target, headers));
+    return store->asked.empty() ? reply.body : store->asked[0].key;
+  }
+
+  std::shared_ptr<ScriptedStore> store = still_store();
+  MakeHandler make = handlers_over(store);
+  TestConnection connection{make};
+};
+
+TEST_F(AuthTest, AdmitsAndDenies) {
+  const Reply admitted = ask("limit=login&cost=5");
+  EXPECT_EQ(admitted.status, 204);
+  EXPECT_EQ(admitted.header("RateLimit"), "\"login\";r=0;t=1");
+  const Reply denied = ask("limit=login");
+  EXPECT_EQ(denied.status, 429);
+  EXPECT_EQ(denied.header("Retry-After"), "1");
+  EXPECT_EQ(denied.header("Content-Type"), "application/problem+json");
+  EXPECT_EQ(denied.body,
+            R"({"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",)"
+            R"("title":"Quota exceeded","status":429,)"
+            R"("detail":"too many requests: try again when Retry-After has passed",)"
+            R"("violated-policies":["login"]})");
+  EXPECT_EQ(ask("limit=login&deny_status=403").status, 403);
+  EXPECT_EQ(ask("limit=api&allow_status=200").status, 200);
+  EXPECT_EQ(ask("limit=token_bucket+1/1h").status, 204);
+  EXPECT_EQ(ask("limit=token_bucket%201/1h").status, 429);
+}
+
+TEST_F(AuthTest, HasABodyWhereTheClientReadsOne) {
+  ask("limit=login&cost=5");
+  const auto body = [&](const std::string& accept) { return ask("limit=login", accept).body; };
+  EXPECT_EQ(body("Accept: text/html\r\n"), "");
+  EXPECT_EQ(ask("limit=login", "Accept: text/html\r\n").header("Content-Length"), "0");
+  EXPECT_NE(body("Accept: text/html, application/problem+json\r\n"), "");
+  EXPECT_NE(body("Accept: */*\r\n"), "");
+}
+
+TEST_F(AuthTest, AsksSeveralLimitsTogether) {
+  const Reply admitted = ask("limit=login&limit=api&cost=3");
+  EXPECT_EQ(admitted.status, 204);
+  EXPECT_EQ(admitted.header("RateLimit-Policy"), "\"login\";q=5;w=1, \"api\";q=100;w=3600");
+  const Reply denied = ask("limit=api&limit=login&cost=3");
+  EXPECT_EQ(denied.status, 429);
+  EXPECT_THAT(denied.body, HasSubstr(R"("violated-policies":["login"])"));
+  EXPECT_THAT(denied.header("RateLimit"), HasSubstr("\"api\";r=97"));
+  EXPECT_EQ(ask("limit=api&limit=nope").status, 404);
+  std::string many = "limit=api";
+  for (int i = 0; i < 16; ++i) many += "&limit=api";
+  EXPECT_EQ(ask(many).status, 400);
+}
+
+TEST_F(AuthTest, MakesTheKeyFromTheRequest) {
+  const std::string forwarded =
+      "X-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Method: DELETE\r\nX-Forwarded-Host: "
+      "shop.example\r\nX-Forwarded-Uri: /a%20b?user=a%2Fb&x\r\nX-Api-Key: secret\r\n";
+  EXPECT_EQ(key_of("/auth?limit=api", forwarded), "203.0.113.7");
+  EXPECT_EQ(key_of("/auth?limit=api&key={ip}", forwarded), "203.0.113.7");
+  EXPECT_EQ(key_of("/auth?limit=api&key=%7Bip%7D", forwarded), "203.0.113.7");
+  EXPECT_EQ(key_of("/auth?limit=api&key={header:x-api-key}", forwarded), "secret");
+  EXPECT_EQ(key_of("/auth?limit=api&key={query:user}", forwarded), "a/b");
+  EXPECT_EQ(key_of("/auth?limit=api&key={method}+{host}{path}", forwarded),
+            "DELETE shop.example/a%20b");
+  EXPECT_EQ(key_of("/auth?limit=api&key={header:none}{query:none}", forwarded), "");
+  EXPECT_EQ(key_of("/auth?limit=api&key={{ip}}", forwarded), "{ip}");
+  EXPECT_EQ(key_of("/auth?limit=api&key=plain", forwarded), "plain");
+  const std::string original =
+      "X-Original-Method: PUT\r\nX-Original-Host: h\r\nX-Original-URL: https://h/p?q=1\r\n";
+  EXPECT_EQ(key_of("/auth?limit=api&key={method}{host}{path}{query:q}", original), "PUTh/p1");
+  EXPECT_EQ(key_of("/auth?limit=api&key={method}+{host}+{path}"), "GET localhost /auth");
+  EXPECT_EQ(key_of("/auth?limit=api"), "127.0.0.1");
+}
+
+TEST_F(AuthTest, BelievesProxiesOnly) {
+  AcceptedStream stream = TestConnection::accepted();
+  stream.peer = "198.51.100.1";
+  stream.is_loopback = false;
+  TestConnection stranger(make, stream);
+  const std::string forged =
+      "X-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Uri: /x\r\nX-Forwarded-Host: x\r\n"
+      "X-Forwarded-Method: X\r\n";
+  stranger.send(get("/auth?limit=api&key={ip}+{method}+{host}+{path}", forged));
+  EXPECT_EQ(store->asked.at(0).key, "198.51.100.1 GET localhost /auth");
+  stream.peer = "unix:";
+  TestConnection(make, stream).send(get("/auth?limit=api&key={ip}+{path}", forged));
+  EXPECT_EQ(store->asked.at(1).key, "203.0.113.7 /x");
+}
+
+TEST_F(AuthTest, DeniesWithoutWhatIsRequired) {
+  const std::string query = "limit=api&key={header:X-Key}&require=";
+  for (const std::string field :
+       {"X-Key", "header:X-Key", "{header:X-Key}", "%7Bheader:X-Key%7D"}) {
+    const Reply denied = ask(query + field);
+    EXPECT_EQ(denied.status, 429) << field;
+    EXPECT_THAT(denied.body, HasSubstr("the request has no {header:X-Key}"));
+    EXPECT_EQ(ask(query + field, "X-Key: a\r\n").status, 204) << field;
+  }
+  EXPECT_EQ(ask(query + "query:user&deny_status=403").status, 403);
+  EXPECT_TRUE(store->asked.size() == 4);
+}
+
+TEST_F(AuthTest, NamesWhatIsWrong) {
+  const auto bad = [&](const std::string& query) {
+    const Reply reply = ask(query);
+    EXPECT_EQ(reply.status, 400) << query;
+    return reply.body;
+  };
+  EXPECT_THAT(bad(""), HasSubstr("the parameter limit is missing"));
+  EXPECT_THAT(bad("limit=api&costs=1"), HasSubstr(R"(no parameter \"costs\")"));
+  EXPECT_THAT(bad("limit=api&cost=-1"), HasSubstr("cost must be an integer"));
+  EXPECT_THAT(bad("limit=api&cost=1x"), HasSubstr("cost must be an integer"));
+  EXPECT_THAT(bad("limit=api&deny_status=200"), HasSubstr("deny_status must be 403 or 429"));
+  EXPECT_THAT(bad("limit=api&allow_status=201"), HasSubstr("allow_status must be 200 or 204"));
+  EXPECT_THAT(bad("limit=api&headers=x"), HasSubstr("no style of headers"));
+  EXPECT_THAT(bad("limit=api&key={user}"), HasSubstr("no field {user}"));
+  EXPECT_THAT(bad("limit=api&key={ip"), HasSubstr("brace without its other"));
+  EXPECT_THAT(bad("limit=api&key=ip}"), HasSubstr("brace without its other"));
+  EXPECT_THAT(bad("limit=api&key=%zz"), HasSubstr("two hexadecimal digits"));
+  EXPECT_THAT(bad("limit=api&key=%4"), HasSubstr("two hexadecimal digits"));
+  EXPECT_THAT(bad("limit=jobs"), HasSubstr("lends permits"));
+  EXPECT_EQ(ask("limit=nope").status, 404);
+}
+
+TEST_F(AuthTest, AnswersTheOriginalPath) {
+  const std::string peer = "X-Forwarded-For: 203.0.113.7\r\n";
+  EXPECT_EQ(key_of("/auth/api/shop/cart?x=1", peer), "203.0.113.7");
+  const Reply admitted = connection.ask_one(
+      "DELETE /auth/login/shop HTTP/1.1\r\nHost: shop.example\r\nOrigin: http://a\r\n\r\n");
+  EXPECT_EQ(admitted.status, 200);
+  EXPECT_EQ(admitted.header("RateLimit-Policy"), "\"login\";q=5;w=1");
+  for (int i = 0; i < 4; ++i) connection.ask_one(get("/auth/login/"));
+  EXPECT_EQ(connection.ask_one(get("/auth/login")).status, 429);
+  EXPECT_EQ(connection.ask_one(get("/auth/nope/x")).status, 404);
+  EXPECT_EQ(connection.ask_one(get("/auth/token_bucket%201%2F1h/x")).status, 200);
+}
+
+}  // namespace
+}  // namespace sluice::http

@@ -1,0 +1,61 @@
+#include <array>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/store.h"
+#include "protocols/http/asking.h"
+#include "protocols/http/check_list.h"
+#include "protocols/http/endpoints.h"
+#include "protocols/http/json_body.h"
+#include "protocols/http/query.h"
+
+namespace sluice::http {
+namespace {
+
+namespace json = boost::json;
+
+// All or nothing: the batch has these requests alone.
+void check_all(Exchange& exchange, const json::array& checks, HeaderStyle style) {
+  if (exchange.waits_for_decisions()) return;
+  if (checks.empty() || checks.size() > kMaxTogether) {
+    throw Problem{.detail = "with \"all\" there must be 1 to " + std::to_string(kMaxTogether) +
+                            " checks, there are " + std::to_string(checks.size())};
+  }
+  std::array<Check, kMaxTogether> read;
+  ReplyDetail detail{.form = Form::kAll, .options = exchange.options, .style = style};
+  for (std::size_t i = 0; i < checks.size(); ++i) {
+    read[i] = read_check(exchange.thread, checks[i], "checks[" + std::to_string(i) + "]: ");
+    detail.limits.push_back(read[i].limit);
+  }
+  DecisionBatch& batch = exchange.thread.context.batch;
+  const std::uint32_t tag = exchange.replies.tag_with(std::move(detail));
+  for (std::size_t i = 0; i < checks.size(); ++i) {
+    batch.add(read[i].request, {.tag = tag, .limit = read[i].limit->number}, read[i].limit);
+  }
+  batch.ask_together();
+  exchange.is_last = true;
+}
+
+}  // namespace
+
+void run_check(Exchange& exchange) {
+  ThreadState& thread = exchange.thread;
+  const json::value body = parse_body(thread, exchange.message);
+  const HeaderStyle style =
+      read_style(thread, query_value(exchange.message.query(), "headers", thread.arena));
+  Members members(body);
+  if (!members.has("checks")) {
+    const Check check = read_check(thread, body, {});
+    return ask(exchange, check.limit, check.request, {.form = Form::kCheck, .style = style});
+  }
+  const json::array& checks = members.array("checks");
+  const bool is_all = members.flag("all");
+  members.end();
+  if (is_all) return check_all(exchange, checks, style);
+  if (exchange.waits_for_decisions()) return;
+  exchange.list = std::make_unique<CheckList>(checks, exchange.options);
+  exchange.is_last = true;
+}
+
+}  // namespace sluice::http

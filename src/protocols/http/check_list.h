@@ -1,0 +1,41 @@
+#pragma once
+
+#include <boost/json/array.hpp>
+#include <boost/json/monotonic_resource.hpp>
+#include <boost/json/value.hpp>
+#include <cstddef>
+#include <string>
+
+#include "protocols/http/context.h"
+
+namespace sluice::http {
+
+/// A request for many decisions, each by itself. They take several batches, between which other
+/// connections of the thread are served. Each batch is for this request alone, and its replies are
+/// appended to results().
+class CheckList {
+ public:
+  static constexpr std::size_t kMost = 1'000;
+
+  /// `checks` are copied. Throws Problem where there are more than kMost.
+  CheckList(const boost::json::array& checks, const ResponseOptions& options);
+
+  /// Adds the next checks to the batch, as many as it holds.
+  void ask(ThreadState& thread, DecisionReplies& replies);
+
+  std::string& results() { return results_; }
+  bool is_done() const { return next_ == checks_.size(); }
+  const ResponseOptions& options() const { return options_; }
+
+  /// Appends the response. REQUIRES: is_done(), and the last batch has been answered.
+  void respond(std::string& output, std::string_view date);
+
+ private:
+  const ResponseOptions options_;
+  boost::json::monotonic_resource memory_;
+  const boost::json::array checks_;
+  std::size_t next_ = 0;
+  std::string results_;
+};
+
+}  // namespace sluice::http

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <boost/json/parser.hpp>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "protocols/http/arena.h"
+#include "protocols/http/replies.h"
+#include "protocols/http/reservations.h"
+#include "protocols/http/response.h"
+#include "service/server_context.h"
+#include "sluice/http_headers.h"
+#include "sluice/keys.h"
+
+namespace sluice::http {
+
+/// What all connections of HTTP share. Thread-safe.
+struct SharedState {
+  /// Who sent a request, where a trusted proxy passes it on.
+  ClientIp client_ip{{.trusted_proxies = {"127.0.0.0/8", "::1", "unix:"}}};
+  /// Whether a peer is such a proxy.
+  bool trusts(std::string_view peer) const {
+    constexpr std::string_view kAnyone = "192.0.2.1";  // An address for examples.
+    return client_ip.key(peer, {&kAnyone, 1}) == kAnyone;
+  }
+  /// For requests that do not say which.
+  HeaderStyle header_style = HeaderStyle::kIetf11;
+  Reservations reservations;
+};
+
+/// The deepest body is {"checks": [{}]}; one more level, so that what is wrong there can be named.
+inline boost::json::parse_options json_options() {
+  boost::json::parse_options options;
+  options.max_depth = 4;
+  return options;
+}
+
+/// What HTTP's connections of one serving thread share. Not thread-safe.
+struct ThreadState {
+  ThreadState(std::shared_ptr<ServerContext> server_context, std::size_t thread,
+              std::shared_ptr<SharedState> shared_state)
+      : server(std::move(server_context)),
+        context(server->thread(thread)),
+        shared(std::move(shared_state)) {}
+
+  const std::shared_ptr<ServerContext> server;
+  ThreadContext& context;
+  const std::shared_ptr<SharedState> shared;
+  Arena arena;  // Of the batch in hand.
+  boost::json::parser json{{}, json_options()};
+  DateText date;
+};
+
+/// The other side of a connection.
+struct Peer {
+  std::string address;
+  /// Programs of this machine alone reach the listener.
+  bool is_loopback = false;
+  /// It is a trusted proxy: what it says of the request that it passes on is so.
+  bool is_trusted = false;
+};
+
+class CheckList;
+
+/// A request that is being answered.
+struct Exchange {
+  ThreadState& thread;
+  const Peer& peer;
+  const Message& message;
+  DecisionReplies& replies;
+  ResponseOptions options;
+  std::string& output;
+  /// Set by a request for many decisions, each by itself, which takes several batches.
+  std::unique_ptr<CheckList>& list;
+  /// Nothing more is added to the batch: it is asked now.
+  bool is_last = false;
+  /// This request was not carried out: it is run again when the batch has been asked.
+  bool is_to_repeat = false;
+
+  std::string_view date() const { return thread.date.at(thread.server->store().now()); }
+
+  /// Answers with what is no decision.
+  void respond(const Response& response) {
+    write_response(thread.context.batch.other_replies(output), options, date(), response);
+  }
+
+  /// For a request that must be the only one of its batch, or that tells what has been decided:
+  /// true where it must return, since there are decisions before it.
+  bool waits_for_decisions() {
+    is_to_repeat = !thread.context.batch.is_empty();
+    return is_to_repeat;
+  }
+};
+
+}  // namespace sluice::http

@@ -1,0 +1,252 @@
+#include "protocols/http/endpoints.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "protocols/http/testing.h"
+#include "testing/served_store.h"
+
+namespace sluice::http {
+namespace {
+
+using testing::HasSubstr;
+
+std::string problem(int status, const std::string& title, const std::string& detail,
+                    const std::string& members = {}) {
+  return R"({"type":"about:blank","title":")" + title + R"(","status":)" + std::to_string(status) +
+         R"(,"detail":")" + detail + "\"" + members + "}";
+}
+
+std::string decision(const std::string& allowed, int limit, int remaining,
+                     const std::string& retry_ms, int reset_ms, const std::string& more = {}) {
+  return R"("allowed":)" + allowed + R"(,"limit":)" + std::to_string(limit) + R"(,"remaining":)" +
+         std::to_string(remaining) + R"(,"retry_after_ms":)" + retry_ms + R"(,"reset_after_ms":)" +
+         std::to_string(reset_ms) + R"(,"delay_ms":0,"source":"store")" + more;
+}
+
+class EndpointsTest : public testing::Test {
+ protected:
+  Reply ask(const std::string& path, const std::string& body) {
+    return connection.ask_one(post(path, body));
+  }
+  /// The members of a 200 or 429.
+  std::string members(const std::string& path, const std::string& body, int status = 200) {
+    const Reply reply = ask(path, body);
+    EXPECT_EQ(reply.status, status) << reply.body;
+    EXPECT_EQ(reply.header("Content-Type"), "application/json");
+    return reply.body.size() < 2 ? "" : reply.body.substr(1, reply.body.size() - 2);
+  }
+  std::string bad(const std::string& body) { return ask("/v1/check", body).body; }
+
+  std::shared_ptr<ScriptedStore> store = still_store();
+  TestConnection connection{handlers_over(store)};
+};
+
+const std::string kBob = R"({"limit":"login","key":"bob")";
+
+TEST_F(EndpointsTest, ChecksPeeksAndResets) {
+  EXPECT_EQ(members("/v1/check", kBob + "}"), decision("true", 5, 4, "0", 200));
+  EXPECT_EQ(members("/v1/check", kBob + R"(,"cost":4})"), decision("true", 5, 0, "0", 1000));
+  *store->clock += 500'000;
+  EXPECT_EQ(members("/v1/check", kBob + "}", 429), decision("false", 5, 0, "200", 1000));
+  EXPECT_EQ(members("/v1/check", kBob + R"(,"cost":6})", 429),
+            decision("false", 5, 0, "null", 1000));
+  EXPECT_EQ(members("/v1/peek", kBob + "}"), decision("true", 5, 0, "0", 1000));
+  const Reply reset = ask("/v1/reset", kBob + "}");
+  EXPECT_EQ(reset.status, 204);
+  EXPECT_EQ(reset.header("Content-Length"), "(none)");
+  EXPECT_EQ(members("/v1/peek", kBob + "}"), decision("true", 5, 5, "0", 0));
+}
+
+TEST_F(EndpointsTest, ChangesKeys) {
+  EXPECT_EQ(members("/v1/take", kBob + R"(,"cost":9})"),
+            decision("true", 5, 0, "0", 1000, ",\"taken\":5"));
+  EXPECT_EQ(members("/v1/take", kBob + R"(,"cost":9})", 429),
+            decision("false", 5, 0, "200", 1000, ",\"taken\":0"));
+  EXPECT_EQ(members("/v1/refund", kBob + R"(,"cost":2})"), decision("true", 5, 2, "0", 600));
+  EXPECT_EQ(members("/v1/charge", kBob + R"(,"cost":3})"), decision("true", 5, 0, "0", 1200));
+  EXPECT_EQ(members("/v1/block", kBob + R"(,"duration_ms":60000})"),
+            decision("true", 5, 0, "0", 60000));
+  EXPECT_EQ(members("/v1/check", kBob + "}", 429), decision("false", 5, 0, "60000", 60000));
+}
+
+TEST_F(EndpointsTest, SaysHowHeadersAreWritten) {
+  const Reply reply =
+      connection.ask_one(post("/v1/check?headers=x-ratelimit", kBob + R"(,"cost":5})"));
+  EXPECT_EQ(reply.header("X-RateLimit-Remaining"), "0");
+  const Reply denied = connection.ask_one(post("/v1/check?headers=none", kBob + "}"));
+  EXPECT_EQ(denied.header("RateLimit"), "(none)");
+  EXPECT_EQ(denied.header("Retry-After"), "1");
+  EXPECT_EQ(denied.header("Cache-Control"), "no-store");
+  EXPECT_EQ(connection.ask_one(post("/v1/check?headers=bad", kBob + "}")).status, 400);
+}
+
+TEST_F(EndpointsTest, NamesWhatIsWrongWithABody) {
+  EXPECT_EQ(bad(kBob + R"(,"kost":1})"),
+            problem(400, "Bad Request", R"(the member \"kost\" is unknown)"));
+  EXPECT_EQ(bad(R"({"limit":"login"})"),
+            problem(400, "Bad Request", R"(the member \"key\" is missing)"));
+  EXPECT_EQ(bad(R"({"limit":"login","key":1})"),
+            problem(400, "Bad Request", R"(the member \"key\" must be a string)"));
+  const std::string range =
+      R"(the member \"cost\" must be an integer from 0 to 9223372036854775807)";
+  for (const std::string cost :
+       {"-1", "1.5", "1.0", "1e3", "\"1\"", "null", "9223372036854775808"}) {
+    EXPECT_EQ(bad(kBob + ",\"cost\":" + cost + "}"), problem(400, "Bad Request", range)) << cost;
+  }
+  EXPECT_EQ(bad("[]"), problem(400, "Bad Request", "there must be a JSON object"));
+  EXPECT_EQ(bad(R"({"limit" "login"})"),
+            problem(400, "Bad Request", "the body is no JSON from byte 9 on", ",\"offset\":9"));
+  EXPECT_THAT(bad("{} {}"), HasSubstr("no JSON"));
+  EXPECT_THAT(bad(""), HasSubstr("no JSON"));
+  EXPECT_THAT(bad("{\"limit\":\"\xff\"}"), HasSubstr("no JSON"));
+  EXPECT_THAT(bad("[[[[[[]]]]]]"), HasSubstr("nested too deeply"));
+  EXPECT_THAT(bad("{\"limit\":\"login\",\"key\":\"" + std::string(65'537, 'k') + "\"}"),
+              HasSubstr("more than 65536 bytes"));
+}
+
+TEST_F(EndpointsTest, TakesJsonAlone) {
+  const std::string head = "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n";
+  EXPECT_EQ(connection.ask_one(head + "\r\n{}").status, 415);
+  EXPECT_EQ(connection.ask_one(head + "Content-Type: text/plain\r\n\r\n{}").status, 415);
+  EXPECT_EQ(
+      connection.ask_one(head + "Content-Type: Application/JSON ; charset=utf-8\r\n\r\n{}").status,
+      400);
+}
+
+TEST_F(EndpointsTest, NamesWhatIsWrongWithALimit) {
+  EXPECT_EQ(bad(R"({"limit":"logn","key":"a"})"),
+            problem(404, "Not Found", "no limit is named 'logn' (did you mean 'login'?)"));
+  const Reply reply = ask("/v1/check", R"({"limit":"token_bucket 1/0s","key":"a"})");
+  EXPECT_EQ(reply.status, 400);
+  EXPECT_THAT(reply.body, HasSubstr("\"offset\":15}"));
+  EXPECT_EQ(ask("/v1/check", R"({"limit":"jobs","key":"a"})").body,
+            problem(400, "Bad Request",
+                    "'jobs' lends permits: /v1/permits/acquire takes one, and "
+                    "/v1/permits/release gives it back"));
+  EXPECT_EQ(ask("/v1/permits/acquire", R"({"limit":"login","key":"a"})").status, 400);
+  EXPECT_EQ(ask("/v1/check", R"({"limit":"fixed_window 2/1h","key":"a"})").status, 200);
+  store->refuses_spaces = true;
+  EXPECT_EQ(ask("/v1/check", R"({"limit":"fixed_window 3/1h","key":"a"})").status, 503);
+}
+
+TEST_F(EndpointsTest, ChecksSeveral) {
+  EXPECT_EQ(members("/v1/check", R"({"checks":[]})"), R"("results":[])");
+  EXPECT_EQ(members("/v1/check", R"({"checks":[{"limit":"login","key":"a","cost":2},)"
+                                 R"({"limit":"nope","key":"a"},{"limit":"login","key":"a"},7]})"),
+            "\"results\":[{" + decision("true", 5, 3, "0", 400) + "}," +
+                problem(404, "Not Found", "checks[1]: no limit is named 'nope'") + ",{" +
+                decision("true", 5, 2, "0", 600) + "}," +
+                problem(400, "Bad Request", "checks[3]: there must be a JSON object") + "]");
+  std::string checks;
+  for (int i = 0; i < 1000; ++i) checks += R"(,{"limit":"api","key":"many"})";
+  store->batches.clear();
+  const std::string many = members("/v1/check", "{\"checks\":[" + checks.substr(1) + "]}");
+  EXPECT_EQ(store->batches.size(), 16U);
+  EXPECT_THAT(many, HasSubstr("\"remaining\":99,"));
+  EXPECT_THAT(many, HasSubstr("\"remaining\":0,"));
+  EXPECT_EQ(ask("/v1/check", "{\"checks\":[7" + checks + "]}").status, 400);
+  EXPECT_THAT(bad(R"({"checks":[],"limit":"login"})"), HasSubstr(R"(\"limit\" is unknown)"));
+}
+
+TEST_F(EndpointsTest, ChecksAllOrNothing) {
+  const std::string two = R"({"checks":[{"limit":"login","key":"a","cost":3},)"
+                          R"({"limit":"api","key":"b"}],"all":true})";
+  const Reply reply = ask("/v1/check", two);
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_THAT(reply.body, HasSubstr("\"parts\":[{" + decision("true", 5, 2, "0", 600) + "},{"));
+  EXPECT_THAT(reply.body, HasSubstr("],\"binding\":0}"));
+  EXPECT_THAT(reply.header("RateLimit-Policy"), HasSubstr("\"login\";q=5;w=1, \"api\";q=100"));
+  const Reply denied = ask("/v1/check", two);
+  EXPECT_EQ(denied.status, 429);
+  EXPECT_THAT(denied.body,
+              HasSubstr("\"remaining\":99,"));  // Of the other part: not charged again.
+  EXPECT_THAT(bad(R"({"checks":[],"all":true})"), HasSubstr("1 to 16 checks"));
+  EXPECT_THAT(
+      bad(R"({"checks":[{"limit":"login","key":"a"},{"limit":"nope","key":"a"}],"all":true})"),
+      HasSubstr("checks[1]: no limit is named 'nope'"));
+  const Reply twice = ask("/v1/check", R"({"checks":[{"limit":"api","key":"a"},)"
+                                       R"({"limit":"api","key":"a"}],"all":true})");
+  EXPECT_EQ(twice.status, 400) << twice.body;
+}
+
+std::string value_of(const std::string& body, const std::string& member) {
+  const std::string mark = "\"" + member + "\":\"";
+  const std::size_t at = body.find(mark);
+  if (at == std::string::npos) return "(none)";
+  const std::size_t begin = at + mark.size();
+  return body.substr(begin, body.find('"', begin) - begin);
+}
+
+TEST_F(EndpointsTest, ReservesAndCommits) {
+  const std::string reserved = members("/v1/reserve", kBob + R"(,"cost":3})");
+  EXPECT_THAT(reserved, HasSubstr(decision("true", 5, 2, "0", 600)));
+  EXPECT_THAT(reserved, HasSubstr(",\"expires_ms\":60000"));
+  const std::string name = value_of(reserved, "reservation");
+  const std::string commit = R"({"reservation":")" + name + R"(","cost":)";
+  EXPECT_EQ(members("/v1/commit", commit + "1}"), decision("true", 5, 4, "0", 200));
+  EXPECT_EQ(ask("/v1/commit", commit + "1}").status, 409);
+  std::string elsewhere = commit;
+  elsewhere[16] = elsewhere[16] == 'a' ? 'b' : 'a';
+  EXPECT_EQ(ask("/v1/commit", elsewhere + "1}").status, 421);
+  EXPECT_EQ(ask("/v1/commit", R"({"reservation":"x","cost":1})").status, 404);
+  // More than was reserved, and nothing at all.
+  const std::string more = value_of(members("/v1/reserve", kBob + "}"), "reservation");
+  EXPECT_EQ(members("/v1/commit", R"({"reservation":")" + more + R"(","cost":3})"),
+            decision("true", 5, 1, "0", 800));
+  const std::string none = value_of(members("/v1/reserve", kBob + "}"), "reservation");
+  EXPECT_EQ(members("/v1/commit", R"({"reservation":")" + none + R"(","cost":0})"),
+            decision("true", 5, 1, "0", 800));
+  // With patience the key may go ahead later.
+  EXPECT_THAT(members("/v1/reserve", kBob + R"(,"cost":2,"patience_ms":200})"),
+              HasSubstr("\"delay_ms\":200"));
+  const std::string denied = members("/v1/reserve", kBob + "}", 429);
+  EXPECT_EQ(value_of(denied, "reservation"), "(none)");
+}
+
+TEST_F(EndpointsTest, LendsPermits) {
+  const std::string job = R"({"limit":"jobs","key":"gpu")";
+  const std::string granted = members("/v1/permits/acquire", job + "}");
+  EXPECT_THAT(granted, HasSubstr("\"lease_ms\":30000"));
+  EXPECT_EQ(members("/v1/permits/acquire", job + "}", 429),
+            decision("false", 1, 0, "30000", 30000));
+  const std::string with = job + R"(,"permit":")" + value_of(granted, "permit") + "\"}";
+  EXPECT_EQ(members("/v1/permits/renew", with), granted);
+  EXPECT_EQ(members("/v1/permits/release", with), granted);
+  EXPECT_EQ(ask("/v1/permits/release", with).status, 410);
+  EXPECT_EQ(ask("/v1/permits/renew", with).status, 410);
+  EXPECT_THAT(ask("/v1/permits/renew", job + R"(,"permit":"x"})").body, HasSubstr("is no permit"));
+}
+
+TEST_F(EndpointsTest, ListsTheLimits) {
+  ask("/v1/check", kBob + R"(,"cost":5})");
+  ask("/v1/check", kBob + "}");
+  const std::vector<Reply> replies =
+      connection.ask(post("/v1/check", R"({"limit":"api","key":"a"})") + get("/v1/limits"));
+  ASSERT_EQ(replies.size(), 2U);
+  EXPECT_EQ(
+      replies[1].body,
+      R"({"limits":[{"name":"login","expression":"token_bucket 5/1s","allowed":1,"denied":1},)"
+      R"({"name":"api","expression":"fixed_window 100/1h","allowed":1,"denied":0},)"
+      R"({"name":"jobs","expression":"concurrency 1 lease=30s","allowed":0,"denied":0},)"
+      R"-({"name":"(other)","expression":"","allowed":0,"denied":0}]})-");
+}
+
+TEST_F(EndpointsTest, TellsOfItsHealth) {
+  EXPECT_EQ(connection.ask_one(get("/healthz")).body, R"({"status":"ok"})");
+  EXPECT_EQ(connection.ask_one(get("/readyz")).body, R"({"status":"ready"})");
+}
+
+TEST_F(EndpointsTest, SaysThatAChangeMayNotHaveReachedTheStore) {
+  decide_locally(*store, {.allowed = true, .remaining = 1});
+  EXPECT_EQ(ask("/v1/check", R"({"limit":"login","key":"local"})").status, 200);
+  const Reply reply = ask("/v1/reset", R"({"limit":"login","key":"local"})");
+  EXPECT_EQ(reply.status, 503);
+  EXPECT_THAT(reply.body, HasSubstr("changed in this process at most"));
+}
+
+}  // namespace
+}  // namespace sluice::http

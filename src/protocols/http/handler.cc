@@ -1,0 +1,129 @@
+#include "protocols/http/handler.h"
+
+#include <utility>
+#include <vector>
+
+#include "protocols/http/routes.h"
+
+namespace sluice::http {
+
+Handler::Handler(std::shared_ptr<ThreadState> thread, Peer peer, Wake wake)
+    : thread_(std::move(thread)),
+      wake_(std::move(wake)),
+      peer_(std::move(peer)),
+      replies_(thread_->server->store(), thread_->date, thread_->shared->reservations) {}
+
+StreamHandler::Progress Handler::on_data(std::string_view input, std::string& output) {
+  ThreadContext& context = thread_->context;
+  const auto replies_to = [&]() -> std::string& {
+    return list_ == nullptr ? output : list_->results();
+  };
+  if (pending_ != nullptr) {
+    if (!pending_->is_ready()) return {.next = Next::kLater};
+    pending_->get().write(replies_, context.counters, replies_to());
+    pending_.reset();
+    end_list(output);
+  }
+  if (is_closing_ && list_ == nullptr) return {input.size(), Next::kClose};
+  context.batch.clear();
+  replies_.clear();
+  thread_->arena.release();
+  Progress progress{.next = Next::kMore};
+  if (list_ == nullptr) {
+    progress = run_requests(input, output);
+    // The list begins with a batch of its own.
+    if (list_ != nullptr) return {progress.consumed, Next::kMore};
+  } else {
+    list_->ask(*thread_, replies_);
+  }
+  pending_ = context.batch.ask(replies_, wake_, replies_to());
+  if (pending_ != nullptr) return {progress.consumed, Next::kLater};
+  end_list(output);
+  if (is_closing_ && list_ == nullptr) return {input.size(), Next::kClose};
+  return progress;
+}
+
+void Handler::end_list(std::string& output) {
+  if (list_ == nullptr || !list_->is_done()) return;
+  list_->respond(output, date());
+  list_.reset();
+}
+
+StreamHandler::Progress Handler::run_requests(std::string_view input, std::string& output) {
+  std::size_t consumed = 0;
+  is_batch_full_ = false;
+  for (std::size_t left = DecisionBatch::kMaxRequests; left != 0 && !is_batch_full_; --left) {
+    const RequestParser::Result result = parser_.next(input.substr(consumed));
+    consumed += parser_.consumed();
+    switch (result) {
+      case RequestParser::Result::kRequest:
+        run(output);
+        break;
+      case RequestParser::Result::kContinue:
+        write_response(thread_->context.batch.other_replies(output), {}, {}, {.status = 100});
+        break;
+      case RequestParser::Result::kNeedMore:
+        return {.consumed = consumed,
+                .next = Next::kNeedMore,
+                .has_part = parser_.has_part() || consumed < input.size()};
+      case RequestParser::Result::kRefused:
+        refuse(parser_.problem(), output);
+        break;
+    }
+  }
+  return {.consumed = consumed, .next = Next::kMore};
+}
+
+void Handler::run(std::string& output) {
+  const Message& message = parser_.message();
+  Exchange exchange{.thread = *thread_,
+                    .peer = peer_,
+                    .message = message,
+                    .replies = replies_,
+                    .options = {.omits_body = message.method == "HEAD",
+                                .closes = !message.keeps_alive,
+                                .says_keep_alive = message.keeps_alive && message.is_http_1_0},
+                    .output = output,
+                    .list = list_};
+  try {
+    run_route(exchange);
+  } catch (const Problem& problem) {
+    write_problem(thread_->context.batch.other_replies(output), exchange.options, date(), problem);
+  }
+  if (exchange.is_to_repeat) {
+    parser_.repeat();
+  } else if (!message.keeps_alive) {
+    is_closing_ = true;
+  }
+  is_batch_full_ = exchange.is_last || exchange.is_to_repeat || is_closing_;
+}
+
+// Nothing more can be read from this connection.
+void Handler::refuse(const Problem& problem, std::string& output) {
+  write_problem(thread_->context.batch.other_replies(output), {.closes = true}, date(), problem);
+  is_closing_ = is_batch_full_ = true;
+}
+
+void Handler::on_timeout(std::string& output) {
+  write_problem(output, {.closes = true}, date(),
+                {.status = 408, .detail = "the rest of the request has not come in time"});
+}
+
+MakeHandler handlers(const std::shared_ptr<ServerContext>& server) {
+  const auto shared = std::make_shared<SharedState>();
+  std::vector<std::shared_ptr<ThreadState>> threads;
+  for (std::size_t i = 0; i < server->threads(); ++i) {
+    threads.push_back(std::make_shared<ThreadState>(server, i, shared));
+  }
+  return [threads = std::move(threads)](AcceptedStream stream) {
+    const std::shared_ptr<ThreadState>& thread = threads[stream.thread];
+    const bool is_trusted = thread->shared->trusts(stream.peer);
+    return std::make_unique<Handler>(thread,
+                                     Peer{.address = std::move(stream.peer),
+                                          .is_loopback = stream.is_loopback,
+                                          .is_trusted = is_trusted},
+                                     std::move(stream.wake));
+  };
+}
+
+}  // namespace sluice::http

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "protocols/http/check_list.h"
+#include "protocols/http/context.h"
+#include "protocols/http/replies.h"
+#include "protocols/http/request_parser.h"
+#include "protocols/stream_handler.h"
+
+namespace sluice::http {
+
+/// One HTTP connection without its socket. on_data() parses the requests that arrived together,
+/// lets the store decide them as one batch, and appends the responses in order. Used by its
+/// connection's serving thread only.
+class Handler final : public StreamHandler {
+ public:
+  /// `wake` is used only with a store that answers later.
+  Handler(std::shared_ptr<ThreadState> thread, Peer peer, Wake wake);
+
+  /// Carries out at most DecisionBatch::kMaxRequests requests. Leaves at most a head or the length
+  /// of a chunk in the input, unless `next` is kMore or kLater.
+  Progress on_data(std::string_view input, std::string& output) override;
+  /// Answers 408.
+  void on_timeout(std::string& output) override;
+
+ private:
+  Progress run_requests(std::string_view input, std::string& output);
+  void run(std::string& output);
+  void refuse(const Problem& problem, std::string& output);
+  void end_list(std::string& output);
+  std::string_view date() { return thread_->date.at(thread_->server->store().now()); }
+
+  const std::shared_ptr<ThreadState> thread_;
+  const Wake wake_;
+  const Peer peer_;
+  RequestParser parser_;
+  DecisionReplies replies_;
+  std::shared_ptr<PendingAnswers> pending_;
+  std::unique_ptr<CheckList> list_;  // The request that is being answered is one.
+  bool is_batch_full_ = false;
+  bool is_closing_ = false;
+};
+
+/// Makes the handlers of HTTP connections, which share `server`.
+MakeHandler handlers(const std::shared_ptr<ServerContext>& server);
+
+/// Sent to a client that connects when the server has no connection left.
+inline constexpr std::string_view kRefusal =
+    "HTTP/1.1 503 Service Unavailable\r\n"
+    "Content-Type: application/problem+json\r\n"
+    "Content-Length: 110\r\n"
+    "Retry-After: 1\r\n"
+    "Connection: close\r\n\r\n"
+    R"({"type":"about:blank","title":"Service Unavailable","status":503,)"
+    R"("detail":"the server has no connection left"})";
+
+/// Between requests, and for the rest of one.
+inline constexpr StreamTimeouts kTimeouts{.idle = std::chrono::minutes(5),
+                                          .request = std::chrono::seconds(10)};
+
+}  // namespace sluice::http

@@ -1,0 +1,249 @@
+#include "protocols/http/handler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "protocols/http/testing.h"
+#include "testing/served_store.h"
+
+namespace sluice::http {
+namespace {
+
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+using testing::StartsWith;
+using Next = StreamHandler::Next;
+
+const std::string kCheckBob = R"({"limit":"login","key":"bob"})";
+
+class HandlerTest : public testing::Test {
+ protected:
+  Reply ask(std::string_view bytes) { return connection.ask_one(bytes); }
+
+  std::shared_ptr<ScriptedStore> store = still_store();
+  MakeHandler make = handlers_over(store);
+  TestConnection connection{make};
+};
+
+TEST_F(HandlerTest, AnswersARequest) {
+  EXPECT_EQ(connection.send(post("/v1/check", kCheckBob)),
+            "HTTP/1.1 200 OK\r\n"
+            "Date: Tue, 14 Nov 2023 22:13:20 GMT\r\n"
+            "Content-Type: application/json\r\n"
+            "Content-Length: 110\r\n"
+            "RateLimit-Policy: \"login\";q=5;w=1\r\n"
+            "RateLimit: \"login\";r=4;t=1\r\n"
+            "\r\n"
+            R"({"allowed":true,"limit":5,"remaining":4,"retry_after_ms":0,"reset_after_ms":200,)"
+            R"("delay_ms":0,"source":"store"})");
+  EXPECT_EQ(connection.progress.next, Next::kNeedMore);
+  EXPECT_FALSE(connection.progress.has_part);
+}
+
+TEST_F(HandlerTest, AsksWhatIsSentTogetherInOneBatch) {
+  const std::string bytes = get("/healthz") + post("/v1/check", kCheckBob) + get("/nope") +
+                            post("/v1/check", kCheckBob) + get("/auth?limit=login&key=bob") +
+                            get("/healthz");
+  EXPECT_THAT(
+      connection.ask(bytes),
+      ElementsAre(Field(&Reply::status, 200), Field(&Reply::body, HasSubstr("\"remaining\":4")),
+                  Field(&Reply::status, 404), Field(&Reply::body, HasSubstr("\"remaining\":3")),
+                  Field(&Reply::head, HasSubstr("r=2")), Field(&Reply::status, 200)));
+  EXPECT_THAT(store->batches, ElementsAre(3));
+  std::string many;
+  for (int i = 0; i < 100; ++i) many += get("/auth?limit=api&key=k");
+  EXPECT_EQ(connection.ask(many).size(), 100U);
+  EXPECT_THAT(store->batches, ElementsAre(3, 64, 36));
+}
+
+TEST_F(HandlerTest, ReadsRequestsInPieces) {
+  const std::string first = post("/v1/check", kCheckBob);
+  const std::string bytes = first + get("/healthz");
+  const std::string whole = TestConnection(handlers_over(still_store())).send(bytes);
+  for (std::size_t piece = 1; piece < bytes.size(); ++piece) {
+    TestConnection other(handlers_over(still_store()));
+    std::string output;
+    for (std::size_t at = 0; at < bytes.size(); at += piece) {
+      output += other.send(std::string_view(bytes).substr(at, piece));
+      const std::size_t end = std::min(at + piece, bytes.size());
+      EXPECT_EQ(other.progress.has_part, end != first.size() && end != bytes.size());
+    }
+    EXPECT_EQ(output, whole);
+  }
+}
+
+TEST_F(HandlerTest, ReadsChunks) {
+  EXPECT_EQ(
+      ask("POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+          "Transfer-Encoding: chunked\r\n\r\n7\r\n{\"limit\r\n16\r\n\":\"login\",\"key\":\"bob\""
+          "}\r\n0\r\n\r\n")
+          .status,
+      200);
+}
+
+TEST_F(HandlerTest, AsksForTheBody) {
+  const std::string head =
+      "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+      "Expect: 100-continue\r\nContent-Length: " +
+      std::to_string(kCheckBob.size()) + "\r\n\r\n";
+  // After the reply to what came before it.
+  EXPECT_THAT(connection.ask(get("/auth?limit=login") + head),
+              ElementsAre(Field(&Reply::status, 204), Field(&Reply::status, 100)));
+  EXPECT_TRUE(connection.progress.has_part);
+  EXPECT_EQ(ask(kCheckBob).status, 200);
+}
+
+TEST_F(HandlerTest, ClosesWhereTheClientWantsIt) {
+  EXPECT_EQ(ask(get("/healthz", "Connection: close\r\n") + get("/healthz")).header("Connection"),
+            "close");
+  EXPECT_EQ(connection.progress.next, Next::kClose);
+  TestConnection old(make);
+  EXPECT_EQ(old.ask_one("GET /healthz HTTP/1.0\r\n\r\n").header("Connection"), "close");
+  EXPECT_EQ(old.progress.next, Next::kClose);
+  TestConnection keeping(make);
+  EXPECT_EQ(keeping.ask_one("GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+                .header("Connection"),
+            "keep-alive");
+  EXPECT_EQ(keeping.progress.next, Next::kNeedMore);
+}
+
+TEST_F(HandlerTest, ClosesAfterWhatItCannotRead) {
+  const std::vector<Reply> replies =
+      connection.ask(post("/v1/check", kCheckBob) + "GET / HTTP/1.1\n" + get("/healthz"));
+  EXPECT_THAT(replies, ElementsAre(Field(&Reply::status, 200), Field(&Reply::status, 400)));
+  EXPECT_EQ(replies[1].header("Connection"), "close");
+  EXPECT_EQ(replies[1].header("Content-Type"), "application/problem+json");
+  EXPECT_EQ(replies[1].body, R"({"type":"about:blank","title":"Bad Request","status":400,)"
+                             R"("detail":"a line does not end with CR and LF"})");
+  EXPECT_EQ(connection.progress.next, Next::kClose);
+}
+
+TEST_F(HandlerTest, AnswersHeadWithoutABody) {
+  const std::string reply = connection.send("HEAD /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_THAT(reply, HasSubstr("\r\nContent-Length: 15\r\n"));
+  EXPECT_TRUE(reply.ends_with("\r\n\r\n"));
+  EXPECT_THAT(connection.send("HEAD /nope HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+              testing::EndsWith("\r\n\r\n"));
+}
+
+TEST_F(HandlerTest, SaysWhichMethodsThereAre) {
+  const Reply reply = ask(get("/v1/check"));
+  EXPECT_EQ(reply.status, 405);
+  EXPECT_EQ(reply.header("Allow"), "POST");
+  EXPECT_EQ(ask(post("/auth?limit=login", "")).header("Allow"), "GET, HEAD");
+  EXPECT_EQ(ask(get("/v1/check/")).status, 404);
+}
+
+TEST_F(HandlerTest, RefusesPagesOfOtherSites) {
+  EXPECT_EQ(ask(get("/v1/limits", "Origin: http://evil.example\r\n")).status, 403);
+  EXPECT_EQ(ask(get("/v1/limits", "Origin: null\r\n")).status, 403);
+  EXPECT_EQ(ask(get("/v1/limits", "Origin: http://localhost\r\n")).status, 200);
+  const auto from_host = [&](const std::string& host, bool is_loopback) {
+    AcceptedStream stream = TestConnection::accepted();
+    stream.is_loopback = is_loopback;
+    return TestConnection(make, stream)
+        .ask_one("GET /healthz HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
+        .status;
+  };
+  for (const std::string host : {"localhost", "LOCALHOST:8080", "a.localhost", "127.0.0.1:8080",
+                                 "127.1.2.3", "[::1]", "[::1]:8080"}) {
+    EXPECT_EQ(from_host(host, true), 200) << host;
+  }
+  for (const std::string host : {"evil.example", "evillocalhost", "127.0.0.1.evil.example",
+                                 "localhost.evil.example", "[::2]", "10.0.0.1"}) {
+    EXPECT_EQ(from_host(host, true), 403) << host;
+    EXPECT_EQ(from_host(host, false), 200) << host;
+  }
+  // A proxy passes on what its own client has sent.
+  EXPECT_EQ(ask(get("/auth?limit=login", "Origin: http://evil.example\r\n")).status, 204);
+}
+
+TEST_F(HandlerTest, TellsAClientThatItIsTooSlow) {
+  connection.send("GET / HTTP/1.1\r\n");
+  EXPECT_TRUE(connection.progress.has_part);
+  const std::string reply = connection.time_out();
+  EXPECT_THAT(reply, StartsWith("HTTP/1.1 408 "));
+  EXPECT_THAT(reply, HasSubstr("\r\nConnection: close\r\n"));
+}
+
+TEST_F(HandlerTest, HasACompleteRefusal) {
+  const std::vector<Reply> replies = replies_in(kRefusal);
+  ASSERT_EQ(replies.size(), 1U);
+  EXPECT_EQ(replies[0].status, 503);
+  EXPECT_TRUE(replies[0].body.ends_with('}'));
+  EXPECT_EQ(replies[0].header("Retry-After"), "1");
+}
+
+class LaterHandlerTest : public testing::Test {
+ protected:
+  std::shared_ptr<ScriptedStore> store = later_store();
+  MakeHandler make = handlers_over(store);
+  TestConnection connection{make};
+};
+
+TEST_F(LaterHandlerTest, WaitsForTheStore) {
+  const std::string bytes = get("/healthz") + post("/v1/check", kCheckBob) + get("/nope") +
+                            get("/auth?limit=login&key=lost") + get("/healthz");
+  EXPECT_THAT(connection.ask(bytes), ElementsAre(Field(&Reply::status, 200)));
+  EXPECT_EQ(connection.progress.next, Next::kLater);
+  EXPECT_EQ(connection.send(get("/healthz")), "");
+  ASSERT_TRUE(store->answer());
+  const std::vector<Reply> replies = connection.ask("");
+  EXPECT_THAT(replies, ElementsAre(Field(&Reply::status, 200), Field(&Reply::status, 404),
+                                   Field(&Reply::status, 503), Field(&Reply::status, 200),
+                                   Field(&Reply::status, 200)));
+  EXPECT_EQ(replies[2].header("Retry-After"), "1");
+  EXPECT_THAT(replies[2].body, HasSubstr("#temporary-reduced-capacity"));
+  EXPECT_THAT(replies[2].body, HasSubstr("has not answered within 10ms"));
+}
+
+TEST_F(LaterHandlerTest, AnswersAListBatchByBatch) {
+  std::string checks;
+  for (int i = 0; i < 130; ++i) {
+    checks += std::string(i == 0 ? "" : ",") + R"({"limit":"api","key":")" +
+              (i == 7 ? "lost" : "bob") + R"("})";
+  }
+  const std::string list = post("/v1/check", "{\"checks\":[" + checks + "]}");
+  EXPECT_EQ(connection.send(post("/v1/check", kCheckBob) + list + get("/healthz")), "");
+  ASSERT_TRUE(store->answer());
+  EXPECT_EQ(connection.ask("").size(), 1U);
+  // Another connection of the thread is served meanwhile.
+  TestConnection other(make);
+  other.send(get("/auth?limit=login&key=eve"));
+  ASSERT_TRUE(store->answer());
+  EXPECT_EQ(connection.send(""), "");
+  ASSERT_TRUE(store->answer());
+  EXPECT_EQ(other.ask_one("").status, 204);
+  ASSERT_TRUE(store->answer());
+  EXPECT_EQ(connection.send(""), "");
+  ASSERT_TRUE(store->answer());
+  const std::vector<Reply> replies = connection.ask("");
+  ASSERT_EQ(replies.size(), 2U);
+  EXPECT_THAT(store->batches, ElementsAre(1, 64, 1, 64, 2));
+  EXPECT_THAT(replies[0].body, HasSubstr("\"status\":503"));
+  EXPECT_THAT(replies[0].body, HasSubstr("\"remaining\":0"));
+  EXPECT_EQ(replies[1].body, R"({"status":"ok"})");
+}
+
+TEST_F(LaterHandlerTest, AsksTogether) {
+  const std::string all = R"({"checks":[{"limit":"login","key":"a"},{"limit":"api","key":"b"}],)"
+                          R"("all":true})";
+  EXPECT_EQ(connection.send(get("/auth?limit=api&key=b") + post("/v1/check", all)), "");
+  ASSERT_TRUE(store->answer());
+  EXPECT_EQ(connection.ask_one("").status, 204);
+  ASSERT_TRUE(store->answer());
+  EXPECT_THAT(connection.ask_one("").body, HasSubstr("\"binding\":0"));
+  EXPECT_THAT(store->batches, ElementsAre(1, 2));
+}
+
+TEST_F(LaterHandlerTest, MayBeDestroyedWhileItWaits) {
+  { TestConnection(make).send(post("/v1/reserve", kCheckBob)); }
+  EXPECT_TRUE(store->answer());
+}
+
+}  // namespace
+}  // namespace sluice::http

@@ -1,0 +1,109 @@
+#include "protocols/http/json_body.h"
+
+#include <algorithm>
+
+namespace sluice::http {
+namespace {
+
+namespace json = boost::json;
+
+bool is_json(std::string_view content_type) {
+  std::string_view type = content_type.substr(0, content_type.find(';'));
+  while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
+  return equals_ignoring_case(type, kJson);
+}
+
+std::string quoted(std::string_view name) {
+  constexpr std::size_t kMostShown = 64;
+  return "\"" + std::string(name.substr(0, kMostShown)) +
+         (name.size() > kMostShown ? "...\"" : "\"");
+}
+
+const json::object& require_object(const json::value& value, std::string_view place) {
+  if (const auto* object = value.if_object()) return *object;
+  throw Problem{.detail = std::string(place) + "there must be a JSON object"};
+}
+
+}  // namespace
+
+json::value parse_body(ThreadState& thread, const Message& message) {
+  if (!is_json(message.field("Content-Type"))) {
+    throw Problem{.status = 415, .detail = "the body must be sent as application/json"};
+  }
+  json::parser& parser = thread.json;
+  parser.reset(thread.arena.storage());
+  json::error_code error;
+  const std::size_t read = parser.write(message.body.data(), message.body.size(), error);
+  if (error) {
+    const bool is_deep = error == json::error::too_deep;
+    throw Problem{.detail = "the body is no JSON from byte " + std::to_string(read) + " on" +
+                            (is_deep ? ": it is nested too deeply" : ""),
+                  .members = ",\"offset\":" + std::to_string(read)};
+  }
+  return parser.release();
+}
+
+Members::Members(const json::value& object, std::string_view place)
+    : object_(require_object(object, place)), place_(place) {}
+
+void Members::refuse(const std::string& why) const {
+  throw Problem{.detail = std::string(place_) + why};
+}
+
+const json::value* Members::find(std::string_view name) {
+  asked_.push_back(name);
+  return object_.if_contains(to_json(name));
+}
+
+const json::value& Members::require(std::string_view name) {
+  const json::value* const value = find(name);
+  if (value == nullptr) refuse("the member " + quoted(name) + " is missing");
+  return *value;
+}
+
+std::string_view Members::text(std::string_view name) {
+  const json::value& value = require(name);
+  const json::string* const text = value.if_string();
+  if (text == nullptr) refuse("the member " + quoted(name) + " must be a string");
+  if (text->size() > kMaxTextBytes) {
+    refuse("the member " + quoted(name) + " has more than " + std::to_string(kMaxTextBytes) +
+           " bytes");
+  }
+  return {text->data(), text->size()};
+}
+
+std::int64_t Members::integer(std::string_view name, Range range,
+                              std::optional<std::int64_t> absent) {
+  const json::value* const value = absent ? find(name) : &require(name);
+  if (value == nullptr) return *absent;
+  if (const auto* number = value->if_int64()) {
+    if (*number >= range.least && *number <= range.most) return *number;
+  }
+  refuse("the member " + quoted(name) + " must be an integer from " + std::to_string(range.least) +
+         " to " + std::to_string(range.most));
+}
+
+bool Members::flag(std::string_view name) {
+  const json::value* const value = find(name);
+  if (value == nullptr) return false;
+  const bool* const flag = value->if_bool();
+  if (flag == nullptr) refuse("the member " + quoted(name) + " must be true or false");
+  return *flag;
+}
+
+const json::array& Members::array(std::string_view name) {
+  const json::array* const array = require(name).if_array();
+  if (array == nullptr) refuse("the member " + quoted(name) + " must be an array");
+  return *array;
+}
+
+void Members::end() const {
+  for (const auto& [key, value] : object_) {
+    const std::string_view name(key.data(), key.size());
+    if (std::find(asked_.begin(), asked_.end(), name) == asked_.end()) {
+      refuse("the member " + quoted(name) + " is unknown");
+    }
+  }
+}
+
+}  // namespace sluice::http

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "protocols/http/context.h"
+
+namespace sluice::http {
+
+/// The body of a POST, which is a JSON object, kept in the thread's arena. Throws Problem: 415
+/// where it is not sent as application/json, 400 where it is no such object.
+boost::json::value parse_body(ThreadState& thread, const Message& message);
+
+/// Reads the members of a JSON object, each once. Its functions throw Problem, which names the
+/// member at fault.
+class Members {
+ public:
+  struct Range {
+    std::int64_t least = 0;
+    std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  };
+
+  /// `place` stands before each sentence: "checks[3]: ". REQUIRES: the object and `place` outlive
+  /// this.
+  explicit Members(const boost::json::value& object, std::string_view place = {});
+
+  bool has(std::string_view name) const { return object_.contains(to_json(name)); }
+  /// A text of at most kMaxTextBytes. The view refers to the object.
+  std::string_view text(std::string_view name);
+  /// If the member is not there, `absent`; without that it must be there.
+  std::int64_t integer(std::string_view name, Range range, std::optional<std::int64_t> absent = {});
+  bool flag(std::string_view name);
+  const boost::json::array& array(std::string_view name);
+  /// REQUIRES: every member that the object may have has been asked for.
+  void end() const;
+
+  [[noreturn]] void refuse(const std::string& why) const;
+
+  /// As the commands of the other protocols have them.
+  static constexpr std::size_t kMaxTextBytes = 64 * 1024;
+
+ private:
+  static boost::json::string_view to_json(std::string_view text) {
+    return {text.data(), text.size()};
+  }
+  const boost::json::value* find(std::string_view name);
+  const boost::json::value& require(std::string_view name);
+
+  const boost::json::object& object_;
+  const std::string_view place_;
+  boost::container::small_vector<std::string_view, 8> asked_;
+};
+
+}  // namespace sluice::http

@@ -1,0 +1,158 @@
+#include <string>
+#include <utility>
+
+#include "core/arithmetic.h"
+#include "protocols/http/asking.h"
+#include "protocols/http/endpoints.h"
+#include "protocols/http/json_body.h"
+#include "protocols/http/query.h"
+#include "service/permit_text.h"
+#include "waiting/requests.h"
+
+namespace sluice::http {
+namespace {
+
+namespace json = boost::json;
+
+HeaderStyle style_of(Exchange& exchange) {
+  return read_style(exchange.thread,
+                    query_value(exchange.message.query(), "headers", exchange.thread.arena));
+}
+
+// Asks about {limit, key}, and cost where the request takes units.
+void ask_of_key(Exchange& exchange, Operation operation, Form form) {
+  const json::value body = parse_body(exchange.thread, exchange.message);
+  Members members(body);
+  const std::string_view limit = members.text("limit");
+  Request request{.key = members.text("key"), .operation = operation};
+  if (form == Form::kDecision && operation == Operation::kTake) {
+    request.cost = 0;
+  } else if (form != Form::kDone) {
+    request.cost = members.integer("cost", {}, 1);
+  }
+  members.end();
+  ask(exchange, find_limit(exchange.thread, limit), request,
+      {.form = form, .style = style_of(exchange)});
+}
+
+// Asks about {limit, key, permit}.
+void ask_of_permit(Exchange& exchange, Operation operation) {
+  const json::value body = parse_body(exchange.thread, exchange.message);
+  Members members(body);
+  const std::string_view limit = members.text("limit");
+  Request request{.key = members.text("key"), .operation = operation};
+  if (!read_permit(members.text("permit"), request.permit, request.giver)) {
+    members.refuse("the member \"permit\" is no permit: /v1/permits/acquire gives one");
+  }
+  members.end();
+  ask(exchange, find_limit(exchange.thread, limit), request,
+      {.form = Form::kHeld, .permit = request.permit, .giver = request.giver});
+}
+
+}  // namespace
+
+void run_peek(Exchange& exchange) {
+  ask_of_key(exchange, Operation::kTake, Form::kDecision);
+}
+
+void run_reset(Exchange& exchange) {
+  ask_of_key(exchange, Operation::kReset, Form::kDone);
+}
+
+void run_refund(Exchange& exchange) {
+  ask_of_key(exchange, Operation::kRefund, Form::kDecision);
+}
+
+void run_charge(Exchange& exchange) {
+  ask_of_key(exchange, Operation::kCharge, Form::kDecision);
+}
+
+void run_take(Exchange& exchange) {
+  ask_of_key(exchange, Operation::kTakeUpTo, Form::kTaken);
+}
+
+void run_block(Exchange& exchange) {
+  const json::value body = parse_body(exchange.thread, exchange.message);
+  Members members(body);
+  const std::string_view limit = members.text("limit");
+  Request request{.key = members.text("key"), .operation = Operation::kBlock};
+  request.duration_ns =
+      members.integer("duration_ms", {.least = 1, .most = kMaxDurationNs / kMillisecondNs}) *
+      kMillisecondNs;
+  members.end();
+  ask(exchange, find_limit(exchange.thread, limit), request, {.form = Form::kDecision});
+}
+
+void run_reserve(Exchange& exchange) {
+  ThreadState& thread = exchange.thread;
+  const json::value body = parse_body(thread, exchange.message);
+  Members members(body);
+  const std::string_view name = members.text("limit");
+  Request request{.key = members.text("key")};
+  request.cost = members.integer("cost", {}, 1);
+  request.patience_ns =
+      members.integer("patience_ms", {.most = kMaxDurationNs / kMillisecondNs}, 0) * kMillisecondNs;
+  members.end();
+  const SharedLimit& limit = find_limit(thread, name);
+  require_kind(*limit, request);
+  auto place = thread.shared->reservations.take_place(thread.server->store().now());
+  if (!place) {
+    throw Problem{.status = 503,
+                  .detail = "this server holds " + std::to_string(Reservations::kMost) +
+                            " reservations, which is the most",
+                  .retry_after_s = 1};
+  }
+  ask(exchange, limit, request,
+      {.form = Form::kReservation,
+       .style = style_of(exchange),
+       .place = std::move(place),
+       .key = std::string(request.key),
+       .cost = request.cost});
+}
+
+void run_commit(Exchange& exchange) {
+  ThreadState& thread = exchange.thread;
+  const json::value body = parse_body(thread, exchange.message);
+  Members members(body);
+  const std::string_view name = members.text("reservation");
+  const std::int64_t actual = members.integer("cost", {});
+  members.end();
+  Reservations::Reserved reserved;
+  switch (thread.shared->reservations.take(name, thread.server->store().now(), reserved)) {
+    case Reservations::Found::kHeld:
+      break;
+    case Reservations::Found::kCommitted:
+      throw Problem{.status = 409, .detail = "the reservation has been committed before"};
+    case Reservations::Found::kUnknown:
+      throw Problem{.status = 404, .detail = "there is no such reservation, or no longer"};
+    case Reservations::Found::kElsewhere:
+      throw Problem{.status = 421, .detail = "another server has given the reservation"};
+  }
+  const bool is_more = actual > reserved.cost;
+  ask(exchange, reserved.limit,
+      {.key = thread.arena.copy(reserved.key),
+       .operation = is_more ? Operation::kCharge : Operation::kRefund,
+       .cost = is_more ? actual - reserved.cost : reserved.cost - actual,
+       .giver = reserved.giver},
+      {.form = Form::kDecision});
+}
+
+void run_acquire(Exchange& exchange) {
+  const json::value body = parse_body(exchange.thread, exchange.message);
+  Members members(body);
+  const std::string_view limit = members.text("limit");
+  const Request request{.key = members.text("key"), .permit = new_permit_id()};
+  members.end();
+  ask(exchange, find_limit(exchange.thread, limit), request,
+      {.form = Form::kPermit, .style = style_of(exchange), .permit = request.permit});
+}
+
+void run_renew(Exchange& exchange) {
+  ask_of_permit(exchange, Operation::kRenew);
+}
+
+void run_release(Exchange& exchange) {
+  ask_of_permit(exchange, Operation::kRelease);
+}
+
+}  // namespace sluice::http

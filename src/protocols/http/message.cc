@@ -1,0 +1,37 @@
+#include "protocols/http/message.h"
+
+#include <algorithm>
+
+namespace sluice::http {
+namespace {
+
+char in_small(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+}
+
+}  // namespace
+
+bool equals_ignoring_case(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) {
+           return in_small(x) == in_small(y);
+         });
+}
+
+std::string_view Message::query() const {
+  const std::size_t mark = target.find('?');
+  return mark == std::string_view::npos ? std::string_view() : target.substr(mark + 1);
+}
+
+std::string_view Message::field(std::string_view name) const {
+  const HeaderField* const found = find(name);
+  return found == nullptr ? std::string_view() : found->value;
+}
+
+const HeaderField* Message::find(std::string_view name) const {
+  for (const HeaderField& field : fields) {
+    if (equals_ignoring_case(field.name, name)) return &field;
+  }
+  return nullptr;
+}
+
+}  // namespace sluice::http

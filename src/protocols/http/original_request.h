@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "protocols/http/context.h"
+
+namespace sluice::http {
+
+/// The request that a proxy asks about: from X-Forwarded-Method, -Host, -Uri and -For, or
+/// X-Original-Method, -Host and -Uri (or -URL), where a trusted proxy sent them; else this request
+/// itself.
+class OriginalRequest {
+ public:
+  /// `target` is the original target where it is a part of this request's own, or empty.
+  OriginalRequest(const Exchange& exchange, std::string_view target = {})
+      : exchange_(exchange), target_(target) {}
+
+  std::string_view method() const;
+  /// Without the query, as it was sent.
+  std::string_view path() const;
+  std::string_view query() const;
+  std::string_view host() const;
+  /// ClientIp::key() of the client.
+  std::string client_ip() const;
+  /// A header of the request, as the proxy passes it on.
+  std::string_view header(std::string_view name) const;
+
+ private:
+  std::string_view forwarded(std::string_view name, std::string_view other_name) const;
+  std::string_view uri() const;
+
+  const Exchange& exchange_;
+  const std::string_view target_;
+};
+
+}  // namespace sluice::http

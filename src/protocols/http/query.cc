@@ -1,0 +1,58 @@
+#include "protocols/http/query.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "protocols/http/message.h"
+
+namespace sluice::http {
+
+bool QueryReader::next(std::string_view& name, std::string_view& value) {
+  while (!rest_.empty()) {
+    const std::size_t end = std::min(rest_.find('&'), rest_.size());
+    const std::string_view pair = rest_.substr(0, end);
+    rest_.remove_prefix(std::min(end + 1, rest_.size()));
+    const std::size_t equals = std::min(pair.find('='), pair.size());
+    name = pair.substr(0, equals);
+    value = pair.substr(std::min(equals + 1, pair.size()));
+    if (!name.empty()) return true;
+  }
+  return false;
+}
+
+std::string_view decode_percent(std::string_view text, bool is_query, Arena& arena) {
+  constexpr int kHexadecimal = 16;
+  if (text.find_first_of(is_query ? "%+" : "%") == std::string_view::npos) return text;
+  char* const begin = arena.allocate(text.size());
+  char* to = begin;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '+' && is_query) {
+      *to++ = ' ';
+    } else if (text[i] == '%') {
+      unsigned char byte = 0;
+      const char* const digits = text.data() + i + 1;
+      const char* const end = text.data() + std::min(i + 3, text.size());
+      const auto [stop, error] = std::from_chars(digits, end, byte, kHexadecimal);
+      if (error != std::errc{} || stop != digits + 2) {
+        throw Problem{.detail = "a '%' of the target is not followed by two hexadecimal digits"};
+      }
+      *to++ = static_cast<char>(byte);
+      i += 2;
+    } else {
+      *to++ = text[i];
+    }
+  }
+  return {begin, static_cast<std::size_t>(to - begin)};
+}
+
+std::string_view query_value(std::string_view query, std::string_view name, Arena& arena) {
+  QueryReader parameters(query);
+  std::string_view its_name;
+  std::string_view value;
+  while (parameters.next(its_name, value)) {
+    if (decode_percent(its_name, true, arena) == name) return decode_percent(value, true, arena);
+  }
+  return {};
+}
+
+}  // namespace sluice::http

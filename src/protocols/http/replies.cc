@@ -1,0 +1,207 @@
+#include "protocols/http/replies.h"
+
+#include <algorithm>
+#include <chrono>
+#include <variant>
+
+#include "algorithms/limit_definition.h"
+#include "core/arithmetic.h"
+#include "core/store.h"
+#include "service/permit_text.h"
+
+namespace sluice::http {
+namespace {
+
+void append_bool(std::string& output, bool value) {
+  output.append(value ? "true" : "false");
+}
+
+void append_wait(std::string& output, std::chrono::nanoseconds wait) {
+  if (wait == kNever) {
+    output.append("null");
+  } else {
+    append_number(output, ceil_divide(wait.count(), kMillisecondNs));
+  }
+}
+
+void append_decision(std::string& output, const Decision& decision) {
+  output += '{';
+  append_decision_members(output, decision);
+  output += '}';
+}
+
+// The names under which the headers tell of the limits that deny.
+void append_violated(std::string& output, std::span<const std::pair<Limit, Decision>> answers) {
+  output.append(R"(,"violated-policies":[)");
+  bool is_first = true;
+  for (const auto& [limit, decision] : answers) {
+    if (decision.allowed) continue;
+    if (!std::exchange(is_first, false)) output += ',';
+    const std::vector<Limit> parts = limit.parts();
+    append_json_string(output,
+                       parts[std::min<std::size_t>(decision.binding, parts.size() - 1)].space());
+  }
+  output += ']';
+}
+
+}  // namespace
+
+void append_decision_members(std::string& output, const Decision& decision) {
+  output.append(R"("allowed":)");
+  append_bool(output, decision.allowed);
+  output.append(R"(,"limit":)");
+  append_number(output, decision.limit);
+  output.append(R"(,"remaining":)");
+  append_number(output, decision.remaining);
+  output.append(R"(,"retry_after_ms":)");
+  append_wait(output, decision.retry_after);
+  output.append(R"(,"reset_after_ms":)");
+  append_wait(output, decision.reset_after);
+  output.append(R"(,"delay_ms":)");
+  append_wait(output, decision.delay);
+  output.append(R"(,"source":")").append(to_string(decision.source)).append("\"");
+}
+
+void DecisionReplies::write_decisions(std::span<const ReplySlot> slots,
+                                      std::span<const Decision> decisions, std::string& output) {
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    write(details_[slots[i].tag], decisions[i], {}, output);
+  }
+}
+
+void DecisionReplies::write_together(const ReplySlot& slot, const Decision& whole,
+                                     std::span<const Decision> parts, std::string& output) {
+  write(details_[slot.tag], whole, parts, output);
+}
+
+void DecisionReplies::write_unavailable(const ReplySlot& slot, std::string_view why,
+                                        std::string& output) {
+  write_problem_for(details_[slot.tag],
+                    {.status = 503, .detail = std::string(why), .retry_after_s = 1},
+                    kReducedCapacity, output);
+}
+
+void DecisionReplies::write_refused(const ReplySlot& slot, std::string_view why,
+                                    std::string& output) {
+  write_problem_for(details_[slot.tag], {.detail = std::string(why)}, {}, output);
+}
+
+void DecisionReplies::write_problem_for(const ReplyDetail& detail, const Problem& problem,
+                                        const ProblemType& type, std::string& output) {
+  if (detail.form == Form::kResult) {
+    append_problem(output, problem, type);
+    output += ',';
+  } else {
+    write_problem(output, detail.options, date_.at(store_.now()), problem, type);
+  }
+}
+
+// The answers that the headers tell of: those of the requests, or of the parts of the only one.
+void DecisionReplies::note_answers(const ReplyDetail& detail, const Decision& whole,
+                                   std::span<const Decision> parts) {
+  answers_.clear();
+  if (detail.limits.size() > 1) {
+    for (std::size_t i = 0; i < detail.limits.size(); ++i) {
+      answers_.emplace_back(detail.limits[i]->limit, parts[i]);
+    }
+  } else {
+    answers_.emplace_back(detail.limits[0]->limit, whole);
+  }
+}
+
+void DecisionReplies::write(ReplyDetail& detail, const Decision& whole,
+                            std::span<const Decision> parts, std::string& output) {
+  const std::string_view date = date_.at(store_.now());
+  switch (detail.form) {
+    case Form::kResult:
+      append_decision(output, whole);
+      output += ',';
+      return;
+    case Form::kDone:
+      return write_response(output, detail.options, date, {.status = 204});
+    case Form::kHeld:
+      if (whole.allowed) break;
+      return write_problem(output, detail.options, date,
+                           {.status = 410,
+                            .detail = "the permit is not held: its lease has ended, "
+                                      "or it was released"});
+    default:
+      break;
+  }
+  const bool tells_limits = detail.form != Form::kDecision && detail.form != Form::kHeld;
+  std::vector<HttpHeader> headers;
+  if (tells_limits) {
+    note_answers(detail, whole, parts);
+    const std::chrono::system_clock::time_point now{
+        std::chrono::duration_cast<std::chrono::system_clock::duration>(
+            std::chrono::nanoseconds(store_.now()))};
+    headers = http_headers(answers_, detail.style, now);
+  }
+  const bool is_denied = tells_limits && !whole.allowed;
+  if (detail.form == Form::kAuth) {
+    const bool has_body = is_denied && detail.has_problem;
+    if (has_body) write_denial_body(detail, whole);
+    return write_response(output, detail.options, date,
+                          {.status = whole.allowed ? detail.allow_status : detail.deny_status,
+                           .content_type = has_body ? kProblemJson : std::string_view(),
+                           .body = has_body ? std::string_view(body_) : std::string_view(),
+                           .headers = headers});
+  }
+  write_body(detail, whole, parts);
+  write_response(output, detail.options, date,
+                 {.status = is_denied ? kStatusTooMany : kStatusOk,
+                  .content_type = kJson,
+                  .body = body_,
+                  .headers = headers});
+}
+
+void DecisionReplies::write_body(ReplyDetail& detail, const Decision& whole,
+                                 std::span<const Decision> parts) {
+  body_.assign("{");
+  const bool has_permit =
+      detail.form == Form::kHeld || (detail.form == Form::kPermit && whole.allowed);
+  if (has_permit) {
+    const Source giver = detail.form == Form::kHeld ? detail.giver : whole.source;
+    body_.append(R"("permit":")").append(permit_text(detail.permit, giver));
+    body_.append(R"(","lease_ms":)");
+    append_number(body_, lease_ms(detail.limits[0]->limit.definition()));
+    body_ += '}';
+    return;
+  }
+  append_decision_members(body_, whole);
+  if (detail.form == Form::kTaken) {
+    body_.append(R"(,"taken":)");
+    append_number(body_, whole.taken);
+  } else if (detail.form == Form::kReservation && whole.allowed) {
+    const std::string name = reservations_.hold(*std::exchange(detail.place, std::nullopt),
+                                                {.limit = detail.limits[0],
+                                                 .key = std::move(detail.key),
+                                                 .cost = detail.cost,
+                                                 .giver = whole.source},
+                                                store_.now());
+    body_.append(R"(,"reservation":")").append(name).append(R"(","expires_ms":)");
+    append_number(body_, Reservations::kExpiresNs / kMillisecondNs);
+  } else if (detail.form == Form::kAll) {
+    body_.append(R"(,"parts":[)");
+    for (const Decision& part : parts) {
+      append_decision(body_, part);
+      body_ += ',';
+    }
+    if (!parts.empty()) body_.pop_back();
+    body_.append(R"(],"binding":)");
+    append_number(body_, whole.binding);
+  }
+  body_ += '}';
+}
+
+void DecisionReplies::write_denial_body(const ReplyDetail& detail, const Decision& whole) {
+  Problem problem{.status = detail.deny_status};
+  problem.detail = whole.retry_after == kNever
+                       ? "the request asks for more than the limit ever admits"
+                       : "too many requests: try again when Retry-After has passed";
+  append_violated(problem.members, answers_);
+  body_.clear();
+  append_problem(body_, problem, kQuotaExceeded);
+}
+
+}  // namespace sluice::http

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "core/instant.h"
+#include "service/limit_registry.h"
+#include "sluice/decision.h"
+
+namespace sluice::http {
+
+/// The reservations that this server has given and that were not committed yet. Thread-safe.
+class Reservations {
+ public:
+  static constexpr std::size_t kMost = 100'000;
+  static constexpr std::int64_t kExpiresNs = 60 * kSecondNs;
+
+  struct Reserved {
+    std::shared_ptr<const RegisteredLimit> limit = {};
+    std::string key = {};
+    std::int64_t cost = 0;
+    /// Who gave the units: they are given back there.
+    Source giver = Source::kStore;
+  };
+
+  /// A place for a reservation that has been asked for. Given back unless it is used.
+  class Place {
+   public:
+    explicit Place(Reservations& owner) : owner_(&owner) {}
+    ~Place() {
+      if (owner_ != nullptr) owner_->give_back_place();
+    }
+    Place(Place&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)) {}
+    Place& operator=(Place&&) = delete;
+
+   private:
+    friend class Reservations;
+    Reservations* owner_;
+  };
+
+  enum class Found : std::uint8_t {
+    kHeld,       ///< It has not been committed before, and is now.
+    kCommitted,  ///< It has been committed.
+    kUnknown,    ///< There is none of this name, or no longer.
+    kElsewhere,  ///< Another server gave it.
+  };
+
+  Reservations();
+
+  /// Nothing where kMost are held.
+  std::optional<Place> take_place(Instant now);
+
+  /// Holds it for kExpiresNs from now, and returns its name.
+  std::string hold(Place place, Reserved reserved, Instant now);
+
+  /// Gives the reservation to its one commit.
+  Found take(std::string_view name, Instant now, Reserved& reserved);
+
+ private:
+  /// A reservation's name is the server's number, its own, and its secret.
+  struct Entry {
+    std::uint64_t secret = 0;
+    Reserved reserved;
+  };
+  /// Reservations given within kTogetherNs expire together.
+  struct Expiry {
+    Instant at = 0;
+    std::uint64_t first = 0;
+  };
+  static constexpr std::int64_t kTogetherNs = 10 * kMillisecondNs;
+
+  void give_back_place();
+  void forget_expired(Instant now);
+
+  const std::uint64_t server_;
+  std::mutex mutex_;
+  // Guarded by mutex_:
+  std::size_t held_ = 0;      // And places.
+  std::uint64_t oldest_ = 0;  // All before it have expired.
+  std::uint64_t next_ = 0;
+  std::unordered_map<std::uint64_t, Entry> entries_;  // By number; committed ones are not there.
+  std::deque<Expiry> expiries_;
+};
+
+}  // namespace sluice::http

@@ -1,0 +1,80 @@
+#include "protocols/http/reservations.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace sluice::http {
+namespace {
+
+using Found = Reservations::Found;
+
+constexpr Instant kStart = 1'700'000'000 * kSecondNs;
+
+std::string hold(Reservations& reservations, Instant now, std::int64_t cost = 1) {
+  return reservations.hold(*reservations.take_place(now), {.key = "k", .cost = cost}, now);
+}
+
+Found take(Reservations& reservations, const std::string& name, Instant now) {
+  Reservations::Reserved reserved;
+  return reservations.take(name, now, reserved);
+}
+
+TEST(ReservationsTest, GivesEachOnce) {
+  Reservations reservations;
+  const std::string one = hold(reservations, kStart, 7);
+  const std::string other = hold(reservations, kStart, 8);
+  EXPECT_NE(one, other);
+  Reservations::Reserved reserved;
+  EXPECT_EQ(reservations.take(one, kStart, reserved), Found::kHeld);
+  EXPECT_EQ(reserved.cost, 7);
+  EXPECT_EQ(reserved.key, "k");
+  EXPECT_EQ(take(reservations, one, kStart), Found::kCommitted);
+  EXPECT_EQ(take(reservations, other, kStart), Found::kHeld);
+}
+
+TEST(ReservationsTest, KnowsItsOwnNamesAlone) {
+  Reservations reservations;
+  Reservations another;
+  std::string name = hold(reservations, kStart);
+  EXPECT_EQ(take(another, name, kStart), Found::kElsewhere);
+  EXPECT_EQ(take(reservations, "", kStart), Found::kUnknown);
+  EXPECT_EQ(take(reservations, name + "0", kStart), Found::kUnknown);
+  std::string guessed = name;
+  guessed.back() = guessed.back() == '0' ? '1' : '0';
+  EXPECT_EQ(take(reservations, guessed, kStart), Found::kUnknown);
+  std::string later = name;
+  later[17] = 'f';
+  EXPECT_EQ(take(reservations, later, kStart), Found::kUnknown);
+  EXPECT_EQ(take(reservations, name, kStart), Found::kHeld);
+}
+
+TEST(ReservationsTest, ForgetsThemInTime) {
+  Reservations reservations;
+  std::vector<std::string> names;
+  for (int i = 0; i < 10; ++i) names.push_back(hold(reservations, kStart + i * kSecondNs));
+  const Instant end = kStart + Reservations::kExpiresNs;
+  EXPECT_EQ(take(reservations, names[0], end - 1), Found::kHeld);
+  EXPECT_EQ(take(reservations, names[1], end + kSecondNs - 1), Found::kHeld);
+  EXPECT_EQ(take(reservations, names[2], end + 3 * kSecondNs), Found::kUnknown);
+  EXPECT_EQ(take(reservations, names[0], end + 3 * kSecondNs), Found::kUnknown);
+  EXPECT_EQ(take(reservations, names[9], end + 3 * kSecondNs), Found::kHeld);
+}
+
+TEST(ReservationsTest, HoldsABoundedNumber) {
+  Reservations reservations;
+  std::string first = hold(reservations, kStart);
+  for (std::size_t i = 1; i < Reservations::kMost; ++i) hold(reservations, kStart);
+  EXPECT_FALSE(reservations.take_place(kStart));
+  EXPECT_EQ(take(reservations, first, kStart), Found::kHeld);
+  { EXPECT_TRUE(reservations.take_place(kStart)); }
+  // A place that was not used is free again.
+  EXPECT_TRUE(reservations.take_place(kStart));
+  hold(reservations, kStart);
+  EXPECT_FALSE(reservations.take_place(kStart));
+  EXPECT_TRUE(reservations.take_place(kStart + 2 * Reservations::kExpiresNs));
+}
+
+}  // namespace
+}  // namespace sluice::http

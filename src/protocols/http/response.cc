@@ -1,0 +1,134 @@
+#include "protocols/http/response.h"
+
+#include <array>
+#include <boost/beast/http/status.hpp>
+#include <charconv>
+#include <ctime>
+
+namespace sluice::http {
+namespace {
+
+std::string_view reason_of(int status) {
+  const auto reason =
+      boost::beast::http::obsolete_reason(static_cast<boost::beast::http::status>(status));
+  return {reason.data(), reason.size()};
+}
+
+void append_header(std::string& output, std::string_view name, std::string_view value) {
+  output.append(name).append(": ").append(value).append("\r\n");
+}
+
+// The number of bytes of the UTF-8 character that the text begins with; 0 if it is none.
+std::size_t character_bytes(std::string_view text) {
+  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < bytes) return 0;
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if (byte(i) >> 6 != 2) return 0;
+  }
+  // The second byte excludes overlong forms, surrogates and what is beyond U+10FFFF.
+  if (first == 0xe0 && byte(1) < 0xa0) return 0;
+  if (first == 0xed && byte(1) > 0x9f) return 0;
+  if (first == 0xf0 && byte(1) < 0x90) return 0;
+  if (first == 0xf4 && byte(1) > 0x8f) return 0;
+  return bytes;
+}
+
+}  // namespace
+
+std::string_view DateText::at(Instant now) {
+  const std::int64_t second = now / kSecondNs;
+  if (second != second_) {
+    second_ = second;
+    const std::time_t time = second;
+    std::tm parts{};
+    ::gmtime_r(&time, &parts);
+    std::array<char, 64> text{};
+    const std::size_t size =
+        std::strftime(text.data(), text.size(), "%a, %d %b %Y %H:%M:%S GMT", &parts);
+    text_.assign(text.data(), size);
+  }
+  return text_;
+}
+
+void append_number(std::string& output, std::int64_t number) {
+  std::array<char, 24> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  output.append(digits.data(), end);
+}
+
+void append_json_string(std::string& output, std::string_view text) {
+  constexpr std::string_view kHexDigits = "0123456789abcdef";
+  output += '"';
+  while (!text.empty()) {
+    const char c = text[0];
+    const std::size_t bytes = character_bytes(text);
+    if (bytes == 0) {
+      output += '?';
+    } else if (c == '"' || c == '\\') {
+      output += {'\\', c};
+    } else if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') {
+      output.append("\\u00");
+      output += {kHexDigits[static_cast<unsigned char>(c) >> 4], kHexDigits[c & 0xf]};
+    } else {
+      output.append(text.substr(0, bytes));
+    }
+    text.remove_prefix(bytes == 0 ? 1 : bytes);
+  }
+  output += '"';
+}
+
+void write_response(std::string& output, const ResponseOptions& options, std::string_view date,
+                    const Response& response) {
+  output.append("HTTP/1.1 ");
+  append_number(output, response.status);
+  output.append(" ").append(reason_of(response.status)).append("\r\n");
+  if (response.status == kStatusContinue) {
+    output.append("\r\n");
+    return;
+  }
+  append_header(output, "Date", date);
+  if (!response.content_type.empty()) append_header(output, "Content-Type", response.content_type);
+  if (response.status != kStatusNoContent) {
+    output.append("Content-Length: ");
+    append_number(output, static_cast<std::int64_t>(response.body.size()));
+    output.append("\r\n");
+  }
+  for (const HttpHeader& header : response.headers) {
+    append_header(output, header.name, header.value);
+  }
+  if (options.closes) append_header(output, "Connection", "close");
+  if (options.says_keep_alive) append_header(output, "Connection", "keep-alive");
+  output.append("\r\n");
+  if (!options.omits_body) output.append(response.body);
+}
+
+void append_problem(std::string& output, const Problem& problem, const ProblemType& type) {
+  output.append(R"({"type":)");
+  append_json_string(output, type.type.empty() ? "about:blank" : type.type);
+  output.append(R"(,"title":)");
+  append_json_string(output, type.title.empty() ? reason_of(problem.status) : type.title);
+  output.append(R"(,"status":)");
+  append_number(output, problem.status);
+  output.append(R"(,"detail":)");
+  append_json_string(output, problem.detail);
+  output.append(problem.members).append("}");
+}
+
+void write_problem(std::string& output, const ResponseOptions& options, std::string_view date,
+                   const Problem& problem, const ProblemType& type) {
+  std::string body;
+  append_problem(body, problem, type);
+  std::vector<HttpHeader> headers;
+  if (!problem.allow.empty()) headers.push_back({"Allow", std::string(problem.allow)});
+  if (problem.retry_after_s != 0) {
+    headers.push_back({"Retry-After", std::to_string(problem.retry_after_s)});
+  }
+  write_response(
+      output, options, date,
+      {.status = problem.status, .content_type = kProblemJson, .body = body, .headers = headers});
+}
+
+}  // namespace sluice::http

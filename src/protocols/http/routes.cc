@@ -1,0 +1,90 @@
+#include "protocols/http/routes.h"
+
+#include <array>
+
+#include "protocols/http/endpoints.h"
+
+namespace sluice::http {
+namespace {
+
+constexpr std::array kRoutes = std::to_array<Route>({
+    {"/auth", "GET", run_auth, true},
+    {"/auth/", "", run_auth_path, true},
+    {"/v1/check", "POST", run_check},
+    {"/v1/peek", "POST", run_peek},
+    {"/v1/reset", "POST", run_reset},
+    {"/v1/refund", "POST", run_refund},
+    {"/v1/charge", "POST", run_charge},
+    {"/v1/take", "POST", run_take},
+    {"/v1/block", "POST", run_block},
+    {"/v1/reserve", "POST", run_reserve},
+    {"/v1/commit", "POST", run_commit},
+    {"/v1/permits/acquire", "POST", run_acquire},
+    {"/v1/permits/renew", "POST", run_renew},
+    {"/v1/permits/release", "POST", run_release},
+    {"/v1/limits", "GET", run_limits},
+    {"/healthz", "GET", run_health},
+    {"/readyz", "GET", run_ready},
+});
+
+const Route* find_route(std::string_view path) {
+  for (const Route& route : kRoutes) {
+    const bool is_prefix = route.path.ends_with('/');
+    if (is_prefix ? path.starts_with(route.path) : path == route.path) return &route;
+  }
+  return nullptr;
+}
+
+// The host of an authority, without its port.
+std::string_view host_of(std::string_view authority) {
+  const bool is_bracketed = authority.starts_with('[');
+  const std::size_t colon = authority.find(':', is_bracketed ? authority.find(']') : 0);
+  return authority.substr(0, colon);
+}
+
+bool is_loopback_name(std::string_view host) {
+  constexpr std::string_view kLocalhost = "localhost";
+  if (host == "[::1]" || equals_ignoring_case(host, kLocalhost)) return true;
+  const std::size_t dot = host.size() - std::min(host.size(), kLocalhost.size() + 1);
+  if (host[dot] == '.' && equals_ignoring_case(host.substr(dot + 1), kLocalhost)) return true;
+  return host.starts_with("127.") &&
+         host.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+// A browser that shows a page of another site must not ask in its user's name: such a page names
+// itself in Origin, or reaches a server of the user's machine by a name of its own in Host.
+void check_browser(const Exchange& exchange) {
+  const Message& message = exchange.message;
+  const std::string_view host = host_of(message.host);
+  if (exchange.peer.is_loopback && !host.empty() && !is_loopback_name(host)) {
+    throw Problem{.status = 403,
+                  .detail =
+                      "this address answers requests whose Host is localhost or a loopback "
+                      "address"};
+  }
+  const std::string_view origin = message.field("Origin");
+  if (!message.has_field("Origin")) return;
+  const std::size_t scheme = origin.find("://");
+  const bool is_own = scheme != std::string_view::npos &&
+                      equals_ignoring_case(origin.substr(scheme + 3), message.host);
+  if (!is_own)
+    throw Problem{.status = 403, .detail = "the request comes from a page of another site"};
+}
+
+}  // namespace
+
+void run_route(Exchange& exchange) {
+  const Message& message = exchange.message;
+  const Route* const route = find_route(message.path());
+  if (route == nullptr || !route->is_for_proxies) check_browser(exchange);
+  if (route == nullptr) throw Problem{.status = 404, .detail = "there is no such path"};
+  const bool is_head = message.method == "HEAD" && route->method == "GET";
+  if (!route->method.empty() && message.method != route->method && !is_head) {
+    throw Problem{.status = 405,
+                  .detail = "this path has no such method",
+                  .allow = route->method == "GET" ? "GET, HEAD" : route->method};
+  }
+  route->run(exchange);
+}
+
+}  // namespace sluice::http

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string_view>
+
+#include "protocols/http/context.h"
+
+namespace sluice::http {
+
+/// A path and what it does.
+struct Route {
+  /// With a slash at its end: all paths that begin so.
+  std::string_view path;
+  /// GET (and HEAD), POST, or empty for any.
+  std::string_view method;
+  void (*run)(Exchange& exchange);
+  /// The request is one that a proxy asks about for its own client, so its headers (Origin, Host)
+  /// are those of that client.
+  bool is_for_proxies = false;
+};
+
+/// Carries the request out. Throws Problem: 404 or 405 where there is no such request, and what the
+/// endpoint throws.
+void run_route(Exchange& exchange);
+
+}  // namespace sluice::http

@@ -1,0 +1,49 @@
+#include <string>
+
+#include "protocols/http/endpoints.h"
+#include "sluice/health.h"
+
+namespace sluice::http {
+namespace {
+
+void respond_json(Exchange& exchange, const std::string& body, int status = 200) {
+  exchange.respond({.status = status, .content_type = kJson, .body = body});
+}
+
+}  // namespace
+
+void run_limits(Exchange& exchange) {
+  if (exchange.waits_for_decisions()) return;
+  std::string body = R"({"limits":[)";
+  for (const LimitCount& limit : exchange.thread.server->limits()) {
+    body.append(R"({"name":)");
+    append_json_string(body, limit.name);
+    body.append(R"(,"expression":)");
+    append_json_string(body, limit.expression);
+    body.append(R"(,"allowed":)");
+    append_number(body, static_cast<std::int64_t>(limit.allowed));
+    body.append(R"(,"denied":)");
+    append_number(body, static_cast<std::int64_t>(limit.denied));
+    body.append("},");
+  }
+  body.back() = ']';  // There is always a row for all other limits.
+  body += '}';
+  respond_json(exchange, body);
+}
+
+void run_health(Exchange& exchange) {
+  respond_json(exchange, R"({"status":"ok"})");
+}
+
+void run_ready(Exchange& exchange) {
+  const StoreHealth store = health(exchange.thread.server->store());
+  if (store.state != StoreHealth::State::kDown) {
+    return respond_json(exchange, R"({"status":"ready"})");
+  }
+  std::string body = R"({"status":"degraded","reason":)";
+  append_json_string(body, store.reason);
+  body += '}';
+  respond_json(exchange, body);
+}
+
+}  // namespace sluice::http

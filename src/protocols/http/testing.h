@@ -1,0 +1,117 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "protocols/http/handler.h"
+#include "service/server_context.h"
+
+namespace sluice::http {
+
+// For this module's tests.
+
+/// A response, as a client reads it.
+struct Reply {
+  int status = 0;
+  std::string head;
+  std::string body;
+
+  /// The value of a header; "(none)" where it is not there.
+  std::string header(std::string_view name) const {
+    const std::string mark = "\r\n" + std::string(name) + ": ";
+    const std::size_t at = head.find(mark);
+    if (at == std::string::npos) return "(none)";
+    const std::size_t begin = at + mark.size();
+    return head.substr(begin, head.find("\r\n", begin) - begin);
+  }
+};
+
+/// Cuts responses apart by their lengths; `heads_only`: they answer HEAD.
+inline std::vector<Reply> replies_in(std::string_view bytes, bool heads_only = false) {
+  std::vector<Reply> replies;
+  while (!bytes.empty()) {
+    const std::size_t end = bytes.find("\r\n\r\n");
+    if (end == std::string_view::npos || !bytes.starts_with("HTTP/1.1 ")) {
+      ADD_FAILURE() << "no response: " << bytes;
+      break;
+    }
+    Reply reply{.status = std::stoi(std::string(bytes.substr(9, 3))),
+                .head = std::string(bytes.substr(0, end + 2)),
+                .body = {}};
+    bytes.remove_prefix(end + 4);
+    const std::string length = reply.header("Content-Length");
+    if (length != "(none)" && !heads_only) {
+      reply.body = bytes.substr(0, std::stoul(length));
+      bytes.remove_prefix(reply.body.size());
+    }
+    replies.push_back(std::move(reply));
+  }
+  return replies;
+}
+
+inline std::string get(const std::string& target, const std::string& headers = {}) {
+  return "GET " + target + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n";
+}
+
+inline std::string post(const std::string& path, const std::string& body,
+                        const std::string& headers = {}) {
+  return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" +
+         "Content-Length: " + std::to_string(body.size()) + "\r\n" + headers + "\r\n" + body;
+}
+
+/// The only thread of a server over this store, with the limits "login", "api" and "jobs".
+inline MakeHandler handlers_over(const std::shared_ptr<Store>& store) {
+  const std::vector<Limit> named{Limit("token_bucket 5/1s", "login"),
+                                 Limit("fixed_window 100/1h", "api"),
+                                 Limit("concurrency 1 lease=30s", "jobs")};
+  return handlers(std::make_shared<ServerContext>(store, named, 1));
+}
+
+/// A connection around its handler.
+class TestConnection {
+ public:
+  using Next = StreamHandler::Next;
+
+  explicit TestConnection(const MakeHandler& make, AcceptedStream stream = accepted())
+      : handler_(make(std::move(stream))) {}
+
+  static AcceptedStream accepted() {
+    return {.thread = 0, .wake = [] {}, .peer = "127.0.0.1", .is_loopback = true};
+  }
+
+  /// Gives the handler bytes that have come, as a connection does, and returns what it has sent.
+  std::string send(std::string_view bytes) {
+    input_ += bytes;
+    std::string output;
+    do {
+      const std::vector<char> input(input_.begin(), input_.end());
+      progress = handler_->on_data({input.data(), input.size()}, output);
+      input_.erase(0, progress.consumed);
+    } while (progress.next == Next::kMore);
+    return output;
+  }
+  std::vector<Reply> ask(std::string_view bytes) { return replies_in(send(bytes)); }
+  Reply ask_one(std::string_view bytes) {
+    const std::vector<Reply> replies = ask(bytes);
+    EXPECT_EQ(replies.size(), 1U);
+    return replies.size() == 1 ? replies[0] : Reply{};
+  }
+  std::string time_out() {
+    std::string output;
+    handler_->on_timeout(output);
+    return output;
+  }
+
+  StreamHandler::Progress progress;
+
+ private:
+  std::unique_ptr<StreamHandler> handler_;
+  std::string input_;
+};
+
+}  // namespace sluice::http
