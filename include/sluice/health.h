@@ -6,7 +6,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "sluice/decision.h"
 #include "sluice/export.h"
 #include "sluice/store.h"
 
@@ -51,6 +53,15 @@ struct StoreHealth {
   /// it had got no processor time.
   std::uint64_t late_here = 0;
 
+  /// Answers of the store that showed a clock by which it decides to be more than a second behind
+  /// the one by which keys were written: the clock of this process (Memcached, `time=client`) or
+  /// that of a Redis server, which was set back. Buckets then deny for that much longer.
+  std::uint64_t clock_behind = 0;
+  /// At the last of them, whose clock: "this process's clock", "the clock of redis 10.0.0.7:6379".
+  std::string late_clock;
+  /// At the last of them, by how much.
+  std::chrono::nanoseconds clock_lag{0};
+
   /// Decisions that the store has made (Decision::source).
   std::uint64_t answered_by_store = 0;
   /// Decisions that the deny cache of this process has made.
@@ -75,6 +86,26 @@ struct StoreHealth {
 /// The health of a store. Takes some microseconds. Thread-safe.
 SLUICE_EXPORT StoreHealth health(const Store& store);
 
+/// How many requests of a limit had one outcome.
+struct DecisionCount {
+  /// Limit::space(): the limit's name, or its canonical expression if it has none.
+  std::string limit;
+  /// Whether they were allowed.
+  bool allowed = false;
+  /// Where their decisions come from. kUnavailable: a StoreError was raised instead.
+  Source source = Source::kStore;
+  /// How many.
+  std::uint64_t decisions = 0;
+};
+
+/// The requests of this process that asked for units or permits, by limit and outcome, since the
+/// limit was opened; for the limits that are held now, without outcomes that did not occur. Each
+/// claim of a check_all() counts, with the outcome of the whole. Only for a store on another
+/// machine: a store in memory counts none, since a counter that all threads share would cost
+/// as much as the decision itself.
+/// Thread-safe.
+SLUICE_EXPORT std::vector<DecisionCount> decision_counts(const Store& store);
+
 /// Something that has happened to a store.
 struct StoreEvent {
   /// What has happened.
@@ -83,6 +114,8 @@ struct StoreEvent {
     kDown,  ///< It is lost, or could not be reached in the first place.
     kLate,  ///< Its replies come after the deadline: eight in a row. Told once, and again only
             ///< after eight in a row were in time.
+    kClock,  ///< A clock by which the store decides is behind: see StoreHealth::clock_behind. Told
+             ///< once, and again only after a minute without.
     kFull,  ///< A memory store evicts keys or has no room for new ones. Told once, and again only
             ///< after a minute without either.
   };

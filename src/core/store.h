@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/batch.h"
 #include "core/instant.h"
@@ -17,6 +18,7 @@
 namespace sluice {
 
 struct LimitDefinition;
+struct DecisionCount;
 struct StoreHealth;
 
 /// Where one limit's keys live: identity is (space, key). Opened by a store, and only that store
@@ -136,6 +138,9 @@ class Store {
   /// Writes what this store knows into the health of the store that it is or is a part of, and
   /// leaves the rest as it is.
   virtual void add_health(StoreHealth& /*health*/) const {}
+
+  /// Adds what decision_counts() returns.
+  virtual void add_counts(std::vector<DecisionCount>& /*counts*/) const {}
 };
 
 /// Decision::taken of a kUnavailable decision whose request was sent: the store may have executed

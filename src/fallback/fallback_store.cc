@@ -1,6 +1,7 @@
 #include "fallback/fallback_store.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/container/small_vector.hpp>
 #include <cassert>
 #include <stdexcept>
@@ -61,6 +62,21 @@ class FallbackStore::FallbackSpace final : public Space,
                       operation == Operation::kReset);
   }
 
+  /// Counts the decision of a request, or of several asked together of which this is one.
+  void count(const Request& request, const Decision& decision) {
+    if (!takes(request.operation, request.cost)) return;
+    const auto source = static_cast<std::size_t>(decision.source);
+    decisions_[decision.allowed ? 1 : 0][source].fetch_add(1, std::memory_order_relaxed);
+  }
+  void add_counts(const std::string& limit, std::vector<DecisionCount>& counts) const {
+    for (const bool allowed : {true, false}) {
+      for (std::size_t source = 0; source < kSources; ++source) {
+        const auto count = decisions_[allowed ? 1 : 0][source].load(std::memory_order_relaxed);
+        if (count != 0) counts.push_back({limit, allowed, static_cast<Source>(source), count});
+      }
+    }
+  }
+
   /// A limit of this space that outlives the request.
   std::shared_ptr<const LimitDefinition> keep(const LimitDefinition& limit) {
     const std::lock_guard lock(kept_mutex_);
@@ -79,6 +95,10 @@ class FallbackStore::FallbackSpace final : public Space,
   bool lends = false;
 
  private:
+  static constexpr std::size_t kSources = static_cast<std::size_t>(Source::kUnavailable) + 1;
+
+  // By whether they were allowed, and by Decision::source.
+  std::array<std::array<std::atomic<std::uint64_t>, kSources>, 2> decisions_{};
   std::mutex kept_mutex_;
   std::shared_ptr<const LimitDefinition> kept_;  // guarded by kept_mutex_
 };
@@ -102,6 +122,9 @@ class FallbackStore::Settling {
       for (std::size_t i = 0; i < requests.size(); ++i) {
         settle_one(subjects_.subspan(i, 1), requests.subspan(i, 1), decisions[i]);
       }
+    }
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      subjects_[i].space->count(requests[i], decisions[i % decisions.size()]);
     }
     const bool raises = lost_ > 0 && policy() == OnFailure::kRaise;
     count(raises);
@@ -377,6 +400,7 @@ bool FallbackStore::is_denied_again(const Subject& subject, const Request& reque
   sent = clock_.now();
   if (!denials_->denies(name, request, sent, decision)) return false;
   counters_->cached_denials.fetch_add(1, std::memory_order_relaxed);
+  subject.space->count(request, decision);
   return true;
 }
 
@@ -604,6 +628,13 @@ std::unique_ptr<Watch> FallbackStore::watch(const std::shared_ptr<Space>& space,
 
 bool FallbackStore::is_completing() {
   return completing > 0;
+}
+
+void FallbackStore::add_counts(std::vector<DecisionCount>& counts) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [name, held] : spaces_) {
+    if (const auto space = held.lock()) space->add_counts(name, counts);
+  }
 }
 
 void FallbackStore::add_health(StoreHealth& health) const {

@@ -104,6 +104,7 @@ class FallbackStore final : public Store {
                                std::function<void()> released) override;
   Instant now() const override { return inner_->now(); }
   void add_health(StoreHealth& health) const override;
+  void add_counts(std::vector<DecisionCount>& counts) const override;
 
   const FallbackCounters& counters() const { return *counters_; }
 
@@ -150,7 +151,7 @@ class FallbackStore final : public Store {
   std::optional<DenyCache> denials_;
   const std::shared_ptr<ChargeBack> charges_ = std::make_shared<ChargeBack>();
   const std::shared_ptr<FallbackCounters> counters_ = std::make_shared<FallbackCounters>();
-  std::mutex mutex_;  // guards the next three
+  mutable std::mutex mutex_;  // guards the next three
   std::map<std::string, std::weak_ptr<FallbackSpace>, std::less<>> spaces_;
   std::size_t drop_at_ = 64;  // At this many spaces, those no longer in use are dropped.
   std::uint64_t last_number_ = 0;

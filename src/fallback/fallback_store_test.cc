@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "core/arithmetic.h"
+#include "sluice/health.h"
 #include "testing/fallback_fixture.h"
 
 namespace sluice {
@@ -270,6 +271,30 @@ TEST_F(FallbackStoreTest, AMisusedGroupIsRefused) {
   EXPECT_THROW(decide_all({{.key = "a"}, {.key = "a"}}), std::invalid_argument);
   inner_->lose_all();
   EXPECT_THROW(decide_all({{.key = "a"}, {.key = "a"}}), std::invalid_argument);
+}
+
+TEST_F(FallbackStoreTest, CountsDecisionsByLimitAndSource) {
+  wrap({}, "token_bucket 2/1h");
+  decide_batch({Ask{}, {.cost = 0}, {.cost = 1, .operation = Operation::kRefund}});
+  decide_all({Ask{}, {.key = "other"}});
+  decide(Ask{});
+  decide(Ask{});
+  const auto held = space_;
+  use("fixed_window 1/1h", "another");
+  inner_->lose_all();
+  submit({Ask{}, Ask{}});
+  using testing::Field;
+  const auto count = [](const char* limit, bool allowed, Source source, std::uint64_t decisions) {
+    return testing::AllOf(
+        Field(&DecisionCount::limit, limit), Field(&DecisionCount::allowed, allowed),
+        Field(&DecisionCount::source, source), Field(&DecisionCount::decisions, decisions));
+  };
+  std::vector<DecisionCount> counts;
+  store_->add_counts(counts);
+  EXPECT_THAT(counts, testing::UnorderedElementsAre(count("limit", true, Source::kStore, 4),
+                                                    count("limit", false, Source::kStore, 1),
+                                                    count("another", true, Source::kLocal, 1),
+                                                    count("another", false, Source::kLocal, 1)));
 }
 
 TEST_F(FallbackStoreTest, KeepsOneSpaceForEachNameWhileItIsHeld) {

@@ -59,7 +59,13 @@ std::vector<StoreEvent> StoreEvents::since_last(const StoreHealth& health, TimeP
                   ": after up to " + in_milliseconds(health.late_round_trip) + "; deadline=" +
                   format_duration(health.sufficient_deadline.count()) + " would be enough"));
   }
-  if (has_become_full(health, now)) {
+  if (health.clock_behind != last_.clock_behind && begins(behind_until_, now)) {
+    events.push_back(event(StoreEvent::Kind::kClock, health,
+                           "has keys ahead of the clock: " + health.late_clock + " is behind by " +
+                               in_milliseconds(health.clock_lag)));
+  }
+  const bool is_full = health.evicted != last_.evicted || health.without_room != last_.without_room;
+  if (is_full && begins(full_until_, now)) {
     events.push_back(event(StoreEvent::Kind::kFull, health,
                            "is full: so far " + std::to_string(health.evicted) +
                                " keys were evicted and " + std::to_string(health.without_room) +
@@ -74,9 +80,8 @@ StoreEvent StoreEvents::event(StoreEvent::Kind kind, const StoreHealth& health,
   return {.kind = kind, .message = "the store " + store_ + " " + what, .health = health};
 }
 
-bool StoreEvents::has_become_full(const StoreHealth& health, TimePoint now) {
-  if (health.evicted == last_.evicted && health.without_room == last_.without_room) return false;
-  return now >= std::exchange(quiet_until_, now + kQuiet);
+bool StoreEvents::begins(TimePoint& quiet_until, TimePoint now) {
+  return now >= std::exchange(quiet_until, now + kQuiet);
 }
 
 void observe(const std::shared_ptr<Store>& store, std::string name, StoreObserver observer) {
@@ -89,6 +94,12 @@ StoreHealth health(const Store& store) {
   StoreHealth health;
   store.add_health(health);
   return health;
+}
+
+std::vector<DecisionCount> decision_counts(const Store& store) {
+  std::vector<DecisionCount> counts;
+  store.add_counts(counts);
+  return counts;
 }
 
 }  // namespace sluice

@@ -24,11 +24,14 @@ class StoreEvents final {
 
  private:
   StoreEvent event(StoreEvent::Kind kind, const StoreHealth& health, const std::string& what) const;
-  bool has_become_full(const StoreHealth& health, TimePoint now);
+  /// Whether something that goes on is told now: not if it was told and has not paused since.
+  static bool begins(TimePoint& quiet_until, TimePoint now);
 
   const std::string store_;
   StoreHealth last_;
-  TimePoint quiet_until_ = TimePoint::min();  // It has been told as full.
+  // Until then the store has been told as full, or a clock as behind.
+  TimePoint full_until_ = TimePoint::min();
+  TimePoint behind_until_ = TimePoint::min();
 };
 
 /// Has `observer` called on the timer thread for as long as the store exists.

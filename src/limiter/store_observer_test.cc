@@ -95,6 +95,24 @@ TEST_F(StoreEventsTest, AFullStoreIsToldAgainOnlyAfterAQuietMinute) {
   EXPECT_THAT(messages(), ElementsAre(HasSubstr("2 keys were evicted and 100 requests")));
 }
 
+TEST_F(StoreEventsTest, AClockThatIsBehindIsToldAgainOnlyAfterAQuietMinute) {
+  go_up();
+  messages();
+  health_.late_clock = "this process's clock";
+  health_.clock_lag = 2s;
+  health_.clock_behind = 1;
+  EXPECT_THAT(messages(), ElementsAre("the store redis://h has keys ahead of the clock: this "
+                                      "process's clock is behind by 2s"));
+  for (int i = 0; i < 3; ++i) {
+    now_ += 59s;
+    ++health_.clock_behind;
+    EXPECT_THAT(messages(), IsEmpty());
+  }
+  now_ += 1min;
+  ++health_.clock_behind;
+  EXPECT_THAT(messages(), ElementsAre(HasSubstr("is behind by 2s")));
+}
+
 TEST(StoreObserver, IsToldThatAMemoryStoreIsFull) {
   std::promise<StoreEvent> full;
   const auto store = open_store("memory:?max_bytes=1048576", [&](const StoreEvent& event) {

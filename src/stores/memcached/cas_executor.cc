@@ -163,6 +163,8 @@ void CasExecutor::on_read(KeyEntry& key, const MetaReply& reply) {
   }
   if (key.waiting.empty() || !read_state(key, reply)) return end_round(key);
   const Instant now = wall_now();
+  worker_.monitor().on_clock(StoreMonitor::kOwnClock,
+                             std::chrono::nanoseconds(reply.written_s * kSecondNs - now));
   judge(key, now);
   key.is_unread = false;
   if (prepare_write(key, now)) return key.connection.send_now(key);
@@ -215,6 +217,7 @@ bool CasExecutor::prepare_write(KeyEntry& key, Instant now) {
   key.written_token = 0;
   if (removes) return true;
   key.expiry_s = expiry_s(kept_ns, now);
+  key.written_s = static_cast<std::uint32_t>(now / kSecondNs);
   key.kept_until = kept_until(kept_ns, now);
   key.value.clear();
   state_.write(key.value);

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr std::string_view kRead = "mg sluice:login:k v c O0\r\nmn\r\n";
+constexpr std::string_view kRead = "mg sluice:login:k v c f O0\r\nmn\r\n";
 constexpr std::string_view kGone = "memcached a:1 has closed the connection";
 constexpr std::string_view kRefused = "memcached a:1: connection refused";
 constexpr Instant kNow = 1'700'000'000'000'000'000;
@@ -121,13 +121,13 @@ class CasExecutorTest : public testing::Test {
   }
 
   // As a server holds the key after so many units.
-  std::string value(std::int64_t units, std::uint64_t token) {
+  std::string value(std::int64_t units, std::uint64_t token, std::int64_t written_s = 0) {
     KeyState state;
     state.judge(request("k", units), kNow);
     std::string text;
     state.write(text);
-    return "VA " + std::to_string(text.size()) + " c" + std::to_string(token) + " O0\r\n" + text +
-           "\r\nMN\r\n";
+    return "VA " + std::to_string(text.size()) + " c" + std::to_string(token) + " f" +
+           std::to_string(written_s) + " O0\r\n" + text + "\r\nMN\r\n";
   }
 
   // Has written the key's first value, in two round trips.
@@ -157,6 +157,29 @@ class ImpatientCasExecutorTest : public CasExecutorTest {
   ImpatientCasExecutorTest() : CasExecutorTest(0ns) {}
 };
 
+TEST_F(CasExecutorTest, AKeyThatWasWrittenByALaterClockIsNoticed) {
+  const auto health = [&] {
+    StoreHealth health;
+    worker_.monitor().add_to(health);
+    return health;
+  };
+  const std::int64_t now_s = wall_now() / kSecondNs;
+  write_first("other", 1, 3);
+  ask("k");
+  sent();
+  answer(value(1, 7, now_s));
+  EXPECT_THAT(sent(), HasSubstr(" F" + std::to_string(now_s / 1000)));
+  answer("HD c8 O0\r\nMN\r\n");
+  EXPECT_EQ(health().clock_behind, 0U);
+  ask("later");
+  sent();
+  answer(value(1, 9, now_s + 30));
+  EXPECT_EQ(health().clock_behind, 1U);
+  EXPECT_EQ(health().late_clock, "this process's clock");
+  EXPECT_GT(health().clock_lag, 1s);
+  EXPECT_LE(health().clock_lag, 30s);
+}
+
 TEST_F(CasExecutorTest, RequestsForOneKeyAreJudgedTogetherInOrder) {
   for (int i = 0; i < 7; ++i) ask("k");
   EXPECT_EQ(sent(), kRead);
@@ -173,13 +196,13 @@ TEST_F(CasExecutorTest, RequestsForOneKeyAreJudgedTogetherInOrder) {
 TEST_F(CasExecutorTest, KeysTravelTogether) {
   const Ask& a = ask("a");
   const Ask& b = ask("b");
-  EXPECT_EQ(sent(), "mg sluice:login:a v c O0\r\nmg sluice:login:b v c O1\r\nmn\r\n");
+  EXPECT_EQ(sent(), "mg sluice:login:a v c f O0\r\nmg sluice:login:b v c f O1\r\nmn\r\n");
   answer("EN O0\r\nEN O1\r\nMN\r\n");
   const Ask& c = ask("c");
   const std::string next = sent();
   EXPECT_THAT(next, HasSubstr("ms sluice:login:a "));
   EXPECT_THAT(next, HasSubstr("ms sluice:login:b "));
-  EXPECT_THAT(next, HasSubstr("mg sluice:login:c v c O2\r\nmn\r\n"));
+  EXPECT_THAT(next, HasSubstr("mg sluice:login:c v c f O2\r\nmn\r\n"));
   answer("HD O0\r\nHD O1\r\nEN O2\r\nMN\r\n");
   EXPECT_TRUE(a.is_answered && b.is_answered);
   EXPECT_FALSE(c.is_answered);

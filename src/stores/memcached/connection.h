@@ -43,7 +43,8 @@ struct KeyEntry {
   /// Appends the command, numbered.
   void append_command(std::string& output, std::uint32_t number) const {
     if (step == Step::kRead) append_get(output, *name, number);
-    if (step == Step::kWrite) append_set(output, {*name, value, expiry_s, token}, number);
+    if (step == Step::kWrite)
+      append_set(output, {*name, value, expiry_s, token, written_s}, number);
     if (step == Step::kRemove) append_delete(output, *name, token, number);
   }
 
@@ -67,6 +68,7 @@ struct KeyEntry {
   /// Of the value that is replaced or removed; none where there was no value.
   std::optional<std::uint64_t> token;
   std::int64_t expiry_s = 0;
+  std::uint32_t written_s = 0;
   /// The round writes over what this process wrote last, without having read it again.
   bool is_unread = false;
   /// Races lost one after the other.

@@ -335,7 +335,7 @@ TEST(MemcachedStore, AReplyThatDoesNotFitGivesTheConnectionUp) {
     Peer peer = server.accept();
     EXPECT_EQ(peer.lines(2), "version\r\nmn\r\n");
     peer.send("VERSION 1.6.38\r\nMN\r\n");
-    EXPECT_EQ(peer.lines(2), "mg sluice:login:k v c O0\r\nmn\r\n");
+    EXPECT_EQ(peer.lines(2), "mg sluice:login:k v c f O0\r\nmn\r\n");
     peer.send(reply);
     return peer;
   };

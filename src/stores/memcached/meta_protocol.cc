@@ -63,6 +63,7 @@ bool read_flags(std::string_view line, MetaReply& reply) {
     const std::string_view number = word.substr(1);
     if (word[0] == 'O' && !read_number(number, reply.number.emplace())) return false;
     if (word[0] == 'c' && !read_number(number, reply.token)) return false;
+    if (word[0] == 'f' && !read_number(number, reply.written_s)) return false;
   }
   return true;
 }
@@ -71,7 +72,7 @@ bool read_flags(std::string_view line, MetaReply& reply) {
 
 void append_get(std::string& output, std::string_view key, std::uint32_t number) {
   append_command(output, "mg ", key);
-  append_number(output, " v c O", number);
+  append_number(output, " v c f O", number);
   output.append(kLineEnd);
 }
 
@@ -79,6 +80,7 @@ void append_set(std::string& output, const Write& write, std::uint32_t number) {
   append_command(output, "ms ", write.key);
   append_number(output, " ", write.value.size());
   append_number(output, " T", static_cast<std::uint64_t>(write.expiry_s));
+  append_number(output, " F", write.written_s);
   if (write.token) {
     append_number(output, " C", *write.token);
   } else {

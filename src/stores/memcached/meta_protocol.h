@@ -22,7 +22,7 @@ namespace sluice::memcached {
 /// The longest key that a server takes.
 inline constexpr std::size_t kMaxKeyBytes = 250;
 
-/// Reads a value with its cas token.
+/// Reads a value with its cas token and client flags: Write::written_s.
 void append_get(std::string& output, std::string_view key, std::uint32_t number);
 
 /// What is written over a value that was read, or where there was none.
@@ -33,6 +33,9 @@ struct Write {
   std::int64_t expiry_s = 0;
   /// The token of the value to be replaced; none: only if there is no value.
   std::optional<std::uint64_t> token;
+  /// When it is written by the clock of this process, in whole seconds: by this other processes
+  /// find out that their clocks are behind.
+  std::uint32_t written_s = 0;
 };
 /// Its reply, where it is carried out, has the new value's token.
 void append_set(std::string& output, const Write& write, std::uint32_t number);
@@ -88,6 +91,8 @@ struct MetaReply {
   std::string_view text;
   /// 0 where the reply has none.
   std::uint64_t token = 0;
+  /// Of the value, Write::written_s; 0 where the reply has none.
+  std::uint32_t written_s = 0;
   /// That of the command, where the reply has one.
   std::optional<std::uint32_t> number;
 };

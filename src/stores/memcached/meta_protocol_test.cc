@@ -17,15 +17,17 @@ MetaFraming after_handshake() {
 TEST(MetaProtocol, WritesCommands) {
   std::string output;
   append_get(output, "k", 0);
-  append_set(output, {.key = "k", .value = "a\r\nb", .expiry_s = 61, .token = 7}, 1);
+  append_set(
+      output,
+      {.key = "k", .value = "a\r\nb", .expiry_s = 61, .token = 7, .written_s = 1'700'000'000}, 1);
   append_set(output, {.key = "k", .value = "", .expiry_s = 2, .token = std::nullopt}, 2);
   append_delete(output, "k", 9, 3);
   append_delete(output, "k", std::nullopt, 4);
   append_end(output);
   EXPECT_EQ(output,
-            "mg k v c O0\r\n"
-            "ms k 4 T61 C7 c O1\r\na\r\nb\r\n"
-            "ms k 0 T2 ME c O2\r\n\r\n"
+            "mg k v c f O0\r\n"
+            "ms k 4 T61 F1700000000 C7 c O1\r\na\r\nb\r\n"
+            "ms k 0 T2 F0 ME c O2\r\n\r\n"
             "md k C9 O3\r\n"
             "md k O4\r\n"
             "mn\r\n");
@@ -33,12 +35,13 @@ TEST(MetaProtocol, WritesCommands) {
 
 TEST(MetaProtocol, ReadsReplies) {
   // A value may hold what ends lines and calls.
-  MetaReader reader("VA 8 c17 O0\r\na\r\nMN\r\nb\r\nEN O1\r\nHD O2\r\nERROR\r\nMN\r\n");
+  MetaReader reader("VA 8 c17 f1700000000 O0\r\na\r\nMN\r\nb\r\nEN O1\r\nHD O2\r\nERROR\r\nMN\r\n");
   const auto value = reader.next();
   ASSERT_TRUE(value.has_value());
   EXPECT_EQ(value->code, Code::kValue);
   EXPECT_EQ(value->text, "a\r\nMN\r\nb");
   EXPECT_EQ(value->token, 17U);
+  EXPECT_EQ(value->written_s, 1'700'000'000U);
   EXPECT_EQ(value->number, 0U);
   EXPECT_EQ(reader.next()->code, Code::kMiss);
   EXPECT_EQ(reader.next()->number, 2U);

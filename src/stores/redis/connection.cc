@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <charconv>
 #include <optional>
 #include <random>
 #include <utility>
@@ -118,6 +119,7 @@ Connection::Connection(const ConnectionSettings& settings, const Endpoint& endpo
               settings.purpose == Purpose::kSentinel ? nullptr : &settings.worker.monitor()),
       owner_(owner),
       next_number_(std::random_device{}()),
+      clock_("the clock of " + name()),
       pipeline_(settings.worker.context(), pipeline_options(settings, health_, endpoint), *this) {}
 
 Connection::~Connection() {
@@ -257,6 +259,12 @@ void Connection::on_reply(Call& call, std::string_view reply) {
 void Connection::read(Call& call, std::string_view reply) {
   const bool is_read = call.script.read(reply);
   if (!is_read) reconnect(name() + Control::kNotToThis);
+  if (is_read && call.now == kStoreTime) {
+    newest_ = std::max(newest_, call.script.judged_at());
+    settings_.worker.monitor().on_clock(
+        settings_.options.client_time ? StoreMonitor::kOwnClock : clock_,
+        std::chrono::nanoseconds(newest_ - call.script.judged_at()));
+  }
   call.hand_over([&](PendingRequest& request, std::size_t i) {
     request.may_be_done = !is_read;
     const std::string_view why = call.script.error(i);
@@ -309,8 +317,25 @@ void Connection::on_lost(Call& call, Loss loss, std::string_view why) {
   release(std::move(oldest));
 }
 
+// With time=client: other processes may have written by a later clock, as the server's is.
+void Connection::compare_clocks() {
+  ask(command_of({"TIME"}), [this](const Reply* reply, std::string_view) {
+    if (reply == nullptr || reply->elements.size() != 2) return;
+    std::int64_t seconds = 0;
+    const std::string_view text = reply->elements[0].text;
+    if (std::from_chars(text.data(), text.data() + text.size(), seconds).ec != std::errc()) return;
+    settings_.worker.monitor().on_clock(
+        StoreMonitor::kOwnClock,
+        std::chrono::seconds(seconds) - std::chrono::nanoseconds(wall_now()));
+  });
+}
+
 void Connection::on_up() {
   health_.on_up();
+  if (settings_.options.client_time && !settings_.options.virtual_time &&
+      settings_.purpose != Purpose::kSentinel) {
+    compare_clocks();
+  }
   owner_.on_up(*this);
 }
 

@@ -101,6 +101,7 @@ class Connection final : public HandshakeUser {
   void release(std::unique_ptr<Call> call);
   void on_reply(Call& call, std::string_view reply);
   void read(Call& call, std::string_view reply);
+  void compare_clocks();
   void on_error(Call& call, std::string_view text);
   void on_lost(Call& call, Loss loss, std::string_view why);
   void fail_waiting(std::string_view why);
@@ -121,6 +122,8 @@ class Connection final : public HandshakeUser {
   std::uint64_t script_loads_ = 0;                      // How often the script was loaded again.
   // The number of the next call, which its reply repeats. Connections begin at random numbers.
   std::uint32_t next_number_;
+  const std::string clock_;  // "the clock of redis 127.0.0.1:6379"
+  Instant newest_ = 0;       // The latest instant at which a call was decided by the store's time.
   bool closing_ = false;
   RequestPipeline pipeline_;  // Last: its destructor calls on_lost() of the calls above.
 };

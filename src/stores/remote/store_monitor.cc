@@ -73,6 +73,13 @@ void StoreMonitor::note_late(std::chrono::nanoseconds round_trip) {
   told_.sufficient_deadline = std::chrono::ceil<std::chrono::milliseconds>(2 * longest_);
 }
 
+void StoreMonitor::note_lag(std::string_view whose, std::chrono::nanoseconds lag) {
+  const std::lock_guard lock(mutex_);
+  ++told_.clock_behind;
+  told_.late_clock = whose;
+  told_.clock_lag = lag;
+}
+
 void StoreMonitor::add_to(StoreHealth& health) const {
   const std::lock_guard lock(mutex_);
   health = told_;

@@ -23,6 +23,10 @@ class StoreMonitor final {
  public:
   /// So many late replies in a row are told as an event, and so many in time end it.
   static constexpr int kInARow = 8;
+  /// A clock that is behind by no more is not worth telling.
+  static constexpr std::chrono::seconds kToleratedLag{1};
+
+  static constexpr std::string_view kOwnClock = "this process's clock";
 
   explicit StoreMonitor(std::chrono::nanoseconds deadline) : deadline_(deadline) {}
 
@@ -36,6 +40,11 @@ class StoreMonitor final {
   void set_obstacle(std::string_view why);
 
   void on_reply(std::chrono::nanoseconds round_trip);
+  /// An answer shows that a clock, "this process's clock" or that of a server, is behind by `lag`.
+  void on_clock(std::string_view whose, std::chrono::nanoseconds lag) {
+    if (lag > kToleratedLag) [[unlikely]]
+      note_lag(whose, lag);
+  }
   /// A request was answered. There is one writer.
   void count_answer() {
     answers_.store(answers_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -51,6 +60,7 @@ class StoreMonitor final {
   void judge();
   void set_state(State state);
   void note_late(std::chrono::nanoseconds round_trip);
+  void note_lag(std::string_view whose, std::chrono::nanoseconds lag);
   void add_round_trips(StoreHealth& health) const;
 
   const std::chrono::nanoseconds deadline_;

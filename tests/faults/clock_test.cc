@@ -1,0 +1,131 @@
+// Clocks that are behind: of a process, or of a Redis server that was set back.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <random>
+#include <string>
+
+#include "core/instant.h"
+#include "faults/fake_redis.h"
+#include "servers/await.h"
+#include "servers/memcached_server.h"
+#include "sluice/health.h"
+#include "sluice/limiter.h"
+#include "stores/redis/resp.h"
+#include "stores/stores.h"
+
+namespace sluice::faults {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+std::string url_of(const FakeRedis& server) {
+  return "redis://127.0.0.1:" + std::to_string(server.port()) + "?deadline=10s";
+}
+
+// The reply to a call with one request for a fresh key, which was admitted at that instant.
+std::string admitted_at(Instant now, const FakeRedis::Words& call) {
+  constexpr std::size_t kNumberBytes = 4;
+  const std::string& questions = call.at(3 + std::stoul(call[2]));
+  std::string head = questions.substr(0, kNumberBytes);
+  head.append(reinterpret_cast<const char*>(&now), sizeof now);
+  std::string reply;
+  redis::append_array(reply, 2);
+  redis::append_text(reply, head);
+  redis::append_text(reply, std::string_view("1\0", 2));
+  return reply;
+}
+
+TEST(Clock, OfARedisThatIsSetBackIsNoticed) {
+  std::atomic<Instant> clock = 1'700'000'000 * kSecondNs;
+  FakeRedis server([&](const FakeRedis::Words& words) -> std::optional<std::string> {
+    if (words[0] == "EVALSHA") return admitted_at(clock, words);
+    return std::nullopt;
+  });
+  const auto store = open_store(url_of(server));
+  Limiter limiter(store, Limit("token_bucket 10/1s"));
+  ASSERT_EQ(limiter.check("k").source, Source::kStore);
+  clock -= kSecondNs;
+  limiter.check("k");
+  EXPECT_EQ(health(*store).clock_behind, 0U) << "as much is tolerated";
+  clock -= kSecondNs;
+  limiter.check("k");
+  EXPECT_EQ(health(*store).clock_behind, 1U);
+  EXPECT_EQ(health(*store).clock_lag, 2s);
+  EXPECT_THAT(health(*store).late_clock, HasSubstr("the clock of redis 127.0.0.1:"));
+  clock += 2 * kSecondNs;
+  limiter.check("k");
+  EXPECT_EQ(health(*store).clock_behind, 1U);
+}
+
+TEST(Clock, OfAProcessThatDecidesByItIsComparedWithTheServers) {
+  const auto answer = [](const FakeRedis::Words& words) -> std::optional<std::string> {
+    if (words[0] == "TIME") {
+      return redis::command_of({std::to_string(wall_now() / kSecondNs + 5), "0"});
+    }
+    if (words[0] == "EVALSHA") return admitted_at(wall_now(), words);
+    return std::nullopt;
+  };
+  FakeRedis server(answer);
+  const auto store = open_store(url_of(server) + "&time=client");
+  servers::await("a clock that is behind", [&] { return health(*store).clock_behind == 1; });
+  EXPECT_EQ(health(*store).late_clock, "this process's clock");
+  EXPECT_GT(health(*store).clock_lag, 3s);
+  EXPECT_LE(health(*store).clock_lag, 5s);
+}
+
+// Ten processes ask for a key, each 20 times a second at random, for twenty seconds, and so does
+// another one, whose clock is late. Returns what that one is admitted, as a share of what each of
+// the others is.
+double share_of_late(Store& store, const std::string& expression, std::int64_t lag_ns) {
+  constexpr int kOnTime = 10;
+  const std::string name = expression.substr(0, expression.find(' '));
+  const Limit limit(expression, name + "-" + std::to_string(lag_ns));
+  const auto space = store.open_space(limit.definition());
+  const Request request{.limit = &limit.definition(), .space = space.get(), .key = "k"};
+  std::mt19937_64 random(7);
+  Instant real = 1'700'000'000 * kSecondNs;
+  int of_late = 0;
+  int of_others = 0;
+  for (int i = 0; i < 20 * 20 * (kOnTime + 1); ++i) {
+    real += static_cast<std::int64_t>(random() % (2 * kSecondNs / (20 * (kOnTime + 1))));
+    const bool is_late = random() % (kOnTime + 1) == 0;
+    Decision decision;
+    store.decide({&request, 1}, is_late ? real - lag_ns : real, {&decision, 1});
+    if (decision.allowed) ++(is_late ? of_late : of_others);
+  }
+  const double share = static_cast<double>(of_late) * kOnTime / of_others;
+  std::printf("%-28s late by %4lld ms: %3.0f %%\n", expression.c_str(),
+              static_cast<long long>(lag_ns / kMillisecondNs), 100 * share);
+  return share;
+}
+
+TEST(Clock, ThatIsLateGetsLessOfABucketAndItsShareOfAWindow) {
+  const servers::MemcachedServer server;
+  const auto store = open_bare_store(server.url() + "?deadline=10s");
+  const auto share = [&](const char* expression, std::int64_t lag_ms) {
+    return share_of_late(*store, expression, lag_ms * kMillisecondNs);
+  };
+  // Asked for twice as much as they admit.
+  for (const char* busy : {"token_bucket 110/1s", "sliding_counter 110/1s"}) {
+    EXPECT_GT(share(busy, 0), 0.8);
+    EXPECT_LT(share(busy, 5), 0.6);
+    EXPECT_LT(share(busy, 20), 0.25);
+  }
+  EXPECT_LT(share("token_bucket 110/1s", 2000), 0.01);
+  EXPECT_LT(share("sliding_counter 110/1s", 2000), 0.25);
+  EXPECT_GT(share("sliding_log 110/1s", 2000), 0.4);
+  EXPECT_GT(share("fixed_window 110/1s", 2000), 0.8);
+  EXPECT_GT(share("sliding_window 110/1s", 2000), 0.8);
+  // Asked for half as much: what counts is the time in which the bucket fills.
+  EXPECT_GT(share("leaky_bucket 440/1s queue=439", 500), 0.8);
+  EXPECT_LT(share("leaky_bucket 440/1s queue=439", 2000), 0.01);
+}
+
+}  // namespace
+}  // namespace sluice::faults
