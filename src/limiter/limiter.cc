@@ -346,20 +346,23 @@ void Limiter::async_reserve(std::string_view key, std::int64_t cost, nanoseconds
       });
 }
 
-// A caller that is admitted at once reads no clock.
+// A caller that is admitted at once reads no clock, and makes nothing that waiting needs.
 Decision Limiter::acquire(std::string_view key, std::int64_t cost, nanoseconds patience,
                           std::stop_token stop) {
   const BoundLimit& bound = impl_->bound();
   const Request request = to_reserve(bound, key, cost, patience);
-  std::optional<AcquireOutcome> asked;
-  if (impl_->queues().is_empty(key)) [[likely]] {
-    const std::uint64_t wakings = Sleepers::wakings();
-    const Decision decision = impl_->binding()->ask(request);
-    if (decision.allowed && decision.delay == kNoWait) [[likely]]
-      return decision;
-    asked = {.decision = decision, .bound = &bound, .wakings = wakings};
+  Decision decision;
+  if (!impl_->queues().is_empty(key)) [[unlikely]] {
+    decision = impl_->acquire(impl_->acquire_request(key, cost, patience), std::nullopt, stop);
+    return decision;
   }
-  return impl_->acquire(impl_->acquire_request(key, cost, patience), std::move(asked), stop);
+  const std::uint64_t wakings = Sleepers::wakings();
+  impl_->store().decide({&request, 1}, kStoreTime, {&decision, 1});
+  if (!decision.allowed || decision.delay > kNoWait) [[unlikely]] {
+    AcquireOutcome asked{.decision = decision, .bound = &bound, .wakings = wakings};
+    decision = impl_->acquire(impl_->acquire_request(key, cost, patience), std::move(asked), stop);
+  }
+  return decision;
 }
 
 void Limiter::async_acquire(std::string_view key, std::int64_t cost, nanoseconds patience,
