@@ -335,6 +335,30 @@ TEST_F(StreamServerTest, StopSendsAReplyWholeOrNotAtAll) {
   stopping.get();
 }
 
+// A handler whose reply to anything comes in two pieces, the second of them never.
+TEST_F(StreamServerTest, StopSendsNothingOfAReplyThatDoesNotBecomeWhole) {
+  class Halving : public StreamHandler {
+   public:
+    explicit Halving(std::promise<void>& asked) : asked_(asked) {}
+    Progress on_data(std::string_view input, std::string& output) override {
+      if (input.empty()) return {};
+      output += "half";
+      asked_.set_value();
+      return {.consumed = input.size(), .next = Next::kLater, .is_amid_reply = true};
+    }
+
+   private:
+    std::promise<void>& asked_;
+  };
+  std::promise<void> asked;
+  serve([&](const AcceptedStream&) { return std::make_unique<Halving>(asked); }, {});
+  Client client(address());
+  ASSERT_TRUE(client.send("x"));
+  asked.get_future().wait();
+  server_->stop(milliseconds(0));
+  EXPECT_EQ(client.read_all(), "");
+}
+
 TEST_F(StreamServerTest, StopServesThoseWhoHaveConnected) {
   // More than a worker accepts before it learns that it is to stop.
   constexpr std::size_t kClients = 300;

@@ -144,15 +144,18 @@ TEST_F(TransactionTest, AnswersWhenTheStoreHas) {
     expected += kQueued;
   }
   commands += "EXEC\r\nCL.THROTTLE user 299 1 1\r\nPING\r\n";
+  const std::size_t before_exec = expected.size();
   expected += "*100\r\n";
-  for (int i = 1; i <= 101; ++i) expected += integers({0, 300, 300 - i, -1, i});
-  expected += "+PONG\r\n";
+  for (int i = 1; i <= 100; ++i) expected += integers({0, 300, 300 - i, -1, i});
+  const std::size_t after_exec = expected.size();
+  expected += integers({0, 300, 199, -1, 101}) + "+PONG\r\n";
   std::string output;
   while (true) {
     const auto input = std::make_unique<char[]>(commands.size());  // So that its end is seen.
     commands.copy(input.get(), commands.size());
     const auto progress = handler.on_data({input.get(), commands.size()}, output);
     commands.erase(0, progress.consumed);
+    EXPECT_EQ(progress.is_amid_reply, before_exec < output.size() && output.size() < after_exec);
     if (progress.next == StreamHandler::Next::kNeedMore) break;
     if (progress.next == StreamHandler::Next::kLater) {
       ASSERT_TRUE(later->answer());
