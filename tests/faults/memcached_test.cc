@@ -61,7 +61,8 @@ bool is_kept(const MemcachedServer& server, const std::string& key) {
   return server.command("me " + key + "\r\n") != "EN\r\n";
 }
 
-// Values of the size of that key's, with keys of the same length: they take its place.
+// Values of the size of that key's, with keys of the same length and client flags as it has: they
+// take its place.
 std::string values_like(const MemcachedServer& server, const std::string& key,
                         const std::string& flags = "") {
   const std::string found = server.command("mg " + key + " s\r\n");
@@ -70,7 +71,7 @@ std::string values_like(const MemcachedServer& server, const std::string& key,
   for (int i = 0; i < 30'000; ++i) {
     std::string name = std::to_string(100'000 + i);
     name.insert(0, key.size() - name.size(), 'n');
-    sets += "ms " + name + " " + std::to_string(bytes) + " q" + flags + "\r\n" +
+    sets += "ms " + name + " " + std::to_string(bytes) + " q F1" + flags + "\r\n" +
             std::string(bytes, 'x') + "\r\n";
   }
   return sets;
