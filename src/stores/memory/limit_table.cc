@@ -30,6 +30,11 @@ bool keeps_records(const LimitDefinition& limit) {
                                        limit.parts[0]);
 }
 
+// The name of the row of a space's numbers. No space has a name with a line feed.
+std::string name_of_numbers(const std::string& space, const std::vector<AnyPart>& parts) {
+  return space + '\n' + describe_parts(parts);
+}
+
 }  // namespace
 
 MemorySpace::MemorySpace(std::shared_ptr<LimitTable> limits, LimitId id, const KeyHash& salt,
@@ -83,15 +88,11 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
     }
     // Checked first: a limit that is refused leaves the former one as it is.
     require_room(limit.space, limit.parts);
-    // No request finds the former keys any more: by a limit without parts, all are fresh.
-    opened.retired.reset(known.parts.exchange(new PartList()));
-    ids_.erase(found);
+    opened.retired = retire(id);
   }
   require_room(limit.space, limit.parts);
   const LimitId id = add_row(limit.space, limit.parts, 0);
-  const KeyHash name = hash_key(limit.space, secret_);
-  ++spaces_made_;
-  row(id).salt = {mix(name.high + spaces_made_), mix(name.low - spaces_made_)};
+  row(id).made = ++spaces_made_;
   opened.space = hold(id, limit);
   row(id).uses.fetch_sub(1, std::memory_order_relaxed);  // That of add_row().
   if (held != nullptr && former.get() == held) opened.space->succeed(*held);
@@ -100,11 +101,36 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
 
 std::shared_ptr<MemorySpace> LimitTable::hold(LimitId id, const LimitDefinition& limit) {
   Row& held = row(id);
-  auto space = std::make_shared<MemorySpace>(shared_from_this(), id, held.salt, limit);
+  const KeyHash name = hash_key(held.name, secret_);
+  const KeyHash salt{mix(name.high + held.made), mix(name.low - held.made)};
+  auto space = std::make_shared<MemorySpace>(shared_from_this(), id, salt, limit);
   held.handle = space;
   ++held.uses;
   ++held.holders;
   return space;
+}
+
+// No request finds the space's keys any more: by a limit without parts, all are fresh.
+std::unique_ptr<const LimitTable::PartList> LimitTable::retire(LimitId id) {
+  ids_.erase(row(id).name);
+  return std::unique_ptr<const PartList>(row(id).parts.exchange(new PartList()));
+}
+
+LimitTable::Image LimitTable::image_of(LimitId id, const PartList& parts) {
+  const std::lock_guard lock(mutex_);
+  const LimitId number = row(id).space;
+  const Row& space = row(number);
+  return {.space = number, .made = space.made, .name = space.name, .parts = parts};
+}
+
+LimitId LimitTable::restore(const Image& image, LimitId space) {
+  const std::lock_guard lock(mutex_);
+  if (space != 0) return add_row(name_of_numbers(row(space).name, image.parts), image.parts, space);
+  if (const auto found = ids_.find(image.name); found != ids_.end()) retire(found->second);
+  const LimitId id = add_row(image.name, image.parts, 0);
+  if (id != 0) row(id).made = image.made;
+  spaces_made_ = std::max(spaces_made_, image.made);
+  return id;
 }
 
 void LimitTable::let_go(LimitId id) {
@@ -193,8 +219,7 @@ LimitId LimitTable::add_varying_key(const MemorySpace& space, const LimitDefinit
   if (known != 0 && pin_if_equal(known, space, limit.parts)) return known;
 
   const std::lock_guard lock(mutex_);
-  // No space has a name with a line feed.
-  std::string name = row(space.id()).name + '\n' + describe_parts(limit.parts);
+  std::string name = name_of_numbers(row(space.id()).name, limit.parts);
   LimitId id = 0;
   if (const auto found = ids_.find(name); found != ids_.end()) {
     id = found->second;

@@ -67,6 +67,9 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   LimitTable(const LimitTable&) = delete;
   LimitTable& operator=(const LimitTable&) = delete;
 
+  /// REQUIRES: no space has been opened.
+  void set_secret(const HashSecret& secret) { secret_ = secret; }
+
   struct Opened {
     std::shared_ptr<MemorySpace> space;
     /// What other threads may still judge by, each until it unlocks the shard that it has locked.
@@ -91,6 +94,8 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     row(space.id()).uses.fetch_add(1, std::memory_order_relaxed);
     return space.id();
   }
+  /// One more key has the number, which another key has, too.
+  void add_key(LimitId id) { row(id).uses.fetch_add(1, std::memory_order_relaxed); }
   /// A key is gone.
   void remove_key(LimitId id) {
     if (row(id).uses.fetch_sub(1, std::memory_order_acq_rel) == 1) drop_unused(id);
@@ -109,6 +114,19 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   /// Whether a caller holds the limit's space as its own.
   bool is_held(LimitId id) const { return row(id).holders.load(std::memory_order_relaxed) != 0; }
 
+  /// For a snapshot: what a limit is, by which it can be made again in another table.
+  struct Image {
+    LimitId space = 0;  // The number of its space, or its own, if it is that.
+    std::uint64_t made = 0;
+    std::string name = {};  // Of the space.
+    std::vector<AnyPart> parts = {};
+  };
+  Image image_of(LimitId id, const std::vector<AnyPart>& parts);
+  /// Makes a limit again: one of the numbers of `space`, which has been made again before, or, if
+  /// that is 0, a space, whose name no other space keeps. Counts as one key's. Returns 0 if there
+  /// is no room.
+  LimitId restore(const Image& image, LimitId space);
+
  private:
   friend class MemorySpace;
 
@@ -125,7 +143,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     std::string name;
     std::size_t bytes = 0;
     std::weak_ptr<MemorySpace> handle;
-    KeyHash salt;
+    std::uint64_t made = 0;  // Of a space: the value of spaces_made_, which its salt is made from.
   };
   static constexpr std::size_t kRowsAtOnce = 256;
   using Chunk = std::array<Row, kRowsAtOnce>;
@@ -140,6 +158,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   void require_room(std::string_view name, const PartList& parts) const;
   LimitId add_row(std::string name, const PartList& parts, LimitId space);
   std::shared_ptr<MemorySpace> hold(LimitId id, const LimitDefinition& limit);
+  std::unique_ptr<const PartList> retire(LimitId id);
   void count_bytes(std::size_t bytes);
 
   LimitId add_varying_key(const MemorySpace& space, const LimitDefinition& limit);
@@ -148,7 +167,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   void let_go(LimitId id);
 
   const std::size_t max_bytes_;
-  const HashSecret secret_;
+  HashSecret secret_;
   std::atomic<Room> room_{Room::kAmple};
   std::array<std::atomic<Chunk*>, (kMaxLimits + 1) / kRowsAtOnce> chunks_{};
   std::mutex mutex_;

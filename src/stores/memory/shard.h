@@ -192,6 +192,28 @@ class alignas(64) Shard {
     for (std::uint32_t i = 0; i < line_count(); ++i) visit_line(i, visit);
   }
 
+  /// Visits the keys whose tags' upper halves are in [from, to). Moving keys changes no tag, so a
+  /// walk in steps, each with the lock, visits every key once that is there all the time.
+  template <class Visit>
+  void visit_range(std::uint64_t from, std::uint64_t to, Visit visit) const {
+    const std::uint32_t count = line_count();
+    const Line* lines = lines_.load(std::memory_order_relaxed);
+    std::uint32_t i = home(from << 32, count);
+    const std::uint32_t homes = home((to - 1) << 32, count) - i + 1;
+    for (std::uint32_t n = 1; n <= count; ++n, i = next(i, count)) {
+      visit_line(i, [&](const Slot& slot) {
+        if (slot.tag >> 32 >= from && slot.tag >> 32 < to) visit(slot);
+      });
+      if (n >= homes && lines[i].match(0) != 0) return;
+    }
+  }
+
+  /// Makes room for so many keys, if the budget has it.
+  void reserve(Budget& budget, std::uint32_t keys) {
+    const std::uint32_t count = (keys + kMostPerLine - 1) / kMostPerLine;
+    if (count > line_count()) resize(budget, count);
+  }
+
   /// Frees the lines; the caller has released the cells.
   void release(Budget& budget);
 

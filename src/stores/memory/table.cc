@@ -16,9 +16,6 @@
 namespace sluice::memory {
 namespace {
 
-// How often one request tries to make room for a part of its state.
-constexpr std::size_t kMostTries = 4;
-
 // Calls visit(member, the member's elements of `judged`) for each member, until it returns false.
 template <class AnyMember, class Visit>
 bool each(std::span<AnyMember> members, std::span<Judged> judged, Visit visit) {
@@ -380,6 +377,11 @@ Decision Table::decide_full(const Member& without_room, std::span<const Member> 
     return false;
   });
   return combined(members, judged);
+}
+
+void Table::set_secret(const HashSecret& secret) {
+  options_.secret = secret;
+  limits_->set_secret(secret);
 }
 
 std::size_t Table::size() {

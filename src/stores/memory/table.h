@@ -10,6 +10,7 @@
 #include "core/store.h"
 #include "stores/memory/budget.h"
 #include "stores/memory/judge.h"
+#include "stores/memory/key_codec.h"
 #include "stores/memory/limit_table.h"
 #include "stores/memory/shard.h"
 
@@ -93,6 +94,18 @@ class Table {
   /// time, for 128 lines at most.
   void make_room_for_limits(Instant now);
 
+  /// For snapshots. REQUIRES: index < kShards.
+  Shard& shard(std::size_t index) { return shards_[index]; }
+  /// REQUIRES: no space has been opened.
+  void set_secret(const HashSecret& secret);
+  /// Makes room for so many keys of a shard, if there is any. Takes its lock.
+  void make_room_for(Shard& shard, std::uint32_t keys);
+  enum class Restored : std::uint8_t { kKept, kFresh, kWithoutRoom, kTwice };
+  /// Gives a key its states, unless they are as if never seen, or there is no room or another key
+  /// at this place. Makes room as for a new key. `limit` is the number of a limit that was
+  /// restored. Takes the place's lock.
+  Restored restore(Place place, LimitId limit, const KeyImage& image, Instant now);
+
   /// The number of keys, including fresh ones that are not yet forgotten. Takes each lock in turn.
   std::size_t size();
 
@@ -149,6 +162,8 @@ class Table {
   /// Examines one line, and frees memory if most of the lines examined lately were fresh.
   void look_after(Shard& shard, Instant now);
   void must_forget() const;
+  /// Makes room for one more key in the shard. Returns false if it cannot.
+  bool make_room_for_key(Shard& shard, Tag tag, Instant now, std::span<const Tag> pinned);
   /// Frees at least `bytes` bytes of records. Returns false if it cannot.
   bool make_room(Place place, std::size_t bytes, Instant now, std::span<const Tag> pinned);
   /// Locks and visits other shards until `visit` returns true. `visit` gets the shard and the
@@ -176,7 +191,10 @@ class Table {
   /// The time after which a key that found no room may find some.
   std::chrono::nanoseconds room_after(Place place, Instant now) const;
 
-  const TableOptions options_;
+  /// How often one call tries to make room for a part of a state.
+  static constexpr std::size_t kMostTries = 4;
+
+  TableOptions options_;
   Budget budget_;
   Counters counters_;
   const std::shared_ptr<LimitTable> limits_;

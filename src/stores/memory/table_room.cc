@@ -52,9 +52,7 @@ Cell* Table::make_cell(Place place, const Request& request, Instant now,
     }
   }
   const LimitId limit = add_limit(place, request, now, pinned);
-  if (limit != 0 && (!shard.crowded() || make_slot(shard, now, pinned) ||
-                     (options_.forget && (evict(shard, place.tag, 0, now, pinned) > 0 ||
-                                          grow_at_others_expense(shard, now, pinned))))) {
+  if (limit != 0 && make_room_for_key(shard, place.tag, now, pinned)) {
     return shard.insert(place.tag, limit);
   }
   if (limit != 0) limits_->remove_key(limit);
@@ -72,6 +70,12 @@ LimitId Table::add_limit(Place place, const Request& request, Instant now,
   };
   if (!evict_one(*place.shard, 0) && !visit_others(*place.shard, evict_one)) return limit;
   return limits_->add_key(space, *request.limit);
+}
+
+bool Table::make_room_for_key(Shard& shard, Tag tag, Instant now, std::span<const Tag> pinned) {
+  return !shard.crowded() || make_slot(shard, now, pinned) ||
+         (options_.forget &&
+          (evict(shard, tag, 0, now, pinned) > 0 || grow_at_others_expense(shard, now, pinned)));
 }
 
 bool Table::make_slot(Shard& shard, Instant now, std::span<const Tag> pinned) {
@@ -258,6 +262,33 @@ bool Table::make_room(Place place, std::size_t bytes, Instant now, std::span<con
   Shard& here = *place.shard;
   return sweep_one(here, kMostLines) || visit_others(here, sweep_one) || evict_one(here, 0) ||
          visit_others(here, evict_one);
+}
+
+void Table::make_room_for(Shard& shard, std::uint32_t keys) {
+  const std::lock_guard lock(shard.lock);
+  shard.reserve(budget_, keys);
+}
+
+Table::Restored Table::restore(Place place, LimitId limit, const KeyImage& image, Instant now) {
+  Shard& shard = *place.shard;
+  const std::lock_guard lock(shard.lock);
+  if (shard.find(place.tag) != nullptr) return Restored::kTwice;
+  const Parts parts = limits_->parts(limit);
+  if (parts.empty()) return Restored::kFresh;
+  Cell cell = 0;
+  for (std::size_t tries = 0; !make_key(budget_, parts, image, cell);) {
+    if (++tries > kMostTries || !make_room(place, image_bytes(parts, image), now, {})) {
+      return Restored::kWithoutRoom;
+    }
+  }
+  const bool fresh = is_fresh(parts, cell, now);
+  if (fresh || !make_room_for_key(shard, place.tag, now, {})) {
+    release_cell(budget_, cell);
+    return fresh ? Restored::kFresh : Restored::kWithoutRoom;
+  }
+  limits_->add_key(limit);
+  *shard.insert(place.tag, limit) = cell;
+  return Restored::kKept;
 }
 
 Standing Table::standing_of(const Slot& slot, Instant now) const {

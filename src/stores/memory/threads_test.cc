@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "stores/memory/limited_keys.h"
+#include "stores/memory/snapshot.h"
 
 namespace sluice::memory {
 namespace {
@@ -203,6 +204,54 @@ TEST(Threads, OpenAndForgetSpaces) {
     }
   });
   EXPECT_EQ(wrong, 0);
+}
+
+// Limits come and go, keys are added and reset, and limits change their algorithm.
+TEST(Threads, SnapshotsAreWrittenWhileOthersDecide) {
+  MemoryStore store(small_store());
+  LimitedKeys lasting(store, "token_bucket 1000000/1w", "lasting");
+  constexpr std::uint64_t kKeys = 500;
+  for (std::uint64_t i = 0; i < kKeys; ++i) lasting.take(key_name(i), kStart);
+  std::atomic<std::size_t> deciding{kThreads - 1};
+  on_threads([&](std::size_t thread) {
+    if (thread > 0) {
+      std::mt19937 random(static_cast<unsigned>(thread));
+      for (int i = 0; i < 300; ++i) {
+        const std::string name = "passing" + std::to_string(thread);
+        LimitedKeys passing(store, i % 2 == 0 ? "sliding_log 9/1h" : "fixed_window 9/1h", name);
+        for (int k = 0; k < 20; ++k) {
+          passing.take(key_name(random() % 1'000), kStart);
+          lasting.take(key_name(random() % kKeys), kStart);
+        }
+      }
+      --deciding;
+      return;
+    }
+    std::uint64_t before = kKeys;
+    bool last = false;
+    do {
+      last = deciding == 0;
+      std::string bytes;
+      write_snapshot(store, kStart, [&](std::string_view piece) { bytes += piece; });
+      MemoryStore again(small_store());
+      std::string_view rest = bytes;
+      load_snapshot(again, kStart, [&](std::span<char> room) {
+        const std::size_t count = rest.copy(room.data(), room.size());
+        rest.remove_prefix(count);
+        return count;
+      });
+      LimitedKeys same(again, "token_bucket 1000000/1w", "lasting");
+      std::uint64_t charged = 0;
+      for (std::uint64_t i = 0; i < kKeys; ++i) {
+        const auto remaining = same.peek(key_name(i), kStart).remaining;
+        ASSERT_LT(remaining, 1'000'000) << i;
+        charged += static_cast<std::uint64_t>(1'000'000 - remaining);
+      }
+      ASSERT_GE(charged, before);
+      before = charged;
+    } while (!last);
+    EXPECT_EQ(before, kKeys + (kThreads - 1) * 300 * 20);
+  });
 }
 
 }  // namespace

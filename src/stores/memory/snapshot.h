@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+
+#include "core/instant.h"
+#include "stores/memory/memory_store.h"
+
+namespace sluice {
+
+/// A snapshot could not be written or loaded; what() is one sentence.
+class SnapshotError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What a snapshot has, and what became of it.
+struct SnapshotSummary {
+  /// When the snapshot was begun.
+  Instant written_at = 0;
+  /// The keys that were written or loaded.
+  std::uint64_t keys = 0;
+  /// When it was loaded: the keys that are as if never seen by now, and those for which the store
+  /// has no room.
+  std::uint64_t fresh = 0;
+  std::uint64_t without_room = 0;
+};
+
+/// Writes some bytes, or throws.
+using WriteBytes = std::function<void(std::string_view bytes)>;
+/// Reads as many bytes as there is room for, or fewer at the end; or throws.
+using ReadBytes = std::function<std::size_t(std::span<char> room)>;
+
+/// Writes the keys' states, the limits that judge them, and the secret under which the keys were
+/// hashed, without which no key could be found again. So a snapshot is as secret as that is: see
+/// HashSecret.
+///
+/// A snapshot is a line that names the format and its version, and then blocks: a header, keys and
+/// the limits that these are judged by, and an end that counts them. Each block has a checksum that
+/// its number is part of. So every byte that is missing, changed or out of place is found.
+///
+/// Other threads go on deciding: a shard is copied in steps of a few microseconds, each with the
+/// shard's lock. A step has 32 lines, or fewer if these have more than 256 KiB of records; a single
+/// key is copied at once, which takes longest for a sliding_log of 65,536 entries (1 MiB). So a key
+/// has the state of some instant between the first step and the last, and keys that are charged
+/// together meanwhile may be written before and after.
+///
+/// `now` is the time by the store's clock. Throws what `write` throws.
+SnapshotSummary write_snapshot(MemoryStore& store, Instant now, const WriteBytes& write);
+
+/// Gives a new store the states of a snapshot, and its secret. A limit that is opened later finds
+/// its states by its name, as if the store had never been away. REQUIRES: no space of the store has
+/// been opened, and no other thread uses it.
+///
+/// Instants are times of the wall clock, so time went on between. Keys that are as if never seen by
+/// now are left out. If the store has less room than the one that was written, keys are forgotten
+/// as for new keys: at first those that do not deny.
+///
+/// Throws SnapshotError if it is no snapshot, or one of another version, or damaged, or if the
+/// store has no room for its limits, and what `read` throws. The store is then of no use.
+SnapshotSummary load_snapshot(MemoryStore& store, Instant now, const ReadBytes& read);
+
+}  // namespace sluice

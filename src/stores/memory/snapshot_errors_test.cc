@@ -1,0 +1,145 @@
+// The disk is full, or fails, at any of the system calls that write a snapshot: the former one
+// stays, and the error is said. This program replaces these calls for the code that is linked into
+// it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "stores/memory/limited_keys.h"
+#include "stores/memory/snapshot_file.h"
+
+namespace {
+
+// How many more calls succeed, and the error of the next; none if that is 0. Only the calls of the
+// snapshot's files count, which come after it is set.
+int succeeding = 0;
+int failure = 0;
+
+bool fails() {
+  if (failure == 0 || succeeding-- > 0) return false;
+  errno = std::exchange(failure, 0);
+  return true;
+}
+
+}  // namespace
+
+extern "C" {
+ssize_t __real_write(int file, const void* bytes, std::size_t count);
+int __real_fsync(int file);
+int __real_close(int file);
+int __real_rename(const char* from, const char* to);
+ssize_t __real_read(int file, void* bytes, std::size_t count);
+
+// A disk that is nearly full takes a part.
+ssize_t __wrap_write(int file, const void* bytes, std::size_t count) {
+  if (failure == ENOSPC && succeeding == 0 && count > 1'000) {
+    return __real_write(file, bytes, count / 2);
+  }
+  return fails() ? -1 : __real_write(file, bytes, count);
+}
+int __wrap_fsync(int file) {
+  return fails() ? -1 : __real_fsync(file);
+}
+int __wrap_close(int file) {
+  if (!fails()) return __real_close(file);
+  __real_close(file);
+  errno = EIO;
+  return -1;
+}
+int __wrap_rename(const char* from, const char* to) {
+  return fails() ? -1 : __real_rename(from, to);
+}
+ssize_t __wrap_read(int file, void* bytes, std::size_t count) {
+  return fails() ? -1 : __real_read(file, bytes, count);
+}
+}
+
+namespace sluice::memory {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class SnapshotErrorsTest : public testing::Test {
+ protected:
+  SnapshotErrorsTest() {
+    std::filesystem::create_directory(folder_);
+    LimitedKeys keys(store_, "token_bucket 10/1d", "keys");
+    for (std::uint64_t i = 0; i < 50'000; ++i) keys.take(key_name(i), store_.now());
+  }
+  ~SnapshotErrorsTest() override {
+    failure = 0;
+    std::filesystem::remove_all(folder_);
+  }
+
+  // Writes a snapshot of the store while the call numbered `call` fails. Returns what is said.
+  std::string write(const SnapshotFile& file, int error, int call) {
+    succeeding = call;
+    failure = error;
+    try {
+      file.write(store_);
+    } catch (const SnapshotError& said) {
+      return said.what();
+    }
+    return "";
+  }
+
+  MemoryStore store_;
+  const std::string folder_ =
+      testing::TempDir() + "sluice_snapshot_errors_" + std::to_string(::getpid());
+  const std::string path_ = folder_ + "/snapshot";
+};
+
+TEST_F(SnapshotErrorsTest, TheFormerSnapshotStays) {
+  const SnapshotFile file(path_);
+  MemoryStore former;
+  LimitedKeys(former, "token_bucket 10/1d", "keys").take("former", former.now());
+  for (const int error : {ENOSPC, EIO, EDQUOT, EFBIG}) {
+    file.write(former);
+    int calls = 0;
+    for (std::string said; !(said = write(file, error, calls)).empty(); ++calls) {
+      EXPECT_THAT(said, StartsWith("cannot "));
+      EXPECT_THAT(said, HasSubstr(folder_));
+      if (said.find(folder_ + ":") == std::string::npos) {  // Else it is in place already.
+        MemoryStore loaded;
+        ASSERT_EQ(file.load(loaded).keys, 1) << said;
+      }
+      EXPECT_FALSE(std::filesystem::exists(path_ + ".new")) << said;
+    }
+    // Some writes, and one fsync, close and rename, and the folder's fsync.
+    EXPECT_GT(calls, 6);
+    failure = 0;
+    MemoryStore loaded;
+    EXPECT_EQ(file.load(loaded).keys, 50'000);
+  }
+}
+
+TEST_F(SnapshotErrorsTest, AreSaidInOneSentence) {
+  const SnapshotFile file(path_);
+  EXPECT_EQ(write(file, ENOSPC, 0), "cannot write " + path_ + ".new: No space left on device");
+  EXPECT_EQ(write(file, EIO, 2), "cannot write " + path_ + ".new: Input/output error");
+}
+
+TEST_F(SnapshotErrorsTest, AFileThatCannotBeReadIsSaid) {
+  const SnapshotFile file(path_);
+  file.write(store_);
+  MemoryStore loaded;
+  succeeding = 1;
+  failure = EIO;
+  std::string said;
+  try {
+    file.load(loaded);
+  } catch (const SnapshotError& error) {
+    said = error.what();
+  }
+  EXPECT_EQ(said, "cannot load " + path_ + ": Input/output error");
+}
+
+}  // namespace
+}  // namespace sluice::memory

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+
+#include "stores/memory/snapshot.h"
+
+namespace sluice {
+
+/// Keeps a store's snapshot in a file, and is the only one to do so: a second SnapshotFile of the
+/// same path, in this process or another one, is refused. Not thread-safe.
+///
+/// A snapshot is written into PATH.new, which then takes the place of PATH: a process or machine
+/// that stops at any point leaves the former snapshot or the new one. Both files can be read by
+/// their owner only, since a snapshot has the secret that keys are hashed under.
+class SnapshotFile {
+ public:
+  /// Locks PATH.lock until it is destroyed. Throws SnapshotError if another one has it, or if no
+  /// file can be made in the folder.
+  explicit SnapshotFile(std::string path);
+  ~SnapshotFile();
+  SnapshotFile(const SnapshotFile&) = delete;
+  SnapshotFile& operator=(const SnapshotFile&) = delete;
+
+  const std::string& path() const { return path_; }
+
+  /// Whether there is a snapshot to load.
+  bool exists() const;
+
+  /// See load_snapshot(). Throws SnapshotError.
+  SnapshotSummary load(MemoryStore& store) const;
+
+  /// See write_snapshot(). Throws SnapshotError; the former snapshot is then as it was.
+  SnapshotSummary write(MemoryStore& store) const;
+
+ private:
+  const std::string path_;
+  int lock_ = -1;
+};
+
+}  // namespace sluice

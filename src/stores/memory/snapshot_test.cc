@@ -1,0 +1,435 @@
+#include "stores/memory/snapshot.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "stores/memory/limited_keys.h"
+
+namespace sluice::memory {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+std::string written(MemoryStore& store, Instant now) {
+  std::string bytes;
+  write_snapshot(store, now, [&](std::string_view piece) { bytes += piece; });
+  return bytes;
+}
+
+SnapshotSummary load(MemoryStore& store, Instant now, std::string_view bytes) {
+  return load_snapshot(store, now, [&](std::span<char> room) {
+    const std::size_t count = bytes.copy(room.data(), room.size());
+    bytes.remove_prefix(count);
+    return count;
+  });
+}
+
+// The sentence with which it is refused; empty if it is loaded.
+std::string refusal(std::string_view bytes, Instant now = kStart) {
+  MemoryStore store({.max_bytes = kMiB, .table = {}});
+  try {
+    load(store, now, bytes);
+  } catch (const SnapshotError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::unique_ptr<MemoryStore> restarted(MemoryStore& store, Instant now) {
+  auto again = std::make_unique<MemoryStore>();
+  load(*again, now, written(store, now));
+  return again;
+}
+
+const std::vector<std::string> kExpressions{
+    "token_bucket 5/10s burst=9",
+    "token_bucket 5/10s borrow=yes",
+    "leaky_bucket 5/10s queue=7",
+    "fixed_window 9/10s",
+    "fixed_window 9/10s anchor=first",
+    "sliding_log 9/10s",
+    "sliding_window 9/10s",
+    "sliding_window 9/10s precision=3s strict=no",
+    "sliding_counter 9/10s",
+    "sliding_counter 9/10s & token_bucket 6/3s & fixed_window 7/1s",
+    "sliding_log 9/10s & fixed_window 8/9s anchor=first & sliding_window 7/8s",
+    "concurrency 3 lease=5s"};
+
+// A random request for one of a few keys, whose name must outlive it.
+Request random_request(const LimitedKeys& keys, std::string_view key, std::mt19937& random) {
+  static const std::vector<Operation> spending{
+      Operation::kTake,   Operation::kTake,   Operation::kTake,  Operation::kTakeUpTo,
+      Operation::kRefund, Operation::kCharge, Operation::kBlock, Operation::kReset};
+  static const std::vector<Operation> lending{Operation::kTake, Operation::kTake, Operation::kRenew,
+                                              Operation::kRelease, Operation::kBlock};
+  const bool lent = lends(keys.limit());
+  const auto& operations = lent ? lending : spending;
+  Request request = keys.request(key, lent ? 1 : static_cast<std::int64_t>(random() % 4),
+                                 operations[random() % operations.size()]);
+  if (request.operation == Operation::kBlock) request.duration_ns = 2 * kSecondNs;
+  request.permit = 1 + random() % 6;
+  return request;
+}
+
+Decision ask(MemoryStore& store, const Request& request, Instant now) {
+  Decision decision;
+  store.decide({&request, 1}, now, {&decision, 1});
+  return decision;
+}
+
+// Two stores get the same requests; one of them restarts now and then, under another secret.
+TEST(Snapshot, ARestartedStoreDecidesAsOneThatWasNeverAway) {
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    std::mt19937 random(seed);
+    MemoryStore steady;
+    auto restarting = std::make_unique<MemoryStore>();
+    std::vector<LimitedKeys> one;
+    std::vector<LimitedKeys> other;
+    const auto open = [](MemoryStore& store, std::vector<LimitedKeys>& limits) {
+      limits.clear();
+      for (const auto& expression : kExpressions) limits.emplace_back(store, expression);
+    };
+    open(steady, one);
+    open(*restarting, other);
+    Instant now = kStart;
+    for (int i = 0; i < 6'000; ++i) {
+      if (i % 500 == 499) {
+        auto next = restarted(*restarting, now);
+        other.clear();
+        restarting = std::move(next);
+        open(*restarting, other);
+      }
+      now +=
+          static_cast<std::int64_t>(random() % (random() % 50 == 0 ? 20 * kSecondNs : 400'000'000));
+      const std::size_t limit = random() % one.size();
+      const std::string key = key_name(random() % 5);
+      std::mt19937 same = random;
+      const Decision expected = ask(steady, random_request(one[limit], key, random), now);
+      ASSERT_EQ(ask(*restarting, random_request(other[limit], key, same), now), expected)
+          << kExpressions[limit] << ", seed " << seed << ", request " << i;
+    }
+  }
+}
+
+TEST(Snapshot, CarriesManyKeysOfEachShard) {
+  constexpr int kKeys = 200'000;
+  MemoryStore store;
+  LimitedKeys keys(store, "token_bucket 10/1d");
+  for (int i = 0; i < kKeys; ++i)
+    keys.take(key_name(static_cast<std::uint64_t>(i)), kStart, i % 11);
+  const std::uint64_t charged = *store.count_keys();
+  const auto again = restarted(store, kStart);
+  EXPECT_EQ(again->count_keys(), charged);
+  EXPECT_LE(again->used_bytes(), store.used_bytes());
+  LimitedKeys same(*again, "token_bucket 10/1d");
+  for (int i = 0; i < kKeys; ++i) {
+    ASSERT_EQ(same.peek(key_name(static_cast<std::uint64_t>(i)), kStart).remaining, 10 - i % 11);
+  }
+}
+
+TEST(Snapshot, LeavesOutWhatIsFreshWhenItIsLoaded) {
+  MemoryStore store;
+  LimitedKeys keys(store, "token_bucket 1/1s");
+  LimitedKeys slow(store, "token_bucket 1/1h");
+  keys.take("a", kStart);
+  slow.take("a", kStart);
+  MemoryStore again;
+  const auto summary = load(again, kStart + 2 * kSecondNs, written(store, kStart));
+  EXPECT_EQ(summary.written_at, kStart);
+  EXPECT_EQ(summary.keys, 1);
+  EXPECT_EQ(summary.fresh, 1);
+  EXPECT_EQ(again.count_keys(), 1);
+}
+
+TEST(Snapshot, AnEmptyStoreHasOne) {
+  MemoryStore store;
+  const auto again = restarted(store, kStart);
+  EXPECT_EQ(again->count_keys(), 0);
+}
+
+// As if the limits had changed without a restart.
+TEST(Snapshot, ALimitFindsItsStatesByItsName) {
+  MemoryStore store;
+  LimitedKeys(store, "token_bucket 5/1h", "api").take("a", kStart, 3);
+  LimitedKeys(store, "sliding_log 5/1h", "login").take("a", kStart, 5);
+  LimitedKeys(store, "fixed_window 5/1h", "gone").take("a", kStart, 5);
+  const auto again = restarted(store, kStart);
+  EXPECT_EQ(LimitedKeys(*again, "token_bucket 10/1h", "api").peek("a", kStart).remaining, 4);
+  EXPECT_EQ(LimitedKeys(*again, "sliding_log 7/1h", "login").peek("a", kStart).remaining, 2);
+  // Another algorithm cannot go on from its states.
+  EXPECT_EQ(LimitedKeys(*again, "token_bucket 7/1h", "gone").peek("a", kStart).remaining, 7);
+  EXPECT_EQ(LimitedKeys(*again, "fixed_window 5/1h").peek("a", kStart).remaining, 5);
+}
+
+// The numbers of CL.THROTTLE vary from call to call, and each key keeps its own.
+TEST(Snapshot, KeysOfALimitThatVariesAreJudgedByTheirNumbers) {
+  const auto varying = [](std::string_view expression) {
+    LimitDefinition limit = Limit(expression, "t").definition();
+    limit.varies = true;
+    return limit;
+  };
+  MemoryStore store;
+  LimitedKeys few(store, varying("token_bucket 2/1h"));
+  LimitedKeys many(store, varying("token_bucket 9/1h"));
+  few.take("few", kStart, 2);
+  many.take("many", kStart, 2);
+  const auto again = restarted(store, kStart);
+  EXPECT_EQ(again->count_keys(), 2);
+  LimitedKeys same(*again, varying("token_bucket 9/1h"));
+  EXPECT_EQ(same.peek("many", kStart).remaining, 7);
+  LimitedKeys other(*again, varying("token_bucket 2/1h"));
+  EXPECT_FALSE(other.take("few", kStart).allowed);
+  const auto third = restarted(*again, kStart);
+  EXPECT_EQ(third->count_keys(), 2);
+}
+
+// The number of a limit that is forgotten meanwhile is not given to another one.
+TEST(Snapshot, LimitsKeepTheirNumbersUntilItIsWritten) {
+  MemoryStore store;
+  auto first = std::make_unique<LimitedKeys>(store, "sliding_log 3/1h", "a");
+  for (std::uint64_t i = 0; i < 4'000; ++i) first->take(key_name(i), kStart, 3);
+  std::string bytes;
+  std::size_t pieces = 0;
+  std::unique_ptr<LimitedKeys> second;
+  write_snapshot(store, kStart, [&](std::string_view piece) {
+    bytes += piece;
+    if (++pieces != 1'000) return;
+    for (std::uint64_t i = 0; i < 4'000; ++i) first->reset(key_name(i), kStart);
+    first.reset();
+    second = std::make_unique<LimitedKeys>(store, "token_bucket 3/1h", "b");
+    for (std::uint64_t i = 0; i < 4'000; ++i) second->take(key_name(i), kStart);
+  });
+  MemoryStore again;
+  load(again, kStart, bytes);
+  std::uint64_t found_logs = 0;
+  std::uint64_t found_buckets = 0;
+  LimitedKeys logs(again, "sliding_log 3/1h", "a");
+  LimitedKeys buckets(again, "token_bucket 3/1h", "b");
+  for (std::uint64_t i = 0; i < 4'000; ++i) {
+    const auto logged = logs.peek(key_name(i), kStart).remaining;
+    const auto left = buckets.peek(key_name(i), kStart).remaining;
+    ASSERT_TRUE(logged == 0 || logged == 3);
+    ASSERT_TRUE(left == 2 || left == 3);
+    found_logs += logged == 0 ? 1 : 0;
+    found_buckets += left == 2 ? 1 : 0;
+  }
+  EXPECT_GT(found_logs, 500);
+  EXPECT_GT(found_buckets, 500);
+}
+
+TEST(Snapshot, LimitsMayComeAndGoWhileItIsWritten) {
+  MemoryStore store;
+  auto first = std::make_unique<LimitedKeys>(store, "sliding_log 3/1h", "a");
+  for (std::uint64_t i = 0; i < 4'000; ++i) first->take(key_name(i), kStart, 3);
+  std::string bytes;
+  std::size_t pieces = 0;
+  std::unique_ptr<LimitedKeys> second;
+  write_snapshot(store, kStart, [&](std::string_view piece) {
+    bytes += piece;
+    if (++pieces != 1'000) return;
+    first.reset();
+    second = std::make_unique<LimitedKeys>(store, "token_bucket 3/1h", "a");
+    for (std::uint64_t i = 0; i < 4'000; ++i) second->take(key_name(i), kStart);
+  });
+  MemoryStore again;
+  load(again, kStart, bytes);
+  LimitedKeys same(again, "token_bucket 3/1h", "a");
+  // Its keys are those that it had when their shards were written.
+  std::uint64_t found = 0;
+  for (std::uint64_t i = 0; i < 4'000; ++i) {
+    const auto remaining = same.peek(key_name(i), kStart).remaining;
+    ASSERT_TRUE(remaining == 2 || remaining == 3);
+    found += remaining == 2 ? 1 : 0;
+  }
+  EXPECT_GT(found, 1'000);
+  EXPECT_LT(found, 3'999);
+}
+
+// Shards grow and keys move between two steps.
+TEST(Snapshot, HasEveryKeyOnceThatIsThereAllTheTime) {
+  constexpr std::uint64_t kKeys = 100'000;
+  MemoryStore store;
+  LimitedKeys lasting(store, "token_bucket 10/1d", "lasting");
+  LimitedKeys passing(store, "token_bucket 10/1d", "passing");
+  for (std::uint64_t i = 0; i < kKeys; ++i) lasting.take(key_name(i), kStart);
+  for (std::uint64_t i = 0; i < kKeys; ++i) passing.take(key_name(i), kStart);
+  std::string bytes;
+  std::mt19937 random(1);
+  write_snapshot(store, kStart, [&](std::string_view piece) {
+    bytes += piece;
+    for (int i = 0; i < 40; ++i) {
+      passing.reset(key_name(random() % kKeys), kStart);
+      passing.take(key_name(kKeys + random() % (4 * kKeys)), kStart);
+    }
+  });
+  MemoryStore again;
+  const auto summary = load(again, kStart, bytes);
+  EXPECT_EQ(summary.without_room, 0);
+  LimitedKeys same(again, "token_bucket 10/1d", "lasting");
+  for (std::uint64_t i = 0; i < kKeys; ++i) {
+    ASSERT_EQ(same.peek(key_name(i), kStart).remaining, 9) << i;
+  }
+}
+
+TEST(Snapshot, IsCopiedInSmallSteps) {
+  MemoryStore store;
+  LimitedKeys logs(store, "sliding_log 65536/1d");
+  LimitedKeys buckets(store, "token_bucket 10/1d");
+  // So that they share a shard: logs of 1 MiB, and many other keys.
+  std::vector<std::string> here;
+  for (std::uint64_t i = 0; here.size() < 5'000; ++i) {
+    if (buckets.place(key_name(i)).shard == &store.table().shard(7)) here.push_back(key_name(i));
+  }
+  for (const auto& key : here) buckets.take(key, kStart);
+  std::size_t full = 0;
+  for (std::uint64_t i = 0; full < 3; ++i) {
+    if (logs.place(key_name(i)).shard != &store.table().shard(7)) continue;
+    for (Instant at = 0; at < 65'536; ++at) logs.take(key_name(i), kStart + at);
+    ++full;
+  }
+  std::size_t largest = 0;
+  std::size_t medium = 0;
+  std::string bytes;
+  write_snapshot(store, kStart, [&](std::string_view piece) {
+    bytes += piece;
+    largest = std::max(largest, piece.size());
+    medium += piece.size() > 40'000 ? 1 : 0;
+  });
+  EXPECT_LT(largest, std::size_t{1'050'000});
+  EXPECT_EQ(medium, full);  // Each of the logs is a step of its own.
+  MemoryStore again;
+  EXPECT_EQ(load(again, kStart + 65'536, bytes).keys, here.size() + full);
+}
+
+// Fills a store until it has refused or forgotten many keys: every tenth denies, some are logs.
+void fill(MemoryStore& store) {
+  LimitedKeys buckets(store, "token_bucket 10/1d");
+  LimitedKeys logs(store, "sliding_log 40/1d");
+  for (std::uint64_t i = 0; i < 60'000; ++i) {
+    if (i % 7 == 0) {
+      for (Instant at = 0; at < 20; ++at) logs.take(key_name(i % 1'000), kStart + at);
+    }
+    buckets.take(key_name(i), kStart, i % 10 == 0 ? 10 : 1);
+  }
+}
+
+// The keys of fill() that deny.
+std::size_t count_denying(MemoryStore& store) {
+  LimitedKeys buckets(store, "token_bucket 10/1d");
+  std::size_t denying = 0;
+  for (std::uint64_t i = 0; i < 60'000; i += 10) {
+    denying += buckets.peek(key_name(i), kStart).remaining == 0 ? 1 : 0;
+  }
+  return denying;
+}
+
+TEST(Snapshot, AFullStoreFitsIntoOneOfItsSize) {
+  MemoryStore store({.max_bytes = kMiB, .table = {}});
+  fill(store);
+  ASSERT_GT(store.counters().evicted.load(), 1'000);
+  MemoryStore again({.max_bytes = kMiB, .table = {}});
+  const auto summary = load(again, kStart + 20, written(store, kStart + 20));
+  EXPECT_EQ(summary.without_room, 0);
+  EXPECT_EQ(again.counters().evicted.load(), 0);
+  EXPECT_EQ(again.count_keys(), store.count_keys());
+  EXPECT_EQ(count_denying(again), count_denying(store));
+}
+
+TEST(Snapshot, IntoLessRoomTheStoreTakesWhatItCan) {
+  MemoryStore store({.max_bytes = 8 * kMiB, .table = {}});
+  fill(store);
+  MemoryStore small({.max_bytes = kMiB, .table = {}});
+  const auto summary = load(small, kStart, written(store, kStart));
+  EXPECT_EQ(summary.keys + summary.without_room, store.count_keys());
+  EXPECT_EQ(small.count_keys(), summary.keys - small.counters().evicted.load());
+  EXPECT_LE(small.used_bytes(), kMiB);
+  EXPECT_GT(count_denying(small), count_denying(store) / 2);
+}
+
+// One of everything, in few bytes.
+std::string small_snapshot() {
+  MemoryStore store;
+  for (std::size_t i = 0; i < kExpressions.size(); ++i) {
+    LimitedKeys keys(store, kExpressions[i], "limit" + std::to_string(i));
+    keys.permit(Operation::kTake, "a", kStart, 7);
+    if (i % 3 == 0) keys.block("a", kStart, kSecondNs);
+  }
+  return written(store, kStart);
+}
+
+TEST(Snapshot, EveryByteThatIsChangedIsFound) {
+  const std::string bytes = small_snapshot();
+  ASSERT_EQ(refusal(bytes), "");
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    for (const int flipped : {0x01, 0x80, 0xff}) {
+      std::string changed = bytes;
+      changed[i] = static_cast<char>(changed[i] ^ flipped);
+      ASSERT_THAT(refusal(changed), StartsWith("it is ")) << "byte " << i;
+    }
+  }
+}
+
+TEST(Snapshot, EveryByteThatIsMissingIsFound) {
+  const std::string bytes = small_snapshot();
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    ASSERT_THAT(refusal(bytes.substr(0, size)), HasSubstr("it ends after " + std::to_string(size)))
+        << size;
+  }
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    std::string shorter = bytes;
+    ASSERT_NE(refusal(shorter.erase(i, 1)), "") << "byte " << i;
+  }
+  EXPECT_THAT(refusal(bytes + "x"), HasSubstr("bytes follow its end"));
+}
+
+// Each block starts with its kind and size, and ends with a checksum.
+TEST(Snapshot, BlocksThatAreMissingOrOutOfPlaceAreFound) {
+  const std::string bytes = small_snapshot();
+  const std::size_t begin = bytes.find('\n') + 1;
+  std::vector<std::string> blocks;
+  for (std::size_t at = begin; at < bytes.size();) {
+    std::uint32_t size = 0;
+    std::memcpy(&size, bytes.data() + at + 4, sizeof size);
+    blocks.push_back(bytes.substr(at, size + 16));
+    at += size + 16;
+  }
+  ASSERT_GT(blocks.size(), 10);
+  const auto joined = [&](const std::vector<std::string>& all) {
+    std::string result = bytes.substr(0, begin);
+    for (const auto& block : all) result += block;
+    return result;
+  };
+  ASSERT_EQ(joined(blocks), bytes);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    auto without = blocks;
+    without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
+    EXPECT_THAT(refusal(joined(without)), StartsWith("it is damaged: ")) << i;
+    auto twice = blocks;
+    twice.insert(twice.begin() + static_cast<std::ptrdiff_t>(i), blocks[i]);
+    EXPECT_THAT(refusal(joined(twice)), StartsWith("it is damaged: ")) << i;
+    auto swapped = blocks;
+    std::swap(swapped[i], swapped[(i + 1) % blocks.size()]);
+    EXPECT_THAT(refusal(joined(swapped)), StartsWith("it is damaged: ")) << i;
+  }
+}
+
+TEST(Snapshot, SaysWhyItIsRefused) {
+  EXPECT_EQ(refusal("limits:\n  api: 5/1s\n"), "it is not a snapshot");
+  EXPECT_EQ(refusal(""), "it is damaged: it ends after 0 bytes, too early");
+  std::string bytes = small_snapshot();
+  bytes[bytes.find('\n') - 1] = '9';
+  EXPECT_EQ(refusal(bytes), "it is a snapshot of another version of sluice");
+}
+
+}  // namespace
+}  // namespace sluice::memory
