@@ -99,7 +99,7 @@ bool accepts_problem(const Message& message) {
 bool deny_without(const AuthQuery& query, const OriginalRequest& request, Exchange& exchange) {
   if (query.required.empty()) return false;
   std::string value;
-  append_key_field(query.required, request, exchange.thread.arena, value);
+  append_key_field(query.required, request, *exchange.thread.arena, value);
   if (!value.empty()) return false;
   write_problem(exchange.thread.context.batch.other_replies(exchange.output), exchange.options,
                 exchange.date(),
@@ -117,7 +117,7 @@ void ask_auth(Exchange& exchange, const AuthQuery& query, const OriginalRequest&
   if (query.limits.size() > 1 && exchange.waits_for_decisions()) return;
   if (deny_without(query, request, exchange)) return;
   std::string key;
-  append_key(query.key, request, thread.arena, key);
+  append_key(query.key, request, *thread.arena, key);
   if (key.size() > kMaxKeyBytes) throw Problem{.detail = "the key is too long"};
   ReplyDetail detail{.form = Form::kAuth,
                      .options = exchange.options,
@@ -125,7 +125,7 @@ void ask_auth(Exchange& exchange, const AuthQuery& query, const OriginalRequest&
                      .has_problem = accepts_problem(exchange.message),
                      .allow_status = query.allow_status,
                      .deny_status = query.deny_status};
-  Request asked{.key = thread.arena.copy(key), .cost = query.cost};
+  Request asked{.key = thread.arena->copy(key), .cost = query.cost};
   if (query.limits.size() == 1) {
     return ask(exchange, find_limit(thread, query.limits[0]), asked, std::move(detail));
   }
@@ -148,7 +148,7 @@ void ask_auth(Exchange& exchange, const AuthQuery& query, const OriginalRequest&
 }  // namespace
 
 void run_auth(Exchange& exchange) {
-  const AuthQuery query = read_query(exchange.message.query(), exchange.thread.arena);
+  const AuthQuery query = read_query(exchange.message.query(), *exchange.thread.arena);
   ask_auth(exchange, query, OriginalRequest(exchange));
 }
 
@@ -157,7 +157,7 @@ void run_auth_path(Exchange& exchange) {
   const std::string_view rest = exchange.message.target.substr(kAuthPath.size());
   const std::size_t end = std::min(rest.find_first_of("/?"), rest.size());
   AuthQuery query{.allow_status = kStatusOk};
-  query.limits.push_back(decode_percent(rest.substr(0, end), false, exchange.thread.arena));
+  query.limits.push_back(decode_percent(rest.substr(0, end), false, *exchange.thread.arena));
   const std::string_view original = rest.substr(end);
   ask_auth(exchange, query, OriginalRequest(exchange, original.empty() ? "/" : original));
 }

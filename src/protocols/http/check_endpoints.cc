@@ -41,9 +41,9 @@ void check_all(Exchange& exchange, const json::array& checks, HeaderStyle style)
 
 void run_check(Exchange& exchange) {
   ThreadState& thread = exchange.thread;
-  const json::value body = parse_body(thread, exchange.message);
+  json::value body = parse_body(thread, exchange.message);
   const HeaderStyle style =
-      read_style(thread, query_value(exchange.message.query(), "headers", thread.arena));
+      read_style(thread, query_value(exchange.message.query(), "headers", *thread.arena));
   Members members(body);
   if (!members.has("checks")) {
     const Check check = read_check(thread, body, {});
@@ -54,7 +54,13 @@ void run_check(Exchange& exchange) {
   members.end();
   if (is_all) return check_all(exchange, checks, style);
   if (exchange.waits_for_decisions()) return;
-  exchange.list = std::make_unique<CheckList>(checks, exchange.options);
+  if (checks.size() > CheckList::kMost) {
+    throw Problem{.detail = "there are " + std::to_string(checks.size()) + " checks, at most " +
+                            std::to_string(CheckList::kMost)};
+  }
+  // The list keeps what was parsed, and where.
+  exchange.list = std::make_unique<CheckList>(
+      std::exchange(thread.arena, std::make_unique<Arena>()), std::move(body), exchange.options);
   exchange.is_last = true;
 }
 

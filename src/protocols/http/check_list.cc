@@ -1,32 +1,37 @@
 #include "protocols/http/check_list.h"
 
+#include <cassert>
+#include <utility>
+
 #include "protocols/http/asking.h"
 
 namespace sluice::http {
 namespace {
 
-const boost::json::array& require_few(const boost::json::array& checks) {
-  if (checks.size() <= CheckList::kMost) return checks;
-  throw Problem{.detail = "there are " + std::to_string(checks.size()) + " checks, at most " +
-                          std::to_string(CheckList::kMost)};
-}
+// Of a decision among the results.
+constexpr std::size_t kUsualBytes = 128;
 
 }  // namespace
 
-CheckList::CheckList(const boost::json::array& checks, const ResponseOptions& options)
+CheckList::CheckList(std::unique_ptr<Arena> arena, boost::json::value body,
+                     const ResponseOptions& options)
     : options_(options),
-      checks_(require_few(checks), boost::json::storage_ptr(&memory_)),
-      results_(R"({"results":[)") {}
+      arena_(std::move(arena)),
+      body_(std::move(body)),
+      checks_(body_.as_object().at("checks").as_array()),
+      results_(R"({"results":[)") {
+  assert(checks_.size() <= kMost);
+  results_.reserve(checks_.size() * kUsualBytes);
+}
 
 void CheckList::ask(ThreadState& thread, DecisionReplies& replies) {
   DecisionBatch& batch = thread.context.batch;
+  const std::uint32_t tag = replies.tag_with({.form = Form::kResult});
   for (std::size_t added = 0; added < DecisionBatch::kMaxRequests && !is_done(); ++added) {
     const std::size_t at = next_++;
     try {
       const Check check = read_check(thread, checks_[at], "checks[" + std::to_string(at) + "]: ");
-      batch.add(check.request,
-                {.tag = replies.tag_with({.form = Form::kResult}), .limit = check.limit->number},
-                check.limit);
+      batch.add(check.request, {.tag = tag, .limit = check.limit->number}, check.limit);
     } catch (const Problem& problem) {
       std::string& others = batch.other_replies(results_);
       append_problem(others, problem);

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <boost/json/array.hpp>
-#include <boost/json/monotonic_resource.hpp>
 #include <boost/json/value.hpp>
 #include <cstddef>
+#include <memory>
 #include <string>
 
 #include "protocols/http/context.h"
@@ -17,8 +17,8 @@ class CheckList {
  public:
   static constexpr std::size_t kMost = 1'000;
 
-  /// `checks` are copied. Throws Problem where there are more than kMost.
-  CheckList(const boost::json::array& checks, const ResponseOptions& options);
+  /// The body has been parsed in this arena, and has an array "checks" of at most kMost.
+  CheckList(std::unique_ptr<Arena> arena, boost::json::value body, const ResponseOptions& options);
 
   /// Adds the next checks to the batch, as many as it holds.
   void ask(ThreadState& thread, DecisionReplies& replies);
@@ -32,8 +32,9 @@ class CheckList {
 
  private:
   const ResponseOptions options_;
-  boost::json::monotonic_resource memory_;
-  const boost::json::array checks_;
+  const std::unique_ptr<Arena> arena_;
+  const boost::json::value body_;
+  const boost::json::array& checks_;
   std::size_t next_ = 0;
   std::string results_;
 };

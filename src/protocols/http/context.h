@@ -49,7 +49,7 @@ struct ThreadState {
   const std::shared_ptr<ServerContext> server;
   ThreadContext& context;
   const std::shared_ptr<SharedState> shared;
-  Arena arena;  // Of the batch in hand.
+  std::unique_ptr<Arena> arena = std::make_unique<Arena>();  // Of the batch in hand.
   boost::json::parser json{{}, json_options()};
   DateText date;
 };

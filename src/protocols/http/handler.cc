@@ -27,14 +27,12 @@ StreamHandler::Progress Handler::on_data(std::string_view input, std::string& ou
   if (is_closing_ && list_ == nullptr) return {input.size(), Next::kClose};
   context.batch.clear();
   replies_.clear();
-  thread_->arena.release();
-  Progress progress{.next = Next::kMore};
-  if (list_ == nullptr) {
-    progress = run_requests(input, output);
-    // The list begins with a batch of its own.
-    if (list_ != nullptr) return {progress.consumed, Next::kMore};
-  } else {
+  thread_->arena->release();
+  Progress progress;
+  if (list_ == nullptr) progress = run_requests(input, output);
+  if (list_ != nullptr) {
     list_->ask(*thread_, replies_);
+    progress.next = Next::kMore;
   }
   pending_ = context.batch.ask(replies_, wake_, replies_to());
   if (pending_ != nullptr) return {progress.consumed, Next::kLater};

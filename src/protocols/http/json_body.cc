@@ -31,7 +31,7 @@ json::value parse_body(ThreadState& thread, const Message& message) {
     throw Problem{.status = 415, .detail = "the body must be sent as application/json"};
   }
   json::parser& parser = thread.json;
-  parser.reset(thread.arena.storage());
+  parser.reset(thread.arena->storage());
   json::error_code error;
   const std::size_t read = parser.write(message.body.data(), message.body.size(), error);
   if (error) {

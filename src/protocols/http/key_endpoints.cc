@@ -16,7 +16,7 @@ namespace json = boost::json;
 
 HeaderStyle style_of(Exchange& exchange) {
   return read_style(exchange.thread,
-                    query_value(exchange.message.query(), "headers", exchange.thread.arena));
+                    query_value(exchange.message.query(), "headers", *exchange.thread.arena));
 }
 
 // Asks about {limit, key}, and cost where the request takes units.
@@ -130,7 +130,7 @@ void run_commit(Exchange& exchange) {
   }
   const bool is_more = actual > reserved.cost;
   ask(exchange, reserved.limit,
-      {.key = thread.arena.copy(reserved.key),
+      {.key = thread.arena->copy(reserved.key),
        .operation = is_more ? Operation::kCharge : Operation::kRefund,
        .cost = is_more ? actual - reserved.cost : reserved.cost - actual,
        .giver = reserved.giver},
