@@ -5,6 +5,7 @@
 #include <exception>
 #include <functional>
 #include <iosfwd>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,8 @@ enum class Source : std::uint8_t {
   kLocal,   ///< The local states of this process, because the store did not answer.
   kPolicy,  ///< The failure policy, on_failure=allow or on_failure=deny, because the store did not
             ///< answer.
+  kOverride,  ///< An override of a server's limit for the key (unlimited or deny), without asking
+              ///< the store. The library's functions never return this.
   kUnavailable,  ///< None: the store did not answer. Not allowed; it is not known whether the store
                  ///< has charged the request. A Limiter never returns this: with on_failure=raise
                  ///< it throws instead.
@@ -39,6 +42,9 @@ enum class Ended : std::uint8_t {
 /// it compares as one. On the wire and in files it is -1.
 inline constexpr std::chrono::nanoseconds kNever = std::chrono::nanoseconds::max();
 
+/// Decision::limit and Decision::remaining of a key that a server's override allows everything.
+inline constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+
 /// The answer to a request: may this caller go ahead now? A denied request has changed nothing.
 struct Decision {
   /// Whether the caller may go ahead, after `delay`.
@@ -53,6 +59,9 @@ struct Decision {
   std::uint8_t binding = 0;
   /// Why acquire() has denied.
   Ended ended = Ended::kAnswered;
+  /// The limit would have denied, and allows only since it is a server's limit in a dry run. Always
+  /// false for the library's functions.
+  bool would_deny = false;
   /// The most units that the limit can admit at once. (With `borrow=yes` a single request may cost
   /// more than this and still pass.)
   std::int64_t limit = 0;
@@ -86,7 +95,8 @@ SLUICE_EXPORT std::string to_string(const Decision& decision);
 SLUICE_EXPORT std::ostream& operator<<(std::ostream& out, const Decision& decision);
 /// "answered", "timed out" or "stopped".
 SLUICE_EXPORT std::string_view to_string(Ended ended);
-/// The source in lower case: "store", "full", "cache", "local", "policy" or "unavailable".
+/// The source in lower case: "store", "full", "cache", "local", "policy", "override" or
+/// "unavailable".
 SLUICE_EXPORT std::string_view to_string(Source source);
 
 /// Receives the result of an asynchronous call. If the blocking call would have thrown, it receives

@@ -52,7 +52,7 @@ struct CommandLine {
 /// The options with what the files say, where the command line does not say it. Throws ConfigError.
 ServerOptions read_options(const CommandLine& line) {
   ServerOptions options = line.options;
-  if (!line.limits_file.empty()) options.limits = read_limits_file(line.limits_file);
+  if (!line.limits_file.empty()) options.limits.named = read_limits_file(line.limits_file);
   if (line.config_file.empty()) return options;
   ConfigFile file = read_config_file(line.config_file);
   for (const auto& [protocol, option] : line.addresses) {

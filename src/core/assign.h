@@ -12,6 +12,7 @@ inline void assign(Decision& to, const Decision& from) {
   to.source = from.source;
   to.binding = from.binding;
   to.ended = from.ended;
+  to.would_deny = from.would_deny;
   to.limit = from.limit;
   to.remaining = from.remaining;
   to.retry_after = from.retry_after;

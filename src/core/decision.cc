@@ -25,6 +25,8 @@ std::string_view to_string(Source source) {
       return "local";
     case Source::kPolicy:
       return "policy";
+    case Source::kOverride:
+      return "override";
     case Source::kUnavailable:
       break;
   }

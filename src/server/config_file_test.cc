@@ -43,7 +43,7 @@ limits:
   EXPECT_EQ(config.drain, std::chrono::seconds(90));
   EXPECT_FALSE(config.limits.expressions);
   ASSERT_EQ(config.limits.named.size(), 2U);
-  EXPECT_EQ(config.limits.named[1].space(), "api");
+  EXPECT_EQ(config.limits.named[1].limit.space(), "api");
   EXPECT_EQ(describe(config),
             "2 named limits, no expressions, 2 resp listeners, store "
             "memory:?max_bytes=1073741824");

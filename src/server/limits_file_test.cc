@@ -27,17 +27,17 @@ std::string place(std::string_view yaml) {
 }
 
 TEST(LimitsFileTest, ReadsNamesAndExpressions) {
-  const std::vector<Limit> limits = parse_limits(
+  const std::vector<NamedLimit> limits = parse_limits(
       "# comment\nlimits:\n  login: sliding_log 5/10m\n  api.v1: \"token_bucket 100/s "
       "burst=200\"\n",
       "f");
   ASSERT_EQ(limits.size(), 2U);
-  EXPECT_EQ(limits[0].space(), "login");
-  EXPECT_EQ(limits[0].expression(), Limit("sliding_log 5/10m").expression());
-  EXPECT_EQ(limits[1].space(), "api.v1");
-  EXPECT_EQ(limits[1].expression(), Limit("token_bucket 100/1s burst=200").expression());
+  EXPECT_EQ(limits[0].limit.space(), "login");
+  EXPECT_EQ(limits[0].limit.expression(), Limit("sliding_log 5/10m").expression());
+  EXPECT_EQ(limits[1].limit.space(), "api.v1");
+  EXPECT_EQ(limits[1].limit.expression(), Limit("token_bucket 100/1s burst=200").expression());
   EXPECT_TRUE(parse_limits("limits: {}", "f").empty());
-  EXPECT_EQ(parse_limits("limits: {jobs: concurrency 4 lease=30s}", "f")[0].expression(),
+  EXPECT_EQ(parse_limits("limits: {jobs: concurrency 4 lease=30s}", "f")[0].limit.expression(),
             "concurrency 4 lease=30s");
 }
 
@@ -72,9 +72,11 @@ TEST(LimitsFileTest, PointsAtEveryOtherFault) {
             "f.yaml:1:9: 'limits' must be a map of names to limit expressions");
   EXPECT_EQ(fault("limits:"), "f.yaml:1:1: 'limits' must be a map of names to limit expressions");
   EXPECT_EQ(fault("limits:\n  a: [1]"),
-            "f.yaml:2:6: the limit 'a' must be a text like \"sliding_log 5/10m\"");
+            "f.yaml:2:6: the limit 'a' must be a text like \"sliding_log 5/10m\", or a map with "
+            "'limit'");
   EXPECT_EQ(fault("limits:\n  a:"),
-            "f.yaml:2:3: the limit 'a' must be a text like \"sliding_log 5/10m\"");
+            "f.yaml:2:3: the limit 'a' must be a text like \"sliding_log 5/10m\", or a map with "
+            "'limit'");
   EXPECT_EQ(fault("limits:\n  [a]: b"), "f.yaml:2:3: a name in 'limits' must be a text");
   EXPECT_EQ(fault("limits:\n  '': sliding_log 5/10m"), "f.yaml:2:3: a name in 'limits' is empty");
   EXPECT_EQ(fault("limits:\n  cl: sliding_log 5/10m"),
@@ -87,6 +89,103 @@ TEST(LimitsFileTest, PointsAtEveryOtherFault) {
 
 TEST(LimitsFileTest, RefusesWhatYamlReadsAsEndlesslyManyDocuments) {
   EXPECT_EQ(fault(", \""), "f.yaml:1:1: the file is empty");
+}
+
+TEST(LimitsFileTest, ReadsALimitWithItsOverrides) {
+  const auto limits = parse_limits(R"(limits:
+  api:
+    limit: token_bucket 100/1s burst=200
+    dry_run: true
+    key: "{ip}"
+    overrides:
+      - {key: "customer:7", limit: token_bucket 1000/1s}
+      - {key: "internal:*", unlimited: true}
+      - {key: "banned:*", deny: yes}
+  login: {limit: sliding_log 5/10m}
+)",
+                                   "f");
+  ASSERT_EQ(limits.size(), 2U);
+  const NamedLimit& api = limits[0];
+  EXPECT_EQ(api.limit.expression(), "token_bucket 100/1s burst=200");
+  EXPECT_TRUE(api.dry_run);
+  EXPECT_EQ(api.key, "{ip}");
+  ASSERT_EQ(api.overrides.size(), 3U);
+  EXPECT_EQ(api.overrides[0].key, "customer:7");
+  EXPECT_EQ(api.overrides[0].kind, LimitOverride::Kind::kLimit);
+  EXPECT_EQ(api.overrides[0].limit->expression(), "token_bucket 1000/1s");
+  EXPECT_EQ(api.overrides[0].limit->space(), "api");
+  EXPECT_EQ(api.overrides[1].kind, LimitOverride::Kind::kAllowAll);
+  EXPECT_EQ(api.overrides[2].kind, LimitOverride::Kind::kDeny);
+  EXPECT_FALSE(limits[1].dry_run);
+  EXPECT_TRUE(limits[1].key.empty() && limits[1].overrides.empty());
+}
+
+/// The fault in a limit "a" whose members these are.
+std::string fault_in_limit(const std::string& members) {
+  return fault("limits: {a: {" + members + "}}");
+}
+
+TEST(LimitsFileTest, PointsAtMistakesInALimitWithMembers) {
+  const std::string limit = "limit: fixed_window 5/1m, ";
+  EXPECT_EQ(fault_in_limit("dry_run: no"), "f.yaml:1:13: the limit 'a' has no 'limit'");
+  EXPECT_EQ(
+      fault_in_limit("limit: fixed_window 5/1x"),
+      "f.yaml:1:37: limit 'fixed_window 5/1x': the unit 'x' is unknown; the units of time are "
+      "ns us ms s m h d w, at character 17");
+  EXPECT_EQ(fault_in_limit("limit: [5]"),
+            "f.yaml:1:21: 'limit' must be a limit like \"sliding_log 5/10m\"");
+  EXPECT_EQ(
+      fault_in_limit(limit + "dryrun: yes"),
+      "f.yaml:1:40: there is no 'dryrun' in the limit 'a' (did you mean 'dry_run'?); there can "
+      "be limit, dry_run, key, overrides");
+  EXPECT_EQ(fault_in_limit(limit + "dry_run: perhaps"), "f.yaml:1:49: 'dry_run' must be yes or no");
+  EXPECT_EQ(fault_in_limit(limit + "key: []"), "f.yaml:1:45: 'key' must be a text like \"{ip}\"");
+  EXPECT_EQ(fault_in_limit(limit + "overrides: yes"),
+            "f.yaml:1:51: 'overrides' must be a list, of {key: \"a\", deny: yes} for example");
+  EXPECT_EQ(fault("limits:\n  a b:\n    limit: fixed_window 5/1m").substr(0, 11), "f.yaml:2:3:");
+}
+
+TEST(LimitsFileTest, PointsAtMistakesInAnOverride) {
+  const auto in_override = [](const std::string& members) {
+    return fault("limits:\n  a:\n    limit: fixed_window 5/1m\n    overrides:\n    - {" + members +
+                 "}");
+  };
+  EXPECT_EQ(in_override("key: x, deny: yes"), "no fault");
+  EXPECT_EQ(in_override("deny: yes"), "f.yaml:5:7: an override must have a 'key'");
+  EXPECT_EQ(in_override("key: x"),
+            "f.yaml:5:7: an override must have 'limit', 'unlimited' or 'deny'");
+  EXPECT_EQ(in_override("key: x, deny: yes, unlimited: yes"),
+            "f.yaml:5:27: an override has one of 'limit', 'unlimited' and 'deny'");
+  EXPECT_EQ(in_override("key: x, deny: no"), "f.yaml:5:22: 'deny' is yes, or left out");
+  EXPECT_EQ(in_override("key: x, denny: yes"),
+            "f.yaml:5:16: there is no 'denny' in an override (did you mean 'deny'?); there can be "
+            "key, limit, unlimited, deny");
+  EXPECT_EQ(in_override("key: x, limit: fixed_window 5/1x").substr(0, 12), "f.yaml:5:39:");
+  EXPECT_EQ(
+      in_override("key: x, limit: concurrency 5"),
+      "f.yaml:5:23: an override lends permits, as a concurrency limit does, if and only if its "
+      "limit does");
+  EXPECT_EQ(in_override("key: x, deny: yes}\n    - {key: x, unlimited: yes"),
+            "f.yaml:6:7: the limit 'a' has two overrides for 'x'");
+  EXPECT_EQ(in_override("key: " + std::string(1025, 'x') + ", deny: yes"),
+            "f.yaml:5:13: the key of an override has at most 1024 bytes");
+  EXPECT_EQ(fault("limits: {a: {limit: fixed_window 5/1m, overrides: [x]}}"),
+            "f.yaml:1:52: an override must be a map");
+}
+
+TEST(LimitsFileTest, BoundsTheOverrides) {
+  const auto with = [](const std::string& key, std::size_t count) {
+    std::string yaml = "limits:\n  a:\n    limit: fixed_window 5/1m\n    overrides:\n";
+    for (std::size_t i = 0; i < count; ++i) {
+      yaml += "    - {key: \"" + key + std::to_string(i) + "\", deny: yes}\n";
+    }
+    return yaml;
+  };
+  EXPECT_EQ(fault(with("*", kMaxPatterns)), "no fault");
+  EXPECT_EQ(fault(with("*", kMaxPatterns + 1)),
+            "f.yaml:261:7: the limit 'a' has more than 256 overrides whose key is a pattern");
+  EXPECT_EQ(fault(with("", kMaxOverrides + 1)),
+            "f.yaml:10005:7: there are more than 10000 overrides");
 }
 
 TEST(LimitsFileTest, BoundsTheNumberOfLimits) {

@@ -92,6 +92,11 @@ std::vector<Service> make_services(const std::vector<Listening>& listening,
   return services;
 }
 
+void warn_of(const Limit& limit) {
+  const std::string warning = limit.warning();
+  if (!warning.empty()) std::cerr << "sluice: the limit " + limit.space() + ": " + warning + "\n";
+}
+
 std::size_t choose_threads(const ServerOptions& options) {
   if (options.threads > kMaxThreads) {
     throw ConfigError(std::to_string(options.threads) + " threads are too many, " +
@@ -124,9 +129,11 @@ Server::Server(const ServerOptions& options) : parts_(std::make_unique<Parts>())
   for (const Listening& each : listening) parts_->protocols.push_back(each.protocol);
   parts_->threads = choose_threads(options);
   parts_->limits = options.limits.named.size();
-  for (const Limit& limit : options.limits.named) {
-    const std::string warning = limit.warning();
-    if (!warning.empty()) std::cerr << "sluice: the limit " + limit.space() + ": " + warning + "\n";
+  for (const NamedLimit& named : options.limits.named) {
+    warn_of(named.limit);
+    for (const LimitOverride& each : named.overrides) {
+      if (each.limit) warn_of(*each.limit);
+    }
   }
   std::shared_ptr<Store> store;
   try {

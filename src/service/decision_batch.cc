@@ -1,75 +1,67 @@
 #include "service/decision_batch.h"
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include "algorithms/limit_definition.h"
+#include "service/claims.h"
 
 namespace sluice {
 namespace {
 
-constexpr std::string_view kInThisProcess =
-    "the store did not answer: the key is changed in this process at most";
+using Owners = std::vector<std::shared_ptr<const void>>;
 
-// Whether the decision can be sent to the client: that of a take may be made by the local states or
-// the policy; of another operation such a reply would say that the store had changed the key.
-bool is_final(const ReplySlot& slot, Source source) {
-  if (source == Source::kStore) return true;
-  if (source == Source::kUnavailable) return false;
-  return slot.may_be_local || (source != Source::kLocal && source != Source::kPolicy);
+// What an override says without the store; nothing where the store is asked.
+std::optional<Decision> override_decision(LimitOverride::Kind kind, const Request& request) {
+  const bool is_returned = request.operation == Operation::kRenew ||
+                           request.operation == Operation::kRelease ||
+                           request.operation == Operation::kRefund;
+  // What no store has given is returned to none, whatever holds for the key by now.
+  const bool is_free = kind == LimitOverride::Kind::kAllowAll ||
+                       (is_returned && request.giver == Source::kOverride);
+  if (request.operation == Operation::kReset) return std::nullopt;
+  if (is_free) {
+    const bool takes_up_to = request.operation == Operation::kTakeUpTo;
+    return Decision{.allowed = true,
+                    .source = Source::kOverride,
+                    .limit = kUnlimited,
+                    .remaining = kUnlimited,
+                    .taken = takes_up_to ? request.cost : 0};
+  }
+  // Permits that were lent before the key was denied are taken back.
+  const bool is_of_lent = request.permit != 0 && is_returned;
+  if (kind != LimitOverride::Kind::kDeny || is_of_lent) return std::nullopt;
+  const bool takes =
+      request.operation == Operation::kTake || request.operation == Operation::kTakeUpTo;
+  Decision decision{.allowed = !takes || request.cost == 0, .source = Source::kOverride};
+  if (!decision.allowed) decision.retry_after = kNever;
+  return decision;
+}
+
+// Asks round after round, until the claims are decided.
+void submit_round(const std::shared_ptr<Store>& store, const std::shared_ptr<Claims>& claims,
+                  const std::shared_ptr<PendingAnswers>& pending, const Owners& owners) {
+  if (claims->is_decided()) return pending->receive(claims->finish());
+  auto batch = std::make_unique<Batch>(claims->requests(), claims->mode());
+  for (const auto& owner : owners) batch->keep(owner);
+  batch->completion = [store, claims, pending, owners](Batch& answered) {
+    const bool is_lost =
+        answered.is_together() && answered.decisions()[0].source == Source::kUnavailable;
+    is_lost ? claims->fail(answered.error())
+            : claims->take(answered.decisions(), answered.requests());
+    submit_round(store, claims, pending, owners);
+  };
+  try {
+    store->submit(std::move(batch));
+  } catch (const std::invalid_argument& error) {
+    claims->refuse(error.what());
+    pending->receive(claims->finish());
+  }
 }
 
 }  // namespace
-
-void Answers::write(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const {
-  if (is_together) return write_all(writer, counters, output);
-  std::size_t others_written = 0;
-  const auto write_others = [&](std::size_t end) {
-    output.append(other_replies, others_written, end - others_written);
-    others_written = end;
-  };
-  const std::span all(slots);
-  for (std::size_t begin = 0, end = 0; begin < all.size(); begin = end) {
-    write_others(all[begin].others_before);
-    // Decisions in a row are given to the writer together.
-    for (end = begin; end < all.size() && all[end].others_before == others_written; ++end) {
-      if (!is_final(all[end], decisions[end].source)) break;
-    }
-    if (end != begin) {
-      const auto row = std::span(decisions).subspan(begin, end - begin);
-      writer.write_decisions(all.subspan(begin, end - begin), row, output);
-    } else {
-      const bool undecided = decisions[begin].source == Source::kUnavailable;
-      writer.write_unavailable(all[begin], undecided ? error : kInThisProcess, output);
-      end = begin + 1;
-    }
-  }
-  write_others(other_replies.size());
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    const Decision& decision = decisions[i];
-    if (slots[i].is_counted) counters.add(slots[i].limit, decision.allowed, decision.source);
-  }
-}
-
-void Answers::write_all(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const {
-  assert(!slots.empty() && slots[0].others_before == 0);
-  if (is_refused) {
-    writer.write_refused(slots[0], error, output);
-    output += other_replies;
-    return;
-  }
-  const Decision& whole = decisions[0];
-  if (!is_final(slots[0], whole.source)) {
-    writer.write_unavailable(slots[0], error, output);
-  } else {
-    writer.write_together(slots[0], whole, parts, output);
-  }
-  output += other_replies;
-  for (const ReplySlot& slot : slots) {
-    if (slot.is_counted) counters.add(slot.limit, whole.allowed, whole.source);
-  }
-}
 
 void PendingAnswers::receive(const Batch& batch) {
   answers_.decisions.assign(batch.decisions().begin(), batch.decisions().end());
@@ -78,6 +70,16 @@ void PendingAnswers::receive(const Batch& batch) {
   for (const Request& request : batch.requests()) {
     answers_.parts.insert(answers_.parts.end(), request.parts.begin(), request.parts.end());
   }
+  answers_.settle();
+  complete();
+}
+
+void PendingAnswers::receive(Answers&& answers) {
+  answers_ = std::move(answers);
+  complete();
+}
+
+void PendingAnswers::complete() {
   // Once the state is kReady, this belongs to the connection's thread.
   const std::function<void()> wake = std::move(wake_);
   if (state_.exchange(State::kReady, std::memory_order_acq_rel) == State::kWaiting) wake();
@@ -100,8 +102,46 @@ void DecisionBatch::clear() {
   answers_.other_replies.clear();
   answers_.is_together = answers_.is_refused = false;
   owners_.clear();
+  if (answers_.is_mixed) {
+    answers_.is_mixed = false;
+    answers_.overridden.clear();
+    answers_.dry_run_units.clear();
+  }
   if (is_special_) requests_.fill({});
   is_special_ = false;
+}
+
+void DecisionBatch::add(const std::shared_ptr<const RegisteredLimit>& limit, Request request,
+                        ReplySlot slot) {
+  slot.limit = limit->number;
+  request.limit = &limit->limit.definition();
+  request.space = limit->space.get();
+  const bool is_special =
+      limit->overrides != nullptr || limit->dry_run || request.giver == Source::kOverride;
+  if (is_special) return add_special(limit, request, slot);
+  add(request, slot, limit);
+}
+
+void DecisionBatch::add_special(const std::shared_ptr<const RegisteredLimit>& limit,
+                                const Request& request, ReplySlot slot) {
+  const KeyRule* const rule = limit->rule_of(request.key);
+  answers_.is_mixed = true;
+  slot.is_dry_run = limit->dry_run;
+  slot.is_take_up_to = request.operation == Operation::kTakeUpTo;
+  if (limit->dry_run) answers_.dry_run_units.push_back(request.cost);
+  const auto kind = rule == nullptr ? LimitOverride::Kind::kLimit : rule->kind;
+  if (const auto decision = override_decision(kind, request)) {
+    slot.is_answered = true;
+    push_slot(request, slot);
+    answers_.overridden.push_back(*decision);
+    return;
+  }
+  Request asked = request;
+  if (rule != nullptr) {
+    asked.limit = &rule->limit.definition();
+    asked.space = rule->space.get();
+  }
+  add(asked, slot, limit);
 }
 
 void DecisionBatch::repeat(std::string_view key) {
@@ -122,14 +162,20 @@ void DecisionBatch::repeat(std::string_view key) {
 std::shared_ptr<PendingAnswers> DecisionBatch::ask(ReplyWriter& writer,
                                                    const std::function<void()>& wake,
                                                    std::string& output) {
-  if (size_ == 0) return nullptr;
-  if (answers_.is_together) want_parts();
-  if (answers_later_) {
-    auto pending = submit(wake);
+  if (is_empty()) return nullptr;
+  const bool has_claims = answers_.is_mixed && answers_.is_together && answers_.slots.size() > 1;
+  if (answers_.is_together && !has_claims && size_ != 0) want_parts();
+  if (answers_later_ && size_ != 0) {
+    auto pending = has_claims ? submit_claims(wake) : submit(wake);
     if (pending->wait()) return pending;
     pending->get().write(writer, counters_, output);
   } else {
-    answers_.is_together ? decide_together() : decide();
+    if (has_claims) {
+      decide_claims();
+    } else if (size_ != 0) {
+      answers_.is_together ? decide_together() : decide();
+    }
+    answers_.settle();
     answers_.write(writer, counters_, output);
   }
   clear();
@@ -187,6 +233,35 @@ std::shared_ptr<PendingAnswers> DecisionBatch::submit(const std::function<void()
     pending->refuse(error.what());
   }
   return pending;
+}
+
+std::shared_ptr<PendingAnswers> DecisionBatch::submit_claims(const std::function<void()>& wake) {
+  const auto claims = std::make_shared<Claims>(std::exchange(answers_, {}), requests());
+  const auto pending = std::make_shared<PendingAnswers>(Answers(), wake);
+  submit_round(store_, claims, pending, std::exchange(owners_, {}));
+  clear();
+  return pending;
+}
+
+void DecisionBatch::decide_claims() {
+  Claims claims(std::exchange(answers_, {}), requests());
+  while (!claims.is_decided()) {
+    const auto asked = claims.requests();
+    std::vector<Decision> decisions(asked.size(), Decision{.source = Source::kUnavailable});
+    try {
+      if (claims.mode() == Batch::Mode::kTogether) {
+        decisions[0] = store_->decide_all(asked, kStoreTime);
+      } else {
+        store_->decide(asked, kStoreTime, decisions);
+      }
+      claims.take(decisions, asked);
+    } catch (const StoreError& error) {
+      claims.fail(error.what());
+    } catch (const std::invalid_argument& error) {
+      claims.refuse(error.what());
+    }
+  }
+  answers_ = claims.finish();
 }
 
 }  // namespace sluice

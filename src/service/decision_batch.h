@@ -14,67 +14,11 @@
 
 #include "core/batch.h"
 #include "core/store.h"
+#include "service/answers.h"
+#include "service/named_limits.h"
 #include "service/outcome_counters.h"
 
 namespace sluice {
-
-/// What DecisionBatch remembers of a request until its reply is written.
-struct ReplySlot {
-  /// A number that the protocol chooses and only the protocol understands, for example the form of
-  /// the reply.
-  std::uint32_t tag = 0;
-  /// Under which limit the decision is counted: RegisteredLimit::number, or 0 for a limit without a
-  /// name.
-  std::uint16_t limit = 0;
-  // Set by DecisionBatch.
-  bool is_counted = false;
-  bool may_be_local = false;      // The client may be sent a decision that the store has not made.
-  std::size_t others_before = 0;  // How many bytes of Answers::other_replies precede it.
-};
-
-/// Implemented by each protocol: writes replies in its format.
-class ReplyWriter {
- public:
-  /// Appends the replies to these decisions, in order. REQUIRES: as many slots as decisions.
-  virtual void write_decisions(std::span<const ReplySlot> slots,
-                               std::span<const Decision> decisions, std::string& output) = 0;
-  /// Appends the reply to a request that the store did not decide; `why` is a sentence.
-  virtual void write_unavailable(const ReplySlot& slot, std::string_view why,
-                                 std::string& output) = 0;
-
-  /// Appends the reply to the requests of a batch that is asked together: the answer to all, and
-  /// the decision of each part. `slot` is that of the first.
-  virtual void write_together(const ReplySlot& slot, const Decision& whole,
-                              std::span<const Decision> /*parts*/, std::string& output) {
-    write_decisions({&slot, 1}, {&whole, 1}, output);
-  }
-  /// Appends the reply to such requests where they cannot be asked together; `why` is a sentence.
-  virtual void write_refused(const ReplySlot& slot, std::string_view why, std::string& output) {
-    write_unavailable(slot, why, output);
-  }
-
- protected:
-  ~ReplyWriter() = default;
-};
-
-/// The decisions of a batch, and the replies to the commands between them that ask for no decision
-/// (a PING, an error), which must be sent in the order of the commands.
-struct Answers {
-  std::vector<ReplySlot> slots;
-  std::vector<Decision> decisions;  // At least as many as slots.
-  std::string other_replies;
-  std::string error;  // Why the store did not make some of the decisions.
-  // If all are asked together, the first decision is that of all.
-  bool is_together = false;
-  bool is_refused = false;  // They cannot be asked together: `error` says why.
-  std::vector<Decision> parts;
-
-  /// Appends all replies in order, and counts the decisions.
-  void write(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const;
-
- private:
-  void write_all(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const;
-};
 
 /// The answers of a store that answers later. The connection's handler and the batch's completion
 /// each hold a share, so either may be destroyed first. If the connection was closed, the answers
@@ -97,11 +41,15 @@ class PendingAnswers {
   void receive(const Batch& batch);
   /// The store has refused the requests and will not call receive(). Called before wait().
   void refuse(std::string_view why);
+  /// As receive(), of claims that have been decided in some other way than by one batch.
+  void receive(Answers&& answers);
   /// Called by the handler's thread: from now on the handler waits, and receive() calls `wake`.
   /// Returns false if the answers are ready already.
   bool wait();
 
  private:
+  void complete();
+
   enum class State : std::uint8_t { kSubmitted, kWaiting, kReady };
 
   std::atomic<State> state_ = State::kSubmitted;
@@ -133,24 +81,21 @@ class DecisionBatch {
   template <class Owner>
   void add(const Request& request, ReplySlot slot, const std::shared_ptr<Owner>& owner) {
     assert(size_ < kMaxRequests);
-    // What takes may be decided in the store's place, and what this process gave is given back to
-    // it; but that any other key was changed here would say more than is so.
-    const bool may_take =
-        request.operation == Operation::kTake || request.operation == Operation::kTakeUpTo;
-    slot.is_counted = may_take && request.cost > 0;
-    slot.may_be_local = may_take || request.giver != Source::kStore;
-    slot.others_before = answers_.other_replies.size();
+    push_slot(request, slot);
     requests_[size_++] = request;
-    answers_.slots.push_back(slot);
     if (answers_later_ && (owners_.empty() || owners_.back() != owner)) owners_.push_back(owner);
   }
 
-  bool is_empty() const { return size_ == 0; }
+  /// Adds a request about a key of this limit, as the limit's override for the key says, or, in a
+  /// dry run, so that it is not denied. Sets the request's limit and space, and the slot's limit.
+  void add(const std::shared_ptr<const RegisteredLimit>& limit, Request request, ReplySlot slot);
+
+  bool is_empty() const { return answers_.slots.empty(); }
 
   /// Whether a request has been added, the last one has this tag, and no other reply was written
   /// after it.
   bool ends_with(std::uint32_t tag) const {
-    return size_ != 0 && answers_.slots.back().tag == tag &&
+    return !is_empty() && answers_.slots.back().tag == tag &&
            answers_.slots.back().others_before == answers_.other_replies.size();
   }
 
@@ -173,7 +118,7 @@ class DecisionBatch {
   /// Where to append a reply that is no decision: `output` itself, or, if requests were added
   /// before it, a buffer whose bytes ask() puts between their replies.
   std::string& other_replies(std::string& output) {
-    return size_ == 0 ? output : answers_.other_replies;
+    return is_empty() ? output : answers_.other_replies;
   }
 
   /// Lets the store decide all requests, in order. If it returns null, all replies have been
@@ -183,11 +128,25 @@ class DecisionBatch {
                                       std::string& output);
 
  private:
+  void push_slot(const Request& request, ReplySlot& slot) {
+    // What takes may be decided in the store's place, and what this process gave is given back to
+    // it; but that any other key was changed here would say more than is so.
+    const bool may_take =
+        request.operation == Operation::kTake || request.operation == Operation::kTakeUpTo;
+    slot.is_counted = may_take && request.cost > 0;
+    slot.may_be_local = may_take || request.giver != Source::kStore;
+    slot.others_before = static_cast<std::uint32_t>(answers_.other_replies.size());
+    answers_.slots.push_back(slot);
+  }
   void decide();
   void decide_together();
+  void decide_claims();
+  void add_special(const std::shared_ptr<const RegisteredLimit>& limit, const Request& request,
+                   ReplySlot slot);
   std::span<Request> requests() { return std::span(requests_).first(size_); }
   void want_parts();
   std::shared_ptr<PendingAnswers> submit(const std::function<void()>& wake);
+  std::shared_ptr<PendingAnswers> submit_claims(const std::function<void()>& wake);
 
   const std::shared_ptr<Store> store_;
   const bool answers_later_;

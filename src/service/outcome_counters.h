@@ -11,13 +11,27 @@
 
 namespace sluice {
 
-/// How many requests of a limit had one outcome (allowed or denied, and by which source), for
-/// display.
+/// What a decision was.
+enum class Outcome : std::uint8_t {
+  kAllowed,
+  kDenied,
+  kWouldDeny,  ///< Allowed by a limit in a dry run, which would have denied.
+};
+inline constexpr std::array kOutcomes = {Outcome::kAllowed, Outcome::kDenied, Outcome::kWouldDeny};
+
+inline Outcome outcome_of(const Decision& decision) {
+  if (decision.would_deny) return Outcome::kWouldDeny;
+  return decision.allowed ? Outcome::kAllowed : Outcome::kDenied;
+}
+
+/// How many requests of a limit had one outcome and source, for display.
 struct OutcomeCount {
   std::string limit;
   bool allowed = false;
   Source source = Source::kStore;
   std::uint64_t decisions = 0;
+  /// They were allowed in a dry run, and would have been denied.
+  bool would_deny = false;
 
   friend bool operator==(const OutcomeCount&, const OutcomeCount&) = default;
 };
@@ -32,22 +46,25 @@ class OutcomeCounters {
   explicit OutcomeCounters(std::size_t limits) : counts_(limits) {}
 
   /// REQUIRES: limit < limits.
-  void add(std::size_t limit, bool allowed, Source source) {
-    std::atomic<std::uint64_t>& count = counts_[limit][index_of(allowed, source)];
+  void add(std::size_t limit, const Decision& decision) {
+    add(limit, outcome_of(decision), decision.source);
+  }
+  void add(std::size_t limit, Outcome outcome, Source source) {
+    std::atomic<std::uint64_t>& count = counts_[limit][index_of(outcome, source)];
     // Not fetch_add(), which would lock the cache line: no other thread writes.
     count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
-  std::uint64_t read(std::size_t limit, bool allowed, Source source) const {
-    return counts_[limit][index_of(allowed, source)].load(std::memory_order_relaxed);
+  std::uint64_t read(std::size_t limit, Outcome outcome, Source source) const {
+    return counts_[limit][index_of(outcome, source)].load(std::memory_order_relaxed);
   }
 
  private:
-  static constexpr std::size_t index_of(bool allowed, Source source) {
-    return static_cast<std::size_t>(source) + (allowed ? kSources : 0);
+  static constexpr std::size_t index_of(Outcome outcome, Source source) {
+    return static_cast<std::size_t>(outcome) * kSources + static_cast<std::size_t>(source);
   }
 
-  std::vector<std::array<std::atomic<std::uint64_t>, 2 * kSources>> counts_;
+  std::vector<std::array<std::atomic<std::uint64_t>, kOutcomes.size() * kSources>> counts_;
 };
 
 }  // namespace sluice

@@ -16,8 +16,11 @@ namespace {
 constexpr int kHexadecimal = 16;
 
 // What a permit's text begins with.
-constexpr std::pair<char, Source> kGivers[] = {
-    {'s', Source::kStore}, {'f', Source::kFull}, {'l', Source::kLocal}, {'p', Source::kPolicy}};
+constexpr std::pair<char, Source> kGivers[] = {{'s', Source::kStore},
+                                               {'f', Source::kFull},
+                                               {'l', Source::kLocal},
+                                               {'p', Source::kPolicy},
+                                               {'o', Source::kOverride}};
 
 }  // namespace
 

@@ -5,60 +5,63 @@
 
 namespace sluice {
 
-ThreadContext::ThreadContext(const std::shared_ptr<Store>& store, const ServedLimits& served)
-    : limits(store, served.expressions), counters(1 + served.named.size()), batch(store, counters) {
-  for (const Limit& limit : served.named) limits.add(limit);
-}
+ThreadContext::ThreadContext(const std::shared_ptr<Store>& store,
+                             std::shared_ptr<const NamedLimits> named)
+    : limits(store, named), counters(1 + named->all().size()), batch(store, counters) {}
 
 ServerContext::ServerContext(std::shared_ptr<Store> store, const ServedLimits& served,
                              std::size_t threads, ServerFacts facts)
     : store_(std::move(store)),
       facts_(std::move(facts)),
       started_at_(store_->now()),
-      names_{std::string(kOtherLimits)},
-      expressions_{std::string()} {
+      named_(std::make_shared<const NamedLimits>(*store_, served)) {
   assert(threads >= 1);
-  for (const Limit& limit : served.named) {
-    names_.push_back(limit.space());
-    expressions_.push_back(limit.expression());
-  }
   for (std::size_t i = 0; i < threads; ++i) {
-    threads_.push_back(std::make_unique<ThreadContext>(store_, served));
+    threads_.push_back(std::make_unique<ThreadContext>(store_, named_));
   }
 }
 
-std::uint64_t ServerContext::count(std::size_t limit, bool allowed, Source source) const {
+std::uint64_t ServerContext::count(std::size_t limit, Outcome outcome, Source source) const {
   std::uint64_t decisions = 0;
-  for (const auto& thread : threads_) decisions += thread->counters.read(limit, allowed, source);
+  for (const auto& thread : threads_) decisions += thread->counters.read(limit, outcome, source);
   return decisions;
 }
 
 std::vector<LimitCount> ServerContext::limits() const {
   std::vector<LimitCount> all;
-  for (std::size_t i = 1; i <= names_.size(); ++i) {
-    const std::size_t limit = i % names_.size();  // The others come last.
-    LimitCount row{.name = names_[limit], .expression = expressions_[limit]};
-    for (std::size_t source = 0; source < OutcomeCounters::kSources; ++source) {
-      row.allowed += count(limit, true, static_cast<Source>(source));
-      row.denied += count(limit, false, static_cast<Source>(source));
+  const auto add = [&](const std::string& name, const std::string& expression, std::size_t number) {
+    LimitCount row{.name = name, .expression = expression};
+    for (std::size_t i = 0; i < OutcomeCounters::kSources; ++i) {
+      const auto source = static_cast<Source>(i);
+      const std::uint64_t would_deny = count(number, Outcome::kWouldDeny, source);
+      row.allowed += count(number, Outcome::kAllowed, source) + would_deny;
+      row.denied += count(number, Outcome::kDenied, source);
+      row.would_deny += would_deny;
     }
     all.push_back(std::move(row));
+  };
+  for (const auto& limit : named_->all()) {
+    add(limit->limit.space(), limit->limit.expression(), limit->number);
   }
+  add(std::string(kOtherLimits), "", 0);
   return all;
 }
 
 std::vector<OutcomeCount> ServerContext::outcomes() const {
   std::vector<OutcomeCount> counts;
-  for (std::size_t i = 1; i <= names_.size(); ++i) {
-    const std::size_t limit = i % names_.size();  // The others come last.
-    for (std::size_t kind = 0; kind < 2 * OutcomeCounters::kSources; ++kind) {
-      OutcomeCount row{.limit = names_[limit],
-                       .allowed = kind < OutcomeCounters::kSources,
-                       .source = static_cast<Source>(kind % OutcomeCounters::kSources)};
-      row.decisions = count(limit, row.allowed, row.source);
-      if (row.decisions != 0) counts.push_back(std::move(row));
+  const auto add = [&](const std::string& name, std::size_t number) {
+    for (const Outcome outcome : kOutcomes) {
+      for (std::size_t i = 0; i < OutcomeCounters::kSources; ++i) {
+        const auto source = static_cast<Source>(i);
+        const std::uint64_t decisions = count(number, outcome, source);
+        if (decisions == 0) continue;
+        counts.push_back(
+            {name, outcome != Outcome::kDenied, source, decisions, outcome == Outcome::kWouldDeny});
+      }
     }
-  }
+  };
+  for (const auto& limit : named_->all()) add(limit->limit.space(), limit->number);
+  add(std::string(kOtherLimits), 0);
   return counts;
 }
 

@@ -10,6 +10,7 @@
 #include "core/store.h"
 #include "service/decision_batch.h"
 #include "service/limit_registry.h"
+#include "service/named_limits.h"
 #include "service/outcome_counters.h"
 #include "service/served_limits.h"
 #include "sluice/limit.h"
@@ -19,8 +20,7 @@ namespace sluice {
 /// What the connections of one serving thread share, in all protocols. Used by that thread only,
 /// except that any thread may read `counters`.
 struct ThreadContext {
-  /// Throws InvalidLimit or StoreError where a limit cannot be added.
-  ThreadContext(const std::shared_ptr<Store>& store, const ServedLimits& served);
+  ThreadContext(const std::shared_ptr<Store>& store, std::shared_ptr<const NamedLimits> named);
 
   LimitRegistry limits;
   OutcomeCounters counters;
@@ -39,8 +39,10 @@ struct LimitCount {
   std::string name;
   /// Empty for all limits that are not named together.
   std::string expression;
+  /// Those that a dry run would have denied among them.
   std::uint64_t allowed = 0;
   std::uint64_t denied = 0;
+  std::uint64_t would_deny = 0;
 
   friend bool operator==(const LimitCount&, const LimitCount&) = default;
 };
@@ -73,14 +75,12 @@ class ServerContext {
   std::vector<LimitCount> limits() const;
 
  private:
-  std::uint64_t count(std::size_t limit, bool allowed, Source source) const;
+  std::uint64_t count(std::size_t limit, Outcome outcome, Source source) const;
 
   const std::shared_ptr<Store> store_;
   const ServerFacts facts_;
   const Instant started_at_;
-  // Of the limits, by number; the first is kOtherLimits.
-  std::vector<std::string> names_;
-  std::vector<std::string> expressions_;
+  const std::shared_ptr<const NamedLimits> named_;
   std::vector<std::unique_ptr<ThreadContext>> threads_;
 };
 

@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     const sluice::ConfigFile config = sluice::parse_config(text, "sluice.yaml");
     for (const auto& limit : config.limits.named) {
-      if (limit.expression().empty()) std::abort();
+      if (limit.limit.expression().empty()) std::abort();
     }
     if (sluice::describe(config).find('\n') != std::string::npos) std::abort();
   } catch (const sluice::ConfigError& error) {

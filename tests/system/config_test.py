@@ -1,10 +1,12 @@
 """`sluice check-config`, and `sluice serve` with the file of --config."""
 
+import http.client
+import json
 import os
 import signal
 import unittest
 
-from harness import BINARY, Connection, Process, SystemTest, free_port, sluice
+from harness import BINARY, PATIENCE_S, Connection, Process, SystemTest, free_port, sluice
 
 
 class CheckConfig(SystemTest):
@@ -80,6 +82,95 @@ class ServeConfig(SystemTest):
                 self.assertIn("ERR this server answers named limits only", str(reply), words)
             unknown = connection.ask("SLUICE.CHECK", "logn", "k")
             self.assertIn("no limit is named 'logn'", str(unknown))
+
+    def test_overrides_and_dry_run(self):
+        port = free_port()
+        self.serve(f"""
+listen: {{resp: '127.0.0.1:{port}'}}
+limits:
+  api:
+    limit: token_bucket 3/1h
+    overrides:
+      - {{key: "customer:*", limit: sliding_log 5/1h}}
+      - {{key: "customer:7", limit: token_bucket 9/1h}}
+      - {{key: "internal:*", unlimited: true}}
+      - {{key: "banned:*", deny: true}}
+  trial: {{limit: token_bucket 1/1h, dry_run: true}}
+  jobs: {{limit: concurrency 1, overrides: [{{key: free, unlimited: yes}}]}}
+""", port)
+        with Connection(("127.0.0.1", port)) as connection:
+            check = lambda *words: connection.ask("SLUICE.CHECK", *words)
+            self.assertEqual(check("api", "customer:7")[:3], [1, 9, 8])
+            self.assertEqual(check("api", "customer:8")[:3], [1, 5, 4])
+            self.assertEqual(check("api", "other")[:3], [1, 3, 2])
+            self.assertEqual(check("api", "internal:x", 1000), [1, -1, -1, 0, 0, 0])
+            self.assertEqual(check("api", "banned:x"), [0, 0, 0, -1, 0, 0])
+            self.assertEqual(check("trial", "k")[:4], [1, 1, 0, 0])
+            self.assertEqual(check("trial", "k")[:4], [1, 1, 0, 0])
+            self.assertEqual(connection.ask("SLUICE.TAKE", "trial", "k", 7)[6], 7)
+            together = connection.ask("SLUICE.CHECKALL", 3, "trial", "k", 1, "api", "other", 1,
+                                      "api", "internal:x", 1)
+            self.assertEqual((together[0], together[1][:3]), (1, [1, 3, 1]))
+            permit = connection.ask("SLUICE.ACQUIRE", "jobs", "free")[1]
+            self.assertEqual(connection.ask("SLUICE.RELEASE", "jobs", "free", permit), 1)
+            self.assertIn("\r\nwould_deny:3\r\n", connection.ask("INFO", "sluice"))
+            self.assertIn("\r\nallowed_override:2\r\n", connection.ask("INFO", "sluice"))
+
+    def test_overrides_and_dry_run_over_http(self):
+        port = free_port()
+        self.serve(f"""
+listen: {{http: ['127.0.0.1:{port}']}}
+limits:
+  api:
+    limit: token_bucket 3/1h
+    overrides:
+      - {{key: "customer:7", limit: token_bucket 9/1h}}
+      - {{key: "internal:*", unlimited: true}}
+      - {{key: "banned:*", deny: true}}
+  trial: {{limit: token_bucket 1/1h, dry_run: true}}
+  jobs: {{limit: concurrency 1 lease=1m, dry_run: true,
+          overrides: [{{key: big, limit: concurrency 1 lease=5m}}]}}
+""", port)
+
+        def post(path, **body):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+            self.addCleanup(connection.close)
+            connection.request("POST", path, json.dumps(body),
+                               {"Content-Type": "application/json"})
+            reply = connection.getresponse()
+            text = reply.read()
+            headers = [name for name in reply.headers if name.lower().startswith("ratelimit")]
+            return reply.status, json.loads(text) if text else None, headers
+
+        status, decision, headers = post("/v1/check", limit="api", key="customer:7")
+        self.assertEqual((status, decision["limit"], decision["remaining"]), (200, 9, 8))
+        self.assertTrue(headers)
+        self.assertEqual(
+            post("/v1/check", limit="api", key="internal:x"),
+            (200, {"allowed": True, "limit": None, "remaining": None, "retry_after_ms": 0,
+                   "reset_after_ms": 0, "delay_ms": 0, "source": "override"}, []))
+        self.assertEqual(
+            post("/v1/check", limit="api", key="banned:x"),
+            (429, {"allowed": False, "limit": 0, "remaining": 0, "retry_after_ms": None,
+                   "reset_after_ms": 0, "delay_ms": 0, "source": "override"}, []))
+        self.assertNotIn("would_deny", post("/v1/check", limit="trial", key="k")[1])
+        status, decision, _ = post("/v1/check", limit="trial", key="k")
+        self.assertEqual((status, decision["allowed"], decision["would_deny"]), (200, True, True))
+        status, together, _ = post("/v1/check", all=True, checks=[
+            {"limit": "trial", "key": "k"}, {"limit": "api", "key": "other"},
+            {"limit": "api", "key": "internal:x"}])
+        self.assertEqual((status, together["allowed"], together["binding"]), (200, True, 1))
+        self.assertEqual([part.get("would_deny", False) for part in together["parts"]],
+                         [True, False, False])
+        # A reservation and a permit that the dry run gave are returned to no store.
+        reservation = post("/v1/reserve", limit="trial", key="k")[1]["reservation"]
+        self.assertEqual(post("/v1/commit", reservation=reservation, cost=0)[0], 200)
+        self.assertTrue(post("/v1/check", limit="trial", key="k")[1]["would_deny"])
+        for _ in range(2):
+            permit = post("/v1/permits/acquire", limit="jobs", key="big")[1]
+            self.assertEqual(permit["lease_ms"], 300_000)
+        self.assertEqual(post("/v1/permits/release", limit="jobs", key="big",
+                              permit=permit["permit"])[0], 200)
 
     def test_drain(self):
         """A peer that reads nothing delays the end by the drain at most."""

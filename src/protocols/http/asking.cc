@@ -48,16 +48,14 @@ void require_kind(const RegisteredLimit& limit, const Request& request) {
                           "/v1/permits/release gives it back"};
 }
 
-void ask(Exchange& exchange, const SharedLimit& limit, Request request, ReplyDetail detail) {
+void ask(Exchange& exchange, const SharedLimit& limit, const Request& request, ReplyDetail detail) {
   require_kind(*limit, request);
-  request.limit = &limit->limit.definition();
-  request.space = limit->space.get();
   DecisionBatch& batch = exchange.thread.context.batch;
   if (request.permit != 0) batch.has_permit();
   detail.options = exchange.options;
-  if (detail.limits.empty()) detail.limits.push_back(limit);
-  batch.add(request, {.tag = exchange.replies.tag_with(std::move(detail)), .limit = limit->number},
-            limit);
+  if (detail.form == Form::kReservation) detail.reserved = limit;
+  if (detail.limits.empty()) detail.limits.push_back(bound_for(limit, request.key));
+  batch.add(limit, request, {.tag = exchange.replies.tag_with(std::move(detail))});
 }
 
 Check read_check(ThreadState& thread, const boost::json::value& object, std::string_view place) {
@@ -69,8 +67,6 @@ Check read_check(ThreadState& thread, const boost::json::value& object, std::str
   try {
     Check check{.limit = find_limit(thread, limit), .request = request};
     require_kind(*check.limit, check.request);
-    check.request.limit = &check.limit->limit.definition();
-    check.request.space = check.limit->space.get();
     return check;
   } catch (Problem& problem) {
     problem.detail.insert(0, place);

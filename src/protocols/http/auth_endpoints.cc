@@ -125,21 +125,20 @@ void ask_auth(Exchange& exchange, const AuthQuery& query, const OriginalRequest&
                      .has_problem = accepts_problem(exchange.message),
                      .allow_status = query.allow_status,
                      .deny_status = query.deny_status};
-  Request asked{.key = thread.arena->copy(key), .cost = query.cost};
+  const Request asked{.key = thread.arena->copy(key), .cost = query.cost};
   if (query.limits.size() == 1) {
     return ask(exchange, find_limit(thread, query.limits[0]), asked, std::move(detail));
   }
-  for (const std::string_view limit : query.limits) {
-    detail.limits.push_back(find_limit(thread, limit));
-    require_kind(*detail.limits.back(), asked);
+  boost::container::small_vector<SharedLimit, 4> limits;
+  for (const std::string_view name : query.limits) {
+    limits.push_back(find_limit(thread, name));
+    require_kind(*limits.back(), asked);
+    detail.limits.push_back(bound_for(limits.back(), asked.key));
   }
   DecisionBatch& batch = thread.context.batch;
-  const auto limits = detail.limits;
   const std::uint32_t tag = exchange.replies.tag_with(std::move(detail));
   for (const SharedLimit& limit : limits) {
-    asked.limit = &limit->limit.definition();
-    asked.space = limit->space.get();
-    batch.add(asked, {.tag = tag, .limit = limit->number}, limit);
+    batch.add(limit, asked, {.tag = tag});
   }
   batch.ask_together();
   exchange.is_last = true;

@@ -26,12 +26,12 @@ void check_all(Exchange& exchange, const json::array& checks, HeaderStyle style)
   ReplyDetail detail{.form = Form::kAll, .options = exchange.options, .style = style};
   for (std::size_t i = 0; i < checks.size(); ++i) {
     read[i] = read_check(exchange.thread, checks[i], "checks[" + std::to_string(i) + "]: ");
-    detail.limits.push_back(read[i].limit);
+    detail.limits.push_back(bound_for(read[i].limit, read[i].request.key));
   }
   DecisionBatch& batch = exchange.thread.context.batch;
   const std::uint32_t tag = exchange.replies.tag_with(std::move(detail));
   for (std::size_t i = 0; i < checks.size(); ++i) {
-    batch.add(read[i].request, {.tag = tag, .limit = read[i].limit->number}, read[i].limit);
+    batch.add(read[i].limit, read[i].request, {.tag = tag});
   }
   batch.ask_together();
   exchange.is_last = true;

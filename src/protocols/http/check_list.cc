@@ -31,7 +31,7 @@ void CheckList::ask(ThreadState& thread, DecisionReplies& replies) {
     const std::size_t at = next_++;
     try {
       const Check check = read_check(thread, checks_[at], "checks[" + std::to_string(at) + "]: ");
-      batch.add(check.request, {.tag = tag, .limit = check.limit->number}, check.limit);
+      batch.add(check.limit, check.request, {.tag = tag});
     } catch (const Problem& problem) {
       std::string& others = batch.other_replies(results_);
       append_problem(others, problem);

@@ -44,15 +44,24 @@ void append_violated(std::string& output, std::span<const std::pair<Limit, Decis
   output += ']';
 }
 
+void append_units(std::string& output, std::int64_t units) {
+  if (units == kUnlimited) {
+    output.append("null");
+  } else {
+    append_number(output, units);
+  }
+}
+
 }  // namespace
 
 void append_decision_members(std::string& output, const Decision& decision) {
   output.append(R"("allowed":)");
   append_bool(output, decision.allowed);
+  if (decision.would_deny) output.append(R"(,"would_deny":true)");
   output.append(R"(,"limit":)");
-  append_number(output, decision.limit);
+  append_units(output, decision.limit);
   output.append(R"(,"remaining":)");
-  append_number(output, decision.remaining);
+  append_units(output, decision.remaining);
   output.append(R"(,"retry_after_ms":)");
   append_wait(output, decision.retry_after);
   output.append(R"(,"reset_after_ms":)");
@@ -135,7 +144,17 @@ void DecisionReplies::write(ReplyDetail& detail, const Decision& whole,
     const std::chrono::system_clock::time_point now{
         std::chrono::duration_cast<std::chrono::system_clock::duration>(
             std::chrono::nanoseconds(store_.now()))};
-    headers = http_headers(answers_, detail.style, now);
+    // An override has no numbers to tell.
+    const auto has_numbers = [](const auto& answer) {
+      return answer.second.source != Source::kOverride;
+    };
+    if (std::ranges::all_of(answers_, has_numbers)) {
+      headers = http_headers(answers_, detail.style, now);
+    } else {
+      Answers told;
+      std::ranges::copy_if(answers_, std::back_inserter(told), has_numbers);
+      if (!told.empty()) headers = http_headers(told, detail.style, now);
+    }
   }
   const bool is_denied = tells_limits && !whole.allowed;
   if (detail.form == Form::kAuth) {
@@ -161,7 +180,7 @@ void DecisionReplies::write_body(ReplyDetail& detail, const Decision& whole,
   const bool has_permit =
       detail.form == Form::kHeld || (detail.form == Form::kPermit && whole.allowed);
   if (has_permit) {
-    const Source giver = detail.form == Form::kHeld ? detail.giver : whole.source;
+    const Source giver = detail.form == Form::kHeld ? detail.giver : giver_of(whole);
     body_.append(R"("permit":")").append(permit_text(detail.permit, giver));
     body_.append(R"(","lease_ms":)");
     append_number(body_, lease_ms(detail.limits[0]->limit.definition()));
@@ -174,10 +193,10 @@ void DecisionReplies::write_body(ReplyDetail& detail, const Decision& whole,
     append_number(body_, whole.taken);
   } else if (detail.form == Form::kReservation && whole.allowed) {
     const std::string name = reservations_.hold(*std::exchange(detail.place, std::nullopt),
-                                                {.limit = detail.limits[0],
+                                                {.limit = detail.reserved,
                                                  .key = std::move(detail.key),
                                                  .cost = detail.cost,
-                                                 .giver = whole.source},
+                                                 .giver = giver_of(whole)},
                                                 store_.now());
     body_.append(R"(,"reservation":")").append(name).append(R"(","expires_ms":)");
     append_number(body_, Reservations::kExpiresNs / kMillisecondNs);
@@ -196,7 +215,8 @@ void DecisionReplies::write_body(ReplyDetail& detail, const Decision& whole,
 
 void DecisionReplies::write_denial_body(const ReplyDetail& detail, const Decision& whole) {
   Problem problem{.status = detail.deny_status};
-  problem.detail = whole.retry_after == kNever
+  problem.detail = whole.source == Source::kOverride ? "the key is denied"
+                   : whole.retry_after == kNever
                        ? "the request asks for more than the limit ever admits"
                        : "too many requests: try again when Retry-After has passed";
   append_violated(problem.members, answers_);

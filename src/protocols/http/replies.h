@@ -23,6 +23,11 @@ namespace sluice::http {
 
 using SharedLimit = std::shared_ptr<const RegisteredLimit>;
 
+/// What holds for a key of the limit; keeps the limit.
+inline std::shared_ptr<const BoundLimit> bound_for(const SharedLimit& limit, std::string_view key) {
+  return {limit, &limit->bound_for(key)};
+}
+
 /// How the response to a decision is written.
 enum class Form : std::uint8_t {
   kCheck,        ///< 200 or 429, the decision and the headers of its limit.
@@ -51,10 +56,11 @@ struct ReplyDetail {
   Source giver = Source::kStore;
   /// kReservation.
   std::optional<Reservations::Place> place = {};
+  SharedLimit reserved = {};
   std::string key = {};
   std::int64_t cost = 0;
-  /// What was asked: one, or several that are asked together.
-  boost::container::small_vector<SharedLimit, 1> limits = {};
+  /// What holds for the keys that were asked: one, or several that are asked together.
+  boost::container::small_vector<std::shared_ptr<const BoundLimit>, 1> limits = {};
 };
 
 /// Writes the responses to decisions. Belongs to one connection.

@@ -24,6 +24,10 @@ void run_limits(Exchange& exchange) {
     append_number(body, static_cast<std::int64_t>(limit.allowed));
     body.append(R"(,"denied":)");
     append_number(body, static_cast<std::int64_t>(limit.denied));
+    if (limit.would_deny != 0) {
+      body.append(R"(,"would_deny":)");
+      append_number(body, static_cast<std::int64_t>(limit.would_deny));
+    }
     body.append("},");
   }
   body.back() = ']';  // There is always a row for all other limits.

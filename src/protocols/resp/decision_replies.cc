@@ -48,10 +48,15 @@ char* put_allowed(char* to, const Decision& decision) {
   return put(to, round_up<kSecondNs>(decision.retry_after));
 }
 
+// -1 of a key that has no limit.
+std::int64_t units_of(std::int64_t units) {
+  return units == kUnlimited ? -1 : units;
+}
+
 char* put_six(char* to, const Decision& decision) {
   to = put(to, decision.allowed ? 1 : 0);
-  to = put(to, decision.limit);
-  to = put(to, decision.remaining);
+  to = put(to, units_of(decision.limit));
+  to = put(to, units_of(decision.remaining));
   to = put(to, round_up<kMillisecondNs>(decision.retry_after));
   to = put(to, round_up<kMillisecondNs>(decision.reset_after));
   return put(to, round_up<kMillisecondNs>(decision.delay));
@@ -65,7 +70,7 @@ char* put_permit(char* to, const DecisionReplies::Detail& detail, const Decision
     return put(to, round_up<kMillisecondNs>(decision.retry_after));
   }
   to = put_text(to, "$17\r\n");
-  const std::string text = permit_text(detail.permit, decision.source);
+  const std::string text = permit_text(detail.permit, giver_of(decision));
   std::memcpy(to, text.data(), kPermitBytes);
   to = put_text(to + kPermitBytes, "\r\n");
   return put(to, detail.number);

@@ -107,8 +107,10 @@ void write_sluice(const ThreadState& thread, std::string& text) {
   write_store(thread, text);
   add_line(text, "limits", server.limits().size() - 1);  // Without the row of all others.
   std::array<std::array<std::uint64_t, OutcomeCounters::kSources>, 2> counts{};
+  std::uint64_t would_deny = 0;
   for (const OutcomeCount& row : server.outcomes()) {
     counts[row.allowed ? 0 : 1][static_cast<std::size_t>(row.source)] += row.decisions;
+    if (row.would_deny) would_deny += row.decisions;
   }
   for (const bool is_allowed : {true, false}) {
     for (std::size_t i = 0; i < OutcomeCounters::kSources; ++i) {
@@ -118,6 +120,7 @@ void write_sluice(const ThreadState& thread, std::string& text) {
       add_line(text, outcome + std::string(to_string(source)), counts[is_allowed ? 0 : 1][i]);
     }
   }
+  add_line(text, "would_deny", would_deny);
 }
 
 struct Section {

@@ -50,13 +50,12 @@ std::string refuse_operation(const LimitDefinition& limit, const Request& reques
 }
 
 // Asks the limit, or replies why not.
-void ask(CommandContext& context, const SharedLimit& limit, Request request, std::uint32_t tag) {
+void ask(CommandContext& context, const SharedLimit& limit, const Request& request,
+         std::uint32_t tag) {
   const std::string refusal = refuse_operation(limit->limit.definition(), request);
   if (!refusal.empty()) return context.reply().error("ERR " + refusal);
-  request.limit = &limit->limit.definition();
-  request.space = limit->space.get();
   if (request.permit != 0) context.thread.context.batch.has_permit();
-  context.thread.context.batch.add(request, {.tag = tag, .limit = limit->number}, limit);
+  context.thread.context.batch.add(limit, request, {.tag = tag});
 }
 
 // The same, of the limit that arguments[1] names or writes.
@@ -138,9 +137,10 @@ void run_sluice_acquire(CommandContext& context, Arguments arguments) {
   if (limit == nullptr) return;
   const Request request{.key = arguments[2], .permit = new_permit_id()};
   ask(context, *limit, request,
-      context.replies.tag_with(Form::kPermit, {.number = lease_ms((*limit)->limit.definition()),
-                                               .permit = request.permit,
-                                               .protocol = context.peer.protocol}));
+      context.replies.tag_with(
+          Form::kPermit, {.number = lease_ms((*limit)->bound_for(arguments[2]).limit.definition()),
+                          .permit = request.permit,
+                          .protocol = context.peer.protocol}));
 }
 
 // The batch has these requests alone, since they are asked together.
@@ -161,13 +161,13 @@ void run_sluice_checkall(CommandContext& context, Arguments arguments) {
     const SharedLimit* limit = find_limit(context, arguments[kEach * i]);
     if (limit == nullptr) return;
     limits[i] = *limit;
-    requests[i] = (*limit)->request(arguments[kEach * i + 1]);
+    requests[i].key = arguments[kEach * i + 1];
     if (!read_integer(context, {"cost", arguments[kEach * i + 2]}, kUnits, requests[i].cost)) {
       return;
     }
   }
   for (std::size_t i = 0; i < static_cast<std::size_t>(claims); ++i) {
-    batch.add(requests[i], {.tag = tag_of(Form::kAll), .limit = limits[i]->number}, limits[i]);
+    batch.add(limits[i], requests[i], {.tag = tag_of(Form::kAll)});
   }
   batch.ask_together();
   context.left = 0;

@@ -1,0 +1,112 @@
+#include "service/answers.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace sluice {
+namespace {
+
+constexpr std::string_view kInThisProcess =
+    "the store did not answer: the key is changed in this process at most";
+
+// Whether the decision can be sent to the client: that of a take may be made by the local states or
+// the policy; of another operation such a reply would say that the store had changed the key.
+bool is_final(const ReplySlot& slot, Source source) {
+  if (source == Source::kStore || source == Source::kOverride) return true;
+  if (source == Source::kUnavailable) return false;
+  return slot.may_be_local || (source != Source::kLocal && source != Source::kPolicy);
+}
+
+}  // namespace
+
+void Answers::write(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const {
+  if (is_together) return write_all(writer, counters, output);
+  std::size_t others_written = 0;
+  const auto write_others = [&](std::size_t end) {
+    output.append(other_replies, others_written, end - others_written);
+    others_written = end;
+  };
+  const std::span all(slots);
+  for (std::size_t begin = 0, end = 0; begin < all.size(); begin = end) {
+    write_others(all[begin].others_before);
+    // Decisions in a row are given to the writer together.
+    for (end = begin; end < all.size() && all[end].others_before == others_written; ++end) {
+      if (!is_final(all[end], decisions[end].source)) break;
+    }
+    if (end != begin) {
+      const auto row = std::span(decisions).subspan(begin, end - begin);
+      writer.write_decisions(all.subspan(begin, end - begin), row, output);
+    } else {
+      const bool undecided = decisions[begin].source == Source::kUnavailable;
+      writer.write_unavailable(all[begin], undecided ? error : kInThisProcess, output);
+      end = begin + 1;
+    }
+  }
+  write_others(other_replies.size());
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].is_counted) counters.add(slots[i].limit, decisions[i]);
+  }
+}
+
+void Answers::settle() {
+  if (!is_mixed || is_refused) return;
+  if (!is_together && !overridden.empty()) {
+    // From the end on, so that none is overwritten before it has its place.
+    std::size_t asked = slots.size() - overridden.size();
+    std::size_t answered = overridden.size();
+    decisions.resize(std::max(decisions.size(), slots.size()));
+    for (std::size_t i = slots.size(); i-- > 0;) {
+      decisions[i] = slots[i].is_answered ? overridden[--answered] : decisions[--asked];
+    }
+  }
+  // Several claims that are asked together have been settled as such (claims.h).
+  if (is_together && slots.size() > 1) return;
+  if (is_together && !overridden.empty()) {
+    decisions.assign(1, overridden[0]);
+    parts.assign(1, overridden[0]);
+  }
+  std::size_t dry_run = 0;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (!slots[i].is_dry_run) continue;
+    const std::int64_t units = dry_run_units[dry_run++];
+    allow_dry_run(decisions[i], slots[i], units);
+    for (Decision& part : parts) {
+      if (is_together) allow_dry_run(part, slots[i], units);
+    }
+  }
+}
+
+void Answers::write_all(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const {
+  assert(!slots.empty() && slots[0].others_before == 0);
+  if (is_refused) {
+    writer.write_refused(slots[0], error, output);
+    output += other_replies;
+    return;
+  }
+  const Decision& whole = decisions[0];
+  if (!is_final(slots[0], whole.source)) {
+    writer.write_unavailable(slots[0], error, output);
+  } else {
+    writer.write_together(slots[0], whole, parts, output);
+  }
+  output += other_replies;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (!slots[i].is_counted) continue;
+    // Of a limit in a dry run its own decision is counted: it has denied nothing that another did.
+    const bool is_own = slots[i].is_dry_run && slots.size() > 1;
+    Decision counted = is_own ? parts[i] : whole;
+    if (!slots[i].is_dry_run) counted.would_deny = false;
+    counters.add(slots[i].limit, counted);
+  }
+}
+
+void allow_dry_run(Decision& decision, const ReplySlot& slot, std::int64_t units) {
+  if (decision.source == Source::kUnavailable) return;
+  const bool has_all = !slot.is_take_up_to || decision.taken == units;
+  decision.would_deny = slot.is_counted && (!decision.allowed || !has_all);
+  decision.allowed = true;
+  decision.retry_after = decision.delay = std::chrono::nanoseconds(0);
+  if (slot.is_take_up_to) decision.taken = units;
+}
+
+}  // namespace sluice

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "service/outcome_counters.h"
+#include "sluice/decision.h"
+
+namespace sluice {
+
+/// What DecisionBatch remembers of a request until its reply is written.
+struct ReplySlot {
+  /// A number that the protocol chooses and only the protocol understands, for example the form of
+  /// the reply.
+  std::uint32_t tag = 0;
+  /// Under which limit the decision is counted: RegisteredLimit::number, or 0 for a limit without a
+  /// name.
+  std::uint16_t limit = 0;
+  // Set by DecisionBatch.
+  bool is_counted = false;
+  bool may_be_local = false;  // The client may be sent a decision that the store has not made.
+  bool is_answered = false;   // By an override: the store is not asked.
+  bool is_dry_run = false;
+  bool is_take_up_to = false;
+  std::uint32_t others_before = 0;  // How many bytes of Answers::other_replies precede it.
+};
+
+/// Implemented by each protocol: writes replies in its format.
+class ReplyWriter {
+ public:
+  /// Appends the replies to these decisions, in order. REQUIRES: as many slots as decisions.
+  virtual void write_decisions(std::span<const ReplySlot> slots,
+                               std::span<const Decision> decisions, std::string& output) = 0;
+  /// Appends the reply to a request that the store did not decide; `why` is a sentence.
+  virtual void write_unavailable(const ReplySlot& slot, std::string_view why,
+                                 std::string& output) = 0;
+
+  /// Appends the reply to the requests of a batch that is asked together: the answer to all, and
+  /// the decision of each part. `slot` is that of the first.
+  virtual void write_together(const ReplySlot& slot, const Decision& whole,
+                              std::span<const Decision> /*parts*/, std::string& output) {
+    write_decisions({&slot, 1}, {&whole, 1}, output);
+  }
+  /// Appends the reply to such requests where they cannot be asked together; `why` is a sentence.
+  virtual void write_refused(const ReplySlot& slot, std::string_view why, std::string& output) {
+    write_unavailable(slot, why, output);
+  }
+
+ protected:
+  ~ReplyWriter() = default;
+};
+
+/// The decisions of a batch, and the replies to the commands between them that ask for no decision
+/// (a PING, an error), which must be sent in the order of the commands.
+struct Answers {
+  std::vector<ReplySlot> slots;
+  std::vector<Decision> decisions;  // At least as many as slots.
+  std::string other_replies;
+  std::string error;  // Why the store did not make some of the decisions.
+  // If all are asked together, the first decision is that of all.
+  bool is_together = false;
+  bool is_refused = false;  // They cannot be asked together: `error` says why.
+  std::vector<Decision> parts;
+  // Where overrides have answered some of the requests, or some are dry runs:
+  bool is_mixed = false;
+  std::vector<Decision> overridden;         // The decisions of those that overrides have answered.
+  std::vector<std::int64_t> dry_run_units;  // What each dry run asks for.
+
+  /// Completes what the store has decided by what it was not asked, and turns the denials of dry
+  /// runs. Called once, before write().
+  void settle();
+
+  /// Appends all replies in order, and counts the decisions.
+  void write(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const;
+
+ private:
+  void write_all(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const;
+};
+
+/// Turns the decision of a limit in a dry run, about a request for so many units, into what the
+/// client is told: never denied, never delayed.
+void allow_dry_run(Decision& decision, const ReplySlot& slot, std::int64_t units);
+
+/// By which source units or a permit were given, which is where they are returned: not in the store
+/// where it has not charged them (an override, a dry run that would have denied).
+inline Source giver_of(const Decision& decision) {
+  return decision.would_deny ? Source::kOverride : decision.source;
+}
+
+}  // namespace sluice

@@ -1,0 +1,128 @@
+#include "service/claims.h"
+
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+#include <utility>
+
+#include "core/together.h"
+
+namespace sluice {
+
+Claims::Claims(Answers answers, std::span<const Request> asked) : answers_(std::move(answers)) {
+  const std::vector<ReplySlot>& slots = answers_.slots;
+  assert(slots.size() >= 2 && asked.size() + answers_.overridden.size() == slots.size());
+  answers_.parts.assign(slots.size(), Decision{.source = Source::kUnavailable});
+  units_.resize(slots.size());
+  claims_.resize(slots.size());
+  std::vector<std::size_t> open;
+  bool is_denied = false;
+  std::size_t overridden = 0;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].is_answered) {
+      answers_.parts[i] = answers_.overridden[overridden++];
+      is_denied = is_denied || (!answers_.parts[i].allowed && !slots[i].is_dry_run);
+      continue;
+    }
+    claims_[i] = asked[open.size()];
+    claims_[i].key = keys_.emplace_back(claims_[i].key);
+    units_[i] = claims_[i].cost;
+    if (is_denied) claims_[i].cost = 0;
+    open.push_back(i);
+  }
+  if (is_denied) {
+    for (const std::size_t i : open) claims_[i].cost = 0;
+    mode_ = Batch::Mode::kEach;
+  }
+  begin_round(open);
+}
+
+void Claims::begin_round(const std::vector<std::size_t>& claims) {
+  round_ = claims;
+  requests_.clear();
+  for (const std::size_t i : claims) requests_.push_back(claims_[i]);
+  // A request that is asked alone has no part but itself.
+  if (mode_ == Batch::Mode::kEach || claims.size() < 2) return;
+  room_.assign(claims.size(), Decision{.source = Source::kUnavailable});
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    requests_[i].parts = std::span(room_).subspan(i, 1);
+  }
+}
+
+void Claims::take(std::span<const Decision> decisions, std::span<const Request> requests) {
+  if (mode_ == Batch::Mode::kEach) return take_peeks(decisions);
+  const Decision& whole = decisions[0];
+  if (whole.source == Source::kUnavailable) return fail(answers_.error);
+  bool is_denied = false;
+  std::vector<std::size_t> others;
+  for (std::size_t i = 0; i < round_.size(); ++i) {
+    const Decision& own = requests[i].parts.empty() ? whole : requests[i].parts[0];
+    answers_.parts[round_[i]] = own;
+    if (own.allowed) others.push_back(round_[i]);
+    is_denied = is_denied || (!own.allowed && !answers_.slots[round_[i]].is_dry_run);
+  }
+  if (whole.allowed || is_denied) return begin_round({});
+  if (others.size() < round_.size()) return begin_round(others);
+  // Denied, though no claim is: the decision was not the store's.
+  answers_.decisions.assign(1, whole);
+  is_over_ = true;
+  begin_round({});
+}
+
+// What the claims would say is known as far as a peek tells it: a wait that is too long rather than
+// too short.
+void Claims::take_peeks(std::span<const Decision> decisions) {
+  for (std::size_t i = 0; i < round_.size(); ++i) {
+    Decision& own = answers_.parts[round_[i]] = decisions[i];
+    own.allowed = own.source != Source::kUnavailable && own.remaining >= units_[round_[i]];
+    if (!own.allowed) own.retry_after = own.reset_after;
+  }
+  begin_round({});
+}
+
+void Claims::fail(std::string_view why) {
+  answers_.error = why;
+  answers_.decisions.assign(1, Decision{.source = Source::kUnavailable});
+  is_over_ = true;
+  begin_round({});
+}
+
+void Claims::refuse(std::string_view why) {
+  fail(why);
+  answers_.is_refused = true;
+}
+
+Answers Claims::finish() {
+  assert(is_decided());
+  if (!is_over_) combine();
+  answers_.is_mixed = true;
+  return std::move(answers_);
+}
+
+// The answer to all is made of the claims that can deny. If there are none, of all.
+void Claims::combine() {
+  std::vector<Decision>& parts = answers_.parts;
+  const std::vector<ReplySlot>& slots = answers_.slots;
+  bool would_deny = false;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (slots[i].is_dry_run) allow_dry_run(parts[i], slots[i], units_[i]);
+    would_deny = would_deny || parts[i].would_deny;
+  }
+  std::vector<std::size_t> bound;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const bool is_free = slots[i].is_answered && parts[i].allowed;
+    if (!slots[i].is_dry_run && !is_free) bound.push_back(i);
+  }
+  if (bound.empty()) {
+    bound.resize(parts.size());
+    std::iota(bound.begin(), bound.end(), std::size_t{0});
+  }
+  Together together;
+  for (const std::size_t i : bound) together.add(parts[i]);
+  Decision whole = together.decision();
+  whole.binding = static_cast<std::uint8_t>(bound[whole.binding]);
+  whole.would_deny = whole.allowed && would_deny;
+  answers_.decisions.assign(1, whole);
+}
+
+}  // namespace sluice

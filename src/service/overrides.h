@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "service/served_limits.h"
+#include "waiting/limit_binding.h"
+
+namespace sluice {
+
+/// Hashes texts, so that a map of strings can be searched by a view.
+struct TextHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view text) const {
+    return std::hash<std::string_view>{}(text);
+  }
+};
+
+/// What holds for the keys of an override: its limit, or, where it has none, the limit that it
+/// overrides, which is still asked to forget a key and to take permits back.
+struct KeyRule : BoundLimit {
+  LimitOverride::Kind kind = LimitOverride::Kind::kLimit;
+};
+
+/// The overrides of one limit. Immutable, thread-safe.
+class Overrides {
+ public:
+  /// Adds a rule for a key, or for the keys of a pattern, after those there are.
+  void add(const std::string& key, KeyRule rule);
+
+  /// The rule of this key: one hash look-up, then the patterns in order. Null if there is none.
+  const KeyRule* find(std::string_view key) const;
+
+ private:
+  std::unordered_map<std::string, KeyRule, TextHash, std::equal_to<>> exact_;
+  std::vector<std::pair<std::string, KeyRule>> patterns_;
+};
+
+/// Whether '*' marks a pattern in this text.
+inline bool is_pattern(std::string_view text) {
+  return text.find('*') != std::string_view::npos;
+}
+
+/// Whether the pattern, in which '*' stands for any characters or none, is the key's.
+bool matches(std::string_view pattern, std::string_view key);
+
+}  // namespace sluice
