@@ -1,0 +1,36 @@
+"""docs/openapi.yaml is what the server does: each route is described, and each request that it
+describes is answered as it says; so is each with a member too few or too many."""
+
+import os
+import re
+import unittest
+
+from harness import ROOT, Server, SystemTest, free_port, npm_install, run
+
+FOLDER = os.path.join(ROOT, "tests", "system", "openapi")
+ROUTES = os.path.join(ROOT, "src", "protocols", "http", "routes.cc")
+ROUTE = re.compile(r'^ {4}\{"(/[^"]*)", "(\w*)", ', re.MULTILINE)
+LIMITS = """limits:
+  login: token_bucket 1000/1s
+  api: fixed_window 1000/1h
+  jobs: concurrency 1000
+"""
+
+
+class OpenApi(SystemTest):
+    def test_description(self):
+        npm_install(FOLDER)
+        with open(ROUTES, encoding="utf-8") as file:
+            routes = [f"{method or '*'} {path}" for path, method in ROUTE.findall(file.read())]
+        self.assertIn("POST /v1/check", routes)
+        port = free_port()
+        with Server("--http", f"127.0.0.1:{port}", "--limits",
+                    self.write_file("limits.yaml", LIMITS)):
+            result = run("node", "check.mjs", os.path.join(ROOT, "docs", "openapi.yaml"),
+                         self.write_file("routes", "\n".join(routes)), f"http://127.0.0.1:{port}",
+                         cwd=FOLDER)
+        self.assertEqual((result.stdout, result.stderr, result.returncode), ("", "", 0))
+
+
+if __name__ == "__main__":
+    unittest.main()
