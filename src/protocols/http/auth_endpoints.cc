@@ -2,6 +2,7 @@
 #include <array>
 #include <boost/container/small_vector.hpp>
 #include <charconv>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -21,7 +22,8 @@ constexpr std::size_t kMaxKeyBytes = 64 * 1024;
 /// What a proxy asks for, by the parameters of its query.
 struct AuthQuery {
   boost::container::small_vector<std::string_view, 2> limits = {};
-  std::string_view key = kClientIp;
+  /// Of all limits; else each has the key that the file gives it.
+  std::optional<std::string_view> key = {};
   /// A field of the key that must not be empty, or none.
   std::string_view required = {};
   std::string_view style = {};
@@ -108,6 +110,16 @@ bool deny_without(const AuthQuery& query, const OriginalRequest& request, Exchan
   return true;
 }
 
+// What is asked of one limit.
+Request request_of(const AuthQuery& query, const RegisteredLimit& limit,
+                   const OriginalRequest& request, Arena& arena) {
+  const std::string_view of_file = limit.key.empty() ? kClientIp : std::string_view(limit.key);
+  std::string key;
+  append_key(query.key.value_or(of_file), request, arena, key);
+  if (key.size() > kMaxKeyBytes) throw Problem{.detail = "the key is too long"};
+  return {.key = arena.copy(key), .cost = query.cost};
+}
+
 void ask_auth(Exchange& exchange, const AuthQuery& query, const OriginalRequest& request) {
   ThreadState& thread = exchange.thread;
   if (query.limits.empty()) throw Problem{.detail = "the parameter limit is missing"};
@@ -116,30 +128,27 @@ void ask_auth(Exchange& exchange, const AuthQuery& query, const OriginalRequest&
   }
   if (query.limits.size() > 1 && exchange.waits_for_decisions()) return;
   if (deny_without(query, request, exchange)) return;
-  std::string key;
-  append_key(query.key, request, *thread.arena, key);
-  if (key.size() > kMaxKeyBytes) throw Problem{.detail = "the key is too long"};
   ReplyDetail detail{.form = Form::kAuth,
                      .options = exchange.options,
                      .style = read_style(thread, query.style),
                      .has_problem = accepts_problem(exchange.message),
                      .allow_status = query.allow_status,
                      .deny_status = query.deny_status};
-  const Request asked{.key = thread.arena->copy(key), .cost = query.cost};
   if (query.limits.size() == 1) {
-    return ask(exchange, find_limit(thread, query.limits[0]), asked, std::move(detail));
+    const SharedLimit& limit = find_limit(thread, query.limits[0]);
+    return ask(exchange, limit, request_of(query, *limit, request, *thread.arena),
+               std::move(detail));
   }
-  boost::container::small_vector<SharedLimit, 4> limits;
+  boost::container::small_vector<Check, 4> checks;
   for (const std::string_view name : query.limits) {
-    limits.push_back(find_limit(thread, name));
-    require_kind(*limits.back(), asked);
-    detail.limits.push_back(bound_for(limits.back(), asked.key));
+    const SharedLimit& limit = find_limit(thread, name);
+    checks.push_back({limit, request_of(query, *limit, request, *thread.arena)});
+    require_kind(*limit, checks.back().request);
+    detail.limits.push_back(bound_for(limit, checks.back().request.key));
   }
   DecisionBatch& batch = thread.context.batch;
   const std::uint32_t tag = exchange.replies.tag_with(std::move(detail));
-  for (const SharedLimit& limit : limits) {
-    batch.add(limit, asked, {.tag = tag});
-  }
+  for (const Check& check : checks) batch.add(check.limit, check.request, {.tag = tag});
   batch.ask_together();
   exchange.is_last = true;
 }

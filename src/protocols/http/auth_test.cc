@@ -107,6 +107,48 @@ TEST_F(AuthTest, BelievesProxiesOnly) {
   EXPECT_EQ(store->asked.at(1).key, "203.0.113.7 /x");
 }
 
+/// A limit whose keys the file makes and treats by rules.
+ServedLimits keyed_limits() {
+  NamedLimit keyed(Limit("fixed_window 9/1h", "keyed"));
+  keyed.key = "{header:X-Key}";
+  keyed.overrides.push_back({.key = "banned", .kind = LimitOverride::Kind::kDeny});
+  keyed.overrides.push_back({.key = "free", .kind = LimitOverride::Kind::kUnlimited});
+  ServedLimits limits(std::vector<Limit>{Limit("fixed_window 5/1h", "api")});
+  limits.named.push_back(keyed);
+  return limits;
+}
+
+class KeyedAuthTest : public AuthTest {
+ protected:
+  std::shared_ptr<ServerContext> context =
+      std::make_shared<ServerContext>(store, keyed_limits(), 1);
+  TestConnection keyed{handlers(context)};
+};
+
+TEST_F(KeyedAuthTest, TakesTheKeyFromTheFileUnlessTheRequestSays) {
+  const std::string headers = "X-Key: a\r\nX-Forwarded-For: 203.0.113.7\r\n";
+  keyed.send(get("/auth?limit=keyed", headers) + get("/auth?limit=keyed&key=b", headers) +
+             get("/auth/keyed/path", headers) + get("/auth?limit=api&limit=keyed", headers) +
+             get("/auth?limit=keyed&key=", headers));
+  std::vector<std::string> keys;
+  for (const auto& asked : store->asked) keys.push_back(asked.key);
+  EXPECT_THAT(keys, testing::ElementsAre("a", "b", "a", "203.0.113.7", "a", ""));
+}
+
+TEST_F(KeyedAuthTest, FollowsTheRulesOfTheFile) {
+  const Reply denied = keyed.ask_one(get("/auth?limit=keyed", "X-Key: banned\r\n"));
+  EXPECT_EQ(denied.status, 429);
+  EXPECT_EQ(denied.header("Cache-Control"), "no-store");
+  EXPECT_EQ(denied.header("RateLimit"), "(none)");
+  EXPECT_EQ(denied.header("Retry-After"), "(none)");
+  const Reply admitted = keyed.ask_one(get("/auth?limit=keyed", "X-Key: free\r\n"));
+  EXPECT_EQ(admitted.status, 204);
+  EXPECT_EQ(admitted.header("RateLimit-Policy"), "(none)");
+  EXPECT_EQ(keyed.ask_one(post("/v1/check", R"({"limit":"keyed","key":"free"})")).body,
+            R"({"allowed":true,"limit":null,"remaining":null,"retry_after_ms":0,)"
+            R"("reset_after_ms":0,"delay_ms":0,"source":"override"})");
+}
+
 TEST_F(AuthTest, DeniesWithoutWhatIsRequired) {
   const std::string query = "limit=api&key={header:X-Key}&require=";
   for (const std::string field :

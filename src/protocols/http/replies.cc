@@ -154,6 +154,7 @@ void DecisionReplies::write(ReplyDetail& detail, const Decision& whole,
       Answers told;
       std::ranges::copy_if(answers_, std::back_inserter(told), has_numbers);
       if (!told.empty()) headers = http_headers(told, detail.style, now);
+      if (told.empty() && !whole.allowed) headers.push_back({"Cache-Control", "no-store"});
     }
   }
   const bool is_denied = tells_limits && !whole.allowed;
