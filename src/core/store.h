@@ -135,6 +135,10 @@ class Store {
   /// among them; nothing where the store cannot tell without asking another machine.
   virtual std::optional<std::uint64_t> count_keys() { return std::nullopt; }
 
+  /// How many bytes the keys' states take; nothing where the store cannot tell without asking
+  /// another machine.
+  virtual std::optional<std::uint64_t> count_bytes() { return std::nullopt; }
+
   /// Writes what this store knows into the health of the store that it is or is a part of, and
   /// leaves the rest as it is.
   virtual void add_health(StoreHealth& /*health*/) const {}

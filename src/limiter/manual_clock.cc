@@ -45,6 +45,7 @@ class ManualStore final : public Store {
   }
   Instant now() const override { return now_of(*timer_); }
   std::optional<std::uint64_t> count_keys() override { return inner_->count_keys(); }
+  std::optional<std::uint64_t> count_bytes() override { return inner_->count_bytes(); }
   void add_health(StoreHealth& health) const override { inner_->add_health(health); }
 
  private:

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "net/address.h"
@@ -14,6 +15,8 @@ struct Service {
   /// Sent to a peer that connects when max_connections are open; then its connection is closed.
   std::string refusal;
   StreamTimeouts timeouts = {};
+  /// Called by the serving threads for each peer that is refused; or null.
+  std::function<void()> on_refusal = {};
 };
 
 }  // namespace sluice

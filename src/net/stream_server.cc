@@ -156,6 +156,7 @@ class StreamWorker {
   void serve(ServingSocket socket, const Service& service) {
     if (group_.open.fetch_add(1) >= max_connections_) {
       group_.open.fetch_sub(1);
+      if (service.on_refusal != nullptr) service.on_refusal();
       refuse(std::move(socket), service.refusal);
       return;
     }

@@ -87,7 +87,10 @@ std::vector<Service> make_services(const std::vector<Listening>& listening,
     services.push_back({.address = address,
                         .make_handler = make,
                         .refusal = std::string(protocol->refusal),
-                        .timeouts = protocol->timeouts});
+                        .timeouts = protocol->timeouts,
+                        .on_refusal = [context, &counters = context->protocol(protocol->name)] {
+                          ++counters.refused;
+                        }});
   }
   return services;
 }

@@ -20,6 +20,7 @@ bool is_final(const ReplySlot& slot, Source source) {
 }  // namespace
 
 void Answers::write(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const {
+  if (duration_ns) counters.durations.add(*duration_ns, slots.size());
   if (is_together) return write_all(writer, counters, output);
   std::size_t others_written = 0;
   const auto write_others = [&](std::size_t end) {

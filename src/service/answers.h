@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -60,7 +61,8 @@ struct Answers {
   std::vector<ReplySlot> slots;
   std::vector<Decision> decisions;  // At least as many as slots.
   std::string other_replies;
-  std::string error;  // Why the store did not make some of the decisions.
+  std::string error;                        // Why the store did not make some of the decisions.
+  std::optional<std::int64_t> duration_ns;  // From the question to the answer, if that is timed.
   // If all are asked together, the first decision is that of all.
   bool is_together = false;
   bool is_refused = false;  // They cannot be asked together: `error` says why.

@@ -1,6 +1,7 @@
 #include "service/decision_batch.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -12,6 +13,11 @@ namespace sluice {
 namespace {
 
 using Owners = std::vector<std::shared_ptr<const void>>;
+using SteadyClock = std::chrono::steady_clock;
+
+std::int64_t ns_since(SteadyClock::time_point begin) {
+  return std::chrono::nanoseconds(SteadyClock::now() - begin).count();
+}
 
 // What an override says without the store; nothing where the store is asked.
 std::optional<Decision> override_decision(LimitOverride::Kind kind, const Request& request) {
@@ -80,6 +86,7 @@ void PendingAnswers::receive(Answers&& answers) {
 }
 
 void PendingAnswers::complete() {
+  answers_.duration_ns = ns_since(asked_at_);
   // Once the state is kReady, this belongs to the connection's thread.
   const std::function<void()> wake = std::move(wake_);
   if (state_.exchange(State::kReady, std::memory_order_acq_rel) == State::kWaiting) wake();
@@ -101,6 +108,7 @@ void DecisionBatch::clear() {
   answers_.slots.clear();
   answers_.other_replies.clear();
   answers_.is_together = answers_.is_refused = false;
+  answers_.duration_ns.reset();
   owners_.clear();
   if (answers_.is_mixed) {
     answers_.is_mixed = false;
@@ -170,11 +178,14 @@ std::shared_ptr<PendingAnswers> DecisionBatch::ask(ReplyWriter& writer,
     if (pending->wait()) return pending;
     pending->get().write(writer, counters_, output);
   } else {
+    const bool is_timed = size_ != 0 && asked_++ % kTimedOneIn == 0;
+    const auto begin = is_timed ? SteadyClock::now() : SteadyClock::time_point();
     if (has_claims) {
       decide_claims();
     } else if (size_ != 0) {
       answers_.is_together ? decide_together() : decide();
     }
+    if (is_timed) answers_.duration_ns = ns_since(begin);
     answers_.settle();
     answers_.write(writer, counters_, output);
   }

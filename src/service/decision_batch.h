@@ -3,10 +3,12 @@
 #include <array>
 #include <atomic>
 #include <cassert>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -53,6 +55,7 @@ class PendingAnswers {
   enum class State : std::uint8_t { kSubmitted, kWaiting, kReady };
 
   std::atomic<State> state_ = State::kSubmitted;
+  const std::chrono::steady_clock::time_point asked_at_ = std::chrono::steady_clock::now();
   // Used by the completion only until the state is kReady, then by the handler's thread only.
   Answers answers_;
   std::function<void()> wake_;
@@ -64,9 +67,13 @@ class PendingAnswers {
 ///
 /// If the store answers at once (memory), it reads the requests as they were added: no key is
 /// copied. If it answers later (Redis, Memcached), it gets a Batch, which owns copies.
+///
+/// How long the store took is counted for each batch if it answers later. If it answers at once,
+/// reading the clock twice would be a part of what is measured: one batch in kTimedOneIn is timed.
 class DecisionBatch {
  public:
   static constexpr std::size_t kMaxRequests = 64;
+  static constexpr std::uint32_t kTimedOneIn = 8;
 
   /// `counters` outlive this.
   DecisionBatch(std::shared_ptr<Store> store, OutcomeCounters& counters)
@@ -151,6 +158,7 @@ class DecisionBatch {
   const std::shared_ptr<Store> store_;
   const bool answers_later_;
   OutcomeCounters& counters_;
+  std::uint32_t asked_ = 0;  // Batches.
   std::size_t size_ = 0;
   bool is_special_ = false;  // A request has members that repeat() does not set.
   std::array<Request, kMaxRequests> requests_;

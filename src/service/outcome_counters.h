@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "service/duration_histogram.h"
 #include "sluice/decision.h"
 
 namespace sluice {
@@ -36,8 +37,8 @@ struct OutcomeCount {
   friend bool operator==(const OutcomeCount&, const OutcomeCount&) = default;
 };
 
-/// Counts the decisions of one thread, by limit, outcome and source. One thread adds; any thread
-/// may read meanwhile.
+/// Counts the decisions of one thread, by limit, outcome and source, and how long they took. One
+/// thread adds; any thread may read meanwhile.
 class OutcomeCounters {
  public:
   static constexpr std::size_t kSources = static_cast<std::size_t>(Source::kUnavailable) + 1;
@@ -58,6 +59,9 @@ class OutcomeCounters {
   std::uint64_t read(std::size_t limit, Outcome outcome, Source source) const {
     return counts_[limit][index_of(outcome, source)].load(std::memory_order_relaxed);
   }
+
+  /// Of the decisions that are timed: see DecisionBatch.
+  DurationHistogram durations;
 
  private:
   static constexpr std::size_t index_of(Outcome outcome, Source source) {

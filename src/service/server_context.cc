@@ -27,6 +27,26 @@ std::uint64_t ServerContext::count(std::size_t limit, Outcome outcome, Source so
   return decisions;
 }
 
+DurationCounts ServerContext::durations() const {
+  DurationCounts counts;
+  for (const auto& thread : threads_) thread->counters.durations.add_to(counts);
+  return counts;
+}
+
+ProtocolCounters& ServerContext::protocol(std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  const auto at = protocols_.find(name);
+  return at != protocols_.end() ? at->second
+                                : protocols_.try_emplace(std::string(name)).first->second;
+}
+
+std::vector<std::pair<std::string, const ProtocolCounters*>> ServerContext::protocols() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::pair<std::string, const ProtocolCounters*>> all;
+  for (const auto& [name, counters] : protocols_) all.emplace_back(name, &counters);
+  return all;
+}
+
 std::vector<LimitCount> ServerContext::limits() const {
   std::vector<LimitCount> all;
   const auto add = [&](const std::string& name, const std::string& expression, std::size_t number) {

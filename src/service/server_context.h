@@ -2,9 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/store.h"
@@ -12,6 +15,7 @@
 #include "service/limit_registry.h"
 #include "service/named_limits.h"
 #include "service/outcome_counters.h"
+#include "service/protocol_counters.h"
 #include "service/served_limits.h"
 #include "sluice/limit.h"
 
@@ -74,6 +78,14 @@ class ServerContext {
   /// Thread-safe.
   std::vector<LimitCount> limits() const;
 
+  /// How long the decisions that are timed took (see DecisionBatch), of all threads. Thread-safe.
+  DurationCounts durations() const;
+
+  /// Where the connections of this protocol are counted. Valid as long as this. Thread-safe.
+  ProtocolCounters& protocol(std::string_view name);
+  /// Those that protocol() was called for. Thread-safe.
+  std::vector<std::pair<std::string, const ProtocolCounters*>> protocols() const;
+
  private:
   std::uint64_t count(std::size_t limit, Outcome outcome, Source source) const;
 
@@ -82,6 +94,8 @@ class ServerContext {
   const Instant started_at_;
   const std::shared_ptr<const NamedLimits> named_;
   std::vector<std::unique_ptr<ThreadContext>> threads_;
+  mutable std::mutex mutex_;
+  std::map<std::string, ProtocolCounters, std::less<>> protocols_;  // guarded by mutex_
 };
 
 }  // namespace sluice

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "testing/no_replies.h"
 #include "testing/served_store.h"
 
 namespace sluice {
@@ -16,14 +17,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-/// Writes nothing.
-class NoReplies final : public ReplyWriter {
- public:
-  void write_decisions(std::span<const ReplySlot>, std::span<const Decision>,
-                       std::string&) override {}
-  void write_unavailable(const ReplySlot&, std::string_view, std::string&) override {}
-};
 
 const std::vector<Limit> kNamed{Limit("token_bucket 2/1h", "login"),
                                 Limit("token_bucket 9/1h", "api")};

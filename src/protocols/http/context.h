@@ -44,11 +44,13 @@ struct ThreadState {
               std::shared_ptr<SharedState> shared_state)
       : server(std::move(server_context)),
         context(server->thread(thread)),
-        shared(std::move(shared_state)) {}
+        shared(std::move(shared_state)),
+        counters(server->protocol("http")) {}
 
   const std::shared_ptr<ServerContext> server;
   ThreadContext& context;
   const std::shared_ptr<SharedState> shared;
+  ProtocolCounters& counters;
   std::unique_ptr<Arena> arena = std::make_unique<Arena>();  // Of the batch in hand.
   boost::json::parser json{{}, json_options()};
   DateText date;

@@ -31,5 +31,6 @@ void run_auth_path(Exchange& exchange);
 void run_limits(Exchange& exchange);
 void run_health(Exchange& exchange);
 void run_ready(Exchange& exchange);
+void run_metrics(Exchange& exchange);
 
 }  // namespace sluice::http

@@ -42,7 +42,8 @@ class EndpointsTest : public testing::Test {
   std::string bad(const std::string& body) { return ask("/v1/check", body).body; }
 
   std::shared_ptr<ScriptedStore> store = still_store();
-  TestConnection connection{handlers_over(store)};
+  MakeHandler handlers = handlers_over(store);
+  TestConnection connection{handlers};
 };
 
 const std::string kBob = R"({"limit":"login","key":"bob")";
@@ -246,6 +247,39 @@ TEST_F(EndpointsTest, SaysThatAChangeMayNotHaveReachedTheStore) {
   const Reply reply = ask("/v1/reset", R"({"limit":"login","key":"local"})");
   EXPECT_EQ(reply.status, 503);
   EXPECT_THAT(reply.body, HasSubstr("changed in this process at most"));
+}
+
+TEST_F(EndpointsTest, TellsMetrics) {
+  ask("/v1/check", kBob + "}");
+  TestConnection broken(handlers);
+  broken.send("GET / HTTP/1.1\n\n");
+  const Reply reply = connection.ask_one(get("/metrics"));
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_EQ(reply.header("Content-Type"), "text/plain; version=0.0.4; charset=utf-8");
+  EXPECT_THAT(
+      reply.body,
+      HasSubstr(R"(sluice_decisions_total{limit="login",outcome="allowed",source="store"} 1)"));
+  EXPECT_THAT(reply.body, HasSubstr("\nsluice_connections{protocol=\"http\"} 2\n"));
+  EXPECT_THAT(reply.body, HasSubstr("\nsluice_parse_errors_total{protocol=\"http\"} 1\n"));
+}
+
+// In one pipeline as well, what was asked before is counted.
+TEST_F(EndpointsTest, TellsMetricsOfWhatWasDecidedBefore) {
+  const std::vector<Reply> replies =
+      connection.ask(post("/v1/check", kBob + "}") + get("/metrics"));
+  ASSERT_EQ(replies.size(), 2U);
+  EXPECT_THAT(replies[1].body, HasSubstr(R"({limit="login",outcome="allowed",source="store"} 1)"));
+}
+
+TEST_F(EndpointsTest, TellsMetricsToProgramsOfThisMachineOnly) {
+  TestConnection remote(handlers, {.wake = [] {}, .peer = "203.0.113.9"});
+  EXPECT_EQ(remote.ask_one(get("/metrics")).status, 404);
+  EXPECT_EQ(remote.ask_one(get("/healthz")).status, 200);
+  // A peer of this machine may have been let in by the address that other machines use.
+  TestConnection local(handlers, {.wake = [] {}, .peer = "127.0.0.1"});
+  EXPECT_EQ(local.ask_one(get("/metrics")).status, 404);
+  TestConnection unix_socket(handlers, {.wake = [] {}, .peer = "unix:"});
+  EXPECT_EQ(unix_socket.ask_one(get("/metrics")).status, 200);
 }
 
 }  // namespace

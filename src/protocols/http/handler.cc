@@ -9,6 +9,7 @@ namespace sluice::http {
 
 Handler::Handler(std::shared_ptr<ThreadState> thread, Peer peer, Wake wake)
     : thread_(std::move(thread)),
+      counted_(thread_->counters),
       wake_(std::move(wake)),
       peer_(std::move(peer)),
       replies_(thread_->server->store(), thread_->date, thread_->shared->reservations) {}
@@ -99,6 +100,7 @@ void Handler::run(std::string& output) {
 // Nothing more can be read from this connection.
 void Handler::refuse(const Problem& problem, std::string& output) {
   write_problem(thread_->context.batch.other_replies(output), {.closes = true}, date(), problem);
+  ++thread_->counters.parse_errors;
   is_closing_ = is_batch_full_ = true;
 }
 

@@ -36,6 +36,7 @@ class Handler final : public StreamHandler {
   std::string_view date() { return thread_->date.at(thread_->server->store().now()); }
 
   const std::shared_ptr<ThreadState> thread_;
+  const CountedConnection counted_;
   const Wake wake_;
   const Peer peer_;
   RequestParser parser_;

@@ -25,6 +25,7 @@ constexpr std::array kRoutes = std::to_array<Route>({
     {"/v1/limits", "GET", run_limits},
     {"/healthz", "GET", run_health},
     {"/readyz", "GET", run_ready},
+    {.path = "/metrics", .method = "GET", .run = run_metrics, .is_for_operators = true},
 });
 
 const Route* find_route(std::string_view path) {
@@ -78,6 +79,11 @@ void run_route(Exchange& exchange) {
   const Route* const route = find_route(message.path());
   if (route == nullptr || !route->is_for_proxies) check_browser(exchange);
   if (route == nullptr) throw Problem{.status = 404, .detail = "there is no such path"};
+  const bool is_local = exchange.peer.is_loopback || exchange.peer.address == "unix:";
+  if (route->is_for_operators && !is_local) {
+    throw Problem{.status = 404,
+                  .detail = "this path is served on loopback addresses and Unix sockets only"};
+  }
   const bool is_head = message.method == "HEAD" && route->method == "GET";
   if (!route->method.empty() && message.method != route->method && !is_head) {
     throw Problem{.status = 405,

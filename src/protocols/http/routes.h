@@ -16,6 +16,9 @@ struct Route {
   /// The request is one that a proxy asks about for its own client, so its headers (Origin, Host)
   /// are those of that client.
   bool is_for_proxies = false;
+  /// It tells what no user of the limits needs to know: it is served where only programs of this
+  /// machine ask.
+  bool is_for_operators = false;
 };
 
 /// Carries the request out. Throws Problem: 404 or 405 where there is no such request, and what the

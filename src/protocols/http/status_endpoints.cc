@@ -1,6 +1,8 @@
 #include <string>
 
 #include "protocols/http/endpoints.h"
+#include "service/metrics.h"
+#include "service/metrics_text.h"
 #include "sluice/health.h"
 
 namespace sluice::http {
@@ -48,6 +50,13 @@ void run_ready(Exchange& exchange) {
   append_json_string(body, store.reason);
   body += '}';
   respond_json(exchange, body);
+}
+
+void run_metrics(Exchange& exchange) {
+  if (exchange.waits_for_decisions()) return;
+  exchange.respond({.status = 200,
+                    .content_type = MetricsText::kContentType,
+                    .body = metrics_text(*exchange.thread.server)});
 }
 
 }  // namespace sluice::http

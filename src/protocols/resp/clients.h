@@ -32,7 +32,6 @@ class Clients {
   void add(ClientInfo client) {
     const std::lock_guard lock(mutex_);
     const std::int64_t id = client.id;
-    ++total_;
     clients_[id] = std::move(client);
   }
   void remove(std::int64_t id) {
@@ -53,17 +52,6 @@ class Clients {
     return clients_.at(id);
   }
 
-  std::size_t size() const {
-    const std::lock_guard lock(mutex_);
-    return clients_.size();
-  }
-
-  /// Those that there have been.
-  std::uint64_t total() const {
-    const std::lock_guard lock(mutex_);
-    return total_;
-  }
-
   /// At most `most`, in the order in which they came.
   std::vector<ClientInfo> list(std::size_t most) const {
     const std::lock_guard lock(mutex_);
@@ -77,9 +65,7 @@ class Clients {
 
  private:
   mutable std::mutex mutex_;
-  // Guarded by mutex_:
-  std::map<std::int64_t, ClientInfo> clients_;
-  std::uint64_t total_ = 0;
+  std::map<std::int64_t, ClientInfo> clients_;  // guarded by mutex_
 };
 
 }  // namespace sluice::resp

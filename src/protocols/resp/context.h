@@ -38,6 +38,7 @@ struct ThreadState {
       : server(std::move(server_context)),
         context(server->thread(thread)),
         shared(std::move(shared_state)),
+        counters(server->protocol("resp")),
         commands(shared->commands[thread]),
         throttle_limits(server->store()),
         increx_limits(shared->increx_periods) {}
@@ -45,6 +46,7 @@ struct ThreadState {
   const std::shared_ptr<ServerContext> server;
   ThreadContext& context;
   const std::shared_ptr<SharedState> shared;
+  ProtocolCounters& counters;
   CommandCounters& commands;
   ThrottleLimits throttle_limits;
   IncrexLimits increx_limits;

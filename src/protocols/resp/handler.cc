@@ -11,7 +11,7 @@
 namespace sluice::resp {
 
 Handler::Handler(std::shared_ptr<ThreadState> thread, std::int64_t id, Wake wake)
-    : thread_(std::move(thread)), wake_(std::move(wake)) {
+    : thread_(std::move(thread)), counted_(thread_->counters), wake_(std::move(wake)) {
   peer_.id = id;
   thread_->shared->clients.add({.id = id, .connected_at = thread_->server->store().now()});
 }
@@ -116,6 +116,7 @@ inline bool Handler::read_command(CommandContext& context, std::string_view rest
   if (result == Parser::Result::kCommand) return true;
   if (result == Parser::Result::kError) {
     context.reply().error(parser_.error());
+    ++thread_->counters.parse_errors;
     peer_.mode = Mode::kClosing;
   }
   return false;

@@ -38,6 +38,7 @@ class Handler final : public StreamHandler {
   void run_queued(CommandContext& context);
 
   const std::shared_ptr<ThreadState> thread_;
+  const CountedConnection counted_;
   const Wake wake_;
   Peer peer_;
   Parser parser_;

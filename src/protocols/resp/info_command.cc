@@ -47,7 +47,7 @@ void write_server(const ThreadState& thread, std::string& text) {
 }
 
 void write_clients(const ThreadState& thread, std::string& text) {
-  add_line(text, "connected_clients", thread.shared->clients.size());
+  add_line(text, "connected_clients", thread.counters.open());
   add_line(text, "maxclients", thread.server->facts().max_connections);
 }
 
@@ -56,7 +56,7 @@ void write_memory(const ThreadState& /*thread*/, std::string& text) {
 }
 
 void write_stats(const ThreadState& thread, std::string& text) {
-  add_line(text, "total_connections_received", thread.shared->clients.total());
+  add_line(text, "total_connections_received", thread.counters.accepted);
   std::uint64_t calls = 0;
   for (std::size_t row = 0; row < commands().size(); ++row) {
     // A subcommand is counted with its command, too.

@@ -64,6 +64,7 @@ class MemoryStore final : public Store {
 
   Instant now() const override { return clock_.now(); }
   std::optional<std::uint64_t> count_keys() override;
+  std::optional<std::uint64_t> count_bytes() override { return used_bytes(); }
   void add_health(StoreHealth& health) const override;
 
   /// For metrics and tests.

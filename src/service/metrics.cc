@@ -1,0 +1,178 @@
+#include "service/metrics.h"
+
+#include <chrono>
+#include <map>
+#include <tuple>
+
+#include "service/metrics_text.h"
+#include "service/process_memory.h"
+#include "sluice/health.h"
+
+namespace sluice {
+namespace {
+
+using Type = MetricsText::Type;
+
+constexpr std::string_view kOther = "other";
+
+double in_seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+// "memory" of "memory:?max_bytes=1048576".
+std::string kind_of_store(const ServerContext& server) {
+  const std::string& url = server.facts().store_url;
+  return url.substr(0, url.find(':'));
+}
+
+void write_process(const ServerContext& server, MetricsText& out) {
+  out.family("sluice_build_info", Type::kGauge, "The version of the server, as a label; always 1.");
+  out.sample({{"version", SLUICE_VERSION}}, std::uint64_t{1});
+  out.family("process_start_time_seconds", Type::kGauge,
+             "When the server was started, in seconds since the Unix epoch.");
+  out.sample({}, in_seconds(std::chrono::nanoseconds(server.started_at())));
+  out.single("process_resident_memory_bytes", Type::kGauge,
+             "The bytes of the process that are in the machine's memory.", resident_bytes());
+}
+
+void write_decisions(const ServerContext& server, MetricsText& out) {
+  out.family("sluice_decisions_total", Type::kCounter,
+             "Decisions about requests that take units, by the limit's name, outcome and source.");
+  using Row = std::tuple<std::string, std::string_view, std::string_view>;
+  std::map<Row, std::uint64_t> rows;
+  // A limit of the file may be named as all others together are here: they are then one row.
+  const auto name_of = [](const std::string& limit) {
+    return limit == ServerContext::kOtherLimits ? std::string(kOther) : limit;
+  };
+  // The usual rows are there from the start, so that their first decision is seen as an increase.
+  for (const LimitCount& limit : server.limits()) {
+    for (const std::string_view outcome : {"allowed", "denied"}) {
+      rows[{name_of(limit.name), outcome, to_string(Source::kStore)}] = 0;
+    }
+  }
+  for (const OutcomeCount& count : server.outcomes()) {
+    const std::string_view outcome =
+        count.would_deny ? "would_deny" : (count.allowed ? "allowed" : "denied");
+    rows[{name_of(count.limit), outcome, to_string(count.source)}] += count.decisions;
+  }
+  for (const auto& [row, decisions] : rows) {
+    const auto& [limit, outcome, source] = row;
+    out.sample({{"limit", limit}, {"outcome", outcome}, {"source", source}}, decisions);
+  }
+}
+
+void write_durations(const ServerContext& server, const std::string& store, MetricsText& out) {
+  out.family("sluice_decision_duration_seconds", Type::kHistogram,
+             "How long decisions took, with all that were asked in the same batch.");
+  const DurationCounts counts = server.durations();
+  std::uint64_t so_far = 0;
+  for (std::size_t i = 0; i < DurationCounts::kBuckets; ++i) {
+    so_far += counts.decisions[i];
+    const bool is_last = i == DurationCounts::kBoundsNs.size();
+    const double bound =
+        is_last ? 0 : in_seconds(std::chrono::nanoseconds(DurationCounts::kBoundsNs[i]));
+    const std::string le = is_last ? "+Inf" : MetricsText::number(bound);
+    out.sample({{"store", store}, {"le", le}}, so_far, "_bucket");
+  }
+  const auto sum = std::chrono::nanoseconds(static_cast<std::int64_t>(counts.sum_ns));
+  out.sample({{"store", store}}, in_seconds(sum), "_sum");
+  out.sample({{"store", store}}, so_far, "_count");
+}
+
+// A family of one sample, of the store.
+template <class Value>
+void write_of_store(MetricsText& out, const std::string& store, std::string_view name, Type type,
+                    std::string_view help, Value value) {
+  out.family(name, type, help);
+  out.sample({{"store", store}}, value);
+}
+
+void write_store(const ServerContext& server, const std::string& store, MetricsText& out) {
+  const StoreHealth now = health(server.store());
+  const auto counter = [&](std::string_view name, std::string_view help, std::uint64_t value) {
+    write_of_store(out, store, name, Type::kCounter, help, value);
+  };
+  const auto time = [&](std::string_view name, std::string_view help,
+                        std::chrono::nanoseconds value) {
+    write_of_store(out, store, name, Type::kGauge, help, in_seconds(value));
+  };
+  const std::uint64_t is_up = now.state == StoreHealth::State::kUp ? 1 : 0;
+  write_of_store(out, store, "sluice_store_up", Type::kGauge,
+                 "1 while all servers of the store that are used are connected, else 0.", is_up);
+  counter("sluice_store_lost_total", "How often the store was lost.", now.times_lost);
+  time("sluice_store_deadline_seconds", "The deadline of a decision.", now.deadline);
+  time("sluice_store_round_trip_p50_seconds",
+       "The median round trip of the last 1024 replies of the store.", now.round_trip_p50);
+  time("sluice_store_round_trip_p99_seconds",
+       "The 99th percentile of the round trips of the last 1024 replies of the store.",
+       now.round_trip_p99);
+  counter("sluice_store_late_replies_total", "Replies of the store after the deadline.",
+          now.late_replies);
+  out.family("sluice_store_late_requests_total", Type::kCounter,
+             "Requests without an answer by the deadline, by the side that was late: the store's "
+             "server, or this process, which had no processor time.");
+  out.sample({{"store", store}, {"side", "server"}}, now.late_server);
+  out.sample({{"store", store}, {"side", "process"}}, now.late_here);
+  counter("sluice_store_unanswered_total",
+          "Decisions that the store did not answer, whatever answered in its place.",
+          now.unanswered);
+  counter("sluice_store_clock_behind_total",
+          "Answers of the store that showed a clock to be more than a second behind.",
+          now.clock_behind);
+  counter("sluice_store_charged_back_units_total",
+          "Units admitted by local states and charged to the store when it was back.",
+          now.charged_back);
+  counter("sluice_store_not_charged_back_units_total",
+          "Units admitted by local states that may never be charged to the store.",
+          now.not_charged_back);
+  counter("sluice_store_evicted_keys_total",
+          "Keys that a full memory store has evicted although they were not fresh.", now.evicted);
+  counter("sluice_store_denied_for_room_total",
+          "Requests for a new key that found no room in a memory store.", now.without_room);
+}
+
+// Families without a sample where the store cannot tell.
+void write_keys(const ServerContext& server, const std::string& store, MetricsText& out) {
+  out.family("sluice_store_keys", Type::kGauge, "Keys that have a state in a memory store.");
+  if (const auto keys = server.store().count_keys()) out.sample({{"store", store}}, *keys);
+  out.family("sluice_store_bytes", Type::kGauge, "Bytes of the states in a memory store.");
+  if (const auto bytes = server.store().count_bytes()) out.sample({{"store", store}}, *bytes);
+}
+
+void write_connections(const ServerContext& server, MetricsText& out) {
+  const auto protocols = server.protocols();
+  const auto family = [&](std::string_view name, Type type, std::string_view help, auto read) {
+    out.family(name, type, help);
+    for (const auto& [protocol, counters] : protocols) {
+      out.sample({{"protocol", protocol}}, std::uint64_t{read(*counters)});
+    }
+  };
+  family("sluice_connections", Type::kGauge, "Open connections.",
+         [](const ProtocolCounters& counters) { return counters.open(); });
+  family("sluice_connections_accepted_total", Type::kCounter, "Connections that were served.",
+         [](const ProtocolCounters& counters) { return counters.accepted.load(); });
+  family("sluice_connections_refused_total", Type::kCounter,
+         "Connections that were refused, because too many were open.",
+         [](const ProtocolCounters& counters) { return counters.refused.load(); });
+  family("sluice_parse_errors_total", Type::kCounter,
+         "Connections that were ended, because the server could not read what the client sent.",
+         [](const ProtocolCounters& counters) { return counters.parse_errors.load(); });
+  out.single("sluice_max_connections", Type::kGauge, "The most connections at a time.",
+             server.facts().max_connections);
+}
+
+}  // namespace
+
+std::string metrics_text(const ServerContext& server) {
+  MetricsText out;
+  const std::string store = kind_of_store(server);
+  write_process(server, out);
+  write_decisions(server, out);
+  write_durations(server, store, out);
+  write_store(server, store, out);
+  write_keys(server, store, out);
+  write_connections(server, out);
+  return out.text();
+}
+
+}  // namespace sluice

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "service/server_context.h"
+
+namespace sluice {
+
+/// All that the server counts, in Prometheus's text format (MetricsText::kContentType);
+/// docs/metrics.md describes each metric. As many series as the file has limits, whatever clients
+/// ask for. Takes some hundred microseconds. Thread-safe.
+std::string metrics_text(const ServerContext& server);
+
+}  // namespace sluice

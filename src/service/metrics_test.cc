@@ -1,0 +1,278 @@
+#include "service/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "service/metrics_text.h"
+#include "service/server_context.h"
+#include "testing/no_replies.h"
+#include "testing/served_store.h"
+
+namespace sluice {
+namespace {
+
+using testing::ElementsAre;
+using testing::Pair;
+
+/// A text in Prometheus's format, read by its rules. What breaks them fails the test.
+class Exposition {
+ public:
+  explicit Exposition(const std::string& text) {
+    EXPECT_TRUE(text.ends_with('\n'));
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) read(line);
+  }
+
+  std::set<std::string> families() const {
+    std::set<std::string> names;
+    for (const auto& [name, type] : types_) names.insert(name);
+    return names;
+  }
+  /// By name and labels, as they are written.
+  std::map<std::string, std::string> samples;
+
+  /// The samples of this family, as they are written after its name.
+  std::map<std::string, std::string> of(const std::string& family) const {
+    std::map<std::string, std::string> found;
+    for (const auto& [name, value] : samples) {
+      if (name.starts_with(family + "{")) found[name.substr(family.size())] = value;
+    }
+    return found;
+  }
+
+ private:
+  void read(const std::string& line) {
+    static const std::regex help_line(R"(# HELP ([a-zA-Z_:][a-zA-Z0-9_:]*) \S.*\.)");
+    static const std::regex type_line(R"(# TYPE (\S+) (counter|gauge|histogram))");
+    static const std::regex sample_line(
+        R"re(([a-zA-Z_:][a-zA-Z0-9_:]*)(\{([a-z_]+="([^"\\]|\\[\\"n])*",?)+\})? (\S+))re");
+    std::smatch parts;
+    if (std::regex_match(line, parts, help_line)) {
+      family_ = parts[1];
+      EXPECT_TRUE(helps_.insert(family_).second) << line;
+    } else if (std::regex_match(line, parts, type_line)) {
+      EXPECT_EQ(parts[1], family_) << line;
+      EXPECT_TRUE(types_.try_emplace(family_, parts[2]).second) << line;
+    } else if (std::regex_match(line, parts, sample_line)) {
+      read_sample(parts[1], parts[2], parts[5]);
+    } else {
+      ADD_FAILURE() << "not a line of the format: " << line;
+    }
+  }
+
+  void read_sample(const std::string& name, const std::string& labels, const std::string& value) {
+    std::string family = name;
+    if (types_[family_] == "histogram") {
+      family = std::regex_replace(name, std::regex("_(bucket|sum|count)$"), "");
+    }
+    EXPECT_EQ(family, family_) << "a sample outside its family";
+    EXPECT_NO_THROW(std::stod(value)) << value;
+    EXPECT_TRUE(samples.try_emplace(name + labels, value).second) << name << labels;
+  }
+
+  std::string family_;
+  std::set<std::string> helps_;
+  std::map<std::string, std::string> types_;
+};
+
+class MetricsTest : public testing::Test {
+ protected:
+  void take(std::string_view limit, std::string_view key, int count = 1) {
+    ThreadContext& own = context.thread(1);
+    for (int i = 0; i < count; ++i) {
+      const auto& found = own.limits.find(limit);
+      std::string output;
+      NoReplies replies;
+      own.batch.clear();
+      own.batch.add(found->request(key), {.limit = found->number}, found);
+      own.batch.ask(
+          replies, [] {}, output);
+    }
+  }
+  Exposition metrics() const { return Exposition(metrics_text(context)); }
+  std::string value(const std::string& sample) const {
+    const Exposition all = metrics();
+    const auto at = all.samples.find(sample);
+    return at == all.samples.end() ? "(none)" : at->second;
+  }
+
+  std::shared_ptr<ScriptedStore> store = still_store();
+  ServerContext context{store,
+                        std::vector<Limit>{Limit("token_bucket 2/1h", "login")},
+                        2,
+                        {.store_url = "redis://:***@10.0.0.7", .max_connections = 70}};
+};
+
+TEST_F(MetricsTest, CountsDecisionsByLimitOutcomeAndSource) {
+  EXPECT_THAT(metrics().of("sluice_decisions_total"),
+              ElementsAre(Pair(R"({limit="login",outcome="allowed",source="store"})", "0"),
+                          Pair(R"({limit="login",outcome="denied",source="store"})", "0"),
+                          Pair(R"({limit="other",outcome="allowed",source="store"})", "0"),
+                          Pair(R"({limit="other",outcome="denied",source="store"})", "0")));
+  decide_locally(*store, {.allowed = true});
+  take("login", "bob", 5);
+  take("login", "local");
+  take("token_bucket 7/1h", "bob");
+  EXPECT_THAT(metrics().of("sluice_decisions_total"),
+              ElementsAre(Pair(R"({limit="login",outcome="allowed",source="local"})", "1"),
+                          Pair(R"({limit="login",outcome="allowed",source="store"})", "2"),
+                          Pair(R"({limit="login",outcome="denied",source="store"})", "3"),
+                          Pair(R"({limit="other",outcome="allowed",source="store"})", "1"),
+                          Pair(R"({limit="other",outcome="denied",source="store"})", "0")));
+}
+
+// The number of series does not depend on what clients ask for.
+TEST_F(MetricsTest, HasAsManySeriesAsTheFileHasLimits) {
+  take("token_bucket 7/1h", "bob");
+  const std::size_t series = metrics().samples.size();
+  for (int i = 1; i <= 300; ++i) {
+    take("token_bucket " + std::to_string(i) + "/1h", "key" + std::to_string(i));
+  }
+  EXPECT_EQ(metrics().samples.size(), series);
+}
+
+TEST_F(MetricsTest, ALimitMayBeNamedAsAllOthersTogether) {
+  ServerContext other(store, std::vector<Limit>{Limit("token_bucket 2/1h", "other")}, 1);
+  EXPECT_EQ(Exposition(metrics_text(other)).of("sluice_decisions_total").size(), 2U);
+}
+
+TEST_F(MetricsTest, TimesTheFirstBatchOfAThreadAndOneInEight) {
+  constexpr auto kCount = "sluice_decision_duration_seconds_count{store=\"redis\"}";
+  EXPECT_EQ(value(kCount), "0");
+  take("login", "bob");
+  EXPECT_EQ(value(kCount), "1");
+  take("login", "bob", 7);
+  EXPECT_EQ(value(kCount), "1");
+  take("login", "bob", 1);
+  EXPECT_EQ(value(kCount), "2");
+}
+
+TEST_F(MetricsTest, TimesEachBatchOfAStoreThatAnswersLater) {
+  const auto later = later_store();
+  ServerContext server(later, std::vector<Limit>{Limit("token_bucket 2/1h", "login")}, 1);
+  ThreadContext& own = server.thread(0);
+  const auto& limit = own.limits.find("login");
+  for (int i = 0; i < 3; ++i) {
+    NoReplies replies;
+    std::string output;
+    own.batch.clear();
+    for (const char* key : {"ann", "bob"}) own.batch.add(limit->request(key), {}, limit);
+    const auto pending = own.batch.ask(
+        replies, [] {}, output);
+    ASSERT_NE(pending, nullptr);
+    ASSERT_TRUE(later->answer());
+    pending->get().write(replies, own.counters, output);
+  }
+  const auto counts = server.durations().decisions;
+  EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}), 6U);
+}
+
+TEST_F(MetricsTest, CountsDurationsInBuckets) {
+  context.thread(0).counters.durations.add(250, 3);
+  context.thread(1).counters.durations.add(251, 2);
+  context.thread(1).counters.durations.add(2'000'000'000, 1);
+  const auto buckets = metrics().of("sluice_decision_duration_seconds_bucket");
+  EXPECT_EQ(buckets.size(), DurationCounts::kBuckets);
+  EXPECT_EQ(buckets.at(R"({store="redis",le="2.5e-07"})"), "3");
+  EXPECT_EQ(buckets.at(R"({store="redis",le="5e-07"})"), "5");
+  EXPECT_EQ(buckets.at(R"({store="redis",le="1"})"), "5");
+  EXPECT_EQ(buckets.at(R"({store="redis",le="+Inf"})"), "6");
+  EXPECT_EQ(std::stod(value("sluice_decision_duration_seconds_sum{store=\"redis\"}")), 2.000001252);
+}
+
+TEST_F(MetricsTest, TellsHowTheStoreIs) {
+  EXPECT_EQ(value("sluice_store_up{store=\"redis\"}"), "0");
+  StoreHealth& now = store->health;
+  now.state = StoreHealth::State::kUp;
+  now.times_lost = 2;
+  now.deadline = std::chrono::milliseconds(10);
+  now.round_trip_p50 = std::chrono::microseconds(120);
+  now.round_trip_p99 = std::chrono::microseconds(3'400);
+  now.late_replies = 3;
+  now.late_server = 4;
+  now.late_here = 5;
+  now.clock_behind = 6;
+  now.unanswered = 7;
+  now.charged_back = 8;
+  now.not_charged_back = 9;
+  now.evicted = 10;
+  now.without_room = 11;
+  std::map<std::string, std::string> told;
+  for (const auto& [name, value] : metrics().samples) {
+    if (name.starts_with("sluice_store_")) told[name.substr(13)] = value;
+  }
+  const std::map<std::string, std::string> expected{
+      {"up{store=\"redis\"}", "1"},
+      {"lost_total{store=\"redis\"}", "2"},
+      {"deadline_seconds{store=\"redis\"}", "0.01"},
+      {"round_trip_p50_seconds{store=\"redis\"}", "0.00012"},
+      {"round_trip_p99_seconds{store=\"redis\"}", "0.0034"},
+      {"late_replies_total{store=\"redis\"}", "3"},
+      {"late_requests_total{store=\"redis\",side=\"server\"}", "4"},
+      {"late_requests_total{store=\"redis\",side=\"process\"}", "5"},
+      {"clock_behind_total{store=\"redis\"}", "6"},
+      {"unanswered_total{store=\"redis\"}", "7"},
+      {"charged_back_units_total{store=\"redis\"}", "8"},
+      {"not_charged_back_units_total{store=\"redis\"}", "9"},
+      {"evicted_keys_total{store=\"redis\"}", "10"},
+      {"denied_for_room_total{store=\"redis\"}", "11"}};
+  EXPECT_EQ(told, expected);
+}
+
+TEST_F(MetricsTest, CountsKeysAndBytesOfAStoreInMemory) {
+  ServerContext in_memory(open_store("memory:"), {}, 1, {.store_url = "memory:"});
+  const Exposition all(metrics_text(in_memory));
+  EXPECT_EQ(all.samples.at("sluice_store_keys{store=\"memory\"}"), "0");
+  EXPECT_GT(std::stoul(all.samples.at("sluice_store_bytes{store=\"memory\"}")), 0U);
+}
+
+TEST_F(MetricsTest, CountsConnectionsByProtocol) {
+  ProtocolCounters& resp = context.protocol("resp");
+  ++context.protocol("http").refused;
+  std::optional<CountedConnection> first(resp);
+  const CountedConnection second(resp);
+  first.reset();
+  resp.parse_errors = 4;
+  EXPECT_THAT(metrics().of("sluice_connections"),
+              ElementsAre(Pair(R"({protocol="http"})", "0"), Pair(R"({protocol="resp"})", "1")));
+  EXPECT_EQ(value(R"(sluice_connections_accepted_total{protocol="resp"})"), "2");
+  EXPECT_EQ(value(R"(sluice_connections_refused_total{protocol="http"})"), "1");
+  EXPECT_EQ(value(R"(sluice_parse_errors_total{protocol="resp"})"), "4");
+  EXPECT_EQ(value("sluice_max_connections"), "70");
+}
+
+TEST_F(MetricsTest, TellsAboutTheProcess) {
+  EXPECT_EQ(std::stod(value("process_start_time_seconds")), 1'700'000'000);
+  EXPECT_GT(std::stoul(value("process_resident_memory_bytes")), 0U);
+  const auto build = metrics().of("sluice_build_info");
+  ASSERT_EQ(build.size(), 1U);
+  EXPECT_THAT(build.begin()->first, testing::MatchesRegex(R"re(\{version="[0-9.]+"\})re"));
+}
+
+TEST(MetricsTextTest, EscapesLabels) {
+  MetricsText out;
+  out.family("jobs", MetricsText::Type::kGauge, "Jobs.");
+  out.sample({{"name", "a\\b\"c\nd\te"}, {"kind", "\xc3\xa4\xff"}}, std::uint64_t{3});
+  EXPECT_EQ(out.text(),
+            "# HELP jobs Jobs.\n# TYPE jobs gauge\n"
+            "jobs{name=\"a\\\\b\\\"c\\nd\te\",kind=\"\xc3\xa4?\"} 3\n");
+}
+
+TEST(MetricsTextTest, WritesNumbersThatReadersUnderstand) {
+  EXPECT_EQ(MetricsText::number(0), "0");
+  EXPECT_EQ(MetricsText::number(2.5e-07), "2.5e-07");
+  EXPECT_EQ(std::stod(MetricsText::number(1'700'000'000.25)), 1'700'000'000.25);
+}
+
+}  // namespace
+}  // namespace sluice

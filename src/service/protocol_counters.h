@@ -1,0 +1,40 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace sluice {
+
+/// Counts the connections of one protocol, since the server was started. Thread-safe.
+struct ProtocolCounters {
+  std::atomic<std::uint64_t> accepted = 0;
+  std::atomic<std::uint64_t> closed = 0;
+  /// Connections that were refused, because too many were open.
+  std::atomic<std::uint64_t> refused = 0;
+  /// Connections that were ended, since what the client sent cannot be read by the protocol's
+  /// grammar, or exceeds its bounds.
+  std::atomic<std::uint64_t> parse_errors = 0;
+
+  std::uint64_t open() const {
+    // Read in this order, so that the difference is never negative.
+    const std::uint64_t ended = closed;
+    return accepted - ended;
+  }
+};
+
+/// Counts a connection, from its beginning to its end.
+class CountedConnection {
+ public:
+  /// `counters` outlive this.
+  explicit CountedConnection(ProtocolCounters& counters) : counters_(counters) {
+    ++counters_.accepted;
+  }
+  ~CountedConnection() { ++counters_.closed; }
+  CountedConnection(const CountedConnection&) = delete;
+  CountedConnection& operator=(const CountedConnection&) = delete;
+
+ private:
+  ProtocolCounters& counters_;
+};
+
+}  // namespace sluice

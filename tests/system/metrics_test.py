@@ -1,0 +1,99 @@
+"""Prometheus, as Debian has it, scrapes the server."""
+
+import json
+import os
+import unittest
+import urllib.parse
+import urllib.request
+
+from fleet import await_true
+from harness import Connection, Process, Server, SystemTest, free_port, run
+
+LIMITS = "limits:\n  login: fixed_window 5/1h\n  api: fixed_window 5/1h\n"
+CONFIG = """
+global: {{scrape_interval: 200ms, scrape_timeout: 200ms}}
+scrape_configs:
+  - job_name: sluice
+    static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
+"""
+
+
+class MetricsTest(SystemTest):
+    def setUp(self):
+        self.port = free_port()
+        self.server = Server("--http", f"127.0.0.1:{self.port}", "--limits",
+                             self.write_file("limits.yaml", LIMITS))
+        self.addCleanup(self.server.stop)
+
+    def metrics(self):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=20) as reply:
+            self.assertEqual(reply.headers["Content-Type"],
+                             "text/plain; version=0.0.4; charset=utf-8")
+            return reply.read().decode()
+
+    def use(self):
+        """Seven requests of one key, two of which are denied, and one of an expression."""
+        connection = self.enterContext(Connection(self.server.address))
+        for _ in range(7):
+            connection.ask("SLUICE.CHECK", "login", "bob")
+        connection.ask("SLUICE.CHECK", "token_bucket 9/1h", "bob")
+        return connection
+
+    def test_promtool_finds_no_fault(self):
+        self.use()
+        result = run("promtool", "check", "metrics", stdin=self.metrics())
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+
+    def test_prometheus_scrapes(self):
+        self.use()
+        with Connection(("127.0.0.1", self.port)) as broken:
+            broken.send(b"GET / HTTP/1.1\n\n")
+            broken.read_all()
+        port = free_port()
+        config = self.write_file("prometheus.yml", CONFIG.format(port=self.port))
+        prometheus = Process("prometheus", "--config.file", config, "--storage.tsdb.path",
+                             os.path.join(self.temporary_folder(), "data"),
+                             "--web.listen-address", f"127.0.0.1:{port}")
+        self.addCleanup(prometheus.stop)
+        prometheus.await_listening(("127.0.0.1", port))
+
+        def ask(query):
+            """The values that Prometheus knows, by their labels in the order of `query`."""
+            url = f"http://127.0.0.1:{port}/api/v1/query?query={urllib.parse.quote(query)}"
+            with urllib.request.urlopen(url, timeout=20) as reply:
+                rows = json.load(reply)["data"]["result"]
+            return {tuple(row["metric"].values()): row["value"][1] for row in rows}
+
+        await_true("a scrape", lambda: ask("sluice_store_up") != {})
+        self.assertEqual(ask('up{job="sluice"} == 1').popitem()[1], "1")
+        self.assertEqual(ask("sum by (limit, outcome) (sluice_decisions_total)"),
+                         {("api", "allowed"): "0", ("api", "denied"): "0",
+                          ("login", "allowed"): "5", ("login", "denied"): "2",
+                          ("other", "allowed"): "1", ("other", "denied"): "0"})
+        self.assertEqual(ask("sum by (protocol) (sluice_connections)")[("resp",)], "1")
+        self.assertEqual(ask("sum by (protocol) (sluice_parse_errors_total)"),
+                         {("http",): "1", ("resp",): "0"})
+        self.assertEqual(ask("sum by (store) (sluice_store_keys)"), {("memory",): "2"})
+        self.assertEqual(ask("sum by (store) (sluice_decision_duration_seconds_count) > bool 0"),
+                         {("memory",): "1"})
+
+    def test_a_refused_connection_is_counted(self):
+        port = free_port()
+        server = Server("--http", f"127.0.0.1:{port}", "--max-connections", "2", "--threads", "1")
+        self.addCleanup(server.stop)
+        page = self.enterContext(Connection(("127.0.0.1", port)))
+
+        held = []
+        refused = 0
+        while not refused:
+            held.append(self.enterContext(Connection(server.address)))
+            refused += isinstance(held[-1].ask("PING"), Exception)
+        page.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        text = b""
+        while b"\nsluice_max_connections 2\n" not in text:
+            text += page.socket.recv(65536)
+        self.assertIn(b'sluice_connections_refused_total{protocol="resp"} 1\n', text)
+
+
+if __name__ == "__main__":
+    unittest.main()
