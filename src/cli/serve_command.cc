@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "core/limit_syntax.h"
 #include "server/config_file.h"
 #include "server/limits_file.h"
 #include "server/protocols.h"
@@ -31,7 +32,8 @@ The URL of --store is memory: with options, as in 'memory:?max_bytes=16777216&fu
 
 On SIGTERM or SIGINT the server stops within 5 s (drain, in the file): it reads each connection once
 more (64 KiB at most), sends all replies, and closes. In the second half of that time it begins no
-other reply, and completes those that it has begun. A second signal stops it at once.
+other reply, and completes those that it has begun. A second signal stops it at once. The snapshot
+(--snapshot, or in the file; docs/restart.md) is written at the end, and on SIGUSR1.
 Exit status: 0; 1 if it cannot listen on an address; 2 for invalid arguments or a mistake in a file.
 
 Example:
@@ -47,12 +49,26 @@ struct CommandLine {
   // Which of the options that a file can name, too, were given.
   std::map<std::string, CLI::Option*> addresses;
   const CLI::Option* store = nullptr;
+  std::string snapshot_every;
 };
+
+/// Throws ConfigError.
+std::chrono::nanoseconds read_snapshot_every(const std::string& text) {
+  try {
+    const std::chrono::nanoseconds every(parse_duration(text, 0, text.size()));
+    if (every >= kLeastSnapshotEvery && every <= kMostSnapshotEvery) return every;
+  } catch (const InvalidLimit&) {
+  }
+  throw ConfigError("--snapshot-every must be a duration from 1s to 1d, like 30s or 5m");
+}
 
 /// The options with what the files say, where the command line does not say it. Throws ConfigError.
 ServerOptions read_options(const CommandLine& line) {
   ServerOptions options = line.options;
   if (!line.limits_file.empty()) options.limits.named = read_limits_file(line.limits_file);
+  if (!line.snapshot_every.empty()) {
+    options.snapshot.every = read_snapshot_every(line.snapshot_every);
+  }
   if (line.config_file.empty()) return options;
   ConfigFile file = read_config_file(line.config_file);
   for (const auto& [protocol, option] : line.addresses) {
@@ -60,6 +76,10 @@ ServerOptions read_options(const CommandLine& line) {
   }
   if (file.store && line.store->empty()) options.store = *file.store;
   if (file.drain) options.drain = *file.drain;
+  if (file.snapshot && options.snapshot.file.empty()) {
+    options.snapshot.file = file.snapshot->file;
+    if (line.snapshot_every.empty()) options.snapshot.every = file.snapshot->every;
+  }
   options.limits = std::move(file.limits);
   return options;
 }
@@ -108,6 +128,14 @@ void add_serve(CLI::App& app, std::function<int()>& chosen) {
   line->store = command->add_option("--store", options.store, "The store for the limits' states")
                     ->type_name("URL")
                     ->capture_default_str();
+  command
+      ->add_option("--snapshot", options.snapshot.file,
+                   "Keep the states of the store memory: in this file, and load them at the start")
+      ->type_name("FILE");
+  command
+      ->add_option("--snapshot-every", line->snapshot_every,
+                   "How often the snapshot is written, from 1s to 1d [1m]")
+      ->type_name("DURATION");
   command->add_flag("--insecure", options.insecure,
                     "Allow addresses that other machines can reach, without a password");
   command

@@ -58,6 +58,19 @@ void read_drain(const YamlFile& file, const YamlMember& member, ConfigFile& conf
   config.drain = std::chrono::ceil<milliseconds>(file.duration(member, milliseconds(0), kMaxDrain));
 }
 
+void read_snapshot(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
+  constexpr std::array<std::string_view, 2> kNames{"file", "every"};
+  SnapshotOptions& snapshot = config.snapshot.emplace();
+  for (const YamlMember& each : file.members(member.value, "'snapshot'", kNames)) {
+    if (each.name == "file") {
+      snapshot.file = file.text(each, "/var/lib/sluice/snapshot");
+    } else {
+      snapshot.every = file.duration(each, kLeastSnapshotEvery, kMostSnapshotEvery);
+    }
+  }
+  if (snapshot.file.empty()) file.fail_value(member, "'snapshot' has no 'file'");
+}
+
 void read_expressions(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
   config.limits.expressions = file.yes_or_no(member);
 }
@@ -76,6 +89,7 @@ constexpr std::array kRows = std::to_array<Row>({
     {"listen", read_listen},
     {"store", read_store},
     {"drain", read_drain},
+    {"snapshot", read_snapshot},
     {"expressions", read_expressions},
     {"limits", read_named_limits},
 });
@@ -112,6 +126,7 @@ std::string describe(const ConfigFile& config) {
       line += ", " + counted(addresses.size(), protocol + " listener");
     }
   }
+  if (config.snapshot) line += ", a snapshot";
   if (config.store) line += ", store " + StoreUrl(*config.store).text();
   return line;
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/snapshot_keeper.h"
 #include "service/served_limits.h"
 
 namespace sluice {
@@ -19,6 +20,7 @@ struct ConfigFile {
   /// The store's URL, as open_store() takes it.
   std::optional<std::string> store;
   std::optional<std::chrono::milliseconds> drain;
+  std::optional<SnapshotOptions> snapshot;
   ServedLimits limits;
 };
 

@@ -30,6 +30,7 @@ listen:
   resp: [127.0.0.1:6380, "unix:/run/sluice/resp.sock"]
 store: memory:?max_bytes=1073741824
 drain: 1m30s
+snapshot: {file: /var/lib/sluice/snapshot, every: 5m}
 expressions: no
 limits:
   login: sliding_log 5/10m
@@ -41,11 +42,14 @@ limits:
               ElementsAre("127.0.0.1:6380", "unix:/run/sluice/resp.sock"));
   EXPECT_EQ(config.store, "memory:?max_bytes=1073741824");
   EXPECT_EQ(config.drain, std::chrono::seconds(90));
+  ASSERT_TRUE(config.snapshot.has_value());
+  EXPECT_EQ(config.snapshot->file, "/var/lib/sluice/snapshot");
+  EXPECT_EQ(config.snapshot->every, std::chrono::minutes(5));
   EXPECT_FALSE(config.limits.expressions);
   ASSERT_EQ(config.limits.named.size(), 2U);
   EXPECT_EQ(config.limits.named[1].limit.space(), "api");
   EXPECT_EQ(describe(config),
-            "2 named limits, no expressions, 2 resp listeners, store "
+            "2 named limits, no expressions, 2 resp listeners, a snapshot, store "
             "memory:?max_bytes=1073741824");
 }
 
@@ -54,6 +58,7 @@ TEST(ConfigFile, LeavesOpenWhatItDoesNotName) {
   EXPECT_FALSE(config.listen.has_value());
   EXPECT_FALSE(config.store.has_value());
   EXPECT_FALSE(config.drain.has_value());
+  EXPECT_FALSE(config.snapshot.has_value());
   EXPECT_TRUE(config.limits.expressions);
   EXPECT_EQ(describe(config), "1 named limit");
   EXPECT_THAT(parse_config("drain: 0s", "f.yaml").limits.named, IsEmpty());
@@ -74,7 +79,7 @@ TEST(ConfigFile, TakesTheShortForms) {
 TEST(ConfigFile, NamesAnUnknownMemberAndWhatItMayHaveMeant) {
   EXPECT_EQ(mistake("drian: 5s"),
             "f.yaml:1:1: there is no 'drian' in the file (did you mean 'drain'?); there can be "
-            "listen, store, drain, expressions, limits");
+            "listen, store, drain, snapshot, expressions, limits");
   EXPECT_THAT(mistake("\n\nfrobnicate: 5s"),
               StartsWith("f.yaml:3:1: there is no 'frobnicate' in the file; there can be listen"));
   EXPECT_THAT(mistake("listen:\n  rsep: []"),
@@ -85,6 +90,8 @@ TEST(ConfigFile, PointsAtAWrongType) {
   EXPECT_EQ(mistake(""), "f.yaml:1:1: the file is empty");
   EXPECT_EQ(mistake("# nothing\n"), "f.yaml:1:1: the file is empty");
   EXPECT_EQ(mistake("- a"), "f.yaml:1:1: the file must be a map, with 'limits:' for example");
+  EXPECT_EQ(mistake("snapshot:\n  every: 1m"), "f.yaml:2:3: 'snapshot' has no 'file'");
+  EXPECT_THAT(mistake("snapshot: {file: f, every: 1ms}"), HasSubstr("must be from 1s to 1d"));
   EXPECT_EQ(mistake("listen: yes"), "f.yaml:1:9: 'listen' must be a map of protocols to addresses");
   EXPECT_EQ(mistake("listen:"), "f.yaml:1:1: 'listen' must be a map of protocols to addresses");
   EXPECT_EQ(mistake("listen:\n  resp: [[a]]"),

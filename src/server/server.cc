@@ -124,6 +124,7 @@ struct Server::Parts {
   std::size_t threads = 1;
   std::size_t limits = 0;
   std::string store_url;
+  std::optional<SnapshotKeeper> snapshots;
   std::optional<StreamServer> streams;
 };
 
@@ -144,6 +145,10 @@ Server::Server(const ServerOptions& options) : parts_(std::make_unique<Parts>())
     store = open_store(options.store, options.observe_store);
   } catch (const StoreError& error) {
     throw ConfigError(error.what());
+  }
+  if (!options.snapshot.file.empty()) {
+    parts_->snapshots.emplace(
+        store, options.snapshot, options.say ? options.say : [](const std::string&) {});
   }
   allow_descriptors(options.max_connections);
   const auto context = std::make_shared<ServerContext>(
@@ -179,11 +184,18 @@ std::string Server::description() const {
 
 void Server::start() {
   parts_->streams->start();
+  if (parts_->snapshots) parts_->snapshots->start();
 }
 
 void Server::stop(std::chrono::milliseconds grace) {
   const auto last_replies = grace / 2;
   parts_->streams->stop(grace - last_replies, last_replies);
+  if (parts_->snapshots) parts_->snapshots->stop();
+}
+
+bool Server::write_snapshot() {
+  if (parts_->snapshots) parts_->snapshots->write_soon();
+  return parts_->snapshots.has_value();
 }
 
 }  // namespace sluice

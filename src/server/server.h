@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/config_error.h"
+#include "server/snapshot_keeper.h"
 #include "service/served_limits.h"
 #include "sluice/health.h"
 
@@ -34,6 +35,10 @@ struct ServerOptions {
   std::size_t max_connections = 10'000;
   /// How long the server sends pending replies when it stops.
   std::chrono::milliseconds drain{5'000};
+  /// For a memory store.
+  SnapshotOptions snapshot = {};
+  /// Is told in one line what becomes of the snapshot; or null.
+  SnapshotKeeper::Say say = {};
 };
 
 /// Each thread remembers limits of its own and holds them in the store (limit_registry.h): together
@@ -44,8 +49,8 @@ inline constexpr std::size_t kMaxThreads = 64;
 /// are called from one thread at a time.
 class Server {
  public:
-  /// Opens the store, and the limits in it, and listens. Throws ConfigError; ListenError or
-  /// std::system_error where the system does not give what it needs; StoreError.
+  /// Opens the store, loads its snapshot, opens the limits in it, and listens. Throws ConfigError;
+  /// ListenError or std::system_error where the system does not give what it needs; StoreError.
   explicit Server(const ServerOptions& options);
   /// Stops without grace.
   ~Server();
@@ -61,7 +66,12 @@ class Server {
   /// connection brings (64 KiB), and closes all when that is sent or after `grace`. In the
   /// second half of it no reply is begun, so that those that have been begun are sent whole. What
   /// clients have sent beyond that is not answered.
+  ///
+  /// Then writes the snapshot, if one is kept.
   void stop(std::chrono::milliseconds grace);
+
+  /// Has the snapshot written. Returns at once; false if none is kept.
+  bool write_snapshot();
 
  private:
   struct Parts;
@@ -69,7 +79,7 @@ class Server {
 };
 
 /// Serves until SIGTERM or SIGINT, then stops within `drain`; a second signal ends the process at
-/// once.
+/// once. SIGUSR1 has the snapshot written.
 /// Says on standard output where it serves. Throws as Server does.
 /// REQUIRES: called from the only thread, since the threads inherit its signals.
 void run_server(const ServerOptions& options);

@@ -1,0 +1,140 @@
+#include "server/snapshot_keeper.h"
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <utility>
+
+#include "core/instant.h"
+#include "core/limit_syntax.h"
+#include "server/config_error.h"
+#include "stores/memory/memory_store.h"
+
+namespace sluice {
+namespace {
+
+std::shared_ptr<MemoryStore> memory_store(const std::shared_ptr<Store>& store) {
+  auto memory = std::dynamic_pointer_cast<MemoryStore>(store);
+  if (memory == nullptr) {
+    throw ConfigError(
+        "a snapshot is that of a store memory:, and the server has another store, "
+        "which keeps its states itself");
+  }
+  return memory;
+}
+
+SnapshotFile open_file(const std::string& path) {
+  try {
+    return SnapshotFile(path);
+  } catch (const SnapshotError& error) {
+    throw ConfigError("snapshot: " + std::string(error.what()));
+  }
+}
+
+// "2026-11-22T17:04:05Z"
+std::string text_of(Instant time) {
+  const auto seconds = static_cast<std::time_t>(time / kSecondNs);
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%FT%TZ", &parts)};
+}
+
+// In whole milliseconds, at least one: "1s20ms".
+std::string text_of(std::chrono::nanoseconds duration) {
+  const std::int64_t milliseconds = duration.count() / kMillisecondNs;
+  return format_duration(std::max<std::int64_t>(1, milliseconds) * kMillisecondNs);
+}
+
+std::string keys(std::uint64_t count) {
+  return std::to_string(count) + (count == 1 ? " key" : " keys");
+}
+
+}  // namespace
+
+SnapshotKeeper::SnapshotKeeper(const std::shared_ptr<Store>& store, const SnapshotOptions& options,
+                               Say say)
+    : store_(memory_store(store)),
+      every_(options.every),
+      say_(std::move(say)),
+      file_(open_file(options.file)) {
+  load();
+}
+
+SnapshotKeeper::~SnapshotKeeper() {
+  end_thread();
+}
+
+void SnapshotKeeper::load() {
+  try {
+    if (!file_.exists()) return say_("there is no snapshot yet in " + file_.path());
+    const SnapshotSummary loaded = file_.load(*store_);
+    const Instant now = store_->now();
+    std::string line = "loaded " + keys(loaded.keys) + " from " + file_.path() + ", written " +
+                       text_of(loaded.written_at);
+    if (now >= loaded.written_at) {
+      line += ", " + text_of(std::chrono::nanoseconds(now - loaded.written_at)) + " ago";
+    } else {
+      line += ", which is to come: the machine's clock was set back";
+    }
+    if (loaded.fresh > 0) line += "; " + keys(loaded.fresh) + " had no state left";
+    if (loaded.without_room > 0) line += "; " + keys(loaded.without_room) + " found no room";
+    say_(line);
+  } catch (const SnapshotError& error) {
+    throw ConfigError("snapshot: " + std::string(error.what()) +
+                      "; move the file away to start without any state, which opens all limits");
+  }
+}
+
+void SnapshotKeeper::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void SnapshotKeeper::write_soon() {
+  const std::lock_guard lock(mutex_);
+  asked_ = true;
+  changed_.notify_one();
+}
+
+void SnapshotKeeper::stop() {
+  end_thread();
+  write(true);
+}
+
+void SnapshotKeeper::run() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    changed_.wait_for(lock, every_, [&] { return stopping_ || asked_; });
+    if (stopping_) return;
+    const bool is_asked_for = std::exchange(asked_, false);
+    lock.unlock();
+    write(is_asked_for);
+    lock.lock();
+  }
+}
+
+void SnapshotKeeper::end_thread() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_one();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void SnapshotKeeper::write(bool is_asked_for) {
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    const SnapshotSummary written = file_.write(*store_);
+    if (is_asked_for || failed_) {
+      say_("wrote " + keys(written.keys) + " to " + file_.path() + " in " +
+           text_of(std::chrono::steady_clock::now() - begin));
+    }
+    failed_ = false;
+  } catch (const SnapshotError& error) {
+    failed_ = true;
+    say_("no snapshot was written, the former one stays: " + std::string(error.what()));
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "stores/memory/snapshot_file.h"
+
+namespace sluice {
+
+/// Where a server keeps the snapshot of its memory store, and how often it is written.
+struct SnapshotOptions {
+  /// None, if it is empty.
+  std::string file = {};
+  std::chrono::nanoseconds every{std::chrono::minutes(1)};
+};
+
+inline constexpr std::chrono::seconds kLeastSnapshotEvery{1};
+inline constexpr std::chrono::hours kMostSnapshotEvery{24};
+
+/// Loads the snapshot of a memory store, and writes it from time to time on a thread of its own.
+class SnapshotKeeper {
+ public:
+  /// Is told in one line what was loaded or written, and each error. From any thread.
+  using Say = std::function<void(const std::string& line)>;
+
+  /// Loads the snapshot, if there is one. Throws ConfigError if the store is not a memory store, if
+  /// the file cannot be kept, or if it cannot be loaded: a server that began without its states
+  /// would open all limits. REQUIRES: no space of the store has been opened.
+  SnapshotKeeper(const std::shared_ptr<Store>& store, const SnapshotOptions& options, Say say);
+  /// Writes nothing more.
+  ~SnapshotKeeper();
+  SnapshotKeeper(const SnapshotKeeper&) = delete;
+  SnapshotKeeper& operator=(const SnapshotKeeper&) = delete;
+
+  /// Begins to write. REQUIRES: called once.
+  void start();
+
+  /// Has a snapshot written now, by the thread, which then says so. Returns at once.
+  void write_soon();
+
+  /// Writes the last snapshot, and says so. REQUIRES: no other thread changes the store any more;
+  /// called at most once, after start().
+  void stop();
+
+ private:
+  void load();
+  void run();
+  void end_thread();
+  void write(bool is_asked_for);
+
+  const std::shared_ptr<MemoryStore> store_;
+  const std::chrono::nanoseconds every_;
+  const Say say_;
+  const SnapshotFile file_;
+  bool failed_ = false;  // The last one could not be written. Of the thread, and then of stop().
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool asked_ = false;     // Guarded by mutex_.
+  bool stopping_ = false;  // Guarded by mutex_.
+  std::thread thread_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,102 @@
+"""Restarts of `sluice serve --snapshot`: what is kept, when, and what is refused."""
+
+import os
+import signal
+import time
+import unittest
+
+from harness import PATIENCE_S, Connection, Server, SystemTest, free_port, sluice
+
+
+class Restart(SystemTest):
+    def setUp(self):
+        self.path = os.path.join(self.temporary_folder(), "snapshot")
+
+    def serve(self, *arguments):
+        return Server("--snapshot", self.path, *arguments)
+
+    def refusal(self, *arguments):
+        result = sluice("serve", "--resp", f"127.0.0.1:{free_port()}", *arguments)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        return result.stderr
+
+    def await_output(self, server, text):
+        deadline = time.monotonic() + PATIENCE_S
+        while text not in server.output():
+            self.assertLess(time.monotonic(), deadline, server.output())
+            time.sleep(0.01)
+
+    def test_a_server_that_is_stopped_goes_on(self):
+        limits = self.write_file("limits.yaml", "limits: {login: sliding_log 5/1h}\n")
+        with self.serve("--limits", limits) as server, Connection(server.address) as connection:
+            self.assertIn("there is no snapshot yet", server.output())
+            self.assertEqual(connection.ask("SLUICE.CHECK", "login", "k", 3)[:3], [1, 5, 2])
+            self.assertEqual(connection.ask("CL.THROTTLE", "k", 14, 15, 3600)[:3], [0, 15, 14])
+            self.assertEqual(connection.ask("SLUICE.CHECK", "fixed_window 9/52w", "k")[:3],
+                             [1, 9, 8])
+            permit = connection.ask("SLUICE.ACQUIRE", "concurrency 1 lease=1h", "k")
+            server.signal(signal.SIGTERM)
+            self.assertEqual(server.wait(), 0, server.output())
+            self.assertIn("wrote 4 keys to " + self.path, server.output())
+        with self.serve("--limits", limits) as server, Connection(server.address) as connection:
+            self.assertIn("loaded 4 keys from " + self.path, server.output())
+            self.assertEqual(connection.ask("SLUICE.CHECK", "login", "k", 3)[:3], [0, 5, 2])
+            self.assertEqual(connection.ask("CL.THROTTLE", "k", 14, 15, 3600)[:3], [0, 15, 13])
+            self.assertEqual(connection.ask("SLUICE.PEEK", "fixed_window 9/52w", "k")[:3],
+                             [1, 9, 8])
+            again = connection.ask("SLUICE.ACQUIRE", "concurrency 1 lease=1h", "k")
+            self.assertEqual((permit[0], again[0]), (1, 0), (permit, again))
+
+    def test_a_server_that_is_killed_has_its_last_snapshot(self):
+        with self.serve() as server, Connection(server.address) as connection:
+            connection.ask("CL.THROTTLE", "k", 14, 15, 3600)
+            server.signal(signal.SIGUSR1)
+            self.await_output(server, "wrote 1 key to " + self.path)
+            connection.ask("CL.THROTTLE", "k", 14, 15, 3600)
+            server.signal(signal.SIGKILL)
+            server.wait()
+        with self.serve() as server, Connection(server.address) as connection:
+            self.assertEqual(connection.ask("CL.THROTTLE", "k", 14, 15, 3600)[2], 13)
+
+    def test_it_is_written_from_time_to_time(self):
+        with self.serve("--snapshot-every", "1s"):
+            deadline = time.monotonic() + PATIENCE_S
+            while not os.path.exists(self.path):
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.01)
+
+    def test_a_damaged_snapshot_is_refused(self):
+        with self.serve() as server:
+            self.assertEqual(server.stop(), 0)
+        os.truncate(self.path, os.path.getsize(self.path) - 1)
+        said = self.refusal("--snapshot", self.path)
+        self.assertIn(f"cannot load {self.path}: it is damaged: ", said)
+        self.assertIn("move the file away", said)
+
+    def test_what_cannot_be_kept_is_refused(self):
+        self.assertIn("--snapshot-every must be a duration from 1s to 1d",
+                      self.refusal("--snapshot", self.path, "--snapshot-every", "1ms"))
+        self.assertIn("No such file or directory",
+                      self.refusal("--snapshot", "/nonexistent/snapshot"))
+        self.assertIn("a snapshot is that of a store memory:",
+                      self.refusal("--snapshot", self.path, "--store", "redis://127.0.0.1:1"))
+        with self.serve():
+            self.assertIn("another process keeps its snapshot in " + self.path,
+                          self.refusal("--snapshot", self.path))
+
+    def test_the_file_of_config_names_it(self):
+        config = self.write_file("sluice.yaml", f"snapshot: {{file: {self.path}, every: 30s}}\n")
+        with Server("--config", config) as server:
+            self.assertEqual(server.stop(), 0)
+        self.assertTrue(os.path.exists(self.path))
+
+    def test_without_a_file_the_signal_is_said_and_nothing_else(self):
+        with Server() as server, Connection(server.address) as connection:
+            server.signal(signal.SIGUSR1)
+            self.await_output(server, "there is no snapshot to write")
+            self.assertEqual(connection.ask("PING"), "PONG")
+
+
+if __name__ == "__main__":
+    unittest.main()
