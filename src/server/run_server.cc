@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "server/server.h"
+#include "server/service_manager.h"
 
 namespace sluice {
 namespace {
@@ -40,11 +41,13 @@ void run_server(const ServerOptions& options) {
   Server server(observed);
   server.start();
   std::cout << "sluice: " << server.description() << std::endl;
+  notify_service_manager("READY=1");
   await_snapshot_signal(snapshot_signals, server);
   signals.async_wait([&](const boost::system::error_code&, int) { context.stop(); });
   context.run();
   // From here on a signal does what it does to any program: it ends it.
   signals.clear();
+  notify_service_manager("STOPPING=1");
   server.stop(options.drain);
 }
 

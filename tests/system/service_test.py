@@ -1,0 +1,66 @@
+"""The unit packaging/systemd/sluice.service: its command line, what it tells systemd, and what it
+may do."""
+
+import os
+import re
+import shlex
+import socket
+import unittest
+
+from harness import BINARY, PATIENCE_S, ROOT, Connection, Process, SystemTest, free_port, run
+
+UNIT = os.path.join(ROOT, "packaging", "systemd", "sluice.service")
+MOST_EXPOSURE = 2.0
+
+
+def unit_settings():
+    with open(UNIT, encoding="ascii") as file:
+        return dict(line.split("=", 1) for line in file.read().splitlines()
+                    if "=" in line and not line.startswith("#"))
+
+
+class Service(SystemTest):
+    def serve(self, options, notify):
+        """Runs the unit's command line, as systemd does."""
+        folder = self.temporary_folder()
+        os.mkdir(os.path.join(folder, "sluice"))
+        line = unit_settings()["ExecStart"].replace("%S", folder)
+        program, *arguments = shlex.split(line.replace("$SLUICE_OPTIONS", options))
+        self.assertEqual(program, "sluice")
+        os.environ["NOTIFY_SOCKET"] = notify
+        self.addCleanup(os.environ.pop, "NOTIFY_SOCKET", None)
+        server = Process(BINARY, *arguments)
+        self.addCleanup(server.stop)
+        return server, os.path.join(folder, "sluice", "snapshot")
+
+    def test_is_ready_when_it_listens_and_says_that_it_stops(self):
+        paths = (os.path.join(self.temporary_folder(), "notify"), f"@sluice-test-{os.getpid()}")
+        for path in paths:
+            with self.subTest(path), \
+                    socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+                manager.bind("\0" + path[1:] if path.startswith("@") else path)
+                manager.settimeout(PATIENCE_S)
+                port = free_port()
+                server, snapshot = self.serve(f"--resp 127.0.0.1:{port}", path)
+                self.assertEqual(manager.recv(100), b"READY=1")
+                with Connection(("127.0.0.1", port)) as connection:
+                    self.assertEqual(connection.ask("PING"), "PONG")
+                self.assertEqual(server.stop(), 0)
+                self.assertEqual(manager.recv(100), b"STOPPING=1")
+                self.assertTrue(os.path.exists(snapshot))
+
+    def test_a_manager_that_is_gone_is_no_error(self):
+        port = free_port()
+        server, _ = self.serve(f"--resp 127.0.0.1:{port}", "/nonexistent/notify")
+        server.await_listening(("127.0.0.1", port))
+        self.assertEqual(server.stop(), 0)
+
+    def test_may_do_little(self):
+        result = run("systemd-analyze", "security", "--offline=true", "--no-pager", UNIT)
+        exposure = re.search(r"Overall exposure level for sluice\.service: ([\d.]+)", result.stdout)
+        self.assertIsNotNone(exposure, result.stdout + result.stderr)
+        self.assertLessEqual(float(exposure[1]), MOST_EXPOSURE, result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
