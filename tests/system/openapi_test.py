@@ -9,7 +9,7 @@ from harness import ROOT, Server, SystemTest, free_port, npm_install, run
 
 FOLDER = os.path.join(ROOT, "tests", "system", "openapi")
 ROUTES = os.path.join(ROOT, "src", "protocols", "http", "routes.cc")
-ROUTE = re.compile(r'^ {4}\{"(/[^"]*)", "(\w*)", ', re.MULTILINE)
+ROUTE = re.compile(r'^ {4}\{(?:\.path = )?"(/[^"]*)", (?:\.method = )?"(\w*)", ', re.MULTILINE)
 LIMITS = """limits:
   login: token_bucket 1000/1s
   api: fixed_window 1000/1h

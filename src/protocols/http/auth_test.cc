@@ -112,7 +112,7 @@ ServedLimits keyed_limits() {
   NamedLimit keyed(Limit("fixed_window 9/1h", "keyed"));
   keyed.key = "{header:X-Key}";
   keyed.overrides.push_back({.key = "banned", .kind = LimitOverride::Kind::kDeny});
-  keyed.overrides.push_back({.key = "free", .kind = LimitOverride::Kind::kUnlimited});
+  keyed.overrides.push_back({.key = "free", .kind = LimitOverride::Kind::kAllowAll});
   ServedLimits limits(std::vector<Limit>{Limit("fixed_window 5/1h", "api")});
   limits.named.push_back(keyed);
   return limits;
