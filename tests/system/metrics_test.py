@@ -3,6 +3,7 @@
 import json
 import os
 import unittest
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -57,6 +58,12 @@ class MetricsTest(SystemTest):
         self.addCleanup(prometheus.stop)
         prometheus.await_listening(("127.0.0.1", port))
 
+        def is_ready():
+            try:
+                return urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready").read() != b""
+            except urllib.error.HTTPError:
+                return False
+
         def ask(query):
             """The values that Prometheus knows, by their labels in the order of `query`."""
             url = f"http://127.0.0.1:{port}/api/v1/query?query={urllib.parse.quote(query)}"
@@ -64,6 +71,7 @@ class MetricsTest(SystemTest):
                 rows = json.load(reply)["data"]["result"]
             return {tuple(row["metric"].values()): row["value"][1] for row in rows}
 
+        await_true("ready", is_ready)
         await_true("a scrape", lambda: ask("sluice_store_up") != {})
         self.assertEqual(ask('up{job="sluice"} == 1').popitem()[1], "1")
         self.assertEqual(ask("sum by (limit, outcome) (sluice_decisions_total)"),
