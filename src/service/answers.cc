@@ -21,6 +21,7 @@ bool is_final(const ReplySlot& slot, Source source) {
 
 void Answers::write(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const {
   if (duration_ns) counters.durations.add(*duration_ns, slots.size());
+  for (const Denial& denial : denials) counters.denied.add(denial.limit, denial.key);
   if (is_together) return write_all(writer, counters, output);
   std::size_t others_written = 0;
   const auto write_others = [&](std::size_t end) {
@@ -46,6 +47,27 @@ void Answers::write(ReplyWriter& writer, OutcomeCounters& counters, std::string&
   write_others(other_replies.size());
   for (std::size_t i = 0; i < slots.size(); ++i) {
     if (slots[i].is_counted) counters.add(slots[i].limit, decisions[i]);
+  }
+}
+
+void Answers::note_denials(std::span<const Request> requests) {
+  const auto note = [&](const ReplySlot& slot, const Request& request, const Decision& decision) {
+    const bool is_denied = !decision.allowed && decision.source != Source::kUnavailable;
+    if (!is_denied || !slot.is_counted || slot.is_dry_run) return;
+    denials.push_back({slot.limit, std::string(request.key.substr(0, TopKeys::kMaxKeyBytes))});
+  };
+  if (is_refused || requests.empty()) return;
+  if (is_together) {
+    // The part that denies binds; of one request, whichever part of its limit.
+    const std::size_t binding = requests.size() == 1 ? 0 : decisions[0].binding;
+    return note(slots[binding], requests[binding], decisions[0]);
+  }
+  std::size_t asked = 0;
+  for (const ReplySlot& slot : slots) {
+    if (slot.is_answered) continue;
+    const Decision& decision = decisions[asked];
+    if (!decision.allowed) note(slot, requests[asked], decision);
+    ++asked;
   }
 }
 

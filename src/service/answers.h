@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/batch.h"
 #include "service/outcome_counters.h"
 #include "sluice/decision.h"
 
@@ -71,6 +72,17 @@ struct Answers {
   bool is_mixed = false;
   std::vector<Decision> overridden;         // The decisions of those that overrides have answered.
   std::vector<std::int64_t> dry_run_units;  // What each dry run asks for.
+
+  /// A request that was denied.
+  struct Denial {
+    std::uint16_t limit = 0;
+    std::string key = {};
+  };
+  std::vector<Denial> denials;  // Without those of overrides and dry runs.
+
+  /// Notes the keys of what is denied. REQUIRES: the decisions are those of the requests, in order:
+  /// settle() was not called yet.
+  void note_denials(std::span<const Request> requests);
 
   /// Completes what the store has decided by what it was not asked, and turns the denials of dry
   /// runs. Called once, before write().

@@ -76,6 +76,7 @@ void PendingAnswers::receive(const Batch& batch) {
   for (const Request& request : batch.requests()) {
     answers_.parts.insert(answers_.parts.end(), request.parts.begin(), request.parts.end());
   }
+  answers_.note_denials(batch.requests());
   answers_.settle();
   complete();
 }
@@ -109,6 +110,7 @@ void DecisionBatch::clear() {
   answers_.other_replies.clear();
   answers_.is_together = answers_.is_refused = false;
   answers_.duration_ns.reset();
+  answers_.denials.clear();
   owners_.clear();
   if (answers_.is_mixed) {
     answers_.is_mixed = false;
@@ -184,6 +186,7 @@ std::shared_ptr<PendingAnswers> DecisionBatch::ask(ReplyWriter& writer,
       decide_claims();
     } else if (size_ != 0) {
       answers_.is_together ? decide_together() : decide();
+      answers_.note_denials(requests());
     }
     if (is_timed) answers_.duration_ns = ns_since(begin);
     answers_.settle();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "service/duration_histogram.h"
+#include "service/top_keys.h"
 #include "sluice/decision.h"
 
 namespace sluice {
@@ -62,6 +63,8 @@ class OutcomeCounters {
 
   /// Of the decisions that are timed: see DecisionBatch.
   DurationHistogram durations;
+  /// Of the requests that the store, or what answers in its place, has denied.
+  DeniedKeys denied;
 
  private:
   static constexpr std::size_t index_of(Outcome outcome, Source source) {

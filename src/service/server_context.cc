@@ -1,5 +1,6 @@
 #include "service/server_context.h"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -25,6 +26,23 @@ std::uint64_t ServerContext::count(std::size_t limit, Outcome outcome, Source so
   std::uint64_t decisions = 0;
   for (const auto& thread : threads_) decisions += thread->counters.read(limit, outcome, source);
   return decisions;
+}
+
+std::optional<std::vector<KeyCount>> ServerContext::top(std::string_view limit,
+                                                        std::size_t most) const {
+  const auto* const named = named_->find(limit);
+  if (named == nullptr && limit != kOtherLimits) return std::nullopt;
+  const std::size_t number = named == nullptr ? 0 : (*named)->number;
+  TopKeys::Merged merged;
+  std::uint64_t least = 0;
+  for (const auto& thread : threads_) thread->counters.denied.merge_into(number, merged, least);
+  std::vector<KeyCount> rows;
+  for (const auto& [key, row] : merged) rows.push_back(row);
+  std::sort(rows.begin(), rows.end(), [](const KeyCount& a, const KeyCount& b) {
+    return a.count != b.count ? a.count > b.count : a.key < b.key;
+  });
+  if (rows.size() > most) rows.resize(most);
+  return rows;
 }
 
 DurationCounts ServerContext::durations() const {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -77,6 +78,12 @@ class ServerContext {
   /// The named limits in their order, and then all others together, counted as outcomes() does.
   /// Thread-safe.
   std::vector<LimitCount> limits() const;
+
+  /// The keys that a named limit, or all others together (kOtherLimits), has denied most, at most
+  /// `most`, the one denied most first. Nothing where no limit has this name. Thread-safe.
+  std::optional<std::vector<KeyCount>> top(std::string_view limit, std::size_t most) const;
+  static constexpr std::size_t kMaxTop = TopKeys::kCounters;
+  static constexpr std::size_t kUsualTop = 20;
 
   /// How long the decisions that are timed took (see DecisionBatch), of all threads. Thread-safe.
   DurationCounts durations() const;

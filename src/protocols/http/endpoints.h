@@ -32,5 +32,6 @@ void run_limits(Exchange& exchange);
 void run_health(Exchange& exchange);
 void run_ready(Exchange& exchange);
 void run_metrics(Exchange& exchange);
+void run_top(Exchange& exchange);
 
 }  // namespace sluice::http

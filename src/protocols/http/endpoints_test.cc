@@ -271,6 +271,19 @@ TEST_F(EndpointsTest, TellsMetricsOfWhatWasDecidedBefore) {
   EXPECT_THAT(replies[1].body, HasSubstr(R"({limit="login",outcome="allowed",source="store"} 1)"));
 }
 
+TEST_F(EndpointsTest, TellsTheKeysDeniedMost) {
+  for (int i = 0; i < 7; ++i) ask("/v1/check", kBob + "}");
+  ask("/v1/check", R"({"limit":"login","key":"a\"\n","cost":6})");
+  EXPECT_EQ(connection.ask_one(get("/v1/top?limit=login")).body,
+            R"({"limit":"login","keys":[{"key":"bob","denied":2,"error":0},)"
+            R"({"key":"a\"\u000a","denied":1,"error":0}]})");
+  EXPECT_EQ(connection.ask_one(get("/v1/top?limit=api&n=3")).body, R"({"limit":"api","keys":[]})");
+  EXPECT_EQ(connection.ask_one(get("/v1/top?limit=none")).status, 404);
+  for (const std::string n : {"0", "1001", "x", "-1"}) {
+    EXPECT_EQ(connection.ask_one(get("/v1/top?limit=api&n=" + n)).status, 400) << n;
+  }
+}
+
 TEST_F(EndpointsTest, TellsMetricsToProgramsOfThisMachineOnly) {
   TestConnection remote(handlers, {.wake = [] {}, .peer = "203.0.113.9"});
   EXPECT_EQ(remote.ask_one(get("/metrics")).status, 404);

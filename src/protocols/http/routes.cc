@@ -25,6 +25,7 @@ constexpr std::array kRoutes = std::to_array<Route>({
     {"/v1/limits", "GET", run_limits},
     {"/healthz", "GET", run_health},
     {"/readyz", "GET", run_ready},
+    {"/v1/top", "GET", run_top, false, true},
     {.path = "/metrics", .method = "GET", .run = run_metrics, .is_for_operators = true},
 });
 

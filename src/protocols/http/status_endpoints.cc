@@ -1,6 +1,8 @@
+#include <charconv>
 #include <string>
 
 #include "protocols/http/endpoints.h"
+#include "protocols/http/query.h"
 #include "service/metrics.h"
 #include "service/metrics_text.h"
 #include "sluice/health.h"
@@ -49,6 +51,36 @@ void run_ready(Exchange& exchange) {
   std::string body = R"({"status":"degraded","reason":)";
   append_json_string(body, store.reason);
   body += '}';
+  respond_json(exchange, body);
+}
+
+void run_top(Exchange& exchange) {
+  if (exchange.waits_for_decisions()) return;
+  const std::string_view query = exchange.message.query();
+  Arena& arena = *exchange.thread.arena;
+  const std::string_view limit = query_value(query, "limit", arena);
+  const std::string_view n = query_value(query, "n", arena);
+  std::size_t most = ServerContext::kUsualTop;
+  const auto [end, error] = std::from_chars(n.data(), n.data() + n.size(), most);
+  const bool is_number = error == std::errc() && end == n.data() + n.size();
+  if (!n.empty() && (!is_number || most < 1 || most > ServerContext::kMaxTop)) {
+    throw Problem{.status = 400, .detail = "the parameter \"n\" must be an integer from 1 to 1000"};
+  }
+  const auto rows = exchange.thread.server->top(limit, most);
+  if (!rows) throw Problem{.status = 404, .detail = "no limit has the name that \"limit\" says"};
+  std::string body = R"({"limit":)";
+  append_json_string(body, limit);
+  body.append(R"(,"keys":[)");
+  for (const KeyCount& row : *rows) {
+    body.append(body.back() == '[' ? R"({"key":)" : R"(,{"key":)");
+    append_json_string(body, row.key);
+    body.append(R"(,"denied":)");
+    append_number(body, static_cast<std::int64_t>(row.count));
+    body.append(R"(,"error":)");
+    append_number(body, static_cast<std::int64_t>(row.error));
+    body += '}';
+  }
+  body.append("]}");
   respond_json(exchange, body);
 }
 

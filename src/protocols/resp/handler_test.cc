@@ -287,12 +287,12 @@ TEST_F(HandlerTest, AnswersWhatClientsSendWhenTheyConnect) {
 }
 
 TEST_F(HandlerTest, DescribesItself) {
-  EXPECT_EQ(send("COMMAND COUNT\r\n"), ":35\r\n");
+  EXPECT_EQ(send("COMMAND COUNT\r\n"), ":36\r\n");
   EXPECT_THAT(send("COMMAND\r\n"),
-              StartsWith("*35\r\n*10\r\n$11\r\ncl.throttle\r\n:-5\r\n*2\r\n+write\r\n+fast\r\n"
+              StartsWith("*36\r\n*10\r\n$11\r\ncl.throttle\r\n:-5\r\n*2\r\n+write\r\n+fast\r\n"
                          ":1\r\n:1\r\n:1\r\n"));
   EXPECT_EQ(send("COMMAND INFO foo\r\n"), "*1\r\n$-1\r\n");
-  EXPECT_THAT(send("COMMAND DOCS\r\n"), StartsWith("*70\r\n$11\r\ncl.throttle\r\n*10\r\n"));
+  EXPECT_THAT(send("COMMAND DOCS\r\n"), StartsWith("*72\r\n$11\r\ncl.throttle\r\n*10\r\n"));
   EXPECT_EQ(send("COMMAND DOCS foo\r\n"), "*0\r\n");
   EXPECT_THAT(send("INFO\r\n"), HasSubstr("sluice_version:0.1.0\r\n"));
   EXPECT_EQ(send("INFO foo\r\n"), "$0\r\n\r\n");

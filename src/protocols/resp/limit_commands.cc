@@ -189,6 +189,28 @@ void run_sluice_limits(CommandContext& context, Arguments) {
   context.left = 0;  // What is sent after a long reply waits until that has been sent.
 }
 
+void run_sluice_top(CommandContext& context, Arguments arguments) {
+  constexpr std::size_t kWithNumber = 3;
+  constexpr IntegerRange kKeys{.least = 1, .most = ServerContext::kMaxTop};
+  if (arguments.size() > kWithNumber) return refuse_arguments(context, "sluice.top");
+  if (context.waits_for_decisions()) return;
+  std::int64_t most = ServerContext::kUsualTop;
+  if (arguments.size() == kWithNumber && !read_integer(context, {"n", arguments[2]}, kKeys, most)) {
+    return;
+  }
+  const auto rows = context.thread.server->top(arguments[1], static_cast<std::size_t>(most));
+  Writer reply = context.reply();
+  if (!rows) return reply.error("ERR no limit has this name");
+  reply.array(rows->size());
+  for (const KeyCount& row : *rows) {
+    reply.array(3);
+    reply.bulk(row.key);
+    reply.integer(static_cast<std::int64_t>(row.count));
+    reply.integer(static_cast<std::int64_t>(row.error));
+  }
+  context.left = 0;  // What is sent after a long reply waits until that has been sent.
+}
+
 void run_sluice_renew(CommandContext& context, Arguments arguments) {
   ask_of_permit(context, arguments, Operation::kRenew);
 }

@@ -18,5 +18,6 @@ void run_sluice_release(CommandContext& context, Arguments arguments);
 void run_sluice_renew(CommandContext& context, Arguments arguments);
 void run_sluice_reset(CommandContext& context, Arguments arguments);
 void run_sluice_take(CommandContext& context, Arguments arguments);
+void run_sluice_top(CommandContext& context, Arguments arguments);
 
 }  // namespace sluice::resp

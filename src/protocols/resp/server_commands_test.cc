@@ -148,6 +148,17 @@ TEST_F(ServerCommandsTest, CountsDecisionsByOutcomeAndSource) {
             "*4\r\n$7\r\n(other)\r\n$0\r\n\r\n:1\r\n:0\r\n");
 }
 
+TEST_F(ServerCommandsTest, ListsTheKeysDeniedMost) {
+  for (int i = 0; i < 8; ++i) run("SLUICE.CHECK login bob");
+  run("SLUICE.CHECK login ann 6\r\nSLUICE.PEEK login ann\r\nSLUICE.CHECK login eve");
+  EXPECT_EQ(run("SLUICE.TOP login"),
+            "*2\r\n*3\r\n$3\r\nbob\r\n:3\r\n:0\r\n*3\r\n$3\r\nann\r\n:1\r\n:0\r\n");
+  EXPECT_EQ(run("SLUICE.TOP login 1"), "*1\r\n*3\r\n$3\r\nbob\r\n:3\r\n:0\r\n");
+  EXPECT_EQ(run("SLUICE.TOP (other)"), "*0\r\n");
+  EXPECT_EQ(run("SLUICE.TOP none"), "-ERR no limit has this name\r\n");
+  EXPECT_THAT(run("SLUICE.TOP login 1001"), HasSubstr("-ERR"));
+}
+
 TEST_F(ServerCommandsTest, TellsHowTheStoreIs) {
   EXPECT_THAT(run("INFO sluice"), HasSubstr("\r\nstore_state:down\r\n"));
   fake->health = {.state = StoreHealth::State::kUp,
