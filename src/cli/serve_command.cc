@@ -46,8 +46,10 @@ struct CommandLine {
   ServerOptions options;
   std::string config_file;
   std::string limits_file;
+  // By the protocol's name: where it is served.
+  std::map<std::string, std::vector<std::string>> addresses;
   // Which of the options that a file can name, too, were given.
-  std::map<std::string, CLI::Option*> addresses;
+  std::map<std::string, CLI::Option*> address_options;
   const CLI::Option* store = nullptr;
   std::string snapshot_every;
 };
@@ -65,16 +67,20 @@ std::chrono::nanoseconds read_snapshot_every(const std::string& text) {
 /// The options with what the files say, where the command line does not say it. Throws ConfigError.
 ServerOptions read_options(const CommandLine& line) {
   ServerOptions options = line.options;
+  for (const auto& [protocol, addresses] : line.addresses) {
+    options.addresses[protocol] = {addresses.begin(), addresses.end()};
+  }
   if (!line.limits_file.empty()) options.limits.named = read_limits_file(line.limits_file);
   if (!line.snapshot_every.empty()) {
     options.snapshot.every = read_snapshot_every(line.snapshot_every);
   }
   if (line.config_file.empty()) return options;
   ConfigFile file = read_config_file(line.config_file);
-  for (const auto& [protocol, option] : line.addresses) {
+  for (const auto& [protocol, option] : line.address_options) {
     if (file.listen && option->empty()) options.addresses[protocol] = (*file.listen)[protocol];
   }
   if (file.store && line.store->empty()) options.store = *file.store;
+  if (file.tls && options.tls.certificate.empty()) options.tls = *file.tls;
   if (file.drain) options.drain = *file.drain;
   if (file.snapshot && options.snapshot.file.empty()) {
     options.snapshot.file = file.snapshot->file;
@@ -94,6 +100,22 @@ int run(const CommandLine& line) {
   return 0;
 }
 
+void add_tls_options(CLI::App& command, TlsServerFiles& tls) {
+  CLI::Option* const certificate =
+      command
+          .add_option("--tls-cert", tls.certificate,
+                      "Speak TLS on all TCP addresses, with this certificate and its chain (PEM)")
+          ->type_name("FILE");
+  command.add_option("--tls-key", tls.key, "Its private key, if it is not in the same file")
+      ->type_name("FILE")
+      ->needs(certificate);
+  command
+      .add_option("--tls-client-ca", tls.client_ca,
+                  "Serve only clients with a certificate that one of these authorities has signed")
+      ->type_name("FILE")
+      ->needs(certificate);
+}
+
 }  // namespace
 
 void add_serve(CLI::App& app, std::function<int()>& chosen) {
@@ -105,8 +127,9 @@ void add_serve(CLI::App& app, std::function<int()>& chosen) {
       command->add_option("--config", line->config_file, "The server's configuration")
           ->type_name("FILE");
   for (const ServedProtocol& protocol : protocols()) {
-    std::vector<std::string>& addresses = options.addresses[protocol.name];
-    CLI::Option*& option = line->addresses[protocol.name];
+    std::vector<std::string>& addresses = line->addresses[protocol.name];
+    if (*protocol.default_address != '\0') addresses.emplace_back(protocol.default_address);
+    CLI::Option*& option = line->address_options[protocol.name];
     option = command
                  ->add_option("--" + std::string(protocol.name), addresses,
                               "Serve " + std::string(protocol.title) +
@@ -136,8 +159,10 @@ void add_serve(CLI::App& app, std::function<int()>& chosen) {
       ->add_option("--snapshot-every", line->snapshot_every,
                    "How often the snapshot is written, from 1s to 1d [1m]")
       ->type_name("DURATION");
-  command->add_flag("--insecure", options.insecure,
-                    "Allow addresses that other machines can reach, without a password");
+  add_tls_options(*command, options.tls);
+  command->add_flag(
+      "--insecure", options.insecure,
+      "Allow addresses that other machines can reach, without certificates of clients");
   command
       ->add_option("--max-connections", options.max_connections,
                    "The most connections at a time; further ones are refused")

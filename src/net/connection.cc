@@ -21,9 +21,6 @@ using boost::system::error_code;
 constexpr std::size_t kSendBytes = 64 * 1024;
 /// The most that is read and ignored while a connection lingers.
 constexpr std::size_t kMaxIgnoredBytes = 1024 * 1024;
-constexpr std::size_t kFirstBufferBytes = 4 * 1024;
-/// The most that an idle connection keeps for its input, and for its output.
-constexpr std::size_t kIdleBufferBytes = 16 * 1024;
 
 std::string ip_address_of(const ServingSocket::endpoint_type& endpoint) {
   asio::ip::tcp::endpoint address;
@@ -33,27 +30,6 @@ std::string ip_address_of(const ServingSocket::endpoint_type& endpoint) {
 }
 
 }  // namespace
-
-std::span<char> InputBuffer::make_room() {
-  const std::string_view kept = unread();
-  std::size_t capacity = capacity_;
-  if (end_ == capacity_) {
-    capacity = std::clamp(2 * capacity_, kFirstBufferBytes, kMaxInputBytes);
-  } else if (kept.empty() && capacity_ > kIdleBufferBytes) {
-    capacity = kFirstBufferBytes;
-  }
-  if (capacity != capacity_) {
-    auto bytes = std::make_unique_for_overwrite<char[]>(capacity);
-    std::copy(kept.begin(), kept.end(), bytes.get());
-    bytes_ = std::move(bytes);
-    capacity_ = capacity;
-  } else if (begin_ != 0) {
-    std::memmove(bytes_.get(), kept.data(), kept.size());
-  }
-  begin_ = 0;
-  end_ = kept.size();
-  return {bytes_.get() + end_, capacity_ - end_};
-}
 
 Connection::Connection(ServingSocket socket, ConnectionGroup& group, const Service& service)
     : group_(group),
@@ -75,16 +51,28 @@ void Connection::run(Step step) {
 void Connection::start(std::size_t thread) {
   run([&] {
     group_.members.insert(shared_from_this());
+    thread_ = thread;
     socket_.non_blocking(true);
-    const bool is_unix = service_.address.family == Address::Family::kUnix;
-    handler_ =
-        service_.make_handler({.thread = thread,
-                               .wake = make_wake(),
-                               .peer = is_unix ? "unix:" : ip_address_of(socket_.remote_endpoint()),
-                               .is_loopback = !is_unix && service_.address.is_local()});
-    await_input(false, true);
+    if (service_.tls != nullptr) {
+      tls_.emplace(*service_.tls);
+      await_until(ServingTimer::clock_type::now() + group_.limits.handshake_timeout);
+    } else {
+      make_handler();
+    }
     end_step_soon();
   });
+}
+
+void Connection::make_handler() {
+  const bool is_unix = service_.address.family == Address::Family::kUnix;
+  handler_ =
+      service_.make_handler({.thread = thread_,
+                             .wake = make_wake(),
+                             .peer = is_unix ? "unix:" : ip_address_of(socket_.remote_endpoint()),
+                             .is_loopback = !is_unix && service_.address.is_local(),
+                             .is_encrypted = tls_.has_value(),
+                             .certificate = tls_ ? tls_->subject() : std::string()});
+  await_input(false, true);
 }
 
 Wake Connection::make_wake() {
@@ -105,12 +93,40 @@ void Connection::on_read(const error_code& error, std::size_t bytes) {
     const bool is_enough = ignored_bytes_ >= kMaxIgnoredBytes && !group_.stopping;
     if (peer_ended_ || is_enough) return close();
   } else {
-    input_.commit(bytes);
+    received().commit(bytes);
     if (group_.stopping) last_bytes_ -= std::min(bytes, last_bytes_);
     no_more_input_ = no_more_input_ || peer_ended_;
-    if (!later_ && !held_ && !closing_) answer();
+    if (tls_) open_received();
+    if (handler_ != nullptr && !later_ && !held_ && !closing_) answer();
   }
   end_step_soon();
+}
+
+/// Goes on with TLS as far as the received bytes allow: the handshake, then what they encrypt.
+void Connection::open_received() {
+  if (handler_ == nullptr) {
+    const TlsSession::Handshake handshake = tls_->shake_hands();
+    if (handshake == TlsSession::Handshake::kFailed) {
+      closing_ = true;
+      service_.tls->count_failure();
+    }
+    if (handshake != TlsSession::Handshake::kDone) return;
+    make_handler();
+  }
+  fill_input();
+}
+
+/// Decrypts what has been received, as far as there is room. Returns whether that gave any input.
+bool Connection::fill_input() {
+  bool has_filled = false;
+  while (!input_.is_full()) {
+    const std::size_t bytes = tls_->open(input_.make_room());
+    if (bytes == 0) break;
+    input_.commit(bytes);
+    has_filled = true;
+  }
+  no_more_input_ = no_more_input_ || tls_->has_ended();
+  return has_filled;
 }
 
 void Connection::on_written(const error_code& error, std::size_t bytes) {
@@ -153,6 +169,7 @@ void Connection::answer() {
     amid_reply_ = progress.is_amid_reply;
     more = progress.next == Next::kMore;
     if (progress.next == Next::kNeedMore && input_.is_full()) return close();
+    if (progress.next == Next::kNeedMore && tls_) more = fill_input();
     if (output_.size() >= kSendBytes) send_output();
   }
   await_input(progress.has_part, has_written);
@@ -168,13 +185,18 @@ void Connection::await_input(bool has_part, bool has_written) {
     deadline_ = ServingTimer::time_point::max();
     return;
   }
-  deadline_ = ServingTimer::clock_type::now() + timeout;
+  await_until(ServingTimer::clock_type::now() + timeout);
+}
+
+void Connection::await_until(ServingTimer::time_point deadline) {
+  deadline_ = deadline;
   if (!std::exchange(group_.is_sweeping, true)) sweep(group_);
 }
 
 /// The peer has not sent what it was awaited to send.
 void Connection::on_timeout() {
   if (later_ || held_ || closing_ || lingering_) return;
+  if (handler_ == nullptr) return close();  // The TLS handshake goes on for too long.
   deadline_ = ServingTimer::time_point::max();
   if (has_part_) handler_->on_timeout(output_);
   closing_ = true;
@@ -224,7 +246,9 @@ void Connection::end_steps(ConnectionGroup& group) {
 /// it later. A reply that is not whole is kept, unless it is so large that it would not be held.
 void Connection::send_output() {
   const bool is_kept = amid_reply_ && output_.size() < group_.limits.max_pending_bytes;
-  if (output_.empty() || is_kept) return;
+  if (is_kept) return;
+  if (tls_ && !tls_->seal(output_)) return close();
+  if (output_.empty()) return;
   std::size_t sent = 0;
   if (pending_bytes() == 0) {
     error_code ignored;  // The write() that follows reports it again.
@@ -247,7 +271,8 @@ void Connection::add_waiting(std::string_view output) {
 
 /// Begins the next read, or ends the connection.
 void Connection::go_on() {
-  bool reads_on = !held_ && !closing_ && !no_more_input_ && !input_.is_full();
+  bool reads_on = !held_ && !closing_ && !no_more_input_ && !input_.is_full() &&
+                  !(tls_ && tls_->has_unopened());
   if (group_.stopping && !reading_) {
     reads_on = reads_on && last_bytes_ != 0 && more_has_come();
     no_more_input_ = !reads_on;
@@ -258,8 +283,8 @@ void Connection::go_on() {
 }
 
 void Connection::read() {
-  if (lingering_) input_ = {};
-  const std::span<char> room = input_.make_room();
+  if (lingering_) received() = {};
+  const std::span<char> room = received().make_room();
   reading_ = true;
   socket_.async_read_some(
       asio::buffer(room.data(), room.size()),
@@ -284,10 +309,17 @@ void Connection::write() {
 /// Everything has been sent. Closing a socket with unread input resets it, and a reset may overtake
 /// the last reply: so this side ends first, and what still comes is read and ignored.
 void Connection::linger() {
+  error_code ignored;
+  if (tls_) {
+    tls_->end();
+    tls_->seal(output_);
+    // The socket has taken all output before, and has room for these few bytes.
+    socket_.write_some(asio::buffer(output_), ignored);
+    output_.clear();
+  }
   // A server that stops does not wait for peers that are silent.
   if (peer_ended_ || (group_.stopping && !more_has_come())) return close();
   lingering_ = true;
-  error_code ignored;
   socket_.shutdown(ServingSocket::shutdown_send, ignored);
   close_after(group_.limits.linger_timeout);
 }
@@ -307,6 +339,7 @@ void Connection::finish_begun() {
     closing_ = true;
     held_ = false;
     output_.clear();
+    if (tls_ && waiting_bytes_ != 0) tls_->abandon();
     waiting_.clear();
     waiting_bytes_ = 0;
     end_step_soon();
@@ -318,6 +351,7 @@ void Connection::close() {
   if (group_.stopping) ignore_input();
   // Counted before the peer can notice: a client that then connects instead must not be refused.
   group_.open.fetch_sub(1);
+  if (tls_ && handler_ == nullptr && !closing_) service_.tls->count_failure();
   error_code ignored;
   socket_.close(ignored);
   timer_.cancel();

@@ -9,18 +9,18 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
-#include <cassert>
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <span>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <unordered_set>
 #include <vector>
 
 #include "net/connection_limits.h"
+#include "net/input_buffer.h"
 #include "net/service.h"
+#include "net/tls_session.h"
 #include "protocols/stream_handler.h"
 
 namespace sluice {
@@ -63,28 +63,6 @@ struct ConnectionGroup {
   bool is_sweeping = false;
 };
 
-/// The bytes that were read from a connection and that the handler has not consumed.
-class InputBuffer {
- public:
-  std::string_view unread() const { return {bytes_.get() + begin_, end_ - begin_}; }
-  bool is_full() const { return end_ - begin_ == kMaxInputBytes; }
-  void consume(std::size_t bytes) {
-    assert(bytes <= end_ - begin_);
-    begin_ += bytes;
-  }
-
-  /// Where the next read may write, followed by commit(). Empty where the buffer is full. A buffer
-  /// that the last read has filled grows; a large one that is empty becomes small again.
-  std::span<char> make_room();
-  void commit(std::size_t bytes) { end_ += bytes; }
-
- private:
-  std::unique_ptr<char[]> bytes_;
-  std::size_t capacity_ = 0;
-  std::size_t begin_ = 0;
-  std::size_t end_ = 0;
-};
-
 /// One accepted socket. It reads, gives the bytes to the protocol's handler, and writes the
 /// replies: one read and one write for requests that arrive together, if the peer reads its
 /// replies. While the handler waits for a store (kLater), the connection keeps at most
@@ -121,6 +99,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   template <class Step>
   void run(Step step);
   Wake make_wake();
+  void make_handler();
 
   // The steps.
   void on_read(const boost::system::error_code& error, std::size_t bytes);
@@ -138,13 +117,18 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void read();
   void write();
   void linger();
+  void open_received();
+  bool fill_input();
   void await_input(bool has_part, bool has_written);
+  void await_until(ServingTimer::time_point deadline);
   void on_timeout();
   static void sweep(ConnectionGroup& group);
   void close_after(std::chrono::milliseconds timeout);
 
   bool more_has_come() const;
   void ignore_input();
+  /// Where the socket's bytes go.
+  InputBuffer& received() { return tls_ ? tls_->received() : input_; }
   std::size_t pending_bytes() const { return sending_.size() - sent_ + waiting_bytes_; }
 
   ConnectionGroup& group_;
@@ -153,9 +137,11 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   ServingTimer timer_;  // Set while output is pending, and while the connection lingers.
   // When the peer has sent nothing for too long; checked by sweep().
   ServingTimer::time_point deadline_ = ServingTimer::time_point::max();
-  std::unique_ptr<StreamHandler> handler_;
-  InputBuffer input_;
-  std::string output_;   // Replies of this step, not given to the socket yet.
+  std::size_t thread_ = 0;
+  std::optional<TlsSession> tls_;           // If the service speaks TLS.
+  std::unique_ptr<StreamHandler> handler_;  // Null until the peers have agreed on TLS.
+  InputBuffer input_;                       // For the handler.
+  std::string output_;   // Replies of this step, not given to TLS or the socket yet.
   std::string sending_;  // Given to the write under way, from sent_ on.
   std::size_t sent_ = 0;
   // To be sent after sending_: pieces of a few replies each, of which every reply is whole.

@@ -17,6 +17,8 @@ struct ConnectionLimits {
   /// After the last output the server waits this long for the peer to end its side, because closing
   /// earlier may reset the connection before the peer has read the output.
   std::chrono::milliseconds linger_timeout{2'000};
+  /// The server closes a connection that has not agreed on TLS this long after it was accepted.
+  std::chrono::milliseconds handshake_timeout{10'000};
   /// How often the server looks for peers that have sent nothing for too long (StreamTimeouts).
   std::chrono::milliseconds sweep_interval{1'000};
 };

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "net/address.h"
+#include "net/tls_server.h"
 #include "protocols/stream_handler.h"
 
 namespace sluice {
@@ -17,6 +19,8 @@ struct Service {
   StreamTimeouts timeouts = {};
   /// Called by the serving threads for each peer that is refused; or null.
   std::function<void()> on_refusal = {};
+  /// If not null, its connections speak TLS; refusal is not sent there.
+  std::shared_ptr<TlsServer> tls = {};
 };
 
 }  // namespace sluice

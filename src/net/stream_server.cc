@@ -157,7 +157,7 @@ class StreamWorker {
     if (group_.open.fetch_add(1) >= max_connections_) {
       group_.open.fetch_sub(1);
       if (service.on_refusal != nullptr) service.on_refusal();
-      refuse(std::move(socket), service.refusal);
+      if (service.tls == nullptr) refuse(std::move(socket), service.refusal);
       return;
     }
     std::make_shared<Connection>(std::move(socket), group_, service)->start(thread_);

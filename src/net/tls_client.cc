@@ -1,6 +1,5 @@
 #include "net/tls_client.h"
 
-#include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
@@ -10,6 +9,8 @@
 #include <mutex>
 #include <new>
 #include <stdexcept>
+
+#include "net/tls_files.h"
 
 namespace sluice {
 namespace {
@@ -23,36 +24,20 @@ constexpr std::size_t kMaxNameBytes = TLSEXT_MAXLEN_host_name;
   throw std::runtime_error("TLS to " + endpoint.text() + ": " + what);
 }
 
-/// `reason`: the first of OpenSSL's errors, which is the cause of the others.
-void require_file(const Endpoint& endpoint, const std::string& what, const error_code& reason) {
-  ::ERR_clear_error();
-  if (!reason) return;
-  const char* text = ::ERR_reason_error_string(static_cast<unsigned long>(reason.value()));
-  const bool is_tls = reason.category() == boost::asio::error::get_ssl_category();
-  refuse(endpoint,
-         what + " cannot be used: " + (is_tls && text != nullptr ? text : reason.message()));
-}
-
-void load_files(ssl::context& context, const Endpoint& endpoint) {
-  const TlsOptions& tls = *endpoint.tls;
-  error_code error;
+void load_files(ssl::context& context, const TlsOptions& tls) {
   if (tls.ca_file.empty()) {
-    context.set_default_verify_paths(error);
+    error_code ignored;
+    context.set_default_verify_paths(ignored);
   } else {
-    context.load_verify_file(tls.ca_file, error);
-    require_file(endpoint, "the CA file " + tls.ca_file, error);
+    load_authorities(context, tls.ca_file);
   }
-  if (tls.certificate_file.empty()) {
-    if (tls.key_file.empty()) return;
-    refuse(endpoint, "the key file " + tls.key_file + " needs a certificate file beside it");
+  if (!tls.certificate_file.empty()) {
+    load_certificate(context, tls.certificate_file,
+                     tls.key_file.empty() ? tls.certificate_file : tls.key_file);
+  } else if (!tls.key_file.empty()) {
+    throw std::runtime_error("the key file " + tls.key_file +
+                             " needs a certificate file beside it");
   }
-  context.use_certificate_chain_file(tls.certificate_file, error);
-  require_file(endpoint, "the certificate file " + tls.certificate_file, error);
-  const std::string& key_file = tls.key_file.empty() ? tls.certificate_file : tls.key_file;
-  // A passphrase cannot be asked for.
-  context.set_password_callback([](std::size_t, ssl::context::password_purpose) { return ""; });
-  context.use_private_key_file(key_file, ssl::context::pem, error);
-  require_file(endpoint, "the key in " + key_file, error);
 }
 
 std::shared_ptr<ssl::context> make_context(const Endpoint& endpoint) {
@@ -61,7 +46,11 @@ std::shared_ptr<ssl::context> make_context(const Endpoint& endpoint) {
   ::SSL_CTX_set_min_proto_version(handle, TLS1_2_VERSION);
   ::SSL_CTX_set_options(handle, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
   context->set_verify_mode(endpoint.tls->insecure ? ssl::verify_none : ssl::verify_peer);
-  load_files(*context, endpoint);
+  try {
+    load_files(*context, *endpoint.tls);
+  } catch (const std::runtime_error& error) {
+    refuse(endpoint, error.what());
+  }
   return context;
 }
 

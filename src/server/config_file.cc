@@ -8,6 +8,7 @@
 #include "net/address.h"
 #include "server/limits_file.h"
 #include "server/protocols.h"
+#include "server/tls_config.h"
 #include "server/yaml_file.h"
 #include "sluice/store.h"
 
@@ -20,6 +21,39 @@ std::vector<std::string_view> protocol_names() {
   return names;
 }
 
+constexpr std::string_view kAddresses = "127.0.0.1:6380 or unix:/run/sluice.sock";
+
+/// `taken`: the addresses that the file has named so far.
+std::string read_address_text(const YamlFile& file, const YamlMember& member,
+                              std::set<std::string>& taken) {
+  std::string text = file.text(member, kAddresses);
+  const ParsedAddress parsed = parse_address(text);
+  if (!parsed.address) file.fail_value(member, parsed.error);
+  const bool is_any_port =
+      parsed.address->family != Address::Family::kUnix && parsed.address->port == 0;
+  if (!is_any_port && !taken.insert(parsed.address->text()).second) {
+    file.fail_value(member, "the address " + parsed.address->text() + " is there twice");
+  }
+  return text;
+}
+
+/// An address is a text, or a map of it and its own TLS.
+ServedAddress read_address(const YamlFile& file, const YamlMember& item,
+                           std::set<std::string>& taken) {
+  constexpr std::array<std::string_view, 2> kNames{"address", "tls"};
+  if (!item.value.IsMap()) return read_address_text(file, item, taken);
+  ServedAddress address = "";
+  for (const YamlMember& member : file.members(item.value, "an address", kNames)) {
+    if (member.name == "tls") {
+      address.tls = read_tls(file, member);
+    } else {
+      address.text = read_address_text(file, member, taken);
+    }
+  }
+  if (address.text.empty()) file.fail_value(item, "'address' is missing here");
+  return address;
+}
+
 void read_listen(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
   auto& listen = config.listen.emplace();
   std::set<std::string> taken;
@@ -28,18 +62,15 @@ void read_listen(const YamlFile& file, const YamlMember& member, ConfigFile& con
     file.fail_value(member, "'listen' must be a map of protocols to addresses");
   }
   for (const YamlMember& protocol : file.members(member.value, "'listen'", known)) {
-    std::vector<std::string>& addresses = listen[protocol.name];
-    for (const YamlMember& text : file.texts(protocol, "127.0.0.1:6380 or unix:/run/sluice.sock")) {
-      const ParsedAddress parsed = parse_address(text.value.Scalar());
-      if (!parsed.address) file.fail_value(text, parsed.error);
-      const bool is_any_port =
-          parsed.address->family != Address::Family::kUnix && parsed.address->port == 0;
-      if (!is_any_port && !taken.insert(parsed.address->text()).second) {
-        file.fail_value(text, "the address " + parsed.address->text() + " is there twice");
-      }
-      addresses.push_back(text.value.Scalar());
+    std::vector<ServedAddress>& addresses = listen[protocol.name];
+    for (const YamlMember& item : file.items(protocol)) {
+      addresses.push_back(read_address(file, item, taken));
     }
   }
+}
+
+void read_all_tls(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
+  config.tls = read_tls(file, member);
 }
 
 void read_store(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
@@ -87,6 +118,7 @@ struct Row {
 // The members of the file. A new one is one row here and a description in docs/configuration.md.
 constexpr std::array kRows = std::to_array<Row>({
     {"listen", read_listen},
+    {"tls", read_all_tls},
     {"store", read_store},
     {"drain", read_drain},
     {"snapshot", read_snapshot},

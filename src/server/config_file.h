@@ -1,12 +1,11 @@
 #pragma once
 
 #include <chrono>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "server/served_address.h"
 #include "server/snapshot_keeper.h"
 #include "service/served_limits.h"
 
@@ -14,9 +13,10 @@ namespace sluice {
 
 /// What the server's file says (docs/configuration.md); nothing for what it does not name.
 struct ConfigFile {
-  /// By the protocol's name, the addresses to serve it on. A protocol that a file with `listen`
-  /// does not name is served nowhere.
-  std::optional<std::map<std::string, std::vector<std::string>>> listen;
+  /// A protocol that a file with `listen` does not name is served nowhere.
+  std::optional<ServedAddresses> listen;
+  /// For the addresses that name none themselves.
+  std::optional<TlsServerFiles> tls;
   /// The store's URL, as open_store() takes it.
   std::optional<std::string> store;
   std::optional<std::chrono::milliseconds> drain;

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "server/config_error.h"
+#include "servers/certificates.h"
 #include "testing/error_of.h"
 
 namespace sluice {
@@ -64,6 +65,48 @@ TEST(ConfigFile, LeavesOpenWhatItDoesNotName) {
   EXPECT_THAT(parse_config("drain: 0s", "f.yaml").limits.named, IsEmpty());
 }
 
+TEST(ConfigFile, HasTheFilesOfTlsForAllAndForOneAddress) {
+  const servers::Certificates& made = servers::certificates();
+  const std::string cert = "{cert: " + made.server.string() + ", key: " + made.server_key.string();
+  const ConfigFile config =
+      parse_config("tls: " + cert + "}\n" +
+                       "listen:\n  resp:\n    - 127.0.0.1:6380\n    - address: 0.0.0.0:6390\n" +
+                       "      tls: " + cert + ", client_ca: " + made.ca.string() + "}\n" +
+                       "    - {address: 127.0.0.1:6391, tls: no}\n",
+                   "f.yaml");
+  const TlsServerFiles own{
+      .certificate = made.server, .key = made.server_key, .client_ca = made.ca};
+  EXPECT_EQ(config.tls, (TlsServerFiles{made.server, made.server_key, ""}));
+  EXPECT_THAT(config.listen->at("resp"),
+              ElementsAre(ServedAddress("127.0.0.1:6380"), ServedAddress("0.0.0.0:6390", own),
+                          ServedAddress("127.0.0.1:6391", TlsServerFiles{})));
+}
+
+TEST(ConfigFile, FindsTheFilesOfTlsBesideItself) {
+  const servers::Certificates& made = servers::certificates();
+  const std::string path = made.server.parent_path() / "sluice.yaml";
+  EXPECT_EQ(parse_config("tls: {cert: server.pem, key: server.key}", path).tls,
+            (TlsServerFiles{made.server, made.server_key, ""}));
+}
+
+TEST(ConfigFile, PointsAtFilesThatCannotBeUsedForTls) {
+  const servers::Certificates& made = servers::certificates();
+  EXPECT_EQ(mistake("tls: yes"), "f.yaml:1:6: 'tls' must be no, or a map with 'cert'");
+  EXPECT_EQ(mistake("tls: {key: a}"), "f.yaml:1:6: 'tls' needs 'cert', a PEM file");
+  EXPECT_EQ(mistake("tls: {cert: a, keys: b}"),
+            "f.yaml:1:16: there is no 'keys' in 'tls' (did you mean 'key'?); there can be cert, "
+            "key, client_ca");
+  EXPECT_EQ(mistake("tls: {cert: /nonexistent/pem}"),
+            "f.yaml:1:6: the certificate file /nonexistent/pem cannot be used: No such file or "
+            "directory");
+  EXPECT_THAT(
+      mistake("tls: {cert: " + made.server.string() + ", key: " + made.client_key.string() + "}"),
+      StartsWith("f.yaml:1:6: the key in " + made.client_key.string()));
+  EXPECT_EQ(mistake("listen: {resp: {tls: no}}"), "f.yaml:1:16: 'address' is missing here");
+  EXPECT_THAT(mistake("listen: {resp: {address: 127.0.0.1:0, tsl: no}}"),
+              HasSubstr("there is no 'tsl' in an address (did you mean 'tls'?)"));
+}
+
 TEST(ConfigFile, TakesTheShortForms) {
   EXPECT_EQ(parse_config("store: memory", "f.yaml").store, "memory:");
   EXPECT_EQ(parse_config("drain: 0s", "f.yaml").drain, std::chrono::seconds(0));
@@ -79,7 +122,7 @@ TEST(ConfigFile, TakesTheShortForms) {
 TEST(ConfigFile, NamesAnUnknownMemberAndWhatItMayHaveMeant) {
   EXPECT_EQ(mistake("drian: 5s"),
             "f.yaml:1:1: there is no 'drian' in the file (did you mean 'drain'?); there can be "
-            "listen, store, drain, snapshot, expressions, limits");
+            "listen, tls, store, drain, snapshot, expressions, limits");
   EXPECT_THAT(mistake("\n\nfrobnicate: 5s"),
               StartsWith("f.yaml:3:1: there is no 'frobnicate' in the file; there can be listen"));
   EXPECT_THAT(mistake("listen:\n  rsep: []"),
@@ -95,8 +138,7 @@ TEST(ConfigFile, PointsAtAWrongType) {
   EXPECT_EQ(mistake("listen: yes"), "f.yaml:1:9: 'listen' must be a map of protocols to addresses");
   EXPECT_EQ(mistake("listen:"), "f.yaml:1:1: 'listen' must be a map of protocols to addresses");
   EXPECT_EQ(mistake("listen:\n  resp: [[a]]"),
-            "f.yaml:2:10: 'resp' must be a list of texts like 127.0.0.1:6380 or "
-            "unix:/run/sluice.sock");
+            "f.yaml:2:10: 'resp' must be a text like 127.0.0.1:6380 or unix:/run/sluice.sock");
   EXPECT_EQ(mistake("store: [a]"), "f.yaml:1:8: 'store' must be a text like memory:");
   EXPECT_EQ(mistake("store: ''"), "f.yaml:1:8: 'store' must be a text like memory:");
   EXPECT_EQ(mistake("store:\n"), "f.yaml:1:1: 'store' must be a text like memory:");

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <map>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 
 #include "net/address.h"
@@ -40,21 +41,30 @@ void allow_descriptors(std::size_t connections) {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/// Where a protocol is served.
+/// Where a protocol is served, and how.
 struct Listening {
   const ServedProtocol* protocol = nullptr;
   Address address;
+  /// Without a certificate: TLS is not spoken.
+  TlsServerFiles tls;
 };
 
-Address read_address(const std::string& text, bool insecure) {
-  ParsedAddress parsed = parse_address(text);
+Listening read_address(const ServedProtocol& protocol, const ServedAddress& served,
+                       const ServerOptions& options) {
+  ParsedAddress parsed = parse_address(served.text);
   if (!parsed.address) throw ConfigError(parsed.error);
-  if (!insecure && !parsed.address->is_local()) {
-    throw ConfigError("refusing to serve on " + text +
-                      ", which other machines may reach without a password and unencrypted; "
-                      "--insecure allows it");
+  Listening listening{.protocol = &protocol, .address = *std::move(parsed.address), .tls = {}};
+  if (served.tls) {
+    listening.tls = *served.tls;
+  } else if (listening.address.family != Address::Family::kUnix) {
+    listening.tls = options.tls;
   }
-  return *std::move(parsed.address);
+  if (!options.insecure && !listening.address.is_local() && listening.tls.client_ca.empty()) {
+    throw ConfigError("refusing to serve on " + served.text +
+                      ", which other machines may reach, without certificates of the clients; "
+                      "--tls-client-ca asks for them, --insecure does without");
+  }
+  return listening;
 }
 
 const ServedProtocol& find_protocol(const std::string& name) {
@@ -68,20 +78,38 @@ std::vector<Listening> read_addresses(const ServerOptions& options) {
   std::vector<Listening> all;
   for (const auto& [name, addresses] : options.addresses) {
     const ServedProtocol& protocol = find_protocol(name);
-    for (const std::string& text : addresses) {
-      all.push_back({&protocol, read_address(text, options.insecure)});
+    for (const ServedAddress& address : addresses) {
+      all.push_back(read_address(protocol, address, options));
     }
   }
   if (all.empty()) throw ConfigError("there is no address to serve on");
   return all;
 }
 
+/// By their files; addresses with the same files share one.
+using TlsServers = std::map<TlsServerFiles, std::shared_ptr<TlsServer>>;
+
+TlsServers make_tls_servers(const std::vector<Listening>& listening) {
+  TlsServers servers;
+  try {
+    for (const Listening& each : listening) {
+      if (each.tls.certificate.empty() || servers.contains(each.tls)) continue;
+      servers[each.tls] = std::make_shared<TlsServer>(each.tls);
+    }
+  } catch (const std::runtime_error& error) {
+    throw ConfigError(error.what());
+  }
+  return servers;
+}
+
 /// The handlers of each protocol that is served, over one context, on each of its addresses.
 std::vector<Service> make_services(const std::vector<Listening>& listening,
+                                   const TlsServers& tls_servers,
                                    const std::shared_ptr<ServerContext>& context) {
   std::map<const ServedProtocol*, MakeHandler> handlers;
   std::vector<Service> services;
-  for (const auto& [protocol, address] : listening) {
+  for (const auto& [protocol, address, tls] : listening) {
+    const auto tls_server = tls_servers.find(tls);
     MakeHandler& make = handlers[protocol];
     if (make == nullptr) make = protocol->handlers(context);
     services.push_back({.address = address,
@@ -90,7 +118,8 @@ std::vector<Service> make_services(const std::vector<Listening>& listening,
                         .timeouts = protocol->timeouts,
                         .on_refusal = [context, &counters = context->protocol(protocol->name)] {
                           ++counters.refused;
-                        }});
+                        },
+                        .tls = tls_server == tls_servers.end() ? nullptr : tls_server->second});
   }
   return services;
 }
@@ -120,7 +149,8 @@ ServedAddresses default_addresses() {
 }
 
 struct Server::Parts {
-  std::vector<const ServedProtocol*> protocols;  // One for each address.
+  std::vector<Listening> listening;  // In the order of the stream server's addresses.
+  TlsServers tls_servers;
   std::size_t threads = 1;
   std::size_t limits = 0;
   std::string store_url;
@@ -129,8 +159,8 @@ struct Server::Parts {
 };
 
 Server::Server(const ServerOptions& options) : parts_(std::make_unique<Parts>()) {
-  const std::vector<Listening> listening = read_addresses(options);
-  for (const Listening& each : listening) parts_->protocols.push_back(each.protocol);
+  parts_->listening = read_addresses(options);
+  parts_->tls_servers = make_tls_servers(parts_->listening);
   parts_->threads = choose_threads(options);
   parts_->limits = options.limits.named.size();
   for (const NamedLimit& named : options.limits.named) {
@@ -154,7 +184,7 @@ Server::Server(const ServerOptions& options) : parts_(std::make_unique<Parts>())
   const auto context = std::make_shared<ServerContext>(
       std::move(store), options.limits, parts_->threads,
       ServerFacts{.store_url = parts_->store_url, .max_connections = options.max_connections});
-  parts_->streams.emplace(make_services(listening, context),
+  parts_->streams.emplace(make_services(parts_->listening, parts_->tls_servers, context),
                           StreamServerOptions{.threads = parts_->threads,
                                               .max_connections = options.max_connections,
                                               .cannot_accept = [](const std::string& why) {
@@ -169,17 +199,30 @@ std::string Server::description() const {
   const std::vector<Address> addresses = parts_->streams->addresses();
   const ServedProtocol* before = nullptr;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
-    const ServedProtocol* const protocol = parts_->protocols[i];
+    const ServedProtocol* const protocol = parts_->listening[i].protocol;
     if (protocol == before) {
       line += ", ";
     } else {
       line += (before == nullptr ? "" : "; ") + std::string(protocol->title) + " on ";
     }
     line += addresses[i].text();
+    if (!parts_->listening[i].tls.certificate.empty()) line += " with TLS";
     before = protocol;
   }
   line += " (" + counted(parts_->threads, "thread") + ", " + counted(parts_->limits, "named limit");
   return line + ", " + parts_->store_url + ")";
+}
+
+void Server::reload_certificates() {
+  std::string errors;
+  for (const auto& [files, tls] : parts_->tls_servers) {
+    try {
+      tls->reload();
+    } catch (const std::runtime_error& error) {
+      errors += (errors.empty() ? "" : "; ") + std::string(error.what());
+    }
+  }
+  if (!errors.empty()) throw ConfigError(errors);
 }
 
 void Server::start() {

@@ -2,34 +2,31 @@
 
 #include <chrono>
 #include <cstddef>
-#include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "server/config_error.h"
+#include "server/served_address.h"
 #include "server/snapshot_keeper.h"
 #include "service/served_limits.h"
 #include "sluice/health.h"
 
 namespace sluice {
 
-/// By the protocol's name: where it is served.
-using ServedAddresses = std::map<std::string, std::vector<std::string>>;
-
 /// Each protocol on its default address.
 ServedAddresses default_addresses();
 
 struct ServerOptions {
-  /// "ADDRESS:PORT" or "unix:PATH"; port 0 is any free one.
   ServedAddresses addresses = default_addresses();
+  /// For the TCP addresses that name none themselves; without a certificate, TLS is not spoken.
+  TlsServerFiles tls = {};
   /// 1 to kMaxThreads; 0: one for each core this process may use, up to that.
   std::size_t threads = 0;
   std::string store = "memory:";
   /// Is told what happens to the store; or null.
   StoreObserver observe_store = {};
   ServedLimits limits = {};
-  /// Addresses that other machines reach are allowed: there is no password and no encryption.
+  /// Addresses that other machines reach are allowed without certificates of the clients.
   bool insecure = false;
   /// At least 1. One more is refused.
   std::size_t max_connections = 10'000;
@@ -58,6 +55,10 @@ class Server {
   /// What is served where, in one line: "serving RESP on 127.0.0.1:6380 (2 threads, 0
   /// named limits, memory:)".
   std::string description() const;
+
+  /// Reads the files for TLS again, for new connections (TlsServer::reload()). Throws ConfigError
+  /// where some cannot be used: what they are for keeps what it has.
+  void reload_certificates();
 
   /// Serves from now on, on threads of its own. REQUIRES: called once.
   void start();

@@ -6,11 +6,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 
+#include "servers/certificates.h"
 #include "service/limit_registry.h"
 #include "stores/memory/memory_store.h"
+#include "testing/error_of.h"
 #include "testing/unique_fd.h"
 
 namespace sluice {
@@ -47,12 +50,53 @@ TEST(ServerTest, SaysWhereItReallyServes) {
 TEST(ServerTest, RefusesPublicAddressesUnlessTold) {
   for (const std::string host : {"0.0.0.0", "[::]"}) {
     EXPECT_EQ(refusal(on(host + ":0")), "refusing to serve on " + host +
-                                            ":0, which other machines may reach without a "
-                                            "password and unencrypted; --insecure allows it");
+                                            ":0, which other machines may reach, without "
+                                            "certificates of the clients; --tls-client-ca asks "
+                                            "for them, --insecure does without");
     ServerOptions told = on(host + ":0");
     told.insecure = true;
     EXPECT_EQ(refusal(told), "served");
   }
+}
+
+TEST(ServerTest, ServesPublicAddressesToClientsWithCertificates) {
+  const servers::Certificates& made = servers::certificates();
+  ServerOptions options = on("0.0.0.0:0");
+  options.tls = {.certificate = made.server, .key = made.server_key, .client_ca = ""};
+  EXPECT_THAT(refusal(options), HasSubstr("without certificates of the clients"));
+  options.tls.client_ca = made.ca;
+  EXPECT_EQ(refusal(options), "served");
+  // The address's own files win.
+  options.addresses["resp"][0].tls = TlsServerFiles{};
+  EXPECT_THAT(refusal(options), HasSubstr("without certificates of the clients"));
+}
+
+TEST(ServerTest, SpeaksTlsWhereItIsToldTo) {
+  const servers::Certificates& made = servers::certificates();
+  const std::string path = testing::TempDir() + "sluice_tls_" + std::to_string(::getpid());
+  ServerOptions options = on("127.0.0.1:0");
+  options.addresses["resp"].emplace_back("unix:" + path);
+  options.addresses["resp"].emplace_back("[::1]:0", TlsServerFiles{});
+  options.tls = {.certificate = made.server, .key = made.server_key, .client_ca = ""};
+  EXPECT_THAT(Server(options).description(),
+              MatchesRegex("serving RESP on 127.0.0.1:[0-9]* with TLS, unix:[^ ]*, "
+                           "\\[::1\\]:[0-9]* \\(.*"));
+  options.tls.certificate = "/nonexistent/pem";
+  EXPECT_EQ(refusal(options),
+            "the certificate file /nonexistent/pem cannot be used: No such file or directory");
+}
+
+TEST(ServerTest, KeepsItsCertificatesWhereTheNewCannotBeUsed) {
+  const servers::Certificates& made = servers::certificates();
+  const std::string path = testing::TempDir() + "sluice_pem_" + std::to_string(::getpid());
+  std::filesystem::copy_file(made.server, path);
+  ServerOptions options = on("127.0.0.1:0");
+  options.tls = {.certificate = path, .key = made.server_key, .client_ca = ""};
+  Server server(options);
+  server.reload_certificates();
+  std::filesystem::remove(path);
+  EXPECT_THAT(error_of<ConfigError>([&] { server.reload_certificates(); }),
+              HasSubstr("the certificate file " + path + " cannot be used"));
 }
 
 TEST(ServerTest, RefusesWhatCannotBeServed) {

@@ -210,19 +210,10 @@ std::string YamlFile::text(const YamlMember& member, std::string_view example) c
   return member.value.Scalar();
 }
 
-std::vector<YamlMember> YamlFile::texts(const YamlMember& member, std::string_view example) const {
+std::vector<YamlMember> YamlFile::items(const YamlMember& member) const {
+  if (!member.value.IsSequence()) return {member};
   std::vector<YamlMember> all;
-  if (member.value.IsSequence()) {
-    for (const auto& item : member.value) all.push_back({member.name, item, item});
-  } else {
-    all.push_back(member);
-  }
-  for (const YamlMember& item : all) {
-    if (!item.value.IsScalar() || item.value.Scalar().empty()) {
-      fail_value(item,
-                 "'" + member.name + "' must be a list of texts like " + std::string(example));
-    }
-  }
+  for (const auto& item : member.value) all.push_back({member.name, item, item});
   return all;
 }
 

@@ -33,6 +33,7 @@ class YamlFile {
   YamlFile(std::string text, std::string path);
 
   const YAML::Node& root() const { return root_; }
+  const std::string& path() const { return path_; }
 
   /// Throws ConfigError for a mistake at this node.
   [[noreturn]] void fail(const YAML::Node& at, const std::string& sentence) const;
@@ -51,8 +52,8 @@ class YamlFile {
 
   /// A text that is not empty. `example` is how it could read.
   std::string text(const YamlMember& member, std::string_view example) const;
-  /// The texts of a list, or the only one without a list, each as a member of its own.
-  std::vector<YamlMember> texts(const YamlMember& member, std::string_view example) const;
+  /// The items of a list, or the only one without a list, each as a member of its own.
+  std::vector<YamlMember> items(const YamlMember& member) const;
   /// yes or no, or what YAML reads as these: true, off, and so on.
   bool yes_or_no(const YamlMember& member) const;
   /// A duration as in a limit: 1h30m, 500ms. Refuses one below or above the bounds.

@@ -77,6 +77,7 @@ class Client {
   }
 
   bool connected() const { return connected_; }
+  int fd() const { return fd_.get(); }
   bool send(std::string_view text) {
     return ::send(fd_.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(text.size());

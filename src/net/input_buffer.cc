@@ -1,0 +1,35 @@
+#include "net/input_buffer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+constexpr std::size_t kFirstBufferBytes = 4 * 1024;
+
+}  // namespace
+
+std::span<char> InputBuffer::make_room() {
+  const std::string_view kept = unread();
+  std::size_t capacity = capacity_;
+  if (end_ == capacity_) {
+    capacity = std::clamp(2 * capacity_, kFirstBufferBytes, kMaxInputBytes);
+  } else if (kept.empty() && capacity_ > kIdleBufferBytes) {
+    capacity = kFirstBufferBytes;
+  }
+  if (capacity != capacity_) {
+    auto bytes = std::make_unique_for_overwrite<char[]>(capacity);
+    std::copy(kept.begin(), kept.end(), bytes.get());
+    bytes_ = std::move(bytes);
+    capacity_ = capacity;
+  } else if (begin_ != 0) {
+    std::memmove(bytes_.get(), kept.data(), kept.size());
+  }
+  begin_ = 0;
+  end_ = kept.size();
+  return {bytes_.get() + end_, capacity_ - end_};
+}
+
+}  // namespace sluice

@@ -1,0 +1,57 @@
+#include "net/tls_server.h"
+
+#include <openssl/ssl.h>
+
+#include <array>
+#include <boost/asio/ssl/context.hpp>
+#include <utility>
+
+#include "net/tls_files.h"
+
+namespace sluice {
+namespace {
+
+namespace ssl = boost::asio::ssl;
+
+/// Sessions are resumed by tickets, whose keys each context makes for itself; the server remembers
+/// no session.
+std::shared_ptr<ssl::context> make_context(const TlsServerFiles& files) {
+  auto context = std::make_shared<ssl::context>(ssl::context::tls_server);
+  ::SSL_CTX* const handle = context->native_handle();
+  ::SSL_CTX_set_min_proto_version(handle, TLS1_2_VERSION);
+  ::SSL_CTX_set_options(handle, SSL_OP_NO_RENEGOTIATION);
+  // Of TLS 1.2: with forward secrecy and authenticated encryption. All of TLS 1.3 are so.
+  ::SSL_CTX_set_cipher_list(handle, "ECDHE+AESGCM:ECDHE+CHACHA20");
+  ::SSL_CTX_set_session_cache_mode(handle, SSL_SESS_CACHE_OFF);
+  // An idle connection keeps no record buffers.
+  ::SSL_CTX_set_mode(handle, SSL_MODE_RELEASE_BUFFERS);
+  load_certificate(*context, files.certificate, files.key.empty() ? files.certificate : files.key);
+  if (files.client_ca.empty()) return context;
+  load_authorities(*context, files.client_ca);
+  context->set_verify_mode(ssl::verify_peer | ssl::verify_fail_if_no_peer_cert);
+  // The names of the authorities, from which a client chooses its certificate.
+  ::SSL_CTX_set_client_CA_list(handle, ::SSL_load_client_CA_file(files.client_ca.c_str()));
+  // Without this name for what a session is good for, OpenSSL resumes none that has a client's
+  // certificate.
+  constexpr std::array<unsigned char, 1> kSessions{1};
+  ::SSL_CTX_set_session_id_context(handle, kSessions.data(), kSessions.size());
+  return context;
+}
+
+}  // namespace
+
+TlsServer::TlsServer(TlsServerFiles files)
+    : files_(std::move(files)), context_(make_context(files_)) {}
+
+void TlsServer::reload() {
+  auto context = make_context(files_);
+  const std::lock_guard lock(mutex_);
+  context_ = std::move(context);
+}
+
+std::shared_ptr<ssl::context> TlsServer::context() const {
+  const std::lock_guard lock(mutex_);
+  return context_;
+}
+
+}  // namespace sluice

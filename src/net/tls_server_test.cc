@@ -1,0 +1,411 @@
+#include "net/tls_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "servers/certificates.h"
+#include "testing/line_server.h"
+
+namespace sluice {
+namespace {
+
+using servers::certificates;
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// A client that speaks TLS, and gives up after ten seconds.
+class TlsTestClient {
+ public:
+  struct Options {
+    int version = TLS1_3_VERSION;
+    bool has_certificate = false;
+    SSL_SESSION* session = nullptr;
+  };
+
+  TlsTestClient(const Address& address, Options options)
+      : client_(address), context_(SSL_CTX_new(TLS_client_method()), SSL_CTX_free) {
+    SSL_CTX* const context = context_.get();
+    SSL_CTX_set_min_proto_version(context, options.version);
+    SSL_CTX_set_max_proto_version(context, options.version);
+    // Lets it offer the versions that are out of use.
+    if (options.version < TLS1_2_VERSION) SSL_CTX_set_security_level(context, 0);
+    SSL_CTX_load_verify_file(context, certificates().ca.c_str());
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+    if (options.has_certificate) {
+      SSL_CTX_use_certificate_file(context, certificates().client.c_str(), SSL_FILETYPE_PEM);
+      SSL_CTX_use_PrivateKey_file(context, certificates().client_key.c_str(), SSL_FILETYPE_PEM);
+    }
+    ssl_.reset(SSL_new(context));
+    SSL_set_fd(ssl_.get(), client_.fd());
+    if (options.session != nullptr) SSL_set_session(ssl_.get(), options.session);
+    SSL_connect(ssl_.get());
+  }
+  explicit TlsTestClient(const Address& address) : TlsTestClient(address, Options{}) {}
+
+  bool send(std::string_view text) {
+    std::size_t sent = 0;
+    return SSL_write_ex(ssl_.get(), text.data(), text.size(), &sent) == 1 && sent == text.size();
+  }
+  std::string read(std::size_t bytes) {
+    std::string text(bytes, '\0');
+    std::size_t got = 0;
+    std::size_t n = 0;
+    while (got < bytes && SSL_read_ex(ssl_.get(), text.data() + got, bytes - got, &n) == 1) {
+      got += n;
+    }
+    return text.substr(0, got);
+  }
+  bool echoes(std::string_view line) { return send(line) && read(line.size()) == line; }
+
+  /// All that comes until the server ends the stream; "(torn)" at the end where it does not do so
+  /// as TLS demands.
+  std::string read_all() {
+    std::string text;
+    std::string piece(65'536, '\0');
+    std::size_t n = 0;
+    ERR_clear_error();
+    while (SSL_read_ex(ssl_.get(), piece.data(), piece.size(), &n) == 1) text.append(piece, 0, n);
+    if (SSL_get_error(ssl_.get(), 0) != SSL_ERROR_ZERO_RETURN) text += "(torn)";
+    return text;
+  }
+  /// Why the server has refused the client: the words of its alert.
+  std::string alert() {
+    ERR_clear_error();
+    char byte = 0;
+    std::size_t n = 0;
+    SSL_read_ex(ssl_.get(), &byte, 1, &n);
+    const char* const text = ERR_reason_error_string(ERR_get_error());
+    return text == nullptr ? "" : text;
+  }
+
+  void end() { SSL_shutdown(ssl_.get()); }
+  bool is_resumed() const { return SSL_session_reused(ssl_.get()) == 1; }
+  std::string version() const { return SSL_get_version(ssl_.get()); }
+  std::string servers_name() const {
+    char name[100] = "";
+    X509* const certificate = SSL_get0_peer_certificate(ssl_.get());
+    X509_NAME_oneline(X509_get_subject_name(certificate), name, sizeof(name));
+    return name;
+  }
+  std::shared_ptr<SSL_SESSION> session() const {
+    return {SSL_get1_session(ssl_.get()), SSL_SESSION_free};
+  }
+  /// What TLS runs on.
+  Client& below() { return client_; }
+
+ private:
+  Client client_;
+  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context_;
+  std::unique_ptr<SSL, decltype(&SSL_free)> ssl_{nullptr, SSL_free};
+};
+
+TlsServerFiles server_files() {
+  return {.certificate = certificates().server, .key = certificates().server_key, .client_ca = ""};
+}
+
+TlsServerFiles mutual_files() {
+  TlsServerFiles files = server_files();
+  files.client_ca = certificates().ca;
+  return files;
+}
+
+class TlsServerTest : public testing::Test {
+ protected:
+  void serve(const TlsServerFiles& files = server_files(), const ConnectionLimits& limits = {}) {
+    const MakeHandler factory = [this](const AcceptedStream& stream) {
+      const std::lock_guard lock(mutex_);
+      told_.push_back(stream.certificate + (stream.is_encrypted ? "+tls" : ""));
+      return std::make_unique<LineHandler>();
+    };
+    serve(factory, files, limits);
+  }
+  void serve(const MakeHandler& factory, const TlsServerFiles& files,
+             const ConnectionLimits& limits = {}) {
+    tls_ = std::make_shared<TlsServer>(files);
+    server_ = std::make_unique<StreamServer>(
+        std::vector<Service>{
+            {.address = any_port(), .make_handler = factory, .refusal = "no room\n", .tls = tls_}},
+        StreamServerOptions{.threads = 2, .limits = limits});
+    server_->start();
+  }
+  Address address() const { return server_->addresses()[0]; }
+  std::vector<std::string> told() {
+    const std::lock_guard lock(mutex_);
+    return told_;
+  }
+
+  std::shared_ptr<TlsServer> tls_;
+  std::unique_ptr<StreamServer> server_;
+  std::mutex mutex_;
+  std::vector<std::string> told_;  // Of each handler, in the order they were made.
+};
+
+TEST_F(TlsServerTest, SpeaksTls12AndTls13) {
+  serve();
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    TlsTestClient client(address(), {.version = version});
+    EXPECT_TRUE(client.echoes("hello\n"));
+    EXPECT_TRUE(client.echoes("world\n"));
+    EXPECT_EQ(client.version(), version == TLS1_2_VERSION ? "TLSv1.2" : "TLSv1.3");
+  }
+  EXPECT_EQ(told(), (std::vector<std::string>{"+tls", "+tls"}));
+  EXPECT_EQ(tls_->failures(), 0U);
+}
+
+TEST_F(TlsServerTest, RefusesOlderVersions) {
+  serve();
+  TlsTestClient client(address(), {.version = TLS1_1_VERSION});
+  EXPECT_FALSE(client.echoes("hello\n"));
+  server_->stop(milliseconds(0));
+  EXPECT_EQ(tls_->failures(), 1U);
+}
+
+TEST_F(TlsServerTest, AnswersAPipelineInOrder) {
+  serve();
+  TlsTestClient client(address());
+  std::string lines;
+  for (int i = 0; i < 20'000; ++i) lines += std::to_string(i) + "\n";
+  // Less than the socket's buffers take: one thread must not read and write the same SSL.
+  ASSERT_TRUE(client.send(lines));
+  EXPECT_EQ(client.read(lines.size()), lines);
+}
+
+TEST_F(TlsServerTest, SendsLongRepliesToAPeerThatReadsThemLate) {
+  serve(server_files(), {.max_pending_bytes = 100'000});
+  TlsTestClient client(address());
+  std::string lines;
+  for (int i = 0; i < 10; ++i) lines += "big 1000000\nend\n";
+  ASSERT_TRUE(client.send(lines));
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(client.read(1'000'000), std::string(1'000'000, 'x'));
+    EXPECT_EQ(client.read(4), "end\n");
+  }
+}
+
+/// Answers each call later: as if a store had to be asked.
+class WaitingHandler final : public LineHandler {
+ public:
+  explicit WaitingHandler(Wake wake) : wake_(std::move(wake)) {}
+  Progress on_data(std::string_view input, std::string& output) override {
+    is_waiting_ = !is_waiting_;
+    if (!is_waiting_) return LineHandler::on_data(input, output);
+    wake_();
+    return {0, Next::kLater};
+  }
+
+ private:
+  const Wake wake_;
+  bool is_waiting_ = false;
+};
+
+TEST_F(TlsServerTest, KeepsWhatComesWhileTheHandlerWaits) {
+  const MakeHandler factory = [](AcceptedStream stream) {
+    return std::make_unique<WaitingHandler>(std::move(stream.wake));
+  };
+  serve(factory, server_files());
+  TlsTestClient client(address());
+  std::string lines;
+  for (int i = 0; i < 20'000; ++i) lines += std::to_string(i) + "\n";
+  ASSERT_TRUE(client.send(lines));
+  EXPECT_EQ(client.read(lines.size()), lines);
+}
+
+TEST_F(TlsServerTest, AnswersAfterThePeerHasEndedItsSide) {
+  serve();
+  TlsTestClient client(address());
+  ASSERT_TRUE(client.send("a\nb\n"));
+  client.end();
+  EXPECT_EQ(client.read_all(), "a\nb\n");
+}
+
+TEST_F(TlsServerTest, EndsTheStreamAsTlsDemands) {
+  serve();
+  TlsTestClient client(address());
+  ASSERT_TRUE(client.send("a\nclose\nb\n"));
+  EXPECT_EQ(client.read_all(), "a\nbye\n");
+}
+
+TEST_F(TlsServerTest, AnswersWhatHasComeWhenItStops) {
+  serve();
+  TlsTestClient client(address());
+  EXPECT_TRUE(client.echoes("a\n"));
+  ASSERT_TRUE(client.send("b\n"));
+  server_->stop(std::chrono::seconds(10));
+  EXPECT_EQ(client.read_all(), "b\n");
+}
+
+TEST_F(TlsServerTest, RefusesAPeerThatDoesNotSpeakTls) {
+  serve();
+  Client plain(address());
+  ASSERT_TRUE(plain.send("PING\r\n"));
+  EXPECT_THAT(plain.read_all(), Not(HasSubstr("PING")));
+  TlsTestClient client(address());
+  EXPECT_TRUE(client.echoes("a\n"));
+  EXPECT_EQ(tls_->failures(), 1U);
+  EXPECT_EQ(told().size(), 1U);
+}
+
+TEST_F(TlsServerTest, ClosesAConnectionWithWrongBytes) {
+  serve();
+  TlsTestClient client(address());
+  EXPECT_TRUE(client.echoes("a\n"));
+  ASSERT_TRUE(client.below().send("this is no record of TLS\n"));
+  EXPECT_THAT(client.below().read_all(), Not(HasSubstr("no record")));
+  TlsTestClient other(address());
+  EXPECT_TRUE(other.echoes("a\n"));
+  EXPECT_EQ(tls_->failures(), 0U);
+}
+
+TEST_F(TlsServerTest, ClosesAPeerWhoseHandshakeTakesTooLong) {
+  serve(server_files(), {.handshake_timeout = milliseconds(50), .sweep_interval = milliseconds(5)});
+  TlsTestClient client(address());
+  Client silent(address());
+  Client slow(address());
+  // The header of a record that does not come.
+  ASSERT_TRUE(slow.send(std::string_view("\x16\x03\x01\x02\x00", 5)));
+  EXPECT_TRUE(client.echoes("others are served\n"));
+  EXPECT_THAT(silent.read_all(), Not(HasSubstr("(timeout)")));
+  EXPECT_THAT(slow.read_all(), Not(HasSubstr("(timeout)")));
+  EXPECT_EQ(tls_->failures(), 2U);
+  EXPECT_TRUE(client.echoes("and for as long as they like\n"));
+}
+
+TEST_F(TlsServerTest, SaysNothingUnencryptedWhenItIsFull) {
+  tls_ = std::make_shared<TlsServer>(server_files());
+  server_ = std::make_unique<StreamServer>(std::vector<Service>{{.address = any_port(),
+                                                                 .make_handler = line_handlers(),
+                                                                 .refusal = "no room\n",
+                                                                 .tls = tls_}},
+                                           StreamServerOptions{.max_connections = 1});
+  server_->start();
+  TlsTestClient client(address());
+  EXPECT_TRUE(client.echoes("a\n"));
+  Client second(address());
+  EXPECT_EQ(second.read_all(), "");
+}
+
+TEST_F(TlsServerTest, TellsTheHandlerWhoseCertificateTheClientHas) {
+  serve(mutual_files());
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    TlsTestClient client(address(), {.version = version, .has_certificate = true});
+    EXPECT_TRUE(client.echoes("hello\n"));
+  }
+  EXPECT_EQ(told(), (std::vector<std::string>{"CN=client+tls", "CN=client+tls"}));
+}
+
+TEST_F(TlsServerTest, RefusesAClientWithoutACertificateThatItTrusts) {
+  serve(mutual_files());
+  EXPECT_THAT(TlsTestClient(address()).alert(), HasSubstr("certificate required"));
+  TlsServerFiles other = server_files();
+  other.client_ca = certificates().stranger_ca;
+  serve(other);
+  EXPECT_THAT(TlsTestClient(address(), {.has_certificate = true}).alert(), HasSubstr("unknown ca"));
+  EXPECT_EQ(tls_->failures(), 1U);
+  EXPECT_TRUE(told().empty());
+}
+
+TEST_F(TlsServerTest, AsksForNoCertificateUnlessTold) {
+  serve();
+  TlsTestClient client(address(), {.has_certificate = true});
+  EXPECT_TRUE(client.echoes("hello\n"));
+  EXPECT_EQ(told(), (std::vector<std::string>{"+tls"}));
+}
+
+TEST_F(TlsServerTest, ResumesSessions) {
+  serve(mutual_files());
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    TlsTestClient first(address(), {.version = version, .has_certificate = true});
+    EXPECT_TRUE(first.echoes("hello\n"));
+    EXPECT_FALSE(first.is_resumed());
+    const auto session = first.session();
+    TlsTestClient second(address(),
+                         {.version = version, .has_certificate = true, .session = session.get()});
+    EXPECT_TRUE(second.echoes("hello\n"));
+    EXPECT_TRUE(second.is_resumed());
+  }
+  EXPECT_EQ(told(), std::vector<std::string>(4, "CN=client+tls"));
+}
+
+/// Files that a test may replace.
+class TlsFilesTest : public TlsServerTest {
+ protected:
+  TlsFilesTest() {
+    std::filesystem::create_directories(folder_);
+    put(certificates().server, certificates().server_key);
+  }
+  ~TlsFilesTest() override { std::filesystem::remove_all(folder_); }
+
+  void put(const std::filesystem::path& certificate, const std::filesystem::path& key) {
+    constexpr auto kReplace = std::filesystem::copy_options::overwrite_existing;
+    std::filesystem::copy_file(certificate, files().certificate, kReplace);
+    std::filesystem::copy_file(key, files().key, kReplace);
+  }
+  TlsServerFiles files() const {
+    return {.certificate = folder_ + "/pem", .key = folder_ + "/key", .client_ca = ""};
+  }
+  static std::string refusal(const TlsServerFiles& files) {
+    try {
+      const TlsServer server(files);
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  const std::string folder_ = temporary_path("tls");
+};
+
+TEST_F(TlsFilesTest, ReadsThemAgain) {
+  serve(files());
+  TlsTestClient before(address());
+  EXPECT_EQ(before.servers_name(), "/CN=server");
+  EXPECT_TRUE(before.echoes("a\n"));
+  const auto session = before.session();
+
+  put(certificates().client, certificates().client_key);
+  EXPECT_EQ(TlsTestClient(address()).servers_name(), "/CN=server");
+  tls_->reload();
+  TlsTestClient after(address(), {.session = session.get()});
+  EXPECT_EQ(after.servers_name(), "/CN=client");
+  EXPECT_FALSE(after.is_resumed());
+  EXPECT_TRUE(before.echoes("b\n"));
+}
+
+TEST_F(TlsFilesTest, KeepsTheOldOnesWhereTheNewCannotBeUsed) {
+  serve(files());
+  put(certificates().client, certificates().server_key);
+  EXPECT_THAT(refusal(files()), StartsWith("the key in " + files().key + " cannot be used: "));
+  EXPECT_THROW(tls_->reload(), std::runtime_error);
+  EXPECT_EQ(TlsTestClient(address()).servers_name(), "/CN=server");
+}
+
+TEST_F(TlsFilesTest, SaysWhichCannotBeUsed) {
+  EXPECT_EQ(refusal(files()), "");
+  TlsServerFiles wrong = files();
+  wrong.certificate = folder_ + "/none";
+  EXPECT_EQ(refusal(wrong), "the certificate file " + wrong.certificate +
+                                " cannot be used: No such file or directory");
+  wrong = files();
+  wrong.client_ca = wrong.key;
+  EXPECT_THAT(refusal(wrong), StartsWith("the CA file " + wrong.client_ca + " cannot be used: "));
+  // The certificate's file may have the key as well.
+  std::ofstream(files().certificate, std::ios::app) << std::ifstream(files().key).rdbuf();
+  EXPECT_EQ(refusal({.certificate = files().certificate, .key = "", .client_ca = ""}), "");
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <openssl/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "net/input_buffer.h"
+#include "net/tls_server.h"
+
+namespace sluice {
+
+/// TLS on one accepted connection, without its socket: takes the bytes that were received, and
+/// gives the bytes to send. Not thread-safe.
+class TlsSession final {
+ public:
+  enum class Handshake : std::uint8_t { kGoesOn, kDone, kFailed };
+
+  explicit TlsSession(const TlsServer& server);
+  ~TlsSession();
+  TlsSession(const TlsSession&) = delete;
+  TlsSession& operator=(const TlsSession&) = delete;
+
+  /// Where the bytes that are received go.
+  InputBuffer& received() { return received_; }
+
+  /// Goes on with the handshake as far as the received bytes allow. After kFailed only seal() may
+  /// be called, since what it gives tells the peer why.
+  Handshake shake_hands();
+  /// The subject of the client's certificate, which was verified, as RFC 2253 writes it
+  /// ("CN=gateway"); empty if the client has presented none. It is printable ASCII.
+  std::string subject() const;
+
+  /// Decrypts received bytes into `room`. Returns how many bytes it has written: 0 if more must be
+  /// received first, if the peer has ended its side, or if the bytes are wrong: see has_ended().
+  std::size_t open(std::span<char> room);
+  /// Whether open() may give something before more is received.
+  bool has_unopened() const;
+  /// Nothing more can be decrypted: the peer has ended its side, or has sent wrong bytes.
+  bool has_ended() const { return has_ended_; }
+
+  /// Replaces the text in `output` by the bytes to send: all that TLS has to send, and the text
+  /// encrypted. False if it cannot be encrypted.
+  bool seal(std::string& output);
+  /// Tells the peer that no more text will follow, with the next seal().
+  void end();
+  /// Some of what seal() gave will not be sent: the peer could decrypt nothing that comes later.
+  void abandon() { has_failed_ = true; }
+
+ private:
+  struct Callbacks;
+
+  std::unique_ptr<SSL, void (*)(SSL*)> ssl_;
+  InputBuffer received_;
+  std::string to_send_;
+  bool has_ended_ = false;
+  bool has_failed_ = false;
+};
+
+}  // namespace sluice

@@ -1,0 +1,37 @@
+"""Certificates for tests of TLS, made by the openssl program."""
+
+import os
+
+from harness import run
+
+NAMES = "subjectAltName=DNS:localhost,IP:127.0.0.1"
+
+
+class Certificates:
+    """PEM files in `folder`: ca, and server, gateway and stranger with their keys. The authority
+    has signed server and gateway; stranger has signed itself."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.make("ca", "-addext", "basicConstraints=critical,CA:TRUE")
+        self.make("server", "-addext", NAMES, signed=True)
+        self.make("gateway", signed=True)
+        self.make("stranger")
+
+    def pem(self, name):
+        return os.path.join(self.folder, name + ".pem")
+
+    def key(self, name):
+        return os.path.join(self.folder, name + ".key")
+
+    def make(self, name, *options, signed=False, subject=None):
+        """Makes a certificate, or replaces it."""
+        if signed:
+            options += ("-addext", "basicConstraints=critical,CA:FALSE", "-CA", self.pem("ca"),
+                        "-CAkey", self.key("ca"))
+        result = run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                     "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+                     subject or f"/CN={name}", "-keyout", self.key(name), "-out", self.pem(name),
+                     *options)
+        if result.returncode != 0:
+            raise AssertionError("openssl: " + result.stderr)

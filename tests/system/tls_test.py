@@ -1,0 +1,162 @@
+"""TLS and client certificates: redis-cli, openssl s_client, curl and clients from npm."""
+
+import os
+import tempfile
+import unittest
+
+from certificates import Certificates
+from harness import (BINARY, PATIENCE_S, Process, SystemTest, free_port, npm_install, open_socket,
+                     run, sluice)
+
+CLIENTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients")
+
+
+class TlsTest(SystemTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        folder = tempfile.TemporaryDirectory(prefix="sluice-tls-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.made = Certificates(folder.name)
+
+    def serve(self, *arguments, tls=("--tls-cert", "server", "--tls-key", "server")):
+        """`sluice serve` with RESP and HTTP on free ports."""
+        options = [self.made.key(word) if before == "--tls-key" else self.made.pem(word)
+                   if before.startswith("--tls") else word
+                   for before, word in zip(("",) + tls, tls)]
+        self.port, self.http_port = free_port(), free_port()
+        server = Process(BINARY, "serve", "--resp", f"127.0.0.1:{self.port}", "--http",
+                         f"127.0.0.1:{self.http_port}", *options, *arguments)
+        self.addCleanup(server.stop)
+        for port in (self.port, self.http_port):
+            server.await_listening(("127.0.0.1", port))
+        return server
+
+    def redis_cli(self, *arguments, client=None):
+        options = ["--tls", "--cacert", self.made.pem("ca"), "-p", str(self.port)]
+        if client:
+            options += ["--cert", self.made.pem(client), "--key", self.made.key(client)]
+        return run("redis-cli", *options, *arguments)
+
+    def s_client(self, *arguments, stdin="PING\r\nQUIT\r\n"):
+        """What openssl s_client says when it has sent this."""
+        result = run("openssl", "s_client", "-connect", f"127.0.0.1:{self.port}", "-CAfile",
+                     self.made.pem("ca"), "-ign_eof", *arguments, stdin=stdin,
+                     timeout_s=PATIENCE_S)
+        return result.stdout + result.stderr
+
+
+MUTUAL = ("--tls-cert", "server", "--tls-key", "server", "--tls-client-ca", "ca")
+
+
+class Tls(TlsTest):
+    def test_redis_cli(self):
+        server = self.serve()
+        self.assertIn(f"RESP on 127.0.0.1:{self.port} with TLS", server.output())
+        self.assertEqual(self.redis_cli("PING").stdout, "PONG\n")
+        self.assertEqual(self.redis_cli("CL.THROTTLE", "k", "15", "30", "60").stdout.split(),
+                         ["0", "16", "15", "-1", "2"])
+
+    def test_versions(self):
+        self.serve()
+        for option, version in (("-tls1_2", "TLSv1.2"), ("-tls1_3", "TLSv1.3")):
+            said = self.s_client(option)
+            self.assertIn("+PONG", said)
+            self.assertIn(f"New, {version}, ", said)
+        old = self.s_client("-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0")
+        self.assertNotIn("+PONG", old)
+        self.assertIn("alert protocol version", old)
+
+    def test_sessions_are_resumed(self):
+        self.serve()
+        kept = os.path.join(self.temporary_folder(), "session")
+        for option in ("-tls1_2", "-tls1_3"):
+            self.assertIn("\nNew, ", self.s_client(option, "-sess_out", kept))
+            self.assertIn("\nReused, ", self.s_client(option, "-sess_in", kept))
+
+    def test_plain_clients_are_refused(self):
+        server = self.serve()
+        plain = run("redis-cli", "-p", str(self.port), "PING")
+        self.assertNotIn("PONG", plain.stdout)
+        with open_socket(("127.0.0.1", self.port)) as peer:
+            peer.sendall(b"\x1b[31mSECRET\r\n" * 100)
+        self.assertEqual(self.redis_cli("PING").stdout, "PONG\n")
+        self.assertNotIn("SECRET", server.output())
+
+    def test_http(self):
+        self.serve()
+        url = f"https://localhost:{self.http_port}"
+        answer = run("curl", "-s", "--cacert", self.made.pem("ca"), url + "/healthz", "-o",
+                     "/dev/null", "-w", "%{http_code} %{ssl_verify_result}")
+        self.assertEqual(answer.stdout, "200 0")
+        self.assertNotEqual(run("curl", "-s", url + "/healthz").returncode, 0)
+
+    def test_clients_from_npm(self):
+        npm_install(CLIENTS)
+        self.serve(tls=MUTUAL)
+        for name in ("redis", "ioredis"):
+            result = run("node", os.path.join(CLIENTS, "tls.mjs"), name, str(self.port),
+                         self.made.pem("ca"), self.made.pem("gateway"), self.made.key("gateway"))
+            self.assertEqual((result.returncode, result.stdout), (0, f"{name}: ok\n"),
+                             result.stderr)
+
+
+class ClientCertificates(TlsTest):
+    def test_those_of_the_authority_alone_are_served(self):
+        self.serve(tls=MUTUAL)
+        self.assertEqual(self.redis_cli("PING", client="gateway").stdout, "PONG\n")
+        self.assertNotIn("PONG", self.redis_cli("PING").stdout)
+        self.assertNotIn("PONG", self.redis_cli("PING", client="stranger").stdout)
+        self.assertIn("alert certificate required", self.s_client("-tls1_3"))
+        self.assertIn("alert handshake failure", self.s_client("-tls1_2"))
+
+    def test_http(self):
+        self.serve(tls=MUTUAL)
+        url = f"https://localhost:{self.http_port}/healthz"
+        known = ("--cert", self.made.pem("gateway"), "--key", self.made.key("gateway"))
+        for options, code in ((known, 0), ((), 56)):
+            result = run("curl", "-s", "--cacert", self.made.pem("ca"), *options, url)
+            self.assertEqual(result.returncode, code, result.stderr)
+
+
+class Refusals(TlsTest):
+    def test_public_addresses_need_certificates_of_clients(self):
+        port = free_port()
+        files = ["--tls-cert", self.made.pem("server"), "--tls-key", self.made.key("server")]
+        result = sluice("serve", "--resp", f"0.0.0.0:{port}", *files)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--tls-client-ca", result.stderr)
+        with Process(BINARY, "serve", "--resp", f"0.0.0.0:{port}", *files, "--tls-client-ca",
+                     self.made.pem("ca")) as server:
+            server.await_listening(("127.0.0.1", port))
+            self.assertEqual(server.stop(), 0)
+
+    def test_files_that_cannot_be_used(self):
+        for options, named in ((["--tls-cert", "/nonexistent"], "/nonexistent"),
+                               (["--tls-cert", self.made.pem("server")], "the key in"),
+                               (["--tls-key", self.made.key("server")], "--tls-cert"),
+                               (["--tls-client-ca", self.made.pem("ca")], "--tls-cert")):
+            result = sluice("serve", "--resp", f"127.0.0.1:{free_port()}", *options)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+            self.assertIn(named, result.stderr)
+
+
+class OneFile(TlsTest):
+    def test_an_address_with_tls_beside_a_plain_one(self):
+        plain, self.port = free_port(), free_port()
+        path = os.path.join(self.made.folder, "sluice.yaml")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("listen:\n  resp:\n"
+                       f"    - 127.0.0.1:{plain}\n"
+                       f"    - address: 127.0.0.1:{self.port}\n"
+                       "      tls: {cert: server.pem, key: server.key, client_ca: ca.pem}\n")
+        with Process(BINARY, "serve", "--config", path) as server:
+            server.await_listening(("127.0.0.1", self.port))
+            self.assertEqual(self.redis_cli("PING", client="gateway").stdout, "PONG\n")
+            self.assertEqual(run("redis-cli", "-p", str(plain), "PING").stdout, "PONG\n")
+            self.assertEqual(server.stop(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
