@@ -13,5 +13,6 @@ namespace sluice {
 void add_check_config(CLI::App& app, std::function<int()>& chosen);
 void add_replay(CLI::App& app, std::function<int()>& chosen);
 void add_serve(CLI::App& app, std::function<int()>& chosen);
+void add_token(CLI::App& app, std::function<int()>& chosen);
 
 }  // namespace sluice

@@ -17,6 +17,7 @@ constexpr AddCommand kCommands[] = {
     sluice::add_replay,
     sluice::add_serve,
     sluice::add_check_config,
+    sluice::add_token,
 };
 
 int run(int argc, char** argv) {

@@ -81,6 +81,7 @@ ServerOptions read_options(const CommandLine& line) {
   }
   if (file.store && line.store->empty()) options.store = *file.store;
   if (file.tls && options.tls.certificate.empty()) options.tls = *file.tls;
+  options.users = std::move(file.users);
   if (file.drain) options.drain = *file.drain;
   if (file.snapshot && options.snapshot.file.empty()) {
     options.snapshot.file = file.snapshot->file;
@@ -160,9 +161,8 @@ void add_serve(CLI::App& app, std::function<int()>& chosen) {
                    "How often the snapshot is written, from 1s to 1d [1m]")
       ->type_name("DURATION");
   add_tls_options(*command, options.tls);
-  command->add_flag(
-      "--insecure", options.insecure,
-      "Allow addresses that other machines can reach, without certificates of clients");
+  command->add_flag("--insecure", options.insecure,
+                    "Allow addresses that other machines can reach, without users or certificates");
   command
       ->add_option("--max-connections", options.max_connections,
                    "The most connections at a time; further ones are refused")

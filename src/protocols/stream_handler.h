@@ -78,6 +78,9 @@ struct AcceptedStream {
   /// The subject of the client's certificate, which was verified: "CN=gateway", in printable ASCII
   /// as RFC 2253 writes it. Empty if the client has presented none.
   std::string certificate = {};
+
+  /// Only programs of this machine can connect so.
+  bool is_local() const { return is_loopback || peer == "unix:"; }
 };
 
 /// Makes the handler of a new connection. Called on the serving threads, perhaps on several at

@@ -9,6 +9,7 @@
 #include "server/limits_file.h"
 #include "server/protocols.h"
 #include "server/tls_config.h"
+#include "server/users_config.h"
 #include "server/yaml_file.h"
 #include "sluice/store.h"
 
@@ -40,10 +41,10 @@ std::string read_address_text(const YamlFile& file, const YamlMember& member,
 /// An address is a text, or a map of it and its own TLS.
 ServedAddress read_address(const YamlFile& file, const YamlMember& item,
                            std::set<std::string>& taken) {
-  constexpr std::array<std::string_view, 2> kNames{"address", "tls"};
+  constexpr std::array<std::string_view, 2> kAddressMembers{"address", "tls"};
   if (!item.value.IsMap()) return read_address_text(file, item, taken);
   ServedAddress address = "";
-  for (const YamlMember& member : file.members(item.value, "an address", kNames)) {
+  for (const YamlMember& member : file.members(item.value, "an address", kAddressMembers)) {
     if (member.name == "tls") {
       address.tls = read_tls(file, member);
     } else {
@@ -106,6 +107,10 @@ void read_expressions(const YamlFile& file, const YamlMember& member, ConfigFile
   config.limits.expressions = file.yes_or_no(member);
 }
 
+void read_all_users(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
+  config.users = read_users(file, member);
+}
+
 void read_named_limits(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
   config.limits.named = read_limits(file, member);
 }
@@ -123,6 +128,7 @@ constexpr std::array kRows = std::to_array<Row>({
     {"drain", read_drain},
     {"snapshot", read_snapshot},
     {"expressions", read_expressions},
+    {"users", read_all_users},
     {"limits", read_named_limits},
 });
 
@@ -153,6 +159,7 @@ ConfigFile read_config_file(const std::string& path) {
 std::string describe(const ConfigFile& config) {
   std::string line = counted(config.limits.named.size(), "named limit");
   if (!config.limits.expressions) line += ", no expressions";
+  if (!config.users.empty()) line += ", " + counted(config.users.size(), "user");
   if (config.listen) {
     for (const auto& [protocol, addresses] : *config.listen) {
       line += ", " + counted(addresses.size(), protocol + " listener");

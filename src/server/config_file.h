@@ -4,9 +4,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "server/served_address.h"
 #include "server/snapshot_keeper.h"
+#include "service/access.h"
 #include "service/served_limits.h"
 
 namespace sluice {
@@ -21,6 +23,7 @@ struct ConfigFile {
   std::optional<std::string> store;
   std::optional<std::chrono::milliseconds> drain;
   std::optional<SnapshotOptions> snapshot;
+  std::vector<User> users;
   ServedLimits limits;
 };
 

@@ -107,6 +107,40 @@ TEST(ConfigFile, PointsAtFilesThatCannotBeUsedForTls) {
               HasSubstr("there is no 'tsl' in an address (did you mean 'tls'?)"));
 }
 
+TEST(ConfigFile, NamesTheUsers) {
+  const std::string hash = token_sha256("secret");
+  const ConfigFile config =
+      parse_config("users:\n  - {name: gateway, token: \"sha256:" + hash +
+                       "\", roles: [check]}\n"
+                       "  - {certificate: 'CN=gateway', roles: [check, admin, metrics]}\n",
+                   "f.yaml");
+  EXPECT_THAT(config.users, ElementsAre(User{"gateway", hash, "", kCheckRole},
+                                        User{"", "", "CN=gateway", kAllRoles}));
+  EXPECT_EQ(describe(config), "0 named limits, 2 users");
+}
+
+TEST(ConfigFile, PointsAtAWrongUser) {
+  const std::string token = "token: \"sha256:" + token_sha256("secret") + "\"";
+  EXPECT_EQ(mistake("users: {}"), "f.yaml:1:8: 'users' must be a list");
+  EXPECT_THAT(mistake("users: [{name: a, token: secret, roles: [check]}]"),
+              StartsWith("f.yaml:1:26: 'token' must be sha256: and 64 hexadecimal digits"));
+  EXPECT_THAT(mistake("users: [{name: a, token: secret, roles: [check]}]"),
+              Not(HasSubstr("secret")));
+  EXPECT_EQ(mistake("users: [{name: a b, " + token + ", roles: check}]"),
+            "f.yaml:1:16: a user's name has 1 to 64 characters of a-z A-Z 0-9 _ . -");
+  EXPECT_EQ(mistake("users: [{name: a, roles: check}]"),
+            "f.yaml:1:9: a user has 'name' and 'token', or 'certificate'");
+  EXPECT_EQ(mistake("users: [{certificate: CN=a, " + token + ", roles: check}]"),
+            "f.yaml:1:9: a user has 'name' and 'token', or 'certificate'");
+  EXPECT_EQ(mistake("users: [{certificate: CN=a}]"),
+            "f.yaml:1:9: a user needs 'roles': check, admin, metrics");
+  EXPECT_EQ(mistake("users: [{certificate: CN=a, roles: [root]}]"),
+            "f.yaml:1:37: a role is check, admin or metrics");
+  EXPECT_EQ(
+      mistake("users: [{certificate: CN=a, roles: check}, {certificate: CN=a, roles: admin}]"),
+      "f.yaml:1:44: this user is there twice");
+}
+
 TEST(ConfigFile, TakesTheShortForms) {
   EXPECT_EQ(parse_config("store: memory", "f.yaml").store, "memory:");
   EXPECT_EQ(parse_config("drain: 0s", "f.yaml").drain, std::chrono::seconds(0));
@@ -122,7 +156,7 @@ TEST(ConfigFile, TakesTheShortForms) {
 TEST(ConfigFile, NamesAnUnknownMemberAndWhatItMayHaveMeant) {
   EXPECT_EQ(mistake("drian: 5s"),
             "f.yaml:1:1: there is no 'drian' in the file (did you mean 'drain'?); there can be "
-            "listen, tls, store, drain, snapshot, expressions, limits");
+            "listen, tls, store, drain, snapshot, expressions, users, limits");
   EXPECT_THAT(mistake("\n\nfrobnicate: 5s"),
               StartsWith("f.yaml:3:1: there is no 'frobnicate' in the file; there can be listen"));
   EXPECT_THAT(mistake("listen:\n  rsep: []"),

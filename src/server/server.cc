@@ -59,10 +59,11 @@ Listening read_address(const ServedProtocol& protocol, const ServedAddress& serv
   } else if (listening.address.family != Address::Family::kUnix) {
     listening.tls = options.tls;
   }
-  if (!options.insecure && !listening.address.is_local() && listening.tls.client_ca.empty()) {
+  const bool is_closed = !options.users.empty() || !listening.tls.client_ca.empty();
+  if (!options.insecure && !listening.address.is_local() && !is_closed) {
     throw ConfigError("refusing to serve on " + served.text +
-                      ", which other machines may reach, without certificates of the clients; "
-                      "--tls-client-ca asks for them, --insecure does without");
+                      ", which other machines may reach, without users (in the file) or "
+                      "certificates of the clients (--tls-client-ca); --insecure allows it");
   }
   return listening;
 }
@@ -116,9 +117,8 @@ std::vector<Service> make_services(const std::vector<Listening>& listening,
                         .make_handler = make,
                         .refusal = std::string(protocol->refusal),
                         .timeouts = protocol->timeouts,
-                        .on_refusal = [context, &counters = context->protocol(protocol->name)] {
-                          ++counters.refused;
-                        },
+                        .on_refusal = [context, &counters = context->protocol(
+                                                    protocol->name)] { ++counters.refused; },
                         .tls = tls_server == tls_servers.end() ? nullptr : tls_server->second});
   }
   return services;
@@ -181,9 +181,11 @@ Server::Server(const ServerOptions& options) : parts_(std::make_unique<Parts>())
         store, options.snapshot, options.say ? options.say : [](const std::string&) {});
   }
   allow_descriptors(options.max_connections);
-  const auto context = std::make_shared<ServerContext>(
-      std::move(store), options.limits, parts_->threads,
-      ServerFacts{.store_url = parts_->store_url, .max_connections = options.max_connections});
+  const auto context =
+      std::make_shared<ServerContext>(std::move(store), options.limits, parts_->threads,
+                                      ServerFacts{.store_url = parts_->store_url,
+                                                  .max_connections = options.max_connections,
+                                                  .users = options.users});
   parts_->streams.emplace(make_services(parts_->listening, parts_->tls_servers, context),
                           StreamServerOptions{.threads = parts_->threads,
                                               .max_connections = options.max_connections,

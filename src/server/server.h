@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "server/config_error.h"
 #include "server/served_address.h"
 #include "server/snapshot_keeper.h"
+#include "service/access.h"
 #include "service/served_limits.h"
 #include "sluice/health.h"
 
@@ -26,7 +28,9 @@ struct ServerOptions {
   /// Is told what happens to the store; or null.
   StoreObserver observe_store = {};
   ServedLimits limits = {};
-  /// Addresses that other machines reach are allowed without certificates of the clients.
+  std::vector<User> users = {};
+  /// Addresses that other machines reach are allowed without users or
+  /// certificates of the clients.
   bool insecure = false;
   /// At least 1. One more is refused.
   std::size_t max_connections = 10'000;

@@ -50,9 +50,9 @@ TEST(ServerTest, SaysWhereItReallyServes) {
 TEST(ServerTest, RefusesPublicAddressesUnlessTold) {
   for (const std::string host : {"0.0.0.0", "[::]"}) {
     EXPECT_EQ(refusal(on(host + ":0")), "refusing to serve on " + host +
-                                            ":0, which other machines may reach, without "
-                                            "certificates of the clients; --tls-client-ca asks "
-                                            "for them, --insecure does without");
+                                            ":0, which other machines may reach, without users "
+                                            "(in the file) or certificates of the clients "
+                                            "(--tls-client-ca); --insecure allows it");
     ServerOptions told = on(host + ":0");
     told.insecure = true;
     EXPECT_EQ(refusal(told), "served");
@@ -63,12 +63,18 @@ TEST(ServerTest, ServesPublicAddressesToClientsWithCertificates) {
   const servers::Certificates& made = servers::certificates();
   ServerOptions options = on("0.0.0.0:0");
   options.tls = {.certificate = made.server, .key = made.server_key, .client_ca = ""};
-  EXPECT_THAT(refusal(options), HasSubstr("without certificates of the clients"));
+  EXPECT_THAT(refusal(options), HasSubstr("without users"));
   options.tls.client_ca = made.ca;
   EXPECT_EQ(refusal(options), "served");
   // The address's own files win.
   options.addresses["resp"][0].tls = TlsServerFiles{};
-  EXPECT_THAT(refusal(options), HasSubstr("without certificates of the clients"));
+  EXPECT_THAT(refusal(options), HasSubstr("without users"));
+}
+
+TEST(ServerTest, ServesPublicAddressesToUsers) {
+  ServerOptions options = on("0.0.0.0:0");
+  options.users = {{"gateway", token_sha256("secret"), "", kCheckRole}};
+  EXPECT_EQ(refusal(options), "served");
 }
 
 TEST(ServerTest, SpeaksTlsWhereItIsToldTo) {

@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::array<std::string_view, 3> kNames{"cert", "key", "client_ca"};
+constexpr std::array<std::string_view, 3> kTlsMembers{"cert", "key", "client_ca"};
 
 }  // namespace
 
@@ -20,7 +20,7 @@ TlsServerFiles read_tls(const YamlFile& file, const YamlMember& member) {
   }
   TlsServerFiles files;
   const std::filesystem::path folder = std::filesystem::path(file.path()).parent_path();
-  for (const YamlMember& path : file.members(member.value, "'tls'", kNames)) {
+  for (const YamlMember& path : file.members(member.value, "'tls'", kTlsMembers)) {
     std::string& its = path.name == "cert"  ? files.certificate
                        : path.name == "key" ? files.key
                                             : files.client_ca;

@@ -14,6 +14,7 @@ ServerContext::ServerContext(std::shared_ptr<Store> store, const ServedLimits& s
                              std::size_t threads, ServerFacts facts)
     : store_(std::move(store)),
       facts_(std::move(facts)),
+      access_(facts_.users),
       started_at_(store_->now()),
       named_(std::make_shared<const NamedLimits>(*store_, served)) {
   assert(threads >= 1);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/store.h"
+#include "service/access.h"
 #include "service/decision_batch.h"
 #include "service/limit_registry.h"
 #include "service/named_limits.h"
@@ -37,6 +38,7 @@ struct ServerFacts {
   /// As it is shown: without a password.
   std::string store_url = {};
   std::size_t max_connections = 0;
+  std::vector<User> users = {};
 };
 
 /// A limit, and how often it has allowed and denied what takes from it.
@@ -65,6 +67,7 @@ class ServerContext {
   Store& store() const { return *store_; }
   std::size_t threads() const { return threads_.size(); }
   const ServerFacts& facts() const { return facts_; }
+  Access& access() { return access_; }
   /// When it was made, by the store's clock.
   Instant started_at() const { return started_at_; }
   /// For the thread numbered `index` alone. REQUIRES: index < threads().
@@ -98,6 +101,7 @@ class ServerContext {
 
   const std::shared_ptr<Store> store_;
   const ServerFacts facts_;
+  Access access_;
   const Instant started_at_;
   const std::shared_ptr<const NamedLimits> named_;
   std::vector<std::unique_ptr<ThreadContext>> threads_;

@@ -16,6 +16,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 # How a file reaches the members of a map: a file in which NAME is unknown, by the map's name.
 MAPS = {"": "NAME: x\n", "listen": "listen: {NAME: x}\n",
         "snapshot": "snapshot: {NAME: x}\n", "tls": "tls: {NAME: x}\n",
+        "users[]": "users: [{NAME: x}]\n",
         "limits.NAME": "limits: {a: {NAME: x}}\n",
         "limits.NAME.overrides[]":
             "limits: {a: {limit: fixed_window 5/1m, overrides: [{NAME: x}]}}\n"}

@@ -59,6 +59,8 @@ struct ThreadState {
 /// The other side of a connection.
 struct Peer {
   std::string address;
+  /// By its certificate, or since there are no users.
+  Identity identity;
   /// Programs of this machine alone reach the listener.
   bool is_loopback = false;
   /// It is a trusted proxy: what it says of the request that it passes on is so.

@@ -91,7 +91,7 @@ void Handler::run(std::string& output) {
   }
   if (exchange.is_to_repeat) {
     parser_.repeat();
-  } else if (!message.keeps_alive) {
+  } else if (exchange.options.closes) {
     is_closing_ = true;
   }
   is_batch_full_ = exchange.is_last || exchange.is_to_repeat || is_closing_;
@@ -118,8 +118,11 @@ MakeHandler handlers(const std::shared_ptr<ServerContext>& server) {
   return [threads = std::move(threads)](AcceptedStream stream) {
     const std::shared_ptr<ThreadState>& thread = threads[stream.thread];
     const bool is_trusted = thread->shared->trusts(stream.peer);
+    const Identity identity =
+        thread->server->access().identify(stream.is_local(), stream.certificate);
     return std::make_unique<Handler>(thread,
                                      Peer{.address = std::move(stream.peer),
+                                          .identity = identity,
                                           .is_loopback = stream.is_loopback,
                                           .is_trusted = is_trusted},
                                      std::move(stream.wake));

@@ -107,6 +107,7 @@ void write_problem(std::string& output, const ResponseOptions& options, std::str
   append_problem(body, problem, type);
   std::vector<HttpHeader> headers;
   if (!problem.allow.empty()) headers.push_back({"Allow", std::string(problem.allow)});
+  if (problem.status == 401) headers.push_back({"WWW-Authenticate", "Bearer"});
   if (problem.retry_after_s != 0) {
     headers.push_back({"Retry-After", std::to_string(problem.retry_after_s)});
   }

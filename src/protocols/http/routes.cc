@@ -8,25 +8,25 @@ namespace sluice::http {
 namespace {
 
 constexpr std::array kRoutes = std::to_array<Route>({
-    {"/auth", "GET", run_auth, true},
-    {"/auth/", "", run_auth_path, true},
+    {"/auth", "GET", run_auth, kCheckRole, true},
+    {"/auth/", "", run_auth_path, kCheckRole, true},
     {"/v1/check", "POST", run_check},
     {"/v1/peek", "POST", run_peek},
-    {"/v1/reset", "POST", run_reset},
-    {"/v1/refund", "POST", run_refund},
-    {"/v1/charge", "POST", run_charge},
+    {"/v1/reset", "POST", run_reset, kAdminRole},
+    {"/v1/refund", "POST", run_refund, kAdminRole},
+    {"/v1/charge", "POST", run_charge, kAdminRole},
     {"/v1/take", "POST", run_take},
-    {"/v1/block", "POST", run_block},
+    {"/v1/block", "POST", run_block, kAdminRole},
     {"/v1/reserve", "POST", run_reserve},
     {"/v1/commit", "POST", run_commit},
     {"/v1/permits/acquire", "POST", run_acquire},
     {"/v1/permits/renew", "POST", run_renew},
     {"/v1/permits/release", "POST", run_release},
-    {"/v1/limits", "GET", run_limits},
-    {"/healthz", "GET", run_health},
-    {"/readyz", "GET", run_ready},
-    {"/v1/top", "GET", run_top, false, true},
-    {.path = "/metrics", .method = "GET", .run = run_metrics, .is_for_operators = true},
+    {"/v1/limits", "GET", run_limits, kAdminRole},
+    {"/healthz", "GET", run_health, kNoRole},
+    {"/readyz", "GET", run_ready, kNoRole},
+    {"/v1/top", "GET", run_top, kAdminRole, false, true},
+    {"/metrics", "GET", run_metrics, kMetricsRole, false, true},
 });
 
 const Route* find_route(std::string_view path) {
@@ -73,6 +73,37 @@ void check_browser(const Exchange& exchange) {
     throw Problem{.status = 403, .detail = "the request comes from a page of another site"};
 }
 
+// Refuses a client that lacks the role. A proxy that asks about its own client would pass a 401 or
+// a 403 on to it, so the proxy's mistakes are 500; and Authorization is then its client's.
+void check_access(Exchange& exchange, const Route& route) {
+  if (route.role == kNoRole) return;
+  const auto refuse = [&](int status, const char* detail) {
+    throw Problem{.status = route.is_for_proxies ? 500 : status, .detail = detail};
+  };
+  Access& access = exchange.thread.server->access();
+  Identity identity = exchange.peer.identity;
+  constexpr std::string_view kScheme = "Bearer ";
+  std::string_view token =
+      exchange.message.field(route.is_for_proxies ? "X-Sluice-Token" : "Authorization");
+  if (access.has_users() && !token.empty()) {
+    if (!route.is_for_proxies) {
+      if (!equals_ignoring_case(token.substr(0, kScheme.size()), kScheme)) {
+        refuse(401, "Authorization must be: Bearer TOKEN");
+      }
+      token.remove_prefix(kScheme.size());
+    }
+    const Access::Login login = access.log_in({}, token, exchange.peer.address);
+    if (login.verdict == Access::Verdict::kTooManyWrong) {
+      exchange.options.closes = true;
+      refuse(429, "there were too many wrong tokens from this address");
+    }
+    if (login.verdict == Access::Verdict::kWrong) refuse(401, "the token is wrong");
+    identity = login.identity;
+  }
+  if (!identity.is_known) refuse(401, "this server asks for a token or a certificate");
+  if (!identity.may(route.role)) refuse(403, "this user has no role for this path");
+}
+
 }  // namespace
 
 void run_route(Exchange& exchange) {
@@ -81,7 +112,8 @@ void run_route(Exchange& exchange) {
   if (route == nullptr || !route->is_for_proxies) check_browser(exchange);
   if (route == nullptr) throw Problem{.status = 404, .detail = "there is no such path"};
   const bool is_local = exchange.peer.is_loopback || exchange.peer.address == "unix:";
-  if (route->is_for_operators && !is_local) {
+  const bool has_users = exchange.thread.server->access().has_users();
+  if (route->is_for_operators && !is_local && !has_users) {
     throw Problem{.status = 404,
                   .detail = "this path is served on loopback addresses and Unix sockets only"};
   }
@@ -91,6 +123,7 @@ void run_route(Exchange& exchange) {
                   .detail = "this path has no such method",
                   .allow = route->method == "GET" ? "GET, HEAD" : route->method};
   }
+  check_access(exchange, *route);
   route->run(exchange);
 }
 

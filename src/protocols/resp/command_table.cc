@@ -43,13 +43,13 @@ constexpr std::array kCommands = std::to_array<Command>({
      "Says what is left, and takes nothing", kAsCheck},
     {"SLUICE.TAKE", "limit key [n]", -3, kTakes, kSecond, "limits", run_sluice_take,
      "Takes n units, or as many as there are", "as SLUICE.CHECK, and taken"},
-    {"SLUICE.CHARGE", "limit key n", 4, kTakes, kSecond, "limits", run_sluice_charge,
+    {"SLUICE.CHARGE", "limit key n", 4, kTakes | kAdmin, kSecond, "limits", run_sluice_charge,
      "Takes n units, even if they are not there", kAsCheck},
-    {"SLUICE.REFUND", "limit key n", 4, kTakes, kSecond, "limits", run_sluice_refund,
+    {"SLUICE.REFUND", "limit key n", 4, kTakes | kAdmin, kSecond, "limits", run_sluice_refund,
      "Gives n units back", kAsCheck},
-    {"SLUICE.BLOCK", "limit key ms", 4, kTakes, kSecond, "limits", run_sluice_block,
+    {"SLUICE.BLOCK", "limit key ms", 4, kTakes | kAdmin, kSecond, "limits", run_sluice_block,
      "Denies the key for so long", kAsCheck},
-    {"SLUICE.RESET", "limit key", 3, kTakes, kSecond, "limits", run_sluice_reset,
+    {"SLUICE.RESET", "limit key", 3, kTakes | kAdmin, kSecond, "limits", run_sluice_reset,
      "Forgets the key; the limit cl is that of CL.THROTTLE", kNothing},
     {"SLUICE.ACQUIRE", "limit key", 3, kTakes, kSecond, "limits", run_sluice_acquire,
      "Takes a permit of a concurrency limit, or denies",
@@ -58,9 +58,10 @@ constexpr std::array kCommands = std::to_array<Command>({
      "Extends the permit to a whole lease from now", "1; 0 if it has expired"},
     {"SLUICE.RELEASE", "limit key permit", 4, kTakes, kSecond, "limits", run_sluice_release,
      "Gives the permit back", "1; 0 if it has expired"},
-    {"SLUICE.LIMITS", "", 1, kReads, kNone, "limits", run_sluice_limits, "Lists the named limits",
+    {"SLUICE.LIMITS", "", 1, kReads | kAdmin, kNone, "limits", run_sluice_limits,
+     "Lists the named limits",
      "name, expression, allowed, denied of each, and of all other limits"},
-    {"SLUICE.TOP", "limit [n]", -2, kReads, kNone, "limits", run_sluice_top,
+    {"SLUICE.TOP", "limit [n]", -2, kReads | kAdmin, kNone, "limits", run_sluice_top,
      "Lists the keys that a named limit has denied most, at most n",
      "key, denied, and by how many that may be too many, of each"},
     {"RL.THROTTLE", "key max_burst count period [quantity]", -5, kTakes, kFirst, "limits",
@@ -74,7 +75,7 @@ constexpr std::array kCommands = std::to_array<Command>({
     {"DEL",
      "key [key ...]",
      -2,
-     kWrites,
+     kWrites | kAdmin,
      {1, -1, 1},
      "limits",
      run_del,
@@ -98,10 +99,10 @@ constexpr std::array kCommands = std::to_array<Command>({
     {"UNWATCH", "", 1, kFast, kNone, "transactions", run_unwatch, "Does nothing", kNothing},
     {"PING", "[text]", -1, kFast, kNone, "connection", run_ping, "Answers", "PONG, or the text"},
     {"ECHO", "text", 2, kFast, kNone, "connection", run_echo, "Answers", "the text"},
-    {"HELLO", "[2|3 [AUTH user password] [SETNAME name]]", -1, kFast, kNone, "connection",
+    {"HELLO", "[2|3 [AUTH user password] [SETNAME name]]", -1, kFast | kNoAuth, kNone, "connection",
      run_hello, "Chooses RESP2 or RESP3", "what the server is"},
-    {"AUTH", "[user] password", -2, kFast, kNone, "connection", run_auth,
-     "There is no password: the user default may give any", kNothing},
+    {"AUTH", "[user] password", -2, kFast | kNoAuth, kNone, "connection", run_auth,
+     "Says who the client is; without users, default may give any password", kNothing},
     {"SELECT", "index", 2, kFast, kNone, "connection", run_select, "There is one database, 0",
      kNothing},
     {"CLIENT", "GETNAME|HELP|ID|INFO|LIST|SETINFO|SETNAME ...", -2, 0, kNone, "connection",
@@ -118,9 +119,9 @@ constexpr std::array kCommands = std::to_array<Command>({
      "Says which library the client uses", ""},
     {"CLIENT|SETNAME", "name", 3, kFast, kNone, "connection", run_client_setname,
      "Names the connection", ""},
-    {"QUIT", "", -1, kFast | kImmediate, kNone, "connection", run_quit, "Closes the connection",
-     kNothing},
-    {"RESET", "", 1, kFast | kImmediate, kNone, "connection", run_reset,
+    {"QUIT", "", -1, kFast | kImmediate | kNoAuth, kNone, "connection", run_quit,
+     "Closes the connection", kNothing},
+    {"RESET", "", 1, kFast | kImmediate | kNoAuth, kNone, "connection", run_reset,
      "Makes the connection as if it were new", "RESET"},
     {"COMMAND", "[COUNT|DOCS|HELP|INFO ...]", -1, 0, kNone, "server", run_command_list,
      "Describes the commands", "as in Redis"},
@@ -151,9 +152,27 @@ bool fits(const Command& command, Arguments arguments) {
   return command.arity < 0 ? arguments.size() >= least : arguments.size() == least;
 }
 
-// The command if it takes so many arguments; else null, and the reply says so.
+// Whether the client may run the command; else the reply says why not.
+bool is_allowed(CommandContext& context, const Command& command) {
+  if ((command.flags & kNoAuth) != 0) return true;
+  const Identity& identity = context.peer.identity;
+  if (!identity.is_known) {
+    context.reply().error("NOAUTH Authentication required.");
+    return false;
+  }
+  const bool asks_limits = (command.flags & (kReads | kWrites)) != 0;
+  const Roles needed = (command.flags & kAdmin) != 0 ? kAdminRole
+                       : asks_limits                 ? kCheckRole
+                                                     : kNoRole;
+  if (identity.may(needed)) return true;
+  refuse_command(context, in_small_letters(command.name));
+  return false;
+}
+
+// The command if it takes so many arguments and the client may run it; else null, and the reply
+// says so.
 const Command* if_it_fits(CommandContext& context, const Command& command, Arguments arguments) {
-  if (fits(command, arguments)) return &command;
+  if (fits(command, arguments)) return is_allowed(context, command) ? &command : nullptr;
   refuse_arguments(context, in_small_letters(command.name));
   return nullptr;
 }
@@ -228,6 +247,11 @@ const Command* find_command(std::string_view name) {
     if (is_word(name, command.name)) return &command;
   }
   return nullptr;
+}
+
+void refuse_command(CommandContext& context, std::string_view command) {
+  context.reply().error("NOPERM this user has no permissions to run the '" + std::string(command) +
+                        "' command");
 }
 
 void refuse_arguments(CommandContext& context, std::string_view command) {

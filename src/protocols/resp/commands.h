@@ -15,6 +15,8 @@ enum Flag : std::uint8_t {
   kReads = 2,      ///< Reads keys, and changes none.
   kFast = 4,       ///< Does little work, however many keys there are.
   kImmediate = 8,  ///< Is run at once after MULTI, not queued.
+  kAdmin = 16,     ///< Needs the role admin.
+  kNoAuth = 32,    ///< A client needs not have said who it is.
 };
 
 /// Which arguments are keys, as in Redis: the first, the last (negative: counted from the end), and
@@ -64,6 +66,9 @@ const Command* resolve_command(CommandContext& context, Arguments arguments);
 
 /// Runs a command, or replies why there is none such. REQUIRES: at least one argument.
 void run_command(CommandContext& context, Arguments arguments);
+
+/// Replies that the client lacks the role for a command, whose name is in small letters.
+void refuse_command(CommandContext& context, std::string_view command);
 
 /// Replies that a command's arguments are too few or too many. `command` is its name in small
 /// letters.

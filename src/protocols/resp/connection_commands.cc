@@ -35,10 +35,25 @@ std::optional<std::string> refuse_name(std::string_view name) {
   return refuse_text("Client names", name);
 }
 
-// There is no password, which in Redis means: the user "default" may give any.
-std::optional<std::string_view> refuse_user(std::string_view user) {
-  if (user == "default") return std::nullopt;
-  return "WRONGPASS invalid username-password pair or user is disabled.";
+constexpr std::string_view kWrongPassword =
+    "WRONGPASS invalid username-password pair or user is disabled.";
+
+// Makes the connection that of a user; `user` is empty where only the token was sent. Returns why
+// not, if so. If the server has no users, "default" may give any password, as in Redis.
+std::optional<std::string_view> log_in(CommandContext& context, std::string_view user,
+                                       std::string_view token) {
+  Access& access = context.thread.server->access();
+  if (!access.has_users()) {
+    return user == "default" ? std::nullopt : std::optional(kWrongPassword);
+  }
+  const Access::Login login = access.log_in(user, token, context.peer.address);
+  if (login.verdict == Access::Verdict::kRight) {
+    context.peer.identity = login.identity;
+    return std::nullopt;
+  }
+  if (login.verdict == Access::Verdict::kWrong) return kWrongPassword;
+  context.peer.mode = Mode::kClosing;
+  return "WRONGPASS too many wrong tokens from this address.";
 }
 
 void set_name(CommandContext& context, std::string_view name) {
@@ -82,7 +97,7 @@ bool read_hello_options(CommandContext& context, Arguments options,
   };
   while (!options.empty()) {
     if (is_word(options[0], "AUTH") && options.size() >= 3) {
-      if (const auto refusal = refuse_user(options[1])) return refuse(*refusal);
+      if (const auto refusal = log_in(context, options[1], options[2])) return refuse(*refusal);
       options = options.subspan(3);
     } else if (is_word(options[0], "SETNAME") && options.size() >= 2) {
       if (const auto refusal = refuse_name(options[1])) return refuse(*refusal);
@@ -133,6 +148,12 @@ void run_hello(CommandContext& context, Arguments arguments) {
     protocol = *version == 3 ? Protocol::kResp3 : Protocol::kResp2;
     if (!read_hello_options(context, arguments.subspan(2), name)) return;
   }
+  if (!context.peer.identity.is_known) {
+    return context.reply().error(
+        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
+        "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the "
+        "RESP protocol version at the same time");
+  }
   set_protocol(context, protocol);
   if (name) set_name(context, *name);
   describe_server(context);
@@ -140,12 +161,15 @@ void run_hello(CommandContext& context, Arguments arguments) {
 
 void run_auth(CommandContext& context, Arguments arguments) {
   if (arguments.size() > 3) return context.reply().error("ERR syntax error");
-  if (arguments.size() == 2) {
+  if (arguments.size() == 2 && !context.thread.server->access().has_users()) {
     return context.reply().error(
         "ERR AUTH <password> called without any password configured for the default user. Are you "
         "sure your configuration is correct?");
   }
-  if (const auto refusal = refuse_user(arguments[1])) return context.reply().error(*refusal);
+  const std::string_view user = arguments.size() == 3 ? arguments[1] : std::string_view();
+  if (const auto refusal = log_in(context, user, arguments.back())) {
+    return context.reply().error(*refusal);
+  }
   context.reply().simple("OK");
 }
 
@@ -217,6 +241,7 @@ void run_quit(CommandContext& context, Arguments) {
 void run_reset(CommandContext& context, Arguments) {
   context.peer.mode = Mode::kRun;
   context.peer.transaction.clear();
+  context.peer.identity = context.peer.first_identity;
   set_protocol(context, Protocol::kResp2);
   set_name(context, "");
   context.reply().simple("RESET");

@@ -16,6 +16,7 @@
 #include "protocols/resp/throttle_limits.h"
 #include "protocols/resp/transaction.h"
 #include "protocols/resp/writer.h"
+#include "service/access.h"
 #include "service/server_context.h"
 
 namespace sluice::resp {
@@ -63,6 +64,11 @@ enum class Mode : std::uint8_t {
 /// What a connection's commands have said about it.
 struct Peer {
   std::int64_t id = 0;
+  /// Its address, as AcceptedStream has it.
+  std::string address = {};
+  /// Who it was when it connected, and who it is since AUTH.
+  Identity first_identity = {};
+  Identity identity = {};
   Protocol protocol = Protocol::kResp2;
   Mode mode = Mode::kRun;
   Transaction transaction;

@@ -10,9 +10,12 @@
 
 namespace sluice::resp {
 
-Handler::Handler(std::shared_ptr<ThreadState> thread, std::int64_t id, Wake wake)
-    : thread_(std::move(thread)), counted_(thread_->counters), wake_(std::move(wake)) {
+Handler::Handler(std::shared_ptr<ThreadState> thread, std::int64_t id, AcceptedStream stream)
+    : thread_(std::move(thread)), counted_(thread_->counters), wake_(std::move(stream.wake)) {
   peer_.id = id;
+  peer_.identity = peer_.first_identity =
+      thread_->server->access().identify(stream.is_local(), stream.certificate);
+  peer_.address = std::move(stream.peer);
   thread_->shared->clients.add({.id = id, .connected_at = thread_->server->store().now()});
 }
 
@@ -145,7 +148,8 @@ MakeHandler handlers(const std::shared_ptr<ServerContext>& server) {
   }
   const auto last_id = std::make_shared<std::atomic<std::int64_t>>(0);
   return [threads = std::move(threads), last_id](AcceptedStream stream) {
-    return std::make_unique<Handler>(threads[stream.thread], ++*last_id, std::move(stream.wake));
+    const std::shared_ptr<ThreadState>& thread = threads[stream.thread];
+    return std::make_unique<Handler>(thread, ++*last_id, std::move(stream));
   };
 }
 

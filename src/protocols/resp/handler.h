@@ -18,8 +18,8 @@ namespace sluice::resp {
 /// connection's serving thread only.
 class Handler final : public StreamHandler {
  public:
-  /// `id` is the reply to CLIENT ID. `wake` is used only with a store that answers later.
-  Handler(std::shared_ptr<ThreadState> thread, std::int64_t id, Wake wake);
+  /// `id` is the reply to CLIENT ID. `stream.wake` is used only with a store that answers later.
+  Handler(std::shared_ptr<ThreadState> thread, std::int64_t id, AcceptedStream stream);
   ~Handler() override;
   Handler(const Handler&) = delete;
   Handler& operator=(const Handler&) = delete;

@@ -20,7 +20,7 @@ using Next = StreamHandler::Next;
 class TestPeer {
  public:
   explicit TestPeer(std::shared_ptr<ThreadState> thread)
-      : handler_(std::move(thread), 7, [wakes = wakes] { ++*wakes; }) {}
+      : handler_(std::move(thread), 7, {.wake = [wakes = wakes] { ++*wakes; }}) {}
 
   /// More has come.
   void send(std::string_view bytes) {

@@ -31,8 +31,12 @@ std::vector<const Command*> subcommands_of(const Command& command) {
 }
 
 void describe_flags(Writer& reply, unsigned flags) {
-  constexpr std::array kNames = std::to_array<std::pair<Flag, std::string_view>>(
-      {{kWrites, "write"}, {kReads, "readonly"}, {kFast, "fast"}});
+  constexpr std::array kNames =
+      std::to_array<std::pair<Flag, std::string_view>>({{kWrites, "write"},
+                                                        {kReads, "readonly"},
+                                                        {kFast, "fast"},
+                                                        {kAdmin, "admin"},
+                                                        {kNoAuth, "no_auth"}});
   reply.set(static_cast<std::size_t>(std::count_if(
       kNames.begin(), kNames.end(), [=](const auto& row) { return (flags & row.first) != 0; })));
   for (const auto& [flag, name] : kNames) {

@@ -34,7 +34,8 @@ TEST_F(ServerCommandsTest, DescribesACommandWithItsFlagsAndKeys) {
       run("COMMAND INFO sluice.peek foo del"),
       "*3\r\n*10\r\n$11\r\nsluice.peek\r\n:3\r\n*2\r\n+readonly\r\n+fast\r\n:2\r\n:2\r\n:1\r\n"
       "*0\r\n*0\r\n*0\r\n*0\r\n$-1\r\n"
-      "*10\r\n$3\r\ndel\r\n:-2\r\n*1\r\n+write\r\n:1\r\n:-1\r\n:1\r\n*0\r\n*0\r\n*0\r\n*0\r\n");
+      "*10\r\n$3\r\ndel\r\n:-2\r\n*2\r\n+write\r\n+admin\r\n:1\r\n:-1\r\n:1\r\n*0\r\n*0\r\n*0\r\n*"
+      "0\r\n");
 }
 
 TEST_F(ServerCommandsTest, DescribesSubcommands) {

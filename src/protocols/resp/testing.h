@@ -24,17 +24,20 @@ inline std::string array(const std::vector<std::string>& arguments) {
 }
 
 /// The only thread of a server over this store, with the limit "login".
-inline std::shared_ptr<ThreadState> thread_over(const std::shared_ptr<Store>& store) {
+inline std::shared_ptr<ThreadState> thread_over(const std::shared_ptr<Store>& store,
+                                                std::vector<User> users = {}) {
   const std::vector<Limit> named{Limit("token_bucket 5/1s", "login")};
-  const auto server = std::make_shared<ServerContext>(store, named, 1);
+  const auto server =
+      std::make_shared<ServerContext>(store, named, 1, ServerFacts{.users = std::move(users)});
   return std::make_shared<ThreadState>(server, 0, std::make_shared<SharedState>(*server));
 }
 
 /// A connection around its handler, over a store that answers at once.
 class TestConnection {
  public:
-  explicit TestConnection(std::shared_ptr<ThreadState> thread, std::int64_t id = 7)
-      : handler_(std::move(thread), id, {}) {}
+  explicit TestConnection(std::shared_ptr<ThreadState> thread, std::int64_t id = 7,
+                          AcceptedStream stream = {})
+      : handler_(std::move(thread), id, std::move(stream)) {}
 
   /// Lets the handler have all there is, as a connection does, and returns the replies.
   std::string send(std::string_view input) {

@@ -136,7 +136,7 @@ TEST_F(TransactionTest, BelongsToItsConnection) {
 // A store that answers later is asked for one batch of the commands after the other.
 TEST_F(TransactionTest, AnswersWhenTheStoreHas) {
   const auto later = later_store();
-  Handler handler(thread_over(later), 7, [] {});
+  Handler handler(thread_over(later), 7, {.wake = [] {}});
   std::string commands = "MULTI\r\n";
   std::string expected = "+OK\r\n";
   for (int i = 0; i < 100; ++i) {

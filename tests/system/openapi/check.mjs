@@ -54,7 +54,9 @@ async function check(name, operation, target, options, expected) {
   if (text !== '' && content === undefined) return fault(`${name}: ${type} is not described`);
   if (text !== '') {
     const accepts = compile(content.schema);
-    if (!accepts(type.includes('json') ? JSON.parse(text) : text)) fault(`${name}: ${text}: ${JSON.stringify(accepts.errors)}`);
+    if (!accepts(type.includes('json') ? JSON.parse(text) : text)) {
+      fault(`${name}: ${text}: ${JSON.stringify(accepts.errors)}`);
+    }
   }
   for (const header of response.headers.keys()) {
     const usual = ['date', 'content-type', 'content-length', 'connection', 'keep-alive'];

@@ -1,0 +1,96 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "protocols/http/testing.h"
+#include "sluice/store.h"
+
+namespace sluice::http {
+namespace {
+
+using testing::HasSubstr;
+
+const char* const kCheckBody = R"({"limit":"login","key":"k"})";
+
+class UsersTest : public testing::Test {
+ protected:
+  static std::string bearer(const std::string& token) {
+    return "Authorization: Bearer " + token + "\r\n";
+  }
+
+  const MakeHandler make_ = handlers_over(
+      open_store("memory:"), {{"gateway", token_sha256("secret"), "", kCheckRole},
+                              {"operator", token_sha256("other"), "", kCheckRole | kAdminRole},
+                              {"prometheus", token_sha256("third"), "", kMetricsRole},
+                              {"", "", "CN=gateway", kCheckRole}});
+  TestConnection connection_{make_};
+};
+
+TEST_F(UsersTest, AskForATokenOnEachRequest) {
+  const Reply none = connection_.ask_one(post("/v1/check", kCheckBody));
+  EXPECT_EQ(none.status, 401);
+  EXPECT_EQ(none.header("WWW-Authenticate"), "Bearer");
+  EXPECT_EQ(connection_.ask_one(post("/v1/check", kCheckBody, bearer("wrong"))).status, 401);
+  EXPECT_EQ(
+      connection_.ask_one(post("/v1/check", kCheckBody, "Authorization: Basic YTpi\r\n")).status,
+      401);
+  EXPECT_EQ(connection_.ask_one(post("/v1/check", kCheckBody, bearer("secret"))).status, 200);
+  // The token is that of its request alone.
+  EXPECT_EQ(connection_.ask_one(post("/v1/check", kCheckBody)).status, 401);
+}
+
+TEST_F(UsersTest, MayDoWhatTheirRolesSay) {
+  for (const std::string path : {"/v1/reset", "/v1/refund", "/v1/charge", "/v1/block"}) {
+    EXPECT_EQ(connection_.ask_one(post(path, kCheckBody, bearer("secret"))).status, 403) << path;
+    EXPECT_NE(connection_.ask_one(post(path, kCheckBody, bearer("other"))).status, 403) << path;
+  }
+  EXPECT_EQ(connection_.ask_one(get("/v1/limits", bearer("secret"))).status, 403);
+  EXPECT_EQ(connection_.ask_one(get("/v1/limits", bearer("other"))).status, 200);
+  EXPECT_EQ(connection_.ask_one(get("/metrics", bearer("other"))).status, 403);
+  EXPECT_EQ(connection_.ask_one(get("/metrics", bearer("third"))).status, 200);
+  EXPECT_EQ(connection_.ask_one(post("/v1/check", kCheckBody, bearer("third"))).status, 403);
+}
+
+TEST_F(UsersTest, AreNotAskedAboutTheServersHealth) {
+  EXPECT_EQ(connection_.ask_one(get("/healthz")).status, 200);
+  EXPECT_EQ(connection_.ask_one(get("/readyz")).status, 200);
+  EXPECT_EQ(connection_.ask_one(get("/nothing")).status, 404);
+}
+
+TEST_F(UsersTest, MayHaveCertificates) {
+  TestConnection known(make_, {.peer = "192.0.2.1", .certificate = "CN=gateway"});
+  EXPECT_EQ(known.ask_one(post("/v1/check", kCheckBody)).status, 200);
+  EXPECT_EQ(known.ask_one(post("/v1/reset", kCheckBody)).status, 403);
+  EXPECT_EQ(known.ask_one(get("/auth?limit=login")).status, 204);
+  TestConnection other(make_, {.peer = "192.0.2.1", .certificate = "CN=other"});
+  EXPECT_EQ(other.ask_one(post("/v1/check", kCheckBody)).status, 401);
+}
+
+TEST_F(UsersTest, ProxiesHaveAHeaderOfTheirOwn) {
+  EXPECT_EQ(connection_.ask_one(get("/auth?limit=login", "X-Sluice-Token: secret\r\n")).status,
+            204);
+  // That of the proxy's client is not read.
+  EXPECT_EQ(
+      connection_.ask_one(get("/auth?limit=login", "X-Sluice-Token: secret\r\n" + bearer("theirs")))
+          .status,
+      204);
+  EXPECT_EQ(connection_.ask_one(get("/auth?limit=login", bearer("secret"))).status, 500);
+  EXPECT_EQ(connection_.ask_one(get("/auth/login/path", "X-Sluice-Token: wrong\r\n")).status, 500);
+}
+
+TEST_F(UsersTest, WithTooManyWrongTokensLoseTheConnection) {
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(connection_.ask_one(get("/v1/limits", bearer("wrong"))).status, 401);
+  }
+  const Reply refused = connection_.ask_one(get("/v1/limits", bearer("wrong")));
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_EQ(refused.header("Connection"), "close");
+  EXPECT_EQ(connection_.progress.next, StreamHandler::Next::kClose);
+  TestConnection next(make_);
+  EXPECT_EQ(next.ask_one(get("/v1/limits", bearer("other"))).status, 200);
+}
+
+}  // namespace
+}  // namespace sluice::http

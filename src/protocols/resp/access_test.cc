@@ -1,0 +1,120 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "protocols/resp/testing.h"
+#include "sluice/store.h"
+
+namespace sluice::resp {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr std::string_view kNoAuthReply = "-NOAUTH Authentication required.\r\n";
+constexpr std::string_view kWrongReply =
+    "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+
+class AccessTest : public testing::Test {
+ protected:
+  static std::vector<User> users() {
+    return {{"gateway", token_sha256("secret"), "", kCheckRole},
+            {"operator", token_sha256("other"), "", kCheckRole | kAdminRole},
+            {"prometheus", token_sha256("third"), "", kMetricsRole},
+            {"", "", "CN=gateway", kCheckRole}};
+  }
+
+  const std::shared_ptr<ThreadState> thread_ = thread_over(open_store("memory:"), users());
+  TestConnection connection_{thread_};
+};
+
+TEST_F(AccessTest, AsksEveryoneToSayWhoTheyAre) {
+  for (const std::string command :
+       {"PING", "CL.THROTTLE k 15 30 60", "SLUICE.CHECK login k", "SLUICE.LIMITS", "INFO", "MULTI",
+        "COMMAND", "CLIENT ID", "CONFIG GET save", "DEL k", "TIME", "EXEC"}) {
+    EXPECT_EQ(connection_.send(command + "\r\n"), kNoAuthReply) << command;
+  }
+  EXPECT_THAT(connection_.send("HELLO 3\r\n"), StartsWith("-NOAUTH HELLO must be called"));
+  EXPECT_EQ(connection_.send("NONSENSE\r\n").substr(0, 5), "-ERR ");
+  EXPECT_EQ(connection_.send("QUIT\r\n"), "+OK\r\n");
+}
+
+TEST_F(AccessTest, KnowsAUserByNameAndToken) {
+  EXPECT_EQ(connection_.send("AUTH gateway wrong\r\nPING\r\n"),
+            std::string(kWrongReply) + std::string(kNoAuthReply));
+  EXPECT_EQ(connection_.send("AUTH default secret\r\n"), kWrongReply);
+  EXPECT_EQ(connection_.send("AUTH gateway secret\r\nPING\r\n"), "+OK\r\n+PONG\r\n");
+  // A wrong token leaves the client what it was, as in Redis.
+  EXPECT_EQ(connection_.send("AUTH gateway wrong\r\nPING\r\n"),
+            std::string(kWrongReply) + "+PONG\r\n");
+}
+
+TEST_F(AccessTest, KnowsAUserByTheTokenAlone) {
+  EXPECT_EQ(connection_.send("AUTH secret\r\nPING\r\n"), "+OK\r\n+PONG\r\n");
+}
+
+TEST_F(AccessTest, KnowsAUserByHello) {
+  EXPECT_EQ(connection_.send("HELLO 3 AUTH gateway wrong\r\n"), kWrongReply);
+  EXPECT_THAT(connection_.send("HELLO 3 AUTH gateway secret SETNAME me\r\n"), StartsWith("%7\r\n"));
+  EXPECT_EQ(connection_.send("CLIENT GETNAME\r\n"), "$2\r\nme\r\n");
+}
+
+TEST_F(AccessTest, KnowsAUserByItsCertificate) {
+  TestConnection known(thread_, 8, {.peer = "192.0.2.1", .certificate = "CN=gateway"});
+  EXPECT_EQ(known.send("PING\r\n"), "+PONG\r\n");
+  TestConnection other(thread_, 9, {.peer = "192.0.2.1", .certificate = "CN=gate"});
+  EXPECT_EQ(other.send("PING\r\n"), kNoAuthReply);
+}
+
+TEST_F(AccessTest, ForgetsTheUserOnReset) {
+  EXPECT_EQ(connection_.send("AUTH gateway secret\r\nRESET\r\nPING\r\n"),
+            "+OK\r\n+RESET\r\n" + std::string(kNoAuthReply));
+  EXPECT_EQ(connection_.send("AUTH gateway secret\r\nCL.THROTTLE a 1 1 1\r\nRESET\r\n"
+                             "CL.THROTTLE b 1 1 1\r\n"),
+            "+OK\r\n" + integers({0, 2, 1, -1, 1}) + "+RESET\r\n" + std::string(kNoAuthReply));
+}
+
+TEST_F(AccessTest, AdminCommandsNeedTheRole) {
+  const std::vector<std::string> commands{
+      "SLUICE.REFUND login k 1",  "SLUICE.CHARGE login k 1", "SLUICE.BLOCK login k 10",
+      "SLUICE.RESET login k",     "SLUICE.LIMITS",           "DEL k",
+      "CL.THROTTLE k 15 30 60 -1"};
+  connection_.send("AUTH gateway secret\r\n");
+  for (const std::string& command : commands) {
+    EXPECT_THAT(connection_.send(command + "\r\n"),
+                StartsWith("-NOPERM this user has no permissions to run the '"))
+        << command;
+  }
+  connection_.send("AUTH operator other\r\n");
+  for (const std::string& command : commands) {
+    EXPECT_THAT(connection_.send(command + "\r\n"), Not(HasSubstr("NOPERM"))) << command;
+  }
+}
+
+TEST_F(AccessTest, DecisionsNeedTheRoleCheck) {
+  connection_.send("AUTH prometheus third\r\n");
+  EXPECT_EQ(connection_.send("SLUICE.CHECK login k\r\n"),
+            "-NOPERM this user has no permissions to run the 'sluice.check' command\r\n");
+  EXPECT_EQ(connection_.send("PING\r\n"), "+PONG\r\n");
+  EXPECT_THAT(connection_.send("INFO server\r\n"), HasSubstr("sluice_version"));
+}
+
+TEST_F(AccessTest, ATransactionIsRefusedWithItsCommand) {
+  connection_.send("AUTH gateway secret\r\n");
+  const std::string replies =
+      connection_.send("MULTI\r\nCL.THROTTLE k 15 30 60\r\nDEL k\r\nEXEC\r\n");
+  EXPECT_THAT(replies, HasSubstr("+QUEUED\r\n-NOPERM "));
+  EXPECT_THAT(replies, HasSubstr("-EXECABORT "));
+}
+
+TEST_F(AccessTest, ClosesAPeerWithTooManyWrongTokens) {
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(connection_.send("AUTH gateway x\r\n"), kWrongReply);
+  EXPECT_EQ(connection_.send("AUTH gateway x\r\nPING\r\n"),
+            "-WRONGPASS too many wrong tokens from this address.\r\n");
+  EXPECT_EQ(connection_.next, StreamHandler::Next::kClose);
+}
+
+}  // namespace
+}  // namespace sluice::resp

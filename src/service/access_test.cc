@@ -1,0 +1,94 @@
+#include "service/access.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+using Verdict = Access::Verdict;
+
+std::vector<User> users() {
+  return {{.name = "gateway",
+           .token_sha256 = token_sha256("right"),
+           .certificate = "",
+           .roles = kCheckRole},
+          {.name = "operator",
+           .token_sha256 = token_sha256("other"),
+           .certificate = "",
+           .roles = kCheckRole | kAdminRole},
+          {.name = "", .token_sha256 = "", .certificate = "CN=gateway", .roles = kMetricsRole}};
+}
+
+TEST(AccessTest, TokensAreLongAndNeverTheSame) {
+  const std::string token = make_token();
+  EXPECT_EQ(token.size(), 43U);  // 256 bits, 6 in each.
+  EXPECT_EQ(
+      token.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"),
+      std::string::npos);
+  EXPECT_NE(token, make_token());
+  EXPECT_EQ(token_sha256("abc"),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(AccessTest, WithoutUsersThoseOfThisMachineMayDoEverything) {
+  const Access access;
+  EXPECT_FALSE(access.has_users());
+  EXPECT_EQ(access.identify(true, "").roles, kAllRoles);
+  EXPECT_EQ(access.identify(true, "CN=gateway").roles, kAllRoles);
+  EXPECT_EQ(access.identify(false, "CN=gateway").roles, Roles{kCheckRole});
+  EXPECT_EQ(access.identify(false, "").roles, kAllRoles);  // The server was told: --insecure.
+}
+
+TEST(AccessTest, WithUsersEveryClientMustBeOne) {
+  const Access access(users());
+  EXPECT_FALSE(access.identify(true, "").is_known);
+  EXPECT_EQ(access.identify(true, "").roles, Roles{kNoRole});
+  EXPECT_FALSE(access.identify(false, "CN=gateway,O=other").is_known);
+  EXPECT_TRUE(access.identify(false, "CN=gateway").is_known);
+  EXPECT_EQ(access.identify(false, "CN=gateway").roles, Roles{kMetricsRole});
+}
+
+TEST(AccessTest, KnowsAUserByItsToken) {
+  Access access(users());
+  const Access::Login login = access.log_in("gateway", "right", "192.0.2.1");
+  EXPECT_EQ(login.verdict, Verdict::kRight);
+  EXPECT_TRUE(login.identity.is_known);
+  EXPECT_TRUE(login.identity.may(kCheckRole));
+  EXPECT_FALSE(login.identity.may(kAdminRole));
+  EXPECT_TRUE(access.log_in("", "other", "192.0.2.1").identity.may(kAdminRole));
+  EXPECT_EQ(access.wrong_tokens(), 0U);
+}
+
+TEST(AccessTest, RefusesWrongTokens) {
+  Access access(users());
+  for (const auto& [name, token] :
+       std::vector<std::pair<std::string, std::string>>{{"gateway", "other"},
+                                                        {"gateway", ""},
+                                                        {"gateway", "Right"},
+                                                        {"nobody", "right"},
+                                                        {"", ""},
+                                                        {"", "CN=gateway"},
+                                                        {"CN=gateway", ""}}) {
+    const Access::Login login = access.log_in(name, token, "192.0.2.1");
+    EXPECT_EQ(login.verdict, Verdict::kWrong) << name << " " << token;
+    EXPECT_FALSE(login.identity.is_known);
+    EXPECT_EQ(login.identity.roles, Roles{kNoRole});
+  }
+  EXPECT_EQ(access.wrong_tokens(), 7U);
+}
+
+TEST(AccessTest, LimitsTheWrongTokensOfAnAddress) {
+  Access access(users());
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(access.log_in("gateway", "wrong", "192.0.2.1").verdict, Verdict::kWrong);
+  }
+  EXPECT_EQ(access.log_in("gateway", "wrong", "192.0.2.1").verdict, Verdict::kTooManyWrong);
+  EXPECT_EQ(access.log_in("gateway", "wrong", "192.0.2.2").verdict, Verdict::kWrong);
+  EXPECT_EQ(access.log_in("gateway", "right", "192.0.2.1").verdict, Verdict::kRight);
+}
+
+}  // namespace
+}  // namespace sluice
