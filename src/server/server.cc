@@ -19,6 +19,15 @@
 #include "stores/url.h"
 
 namespace sluice {
+
+/// Where a protocol is served, and how.
+struct Listening {
+  const ServedProtocol* protocol = nullptr;
+  Address address;
+  /// Without a certificate: TLS is not spoken.
+  TlsServerFiles tls;
+};
+
 namespace {
 
 /// Descriptors besides the connections': listeners, loops, files.
@@ -40,14 +49,6 @@ void allow_descriptors(std::size_t connections) {
   limit.rlim_cur = wanted;
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
-
-/// Where a protocol is served, and how.
-struct Listening {
-  const ServedProtocol* protocol = nullptr;
-  Address address;
-  /// Without a certificate: TLS is not spoken.
-  TlsServerFiles tls;
-};
 
 Listening read_address(const ServedProtocol& protocol, const ServedAddress& served,
                        const ServerOptions& options) {
