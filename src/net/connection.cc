@@ -108,12 +108,16 @@ void Connection::open_received() {
     const TlsSession::Handshake handshake = tls_->shake_hands();
     if (handshake == TlsSession::Handshake::kFailed) {
       closing_ = true;
-      service_.tls->count_failure();
+      count_handshake_failure();
     }
     if (handshake != TlsSession::Handshake::kDone) return;
     make_handler();
   }
   fill_input();
+}
+
+void Connection::count_handshake_failure() {
+  if (service_.on_handshake_failure != nullptr) service_.on_handshake_failure();
 }
 
 /// Decrypts what has been received, as far as there is room. Returns whether that gave any input.
@@ -351,7 +355,7 @@ void Connection::close() {
   if (group_.stopping) ignore_input();
   // Counted before the peer can notice: a client that then connects instead must not be refused.
   group_.open.fetch_sub(1);
-  if (tls_ && handler_ == nullptr && !closing_) service_.tls->count_failure();
+  if (tls_ && handler_ == nullptr && !closing_) count_handshake_failure();
   error_code ignored;
   socket_.close(ignored);
   timer_.cancel();

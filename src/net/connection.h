@@ -118,6 +118,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void write();
   void linger();
   void open_received();
+  void count_handshake_failure();
   bool fill_input();
   void await_input(bool has_part, bool has_written);
   void await_until(ServingTimer::time_point deadline);

@@ -21,6 +21,9 @@ struct Service {
   std::function<void()> on_refusal = {};
   /// If not null, its connections speak TLS; refusal is not sent there.
   std::shared_ptr<TlsServer> tls = {};
+  /// Called by the serving threads for each connection that is closed before it has agreed on TLS,
+  /// by either side, or because that took too long; or null.
+  std::function<void()> on_handshake_failure = {};
 };
 
 }  // namespace sluice

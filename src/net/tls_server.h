@@ -1,7 +1,5 @@
 #pragma once
 
-#include <atomic>
-#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -40,14 +38,8 @@ class TlsServer final {
   /// What a new connection uses for as long as it lives.
   std::shared_ptr<boost::asio::ssl::context> context() const;
 
-  /// The number of connections that were closed before they had agreed on TLS, by either side, or
-  /// because the handshake took too long.
-  std::uint64_t failures() const { return failures_.load(std::memory_order_relaxed); }
-  void count_failure() { failures_.fetch_add(1, std::memory_order_relaxed); }
-
  private:
   const TlsServerFiles files_;
-  std::atomic<std::uint64_t> failures_ = 0;
   mutable std::mutex mutex_;
   std::shared_ptr<boost::asio::ssl::context> context_;  // Guarded by mutex_.
 };

@@ -120,7 +120,11 @@ std::vector<Service> make_services(const std::vector<Listening>& listening,
                         .timeouts = protocol->timeouts,
                         .on_refusal = [context, &counters = context->protocol(
                                                     protocol->name)] { ++counters.refused; },
-                        .tls = tls_server == tls_servers.end() ? nullptr : tls_server->second});
+                        .tls = tls_server == tls_servers.end() ? nullptr : tls_server->second,
+                        .on_handshake_failure =
+                            [context, &counters = context->protocol(protocol->name)] {
+                              ++counters.handshake_failures;
+                            }});
   }
   return services;
 }

@@ -157,6 +157,11 @@ void write_connections(const ServerContext& server, MetricsText& out) {
   family("sluice_parse_errors_total", Type::kCounter,
          "Connections that were ended, because the server could not read what the client sent.",
          [](const ProtocolCounters& counters) { return counters.parse_errors.load(); });
+  family("sluice_tls_handshake_failures_total", Type::kCounter,
+         "Connections that were closed before they had agreed on TLS.",
+         [](const ProtocolCounters& counters) { return counters.handshake_failures.load(); });
+  out.single("sluice_wrong_tokens_total", Type::kCounter, "Wrong tokens that clients have sent.",
+             server.access().wrong_tokens());
   out.single("sluice_max_connections", Type::kGauge, "The most connections at a time.",
              server.facts().max_connections);
 }

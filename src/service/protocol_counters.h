@@ -14,6 +14,8 @@ struct ProtocolCounters {
   /// Connections that were ended, since what the client sent cannot be read by the protocol's
   /// grammar, or exceeds its bounds.
   std::atomic<std::uint64_t> parse_errors = 0;
+  /// Connections that were closed before they had agreed on TLS.
+  std::atomic<std::uint64_t> handshake_failures = 0;
 
   std::uint64_t open() const {
     // Read in this order, so that the difference is never negative.

@@ -68,6 +68,7 @@ class ServerContext {
   std::size_t threads() const { return threads_.size(); }
   const ServerFacts& facts() const { return facts_; }
   Access& access() { return access_; }
+  const Access& access() const { return access_; }
   /// When it was made, by the store's clock.
   Instant started_at() const { return started_at_; }
   /// For the thread numbered `index` alone. REQUIRES: index < threads().

@@ -108,6 +108,11 @@ class ClientCertificates(TlsTest):
         self.assertNotIn("PONG", self.redis_cli("PING").stdout)
         self.assertNotIn("PONG", self.redis_cli("PING", client="stranger").stdout)
         self.assertIn("alert certificate required", self.s_client("-tls1_3"))
+        metrics = run("curl", "-s", "--cacert", self.made.pem("ca"), "--cert",
+                      self.made.pem("gateway"), "--key", self.made.key("gateway"),
+                      f"https://localhost:{self.http_port}/metrics").stdout
+        # One is that of await_listening(), which connects and says nothing.
+        self.assertIn('sluice_tls_handshake_failures_total{protocol="resp"} 4\n', metrics)
         self.assertIn("alert handshake failure", self.s_client("-tls1_2"))
 
     def test_http(self):

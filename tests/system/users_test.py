@@ -1,0 +1,108 @@
+"""Users of `sluice serve`: tokens and certificates over RESP and HTTP, by redis-cli and curl."""
+
+import os
+import re
+import unittest
+
+from certificates import Certificates
+from harness import BINARY, Connection, Process, SystemTest, free_port, run, sluice
+
+
+def new_token(name):
+    """A token, and the line of the file that `sluice token` prints for it."""
+    said = sluice("token", "--name", name).stdout
+    return re.search(r"^token: (\S+)$", said, re.M)[1], re.search(r"^line: (.*)$", said, re.M)[1]
+
+
+class Token(SystemTest):
+    def test_has_256_random_bits_of_its_own(self):
+        first, line = new_token("gateway")
+        self.assertRegex(first, r"^[\w-]{43}$")
+        self.assertRegex(line, r'^ - \{name: gateway, token: "sha256:[0-9a-f]{64}", '
+                               r'roles: \[check\]\}$')
+        self.assertNotIn(first, line)
+        self.assertNotEqual(first, new_token("gateway")[0])
+
+
+class Users(SystemTest):
+    def setUp(self):
+        folder = self.temporary_folder()
+        made = Certificates(folder)
+        self.made = made
+        self.token, line = new_token("gateway")
+        self.admin, admin_line = new_token("operator")
+        self.plain, self.tls, self.http = free_port(), free_port(), free_port()
+        path = os.path.join(folder, "sluice.yaml")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("listen:\n"
+                       f"  resp: [0.0.0.0:{self.plain}, {{address: 127.0.0.1:{self.tls}, tls: "
+                       "{cert: server.pem, key: server.key, client_ca: ca.pem}}]\n"
+                       f"  http: [127.0.0.1:{self.http}]\n"
+                       f"users:\n {line}\n {admin_line.replace('check', 'check, admin')}\n"
+                       "  - {certificate: CN=gateway, roles: [check]}\n"
+                       "limits: {login: sliding_log 5/10m}\n")
+        self.server = Process(BINARY, "serve", "--config", path)
+        self.addCleanup(self.server.stop)
+        for port in (self.plain, self.tls, self.http):
+            self.server.await_listening(("127.0.0.1", port))
+
+    def redis_cli(self, *arguments):
+        return run("redis-cli", "-p", str(self.plain), "--no-auth-warning", *arguments).stdout
+
+    def test_redis_cli(self):
+        check = ("SLUICE.CHECK", "login", "k")
+        self.assertIn("NOAUTH", self.redis_cli(*check))
+        wrong = self.redis_cli("--user", "gateway", "-a", "wrong", "AUTH", "gateway", "wrong")
+        self.assertIn("WRONGPASS", wrong)
+        for options in (("--user", "gateway", "-a", self.token), ("-a", self.token),
+                        ("-3", "--user", "gateway", "-a", self.token)):
+            self.assertEqual(self.redis_cli(*options, "PING"), "PONG\n")
+        known = ("--user", "gateway", "-a", self.token)
+        self.assertEqual(self.redis_cli(*known, *check).split()[:2], ["1", "5"])
+        self.assertIn("NOPERM", self.redis_cli(*known, "SLUICE.RESET", "login", "k"))
+        admin = ("--user", "operator", "-a", self.admin)
+        self.assertEqual(self.redis_cli(*admin, "SLUICE.RESET", "login", "k"), "OK\n")
+
+    def test_a_certificate_in_the_place_of_a_token(self):
+        options = ["-p", str(self.tls), "--tls", "--cacert", self.made.pem("ca"), "--cert",
+                   self.made.pem("gateway"), "--key", self.made.key("gateway")]
+        self.assertEqual(run("redis-cli", *options, "PING").stdout, "PONG\n")
+        self.assertIn("NOPERM", run("redis-cli", *options, "SLUICE.LIMITS").stdout)
+        # That of another program, of the same authority, is that of no user.
+        options[6:] = [self.made.pem("server"), "--key", self.made.key("server")]
+        self.assertIn("NOAUTH", run("redis-cli", *options, "PING").stdout)
+
+    def status(self, path, *options):
+        return run("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", *options,
+                   f"http://127.0.0.1:{self.http}{path}").stdout
+
+    def test_curl(self):
+        bearer = ("--oauth2-bearer", self.token)
+        self.assertEqual(self.status("/v1/limits"), "401")
+        self.assertEqual(self.status("/v1/limits", *bearer), "403")
+        self.assertEqual(self.status("/v1/limits", "--oauth2-bearer", self.admin), "200")
+        self.assertEqual(self.status("/auth?limit=login", *bearer), "500")
+        self.assertEqual(self.status("/auth?limit=login", "-H", "X-Sluice-Token: " + self.token),
+                         "204")
+        self.assertEqual(self.status("/healthz"), "200")
+        self.assertEqual(self.status("/metrics", "--oauth2-bearer", "wrong"), "401")
+
+    def test_nothing_of_a_client_is_written(self):
+        with Connection(("127.0.0.1", self.plain)) as connection:
+            for text in (b"\x1b[31mred", b"line\r\nforged"):
+                connection.ask("AUTH", text, text)
+                connection.ask(text, text)
+            for _ in range(20):
+                try:
+                    connection.ask("AUTH", "gateway", "wrong")
+                except ConnectionError:
+                    break
+            else:
+                self.fail("wrong tokens are not limited")
+        self.assertEqual(self.redis_cli("-a", self.token, "PING"), "PONG\n")
+        self.assertEqual(self.server.output().count("\n"), 1, self.server.output())
+        self.assertNotIn("\x1b", self.server.output())
+
+
+if __name__ == "__main__":
+    unittest.main()
