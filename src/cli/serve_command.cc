@@ -93,7 +93,8 @@ ServerOptions read_options(const CommandLine& line) {
 
 int run(const CommandLine& line) {
   try {
-    run_server(read_options(line));
+    const std::string& file = line.config_file.empty() ? line.limits_file : line.config_file;
+    run_server([&line] { return read_options(line); }, file);
   } catch (const ConfigError& error) {
     std::cerr << "sluice: " << error.what() << '\n';
     return kMisused;

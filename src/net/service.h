@@ -24,6 +24,8 @@ struct Service {
   /// Called by the serving threads for each connection that is closed before it has agreed on TLS,
   /// by either side, or because that took too long; or null.
   std::function<void()> on_handshake_failure = {};
+  /// The protocol's name: tells apart what is served at one address.
+  std::string protocol = {};
 };
 
 }  // namespace sluice

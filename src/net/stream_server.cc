@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <boost/asio/buffer.hpp>
@@ -20,10 +21,13 @@
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <iterator>
 #include <latch>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "net/connection.h"
 
@@ -222,8 +226,10 @@ class StreamAcceptor {
         pause_(socket_.get_executor()),
         service_(service),
         reports_(reports),
-        workers_(std::move(workers)) {
-    accept();
+        workers_(std::move(workers)) {}
+
+  void start() {
+    asio::post(executor(), [this] { accept(); });
   }
 
   ServingExecutor executor() { return socket_.get_executor(); }
@@ -281,19 +287,28 @@ class StreamAcceptor {
   std::size_t next_ = 0;
 };
 
+/// A service, and the sockets that listen for it.
+struct Listener {
+  Service service = {};
+  Address address = {};  // With the real port.
+  std::optional<SocketFile> file = {};
+  std::deque<StreamAcceptor> acceptors = {};
+};
+
 struct StreamServer::State {
-  std::vector<Service> services;
   StreamServerOptions options;
   std::optional<AcceptReports> reports;
   std::atomic<std::size_t> connections = 0;
   std::deque<StreamWorker> workers;
-  std::vector<Address> addresses;  // Of the services, with the real ports.
-  std::deque<SocketFile> files;
-  std::deque<StreamAcceptor> acceptors;
+  std::vector<std::unique_ptr<Listener>> listeners;
+  // Those that were replaced: connections that they have accepted still refer to them.
+  std::vector<std::unique_ptr<Listener>> former;
   std::vector<std::future<void>> threads;
   bool stopped = false;
 
-  void listen(const Service& service);
+  std::unique_ptr<Listener> listen(Service service);
+  /// Accepts the peers that have connected, and no more. Returns when all is handed over.
+  static void stop_accepting(std::span<const std::unique_ptr<Listener>> stopped_ones);
   /// Has each worker that still runs at this time do this.
   void tell_late_workers(std::chrono::steady_clock::time_point when, void (StreamWorker::*what)());
 };
@@ -310,40 +325,68 @@ void StreamServer::State::tell_late_workers(std::chrono::steady_clock::time_poin
 /// A TCP address has one socket for each worker (SO_REUSEPORT: the kernel spreads the connections,
 /// no thread waits for another). A Unix socket, which the kernel cannot spread, has one, from which
 /// the first worker accepts for all.
-void StreamServer::State::listen(const Service& service) {
-  Address address = service.address;
+std::unique_ptr<Listener> StreamServer::State::listen(Service service) {
+  auto made = std::make_unique<Listener>();
+  made->service = std::move(service);
+  Address& address = made->address = made->service.address;
+  const auto add = [&](ServingAcceptor socket, std::vector<StreamWorker*> served) {
+    made->acceptors.emplace_back(std::move(socket), made->service, std::move(served), *reports);
+  };
   try {
     if (address.family == Address::Family::kUnix) {
       std::vector<StreamWorker*> all;
       for (StreamWorker& worker : workers) all.push_back(&worker);
       ServingAcceptor socket = listen_unix(workers.front().context(), address.host);
-      files.emplace_back(address.host);
-      acceptors.emplace_back(std::move(socket), service, std::move(all), *reports);
+      made->file.emplace(address.host);
+      add(std::move(socket), std::move(all));
     } else {
-      if (address.port != 0) expect_free(workers.front().context(), endpoint_of(address));
+      // What is served here before takes turns with this until it is closed.
+      const bool is_own = std::ranges::any_of(
+          listeners, [&](const auto& listener) { return listener->address == address; });
+      if (address.port != 0 && !is_own) {
+        expect_free(workers.front().context(), endpoint_of(address));
+      }
       for (StreamWorker& worker : workers) {
         ServingAcceptor socket = listen_tcp(worker.context(), endpoint_of(address));
         address.port = port_of(socket.local_endpoint());
-        acceptors.emplace_back(std::move(socket), service, std::vector<StreamWorker*>{&worker},
-                               *reports);
+        add(std::move(socket), {&worker});
       }
     }
   } catch (const boost::system::system_error& error) {
     throw ListenError("cannot listen on " + address.text() + ": " + error.code().message());
   }
-  addresses.push_back(address);
+  return made;
+}
+
+void StreamServer::State::stop_accepting(std::span<const std::unique_ptr<Listener>> stopped_ones) {
+  std::size_t acceptors = 0;
+  for (const auto& listener : stopped_ones) acceptors += listener->acceptors.size();
+  std::latch accepting(static_cast<std::ptrdiff_t>(acceptors));
+  for (const auto& listener : stopped_ones) {
+    listener->file.reset();
+    for (StreamAcceptor& acceptor : listener->acceptors) {
+      asio::post(acceptor.executor(), [&acceptor, &accepting] {
+        acceptor.stop();
+        // Posted, since a peer may have been accepted already and wait to be handed over.
+        asio::post(acceptor.executor(), [&accepting] { accepting.count_down(); });
+      });
+    }
+  }
+  accepting.wait();
 }
 
 StreamServer::StreamServer(std::vector<Service> services, const StreamServerOptions& options)
     : state_(std::make_unique<State>()) {
   assert(options.threads >= 1);
-  state_->services = std::move(services);
   state_->options = options;
   state_->reports.emplace(options.cannot_accept);
   for (std::size_t i = 0; i < options.threads; ++i) {
     state_->workers.emplace_back(i, state_->options, state_->connections);
   }
-  for (const Service& service : state_->services) state_->listen(service);
+  for (Service& service : services) {
+    state_->listeners.push_back(state_->listen(std::move(service)));
+    for (StreamAcceptor& acceptor : state_->listeners.back()->acceptors) acceptor.start();
+  }
 }
 
 StreamServer::~StreamServer() {
@@ -351,7 +394,41 @@ StreamServer::~StreamServer() {
 }
 
 std::vector<Address> StreamServer::addresses() const {
-  return state_->addresses;
+  std::vector<Address> all;
+  for (const auto& listener : state_->listeners) all.push_back(listener->address);
+  return all;
+}
+
+void StreamServer::replace(std::vector<Service> services, const std::function<void()>& commit) {
+  State& state = *state_;
+  assert(!state.threads.empty() && !state.stopped);
+  // Of each service: the listener that it had, or a new one.
+  std::vector<Listener*> kept(services.size(), nullptr);
+  std::vector<std::unique_ptr<Listener>> made(services.size());
+  for (std::size_t i = 0; i < services.size(); ++i) {
+    for (const auto& listener : state.listeners) {
+      const Service& served = listener->service;
+      const bool is_same = served.address == services[i].address &&
+                           served.protocol == services[i].protocol && served.tls == services[i].tls;
+      const bool is_free = std::ranges::find(kept, listener.get()) == kept.end();
+      if (is_same && is_free && kept[i] == nullptr) kept[i] = listener.get();
+    }
+    if (kept[i] == nullptr) made[i] = state.listen(std::move(services[i]));
+  }
+  commit();
+  std::vector<std::unique_ptr<Listener>> former = std::exchange(state.listeners, {});
+  for (std::size_t i = 0; i < services.size(); ++i) {
+    if (made[i] != nullptr) {
+      for (StreamAcceptor& acceptor : made[i]->acceptors) acceptor.start();
+      state.listeners.push_back(std::move(made[i]));
+    } else {
+      const auto at = std::ranges::find(former, kept[i], &std::unique_ptr<Listener>::get);
+      state.listeners.push_back(std::move(*at));
+    }
+  }
+  std::erase(former, nullptr);
+  State::stop_accepting(former);
+  std::ranges::move(former, std::back_inserter(state.former));
 }
 
 void StreamServer::start() {
@@ -365,22 +442,13 @@ void StreamServer::start() {
 void StreamServer::stop(std::chrono::milliseconds grace, std::chrono::milliseconds last_replies) {
   State& state = *state_;
   if (std::exchange(state.stopped, true)) return;
-  state.files.clear();
   if (state.threads.empty()) {
-    state.acceptors.clear();
+    state.listeners.clear();
     return;
-  }
-  std::latch accepting(static_cast<std::ptrdiff_t>(state.acceptors.size()));
-  for (StreamAcceptor& acceptor : state.acceptors) {
-    asio::post(acceptor.executor(), [&acceptor, &accepting] {
-      acceptor.stop();
-      // Posted, since a peer may have been accepted already and wait to be handed over.
-      asio::post(acceptor.executor(), [&accepting] { accepting.count_down(); });
-    });
   }
   // From here on a client that comes is refused at once, not left waiting. What ends a worker is
   // posted after all connections that another has handed to it, so that these are served as well.
-  accepting.wait();
+  State::stop_accepting(state.listeners);
   const auto end_of_grace = std::chrono::steady_clock::now() + grace;
   for (StreamWorker& worker : state.workers) {
     asio::post(worker.context(), [&worker] { worker.finish(); });

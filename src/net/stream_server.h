@@ -48,6 +48,14 @@ class StreamServer {
   /// REQUIRES: called once.
   void start();
 
+  /// Serves these services from now on. First listens at the addresses that are new; then calls
+  /// `commit`; then closes the addresses that are no longer there, after accepting the peers that
+  /// have connected already. A service whose address, protocol and TLS are those of one that
+  /// is served stays as it is, and so do all connections. If an address cannot be listened on
+  /// (ListenError), or `commit` throws, nothing has changed. REQUIRES: start() was called, and
+  /// stop() was not.
+  void replace(std::vector<Service> services, const std::function<void()>& commit);
+
   /// Accepts the peers that have connected already, and no more. On each connection, answers the
   /// complete requests that have arrived, reading at most 64 KiB more (none if the peer leaves too
   /// much output unread). Sends the pending output for at most `grace`. Then begins no other

@@ -1,8 +1,11 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
+#include <exception>
 #include <iostream>
+#include <optional>
 
+#include "server/file_watch.h"
 #include "server/server.h"
 #include "server/service_manager.h"
 
@@ -29,18 +32,63 @@ void await_snapshot_signal(boost::asio::signal_set& signals, Server& server) {
   });
 }
 
+/// Loads the options again, and serves as they say. Used by one thread.
+class Reloader {
+ public:
+  Reloader(boost::asio::io_context& context, Server& server, const LoadOptions& load,
+           const std::string& file, std::chrono::milliseconds drain)
+      : server_(server),
+        load_(load),
+        hangups_(context, SIGHUP),
+        watch_(context, file, [this] { reload(); }),
+        drain_(drain) {
+    await_hangup();
+  }
+
+  std::chrono::milliseconds drain() const { return drain_; }
+
+ private:
+  void await_hangup() {
+    hangups_.async_wait([this](const boost::system::error_code& error, int) {
+      if (error) return;
+      watch_.note();
+      reload();
+      await_hangup();
+    });
+  }
+
+  void reload() {
+    try {
+      const ServerOptions options = load_();
+      server_.reload(options);
+      drain_ = options.drain;
+      std::cout << "sluice: reloaded: " + server_.description() << std::endl;
+    } catch (const std::exception& error) {
+      std::cerr << "sluice: not reloaded, all stays as it was: " + std::string(error.what()) + "\n";
+    }
+  }
+
+  Server& server_;
+  const LoadOptions& load_;
+  boost::asio::signal_set hangups_;
+  FileWatch watch_;
+  std::chrono::milliseconds drain_;
+};
+
 }  // namespace
 
-void run_server(const ServerOptions& options) {
+void run_server(const LoadOptions& load, const std::string& file) {
   boost::asio::io_context context;
   boost::asio::signal_set signals(context, SIGTERM, SIGINT);
   boost::asio::signal_set snapshot_signals(context, SIGUSR1);
-  ServerOptions observed = options;
-  observed.observe_store = log_store;
-  observed.say = log;
-  Server server(observed);
+  ServerOptions options = load();
+  options.observe_store = log_store;
+  options.say = log;
+  Server server(options);
+  std::optional<Reloader> reloader;
+  if (!file.empty()) reloader.emplace(context, server, load, file, options.drain);
   server.start();
-  std::cout << "sluice: " << server.description() << std::endl;
+  std::cout << "sluice: " + server.description() << std::endl;
   notify_service_manager("READY=1");
   await_snapshot_signal(snapshot_signals, server);
   signals.async_wait([&](const boost::system::error_code&, int) { context.stop(); });
@@ -48,7 +96,7 @@ void run_server(const ServerOptions& options) {
   // From here on a signal does what it does to any program: it ends it.
   signals.clear();
   notify_service_manager("STOPPING=1");
-  server.stop(options.drain);
+  server.stop(reloader ? reloader->drain() : options.drain);
 }
 
 }  // namespace sluice

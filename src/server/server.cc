@@ -91,12 +91,14 @@ std::vector<Listening> read_addresses(const ServerOptions& options) {
 /// By their files; addresses with the same files share one.
 using TlsServers = std::map<TlsServerFiles, std::shared_ptr<TlsServer>>;
 
-TlsServers make_tls_servers(const std::vector<Listening>& listening) {
+/// Those that these addresses need: from `known`, as far as they are there, else made.
+TlsServers make_tls_servers(const std::vector<Listening>& listening, const TlsServers& known) {
   TlsServers servers;
   try {
     for (const Listening& each : listening) {
       if (each.tls.certificate.empty() || servers.contains(each.tls)) continue;
-      servers[each.tls] = std::make_shared<TlsServer>(each.tls);
+      const auto at = known.find(each.tls);
+      servers[each.tls] = at != known.end() ? at->second : std::make_shared<TlsServer>(each.tls);
     }
   } catch (const std::runtime_error& error) {
     throw ConfigError(error.what());
@@ -104,34 +106,18 @@ TlsServers make_tls_servers(const std::vector<Listening>& listening) {
   return servers;
 }
 
-/// The handlers of each protocol that is served, over one context, on each of its addresses.
-std::vector<Service> make_services(const std::vector<Listening>& listening,
-                                   const TlsServers& tls_servers,
-                                   const std::shared_ptr<ServerContext>& context) {
-  std::map<const ServedProtocol*, MakeHandler> handlers;
-  std::vector<Service> services;
-  for (const auto& [protocol, address, tls] : listening) {
-    const auto tls_server = tls_servers.find(tls);
-    MakeHandler& make = handlers[protocol];
-    if (make == nullptr) make = protocol->handlers(context);
-    services.push_back({.address = address,
-                        .make_handler = make,
-                        .refusal = std::string(protocol->refusal),
-                        .timeouts = protocol->timeouts,
-                        .on_refusal = [context, &counters = context->protocol(
-                                                    protocol->name)] { ++counters.refused; },
-                        .tls = tls_server == tls_servers.end() ? nullptr : tls_server->second,
-                        .on_handshake_failure =
-                            [context, &counters = context->protocol(protocol->name)] {
-                              ++counters.handshake_failures;
-                            }});
-  }
-  return services;
-}
-
 void warn_of(const Limit& limit) {
   const std::string warning = limit.warning();
   if (!warning.empty()) std::cerr << "sluice: the limit " + limit.space() + ": " + warning + "\n";
+}
+
+void warn_of(const ServedLimits& limits) {
+  for (const NamedLimit& named : limits.named) {
+    warn_of(named.limit);
+    for (const LimitOverride& each : named.overrides) {
+      if (each.limit) warn_of(*each.limit);
+    }
+  }
 }
 
 std::size_t choose_threads(const ServerOptions& options) {
@@ -158,23 +144,51 @@ struct Server::Parts {
   TlsServers tls_servers;
   std::size_t threads = 1;
   std::size_t limits = 0;
-  std::string store_url;
+  std::string store;
+  std::string store_url;  // Without a password.
+  std::shared_ptr<ServerContext> context;
+  std::map<const ServedProtocol*, MakeHandler> handlers;
   std::optional<SnapshotKeeper> snapshots;
+  SnapshotOptions snapshot;
   std::optional<StreamServer> streams;
+
+  std::vector<Service> services_of(const std::vector<Listening>& served, const TlsServers& tls);
 };
+
+// The services at these addresses. Those of one protocol share their handlers.
+std::vector<Service> Server::Parts::services_of(const std::vector<Listening>& served,
+                                                const TlsServers& tls) {
+  std::vector<Service> services;
+  for (const auto& [protocol, address, files] : served) {
+    const auto tls_server = tls.find(files);
+    MakeHandler& make = handlers[protocol];
+    if (make == nullptr) make = protocol->handlers(context);
+    services.push_back(
+        {.address = address,
+         .make_handler = make,
+         .refusal = std::string(protocol->refusal),
+         .timeouts = protocol->timeouts,
+         .on_refusal = [shared = context,
+                        &counters = context->protocol(protocol->name)] { ++counters.refused; },
+         .tls = tls_server == tls.end() ? nullptr : tls_server->second,
+         .on_handshake_failure =
+             [shared = context, &counters = context->protocol(protocol->name)] {
+               ++counters.handshake_failures;
+             },
+         .protocol = protocol->name});
+  }
+  return services;
+}
 
 Server::Server(const ServerOptions& options) : parts_(std::make_unique<Parts>()) {
   parts_->listening = read_addresses(options);
-  parts_->tls_servers = make_tls_servers(parts_->listening);
-  parts_->threads = choose_threads(options);
+  parts_->tls_servers = make_tls_servers(parts_->listening, {});
   parts_->limits = options.limits.named.size();
-  for (const NamedLimit& named : options.limits.named) {
-    warn_of(named.limit);
-    for (const LimitOverride& each : named.overrides) {
-      if (each.limit) warn_of(*each.limit);
-    }
-  }
+  parts_->threads = choose_threads(options);
+  warn_of(options.limits);
   std::shared_ptr<Store> store;
+  parts_->store = options.store;
+  parts_->snapshot = options.snapshot;
   try {
     parts_->store_url = StoreUrl(options.store).text();
     store = open_store(options.store, options.observe_store);
@@ -186,17 +200,35 @@ Server::Server(const ServerOptions& options) : parts_(std::make_unique<Parts>())
         store, options.snapshot, options.say ? options.say : [](const std::string&) {});
   }
   allow_descriptors(options.max_connections);
-  const auto context =
+  parts_->context =
       std::make_shared<ServerContext>(std::move(store), options.limits, parts_->threads,
                                       ServerFacts{.store_url = parts_->store_url,
                                                   .max_connections = options.max_connections,
                                                   .users = options.users});
-  parts_->streams.emplace(make_services(parts_->listening, parts_->tls_servers, context),
+  parts_->streams.emplace(parts_->services_of(parts_->listening, parts_->tls_servers),
                           StreamServerOptions{.threads = parts_->threads,
                                               .max_connections = options.max_connections,
                                               .cannot_accept = [](const std::string& why) {
                                                 std::cerr << "sluice: " + why + "\n";
                                               }});
+}
+
+void Server::reload(const ServerOptions& options) {
+  const auto require_same = [](bool is_same, const std::string& what) {
+    if (!is_same) throw ConfigError(what + " cannot be changed while the server runs");
+  };
+  require_same(options.store == parts_->store, "the store");
+  require_same(options.snapshot == parts_->snapshot, "the snapshot");
+  require_same(options.users == parts_->context->facts().users, "users");
+  std::vector<Listening> listening = read_addresses(options);
+  reload_certificates();
+  TlsServers tls = make_tls_servers(listening, parts_->tls_servers);
+  parts_->streams->replace(parts_->services_of(listening, tls),
+                           [&] { parts_->context->replace_limits(options.limits); });
+  parts_->listening = std::move(listening);
+  parts_->tls_servers = std::move(tls);
+  parts_->limits = options.limits.named.size();
+  warn_of(options.limits);
 }
 
 Server::~Server() = default;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -67,6 +68,14 @@ class Server {
   /// Serves from now on, on threads of its own. REQUIRES: called once.
   void start();
 
+  /// Serves as these options say from now on: their addresses, with certificates that are read
+  /// again, and their limits, whose states and counts go on where the names are the same. Addresses
+  /// that were served before stay open. Throws as the constructor does, and ConfigError where the
+  /// store, its snapshot or the users would be others; then nothing has changed but certificates.
+  /// All other options stay as they were. REQUIRES: start() was called,
+  /// stop() was not.
+  void reload(const ServerOptions& options);
+
   /// Accepts the clients that have connected and no more, answers what one more read of each
   /// connection brings (64 KiB), and closes all when that is sent or after `grace`. In the
   /// second half of it no reply is begun, so that those that have been begun are sent whole. What
@@ -83,10 +92,16 @@ class Server {
   std::unique_ptr<Parts> parts_;
 };
 
+/// Says in each call what to serve: reads the files again. Throws ConfigError.
+using LoadOptions = std::function<ServerOptions()>;
+
 /// Serves until SIGTERM or SIGINT, then stops within `drain`; a second signal ends the process at
 /// once. SIGUSR1 has the snapshot written.
 /// Says on standard output where it serves. Throws as Server does.
 /// REQUIRES: called from the only thread, since the threads inherit its signals.
-void run_server(const ServerOptions& options);
+/// On SIGHUP, and when `file` has changed, it loads the options again and goes on with them; where
+/// they cannot be served, it says why and goes on as before. `file` may be empty: then nothing is
+/// loaded again.
+void run_server(const LoadOptions& load, const std::string& file);
 
 }  // namespace sluice

@@ -17,6 +17,8 @@ struct SnapshotOptions {
   /// None, if it is empty.
   std::string file = {};
   std::chrono::nanoseconds every{std::chrono::minutes(1)};
+
+  friend bool operator==(const SnapshotOptions&, const SnapshotOptions&) = default;
 };
 
 inline constexpr std::chrono::seconds kLeastSnapshotEvery{1};

@@ -23,7 +23,9 @@ LimitRegistry::LimitRegistry(std::shared_ptr<Store> store, std::shared_ptr<const
 const std::shared_ptr<const RegisteredLimit>& LimitRegistry::find(
     std::string_view name_or_expression) {
   if (const auto* named = named_->find(name_or_expression)) return *named;
-  if (const auto* known = remembered_.find(name_or_expression)) return *known;
+  if (answers_expressions()) {
+    if (const auto* known = remembered_.find(name_or_expression)) return *known;
+  }
   if (looks_like_name(name_or_expression)) {
     std::vector<std::string_view> names;
     for (const auto& limit : named_->all()) names.push_back(limit->limit.space());

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/store.h"
 #include "service/named_limits.h"
@@ -31,6 +32,9 @@ class LimitRegistry {
   static constexpr std::size_t kMaxRemembered = 128;
 
   LimitRegistry(std::shared_ptr<Store> store, std::shared_ptr<const NamedLimits> named);
+
+  /// Finds these from now on. What find() has returned may be gone with the former ones.
+  void replace(std::shared_ptr<const NamedLimits> named) { named_ = std::move(named); }
 
   /// Whether requests may also bring limits of their own (ServedLimits::expressions).
   bool answers_expressions() const { return named_->expressions(); }

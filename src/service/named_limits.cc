@@ -1,8 +1,6 @@
 #include "service/named_limits.h"
 
 #include <algorithm>
-#include <cassert>
-#include <limits>
 #include <utility>
 
 #include "algorithms/limit_definition.h"
@@ -15,7 +13,11 @@ namespace {
 /// algorithms, "api/token_bucket", which no limit and no expression can be.
 class Spaces {
  public:
-  Spaces(Store& store, const NamedLimit& named) : store_(store), named_(named) {}
+  using ByName = std::map<std::string, HeldSpace>;
+
+  /// Adds the spaces to `all`. `former` may be null.
+  Spaces(Store& store, const NamedLimit& named, ByName& all, const ByName* former)
+      : store_(store), named_(named), all_(all), former_(former) {}
 
   /// The space for the keys of this limit, which is the named one or of an override.
   std::shared_ptr<Space> open(const Limit& limit) {
@@ -27,7 +29,8 @@ class Spaces {
     if (!opened_.empty()) definition.space = name_for(limit);
     // The store is told that not all keys of the space have the same numbers.
     definition.varies = parts.size() == 1 && !named_.overrides.empty();
-    opened_.push_back({parts, definition.space, store_.open_space(definition)});
+    const HeldSpace held = open(definition);
+    opened_.push_back({parts, definition.space, {held, held->get()}});
     return opened_.back().space;
   }
 
@@ -37,6 +40,21 @@ class Spaces {
     std::string name;
     std::shared_ptr<Space> space;
   };
+
+  HeldSpace open(const LimitDefinition& definition) {
+    HeldSpace& held = all_[definition.space];
+    const auto known =
+        former_ == nullptr ? ByName::const_iterator() : former_->find(definition.space);
+    if (former_ == nullptr || known == former_->end()) {
+      held = std::make_shared<const std::shared_ptr<Space>>(store_.open_space(definition));
+      return held;
+    }
+    auto space = store_.replace_space(*known->second, definition);
+    held = space == *known->second
+               ? known->second
+               : std::make_shared<const std::shared_ptr<Space>>(std::move(space));
+    return held;
+  }
 
   std::string name_for(const Limit& limit) const {
     std::string algorithms;
@@ -53,6 +71,8 @@ class Spaces {
 
   Store& store_;
   const NamedLimit& named_;
+  ByName& all_;
+  const ByName* const former_;
   std::vector<Opened> opened_;
 };
 
@@ -68,33 +88,29 @@ void require_same_kind(const Limit& limit, const LimitOverride& override) {
 
 }  // namespace
 
-NamedLimits::NamedLimits(Store& store, const ServedLimits& served)
+NamedLimits::NamedLimits(Store& store, const ServedLimits& served, CountNumbers& numbers,
+                         const NamedLimits* former)
     : expressions_(served.expressions) {
   for (const NamedLimit& named : served.named) {
     const std::string& name = named.limit.space();
     if (find(name) != nullptr) throw InvalidLimit("two limits are named '" + name + "'", 0);
-    all_.push_back(bind(store, named, all_.size() + 1));
+    Spaces spaces(store, named, spaces_, former == nullptr ? nullptr : &former->spaces_);
+    auto space = spaces.open(named.limit);
+    std::unique_ptr<Overrides> overrides;
+    if (!named.overrides.empty()) overrides = std::make_unique<Overrides>();
+    for (const LimitOverride& each : named.overrides) {
+      require_same_kind(named.limit, each);
+      const Limit& limit = each.limit ? *each.limit : named.limit;
+      overrides->add(each.key, {{limit, spaces.open(limit)}, each.kind});
+    }
+    all_.push_back(
+        std::make_shared<const RegisteredLimit>(RegisteredLimit{{named.limit, std::move(space)},
+                                                                numbers.of(name),
+                                                                named.dry_run,
+                                                                named.key,
+                                                                std::move(overrides)}));
     by_name_.emplace(name, all_.back());
   }
-}
-
-NamedLimits::Shared NamedLimits::bind(Store& store, const NamedLimit& named,
-                                      std::size_t number) const {
-  assert(number <= std::numeric_limits<std::uint16_t>::max());
-  Spaces spaces(store, named);
-  auto space = spaces.open(named.limit);
-  std::unique_ptr<Overrides> overrides;
-  if (!named.overrides.empty()) overrides = std::make_unique<Overrides>();
-  for (const LimitOverride& each : named.overrides) {
-    require_same_kind(named.limit, each);
-    const Limit& limit = each.limit ? *each.limit : named.limit;
-    overrides->add(each.key, {{limit, spaces.open(limit)}, each.kind});
-  }
-  return std::make_shared<const RegisteredLimit>(RegisteredLimit{{named.limit, std::move(space)},
-                                                                 static_cast<std::uint16_t>(number),
-                                                                 named.dry_run,
-                                                                 named.key,
-                                                                 std::move(overrides)});
 }
 
 }  // namespace sluice

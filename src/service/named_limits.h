@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -40,15 +41,38 @@ struct RegisteredLimit : BoundLimit {
   }
 };
 
+/// The one share of a space, of which those that use it hold shares: so the space's use count tells
+/// the store that they are one caller (Store::replace_space()).
+using HeldSpace = std::shared_ptr<const std::shared_ptr<Space>>;
+
+/// The number under which a limit's decisions are counted, by its name: the same as long as the
+/// server runs.
+class CountNumbers {
+ public:
+  /// How many numbers there are, and 0. Limits that find none left have 0, as expressions do.
+  static constexpr std::size_t kMost = 1'024;
+
+  std::uint16_t of(const std::string& name) {
+    if (numbers_.size() + 1 >= kMost && !numbers_.contains(name)) return 0;
+    return numbers_.try_emplace(name, static_cast<std::uint16_t>(numbers_.size() + 1))
+        .first->second;
+  }
+
+ private:
+  std::map<std::string, std::uint16_t> numbers_;
+};
+
 /// The limits that requests may name. Immutable: all threads share it.
 class NamedLimits {
  public:
   using Shared = std::shared_ptr<const RegisteredLimit>;
 
-  /// Opens the spaces. Throws InvalidLimit where two limits have one name, or an override's limit
+  /// Opens the spaces; those of `former`, which these limits replace, go on as far as their states
+  /// can be read. Throws InvalidLimit where two limits have one name, or an override's limit
   /// lends permits and the limit does not or the other way round; StoreError where the store cannot
   /// open a space. ("cl", the space of CL.THROTTLE, cannot be a limit's name.)
-  NamedLimits(Store& store, const ServedLimits& served);
+  NamedLimits(Store& store, const ServedLimits& served, CountNumbers& numbers,
+              const NamedLimits* former = nullptr);
 
   /// The limit of this name, or null.
   const Shared* find(std::string_view name) const {
@@ -61,8 +85,7 @@ class NamedLimits {
   bool expressions() const { return expressions_; }
 
  private:
-  Shared bind(Store& store, const NamedLimit& named, std::size_t number) const;
-
+  std::map<std::string, HeldSpace> spaces_;  // By the names under which they were opened.
   std::unordered_map<std::string, Shared, TextHash, std::equal_to<>> by_name_;
   std::vector<Shared> all_;
   bool expressions_ = true;

@@ -347,7 +347,8 @@ TEST(NamedLimits, RefusesAnOverrideOfTheOtherKind) {
   ServedLimits all;
   all.named = {api};
   const auto store = still_store();
-  EXPECT_EQ(error_of<InvalidLimit>([&] { const NamedLimits limits(*store, all); }),
+  CountNumbers numbers;
+  EXPECT_EQ(error_of<InvalidLimit>([&] { const NamedLimits limits(*store, all, numbers); }),
             "the limit 'api' lends no permits, and so must not its overrides");
 }
 

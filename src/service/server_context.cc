@@ -6,9 +6,18 @@
 
 namespace sluice {
 
-ThreadContext::ThreadContext(const std::shared_ptr<Store>& store,
-                             std::shared_ptr<const NamedLimits> named)
-    : limits(store, named), counters(1 + named->all().size()), batch(store, counters) {}
+ThreadContext::ThreadContext(const std::shared_ptr<Store>& store, const CurrentLimits& current)
+    : limits(store, current.get()),
+      counters(CountNumbers::kMost),
+      batch(store, counters),
+      current_(current),
+      version_(current.version()) {}
+
+void ThreadContext::update() {
+  // First, so that limits which are replaced meanwhile are taken the next time.
+  version_ = current_.version();
+  limits.replace(current_.get());
+}
 
 ServerContext::ServerContext(std::shared_ptr<Store> store, const ServedLimits& served,
                              std::size_t threads, ServerFacts facts)
@@ -16,11 +25,16 @@ ServerContext::ServerContext(std::shared_ptr<Store> store, const ServedLimits& s
       facts_(std::move(facts)),
       access_(facts_.users),
       started_at_(store_->now()),
-      named_(std::make_shared<const NamedLimits>(*store_, served)) {
+      named_(std::make_shared<const NamedLimits>(*store_, served, numbers_)) {
   assert(threads >= 1);
   for (std::size_t i = 0; i < threads; ++i) {
     threads_.push_back(std::make_unique<ThreadContext>(store_, named_));
   }
+}
+
+void ServerContext::replace_limits(const ServedLimits& served) {
+  const auto former = named_.get();
+  named_.replace(std::make_shared<const NamedLimits>(*store_, served, numbers_, former.get()));
 }
 
 std::uint64_t ServerContext::count(std::size_t limit, Outcome outcome, Source source) const {
@@ -31,7 +45,8 @@ std::uint64_t ServerContext::count(std::size_t limit, Outcome outcome, Source so
 
 std::optional<std::vector<KeyCount>> ServerContext::top(std::string_view limit,
                                                         std::size_t most) const {
-  const auto* const named = named_->find(limit);
+  const auto current = named_.get();
+  const auto* const named = current->find(limit);
   if (named == nullptr && limit != kOtherLimits) return std::nullopt;
   const std::size_t number = named == nullptr ? 0 : (*named)->number;
   TopKeys::Merged merged;
@@ -79,7 +94,8 @@ std::vector<LimitCount> ServerContext::limits() const {
     }
     all.push_back(std::move(row));
   };
-  for (const auto& limit : named_->all()) {
+  const auto named = named_.get();
+  for (const auto& limit : named->all()) {
     add(limit->limit.space(), limit->limit.expression(), limit->number);
   }
   add(std::string(kOtherLimits), "", 0);
@@ -99,7 +115,8 @@ std::vector<OutcomeCount> ServerContext::outcomes() const {
       }
     }
   };
-  for (const auto& limit : named_->all()) add(limit->limit.space(), limit->number);
+  const auto named = named_.get();
+  for (const auto& limit : named->all()) add(limit->limit.space(), limit->number);
   add(std::string(kOtherLimits), 0);
   return counts;
 }

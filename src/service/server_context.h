@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -23,14 +24,51 @@
 
 namespace sluice {
 
+/// The named limits of this time, which may be replaced while threads use them. Thread-safe.
+class CurrentLimits {
+ public:
+  explicit CurrentLimits(std::shared_ptr<const NamedLimits> limits) : limits_(std::move(limits)) {}
+
+  std::shared_ptr<const NamedLimits> get() const {
+    const std::lock_guard lock(mutex_);
+    return limits_;
+  }
+  void replace(std::shared_ptr<const NamedLimits> limits) {
+    const std::lock_guard lock(mutex_);
+    limits_.swap(limits);  // The former ones are destroyed after the lock is released.
+    version_.fetch_add(1, std::memory_order_release);
+  }
+  /// Changes when they are replaced.
+  std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const NamedLimits> limits_;  // guarded by mutex_
+  std::atomic<std::uint64_t> version_ = 0;
+};
+
 /// What the connections of one serving thread share, in all protocols. Used by that thread only,
 /// except that any thread may read `counters`.
-struct ThreadContext {
-  ThreadContext(const std::shared_ptr<Store>& store, std::shared_ptr<const NamedLimits> named);
+class ThreadContext {
+ public:
+  /// `current` outlives this.
+  ThreadContext(const std::shared_ptr<Store>& store, const CurrentLimits& current);
+
+  /// Begins a batch with no requests, and takes the limits of this time, which hold for all of it.
+  void begin_batch() {
+    batch.clear();
+    if (current_.version() != version_) update();
+  }
 
   LimitRegistry limits;
   OutcomeCounters counters;
   DecisionBatch batch;
+
+ private:
+  void update();
+
+  const CurrentLimits& current_;
+  std::uint64_t version_ = 0;
 };
 
 /// What a server was started with, as far as clients may ask for it.
@@ -63,6 +101,11 @@ class ServerContext {
   /// Throws InvalidLimit or StoreError where a limit cannot be added. REQUIRES: threads >= 1.
   ServerContext(std::shared_ptr<Store> store, const ServedLimits& served, std::size_t threads,
                 ServerFacts facts = {});
+
+  /// Replaces the limits that requests may name: each thread takes them with its next batch. States
+  /// and counts of limits of the same name go on. Throws InvalidLimit or StoreError where a limit
+  /// cannot be added; the former limits then stay. Called by one thread at a time.
+  void replace_limits(const ServedLimits& served);
 
   Store& store() const { return *store_; }
   std::size_t threads() const { return threads_.size(); }
@@ -104,7 +147,8 @@ class ServerContext {
   const ServerFacts facts_;
   Access access_;
   const Instant started_at_;
-  const std::shared_ptr<const NamedLimits> named_;
+  CountNumbers numbers_;
+  CurrentLimits named_;
   std::vector<std::unique_ptr<ThreadContext>> threads_;
   mutable std::mutex mutex_;
   std::map<std::string, ProtocolCounters, std::less<>> protocols_;  // guarded by mutex_

@@ -122,6 +122,67 @@ TEST_F(ServerContextTest, AllThreadsShareTheKeys) {
                                               OutcomeCount{"login", false, Source::kStore, 1}));
 }
 
+TEST_F(ServerContextTest, ReplacesTheLimitsAndKeepsStatesAndCounts) {
+  take(0, "login", "bob", 2);
+  take(1, "api", "bob", 1);
+  context.replace_limits(
+      std::vector<Limit>{Limit("token_bucket 1/1h", "more"), Limit("token_bucket 5/1h", "login")});
+  // A thread goes on with the limits of its batch until it begins another one.
+  EXPECT_EQ(context.thread(0).limits.find("login")->limit.expression(), "token_bucket 2/1h");
+  for (std::size_t i = 0; i < context.threads(); ++i) context.thread(i).begin_batch();
+  EXPECT_EQ(context.thread(0).limits.find("login")->limit.expression(), "token_bucket 5/1h");
+  EXPECT_THROW(context.thread(1).limits.find("api"), InvalidLimit);
+  // Two units of half an hour each are taken, at five units an hour: an hour is full.
+  take(2, "login", "bob", 1);
+  take(2, "more", "bob", 1);
+  EXPECT_THAT(context.limits(), ElementsAre(LimitCount{"more", "token_bucket 1/1h", 1, 0},
+                                            LimitCount{"login", "token_bucket 5/1h", 2, 1},
+                                            LimitCount{"(other)", "", 0, 0}));
+  // One that comes back goes on with its count.
+  context.replace_limits(kNamed);
+  EXPECT_THAT(context.limits(), ElementsAre(LimitCount{"login", "token_bucket 2/1h", 2, 1},
+                                            LimitCount{"api", "token_bucket 9/1h", 1, 0},
+                                            LimitCount{"(other)", "", 0, 0}));
+}
+
+TEST_F(ServerContextTest, ALimitOfAnotherKindBeginsFreshWhileTheFormerIsInUse) {
+  take(0, "login", "bob", 2);
+  const auto former = context.thread(0).limits.find("login");
+  context.replace_limits(std::vector<Limit>{Limit("fixed_window 2/1h", "login")});
+  context.thread(1).begin_batch();
+  take(1, "login", "bob", 1);
+  take(0, "login", "bob", 1);  // Still the former, whose state is as it was.
+  EXPECT_THAT(context.limits(), ElementsAre(LimitCount{"login", "fixed_window 2/1h", 3, 1},
+                                            LimitCount{"(other)", "", 0, 0}));
+}
+
+TEST_F(ServerContextTest, KeepsTheLimitsWhereTheNewOnesCannotBeOpened) {
+  store->refuses_spaces = true;
+  EXPECT_THROW(context.replace_limits(std::vector<Limit>{Limit("token_bucket 1/1h", "more")}),
+               StoreError);
+  context.thread(0).begin_batch();
+  take(0, "login", "bob", 1);
+  EXPECT_EQ(context.limits().size(), 3U);
+}
+
+TEST_F(ServerContextTest, RefusesExpressionsOnceItIsToldTo) {
+  take(0, "token_bucket 1/1h", "bob", 1);
+  ServedLimits served(kNamed);
+  served.expressions = false;
+  context.replace_limits(served);
+  context.thread(0).begin_batch();
+  EXPECT_THROW(context.thread(0).limits.find("token_bucket 1/1h"), InvalidLimit);
+}
+
+TEST_F(ServerContextTest, CountsBoundedlyManyNamesOverItsLife) {
+  for (int i = 0; i < 1'100; ++i) {
+    context.replace_limits(std::vector<Limit>{Limit("token_bucket 9/1h", "a" + std::to_string(i))});
+  }
+  context.thread(0).begin_batch();
+  take(0, "a1099", "bob", 1);
+  EXPECT_THAT(context.limits(), testing::Contains(LimitCount{"(other)", "", 1, 0}));
+}
+
 TEST_F(ServerContextTest, RefusesTwoLimitsOfOneName) {
   EXPECT_THROW(ServerContext(store, std::vector<Limit>{kNamed[0], kNamed[0]}, 1), InvalidLimit);
 }

@@ -43,6 +43,7 @@ class ServeConfig(SystemTest):
         server = Process(BINARY, "serve", "--config", path, *options)
         self.addCleanup(server.stop)
         server.await_listening(("127.0.0.1", port))
+        server.await_output("serving ")
         return server
 
     def test_serves_what_the_file_says(self):

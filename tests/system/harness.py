@@ -122,6 +122,15 @@ class Process:
             self._output.close()
         return code
 
+    def await_output(self, text, count=1):
+        """Returns once it has written the text so many times. Raises AssertionError if it does
+        not."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self.output().count(text) < count:
+            if not self.running() or time.monotonic() > deadline:
+                raise AssertionError(f"has not written {text!r}: {self.output()}")
+            time.sleep(0.01)
+
     def await_listening(self, address):
         """Returns once connections to the address are accepted. Raises AssertionError if they
         never are."""

@@ -52,7 +52,7 @@ MUTUAL = ("--tls-cert", "server", "--tls-key", "server", "--tls-client-ca", "ca"
 class Tls(TlsTest):
     def test_redis_cli(self):
         server = self.serve()
-        self.assertIn(f"RESP on 127.0.0.1:{self.port} with TLS", server.output())
+        server.await_output(f"RESP on 127.0.0.1:{self.port} with TLS")
         self.assertEqual(self.redis_cli("PING").stdout, "PONG\n")
         self.assertEqual(self.redis_cli("CL.THROTTLE", "k", "15", "30", "60").stdout.split(),
                          ["0", "16", "15", "-1", "2"])

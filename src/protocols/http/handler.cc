@@ -26,7 +26,7 @@ StreamHandler::Progress Handler::on_data(std::string_view input, std::string& ou
     end_list(output);
   }
   if (is_closing_ && list_ == nullptr) return {input.size(), Next::kClose};
-  context.batch.clear();
+  context.begin_batch();
   replies_.clear();
   thread_->arena->release();
   Progress progress;

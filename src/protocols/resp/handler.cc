@@ -31,7 +31,7 @@ StreamHandler::Progress Handler::on_data(std::string_view input, std::string& ou
     pending_.reset();
   }
   if (peer_.mode == Mode::kClosing) return {input.size(), Next::kClose, false};
-  context.batch.clear();
+  context.begin_batch();
   replies_.clear();
   Progress progress = run_commands(input, output);
   pending_ = context.batch.ask(replies_, wake_, output);

@@ -1,0 +1,235 @@
+"""`sluice serve` takes a changed file while it runs: no decision is lost, none is wrong."""
+
+import os
+import signal
+import socket
+import threading
+import time
+import unittest
+
+from harness import (BINARY, PATIENCE_S, Connection, Process, SystemTest, command, free_port,
+                     open_socket)
+
+LIMITS = "limits: {{api: token_bucket {}/24h, login: sliding_log 5/1h}}\n"
+
+
+class Reload(SystemTest):
+    def setUp(self):
+        self.port = free_port()
+        self.folder = self.temporary_folder()
+        self.path = os.path.join(self.folder, "sluice.yaml")
+
+    def write(self, text, path=None):
+        """Replaces the file in one step."""
+        path = path or self.path
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            file.write(text)
+        os.rename(path + ".new", path)
+
+    def start(self, text, *options):
+        self.write(self.listen() + text)
+        server = Process(BINARY, "serve", "--config", self.path, *options)
+        self.addCleanup(server.stop)
+        server.await_listening(("127.0.0.1", self.port))
+        server.await_output("serving ", 1)
+        return server
+
+    def listen(self, *others):
+        addresses = ", ".join(f"'{address}'" for address in (f"127.0.0.1:{self.port}", *others))
+        return f"listen: {{resp: [{addresses}]}}\n"
+
+    def connect(self):
+        connection = Connection(("127.0.0.1", self.port))
+        self.addCleanup(connection.close)
+        return connection
+
+    def test_on_sighup_with_states_and_counts(self):
+        server = self.start(LIMITS.format(10))
+        connection = self.connect()
+        for _ in range(4):
+            connection.ask("SLUICE.CHECK", "login", "k")
+        self.assertEqual(connection.ask("SLUICE.CHECK", "api", "k", 10)[:3], [1, 10, 0])
+        text = ("limits: {login: sliding_log 7/1h, api: token_bucket 20/24h burst=40,"
+                " more: {limit: fixed_window 3/1h, overrides: [{key: x, deny: yes}]}}\n")
+        self.write(self.listen() + text)
+        server.signal(signal.SIGHUP)
+        server.await_output("reloaded: serving ", 1)
+        self.assertEqual(connection.ask("SLUICE.PEEK", "login", "k")[:3], [1, 7, 3])
+        # The bucket is as full as its time says: a whole day's units are owed, at twice the rate.
+        self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1:3], [40, 20])
+        self.assertEqual(connection.ask("SLUICE.CHECK", "more", "x")[0], 0)
+        counts = {row[0]: row[2:] for row in connection.ask("SLUICE.LIMITS")}
+        self.assertEqual(counts, {"login": [4, 0], "api": [1, 0], "more": [0, 1],
+                                  "(other)": [0, 0]})
+        # Another algorithm, and one limit gone: fresh, and unknown. The connection has stayed open.
+        self.write(self.listen() + "limits: {login: fixed_window 6/1h}\n")
+        server.signal(signal.SIGHUP)
+        server.await_output("reloaded: serving ", 2)
+        self.assertEqual(connection.ask("SLUICE.CHECK", "login", "k")[:3], [1, 6, 5])
+        self.assertIn("no limit is named", str(connection.ask("SLUICE.PEEK", "more", "k")))
+
+    def test_on_a_change_of_the_file(self):
+        server = self.start(LIMITS.format(10))
+        connection = self.connect()
+        self.write(self.listen() + LIMITS.format(11))
+        server.await_output("reloaded: ", 1)
+        self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1], 11)
+        with open(self.path, "w", encoding="utf-8") as file:  # In place.
+            file.write(self.listen() + LIMITS.format(12))
+        server.await_output("reloaded: ", 2)
+        self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1], 12)
+        # The same bytes again are no change.
+        self.write(self.listen() + LIMITS.format(12))
+        self.write("", os.path.join(self.folder, "neighbour.yaml"))
+        self.write(self.listen() + LIMITS.format(13))
+        server.await_output("reloaded: ", 3)
+        self.assertEqual(server.output().count("reloaded"), 3, server.output())
+
+    def test_a_config_map(self):
+        """As Kubernetes mounts it: the file leads to ..data, which is replaced."""
+        def release(number):
+            folder = os.path.join(self.folder, f"..{number}")
+            os.mkdir(folder)
+            with open(os.path.join(folder, "sluice.yaml"), "w", encoding="utf-8") as file:
+                file.write(self.listen() + LIMITS.format(number))
+            link = os.path.join(self.folder, "..data_tmp")
+            os.symlink(f"..{number}", link)
+            os.rename(link, os.path.join(self.folder, "..data"))
+
+        release(10)
+        os.symlink(os.path.join("..data", "sluice.yaml"), self.path)
+        server = Process(BINARY, "serve", "--config", self.path)
+        self.addCleanup(server.stop)
+        server.await_output("serving ", 1)
+        connection = self.connect()
+        for number in (11, 12):
+            release(number)
+            server.await_output("reloaded: ", number - 10)
+            self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1], number)
+
+    def test_a_bad_file_keeps_the_old(self):
+        server = self.start(LIMITS.format(10))
+        connection = self.connect()
+        connection.ask("SLUICE.CHECK", "api", "k")
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            used = f"127.0.0.1:{taken.getsockname()[1]}"
+            mistakes = (("limits: {api: nonsense 1/1s}\n", ":1:15: "),
+                        ("", ":1:1: the file is empty"),
+                        (self.listen("0.0.0.0:1") + LIMITS.format(11), "--insecure"),
+                        (self.listen() + "store: memory:?full=allow\n",
+                         "the store cannot be changed"),
+                        (self.listen(used) + LIMITS.format(11), f"cannot listen on {used}"))
+            for number, (text, why) in enumerate(mistakes, 1):
+                self.write(text)
+                server.await_output("not reloaded, all stays as it was: ", number)
+                line = server.output().splitlines()[-1]
+                self.assertIn(why, line)
+                self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1:3], [10, 9])
+        self.assertNotIn("sluice: reloaded", server.output())
+        os.unlink(self.path)
+        server.signal(signal.SIGHUP)
+        server.await_output("not reloaded, all stays as it was: ", 6)
+        self.assertEqual(self.connect().ask("SLUICE.PEEK", "api", "k")[1:3], [10, 9])
+
+    def test_listeners(self):
+        """New ones open, removed ones close, the others and all connections stay."""
+        unix = os.path.join(self.folder, "resp.sock")
+        other = free_port()
+        server = self.start(LIMITS.format(10))
+        before = self.connect()
+        self.write(self.listen(f"127.0.0.1:{other}", f"unix:{unix}") + LIMITS.format(10))
+        server.await_output("reloaded: ", 1)
+        for address in (("127.0.0.1", other), unix):
+            with Connection(address) as connection:
+                self.assertEqual(connection.ask("SLUICE.CHECK", "login", "k")[0], 1)
+        kept = Connection(unix)
+        self.addCleanup(kept.close)
+        self.assertEqual(kept.ask("PING"), "PONG")
+        self.write(self.listen() + LIMITS.format(10))
+        server.await_output("reloaded: ", 2)
+        for address in (("127.0.0.1", other), unix):
+            self.assertRaises(OSError, open_socket, address)
+        self.assertFalse(os.path.exists(unix))
+        for connection in (before, kept, self.connect()):
+            self.assertEqual(connection.ask("SLUICE.PEEK", "login", "k")[2], 3)
+        self.assertEqual(server.stop(), 0)
+
+    def test_under_load_one_key_is_counted_exactly(self):
+        """While the limit goes up and down, every request is answered once, and the key has exactly
+        the units that were admitted."""
+        server = self.start("limits: {api: fixed_window 1000000/24h}\n", "--threads", "2")
+        admitted, errors = [], []
+        done = threading.Event()
+        batch = command("SLUICE.CHECK", "api", "k") * 20
+
+        def ask():
+            try:
+                with Connection(("127.0.0.1", self.port)) as connection:
+                    count = 0
+                    while not done.is_set():
+                        connection.send(batch)
+                        replies = [connection.read() for _ in range(20)]
+                        if not all(isinstance(reply, list) and reply[0] == 1 and
+                                   1000000 <= reply[1] < 1000100 for reply in replies):
+                            errors.append(replies)
+                        count += 20
+                    admitted.append(count)
+            except (OSError, ConnectionError) as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for number in range(1, 41):
+            self.write(self.listen() +
+                       f"limits: {{api: fixed_window {1000000 + number % 3}/24h, x{number}: "
+                       "{limit: token_bucket 1/1s, overrides: [{key: a, unlimited: yes}]}}\n")
+            server.signal(signal.SIGHUP)
+            server.await_output("reloaded: ", number)
+        done.set()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        self.assertEqual(errors, [])
+        total = sum(admitted)
+        self.assertGreater(total, 0)
+        connection = self.connect()
+        limit, remaining = connection.ask("SLUICE.PEEK", "api", "k")[1:3]
+        self.assertEqual(limit - remaining, total)
+        counts = {row[0]: row[2:] for row in connection.ask("SLUICE.LIMITS")}
+        self.assertEqual(counts["api"], [total, 0])
+
+    def test_under_load_no_key_gets_more_than_its_limit(self):
+        server = self.start("limits: {api: fixed_window 500/24h}\n", "--threads", "2")
+        admitted = []
+        done = threading.Event()
+
+        def ask():
+            count = 0
+            with Connection(("127.0.0.1", self.port)) as connection:
+                while not done.is_set():
+                    count += connection.ask("SLUICE.CHECK", "api", "k")[0]
+            admitted.append(count)
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for number in range(1, 21):
+            more = "" if number % 2 else ", overrides: [{key: other, deny: yes}]"
+            self.write(self.listen() +
+                       f"limits: {{api: {{limit: fixed_window {500 - number % 2}/24h{more}}}}}\n")
+            server.signal(signal.SIGHUP)
+            server.await_output("reloaded: ", number)
+        connection = self.connect()
+        deadline = time.monotonic() + PATIENCE_S
+        while connection.ask("SLUICE.PEEK", "api", "k")[1:3] != [500, 0]:
+            self.assertLess(time.monotonic(), deadline, server.output())
+        done.set()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        self.assertEqual(sum(admitted), 500)
+
+
+if __name__ == "__main__":
+    unittest.main()
