@@ -22,7 +22,8 @@ if(SLUICE_PROGRAM)
   # The pages, in the layout of this project, with all that they link to.
   # Its ExecStart has no folder: systemd finds the program in /usr and in /usr/local.
   install(FILES packaging/systemd/sluice.service DESTINATION lib/systemd/system COMPONENT program)
-  install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md TYPE DOC COMPONENT program)
+  install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md
+          TYPE DOC COMPONENT program)
   install(DIRECTORY docs examples TYPE DOC COMPONENT program PATTERN man EXCLUDE
           PATTERN build EXCLUDE)
   install(DIRECTORY include/sluice DESTINATION ${CMAKE_INSTALL_DOCDIR}/include COMPONENT program)
