@@ -18,7 +18,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr std::size_t kMebibyte = std::size_t{1} << 20;
 
 std::string written(MemoryStore& store, Instant now) {
   std::string bytes;
@@ -36,7 +36,7 @@ SnapshotSummary load(MemoryStore& store, Instant now, std::string_view bytes) {
 
 // The sentence with which it is refused; empty if it is loaded.
 std::string refusal(std::string_view bytes, Instant now = kStart) {
-  MemoryStore store({.max_bytes = kMiB, .table = {}});
+  MemoryStore store({.max_bytes = kMebibyte, .table = {}});
   try {
     load(store, now, bytes);
   } catch (const SnapshotError& error) {
@@ -334,10 +334,10 @@ std::size_t count_denying(MemoryStore& store) {
 }
 
 TEST(Snapshot, AFullStoreFitsIntoOneOfItsSize) {
-  MemoryStore store({.max_bytes = kMiB, .table = {}});
+  MemoryStore store({.max_bytes = kMebibyte, .table = {}});
   fill(store);
   ASSERT_GT(store.counters().evicted.load(), 1'000);
-  MemoryStore again({.max_bytes = kMiB, .table = {}});
+  MemoryStore again({.max_bytes = kMebibyte, .table = {}});
   const auto summary = load(again, kStart + 20, written(store, kStart + 20));
   EXPECT_EQ(summary.without_room, 0);
   EXPECT_EQ(again.counters().evicted.load(), 0);
@@ -346,13 +346,13 @@ TEST(Snapshot, AFullStoreFitsIntoOneOfItsSize) {
 }
 
 TEST(Snapshot, IntoLessRoomTheStoreTakesWhatItCan) {
-  MemoryStore store({.max_bytes = 8 * kMiB, .table = {}});
+  MemoryStore store({.max_bytes = 8 * kMebibyte, .table = {}});
   fill(store);
-  MemoryStore small({.max_bytes = kMiB, .table = {}});
+  MemoryStore small({.max_bytes = kMebibyte, .table = {}});
   const auto summary = load(small, kStart, written(store, kStart));
   EXPECT_EQ(summary.keys + summary.without_room, store.count_keys());
   EXPECT_EQ(small.count_keys(), summary.keys - small.counters().evicted.load());
-  EXPECT_LE(small.used_bytes(), kMiB);
+  EXPECT_LE(small.used_bytes(), kMebibyte);
   EXPECT_GT(count_denying(small), count_denying(store) / 2);
 }
 
