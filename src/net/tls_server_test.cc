@@ -153,10 +153,10 @@ class TlsServerTest : public testing::Test {
   }
 
   std::atomic<unsigned> failures_ = 0;
-  std::shared_ptr<TlsServer> tls_;
-  std::unique_ptr<StreamServer> server_;
   std::mutex mutex_;
   std::vector<std::string> told_;  // Of each handler, in the order they were made.
+  std::shared_ptr<TlsServer> tls_;
+  std::unique_ptr<StreamServer> server_;  // Stopped before what its threads write is destroyed.
 };
 
 TEST_F(TlsServerTest, SpeaksTls12AndTls13) {

@@ -75,6 +75,7 @@ std::string TlsSession::subject() const {
   ::X509_NAME_print_ex(text.get(), ::X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
   char* bytes = nullptr;
   const long size = BIO_get_mem_data(text.get(), &bytes);
+  if (size <= 0) return "(no subject)";  // Not as without a certificate.
   return {bytes, static_cast<std::size_t>(size)};
 }
 
@@ -104,6 +105,8 @@ bool TlsSession::seal(std::string& output) {
     output.clear();
   }
   output.swap(to_send_);
+  // Empty now; what one long reply needed is not kept for as long as the connection is open.
+  if (to_send_.capacity() > kIdleBufferBytes) std::string().swap(to_send_);
   return true;
 }
 

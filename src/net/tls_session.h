@@ -31,7 +31,8 @@ class TlsSession final {
   /// be called, since what it gives tells the peer why.
   Handshake shake_hands();
   /// The subject of the client's certificate, which was verified, as RFC 2253 writes it
-  /// ("CN=gateway"); empty if the client has presented none. It is printable ASCII.
+  /// ("CN=gateway"); empty if the client has presented no certificate, "(no subject)" if that has
+  /// none. It is printable ASCII.
   std::string subject() const;
 
   /// Decrypts received bytes into `room`. Returns how many bytes it has written: 0 if more must be

@@ -25,6 +25,7 @@ ServerContext::ServerContext(std::shared_ptr<Store> store, const ServedLimits& s
       facts_(std::move(facts)),
       access_(facts_.users),
       started_at_(store_->now()),
+      served_(served),
       named_(std::make_shared<const NamedLimits>(*store_, served, numbers_)) {
   assert(threads >= 1);
   for (std::size_t i = 0; i < threads; ++i) {
@@ -34,7 +35,17 @@ ServerContext::ServerContext(std::shared_ptr<Store> store, const ServedLimits& s
 
 void ServerContext::replace_limits(const ServedLimits& served) {
   const auto former = named_.get();
-  named_.replace(std::make_shared<const NamedLimits>(*store_, served, numbers_, former.get()));
+  const auto replace_by = [&](const ServedLimits& limits) {
+    named_.replace(std::make_shared<const NamedLimits>(*store_, limits, numbers_, former.get()));
+  };
+  try {
+    replace_by(served);
+  } catch (...) {
+    // Some of the new limits may have taken over the spaces of former ones: these take them back.
+    replace_by(served_);
+    throw;
+  }
+  served_ = served;
 }
 
 std::uint64_t ServerContext::count(std::size_t limit, Outcome outcome, Source source) const {

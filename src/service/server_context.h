@@ -148,6 +148,7 @@ class ServerContext {
   Access access_;
   const Instant started_at_;
   CountNumbers numbers_;
+  ServedLimits served_;  // From which named_ was made.
   CurrentLimits named_;
   std::vector<std::unique_ptr<ThreadContext>> threads_;
   mutable std::mutex mutex_;

@@ -23,6 +23,7 @@ StreamHandler::Progress Handler::on_data(std::string_view input, std::string& ou
     if (!pending_->is_ready()) return {.next = Next::kLater};
     pending_->get().write(replies_, context.counters, replies_to());
     pending_.reset();
+    replies_.clear();  // Denied reservations return their places.
     end_list(output);
   }
   if (is_closing_ && list_ == nullptr) return {input.size(), Next::kClose};
@@ -37,6 +38,7 @@ StreamHandler::Progress Handler::on_data(std::string_view input, std::string& ou
   }
   pending_ = context.batch.ask(replies_, wake_, replies_to());
   if (pending_ != nullptr) return {progress.consumed, Next::kLater};
+  replies_.clear();
   end_list(output);
   if (is_closing_ && list_ == nullptr) return {input.size(), Next::kClose};
   return progress;

@@ -14,6 +14,8 @@ using boost::system::error_code;
 
 constexpr std::string_view kLineEnd = "\r\n";
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
+// A longer body's memory is freed when the next request begins.
+constexpr std::size_t kKeptBodyBytes = 16 * 1024;
 
 std::string_view view(beast::string_view text) {
   return {text.data(), text.size()};
@@ -217,6 +219,7 @@ RequestParser::Result RequestParser::read_head(std::string_view input) {
   message_.host = message_.body = {};
   owns_head_ = false;
   body_.clear();
+  if (body_.capacity() > kKeptBodyBytes) std::string().swap(body_);
   grammar_->reset(message_, body_);
   head_bytes_ = input.substr(0, head_end);
   error_code error;

@@ -103,12 +103,15 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   /// Whether a key with this number is one of the space that is judged by this limit.
   bool judges(LimitId id, const MemorySpace& space, const LimitDefinition& limit) const {
     if (!space.varies()) return id == space.id();
-    return row(id).space == space.id() && parts(id).front() == limit.parts.front();
+    const auto& own = parts(id);  // Empty where another limit has taken over the space.
+    return row(id).space == space.id() && !own.empty() && own.front() == limit.parts.front();
   }
   /// The parts by which a key is judged.
   const std::vector<AnyPart>& parts(LimitId id) const {
     return *row(id).parts.load(std::memory_order_acquire);
   }
+  /// The number of the space of a limit with this number; the same if it is a space's own.
+  LimitId space_of(LimitId id) const { return row(id).space; }
   /// Whether the limit is forgotten with the key that has this number.
   bool has_one_use(LimitId id) const { return row(id).uses.load(std::memory_order_relaxed) == 1; }
   /// Whether a caller holds the limit's space as its own.

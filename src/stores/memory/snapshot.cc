@@ -144,7 +144,8 @@ class Writer {
 
   void copy_key(const Slot& slot, ByteWriter& output) {
     const auto& parts = limits_.parts(slot.limit);
-    if (parts.empty()) return;  // No request finds the key any more.
+    // No request finds the key any more, unless its space is in use.
+    if (parts.empty() || limits_.parts(limits_.space_of(slot.limit)).empty()) return;
     keep_limit(slot.limit, parts);
     output.put(slot.tag);
     output.put(slot.limit);
