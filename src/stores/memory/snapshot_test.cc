@@ -172,12 +172,23 @@ TEST(Snapshot, ALimitFindsItsStatesByItsName) {
 }
 
 // The numbers of CL.THROTTLE vary from call to call, and each key keeps its own.
+LimitDefinition varying(std::string_view expression) {
+  LimitDefinition limit = Limit(expression, "t").definition();
+  limit.varies = true;
+  return limit;
+}
+
+TEST(Snapshot, LeavesOutTheKeysOfALimitThatAnotherKindReplaced) {
+  MemoryStore store;
+  LimitedKeys(store, varying("token_bucket 2/1h")).take("former", kStart, 2);
+  LimitedKeys keys(store, varying("sliding_log 5/1h"));
+  keys.take("a", kStart, 5);
+  const auto again = restarted(store, kStart);
+  EXPECT_EQ(again->count_keys(), 1);
+  EXPECT_FALSE(LimitedKeys(*again, varying("sliding_log 5/1h")).take("a", kStart).allowed);
+}
+
 TEST(Snapshot, KeysOfALimitThatVariesAreJudgedByTheirNumbers) {
-  const auto varying = [](std::string_view expression) {
-    LimitDefinition limit = Limit(expression, "t").definition();
-    limit.varies = true;
-    return limit;
-  };
   MemoryStore store;
   LimitedKeys few(store, varying("token_bucket 2/1h"));
   LimitedKeys many(store, varying("token_bucket 9/1h"));
