@@ -157,8 +157,9 @@ class FallbackStore::Settling {
   }
 
   void settle_group(Requests requests, Decision& decision) {
+    // None is under way any more: while the answer to one is mirrored, the others do not count.
+    store_.forget(subjects_);
     if (decision.source == Source::kUnavailable) {
-      store_.forget(subjects_);
       return answer_by_policy(subjects_, requests, decision);
     }
     answered_ = true;
@@ -166,7 +167,9 @@ class FallbackStore::Settling {
       Decision told = requests[i].parts[0];
       learn(subjects_[i], requests[i], told);
       told.allowed = decision.allowed;
-      mirror(subjects_[i], requests[i], told);
+      Subject settled = subjects_[i];
+      settled.expected = 0;
+      mirror(settled, requests[i], told);
     }
   }
 
