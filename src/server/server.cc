@@ -16,6 +16,7 @@
 #include "server/protocols.h"
 #include "service/server_context.h"
 #include "sluice/store.h"
+#include "stores/memory/memory_store.h"
 #include "stores/url.h"
 
 namespace sluice {
@@ -190,14 +191,22 @@ Server::Server(const ServerOptions& options) : parts_(std::make_unique<Parts>())
   parts_->store = options.store;
   parts_->snapshot = options.snapshot;
   try {
-    parts_->store_url = StoreUrl(options.store).text();
+    const StoreUrl url(options.store);
+    parts_->store_url = url.text();
+    // Said before the store is opened, whose observer may have something to say as well.
+    if (!options.snapshot.file.empty() && url.scheme() != "memory") {
+      throw ConfigError(
+          "a snapshot is that of a store memory:, and the server has another store, "
+          "which keeps its states itself");
+    }
     store = open_store(options.store, options.observe_store);
   } catch (const StoreError& error) {
     throw ConfigError(error.what());
   }
   if (!options.snapshot.file.empty()) {
     parts_->snapshots.emplace(
-        store, options.snapshot, options.say ? options.say : [](const std::string&) {});
+        std::dynamic_pointer_cast<MemoryStore>(store), options.snapshot,
+        options.say ? options.say : [](const std::string&) {});
   }
   allow_descriptors(options.max_connections);
   parts_->context =

@@ -13,16 +13,6 @@
 namespace sluice {
 namespace {
 
-std::shared_ptr<MemoryStore> memory_store(const std::shared_ptr<Store>& store) {
-  auto memory = std::dynamic_pointer_cast<MemoryStore>(store);
-  if (memory == nullptr) {
-    throw ConfigError(
-        "a snapshot is that of a store memory:, and the server has another store, "
-        "which keeps its states itself");
-  }
-  return memory;
-}
-
 SnapshotFile open_file(const std::string& path) {
   try {
     return SnapshotFile(path);
@@ -52,9 +42,9 @@ std::string keys(std::uint64_t count) {
 
 }  // namespace
 
-SnapshotKeeper::SnapshotKeeper(const std::shared_ptr<Store>& store, const SnapshotOptions& options,
+SnapshotKeeper::SnapshotKeeper(std::shared_ptr<MemoryStore> store, const SnapshotOptions& options,
                                Say say)
-    : store_(memory_store(store)),
+    : store_(std::move(store)),
       every_(options.every),
       say_(std::move(say)),
       file_(open_file(options.file)) {

@@ -30,10 +30,10 @@ class SnapshotKeeper {
   /// Is told in one line what was loaded or written, and each error. From any thread.
   using Say = std::function<void(const std::string& line)>;
 
-  /// Loads the snapshot, if there is one. Throws ConfigError if the store is not a memory store, if
-  /// the file cannot be kept, or if it cannot be loaded: a server that began without its states
-  /// would open all limits. REQUIRES: no space of the store has been opened.
-  SnapshotKeeper(const std::shared_ptr<Store>& store, const SnapshotOptions& options, Say say);
+  /// Loads the snapshot, if there is one. Throws ConfigError if the file cannot be kept, or if it
+  /// cannot be loaded: a server that began without its states would open all limits.
+  /// REQUIRES: no space of the store has been opened.
+  SnapshotKeeper(std::shared_ptr<MemoryStore> store, const SnapshotOptions& options, Say say);
   /// Writes nothing more.
   ~SnapshotKeeper();
   SnapshotKeeper(const SnapshotKeeper&) = delete;
