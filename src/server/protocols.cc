@@ -12,6 +12,7 @@ namespace {
 constexpr std::array kProtocols = std::to_array<ServedProtocol>({
     {"resp", "RESP", "127.0.0.1:6380", resp::handlers, resp::kRefusal, {}},
     {"http", "HTTP", "", http::handlers, http::kRefusal, http::kTimeouts},
+    {"admin", "admin HTTP", "", http::admin_handlers, http::kRefusal, http::kTimeouts, true},
 });
 
 }  // namespace

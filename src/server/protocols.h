@@ -22,6 +22,9 @@ struct ServedProtocol {
   /// What a client is sent for whom there is no connection left.
   std::string_view refusal;
   StreamTimeouts timeouts;
+  /// Where it is served, the other protocols leave to it what only operators ask for
+  /// (ServerContext::admin_is_apart()).
+  bool is_admin = false;
 };
 
 /// Every protocol there is.

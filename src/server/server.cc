@@ -89,6 +89,11 @@ std::vector<Listening> read_addresses(const ServerOptions& options) {
   return all;
 }
 
+bool has_admin(const std::vector<Listening>& listening) {
+  return std::ranges::any_of(listening,
+                             [](const Listening& each) { return each.protocol->is_admin; });
+}
+
 /// By their files; addresses with the same files share one.
 using TlsServers = std::map<TlsServerFiles, std::shared_ptr<TlsServer>>;
 
@@ -214,6 +219,7 @@ Server::Server(const ServerOptions& options) : parts_(std::make_unique<Parts>())
                                       ServerFacts{.store_url = parts_->store_url,
                                                   .max_connections = options.max_connections,
                                                   .users = options.users});
+  parts_->context->set_admin_apart(has_admin(parts_->listening));
   parts_->streams.emplace(parts_->services_of(parts_->listening, parts_->tls_servers),
                           StreamServerOptions{.threads = parts_->threads,
                                               .max_connections = options.max_connections,
@@ -232,8 +238,10 @@ void Server::reload(const ServerOptions& options) {
   std::vector<Listening> listening = read_addresses(options);
   reload_certificates();
   TlsServers tls = make_tls_servers(listening, parts_->tls_servers);
-  parts_->streams->replace(parts_->services_of(listening, tls),
-                           [&] { parts_->context->replace_limits(options.limits); });
+  parts_->streams->replace(parts_->services_of(listening, tls), [&] {
+    parts_->context->replace_limits(options.limits);
+    parts_->context->set_admin_apart(has_admin(listening));
+  });
   parts_->listening = std::move(listening);
   parts_->tls_servers = std::move(tls);
   parts_->limits = options.limits.named.size();

@@ -112,6 +112,12 @@ class ServerContext {
   const ServerFacts& facts() const { return facts_; }
   Access& access() { return access_; }
   const Access& access() const { return access_; }
+  /// Whether administration has addresses of its own: then other addresses leave it to them.
+  /// Thread-safe.
+  bool admin_is_apart() const { return admin_is_apart_.load(std::memory_order_relaxed); }
+  void set_admin_apart(bool is_apart) {
+    admin_is_apart_.store(is_apart, std::memory_order_relaxed);
+  }
   /// When it was made, by the store's clock.
   Instant started_at() const { return started_at_; }
   /// For the thread numbered `index` alone. REQUIRES: index < threads().
@@ -147,6 +153,7 @@ class ServerContext {
   const ServerFacts facts_;
   Access access_;
   const Instant started_at_;
+  std::atomic<bool> admin_is_apart_ = false;
   CountNumbers numbers_;
   ServedLimits served_;  // From which named_ was made.
   CurrentLimits named_;

@@ -60,7 +60,7 @@ TEST_F(UsersTest, AreNotAskedAboutTheServersHealth) {
 }
 
 TEST_F(UsersTest, MayHaveCertificates) {
-  TestConnection known(make_, {.peer = "192.0.2.1", .certificate = "CN=gateway"});
+  TestConnection known(make_, {.peer = "::1", .is_loopback = true, .certificate = "CN=gateway"});
   EXPECT_EQ(known.ask_one(post("/v1/check", kCheckBody)).status, 200);
   EXPECT_EQ(known.ask_one(post("/v1/reset", kCheckBody)).status, 403);
   EXPECT_EQ(known.ask_one(get("/auth?limit=login")).status, 204);

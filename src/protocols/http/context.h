@@ -40,12 +40,13 @@ inline boost::json::parse_options json_options() {
 
 /// What HTTP's connections of one serving thread share. Not thread-safe.
 struct ThreadState {
+  /// `protocol`: the name under which its connections are counted.
   ThreadState(std::shared_ptr<ServerContext> server_context, std::size_t thread,
-              std::shared_ptr<SharedState> shared_state)
+              std::shared_ptr<SharedState> shared_state, std::string_view protocol)
       : server(std::move(server_context)),
         context(server->thread(thread)),
         shared(std::move(shared_state)),
-        counters(server->protocol("http")) {}
+        counters(server->protocol(protocol)) {}
 
   const std::shared_ptr<ServerContext> server;
   ThreadContext& context;
@@ -63,8 +64,13 @@ struct Peer {
   Identity identity;
   /// Programs of this machine alone reach the listener.
   bool is_loopback = false;
+  /// It came to a listener of admin, not of HTTP.
+  bool is_at_admin = false;
   /// It is a trusted proxy: what it says of the request that it passes on is so.
   bool is_trusted = false;
+
+  /// Only programs of this machine can connect so.
+  bool is_local() const { return is_loopback || address == "unix:"; }
 };
 
 class CheckList;

@@ -111,13 +111,16 @@ void Handler::on_timeout(std::string& output) {
                 {.status = 408, .detail = "the rest of the request has not come in time"});
 }
 
-MakeHandler handlers(const std::shared_ptr<ServerContext>& server) {
+namespace {
+
+MakeHandler make_handlers(const std::shared_ptr<ServerContext>& server, std::string_view protocol,
+                          bool is_at_admin) {
   const auto shared = std::make_shared<SharedState>();
   std::vector<std::shared_ptr<ThreadState>> threads;
   for (std::size_t i = 0; i < server->threads(); ++i) {
-    threads.push_back(std::make_shared<ThreadState>(server, i, shared));
+    threads.push_back(std::make_shared<ThreadState>(server, i, shared, protocol));
   }
-  return [threads = std::move(threads)](AcceptedStream stream) {
+  return [threads = std::move(threads), is_at_admin](AcceptedStream stream) {
     const std::shared_ptr<ThreadState>& thread = threads[stream.thread];
     const bool is_trusted = thread->shared->trusts(stream.peer);
     const Identity identity =
@@ -126,9 +129,20 @@ MakeHandler handlers(const std::shared_ptr<ServerContext>& server) {
                                      Peer{.address = std::move(stream.peer),
                                           .identity = identity,
                                           .is_loopback = stream.is_loopback,
+                                          .is_at_admin = is_at_admin,
                                           .is_trusted = is_trusted},
                                      std::move(stream.wake));
   };
+}
+
+}  // namespace
+
+MakeHandler handlers(const std::shared_ptr<ServerContext>& server) {
+  return make_handlers(server, "http", false);
+}
+
+MakeHandler admin_handlers(const std::shared_ptr<ServerContext>& server) {
+  return make_handlers(server, "admin", true);
 }
 
 }  // namespace sluice::http

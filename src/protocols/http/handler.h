@@ -49,6 +49,8 @@ class Handler final : public StreamHandler {
 
 /// Makes the handlers of HTTP connections, which share `server`.
 MakeHandler handlers(const std::shared_ptr<ServerContext>& server);
+/// The same, of connections to the addresses of admin, which have other paths.
+MakeHandler admin_handlers(const std::shared_ptr<ServerContext>& server);
 
 /// Sent to a client that connects when the server has no connection left.
 inline constexpr std::string_view kRefusal =

@@ -12,21 +12,21 @@ constexpr std::array kRoutes = std::to_array<Route>({
     {"/auth/", "", run_auth_path, kCheckRole, true},
     {"/v1/check", "POST", run_check},
     {"/v1/peek", "POST", run_peek},
-    {"/v1/reset", "POST", run_reset, kAdminRole},
-    {"/v1/refund", "POST", run_refund, kAdminRole},
-    {"/v1/charge", "POST", run_charge, kAdminRole},
+    {"/v1/reset", "POST", run_reset, kAdminRole, false, Place::kAdmin},
+    {"/v1/refund", "POST", run_refund, kAdminRole, false, Place::kAdmin},
+    {"/v1/charge", "POST", run_charge, kAdminRole, false, Place::kAdmin},
     {"/v1/take", "POST", run_take},
-    {"/v1/block", "POST", run_block, kAdminRole},
+    {"/v1/block", "POST", run_block, kAdminRole, false, Place::kAdmin},
     {"/v1/reserve", "POST", run_reserve},
     {"/v1/commit", "POST", run_commit},
     {"/v1/permits/acquire", "POST", run_acquire},
     {"/v1/permits/renew", "POST", run_renew},
     {"/v1/permits/release", "POST", run_release},
-    {"/v1/limits", "GET", run_limits, kAdminRole},
-    {"/healthz", "GET", run_health, kNoRole},
-    {"/readyz", "GET", run_ready, kNoRole},
-    {"/v1/top", "GET", run_top, kAdminRole, false, true},
-    {"/metrics", "GET", run_metrics, kMetricsRole, false, true},
+    {"/v1/limits", "GET", run_limits, kAdminRole, false, Place::kAdmin},
+    {"/healthz", "GET", run_health, kNoRole, false, Place::kBoth},
+    {"/readyz", "GET", run_ready, kNoRole, false, Place::kBoth},
+    {"/v1/top", "GET", run_top, kAdminRole, false, Place::kAdmin},
+    {"/metrics", "GET", run_metrics, kMetricsRole, false, Place::kAdmin},
 });
 
 const Route* find_route(std::string_view path) {
@@ -51,6 +51,27 @@ bool is_loopback_name(std::string_view host) {
   if (host[dot] == '.' && equals_ignoring_case(host.substr(dot + 1), kLocalhost)) return true;
   return host.starts_with("127.") &&
          host.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+// Refuses a path that is served elsewhere.
+void check_place(const Exchange& exchange, const Route& route) {
+  if (route.place == Place::kBoth) return;
+  const bool is_of_admin = route.place == Place::kAdmin;
+  const Peer& peer = exchange.peer;
+  if (peer.is_at_admin) {
+    if (is_of_admin) return;
+    throw Problem{.status = 404, .detail = "this path is served at the addresses of HTTP alone"};
+  }
+  if (!is_of_admin) return;
+  if (exchange.thread.server->admin_is_apart()) {
+    throw Problem{.status = 404, .detail = "this path is served at the addresses of admin alone"};
+  }
+  if (!peer.is_local()) {
+    throw Problem{.status = 404,
+                  .detail =
+                      "this path is served at the addresses of admin, on loopback addresses and on "
+                      "Unix sockets only"};
+  }
 }
 
 // A browser that shows a page of another site must not ask in its user's name: such a page names
@@ -113,12 +134,7 @@ void run_route(Exchange& exchange) {
   const Route* const route = find_route(message.path());
   if (route == nullptr || !route->is_for_proxies) check_browser(exchange);
   if (route == nullptr) throw Problem{.status = 404, .detail = "there is no such path"};
-  const bool is_local = exchange.peer.is_loopback || exchange.peer.address == "unix:";
-  const bool has_users = exchange.thread.server->access().has_users();
-  if (route->is_for_operators && !is_local && !has_users) {
-    throw Problem{.status = 404,
-                  .detail = "this path is served on loopback addresses and Unix sockets only"};
-  }
+  check_place(exchange, *route);
   const bool is_head = message.method == "HEAD" && route->method == "GET";
   if (!route->method.empty() && message.method != route->method && !is_head) {
     throw Problem{.status = 405,

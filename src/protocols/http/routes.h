@@ -1,10 +1,18 @@
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "protocols/http/context.h"
 
 namespace sluice::http {
+
+/// Which listeners have a path.
+enum class Place : std::uint8_t {
+  kHttp,   ///< Those of HTTP.
+  kAdmin,  ///< Those of admin; without any of these, those of HTTP that are local.
+  kBoth,
+};
 
 /// A path and what it does.
 struct Route {
@@ -18,13 +26,11 @@ struct Route {
   /// The request is one that a proxy asks about for its own client, so its headers (Origin, Host)
   /// are those of that client.
   bool is_for_proxies = false;
-  /// It tells what no user of the limits needs to know: without users it is served where only
-  /// programs of this machine ask.
-  bool is_for_operators = false;
+  Place place = Place::kHttp;
 };
 
-/// Carries the request out. Throws Problem: 404 or 405 where there is no such request, 401 or 403
-/// where the client may not make it, and what the endpoint throws.
+/// Carries the request out. Throws Problem: 404 or 405 where there is no such request at this
+/// listener, 401 or 403 where the client may not make it, and what the endpoint throws.
 void run_route(Exchange& exchange);
 
 }  // namespace sluice::http

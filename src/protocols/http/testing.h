@@ -64,14 +64,19 @@ inline std::string post(const std::string& path, const std::string& body,
          "Content-Length: " + std::to_string(body.size()) + "\r\n" + headers + "\r\n" + body;
 }
 
-/// The only thread of a server over this store, with the limits "login", "api" and "jobs".
-inline MakeHandler handlers_over(const std::shared_ptr<Store>& store,
-                                 std::vector<User> users = {}) {
+/// A server of one thread over this store, with the limits "login", "api" and "jobs".
+inline std::shared_ptr<ServerContext> server_over(const std::shared_ptr<Store>& store,
+                                                  std::vector<User> users = {}) {
   const std::vector<Limit> named{Limit("token_bucket 5/1s", "login"),
                                  Limit("fixed_window 100/1h", "api"),
                                  Limit("concurrency 1 lease=30s", "jobs")};
-  return handlers(
-      std::make_shared<ServerContext>(store, named, 1, ServerFacts{.users = std::move(users)}));
+  return std::make_shared<ServerContext>(store, named, 1, ServerFacts{.users = std::move(users)});
+}
+
+/// Its handlers.
+inline MakeHandler handlers_over(const std::shared_ptr<Store>& store,
+                                 std::vector<User> users = {}) {
+  return handlers(server_over(store, std::move(users)));
 }
 
 /// A connection around its handler.

@@ -1,0 +1,80 @@
+"""The addresses of admin: which paths are served where."""
+
+import os
+import signal
+import unittest
+
+from harness import BINARY, Process, SystemTest, free_port, run
+
+OPERATORS = ("/metrics", "/v1/limits", "/v1/top?limit=(other)")
+CHANGES = ("/v1/reset", "/v1/refund", "/v1/charge", "/v1/block")
+OTHERS = ("/auth?limit=token_bucket+1000/1s", "/v1/check")
+
+
+class Admin(SystemTest):
+    def serve(self, *options):
+        server = Process(BINARY, "serve", *options)
+        self.addCleanup(server.stop)
+        server.await_output("serving ")
+        return server
+
+    def has(self, port, path):
+        """Whether the path is served, at 127.0.0.1."""
+        return self.status(f"http://127.0.0.1:{port}{path}") != "404"
+
+    def status(self, url, *options):
+        return run("curl", "-s", "-o", os.devnull, "-w", "%{http_code}", *options, url).stdout
+
+    def assert_serves(self, port, operators, others):
+        for path in OPERATORS + CHANGES:
+            self.assertEqual(self.has(port, path), operators, path)
+        for path in OTHERS:
+            self.assertEqual(self.has(port, path), others, path)
+        self.assertEqual(self.status(f"http://127.0.0.1:{port}/healthz"), "200")
+        self.assertEqual(self.status(f"http://127.0.0.1:{port}/readyz"), "200")
+
+    def test_no_operators_at_a_public_address_of_http(self):
+        resp, http, local = free_port(), free_port(), free_port()
+        self.serve("--resp", f"127.0.0.1:{resp}", "--http", f"0.0.0.0:{http}",
+                   "--http", f"127.0.0.1:{local}", "--insecure")
+        self.assert_serves(http, operators=False, others=True)
+        self.assert_serves(local, operators=True, others=True)
+
+    def test_an_address_of_admin_takes_the_paths_over(self):
+        http, admin = free_port(), free_port()
+        path = os.path.join(self.temporary_folder(), "admin.sock")
+        server = self.serve("--resp", f"127.0.0.1:{free_port()}", "--http", f"127.0.0.1:{http}",
+                            "--admin", f"127.0.0.1:{admin}", "--admin", "unix:" + path)
+        self.assertIn(f"admin HTTP on 127.0.0.1:{admin}, unix:{path}; HTTP on", server.output())
+        self.assert_serves(http, operators=False, others=True)
+        self.assert_serves(admin, operators=True, others=False)
+        unix = ("--unix-socket", path)
+        self.assertEqual(self.status("http://localhost/metrics", *unix), "200")
+        self.assertEqual(self.status("http://localhost/auth?limit=login", *unix), "404")
+
+    def test_a_public_address_of_admin_is_refused_as_any(self):
+        refused = run(BINARY, "serve", "--resp", f"127.0.0.1:{free_port()}",
+                      "--admin", f"0.0.0.0:{free_port()}")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("refusing to serve on 0.0.0.0", refused.stderr)
+
+    def test_it_comes_and_goes_with_the_file(self):
+        http, admin = free_port(), free_port()
+        listen = f"listen: {{http: '127.0.0.1:{http}'%s}}\n"
+        path = self.write_file("sluice.yaml", listen % "")
+        server = self.serve("--config", path)
+        self.assert_serves(http, operators=True, others=True)
+        for extra, operators in ((f", admin: '127.0.0.1:{admin}'", False), ("", True)):
+            with open(path, "w", encoding="ascii") as file:
+                file.write(listen % extra)
+            server.signal(signal.SIGHUP)
+            server.await_output(f"reloaded: serving {'HTTP' if operators else 'admin'}")
+            self.assert_serves(http, operators=operators, others=True)
+        self.assertFalse(self.listens(admin))
+
+    def listens(self, port):
+        return self.status(f"http://127.0.0.1:{port}/healthz") != "000"
+
+
+if __name__ == "__main__":
+    unittest.main()
