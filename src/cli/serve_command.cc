@@ -82,6 +82,7 @@ ServerOptions read_options(const CommandLine& line) {
   if (file.store && line.store->empty()) options.store = *file.store;
   if (file.tls && options.tls.certificate.empty()) options.tls = *file.tls;
   options.users = std::move(file.users);
+  options.client_rules = std::move(file.client_rules);
   if (file.drain) options.drain = *file.drain;
   if (file.snapshot && options.snapshot.file.empty()) {
     options.snapshot.file = file.snapshot->file;

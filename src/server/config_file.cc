@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <stdexcept>
+#include <utility>
 
 #include "limiter/open_store.h"
 #include "net/address.h"
@@ -107,6 +109,31 @@ void read_expressions(const YamlFile& file, const YamlMember& member, ConfigFile
   config.limits.expressions = file.yes_or_no(member);
 }
 
+void read_trusted_proxies(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
+  std::vector<std::string> proxies;
+  for (const YamlMember& item : file.items(member)) {
+    proxies.push_back(file.text(item, "10.0.0.0/8 or unix:"));
+    try {
+      const ClientIp valid({.trusted_proxies = {proxies.back()}});
+    } catch (const std::invalid_argument& error) {
+      file.fail_value(item, error.what());
+    }
+  }
+  try {
+    config.client_rules.client_ip = ClientIp({.trusted_proxies = std::move(proxies)});
+  } catch (const std::invalid_argument& error) {
+    file.fail_value(member, error.what());
+  }
+}
+
+void read_headers(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
+  try {
+    config.client_rules.header_style = header_style(file.text(member, "ietf-11"));
+  } catch (const std::invalid_argument& error) {
+    file.fail_value(member, error.what());
+  }
+}
+
 void read_all_users(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
   config.users = read_users(file, member);
 }
@@ -129,6 +156,8 @@ constexpr std::array kRows = std::to_array<Row>({
     {"snapshot", read_snapshot},
     {"expressions", read_expressions},
     {"users", read_all_users},
+    {"trusted_proxies", read_trusted_proxies},
+    {"headers", read_headers},
     {"limits", read_named_limits},
 });
 

@@ -10,6 +10,7 @@
 #include "server/snapshot_keeper.h"
 #include "service/access.h"
 #include "service/served_limits.h"
+#include "service/server_context.h"
 
 namespace sluice {
 
@@ -24,6 +25,7 @@ struct ConfigFile {
   std::optional<std::chrono::milliseconds> drain;
   std::optional<SnapshotOptions> snapshot;
   std::vector<User> users;
+  ClientRules client_rules;
   ServedLimits limits;
 };
 

@@ -65,6 +65,36 @@ TEST(ConfigFile, LeavesOpenWhatItDoesNotName) {
   EXPECT_THAT(parse_config("drain: 0s", "f.yaml").limits.named, IsEmpty());
 }
 
+TEST(ConfigFile, HasTheRulesForClientsBehindProxies) {
+  const std::string_view forwarded = "203.0.113.7";
+  const auto key = [&](const std::string& yaml, const char* peer) {
+    return parse_config(yaml, "f.yaml").client_rules.client_ip.key(peer, {&forwarded, 1});
+  };
+  for (const char* peer : {"127.0.0.1", "::1", "unix:"}) {
+    EXPECT_EQ(key("drain: 5s", peer), forwarded);
+    EXPECT_EQ(key("trusted_proxies: []", peer), peer == std::string("::1") ? "::/64" : peer);
+  }
+  const std::string ten = "trusted_proxies: [10.0.0.0/8, \"unix:\"]";
+  EXPECT_EQ(key(ten, "10.1.2.3"), forwarded);
+  EXPECT_EQ(key(ten, "unix:"), forwarded);
+  EXPECT_EQ(key(ten, "127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(key("trusted_proxies: 10.1.2.3", "10.1.2.3"), forwarded);
+  EXPECT_EQ(parse_config("drain: 5s", "f").client_rules.header_style, HeaderStyle::kIetf11);
+  EXPECT_EQ(parse_config("headers: draft-3", "f").client_rules.header_style, HeaderStyle::kDraft3);
+}
+
+TEST(ConfigFile, PointsAtMistakesInTheRulesForClients) {
+  EXPECT_THAT(mistake("trusted_proxies: [10.0.0.0/8, proxy.example]"),
+              StartsWith("f.yaml:1:31: \"proxy.example\" is not a trusted proxy: "));
+  EXPECT_THAT(mistake("trusted_proxies:\n  - 10.0.0.0/33"), StartsWith("f.yaml:2:5: "));
+  EXPECT_THAT(mistake("trusted_proxies: [[]]"), StartsWith("f.yaml:1:19: "));
+  std::string many = "trusted_proxies: [";
+  for (int i = 0; i < 2'000; ++i) many += "10.0.0.1, ";
+  EXPECT_THAT(mistake(many + "]"), StartsWith("f.yaml:1:18: there are 2000 trusted proxies"));
+  EXPECT_THAT(mistake("headers: ietf"), StartsWith("f.yaml:1:10: there is no style of headers"));
+  EXPECT_THAT(mistake("headers: [none]"), StartsWith("f.yaml:1:10: "));
+}
+
 TEST(ConfigFile, HasTheFilesOfTlsForAllAndForOneAddress) {
   const servers::Certificates& made = servers::certificates();
   const std::string cert = "{cert: " + made.server.string() + ", key: " + made.server_key.string();
@@ -154,9 +184,10 @@ TEST(ConfigFile, TakesTheShortForms) {
 }
 
 TEST(ConfigFile, NamesAnUnknownMemberAndWhatItMayHaveMeant) {
-  EXPECT_EQ(mistake("drian: 5s"),
-            "f.yaml:1:1: there is no 'drian' in the file (did you mean 'drain'?); there can be "
-            "listen, tls, store, drain, snapshot, expressions, users, limits");
+  EXPECT_EQ(
+      mistake("drian: 5s"),
+      "f.yaml:1:1: there is no 'drian' in the file (did you mean 'drain'?); there can be "
+      "listen, tls, store, drain, snapshot, expressions, users, trusted_proxies, headers, limits");
   EXPECT_THAT(mistake("\n\nfrobnicate: 5s"),
               StartsWith("f.yaml:3:1: there is no 'frobnicate' in the file; there can be listen"));
   EXPECT_THAT(mistake("listen:\n  rsep: []"),

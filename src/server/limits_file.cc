@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "algorithms/limit_definition.h"
+#include "protocols/http/key_template.h"
 #include "service/overrides.h"
 
 namespace sluice {
@@ -25,6 +26,7 @@ class LimitsReader {
   void read_overrides(const YamlMember& member, NamedLimit& named);
   LimitOverride read_override(const YAML::Node& item, const YamlMember& name,
                               const NamedLimit& named) const;
+  std::string read_template(const YamlMember& member) const;
   std::string read_key(const YamlMember& member) const;
 
   const YamlFile& file_;
@@ -68,7 +70,7 @@ NamedLimit LimitsReader::read(const YamlMember& member) {
   NamedLimit named(read_expression(member, *expression));
   for (const YamlMember& each : members) {
     if (each.name == "dry_run") named.dry_run = file_.yes_or_no(each);
-    if (each.name == "key") named.key = file_.text(each, "\"{ip}\"");
+    if (each.name == "key") named.key = read_template(each);
     if (each.name == "overrides") {
       if (!each.value.IsSequence()) {
         file_.fail_value(each,
@@ -98,6 +100,15 @@ void LimitsReader::read_overrides(const YamlMember& member, NamedLimit& named) {
       file_.fail(item, "the limit '" + member.name + "' has two overrides for '" + key + "'");
     }
   }
+}
+
+// How keys are made of requests that name none.
+std::string LimitsReader::read_template(const YamlMember& member) const {
+  std::string key = file_.text(member, "\"{ip}\"");
+  if (const auto mistake = http::find_mistake(key)) {
+    file_.fail_within(member.value, mistake->offset, mistake->sentence);
+  }
+  return key;
 }
 
 std::string LimitsReader::read_key(const YamlMember& member) const {

@@ -140,6 +140,12 @@ TEST(LimitsFileTest, PointsAtMistakesInALimitWithMembers) {
       "be limit, dry_run, key, overrides");
   EXPECT_EQ(fault_in_limit(limit + "dry_run: perhaps"), "f.yaml:1:49: 'dry_run' must be yes or no");
   EXPECT_EQ(fault_in_limit(limit + "key: []"), "f.yaml:1:45: 'key' must be a text like \"{ip}\"");
+  EXPECT_EQ(
+      fault_in_limit(limit + "key: \"{ip}/{user}\""),
+      "f.yaml:1:51: the key has no field {user}: there are {ip}, {header:Name}, {query:name}, "
+      "{method}, {path} and {host}");
+  EXPECT_EQ(fault_in_limit(limit + "key: 'a{ip'"),
+            "f.yaml:1:47: the key has a brace without its other; a brace itself is written twice");
   EXPECT_EQ(fault_in_limit(limit + "overrides: yes"),
             "f.yaml:1:51: 'overrides' must be a list, of {key: \"a\", deny: yes} for example");
   EXPECT_EQ(fault("limits:\n  a b:\n    limit: fixed_window 5/1m").substr(0, 11), "f.yaml:2:3:");

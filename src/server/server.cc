@@ -218,7 +218,8 @@ Server::Server(const ServerOptions& options) : parts_(std::make_unique<Parts>())
       std::make_shared<ServerContext>(std::move(store), options.limits, parts_->threads,
                                       ServerFacts{.store_url = parts_->store_url,
                                                   .max_connections = options.max_connections,
-                                                  .users = options.users});
+                                                  .users = options.users,
+                                                  .client_rules = options.client_rules});
   parts_->context->set_admin_apart(has_admin(parts_->listening));
   parts_->streams.emplace(parts_->services_of(parts_->listening, parts_->tls_servers),
                           StreamServerOptions{.threads = parts_->threads,
@@ -241,6 +242,8 @@ void Server::reload(const ServerOptions& options) {
   parts_->streams->replace(parts_->services_of(listening, tls), [&] {
     parts_->context->replace_limits(options.limits);
     parts_->context->set_admin_apart(has_admin(listening));
+    parts_->context->client_rules().replace(
+        std::make_shared<const ClientRules>(options.client_rules));
   });
   parts_->listening = std::move(listening);
   parts_->tls_servers = std::move(tls);

@@ -12,6 +12,7 @@
 #include "server/snapshot_keeper.h"
 #include "service/access.h"
 #include "service/served_limits.h"
+#include "service/server_context.h"
 #include "sluice/health.h"
 
 namespace sluice {
@@ -30,6 +31,7 @@ struct ServerOptions {
   StoreObserver observe_store = {};
   ServedLimits limits = {};
   std::vector<User> users = {};
+  ClientRules client_rules = {};
   /// Addresses that other machines reach are allowed without users or
   /// certificates of the clients.
   bool insecure = false;

@@ -26,7 +26,8 @@ ServerContext::ServerContext(std::shared_ptr<Store> store, const ServedLimits& s
       access_(facts_.users),
       started_at_(store_->now()),
       served_(served),
-      named_(std::make_shared<const NamedLimits>(*store_, served, numbers_)) {
+      named_(std::make_shared<const NamedLimits>(*store_, served, numbers_)),
+      client_rules_(std::make_shared<const ClientRules>(facts_.client_rules)) {
   assert(threads >= 1);
   for (std::size_t i = 0; i < threads; ++i) {
     threads_.push_back(std::make_unique<ThreadContext>(store_, named_));

@@ -20,31 +20,44 @@
 #include "service/outcome_counters.h"
 #include "service/protocol_counters.h"
 #include "service/served_limits.h"
+#include "sluice/http_headers.h"
+#include "sluice/keys.h"
 #include "sluice/limit.h"
 
 namespace sluice {
 
-/// The named limits of this time, which may be replaced while threads use them. Thread-safe.
-class CurrentLimits {
+/// What holds at this time, and may be replaced while threads use it. Thread-safe.
+template <class T>
+class Current {
  public:
-  explicit CurrentLimits(std::shared_ptr<const NamedLimits> limits) : limits_(std::move(limits)) {}
+  explicit Current(std::shared_ptr<const T> value) : value_(std::move(value)) {}
 
-  std::shared_ptr<const NamedLimits> get() const {
+  std::shared_ptr<const T> get() const {
     const std::lock_guard lock(mutex_);
-    return limits_;
+    return value_;
   }
-  void replace(std::shared_ptr<const NamedLimits> limits) {
+  void replace(std::shared_ptr<const T> value) {
     const std::lock_guard lock(mutex_);
-    limits_.swap(limits);  // The former ones are destroyed after the lock is released.
+    value_.swap(value);  // The former one is destroyed after the lock is released.
     version_.fetch_add(1, std::memory_order_release);
   }
-  /// Changes when they are replaced.
+  /// Changes when it is replaced.
   std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
 
  private:
   mutable std::mutex mutex_;
-  std::shared_ptr<const NamedLimits> limits_;  // guarded by mutex_
+  std::shared_ptr<const T> value_;  // guarded by mutex_
   std::atomic<std::uint64_t> version_ = 0;
+};
+
+using CurrentLimits = Current<NamedLimits>;
+
+/// How requests that proxies pass on are read, and how clients of HTTP are told of their limits.
+struct ClientRules {
+  /// Who sent a request, where a trusted proxy passes it on.
+  ClientIp client_ip{{.trusted_proxies = {"127.0.0.0/8", "::1", "unix:"}}};
+  /// For requests that do not say which.
+  HeaderStyle header_style = HeaderStyle::kIetf11;
 };
 
 /// What the connections of one serving thread share, in all protocols. Used by that thread only,
@@ -77,6 +90,7 @@ struct ServerFacts {
   std::string store_url = {};
   std::size_t max_connections = 0;
   std::vector<User> users = {};
+  ClientRules client_rules = {};
 };
 
 /// A limit, and how often it has allowed and denied what takes from it.
@@ -106,6 +120,9 @@ class ServerContext {
   /// and counts of limits of the same name go on. Throws InvalidLimit or StoreError where a limit
   /// cannot be added; the former limits then stay. Called by one thread at a time.
   void replace_limits(const ServedLimits& served);
+
+  /// Those of ServerFacts, until they are replaced.
+  Current<ClientRules>& client_rules() { return client_rules_; }
 
   Store& store() const { return *store_; }
   std::size_t threads() const { return threads_.size(); }
@@ -157,6 +174,7 @@ class ServerContext {
   CountNumbers numbers_;
   ServedLimits served_;  // From which named_ was made.
   CurrentLimits named_;
+  Current<ClientRules> client_rules_;
   std::vector<std::unique_ptr<ThreadContext>> threads_;
   mutable std::mutex mutex_;
   std::map<std::string, ProtocolCounters, std::less<>> protocols_;  // guarded by mutex_

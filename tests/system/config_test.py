@@ -173,6 +173,33 @@ limits:
         self.assertEqual(post("/v1/permits/release", limit="jobs", key="big",
                               permit=permit["permit"])[0], 200)
 
+    def test_rules_for_clients_behind_proxies(self):
+        """They hold from a reload on, too."""
+        port = free_port()
+        text = (f"listen: {{http: '127.0.0.1:{port}'}}\n"
+                "limits: {api: {limit: fixed_window 100/1d, key: '{ip}'}}\n")
+        path = self.write_file(
+            "sluice.yaml", text + "trusted_proxies: [10.0.0.0/8]\nheaders: draft-3\n")
+        server = Process(BINARY, "serve", "--config", path)
+        self.addCleanup(server.stop)
+        server.await_output("serving ")
+
+        def ask(address):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+            self.addCleanup(connection.close)
+            connection.request("GET", "/auth?limit=api", headers={"X-Forwarded-For": address})
+            return connection.getresponse().headers
+
+        # The key is the address of the connection.
+        self.assertEqual(ask("192.0.2.1")["RateLimit-Remaining"], "99")
+        self.assertEqual(ask("192.0.2.2")["RateLimit-Remaining"], "98")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text + "trusted_proxies: [127.0.0.1]\nheaders: x-ratelimit\n")
+        server.signal(signal.SIGHUP)
+        server.await_output("reloaded: ")
+        self.assertEqual(ask("192.0.2.1")["X-RateLimit-Remaining"], "99")
+        self.assertEqual(ask("192.0.2.2")["X-RateLimit-Remaining"], "99")
+
     def test_drain(self):
         """A peer that reads nothing delays the end by the drain at most."""
         port = free_port()

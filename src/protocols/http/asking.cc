@@ -75,7 +75,7 @@ Check read_check(ThreadState& thread, const boost::json::value& object, std::str
 }
 
 HeaderStyle read_style(ThreadState& thread, std::string_view name) {
-  if (name.empty()) return thread.shared->header_style;
+  if (name.empty()) return thread.rules->header_style;
   try {
     return header_style(name);
   } catch (const std::invalid_argument& error) {

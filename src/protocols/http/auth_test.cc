@@ -135,6 +135,40 @@ TEST_F(KeyedAuthTest, TakesTheKeyFromTheFileUnlessTheRequestSays) {
   EXPECT_THAT(keys, testing::ElementsAre("a", "b", "a", "203.0.113.7", "a", ""));
 }
 
+// Connections that are open as well follow the rules of this time.
+TEST_F(KeyedAuthTest, BelievesTheProxiesOfTheFile) {
+  TestConnection proxy(handlers(context), {.wake = [] {}, .peer = "10.1.2.3"});
+  const std::string forwarded = get("/auth?limit=api&key={ip}+{method}",
+                                    "X-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Method: PUT\r\n");
+  const auto key_from = [&](TestConnection& connection) {
+    store->asked.clear();
+    connection.send(forwarded);
+    return store->asked.at(0).key;
+  };
+  EXPECT_EQ(key_from(proxy), "10.1.2.3 GET");
+  EXPECT_EQ(key_from(keyed), "203.0.113.7 PUT");
+  context->client_rules().replace(std::make_shared<const ClientRules>(
+      ClientRules{.client_ip = ClientIp({.trusted_proxies = {"10.0.0.0/8"}})}));
+  EXPECT_EQ(key_from(proxy), "203.0.113.7 PUT");
+  EXPECT_EQ(key_from(keyed), "127.0.0.1 GET");
+}
+
+TEST_F(KeyedAuthTest, HasTheHeadersOfTheFileUnlessTheRequestSays) {
+  const auto replace = [&](HeaderStyle style) {
+    context->client_rules().replace(
+        std::make_shared<const ClientRules>(ClientRules{.header_style = style}));
+  };
+  replace(HeaderStyle::kDraft3);
+  EXPECT_EQ(keyed.ask_one(get("/auth?limit=api")).header("RateLimit-Limit"), "5");
+  EXPECT_EQ(
+      keyed.ask_one(post("/v1/check", R"({"limit":"api","key":"a"})")).header("RateLimit-Limit"),
+      "5");
+  EXPECT_EQ(keyed.ask_one(get("/auth?limit=api&headers=none")).header("RateLimit-Limit"), "(none)");
+  replace(HeaderStyle::kNone);
+  EXPECT_EQ(keyed.ask_one(get("/auth?limit=api")).header("RateLimit-Limit"), "(none)");
+  EXPECT_NE(keyed.ask_one(get("/auth?limit=api&headers=ietf-11")).header("RateLimit"), "(none)");
+}
+
 TEST_F(KeyedAuthTest, FollowsTheRulesOfTheFile) {
   const Reply denied = keyed.ask_one(get("/auth?limit=keyed", "X-Key: banned\r\n"));
   EXPECT_EQ(denied.status, 429);
@@ -178,6 +212,7 @@ TEST_F(AuthTest, NamesWhatIsWrong) {
   EXPECT_THAT(bad("limit=api&key={user}"), HasSubstr("no field {user}"));
   EXPECT_THAT(bad("limit=api&key={ip"), HasSubstr("brace without its other"));
   EXPECT_THAT(bad("limit=api&key=ip}"), HasSubstr("brace without its other"));
+  EXPECT_THAT(bad("limit=api&key={header:}"), HasSubstr("no field {header:}"));
   EXPECT_THAT(bad("limit=api&key=%zz"), HasSubstr("two hexadecimal digits"));
   EXPECT_THAT(bad("limit=api&key=%4"), HasSubstr("two hexadecimal digits"));
   EXPECT_THAT(bad("limit=jobs"), HasSubstr("lends permits"));

@@ -2,6 +2,7 @@
 
 #include <boost/json/parser.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,22 +13,11 @@
 #include "protocols/http/reservations.h"
 #include "protocols/http/response.h"
 #include "service/server_context.h"
-#include "sluice/http_headers.h"
-#include "sluice/keys.h"
 
 namespace sluice::http {
 
 /// What all connections of HTTP share. Thread-safe.
 struct SharedState {
-  /// Who sent a request, where a trusted proxy passes it on.
-  ClientIp client_ip{{.trusted_proxies = {"127.0.0.0/8", "::1", "unix:"}}};
-  /// Whether a peer is such a proxy.
-  bool trusts(std::string_view peer) const {
-    constexpr std::string_view kAnyone = "192.0.2.1";  // An address for examples.
-    return client_ip.key(peer, {&kAnyone, 1}) == kAnyone;
-  }
-  /// For requests that do not say which.
-  HeaderStyle header_style = HeaderStyle::kIetf11;
   Reservations reservations;
 };
 
@@ -48,6 +38,19 @@ struct ThreadState {
         shared(std::move(shared_state)),
         counters(server->protocol(protocol)) {}
 
+  /// Takes the rules of this time.
+  void update_rules() {
+    const std::uint64_t current = server->client_rules().version();
+    if (rules != nullptr && current == rules_version) return;
+    rules_version = current;  // First, so that rules which are replaced meanwhile are taken next.
+    rules = server->client_rules().get();
+  }
+  /// Whether a peer is a proxy that they trust.
+  bool trusts(std::string_view peer) const {
+    constexpr std::string_view kAnyone = "192.0.2.1";  // An address for examples.
+    return peer != kAnyone && rules->client_ip.key(peer, {&kAnyone, 1}) == kAnyone;
+  }
+
   const std::shared_ptr<ServerContext> server;
   ThreadContext& context;
   const std::shared_ptr<SharedState> shared;
@@ -55,6 +58,9 @@ struct ThreadState {
   std::unique_ptr<Arena> arena = std::make_unique<Arena>();  // Of the batch in hand.
   boost::json::parser json{{}, json_options()};
   DateText date;
+  /// Set by update_rules().
+  std::shared_ptr<const ClientRules> rules;
+  std::uint64_t rules_version = 0;
 };
 
 /// The other side of a connection.
@@ -68,6 +74,7 @@ struct Peer {
   bool is_at_admin = false;
   /// It is a trusted proxy: what it says of the request that it passes on is so.
   bool is_trusted = false;
+  std::uint64_t rules_version = 0;  // By which rules that was found.
 
   /// Only programs of this machine can connect so.
   bool is_local() const { return is_loopback || address == "unix:"; }

@@ -12,7 +12,10 @@ Handler::Handler(std::shared_ptr<ThreadState> thread, Peer peer, Wake wake)
       counted_(thread_->counters),
       wake_(std::move(wake)),
       peer_(std::move(peer)),
-      replies_(thread_->server->store(), thread_->date, thread_->shared->reservations) {}
+      replies_(thread_->server->store(), thread_->date, thread_->shared->reservations) {
+  thread_->update_rules();
+  note_trust();
+}
 
 StreamHandler::Progress Handler::on_data(std::string_view input, std::string& output) {
   ThreadContext& context = thread_->context;
@@ -28,6 +31,8 @@ StreamHandler::Progress Handler::on_data(std::string_view input, std::string& ou
   }
   if (is_closing_ && list_ == nullptr) return {input.size(), Next::kClose};
   context.begin_batch();
+  thread_->update_rules();
+  if (peer_.rules_version != thread_->rules_version) note_trust();
   replies_.clear();
   thread_->arena->release();
   Progress progress;
@@ -42,6 +47,12 @@ StreamHandler::Progress Handler::on_data(std::string_view input, std::string& ou
   end_list(output);
   if (is_closing_ && list_ == nullptr) return {input.size(), Next::kClose};
   return progress;
+}
+
+// Finds whether the peer is a trusted proxy by the thread's rules.
+void Handler::note_trust() {
+  peer_.rules_version = thread_->rules_version;
+  peer_.is_trusted = thread_->trusts(peer_.address);
 }
 
 void Handler::end_list(std::string& output) {
@@ -122,15 +133,13 @@ MakeHandler make_handlers(const std::shared_ptr<ServerContext>& server, std::str
   }
   return [threads = std::move(threads), is_at_admin](AcceptedStream stream) {
     const std::shared_ptr<ThreadState>& thread = threads[stream.thread];
-    const bool is_trusted = thread->shared->trusts(stream.peer);
     const Identity identity =
         thread->server->access().identify(stream.is_local(), stream.certificate);
     return std::make_unique<Handler>(thread,
                                      Peer{.address = std::move(stream.peer),
                                           .identity = identity,
                                           .is_loopback = stream.is_loopback,
-                                          .is_at_admin = is_at_admin,
-                                          .is_trusted = is_trusted},
+                                          .is_at_admin = is_at_admin},
                                      std::move(stream.wake));
   };
 }

@@ -33,12 +33,13 @@ class Handler final : public StreamHandler {
   void run(std::string& output);
   void refuse(const Problem& problem, std::string& output);
   void end_list(std::string& output);
+  void note_trust();
   std::string_view date() { return thread_->date.at(thread_->server->store().now()); }
 
   const std::shared_ptr<ThreadState> thread_;
   const CountedConnection counted_;
   const Wake wake_;
-  const Peer peer_;
+  Peer peer_;
   RequestParser parser_;
   DecisionReplies replies_;
   std::shared_ptr<PendingAnswers> pending_;

@@ -1,5 +1,8 @@
 #include "protocols/http/key_template.h"
 
+#include <algorithm>
+#include <array>
+
 #include "protocols/http/query.h"
 
 namespace sluice::http {
@@ -7,11 +10,82 @@ namespace {
 
 constexpr std::string_view kHeader = "header:";
 constexpr std::string_view kQuery = "query:";
+constexpr std::array<std::string_view, 4> kPlainFields = {"ip", "method", "path", "host"};
+
+std::string unknown_field(std::string_view field) {
+  return "the key has no field {" + std::string(field) +
+         "}: there are {ip}, {header:Name}, {query:name}, {method}, {path} and {host}";
+}
+
+bool is_field(std::string_view field) {
+  for (const std::string_view kind : {kHeader, kQuery}) {
+    if (field.starts_with(kind)) return field.size() > kind.size();
+  }
+  return std::ranges::find(kPlainFields, field) != kPlainFields.end();
+}
+
+/// Gives the pieces of a template, one after the other.
+class PieceReader {
+ public:
+  struct Piece {
+    std::string_view text;
+    bool is_field = false;
+  };
+
+  explicit PieceReader(std::string_view key_template) : rest_(key_template) {}
+
+  /// False at the end, and where there is a mistake.
+  bool next(Piece& piece) {
+    if (rest_.empty()) return false;
+    const std::size_t brace = rest_.find_first_of("{}");
+    if (brace != 0) {
+      piece = {take(std::min(brace, rest_.size())), false};
+      return true;
+    }
+    const char kind = rest_.front();
+    if (rest_.size() > 1 && rest_[1] == kind) {
+      piece = {take(2).substr(1), false};
+      return true;
+    }
+    const std::size_t end = rest_.find('}');
+    if (kind == '}' || end == std::string_view::npos) {
+      return fail("the key has a brace without its other; a brace itself is written twice");
+    }
+    const std::string_view field = rest_.substr(1, end - 1);
+    if (!is_field(field)) return fail(unknown_field(field));
+    if (++fields_ > kMaxKeyFields) {
+      return fail("the key has more than " + std::to_string(kMaxKeyFields) + " fields");
+    }
+    piece = {field, true};
+    take(end + 1);
+    return true;
+  }
+
+  const std::optional<TemplateMistake>& mistake() const { return mistake_; }
+
+ private:
+  std::string_view take(std::size_t size) {
+    const std::string_view taken = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    at_ += size;
+    return taken;
+  }
+  bool fail(std::string sentence) {
+    mistake_ = TemplateMistake{std::move(sentence), at_};
+    return false;
+  }
+
+  std::string_view rest_;
+  std::size_t at_ = 0;
+  std::size_t fields_ = 0;
+  std::optional<TemplateMistake> mistake_;
+};
 
 }  // namespace
 
 void append_key_field(std::string_view field, const OriginalRequest& request, Arena& arena,
                       std::string& output) {
+  if (!is_field(field)) throw Problem{.detail = unknown_field(field)};
   if (field == "ip") {
     output += request.client_ip();
   } else if (field == "method") {
@@ -20,39 +94,33 @@ void append_key_field(std::string_view field, const OriginalRequest& request, Ar
     output += request.path();
   } else if (field == "host") {
     output += request.host();
-  } else if (field.starts_with(kHeader) && field.size() > kHeader.size()) {
+  } else if (field.starts_with(kHeader)) {
     output += request.header(field.substr(kHeader.size()));
-  } else if (field.starts_with(kQuery) && field.size() > kQuery.size()) {
-    output += query_value(request.query(), field.substr(kQuery.size()), arena);
   } else {
-    throw Problem{.detail = "the key has no field {" + std::string(field) +
-                            "}: there are {ip}, {header:Name}, {query:name}, {method}, {path} and "
-                            "{host}"};
+    output += query_value(request.query(), field.substr(kQuery.size()), arena);
   }
 }
 
 void append_key(std::string_view key_template, const OriginalRequest& request, Arena& arena,
                 std::string& output) {
-  while (!key_template.empty()) {
-    const std::size_t brace = key_template.find_first_of("{}");
-    output += key_template.substr(0, brace);
-    if (brace == std::string_view::npos) return;
-    const char kind = key_template[brace];
-    key_template.remove_prefix(brace + 1);
-    if (key_template.starts_with(kind)) {
-      output += kind;
-      key_template.remove_prefix(1);
-      continue;
+  PieceReader pieces(key_template);
+  PieceReader::Piece piece;
+  while (pieces.next(piece)) {
+    if (piece.is_field) {
+      append_key_field(piece.text, request, arena, output);
+    } else {
+      output += piece.text;
     }
-    const std::size_t end = key_template.find('}');
-    if (kind == '}' || end == std::string_view::npos) {
-      throw Problem{.detail =
-                        "the key has a brace without its other; a brace itself is written "
-                        "twice"};
-    }
-    append_key_field(key_template.substr(0, end), request, arena, output);
-    key_template.remove_prefix(end + 1);
   }
+  if (pieces.mistake()) throw Problem{.detail = pieces.mistake()->sentence};
+}
+
+std::optional<TemplateMistake> find_mistake(std::string_view key_template) {
+  PieceReader pieces(key_template);
+  PieceReader::Piece piece;
+  while (pieces.next(piece)) {
+  }
+  return pieces.mistake();
 }
 
 }  // namespace sluice::http

@@ -49,7 +49,7 @@ std::string OriginalRequest::client_ip() const {
   for (const HeaderField& field : exchange_.message.fields) {
     if (equals_ignoring_case(field.name, "X-Forwarded-For")) lines.push_back(field.value);
   }
-  return exchange_.thread.shared->client_ip.key(exchange_.peer.address,
+  return exchange_.thread.rules->client_ip.key(exchange_.peer.address,
                                                 {lines.data(), lines.size()});
 }
 
