@@ -1,8 +1,12 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <exception>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -10,6 +14,7 @@
 #include "core/limit_syntax.h"
 #include "server/config_file.h"
 #include "server/limits_file.h"
+#include "server/log.h"
 #include "server/protocols.h"
 #include "server/server.h"
 
@@ -52,6 +57,9 @@ struct CommandLine {
   std::map<std::string, CLI::Option*> address_options;
   const CLI::Option* store = nullptr;
   std::string snapshot_every;
+  // Empty where they are not given.
+  std::string log_format;
+  std::string log_level;
 };
 
 /// Throws ConfigError.
@@ -64,6 +72,18 @@ std::chrono::nanoseconds read_snapshot_every(const std::string& text) {
   throw ConfigError("--snapshot-every must be a duration from 1s to 1d, like 30s or 5m");
 }
 
+template <class Enum>
+Enum chosen_of(std::span<const std::string_view> names, const std::string& name, Enum otherwise) {
+  if (name.empty()) return otherwise;
+  return static_cast<Enum>(std::ranges::find(names, name) - names.begin());
+}
+
+LogOptions log_options_of(const CommandLine& line, const ConfigFile& file) {
+  const LogOptions usual;
+  return {.format = chosen_of(kLogFormats, line.log_format, file.log_format.value_or(usual.format)),
+          .level = chosen_of(kLogLevels, line.log_level, file.log_level.value_or(usual.level))};
+}
+
 /// The options with what the files say, where the command line does not say it. Throws ConfigError.
 ServerOptions read_options(const CommandLine& line) {
   ServerOptions options = line.options;
@@ -74,6 +94,7 @@ ServerOptions read_options(const CommandLine& line) {
   if (!line.snapshot_every.empty()) {
     options.snapshot.every = read_snapshot_every(line.snapshot_every);
   }
+  options.log = log_options_of(line, {});
   if (line.config_file.empty()) return options;
   ConfigFile file = read_config_file(line.config_file);
   for (const auto& [protocol, option] : line.address_options) {
@@ -88,19 +109,41 @@ ServerOptions read_options(const CommandLine& line) {
     options.snapshot.file = file.snapshot->file;
     if (line.snapshot_every.empty()) options.snapshot.every = file.snapshot->every;
   }
+  options.log = log_options_of(line, file);
   options.limits = std::move(file.limits);
   return options;
 }
 
 int run(const CommandLine& line) {
+  const auto log = std::make_shared<Log>(std::cerr);
+  // What the file says is not known yet, and may be what cannot be read.
+  log->configure(log_options_of(line, {}));
+  const auto say = [&](const std::exception& error) {
+    log->write({LogLevel::kError, "not_started", error.what()});
+  };
   try {
     const std::string& file = line.config_file.empty() ? line.limits_file : line.config_file;
-    run_server([&line] { return read_options(line); }, file);
+    run_server([&line] { return read_options(line); }, file, log);
+    return 0;
   } catch (const ConfigError& error) {
-    std::cerr << "sluice: " << error.what() << '\n';
+    say(error);
     return kMisused;
+  } catch (const std::exception& error) {
+    say(error);
+    return 1;
   }
-  return 0;
+}
+
+void add_log_options(CLI::App& command, CommandLine& line) {
+  const auto add = [&](const std::string& name, std::string& value, const std::string& description,
+                       std::span<const std::string_view> names) {
+    const std::vector<std::string> all(names.begin(), names.end());
+    command.add_option(name, value, description + " [" + all.front() + "]")
+        ->type_name(CLI::detail::join(all, "|"))
+        ->check(CLI::IsMember(all).description(""));
+  };
+  add("--log-format", line.log_format, "How the lines on standard error are written", kLogFormats);
+  add("--log-level", line.log_level, "Leave out lines below this level", kLogLevels);
 }
 
 void add_tls_options(CLI::App& command, TlsServerFiles& tls) {
@@ -163,6 +206,7 @@ void add_serve(CLI::App& app, std::function<int()>& chosen) {
                    "How often the snapshot is written, from 1s to 1d [1m]")
       ->type_name("DURATION");
   add_tls_options(*command, options.tls);
+  add_log_options(*command, *line);
   command->add_flag("--insecure", options.insecure,
                     "Allow addresses that other machines can reach, without users or certificates");
   command

@@ -105,6 +105,17 @@ void read_snapshot(const YamlFile& file, const YamlMember& member, ConfigFile& c
   if (snapshot.file.empty()) file.fail_value(member, "'snapshot' has no 'file'");
 }
 
+void read_log(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
+  constexpr std::array<std::string_view, 2> kNames{"format", "level"};
+  for (const YamlMember& each : file.members(member.value, "'log'", kNames)) {
+    if (each.name == "format") {
+      config.log_format = static_cast<LogFormat>(file.choice(each, kLogFormats));
+    } else {
+      config.log_level = static_cast<LogLevel>(file.choice(each, kLogLevels));
+    }
+  }
+}
+
 void read_expressions(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
   config.limits.expressions = file.yes_or_no(member);
 }
@@ -154,6 +165,7 @@ constexpr std::array kRows = std::to_array<Row>({
     {"store", read_store},
     {"drain", read_drain},
     {"snapshot", read_snapshot},
+    {"log", read_log},
     {"expressions", read_expressions},
     {"users", read_all_users},
     {"trusted_proxies", read_trusted_proxies},

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/log.h"
 #include "server/served_address.h"
 #include "server/snapshot_keeper.h"
 #include "service/access.h"
@@ -24,6 +25,8 @@ struct ConfigFile {
   std::optional<std::string> store;
   std::optional<std::chrono::milliseconds> drain;
   std::optional<SnapshotOptions> snapshot;
+  std::optional<LogFormat> log_format;
+  std::optional<LogLevel> log_level;
   std::vector<User> users;
   ClientRules client_rules;
   ServedLimits limits;

@@ -32,6 +32,7 @@ listen:
 store: memory:?max_bytes=1073741824
 drain: 1m30s
 snapshot: {file: /var/lib/sluice/snapshot, every: 5m}
+log: {format: json, level: warning}
 expressions: no
 limits:
   login: sliding_log 5/10m
@@ -46,6 +47,8 @@ limits:
   ASSERT_TRUE(config.snapshot.has_value());
   EXPECT_EQ(config.snapshot->file, "/var/lib/sluice/snapshot");
   EXPECT_EQ(config.snapshot->every, std::chrono::minutes(5));
+  EXPECT_EQ(config.log_format, LogFormat::kJson);
+  EXPECT_EQ(config.log_level, LogLevel::kWarning);
   EXPECT_FALSE(config.limits.expressions);
   ASSERT_EQ(config.limits.named.size(), 2U);
   EXPECT_EQ(config.limits.named[1].limit.space(), "api");
@@ -60,6 +63,7 @@ TEST(ConfigFile, LeavesOpenWhatItDoesNotName) {
   EXPECT_FALSE(config.store.has_value());
   EXPECT_FALSE(config.drain.has_value());
   EXPECT_FALSE(config.snapshot.has_value());
+  EXPECT_FALSE(config.log_format.has_value());
   EXPECT_TRUE(config.limits.expressions);
   EXPECT_EQ(describe(config), "1 named limit");
   EXPECT_THAT(parse_config("drain: 0s", "f.yaml").limits.named, IsEmpty());
@@ -187,7 +191,8 @@ TEST(ConfigFile, NamesAnUnknownMemberAndWhatItMayHaveMeant) {
   EXPECT_EQ(
       mistake("drian: 5s"),
       "f.yaml:1:1: there is no 'drian' in the file (did you mean 'drain'?); there can be "
-      "listen, tls, store, drain, snapshot, expressions, users, trusted_proxies, headers, limits");
+      "listen, tls, store, drain, snapshot, log, expressions, users, trusted_proxies, headers, "
+      "limits");
   EXPECT_THAT(mistake("\n\nfrobnicate: 5s"),
               StartsWith("f.yaml:3:1: there is no 'frobnicate' in the file; there can be listen"));
   EXPECT_THAT(mistake("listen:\n  rsep: []"),
@@ -207,6 +212,8 @@ TEST(ConfigFile, PointsAtAWrongType) {
   EXPECT_EQ(mistake("store: [a]"), "f.yaml:1:8: 'store' must be a text like memory:");
   EXPECT_EQ(mistake("store: ''"), "f.yaml:1:8: 'store' must be a text like memory:");
   EXPECT_EQ(mistake("store:\n"), "f.yaml:1:1: 'store' must be a text like memory:");
+  EXPECT_EQ(mistake("log: {format: xml}"), "f.yaml:1:15: 'format' must be text or json");
+  EXPECT_EQ(mistake("log: {level: [info]}"), "f.yaml:1:14: 'level' must be info, warning or error");
   EXPECT_EQ(mistake("expressions: maybe"), "f.yaml:1:14: 'expressions' must be yes or no");
   EXPECT_EQ(mistake("expressions: [yes]"), "f.yaml:1:14: 'expressions' must be yes or no");
   EXPECT_EQ(mistake("limits: 5"),

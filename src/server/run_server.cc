@@ -2,9 +2,11 @@
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
 #include <exception>
-#include <iostream>
 #include <optional>
+#include <string>
+#include <utility>
 
+#include "core/limit_syntax.h"
 #include "server/file_watch.h"
 #include "server/server.h"
 #include "server/service_manager.h"
@@ -12,23 +14,15 @@
 namespace sluice {
 namespace {
 
-// In one piece, since other lines may be written at the same time.
-void log(const std::string& line) {
-  std::cerr << "sluice: " + line + "\n";
-}
-
-// That a store is connected at the start is not worth a line.
-void log_store(const StoreEvent& event) {
-  if (event.kind == StoreEvent::Kind::kUp && event.health.times_lost == 0) return;
-  log(event.message);
-}
-
 // Has a snapshot written whenever the signal comes.
-void await_snapshot_signal(boost::asio::signal_set& signals, Server& server) {
+void await_snapshot_signal(boost::asio::signal_set& signals, Server& server, Log& log) {
   signals.async_wait([&](const boost::system::error_code& error, int) {
     if (error) return;
-    if (!server.write_snapshot()) log("there is no snapshot to write: no file is named for it");
-    await_snapshot_signal(signals, server);
+    if (!server.write_snapshot()) {
+      log.write({LogLevel::kWarning, "no_snapshot_file",
+                 "there is no snapshot to write: no file is named for it"});
+    }
+    await_snapshot_signal(signals, server, log);
   });
 }
 
@@ -36,9 +30,10 @@ void await_snapshot_signal(boost::asio::signal_set& signals, Server& server) {
 class Reloader {
  public:
   Reloader(boost::asio::io_context& context, Server& server, const LoadOptions& load,
-           const std::string& file, std::chrono::milliseconds drain)
+           const std::string& file, std::chrono::milliseconds drain, Log& log)
       : server_(server),
         load_(load),
+        log_(log),
         hangups_(context, SIGHUP),
         watch_(context, file, [this] { reload(); }),
         drain_(drain) {
@@ -62,14 +57,17 @@ class Reloader {
       const ServerOptions options = load_();
       server_.reload(options);
       drain_ = options.drain;
-      std::cout << "sluice: reloaded: " + server_.description() << std::endl;
+      log_.configure(options.log);
+      log_.write({LogLevel::kInfo, "reloaded", "reloaded: " + server_.description()});
     } catch (const std::exception& error) {
-      std::cerr << "sluice: not reloaded, all stays as it was: " + std::string(error.what()) + "\n";
+      log_.write({LogLevel::kError, "not_reloaded",
+                  "not reloaded, all stays as it was: " + std::string(error.what())});
     }
   }
 
   Server& server_;
   const LoadOptions& load_;
+  Log& log_;
   boost::asio::signal_set hangups_;
   FileWatch watch_;
   std::chrono::milliseconds drain_;
@@ -77,26 +75,31 @@ class Reloader {
 
 }  // namespace
 
-void run_server(const LoadOptions& load, const std::string& file) {
+void run_server(const LoadOptions& load, const std::string& file, const std::shared_ptr<Log>& log) {
   boost::asio::io_context context;
   boost::asio::signal_set signals(context, SIGTERM, SIGINT);
   boost::asio::signal_set snapshot_signals(context, SIGUSR1);
-  ServerOptions options = load();
-  options.observe_store = log_store;
-  options.say = log;
-  Server server(options);
+  const ServerOptions options = load();
+  log->configure(options.log);
+  Server server(options, [log](const LogEvent& event) { log->write(event); });
   std::optional<Reloader> reloader;
-  if (!file.empty()) reloader.emplace(context, server, load, file, options.drain);
+  if (!file.empty()) reloader.emplace(context, server, load, file, options.drain, *log);
   server.start();
-  std::cout << "sluice: " + server.description() << std::endl;
+  log->write({LogLevel::kInfo, "serving", server.description()});
   notify_service_manager("READY=1");
-  await_snapshot_signal(snapshot_signals, server);
+  await_snapshot_signal(snapshot_signals, server, *log);
   signals.async_wait([&](const boost::system::error_code&, int) { context.stop(); });
   context.run();
   // From here on a signal does what it does to any program: it ends it.
   signals.clear();
   notify_service_manager("STOPPING=1");
-  server.stop(reloader ? reloader->drain() : options.drain);
+  const std::chrono::milliseconds drain = reloader ? reloader->drain() : options.drain;
+  log->write({LogLevel::kInfo,
+              "stopping",
+              "stopping within " + format_duration(std::chrono::nanoseconds(drain).count()),
+              {{"drain_seconds", std::chrono::duration<double>(drain).count()}}});
+  server.stop(drain);
+  log->write({LogLevel::kInfo, "stopped", "stopped"});
 }
 
 }  // namespace sluice

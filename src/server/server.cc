@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <iostream>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -14,6 +13,7 @@
 #include "net/stream_server.h"
 #include "server/config_file.h"
 #include "server/protocols.h"
+#include "server/store_log.h"
 #include "service/server_context.h"
 #include "sluice/store.h"
 #include "stores/memory/memory_store.h"
@@ -112,16 +112,20 @@ TlsServers make_tls_servers(const std::vector<Listening>& listening, const TlsSe
   return servers;
 }
 
-void warn_of(const Limit& limit) {
+void warn_of(const Limit& limit, const LogFunction& log) {
   const std::string warning = limit.warning();
-  if (!warning.empty()) std::cerr << "sluice: the limit " + limit.space() + ": " + warning + "\n";
+  if (warning.empty()) return;
+  log({LogLevel::kWarning,
+       "limit_rounded",
+       "the limit " + limit.space() + ": " + warning,
+       {{"limit", limit.space()}}});
 }
 
-void warn_of(const ServedLimits& limits) {
+void warn_of(const ServedLimits& limits, const LogFunction& log) {
   for (const NamedLimit& named : limits.named) {
-    warn_of(named.limit);
+    warn_of(named.limit, log);
     for (const LimitOverride& each : named.overrides) {
-      if (each.limit) warn_of(*each.limit);
+      if (each.limit) warn_of(*each.limit, log);
     }
   }
 }
@@ -146,6 +150,7 @@ ServedAddresses default_addresses() {
 }
 
 struct Server::Parts {
+  LogFunction log;
   std::vector<Listening> listening;  // In the order of the stream server's addresses.
   TlsServers tls_servers;
   std::size_t threads = 1;
@@ -186,12 +191,13 @@ std::vector<Service> Server::Parts::services_of(const std::vector<Listening>& se
   return services;
 }
 
-Server::Server(const ServerOptions& options) : parts_(std::make_unique<Parts>()) {
+Server::Server(const ServerOptions& options, LogFunction log) : parts_(std::make_unique<Parts>()) {
+  parts_->log = std::move(log);
   parts_->listening = read_addresses(options);
   parts_->tls_servers = make_tls_servers(parts_->listening, {});
   parts_->limits = options.limits.named.size();
   parts_->threads = choose_threads(options);
-  warn_of(options.limits);
+  warn_of(options.limits, parts_->log);
   std::shared_ptr<Store> store;
   parts_->store = options.store;
   parts_->snapshot = options.snapshot;
@@ -204,14 +210,13 @@ Server::Server(const ServerOptions& options) : parts_(std::make_unique<Parts>())
           "a snapshot is that of a store memory:, and the server has another store, "
           "which keeps its states itself");
     }
-    store = open_store(options.store, options.observe_store);
+    store = open_store(options.store, log_store_events(parts_->log));
   } catch (const StoreError& error) {
     throw ConfigError(error.what());
   }
   if (!options.snapshot.file.empty()) {
-    parts_->snapshots.emplace(
-        std::dynamic_pointer_cast<MemoryStore>(store), options.snapshot,
-        options.say ? options.say : [](const std::string&) {});
+    parts_->snapshots.emplace(std::dynamic_pointer_cast<MemoryStore>(store), options.snapshot,
+                              parts_->log);
   }
   allow_descriptors(options.max_connections);
   parts_->context =
@@ -221,12 +226,13 @@ Server::Server(const ServerOptions& options) : parts_(std::make_unique<Parts>())
                                                   .users = options.users,
                                                   .client_rules = options.client_rules});
   parts_->context->set_admin_apart(has_admin(parts_->listening));
-  parts_->streams.emplace(parts_->services_of(parts_->listening, parts_->tls_servers),
-                          StreamServerOptions{.threads = parts_->threads,
-                                              .max_connections = options.max_connections,
-                                              .cannot_accept = [](const std::string& why) {
-                                                std::cerr << "sluice: " + why + "\n";
-                                              }});
+  parts_->streams.emplace(
+      parts_->services_of(parts_->listening, parts_->tls_servers),
+      StreamServerOptions{.threads = parts_->threads,
+                          .max_connections = options.max_connections,
+                          .cannot_accept = [log = parts_->log](const std::string& why) {
+                            log({LogLevel::kWarning, "cannot_accept", why});
+                          }});
 }
 
 void Server::reload(const ServerOptions& options) {
@@ -248,7 +254,7 @@ void Server::reload(const ServerOptions& options) {
   parts_->listening = std::move(listening);
   parts_->tls_servers = std::move(tls);
   parts_->limits = options.limits.named.size();
-  warn_of(options.limits);
+  warn_of(options.limits, parts_->log);
 }
 
 Server::~Server() = default;

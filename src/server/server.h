@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "server/config_error.h"
+#include "server/log.h"
 #include "server/served_address.h"
 #include "server/snapshot_keeper.h"
 #include "service/access.h"
 #include "service/served_limits.h"
 #include "service/server_context.h"
-#include "sluice/health.h"
 
 namespace sluice {
 
@@ -27,8 +27,6 @@ struct ServerOptions {
   /// 1 to kMaxThreads; 0: one for each core this process may use, up to that.
   std::size_t threads = 0;
   std::string store = "memory:";
-  /// Is told what happens to the store; or null.
-  StoreObserver observe_store = {};
   ServedLimits limits = {};
   std::vector<User> users = {};
   ClientRules client_rules = {};
@@ -41,8 +39,7 @@ struct ServerOptions {
   std::chrono::milliseconds drain{5'000};
   /// For a memory store.
   SnapshotOptions snapshot = {};
-  /// Is told in one line what becomes of the snapshot; or null.
-  SnapshotKeeper::Say say = {};
+  LogOptions log = {};
 };
 
 /// Each thread remembers limits of its own and holds them in the store (limit_registry.h): together
@@ -53,9 +50,11 @@ inline constexpr std::size_t kMaxThreads = 64;
 /// are called from one thread at a time.
 class Server {
  public:
-  /// Opens the store, loads its snapshot, opens the limits in it, and listens. Throws ConfigError;
+  /// Opens the store, loads its snapshot, opens the limits in it, and listens. `log` is given what
+  /// happens from now on, on any thread. Throws ConfigError;
   /// ListenError or std::system_error where the system does not give what it needs; StoreError.
-  explicit Server(const ServerOptions& options);
+  explicit Server(
+      const ServerOptions& options, LogFunction log = [](const LogEvent&) {});
   /// Stops without grace.
   ~Server();
 
@@ -98,12 +97,11 @@ class Server {
 using LoadOptions = std::function<ServerOptions()>;
 
 /// Serves until SIGTERM or SIGINT, then stops within `drain`; a second signal ends the process at
-/// once. SIGUSR1 has the snapshot written.
-/// Says on standard output where it serves. Throws as Server does.
+/// once. SIGUSR1 has the snapshot written. Writes what happens to `log`. Throws as Server does.
 /// REQUIRES: called from the only thread, since the threads inherit its signals.
 /// On SIGHUP, and when `file` has changed, it loads the options again and goes on with them; where
 /// they cannot be served, it says why and goes on as before. `file` may be empty: then nothing is
 /// loaded again.
-void run_server(const LoadOptions& load, const std::string& file);
+void run_server(const LoadOptions& load, const std::string& file, const std::shared_ptr<Log>& log);
 
 }  // namespace sluice

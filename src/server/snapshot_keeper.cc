@@ -43,10 +43,10 @@ std::string keys(std::uint64_t count) {
 }  // namespace
 
 SnapshotKeeper::SnapshotKeeper(std::shared_ptr<MemoryStore> store, const SnapshotOptions& options,
-                               Say say)
+                               LogFunction log)
     : store_(std::move(store)),
       every_(options.every),
-      say_(std::move(say)),
+      log_(std::move(log)),
       file_(open_file(options.file)) {
   load();
 }
@@ -57,7 +57,9 @@ SnapshotKeeper::~SnapshotKeeper() {
 
 void SnapshotKeeper::load() {
   try {
-    if (!file_.exists()) return say_("there is no snapshot yet in " + file_.path());
+    if (!file_.exists()) {
+      return say(LogLevel::kInfo, "no_snapshot", "there is no snapshot yet in " + file_.path());
+    }
     const SnapshotSummary loaded = file_.load(*store_);
     const Instant now = store_->now();
     std::string line = "loaded " + keys(loaded.keys) + " from " + file_.path() + ", written " +
@@ -69,11 +71,18 @@ void SnapshotKeeper::load() {
     }
     if (loaded.fresh > 0) line += "; " + keys(loaded.fresh) + " had no state left";
     if (loaded.without_room > 0) line += "; " + keys(loaded.without_room) + " found no room";
-    say_(line);
+    say(LogLevel::kInfo, "snapshot_loaded", line,
+        {{"keys", static_cast<std::int64_t>(loaded.keys)}});
   } catch (const SnapshotError& error) {
     throw ConfigError("snapshot: " + std::string(error.what()) +
                       "; move the file away to start without any state, which opens all limits");
   }
+}
+
+void SnapshotKeeper::say(LogLevel level, std::string_view event, std::string message,
+                         std::vector<LogField> fields) const {
+  fields.push_back({"file", file_.path()});
+  log_({level, event, std::move(message), std::move(fields)});
 }
 
 void SnapshotKeeper::start() {
@@ -117,13 +126,17 @@ void SnapshotKeeper::write(bool is_asked_for) {
   try {
     const SnapshotSummary written = file_.write(*store_);
     if (is_asked_for || failed_) {
-      say_("wrote " + keys(written.keys) + " to " + file_.path() + " in " +
-           text_of(std::chrono::steady_clock::now() - begin));
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+      say(LogLevel::kInfo, "snapshot_written",
+          "wrote " + keys(written.keys) + " to " + file_.path() + " in " +
+              text_of(std::chrono::duration_cast<std::chrono::nanoseconds>(took)),
+          {{"keys", static_cast<std::int64_t>(written.keys)}, {"seconds", took.count()}});
     }
     failed_ = false;
   } catch (const SnapshotError& error) {
     failed_ = true;
-    say_("no snapshot was written, the former one stays: " + std::string(error.what()));
+    say(LogLevel::kError, "snapshot_failed",
+        "no snapshot was written, the former one stays: " + std::string(error.what()));
   }
 }
 

@@ -2,12 +2,14 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
+#include "server/log.h"
 #include "stores/memory/snapshot_file.h"
 
 namespace sluice {
@@ -27,13 +29,12 @@ inline constexpr std::chrono::hours kMostSnapshotEvery{24};
 /// Loads the snapshot of a memory store, and writes it from time to time on a thread of its own.
 class SnapshotKeeper {
  public:
-  /// Is told in one line what was loaded or written, and each error. From any thread.
-  using Say = std::function<void(const std::string& line)>;
-
-  /// Loads the snapshot, if there is one. Throws ConfigError if the file cannot be kept, or if it
-  /// cannot be loaded: a server that began without its states would open all limits.
-  /// REQUIRES: no space of the store has been opened.
-  SnapshotKeeper(std::shared_ptr<MemoryStore> store, const SnapshotOptions& options, Say say);
+  /// Loads the snapshot, if there is one. `log` is given what is loaded and written, and each
+  /// error. Throws ConfigError if the file cannot be kept, or if it cannot be loaded: a server that
+  /// began without its states would open all limits. REQUIRES: no space of the store has been
+  /// opened.
+  SnapshotKeeper(std::shared_ptr<MemoryStore> store, const SnapshotOptions& options,
+                 LogFunction log);
   /// Writes nothing more.
   ~SnapshotKeeper();
   SnapshotKeeper(const SnapshotKeeper&) = delete;
@@ -51,13 +52,15 @@ class SnapshotKeeper {
 
  private:
   void load();
+  void say(LogLevel level, std::string_view event, std::string message,
+           std::vector<LogField> fields = {}) const;
   void run();
   void end_thread();
   void write(bool is_asked_for);
 
   const std::shared_ptr<MemoryStore> store_;
   const std::chrono::nanoseconds every_;
-  const Say say_;
+  const LogFunction log_;
   const SnapshotFile file_;
   bool failed_ = false;  // The last one could not be written. Of the thread, and then of stop().
   std::mutex mutex_;

@@ -27,10 +27,10 @@ using testing::StartsWith;
 // The lines that a keeper says, on whichever thread.
 class Lines {
  public:
-  SnapshotKeeper::Say say() {
-    return [this](const std::string& line) {
+  LogFunction log() {
+    return [this](const LogEvent& event) {
       const std::lock_guard lock(mutex_);
-      lines_.push_back(line);
+      lines_.push_back(event.message);
       changed_.notify_all();
     };
   }
@@ -73,13 +73,13 @@ TEST_F(SnapshotKeeperTest, AStoreGoesOnAfterARestart) {
   Lines lines;
   {
     const auto store = std::make_shared<MemoryStore>();
-    SnapshotKeeper keeper(store, options(), lines.say());
+    SnapshotKeeper keeper(store, options(), lines.log());
     keeper.start();
     EXPECT_EQ(take(*store), 8);
     keeper.stop();
   }
   const auto store = std::make_shared<MemoryStore>();
-  const SnapshotKeeper keeper(store, options(), lines.say());
+  const SnapshotKeeper keeper(store, options(), lines.log());
   EXPECT_EQ(take(*store), 7);
   EXPECT_THAT(lines.await(3), ElementsAre("there is no snapshot yet in " + path_,
                                           MatchesRegex("wrote 1 key to " + path_ + " in [0-9a-z]+"),
@@ -91,12 +91,12 @@ TEST_F(SnapshotKeeperTest, ASnapshotIsWrittenWhenAskedForAndFromTimeToTime) {
   Lines lines;
   const auto store = std::make_shared<MemoryStore>();
   {
-    SnapshotKeeper keeper(store, options(), lines.say());
+    SnapshotKeeper keeper(store, options(), lines.log());
     keeper.start();
     keeper.write_soon();
     EXPECT_THAT(lines.await(2).back(), StartsWith("wrote 0 keys"));
   }
-  SnapshotKeeper often(store, options(std::chrono::milliseconds(1)), [](const std::string&) {});
+  SnapshotKeeper often(store, options(std::chrono::milliseconds(1)), [](const LogEvent&) {});
   const auto written = [&] { return std::filesystem::last_write_time(path_); };
   const auto first = written();
   often.start();
@@ -106,7 +106,7 @@ TEST_F(SnapshotKeeperTest, ASnapshotIsWrittenWhenAskedForAndFromTimeToTime) {
 TEST_F(SnapshotKeeperTest, AnErrorIsSaidAndTheNextSuccessToo) {
   Lines lines;
   const auto store = std::make_shared<MemoryStore>();
-  SnapshotKeeper keeper(store, options(), lines.say());
+  SnapshotKeeper keeper(store, options(), lines.log());
   keeper.start();
   std::filesystem::create_directories(path_ + ".new/in the way");
   keeper.write_soon();
@@ -121,7 +121,7 @@ TEST_F(SnapshotKeeperTest, AnErrorIsSaidAndTheNextSuccessToo) {
 TEST_F(SnapshotKeeperTest, RefusesWhatItCannotKeep) {
   const auto refusal = [&](const std::shared_ptr<MemoryStore>& store, const std::string& path) {
     return error_of<ConfigError>(
-        [&] { const SnapshotKeeper keeper(store, {.file = path}, [](const std::string&) {}); });
+        [&] { const SnapshotKeeper keeper(store, {.file = path}, [](const LogEvent&) {}); });
   };
   const auto memory = std::make_shared<MemoryStore>();
   EXPECT_EQ(refusal(memory, folder_ + "/none/s"),

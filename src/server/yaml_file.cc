@@ -217,6 +217,19 @@ std::vector<YamlMember> YamlFile::items(const YamlMember& member) const {
   return all;
 }
 
+std::size_t YamlFile::choice(const YamlMember& member,
+                             std::span<const std::string_view> choices) const {
+  std::string names;
+  for (const std::string_view each : choices) {
+    if (!names.empty()) names += each == choices.back() ? " or " : ", ";
+    names += each;
+  }
+  const auto at =
+      member.value.IsScalar() ? std::ranges::find(choices, member.value.Scalar()) : choices.end();
+  if (at == choices.end()) fail_value(member, "'" + member.name + "' must be " + names);
+  return static_cast<std::size_t>(at - choices.begin());
+}
+
 bool YamlFile::yes_or_no(const YamlMember& member) const {
   bool value = false;
   if (!member.value.IsScalar() || !YAML::convert<bool>::decode(member.value, value)) {

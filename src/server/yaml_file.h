@@ -54,6 +54,8 @@ class YamlFile {
   std::string text(const YamlMember& member, std::string_view example) const;
   /// The items of a list, or the only one without a list, each as a member of its own.
   std::vector<YamlMember> items(const YamlMember& member) const;
+  /// Which of these texts it is.
+  std::size_t choice(const YamlMember& member, std::span<const std::string_view> choices) const;
   /// yes or no, or what YAML reads as these: true, off, and so on.
   bool yes_or_no(const YamlMember& member) const;
   /// A duration as in a limit: 1h30m, 500ms. Refuses one below or above the bounds.

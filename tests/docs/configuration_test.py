@@ -15,7 +15,7 @@ KNOWN = re.compile(r"there can be (.*)\n")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 # How a file reaches the members of a map: a file in which NAME is unknown, by the map's name.
 MAPS = {"": "NAME: x\n", "listen": "listen: {NAME: x}\n",
-        "snapshot": "snapshot: {NAME: x}\n", "tls": "tls: {NAME: x}\n",
+        "log": "log: {NAME: x}\n", "snapshot": "snapshot: {NAME: x}\n", "tls": "tls: {NAME: x}\n",
         "users[]": "users: [{NAME: x}]\n",
         "limits.NAME": "limits: {a: {NAME: x}}\n",
         "limits.NAME.overrides[]":

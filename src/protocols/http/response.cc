@@ -5,8 +5,6 @@
 #include <charconv>
 #include <ctime>
 
-#include "core/utf8.h"
-
 namespace sluice::http {
 namespace {
 
@@ -41,27 +39,6 @@ void append_number(std::string& output, std::int64_t number) {
   std::array<char, 24> digits;
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
   output.append(digits.data(), end);
-}
-
-void append_json_string(std::string& output, std::string_view text) {
-  constexpr std::string_view kHexDigits = "0123456789abcdef";
-  output += '"';
-  while (!text.empty()) {
-    const char c = text[0];
-    const std::size_t bytes = utf8_character_bytes(text);
-    if (bytes == 0) {
-      output += '?';
-    } else if (c == '"' || c == '\\') {
-      output += {'\\', c};
-    } else if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') {
-      output.append("\\u00");
-      output += {kHexDigits[static_cast<unsigned char>(c) >> 4], kHexDigits[c & 0xf]};
-    } else {
-      output.append(text.substr(0, bytes));
-    }
-    text.remove_prefix(bytes == 0 ? 1 : bytes);
-  }
-  output += '"';
 }
 
 void write_response(std::string& output, const ResponseOptions& options, std::string_view date,

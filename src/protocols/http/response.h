@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/instant.h"
+#include "core/safe_text.h"
 #include "protocols/http/message.h"
 #include "sluice/http_headers.h"
 
@@ -72,7 +73,5 @@ inline constexpr ProblemType kQuotaExceeded = {
     "https://iana.org/assignments/http-problem-types#quota-exceeded", "Quota exceeded"};
 
 void append_number(std::string& output, std::int64_t number);
-/// As a JSON string with its quotes. What is not UTF-8 becomes question marks.
-void append_json_string(std::string& output, std::string_view text);
 
 }  // namespace sluice::http

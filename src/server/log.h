@@ -1,0 +1,72 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/instant.h"
+
+namespace sluice {
+
+enum class LogLevel : std::uint8_t { kInfo, kWarning, kError };
+enum class LogFormat : std::uint8_t { kText, kJson };
+
+/// As they are called in options and in the log, in the order of the enumerators.
+inline constexpr std::array<std::string_view, 3> kLogLevels{"info", "warning", "error"};
+inline constexpr std::array<std::string_view, 2> kLogFormats{"text", "json"};
+
+struct LogField {
+  std::string_view name;
+  std::variant<std::int64_t, double, std::string> value;
+};
+
+/// Something that has happened to the server: a line of its log.
+struct LogEvent {
+  LogLevel level = LogLevel::kInfo;
+  /// What has happened, as one word for programs, which stays the same: "store_lost". Each stands
+  /// in docs/observing.md.
+  std::string_view name;
+  /// The same as a sentence. Any bytes may stand in it.
+  std::string message;
+  /// Numbers and names of the sentence, for programs.
+  std::vector<LogField> fields = {};
+};
+
+/// Takes events. Thread-safe, throws nothing.
+using LogFunction = std::function<void(const LogEvent& event)>;
+
+/// One line with its end. In JSON an object with the members time, level, event, message and the
+/// fields; as text the message alone, after "sluice: ". Neither has a control character. (That is
+/// why this is no logging library: the patterns of spdlog escape neither text nor JSON, and to
+/// write a finished line to a stream is all that is left.)
+std::string log_line(const LogEvent& event, LogFormat format, Instant time);
+
+struct LogOptions {
+  LogFormat format = LogFormat::kText;
+  /// Events below this level are left out.
+  LogLevel level = LogLevel::kInfo;
+};
+
+/// Writes events to a stream, each in one piece. Thread-safe, if the stream is (std::cerr is).
+class Log {
+ public:
+  /// `out` outlives this.
+  explicit Log(std::ostream& out) : out_(out) {}
+
+  /// Holds from the next event on.
+  void configure(const LogOptions& options);
+  void write(const LogEvent& event);
+
+ private:
+  std::ostream& out_;
+  std::atomic<LogFormat> format_ = LogFormat::kText;
+  std::atomic<LogLevel> level_ = LogLevel::kInfo;
+};
+
+}  // namespace sluice

@@ -1,0 +1,120 @@
+"""The log of `sluice serve` on standard error: one line for each event of operation."""
+
+import json
+import os
+import re
+import signal
+import unittest
+
+from fleet import await_true
+from harness import ROOT, Connection, RedisServer, Server, SystemTest, free_port, sluice
+
+ROW = re.compile(r"^\| `(\w+)` \| (info|warning|error) \|.*\|([^|]*)\|$", re.MULTILINE)
+USUAL = {"time", "level", "event", "message"}
+
+
+class LogTest(SystemTest):
+    def documented(self):
+        """{event: (its level, the names of its members)} in docs/observing.md."""
+        with open(os.path.join(ROOT, "docs", "observing.md"), encoding="utf-8") as page:
+            rows = ROW.findall(page.read())
+        return {event: (level, set(re.findall(r"`(\w+)`", members)))
+                for event, level, members in rows}
+
+    def events(self, output):
+        """The names of the events in this output, each of which is as the page says."""
+        events = [json.loads(line) for line in output.splitlines()]
+        documented = self.documented()
+        for event in events:
+            level, members = documented[event["event"]]
+            self.assertEqual((event["level"], event.keys() - USUAL), (level, members), event)
+            self.assertRegex(event["time"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+        return [event["event"] for event in events]
+
+    def await_event(self, server, name, count=1):
+        await_true(name, lambda: self.events(server.output()).count(name) == count)
+
+    def test_each_event_is_a_line_of_json(self):
+        folder = self.temporary_folder()
+        file = os.path.join(folder, "sluice.yaml")
+
+        def write(limit):
+            with open(file, "w", encoding="ascii") as config:
+                config.write(f"log: {{format: json}}\nlimits: {{a: {limit}}}\n"
+                             f"snapshot: {{file: {folder}/snapshot}}\n")
+
+        write("token_bucket 300000000/1s")
+        with Server("--config", file) as server:
+            self.await_event(server, "serving")
+            write("nonsense")
+            server.signal(signal.SIGHUP)
+            self.await_event(server, "not_reloaded")
+            write("fixed_window 5/1m")
+            server.signal(signal.SIGHUP)
+            self.await_event(server, "reloaded")
+            with Connection(server.address) as connection:
+                for i in range(2000):
+                    connection.ask("SLUICE.CHECK", "a", i)
+            server.signal(signal.SIGTERM)
+            self.assertEqual(server.wait(), 0)
+            self.assertEqual(self.events(server.output()),
+                             ["limit_rounded", "no_snapshot", "serving", "not_reloaded", "reloaded",
+                              "stopping", "snapshot_written", "stopped"])
+        with Server("--config", file) as server:
+            self.await_event(server, "snapshot_loaded")
+            os.mkdir(os.path.join(folder, "snapshot.new"))
+            os.mkdir(os.path.join(folder, "snapshot.new", "full"))
+            server.signal(signal.SIGUSR1)
+            self.await_event(server, "snapshot_failed")
+
+    def test_the_store_is_lost_and_back(self):
+        with RedisServer() as redis:
+            server = self.enterContext(Server("--store", redis.url, "--log-format", "json"))
+            self.await_event(server, "serving")
+            redis.signal(signal.SIGKILL)
+            redis.wait()
+            self.await_event(server, "store_lost")
+            with RedisServer(port=redis.port):
+                self.await_event(server, "store_back")
+
+    def test_a_full_store(self):
+        with Server("--store", "memory:?max_bytes=1048576", "--log-format", "json") as server:
+            with Connection(server.address) as connection:
+                for i in range(0, 60_000, 1000):
+                    connection.send(b"".join(b"SLUICE.CHECK 'token_bucket 2/1h' %d\r\n" % key
+                                             for key in range(i, i + 1000)))
+                    for _ in range(1000):
+                        connection.read()
+            self.await_event(server, "store_full")
+            server.signal(signal.SIGUSR1)
+            self.await_event(server, "no_snapshot_file")
+
+    def test_the_level_leaves_out_what_is_below(self):
+        with Server("--log-level", "warning") as server:
+            server.signal(signal.SIGUSR1)
+            server.await_output("there is no snapshot to write")
+            server.signal(signal.SIGTERM)
+            server.wait()
+            self.assertEqual(len(server.output().splitlines()), 1, server.output())
+
+    def test_a_server_that_cannot_start_says_so_in_the_same_form(self):
+        file = self.write_file("sluice.yaml", "drain: \"5\\e[2Jx\"\n")
+        result = sluice("serve", "--config", file, "--log-format", "json")
+        self.assertEqual((result.returncode, self.events(result.stderr)), (2, ["not_started"]))
+        with Server() as first:
+            result = sluice("serve", "--resp", f"127.0.0.1:{first.port}", "--log-format", "json")
+        self.assertEqual((result.returncode, self.events(result.stderr)), (1, ["not_started"]))
+
+    def test_the_options_win_over_the_file(self):
+        file = self.write_file("sluice.yaml", "log: {format: json, level: error}\n")
+        with Server("--config", file, "--log-format", "text", "--log-level", "info") as server:
+            server.await_output("sluice: serving ")
+        port = free_port()
+        with Server("--config", file, "--http", f"127.0.0.1:{port}") as server:
+            server.signal(signal.SIGTERM)
+            server.wait()
+            self.assertEqual(server.output(), "")
+
+
+if __name__ == "__main__":
+    unittest.main()
