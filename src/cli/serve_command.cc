@@ -35,10 +35,11 @@ The URL of --store is memory: with options, as in 'memory:?max_bytes=16777216&fu
   max_bytes=N      the most bytes for all states together (default 1 GiB, at least 1 MiB)
   full=deny|allow  denies a new key that finds no room (default), or admits it without recording it
 
-On SIGTERM or SIGINT the server stops within 5 s (drain, in the file): it reads each connection once
-more (64 KiB at most), sends all replies, and closes. In the second half of that time it begins no
-other reply, and completes those that it has begun. A second signal stops it at once. The snapshot
-(--snapshot, or in the file; docs/restart.md) is written at the end, and on SIGUSR1.
+On SIGTERM or SIGINT the server stops within 5 s (drain, in the file): GET /readyz says 503, and
+each connection is closed after its next reply. When all are closed, or half of that time is over,
+it accepts no more, reads each connection once more (64 KiB at most), sends all replies, and ends.
+A second signal ends it at once. The snapshot (--snapshot, or in the file) is written at the end,
+and on SIGUSR1. See docs/restart.md.
 Exit status: 0; 1 if it cannot listen on an address; 2 for invalid arguments or a mistake in a file.
 
 Example:

@@ -176,6 +176,9 @@ void Connection::answer() {
     if (progress.next == Next::kNeedMore && tls_) more = fill_input();
     if (output_.size() >= kSendBytes) send_output();
   }
+  const bool has_answered_all =
+      progress.next == Next::kNeedMore && !progress.has_part && input_.unread().empty();
+  if (leaving_ && has_written && has_answered_all) closing_ = true;
   await_input(progress.has_part, has_written);
 }
 
@@ -313,6 +316,7 @@ void Connection::write() {
 /// Everything has been sent. Closing a socket with unread input resets it, and a reset may overtake
 /// the last reply: so this side ends first, and what still comes is read and ignored.
 void Connection::linger() {
+  count_as_left();
   error_code ignored;
   if (tls_) {
     tls_->end();
@@ -328,9 +332,20 @@ void Connection::linger() {
   close_after(group_.limits.linger_timeout);
 }
 
+void Connection::leave() {
+  if (lingering_) return;
+  leaving_ = true;
+  ++group_.leaving;
+}
+
+void Connection::count_as_left() {
+  if (std::exchange(leaving_, false) && --group_.leaving == 0) group_.on_left();
+}
+
 void Connection::finish() {
   assert(group_.stopping);
   run([&] {
+    if (lingering_ && !more_has_come()) return close();
     // The read under way, and with it a write, is begun anew where it is still wanted.
     if (reading_ && !lingering_ && !more_has_come()) socket_.cancel();
     end_step_soon();
@@ -352,6 +367,7 @@ void Connection::finish_begun() {
 
 void Connection::close() {
   if (!socket_.is_open()) return;
+  count_as_left();
   if (group_.stopping) ignore_input();
   // Counted before the peer can notice: a client that then connects instead must not be refused.
   group_.open.fetch_sub(1);

@@ -11,6 +11,7 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,6 +58,10 @@ struct ConnectionGroup {
   std::vector<Connection*> in_step = {};
   /// The server is stopping: connections read only what has arrived already.
   bool stopping = false;
+  /// The connections that are to leave (Connection::leave()) and have not left, and what is called
+  /// when none of them is left.
+  std::size_t leaving = 0;
+  std::function<void()> on_left = {};
   /// Looks for connections whose peers have sent nothing for too long, while there are such that
   /// may: see Connection::sweep().
   ServingTimer sweep{context->get_executor()};
@@ -83,6 +88,10 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   /// Joins the group and serves. `thread` is the number of the group's thread.
   void start(std::size_t thread);
+
+  /// Closes after the next reply, once all requests that have come are answered. REQUIRES: called
+  /// once.
+  void leave();
 
   /// Reads at most kLastReadBytes of what has arrived, answers it, sends all output and closes.
   /// REQUIRES: group.stopping.
@@ -117,6 +126,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void read();
   void write();
   void linger();
+  void count_as_left();
   void open_received();
   void count_handshake_failure();
   bool fill_input();
@@ -159,7 +169,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool held_ = false;           // Too much output is pending: input_ is not answered meanwhile.
   bool peer_ended_ = false;     // The peer has ended its side.
   bool no_more_input_ = false;  // The same, or the server stops.
-  bool closing_ = false;        // The handler wants no more: close when the output has gone.
+  bool leaving_ = false;        // Counted in group_.leaving: close after the next reply.
+  bool closing_ = false;        // No more is answered: close when the output has gone.
   bool lingering_ = false;      // All has been sent; what still comes is ignored.
 };
 

@@ -167,6 +167,13 @@ class StreamWorker {
     std::make_shared<Connection>(std::move(socket), group_, service)->start(thread_);
   }
 
+  /// Has the connections that are open closed after their next replies, and then calls `on_left`.
+  void drain(std::function<void()> on_left) {
+    group_.on_left = std::move(on_left);
+    for (const auto& connection : group_.members) connection->leave();
+    if (group_.leaving == 0) group_.on_left();
+  }
+
   /// Answers what has come. The context stops running when all is sent.
   void finish() {
     group_.stopping = true;
@@ -437,6 +444,21 @@ void StreamServer::start() {
     state_->threads.push_back(
         std::async(std::launch::async, [&worker]() noexcept { worker.context().run(); }));
   }
+}
+
+void StreamServer::drain(std::chrono::milliseconds patience) {
+  State& state = *state_;
+  assert(!state.threads.empty() && !state.stopped);
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  std::vector<std::future<void>> left;
+  for (StreamWorker& worker : state.workers) {
+    // Shared, since a worker may get there only after the deadline.
+    const auto promise = std::make_shared<std::promise<void>>();
+    left.push_back(promise->get_future());
+    asio::post(worker.context(),
+               [&worker, promise] { worker.drain([promise] { promise->set_value(); }); });
+  }
+  for (const std::future<void>& each : left) each.wait_until(deadline);
 }
 
 void StreamServer::stop(std::chrono::milliseconds grace, std::chrono::milliseconds last_replies) {

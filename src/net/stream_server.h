@@ -56,6 +56,11 @@ class StreamServer {
   /// stop() was not.
   void replace(std::vector<Service> services, const std::function<void()>& commit);
 
+  /// Closes each connection that is open now after its next reply. Returns when all of them are
+  /// closed, or after `patience`. Accepts and serves other peers meanwhile, as before.
+  /// REQUIRES: called once; start() was called, and stop() was not.
+  void drain(std::chrono::milliseconds patience);
+
   /// Accepts the peers that have connected already, and no more. On each connection, answers the
   /// complete requests that have arrived, reading at most 64 KiB more (none if the peer leaves too
   /// much output unread). Sends the pending output for at most `grace`. Then begins no other

@@ -296,8 +296,14 @@ void Server::start() {
 }
 
 void Server::stop(std::chrono::milliseconds grace) {
-  const auto last_replies = grace / 2;
-  parts_->streams->stop(grace - last_replies, last_replies);
+  using std::chrono::steady_clock;
+  const auto end = steady_clock::now() + grace;
+  parts_->context->begin_drain();
+  parts_->streams->drain(grace / 2);
+  const auto rest =
+      std::max(std::chrono::ceil<std::chrono::milliseconds>(end - steady_clock::now()), grace / 2);
+  const auto last_replies = rest / 2;
+  parts_->streams->stop(rest - last_replies, last_replies);
   if (parts_->snapshots) parts_->snapshots->stop();
 }
 

@@ -77,12 +77,13 @@ class Server {
   /// stop() was not.
   void reload(const ServerOptions& options);
 
-  /// Accepts the clients that have connected and no more, answers what one more read of each
-  /// connection brings (64 KiB), and closes all when that is sent or after `grace`. In the
-  /// second half of it no reply is begun, so that those that have been begun are sent whole. What
-  /// clients have sent beyond that is not answered.
+  /// Stops within `grace`. At first /readyz says that the server is draining, and each connection
+  /// is closed after its next reply; new ones are still accepted. When all are closed, or half of
+  /// the time is over, no more are accepted, and each connection is answered what one more read of
+  /// it brings (64 KiB), and closed. In the last quarter no reply is begun, so that those that have
+  /// been begun are sent whole. What clients have sent beyond that is not answered.
   ///
-  /// Then writes the snapshot, if one is kept.
+  /// Then writes the snapshot, if one is kept. REQUIRES: start() was called; called once.
   void stop(std::chrono::milliseconds grace);
 
   /// Has the snapshot written. Returns at once; false if none is kept.

@@ -135,6 +135,9 @@ class ServerContext {
   void set_admin_apart(bool is_apart) {
     admin_is_apart_.store(is_apart, std::memory_order_relaxed);
   }
+  /// From now on clients are told that the server is about to stop. Thread-safe.
+  void begin_drain() { is_draining_.store(true, std::memory_order_relaxed); }
+  bool is_draining() const { return is_draining_.load(std::memory_order_relaxed); }
   /// When it was made, by the store's clock.
   Instant started_at() const { return started_at_; }
   /// For the thread numbered `index` alone. REQUIRES: index < threads().
@@ -171,6 +174,7 @@ class ServerContext {
   Access access_;
   const Instant started_at_;
   std::atomic<bool> admin_is_apart_ = false;
+  std::atomic<bool> is_draining_ = false;
   CountNumbers numbers_;
   ServedLimits served_;  // From which named_ was made.
   CurrentLimits named_;

@@ -7,8 +7,8 @@ import socket
 import time
 import unittest
 
-from harness import PATIENCE_S, Connection, Process, Server, SystemTest, command, free_port, sluice
-from harness import BINARY
+from harness import BINARY, PATIENCE_S, Connection, Process, Server, SystemTest, command, exchange
+from harness import free_port, sluice
 
 
 class Refusals(SystemTest):
@@ -117,12 +117,49 @@ class Listening(SystemTest):
 
 
 class Stopping(SystemTest):
+    def drain(self, duration):
+        """The arguments of a server that stops within so long."""
+        return "--config", self.write_file("sluice.yaml", f"drain: {duration}\n")
+
     def test_signals_end_it_with_0(self):
         for number in (signal.SIGTERM, signal.SIGINT):
-            with Server() as server, Connection(server.address) as connection:
+            with Server(*self.drain("500ms")) as server, Connection(server.address) as connection:
                 self.assertEqual(connection.ask("PING"), "PONG")
                 server.signal(number)
                 self.assertEqual(server.wait(), 0, server.output())
+
+    def test_clients_are_told_and_closed_after_their_replies(self):
+        http = ("127.0.0.1", free_port())
+        readyz = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        draining = b'{"status":"draining"}'
+        with Server("--http", f"127.0.0.1:{http[1]}") as server, \
+                Connection(server.address) as idle, Connection(http) as kept:
+            self.assertEqual(idle.ask("PING"), "PONG")
+            kept.send(readyz)
+            self.assertNotIn(b"close", kept.socket.recv(4096))
+            server.signal(signal.SIGTERM)
+            deadline = time.monotonic() + PATIENCE_S
+            while b" 503 " not in (reply := exchange(http, readyz)):
+                self.assertLess(time.monotonic(), deadline, reply)
+            kept.send(readyz)
+            for answer in (reply, kept.read_all()):
+                self.assertTrue(answer.endswith(draining), answer)
+                self.assertIn(b"\r\nConnection: close\r\n", answer)
+            self.assertTrue(server.running())
+            self.assertEqual(idle.ask("PING"), "PONG")
+            self.assertEqual(idle.read_all(), b"")
+            self.assertEqual(server.wait(), 0, server.output())
+            self.assertLess(time.monotonic(), deadline)
+
+    def test_silent_clients_are_waited_for_half_of_the_time(self):
+        with Server(*self.drain("1s")) as server, Connection(server.address) as idle:
+            self.assertEqual(idle.ask("PING"), "PONG")
+            start = time.monotonic()
+            server.signal(signal.SIGTERM)
+            self.assertEqual(idle.read_all(), b"")
+            self.assertGreater(time.monotonic() - start, 0.4)
+            self.assertEqual(server.wait(), 0, server.output())
+            self.assertLess(time.monotonic() - start, 5)
 
     def test_in_the_middle_of_a_pipeline(self):
         """Every command that was read is answered; the last reply is whole; the exit code is 0."""
@@ -159,7 +196,8 @@ class Stopping(SystemTest):
     def test_a_client_that_connected_before_the_signal_gets_replies(self):
         path = os.path.join(self.temporary_folder(), "sluice.sock")
         for unix in (None, path):
-            with self.subTest(unix), Server("--threads", "2", unix=unix) as server:
+            with self.subTest(unix), \
+                    Server("--threads", "2", *self.drain("2s"), unix=unix) as server:
                 server.signal(signal.SIGSTOP)
                 waiting = [Connection(server.address) for _ in range(300)]
                 for connection in waiting:
@@ -173,8 +211,7 @@ class Stopping(SystemTest):
 
     def test_a_peer_that_reads_slowly(self):
         """When the time to stop is over, it has received whole replies only."""
-        config = self.write_file("sluice.yaml", "drain: 8s\n")
-        with Server("--threads", "1", "--config", config) as server, \
+        with Server("--threads", "1", *self.drain("6s")) as server, \
                 Connection(server.address) as slow:
             slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
             slow.socket.setblocking(False)

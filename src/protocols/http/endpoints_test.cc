@@ -241,6 +241,14 @@ TEST_F(EndpointsTest, TellsOfItsHealth) {
   EXPECT_EQ(connection.ask_one(get("/readyz")).body, R"({"status":"ready"})");
 }
 
+// Everyone may ask: an error's text may name machines.
+TEST_F(EndpointsTest, SaysThatTheStoreIsLostButNotWhy) {
+  store->health = {.state = StoreHealth::State::kDown, .reason = "10.0.0.7 refused"};
+  const Reply reply = connection.ask_one(get("/readyz"));
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_EQ(reply.body, R"({"status":"degraded"})");
+}
+
 TEST_F(EndpointsTest, SaysThatAChangeMayNotHaveReachedTheStore) {
   decide_locally(*store, {.allowed = true, .remaining = 1});
   EXPECT_EQ(ask("/v1/check", R"({"limit":"login","key":"local"})").status, 200);

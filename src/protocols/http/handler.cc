@@ -69,7 +69,7 @@ StreamHandler::Progress Handler::run_requests(std::string_view input, std::strin
     consumed += parser_.consumed();
     switch (result) {
       case RequestParser::Result::kRequest:
-        run(output);
+        run(output, consumed == input.size());
         break;
       case RequestParser::Result::kContinue:
         write_response(thread_->context.batch.other_replies(output), {}, {}, {.status = 100});
@@ -86,15 +86,17 @@ StreamHandler::Progress Handler::run_requests(std::string_view input, std::strin
   return {.consumed = consumed, .next = Next::kMore};
 }
 
-void Handler::run(std::string& output) {
+// `is_last`: no more has come behind this request.
+void Handler::run(std::string& output, bool is_last) {
   const Message& message = parser_.message();
+  const bool closes = !message.keeps_alive || (is_last && thread_->server->is_draining());
   Exchange exchange{.thread = *thread_,
                     .peer = peer_,
                     .message = message,
                     .replies = replies_,
                     .options = {.omits_body = message.method == "HEAD",
-                                .closes = !message.keeps_alive,
-                                .says_keep_alive = message.keeps_alive && message.is_http_1_0},
+                                .closes = closes,
+                                .says_keep_alive = !closes && message.is_http_1_0},
                     .output = output,
                     .list = list_};
   try {

@@ -44,6 +44,38 @@ TEST_F(HandlerTest, AnswersARequest) {
   EXPECT_FALSE(connection.progress.has_part);
 }
 
+TEST(DrainingHandlerTest, ClosesWithItsReply) {
+  const auto server = std::make_shared<ServerContext>(still_store(), ServedLimits{}, 1);
+  const MakeHandler make = handlers(server);
+  TestConnection before(make);
+  EXPECT_EQ(before.ask_one(get("/readyz")).header("Connection"), "(none)");
+  server->begin_drain();
+  TestConnection after(make);
+  for (TestConnection* connection : {&before, &after}) {
+    const Reply reply = connection->ask_one(get("/readyz"));
+    EXPECT_EQ(reply.status, 503);
+    EXPECT_EQ(reply.body, R"({"status":"draining"})");
+    EXPECT_EQ(reply.header("Connection"), "close");
+    EXPECT_EQ(connection->progress.next, Next::kClose);
+  }
+}
+
+TEST(DrainingHandlerTest, AnswersAllThatHasCome) {
+  const auto server = std::make_shared<ServerContext>(still_store(), ServedLimits{}, 1);
+  TestConnection connection(handlers(server));
+  server->begin_drain();
+  std::string many;
+  for (int i = 0; i < 100; ++i) many += get("/healthz");
+  // The rest of a request is waited for.
+  const std::vector<Reply> first = connection.ask(many + "GET /hea");
+  ASSERT_EQ(first.size(), 100U);
+  EXPECT_EQ(first.back().header("Connection"), "(none)");
+  EXPECT_EQ(connection.progress.next, Next::kNeedMore);
+  const Reply last = connection.ask_one("lthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+  EXPECT_EQ(last.header("Connection"), "close");
+  EXPECT_EQ(connection.progress.next, Next::kClose);
+}
+
 TEST_F(HandlerTest, AsksWhatIsSentTogetherInOneBatch) {
   const std::string bytes = get("/healthz") + post("/v1/check", kCheckBob) + get("/nope") +
                             post("/v1/check", kCheckBob) + get("/auth?limit=login&key=bob") +

@@ -18,6 +18,7 @@ inline constexpr int kStatusOk = 200;
 inline constexpr int kStatusNoContent = 204;
 inline constexpr int kStatusForbidden = 403;
 inline constexpr int kStatusTooMany = 429;
+inline constexpr int kStatusUnavailable = 503;
 
 inline constexpr std::string_view kJson = "application/json";
 inline constexpr std::string_view kProblemJson = "application/problem+json";

@@ -44,14 +44,13 @@ void run_health(Exchange& exchange) {
 }
 
 void run_ready(Exchange& exchange) {
-  const StoreHealth store = health(exchange.thread.server->store());
-  if (store.state != StoreHealth::State::kDown) {
-    return respond_json(exchange, R"({"status":"ready"})");
+  const ServerContext& server = *exchange.thread.server;
+  if (server.is_draining()) {
+    return respond_json(exchange, R"({"status":"draining"})", kStatusUnavailable);
   }
-  std::string body = R"({"status":"degraded","reason":)";
-  append_json_string(body, store.reason);
-  body += '}';
-  respond_json(exchange, body);
+  // Everyone may ask this: why the store is lost is said in the log only.
+  const bool is_lost = health(server.store()).state == StoreHealth::State::kDown;
+  respond_json(exchange, is_lost ? R"({"status":"degraded"})" : R"({"status":"ready"})");
 }
 
 void run_top(Exchange& exchange) {

@@ -1,0 +1,114 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <string>
+#include <vector>
+
+#include "testing/line_server.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kPatience{10};
+
+class DrainTest : public testing::Test {
+ protected:
+  DrainTest() { server_.start(); }
+
+  Address address() const { return server_.addresses()[0]; }
+  std::future<void> drain() {
+    return std::async(std::launch::async, [&] { server_.drain(kPatience); });
+  }
+  static bool is_done(const std::future<void>& draining) {
+    return draining.wait_for(milliseconds(0)) == std::future_status::ready;
+  }
+
+  StreamServer server_ = make_server(any_port(), {.threads = 2});
+};
+
+TEST_F(DrainTest, ClosesEachConnectionAfterItsReply) {
+  std::vector<Client> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.emplace_back(address());
+    ASSERT_TRUE(clients.back().echoes("before\n"));
+  }
+  const std::future<void> draining = drain();
+  for (Client& client : clients) {
+    EXPECT_FALSE(is_done(draining));
+    // Those that have not been told yet are answered and stay.
+    while (client.echoes("now\n")) {
+    }
+    EXPECT_EQ(client.read_all(), "");
+  }
+  EXPECT_EQ(draining.wait_for(kPatience / 2), std::future_status::ready);
+}
+
+// Whenever a part of a request has come with others, the rest of it is waited for.
+TEST_F(DrainTest, AnswersWholeRequests) {
+  Client client(address());
+  ASSERT_TRUE(client.echoes("before\n"));
+  const std::future<void> draining = drain();
+  while (client.send("x\nli") && client.read(2) == "x\n") {
+    ASSERT_TRUE(client.send("ne\n"));
+    ASSERT_EQ(client.read(5), "line\n");
+  }
+  EXPECT_EQ(client.read_all(), "");
+}
+
+TEST_F(DrainTest, ServesNewPeersAsBefore) {
+  Client idle(address());
+  ASSERT_TRUE(idle.echoes("before\n"));
+  const std::future<void> draining = drain();
+  for (int i = 0; i < 10; ++i) {
+    Client client(address());
+    ASSERT_TRUE(client.echoes("a\n"));
+  }
+  EXPECT_FALSE(is_done(draining));
+  idle.end();
+  EXPECT_EQ(draining.wait_for(kPatience / 2), std::future_status::ready);
+  Client client(address());
+  EXPECT_TRUE(client.echoes("a\n"));
+  EXPECT_TRUE(client.echoes("b\n"));
+}
+
+TEST_F(DrainTest, WaitsForNothingWhereNoneIsConnected) {
+  const auto start = Clock::now();
+  server_.drain(kPatience);
+  EXPECT_LT(Clock::now() - start, kPatience / 2);
+}
+
+TEST_F(DrainTest, IsBounded) {
+  Client idle(address());
+  ASSERT_TRUE(idle.echoes("before\n"));
+  const auto start = Clock::now();
+  server_.drain(milliseconds(50));
+  EXPECT_GE(Clock::now() - start, milliseconds(50));
+  server_.stop(milliseconds(10'000));
+  EXPECT_LT(Clock::now() - start, kPatience / 2);
+  EXPECT_EQ(idle.read_all(), "");
+}
+
+// A client that keeps its connection and looks at it only before it asks again.
+TEST_F(DrainTest, DoesNotWaitForPeersThatDoNotNoticeTheEnd) {
+  std::vector<Client> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.emplace_back(address());
+    ASSERT_TRUE(clients.back().echoes("before\n"));
+  }
+  auto draining = drain();
+  for (Client& client : clients) {
+    while (client.echoes("now\n")) {
+    }
+  }
+  draining.get();
+  const auto start = Clock::now();
+  server_.stop(milliseconds(10'000));
+  EXPECT_LT(Clock::now() - start, ConnectionLimits().linger_timeout / 2);
+}
+
+}  // namespace
+}  // namespace sluice
