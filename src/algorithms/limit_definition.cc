@@ -61,17 +61,21 @@ bool is_name(std::string_view name) {
   });
 }
 
+// What `text_of` says of each part.
+template <class TextOf>
+std::string join(const std::vector<AnyPart>& parts, TextOf text_of) {
+  std::string text;
+  for (const AnyPart& part : parts) {
+    if (!text.empty()) text += " & ";
+    text += std::visit(text_of, part);
+  }
+  return text;
+}
+
 }  // namespace
 
 bool keeps_state(const std::vector<AnyPart>& from, const std::vector<AnyPart>& to) {
-  return std::ranges::equal(from, to, [](const AnyPart& a, const AnyPart& b) {
-    return std::visit(
-        [&]<class P>(const P& p) {
-          const P* q = std::get_if<P>(&b);
-          return q != nullptr && P::Algorithm::keeps_state(p.params, q->params);
-        },
-        a);
-  });
+  return state_kind(from) == state_kind(to);
 }
 
 LimitNumbers numbers_of(const AnyPart& part) {
@@ -87,13 +91,12 @@ std::vector<AnyPart> parse_parts(std::string_view expression) {
   return parts;
 }
 
+std::string state_kind(const std::vector<AnyPart>& parts) {
+  return join(parts, []<class P>(const P& p) { return P::Algorithm::state_kind(p.params); });
+}
+
 std::string describe_parts(const std::vector<AnyPart>& parts) {
-  std::string text;
-  for (const auto& part : parts) {
-    if (!text.empty()) text += " & ";
-    text += std::visit([]<class P>(const P& p) { return P::Algorithm::describe(p.params); }, part);
-  }
-  return text;
+  return join(parts, []<class P>(const P& p) { return P::Algorithm::describe(p.params); });
 }
 
 Limit::Limit(std::string_view expression, std::string_view name) {

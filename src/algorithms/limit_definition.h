@@ -58,8 +58,11 @@ LimitNumbers numbers_of(const AnyPart& part);
 /// The space of CL.THROTTLE, each call of which names its numbers. No limit can have this name.
 inline constexpr std::string_view kThrottleSpace = "cl";
 
+/// The kind of the states of a limit with these parts: "token_bucket & fixed_window 1m".
+std::string state_kind(const std::vector<AnyPart>& parts);
+
 /// True if keys keep their states when a limit with the parts `from` is replaced by one with the
-/// parts `to`: both have the same algorithms in the same order, and each of them keeps its state.
+/// parts `to`: their states are of the same kind.
 bool keeps_state(const std::vector<AnyPart>& from, const std::vector<AnyPart>& to);
 
 /// Parses an expression into its parts. Throws InvalidLimit.

@@ -69,9 +69,9 @@ concept Algorithm = requires(const typename A::Params& params, const typename A:
   { A::take(params, state, call) } -> std::same_as<Step<typename A::Change>>;
   /// Throws InvalidLimit if a number is out of range or a product of numbers overflows.
   { A::define(syntax) } -> std::same_as<typename A::Params>;
-  /// True if a state that was written with the first params has the same meaning with the second:
-  /// keys then keep their states when the limit changes.
-  { A::keeps_state(params, params) } -> std::same_as<bool>;
+  /// kName and what else must be equal for a state that was written with other params to have the
+  /// same meaning with these: keys then keep their states when the limit changes.
+  { A::state_kind(params) } -> std::same_as<std::string>;
   /// The canonical expression, from which define() makes equal params.
   { A::describe(params) } -> std::same_as<std::string>;
   { A::numbers(params) } -> std::same_as<LimitNumbers>;

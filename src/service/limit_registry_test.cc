@@ -15,8 +15,8 @@ namespace {
 using testing::HasSubstr;
 
 LimitRegistry registry_of(const std::shared_ptr<Store>& store, const ServedLimits& served = {}) {
-  CountNumbers numbers;
-  return {store, std::make_shared<const NamedLimits>(*store, served, numbers)};
+  LimitHistory history;
+  return {store, std::make_shared<const NamedLimits>(*store, served, history)};
 }
 
 const std::vector<Limit> kLogin{Limit("token_bucket 5/1m", "login")};

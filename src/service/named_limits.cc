@@ -1,6 +1,7 @@
 #include "service/named_limits.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "algorithms/limit_definition.h"
@@ -9,71 +10,34 @@ namespace sluice {
 namespace {
 
 /// The spaces of one named limit: its own, which the overrides share whose limits can read its
-/// states, and one more for each other kind of state. Those are named after the limit and the
-/// algorithms, "api/token_bucket", which no limit and no expression can be.
+/// states, and one more for each other kind of state. Those are named after the limit and the kind,
+/// "api/fixed_window 1m", which no limit and no expression can be.
 class Spaces {
  public:
-  using ByName = std::map<std::string, HeldSpace>;
-
-  /// Adds the spaces to `all`. `former` may be null.
-  Spaces(Store& store, const NamedLimit& named, ByName& all, const ByName* former)
-      : store_(store), named_(named), all_(all), former_(former) {}
+  Spaces(Store& store, LimitHistory& history, const NamedLimit& named)
+      : store_(store), history_(history), named_(named) {
+    open(named.limit);
+  }
 
   /// The space for the keys of this limit, which is the named one or of an override.
   std::shared_ptr<Space> open(const Limit& limit) {
-    const auto& parts = limit.definition().parts;
-    for (const Opened& opened : opened_) {
-      if (keeps_state(opened.parts, parts)) return opened.space;
-    }
     LimitDefinition definition = limit.definition();
-    if (!opened_.empty()) definition.space = name_for(limit);
+    const std::string kind = state_kind(definition.parts);
+    std::shared_ptr<Space>& space = by_kind_[kind];
+    if (space != nullptr) return space;
+    const bool is_own = by_kind_.size() == 1;
+    if (!is_own) definition.space += '/' + kind;
     // The store is told that not all keys of the space have the same numbers.
-    definition.varies = parts.size() == 1 && !named_.overrides.empty();
-    const HeldSpace held = open(definition);
-    opened_.push_back({parts, definition.space, {held, held->get()}});
-    return opened_.back().space;
+    definition.varies = definition.parts.size() == 1 && !named_.overrides.empty();
+    const HeldSpace held = history_.open_space(store_, definition);
+    return space = {held, held->get()};
   }
 
  private:
-  struct Opened {
-    std::vector<AnyPart> parts;
-    std::string name;
-    std::shared_ptr<Space> space;
-  };
-
-  HeldSpace open(const LimitDefinition& definition) {
-    HeldSpace& held = all_[definition.space];
-    const auto known =
-        former_ == nullptr ? ByName::const_iterator() : former_->find(definition.space);
-    if (former_ == nullptr || known == former_->end()) {
-      held = std::make_shared<const std::shared_ptr<Space>>(store_.open_space(definition));
-      return held;
-    }
-    auto space = store_.replace_space(*known->second, definition);
-    held = space == *known->second
-               ? known->second
-               : std::make_shared<const std::shared_ptr<Space>>(std::move(space));
-    return held;
-  }
-
-  std::string name_for(const Limit& limit) const {
-    std::string algorithms;
-    for (const Limit& part : limit.parts()) {
-      algorithms += (algorithms.empty() ? '/' : '&') + std::string(part.algorithm());
-    }
-    const std::string base = named_.limit.space() + algorithms;
-    std::string name = base;
-    for (int i = 2; std::ranges::find(opened_, name, &Opened::name) != opened_.end(); ++i) {
-      name = base + "/" + std::to_string(i);
-    }
-    return name;
-  }
-
   Store& store_;
+  LimitHistory& history_;
   const NamedLimit& named_;
-  ByName& all_;
-  const ByName* const former_;
-  std::vector<Opened> opened_;
+  std::map<std::string, std::shared_ptr<Space>> by_kind_;
 };
 
 void require_same_kind(const Limit& limit, const LimitOverride& override) {
@@ -86,29 +50,56 @@ void require_same_kind(const Limit& limit, const LimitOverride& override) {
                      0);
 }
 
+void require_valid(const ServedLimits& served) {
+  std::set<std::string_view> names;
+  for (const NamedLimit& named : served.named) {
+    if (!names.insert(named.limit.space()).second) {
+      throw InvalidLimit("two limits are named '" + named.limit.space() + "'", 0);
+    }
+    for (const LimitOverride& each : named.overrides) require_same_kind(named.limit, each);
+  }
+}
+
 }  // namespace
 
-NamedLimits::NamedLimits(Store& store, const ServedLimits& served, CountNumbers& numbers,
-                         const NamedLimits* former)
+std::uint16_t LimitHistory::number_of(const std::string& name) {
+  if (numbers_.size() + 1 >= kMostNumbers && !numbers_.contains(name)) return 0;
+  return numbers_.try_emplace(name, static_cast<std::uint16_t>(numbers_.size() + 1)).first->second;
+}
+
+HeldSpace LimitHistory::open_space(Store& store, const LimitDefinition& limit) {
+  const auto known = spaces_.find(limit.space);
+  HeldSpace held = known == spaces_.end() ? nullptr : known->second.lock();
+  auto space = held == nullptr ? store.open_space(limit) : store.replace_space(*held, limit);
+  if (held == nullptr || *held != space) {
+    held = std::make_shared<const std::shared_ptr<Space>>(std::move(space));
+  }
+  spaces_[limit.space] = held;
+  if (spaces_.size() >= purge_at_) {
+    std::erase_if(spaces_, [](const auto& row) { return row.second.expired(); });
+    purge_at_ = std::max(purge_at_, 2 * spaces_.size());
+  }
+  return held;
+}
+
+NamedLimits::NamedLimits(Store& store, const ServedLimits& served, LimitHistory& history)
     : expressions_(served.expressions) {
+  require_valid(served);
   for (const NamedLimit& named : served.named) {
     const std::string& name = named.limit.space();
-    if (find(name) != nullptr) throw InvalidLimit("two limits are named '" + name + "'", 0);
-    Spaces spaces(store, named, spaces_, former == nullptr ? nullptr : &former->spaces_);
-    auto space = spaces.open(named.limit);
+    Spaces spaces(store, history, named);
     std::unique_ptr<Overrides> overrides;
     if (!named.overrides.empty()) overrides = std::make_unique<Overrides>();
     for (const LimitOverride& each : named.overrides) {
-      require_same_kind(named.limit, each);
       const Limit& limit = each.limit ? *each.limit : named.limit;
       overrides->add(each.key, {{limit, spaces.open(limit)}, each.kind});
     }
-    all_.push_back(
-        std::make_shared<const RegisteredLimit>(RegisteredLimit{{named.limit, std::move(space)},
-                                                                numbers.of(name),
-                                                                named.dry_run,
-                                                                named.key,
-                                                                std::move(overrides)}));
+    all_.push_back(std::make_shared<const RegisteredLimit>(
+        RegisteredLimit{{named.limit, spaces.open(named.limit)},
+                        history.number_of(name),
+                        named.dry_run,
+                        named.key,
+                        std::move(overrides)}));
     by_name_.emplace(name, all_.back());
   }
 }

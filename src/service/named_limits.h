@@ -45,21 +45,25 @@ struct RegisteredLimit : BoundLimit {
 /// the store that they are one caller (Store::replace_space()).
 using HeldSpace = std::shared_ptr<const std::shared_ptr<Space>>;
 
-/// The number under which a limit's decisions are counted, by its name: the same as long as the
-/// server runs.
-class CountNumbers {
+/// What lasts while a server replaces its set of named limits by another. Not thread-safe.
+class LimitHistory {
  public:
   /// How many numbers there are, and 0. Limits that find none left have 0, as expressions do.
-  static constexpr std::size_t kMost = 1'024;
+  static constexpr std::size_t kMostNumbers = 1'024;
 
-  std::uint16_t of(const std::string& name) {
-    if (numbers_.size() + 1 >= kMost && !numbers_.contains(name)) return 0;
-    return numbers_.try_emplace(name, static_cast<std::uint16_t>(numbers_.size() + 1))
-        .first->second;
-  }
+  /// The number under which the decisions of the limit of this name are counted: the same as long
+  /// as the server runs.
+  std::uint16_t number_of(const std::string& name);
+
+  /// Opens the space of this limit. The space that any former set had under this name goes on as
+  /// far as its states can be read; a thread that has been idle since may still hold it. Throws
+  /// StoreError.
+  HeldSpace open_space(Store& store, const LimitDefinition& limit);
 
  private:
   std::map<std::string, std::uint16_t> numbers_;
+  std::map<std::string, std::weak_ptr<const std::shared_ptr<Space>>> spaces_;
+  std::size_t purge_at_ = 1'024;  // So many spaces, of which some may be no longer held.
 };
 
 /// The limits that requests may name. Immutable: all threads share it.
@@ -67,12 +71,11 @@ class NamedLimits {
  public:
   using Shared = std::shared_ptr<const RegisteredLimit>;
 
-  /// Opens the spaces; those of `former`, which these limits replace, go on as far as their states
-  /// can be read. Throws InvalidLimit where two limits have one name, or an override's limit
-  /// lends permits and the limit does not or the other way round; StoreError where the store cannot
-  /// open a space. ("cl", the space of CL.THROTTLE, cannot be a limit's name.)
-  NamedLimits(Store& store, const ServedLimits& served, CountNumbers& numbers,
-              const NamedLimits* former = nullptr);
+  /// Opens the spaces. Throws InvalidLimit, before any is opened, where two limits have one name,
+  /// or an override's limit lends permits and the limit does not or the other way round; StoreError
+  /// where the store cannot open a space. ("cl", the space of CL.THROTTLE, cannot be a limit's
+  /// name.)
+  NamedLimits(Store& store, const ServedLimits& served, LimitHistory& history);
 
   /// The limit of this name, or null.
   const Shared* find(std::string_view name) const {
@@ -85,7 +88,6 @@ class NamedLimits {
   bool expressions() const { return expressions_; }
 
  private:
-  std::map<std::string, HeldSpace> spaces_;  // By the names under which they were opened.
   std::unordered_map<std::string, Shared, TextHash, std::equal_to<>> by_name_;
   std::vector<Shared> all_;
   bool expressions_ = true;

@@ -341,14 +341,28 @@ TEST_P(NamedLimitsTest, OneClaimAskedTogetherHasTheRulesOfItsLimit) {
   EXPECT_TRUE(replies.parts[0].would_deny);
 }
 
+TEST_P(NamedLimitsTest, AnOverrideKeepsItsStatesWhateverOthersThereAre) {
+  ask({"api", "customer:8", 5});
+  ask({"api", "customer:7", 8});
+  ServedLimits changed = served();
+  auto& overrides = changed.named[0].overrides;
+  overrides[1] = to_limit("customer:8", "fixed_window 7/1h & sliding_log 9/1h", "api");
+  // States of the same algorithms, which it cannot read.
+  overrides.insert(overrides.begin(), to_limit("a", "fixed_window 4/1m & sliding_log 4/1h", "api"));
+  context->replace_limits(changed);
+  thread().begin_batch();
+  EXPECT_EQ(remaining("api", "customer:8"), 2);
+  EXPECT_EQ(remaining("api", "customer:7"), 1);
+}
+
 TEST(NamedLimits, RefusesAnOverrideOfTheOtherKind) {
   NamedLimit api(Limit("token_bucket 3/1h", "api"));
   api.overrides = {to_limit("a", "concurrency 3", "api")};
   ServedLimits all;
   all.named = {api};
   const auto store = still_store();
-  CountNumbers numbers;
-  EXPECT_EQ(error_of<InvalidLimit>([&] { const NamedLimits limits(*store, all, numbers); }),
+  LimitHistory history;
+  EXPECT_EQ(error_of<InvalidLimit>([&] { const NamedLimits limits(*store, all, history); }),
             "the limit 'api' lends no permits, and so must not its overrides");
 }
 

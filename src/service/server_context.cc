@@ -4,11 +4,13 @@
 #include <cassert>
 #include <utility>
 
+#include "algorithms/limit_definition.h"
+
 namespace sluice {
 
 ThreadContext::ThreadContext(const std::shared_ptr<Store>& store, const CurrentLimits& current)
     : limits(store, current.get()),
-      counters(CountNumbers::kMost),
+      counters(LimitHistory::kMostNumbers),
       batch(store, counters),
       current_(current),
       version_(current.version()) {}
@@ -26,7 +28,7 @@ ServerContext::ServerContext(std::shared_ptr<Store> store, const ServedLimits& s
       access_(facts_.users),
       started_at_(store_->now()),
       served_(served),
-      named_(std::make_shared<const NamedLimits>(*store_, served, numbers_)),
+      named_(std::make_shared<const NamedLimits>(*store_, served, history_)),
       client_rules_(std::make_shared<const ClientRules>(facts_.client_rules)) {
   assert(threads >= 1);
   for (std::size_t i = 0; i < threads; ++i) {
@@ -36,14 +38,22 @@ ServerContext::ServerContext(std::shared_ptr<Store> store, const ServedLimits& s
 
 void ServerContext::replace_limits(const ServedLimits& served) {
   const auto former = named_.get();
+  const auto begins_fresh = [&](const NamedLimit& named) {
+    const auto* const known = former->find(named.limit.space());
+    return known != nullptr &&
+           !keeps_state((*known)->limit.definition().parts, named.limit.definition().parts);
+  };
   const auto replace_by = [&](const ServedLimits& limits) {
-    named_.replace(std::make_shared<const NamedLimits>(*store_, limits, numbers_, former.get()));
+    named_.replace(std::make_shared<const NamedLimits>(*store_, limits, history_));
   };
   try {
+    // First those that lose no state, so that none is lost where they cannot be opened.
+    ServedLimits others = served;
+    std::erase_if(others.named, begins_fresh);
+    const NamedLimits opened(*store_, others, history_);
     replace_by(served);
   } catch (...) {
-    // Some of the new limits may have taken over the spaces of former ones: these take them back.
-    replace_by(served_);
+    replace_by(served_);  // The store judges by the former numbers again.
     throw;
   }
   served_ = served;

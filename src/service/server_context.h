@@ -175,7 +175,7 @@ class ServerContext {
   const Instant started_at_;
   std::atomic<bool> admin_is_apart_ = false;
   std::atomic<bool> is_draining_ = false;
-  CountNumbers numbers_;
+  LimitHistory history_;
   ServedLimits served_;  // From which named_ was made.
   CurrentLimits named_;
   Current<ClientRules> client_rules_;

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "stores/memory/memory_store.h"
 #include "testing/no_replies.h"
 #include "testing/served_store.h"
 
@@ -156,13 +157,53 @@ TEST_F(ServerContextTest, ALimitOfAnotherKindBeginsFreshWhileTheFormerIsInUse) {
                                             LimitCount{"(other)", "", 0, 0}));
 }
 
-TEST_F(ServerContextTest, KeepsTheLimitsWhereTheNewOnesCannotBeOpened) {
-  store->refuses_spaces = true;
-  EXPECT_THROW(context.replace_limits(std::vector<Limit>{Limit("token_bucket 1/1h", "more")}),
-               StoreError);
-  context.thread(0).begin_batch();
+TEST_F(ServerContextTest, ALimitMayComeBackAsAnotherKindWhileAThreadIsIdle) {
+  take(0, "login", "bob", 2);
+  context.replace_limits(std::vector<Limit>{kNamed[1]});
+  for (const std::size_t busy : {1, 2}) context.thread(busy).begin_batch();
+  context.replace_limits(std::vector<Limit>{Limit("fixed_window 2/1h", "login")});
+  for (const std::size_t busy : {1, 2}) context.thread(busy).begin_batch();
+  take(1, "login", "bob", 2);
+  take(0, "login", "bob", 1);  // Still the first, of which nothing is left.
+  EXPECT_THAT(context.limits(), ElementsAre(LimitCount{"login", "fixed_window 2/1h", 4, 1},
+                                            LimitCount{"(other)", "", 0, 0}));
+}
+
+TEST_F(ServerContextTest, KeepsLimitsAndStatesWhereTheNewLimitsCannotBeOpened) {
   take(0, "login", "bob", 1);
-  EXPECT_EQ(context.limits().size(), 3U);
+  store->refuses_spaces = true;
+  // The first would begin fresh, since it is of another kind.
+  const std::vector<Limit> limits{Limit("fixed_window 2/1h", "login"),
+                                  Limit("token_bucket 1/1h", "more")};
+  EXPECT_THROW(context.replace_limits(limits), StoreError);
+  for (const std::size_t each : {0, 1, 2}) context.thread(each).begin_batch();
+  take(1, "login", "bob", 2);
+  EXPECT_THAT(context.limits(), ElementsAre(LimitCount{"login", "token_bucket 2/1h", 2, 1},
+                                            LimitCount{"api", "token_bucket 9/1h", 0, 0},
+                                            LimitCount{"(other)", "", 0, 0}));
+}
+
+// Many keys have used up their unit when the limit would be raised, and then others fill the store.
+TEST(ServerContext, ALimitThatIsNotReplacedEvictsByItsOwnNumbers) {
+  const auto store = std::make_shared<MemoryStore>(
+      MemoryOptions{.max_bytes = MemoryStore::kLeastBytes, .table = {}});
+  ServerContext context(store, std::vector<Limit>{Limit("token_bucket 1/1h", "api")}, 1);
+  const auto& limit = context.thread(0).limits.find("api");
+  const auto take = [&](const std::string& key) {
+    const Request request = limit->request(key);
+    Decision decision;
+    store->decide({&request, 1}, kStoreTime, {&decision, 1});
+    return decision.allowed;
+  };
+  const auto name = [](const char* kind, int number) { return kind + std::to_string(number); };
+  for (int i = 0; i < 500; ++i) EXPECT_TRUE(take(name("first", i)));
+
+  std::vector<Limit> too_many{Limit("token_bucket 1000/1h burst=3000", "api")};
+  for (int i = 0; i < 10'000; ++i) too_many.emplace_back("token_bucket 1/1h", name("more", i));
+  EXPECT_THROW(context.replace_limits(too_many), StoreError);
+
+  for (int i = 0; i < 44'000; ++i) take(name("other", i));
+  for (int i = 0; i < 500; ++i) EXPECT_FALSE(take(name("first", i))) << i;
 }
 
 TEST_F(ServerContextTest, RefusesExpressionsOnceItIsToldTo) {

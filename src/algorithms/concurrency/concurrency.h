@@ -45,7 +45,7 @@ struct Concurrency {
   static Step<Change> renew(const Params& params, const State& state, const Call& call);
   static Step<Change> release(const Params& params, const State& state, const Call& call);
 
-  static bool keeps_state(const Params&, const Params&) { return true; }
+  static std::string state_kind(const Params&) { return std::string(kName); }
   static Params define(PartSyntax& syntax);
   static std::string describe(const Params& params);
   static LimitNumbers numbers(const Params& params) { return window_numbers(params.limit, 0); }

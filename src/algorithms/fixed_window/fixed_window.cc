@@ -10,6 +10,11 @@ FixedWindow::Params FixedWindow::define(PartSyntax& syntax) {
           .first = anchor.value_or(0) == 1};
 }
 
+std::string FixedWindow::state_kind(const Params& params) {
+  return std::string(kName) + ' ' + format_duration(params.window_ns()) +
+         (params.first ? " anchor=first" : "");
+}
+
 std::string FixedWindow::describe(const Params& params) {
   return std::string(kName) + ' ' + std::to_string(params.limit) + '/' +
          format_duration(params.window_ns()) + (params.first ? " anchor=first" : "");

@@ -77,9 +77,7 @@ struct FixedWindow {
     return answer(params, current, call.now);
   }
 
-  static bool keeps_state(const Params& a, const Params& b) {
-    return a.window == b.window && a.first == b.first;
-  }
+  static std::string state_kind(const Params& params);
   static Params define(PartSyntax& syntax);
   static std::string describe(const Params& params);
   static LimitNumbers numbers(const Params& params) {

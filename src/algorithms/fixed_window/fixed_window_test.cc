@@ -166,7 +166,6 @@ TEST(FixedWindowTest, DescribesItselfCanonically) {
   };
   EXPECT_EQ(canonical("fixed_window 5/60s anchor=clock"), "fixed_window 5/1m");
   EXPECT_EQ(canonical("fixed_window 5/m anchor=first"), "fixed_window 5/1m anchor=first");
-  EXPECT_FALSE(FixedWindow::keeps_state(Key(kClock).params(), Key(kFirst).params()));
 }
 
 TEST(FixedWindowTest, AChargeCountsBeyondTheLimitUntilTheWindowEnds) {

@@ -47,7 +47,7 @@ struct LeakyBucket {
     return bucket_charge(params, state, call);
   }
 
-  static bool keeps_state(const Params&, const Params&) { return true; }
+  static std::string state_kind(const Params&) { return std::string(kName); }
   static Params define(PartSyntax& syntax);
   static std::string describe(const Params& params);
   static LimitNumbers numbers(const Params& params) { return bucket_numbers(params); }

@@ -153,6 +153,10 @@ SlidingCounter::Params SlidingCounter::define(PartSyntax& syntax) {
   return {.limit = syntax.count(), .window = Divider(syntax.duration_ns())};
 }
 
+std::string SlidingCounter::state_kind(const Params& params) {
+  return std::string(kName) + ' ' + format_duration(params.window_ns());
+}
+
 std::string SlidingCounter::describe(const Params& params) {
   return std::string(kName) + ' ' + std::to_string(params.limit) + '/' +
          format_duration(params.window_ns());

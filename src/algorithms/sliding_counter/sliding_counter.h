@@ -38,7 +38,7 @@ struct SlidingCounter {
   static Step<Change> refund(const Params& params, const State& state, const Call& call);
   static Step<Change> charge(const Params& params, const State& state, const Call& call);
 
-  static bool keeps_state(const Params& a, const Params& b) { return a.window == b.window; }
+  static std::string state_kind(const Params& params);
   static Params define(PartSyntax& syntax);
   static std::string describe(const Params& params);
   static LimitNumbers numbers(const Params& params) {

@@ -11,6 +11,10 @@ SlidingLog::Params SlidingLog::define(PartSyntax& syntax) {
   return {.limit = syntax.count(), .window_ns = syntax.duration_ns()};
 }
 
+std::string SlidingLog::state_kind(const Params& params) {
+  return std::string(kName) + ' ' + format_duration(params.window_ns);
+}
+
 std::string SlidingLog::describe(const Params& params) {
   return std::string(kName) + ' ' + std::to_string(params.limit) + '/' +
          format_duration(params.window_ns);

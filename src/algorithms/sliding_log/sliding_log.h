@@ -39,7 +39,7 @@ struct SlidingLog {
                        ring_judged_at(state, call.now));
   }
 
-  static bool keeps_state(const Params& a, const Params& b) { return a.window_ns == b.window_ns; }
+  static std::string state_kind(const Params& params);
   static Params define(PartSyntax& syntax);
   static std::string describe(const Params& params);
   static LimitNumbers numbers(const Params& params) {

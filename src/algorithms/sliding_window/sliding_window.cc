@@ -39,6 +39,11 @@ SlidingWindow::Params SlidingWindow::define(PartSyntax& syntax) {
           .strict = strict};
 }
 
+std::string SlidingWindow::state_kind(const Params& params) {
+  return std::string(kName) + ' ' + format_duration(params.window_ns) +
+         " precision=" + format_duration(params.precision_ns());
+}
+
 std::string SlidingWindow::describe(const Params& params) {
   std::string text(kName);
   text += ' ' + std::to_string(params.limit) + '/' + format_duration(params.window_ns);

@@ -50,9 +50,7 @@ struct SlidingWindow {
                        params.precision.divide(judged) * params.precision_ns());
   }
 
-  static bool keeps_state(const Params& a, const Params& b) {
-    return a.window_ns == b.window_ns && a.precision == b.precision;
-  }
+  static std::string state_kind(const Params& params);
   static Params define(PartSyntax& syntax);
   static std::string describe(const Params& params);
   static LimitNumbers numbers(const Params& params) {

@@ -389,6 +389,34 @@ TEST(VaryingNumbers, AKeyThatDeniesOnlyByItsLastNumbersIsNotForgotten) {
   }
 }
 
+// A limit gets its first key with numbers of its own, and other numbers for the rest: all that has
+// been denied stays denied, by whichever numbers.
+TEST(VaryingNumbers, MayBeginToVaryWhileTheSpaceHasKeys) {
+  constexpr const char* kMany = "token_bucket 1000/1h burst=3000";
+  constexpr const char* kOne = "token_bucket 1/1h";
+  const auto varying = [](const char* numbers) {
+    LimitDefinition limit = Limit(numbers, "api").definition();
+    limit.varies = true;
+    return limit;
+  };
+  MemoryStore store(small_store());
+  LimitedKeys former(store, kMany, "api");
+  for (std::uint64_t i = 0; i < 500; ++i) former.take("former" + std::to_string(i), kStart, 1'000);
+  LimitedKeys one(store, varying(kOne));
+  LimitedKeys many(store, varying(kMany));
+  ASSERT_EQ(one.space(), former.space());
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    ASSERT_TRUE(one.take("own" + std::to_string(i), kStart).allowed);
+  }
+  // By these numbers none of the keys so far denies, and all are nearer to fresh.
+  for (std::uint64_t i = 0; i < 45'000; ++i) many.take(key_name(i), kStart, 2'000);
+  EXPECT_GT(store.counters().evicted, 0U);
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    EXPECT_FALSE(one.take("own" + std::to_string(i), kStart).allowed) << i;
+    EXPECT_FALSE(one.take("former" + std::to_string(i), kStart).allowed) << i;
+  }
+}
+
 // A key with numbers of its own needs no more memory than another.
 TEST(VaryingNumbers, TakeAtMost16BytesMoreForAKey) {
   const auto bytes_of = [](std::uint64_t kinds) {

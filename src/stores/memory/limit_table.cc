@@ -42,10 +42,12 @@ MemorySpace::MemorySpace(std::shared_ptr<LimitTable> limits, LimitId id, const K
     : limits_(std::move(limits)),
       id_(id),
       keeps_records_(memory::keeps_records(limit)),
-      salt_(salt),
-      hints_(limit.varies ? std::make_unique<Hints>() : nullptr) {}
+      salt_(salt) {
+  if (limit.varies) begin_to_vary();
+}
 
 MemorySpace::~MemorySpace() {
+  delete hints_.load(std::memory_order_relaxed);
   limits_->let_go(id_);
 }
 
@@ -75,9 +77,12 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
     const PartList& parts = *known.parts.load(std::memory_order_relaxed);
     former = known.handle.lock();
     if (keeps_state(parts, limit.parts)) {
-      if (!limit.varies && parts != limit.parts) {
+      const bool varied = former != nullptr && former->varies();
+      // Once the numbers vary, a key keeps those by which it was asked last.
+      if (!(varied && limit.varies) && parts != limit.parts) {
         opened.retired.reset(known.parts.exchange(new PartList(limit.parts)));
       }
+      if (former != nullptr && limit.varies && !varied) former->begin_to_vary();
       opened.space = former != nullptr ? former : hold(id, limit);
       return opened;
     }
@@ -214,7 +219,8 @@ void LimitTable::drop_unused(LimitId id) {
 
 LimitId LimitTable::add_varying_key(const MemorySpace& space, const LimitDefinition& limit) {
   const auto address = reinterpret_cast<std::uintptr_t>(&limit);
-  auto& hint = (*space.hints_)[(address / 64) % space.hints_->size()];
+  auto& hints = *space.hints_.load(std::memory_order_acquire);
+  auto& hint = hints[(address / 64) % hints.size()];
   const LimitId known = hint.load(std::memory_order_relaxed);
   if (known != 0 && pin_if_equal(known, space, limit.parts)) return known;
 

@@ -35,7 +35,7 @@ class MemorySpace final : public Space {
 
   LimitId id() const { return id_; }
   /// See LimitDefinition::varies.
-  bool varies() const { return hints_ != nullptr; }
+  bool varies() const { return hints_.load(std::memory_order_acquire) != nullptr; }
   /// Whether most states are records.
   bool keeps_records() const { return keeps_records_; }
   /// The hash of a key together with the space.
@@ -47,11 +47,14 @@ class MemorySpace final : public Space {
   // The limits' numbers that were found last, by the addresses of their definitions.
   using Hints = std::array<std::atomic<LimitId>, 4096>;
 
+  // From now on its keys may have numbers of their own.
+  void begin_to_vary() { hints_.store(new Hints(), std::memory_order_release); }
+
   const std::shared_ptr<LimitTable> limits_;
   const LimitId id_;
   const bool keeps_records_;
   const KeyHash salt_;
-  const std::unique_ptr<Hints> hints_;  // Null unless the numbers vary.
+  std::atomic<Hints*> hints_{nullptr};  // Owned. Null unless the numbers vary.
 };
 
 /// Numbers the limits that judge a store's keys: one for each space, and one for each set of

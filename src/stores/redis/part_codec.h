@@ -65,7 +65,7 @@ inline std::int64_t window_start(const Divider& window, Instant near) {
 }
 
 /// letter() names the algorithm in a value; write_numbers() appends the numbers under which its
-/// state may be kept (together what keeps_state() compares); kStateBytes is how long the state is
+/// state may be kept (together what state_kind() says); kStateBytes is how long the state is
 /// in the head, and read() reads it (false where it is damaged); ask() makes the question, given an
 /// instant near the one at which the script will decide.
 template <class A>
