@@ -63,12 +63,13 @@ ParsedAddress parse_address(std::string_view text) {
   const bool in_brackets = host.size() >= 2 && host.front() == '[' && host.back() == ']';
   if (in_brackets) host = host.substr(1, host.size() - 2);
   boost::system::error_code not_numeric;
-  const bool is_ipv6 = boost::asio::ip::make_address(host, not_numeric).is_v6();
+  const auto numeric = boost::asio::ip::make_address(host, not_numeric);
+  const bool is_ipv6 = numeric.is_v6();
   if (in_brackets && !is_ipv6) return refuse(text, "no IPv6 address stands in the brackets");
   if (is_ipv6 && !in_brackets) return refuse(text, "an IPv6 address stands in brackets");
   if (not_numeric) return refuse(text, "the address must be numeric, like 127.0.0.1 or [::1]");
   const auto family = is_ipv6 ? Address::Family::kIpv6 : Address::Family::kIpv4;
-  return {Address{family, std::move(host), *port}, {}};
+  return {Address{family, numeric.to_string(), *port}, {}};
 }
 
 }  // namespace sluice

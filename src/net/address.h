@@ -19,7 +19,7 @@ struct Address {
   enum class Family : std::uint8_t { kIpv4, kIpv6, kUnix };
 
   Family family = Family::kIpv4;
-  /// The numeric address without brackets, or the path.
+  /// The numeric address without brackets, an IPv6 address in its canonical form, or the path.
   std::string host;
   /// 0: any free port. Nothing for a Unix socket.
   std::uint16_t port = 0;
@@ -40,6 +40,7 @@ struct ParsedAddress {
 };
 
 /// Reads "ADDRESS:PORT" (numeric, IPv6 in brackets; "localhost" is 127.0.0.1) or "unix:PATH".
+/// Texts of the same address give the same Address.
 ParsedAddress parse_address(std::string_view text);
 
 }  // namespace sluice

@@ -13,6 +13,7 @@ TEST(AddressTest, ReadsEveryFamilyAndWritesItBack) {
     EXPECT_EQ(parsed.address->text(), text);
   }
   EXPECT_EQ(parse_address("localhost:1").address->text(), "127.0.0.1:1");
+  EXPECT_EQ(parse_address("[0:0::0:1]:1").address->text(), "[::1]:1");
 }
 
 TEST(AddressTest, KnowsWhatOnlyThisMachineReaches) {

@@ -26,6 +26,10 @@ struct Service {
   std::function<void()> on_handshake_failure = {};
   /// The protocol's name: tells apart what is served at one address.
   std::string protocol = {};
+  /// A socket that listens at the address already, and that the server accepts from instead of its
+  /// own; -1: none. It is passed on to a later process: peers that have connected when the server
+  /// stops are left to that. Stays open.
+  int passed_socket = -1;
 };
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
 #include "net/stream_server.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -16,6 +17,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
 #include <cassert>
+#include <cerrno>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -67,12 +69,16 @@ ServingAcceptor open_tcp(asio::io_context& context, const SocketEndpoint& endpoi
 }
 
 /// Accepted sockets inherit the options, which saves system calls per connection.
-ServingAcceptor listen_tcp(asio::io_context& context, const SocketEndpoint& endpoint) {
-  ServingAcceptor socket = open_tcp(context, endpoint);
-  set_option(socket, SOL_SOCKET, SO_REUSEPORT);
+void set_options_of_peers(ServingAcceptor& socket) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY);
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE);
   set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdleS);
+}
+
+ServingAcceptor listen_tcp(asio::io_context& context, const SocketEndpoint& endpoint) {
+  ServingAcceptor socket = open_tcp(context, endpoint);
+  set_option(socket, SOL_SOCKET, SO_REUSEPORT);
+  set_options_of_peers(socket);
   socket.bind(endpoint);
   socket.listen(kListenBacklog);
   return socket;
@@ -106,6 +112,19 @@ ServingAcceptor listen_unix(asio::io_context& context, const std::string& path) 
   socket.bind(endpoint);
   socket.listen(kListenBacklog);
   return socket;
+}
+
+/// A second descriptor of a socket that listens already.
+ServingAcceptor listen_on(asio::io_context& context, int passed_socket, const Address& address) {
+  const int socket = ::fcntl(passed_socket, F_DUPFD_CLOEXEC, 0);
+  if (socket < 0) throw boost::system::system_error(errno, boost::system::system_category());
+  if (address.family == Address::Family::kUnix) {
+    return {context, asio::local::stream_protocol(), socket};
+  }
+  const bool is_ipv6 = address.family == Address::Family::kIpv6;
+  ServingAcceptor acceptor(context, is_ipv6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), socket);
+  set_options_of_peers(acceptor);
+  return acceptor;
 }
 
 /// Tells a peer that there are too many, and closes.
@@ -241,20 +260,13 @@ class StreamAcceptor {
 
   ServingExecutor executor() { return socket_.get_executor(); }
 
-  /// Accepts those that have connected, as far as there are descriptors, and closes the socket.
+  /// Accepts those that have connected, as far as there are descriptors, and closes the socket. If
+  /// that was passed, those that have connected stay with it. Does nothing the second time.
   void stop() {
-    // Closing resets the peers that wait to be accepted. No more are accepted than have connected
-    // before, so that new ones cannot keep the server from its end.
-    error_code error;
-    socket_.non_blocking(true, error);
-    for (int i = 0; i <= kListenBacklog && !error; ++i) {
-      StreamWorker& worker = next_worker();
-      ServingSocket peer(worker.context());
-      socket_.accept(peer, error);
-      if (!error) hand_over(std::move(peer), worker);
-    }
+    if (service_.passed_socket < 0) accept_waiting();
     pause_.cancel();
-    socket_.close(error);
+    error_code ignored;
+    socket_.close(ignored);
   }
 
  private:
@@ -276,6 +288,19 @@ class StreamAcceptor {
                              });
                            }
                          });
+  }
+
+  // Closing resets the peers that wait to be accepted. No more are accepted than have connected
+  // before, so that new ones cannot keep the server from its end.
+  void accept_waiting() {
+    error_code error;
+    socket_.non_blocking(true, error);
+    for (int i = 0; i <= kListenBacklog && !error; ++i) {
+      StreamWorker& worker = next_worker();
+      ServingSocket peer(worker.context());
+      socket_.accept(peer, error);
+      if (!error) hand_over(std::move(peer), worker);
+    }
   }
 
   StreamWorker& next_worker() { return *workers_[next_++ % workers_.size()]; }
@@ -315,7 +340,8 @@ struct StreamServer::State {
 
   std::unique_ptr<Listener> listen(Service service);
   /// Accepts the peers that have connected, and no more. Returns when all is handed over.
-  static void stop_accepting(std::span<const std::unique_ptr<Listener>> stopped_ones);
+  static void stop_accepting(std::span<const std::unique_ptr<Listener>> stopped_ones,
+                             bool only_passed = false);
   /// Has each worker that still runs at this time do this.
   void tell_late_workers(std::chrono::steady_clock::time_point when, void (StreamWorker::*what)());
 };
@@ -331,7 +357,7 @@ void StreamServer::State::tell_late_workers(std::chrono::steady_clock::time_poin
 
 /// A TCP address has one socket for each worker (SO_REUSEPORT: the kernel spreads the connections,
 /// no thread waits for another). A Unix socket, which the kernel cannot spread, has one, from which
-/// the first worker accepts for all.
+/// the first worker accepts for all; so has a socket that was passed.
 std::unique_ptr<Listener> StreamServer::State::listen(Service service) {
   auto made = std::make_unique<Listener>();
   made->service = std::move(service);
@@ -339,11 +365,14 @@ std::unique_ptr<Listener> StreamServer::State::listen(Service service) {
   const auto add = [&](ServingAcceptor socket, std::vector<StreamWorker*> served) {
     made->acceptors.emplace_back(std::move(socket), made->service, std::move(served), *reports);
   };
+  asio::io_context& first = workers.front().context();
+  std::vector<StreamWorker*> all;
+  for (StreamWorker& worker : workers) all.push_back(&worker);
   try {
-    if (address.family == Address::Family::kUnix) {
-      std::vector<StreamWorker*> all;
-      for (StreamWorker& worker : workers) all.push_back(&worker);
-      ServingAcceptor socket = listen_unix(workers.front().context(), address.host);
+    if (made->service.passed_socket >= 0) {
+      add(listen_on(first, made->service.passed_socket, address), std::move(all));
+    } else if (address.family == Address::Family::kUnix) {
+      ServingAcceptor socket = listen_unix(first, address.host);
       made->file.emplace(address.host);
       add(std::move(socket), std::move(all));
     } else {
@@ -351,7 +380,7 @@ std::unique_ptr<Listener> StreamServer::State::listen(Service service) {
       const bool is_own = std::ranges::any_of(
           listeners, [&](const auto& listener) { return listener->address == address; });
       if (address.port != 0 && !is_own) {
-        expect_free(workers.front().context(), endpoint_of(address));
+        expect_free(first, endpoint_of(address));
       }
       for (StreamWorker& worker : workers) {
         ServingAcceptor socket = listen_tcp(worker.context(), endpoint_of(address));
@@ -365,19 +394,21 @@ std::unique_ptr<Listener> StreamServer::State::listen(Service service) {
   return made;
 }
 
-void StreamServer::State::stop_accepting(std::span<const std::unique_ptr<Listener>> stopped_ones) {
-  std::size_t acceptors = 0;
-  for (const auto& listener : stopped_ones) acceptors += listener->acceptors.size();
-  std::latch accepting(static_cast<std::ptrdiff_t>(acceptors));
+void StreamServer::State::stop_accepting(std::span<const std::unique_ptr<Listener>> stopped_ones,
+                                         bool only_passed) {
+  std::vector<StreamAcceptor*> acceptors;
   for (const auto& listener : stopped_ones) {
+    if (only_passed && listener->service.passed_socket < 0) continue;
     listener->file.reset();
-    for (StreamAcceptor& acceptor : listener->acceptors) {
-      asio::post(acceptor.executor(), [&acceptor, &accepting] {
-        acceptor.stop();
-        // Posted, since a peer may have been accepted already and wait to be handed over.
-        asio::post(acceptor.executor(), [&accepting] { accepting.count_down(); });
-      });
-    }
+    for (StreamAcceptor& acceptor : listener->acceptors) acceptors.push_back(&acceptor);
+  }
+  std::latch accepting(static_cast<std::ptrdiff_t>(acceptors.size()));
+  for (StreamAcceptor* acceptor : acceptors) {
+    asio::post(acceptor->executor(), [acceptor, &accepting] {
+      acceptor->stop();
+      // Posted, since a peer may have been accepted already and wait to be handed over.
+      asio::post(acceptor->executor(), [&accepting] { accepting.count_down(); });
+    });
   }
   accepting.wait();
 }
@@ -450,6 +481,8 @@ void StreamServer::drain(std::chrono::milliseconds patience) {
   State& state = *state_;
   assert(!state.threads.empty() && !state.stopped);
   const auto deadline = std::chrono::steady_clock::now() + patience;
+  // Before any connection is closed, so that its peer reaches the next process.
+  State::stop_accepting(state.listeners, true);
   std::vector<std::future<void>> left;
   for (StreamWorker& worker : state.workers) {
     // Shared, since a worker may get there only after the deadline.

@@ -57,7 +57,8 @@ class StreamServer {
   void replace(std::vector<Service> services, const std::function<void()>& commit);
 
   /// Closes each connection that is open now after its next reply. Returns when all of them are
-  /// closed, or after `patience`. Accepts and serves other peers meanwhile, as before.
+  /// closed, or after `patience`. Accepts and serves other peers meanwhile, as before, except from
+  /// sockets that were passed (Service::passed_socket).
   /// REQUIRES: called once; start() was called, and stop() was not.
   void drain(std::chrono::milliseconds patience);
 

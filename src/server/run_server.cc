@@ -53,6 +53,7 @@ class Reloader {
   }
 
   void reload() {
+    notify_reloading();
     try {
       const ServerOptions options = load_();
       server_.reload(options);
@@ -63,6 +64,7 @@ class Reloader {
       log_.write({LogLevel::kError, "not_reloaded",
                   "not reloaded, all stays as it was: " + std::string(error.what())});
     }
+    notify_service_manager("READY=1");
   }
 
   Server& server_;
@@ -79,8 +81,9 @@ void run_server(const LoadOptions& load, const std::string& file, const std::sha
   boost::asio::io_context context;
   boost::asio::signal_set signals(context, SIGTERM, SIGINT);
   boost::asio::signal_set snapshot_signals(context, SIGUSR1);
-  const ServerOptions options = load();
+  ServerOptions options = load();
   log->configure(options.log);
+  options.passed_sockets = take_passed_sockets();
   Server server(options, [log](const LogEvent& event) { log->write(event); });
   std::optional<Reloader> reloader;
   if (!file.empty()) reloader.emplace(context, server, load, file, options.drain, *log);

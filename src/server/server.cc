@@ -27,6 +27,8 @@ struct Listening {
   Address address;
   /// Without a certificate: TLS is not spoken.
   TlsServerFiles tls;
+  /// See Service::passed_socket.
+  int passed_socket = -1;
 };
 
 namespace {
@@ -77,7 +79,22 @@ const ServedProtocol& find_protocol(const std::string& name) {
   throw ConfigError("there is no protocol '" + name + "'");
 }
 
-std::vector<Listening> read_addresses(const ServerOptions& options) {
+/// Throws ConfigError where nothing is served at the address of one of them.
+void use_passed_sockets(const std::vector<PassedSocket>& sockets, std::vector<Listening>& all) {
+  for (const auto& [address, descriptor] : sockets) {
+    const auto at = std::ranges::find_if(all, [&address = address](const Listening& each) {
+      return each.address == address && each.passed_socket < 0;
+    });
+    if (at == all.end()) {
+      throw ConfigError("the service manager has passed a socket for " + address.text() +
+                        ", where nothing is to be served");
+    }
+    at->passed_socket = descriptor;
+  }
+}
+
+std::vector<Listening> read_addresses(const ServerOptions& options,
+                                      const std::vector<PassedSocket>& passed) {
   std::vector<Listening> all;
   for (const auto& [name, addresses] : options.addresses) {
     const ServedProtocol& protocol = find_protocol(name);
@@ -86,6 +103,7 @@ std::vector<Listening> read_addresses(const ServerOptions& options) {
     }
   }
   if (all.empty()) throw ConfigError("there is no address to serve on");
+  use_passed_sockets(passed, all);
   return all;
 }
 
@@ -151,6 +169,7 @@ ServedAddresses default_addresses() {
 
 struct Server::Parts {
   LogFunction log;
+  std::vector<PassedSocket> passed_sockets;
   std::vector<Listening> listening;  // In the order of the stream server's addresses.
   TlsServers tls_servers;
   std::size_t threads = 1;
@@ -170,7 +189,7 @@ struct Server::Parts {
 std::vector<Service> Server::Parts::services_of(const std::vector<Listening>& served,
                                                 const TlsServers& tls) {
   std::vector<Service> services;
-  for (const auto& [protocol, address, files] : served) {
+  for (const auto& [protocol, address, files, passed_socket] : served) {
     const auto tls_server = tls.find(files);
     MakeHandler& make = handlers[protocol];
     if (make == nullptr) make = protocol->handlers(context);
@@ -186,14 +205,16 @@ std::vector<Service> Server::Parts::services_of(const std::vector<Listening>& se
              [shared = context, &counters = context->protocol(protocol->name)] {
                ++counters.handshake_failures;
              },
-         .protocol = protocol->name});
+         .protocol = protocol->name,
+         .passed_socket = passed_socket});
   }
   return services;
 }
 
 Server::Server(const ServerOptions& options, LogFunction log) : parts_(std::make_unique<Parts>()) {
   parts_->log = std::move(log);
-  parts_->listening = read_addresses(options);
+  parts_->passed_sockets = options.passed_sockets;
+  parts_->listening = read_addresses(options, parts_->passed_sockets);
   parts_->tls_servers = make_tls_servers(parts_->listening, {});
   parts_->limits = options.limits.named.size();
   parts_->threads = choose_threads(options);
@@ -242,7 +263,7 @@ void Server::reload(const ServerOptions& options) {
   require_same(options.store == parts_->store, "the store");
   require_same(options.snapshot == parts_->snapshot, "the snapshot");
   require_same(options.users == parts_->context->facts().users, "users");
-  std::vector<Listening> listening = read_addresses(options);
+  std::vector<Listening> listening = read_addresses(options, parts_->passed_sockets);
   reload_certificates();
   TlsServers tls = make_tls_servers(listening, parts_->tls_servers);
   parts_->streams->replace(parts_->services_of(listening, tls), [&] {
@@ -299,9 +320,10 @@ void Server::stop(std::chrono::milliseconds grace) {
   using std::chrono::steady_clock;
   const auto end = steady_clock::now() + grace;
   parts_->context->begin_drain();
-  parts_->streams->drain(grace / 2);
+  const auto half = grace / 2;
+  parts_->streams->drain(parts_->passed_sockets.empty() ? half : std::min(half, kHandOver));
   const auto rest =
-      std::max(std::chrono::ceil<std::chrono::milliseconds>(end - steady_clock::now()), grace / 2);
+      std::max(std::chrono::ceil<std::chrono::milliseconds>(end - steady_clock::now()), half);
   const auto last_replies = rest / 2;
   parts_->streams->stop(rest - last_replies, last_replies);
   if (parts_->snapshots) parts_->snapshots->stop();

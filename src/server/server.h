@@ -10,6 +10,7 @@
 #include "server/config_error.h"
 #include "server/log.h"
 #include "server/served_address.h"
+#include "server/service_manager.h"
 #include "server/snapshot_keeper.h"
 #include "service/access.h"
 #include "service/served_limits.h"
@@ -22,6 +23,8 @@ ServedAddresses default_addresses();
 
 struct ServerOptions {
   ServedAddresses addresses = default_addresses();
+  /// Sockets for some of these addresses, used instead of opening others. They stay open.
+  std::vector<PassedSocket> passed_sockets = {};
   /// For the TCP addresses that name none themselves; without a certificate, TLS is not spoken.
   TlsServerFiles tls = {};
   /// 1 to kMaxThreads; 0: one for each core this process may use, up to that.
@@ -45,6 +48,10 @@ struct ServerOptions {
 /// Each thread remembers limits of its own and holds them in the store (limit_registry.h): together
 /// at most half of what a store can keep apart.
 inline constexpr std::size_t kMaxThreads = 64;
+
+/// How long silent connections are waited for when the server stops, if other clients wait at its
+/// sockets for the next process meanwhile.
+inline constexpr std::chrono::milliseconds kHandOver{200};
 
 /// A server made of its parts: a store, the protocols over it, listeners and threads. The members
 /// are called from one thread at a time.
@@ -78,10 +85,12 @@ class Server {
   void reload(const ServerOptions& options);
 
   /// Stops within `grace`. At first /readyz says that the server is draining, and each connection
-  /// is closed after its next reply; new ones are still accepted. When all are closed, or half of
-  /// the time is over, no more are accepted, and each connection is answered what one more read of
-  /// it brings (64 KiB), and closed. In the last quarter no reply is begun, so that those that have
-  /// been begun are sent whole. What clients have sent beyond that is not answered.
+  /// is closed after its next reply; new ones are still accepted, except from sockets that were
+  /// passed, where they wait for the next process. When all are closed, or half of the time is over
+  /// (kHandOver if there are such sockets), no more are accepted, and each connection is answered
+  /// what one more read of it brings (64 KiB), and closed. In the last quarter no reply is begun,
+  /// so that those that have been begun are sent whole. What clients have sent beyond that is not
+  /// answered.
   ///
   /// Then writes the snapshot, if one is kept. REQUIRES: start() was called; called once.
   void stop(std::chrono::milliseconds grace);

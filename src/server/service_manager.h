@@ -1,6 +1,9 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
+
+#include "net/address.h"
 
 namespace sluice {
 
@@ -8,5 +11,21 @@ namespace sluice {
 /// "STOPPING=1" (see sd_notify(3)). Does nothing if the environment names no NOTIFY_SOCKET, or if
 /// that cannot be reached.
 void notify_service_manager(std::string_view state);
+
+/// Tells it that the configuration is read again. "READY=1" ends this.
+void notify_reloading();
+
+/// A socket that listens already.
+struct PassedSocket {
+  Address address;
+  int descriptor = -1;
+};
+
+/// The listening sockets that the service manager has passed to this process (socket activation,
+/// see sd_listen_fds(3)): descriptors from 3 on, as many as LISTEN_FDS says, if LISTEN_PID is this
+/// process. Removes these variables. Throws ConfigError where one is no stream socket that listens
+/// at an IP address or a path. REQUIRES: there are no other threads, since it changes the
+/// environment.
+std::vector<PassedSocket> take_passed_sockets();
 
 }  // namespace sluice

@@ -78,10 +78,11 @@ def written_to(file):
 class Process:
     """A context manager that runs a program in the background, with its output in files."""
 
-    def __init__(self, *arguments, cwd=None):
+    def __init__(self, *arguments, **options):
+        """`options`: further ones of subprocess.Popen."""
         self._output = tempfile.TemporaryFile()
         self._process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=self._output,
-                                         stderr=subprocess.STDOUT, cwd=cwd)
+                                         stderr=subprocess.STDOUT, **options)
 
     def __enter__(self):
         return self

@@ -4,10 +4,13 @@ may do."""
 import os
 import re
 import shlex
+import signal
 import socket
+import time
 import unittest
 
 from harness import BINARY, PATIENCE_S, ROOT, Connection, Process, SystemTest, free_port, run
+from harness import sluice
 
 UNIT = os.path.join(ROOT, "packaging", "systemd", "sluice.service")
 MOST_EXPOSURE = 2.0
@@ -48,6 +51,33 @@ class Service(SystemTest):
                 self.assertEqual(server.stop(), 0)
                 self.assertEqual(manager.recv(100), b"STOPPING=1")
                 self.assertTrue(os.path.exists(snapshot))
+
+    def test_tells_of_a_reload(self):
+        path = os.path.join(self.temporary_folder(), "notify")
+        port = free_port()
+        config = self.write_file("sluice.yaml", "limits: {}\n")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.bind(path)
+            manager.settimeout(PATIENCE_S)
+            server, _ = self.serve(f"--config {config} --resp 127.0.0.1:{port}", path)
+            self.assertEqual(manager.recv(100), b"READY=1")
+            before = time.monotonic()
+            for text in ("limits: {}\n", "limits: []\n"):  # The second one is a mistake.
+                with open(config, "w", encoding="utf-8") as file:
+                    file.write(text)
+                server.signal(signal.SIGHUP)
+                reloading, instant = manager.recv(100).decode().split("\nMONOTONIC_USEC=")
+                self.assertEqual(reloading, "RELOADING=1")
+                self.assertLessEqual(before * 1e6 - 1, int(instant))
+                self.assertLessEqual(int(instant), time.monotonic() * 1e6)
+                self.assertEqual(manager.recv(100), b"READY=1")
+
+    def test_its_sockets_are_where_it_serves(self):
+        with open(UNIT.replace(".service", ".socket"), encoding="ascii") as file:
+            addresses = re.findall(r"^ListenStream=(.*)$", file.read(), re.MULTILINE)
+        self.assertEqual(len(addresses), 1)
+        self.assertRegex(sluice("serve", "--help").stdout,
+                         rf"--resp ADDRESS:PORT\|unix:PATH=\[{re.escape(addresses[0])}\]")
 
     def test_a_manager_that_is_gone_is_no_error(self):
         port = free_port()

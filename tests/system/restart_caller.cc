@@ -1,0 +1,236 @@
+// Asks a server for decisions at a steady rate, over connections that last as long as the server
+// keeps them: restart_caller resp|http ADDRESS CONNECTIONS PER_SECOND LIMIT KEYS
+//
+// ADDRESS is a port of 127.0.0.1, or the path of a Unix socket. A connection that has been closed
+// between replies is opened anew. A request of whose reply no byte has come is sent once more, over
+// a new connection. All else is a failure. Goes on until its standard input ends, and then prints
+// what happened as JSON, with the units that were allowed for each of the keys, "k0", "k1", ...
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr timeval kPatience{.tv_sec = 20, .tv_usec = 0};
+
+struct Job {
+  bool is_http = false;
+  std::string address;
+  std::size_t connections = 0;
+  double per_second = 0;
+  std::string limit;
+  std::size_t keys = 0;
+};
+
+struct Outcome {
+  std::uint64_t answered = 0;
+  std::uint64_t opened = 0;      // Connections.
+  std::uint64_t sent_again = 0;  // Requests of whose reply no byte had come.
+  std::uint64_t failed = 0;
+  Clock::duration slowest{};
+  std::vector<std::uint64_t> allowed;
+};
+
+std::string request(const Job& job, const std::string& key) {
+  if (job.is_http) {
+    const std::string body = R"({"limit":")" + job.limit + R"(","key":")" + key + R"("})";
+    return "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+           "Content-Length: " +
+           std::to_string(body.size()) + "\r\n\r\n" + body;
+  }
+  std::string text = "*3\r\n";
+  for (const std::string& word : {std::string("SLUICE.CHECK"), job.limit, key}) {
+    text += "$" + std::to_string(word.size()) + "\r\n" + word + "\r\n";
+  }
+  return text;
+}
+
+// Whether a decision allows; nothing where this is no whole decision (yet).
+std::optional<bool> decision_in_resp(std::string_view reply) {
+  if (!reply.starts_with("*") || !reply.ends_with("\r\n")) return std::nullopt;
+  const auto lines = std::ranges::count(reply, '\n');
+  const bool is_whole = lines == std::atoi(reply.data() + 1) + 1;
+  if (!is_whole) return std::nullopt;
+  return reply.substr(reply.find('\n') + 1).starts_with(":1\r");
+}
+
+std::optional<bool> decision_in_http(std::string_view reply) {
+  constexpr std::string_view kLength = "\r\nContent-Length: ";
+  const std::size_t end = reply.find("\r\n\r\n");
+  const std::size_t length = reply.find(kLength);
+  if (end == std::string_view::npos || length == std::string_view::npos) return std::nullopt;
+  const std::string_view body = reply.substr(end + 4);
+  const bool is_whole =
+      body.size() == std::strtoul(reply.data() + length + kLength.size(), nullptr, 10);
+  if (!is_whole) return std::nullopt;
+  if (body.starts_with(R"({"allowed":true)")) return true;
+  if (body.starts_with(R"({"allowed":false)")) return false;
+  return std::nullopt;
+}
+
+class Connection {
+ public:
+  Connection() = default;
+  ~Connection() { close(); }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // Whether the server has not closed it.
+  bool is_open() {
+    char byte = 0;
+    if (fd_ >= 0 && ::recv(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) close();
+    return fd_ >= 0;
+  }
+
+  bool open(const std::string& address) {
+    close();
+    sockaddr_un local{};
+    sockaddr_in ip{};
+    local.sun_family = AF_UNIX;
+    ip.sin_family = AF_INET;
+    ip.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const bool is_unix = address.starts_with("/");
+    if (is_unix) {
+      address.copy(local.sun_path, sizeof(local.sun_path) - 1);
+    } else {
+      ip.sin_port = htons(static_cast<std::uint16_t>(std::stoi(address)));
+    }
+    fd_ = ::socket(is_unix ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
+    const auto* to = is_unix ? reinterpret_cast<const sockaddr*>(&local)
+                             : reinterpret_cast<const sockaddr*>(&ip);
+    if (::connect(fd_, to, is_unix ? sizeof local : sizeof ip) == 0) return true;
+    close();
+    return false;
+  }
+
+  void close() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+
+  enum class Reply : std::uint8_t { kAllowed, kDenied, kNone, kBroken };
+  Reply ask(const std::string& text, bool is_http) {
+    ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
+    std::string reply;
+    std::array<char, 4096> piece{};
+    while (true) {
+      const ssize_t bytes = ::recv(fd_, piece.data(), piece.size(), 0);
+      const bool is_timeout = bytes < 0 && errno == EAGAIN;
+      if (bytes <= 0) return reply.empty() && !is_timeout ? Reply::kNone : Reply::kBroken;
+      reply.append(piece.data(), static_cast<std::size_t>(bytes));
+      const auto decision = is_http ? decision_in_http(reply) : decision_in_resp(reply);
+      if (decision) return *decision ? Reply::kAllowed : Reply::kDenied;
+    }
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+// Sends a request, and once more if no byte of its reply comes.
+void decide(Connection& connection, const Job& job, std::size_t key, Outcome& outcome) {
+  using Reply = Connection::Reply;
+  const std::string text = request(job, "k" + std::to_string(key));
+  Reply reply = Reply::kNone;
+  for (int attempt = 0; attempt < 2 && reply == Reply::kNone; ++attempt) {
+    if (attempt == 1) ++outcome.sent_again;
+    if (attempt == 1 || !connection.is_open()) {
+      ++outcome.opened;
+      if (!connection.open(job.address)) break;
+    }
+    reply = connection.ask(text, job.is_http);
+  }
+  if (reply == Reply::kNone || reply == Reply::kBroken) {
+    ++outcome.failed;
+    connection.close();
+    return;
+  }
+  ++outcome.answered;
+  if (reply == Reply::kAllowed) ++outcome.allowed[key];
+}
+
+Outcome call(const Job& job, std::size_t index, const std::atomic<bool>& is_over) {
+  Outcome outcome{.allowed = std::vector<std::uint64_t>(job.keys)};
+  Connection connection;
+  const auto each = std::chrono::duration_cast<Clock::duration>(
+      std::chrono::duration<double>(static_cast<double>(job.connections) / job.per_second));
+  auto next = Clock::now() + each * index / job.connections;
+  for (std::size_t key = index; !is_over; ++key) {
+    std::this_thread::sleep_until(next);
+    next += each;
+    const auto begin = Clock::now();
+    decide(connection, job, key % job.keys, outcome);
+    outcome.slowest = std::max(outcome.slowest, Clock::now() - begin);
+  }
+  return outcome;
+}
+
+void add(Outcome& to, const Outcome& from) {
+  to.answered += from.answered;
+  to.opened += from.opened;
+  to.sent_again += from.sent_again;
+  to.failed += from.failed;
+  to.slowest = std::max(to.slowest, from.slowest);
+  for (std::size_t i = 0; i < to.allowed.size(); ++i) to.allowed[i] += from.allowed[i];
+}
+
+void print(const Outcome& outcome) {
+  std::cout << R"({"answered": )" << outcome.answered << R"(, "opened": )" << outcome.opened
+            << R"(, "sent_again": )" << outcome.sent_again << R"(, "failed": )" << outcome.failed
+            << R"(, "slowest_ms": )"
+            << std::chrono::duration_cast<std::chrono::milliseconds>(outcome.slowest).count()
+            << R"(, "allowed": {)";
+  for (std::size_t i = 0; i < outcome.allowed.size(); ++i) {
+    std::cout << (i == 0 ? "" : ", ") << "\"k" << i << "\": " << outcome.allowed[i];
+  }
+  std::cout << "}}\n";
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 7) return 2;
+  const Job job{.is_http = std::string_view(arguments[1]) == "http",
+                .address = arguments[2],
+                .connections = std::stoul(arguments[3]),
+                .per_second = std::stod(arguments[4]),
+                .limit = arguments[5],
+                .keys = std::stoul(arguments[6])};
+  std::atomic<bool> is_over = false;
+  std::mutex mutex;
+  Outcome all{.allowed = std::vector<std::uint64_t>(job.keys)};
+  std::vector<std::thread> callers;
+  for (std::size_t i = 0; i < job.connections; ++i) {
+    callers.emplace_back([&, i] {
+      const Outcome outcome = call(job, i, is_over);
+      const std::lock_guard lock(mutex);
+      add(all, outcome);
+    });
+  }
+  while (std::cin.get() != EOF) {
+  }
+  is_over = true;
+  for (std::thread& caller : callers) caller.join();
+  print(all);
+  return 0;
+}
