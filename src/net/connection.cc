@@ -73,6 +73,10 @@ void Connection::make_handler() {
                              .is_encrypted = tls_.has_value(),
                              .certificate = tls_ ? tls_->subject() : std::string()});
   await_input(false, true);
+  if (handler_->awaits_login() && service_.timeouts.login != StreamTimeouts::kNever) {
+    login_deadline_ = ServingTimer::clock_type::now() + service_.timeouts.login;
+    start_sweeping();
+  }
 }
 
 Wake Connection::make_wake() {
@@ -197,11 +201,27 @@ void Connection::await_input(bool has_part, bool has_written) {
 
 void Connection::await_until(ServingTimer::time_point deadline) {
   deadline_ = deadline;
+  start_sweeping();
+}
+
+void Connection::start_sweeping() {
   if (!std::exchange(group_.is_sweeping, true)) sweep(group_);
 }
 
+/// Closes the connection if the peer has not said who it is in time, whatever it has sent or not
+/// read instead. Returns whether it did.
+bool Connection::ends_for_login(ServingTimer::time_point now) {
+  if (login_deadline_ > now) return false;
+  login_deadline_ = ServingTimer::time_point::max();
+  if (!handler_->awaits_login()) return false;
+  handler_->on_login_timeout();
+  close();
+  return true;
+}
+
 /// The peer has not sent what it was awaited to send.
-void Connection::on_timeout() {
+void Connection::on_timeout(ServingTimer::time_point now) {
+  if (ends_for_login(now) || deadline_ > now) return;
   if (later_ || held_ || closing_ || lingering_) return;
   if (handler_ == nullptr) return close();  // The TLS handshake goes on for too long.
   deadline_ = ServingTimer::time_point::max();
@@ -216,10 +236,11 @@ void Connection::sweep(ConnectionGroup& group) {
   const auto now = ServingTimer::clock_type::now();
   std::vector<Connection*> overdue;
   for (const auto& connection : group.members) {
-    if (connection->deadline_ <= now) overdue.push_back(connection.get());
+    const bool is_overdue = std::min(connection->deadline_, connection->login_deadline_) <= now;
+    if (is_overdue) overdue.push_back(connection.get());
   }
   for (Connection* connection : overdue) {
-    connection->run([=] { connection->on_timeout(); });
+    connection->run([=] { connection->on_timeout(now); });
   }
   group.is_sweeping = !group.stopping && !group.members.empty();
   if (!group.is_sweeping) return;

@@ -132,7 +132,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool fill_input();
   void await_input(bool has_part, bool has_written);
   void await_until(ServingTimer::time_point deadline);
-  void on_timeout();
+  void start_sweeping();
+  void on_timeout(ServingTimer::time_point now);
+  bool ends_for_login(ServingTimer::time_point now);
   static void sweep(ConnectionGroup& group);
   void close_after(std::chrono::milliseconds timeout);
 
@@ -148,6 +150,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   ServingTimer timer_;  // Set while output is pending, and while the connection lingers.
   // When the peer has sent nothing for too long; checked by sweep().
   ServingTimer::time_point deadline_ = ServingTimer::time_point::max();
+  // The same, when it has not said who it is; max() where it need not.
+  ServingTimer::time_point login_deadline_ = ServingTimer::time_point::max();
   std::size_t thread_ = 0;
   std::optional<TlsSession> tls_;           // If the service speaks TLS.
   std::unique_ptr<StreamHandler> handler_;  // Null until the peers have agreed on TLS.

@@ -104,6 +104,45 @@ TEST_F(TimeoutTest, CountsFromTheFirstByte) {
   EXPECT_LT(std::chrono::steady_clock::now(), end);
 }
 
+/// Lines as LineHandler; the line "login" says who the peer is.
+class LoginHandler final : public LineHandler {
+ public:
+  explicit LoginHandler(std::atomic<int>& timeouts) : timeouts_(timeouts) {}
+
+  Progress on_data(std::string_view input, std::string& output) override {
+    if (input.starts_with("login\n")) awaits_login_ = false;
+    return LineHandler::on_data(input, output);
+  }
+  bool awaits_login() const override { return awaits_login_; }
+  void on_login_timeout() override { ++timeouts_; }
+
+ private:
+  std::atomic<int>& timeouts_;
+  bool awaits_login_ = true;
+};
+
+TEST_F(TimeoutTest, ClosesWhereThePeerDoesNotSayWhoItIs) {
+  std::atomic<int> timeouts = 0;
+  const MakeHandler factory = [&](const AcceptedStream&) {
+    return std::make_unique<LoginHandler>(timeouts);
+  };
+  server_ = std::make_unique<StreamServer>(
+      std::vector<Service>{{any_port(), factory, "", {.login = milliseconds(200)}}},
+      StreamServerOptions{.limits = {.sweep_interval = milliseconds(5)}});
+  server_->start();
+  Client known(address());
+  EXPECT_TRUE(known.echoes("login\n"));
+  Client silent(address());
+  Client busy(address());
+  // Nor does it help to send other requests, or to leave the replies unread.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (busy.send("ping\n") && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_LT(std::chrono::steady_clock::now(), end);
+  EXPECT_EQ(silent.read_all(), "");
+  EXPECT_EQ(timeouts, 2);
+  EXPECT_TRUE(known.echoes("a\n"));
+}
+
 TEST_F(TimeoutTest, StopsWhileItWatches) {
   serve({.idle = std::chrono::hours(1)});
   Client client(address());

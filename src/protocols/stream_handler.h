@@ -44,6 +44,11 @@ class StreamHandler {
   /// The rest of a request has not come in time (StreamTimeouts::request). Appends what the peer is
   /// told to `output`, if it is told anything; then the connection is closed.
   virtual void on_timeout(std::string& /*output*/) {}
+
+  /// Whether the peer has yet to say who it is, before it is served.
+  virtual bool awaits_login() const { return false; }
+  /// The peer has not said so in time (StreamTimeouts::login). Then the connection is closed.
+  virtual void on_login_timeout() {}
 };
 
 /// How long a connection waits for its peer, in steps of a second at most.
@@ -55,6 +60,9 @@ struct StreamTimeouts {
   /// For the rest of a request, from its first byte or the last output, whatever has come of it
   /// meanwhile. Then StreamHandler::on_timeout() is called, and the connection is closed.
   std::chrono::milliseconds request = kNever;
+  /// For a peer to say who it is where it must (StreamHandler::awaits_login()), from the beginning,
+  /// whatever else it sends. Then the connection is closed.
+  std::chrono::milliseconds login = kNever;
 };
 
 /// A handler that has returned kLater arranges that this is called once it can go on, usually by a

@@ -10,7 +10,7 @@ namespace {
 
 // The table of protocols. A new one is its folder and one row here.
 constexpr std::array kProtocols = std::to_array<ServedProtocol>({
-    {"resp", "RESP", "127.0.0.1:6380", resp::handlers, resp::kRefusal, {}},
+    {"resp", "RESP", "127.0.0.1:6380", resp::handlers, resp::kRefusal, resp::kTimeouts},
     {"http", "HTTP", "", http::handlers, http::kRefusal, http::kTimeouts},
     {"admin", "admin HTTP", "", http::admin_handlers, http::kRefusal, http::kTimeouts, true},
 });

@@ -160,6 +160,9 @@ void write_connections(const ServerContext& server, MetricsText& out) {
   family("sluice_tls_handshake_failures_total", Type::kCounter,
          "Connections that were closed before they had agreed on TLS.",
          [](const ProtocolCounters& counters) { return counters.handshake_failures.load(); });
+  family("sluice_login_timeouts_total", Type::kCounter,
+         "Connections that were closed, because the client had not said who it is in time.",
+         [](const ProtocolCounters& counters) { return counters.login_timeouts.load(); });
   out.single("sluice_wrong_tokens_total", Type::kCounter, "Wrong tokens that clients have sent.",
              server.access().wrong_tokens());
   out.single("sluice_max_connections", Type::kGauge, "The most connections at a time.",

@@ -16,6 +16,8 @@ struct ProtocolCounters {
   std::atomic<std::uint64_t> parse_errors = 0;
   /// Connections that were closed before they had agreed on TLS.
   std::atomic<std::uint64_t> handshake_failures = 0;
+  /// Connections that were closed, because the client had not said who it is in time.
+  std::atomic<std::uint64_t> login_timeouts = 0;
 
   std::uint64_t open() const {
     // Read in this order, so that the difference is never negative.

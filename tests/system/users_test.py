@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 import unittest
 
 from certificates import Certificates
@@ -38,7 +39,7 @@ class Users(SystemTest):
                        f"  resp: [0.0.0.0:{self.plain}, {{address: 127.0.0.1:{self.tls}, tls: "
                        "{cert: server.pem, key: server.key, client_ca: ca.pem}}]\n"
                        f"  http: [127.0.0.1:{self.http}]\n"
-                       f"users:\n {line}\n {admin_line.replace('check', 'check, admin')}\n"
+                       f"users:\n {line}\n {admin_line.replace('check', 'check, admin, metrics')}\n"
                        "  - {certificate: CN=gateway, roles: [check]}\n"
                        "limits: {login: sliding_log 5/10m}\n")
         self.server = Process(BINARY, "serve", "--config", path)
@@ -86,6 +87,24 @@ class Users(SystemTest):
                          "204")
         self.assertEqual(self.status("/healthz"), "200")
         self.assertEqual(self.status("/metrics", "--oauth2-bearer", "wrong"), "401")
+
+    def test_a_client_of_resp_says_who_it_is_within_ten_seconds(self):
+        address = ("127.0.0.1", self.plain)
+        with Connection(address) as silent, Connection(address) as busy, \
+                Connection(address) as known:
+            self.assertEqual(known.ask("AUTH", "gateway", self.token), "OK")
+            begun = time.monotonic()
+            with self.assertRaises(ConnectionError):
+                while time.monotonic() < begun + 18:
+                    self.assertIn("NOAUTH", str(busy.ask("PING")))
+                    time.sleep(0.1)
+            self.assertGreater(time.monotonic(), begun + 8)
+            with self.assertRaises(ConnectionError):
+                silent.ask("PING")
+            self.assertEqual(known.ask("PING"), "PONG")
+        metrics = run("curl", "-s", "--oauth2-bearer", self.admin,
+                      f"http://127.0.0.1:{self.http}/metrics").stdout
+        self.assertIn('sluice_login_timeouts_total{protocol="resp"} 2\n', metrics)
 
     def test_nothing_of_a_client_is_written(self):
         with Connection(("127.0.0.1", self.plain)) as connection:

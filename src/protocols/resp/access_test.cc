@@ -68,6 +68,20 @@ TEST_F(AccessTest, KnowsAUserByItsCertificate) {
   EXPECT_EQ(other.send("PING\r\n"), kNoAuthReply);
 }
 
+TEST_F(AccessTest, CountsThoseWhoDoNotSayWhoTheyAreInTime) {
+  EXPECT_TRUE(connection_.ends_for_login());
+  connection_.send("AUTH gateway wrong\r\nPING\r\n");
+  EXPECT_TRUE(connection_.ends_for_login());
+  EXPECT_EQ(thread_->counters.login_timeouts, 2U);
+  connection_.send("AUTH gateway secret\r\n");
+  EXPECT_FALSE(connection_.ends_for_login());
+  TestConnection certified(thread_, 8, {.peer = "192.0.2.1", .certificate = "CN=gateway"});
+  EXPECT_FALSE(certified.ends_for_login());
+  TestConnection without_users(thread_over(open_store("memory:")));
+  EXPECT_FALSE(without_users.ends_for_login());
+  EXPECT_EQ(thread_->counters.login_timeouts, 2U);
+}
+
 TEST_F(AccessTest, ForgetsTheUserOnReset) {
   EXPECT_EQ(connection_.send("AUTH gateway secret\r\nRESET\r\nPING\r\n"),
             "+OK\r\n+RESET\r\n" + std::string(kNoAuthReply));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -30,6 +31,9 @@ class Handler final : public StreamHandler {
   /// before the store has answered, it returns kLater again and does nothing else.
   Progress on_data(std::string_view input, std::string& output) override;
 
+  bool awaits_login() const override { return !peer_.identity.is_known; }
+  void on_login_timeout() override { ++thread_->counters.login_timeouts; }
+
  private:
   Progress run_commands(std::string_view input, std::string& output);
   bool run_input(CommandContext& context, std::string_view input, std::size_t& consumed);
@@ -53,5 +57,8 @@ MakeHandler handlers(const std::shared_ptr<ServerContext>& server);
 
 /// Sent to a client that connects when the server has no connection left.
 inline constexpr std::string_view kRefusal = "-ERR max number of clients reached\r\n";
+
+/// A client may be idle for ever, as with Redis, but only once it has said who it is.
+inline constexpr StreamTimeouts kTimeouts{.login = std::chrono::seconds(10)};
 
 }  // namespace sluice::resp

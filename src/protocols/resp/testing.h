@@ -52,6 +52,12 @@ class TestConnection {
     return output;
   }
 
+  /// The peer has not said who it is in time, unless it did.
+  bool ends_for_login() {
+    if (handler_.awaits_login()) handler_.on_login_timeout();
+    return handler_.awaits_login();
+  }
+
   StreamHandler::Next next = StreamHandler::Next::kNeedMore;
   std::size_t left = 0;
 
