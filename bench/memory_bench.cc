@@ -1,8 +1,9 @@
 // sluice_memory_bench [ROUNDS [KEYS MANY_KEYS]]: compares the memory store with the bound and with
 // the standard library's hash map. Google Benchmark measures; the variants take turns in each
 // round, so that ratios can be taken within a round. Prints one line of JSON: for each variant a
-// list over the rounds of the nanoseconds of CPU per decision, the bytes per key at both
-// sizes, and the share of its memory that a store keeps when most keys have become fresh.
+// list over the rounds of the nanoseconds of CPU per decision, the bytes per key at both sizes and
+// the most while the store grew, and the share of its memory that a store keeps when most keys have
+// become fresh.
 
 #include <benchmark/benchmark.h>
 
@@ -167,7 +168,8 @@ void print(const Collector& collector, const Scene& few, const Scene& many, doub
     std::printf("],");
   }
   const sluice::bench::Resident& growth = many.store.growth();
-  std::printf("\"memory_left\":%.3f,", memory_left);
+  std::printf("\"memory_left\":%.3f,\"most_bytes_per_key\":%.2f,", memory_left,
+              many.store.most_bytes_per_key());
   std::printf("\"bytes_per_key\":%.2f,\"bytes_per_key_many\":%.2f,\"huge_share\":%.2f}\n",
               bytes_per_key(few), bytes_per_key(many),
               static_cast<double>(growth.huge_bytes) /

@@ -25,7 +25,7 @@ std::int64_t read_clock_ns() {
 }  // namespace
 
 Generator::Generator(const LoadOptions& options)
-    : options_(options), tape_(options), checker_(options.reply, options.limit) {}
+    : options_(options), tape_(options), checker_(options) {}
 
 std::string Generator::connect_all() {
   epoll_ = Socket(epoll_create1(EPOLL_CLOEXEC));

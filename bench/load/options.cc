@@ -4,19 +4,23 @@
 #include <cstdio>
 #include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 namespace sluice::bench {
 namespace {
 
 constexpr std::string_view kHelp =
-    "usage: sluice_load --address HOST:PORT|unix:PATH --command ping|throttle|evalsha\n"
-    "  --reply pong|five             what must come back (ping: pong; else five)\n"
+    "usage: sluice_load --address HOST:PORT|unix:PATH --command COMMAND\n"
+    "  --command ping|throttle|check|evalsha|new-limit\n"
+    "  --reply pong|five|six         what must come back, if not what the command replies\n"
     "  --sha SHA1                    the script of evalsha\n"
     "  --caller-clock                tells the script the time\n"
     "  --limit BURST,COUNT,PERIOD_S  (1000,1,3600)\n"
+    "  --other-limit BURST,COUNT,PERIOD_S  of every other key\n"
     "  --connections N (50)  --pipeline N (1)  --keys N (1000000)\n"
     "  --requests N | --seconds S    the length of a run (1 second)\n"
-    "  --in-order                    each key once, in order, instead of at random\n"
+    "  --order random|in-order|new|zipf  of the keys\n"
     "  --on-demand                   one run for each line of standard input\n";
 
 bool fail(std::string_view option, std::string_view value, std::string_view wanted) {
@@ -50,31 +54,65 @@ struct Argument {
   std::string_view value;
 };
 
+/// Words of the command line, and what each stands for.
+template <class Value>
+using Words = std::vector<std::pair<std::string_view, Value>>;
+
+template <class Value>
+bool read_word(const Words<Value>& words, const Argument& argument, Value* value) {
+  for (const auto& [word, meaning] : words) {
+    if (word != argument.value) continue;
+    *value = meaning;
+    return true;
+  }
+  return fail(argument.option, argument.value, "one of those in --help");
+}
+
+bool read_command(const Argument& argument, Command* command) {
+  return read_word<Command>({{"ping", Command::kPing},
+                             {"throttle", Command::kThrottle},
+                             {"check", Command::kCheck},
+                             {"evalsha", Command::kEvalsha},
+                             {"new-limit", Command::kNewLimit}},
+                            argument, command);
+}
+
+bool read_reply(const Argument& argument, Reply* reply) {
+  return read_word<Reply>({{"pong", Reply::kPong}, {"five", Reply::kFive}, {"six", Reply::kSix}},
+                          argument, reply);
+}
+
+bool read_order(const Argument& argument, Order* order) {
+  return read_word<Order>({{"random", Order::kRandom},
+                           {"in-order", Order::kInOrder},
+                           {"new", Order::kNew},
+                           {"zipf", Order::kZipf}},
+                          argument, order);
+}
+
+Reply reply_of(Command command) {
+  if (command == Command::kPing) return Reply::kPong;
+  return command == Command::kCheck || command == Command::kNewLimit ? Reply::kSix : Reply::kFive;
+}
+
 bool read_words(const Argument& argument, LoadOptions* options) {
   const auto& [option, value] = argument;
   if (option == "--address") {
     options->address = value;
-  } else if (option == "--sha") {
-    options->sha = value;
-    if (value.size() != 40) return fail(option, value, "40 hexadecimal digits");
-  } else if (option == "--command") {
-    options->reply = value == "ping" ? Reply::kPong : Reply::kFive;
-    if (value == "ping") {
-      options->command = Command::kPing;
-    } else if (value == "throttle") {
-      options->command = Command::kThrottle;
-    } else if (value == "evalsha") {
-      options->command = Command::kEvalsha;
-    } else {
-      return fail(option, value, "one of ping, throttle, evalsha");
-    }
-  } else if (option == "--reply") {
-    if (value != "pong" && value != "five") return fail(option, value, "one of pong, five");
-    options->reply = value == "pong" ? Reply::kPong : Reply::kFive;
-  } else {
-    return fail(option, value, "an option (see --help)");
+    return true;
   }
-  return true;
+  if (option == "--sha") {
+    options->sha = value;
+    return value.size() == 40 || fail(option, value, "40 hexadecimal digits");
+  }
+  if (option == "--command") {
+    if (!read_command(argument, &options->command)) return false;
+    options->reply = reply_of(options->command);
+    return true;
+  }
+  if (option == "--reply") return read_reply(argument, &options->reply);
+  if (option == "--order") return read_order(argument, &options->order);
+  return fail(option, value, "an option (see --help)");
 }
 
 bool read_argument(const Argument& argument, LoadOptions* options) {
@@ -102,6 +140,10 @@ bool read_argument(const Argument& argument, LoadOptions* options) {
   if (option == "--limit") {
     return read_limit(value, &options->limit) || fail(option, value, "BURST,COUNT,PERIOD_S");
   }
+  if (option == "--other-limit") {
+    return read_limit(value, &options->other_limit.emplace()) ||
+           fail(option, value, "BURST,COUNT,PERIOD_S");
+  }
   return read_words(argument, options);
 }
 
@@ -117,8 +159,6 @@ std::optional<LoadOptions> parse_options(int count, char** arguments) {
     }
     if (option == "--caller-clock") {
       options.caller_clock = true;
-    } else if (option == "--in-order") {
-      options.in_order = true;
     } else if (option == "--on-demand") {
       options.on_demand = true;
     } else if (i + 1 == count) {

@@ -10,12 +10,23 @@ namespace sluice::bench {
 enum class Command : std::uint8_t {
   kPing,      ///< PING
   kThrottle,  ///< CL.THROTTLE key:<n> burst count period
+  kCheck,     ///< SLUICE.CHECK with the same limit as an expression, and key:<n>
   kEvalsha,   ///< EVALSHA sha 1 key:<n> burst count period [now]
+  kNewLimit,  ///< SLUICE.CHECK with a burst, and so an expression, that was never sent before
 };
 
 enum class Reply : std::uint8_t {
   kPong,  ///< +PONG
   kFive,  ///< The five integers of CL.THROTTLE.
+  kSix,   ///< The six integers of SLUICE.CHECK.
+};
+
+/// Which key a request has.
+enum class Order : std::uint8_t {
+  kRandom,   ///< key:0 ... key:<keys - 1>, each with the same probability
+  kInOrder,  ///< each of these once
+  kNew,      ///< a key that was never sent before
+  kZipf,     ///< nine of ten by Zipf's law, with a probability of 1/rank, and one that is new
 };
 
 /// The numbers of the limit in every request.
@@ -33,6 +44,8 @@ struct LoadOptions {
   /// The script's SHA-1 in hexadecimal, for kEvalsha.
   std::string sha{};
   LimitNumbers limit{};
+  /// The numbers of every other key, if not the same.
+  std::optional<LimitNumbers> other_limit{};
   /// Pass the time to the script, which otherwise uses the server's clock.
   bool caller_clock = false;
   /// That time, in microseconds since the Unix epoch: the start of the program, since requests are
@@ -44,12 +57,16 @@ struct LoadOptions {
   /// The length of a run in requests, or, if that is 0, in seconds.
   std::uint64_t requests = 0;
   double seconds = 1.0;
-  /// Requests use key:0 ... key:<keys - 1>, at random or each once in order.
   std::size_t keys = 1'000'000;
-  bool in_order = false;
+  Order order = Order::kRandom;
   /// Print "ready" once connected, and make one run for each line of standard input.
   bool on_demand = false;
 };
+
+/// The first of the numbers in keys and limits that were never sent before. All have as many
+/// digits.
+inline constexpr std::int64_t kFirstNew = 1'000'000'000;
+inline constexpr int kNewDigits = 10;
 
 inline constexpr std::size_t kMostConnections = 10'000;
 inline constexpr std::size_t kMostPipelined = 1024;

@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace sluice::bench {
@@ -21,12 +22,17 @@ FilledStore::FilledStore(const KeyArray& keys) {
   hot_request_.space = hot_space_.get();
   hot_request_.key = "hot";
   const Instant now = store_->now();
+  const std::size_t often = std::max<std::size_t>(1, keys.size() / kGrowthSamples);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     decide(keys.at(i), now);
     // A new key has all units but one left; anything else would invalidate the benchmark.
     if (!decisions_[0].allowed || decisions_[0].remaining != kBurst - 1) {
       throw std::runtime_error("the store does not keep a state of its own for each key");
     }
+    const std::size_t count = i + 1;
+    if (count % often != 0 || 10 * count < keys.size()) continue;
+    const auto grown = static_cast<double>(read_resident().bytes - before.bytes);
+    most_bytes_per_key_ = std::max(most_bytes_per_key_, grown / static_cast<double>(count));
   }
   const Resident after = read_resident();
   growth_ = {.bytes = after.bytes - before.bytes,

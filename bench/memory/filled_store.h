@@ -31,6 +31,9 @@ class FilledStore {
   /// The growth of the process's memory while the store was filled.
   const Resident& growth() const { return growth_; }
 
+  /// The most bytes a key while the store grew from a tenth of the keys to all of them.
+  double most_bytes_per_key() const { return most_bytes_per_key_; }
+
   Instant now() const { return store_->now(); }
 
   /// Makes one decision. Returns the remaining units. `now` may be kStoreTime.
@@ -54,6 +57,8 @@ class FilledStore {
   }
 
  private:
+  static constexpr std::size_t kGrowthSamples = 200;
+
   Limit limit_{kBenchLimit};
   Limit hot_limit_{kHotLimit};
   std::shared_ptr<Store> store_;
@@ -63,6 +68,7 @@ class FilledStore {
   Request hot_request_{};
   std::array<Decision, kBatch> decisions_{};
   Resident growth_;
+  double most_bytes_per_key_ = 0;
 };
 
 }  // namespace sluice::bench
