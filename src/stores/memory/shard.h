@@ -164,13 +164,19 @@ class alignas(64) Shard {
   static constexpr std::uint32_t kCandidateLines = 4;
   static constexpr std::uint32_t kMostCandidates = kCandidateLines * Line::kSlots;
 
-  /// Visits the keys near the place of `tag`.
+  /// Visits the keys near the place of `tag`: those of the first lines from its home or, if these
+  /// are empty, of the next line that is not.
   template <class Visit>
   void visit_candidates(Tag tag, Visit visit) const {
     const std::uint32_t count = line_count();
     std::uint32_t i = home(tag, count);
-    for (std::uint32_t n = 0; n < std::min(count, kCandidateLines); ++n, i = next(i, count)) {
-      visit_line(i, visit);
+    bool found = false;
+    for (std::uint32_t n = 0; n < count && (n < kCandidateLines || !found); ++n) {
+      visit_line(i, [&](const Slot& slot) {
+        found = true;
+        visit(slot);
+      });
+      i = next(i, count);
     }
   }
 

@@ -265,6 +265,19 @@ TEST(Shard, CandidatesAreThoseOfTheFirstFourLinesFromHome) {
   EXPECT_EQ(visits, 1);
 }
 
+TEST(Shard, IfTheFirstLinesAreEmptyCandidatesAreThoseOfTheNextLineWithKeys) {
+  LoneShard lone;
+  while (lone.shard.line_count() < 100) ASSERT_TRUE(lone.shard.grow(lone.budget));
+  lone.add(Tag{0x4000'0000} << 32, 1);
+  lone.add(Tag{0x8000'0000} << 32, 2);
+  std::vector<Cell> candidates;
+  lone.shard.visit_candidates(Tag{0xF000'0000} << 32,
+                              [&](const Slot& slot) { candidates.push_back(slot.cell); });
+  EXPECT_EQ(candidates, std::vector<Cell>{1});
+  LoneShard empty;
+  empty.shard.visit_candidates(1, [](const Slot&) { ADD_FAILURE(); });
+}
+
 TEST(Shard, APrefetchNeedsNoLockWhileItGrows) {
   LoneShard lone;
   std::atomic<bool> done{false};
