@@ -30,7 +30,7 @@ void Feed::read(const OpenFile& file) {
     if (line.text.find_first_not_of(" \t") == std::string_view::npos) continue;
     if (reader_ == nullptr && !choose_reader(line, file)) continue;
     if (read_record(source, line) == Reading::kRecord) {
-      judge_.add(record_, *key_);
+      sink_.add(record_, *key_);
     } else {
       refuse(line, file);
     }
@@ -41,7 +41,7 @@ void Feed::read(const OpenFile& file) {
   const std::string sentence = file.name + ": " + source.error();
   if (options_.is_strict) throw ReplayError(1, sentence);
   progress_.clear();
-  err_ << "sluice replay: " << sentence << '\n';
+  err_ << options_.command << ": " << sentence << '\n';
 }
 
 /// Returns false if the line is no record: a header, or a line that cannot be parsed.
@@ -62,6 +62,7 @@ bool Feed::choose_reader(const Line& line, const OpenFile& file) {
   if (keys_used_.find(key_->text()) == std::string::npos) {
     keys_used_.append(keys_used_.empty() ? "" : ", ").append(key_->text());
   }
+  sink_.begin_file(*reader_);
   return !recognised.is_header;
 }
 

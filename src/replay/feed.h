@@ -4,51 +4,37 @@
 #include <iosfwd>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
+#include <string_view>
 
-#include "replay/judge.h"
+#include "replay/inputs.h"
 #include "replay/key_template.h"
 #include "replay/line_source.h"
 #include "replay/progress.h"
 #include "replay/record.h"
+#include "replay/record_sink.h"
 
 namespace sluice::replay {
 
-/// An error with one sentence for the user, without a full stop, and the program's exit status.
-class ReplayError : public std::runtime_error {
- public:
-  ReplayError(int status, const std::string& sentence)
-      : std::runtime_error(sentence), status_(status) {}
-  int status() const { return status_; }
-
- private:
-  int status_;
-};
-
 struct FeedOptions {
+  /// The command that the user started, for messages: "sluice replay".
+  std::string_view command;
   std::optional<KeyTemplate> key;
   Format format = Format::kAuto;
   bool is_strict = false;
 };
 
-/// A file to read: an open descriptor, and its name for messages, safe for a terminal.
-struct OpenFile {
-  int descriptor = -1;
-  std::string name;
-};
-
-/// Reads files line by line and passes their requests to a judge. Counts lines that cannot be
+/// Reads files line by line and passes their requests to a sink. Counts lines that cannot be
 /// parsed, and shows the first few. Skips empty lines. Not thread-safe.
 class Feed {
  public:
-  /// The judge, the stream and the bar must outlive the feed.
-  Feed(FeedOptions options, Judge& judge, std::ostream& err, Progress& progress)
-      : options_(std::move(options)), judge_(judge), err_(err), progress_(progress) {}
+  /// The sink, the stream and the bar must outlive the feed.
+  Feed(FeedOptions options, RecordSink& sink, std::ostream& err, Progress& progress)
+      : options_(std::move(options)), sink_(sink), err_(err), progress_(progress) {}
 
   /// Takes ownership of the descriptor, and reads to the end, or up to damaged input, which it
   /// reports. Throws ReplayError (status 2: the file has no such field for the key; 1: a CSV header
-  /// is missing, or with is_strict a line cannot be parsed) and the exceptions of the judge.
+  /// is missing, or with is_strict a line cannot be parsed) and the exceptions of the sink.
   void read(const OpenFile& file);
 
   std::uint64_t unreadable() const { return unreadable_; }
@@ -65,7 +51,7 @@ class Feed {
   void refuse(const Line& line, const OpenFile& file);
 
   FeedOptions options_;
-  Judge& judge_;
+  RecordSink& sink_;
   std::ostream& err_;
   Progress& progress_;
   std::unique_ptr<LineReader> reader_;

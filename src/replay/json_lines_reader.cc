@@ -118,12 +118,14 @@ class JsonLinesReader : public LineReader {
   }
 
   std::optional<std::size_t> slot(std::string_view name) override {
-    std::vector<Wanted>& wanted = parser_.handler().wanted;
-    std::size_t found = 0;
-    while (found < wanted.size() && wanted[found].name != name) ++found;
-    if (found == wanted.size()) wanted.push_back({.name = std::string(name)});
-    in_key_.resize(wanted.size());
-    in_key_[found] = true;
+    const std::size_t found = want(name);
+    uses_[found] = Use::kRequired;
+    return found;
+  }
+
+  std::optional<std::size_t> optional_slot(std::string_view name) override {
+    const std::size_t found = want(name);
+    if (uses_[found] == Use::kNone) uses_[found] = Use::kOptional;
     return found;
   }
 
@@ -133,13 +135,23 @@ class JsonLinesReader : public LineReader {
 
   Reading read(std::string_view line, Record& record, std::string& reason) override {
     return parse(line, reason) && read_time(record, reason) && read_cost_field(record, reason) &&
-                   read_key_fields(record, reason)
+                   read_fields(record, reason)
                ? Reading::kRecord
                : Reading::kUnreadable;
   }
 
  private:
   enum Fixed : std::size_t { kTime, kTimeNs, kCost };
+  enum class Use : std::uint8_t { kNone, kOptional, kRequired };
+
+  std::size_t want(std::string_view name) {
+    std::vector<Wanted>& wanted = parser_.handler().wanted;
+    std::size_t found = 0;
+    while (found < wanted.size() && wanted[found].name != name) ++found;
+    if (found == wanted.size()) wanted.push_back({.name = std::string(name)});
+    uses_.resize(wanted.size(), Use::kNone);
+    return found;
+  }
 
   const Wanted& field(std::size_t slot) { return parser_.handler().wanted[slot]; }
 
@@ -179,12 +191,17 @@ class JsonLinesReader : public LineReader {
     return false;
   }
 
-  bool read_key_fields(Record& record, std::string& reason) {
-    record.fields.resize(in_key_.size());
-    for (std::size_t slot = 0; slot < in_key_.size(); ++slot) {
-      if (!in_key_[slot]) continue;
+  bool read_fields(Record& record, std::string& reason) {
+    record.fields.resize(uses_.size());
+    for (std::size_t slot = 0; slot < uses_.size(); ++slot) {
+      if (uses_[slot] == Use::kNone) continue;
       const Wanted& wanted = field(slot);
-      if (wanted.kind == Kind::kAbsent || wanted.kind == Kind::kNested) {
+      const bool is_absent = wanted.kind == Kind::kAbsent || wanted.kind == Kind::kNested;
+      if (is_absent && uses_[slot] == Use::kOptional) {
+        record.fields[slot] = {};
+        continue;
+      }
+      if (is_absent) {
         const std::string name = "field " + printable(wanted.name, kFieldColumns);
         reason = wanted.kind == Kind::kAbsent ? "no " + name
                                               : "the " + name + " is an object or an array";
@@ -196,8 +213,8 @@ class JsonLinesReader : public LineReader {
   }
 
   json::basic_parser<Handler> parser_;
-  /// By slot: whether the key uses the field, so that a line must have it.
-  std::vector<bool> in_key_;
+  /// By slot: who asked for the field. A line must have those that are required.
+  std::vector<Use> uses_;
 };
 
 }  // namespace

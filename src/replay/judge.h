@@ -9,7 +9,7 @@
 #include "core/store.h"
 #include "replay/decision_writer.h"
 #include "replay/key_template.h"
-#include "replay/record.h"
+#include "replay/record_sink.h"
 #include "replay/tally.h"
 #include "sluice/limit.h"
 
@@ -23,7 +23,7 @@ struct NamedLimit {
 
 /// Decides requests by several independent limits, and counts the decisions. Successive requests
 /// with the same instant go to the store as one batch. Not thread-safe.
-class Judge {
+class Judge : public RecordSink {
  public:
   /// `writer` gets every decision, in the order of the requests, and for each request in the order
   /// of the limits. It may be null, and must outlive the judge. Throws StoreError.
@@ -31,7 +31,7 @@ class Judge {
 
   /// Adds one request, which may be decided later. Throws StoreError, and the exceptions of the
   /// writer.
-  void add(const Record& record, const KeyTemplate& key);
+  void add(const Record& record, const KeyTemplate& key) override;
 
   /// Decides all added requests. Throws as add().
   void flush();

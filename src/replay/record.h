@@ -43,6 +43,9 @@ class LineReader {
   /// name, and from then on rejects lines without it.
   virtual std::optional<std::size_t> slot(std::string_view name) = 0;
 
+  /// As slot(), for a field that a line may lack: it is empty then.
+  virtual std::optional<std::size_t> optional_slot(std::string_view name) { return slot(name); }
+
   /// The names that slot() knows, for error messages: "ip, ident, user".
   virtual std::string known_fields() const = 0;
 

@@ -4,12 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <ostream>
-#include <system_error>
 
 #include "replay/feed.h"
+#include "replay/inputs.h"
 #include "replay/judge.h"
 #include "replay/progress.h"
 #include "replay/report.h"
@@ -19,22 +18,7 @@
 namespace sluice::replay {
 namespace {
 
-constexpr int kFailed = 1;
-constexpr int kMisused = 2;
 constexpr mode_t kDecisionsMode = 0666;
-
-struct Input {
-  std::string path;
-  /// The name for messages.
-  std::string name;
-  std::uint64_t bytes = 0;
-  dev_t device = 0;
-  ino_t inode = 0;
-};
-
-std::string why(int error) {
-  return std::generic_category().message(error);
-}
 
 std::vector<NamedLimit> read_limits(const std::vector<std::string>& expressions) {
   if (expressions.empty()) {
@@ -63,62 +47,6 @@ std::vector<NamedLimit> read_limits(const std::vector<std::string>& expressions)
   return limits;
 }
 
-/// Rejects a template that fits no file.
-std::optional<KeyTemplate> read_key(const ReplayOptions& options) {
-  if (!options.key) return std::nullopt;
-  try {
-    KeyTemplate key(*options.key);
-    if (options.format == Format::kCommon || options.format == Format::kCombined) {
-      key.bind(*make_log_reader(options.format));
-    }
-    return key;
-  } catch (const std::invalid_argument& error) {
-    throw ReplayError(kMisused, std::string("--key: ") + error.what());
-  }
-}
-
-/// Checks every file before any is read. Does not open them, since a pipe can be opened only once.
-std::vector<Input> find_inputs(const std::vector<std::string>& files) {
-  std::vector<Input> inputs;
-  for (const std::string& path : files.empty() ? std::vector<std::string>{"-"} : files) {
-    const bool is_standard = path == "-";
-    Input input{.path = path,
-                .name = is_standard ? "standard input" : printable(path, kTypedColumns)};
-    struct stat status {};
-    const bool is_there = is_standard
-                              ? fstat(STDIN_FILENO, &status) == 0
-                              : stat(path.c_str(), &status) == 0 && access(path.c_str(), R_OK) == 0;
-    if (!is_there) throw ReplayError(kFailed, input.name + ": " + why(errno));
-    if (S_ISDIR(status.st_mode)) throw ReplayError(kFailed, input.name + ": " + why(EISDIR));
-    if (is_standard && std::any_of(inputs.begin(), inputs.end(),
-                                   [](const Input& other) { return other.path == "-"; })) {
-      throw ReplayError(kMisused, "standard input is given twice");
-    }
-    input.bytes = S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : 0;
-    input.device = status.st_dev;
-    input.inode = status.st_ino;
-    inputs.push_back(std::move(input));
-  }
-  return inputs;
-}
-
-/// The size of all inputs together, or 0 if one is not known.
-std::uint64_t total_bytes(const std::vector<Input>& inputs) {
-  std::uint64_t total = 0;
-  for (const Input& input : inputs) {
-    if (input.bytes == 0) return 0;
-    total += input.bytes;
-  }
-  return total;
-}
-
-int open_input(const Input& input) {
-  const int descriptor = input.path == "-" ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
-                                           : open(input.path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) throw ReplayError(kFailed, input.name + ": " + why(errno));
-  return descriptor;
-}
-
 std::unique_ptr<DecisionWriter> open_decisions(const std::string& path,
                                                const std::vector<Input>& inputs) {
   if (path.empty()) return nullptr;
@@ -134,7 +62,7 @@ std::unique_ptr<DecisionWriter> open_decisions(const std::string& path,
   const int descriptor =
       is_standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)
                   : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kDecisionsMode);
-  if (descriptor < 0) throw ReplayError(kFailed, "--decisions: " + name + ": " + why(errno));
+  if (descriptor < 0) throw ReplayError(kFailed, "--decisions: " + name + ": " + why_not(errno));
   return std::make_unique<DecisionWriter>(descriptor, name);
 }
 
@@ -161,7 +89,11 @@ int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::
     if (!warning.empty()) streams.err << "sluice replay: " << warning << '\n';
   }
   FeedOptions feed_options{
-      .key = read_key(options), .format = options.format, .is_strict = options.is_strict};
+
+      .command = "sluice replay",
+      .key = read_key(options.key, options.format),
+      .format = options.format,
+      .is_strict = options.is_strict};
   auto store = open_virtual_store(options.store, left);
   const std::vector<Input> inputs = find_inputs(options.files);
   const auto writer = open_decisions(options.decisions, inputs);
@@ -174,7 +106,7 @@ int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::
     progress.clear();
   };
   try {
-    for (const Input& input : inputs) feed.read({open_input(input), input.name});
+    for (const Input& input : inputs) feed.read(open_input(input));
   } catch (const ReplayError&) {
     // The requests up to here were decided.
     finish();

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <array>
 
 #include "replay/report.h"
@@ -22,19 +21,6 @@ constexpr std::size_t kMinuteCharacters = 16;
 constexpr std::string_view kBold = "\x1b[1m";
 constexpr std::string_view kRed = "\x1b[31m";
 constexpr std::string_view kFaint = "\x1b[2m";
-
-std::string padded_left(std::string_view text, std::size_t columns) {
-  std::string out(columns - std::min(columns, text.size()), ' ');
-  return out.append(text);
-}
-
-/// An ellipsis counts as one column.
-std::string padded_right(std::string text, std::size_t columns) {
-  const auto is_start = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; };
-  const auto width = static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_start));
-  text.append(columns - std::min(columns, width), ' ');
-  return text;
-}
 
 class Table {
  public:

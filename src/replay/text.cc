@@ -1,5 +1,6 @@
 #include "replay/text.h"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <charconv>
@@ -10,12 +11,27 @@
 namespace sluice::replay {
 namespace {
 
+std::size_t columns_of(std::string_view text) {
+  const auto is_start = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; };
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_start));
+}
+
 void append_padded(std::string& out, std::int64_t number) {
   if (number < 10) out += '0';
   append_number(out, number);
 }
 
 }  // namespace
+
+std::string padded_left(std::string_view text, std::size_t columns) {
+  std::string out(columns - std::min(columns, columns_of(text)), ' ');
+  return out.append(text);
+}
+
+std::string padded_right(std::string text, std::size_t columns) {
+  text.append(columns - std::min(columns, columns_of(text)), ' ');
+  return text;
+}
 
 void append_number(std::string& out, std::int64_t number) {
   std::array<char, 24> digits{};

@@ -14,6 +14,10 @@ namespace sluice::replay {
 inline constexpr std::size_t kFieldColumns = 40;
 inline constexpr std::size_t kTypedColumns = 200;
 
+/// Spaces before or after the text, up to `columns`. A code point counts as one column.
+std::string padded_left(std::string_view text, std::size_t columns);
+std::string padded_right(std::string text, std::size_t columns);
+
 /// Appends the number in decimal.
 void append_number(std::string& out, std::int64_t number);
 void append_number(std::string& out, std::uint64_t number);

@@ -107,6 +107,9 @@ class Readme(SystemTest):
     def test_http_headers(self):
         self.check(os.path.join("docs", "http-headers.md"))
 
+    def test_advise(self):
+        self.check(os.path.join("docs", "advise.md"))
+
     def test_limits(self):
         self.check(os.path.join("docs", "limits.md"))
 

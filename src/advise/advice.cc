@@ -1,0 +1,108 @@
+#include "advise/advice.h"
+
+#include <algorithm>
+
+#include "advise/suggest.h"
+#include "core/arithmetic.h"
+
+namespace sluice::advise {
+namespace {
+
+/// The number of the sliding window of one minute.
+constexpr std::size_t kSlidingMinute = kFirstSliding + 2;
+
+HitKey hit_key(const Traffic& traffic, const KeyTraffic& key, const Choice& choice) {
+  const FrequentTexts::Entry agent = key.user_agents.most_frequent();
+  const FrequentTexts::Entry path = key.paths.most_frequent();
+  return {.key = key.key,
+          .requests = key.requests,
+          .denied = key.denied(choice.family, choice.balanced),
+          .needs = key.peak(choice.family),
+          .busiest_minute = key.peak(kSlidingMinute),
+          .span_ns = key.last_ns - key.first_ns,
+          .client_errors = key.client_errors,
+          .server_errors = key.server_errors,
+          .user_agent = traffic.user_agents().text(agent.number),
+          .user_agent_requests = agent.at_least,
+          .path = traffic.paths().text(path.number),
+          .path_requests = path.at_least};
+}
+
+std::vector<FamilyAdvice> advise_families(const std::vector<Ranking>& rankings,
+                                          const std::vector<std::size_t>& visible) {
+  std::vector<FamilyAdvice> all;
+  for (const std::size_t family : visible) {
+    FamilyAdvice advice{.family = family};
+    for (std::size_t i = 0; i < kDeniedShares.size(); ++i) {
+      advice.keys[i] = rankings[family].limit_for_keys(kDeniedShares[i]);
+      advice.requests[i] = rankings[family].limit_for_requests(kDeniedShares[i]);
+    }
+    all.push_back(advice);
+  }
+  return all;
+}
+
+std::vector<Burstiness> burstiness_of(const std::vector<Ranking>& rankings,
+                                      const std::vector<std::size_t>& visible) {
+  std::vector<Burstiness> all;
+  for (const std::size_t family : visible) {
+    if (family < kFirstSliding || family >= kFirstFixed) continue;
+    const Ranking& ranking = rankings[family];
+    all.push_back({.window_ns = limit_families().info[family].period_ns,
+                   .half = ranking.limit_for_keys(500),
+                   .nine_tenths = ranking.limit_for_keys(100),
+                   .all_but_hundredth = ranking.limit_for_keys(10),
+                   .most = ranking.limit_for_keys(0)});
+  }
+  return all;
+}
+
+}  // namespace
+
+bool is_visible(const FamilyInfo& family, const Advice& advice) {
+  constexpr std::int64_t kFewUnits = 10;
+  if (family.is_bucket()) {
+    return Int128{advice.disorder_ns} * family.rate <= Int128{kFewUnits} * family.period_ns;
+  }
+  return family.period_ns >= advice.disorder_ns &&
+         family.period_ns <= advice.last_ns - advice.first_ns;
+}
+
+Advice make_advice(const Traffic& traffic) {
+  Advice advice{.requests = traffic.requests(),
+                .is_sample = traffic.is_sample(),
+                .first_ns = traffic.first_ns(),
+                .last_ns = traffic.last_ns(),
+                .is_in_seconds = traffic.is_in_seconds(),
+                .disorder_ns = traffic.disorder_ns(),
+                .has_status = traffic.has_status(),
+                .has_user_agent = traffic.has_user_agent(),
+                .has_path = traffic.has_path(),
+                .families = {},
+                .burstiness = {},
+                .hit_first = {},
+                .suggestions = {}};
+  const std::vector<Traffic::Weighted> keys = traffic.keys();
+  std::vector<Ranking> rankings;
+  rankings.reserve(kFamilies);
+  for (std::size_t family = 0; family < kFamilies; ++family) rankings.emplace_back(keys, family);
+  advice.keys_kept = keys.size();
+  advice.keys = rankings[0].total();
+  if (keys.empty() || rankings[0].peak(0) == 0) return advice;
+  std::vector<std::size_t> visible;
+  for (std::size_t family = 0; family < kFamilies; ++family) {
+    if (is_visible(limit_families().info[family], advice)) visible.push_back(family);
+  }
+  advice.families = advise_families(rankings, visible);
+  advice.burstiness = burstiness_of(rankings, visible);
+  const Choice choice = choose(rankings, visible);
+  const Ranking& ranking = rankings[choice.family];
+  advice.balanced_family = choice.family;
+  advice.suggestions = describe(choice, ranking);
+  for (std::size_t rank = 0; rank < std::min(kMostHit, ranking.size()); ++rank) {
+    advice.hit_first.push_back(hit_key(traffic, ranking.key(rank), choice));
+  }
+  return advice;
+}
+
+}  // namespace sluice::advise

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "advise/suggest.h"
+#include "advise/traffic.h"
+
+namespace sluice::advise {
+
+/// The shares that may be denied, in thousandths: 5 %, 1 % and 0.1 %.
+inline constexpr std::array<std::uint64_t, 3> kDeniedShares = {50, 10, 1};
+
+/// The limits of one family.
+struct FamilyAdvice {
+  /// Its number, see LimitFamilies.
+  std::size_t family = 0;
+  /// By kDeniedShares: the smallest limit at which at most this share of the keys would be denied
+  /// anything. Exact for the kept keys.
+  std::array<std::int64_t, 3> keys = {};
+  /// By kDeniedShares: the smallest limit of limit_series() that would deny at most this share of
+  /// the requests. Exact for the kept keys.
+  std::array<std::int64_t, 3> requests = {};
+};
+
+/// What keys ask for in windows of one length, whenever these begin: the peaks of a share of the
+/// keys are at most this.
+struct Burstiness {
+  std::int64_t window_ns = 0;
+  std::int64_t half = 0;
+  std::int64_t nine_tenths = 0;
+  std::int64_t all_but_hundredth = 0;
+  std::int64_t most = 0;
+};
+
+/// A key that the balanced limit hits first.
+struct HitKey {
+  std::string key;
+  std::uint64_t requests = 0;
+  /// By the balanced limit.
+  std::uint64_t denied = 0;
+  /// The smallest limit of the balanced limit's family that denies this key nothing.
+  std::int64_t needs = 0;
+  /// The most units within a minute.
+  std::int64_t busiest_minute = 0;
+  /// From its first request to its last.
+  std::int64_t span_ns = 0;
+  std::uint64_t client_errors = 0;
+  std::uint64_t server_errors = 0;
+  /// The most frequent ones, with a lower bound of their requests; empty if there is none.
+  std::string user_agent;
+  std::uint64_t user_agent_requests = 0;
+  std::string path;
+  std::uint64_t path_requests = 0;
+};
+
+struct Advice {
+  std::uint64_t requests = 0;
+  /// An estimate if is_sample.
+  std::uint64_t keys = 0;
+  std::uint64_t keys_kept = 0;
+  bool is_sample = false;
+  Instant first_ns = 0;
+  Instant last_ns = 0;
+  bool is_in_seconds = false;
+  /// See Traffic::disorder_ns().
+  std::int64_t disorder_ns = 0;
+  bool has_status = false;
+  bool has_user_agent = false;
+  bool has_path = false;
+  /// Those that the data can tell about, see is_visible().
+  std::vector<FamilyAdvice> families;
+  std::vector<Burstiness> burstiness;
+  /// At most kMostHit, the most needy first.
+  std::vector<HitKey> hit_first;
+  /// strict, balanced and lenient; none if there was no request with a cost.
+  std::vector<Suggestion> suggestions;
+  /// The number of the balanced limit's family.
+  std::size_t balanced_family = 0;
+};
+
+inline constexpr std::size_t kMostHit = 10;
+
+/// Whether the data can tell about a family. It cannot about windows that are longer than its span,
+/// nor about those that are shorter than its disorder: an algorithm's time does not run backwards,
+/// so a late line counts as one that is as new as the newest. To a bucket a late line looks like as
+/// many units as return in this time, which must be few.
+bool is_visible(const FamilyInfo& family, const Advice& advice);
+
+/// Concludes from the traffic.
+Advice make_advice(const Traffic& traffic);
+
+}  // namespace sluice::advise

@@ -1,0 +1,170 @@
+#include "advise/advice_report.h"
+#include "core/safe_text.h"
+#include "replay/text.h"
+
+namespace sluice::advise {
+namespace {
+
+using replay::append_number;
+
+/// Writes JSON with one member per line and an indent of two spaces for each level.
+class JsonWriter {
+ public:
+  void open(char bracket) {
+    out_ += bracket;
+    is_first_ = true;
+    ++depth_;
+  }
+
+  void close(char bracket) {
+    --depth_;
+    if (!is_first_) new_line();
+    is_first_ = false;
+    out_ += bracket;
+  }
+
+  /// The next member's name, or with no name the next element of an array.
+  void next(std::string_view name = {}) {
+    if (!is_first_) out_ += ',';
+    is_first_ = false;
+    new_line();
+    if (name.empty()) return;
+    append_json_string(out_, name);
+    out_ += ": ";
+  }
+
+  template <class Number>
+  requires std::is_integral_v<Number>
+  void add(std::string_view name, Number value) {
+    next(name);
+    if constexpr (std::is_same_v<Number, bool>) {
+      out_ += value ? "true" : "false";
+    } else {
+      append_number(out_, value);
+    }
+  }
+
+  void add(std::string_view name, std::string_view text) {
+    next(name);
+    append_json_string(out_, text);
+  }
+
+  std::string text() && { return std::move(out_) + '\n'; }
+
+ private:
+  void new_line() { out_.append("\n").append(std::size_t{2} * depth_, ' '); }
+
+  std::string out_;
+  std::size_t depth_ = 0;
+  bool is_first_ = true;
+};
+
+void write_shares(JsonWriter& json, std::string_view name,
+                  const std::array<std::int64_t, kDeniedShares.size()>& limits) {
+  constexpr std::string_view kNames[] = {"5%", "1%", "0.1%"};
+  json.next(name);
+  json.open('{');
+  for (std::size_t i = 0; i < limits.size(); ++i) json.add(kNames[i], limits[i]);
+  json.close('}');
+}
+
+void write_data(JsonWriter& json, const Advice& advice, const AdviceContext& context) {
+  json.add("key", context.key);
+  json.add("requests", advice.requests);
+  json.add("unreadable_lines", context.unreadable);
+  json.add("keys", advice.keys);
+  json.add("keys_kept", advice.keys_kept);
+  json.add("is_sample", advice.is_sample);
+  json.add("first_ns", advice.first_ns);
+  json.add("last_ns", advice.last_ns);
+}
+
+void write_bursts(JsonWriter& json, const Advice& advice) {
+  json.next("units_in_any_window");
+  json.open('[');
+  for (const Burstiness& window : advice.burstiness) {
+    json.next();
+    json.open('{');
+    json.add("window_ns", window.window_ns);
+    json.add("50%", window.half);
+    json.add("90%", window.nine_tenths);
+    json.add("99%", window.all_but_hundredth);
+    json.add("most", window.most);
+    json.close('}');
+  }
+  json.close(']');
+}
+
+void write_families(JsonWriter& json, const Advice& advice) {
+  json.next("limits");
+  json.open('[');
+  for (const FamilyAdvice& family : advice.families) {
+    const FamilyInfo& info = limit_families().info[family.family];
+    json.next();
+    json.open('{');
+    json.add("limit_expr", info.before + 'L' + info.after);
+    write_shares(json, "keys_denied", family.keys);
+    write_shares(json, "requests_denied", family.requests);
+    json.close('}');
+  }
+  json.close(']');
+}
+
+void write_hits(JsonWriter& json, const Advice& advice) {
+  json.next("hit_first");
+  json.open('[');
+  for (const HitKey& hit : advice.hit_first) {
+    json.next();
+    json.open('{');
+    json.add("key", hit.key);
+    json.add("requests", hit.requests);
+    json.add("denied", hit.denied);
+    json.add("needs", hit.needs);
+    json.add("busiest_minute", hit.busiest_minute);
+    json.add("span_ns", hit.span_ns);
+    json.add("status_4xx", hit.client_errors);
+    json.add("status_5xx", hit.server_errors);
+    json.add("user_agent", hit.user_agent);
+    json.add("user_agent_at_least", hit.user_agent_requests);
+    json.add("path", hit.path);
+    json.add("path_at_least", hit.path_requests);
+    json.close('}');
+  }
+  json.close(']');
+}
+
+void write_suggestions(JsonWriter& json, const Advice& advice) {
+  json.next("suggestions");
+  json.open('[');
+  for (const Suggestion& suggestion : advice.suggestions) {
+    json.next();
+    json.open('{');
+    json.add("name", suggestion.name);
+    json.add("limit_expr", suggestion.expression);
+    json.add("denied", suggestion.outcome.requests_denied);
+    json.add("keys_limited", suggestion.outcome.keys_denied);
+    json.add("reason", suggestion.reason);
+    json.close('}');
+  }
+  json.close(']');
+}
+
+}  // namespace
+
+std::string advice_json(const Advice& advice, const AdviceContext& context) {
+  JsonWriter json;
+  json.open('{');
+  write_data(json, advice, context);
+  write_bursts(json, advice);
+  write_families(json, advice);
+  write_hits(json, advice);
+  write_suggestions(json, advice);
+  json.next("unknowns");
+  json.open('[');
+  for (const std::string& sentence : unknowns(advice, context)) json.add({}, sentence);
+  json.close(']');
+  json.close('}');
+  return std::move(json).text();
+}
+
+}  // namespace sluice::advise

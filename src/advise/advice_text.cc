@@ -1,0 +1,237 @@
+#include "advise/advice_report.h"
+#include "advise/words.h"
+#include "core/safe_text.h"
+#include "replay/text.h"
+
+namespace sluice::advise {
+namespace {
+
+using replay::grouped;
+using replay::padded_left;
+using replay::padded_right;
+using replay::percent;
+
+constexpr std::size_t kColumns = 100;
+constexpr std::size_t kLimitColumns = 30;
+constexpr std::size_t kNumber = 11;
+constexpr std::string_view kBold = "\x1b[1m";
+constexpr std::string_view kFaint = "\x1b[2m";
+
+/// A limit, or that the algorithm has none that would do.
+std::string limit_text(std::int64_t limit) {
+  return limit >= kMaxCount ? "none" : grouped(static_cast<std::uint64_t>(limit));
+}
+
+class AdviceText {
+ public:
+  AdviceText(const Advice& advice, const AdviceContext& context, bool is_coloured)
+      : advice_(advice), context_(context), is_coloured_(is_coloured) {}
+
+  std::string text() && {
+    overview();
+    if (!advice_.suggestions.empty()) {
+      bursts();
+      limits();
+      hit_first();
+      suggestions();
+    }
+    cannot_know();
+    return std::move(out_);
+  }
+
+ private:
+  std::string styled(const std::string& text, std::string_view style) const {
+    return is_coloured_ ? std::string(style) + text + "\x1b[0m" : text;
+  }
+
+  void line(const std::string& text = {}) {
+    out_ += text;
+    while (out_.ends_with(' ')) out_.pop_back();
+    out_ += '\n';
+  }
+
+  void title(const std::string& text) {
+    line();
+    line(styled(text, kBold));
+  }
+
+  /// Breaks full sentences into lines.
+  void paragraph(std::string_view text, std::size_t indent) {
+    const std::string margin(indent, ' ');
+    while (!text.empty()) {
+      std::size_t end = text.size();
+      if (indent + end > kColumns) end = text.rfind(' ', kColumns - indent);
+      line(margin + std::string(text.substr(0, end)));
+      text.remove_prefix(std::min(text.size(), end + 1));
+    }
+  }
+
+  void overview() {
+    std::string text = count_of(advice_.requests, "request") + " of " +
+                       (advice_.is_sample ? "about " : "") + count_of(advice_.keys, "key");
+    if (advice_.requests > 0) {
+      text += ", " + replay::utc_second(advice_.first_ns) + " to " +
+              replay::utc_second(advice_.last_ns) + " UTC";
+    }
+    line(text);
+    if (!context_.key.empty()) line("key " + printable(context_.key, kColumns - 4));
+    if (context_.unreadable > 0) {
+      line(count_of(context_.unreadable, "line") + " could not be read");
+    }
+  }
+
+  void bursts() {
+    title("What keys ask for: units in any window of this length");
+    line(styled(padded_right("  window", kLimitColumns) + padded_left("half", kNumber) +
+                    padded_left("90 %", kNumber) + padded_left("99 %", kNumber) +
+                    padded_left("most", kNumber),
+                kFaint));
+    for (const Burstiness& window : advice_.burstiness) {
+      line(padded_right("  " + duration_text(window.window_ns), kLimitColumns) +
+           padded_left(limit_text(window.half), kNumber) +
+           padded_left(limit_text(window.nine_tenths), kNumber) +
+           padded_left(limit_text(window.all_but_hundredth), kNumber) +
+           padded_left(limit_text(window.most), kNumber));
+    }
+    paragraph(
+        "Half of the keys never ask for more than the first number, 90 % of them never for "
+        "more than the second.",
+        2);
+  }
+
+  void limits() {
+    title("The limit at which this share would be denied");
+    line(styled(padded_right({}, kLimitColumns) + padded_left("of keys", 3 * kNumber) +
+                    padded_left("of requests", 3 * kNumber),
+                kFaint));
+    std::string shares = padded_right("  L", kLimitColumns);
+    for (int i = 0; i < 2; ++i) {
+      for (const char* share : {"5 %", "1 %", "0.1 %"}) shares += padded_left(share, kNumber);
+    }
+    line(styled(shares, kFaint));
+    for (const FamilyAdvice& family : advice_.families) {
+      const FamilyInfo& info = limit_families().info[family.family];
+      std::string row = padded_right("  " + info.before + 'L' + info.after, kLimitColumns);
+      for (const std::int64_t limit : family.keys) row += padded_left(limit_text(limit), kNumber);
+      for (const std::int64_t limit : family.requests) {
+        row += padded_left(limit_text(limit), kNumber);
+      }
+      line(row);
+    }
+    paragraph(
+        "A key counts as denied if any of its requests is. The limits for requests are of "
+        "the series 1 2 3 5 7 10 15 20 30 50 70 100 and so on.",
+        2);
+  }
+
+  std::string share_of(std::uint64_t part, std::uint64_t whole) const {
+    return padded_left(percent(std::min(part, whole), whole), 9);
+  }
+
+  void hit_first() {
+    const FamilyInfo& info = limit_families().info[advice_.balanced_family];
+    title("The keys that " + info.before + 'L' + info.after + " would hit first");
+    line(styled(padded_left("needs L", 10) + padded_left("requests", kNumber) +
+                    padded_left("in a minute", 13) + padded_left("4xx", 9) + padded_left("5xx", 9) +
+                    "   key, its most frequent user agent and path",
+                kFaint));
+    for (const HitKey& hit : advice_.hit_first) {
+      std::string row = padded_left(limit_text(hit.needs), 10) +
+                        padded_left(grouped(hit.requests), kNumber) +
+                        padded_left(limit_text(hit.busiest_minute), 13);
+      row += advice_.has_status ? share_of(hit.client_errors, hit.requests) +
+                                      share_of(hit.server_errors, hit.requests)
+                                : padded_left("-", 9) + padded_left("-", 9);
+      line(row + "   " + printable(hit.key, kColumns - 55));
+      frequent(hit.user_agent, hit.user_agent_requests, hit.requests);
+      frequent(hit.path, hit.path_requests, hit.requests);
+    }
+  }
+
+  /// A text and the least share of the requests that have it.
+  void frequent(const std::string& text, std::uint64_t at_least, std::uint64_t requests) {
+    constexpr std::uint64_t kWorthShowing = 10;
+    if (text.empty() || at_least * kWorthShowing < requests) return;
+    line(std::string(55, ' ') + printable(text, kColumns - 55 - 10) + ' ' +
+         percent(std::min(at_least, requests), requests));
+  }
+
+  void suggestions() {
+    title("Start with one of these");
+    for (const Suggestion& suggestion : advice_.suggestions) {
+      line();
+      line("  " + padded_right(suggestion.name, 10) + styled(suggestion.expression, kBold));
+      const std::string about = advice_.is_sample ? "about " : "";
+      paragraph("Would have denied " + about +
+                    count_of(suggestion.outcome.requests_denied, "request") + " (" +
+                    percent(std::min(suggestion.outcome.requests_denied, advice_.requests),
+                            advice_.requests) +
+                    ") of " + about + count_of(suggestion.outcome.keys_denied, "key") + " (" +
+                    percent(suggestion.outcome.keys_denied, advice_.keys) + "). " +
+                    suggestion.reason,
+                12);
+    }
+    line();
+    paragraph("See what one of them does: sluice replay FILE --limit '" +
+                  advice_.suggestions[1].expression + "'",
+              2);
+  }
+
+  void cannot_know() {
+    title("What this cannot know");
+    for (const std::string& sentence : unknowns(advice_, context_)) paragraph(sentence, 2);
+  }
+
+  const Advice& advice_;
+  const AdviceContext& context_;
+  bool is_coloured_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::vector<std::string> unknowns(const Advice& advice, const AdviceContext& context) {
+  constexpr std::int64_t kWeekNs = std::int64_t{7} * 86'400 * 1'000'000'000;
+  constexpr std::uint64_t kManyKeys = 1'000;
+  std::vector<std::string> all;
+  const std::int64_t span_ns = advice.last_ns - advice.first_ns;
+  if (span_ns < kWeekNs) {
+    all.push_back("The data spans " + duration_text(span_ns) +
+                  ": it shows no whole week, and no rare event such as a release or a sale.");
+  }
+  if (advice.is_sample) {
+    all.push_back(
+        "There were too many keys to keep all: the shares are estimates from a sample of " +
+        grouped(advice.keys_kept) +
+        " keys, chosen by a hash of the key, to which the busiest are added.");
+  } else if (advice.keys < kManyKeys) {
+    all.push_back("With " + count_of(advice.keys, "key") + ", 0.1 % is less than one of them.");
+  }
+  if (advice.disorder_ns > 0) {
+    all.push_back("The lines are not in the order of time, by up to " +
+                  duration_text(advice.disorder_ns) +
+                  " (of several files, give the oldest first): shorter windows and faster buckets "
+                  "are left out, since late lines look like bursts to them.");
+  }
+  if (advice.is_in_seconds) {
+    all.push_back("The data has whole seconds: what happens within a second is not visible.");
+  }
+  if (context.key.find("{ip}") != std::string::npos) {
+    all.push_back(
+        "Many people may share one address, and one client may use many: such clients "
+        "need another key, for example an account.");
+  }
+  all.push_back(
+      "All of these requests were let through. Clients that are denied behave differently: "
+      "some slow down, some try again at once.");
+  all.push_back(
+      "A limit per key does not bound all keys together, and the data does not tell how "
+      "much load the service can bear.");
+  return all;
+}
+
+std::string advice_text(const Advice& advice, const AdviceContext& context, bool is_coloured) {
+  return AdviceText(advice, context, is_coloured).text();
+}
+
+}  // namespace sluice::advise

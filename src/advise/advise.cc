@@ -1,0 +1,59 @@
+#include "advise/advise.h"
+
+#include <new>
+#include <ostream>
+
+#include "advise/advice.h"
+#include "advise/advice_report.h"
+#include "replay/feed.h"
+#include "replay/inputs.h"
+#include "replay/progress.h"
+
+namespace sluice::advise {
+namespace {
+
+using replay::kFailed;
+using replay::ReplayError;
+
+int advise_all(const AdviseOptions& options, const AdviseStreams& streams) {
+  replay::FeedOptions feed_options{.command = "sluice advise",
+                                   .key = replay::read_key(options.key, options.format),
+                                   .format = options.format,
+                                   .is_strict = options.is_strict};
+  const std::vector<replay::Input> inputs = replay::find_inputs(options.files);
+  replay::Progress progress(streams.progress_descriptor, replay::total_bytes(inputs));
+  Traffic traffic(options.max_bytes);
+  replay::Feed feed(std::move(feed_options), traffic, streams.err, progress);
+  for (const replay::Input& input : inputs) feed.read(replay::open_input(input));
+  progress.clear();
+  if (traffic.requests() == 0 && feed.unreadable() > 0) {
+    throw ReplayError(kFailed, "not one line of the input could be read");
+  }
+  const Advice advice = make_advice(traffic);
+  const AdviceContext context{.key = feed.keys_used(), .unreadable = feed.unreadable()};
+  const std::string text = options.is_json ? advice_json(advice, context)
+                                           : advice_text(advice, context, streams.is_coloured);
+  if (!(streams.out << text << std::flush)) {
+    throw ReplayError(kFailed, "the advice cannot be written");
+  }
+  return feed.is_damaged() ? kFailed : 0;
+}
+
+}  // namespace
+
+int run_advise(const AdviseOptions& options, const AdviseStreams& streams) {
+  int status = kFailed;
+  std::string sentence;
+  try {
+    return advise_all(options, streams);
+  } catch (const ReplayError& error) {
+    status = error.status();
+    sentence = error.what();
+  } catch (const std::exception& error) {
+    sentence = error.what();
+  }
+  streams.err << "sluice advise: " << sentence << '\n' << std::flush;
+  return status;
+}
+
+}  // namespace sluice::advise

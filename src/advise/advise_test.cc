@@ -1,0 +1,132 @@
+#include "advise/advise.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "replay/test_file.h"
+#include "sluice/limit.h"
+
+namespace sluice::advise {
+namespace {
+
+struct Result {
+  int status = -1;
+  std::string out;
+  std::string err;
+};
+
+Result run(const AdviseOptions& options) {
+  std::ostringstream out;
+  std::ostringstream err;
+  const int status = run_advise(options, {.out = out, .err = err});
+  return {status, out.str(), err.str()};
+}
+
+class Advise : public ::testing::Test {
+ protected:
+  Result advise(const std::string& text, bool is_json = true) {
+    return run({.files = {directory_.write("in", text)}, .is_json = is_json});
+  }
+
+  replay::TestDirectory directory_;
+};
+
+/// A hundred keys that each ask for a few units a minute, for half an hour.
+std::string calm_keys() {
+  std::string csv = "time,key\n";
+  for (int second = 0; second < 1'800; ++second) {
+    for (int key = second % 20; key < 100; key += 20) {
+      csv += std::to_string(second) + ",key" + std::to_string(key) + '\n';
+    }
+  }
+  return csv;
+}
+
+TEST_F(Advise, WithoutOutliersBalancedDeniesAtMostAHundredthOfTheKeys) {
+  const auto advice = boost::json::parse(advise(calm_keys()).out);
+  EXPECT_EQ(advice.at("keys").as_int64(), 100);
+  EXPECT_EQ(advice.at("suggestions").at(1).at("keys_limited").as_int64(), 0);
+  EXPECT_NE(advice.at("suggestions").at(1).at("reason").as_string().find("No small group"),
+            std::string::npos);
+}
+
+TEST_F(Advise, AKeyThatStandsOutIsDeniedByBalanced) {
+  std::string csv = calm_keys();
+  for (int i = 0; i < 18'000; ++i) csv += std::to_string(i / 10) + ",steady\n";
+  const auto advice = boost::json::parse(advise(csv).out);
+  EXPECT_EQ(advice.at("hit_first").at(0).at("key").as_string(), "steady");
+  EXPECT_GT(advice.at("hit_first").at(0).at("denied").as_int64(), 9'000);
+  EXPECT_EQ(advice.at("suggestions").at(1).at("keys_limited").as_int64(), 1);
+}
+
+TEST_F(Advise, EverySuggestionIsALimit) {
+  for (const char* costs : {"1", "0", "7", "1000000", "9007199254740991"}) {
+    std::string csv = "time,key,cost\n";
+    for (int i = 0; i < 50; ++i) {
+      csv += std::to_string(i * i) + ",key" + std::to_string(i % 7) + ',' + costs + '\n';
+    }
+    const Result result = advise(csv);
+    ASSERT_EQ(result.status, 0) << result.err;
+    const auto advice = boost::json::parse(result.out);
+    const auto& suggestions = advice.at("suggestions").as_array();
+    EXPECT_EQ(suggestions.size(), std::string_view(costs) == "0" ? 0U : 3U);
+    for (const auto& each : suggestions) {
+      EXPECT_NO_THROW(Limit(std::string(each.at("limit_expr").as_string())));
+    }
+  }
+}
+
+TEST_F(Advise, DescribesKeysByTheFieldsThatAJsonLineHas) {
+  std::string lines;
+  for (int i = 0; i < 40; ++i) {
+    lines += R"({"time":)" + std::to_string(i) + R"(,"key":"a")" +
+             (i % 4 == 0 ? R"(,"status":503,"path":"/a?page=)" + std::to_string(i) + "\"}\n"
+                         : R"(,"status":"404","user_agent":"bot"})" + std::string("\n"));
+  }
+  const auto hit = boost::json::parse(advise(lines).out).at("hit_first").at(0);
+  EXPECT_EQ(hit.at("requests").as_int64(), 40);
+  EXPECT_EQ(hit.at("status_4xx").as_int64(), 30);
+  EXPECT_EQ(hit.at("status_5xx").as_int64(), 10);
+  EXPECT_EQ(hit.at("user_agent").as_string(), "bot");
+  EXPECT_EQ(hit.at("path").as_string(), "/a");
+}
+
+TEST_F(Advise, ATextIsSafeForATerminal) {
+  const Result result = advise("time,key,path\n1,\"a\x1b[2J\",/\x1b\n1,b,/\n70,b,/\n", false);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out.find('\x1b'), std::string::npos);
+  EXPECT_NE(result.out.find("a\\x1b[2J"), std::string::npos);
+}
+
+TEST_F(Advise, SaysThatItIsASample) {
+  std::string csv = "time,key\n";
+  for (int i = 0; i < 5'000; ++i) csv += std::to_string(i) + ",key" + std::to_string(i) + '\n';
+  const Result result = run(
+      {.files = {directory_.write("in", csv)}, .is_json = true, .max_bytes = std::size_t{1} << 20});
+  const auto advice = boost::json::parse(result.out);
+  EXPECT_TRUE(advice.at("is_sample").as_bool());
+  EXPECT_LT(advice.at("keys_kept").as_int64(), 2'000);
+  EXPECT_NEAR(static_cast<double>(advice.at("keys").as_int64()), 5'000, 1'500);
+}
+
+TEST_F(Advise, AnEmptyInputHasNoAdvice) {
+  const Result result = advise("", false);
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.out.find("Start with"), std::string::npos);
+}
+
+TEST_F(Advise, SaysWhatIsWrong) {
+  EXPECT_EQ(run({.files = {directory_.path("absent")}}).err,
+            "sluice advise: " + directory_.path("absent") + ": No such file or directory\n");
+  EXPECT_EQ(run({.files = {}, .key = "{ip"}).status, 2);
+  const Result unreadable = advise("neither\nthis\n");
+  EXPECT_EQ(unreadable.status, 1);
+  EXPECT_NE(unreadable.err.find("sluice advise: not one line of the input could be read\n"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace sluice::advise

@@ -1,0 +1,125 @@
+#include "advise/limit_families.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/arithmetic.h"
+#include "sluice/limit.h"
+
+namespace sluice::advise {
+namespace {
+
+constexpr std::int64_t kLastLimit = 1'000'000'000'000;
+
+struct Rate {
+  std::int64_t count;
+  std::string_view period;
+  std::int64_t period_ns;
+};
+
+constexpr std::int64_t kSecondNs = 1'000'000'000;
+
+constexpr std::array<Rate, kRates> kBucketRates = {{
+    {3, "1m", 60 * kSecondNs},
+    {6, "1m", 60 * kSecondNs},
+    {12, "1m", 60 * kSecondNs},
+    {30, "1m", 60 * kSecondNs},
+    {1, "1s", kSecondNs},
+    {2, "1s", kSecondNs},
+    {5, "1s", kSecondNs},
+    {10, "1s", kSecondNs},
+    {20, "1s", kSecondNs},
+    {50, "1s", kSecondNs},
+}};
+
+struct Window {
+  std::string_view text;
+  std::int64_t ns;
+};
+
+constexpr std::array<Window, kWindows> kWindowLengths = {{
+    {"1s", kSecondNs},
+    {"10s", 10 * kSecondNs},
+    {"1m", 60 * kSecondNs},
+    {"10m", 600 * kSecondNs},
+    {"1h", 3'600 * kSecondNs},
+    {"1d", 86'400 * kSecondNs},
+}};
+
+template <class A>
+typename A::Params params_of(const std::string& expression) {
+  return std::get<Part<A>>(parse_parts(expression).at(0)).params;
+}
+
+/// The family of this description with limits up to `largest`.
+template <class A>
+LimitFamily<A> make_family(const FamilyInfo& info, std::int64_t largest) {
+  LimitFamily<A> family{.unlimited = params_of<A>(info.expression(largest)), .limits = {}};
+  for (const std::int64_t limit : limit_series()) {
+    if (limit < largest) family.limits.push_back(params_of<A>(info.expression(limit)));
+  }
+  return family;
+}
+
+/// A bucket's burst is bounded by the time that it takes to fill.
+std::int64_t largest_burst(const Rate& rate) {
+  return std::min(kMaxCount, kMaxDurationNs / ceil_divide(rate.period_ns, rate.count));
+}
+
+}  // namespace
+
+const std::vector<std::int64_t>& limit_series() {
+  static const std::vector<std::int64_t> series = [] {
+    std::vector<std::int64_t> made = {1, 2, 3, 5, 7};
+    for (std::int64_t ten = 10; ten < kLastLimit; ten *= 10) {
+      for (const std::int64_t tenth : {10, 15, 20, 30, 50, 70}) made.push_back(ten / 10 * tenth);
+    }
+    made.push_back(kLastLimit);
+    return made;
+  }();
+  return series;
+}
+
+std::size_t series_index(std::int64_t number) {
+  const std::vector<std::int64_t>& series = limit_series();
+  const auto found = std::lower_bound(series.begin(), series.end() - 1, number);
+  return static_cast<std::size_t>(found - series.begin());
+}
+
+std::int64_t FamilyInfo::recovery_ns(std::int64_t limit) const {
+  if (!is_bucket()) return period_ns;
+  const auto filled = Int128{limit} * period_ns / rate;
+  return static_cast<std::int64_t>(std::min<Int128>(filled, kMaxDurationNs));
+}
+
+LimitFamilies::LimitFamilies() {
+  std::size_t number = 0;
+  for (std::size_t i = 0; i < kRates; ++i) {
+    const Rate& rate = kBucketRates[i];
+    info[number] = {.algorithm = TokenBucket::kName,
+                    .before = std::string(TokenBucket::kName) + ' ' + std::to_string(rate.count) +
+                              '/' + std::string(rate.period) + " burst=",
+                    .after = {},
+                    .period_ns = rate.period_ns,
+                    .rate = rate.count};
+    buckets[i] = make_family<TokenBucket>(info[number++], largest_burst(rate));
+  }
+  const auto add_windows = [&]<class A>(std::array<LimitFamily<A>, kWindows>& families) {
+    for (std::size_t i = 0; i < kWindows; ++i) {
+      info[number] = {.algorithm = A::kName,
+                      .before = std::string(A::kName) + ' ',
+                      .after = '/' + std::string(kWindowLengths[i].text),
+                      .period_ns = kWindowLengths[i].ns};
+      families[i] = make_family<A>(info[number++], kMaxCount);
+    }
+  };
+  add_windows(sliding);
+  add_windows(fixed);
+}
+
+const LimitFamilies& limit_families() {
+  static const LimitFamilies families;
+  return families;
+}
+
+}  // namespace sluice::advise

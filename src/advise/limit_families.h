@@ -1,0 +1,70 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "algorithms/limit_definition.h"
+
+namespace sluice::advise {
+
+/// The limits that are tried and suggested, ascending: 1 2 3 5 7 10 15 20 30 50 70 100 … 10^12.
+const std::vector<std::int64_t>& limit_series();
+
+/// The index of the smallest number of limit_series() that is at least `number`, or of the last.
+std::size_t series_index(std::int64_t number);
+
+/// Limits of one algorithm that differ in one number, the limit (of a token bucket the burst).
+template <class A>
+struct LimitFamily {
+  using Algorithm = A;
+  /// With the largest number that the algorithm can have.
+  typename A::Params unlimited;
+  /// With the numbers of limit_series(), as many as the algorithm can have.
+  std::vector<typename A::Params> limits;
+};
+
+/// A family, and what distinguishes it from others.
+struct FamilyInfo {
+  std::string_view algorithm;
+  /// The expression is before + limit + after: "fixed_window " + "5" + "/1m".
+  std::string before;
+  std::string after;
+  /// Of a window its length; of a bucket the period of its rate.
+  std::int64_t period_ns = 0;
+  /// Units per period of a bucket; 0 for a window.
+  std::int64_t rate = 0;
+
+  bool is_bucket() const { return rate != 0; }
+  std::string expression(std::int64_t limit) const {
+    return before + std::to_string(limit) + after;
+  }
+  /// The time in which all units of this limit return.
+  std::int64_t recovery_ns(std::int64_t limit) const;
+};
+
+inline constexpr std::size_t kWindows = 6;
+inline constexpr std::size_t kRates = 10;
+inline constexpr std::size_t kFamilies = kRates + 2 * kWindows;
+
+/// All families: token buckets by ascending rate, sliding windows and fixed windows by ascending
+/// length. A family's number is its place in this order.
+struct LimitFamilies {
+  LimitFamilies();
+
+  std::array<LimitFamily<TokenBucket>, kRates> buckets;
+  std::array<LimitFamily<SlidingWindow>, kWindows> sliding;
+  std::array<LimitFamily<FixedWindow>, kWindows> fixed;
+  std::array<FamilyInfo, kFamilies> info;
+};
+
+/// The families, made once.
+const LimitFamilies& limit_families();
+
+inline constexpr std::size_t kFirstSliding = kRates;
+inline constexpr std::size_t kFirstFixed = kRates + kWindows;
+
+}  // namespace sluice::advise

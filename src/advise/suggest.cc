@@ -1,0 +1,191 @@
+#include "advise/suggest.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "advise/words.h"
+#include "replay/text.h"
+
+namespace sluice::advise {
+namespace {
+
+/// How long a key that has used up its units may have to wait for all of them, in order of
+/// preference.
+constexpr std::int64_t kRecoveries[] = {600'000'000'000, 3'600'000'000'000, 86'400'000'000'000};
+
+/// With fewer keys, none stands out.
+constexpr std::size_t kFewKeys = 5;
+/// At most one of so many keys stands out.
+constexpr std::uint64_t kOutlierShare = 20;
+/// A limit leaves all other keys room for so many times what they asked for, and some units more,
+/// without which small numbers would stand out by chance.
+constexpr std::int64_t kRoomFactor = 2;
+constexpr std::int64_t kRoomUnits = 10;
+
+/// A limit of a family, and how many of the first keys of its ranking it denies, all of which need
+/// more than twice as much as each other key.
+struct Split {
+  std::size_t family = 0;
+  std::size_t limit = 0;
+  std::size_t outliers = 0;
+  std::uint64_t denied = 0;
+};
+
+/// The family whose peaks tell the room for twice the traffic: what twice as many requests need of
+/// a bucket is at most twice what the requests need of one with half its rate, or less.
+std::size_t room_family(std::size_t family) {
+  const bool is_bucket = limit_families().info[family].is_bucket();
+  return is_bucket && family > 0 ? family - 1 : family;
+}
+
+std::size_t limits_of(std::size_t family) {
+  const LimitFamilies& families = limit_families();
+  if (family < kFirstSliding) return families.buckets[family].limits.size();
+  if (family < kFirstFixed) return families.sliding[family - kFirstSliding].limits.size();
+  return families.fixed[family - kFirstFixed].limits.size();
+}
+
+/// The smallest limit with room for all keys of a ranking from `first` on; nothing if there is
+/// none. `most` is the most that one of them needs of room_family().
+std::optional<std::size_t> roomy_limit(std::size_t family, std::int64_t most) {
+  const std::int64_t last = limit_series().back();
+  if (most >= (last - kRoomUnits) / kRoomFactor) return std::nullopt;
+  const std::size_t limit = series_index(kRoomFactor * most + kRoomUnits);
+  if (limit >= limits_of(family)) return std::nullopt;
+  return limit;
+}
+
+/// The best split of one family, if its keys can be split.
+std::optional<Split> best_split(const Ranking& ranking, std::size_t family,
+                                std::int64_t recovery_ns) {
+  if (ranking.size() < kFewKeys) return std::nullopt;
+  const std::uint64_t most_outliers = std::max<std::uint64_t>(1, ranking.total() / kOutlierShare);
+  // By rank: the most that this key or one after it needs of room_family().
+  std::vector<std::int64_t> most(ranking.size());
+  std::int64_t most_needed = 0;
+  for (std::size_t rank = ranking.size(); rank > 0; --rank) {
+    most_needed = std::max(most_needed, ranking.key(rank - 1).peak(room_family(family)));
+    most[rank - 1] = most_needed;
+  }
+  std::optional<Split> best;
+  std::uint64_t weight = 0;
+  for (std::size_t end = 1; end < ranking.size(); ++end) {
+    weight += ranking.weight(end - 1);
+    if (weight > most_outliers) break;
+    const auto limit = roomy_limit(family, most[end]);
+    if (!limit || limit_series()[*limit] >= ranking.peak(end - 1)) continue;
+    if (limit_families().info[family].recovery_ns(limit_series()[*limit]) > recovery_ns) continue;
+    const std::uint64_t denied = ranking.denied(*limit, end);
+    if (!best || denied > best->denied) best = {family, *limit, end, denied};
+  }
+  return best;
+}
+
+/// The best split of the families that are suggested: buckets, and windows that hold whenever they
+/// begin.
+std::optional<Split> find_split(const std::vector<Ranking>& rankings,
+                                const std::vector<std::size_t>& visible) {
+  for (const std::int64_t recovery_ns : kRecoveries) {
+    std::optional<Split> best;
+    for (const std::size_t family : visible) {
+      // The slowest bucket only tells the room in the next one.
+      if (family == 0 || family >= kFirstFixed) continue;
+      const auto split = best_split(rankings[family], family, recovery_ns);
+      if (split && (!best || split->denied > best->denied)) best = split;
+    }
+    if (best) return best;
+  }
+  return std::nullopt;
+}
+
+/// The bucket of the lowest rate at which a limit for all but a hundredth of the keys is full again
+/// within minutes.
+std::size_t bucket_for_most(const std::vector<Ranking>& rankings,
+                            const std::vector<std::size_t>& visible) {
+  std::size_t family = 0;
+  for (const std::size_t next : visible) {
+    if (!limit_families().info[next].is_bucket()) break;
+    family = next;
+    const std::int64_t limit = rankings[family].limit_for_keys(10);
+    if (limit_families().info[family].recovery_ns(limit) <= kRecoveries[0]) break;
+  }
+  return family;
+}
+
+}  // namespace
+
+Choice choose(const std::vector<Ranking>& rankings, const std::vector<std::size_t>& visible) {
+  Choice choice;
+  const auto split = find_split(rankings, visible);
+  if (split) {
+    choice.family = split->family;
+    choice.outliers = split->outliers;
+    choice.balanced = split->limit;
+    choice.strict = series_index(rankings[choice.family].limit_for_keys(50));
+    choice.lenient = series_index(2 * limit_series()[choice.balanced]);
+  } else {
+    choice.family = bucket_for_most(rankings, visible);
+    const Ranking& ranking = rankings[choice.family];
+    choice.strict = series_index(ranking.limit_for_keys(50));
+    choice.balanced = series_index(ranking.limit_for_keys(10));
+    choice.lenient = series_index(ranking.limit_for_keys(1));
+  }
+  // Three different ones, of those that the algorithm can have.
+  const std::size_t last = limits_of(choice.family) - 1;
+  choice.balanced = std::clamp<std::size_t>(choice.balanced, 1, last - 1);
+  choice.strict = std::min(choice.strict, choice.balanced - 1);
+  choice.lenient = std::clamp(choice.lenient, choice.balanced + 1, last);
+  return choice;
+}
+
+namespace {
+
+/// The number of requests and keys that a limit of the choice's family would have denied.
+Outcome outcome_of(const Ranking& ranking, std::size_t limit) {
+  return {.requests_denied = ranking.denied(limit, ranking.size()),
+          .keys_denied = ranking.keys_above(limit_series()[limit])};
+}
+
+std::string why_balanced(const Choice& choice, const Ranking& ranking) {
+  if (choice.outliers == 0) {
+    return "No small group of keys stands out, so this is the smallest limit of its kind that "
+           "denies "
+           "something to at most 1 % of the keys. Look at them, above, before you choose it.";
+  }
+  std::uint64_t requests = 0;
+  for (std::size_t rank = 0; rank < choice.outliers; ++rank) {
+    requests += ranking.weight(rank) * ranking.key(rank).requests;
+  }
+  return count_of(choice.outliers, "key") + (choice.outliers == 1 ? " stands" : " stand") +
+         " out: it denies " +
+         replay::percent(ranking.denied(choice.balanced, choice.outliers), requests) + " of what " +
+         (choice.outliers == 1 ? "it" : "they") +
+         " asked for, and has room for twice what every other key asked for.";
+}
+
+}  // namespace
+
+std::vector<Suggestion> describe(const Choice& choice, const Ranking& ranking) {
+  const FamilyInfo& info = limit_families().info[choice.family];
+  const auto make = [&](std::string name, std::size_t limit, std::string reason) {
+    return Suggestion{.name = std::move(name),
+                      .expression = info.expression(limit_series()[limit]),
+                      .outcome = outcome_of(ranking, limit),
+                      .reason = std::move(reason)};
+  };
+  const std::int64_t most = ranking.peak(0);
+  const bool is_net = limit_series()[choice.lenient] >= most;
+  return {
+      make("strict", choice.strict,
+           "Leaves most keys what they asked for, and little more. Choose it where a request is "
+           "costly, and expect that clients of good will are denied now and then."),
+      make("balanced", choice.balanced, why_balanced(choice, ranking)),
+      make("lenient", choice.lenient,
+           is_net ? "Would have denied nothing in this data: a net for what is worse than all "
+                    "that it shows. Start with it where a wrong denial is worse than much load."
+                  : "Room for more growth than balanced. Start with it where a wrong denial costs "
+                    "more than a load, and come closer step by step."),
+  };
+}
+
+}  // namespace sluice::advise

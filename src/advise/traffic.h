@@ -1,0 +1,138 @@
+#pragma once
+
+#include <array>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "advise/demand.h"
+#include "advise/key_profile.h"
+#include "advise/limit_families.h"
+#include "core/instant.h"
+#include "replay/record_sink.h"
+
+namespace sluice::advise {
+
+/// What is kept of one key.
+struct KeyTraffic {
+  std::string key;
+  std::uint64_t hash = 0;
+  std::uint64_t requests = 0;
+  std::uint64_t client_errors = 0;
+  std::uint64_t server_errors = 0;
+  Instant first_ns = 0;
+  Instant last_ns = 0;
+  FrequentTexts user_agents;
+  FrequentTexts paths;
+  std::array<Demand<TokenBucket>, kRates> buckets;
+  std::array<Demand<SlidingWindow>, kWindows> sliding;
+  std::array<Demand<FixedWindow>, kWindows> fixed;
+  /// Of the table's budget.
+  std::size_t bytes = 0;
+
+  /// Demand::peak() and Demand::denied() by the number of the family.
+  std::int64_t peak(std::size_t family) const;
+  std::uint64_t denied(std::size_t family, std::size_t limit) const;
+};
+
+/// 0 and the lengths of the windows.
+inline constexpr std::array<std::int64_t, kWindows + 1> kDisorders = {0,
+                                                                      1'000'000'000,
+                                                                      10'000'000'000,
+                                                                      60'000'000'000,
+                                                                      600'000'000'000,
+                                                                      3'600'000'000'000,
+                                                                      86'400'000'000'000};
+
+/// How many bytes the keys may need, about; beyond it the keys become a sample.
+inline constexpr std::size_t kDefaultTrafficBytes = std::size_t{512} << 20;
+
+/// Measures the traffic of each key: what it asks of each family of limits, and what its requests
+/// look like. Not thread-safe.
+///
+/// Its memory is bounded. While there is room it keeps every key. Then it keeps a sample: the keys
+/// whose hash is a multiple of a power of two, which is doubled whenever room is missing; each kept
+/// key is kept from its first request on. Besides, it keeps the busiest keys, those with at least
+/// a thousandth of all requests, since limits are made for them; one of these that is not in the
+/// sample is kept from the moment at which it turned out to be busy.
+class Traffic : public replay::RecordSink {
+ public:
+  explicit Traffic(std::size_t max_bytes = kDefaultTrafficBytes);
+
+  void begin_file(replay::LineReader& reader) override;
+  void add(const replay::Record& record, const replay::KeyTemplate& key) override;
+
+  /// All requests, also those of keys that are not kept.
+  std::uint64_t requests() const { return requests_; }
+  /// The earliest and the latest instant; 0 if there was no request.
+  Instant first_ns() const { return first_ns_; }
+  Instant last_ns() const { return last_ns_; }
+  /// Whether every instant is a whole second.
+  bool is_in_seconds() const { return is_in_seconds_; }
+  /// How far the input is from the order of time: at most a hundredth of the requests lie further
+  /// back than this before the latest one up to then. One of kDisorders.
+  std::int64_t disorder_ns() const;
+  /// Whether the lines had statuses, user agents and paths.
+  bool has_status() const { return has_status_; }
+  bool has_user_agent() const { return has_user_agent_; }
+  bool has_path() const { return has_path_; }
+
+  /// Whether keys were left out.
+  bool is_sample() const { return mask_ != 0; }
+
+  /// A kept key, and how many keys it stands for: 1, if all are kept or it is one of the busiest.
+  struct Weighted {
+    const KeyTraffic* key = nullptr;
+    std::uint64_t weight = 1;
+  };
+
+  /// The kept keys in no particular order; valid until the next add().
+  std::vector<Weighted> keys() const;
+
+  const TextNumbers& user_agents() const { return user_agents_; }
+  const TextNumbers& paths() const { return paths_; }
+
+ private:
+  struct KeyHash {
+    using is_avalanching = void;
+    std::size_t operator()(std::string_view key) const;
+  };
+
+  KeyTraffic* find(std::string_view key);
+  bool is_sampled(std::uint64_t hash) const;
+  bool is_busy(std::uint64_t requests) const;
+  void measure(KeyTraffic& key, const replay::Record& record);
+  void describe(KeyTraffic& key, const replay::Record& record);
+  void make_room();
+
+  std::size_t max_bytes_;
+  std::size_t bytes_ = 0;
+  /// A key is in the sample if some bits of its hash have none of these.
+  std::uint64_t mask_ = 0;
+  boost::unordered_flat_map<std::string_view, std::unique_ptr<KeyTraffic>, KeyHash> keys_;
+  /// The requests of keys that are not kept, by some bits of their hash, so that a busy one is
+  /// noticed.
+  std::vector<std::uint64_t> left_out_;
+  TextNumbers user_agents_;
+  TextNumbers paths_;
+  std::optional<std::size_t> status_slot_;
+  std::optional<std::size_t> user_agent_slot_;
+  std::optional<std::size_t> path_slot_;
+  std::uint64_t requests_ = 0;
+  Instant first_ns_ = 0;
+  Instant last_ns_ = 0;
+  /// By kDisorders: the requests that lie further back.
+  std::array<std::uint64_t, kDisorders.size()> further_back_ = {};
+  bool is_in_seconds_ = true;
+  bool has_status_ = false;
+  bool has_user_agent_ = false;
+  bool has_path_ = false;
+  std::string key_text_;
+};
+
+}  // namespace sluice::advise

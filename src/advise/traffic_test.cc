@@ -1,0 +1,133 @@
+#include "advise/traffic.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace sluice::advise {
+namespace {
+
+constexpr std::size_t kSmall = std::size_t{4} << 20;
+constexpr Instant kStart = 1'700'000'000'000'000'000;
+constexpr std::int64_t kSecondNs = 1'000'000'000;
+
+/// A reader whose only field is the key.
+class KeyReader : public replay::LineReader {
+ public:
+  std::optional<std::size_t> slot(std::string_view name) override {
+    return name == "key" ? std::optional<std::size_t>(0) : std::nullopt;
+  }
+  std::string known_fields() const override { return "key"; }
+  std::string_view default_key() const override { return "{key}"; }
+  replay::Reading read(std::string_view, replay::Record&, std::string&) override {
+    return replay::Reading::kUnreadable;
+  }
+};
+
+class TrafficTest : public ::testing::Test {
+ protected:
+  TrafficTest() { key_.bind(reader_); }
+
+  void add(Traffic& traffic, const std::string& key, Instant now, std::int64_t cost = 1) {
+    traffic.add({.time_ns = now, .cost = cost, .fields = {key}}, key_);
+  }
+
+  KeyReader reader_;
+  replay::KeyTemplate key_{"{key}"};
+};
+
+TEST_F(TrafficTest, KeepsEveryKeyWhileThereIsRoom) {
+  Traffic traffic;
+  for (int i = 0; i < 1'000; ++i) add(traffic, std::to_string(i % 100), kStart + i * kSecondNs);
+  EXPECT_FALSE(traffic.is_sample());
+  ASSERT_EQ(traffic.keys().size(), 100U);
+  for (const Traffic::Weighted& each : traffic.keys()) {
+    EXPECT_EQ(each.weight, 1U);
+    EXPECT_EQ(each.key->requests, 10U);
+    EXPECT_EQ(each.key->last_ns - each.key->first_ns, 900 * kSecondNs);
+  }
+}
+
+TEST_F(TrafficTest, APeekIsARequestThatNeedsNothing) {
+  Traffic traffic;
+  add(traffic, "a", kStart, 0);
+  EXPECT_EQ(traffic.requests(), 1U);
+  EXPECT_EQ(traffic.keys().at(0).key->peak(0), 0);
+}
+
+TEST_F(TrafficTest, ASampleIsUnbiasedByKey) {
+  constexpr int kKeys = 20'000;
+  Traffic traffic(kSmall);
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < kKeys; ++i) {
+      // Every tenth key asks twice.
+      const std::string key = "key" + std::to_string(i);
+      const Instant now = kStart + (round * kKeys + i) * kSecondNs / 1'000;
+      add(traffic, key, now);
+      if (i % 10 == 0) add(traffic, key, now);
+    }
+  }
+  EXPECT_TRUE(traffic.is_sample());
+  std::uint64_t keys = 0;
+  std::uint64_t twice = 0;
+  for (const Traffic::Weighted& each : traffic.keys()) {
+    keys += each.weight;
+    // Each is kept from its first request on.
+    EXPECT_TRUE(each.key->requests == 3 || each.key->requests == 6) << each.key->key;
+    if (each.key->requests == 6) twice += each.weight;
+  }
+  EXPECT_NEAR(static_cast<double>(keys), kKeys, kKeys * 0.15);
+  EXPECT_NEAR(static_cast<double>(twice), kKeys * 0.1, kKeys * 0.03);
+}
+
+TEST_F(TrafficTest, ABusyKeyIsKeptWhateverItsHashIs) {
+  Traffic traffic(kSmall);
+  for (int i = 0; i < 60'000; ++i) {
+    const Instant now = kStart + i * kSecondNs / 1'000;
+    add(traffic, "key" + std::to_string(i), now);
+    if (i < 30'000) continue;
+    // They begin after the table has become a sample.
+    for (const char* busy : {"w", "x", "y", "z"}) add(traffic, busy, now);
+  }
+  std::size_t found = 0;
+  for (const Traffic::Weighted& each : traffic.keys()) {
+    if (each.key->key.size() > 1) continue;
+    ++found;
+    EXPECT_EQ(each.weight, 1U);
+    EXPECT_GT(each.key->requests, 28'000U);
+  }
+  EXPECT_EQ(found, 4U);
+}
+
+TEST_F(TrafficTest, DisorderIgnoresAFewLateLines) {
+  Traffic traffic;
+  for (int i = 0; i < 1'000; ++i) {
+    const std::int64_t late_ns = i % 200 == 199 ? 3'600 * kSecondNs : 0;
+    add(traffic, "a", kStart + i * kSecondNs - late_ns);
+  }
+  EXPECT_EQ(traffic.disorder_ns(), 0);
+  for (int i = 0; i < 1'000; ++i) {
+    add(traffic, "a", kStart + (2'000 + i - i % 5 * 2) * kSecondNs);
+  }
+  EXPECT_EQ(traffic.disorder_ns(), 10 * kSecondNs);
+}
+
+TEST(TextNumbers, AreBounded) {
+  TextNumbers numbers;
+  const std::uint32_t first = numbers.number("first");
+  EXPECT_EQ(numbers.text(first), "first");
+  for (std::size_t i = 0; i < TextNumbers::kMaxTexts; ++i) numbers.number(std::to_string(i));
+  EXPECT_EQ(numbers.number("first"), first);
+  EXPECT_EQ(numbers.number("one too many"), TextNumbers::kUnknown);
+  EXPECT_EQ(numbers.text(TextNumbers::kUnknown), "");
+}
+
+TEST(FrequentTexts, FindsWhatIsMoreThanAQuarter) {
+  FrequentTexts texts;
+  for (std::uint32_t i = 0; i < 1'000; ++i) texts.add(i % 3 == 0 ? 1 : i + 2);
+  EXPECT_EQ(texts.most_frequent().number, 1U);
+  EXPECT_LE(texts.most_frequent().at_least, 334U);
+}
+
+}  // namespace
+}  // namespace sluice::advise

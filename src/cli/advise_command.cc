@@ -1,0 +1,53 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "advise/advise.h"
+#include "cli/commands.h"
+#include "cli/log_options.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::string_view kAdviseFooter =
+    R"(One pass over the log, in bounded memory.
+
+Fields of a log for --key: ip ident user time method path protocol status bytes request vhost, and
+in the combined format referer user_agent. For CSV the columns, for JSON Lines the top-level fields.
+A log line may begin with its virtual host, as in Apache's vhost_combined; otherwise vhost is "-".
+
+Exit status: 0; 1 if the input cannot be read or the output not be written; 2 for invalid arguments.
+
+Examples:
+  sluice advise access.log
+  sluice advise logs/*.gz --key '{user}' --json)";
+
+int run_advise_command(const advise::AdviseOptions& options) {
+  if (options.files.empty() && isatty(STDIN_FILENO) == 1) {
+    std::cerr << "sluice advise: reading standard input\n";
+  }
+  return advise::run_advise(
+      options, {.out = std::cout,
+                .err = std::cerr,
+                .is_coloured = !options.is_json && takes_colour(STDOUT_FILENO),
+                .progress_descriptor = isatty(STDERR_FILENO) == 1 ? STDERR_FILENO : -1});
+}
+
+}  // namespace
+
+void add_advise(CLI::App& app, std::function<int()>& chosen) {
+  const auto options = std::make_shared<advise::AdviseOptions>();
+  CLI::App* command =
+      app.add_subcommand("advise", "Read a log and say which limits would suit its traffic");
+  command->footer(std::string(kAdviseFooter));
+  add_log_options(*command, options);
+  command->add_flag("--json", options->is_json, "Print the advice as JSON");
+  command->callback(
+      [options, &chosen] { chosen = [options] { return run_advise_command(*options); }; });
+}
+
+}  // namespace sluice

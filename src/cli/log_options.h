@@ -1,0 +1,40 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "replay/record.h"
+
+namespace sluice {
+
+/// The format of this name. Throws CLI::ValidationError.
+replay::Format format_of(const std::string& name);
+
+/// Whether colours suit the output on this descriptor: it is a terminal that has some, and the user
+/// has not set NO_COLOR.
+bool takes_colour(int descriptor);
+
+/// Declares the options that say what to read: the files, --key, --format and --strict. `Options`
+/// has the members of replay::ReplayOptions that they set.
+template <class Options>
+void add_log_options(CLI::App& command, const std::shared_ptr<Options>& options) {
+  command
+      .add_option("file", options->files,
+                  "Logs to read in this order, .gz too; none or - is standard input")
+      ->type_name("FILE");
+  command
+      .add_option_function<std::string>(
+          "--key", [options](const std::string& key) { options->key = key; },
+          "The key, with fields in braces: '{ip} {path}' (default: {ip} for logs, {key} for CSV "
+          "and JSON Lines)")
+      ->type_name("TEMPLATE");
+  command
+      .add_option_function<std::string>(
+          "--format", [options](const std::string& name) { options->format = format_of(name); },
+          "auto (the default), common, combined, csv or jsonl")
+      ->type_name("FORMAT");
+  command.add_flag("--strict", options->is_strict, "Stop at the first line that cannot be read");
+}
+
+}  // namespace sluice

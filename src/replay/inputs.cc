@@ -1,0 +1,72 @@
+#include "replay/inputs.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "replay/text.h"
+
+namespace sluice::replay {
+
+std::string why_not(int error) {
+  return std::generic_category().message(error);
+}
+
+std::vector<Input> find_inputs(const std::vector<std::string>& files) {
+  std::vector<Input> inputs;
+  for (const std::string& path : files.empty() ? std::vector<std::string>{"-"} : files) {
+    const bool is_standard = path == "-";
+    Input input{.path = path,
+                .name = is_standard ? "standard input" : printable(path, kTypedColumns)};
+    struct stat status {};
+    const bool is_there = is_standard
+                              ? fstat(STDIN_FILENO, &status) == 0
+                              : stat(path.c_str(), &status) == 0 && access(path.c_str(), R_OK) == 0;
+    if (!is_there) throw ReplayError(kFailed, input.name + ": " + why_not(errno));
+    if (S_ISDIR(status.st_mode)) throw ReplayError(kFailed, input.name + ": " + why_not(EISDIR));
+    if (is_standard && std::any_of(inputs.begin(), inputs.end(),
+                                   [](const Input& other) { return other.path == "-"; })) {
+      throw ReplayError(kMisused, "standard input is given twice");
+    }
+    input.bytes = S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : 0;
+    input.device = status.st_dev;
+    input.inode = status.st_ino;
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+std::uint64_t total_bytes(const std::vector<Input>& inputs) {
+  std::uint64_t total = 0;
+  for (const Input& input : inputs) {
+    if (input.bytes == 0) return 0;
+    total += input.bytes;
+  }
+  return total;
+}
+
+OpenFile open_input(const Input& input) {
+  const int descriptor = input.path == "-" ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                                           : open(input.path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) throw ReplayError(kFailed, input.name + ": " + why_not(errno));
+  return {descriptor, input.name};
+}
+
+std::optional<KeyTemplate> read_key(const std::optional<std::string>& key, Format format) {
+  if (!key) return std::nullopt;
+  try {
+    KeyTemplate made(*key);
+    if (format == Format::kCommon || format == Format::kCombined) {
+      made.bind(*make_log_reader(format));
+    }
+    return made;
+  } catch (const std::invalid_argument& error) {
+    throw ReplayError(kMisused, std::string("--key: ") + error.what());
+  }
+}
+
+}  // namespace sluice::replay

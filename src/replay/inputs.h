@@ -1,0 +1,65 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "replay/key_template.h"
+#include "replay/record.h"
+
+namespace sluice::replay {
+
+/// Exit statuses of the commands that read logs.
+inline constexpr int kFailed = 1;
+inline constexpr int kMisused = 2;
+
+/// An error with one sentence for the user, without a full stop, and the program's exit status.
+class ReplayError : public std::runtime_error {
+ public:
+  ReplayError(int status, const std::string& sentence)
+      : std::runtime_error(sentence), status_(status) {}
+  int status() const { return status_; }
+
+ private:
+  int status_;
+};
+
+/// A file to read: an open descriptor, and its name for messages, safe for a terminal.
+struct OpenFile {
+  int descriptor = -1;
+  std::string name;
+};
+
+/// A file that the user named.
+struct Input {
+  std::string path;
+  /// The name for messages, safe for a terminal.
+  std::string name;
+  /// 0 if it is not known.
+  std::uint64_t bytes = 0;
+  dev_t device = 0;
+  ino_t inode = 0;
+};
+
+/// Checks every file before any is read; "-" is standard input, and so is an empty list. Does not
+/// open them, since a pipe can be opened only once. Throws ReplayError.
+std::vector<Input> find_inputs(const std::vector<std::string>& files);
+
+/// The size of all inputs together, or 0 if one is not known.
+std::uint64_t total_bytes(const std::vector<Input>& inputs);
+
+/// Opens an input; the caller closes the descriptor. Throws ReplayError.
+OpenFile open_input(const Input& input);
+
+/// The key template that the user gave, if any. Throws ReplayError if it is wrong or fits no file
+/// of this format.
+std::optional<KeyTemplate> read_key(const std::optional<std::string>& key, Format format);
+
+/// The system's words for an errno.
+std::string why_not(int error);
+
+}  // namespace sluice::replay

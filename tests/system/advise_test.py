@@ -1,0 +1,148 @@
+"""`sluice advise` on the sample log, and on made traffic whose right answer is known."""
+
+import datetime
+import json
+import os
+import random
+import re
+import unittest
+
+from harness import ROOT, SystemTest, sluice
+
+SAMPLE = os.path.join(ROOT, "data", "access.log")
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
+START = datetime.datetime(2026, 3, 2, tzinfo=datetime.timezone.utc)
+BROWSER = "Mozilla/5.0 (X11; Linux x86_64)"
+SCRAPER = "203.0.113.9"
+
+
+def log_line(second, ip, path, agent, status=200):
+    time = START + datetime.timedelta(seconds=int(second))
+    return (f'{ip} - - [{time:%d/%b/%Y:%H:%M:%S} +0000] "GET {path} HTTP/1.1" {status} 512 "-" '
+            f'"{agent}"\n')
+
+
+def human(random_, ip, hours):
+    """Sessions at random times; each has some pages, and each page its assets within seconds."""
+    rows = []
+    second = random_.expovariate(1 / 1800)
+    while second < hours * 3600:
+        for _ in range(1 + int(random_.expovariate(1 / 4))):
+            rows.append((second, ip, f"/page/{random_.randrange(200)}", BROWSER))
+            for asset in range(random_.randint(5, 30)):
+                rows.append((second + random_.random() * 3, ip, f"/asset/{asset}.css", BROWSER))
+            second += random_.expovariate(1 / 45)
+        second += random_.expovariate(1 / 3600)
+    return rows
+
+
+def scraper(random_, ip, hours, per_second):
+    """Asks at a steady rate, from a random time on, for half an hour to the end."""
+    second = random_.random() * hours * 1800
+    end = second + random_.uniform(1800, hours * 3600 - second)
+    rows = []
+    while second < end:
+        status = 404 if random_.random() < 0.2 else 200
+        rows.append((second, ip, f"/item/{len(rows)}", "python-requests/2.31", status))
+        second += random_.uniform(0.5, 1.5) / per_second
+    return rows
+
+
+def crowd(seed, per_second, hours=2, humans=60):
+    """A log of people and one scraper."""
+    random_ = random.Random(seed)
+    rows = []
+    for number in range(humans):
+        rows += human(random_, f"198.51.100.{number}", hours)
+    rows += scraper(random_, SCRAPER, hours, per_second)
+    rows.sort(key=lambda row: int(row[0]))
+    return "".join(log_line(*row) for row in rows)
+
+
+class Advise(SystemTest):
+    def advise(self, *arguments, code=0, **options):
+        result = sluice("advise", *arguments, **options)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result
+
+    def advice(self, *arguments, **options):
+        return json.loads(self.advise(*arguments, "--json", **options).stdout)
+
+    def denied(self, path, limit, *arguments):
+        """What replay says of a limit: its summary, and {key: its denied requests}."""
+        decisions = os.path.join(self.temporary_folder(), "decisions.jsonl")
+        result = sluice("replay", path, "--limit", limit, "--json", "--decisions", decisions,
+                        *arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        keys = {}
+        with open(decisions, encoding="utf-8") as file:
+            for line in file:
+                row = json.loads(line)
+                keys[row["key"]] = keys.get(row["key"], 0) + (not row["allowed"])
+        return json.loads(result.stdout)["limits"][0], keys
+
+    def expect_as_replay(self, path, *arguments):
+        """What it says of its suggestions is what replay finds."""
+        advice = self.advice(path, *arguments)
+        self.assertEqual([each["name"] for each in advice["suggestions"]],
+                         ["strict", "balanced", "lenient"])
+        self.assertEqual(len({each["limit_expr"] for each in advice["suggestions"]}), 3)
+        for each in advice["suggestions"]:
+            summary, _ = self.denied(path, each["limit_expr"], *arguments)
+            self.assertEqual((summary["denied"], summary["keys_limited"]),
+                             (each["denied"], each["keys_limited"]), each)
+        return advice
+
+
+class Sample(Advise):
+    def test_golden_text(self):
+        text = self.advise(SAMPLE).stdout
+        self.assertEqual(text, self.advise(SAMPLE).stdout)
+        self.assertLessEqual(max(len(line) for line in text.splitlines()), 100)
+        path = os.path.join(GOLDEN, "advice.txt")
+        if os.environ.get("SLUICE_WRITE_GOLDEN"):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual(text, file.read(), f"differs from {path}")
+
+    def test_suggestions_do_what_they_say(self):
+        self.expect_as_replay(SAMPLE)
+        self.expect_as_replay(SAMPLE, "--key", "{path}")
+
+    def test_limits_deny_the_share_that_they_say(self):
+        """Each limit of the table denies at most its share, the next smaller one denies more."""
+        advice = self.advice(SAMPLE)
+        self.assertGreater(len(advice["limits"]), 5)
+        for row in advice["limits"]:
+            for share in ("5%", "1%", "0.1%"):
+                limit = row["keys_denied"][share]
+                at, below = (self.denied(SAMPLE, row["limit_expr"].replace("L", str(number)))[0]
+                             for number in (limit, limit - 1))
+                bound = float(share[:-1]) / 100 * advice["keys"]
+                self.assertLessEqual(at["keys_limited"], bound, row)
+                self.assertGreater(below["keys_limited"], bound, row)
+                requests = row["requests_denied"][share]
+                at, _ = self.denied(SAMPLE, row["limit_expr"].replace("L", str(requests)))
+                self.assertLessEqual(at["denied"], float(share[:-1]) / 100 * advice["requests"])
+
+
+class Made(Advise):
+    def test_a_scraper_is_caught_and_no_human_is(self):
+        for seed, per_second in ((1, 1), (2, 2), (3, 5), (4, 1), (5, 20), (6, 2)):
+            with self.subTest(seed=seed, per_second=per_second):
+                path = self.write_file(f"crowd{seed}.log", crowd(seed, per_second))
+                advice = self.expect_as_replay(path)
+                balanced = advice["suggestions"][1]
+                _, keys = self.denied(path, balanced["limit_expr"])
+                caught = {key for key, denied in keys.items() if denied > 0}
+                self.assertEqual(caught, {SCRAPER}, balanced)
+                first = advice["hit_first"][0]
+                self.assertEqual(first["key"], SCRAPER)
+                self.assertEqual(first["user_agent"], "python-requests/2.31")
+                self.assertAlmostEqual(first["status_4xx"] / first["requests"], 0.2, delta=0.05)
+                self.assertGreater(first["denied"], first["requests"] / 4)
+
+
+if __name__ == "__main__":
+    unittest.main()
