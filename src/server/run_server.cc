@@ -2,6 +2,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,53 +27,75 @@ void await_snapshot_signal(boost::asio::signal_set& signals, Server& server, Log
   });
 }
 
-/// Loads the options again, and serves as they say. Used by one thread.
+/// Has a server go on as its files say by then, on SIGHUP and when the watched file has changed.
+/// Used by one thread.
 class Reloader {
  public:
-  Reloader(boost::asio::io_context& context, Server& server, const LoadOptions& load,
-           const std::string& file, std::chrono::milliseconds drain, Log& log)
-      : server_(server),
-        load_(load),
-        log_(log),
-        hangups_(context, SIGHUP),
-        watch_(context, file, [this] { reload(); }),
-        drain_(drain) {
+  /// `file` may be empty. What changes from here on is taken when the context runs, which is after
+  /// start().
+  Reloader(boost::asio::io_context& context, const LoadOptions& load, const std::string& file,
+           Log& log)
+      : load_(load), log_(log), hangups_(context, SIGHUP) {
+    if (!file.empty()) watch_.emplace(context, file, [this] { reload(); });
     await_hangup();
   }
 
+  /// The server, which outlives the context's run, and the drain that it was started with.
+  void start(Server& server, std::chrono::milliseconds drain) {
+    server_ = &server;
+    drain_ = drain;
+  }
+  /// That of this time.
   std::chrono::milliseconds drain() const { return drain_; }
 
  private:
   void await_hangup() {
     hangups_.async_wait([this](const boost::system::error_code& error, int) {
       if (error) return;
-      watch_.note();
-      reload();
+      if (watch_) watch_->note();
+      watch_ ? reload() : reload_certificates();
       await_hangup();
     });
   }
 
   void reload() {
-    notify_reloading();
-    try {
+    attempt([this] {
       const ServerOptions options = load_();
-      server_.reload(options);
+      server_->reload(options);
       drain_ = options.drain;
       log_.configure(options.log);
-      log_.write({LogLevel::kInfo, "reloaded", "reloaded: " + server_.description()});
+      return server_->description();
+    });
+  }
+
+  void reload_certificates() {
+    attempt([this] {
+      const std::string no_file = "there is no file of the server to read again";
+      return server_->reload_certificates() ? no_file + ", those for TLS have been read" : no_file;
+    });
+  }
+
+  // Says what `act` returns, or throws.
+  void attempt(const std::function<std::string()>& act) {
+    notify_reloading();
+    try {
+      const std::string done = act();
+      server_->count_reload(true);
+      log_.write({LogLevel::kInfo, "reloaded", "reloaded: " + done});
     } catch (const std::exception& error) {
+      server_->count_reload(false);
       log_.write({LogLevel::kError, "not_reloaded",
                   "not reloaded, all stays as it was: " + std::string(error.what())});
     }
     notify_service_manager("READY=1");
   }
 
-  Server& server_;
   const LoadOptions& load_;
   Log& log_;
   boost::asio::signal_set hangups_;
-  FileWatch watch_;
-  std::chrono::milliseconds drain_;
+  std::optional<FileWatch> watch_;
+  Server* server_ = nullptr;
+  std::chrono::milliseconds drain_{0};
 };
 
 }  // namespace
@@ -81,12 +104,12 @@ void run_server(const LoadOptions& load, const std::string& file, const std::sha
   boost::asio::io_context context;
   boost::asio::signal_set signals(context, SIGTERM, SIGINT);
   boost::asio::signal_set snapshot_signals(context, SIGUSR1);
+  Reloader reloader(context, load, file, *log);
   ServerOptions options = load();
   log->configure(options.log);
   options.passed_sockets = take_passed_sockets();
   Server server(options, [log](const LogEvent& event) { log->write(event); });
-  std::optional<Reloader> reloader;
-  if (!file.empty()) reloader.emplace(context, server, load, file, options.drain, *log);
+  reloader.start(server, options.drain);
   server.start();
   log->write({LogLevel::kInfo, "serving", server.description()});
   notify_service_manager("READY=1");
@@ -96,7 +119,7 @@ void run_server(const LoadOptions& load, const std::string& file, const std::sha
   // From here on a signal does what it does to any program: it ends it.
   signals.clear();
   notify_service_manager("STOPPING=1");
-  const std::chrono::milliseconds drain = reloader ? reloader->drain() : options.drain;
+  const std::chrono::milliseconds drain = reloader.drain();
   log->write({LogLevel::kInfo,
               "stopping",
               "stopping within " + format_duration(std::chrono::nanoseconds(drain).count()),

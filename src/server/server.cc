@@ -130,6 +130,19 @@ TlsServers make_tls_servers(const std::vector<Listening>& listening, const TlsSe
   return servers;
 }
 
+/// Of those whose files cannot be used, each keeps what it has.
+void read_again(const TlsServers& servers) {
+  std::string errors;
+  for (const auto& [files, tls] : servers) {
+    try {
+      tls->reload();
+    } catch (const std::runtime_error& error) {
+      errors += (errors.empty() ? "" : "; ") + std::string(error.what());
+    }
+  }
+  if (!errors.empty()) throw ConfigError(errors);
+}
+
 void warn_of(const Limit& limit, const LogFunction& log) {
   const std::string warning = limit.warning();
   if (warning.empty()) return;
@@ -264,8 +277,8 @@ void Server::reload(const ServerOptions& options) {
   require_same(options.snapshot == parts_->snapshot, "the snapshot");
   require_same(options.users == parts_->context->facts().users, "users");
   std::vector<Listening> listening = read_addresses(options, parts_->passed_sockets);
-  reload_certificates();
   TlsServers tls = make_tls_servers(listening, parts_->tls_servers);
+  read_again(tls);
   parts_->streams->replace(parts_->services_of(listening, tls), [&] {
     parts_->context->replace_limits(options.limits);
     parts_->context->set_admin_apart(has_admin(listening));
@@ -299,16 +312,13 @@ std::string Server::description() const {
   return line + ", " + parts_->store_url + ")";
 }
 
-void Server::reload_certificates() {
-  std::string errors;
-  for (const auto& [files, tls] : parts_->tls_servers) {
-    try {
-      tls->reload();
-    } catch (const std::runtime_error& error) {
-      errors += (errors.empty() ? "" : "; ") + std::string(error.what());
-    }
-  }
-  if (!errors.empty()) throw ConfigError(errors);
+bool Server::reload_certificates() {
+  read_again(parts_->tls_servers);
+  return !parts_->tls_servers.empty();
+}
+
+void Server::count_reload(bool succeeded) {
+  parts_->context->count_reload(succeeded);
 }
 
 void Server::start() {

@@ -69,9 +69,10 @@ class Server {
   /// named limits, memory:)".
   std::string description() const;
 
-  /// Reads the files for TLS again, for new connections (TlsServer::reload()). Throws ConfigError
-  /// where some cannot be used: what they are for keeps what it has.
-  void reload_certificates();
+  /// Reads the files for TLS again, for new connections (TlsServer::reload()). Returns false if
+  /// there are none. Throws ConfigError where some cannot be used: what they are for keeps what it
+  /// has.
+  bool reload_certificates();
 
   /// Serves from now on, on threads of its own. REQUIRES: called once.
   void start();
@@ -83,6 +84,9 @@ class Server {
   /// All other options stay as they were. REQUIRES: start() was called,
   /// stop() was not.
   void reload(const ServerOptions& options);
+
+  /// Counts for the metrics that the server has taken what its files say, or has not.
+  void count_reload(bool succeeded);
 
   /// Stops within `grace`. At first /readyz says that the server is draining, and each connection
   /// is closed after its next reply; new ones are still accepted, except from sockets that were
@@ -110,8 +114,8 @@ using LoadOptions = std::function<ServerOptions()>;
 /// once. SIGUSR1 has the snapshot written. Writes what happens to `log`. Throws as Server does.
 /// REQUIRES: called from the only thread, since the threads inherit its signals.
 /// On SIGHUP, and when `file` has changed, it loads the options again and goes on with them; where
-/// they cannot be served, it says why and goes on as before. `file` may be empty: then nothing is
-/// loaded again.
+/// they cannot be served, it says why and goes on as before. A change while the server starts is
+/// taken, too. `file` may be empty: then SIGHUP has the files for TLS read again.
 void run_server(const LoadOptions& load, const std::string& file, const std::shared_ptr<Log>& log);
 
 }  // namespace sluice

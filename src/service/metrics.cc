@@ -35,6 +35,18 @@ void write_process(const ServerContext& server, MetricsText& out) {
              "The bytes of the process that are in the machine's memory.", resident_bytes());
 }
 
+void write_reloads(const ServerContext& server, MetricsText& out) {
+  const ServerContext::Reloads reloads = server.reloads();
+  out.family("sluice_reloads_total", Type::kCounter,
+             "How often the server has read its files again, by whether it took what they say.");
+  out.sample({{"outcome", "succeeded"}}, reloads.succeeded);
+  out.sample({{"outcome", "failed"}}, reloads.failed);
+  out.family("sluice_last_reload_time_seconds", Type::kGauge,
+             "When the server last took what its files say, at its start or later, in seconds "
+             "since the Unix epoch.");
+  out.sample({}, in_seconds(std::chrono::nanoseconds(reloads.last_success)));
+}
+
 void write_decisions(const ServerContext& server, MetricsText& out) {
   out.family("sluice_decisions_total", Type::kCounter,
              "Decisions about requests that take units, by the limit's name, outcome and source.");
@@ -175,6 +187,7 @@ std::string metrics_text(const ServerContext& server) {
   MetricsText out;
   const std::string store = kind_of_store(server);
   write_process(server, out);
+  write_reloads(server, out);
   write_decisions(server, out);
   write_durations(server, store, out);
   write_store(server, store, out);

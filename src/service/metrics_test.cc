@@ -259,6 +259,18 @@ TEST_F(MetricsTest, TellsAboutTheProcess) {
   EXPECT_THAT(build.begin()->first, testing::MatchesRegex(R"re(\{version="[0-9.]+"\})re"));
 }
 
+TEST_F(MetricsTest, CountsReloads) {
+  store->clock = *store->clock + 60 * kSecondNs;
+  context.count_reload(false);
+  EXPECT_EQ(std::stod(value("sluice_last_reload_time_seconds")), 1'700'000'000);
+  context.count_reload(true);
+  context.count_reload(true);
+  EXPECT_EQ(std::stod(value("sluice_last_reload_time_seconds")), 1'700'000'060);
+  EXPECT_THAT(
+      metrics().of("sluice_reloads_total"),
+      ElementsAre(Pair(R"({outcome="failed"})", "1"), Pair(R"({outcome="succeeded"})", "2")));
+}
+
 TEST(MetricsTextTest, EscapesLabels) {
   MetricsText out;
   out.family("jobs", MetricsText::Type::kGauge, "Jobs.");

@@ -31,6 +31,7 @@ ServerContext::ServerContext(std::shared_ptr<Store> store, const ServedLimits& s
       named_(std::make_shared<const NamedLimits>(*store_, served, history_)),
       client_rules_(std::make_shared<const ClientRules>(facts_.client_rules)) {
   assert(threads >= 1);
+  reloads_.last_success = started_at_;
   for (std::size_t i = 0; i < threads; ++i) {
     threads_.push_back(std::make_unique<ThreadContext>(store_, named_));
   }
@@ -87,6 +88,17 @@ DurationCounts ServerContext::durations() const {
   DurationCounts counts;
   for (const auto& thread : threads_) thread->counters.durations.add_to(counts);
   return counts;
+}
+
+ServerContext::Reloads ServerContext::reloads() const {
+  const std::lock_guard lock(mutex_);
+  return reloads_;
+}
+
+void ServerContext::count_reload(bool succeeded) {
+  const std::lock_guard lock(mutex_);
+  ++(succeeded ? reloads_.succeeded : reloads_.failed);
+  if (succeeded) reloads_.last_success = store_->now();
 }
 
 ProtocolCounters& ServerContext::protocol(std::string_view name) {

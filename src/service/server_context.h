@@ -158,6 +158,17 @@ class ServerContext {
   static constexpr std::size_t kMaxTop = TopKeys::kCounters;
   static constexpr std::size_t kUsualTop = 20;
 
+  /// How often the server has taken other files while it ran, or has not since they had a mistake.
+  struct Reloads {
+    std::uint64_t succeeded = 0;
+    std::uint64_t failed = 0;
+    /// By the store's clock; before any has succeeded, when the server was started.
+    Instant last_success = 0;
+  };
+  /// Thread-safe.
+  Reloads reloads() const;
+  void count_reload(bool succeeded);
+
   /// How long the decisions that are timed took (see DecisionBatch), of all threads. Thread-safe.
   DurationCounts durations() const;
 
@@ -182,6 +193,7 @@ class ServerContext {
   std::vector<std::unique_ptr<ThreadContext>> threads_;
   mutable std::mutex mutex_;
   std::map<std::string, ProtocolCounters, std::less<>> protocols_;  // guarded by mutex_
+  Reloads reloads_;                                                 // guarded by mutex_
 };
 
 }  // namespace sluice

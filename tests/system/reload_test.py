@@ -1,14 +1,17 @@
 """`sluice serve` takes a changed file while it runs: no decision is lost, none is wrong."""
 
 import os
+import re
 import signal
 import socket
 import threading
 import time
 import unittest
+import urllib.request
 
-from harness import (BINARY, PATIENCE_S, Connection, Process, SystemTest, command, free_port,
-                     open_socket)
+from certificates import Certificates
+from harness import (BINARY, PATIENCE_S, Connection, Process, Server, SystemTest, command,
+                     free_port, open_socket)
 
 LIMITS = "limits: {{api: token_bucket {}/24h, login: sliding_log 5/1h}}\n"
 
@@ -155,6 +158,79 @@ class Reload(SystemTest):
         for connection in (before, kept, self.connect()):
             self.assertEqual(connection.ask("SLUICE.PEEK", "login", "k")[2], 3)
         self.assertEqual(server.stop(), 0)
+
+    def test_an_edit_while_the_server_starts(self):
+        """It reads its certificate from a pipe first, and so waits once it has read the file."""
+        made = Certificates(self.folder)
+        pipe = os.path.join(self.folder, "pipe")
+        os.mkfifo(pipe)
+        self.write(f"tls: {{cert: {pipe}, key: {made.key('server')}}}\n" + self.listen() +
+                   LIMITS.format(10))
+        server = Process(BINARY, "serve", "--config", self.path)
+        self.addCleanup(server.stop)
+        with open(pipe, "w", encoding="ascii") as certificate:  # The server has opened it, too.
+            self.write(self.listen() + LIMITS.format(11))
+            with open(made.pem("server"), encoding="ascii") as pem:
+                certificate.write(pem.read())
+            os.rename(made.pem("server"), pipe)
+        server.await_output("reloaded: ", 1)
+        self.assertEqual(self.connect().ask("SLUICE.PEEK", "api", "k")[1], 11)
+
+    def test_the_files_of_a_former_listener_may_be_gone(self):
+        made = Certificates(self.folder)
+        secure = f"{{address: 127.0.0.1:{free_port()}, tls: {{cert: server.pem, key: server.key}}}}"
+        listen = f"listen: {{resp: ['127.0.0.1:{self.port}', {secure}]}}\n"
+        self.write(listen)
+        server = Process(BINARY, "serve", "--config", self.path)
+        self.addCleanup(server.stop)
+        server.await_output("serving ", 1)
+        os.unlink(made.pem("server"))
+        self.write(listen + LIMITS.format(10))
+        server.await_output(f"the certificate file {made.pem('server')} cannot be used", 1)
+        self.write(self.listen() + LIMITS.format(10))
+        server.await_output("reloaded: serving ", 1)
+
+    def test_without_a_file_of_the_server(self):
+        """SIGHUP has the certificates read again, if there are any, and ends nothing."""
+        made = Certificates(self.folder)
+        files = ("--tls-cert", made.pem("server"), "--tls-key", made.key("server"))
+        for options, more in (((), "\n"), (files, ", those for TLS have been read\n")):
+            with Server(*options) as server:
+                for count in (1, 2):
+                    server.signal(signal.SIGHUP)
+                    server.await_output("reloaded: there is no file of the server to read again" +
+                                        more, count)
+                if options:
+                    os.unlink(made.pem("server"))
+                    server.signal(signal.SIGHUP)
+                    server.await_output("not reloaded, all stays as it was: ", 1)
+                self.assertEqual(server.stop(), 0)
+
+    def test_reloads_are_in_the_metrics(self):
+        port = free_port()
+        listen = f"listen: {{http: '127.0.0.1:{port}'}}\n"
+        self.write(listen)
+        server = Process(BINARY, "serve", "--config", self.path)
+        self.addCleanup(server.stop)
+        server.await_output("serving ", 1)
+
+        def metrics():
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as reply:
+                rows = re.findall(r"^sluice_(\w*reload\S*) (\S+)$", reply.read().decode(), re.M)
+            return {name: float(value) for name, value in rows}
+
+        first = metrics()
+        self.assertEqual(list(first.values())[:2], [0, 0])
+        self.assertLess(abs(first["last_reload_time_seconds"] - time.time()), PATIENCE_S)
+        self.write("limits: nonsense\n")
+        server.await_output("not reloaded", 1)
+        failed = metrics()
+        self.assertEqual(failed, {**first, 'reloads_total{outcome="failed"}': 1})
+        self.write(listen + LIMITS.format(10))
+        server.await_output("reloaded: ", 1)
+        last = metrics()
+        self.assertEqual(last['reloads_total{outcome="succeeded"}'], 1)
+        self.assertGreater(last["last_reload_time_seconds"], first["last_reload_time_seconds"])
 
     def test_under_load_one_key_is_counted_exactly(self):
         """While the limit goes up and down, every request is answered once, and the key has exactly
