@@ -34,7 +34,8 @@ int run_replay_command(const replay::ReplayOptions& options) {
   if (options.files.empty() && isatty(STDIN_FILENO) == 1) {
     std::cerr << "sluice replay: reading standard input\n";
   }
-  const int summary = options.decisions == "-" ? STDERR_FILENO : STDOUT_FILENO;
+  const bool is_taken = options.decisions == "-" || options.html == "-";
+  const int summary = is_taken ? STDERR_FILENO : STDOUT_FILENO;
   return replay::run_replay(
       options, {.out = std::cout,
                 .err = std::cerr,
@@ -62,6 +63,11 @@ void add_replay(CLI::App& app, std::function<int()>& chosen) {
       ->add_option("--decisions", options->decisions,
                    "Write every decision as JSON Lines; - is standard output, and then the summary "
                    "goes to standard error")
+      ->type_name("FILE");
+  command
+      ->add_option("--html", options->html,
+                   "Write the report as a web page, one file; - is standard output, and then the "
+                   "summary goes to standard error")
       ->type_name("FILE");
   command->add_flag("--json", options->is_json, "Print the summary as JSON");
   command->callback(

@@ -1,11 +1,5 @@
 #include "replay/decision_writer.h"
 
-#include <unistd.h>
-
-#include <cassert>
-#include <cerrno>
-#include <stdexcept>
-#include <system_error>
 #include <utility>
 
 #include "replay/text.h"
@@ -18,12 +12,8 @@ constexpr std::size_t kWriteBytes = std::size_t{256} * 1024;
 }  // namespace
 
 DecisionWriter::DecisionWriter(int descriptor, std::string name)
-    : descriptor_(descriptor), name_(std::move(name)) {
+    : file_(descriptor, "the decisions", std::move(name)) {
   buffer_.reserve(kWriteBytes * 2);
-}
-
-DecisionWriter::~DecisionWriter() {
-  if (descriptor_ >= 0) close(descriptor_);
 }
 
 void DecisionWriter::write(const Judged& judged, std::string_view limit_json) {
@@ -56,25 +46,13 @@ void DecisionWriter::write(const Judged& judged, std::string_view limit_json) {
 }
 
 void DecisionWriter::finish() {
-  assert(descriptor_ >= 0);
   flush();
-  if (close(std::exchange(descriptor_, -1)) != 0) fail(errno);
+  file_.finish();
 }
 
 void DecisionWriter::flush() {
-  std::string_view rest = buffer_;
-  while (!rest.empty()) {
-    const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail(errno);
-    rest.remove_prefix(static_cast<std::size_t>(written));
-  }
+  file_.write(buffer_);
   buffer_.clear();
-}
-
-void DecisionWriter::fail(int error) const {
-  throw std::runtime_error("the decisions cannot be written to " + name_ + ": " +
-                           std::generic_category().message(error));
 }
 
 }  // namespace sluice::replay

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/instant.h"
+#include "replay/output_file.h"
 #include "sluice/decision.h"
 
 namespace sluice::replay {
@@ -28,27 +29,22 @@ struct Judged {
 /// "binding" is the index of the part whose numbers these are. Buffered. Not thread-safe.
 class DecisionWriter {
  public:
-  /// Takes ownership of the descriptor. `name` is used in error messages.
+  /// Takes ownership of the descriptor. `name` is used in error messages. Without finish(),
+  /// buffered text is lost.
   DecisionWriter(int descriptor, std::string name);
-  /// Without finish(), buffered text is lost.
-  ~DecisionWriter();
-  DecisionWriter(const DecisionWriter&) = delete;
-  DecisionWriter& operator=(const DecisionWriter&) = delete;
 
   /// `limit_json` is the limit's expression as a JSON string, with quotes. Throws
   /// std::runtime_error with one sentence if buffered text cannot be written.
   void write(const Judged& judged, std::string_view limit_json);
 
-  /// Writes buffered text and closes the descriptor, since some file systems report errors only
-  /// then. Throws as write(). REQUIRES: called once, as the last call.
+  /// Writes buffered text and closes the descriptor. Throws as write(). REQUIRES: called once, as
+  /// the last call.
   void finish();
 
  private:
   void flush();
-  [[noreturn]] void fail(int error) const;
 
-  int descriptor_;
-  std::string name_;
+  OutputFile file_;
   std::string buffer_;
 };
 

@@ -21,8 +21,9 @@ std::vector<std::string> expressions(const std::vector<NamedLimit>& limits) {
 
 }  // namespace
 
-Judge::Judge(std::shared_ptr<Store> store, std::vector<NamedLimit> limits, DecisionWriter* writer)
-    : store_(std::move(store)), writer_(writer), tally_(expressions(limits)) {
+Judge::Judge(std::shared_ptr<Store> store, std::vector<NamedLimit> limits,
+             const Listeners& listeners)
+    : store_(std::move(store)), listeners_(listeners), tally_(expressions(limits)) {
   limits_.reserve(limits.size());
   for (NamedLimit& limit : limits) {
     auto space = store_->open_space(limit.limit.definition());
@@ -65,7 +66,11 @@ void Judge::flush() {
       if (!open.decisions[i].allowed) tally_.count_denied(number, ids[i], now_);
     }
   }
-  if (writer_ != nullptr) write_decisions();
+  if (listeners_.writer != nullptr) write_decisions();
+  if (listeners_.charts != nullptr) chart_decisions(std::span(ids).first(size_));
+  if (listeners_.sweep != nullptr) {
+    listeners_.sweep->decide(std::span(requests_).first(size_), std::span(ids).first(size_), now_);
+  }
   size_ = 0;
   keys_.clear();
 }
@@ -73,13 +78,23 @@ void Judge::flush() {
 void Judge::write_decisions() {
   for (std::size_t i = 0; i < size_; ++i) {
     for (const OpenLimit& open : limits_) {
-      writer_->write({.time_ns = now_,
-                      .key = requests_[i].key,
-                      .cost = requests_[i].cost,
-                      .decision = open.decisions[i],
-                      .is_joined = open.limit.definition().parts.size() > 1},
-                     open.json);
+      listeners_.writer->write({.time_ns = now_,
+                                .key = requests_[i].key,
+                                .cost = requests_[i].cost,
+                                .decision = open.decisions[i],
+                                .is_joined = open.limit.definition().parts.size() > 1},
+                               open.json);
     }
+  }
+}
+
+void Judge::chart_decisions(std::span<const Tally::KeyId> ids) {
+  std::array<const Decision*, kMaxCharted> decisions{};
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    for (std::size_t number = 0; number < limits_.size(); ++number) {
+      decisions[number] = &limits_[number].decisions[i];
+    }
+    listeners_.charts->add(tally_, ids[i], now_, std::span(decisions).first(limits_.size()));
   }
 }
 

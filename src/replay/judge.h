@@ -3,13 +3,16 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/store.h"
+#include "replay/charts.h"
 #include "replay/decision_writer.h"
 #include "replay/key_template.h"
 #include "replay/record_sink.h"
+#include "replay/sweep.h"
 #include "replay/tally.h"
 #include "sluice/limit.h"
 
@@ -21,13 +24,23 @@ struct NamedLimit {
   Limit limit;
 };
 
+/// What gets the decisions besides the tally; each may be null, and must outlive the judge.
+struct Listeners {
+  /// Gets every decision, in the order of the requests, and for each request in the order of the
+  /// limits.
+  DecisionWriter* writer = nullptr;
+  /// As the writer, if there are no more than kMaxCharted limits.
+  Charts* charts = nullptr;
+  /// Gets the requests.
+  Sweep* sweep = nullptr;
+};
+
 /// Decides requests by several independent limits, and counts the decisions. Successive requests
 /// with the same instant go to the store as one batch. Not thread-safe.
 class Judge : public RecordSink {
  public:
-  /// `writer` gets every decision, in the order of the requests, and for each request in the order
-  /// of the limits. It may be null, and must outlive the judge. Throws StoreError.
-  Judge(std::shared_ptr<Store> store, std::vector<NamedLimit> limits, DecisionWriter* writer);
+  /// Throws StoreError.
+  Judge(std::shared_ptr<Store> store, std::vector<NamedLimit> limits, const Listeners& listeners);
 
   /// Adds one request, which may be decided later. Throws StoreError, and the exceptions of the
   /// writer.
@@ -37,7 +50,7 @@ class Judge : public RecordSink {
   void flush();
 
   /// The counts up to now.
-  Summary summary() const { return tally_.summary(); }
+  const Tally& tally() const { return tally_; }
 
  private:
   static constexpr std::size_t kBatch = 64;
@@ -51,9 +64,10 @@ class Judge : public RecordSink {
   };
 
   void write_decisions();
+  void chart_decisions(std::span<const Tally::KeyId> ids);
 
   std::shared_ptr<Store> store_;
-  DecisionWriter* writer_;
+  Listeners listeners_;
   Tally tally_;
   std::vector<OpenLimit> limits_;
   /// The batch: its instant, its keys one after the other, and the offset of each key's end.

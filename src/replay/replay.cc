@@ -7,18 +7,23 @@
 #include <cerrno>
 #include <ostream>
 
+#include "replay/charts.h"
+#include "replay/command_line.h"
 #include "replay/feed.h"
 #include "replay/inputs.h"
 #include "replay/judge.h"
+#include "replay/output_file.h"
+#include "replay/page_report.h"
 #include "replay/progress.h"
 #include "replay/report.h"
+#include "replay/sweep.h"
 #include "replay/text.h"
 #include "stores/stores.h"
 
 namespace sluice::replay {
 namespace {
 
-constexpr mode_t kDecisionsMode = 0666;
+constexpr mode_t kOutputMode = 0666;
 
 std::vector<NamedLimit> read_limits(const std::vector<std::string>& expressions) {
   if (expressions.empty()) {
@@ -47,23 +52,60 @@ std::vector<NamedLimit> read_limits(const std::vector<std::string>& expressions)
   return limits;
 }
 
-std::unique_ptr<DecisionWriter> open_decisions(const std::string& path,
-                                               const std::vector<Input>& inputs) {
-  if (path.empty()) return nullptr;
+/// Creates or empties the file that an option names; nothing if it names none.
+std::optional<OpenFile> open_output(std::string_view option, const std::string& path,
+                                    const std::vector<Input>& inputs) {
+  if (path.empty()) return std::nullopt;
+  const std::string label = std::string(option) + ": ";
   const bool is_standard = path == "-";
   const std::string name = is_standard ? "standard output" : printable(path, kTypedColumns);
   struct stat status {};
   if (!is_standard && stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
     for (const Input& input : inputs) {
       if (input.device != status.st_dev || input.inode != status.st_ino) continue;
-      throw ReplayError(kMisused, "--decisions: " + name + " is also read and would be lost");
+      throw ReplayError(kMisused, label + name + " is also read and would be lost");
     }
   }
   const int descriptor =
       is_standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)
-                  : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kDecisionsMode);
-  if (descriptor < 0) throw ReplayError(kFailed, "--decisions: " + name + ": " + why_not(errno));
-  return std::make_unique<DecisionWriter>(descriptor, name);
+                  : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kOutputMode);
+  if (descriptor < 0) throw ReplayError(kFailed, label + name + ": " + why_not(errno));
+  return OpenFile{descriptor, name};
+}
+
+std::unique_ptr<DecisionWriter> open_decisions(const ReplayOptions& options,
+                                               const std::vector<Input>& inputs) {
+  const auto file = open_output("--decisions", options.decisions, inputs);
+  return file ? std::make_unique<DecisionWriter>(file->descriptor, file->name) : nullptr;
+}
+
+/// What a replay with --html collects, and where it goes.
+struct PageOutput {
+  OutputFile file;
+  Charts charts;
+  Sweep sweep;
+};
+
+std::unique_ptr<PageOutput> open_page(const ReplayOptions& options,
+                                      const std::vector<NamedLimit>& limits,
+                                      const std::vector<Input>& inputs) {
+  if (options.html.empty()) return nullptr;
+  if (limits.size() > kMaxCharted) {
+    throw ReplayError(kMisused,
+                      "--html: a page shows at most " + std::to_string(kMaxCharted) + " limits");
+  }
+  if (options.html == options.decisions) {
+    throw ReplayError(kMisused, "--html: " + printable(options.html, kTypedColumns) +
+                                    " is also for the decisions");
+  }
+  std::vector<Limit> swept;
+  for (const NamedLimit& named : limits) swept.push_back(named.limit);
+  const auto file = open_output("--html", options.html, inputs);
+  return std::unique_ptr<PageOutput>(new PageOutput{
+      .file{file->descriptor, "the page", file->name},
+      .charts = Charts(limits.size()),
+      .sweep = Sweep(swept),
+  });
 }
 
 /// `left` gets the store's sentence about keys that it could not remove when it was destroyed.
@@ -82,6 +124,28 @@ void print(const std::string& text, std::ostream& out) {
   }
 }
 
+/// Writes the page, if there is one, and the summary.
+void report(const ReplayOptions& options, const ReplayStreams& streams, const Tally& tally,
+            const Feed& feed, PageOutput* page) {
+  const Summary summary = tally.summary();
+  if (summary.requests == 0 && feed.unreadable() > 0) {
+    throw ReplayError(kFailed, "not one line of the input could be read");
+  }
+  const ReportContext context{.key = feed.keys_used(), .unreadable = feed.unreadable()};
+  if (page != nullptr) {
+    page->file.write(page_report({.tally = tally,
+                                  .charts = page->charts,
+                                  .sweep = page->sweep,
+                                  .context = context,
+                                  .command = command_line(options)}));
+    page->file.finish();
+  }
+  const bool is_taken = options.decisions == "-" || options.html == "-";
+  print(options.is_json ? json_report(summary, context)
+                        : table_report(summary, context, streams.is_coloured),
+        is_taken ? streams.err : streams.out);
+}
+
 int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::string& left) {
   std::vector<NamedLimit> limits = read_limits(options.limits);
   for (const NamedLimit& named : limits) {
@@ -96,9 +160,13 @@ int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::
       .is_strict = options.is_strict};
   auto store = open_virtual_store(options.store, left);
   const std::vector<Input> inputs = find_inputs(options.files);
-  const auto writer = open_decisions(options.decisions, inputs);
+  const auto writer = open_decisions(options, inputs);
+  const auto page = open_page(options, limits, inputs);
   Progress progress(streams.progress_descriptor, total_bytes(inputs));
-  Judge judge(std::move(store), std::move(limits), writer.get());
+  Judge judge(std::move(store), std::move(limits),
+              {.writer = writer.get(),
+               .charts = page ? &page->charts : nullptr,
+               .sweep = page ? &page->sweep : nullptr});
   Feed feed(std::move(feed_options), judge, streams.err, progress);
   const auto finish = [&] {
     judge.flush();
@@ -116,14 +184,7 @@ int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::
     throw;
   }
   finish();
-  const Summary summary = judge.summary();
-  if (summary.requests == 0 && feed.unreadable() > 0) {
-    throw ReplayError(kFailed, "not one line of the input could be read");
-  }
-  const ReportContext context{.key = feed.keys_used(), .unreadable = feed.unreadable()};
-  print(options.is_json ? json_report(summary, context)
-                        : table_report(summary, context, streams.is_coloured),
-        options.decisions == "-" ? streams.err : streams.out);
+  report(options, streams, judge.tally(), feed, page.get());
   return feed.is_damaged() ? kFailed : 0;
 }
 

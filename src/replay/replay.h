@@ -1,34 +1,14 @@
 #pragma once
 
 #include <iosfwd>
-#include <optional>
-#include <string>
-#include <vector>
 
-#include "replay/record.h"
+#include "replay/replay_options.h"
 
 namespace sluice::replay {
 
-struct ReplayOptions {
-  /// Read in this order; "-" is standard input, and so is an empty list.
-  std::vector<std::string> files = {};
-  /// Limit expressions, 1 to kMaxLimits, all different; each decides independently.
-  std::vector<std::string> limits = {};
-  /// The key template (key_template.h); without one the format's default.
-  std::optional<std::string> key = {};
-  Format format = Format::kAuto;
-  /// As open_store() takes it.
-  std::string store = "memory:";
-  /// The file for all decisions as JSON Lines; "-" is standard output, empty is none.
-  std::string decisions = {};
-  /// Stop at the first line that cannot be parsed.
-  bool is_strict = false;
-  /// Print the summary as JSON instead of tables.
-  bool is_json = false;
-};
-
 struct ReplayStreams {
-  /// For the summary. If the decisions go to standard output, the summary goes to `err`.
+  /// For the summary. If the decisions or the page go to standard output, the summary goes to
+  /// `err`.
   std::ostream& out;
   /// For errors, warnings about limits, and the first lines that cannot be parsed.
   std::ostream& err;
@@ -36,8 +16,6 @@ struct ReplayStreams {
   /// A terminal for the progress bar, or -1.
   int progress_descriptor = -1;
 };
-
-inline constexpr std::size_t kMaxLimits = 64;
 
 /// Decides logged requests at the instants in the log, and reports which requests would have been
 /// denied. Reads no clock except for the progress bar: the same input gives the same output, byte

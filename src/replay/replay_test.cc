@@ -322,5 +322,57 @@ TEST_F(Replay, AFullDiskGivesOneSentence) {
             "device\n");
 }
 
+TEST_F(Replay, WritesAPageThatIsTheSameTwice) {
+  ReplayOptions choice = options(directory_.write("log", log_line("a", "10:00:00")));
+  choice.html = directory_.path("report.html");
+  const Outcome with_page = run(choice);
+  EXPECT_EQ(with_page.status, 0) << with_page.err;
+  const std::string page = directory_.read("report.html");
+  EXPECT_TRUE(page.starts_with("<!doctype html>"));
+  EXPECT_TRUE(page.ends_with("</html>\n"));
+  EXPECT_NE(page.find(R"("limit_expr": "token_bucket 1/1s burst=2")"), std::string::npos);
+  run(choice);
+  EXPECT_EQ(directory_.read("report.html"), page);
+  choice.html.clear();
+  EXPECT_EQ(run(choice).out, with_page.out);
+}
+
+TEST_F(Replay, APageOfNothingIsWrittenToo) {
+  ReplayOptions choice = options(directory_.write("log", ""));
+  choice.html = directory_.path("report.html");
+  EXPECT_EQ(run(choice).status, 0);
+  EXPECT_TRUE(directory_.read("report.html").ends_with("</html>\n"));
+}
+
+TEST_F(Replay, APageHasFewLimits) {
+  ReplayOptions choice = options(directory_.write("log", log_line("a", "10:00:00")));
+  choice.html = directory_.path("report.html");
+  for (std::size_t i = choice.limits.size(); i <= kMaxCharted; ++i) {
+    choice.limits.push_back("fixed_window 5/" + std::to_string(i) + "s");
+  }
+  const Outcome outcome = run(choice);
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_EQ(outcome.err, "sluice replay: --html: a page shows at most 8 limits\n");
+  EXPECT_FALSE(std::filesystem::exists(choice.html));
+}
+
+TEST_F(Replay, APageThatCannotBeWrittenIsAnError) {
+  const std::string file = directory_.write("log", log_line("a", "10:00:00"));
+  ReplayOptions choice = options(file);
+  choice.html = file;
+  EXPECT_EQ(run(choice).err,
+            "sluice replay: --html: " + file + " is also read and would be lost\n");
+  choice.html = choice.decisions = directory_.path("out");
+  EXPECT_EQ(run(choice).err,
+            "sluice replay: --html: " + choice.html + " is also for the decisions\n");
+  choice.decisions.clear();
+  choice.html = "/dev/full";
+  const Outcome full = run(choice);
+  EXPECT_EQ(full.status, 1);
+  EXPECT_EQ(full.out, "");
+  EXPECT_EQ(full.err,
+            "sluice replay: the page cannot be written to /dev/full: No space left on device\n");
+}
+
 }  // namespace
 }  // namespace sluice::replay

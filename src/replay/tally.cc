@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "replay/best.h"
+
 namespace sluice::replay {
 namespace {
 
@@ -65,17 +67,19 @@ void Tally::count_denied(std::size_t limit, KeyId key, Instant time_ns) {
   ++minutes_[limit].denied[time_ns / kMinuteNs];
 }
 
-Summary Tally::summary() const {
+Summary Tally::summary(std::size_t most) const {
   Summary summary{.requests = requests_,
                   .keys_seen = ids_.size(),
                   .first_ns = first_ns_,
                   .last_ns = last_ns_,
                   .limits = {}};
-  for (std::size_t i = 0; i < expressions_.size(); ++i) summary.limits.push_back(limit_summary(i));
+  for (std::size_t i = 0; i < expressions_.size(); ++i) {
+    summary.limits.push_back(limit_summary(i, most));
+  }
   return summary;
 }
 
-LimitSummary Tally::limit_summary(std::size_t limit) const {
+LimitSummary Tally::limit_summary(std::size_t limit, std::size_t most) const {
   LimitSummary summary{.expression = expressions_[limit]};
   for (const auto& [minute, denied] : minutes_[limit].denied) {
     const Instant start_ns = minute * kMinuteNs;
@@ -85,25 +89,17 @@ LimitSummary Tally::limit_summary(std::size_t limit) const {
       worst = WorstMinute{start_ns, denied};
     }
   }
-  // A heap of the best candidates so far, with the worst of them on top.
-  std::vector<Candidate> best;
-  const auto order = [](const Candidate& a, const Candidate& b) { return a.is_before(b); };
+  Best<Candidate> best(most);
   for (const auto& [key, id] : ids_) {
     const Candidate candidate{cell(id, limit + 1), key, id};
     if (candidate.denied == 0) continue;
     summary.denied += candidate.denied;
     ++summary.keys_limited;
-    if (best.size() == kMostDenied && !candidate.is_before(best.front())) continue;
-    best.push_back(candidate);
-    std::push_heap(best.begin(), best.end(), order);
-    if (best.size() <= kMostDenied) continue;
-    std::pop_heap(best.begin(), best.end(), order);
-    best.pop_back();
+    best.add(candidate);
   }
-  std::sort(best.begin(), best.end(), order);
-  for (const Candidate& candidate : best) {
+  for (const Candidate& candidate : std::move(best).sorted()) {
     summary.most_denied.push_back(
-        {std::string(candidate.key), candidate.denied, cell(candidate.id, 0)});
+        {std::string(candidate.key), candidate.denied, cell(candidate.id, 0), candidate.id});
   }
   return summary;
 }

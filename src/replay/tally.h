@@ -18,6 +18,8 @@ struct KeyCount {
   std::string key;
   std::uint64_t denied = 0;
   std::uint64_t requests = 0;
+  /// Its number in the tally.
+  std::uint32_t id = 0;
 };
 
 /// The UTC minute with the most denials.
@@ -35,7 +37,7 @@ struct LimitSummary {
   std::uint64_t keys_limited = 0;
   /// The earliest, if several have as many; nothing if no request was denied.
   std::optional<WorstMinute> worst_minute = {};
-  /// At most kMostDenied, the most denied first, equal ones ordered by their bytes.
+  /// The most denied first, equal ones ordered by their bytes.
   std::vector<KeyCount> most_denied = {};
 };
 
@@ -66,7 +68,20 @@ class Tally {
   /// Counts that the limit with this index denied this request.
   void count_denied(std::size_t limit, KeyId key, Instant time_ns);
 
-  Summary summary() const;
+  /// At most `most` keys of each limit are in the list of the most denied.
+  Summary summary(std::size_t most = kMostDenied) const;
+
+  const std::vector<std::string>& expressions() const { return expressions_; }
+
+  /// The requests of a key so far, and those of them that a limit denied.
+  std::uint64_t requests(KeyId key) const { return cell(key, 0); }
+  std::uint64_t denied(std::size_t limit, KeyId key) const { return cell(key, limit + 1); }
+
+  /// Calls visit(text, id) for each key, in no order that means anything.
+  template <class Visit>
+  void visit_keys(const Visit& visit) const {
+    for (const auto& [key, id] : ids_) visit(key, id);
+  }
 
  private:
   struct KeyHash {
@@ -83,7 +98,7 @@ class Tally {
   std::uint64_t cell(KeyId key, std::size_t column) const {
     return counts_[std::size_t{key} * (expressions_.size() + 1) + column];
   }
-  LimitSummary limit_summary(std::size_t limit) const;
+  LimitSummary limit_summary(std::size_t limit, std::size_t most) const;
 
   std::vector<std::string> expressions_;
   /// The text of every key; not freed before the end.

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "replay/charts.h"
+#include "replay/report.h"
+#include "replay/sweep.h"
+#include "replay/tally.h"
+
+namespace sluice::replay {
+
+/// What the HTML report shows.
+struct PageContents {
+  const Tally& tally;
+  const Charts& charts;
+  const Sweep& sweep;
+  const ReportContext& context;
+  /// The command that made the report, for people.
+  std::string command;
+};
+
+/// The keys of each limit that the page lists, each with its timeline.
+inline constexpr std::size_t kMostDeniedOnPage = 50;
+
+/// The most bytes of a page.
+inline constexpr std::size_t kMaxPageBytes = 1'000'000;
+
+/// The contents as JSON, in at most `max_bytes` if that is possible: to need less room, the steps
+/// of the keys' timelines are widened. The member "report" is what json_report() writes, with more
+/// keys, and with keys made safe for a terminal and cut to kPageKeyColumns.
+std::string page_json(const PageContents& contents, std::size_t max_bytes);
+
+inline constexpr std::size_t kPageKeyColumns = 80;
+
+/// The report as one HTML file that loads no other, at most kMaxPageBytes long.
+std::string page_report(const PageContents& contents);
+
+}  // namespace sluice::replay

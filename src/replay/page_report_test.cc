@@ -1,0 +1,128 @@
+#include "replay/page_report.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json.hpp>
+#include <string>
+#include <vector>
+
+#include "pages/pages.h"
+
+namespace sluice::replay {
+namespace {
+
+constexpr Instant kStartNs = 1'431'857'100'000'000'000;
+
+/// What a replay collects, with decisions that need no store.
+class Collected {
+ public:
+  explicit Collected(std::size_t limits)
+      : limits_(limits), tally_(names(limits)), charts_(limits), sweep_({}) {}
+
+  /// `denied` has a bit for each limit.
+  void add(std::string_view key, Instant time_ns, unsigned denied) {
+    const Tally::KeyId id = tally_.count(key, time_ns);
+    std::array<Decision, kMaxCharted> decisions;
+    std::array<const Decision*, kMaxCharted> pointers{};
+    for (std::size_t limit = 0; limit < limits_; ++limit) {
+      decisions[limit] = {.allowed = (denied >> limit & 1U) == 0, .remaining = 1'000'000};
+      pointers[limit] = &decisions[limit];
+      if (!decisions[limit].allowed) tally_.count_denied(limit, id, time_ns);
+    }
+    charts_.add(tally_, id, time_ns, std::span(pointers).first(limits_));
+  }
+
+  std::string json(std::size_t max_bytes = kMaxPageBytes) const {
+    return page_json(contents(), max_bytes);
+  }
+  std::string page() const { return page_report(contents()); }
+
+ private:
+  static std::vector<std::string> names(std::size_t limits) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < limits; ++i) names.push_back("limit " + std::to_string(i));
+    return names;
+  }
+  PageContents contents() const {
+    return {.tally = tally_,
+            .charts = charts_,
+            .sweep = sweep_,
+            .context = context_,
+            .command = "sluice replay"};
+  }
+
+  std::size_t limits_;
+  ReportContext context_{.key = "{ip}", .unreadable = 2};
+  Tally tally_;
+  Charts charts_;
+  Sweep sweep_;
+};
+
+std::int64_t sum(const boost::json::value& numbers) {
+  std::int64_t sum = 0;
+  for (const auto& number : numbers.as_array()) sum += number.to_number<std::int64_t>();
+  return sum;
+}
+
+TEST(PageReport, HasTheNumbersOfTheJsonReport) {
+  Collected collected(2);
+  collected.add("a", kStartNs, 0);
+  collected.add("a", kStartNs, 1);
+  collected.add("b", kStartNs + 60'000'000'000, 2);
+  const auto data = boost::json::parse(collected.json());
+  EXPECT_EQ(data.at("report").at("requests"), 3);
+  EXPECT_EQ(data.at("report").at("unreadable_lines"), 2);
+  EXPECT_EQ(data.at("report").at("limits").at(0).at("denied"), 1);
+  EXPECT_EQ(data.at("report").at("limits").at(0).at("most_denied").at(0).at("key"), "a");
+  EXPECT_EQ(sum(data.at("timeline").at("requests")), 3);
+  EXPECT_EQ(sum(data.at("timeline").at("denied").at(1)), 1);
+  EXPECT_EQ(sum(data.at("shares").at(0)), 2);
+  EXPECT_EQ(data.at("differences").at(0).at("requests"), 1);
+  EXPECT_EQ(data.at("differences").at(0).at("most_denied").at(0).at("key"), "b");
+  ASSERT_EQ(data.at("keys").as_array().size(), 2U);
+  EXPECT_EQ(data.at("keys").at(0).at("key"), "a");
+  EXPECT_EQ(sum(data.at("keys").at(0).at("requests")), 2);
+  EXPECT_EQ(data.at("keys").at(0).at("level").at(0).at(0), 1'000'000);
+}
+
+TEST(PageReport, NoKeyBecomesMarkup) {
+  Collected collected(1);
+  collected.add("</script><script>alert(1)</script>", kStartNs, 1);
+  const std::string page = collected.page();
+  EXPECT_EQ(page.find("alert(1)</script"), std::string::npos);
+  EXPECT_NE(page.find("\\u003c/script>\\u003cscript>alert(1)"), std::string::npos);
+}
+
+TEST(PageReport, KeysAreCut) {
+  Collected collected(1);
+  collected.add(std::string(100'000, 'x'), kStartNs, 1);
+  EXPECT_LT(collected.json().size(), 2000U);
+}
+
+// Eight limits that deny fifty long keys each, everywhere in a long time: the steps of the keys are
+// made wider until the page is small enough, and no request is lost.
+TEST(PageReport, IsBounded) {
+  Collected collected(kMaxCharted);
+  for (int step = 0; step < kMaxSteps; ++step) {
+    for (unsigned key = 0; key < kMaxCharted * kMostDeniedOnPage; ++key) {
+      const std::string name = "<" + std::to_string(key) + std::string(200, '<');
+      const Instant now = kStartNs + step * 60'000'000'000;
+      collected.add(name, now, 1U << key % kMaxCharted);
+      collected.add(name, now, 1U << key % kMaxCharted);
+    }
+  }
+  const std::string page = collected.page();
+  EXPECT_LE(page.size(), kMaxPageBytes);
+  const std::size_t room = kMaxPageBytes - pages::report_page().size();
+  const auto data = boost::json::parse(collected.json(room));
+  EXPECT_EQ(data.at("timeline").at("steps").as_array().size(), std::size_t{kMaxSteps});
+  ASSERT_EQ(data.at("keys").as_array().size(), kMaxCharted * kMostDeniedOnPage);
+  for (const auto& key : data.at("keys").as_array()) {
+    EXPECT_EQ(sum(key.at("requests")), 2 * kMaxSteps);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::replay

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "replay/record.h"
+
+namespace sluice::replay {
+
+inline constexpr std::size_t kMaxLimits = 64;
+
+struct ReplayOptions {
+  /// Read in this order; "-" is standard input, and so is an empty list.
+  std::vector<std::string> files = {};
+  /// Limit expressions, 1 to kMaxLimits, all different; each decides independently.
+  std::vector<std::string> limits = {};
+  /// The key template (key_template.h); without one the format's default.
+  std::optional<std::string> key = {};
+  Format format = Format::kAuto;
+  /// As open_store() takes it.
+  std::string store = "memory:";
+  /// The file for all decisions as JSON Lines; "-" is standard output, empty is none.
+  std::string decisions = {};
+  /// The file for the report as a web page; "-" is standard output, empty is none. REQUIRES then:
+  /// at most kMaxCharted limits.
+  std::string html = {};
+  /// Stop at the first line that cannot be parsed.
+  bool is_strict = false;
+  /// Print the summary as JSON instead of tables.
+  bool is_json = false;
+};
+
+}  // namespace sluice::replay

@@ -1,0 +1,79 @@
+#include "replay/sweep.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace sluice::replay {
+namespace {
+
+TEST(ScaledExpression, ScalesUnitsOnly) {
+  EXPECT_EQ(scaled_expression("fixed_window 100/1h30m", 50), "fixed_window 50/1h30m");
+  EXPECT_EQ(scaled_expression("token_bucket 100/1s burst=200 borrow=yes", 25),
+            "token_bucket 25/1s burst=50 borrow=yes");
+  EXPECT_EQ(scaled_expression("leaky_bucket 10/1s queue=50", 150), "leaky_bucket 15/1s queue=75");
+  EXPECT_EQ(scaled_expression("sliding_window 30/1m precision=1s & fixed_window 1000/1d", 200),
+            "sliding_window 60/1m precision=1s & fixed_window 2000/1d");
+  EXPECT_EQ(scaled_expression("concurrency 100 lease=30s", 400), "concurrency 400 lease=30s");
+}
+
+TEST(ScaledExpression, RoundsDownToAtLeastOne) {
+  EXPECT_EQ(scaled_expression("sliding_log 5/10m", 25), "sliding_log 1/10m");
+  EXPECT_EQ(scaled_expression("sliding_log 1/10m", 75), "sliding_log 1/10m");
+}
+
+/// Asks for a key with the number that it has in the alphabet, so often at once.
+void ask(Sweep& sweep, char key, int times) {
+  const std::string text(1, key);
+  std::vector<Request> requests(static_cast<std::size_t>(times));
+  const std::vector<Tally::KeyId> ids(requests.size(), static_cast<Tally::KeyId>(key - 'a'));
+  for (Request& request : requests) request.key = text;
+  sweep.decide(requests, ids, 0);
+}
+
+TEST(Sweep, CountsTheKeysThatEachVersionDenies) {
+  Sweep sweep({Limit("fixed_window 8/1m"), Limit("sliding_log 1/1m")});
+  ask(sweep, 'a', 3);
+  ask(sweep, 'b', 9);
+  ask(sweep, 'b', 9);
+  ask(sweep, 'c', 40);
+  ask(sweep, 'c', 1);
+  std::map<std::string, std::uint64_t> found;
+  const auto of_eight = sweep.points(0);
+  for (const SweepPoint& point : *of_eight) found[point.expression] = point.keys_limited;
+  EXPECT_EQ(found, (std::map<std::string, std::uint64_t>{{"fixed_window 2/1m", 3},
+                                                         {"fixed_window 4/1m", 2},
+                                                         {"fixed_window 6/1m", 2},
+                                                         {"fixed_window 12/1m", 2},
+                                                         {"fixed_window 16/1m", 2},
+                                                         {"fixed_window 32/1m", 1}}));
+  // The smaller versions of 1/1m are itself, and so is 1.5.
+  const auto of_one = sweep.points(1);
+  ASSERT_EQ(of_one->size(), 2U);
+  EXPECT_EQ(of_one->front().expression, "sliding_log 2/1m");
+  EXPECT_EQ(of_one->front().percent, 200);
+}
+
+TEST(Sweep, LeavesOutVersionsThatAreOutOfRange) {
+  Sweep sweep({Limit("fixed_window 9007199254740991/1m")});
+  ask(sweep, 'a', 1);
+  const auto points = sweep.points(0);
+  ASSERT_FALSE(points->empty());
+  for (const SweepPoint& point : *points) EXPECT_LT(point.percent, 100);
+}
+
+TEST(Sweep, HasNoResultIfItsStatesDoNotFit) {
+  Sweep sweep({Limit("fixed_window 8/1m")}, std::size_t{1} << 20);
+  for (Tally::KeyId id = 0; id < 50'000; ++id) {
+    const std::string key = "key " + std::to_string(id);
+    std::vector<Request> requests(1);
+    requests[0].key = key;
+    sweep.decide(requests, std::vector{id}, 0);
+  }
+  EXPECT_FALSE(sweep.points(0).has_value());
+}
+
+}  // namespace
+}  // namespace sluice::replay

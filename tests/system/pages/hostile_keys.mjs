@@ -1,0 +1,27 @@
+// Checks that keys are shown as text: node hostile_keys.mjs PAGE
+// The replayed log has keys that would set window.harmed if the page took them for markup.
+import assert from 'node:assert/strict';
+import { pathToFileURL } from 'node:url';
+import { withBrowser } from './browser.mjs';
+
+await withBrowser(async (browser) => {
+  const page = await browser.open(pathToFileURL(process.argv[2]).href);
+  const keys = await page.evaluate(
+    '[...document.querySelectorAll(".keys button")].map((button) => button.textContent)');
+  assert.ok(keys.includes('</script><script>window.harmed=1</script>'));
+  assert.ok(keys.includes('<img src=x onerror=window.harmed=1>'));
+  assert.ok(keys.includes('a\\u{202e}b'));
+  for (let i = 0; i < keys.length; ++i) {
+    await page.evaluate(`document.querySelectorAll(".keys button")[${i}].click()`);
+    await page.drawn();
+    assert.equal(await page.evaluate('document.querySelector("dialog h2").textContent'), keys[i]);
+    await page.evaluate('document.querySelector("dialog button").click()');
+    await page.drawn();
+  }
+  assert.equal(await page.evaluate('window.harmed'), undefined);
+  assert.equal(await page.evaluate('document.querySelectorAll("main img[src=x]").length'), 0);
+  assert.deepEqual(page.faults, []);
+  const csv = await page.saved('keys.csv', () => page.click('header button:nth-of-type(2)'));
+  assert.match(csv, /,'=1\+1,/);
+  console.log('hostile keys: ok');
+});

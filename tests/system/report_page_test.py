@@ -1,0 +1,127 @@
+"""The page of `sluice replay --html`: its numbers are those of --json and --decisions, also in
+Chromium, where pages/report.mjs uses it."""
+
+import json
+import os
+import re
+import unittest
+
+from harness import ROOT, SystemTest, npm_install, run, sluice
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pages")
+SAMPLE = os.path.join(ROOT, "data", "access.log")
+LIMITS = ("token_bucket 2/1s burst=10", "sliding_window 60/1m", "token_bucket 30/1m")
+DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
+# Keys that would do harm as markup, as a formula, or unseen.
+HOSTILE = ["</script><script>window.harmed=1</script>", "<img src=x onerror=window.harmed=1>",
+           "=1+1", "<!--", "a\u202eb", "${7*7}", "'\"&amp;"]
+MAX_BYTES = 1_000_000
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+class ReportPage(SystemTest):
+    def replay(self, *arguments):
+        """Runs a replay with all outputs. Returns the paths of the page, the summary as JSON and
+        the decisions."""
+        folder = self.temporary_folder()
+        page, summary, decisions = (os.path.join(folder, name) for name in
+                                    ("report.html", "summary.json", "decisions.jsonl"))
+        result = sluice("replay", *arguments, "--html", page, "--json", "--decisions", decisions)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        with open(summary, "w", encoding="utf-8") as file:
+            file.write(result.stdout)
+        return page, summary, decisions
+
+    def sample(self):
+        return self.replay(SAMPLE, *(word for limit in LIMITS for word in ("--limit", limit)))
+
+    def test_the_page_has_the_numbers_of_the_summary(self):
+        page, summary, _ = self.sample()
+        data = json.loads(DATA.search(read(page))[1])
+        wanted = json.loads(read(summary))
+        for limit, shown in zip(wanted["limits"], data["report"]["limits"]):
+            shown["most_denied"] = shown["most_denied"][:len(limit["most_denied"])]
+        self.assertEqual(data["report"], wanted)
+        self.assertEqual(sum(data["timeline"]["requests"]), wanted["requests"])
+        for limit, column in zip(wanted["limits"], data["timeline"]["denied"]):
+            self.assertEqual(sum(column), limit["denied"])
+
+    def test_the_timelines_of_keys_are_those_of_the_decisions(self):
+        page, _, decisions = self.sample()
+        data = json.loads(DATA.search(read(page))[1])
+        rows = {}
+        for line in read(decisions).splitlines():
+            row = json.loads(line)
+            rows.setdefault(row["key"], []).append(row)
+        self.assertGreater(len(data["keys"]), 50)
+        for key in data["keys"]:
+            steps = {}
+            for row in rows[key["key"]]:
+                limit = LIMITS.index(row["limit_expr"])
+                step = steps.setdefault((limit, row["time_ns"] // key["step_ns"]), [0, 0, 2**63])
+                step[0] += 1
+                step[1] += not row["allowed"]
+                step[2] = min(step[2], row["remaining"])
+            shown = {(limit, step): [key["requests"][i], key["denied"][limit][i],
+                                     key["level"][limit][i]]
+                     for limit in range(len(LIMITS)) for i, step in enumerate(key["steps"])}
+            self.assertEqual(shown, steps)
+
+    def test_the_sweep_is_what_a_replay_of_each_limit_says(self):
+        page, _, _ = self.sample()
+        data = json.loads(DATA.search(read(page))[1])
+        points = [point for points in data["sweep"] for point in points]
+        self.assertEqual(len(points), 6 * len(LIMITS))
+        limits = sorted({point["limit_expr"] for point in points})
+        result = sluice("replay", SAMPLE, "--json",
+                        *(word for limit in limits for word in ("--limit", limit)))
+        keys = {limit["limit_expr"]: limit["keys_limited"]
+                for limit in json.loads(result.stdout)["limits"]}
+        for point in points:
+            self.assertEqual(point["keys_limited"], keys[point["limit_expr"]], point)
+
+    def test_in_chromium(self):
+        npm_install(FOLDER)
+        result = run("node", os.path.join(FOLDER, "report.mjs"), *self.sample(), timeout_s=120)
+        self.assertEqual((result.returncode, result.stdout), (0, "report: ok\n"), result.stderr)
+
+    def test_hostile_keys_in_chromium(self):
+        npm_install(FOLDER)
+        lines = "".join(json.dumps({"time": 1700000000 + i % 7, "key": key}) + "\n"
+                        for i, key in enumerate(HOSTILE * 20))
+        page, _, _ = self.replay(self.write_file("log.jsonl", lines), "--limit",
+                                 "fixed_window 5/1h", "--limit", "fixed_window 2/1h")
+        result = run("node", os.path.join(FOLDER, "hostile_keys.mjs"), page, timeout_s=120)
+        self.assertEqual((result.returncode, result.stdout), (0, "hostile keys: ok\n"),
+                         result.stderr)
+
+    def test_a_page_of_many_lines_is_small(self):
+        """Thousands of busy keys in each step of a day, under five limits."""
+        lines = "".join(f"{1700000000 + i * 86400 / 200_000:.3f},{i * i % 7919 % 500}\n"
+                        for i in range(200_000))
+        limits = [f"token_bucket {n}/1m" for n in (1, 2, 3)] + ["sliding_log 9/5m",
+                                                                "fixed_window 20/1h"]
+        page, summary, _ = self.replay(self.write_file("log.csv", "time,key\n" + lines),
+                                       *(word for limit in limits for word in ("--limit", limit)))
+        self.assertLessEqual(os.path.getsize(page), MAX_BYTES)
+        data = json.loads(DATA.search(read(page))[1])
+        requests = {key["key"]: sum(key["requests"]) for key in data["keys"]}
+        for limit in json.loads(read(summary))["limits"]:
+            for key in limit["most_denied"]:
+                self.assertEqual(requests[key["key"]], key["requests"])
+
+    def test_an_empty_log_in_chromium(self):
+        npm_install(FOLDER)
+        page, _, _ = self.replay(self.write_file("log.csv", "time,key\n"), "--format", "csv",
+                                 "--limit", "fixed_window 5/1h")
+        result = run("node", os.path.join(FOLDER, "empty_report.mjs"), page, timeout_s=120)
+        self.assertEqual((result.returncode, result.stdout), (0, "empty report: ok\n"),
+                         result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,66 @@
+/** What `sluice replay --html` writes into its page. */
+
+export interface KeyCount {
+  key: string;
+  denied: number;
+  requests: number;
+}
+
+export interface LimitReport {
+  limit_expr: string;
+  requests: number;
+  admitted: number;
+  denied: number;
+  keys_seen: number;
+  keys_limited: number;
+  worst_minute: {start_ns: number; denied: number} | null;
+  most_denied: KeyCount[];
+}
+
+/** Columns of the steps in which anything happened: the number of the step, which begins at
+ * `step * step_ns` since the epoch, and what happened in it, by limit. */
+export interface Steps {
+  step_ns: number;
+  steps: number[];
+  requests: number[];
+  denied: number[][];
+}
+
+export interface KeySteps extends Steps {
+  key: string;
+  /** The least that remained in the step, by limit. */
+  level: number[][];
+}
+
+/** What the limit `denies` denies, of the requests and keys that the limit `admits` admits. */
+export interface Difference {
+  admits: number;
+  denies: number;
+  requests: number;
+  keys: number;
+  most_denied: KeyCount[];
+}
+
+export interface SweepPoint {
+  percent: number;
+  limit_expr: string;
+  keys_limited: number;
+}
+
+export interface ReportData {
+  command: string;
+  report: {
+    key: string;
+    requests: number;
+    unreadable_lines: number;
+    first_ns: number | null;
+    last_ns: number | null;
+    limits: LimitReport[];
+  };
+  timeline: Steps;
+  /** By limit: how many keys have no request denied; up to 10 %, ... 100 % of them; all. */
+  shares: number[][];
+  differences: Difference[];
+  sweep: (SweepPoint[] | null)[];
+  keys: KeySteps[];
+}

@@ -1,0 +1,159 @@
+/** The keys that a limit denies most, each with its own timeline. */
+
+import { make, makeSvg, makeTable, showNumber } from "../common/dom";
+import { duration, grouped, percent } from "../common/format";
+import { TimeChart } from "../common/time_chart";
+import { KeyCount, KeySteps, ReportData } from "./data";
+import { Range } from "./range";
+
+/** How many keys a table shows at first. */
+const FEW = 10;
+const SPARK = {width: 128, height: 24};
+
+export function makeKeys(data: ReportData, index: number, range: Range): HTMLElement {
+  const counts = data.report.limits[index].most_denied;
+  if (counts.length === 0) return make("p", {class: "muted small"}, "None.");
+  const body = make("div", {class: "keys"});
+  let showsAll = false;
+  const more = make("button", {type: "button", class: "small", click: () => {
+    showsAll = !showsAll;
+    update();
+  }});
+  const update = () => {
+    const shown = countsIn(data, index, range).slice(0, showsAll ? counts.length : FEW);
+    const rows = shown.map((count) => makeRow(data, index, count, range));
+    body.replaceChildren(makeTable(`Keys that ${data.report.limits[index].limit_expr} denies most`,
+        ["key", "over time", "denied", "requests", "share"], [0, 1], rows));
+    more.textContent = showsAll ? `Show ${FEW}` : `Show all ${counts.length}`;
+    more.setAttribute("aria-expanded", String(showsAll));
+  };
+  update();
+  range.onChange(update);
+  return counts.length > FEW ? make("div", {}, body, more) : body;
+}
+
+function timelineOf(data: ReportData, key: string): KeySteps | undefined {
+  return data.keys.find((steps) => steps.key === key);
+}
+
+/** The counts of the keys in the range, the most denied first. */
+function countsIn(data: ReportData, index: number, range: Range): KeyCount[] {
+  const counts = data.report.limits[index].most_denied;
+  if (range.isAll) return counts;
+  return counts.map(({key}) => {
+    const steps = timelineOf(data, key);
+    if (steps === undefined) return {key, denied: 0, requests: 0};
+    return {key, denied: range.sum(steps, steps.denied[index]),
+      requests: range.sum(steps, steps.requests)};
+  }).sort((a, b) => b.denied - a.denied);
+}
+
+function makeRow(data: ReportData, index: number, count: KeyCount,
+                 range: Range): HTMLTableRowElement {
+  const open = () => openKey(data, count.key, index, range);
+  return make("tr", {},
+      make("th", {scope: "row"}, make("button", {
+        type: "button", class: "plain mono", "aria-haspopup": "dialog", click: open,
+      }, count.key)),
+      make("td", {class: "spark"}, makeSpark(timelineOf(data, count.key), index, range)),
+      showNumber("td", "key_denied", count.denied, grouped(count.denied)),
+      showNumber("td", "key_requests", count.requests, grouped(count.requests)),
+      make("td", {class: "number muted"}, percent(count.denied, count.requests)));
+}
+
+/** The key's requests in the range, and the denied ones of them in red. */
+function makeSpark(steps: KeySteps | undefined, index: number, range: Range): SVGElement {
+  const {width, height} = SPARK;
+  const svg = makeSvg("svg", {
+    viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true",
+  });
+  if (steps === undefined) return svg;
+  const stepMs = steps.step_ns / 1e6;
+  const spanMs = range.toMs - range.fromMs;
+  const most = Math.max(1, ...steps.requests);
+  const stepWidth = Math.max(1, stepMs / spanMs * width);
+  const bars = (column: number[]) => steps.steps.map((step, i) => {
+    const x = (step * stepMs - range.fromMs) / spanMs * width;
+    if (column[i] === 0 || x < -stepWidth || x >= width) return "";
+    const y = Math.max(1, column[i] / most * (height - 1));
+    return `M${x.toFixed(1)} ${height}v${-y.toFixed(1)}h${stepWidth.toFixed(1)}V${height}z`;
+  }).join("");
+  svg.append(makeSvg("path", {d: bars(steps.requests), fill: "var(--admitted)"}),
+      makeSvg("path", {d: bars(steps.denied[index]), fill: "var(--denied)"}));
+  return svg;
+}
+
+/** Opens the key's own timeline: its requests, the denied ones, and what the limit had left. */
+function openKey(data: ReportData, key: string, index: number, range: Range): void {
+  const steps = timelineOf(data, key);
+  const close = make("button", {type: "button"}, "Close");
+  const place = make("div", {});
+  const dialog = make("dialog", {"aria-labelledby": "key-title"},
+      make("header", {}, make("h2", {id: "key-title", class: "mono"}, key), close), place);
+  close.addEventListener("click", () => dialog.close());
+  let chart: TimeChart | null = null;
+  const show = (limit: number) => {
+    chart?.destroy();
+    chart = steps === undefined ? null : makeKeyChart(steps, limit, range);
+    place.replaceChildren(makeKeyCounts(data, key, limit),
+        chart?.element ?? make("p", {}, "The report has no timeline of this key."));
+    chart?.draw();
+    if (!range.isAll) chart?.show(...rangeOf(steps!, range));
+  };
+  if (data.report.limits.length > 1) {
+    const select = make("select", {}, ...data.report.limits.map((limit, i) =>
+      make("option", {value: i, selected: i === index}, limit.limit_expr)));
+    select.addEventListener("change", () => show(Number(select.value)));
+    dialog.append(make("label", {class: "row small"}, "Limit ", select));
+  }
+  dialog.addEventListener("close", () => {
+    chart?.destroy();
+    dialog.remove();
+  });
+  document.body.append(dialog);
+  dialog.showModal();
+  show(index);
+}
+
+/** The range in the steps of a key's timeline, which may be wider. */
+function rangeOf(steps: KeySteps, range: Range): [number, number] {
+  const stepMs = steps.step_ns / 1e6;
+  const first = Math.floor(range.startMs / stepMs);
+  return [range.fromMs / stepMs - first, range.toMs / stepMs - first];
+}
+
+function makeKeyCounts(data: ReportData, key: string, index: number): HTMLElement {
+  const limit = data.report.limits[index];
+  const count = limit.most_denied.find((one) => one.key === key);
+  const steps = timelineOf(data, key);
+  const total = (column: number[] | undefined) => (column ?? []).reduce((sum, one) => sum + one, 0);
+  const requests = count?.requests ?? total(steps?.requests);
+  const denied = count?.denied ?? total(steps?.denied[index]);
+  const text = make("p", {"data-limit": index},
+      showNumber("b", "key_denied", denied, grouped(denied)), " of ",
+      showNumber("b", "key_requests", requests, grouped(requests)), " requests denied by ",
+      make("span", {class: "mono"}, limit.limit_expr), `, ${percent(denied, requests)}`);
+  if (steps !== undefined && total(steps.requests) < requests) {
+    text.append(`. The timeline has the last ${grouped(total(steps.requests))} of them.`);
+  }
+  return text;
+}
+
+function makeKeyChart(steps: KeySteps, index: number, range: Range): TimeChart {
+  const stepMs = steps.step_ns / 1e6;
+  const denied = steps.denied[index];
+  const admitted = steps.requests.map((requests, i) => requests - denied[i]);
+  return new TimeChart({
+    label: `The requests of ${steps.key} over time, in steps of ${duration(stepMs)}`,
+    startMs: Math.floor(range.startMs / stepMs) * stepMs,
+    stepMs,
+    series: [
+      {name: "admitted", color: "admitted", values: range.spread(steps, admitted, 0)},
+      {name: "denied", color: "denied", values: range.spread(steps, denied, 0)},
+      {name: "least left of the limit", color: "level", isLine: true, isRight: true,
+        values: range.spread(steps, steps.level[index], null)}],
+    height: 300,
+    isStacked: true,
+    hasSelector: true,
+  });
+}

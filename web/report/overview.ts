@@ -1,0 +1,137 @@
+/** The head of the report, and the requests over time with the range that filters the rest. */
+
+import { download, make, makeTable, pageText, showNumber, toCsv } from "../common/dom";
+import { duration, grouped, plural, utcMinute, utcSecond } from "../common/format";
+import { Series, TimeChart } from "../common/time_chart";
+import { ReportData } from "./data";
+import { Range } from "./range";
+
+export function makeHead(data: ReportData): HTMLElement {
+  const {report} = data;
+  const seen = report.limits[0].keys_seen;
+  const lede = make("p", {class: "lede"},
+      showNumber("span", "requests", report.requests, plural(report.requests, "request")), " of ",
+      showNumber("span", "keys_seen", seen, plural(seen, "key")));
+  if (report.first_ns !== null && report.last_ns !== null) {
+    const [first, last] = [report.first_ns / 1e6, report.last_ns / 1e6];
+    lede.append(`, ${utcSecond(first)} to ${utcSecond(last)} UTC`);
+  }
+  const notes = make("p", {class: "muted small"},
+      "The key is ", make("code", {}, report.key), ". ");
+  if (report.unreadable_lines > 0) {
+    notes.append(showNumber("span", "unreadable_lines", report.unreadable_lines,
+        plural(report.unreadable_lines, "line")), " could not be read.");
+  }
+  return make("header", {},
+      make("h1", {}, "Which requests would have been denied?"), lede, notes,
+      make("pre", {tabindex: 0, "aria-label": "The command that made this report"},
+          make("code", {}, data.command)),
+      make("div", {class: "row"},
+          exportButton("Limits as CSV", () => download("limits.csv", "text/csv", limitsCsv(data))),
+          exportButton("Keys as CSV", () => download("keys.csv", "text/csv", keysCsv(data))),
+          exportButton("Time as CSV", () => download("time.csv", "text/csv", timeCsv(data))),
+          exportButton("All as JSON",
+              () => download("report.json", "application/json", pageText()))));
+}
+
+function exportButton(text: string, click: () => void): HTMLElement {
+  return make("button", {type: "button", click}, text);
+}
+
+function limitsCsv({report}: ReportData): string {
+  return toCsv([["limit", "requests", "admitted", "denied", "keys_seen", "keys_limited"],
+      ...report.limits.map((limit) => [limit.limit_expr, limit.requests, limit.admitted,
+          limit.denied, limit.keys_seen, limit.keys_limited])]);
+}
+
+function keysCsv({report}: ReportData): string {
+  return toCsv([["limit", "key", "denied", "requests"],
+      ...report.limits.flatMap((limit) => limit.most_denied.map(
+          (count) => [limit.limit_expr, count.key, count.denied, count.requests]))]);
+}
+
+function timeCsv({report, timeline}: ReportData): string {
+  const {steps, step_ns, requests, denied} = timeline;
+  const heads = report.limits.map((limit) => `denied by ${limit.limit_expr}`);
+  return toCsv([["time", "requests", ...heads],
+      ...steps.map((step, i) => [new Date(step * step_ns / 1e6).toISOString(), requests[i],
+          ...denied.map((column) => column[i])])]);
+}
+
+export function makeOverview(data: ReportData, range: Range): HTMLElement {
+  const {timeline, report} = data;
+  const series: Series[] = [
+    {name: "requests", color: "bar", values: range.spread(timeline, timeline.requests, 0)},
+    ...report.limits.map((limit, i) => ({
+      name: `denied by ${limit.limit_expr}`,
+      color: `series-${i + 1}`,
+      values: range.spread(timeline, timeline.denied[i], 0),
+      isLine: true,
+    }))];
+  const chart = new TimeChart({
+    label: "Requests over time, and the requests that each limit denies. " +
+        "The table below has the numbers.",
+    startMs: range.startMs,
+    stepMs: range.stepMs,
+    series,
+    height: 280,
+    hasSelector: true,
+    onRange: (from, to) => range.set(from, to),
+  });
+  const section = make("section", {"aria-labelledby": "over-time"},
+      make("h2", {id: "over-time"}, "Over time"),
+      make("div", {class: "card"}, chart.element, makeRangeControls(range, chart),
+          makeNumbers(data)));
+  requestAnimationFrame(() => chart.draw());
+  return section;
+}
+
+/** The same range as the chart's handles choose, for the keyboard. */
+function makeRangeControls(range: Range, chart: TimeChart): HTMLElement {
+  const from = make("input", {type: "range", min: 0, max: range.count - 1, step: 1});
+  const to = make("input", {type: "range", min: 1, max: range.count, step: 1});
+  const text = make("span", {class: "muted small", role: "status"});
+  const all = make("button", {type: "button", click: () => choose(0, range.count)}, "Show all");
+  const choose = (first: number, last: number) => {
+    range.set(first, last);
+    chart.show(range.from, range.to);
+  };
+  const number = (input: HTMLInputElement) => Number(input.value);
+  from.addEventListener("input", () => choose(number(from), Math.max(number(from) + 1, range.to)));
+  to.addEventListener("input", () => choose(Math.min(range.from, number(to) - 1), number(to)));
+  const update = () => {
+    from.value = String(range.from);
+    to.value = String(range.to);
+    from.setAttribute("aria-valuetext", utcMinute(range.fromMs));
+    to.setAttribute("aria-valuetext", utcMinute(range.toMs));
+    all.disabled = range.isAll;
+    text.textContent = (range.isAll ? "The whole time" :
+        `Only ${utcSecond(range.fromMs)} to ${utcSecond(range.toMs)} UTC`) +
+        `, in steps of ${duration(range.stepMs)}`;
+  };
+  update();
+  range.onChange(update);
+  return make("div", {class: "range row"},
+      make("label", {}, "From ", from), make("label", {}, "To ", to), all, text);
+}
+
+/** The numbers of the chart, made when they are first asked for. */
+function makeNumbers({timeline, report}: ReportData): HTMLElement {
+  const details = make("details", {class: "small"}, make("summary", {}, "The numbers as a table"));
+  const fill = () => {
+    const rows = timeline.steps.map((step, i) => make("tr", {},
+        make("th", {scope: "row"}, utcSecond(step * timeline.step_ns / 1e6)),
+        showNumber("td", "requests", timeline.requests[i], grouped(timeline.requests[i])),
+        ...timeline.denied.map(
+            (column) => showNumber("td", "denied", column[i], grouped(column[i])))));
+    const heads = ["time (UTC)", "requests",
+        ...report.limits.map((limit) => `denied by ${limit.limit_expr}`)];
+    const table = makeTable("Requests and denials over time", heads, [0], rows);
+    const scroll = make("div", {class: "scroll", tabindex: 0, role: "region",
+        "aria-label": "Requests and denials over time"}, table);
+    scroll.style.maxHeight = "24rem";
+    details.append(scroll);
+  };
+  details.addEventListener("toggle", fill, {once: true});
+  return details;
+}
