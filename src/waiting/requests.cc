@@ -1,12 +1,17 @@
 #include "waiting/requests.h"
 
+#include <sys/random.h>
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
 #include <optional>
-#include <random>
+#include <span>
+#include <system_error>
 #include <type_traits>
 #include <unordered_set>
 #include <utility>
@@ -19,11 +24,34 @@
 namespace sluice {
 namespace {
 
-std::mt19937_64 seeded_numbers() {
-  std::random_device device;
-  std::seed_seq seed{device(), device(), device(), device(), device(), device(), device()};
-  return std::mt19937_64(seed);
-}
+/// Random numbers of the operating system, many of which are fetched at once, since a call of it
+/// takes as long as a permit. Not thread-safe.
+class RandomNumbers {
+ public:
+  std::uint64_t next() {
+    // A child of fork() does not continue its parent's numbers.
+    if (left_ == 0 || generation_ != fork_generation()) fetch();
+    return std::exchange(numbers_[--left_], 0);
+  }
+
+ private:
+  void fetch() {
+    generation_ = fork_generation();
+    const auto bytes = std::as_writable_bytes(std::span(numbers_));
+    for (std::size_t filled = 0; filled < bytes.size();) {
+      const ssize_t got = ::getrandom(bytes.data() + filled, bytes.size() - filled, 0);
+      if (got < 0 && errno != EINTR) {
+        throw std::system_error(errno, std::generic_category(), "there are no random numbers");
+      }
+      filled += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
+    }
+    left_ = numbers_.size();
+  }
+
+  std::array<std::uint64_t, 128> numbers_{};
+  std::size_t left_ = 0;
+  std::uint64_t generation_ = 0;
+};
 
 // Whether a caller that such a limit denies can hope for later: a bucket takes what is to come
 // already.
@@ -156,15 +184,9 @@ class Return : public std::enable_shared_from_this<Return> {
 }  // namespace
 
 PermitId new_permit_id() {
-  thread_local std::optional<std::mt19937_64> numbers;
-  thread_local std::uint64_t generation = 0;
-  // A child of fork() does not continue its parent's numbers.
-  if (!numbers || generation != fork_generation()) {
-    numbers = seeded_numbers();
-    generation = fork_generation();
-  }
+  thread_local RandomNumbers numbers;
   for (;;) {
-    if (const PermitId id = (*numbers)()) return id;
+    if (const PermitId id = numbers.next()) return id;
   }
 }
 

@@ -16,7 +16,8 @@
 
 namespace sluice {
 
-/// A random permit id, never 0, each time another one. Thread-safe.
+/// A random permit id, never 0, each time another one, which cannot be found from others: it comes
+/// from the operating system. Throws std::system_error where that has none. Thread-safe.
 PermitId new_permit_id();
 
 /// Another limit that a caller wants to take from in the same step.
