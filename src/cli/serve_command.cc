@@ -82,7 +82,8 @@ Enum chosen_of(std::span<const std::string_view> names, const std::string& name,
 LogOptions log_options_of(const CommandLine& line, const ConfigFile& file) {
   const LogOptions usual;
   return {.format = chosen_of(kLogFormats, line.log_format, file.log_format.value_or(usual.format)),
-          .level = chosen_of(kLogLevels, line.log_level, file.log_level.value_or(usual.level))};
+          .level = chosen_of(kLogLevels, line.log_level, file.log_level.value_or(usual.level)),
+          .slow = file.log_slow.value_or(usual.slow)};
 }
 
 /// The options with what the files say, where the command line does not say it. Throws ConfigError.

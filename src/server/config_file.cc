@@ -13,6 +13,7 @@
 #include "server/tls_config.h"
 #include "server/users_config.h"
 #include "server/yaml_file.h"
+#include "service/slow_decisions.h"
 #include "sluice/store.h"
 
 namespace sluice {
@@ -106,12 +107,16 @@ void read_snapshot(const YamlFile& file, const YamlMember& member, ConfigFile& c
 }
 
 void read_log(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
-  constexpr std::array<std::string_view, 2> kNames{"format", "level"};
+  constexpr std::array<std::string_view, 3> kNames{"format", "level", "slow"};
   for (const YamlMember& each : file.members(member.value, "'log'", kNames)) {
     if (each.name == "format") {
       config.log_format = static_cast<LogFormat>(file.choice(each, kLogFormats));
-    } else {
+    } else if (each.name == "level") {
       config.log_level = static_cast<LogLevel>(file.choice(each, kLogLevels));
+    } else if (each.value.IsScalar() && each.value.Scalar() == "no") {
+      config.log_slow = SlowDecisions::kNever;
+    } else {
+      config.log_slow = file.duration(each, std::chrono::microseconds(1), std::chrono::hours(1));
     }
   }
 }

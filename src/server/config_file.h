@@ -27,6 +27,8 @@ struct ConfigFile {
   std::optional<SnapshotOptions> snapshot;
   std::optional<LogFormat> log_format;
   std::optional<LogLevel> log_level;
+  /// SlowDecisions::kNever for none.
+  std::optional<std::chrono::nanoseconds> log_slow;
   std::vector<User> users;
   ClientRules client_rules;
   ServedLimits limits;

@@ -11,6 +11,7 @@
 
 #include "server/config_error.h"
 #include "servers/certificates.h"
+#include "service/slow_decisions.h"
 #include "testing/error_of.h"
 
 namespace sluice {
@@ -32,7 +33,7 @@ listen:
 store: memory:?max_bytes=1073741824
 drain: 1m30s
 snapshot: {file: /var/lib/sluice/snapshot, every: 5m}
-log: {format: json, level: warning}
+log: {format: json, level: warning, slow: 20ms}
 expressions: no
 limits:
   login: sliding_log 5/10m
@@ -49,6 +50,8 @@ limits:
   EXPECT_EQ(config.snapshot->every, std::chrono::minutes(5));
   EXPECT_EQ(config.log_format, LogFormat::kJson);
   EXPECT_EQ(config.log_level, LogLevel::kWarning);
+  EXPECT_EQ(config.log_slow, std::chrono::milliseconds(20));
+  EXPECT_EQ(parse_config("log: {slow: no}", "f.yaml").log_slow, SlowDecisions::kNever);
   EXPECT_FALSE(config.limits.expressions);
   ASSERT_EQ(config.limits.named.size(), 2U);
   EXPECT_EQ(config.limits.named[1].limit.space(), "api");

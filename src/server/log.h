@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
@@ -51,6 +52,8 @@ struct LogOptions {
   LogFormat format = LogFormat::kText;
   /// Events below this level are left out.
   LogLevel level = LogLevel::kInfo;
+  /// Decisions that take longer have an event, but not each: see SlowDecisions.
+  std::chrono::nanoseconds slow = std::chrono::seconds(1);
 };
 
 /// Writes events to a stream, each in one piece. Thread-safe, if the stream is (std::cerr is).

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/limit_syntax.h"
 #include "net/address.h"
 #include "net/stream_server.h"
 #include "server/config_file.h"
@@ -161,6 +162,30 @@ void warn_of(const ServedLimits& limits, const LogFunction& log) {
   }
 }
 
+void report_slow_decisions(ServerContext& context, std::chrono::nanoseconds threshold,
+                           const LogFunction& log) {
+  SlowDecisions& slow = context.slow_decisions();
+  slow.set_report([log, store = context.facts().store_url](const SlowBatch& batch) {
+    const std::chrono::duration<double> seconds = batch.duration;
+    const auto duration = std::chrono::ceil<std::chrono::microseconds>(batch.duration);
+    std::string message = counted(batch.decisions, "decision") + " by " + batch.limits + " took " +
+                          format_duration(std::chrono::nanoseconds(duration).count()) +
+                          " in the store " + store;
+    if (batch.left_out != 0) {
+      message += "; " + std::to_string(batch.left_out) + " slow ones" + " before had no line";
+    }
+    log({LogLevel::kWarning,
+         "slow_decisions",
+         std::move(message),
+         {{"limits", batch.limits},
+          {"decisions", static_cast<std::int64_t>(batch.decisions)},
+          {"seconds", seconds.count()},
+          {"store", store},
+          {"left_out", static_cast<std::int64_t>(batch.left_out)}}});
+  });
+  slow.set_threshold(threshold);
+}
+
 std::size_t choose_threads(const ServerOptions& options) {
   if (options.threads > kMaxThreads) {
     throw ConfigError(std::to_string(options.threads) + " threads are too many, " +
@@ -260,6 +285,7 @@ Server::Server(const ServerOptions& options, LogFunction log) : parts_(std::make
                                                   .users = options.users,
                                                   .client_rules = options.client_rules});
   parts_->context->set_admin_apart(has_admin(parts_->listening));
+  report_slow_decisions(*parts_->context, options.log.slow, parts_->log);
   parts_->streams.emplace(
       parts_->services_of(parts_->listening, parts_->tls_servers),
       StreamServerOptions{.threads = parts_->threads,
@@ -288,6 +314,7 @@ void Server::reload(const ServerOptions& options) {
   parts_->listening = std::move(listening);
   parts_->tls_servers = std::move(tls);
   parts_->limits = options.limits.named.size();
+  parts_->context->slow_decisions().set_threshold(options.log.slow);
   warn_of(options.limits, parts_->log);
 }
 

@@ -20,7 +20,7 @@ bool is_final(const ReplySlot& slot, Source source) {
 }  // namespace
 
 void Answers::write(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const {
-  if (duration_ns) counters.durations.add(*duration_ns, slots.size());
+  if (duration_ns) counters.add_duration(*duration_ns, slots);
   for (const Denial& denial : denials) counters.denied.add(denial.limit, denial.key);
   if (is_together) return write_all(writer, counters, output);
   std::size_t others_written = 0;

@@ -10,26 +10,10 @@
 
 #include "core/batch.h"
 #include "service/outcome_counters.h"
+#include "service/reply_slot.h"
 #include "sluice/decision.h"
 
 namespace sluice {
-
-/// What DecisionBatch remembers of a request until its reply is written.
-struct ReplySlot {
-  /// A number that the protocol chooses and only the protocol understands, for example the form of
-  /// the reply.
-  std::uint32_t tag = 0;
-  /// Under which limit the decision is counted: RegisteredLimit::number, or 0 for a limit without a
-  /// name.
-  std::uint16_t limit = 0;
-  // Set by DecisionBatch.
-  bool is_counted = false;
-  bool may_be_local = false;  // The client may be sent a decision that the store has not made.
-  bool is_answered = false;   // By an override: the store is not asked.
-  bool is_dry_run = false;
-  bool is_take_up_to = false;
-  std::uint32_t others_before = 0;  // How many bytes of Answers::other_replies precede it.
-};
 
 /// Implemented by each protocol: writes replies in its format.
 class ReplyWriter {

@@ -4,10 +4,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "service/duration_histogram.h"
+#include "service/slow_decisions.h"
 #include "service/top_keys.h"
 #include "sluice/decision.h"
 
@@ -44,8 +46,8 @@ class OutcomeCounters {
  public:
   static constexpr std::size_t kSources = static_cast<std::size_t>(Source::kUnavailable) + 1;
 
-  /// For the limits numbered from 0 to `limits` - 1.
-  explicit OutcomeCounters(std::size_t limits) : counts_(limits) {}
+  /// For the limits numbered from 0 to `limits` - 1. `slow` outlives this.
+  OutcomeCounters(std::size_t limits, SlowDecisions& slow) : counts_(limits), slow_(slow) {}
 
   /// REQUIRES: limit < limits.
   void add(std::size_t limit, const Decision& decision) {
@@ -61,6 +63,12 @@ class OutcomeCounters {
     return counts_[limit][index_of(outcome, source)].load(std::memory_order_relaxed);
   }
 
+  /// A batch of these requests that is timed took so long.
+  void add_duration(std::int64_t duration_ns, std::span<const ReplySlot> slots) {
+    durations.add(duration_ns, slots.size());
+    slow_.note(duration_ns, slots);
+  }
+
   /// Of the decisions that are timed: see DecisionBatch.
   DurationHistogram durations;
   /// Of the requests that the store, or what answers in its place, has denied.
@@ -72,6 +80,7 @@ class OutcomeCounters {
   }
 
   std::vector<std::array<std::atomic<std::uint64_t>, kOutcomes.size() * kSources>> counts_;
+  SlowDecisions& slow_;
 };
 
 }  // namespace sluice

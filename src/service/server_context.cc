@@ -7,10 +7,17 @@
 #include "algorithms/limit_definition.h"
 
 namespace sluice {
+namespace {
 
-ThreadContext::ThreadContext(const std::shared_ptr<Store>& store, const CurrentLimits& current)
+/// One key needs no more.
+constexpr const char* kSlowReports = "memory:?max_bytes=1048576";
+
+}  // namespace
+
+ThreadContext::ThreadContext(const std::shared_ptr<Store>& store, const CurrentLimits& current,
+                             SlowDecisions& slow)
     : limits(store, current.get()),
-      counters(LimitHistory::kMostNumbers),
+      counters(LimitHistory::kMostNumbers, slow),
       batch(store, counters),
       current_(current),
       version_(current.version()) {}
@@ -29,11 +36,12 @@ ServerContext::ServerContext(std::shared_ptr<Store> store, const ServedLimits& s
       started_at_(store_->now()),
       served_(served),
       named_(std::make_shared<const NamedLimits>(*store_, served, history_)),
-      client_rules_(std::make_shared<const ClientRules>(facts_.client_rules)) {
+      client_rules_(std::make_shared<const ClientRules>(facts_.client_rules)),
+      slow_([this](std::uint16_t limit) { return name_of(limit); }, open_store(kSlowReports)) {
   assert(threads >= 1);
   reloads_.last_success = started_at_;
   for (std::size_t i = 0; i < threads; ++i) {
-    threads_.push_back(std::make_unique<ThreadContext>(store_, named_));
+    threads_.push_back(std::make_unique<ThreadContext>(store_, named_, slow_));
   }
 }
 
@@ -58,6 +66,14 @@ void ServerContext::replace_limits(const ServedLimits& served) {
     throw;
   }
   served_ = served;
+}
+
+std::string ServerContext::name_of(std::uint16_t limit) const {
+  const auto named = named_.get();
+  for (const auto& each : named->all()) {
+    if (limit != 0 && each->number == limit) return each->limit.space();
+  }
+  return std::string(kOtherLimits);
 }
 
 std::uint64_t ServerContext::count(std::size_t limit, Outcome outcome, Source source) const {

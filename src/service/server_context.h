@@ -20,6 +20,7 @@
 #include "service/outcome_counters.h"
 #include "service/protocol_counters.h"
 #include "service/served_limits.h"
+#include "service/slow_decisions.h"
 #include "sluice/http_headers.h"
 #include "sluice/keys.h"
 #include "sluice/limit.h"
@@ -64,8 +65,9 @@ struct ClientRules {
 /// except that any thread may read `counters`.
 class ThreadContext {
  public:
-  /// `current` outlives this.
-  ThreadContext(const std::shared_ptr<Store>& store, const CurrentLimits& current);
+  /// `current` and `slow` outlive this.
+  ThreadContext(const std::shared_ptr<Store>& store, const CurrentLimits& current,
+                SlowDecisions& slow);
 
   /// Begins a batch with no requests, and takes the limits of this time, which hold for all of it.
   void begin_batch() {
@@ -172,12 +174,16 @@ class ServerContext {
   /// How long the decisions that are timed took (see DecisionBatch), of all threads. Thread-safe.
   DurationCounts durations() const;
 
+  /// Told of each batch that is timed (see DecisionBatch).
+  SlowDecisions& slow_decisions() { return slow_; }
+
   /// Where the connections of this protocol are counted. Valid as long as this. Thread-safe.
   ProtocolCounters& protocol(std::string_view name);
   /// Those that protocol() was called for. Thread-safe.
   std::vector<std::pair<std::string, const ProtocolCounters*>> protocols() const;
 
  private:
+  std::string name_of(std::uint16_t limit) const;
   std::uint64_t count(std::size_t limit, Outcome outcome, Source source) const;
 
   const std::shared_ptr<Store> store_;
@@ -190,6 +196,7 @@ class ServerContext {
   ServedLimits served_;  // From which named_ was made.
   CurrentLimits named_;
   Current<ClientRules> client_rules_;
+  SlowDecisions slow_;
   std::vector<std::unique_ptr<ThreadContext>> threads_;
   mutable std::mutex mutex_;
   std::map<std::string, ProtocolCounters, std::less<>> protocols_;  // guarded by mutex_

@@ -77,6 +77,24 @@ class LogTest(SystemTest):
             with RedisServer(port=redis.port):
                 self.await_event(server, "store_back")
 
+    def test_slow_decisions_have_lines_but_not_each(self):
+        file = self.write_file("sluice.yaml", "log: {format: json, slow: 1us}\n"
+                               "limits: {a: fixed_window 5/1m}\n")
+        with RedisServer() as redis, Server("--config", file, "--store", redis.url) as server:
+            self.await_event(server, "serving")
+            with Connection(server.address) as connection:
+                for _ in range(100):
+                    connection.ask("SLUICE.CHECK", "a", "secret\x1bkey")
+                    connection.ask("SLUICE.CHECK", "fixed_window 5/1h", "secret\x1bkey")
+            self.assertGreaterEqual(self.events(server.output()).count("slow_decisions"), 10)
+            lines = [json.loads(line) for line in server.output().splitlines()]
+            slow = [line for line in lines if line["event"] == "slow_decisions"]
+            self.assertLess(len(slow), 50)
+            self.assertEqual([line["limits"] for line in slow[:2]], ["a", "(other)"])
+            self.assertEqual({line["store"] for line in slow}, {redis.url})
+            self.assertGreater(min(line["seconds"] for line in slow), 1e-6)
+            self.assertNotIn("secret", server.output())
+
     def test_a_full_store(self):
         with Server("--store", "memory:?max_bytes=1048576", "--log-format", "json") as server:
             with Connection(server.address) as connection:
