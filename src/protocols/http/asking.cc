@@ -58,18 +58,22 @@ void ask(Exchange& exchange, const SharedLimit& limit, const Request& request, R
   batch.add(limit, request, {.tag = exchange.replies.tag_with(std::move(detail))});
 }
 
-Check read_check(ThreadState& thread, const boost::json::value& object, std::string_view place) {
-  Members members(object, place);
+Check read_check(ThreadState& thread, const boost::json::value& object) {
+  Members members(object);
   const std::string_view limit = members.text("limit");
   Request request{.key = members.text("key")};
   request.cost = members.integer("cost", {}, 1);
   members.end();
+  Check check{.limit = find_limit(thread, limit), .request = request};
+  require_kind(*check.limit, check.request);
+  return check;
+}
+
+Check read_check(ThreadState& thread, const boost::json::array& checks, std::size_t at) {
   try {
-    Check check{.limit = find_limit(thread, limit), .request = request};
-    require_kind(*check.limit, check.request);
-    return check;
+    return read_check(thread, checks[at]);
   } catch (Problem& problem) {
-    problem.detail.insert(0, place);
+    problem.detail.insert(0, "checks[" + std::to_string(at) + "]: ");
     throw;
   }
 }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
+#include <cstddef>
 #include <string_view>
 
 #include "core/batch.h"
@@ -30,8 +32,9 @@ struct Check {
   Request request;
 };
 
-/// Reads {limit, key, cost}. The key is a view of the object. Throws Problem, whose sentence begins
-/// with `place`.
-Check read_check(ThreadState& thread, const boost::json::value& object, std::string_view place);
+/// Reads {limit, key, cost}. The key is a view of the object. Throws Problem.
+Check read_check(ThreadState& thread, const boost::json::value& object);
+/// One of several, whose place is in the sentence of its Problem. REQUIRES: at < checks.size().
+Check read_check(ThreadState& thread, const boost::json::array& checks, std::size_t at);
 
 }  // namespace sluice::http

@@ -25,7 +25,7 @@ void check_all(Exchange& exchange, const json::array& checks, HeaderStyle style)
   std::array<Check, kMaxTogether> read;
   ReplyDetail detail{.form = Form::kAll, .options = exchange.options, .style = style};
   for (std::size_t i = 0; i < checks.size(); ++i) {
-    read[i] = read_check(exchange.thread, checks[i], "checks[" + std::to_string(i) + "]: ");
+    read[i] = read_check(exchange.thread, checks, i);
     detail.limits.push_back(bound_for(read[i].limit, read[i].request.key));
   }
   DecisionBatch& batch = exchange.thread.context.batch;
@@ -46,7 +46,7 @@ void run_check(Exchange& exchange) {
       read_style(thread, query_value(exchange.message.query(), "headers", *thread.arena));
   Members members(body);
   if (!members.has("checks")) {
-    const Check check = read_check(thread, body, {});
+    const Check check = read_check(thread, body);
     return ask(exchange, check.limit, check.request, {.form = Form::kCheck, .style = style});
   }
   const json::array& checks = members.array("checks");

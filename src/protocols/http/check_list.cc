@@ -28,9 +28,8 @@ void CheckList::ask(ThreadState& thread, DecisionReplies& replies) {
   DecisionBatch& batch = thread.context.batch;
   const std::uint32_t tag = replies.tag_with({.form = Form::kResult});
   for (std::size_t added = 0; added < DecisionBatch::kMaxRequests && !is_done(); ++added) {
-    const std::size_t at = next_++;
     try {
-      const Check check = read_check(thread, checks_[at], "checks[" + std::to_string(at) + "]: ");
+      const Check check = read_check(thread, checks_, next_++);
       batch.add(check.limit, check.request, {.tag = tag});
     } catch (const Problem& problem) {
       std::string& others = batch.other_replies(results_);

@@ -19,9 +19,9 @@ std::string quoted(std::string_view name) {
          (name.size() > kMostShown ? "...\"" : "\"");
 }
 
-const json::object& require_object(const json::value& value, std::string_view place) {
+const json::object& require_object(const json::value& value) {
   if (const auto* object = value.if_object()) return *object;
-  throw Problem{.detail = std::string(place) + "there must be a JSON object"};
+  throw Problem{.detail = "there must be a JSON object"};
 }
 
 }  // namespace
@@ -43,16 +43,17 @@ json::value parse_body(ThreadState& thread, const Message& message) {
   return parser.release();
 }
 
-Members::Members(const json::value& object, std::string_view place)
-    : object_(require_object(object, place)), place_(place) {}
+Members::Members(const json::value& object) : object_(require_object(object)) {}
 
 void Members::refuse(const std::string& why) const {
-  throw Problem{.detail = std::string(place_) + why};
+  throw Problem{.detail = why};
 }
 
 const json::value* Members::find(std::string_view name) {
   asked_.push_back(name);
-  return object_.if_contains(to_json(name));
+  const json::value* const value = object_.if_contains(to_json(name));
+  if (value != nullptr) ++found_;
+  return value;
 }
 
 const json::value& Members::require(std::string_view name) {
@@ -98,6 +99,7 @@ const json::array& Members::array(std::string_view name) {
 }
 
 void Members::end() const {
+  if (found_ == object_.size()) return;
   for (const auto& [key, value] : object_) {
     const std::string_view name(key.data(), key.size());
     if (std::find(asked_.begin(), asked_.end(), name) == asked_.end()) {

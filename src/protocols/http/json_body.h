@@ -27,9 +27,8 @@ class Members {
     std::int64_t most = std::numeric_limits<std::int64_t>::max();
   };
 
-  /// `place` stands before each sentence: "checks[3]: ". REQUIRES: the object and `place` outlive
-  /// this.
-  explicit Members(const boost::json::value& object, std::string_view place = {});
+  /// REQUIRES: the object outlives this.
+  explicit Members(const boost::json::value& object);
 
   bool has(std::string_view name) const { return object_.contains(to_json(name)); }
   /// A text of at most kMaxTextBytes. The view refers to the object.
@@ -54,8 +53,8 @@ class Members {
   const boost::json::value& require(std::string_view name);
 
   const boost::json::object& object_;
-  const std::string_view place_;
   boost::container::small_vector<std::string_view, 8> asked_;
+  std::size_t found_ = 0;  // Of what was asked for.
 };
 
 }  // namespace sluice::http

@@ -50,7 +50,7 @@ std::string OriginalRequest::client_ip() const {
     if (equals_ignoring_case(field.name, "X-Forwarded-For")) lines.push_back(field.value);
   }
   return exchange_.thread.rules->client_ip.key(exchange_.peer.address,
-                                                {lines.data(), lines.size()});
+                                               {lines.data(), lines.size()});
 }
 
 std::string_view OriginalRequest::header(std::string_view name) const {
