@@ -29,7 +29,7 @@ if(SLUICE_PROGRAM)
           PATTERN build EXCLUDE)
   install(DIRECTORY include/sluice DESTINATION ${CMAKE_INSTALL_DOCDIR}/include COMPONENT program)
   install(DIRECTORY src/algorithms DESTINATION ${CMAKE_INSTALL_DOCDIR}/src COMPONENT program
-          FILES_MATCHING PATTERN *.md)
+          FILES_MATCHING PATTERN *.md PATTERN *.svg)
 endif()
 if(NOT SLUICE_LIBRARY)
   return()
