@@ -69,6 +69,8 @@ void add_replay(CLI::App& app, std::function<int()>& chosen) {
                    "Write the report as a web page, one file; - is standard output, and then the "
                    "summary goes to standard error")
       ->type_name("FILE");
+  command->add_flag("--plot", options->has_plot,
+                    "Plot the denied requests of each limit over time, after the tables");
   command->add_flag("--json", options->is_json, "Print the summary as JSON");
   command->callback(
       [options, &chosen] { chosen = [options] { return run_replay_command(*options); }; });

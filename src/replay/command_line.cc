@@ -48,6 +48,7 @@ std::string command_line(const ReplayOptions& options) {
   if (!options.decisions.empty()) append_option(out, "--decisions", options.decisions);
   if (options.is_strict) out += " --strict";
   if (options.is_json) out += " --json";
+  if (options.has_plot) out += " --plot";
   if (!options.html.empty()) append_option(out, "--html", options.html);
   return out;
 }

@@ -16,10 +16,11 @@ TEST(CommandLine, HasEveryOption) {
                           .format = Format::kJsonLines,
                           .decisions = "-",
                           .html = "out.html",
+                          .has_plot = true,
                           .is_strict = true,
                           .is_json = true}),
             "sluice replay --limit a --limit b --key 'it'\\''s {ip}' --format jsonl --decisions - "
-            "--strict --json --html out.html");
+            "--strict --json --plot --html out.html");
 }
 
 TEST(CommandLine, HidesThePassword) {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "replay/text.h"
 
@@ -11,25 +12,49 @@ namespace {
 
 constexpr std::chrono::milliseconds kPatience(500);
 constexpr std::chrono::milliseconds kBetweenDraws(100);
-constexpr std::size_t kBarColumns = 30;
+constexpr std::size_t kBarColumns = 18;
+/// In seconds: more is not worth showing.
+constexpr double kLongestLeft = 99 * 3'600;
+
+/// "1:05:09", or "0:09" below an hour.
+std::string clock_text(std::uint64_t seconds) {
+  const auto two_digits = [](std::uint64_t number) {
+    return (number < 10 ? "0" : "") + std::to_string(number);
+  };
+  const std::string seconds_text = ':' + two_digits(seconds % 60);
+  const std::uint64_t minutes = seconds / 60;
+  if (minutes < 60) return std::to_string(minutes) + seconds_text;
+  return std::to_string(minutes / 60) + ':' + two_digits(minutes % 60) + seconds_text;
+}
 
 }  // namespace
 
-std::string progress_text(const Position& position, std::uint64_t total_bytes) {
-  const std::string lines = grouped(position.lines) + " lines";
-  if (total_bytes == 0) return lines;
+std::string progress_text(const Position& position, std::uint64_t total_bytes,
+                          std::chrono::nanoseconds elapsed) {
+  const double elapsed_s = std::chrono::duration<double>(elapsed).count();
+  std::string text = grouped(position.lines) + " lines";
+  if (elapsed_s > 0) {
+    const double rate = static_cast<double>(position.lines) / elapsed_s;
+    text += "  " + grouped(static_cast<std::uint64_t>(rate)) + "/s";
+  }
+  if (total_bytes == 0) return text;
   const double share =
       std::min(1.0, static_cast<double>(position.bytes) / static_cast<double>(total_bytes));
+  if (elapsed_s > 0 && share > 0) {
+    const double left_s = std::min(elapsed_s / share * (1 - share), kLongestLeft);
+    text += "  " + clock_text(static_cast<std::uint64_t>(std::ceil(left_s))) + " left";
+  }
   const auto filled = static_cast<std::size_t>(share * static_cast<double>(kBarColumns));
   const std::string percent = std::to_string(static_cast<int>(share * 100));
   return "[" + std::string(filled, '#') + std::string(kBarColumns - filled, ' ') + "] " +
-         std::string(3 - percent.size(), ' ') + percent + " %  " + lines;
+         std::string(3 - percent.size(), ' ') + percent + " %  " + text;
 }
 
 Progress::Progress(int descriptor, std::uint64_t total_bytes)
     : descriptor_(descriptor),
       total_bytes_(total_bytes),
-      next_draw_(std::chrono::steady_clock::now() + kPatience) {}
+      start_(std::chrono::steady_clock::now()),
+      next_draw_(start_ + kPatience) {}
 
 void Progress::update(const Position& position) {
   if (descriptor_ < 0) return;
@@ -37,7 +62,7 @@ void Progress::update(const Position& position) {
   if (now < next_draw_) return;
   next_draw_ = now + kBetweenDraws;
   is_visible_ = true;
-  draw("\r\x1b[K" + progress_text(position, total_bytes_));
+  draw("\r\x1b[K" + progress_text(position, total_bytes_, now - start_));
 }
 
 void Progress::clear() {

@@ -37,12 +37,14 @@ class Progress {
 
   int descriptor_;
   std::uint64_t total_bytes_;
+  std::chrono::steady_clock::time_point start_;
   std::chrono::steady_clock::time_point next_draw_;
   bool is_visible_ = false;
 };
 
-/// The bar's text: `[#########           ]  45 %  1,234,567 lines`, or just the lines if
-/// total_bytes is 0.
-std::string progress_text(const Position& position, std::uint64_t total_bytes);
+/// The bar's text: `[########          ]  45 %  1,234,567 lines  2,000,000/s  0:09 left`, at most
+/// 79 columns; without the bar and the time left if total_bytes is 0.
+std::string progress_text(const Position& position, std::uint64_t total_bytes,
+                          std::chrono::nanoseconds elapsed);
 
 }  // namespace sluice::replay

@@ -18,12 +18,14 @@
 #include "replay/report.h"
 #include "replay/sweep.h"
 #include "replay/text.h"
+#include "replay/text_plot.h"
 #include "stores/stores.h"
 
 namespace sluice::replay {
 namespace {
 
 constexpr mode_t kOutputMode = 0666;
+constexpr std::size_t kTitleColumns = 100;
 
 std::vector<NamedLimit> read_limits(const std::vector<std::string>& expressions) {
   if (expressions.empty()) {
@@ -79,21 +81,29 @@ std::unique_ptr<DecisionWriter> open_decisions(const ReplayOptions& options,
   return file ? std::make_unique<DecisionWriter>(file->descriptor, file->name) : nullptr;
 }
 
-/// What a replay with --html collects, and where it goes.
+/// What a replay with --html collects besides the charts, and where it goes.
 struct PageOutput {
   OutputFile file;
-  Charts charts;
   Sweep sweep;
 };
+
+/// Null if neither a page nor a plot is wanted.
+std::unique_ptr<Charts> make_charts(const ReplayOptions& options, std::size_t limits) {
+  if (options.html.empty() && !options.has_plot) return nullptr;
+  if (options.has_plot && options.is_json) {
+    throw ReplayError(kMisused, "--plot: it belongs to the tables, and --json prints none");
+  }
+  if (limits > kMaxCharted) {
+    const std::string who = options.html.empty() ? "--plot: a plot" : "--html: a page";
+    throw ReplayError(kMisused, who + " shows at most " + std::to_string(kMaxCharted) + " limits");
+  }
+  return std::make_unique<Charts>(limits);
+}
 
 std::unique_ptr<PageOutput> open_page(const ReplayOptions& options,
                                       const std::vector<NamedLimit>& limits,
                                       const std::vector<Input>& inputs) {
   if (options.html.empty()) return nullptr;
-  if (limits.size() > kMaxCharted) {
-    throw ReplayError(kMisused,
-                      "--html: a page shows at most " + std::to_string(kMaxCharted) + " limits");
-  }
   if (options.html == options.decisions) {
     throw ReplayError(kMisused, "--html: " + printable(options.html, kTypedColumns) +
                                     " is also for the decisions");
@@ -103,7 +113,6 @@ std::unique_ptr<PageOutput> open_page(const ReplayOptions& options,
   const auto file = open_output("--html", options.html, inputs);
   return std::unique_ptr<PageOutput>(new PageOutput{
       .file{file->descriptor, "the page", file->name},
-      .charts = Charts(limits.size()),
       .sweep = Sweep(swept),
   });
 }
@@ -126,7 +135,7 @@ void print(const std::string& text, std::ostream& out) {
 
 /// Writes the page, if there is one, and the summary.
 void report(const ReplayOptions& options, const ReplayStreams& streams, const Tally& tally,
-            const Feed& feed, PageOutput* page) {
+            const Feed& feed, const Charts* charts, PageOutput* page) {
   const Summary summary = tally.summary();
   if (summary.requests == 0 && feed.unreadable() > 0) {
     throw ReplayError(kFailed, "not one line of the input could be read");
@@ -134,16 +143,22 @@ void report(const ReplayOptions& options, const ReplayStreams& streams, const Ta
   const ReportContext context{.key = feed.keys_used(), .unreadable = feed.unreadable()};
   if (page != nullptr) {
     page->file.write(page_report({.tally = tally,
-                                  .charts = page->charts,
+                                  .charts = *charts,
                                   .sweep = page->sweep,
                                   .context = context,
                                   .command = command_line(options)}));
     page->file.finish();
   }
   const bool is_taken = options.decisions == "-" || options.html == "-";
-  print(options.is_json ? json_report(summary, context)
-                        : table_report(summary, context, streams.is_coloured),
-        is_taken ? streams.err : streams.out);
+  std::string text = options.is_json ? json_report(summary, context)
+                                     : table_report(summary, context, streams.is_coloured);
+  if (options.has_plot) {
+    for (std::size_t i = 0; i < summary.limits.size(); ++i) {
+      text += text_plot(printable(summary.limits[i].expression, kTitleColumns),
+                        denied_over_time(*charts, i), streams.is_coloured);
+    }
+  }
+  print(text, is_taken ? streams.err : streams.out);
 }
 
 int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::string& left) {
@@ -152,21 +167,19 @@ int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::
     const std::string warning = named.limit.warning();
     if (!warning.empty()) streams.err << "sluice replay: " << warning << '\n';
   }
-  FeedOptions feed_options{
-
-      .command = "sluice replay",
-      .key = read_key(options.key, options.format),
-      .format = options.format,
-      .is_strict = options.is_strict};
+  FeedOptions feed_options{.command = "sluice replay",
+                           .key = read_key(options.key, options.format),
+                           .format = options.format,
+                           .is_strict = options.is_strict};
+  const auto charts = make_charts(options, limits.size());
   auto store = open_virtual_store(options.store, left);
   const std::vector<Input> inputs = find_inputs(options.files);
   const auto writer = open_decisions(options, inputs);
   const auto page = open_page(options, limits, inputs);
   Progress progress(streams.progress_descriptor, total_bytes(inputs));
-  Judge judge(std::move(store), std::move(limits),
-              {.writer = writer.get(),
-               .charts = page ? &page->charts : nullptr,
-               .sweep = page ? &page->sweep : nullptr});
+  Judge judge(
+      std::move(store), std::move(limits),
+      {.writer = writer.get(), .charts = charts.get(), .sweep = page ? &page->sweep : nullptr});
   Feed feed(std::move(feed_options), judge, streams.err, progress);
   const auto finish = [&] {
     judge.flush();
@@ -184,7 +197,7 @@ int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::
     throw;
   }
   finish();
-  report(options, streams, judge.tally(), feed, page.get());
+  report(options, streams, judge.tally(), feed, charts.get(), page.get());
   return feed.is_damaged() ? kFailed : 0;
 }
 

@@ -26,6 +26,9 @@ struct ReplayOptions {
   /// The file for the report as a web page; "-" is standard output, empty is none. REQUIRES then:
   /// at most kMaxCharted limits.
   std::string html = {};
+  /// Add a plot of the denied requests over time to the tables: of at most kMaxCharted limits, and
+  /// not with is_json.
+  bool has_plot = false;
   /// Stop at the first line that cannot be parsed.
   bool is_strict = false;
   /// Print the summary as JSON instead of tables.

@@ -28,11 +28,31 @@ TEST(Text, Times) {
 }
 
 TEST(Text, ProgressShowsTheShareOfKnownBytes) {
-  EXPECT_EQ(progress_text({.bytes = 50, .lines = 1234}, 200),
-            "[#######                       ]  25 %  1,234 lines");
-  EXPECT_EQ(progress_text({.bytes = 500, .lines = 1}, 200),
-            "[##############################] 100 %  1 lines");
-  EXPECT_EQ(progress_text({.bytes = 0, .lines = 1234}, 0), "1,234 lines");
+  using std::chrono::seconds;
+  EXPECT_EQ(progress_text({.bytes = 50, .lines = 1234}, 200, seconds(0)),
+            "[####              ]  25 %  1,234 lines");
+  EXPECT_EQ(progress_text({.bytes = 500, .lines = 1}, 200, seconds(0)),
+            "[##################] 100 %  1 lines");
+  EXPECT_EQ(progress_text({.bytes = 0, .lines = 1234}, 0, seconds(0)), "1,234 lines");
+}
+
+TEST(Text, ProgressShowsTheRateAndTheTimeLeft) {
+  using std::chrono::milliseconds;
+  using std::chrono::seconds;
+  EXPECT_EQ(progress_text({.bytes = 50, .lines = 5'000'000}, 200, milliseconds(2'500)),
+            "[####              ]  25 %  5,000,000 lines  2,000,000/s  0:08 left");
+  EXPECT_EQ(progress_text({.bytes = 50, .lines = 1'000}, 200, seconds(1'303)),
+            "[####              ]  25 %  1,000 lines  0/s  1:05:09 left");
+  EXPECT_EQ(progress_text({.bytes = 200, .lines = 1'000}, 200, seconds(1)),
+            "[##################] 100 %  1,000 lines  1,000/s  0:00 left");
+  EXPECT_EQ(progress_text({.bytes = 9, .lines = 1'000}, 0, seconds(2)), "1,000 lines  500/s");
+  EXPECT_EQ(progress_text({.bytes = 0, .lines = 1'000}, 1'000, seconds(2)),
+            "[                  ]   0 %  1,000 lines  500/s");
+  // At most 79 columns, and a bounded time.
+  const std::string longest =
+      progress_text({.bytes = 1, .lines = 999'999'999'999}, 1'000'000'000'000, seconds(99'999));
+  EXPECT_NE(longest.find("99:00:00 left"), std::string::npos);
+  EXPECT_LE(longest.size(), 79U);
 }
 
 }  // namespace

@@ -7,6 +7,10 @@ writes the expected files again; review their diff.
 import gzip
 import json
 import os
+import pty
+import re
+import subprocess
+import time
 import unittest
 
 from harness import ROOT, SystemTest, run, sluice, BINARY
@@ -224,6 +228,80 @@ class BadInput(Replay):
     def test_empty_input(self):
         result = self.replay("-", *self.LIMIT, "--format", "csv", stdin="time,key,cost\n")
         self.assertIn("0", result.stdout)
+
+
+class Terminal(Replay):
+    """With standard output and standard error on a terminal, unless said otherwise."""
+
+    def on_terminal(self, *arguments, chunks=(), **variables):
+        """All that it writes. Between two chunks of standard input it has time to draw its bar."""
+        ours, its = pty.openpty()
+        inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+        environment = {**inherited, "TERM": "xterm", **variables}
+        with subprocess.Popen([BINARY, "replay", *arguments], stdin=subprocess.PIPE, stdout=its,
+                              stderr=its, env=environment) as process:
+            os.close(its)
+            for number, chunk in enumerate(chunks):
+                if number > 0:
+                    time.sleep(0.7)
+                process.stdin.write(chunk)
+                process.stdin.flush()
+            process.stdin.close()
+            written = b""
+            try:
+                while piece := os.read(ours, 65536):
+                    written += piece
+            except OSError:
+                pass  # The program has closed its side.
+            os.close(ours)
+            self.assertEqual(process.wait(), 0, written)
+        return written.decode().replace("\r\n", "\n")
+
+    def test_colours_only_on_a_terminal(self):
+        plain = self.replay(SAMPLE, *LIMITS, "--plot").stdout
+        self.assertNotIn("\x1b", plain)
+        coloured = self.on_terminal(SAMPLE, *LIMITS, "--plot")
+        self.assertIn("\x1b[31m", coloured)
+        self.assertEqual(re.sub(r"\x1b\[\d*m", "", coloured), plain)
+        for variables in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+            self.assertEqual(self.on_terminal(SAMPLE, *LIMITS, "--plot", **variables), plain)
+
+    def test_the_bar_shows_the_rate_and_goes_away(self):
+        lines = b"".join(b"%d,a\n" % i for i in range(5000))
+        text = self.on_terminal("--limit", "fixed_window 1/1m", NO_COLOR="1",
+                                chunks=(b"time,key\n" + lines, lines, lines))
+        self.assertRegex(text, r"\r\x1b\[K8,192 lines  [\d,]+/s")
+        before_summary = text[:text.index("15,000 requests")]
+        self.assertTrue(before_summary.endswith("\r\x1b[K"), text)
+
+    def test_no_bar_without_a_terminal(self):
+        lines = "".join(f"{i},a\n" for i in range(5000))
+        result = self.replay("--limit", "fixed_window 1/1m", stdin="time,key\n" + lines)
+        self.assertEqual(result.stderr, "")
+
+
+class Plot(Replay):
+    def test_the_bars_are_where_the_denials_are(self):
+        rows = "".join(f"{second},a\n" for second in range(80)) + "40.5,a\n" * 30
+        text = self.replay("--limit", "fixed_window 2/1s", "--plot",
+                           stdin="time,key\n" + rows).stdout
+        plot = text[text.index("denied per 1s"):].splitlines()
+        self.assertEqual(plot[1].index("█"), plot[1].index("|") + 41)
+        self.assertEqual([line.count("█") for line in plot[1:7]], [1] * 6)
+        self.assertLessEqual(max(len(line) for line in text.splitlines()), 100)
+
+    def test_each_limit_has_one(self):
+        text = self.replay(SAMPLE, *LIMITS, "--plot").stdout
+        self.assertTrue(text.startswith(self.replay(SAMPLE, *LIMITS).stdout))
+        self.assertEqual(text.count("denied per"), 2)
+
+    def test_misuse(self):
+        self.assertEqual(self.replay(SAMPLE, *LIMITS, "--plot", "--json", code=2).stderr,
+                         "sluice replay: --plot: it belongs to the tables, and --json prints "
+                         "none\n")
+        nine = [word for i in range(9) for word in ("--limit", f"fixed_window {i + 1}/1m")]
+        self.assertIn("--plot: a plot shows at most 8 limits",
+                      self.replay(SAMPLE, *nine, "--plot", code=2).stderr)
 
 
 if __name__ == "__main__":
