@@ -141,7 +141,7 @@ class DecisionBatch {
     const bool may_take =
         request.operation == Operation::kTake || request.operation == Operation::kTakeUpTo;
     slot.is_counted = may_take && request.cost > 0;
-    slot.may_be_local = may_take || request.giver != Source::kStore;
+    slot.may_be_local = slot.may_be_local || may_take || request.giver != Source::kStore;
     slot.others_before = static_cast<std::uint32_t>(answers_.other_replies.size());
     answers_.slots.push_back(slot);
   }

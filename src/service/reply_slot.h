@@ -12,10 +12,12 @@ struct ReplySlot {
   /// Under which limit the decision is counted: RegisteredLimit::number, or 0 for a limit without a
   /// name.
   std::uint16_t limit = 0;
+  /// The client may be sent a decision that the store has not made. DecisionBatch sets it for what
+  /// takes, and for what this process has given.
+  bool may_be_local = false;
   // Set by DecisionBatch.
   bool is_counted = false;
-  bool may_be_local = false;  // The client may be sent a decision that the store has not made.
-  bool is_answered = false;   // By an override: the store is not asked.
+  bool is_answered = false;  // By an override: the store is not asked.
   bool is_dry_run = false;
   bool is_take_up_to = false;
   std::uint32_t others_before = 0;  // How many bytes of Answers::other_replies precede it.

@@ -80,6 +80,37 @@ TEST_F(UsersTest, ProxiesHaveAHeaderOfTheirOwn) {
   EXPECT_EQ(connection_.ask_one(get("/auth/login/path", "X-Sluice-Token: wrong\r\n")).status, 500);
 }
 
+// Who may not charge can bring a key into debt by what its limit admits at once, and no further.
+TEST_F(UsersTest, CommitMoreThanTheyReservedUpToABound) {
+  const auto reserve = [&](const std::string& key, int cost) {
+    const std::string mark = R"("reservation":")";
+    const std::string body = connection_
+                                 .ask_one(post("/v1/reserve",
+                                               R"({"limit":"login","key":")" + key +
+                                                   R"(","cost":)" + std::to_string(cost) + "}",
+                                               bearer("secret")))
+                                 .body;
+    const std::size_t begin = body.find(mark) + mark.size();
+    return body.substr(begin, body.find('"', begin) - begin);
+  };
+  const auto commit = [&](const std::string& name, const std::string& cost,
+                          const std::string& token) {
+    return connection_.ask_one(post(
+        "/v1/commit", R"({"reservation":")" + name + R"(","cost":)" + cost + "}", bearer(token)));
+  };
+  const std::string name = reserve("k", 2);
+  const Reply refused = commit(name, "8", "secret");
+  EXPECT_EQ(refused.status, 403);
+  EXPECT_THAT(refused.body, HasSubstr("by at most 5\""));
+  EXPECT_EQ(commit(name, "7", "secret").status, 200);
+  EXPECT_EQ(commit(name, "7", "secret").status, 409);
+  EXPECT_EQ(commit(reserve("other", 1), "9000000000", "other").status, 200);
+  // What has been admitted nothing charges nothing.
+  const std::string none = reserve("free", 0);
+  EXPECT_EQ(commit(none, "1", "secret").status, 403);
+  EXPECT_EQ(commit(none, "0", "secret").status, 200);
+}
+
 TEST_F(UsersTest, WithTooManyWrongTokensLoseTheConnection) {
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(connection_.ask_one(get("/v1/limits", bearer("wrong"))).status, 401);

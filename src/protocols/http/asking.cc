@@ -53,9 +53,12 @@ void ask(Exchange& exchange, const SharedLimit& limit, const Request& request, R
   DecisionBatch& batch = exchange.thread.context.batch;
   if (request.permit != 0) batch.has_permit();
   detail.options = exchange.options;
-  if (detail.form == Form::kReservation) detail.reserved = limit;
+  if (detail.form == Form::kReservation) detail.reserved.limit = limit;
   if (detail.limits.empty()) detail.limits.push_back(bound_for(limit, request.key));
-  batch.add(limit, request, {.tag = exchange.replies.tag_with(std::move(detail))});
+  // A commit that local states have carried out, and will pass on to the store, is done.
+  const bool may_be_local = detail.form == Form::kCommit;
+  batch.add(limit, request,
+            {.tag = exchange.replies.tag_with(std::move(detail)), .may_be_local = may_be_local});
 }
 
 Check read_check(ThreadState& thread, const boost::json::value& object) {

@@ -94,6 +94,8 @@ struct Exchange {
   std::unique_ptr<CheckList>& list;
   /// Nothing more is added to the batch: it is asked now.
   bool is_last = false;
+  /// What the client may do, by the token of the request or as Peer::identity says.
+  Roles roles = kNoRole;
   /// This request was not carried out: it is run again when the batch has been asked.
   bool is_to_repeat = false;
 

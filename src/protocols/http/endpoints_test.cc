@@ -208,6 +208,32 @@ TEST_F(EndpointsTest, ReservesAndCommits) {
   EXPECT_EQ(value_of(denied, "reservation"), "(none)");
 }
 
+TEST_F(EndpointsTest, ACommitThatTheStoreDidNotCarryOutCanBeRepeated) {
+  const auto reserve = [&](const std::string& key) {
+    const std::string body = R"({"limit":"login","key":")" + key + R"(","cost":3})";
+    return R"({"reservation":")" + value_of(members("/v1/reserve", body), "reservation") +
+           R"(","cost":)";
+  };
+  const std::string commit = reserve("bob");
+  const std::string by_policy = reserve("policy");
+  const std::string by_local = reserve("local");
+  store->loses = [](const Request& request) { return request.key == "bob"; };
+  EXPECT_EQ(ask("/v1/commit", commit + "1}").status, 503);
+  EXPECT_EQ(ask("/v1/commit", commit + "4}").status, 503);
+  store->loses = {};
+  EXPECT_EQ(members("/v1/commit", commit + "1}"), decision("true", 5, 4, "0", 200));
+  EXPECT_EQ(ask("/v1/commit", commit + "1}").status, 409);
+  // A failure policy changes no key; local states do, and tell the store later.
+  store->says = [](const Request& request) -> std::optional<Decision> {
+    return Decision{.allowed = true,
+                    .source = request.key == "policy" ? Source::kPolicy : Source::kLocal};
+  };
+  EXPECT_EQ(ask("/v1/commit", by_policy + "4}").status, 503);
+  EXPECT_EQ(ask("/v1/commit", by_policy + "4}").status, 503);
+  EXPECT_THAT(members("/v1/commit", by_local + "4}"), HasSubstr(R"("source":"local")"));
+  EXPECT_EQ(ask("/v1/commit", by_local + "4}").status, 409);
+}
+
 TEST_F(EndpointsTest, LendsPermits) {
   const std::string job = R"({"limit":"jobs","key":"gpu")";
   const std::string granted = members("/v1/permits/acquire", job + "}");

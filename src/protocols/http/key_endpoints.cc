@@ -49,6 +49,15 @@ void ask_of_permit(Exchange& exchange, Operation operation) {
       {.form = Form::kHeld, .permit = request.permit, .giver = request.giver});
 }
 
+// How many units more than were reserved a commit may charge. To charge any number is for
+// operators; others may bring the key into debt by what its limit admits at once, if they have been
+// admitted at all.
+std::int64_t most_to_charge(const Exchange& exchange, const Reservations::Reserved& reserved) {
+  const bool is_free = reserved.giver == Source::kOverride;
+  if ((exchange.roles & kAdminRole) != 0 || is_free) return Members::Range{}.most;
+  return reserved.cost == 0 ? 0 : reserved.most_at_once;
+}
+
 }  // namespace
 
 void run_peek(Exchange& exchange) {
@@ -106,8 +115,7 @@ void run_reserve(Exchange& exchange) {
       {.form = Form::kReservation,
        .style = style_of(exchange),
        .place = std::move(place),
-       .key = std::string(request.key),
-       .cost = request.cost});
+       .reserved = {.key = std::string(request.key), .cost = request.cost}});
 }
 
 void run_commit(Exchange& exchange) {
@@ -129,12 +137,21 @@ void run_commit(Exchange& exchange) {
       throw Problem{.status = 421, .detail = "another server has given the reservation"};
   }
   const bool is_more = actual > reserved.cost;
-  ask(exchange, reserved.limit,
-      {.key = thread.arena->copy(reserved.key),
-       .operation = is_more ? Operation::kCharge : Operation::kRefund,
-       .cost = is_more ? actual - reserved.cost : reserved.cost - actual,
-       .giver = reserved.giver},
-      {.form = Form::kDecision});
+  const std::int64_t most_more = most_to_charge(exchange, reserved);
+  if (is_more && actual - reserved.cost > most_more) {
+    thread.shared->reservations.put_back(std::move(reserved), thread.server->store().now());
+    throw Problem{.status = 403,
+                  .detail =
+                      "without the role admin, the cost of this reservation exceeds what was "
+                      "reserved by at most " +
+                      std::to_string(most_more)};
+  }
+  const SharedLimit limit = reserved.limit;
+  const Request request{.key = thread.arena->copy(reserved.key),
+                        .operation = is_more ? Operation::kCharge : Operation::kRefund,
+                        .cost = is_more ? actual - reserved.cost : reserved.cost - actual,
+                        .giver = reserved.giver};
+  ask(exchange, limit, request, {.form = Form::kCommit, .reserved = std::move(reserved)});
 }
 
 void run_acquire(Exchange& exchange) {

@@ -102,8 +102,15 @@ void DecisionReplies::write_together(const ReplySlot& slot, const Decision& whol
 
 void DecisionReplies::write_unavailable(const ReplySlot& slot, std::string_view why,
                                         std::string& output) {
-  write_problem_for(details_[slot.tag],
-                    {.status = 503, .detail = std::string(why), .retry_after_s = 1},
+  write_unavailable_for(details_[slot.tag], why, output);
+}
+
+void DecisionReplies::write_unavailable_for(ReplyDetail& detail, std::string_view why,
+                                            std::string& output) {
+  if (detail.form == Form::kCommit) {
+    reservations_.put_back(std::move(detail.reserved), store_.now());
+  }
+  write_problem_for(detail, {.status = 503, .detail = std::string(why), .retry_after_s = 1},
                     kReducedCapacity, output);
 }
 
@@ -146,6 +153,10 @@ void DecisionReplies::write(ReplyDetail& detail, const Decision& whole,
   switch (detail.form) {
     case Form::kDone:
       return write_response(output, detail.options, date, {.status = 204});
+    case Form::kCommit:
+      // A failure policy has answered, which changes nothing.
+      if (whole.source != Source::kPolicy || detail.reserved.giver == Source::kPolicy) break;
+      return write_unavailable_for(detail, "the store has not changed the key", output);
     case Form::kHeld:
       if (whole.allowed) break;
       return write_problem(output, detail.options, date,
@@ -155,7 +166,8 @@ void DecisionReplies::write(ReplyDetail& detail, const Decision& whole,
     default:
       break;
   }
-  const bool tells_limits = detail.form != Form::kDecision && detail.form != Form::kHeld;
+  const bool tells_limits =
+      detail.form != Form::kDecision && detail.form != Form::kCommit && detail.form != Form::kHeld;
   std::vector<HttpHeader> headers;
   if (tells_limits) {
     note_answers(detail, whole, parts);
@@ -211,12 +223,10 @@ void DecisionReplies::write_body(ReplyDetail& detail, const Decision& whole,
     body_.append(R"(,"taken":)");
     append_number(body_, whole.taken);
   } else if (detail.form == Form::kReservation && whole.allowed) {
+    detail.reserved.giver = giver_of(whole);
+    detail.reserved.most_at_once = whole.limit;
     const std::string name = reservations_.hold(*std::exchange(detail.place, std::nullopt),
-                                                {.limit = detail.reserved,
-                                                 .key = std::move(detail.key),
-                                                 .cost = detail.cost,
-                                                 .giver = giver_of(whole)},
-                                                store_.now());
+                                                std::move(detail.reserved), store_.now());
     body_.append(R"(,"reservation":")").append(name).append(R"(","expires_ms":)");
     append_number(body_, Reservations::kExpiresNs / kMillisecondNs);
   } else if (detail.form == Form::kAll) {

@@ -33,6 +33,7 @@ enum class Form : std::uint8_t {
   kCheck,        ///< 200 or 429, the decision and the headers of its limit.
   kTaken,        ///< The same, with the units that were taken.
   kDecision,     ///< 200 and the decision.
+  kCommit,       ///< 200 and the decision; if there is none, the reservation is put back.
   kDone,         ///< 204.
   kReservation,  ///< As kCheck, with the reservation's name if it was given.
   kPermit,       ///< 200 and the permit, or as kCheck.
@@ -56,9 +57,8 @@ struct ReplyDetail {
   Source giver = Source::kStore;
   /// kReservation.
   std::optional<Reservations::Place> place = {};
-  SharedLimit reserved = {};
-  std::string key = {};
-  std::int64_t cost = 0;
+  /// kReservation: what is reserved. kCommit: what was.
+  Reservations::Reserved reserved = {};
   /// What holds for the keys that were asked: one, or several that are asked together.
   boost::container::small_vector<std::shared_ptr<const BoundLimit>, 1> limits = {};
 };
@@ -93,6 +93,7 @@ class DecisionReplies final : public ReplyWriter {
   void write_denial_body(const ReplyDetail& detail, const Decision& whole);
   void note_answers(const ReplyDetail& detail, const Decision& whole,
                     std::span<const Decision> parts);
+  void write_unavailable_for(ReplyDetail& detail, std::string_view why, std::string& output);
   void write_problem_for(const ReplyDetail& detail, const Problem& problem, const ProblemType& type,
                          std::string& output);
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 
+#include "service/access.h"
 #include "waiting/requests.h"
 
 namespace sluice::http {
@@ -10,7 +11,7 @@ namespace {
 
 constexpr int kHexadecimal = 16;
 constexpr std::size_t kDigits = 16;
-constexpr std::size_t kNumbers = 3;
+constexpr std::size_t kSecretDigits = 32;
 
 void append_digits(std::string& text, std::uint64_t number) {
   std::array<char, kDigits> digits;
@@ -20,27 +21,48 @@ void append_digits(std::string& text, std::uint64_t number) {
   text.append(kDigits - size, '0').append(digits.data(), size);
 }
 
-// Reads the numbers of a name, with a dot between them.
-bool read_name(std::string_view text, std::array<std::uint64_t, kNumbers>& numbers) {
-  if (text.size() != kNumbers * kDigits + kNumbers - 1) return false;
-  for (std::size_t i = 0; i < kNumbers; ++i) {
-    const std::string_view digits = text.substr(i * (kDigits + 1), kDigits);
-    const char* const end = digits.data() + kDigits;
-    const auto [stop, error] = std::from_chars(digits.data(), end, numbers[i], kHexadecimal);
-    if (error != std::errc{} || stop != end) return false;
-    if (i + 1 < kNumbers && *end != '.') return false;
+struct Name {
+  std::uint64_t server = 0;
+  std::uint64_t number = 0;
+  std::string_view secret;
+};
+
+// Reads a name: two numbers and the secret, with a dot between them.
+bool read_name(std::string_view text, Name& name) {
+  if (text.size() != 2 * (kDigits + 1) + kSecretDigits) return false;
+  for (std::uint64_t* const number : {&name.server, &name.number}) {
+    const char* const end = text.data() + kDigits;
+    const auto [stop, error] = std::from_chars(text.data(), end, *number, kHexadecimal);
+    if (error != std::errc{} || stop != end || *end != '.') return false;
+    text.remove_prefix(kDigits + 1);
   }
+  name.secret = text;
   return true;
+}
+
+// In a time that does not depend on where they differ. REQUIRES: they have the same size.
+bool are_equal(std::string_view a, std::string_view b) {
+  unsigned difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
+  }
+  return difference == 0;
 }
 
 }  // namespace
 
-Reservations::Reservations() : server_(new_permit_id()) {}
+Reservations::Reservations() : server_(new_permit_id()), secrets_(make_token()) {}
+
+std::string Reservations::secret_of(std::uint64_t number) const {
+  std::string text;
+  append_digits(text, number);
+  return secrets_.key(text);
+}
 
 std::optional<Reservations::Place> Reservations::take_place(Instant now) {
   const std::lock_guard lock(mutex_);
   forget_expired(now);
-  if (held_ == kMost) return std::nullopt;
+  if (held_ >= kMost) return std::nullopt;
   ++held_;
   return Place(*this);
 }
@@ -51,13 +73,12 @@ void Reservations::give_back_place() {
 }
 
 std::string Reservations::hold(Place place, Reserved reserved, Instant now) {
-  const std::uint64_t secret = new_permit_id();
   std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
     place.owner_ = nullptr;
-    number = next_++;
-    entries_.emplace(number, Entry{secret, std::move(reserved)});
+    number = reserved.number = next_++;
+    entries_.emplace(number, std::move(reserved));
     const Instant expires = now + kExpiresNs;
     if (expiries_.empty() || expires >= expiries_.back().at + kTogetherNs) {
       expiries_.push_back({expires, number});
@@ -66,25 +87,32 @@ std::string Reservations::hold(Place place, Reserved reserved, Instant now) {
   std::string name;
   append_digits(name, server_);
   append_digits(name += '.', number);
-  append_digits(name += '.', secret);
-  return name;
+  return name.append(".").append(secret_of(number));
 }
 
-Reservations::Found Reservations::take(std::string_view name, Instant now, Reserved& reserved) {
-  std::array<std::uint64_t, kNumbers> numbers{};
-  if (!read_name(name, numbers)) return Found::kUnknown;
-  const auto [server, number, secret] = numbers;
-  if (server != server_) return Found::kElsewhere;
+Reservations::Found Reservations::take(std::string_view text, Instant now, Reserved& reserved) {
+  Name name;
+  if (!read_name(text, name)) return Found::kUnknown;
+  if (name.server != server_) return Found::kElsewhere;
+  // Before anything is told of the number, which is easy to guess.
+  if (!are_equal(name.secret, secret_of(name.number))) return Found::kUnknown;
   const std::lock_guard lock(mutex_);
   forget_expired(now);
-  if (number < oldest_ || number >= next_) return Found::kUnknown;
-  const auto at = entries_.find(number);
+  if (name.number < oldest_ || name.number >= next_) return Found::kUnknown;
+  const auto at = entries_.find(name.number);
   if (at == entries_.end()) return Found::kCommitted;
-  if (at->second.secret != secret) return Found::kUnknown;
-  reserved = std::move(at->second.reserved);
+  reserved = std::move(at->second);
   entries_.erase(at);
   --held_;
   return Found::kHeld;
+}
+
+void Reservations::put_back(Reserved reserved, Instant now) {
+  const std::lock_guard lock(mutex_);
+  forget_expired(now);
+  if (reserved.number < oldest_) return;
+  const std::uint64_t number = reserved.number;
+  held_ += entries_.emplace(number, std::move(reserved)).second ? 1 : 0;
 }
 
 void Reservations::forget_expired(Instant now) {

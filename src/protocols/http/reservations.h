@@ -14,6 +14,7 @@
 #include "core/instant.h"
 #include "service/limit_registry.h"
 #include "sluice/decision.h"
+#include "sluice/keys.h"
 
 namespace sluice::http {
 
@@ -29,6 +30,10 @@ class Reservations {
     std::int64_t cost = 0;
     /// Who gave the units: they are given back there.
     Source giver = Source::kStore;
+    /// How many units its limit admits at once.
+    std::int64_t most_at_once = 0;
+    /// Its own number. Set by hold().
+    std::uint64_t number = 0;
   };
 
   /// A place for a reservation that has been asked for. Given back unless it is used.
@@ -61,15 +66,14 @@ class Reservations {
   /// Holds it for kExpiresNs from now, and returns its name.
   std::string hold(Place place, Reserved reserved, Instant now);
 
-  /// Gives the reservation to its one commit.
+  /// Gives the reservation to its one commit. Who does not know the whole name learns nothing of
+  /// the reservation.
   Found take(std::string_view name, Instant now, Reserved& reserved);
+  /// The commit was not carried out: there may be another one, until the reservation expires. May
+  /// exceed kMost by as many as are being committed.
+  void put_back(Reserved reserved, Instant now);
 
  private:
-  /// A reservation's name is the server's number, its own, and its secret.
-  struct Entry {
-    std::uint64_t secret = 0;
-    Reserved reserved;
-  };
   /// Reservations given within kTogetherNs expire together.
   struct Expiry {
     Instant at = 0;
@@ -77,16 +81,19 @@ class Reservations {
   };
   static constexpr std::int64_t kTogetherNs = 10 * kMillisecondNs;
 
+  /// A reservation's name is the server's number, its own, and this.
+  std::string secret_of(std::uint64_t number) const;
   void give_back_place();
   void forget_expired(Instant now);
 
   const std::uint64_t server_;
+  const KeyHasher secrets_;
   std::mutex mutex_;
   // Guarded by mutex_:
   std::size_t held_ = 0;      // And places.
   std::uint64_t oldest_ = 0;  // All before it have expired.
   std::uint64_t next_ = 0;
-  std::unordered_map<std::uint64_t, Entry> entries_;  // By number; committed ones are not there.
+  std::unordered_map<std::uint64_t, Reserved> entries_;  // By number; committed ones are not there.
   std::deque<Expiry> expiries_;
 };
 

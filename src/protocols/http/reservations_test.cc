@@ -44,10 +44,32 @@ TEST(ReservationsTest, KnowsItsOwnNamesAlone) {
   std::string guessed = name;
   guessed.back() = guessed.back() == '0' ? '1' : '0';
   EXPECT_EQ(take(reservations, guessed, kStart), Found::kUnknown);
+  // Nor does a guess tell whether a number has been committed.
+  const std::string committed = hold(reservations, kStart);
+  ASSERT_EQ(take(reservations, committed, kStart), Found::kHeld);
+  guessed = committed;
+  guessed.back() = guessed.back() == '0' ? '1' : '0';
+  EXPECT_EQ(take(reservations, guessed, kStart), Found::kUnknown);
+  EXPECT_EQ(take(reservations, committed, kStart), Found::kCommitted);
   std::string later = name;
   later[17] = 'f';
   EXPECT_EQ(take(reservations, later, kStart), Found::kUnknown);
   EXPECT_EQ(take(reservations, name, kStart), Found::kHeld);
+}
+
+TEST(ReservationsTest, TakesBackWhatWasNotCommitted) {
+  Reservations reservations;
+  const std::string name = hold(reservations, kStart, 7);
+  Reservations::Reserved reserved;
+  ASSERT_EQ(reservations.take(name, kStart, reserved), Found::kHeld);
+  EXPECT_EQ(take(reservations, name, kStart), Found::kCommitted);
+  reservations.put_back(std::move(reserved), kStart);
+  ASSERT_EQ(reservations.take(name, kStart, reserved), Found::kHeld);
+  EXPECT_EQ(reserved.cost, 7);
+  // But not when it has expired meanwhile.
+  const Instant end = kStart + 2 * Reservations::kExpiresNs;
+  reservations.put_back(std::move(reserved), end);
+  EXPECT_EQ(take(reservations, name, end), Found::kUnknown);
 }
 
 TEST(ReservationsTest, ForgetsThemInTime) {

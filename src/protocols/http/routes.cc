@@ -125,6 +125,7 @@ void check_access(Exchange& exchange, const Route& route) {
   }
   if (!identity.is_known) refuse(401, "this server asks for a token or a certificate");
   if (!identity.may(route.role)) refuse(403, "this user has no role for this path");
+  exchange.roles = identity.roles;
 }
 
 }  // namespace
