@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::string_view kAuthPath = "/auth/";
 constexpr std::string_view kClientIp = "{ip}";
+/// Of all keys of a request.
 constexpr std::size_t kMaxKeyBytes = 64 * 1024;
 
 /// What a proxy asks for, by the parameters of its query.
@@ -110,15 +111,37 @@ bool deny_without(const AuthQuery& query, const OriginalRequest& request, Exchan
   return true;
 }
 
-// What is asked of one limit.
-Request request_of(const AuthQuery& query, const RegisteredLimit& limit,
-                   const OriginalRequest& request, Arena& arena) {
-  const std::string_view of_file = limit.key.empty() ? kClientIp : std::string_view(limit.key);
-  std::string key;
-  append_key(query.key.value_or(of_file), request, arena, key);
-  if (key.size() > kMaxKeyBytes) throw Problem{.detail = "the key is too long"};
-  return {.key = arena.copy(key), .cost = query.cost};
-}
+/// Makes the keys of a request: one for all limits if the request names it, else that of each
+/// limit. They are kept in the thread's arena.
+class Keys {
+ public:
+  Keys(const AuthQuery& query, const OriginalRequest& request, Arena& arena)
+      : request_(request), arena_(arena) {
+    if (query.key) named_ = make(*query.key);
+  }
+
+  std::string_view of(const RegisteredLimit& limit) {
+    if (named_) return *named_;
+    return make(limit.key.empty() ? kClientIp : std::string_view(limit.key));
+  }
+
+ private:
+  std::string_view make(std::string_view key_template) {
+    std::string key;
+    append_key(key_template, request_, arena_, key);
+    bytes_ += key.size();
+    if (bytes_ > kMaxKeyBytes) {
+      throw Problem{.detail = "the keys of the request have more than " +
+                              std::to_string(kMaxKeyBytes) + " bytes"};
+    }
+    return arena_.copy(key);
+  }
+
+  const OriginalRequest& request_;
+  Arena& arena_;
+  std::optional<std::string_view> named_;
+  std::size_t bytes_ = 0;
+};
 
 void ask_auth(Exchange& exchange, const AuthQuery& query, const OriginalRequest& request) {
   ThreadState& thread = exchange.thread;
@@ -134,15 +157,15 @@ void ask_auth(Exchange& exchange, const AuthQuery& query, const OriginalRequest&
                      .has_problem = accepts_problem(exchange.message),
                      .allow_status = query.allow_status,
                      .deny_status = query.deny_status};
+  Keys keys(query, request, *thread.arena);
   if (query.limits.size() == 1) {
     const SharedLimit& limit = find_limit(thread, query.limits[0]);
-    return ask(exchange, limit, request_of(query, *limit, request, *thread.arena),
-               std::move(detail));
+    return ask(exchange, limit, {.key = keys.of(*limit), .cost = query.cost}, std::move(detail));
   }
   boost::container::small_vector<Check, 4> checks;
   for (const std::string_view name : query.limits) {
     const SharedLimit& limit = find_limit(thread, name);
-    checks.push_back({limit, request_of(query, *limit, request, *thread.arena)});
+    checks.push_back({limit, {.key = keys.of(*limit), .cost = query.cost}});
     require_kind(*limit, checks.back().request);
     detail.limits.push_back(bound_for(limit, checks.back().request.key));
   }

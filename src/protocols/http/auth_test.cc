@@ -213,6 +213,19 @@ TEST_F(AuthTest, NamesWhatIsWrong) {
   EXPECT_THAT(bad("limit=api&key={ip"), HasSubstr("brace without its other"));
   EXPECT_THAT(bad("limit=api&key=ip}"), HasSubstr("brace without its other"));
   EXPECT_THAT(bad("limit=api&key={header:}"), HasSubstr("no field {header:}"));
+  std::string fields;
+  for (int i = 0; i < 16; ++i) fields += "{method}";
+  EXPECT_EQ(ask("limit=api&key=" + fields).status, 204);
+  EXPECT_THAT(bad("limit=api&key=" + fields + "{ip}"), HasSubstr("more than 16 fields"));
+  // What a template makes of a long header is bounded, and so are the keys of several limits.
+  const std::string header = "X-Long: " + std::string(8'000, 'x') + "\r\n";
+  const auto long_key = [&](int times) {
+    std::string query = "limit=api&limit=login&key=";
+    for (int i = 0; i < times; ++i) query += "{header:X-Long}";
+    return ask(query, header);
+  };
+  EXPECT_EQ(long_key(8).status, 204);
+  EXPECT_THAT(long_key(9).body, HasSubstr("the keys of the request have more than 65536 bytes"));
   EXPECT_THAT(bad("limit=api&key=%zz"), HasSubstr("two hexadecimal digits"));
   EXPECT_THAT(bad("limit=api&key=%4"), HasSubstr("two hexadecimal digits"));
   EXPECT_THAT(bad("limit=jobs"), HasSubstr("lends permits"));

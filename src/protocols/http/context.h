@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/json/parser.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,13 +19,6 @@ namespace sluice::http {
 struct SharedState {
   Reservations reservations;
 };
-
-/// The deepest body is {"checks": [{}]}; one more level, so that what is wrong there can be named.
-inline boost::json::parse_options json_options() {
-  boost::json::parse_options options;
-  options.max_depth = 4;
-  return options;
-}
 
 /// What HTTP's connections of one serving thread share. Not thread-safe.
 struct ThreadState {
@@ -56,7 +48,6 @@ struct ThreadState {
   const std::shared_ptr<SharedState> shared;
   ProtocolCounters& counters;
   std::unique_ptr<Arena> arena = std::make_unique<Arena>();  // Of the batch in hand.
-  boost::json::parser json{{}, json_options()};
   DateText date;
   /// Set by update_rules().
   std::shared_ptr<const ClientRules> rules;

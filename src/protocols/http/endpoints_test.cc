@@ -105,6 +105,17 @@ TEST_F(EndpointsTest, NamesWhatIsWrongWithABody) {
   EXPECT_THAT(bad(""), HasSubstr("no JSON"));
   EXPECT_THAT(bad("{\"limit\":\"\xff\"}"), HasSubstr("no JSON"));
   EXPECT_THAT(bad("[[[[[[]]]]]]"), HasSubstr("nested too deeply"));
+  EXPECT_EQ(
+      bad(R"({"limit":"login","key":"a","k\u0065y":"b"})"),
+      problem(400, "Bad Request", R"(the member \"key\" is there twice in one object of the body)",
+              ",\"offset\":36"));
+  EXPECT_THAT(
+      bad(R"({"checks":[{"limit":"login","key":"a"},{"limit":"login","key":"a","key":"a"}]})"),
+      HasSubstr(R"(the member \"key\" is there twice)"));
+  EXPECT_THAT(bad(R"({"limit":"login","key":"a","limit":"api"})"), HasSubstr("there twice"));
+  std::string many = "{\"limit\":\"login\"";
+  for (int i = 0; i < 16; ++i) many += ",\"m" + std::to_string(i) + "\":1";
+  EXPECT_THAT(bad(many + "}"), HasSubstr("more than 16 members"));
   EXPECT_THAT(bad("{\"limit\":\"login\",\"key\":\"" + std::string(65'537, 'k') + "\"}"),
               HasSubstr("more than 65536 bytes"));
 }

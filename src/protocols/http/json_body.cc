@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "protocols/http/parse_json.h"
+
 namespace sluice::http {
 namespace {
 
@@ -11,12 +13,6 @@ bool is_json(std::string_view content_type) {
   std::string_view type = content_type.substr(0, content_type.find(';'));
   while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
   return equals_ignoring_case(type, kJson);
-}
-
-std::string quoted(std::string_view name) {
-  constexpr std::size_t kMostShown = 64;
-  return "\"" + std::string(name.substr(0, kMostShown)) +
-         (name.size() > kMostShown ? "...\"" : "\"");
 }
 
 const json::object& require_object(const json::value& value) {
@@ -30,17 +26,7 @@ json::value parse_body(ThreadState& thread, const Message& message) {
   if (!is_json(message.field("Content-Type"))) {
     throw Problem{.status = 415, .detail = "the body must be sent as application/json"};
   }
-  json::parser& parser = thread.json;
-  parser.reset(thread.arena->storage());
-  json::error_code error;
-  const std::size_t read = parser.write(message.body.data(), message.body.size(), error);
-  if (error) {
-    const bool is_deep = error == json::error::too_deep;
-    throw Problem{.detail = "the body is no JSON from byte " + std::to_string(read) + " on" +
-                            (is_deep ? ": it is nested too deeply" : ""),
-                  .members = ",\"offset\":" + std::to_string(read)};
-  }
-  return parser.release();
+  return parse_json(message.body, thread.arena->storage());
 }
 
 Members::Members(const json::value& object) : object_(require_object(object)) {}
@@ -58,16 +44,16 @@ const json::value* Members::find(std::string_view name) {
 
 const json::value& Members::require(std::string_view name) {
   const json::value* const value = find(name);
-  if (value == nullptr) refuse("the member " + quoted(name) + " is missing");
+  if (value == nullptr) refuse("the member " + quoted_name(name) + " is missing");
   return *value;
 }
 
 std::string_view Members::text(std::string_view name) {
   const json::value& value = require(name);
   const json::string* const text = value.if_string();
-  if (text == nullptr) refuse("the member " + quoted(name) + " must be a string");
+  if (text == nullptr) refuse("the member " + quoted_name(name) + " must be a string");
   if (text->size() > kMaxTextBytes) {
-    refuse("the member " + quoted(name) + " has more than " + std::to_string(kMaxTextBytes) +
+    refuse("the member " + quoted_name(name) + " has more than " + std::to_string(kMaxTextBytes) +
            " bytes");
   }
   return {text->data(), text->size()};
@@ -80,21 +66,21 @@ std::int64_t Members::integer(std::string_view name, Range range,
   if (const auto* number = value->if_int64()) {
     if (*number >= range.least && *number <= range.most) return *number;
   }
-  refuse("the member " + quoted(name) + " must be an integer from " + std::to_string(range.least) +
-         " to " + std::to_string(range.most));
+  refuse("the member " + quoted_name(name) + " must be an integer from " +
+         std::to_string(range.least) + " to " + std::to_string(range.most));
 }
 
 bool Members::flag(std::string_view name) {
   const json::value* const value = find(name);
   if (value == nullptr) return false;
   const bool* const flag = value->if_bool();
-  if (flag == nullptr) refuse("the member " + quoted(name) + " must be true or false");
+  if (flag == nullptr) refuse("the member " + quoted_name(name) + " must be true or false");
   return *flag;
 }
 
 const json::array& Members::array(std::string_view name) {
   const json::array* const array = require(name).if_array();
-  if (array == nullptr) refuse("the member " + quoted(name) + " must be an array");
+  if (array == nullptr) refuse("the member " + quoted_name(name) + " must be an array");
   return *array;
 }
 
@@ -103,7 +89,7 @@ void Members::end() const {
   for (const auto& [key, value] : object_) {
     const std::string_view name(key.data(), key.size());
     if (std::find(asked_.begin(), asked_.end(), name) == asked_.end()) {
-      refuse("the member " + quoted(name) + " is unknown");
+      refuse("the member " + quoted_name(name) + " is unknown");
     }
   }
 }
