@@ -117,7 +117,7 @@ void Connection::open_received() {
     if (handshake != TlsSession::Handshake::kDone) return;
     make_handler();
   }
-  fill_input();
+  if (!later_) fill_input();
 }
 
 void Connection::count_handshake_failure() {
@@ -125,8 +125,16 @@ void Connection::count_handshake_failure() {
 }
 
 /// Decrypts what has been received, as far as there is room. Returns whether that gave any input.
+///
+/// After a wrong record nothing can be encrypted any more. So the replies that have been made are
+/// sent first, the handler does not wait for a store meanwhile, and requests that have not been
+/// answered yet are ignored: none is carried out whose reply could not be sent.
+/// REQUIRES: !later_.
 bool Connection::fill_input() {
+  assert(!later_);
   bool has_filled = false;
+  if (!output_.empty() && tls_->has_unopened()) send_output();
+  if (!socket_.is_open()) return false;
   while (!input_.is_full()) {
     const std::size_t bytes = tls_->open(input_.make_room());
     if (bytes == 0) break;
@@ -134,7 +142,11 @@ bool Connection::fill_input() {
     has_filled = true;
   }
   no_more_input_ = no_more_input_ || tls_->has_ended();
-  return has_filled;
+  if (tls_->has_failed()) {
+    closing_ = true;
+    input_.consume(input_.unread().size());
+  }
+  return has_filled && !closing_;
 }
 
 void Connection::on_written(const error_code& error, std::size_t bytes) {
@@ -150,7 +162,7 @@ void Connection::on_written(const error_code& error, std::size_t bytes) {
   }
   if (held_ && pending_bytes() <= group_.limits.max_pending_bytes / 2) {
     held_ = false;
-    if (!later_) answer();
+    if (!later_ && !closing_) answer();
   }
   end_step_soon();
 }

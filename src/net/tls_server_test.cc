@@ -5,6 +5,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -143,7 +144,7 @@ class TlsServerTest : public testing::Test {
                               .refusal = "no room\n",
                               .tls = tls_,
                               .on_handshake_failure = [this] { ++failures_; }}},
-        StreamServerOptions{.threads = 2, .limits = limits});
+        StreamServerOptions{.threads = threads_, .limits = limits});
     server_->start();
   }
   Address address() const { return server_->addresses()[0]; }
@@ -152,6 +153,7 @@ class TlsServerTest : public testing::Test {
     return told_;
   }
 
+  std::size_t threads_ = 2;
   std::atomic<unsigned> failures_ = 0;
   std::mutex mutex_;
   std::vector<std::string> told_;  // Of each handler, in the order they were made.
@@ -273,6 +275,82 @@ TEST_F(TlsServerTest, ClosesAConnectionWithWrongBytes) {
   TlsTestClient other(address());
   EXPECT_TRUE(other.echoes("a\n"));
   EXPECT_EQ(failures_.load(), 0U);
+}
+
+/// Counts the lines that it has answered.
+class CountingHandler final : public LineHandler {
+ public:
+  explicit CountingHandler(std::atomic<std::size_t>& lines) : lines_(lines) {}
+  Progress on_data(std::string_view input, std::string& output) override {
+    const std::size_t before = output.size();
+    const Progress progress = LineHandler::on_data(input, output);
+    lines_ += static_cast<std::size_t>(
+        std::count(output.begin() + static_cast<std::ptrdiff_t>(before), output.end(), '\n'));
+    return progress;
+  }
+
+ private:
+  std::atomic<std::size_t>& lines_;
+};
+
+// A request that was carried out has a reply, whatever follows it.
+TEST_F(TlsServerTest, SendsTheRepliesThatItMadeBeforeWrongBytes) {
+  std::atomic<std::size_t> answered = 0;
+  const MakeHandler factory = [&](const AcceptedStream&) {
+    return std::make_unique<CountingHandler>(answered);
+  };
+  serve(factory, server_files());
+  for (const std::size_t lines : {1U, 1'000U, 20'000U, 33'000U, 47'000U}) {
+    answered = 0;
+    TlsTestClient client(address());
+    std::string text;
+    for (std::size_t i = 0; i < lines; ++i) text += "line\n";
+    ASSERT_TRUE(client.send(text));
+    ASSERT_TRUE(client.below().send("this is no record of TLS\n"));
+    const std::string replies = client.read_all();
+    EXPECT_EQ(std::count(replies.begin(), replies.end(), '\n'), answered.load());
+  }
+}
+
+/// Waits after a line, until the test says that the store has answered.
+class HeldHandler final : public LineHandler {
+ public:
+  struct Shared {
+    std::promise<Wake> waits;
+    std::atomic<bool> is_answered = false;
+  };
+  HeldHandler(Shared& shared, Wake wake) : shared_(shared), wake_(std::move(wake)) {}
+  Progress on_data(std::string_view input, std::string& output) override {
+    if (!input.starts_with("held") || shared_.is_answered) {
+      return LineHandler::on_data(input, output);
+    }
+    shared_.waits.set_value(wake_);
+    return {0, Next::kLater};
+  }
+
+ private:
+  Shared& shared_;
+  const Wake wake_;
+};
+
+TEST_F(TlsServerTest, SendsAReplyThatComesLaterThanWrongBytes) {
+  threads_ = 1;
+  HeldHandler::Shared shared;
+  const MakeHandler factory = [&](AcceptedStream stream) {
+    return std::make_unique<HeldHandler>(shared, std::move(stream.wake));
+  };
+  serve(factory, server_files());
+  TlsTestClient client(address());
+  TlsTestClient other(address());
+  ASSERT_TRUE(client.send("held\n"));
+  const Wake wake = shared.waits.get_future().get();
+  ASSERT_TRUE(client.below().send("this is no record of TLS\n"));
+  // The server's only thread has then read the wrong bytes.
+  EXPECT_TRUE(other.echoes("a\n"));
+  EXPECT_TRUE(other.echoes("b\n"));
+  shared.is_answered = true;
+  wake();
+  EXPECT_EQ(client.read(5), "held\n");
 }
 
 TEST_F(TlsServerTest, ClosesAPeerWhoseHandshakeTakesTooLong) {

@@ -43,6 +43,9 @@ class TlsSession final {
   /// Nothing more can be decrypted: the peer has ended its side, or has sent wrong bytes.
   bool has_ended() const { return has_ended_; }
 
+  /// The peer has sent wrong bytes: no text can be encrypted any more.
+  bool has_failed() const { return has_failed_; }
+
   /// Replaces the text in `output` by the bytes to send: all that TLS has to send, and the text
   /// encrypted. False if it cannot be encrypted.
   bool seal(std::string& output);
