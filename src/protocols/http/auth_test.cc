@@ -232,15 +232,37 @@ TEST_F(AuthTest, NamesWhatIsWrong) {
   EXPECT_EQ(ask("limit=nope").status, 404);
 }
 
+// A page in a browser must not use up limits; what a proxy passes on comes from its own clients.
+TEST_F(AuthTest, RefusesAPageOfAnotherSiteUnlessAProxyAsks) {
+  const std::string page = "Origin: http://evil.example\r\n";
+  EXPECT_EQ(ask("limit=api", page).status, 403);
+  EXPECT_EQ(connection.ask_one(get("/auth/api/path", page)).status, 403);
+  EXPECT_EQ(connection.ask_one("GET /auth?limit=api HTTP/1.1\r\nHost: evil.example\r\n\r\n").status,
+            403);
+  EXPECT_TRUE(store->asked.empty());
+  EXPECT_EQ(ask("limit=api", "Origin: http://localhost\r\n").status, 204);
+  for (const std::string header : {"X-Forwarded-For: 203.0.113.7", "x-forwarded-method: GET",
+                                   "X-Original-URI: /a", "X-Sluice-Token: secret"}) {
+    EXPECT_EQ(ask("limit=api", page + header + "\r\n").status, 204) << header;
+    EXPECT_EQ(
+        connection
+            .ask_one("GET /auth?limit=api HTTP/1.1\r\nHost: shop.example\r\n" + header + "\r\n\r\n")
+            .status,
+        204)
+        << header;
+  }
+}
+
 TEST_F(AuthTest, AnswersTheOriginalPath) {
   const std::string peer = "X-Forwarded-For: 203.0.113.7\r\n";
   EXPECT_EQ(key_of("/auth/api/shop/cart?x=1", peer), "203.0.113.7");
   const Reply admitted = connection.ask_one(
-      "DELETE /auth/login/shop HTTP/1.1\r\nHost: shop.example\r\nOrigin: http://a\r\n\r\n");
+      "DELETE /auth/login/shop HTTP/1.1\r\nHost: shop.example\r\nOrigin: http://a\r\n" + peer +
+      "\r\n");
   EXPECT_EQ(admitted.status, 200);
   EXPECT_EQ(admitted.header("RateLimit-Policy"), "\"login\";q=5;w=1");
-  for (int i = 0; i < 4; ++i) connection.ask_one(get("/auth/login/"));
-  EXPECT_EQ(connection.ask_one(get("/auth/login")).status, 429);
+  for (int i = 0; i < 4; ++i) connection.ask_one(get("/auth/login/", peer));
+  EXPECT_EQ(connection.ask_one(get("/auth/login", peer)).status, 429);
   EXPECT_EQ(connection.ask_one(get("/auth/nope/x")).status, 404);
   EXPECT_EQ(connection.ask_one(get("/auth/token_bucket%201%2F1h/x")).status, 200);
 }

@@ -191,7 +191,10 @@ TEST_F(HandlerTest, RefusesPagesOfOtherSites) {
     EXPECT_EQ(from_host(host, false), 200) << host;
   }
   // A proxy passes on what its own client has sent.
-  EXPECT_EQ(ask(get("/auth?limit=login", "Origin: http://evil.example\r\n")).status, 204);
+  EXPECT_EQ(ask(get("/auth?limit=login",
+                    "Origin: http://evil.example\r\nX-Forwarded-For: 203.0.113.7\r\n"))
+                .status,
+            204);
 }
 
 TEST_F(HandlerTest, TellsAClientThatItIsTooSlow) {

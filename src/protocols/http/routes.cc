@@ -1,5 +1,6 @@
 #include "protocols/http/routes.h"
 
+#include <algorithm>
 #include <array>
 
 #include "protocols/http/endpoints.h"
@@ -74,6 +75,20 @@ void check_place(const Exchange& exchange, const Route& route) {
   }
 }
 
+bool starts_ignoring_case(std::string_view text, std::string_view beginning) {
+  return equals_ignoring_case(text.substr(0, beginning.size()), beginning);
+}
+
+// Whether a proxy has passed the request on: Origin and Host are then those of its own client. No
+// page of another site can have a browser send these headers, since the browser asks first.
+bool has_proxy_header(const Message& message) {
+  return std::ranges::any_of(message.fields, [](const HeaderField& field) {
+    return starts_ignoring_case(field.name, "X-Forwarded-") ||
+           starts_ignoring_case(field.name, "X-Original-") ||
+           equals_ignoring_case(field.name, "X-Sluice-Token");
+  });
+}
+
 // A browser that shows a page of another site must not ask in its user's name: such a page names
 // itself in Origin, or reaches a server of the user's machine by a name of its own in Host.
 void check_browser(const Exchange& exchange) {
@@ -133,7 +148,8 @@ void check_access(Exchange& exchange, const Route& route) {
 void run_route(Exchange& exchange) {
   const Message& message = exchange.message;
   const Route* const route = find_route(message.path());
-  if (route == nullptr || !route->is_for_proxies) check_browser(exchange);
+  const bool is_passed_on = route != nullptr && route->is_for_proxies && has_proxy_header(message);
+  if (!is_passed_on) check_browser(exchange);
   if (route == nullptr) throw Problem{.status = 404, .detail = "there is no such path"};
   check_place(exchange, *route);
   const bool is_head = message.method == "HEAD" && route->method == "GET";

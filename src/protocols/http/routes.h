@@ -23,8 +23,8 @@ struct Route {
   void (*run)(Exchange& exchange);
   /// What a client needs; kNoRole: everyone may ask.
   Roles role = kCheckRole;
-  /// The request is one that a proxy asks about for its own client, so its headers (Origin, Host)
-  /// are those of that client.
+  /// The request is one that a proxy asks about for its own client, so its Authorization is that of
+  /// the client, and so are Origin and Host where the proxy has passed them on.
   bool is_for_proxies = false;
   Place place = Place::kHttp;
 };
