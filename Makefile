@@ -89,7 +89,8 @@ test: test-build
 	exit $$((timed | others))
 
 soak: test-build
-	@SLUICE_TEST_SCALE=$(SOAK_SCALE) $(call CTEST,debug) -R conformance --timeout 86400 -V
+	@SLUICE_TEST_SCALE=$(SOAK_SCALE) $(call CTEST,debug) -V --timeout 86400 \
+	  -R 'conformance|sluice_stores_memory_test'
 
 bench:
 	@tools/setup run bench

@@ -133,6 +133,9 @@ void SnapshotKeeper::write(bool is_asked_for) {
           {{"keys", static_cast<std::int64_t>(written.keys)}, {"seconds", took.count()}});
     }
     failed_ = false;
+  } catch (const SnapshotNotSynced& error) {
+    failed_ = true;
+    say(LogLevel::kError, "snapshot_not_synced", error.what());
   } catch (const SnapshotError& error) {
     failed_ = true;
     say(LogLevel::kError, "snapshot_failed",

@@ -63,7 +63,7 @@ class File {
   }
 
   void sync() {
-    if (::fsync(fd_) != 0) fail("write", path_);
+    if (::fsync(fd_) != 0) fail("sync", path_);
   }
   void close() {
     if (::close(std::exchange(fd_, -1)) != 0) fail("write", path_);
@@ -159,8 +159,14 @@ SnapshotSummary SnapshotFile::write(MemoryStore& store) const {
   file.close();
   if (::rename(beside.c_str(), path_.c_str()) != 0) fail("replace", path_);
   unfinished.finish();
-  File folder("open", folder_of(path_), O_RDONLY | O_DIRECTORY);
-  folder.sync();
+  try {
+    File folder("open", folder_of(path_), O_RDONLY | O_DIRECTORY);
+    folder.sync();
+  } catch (const SnapshotError& error) {
+    throw SnapshotNotSynced(
+        "the snapshot was written, but if the machine fails now, the former one may be back: " +
+        std::string(error.what()));
+  }
   return summary;
 }
 

@@ -6,6 +6,13 @@
 
 namespace sluice {
 
+/// The new snapshot has taken the former one's place, but the folder could not be synced: a process
+/// that starts loads the new one; after a failure of the machine, it may find either.
+class SnapshotNotSynced : public SnapshotError {
+ public:
+  using SnapshotError::SnapshotError;
+};
+
 /// Keeps a store's snapshot in a file, and is the only one to do so: a second SnapshotFile of the
 /// same path, in this process or another one, is refused. Not thread-safe.
 ///
@@ -29,7 +36,8 @@ class SnapshotFile {
   /// See load_snapshot(). Throws SnapshotError.
   SnapshotSummary load(MemoryStore& store) const;
 
-  /// See write_snapshot(). Throws SnapshotError; the former snapshot is then as it was.
+  /// See write_snapshot(). Throws SnapshotError; the former snapshot is then as it was, but for a
+  /// SnapshotNotSynced.
   SnapshotSummary write(MemoryStore& store) const;
 
  private:

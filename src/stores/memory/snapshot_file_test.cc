@@ -124,10 +124,10 @@ TEST_F(SnapshotFileTest, AFileThatWasNotFinishedIsReplaced) {
 }
 
 // Kills a process that writes one snapshot after the other, in each of which all keys have been
-// charged one unit more than in the one before. SLUICE_TEST_SCALE=10 kills 500.
+// charged one unit more than in the one before. Kills 50, and 500 with SLUICE_TEST_SCALE=10.
 TEST_F(SnapshotFileTest, AProcessThatIsKilledLeavesOneSnapshotOrTheNext) {
   const char* scale = std::getenv("SLUICE_TEST_SCALE");
-  const int kills = std::max(10, static_cast<int>(50 * (scale != nullptr ? std::atof(scale) : 1)));
+  const int kills = std::max(50, static_cast<int>(50 * (scale != nullptr ? std::atof(scale) : 1)));
   MemoryStore empty;
   charge_all(empty, 1);
   SnapshotFile(path_).write(empty);

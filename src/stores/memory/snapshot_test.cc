@@ -19,6 +19,8 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+// A sliding_log with 65,536 entries, and little more.
+constexpr std::size_t kLargestStep = 1'050'000;
 
 std::string written(MemoryStore& store, Instant now) {
   std::string bytes;
@@ -311,15 +313,44 @@ TEST(Snapshot, IsCopiedInSmallSteps) {
   std::size_t largest = 0;
   std::size_t medium = 0;
   std::string bytes;
-  write_snapshot(store, kStart, [&](std::string_view piece) {
+  const SnapshotSummary summary = write_snapshot(store, kStart, [&](std::string_view piece) {
     bytes += piece;
     largest = std::max(largest, piece.size());
     medium += piece.size() > 40'000 ? 1 : 0;
   });
-  EXPECT_LT(largest, std::size_t{1'050'000});
+  EXPECT_LT(largest, kLargestStep);
+  EXPECT_GT(largest, std::size_t{1} << 20);
+  EXPECT_LE(summary.largest_step, largest);
   EXPECT_EQ(medium, full);  // Each of the logs is a step of its own.
   MemoryStore again;
   EXPECT_EQ(load(again, kStart + 65'536, bytes).keys, here.size() + full);
+}
+
+// The largest key that there can be.
+TEST(Snapshot, CopiesALargeKeyByItsParts) {
+  MemoryStore store;
+  std::string expression = "sliding_log 65536/1d";
+  for (std::size_t days = 2; days <= kMaxParts; ++days) {
+    expression += " & sliding_log 65536/" + std::to_string(days) + "d";
+  }
+  LimitedKeys logs(store, expression);
+  for (Instant at = 0; at < 60'000; ++at) logs.take("large", kStart + at);
+  logs.take("small", kStart);
+  const Instant now = kStart + kSecondNs;
+  logs.block("large", now, kSecondNs);
+  std::string bytes;
+  const SnapshotSummary summary =
+      write_snapshot(store, now, [&](std::string_view piece) { bytes += piece; });
+  EXPECT_GT(bytes.size(), kMaxParts * 60'000 * sizeof(RingEntry));
+  EXPECT_LT(summary.largest_step, kLargestStep);
+  MemoryStore again;
+  EXPECT_EQ(load(again, now, bytes).keys, 2);
+  LimitedKeys same(again, expression);
+  for (const Instant then : {now, now + 2 * kSecondNs, now + kDayNs, now + 7 * kDayNs}) {
+    for (const char* key : {"large", "small"}) {
+      EXPECT_EQ(same.peek(key, then), logs.peek(key, then)) << key << ", " << then - now;
+    }
+  }
 }
 
 // Fills a store until it has refused or forgotten many keys: every tenth denies, some are logs.

@@ -254,5 +254,36 @@ TEST(Threads, SnapshotsAreWrittenWhileOthersDecide) {
   });
 }
 
+// A key that is copied part by part grows and is forgotten meanwhile.
+TEST(Threads, SnapshotsOfALargeKeyAreWholeWhileItChanges) {
+  MemoryStore store;
+  LimitedKeys logs(store, "sliding_log 20000/1w & sliding_log 30000/1w & token_bucket 40000/1w");
+  Instant now = kStart;
+  for (int i = 0; i < 18'000; ++i) logs.take("large", ++now);
+  std::atomic<bool> is_over = false;
+  on_threads([&](std::size_t thread) {
+    if (thread > 0) {
+      for (Instant at = now; !is_over; ++at) {
+        const std::int64_t cost = at % 5'000 == 0 ? 0 : 1;
+        if (cost == 0 && thread == 1) logs.reset("large", at);
+        logs.take("large", at, cost);
+      }
+      return;
+    }
+    for (int i = 0; i < 20; ++i) {
+      std::string bytes;
+      write_snapshot(store, now, [&](std::string_view piece) { bytes += piece; });
+      MemoryStore again;
+      std::string_view rest = bytes;
+      load_snapshot(again, now, [&](std::span<char> room) {
+        const std::size_t count = rest.copy(room.data(), room.size());
+        rest.remove_prefix(count);
+        return count;
+      });
+    }
+    is_over = true;
+  });
+}
+
 }  // namespace
 }  // namespace sluice::memory
