@@ -8,13 +8,16 @@ nothing outside of them and of the temporary folder.
 import glob
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs"))
+for folder in ("docs", "system"):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder))
+from harness import Connection, Process, exchange, free_port  # noqa: E402
 from links import dangling_links  # noqa: E402
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -99,6 +102,7 @@ class Install(Elsewhere):
                  for folder, _, names in os.walk(self.folder) for name in names]
         for name in ("bin/sluice", "lib/libsluice.a", "lib/libsluice.so", "include/sluice/sluice.h",
                      "lib/pkgconfig/sluice.pc", "lib/cmake/sluice/sluice-config.cmake",
+                     "lib/systemd/system/sluice.service", "lib/systemd/system/sluice.socket",
                      "share/doc/sluice/LICENSE", "share/doc/sluice/docs/failure.md",
                      *("share/man/man1/" + page for page in MAN_PAGES)):
             self.assertIn("opt/sluice/" + name, files)
@@ -197,10 +201,11 @@ class DebianPackages(Elsewhere):
         self.assertIn("libssl-dev", self.field(packages["libsluice-dev"], "Depends"))
         self.assertIn("libboost", self.field(packages["libsluice-dev"], "Suggests"))
 
-        self.check_documentation(packages["sluice"])
+        share = self.check_documentation(packages["sluice"])
 
         root = self.install(packages.values())
         self.assertRegex(run(os.path.join(root, "usr", "bin", "sluice"), "--version"), r"\d+\.\d+")
+        self.check_service(root, os.path.join(share, "doc", "sluice", "examples", "sluice.yaml"))
         found = glob.glob(os.path.join(root, "usr", "lib", "**", "libsluice.so"), recursive=True)
         library_folder = os.path.dirname(found[0])
         self.assertIn("-linux-", library_folder)
@@ -215,6 +220,36 @@ class DebianPackages(Elsewhere):
         share = os.path.join(root, "usr", "share")
         self.assertEqual(list(dangling_links(os.path.join(share, "doc", "sluice"))), [])
         self.assertEqual(sorted(os.listdir(os.path.join(share, "man", "man1"))), MAN_PAGES)
+        return share
+
+    def check_service(self, root, config):
+        """Starts the server as systemd would by its unit, with the configuration that the package
+        has, and asks it; twice, since the second one has the snapshot of the first."""
+        with open(os.path.join(root, "usr", "lib", "systemd", "system", "sluice.service"),
+                  encoding="ascii") as file:
+            settings = dict(line.split("=", 1) for line in file.read().splitlines()
+                            if "=" in line and not line.startswith("#"))
+        # Where the unit reads it from, with other ports than those of the configuration.
+        resp, http = ("127.0.0.1", free_port()), ("127.0.0.1", free_port())
+        environment = settings["EnvironmentFile"].removeprefix("-")
+        self.assertEqual(environment, "/etc/default/sluice")
+        options = f"--config {config} --resp 127.0.0.1:{resp[1]} --http 127.0.0.1:{http[1]}"
+        state = os.path.join(root, "var", "lib")
+        os.makedirs(os.path.join(state, settings["StateDirectory"]))
+        program, *arguments = shlex.split(settings["ExecStart"].replace("%S", state)
+                                          .replace("$SLUICE_OPTIONS", options))
+        check = b'{"limit": "login", "key": "k"}'
+        post = b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" \
+               b"Content-Length: %d\r\n\r\n%s" % (len(check), check)
+        for remaining in (4, 2):
+            with Process(os.path.join(root, "usr", "bin", program), *arguments) as server:
+                server.await_listening(resp)
+                with Connection(resp) as connection:
+                    self.assertEqual(connection.ask("SLUICE.CHECK", "login", "k")[:3],
+                                     [1, 5, remaining])
+                reply = exchange(http, post)
+                self.assertIn(b'"remaining":%d,' % (remaining - 1), reply)
+                self.assertEqual(server.stop(), 0)
 
     def field(self, package, name):
         return run("dpkg-deb", "-f", package, name).strip()
