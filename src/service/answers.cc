@@ -50,23 +50,24 @@ void Answers::write(ReplyWriter& writer, OutcomeCounters& counters, std::string&
   }
 }
 
+void Answers::note_denial(const ReplySlot& slot, std::string_view key, const Decision& decision) {
+  const bool is_denied = !decision.allowed && decision.source != Source::kUnavailable;
+  if (!is_denied || !slot.is_counted || slot.is_dry_run) return;
+  denials.push_back({slot.limit, std::string(key.substr(0, TopKeys::kMaxKeyBytes))});
+}
+
 void Answers::note_denials(std::span<const Request> requests) {
-  const auto note = [&](const ReplySlot& slot, const Request& request, const Decision& decision) {
-    const bool is_denied = !decision.allowed && decision.source != Source::kUnavailable;
-    if (!is_denied || !slot.is_counted || slot.is_dry_run) return;
-    denials.push_back({slot.limit, std::string(request.key.substr(0, TopKeys::kMaxKeyBytes))});
-  };
   if (is_refused || requests.empty()) return;
   if (is_together) {
     // The part that denies binds; of one request, whichever part of its limit.
     const std::size_t binding = requests.size() == 1 ? 0 : decisions[0].binding;
-    return note(slots[binding], requests[binding], decisions[0]);
+    return note_denial(slots[binding], requests[binding].key, decisions[0]);
   }
   std::size_t asked = 0;
   for (const ReplySlot& slot : slots) {
     if (slot.is_answered) continue;
     const Decision& decision = decisions[asked];
-    if (!decision.allowed) note(slot, requests[asked], decision);
+    if (!decision.allowed) note_denial(slot, requests[asked].key, decision);
     ++asked;
   }
 }

@@ -67,6 +67,9 @@ struct Answers {
   /// Notes the keys of what is denied. REQUIRES: the decisions are those of the requests, in order:
   /// settle() was not called yet.
   void note_denials(std::span<const Request> requests);
+  /// Notes the key of one request, if it is one that takes units and this decision denies it; not
+  /// in a dry run.
+  void note_denial(const ReplySlot& slot, std::string_view key, const Decision& decision);
 
   /// Completes what the store has decided by what it was not asked, and turns the denials of dry
   /// runs. Called once, before write().

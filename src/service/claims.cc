@@ -65,6 +65,7 @@ void Claims::take(std::span<const Decision> decisions, std::span<const Request> 
   if (others.size() < round_.size()) return begin_round(others);
   // Denied, though no claim is: the decision was not the store's.
   answers_.decisions.assign(1, whole);
+  answers_.decisions[0].binding = static_cast<std::uint8_t>(round_[whole.binding]);
   is_over_ = true;
   begin_round({});
 }
@@ -95,6 +96,11 @@ void Claims::refuse(std::string_view why) {
 Answers Claims::finish() {
   assert(is_decided());
   if (!is_over_) combine();
+  const Decision& whole = answers_.decisions[0];
+  const std::size_t binding = whole.binding;
+  if (!answers_.slots[binding].is_answered) {
+    answers_.note_denial(answers_.slots[binding], claims_[binding].key, whole);
+  }
   answers_.is_mixed = true;
   return std::move(answers_);
 }

@@ -88,6 +88,7 @@ std::optional<std::vector<KeyCount>> ServerContext::top(std::string_view limit,
   const auto* const named = current->find(limit);
   if (named == nullptr && limit != kOtherLimits) return std::nullopt;
   const std::size_t number = named == nullptr ? 0 : (*named)->number;
+  if (named != nullptr && number == 0) return std::vector<KeyCount>();
   TopKeys::Merged merged;
   std::uint64_t least = 0;
   for (const auto& thread : threads_) thread->counters.denied.merge_into(number, merged, least);
@@ -135,7 +136,8 @@ std::vector<LimitCount> ServerContext::limits() const {
   std::vector<LimitCount> all;
   const auto add = [&](const std::string& name, const std::string& expression, std::size_t number) {
     LimitCount row{.name = name, .expression = expression};
-    for (std::size_t i = 0; i < OutcomeCounters::kSources; ++i) {
+    const bool is_counted = number != 0 || name == kOtherLimits;
+    for (std::size_t i = 0; is_counted && i < OutcomeCounters::kSources; ++i) {
       const auto source = static_cast<Source>(i);
       const std::uint64_t would_deny = count(number, Outcome::kWouldDeny, source);
       row.allowed += count(number, Outcome::kAllowed, source) + would_deny;
@@ -166,7 +168,9 @@ std::vector<OutcomeCount> ServerContext::outcomes() const {
     }
   };
   const auto named = named_.get();
-  for (const auto& limit : named->all()) add(limit->limit.space(), limit->number);
+  for (const auto& limit : named->all()) {
+    if (limit->number != 0) add(limit->limit.space(), limit->number);
+  }
   add(std::string(kOtherLimits), 0);
   return counts;
 }

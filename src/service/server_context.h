@@ -150,8 +150,9 @@ class ServerContext {
   /// Only requests that take units are counted, not peeks, refunds and resets. Thread-safe.
   std::vector<OutcomeCount> outcomes() const;
 
-  /// The named limits in their order, and then all others together, counted as outcomes() does.
-  /// Thread-safe.
+  /// The named limits in their order, and then all others together, counted as outcomes() does: a
+  /// limit that has found no number (LimitHistory) is counted among the others, and its own row has
+  /// no counts. Thread-safe.
   std::vector<LimitCount> limits() const;
 
   /// The keys that a named limit, or all others together (kOtherLimits), has denied most, at most

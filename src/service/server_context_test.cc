@@ -18,6 +18,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Optional;
 
 const std::vector<Limit> kNamed{Limit("token_bucket 2/1h", "login"),
                                 Limit("token_bucket 9/1h", "api")};
@@ -220,8 +221,13 @@ TEST_F(ServerContextTest, CountsBoundedlyManyNamesOverItsLife) {
     context.replace_limits(std::vector<Limit>{Limit("token_bucket 9/1h", "a" + std::to_string(i))});
   }
   context.thread(0).begin_batch();
-  take(0, "a1099", "bob", 1);
-  EXPECT_THAT(context.limits(), testing::Contains(LimitCount{"(other)", "", 1, 0}));
+  take(0, "a1099", "bob", 10);
+  EXPECT_THAT(context.limits(), ElementsAre(LimitCount{"a1099", "token_bucket 9/1h", 0, 0},
+                                            LimitCount{"(other)", "", 9, 1}));
+  EXPECT_THAT(context.outcomes(), ElementsAre(OutcomeCount{"(other)", true, Source::kStore, 9},
+                                              OutcomeCount{"(other)", false, Source::kStore, 1}));
+  EXPECT_THAT(context.top("a1099", 9), Optional(IsEmpty()));
+  EXPECT_THAT(context.top("(other)", 9), Optional(ElementsAre(KeyCount{"bob", 1, 0})));
 }
 
 TEST_F(ServerContextTest, RefusesTwoLimitsOfOneName) {

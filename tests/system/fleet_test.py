@@ -5,13 +5,14 @@ import signal
 import unittest
 
 from fleet import MemcachedServer, RedisCluster, RedisSentinel, ask, await_true
-from harness import FIRST_PORT, PORTS, Process, exchange, free_port
+from harness import FIRST_PORT, PORTS, Process, exchange, free_port, take_port
 
 
 class Programs(unittest.TestCase):
     def test_each_port_is_another(self):
         ports = [free_port() for _ in range(500)]
         self.assertEqual(len(set(ports)), len(ports))
+        self.assertFalse(any(map(take_port, ports)), "another test would get the same")
         self.assertGreaterEqual(min(ports), FIRST_PORT)
         self.assertLess(max(ports), FIRST_PORT + PORTS)
 

@@ -25,6 +25,7 @@ PORTS = 10_000
 # The distance between the first ports of tests that run at the same time.
 PORTS_EACH = 97
 port_numbers = itertools.count(os.getpid() * PORTS_EACH)
+taken_ports = []  # Sockets, see take_port().
 
 
 def run(*arguments, stdin=None, text=True, timeout_s=60, **options):
@@ -55,10 +56,25 @@ def npm_install(folder):
         raise AssertionError("npm ci failed: " + result.stderr)
 
 
+def take_port(port):
+    """Whether no other test has this port. It is taken as long as this process runs, also while no
+    server listens on it: by a Unix socket of that name, which has no file."""
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        claim.bind(f"\0sluice-test-port-{port}")
+    except OSError:
+        claim.close()
+        return False
+    taken_ports.append(claim)
+    return True
+
+
 def free_port():
-    """A free port of 127.0.0.1, a different one with each call."""
+    """A free port of 127.0.0.1, a different one with each call, in all tests that run."""
     for number in itertools.islice(port_numbers, PORTS):
         port = FIRST_PORT + number % PORTS
+        if not take_port(port):
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
