@@ -33,7 +33,7 @@ help:
 	@echo "make test     tidy, unit, conformance and system tests, and the README's commands"
 	@echo "make bench    runs the benchmarks and writes docs/benchmarks.md"
 	@echo "make fuzz     runs each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
-	@echo "make soak     runs the property tests SOAK_SCALE=$(SOAK_SCALE) times longer"
+	@echo "make soak     runs the property tests, and abuse, SOAK_SCALE=$(SOAK_SCALE) times longer"
 	@echo "make lint     clang-format and clang-tidy: changed files, or FILES=all"
 	@echo "make format   formats all C++ files in place"
 	@echo "make clean    removes build/"
@@ -90,7 +90,7 @@ test: test-build
 
 soak: test-build
 	@SLUICE_TEST_SCALE=$(SOAK_SCALE) $(call CTEST,debug) -V --timeout 86400 \
-	  -R 'conformance|sluice_stores_memory_test'
+	  -R 'conformance|abuse|sluice_stores_memory_test'
 
 bench:
 	@tools/setup run bench

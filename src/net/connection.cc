@@ -124,6 +124,10 @@ void Connection::count_handshake_failure() {
   if (service_.on_handshake_failure != nullptr) service_.on_handshake_failure();
 }
 
+void Connection::count_timeout(PeerTimeout timeout) {
+  if (service_.on_timeout != nullptr) service_.on_timeout(timeout);
+}
+
 /// Decrypts what has been received, as far as there is room. Returns whether that gave any input.
 ///
 /// After a wrong record nothing can be encrypted any more. So the replies that have been made are
@@ -237,6 +241,7 @@ void Connection::on_timeout(ServingTimer::time_point now) {
   if (later_ || held_ || closing_ || lingering_) return;
   if (handler_ == nullptr) return close();  // The TLS handshake goes on for too long.
   deadline_ = ServingTimer::time_point::max();
+  count_timeout(has_part_ ? PeerTimeout::kRequest : PeerTimeout::kIdle);
   if (has_part_) handler_->on_timeout(output_);
   closing_ = true;
   end_step_soon();
@@ -418,7 +423,9 @@ void Connection::close_after(std::chrono::milliseconds timeout) {
   timer_.expires_after(timeout);
   timer_.async_wait([this](const error_code& error) {
     // The expiry may have been moved when this was about to run.
-    if (!error && timer_.expiry() <= std::chrono::steady_clock::now()) close();
+    if (error || timer_.expiry() > std::chrono::steady_clock::now() || !socket_.is_open()) return;
+    if (!lingering_) count_timeout(PeerTimeout::kUnread);
+    close();
   });
 }
 

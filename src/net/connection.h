@@ -129,6 +129,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void count_as_left();
   void open_received();
   void count_handshake_failure();
+  void count_timeout(PeerTimeout timeout);
   bool fill_input();
   void await_input(bool has_part, bool has_written);
   void await_until(ServingTimer::time_point deadline);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,6 +10,13 @@
 #include "protocols/stream_handler.h"
 
 namespace sluice {
+
+/// What a peer did not do in time, so that its connection was closed.
+enum class PeerTimeout : std::uint8_t {
+  kIdle,     ///< It did not begin a request (StreamTimeouts::idle).
+  kRequest,  ///< It did not send the rest of a request (StreamTimeouts::request).
+  kUnread,   ///< It did not read what it was sent (ConnectionLimits::stuck_timeout).
+};
 
 /// One address to serve, and the protocol to serve there.
 struct Service {
@@ -24,6 +32,10 @@ struct Service {
   /// Called by the serving threads for each connection that is closed before it has agreed on TLS,
   /// by either side, or because that took too long; or null.
   std::function<void()> on_handshake_failure = {};
+  /// Called by the serving threads for each connection that is closed for this reason; or null.
+  std::function<void(PeerTimeout)> on_timeout = {};
+  /// Called by the serving threads each time that no connection can be accepted; or null.
+  std::function<void()> on_accept_failure = {};
   /// The protocol's name: tells apart what is served at one address.
   std::string protocol = {};
   /// A socket that listens at the address already, and that the server accepts from instead of its

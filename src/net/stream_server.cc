@@ -281,6 +281,7 @@ class StreamAcceptor {
                            } else if (error != asio::error::operation_aborted) {
                              // Most likely the system is out of descriptors, and trying again at
                              // once would spin.
+                             if (service_.on_accept_failure) service_.on_accept_failure();
                              reports_.report(error);
                              pause_.expires_after(kAcceptPause);
                              pause_.async_wait([this](const error_code& cancelled) {

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <deque>
 #include <future>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -71,11 +72,40 @@ class TimeoutTest : public StreamServerTest {
       return std::make_unique<PatientHandler>();
     };
     server_ = std::make_unique<StreamServer>(
-        std::vector<Service>{{any_port(), factory, "no room\n", timeouts}},
-        StreamServerOptions{.limits = {.sweep_interval = milliseconds(5)}});
+        std::vector<Service>{
+            {.address = any_port(),
+             .make_handler = factory,
+             .refusal = "no room\n",
+             .timeouts = timeouts,
+             .on_timeout = [ended = ended_](PeerTimeout why) { ++(*ended)[why]; }}},
+        StreamServerOptions{
+            .limits = {.stuck_timeout = milliseconds(50), .sweep_interval = milliseconds(5)}});
     server_->start();
   }
+
+  /// How many connections have ended for which reason. To be read when the server is stopped.
+  std::shared_ptr<std::map<PeerTimeout, int>> ended_ =
+      std::make_shared<std::map<PeerTimeout, int>>();
 };
+
+TEST_F(TimeoutTest, TellsWhatAPeerDidNotDo) {
+  serve({.idle = milliseconds(100), .request = milliseconds(50)});
+  Client unread(address(), 4096);
+  ASSERT_TRUE(unread.send("big 50000000\n"));
+  Client silent(address());
+  Client slow(address());
+  EXPECT_TRUE(slow.send("b"));
+  EXPECT_EQ(slow.read_all(), "too slow\n");
+  EXPECT_EQ(silent.read_all(), "");
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (server_->connections() != 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+  }
+  server_->stop(milliseconds(0));
+  EXPECT_THAT(*ended_, testing::ElementsAre(testing::Pair(PeerTimeout::kIdle, 1),
+                                            testing::Pair(PeerTimeout::kRequest, 1),
+                                            testing::Pair(PeerTimeout::kUnread, 1)));
+}
 
 TEST_F(TimeoutTest, ClosesIdleConnections) {
   serve({.idle = milliseconds(100)});

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -33,6 +34,18 @@ struct Listening {
 };
 
 namespace {
+
+std::atomic<std::uint64_t>& counter_of(ProtocolCounters& counters, PeerTimeout timeout) {
+  switch (timeout) {
+    case PeerTimeout::kIdle:
+      return counters.timed_out_idle;
+    case PeerTimeout::kRequest:
+      return counters.timed_out_requests;
+    case PeerTimeout::kUnread:
+      break;
+  }
+  return counters.timed_out_unread;
+}
 
 /// Descriptors besides the connections': listeners, loops, files.
 constexpr rlim_t kOtherDescriptors = 1024;
@@ -242,6 +255,12 @@ std::vector<Service> Server::Parts::services_of(const std::vector<Listening>& se
          .on_handshake_failure =
              [shared = context, &counters = context->protocol(protocol->name)] {
                ++counters.handshake_failures;
+             },
+         .on_timeout = [shared = context, &counters = context->protocol(protocol->name)](
+                           PeerTimeout timeout) { ++counter_of(counters, timeout); },
+         .on_accept_failure =
+             [shared = context, &counters = context->protocol(protocol->name)] {
+               ++counters.accept_failures;
              },
          .protocol = protocol->name,
          .passed_socket = passed_socket});

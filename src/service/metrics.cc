@@ -166,6 +166,21 @@ void write_connections(const ServerContext& server, MetricsText& out) {
   family("sluice_connections_refused_total", Type::kCounter,
          "Connections that were refused, because too many were open.",
          [](const ProtocolCounters& counters) { return counters.refused.load(); });
+  out.family("sluice_connections_timed_out_total", Type::kCounter,
+             "Connections that were closed because the client did not begin a request in time, or "
+             "did not send the rest of one, or did not read replies.");
+  for (const auto& [protocol, counters] : protocols) {
+    const auto sample = [&, name = std::string_view(protocol)](std::string_view reason,
+                                                               std::uint64_t value) {
+      out.sample({{"protocol", name}, {"reason", reason}}, value);
+    };
+    sample("idle", counters->timed_out_idle);
+    sample("request", counters->timed_out_requests);
+    sample("unread", counters->timed_out_unread);
+  }
+  family("sluice_accept_failures_total", Type::kCounter,
+         "How often no connection could be accepted.",
+         [](const ProtocolCounters& counters) { return counters.accept_failures.load(); });
   family("sluice_parse_errors_total", Type::kCounter,
          "Connections that were ended, because the server could not read what the client sent.",
          [](const ProtocolCounters& counters) { return counters.parse_errors.load(); });

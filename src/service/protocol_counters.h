@@ -14,6 +14,14 @@ struct ProtocolCounters {
   /// Connections that were ended, since what the client sent cannot be read by the protocol's
   /// grammar, or exceeds its bounds.
   std::atomic<std::uint64_t> parse_errors = 0;
+  /// Connections that were closed because the client did not begin a request in time.
+  std::atomic<std::uint64_t> timed_out_idle = 0;
+  /// The same, because it did not send the rest of one.
+  std::atomic<std::uint64_t> timed_out_requests = 0;
+  /// The same, because it did not read replies.
+  std::atomic<std::uint64_t> timed_out_unread = 0;
+  /// How often no connection could be accepted, most likely since no descriptor was left.
+  std::atomic<std::uint64_t> accept_failures = 0;
   /// Connections that were closed before they had agreed on TLS.
   std::atomic<std::uint64_t> handshake_failures = 0;
   /// Connections that were closed, because the client had not said who it is in time.

@@ -1,0 +1,346 @@
+"""What a polite client of `sluice serve` notices while others abuse it, in figures that it prints.
+
+A polite client asks one thing after the other. Its 99th percentile beside the abuse must be at most
+twice its usual one, which is measured just before, or 5 ms, whichever is larger. The machine may be
+busy with other things, too: the client asks a second server in turn, which is left alone, and a
+measurement in which that one was slow as well says nothing and is repeated.
+"""
+
+import contextlib
+import http.client
+import multiprocessing
+import os
+import re
+import resource
+import socket
+import time
+import unittest
+
+from fleet import await_true
+from harness import PATIENCE_S, Connection, Server, SystemTest, command, free_port
+
+ALLOWED_S = 0.005
+PHASE_S = 1.0
+PAUSE_S = 0.002
+ATTEMPTS = 6
+# Processor time may also be missing to one server alone, by chance, but not again and again.
+CALM_ATTEMPTS = 3
+SCALE = int(os.environ.get("SLUICE_TEST_SCALE", "1"))
+KEYS = min(1_000_000, 100_000 * SCALE)
+EXPRESSIONS = min(1_000_000, 10_000 * SCALE)
+IDLE = 10_000
+PIPELINED = 500
+
+METRIC = re.compile(r"^(\w+)(?:\{(.*?)\})? (\S+)$", re.MULTILINE)
+BEGIN_OF_REPLY = re.compile(rb"^[*-]", re.MULTILINE)
+CHECK = command("SLUICE.CHECK", "token_bucket 1000000/1s", "polite")
+
+
+def p99(times):
+    return sorted(times)[len(times) * 99 // 100]
+
+
+def in_ms(seconds):
+    return f"{seconds * 1000:.2f} ms"
+
+
+def allow_descriptors():
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+class Abuser:
+    """A context manager: a process of low priority that runs a function until it is ended. It gets
+    a number to count in; entering the context waits until that is `ready`."""
+
+    def __init__(self, ready, function, *arguments):
+        self._ready = ready
+        self.count = multiprocessing.Value("q", 0)
+        self._process = multiprocessing.Process(target=self._run, args=(function, arguments))
+
+    def _run(self, function, arguments):
+        os.nice(10)  # As if it were on another machine: only the server is to be kept busy.
+        allow_descriptors()
+        function(self.count, *arguments)
+
+    def __enter__(self):
+        self._process.start()
+        self.await_count(self._ready)
+        return self
+
+    def __exit__(self, *_):
+        self._process.kill()
+        self._process.join()
+
+    def await_count(self, count):
+        """Waits for so long that a busy machine does it, too."""
+        deadline = time.monotonic() + 100
+        while self.count.value < count:
+            if not self._process.is_alive() or time.monotonic() > deadline:
+                raise AssertionError(f"{self.count.value} of {count}")
+            time.sleep(0.01)
+
+
+class AbusedServer(Server):
+    """A server for both protocols, with a page of metrics that is open from the start."""
+
+    def __init__(self, *arguments):
+        self.http = ("127.0.0.1", free_port())
+        self._page = None
+        super().__init__("--http", f"127.0.0.1:{self.http[1]}", *arguments)
+        self.await_listening(self.http)
+        self._page = http.client.HTTPConnection(*self.http, timeout=PATIENCE_S)
+        self._page.connect()
+
+    def metrics(self):
+        """{(name, labels): value}"""
+        self._page.request("GET", "/metrics")
+        text = self._page.getresponse().read().decode()
+        return {(name, labels): float(value) for name, labels, value in METRIC.findall(text)}
+
+    def metric(self, name, labels=""):
+        return self.metrics()[(name, labels)]
+
+    def resident_mib(self):
+        return self.metric("process_resident_memory_bytes") / 2**20
+
+    def stop(self):
+        if self._page is not None:
+            self._page.close()
+        return super().stop()
+
+
+class Polite:
+    """A client of an abused server, and of one that is left alone."""
+
+    def __init__(self, test, server):
+        left_alone = test.enterContext(Server("--threads", "1"))
+        self._connections = [test.enterContext(Connection(each.address))
+                             for each in (server, left_alone)]
+
+    def phase(self):
+        """The 99th percentile of each server's replies, in seconds."""
+        times = [[], []]
+        end = time.monotonic() + PHASE_S
+        while time.monotonic() < end:
+            for connection, its in zip(self._connections, times):
+                start = time.perf_counter()
+                connection.send(CHECK)
+                connection.read()
+                its.append(time.perf_counter() - start)
+            time.sleep(PAUSE_S)
+        return p99(times[0]), p99(times[1])
+
+
+class AbuseTest(SystemTest):
+    def serve(self, *arguments):
+        server = AbusedServer(*arguments)
+        self.addCleanup(server.stop)
+        return server
+
+    def say(self, *figures):
+        print(f"{self._testMethodName}: " + ", ".join(figures), flush=True)
+
+    def expect_polite_service(self, polite, what, abuse, look=lambda abuser: None):
+        """Alternates: the client alone, then beside the Abuser that `abuse` makes. `what` names it;
+        `look` looks at the server during the last round."""
+        calm = 0  # How often it was slow while the server that is left alone was not.
+        for attempt in range(1, ATTEMPTS + 1):
+            usual, _ = polite.phase()
+            with abuse() as abuser:
+                abused, left_alone = polite.phase()
+                bound = max(2 * usual, ALLOWED_S)
+                figures = (f"p99 {in_ms(usual)} alone, {in_ms(abused)} beside {what}, "
+                           f"{in_ms(left_alone)} at the same time by a server that is left alone")
+                self.say(figures)
+                if abused > bound:
+                    calm += left_alone <= bound / 2
+                    self.assertLess(calm, CALM_ATTEMPTS, figures)
+                    if attempt < ATTEMPTS:
+                        continue
+                    self.say(f"in {ATTEMPTS} attempts the machine was too busy to tell")
+                return look(abuser)
+
+    def test_idle_connections(self):
+        server = self.serve()
+        before = server.resident_mib()
+
+        def look(_):
+            each = server.metrics()
+            after = server.resident_mib()
+            refused = sum(value for (name, _), value in each.items()
+                          if name == "sluice_connections_refused_total")
+            served = sum(value for (name, _), value in each.items() if name == "sluice_connections")
+            self.say(f"{after - before:.0f} MiB for them", f"{refused:.0f} refused")
+            self.assertEqual(served, IDLE)
+            # The polite client and the page of metrics had connected before.
+            self.assertGreaterEqual(refused, 2)
+            self.assertLessEqual(after - before, 120)
+
+        self.expect_polite_service(
+            Polite(self, server), f"{IDLE} idle connections",
+            lambda: Abuser(IDLE, idle, [server.address, server.http], IDLE), look)
+
+    def test_requests_that_never_end(self):
+        """Heads of which a byte comes now and then, and bodies that never come."""
+        server = self.serve()
+        before = server.resident_mib()
+
+        def look(_):
+            self.assertLessEqual(server.resident_mib() - before, 60)
+            labels = 'protocol="http",reason="request"'
+            await_true("timeouts", lambda: server.metric(
+                "sluice_connections_timed_out_total", labels) >= 300)
+            self.say(f"{server.resident_mib() - before:.0f} MiB for them", "all closed and counted")
+
+        self.expect_polite_service(Polite(self, server), "300 requests that never end",
+                                   lambda: Abuser(300, never_end, server.http, 300), look)
+
+    def test_readers_that_never_read(self):
+        server = self.serve()
+        before = server.resident_mib()
+
+        def look(_):
+            after = server.resident_mib()
+            self.say(f"{after - before:.0f} MiB for them")
+            # 1 MiB of output each, and one batch of replies.
+            self.assertLessEqual(after - before, 40 * 1.5 + 20)
+
+        self.expect_polite_service(Polite(self, server), "40 readers that never read",
+                                   lambda: Abuser(40, never_read, server.address, 40), look)
+
+    def test_ever_new_keys_and_limits(self):
+        for what, make, count in (("keys", new_key, KEYS), ("limits", new_limit, EXPRESSIONS)):
+            with self.subTest(what):
+                server = self.serve("--store", "memory:?max_bytes=1048576")
+
+                def look(abuser):
+                    abuser.await_count(count)
+                    each = server.metrics()
+                    refused = (each[("sluice_store_denied_for_room_total", 'store="memory"')] +
+                               each[("sluice_store_evicted_keys_total", 'store="memory"')])
+                    resident = server.resident_mib()
+                    self.say(f"{abuser.count.value} {what}",
+                             f"{refused:.0f} keys denied for room or evicted",
+                             f"{resident:.0f} MiB resident")
+                    self.assertLessEqual(resident, 60)
+                    self.assertGreater(refused, 0)
+
+                self.expect_polite_service(Polite(self, server), f"ever-new {what}",
+                                           lambda: Abuser(PIPELINED, flood, make, server.address),
+                                           look)
+
+    def test_no_descriptor_is_left(self):
+        server = self.serve()
+        polite = Polite(self, server)
+        most = len(os.listdir(f"/proc/{server.pid}/fd")) + 10
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (most, most))
+
+        def look(_):
+            server.await_output("connections wait, since none can be accepted")
+            failures = server.metric("sluice_accept_failures_total", 'protocol="resp"')
+            self.say(f"{failures:.0f} failures counted")
+            self.assertGreater(failures, 0)
+
+        self.expect_polite_service(polite, "190 connections that cannot be accepted",
+                                   lambda: Abuser(200, idle, [server.address], 200), look)
+        with Connection(server.address) as connection:
+            self.assertEqual(connection.ask("PING"), "PONG")
+
+    def test_connections_without_end(self):
+        """A flood of requests, each on a connection of its own."""
+        server = self.serve()
+        polite = Polite(self, server)
+        usual, _ = polite.phase()
+        with (Abuser(100, connect_anew, server.http) as first,
+              Abuser(100, connect_anew, server.http) as other):
+            count = first.count.value + other.count.value
+            began = time.monotonic()
+            abused, left_alone = polite.phase()  # Raises if a request fails.
+            rate = (first.count.value + other.count.value - count) / (time.monotonic() - began)
+        self.say(f"p99 {in_ms(usual)} alone",
+                 f"{in_ms(abused)} beside {rate:.0f} connections a second",
+                 f"{in_ms(left_alone)} at the same time by a server that is left alone")
+        self.assertGreaterEqual(
+            server.metric("sluice_connections_accepted_total", 'protocol="http"'),
+            first.count.value + other.count.value)
+
+
+def idle(count, addresses, connections):
+    """Opens connections, some of which are refused, and keeps them."""
+    kept = []
+    for i in range(connections):
+        kept.append(socket.create_connection(addresses[i % len(addresses)], PATIENCE_S))
+        count.value += 1
+    time.sleep(3600)
+
+
+def never_end(count, address, connections):
+    kept = []
+    for i in range(connections):
+        kept.append(socket.create_connection(address, PATIENCE_S))
+        if i % 2 == 0:
+            kept[-1].sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ")
+        else:
+            kept[-1].sendall(b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\n"
+                             b"Content-Type: application/json\r\nContent-Length: 65000\r\n\r\n" +
+                             b" " * 30_000)
+        count.value += 1
+    while True:
+        time.sleep(0.5)
+        for i in range(0, connections, 2):
+            with contextlib.suppress(OSError):
+                kept[i].send(b"x")
+
+
+def never_read(count, address, connections):
+    """Asks as long as the server takes it, and reads nothing."""
+    page = command("SLUICE.CHECK", "token_bucket 1000000/1s", "unread") * 1000
+    kept = []
+    for _ in range(connections):
+        reader = socket.socket()
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.settimeout(PATIENCE_S)
+        reader.connect(address)
+        reader.settimeout(0.2)
+        kept.append(reader)
+        with contextlib.suppress(TimeoutError):
+            while True:
+                reader.send(page)
+        count.value += 1
+    time.sleep(3600)
+
+
+def new_key(number):
+    return command("SLUICE.CHECK", "token_bucket 2/1h", f"key{number}")
+
+
+def new_limit(number):
+    return command("SLUICE.CHECK", f"token_bucket {number}/1h", f"key{number}")
+
+
+def flood(count, make, address):
+    with Connection(address) as client:
+        while True:
+            first = count.value + 1
+            client.send(b"".join(make(n) for n in range(first, first + PIPELINED)))
+            replies = b""
+            while len(BEGIN_OF_REPLY.findall(replies)) < PIPELINED:
+                replies += client.socket.recv(65536)
+            count.value += PIPELINED
+
+
+def connect_anew(count, address):
+    request = (b"GET /auth?limit=token_bucket+1000000/1s&key=flood HTTP/1.1\r\nHost: localhost\r\n"
+               b"Connection: close\r\n\r\n")
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection(address, PATIENCE_S) as client:
+            # Closed by a reset, so that the ports of this machine last.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            client.sendall(request)
+            if client.recv(4096).startswith(b"HTTP/1.1 20"):
+                count.value += 1
+
+
+if __name__ == "__main__":
+    unittest.main()
