@@ -23,6 +23,10 @@ if(SLUICE_PROGRAM)
   # Its ExecStart has no folder: systemd finds the program in /usr and in /usr/local.
   install(FILES packaging/systemd/sluice.service packaging/systemd/sluice.socket
           DESTINATION lib/systemd/system COMPONENT program)
+  install(FILES packaging/grafana/sluice.json
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice/grafana COMPONENT program)
+  install(FILES packaging/prometheus/sluice-alerts.yaml
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice/prometheus COMPONENT program)
   install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md
           TYPE DOC COMPONENT program)
   install(DIRECTORY docs examples TYPE DOC COMPONENT program PATTERN man EXCLUDE

@@ -103,6 +103,8 @@ class Install(Elsewhere):
         for name in ("bin/sluice", "lib/libsluice.a", "lib/libsluice.so", "include/sluice/sluice.h",
                      "lib/pkgconfig/sluice.pc", "lib/cmake/sluice/sluice-config.cmake",
                      "lib/systemd/system/sluice.service", "lib/systemd/system/sluice.socket",
+                     "share/sluice/grafana/sluice.json",
+                     "share/sluice/prometheus/sluice-alerts.yaml",
                      "share/doc/sluice/LICENSE", "share/doc/sluice/docs/failure.md",
                      *("share/man/man1/" + page for page in MAN_PAGES)):
             self.assertIn("opt/sluice/" + name, files)

@@ -1,0 +1,91 @@
+"""The dashboard and the alert rules ask for what a server tells at /metrics, nothing else."""
+
+import json
+import os
+import re
+import sys
+import unittest
+import urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+from harness import ROOT, Server, SystemTest, free_port, run  # noqa: E402
+
+RULES = os.path.join(ROOT, "packaging", "prometheus", "sluice-alerts.yaml")
+DASHBOARD = os.path.join(ROOT, "packaging", "grafana", "sluice.json")
+SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? ", re.MULTILINE)
+LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+# A metric in an expression, with the labels that it must have.
+ASKED = re.compile(r"\b((?:sluice|process)_\w+)(?:\{([^}]*)\})?")
+MATCHER = re.compile(r'(\w+)(=~?)"([^"]*)"')
+# How an expression and a legend name labels.
+NAMES = re.compile(r"\bby \(([^)]*)\)|\{\{ ?(?:\$labels\.)?(\w+) ?\}\}")
+ADDED_BY_PROMETHEUS = {"job", "instance"}
+# What is told only once it has happened.
+TOLD_LATER = {("sluice_decisions_total", "source", "unavailable"),
+              ("sluice_decisions_total", "outcome", "would_deny")}
+
+
+class Packaging(SystemTest):
+    def setUp(self):
+        port = free_port()
+        server = Server("--http", f"127.0.0.1:{port}", "--limits",
+                        self.write_file("limits.yaml", "limits: {a: fixed_window 5/1m}\n"))
+        self.addCleanup(server.stop)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as reply:
+            text = reply.read().decode()
+        self.told = {}  # {metric: {(label, value)}}
+        for name, labels in SAMPLE.findall(text):
+            self.told.setdefault(name, set()).update(LABEL.findall(labels))
+
+    def check(self, expression, told_to_people):
+        found = ASKED.findall(expression)
+        labels = {"le", *ADDED_BY_PROMETHEUS}
+        for metric, matchers in found:
+            self.assertIn(metric, list(self.told), expression)
+            labels |= {label for label, _ in self.told[metric]}
+            for label, operator, value in MATCHER.findall(matchers):
+                if label in ADDED_BY_PROMETHEUS or (metric, label, value) in TOLD_LATER:
+                    continue
+                self.assertEqual(operator, "=", expression)
+                self.assertIn((label, value), self.told[metric], expression)
+        for grouped, named in NAMES.findall(expression + told_to_people):
+            for label in re.findall(r"\w+", grouped + named):
+                self.assertIn(label, labels, expression + " " + told_to_people)
+        return {metric for metric, _ in found}
+
+    def test_the_alert_rules(self):
+        result = run("promtool", "check", "rules", RULES)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        with open(RULES, encoding="utf-8") as file:
+            rules = file.read().split("- alert: ")[1:]
+        self.assertGreater(len(rules), 5)
+        for rule in rules:
+            self.check(rule.partition("labels:")[0], rule.partition("annotations:")[2])
+
+    def test_the_dashboard(self):
+        with open(DASHBOARD, encoding="utf-8") as file:
+            dashboard = json.load(file)
+        shown = set()
+        for panel in dashboard["panels"]:
+            for target in panel["targets"]:
+                with self.subTest(panel["title"]):
+                    expression = target["expr"].replace("$__rate_interval", "5m")
+                    rules = self.write_file("rules.yaml", json.dumps({"groups": [
+                        {"name": "g", "rules": [{"record": "r", "expr": expression}]}]}))
+                    result = run("promtool", "check", "rules", rules)
+                    self.assertEqual(result.returncode, 0, expression + result.stderr)
+                    shown |= self.check(expression, target["legendFormat"])
+        self.assertEqual(len({panel["id"] for panel in dashboard["panels"]}),
+                         len(dashboard["panels"]))
+        # What only an alert, or a look at the page itself, is for.
+        families = {re.sub("_(bucket|sum|count)$", "", name) for name in self.told}
+        shown = {re.sub("_(bucket|sum|count)$", "", name) for name in shown}
+        self.assertEqual(families - shown, {
+            "sluice_last_reload_time_seconds", "sluice_login_timeouts_total",
+            "sluice_store_charged_back_units_total", "sluice_store_clock_behind_total",
+            "sluice_store_late_replies_total", "sluice_store_lost_total",
+            "sluice_store_not_charged_back_units_total"})
+
+
+if __name__ == "__main__":
+    unittest.main()
