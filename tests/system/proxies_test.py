@@ -97,8 +97,9 @@ class Page(SystemTest):
         return PORT.sub(lambda found: str(self.ports[found[0]]), text)
 
     def start_sluice(self, text=None):
-        """Sluice with the page's file, or with these limits at the same address."""
-        text = self.with_ports(text or self.files["sluice.yaml"])
+        """Sluice with the page's file, or with these limits at the same address. When it is
+        stopped, it does not wait for what the proxy will ask next."""
+        text = self.with_ports(text or self.files["sluice.yaml"]) + "drain: 0s\n"
         address = f"127.0.0.1:{self.ports['8080']}"
         server = Server("--http", address, "--config", self.write_file("sluice.yaml", text))
         self.addCleanup(server.stop)
