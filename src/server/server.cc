@@ -320,12 +320,15 @@ void Server::reload(const ServerOptions& options) {
   };
   require_same(options.store == parts_->store, "the store");
   require_same(options.snapshot == parts_->snapshot, "the snapshot");
-  require_same(options.users == parts_->context->facts().users, "users");
   std::vector<Listening> listening = read_addresses(options, parts_->passed_sockets);
   TlsServers tls = make_tls_servers(listening, parts_->tls_servers);
   read_again(tls);
   parts_->streams->replace(parts_->services_of(listening, tls), [&] {
     parts_->context->replace_limits(options.limits);
+    auto& users = parts_->context->access().users();
+    if (options.users != *users.get()) {
+      users.replace(std::make_shared<const Access::Users>(options.users));
+    }
     parts_->context->set_admin_apart(has_admin(listening));
     parts_->context->client_rules().replace(
         std::make_shared<const ClientRules>(options.client_rules));

@@ -79,8 +79,9 @@ class Server {
 
   /// Serves as these options say from now on: their addresses, with certificates that are read
   /// again, and their limits, whose states and counts go on where the names are the same. Addresses
-  /// that were served before stay open. Throws as the constructor does, and ConfigError where the
-  /// store, its snapshot or the users would be others; then nothing has changed but certificates.
+  /// that were served before stay open; who is a user no longer has no rights from the next request
+  /// on. Throws as the constructor does, and ConfigError where the store or its snapshot would be
+  /// others; then nothing has changed but certificates.
   /// All other options stay as they were. REQUIRES: start() was called,
   /// stop() was not.
   void reload(const ServerOptions& options);

@@ -17,6 +17,37 @@ constexpr std::size_t kTokenBytes = 32;
 /// A peer's address that is forgotten, since there are too many, may send wrong tokens again.
 constexpr const char* kStore = "memory:?max_bytes=1048576&full=allow";
 
+constexpr Identity kUnknown{.is_known = false, .roles = kNoRole};
+
+// See Access::identify().
+Identity identify_in(const Access::Users& users, bool is_local, std::string_view certificate) {
+  if (users.empty()) {
+    const bool is_checked = !is_local && !certificate.empty();
+    return {.is_known = true, .roles = is_checked ? Roles{kCheckRole} : kAllRoles};
+  }
+  for (const User& user : users) {
+    if (!user.certificate.empty() && user.certificate == certificate) {
+      return {.is_known = true, .roles = user.roles};
+    }
+  }
+  return kUnknown;
+}
+
+// The user with this token; `name` may be empty. The time this takes does not depend on how alike
+// tokens are.
+Identity find_token(const Access::Users& users, std::string_view name, std::string_view sha256) {
+  Identity found = kUnknown;
+  for (const User& user : users) {
+    const bool is_meant = name.empty() || user.name == name;
+    if (user.token_sha256.empty() || user.token_sha256.size() != sha256.size() || !is_meant) {
+      continue;
+    }
+    if (::CRYPTO_memcmp(user.token_sha256.data(), sha256.data(), sha256.size()) != 0) continue;
+    found = {.is_known = true, .roles = user.roles};
+  }
+  return found;
+}
+
 }  // namespace
 
 std::string make_token() {
@@ -52,35 +83,56 @@ std::string token_sha256(std::string_view token) {
   return text;
 }
 
-Access::Access(std::vector<User> users)
-    : users_(std::move(users)), wrong_(open_store(kStore), Limit(kWrongTokens)) {}
+Access::Access(Users users)
+    : users_(std::make_shared<const Users>(std::move(users))),
+      wrong_(open_store(kStore), Limit(kWrongTokens)) {}
 
 Identity Access::identify(bool is_local, std::string_view certificate) const {
-  if (users_.empty()) {
-    const bool is_checked = !is_local && !certificate.empty();
-    return {.is_known = true, .roles = is_checked ? Roles{kCheckRole} : kAllRoles};
-  }
-  for (const User& user : users_) {
-    if (!user.certificate.empty() && user.certificate == certificate) {
-      return {.is_known = true, .roles = user.roles};
-    }
-  }
-  return {.is_known = false, .roles = kNoRole};
+  return identify_in(*users_.get(), is_local, certificate);
 }
 
 Access::Login Access::log_in(std::string_view name, std::string_view token, std::string_view peer) {
-  const std::string hash = token_sha256(token);
-  Login login;
-  for (const User& user : users_) {
-    const bool is_meant = name.empty() || user.name == name;
-    if (user.token_sha256.size() != hash.size() || !is_meant) continue;
-    if (::CRYPTO_memcmp(user.token_sha256.data(), hash.data(), hash.size()) != 0) continue;
-    login = {.verdict = Verdict::kRight, .identity = {.is_known = true, .roles = user.roles}};
+  Login login{.identity = find_token(*users_.get(), name, token_sha256(token))};
+  if (login.identity.is_known) {
+    login.verdict = Verdict::kRight;
+    return login;
   }
-  if (login.verdict == Verdict::kRight) return login;
   wrong_tokens_.fetch_add(1, std::memory_order_relaxed);
   if (!wrong_.check(peer).allowed) login.verdict = Verdict::kTooManyWrong;
   return login;
+}
+
+ClientAccess::ClientAccess(Access& access, bool is_local, std::string_view certificate)
+    : access_(&access), is_local_(is_local), certificate_(certificate) {
+  log_out();
+}
+
+Access::Verdict ClientAccess::log_in(std::string_view name, std::string_view token,
+                                     std::string_view peer) {
+  const Access::Login login = access_->log_in(name, token, peer);
+  if (login.verdict == Access::Verdict::kRight) {
+    name_ = name;
+    token_sha256_ = sluice::token_sha256(token);
+    identity_ = login.identity;
+  }
+  return login.verdict;
+}
+
+void ClientAccess::log_out() {
+  token_sha256_.clear();
+  identify();
+}
+
+void ClientAccess::identify() {
+  version_ = access_->users().version();  // First, so that a change meanwhile is found next time.
+  const auto users = access_->users().get();
+  has_users_ = !users->empty();
+  had_users_ = had_users_ || has_users_;
+  identity_ = identify_in(*users, is_local_, certificate_);
+  // Its listener may have been opened for the sake of the users, and be closed without them.
+  if (!has_users_ && had_users_ && !is_local_ && certificate_.empty()) identity_ = kUnknown;
+  const Identity user = find_token(*users, name_, token_sha256_);
+  if (user.is_known) identity_ = user;
 }
 
 }  // namespace sluice

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "service/current.h"
 #include "sluice/limiter.h"
 
 namespace sluice {
@@ -48,7 +49,7 @@ std::string make_token();
 /// The SHA-256 of a token, in hexadecimal digits.
 std::string token_sha256(std::string_view token);
 
-/// Knows the users. Thread-safe.
+/// Knows the users, who may be replaced. Thread-safe.
 class Access {
  public:
   /// How many wrong tokens a peer may send.
@@ -58,7 +59,11 @@ class Access {
   /// public address who need a certificate there: they have the role check.
   explicit Access(std::vector<User> users = {});
 
-  bool has_users() const { return !users_.empty(); }
+  using Users = std::vector<User>;
+  /// The users of this time. They are replaced by any others.
+  Current<Users>& users() { return users_; }
+  const Current<Users>& users() const { return users_; }
+  bool has_users() const { return !users_.get()->empty(); }
 
   /// What a client may do that has connected and not said who it is. `is_local`: over loopback or
   /// a Unix socket. `certificate`: the subject of its certificate, or empty.
@@ -80,9 +85,46 @@ class Access {
   std::uint64_t wrong_tokens() const { return wrong_tokens_.load(std::memory_order_relaxed); }
 
  private:
-  const std::vector<User> users_;
+  Current<Users> users_;
   Limiter wrong_;
   std::atomic<std::uint64_t> wrong_tokens_ = 0;
+};
+
+/// Who the client of a connection is: as it was known when it connected, or by a token since. Not
+/// thread-safe.
+class ClientAccess {
+ public:
+  /// `access` outlives this; the others are as for Access::identify().
+  ClientAccess(Access& access, bool is_local, std::string_view certificate);
+
+  /// Finds out anew who the client is where the users have been replaced: one that is no user any
+  /// more, or has another token now, is who it was when it connected. Where there are no users any
+  /// more, one that has come from another machine without a certificate is not known.
+  void update() {
+    if (access_->users().version() != version_) identify();
+  }
+  /// By the users of the last update().
+  const Identity& identity() const { return identity_; }
+  bool has_users() const { return has_users_; }
+
+  /// As Access::log_in(). By the right token the client becomes that user.
+  Access::Verdict log_in(std::string_view name, std::string_view token, std::string_view peer);
+  /// It is who it was when it connected.
+  void log_out();
+
+ private:
+  void identify();
+
+  Access* access_;
+  bool is_local_;
+  std::string certificate_;
+  // By which it has logged in; or empty.
+  std::string name_;
+  std::string token_sha256_;
+  std::uint64_t version_ = 0;
+  bool has_users_ = false;
+  bool had_users_ = false;  // Since the connection was made.
+  Identity identity_;
 };
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,52 @@ TEST(AccessTest, WithUsersEveryClientMustBeOne) {
   EXPECT_FALSE(access.identify(false, "CN=gateway,O=other").is_known);
   EXPECT_TRUE(access.identify(false, "CN=gateway").is_known);
   EXPECT_EQ(access.identify(false, "CN=gateway").roles, Roles{kMetricsRole});
+}
+
+TEST(ClientAccessTest, IsWhoItWasWhereTheUserIsRemovedOrHasAnotherToken) {
+  Access access(users());
+  ClientAccess client(access, false, "CN=gateway");
+  EXPECT_EQ(client.log_in("operator", "other", "192.0.2.1"), Verdict::kRight);
+  ClientAccess removed(access, false, "");
+  EXPECT_EQ(removed.log_in("", "right", "192.0.2.1"), Verdict::kRight);
+  const auto replace = [&](const std::vector<User>& by) {
+    access.users().replace(std::make_shared<const Access::Users>(by));
+    client.update();
+    removed.update();
+  };
+  std::vector<User> changed = users();
+  changed.erase(changed.begin());
+  changed[0].roles = kAdminRole;
+  replace(changed);
+  EXPECT_EQ(client.identity().roles, Roles{kAdminRole});
+  EXPECT_FALSE(removed.identity().is_known);
+  changed[0].token_sha256 = token_sha256("rotated");
+  replace(changed);
+  EXPECT_EQ(client.identity().roles, Roles{kMetricsRole});  // By its certificate.
+  changed.pop_back();
+  replace(changed);
+  EXPECT_FALSE(client.identity().is_known);
+  replace(users());
+  EXPECT_EQ(client.identity().roles, kCheckRole | kAdminRole);
+  EXPECT_TRUE(removed.identity().is_known);
+  client.log_out();
+  EXPECT_EQ(client.identity().roles, Roles{kMetricsRole});
+}
+
+TEST(ClientAccessTest, FromElsewhereGainsNothingWhereAllUsersAreRemoved) {
+  Access access(users());
+  ClientAccess local(access, true, "");
+  ClientAccess remote(access, false, "");
+  access.users().replace(std::make_shared<const Access::Users>());
+  for (ClientAccess* client : {&local, &remote}) client->update();
+  EXPECT_FALSE(local.has_users());
+  EXPECT_EQ(local.identity().roles, kAllRoles);
+  EXPECT_FALSE(remote.identity().is_known);
+  remote.log_out();
+  EXPECT_FALSE(remote.identity().is_known);
+  access.users().replace(std::make_shared<const Access::Users>(users()));
+  local.update();
+  EXPECT_FALSE(local.identity().is_known);
 }
 
 TEST(AccessTest, KnowsAUserByItsToken) {

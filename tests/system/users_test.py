@@ -30,19 +30,20 @@ class Users(SystemTest):
         folder = self.temporary_folder()
         made = Certificates(folder)
         self.made = made
-        self.token, line = new_token("gateway")
+        self.token, self.line = new_token("gateway")
         self.admin, admin_line = new_token("operator")
         self.plain, self.tls, self.http = free_port(), free_port(), free_port()
-        path = os.path.join(folder, "sluice.yaml")
-        with open(path, "w", encoding="ascii") as file:
+        self.path = os.path.join(folder, "sluice.yaml")
+        with open(self.path, "w", encoding="ascii") as file:
             file.write("listen:\n"
                        f"  resp: [0.0.0.0:{self.plain}, {{address: 127.0.0.1:{self.tls}, tls: "
                        "{cert: server.pem, key: server.key, client_ca: ca.pem}}]\n"
                        f"  http: [127.0.0.1:{self.http}]\n"
-                       f"users:\n {line}\n {admin_line.replace('check', 'check, admin, metrics')}\n"
+                       f"users:\n {self.line}\n"
+                       f" {admin_line.replace('check', 'check, admin, metrics')}\n"
                        "  - {certificate: CN=gateway, roles: [check]}\n"
                        "limits: {login: sliding_log 5/10m}\n")
-        self.server = Process(BINARY, "serve", "--config", path)
+        self.server = Process(BINARY, "serve", "--config", self.path)
         self.addCleanup(self.server.stop)
         for port in (self.plain, self.tls, self.http):
             self.server.await_listening(("127.0.0.1", port))
@@ -105,6 +106,23 @@ class Users(SystemTest):
         metrics = run("curl", "-s", "--oauth2-bearer", self.admin,
                       f"http://127.0.0.1:{self.http}/metrics").stdout
         self.assertIn('sluice_login_timeouts_total{protocol="resp"} 2\n', metrics)
+
+    def test_a_token_is_changed_while_the_server_runs(self):
+        with Connection(("127.0.0.1", self.plain)) as connection:
+            self.assertEqual(connection.ask("AUTH", "gateway", self.token), "OK")
+            self.assertEqual(connection.ask("PING"), "PONG")
+            token, line = new_token("gateway")
+            with open(self.path, encoding="ascii") as file:
+                text = file.read()
+            with open(self.path, "w", encoding="ascii") as file:
+                file.write(text.replace(self.line, line))
+            self.server.await_output("reloaded: ")
+            self.assertIn("NOAUTH", str(connection.ask("PING")))
+            self.assertEqual(connection.ask("AUTH", "gateway", token), "OK")
+            self.assertEqual(connection.ask("PING"), "PONG")
+        header = "X-Sluice-Token: "
+        self.assertEqual(self.status("/auth?limit=login", "-H", header + self.token), "500")
+        self.assertEqual(self.status("/auth?limit=login", "-H", header + token), "204")
 
     def test_nothing_of_a_client_is_written(self):
         with Connection(("127.0.0.1", self.plain)) as connection:

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,11 +21,12 @@ class UsersTest : public testing::Test {
     return "Authorization: Bearer " + token + "\r\n";
   }
 
-  const MakeHandler make_ = handlers_over(
+  const std::shared_ptr<ServerContext> server_ = server_over(
       open_store("memory:"), {{"gateway", token_sha256("secret"), "", kCheckRole},
                               {"operator", token_sha256("other"), "", kCheckRole | kAdminRole},
                               {"prometheus", token_sha256("third"), "", kMetricsRole},
                               {"", "", "CN=gateway", kCheckRole}});
+  const MakeHandler make_ = handlers(server_);
   TestConnection connection_{make_};
 };
 
@@ -66,6 +68,17 @@ TEST_F(UsersTest, MayHaveCertificates) {
   EXPECT_EQ(known.ask_one(get("/auth?limit=login")).status, 204);
   TestConnection other(make_, {.peer = "192.0.2.1", .certificate = "CN=other"});
   EXPECT_EQ(other.ask_one(post("/v1/check", kCheckBody)).status, 401);
+}
+
+TEST_F(UsersTest, MayBeReplaced) {
+  EXPECT_EQ(connection_.ask_one(post("/v1/check", kCheckBody, bearer("secret"))).status, 200);
+  TestConnection known(make_, {.peer = "192.0.2.1", .certificate = "CN=gateway"});
+  EXPECT_EQ(known.ask_one(post("/v1/check", kCheckBody)).status, 200);
+  server_->access().users().replace(std::make_shared<const Access::Users>(
+      Access::Users{{"gateway", token_sha256("rotated"), "", kCheckRole}}));
+  EXPECT_EQ(connection_.ask_one(post("/v1/check", kCheckBody, bearer("secret"))).status, 401);
+  EXPECT_EQ(connection_.ask_one(post("/v1/check", kCheckBody, bearer("rotated"))).status, 200);
+  EXPECT_EQ(known.ask_one(post("/v1/check", kCheckBody)).status, 401);
 }
 
 TEST_F(UsersTest, ProxiesHaveAHeaderOfTheirOwn) {

@@ -58,7 +58,7 @@ struct ThreadState {
 struct Peer {
   std::string address;
   /// By its certificate, or since there are no users.
-  Identity identity;
+  ClientAccess access;
   /// Programs of this machine alone reach the listener.
   bool is_loopback = false;
   /// It came to a listener of admin, not of HTTP.

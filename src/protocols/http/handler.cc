@@ -31,6 +31,7 @@ StreamHandler::Progress Handler::on_data(std::string_view input, std::string& ou
   }
   if (is_closing_ && list_ == nullptr) return {input.size(), Next::kClose};
   context.begin_batch();
+  peer_.access.update();
   thread_->update_rules();
   if (peer_.rules_version != thread_->rules_version) note_trust();
   replies_.clear();
@@ -135,11 +136,10 @@ MakeHandler make_handlers(const std::shared_ptr<ServerContext>& server, std::str
   }
   return [threads = std::move(threads), is_at_admin](AcceptedStream stream) {
     const std::shared_ptr<ThreadState>& thread = threads[stream.thread];
-    const Identity identity =
-        thread->server->access().identify(stream.is_local(), stream.certificate);
+    ClientAccess access(thread->server->access(), stream.is_local(), stream.certificate);
     return std::make_unique<Handler>(thread,
                                      Peer{.address = std::move(stream.peer),
-                                          .identity = identity,
+                                          .access = std::move(access),
                                           .is_loopback = stream.is_loopback,
                                           .is_at_admin = is_at_admin},
                                      std::move(stream.wake));

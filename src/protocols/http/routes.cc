@@ -117,13 +117,13 @@ void check_access(Exchange& exchange, const Route& route) {
     throw Problem{.status = route.is_for_proxies ? 500 : status, .detail = detail};
   };
   Access& access = exchange.thread.server->access();
-  Identity identity = exchange.peer.identity;
+  Identity identity = exchange.peer.access.identity();
   constexpr std::string_view kScheme = "Bearer ";
   std::string_view token =
       exchange.message.field(route.is_for_proxies ? "X-Sluice-Token" : "Authorization");
   // The header may be that of a proxy's own client, which must not replace the proxy's certificate.
   const bool is_certified = route.is_for_proxies && identity.is_known;
-  if (access.has_users() && !token.empty() && !is_certified) {
+  if (exchange.peer.access.has_users() && !token.empty() && !is_certified) {
     if (!route.is_for_proxies) {
       if (!equals_ignoring_case(token.substr(0, kScheme.size()), kScheme)) {
         refuse(401, "Authorization must be: Bearer TOKEN");

@@ -82,6 +82,18 @@ TEST_F(AccessTest, CountsThoseWhoDoNotSayWhoTheyAreInTime) {
   EXPECT_EQ(thread_->counters.login_timeouts, 2U);
 }
 
+TEST_F(AccessTest, AsksAgainOnceTheUserIsRemoved) {
+  EXPECT_EQ(connection_.send("AUTH gateway secret\r\nPING\r\n"), "+OK\r\n+PONG\r\n");
+  auto& current = thread_->server->access().users();
+  current.replace(std::make_shared<const Access::Users>(users()));
+  EXPECT_EQ(connection_.send("PING\r\n"), "+PONG\r\n");
+  std::vector<User> changed = users();
+  changed[0].token_sha256 = token_sha256("rotated");
+  current.replace(std::make_shared<const Access::Users>(changed));
+  EXPECT_EQ(connection_.send("PING\r\nAUTH gateway rotated\r\nPING\r\n"),
+            std::string(kNoAuthReply) + "+OK\r\n+PONG\r\n");
+}
+
 TEST_F(AccessTest, ForgetsTheUserOnReset) {
   EXPECT_EQ(connection_.send("AUTH gateway secret\r\nRESET\r\nPING\r\n"),
             "+OK\r\n+RESET\r\n" + std::string(kNoAuthReply));

@@ -155,7 +155,7 @@ bool fits(const Command& command, Arguments arguments) {
 // Whether the client may run the command; else the reply says why not.
 bool is_allowed(CommandContext& context, const Command& command) {
   if ((command.flags & kNoAuth) != 0) return true;
-  const Identity& identity = context.peer.identity;
+  const Identity& identity = context.peer.access.identity();
   if (!identity.is_known) {
     context.reply().error("NOAUTH Authentication required.");
     return false;

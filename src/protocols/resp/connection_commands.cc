@@ -42,16 +42,13 @@ constexpr std::string_view kWrongPassword =
 // not, if so. If the server has no users, "default" may give any password, as in Redis.
 std::optional<std::string_view> log_in(CommandContext& context, std::string_view user,
                                        std::string_view token) {
-  Access& access = context.thread.server->access();
-  if (!access.has_users()) {
+  ClientAccess& client = context.peer.access;
+  if (!client.has_users()) {
     return user == "default" ? std::nullopt : std::optional(kWrongPassword);
   }
-  const Access::Login login = access.log_in(user, token, context.peer.address);
-  if (login.verdict == Access::Verdict::kRight) {
-    context.peer.identity = login.identity;
-    return std::nullopt;
-  }
-  if (login.verdict == Access::Verdict::kWrong) return kWrongPassword;
+  const Access::Verdict verdict = client.log_in(user, token, context.peer.address);
+  if (verdict == Access::Verdict::kRight) return std::nullopt;
+  if (verdict == Access::Verdict::kWrong) return kWrongPassword;
   context.peer.mode = Mode::kClosing;
   return "WRONGPASS too many wrong tokens from this address.";
 }
@@ -148,7 +145,7 @@ void run_hello(CommandContext& context, Arguments arguments) {
     protocol = *version == 3 ? Protocol::kResp3 : Protocol::kResp2;
     if (!read_hello_options(context, arguments.subspan(2), name)) return;
   }
-  if (!context.peer.identity.is_known) {
+  if (!context.peer.access.identity().is_known) {
     return context.reply().error(
         "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
         "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the "
@@ -161,7 +158,7 @@ void run_hello(CommandContext& context, Arguments arguments) {
 
 void run_auth(CommandContext& context, Arguments arguments) {
   if (arguments.size() > 3) return context.reply().error("ERR syntax error");
-  if (arguments.size() == 2 && !context.thread.server->access().has_users()) {
+  if (arguments.size() == 2 && !context.peer.access.has_users()) {
     return context.reply().error(
         "ERR AUTH <password> called without any password configured for the default user. Are you "
         "sure your configuration is correct?");
@@ -241,7 +238,7 @@ void run_quit(CommandContext& context, Arguments) {
 void run_reset(CommandContext& context, Arguments) {
   context.peer.mode = Mode::kRun;
   context.peer.transaction.clear();
-  context.peer.identity = context.peer.first_identity;
+  context.peer.access.log_out();
   set_protocol(context, Protocol::kResp2);
   set_name(context, "");
   context.reply().simple("RESET");

@@ -66,12 +66,10 @@ struct Peer {
   std::int64_t id = 0;
   /// Its address, as AcceptedStream has it.
   std::string address = {};
-  /// Who it was when it connected, and who it is since AUTH.
-  Identity first_identity = {};
-  Identity identity = {};
+  ClientAccess access;
   Protocol protocol = Protocol::kResp2;
   Mode mode = Mode::kRun;
-  Transaction transaction;
+  Transaction transaction = {};
   /// Above 0: the command that was run last waits for the decisions of this batch, or needs more
   /// requests than are left in it. It is run again, and goes on here: at this argument.
   std::size_t resume_at = 0;

@@ -11,11 +11,12 @@
 namespace sluice::resp {
 
 Handler::Handler(std::shared_ptr<ThreadState> thread, std::int64_t id, AcceptedStream stream)
-    : thread_(std::move(thread)), counted_(thread_->counters), wake_(std::move(stream.wake)) {
-  peer_.id = id;
-  peer_.identity = peer_.first_identity =
-      thread_->server->access().identify(stream.is_local(), stream.certificate);
-  peer_.address = std::move(stream.peer);
+    : thread_(std::move(thread)),
+      counted_(thread_->counters),
+      wake_(std::move(stream.wake)),
+      peer_{.id = id,
+            .address = stream.peer,
+            .access = {thread_->server->access(), stream.is_local(), stream.certificate}} {
   thread_->shared->clients.add({.id = id, .connected_at = thread_->server->store().now()});
 }
 
@@ -32,6 +33,7 @@ StreamHandler::Progress Handler::on_data(std::string_view input, std::string& ou
   }
   if (peer_.mode == Mode::kClosing) return {input.size(), Next::kClose, false};
   context.begin_batch();
+  peer_.access.update();
   replies_.clear();
   Progress progress = run_commands(input, output);
   pending_ = context.batch.ask(replies_, wake_, output);

@@ -31,7 +31,7 @@ class Handler final : public StreamHandler {
   /// before the store has answered, it returns kLater again and does nothing else.
   Progress on_data(std::string_view input, std::string& output) override;
 
-  bool awaits_login() const override { return !peer_.identity.is_known; }
+  bool awaits_login() const override { return !peer_.access.identity().is_known; }
   void on_login_timeout() override { ++thread_->counters.login_timeouts; }
 
  private:

@@ -49,7 +49,8 @@ void throttle(CommandContext& context, const ThrottleNumbers& numbers, std::stri
   request.cost = quantity;
   if (quantity < 0) {
     // It gives units back, as SLUICE.REFUND does.
-    if (!context.peer.identity.may(kAdminRole)) return refuse_command(context, "cl.throttle");
+    if (!context.peer.access.identity().may(kAdminRole))
+      return refuse_command(context, "cl.throttle");
     request.operation = Operation::kRefund;
     // -2^63 has no positive counterpart, and no bucket has that many units to be given back.
     request.cost = quantity < -kMaxInt64 ? kMaxInt64 : -quantity;
