@@ -223,30 +223,40 @@ class Page {
     json.close('}');
   }
 
-  /// For each limit a list, or null if there is no result.
+  /// For each limit its result, or null if there is none.
   void write_sweep(Json& json) {
     json.name("sweep");
     json.open('[');
     for (std::size_t limit = 0; limit < limits_; ++limit) {
-      const auto points = contents_.sweep.points(limit);
-      if (!points) {
+      if (const auto result = contents_.sweep.result(limit)) {
+        write_result(json, *result);
+      } else {
         json.raw("null");
-        continue;
       }
-      json.open('[');
-      for (const SweepPoint& point : *points) {
-        json.open('{');
-        json.name("percent");
-        json.number(std::int64_t{point.percent});
-        json.name("limit_expr");
-        json.text(point.expression);
-        json.name("keys_limited");
-        json.number(point.keys_limited);
-        json.close('}');
-      }
-      json.close(']');
     }
     json.close(']');
+  }
+
+  static void write_result(Json& json, const SweepResult& result) {
+    json.open('{');
+    json.name("keys");
+    json.number(result.keys);
+    json.name("is_sample");
+    json.raw(result.is_sample ? "true" : "false");
+    json.name("points");
+    json.open('[');
+    for (const SweepPoint& point : result.points) {
+      json.open('{');
+      json.name("percent");
+      json.number(std::int64_t{point.percent});
+      json.name("limit_expr");
+      json.text(point.expression);
+      json.name("keys_limited");
+      json.number(point.keys_limited);
+      json.close('}');
+    }
+    json.close(']');
+    json.close('}');
   }
 
   const PageContents& contents_;

@@ -10,8 +10,6 @@
 namespace sluice::replay {
 namespace {
 
-constexpr std::size_t kBatch = 64;
-
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
@@ -78,12 +76,19 @@ Sweep::Sweep(const std::vector<Limit>& limits, std::size_t max_store_bytes)
   }
 }
 
-void Sweep::decide(std::span<Request> requests, std::span<const Tally::KeyId> keys, Instant now) {
+void Sweep::decide(std::span<const Request> requests, std::span<const Tally::KeyId> keys,
+                   Instant now) {
   if (is_stopped_) return;
-  const std::size_t rows = std::size_t{*std::max_element(keys.begin(), keys.end())} + 1;
-  if (denied_.size() < rows * limits_) denied_.resize(rows * limits_);
+  add_keys(*std::max_element(keys.begin(), keys.end()));
+  followed_.clear();
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (follows(keys[i])) followed_.push_back(i);
+  }
+  if (followed_.empty()) return;
+  asked_.resize(std::max(asked_.size(), requests.size()));
+  decisions_.resize(asked_.size());
   try {
-    for (Version& version : versions_) decide(version, requests, keys, now);
+    for (const Version& version : versions_) decide(version, requests, keys, now);
   } catch (const StoreError&) {
     is_stopped_ = true;
     versions_.clear();
@@ -91,37 +96,68 @@ void Sweep::decide(std::span<Request> requests, std::span<const Tally::KeyId> ke
   }
 }
 
-void Sweep::decide(Version& version, std::span<Request> requests,
+void Sweep::decide(const Version& version, std::span<const Request> requests,
                    std::span<const Tally::KeyId> keys, Instant now) {
-  std::array<Request, kBatch> asked;
-  std::array<Decision, kBatch> decisions;
-  std::array<Tally::KeyId, kBatch> asking;
-  std::size_t size = 0;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    if ((denied_[keys[i] * limits_ + version.origin] & version.bit) != 0) continue;
-    asked[size] = requests[i];
-    asked[size].limit = &version.limit.definition();
-    asked[size].space = version.space.get();
-    asking[size++] = keys[i];
+  const auto row = [&](std::size_t i) -> std::uint8_t& {
+    return denied_[keys[i] * limits_ + version.origin];
+  };
+  asking_.clear();
+  for (const std::size_t i : followed_) {
+    if ((row(i) & version.bit) != 0) continue;
+    Request& request = asked_[asking_.size()];
+    request = requests[i];
+    request.limit = &version.limit.definition();
+    request.space = version.space.get();
+    asking_.push_back(i);
   }
-  if (size == 0) return;
-  store_->decide(std::span(asked).first(size), now, decisions);
-  for (std::size_t i = 0; i < size; ++i) {
-    std::uint8_t& row = denied_[asking[i] * limits_ + version.origin];
-    if (decisions[i].allowed || (row & version.bit) != 0) continue;
-    row = static_cast<std::uint8_t>(row | version.bit);
-    ++version.keys_limited;
+  if (asking_.empty()) return;
+  store_->decide(std::span(asked_).first(asking_.size()), now, decisions_);
+  for (std::size_t n = 0; n < asking_.size(); ++n) {
+    std::uint8_t& bits = row(asking_[n]);
+    if (!decisions_[n].allowed) bits = static_cast<std::uint8_t>(bits | version.bit);
   }
 }
 
-std::optional<std::vector<SweepPoint>> Sweep::points(std::size_t limit) const {
+bool Sweep::follows(Tally::KeyId key) const {
+  constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15;  // 2^64 divided by the golden ratio.
+  return key < kFirstKeys || ((key * kSpread >> 32) & mask_) == 0;
+}
+
+/// Knows the keys up to this one, which are numbered in the order of their first requests.
+void Sweep::add_keys(Tally::KeyId last) {
+  for (; keys_ <= last; ++keys_) {
+    if (keys_ >= kFirstKeys && follows(static_cast<Tally::KeyId>(keys_))) ++later_;
+  }
+  denied_.resize(keys_ * limits_);
+  while (later_ > kMaxLaterKeys) {
+    mask_ = mask_ * 2 + 1;
+    later_ = 0;
+    for (std::uint64_t key = kFirstKeys; key < keys_; ++key) {
+      later_ += follows(static_cast<Tally::KeyId>(key)) ? 1 : 0;
+    }
+  }
+}
+
+std::optional<SweepResult> Sweep::result(std::size_t limit) const {
   if (is_stopped_) return std::nullopt;
-  std::vector<SweepPoint> points;
+  SweepResult result{
+      .keys = std::min(keys_, kFirstKeys) + later_, .is_sample = mask_ != 0, .points = {}};
   for (const Version& version : versions_) {
     if (version.origin != limit) continue;
-    points.push_back({version.percent, version.limit.expression(), version.keys_limited});
+    result.points.push_back({version.percent, version.limit.expression(), keys_limited(version)});
   }
-  return points;
+  return result;
+}
+
+std::uint64_t Sweep::keys_limited(const Version& version) const {
+  std::uint64_t first = 0;
+  std::uint64_t later = 0;
+  for (std::uint64_t key = 0; key < keys_; ++key) {
+    if (!follows(static_cast<Tally::KeyId>(key))) continue;
+    if ((denied_[key * limits_ + version.origin] & version.bit) == 0) continue;
+    ++(key < kFirstKeys ? first : later);
+  }
+  return later_ == 0 ? first : first + (later * (keys_ - kFirstKeys) + later_ / 2) / later_;
 }
 
 }  // namespace sluice::replay

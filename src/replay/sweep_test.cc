@@ -41,8 +41,10 @@ TEST(Sweep, CountsTheKeysThatEachVersionDenies) {
   ask(sweep, 'c', 40);
   ask(sweep, 'c', 1);
   std::map<std::string, std::uint64_t> found;
-  const auto of_eight = sweep.points(0);
-  for (const SweepPoint& point : *of_eight) found[point.expression] = point.keys_limited;
+  const auto of_eight = sweep.result(0);
+  EXPECT_EQ(of_eight->keys, 3U);
+  EXPECT_FALSE(of_eight->is_sample);
+  for (const SweepPoint& point : of_eight->points) found[point.expression] = point.keys_limited;
   EXPECT_EQ(found, (std::map<std::string, std::uint64_t>{{"fixed_window 2/1m", 3},
                                                          {"fixed_window 4/1m", 2},
                                                          {"fixed_window 6/1m", 2},
@@ -50,29 +52,61 @@ TEST(Sweep, CountsTheKeysThatEachVersionDenies) {
                                                          {"fixed_window 16/1m", 2},
                                                          {"fixed_window 32/1m", 1}}));
   // The smaller versions of 1/1m are itself, and so is 1.5.
-  const auto of_one = sweep.points(1);
-  ASSERT_EQ(of_one->size(), 2U);
-  EXPECT_EQ(of_one->front().expression, "sliding_log 2/1m");
-  EXPECT_EQ(of_one->front().percent, 200);
+  const auto of_one = sweep.result(1);
+  ASSERT_EQ(of_one->points.size(), 2U);
+  EXPECT_EQ(of_one->points.front().expression, "sliding_log 2/1m");
+  EXPECT_EQ(of_one->points.front().percent, 200);
 }
 
 TEST(Sweep, LeavesOutVersionsThatAreOutOfRange) {
   Sweep sweep({Limit("fixed_window 9007199254740991/1m")});
   ask(sweep, 'a', 1);
-  const auto points = sweep.points(0);
-  ASSERT_FALSE(points->empty());
-  for (const SweepPoint& point : *points) EXPECT_LT(point.percent, 100);
+  const auto result = sweep.result(0);
+  ASSERT_FALSE(result->points.empty());
+  for (const SweepPoint& point : result->points) EXPECT_LT(point.percent, 100);
+}
+
+/// Asks once or twice for each of many keys.
+void ask_many(Sweep& sweep, Tally::KeyId keys) {
+  for (Tally::KeyId id = 0; id < keys; ++id) {
+    const std::string key = "key " + std::to_string(id);
+    for (Tally::KeyId times = 0; times <= id % 2; ++times) {
+      std::vector<Request> requests(1);
+      requests[0].key = key;
+      sweep.decide(requests, std::vector{id}, 0);
+    }
+  }
+}
+
+// A half of all keys ask twice.
+TEST(Sweep, EstimatesFromASampleOfManyKeys) {
+  Sweep sweep({Limit("fixed_window 4/1m")});
+  constexpr Tally::KeyId kKeys = 100'000;
+  ask_many(sweep, kKeys);
+  const auto result = sweep.result(0);
+  EXPECT_TRUE(result->is_sample);
+  EXPECT_LE(result->keys, Sweep::kFirstKeys + Sweep::kMaxLaterKeys);
+  EXPECT_GT(result->keys, Sweep::kFirstKeys + Sweep::kMaxLaterKeys / 4);
+  ASSERT_EQ(result->points.front().expression, "fixed_window 1/1m");
+  EXPECT_NEAR(static_cast<double>(result->points.front().keys_limited), kKeys / 2.0, kKeys / 40.0);
+  EXPECT_EQ(result->points.back().keys_limited, 0U);
+}
+
+// The first keys are all followed, so what they alone are denied is no estimate.
+TEST(Sweep, CountsTheFirstKeysExactly) {
+  Sweep sweep({Limit("fixed_window 8/1m")});
+  for (char key = 'a'; key < 'h'; ++key) ask(sweep, key, 20);
+  ask_many(sweep, 100'000);
+  const auto result = sweep.result(0);
+  EXPECT_TRUE(result->is_sample);
+  ASSERT_EQ(result->points[4].expression, "fixed_window 16/1m");
+  EXPECT_EQ(result->points[4].keys_limited, 7U);
 }
 
 TEST(Sweep, HasNoResultIfItsStatesDoNotFit) {
   Sweep sweep({Limit("fixed_window 8/1m")}, std::size_t{1} << 20);
-  for (Tally::KeyId id = 0; id < 50'000; ++id) {
-    const std::string key = "key " + std::to_string(id);
-    std::vector<Request> requests(1);
-    requests[0].key = key;
-    sweep.decide(requests, std::vector{id}, 0);
-  }
-  EXPECT_FALSE(sweep.points(0).has_value());
+  ask_many(sweep, 50'000);
+  EXPECT_FALSE(sweep.result(0).has_value());
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ class ReportPage(SystemTest):
     def test_the_sweep_is_what_a_replay_of_each_limit_says(self):
         page, _, _ = self.sample()
         data = json.loads(DATA.search(read(page))[1])
-        points = [point for points in data["sweep"] for point in points]
+        points = [point for sweep in data["sweep"] for point in sweep["points"]]
         self.assertEqual(len(points), 6 * len(LIMITS))
         limits = sorted({point["limit_expr"] for point in points})
         result = sluice("replay", SAMPLE, "--json",

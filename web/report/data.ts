@@ -47,6 +47,13 @@ export interface SweepPoint {
   keys_limited: number;
 }
 
+/** The versions of a limit. Of a sample of the keys, the numbers are estimates for all keys. */
+export interface Sweep {
+  keys: number;
+  is_sample: boolean;
+  points: SweepPoint[];
+}
+
 export interface ReportData {
   command: string;
   report: {
@@ -61,6 +68,6 @@ export interface ReportData {
   /** By limit: how many keys have no request denied; up to 10 %, ... 100 % of them; all. */
   shares: number[][];
   differences: Difference[];
-  sweep: (SweepPoint[] | null)[];
+  sweep: (Sweep | null)[];
   keys: KeySteps[];
 }

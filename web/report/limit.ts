@@ -109,22 +109,27 @@ function makeShares(data: ReportData, index: number): HTMLElement {
 }
 
 function makeSweep(data: ReportData, limit: LimitReport, index: number): HTMLElement {
-  const points = data.sweep[index];
-  if (points === null) {
+  const sweep = data.sweep[index];
+  if (sweep === null) {
     return make("p", {class: "muted small"},
         "Not known: the states of the other limits did not fit into memory.");
   }
   const own = {percent: 100, limit_expr: limit.limit_expr, keys_limited: limit.keys_limited};
-  const most = largest([...data.sweep.flatMap((all) => all ?? []), ...data.report.limits]
+  const most = largest([...data.sweep.flatMap((one) => one?.points ?? []), ...data.report.limits]
       .map((one) => one.keys_limited));
-  const rows = [...points, own].sort((a, b) => a.percent - b.percent).map((point) =>
+  const rows = [...sweep.points, own].sort((a, b) => a.percent - b.percent).map((point) =>
     make("tr", {class: point === own ? "own" : ""},
         make("th", {scope: "row", class: "mono"}, point.limit_expr),
         showNumber("td", `sweep_${point.percent}`, point.keys_limited,
             grouped(point.keys_limited)),
         make("td", {class: "number muted"}, percent(point.keys_limited, limit.keys_seen)),
         make("td", {}, makeBar(point.keys_limited / most, "denied"))));
-  return makeBars("Keys that see any denial, by limit", "limit", rows);
+  const bars = makeBars("Keys that see any denial, by limit", "limit", rows);
+  if (sweep.is_sample) {
+    bars.append(make("p", {class: "muted small"}, "Of the other limits estimated from ",
+        showNumber("span", "sweep_keys", sweep.keys, plural(sweep.keys, "key")), "."));
+  }
+  return bars;
 }
 
 /** A table of keys with a bar in each row. The bars of all limits have the same scale. */
