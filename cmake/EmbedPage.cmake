@@ -1,5 +1,5 @@
 # Makes one HTML file of WEB/frame.html, a style sheet and a script, and embeds it in C++. Run as
-#   cmake -DNAME=report -DTITLE=... -DWEB=folder -DOUT=path -P EmbedPage.cmake
+#   cmake -DNAME=report -DTITLE=... -DPOLICY=... -DWEB=folder -DOUT=path -P EmbedPage.cmake
 # Reads OUT.css and OUT.js; writes OUT.html, and OUT_page.cc, which defines NAME_page().
 cmake_minimum_required(VERSION 3.25)
 file(READ ${WEB}/frame.html page)
@@ -9,6 +9,7 @@ file(READ ${OUT}.js script)
 string(REPLACE "@LICENSE@" "${license}" page "${page}")
 string(REPLACE "@TITLE@" "${TITLE}" page "${page}")
 string(REPLACE "@NAME@" "${NAME}" page "${page}")
+string(REPLACE "@POLICY@" "${POLICY}" page "${page}")
 string(REPLACE "@STYLE@" "${style}" page "${page}")
 string(REPLACE "@SCRIPT@" "${script}" page "${page}")
 file(WRITE ${OUT}.html "${page}")

@@ -6,7 +6,7 @@ file(GLOB page_sources CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/web/*/*.ts
      ${PROJECT_SOURCE_DIR}/web/*/*.css)
 
-# sluice_page(report "The title")
+# sluice_page(report "The title" ["; further rules of its Content-Security-Policy"])
 # Bundles web/NAME/main.ts and web/NAME/style.css, with all that they import, into one HTML file
 # made from web/frame.html, and embeds it in C++ as sluice::pages::NAME_page() of "pages/pages.h".
 # Sets NAME_page to the path of the C++ file. The HTML file is beside it.
@@ -21,6 +21,7 @@ function(sluice_page name title)
     COMMAND ${ESBUILD} ${web}/${name}/style.css --bundle --minify --log-level=warning
             --outfile=${out}.css
     COMMAND ${CMAKE_COMMAND} -DNAME=${name} -DTITLE=${title} -DWEB=${web} -DOUT=${out}
+            "-DPOLICY=${ARGN}"
             -P ${PROJECT_SOURCE_DIR}/cmake/EmbedPage.cmake
     DEPENDS ${page_sources} ${DYGRAPHS} ${PROJECT_SOURCE_DIR}/cmake/EmbedPage.cmake
     COMMENT "Bundling the page ${name}"

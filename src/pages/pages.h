@@ -10,6 +10,9 @@ namespace sluice::pages {
 /// The page of `sluice replay --html`, without its data.
 std::string_view report_page();
 
+/// The page of `sluice playground`, which asks its server for /v1/simulate.
+std::string_view playground_page();
+
 /// JSON in which each '<', which only strings have, is "\u003c": no text in it can end the script
 /// element that it is placed in, or begin another element.
 std::string escaped(std::string_view json);

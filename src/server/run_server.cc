@@ -100,7 +100,8 @@ class Reloader {
 
 }  // namespace
 
-void run_server(const LoadOptions& load, const std::string& file, const std::shared_ptr<Log>& log) {
+void run_server(const LoadOptions& load, const std::string& file, const std::shared_ptr<Log>& log,
+                const std::function<void(const Server&)>& started) {
   boost::asio::io_context context;
   boost::asio::signal_set signals(context, SIGTERM, SIGINT);
   boost::asio::signal_set snapshot_signals(context, SIGUSR1);
@@ -113,6 +114,7 @@ void run_server(const LoadOptions& load, const std::string& file, const std::sha
   server.start();
   log->write({LogLevel::kInfo, "serving", server.description()});
   notify_service_manager("READY=1");
+  started(server);
   await_snapshot_signal(snapshot_signals, server, *log);
   signals.async_wait([&](const boost::system::error_code&, int) { context.stop(); });
   context.run();

@@ -361,6 +361,10 @@ std::string Server::description() const {
   return line + ", " + parts_->store_url + ")";
 }
 
+std::string Server::address(std::size_t i) const {
+  return parts_->streams->addresses().at(i).text();
+}
+
 bool Server::reload_certificates() {
   read_again(parts_->tls_servers);
   return !parts_->tls_servers.empty();

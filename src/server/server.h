@@ -69,6 +69,10 @@ class Server {
   /// named limits, memory:)".
   std::string description() const;
 
+  /// The address at the place `i` of the options' addresses in the order of the protocols, with its
+  /// port.
+  std::string address(std::size_t i) const;
+
   /// Reads the files for TLS again, for new connections (TlsServer::reload()). Returns false if
   /// there are none. Throws ConfigError where some cannot be used: what they are for keeps what it
   /// has.
@@ -116,7 +120,10 @@ using LoadOptions = std::function<ServerOptions()>;
 /// REQUIRES: called from the only thread, since the threads inherit its signals.
 /// On SIGHUP, and when `file` has changed, it loads the options again and goes on with them; where
 /// they cannot be served, it says why and goes on as before. A change while the server starts is
-/// taken, too. `file` may be empty: then SIGHUP has the files for TLS read again.
-void run_server(const LoadOptions& load, const std::string& file, const std::shared_ptr<Log>& log);
+/// taken, too. `file` may be empty: then SIGHUP has the files for TLS read again. Calls `started`
+/// when it serves.
+void run_server(
+    const LoadOptions& load, const std::string& file, const std::shared_ptr<Log>& log,
+    const std::function<void(const Server&)>& started = [](const Server&) {});
 
 }  // namespace sluice

@@ -34,4 +34,8 @@ void run_ready(Exchange& exchange);
 void run_metrics(Exchange& exchange);
 void run_top(Exchange& exchange);
 
+// playground_endpoints.cc
+void run_playground(Exchange& exchange);
+void run_simulate(Exchange& exchange);
+
 }  // namespace sluice::http

@@ -31,6 +31,8 @@ class Members {
   explicit Members(const boost::json::value& object);
 
   bool has(std::string_view name) const { return object_.contains(to_json(name)); }
+  /// Of any type.
+  const boost::json::value& value(std::string_view name) { return require(name); }
   /// A text of at most kMaxTextBytes. The view refers to the object.
   std::string_view text(std::string_view name);
   /// If the member is not there, `absent`; without that it must be there.

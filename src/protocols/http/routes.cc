@@ -27,6 +27,8 @@ constexpr std::array kRoutes = std::to_array<Route>({
     {"/healthz", "GET", run_health, kNoRole, false, Place::kBoth},
     {"/readyz", "GET", run_ready, kNoRole, false, Place::kBoth},
     {"/v1/top", "GET", run_top, kAdminRole, false, Place::kAdmin},
+    {"/playground", "GET", run_playground, kNoRole, false, Place::kAdmin},
+    {"/v1/simulate", "POST", run_simulate, kCheckRole, false, Place::kAdmin},
     {"/metrics", "GET", run_metrics, kMetricsRole, false, Place::kAdmin},
 });
 

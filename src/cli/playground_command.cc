@@ -1,0 +1,65 @@
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "cli/commands.h"
+#include "server/config_error.h"
+#include "server/log.h"
+#include "server/server.h"
+
+namespace sluice {
+namespace {
+
+constexpr const char* kPlaygroundFooter =
+    R"(Serves one web page on this machine, and prints its address: choose or draw requests over
+time, write limits, and see what each decides. The address bar holds the experiment. No request of
+the page leaves the machine. Ends on SIGTERM or SIGINT.
+
+Example:
+  sluice playground --port 8088)";
+
+int run_playground(const std::string& address) {
+  const auto log = std::make_shared<Log>(std::cerr);
+  const LogOptions quiet{.level = LogLevel::kError};
+  log->configure(quiet);
+  const auto say = [&](const std::exception& error) {
+    log->write({LogLevel::kError, "not_started", error.what()});
+  };
+  const auto load = [&] {
+    ServerOptions options;
+    options.addresses = {{"http", {ServedAddress(address)}}};
+    options.threads = 1;
+    options.log = quiet;
+    return options;
+  };
+  try {
+    run_server(load, "", log, [](const Server& server) {
+      std::cout << "the playground: http://" << server.address(0) << "/playground" << std::endl;
+    });
+    return 0;
+  } catch (const ConfigError& error) {
+    say(error);
+    return 2;  // Misused.
+  } catch (const std::exception& error) {
+    say(error);
+    return 1;
+  }
+}
+
+}  // namespace
+
+void add_playground(CLI::App& app, std::function<int()>& chosen) {
+  const auto port = std::make_shared<std::uint16_t>(0);
+  CLI::App* command = app.add_subcommand("playground", "Try limits on a web page of this machine.");
+  command->footer(kPlaygroundFooter);
+  command->add_option("--port", *port, "The page's port; 0 is any free one")
+      ->type_name("PORT")
+      ->capture_default_str();
+  command->callback([port, &chosen] {
+    chosen = [port] { return run_playground("127.0.0.1:" + std::to_string(*port)); };
+  });
+}
+
+}  // namespace sluice

@@ -1,0 +1,84 @@
+// Uses the playground in Chromium: node playground.mjs ADDRESS [FOLDER]. With a folder, it also
+// writes screenshots there.
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { withBrowser } from './browser.mjs';
+
+const [address, pictures] = process.argv.slice(2);
+
+const number = (page, card, name) => page.evaluate(
+  `Number(document.querySelectorAll('.results article')[${card}]` +
+  `.querySelector('[data-name=${name}]').dataset.value)`);
+const texts = (page, selector) => page.evaluate(
+  `[...document.querySelectorAll(${JSON.stringify(selector)})].map((e) => e.textContent)`);
+
+// Writes into the field as a user does, and waits for the answer.
+async function write(page, selector, index, text) {
+  await page.evaluate(`(() => {
+    const field = document.querySelectorAll(${JSON.stringify(selector)})[${index}];
+    field.value = ${JSON.stringify(text)};
+    field.dispatchEvent(new Event('input', {bubbles: true}));
+    field.dispatchEvent(new Event('change', {bubbles: true}));
+  })()`);
+}
+
+await withBrowser(async (browser) => {
+  // Ten at once, twice, 4 s apart; one fixed window, which admits 5 in each second.
+  const experiment = 'arrivals=bursts&rate=10&period=4&span=8&limit=fixed_window 5/1s';
+  const page = await browser.open(`${address}#${encodeURI(experiment)}`);
+  await page.until('document.querySelector("[data-name=admitted]")');
+  assert.deepEqual(page.faults, []);
+  assert.equal(await number(page, 0, 'admitted'), 10);
+  assert.equal(await number(page, 0, 'denied'), 10);
+  assert.equal(await number(page, 0, 'worst_window'), 5);
+
+  // Another limit, and the address holds it.
+  await write(page, '.results input', 0, 'token_bucket 1/1s burst=3');
+  await page.until('document.querySelector("[data-name=admitted]").dataset.value === "6"');
+  assert.match(await page.evaluate('location.hash'), /limit=token_bucket\+1%2F1s\+burst%3D3/);
+
+  // What is wrong is shown at its character; the arrivals stay.
+  await write(page, '.results input', 0, 'token_bucket 1/1x');
+  await page.until('document.querySelector("mark")');
+  assert.match((await texts(page, '.error'))[0], /the unit 'x' is unknown/);
+  assert.deepEqual(await texts(page, 'mark'), ['x']);
+  await write(page, '.results input', 0, 'fixed_window 5/1s');
+  await page.until('!document.querySelector("mark")');
+
+  // The attack: all of a window's units before its end, and all of the next one's after it.
+  await write(page, 'select[name=arrivals]', 0, 'boundary');
+  await page.until('document.querySelector(".controls input[name=period]").value === "4"');
+  await page.until('document.querySelector("[data-name=worst_window]").dataset.value === "10"');
+
+  // Drawn by hand: the pointer sets how many arrive.
+  const box = await page.evaluate(`(() => {
+    const {x, y, width, height} = document.querySelector('svg.drawing').getBoundingClientRect();
+    return {x, y, width, height};
+  })()`);
+  const at = (share) => ({ x: box.x + box.width * share, y: box.y + box.height / 2 });
+  await page.drag(at(0.1), at(0.105));
+  await page.until('document.querySelector("select[name=arrivals]").value === "drawn"');
+  assert.match(await page.evaluate('location.hash'), /arrivals=drawn.*drawn=0\+/);
+
+  // A slice of a log.
+  await write(page, 'select[name=arrivals]', 0, 'times');
+  await page.until('document.querySelector("textarea")');
+  await write(page, 'textarea', 0,
+    '1.2.3.4 - - [19/May/2015:09:05:31 +0000] "GET / HTTP/1.1" 200 1\n' +
+    '1.2.3.4 - - [19/May/2015:09:05:32 +0000] "GET / HTTP/1.1" 200 1\n');
+  await page.until('document.querySelector("[data-name=admitted]").dataset.value === "2"');
+
+  // Six limits side by side, in light and in dark.
+  const first = await browser.open(address);
+  await first.until('document.querySelectorAll("svg.decisions").length === 6');
+  await first.expectAccessible();
+  assert.deepEqual(first.faults, []);
+  assert.deepEqual(first.loaded.filter((url) => !url.startsWith(new URL(address).origin)), []);
+  if (pictures) {
+    await first.setSize(1400, 1250);
+    for (const scheme of ['light', 'dark']) {
+      await first.setScheme(scheme);
+      await first.screenshot(join(pictures, `playground_${scheme}.png`));
+    }
+  }
+});

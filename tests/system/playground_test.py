@@ -1,0 +1,84 @@
+"""`sluice playground`: its page in Chromium, and its decisions, which are those of `replay`."""
+
+import http.client
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import unittest
+
+from harness import BINARY, SystemTest, npm_install, run, sluice
+
+PAGES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pages")
+LIMITS = ["token_bucket 3/1s burst=7", "leaky_bucket 2/1s queue=3", "fixed_window 5/2s",
+          "sliding_window 5/2s", "sliding_counter 5/2s", "sliding_log 5/2s",
+          "token_bucket 3/1s & fixed_window 20/10s", "concurrency 3 lease=1s"]
+
+
+class Playground(SystemTest):
+    def setUp(self):
+        self.process = subprocess.Popen([BINARY, "playground"], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.stop)
+        line = self.process.stdout.readline()
+        self.address = re.fullmatch(r"the playground: (http://127\.0\.0\.1:\d+/playground)\n",
+                                    line)[1]
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.process.wait(timeout=20), 0)
+        self.process.stdout.close()
+
+    def simulate(self, body):
+        connection = http.client.HTTPConnection("127.0.0.1", int(self.address.split(":")[2][:-11]))
+        self.addCleanup(connection.close)
+        connection.request("POST", "/v1/simulate", json.dumps(body),
+                           {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+
+    def test_its_decisions_are_those_of_replay(self):
+        chance = random.Random(7)
+        times = sorted(chance.randrange(60_000) for _ in range(500))
+        costs = [chance.choice((1, 1, 1, 2, 4)) for _ in times]
+        for limit in LIMITS:
+            # A permit is one unit.
+            of_limit = [1] * len(times) if limit.startswith("concurrency") else costs
+            status, answer = self.simulate({
+                "limits": [limit], "key": "k",
+                "arrivals": [{"at_ms": time, "cost": cost}
+                             for time, cost in zip(times, of_limit)]})
+            self.assertEqual(status, 200, answer)
+            path = self.write_file("requests.csv", "time,key,cost\n" + "".join(
+                f"{time / 1000:.3f},k,{cost}\n" for time, cost in zip(times, of_limit)))
+            result = sluice("replay", path, "--format", "csv", "--key", "{key}", "--limit", limit,
+                            "--decisions", "-")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            wanted = [json.loads(line) for line in result.stdout.splitlines()]
+            self.assertEqual(len(wanted), len(times))
+            ours = answer["limits"][0]
+            self.assertEqual(ours["allowed"], [row["allowed"] for row in wanted], limit)
+            self.assertEqual(ours["remaining"], [row["remaining"] for row in wanted], limit)
+            self.assertIn(True, ours["allowed"])
+            self.assertIn(False, ours["allowed"])
+
+    def test_what_is_wrong_is_named(self):
+        status, answer = self.simulate({"limits": ["fixed_window 1/1s", "fixed_window 1/1x"],
+                                        "arrivals": [0]})
+        self.assertEqual((status, answer["index"], answer["offset"]), (400, 1, 16), answer)
+
+    def test_a_port_that_is_taken_is_an_error(self):
+        port = self.address.split(":")[2].split("/")[0]
+        result = sluice("playground", "--port", port)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("127.0.0.1:" + port, result.stderr)
+
+    def test_the_page_in_chromium(self):
+        npm_install(PAGES)
+        result = run("node", os.path.join(PAGES, "playground.mjs"), self.address, timeout_s=120)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

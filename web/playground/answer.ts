@@ -1,0 +1,60 @@
+/** What the server answers to POST /v1/simulate. */
+
+export interface LimitAnswer {
+  limit: string;
+  allowed: boolean[];
+  remaining: number[];
+  retry_after_ms: (number | null)[];
+  reset_after_ms: (number | null)[];
+  delay_ms: (number | null)[];
+}
+
+/** A problem object: what is wrong, and in which limit, at which character. */
+export interface Problem {
+  detail: string;
+  index?: number;
+  offset?: number;
+}
+
+export type Answer = {limits: LimitAnswer[]} | {problem: Problem};
+
+/** Never fails: what goes wrong is a problem. */
+export async function simulate(limits: string[], arrivals: number[]): Promise<Answer> {
+  try {
+    const response = await fetch("/v1/simulate", {
+      method: "POST",
+      headers: {"Content-Type": "application/json"},
+      body: JSON.stringify({limits, arrivals}),
+    });
+    const body = await response.json();
+    return response.ok ? body : {problem: body};
+  } catch {
+    return {problem: {detail: "The server does not answer."}};
+  }
+}
+
+const UNITS: Record<string, number> = {
+  ns: 1e-6, us: 1e-3, ms: 1, s: 1e3, m: 6e4, h: 3.6e6, d: 8.64e7, w: 6.048e8,
+};
+
+/** The window of a limit in milliseconds: that which stands after its first '/'. */
+export function windowOf(limit: string): number | null {
+  const text = /\/((?:\d+(?:ns|us|ms|s|m|h|d|w))+)/.exec(limit);
+  if (!text) return null;
+  let sum = 0;
+  for (const [, count, unit] of text[1].matchAll(/(\d+)(ns|us|ms|s|m|h|d|w)/g)) {
+    sum += Number(count) * UNITS[unit];
+  }
+  return sum;
+}
+
+/** The most arrivals that were admitted in any time of this length. */
+export function worstWindow(arrivals: number[], allowed: boolean[], windowMs: number): number {
+  const admitted = arrivals.filter((_, i) => allowed[i]);
+  let most = 0;
+  for (let first = 0, last = 0; last < admitted.length; ++last) {
+    while (admitted[last] - admitted[first] >= windowMs) ++first;
+    most = Math.max(most, last - first + 1);
+  }
+  return most;
+}

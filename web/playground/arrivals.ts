@@ -1,0 +1,89 @@
+/** The arrivals of an experiment, in milliseconds since its begin. */
+
+import { DRAWN_BINS, Experiment, MAX_ARRIVALS } from "./state";
+
+/** Random numbers from 0 to 1, the same for the same seed: mulberry32, by Tommy Ettinger. */
+function randomOf(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+function steady({rate, span}: Experiment): number[] {
+  return Array.from({length: Math.floor(rate * span)}, (_, i) => (i * 1000) / rate);
+}
+
+/** Each burst has its arrivals one millisecond apart. */
+function bursts({rate, span, period}: Experiment): number[] {
+  const times: number[] = [];
+  for (let begin = 0; begin < span; begin += period) {
+    for (let i = 0; i < rate; ++i) times.push(begin * 1000 + i);
+  }
+  return times;
+}
+
+/** All of one window's units at its end, and all of the next one's at its begin: twice as many in
+ * no time. */
+function boundary({rate, span, period}: Experiment): number[] {
+  const times: number[] = [];
+  for (let end = period; end <= span; end += 2 * period) {
+    for (let i = Math.floor(rate); i > 0; --i) times.push(end * 1000 - i);
+    for (let i = 0; i < rate; ++i) times.push(end * 1000 + i);
+  }
+  return times;
+}
+
+function poisson({rate, span, seed}: Experiment): number[] {
+  const random = randomOf(seed);
+  const times: number[] = [];
+  for (let at = 0; ; ) {
+    at += (-Math.log(1 - random()) * 1000) / rate;
+    if (at >= span * 1000 || times.length > MAX_ARRIVALS) return times;
+    times.push(Math.round(at * 1000) / 1000);
+  }
+}
+
+function drawn({drawn: counts, span}: Experiment): number[] {
+  const width = (span * 1000) / DRAWN_BINS;
+  return counts.flatMap((count, bin) =>
+    Array.from({length: count}, (_, i) => (bin + i / count) * width));
+}
+
+/** At most MAX_ARRIVALS, in order. */
+export function arrivalsOf(experiment: Experiment): number[] {
+  const make = {
+    steady, bursts, boundary, poisson, drawn,
+    times: ({times}: Experiment) => times.map((time) => time * 1000),
+  }[experiment.kind];
+  const times = make(experiment);
+  const integral = times.map((time) => Math.max(0, Math.round(time * 1000) / 1000));
+  return integral.sort((a, b) => a - b).slice(0, MAX_ARRIVALS);
+}
+
+/** The times of a log, as seconds since the first: of each line the first ISO time, time of Apache
+ * and nginx, or number of seconds. Other lines are left out. */
+export function readTimes(text: string): number[] {
+  const months = "JanFebMarAprMayJunJulAugSepOctNovDec";
+  const times: number[] = [];
+  for (const line of text.split("\n")) {
+    const iso = /\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?/.exec(line);
+    const common =
+        /\[(\d\d)\/(\w{3})\/(\d{4}):(\d\d:\d\d:\d\d) ([+-]\d\d)(\d\d)\]/.exec(line);
+    const plain = /^\s*(\d+(\.\d+)?)/.exec(line);
+    if (common) {
+      const month = String(months.indexOf(common[2]) / 3 + 1).padStart(2, "0");
+      times.push(Date.parse(`${common[3]}-${month}-${common[1]}T${common[4]}${common[5]}:` +
+                            common[6]) / 1000);
+    } else if (iso) {
+      times.push(Date.parse(iso[0].replace(" ", "T") + (iso[2] ? "" : "Z")) / 1000);
+    } else if (plain) {
+      times.push(Number(plain[1]));
+    }
+  }
+  const good = times.filter(Number.isFinite).sort((a, b) => a - b).slice(0, MAX_ARRIVALS);
+  return good.map((time) => Math.round((time - good[0]) * 1e6) / 1e6);
+}

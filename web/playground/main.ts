@@ -1,0 +1,220 @@
+/** The page of `sluice playground`: the same arrivals, decided by several limits side by side. */
+
+import { make, showNumber } from "../common/dom";
+import { grouped, percent, plural } from "../common/format";
+import { Answer, LimitAnswer, Problem, simulate, windowOf, worstWindow } from "./answer";
+import { arrivalsOf, readTimes } from "./arrivals";
+import { binsOf, makeArrivalPicture, makeDecisionPicture } from "./picture";
+import { Kind, KINDS, MAX_DECISIONS, MAX_LIMITS, readExperiment, writeExperiment }
+  from "./state";
+
+let experiment = readExperiment(location.hash);
+let lastAsked = 0;
+
+const controls = make("div", {class: "controls"});
+const drawing = make("div", {});
+const status = make("p", {class: "muted small", role: "status"});
+const results = make("div", {class: "results"});
+const rows: {input: HTMLInputElement; error: HTMLElement; result: HTMLElement}[] = [];
+
+/** "1.5 s", "20 ms" */
+function seconds(ms: number): string {
+  return ms >= 1000 ? `${Math.round(ms / 10) / 100} s` : `${Math.round(ms * 100) / 100} ms`;
+}
+
+function numberField(label: string, name: "rate" | "span" | "period" | "seed", least: number,
+                     most: number): HTMLElement {
+  const input = make("input", {type: "number", name, min: least, max: most, step: "any",
+    value: experiment[name], change: () => {
+      const value = Number(input.value);
+      const isGood = input.value !== "" && value >= least && value <= most;
+      if (isGood) experiment[name] = value;
+      input.value = String(experiment[name]);
+      update();
+    }});
+  return make("label", {}, label, input);
+}
+
+/** Each kind of arrivals has fields of its own. */
+function makeControls(): void {
+  const kind = make("select", {name: "arrivals", change: () => {
+    if (kind.value === "drawn") {
+      experiment.drawn = binsOf(arrivalsOf(experiment), experiment.span * 1000);
+    }
+    experiment.kind = kind.value as Kind;
+    makeControls();
+    update();
+  }}, ...KINDS.map(([name, title]) =>
+    make("option", {value: name, selected: name === experiment.kind}, title)));
+  const fields: Record<Kind, () => HTMLElement[]> = {
+    steady: () => [numberField("a second", "rate", 0.1, 1000)],
+    bursts: () => [numberField("in each burst", "rate", 1, 1000),
+      numberField("seconds between bursts", "period", 0.1, 86_400)],
+    boundary: () => [numberField("before and after it", "rate", 1, 1000),
+      numberField("seconds of the window", "period", 0.1, 86_400)],
+    poisson: () => [numberField("a second, on average", "rate", 0.1, 1000),
+      numberField("seed", "seed", 1, 1_000_000)],
+    drawn: () => [make("span", {class: "muted small"}, "Draw in the picture.")],
+    times: () => [makeTimes()],
+  };
+  controls.replaceChildren(make("label", {}, "Arrivals", kind), ...fields[experiment.kind](),
+      numberField("seconds in all", "span", 1, 86_400));
+}
+
+/** Takes lines of a log. */
+function makeTimes(): HTMLElement {
+  const area = make("textarea", {name: "times", rows: 3, spellcheck: "false",
+    placeholder: "Lines of an access log, or times in seconds, one in a line", change: () => {
+      experiment.times = readTimes(area.value);
+      const last = experiment.times[experiment.times.length - 1] ?? 0;
+      experiment.span = Math.min(86_400, Math.max(1, Math.ceil(last)));
+      makeControls();
+      update();
+    }});
+  area.value = experiment.times.join("\n");
+  return make("label", {class: "wide"}, "Times", area);
+}
+
+function showDrawing(arrivals: number[]): void {
+  const spanMs = experiment.span * 1000;
+  const bins = experiment.kind === "drawn" ? experiment.drawn : binsOf(arrivals, spanMs);
+  const onDraw = (bin: number, count: number) => {
+    if (experiment.kind !== "drawn") {
+      experiment.drawn = binsOf(arrivals, spanMs);
+      experiment.kind = "drawn";
+      makeControls();
+    }
+    experiment.drawn[bin] = count;
+  };
+  drawing.replaceChildren(makeArrivalPicture(bins, onDraw, update));
+}
+
+function makeRow(limit: string): HTMLElement {
+  const error = make("p", {class: "denied small error", role: "alert"});
+  const result = make("div", {});
+  const input = make("input", {type: "text", class: "mono", value: limit, spellcheck: "false",
+    "aria-label": "limit", input: () => {
+      experiment.limits[index()] = input.value;
+      update();
+    }});
+  const row = {input, error, result};
+  const index = () => rows.indexOf(row);
+  const remove = make("button", {type: "button", "aria-label": "remove this limit", click: () => {
+    if (rows.length === 1) return;
+    experiment.limits.splice(index(), 1);
+    rows.splice(index(), 1);
+    card.remove();
+    update();
+  }}, "Remove");
+  const card = make("article", {class: "card"},
+      make("div", {class: "row"}, input, remove), error, result);
+  rows.push(row);
+  return card;
+}
+
+function makeRows(): void {
+  rows.length = 0;
+  results.replaceChildren(...experiment.limits.map(makeRow));
+}
+
+/** Says what is wrong, and shows the character. */
+function showProblem(problem: Problem): void {
+  for (const row of rows) row.error.replaceChildren();
+  if (problem.index === undefined) {
+    status.textContent = problem.detail;
+    return;
+  }
+  const row = rows[problem.index];
+  const text = row.input.value;
+  const at = problem.offset ?? text.length;
+  const sentence = problem.detail.replace(/^"limits"\[\d+\]: /, "");
+  row.error.replaceChildren(sentence, make("br"), make("code", {}, text.slice(0, at),
+      make("mark", {}, text.slice(at, at + 1) || " "), text.slice(at + 1)));
+  row.input.setAttribute("aria-invalid", "true");
+  row.result.replaceChildren();
+}
+
+function showLimit(answer: LimitAnswer, arrivals: number[], result: HTMLElement): void {
+  const admitted = answer.allowed.filter(Boolean).length;
+  const denied = arrivals.length - admitted;
+  const wait = answer.retry_after_ms.reduce<number>(
+    (most, each, i) => (answer.allowed[i] ? most : Math.max(most, each ?? Infinity)), 0);
+  const delay = answer.delay_ms.reduce<number>((most, each) => Math.max(most, each ?? 0), 0);
+  const windowMs = windowOf(answer.limit);
+  const entry = (label: string, number: HTMLElement) =>
+    make("div", {}, make("dt", {}, label), number);
+  const list = make("dl", {class: "totals"},
+      entry("admitted", showNumber("dd", "admitted", admitted, grouped(admitted))),
+      entry("denied", showNumber("dd", "denied", denied,
+          `${grouped(denied)} (${percent(denied, arrivals.length)})`)),
+      entry("longest retry_after", showNumber("dd", "retry_after_ms",
+          Number.isFinite(wait) ? wait : -1, Number.isFinite(wait) ? seconds(wait) : "never")));
+  if (delay > 0) {
+    list.append(entry("longest delay", showNumber("dd", "delay_ms", delay, seconds(delay))));
+  }
+  if (windowMs !== null) {
+    const worst = worstWindow(arrivals, answer.allowed, windowMs);
+    list.append(entry(`admitted in the worst ${seconds(windowMs)}`,
+        showNumber("dd", "worst_window", worst, grouped(worst))));
+  }
+  result.replaceChildren(makeDecisionPicture(arrivals, answer, experiment.span * 1000), list);
+}
+
+function show(answer: Answer, arrivals: number[]): void {
+  if ("problem" in answer) return showProblem(answer.problem);
+  status.textContent = `${plural(arrivals.length, "request")} of one key, each limit by itself.`;
+  answer.limits.forEach((limit, i) => {
+    rows[i].error.replaceChildren();
+    rows[i].input.removeAttribute("aria-invalid");
+    showLimit(limit, arrivals, rows[i].result);
+  });
+}
+
+/** Asks the server, and shows its answer if nothing else has been asked meanwhile. */
+async function update(): Promise<void> {
+  const asked = ++lastAsked;
+  history.replaceState(null, "", "#" + writeExperiment(experiment));
+  const most = Math.floor(MAX_DECISIONS / experiment.limits.length);
+  const arrivals = arrivalsOf(experiment).slice(0, most);
+  showDrawing(arrivals);
+  const answer = await simulate(experiment.limits, arrivals);
+  if (asked === lastAsked) show(answer, arrivals);
+}
+
+function start(): void {
+  const add = make("button", {type: "button", click: () => {
+    if (rows.length === MAX_LIMITS) return;
+    experiment.limits.push("token_bucket 5/1s");
+    results.append(makeRow("token_bucket 5/1s"));
+    rows[rows.length - 1].input.focus();
+    update();
+  }}, "Add a limit");
+  document.getElementById("page")!.replaceChildren(
+      make("h1", {}, "Playground"),
+      make("p", {class: "lede"},
+          "The same requests, decided by several limits. The address holds the experiment: copy ",
+          "it to show it to others."),
+      make("section", {class: "card", "aria-label": "Arrivals"}, controls, drawing, status),
+      make("h2", {}, "Limits"), legend(), results, make("p", {}, add));
+  makeControls();
+  makeRows();
+  update();
+}
+
+function legend(): HTMLElement {
+  const item = (color: string, text: string) => {
+    const swatch = make("span", {class: "swatch", "aria-hidden": "true"});
+    swatch.style.background = `var(--${color})`;
+    return make("span", {}, swatch, text);
+  };
+  return make("p", {class: "legend"}, item("admitted", "admitted"), item("denied", "denied"),
+      item("level", "units that remain after each request"));
+}
+
+addEventListener("hashchange", () => {
+  experiment = readExperiment(location.hash);
+  makeControls();
+  makeRows();
+  update();
+});
+start();
