@@ -1,6 +1,9 @@
 #include "protocols/resp/writer.h"
 
+#include <algorithm>
 #include <charconv>
+
+#include "core/safe_text.h"
 
 namespace sluice::resp {
 
@@ -24,9 +27,10 @@ void Writer::simple(std::string_view text) {
 }
 
 void Writer::error(std::string_view text) {
-  output_ += '-';
-  for (const char c : text) output_ += c == '\r' || c == '\n' ? ' ' : c;
-  output_ += "\r\n";
+  std::string line(text);
+  std::ranges::replace_if(
+      line, [](char c) { return c == '\r' || c == '\n'; }, ' ');
+  output_.append("-").append(printable(line, std::string::npos)).append("\r\n");
 }
 
 void Writer::integer(std::int64_t number) {

@@ -34,8 +34,8 @@ class Writer {
   /// REQUIRES: no line end in `text`.
   void simple(std::string_view text);
 
-  /// `text` begins with the error's code ("ERR"). Line ends in it become blanks, as in Redis, so
-  /// that it can quote what the client sent.
+  /// `text` begins with the error's code ("ERR"). Line ends in it become blanks, as in Redis, and
+  /// what a terminal might interpret is escaped, so that it can quote what the client sent.
   void error(std::string_view text);
   void integer(std::int64_t number);
   void bulk(std::string_view text);
