@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
@@ -342,6 +343,9 @@ TEST_F(TlsServerTest, SendsAReplyThatComesLaterThanWrongBytes) {
   serve(factory, server_files());
   TlsTestClient client(address());
   TlsTestClient other(address());
+  // What the client sends must not wait for the server to acknowledge what it has sent before.
+  const int at_once = 1;
+  ::setsockopt(client.below().fd(), IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof(at_once));
   ASSERT_TRUE(client.send("held\n"));
   const Wake wake = shared.waits.get_future().get();
   ASSERT_TRUE(client.below().send("this is no record of TLS\n"));
