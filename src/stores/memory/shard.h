@@ -86,11 +86,14 @@ class alignas(64) Shard {
   void prefetch(Tag tag) const {
     __builtin_prefetch(lines_.load(std::memory_order_relaxed) + home(tag, line_count()), 1);
   }
-  /// Prefetches the limits of that line's slots.
-  void prefetch_limits(Tag tag) const {
+  /// Prefetches what else a new tag needs: the limits of that line's slots, and the next line,
+  /// where it is looked for if its home line is full.
+  void prefetch_for_new(Tag tag) const {
     const std::uint32_t count = line_count();
     const Line* lines = lines_.load(std::memory_order_relaxed);
-    __builtin_prefetch(limits(lines, count) + home(tag, count) * Line::kSlots, 1);
+    const std::uint32_t i = home(tag, count);
+    __builtin_prefetch(limits(lines, count) + i * Line::kSlots, 1);
+    __builtin_prefetch(lines + next(i, count), 1);
   }
 
   /// The cell of a tag, or null. Always inlined, since that matters for the decision of a hot key.
@@ -254,7 +257,16 @@ class alignas(64) Shard {
   static constexpr std::size_t block_bytes(std::uint32_t count) {
     return count * (sizeof(Line) + Line::kSlots * sizeof(LimitId));
   }
-  std::uint32_t grown_count() const { return line_count() + std::max(1u, line_count() / 4); }
+  // A quarter more, in as many pages as come nearest to that: rounded up, a key would take more
+  // than 32 bytes after the shard has grown.
+  std::uint32_t grown_count() const {
+    const std::uint32_t count = line_count() + std::max(1u, line_count() / 4);
+    const std::size_t bytes = block_bytes(count);
+    if (bytes < Budget::kLeastPagesBytes) return count;
+    const std::size_t pages = (bytes + Budget::kPageBytes / 2 - 1) / Budget::kPageBytes;
+    const auto nearest = static_cast<std::uint32_t>(pages * Budget::kPageBytes / block_bytes(1));
+    return nearest > line_count() ? nearest : count;
+  }
 
   // Passes copies, since the visitor may erase keys.
   template <class Visit>

@@ -187,7 +187,7 @@ TEST(Shard, StartsEmpty) {
   EXPECT_FALSE(lone.shard.crowded());
   EXPECT_TRUE(contents(lone.shard).empty());
   lone.shard.prefetch(1);
-  lone.shard.prefetch_limits(1);
+  lone.shard.prefetch_for_new(1);
   lone.shard.visit_next([](const Slot&) { FAIL() << "there is no tag to visit"; });
   lone.shard.visit_candidates(1, [](const Slot&) { FAIL() << "there is no tag to visit"; });
 }
@@ -246,6 +246,16 @@ TEST(Shard, GrowsByAQuarterAndFreesTheOldLines) {
             Budget::lines_bytes(lone.shard.line_count() * 72) + Budget::kOverheadBytes);
   lone.shard.release(lone.budget);
   EXPECT_EQ(lone.budget.used_bytes(), 0U);
+}
+
+TEST(Shard, TakesAtMost32BytesAKeyWhileItGrows) {
+  LoneShard lone;
+  constexpr Tag kKeys = 20'000;
+  constexpr Tag kFew = 600;  // Fewer fill only a few pages.
+  for (Tag i = 1; i <= kKeys; ++i) {
+    lone.add(i * 0x9E37'79B9'7F4A'7C15, i);
+    if (i >= kFew) ASSERT_LE(lone.budget.used_bytes(), 32 * i) << i << " keys";
+  }
 }
 
 TEST(Shard, CandidatesAreThoseOfTheFirstFourLinesFromHome) {

@@ -106,7 +106,7 @@ Place Table::locate(const Request& request) const {
 void Table::fetch_record(Place place, const Request& request) const {
   constexpr std::size_t kFetched = 256;  // A ring with a dozen entries.
   const MemorySpace& space = MemorySpace::of(request);
-  place.shard->prefetch_limits(place.tag);  // For a new key.
+  place.shard->prefetch_for_new(place.tag);
   // A prefetch is not worth waiting for the lock.
   if (!space.keeps_records() || !place.shard->lock.try_lock()) return;
   const std::lock_guard lock(place.shard->lock, std::adopt_lock);
@@ -188,8 +188,8 @@ void Table::decide(Place place, const Request& request, Instant now, Decision& d
                                         Decision& decision) {
   // The order matters for speed: hash, prefetch, and only then read the clock and the line.
   const Place place = locate(request);
-  // Two cache misses at once, not one after the other.
-  if (MemorySpace::of(request).varies()) place.shard->prefetch_limits(place.tag);
+  // These cache misses at once, not one after the other.
+  if (MemorySpace::of(request).varies()) place.shard->prefetch_for_new(place.tag);
   // A release need not know the exact time. With the time of the last tick, its decision may only
   // be a few milliseconds old: `allowed` for a permit that has expired since.
   if (now == kStoreTime) [[unlikely]] {
