@@ -250,7 +250,7 @@ class StreamAcceptor {
                  AcceptReports& reports)
       : socket_(std::move(socket)),
         pause_(socket_.get_executor()),
-        service_(service),
+        service_(&service),
         reports_(reports),
         workers_(std::move(workers)) {}
 
@@ -260,10 +260,13 @@ class StreamAcceptor {
 
   ServingExecutor executor() { return socket_.get_executor(); }
 
+  /// From now on it serves its peers so. `service` outlives it.
+  void use(const Service& service) { service_ = &service; }
+
   /// Accepts those that have connected, as far as there are descriptors, and closes the socket. If
   /// that was passed, those that have connected stay with it. Does nothing the second time.
   void stop() {
-    if (service_.passed_socket < 0) accept_waiting();
+    if (service_->passed_socket < 0) accept_waiting();
     pause_.cancel();
     error_code ignored;
     socket_.close(ignored);
@@ -281,7 +284,7 @@ class StreamAcceptor {
                            } else if (error != asio::error::operation_aborted) {
                              // Most likely the system is out of descriptors, and trying again at
                              // once would spin.
-                             if (service_.on_accept_failure) service_.on_accept_failure();
+                             if (service_->on_accept_failure) service_->on_accept_failure();
                              reports_.report(error);
                              pause_.expires_after(kAcceptPause);
                              pause_.async_wait([this](const error_code& cancelled) {
@@ -307,14 +310,15 @@ class StreamAcceptor {
   StreamWorker& next_worker() { return *workers_[next_++ % workers_.size()]; }
 
   void hand_over(ServingSocket peer, StreamWorker& worker) {
-    asio::dispatch(worker.context(), [this, &worker, peer = std::move(peer)]() mutable {
-      worker.serve(std::move(peer), service_);
-    });
+    asio::dispatch(worker.context(),
+                   [&service = *service_, &worker, peer = std::move(peer)]() mutable {
+                     worker.serve(std::move(peer), service);
+                   });
   }
 
   ServingAcceptor socket_;
   ServingTimer pause_;
-  const Service& service_;
+  const Service* service_;
   AcceptReports& reports_;
   const std::vector<StreamWorker*> workers_;
   std::size_t next_ = 0;
@@ -322,11 +326,19 @@ class StreamAcceptor {
 
 /// A service, and the sockets that listen for it.
 struct Listener {
-  Service service = {};
+  std::unique_ptr<Service> service = {};
   Address address = {};  // With the real port.
   std::optional<SocketFile> file = {};
   std::deque<StreamAcceptor> acceptors = {};
 };
+
+namespace {
+
+bool serve_the_same(const Service& a, const Service& b) {
+  return a.address == b.address && a.protocol == b.protocol && a.tls == b.tls;
+}
+
+}  // namespace
 
 struct StreamServer::State {
   StreamServerOptions options;
@@ -336,10 +348,19 @@ struct StreamServer::State {
   std::vector<std::unique_ptr<Listener>> listeners;
   // Those that were replaced: connections that they have accepted still refer to them.
   std::vector<std::unique_ptr<Listener>> former;
+  std::vector<std::unique_ptr<Service>> former_services;
   std::vector<std::future<void>> threads;
   bool stopped = false;
 
-  std::unique_ptr<Listener> listen(Service service);
+  /// `leaving` are closed when all has gone well.
+  std::unique_ptr<Listener> listen(Service service, std::span<Listener* const> leaving = {});
+  /// Of each service the listener that has its address, or null.
+  std::vector<Listener*> find_listeners(const std::vector<Service>& services) const;
+  /// Serves the peers that are accepted from now on so.
+  void change_service(Listener& listener, Service service);
+  /// Has each acceptor do this on its thread. Returns when all have.
+  template <class Do>
+  static void tell_acceptors(std::span<StreamAcceptor* const> acceptors, Do what);
   /// Accepts the peers that have connected, and no more. Returns when all is handed over.
   static void stop_accepting(std::span<const std::unique_ptr<Listener>> stopped_ones,
                              bool only_passed = false);
@@ -359,27 +380,29 @@ void StreamServer::State::tell_late_workers(std::chrono::steady_clock::time_poin
 /// A TCP address has one socket for each worker (SO_REUSEPORT: the kernel spreads the connections,
 /// no thread waits for another). A Unix socket, which the kernel cannot spread, has one, from which
 /// the first worker accepts for all; so has a socket that was passed.
-std::unique_ptr<Listener> StreamServer::State::listen(Service service) {
+std::unique_ptr<Listener> StreamServer::State::listen(Service service,
+                                                      std::span<Listener* const> leaving) {
   auto made = std::make_unique<Listener>();
-  made->service = std::move(service);
-  Address& address = made->address = made->service.address;
+  made->service = std::make_unique<Service>(std::move(service));
+  Address& address = made->address = made->service->address;
   const auto add = [&](ServingAcceptor socket, std::vector<StreamWorker*> served) {
-    made->acceptors.emplace_back(std::move(socket), made->service, std::move(served), *reports);
+    made->acceptors.emplace_back(std::move(socket), *made->service, std::move(served), *reports);
   };
   asio::io_context& first = workers.front().context();
   std::vector<StreamWorker*> all;
   for (StreamWorker& worker : workers) all.push_back(&worker);
   try {
-    if (made->service.passed_socket >= 0) {
-      add(listen_on(first, made->service.passed_socket, address), std::move(all));
+    if (made->service->passed_socket >= 0) {
+      add(listen_on(first, made->service->passed_socket, address), std::move(all));
     } else if (address.family == Address::Family::kUnix) {
       ServingAcceptor socket = listen_unix(first, address.host);
       made->file.emplace(address.host);
       add(std::move(socket), std::move(all));
     } else {
-      // What is served here before takes turns with this until it is closed.
-      const bool is_own = std::ranges::any_of(
-          listeners, [&](const auto& listener) { return listener->address == address; });
+      // The kernel lets this server have both until the other is closed.
+      const bool is_own = std::ranges::any_of(leaving, [&](const Listener* other) {
+        return other->address.family == address.family && other->address.port == address.port;
+      });
       if (address.port != 0 && !is_own) {
         expect_free(first, endpoint_of(address));
       }
@@ -399,19 +422,54 @@ void StreamServer::State::stop_accepting(std::span<const std::unique_ptr<Listene
                                          bool only_passed) {
   std::vector<StreamAcceptor*> acceptors;
   for (const auto& listener : stopped_ones) {
-    if (only_passed && listener->service.passed_socket < 0) continue;
+    if (only_passed && listener->service->passed_socket < 0) continue;
     listener->file.reset();
     for (StreamAcceptor& acceptor : listener->acceptors) acceptors.push_back(&acceptor);
   }
+  tell_acceptors(acceptors, [](StreamAcceptor& acceptor) { acceptor.stop(); });
+}
+
+template <class Do>
+void StreamServer::State::tell_acceptors(std::span<StreamAcceptor* const> acceptors, Do what) {
   std::latch accepting(static_cast<std::ptrdiff_t>(acceptors.size()));
   for (StreamAcceptor* acceptor : acceptors) {
-    asio::post(acceptor->executor(), [acceptor, &accepting] {
-      acceptor->stop();
+    asio::post(acceptor->executor(), [acceptor, &accepting, &what] {
+      what(*acceptor);
       // Posted, since a peer may have been accepted already and wait to be handed over.
       asio::post(acceptor->executor(), [&accepting] { accepting.count_down(); });
     });
   }
   accepting.wait();
+}
+
+void StreamServer::State::change_service(Listener& listener, Service service) {
+  former_services.push_back(
+      std::exchange(listener.service, std::make_unique<Service>(std::move(service))));
+  std::vector<StreamAcceptor*> acceptors;
+  for (StreamAcceptor& acceptor : listener.acceptors) acceptors.push_back(&acceptor);
+  tell_acceptors(acceptors, [&](StreamAcceptor& acceptor) { acceptor.use(*listener.service); });
+}
+
+std::vector<Listener*> StreamServer::State::find_listeners(
+    const std::vector<Service>& services) const {
+  std::vector<Listener*> found(services.size(), nullptr);
+  const auto find_all = [&](bool (*suits)(const Service&, const Service&)) {
+    for (std::size_t i = 0; i < services.size(); ++i) {
+      for (const auto& listener : listeners) {
+        const bool is_free = std::ranges::find(found, listener.get()) == found.end();
+        if (found[i] == nullptr && is_free && suits(*listener->service, services[i])) {
+          found[i] = listener.get();
+        }
+      }
+    }
+  };
+  find_all(serve_the_same);
+  // Those that are left serve something else at a known address.
+  find_all([](const Service& a, const Service& b) {
+    const bool is_any_port = a.address.family != Address::Family::kUnix && a.address.port == 0;
+    return !is_any_port && a.address == b.address && a.passed_socket == b.passed_socket;
+  });
+  return found;
 }
 
 StreamServer::StreamServer(std::vector<Service> services, const StreamServerOptions& options)
@@ -441,18 +499,14 @@ std::vector<Address> StreamServer::addresses() const {
 void StreamServer::replace(std::vector<Service> services, const std::function<void()>& commit) {
   State& state = *state_;
   assert(!state.threads.empty() && !state.stopped);
-  // Of each service: the listener that it had, or a new one.
-  std::vector<Listener*> kept(services.size(), nullptr);
+  const std::vector<Listener*> kept = state.find_listeners(services);
+  std::vector<Listener*> leaving;
+  for (const auto& listener : state.listeners) {
+    if (std::ranges::find(kept, listener.get()) == kept.end()) leaving.push_back(listener.get());
+  }
   std::vector<std::unique_ptr<Listener>> made(services.size());
   for (std::size_t i = 0; i < services.size(); ++i) {
-    for (const auto& listener : state.listeners) {
-      const Service& served = listener->service;
-      const bool is_same = served.address == services[i].address &&
-                           served.protocol == services[i].protocol && served.tls == services[i].tls;
-      const bool is_free = std::ranges::find(kept, listener.get()) == kept.end();
-      if (is_same && is_free && kept[i] == nullptr) kept[i] = listener.get();
-    }
-    if (kept[i] == nullptr) made[i] = state.listen(std::move(services[i]));
+    if (kept[i] == nullptr) made[i] = state.listen(std::move(services[i]), leaving);
   }
   commit();
   std::vector<std::unique_ptr<Listener>> former = std::exchange(state.listeners, {});
@@ -460,9 +514,12 @@ void StreamServer::replace(std::vector<Service> services, const std::function<vo
     if (made[i] != nullptr) {
       for (StreamAcceptor& acceptor : made[i]->acceptors) acceptor.start();
       state.listeners.push_back(std::move(made[i]));
-    } else {
-      const auto at = std::ranges::find(former, kept[i], &std::unique_ptr<Listener>::get);
-      state.listeners.push_back(std::move(*at));
+      continue;
+    }
+    const auto at = std::ranges::find(former, kept[i], &std::unique_ptr<Listener>::get);
+    state.listeners.push_back(std::move(*at));
+    if (!serve_the_same(*kept[i]->service, services[i])) {
+      state.change_service(*kept[i], std::move(services[i]));
     }
   }
   std::erase(former, nullptr);

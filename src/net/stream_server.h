@@ -50,10 +50,10 @@ class StreamServer {
 
   /// Serves these services from now on. First listens at the addresses that are new; then calls
   /// `commit`; then closes the addresses that are no longer there, after accepting the peers that
-  /// have connected already. A service whose address, protocol and TLS are those of one that
-  /// is served stays as it is, and so do all connections. If an address cannot be listened on
-  /// (ListenError), or `commit` throws, nothing has changed. REQUIRES: start() was called, and
-  /// stop() was not.
+  /// have connected already. An address that is served goes on, with the new service for the peers
+  /// that are accepted then if its protocol or TLS differ, and so do all connections. If an address
+  /// cannot be listened on (ListenError), or `commit` throws, nothing has changed. REQUIRES:
+  /// start() was called, and stop() was not.
   void replace(std::vector<Service> services, const std::function<void()>& commit);
 
   /// Closes each connection that is open now after its next reply. Returns when all of them are

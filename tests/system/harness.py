@@ -25,7 +25,6 @@ PORTS = 10_000
 # The distance between the first ports of tests that run at the same time.
 PORTS_EACH = 97
 port_numbers = itertools.count(os.getpid() * PORTS_EACH)
-taken_ports = []  # Sockets, see take_port().
 
 
 def run(*arguments, stdin=None, text=True, timeout_s=60, **options):
@@ -65,7 +64,7 @@ def take_port(port):
     except OSError:
         claim.close()
         return False
-    taken_ports.append(claim)
+    claim.detach()  # It is closed with the process.
     return True
 
 

@@ -159,6 +159,42 @@ class Reload(SystemTest):
             self.assertEqual(connection.ask("SLUICE.PEEK", "login", "k")[2], 3)
         self.assertEqual(server.stop(), 0)
 
+    def test_an_address_that_serves_something_else(self):
+        """Another protocol or TLS at the same address, or its port at all addresses: what has been
+        connected goes on, and what connects then is served so."""
+        Certificates(self.folder)
+        tcp, unix = f"127.0.0.1:{self.port}", os.path.join(self.folder, "sluice.sock")
+        secure = "{cert: server.pem, key: server.key}"
+        listens = (f"resp: ['{tcp}', 'unix:{unix}']",
+                   f"resp: ['{tcp}'], http: ['unix:{unix}']",
+                   f"http: ['0.0.0.0:{self.port}'], resp: ['unix:{unix}']",
+                   f"http: ['{tcp}'], resp: [{{address: 'unix:{unix}', tls: {secure}}}]",
+                   f"resp: ['{tcp}', 'unix:{unix}']")
+        self.write(f"listen: {{{listens[0]}}}\n")
+        server = Process(BINARY, "serve", "--config", self.path, "--insecure")
+        self.addCleanup(server.stop)
+        server.await_output("serving ", 1)
+        first = [Connection(address) for address in (("127.0.0.1", self.port), unix)]
+        for number, listen in enumerate(listens[1:], 1):
+            self.write(f"listen: {{{listen}}}\n" + LIMITS.format(number))
+            server.await_output("reloaded: ", number)
+            for connection in first:
+                self.assertEqual(connection.ask("PING"), "PONG")
+            for name, address in ((tcp, ("127.0.0.1", self.port)), (f"unix:{unix}", unix)):
+                with Connection(address) as connection:
+                    connection.send(b"PING\r\n\r\n")
+                    try:
+                        reply = connection.socket.recv(64)
+                    except ConnectionResetError:
+                        reply = b""
+                is_http = listen.startswith("http") if name == tcp else "http: ['unix" in listen
+                is_secure = name != tcp and "tls" in listen
+                wanted = b"" if is_secure else b"HTTP/1.1 4" if is_http else b"+PONG"
+                self.assertTrue(reply.startswith(wanted), (listen, name, reply))
+                self.assertFalse(is_secure and reply.startswith(b"+PONG"), listen)
+        for connection in first:
+            connection.close()
+
     def test_an_edit_while_the_server_starts(self):
         """It reads its certificate from a pipe first, and so waits once it has read the file."""
         made = Certificates(self.folder)
