@@ -1,12 +1,14 @@
 #include "advise/advise.h"
 
-#include <new>
+#include <optional>
 #include <ostream>
 
 #include "advise/advice.h"
 #include "advise/advice_report.h"
+#include "pages/pages.h"
 #include "replay/feed.h"
 #include "replay/inputs.h"
+#include "replay/output_file.h"
 #include "replay/progress.h"
 
 namespace sluice::advise {
@@ -21,6 +23,9 @@ int advise_all(const AdviseOptions& options, const AdviseStreams& streams) {
                                    .format = options.format,
                                    .is_strict = options.is_strict};
   const std::vector<replay::Input> inputs = replay::find_inputs(options.files);
+  const auto html = replay::open_output("--html", options.html, inputs);
+  std::optional<replay::OutputFile> page;
+  if (html) page.emplace(html->descriptor, "the page", html->name);
   replay::Progress progress(streams.progress_descriptor, replay::total_bytes(inputs));
   Traffic traffic(options.max_bytes);
   replay::Feed feed(std::move(feed_options), traffic, streams.err, progress);
@@ -33,7 +38,12 @@ int advise_all(const AdviseOptions& options, const AdviseStreams& streams) {
   const AdviceContext context{.key = feed.keys_used(), .unreadable = feed.unreadable()};
   const std::string text = options.is_json ? advice_json(advice, context)
                                            : advice_text(advice, context, streams.is_coloured);
-  if (!(streams.out << text << std::flush)) {
+  if (page) {
+    page->write(pages::filled(pages::advice_page(), advice_json(advice, context)));
+    page->finish();
+  }
+  std::ostream& out = options.html == "-" ? streams.err : streams.out;
+  if (!(out << text << std::flush)) {
     throw ReplayError(kFailed, "the advice cannot be written");
   }
   return feed.is_damaged() ? kFailed : 0;

@@ -18,6 +18,8 @@ struct AdviseOptions {
   replay::Format format = replay::Format::kAuto;
   /// Stop at the first line that cannot be parsed.
   bool is_strict = false;
+  /// The file for the advice as a web page; "-" is standard output, empty is none.
+  std::string html = {};
   /// Print JSON instead of text.
   bool is_json = false;
   /// About how much memory the keys may need; with more keys, a sample of them is kept.
@@ -25,7 +27,7 @@ struct AdviseOptions {
 };
 
 struct AdviseStreams {
-  /// For the advice.
+  /// For the advice. If the page goes to standard output, the advice goes to `err`.
   std::ostream& out;
   /// For errors, and the first lines that cannot be parsed.
   std::ostream& err;

@@ -149,8 +149,7 @@ Outcome outcome_of(const Ranking& ranking, std::size_t limit) {
 std::string why_balanced(const Choice& choice, const Ranking& ranking) {
   if (choice.outliers == 0) {
     return "No small group of keys stands out, so this is the smallest limit of its kind that "
-           "denies "
-           "something to at most 1 % of the keys. Look at them, above, before you choose it.";
+           "denies something to at most 1 % of the keys. Look at them before you choose it.";
   }
   std::uint64_t requests = 0;
   for (std::size_t rank = 0; rank < choice.outliers; ++rank) {

@@ -27,13 +27,14 @@ Examples:
   sluice advise logs/*.gz --key '{user}' --json)";
 
 int run_advise_command(const advise::AdviseOptions& options) {
+  const int advice = options.html == "-" ? STDERR_FILENO : STDOUT_FILENO;
   if (options.files.empty() && isatty(STDIN_FILENO) == 1) {
     std::cerr << "sluice advise: reading standard input\n";
   }
   return advise::run_advise(
       options, {.out = std::cout,
                 .err = std::cerr,
-                .is_coloured = !options.is_json && takes_colour(STDOUT_FILENO),
+                .is_coloured = !options.is_json && takes_colour(advice),
                 .progress_descriptor = isatty(STDERR_FILENO) == 1 ? STDERR_FILENO : -1});
 }
 
@@ -45,6 +46,11 @@ void add_advise(CLI::App& app, std::function<int()>& chosen) {
       app.add_subcommand("advise", "Read a log and say which limits would suit its traffic");
   command->footer(std::string(kAdviseFooter));
   add_log_options(*command, options);
+  command
+      ->add_option("--html", options->html,
+                   "Write the advice as a web page, one file; - is standard output, and then the "
+                   "advice as text goes to standard error")
+      ->type_name("FILE");
   command->add_flag("--json", options->is_json, "Print the advice as JSON");
   command->callback(
       [options, &chosen] { chosen = [options] { return run_advise_command(*options); }; });

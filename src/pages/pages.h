@@ -7,6 +7,9 @@
 /// other file.
 namespace sluice::pages {
 
+/// The page of `sluice advise --html`, without its data.
+std::string_view advice_page();
+
 /// The page of `sluice replay --html`, without its data.
 std::string_view report_page();
 

@@ -11,6 +11,11 @@
 #include "replay/text.h"
 
 namespace sluice::replay {
+namespace {
+
+constexpr mode_t kOutputMode = 0666;
+
+}  // namespace
 
 std::string why_not(int error) {
   return std::generic_category().message(error);
@@ -54,6 +59,26 @@ OpenFile open_input(const Input& input) {
                                            : open(input.path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) throw ReplayError(kFailed, input.name + ": " + why_not(errno));
   return {descriptor, input.name};
+}
+
+std::optional<OpenFile> open_output(std::string_view option, const std::string& path,
+                                    const std::vector<Input>& inputs) {
+  if (path.empty()) return std::nullopt;
+  const std::string label = std::string(option) + ": ";
+  const bool is_standard = path == "-";
+  const std::string name = is_standard ? "standard output" : printable(path, kTypedColumns);
+  struct stat status {};
+  if (!is_standard && stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
+    for (const Input& input : inputs) {
+      if (input.device != status.st_dev || input.inode != status.st_ino) continue;
+      throw ReplayError(kMisused, label + name + " is also read and would be lost");
+    }
+  }
+  const int descriptor =
+      is_standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)
+                  : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kOutputMode);
+  if (descriptor < 0) throw ReplayError(kFailed, label + name + ": " + why_not(errno));
+  return OpenFile{descriptor, name};
 }
 
 std::optional<KeyTemplate> read_key(const std::optional<std::string>& key, Format format) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "replay/key_template.h"
@@ -54,6 +55,11 @@ std::uint64_t total_bytes(const std::vector<Input>& inputs);
 
 /// Opens an input; the caller closes the descriptor. Throws ReplayError.
 OpenFile open_input(const Input& input);
+
+/// Creates or empties the file that an option names, "-" is standard output; nothing if it names
+/// none. The caller closes the descriptor. Throws ReplayError.
+std::optional<OpenFile> open_output(std::string_view option, const std::string& path,
+                                    const std::vector<Input>& inputs);
 
 /// The key template that the user gave, if any. Throws ReplayError if it is wrong or fits no file
 /// of this format.

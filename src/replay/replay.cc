@@ -24,7 +24,6 @@
 namespace sluice::replay {
 namespace {
 
-constexpr mode_t kOutputMode = 0666;
 constexpr std::size_t kTitleColumns = 100;
 
 std::vector<NamedLimit> read_limits(const std::vector<std::string>& expressions) {
@@ -52,27 +51,6 @@ std::vector<NamedLimit> read_limits(const std::vector<std::string>& expressions)
     limits.push_back({expression, std::move(limit)});
   }
   return limits;
-}
-
-/// Creates or empties the file that an option names; nothing if it names none.
-std::optional<OpenFile> open_output(std::string_view option, const std::string& path,
-                                    const std::vector<Input>& inputs) {
-  if (path.empty()) return std::nullopt;
-  const std::string label = std::string(option) + ": ";
-  const bool is_standard = path == "-";
-  const std::string name = is_standard ? "standard output" : printable(path, kTypedColumns);
-  struct stat status {};
-  if (!is_standard && stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
-    for (const Input& input : inputs) {
-      if (input.device != status.st_dev || input.inode != status.st_ino) continue;
-      throw ReplayError(kMisused, label + name + " is also read and would be lost");
-    }
-  }
-  const int descriptor =
-      is_standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)
-                  : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kOutputMode);
-  if (descriptor < 0) throw ReplayError(kFailed, label + name + ": " + why_not(errno));
-  return OpenFile{descriptor, name};
 }
 
 std::unique_ptr<DecisionWriter> open_decisions(const ReplayOptions& options,

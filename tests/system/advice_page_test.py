@@ -1,0 +1,62 @@
+"""The page of `sluice advise --html`: its data are those of --json; Chromium draws it."""
+
+import json
+import os
+import re
+import unittest
+
+from harness import ROOT, SystemTest, npm_install, run, sluice
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pages")
+SAMPLE = os.path.join(ROOT, "data", "access.log")
+DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
+# Keys that would do harm as markup, or unseen.
+HOSTILE = ["</script><script>window.harmed=1</script>", "<img src=x onerror=window.harmed=1>",
+           "<!--", "a\u202eb", "${7*7}"]
+
+
+class AdvicePage(SystemTest):
+    def advise(self, *arguments):
+        """Runs it with both outputs. Returns the page's path, and the advice as JSON."""
+        page = os.path.join(self.temporary_folder(), "advice.html")
+        result = sluice("advise", *arguments, "--html", page, "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return page, json.loads(result.stdout)
+
+    def expect_in_chromium(self, page, advice):
+        npm_install(FOLDER)
+        wanted = self.write_file("advice.json", json.dumps(advice))
+        result = run("node", os.path.join(FOLDER, "advice.mjs"), page, wanted, timeout_s=120)
+        self.assertEqual((result.returncode, result.stdout), (0, "advice: ok\n"), result.stderr)
+
+    def test_the_page_has_the_advice(self):
+        page, advice = self.advise(SAMPLE)
+        with open(page, encoding="utf-8") as file:
+            self.assertEqual(json.loads(DATA.search(file.read())[1]), advice)
+
+    def test_to_standard_output(self):
+        result = sluice("advise", SAMPLE, "--html", "-")
+        self.assertTrue(result.stdout.startswith("<!doctype html>"))
+        self.assertEqual(result.stderr, sluice("advise", SAMPLE).stdout)
+
+    def test_a_page_does_not_replace_the_log(self):
+        log = self.write_file("log.csv", "time,key\n1,a\n")
+        result = sluice("advise", log, "--html", log)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("is also read and would be lost", result.stderr)
+
+    def test_in_chromium(self):
+        self.expect_in_chromium(*self.advise(SAMPLE))
+
+    def test_hostile_keys_in_chromium(self):
+        lines = "".join(json.dumps({"time": 1700000000 + i * 30, "key": key, "user_agent": key,
+                                    "path": key}) + "\n"
+                        for i, key in enumerate(HOSTILE * 20))
+        self.expect_in_chromium(*self.advise(self.write_file("log.jsonl", lines)))
+
+    def test_an_empty_log_in_chromium(self):
+        self.expect_in_chromium(*self.advise(self.write_file("log.csv", "time,key\n")))
+
+
+if __name__ == "__main__":
+    unittest.main()
