@@ -12,7 +12,7 @@ namespace sluice {
 namespace {
 
 // "2026-11-22T17:04:05.123Z"
-std::string text_of(Instant time) {
+std::string time_text(Instant time) {
   const auto seconds = static_cast<std::time_t>(time / kSecondNs);
   std::tm parts{};
   ::gmtime_r(&seconds, &parts);
@@ -35,7 +35,7 @@ void append(std::string& line, const std::string& text) {
 }
 
 std::string json_line(const LogEvent& event, Instant time) {
-  std::string line = R"({"time":")" + text_of(time) + R"(","level":")";
+  std::string line = R"({"time":")" + time_text(time) + R"(","level":")";
   line.append(kLogLevels[static_cast<std::size_t>(event.level)]).append(R"(","event":")");
   line.append(event.name).append(R"(","message":)");
   append_json_string(line, event.message);
