@@ -39,6 +39,10 @@ class Feed {
 
   std::uint64_t unreadable() const { return unreadable_; }
 
+  /// How many requests came after one with a later time, and how much later that was at most.
+  std::uint64_t late() const { return late_; }
+  std::int64_t most_late_ns() const { return most_late_ns_; }
+
   /// Whether a file was damaged; a message has been written then.
   bool is_damaged() const { return is_damaged_; }
 
@@ -46,6 +50,7 @@ class Feed {
   const std::string& keys_used() const { return keys_used_; }
 
  private:
+  void note_time();
   bool choose_reader(const Line& line, const OpenFile& file);
   Reading read_record(LineSource& source, const Line& line);
   void refuse(const Line& line, const OpenFile& file);
@@ -61,6 +66,9 @@ class Feed {
   std::string keys_used_;
   Position position_;
   std::uint64_t unreadable_ = 0;
+  std::uint64_t late_ = 0;
+  std::int64_t most_late_ns_ = 0;
+  std::int64_t latest_ns_ = 0;  // Of all requests so far.
   bool is_damaged_ = false;
 };
 

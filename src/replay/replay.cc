@@ -82,10 +82,6 @@ std::unique_ptr<PageOutput> open_page(const ReplayOptions& options,
                                       const std::vector<NamedLimit>& limits,
                                       const std::vector<Input>& inputs) {
   if (options.html.empty()) return nullptr;
-  if (options.html == options.decisions) {
-    throw ReplayError(kMisused, "--html: " + printable(options.html, kTypedColumns) +
-                                    " is also for the decisions");
-  }
   std::vector<Limit> swept;
   for (const NamedLimit& named : limits) swept.push_back(named.limit);
   const auto file = open_output("--html", options.html, inputs);
@@ -93,6 +89,15 @@ std::unique_ptr<PageOutput> open_page(const ReplayOptions& options,
       .file{file->descriptor, "the page", file->name},
       .sweep = Sweep(swept),
   });
+}
+
+/// Says that a log is not in the order of time, if it matters: by more than a second.
+void warn_of_late(const Feed& feed, std::ostream& err) {
+  if (feed.late() == 0 || feed.most_late_ns() <= kSecondNs) return;
+  err << "sluice replay: " << grouped(feed.late())
+      << (feed.late() == 1 ? " request comes" : " requests come") << " after later ones, by up to "
+      << format_duration(feed.most_late_ns() / kSecondNs * kSecondNs)
+      << ": limits deny more of them than they would in the order of time; sort the log first\n";
 }
 
 /// `left` gets the store's sentence about keys that it could not remove when it was destroyed.
@@ -152,6 +157,10 @@ int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::
   const auto charts = make_charts(options, limits.size());
   auto store = open_virtual_store(options.store, left);
   const std::vector<Input> inputs = find_inputs(options.files);
+  if (!options.html.empty() && options.html == options.decisions) {
+    throw ReplayError(kMisused, "--html: " + printable(options.html, kTypedColumns) +
+                                    " is also for the decisions");
+  }
   const auto writer = open_decisions(options, inputs);
   const auto page = open_page(options, limits, inputs);
   Progress progress(streams.progress_descriptor, total_bytes(inputs));
@@ -176,6 +185,7 @@ int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::
   }
   finish();
   report(options, streams, judge.tally(), feed, charts.get(), page.get());
+  warn_of_late(feed, streams.err);
   return feed.is_damaged() ? kFailed : 0;
 }
 

@@ -262,7 +262,8 @@ TEST_F(Replay, TruncatedGzipFailsAfterTheReadableLines) {
   const std::string file = directory_.write("cut.gz", packed.substr(0, packed.size() / 2));
   const Outcome outcome = run(options(file));
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_TRUE(outcome.err.ends_with("sluice replay: " + file + ": the gzip data ends too early\n"));
+  const std::string sentence = "sluice replay: " + file + ": the gzip data ends too early\n";
+  EXPECT_NE(outcome.err.find(sentence), std::string::npos) << outcome.err;
   EXPECT_GT(number(outcome, "requests"), 1000);
 }
 

@@ -258,7 +258,8 @@ class Terminal(Replay):
         return written.decode().replace("\r\n", "\n")
 
     def test_colours_only_on_a_terminal(self):
-        plain = self.replay(SAMPLE, *LIMITS, "--plot").stdout
+        result = self.replay(SAMPLE, *LIMITS, "--plot")
+        plain = result.stdout + result.stderr
         self.assertNotIn("\x1b", plain)
         coloured = self.on_terminal(SAMPLE, *LIMITS, "--plot")
         self.assertIn("\x1b[31m", coloured)
@@ -278,6 +279,18 @@ class Terminal(Replay):
         lines = "".join(f"{i},a\n" for i in range(5000))
         result = self.replay("--limit", "fixed_window 1/1m", stdin="time,key\n" + lines)
         self.assertEqual(result.stderr, "")
+
+
+class Order(Replay):
+    def test_a_log_out_of_order_is_told(self):
+        shuffled = "time,key\n100,a\n40,a\n70,b\n100,a\n"
+        result = self.replay("--limit", "token_bucket 1/1s", stdin=shuffled)
+        self.assertEqual(result.stderr, "sluice replay: 2 requests come after later ones, by up to "
+                         "1m: limits deny more of them than they would in the order of time; sort "
+                         "the log first\n")
+        # Servers write a line when a request ends, so a second is usual.
+        near = "time,key\n100,a\n99,a\n101,b\n"
+        self.assertEqual(self.replay("--limit", "token_bucket 1/1s", stdin=near).stderr, "")
 
 
 class Plot(Replay):
