@@ -93,6 +93,7 @@ Advice make_advice(const Traffic& traffic) {
   for (std::size_t family = 0; family < kFamilies; ++family) {
     if (is_visible(limit_families().info[family], advice)) visible.push_back(family);
   }
+  if (visible.empty()) return advice;
   advice.families = advise_families(rankings, visible);
   advice.burstiness = burstiness_of(rankings, visible);
   const Choice choice = choose(rankings, visible);

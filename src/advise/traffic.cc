@@ -153,6 +153,7 @@ void Traffic::make_room() {
 }
 
 std::int64_t Traffic::disorder_ns() const {
+  if (further_back_.back() * 100 > requests_) return last_ns_ - first_ns_;
   std::size_t i = 0;
   while (i + 1 < kDisorders.size() && further_back_[i] * 100 > requests_) ++i;
   return kDisorders[i];

@@ -75,7 +75,8 @@ class Traffic : public replay::RecordSink {
   /// Whether every instant is a whole second.
   bool is_in_seconds() const { return is_in_seconds_; }
   /// How far the input is from the order of time: at most a hundredth of the requests lie further
-  /// back than this before the latest one up to then. One of kDisorders.
+  /// back than this before the latest one up to then. One of kDisorders, or
+  /// the whole span.
   std::int64_t disorder_ns() const;
   /// Whether the lines had statuses, user agents and paths.
   bool has_status() const { return has_status_; }

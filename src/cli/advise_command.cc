@@ -24,7 +24,7 @@ Exit status: 0; 1 if the input cannot be read or the output not be written; 2 fo
 
 Examples:
   sluice advise access.log
-  sluice advise logs/*.gz --key '{user}' --json)";
+  sluice advise access.log.2.gz access.log.1 --key '{user}' --json)";
 
 int run_advise_command(const advise::AdviseOptions& options) {
   const int advice = options.html == "-" ? STDERR_FILENO : STDOUT_FILENO;

@@ -28,7 +28,7 @@ Exit status: 0; 1 if the input cannot be read or the output not be written; 2 fo
 
 Examples:
   sluice replay access.log --limit 'token_bucket 10/1m' --limit 'sliding_log 5/1m'
-  sluice replay logs/*.gz --limit 'fixed_window 100/1h' --key '{ip} {path}')";
+  sluice replay access.log.2.gz access.log.1 --limit 'fixed_window 100/1h' --key '{ip} {path}')";
 
 int run_replay_command(const replay::ReplayOptions& options) {
   if (options.files.empty() && isatty(STDIN_FILENO) == 1) {
