@@ -51,11 +51,12 @@ int run_playground(const std::string& address) {
 }  // namespace
 
 void add_playground(CLI::App& app, std::function<int()>& chosen) {
-  const auto port = std::make_shared<std::uint16_t>(0);
+  const auto port = std::make_shared<int>(0);
   CLI::App* command = app.add_subcommand("playground", "Try limits on a web page of this machine.");
   command->footer(kPlaygroundFooter);
   command->add_option("--port", *port, "The page's port; 0 is any free one")
       ->type_name("PORT")
+      ->check(CLI::Range(0, 65535).description(""))
       ->capture_default_str();
   command->callback([port, &chosen] {
     chosen = [port] { return run_playground("127.0.0.1:" + std::to_string(*port)); };

@@ -185,7 +185,7 @@ void report_slow_decisions(ServerContext& context, std::chrono::nanoseconds thre
                           format_duration(std::chrono::nanoseconds(duration).count()) +
                           " in the store " + store;
     if (batch.left_out != 0) {
-      message += "; " + std::to_string(batch.left_out) + " slow ones" + " before had no line";
+      message += "; " + std::to_string(batch.left_out) + " slow batches before had no line";
     }
     log({LogLevel::kWarning,
          "slow_decisions",
@@ -302,6 +302,7 @@ Server::Server(const ServerOptions& options, LogFunction log) : parts_(std::make
                                       ServerFacts{.store_url = parts_->store_url,
                                                   .max_connections = options.max_connections,
                                                   .users = options.users,
+                                                  .admits_strangers = options.insecure,
                                                   .client_rules = options.client_rules});
   parts_->context->set_admin_apart(has_admin(parts_->listening));
   report_slow_decisions(*parts_->context, options.log.slow, parts_->log);

@@ -20,8 +20,10 @@ constexpr const char* kStore = "memory:?max_bytes=1048576&full=allow";
 constexpr Identity kUnknown{.is_known = false, .roles = kNoRole};
 
 // See Access::identify().
-Identity identify_in(const Access::Users& users, bool is_local, std::string_view certificate) {
+Identity identify_in(const Access::Users& users, bool is_local, std::string_view certificate,
+                     bool admits_strangers) {
   if (users.empty()) {
+    if (!is_local && certificate.empty() && !admits_strangers) return kUnknown;
     const bool is_checked = !is_local && !certificate.empty();
     return {.is_known = true, .roles = is_checked ? Roles{kCheckRole} : kAllRoles};
   }
@@ -83,12 +85,13 @@ std::string token_sha256(std::string_view token) {
   return text;
 }
 
-Access::Access(Users users)
-    : users_(std::make_shared<const Users>(std::move(users))),
+Access::Access(Users users, bool admits_strangers)
+    : admits_strangers_(admits_strangers),
+      users_(std::make_shared<const Users>(std::move(users))),
       wrong_(open_store(kStore), Limit(kWrongTokens)) {}
 
 Identity Access::identify(bool is_local, std::string_view certificate) const {
-  return identify_in(*users_.get(), is_local, certificate);
+  return identify_in(*users_.get(), is_local, certificate, admits_strangers_);
 }
 
 Access::Login Access::log_in(std::string_view name, std::string_view token, std::string_view peer) {
@@ -128,7 +131,7 @@ void ClientAccess::identify() {
   const auto users = access_->users().get();
   has_users_ = !users->empty();
   had_users_ = had_users_ || has_users_;
-  identity_ = identify_in(*users, is_local_, certificate_);
+  identity_ = identify_in(*users, is_local_, certificate_, access_->admits_strangers());
   // Its listener may have been opened for the sake of the users, and be closed without them.
   if (!has_users_ && had_users_ && !is_local_ && certificate_.empty()) identity_ = kUnknown;
   const Identity user = find_token(*users, name_, token_sha256_);

@@ -57,13 +57,17 @@ class Access {
 
   /// Without users, everyone may do everything whom the listeners let in, except for clients of a
   /// public address who need a certificate there: they have the role check.
-  explicit Access(std::vector<User> users = {});
+  /// Where `admits_strangers` is false, clients of other machines without a certificate may do
+  /// nothing then: a listener may have let them in for the sake of users that are gone.
+  explicit Access(std::vector<User> users = {}, bool admits_strangers = true);
 
   using Users = std::vector<User>;
   /// The users of this time. They are replaced by any others.
   Current<Users>& users() { return users_; }
   const Current<Users>& users() const { return users_; }
   bool has_users() const { return !users_.get()->empty(); }
+
+  bool admits_strangers() const { return admits_strangers_; }
 
   /// What a client may do that has connected and not said who it is. `is_local`: over loopback or
   /// a Unix socket. `certificate`: the subject of its certificate, or empty.
@@ -85,6 +89,7 @@ class Access {
   std::uint64_t wrong_tokens() const { return wrong_tokens_.load(std::memory_order_relaxed); }
 
  private:
+  const bool admits_strangers_;
   Current<Users> users_;
   Limiter wrong_;
   std::atomic<std::uint64_t> wrong_tokens_ = 0;

@@ -127,6 +127,14 @@ TEST(AccessTest, RefusesWrongTokens) {
   EXPECT_EQ(access.wrong_tokens(), 7U);
 }
 
+TEST(AccessTest, WithoutUsersStrangersMayAskOnlyIfToldSo) {
+  const Access strict({}, false);
+  EXPECT_FALSE(strict.identify(false, "").is_known);
+  EXPECT_EQ(strict.identify(false, "CN=gateway").roles, Roles{kCheckRole});
+  EXPECT_EQ(strict.identify(true, "").roles, kAllRoles);
+  EXPECT_EQ(Access({}, true).identify(false, "").roles, kAllRoles);
+}
+
 TEST(AccessTest, LimitsTheWrongTokensOfAnAddress) {
   Access access(users());
   for (int i = 0; i < 10; ++i) {

@@ -32,7 +32,7 @@ ServerContext::ServerContext(std::shared_ptr<Store> store, const ServedLimits& s
                              std::size_t threads, ServerFacts facts)
     : store_(std::move(store)),
       facts_(std::move(facts)),
-      access_(facts_.users),
+      access_(facts_.users, facts_.admits_strangers),
       started_at_(store_->now()),
       served_(served),
       named_(std::make_shared<const NamedLimits>(*store_, served, history_)),

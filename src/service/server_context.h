@@ -69,6 +69,8 @@ struct ServerFacts {
   std::string store_url = {};
   std::size_t max_connections = 0;
   std::vector<User> users = {};
+  /// Whether, without users, clients of other machines without a certificate may ask, too.
+  bool admits_strangers = true;
   ClientRules client_rules = {};
 };
 

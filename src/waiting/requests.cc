@@ -36,6 +36,7 @@ class RandomNumbers {
 
  private:
   void fetch() {
+    left_ = 0;  // Also where there are none.
     generation_ = fork_generation();
     const auto bytes = std::as_writable_bytes(std::span(numbers_));
     for (std::size_t filled = 0; filled < bytes.size();) {

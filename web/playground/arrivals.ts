@@ -14,13 +14,14 @@ function randomOf(seed: number): () => number {
 }
 
 function steady({rate, span}: Experiment): number[] {
-  return Array.from({length: Math.floor(rate * span)}, (_, i) => (i * 1000) / rate);
+  const count = Math.min(MAX_ARRIVALS + 1, Math.floor(rate * span));
+  return Array.from({length: count}, (_, i) => (i * 1000) / rate);
 }
 
 /** Each burst has its arrivals one millisecond apart. */
 function bursts({rate, span, period}: Experiment): number[] {
   const times: number[] = [];
-  for (let begin = 0; begin < span; begin += period) {
+  for (let begin = 0; begin < span && times.length <= MAX_ARRIVALS; begin += period) {
     for (let i = 0; i < rate; ++i) times.push(begin * 1000 + i);
   }
   return times;
@@ -30,7 +31,7 @@ function bursts({rate, span, period}: Experiment): number[] {
  * no time. */
 function boundary({rate, span, period}: Experiment): number[] {
   const times: number[] = [];
-  for (let end = period; end <= span; end += 2 * period) {
+  for (let end = period; end <= span && times.length <= MAX_ARRIVALS; end += 2 * period) {
     for (let i = Math.floor(rate); i > 0; --i) times.push(end * 1000 - i);
     for (let i = 0; i < rate; ++i) times.push(end * 1000 + i);
   }
@@ -53,7 +54,7 @@ function drawn({drawn: counts, span}: Experiment): number[] {
     Array.from({length: count}, (_, i) => (bin + i / count) * width));
 }
 
-/** At most MAX_ARRIVALS, in order. */
+/** In order; if there are more than MAX_ARRIVALS, not all. */
 export function arrivalsOf(experiment: Experiment): number[] {
   const make = {
     steady, bursts, boundary, poisson, drawn,
@@ -61,7 +62,7 @@ export function arrivalsOf(experiment: Experiment): number[] {
   }[experiment.kind];
   const times = make(experiment);
   const integral = times.map((time) => Math.max(0, Math.round(time * 1000) / 1000));
-  return integral.sort((a, b) => a - b).slice(0, MAX_ARRIVALS);
+  return integral.sort((a, b) => a - b);
 }
 
 /** The times of a log, as seconds since the first: of each line the first ISO time, time of Apache

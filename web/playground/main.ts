@@ -5,7 +5,7 @@ import { grouped, percent, plural } from "../common/format";
 import { Answer, LimitAnswer, Problem, simulate, windowOf, worstWindow } from "./answer";
 import { arrivalsOf, readTimes } from "./arrivals";
 import { binsOf, makeArrivalPicture, makeDecisionPicture } from "./picture";
-import { Kind, KINDS, MAX_DECISIONS, MAX_LIMITS, readExperiment, writeExperiment }
+import { Kind, KINDS, MAX_ARRIVALS, MAX_DECISIONS, MAX_LIMITS, readExperiment, writeExperiment }
   from "./state";
 
 let experiment = readExperiment(location.hash);
@@ -160,9 +160,10 @@ function showLimit(answer: LimitAnswer, arrivals: number[], result: HTMLElement)
   result.replaceChildren(makeDecisionPicture(arrivals, answer, experiment.span * 1000), list);
 }
 
-function show(answer: Answer, arrivals: number[]): void {
+function show(answer: Answer, arrivals: number[], isCut: boolean): void {
   if ("problem" in answer) return showProblem(answer.problem);
-  status.textContent = `${plural(arrivals.length, "request")} of one key, each limit by itself.`;
+  status.textContent = `${plural(arrivals.length, "request")} of one key, each limit by itself.` +
+    (isCut ? " There are more, which are left out: fewer limits leave room for more." : "");
   answer.limits.forEach((limit, i) => {
     rows[i].error.replaceChildren();
     rows[i].input.removeAttribute("aria-invalid");
@@ -174,11 +175,12 @@ function show(answer: Answer, arrivals: number[]): void {
 async function update(): Promise<void> {
   const asked = ++lastAsked;
   history.replaceState(null, "", "#" + writeExperiment(experiment));
-  const most = Math.floor(MAX_DECISIONS / experiment.limits.length);
-  const arrivals = arrivalsOf(experiment).slice(0, most);
+  const most = Math.min(MAX_ARRIVALS, Math.floor(MAX_DECISIONS / experiment.limits.length));
+  const all = arrivalsOf(experiment);
+  const arrivals = all.slice(0, most);
   showDrawing(arrivals);
   const answer = await simulate(experiment.limits, arrivals);
-  if (asked === lastAsked) show(answer, arrivals);
+  if (asked === lastAsked) show(answer, arrivals, all.length > most);
 }
 
 function start(): void {

@@ -30,6 +30,8 @@ export interface Experiment {
 }
 
 export const MAX_LIMITS = 16;
+/** In one part of the span. */
+const MAX_DRAWN = 1000;
 /** What one request to the server may ask for. */
 export const MAX_ARRIVALS = 10_000;
 export const MAX_DECISIONS = 20_000;
@@ -76,7 +78,8 @@ export function readExperiment(hash: string): Experiment {
     span: bounded(fields.get("span"), 1, 86_400, FIRST.span),
     period: bounded(fields.get("period"), 0.1, 86_400, FIRST.period),
     seed: bounded(fields.get("seed"), 1, 1_000_000, FIRST.seed),
-    drawn: drawn.length === DRAWN_BINS ? drawn : FIRST.drawn,
+    drawn: drawn.length === DRAWN_BINS
+      ? drawn.map((count) => Math.min(MAX_DRAWN, Math.floor(count))) : FIRST.drawn,
     times: numbers(fields.get("times"), MAX_ARRIVALS).sort((a, b) => a - b),
     limits: limits.length > 0 ? limits : FIRST.limits,
   };
