@@ -11,9 +11,9 @@
 #include <string>
 #include <string_view>
 
+#include "core/safe_text.h"
 #include "replay/key_template.h"
 #include "replay/record.h"
-#include "replay/text.h"
 
 namespace {
 
@@ -29,11 +29,11 @@ void check(bool holds) {
 }
 
 void check_text(std::string_view text) {
-  for (const char c : replay::printable(text, kColumns)) {
+  for (const char c : printable(text, kColumns)) {
     check(static_cast<unsigned char>(c) >= 0x20 && c != 0x7f);
   }
   std::string json;
-  replay::append_json_string(json, text);
+  append_json_string(json, text);
   check(json.size() >= 2 && json.find('\n') == std::string::npos);
 }
 
