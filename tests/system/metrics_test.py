@@ -85,21 +85,30 @@ class MetricsTest(SystemTest):
         self.assertEqual(ask("sum by (store) (sluice_decision_duration_seconds_count) > bool 0"),
                          {("memory",): "1"})
 
+    def read_until(self, connection, request, end):
+        connection.send(request)
+        text = b""
+        while end not in text:
+            more = connection.socket.recv(65536)
+            self.assertNotEqual(more, b"", text)
+            text += more
+        return text
+
     def test_a_refused_connection_is_counted(self):
         port = free_port()
         server = Server("--http", f"127.0.0.1:{port}", "--max-connections", "2", "--threads", "1")
         self.addCleanup(server.stop)
         page = self.enterContext(Connection(("127.0.0.1", port)))
 
+        # When it has an answer, it has been accepted, before all others.
+        self.read_until(page, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\r\n\r\n{")
         held = []
         refused = 0
         while not refused:
             held.append(self.enterContext(Connection(server.address)))
             refused += isinstance(held[-1].ask("PING"), Exception)
-        page.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        text = b""
-        while b"\nsluice_max_connections 2\n" not in text:
-            text += page.socket.recv(65536)
+        text = self.read_until(page, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                               b"\nsluice_max_connections 2\n")
         self.assertIn(b'sluice_connections_refused_total{protocol="resp"} 1\n', text)
 
 

@@ -80,11 +80,12 @@ class Redis(StoreOnServers, SystemTest):
         self.assertIn("fixed_window 20/1d", result.stdout)
         self.assertRegex(
             result.stderr,
-            r"\Asluice replay: of the keys that begin with 'sluice[a-z0-9-]+:' 0 were removed, and "
+            r"(?m)^sluice replay: of the keys that begin with 'sluice[a-z0-9-]+:' 0 were removed, "
+            "and "
             rf"{self.items()} are left, to expire after a day: "
-            r"redis 127\.0\.0\.1:\d+: NOPERM.*\n\Z")
+            r"redis 127\.0\.0\.1:\d+: NOPERM.*\n")
         self.assertGreater(self.items(), 0)
-        self.assertEqual(self.replay_as("+unlink").stderr, "")
+        self.assertNotIn("are left", self.replay_as("+unlink").stderr)
 
 
 class Memcached(StoreOnServers, SystemTest):
