@@ -4,21 +4,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "check.h"
 #include "limiter/ip_address.h"
 #include "sluice/keys.h"
 
 namespace {
 
 using namespace sluice;
-
-void check(bool holds) {
-  if (!holds) std::abort();
-}
 
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> lines;

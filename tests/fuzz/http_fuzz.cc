@@ -28,8 +28,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   // The first byte says how large the pieces are; the rest is what the client sends.
   const std::size_t piece_bytes = std::size_t{data[0]} + 1;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  const std::string whole = without_continue(sluice::replies_to(bytes, bytes.size() + 1));
-  const std::string in_pieces = without_continue(sluice::replies_to(bytes, piece_bytes));
+  const auto replies = [&](std::size_t size_of_piece) {
+    const auto server = sluice::server_over(sluice::still_store());
+    return without_continue(sluice::replies_to(bytes, size_of_piece, server));
+  };
+  const std::string whole = replies(bytes.size() + 1);
+  const std::string in_pieces = replies(piece_bytes);
   // Names of reservations and permits are random.
   if (whole.find("\"reservation\"") != std::string::npos) return 0;
   if (whole.find("\"permit\"") != std::string::npos) return 0;

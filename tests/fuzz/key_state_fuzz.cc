@@ -4,11 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "check.h"
 #include "sluice/limit.h"
 #include "stores/memcached/key_state.h"
 
@@ -20,10 +20,6 @@ namespace {
 using namespace sluice;
 
 constexpr Instant kNow = 1'700'000'000'000'000'000;
-
-void check(bool holds) {
-  if (!holds) std::abort();
-}
 
 // With the hash that a value ends with, so that what stands before it is looked at.
 std::string with_hash(std::string value) {

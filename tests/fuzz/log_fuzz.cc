@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <iterator>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "check.h"
 #include "core/safe_text.h"
 #include "replay/key_template.h"
 #include "replay/record.h"
@@ -23,10 +23,6 @@ constexpr replay::Format kFormats[] = {replay::Format::kAuto, replay::Format::kC
                                        replay::Format::kCombined, replay::Format::kCsv,
                                        replay::Format::kJsonLines};
 constexpr std::size_t kColumns = 60;
-
-void check(bool holds) {
-  if (!holds) std::abort();
-}
 
 void check_text(std::string_view text) {
   for (const char c : printable(text, kColumns)) {

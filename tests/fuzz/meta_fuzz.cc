@@ -3,20 +3,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <string_view>
 #include <vector>
 
+#include "check.h"
 #include "stores/memcached/meta_protocol.h"
 
 namespace {
 
+using sluice::check;
 using sluice::Framing;
-
-void check(bool holds) {
-  if (!holds) std::abort();
-}
 
 // Where the reply to the greeting and those to the exchanges after it end. All there is comes in
 // pieces, each time in memory of exactly its size, so that a byte too far is seen.

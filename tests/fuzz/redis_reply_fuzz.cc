@@ -3,23 +3,20 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <string_view>
 
+#include "check.h"
 #include "stores/redis/resp.h"
 
 namespace {
 
+using sluice::check;
 using sluice::Framing;
 using sluice::redis::Reply;
 using sluice::redis::ServerError;
 
 constexpr std::size_t kSlots = 16'384;
-
-void check(bool holds) {
-  if (!holds) std::abort();
-}
 
 // Where the first reply ends, told of so many bytes more at a time, each time in memory of exactly
 // their size, so that a byte too far is seen.

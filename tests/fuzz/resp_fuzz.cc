@@ -3,45 +3,23 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "connection.h"
 #include "protocols/resp/handler.h"
 #include "testing/served_store.h"
 
 namespace {
 
-using sluice::StreamHandler;
-
-void check(bool holds) {
-  if (!holds) std::abort();
-}
-
-// One connection over a fresh store. Each piece is read from memory of exactly its size, so that a
-// byte too far is seen.
+// What a client receives from a server whose store has no states yet.
 std::string replies_to(std::string_view bytes, std::size_t piece_bytes) {
   const auto context = std::make_shared<sluice::ServerContext>(sluice::still_store(),
                                                                std::vector<sluice::Limit>{}, 1);
-  const auto handler = sluice::resp::handlers(context)({.wake = [] {}});
-  std::string output;
-  std::string pending;
-  StreamHandler::Progress progress;
-  for (std::size_t at = 0; at < bytes.size() && progress.next != StreamHandler::Next::kClose;
-       at += piece_bytes) {
-    pending += bytes.substr(at, piece_bytes);
-    do {
-      const auto input = std::make_unique<char[]>(pending.size());
-      pending.copy(input.get(), pending.size());
-      progress = handler->on_data({input.get(), pending.size()}, output);
-      check(progress.consumed <= pending.size());
-      pending.erase(0, progress.consumed);
-    } while (progress.next == StreamHandler::Next::kMore);
-    check(pending.size() < sluice::resp::kMaxCommandBytes);
-  }
-  return output;
+  return sluice::replies_to(bytes, piece_bytes, sluice::resp::handlers(context), "127.0.0.1",
+                            sluice::resp::kMaxCommandBytes);
 }
 
 }  // namespace
@@ -55,6 +33,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string in_pieces = replies_to(bytes, piece_bytes);
   // INFO tells how much memory the process has, which changes from call to call.
   if (whole.find("used_memory") != std::string::npos) return 0;
-  check(whole == in_pieces);
+  sluice::check(whole == in_pieces);
   return 0;
 }

@@ -4,11 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
 
+#include "check.h"
 #include "sluice/limit.h"
 #include "stores/redis/redis_space.h"
 #include "stores/redis/script_call.h"
@@ -19,10 +19,6 @@ using namespace sluice;
 
 constexpr Instant kNow = 1'700'000'000'000'000'000;
 constexpr std::uint32_t kNumber = 0x6e756d62;
-
-void check(bool holds) {
-  if (!holds) std::abort();
-}
 
 // One request of each kind of state and of each operation, an `&`, and two together.
 class Asked {

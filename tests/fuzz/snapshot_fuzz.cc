@@ -4,12 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "check.h"
 #include "sluice/limit.h"
 #include "stores/memory/snapshot.h"
 
@@ -23,10 +23,6 @@ using namespace sluice;
 constexpr Instant kNow = 1'700'000'000'000'000'000;
 constexpr std::size_t kFormatBytes = std::string_view("sluice snapshot 1\n").size();
 constexpr std::size_t kHeadBytes = 8;  // Of a block: its kind and its size.
-
-void check(bool holds) {
-  if (!holds) std::abort();
-}
 
 // With checksums that match, so that what is in the blocks is read.
 std::string with_checksums(std::string bytes) {

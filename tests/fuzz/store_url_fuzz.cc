@@ -3,10 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "check.h"
 #include "stores/memcached/memcached_space.h"
 #include "stores/memcached_url.h"
 #include "stores/redis_url.h"
@@ -15,10 +15,6 @@
 namespace {
 
 using namespace sluice;
-
-void check(bool holds) {
-  if (!holds) std::abort();
-}
 
 void check_line(std::string_view text) {
   for (const char c : text) check(static_cast<unsigned char>(c) >= ' ' && c != '\x7f');
