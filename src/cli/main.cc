@@ -14,7 +14,7 @@ constexpr int kMisused = 2;
 using AddCommand = void (*)(CLI::App& app, std::function<int()>& chosen);
 
 constexpr AddCommand kCommands[] = {
-    sluice::add_replay,       sluice::add_advise, sluice::add_serve,
+    sluice::add_replay,       sluice::add_advise,     sluice::add_serve,
     sluice::add_check_config, sluice::add_playground, sluice::add_token,
 };
 

@@ -1,11 +1,10 @@
 #include <CLI/CLI.hpp>
-#include <exception>
 #include <iostream>
 #include <memory>
 #include <string>
 
 #include "cli/commands.h"
-#include "server/config_error.h"
+#include "cli/server_process.h"
 #include "server/log.h"
 #include "server/server.h"
 
@@ -24,9 +23,6 @@ int run_playground(const std::string& address) {
   const auto log = std::make_shared<Log>(std::cerr);
   const LogOptions quiet{.level = LogLevel::kError};
   log->configure(quiet);
-  const auto say = [&](const std::exception& error) {
-    log->write({LogLevel::kError, "not_started", error.what()});
-  };
   const auto load = [&] {
     ServerOptions options;
     options.addresses = {{"http", {ServedAddress(address)}}};
@@ -34,18 +30,9 @@ int run_playground(const std::string& address) {
     options.log = quiet;
     return options;
   };
-  try {
-    run_server(load, "", log, [](const Server& server) {
-      std::cout << "the playground: http://" << server.address(0) << "/playground" << std::endl;
-    });
-    return 0;
-  } catch (const ConfigError& error) {
-    say(error);
-    return 2;  // Misused.
-  } catch (const std::exception& error) {
-    say(error);
-    return 1;
-  }
+  return run_server_process(load, "", log, [](const Server& server) {
+    std::cout << "the playground: http://" << server.address(0) << "/playground" << std::endl;
+  });
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <exception>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/server_process.h"
 #include "core/limit_syntax.h"
 #include "server/config_file.h"
 #include "server/limits_file.h"
@@ -21,7 +21,6 @@
 namespace sluice {
 namespace {
 
-constexpr int kMisused = 2;
 constexpr std::size_t kMostConnections = 1'000'000;
 
 constexpr const char* kServeFooter =
@@ -120,20 +119,8 @@ int run(const CommandLine& line) {
   const auto log = std::make_shared<Log>(std::cerr);
   // What the file says is not known yet, and may be what cannot be read.
   log->configure(log_options_of(line, {}));
-  const auto say = [&](const std::exception& error) {
-    log->write({LogLevel::kError, "not_started", error.what()});
-  };
-  try {
-    const std::string& file = line.config_file.empty() ? line.limits_file : line.config_file;
-    run_server([&line] { return read_options(line); }, file, log);
-    return 0;
-  } catch (const ConfigError& error) {
-    say(error);
-    return kMisused;
-  } catch (const std::exception& error) {
-    say(error);
-    return 1;
-  }
+  const std::string& file = line.config_file.empty() ? line.limits_file : line.config_file;
+  return run_server_process([&line] { return read_options(line); }, file, log);
 }
 
 void add_log_options(CLI::App& command, CommandLine& line) {

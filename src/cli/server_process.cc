@@ -1,0 +1,26 @@
+#include "cli/server_process.h"
+
+#include <exception>
+
+#include "server/config_error.h"
+
+namespace sluice {
+
+int run_server_process(const LoadOptions& load, const std::string& file,
+                       const std::shared_ptr<Log>& log,
+                       const std::function<void(const Server&)>& started) {
+  const auto fail = [&](const std::exception& error, int status) {
+    log->write({LogLevel::kError, "not_started", error.what()});
+    return status;
+  };
+  try {
+    run_server(load, file, log, started);
+    return 0;
+  } catch (const ConfigError& error) {
+    return fail(error, 2);
+  } catch (const std::exception& error) {
+    return fail(error, 1);
+  }
+}
+
+}  // namespace sluice
