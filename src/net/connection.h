@@ -21,8 +21,8 @@
 #include "net/connection_limits.h"
 #include "net/input_buffer.h"
 #include "net/service.h"
+#include "net/stream_handler.h"
 #include "net/tls_session.h"
-#include "protocols/stream_handler.h"
 
 namespace sluice {
 

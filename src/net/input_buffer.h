@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "protocols/stream_handler.h"
+#include "net/stream_handler.h"
 
 namespace sluice {
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "net/address.h"
+#include "net/stream_handler.h"
 #include "net/tls_server.h"
-#include "protocols/stream_handler.h"
 
 namespace sluice {
 

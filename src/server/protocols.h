@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "protocols/stream_handler.h"
+#include "net/stream_handler.h"
 #include "service/server_context.h"
 
 namespace sluice {

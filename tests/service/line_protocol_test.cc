@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "net/stream_handler.h"
 #include "net/stream_server.h"
-#include "protocols/stream_handler.h"
 #include "service/server_context.h"
 #include "sluice/store.h"
 #include "testing/line_server.h"

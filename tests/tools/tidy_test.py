@@ -106,7 +106,7 @@ class Rules(unittest.TestCase):
         self.expect("src/core/a.cc", '#include "store.h"\n', 'write "module/header.h"')
         self.expect("src/attic/a.cc", "int a;\n", "in no module")
         self.expect_none("src/protocols/telnet/a.cc", '#include "service/server_context.h"\n'
-                         '#include "protocols/telnet/a.h"\n#include "protocols/stream_handler.h"\n')
+                         '#include "protocols/telnet/a.h"\n#include "net/stream_handler.h"\n')
         self.expect("src/protocols/telnet/a.cc", '#include "protocols/resp/writer.h"\n',
                     "protocols/telnet may not include protocols/resp")
         self.expect("src/protocols/telnet/a.cc", '#include "net/address.h"\n',
@@ -134,7 +134,9 @@ class Rules(unittest.TestCase):
         self.expect("src/fallback/CMakeLists.txt",
                     "sluice_module(fallback MODULES ${store_modules})\n", "may not link stores/*")
         self.expect("src/protocols/telnet/CMakeLists.txt",
-                    "sluice_module(protocols/telnet MODULES service net)\n", "may not link net")
+                    "sluice_module(protocols/telnet MODULES server)\n", "may not link server")
+        self.expect_none("src/protocols/telnet/CMakeLists.txt",
+                         "sluice_module(protocols/telnet MODULES service net)\n")
 
     def test_pure_algorithms(self):
         clock = "auto now = std::chrono::steady_clock::now();\n"

@@ -6,11 +6,11 @@
 #include <string>
 #include <string_view>
 
+#include "net/stream_handler.h"
 #include "protocols/http/check_list.h"
 #include "protocols/http/context.h"
 #include "protocols/http/replies.h"
 #include "protocols/http/request_parser.h"
-#include "protocols/stream_handler.h"
 
 namespace sluice::http {
 

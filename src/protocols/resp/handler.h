@@ -7,10 +7,10 @@
 #include <string>
 #include <string_view>
 
+#include "net/stream_handler.h"
 #include "protocols/resp/context.h"
 #include "protocols/resp/decision_replies.h"
 #include "protocols/resp/parser.h"
-#include "protocols/stream_handler.h"
 
 namespace sluice::resp {
 
