@@ -97,7 +97,8 @@ def run_once(command):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     report.add_common_arguments(parser)
-    parser.add_argument("--sluice", default=os.path.join(report.ROOT, "build/release/sluice"))
+    parser.add_argument("--sluice", type=os.path.abspath,
+                        default=os.path.join(report.ROOT, "build/release/sluice"))
     parser.add_argument("--log", help="the access log to repeat (the one in data/)")
     parser.add_argument("--lines", type=int, default=1_000_000)
     parser.add_argument("--page-lines", type=int, default=10_000_000)

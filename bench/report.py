@@ -118,5 +118,6 @@ def add_common_arguments(parser, rounds=11):
     parser.add_argument("--quick", action="store_true",
                         help="few and short rounds: tries the benchmark, measures nothing")
     parser.add_argument("--json", metavar="FILE", help="write the section there too")
-    parser.add_argument("--tools", default=os.path.join(ROOT, "build/bench"), metavar="FOLDER",
+    parser.add_argument("--tools", type=os.path.abspath, metavar="FOLDER",
+                        default=os.path.join(ROOT, "build/bench"),
                         help="where the benchmark programs are (build/bench)")

@@ -311,7 +311,8 @@ never sent before.
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     report.add_common_arguments(parser)
-    parser.add_argument("--sluice", default=os.path.join(report.ROOT, "build/release/sluice"))
+    parser.add_argument("--sluice", type=os.path.abspath,
+                        default=os.path.join(report.ROOT, "build/release/sluice"))
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--floor", choices=("throttle", "ping"), default="throttle",
                         help="what the constant-reply server is asked (throttle)")
