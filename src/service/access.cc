@@ -130,10 +130,7 @@ void ClientAccess::identify() {
   version_ = access_->users().version();  // First, so that a change meanwhile is found next time.
   const auto users = access_->users().get();
   has_users_ = !users->empty();
-  had_users_ = had_users_ || has_users_;
   identity_ = identify_in(*users, is_local_, certificate_, access_->admits_strangers());
-  // Its listener may have been opened for the sake of the users, and be closed without them.
-  if (!has_users_ && had_users_ && !is_local_ && certificate_.empty()) identity_ = kUnknown;
   const Identity user = find_token(*users, name_, token_sha256_);
   if (user.is_known) identity_ = user;
 }

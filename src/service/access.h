@@ -55,10 +55,9 @@ class Access {
   /// How many wrong tokens a peer may send.
   static constexpr const char* kWrongTokens = "token_bucket 10/1m";
 
-  /// Without users, everyone may do everything whom the listeners let in, except for clients of a
-  /// public address who need a certificate there: they have the role check.
-  /// Where `admits_strangers` is false, clients of other machines without a certificate may do
-  /// nothing then: a listener may have let them in for the sake of users that are gone.
+  /// Without users, a client of this machine may do everything. A client of another machine has the
+  /// role check if it has a certificate; without one it may do everything if `admits_strangers`,
+  /// otherwise nothing: its connection was accepted while there were users, and outlives them.
   explicit Access(std::vector<User> users = {}, bool admits_strangers = true);
 
   using Users = std::vector<User>;
@@ -102,9 +101,8 @@ class ClientAccess {
   /// `access` outlives this; the others are as for Access::identify().
   ClientAccess(Access& access, bool is_local, std::string_view certificate);
 
-  /// Finds out anew who the client is where the users have been replaced: one that is no user any
-  /// more, or has another token now, is who it was when it connected. Where there are no users any
-  /// more, one that has come from another machine without a certificate is not known.
+  /// Identifies the client again if the users have been replaced since: by the token that it has
+  /// logged in with if that is still right, otherwise as Access::identify() does.
   void update() {
     if (access_->users().version() != version_) identify();
   }
@@ -128,7 +126,6 @@ class ClientAccess {
   std::string token_sha256_;
   std::uint64_t version_ = 0;
   bool has_users_ = false;
-  bool had_users_ = false;  // Since the connection was made.
   Identity identity_;
 };
 

@@ -83,7 +83,7 @@ TEST(ClientAccessTest, IsWhoItWasWhereTheUserIsRemovedOrHasAnotherToken) {
 }
 
 TEST(ClientAccessTest, FromElsewhereGainsNothingWhereAllUsersAreRemoved) {
-  Access access(users());
+  Access access(users(), false);
   ClientAccess local(access, true, "");
   ClientAccess remote(access, false, "");
   access.users().replace(std::make_shared<const Access::Users>());
