@@ -15,7 +15,7 @@ namespace ssl = boost::asio::ssl;
 
 /// Sessions are resumed by tickets, whose keys each context makes for itself; the server remembers
 /// no session.
-std::shared_ptr<ssl::context> make_context(const TlsServerFiles& files) {
+TlsServer::Context make_context(const TlsServerFiles& files) {
   auto context = std::make_shared<ssl::context>(ssl::context::tls_server);
   ::SSL_CTX* const handle = context->native_handle();
   ::SSL_CTX_set_min_proto_version(handle, TLS1_2_VERSION);
@@ -43,13 +43,16 @@ std::shared_ptr<ssl::context> make_context(const TlsServerFiles& files) {
 TlsServer::TlsServer(TlsServerFiles files)
     : files_(std::move(files)), context_(make_context(files_)) {}
 
-void TlsServer::reload() {
-  auto context = make_context(files_);
+TlsServer::Context TlsServer::read() const {
+  return make_context(files_);
+}
+
+void TlsServer::use(Context context) {
   const std::lock_guard lock(mutex_);
   context_ = std::move(context);
 }
 
-std::shared_ptr<ssl::context> TlsServer::context() const {
+TlsServer::Context TlsServer::context() const {
   const std::lock_guard lock(mutex_);
   return context_;
 }

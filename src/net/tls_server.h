@@ -30,18 +30,22 @@ class TlsServer final {
 
   const TlsServerFiles& files() const { return files_; }
 
-  /// Reads the files again, for the connections that are accepted from now on. A client that comes
-  /// back cannot resume a session from before: what the new files say is checked again. Throws as
-  /// the constructor does, and keeps what it has.
-  void reload();
+  /// What a connection needs of the files.
+  using Context = std::shared_ptr<boost::asio::ssl::context>;
+
+  /// Reads the files again, for use(). Throws as the constructor does.
+  Context read() const;
+  /// Has the connections that are accepted from now on use what read() returned. A client that
+  /// comes back cannot resume a session from before: what the new files say is checked again.
+  void use(Context context);
 
   /// What a new connection uses for as long as it lives.
-  std::shared_ptr<boost::asio::ssl::context> context() const;
+  Context context() const;
 
  private:
   const TlsServerFiles files_;
   mutable std::mutex mutex_;
-  std::shared_ptr<boost::asio::ssl::context> context_;  // Guarded by mutex_.
+  Context context_;  // Guarded by mutex_.
 };
 
 }  // namespace sluice

@@ -467,7 +467,7 @@ TEST_F(TlsFilesTest, ReadsThemAgain) {
 
   put(certificates().client, certificates().client_key);
   EXPECT_EQ(TlsTestClient(address()).servers_name(), "/CN=server");
-  tls_->reload();
+  tls_->use(tls_->read());
   TlsTestClient after(address(), {.session = session.get()});
   EXPECT_EQ(after.servers_name(), "/CN=client");
   EXPECT_FALSE(after.is_resumed());
@@ -478,7 +478,7 @@ TEST_F(TlsFilesTest, KeepsTheOldOnesWhereTheNewCannotBeUsed) {
   serve(files());
   put(certificates().client, certificates().server_key);
   EXPECT_THAT(refusal(files()), StartsWith("the key in " + files().key + " cannot be used: "));
-  EXPECT_THROW(tls_->reload(), std::runtime_error);
+  EXPECT_THROW(tls_->read(), std::runtime_error);
   EXPECT_EQ(TlsTestClient(address()).servers_name(), "/CN=server");
 }
 

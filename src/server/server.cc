@@ -144,17 +144,25 @@ TlsServers make_tls_servers(const std::vector<Listening>& listening, const TlsSe
   return servers;
 }
 
-/// Of those whose files cannot be used, each keeps what it has.
-void read_again(const TlsServers& servers) {
+/// What the files say by now, for use_certificates(). Throws ConfigError where some cannot be used.
+std::vector<TlsServer::Context> read_certificates(const TlsServers& servers) {
+  std::vector<TlsServer::Context> read;
   std::string errors;
   for (const auto& [files, tls] : servers) {
     try {
-      tls->reload();
+      read.push_back(tls->read());
     } catch (const std::runtime_error& error) {
       errors += (errors.empty() ? "" : "; ") + std::string(error.what());
     }
   }
   if (!errors.empty()) throw ConfigError(errors);
+  return read;
+}
+
+/// `read`: of the same servers.
+void use_certificates(const TlsServers& servers, std::vector<TlsServer::Context> read) {
+  auto context = read.begin();
+  for (const auto& [files, tls] : servers) tls->use(std::move(*context++));
 }
 
 void warn_of(const Limit& limit, const LogFunction& log) {
@@ -323,9 +331,10 @@ void Server::reload(const ServerOptions& options) {
   require_same(options.snapshot == parts_->snapshot, "the snapshot");
   std::vector<Listening> listening = read_addresses(options, parts_->passed_sockets);
   TlsServers tls = make_tls_servers(listening, parts_->tls_servers);
-  read_again(tls);
+  std::vector<TlsServer::Context> certificates = read_certificates(tls);
   parts_->streams->replace(parts_->services_of(listening, tls), [&] {
-    parts_->context->replace_limits(options.limits);
+    parts_->context->replace_limits(options.limits);  // May throw: nothing has changed then.
+    use_certificates(tls, std::move(certificates));
     auto& users = parts_->context->access().users();
     if (options.users != *users.get()) {
       users.replace(std::make_shared<const Access::Users>(options.users));
@@ -367,7 +376,7 @@ std::string Server::address(std::size_t i) const {
 }
 
 bool Server::reload_certificates() {
-  read_again(parts_->tls_servers);
+  use_certificates(parts_->tls_servers, read_certificates(parts_->tls_servers));
   return !parts_->tls_servers.empty();
 }
 

@@ -69,13 +69,12 @@ class Server {
   /// named limits, memory:)".
   std::string description() const;
 
-  /// The address at the place `i` of the options' addresses in the order of the protocols, with its
-  /// port.
+  /// Where the server listens, with the real port, at the `i`-th of its options' addresses: these
+  /// are numbered from 0 through the protocols, which are in the order of their names.
   std::string address(std::size_t i) const;
 
-  /// Reads the files for TLS again, for new connections (TlsServer::reload()). Returns false if
-  /// there are none. Throws ConfigError where some cannot be used: what they are for keeps what it
-  /// has.
+  /// Reads the files for TLS again, for new connections. Returns false if there are none. Throws
+  /// ConfigError where some cannot be used; then nothing has changed.
   bool reload_certificates();
 
   /// Serves from now on, on threads of its own. REQUIRES: called once.
@@ -85,9 +84,8 @@ class Server {
   /// again, and their limits, whose states and counts go on where the names are the same. Addresses
   /// that were served before stay open; who is a user no longer has no rights from the next request
   /// on. Throws as the constructor does, and ConfigError where the store or its snapshot would be
-  /// others; then nothing has changed but certificates.
-  /// All other options stay as they were. REQUIRES: start() was called,
-  /// stop() was not.
+  /// others; then nothing has changed. All other options stay as they were. REQUIRES: start() was
+  /// called, stop() was not.
   void reload(const ServerOptions& options);
 
   /// Counts for the metrics that the server has taken what its files say, or has not.

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import threading
 import time
 import unittest
@@ -225,6 +226,40 @@ class Reload(SystemTest):
         server.await_output(f"the certificate file {made.pem('server')} cannot be used", 1)
         self.write(self.listen() + LIMITS.format(10))
         server.await_output("reloaded: serving ", 1)
+
+    def certificate(self, port):
+        """That which the server shows at this port, in DER."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        with context.wrap_socket(open_socket(("127.0.0.1", port))) as connection:
+            return connection.getpeercert(binary_form=True)
+
+    def test_a_refused_reload_keeps_the_certificates(self):
+        """The new files can be used, but one of the addresses cannot."""
+        made = Certificates(self.folder)
+        port, http = free_port(), f"127.0.0.1:{free_port()}"
+
+        def listen(*addresses):
+            return (f"tls: {{cert: server.pem, key: server.key}}\n"
+                    f"listen: {{resp: ['127.0.0.1:{port}'], http: [{', '.join(addresses)}]}}\n")
+
+        self.write(listen(http))
+        server = Process(BINARY, "serve", "--config", self.path)
+        self.addCleanup(server.stop)
+        server.await_output("serving ", 1)
+        first = self.certificate(port)
+        made.make("server", signed=True)
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            self.write(listen(http, f"127.0.0.1:{taken.getsockname()[1]}"))
+            server.await_output("not reloaded, all stays as it was: cannot listen on ", 1)
+            self.assertEqual(self.certificate(port), first)
+        self.write(listen(http) + LIMITS.format(10))
+        server.await_output("reloaded: serving ", 1)
+        with open(made.pem("server"), encoding="ascii") as pem:
+            self.assertEqual(self.certificate(port), ssl.PEM_cert_to_DER_cert(pem.read()))
 
     def test_without_a_file_of_the_server(self):
         """SIGHUP has the certificates read again, if there are any, and ends nothing."""
