@@ -73,10 +73,7 @@ void Connection::make_handler() {
                              .is_encrypted = tls_.has_value(),
                              .certificate = tls_ ? tls_->subject() : std::string()});
   await_input(false, true);
-  if (handler_->awaits_login() && service_.timeouts.login != StreamTimeouts::kNever) {
-    login_deadline_ = ServingTimer::clock_type::now() + service_.timeouts.login;
-    start_sweeping();
-  }
+  if (service_.timeouts.login != StreamTimeouts::kNever) start_sweeping();
 }
 
 Wake Connection::make_wake() {
@@ -224,20 +221,24 @@ void Connection::start_sweeping() {
   if (!std::exchange(group_.is_sweeping, true)) sweep(group_);
 }
 
-/// Closes the connection if the peer has not said who it is in time, whatever it has sent or not
-/// read instead. Returns whether it did.
-bool Connection::ends_for_login(ServingTimer::time_point now) {
-  if (login_deadline_ > now) return false;
-  login_deadline_ = ServingTimer::time_point::max();
-  if (!handler_->awaits_login()) return false;
-  handler_->on_login_timeout();
-  close();
-  return true;
+/// Sets the deadline for the peer to say who it is when it begins to owe that, and removes it when
+/// the peer has said so.
+void Connection::watch_login(ServingTimer::time_point now) {
+  if (handler_ == nullptr || service_.timeouts.login == StreamTimeouts::kNever) return;
+  if (!handler_->awaits_login()) {
+    login_deadline_ = ServingTimer::time_point::max();
+  } else if (login_deadline_ == ServingTimer::time_point::max()) {
+    login_deadline_ = now + service_.timeouts.login;
+  }
 }
 
 /// The peer has not sent what it was awaited to send.
 void Connection::on_timeout(ServingTimer::time_point now) {
-  if (ends_for_login(now) || deadline_ > now) return;
+  if (login_deadline_ <= now) {  // Whatever the peer has sent or not read instead.
+    handler_->on_login_timeout();
+    return close();
+  }
+  if (deadline_ > now) return;
   if (later_ || held_ || closing_ || lingering_) return;
   if (handler_ == nullptr) return close();  // The TLS handshake goes on for too long.
   deadline_ = ServingTimer::time_point::max();
@@ -253,6 +254,7 @@ void Connection::sweep(ConnectionGroup& group) {
   const auto now = ServingTimer::clock_type::now();
   std::vector<Connection*> overdue;
   for (const auto& connection : group.members) {
+    connection->watch_login(now);
     const bool is_overdue = std::min(connection->deadline_, connection->login_deadline_) <= now;
     if (is_overdue) overdue.push_back(connection.get());
   }

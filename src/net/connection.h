@@ -135,7 +135,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void await_until(ServingTimer::time_point deadline);
   void start_sweeping();
   void on_timeout(ServingTimer::time_point now);
-  bool ends_for_login(ServingTimer::time_point now);
+  void watch_login(ServingTimer::time_point now);
   static void sweep(ConnectionGroup& group);
   void close_after(std::chrono::milliseconds timeout);
 
@@ -151,7 +151,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   ServingTimer timer_;  // Set while output is pending, and while the connection lingers.
   // When the peer has sent nothing for too long; checked by sweep().
   ServingTimer::time_point deadline_ = ServingTimer::time_point::max();
-  // The same, when it has not said who it is; max() where it need not.
+  // When the peer has not said who it is for too long; max() where it need not. See watch_login().
   ServingTimer::time_point login_deadline_ = ServingTimer::time_point::max();
   std::size_t thread_ = 0;
   std::optional<TlsSession> tls_;           // If the service speaks TLS.

@@ -45,8 +45,9 @@ class StreamHandler {
   /// told to `output`, if it is told anything; then the connection is closed.
   virtual void on_timeout(std::string& /*output*/) {}
 
-  /// Whether the peer has yet to say who it is, before it is served.
-  virtual bool awaits_login() const { return false; }
+  /// Whether the peer has yet to say who it is, before it is served: at first, or again, since it
+  /// has logged out or its rights were taken from it. Called once a second or so.
+  virtual bool awaits_login() { return false; }
   /// The peer has not said so in time (StreamTimeouts::login). Then the connection is closed.
   virtual void on_login_timeout() {}
 };
@@ -60,7 +61,7 @@ struct StreamTimeouts {
   /// For the rest of a request, from its first byte or the last output, whatever has come of it
   /// meanwhile. Then StreamHandler::on_timeout() is called, and the connection is closed.
   std::chrono::milliseconds request = kNever;
-  /// For a peer to say who it is where it must (StreamHandler::awaits_login()), from the beginning,
+  /// For a peer to say who it is where it must (StreamHandler::awaits_login()), from when it must,
   /// whatever else it sends. Then the connection is closed.
   std::chrono::milliseconds login = kNever;
 };

@@ -134,16 +134,17 @@ TEST_F(TimeoutTest, CountsFromTheFirstByte) {
   EXPECT_LT(std::chrono::steady_clock::now(), end);
 }
 
-/// Lines as LineHandler; the line "login" says who the peer is.
+/// Lines as LineHandler; the line "login" says who the peer is, until the line "logout".
 class LoginHandler final : public LineHandler {
  public:
   explicit LoginHandler(std::atomic<int>& timeouts) : timeouts_(timeouts) {}
 
   Progress on_data(std::string_view input, std::string& output) override {
     if (input.starts_with("login\n")) awaits_login_ = false;
+    if (input.starts_with("logout\n")) awaits_login_ = true;
     return LineHandler::on_data(input, output);
   }
-  bool awaits_login() const override { return awaits_login_; }
+  bool awaits_login() override { return awaits_login_; }
   void on_login_timeout() override { ++timeouts_; }
 
  private:
@@ -170,6 +171,14 @@ TEST_F(TimeoutTest, ClosesWhereThePeerDoesNotSayWhoItIs) {
   EXPECT_LT(std::chrono::steady_clock::now(), end);
   EXPECT_EQ(silent.read_all(), "");
   EXPECT_EQ(timeouts, 2);
+  EXPECT_TRUE(known.echoes("logout\n"));
+  EXPECT_TRUE(known.echoes("login\n"));
+  // A peer that has logged out is given the same time again.
+  Client former(address());
+  EXPECT_TRUE(former.echoes("login\n"));
+  EXPECT_TRUE(former.echoes("logout\n"));
+  EXPECT_EQ(former.read_all(), "");
+  EXPECT_EQ(timeouts, 3);
   EXPECT_TRUE(known.echoes("a\n"));
 }
 

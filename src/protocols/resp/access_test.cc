@@ -75,11 +75,18 @@ TEST_F(AccessTest, CountsThoseWhoDoNotSayWhoTheyAreInTime) {
   EXPECT_EQ(thread_->counters.login_timeouts, 2U);
   connection_.send("AUTH gateway secret\r\n");
   EXPECT_FALSE(connection_.ends_for_login());
+  connection_.send("RESET\r\n");
+  EXPECT_TRUE(connection_.ends_for_login());
+  connection_.send("AUTH gateway secret\r\n");
   TestConnection certified(thread_, 8, {.peer = "192.0.2.1", .certificate = "CN=gateway"});
   EXPECT_FALSE(certified.ends_for_login());
   TestConnection without_users(thread_over(open_store("memory:")));
   EXPECT_FALSE(without_users.ends_for_login());
-  EXPECT_EQ(thread_->counters.login_timeouts, 2U);
+  EXPECT_EQ(thread_->counters.login_timeouts, 3U);
+  // Its user is removed, and it sends nothing.
+  thread_->server->access().users().replace(
+      std::make_shared<const Access::Users>(Access::Users{users()[1]}));
+  EXPECT_TRUE(connection_.ends_for_login());
 }
 
 TEST_F(AccessTest, AsksAgainOnceTheUserIsRemoved) {

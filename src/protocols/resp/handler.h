@@ -31,7 +31,10 @@ class Handler final : public StreamHandler {
   /// before the store has answered, it returns kLater again and does nothing else.
   Progress on_data(std::string_view input, std::string& output) override;
 
-  bool awaits_login() const override { return !peer_.access.identity().is_known; }
+  bool awaits_login() override {
+    peer_.access.update();
+    return !peer_.access.identity().is_known;
+  }
   void on_login_timeout() override { ++thread_->counters.login_timeouts; }
 
  private:
@@ -58,7 +61,7 @@ MakeHandler handlers(const std::shared_ptr<ServerContext>& server);
 /// Sent to a client that connects when the server has no connection left.
 inline constexpr std::string_view kRefusal = "-ERR max number of clients reached\r\n";
 
-/// A client may be idle for ever, as with Redis, but only once it has said who it is.
+/// A client may be idle for ever, as with Redis, but only while the server knows who it is.
 inline constexpr StreamTimeouts kTimeouts{.login = std::chrono::seconds(10)};
 
 }  // namespace sluice::resp
