@@ -89,11 +89,14 @@ class Users(SystemTest):
         self.assertEqual(self.status("/healthz"), "200")
         self.assertEqual(self.status("/metrics", "--oauth2-bearer", "wrong"), "401")
 
-    def test_a_client_of_resp_says_who_it_is_within_ten_seconds(self):
+    def test_a_client_of_resp_is_waited_for_ten_seconds(self):
+        """Until it says who it is, and sends the rest of a command."""
         address = ("127.0.0.1", self.plain)
         with Connection(address) as silent, Connection(address) as busy, \
-                Connection(address) as known:
-            self.assertEqual(known.ask("AUTH", "gateway", self.token), "OK")
+                Connection(address) as known, Connection(address) as half:
+            for connection in (known, half):
+                self.assertEqual(connection.ask("AUTH", "gateway", self.token), "OK")
+            half.send(b"*1\r\n$4\r\nPI")
             begun = time.monotonic()
             with self.assertRaises(ConnectionError):
                 while time.monotonic() < begun + 18:
@@ -102,10 +105,14 @@ class Users(SystemTest):
             self.assertGreater(time.monotonic(), begun + 8)
             with self.assertRaises(ConnectionError):
                 silent.ask("PING")
+            self.assertIn("the rest of the command has not come in time", str(half.read()))
+            self.assertEqual(half.read_all(), b"")
             self.assertEqual(known.ask("PING"), "PONG")
         metrics = run("curl", "-s", "--oauth2-bearer", self.admin,
                       f"http://127.0.0.1:{self.http}/metrics").stdout
         self.assertIn('sluice_login_timeouts_total{protocol="resp"} 2\n', metrics)
+        self.assertIn('sluice_connections_timed_out_total{protocol="resp",reason="request"} 1\n',
+                      metrics)
 
     def test_a_token_is_changed_while_the_server_runs(self):
         with Connection(("127.0.0.1", self.plain)) as connection:

@@ -71,7 +71,14 @@ StreamHandler::Progress Handler::run_commands(std::string_view input, std::strin
     }
   }
   const bool is_done = !has_more || (peer_.mode != Mode::kExec && consumed == input.size());
-  return {consumed, is_done ? Next::kNeedMore : Next::kMore, false};
+  return {.consumed = consumed,
+          .next = is_done ? Next::kNeedMore : Next::kMore,
+          .has_part = is_done && consumed < input.size()};
+}
+
+void Handler::on_timeout(std::string& output) {
+  Writer(output, peer_.protocol)
+      .error("ERR Protocol error: the rest of the command has not come in time");
 }
 
 // This and queue_input() return whether there may be more to run in the input.

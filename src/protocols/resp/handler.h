@@ -30,6 +30,8 @@ class Handler final : public StreamHandler {
   /// kMaxCommandBytes of the input, unless `next` is kMore or kLater. If it is called after kLater
   /// before the store has answered, it returns kLater again and does nothing else.
   Progress on_data(std::string_view input, std::string& output) override;
+  /// Replies with an error.
+  void on_timeout(std::string& output) override;
 
   bool awaits_login() override {
     peer_.access.update();
@@ -61,7 +63,9 @@ MakeHandler handlers(const std::shared_ptr<ServerContext>& server);
 /// Sent to a client that connects when the server has no connection left.
 inline constexpr std::string_view kRefusal = "-ERR max number of clients reached\r\n";
 
-/// A client may be idle for ever, as with Redis, but only while the server knows who it is.
-inline constexpr StreamTimeouts kTimeouts{.login = std::chrono::seconds(10)};
+/// A client may be idle for ever, as with Redis, but only between commands, and only while the
+/// server knows who it is.
+inline constexpr StreamTimeouts kTimeouts{.request = std::chrono::seconds(10),
+                                          .login = std::chrono::seconds(10)};
 
 }  // namespace sluice::resp

@@ -63,6 +63,22 @@ TEST_F(HandlerTest, KeepsTheInstantWhenTheLimitChanges) {
   EXPECT_EQ(send("CL.THROTTLE user 29 60 60 0\r\n"), integers({0, 30, 10, -1, 20}));
 }
 
+TEST_F(HandlerTest, TellsWhetherAPartOfACommandHasCome) {
+  for (const std::string_view part :
+       {"P", "PING\r\nPIN", "*1\r\n", "*1\r\n$4\r\nPING\r", "MULTI\r\nPING\r\nPI"}) {
+    TestConnection other(thread);
+    other.send(part);
+    EXPECT_TRUE(other.has_part) << part;
+  }
+  for (const std::string_view whole : {"", "\r\n", "PING\r\n", "MULTI\r\nPING\r\n"}) {
+    TestConnection other(thread);
+    other.send(whole);
+    EXPECT_FALSE(other.has_part) << whole;
+  }
+  EXPECT_EQ(connection.time_out(),
+            "-ERR Protocol error: the rest of the command has not come in time\r\n");
+}
+
 TEST_F(HandlerTest, NamesTheThrottleArgumentAtFault) {
   const auto error = [this](const std::string& arguments) {
     const auto reply = send("CL.THROTTLE " + arguments + "\r\n");

@@ -49,6 +49,12 @@ class TestConnection {
     }
     next = progress.next;
     left = input.size();
+    has_part = progress.has_part;
+    return output;
+  }
+  std::string time_out() {
+    std::string output;
+    handler_.on_timeout(output);
     return output;
   }
 
@@ -60,6 +66,7 @@ class TestConnection {
 
   StreamHandler::Next next = StreamHandler::Next::kNeedMore;
   std::size_t left = 0;
+  bool has_part = false;
 
  private:
   Handler handler_;
