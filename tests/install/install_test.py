@@ -196,7 +196,7 @@ class DebianPackages(Elsewhere):
         self.assertEqual(set(packages), {"sluice", "libsluice-dev", library})
         for name, path in packages.items():
             self.assertEqual(self.field(path, "Maintainer"), "The Sluice project")
-            self.assertIn(f"./usr/share/doc/{name}/copyright", run("dpkg-deb", "-c", path))
+            self.check_licenses(path, name)
         self.assertIn("libyaml-cpp", self.field(packages["sluice"], "Depends"))
         self.assertIn("libssl3", self.field(packages[library], "Depends"))
         self.assertIn(f"{library} (= ", self.field(packages["libsluice-dev"], "Depends"))
@@ -214,6 +214,19 @@ class DebianPackages(Elsewhere):
         prefix = os.path.join(root, "usr")
         self.check_program(self.build_with_cmake(prefix))
         self.check_program(self.build_with_pkg_config(library_folder), shared_from=library_folder)
+
+    def check_licenses(self, package, name):
+        """The licenses of the code that the package contains, in Debian's place."""
+        root = self.temporary_folder()
+        run("dpkg-deb", "-x", package, root)
+        with open(os.path.join(root, "usr", "share", "doc", name, "copyright"),
+                  encoding="utf-8") as file:
+            words = " ".join(word for word in file.read().split() if word != ".")
+        with open(os.path.join(ROOT, "web", "dygraphs-license.txt"), encoding="utf-8") as file:
+            _, holders, *paragraphs = file.read().split("\n\n")
+        for text in [holder.removeprefix("Copyright (c) ") for holder in holders.splitlines()] + \
+                paragraphs + ["Apache-2.0", "Files: CLI11", "Files: xxHash", "Files: Boost"]:
+            self.assertIn(" ".join(text.split()), words, name)
 
     def check_documentation(self, package):
         """Unpacked, not installed: dpkg may be told to leave documentation out."""
