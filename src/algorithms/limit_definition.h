@@ -42,7 +42,7 @@ struct LimitDefinition {
   /// At least one; more than one if the expression joins limits with `&`.
   std::vector<AnyPart> parts;
   /// Each call may name other numbers for its key, as CL.THROTTLE does: a store remembers the last
-  /// numbers of a key if they differ from these. Only for limits with one part.
+  /// numbers of a key if they differ from these.
   bool varies = false;
 };
 

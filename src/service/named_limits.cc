@@ -28,7 +28,7 @@ class Spaces {
     const bool is_own = by_kind_.size() == 1;
     if (!is_own) definition.space += '/' + kind;
     // The store is told that not all keys of the space have the same numbers.
-    definition.varies = definition.parts.size() == 1 && !named_.overrides.empty();
+    definition.varies = !named_.overrides.empty();
     const HeldSpace held = history_.open_space(store_, definition);
     return space = {held, held->get()};
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "service/server_context.h"
+#include "stores/memory/memory_store.h"
 #include "testing/error_of.h"
 #include "testing/served_store.h"
 
@@ -363,6 +364,31 @@ TEST_P(NamedLimitsTest, AnOverrideKeepsItsStatesWhateverOthersThereAre) {
   thread().begin_batch();
   EXPECT_EQ(remaining("api", "customer:8"), 2);
   EXPECT_EQ(remaining("api", "customer:7"), 1);
+}
+
+// A full memory store keeps a key that denies by its override, whose limit has two parts.
+TEST(NamedLimits, AKeyThatItsOverrideDeniesIsNotForgotten) {
+  NamedLimit api(Limit("fixed_window 1000/1h & fixed_window 2000/1d", "api"));
+  api.overrides = {to_limit("trial:*", "fixed_window 1000/1h & fixed_window 1/1d", "api")};
+  ServedLimits all;
+  all.named = {api};
+  MemoryStore store({.max_bytes = MemoryStore::kLeastBytes, .table = {}});
+  LimitHistory history;
+  const NamedLimits limits(store, all, history);
+  const RegisteredLimit& served_api = **limits.find("api");
+  const Instant now = store.now();
+  const auto take = [&](const std::string& key, std::int64_t cost) {
+    Request request = served_api.bound_for(key).request(key);
+    request.cost = cost;
+    Decision decision;
+    store.decide({&request, 1}, now, {&decision, 1});
+    return decision;
+  };
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(take("trial:" + std::to_string(i), 1).allowed);
+  for (int i = 0; i < 60'000; ++i) take("customer:" + std::to_string(i), 2);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_FALSE(take("trial:" + std::to_string(i), 1).allowed) << i;
+  }
 }
 
 TEST(NamedLimits, RefusesAnOverrideOfTheOtherKind) {

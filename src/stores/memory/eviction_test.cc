@@ -299,26 +299,26 @@ TEST(VaryingNumbers, AKeyThatDeniesByItsOwnNumbersIsNotForgotten) {
 // Keys of a limit whose numbers vary, each with its own, in a small store, as CL.THROTTLE uses it.
 class VaryingKeys {
  public:
+  explicit VaryingKeys(const char* first = "token_bucket 1/1s") : held_(store_, varying(first)) {}
+
   Decision take(const char* numbers, const std::string& key, std::int64_t cost = 1) {
     auto known = limits_.find(numbers);
     if (known == limits_.end()) {
-      LimitDefinition limit = Limit(numbers, "varying").definition();
-      limit.varies = true;
-      known = limits_.emplace(numbers, LimitedKeys(store_, limit)).first;
+      known = limits_.emplace(numbers, LimitedKeys(store_, varying(numbers))).first;
     }
     return known->second.take(key, kStart, cost);
   }
   MemoryStore& store() { return store_; }
 
  private:
-  static LimitDefinition varying() {
-    LimitDefinition limit = Limit("token_bucket 1/1s", "varying").definition();
+  static LimitDefinition varying(const char* numbers) {
+    LimitDefinition limit = Limit(numbers, "varying").definition();
     limit.varies = true;
     return limit;
   }
 
   MemoryStore store_{small_store()};
-  LimitedKeys held_{store_, varying()};
+  LimitedKeys held_;
   std::map<std::string, LimitedKeys> limits_;
 };
 
@@ -386,6 +386,49 @@ TEST(VaryingNumbers, AKeyThatDeniesOnlyByItsLastNumbersIsNotForgotten) {
   for (std::uint64_t i = 0; i < 60'000; ++i) keys.take("token_bucket 1000/1h", key_name(i));
   for (std::uint64_t i = 0; i < 500; ++i) {
     ASSERT_FALSE(keys.take("token_bucket 1/1h", "denied" + std::to_string(i)).allowed) << i;
+  }
+}
+
+// Limits of two parts, which differ in the second: a key denies by one of its own.
+TEST(VaryingNumbers, EveryPartOfAKeysOwnNumbersCounts) {
+  const char* const most = "fixed_window 1000/1h & fixed_window 2000/1d";
+  const char* const own = "fixed_window 1000/1h & fixed_window 1/1d";
+  VaryingKeys keys(most);
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    ASSERT_TRUE(keys.take(own, "charged" + std::to_string(i)).allowed);
+    ASSERT_TRUE(keys.take(most, "denied" + std::to_string(i)).allowed);
+    ASSERT_FALSE(keys.take(own, "denied" + std::to_string(i)).allowed);
+  }
+  for (std::uint64_t i = 0; i < 60'000; ++i) keys.take(most, key_name(i), 2);
+  EXPECT_GT(keys.store().counters().evicted, 0U);
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    ASSERT_FALSE(keys.take(own, "charged" + std::to_string(i)).allowed) << i;
+    ASSERT_FALSE(keys.take(own, "denied" + std::to_string(i)).allowed) << i;
+  }
+}
+
+// A limit may lie where another one was, with numbers that differ in the second part.
+TEST(VaryingNumbers, AreNotThoseOfAnotherLimitAtTheSameAddress) {
+  const Limit most("fixed_window 1000/1h & fixed_window 2000/1d");
+  const Limit own("fixed_window 1000/1h & fixed_window 1/1d");
+  MemoryStore store(small_store());
+  LimitDefinition limit = most.definition();
+  limit.varies = true;
+  const auto space = store.open_space(limit);
+  const auto take = [&](const Limit& numbers, const std::string& key, std::int64_t cost) {
+    limit.parts = numbers.definition().parts;
+    const Request request{.limit = &limit, .space = space.get(), .key = key, .cost = cost};
+    Decision decision;
+    store.decide({&request, 1}, kStart, {&decision, 1});
+    return decision.allowed;
+  };
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    take(most, "most" + std::to_string(i), 2);
+    ASSERT_TRUE(take(own, "own" + std::to_string(i), 1));
+  }
+  for (std::uint64_t i = 0; i < 60'000; ++i) take(most, key_name(i), 2);
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    ASSERT_FALSE(take(own, "own" + std::to_string(i), 1)) << i;
   }
 }
 

@@ -245,8 +245,9 @@ bool LimitTable::pin_if_equal(LimitId id, const MemorySpace& space, const PartLi
     if (uses == 0) return false;
   } while (!found.uses.compare_exchange_weak(uses, uses + 1, std::memory_order_acquire));
   // Now it cannot change.
-  if (found.space == space.id() && found.parts.load(std::memory_order_relaxed)->front() == parts[0])
+  if (found.space == space.id() && *found.parts.load(std::memory_order_relaxed) == parts) {
     return true;
+  }
   remove_key(id);
   return false;
 }

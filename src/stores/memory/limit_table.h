@@ -106,8 +106,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   /// Whether a key with this number is one of the space that is judged by this limit.
   bool judges(LimitId id, const MemorySpace& space, const LimitDefinition& limit) const {
     if (!space.varies()) return id == space.id();
-    const auto& own = parts(id);  // Empty where another limit has taken over the space.
-    return row(id).space == space.id() && !own.empty() && own.front() == limit.parts.front();
+    return row(id).space == space.id() && parts(id) == limit.parts;
   }
   /// The parts by which a key is judged.
   const std::vector<AnyPart>& parts(LimitId id) const {

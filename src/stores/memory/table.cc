@@ -299,6 +299,19 @@ bool Table::adopt_limit(Shard& shard, const Cell* cell, const Request& request) 
   return true;
 }
 
+// A key that denies everything by the numbers of this request is judged by them from now on.
+void Table::adopt_denials(std::span<const Member> members, std::span<Judged> judged) {
+  each(members, judged, [&](const Member& member, std::span<Judged> own) {
+    const bool denies = std::ranges::any_of(own, [](const Judged& one) {
+      return !one.decision.allowed && one.decision.remaining == 0;
+    });
+    if (!denies || !MemorySpace::of(member.request).varies()) return true;
+    const Cell* cell = member.place.shard->find(member.place.tag);
+    if (cell != nullptr) adopt_limit(*member.place.shard, cell, member.request);
+    return true;
+  });
+}
+
 void Table::release(const Slot& slot) {
   release_cell(budget_, slot.cell);
   limits_->remove_key(slot.limit);
@@ -407,6 +420,7 @@ Decision Table::decide_together(std::span<Member> members, Instant now, std::spa
                            [&](const Member& member) { return is_denied_by_block(member, now); });
   if (!allowed) {
     retract(members, now, judged);
+    adopt_denials(members, judged);
     apply_blocks(members, now, judged);
     return combined(members, judged);
   }

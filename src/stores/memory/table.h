@@ -135,6 +135,7 @@ class Table {
   Cell key_cell(Place place) const;
   void judge_all(std::span<Member> members, Instant now, std::span<Judged> judged) const;
   void retract(std::span<const Member> members, Instant now, std::span<Judged> judged) const;
+  void adopt_denials(std::span<const Member> members, std::span<Judged> judged);
   const Member* reserve_all(std::span<const Member> members, Instant now, std::span<Judged> judged);
   Decision decide_full(const Member& without_room, std::span<const Member> members, Instant now,
                        std::span<Judged> judged);
