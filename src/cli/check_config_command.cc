@@ -6,11 +6,14 @@
 #include "cli/commands.h"
 #include "server/config_error.h"
 #include "server/config_file.h"
+#include "server/limits_file.h"
 
 namespace sluice {
 namespace {
 
-constexpr const char* kFooter = R"(Prints one line: what the file holds, or the first mistake in it.
+constexpr const char* kFooter =
+    R"(Prints one line: what the file holds, or the first mistake in it. Warns of each limit
+whose rate is rounded noticeably.
 Exit status: 0; 1 if the file has a mistake or cannot be read; 2 for invalid arguments.
 
 Example:
@@ -18,8 +21,11 @@ Example:
 
 int run(const std::string& path) {
   try {
-    const std::string held = describe(read_config_file(path));
-    std::cout << path << ": " << held << std::endl;
+    const ConfigFile config = read_config_file(path);
+    warn_of_rounding(config.limits.named, [&](const LogEvent& warning) {
+      std::cerr << "sluice: " << path << ": " << warning.message << '\n';
+    });
+    std::cout << path << ": " << describe(config) << std::endl;
   } catch (const ConfigError& error) {
     std::cerr << "sluice: " << error.what() << '\n';
     return 1;

@@ -3,8 +3,11 @@
 #include <functional>
 #include <iostream>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/commands.h"
+#include "core/near_miss.h"
 
 namespace {
 
@@ -18,6 +21,27 @@ constexpr AddCommand kCommands[] = {
     sluice::add_check_config, sluice::add_playground, sluice::add_token,
 };
 
+// What the user most likely meant by the first unexpected argument to which a name is near: an
+// option of the subcommand, or a subcommand if none was named.
+std::string suggest_argument(const CLI::App& app) {
+  const std::vector<CLI::App*> named = app.get_subcommands();
+  const CLI::App& command = named.empty() ? app : *named.front();
+  std::vector<std::string> texts;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) texts.push_back("--" + name);
+  }
+  for (const CLI::App* each : command.get_subcommands([](const CLI::App*) { return true; })) {
+    texts.push_back(each->get_name());
+  }
+  const std::vector<std::string_view> names(texts.begin(), texts.end());
+  for (const std::string& argument : app.remaining(true)) {
+    const std::string_view text = argument;
+    const std::string suggestion = sluice::suggest_name(text.substr(0, text.find('=')), names);
+    if (!suggestion.empty()) return suggestion;
+  }
+  return "";
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Sluice is a rate limiter: it decides which requests may go ahead now.", "sluice");
   app.set_version_flag("--version", "sluice " SLUICE_VERSION);
@@ -28,6 +52,10 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
     return app.exit(help);
+  } catch (const CLI::ExtrasError& error) {
+    std::cerr << "sluice: " << error.what() << suggest_argument(app)
+              << " (sluice --help says more)\n";
+    return kMisused;
   } catch (const CLI::ParseError& error) {
     std::cerr << "sluice: " << error.what() << " (sluice --help says more)\n";
     return kMisused;

@@ -159,6 +159,15 @@ std::vector<NamedLimit> read_only_limits(const YamlFile& file) {
   return read_limits(file, members[0]);
 }
 
+void warn_of_rounding(const Limit& limit, const LogFunction& log) {
+  const std::string warning = limit.warning();
+  if (warning.empty()) return;
+  log({LogLevel::kWarning,
+       "limit_rounded",
+       "the limit " + limit.space() + ": " + warning,
+       {{"limit", limit.space()}}});
+}
+
 }  // namespace
 
 std::vector<NamedLimit> read_limits(const YamlFile& file, const YamlMember& member) {
@@ -174,6 +183,15 @@ std::vector<NamedLimit> read_limits(const YamlFile& file, const YamlMember& memb
     limits.push_back(reader.read(each));
   }
   return limits;
+}
+
+void warn_of_rounding(const std::vector<NamedLimit>& limits, const LogFunction& log) {
+  for (const NamedLimit& named : limits) {
+    warn_of_rounding(named.limit, log);
+    for (const LimitOverride& each : named.overrides) {
+      if (each.limit) warn_of_rounding(*each.limit, log);
+    }
+  }
 }
 
 std::vector<NamedLimit> parse_limits(std::string_view yaml, const std::string& path) {

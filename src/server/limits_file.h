@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/log.h"
 #include "server/yaml_file.h"
 #include "service/served_limits.h"
 
@@ -34,6 +35,9 @@ inline constexpr std::size_t kMaxOverrideKeyBytes = 1'024;
 /// Throws ConfigError "PATH:LINE:COLUMN: sentence" at the first mistake; where an expression is
 /// wrong, the column is that of the character in it, unless the text is folded or escaped.
 std::vector<NamedLimit> read_limits(const YamlFile& file, const YamlMember& member);
+
+/// Logs a warning for each limit whose rate is rounded noticeably, see Limit::warning().
+void warn_of_rounding(const std::vector<NamedLimit>& limits, const LogFunction& log);
 
 /// The limits of a file that has no other members. Throws ConfigError.
 std::vector<NamedLimit> parse_limits(std::string_view yaml, const std::string& path);

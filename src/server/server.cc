@@ -14,6 +14,7 @@
 #include "net/address.h"
 #include "net/stream_server.h"
 #include "server/config_file.h"
+#include "server/limits_file.h"
 #include "server/protocols.h"
 #include "server/store_log.h"
 #include "service/server_context.h"
@@ -165,24 +166,6 @@ void use_certificates(const TlsServers& servers, std::vector<TlsServer::Context>
   for (const auto& [files, tls] : servers) tls->use(std::move(*context++));
 }
 
-void warn_of(const Limit& limit, const LogFunction& log) {
-  const std::string warning = limit.warning();
-  if (warning.empty()) return;
-  log({LogLevel::kWarning,
-       "limit_rounded",
-       "the limit " + limit.space() + ": " + warning,
-       {{"limit", limit.space()}}});
-}
-
-void warn_of(const ServedLimits& limits, const LogFunction& log) {
-  for (const NamedLimit& named : limits.named) {
-    warn_of(named.limit, log);
-    for (const LimitOverride& each : named.overrides) {
-      if (each.limit) warn_of(*each.limit, log);
-    }
-  }
-}
-
 void report_slow_decisions(ServerContext& context, std::chrono::nanoseconds threshold,
                            const LogFunction& log) {
   SlowDecisions& slow = context.slow_decisions();
@@ -283,7 +266,7 @@ Server::Server(const ServerOptions& options, LogFunction log) : parts_(std::make
   parts_->tls_servers = make_tls_servers(parts_->listening, {});
   parts_->limits = options.limits.named.size();
   parts_->threads = choose_threads(options);
-  warn_of(options.limits, parts_->log);
+  warn_of_rounding(options.limits.named, parts_->log);
   std::shared_ptr<Store> store;
   parts_->store = options.store;
   parts_->snapshot = options.snapshot;
@@ -347,7 +330,7 @@ void Server::reload(const ServerOptions& options) {
   parts_->tls_servers = std::move(tls);
   parts_->limits = options.limits.named.size();
   parts_->context->slow_decisions().set_threshold(options.log.slow);
-  warn_of(options.limits, parts_->log);
+  warn_of_rounding(options.limits.named, parts_->log);
 }
 
 Server::~Server() = default;

@@ -2,7 +2,10 @@
 
 #include <array>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "core/near_miss.h"
 #include "stores/memcached/memcached_store.h"
 #include "stores/memcached_url.h"
 #include "stores/memory/memory_store.h"
@@ -73,11 +76,13 @@ constexpr std::array kStores{
 
 const Row& find_row(const StoreUrl& url) {
   std::string schemes;
+  std::vector<std::string_view> names;
   for (const Row& row : kStores) {
     if (row.scheme == url.scheme()) return row;
     schemes += " " + std::string(row.scheme) + ":";
+    names.push_back(row.scheme);
   }
-  url.fail("there is no such store; there are" + schemes);
+  url.fail("there is no such store" + suggest_name(url.scheme(), names) + "; there are" + schemes);
 }
 
 }  // namespace

@@ -57,6 +57,8 @@ TEST(OpenBareStore, SaysWhatIsWrongWithAUrl) {
   for (const auto& wrong : {
            Wrong{"", "memory:"},
            {"attic:", "there is no such store; there are memory:"},
+           {"redis+clustr://h",
+            "there is no such store (did you mean 'redis+cluster'?); there are memory:"},
            {"memory:/tmp", "nothing can follow 'memory:' but options"},
            {"memory:?max_bytes", "'max_bytes' is not an option=value"},
            {"memory:?&", "'' is not an option=value"},

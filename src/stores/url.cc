@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "core/limit_syntax.h"
+#include "core/near_miss.h"
 
 namespace sluice {
 namespace {
@@ -277,7 +278,8 @@ void StoreUrl::finish() const {
     if (option.asked_for) continue;
     std::string there_are = known_.empty() ? "; there are none" : "; there are ";
     for (const std::string& name : known_) there_are += (&name == &known_[0] ? "" : ", ") + name;
-    fail("there is no option '" + option.name + "'" + there_are);
+    const std::vector<std::string_view> names(known_.begin(), known_.end());
+    fail("there is no option '" + option.name + "'" + suggest_name(option.name, names) + there_are);
   }
 }
 

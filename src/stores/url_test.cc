@@ -137,6 +137,10 @@ TEST(StoreUrl, RejectsUnknownOptions) {
   EXPECT_THAT(error_of([&] { url.finish(); }), HasSubstr("there is no option 'b'; there are c, a"));
   url.text_option("b");
   EXPECT_EQ(error_of([&] { url.finish(); }), "");
+  StoreUrl near("x:?dedline=1ms");
+  near.text_option("deadline");
+  EXPECT_THAT(error_of([&] { near.finish(); }),
+              HasSubstr("there is no option 'dedline' (did you mean 'deadline'?); there are"));
 }
 
 TEST(StoreUrl, IsBounded) {

@@ -16,6 +16,15 @@ class CheckConfig(SystemTest):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertEqual(result.stdout, f"{path}: 1 named limit\n")
 
+    def test_warns_of_a_rate_that_is_rounded(self):
+        path = self.write_file("sluice.yaml", "limits:\n  fast:\n    limit: token_bucket 9/1s\n"
+                               "    overrides: [{key: a, limit: token_bucket 600000000/1s}]\n")
+        result = sluice("check-config", path)
+        self.assertEqual((result.returncode, result.stdout), (0, f"{path}: 1 named limit\n"))
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        self.assertIn(f"{path}: the limit fast: 'token_bucket 600000000/1s' admits 500000000/1s",
+                      result.stderr)
+
     def test_says_a_mistake_in_one_line(self):
         for text, place in (("limits: {login: sliding_log 5/10x}\n", "1:33"),
                             ("limits:\n  login: 'sliding_log 5/10m\n", "2:10"),

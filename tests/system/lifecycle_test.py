@@ -27,6 +27,14 @@ class Refusals(SystemTest):
         for address in ("nonsense", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:65536", "unix:", ":1"):
             self.expect_refusal(["--resp", address], address)
 
+    def test_near_misses(self):
+        self.expect_refusal(["--limts", "x"], "(did you mean '--limits'?)")
+        self.expect_refusal(["--stroe=memory:"], "(did you mean '--store'?)")
+        self.expect_refusal(["--store", "memroy:"], "(did you mean 'memory'?)")
+        misspelt = sluice("repaly", "access.log")
+        self.assertEqual(misspelt.returncode, 2)
+        self.assertIn("(did you mean 'replay'?)", misspelt.stderr)
+
     def test_bad_thread_counts(self):
         for threads in ("0", "-1", "x", "100000"):
             result = sluice("serve", "--threads", threads)

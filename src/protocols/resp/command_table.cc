@@ -2,7 +2,9 @@
 #include <array>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
+#include "core/near_miss.h"
 #include "protocols/resp/commands.h"
 #include "protocols/resp/connection_commands.h"
 #include "protocols/resp/info_command.h"
@@ -177,6 +179,18 @@ const Command* if_it_fits(CommandContext& context, const Command& command, Argum
   return nullptr;
 }
 
+// "(did you mean 'SLUICE.CHECK'?)", or nothing if no command is near.
+std::string suggest_command(std::string_view unknown) {
+  std::vector<std::string_view> names;
+  for (const Command& command : kCommands) {
+    if (!command.is_subcommand()) names.push_back(command.name);
+  }
+  std::string capitals(unknown.substr(0, kMaxQuotedBytes));
+  std::ranges::transform(capitals, capitals.begin(), to_capital);
+  const std::string suggestion = suggest_name(capitals, names);
+  return suggestion.empty() ? suggestion : suggestion.substr(1);  // Without the space.
+}
+
 // As much of the command as Redis quotes, which is bounded.
 void refuse_unknown(CommandContext& context, Arguments arguments) {
   std::string sentence = "ERR unknown command " + quoted(arguments[0]);
@@ -190,7 +204,7 @@ void refuse_unknown(CommandContext& context, Arguments arguments) {
     sentence += "' ";
     repeated += piece.size() + 3;
   }
-  context.reply().error(sentence);
+  context.reply().error(sentence + suggest_command(arguments[0]));
 }
 
 const Command* find_subcommand(const Command& container, std::string_view wanted) {

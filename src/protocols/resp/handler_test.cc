@@ -220,6 +220,9 @@ TEST_F(HandlerTest, RefusesUnknownCommandsAsRedisDoes) {
   EXPECT_EQ(
       send(array({"FO\n", std::string(200, 'x'), "abc"})),
       "-ERR unknown command 'FO ', with args beginning with: '" + std::string(128, 'x') + "' \r\n");
+  EXPECT_EQ(send("sluice.chek login\r\n"),
+            "-ERR unknown command 'sluice.chek', with args beginning with: 'login' "
+            "(did you mean 'SLUICE.CHECK'?)\r\n");
   EXPECT_EQ(send("CLIENT|ID\r\n"),
             "-ERR unknown command 'CLIENT|ID', with args beginning with: \r\n");
   EXPECT_EQ(send("CLIENT FOO\r\n"), "-ERR unknown subcommand 'FOO'. Try CLIENT HELP.\r\n");
