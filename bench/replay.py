@@ -2,9 +2,11 @@
 """How many log lines per second `sluice replay` decides on one core."""
 
 import argparse
+import datetime
 import glob
 import gzip
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,9 +19,10 @@ LIMIT = "token_bucket 10/1s"
 KEY = "{ip}"
 METHOD = """
 `sluice replay --limit '{limit}' --key '{key}'` on one core, with a combined log of {lines:,} lines
-({megabytes:.0f} MB, not compressed, in the page cache): the sample of `data/`, repeated. The figure
-is lines by elapsed time of the whole process, from start to exit; {rounds} runs after one to warm
-up. The report as a web page: one run with `--html` and {limits} limits, of which it also tries
+({megabytes:.0f} MB, not compressed, in the page cache): the sample of `data/`, repeated, each time
+a day later. Within a minute its lines are in no order, so `replay` sorts them. The figure is lines
+by elapsed time of the whole process, from start to exit; {rounds} runs after one to warm up. The
+report as a web page: one run with `--html` and {limits} limits, of which it also tries
 {versions} smaller and larger versions, on a CSV file of {page_lines:,} requests of {keys:,} keys
 in a week, a few of which have most of the requests.
 """
@@ -27,6 +30,7 @@ PAGE_LIMITS = ("token_bucket 10/1m", "sliding_window 60/1h", "sliding_log 20/5m"
                "fixed_window 500/1d", "leaky_bucket 1/1s queue=10")
 PAGE_VERSIONS = 6
 PAGE_KEYS = 1_000_000
+DAY = "%d/%b/%Y"
 WEEK_S = 7 * 86_400
 
 
@@ -45,12 +49,20 @@ def read_log(path):
 
 
 def write_big_log(file, sample, least_lines):
-    """Repeats the sample to at least `least_lines` lines. Returns how many. The file stays in the
-    page cache."""
+    """Repeats the sample to at least `least_lines` lines, each time a day later. Returns how many.
+    The file stays in the page cache."""
+    days = sorted(set(re.findall(rb"\[(\d\d/\w{3}/\d{4}):", sample)),
+                  key=lambda text: datetime.datetime.strptime(text.decode(), DAY))
+    pieces = re.split(rb"\[(" + b"|".join(days) + rb"):", sample)
     sample_lines = sample.count(b"\n")
     times = -(-least_lines // sample_lines)
-    for _ in range(times):
-        file.write(sample)
+    first = datetime.datetime.strptime(days[0].decode(), DAY)
+    for shift in range(times):
+        shifted = [(first + datetime.timedelta(days=shift + i)).strftime(DAY).encode()
+                   for i in range(len(days))]
+        for i in range(1, len(pieces), 2):
+            file.write(pieces[i - 1] + b"[" + shifted[days.index(pieces[i])] + b":")
+        file.write(pieces[-1])
     file.flush()
     return times * sample_lines
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "advise/suggest.h"
-#include "core/arithmetic.h"
 
 namespace sluice::advise {
 namespace {
@@ -59,22 +58,13 @@ std::vector<Burstiness> burstiness_of(const std::vector<Ranking>& rankings,
 
 }  // namespace
 
-bool is_visible(const FamilyInfo& family, const Advice& advice) {
-  constexpr std::int64_t kFewUnits = 10;
-  if (family.is_bucket()) {
-    return Int128{advice.disorder_ns} * family.rate <= Int128{kFewUnits} * family.period_ns;
-  }
-  return family.period_ns >= advice.disorder_ns &&
-         family.period_ns <= advice.last_ns - advice.first_ns;
-}
-
-Advice make_advice(const Traffic& traffic) {
+Advice make_advice(const Traffic& traffic, std::uint64_t late) {
   Advice advice{.requests = traffic.requests(),
                 .is_sample = traffic.is_sample(),
                 .first_ns = traffic.first_ns(),
                 .last_ns = traffic.last_ns(),
                 .is_in_seconds = traffic.is_in_seconds(),
-                .disorder_ns = traffic.disorder_ns(),
+                .late = late,
                 .has_status = traffic.has_status(),
                 .has_user_agent = traffic.has_user_agent(),
                 .has_path = traffic.has_path(),
@@ -88,12 +78,13 @@ Advice make_advice(const Traffic& traffic) {
   for (std::size_t family = 0; family < kFamilies; ++family) rankings.emplace_back(keys, family);
   advice.keys_kept = keys.size();
   advice.keys = rankings[0].total();
-  if (keys.empty() || rankings[0].peak(0) == 0) return advice;
+  if (keys.empty() || rankings[0].peak(0) == 0 || late * 100 > advice.requests) return advice;
   std::vector<std::size_t> visible;
   for (std::size_t family = 0; family < kFamilies; ++family) {
-    if (is_visible(limit_families().info[family], advice)) visible.push_back(family);
+    const FamilyInfo& info = limit_families().info[family];
+    const bool is_longer = info.period_ns > advice.last_ns - advice.first_ns;
+    if (info.is_bucket() || !is_longer) visible.push_back(family);
   }
-  if (visible.empty()) return advice;
   advice.families = advise_families(rankings, visible);
   advice.burstiness = burstiness_of(rankings, visible);
   const Choice choice = choose(rankings, visible);

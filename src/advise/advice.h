@@ -66,17 +66,18 @@ struct Advice {
   Instant first_ns = 0;
   Instant last_ns = 0;
   bool is_in_seconds = false;
-  /// See Traffic::disorder_ns().
-  std::int64_t disorder_ns = 0;
+  /// How many requests came too late for their place in the order of time.
+  std::uint64_t late = 0;
   bool has_status = false;
   bool has_user_agent = false;
   bool has_path = false;
-  /// Those that the data can tell about, see is_visible().
+  /// Those of buckets, and of the windows that are no longer than the data.
   std::vector<FamilyAdvice> families;
   std::vector<Burstiness> burstiness;
   /// At most kMostHit, the most needy first.
   std::vector<HitKey> hit_first;
-  /// strict, balanced and lenient; none if there was no request with a cost.
+  /// strict, balanced and lenient; none if there was no request with a cost, or if more than a
+  /// hundredth of the requests came too late: late requests look like bursts.
   std::vector<Suggestion> suggestions;
   /// The number of the balanced limit's family.
   std::size_t balanced_family = 0;
@@ -84,13 +85,7 @@ struct Advice {
 
 inline constexpr std::size_t kMostHit = 10;
 
-/// Whether the data can tell about a family. It cannot about windows that are longer than its span,
-/// nor about those that are shorter than its disorder: an algorithm's time does not run backwards,
-/// so a late line counts as one that is as new as the newest. To a bucket a late line looks like as
-/// many units as return in this time, which must be few.
-bool is_visible(const FamilyInfo& family, const Advice& advice);
-
-/// Concludes from the traffic.
-Advice make_advice(const Traffic& traffic);
+/// Concludes from the traffic, of which so many requests came too late.
+Advice make_advice(const Traffic& traffic, std::uint64_t late);
 
 }  // namespace sluice::advise

@@ -207,15 +207,12 @@ std::vector<std::string> unknowns(const Advice& advice, const AdviceContext& con
   } else if (advice.keys < kManyKeys) {
     all.push_back("With " + count_of(advice.keys, "key") + ", 0.1 % is less than one of them.");
   }
-  if (advice.disorder_ns > 0 && advice.suggestions.empty()) {
-    all.push_back(
-        "The lines are too far from the order of time for any advice: give the oldest file first, "
-        "or sort the lines by time.");
-  } else if (advice.disorder_ns > 0) {
-    all.push_back("The lines are not in the order of time, by up to " +
-                  duration_text(advice.disorder_ns) +
-                  " (of several files, give the oldest first): shorter windows and faster buckets "
-                  "are left out, since late lines look like bursts to them.");
+  if (advice.late > 0) {
+    all.push_back(count_of(advice.late, "request") +
+                  " came too late to be put in the order of time" +
+                  (advice.suggestions.empty() ? ", which is too many for any advice" : "") +
+                  ": late requests look like bursts. Give the oldest file first, or sort the lines "
+                  "by time.");
   }
   if (advice.is_in_seconds) {
     all.push_back("The data has whole seconds: what happens within a second is not visible.");

@@ -10,6 +10,7 @@
 #include "replay/inputs.h"
 #include "replay/output_file.h"
 #include "replay/progress.h"
+#include "replay/time_order.h"
 
 namespace sluice::advise {
 namespace {
@@ -28,13 +29,15 @@ int advise_all(const AdviseOptions& options, const AdviseStreams& streams) {
   if (html) page.emplace(html->descriptor, "the page", html->name);
   replay::Progress progress(streams.progress_descriptor, replay::total_bytes(inputs));
   Traffic traffic(options.max_bytes);
-  replay::Feed feed(std::move(feed_options), traffic, streams.err, progress);
+  replay::TimeOrder order(traffic);
+  replay::Feed feed(std::move(feed_options), order, streams.err, progress);
   for (const replay::Input& input : inputs) feed.read(replay::open_input(input));
+  order.flush();
   progress.clear();
   if (traffic.requests() == 0 && feed.unreadable() > 0) {
     throw ReplayError(kFailed, "not one line of the input could be read");
   }
-  const Advice advice = make_advice(traffic);
+  const Advice advice = make_advice(traffic, order.late());
   const AdviceContext context{.key = feed.keys_used(), .unreadable = feed.unreadable()};
   const std::string text = options.is_json ? advice_json(advice, context)
                                            : advice_text(advice, context, streams.is_coloured);

@@ -2,11 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <boost/json.hpp>
 #include <sstream>
 #include <string>
-#include <vector>
 
 #include "replay/test_file.h"
 #include "sluice/limit.h"
@@ -55,31 +53,32 @@ TEST_F(Advise, WithoutOutliersBalancedDeniesAtMostAHundredthOfTheKeys) {
             std::string::npos);
 }
 
-// The lines after the first, which is the header, sorted by the time that they begin with.
-std::string in_order(const std::string& csv) {
-  std::istringstream lines(csv);
-  std::string header;
-  std::getline(lines, header);
-  std::vector<std::string> sorted;
-  for (std::string line; std::getline(lines, line);) sorted.push_back(line);
-  std::ranges::stable_sort(sorted, {}, [](const std::string& line) { return std::stol(line); });
-  for (const std::string& line : sorted) header += '\n' + line;
-  return header + '\n';
+TEST_F(Advise, TheOrderOfTheLinesMeansNothing) {
+  std::string ordered = "time,key\n";
+  std::string reversed = ordered;
+  for (int i = 0; i < 2'000; ++i) {
+    ordered += std::to_string(i) + ",a\n";
+    reversed += std::to_string(1'999 - i) + ",a\n";
+  }
+  EXPECT_EQ(advise(reversed).out, advise(ordered).out);
 }
 
-TEST_F(Advise, FilesInTheWrongOrderAreNoReasonForALimit) {
-  std::string csv = "time,key\n";
-  for (const int begin : {2'000'000, 0}) {
-    for (int i = 0; i < 1000; ++i) csv += std::to_string(begin + i) + ",a\n";
+TEST_F(Advise, RequestsThatComeTooLateAreNoReasonForALimit) {
+  std::string csv = "time,key,cost\n";
+  for (const int begin : {200'000, 0}) {
+    for (int i = 0; i < 150'000; ++i) {
+      csv += std::to_string(begin + i) + (i % 1'000 == 0 ? ",a,1\n" : ",a,0\n");
+    }
   }
   const auto advice = boost::json::parse(advise(csv).out);
   EXPECT_TRUE(advice.at("suggestions").as_array().empty());
+  EXPECT_NE(boost::json::serialize(advice.at("unknowns")).find("too late"), std::string::npos);
 }
 
 TEST_F(Advise, AKeyThatStandsOutIsDeniedByBalanced) {
   std::string csv = calm_keys();
   for (int i = 0; i < 18'000; ++i) csv += std::to_string(i / 10) + ",steady\n";
-  const auto advice = boost::json::parse(advise(in_order(csv)).out);
+  const auto advice = boost::json::parse(advise(csv).out);
   EXPECT_EQ(advice.at("hit_first").at(0).at("key").as_string(), "steady");
   EXPECT_GT(advice.at("hit_first").at(0).at("denied").as_int64(), 9'000);
   EXPECT_EQ(advice.at("suggestions").at(1).at("keys_limited").as_int64(), 1);

@@ -34,9 +34,8 @@ struct Choice {
   std::size_t outliers = 0;
 };
 
-/// Chooses from the rankings of all families, by their numbers. `visible` are the numbers
-/// of those that the data can tell about, see
-/// advice.h.
+/// Chooses from the rankings of all families, by their numbers. `visible` are the numbers of those
+/// that the data can tell about, ascending: see Advice::families.
 ///
 /// A few keys, at most a twentieth, stand out if a limit exists that denies each of them, leaves
 /// room for at least twice what every other key asked for, and lets a key that has used up its

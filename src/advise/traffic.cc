@@ -15,6 +15,8 @@ constexpr std::uint64_t kBusyRequests = 1'000;
 constexpr std::size_t kLeftOutCounters = std::size_t{1} << 16;
 constexpr std::int64_t kSecond = 1'000'000'000;
 
+constexpr std::string_view kDetails[] = {"status", "user_agent", "path"};
+
 /// A key's share of the table.
 constexpr std::size_t kSlotBytes = 64;
 
@@ -51,30 +53,23 @@ std::size_t Traffic::KeyHash::operator()(std::string_view key) const {
 
 Traffic::Traffic(std::size_t max_bytes) : max_bytes_(max_bytes), left_out_(kLeftOutCounters) {}
 
-void Traffic::begin_file(replay::LineReader& reader) {
-  status_slot_ = reader.optional_slot("status");
-  user_agent_slot_ = reader.optional_slot("user_agent");
-  path_slot_ = reader.optional_slot("path");
+std::span<const std::string_view> Traffic::details() const {
+  return kDetails;
 }
 
-void Traffic::add(const replay::Record& record, const replay::KeyTemplate& key) {
-  const Instant now = record.time_ns;
+void Traffic::add(const replay::LoggedRequest& request) {
+  const Instant now = request.time_ns;
   if (requests_++ == 0) first_ns_ = last_ns_ = now;
-  for (std::size_t i = 0; i < kDisorders.size() && last_ns_ - now > kDisorders[i]; ++i) {
-    ++further_back_[i];
-  }
   first_ns_ = std::min(first_ns_, now);
   last_ns_ = std::max(last_ns_, now);
   is_in_seconds_ = is_in_seconds_ && now % kSecond == 0;
-  key_text_.clear();
-  key.append_key(record, key_text_);
-  KeyTraffic* kept = find(key_text_);
+  KeyTraffic* kept = find(request.key);
   if (kept == nullptr) return;
   if (kept->requests++ == 0) kept->first_ns = kept->last_ns = now;
   kept->first_ns = std::min(kept->first_ns, now);
   kept->last_ns = std::max(kept->last_ns, now);
-  describe(*kept, record);
-  if (record.cost > 0) measure(*kept, record);
+  describe(*kept, request);
+  if (request.cost > 0) measure(*kept, request);
   if (bytes_ > max_bytes_) make_room();
 }
 
@@ -103,9 +98,9 @@ bool Traffic::is_busy(std::uint64_t requests) const {
   return requests >= kBusyRequests && requests >= requests_ / kBusyShare;
 }
 
-void Traffic::measure(KeyTraffic& key, const replay::Record& record) {
+void Traffic::measure(KeyTraffic& key, const replay::LoggedRequest& request) {
   const LimitFamilies& families = limit_families();
-  const Call call{.now = record.time_ns, .cost = record.cost};
+  const Call call{.now = request.time_ns, .cost = request.cost};
   const auto add_all = [&](auto& demands, const auto& of) {
     for (std::size_t i = 0; i < demands.size(); ++i) demands[i].add(of[i], call);
   };
@@ -119,21 +114,20 @@ void Traffic::measure(KeyTraffic& key, const replay::Record& record) {
   key.bytes = bytes;
 }
 
-void Traffic::describe(KeyTraffic& key, const replay::Record& record) {
-  const auto text = [&](const std::optional<std::size_t>& slot) {
-    return slot ? record.fields[*slot] : std::string_view();
-  };
-  const std::string_view status = text(status_slot_);
+void Traffic::describe(KeyTraffic& key, const replay::LoggedRequest& request) {
+  const std::string_view status = request.details[0];
+  const std::string_view agent = request.details[1];
+  const std::string_view path = request.details[2];
   if (status.size() == 3) {
     has_status_ = true;
     key.client_errors += status[0] == '4' ? 1 : 0;
     key.server_errors += status[0] == '5' ? 1 : 0;
   }
-  if (const std::string_view agent = text(user_agent_slot_); !agent.empty()) {
+  if (!agent.empty()) {
     has_user_agent_ = true;
     key.user_agents.add(user_agents_.number(agent));
   }
-  if (const std::string_view path = text(path_slot_); !path.empty()) {
+  if (!path.empty()) {
     has_path_ = true;
     key.paths.add(paths_.number(without_query(path)));
   }
@@ -150,13 +144,6 @@ void Traffic::make_room() {
       return true;
     });
   }
-}
-
-std::int64_t Traffic::disorder_ns() const {
-  if (further_back_.back() * 100 > requests_) return last_ns_ - first_ns_;
-  std::size_t i = 0;
-  while (i + 1 < kDisorders.size() && further_back_[i] * 100 > requests_) ++i;
-  return kDisorders[i];
 }
 
 std::vector<Traffic::Weighted> Traffic::keys() const {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +14,7 @@
 #include "advise/key_profile.h"
 #include "advise/limit_families.h"
 #include "core/instant.h"
-#include "replay/record_sink.h"
+#include "replay/request_sink.h"
 
 namespace sluice::advise {
 
@@ -40,15 +40,6 @@ struct KeyTraffic {
   std::uint64_t denied(std::size_t family, std::size_t limit) const;
 };
 
-/// 0 and the lengths of the windows.
-inline constexpr std::array<std::int64_t, kWindows + 1> kDisorders = {0,
-                                                                      1'000'000'000,
-                                                                      10'000'000'000,
-                                                                      60'000'000'000,
-                                                                      600'000'000'000,
-                                                                      3'600'000'000'000,
-                                                                      86'400'000'000'000};
-
 /// How many bytes the keys may need, about; beyond it the keys become a sample.
 inline constexpr std::size_t kDefaultTrafficBytes = std::size_t{512} << 20;
 
@@ -60,12 +51,12 @@ inline constexpr std::size_t kDefaultTrafficBytes = std::size_t{512} << 20;
 /// key is kept from its first request on. Besides, it keeps the busiest keys, those with at least
 /// a thousandth of all requests, since limits are made for them; one of these that is not in the
 /// sample is kept from the moment at which it turned out to be busy.
-class Traffic : public replay::RecordSink {
+class Traffic : public replay::RequestSink {
  public:
   explicit Traffic(std::size_t max_bytes = kDefaultTrafficBytes);
 
-  void begin_file(replay::LineReader& reader) override;
-  void add(const replay::Record& record, const replay::KeyTemplate& key) override;
+  std::span<const std::string_view> details() const override;
+  void add(const replay::LoggedRequest& request) override;
 
   /// All requests, also those of keys that are not kept.
   std::uint64_t requests() const { return requests_; }
@@ -74,10 +65,6 @@ class Traffic : public replay::RecordSink {
   Instant last_ns() const { return last_ns_; }
   /// Whether every instant is a whole second.
   bool is_in_seconds() const { return is_in_seconds_; }
-  /// How far the input is from the order of time: at most a hundredth of the requests lie further
-  /// back than this before the latest one up to then. One of kDisorders, or
-  /// the whole span.
-  std::int64_t disorder_ns() const;
   /// Whether the lines had statuses, user agents and paths.
   bool has_status() const { return has_status_; }
   bool has_user_agent() const { return has_user_agent_; }
@@ -107,8 +94,8 @@ class Traffic : public replay::RecordSink {
   KeyTraffic* find(std::string_view key);
   bool is_sampled(std::uint64_t hash) const;
   bool is_busy(std::uint64_t requests) const;
-  void measure(KeyTraffic& key, const replay::Record& record);
-  void describe(KeyTraffic& key, const replay::Record& record);
+  void measure(KeyTraffic& key, const replay::LoggedRequest& request);
+  void describe(KeyTraffic& key, const replay::LoggedRequest& request);
   void make_room();
 
   std::size_t max_bytes_;
@@ -121,19 +108,13 @@ class Traffic : public replay::RecordSink {
   std::vector<std::uint64_t> left_out_;
   TextNumbers user_agents_;
   TextNumbers paths_;
-  std::optional<std::size_t> status_slot_;
-  std::optional<std::size_t> user_agent_slot_;
-  std::optional<std::size_t> path_slot_;
   std::uint64_t requests_ = 0;
   Instant first_ns_ = 0;
   Instant last_ns_ = 0;
-  /// By kDisorders: the requests that lie further back.
-  std::array<std::uint64_t, kDisorders.size()> further_back_ = {};
   bool is_in_seconds_ = true;
   bool has_status_ = false;
   bool has_user_agent_ = false;
   bool has_path_ = false;
-  std::string key_text_;
 };
 
 }  // namespace sluice::advise

@@ -11,32 +11,12 @@ constexpr std::size_t kSmall = std::size_t{4} << 20;
 constexpr Instant kStart = 1'700'000'000'000'000'000;
 constexpr std::int64_t kSecondNs = 1'000'000'000;
 
-/// A reader whose only field is the key.
-class KeyReader : public replay::LineReader {
- public:
-  std::optional<std::size_t> slot(std::string_view name) override {
-    return name == "key" ? std::optional<std::size_t>(0) : std::nullopt;
-  }
-  std::string known_fields() const override { return "key"; }
-  std::string_view default_key() const override { return "{key}"; }
-  replay::Reading read(std::string_view, replay::Record&, std::string&) override {
-    return replay::Reading::kUnreadable;
-  }
-};
+void add(Traffic& traffic, const std::string& key, Instant now, std::int64_t cost = 1) {
+  const std::string_view details[3] = {};
+  traffic.add({.time_ns = now, .cost = cost, .key = key, .details = details});
+}
 
-class TrafficTest : public ::testing::Test {
- protected:
-  TrafficTest() { key_.bind(reader_); }
-
-  void add(Traffic& traffic, const std::string& key, Instant now, std::int64_t cost = 1) {
-    traffic.add({.time_ns = now, .cost = cost, .fields = {key}}, key_);
-  }
-
-  KeyReader reader_;
-  replay::KeyTemplate key_{"{key}"};
-};
-
-TEST_F(TrafficTest, KeepsEveryKeyWhileThereIsRoom) {
+TEST(Traffic, KeepsEveryKeyWhileThereIsRoom) {
   Traffic traffic;
   for (int i = 0; i < 1'000; ++i) add(traffic, std::to_string(i % 100), kStart + i * kSecondNs);
   EXPECT_FALSE(traffic.is_sample());
@@ -48,14 +28,14 @@ TEST_F(TrafficTest, KeepsEveryKeyWhileThereIsRoom) {
   }
 }
 
-TEST_F(TrafficTest, APeekIsARequestThatNeedsNothing) {
+TEST(Traffic, APeekIsARequestThatNeedsNothing) {
   Traffic traffic;
   add(traffic, "a", kStart, 0);
   EXPECT_EQ(traffic.requests(), 1U);
   EXPECT_EQ(traffic.keys().at(0).key->peak(0), 0);
 }
 
-TEST_F(TrafficTest, ASampleIsUnbiasedByKey) {
+TEST(Traffic, ASampleIsUnbiasedByKey) {
   constexpr int kKeys = 20'000;
   Traffic traffic(kSmall);
   for (int round = 0; round < 3; ++round) {
@@ -80,7 +60,7 @@ TEST_F(TrafficTest, ASampleIsUnbiasedByKey) {
   EXPECT_NEAR(static_cast<double>(twice), kKeys * 0.1, kKeys * 0.03);
 }
 
-TEST_F(TrafficTest, ABusyKeyIsKeptWhateverItsHashIs) {
+TEST(Traffic, ABusyKeyIsKeptWhateverItsHashIs) {
   Traffic traffic(kSmall);
   for (int i = 0; i < 60'000; ++i) {
     const Instant now = kStart + i * kSecondNs / 1'000;
@@ -97,19 +77,6 @@ TEST_F(TrafficTest, ABusyKeyIsKeptWhateverItsHashIs) {
     EXPECT_GT(each.key->requests, 28'000U);
   }
   EXPECT_EQ(found, 4U);
-}
-
-TEST_F(TrafficTest, DisorderIgnoresAFewLateLines) {
-  Traffic traffic;
-  for (int i = 0; i < 1'000; ++i) {
-    const std::int64_t late_ns = i % 200 == 199 ? 3'600 * kSecondNs : 0;
-    add(traffic, "a", kStart + i * kSecondNs - late_ns);
-  }
-  EXPECT_EQ(traffic.disorder_ns(), 0);
-  for (int i = 0; i < 1'000; ++i) {
-    add(traffic, "a", kStart + (2'000 + i - i % 5 * 2) * kSecondNs);
-  }
-  EXPECT_EQ(traffic.disorder_ns(), 10 * kSecondNs);
 }
 
 TEST(TextNumbers, AreBounded) {

@@ -14,7 +14,8 @@ namespace sluice {
 namespace {
 
 constexpr std::string_view kAdviseFooter =
-    R"(One pass over the log, in bounded memory.
+    R"(One pass over the log, in bounded memory. The requests are put into the order of their
+times, as sluice replay does it.
 
 Fields of a log for --key: ip ident user time method path protocol status bytes request vhost, and
 in the combined format referer user_agent. For CSV the columns, for JSON Lines the top-level fields.

@@ -24,6 +24,9 @@ Fields of a log for --key: ip ident user time method path protocol status bytes 
 in the combined format referer user_agent. For CSV the columns, for JSON Lines the top-level fields.
 A log line may begin with its virtual host, as in Apache's vhost_combined; otherwise vhost is "-".
 
+The requests are decided in the order of their times. One that comes after more than 50,000 later
+ones is too late for its place; how many are is said on standard error. See docs/replay.md.
+
 Exit status: 0; 1 if the input cannot be read or the output not be written; 2 for invalid arguments.
 
 Examples:

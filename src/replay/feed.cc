@@ -1,6 +1,5 @@
 #include "replay/feed.h"
 
-#include <algorithm>
 #include <ostream>
 
 namespace sluice::replay {
@@ -31,8 +30,7 @@ void Feed::read(const OpenFile& file) {
     if (line.text.find_first_not_of(" \t") == std::string_view::npos) continue;
     if (reader_ == nullptr && !choose_reader(line, file)) continue;
     if (read_record(source, line) == Reading::kRecord) {
-      note_time();
-      sink_.add(record_, *key_);
+      order_.add(record_, *key_);
     } else {
       refuse(line, file);
     }
@@ -44,15 +42,6 @@ void Feed::read(const OpenFile& file) {
   if (options_.is_strict) throw ReplayError(1, sentence);
   progress_.clear();
   err_ << options_.command << ": " << sentence << '\n';
-}
-
-void Feed::note_time() {
-  if (record_.time_ns >= latest_ns_) {
-    latest_ns_ = record_.time_ns;
-    return;
-  }
-  ++late_;
-  most_late_ns_ = std::max(most_late_ns_, latest_ns_ - record_.time_ns);
 }
 
 /// Returns false if the line is no record: a header, or a line that cannot be parsed.
@@ -73,7 +62,7 @@ bool Feed::choose_reader(const Line& line, const OpenFile& file) {
   if (keys_used_.find(key_->text()) == std::string::npos) {
     keys_used_.append(keys_used_.empty() ? "" : ", ").append(key_->text());
   }
-  sink_.begin_file(*reader_);
+  order_.begin_file(*reader_);
   return !recognised.is_header;
 }
 

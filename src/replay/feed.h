@@ -12,7 +12,7 @@
 #include "replay/line_source.h"
 #include "replay/progress.h"
 #include "replay/record.h"
-#include "replay/record_sink.h"
+#include "replay/time_order.h"
 
 namespace sluice::replay {
 
@@ -24,24 +24,20 @@ struct FeedOptions {
   bool is_strict = false;
 };
 
-/// Reads files line by line and passes their requests to a sink. Counts lines that cannot be
+/// Reads files line by line and passes their requests on. Counts lines that cannot be
 /// parsed, and shows the first few. Skips empty lines. Not thread-safe.
 class Feed {
  public:
-  /// The sink, the stream and the bar must outlive the feed.
-  Feed(FeedOptions options, RecordSink& sink, std::ostream& err, Progress& progress)
-      : options_(std::move(options)), sink_(sink), err_(err), progress_(progress) {}
+  /// The order, the stream and the bar must outlive the feed.
+  Feed(FeedOptions options, TimeOrder& order, std::ostream& err, Progress& progress)
+      : options_(std::move(options)), order_(order), err_(err), progress_(progress) {}
 
   /// Takes ownership of the descriptor, and reads to the end, or up to damaged input, which it
   /// reports. Throws ReplayError (status 2: the file has no such field for the key; 1: a CSV header
-  /// is missing, or with is_strict a line cannot be parsed) and the exceptions of the sink.
+  /// is missing, or with is_strict a line cannot be parsed) and the exceptions of the order's sink.
   void read(const OpenFile& file);
 
   std::uint64_t unreadable() const { return unreadable_; }
-
-  /// How many requests came after one with a later time, and how much later that was at most.
-  std::uint64_t late() const { return late_; }
-  std::int64_t most_late_ns() const { return most_late_ns_; }
 
   /// Whether a file was damaged; a message has been written then.
   bool is_damaged() const { return is_damaged_; }
@@ -50,13 +46,12 @@ class Feed {
   const std::string& keys_used() const { return keys_used_; }
 
  private:
-  void note_time();
   bool choose_reader(const Line& line, const OpenFile& file);
   Reading read_record(LineSource& source, const Line& line);
   void refuse(const Line& line, const OpenFile& file);
 
   FeedOptions options_;
-  RecordSink& sink_;
+  TimeOrder& order_;
   std::ostream& err_;
   Progress& progress_;
   std::unique_ptr<LineReader> reader_;
@@ -66,9 +61,6 @@ class Feed {
   std::string keys_used_;
   Position position_;
   std::uint64_t unreadable_ = 0;
-  std::uint64_t late_ = 0;
-  std::int64_t most_late_ns_ = 0;
-  std::int64_t latest_ns_ = 0;  // Of all requests so far.
   bool is_damaged_ = false;
 };
 

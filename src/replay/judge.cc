@@ -9,9 +9,6 @@
 namespace sluice::replay {
 namespace {
 
-/// A batch ends early if its keys have more bytes, so that long keys need bounded memory.
-constexpr std::size_t kMaxBatchKeyBytes = std::size_t{256} * 1024;
-
 std::vector<std::string> expressions(const std::vector<NamedLimit>& limits) {
   std::vector<std::string> out;
   out.reserve(limits.size());
@@ -36,25 +33,18 @@ Judge::Judge(std::shared_ptr<Store> store, std::vector<NamedLimit> limits,
   }
 }
 
-void Judge::add(const Record& record, const KeyTemplate& key) {
-  const bool has_room = size_ < kBatch && keys_.size() < kMaxBatchKeyBytes;
-  if (size_ > 0 && (record.time_ns != now_ || !has_room)) flush();
-  now_ = record.time_ns;
-  key.append_key(record, keys_);
-  requests_[size_].cost = record.cost;
-  requests_[size_].permit = ++last_permit_;
-  key_ends_[size_++] = keys_.size();
+void Judge::add(const LoggedRequest& request) {
+  if (size_ == kBatch || (size_ > 0 && request.time_ns != now_)) flush();
+  now_ = request.time_ns;
+  requests_[size_].key = request.key;
+  requests_[size_].cost = request.cost;
+  requests_[size_++].permit = ++last_permit_;
 }
 
 void Judge::flush() {
   if (size_ == 0) return;
   std::array<Tally::KeyId, kBatch> ids;
-  std::size_t start = 0;
-  for (std::size_t i = 0; i < size_; ++i) {
-    requests_[i].key = std::string_view(keys_).substr(start, key_ends_[i] - start);
-    start = key_ends_[i];
-    ids[i] = tally_.count(requests_[i].key, now_);
-  }
+  for (std::size_t i = 0; i < size_; ++i) ids[i] = tally_.count(requests_[i].key, now_);
   for (std::size_t number = 0; number < limits_.size(); ++number) {
     OpenLimit& open = limits_[number];
     for (std::size_t i = 0; i < size_; ++i) {
@@ -72,7 +62,6 @@ void Judge::flush() {
     listeners_.sweep->decide(std::span(requests_).first(size_), std::span(ids).first(size_), now_);
   }
   size_ = 0;
-  keys_.clear();
 }
 
 void Judge::write_decisions() {

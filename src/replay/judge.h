@@ -10,8 +10,7 @@
 #include "core/store.h"
 #include "replay/charts.h"
 #include "replay/decision_writer.h"
-#include "replay/key_template.h"
-#include "replay/record_sink.h"
+#include "replay/request_sink.h"
 #include "replay/sweep.h"
 #include "replay/tally.h"
 #include "sluice/limit.h"
@@ -26,8 +25,8 @@ struct NamedLimit {
 
 /// What gets the decisions besides the tally; each may be null, and must outlive the judge.
 struct Listeners {
-  /// Gets every decision, in the order of the requests, and for each request in the order of the
-  /// limits.
+  /// Gets every decision, in the order in which the requests were added, and for each request in
+  /// the order of the limits.
   DecisionWriter* writer = nullptr;
   /// As the writer, if there are no more than kMaxCharted limits.
   Charts* charts = nullptr;
@@ -37,17 +36,17 @@ struct Listeners {
 
 /// Decides requests by several independent limits, and counts the decisions. Successive requests
 /// with the same instant go to the store as one batch. Not thread-safe.
-class Judge : public RecordSink {
+class Judge : public RequestSink {
  public:
   /// Throws StoreError.
   Judge(std::shared_ptr<Store> store, std::vector<NamedLimit> limits, const Listeners& listeners);
 
   /// Adds one request, which may be decided later. Throws StoreError, and the exceptions of the
   /// writer.
-  void add(const Record& record, const KeyTemplate& key) override;
+  void add(const LoggedRequest& request) override;
 
   /// Decides all added requests. Throws as add().
-  void flush();
+  void flush() override;
 
   /// The counts up to now.
   const Tally& tally() const { return tally_; }
@@ -70,11 +69,9 @@ class Judge : public RecordSink {
   Listeners listeners_;
   Tally tally_;
   std::vector<OpenLimit> limits_;
-  /// The batch: its instant, its keys one after the other, and the offset of each key's end.
+  /// The batch, and its instant.
   Instant now_ = 0;
   std::size_t size_ = 0;
-  std::string keys_;
-  std::array<std::size_t, kBatch> key_ends_{};
   std::array<Request, kBatch> requests_;
   /// Each request acquires a permit and never releases it, since a log does not say when it ended.
   PermitId last_permit_ = 0;

@@ -19,6 +19,7 @@
 #include "replay/sweep.h"
 #include "replay/text.h"
 #include "replay/text_plot.h"
+#include "replay/time_order.h"
 #include "stores/stores.h"
 
 namespace sluice::replay {
@@ -91,13 +92,14 @@ std::unique_ptr<PageOutput> open_page(const ReplayOptions& options,
   });
 }
 
-/// Says that a log is not in the order of time, if it matters: by more than a second.
-void warn_of_late(const Feed& feed, std::ostream& err) {
-  if (feed.late() == 0 || feed.most_late_ns() <= kSecondNs) return;
-  err << "sluice replay: " << grouped(feed.late())
-      << (feed.late() == 1 ? " request comes" : " requests come") << " after later ones, by up to "
-      << format_duration(feed.most_late_ns() / kSecondNs * kSecondNs)
-      << ": limits deny more of them than they would in the order of time; sort the log first\n";
+/// Says how many requests could not be put into the order of time.
+void warn_of_late(const TimeOrder& order, std::ostream& err) {
+  if (order.late() == 0) return;
+  err << "sluice replay: " << grouped(order.late())
+      << (order.late() == 1 ? " request comes" : " requests come") << " too late, by up to "
+      << format_duration(order.most_late_ns()) << ": more than " << grouped(TimeOrder::kReach)
+      << " later ones were read before " << (order.late() == 1 ? "it" : "them")
+      << ", and limits take late requests for bursts; sort the log first\n";
 }
 
 /// `left` gets the store's sentence about keys that it could not remove when it was destroyed.
@@ -167,9 +169,10 @@ int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::
   Judge judge(
       std::move(store), std::move(limits),
       {.writer = writer.get(), .charts = charts.get(), .sweep = page ? &page->sweep : nullptr});
-  Feed feed(std::move(feed_options), judge, streams.err, progress);
+  TimeOrder order(judge);
+  Feed feed(std::move(feed_options), order, streams.err, progress);
   const auto finish = [&] {
-    judge.flush();
+    order.flush();
     if (writer) writer->finish();
     progress.clear();
   };
@@ -185,7 +188,7 @@ int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::
   }
   finish();
   report(options, streams, judge.tally(), feed, charts.get(), page.get());
-  warn_of_late(feed, streams.err);
+  warn_of_late(order, streams.err);
   return feed.is_damaged() ? kFailed : 0;
 }
 

@@ -10,7 +10,7 @@ from harness import ROOT, SystemTest, npm_install, run, sluice
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pages")
 SAMPLE = os.path.join(ROOT, "data", "access.log")
-LIMITS = ("token_bucket 2/1s burst=10", "sliding_window 60/1m", "token_bucket 30/1m")
+LIMITS = ("token_bucket 4/1m", "fixed_window 4/1m", "token_bucket 30/1m")
 DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
 # Keys that would do harm as markup, as a formula, or unseen.
 HOSTILE = ["</script><script>window.harmed=1</script>", "<img src=x onerror=window.harmed=1>",

@@ -8,9 +8,9 @@ from fleet import MemcachedServer, ask, await_true
 from harness import ROOT, Connection, RedisServer, Server, SystemTest, exchange, sluice
 
 SAMPLE = os.path.join(ROOT, "data", "access.log")
-LIMITS = ("token_bucket 2/1s burst=10", "leaky_bucket 1/1s queue=5", "fixed_window 20/1m",
+LIMITS = ("token_bucket 10/1m", "leaky_bucket 1/1s queue=5", "fixed_window 20/1m",
           "fixed_window 20/1m anchor=first", "sliding_log 20/1m", "sliding_window 60/1m",
-          "sliding_counter 20/1m", "token_bucket 2/1s burst=10 & sliding_log 60/10m")
+          "sliding_counter 20/1m", "token_bucket 10/1m burst=20 & sliding_log 60/10m")
 LIMIT = "fixed_window 5/1d anchor=first"
 # Long enough for a busy machine.
 PATIENT = "?deadline=5s&on_failure=raise"

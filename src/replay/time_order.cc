@@ -1,0 +1,96 @@
+#include "replay/time_order.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+namespace sluice::replay {
+
+TimeOrder::TimeOrder(RequestSink& sink, std::size_t reach)
+    : sink_(sink),
+      reach_(reach),
+      detail_slots_(sink.details().size()),
+      details_(sink.details().size()) {
+  in_order_.reserve(2 * reach);
+  texts_.ends.reserve(2 * reach * (1 + details_.size()));
+  kept_.ends.reserve(2 * reach * (1 + details_.size()));
+}
+
+void TimeOrder::begin_file(LineReader& reader) {
+  const std::span<const std::string_view> names = sink_.details();
+  for (std::size_t i = 0; i < names.size(); ++i) detail_slots_[i] = reader.optional_slot(names[i]);
+}
+
+void TimeOrder::add(const Record& record, const KeyTemplate& key) {
+  if (passed_ns_ && record.time_ns < *passed_ns_) {
+    ++late_count_;
+    most_late_ns_ = std::max(most_late_ns_, *passed_ns_ - record.time_ns);
+  }
+  const bool is_in_order = in_order_.empty() || record.time_ns >= in_order_.back().time_ns;
+  (is_in_order ? in_order_ : out_of_order_)
+      .push_back({.time_ns = record.time_ns, .cost = record.cost, .text = texts_.ends.size()});
+  key.append_key(record, texts_.bytes);
+  texts_.ends.push_back(texts_.bytes.size());
+  for (const std::optional<std::size_t>& slot : detail_slots_) {
+    if (slot) texts_.bytes += record.fields[*slot];
+    texts_.ends.push_back(texts_.bytes.size());
+  }
+  const std::size_t waiting = in_order_.size() + out_of_order_.size();
+  if (waiting >= 2 * reach_) {
+    release(reach_);
+  } else if (texts_.bytes.size() > kMaxTextBytes) {
+    release(waiting / 2);
+  }
+}
+
+/// Passes on the records that wait, but keeps so many of them, the latest.
+void TimeOrder::release(std::size_t kept) {
+  const auto is_earlier = [](const Waiting& a, const Waiting& b) { return a.time_ns < b.time_ns; };
+  const auto kept_before = out_of_order_.begin() + static_cast<std::ptrdiff_t>(sorted_);
+  std::stable_sort(kept_before, out_of_order_.end(), is_earlier);
+  std::inplace_merge(out_of_order_.begin(), kept_before, out_of_order_.end(), is_earlier);
+  auto ordered = in_order_.begin();
+  auto disordered = out_of_order_.begin();
+  for (std::size_t left = in_order_.size() + out_of_order_.size(); left > kept; --left) {
+    // The last record in order is later than all that are out of order, so it does not end before
+    // them. Of equal times, those in order came first.
+    const bool is_ordered = disordered == out_of_order_.end() || !is_earlier(*disordered, *ordered);
+    pass_on(is_ordered ? *ordered++ : *disordered++);
+  }
+  sink_.flush();
+  in_order_.erase(in_order_.begin(), ordered);
+  out_of_order_.erase(out_of_order_.begin(), disordered);
+  sorted_ = out_of_order_.size();
+  keep_texts(in_order_);
+  keep_texts(out_of_order_);
+  std::swap(texts_, kept_);
+  kept_.bytes.clear();
+  kept_.ends.clear();
+}
+
+void TimeOrder::pass_on(const Waiting& waiting) {
+  passed_ns_ = std::max(passed_ns_.value_or(waiting.time_ns), waiting.time_ns);
+  const auto text = [&](std::size_t i) {
+    const std::size_t begin = begin_of_text(i);
+    return std::string_view(texts_.bytes).substr(begin, texts_.ends[i] - begin);
+  };
+  for (std::size_t i = 0; i < details_.size(); ++i) details_[i] = text(waiting.text + 1 + i);
+  sink_.add({.time_ns = waiting.time_ns,
+             .cost = waiting.cost,
+             .key = text(waiting.text),
+             .details = details_});
+}
+
+/// Copies the texts of these records to kept_.
+void TimeOrder::keep_texts(std::vector<Waiting>& all) {
+  for (Waiting& waiting : all) {
+    const std::size_t begin = begin_of_text(waiting.text);
+    const std::size_t last = waiting.text + details_.size();
+    const std::size_t shift = kept_.bytes.size() - begin;  // May wrap around.
+    kept_.bytes.append(texts_.bytes, begin, texts_.ends[last] - begin);
+    for (std::size_t i = waiting.text; i <= last; ++i) kept_.ends.push_back(texts_.ends[i] + shift);
+    waiting.text = kept_.ends.size() - 1 - details_.size();
+  }
+}
+
+}  // namespace sluice::replay
