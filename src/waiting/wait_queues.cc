@@ -153,7 +153,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     if (is_first && !asking_) {
       // Since its denial a permit or units may have been returned while the queue was empty.
       next_ask_ = soonest(*waiter);
-    } else if (!waiter->request().is_for_permit() && !asking_ && denied_ && next_ask_ > until) {
+    } else if (!waiter->request().is_for_permit() && !asking_ && denied_ && chance() > until) {
       deny(waiter, Ended::kAnswered);
       return;
     }
@@ -281,10 +281,15 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   std::optional<TimePoint> next_try(const Waiter& waiter) {
     const AcquireRequest& request = waiter.request();
     if (!can_wait(request, waiter.outcome(), denied_->at)) return std::nullopt;
-    const TimePoint chance = TimerThread::later(denied_->at, denied_->decision.retry_after);
-    // A process that shares its permits with no other learns of each release.
-    if (!request.is_for_permit() || !request.binding->store()->answers_later()) return chance;
-    return std::min(chance, denied_->at + next_pause());
+    // A process that shares its permits and units with no other learns of each return.
+    if (!request.binding->store()->answers_later()) return chance();
+    const nanoseconds pause = request.is_for_permit() ? next_pause() : kPauseForUnits;
+    return std::min(chance(), denied_->at + pause);
+  }
+
+  // When the waiter that was denied last may be granted, if nothing is returned before.
+  TimePoint chance() const {
+    return TimerThread::later(denied_->at, denied_->decision.retry_after);
   }
 
   // The next pause, of which the second half is left to chance, but not below the least.

@@ -29,6 +29,8 @@ namespace sluice {
 ///   changed in this process, or the store reports a permit released by another process
 ///   (Store::watch());
 /// - when the `retry_after` of its denial is over;
+/// - for units of a store that other processes share, also once a second, since another process may
+///   have given some back, reset the key or raised the limit;
 /// - for a permit that other processes share, also earlier: after a pause of 5 ms, which doubles up
 ///   to kMostPause, with jitter, so that processes do not ask in step. If the store does not report
 ///   releases, and the queue has been granted nothing for kPassedOver (longer than a run of grants
@@ -51,6 +53,7 @@ class WaitQueues final {
   static constexpr std::chrono::milliseconds kMostPause{100};
   static constexpr std::chrono::milliseconds kMostPausePassedOver{20};
   static constexpr std::chrono::seconds kPassedOver{3};
+  static constexpr std::chrono::seconds kPauseForUnits{1};
 
   /// Called once, with the outcome, on the timer thread.
   using Done = std::function<void(const AcquireOutcome&)>;

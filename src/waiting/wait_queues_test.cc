@@ -476,23 +476,51 @@ TEST_F(WaitQueuesTest, ALostAnswerIsAnErrorAndThePermitIsReclaimed) {
 TEST_F(WaitQueuesTest, OfAWindowTheFirstAsksExactlyWhenItMayBeGranted) {
   use_window();
   answer_later();
-  retry_after_ = seconds(20);
-  come({.denied = Decision{.retry_after = seconds(20)}});
+  retry_after_ = milliseconds(800);
+  come({.denied = Decision{.retry_after = milliseconds(800)}});
   come({.cost = 3});
   timer_->run();
   ASSERT_EQ(store_->pending(), 1U) << "it may have been returned since it was denied";
   store_->answer();
-  timer_->pass(seconds(20) - nanoseconds(1));
+  timer_->pass(milliseconds(800) - nanoseconds(1));
   EXPECT_EQ(store_->pending(), 0U);
   timer_->pass(nanoseconds(1));
   ASSERT_EQ(store_->pending(), 1U);
-  EXPECT_EQ(store_->asked[1].patience_ns, nanoseconds(seconds(80)).count())
+  EXPECT_EQ(store_->asked[1].patience_ns, nanoseconds(milliseconds(99'200)).count())
       << "of its patience, that much is left";
   grant(true);
   answer();
   EXPECT_EQ(store_->asked[2].cost, 3);
   answer();
   EXPECT_THAT(granted_, ElementsAre(1, 2));
+}
+
+// Another process may have returned units.
+TEST_F(WaitQueuesTest, OfAWindowThatOthersShareTheFirstAsksOnceASecond) {
+  use_window();
+  retry_after_ = seconds(20);
+  std::stop_source stop;
+  come({.stop = stop.get_token()});
+  timer_->pass(seconds(20) - nanoseconds(1));
+  EXPECT_EQ(store_->asked.size(), 1U) << "no other process has units of this store";
+  stop.request_stop();
+  timer_->run();
+  answer_later();
+  come();
+  timer_->run();
+  answer();
+  timer_->pass(seconds(1) - nanoseconds(1));
+  EXPECT_EQ(store_->pending(), 0U);
+  for (int i = 0; i < 3; ++i) {
+    timer_->pass(nanoseconds(1));
+    ASSERT_EQ(store_->pending(), 1U);
+    answer();
+    timer_->pass(seconds(1) - nanoseconds(1));
+  }
+  grant(true);
+  timer_->pass(nanoseconds(1));
+  answer_all();
+  EXPECT_THAT(granted_, ElementsAre(2));
 }
 
 TEST_F(WaitQueuesTest, OfAWindowNoCallerWaitsInVain) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <thread>
 
 #include "faults/expectations.h"
 #include "faults/load.h"
@@ -128,6 +129,28 @@ TEST(Policies, WhatIsGivenBackIsSeenByAllWithinASecond) {
   EXPECT_FALSE(two.check("raised").allowed);
   two.set_limit(Limit("fixed_window 9/1d anchor=first", "limit"));
   EXPECT_TRUE(two.check("raised").allowed) << "at once";
+}
+
+TEST(Policies, WhatIsGivenBackIsSeenByCallersWhoWait) {
+  RedisServer server;
+  const Limit limit("fixed_window 8/30s anchor=first", "limit");
+  Limiter one(open_store(server.url()), limit);
+  Limiter two(open_store(server.url()), limit);
+  servers::await("the store", [&] { return two.peek("k").source == Source::kStore; });
+  for (const bool is_reset : {true, false}) {
+    const std::string key = is_reset ? "reset" : "refunded";
+    one.charge(key, 8);
+    Clock::time_point given_back;
+    std::thread giver([&] {
+      run(100ms);
+      given_back = Clock::now();
+      is_reset ? one.reset(key) : static_cast<void>(one.refund(key, 1));
+    });
+    EXPECT_TRUE(two.acquire(key).allowed) << key;
+    const Clock::time_point granted = Clock::now();
+    giver.join();
+    EXPECT_LT(granted - given_back, 1200ms) << key;
+  }
 }
 
 // Under load as well, no unit is admitted beyond the limit.
