@@ -32,9 +32,9 @@ enum class Source : std::uint8_t {
 
 /// How a call that waits has ended.
 enum class Ended : std::uint8_t {
-  kAnswered,  ///< With the answer: allowed, or denied since waiting for as long as the caller would
-              ///< does not help. All calls that do not wait end so.
-  kTimedOut,  ///< Denied: the caller waited until its patience was over.
+  kAnswered,  ///< With a decision: allowed, or denied because no wait within the timeout would have
+              ///< helped. Calls that do not wait always end so.
+  kTimedOut,  ///< Denied: the timeout passed while the caller waited.
   kStopped,   ///< Denied: the stop token was requested to stop, or the operation cancelled.
 };
 
@@ -42,7 +42,8 @@ enum class Ended : std::uint8_t {
 /// it compares as one. On the wire and in files it is -1.
 inline constexpr std::chrono::nanoseconds kNever = std::chrono::nanoseconds::max();
 
-/// Decision::limit and Decision::remaining of a key that a server's override allows everything.
+/// Decision::limit and Decision::remaining of a key that an override of a server's limit allows
+/// everything.
 inline constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
 /// The answer to a request: may this caller go ahead now? A denied request has changed nothing.
@@ -55,12 +56,12 @@ struct Decision {
   /// are: the binding one. If any denies, it is the denying one with the longest retry_after; if
   /// all admit, the one with the least remaining; in both cases the first such. `limit`,
   /// `remaining`, `retry_after` and `reset_after` are its own; `delay` is the longest of all. 0 if
-  /// there is one.
+  /// there is only one part or claim.
   std::uint8_t binding = 0;
-  /// Why acquire() has denied.
+  /// If acquire() denied: why.
   Ended ended = Ended::kAnswered;
-  /// The limit would have denied, and allows only since it is a server's limit in a dry run. Always
-  /// false for the library's functions.
+  /// A server's limit in a dry run has allowed a request that it would have denied otherwise. The
+  /// library's functions never set this.
   bool would_deny = false;
   /// The most units that the limit can admit at once. (With `borrow=yes` a single request may cost
   /// more than this and still pass.)
@@ -89,7 +90,7 @@ struct Decision {
 };
 
 /// The decision in words, for logs and tests: "denied: 0 of 5 left, retry after 2m, reset after
-/// 10m". Says who answered where that is not the store. The wording may change.
+/// 10m". Names the source if it is not the store. The wording may change.
 SLUICE_EXPORT std::string to_string(const Decision& decision);
 /// Writes to_string().
 SLUICE_EXPORT std::ostream& operator<<(std::ostream& out, const Decision& decision);

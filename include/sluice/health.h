@@ -14,17 +14,18 @@
 
 namespace sluice {
 
-/// How a store is now, and what it has done since it was opened. What does not apply to a store is
-/// 0 or empty: a memory store has no servers, and counts neither answers nor round trips.
+/// The present state of a store, and counters of what has happened since it was opened. Members
+/// that do not apply to a store are 0 or empty: a memory store has no servers, and counts neither
+/// answers nor round trips.
 struct StoreHealth {
-  /// Whether the store is used.
+  /// Whether requests can reach the store.
   enum class State : std::uint8_t {
     kConnecting,  ///< No server has answered or failed to answer yet.
     kUp,          ///< All servers that the store uses are connected.
     kDown,        ///< At least one cannot be used: `reason` says which one and why.
   };
 
-  /// How it is now.
+  /// The present state.
   State state = State::kConnecting;
   /// When `state` became what it is.
   std::chrono::system_clock::time_point since;
@@ -41,25 +42,29 @@ struct StoreHealth {
   std::chrono::nanoseconds round_trip_p99{0};
   /// Replies that came after the deadline. A reply to several requests counts once.
   std::uint64_t late_replies = 0;
-  /// How often it began that eight replies in a row came after the deadline.
+  /// How often the store became late: eight successive replies came after the deadline. It is
+  /// counted again only after eight successive replies were in time.
   std::uint64_t times_late = 0;
-  /// At the last time, the longest of those eight round trips.
+  /// When the store last became late: the longest of those eight round trips.
   std::chrono::nanoseconds late_round_trip{0};
-  /// A deadline with which they would have been in time: twice as long, in whole milliseconds.
+  /// A deadline with which those replies would have been in time: twice the longest round trip, in
+  /// whole milliseconds.
   std::chrono::nanoseconds sufficient_deadline{0};
   /// Requests without an answer by the deadline, because the server was late.
   std::uint64_t late_server = 0;
-  /// Requests without an answer by the deadline, when this process looked for it only later, since
-  /// it had got no processor time.
+  /// Requests without an answer by the deadline, because this process was late: it got no processor
+  /// time, and looked for the reply more than 1 ms after the deadline.
   std::uint64_t late_here = 0;
 
-  /// Answers of the store that showed a clock by which it decides to be more than a second behind
-  /// the one by which keys were written: the clock of this process (Memcached, `time=client`) or
-  /// that of a Redis server, which was set back. Buckets then deny for that much longer.
+  /// Answers of the store from which this process learned that a deciding clock is more than a
+  /// second behind the clock by which keys were written. The deciding clock is that of this process
+  /// (Memcached, `time=client`) or of a Redis server, which was then set back. Buckets deny for
+  /// that much longer.
   std::uint64_t clock_behind = 0;
-  /// At the last of them, whose clock: "this process's clock", "the clock of redis 10.0.0.7:6379".
+  /// Which clock the last of these answers was about: "this process's clock", "the clock of redis
+  /// 10.0.0.7:6379".
   std::string late_clock;
-  /// At the last of them, by how much.
+  /// How far that clock was behind then.
   std::chrono::nanoseconds clock_lag{0};
 
   /// Decisions that the store has made (Decision::source).
@@ -70,7 +75,8 @@ struct StoreHealth {
   std::uint64_t answered_by_local = 0;
   /// Decisions that the failure policy has made.
   std::uint64_t answered_by_policy = 0;
-  /// Decisions that the store did not answer, whatever answered in its place.
+  /// Requests that the store did not answer, including those that the local states or the failure
+  /// policy answered in its place.
   std::uint64_t unanswered = 0;
   /// Units that local states had admitted, and that were charged to the store when it was back.
   std::uint64_t charged_back = 0;
@@ -86,7 +92,7 @@ struct StoreHealth {
 /// The health of a store. Takes some microseconds. Thread-safe.
 SLUICE_EXPORT StoreHealth health(const Store& store);
 
-/// How many requests of a limit had one outcome.
+/// The number of requests of one limit that had the same outcome.
 struct DecisionCount {
   /// Limit::space(): the limit's name, or its canonical expression if it has none.
   std::string limit;
@@ -94,30 +100,29 @@ struct DecisionCount {
   bool allowed = false;
   /// Where their decisions come from. kUnavailable: a StoreError was raised instead.
   Source source = Source::kStore;
-  /// How many.
+  /// Their number.
   std::uint64_t decisions = 0;
 };
 
 /// The requests of this process that asked for units or permits, by limit and outcome, since the
-/// limit was opened; for the limits that are held now, without outcomes that did not occur. Each
-/// claim of a check_all() counts, with the outcome of the whole. Only for a store on another
-/// machine: a store in memory counts none, since a counter that all threads share would cost
-/// as much as the decision itself.
-/// Thread-safe.
+/// limit was opened; for the limits that a Limiter or ConcurrencyLimiter uses now, without outcomes
+/// that did not occur. Each claim of a check_all() counts, with the outcome of the whole. Only for
+/// a store on another machine: a memory store counts none, since a counter that all threads share
+/// would cost as much as the decision itself. Thread-safe.
 SLUICE_EXPORT std::vector<DecisionCount> decision_counts(const Store& store);
 
 /// Something that has happened to a store.
 struct StoreEvent {
   /// What has happened.
   enum class Kind : std::uint8_t {
-    kUp,    ///< It is used: connected for the first time, or again.
-    kDown,  ///< It is lost, or could not be reached in the first place.
-    kLate,  ///< Its replies come after the deadline: eight in a row. Told once, and again only
-            ///< after eight in a row were in time.
-    kClock,  ///< A clock by which the store decides is behind: see StoreHealth::clock_behind. Told
-             ///< once, and again only after a minute without.
-    kFull,  ///< A memory store evicts keys or has no room for new ones. Told once, and again only
-            ///< after a minute without either.
+    kUp,     ///< The store is connected, for the first time or again.
+    kDown,   ///< The connection is lost, or the first attempt to connect has failed.
+    kLate,   ///< Eight successive replies came after the deadline. Reported once, and again only
+             ///< after eight successive replies were in time.
+    kClock,  ///< A clock by which the store decides is behind: see StoreHealth::clock_behind.
+             ///< Reported once, and again only after a minute without such an answer.
+    kFull,   ///< A memory store evicts keys or has no room for new ones. Reported once, and again
+             ///< only after a minute in which neither happened.
   };
 
   /// What has happened.
@@ -131,12 +136,13 @@ struct StoreEvent {
 
 /// Receives the events of a store, in order.
 ///
-/// It is called on a thread of the library, for one event after the other, within about 100 ms of
-/// the event. A store that is lost and back within that time is told as both. Other callers depend
-/// on that thread, so the function must be short, must not block and must not throw: it writes a
-/// line to a log or sets a metric. It may call health(), but must make no decision, since that may
-/// wait for the store. Once the store is destroyed, it is not called any more, except where a call
-/// is under way: what it refers to must outlive the store, or be held by it.
+/// A thread of the library calls it, for one event after the other, within about 100 ms of the
+/// event. If the store is lost and back within that time, both events are reported. Other callers
+/// depend on that thread, so the function must be short, must not block and must not throw: it
+/// writes a line to a log or sets a metric. It may call health(), but must not ask a limiter, since
+/// that may wait for the store. No call begins after the store is destroyed, but one may still be
+/// running: objects that the function refers to must outlive the store, or be owned by the
+/// function.
 using StoreObserver = std::function<void(const StoreEvent&)>;
 
 /// open_store() of store.h, with an observer of the store. A null observer is allowed.

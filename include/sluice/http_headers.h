@@ -24,7 +24,7 @@ enum class HeaderStyle : std::uint8_t {
   kXRateLimitEpoch,
   /// "draft-3": RateLimit-Limit, -Remaining and -Reset, the last in seconds from now.
   kDraft3,
-  /// "none": nothing but what every denial has.
+  /// "none": no headers but those that every denial has.
   kNone,
 };
 
@@ -63,8 +63,8 @@ struct HttpHeader {
 /// RateLimit the one that the decision's numbers belong to. If the decision of each part is known,
 /// pass the parts, each with its decision, in place of the whole.
 ///
-/// An admission by on_failure=allow says nothing of the units that are left, and neither do the
-/// headers.
+/// If on_failure=allow admitted the request, the units that are left are not known, and the headers
+/// do not state them.
 ///
 /// Put the headers into the header section of a response, not into trailers. The status of a denial
 /// is 429. A pure function. Thread-safe.

@@ -75,8 +75,8 @@ class SLUICE_EXPORT Limit {
   std::vector<Limit> parts() const;
 
   /// One sentence about a bucket whose rate is rounded noticeably, or empty. The time after which a
-  /// unit returns is rounded up to a whole nanosecond, so of the rates above 100,000,000 per second
-  /// most admit less than is written. To be shown to the author of the limit.
+  /// unit returns is rounded up to a whole nanosecond, so most buckets of more than 100,000,000
+  /// units per second admit fewer than that. To be shown to the author of the limit.
   std::string warning() const;
 
   /// The parsed limit. For the library's own use.

@@ -70,12 +70,12 @@ class SLUICE_EXPORT Limiter {
   /// that it waits for Decision::delay before it goes ahead.
   Decision check(std::string_view key, std::int64_t cost = 1);
 
-  /// check(), which also tells what each part of an `a & b` answers: parts[i] is the decision of
-  /// the i-th part; a limit that joins none is one part. If all admit, they are as after the
-  /// charge; if one denies, they are as it stands, with `allowed` and `retry_after` for this cost.
-  /// (While the store is asked for parts, no denial that this process remembers is used.)
+  /// check(), which also returns the decision of each part of an `a & b`: parts[i] is that of the
+  /// i-th part; a limit without `&` has one part. If all admit, they describe the state after the
+  /// charge; if one denies, the state as it is, with `allowed` and `retry_after` for this cost.
+  /// (These calls do not use the deny cache.)
   ///
-  /// Throws std::invalid_argument if there is no room in `parts` for each part of the limit.
+  /// Throws std::invalid_argument if `parts` has fewer elements than the limit has parts.
   Decision check_parts(std::string_view key, std::int64_t cost, std::span<Decision> parts);
 
   /// check() for many keys: decisions[i] is the answer to asks[i], with the same results as calls
@@ -212,10 +212,10 @@ inline Decision check_all(std::initializer_list<Claim> claims) {
   return check_all(std::span(claims.begin(), claims.size()));
 }
 
-/// The same, and tells what each claim answers: parts[i] is the decision of claims[i]. If all
-/// admit, they are as after the charge; if one denies, they are as it stands, with `allowed` and
-/// `retry_after` for the cost of the claim. Also throws std::invalid_argument if there is no room
-/// in `parts` for each claim.
+/// The same, and also returns the decision of each claim: parts[i] is that of claims[i]. If all
+/// admit, they describe the state after the charge; if one denies, the state as it is, with
+/// `allowed` and `retry_after` for the cost of the claim. Also throws std::invalid_argument if
+/// `parts` has fewer elements than `claims`.
 SLUICE_EXPORT Decision check_all(std::span<const Claim> claims, std::span<Decision> parts);
 /// The same, with the claims listed in the call.
 inline Decision check_all(std::initializer_list<Claim> claims, std::span<Decision> parts) {
@@ -239,9 +239,9 @@ inline Decision acquire_all(std::initializer_list<Claim> claims,
 }
 
 /// Takes from all claims or from none, now or, of buckets, in the future: as Limiter::reserve().
-/// The i-th reservation is of claims[i]; all are granted or none is. The decision() of each is that
-/// of all claims, as by check_all(), so that waiting for any of them is waiting for all. Each is
-/// settled on its own. Throws as check_all().
+/// The i-th reservation is of claims[i]; all are granted or none is. Each has the decision() of all
+/// claims together, as of check_all(), so it is enough to wait for one of them. Each is settled on
+/// its own. Throws as check_all().
 SLUICE_EXPORT std::vector<Reservation> reserve_all(std::span<const Claim> claims,
                                                    std::chrono::nanoseconds patience = kForever);
 /// The same, with the claims listed in the call.

@@ -12,10 +12,10 @@ namespace sluice {
 
 class ManualTimer;
 
-/// A clock for tests, which stands still until the test lets time pass. A memory store that is
-/// opened with it decides by this clock, and all that waits at its limits waits by it: acquire(),
-/// acquire_all(), reservations, throttle, funnel, permits and their leases. So a test of an hour's
-/// limit takes no time and always ends the same.
+/// A clock for tests, which stands still until the test advances it. A memory store that is opened
+/// with it decides by this clock, and callers of its limits wait by it: in acquire(),
+/// acquire_all(), reservations, throttle and funnel; permits and their leases use it too. So a test
+/// of an hour's limit takes no time and has the same result each time.
 ///
 ///     sluice::ManualClock clock;
 ///     sluice::Limiter login(sluice::open_store("memory:", clock),
@@ -40,14 +40,14 @@ class SLUICE_EXPORT ManualClock {
   /// The time that it shows.
   std::chrono::system_clock::time_point now() const;
 
-  /// Lets so much time pass. What is due meanwhile happens in the order of time, each at its own
-  /// instant; callbacks have been called when this returns. A thread whose wait is over goes on
-  /// while time passes: a test that lets it wait several times advances step by step, with
-  /// await_waiting() in between. Throws std::invalid_argument if `time` is negative, or more than
-  /// 100 years would have passed since the beginning. Must not be called in a callback.
+  /// Advances the clock by `time`. Waits and leases that end meanwhile end in order, each at its
+  /// own instant; callbacks have been called when this returns. A thread whose wait has ended runs
+  /// while the clock goes on: if the test needs it to wait several times, advance step by step,
+  /// with await_waiting() in between. Throws std::invalid_argument if `time` is negative, or more
+  /// than 100 years would have passed since the beginning. Must not be called in a callback.
   void advance(std::chrono::nanoseconds time);
 
-  /// Blocks until so many threads wait by this clock: in acquire(), acquire_all(),
+  /// Blocks until `threads` threads wait by this clock: in acquire(), acquire_all(),
   /// Reservation::wait(), throttle or funnel. A thread whose wait is over does not count, even
   /// before it goes on.
   void await_waiting(std::size_t threads);

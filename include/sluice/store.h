@@ -63,12 +63,13 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///     local_share=1/N        local states admit one Nth of each limit, rounded down; N is from 1
 ///                            to 1000 (default 1/1)
 ///
-/// With on_failure=local, a key of which the store said that r units remain admits at most r more
-/// in this process; one that it denied stays denied until its retry_after. Only a key that this
-/// process has never asked about begins fresh. What local states admit is charged to the store when
-/// it answers again, as far as it still counts, and unless the store may have charged it already;
-/// of at most 16,384 keys. If the store does not answer a charge, refund, block or reset, it is
-/// applied to the local states only; what is charged there is charged to the store later, too.
+/// With on_failure=local, a key of which the store last said that r units remain admits at most r
+/// more in this process; a key that the store denied stays denied until its retry_after. Only a key
+/// that this process has never asked about begins fresh. Units that local states admit are charged
+/// to the store when it answers again, if they still count then and the store cannot have charged
+/// them already; of at most 16,384 keys. If the store does not answer a charge, refund, block or
+/// reset, it is applied to the local states only; what is charged there is charged to the store
+/// later, too.
 ///
 /// This option saves calls for keys that the store has denied:
 ///
@@ -76,13 +77,13 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///                            store, until its retry_after, and for this duration at most (1ms to
 ///                            1d; default 1s)
 ///
-/// It has one rule for check, acquire, reserve and take_up_to, alone, in batches and for `&`: what
-/// is denied again is the same key with the same numbers, the same or a larger cost, and the same
-/// patience or less; take_up_to, where one unit was denied. So a reset, a refund or the end of a
-/// block in one process is seen by all others after that duration. check_all and permits always ask
-/// the store.
+/// The rule is the same for check, acquire, reserve and take_up_to, alone, in batches and for `&`:
+/// a request is denied again if the store has denied its key under a limit with the same numbers,
+/// at the same or a smaller cost and with the same or a longer patience. take_up_to is denied again
+/// if the store has denied one unit. So a reset, a refund or the end of a block in one process is
+/// seen by all others after that duration. check_all and permits always ask the store.
 ///
-/// Decision::source says what answered.
+/// Decision::source says which of these answered.
 ///
 /// Throws StoreError; its message contains no password. A store cannot be used in the child after
 /// fork(); the child must open its own.
