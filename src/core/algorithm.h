@@ -12,8 +12,8 @@
 
 namespace sluice {
 
-/// The caller gave no patience, so the algorithm's default applies: 0 for the token bucket, and
-/// without limit for the leaky bucket, whose queue is bounded.
+/// The caller gave no patience, so the algorithm's default applies: 0 for the token bucket, no
+/// bound for the leaky bucket, whose queue is bounded.
 inline constexpr std::int64_t kDefaultPatience = -1;
 
 /// The arguments of a transition.
@@ -69,8 +69,8 @@ concept Algorithm = requires(const typename A::Params& params, const typename A:
   { A::take(params, state, call) } -> std::same_as<Step<typename A::Change>>;
   /// Throws InvalidLimit if a number is out of range or a product of numbers overflows.
   { A::define(syntax) } -> std::same_as<typename A::Params>;
-  /// kName and what else must be equal for a state that was written with other params to have the
-  /// same meaning with these: keys then keep their states when the limit changes.
+  /// kName, and those params that give a state its meaning. If they are equal for two params, keys
+  /// keep their states when a limit with one is replaced by a limit with the other.
   { A::state_kind(params) } -> std::same_as<std::string>;
   /// The canonical expression, from which define() makes equal params.
   { A::describe(params) } -> std::same_as<std::string>;

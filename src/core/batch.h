@@ -23,11 +23,11 @@ namespace sluice {
 class Space;
 struct LimitDefinition;
 
-/// One question to a store. Every protocol, the library and replay ask with this. Whatever it
-/// refers to outlives the call, or is kept alive by the Batch that it is put into.
+/// One question to a store, for every protocol, the library and replay. The objects that it refers
+/// to outlive the call, or a Batch that has copied it keeps them alive.
 struct Request {
-  /// What is allowed. `space` was opened with it, or with one from which it differs only in numbers
-  /// that leave states readable: the key keeps its state and is judged by these.
+  /// The limit. `space` was opened with it, or with a limit that differs only in numbers that leave
+  /// states readable: the key then keeps its state, and this limit decides.
   const LimitDefinition* limit = nullptr;
   Space* space = nullptr;
   std::string_view key = {};
@@ -38,27 +38,27 @@ struct Request {
   std::int64_t patience_ns = kDefaultPatience;
   /// kBlock: 1 to kMaxDurationNs.
   std::int64_t duration_ns = 0;
-  /// Of a limit of permits. kTake: not one that was given before.
+  /// For limits of permits. kTake: an id that was not used before.
   PermitId permit = 0;
-  /// kRenew, kRelease, kRefund: the source of the decision that gave the units or the permit; they
-  /// are returned only there. kRelease with kUnavailable: it is not known whether the store gave
-  /// the permit, and only the store is asked.
+  /// kRenew, kRelease, kRefund: the source of the decision that granted the units or the permit;
+  /// only that source is asked. kRelease with kUnavailable: it is not known whether the store
+  /// granted the permit, and only the store is asked.
   Source giver = Source::kStore;
-  /// Where the decisions go that are combined to the one answer, in the order that
-  /// Decision::binding counts; empty where they are not wanted. Asked alone, or in a list of one:
-  /// the decision of each part of the limit. Asked together with others: one, the request's own. If
-  /// all admit, they are as after the charge; if one denies, they are as it stands, with `allowed`
-  /// and `retry_after` for the cost that is asked. Where the answer is kUnavailable they mean
-  /// nothing.
+  /// Receives the decisions that are combined into the answer, in the order in which
+  /// Decision::binding counts them; empty if the caller does not need them. For a request that is
+  /// asked alone, or in a list of one, these are the decisions of the limit's parts; for one that
+  /// is asked together with others, its own decision. If all admit, they describe the state after
+  /// the charge; if one denies, the state as it is, with `allowed` and `retry_after` for the cost
+  /// of the request. If the answer is kUnavailable, they have no meaning.
   std::span<Decision> parts = {};
 };
 
-/// Let the store's own clock say what time it is.
+/// As an instant: the store decides by its own clock.
 inline constexpr Instant kStoreTime = -1;
 
-/// Requests that are given to a store together, and their decisions. It owns what they refer to:
-/// it copies the keys, and holds a share of whatever keeps the limits and spaces alive. A store
-/// that asks another machine takes the batch over, so that the caller may go away at any time.
+/// Requests that are given to a store together, and their decisions. It owns what they refer to: it
+/// copies the keys, and holds shares of the objects that keep the limits and spaces alive. A store
+/// on another machine takes the batch over, so that the caller may go away at any time.
 ///
 /// Belongs to one thread at a time: to the caller until Store::submit(), then to the store.
 class Batch final {
@@ -94,14 +94,14 @@ class Batch final {
 
   std::span<Request> requests() { return {requests_.data(), requests_.size()}; }
   std::span<const Request> requests() const { return {requests_.data(), requests_.size()}; }
-  /// decisions()[i] answers requests()[i]; there is one where all are asked together. Each is
-  /// kUnavailable until the store has made it.
+  /// decisions()[i] answers requests()[i]; if all are asked together, there is one decision. Each
+  /// is kUnavailable until the store has made it.
   std::span<Decision> decisions() { return {decisions_.data(), decisions_.size()}; }
   std::span<const Decision> decisions() const { return {decisions_.data(), decisions_.size()}; }
   bool is_together() const { return mode_ == Mode::kTogether; }
   Instant now() const { return now_; }
 
-  /// Copies the decisions of parts to where the requests want them of which this was made.
+  /// Copies the decisions of parts to `to`, the requests that this batch has copied.
   void copy_parts(std::span<const Request> to) const {
     assert(to.size() == requests_.size());
     for (std::size_t i = 0; i < to.size(); ++i) {
@@ -109,10 +109,11 @@ class Batch final {
     }
   }
 
-  /// Keeps `owner`, and so what the requests refer to, until the batch is destroyed.
+  /// Holds a share of `owner`, and so keeps the objects that requests refer to, until the batch is
+  /// destroyed.
   void keep(std::shared_ptr<const void> owner) { owners_.push_back(std::move(owner)); }
 
-  /// Why a decision is kUnavailable: one sentence, for the first such. Empty where all are made.
+  /// Why a decision is kUnavailable: one sentence, the first reason. Empty if all are made.
   const std::string& error() const { return error_; }
   /// Says why a decision cannot be made. Only the first reason is kept.
   void set_error(std::string_view why) {
@@ -133,8 +134,8 @@ class Batch final {
   }
 
  private:
-  // The decisions of parts are the batch's own as well: a caller may go away. Requests that are
-  // asked together always have theirs made: a FallbackStore learns from them.
+  // The batch also owns the decisions of parts, since the caller may go away. Requests that are
+  // asked together always get theirs: a FallbackStore mirrors them.
   void keep_parts() {
     const bool is_group = is_together() && requests_.size() > 1;
     const auto parts_of = [&](const Request& request) {

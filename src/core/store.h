@@ -21,8 +21,8 @@ struct LimitDefinition;
 struct DecisionCount;
 struct StoreHealth;
 
-/// Where one limit's keys live: identity is (space, key). Opened by a store, and only that store
-/// knows what is inside.
+/// Where one limit's keys live in a store: (space, key) identifies a state. Each store derives its
+/// own type from it.
 class Space {
  public:
   Space() = default;
@@ -30,9 +30,9 @@ class Space {
   Space(const Space&) = delete;
   Space& operator=(const Space&) = delete;
 
-  /// What the callers of this space share beside its keys, of one type for all of them: made by the
-  /// first that asks for it, with its arguments, and kept as long as the space and those that
-  /// succeed it. Thread-safe.
+  /// An object that the users of this space share, for example the queues of waiting callers; it
+  /// has the same type for all of them. The first call makes it, with its arguments. It lives as
+  /// long as this space and the spaces that succeed it. Thread-safe.
   template <class Made, class... Args>
   std::shared_ptr<Made> attachment(const Args&... args) {
     const std::lock_guard lock(attachment_mutex_);
@@ -62,22 +62,22 @@ class Watch {
 ///
 /// The batch is the unit; one decision is a batch of one.
 ///
-/// A store that asks another machine answers within its deadline. What that machine did not answer
-/// is Source::kUnavailable: not allowed, and it may have been charged nevertheless.
+/// A store on another machine answers within its deadline. A request that the machine did not
+/// answer has Source::kUnavailable: not allowed, although it may have been charged.
 class Store {
  public:
   virtual ~Store() = default;
 
-  /// The space in which `limit` keeps its keys: the same one for the same name until no caller
-  /// holds it and the store needs its place. Where the space has states that this limit cannot read
-  /// (another algorithm, another window), its keys start fresh if no other caller holds it. Throws
-  /// StoreError if one does, or where a bound is reached.
+  /// The space in which `limit` keeps its keys. The same name gives the same space until no caller
+  /// holds it and the store needs its place. If the space has states that this limit cannot read
+  /// (another algorithm, another window), its keys start fresh, unless another caller holds it:
+  /// then it throws StoreError. Also throws StoreError if a bound of the store is reached.
   virtual std::shared_ptr<Space> open_space(const LimitDefinition& limit) = 0;
 
-  /// As open_space(), for a caller that holds the space of that name as `held` and goes on with the
-  /// result: its own share of `held` does not count. So if no other caller holds the space and
-  /// `limit` cannot read its states, the result is another space, whose keys are fresh, and which
-  /// succeeds `held`.
+  /// As open_space(), for a caller that holds `held`, the space of that name, and will use the
+  /// result instead: its own share of `held` does not count. So if no other caller holds the space
+  /// and `limit` cannot read its states, the result is a new space with fresh keys, which succeeds
+  /// `held`.
   virtual std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& /*held*/,
                                                const LimitDefinition& limit) {
     return open_space(limit);
@@ -88,18 +88,19 @@ class Store {
   /// REQUIRES: decisions.size() >= requests.size(); all spaces are of this store; costs >= 0;
   /// 0 <= now < kEndOfTime, or kStoreTime. A limit of permits is only taken from (cost 0 or 1),
   /// blocked, reset, renewed and released; any other, neither renewed nor released.
-  /// Throws StoreError where not all could be answered: all others are decided, these are
-  /// kUnavailable. (A memory store in virtual time that is full: the requests before the one that
-  /// found no room are then decided; it and those after it are left as they were, uncharged.)
+  /// Throws StoreError if some requests could not be answered: their decisions are then
+  /// kUnavailable, and all others are decided. (A memory store in virtual time throws it if it is
+  /// full: the requests before the one that found no room are decided then; that one and those
+  /// after it are not charged, and their decisions are unchanged.)
   virtual void decide(std::span<const Request> requests, Instant now,
                       std::span<Decision> decisions) = 0;
 
   /// Takes from all or from none, in one atomic step. The answer is that of the binding request
   /// (see Decision::binding), with the longest delay. A list of one is answered as decide() does.
-  /// REQUIRES: as decide(); at least one request; each takes. Throws std::invalid_argument, nothing
-  /// charged, where a limit lends permits, two requests name the same limit and key, there are more
-  /// than kMaxTogether, or the store cannot take from all of them in one step; StoreError where it
-  /// could not be answered: `decision` is then kUnavailable.
+  /// REQUIRES: as decide(); at least one request; each takes. Throws std::invalid_argument, with
+  /// nothing charged, if a limit lends permits, two requests name the same limit and key, there are
+  /// more than kMaxTogether, or the store cannot take from all of them in one step. Throws
+  /// StoreError if the store could not answer: `decision` is then kUnavailable.
   virtual void decide_all(std::span<const Request> requests, Instant now, Decision& decision) = 0;
   Decision decide_all(std::span<const Request> requests, Instant now) {
     Decision decision;
@@ -108,20 +109,20 @@ class Store {
   }
 
   /// Takes the batch over and does not wait for another machine: its completion is called once,
-  /// within this call or later on the store's worker thread. What the store could not answer is
-  /// kUnavailable, and Batch::error() says why. REQUIRES: as decide() or decide_all(); the batch
-  /// has a completion. Throws std::invalid_argument, as decide_all(), before anything is asked: the
-  /// completion is then not called.
+  /// within this call or later on the store's worker thread. Requests that the store could not
+  /// answer are kUnavailable, and Batch::error() says why. REQUIRES: as decide() or decide_all();
+  /// the batch has a completion. Throws std::invalid_argument as decide_all(); the store has then
+  /// asked nothing, and does not call the completion.
   virtual void submit(std::unique_ptr<Batch> batch);
 
   /// Whether submit() may return before the completion is called. Always the same for one store.
   virtual bool answers_later() const { return false; }
 
-  /// Calls `released` whenever a permit of the key was released elsewhere while all were held, and
-  /// once whenever it has become certain that the store will tell; from some thread, with no lock
-  /// of the store held, until the watch is destroyed (not while its destructor runs, and not
-  /// after). Some calls may be missed. Null where the store cannot tell; a store that may not tell
-  /// never calls it: the caller asks again from time to time. Throws nothing.
+  /// Calls `released` each time that another process releases a permit of the key while all permits
+  /// are held, and once each time that a subscription to these releases has begun. It is called on
+  /// any thread, with no lock of the store held, until the destructor of the watch begins. Releases
+  /// may be missed, so the caller also asks again from time to time. Returns null if the store
+  /// never reports releases. Throws nothing.
   virtual std::unique_ptr<Watch> watch(const std::shared_ptr<Space>& /*space*/,
                                        std::string_view /*key*/,
                                        std::function<void()> /*released*/) {
@@ -131,16 +132,15 @@ class Store {
   /// The store's clock.
   virtual Instant now() const = 0;
 
-  /// How many keys have a state, those that have become fresh since and are not yet forgotten
-  /// among them; nothing where the store cannot tell without asking another machine.
+  /// The number of keys that have a state, including keys that have become fresh since and are not
+  /// forgotten yet. Nothing if the store would have to ask another machine.
   virtual std::optional<std::uint64_t> count_keys() { return std::nullopt; }
 
-  /// How many bytes the keys' states take; nothing where the store cannot tell without asking
-  /// another machine.
+  /// The bytes that the keys' states take. Nothing if the store would have to ask another machine.
   virtual std::optional<std::uint64_t> count_bytes() { return std::nullopt; }
 
-  /// Writes what this store knows into the health of the store that it is or is a part of, and
-  /// leaves the rest as it is.
+  /// Sets the members of `health` that this store knows, and leaves the others unchanged. (A store
+  /// around a store calls it for the inner one, and adds its own.)
   virtual void add_health(StoreHealth& /*health*/) const {}
 
   /// Adds what decision_counts() returns.
