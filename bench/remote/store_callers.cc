@@ -16,11 +16,11 @@ namespace sluice::bench {
 struct StoreCallers::Round {
   std::atomic<std::size_t> busy{0};
   std::atomic<bool> failed{false};
-  std::string fault;  // Written by the first that fails.
+  std::string error_text;  // Written by the first that fails.
   std::binary_semaphore over{0};
 
   void fail(std::string sentence) {
-    if (!failed.exchange(true)) fault = std::move(sentence);
+    if (!failed.exchange(true)) error_text = std::move(sentence);
   }
   void leave() {
     if (busy.fetch_sub(1) == 1) over.release();
@@ -87,7 +87,7 @@ void StoreCallers::run(std::uint64_t decisions_per_caller) {
   round_->busy = callers_.size();
   for (const auto& caller : callers_) caller->start(decisions_per_caller);
   round_->over.acquire();
-  if (round_->failed) throw std::runtime_error(round_->fault);
+  if (round_->failed) throw std::runtime_error(round_->error_text);
 }
 
 void await_store(Store& store, const Limit& limit) {
@@ -96,15 +96,15 @@ void await_store(Store& store, const Limit& limit) {
       .limit = &limit.definition(), .space = space.get(), .key = "is it there?", .cost = 0};
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (true) {
-    std::string fault = "the store does not answer";
+    std::string error_text = "the store does not answer";
     Decision decision;
     try {
       store.decide({&peek, 1}, kStoreTime, {&decision, 1});
     } catch (const StoreError& error) {
-      fault = error.what();
+      error_text = error.what();
     }
     if (decision.source == Source::kStore && decision.allowed) return;
-    if (std::chrono::steady_clock::now() > deadline) throw std::runtime_error(fault);
+    if (std::chrono::steady_clock::now() > deadline) throw std::runtime_error(error_text);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }

@@ -70,7 +70,6 @@ void Connection::make_handler() {
                              .wake = make_wake(),
                              .peer = is_unix ? "unix:" : ip_address_of(socket_.remote_endpoint()),
                              .is_loopback = !is_unix && service_.address.is_local(),
-                             .is_encrypted = tls_.has_value(),
                              .certificate = tls_ ? tls_->subject() : std::string()});
   await_input(false, true);
   if (service_.timeouts.login != StreamTimeouts::kNever) start_sweeping();

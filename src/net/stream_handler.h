@@ -82,8 +82,6 @@ struct AcceptedStream {
   std::string peer = {};
   /// The listener has a loopback address, which only programs of this machine reach.
   bool is_loopback = false;
-  /// The connection is encrypted by TLS.
-  bool is_encrypted = false;
   /// The subject of the client's certificate, which was verified: "CN=gateway", in printable ASCII
   /// as RFC 2253 writes it. Empty if the client has presented none.
   std::string certificate = {};

@@ -227,8 +227,8 @@ void take_decision(const AcquireRequest& request, const Decision& decision,
 void return_granted(const AcquireRequest& request, const AcquireOutcome& granted,
                     const std::function<void(Space&, std::string_view key)>& returned,
                     const std::shared_ptr<TimerThread>& timer) {
-  const auto give_back = [&](const std::shared_ptr<const LimitBinding>& binding,
-                             const BoundLimit& bound, std::string_view key, std::int64_t cost) {
+  const auto return_claim = [&](const std::shared_ptr<const LimitBinding>& binding,
+                                const BoundLimit& bound, std::string_view key, std::int64_t cost) {
     Request back = bound.request(key);
     back.cost = cost;
     back.operation = request.is_for_permit() ? Operation::kRelease : Operation::kRefund;
@@ -239,10 +239,12 @@ void return_granted(const AcquireRequest& request, const AcquireOutcome& granted
     };
     return_later(binding, bound, back, then, timer);
   };
-  if (request.claims.empty()) give_back(request.binding, *granted.bound, request.key, request.cost);
+  if (request.claims.empty()) {
+    return_claim(request.binding, *granted.bound, request.key, request.cost);
+  }
   for (std::size_t i = 0; i < request.claims.size(); ++i) {
     const AcquireClaim& claim = request.claims[i];
-    give_back(claim.binding, *granted.bounds[i], claim.key, claim.cost);
+    return_claim(claim.binding, *granted.bounds[i], claim.key, claim.cost);
   }
 }
 

@@ -9,10 +9,10 @@ TokenBucket::Params TokenBucket::define(PartSyntax& syntax) {
   const std::int64_t burst = written.value_or(syntax.count());
   const auto bucket = bucket_params(syntax.count(), syntax.duration_ns(), burst);
   if (!bucket) {
-    const std::string fault = "a burst of " + std::to_string(burst) +
+    const std::string error = "a burst of " + std::to_string(burst) +
                               " takes more than 2^61 ns, about 73 years, to come back";
-    if (written) syntax.fail_option("burst", fault);
-    syntax.fail_duration(fault);
+    if (written) syntax.fail_option("burst", error);
+    syntax.fail_duration(error);
   }
   return {*bucket, borrow};
 }

@@ -33,7 +33,7 @@ TEST(RedisStore, KeepsEachKeysStateUnderItsName) {
   EXPECT_EQ(server.command({"EXISTS", "sluice:test:{b%7Bo%7Db}"}), "1");
 }
 
-TEST(RedisStore, ALoneCallerDrivesTheConnection) {
+TEST(RedisStore, EachDecisionOfALoneCallerIsOneCall) {
   const RedisServer server;
   Limited limited(options_for(server), "token_bucket 1000/1s");
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(limited.check("k").allowed);

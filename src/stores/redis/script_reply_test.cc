@@ -6,7 +6,6 @@
 
 #include "sluice/limit.h"
 #include "stores/redis/redis_space.h"
-#include "stores/redis/script.h"
 #include "stores/redis/script_call.h"
 
 namespace sluice::redis {
@@ -375,13 +374,6 @@ TEST(ScriptCallBounds, TakesSoManyRequestsAndBytes) {
   std::string command;
   call.write(kNow, kNumber, command);
   EXPECT_LE(command.size(), ScriptCall::kMaxBytes);
-}
-
-TEST(Script, IsShortAndNamedByItsHash) {
-  EXPECT_LT(script_text().size(), 20'480U);
-  EXPECT_EQ(script_sha().size(), 40U);
-  EXPECT_EQ(script_text().find("--"), std::string_view::npos);
-  EXPECT_EQ(script_text().find("\n "), std::string_view::npos);
 }
 
 }  // namespace

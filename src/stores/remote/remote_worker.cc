@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kIdle{100};
 
 constexpr std::string_view kClosed = "the store was closed before it answered";
 
-thread_local const RemoteWorker* leads_here = nullptr;
+thread_local const RemoteWorker* leads_now = nullptr;
 
 }  // namespace
 
@@ -83,10 +83,10 @@ void RemoteWorker::stop() {
   }
   while (!under_way_.empty()) close(under_way_.front());
   // The router has not seen these.
-  arrived_here_.splice(arrived_here_.end(), inbox_);
-  while (!arrived_here_.empty()) {
-    const std::unique_ptr<PendingBatch> pending(&arrived_here_.front());
-    arrived_here_.pop_front();
+  from_leader_.splice(from_leader_.end(), inbox_);
+  while (!from_leader_.empty()) {
+    const std::unique_ptr<PendingBatch> pending(&from_leader_.front());
+    from_leader_.pop_front();
     pending->batch->set_error(kClosed);
     Batch::complete(std::move(pending->batch));
   }
@@ -109,8 +109,8 @@ std::unique_ptr<PendingBatch> RemoteWorker::admit(std::unique_ptr<Batch> batch) 
 void RemoteWorker::submit(std::unique_ptr<Batch> batch) {
   std::unique_ptr<PendingBatch> pending = admit(std::move(batch));
   if (pending == nullptr) return;
-  if (leads_here == this) {
-    arrived_here_.push_back(*pending.release());
+  if (leads_now == this) {
+    from_leader_.push_back(*pending.release());
     return;
   }
   const std::lock_guard lock(mutex_);
@@ -120,7 +120,7 @@ void RemoteWorker::submit(std::unique_ptr<Batch> batch) {
 
 void RemoteWorker::decide(std::span<const Request> requests, Batch::Mode mode, Instant now,
                           std::span<Decision> decisions) {
-  assert(leads_here != this);
+  assert(leads_now != this);
   Waiter waiter(requests, decisions);
   auto batch = std::make_unique<Batch>(requests, mode, now);
   batch->completion = [&waiter](const Batch& answered) { waiter.answer(answered); };
@@ -133,7 +133,7 @@ void RemoteWorker::decide(std::span<const Request> requests, Batch::Mode mode, I
     if (leads) {
       lead_ = Lead::kCaller;
       ++leads_;
-      arrived_here_.push_back(*pending.release());
+      from_leader_.push_back(*pending.release());
     } else {
       inbox_.push_back(*pending.release());
       call_leader(false);
@@ -164,14 +164,14 @@ void RemoteWorker::give_lead() {
 }
 
 void RemoteWorker::lead_until_answered(Waiter& waiter) {
-  const RemoteWorker* const before = std::exchange(leads_here, this);
+  const RemoteWorker* const before = std::exchange(leads_now, this);
   leave_ = false;
   step();
   // If it is answered already, still handle the events that are ready: replies to others, and
   // timers.
   if (waiter.is_answered()) context_.asio()->poll();
   while (!waiter.is_answered() && !leave_) step();
-  leads_here = before;
+  leads_now = before;
   const std::lock_guard lock(mutex_);
   if (is_free()) {
     lead_ = Lead::kFree;
@@ -181,7 +181,7 @@ void RemoteWorker::lead_until_answered(Waiter& waiter) {
 }
 
 void RemoteWorker::run(const std::function<void()>& first) {
-  leads_here = this;
+  leads_now = this;
   first();
   serve();
   std::unique_lock lock(mutex_);
@@ -217,7 +217,7 @@ void RemoteWorker::serve() {
 
 /// Whether no thread needs to lead. REQUIRES: mutex_ is held, by the thread that leads.
 bool RemoteWorker::is_free() const {
-  return under_way_.empty() && arrived_here_.empty() && !context_.has_work() && inbox_.empty() &&
+  return under_way_.empty() && from_leader_.empty() && !context_.has_work() && inbox_.empty() &&
          tasks_.empty();
 }
 
@@ -257,9 +257,9 @@ void RemoteWorker::begin(List<PendingBatch>& arrived) {
 
 /// Waits for one event, or for the next deadline.
 void RemoteWorker::step() {
-  if (!arrived_here_.empty()) {
+  if (!from_leader_.empty()) {
     List<PendingBatch> arrived;
-    arrived.swap(arrived_here_);
+    arrived.swap(from_leader_);
     return begin(arrived);
   }
   if (under_way_.empty()) {

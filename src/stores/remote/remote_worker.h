@@ -158,8 +158,8 @@ class RemoteWorker final {
   LateCounters late_;
 
   // Used by the leading thread only:
-  List<PendingBatch> under_way_;     // By deadline, the earliest first.
-  List<PendingBatch> arrived_here_;  // Submitted by the leading thread: its own, or by completions.
+  List<PendingBatch> under_way_;    // By deadline, the earliest first.
+  List<PendingBatch> from_leader_;  // Submitted by the leading thread: its own, or by completions.
   Clock::time_point routed_at_;
   bool leave_ = false;   // The leading caller must pass the lead on.
   bool served_ = false;  // The worker thread has begun a batch since it took the lead.
