@@ -4,6 +4,8 @@
 FUZZ_SECONDS ?= 60
 SOAK_SCALE ?= 50
 JOBS ?= $(shell nproc)
+# Most tests wait most of the time, for servers and for time to pass.
+TEST_JOBS ?= $(shell expr 2 \* $(JOBS))
 PREFIX ?= /usr/local
 
 # `make run` and `make build` need no test packages, so the release folder is configured without
@@ -84,7 +86,8 @@ test-build: build
 # only the other tests, so one more line says so if a timed test failed.
 test: test-build
 	@$(call LIBRARY,$(PREFIX))
-	@$(call CTEST,debug) -j2 -L timed; timed=$$?; $(call CTEST,debug) -j2 -LE timed; others=$$?; \
+	@$(call CTEST,debug) -j2 -L timed; timed=$$?; \
+	$(call CTEST,debug) -j$(TEST_JOBS) -LE timed; others=$$?; \
 	[ $$timed -eq 0 ] || echo "The timed tests, which ran first, failed."; \
 	exit $$((timed | others))
 
