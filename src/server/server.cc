@@ -369,7 +369,10 @@ void Server::count_reload(bool succeeded) {
 
 void Server::start() {
   parts_->streams->start();
-  if (parts_->snapshots) parts_->snapshots->start();
+  if (parts_->snapshots) {
+    parts_->snapshots->start(
+        [shared = parts_->context](bool succeeded) { shared->count_snapshot(succeeded); });
+  }
 }
 
 void Server::stop(std::chrono::milliseconds grace) {

@@ -85,7 +85,8 @@ void SnapshotKeeper::say(LogLevel level, std::string_view event, std::string mes
   log_({level, event, std::move(message), std::move(fields)});
 }
 
-void SnapshotKeeper::start() {
+void SnapshotKeeper::start(std::function<void(bool succeeded)> on_attempt) {
+  on_attempt_ = std::move(on_attempt);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -132,15 +133,20 @@ void SnapshotKeeper::write(bool is_asked_for) {
               text_of(std::chrono::duration_cast<std::chrono::nanoseconds>(took)),
           {{"keys", static_cast<std::int64_t>(written.keys)}, {"seconds", took.count()}});
     }
-    failed_ = false;
+    end_attempt(true);
   } catch (const SnapshotNotSynced& error) {
-    failed_ = true;
+    end_attempt(false);
     say(LogLevel::kError, "snapshot_not_synced", error.what());
   } catch (const SnapshotError& error) {
-    failed_ = true;
+    end_attempt(false);
     say(LogLevel::kError, "snapshot_failed",
         "no snapshot was written, the former one stays: " + std::string(error.what()));
   }
+}
+
+void SnapshotKeeper::end_attempt(bool succeeded) {
+  failed_ = !succeeded;
+  on_attempt_(succeeded);
 }
 
 }  // namespace sluice

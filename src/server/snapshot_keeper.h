@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -40,8 +41,9 @@ class SnapshotKeeper {
   SnapshotKeeper(const SnapshotKeeper&) = delete;
   SnapshotKeeper& operator=(const SnapshotKeeper&) = delete;
 
-  /// Begins to write. REQUIRES: called once.
-  void start();
+  /// Begins to write. `on_attempt` is told of each attempt whether a snapshot was written, by the
+  /// thread that writes. REQUIRES: called once.
+  void start(std::function<void(bool succeeded)> on_attempt);
 
   /// Has a snapshot written now, by the thread, which then says so. Returns at once.
   void write_soon();
@@ -57,11 +59,13 @@ class SnapshotKeeper {
   void run();
   void end_thread();
   void write(bool is_asked_for);
+  void end_attempt(bool succeeded);
 
   const std::shared_ptr<MemoryStore> store_;
   const std::chrono::nanoseconds every_;
   const LogFunction log_;
   const SnapshotFile file_;
+  std::function<void(bool succeeded)> on_attempt_;
   bool failed_ = false;  // The last one could not be written. Of the thread, and then of stop().
   std::mutex mutex_;
   std::condition_variable changed_;

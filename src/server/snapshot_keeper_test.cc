@@ -74,7 +74,7 @@ TEST_F(SnapshotKeeperTest, AStoreGoesOnAfterARestart) {
   {
     const auto store = std::make_shared<MemoryStore>();
     SnapshotKeeper keeper(store, options(), lines.log());
-    keeper.start();
+    keeper.start([](bool) {});
     EXPECT_EQ(take(*store), 8);
     keeper.stop();
   }
@@ -92,22 +92,23 @@ TEST_F(SnapshotKeeperTest, ASnapshotIsWrittenWhenAskedForAndFromTimeToTime) {
   const auto store = std::make_shared<MemoryStore>();
   {
     SnapshotKeeper keeper(store, options(), lines.log());
-    keeper.start();
+    keeper.start([](bool) {});
     keeper.write_soon();
     EXPECT_THAT(lines.await(2).back(), StartsWith("wrote 0 keys"));
   }
   SnapshotKeeper often(store, options(std::chrono::milliseconds(1)), [](const LogEvent&) {});
   const auto written = [&] { return std::filesystem::last_write_time(path_); };
   const auto first = written();
-  often.start();
+  often.start([](bool) {});
   while (written() == first) std::this_thread::yield();
 }
 
-TEST_F(SnapshotKeeperTest, AnErrorIsSaidAndTheNextSuccessToo) {
+TEST_F(SnapshotKeeperTest, AnErrorIsToldAndTheNextSuccessToo) {
   Lines lines;
   const auto store = std::make_shared<MemoryStore>();
+  std::vector<bool> attempts;
   SnapshotKeeper keeper(store, options(), lines.log());
-  keeper.start();
+  keeper.start([&](bool succeeded) { attempts.push_back(succeeded); });
   std::filesystem::create_directories(path_ + ".new/in the way");
   keeper.write_soon();
   EXPECT_THAT(lines.await(2).back(),
@@ -116,6 +117,7 @@ TEST_F(SnapshotKeeperTest, AnErrorIsSaidAndTheNextSuccessToo) {
   std::filesystem::remove_all(path_ + ".new");
   keeper.stop();
   EXPECT_THAT(lines.await(3).back(), StartsWith("wrote 0 keys"));
+  EXPECT_THAT(attempts, ElementsAre(false, true));
 }
 
 TEST_F(SnapshotKeeperTest, RefusesWhatItCannotKeep) {

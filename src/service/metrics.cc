@@ -35,16 +35,31 @@ void write_process(const ServerContext& server, MetricsText& out) {
              "The bytes of the process that are in the machine's memory.", resident_bytes());
 }
 
+void write_attempts(const ServerContext::Attempts& attempts, MetricsText& out) {
+  out.sample({{"outcome", "succeeded"}}, attempts.succeeded);
+  out.sample({{"outcome", "failed"}}, attempts.failed);
+}
+
 void write_reloads(const ServerContext& server, MetricsText& out) {
-  const ServerContext::Reloads reloads = server.reloads();
+  const ServerContext::Attempts reloads = server.reloads();
   out.family("sluice_reloads_total", Type::kCounter,
              "How often the server has read its files again, by whether it took what they say.");
-  out.sample({{"outcome", "succeeded"}}, reloads.succeeded);
-  out.sample({{"outcome", "failed"}}, reloads.failed);
+  write_attempts(reloads, out);
   out.family("sluice_last_reload_time_seconds", Type::kGauge,
              "When the server last took what its files say, at its start or later, in seconds "
              "since the Unix epoch.");
   out.sample({}, in_seconds(std::chrono::nanoseconds(reloads.last_success)));
+}
+
+void write_snapshots(const ServerContext& server, MetricsText& out) {
+  const ServerContext::Attempts snapshots = server.snapshots();
+  out.family("sluice_snapshots_total", Type::kCounter,
+             "How often a snapshot of the store was to be written, by whether it was.");
+  write_attempts(snapshots, out);
+  out.family("sluice_last_snapshot_time_seconds", Type::kGauge,
+             "When the server last wrote a snapshot, in seconds since the Unix epoch; 0 before the "
+             "first.");
+  out.sample({}, in_seconds(std::chrono::nanoseconds(snapshots.last_success)));
 }
 
 void write_decisions(const ServerContext& server, MetricsText& out) {
@@ -203,6 +218,7 @@ std::string metrics_text(const ServerContext& server) {
   const std::string store = kind_of_store(server);
   write_process(server, out);
   write_reloads(server, out);
+  write_snapshots(server, out);
   write_decisions(server, out);
   write_durations(server, store, out);
   write_store(server, store, out);

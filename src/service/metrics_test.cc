@@ -280,6 +280,17 @@ TEST_F(MetricsTest, CountsReloads) {
       ElementsAre(Pair(R"({outcome="failed"})", "1"), Pair(R"({outcome="succeeded"})", "2")));
 }
 
+TEST_F(MetricsTest, CountsSnapshots) {
+  EXPECT_EQ(value("sluice_last_snapshot_time_seconds"), "0");
+  context.count_snapshot(true);
+  context.count_snapshot(false);
+  context.count_snapshot(false);
+  EXPECT_EQ(std::stod(value("sluice_last_snapshot_time_seconds")), 1'700'000'000);
+  EXPECT_THAT(
+      metrics().of("sluice_snapshots_total"),
+      ElementsAre(Pair(R"({outcome="failed"})", "2"), Pair(R"({outcome="succeeded"})", "1")));
+}
+
 TEST(MetricsTextTest, EscapesLabels) {
   MetricsText out;
   out.family("jobs", MetricsText::Type::kGauge, "Jobs.");

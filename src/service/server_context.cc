@@ -107,15 +107,29 @@ DurationCounts ServerContext::durations() const {
   return counts;
 }
 
-ServerContext::Reloads ServerContext::reloads() const {
+void ServerContext::Attempts::count(bool success, Instant now) {
+  ++(success ? succeeded : failed);
+  if (success) last_success = now;
+}
+
+ServerContext::Attempts ServerContext::reloads() const {
   const std::lock_guard lock(mutex_);
   return reloads_;
 }
 
 void ServerContext::count_reload(bool succeeded) {
   const std::lock_guard lock(mutex_);
-  ++(succeeded ? reloads_.succeeded : reloads_.failed);
-  if (succeeded) reloads_.last_success = store_->now();
+  reloads_.count(succeeded, store_->now());
+}
+
+ServerContext::Attempts ServerContext::snapshots() const {
+  const std::lock_guard lock(mutex_);
+  return snapshots_;
+}
+
+void ServerContext::count_snapshot(bool succeeded) {
+  const std::lock_guard lock(mutex_);
+  snapshots_.count(succeeded, store_->now());
 }
 
 ProtocolCounters& ServerContext::protocol(std::string_view name) {

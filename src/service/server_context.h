@@ -140,16 +140,23 @@ class ServerContext {
   static constexpr std::size_t kMaxTop = TopKeys::kCounters;
   static constexpr std::size_t kUsualTop = 20;
 
-  /// How often the server has taken other files while it ran, or has not since they had a mistake.
-  struct Reloads {
+  /// What the server does again and again, and how it ended.
+  struct Attempts {
     std::uint64_t succeeded = 0;
     std::uint64_t failed = 0;
-    /// By the store's clock; before any has succeeded, when the server was started.
+    /// By the store's clock.
     Instant last_success = 0;
+
+    void count(bool success, Instant now);
   };
-  /// Thread-safe.
-  Reloads reloads() const;
+  /// How often the server has taken other files while it ran, or has not since they had a mistake.
+  /// Before any has succeeded, last_success is when the server was started. Thread-safe.
+  Attempts reloads() const;
   void count_reload(bool succeeded);
+  /// How often a snapshot of the store was to be written while the server ran. Before any has
+  /// succeeded, last_success is 0. Thread-safe.
+  Attempts snapshots() const;
+  void count_snapshot(bool succeeded);
 
   /// How long the decisions that are timed took (see DecisionBatch), of all threads. Thread-safe.
   DurationCounts durations() const;
@@ -180,7 +187,8 @@ class ServerContext {
   std::vector<std::unique_ptr<ThreadContext>> threads_;
   mutable std::mutex mutex_;
   std::map<std::string, ProtocolCounters, std::less<>> protocols_;  // guarded by mutex_
-  Reloads reloads_;                                                 // guarded by mutex_
+  Attempts reloads_;                                                // guarded by mutex_
+  Attempts snapshots_;                                              // guarded by mutex_
 };
 
 }  // namespace sluice

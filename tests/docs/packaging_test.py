@@ -81,7 +81,8 @@ class Packaging(SystemTest):
         families = {re.sub("_(bucket|sum|count)$", "", name) for name in self.told}
         shown = {re.sub("_(bucket|sum|count)$", "", name) for name in shown}
         self.assertEqual(families - shown, {
-            "sluice_last_reload_time_seconds", "sluice_login_timeouts_total",
+            "sluice_last_reload_time_seconds", "sluice_last_snapshot_time_seconds",
+            "sluice_login_timeouts_total",
             "sluice_store_charged_back_units_total", "sluice_store_clock_behind_total",
             "sluice_store_late_replies_total", "sluice_store_lost_total",
             "sluice_store_not_charged_back_units_total"})

@@ -1,11 +1,13 @@
 """Restarts of `sluice serve --snapshot`: what is kept, when, and what is refused."""
 
 import os
+import re
 import signal
 import time
 import unittest
 
-from harness import PATIENCE_S, Connection, Server, SystemTest, free_port, sluice
+from fleet import await_true
+from harness import PATIENCE_S, Connection, Server, SystemTest, exchange, free_port, sluice
 
 
 class Restart(SystemTest):
@@ -59,12 +61,21 @@ class Restart(SystemTest):
         with self.serve() as server, Connection(server.address) as connection:
             self.assertEqual(connection.ask("CL.THROTTLE", "k", 14, 15, 3600)[2], 13)
 
-    def test_it_is_written_from_time_to_time(self):
-        with self.serve("--snapshot-every", "1s"):
-            deadline = time.monotonic() + PATIENCE_S
-            while not os.path.exists(self.path):
-                self.assertLess(time.monotonic(), deadline)
-                time.sleep(0.01)
+    def test_it_is_written_from_time_to_time_and_counted(self):
+        http = ("127.0.0.1", free_port())
+
+        def count(outcome):
+            page = exchange(http, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").decode()
+            return int(re.search(rf'sluice_snapshots_total{{outcome="{outcome}"}} (\d+)', page)[1])
+
+        with self.serve("--snapshot-every", "1s", "--http", f"127.0.0.1:{http[1]}") as server:
+            server.await_listening(http)
+            await_true("a snapshot", lambda: count("succeeded") > 0)
+            self.assertTrue(os.path.exists(self.path))
+            self.assertEqual(count("failed"), 0)
+            os.makedirs(os.path.join(self.path + ".new", "in the way"))
+            await_true("a failure", lambda: count("failed") > 0)
+            self.assertIn("no snapshot was written, the former one stays", server.output())
 
     def test_a_damaged_snapshot_is_refused(self):
         with self.serve() as server:
