@@ -36,20 +36,19 @@ std::string named(std::string_view array, std::size_t i) {
 }
 
 // A number of milliseconds, which may have a fraction.
-Instant read_instant(const json::value& value, std::size_t i) {
+Instant read_instant(const json::value& value) {
   json::error_code error;
   const double at_ms = value.to_number<double>(error);
   if (error || !(at_ms >= 0 && at_ms <= kLatestMs)) {
-    throw Problem{.detail = named("arrivals", i) +
-                            " must have a time in milliseconds from 0 to the year 2100"};
+    throw Problem{.detail = "there must be a time in milliseconds from 0 to the year 2100"};
   }
   return std::llround(at_ms * 1e6);
 }
 
-Arrival read_arrival(const json::value& value, std::size_t i) {
-  if (!value.is_object()) return {.at = read_instant(value, i)};
+Arrival read_arrival(const json::value& value) {
+  if (!value.is_object()) return {.at = read_instant(value)};
   Members members(value);
-  const Arrival arrival{.at = read_instant(members.value("at_ms"), i),
+  const Arrival arrival{.at = read_instant(members.value("at_ms")),
                         .cost = members.integer("cost", {.most = kMaxCount}, 1)};
   members.end();
   return arrival;
@@ -63,7 +62,12 @@ std::vector<Arrival> read_arrivals(const json::array& array) {
   std::vector<Arrival> arrivals;
   arrivals.reserve(array.size());
   for (std::size_t i = 0; i < array.size(); ++i) {
-    arrivals.push_back(read_arrival(array[i], i));
+    try {
+      arrivals.push_back(read_arrival(array[i]));
+    } catch (Problem& problem) {
+      problem.detail.insert(0, named("arrivals", i) + ": ");
+      throw;
+    }
     if (i > 0 && arrivals[i].at < arrivals[i - 1].at) {
       throw Problem{.detail = named("arrivals", i) + " is before the one in front of it"};
     }

@@ -53,12 +53,15 @@ TEST_F(SimulateTest, NamesWhatIsWrongAndWhere) {
                  R"("index":1,"offset":)");
   const std::string good = R"({"limits":["fixed_window 1/1s"],"arrivals":)";
   expect_refused(good + "[2,1]}", "[1] is before the one in front of it");
-  expect_refused(good + "[-1]}", "[0] must have a time in milliseconds");
-  expect_refused(good + "[1e300]}", "[0] must have a time in milliseconds");
-  expect_refused(good + R"(["1"]})", "[0] must have a time in milliseconds");
-  expect_refused(good + R"([{"cost":1}]})", "at_ms");
-  expect_refused(good + R"([{"at_ms":1,"cost":-1}]})", "cost");
-  expect_refused(good + R"([{"at_ms":1,"price":1}]})", "price");
+  expect_refused(good + "[-1]}", R"(\"arrivals\"[0]: there must be a time in milliseconds)");
+  expect_refused(good + "[1e300]}", R"(\"arrivals\"[0]: there must be a time in milliseconds)");
+  expect_refused(good + R"(["1"]})", R"(\"arrivals\"[0]: there must be a time in milliseconds)");
+  expect_refused(good + R"([0,{"cost":1}]})",
+                 R"(\"arrivals\"[1]: the member \"at_ms\" is missing)");
+  expect_refused(good + R"([{"at_ms":1,"cost":-1}]})",
+                 R"(\"arrivals\"[0]: the member \"cost\" must be an integer)");
+  expect_refused(good + R"([{"at_ms":1,"price":1}]})",
+                 R"(\"arrivals\"[0]: the member \"price\" is unknown)");
   expect_refused(good + R"([],"keys":1})", "keys");
 }
 
