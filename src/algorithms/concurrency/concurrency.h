@@ -39,7 +39,8 @@ struct Concurrency {
   };
   static Decision answer(const Params& params, const Held& held, bool allowed, const Call& call);
 
-  /// Acquires `call.permit` if the cost is 1. O(expired permits).
+  /// Acquires `call.permit` if the cost is 1. O(log n) of n permits. The store then removes the
+  /// expired ones, if the permit is acquired.
   static Step<Change> take(const Params& params, const State& state, const Call& call);
   /// O(held permits).
   static Step<Change> renew(const Params& params, const State& state, const Call& call);
