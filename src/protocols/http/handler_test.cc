@@ -275,6 +275,59 @@ TEST_F(LaterHandlerTest, AsksTogether) {
   EXPECT_THAT(store->batches, ElementsAre(1, 2));
 }
 
+class LaterCommitTest : public LaterHandlerTest {
+ protected:
+  // A commit of a new reservation of this key.
+  std::string commit_for(const std::string& key) {
+    connection.send(post("/v1/reserve", R"({"limit":"login","key":")" + key + "\"}"));
+    EXPECT_TRUE(store->answer());
+    const std::string body = connection.ask_one("").body;
+    constexpr std::string_view kMember = R"("reservation":")";
+    const std::size_t begin = body.find(kMember) + kMember.size();
+    const std::string name = body.substr(begin, body.find('"', begin) - begin);
+    return post("/v1/commit", R"({"reservation":")" + name + R"(","cost":0})");
+  }
+};
+
+TEST_F(LaterCommitTest, IsRepeatedWhileTheFirstIsUnderWay) {
+  for (const bool is_lost : {false, true}) {
+    const std::string commit = commit_for("bob");
+    EXPECT_EQ(connection.send(commit), "");
+    TestConnection other(make);
+    const Reply early = other.ask_one(commit);
+    EXPECT_EQ(early.status, 503);
+    EXPECT_EQ(early.header("Retry-After"), "1");
+    EXPECT_THAT(early.body, HasSubstr("the reservation is being committed"));
+    if (is_lost) store->lose_all();
+    ASSERT_TRUE(store->answer());
+    EXPECT_EQ(connection.ask_one("").status, is_lost ? 503 : 200);
+    store->lose_nothing();
+    if (!is_lost) {
+      EXPECT_EQ(other.ask_one(commit).status, 409);
+      continue;
+    }
+    EXPECT_EQ(other.send(commit), "");
+    ASSERT_TRUE(store->answer());
+    EXPECT_EQ(other.ask_one("").status, 200);
+  }
+}
+
+TEST_F(LaterCommitTest, IsRepeatedBehindTheFirst) {
+  const std::string commit = commit_for("bob");
+  EXPECT_EQ(connection.send(commit + commit), "");
+  ASSERT_TRUE(store->answer());
+  EXPECT_THAT(connection.ask(""),
+              ElementsAre(Field(&Reply::status, 200), Field(&Reply::status, 409)));
+}
+
+// Whether the store has carried it out is not known then.
+TEST_F(LaterCommitTest, IsCommittedWhereTheClientHasLeft) {
+  const std::string commit = commit_for("bob");
+  { TestConnection(make).send(commit); }
+  EXPECT_EQ(connection.ask_one(commit).status, 409);
+  EXPECT_TRUE(store->answer());
+}
+
 TEST_F(LaterHandlerTest, MayBeDestroyedWhileItWaits) {
   { TestConnection(make).send(post("/v1/reserve", kCheckBob)); }
   EXPECT_TRUE(store->answer());

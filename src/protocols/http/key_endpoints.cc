@@ -1,3 +1,4 @@
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -126,9 +127,19 @@ void run_commit(Exchange& exchange) {
   const std::int64_t actual = members.integer("cost", {});
   members.end();
   Reservations::Reserved reserved;
-  switch (thread.shared->reservations.take(name, thread.server->store().now(), reserved)) {
+  std::optional<Reservations::Commit> commit;
+  switch (thread.shared->reservations.begin_commit(name, thread.server->store().now(), reserved,
+                                                   commit)) {
     case Reservations::Found::kHeld:
       break;
+    case Reservations::Found::kCommitting:
+      // The other commit may be in this batch, from the same connection.
+      if (exchange.waits_for_decisions()) return;
+      throw Problem{.status = 503,
+                    .detail =
+                        "the reservation is being committed: repeat the commit to learn how "
+                        "that went",
+                    .retry_after_s = 1};
     case Reservations::Found::kCommitted:
       throw Problem{.status = 409, .detail = "the reservation has been committed before"};
     case Reservations::Found::kUnknown:
@@ -139,7 +150,7 @@ void run_commit(Exchange& exchange) {
   const bool is_more = actual > reserved.cost;
   const std::int64_t most_more = most_to_charge(exchange, reserved);
   if (is_more && actual - reserved.cost > most_more) {
-    thread.shared->reservations.put_back(std::move(reserved), thread.server->store().now());
+    commit->put_back();
     throw Problem{.status = 403,
                   .detail =
                       "without the role admin, the cost of this reservation exceeds what was "
@@ -151,7 +162,8 @@ void run_commit(Exchange& exchange) {
                         .operation = is_more ? Operation::kCharge : Operation::kRefund,
                         .cost = is_more ? actual - reserved.cost : reserved.cost - actual,
                         .giver = reserved.giver};
-  ask(exchange, limit, request, {.form = Form::kCommit, .reserved = std::move(reserved)});
+  ask(exchange, limit, request,
+      {.form = Form::kCommit, .reserved = std::move(reserved), .commit = std::move(commit)});
 }
 
 void run_acquire(Exchange& exchange) {

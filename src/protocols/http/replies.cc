@@ -107,9 +107,7 @@ void DecisionReplies::write_unavailable(const ReplySlot& slot, std::string_view 
 
 void DecisionReplies::write_unavailable_for(ReplyDetail& detail, std::string_view why,
                                             std::string& output) {
-  if (detail.form == Form::kCommit) {
-    reservations_.put_back(std::move(detail.reserved), store_.now());
-  }
+  if (detail.commit) detail.commit->put_back();
   write_problem_for(detail, {.status = 503, .detail = std::string(why), .retry_after_s = 1},
                     kReducedCapacity, output);
 }

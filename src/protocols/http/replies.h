@@ -59,6 +59,8 @@ struct ReplyDetail {
   std::optional<Reservations::Place> place = {};
   /// kReservation: what is reserved. kCommit: what was.
   Reservations::Reserved reserved = {};
+  /// kCommit. Ends with this.
+  std::optional<Reservations::Commit> commit = {};
   /// What holds for the keys that were asked: one, or several that are asked together.
   boost::container::small_vector<std::shared_ptr<const BoundLimit>, 1> limits = {};
 };

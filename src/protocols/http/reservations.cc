@@ -77,8 +77,8 @@ std::string Reservations::hold(Place place, Reserved reserved, Instant now) {
   {
     const std::lock_guard lock(mutex_);
     place.owner_ = nullptr;
-    number = reserved.number = next_++;
-    entries_.emplace(number, std::move(reserved));
+    number = next_++;
+    entries_.emplace(number, Entry{.reserved = std::move(reserved)});
     const Instant expires = now + kExpiresNs;
     if (expiries_.empty() || expires >= expiries_.back().at + kTogetherNs) {
       expiries_.push_back({expires, number});
@@ -90,7 +90,8 @@ std::string Reservations::hold(Place place, Reserved reserved, Instant now) {
   return name.append(".").append(secret_of(number));
 }
 
-Reservations::Found Reservations::take(std::string_view text, Instant now, Reserved& reserved) {
+Reservations::Found Reservations::begin_commit(std::string_view text, Instant now,
+                                               Reserved& reserved, std::optional<Commit>& commit) {
   Name name;
   if (!read_name(text, name)) return Found::kUnknown;
   if (name.server != server_) return Found::kElsewhere;
@@ -101,18 +102,21 @@ Reservations::Found Reservations::take(std::string_view text, Instant now, Reser
   if (name.number < oldest_ || name.number >= next_) return Found::kUnknown;
   const auto at = entries_.find(name.number);
   if (at == entries_.end()) return Found::kCommitted;
-  reserved = std::move(at->second);
-  entries_.erase(at);
-  --held_;
+  if (std::exchange(at->second.is_committing, true)) return Found::kCommitting;
+  reserved = at->second.reserved;
+  commit.emplace(*this, name.number);
   return Found::kHeld;
 }
 
-void Reservations::put_back(Reserved reserved, Instant now) {
+void Reservations::end_commit(std::uint64_t number) {
   const std::lock_guard lock(mutex_);
-  forget_expired(now);
-  if (reserved.number < oldest_) return;
-  const std::uint64_t number = reserved.number;
-  held_ += entries_.emplace(number, std::move(reserved)).second ? 1 : 0;
+  held_ -= entries_.erase(number);
+}
+
+void Reservations::put_back(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  const auto at = entries_.find(number);
+  if (at != entries_.end()) at->second.is_committing = false;
 }
 
 void Reservations::forget_expired(Instant now) {

@@ -32,8 +32,6 @@ class Reservations {
     Source giver = Source::kStore;
     /// How many units its limit admits at once.
     std::int64_t most_at_once = 0;
-    /// Its own number. Set by hold().
-    std::uint64_t number = 0;
   };
 
   /// A place for a reservation that has been asked for. Given back unless it is used.
@@ -51,11 +49,32 @@ class Reservations {
     Reservations* owner_;
   };
 
+  /// A commit that is under way. Until it ends there can be no other one of its reservation.
+  class Commit {
+   public:
+    Commit(Reservations& owner, std::uint64_t number) : owner_(&owner), number_(number) {}
+    /// The reservation is committed, unless it was put back.
+    ~Commit() {
+      if (owner_ != nullptr) owner_->end_commit(number_);
+    }
+    Commit(Commit&& other) noexcept
+        : owner_(std::exchange(other.owner_, nullptr)), number_(other.number_) {}
+    Commit& operator=(Commit&&) = delete;
+
+    /// The commit was not carried out: there may be another one, until the reservation expires.
+    void put_back() { std::exchange(owner_, nullptr)->put_back(number_); }
+
+   private:
+    Reservations* owner_;
+    std::uint64_t number_;
+  };
+
   enum class Found : std::uint8_t {
-    kHeld,       ///< It has not been committed before, and is now.
-    kCommitted,  ///< It has been committed.
-    kUnknown,    ///< There is none of this name, or no longer.
-    kElsewhere,  ///< Another server gave it.
+    kHeld,        ///< It has not been committed before, and its commit begins now.
+    kCommitting,  ///< Its commit is under way.
+    kCommitted,   ///< It has been committed.
+    kUnknown,     ///< There is none of this name, or no longer.
+    kElsewhere,   ///< Another server gave it.
   };
 
   Reservations();
@@ -66,14 +85,16 @@ class Reservations {
   /// Holds it for kExpiresNs from now, and returns its name.
   std::string hold(Place place, Reserved reserved, Instant now);
 
-  /// Gives the reservation to its one commit. Who does not know the whole name learns nothing of
-  /// the reservation.
-  Found take(std::string_view name, Instant now, Reserved& reserved);
-  /// The commit was not carried out: there may be another one, until the reservation expires. May
-  /// exceed kMost by as many as are being committed.
-  void put_back(Reserved reserved, Instant now);
+  /// With kHeld, begins the commit of the reservation, and says what was reserved. A client that
+  /// does not know the whole name learns nothing of the reservation.
+  Found begin_commit(std::string_view name, Instant now, Reserved& reserved,
+                     std::optional<Commit>& commit);
 
  private:
+  struct Entry {
+    Reserved reserved = {};
+    bool is_committing = false;
+  };
   /// Reservations given within kTogetherNs expire together.
   struct Expiry {
     Instant at = 0;
@@ -84,6 +105,8 @@ class Reservations {
   /// A reservation's name is the server's number, its own, and this.
   std::string secret_of(std::uint64_t number) const;
   void give_back_place();
+  void end_commit(std::uint64_t number);
+  void put_back(std::uint64_t number);
   void forget_expired(Instant now);
 
   const std::uint64_t server_;
@@ -93,7 +116,7 @@ class Reservations {
   std::size_t held_ = 0;      // And places.
   std::uint64_t oldest_ = 0;  // All before it have expired.
   std::uint64_t next_ = 0;
-  std::unordered_map<std::uint64_t, Reserved> entries_;  // By number; committed ones are not there.
+  std::unordered_map<std::uint64_t, Entry> entries_;  // By number; committed ones are not there.
   std::deque<Expiry> expiries_;
 };
 

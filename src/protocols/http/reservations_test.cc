@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,11 @@ std::string hold(Reservations& reservations, Instant now, std::int64_t cost = 1)
   return reservations.hold(*reservations.take_place(now), {.key = "k", .cost = cost}, now);
 }
 
+// Commits the reservation, if that is possible.
 Found take(Reservations& reservations, const std::string& name, Instant now) {
   Reservations::Reserved reserved;
-  return reservations.take(name, now, reserved);
+  std::optional<Reservations::Commit> commit;
+  return reservations.begin_commit(name, now, reserved, commit);
 }
 
 TEST(ReservationsTest, GivesEachOnce) {
@@ -26,10 +29,14 @@ TEST(ReservationsTest, GivesEachOnce) {
   const std::string one = hold(reservations, kStart, 7);
   const std::string other = hold(reservations, kStart, 8);
   EXPECT_NE(one, other);
-  Reservations::Reserved reserved;
-  EXPECT_EQ(reservations.take(one, kStart, reserved), Found::kHeld);
-  EXPECT_EQ(reserved.cost, 7);
-  EXPECT_EQ(reserved.key, "k");
+  {
+    Reservations::Reserved reserved;
+    std::optional<Reservations::Commit> commit;
+    EXPECT_EQ(reservations.begin_commit(one, kStart, reserved, commit), Found::kHeld);
+    EXPECT_EQ(reserved.cost, 7);
+    EXPECT_EQ(reserved.key, "k");
+    EXPECT_EQ(take(reservations, one, kStart), Found::kCommitting);
+  }
   EXPECT_EQ(take(reservations, one, kStart), Found::kCommitted);
   EXPECT_EQ(take(reservations, other, kStart), Found::kHeld);
 }
@@ -60,16 +67,31 @@ TEST(ReservationsTest, KnowsItsOwnNamesAlone) {
 TEST(ReservationsTest, TakesBackWhatWasNotCommitted) {
   Reservations reservations;
   const std::string name = hold(reservations, kStart, 7);
-  Reservations::Reserved reserved;
-  ASSERT_EQ(reservations.take(name, kStart, reserved), Found::kHeld);
+  const auto fail = [&] {
+    Reservations::Reserved reserved;
+    std::optional<Reservations::Commit> commit;
+    ASSERT_EQ(reservations.begin_commit(name, kStart, reserved, commit), Found::kHeld);
+    EXPECT_EQ(reserved.cost, 7);
+    commit->put_back();
+  };
+  fail();
+  fail();
+  EXPECT_EQ(take(reservations, name, kStart), Found::kHeld);
   EXPECT_EQ(take(reservations, name, kStart), Found::kCommitted);
-  reservations.put_back(std::move(reserved), kStart);
-  ASSERT_EQ(reservations.take(name, kStart, reserved), Found::kHeld);
-  EXPECT_EQ(reserved.cost, 7);
-  // But not when it has expired meanwhile.
+}
+
+TEST(ReservationsTest, MayExpireDuringTheCommit) {
+  Reservations reservations;
   const Instant end = kStart + 2 * Reservations::kExpiresNs;
-  reservations.put_back(std::move(reserved), end);
-  EXPECT_EQ(take(reservations, name, end), Found::kUnknown);
+  for (const bool is_done : {true, false}) {
+    Reservations::Reserved reserved;
+    std::optional<Reservations::Commit> commit;
+    const std::string other = hold(reservations, kStart);
+    ASSERT_EQ(reservations.begin_commit(other, kStart, reserved, commit), Found::kHeld);
+    EXPECT_EQ(take(reservations, other, end), Found::kUnknown);
+    if (!is_done) commit->put_back();
+    EXPECT_EQ(take(reservations, other, end), Found::kUnknown);
+  }
 }
 
 TEST(ReservationsTest, ForgetsThemInTime) {
