@@ -62,7 +62,14 @@ AuthQuery read_query(std::string_view text, Arena& arena) {
   QueryReader parameters(text);
   std::string_view name;
   std::string_view value;
+  boost::container::small_vector<std::string_view, 4> once;
   while (parameters.next(name, value)) {
+    if (name != "limit") {
+      if (std::find(once.begin(), once.end(), name) != once.end()) {
+        throw Problem{.detail = "the parameter \"" + std::string(name) + "\" is there twice"};
+      }
+      once.push_back(name);
+    }
     value = decode_percent(value, true, arena);
     if (name == "limit") {
       query.limits.push_back(value);

@@ -204,6 +204,12 @@ TEST_F(AuthTest, NamesWhatIsWrong) {
   };
   EXPECT_THAT(bad(""), HasSubstr("the parameter limit is missing"));
   EXPECT_THAT(bad("limit=api&costs=1"), HasSubstr(R"(no parameter \"costs\")"));
+  for (const std::string each :
+       {"key=a", "cost=1", "deny_status=403", "allow_status=204", "headers=none", "require=ip"}) {
+    const std::string name = each.substr(0, each.find('='));
+    EXPECT_THAT(bad("limit=api&" + each + "&limit=login&" + each),
+                HasSubstr("the parameter \\\"" + name + "\\\" is there twice"));
+  }
   EXPECT_THAT(bad("limit=api&cost=-1"), HasSubstr("cost must be an integer"));
   EXPECT_THAT(bad("limit=api&cost=1x"), HasSubstr("cost must be an integer"));
   EXPECT_THAT(bad("limit=api&deny_status=200"), HasSubstr("deny_status must be 403 or 429"));
