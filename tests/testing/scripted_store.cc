@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include "algorithms/limit_definition.h"
@@ -155,7 +155,8 @@ std::shared_ptr<Space> ScriptedStore::open_space(const LimitDefinition& limit) {
 std::shared_ptr<Space> ScriptedStore::replace_space(const std::shared_ptr<Space>& held,
                                                     const LimitDefinition& limit) {
   const std::lock_guard lock(mutex_);
-  if (breaks) throw std::runtime_error("the store is broken");
+  if (breaks)
+    throw std::system_error(std::make_error_code(std::errc::io_error), "the store is broken");
   if (refuses_spaces && !spaces_.contains(limit.space)) {
     throw StoreError("no room for another space");
   }

@@ -1,5 +1,6 @@
 #include "protocols/http/handler.h"
 
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -100,10 +101,15 @@ void Handler::run(std::string& output, bool is_last) {
                                 .says_keep_alive = !closes && message.is_http_1_0},
                     .output = output,
                     .list = list_};
+  const auto respond_with = [&](const Problem& problem) {
+    write_problem(thread_->context.batch.other_replies(output), exchange.options, date(), problem);
+  };
   try {
     run_route(exchange);
   } catch (const Problem& problem) {
-    write_problem(thread_->context.batch.other_replies(output), exchange.options, date(), problem);
+    respond_with(problem);
+  } catch (const std::system_error& error) {
+    respond_with({.status = 503, .detail = error.what(), .retry_after_s = 1});
   }
   if (exchange.is_to_repeat) {
     parser_.repeat();

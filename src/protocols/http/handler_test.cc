@@ -205,6 +205,16 @@ TEST_F(HandlerTest, TellsAClientThatItIsTooSlow) {
   EXPECT_THAT(reply, HasSubstr("\r\nConnection: close\r\n"));
 }
 
+// As where the system has no random numbers for the id of a permit.
+TEST_F(HandlerTest, AnswersWhereTheSystemFails) {
+  store->breaks = true;
+  const std::vector<Reply> replies = connection.ask(
+      post("/v1/check", R"({"limit":"token_bucket 7/1s","key":"bob"})") + get("/healthz"));
+  ASSERT_THAT(replies, ElementsAre(Field(&Reply::status, 503), Field(&Reply::status, 200)));
+  EXPECT_EQ(replies[0].header("Retry-After"), "1");
+  EXPECT_THAT(replies[0].body, HasSubstr("the store is broken: Input/output error"));
+}
+
 TEST_F(HandlerTest, HasACompleteRefusal) {
   const std::vector<Reply> replies = replies_in(kRefusal);
   ASSERT_EQ(replies.size(), 1U);
