@@ -33,16 +33,17 @@ class ReleaseFairness {
     std::chrono::milliseconds lasts;
     std::chrono::milliseconds backoff;
   };
-  static constexpr Run kWhereTold{.lasts = std::chrono::milliseconds(100),
-                                  .backoff = std::chrono::milliseconds(4)};
-  static constexpr Run kWhereAsked{.lasts = std::chrono::seconds(2),
-                                   .backoff = std::chrono::milliseconds(100)};
+  /// If the store notifies this process of releases, and if it does not.
+  static constexpr Run kNotified{.lasts = std::chrono::milliseconds(100),
+                                 .backoff = std::chrono::milliseconds(4)};
+  static constexpr Run kPolling{.lasts = std::chrono::seconds(2),
+                                .backoff = std::chrono::milliseconds(100)};
   static constexpr int kLeastGrants = 4;
   /// The most keys with a record; beyond that all records are dropped, and new runs begin.
   static constexpr std::size_t kMostKeys = 16'384;
 
   /// Called when the store has begun to notify this process of releases.
-  void store_tells() { told_.store(true, std::memory_order_relaxed); }
+  void store_notifies() { is_notified_.store(true, std::memory_order_relaxed); }
 
   /// Called when this process was granted the last free permit of the key; `now` is when it was
   /// asked for.
@@ -65,9 +66,9 @@ class ReleaseFairness {
     using is_transparent = void;
   };
 
-  Run run() const { return told_.load(std::memory_order_relaxed) ? kWhereTold : kWhereAsked; }
+  Run run() const { return is_notified_.load(std::memory_order_relaxed) ? kNotified : kPolling; }
 
-  std::atomic<bool> told_{false};
+  std::atomic<bool> is_notified_{false};
   mutable std::mutex mutex_;
   // guarded by mutex_
   std::unordered_map<std::string, Record, Hash, std::equal_to<>> records_;

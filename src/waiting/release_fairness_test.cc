@@ -45,7 +45,7 @@ TEST_F(ReleaseFairnessTest, TheNextRunBeginsAfterTheBackoff) {
 }
 
 TEST_F(ReleaseFairnessTest, RunsAreShortWhereTheStoreTells) {
-  fairness_.store_tells();
+  fairness_.store_notifies();
   pass_on(ReleaseFairness::kLeastGrants, start_, milliseconds(25));
   EXPECT_EQ(fairness_.backs_off_until("k"), start_ + milliseconds(4));
 }
@@ -61,13 +61,13 @@ TEST_F(ReleaseFairnessTest, ARunBeginsAnewWhereOthersHadTheirChance) {
   auto now = start_;
   for (int i = 0; i < 100; ++i) {
     pass_on(1, now, milliseconds(900));
-    now += milliseconds(900) + ReleaseFairness::kWhereAsked.backoff;
+    now += milliseconds(900) + ReleaseFairness::kPolling.backoff;
   }
   EXPECT_LE(fairness_.backs_off_until("k"), start_);
   // A moment less, and they had not.
   for (int i = 0; i < 100; ++i) {
     pass_on(1, now, milliseconds(900));
-    now += milliseconds(900) + ReleaseFairness::kWhereAsked.backoff - nanoseconds(1);
+    now += milliseconds(900) + ReleaseFairness::kPolling.backoff - nanoseconds(1);
   }
   EXPECT_GT(fairness_.backs_off_until("k"), start_);
 }

@@ -16,8 +16,8 @@
 
 namespace sluice {
 
-/// A random permit id, never 0, each time another one, which cannot be found from others: it comes
-/// from the operating system. Throws std::system_error where that has none. Thread-safe.
+/// A random permit id, never 0. It comes from the operating system, so it cannot be predicted from
+/// other ids. Throws std::system_error if the system has no random numbers. Thread-safe.
 PermitId new_permit_id();
 
 /// Another limit that a caller wants to take from in the same step.
@@ -37,8 +37,8 @@ struct AcquireRequest {
   PermitId permit = 0;
   /// The end of the timeout.
   TimerThread::TimePoint until = TimerThread::kEndOfTime;
-  /// Where it takes from several limits, all or nothing: all of them, in order. The members above
-  /// are those of claims[waits_for], for which it waits.
+  /// If the caller takes from several limits, all or nothing: all of them, in order. The members
+  /// above are those of claims[waits_for], in whose queue the caller waits.
   std::vector<AcquireClaim> claims = {};
   std::size_t waits_for = 0;
 
@@ -58,9 +58,9 @@ struct AcquireOutcome {
   const BoundLimit* bound = nullptr;
   /// Sleepers::wakings() before the store was asked last.
   std::uint64_t wakings = 0;
-  /// Of several limits: the one by which each claim was asked.
+  /// For several limits: the bound limit of each claim.
   std::vector<const BoundLimit*> bounds = {};
-  /// Of several limits: another one than that for which it waits has denied for longest.
+  /// For several limits: a claim other than claims[waits_for] has denied for longest.
   bool binds_elsewhere = false;
 
   bool is_granted() const { return error == nullptr && decision.allowed; }
@@ -71,7 +71,7 @@ inline constexpr std::chrono::milliseconds kSoon{5};
 
 /// A question for the store.
 struct Question {
-  /// The answer's outcome, as far as it is known: when the store is asked, and by which limits.
+  /// The outcome without the answer: when the store is asked, and under which limits.
   AcquireOutcome outcome;
   std::vector<Request> requests = {};
   Batch::Mode mode = Batch::Mode::kEach;

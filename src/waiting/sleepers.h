@@ -15,28 +15,29 @@
 
 namespace sluice {
 
-/// How the wait for units that a caller has reserved ends.
+/// Why a caller that waits for reserved units is woken.
 enum class Waking : std::uint8_t {
-  kReady,    ///< It may go ahead.
-  kStopped,  ///< Its stop token was requested to stop.
-  // By another caller of this process:
-  kReset,     ///< The key was reset: what was reserved is forgotten.
-  kBlocked,   ///< The key was blocked.
-  kReplaced,  ///< The limit was replaced.
+  kReady,    ///< The units are there: the caller may go ahead.
+  kStopped,  ///< The caller's stop token was requested to stop.
+  // Another caller of this process has
+  kReset,     ///< reset the key, and so forgotten the reservation;
+  kBlocked,   ///< blocked the key;
+  kReplaced,  ///< replaced the limit.
 };
 
-/// The callers of this process that wait for units they have reserved of the keys of one space.
-/// Thread-safe.
+/// The callers of this process that have reserved units of the keys of one space and wait until the
+/// units are there. Thread-safe.
 class Sleepers {
  public:
   using Wake = std::function<void(Waking)>;
 
-  /// How often callers were to be woken in this process, at all limits together.
+  /// How many times wake() and wake_all() were called in this process, for all limits together.
   static std::uint64_t wakings() { return count_.load(std::memory_order_acquire); }
 
-  /// One of them, until it is destroyed. `since` is what wakings() was before the store was asked:
-  /// what has happened to the key or the limit since then wakes it at once. `wake` may be called
-  /// several times, with a lock held: it does little, and does not use the Sleepers.
+  /// A waiting caller, until it is destroyed. `since` is the value of wakings() before the store
+  /// was asked: if the key or the limit was to be woken since then, `wake` is called at once. It
+  /// may be called several times, with a lock held: it must be short, and must not use the
+  /// Sleepers.
   class Sleeper {
    public:
     Sleeper(Sleepers& sleepers, std::string_view key, const LimitBinding& binding,
@@ -54,24 +55,24 @@ class Sleepers {
     friend class Sleepers;
   };
 
-  /// How many wait.
+  /// The number of waiting callers.
   std::size_t size() const {
     const std::lock_guard lock(mutex_);
     return sleepers_.size();
   }
 
-  /// Wakes those that wait for the key.
+  /// Wakes the callers that wait for the key.
   void wake(std::string_view key, Waking why);
-  /// Wakes those that wait by this limit.
+  /// Wakes the callers that wait under this limit.
   void wake_all(const LimitBinding& binding, Waking why);
 
  private:
-  /// What happened to a key, or to a limit.
+  /// A call of wake() or wake_all().
   struct Event {
     std::uint64_t number;  // Counted by count_.
     Waking why;
     std::size_t key_hash;
-    const LimitBinding* binding;  // Null: it happened to the key.
+    const LimitBinding* binding;  // Null: wake(), for a key.
   };
   static constexpr std::size_t kMostRemembered = 64;
 
@@ -84,7 +85,7 @@ class Sleepers {
   // Guarded by mutex_:
   std::multimap<std::string, const Sleeper*, std::less<>> sleepers_;
   std::vector<Event> events_;    // The last ones.
-  std::uint64_t forgotten_ = 0;  // The number of the last one that is not among them.
+  std::uint64_t forgotten_ = 0;  // The number of the newest event that is not in events_.
 };
 
 }  // namespace sluice

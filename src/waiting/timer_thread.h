@@ -44,8 +44,8 @@ class TimerThread {
   /// Removes the task, unless it has begun to run. Takes O(log timers), as at() does.
   virtual void cancel(const Timer& timer) = 0;
 
-  /// A thread begins, or ends, to wait for what a task does. For a clock that a test drives, which
-  /// lets the test know; all others ignore it.
+  /// Called by a thread that begins, or ends, to wait for a task. The clock of a test counts these
+  /// threads (ManualClock::await_waiting()); others ignore it.
   virtual void wait_begins() {}
   virtual void wait_ends() {}
 

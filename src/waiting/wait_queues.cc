@@ -317,7 +317,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   void told() {
     if (watch_) {
       is_told_ = true;
-      queues_.fairness().store_tells();
+      queues_.fairness().store_notifies();
     }
     released();
   }

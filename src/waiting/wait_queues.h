@@ -105,11 +105,11 @@ class WaitQueues final {
   /// Called when the limit was replaced: the first caller of each queue asks again.
   void released_all();
 
-  /// The key was blocked: those that wait for it are denied, as the store then says.
+  /// Called when the key was blocked: the callers that wait for it are denied.
   void blocked(std::string_view key);
 
   ReleaseFairness& fairness() { return fairness_; }
-  /// Those that wait for units they have reserved, and so in no queue.
+  /// The callers that wait for reserved units, and so are in no queue.
   Sleepers& sleepers() { return sleepers_; }
 
  private:

@@ -62,7 +62,7 @@ TEST_P(PermitsTest, AWaiterOfTheSameProcessIsWokenWithinFiveMilliseconds) {
 TEST_P(PermitsTest, AWaiterOfTheSameProcessIsWokenAsSoonAfterALongJob) {
   ConcurrencyLimiter jobs(open_store(source_.url), Limit("concurrency 1", "jobs"));
   const ReleaseFairness::Run run =
-      GetParam().tells ? ReleaseFairness::kWhereTold : ReleaseFairness::kWhereAsked;
+      GetParam().tells ? ReleaseFairness::kNotified : ReleaseFairness::kPolling;
   const nanoseconds least = wake_up_by_release(jobs, 5, run.lasts + milliseconds(50)).least;
   RecordProperty("least_us", static_cast<int>(least.count() / 1000));
   EXPECT_LT(least, std::min(run.backoff, milliseconds(5)));
