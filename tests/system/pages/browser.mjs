@@ -17,14 +17,27 @@ export async function withBrowser(use) {
   const chromium = spawn('chromium', ['--headless=new', '--no-sandbox', '--disable-gpu',
     '--no-first-run', '--disable-dev-shm-usage', '--window-size=1400,1000',
     `--user-data-dir=${folder}`, '--remote-debugging-pipe', 'about:blank'],
-  { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'] });
+  { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'], detached: true });
   const ended = new Promise((resolve) => chromium.on('exit', resolve));
   try {
     await use(new Browser(chromium.stdio[3], chromium.stdio[4], folder));
   } finally {
-    chromium.kill();
+    process.kill(-chromium.pid, 'SIGKILL');  // With the processes that it has started.
     await ended;
-    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+    await remove(folder);
+  }
+}
+
+// Processes of Chromium may be about to end, and write a last file meanwhile.
+async function remove(folder) {
+  const end = Date.now() + patienceMs;
+  for (;;) {
+    try {
+      return rmSync(folder, { recursive: true, force: true });
+    } catch (error) {
+      if (Date.now() > end) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
   }
 }
 
