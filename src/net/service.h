@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-/// What a peer did not do in time, so that its connection was closed.
+/// Why a connection was closed: what its peer did not do in time.
 enum class PeerTimeout : std::uint8_t {
   kIdle,     ///< It did not begin a request (StreamTimeouts::idle).
   kRequest,  ///< It did not send the rest of a request (StreamTimeouts::request).
@@ -36,11 +36,12 @@ struct Service {
   std::function<void(PeerTimeout)> on_timeout = {};
   /// Called by the serving threads each time that no connection can be accepted; or null.
   std::function<void()> on_accept_failure = {};
-  /// The protocol's name: tells apart what is served at one address.
+  /// The protocol's name. StreamServer::replace() compares it to see whether an address is served
+  /// as before.
   std::string protocol = {};
-  /// A socket that listens at the address already, and that the server accepts from instead of its
-  /// own; -1: none. It is passed on to a later process: peers that have connected when the server
-  /// stops are left to that. Stays open.
+  /// A socket that listens at the address already, from which the server accepts instead of opening
+  /// its own; -1: none. A later process gets the same socket, so the server leaves to that process
+  /// the peers that it has not accepted when it stops. It is not closed.
   int passed_socket = -1;
 };
 

@@ -16,7 +16,7 @@ class StreamHandler {
  public:
   enum class Next : std::uint8_t {
     kNeedMore,  ///< No complete request is left in the input: call again when more has arrived.
-    kMore,      ///< There is more to do, with or without the rest of the input: call again, now.
+    kMore,      ///< The handler can do more, even without further input: call again, now.
     kLater,     ///< The store has not answered yet: call again when `wake` was called.
     kClose,     ///< Send the output, then close. The rest of the input is ignored.
   };
@@ -27,8 +27,8 @@ class StreamHandler {
     Next next = Next::kNeedMore;
     /// The output ends within a reply, whose rest comes with the next calls.
     bool is_amid_reply = false;
-    /// With kNeedMore: a part of a request has come, in the input or consumed before. The
-    /// connection then waits for the rest as long as StreamTimeouts::request says, not ::idle.
+    /// With kNeedMore: a part of a request has arrived, in the input or consumed before. The
+    /// connection then waits for the rest for StreamTimeouts::request instead of ::idle.
     bool has_part = false;
   };
 
@@ -41,8 +41,8 @@ class StreamHandler {
   /// store, because its peer has closed the connection.
   virtual Progress on_data(std::string_view input, std::string& output) = 0;
 
-  /// The rest of a request has not come in time (StreamTimeouts::request). Appends what the peer is
-  /// told to `output`, if it is told anything; then the connection is closed.
+  /// The rest of a request has not arrived in time (StreamTimeouts::request). Appends an error for
+  /// the peer to `output`, if the protocol has one; then the connection is closed.
   virtual void on_timeout(std::string& /*output*/) {}
 
   /// Whether the peer has yet to say who it is, before it is served: at first, or again, since it
@@ -52,7 +52,7 @@ class StreamHandler {
   virtual void on_login_timeout() {}
 };
 
-/// How long a connection waits for its peer, in steps of a second at most.
+/// How long a connection waits for its peer. A timeout may end up to a second late.
 struct StreamTimeouts {
   static constexpr std::chrono::milliseconds kNever = std::chrono::milliseconds::max();
 

@@ -19,18 +19,18 @@ struct StreamServerOptions {
   /// The most open connections, over all threads and services. One more is refused.
   std::size_t max_connections = 10'000;
   ConnectionLimits limits = {};
-  /// Told in one sentence why connections cannot be accepted, most likely since the system has no
-  /// descriptor left: the first time, and from then on at most once in kAcceptReports. Called on
-  /// the worker threads, one at a time; throws nothing.
+  /// Called with one sentence that says why connections cannot be accepted, most likely because the
+  /// system has no descriptor left: the first time, and from then on at most once in
+  /// kAcceptReports. Called on the serving threads, one call at a time; must not throw.
   std::function<void(const std::string& why)> cannot_accept = {};
 };
 
 inline constexpr std::chrono::seconds kAcceptReports{60};
 
 /// Accepts connections, and serves each by a StreamHandler of its own. It has its own serving
-/// threads; each runs its own io_context, and a connection stays on the thread that got it. A peer
-/// that does not read costs a bounded amount of memory for a bounded time (ConnectionLimits); how
-/// long one that sends nothing may stay connected is said by its Service. If the system has no
+/// threads; each runs its own io_context, and a connection stays on the thread that accepted it. A
+/// peer that does not read costs a bounded amount of memory for a bounded time (ConnectionLimits);
+/// Service::timeouts bound how long a peer that sends nothing stays connected. If the system has no
 /// descriptor left, accepting pauses.
 ///
 /// The members are called from one thread at a time, except connections().
@@ -50,10 +50,10 @@ class StreamServer {
 
   /// Serves these services from now on. First listens at the addresses that are new; then calls
   /// `commit`; then closes the addresses that are no longer there, after accepting the peers that
-  /// have connected already. An address that is served goes on, with the new service for the peers
-  /// that are accepted then if its protocol or TLS differ, and so do all connections. If an address
-  /// cannot be listened on (ListenError), or `commit` throws, nothing has changed. REQUIRES:
-  /// start() was called, and stop() was not.
+  /// have connected already. An address that stays is served without a gap; if its protocol or TLS
+  /// differ, peers that are accepted from then on get the new service. All connections stay open.
+  /// If an address cannot be listened on (ListenError), or `commit` throws, nothing has changed.
+  /// REQUIRES: start() was called, and stop() was not.
   void replace(std::vector<Service> services, const std::function<void()>& commit);
 
   /// Closes each connection that is open now after its next reply. Returns when all of them are

@@ -16,14 +16,15 @@ namespace sluice {
 
 class ServerHealth;
 
-/// What the connections of a store tell about its servers, for any thread that asks.
+/// Collects the state of a store's servers and its round trips, from which any thread can read the
+/// StoreHealth.
 ///
-/// All members but add_to() belong to the thread that leads the RemoteWorker.
+/// add_to() is thread-safe; the thread that leads the RemoteWorker calls all other members.
 class StoreMonitor final {
  public:
-  /// So many late replies in a row are told as an event, and so many in time end it.
+  /// So many successive late replies are an event (kLate), and so many in time end it.
   static constexpr int kInARow = 8;
-  /// A clock that is behind by no more is not worth telling.
+  /// A clock that is behind by more than this is an event (kClock).
   static constexpr std::chrono::seconds kToleratedLag{1};
 
   static constexpr std::string_view kOwnClock = "this process's clock";
@@ -36,7 +37,8 @@ class StoreMonitor final {
   void on_down(const ServerHealth& server, std::string_view why);
   /// The store does not use this server any more.
   void forget(const ServerHealth& server);
-  /// Why the store is of no use although its servers are connected; empty where it is of use again.
+  /// Why the store cannot be used although its servers are connected; empty if it can be used
+  /// again.
   void set_obstacle(std::string_view why);
 
   void on_reply(std::chrono::nanoseconds round_trip);
