@@ -125,7 +125,7 @@ void add_ietf(std::span<const Answer> answers, std::vector<HttpHeader>& headers)
   if (!remaining_list.empty()) headers.push_back({"RateLimit", std::move(remaining_list)});
 }
 
-// The answer that the client is told about if it is told about one; null if there is none.
+// The answer whose numbers the client gets, in styles that have those of one limit; null if none.
 const Answer* binding_answer(std::span<const Answer> answers) {
   const Answer* binding = nullptr;
   for (const Answer& answer : answers) {

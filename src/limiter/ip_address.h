@@ -30,9 +30,9 @@ class IpAddress {
   std::array<std::uint8_t, 16> bytes_{};
 };
 
-/// Reads an address as it stands among spaces, with or without a port: 1.2.3.4, 1.2.3.4:80, ::1,
-/// [::1], [::1]:80. The zone of an IPv6 address (fe80::1%eth0) is dropped. Nothing where it cannot
-/// be read.
+/// Reads an address with or without a port, and with spaces around it: 1.2.3.4, 1.2.3.4:80, ::1,
+/// [::1], [::1]:80. The zone of an IPv6 address (fe80::1%eth0) is dropped. Nothing if it cannot be
+/// read.
 std::optional<IpAddress> parse_ip_endpoint(std::string_view text);
 
 /// All addresses that begin with the first `prefix` bits of `network`, whose other bits are clear.

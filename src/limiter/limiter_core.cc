@@ -51,13 +51,13 @@ Request make_request(const BoundLimit& bound, Operation operation, std::string_v
   return request;
 }
 
-// Whether those that wait for the key are told of it.
+// Whether the operation wakes callers that wait for the key.
 bool wakes(Operation operation) {
   return operation == Operation::kRefund || operation == Operation::kReset ||
          operation == Operation::kBlock;
 }
 
-// Tells them, once it is done. REQUIRES: wakes(operation).
+// Wakes them, after the operation. REQUIRES: wakes(operation).
 void wake(WaitQueues& queues, Operation operation, std::string_view key, const Decision& answer) {
   if (operation == Operation::kBlock) {
     if (answer.allowed) queues.blocked(key);

@@ -24,12 +24,13 @@ class StoreEvents final {
 
  private:
   StoreEvent event(StoreEvent::Kind kind, const StoreHealth& health, const std::string& what) const;
-  /// Whether something that goes on is told now: not if it was told and has not paused since.
+  /// Whether to report a condition that holds now: not if it was reported before and has not paused
+  /// since. Sets `quiet_until` to the end of the pause that it needs.
   static bool begins(TimePoint& quiet_until, TimePoint now);
 
   const std::string store_;
   StoreHealth last_;
-  // Until then the store has been told as full, or a clock as behind.
+  // Until then, kFull and kClock are not reported again.
   TimePoint full_until_ = TimePoint::min();
   TimePoint behind_until_ = TimePoint::min();
 };

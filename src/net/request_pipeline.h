@@ -13,10 +13,10 @@
 
 namespace sluice {
 
-/// What uses a pipeline: it supplies the commands and is told about the connection. The pipeline
-/// calls all members on the thread that runs its context. They, and a command's on_reply() and
-/// on_lost(), may call the pipeline's flush() and reconnect(), but must neither destroy it nor
-/// throw.
+/// The user of a pipeline: it supplies the commands, and learns when the connection comes up and
+/// goes down. The pipeline calls all members on the thread that runs its context. They, and a
+/// command's on_reply() and on_lost(), may call the pipeline's flush() and reconnect(), but must
+/// neither destroy it nor throw.
 class ConnectionUser {
  public:
   virtual ~ConnectionUser() = default;

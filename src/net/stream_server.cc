@@ -44,7 +44,8 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 /// How many peers may have connected to one socket and not been accepted yet. The kernel allows one
 /// more, and fewer where net.core.somaxconn is smaller.
 constexpr int kListenBacklog = 1024;
-/// A peer that vanished without a word is noticed, so that it does not keep its place for ever.
+/// After so many seconds of silence TCP asks whether the peer is still there, so that a vanished
+/// peer does not keep its connection for ever.
 constexpr int kKeepAliveIdleS = 300;
 
 SocketEndpoint endpoint_of(const Address& address) {
@@ -91,9 +92,10 @@ void expect_free(asio::io_context& context, const SocketEndpoint& endpoint) {
   open_tcp(context, endpoint).bind(endpoint);
 }
 
-/// A file at `path` that is a socket's, and the socket is gone. The probe is for datagrams: one for
-/// streams would be refused as well by a socket that does not listen yet, while this one is told
-/// that the types differ. Nor does it wait to be accepted.
+/// Whether the file at `path` belongs to a Unix socket that no longer exists. It is probed with a
+/// datagram socket: if a stream socket exists, connecting fails with "wrong type", also before that
+/// socket listens, when a stream probe would be refused as if it did not exist. Nor does the probe
+/// wait to be accepted.
 bool is_stale(asio::io_context& context, const std::string& path) {
   error_code error;
   if (!std::filesystem::is_socket(std::filesystem::symlink_status(path, error))) return false;

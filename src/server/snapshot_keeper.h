@@ -41,8 +41,8 @@ class SnapshotKeeper {
   SnapshotKeeper(const SnapshotKeeper&) = delete;
   SnapshotKeeper& operator=(const SnapshotKeeper&) = delete;
 
-  /// Begins to write. `on_attempt` is told of each attempt whether a snapshot was written, by the
-  /// thread that writes. REQUIRES: called once.
+  /// Begins to write. After each attempt, the writing thread calls `on_attempt` with whether a
+  /// snapshot was written. REQUIRES: called once.
   void start(std::function<void(bool succeeded)> on_attempt);
 
   /// Has a snapshot written now, by the thread, which then says so. Returns at once.

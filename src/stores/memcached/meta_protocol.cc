@@ -10,7 +10,7 @@ constexpr std::string_view kLineEnd = "\r\n";
 constexpr std::string_view kEnd = "MN\r\n";
 // A key of 250 bytes and a few flags, or an error's sentence.
 constexpr std::size_t kMaxLineBytes = 2'048;
-// Far above what a server can be told to take for an item.
+// Far above the largest item size (-I) that a server can be started with.
 constexpr std::size_t kMaxValueBytes = std::size_t{1} << 30;
 
 void append_number(std::string& output, std::string_view flag, std::uint64_t number) {

@@ -37,7 +37,7 @@ class ClusterFleet final : public Fleet {
     for (const Endpoint& seed : parts.options.servers) add(seed);
   }
 
-  // What is lost with a connection is told to members that are still there.
+  // Before the other members, which a connection that is destroyed still calls.
   ~ClusterFleet() override { nodes_.clear(); }
 
   void start() override {

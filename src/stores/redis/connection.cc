@@ -146,7 +146,7 @@ void Connection::reconnect(std::string_view why) {
   pipeline_.reconnect(why);
 }
 
-/// Why a request that comes now would wait in vain; empty where it may wait.
+/// Why a request that arrives now must fail at once; empty if it may wait.
 std::string_view Connection::error() const {
   std::optional<RemoteWorker::Clock::time_point> oldest;
   if (!in_flight_.empty()) oldest = in_flight_.front()->sent_at;

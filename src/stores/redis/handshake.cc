@@ -25,7 +25,7 @@ HandshakeUser::HandshakeUser(const RedisOptions& options, Purpose purpose, std::
   if (decides && options.database != 0) {
     add(Wanted::kNoError, {"SELECT", std::to_string(options.database)});
   }
-  // Before what may be refused: a client that is not let in at all is told so by the first reply.
+  // Before commands that may be refused: the first reply to a client without access says so.
   add(Wanted::kNoError, {"PING"});
   // A server that knows users knows HELLO, too, which every user may send. CLIENT SETNAME may be
   // refused, and the refusal would be in the server's log of security events.

@@ -28,11 +28,11 @@ namespace sluice::redis {
 class RedisStore final : public RemoteStore {
  public:
   /// Connects in the background; a server that cannot be reached is no error here. Throws
-  /// StoreError where a TLS file cannot be used, std::system_error where the system gives no
+  /// StoreError if a TLS file cannot be used, std::system_error if the system cannot start a
   /// thread.
   explicit RedisStore(RedisOptions options);
-  /// In virtual time, removes the keys under the prefix for as long as the servers go on answering,
-  /// until none of them has for five seconds; what may be left is told to options.left_behind.
+  /// In virtual time, first removes the keys under the prefix. It gives up when no server has
+  /// answered for five seconds, and calls options.left_behind if keys may be left.
   ~RedisStore() override;
 
   std::shared_ptr<Space> open_space(const LimitDefinition& limit) override;

@@ -339,9 +339,9 @@ std::string_view decide(Answer& answer, Either<Decision>& decision, std::span<De
   return {};
 }
 
-// What an error says, without what stands around it.
+// The text of an error without its prefix and line end.
 std::string_view error_of(std::string_view text) {
-  // Servers before 7.0 say where in the script it was, then give the line as it stands on the wire.
+  // Servers before 7.0 name the place in the script, and append the line with its '-' and CR LF.
   if (text.starts_with("@user_script")) {
     const std::size_t line = text.find(": -");
     if (line != std::string_view::npos) text.remove_prefix(line + 2);

@@ -36,7 +36,7 @@ class SentinelFleet final : public Fleet {
     }
   }
 
-  // What is lost with a connection is told to members that are still there.
+  // Before the other members, which a connection that is destroyed still calls.
   ~SentinelFleet() override {
     retired_.clear();
     primary_.reset();
@@ -111,8 +111,8 @@ class SentinelFleet final : public Fleet {
     return primary_ && std::ranges::any_of(primary_->connections(), &Connection::is_up);
   }
 
-  // Asks the primary's other connections something: one that is not used would not tell that the
-  // primary's machine has gone without a word, and count as up for ever.
+  // Sends a command on each connection of the primary: an idle connection would not notice that the
+  // primary's machine has vanished, and would count as up for ever.
   void doubt_others() {
     for (auto& connection : primary_->connections()) {
       if (!connection->is_up()) continue;

@@ -24,7 +24,8 @@ class ServerHealth {
 
   /// `server` begins each error sentence: "redis 127.0.0.1:6379". The server counts as silent if
   /// the oldest call in flight has been unanswered for twice the deadline of a decision. `monitor`
-  /// is told how the server is, and outlives this. Null: the store can do without this server.
+  /// receives the state of the server, and outlives this; null if the store does not need this
+  /// server.
   ServerHealth(std::string server, std::chrono::nanoseconds deadline,
                StoreMonitor* monitor = nullptr);
   ~ServerHealth();
