@@ -63,7 +63,7 @@ struct Slot {
 /// A hash table with open addressing by lines: a tag is in its home line or, if that is full, in
 /// one of the next lines, with no free slot between. The home line is computed from the tag's upper
 /// half for any number of lines. So a shard can grow by any factor without the keys' text; it grows
-/// by a quarter, on its own, under its own lock. Behind the lines is an array with the limit of
+/// by a fifth, on its own, under its own lock. Behind the lines is an array with the limit of
 /// each slot, which is read only where it matters.
 ///
 /// The shard stores the slot that was found last, with half of its tag. So a hot key is found again
@@ -128,7 +128,7 @@ class alignas(64) Shard {
   /// True if one more key would leave the shard too full.
   bool crowded() const { return size_ + 1 > line_count() * kMostPerLine; }
 
-  /// Grows by a quarter. Returns false if there is no room.
+  /// Grows by a fifth. Returns false if there is no room.
   bool grow(Budget& budget);
   /// What grow() allocates.
   std::size_t grown_bytes() const { return block_bytes(grown_count()); }
@@ -257,10 +257,10 @@ class alignas(64) Shard {
   static constexpr std::size_t block_bytes(std::uint32_t count) {
     return count * (sizeof(Line) + Line::kSlots * sizeof(LimitId));
   }
-  // A quarter more, in as many pages as come nearest to that: rounded up, a key would take more
-  // than 32 bytes after the shard has grown.
+  // A fifth more, in as many pages as come nearest to that: with more, or rounded up, a key would
+  // take more than 30 bytes after the shard has grown.
   std::uint32_t grown_count() const {
-    const std::uint32_t count = line_count() + std::max(1u, line_count() / 4);
+    const std::uint32_t count = line_count() + std::max(1u, line_count() / 5);
     const std::size_t bytes = block_bytes(count);
     if (bytes < Budget::kLeastPagesBytes) return count;
     const std::size_t pages = (bytes + Budget::kPageBytes / 2 - 1) / Budget::kPageBytes;
