@@ -27,17 +27,30 @@ HitKey hit_key(const Traffic& traffic, const KeyTraffic& key, const Choice& choi
           .path_requests = path.at_least};
 }
 
+/// The same for the leaky buckets that admit the same.
+FamilyAdvice advise_leaky(const FamilyInfo& buckets, FamilyAdvice advice) {
+  advice.expression = buckets.leaky_bucket().pattern();
+  for (auto* limits : {&advice.keys, &advice.requests}) {
+    for (std::int64_t& limit : *limits) limit -= limit < kMaxCount ? 1 : 0;
+  }
+  return advice;
+}
+
 std::vector<FamilyAdvice> advise_families(const std::vector<Ranking>& rankings,
                                           const std::vector<std::size_t>& visible) {
   std::vector<FamilyAdvice> all;
+  std::vector<FamilyAdvice> leaky;
   for (const std::size_t family : visible) {
-    FamilyAdvice advice{.family = family};
+    const FamilyInfo& info = limit_families().info[family];
+    FamilyAdvice advice{.expression = info.pattern()};
     for (std::size_t i = 0; i < kDeniedShares.size(); ++i) {
       advice.keys[i] = rankings[family].limit_for_keys(kDeniedShares[i]);
       advice.requests[i] = rankings[family].limit_for_requests(kDeniedShares[i]);
     }
-    all.push_back(advice);
+    if (info.is_bucket()) leaky.push_back(advise_leaky(info, advice));
+    all.push_back(std::move(advice));
   }
+  all.insert(all.end(), leaky.begin(), leaky.end());
   return all;
 }
 

@@ -16,13 +16,13 @@ inline constexpr std::array<std::uint64_t, 3> kDeniedShares = {50, 10, 1};
 
 /// The limits of one family.
 struct FamilyAdvice {
-  /// Its number, see LimitFamilies.
-  std::size_t family = 0;
+  /// The expression, with L instead of the limit.
+  std::string expression;
   /// By kDeniedShares: the smallest limit at which at most this share of the keys would be denied
-  /// anything. Exact for the kept keys.
+  /// anything, or kMaxCount. Exact for the kept keys.
   std::array<std::int64_t, 3> keys = {};
   /// By kDeniedShares: the smallest limit of limit_series() that would deny at most this share of
-  /// the requests. Exact for the kept keys.
+  /// the requests; a queue is one less than a number of the series. Exact for the kept keys.
   std::array<std::int64_t, 3> requests = {};
 };
 

@@ -99,10 +99,9 @@ void write_families(JsonWriter& json, const Advice& advice) {
   json.next("limits");
   json.open('[');
   for (const FamilyAdvice& family : advice.families) {
-    const FamilyInfo& info = limit_families().info[family.family];
     json.next();
     json.open('{');
-    json.add("limit_expr", info.before + 'L' + info.after);
+    json.add("limit_expr", family.expression);
     write_shares(json, "keys_denied", family.keys);
     write_shares(json, "requests_denied", family.requests);
     json.close('}');

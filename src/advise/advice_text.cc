@@ -110,8 +110,7 @@ class AdviceText {
     }
     line(styled(shares, kFaint));
     for (const FamilyAdvice& family : advice_.families) {
-      const FamilyInfo& info = limit_families().info[family.family];
-      std::string row = padded_right("  " + info.before + 'L' + info.after, kLimitColumns);
+      std::string row = padded_right("  " + family.expression, kLimitColumns);
       for (const std::int64_t limit : family.keys) row += padded_left(limit_text(limit), kNumber);
       for (const std::int64_t limit : family.requests) {
         row += padded_left(limit_text(limit), kNumber);
@@ -120,7 +119,8 @@ class AdviceText {
     }
     paragraph(
         "A key counts as denied if any of its requests is. The limits for requests are of "
-        "the series 1 2 3 5 7 10 15 20 30 50 70 100 and so on.",
+        "the series 1 2 3 5 7 10 15 20 30 50 70 100 and so on (a queue is one less). A "
+        "sliding_log keeps every admitted instant, so only limits up to 1,000 are tried.",
         2);
   }
 
@@ -130,7 +130,7 @@ class AdviceText {
 
   void hit_first() {
     const FamilyInfo& info = limit_families().info[advice_.balanced_family];
-    title("The keys that " + info.before + 'L' + info.after + " would hit first");
+    title("The keys that " + info.pattern() + " would hit first");
     line(styled(padded_left("needs L", 10) + padded_left("requests", kNumber) +
                     padded_left("in a minute", 13) + padded_left("4xx", 9) + padded_left("5xx", 9) +
                     "   key, its most frequent user agent and path",

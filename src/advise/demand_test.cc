@@ -71,6 +71,33 @@ TEST(Demand, OfFixedWindowsIsExact) {
   expect_exact(limit_families().fixed, kFirstFixed);
 }
 
+TEST(Demand, OfSlidingCountersIsExact) {
+  expect_exact(limit_families().counters, kFirstCounter);
+}
+
+TEST(Demand, OfSlidingLogsIsExact) {
+  expect_exact(limit_families().logs, kFirstLog);
+}
+
+TEST(Demand, OfLogsEndsAtTheLargestThatIsTried) {
+  Demand<SlidingLog> demand;
+  const auto& hours = limit_families().logs[4];
+  for (Instant i = 0; i < 3'000; ++i) demand.add(hours, {.now = i, .cost = 1});
+  EXPECT_EQ(demand.peak(), kMaxCount);
+  EXPECT_EQ(demand.denied(series_index(kLargestLog)), 3'000 - kLargestLog);
+}
+
+TEST(LimitFamilies, ALeakyBucketAdmitsWhatATokenBucketDoes) {
+  for (std::size_t i = 0; i < kRates; ++i) {
+    const FamilyInfo& info = limit_families().info[i];
+    const std::vector<Call> calls = random_calls(7);
+    for (const std::int64_t burst : {1, 2, 7, 30}) {
+      EXPECT_EQ(denied_by<LeakyBucket>(info.leaky_bucket().expression(burst - 1), calls),
+                denied_by<TokenBucket>(info.expression(burst), calls));
+    }
+  }
+}
+
 TEST(Demand, OfACostThatNoBucketCanHold) {
   Demand<TokenBucket> demand;
   demand.add(limit_families().buckets[0], {.now = 1, .cost = kMaxCount});
@@ -83,8 +110,8 @@ TEST(Demand, OfACostThatNoBucketCanHold) {
 TEST(LimitFamilies, EachLimitOfTheSeriesIsValid) {
   for (std::size_t family = 0; family < kFamilies; ++family) {
     const FamilyInfo& info = limit_families().info[family];
-    for (const std::int64_t limit : {std::int64_t{1}, std::int64_t{70}, std::int64_t{1'000'000}}) {
-      EXPECT_EQ(Limit(info.expression(limit)).algorithm(), info.algorithm);
+    for (const std::size_t index : {std::size_t{0}, std::size_t{11}, info.limits - 1}) {
+      EXPECT_EQ(Limit(info.expression(limit_series()[index])).algorithm(), info.algorithm);
     }
   }
 }

@@ -51,13 +51,14 @@ typename A::Params params_of(const std::string& expression) {
   return std::get<Part<A>>(parse_parts(expression).at(0)).params;
 }
 
-/// The family of this description with limits up to `largest`.
+/// The family of this description with limits up to `largest`; sets how many these are.
 template <class A>
-LimitFamily<A> make_family(const FamilyInfo& info, std::int64_t largest) {
+LimitFamily<A> make_family(FamilyInfo& info, std::int64_t largest) {
   LimitFamily<A> family{.unlimited = params_of<A>(info.expression(largest)), .limits = {}};
   for (const std::int64_t limit : limit_series()) {
-    if (limit < largest) family.limits.push_back(params_of<A>(info.expression(limit)));
+    if (limit <= largest) family.limits.push_back(params_of<A>(info.expression(limit)));
   }
+  info.limits = family.limits.size();
   return family;
 }
 
@@ -92,6 +93,15 @@ std::int64_t FamilyInfo::recovery_ns(std::int64_t limit) const {
   return static_cast<std::int64_t>(std::min<Int128>(filled, kMaxDurationNs));
 }
 
+FamilyInfo FamilyInfo::leaky_bucket() const {
+  const std::size_t space = before.find(' ');
+  FamilyInfo leaky = *this;
+  leaky.algorithm = LeakyBucket::kName;
+  leaky.before = LeakyBucket::kName;
+  leaky.before.append(before, space, before.rfind(' ') - space).append(" queue=");
+  return leaky;
+}
+
 LimitFamilies::LimitFamilies() {
   std::size_t number = 0;
   for (std::size_t i = 0; i < kRates; ++i) {
@@ -104,17 +114,20 @@ LimitFamilies::LimitFamilies() {
                     .rate = rate.count};
     buckets[i] = make_family<TokenBucket>(info[number++], largest_burst(rate));
   }
-  const auto add_windows = [&]<class A>(std::array<LimitFamily<A>, kWindows>& families) {
+  const auto add_windows = [&]<class A>(std::array<LimitFamily<A>, kWindows>& families,
+                                        std::int64_t largest = kMaxCount) {
     for (std::size_t i = 0; i < kWindows; ++i) {
       info[number] = {.algorithm = A::kName,
                       .before = std::string(A::kName) + ' ',
                       .after = '/' + std::string(kWindowLengths[i].text),
                       .period_ns = kWindowLengths[i].ns};
-      families[i] = make_family<A>(info[number++], kMaxCount);
+      families[i] = make_family<A>(info[number++], largest);
     }
   };
   add_windows(sliding);
   add_windows(fixed);
+  add_windows(counters);
+  add_windows(logs, kLargestLog);
 }
 
 const LimitFamilies& limit_families() {

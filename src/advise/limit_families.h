@@ -37,34 +37,48 @@ struct FamilyInfo {
   std::int64_t period_ns = 0;
   /// Units per period of a bucket; 0 for a window.
   std::int64_t rate = 0;
+  /// How many numbers of limit_series() the algorithm can have.
+  std::size_t limits = 0;
 
   bool is_bucket() const { return rate != 0; }
   std::string expression(std::int64_t limit) const {
     return before + std::to_string(limit) + after;
   }
+  /// The expression, with L instead of the limit.
+  std::string pattern() const { return before + 'L' + after; }
+  /// The leaky buckets that admit what the token buckets of this family admit; their limit, the
+  /// queue, is one less than the burst. REQUIRES: is_bucket().
+  FamilyInfo leaky_bucket() const;
   /// The time in which all units of this limit return.
   std::int64_t recovery_ns(std::int64_t limit) const;
 };
 
 inline constexpr std::size_t kWindows = 6;
 inline constexpr std::size_t kRates = 10;
-inline constexpr std::size_t kFamilies = kRates + 2 * kWindows;
+inline constexpr std::size_t kFirstSliding = kRates;
+inline constexpr std::size_t kFirstFixed = kFirstSliding + kWindows;
+inline constexpr std::size_t kFirstCounter = kFirstFixed + kWindows;
+inline constexpr std::size_t kFirstLog = kFirstCounter + kWindows;
+inline constexpr std::size_t kFamilies = kFirstLog + kWindows;
 
-/// All families: token buckets by ascending rate, sliding windows and fixed windows by ascending
-/// length. A family's number is its place in this order.
+/// A sliding log has an entry for each unit that counts, so only logs up to this limit are tried.
+inline constexpr std::int64_t kLargestLog = 1'000;
+
+/// All families that are measured: token buckets by ascending rate, then by ascending length the
+/// windows of each algorithm. A family's number is its place in this order. Leaky buckets are not
+/// measured, see FamilyInfo::leaky_bucket().
 struct LimitFamilies {
   LimitFamilies();
 
   std::array<LimitFamily<TokenBucket>, kRates> buckets;
   std::array<LimitFamily<SlidingWindow>, kWindows> sliding;
   std::array<LimitFamily<FixedWindow>, kWindows> fixed;
+  std::array<LimitFamily<SlidingCounter>, kWindows> counters;
+  std::array<LimitFamily<SlidingLog>, kWindows> logs;
   std::array<FamilyInfo, kFamilies> info;
 };
 
 /// The families, made once.
 const LimitFamilies& limit_families();
-
-inline constexpr std::size_t kFirstSliding = kRates;
-inline constexpr std::size_t kFirstFixed = kRates + kWindows;
 
 }  // namespace sluice::advise

@@ -28,10 +28,10 @@ std::int64_t Ranking::limit_for_keys(std::uint64_t thousandths) const {
 }
 
 std::int64_t Ranking::limit_for_requests(std::uint64_t thousandths) const {
-  const std::vector<std::int64_t>& series = limit_series();
-  std::size_t limit = series.size() - 1;
+  const std::size_t count = limit_families().info[family_].limits;
+  std::size_t limit = count;
   while (limit > 0 && denied(limit - 1, size()) * 1'000 <= requests_ * thousandths) --limit;
-  return series[limit];
+  return limit < count ? limit_series()[limit] : kMaxCount;
 }
 
 std::uint64_t Ranking::denied(std::size_t limit, std::size_t end) const {

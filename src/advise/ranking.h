@@ -24,7 +24,7 @@ class Ranking {
   std::int64_t limit_for_keys(std::uint64_t thousandths) const;
 
   /// The smallest limit of limit_series() that denies at most `thousandths` of the keys' requests,
-  /// as every larger one does.
+  /// as every larger one does; kMaxCount if the family has none.
   std::int64_t limit_for_requests(std::uint64_t thousandths) const;
 
   /// The requests that a limit of limit_series() denies to the first keys, up to `end`.

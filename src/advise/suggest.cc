@@ -38,20 +38,13 @@ std::size_t room_family(std::size_t family) {
   return is_bucket && family > 0 ? family - 1 : family;
 }
 
-std::size_t limits_of(std::size_t family) {
-  const LimitFamilies& families = limit_families();
-  if (family < kFirstSliding) return families.buckets[family].limits.size();
-  if (family < kFirstFixed) return families.sliding[family - kFirstSliding].limits.size();
-  return families.fixed[family - kFirstFixed].limits.size();
-}
-
 /// The smallest limit with room for all keys of a ranking from `first` on; nothing if there is
 /// none. `most` is the most that one of them needs of room_family().
 std::optional<std::size_t> roomy_limit(std::size_t family, std::int64_t most) {
   const std::int64_t last = limit_series().back();
   if (most >= (last - kRoomUnits) / kRoomFactor) return std::nullopt;
   const std::size_t limit = series_index(kRoomFactor * most + kRoomUnits);
-  if (limit >= limits_of(family)) return std::nullopt;
+  if (limit >= limit_families().info[family].limits) return std::nullopt;
   return limit;
 }
 
@@ -131,7 +124,7 @@ Choice choose(const std::vector<Ranking>& rankings, const std::vector<std::size_
     choice.lenient = series_index(ranking.limit_for_keys(1));
   }
   // Three different ones, of those that the algorithm can have.
-  const std::size_t last = limits_of(choice.family) - 1;
+  const std::size_t last = limit_families().info[choice.family].limits - 1;
   choice.balanced = std::clamp<std::size_t>(choice.balanced, 1, last - 1);
   choice.strict = std::min(choice.strict, choice.balanced - 1);
   choice.lenient = std::clamp(choice.lenient, choice.balanced + 1, last);

@@ -25,7 +25,19 @@ std::size_t bytes_of(const KeyTraffic& key) {
   for (const auto& demand : key.buckets) bytes += demand.heap_bytes();
   for (const auto& demand : key.sliding) bytes += demand.heap_bytes();
   for (const auto& demand : key.fixed) bytes += demand.heap_bytes();
+  for (const auto& demand : key.counters) bytes += demand.heap_bytes();
+  for (const auto& demand : key.logs) bytes += demand.heap_bytes();
   return bytes;
+}
+
+/// Calls with the demand of the family with this number.
+template <class Function>
+auto visit(const KeyTraffic& key, std::size_t family, const Function& function) {
+  if (family < kFirstSliding) return function(key.buckets[family]);
+  if (family < kFirstFixed) return function(key.sliding[family - kFirstSliding]);
+  if (family < kFirstCounter) return function(key.fixed[family - kFirstFixed]);
+  if (family < kFirstLog) return function(key.counters[family - kFirstCounter]);
+  return function(key.logs[family - kFirstLog]);
 }
 
 /// The text up to the query, so that the pages of one script are one path.
@@ -36,15 +48,11 @@ std::string_view without_query(std::string_view path) {
 }  // namespace
 
 std::int64_t KeyTraffic::peak(std::size_t family) const {
-  if (family < kFirstSliding) return buckets[family].peak();
-  if (family < kFirstFixed) return sliding[family - kFirstSliding].peak();
-  return fixed[family - kFirstFixed].peak();
+  return visit(*this, family, [](const auto& demand) { return demand.peak(); });
 }
 
 std::uint64_t KeyTraffic::denied(std::size_t family, std::size_t limit) const {
-  if (family < kFirstSliding) return buckets[family].denied(limit);
-  if (family < kFirstFixed) return sliding[family - kFirstSliding].denied(limit);
-  return fixed[family - kFirstFixed].denied(limit);
+  return visit(*this, family, [&](const auto& demand) { return demand.denied(limit); });
 }
 
 std::size_t Traffic::KeyHash::operator()(std::string_view key) const {
@@ -107,7 +115,9 @@ void Traffic::measure(KeyTraffic& key, const replay::LoggedRequest& request) {
   add_all(key.buckets, families.buckets);
   add_all(key.sliding, families.sliding);
   add_all(key.fixed, families.fixed);
-  // A key's memory grows with the logarithm of what it asks for, so now and then is enough.
+  add_all(key.counters, families.counters);
+  add_all(key.logs, families.logs);
+  // A key's memory at most doubles with its requests, so now and then is enough.
   if (!std::has_single_bit(key.requests)) return;
   const std::size_t bytes = bytes_of(key);
   bytes_ += bytes - key.bytes;

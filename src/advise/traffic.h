@@ -32,6 +32,8 @@ struct KeyTraffic {
   std::array<Demand<TokenBucket>, kRates> buckets;
   std::array<Demand<SlidingWindow>, kWindows> sliding;
   std::array<Demand<FixedWindow>, kWindows> fixed;
+  std::array<Demand<SlidingCounter>, kWindows> counters;
+  std::array<Demand<SlidingLog>, kWindows> logs;
   /// Of the table's budget.
   std::size_t bytes = 0;
 

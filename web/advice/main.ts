@@ -12,8 +12,11 @@ function safe(text: string): string {
   return text.replace(UNSEEN, (found) => `\\u{${found.codePointAt(0)!.toString(16)}}`);
 }
 
+/** What stands for a limit where no limit would do. */
+const NONE = Number.MAX_SAFE_INTEGER;
+
 function number(name: string, value: number): HTMLElement {
-  return showNumber("td", name, value, grouped(value));
+  return showNumber("td", name, value, value === NONE ? "none" : grouped(value));
 }
 
 /** A table that scrolls sideways in its own frame where the window is narrow. */
@@ -85,7 +88,8 @@ function makeLimits(advice: Advice): HTMLElement {
       ...SHARES.map((share) => number(`requests ${share}`, row.requests_denied[share]))));
   return make("section", {}, make("h2", {}, "The limit at which a share would be denied"),
       make("p", {class: "muted"}, "The smallest L that denies something to at most this share of ",
-          "the keys, or that denies at most this share of the requests."),
+          "the keys, or that denies at most this share of the requests. A sliding_log keeps every ",
+          "admitted instant, so only limits up to 1,000 are tried."),
       wide("Limits", makeTable("Limits by the share that they deny",
           ["Limit", ...SHARES.map((share) => `${share} of keys`),
               ...SHARES.map((share) => `${share} of requests`)], [0], rows)));
