@@ -36,3 +36,9 @@ export function duration(ms: number): string {
   const [size, unit] = UNITS.find(([each]) => ms % each === 0 && ms >= each) ?? [1, "ms"];
   return `${ms / size} ${unit}`;
 }
+
+/** "1.5 s", "20 ms" */
+export function seconds(ms: number): string {
+  return ms >= 1000 || ms === 0 ? `${Math.round(ms / 10) / 100} s` :
+    `${Math.round(ms * 100) / 100} ms`;
+}

@@ -18,8 +18,35 @@ export interface Problem {
 
 export type Answer = {limits: LimitAnswer[]} | {problem: Problem};
 
+export interface Arrival {
+  at_ms: number;
+  /** 0 asks only what remains. */
+  cost: number;
+}
+
+/** The requests, and between them the questions of what remains at `count` instants of the span. */
+export function withPeeks(arrivals: number[], spanMs: number, count: number): Arrival[] {
+  const all = Array.from({length: count}, (_, i): Arrival =>
+    ({at_ms: Math.round((i * spanMs) / (count - 1)), cost: 0}));
+  for (const time of arrivals) all.push({at_ms: time, cost: 1});
+  return all.sort((a, b) => a.at_ms - b.at_ms || a.cost - b.cost);
+}
+
+/** The part of an answer that is about requests. */
+export function ofRequests(answer: LimitAnswer, asked: Arrival[]): LimitAnswer {
+  const chosen = <Value>(column: Value[]) => column.filter((_, i) => asked[i].cost > 0);
+  return {
+    limit: answer.limit,
+    allowed: chosen(answer.allowed),
+    remaining: chosen(answer.remaining),
+    retry_after_ms: chosen(answer.retry_after_ms),
+    reset_after_ms: chosen(answer.reset_after_ms),
+    delay_ms: chosen(answer.delay_ms),
+  };
+}
+
 /** Never fails: what goes wrong is a problem. */
-export async function simulate(limits: string[], arrivals: number[]): Promise<Answer> {
+export async function simulate(limits: string[], arrivals: Arrival[]): Promise<Answer> {
   try {
     const response = await fetch("/v1/simulate", {
       method: "POST",

@@ -1,12 +1,14 @@
 /** The page of `sluice playground`: the same arrivals, decided by several limits side by side. */
 
 import { make, showNumber } from "../common/dom";
-import { grouped, percent, plural } from "../common/format";
-import { Answer, LimitAnswer, Problem, simulate, windowOf, worstWindow } from "./answer";
+import { grouped, percent, plural, seconds } from "../common/format";
+import { Answer, Arrival, LimitAnswer, ofRequests, Problem, simulate, windowOf, withPeeks,
+  worstWindow } from "./answer";
 import { arrivalsOf, readTimes } from "./arrivals";
-import { binsOf, makeArrivalPicture, makeDecisionPicture } from "./picture";
-import { Kind, KINDS, MAX_ARRIVALS, MAX_DECISIONS, MAX_LIMITS, readExperiment, writeExperiment }
-  from "./state";
+import { RequestChooser } from "./chooser";
+import { binsOf, DecisionPicture, makeArrivalPicture } from "./picture";
+import { DRAWN_BINS, Kind, KINDS, MAX_ARRIVALS, MAX_DECISIONS, MAX_LIMITS, MAX_PEEKS,
+  readDrawn, readExperiment, writeExperiment } from "./state";
 
 let experiment = readExperiment(location.hash);
 let lastAsked = 0;
@@ -15,12 +17,8 @@ const controls = make("div", {class: "controls"});
 const drawing = make("div", {});
 const status = make("p", {class: "muted small", role: "status"});
 const results = make("div", {class: "results"});
+const chooser = new RequestChooser();
 const rows: {input: HTMLInputElement; error: HTMLElement; result: HTMLElement}[] = [];
-
-/** "1.5 s", "20 ms" */
-function seconds(ms: number): string {
-  return ms >= 1000 ? `${Math.round(ms / 10) / 100} s` : `${Math.round(ms * 100) / 100} ms`;
-}
 
 function numberField(label: string, name: "rate" | "span" | "period" | "seed", least: number,
                      most: number): HTMLElement {
@@ -54,11 +52,23 @@ function makeControls(): void {
       numberField("seconds of the window", "period", 0.1, 86_400)],
     poisson: () => [numberField("a second, on average", "rate", 0.1, 1000),
       numberField("seed", "seed", 1, 1_000_000)],
-    drawn: () => [make("span", {class: "muted small"}, "Draw in the picture.")],
+    drawn: () => [makeDrawn()],
     times: () => [makeTimes()],
   };
   controls.replaceChildren(make("label", {}, "Arrivals", kind), ...fields[experiment.kind](),
       numberField("seconds in all", "span", 1, 86_400));
+}
+
+/** The drawing as numbers, for the keyboard. */
+function makeDrawn(): HTMLElement {
+  const input = make("input", {type: "text", name: "drawn", class: "mono", spellcheck: "false",
+    value: experiment.drawn.join(" "), change: () => {
+      experiment.drawn = readDrawn(input.value) ?? experiment.drawn;
+      input.value = experiment.drawn.join(" ");
+      update();
+    }});
+  return make("label", {class: "wide"},
+      `Draw in the picture, or write how many arrive in each of its ${DRAWN_BINS} parts`, input);
 }
 
 /** Takes lines of a log. */
@@ -86,7 +96,18 @@ function showDrawing(arrivals: number[]): void {
     }
     experiment.drawn[bin] = count;
   };
-  drawing.replaceChildren(makeArrivalPicture(bins, onDraw, update));
+  const onEnd = () => {
+    makeControls();
+    update();
+  };
+  drawing.replaceChildren(makeArrivalPicture(bins, onDraw, onEnd), makeAxis());
+}
+
+/** The times below a picture. */
+function makeAxis(): HTMLElement {
+  const spanMs = experiment.span * 1000;
+  return make("div", {class: "axis", "aria-hidden": "true"},
+      ...[0, 0.25, 0.5, 0.75, 1].map((share) => make("span", {}, seconds(share * spanMs))));
 }
 
 function makeRow(limit: string): HTMLElement {
@@ -134,7 +155,9 @@ function showProblem(problem: Problem): void {
   row.result.replaceChildren();
 }
 
-function showLimit(answer: LimitAnswer, arrivals: number[], result: HTMLElement): void {
+function showLimit(whole: LimitAnswer, asked: Arrival[], arrivals: number[],
+                   result: HTMLElement): void {
+  const answer = ofRequests(whole, asked);
   const admitted = answer.allowed.filter(Boolean).length;
   const denied = arrivals.length - admitted;
   const wait = answer.retry_after_ms.reduce<number>(
@@ -157,30 +180,38 @@ function showLimit(answer: LimitAnswer, arrivals: number[], result: HTMLElement)
     list.append(entry(`admitted in the worst ${seconds(windowMs)}`,
         showNumber("dd", "worst_window", worst, grouped(worst))));
   }
-  result.replaceChildren(makeDecisionPicture(arrivals, answer, experiment.span * 1000), list);
+  const level = asked.map(({at_ms}, i): [number, number] => [at_ms, whole.remaining[i]]);
+  const picture = new DecisionPicture(arrivals, answer, level, experiment.span * 1000);
+  result.replaceChildren(picture.element, makeAxis(), chooser.add(answer, picture), list);
 }
 
-function show(answer: Answer, arrivals: number[], isCut: boolean): void {
+function show(answer: Answer, asked: Arrival[], arrivals: number[], isCut: boolean): void {
   if ("problem" in answer) return showProblem(answer.problem);
   status.textContent = `${plural(arrivals.length, "request")} of one key, each limit by itself.` +
     (isCut ? " There are more, which are left out: fewer limits leave room for more." : "");
+  chooser.begin(arrivals);
   answer.limits.forEach((limit, i) => {
     rows[i].error.replaceChildren();
     rows[i].input.removeAttribute("aria-invalid");
-    showLimit(limit, arrivals, rows[i].result);
+    showLimit(limit, asked, arrivals, rows[i].result);
   });
+  chooser.choose();
 }
 
 /** Asks the server, and shows its answer if nothing else has been asked meanwhile. */
 async function update(): Promise<void> {
-  const asked = ++lastAsked;
+  const number = ++lastAsked;
   history.replaceState(null, "", "#" + writeExperiment(experiment));
-  const most = Math.min(MAX_ARRIVALS, Math.floor(MAX_DECISIONS / experiment.limits.length));
+  // Each part of a limit decides.
+  const parts = experiment.limits.reduce((sum, limit) => sum + limit.split("&").length, 0);
+  const peeks = Math.min(MAX_PEEKS, Math.floor(MAX_DECISIONS / parts / 2));
+  const most = Math.min(MAX_ARRIVALS, Math.floor(MAX_DECISIONS / parts)) - peeks;
   const all = arrivalsOf(experiment);
   const arrivals = all.slice(0, most);
   showDrawing(arrivals);
-  const answer = await simulate(experiment.limits, arrivals);
-  if (asked === lastAsked) show(answer, arrivals, all.length > most);
+  const asked = withPeeks(arrivals, experiment.span * 1000, peeks);
+  const answer = await simulate(experiment.limits, asked);
+  if (number === lastAsked) show(answer, asked, arrivals, all.length > most);
 }
 
 function start(): void {
@@ -196,7 +227,8 @@ function start(): void {
       make("p", {class: "lede"},
           "The same requests, decided by several limits. The address holds the experiment: copy ",
           "it to show it to others."),
-      make("section", {class: "card", "aria-label": "Arrivals"}, controls, drawing, status),
+      make("section", {class: "card", "aria-label": "Arrivals"}, controls, drawing, status,
+          chooser.element),
       make("h2", {}, "Limits"), legend(), results, make("p", {}, add));
   makeControls();
   makeRows();
@@ -210,7 +242,7 @@ function legend(): HTMLElement {
     return make("span", {}, swatch, text);
   };
   return make("p", {class: "legend"}, item("admitted", "admitted"), item("denied", "denied"),
-      item("level", "units that remain after each request"));
+      item("level", "units that remain"));
 }
 
 addEventListener("hashchange", () => {

@@ -5,35 +5,76 @@ import { LimitAnswer } from "./answer";
 import { DRAWN_BINS } from "./state";
 
 const WIDTH = 1000;
+/** The dots stand in so many columns. */
+const COLUMNS = 100;
+/** Dots of admitted requests stand on their line, those of denied ones hang below theirs. */
+const ADMITTED_LINE = 66;
+const DENIED_LINE = 78;
+const MOST_SPACE = 7;
+const LEVEL = {top: 150, bottom: 198};
 
-/** One short line for each time, all in one path. */
-function ticks(times: number[], spanMs: number, top: number, bottom: number): string {
-  return times.map((time) => `M${((time / spanMs) * WIDTH).toFixed(1)} ${top}V${bottom}`).join("");
+function columnOf(time: number, spanMs: number): number {
+  return Math.min(COLUMNS - 1, Math.floor((time / spanMs) * COLUMNS));
 }
 
-/** The units that remain after each decision, until the next one. */
-function levelPath(arrivals: number[], remaining: number[], spanMs: number, top: number,
-                   bottom: number): string {
-  const most = remaining.reduce((a, b) => Math.max(a, b), 1);
-  const y = (units: number) => (bottom - (units / most) * (bottom - top)).toFixed(1);
-  const points = arrivals.map((time, i) =>
-    `${i === 0 ? "M" : "H"}${((time / spanMs) * WIDTH).toFixed(1)}` +
-    `${i === 0 ? " " : "V"}${y(remaining[i])}`);
-  return points.join("");
+/** The space between the dots of a column, so that those of the fullest one have room. */
+function spaceFor(arrivals: number[], spanMs: number): number {
+  const counts = new Array<number>(COLUMNS).fill(0);
+  for (const time of arrivals) ++counts[columnOf(time, spanMs)];
+  return Math.min(MOST_SPACE, ADMITTED_LINE / Math.max(1, ...counts));
 }
 
-/** What one limit did: admitted and denied arrivals, and the level beneath them. */
-export function makeDecisionPicture(arrivals: number[], answer: LimitAnswer,
-                                    spanMs: number): SVGElement {
-  const admitted = arrivals.filter((_, i) => answer.allowed[i]);
-  const denied = arrivals.filter((_, i) => !answer.allowed[i]);
-  return makeSvg("svg", {
-    viewBox: `0 0 ${WIDTH} 100`, preserveAspectRatio: "none", role: "img", class: "decisions",
-    "aria-label": `${admitted.length} of ${arrivals.length} admitted by ${answer.limit}`,
-  },
-  makeSvg("path", {class: "admitted", d: ticks(admitted, spanMs, 4, 28)}),
-  makeSvg("path", {class: "denied", d: ticks(denied, spanMs, 32, 56)}),
-  makeSvg("path", {class: "level", d: levelPath(arrivals, answer.remaining, spanMs, 64, 98)}));
+/** One dot for each time, all in one path: lines without a length, which have round ends. */
+function dots(times: number[], spanMs: number, line: number, space: number): string {
+  const counts = new Array<number>(COLUMNS).fill(0);
+  return times.map((time) => {
+    const column = columnOf(time, spanMs);
+    const x = (column + 0.5) * (WIDTH / COLUMNS);
+    return `M${x} ${(line + space * (counts[column]++ + 0.5)).toFixed(1)}h0`;
+  }).join("");
+}
+
+/** The units that remain, each number until the next one. */
+function levelPath(level: [number, number][], spanMs: number): string {
+  const most = level.reduce((a, [, units]) => Math.max(a, units), 1);
+  const x = (time: number) => ((time / spanMs) * WIDTH).toFixed(1);
+  const y = (units: number) =>
+    (LEVEL.bottom - (units / most) * (LEVEL.bottom - LEVEL.top)).toFixed(1);
+  return level.map(([time, units], i) =>
+    i === 0 ? `M${x(time)} ${y(units)}` : `H${x(time)}V${y(units)}`).join("");
+}
+
+/** What one limit did: a dot for each request, the level beneath them, and a line at one request
+ * which choose() moves. */
+export class DecisionPicture {
+  readonly element: SVGElement;
+  private readonly cursor = makeSvg("path", {class: "cursor"});
+
+  constructor(arrivals: number[], answer: LimitAnswer, level: [number, number][],
+              private readonly spanMs: number) {
+    const admitted = arrivals.filter((_, i) => answer.allowed[i]);
+    const denied = arrivals.filter((_, i) => !answer.allowed[i]);
+    const space = spaceFor(arrivals, spanMs);
+    this.element = makeSvg("svg", {
+      viewBox: `0 0 ${WIDTH} 200`, preserveAspectRatio: "none", role: "img", class: "decisions",
+      "aria-label": `${admitted.length} of ${arrivals.length} admitted by ${answer.limit}`,
+    },
+    makeSvg("path", {class: "ground", d: `M0 ${LEVEL.bottom}H${WIDTH}M0 72H${WIDTH}`}),
+    this.cursor,
+    makeSvg("path", {class: "dots admitted", d: dots(admitted, spanMs, ADMITTED_LINE, -space)}),
+    makeSvg("path", {class: "dots denied", d: dots(denied, spanMs, DENIED_LINE, space)}),
+    makeSvg("path", {class: "level", d: levelPath(level, spanMs)}));
+  }
+
+  /** The time at a share of the picture's width. */
+  timeAt(share: number): number {
+    return share * this.spanMs;
+  }
+
+  choose(time: number): void {
+    const x = ((time / this.spanMs) * WIDTH).toFixed(1);
+    this.cursor.setAttribute("d", `M${x} 0V200`);
+  }
 }
 
 /** How many arrivals are in each of the parts of the span. */
@@ -61,19 +102,26 @@ export function makeArrivalPicture(bins: number[], onDraw: (bin: number, count: 
     viewBox: `0 0 ${WIDTH} 100`, preserveAspectRatio: "none", role: "img", class: "drawing",
     "aria-label": `The arrivals over time: ${bins.reduce((sum, count) => sum + count, 0)} in all`,
   }, ...bars);
+  let last: number | null = null;
   const draw = (event: PointerEvent) => {
     const box = picture.getBoundingClientRect();
     const bin = Math.floor(((event.clientX - box.left) / box.width) * DRAWN_BINS);
     const share = 1 - (event.clientY - box.top) / box.height;
     const count = Math.max(0, Math.round((share * most * 100) / 96));
     if (bin < 0 || bin >= DRAWN_BINS) return;
-    onDraw(bin, count);
-    const height = Math.min(100, (count / most) * 96);
-    bars[bin].setAttribute("y", String(100 - height));
-    bars[bin].setAttribute("height", String(height));
+    // A fast pointer passes bins between two events.
+    const from = last ?? bin;
+    for (let at = Math.min(from, bin); at <= Math.max(from, bin); ++at) {
+      onDraw(at, count);
+      const height = Math.min(100, (count / most) * 96);
+      bars[at].setAttribute("y", String(100 - height));
+      bars[at].setAttribute("height", String(height));
+    }
+    last = bin;
   };
   picture.addEventListener("pointerdown", (event) => {
     picture.setPointerCapture(event.pointerId);
+    last = null;
     draw(event);
   });
   picture.addEventListener("pointermove", (event) => {

@@ -35,6 +35,8 @@ const MAX_DRAWN = 1000;
 /** What one request to the server may ask for. */
 export const MAX_ARRIVALS = 10_000;
 export const MAX_DECISIONS = 20_000;
+/** At how many instants the page asks what remains. */
+export const MAX_PEEKS = 241;
 
 const FIRST: Experiment = {
   kind: "bursts",
@@ -65,12 +67,18 @@ function numbers(text: string | null, most: number): number[] {
   return values.filter((value) => Number.isFinite(value) && value >= 0).slice(0, most);
 }
 
+/** The counts of a drawing; null if they are not DRAWN_BINS numbers. */
+export function readDrawn(text: string | null): number[] | null {
+  const counts = numbers(text?.trim().replace(/[\s,]+/g, " ") ?? null, DRAWN_BINS);
+  if (counts.length !== DRAWN_BINS) return null;
+  return counts.map((count) => Math.min(MAX_DRAWN, Math.floor(count)));
+}
+
 /** The experiment that the part of an address after '#' holds. What is missing or wrong there is as
  * in the first experiment. */
 export function readExperiment(hash: string): Experiment {
   const fields = new URLSearchParams(hash.replace(/^#/, ""));
   const kind = KINDS.find(([name]) => name === fields.get("arrivals"));
-  const drawn = numbers(fields.get("drawn"), DRAWN_BINS);
   const limits = fields.getAll("limit").slice(0, MAX_LIMITS);
   return {
     kind: kind ? kind[0] : FIRST.kind,
@@ -78,8 +86,7 @@ export function readExperiment(hash: string): Experiment {
     span: bounded(fields.get("span"), 1, 86_400, FIRST.span),
     period: bounded(fields.get("period"), 0.1, 86_400, FIRST.period),
     seed: bounded(fields.get("seed"), 1, 1_000_000, FIRST.seed),
-    drawn: drawn.length === DRAWN_BINS
-      ? drawn.map((count) => Math.min(MAX_DRAWN, Math.floor(count))) : FIRST.drawn,
+    drawn: readDrawn(fields.get("drawn")) ?? [...FIRST.drawn],
     times: numbers(fields.get("times"), MAX_ARRIVALS).sort((a, b) => a - b),
     limits: limits.length > 0 ? limits : FIRST.limits,
   };

@@ -32,6 +32,22 @@ await withBrowser(async (browser) => {
   assert.equal(await number(page, 0, 'denied'), 10);
   assert.equal(await number(page, 0, 'worst_window'), 5);
 
+  // A dot for each request, and the level between them: all units are back before the end.
+  const dotsOf = (name) => page.evaluate(
+    `document.querySelector("path.dots.${name}").getAttribute("d").split("M").length - 1`);
+  assert.deepEqual([await dotsOf('admitted'), await dotsOf('denied')], [10, 10]);
+  const level = await page.evaluate('document.querySelector("path.level").getAttribute("d")');
+  assert.ok(level.split('H').length > 200);
+  assert.match(level, /V150\.0$/);
+
+  // One request is chosen with the keyboard, and each limit tells its decision.
+  await page.evaluate('document.querySelector("input[name=request]").focus()');
+  await page.press('ArrowRight', 5);
+  assert.match((await texts(page, '.decision'))[0],
+    /^Request 6: denied, retry_after 995 ms, 0 left$/);
+  await page.press('End');
+  assert.match((await texts(page, '.chooser'))[0], /20 of 20, at 4\.01 s/);
+
   // Another limit, and the address holds it.
   await write(page, '.results input', 0, 'token_bucket 1/1s burst=3');
   await page.until('document.querySelector("[data-name=admitted]").dataset.value === "6"');
@@ -60,6 +76,11 @@ await withBrowser(async (browser) => {
   await page.until('document.querySelector("select[name=arrivals]").value === "drawn"');
   assert.match(await page.evaluate('location.hash'), /arrivals=drawn.*drawn=0\+/);
 
+  // The drawing can be written too.
+  await write(page, 'input[name=drawn]', 0, `${'0 '.repeat(59)}7`);
+  await page.until('/drawn=(0\\+){59}7&/.test(location.hash)');
+  await page.until('document.querySelector("[data-name=admitted]").dataset.value === "5"');
+
   // A slice of a log.
   await write(page, 'select[name=arrivals]', 0, 'times');
   await page.until('document.querySelector("textarea")');
@@ -72,6 +93,8 @@ await withBrowser(async (browser) => {
   const first = await browser.open(address);
   await first.until('document.querySelectorAll("svg.decisions").length === 6');
   await first.expectAccessible();
+  await first.setSize(400, 800);
+  assert.ok(await first.evaluate('document.documentElement.scrollWidth <= 400'));
   assert.deepEqual(first.faults, []);
   assert.deepEqual(first.loaded.filter((url) => !url.startsWith(new URL(address).origin)), []);
   if (pictures) {
