@@ -35,7 +35,7 @@ help:
 	@echo "make test     tidy, unit, conformance and system tests, and the README's commands"
 	@echo "make bench    runs the benchmarks and writes docs/benchmarks.md"
 	@echo "make fuzz     runs each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
-	@echo "make soak     runs the property tests, and abuse, SOAK_SCALE=$(SOAK_SCALE) times longer"
+	@echo "make soak     runs property tests SOAK_SCALE=$(SOAK_SCALE) times longer, and abuse in full"
 	@echo "make lint     clang-format and clang-tidy: changed files, or FILES=all"
 	@echo "make format   formats all C++ files in place"
 	@echo "make clean    removes build/"
