@@ -2,6 +2,7 @@
 
 #include <array>
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -21,7 +22,10 @@ class TextNumbers {
   std::uint32_t number(std::string_view text);
 
   /// REQUIRES: a number that number() returned. Empty for kUnknown.
-  const std::string& text(std::uint32_t number) const { return texts_[number]; }
+  const std::string& text(std::uint32_t number) const {
+    assert(number < texts_.size());
+    return texts_[number];
+  }
 
  private:
   std::deque<std::string> texts_ = {""};

@@ -1,10 +1,12 @@
 #include "core/store.h"
 
+#include <cassert>
 #include <utility>
 
 namespace sluice {
 
 void Store::submit(std::unique_ptr<Batch> batch) {
+  assert(batch->completion != nullptr);
   try {
     if (batch->is_together()) {
       decide_all(batch->requests(), batch->now(), batch->decisions()[0]);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <string_view>
 
@@ -8,6 +9,7 @@ namespace sluice {
 /// The number of bytes of the UTF-8 character that the text begins with; 0 if it begins with none.
 /// REQUIRES: !text.empty().
 inline std::size_t utf8_character_bytes(std::string_view text) {
+  assert(!text.empty());
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
   const unsigned char first = byte(0);
   if (first < 0x80) return 1;

@@ -5,6 +5,7 @@
 
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <cassert>
 #include <map>
 #include <mutex>
 #include <new>
@@ -72,6 +73,7 @@ std::shared_ptr<ssl::context> shared_context(const Endpoint& endpoint) {
 }  // namespace
 
 TlsClient::TlsClient(const Endpoint& endpoint) {
+  assert(endpoint.tls);
   const TlsOptions& tls = *endpoint.tls;
   server_name_ = tls.server_name.empty() ? endpoint.host : tls.server_name;
   if (!endpoint.unix_path.empty()) server_name_ = tls.server_name;

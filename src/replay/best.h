@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -12,7 +13,7 @@ template <class T>
 class Best {
  public:
   /// REQUIRES: most > 0.
-  explicit Best(std::size_t most) : most_(most) {}
+  explicit Best(std::size_t most) : most_(most) { assert(most > 0); }
 
   void add(const T& value) {
     if (heap_.size() == most_ && !value.is_before(heap_.front())) return;

@@ -1,6 +1,7 @@
 #include "replay/sweep.h"
 
 #include <algorithm>
+#include <cassert>
 #include <charconv>
 
 #include "algorithms/limit_definition.h"
@@ -78,6 +79,7 @@ Sweep::Sweep(const std::vector<Limit>& limits, std::size_t max_store_bytes)
 
 void Sweep::decide(std::span<const Request> requests, std::span<const Tally::KeyId> keys,
                    Instant now) {
+  assert(!requests.empty() && keys.size() == requests.size());
   if (is_stopped_) return;
   add_keys(*std::max_element(keys.begin(), keys.end()));
   followed_.clear();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <ctime>
 #include <utility>
 
@@ -86,6 +87,7 @@ void SnapshotKeeper::say(LogLevel level, std::string_view event, std::string mes
 }
 
 void SnapshotKeeper::start(std::function<void(bool succeeded)> on_attempt) {
+  assert(!thread_.joinable());
   on_attempt_ = std::move(on_attempt);
   thread_ = std::thread([this] { run(); });
 }

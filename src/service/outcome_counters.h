@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -54,6 +55,7 @@ class OutcomeCounters {
     add(limit, outcome_of(decision), decision.source);
   }
   void add(std::size_t limit, Outcome outcome, Source source) {
+    assert(limit < counts_.size());
     std::atomic<std::uint64_t>& count = counts_[limit][index_of(outcome, source)];
     // Not fetch_add(), which would lock the cache line: no other thread writes.
     count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);

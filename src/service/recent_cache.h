@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <functional>
 #include <unordered_map>
@@ -37,6 +38,7 @@ class RecentCache {
 
   /// REQUIRES: find(key) is null.
   const Value& insert(Key key, Value value) {
+    assert(!young_.contains(key) && !old_.contains(key));
     make_room();
     return young_.emplace(std::move(key), std::move(value)).first->second;
   }

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 
@@ -15,6 +16,7 @@ class CommandCounters {
 
   /// REQUIRES: row < kMaxRows.
   void add(std::size_t row, std::uint64_t calls) {
+    assert(row < kMaxRows);
     std::atomic<std::uint64_t>& count = counts_[row];
     // Not fetch_add(), which would lock the cache line: no other thread writes.
     count.store(count.load(std::memory_order_relaxed) + calls, std::memory_order_relaxed);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -92,6 +93,7 @@ struct CommandContext {
   /// Ends the batch: the command is run again, and goes on at this argument, when it has been
   /// asked. REQUIRES: argument >= 1.
   void go_on_later(std::size_t argument) {
+    assert(argument >= 1);
     peer.resume_at = argument;
     left = 0;
   }

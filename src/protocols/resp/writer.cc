@@ -1,6 +1,7 @@
 #include "protocols/resp/writer.h"
 
 #include <algorithm>
+#include <cassert>
 #include <charconv>
 
 #include "core/safe_text.h"
@@ -8,6 +9,7 @@
 namespace sluice::resp {
 
 char* put_long_integer_line(char* to, std::int64_t number) {
+  assert(number < 0 || number >= 100);
   to = std::to_chars(to, to + kMaxIntegerBytes, number).ptr;
   *to++ = '\r';
   *to++ = '\n';
@@ -21,6 +23,7 @@ void Writer::header(char marker, std::int64_t number) {
 }
 
 void Writer::simple(std::string_view text) {
+  assert(text.find_first_of("\r\n") == text.npos);
   output_ += '+';
   output_ += text;
   output_ += "\r\n";
