@@ -92,10 +92,10 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
                        "' cannot take over while others use them");
     }
     // Checked first: a limit that is refused leaves the former one as it is.
-    require_room(limit.space, limit.parts);
+    require_room(limit);
     opened.retired = retire(id);
   }
-  require_room(limit.space, limit.parts);
+  require_room(limit);
   const LimitId id = add_row(limit.space, limit.parts, 0);
   row(id).made = ++spaces_made_;
   opened.space = hold(id, limit);
@@ -151,11 +151,17 @@ bool LimitTable::has_room(std::size_t bytes) const {
   return bytes_ + bytes <= max_bytes_ && (!free_.empty() || rows_ < kMaxLimits);
 }
 
-void LimitTable::require_room(std::string_view name, const PartList& parts) const {
-  if (has_room(bytes_of(name, parts))) return;
-  throw StoreError(
-      "memory store: there is no room for another limit: " + std::to_string(rows_ - free_.size()) +
-      " are in use or have keys that are not fresh");
+void LimitTable::require_room(const LimitDefinition& limit) const {
+  const bool is_named = limit.space != limit.expression;
+  const std::size_t in_use = rows_ - free_.size();
+  const std::size_t kept_bytes = is_named ? 0 : max_bytes_ / 8;
+  const std::size_t kept_rows = is_named ? 0 : kMaxLimits / 8;
+  if (has_room(bytes_of(limit.space, limit.parts) + kept_bytes) &&
+      in_use + kept_rows < kMaxLimits) {
+    return;
+  }
+  throw StoreError("memory store: there is no room for another limit: " + std::to_string(in_use) +
+                   " are in use or have keys that are not fresh");
 }
 
 // A row with one use, or 0.

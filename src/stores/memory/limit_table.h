@@ -64,7 +64,9 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
  public:
   static constexpr std::size_t kMaxLimits = 65'535;
 
-  /// The limits may take 4 MiB and a 32nd of `max_bytes` in addition to the keys.
+  /// The limits may take 4 MiB and a 32nd of `max_bytes` in addition to the keys. An eighth of that
+  /// is kept for limits with a name and for the numbers of spaces whose numbers vary: a caller that
+  /// sends ever-new expressions leaves room for both.
   LimitTable(std::size_t max_bytes, const HashSecret& secret);
   ~LimitTable();
   LimitTable(const LimitTable&) = delete;
@@ -160,7 +162,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   // The following functions need mutex_.
   static std::size_t bytes_of(std::string_view name, const PartList& parts);
   bool has_room(std::size_t bytes) const;
-  void require_room(std::string_view name, const PartList& parts) const;
+  void require_room(const LimitDefinition& limit) const;
   LimitId add_row(std::string name, const PartList& parts, LimitId space);
   std::shared_ptr<MemorySpace> hold(LimitId id, const LimitDefinition& limit);
   std::unique_ptr<const PartList> retire(LimitId id);

@@ -68,7 +68,7 @@ TEST(Limits, AreRefusedIfThereIsNoRoom) {
   const std::size_t opened = open_until_refused(store, 20'000);
   EXPECT_GT(opened, 3'000U);
   EXPECT_LT(opened, 20'000U);
-  EXPECT_THROW(LimitedKeys(store, "token_bucket 1/1d", "late"), StoreError);
+  EXPECT_THROW(LimitedKeys(store, "token_bucket 9/1d"), StoreError);
   for (std::size_t i = 0; i < opened; ++i) {
     LimitedKeys keys(store, numbered("token_bucket 1/1d", i));
     ASSERT_FALSE(keys.take("a", store.now()).allowed) << "limit " << i << " was forgotten";
@@ -77,7 +77,28 @@ TEST(Limits, AreRefusedIfThereIsNoRoom) {
   EXPECT_TRUE(named.take("a", store.now()).allowed);
   // A limit whose key is forgotten makes room for another.
   LimitedKeys(store, numbered("token_bucket 1/1d", 7)).reset("a", store.now());
-  EXPECT_NO_THROW(LimitedKeys(store, "token_bucket 1/1d", "late"));
+  EXPECT_NO_THROW(LimitedKeys(store, "token_bucket 9/1d"));
+}
+
+TEST(Limits, WithoutANameLeaveRoomForNamesAndForNumbersThatVary) {
+  MemoryStore store({.max_bytes = kMiB, .table = {}});
+  LimitDefinition varying = Limit("token_bucket 16/1d", "varying").definition();
+  varying.varies = true;
+  const auto space = store.open_space(varying);
+  open_until_refused(store, 20'000);
+  EXPECT_THROW(LimitedKeys(store, "token_bucket 9/1d"), StoreError);
+  for (int i = 0; i < 256; ++i) {
+    LimitedKeys named(store, "token_bucket 1/1d", "named" + std::to_string(i));
+    EXPECT_TRUE(named.take("a", store.now()).allowed);
+  }
+  for (int i = 0; i < 256; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    const Limit numbers(numbered("token_bucket 1/1d", static_cast<std::size_t>(i)));
+    const Request request{.limit = &numbers.definition(), .space = space.get(), .key = key};
+    Decision decision;
+    store.decide({&request, 1}, kStoreTime, {&decision, 1});
+    EXPECT_TRUE(decision.allowed) << i;
+  }
 }
 
 TEST(Limits, ThatAreRefusedLeaveTheFormerOneAsItIs) {
@@ -88,7 +109,13 @@ TEST(Limits, ThatAreRefusedLeaveTheFormerOneAsItIs) {
   Decision decision;
   store.decide({&request, 1}, kStoreTime, {&decision, 1});
   EXPECT_TRUE(decision.allowed);
-  open_until_refused(store, 10'000);
+  std::vector<LimitedKeys> named;
+  const auto open_many = [&] {
+    while (named.size() < 20'000) {
+      named.emplace_back(store, "token_bucket 1/1h", "named" + std::to_string(named.size()));
+    }
+  };
+  EXPECT_THROW(open_many(), StoreError);
   const Limit log("sliding_log 1/1h", "login");
   EXPECT_THROW(store.replace_space(space, log.definition()), StoreError);
   EXPECT_EQ(store.open_space(bucket.definition()), space);
