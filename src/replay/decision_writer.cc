@@ -17,7 +17,6 @@ DecisionWriter::DecisionWriter(int descriptor, std::string name)
 }
 
 void DecisionWriter::write(const Judged& judged, std::string_view limit_json) {
-  const Decision& decision = judged.decision;
   buffer_ += "{\"time_ns\":";
   append_number(buffer_, judged.time_ns);
   buffer_ += ",\"key\":";
@@ -26,7 +25,25 @@ void DecisionWriter::write(const Judged& judged, std::string_view limit_json) {
   append_number(buffer_, judged.cost);
   buffer_ += ",\"limit_expr\":";
   buffer_ += limit_json;
-  buffer_ += decision.allowed ? ",\"allowed\":true,\"limit\":" : ",\"allowed\":false,\"limit\":";
+  buffer_ += ',';
+  append(judged.decision);
+  if (!judged.parts.empty()) {
+    buffer_ += ",\"binding\":";
+    append_number(buffer_, std::int64_t{judged.decision.binding});
+    buffer_ += ",\"parts\":";
+    for (const Decision& part : judged.parts) {
+      buffer_ += &part == judged.parts.data() ? "[{" : "},{";
+      append(part);
+    }
+    buffer_ += "}]";
+  }
+  buffer_ += "}\n";
+  if (buffer_.size() >= kWriteBytes) flush();
+}
+
+// The fields of a decision.
+void DecisionWriter::append(const Decision& decision) {
+  buffer_ += decision.allowed ? "\"allowed\":true,\"limit\":" : "\"allowed\":false,\"limit\":";
   append_number(buffer_, decision.limit);
   buffer_ += ",\"remaining\":";
   append_number(buffer_, decision.remaining);
@@ -37,12 +54,6 @@ void DecisionWriter::write(const Judged& judged, std::string_view limit_json) {
   append_number(buffer_, std::int64_t{decision.reset_after.count()});
   buffer_ += ",\"delay_ns\":";
   append_number(buffer_, std::int64_t{decision.delay.count()});
-  if (judged.is_joined) {
-    buffer_ += ",\"binding\":";
-    append_number(buffer_, std::int64_t{decision.binding});
-  }
-  buffer_ += "}\n";
-  if (buffer_.size() >= kWriteBytes) flush();
 }
 
 void DecisionWriter::finish() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -16,8 +17,8 @@ struct Judged {
   std::string_view key;
   std::int64_t cost = 1;
   Decision decision;
-  /// Whether several limits are joined by `&`.
-  bool is_joined = false;
+  /// Of limits that are joined by `&`: what each of them answers. Else empty.
+  std::span<const Decision> parts = {};
 };
 
 /// Writes decisions to a descriptor as JSON Lines:
@@ -25,8 +26,9 @@ struct Judged {
 ///     {"time_ns":0,"key":"a","cost":1,"limit_expr":"…","allowed":true,"limit":16,"remaining":15,
 ///      "retry_after_ns":0,"reset_after_ns":2000000000,"delay_ns":0}
 ///
-/// on one line each; retry_after_ns -1 is never. For limits that are joined by `&`, a last field
-/// "binding" is the index of the part whose numbers these are. Buffered. Not thread-safe.
+/// on one line each; retry_after_ns -1 is never. For limits that are joined by `&` there are two
+/// more fields: "binding" is the index of the part whose numbers these are, and "parts" the
+/// decisions of all parts, with the fields from "allowed" to "delay_ns". Buffered. Not thread-safe.
 class DecisionWriter {
  public:
   /// Takes ownership of the descriptor. `name` is used in error messages. Without finish(),
@@ -42,6 +44,7 @@ class DecisionWriter {
   void finish();
 
  private:
+  void append(const Decision& decision);
   void flush();
 
   OutputFile file_;

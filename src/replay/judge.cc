@@ -26,10 +26,13 @@ Judge::Judge(std::shared_ptr<Store> store, std::vector<NamedLimit> limits,
     auto space = store_->open_space(limit.limit.definition());
     std::string json;
     append_json_string(json, limit.expression);
+    const std::size_t parts = limit.limit.definition().parts.size();
+    const bool keeps_parts = listeners_.writer != nullptr && parts > 1;
     limits_.push_back({.limit = std::move(limit.limit),
                        .space = std::move(space),
                        .json = std::move(json),
-                       .decisions = {}});
+                       .decisions = {},
+                       .parts = std::vector<Decision>(keeps_parts ? kBatch * parts : 0)});
   }
 }
 
@@ -50,6 +53,7 @@ void Judge::flush() {
     for (std::size_t i = 0; i < size_; ++i) {
       requests_[i].limit = &open.limit.definition();
       requests_[i].space = open.space.get();
+      requests_[i].parts = open.parts_of(i);
     }
     store_->decide(std::span(requests_).first(size_), now_, open.decisions);
     for (std::size_t i = 0; i < size_; ++i) {
@@ -58,6 +62,7 @@ void Judge::flush() {
   }
   if (listeners_.writer != nullptr) write_decisions();
   if (listeners_.charts != nullptr) chart_decisions(std::span(ids).first(size_));
+  for (std::size_t i = 0; i < size_; ++i) requests_[i].parts = {};
   if (listeners_.sweep != nullptr) {
     listeners_.sweep->decide(std::span(requests_).first(size_), std::span(ids).first(size_), now_);
   }
@@ -66,12 +71,12 @@ void Judge::flush() {
 
 void Judge::write_decisions() {
   for (std::size_t i = 0; i < size_; ++i) {
-    for (const OpenLimit& open : limits_) {
+    for (OpenLimit& open : limits_) {
       listeners_.writer->write({.time_ns = now_,
                                 .key = requests_[i].key,
                                 .cost = requests_[i].cost,
                                 .decision = open.decisions[i],
-                                .is_joined = open.limit.definition().parts.size() > 1},
+                                .parts = open.parts_of(i)},
                                open.json);
     }
   }

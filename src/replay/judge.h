@@ -54,12 +54,20 @@ class Judge : public RequestSink {
  private:
   static constexpr std::size_t kBatch = 64;
 
-  /// A limit with its space, its expression as JSON, and its decisions of the batch.
+  /// A limit with its space, its expression as JSON, and its decisions of the batch; if the writer
+  /// is told those of its parts, they are kept request after request.
   struct OpenLimit {
     Limit limit;
     std::shared_ptr<Space> space;
     std::string json;
     std::array<Decision, kBatch> decisions;
+    std::vector<Decision> parts;
+
+    /// Those of the batch's i-th request; empty if they are not kept.
+    std::span<Decision> parts_of(std::size_t i) {
+      const std::size_t each = parts.size() / kBatch;
+      return std::span(parts).subspan(i * each, each);
+    }
   };
 
   void write_decisions();

@@ -132,8 +132,16 @@ class Formats(Replay):
         joined, alone = rows[::2], rows[1::2]
         self.assertEqual([row["binding"] for row in joined], [1, 1, 1])
         self.assertEqual([row["reset_after_ns"] for row in joined], [3600 * 10**9] * 3)
-        self.assertEqual(list(joined[0]), FIELDS + ["binding"])
+        self.assertEqual(list(joined[0]), FIELDS + ["binding", "parts"])
         self.assertEqual(list(alone[0]), FIELDS)
+        told = [[(part["allowed"], part["limit"], part["remaining"]) for part in row["parts"]]
+                for row in joined]
+        self.assertEqual(told, [[(True, 9, 8), (True, 2, 1)], [(True, 9, 7), (True, 2, 0)],
+                                [(True, 9, 7), (False, 2, 0)]])
+        for row in joined:
+            self.assertEqual(list(row["parts"][0]), FIELDS[4:])
+            binding = row["parts"][row["binding"]]
+            self.assertEqual(binding, {name: row[name] for name in FIELDS[4:]})
 
     def test_limit_expr_is_what_was_asked(self):
         path = self.write_file("one.csv", "time,key\n0,a\n")
