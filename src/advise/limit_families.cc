@@ -118,7 +118,7 @@ LimitFamilies::LimitFamilies() {
                                         std::int64_t largest = kMaxCount) {
     for (std::size_t i = 0; i < kWindows; ++i) {
       info[number] = {.algorithm = A::kName,
-                      .before = std::string(A::kName) + ' ',
+                      .before = std::string(A::kName).append(" "),
                       .after = '/' + std::string(kWindowLengths[i].text),
                       .period_ns = kWindowLengths[i].ns};
       families[i] = make_family<A>(info[number++], largest);
