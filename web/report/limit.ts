@@ -126,8 +126,10 @@ function makeSweep(data: ReportData, limit: LimitReport, index: number): HTMLEle
         make("td", {}, makeBar(point.keys_limited / most, "denied"))));
   const bars = makeBars("Keys that see any denial, by limit", "limit", rows);
   if (sweep.is_sample) {
-    bars.append(make("p", {class: "muted small"}, "Of the other limits estimated from ",
-        showNumber("span", "sweep_keys", sweep.keys, plural(sweep.keys, "key")), "."));
+    bars.append(make("p", {class: "muted small"},
+        "There are too many keys to try the other limits on all of them: their numbers are ",
+        "estimated from ", showNumber("span", "sweep_keys", sweep.keys,
+            plural(sweep.keys, "key")), " of ", grouped(limit.keys_seen), "."));
   }
   return bars;
 }
