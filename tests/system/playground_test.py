@@ -17,6 +17,11 @@ LIMITS = ["token_bucket 3/1s burst=7", "leaky_bucket 2/1s queue=3", "fixed_windo
           "token_bucket 3/1s & fixed_window 20/10s", "concurrency 3 lease=1s"]
 
 
+def milliseconds(wait_ns):
+    """A wait as /v1/simulate writes it: rounded up, and null for one that never ends."""
+    return None if wait_ns == -1 else -(-wait_ns // 1_000_000)
+
+
 class Playground(SystemTest):
     def setUp(self):
         self.process = subprocess.Popen([BINARY, "playground"], stdout=subprocess.PIPE, text=True)
@@ -26,7 +31,7 @@ class Playground(SystemTest):
                                     line)[1]
 
     def stop(self):
-        self.process.send_signal(signal.SIGTERM)
+        self.process.send_signal(signal.SIGINT)  # As Ctrl-C does.
         self.assertEqual(self.process.wait(timeout=20), 0)
         self.process.stdout.close()
 
@@ -60,6 +65,12 @@ class Playground(SystemTest):
             ours = answer["limits"][0]
             self.assertEqual(ours["allowed"], [row["allowed"] for row in wanted], limit)
             self.assertEqual(ours["remaining"], [row["remaining"] for row in wanted], limit)
+            self.assertEqual(ours["retry_after_ms"],
+                             [milliseconds(row["retry_after_ns"]) for row in wanted], limit)
+            self.assertEqual(ours["reset_after_ms"],
+                             [milliseconds(row["reset_after_ns"]) for row in wanted], limit)
+            self.assertEqual(ours["delay_ms"],
+                             [milliseconds(row["delay_ns"]) for row in wanted], limit)
             self.assertIn(True, ours["allowed"])
             self.assertIn(False, ours["allowed"])
 
