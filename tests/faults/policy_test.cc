@@ -125,6 +125,8 @@ TEST(Policies, WhatIsGivenBackIsSeenByAllWithinASecond) {
   };
   is_seen("reset", [&](const std::string& key) { one.reset(key); });
   is_seen("refund", [&](const std::string& key) { one.refund(key, 8); });
+  one.block("unblocked", 1h);
+  is_seen("unblocked", [&](const std::string& key) { one.reset(key); });
   EXPECT_TRUE(two.check("raised", 8).allowed);
   EXPECT_FALSE(two.check("raised").allowed);
   two.set_limit(Limit("fixed_window 9/1d anchor=first", "limit"));

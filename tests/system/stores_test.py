@@ -69,6 +69,27 @@ class Redis(StoreOnServers, SystemTest):
     def items(self):
         return ask(self.store_server, "DBSIZE")
 
+    def test_the_rights_in_the_documentation_are_enough(self):
+        with open(os.path.join(ROOT, "docs", "redis.md"), encoding="utf-8") as file:
+            rule = next(line for line in file if line.startswith("ACL SETUSER app on >password "))
+        self.assertEqual(ask(self.store_server, *rule.split()), "OK")
+        url = self.store_server.url.replace("//", "//app:password@") + "/1" + PATIENT
+        server = Server("--store", url)
+        self.addCleanup(server.stop)
+        permits, bucket = "concurrency 2 lease=1m", "token_bucket 5/1h & sliding_log 9/1h"
+        with Connection(server.address) as connection:
+            permit = connection.ask("SLUICE.ACQUIRE", permits, "k")[1]
+            for words in (("SLUICE.RENEW", permits, "k", permit),
+                          ("SLUICE.RELEASE", permits, "k", permit),
+                          ("SLUICE.CHECK", bucket, "k"), ("SLUICE.TAKE", bucket, "k", 2),
+                          ("SLUICE.CHARGE", bucket, "k", 1), ("SLUICE.REFUND", bucket, "k", 1),
+                          ("SLUICE.BLOCK", bucket, "k", 1000), ("SLUICE.RESET", bucket, "k"),
+                          ("SLUICE.CHECKALL", 2, bucket, "k", 1, "fixed_window 5/1h", "k", 1),
+                          ("CL.THROTTLE", "k", 15, 30, 60), ("DEL", "k"),
+                          ("INCREX", "k", "UBOUND", 5, "EX", 60, "ENX"), ("TIME",)):
+                self.assertNotIsInstance(connection.ask(*words), Exception, words)
+        self.assertEqual(ask(self.store_server, "ACL", "LOG"), [])
+
     def replay_as(self, *rights):
         ask(self.store_server, "ACL", "SETUSER", "app", "on", ">pass", "~*", "&*", *rights)
         url = self.store_server.url.replace("//", "//app:pass@")
