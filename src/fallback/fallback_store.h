@@ -82,7 +82,7 @@ struct FallbackCounters {
 /// Requests that are pending when it is destroyed are completed by the policy.
 ///
 /// Thread-safe. Only open_space() and replace_space() take a lock that all callers share.
-class FallbackStore final : public Store {
+class FallbackStore final : public Store, private Batch::OuterStore {
  public:
   /// Throws StoreError where the options are out of range, or the system has no random bytes.
   FallbackStore(std::shared_ptr<Store> inner, const FallbackOptions& options);
@@ -115,12 +115,7 @@ class FallbackStore final : public Store {
  private:
   class FallbackSpace;
   class Settling;
-  /// What a request is about.
-  struct Subject {
-    FallbackSpace* space = nullptr;
-    KeyHash key;
-    std::int64_t expected = 0;  // The result of LocalFallback::expect().
-  };
+  using Subject = Batch::Subject;  // Its space is a FallbackSpace.
   template <class T>
   using OneOrMore = boost::container::small_vector<T, 1>;
 
@@ -131,14 +126,13 @@ class FallbackStore final : public Store {
 
   Subject subject_of(const Request& request) const;
   static Request in_local(const Subject& subject, const Request& request);
-  void expect(Subject& subject, const Request& request);
-  void forget(std::span<const Subject> subjects);
+  void prefetch(const Subject& subject) const;
   bool is_answered_here(const Subject& subject, const Request& request, Instant now, Instant& sent,
                         Decision& decision);
   bool is_denied_again(const Subject& subject, const Request& request, Instant now, Instant& sent,
                        Decision& decision);
-  void submit_together(std::unique_ptr<Batch> batch, Instant sent);
-  void pass_on(std::unique_ptr<Batch> batch, std::vector<Subject> subjects, Instant sent);
+  void pass_on(std::unique_ptr<Batch> batch, Instant sent);
+  void on_answered(Batch& batch) override;
   void note_local(const Subject& subject, const Request& request, const Decision& answer,
                   Instant now, bool may_be_done);
   void count_not_charged_back(std::int64_t units);
