@@ -1,9 +1,12 @@
 #include "net/tls_server.h"
 
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/ssl/context.hpp>
+#include <ctime>
 #include <utility>
 
 #include "net/tls_files.h"
@@ -50,6 +53,21 @@ TlsServer::Context TlsServer::read() const {
 void TlsServer::use(Context context) {
   const std::lock_guard lock(mutex_);
   context_ = std::move(context);
+}
+
+std::int64_t TlsServer::not_after_s() const {
+  const auto end_of = [](const ::X509* certificate) {
+    std::tm time{};
+    ::ASN1_TIME_to_tm(::X509_get0_notAfter(certificate), &time);
+    return std::int64_t{::timegm(&time)};
+  };
+  const Context read = context();
+  ::SSL_CTX* const handle = read->native_handle();
+  std::int64_t end = end_of(::SSL_CTX_get0_certificate(handle));
+  STACK_OF(X509)* chain = nullptr;
+  ::SSL_CTX_get0_chain_certs(handle, &chain);
+  for (int i = 0; i < sk_X509_num(chain); ++i) end = std::min(end, end_of(sk_X509_value(chain, i)));
+  return end;
 }
 
 TlsServer::Context TlsServer::context() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -38,6 +39,10 @@ class TlsServer final {
   /// Has the connections that are accepted from now on use what read() returned. A client that
   /// comes back cannot resume a session from before: what the new files say is checked again.
   void use(Context context);
+
+  /// When the certificate ends that new connections show, or the first of the chain behind it; in
+  /// seconds since the Unix epoch.
+  std::int64_t not_after_s() const;
 
   /// What a new connection uses for as long as it lives.
   Context context() const;

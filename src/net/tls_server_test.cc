@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -472,6 +473,13 @@ TEST_F(TlsFilesTest, ReadsThemAgain) {
   EXPECT_EQ(after.servers_name(), "/CN=client");
   EXPECT_FALSE(after.is_resumed());
   EXPECT_TRUE(before.echoes("b\n"));
+}
+
+// They are made for two days.
+TEST_F(TlsFilesTest, TellsWhenTheCertificateEnds) {
+  constexpr std::int64_t kTwoDaysS = 2 * 24 * 60 * 60;
+  const TlsServer server(files());
+  EXPECT_NEAR(server.not_after_s(), std::time(nullptr) + kTwoDaysS, 600);
 }
 
 TEST_F(TlsFilesTest, KeepsTheOldOnesWhereTheNewCannotBeUsed) {

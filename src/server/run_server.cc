@@ -1,5 +1,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <csignal>
 #include <exception>
 #include <functional>
@@ -24,6 +25,15 @@ void await_snapshot_signal(boost::asio::signal_set& signals, Server& server, Log
                  "there is no snapshot to write: no file is named for it"});
     }
     await_snapshot_signal(signals, server, log);
+  });
+}
+
+// Warns of certificates that end soon, now and once a day.
+void watch_certificates(boost::asio::steady_timer& timer, Server& server) {
+  server.warn_of_certificates();
+  timer.expires_after(std::chrono::hours(24));
+  timer.async_wait([&](const boost::system::error_code& error) {
+    if (!error) watch_certificates(timer, server);
   });
 }
 
@@ -105,6 +115,7 @@ void run_server(const LoadOptions& load, const std::string& file, const std::sha
   boost::asio::io_context context;
   boost::asio::signal_set signals(context, SIGTERM, SIGINT);
   boost::asio::signal_set snapshot_signals(context, SIGUSR1);
+  boost::asio::steady_timer certificate_timer(context);
   Reloader reloader(context, load, file, *log);
   ServerOptions options = load();
   log->configure(options.log);
@@ -116,6 +127,7 @@ void run_server(const LoadOptions& load, const std::string& file, const std::sha
   notify_service_manager("READY=1");
   started(server);
   await_snapshot_signal(snapshot_signals, server, *log);
+  watch_certificates(certificate_timer, server);
   signals.async_wait([&](const boost::system::error_code&, int) { context.stop(); });
   context.run();
   // From here on a signal does what it does to any program: it ends it.

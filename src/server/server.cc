@@ -13,6 +13,7 @@
 #include "core/limit_syntax.h"
 #include "net/address.h"
 #include "net/stream_server.h"
+#include "server/certificate_dates.h"
 #include "server/config_file.h"
 #include "server/limits_file.h"
 #include "server/protocols.h"
@@ -225,6 +226,8 @@ struct Server::Parts {
   std::optional<StreamServer> streams;
 
   std::vector<Service> services_of(const std::vector<Listening>& served, const TlsServers& tls);
+  /// Tells the context which certificates are shown where.
+  void note_certificates();
 };
 
 // The services at these addresses. Those of one protocol share their handlers.
@@ -257,6 +260,18 @@ std::vector<Service> Server::Parts::services_of(const std::vector<Listening>& se
          .passed_socket = passed_socket});
   }
   return services;
+}
+
+void Server::Parts::note_certificates() {
+  std::vector<ServedCertificate> shown;
+  const std::vector<Address> addresses = streams->addresses();
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const auto tls = tls_servers.find(listening[i].tls);
+    if (tls == tls_servers.end()) continue;
+    shown.push_back({listening[i].protocol->name, addresses[i].text(), tls->second->not_after_s()});
+  }
+  context->certificates().replace(
+      std::make_shared<const std::vector<ServedCertificate>>(std::move(shown)));
 }
 
 Server::Server(const ServerOptions& options, LogFunction log) : parts_(std::make_unique<Parts>()) {
@@ -304,6 +319,7 @@ Server::Server(const ServerOptions& options, LogFunction log) : parts_(std::make
                           .cannot_accept = [log = parts_->log](const std::string& why) {
                             log({LogLevel::kWarning, "cannot_accept", why});
                           }});
+  parts_->note_certificates();
 }
 
 void Server::reload(const ServerOptions& options) {
@@ -328,6 +344,7 @@ void Server::reload(const ServerOptions& options) {
   });
   parts_->listening = std::move(listening);
   parts_->tls_servers = std::move(tls);
+  parts_->note_certificates();
   parts_->limits = options.limits.named.size();
   parts_->context->slow_decisions().set_threshold(options.log.slow);
   warn_of_rounding(options.limits.named, parts_->log);
@@ -360,11 +377,21 @@ std::string Server::address(std::size_t i) const {
 
 bool Server::reload_certificates() {
   use_certificates(parts_->tls_servers, read_certificates(parts_->tls_servers));
+  parts_->note_certificates();
   return !parts_->tls_servers.empty();
 }
 
 void Server::count_reload(bool succeeded) {
   parts_->context->count_reload(succeeded);
+}
+
+void Server::warn_of_certificates() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto certificates = parts_->context->certificates().get();
+  for (const LogEvent& warning : certificate_warnings(
+           *certificates, std::chrono::duration_cast<std::chrono::seconds>(now).count())) {
+    parts_->log(warning);
+  }
 }
 
 void Server::start() {

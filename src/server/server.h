@@ -77,6 +77,9 @@ class Server {
   /// ConfigError where some cannot be used; then nothing has changed.
   bool reload_certificates();
 
+  /// Gives the log a warning for each address whose certificate ends soon: certificate_warnings().
+  void warn_of_certificates();
+
   /// Serves from now on, on threads of its own. REQUIRES: called once.
   void start();
 

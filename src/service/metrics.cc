@@ -40,6 +40,17 @@ void write_attempts(const ServerContext::Attempts& attempts, MetricsText& out) {
   out.sample({{"outcome", "failed"}}, attempts.failed);
 }
 
+void write_certificates(const ServerContext& server, MetricsText& out) {
+  out.family("sluice_certificate_not_after_seconds", Type::kGauge,
+             "When the certificate ends that is shown at this address, or the first of the chain "
+             "behind it, in seconds since the Unix epoch.");
+  const auto certificates = server.certificates().get();
+  for (const ServedCertificate& each : *certificates) {
+    out.sample({{"protocol", each.protocol}, {"listener", each.listener}},
+               static_cast<double>(each.not_after_s));
+  }
+}
+
 void write_reloads(const ServerContext& server, MetricsText& out) {
   const ServerContext::Attempts reloads = server.reloads();
   out.family("sluice_reloads_total", Type::kCounter,
@@ -219,6 +230,7 @@ std::string metrics_text(const ServerContext& server) {
   write_process(server, out);
   write_reloads(server, out);
   write_snapshots(server, out);
+  write_certificates(server, out);
   write_decisions(server, out);
   write_durations(server, store, out);
   write_store(server, store, out);

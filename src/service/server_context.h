@@ -87,6 +87,16 @@ struct LimitCount {
   friend bool operator==(const LimitCount&, const LimitCount&) = default;
 };
 
+/// The certificate that the server shows at one of its addresses.
+struct ServedCertificate {
+  /// Under which the address is counted: "resp".
+  std::string protocol;
+  /// The address: "0.0.0.0:6380".
+  std::string listener;
+  /// When it ends, or the first of the chain behind it, in seconds since the Unix epoch.
+  std::int64_t not_after_s = 0;
+};
+
 /// What all serving threads share: the store, and a context for each thread.
 class ServerContext {
  public:
@@ -101,6 +111,10 @@ class ServerContext {
   /// and counts of limits of the same name go on. Throws InvalidLimit or StoreError where a limit
   /// cannot be added; the former limits then stay. Called by one thread at a time.
   void replace_limits(const ServedLimits& served);
+
+  /// Of all addresses where TLS is spoken.
+  Current<std::vector<ServedCertificate>>& certificates() { return certificates_; }
+  const Current<std::vector<ServedCertificate>>& certificates() const { return certificates_; }
 
   /// Those of ServerFacts, until they are replaced.
   Current<ClientRules>& client_rules() { return client_rules_; }
@@ -183,6 +197,8 @@ class ServerContext {
   ServedLimits served_;  // From which named_ was made.
   CurrentLimits named_;
   Current<ClientRules> client_rules_;
+  Current<std::vector<ServedCertificate>> certificates_{
+      std::make_shared<const std::vector<ServedCertificate>>()};
   SlowDecisions slow_;
   std::vector<std::unique_ptr<ThreadContext>> threads_;
   mutable std::mutex mutex_;

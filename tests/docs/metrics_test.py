@@ -4,9 +4,9 @@ import os
 import re
 import sys
 import unittest
-import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+from certificates import Certificates  # noqa: E402
 from harness import ROOT, Server, SystemTest, free_port  # noqa: E402
 
 ROW = re.compile(r"^\| `(\w+)` \| (\w+) \|([^|]*)\| \S.* \|$", re.MULTILINE)
@@ -20,10 +20,11 @@ class Metrics(SystemTest):
         with open(os.path.join(ROOT, "docs", "metrics.md"), encoding="utf-8") as file:
             self.rows = ROW.findall(file.read())
         port = free_port()
-        server = Server("--http", f"127.0.0.1:{port}")
+        made = Certificates(self.temporary_folder())
+        server = Server("--http", f"127.0.0.1:{port}", "--tls-cert", made.pem("server"),
+                        "--tls-key", made.key("server"))
         self.addCleanup(server.stop)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as reply:
-            self.text = reply.read().decode()
+        self.text = made.fetch(f"https://127.0.0.1:{port}/metrics")
 
     def test_the_page_has_each_metric_and_no_other(self):
         self.assertEqual(sorted((name, kind) for name, kind, _ in self.rows),

@@ -5,9 +5,9 @@ import os
 import re
 import sys
 import unittest
-import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+from certificates import Certificates  # noqa: E402
 from harness import ROOT, Server, SystemTest, free_port, run  # noqa: E402
 
 RULES = os.path.join(ROOT, "packaging", "prometheus", "sluice-alerts.yaml")
@@ -28,11 +28,12 @@ TOLD_LATER = {("sluice_decisions_total", "source", "unavailable"),
 class Packaging(SystemTest):
     def setUp(self):
         port = free_port()
-        server = Server("--http", f"127.0.0.1:{port}", "--limits",
+        made = Certificates(self.temporary_folder())
+        server = Server("--http", f"127.0.0.1:{port}", "--tls-cert", made.pem("server"),
+                        "--tls-key", made.key("server"), "--limits",
                         self.write_file("limits.yaml", "limits: {a: fixed_window 5/1m}\n"))
         self.addCleanup(server.stop)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as reply:
-            text = reply.read().decode()
+        text = made.fetch(f"https://127.0.0.1:{port}/metrics")
         self.told = {}  # {metric: {(label, value)}}
         for name, labels in SAMPLE.findall(text):
             self.told.setdefault(name, set()).update(LABEL.findall(labels))
@@ -81,8 +82,8 @@ class Packaging(SystemTest):
         families = {re.sub("_(bucket|sum|count)$", "", name) for name in self.told}
         shown = {re.sub("_(bucket|sum|count)$", "", name) for name in shown}
         self.assertEqual(families - shown, {
-            "sluice_last_reload_time_seconds", "sluice_last_snapshot_time_seconds",
-            "sluice_login_timeouts_total",
+            "sluice_certificate_not_after_seconds", "sluice_last_reload_time_seconds",
+            "sluice_last_snapshot_time_seconds", "sluice_login_timeouts_total",
             "sluice_store_charged_back_units_total", "sluice_store_clock_behind_total",
             "sluice_store_late_replies_total", "sluice_store_lost_total",
             "sluice_store_not_charged_back_units_total"})

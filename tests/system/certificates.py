@@ -1,6 +1,8 @@
 """Certificates for tests of TLS, made by the openssl program."""
 
 import os
+import ssl
+import urllib.request
 
 from harness import run
 
@@ -24,14 +26,20 @@ class Certificates:
     def key(self, name):
         return os.path.join(self.folder, name + ".key")
 
-    def make(self, name, *options, signed=False, subject=None):
-        """Makes a certificate, or replaces it."""
+    def make(self, name, *options, signed=False, subject=None, days=30):
+        """Makes a certificate, or replaces it. The server warns of one of less than 14 days."""
         if signed:
             options += ("-addext", "basicConstraints=critical,CA:FALSE", "-CA", self.pem("ca"),
                         "-CAkey", self.key("ca"))
         result = run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                     "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+                     "ec_paramgen_curve:P-256", "-nodes", "-days", str(days), "-subj",
                      subject or f"/CN={name}", "-keyout", self.key(name), "-out", self.pem(name),
                      *options)
         if result.returncode != 0:
             raise AssertionError("openssl: " + result.stderr)
+
+    def fetch(self, url):
+        """The text at a URL of a server that shows a certificate of this authority."""
+        context = ssl.create_default_context(cafile=self.pem("ca"))
+        with urllib.request.urlopen(url, timeout=20, context=context) as reply:
+            return reply.read().decode()

@@ -1,10 +1,13 @@
 """TLS and client certificates: redis-cli, openssl s_client, curl and clients from npm."""
 
 import os
+import re
+import signal
 import tempfile
+import time
 import unittest
 
-from certificates import Certificates
+from certificates import NAMES, Certificates
 from harness import (BINARY, PATIENCE_S, Process, SystemTest, free_port, npm_install, open_socket,
                      run, sluice)
 
@@ -145,6 +148,30 @@ class Refusals(TlsTest):
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
             self.assertIn(named, result.stderr)
+
+
+class CertificateDates(TlsTest):
+    def ends(self):
+        """Of each address, in how many days its certificate ends by the metric."""
+        text = self.made.fetch(f"https://127.0.0.1:{self.http_port}/metrics")
+        rows = re.findall(r'^sluice_certificate_not_after_seconds\{protocol="(\w+)",'
+                          r'listener="(\S+)"\} (\S+)$', text, re.M)
+        return {(protocol, listener): round((float(value) - time.time()) / 86400)
+                for protocol, listener, value in rows}
+
+    def test_one_that_ends_soon_is_told_of(self):
+        self.made.make("server", "-addext", NAMES, signed=True, days=3)
+        server = self.serve()
+        addresses = {"http": f"127.0.0.1:{self.http_port}", "resp": f"127.0.0.1:{self.port}"}
+        for address in addresses.values():
+            server.await_output(f"the certificate that is shown on {address} ends within 3 days\n")
+        self.assertEqual(self.ends(), {row: 3 for row in addresses.items()})
+        # Another one takes its place: the metric follows, and the log is silent.
+        self.made.make("server", "-addext", NAMES, signed=True)
+        server.signal(signal.SIGHUP)
+        server.await_output("reloaded: ")
+        self.assertEqual(self.ends(), {row: 30 for row in addresses.items()})
+        self.assertEqual(server.output().count("the certificate "), 2, server.output())
 
 
 class OneFile(TlsTest):
