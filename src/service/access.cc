@@ -17,7 +17,7 @@ constexpr std::size_t kTokenBytes = 32;
 /// A peer's address that is forgotten, since there are too many, may send wrong tokens again.
 constexpr const char* kStore = "memory:?max_bytes=1048576&full=allow";
 
-constexpr Identity kUnknown{.is_known = false, .roles = kNoRole};
+const Identity kUnknown{.is_known = false, .roles = kNoRole};
 
 // See Access::identify().
 Identity identify_in(const Access::Users& users, bool is_local, std::string_view certificate,
@@ -29,7 +29,7 @@ Identity identify_in(const Access::Users& users, bool is_local, std::string_view
   }
   for (const User& user : users) {
     if (!user.certificate.empty() && user.certificate == certificate) {
-      return {.is_known = true, .roles = user.roles};
+      return {.is_known = true, .roles = user.roles, .name = user.certificate};
     }
   }
   return kUnknown;
@@ -45,7 +45,7 @@ Identity find_token(const Access::Users& users, std::string_view name, std::stri
       continue;
     }
     if (::CRYPTO_memcmp(user.token_sha256.data(), sha256.data(), sha256.size()) != 0) continue;
-    found = {.is_known = true, .roles = user.roles};
+    found = {.is_known = true, .roles = user.roles, .name = user.name};
   }
   return found;
 }

@@ -39,6 +39,8 @@ struct Identity {
   /// If not, the client must say who it is before anything else.
   bool is_known = true;
   Roles roles = kAllRoles;
+  /// Of a user: its name, or the subject of its certificate.
+  std::string name = {};
 
   bool may(Roles needed) const { return (roles & needed) == needed; }
 };
@@ -103,8 +105,11 @@ class ClientAccess {
 
   /// Identifies the client again if the users have been replaced since: by the token that it has
   /// logged in with if that is still right, otherwise as Access::identify() does.
-  void update() {
-    if (access_->users().version() != version_) identify();
+  /// Returns whether it did.
+  bool update() {
+    if (access_->users().version() == version_) return false;
+    identify();
+    return true;
   }
   /// By the users of the last update().
   const Identity& identity() const { return identity_; }

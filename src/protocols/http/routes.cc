@@ -119,12 +119,13 @@ void check_access(Exchange& exchange, const Route& route) {
     throw Problem{.status = route.is_for_proxies ? 500 : status, .detail = detail};
   };
   Access& access = exchange.thread.server->access();
-  Identity identity = exchange.peer.access.identity();
+  Access::Login login;
+  const Identity* identity = &exchange.peer.access.identity();
   constexpr std::string_view kScheme = "Bearer ";
   std::string_view token =
       exchange.message.field(route.is_for_proxies ? "X-Sluice-Token" : "Authorization");
   // The header may be that of a proxy's own client, which must not replace the proxy's certificate.
-  const bool is_certified = route.is_for_proxies && identity.is_known;
+  const bool is_certified = route.is_for_proxies && identity->is_known;
   if (exchange.peer.access.has_users() && !token.empty() && !is_certified) {
     if (!route.is_for_proxies) {
       if (!equals_ignoring_case(token.substr(0, kScheme.size()), kScheme)) {
@@ -132,17 +133,17 @@ void check_access(Exchange& exchange, const Route& route) {
       }
       token.remove_prefix(kScheme.size());
     }
-    const Access::Login login = access.log_in({}, token, exchange.peer.address);
+    login = access.log_in({}, token, exchange.peer.address);
     if (login.verdict == Access::Verdict::kTooManyWrong) {
       exchange.options.closes = true;
       refuse(429, "there were too many wrong tokens from this address");
     }
     if (login.verdict == Access::Verdict::kWrong) refuse(401, "the token is wrong");
-    identity = login.identity;
+    identity = &login.identity;
   }
-  if (!identity.is_known) refuse(401, "this server asks for a token or a certificate");
-  if (!identity.may(route.role)) refuse(403, "this user has no role for this path");
-  exchange.roles = identity.roles;
+  if (!identity->is_known) refuse(401, "this server asks for a token or a certificate");
+  if (!identity->may(route.role)) refuse(403, "this user has no role for this path");
+  exchange.roles = identity->roles;
 }
 
 }  // namespace

@@ -109,6 +109,36 @@ TEST_F(AccessTest, ForgetsTheUserOnReset) {
             "+OK\r\n" + integers({0, 2, 1, -1, 1}) + "+RESET\r\n" + std::string(kNoAuthReply));
 }
 
+TEST_F(AccessTest, ListsTheUserOfEachConnection) {
+  connection_.send("AUTH operator other\r\n");
+  TestConnection by_token(thread_, 8);
+  by_token.send("AUTH secret\r\n");
+  TestConnection certified(thread_, 9, {.peer = "192.0.2.1", .certificate = "CN=gateway"});
+  TestConnection unknown(thread_, 10);
+  const auto users_listed = [&] {
+    std::string users;
+    std::string list = connection_.send("CLIENT LIST\r\n");
+    for (std::size_t at = 0; (at = list.find(" user=", at)) != std::string::npos; ++at) {
+      users += list.substr(at + 6, list.find(' ', at + 6) - at - 6) + ";";
+    }
+    return users;
+  };
+  EXPECT_EQ(users_listed(), "operator;gateway;CN=gateway;;");
+  by_token.send("RESET\r\n");
+  EXPECT_EQ(users_listed(), "operator;;CN=gateway;;");
+  by_token.send("HELLO 3 AUTH gateway secret\r\n");
+  EXPECT_EQ(users_listed(), "operator;gateway;CN=gateway;;");
+  // A user that is removed is none, as soon as the connection has been looked at.
+  std::vector<User> left{users()[1]};
+  left.push_back({"", "", "CN=other gate", kCheckRole});
+  thread_->server->access().users().replace(std::make_shared<const Access::Users>(left));
+  by_token.ends_for_login();
+  certified.ends_for_login();
+  EXPECT_EQ(users_listed(), "operator;;;;");
+  TestConnection blank(thread_, 11, {.peer = "192.0.2.1", .certificate = "CN=other gate"});
+  EXPECT_EQ(users_listed(), "operator;;;;CN=other_gate;");
+}
+
 TEST_F(AccessTest, AdminCommandsNeedTheRole) {
   const std::vector<std::string> commands{
       "SLUICE.REFUND login k 1",  "SLUICE.CHARGE login k 1", "SLUICE.BLOCK login k 10",

@@ -20,6 +20,9 @@ struct ClientInfo {
   std::int64_t id = 0;
   Instant connected_at = 0;
   Protocol protocol = Protocol::kResp2;
+  /// The name of its user, or the subject of its certificate; "default" where there are no users,
+  /// and empty where the client is none of them.
+  std::string user = {};
   /// At most kMaxNameBytes each.
   std::string name = {};
   std::string library = {};

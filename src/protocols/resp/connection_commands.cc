@@ -47,7 +47,10 @@ std::optional<std::string_view> log_in(CommandContext& context, std::string_view
     return user == "default" ? std::nullopt : std::optional(kWrongPassword);
   }
   const Access::Verdict verdict = client.log_in(user, token, context.peer.address);
-  if (verdict == Access::Verdict::kRight) return std::nullopt;
+  if (verdict == Access::Verdict::kRight) {
+    note_user(context.thread, context.peer);
+    return std::nullopt;
+  }
   if (verdict == Access::Verdict::kWrong) return kWrongPassword;
   context.peer.mode = Mode::kClosing;
   return "WRONGPASS too many wrong tokens from this address.";
@@ -110,13 +113,14 @@ bool read_hello_options(CommandContext& context, Arguments options,
 // One line, as in Redis, since clients read some of its fields: what Sluice does not keep is empty
 // or 0, and what is sent in a MULTI is not counted (-1).
 std::string describe_client(const ClientInfo& client, Instant now) {
+  std::string user = client.user;
+  std::ranges::replace(user, ' ', '_');  // The subject of a certificate may have blanks.
   return "id=" + std::to_string(client.id) + " addr= laddr= fd=0 name=" + client.name +
          " age=" + std::to_string(std::max<Instant>(0, now - client.connected_at) / kSecondNs) +
          " idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 "
-         "multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd= user=default "
-         "redir=-1 resp=" +
-         std::to_string(static_cast<int>(client.protocol)) + " lib-name=" + client.library +
-         " lib-ver=" + client.library_version + "\n";
+         "multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd= user=" +
+         user + " redir=-1 resp=" + std::to_string(static_cast<int>(client.protocol)) +
+         " lib-name=" + client.library + " lib-ver=" + client.library_version + "\n";
 }
 
 }  // namespace
@@ -239,6 +243,7 @@ void run_reset(CommandContext& context, Arguments) {
   context.peer.mode = Mode::kRun;
   context.peer.transaction.clear();
   context.peer.access.log_out();
+  note_user(context.thread, context.peer);
   set_protocol(context, Protocol::kResp2);
   set_name(context, "");
   context.reply().simple("RESET");

@@ -76,6 +76,13 @@ struct Peer {
   std::size_t resume_at = 0;
 };
 
+/// Notes for CLIENT LIST which user the peer is. To be called whenever that may have changed.
+inline void note_user(ThreadState& thread, const Peer& peer) {
+  thread.shared->clients.update(peer.id, [&](ClientInfo& client) {
+    client.user = peer.access.has_users() ? peer.access.identity().name : "default";
+  });
+}
+
 /// What a command works with.
 struct CommandContext {
   ThreadState& thread;

@@ -18,6 +18,7 @@ Handler::Handler(std::shared_ptr<ThreadState> thread, std::int64_t id, AcceptedS
             .address = stream.peer,
             .access = {thread_->server->access(), stream.is_local(), stream.certificate}} {
   thread_->shared->clients.add({.id = id, .connected_at = thread_->server->store().now()});
+  note_user(*thread_, peer_);
 }
 
 Handler::~Handler() {
@@ -33,7 +34,7 @@ StreamHandler::Progress Handler::on_data(std::string_view input, std::string& ou
   }
   if (peer_.mode == Mode::kClosing) return {input.size(), Next::kClose, false};
   context.begin_batch();
-  peer_.access.update();
+  update_access();
   replies_.clear();
   Progress progress = run_commands(input, output);
   pending_ = context.batch.ask(replies_, wake_, output);

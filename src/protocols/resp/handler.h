@@ -34,12 +34,15 @@ class Handler final : public StreamHandler {
   void on_timeout(std::string& output) override;
 
   bool awaits_login() override {
-    peer_.access.update();
+    update_access();
     return !peer_.access.identity().is_known;
   }
   void on_login_timeout() override { ++thread_->counters.login_timeouts; }
 
  private:
+  void update_access() {
+    if (peer_.access.update()) note_user(*thread_, peer_);
+  }
   Progress run_commands(std::string_view input, std::string& output);
   bool run_input(CommandContext& context, std::string_view input, std::size_t& consumed);
   bool queue_input(CommandContext& context, std::string_view input, std::size_t& consumed);
