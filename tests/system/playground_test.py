@@ -9,7 +9,7 @@ import signal
 import subprocess
 import unittest
 
-from harness import BINARY, SystemTest, npm_install, run, sluice
+from harness import BINARY, Process, SystemTest, free_port, npm_install, run, sluice
 
 PAGES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pages")
 LIMITS = ["token_bucket 3/1s burst=7", "leaky_bucket 2/1s queue=3", "fixed_window 5/2s",
@@ -84,6 +84,21 @@ class Playground(SystemTest):
         result = sluice("playground", "--port", port)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("127.0.0.1:" + port, result.stderr)
+
+    def test_the_page_asks_for_a_token_where_there_are_users(self):
+        npm_install(PAGES)
+        port = free_port()
+        said = sluice("token", "--name", "operator").stdout
+        token = re.search(r"^token: (\S+)$", said, re.M)[1]
+        line = re.search(r"^line: (.*)$", said, re.M)[1]
+        path = self.write_file("sluice.yaml",
+                               f"listen: {{resp: [127.0.0.1:{free_port()}], "
+                               f"admin: [127.0.0.1:{port}]}}\nusers:\n{line}\n")
+        with Process(BINARY, "serve", "--config", path) as server:
+            server.await_listening(("127.0.0.1", port))
+            result = run("node", os.path.join(PAGES, "playground_token.mjs"),
+                         f"http://127.0.0.1:{port}/playground", token, timeout_s=120)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_the_page_in_chromium(self):
         npm_install(PAGES)

@@ -12,6 +12,8 @@ export interface LimitAnswer {
 /** A problem object: what is wrong, and in which limit, at which character. */
 export interface Problem {
   detail: string;
+  /** The status of the response; 401 where the server asks for a token, or this one is wrong. */
+  status?: number;
   index?: number;
   offset?: number;
 }
@@ -45,12 +47,15 @@ export function ofRequests(answer: LimitAnswer, asked: Arrival[]): LimitAnswer {
   };
 }
 
-/** Never fails: what goes wrong is a problem. */
-export async function simulate(limits: string[], arrivals: Arrival[]): Promise<Answer> {
+/** `token`: of a user, or empty. Never fails: what goes wrong is a problem. */
+export async function simulate(limits: string[], arrivals: Arrival[], token: string):
+    Promise<Answer> {
   try {
+    const headers: Record<string, string> = {"Content-Type": "application/json"};
+    if (token) headers.Authorization = `Bearer ${token}`;
     const response = await fetch("/v1/simulate", {
       method: "POST",
-      headers: {"Content-Type": "application/json"},
+      headers,
       body: JSON.stringify({limits, arrivals}),
     });
     const body = await response.json();

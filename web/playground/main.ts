@@ -12,12 +12,15 @@ import { DRAWN_BINS, Kind, KINDS, MAX_ARRIVALS, MAX_DECISIONS, MAX_LIMITS, MAX_P
 
 let experiment = readExperiment(location.hash);
 let lastAsked = 0;
+/** Of a server that has users. It is kept here alone, and never in the address. */
+let token = "";
 
 const controls = make("div", {class: "controls"});
 const drawing = make("div", {});
 const status = make("p", {class: "muted small", role: "status"});
 const results = make("div", {class: "results"});
 const chooser = new RequestChooser();
+const login = make("div", {class: "controls"});
 const rows: {input: HTMLInputElement; error: HTMLElement; result: HTMLElement}[] = [];
 
 function numberField(label: string, name: "rate" | "span" | "period" | "seed", least: number,
@@ -85,6 +88,17 @@ function makeTimes(): HTMLElement {
   return make("label", {class: "wide"}, "Times", area);
 }
 
+/** The field for a token, which a page has once the server asks for one. */
+function makeTokenField(): HTMLElement {
+  const input = make("input", {type: "password", name: "token", autocomplete: "off",
+    change: () => {
+      token = input.value.trim();
+      update();
+    }});
+  return make("label", {class: "wide"},
+      "Token of a user with the role check; the page keeps it until it is closed", input);
+}
+
 function showDrawing(arrivals: number[]): void {
   const spanMs = experiment.span * 1000;
   const bins = experiment.kind === "drawn" ? experiment.drawn : binsOf(arrivals, spanMs);
@@ -141,6 +155,10 @@ function makeRows(): void {
 /** Says what is wrong, and shows the character. */
 function showProblem(problem: Problem): void {
   for (const row of rows) row.error.replaceChildren();
+  if (problem.status === 401) {
+    token = "";  // A wrong one is not sent again.
+    if (!login.hasChildNodes()) login.append(makeTokenField());
+  }
   if (problem.index === undefined) {
     status.textContent = problem.detail;
     return;
@@ -210,7 +228,7 @@ async function update(): Promise<void> {
   const arrivals = all.slice(0, most);
   showDrawing(arrivals);
   const asked = withPeeks(arrivals, experiment.span * 1000, peeks);
-  const answer = await simulate(experiment.limits, asked);
+  const answer = await simulate(experiment.limits, asked, token);
   if (number === lastAsked) show(answer, asked, arrivals, all.length > most);
 }
 

@@ -28,6 +28,7 @@ await withBrowser(async (browser) => {
   const page = await browser.open(`${address}#${encodeURI(experiment)}`);
   await page.until('document.querySelector("[data-name=admitted]")');
   assert.deepEqual(page.faults, []);
+  assert.deepEqual(await texts(page, 'input[name=token]'), []);  // The server has no users.
   assert.equal(await number(page, 0, 'admitted'), 10);
   assert.equal(await number(page, 0, 'denied'), 10);
   assert.equal(await number(page, 0, 'worst_window'), 5);
