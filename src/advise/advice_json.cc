@@ -1,69 +1,15 @@
 #include "advise/advice_report.h"
-#include "core/safe_text.h"
-#include "replay/text.h"
+#include "replay/json_writer.h"
 
 namespace sluice::advise {
 namespace {
 
-using replay::append_number;
-
-/// Writes JSON with one member per line and an indent of two spaces for each level.
-class JsonWriter {
- public:
-  void open(char bracket) {
-    out_ += bracket;
-    is_first_ = true;
-    ++depth_;
-  }
-
-  void close(char bracket) {
-    --depth_;
-    if (!is_first_) new_line();
-    is_first_ = false;
-    out_ += bracket;
-  }
-
-  /// The next member's name, or with no name the next element of an array.
-  void next(std::string_view name = {}) {
-    if (!is_first_) out_ += ',';
-    is_first_ = false;
-    new_line();
-    if (name.empty()) return;
-    append_json_string(out_, name);
-    out_ += ": ";
-  }
-
-  template <class Number>
-  requires std::is_integral_v<Number>
-  void add(std::string_view name, Number value) {
-    next(name);
-    if constexpr (std::is_same_v<Number, bool>) {
-      out_ += value ? "true" : "false";
-    } else {
-      append_number(out_, value);
-    }
-  }
-
-  void add(std::string_view name, std::string_view text) {
-    next(name);
-    append_json_string(out_, text);
-  }
-
-  std::string text() && { return std::move(out_) + '\n'; }
-
- private:
-  void new_line() { out_.append("\n").append(std::size_t{2} * depth_, ' '); }
-
-  std::string out_;
-  std::size_t depth_ = 0;
-  bool is_first_ = true;
-};
+using replay::JsonWriter;
 
 void write_shares(JsonWriter& json, std::string_view name,
                   const std::array<std::int64_t, kDeniedShares.size()>& limits) {
   constexpr std::string_view kNames[] = {"5%", "1%", "0.1%"};
-  json.next(name);
-  json.open('{');
+  json.open(name, '{');
   for (std::size_t i = 0; i < limits.size(); ++i) json.add(kNames[i], limits[i]);
   json.close('}');
 }
@@ -80,10 +26,8 @@ void write_data(JsonWriter& json, const Advice& advice, const AdviceContext& con
 }
 
 void write_bursts(JsonWriter& json, const Advice& advice) {
-  json.next("units_in_any_window");
-  json.open('[');
+  json.open("units_in_any_window", '[');
   for (const Burstiness& window : advice.burstiness) {
-    json.next();
     json.open('{');
     json.add("window_ns", window.window_ns);
     json.add("50%", window.half);
@@ -96,10 +40,8 @@ void write_bursts(JsonWriter& json, const Advice& advice) {
 }
 
 void write_families(JsonWriter& json, const Advice& advice) {
-  json.next("limits");
-  json.open('[');
+  json.open("limits", '[');
   for (const FamilyAdvice& family : advice.families) {
-    json.next();
     json.open('{');
     json.add("limit_expr", family.expression);
     write_shares(json, "keys_denied", family.keys);
@@ -110,10 +52,8 @@ void write_families(JsonWriter& json, const Advice& advice) {
 }
 
 void write_hits(JsonWriter& json, const Advice& advice) {
-  json.next("hit_first");
-  json.open('[');
+  json.open("hit_first", '[');
   for (const HitKey& hit : advice.hit_first) {
-    json.next();
     json.open('{');
     json.add("key", hit.key);
     json.add("requests", hit.requests);
@@ -133,10 +73,8 @@ void write_hits(JsonWriter& json, const Advice& advice) {
 }
 
 void write_suggestions(JsonWriter& json, const Advice& advice) {
-  json.next("suggestions");
-  json.open('[');
+  json.open("suggestions", '[');
   for (const Suggestion& suggestion : advice.suggestions) {
-    json.next();
     json.open('{');
     json.add("name", suggestion.name);
     json.add("limit_expr", suggestion.expression);
@@ -151,19 +89,18 @@ void write_suggestions(JsonWriter& json, const Advice& advice) {
 }  // namespace
 
 std::string advice_json(const Advice& advice, const AdviceContext& context) {
-  JsonWriter json;
+  JsonWriter json(JsonWriter::Layout::kIndented);
   json.open('{');
   write_data(json, advice, context);
   write_bursts(json, advice);
   write_families(json, advice);
   write_hits(json, advice);
   write_suggestions(json, advice);
-  json.next("unknowns");
-  json.open('[');
-  for (const std::string& sentence : unknowns(advice, context)) json.add({}, sentence);
+  json.open("unknowns", '[');
+  for (const std::string& sentence : unknowns(advice, context)) json.add(sentence);
   json.close(']');
   json.close('}');
-  return std::move(json).text();
+  return std::move(json).text() + '\n';
 }
 
 }  // namespace sluice::advise

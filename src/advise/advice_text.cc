@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "advise/advice_report.h"
 #include "advise/words.h"
 #include "core/safe_text.h"
@@ -13,6 +15,7 @@ using replay::percent;
 
 constexpr std::size_t kColumns = 100;
 constexpr std::size_t kLimitColumns = 30;
+constexpr std::size_t kCommandColumns = 2'000;
 constexpr std::size_t kNumber = 11;
 constexpr std::string_view kBold = "\x1b[1m";
 constexpr std::string_view kFaint = "\x1b[2m";
@@ -35,7 +38,7 @@ class AdviceText {
       hit_first();
       suggestions();
     }
-    cannot_know();
+    if (advice_.requests > 0) cannot_know();
     return std::move(out_);
   }
 
@@ -61,6 +64,7 @@ class AdviceText {
     while (!text.empty()) {
       std::size_t end = text.size();
       if (indent + end > kColumns) end = text.rfind(' ', kColumns - indent);
+      if (end == std::string_view::npos) end = std::min(text.find(' '), text.size());
       line(margin + std::string(text.substr(0, end)));
       text.remove_prefix(std::min(text.size(), end + 1));
     }
@@ -172,9 +176,9 @@ class AdviceText {
                 12);
     }
     line();
-    paragraph("See what one of them does: sluice replay FILE --limit '" +
-                  advice_.suggestions[1].expression + "'",
-              2);
+    line("  See what one of them does:");
+    line("    " + printable(context_.replay, kCommandColumns) + " --limit '" +
+         advice_.suggestions[1].expression + "'");
   }
 
   void cannot_know() {
@@ -194,6 +198,7 @@ std::vector<std::string> unknowns(const Advice& advice, const AdviceContext& con
   constexpr std::int64_t kWeekNs = std::int64_t{7} * 86'400 * 1'000'000'000;
   constexpr std::uint64_t kManyKeys = 1'000;
   std::vector<std::string> all;
+  if (advice.requests == 0) return all;
   const std::int64_t span_ns = advice.last_ns - advice.first_ns;
   if (span_ns < kWeekNs) {
     all.push_back("The data spans " + duration_text(span_ns) +

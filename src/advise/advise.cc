@@ -6,6 +6,7 @@
 #include "advise/advice.h"
 #include "advise/advice_report.h"
 #include "pages/pages.h"
+#include "replay/command_line.h"
 #include "replay/feed.h"
 #include "replay/inputs.h"
 #include "replay/output_file.h"
@@ -38,7 +39,11 @@ int advise_all(const AdviseOptions& options, const AdviseStreams& streams) {
     throw ReplayError(kFailed, "not one line of the input could be read");
   }
   const Advice advice = make_advice(traffic, order.late());
-  const AdviceContext context{.key = feed.keys_used(), .unreadable = feed.unreadable()};
+  const AdviceContext context{
+      .key = feed.keys_used(),
+      .unreadable = feed.unreadable(),
+      .replay = replay::command_line(
+          {.files = options.files, .key = options.key, .format = options.format})};
   const std::string text = options.is_json ? advice_json(advice, context)
                                            : advice_text(advice, context, streams.is_coloured);
   if (page) {

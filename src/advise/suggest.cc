@@ -141,17 +141,19 @@ Outcome outcome_of(const Ranking& ranking, std::size_t limit) {
 
 std::string why_balanced(const Choice& choice, const Ranking& ranking) {
   if (choice.outliers == 0) {
-    return "No small group of keys stands out, so this is the smallest limit of its kind that "
-           "denies something to at most 1 % of the keys. Look at them before you choose it.";
+    return "No small group of keys stands out, so this is the smallest round number that denies "
+           "something to at most 1 % of the keys. Look at them before you choose it.";
   }
+  std::uint64_t keys = 0;
   std::uint64_t requests = 0;
   for (std::size_t rank = 0; rank < choice.outliers; ++rank) {
+    keys += ranking.weight(rank);
     requests += ranking.weight(rank) * ranking.key(rank).requests;
   }
-  return count_of(choice.outliers, "key") + (choice.outliers == 1 ? " stands" : " stand") +
-         " out: it denies " +
+  return (keys > choice.outliers ? "About " : "") + count_of(keys, "key") +
+         (keys == 1 ? " stands" : " stand") + " out: it denies " +
          replay::percent(ranking.denied(choice.balanced, choice.outliers), requests) + " of what " +
-         (choice.outliers == 1 ? "it" : "they") +
+         (keys == 1 ? "it" : "they") +
          " asked for, and has room for twice what every other key asked for.";
 }
 

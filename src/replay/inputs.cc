@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 
 #include "replay/text.h"
@@ -79,6 +80,17 @@ std::optional<OpenFile> open_output(std::string_view option, const std::string& 
                   : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kOutputMode);
   if (descriptor < 0) throw ReplayError(kFailed, label + name + ": " + why_not(errno));
   return OpenFile{descriptor, name};
+}
+
+bool is_one_file(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty()) return false;
+  if (a == b) return true;
+  if (a == "-" || b == "-") return false;
+  std::error_code error;
+  if (std::filesystem::equivalent(a, b, error)) return true;
+  // A file that is not there yet is known only by its path.
+  const auto path_a = std::filesystem::weakly_canonical(a, error);
+  return !error && path_a == std::filesystem::weakly_canonical(b, error) && !error;
 }
 
 std::optional<KeyTemplate> read_key(const std::optional<std::string>& key, Format format) {

@@ -61,6 +61,10 @@ OpenFile open_input(const Input& input);
 std::optional<OpenFile> open_output(std::string_view option, const std::string& path,
                                     const std::vector<Input>& inputs);
 
+/// Whether two outputs go to one file: by the same path, by different ones, or by links. An empty
+/// path is no output, "-" is standard output.
+bool is_one_file(const std::string& a, const std::string& b);
+
 /// The key template that the user gave, if any. Throws ReplayError if it is wrong or fits no file
 /// of this format.
 std::optional<KeyTemplate> read_key(const std::optional<std::string>& key, Format format);

@@ -1,73 +1,61 @@
+#include "replay/json_writer.h"
 #include "replay/report.h"
-#include "replay/text.h"
 
 namespace sluice::replay {
 namespace {
 
-void append_count(std::string& out, std::string_view name, std::uint64_t count) {
-  out.append(name);
-  append_number(out, count);
-}
-
-void append_instant(std::string& out, std::string_view name, Instant time_ns) {
-  out.append(name);
-  append_number(out, time_ns);
-}
-
-void append_worst_minute(std::string& out, const std::optional<WorstMinute>& worst) {
-  out += ",\n      \"worst_minute\": ";
-  if (!worst) {
-    out += "null";
-    return;
+void write_limit(JsonWriter& json, const LimitSummary& limit, const Summary& summary) {
+  json.open('{');
+  json.add("limit_expr", limit.expression);
+  json.add("requests", summary.requests);
+  json.add("admitted", summary.requests - limit.denied);
+  json.add("denied", limit.denied);
+  json.add("keys_seen", summary.keys_seen);
+  json.add("keys_limited", limit.keys_limited);
+  if (limit.worst_minute) {
+    json.open("worst_minute", '{');
+    json.add("start_ns", limit.worst_minute->start_ns);
+    json.add("denied", limit.worst_minute->denied);
+    json.close('}');
+  } else {
+    json.add("worst_minute", nullptr);
   }
-  append_instant(out, "{\"start_ns\": ", worst->start_ns);
-  append_count(out, ", \"denied\": ", worst->denied);
-  out += "}";
-}
-
-void append_limit(std::string& out, const LimitSummary& limit, const Summary& summary) {
-  out += "    {\n      \"limit_expr\": ";
-  append_json_string(out, limit.expression);
-  append_count(out, ",\n      \"requests\": ", summary.requests);
-  append_count(out, ",\n      \"admitted\": ", summary.requests - limit.denied);
-  append_count(out, ",\n      \"denied\": ", limit.denied);
-  append_count(out, ",\n      \"keys_seen\": ", summary.keys_seen);
-  append_count(out, ",\n      \"keys_limited\": ", limit.keys_limited);
-  append_worst_minute(out, limit.worst_minute);
-  out += ",\n      \"most_denied\": [";
-  bool is_first = true;
+  json.open("most_denied", '[');
   for (const KeyCount& count : limit.most_denied) {
-    out += is_first ? "\n        {\"key\": " : ",\n        {\"key\": ";
-    is_first = false;
-    append_json_string(out, count.key);
-    append_count(out, ", \"denied\": ", count.denied);
-    append_count(out, ", \"requests\": ", count.requests);
-    out += "}";
+    json.open('{');
+    json.add("key", count.key);
+    json.add("denied", count.denied);
+    json.add("requests", count.requests);
+    json.close('}');
   }
-  out += is_first ? "]\n    }" : "\n      ]\n    }";
+  json.close(']');
+  json.close('}');
 }
 
 }  // namespace
 
-std::string json_report(const Summary& summary, const ReportContext& context) {
-  std::string out = "{\n  \"key\": ";
-  append_json_string(out, context.key);
-  append_count(out, ",\n  \"requests\": ", summary.requests);
-  append_count(out, ",\n  \"unreadable_lines\": ", context.unreadable);
+void write_report(JsonWriter& json, const Summary& summary, const ReportContext& context) {
+  json.open('{');
+  json.add("key", context.key);
+  json.add("requests", summary.requests);
+  json.add("unreadable_lines", context.unreadable);
   if (summary.requests == 0) {
-    out += ",\n  \"first_ns\": null,\n  \"last_ns\": null";
+    json.add("first_ns", nullptr);
+    json.add("last_ns", nullptr);
   } else {
-    append_instant(out, ",\n  \"first_ns\": ", summary.first_ns);
-    append_instant(out, ",\n  \"last_ns\": ", summary.last_ns);
+    json.add("first_ns", summary.first_ns);
+    json.add("last_ns", summary.last_ns);
   }
-  out += ",\n  \"limits\": [\n";
-  bool is_first = true;
-  for (const LimitSummary& limit : summary.limits) {
-    if (!is_first) out += ",\n";
-    is_first = false;
-    append_limit(out, limit, summary);
-  }
-  return out + "\n  ]\n}\n";
+  json.open("limits", '[');
+  for (const LimitSummary& limit : summary.limits) write_limit(json, limit, summary);
+  json.close(']');
+  json.close('}');
+}
+
+std::string json_report(const Summary& summary, const ReportContext& context) {
+  JsonWriter json(JsonWriter::Layout::kIndented);
+  write_report(json, summary, context);
+  return std::move(json).text() + '\n';
 }
 
 }  // namespace sluice::replay

@@ -1,10 +1,11 @@
 #include "replay/page_report.h"
 
-#include <boost/unordered/unordered_flat_set.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <utility>
 
 #include "pages/pages.h"
 #include "replay/differences.h"
+#include "replay/json_writer.h"
 #include "replay/text.h"
 
 namespace sluice::replay {
@@ -22,56 +23,6 @@ struct KeyTimeline {
   Timeline timeline;
 };
 
-/// Writes JSON without spaces.
-class Json {
- public:
-  void text(std::string_view text) {
-    separate();
-    append_json_string(out_, text);
-  }
-  template <class Number>
-  void number(Number number) {
-    separate();
-    append_number(out_, number);
-  }
-  void name(std::string_view name) {
-    text(name);
-    out_ += ':';
-    is_first_ = true;
-  }
-  void raw(std::string_view json) {
-    separate();
-    out_ += json;
-  }
-  void open(char bracket) {
-    separate();
-    out_ += bracket;
-    is_first_ = true;
-  }
-  void close(char bracket) {
-    out_ += bracket;
-    is_first_ = false;
-  }
-
-  /// A list with what number_of() makes of each item.
-  template <class Items, class NumberOf>
-  void numbers(const Items& items, const NumberOf& number_of) {
-    open('[');
-    for (const auto& item : items) number(number_of(item));
-    close(']');
-  }
-
-  std::string& out() { return out_; }
-
- private:
-  void separate() {
-    if (!std::exchange(is_first_, false)) out_ += ',';
-  }
-
-  std::string out_;
-  bool is_first_ = true;
-};
-
 class Page {
  public:
   explicit Page(const PageContents& contents)
@@ -81,8 +32,9 @@ class Page {
         key_steps_(steps_),
         summary_(contents.tally.summary(kMostDeniedOnPage)) {
     for (LimitSummary& limit : summary_.limits) {
+      std::vector<std::size_t>& timelines = timelines_of_limits_.emplace_back();
       for (KeyCount& count : limit.most_denied) {
-        add_key(count);
+        timelines.push_back(timeline_of(count));
         count.key = page_key(count.key);
       }
     }
@@ -97,10 +49,14 @@ class Page {
   }
 
  private:
-  void add_key(const KeyCount& count) {
-    if (!listed_.insert(count.id).second) return;
-    const Timeline* timeline = contents_.charts.of(count.id);
-    timelines_.push_back({page_key(count.key), timeline == nullptr ? Timeline() : *timeline});
+  /// The index of the key's timeline, which may be new.
+  std::size_t timeline_of(const KeyCount& count) {
+    const auto [listed, is_new] = listed_.try_emplace(count.id, timelines_.size());
+    if (is_new) {
+      const Timeline* timeline = contents_.charts.of(count.id);
+      timelines_.push_back({page_key(count.key), timeline == nullptr ? Timeline() : *timeline});
+    }
+    return listed->second;
   }
 
   /// Halves the steps of the keys' timelines, or more. False if that makes no difference.
@@ -118,76 +74,72 @@ class Page {
   }
 
   std::string everything_else() {
-    Json json;
+    JsonWriter json(JsonWriter::Layout::kCompact);
     json.open('{');
-    json.name("command");
-    json.text(printable(contents_.command, kCommandColumns));
+    json.add("command", printable(contents_.command, kCommandColumns));
     json.name("report");
-    std::string report =
-        json_report(summary_, {.key = printable(contents_.context.key, kTypedColumns),
-                               .unreadable = contents_.context.unreadable});
-    report.pop_back();
-    json.raw(report);
-    json.name("timeline");
-    json.open('{');
+    write_report(json, summary_,
+                 {.key = printable(contents_.context.key, kTypedColumns),
+                  .unreadable = contents_.context.unreadable});
+    json.open("timeline", '{');
     write_steps(json, steps_, contents_.charts.all(), false);
     json.close('}');
-    json.name("shares");
-    json.open('[');
+    json.open("shares", '[');
     for (std::size_t limit = 0; limit < limits_; ++limit) {
-      json.numbers(share_histogram(contents_.tally, limit),
-                   [](std::uint64_t keys) { return keys; });
+      json.add_numbers(share_histogram(contents_.tally, limit),
+                       [](std::uint64_t keys) { return keys; });
     }
     json.close(']');
     write_differences(json);
     write_sweep(json);
+    json.open("timelines", '[');
+    for (const std::vector<std::size_t>& timelines : timelines_of_limits_) {
+      json.add_numbers(timelines, [](std::size_t timeline) { return timeline; });
+    }
+    json.close(']');
     json.name("keys");
-    return std::move(json.out());
+    return std::move(json).text();
   }
 
   std::string timelines_of_keys() {
-    Json json;
+    JsonWriter json(JsonWriter::Layout::kCompact);
     json.open('[');
     for (const KeyTimeline& key : timelines_) {
       json.open('{');
-      json.name("key");
-      json.text(key.key);
+      json.add("key", key.key);
       write_steps(json, key_steps_, key.timeline, true);
       json.close('}');
     }
     json.close(']');
-    return std::move(json.out());
+    return std::move(json).text();
   }
 
   /// The steps as columns: their numbers, the requests, and for each limit the denied requests and,
   /// if wanted, the levels.
-  void write_steps(Json& json, const TimeSteps& width, const Timeline& timeline, bool with_levels) {
+  void write_steps(JsonWriter& json, const TimeSteps& width, const Timeline& timeline,
+                   bool with_levels) {
     const auto& steps = timeline.steps();
-    json.name("step_ns");
-    json.number(width.width_ns());
+    json.add("step_ns", width.width_ns());
     json.name("steps");
-    json.numbers(steps, [](const StepCounts& at) { return at.step; });
+    json.add_numbers(steps, [](const StepCounts& at) { return at.step; });
     json.name("requests");
-    json.numbers(steps, [](const StepCounts& at) { return at.requests; });
-    json.name("denied");
-    json.open('[');
+    json.add_numbers(steps, [](const StepCounts& at) { return at.requests; });
+    json.open("denied", '[');
     for (std::size_t limit = 0; limit < limits_; ++limit) {
-      json.numbers(steps, [&](const StepCounts& at) { return at.denied[limit]; });
+      json.add_numbers(steps, [&](const StepCounts& at) { return at.denied[limit]; });
     }
     json.close(']');
     if (!with_levels) return;
-    json.name("level");
-    json.open('[');
+    json.open("level", '[');
     for (std::size_t limit = 0; limit < limits_; ++limit) {
-      json.numbers(steps, [&](const StepCounts& at) { return at.level[limit]; });
+      json.add_numbers(steps, [&](const StepCounts& at) { return at.level[limit]; });
     }
     json.close(']');
   }
 
   /// For each ordered pair of limits, what the second denies and the first does not.
-  void write_differences(Json& json) {
-    json.name("differences");
-    json.open('[');
+  void write_differences(JsonWriter& json) {
+    json.open("differences", '[');
     for (std::size_t a = 0; a < limits_; ++a) {
       for (std::size_t b = 0; b < limits_; ++b) {
         if (a != b) write_difference(json, a, b);
@@ -196,27 +148,19 @@ class Page {
     json.close(']');
   }
 
-  void write_difference(Json& json, std::size_t a, std::size_t b) {
+  void write_difference(JsonWriter& json, std::size_t a, std::size_t b) {
     const Difference difference = only_denied(contents_.tally, b, a);
     json.open('{');
-    json.name("admits");
-    json.number(std::uint64_t{a});
-    json.name("denies");
-    json.number(std::uint64_t{b});
-    json.name("requests");
-    json.number(contents_.charts.only_denied_by(b, a));
-    json.name("keys");
-    json.number(difference.keys);
-    json.name("most_denied");
-    json.open('[');
+    json.add("admits", a);
+    json.add("denies", b);
+    json.add("requests", contents_.charts.only_denied_by(b, a));
+    json.add("keys", difference.keys);
+    json.open("most_denied", '[');
     for (const KeyDifference& key : difference.most_denied) {
       json.open('{');
-      json.name("key");
-      json.text(page_key(key.key));
-      json.name("denied");
-      json.number(key.denied);
-      json.name("requests");
-      json.number(key.requests);
+      json.add("key", page_key(key.key));
+      json.add("denied", key.denied);
+      json.add("requests", key.requests);
       json.close('}');
     }
     json.close(']');
@@ -224,35 +168,28 @@ class Page {
   }
 
   /// For each limit its result, or null if there is none.
-  void write_sweep(Json& json) {
-    json.name("sweep");
-    json.open('[');
+  void write_sweep(JsonWriter& json) {
+    json.open("sweep", '[');
     for (std::size_t limit = 0; limit < limits_; ++limit) {
       if (const auto result = contents_.sweep.result(limit)) {
         write_result(json, *result);
       } else {
-        json.raw("null");
+        json.add(nullptr);
       }
     }
     json.close(']');
   }
 
-  static void write_result(Json& json, const SweepResult& result) {
+  static void write_result(JsonWriter& json, const SweepResult& result) {
     json.open('{');
-    json.name("keys");
-    json.number(result.keys);
-    json.name("is_sample");
-    json.raw(result.is_sample ? "true" : "false");
-    json.name("points");
-    json.open('[');
+    json.add("keys", result.keys);
+    json.add("is_sample", result.is_sample);
+    json.open("points", '[');
     for (const SweepPoint& point : result.points) {
       json.open('{');
-      json.name("percent");
-      json.number(std::int64_t{point.percent});
-      json.name("limit_expr");
-      json.text(point.expression);
-      json.name("keys_limited");
-      json.number(point.keys_limited);
+      json.add("percent", point.percent);
+      json.add("limit_expr", point.expression);
+      json.add("keys_limited", point.keys_limited);
       json.close('}');
     }
     json.close(']');
@@ -264,8 +201,11 @@ class Page {
   TimeSteps steps_;
   TimeSteps key_steps_;
   Summary summary_;
-  boost::unordered_flat_set<Tally::KeyId> listed_;
   std::vector<KeyTimeline> timelines_;
+  /// The index of a key's timeline.
+  boost::unordered_flat_map<Tally::KeyId, std::size_t> listed_;
+  /// For each limit the timelines of the keys that it denies most.
+  std::vector<std::vector<std::size_t>> timelines_of_limits_;
 };
 
 }  // namespace

@@ -101,6 +101,24 @@ TEST(PageReport, KeysAreCut) {
   EXPECT_LT(collected.json().size(), 2000U);
 }
 
+TEST(PageReport, KeysThatAreCutToTheSameTextHaveTheirOwnTimelines) {
+  const std::string begin(kPageKeyColumns, 'x');
+  Collected collected(2);
+  for (int i = 0; i < 5; ++i) collected.add(begin + "a", kStartNs, 1);
+  for (int i = 0; i < 3; ++i) collected.add(begin + "b", kStartNs, 3);
+  const auto data = boost::json::parse(collected.json());
+  const auto requests_of = [&](std::size_t limit, std::size_t row) {
+    const auto timeline = data.at("timelines").at(limit).at(row).to_number<std::size_t>();
+    const auto& count = data.at("report").at("limits").at(limit).at("most_denied").at(row);
+    EXPECT_EQ(count.at("key"), data.at("keys").at(timeline).at("key"));
+    EXPECT_EQ(count.at("requests"), sum(data.at("keys").at(timeline).at("requests")));
+    return sum(data.at("keys").at(timeline).at("requests"));
+  };
+  EXPECT_EQ(requests_of(0, 0), 5);
+  EXPECT_EQ(requests_of(0, 1), 3);
+  EXPECT_EQ(requests_of(1, 0), 3);
+}
+
 // Eight limits that deny fifty long keys each, everywhere in a long time: the steps of the keys are
 // made wider until the page is small enough, and no request is lost.
 TEST(PageReport, IsBounded) {

@@ -159,7 +159,7 @@ int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::
   const auto charts = make_charts(options, limits.size());
   auto store = open_virtual_store(options.store, left);
   const std::vector<Input> inputs = find_inputs(options.files);
-  if (!options.html.empty() && options.html == options.decisions) {
+  if (is_one_file(options.html, options.decisions)) {
     throw ReplayError(kMisused, "--html: " + printable(options.html, kTypedColumns) +
                                     " is also for the decisions");
   }

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
+#include <filesystem>
 #include <sstream>
 #include <string>
 
 #include "replay/test_file.h"
+#include "replay/timeline.h"
 
 namespace sluice::replay {
 namespace {
@@ -330,7 +332,7 @@ TEST_F(Replay, WritesAPageThatIsTheSameTwice) {
   const std::string page = directory_.read("report.html");
   EXPECT_TRUE(page.starts_with("<!doctype html>"));
   EXPECT_TRUE(page.ends_with("</html>\n"));
-  EXPECT_NE(page.find(R"("limit_expr": "token_bucket 1/1s burst=2")"), std::string::npos);
+  EXPECT_NE(page.find(R"("limit_expr":"token_bucket 1/1s burst=2")"), std::string::npos);
   run(choice);
   EXPECT_EQ(directory_.read("report.html"), page);
   choice.html.clear();
@@ -372,6 +374,29 @@ TEST_F(Replay, APageThatCannotBeWrittenIsAnError) {
   EXPECT_EQ(full.out, "");
   EXPECT_EQ(full.err,
             "sluice replay: the page cannot be written to /dev/full: No space left on device\n");
+}
+
+TEST_F(Replay, ThePageAndTheDecisionsAreTwoFilesWhateverTheirNames) {
+  ReplayOptions choice = options(directory_.write("log", log_line("a", "10:00:00")));
+  choice.decisions = directory_.path("out");
+  const auto expect_refused = [&](const std::string& html) {
+    choice.html = html;
+    const Outcome outcome = run(choice);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_EQ(outcome.err, "sluice replay: --html: " + html + " is also for the decisions\n");
+  };
+  // The file is not there yet.
+  expect_refused(directory_.path("./out"));
+  EXPECT_FALSE(std::filesystem::exists(choice.decisions));
+  directory_.write("out", "kept");
+  expect_refused(directory_.path("./out"));
+  std::filesystem::create_symlink("out", directory_.path("link"));
+  expect_refused(directory_.path("link"));
+  std::filesystem::create_hard_link(directory_.path("out"), directory_.path("hard"));
+  expect_refused(directory_.path("hard"));
+  EXPECT_EQ(directory_.read("out"), "kept");
+  choice.html = directory_.path("page.html");
+  EXPECT_EQ(run(choice).status, 0);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "replay/json_writer.h"
 #include "replay/tally.h"
 
 namespace sluice::replay {
@@ -20,5 +21,8 @@ std::string table_report(const Summary& summary, const ReportContext& context, b
 
 /// The summary for programs: one JSON object, its fields always in the same order, and a line end.
 std::string json_report(const Summary& summary, const ReportContext& context);
+
+/// Writes this object as one value.
+void write_report(JsonWriter& json, const Summary& summary, const ReportContext& context);
 
 }  // namespace sluice::replay

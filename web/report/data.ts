@@ -69,5 +69,7 @@ export interface ReportData {
   shares: number[][];
   differences: Difference[];
   sweep: (Sweep | null)[];
+  /** By limit: for each key of its most_denied the index in `keys`. */
+  timelines: number[][];
   keys: KeySteps[];
 }

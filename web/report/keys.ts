@@ -20,8 +20,8 @@ export function makeKeys(data: ReportData, index: number, range: Range): HTMLEle
     update();
   }});
   const update = () => {
-    const shown = countsIn(data, index, range).slice(0, showsAll ? counts.length : FEW);
-    const rows = shown.map((count) => makeRow(data, index, count, range));
+    const shown = rowsIn(data, index, range).slice(0, showsAll ? counts.length : FEW);
+    const rows = shown.map((row) => makeRow(data, index, row, range));
     body.replaceChildren(makeTable(`Keys that ${data.report.limits[index].limit_expr} denies most`,
         ["key", "over time", "denied", "requests", "share"], [0, 1], rows));
     more.textContent = showsAll ? `Show ${FEW}` : `Show all ${counts.length}`;
@@ -32,42 +32,41 @@ export function makeKeys(data: ReportData, index: number, range: Range): HTMLEle
   return counts.length > FEW ? make("div", {}, body, more) : body;
 }
 
-function timelineOf(data: ReportData, key: string): KeySteps | undefined {
-  return data.keys.find((steps) => steps.key === key);
+/** A key with its counts in the range, and its timeline. */
+interface KeyRow extends KeyCount {
+  steps: KeySteps;
 }
 
-/** The counts of the keys in the range, the most denied first. */
-function countsIn(data: ReportData, index: number, range: Range): KeyCount[] {
-  const counts = data.report.limits[index].most_denied;
-  if (range.isAll) return counts;
-  return counts.map(({key}) => {
-    const steps = timelineOf(data, key);
-    if (steps === undefined) return {key, denied: 0, requests: 0};
-    return {key, denied: range.sum(steps, steps.denied[index]),
-      requests: range.sum(steps, steps.requests)};
-  }).sort((a, b) => b.denied - a.denied);
+/** The rows of the keys, the most denied in the range first. */
+function rowsIn(data: ReportData, index: number, range: Range): KeyRow[] {
+  const rows = data.report.limits[index].most_denied.map((count, i) =>
+    ({...count, steps: data.keys[data.timelines[index][i]]}));
+  if (range.isAll) return rows;
+  return rows.map(({key, steps}) => ({
+    key, steps, denied: range.sum(steps, steps.denied[index]),
+    requests: range.sum(steps, steps.requests),
+  })).sort((a, b) => b.denied - a.denied);
 }
 
-function makeRow(data: ReportData, index: number, count: KeyCount,
+function makeRow(data: ReportData, index: number, row: KeyRow,
                  range: Range): HTMLTableRowElement {
-  const open = () => openKey(data, count.key, index, range);
+  const open = () => openKey(data, row.steps, index, range);
   return make("tr", {},
       make("th", {scope: "row"}, make("button", {
         type: "button", class: "plain mono", "aria-haspopup": "dialog", click: open,
-      }, count.key)),
-      make("td", {class: "spark"}, makeSpark(timelineOf(data, count.key), index, range)),
-      showNumber("td", "key_denied", count.denied, grouped(count.denied)),
-      showNumber("td", "key_requests", count.requests, grouped(count.requests)),
-      make("td", {class: "number muted"}, percent(count.denied, count.requests)));
+      }, row.key)),
+      make("td", {class: "spark"}, makeSpark(row.steps, index, range)),
+      showNumber("td", "key_denied", row.denied, grouped(row.denied)),
+      showNumber("td", "key_requests", row.requests, grouped(row.requests)),
+      make("td", {class: "number muted"}, percent(row.denied, row.requests)));
 }
 
 /** The key's requests in the range, and the denied ones of them in red. */
-function makeSpark(steps: KeySteps | undefined, index: number, range: Range): SVGElement {
+function makeSpark(steps: KeySteps, index: number, range: Range): SVGElement {
   const {width, height} = SPARK;
   const svg = makeSvg("svg", {
     viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true",
   });
-  if (steps === undefined) return svg;
   const stepMs = steps.step_ns / 1e6;
   const spanMs = range.toMs - range.fromMs;
   const most = Math.max(1, ...steps.requests);
@@ -84,21 +83,19 @@ function makeSpark(steps: KeySteps | undefined, index: number, range: Range): SV
 }
 
 /** Opens the key's own timeline: its requests, the denied ones, and what the limit had left. */
-function openKey(data: ReportData, key: string, index: number, range: Range): void {
-  const steps = timelineOf(data, key);
+function openKey(data: ReportData, steps: KeySteps, index: number, range: Range): void {
   const close = make("button", {type: "button"}, "Close");
   const place = make("div", {});
   const dialog = make("dialog", {"aria-labelledby": "key-title"},
-      make("header", {}, make("h2", {id: "key-title", class: "mono"}, key), close), place);
+      make("header", {}, make("h2", {id: "key-title", class: "mono"}, steps.key), close), place);
   close.addEventListener("click", () => dialog.close());
   let chart: TimeChart | null = null;
   const show = (limit: number) => {
     chart?.destroy();
-    chart = steps === undefined ? null : makeKeyChart(steps, limit, range);
-    place.replaceChildren(makeKeyCounts(data, key, limit),
-        chart?.element ?? make("p", {}, "The report has no timeline of this key."));
-    chart?.draw();
-    if (!range.isAll) chart?.show(...rangeOf(steps!, range));
+    chart = makeKeyChart(steps, limit, range);
+    place.replaceChildren(makeKeyCounts(data, steps, limit), chart.element);
+    chart.draw();
+    if (!range.isAll) chart.show(...rangeOf(steps, range));
   };
   if (data.report.limits.length > 1) {
     const select = make("select", {}, ...data.report.limits.map((limit, i) =>
@@ -122,18 +119,18 @@ function rangeOf(steps: KeySteps, range: Range): [number, number] {
   return [range.fromMs / stepMs - first, range.toMs / stepMs - first];
 }
 
-function makeKeyCounts(data: ReportData, key: string, index: number): HTMLElement {
+function makeKeyCounts(data: ReportData, steps: KeySteps, index: number): HTMLElement {
   const limit = data.report.limits[index];
-  const count = limit.most_denied.find((one) => one.key === key);
-  const steps = timelineOf(data, key);
-  const total = (column: number[] | undefined) => (column ?? []).reduce((sum, one) => sum + one, 0);
-  const requests = count?.requests ?? total(steps?.requests);
-  const denied = count?.denied ?? total(steps?.denied[index]);
+  const place = data.timelines[index].indexOf(data.keys.indexOf(steps));
+  const total = (column: number[]) => column.reduce((sum, one) => sum + one, 0);
+  const {requests, denied} = place < 0 ?
+    {requests: total(steps.requests), denied: total(steps.denied[index])} :
+    limit.most_denied[place];
   const text = make("p", {"data-limit": index},
       showNumber("b", "key_denied", denied, grouped(denied)), " of ",
       showNumber("b", "key_requests", requests, grouped(requests)), " requests denied by ",
       make("span", {class: "mono"}, limit.limit_expr), `, ${percent(denied, requests)}`);
-  if (steps !== undefined && total(steps.requests) < requests) {
+  if (total(steps.requests) < requests) {
     text.append(`. The timeline has the last ${grouped(total(steps.requests))} of them.`);
   }
   return text;

@@ -11,10 +11,14 @@ await withBrowser(async (browser) => {
   assert.ok(keys.includes('</script><script>window.harmed=1</script>'));
   assert.ok(keys.includes('<img src=x onerror=window.harmed=1>'));
   assert.ok(keys.includes('a\\u{202e}b'));
+  const requests = (selector, i = 0) => page.evaluate(
+    `document.querySelectorAll(${JSON.stringify(selector)})[${i}].dataset.value`);
   for (let i = 0; i < keys.length; ++i) {
     await page.evaluate(`document.querySelectorAll(".keys button")[${i}].click()`);
     await page.drawn();
     assert.equal(await page.evaluate('document.querySelector("dialog h2").textContent'), keys[i]);
+    assert.equal(await requests('dialog [data-name=key_requests]'),
+      await requests('.keys [data-name=key_requests]', i));
     await page.evaluate('document.querySelector("dialog button").click()');
     await page.drawn();
   }
