@@ -246,7 +246,7 @@ function start(): void {
           "The same requests, decided by several limits. The address holds the experiment: copy ",
           "it to show it to others."),
       make("section", {class: "card", "aria-label": "Arrivals"}, controls, drawing, status,
-          chooser.element),
+          login, chooser.element),
       make("h2", {}, "Limits"), legend(), results, make("p", {}, add));
   makeControls();
   makeRows();
