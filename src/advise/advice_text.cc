@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <sstream>
+#include <string>
 
 #include "advise/advice_report.h"
 #include "advise/words.h"
@@ -58,16 +60,21 @@ class AdviceText {
     line(styled(text, kBold));
   }
 
-  /// Breaks full sentences into lines.
-  void paragraph(std::string_view text, std::size_t indent) {
+  /// Breaks full sentences into lines, between words.
+  void paragraph(const std::string& text, std::size_t indent) {
     const std::string margin(indent, ' ');
-    while (!text.empty()) {
-      std::size_t end = text.size();
-      if (indent + end > kColumns) end = text.rfind(' ', kColumns - indent);
-      if (end == std::string_view::npos) end = std::min(text.find(' '), text.size());
-      line(margin + std::string(text.substr(0, end)));
-      text.remove_prefix(std::min(text.size(), end + 1));
+    std::istringstream words(text);
+    std::string row;
+    for (std::string word; words >> word; row += word) {
+      if (row.empty()) continue;
+      if (indent + row.size() + 1 + word.size() > kColumns) {
+        line(margin + row);
+        row.clear();
+      } else {
+        row += ' ';
+      }
     }
+    if (!row.empty()) line(margin + row);
   }
 
   void overview() {
