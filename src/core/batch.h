@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "core/algorithm.h"
-#include "core/hash_secret.h"
 #include "core/instant.h"
 #include "core/operation.h"
 #include "sluice/decision.h"
@@ -123,38 +122,12 @@ class Batch final {
   /// Forgets the reason: the decisions have been made after all.
   void clear_error() { error_.clear(); }
 
-  /// Set by the caller before submit().
+  /// Set by the caller before submit(). A store around another store (FallbackStore) may replace it
+  /// by one that calls it.
   Completion completion;
 
-  /// A store around another one. It passes batches on to that store, which answers them.
-  class OuterStore {
-   public:
-    /// All decisions of the inner store are made. Calls the completion.
-    virtual void on_answered(Batch& batch) = 0;
-
-   protected:
-    ~OuterStore() = default;
-  };
-
-  /// What an outer store remembers of a request: its own space of it, and the hash of the key.
-  struct Subject {
-    Space* space = nullptr;
-    KeyHash key;
-  };
-
-  /// Set by an outer store before it passes the batch on: itself, and what it will need then. Kept
-  /// here so that it allocates nothing for that.
-  struct {
-    OuterStore* store = nullptr;
-    boost::container::small_vector<Subject, 1> subjects;
-    Instant sent = 0;
-  } outer;
-
-  /// Called by the store when all decisions are made: calls the completion, or the outer store if
-  /// there is one, and destroys the batch.
+  /// Called by the store when all decisions are made: calls the completion and destroys the batch.
   static void complete(std::unique_ptr<Batch> batch) {
-    OuterStore* const outer_store = std::exchange(batch->outer.store, nullptr);
-    if (outer_store != nullptr) return outer_store->on_answered(*batch);
     const Completion told = std::exchange(batch->completion, nullptr);
     assert(told != nullptr);
     told(*batch);

@@ -72,25 +72,5 @@ TEST(Batch, KeepsItsOwnersUntilItIsCompleted) {
   EXPECT_EQ(owner.use_count(), 1);
 }
 
-TEST(Batch, IsCompletedByTheOuterStoreThatPassedItOn) {
-  struct Outer final : Batch::OuterStore {
-    void on_answered(Batch& batch) override {
-      EXPECT_EQ(batch.outer.store, nullptr) << "it may pass the batch on once more";
-      batch.decisions()[0].allowed = true;
-      batch.completion(batch);
-    }
-  } outer;
-  const Request request{.key = "k"};
-  auto batch = std::make_unique<Batch>(std::span(&request, 1));
-  int calls = 0;
-  batch->completion = [&](Batch& completed) {
-    ++calls;
-    EXPECT_TRUE(completed.decisions()[0].allowed);
-  };
-  batch->outer.store = &outer;
-  Batch::complete(std::move(batch));
-  EXPECT_EQ(calls, 1);
-}
-
 }  // namespace
 }  // namespace sluice

@@ -34,10 +34,10 @@ bool is_return(Operation operation) {
 // How many completions the calling thread runs now, one within the other.
 constinit thread_local int completing = 0;
 
-void run_completion(Batch& batch) {
+void run_completion(Batch::Completion& completion, Batch& batch) {
   ++completing;
   // The completion is destroyed here as well: it may hold the last share of the store.
-  std::exchange(batch.completion, nullptr)(batch);
+  std::exchange(completion, nullptr)(batch);
   --completing;
 }
 
@@ -47,8 +47,8 @@ void run_completion(Batch& batch) {
 class FallbackStore::FallbackSpace final : public Space,
                                            public std::enable_shared_from_this<FallbackSpace> {
  public:
-  static FallbackSpace& of(const Subject& subject) {
-    return static_cast<FallbackSpace&>(*subject.space);
+  static FallbackSpace& of(const Request& request) {
+    return static_cast<FallbackSpace&>(*request.space);
   }
 
   DenyCache::Name name_of(const KeyHash& key) const {
@@ -124,11 +124,11 @@ class FallbackStore::Settling {
       }
     }
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      FallbackSpace::of(subjects_[i]).count(requests[i], decisions[i % decisions.size()]);
+      subjects_[i].space->count(requests[i], decisions[i % decisions.size()]);
     }
     const bool raises = lost_ > 0 && policy() == OnFailure::kRaise;
     count(raises);
-    if (answered_ && !store_.charges_->is_empty()) store_.charge_back(now_);
+    if (answered_ && store_.charges_->may_charge(store_.decided_at(now_))) store_.charge_back(now_);
     return raises;
   }
 
@@ -148,14 +148,17 @@ class FallbackStore::Settling {
     // to release it: a permit with that id in the local states would be another one.
     if (request.giver == Source::kUnavailable) {
       is_left_open_ = is_left_open_ || is_lost;
-      return;
+      return store_.forget(subjects);
     }
     learn(subjects[0], request, decision);
     if (!is_lost) return mirror(subjects[0], request, decision);
+    store_.forget(subjects);
     answer_by_policy(subjects, requests, decision);
   }
 
   void settle_group(Requests requests, Decision& decision) {
+    // None is under way any more: while the answer to one is mirrored, the others do not count.
+    store_.forget(subjects_);
     if (decision.source == Source::kUnavailable) {
       return answer_by_policy(subjects_, requests, decision);
     }
@@ -164,13 +167,15 @@ class FallbackStore::Settling {
       Decision told = requests[i].parts[0];
       learn(subjects_[i], requests[i], told);
       told.allowed = decision.allowed;
-      mirror(subjects_[i], requests[i], told);
+      Subject settled = subjects_[i];
+      settled.expected = 0;
+      mirror(settled, requests[i], told);
     }
   }
 
   void learn(const Subject& subject, const Request& request, const Decision& answer) {
-    if (!store_.denials_ || !FallbackSpace::of(subject).is_cached(request.operation)) return;
-    const DenyCache::Name name = FallbackSpace::of(subject).name_of(subject.key);
+    if (!store_.denials_ || !subject.space->is_cached(request.operation)) return;
+    const DenyCache::Name name = subject.space->name_of(subject.key);
     if (!takes(request.operation, 1)) {
       // Cleared again (as before sending), because denials that arrived meanwhile may be older than
       // this refund or reset.
@@ -186,7 +191,7 @@ class FallbackStore::Settling {
 
   void mirror(const Subject& subject, const Request& request, const Decision& told) {
     if (store_.local_ == nullptr) return;
-    store_.local_->mirror(subject.key, in_local(subject, request), told, sent_);
+    store_.local_->mirror(subject.key, in_local(subject, request), subject.expected, told, sent_);
   }
 
   // Answers one request, or several asked together, in place of the store, whose decision is
@@ -219,7 +224,7 @@ class FallbackStore::Settling {
 
   bool was_denied_last(Subjects subjects, Requests requests) const {
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      const FallbackSpace& space = FallbackSpace::of(subjects[i]);
+      const FallbackSpace& space = *subjects[i].space;
       if (space.lends) continue;
       if (store_.denials_->denied_last(space.name_of(subjects[i].key), requests[i])) return true;
     }
@@ -234,7 +239,7 @@ class FallbackStore::Settling {
     std::optional<std::size_t> denied;
     for (std::size_t i = 0; i < requests.size(); ++i) {
       const Request& request = requests[i];
-      const FallbackSpace& space = FallbackSpace::of(subjects[i]);
+      const FallbackSpace& space = *subjects[i].space;
       Decision one;
       if (!takes(request.operation, request.cost) || space.lends ||
           !store_.denials_->denies(space.name_of(subjects[i].key), request, now, one,
@@ -344,17 +349,24 @@ std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>
 }
 
 FallbackStore::Subject FallbackStore::subject_of(const Request& request) const {
-  return {.space = request.space, .key = hash_key(request.key, secret_)};
+  return {.space = &FallbackSpace::of(request), .key = hash_key(request.key, secret_)};
 }
 
-// The inner store is about to be asked.
-void FallbackStore::prefetch(const Subject& subject) const {
-  if (local_) local_->prefetch(subject.key, *FallbackSpace::of(subject).local);
+// The inner store is about to be asked. Its answer is mirrored, or forget() is called.
+void FallbackStore::expect(Subject& subject, const Request& request) {
+  if (local_) subject.expected = local_->expect(subject.key, *subject.space->local, request);
+}
+
+void FallbackStore::forget(std::span<const Subject> subjects) {
+  if (local_ == nullptr) return;
+  for (const Subject& subject : subjects) {
+    local_->forget(subject.key, *subject.space->local, subject.expected);
+  }
 }
 
 Request FallbackStore::in_local(const Subject& subject, const Request& request) {
   Request local = request;
-  local.space = FallbackSpace::of(subject).local.get();
+  local.space = subject.space->local.get();
   return local;
 }
 
@@ -378,8 +390,8 @@ bool FallbackStore::is_answered_here(const Subject& subject, const Request& requ
 // the cache.
 bool FallbackStore::is_denied_again(const Subject& subject, const Request& request, Instant now,
                                     Instant& sent, Decision& decision) {
-  if (!denials_ || !FallbackSpace::of(subject).is_cached(request.operation)) return false;
-  const DenyCache::Name name = FallbackSpace::of(subject).name_of(subject.key);
+  if (!denials_ || !subject.space->is_cached(request.operation)) return false;
+  const DenyCache::Name name = subject.space->name_of(subject.key);
   if (!takes(request.operation, 1)) {
     denials_->clear(name, clock_.now());
     return false;
@@ -391,7 +403,7 @@ bool FallbackStore::is_denied_again(const Subject& subject, const Request& reque
   sent = clock_.now();
   if (!denials_->denies(name, request, sent, decision)) return false;
   counters_->cached_denials.fetch_add(1, std::memory_order_relaxed);
-  FallbackSpace::of(subject).count(request, decision);
+  subject.space->count(request, decision);
   return true;
 }
 
@@ -403,11 +415,11 @@ void FallbackStore::decide(std::span<const Request> requests, Instant now,
   OneOrMore<Subject> subjects;
   OneOrMore<std::size_t> places;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    const Subject subject = subject_of(requests[i]);
+    Subject subject = subject_of(requests[i]);
     if (is_answered_here(subject, requests[i], now, sent, decisions[i])) continue;
-    prefetch(subject);
+    expect(subject, requests[i]);
     asked.push_back(requests[i]);
-    asked.back().space = FallbackSpace::of(subject).inner.get();
+    asked.back().space = subject.space->inner.get();
     subjects.push_back(subject);
     places.push_back(i);
   }
@@ -434,47 +446,52 @@ void FallbackStore::decide_all(std::span<const Request> requests, Instant now, D
   OneOrMore<Decision> own(asked.size(), Decision{.source = Source::kUnavailable});
   for (std::size_t i = 0; i < asked.size(); ++i) {
     subjects.push_back(subject_of(asked[i]));
-    prefetch(subjects[i]);
-    asked[i].space = FallbackSpace::of(subjects[i]).inner.get();
+    expect(subjects[i], asked[i]);
+    asked[i].space = subjects[i].space->inner.get();
     if (asked.size() > 1 && asked[i].parts.empty()) asked[i].parts = {&own[i], 1};
   }
   const std::span<const Request> all{asked.data(), asked.size()};
+  const std::span<const Subject> about{subjects.data(), subjects.size()};
   decision = {.source = Source::kUnavailable};
   std::string error;
   try {
     inner_->decide_all(all, now, decision);
   } catch (const StoreError& unanswered) {
     error = unanswered.what();
+  } catch (const std::invalid_argument&) {
+    forget(about);
+    throw;
   }
-  Settling settling(*this, {subjects.data(), subjects.size()}, now, sent);
+  Settling settling(*this, about, now, sent);
   if (settling.run(all, {&decision, 1}, Batch::Mode::kTogether)) throw StoreError(error);
 }
 
 void FallbackStore::submit(std::unique_ptr<Batch> batch) {
-  const Instant now = batch->now();
-  Instant sent = sent_at(now);
-  auto& subjects = batch->outer.subjects;
+  Instant sent = sent_at(batch->now());
+  std::vector<Subject> subjects;
+  subjects.reserve(batch->requests().size());
+  if (batch->is_together()) return submit_together(std::move(batch), sent);
+  OneOrMore<std::size_t> asked;
   for (std::size_t i = 0; i < batch->requests().size(); ++i) {
     const Request& request = batch->requests()[i];
-    const Subject subject = subject_of(request);
-    const bool is_answered = !batch->is_together() &&
-                             is_answered_here(subject, request, now, sent, batch->decisions()[i]);
-    if (is_answered) continue;
-    prefetch(subject);
+    Subject subject = subject_of(request);
+    if (is_answered_here(subject, request, batch->now(), sent, batch->decisions()[i])) continue;
+    expect(subject, request);
+    asked.push_back(i);
     subjects.push_back(subject);
   }
-  if (subjects.empty()) return Batch::complete(std::move(batch));
-  if (subjects.size() == batch->requests().size()) return pass_on(std::move(batch), sent);
+  if (asked.empty()) return Batch::complete(std::move(batch));
+  if (asked.size() == batch->requests().size()) {
+    return pass_on(std::move(batch), std::move(subjects), sent);
+  }
 
   std::vector<Request> requests;
   std::vector<Decision*> answers;
-  for (std::size_t i = 0; i < batch->requests().size(); ++i) {
-    if (batch->decisions()[i].source != Source::kUnavailable) continue;
+  for (const std::size_t i : asked) {
     requests.push_back(batch->requests()[i]);
     answers.push_back(&batch->decisions()[i]);
   }
-  auto rest = std::make_unique<Batch>(requests, Batch::Mode::kEach, now);
-  rest->outer.subjects = std::move(subjects);
+  auto rest = std::make_unique<Batch>(requests, Batch::Mode::kEach, batch->now());
   rest->completion = [whole = std::make_shared<std::unique_ptr<Batch>>(std::move(batch)), requests,
                       answers](Batch& answered) {
     answered.copy_parts(requests);
@@ -482,40 +499,55 @@ void FallbackStore::submit(std::unique_ptr<Batch> batch) {
     (*whole)->set_error(answered.error());
     Batch::complete(std::move(*whole));
   };
-  pass_on(std::move(rest), sent);
+  pass_on(std::move(rest), std::move(subjects), sent);
+}
+
+void FallbackStore::submit_together(std::unique_ptr<Batch> batch, Instant sent) {
+  std::vector<Subject> subjects;
+  std::vector<std::shared_ptr<FallbackSpace>> held;  // If the batch is refused, it lets them go.
+  for (const Request& request : batch->requests()) {
+    subjects.push_back(subject_of(request));
+    held.push_back(subjects.back().space->shared_from_this());
+    expect(subjects.back(), request);
+  }
+  try {
+    pass_on(std::move(batch), subjects, sent);
+  } catch (const std::invalid_argument&) {
+    forget(subjects);
+    throw;
+  }
 }
 
 // Submits the whole batch to the inner store.
-void FallbackStore::pass_on(std::unique_ptr<Batch> batch, Instant sent) {
-  for (std::size_t i = 0; i < batch->requests().size(); ++i) {
-    batch->requests()[i].space = FallbackSpace::of(batch->outer.subjects[i]).inner.get();
+void FallbackStore::pass_on(std::unique_ptr<Batch> batch, std::vector<Subject> subjects,
+                            Instant sent) {
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    batch->requests()[i].space = subjects[i].space->inner.get();
   }
-  batch->outer.sent = sent;
-  batch->outer.store = this;
+  batch->completion = [this, sent, subjects = std::move(subjects),
+                       caller = std::move(batch->completion)](Batch& answered) mutable {
+    const auto mode = answered.is_together() ? Batch::Mode::kTogether : Batch::Mode::kEach;
+    Settling settling(*this, {subjects.data(), subjects.size()}, answered.now(), sent);
+    try {
+      const bool raises = settling.run(answered.requests(), answered.decisions(), mode);
+      if (raises) answered.set_error("the store did not answer");
+      if (!raises && !settling.is_left_open()) answered.clear_error();
+    } catch (const std::invalid_argument& error) {
+      answered.clear_error();
+      answered.set_error(error.what());
+    }
+    for (std::size_t i = 0; i < subjects.size(); ++i) {
+      answered.requests()[i].space = subjects[i].space;
+    }
+    run_completion(caller, answered);
+  };
   inner_->submit(std::move(batch));
-}
-
-void FallbackStore::on_answered(Batch& batch) {
-  const std::span<const Subject> subjects{batch.outer.subjects.data(), batch.outer.subjects.size()};
-  const auto mode = batch.is_together() ? Batch::Mode::kTogether : Batch::Mode::kEach;
-  Settling settling(*this, subjects, batch.now(), batch.outer.sent);
-  try {
-    const bool raises = settling.run(batch.requests(), batch.decisions(), mode);
-    if (raises) batch.set_error("the store did not answer");
-    if (!raises && !settling.is_left_open()) batch.clear_error();
-  } catch (const std::invalid_argument& error) {
-    batch.clear_error();
-    batch.set_error(error.what());
-  }
-  for (std::size_t i = 0; i < subjects.size(); ++i) batch.requests()[i].space = subjects[i].space;
-  run_completion(batch);
 }
 
 // Keeps account of what the local states have admitted, or taken back.
 void FallbackStore::note_local(const Subject& subject, const Request& request,
                                const Decision& answer, Instant now, bool may_be_done) {
-  FallbackSpace& space = FallbackSpace::of(subject);
-  if (space.lends || !answer.allowed) return;
+  if (subject.space->lends || !answer.allowed) return;
   std::int64_t units = 0;
   switch (request.operation) {
     case Operation::kTake:
@@ -526,9 +558,9 @@ void FallbackStore::note_local(const Subject& subject, const Request& request,
       units = answer.taken;
       break;
     case Operation::kRefund:
-      return charges_->subtract(space, subject.key, request.cost);
+      return charges_->subtract(*subject.space, subject.key, request.cost);
     case Operation::kReset:
-      return charges_->forget(space, subject.key);
+      return charges_->forget(*subject.space, subject.key);
     default:
       return;
   }
@@ -536,8 +568,8 @@ void FallbackStore::note_local(const Subject& subject, const Request& request,
   if (may_be_done) return count_not_charged_back(units);
   const auto until = now + local_->reset_after(in_local(subject, request), now).count();
   const std::int64_t lost = charges_->add(subject.key,
-                                          {.space = space.weak_from_this(),
-                                           .limit = space.keep(*request.limit),
+                                          {.space = subject.space->weak_from_this(),
+                                           .limit = subject.space->keep(*request.limit),
                                            .name = std::string(request.key),
                                            .units = units},
                                           now, until);
@@ -551,7 +583,6 @@ void FallbackStore::count_not_charged_back(std::int64_t units) {
 
 // The store answers: charges to it what the local states have admitted and still counts.
 void FallbackStore::charge_back(Instant now) {
-  if (!charges_->may_charge(decided_at(now))) return;
   std::vector<Request> requests;
   std::vector<std::shared_ptr<const void>> owners;
   std::vector<ChargeBack::Key> keys = charges_->take(decided_at(now));

@@ -82,7 +82,7 @@ struct FallbackCounters {
 /// Requests that are pending when it is destroyed are completed by the policy.
 ///
 /// Thread-safe. Only open_space() and replace_space() take a lock that all callers share.
-class FallbackStore final : public Store, private Batch::OuterStore {
+class FallbackStore final : public Store {
  public:
   /// Throws StoreError where the options are out of range, or the system has no random bytes.
   FallbackStore(std::shared_ptr<Store> inner, const FallbackOptions& options);
@@ -115,7 +115,12 @@ class FallbackStore final : public Store, private Batch::OuterStore {
  private:
   class FallbackSpace;
   class Settling;
-  using Subject = Batch::Subject;  // Its space is a FallbackSpace.
+  /// What a request is about.
+  struct Subject {
+    FallbackSpace* space = nullptr;
+    KeyHash key;
+    std::int64_t expected = 0;  // The result of LocalFallback::expect().
+  };
   template <class T>
   using OneOrMore = boost::container::small_vector<T, 1>;
 
@@ -126,13 +131,14 @@ class FallbackStore final : public Store, private Batch::OuterStore {
 
   Subject subject_of(const Request& request) const;
   static Request in_local(const Subject& subject, const Request& request);
-  void prefetch(const Subject& subject) const;
+  void expect(Subject& subject, const Request& request);
+  void forget(std::span<const Subject> subjects);
   bool is_answered_here(const Subject& subject, const Request& request, Instant now, Instant& sent,
                         Decision& decision);
   bool is_denied_again(const Subject& subject, const Request& request, Instant now, Instant& sent,
                        Decision& decision);
-  void pass_on(std::unique_ptr<Batch> batch, Instant sent);
-  void on_answered(Batch& batch) override;
+  void submit_together(std::unique_ptr<Batch> batch, Instant sent);
+  void pass_on(std::unique_ptr<Batch> batch, std::vector<Subject> subjects, Instant sent);
   void note_local(const Subject& subject, const Request& request, const Decision& answer,
                   Instant now, bool may_be_done);
   void count_not_charged_back(std::int64_t units);

@@ -4,6 +4,7 @@
 #include <boost/container/small_vector.hpp>
 #include <cassert>
 #include <cstddef>
+#include <mutex>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -16,6 +17,8 @@
 namespace sluice {
 namespace {
 
+constexpr std::size_t kStripes = 4096;
+
 // How many permits there are. REQUIRES: it is a limit of permits.
 std::int64_t& permits_of(LimitDefinition& limit) {
   return std::get<Part<Concurrency>>(limit.parts[0]).params.limit;
@@ -27,7 +30,35 @@ Decision ask(Store& store, const Request& request, Instant now) {
   return decision;
 }
 
-// Whether the answer to this request says how many units of its key remain.
+std::int64_t least_quota(const LimitDefinition& limit) {
+  std::int64_t least = kMaxInt64;
+  for (const AnyPart& part : limit.parts) least = std::min(least, numbers_of(part).quota);
+  return least;
+}
+
+// Whether a fresh key would admit it.
+bool can_be_admitted(const LimitDefinition& limit, std::int64_t cost) {
+  return std::ranges::all_of(limit.parts, [&](const AnyPart& part) {
+    const auto is_admitted = [&]<class P>(const P& p) {
+      using A = typename P::Algorithm;
+      return A::take(p.params, typename A::State{}, {.now = 0, .cost = cost}).decision.allowed;
+    };
+    return std::visit(is_admitted, part);
+  });
+}
+
+// How many of the units that remain the store may take away for a request: at most all of them.
+std::int64_t charged_units(const Request& request) {
+  const bool charges = request.operation == Operation::kCharge;
+  if (!charges && !takes(request.operation, request.cost)) return 0;
+  const std::int64_t quota = least_quota(*request.limit);
+  if (request.cost <= quota) return request.cost;
+  const bool is_denied =
+      request.operation == Operation::kTake && !can_be_admitted(*request.limit, request.cost);
+  return is_denied ? 0 : quota;
+}
+
+// Whether the store says with this answer how many units of its key remain.
 bool tells_remaining(const Request& request, const Decision& told) {
   const Operation operation = request.operation;
   return told.source == Source::kStore &&
@@ -39,51 +70,87 @@ bool tells_remaining(const Request& request, const Decision& told) {
 }  // namespace
 
 LocalFallback::LocalFallback(std::size_t max_bytes, std::int64_t shares)
-    : shares_(shares), store_({.max_bytes = max_bytes, .table = {}}) {
+    : shares_(shares),
+      stripes_(std::make_unique<Stripe[]>(kStripes)),
+      store_({.max_bytes = max_bytes, .table = {}}) {
   assert(shares_ >= 1);
 }
 
-void LocalFallback::mirror(const KeyHash& key, const Request& request, const Decision& told,
-                           Instant sent) {
-  const memory::Place place = store_.place_of(*request.space, key);
-  if (is_repeated(request, told)) repeat(place, request, told, sent);
-  if (tells_remaining(request, told)) store_.lower_at(place, request, sent, told.remaining);
+LocalFallback::Stripe& LocalFallback::stripe_of(const KeyHash& key, const Space& space) const {
+  const auto which = reinterpret_cast<std::uintptr_t>(&space) / alignof(std::max_align_t);
+  return stripes_[(key.low ^ which) % kStripes];
 }
 
-// Whether the request itself is to be done here as well: what remains does not say all that it has
-// changed.
-bool LocalFallback::is_repeated(const Request& request, const Decision& told) const {
+std::int64_t LocalFallback::expect(const KeyHash& key, const Space& space, const Request& request) {
+  const memory::Place place = store_.place_of(space, key);
+  place.shard->prefetch(place.tag);
+  const std::int64_t units = charged_units(request);
+  Stripe& stripe = stripe_of(key, space);
+  const std::lock_guard lock(stripe.lock);
+  stripe.unsettled += units;
+  return units;
+}
+
+void LocalFallback::forget(const KeyHash& key, const Space& space, std::int64_t expected) {
+  Stripe& stripe = stripe_of(key, space);
+  const std::lock_guard lock(stripe.lock);
+  stripe.unsettled -= expected;
+}
+
+void LocalFallback::mirror(const KeyHash& key, const Request& asked, std::int64_t expected,
+                           const Decision& told, Instant sent) {
+  Request request = asked;
+  request.parts = {};  // They are the store's.
+  const bool tells = tells_remaining(request, told);
+  const bool changes = make_change(request, told);
+  if (!changes) {
+    request.operation = Operation::kTake;
+    request.cost = 0;
+  }
+  Stripe& stripe = stripe_of(key, *request.space);
+  // Two threads that mirror answers of one key must not both charge what other processes used.
+  const std::lock_guard lock(stripe.lock);
+  stripe.unsettled -= expected;
+  if (!changes && !tells) return;
+  const memory::Place place = store_.place_of(*request.space, key);
+  Decision here;
+  store_.decide_at(place, request, sent, here);
+  // What the store has counted beside the requests of this process was used by other processes.
+  const std::int64_t excess = here.remaining - told.remaining - stripe.unsettled;
+  if (!tells || excess <= 0) [[likely]]
+    return;
+  request.operation = Operation::kCharge;
+  request.cost = excess;
+  store_.decide_at(place, request, sent, here);
+}
+
+// Makes of a request, to which the store has given this answer, what is to be done here. False
+// where that is nothing.
+bool LocalFallback::make_change(Request& request, const Decision& told) const {
   switch (request.operation) {
     case Operation::kTake:
+      if (!told.allowed || request.cost == 0) return false;
+      break;
     case Operation::kTakeUpTo:
+      if (told.taken == 0) return false;
+      request.operation = Operation::kTake;
+      request.cost = told.taken;
+      break;
+    case Operation::kRenew:
+      // Not held any more, whatever is known of it here.
+      if (!told.allowed) request.operation = Operation::kRelease;
+      break;
+    case Operation::kRelease:
+      break;
     case Operation::kCharge:
-      if (lends(*request.limit)) return told.allowed && request.cost > 0;
-      // Each unit counts as `shares`. Without shares, where nothing remains, there may be a debt.
-      return told.allowed && (shares_ > 1 || told.remaining == 0);
     case Operation::kRefund:
     case Operation::kBlock:
     case Operation::kReset:
-      return told.allowed;
-    case Operation::kRenew:
-    case Operation::kRelease:
-      return true;
-  }
-  __builtin_unreachable();
-}
-
-void LocalFallback::repeat(const memory::Place& place, Request request, const Decision& told,
-                           Instant sent) {
-  request.parts = {};  // They are the store's.
-  if (request.operation == Operation::kTakeUpTo) {
-    request.operation = Operation::kTake;
-    request.cost = told.taken;
-  } else if (request.operation == Operation::kRenew && !told.allowed) {
-    // Not held any more, whatever is known of it here.
-    request.operation = Operation::kRelease;
+      if (!told.allowed) return false;
+      break;
   }
   request.cost = scaled_cost(request);
-  Decision here;
-  store_.decide_at(place, request, sent, here);
+  return true;
 }
 
 std::chrono::nanoseconds LocalFallback::reset_after(Request request, Instant now) {

@@ -109,12 +109,6 @@ void MemoryStore::decide_at(const memory::Place& place, const Request& request, 
   table_.decide(place, request, now, decision);
 }
 
-void MemoryStore::lower_at(const memory::Place& place, const Request& request, Instant now,
-                           std::int64_t remaining) {
-  const std::lock_guard lock(place.shard->lock);
-  table_.lower(place, request, now, remaining);
-}
-
 void MemoryStore::decide_all(std::span<const Request> requests, Instant now, Decision& decision) {
   assert(!requests.empty());
   if (requests.size() > kMaxTogether) {

@@ -60,10 +60,6 @@ class MemoryStore final : public Store {
   /// As decide(), for one request whose key is at this place.
   void decide_at(const memory::Place& place, const Request& request, Instant now,
                  Decision& decision);
-  /// Takes units so that no more than `remaining` remain, if more do, of a limit of units. Other
-  /// members of the request than its limit and its space are not used.
-  void lower_at(const memory::Place& place, const Request& request, Instant now,
-                std::int64_t remaining);
   const HashSecret& secret() const { return table_.options().secret; }
 
   Instant now() const override { return clock_.now(); }

@@ -154,18 +154,6 @@ TEST(MemoryStore, APlaceFromTheCallersHashFindsTheSameState) {
   }
 }
 
-TEST(MemoryStore, LowersWhatRemains) {
-  MemoryStore store;
-  LimitedKeys keys(store, "fixed_window 10/1h & token_bucket 7/1h");
-  const auto place = store.place_of(*keys.space(), hash_key("k", store.secret()));
-  std::int64_t least = 7;
-  for (const std::int64_t remaining : {9, 7, 4, 5, 4, 0}) {
-    store.lower_at(place, keys.request("k"), kStart, remaining);
-    least = std::min(least, remaining);
-    EXPECT_EQ(keys.peek("k", kStart).remaining, least);
-  }
-}
-
 TEST(MemoryStore, ReadsItsClockIfNoInstantIsGiven) {
   MemoryStore store(small_store());
   LimitedKeys keys(store, "fixed_window 5/1d anchor=first");

@@ -184,43 +184,6 @@ void Table::decide(Place place, const Request& request, Instant now, Decision& d
       parts[0]);
 }
 
-// The most common case, as in take_one(). False in all others.
-template <class A>
-[[gnu::flatten]] bool Table::lower_cell(Place place, const Request& request, Instant now,
-                                        std::int64_t remaining) {
-  const auto& params = std::get_if<Part<A>>(request.limit->parts.data())->params;
-  Cell* cell = place.shard->find(place.tag);
-  if (cell == nullptr || is_record(*cell)) return false;
-  const auto state = load<A>(params, *cell);
-  const std::int64_t more =
-      A::take(params, state, {.now = now, .cost = 0}).decision.remaining - remaining;
-  if (more <= 0) return true;
-  const auto packed = pack<A>(params, A::take(params, state, {.now = now, .cost = more}).next);
-  if (packed) *cell = *packed;
-  return packed.has_value();
-}
-
-void Table::lower(Place place, const Request& request, Instant now, std::int64_t remaining) {
-  if (place.shard->is_due()) [[unlikely]]
-    look_after(*place.shard, now);
-  const auto& parts = request.limit->parts;
-  const auto is_lowered = [&]<class P>(const P&) {
-    using A = typename P::Algorithm;
-    if constexpr (kIsRing<A> || kIsPermits<A>)
-      return false;
-    else
-      return lower_cell<A>(place, request, now, remaining);
-  };
-  const bool is_simple = parts.size() == 1 && !MemorySpace::of(request).varies();
-  if (is_simple && std::visit(is_lowered, parts[0])) return;
-  Request take{.limit = request.limit, .space = request.space, .cost = 0};
-  Decision decision;
-  decide(place, take, now, decision);
-  if (decision.remaining <= remaining) return;
-  take.cost = decision.remaining - remaining;
-  decide(place, take, now, decision);
-}
-
 [[gnu::flatten]] void Table::decide_one(const Request& request, Instant now, const Clock& clock,
                                         Decision& decision) {
   // The order matters for speed: hash, prefetch, and only then read the clock and the line.

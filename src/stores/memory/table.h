@@ -81,9 +81,6 @@ class Table {
   /// Decides one request. Needs the place's lock.
   void decide(Place place, const Request& request, Instant now, Decision& decision);
 
-  /// See MemoryStore::lower_at(). Needs the place's lock.
-  void lower(Place place, const Request& request, Instant now, std::int64_t remaining);
-
   /// Charges all members or none, and returns one decision. `judged` has an element for every part
   /// of every member. Needs the locks of all places. REQUIRES: no two members have the same place.
   Decision decide_together(std::span<Member> members, Instant now, std::span<Judged> judged);
@@ -123,8 +120,6 @@ class Table {
   template <class A>
   [[gnu::noinline]] void take_one(Place place, const Request& request, Instant now,
                                   Decision& decision);
-  template <class A>
-  bool lower_cell(Place place, const Request& request, Instant now, std::int64_t remaining);
   template <class A>
   [[gnu::noinline]] void step_one(Place place, const Request& request, Instant now,
                                   Decision& decision);
