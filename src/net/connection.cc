@@ -192,6 +192,8 @@ void Connection::answer() {
     if (progress.next == Next::kNeedMore && tls_) more = fill_input();
     if (output_.size() >= kSendBytes) send_output();
   }
+  const bool has_deadline = login_deadline_ != ServingTimer::time_point::max();
+  if (has_deadline && !handler_->awaits_login()) login_deadline_ = ServingTimer::time_point::max();
   const bool has_answered_all =
       progress.next == Next::kNeedMore && !progress.has_part && input_.unread().empty();
   if (leaving_ && has_written && has_answered_all) closing_ = true;
@@ -220,25 +222,25 @@ void Connection::start_sweeping() {
   if (!std::exchange(group_.is_sweeping, true)) sweep(group_);
 }
 
-/// Sets the deadline for the peer to say who it is when it begins to owe that, and removes it when
-/// the peer has said so.
+/// Sets the deadline for the peer to say who it is, if it owes that by now; answer() removes it as
+/// soon as the peer has said so.
 void Connection::watch_login(ServingTimer::time_point now) {
   if (handler_ == nullptr || service_.timeouts.login == StreamTimeouts::kNever) return;
   if (!handler_->awaits_login()) {
-    login_deadline_ = ServingTimer::time_point::max();
+    login_deadline_ = ServingTimer::time_point::max();  // Its users have changed.
   } else if (login_deadline_ == ServingTimer::time_point::max()) {
     login_deadline_ = now + service_.timeouts.login;
   }
 }
 
-/// The peer has not sent what it was awaited to send.
+/// Looks whether the peer has not sent what it was awaited to send.
 void Connection::on_timeout(ServingTimer::time_point now) {
-  if (login_deadline_ <= now) {  // Whatever the peer has sent or not read instead.
+  const bool is_open = !closing_ && !lingering_;
+  if (login_deadline_ <= now && is_open) {  // Whatever the peer has sent or not read instead.
     handler_->on_login_timeout();
     return close();
   }
-  if (deadline_ > now) return;
-  if (later_ || held_ || closing_ || lingering_) return;
+  if (deadline_ > now || later_ || held_ || !is_open) return;
   if (handler_ == nullptr) return close();  // The TLS handshake goes on for too long.
   deadline_ = ServingTimer::time_point::max();
   count_timeout(has_part_ ? PeerTimeout::kRequest : PeerTimeout::kIdle);
@@ -251,14 +253,12 @@ void Connection::on_timeout(ServingTimer::time_point now) {
 /// for all connections of a thread, since setting one for each request would cost a tenth of it.
 void Connection::sweep(ConnectionGroup& group) {
   const auto now = ServingTimer::clock_type::now();
-  std::vector<Connection*> overdue;
-  for (const auto& connection : group.members) {
-    connection->watch_login(now);
-    const bool is_overdue = std::min(connection->deadline_, connection->login_deadline_) <= now;
-    if (is_overdue) overdue.push_back(connection.get());
-  }
-  for (Connection* connection : overdue) {
-    connection->run([=] { connection->on_timeout(now); });
+  for (auto at = group.members.begin(); at != group.members.end();) {
+    Connection* const connection = (at++)->get();  // It may leave the group now.
+    connection->run([=] {
+      connection->watch_login(now);
+      connection->on_timeout(now);
+    });
   }
   group.is_sweeping = !group.stopping && !group.members.empty();
   if (!group.is_sweeping) return;
