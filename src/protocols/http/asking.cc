@@ -57,6 +57,7 @@ void ask(Exchange& exchange, const SharedLimit& limit, const Request& request, R
   if (detail.limits.empty()) detail.limits.push_back(bound_for(limit, request.key));
   // A commit that local states have carried out, and will pass on to the store, is done.
   const bool may_be_local = detail.form == Form::kCommit;
+  if (detail.commit) detail.commit->set_asked();
   batch.add(limit, request,
             {.tag = exchange.replies.tag_with(std::move(detail)), .may_be_local = may_be_local});
 }

@@ -150,7 +150,6 @@ void run_commit(Exchange& exchange) {
   const bool is_more = actual > reserved.cost;
   const std::int64_t most_more = most_to_charge(exchange, reserved);
   if (is_more && actual - reserved.cost > most_more) {
-    commit->put_back();
     throw Problem{.status = 403,
                   .detail =
                       "without the role admin, the cost of this reservation exceeds what was "

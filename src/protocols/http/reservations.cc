@@ -102,8 +102,9 @@ Reservations::Found Reservations::begin_commit(std::string_view text, Instant no
   if (name.number < oldest_ || name.number >= next_) return Found::kUnknown;
   const auto at = entries_.find(name.number);
   if (at == entries_.end()) return Found::kCommitted;
-  if (std::exchange(at->second.is_committing, true)) return Found::kCommitting;
+  if (at->second.is_committing) return Found::kCommitting;
   reserved = at->second.reserved;
+  at->second.is_committing = true;
   commit.emplace(*this, name.number);
   return Found::kHeld;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -53,20 +54,31 @@ class Reservations {
   class Commit {
    public:
     Commit(Reservations& owner, std::uint64_t number) : owner_(&owner), number_(number) {}
-    /// The reservation is committed, unless it was put back.
+    /// The reservation is committed if the store was asked. Otherwise there may be another commit,
+    /// until the reservation expires.
     ~Commit() {
-      if (owner_ != nullptr) owner_->end_commit(number_);
+      if (owner_ == nullptr) return;
+      is_asked_ ? owner_->end_commit(number_) : owner_->put_back(number_);
     }
     Commit(Commit&& other) noexcept
-        : owner_(std::exchange(other.owner_, nullptr)), number_(other.number_) {}
+        : owner_(std::exchange(other.owner_, nullptr)),
+          number_(other.number_),
+          is_asked_(other.is_asked_) {}
     Commit& operator=(Commit&&) = delete;
 
-    /// The commit was not carried out: there may be another one, until the reservation expires.
-    void put_back() { std::exchange(owner_, nullptr)->put_back(number_); }
+    /// The store is asked to carry the commit out: if its answer is not known, it counts as done.
+    void set_asked() { is_asked_ = true; }
+    /// The store has not carried it out: there may be another one from now on. REQUIRES: called
+    /// at most once.
+    void put_back() {
+      assert(owner_ != nullptr);
+      std::exchange(owner_, nullptr)->put_back(number_);
+    }
 
    private:
     Reservations* owner_;
     std::uint64_t number_;
+    bool is_asked_ = false;
   };
 
   enum class Found : std::uint8_t {

@@ -21,7 +21,9 @@ std::string hold(Reservations& reservations, Instant now, std::int64_t cost = 1)
 Found take(Reservations& reservations, const std::string& name, Instant now) {
   Reservations::Reserved reserved;
   std::optional<Reservations::Commit> commit;
-  return reservations.begin_commit(name, now, reserved, commit);
+  const Found found = reservations.begin_commit(name, now, reserved, commit);
+  if (commit) commit->set_asked();
+  return found;
 }
 
 TEST(ReservationsTest, GivesEachOnce) {
@@ -36,6 +38,7 @@ TEST(ReservationsTest, GivesEachOnce) {
     EXPECT_EQ(reserved.cost, 7);
     EXPECT_EQ(reserved.key, "k");
     EXPECT_EQ(take(reservations, one, kStart), Found::kCommitting);
+    commit->set_asked();
   }
   EXPECT_EQ(take(reservations, one, kStart), Found::kCommitted);
   EXPECT_EQ(take(reservations, other, kStart), Found::kHeld);
@@ -67,15 +70,18 @@ TEST(ReservationsTest, KnowsItsOwnNamesAlone) {
 TEST(ReservationsTest, TakesBackWhatWasNotCommitted) {
   Reservations reservations;
   const std::string name = hold(reservations, kStart, 7);
-  const auto fail = [&] {
+  const auto fail = [&](bool is_asked) {
     Reservations::Reserved reserved;
     std::optional<Reservations::Commit> commit;
     ASSERT_EQ(reservations.begin_commit(name, kStart, reserved, commit), Found::kHeld);
     EXPECT_EQ(reserved.cost, 7);
+    if (!is_asked) return;  // For example since the request was refused.
+    commit->set_asked();
     commit->put_back();
   };
-  fail();
-  fail();
+  fail(true);
+  fail(true);
+  fail(false);
   EXPECT_EQ(take(reservations, name, kStart), Found::kHeld);
   EXPECT_EQ(take(reservations, name, kStart), Found::kCommitted);
 }
