@@ -92,6 +92,7 @@ class Reloader {
       const std::string done = act();
       server_->count_reload(true);
       log_.write({LogLevel::kInfo, "reloaded", "reloaded: " + done});
+      server_->warn_of_certificates();
     } catch (const std::exception& error) {
       server_->count_reload(false);
       log_.write({LogLevel::kError, "not_reloaded",
