@@ -54,7 +54,7 @@ function drawn({drawn: counts, span}: Experiment): number[] {
     Array.from({length: count}, (_, i) => (bin + i / count) * width));
 }
 
-/** In order; if there are more than MAX_ARRIVALS, not all. */
+/** In order, of a pattern those within its span; if there are more than MAX_ARRIVALS, not all. */
 export function arrivalsOf(experiment: Experiment): number[] {
   const make = {
     steady, bursts, boundary, poisson, drawn,
@@ -62,7 +62,8 @@ export function arrivalsOf(experiment: Experiment): number[] {
   }[experiment.kind];
   const times = make(experiment);
   const integral = times.map((time) => Math.max(0, Math.round(time * 1000) / 1000));
-  return integral.sort((a, b) => a - b);
+  const end = experiment.kind === "times" ? Infinity : experiment.span * 1000;
+  return integral.filter((time) => time < end).sort((a, b) => a - b);
 }
 
 /** The times of a log, as seconds since the first: of each line the first ISO time, time of Apache
