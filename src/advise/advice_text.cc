@@ -131,7 +131,7 @@ class AdviceText {
     paragraph(
         "A key counts as denied if any of its requests is. The limits for requests are of "
         "the series 1 2 3 5 7 10 15 20 30 50 70 100 and so on (a queue is one less). A "
-        "sliding_log keeps every admitted instant, so only limits up to 1,000 are tried.",
+        "sliding_log keeps every admitted instant, so only limits up to 300 are tried.",
         2);
   }
 

@@ -62,7 +62,7 @@ inline constexpr std::size_t kFirstLog = kFirstCounter + kWindows;
 inline constexpr std::size_t kFamilies = kFirstLog + kWindows;
 
 /// A sliding log has an entry for each unit that counts, so only logs up to this limit are tried.
-inline constexpr std::int64_t kLargestLog = 1'000;
+inline constexpr std::int64_t kLargestLog = 300;
 
 /// All families that are measured: token buckets by ascending rate, then by ascending length the
 /// windows of each algorithm. A family's number is its place in this order. Leaky buckets are not

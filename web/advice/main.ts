@@ -89,7 +89,7 @@ function makeLimits(advice: Advice): HTMLElement {
   return make("section", {}, make("h2", {}, "The limit at which a share would be denied"),
       make("p", {class: "muted"}, "The smallest L that denies something to at most this share of ",
           "the keys, or that denies at most this share of the requests. A sliding_log keeps every ",
-          "admitted instant, so only limits up to 1,000 are tried."),
+          "admitted instant, so only limits up to 300 are tried."),
       wide("Limits", makeTable("Limits by the share that they deny",
           ["Limit", ...SHARES.map((share) => `${share} of keys`),
               ...SHARES.map((share) => `${share} of requests`)], [0], rows)));
