@@ -18,6 +18,7 @@ void write_data(JsonWriter& json, const Advice& advice, const AdviceContext& con
   json.add("key", context.key);
   json.add("requests", advice.requests);
   json.add("unreadable_lines", context.unreadable);
+  json.add("late_requests", advice.late);
   json.add("keys", advice.keys);
   json.add("keys_kept", advice.keys_kept);
   json.add("is_sample", advice.is_sample);

@@ -39,6 +39,8 @@ void write_report(JsonWriter& json, const Summary& summary, const ReportContext&
   json.add("key", context.key);
   json.add("requests", summary.requests);
   json.add("unreadable_lines", context.unreadable);
+  json.add("late_requests", context.late);
+  json.add("most_late_ns", context.most_late_ns);
   if (summary.requests == 0) {
     json.add("first_ns", nullptr);
     json.add("last_ns", nullptr);

@@ -78,9 +78,9 @@ class Page {
     json.open('{');
     json.add("command", printable(contents_.command, kCommandColumns));
     json.name("report");
-    write_report(json, summary_,
-                 {.key = printable(contents_.context.key, kTypedColumns),
-                  .unreadable = contents_.context.unreadable});
+    ReportContext context = contents_.context;
+    context.key = printable(context.key, kTypedColumns);
+    write_report(json, summary_, context);
     json.open("timeline", '{');
     write_steps(json, steps_, contents_.charts.all(), false);
     json.close('}');

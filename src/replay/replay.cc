@@ -120,12 +120,15 @@ void print(const std::string& text, std::ostream& out) {
 
 /// Writes the page, if there is one, and the summary.
 void report(const ReplayOptions& options, const ReplayStreams& streams, const Tally& tally,
-            const Feed& feed, const Charts* charts, PageOutput* page) {
+            const Feed& feed, const TimeOrder& order, const Charts* charts, PageOutput* page) {
   const Summary summary = tally.summary();
   if (summary.requests == 0 && feed.unreadable() > 0) {
     throw ReplayError(kFailed, "not one line of the input could be read");
   }
-  const ReportContext context{.key = feed.keys_used(), .unreadable = feed.unreadable()};
+  const ReportContext context{.key = feed.keys_used(),
+                              .unreadable = feed.unreadable(),
+                              .late = order.late(),
+                              .most_late_ns = order.most_late_ns()};
   if (page != nullptr) {
     page->file.write(page_report({.tally = tally,
                                   .charts = *charts,
@@ -171,23 +174,23 @@ int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::
       {.writer = writer.get(), .charts = charts.get(), .sweep = page ? &page->sweep : nullptr});
   TimeOrder order(judge);
   Feed feed(std::move(feed_options), order, streams.err, progress);
-  const auto finish = [&] {
-    order.flush();
-    if (writer) writer->finish();
-    progress.clear();
-  };
   try {
-    for (const Input& input : inputs) feed.read(open_input(input));
-  } catch (const ReplayError&) {
-    // The requests up to here were decided.
-    finish();
-    throw;
-  } catch (const StoreError&) {
-    if (writer) writer->finish();
+    try {
+      for (const Input& input : inputs) feed.read(open_input(input));
+    } catch (const ReplayError&) {
+      order.flush();  // The requests up to here are decided.
+      throw;
+    }
+    order.flush();
+  } catch (const std::exception&) {
+    if (writer) writer->finish();  // With the decisions that were made.
+    progress.clear();
+    warn_of_late(order, streams.err);
     throw;
   }
-  finish();
-  report(options, streams, judge.tally(), feed, charts.get(), page.get());
+  if (writer) writer->finish();
+  progress.clear();
+  report(options, streams, judge.tally(), feed, order, charts.get(), page.get());
   warn_of_late(order, streams.err);
   return feed.is_damaged() ? kFailed : 0;
 }

@@ -13,6 +13,9 @@ struct ReportContext {
   /// The key template, as given or by default; empty if no line was read.
   std::string key;
   std::uint64_t unreadable = 0;
+  /// How many requests came too late for their place in the order of time, and by how much at most.
+  std::uint64_t late = 0;
+  std::int64_t most_late_ns = 0;
 };
 
 /// The summary for people: at most 100 columns, with keys made safe for a terminal. With

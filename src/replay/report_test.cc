@@ -80,11 +80,15 @@ TEST(TableReport, AnEmptyInputHasAReportToo) {
 }
 
 TEST(JsonReport, HasItsFieldsInOrder) {
-  const std::string text = json_report(two_limits(), {.key = "{ip}", .unreadable = 2});
+  const std::string text =
+      json_report(two_limits(), {.key = "{ip}", .unreadable = 2, .late = 3, .most_late_ns = 4});
   const auto report = boost::json::parse(text).as_object();
   std::string names;
   for (const auto& field : report) names += std::string(field.key_c_str()) + " ";
-  EXPECT_EQ(names, "key requests unreadable_lines first_ns last_ns limits ");
+  EXPECT_EQ(names,
+            "key requests unreadable_lines late_requests most_late_ns first_ns last_ns limits ");
+  EXPECT_EQ(report.at("late_requests").as_int64(), 3);
+  EXPECT_EQ(report.at("most_late_ns").as_int64(), 4);
   const auto& limit = report.at("limits").as_array().at(0).as_object();
   names.clear();
   for (const auto& field : limit) names += std::string(field.key_c_str()) + " ";

@@ -60,6 +60,8 @@ export interface ReportData {
     key: string;
     requests: number;
     unreadable_lines: number;
+    late_requests: number;
+    most_late_ns: number;
     first_ns: number | null;
     last_ns: number | null;
     limits: LimitReport[];

@@ -20,7 +20,13 @@ export function makeHead(data: ReportData): HTMLElement {
       "The key is ", make("code", {}, report.key), ". ");
   if (report.unreadable_lines > 0) {
     notes.append(showNumber("span", "unreadable_lines", report.unreadable_lines,
-        plural(report.unreadable_lines, "line")), " could not be read.");
+        plural(report.unreadable_lines, "line")), " could not be read. ");
+  }
+  if (report.late_requests > 0) {
+    notes.append(showNumber("span", "late_requests", report.late_requests,
+        plural(report.late_requests, "request")),
+    ` came too late for the order of time, by up to ${duration(report.most_late_ns / 1e6)}: ` +
+    "limits take late requests for bursts.");
   }
   return make("header", {},
       make("h1", {}, "Which requests would have been denied?"), lede, notes,
