@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,18 +53,18 @@ class ScriptServer {
   /// All in as few calls as they fit into, each for itself; the errors in `errors`, empty where
   /// there is none.
   std::vector<Decision> decide(std::span<const Request> requests, Instant now) {
-    ScriptCall call(options);
+    std::optional<ScriptCall> call(options);
     std::vector<Decision> decisions(requests.size());
     errors.clear();
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      if (call.add(requests.subspan(i, 1), decisions[i])) continue;
-      run(call, now);
-      keep_errors(call);
-      call.clear();
-      call.add(requests.subspan(i, 1), decisions[i]);
+      if (call->add(requests.subspan(i, 1), decisions[i])) continue;
+      run(*call, now);
+      keep_errors(*call);
+      call.emplace(options);
+      call->add(requests.subspan(i, 1), decisions[i]);
     }
-    run(call, now);
-    keep_errors(call);
+    run(*call, now);
+    keep_errors(*call);
     return decisions;
   }
   Decision decide(const Request& request, Instant now) { return decide({&request, 1}, now)[0]; }

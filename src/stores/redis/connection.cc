@@ -200,14 +200,12 @@ Command* Connection::next_command() {
 // Null if `from` has no request that fits into a call.
 Connection::Call* Connection::next_call(RequestList& from) {
   while (!from.empty()) {
-    if (idle_calls_.empty()) idle_calls_.push_back(std::make_unique<Call>(*this));
-    Call& call = *idle_calls_.back();
-    call.asking = &from == &asking_;
-    fill(call, from);
-    if (call.size() == 0) continue;
-    in_flight_.push_back(std::move(idle_calls_.back()));
-    idle_calls_.pop_back();
-    return &call;
+    auto call = std::make_unique<Call>(*this);
+    call->asking = &from == &asking_;
+    fill(*call, from);
+    if (call->size() == 0) continue;
+    in_flight_.push_back(std::move(call));
+    return in_flight_.back().get();
   }
   return nullptr;
 }
@@ -237,21 +235,15 @@ void Connection::fill(Call& call, RequestList& from) {
   }
 }
 
-void Connection::release(std::unique_ptr<Call> call) {
-  call->script.clear();
-  idle_calls_.push_back(std::move(call));
-}
-
 void Connection::on_reply(Call& call, std::string_view reply) {
   assert(in_flight_.front().get() == &call);
-  auto oldest = pop_front(in_flight_);
+  const auto oldest = pop_front(in_flight_);
   health_.on_reply(call.sent_at);
   if (reply.front() == '-') {
     on_error(call, error_text(reply));
   } else {
     read(call, reply);
   }
-  release(std::move(oldest));
 }
 
 // A request that the reply does not answer may have been executed, even if the reply belongs to
@@ -303,7 +295,7 @@ void Connection::on_error(Call& call, std::string_view text) {
 }
 
 void Connection::on_lost(Call& call, Loss loss, std::string_view why) {
-  auto oldest = pop_front(in_flight_);
+  const auto oldest = pop_front(in_flight_);
   if (loss == Loss::kUnknown) health_.on_lost(call.sent_at);
   call.hand_over([&](PendingRequest& request, std::size_t) {
     request.is_again = true;
@@ -314,7 +306,6 @@ void Connection::on_lost(Call& call, Loss loss, std::string_view why) {
       settings_.worker.fail(request, why);
     }
   });
-  release(std::move(oldest));
 }
 
 // With time=client: other processes may have written by a later clock, as the server's is.

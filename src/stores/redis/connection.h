@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "net/request_pipeline.h"
 #include "stores/redis/handshake.h"
@@ -98,7 +97,6 @@ class Connection final : public HandshakeUser {
   std::string_view error() const;
   Call* next_call(RequestList& from);
   void fill(Call& call, RequestList& from);
-  void release(std::unique_ptr<Call> call);
   void on_reply(Call& call, std::string_view reply);
   void read(Call& call, std::string_view reply);
   void compare_clocks();
@@ -118,7 +116,6 @@ class Connection final : public HandshakeUser {
   std::deque<std::unique_ptr<Control>> controls_;       // To be sent.
   std::deque<std::unique_ptr<Control>> sent_controls_;  // In flight, oldest first.
   std::deque<std::unique_ptr<Call>> in_flight_;         // Oldest first.
-  std::vector<std::unique_ptr<Call>> idle_calls_;       // Kept for their memory.
   std::uint64_t script_loads_ = 0;                      // How often the script was loaded again.
   // The number of the next call, which its reply repeats. Connections begin at random numbers.
   std::uint32_t next_number_;

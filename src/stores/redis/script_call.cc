@@ -80,15 +80,8 @@ std::size_t key_bytes(std::string_view key) {
 ScriptCall::ScriptCall(const RedisOptions& options)
     : least_lifetime_ms_(options.virtual_time ? kDayNs / kMillisecondNs : 0),
       skew_ms_(options.client_time ? static_cast<double>(options.skew.count()) : 0),
-      client_time_(options.client_time) {
-  clear();
-}
-
-void ScriptCall::clear() {
-  units_.clear();
-  requests_ = 0;
-  bytes_ = kCommandBytes;
-}
+      client_time_(options.client_time),
+      bytes_(kCommandBytes) {}
 
 bool ScriptCall::add(std::span<const Request> requests, Decision& decision) {
   assert(!requests.empty());

@@ -16,8 +16,7 @@ namespace sluice::redis {
 
 /// One call of the script: requests that the server decides in order, in one atomic step. add()
 /// takes requests, write() makes the command, read() derives the decisions from the reply.
-/// script.lua describes the formats of command and reply. clear() prepares it for the next call,
-/// and keeps its memory. Not thread-safe.
+/// script.lua describes the formats of command and reply. Not thread-safe.
 class ScriptCall {
  public:
   static constexpr std::size_t kMaxRequests = 128;
@@ -26,8 +25,6 @@ class ScriptCall {
   /// With RedisOptions::client_time, write() takes the instant from this process's clock if none is
   /// given: so requests that arrived at different moments can share a call.
   explicit ScriptCall(const RedisOptions& options = {});
-
-  void clear();
 
   /// How many requests or groups were added.
   std::size_t size() const { return units_.size(); }
@@ -54,7 +51,7 @@ class ScriptCall {
   Instant judged_at() const { return now_; }
 
   /// Why the i-th request or group has no decision: the server's error ("READONLY ...") or one
-  /// sentence; empty if it has a decision, or was abandoned. Valid until clear().
+  /// sentence; empty if it has a decision, or was abandoned.
   std::string_view error(std::size_t i) const { return units_[i].error; }
 
   /// The caller of the i-th request or group has gone after write(): this object does not access
@@ -80,7 +77,7 @@ class ScriptCall {
   const bool client_time_;
   std::vector<Unit> units_;
   std::size_t requests_ = 0;
-  std::size_t bytes_ = 0;  // The command's, at most.
+  std::size_t bytes_;  // The command's, at most.
   std::uint32_t number_ = 0;
   Instant now_ = 0;
 

@@ -365,14 +365,15 @@ TEST(ScriptCallBounds, TakesSoManyRequestsAndBytes) {
   }
   EXPECT_FALSE(call.add({&request, 1}, decision));
   EXPECT_EQ(call.size(), ScriptCall::kMaxRequests);
-  call.clear();
+
+  ScriptCall large;
   request.key = long_key;
-  EXPECT_FALSE(call.add({&request, 1}, decision));
+  EXPECT_FALSE(large.add({&request, 1}, decision));
   request.key = std::string_view(long_key).substr(0, 300'000);
-  EXPECT_TRUE(call.add({&request, 1}, decision));
-  EXPECT_FALSE(call.add({&request, 1}, decision));
+  EXPECT_TRUE(large.add({&request, 1}, decision));
+  EXPECT_FALSE(large.add({&request, 1}, decision));
   std::string command;
-  call.write(kNow, kNumber, command);
+  large.write(kNow, kNumber, command);
   EXPECT_LE(command.size(), ScriptCall::kMaxBytes);
 }
 
