@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 
 import report
-from serve import Server, free_port
+from serve import Server
 
 RATE_AT_LEAST = {"threads": 3, "callers": 12}
 COMMANDS_AT_MOST = 2
@@ -71,13 +71,13 @@ def main():
     program = os.path.join(options.tools, "sluice_memcached_rounds")
     report.require(program)
     report.pin_this_process()
-    port = free_port()
     # memcached started by root needs another user.
-    command = ["memcached", "-l", "127.0.0.1", "-p", str(port), "-t", "1", "-m", "1024",
+    command = ["memcached", "-l", "127.0.0.1", "-p", "{port}", "-t", "1", "-m", "1024",
                "-R", "200", "-o", "temporary_ttl=86410", "-u", "nobody"]
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        server = Server(stack, "memcached", command, port, folder)
-        arguments = [port, server.process.pid, options.rounds, options.keys, options.decisions]
+        server = Server(stack, "memcached", command, folder)
+        arguments = [server.port, server.process.pid, options.rounds, options.keys,
+                     options.decisions]
         output = subprocess.run(
             report.pinned([program, *(str(each) for each in arguments)], report.LOAD_CORE),
             check=True, stdout=subprocess.PIPE, text=True).stdout

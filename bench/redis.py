@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 
 import report
-from serve import Server, free_port, load_script
+from serve import Server, load_script
 
 # Decisions per second ÷ EVALSHAs of the script per second.
 AT_LEAST = {"token_bucket, with fallback": 1.7, "token_bucket": 1.7}
@@ -85,13 +85,12 @@ def main():
     program = os.path.join(options.tools, "sluice_redis_rounds")
     report.require(program)
     report.pin_this_process()
-    port = free_port()
-    command = ["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--save", "",
+    command = ["redis-server", "--bind", "127.0.0.1", "--port", "{port}", "--save", "",
                "--appendonly", "no"]
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        server = Server(stack, "redis-server", command, port, folder)
-        arguments = [port, server.process.pid, load_script(port), options.rounds, options.keys,
-                     options.decisions, options.calls]
+        server = Server(stack, "redis-server", command, folder)
+        arguments = [server.port, server.process.pid, load_script(server.port), options.rounds,
+                     options.keys, options.decisions, options.calls]
         output = subprocess.run(
             report.pinned([program, *(str(each) for each in arguments)], report.LOAD_CORE),
             check=True, stdout=subprocess.PIPE, text=True).stdout
