@@ -227,20 +227,20 @@ void Connection::start_sweeping() {
 void Connection::watch_login(ServingTimer::time_point now) {
   if (handler_ == nullptr || service_.timeouts.login == StreamTimeouts::kNever) return;
   if (!handler_->awaits_login()) {
-    login_deadline_ = ServingTimer::time_point::max();  // Its users have changed.
+    login_deadline_ = ServingTimer::time_point::max();  // A reload has made it a user.
   } else if (login_deadline_ == ServingTimer::time_point::max()) {
     login_deadline_ = now + service_.timeouts.login;
   }
 }
 
-/// Looks whether the peer has not sent what it was awaited to send.
-void Connection::on_timeout(ServingTimer::time_point now) {
-  const bool is_open = !closing_ && !lingering_;
-  if (login_deadline_ <= now && is_open) {  // Whatever the peer has sent or not read instead.
+/// Ends the connection if the peer has not sent in time what it was awaited to send.
+void Connection::end_if_overdue(ServingTimer::time_point now) {
+  if (closing_ || lingering_) return;
+  if (login_deadline_ <= now) {  // Whatever the peer has sent or not read instead.
     handler_->on_login_timeout();
     return close();
   }
-  if (deadline_ > now || later_ || held_ || !is_open) return;
+  if (deadline_ > now || later_ || held_) return;
   if (handler_ == nullptr) return close();  // The TLS handshake goes on for too long.
   deadline_ = ServingTimer::time_point::max();
   count_timeout(has_part_ ? PeerTimeout::kRequest : PeerTimeout::kIdle);
@@ -257,7 +257,7 @@ void Connection::sweep(ConnectionGroup& group) {
     Connection* const connection = (at++)->get();  // It may leave the group now.
     connection->run([=] {
       connection->watch_login(now);
-      connection->on_timeout(now);
+      connection->end_if_overdue(now);
     });
   }
   group.is_sweeping = !group.stopping && !group.members.empty();

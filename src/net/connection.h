@@ -134,7 +134,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void await_input(bool has_part, bool has_written);
   void await_until(ServingTimer::time_point deadline);
   void start_sweeping();
-  void on_timeout(ServingTimer::time_point now);
+  void end_if_overdue(ServingTimer::time_point now);
   void watch_login(ServingTimer::time_point now);
   static void sweep(ConnectionGroup& group);
   void close_after(std::chrono::milliseconds timeout);

@@ -61,8 +61,8 @@ std::int64_t TlsServer::not_after_s() const {
     ::ASN1_TIME_to_tm(::X509_get0_notAfter(certificate), &time);
     return std::int64_t{::timegm(&time)};
   };
-  const Context read = context();
-  ::SSL_CTX* const handle = read->native_handle();
+  const Context shown = context();
+  ::SSL_CTX* const handle = shown->native_handle();
   std::int64_t end = end_of(::SSL_CTX_get0_certificate(handle));
   STACK_OF(X509)* chain = nullptr;
   ::SSL_CTX_get0_chain_certs(handle, &chain);
