@@ -151,7 +151,7 @@ std::string Limit::warning() const {
 
 std::vector<Limit> Limit::parts() const {
   if (definition_->parts.size() == 1) return {*this};
-  const bool named = definition_->space != definition_->expression;
+  const bool named = definition_->is_named();
   std::vector<Limit> parts;
   for (const AnyPart& part : definition_->parts) {
     auto alone = std::make_shared<LimitDefinition>();

@@ -44,6 +44,9 @@ struct LimitDefinition {
   /// Each call may name other numbers for its key, as CL.THROTTLE does: a store remembers the last
   /// numbers of a key if they differ from these.
   bool varies = false;
+
+  /// Whether the space has a name of its own; otherwise it is that of the expression.
+  bool is_named() const { return space != expression; }
 };
 
 /// Whether the limit lends permits, that is, is a `concurrency` limit.

@@ -152,10 +152,9 @@ bool LimitTable::has_room(std::size_t bytes) const {
 }
 
 void LimitTable::require_room(const LimitDefinition& limit) const {
-  const bool is_named = limit.space != limit.expression;
   const std::size_t in_use = rows_ - free_.size();
-  const std::size_t kept_bytes = is_named ? 0 : max_bytes_ / 8;
-  const std::size_t kept_rows = is_named ? 0 : kMaxLimits / 8;
+  const std::size_t kept_bytes = limit.is_named() ? 0 : max_bytes_ / 8;
+  const std::size_t kept_rows = limit.is_named() ? 0 : kMaxLimits / 8;
   if (has_room(bytes_of(limit.space, limit.parts) + kept_bytes) &&
       in_use + kept_rows < kMaxLimits) {
     return;
