@@ -144,7 +144,8 @@ class Demand {
   /// The limits that have denied, which are the first of the series.
   std::vector<Denying> denying_;
   /// Each of them denies every request before this instant: the last one that was decided, of a
-  /// single unit, it denied until then, and a denied request changes nothing.
+  /// single unit, it denied until then, and a denied request changes nothing. So it is not asked:
+  /// without this, reading a log takes a sixth longer.
   std::vector<Instant> denied_until_;
   std::uint64_t requests_ = 0;
 };

@@ -153,7 +153,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     if (is_first && !asking_) {
       // Since its denial a permit or units may have been returned while the queue was empty.
       next_ask_ = soonest(*waiter);
-    } else if (!waiter->request().is_for_permit() && !asking_ && denied_ && chance() > until) {
+    } else if (!waiter->request().is_for_permit() && !asking_ && denied_ && next_chance() > until) {
       deny(waiter, Ended::kAnswered);
       return;
     }
@@ -282,13 +282,13 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     const AcquireRequest& request = waiter.request();
     if (!can_wait(request, waiter.outcome(), denied_->at)) return std::nullopt;
     // A process that shares its permits and units with no other learns of each return.
-    if (!request.binding->store()->answers_later()) return chance();
+    if (!request.binding->store()->answers_later()) return next_chance();
     const nanoseconds pause = request.is_for_permit() ? next_pause() : kPauseForUnits;
-    return std::min(chance(), denied_->at + pause);
+    return std::min(next_chance(), denied_->at + pause);
   }
 
   // When the waiter that was denied last may be granted, if nothing is returned before.
-  TimePoint chance() const {
+  TimePoint next_chance() const {
     return TimerThread::later(denied_->at, denied_->decision.retry_after);
   }
 
