@@ -11,7 +11,6 @@ PREFIX ?= /usr/local
 # `make run` and `make build` need no test packages, so the release folder is configured without
 # tests. The tests are built in the debug folder and use the release binary from its place.
 RELEASE_OPTIONS := -DSLUICE_TESTS=OFF
-FUZZ_OPTIONS := -DSLUICE_TESTS=OFF
 # The libraries have a separate build folder: they need position-independent code, the program does
 # not, and only the program is optimized across files. The libraries are compiled file by file, as
 # in a project that adds this one. $(1) is the prefix for the installation.
@@ -21,7 +20,7 @@ PACKAGED := $(CURDIR)/build/release;sluice;ALL;/;$(CURDIR)/build/library;sluice;
 # --fresh, because an old folder may have another compiler than the preset: CMake would then switch
 # the compiler and drop the preset's other settings, such as the sanitizers.
 CONFIGURE = cmake --fresh --preset $(1) >/dev/null
-BUILD = cmake --build --preset $(1) -- -j$(JOBS)
+BUILD = cmake --build --preset $(1) -j$(JOBS)
 CTEST = ctest --test-dir build/$(1) --output-on-failure --no-tests=error
 
 .PHONY: help build run test bench fuzz soak lint format clean test-build install package docs
@@ -42,10 +41,6 @@ help:
 
 build/release/build.ninja: CMakePresets.json
 	@$(call CONFIGURE,release $(RELEASE_OPTIONS))
-	@touch $@
-
-build/fuzz/build.ninja: CMakePresets.json
-	@$(call CONFIGURE,fuzz $(FUZZ_OPTIONS))
 	@touch $@
 
 build/%/build.ninja: CMakePresets.json
@@ -79,15 +74,16 @@ docs:
 # Installs the packages that the tests need, and builds the tests.
 test-build: build
 	@tools/setup test
-	@$(MAKE) -s build/debug/build.ninja
+	@$(MAKE) -s build/timed/build.ninja build/debug/build.ninja
+	@$(call BUILD,timed) --target timed_tests
 	@$(call BUILD,debug)
 
 # The timed tests run first and on their own; most of the time they wait. ctest's summary covers
 # only the other tests, so one more line says so if a timed test failed.
 test: test-build
 	@$(call LIBRARY,$(PREFIX))
-	@$(call CTEST,debug) -j2 -L timed; timed=$$?; \
-	$(call CTEST,debug) -j$(TEST_JOBS) -LE timed; others=$$?; \
+	@$(call CTEST,timed) -j2 -L timed; timed=$$?; \
+	$(call CTEST,debug) -j$(TEST_JOBS); others=$$?; \
 	[ $$timed -eq 0 ] || echo "The timed tests, which ran first, failed."; \
 	exit $$((timed | others))
 
@@ -100,10 +96,10 @@ bench:
 	@bench/run
 
 fuzz:
-	@tools/setup run clang
-	@$(MAKE) -s build/fuzz/build.ninja
-	@cmake --build --preset fuzz --target fuzz_targets -- -j$(JOBS)
-	@tools/fuzz build/fuzz $(FUZZ_SECONDS)
+	@tools/setup run test
+	@$(MAKE) -s build/debug/build.ninja
+	@$(call BUILD,debug) --target fuzz_targets
+	@tools/fuzz build/debug $(FUZZ_SECONDS)
 
 lint:
 	@tools/setup run test lint

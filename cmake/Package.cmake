@@ -5,7 +5,7 @@ set(CPACK_PACKAGE_VENDOR "The Sluice project")
 set(CPACK_PACKAGE_CONTACT "The Sluice project")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # Each component has its own.
-set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/packaging/copyright.cmake)
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/packaging/debian.cmake)
 
 set(CPACK_COMPONENTS_ALL program runtime development)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
