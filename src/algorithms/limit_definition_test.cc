@@ -1,5 +1,6 @@
 #include "algorithms/limit_definition.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -33,6 +34,19 @@ TEST(LimitDefinition, ALimitTellsWhatItIsMadeOf) {
   EXPECT_EQ(permits.algorithm(), "concurrency");
   EXPECT_EQ(permits.count(), 4);
   EXPECT_EQ(permits.window(), 0s);
+}
+
+TEST(LimitDefinition, AnAlgorithmThatDoesNotExistIsNamedBeforeAMissingCount) {
+  for (const char* expression :
+       {"token_buket", "token_buket 5", "fixed_window 1/1s & token_buket"}) {
+    try {
+      const Limit limit(expression);
+      ADD_FAILURE() << "accepted: " << expression;
+    } catch (const InvalidLimit& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("(did you mean 'token_bucket'?)")) << expression;
+    }
+  }
+  EXPECT_THROW(Limit("token_bucket"), InvalidLimit);
 }
 
 TEST(LimitDefinition, WarnsOfARateThatIsRounded) {

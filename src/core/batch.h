@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/algorithm.h"
+#include "core/hash_secret.h"
 #include "core/instant.h"
 #include "core/operation.h"
 #include "sluice/decision.h"
@@ -79,11 +80,11 @@ class Batch final {
     assert(!requests.empty());
     std::size_t key_bytes = 0;
     for (const Request& request : requests_) key_bytes += request.key.size();
-    keys_.reserve(key_bytes);  // The views below must not move.
+    keys_.resize(key_bytes, boost::container::default_init);
+    char* copy = keys_.data();
     for (Request& request : requests_) {
-      const std::size_t begin = keys_.size();
-      keys_.insert(keys_.end(), request.key.begin(), request.key.end());
-      request.key = {keys_.data() + begin, request.key.size()};
+      request.key = {copy, request.key.copy(copy, request.key.size())};
+      copy += request.key.size();
     }
     keep_parts();
     decisions_.resize(mode == Mode::kTogether ? 1 : requests_.size(),
@@ -122,20 +123,48 @@ class Batch final {
   /// Forgets the reason: the decisions have been made after all.
   void clear_error() { error_.clear(); }
 
-  /// Set by the caller before submit(). A store around another store (FallbackStore) may replace it
-  /// by one that calls it.
+  /// Set by the caller before submit().
   Completion completion;
 
-  /// Called by the store when all decisions are made: calls the completion and destroys the batch.
+  /// A store around another one, the inner store, to which it passes batches on.
+  class OuterStore {
+   public:
+    /// The inner store has made all decisions. Calls the completion.
+    virtual void on_answered(Batch& batch) = 0;
+
+   protected:
+    ~OuterStore() = default;
+  };
+
+  /// What an outer store remembers of a request: its own space, and the hash of the key.
+  struct Subject {
+    Space* space = nullptr;
+    KeyHash key = {};
+  };
+
+  /// Set by an outer store before it passes the batch on: itself, and what it needs when the batch
+  /// is answered. It lies here so that the outer store allocates nothing for it.
+  struct {
+    OuterStore* store = nullptr;
+    boost::container::small_vector<Subject, 1> subjects;
+    /// Of `a & b`, where the caller wants no decisions of the parts.
+    std::vector<Decision> parts;
+    /// A lower bound of the time at which the batch is sent.
+    Instant sent = 0;
+  } outer;
+
+  /// Called by the store when all decisions are made: calls the completion, or the outer store if
+  /// there is one, and destroys the batch.
   static void complete(std::unique_ptr<Batch> batch) {
-    const Completion told = std::exchange(batch->completion, nullptr);
-    assert(told != nullptr);
-    told(*batch);
+    OuterStore* const outer_store = std::exchange(batch->outer.store, nullptr);
+    if (outer_store != nullptr) return outer_store->on_answered(*batch);
+    assert(batch->completion != nullptr);
+    batch->completion(*batch);
   }
 
  private:
   // The batch also owns the decisions of parts, since the caller may go away. Requests that are
-  // asked together always get theirs: a FallbackStore mirrors them.
+  // asked together always get theirs: a FallbackStore records them.
   void keep_parts() {
     const bool is_group = is_together() && requests_.size() > 1;
     const auto parts_of = [&](const Request& request) {

@@ -117,6 +117,11 @@ std::string format_duration(std::int64_t duration_ns) {
   return text.empty() ? "0s" : text;
 }
 
+std::int64_t PartSyntax::count() const {
+  if (!count_) fail_count("a count is missing here (100/1s)");
+  return *count_;
+}
+
 std::int64_t PartSyntax::duration_ns() const {
   if (!duration_ns_) {
     fail(expression_, offset_of(count_text_) + count_text_.size(),
@@ -234,8 +239,7 @@ std::vector<PartSyntax> parse_limit_syntax(std::string_view expression) {
     stop = word_end(at);
     const std::size_t slash = std::min(expression.find('/', at), stop);
     part.count_text_ = expression.substr(at, slash - at);
-    if (slash == at) fail(expression, at, "a count is missing here (100/1s)");
-    part.count_ = parse_number(expression, at, slash, 1, kMaxCount);
+    if (slash != at) part.count_ = parse_number(expression, at, slash, 1, kMaxCount);
     if (slash < stop) {
       part.duration_text_ = expression.substr(slash + 1, stop - slash - 1);
       part.duration_ns_ = parse_duration(expression, slash + 1, stop);

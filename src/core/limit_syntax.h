@@ -25,8 +25,9 @@ std::string format_duration(std::int64_t duration_ns);
 class PartSyntax {
  public:
   std::string_view algorithm() const { return algorithm_; }
-  std::int64_t count() const { return count_; }
-  /// Throws InvalidLimit if the part has no duration.
+  /// Throw InvalidLimit if the part has no count, or no duration. (Until then the algorithm's name
+  /// may be found to be the mistake.)
+  std::int64_t count() const;
   std::int64_t duration_ns() const;
   /// Throws InvalidLimit with this message if the part has a duration.
   void refuse_duration(const std::string& message) const;
@@ -65,7 +66,7 @@ class PartSyntax {
   std::string_view algorithm_;
   std::string_view count_text_;
   std::string_view duration_text_;
-  std::int64_t count_ = 0;
+  std::optional<std::int64_t> count_;
   std::optional<std::int64_t> duration_ns_;
   std::vector<Option> options_;
   std::vector<std::string_view> known_;

@@ -1,5 +1,6 @@
 #include "core/store.h"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -17,6 +18,28 @@ void Store::submit(std::unique_ptr<Batch> batch) {
     batch->set_error(error.what());
   }
   Batch::complete(std::move(batch));
+}
+
+// A store that answers later has its own.
+void Store::submit_and_wait(std::unique_ptr<Batch> batch) {
+  Store::submit(std::move(batch));
+}
+
+std::string Store::decide_in_batch(std::span<const Request> requests, Batch::Mode mode, Instant now,
+                                   std::span<Decision> decisions) {
+  struct {
+    std::span<const Request> requests;
+    std::span<Decision> decisions;
+    std::string error = {};
+  } caller{.requests = requests, .decisions = decisions};
+  auto batch = std::make_unique<Batch>(requests, mode, now);
+  batch->completion = [&caller](const Batch& answered) {
+    std::ranges::copy(answered.decisions(), caller.decisions.begin());
+    answered.copy_parts(caller.requests);
+    caller.error = answered.error();
+  };
+  submit_and_wait(std::move(batch));
+  return std::move(caller.error);
 }
 
 }  // namespace sluice

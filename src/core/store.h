@@ -115,6 +115,11 @@ class Store {
   /// asked nothing, and does not call the completion.
   virtual void submit(std::unique_ptr<Batch> batch);
 
+  /// As submit(), but returns when the completion has run and the batch is destroyed. The
+  /// completion may run on any thread that calls this store, so it takes no lock that such a thread
+  /// may hold; the calling thread may work for other callers meanwhile. Not called by completions.
+  virtual void submit_and_wait(std::unique_ptr<Batch> batch);
+
   /// Whether submit() may return before the completion is called. Always the same for one store.
   virtual bool answers_later() const { return false; }
 
@@ -145,6 +150,12 @@ class Store {
 
   /// Adds what decision_counts() returns.
   virtual void add_counts(std::vector<DecisionCount>& /*counts*/) const {}
+
+ protected:
+  /// decide() (mode kEach) or decide_all() (kTogether) by submit_and_wait(). Returns
+  /// Batch::error().
+  std::string decide_in_batch(std::span<const Request> requests, Batch::Mode mode, Instant now,
+                              std::span<Decision> decisions);
 };
 
 /// Decision::taken of a kUnavailable decision whose request was sent: the store may have executed
