@@ -1,5 +1,5 @@
-// Whatever a file has, it is refused, or it is a snapshot: its limits can be opened, decisions on
-// its keys are ones that their limits can make, and what is written from it is read as the same.
+// Any file is refused, or it is a snapshot: its limits can be opened, decisions on its keys are in
+// the range of their limits, and the snapshot that is written afterwards is read as the same.
 
 #include <array>
 #include <cstddef>
@@ -24,7 +24,7 @@ constexpr Instant kNow = 1'700'000'000'000'000'000;
 constexpr std::size_t kFormatBytes = std::string_view("sluice snapshot 1\n").size();
 constexpr std::size_t kHeadBytes = 8;  // Of a block: its kind and its size.
 
-// With checksums that match, so that what is in the blocks is read.
+// Sets the right checksums, so that the contents of the blocks are parsed.
 std::string with_checksums(std::string bytes) {
   std::uint64_t number = 0;
   for (std::size_t at = kFormatBytes; at + kHeadBytes <= bytes.size(); ++number) {
@@ -101,7 +101,7 @@ std::string write(MemoryStore& store) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 1) return 0;
   std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  // The first byte says whether the checksums are made to match.
+  // The first byte says whether the right checksums are set.
   if (data[0] < 0x80) bytes = with_checksums(std::move(bytes));
   const MemoryOptions options{.max_bytes = MemoryStore::kLeastBytes, .table = {}};
   MemoryStore store(options);

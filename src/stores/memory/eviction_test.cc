@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "stores/memory/limited_keys.h"
-#include "stores/memory/lone_table.h"
+#include "testing/limited_keys.h"
+#include "testing/lone_table.h"
 
 namespace sluice::memory {
 namespace {

@@ -84,7 +84,7 @@ struct Standing {
   std::chrono::nanoseconds retry_after{0};
 };
 
-/// By a limit of these parts; by one of no parts, every key is fresh.
+/// The standing under a limit with these parts. Without parts, every key is fresh.
 Standing standing(Parts parts, Cell key, Instant now);
 
 /// standing(parts, key, now).fresh

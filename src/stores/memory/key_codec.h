@@ -42,8 +42,8 @@ class ByteWriter {
   std::string& output_;
 };
 
-/// Takes off the front of some bytes what ByteWriter wrote. Once too few are left, failed() is true
-/// and everything is 0.
+/// Reads from the front of some bytes what ByteWriter wrote. If too few bytes are left, failed() is
+/// true and all results are 0.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : rest_(bytes) {}
@@ -57,7 +57,7 @@ class ByteReader {
     return value;
   }
   std::string_view text() { return take_bytes(take<std::uint32_t>()); }
-  /// A number of elements that take at least so many bytes each.
+  /// Reads a number of elements, each of which takes at least `bytes_each` bytes.
   std::uint32_t count(std::size_t bytes_each) {
     const auto number = take<std::uint32_t>();
     return number <= rest_.size() / bytes_each ? number : fail();
@@ -90,8 +90,8 @@ struct PartImage {
   std::vector<PermitEntry> permits;
 };
 
-/// A key's states as a snapshot has them: without pointers, and independent of how a cell packs
-/// them. Can be used for one key after the other.
+/// A key's states as in a snapshot: without pointers, and independent of how a cell packs them. Can
+/// be used for one key after the other.
 struct KeyImage {
   /// The end of the key's block, or 0.
   Instant blocked_until = 0;

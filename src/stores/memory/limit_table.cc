@@ -1,6 +1,8 @@
 #include "stores/memory/limit_table.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <utility>
 #include <variant>
 
@@ -9,9 +11,14 @@
 namespace sluice::memory {
 namespace {
 
-// About the bytes of a row beside its name and its parts: the row, its entry in the index, and what
-// a caller that holds the space needs.
-constexpr std::size_t kRowBytes = 512;
+// About the bytes of a row beside its parts: the row and its entry in the index; for a space also
+// what a caller that holds it needs, and its name.
+constexpr std::size_t kNumbersBytes = 192;
+constexpr std::size_t kSpaceBytes = 512;
+
+std::size_t bytes_of_space(const std::string& name, const std::vector<AnyPart>& parts) {
+  return kSpaceBytes + name.size() + parts.size() * sizeof(AnyPart);
+}
 
 // A permutation of 64-bit numbers, SplitMix64's finaliser, so that the hash of a space does not
 // cancel the hash of a key.
@@ -28,11 +35,6 @@ bool keeps_records(const LimitDefinition& limit) {
                                                 kIsPermits<typename P::Algorithm>;
                                        },
                                        limit.parts[0]);
-}
-
-// The name of the row of a space's numbers. No space has a name with a line feed.
-std::string name_of_numbers(const std::string& space, const std::vector<AnyPart>& parts) {
-  return space + '\n' + describe_parts(parts);
 }
 
 }  // namespace
@@ -64,7 +66,7 @@ LimitTable::~LimitTable() {
 }
 
 std::size_t LimitTable::most() const {
-  return std::min(kMaxLimits, max_bytes_ / kRowBytes);
+  return std::min(kMaxLimits, max_bytes_ / kSpaceBytes);
 }
 
 LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* held) {
@@ -96,7 +98,7 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
     opened.retired = retire(id);
   }
   require_room(limit);
-  const LimitId id = add_row(limit.space, limit.parts, 0);
+  const LimitId id = add_row(limit.space, limit.parts);
   row(id).made = ++spaces_made_;
   opened.space = hold(id, limit);
   row(id).uses.fetch_sub(1, std::memory_order_relaxed);  // That of add_row().
@@ -130,9 +132,9 @@ LimitTable::Image LimitTable::image_of(LimitId id, const PartList& parts) {
 
 LimitId LimitTable::restore(const Image& image, LimitId space) {
   const std::lock_guard lock(mutex_);
-  if (space != 0) return add_row(name_of_numbers(row(space).name, image.parts), image.parts, space);
+  if (space != 0) return add_numbers(hash_of(space, image.parts), space, image.parts);
   if (const auto found = ids_.find(image.name); found != ids_.end()) retire(found->second);
-  const LimitId id = add_row(image.name, image.parts, 0);
+  const LimitId id = add_row(image.name, image.parts);
   if (id != 0) row(id).made = image.made;
   spaces_made_ = std::max(spaces_made_, image.made);
   return id;
@@ -143,8 +145,12 @@ void LimitTable::let_go(LimitId id) {
   remove_key(id);
 }
 
-std::size_t LimitTable::bytes_of(std::string_view name, const PartList& parts) {
-  return kRowBytes + name.size() + parts.size() * sizeof(AnyPart);
+std::uint64_t LimitTable::hash_of(LimitId space, const PartList& parts) const {
+  std::array<LimitNumbers, kMaxParts + 1> numbers{};
+  numbers[parts.size()].count = space;
+  std::ranges::transform(parts, numbers.begin(), numbers_of);
+  const auto bytes = std::as_bytes(std::span(numbers).first(parts.size() + 1));
+  return hash_key({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, secret_).low;
 }
 
 bool LimitTable::has_room(std::size_t bytes) const {
@@ -155,7 +161,7 @@ void LimitTable::require_room(const LimitDefinition& limit) const {
   const std::size_t in_use = rows_ - free_.size();
   const std::size_t kept_bytes = limit.is_named() ? 0 : max_bytes_ / 8;
   const std::size_t kept_rows = limit.is_named() ? 0 : kMaxLimits / 8;
-  if (has_room(bytes_of(limit.space, limit.parts) + kept_bytes) &&
+  if (has_room(bytes_of_space(limit.space, limit.parts) + kept_bytes) &&
       in_use + kept_rows < kMaxLimits) {
     return;
   }
@@ -163,9 +169,37 @@ void LimitTable::require_room(const LimitDefinition& limit) const {
                    " are in use or have keys that are not fresh");
 }
 
-// A row with one use, or 0.
-LimitId LimitTable::add_row(std::string name, const PartList& parts, LimitId space) {
-  const std::size_t bytes = bytes_of(name, parts);
+// The row of a space, with one use, or 0.
+LimitId LimitTable::add_row(std::string name, const PartList& parts) {
+  const LimitId id = use_row(parts, bytes_of_space(name, parts), 0);
+  if (id == 0) return 0;
+  Row& added = row(id);
+  added.name = std::move(name);
+  ids_.emplace(added.name, id);
+  return id;
+}
+
+// The row of these numbers of the space, or 0.
+LimitId LimitTable::find_numbers(std::uint64_t hash, LimitId space, const PartList& parts) const {
+  const auto [begin, end] = ids_of_numbers_.equal_range(hash);
+  const auto found = std::find_if(begin, end, [&](const auto& entry) {
+    const Row& known = row(entry.second);
+    return known.space == space && *known.parts.load(std::memory_order_relaxed) == parts;
+  });
+  return found != end ? found->second : LimitId{0};
+}
+
+// A row for these numbers of the space, with one use, or 0.
+LimitId LimitTable::add_numbers(std::uint64_t hash, LimitId space, const PartList& parts) {
+  const LimitId id = use_row(parts, kNumbersBytes + parts.size() * sizeof(AnyPart), space);
+  if (id == 0) return 0;
+  ++row(space).uses;
+  ids_of_numbers_.emplace(hash, id);
+  return id;
+}
+
+// A row with one use, or 0: that of numbers of `space`, or, if that is 0, of a space.
+LimitId LimitTable::use_row(const PartList& parts, std::size_t bytes, LimitId space) {
   if (!has_room(bytes)) return 0;
   LimitId id;
   if (free_.empty()) {
@@ -178,16 +212,27 @@ LimitId LimitTable::add_row(std::string name, const PartList& parts, LimitId spa
     id = free_.back();
     free_.pop_back();
   }
-  Row& added = row(id);
-  added.name = std::move(name);
-  added.parts.store(new PartList(parts), std::memory_order_release);
-  added.space = space != 0 ? space : id;
-  if (space != 0) ++row(space).uses;
-  ids_.emplace(added.name, id);
-  added.bytes = bytes;
+  Row& used = row(id);
+  used.parts.store(new PartList(parts), std::memory_order_release);
+  used.space = space != 0 ? space : id;
+  used.bytes = bytes;
   count_bytes(bytes_ + bytes);
-  added.uses.store(1, std::memory_order_release);
+  used.uses.store(1, std::memory_order_release);
   return id;
+}
+
+// No request finds the row any more, which may be that of a space or of its numbers.
+void LimitTable::forget_index(LimitId id) {
+  const Row& unused = row(id);
+  if (unused.space == id) {
+    const auto found = ids_.find(unused.name);
+    if (found != ids_.end() && found->second == id) ids_.erase(found);
+    return;
+  }
+  const PartList& parts = *unused.parts.load(std::memory_order_relaxed);
+  auto [at, end] = ids_of_numbers_.equal_range(hash_of(unused.space, parts));
+  while (at != end && at->second != id) ++at;
+  if (at != end) ids_of_numbers_.erase(at);
 }
 
 void LimitTable::count_bytes(std::size_t bytes) {
@@ -207,11 +252,9 @@ void LimitTable::drop_unused(LimitId id) {
   for (LimitId unused = id; unused != 0;) {
     Row& dropped = row(unused);
     if (dropped.space == 0 || dropped.uses.load(std::memory_order_acquire) != 0) return;
+    forget_index(unused);
+    dropped.name = std::string();
     const LimitId space = std::exchange(dropped.space, LimitId{0});
-    if (const auto found = ids_.find(dropped.name);
-        found != ids_.end() && found->second == unused) {
-      ids_.erase(found);
-    }
     delete dropped.parts.exchange(nullptr);
     free_.push_back(unused);
     count_bytes(bytes_ - dropped.bytes);
@@ -229,14 +272,13 @@ LimitId LimitTable::add_varying_key(const MemorySpace& space, const LimitDefinit
   const LimitId known = hint.load(std::memory_order_relaxed);
   if (known != 0 && pin_if_equal(known, space, limit.parts)) return known;
 
+  const std::uint64_t hash = hash_of(space.id(), limit.parts);
   const std::lock_guard lock(mutex_);
-  std::string name = name_of_numbers(row(space.id()).name, limit.parts);
-  LimitId id = 0;
-  if (const auto found = ids_.find(name); found != ids_.end()) {
-    id = found->second;
+  LimitId id = find_numbers(hash, space.id(), limit.parts);
+  if (id != 0) {
     ++row(id).uses;
   } else {
-    id = add_row(std::move(name), limit.parts, space.id());
+    id = add_numbers(hash, space.id(), limit.parts);
   }
   hint.store(id, std::memory_order_relaxed);
   return id;

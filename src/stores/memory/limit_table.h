@@ -73,7 +73,10 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   LimitTable& operator=(const LimitTable&) = delete;
 
   /// REQUIRES: no space has been opened.
-  void set_secret(const HashSecret& secret) { secret_ = secret; }
+  void set_secret(const HashSecret& secret) {
+    assert(rows_ == 0);
+    secret_ = secret;
+  }
 
   struct Opened {
     std::shared_ptr<MemorySpace> space;
@@ -86,7 +89,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   /// How close the limits are to what they may take.
   enum class Room : std::uint8_t { kAmple, kScarce, kShort };
   Room room() const { return room_.load(std::memory_order_relaxed); }
-  /// About the most limits there is room for.
+  /// About the most spaces there is room for.
   std::size_t most() const;
 
   // The following functions may be called with a shard's lock. A limit is valid while a key in a
@@ -147,7 +150,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     std::atomic<const PartList*> parts{nullptr};
     LimitId space = 0;  // The row of its space; its own number, if it is that. 0: not in use.
     // Guarded by mutex_.
-    std::string name;
+    std::string name;  // Of a space.
     std::size_t bytes = 0;
     std::weak_ptr<MemorySpace> handle;
     std::uint64_t made = 0;  // Of a space: the value of spaces_made_, which its salt is made from.
@@ -159,11 +162,16 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     return (*chunks_[id / kRowsAtOnce].load(std::memory_order_acquire))[id % kRowsAtOnce];
   }
 
+  std::uint64_t hash_of(LimitId space, const PartList& parts) const;
+
   // The following functions need mutex_.
-  static std::size_t bytes_of(std::string_view name, const PartList& parts);
   bool has_room(std::size_t bytes) const;
   void require_room(const LimitDefinition& limit) const;
-  LimitId add_row(std::string name, const PartList& parts, LimitId space);
+  LimitId add_row(std::string name, const PartList& parts);
+  LimitId find_numbers(std::uint64_t hash, LimitId space, const PartList& parts) const;
+  LimitId add_numbers(std::uint64_t hash, LimitId space, const PartList& parts);
+  LimitId use_row(const PartList& parts, std::size_t bytes, LimitId space);
+  void forget_index(LimitId id);
   std::shared_ptr<MemorySpace> hold(LimitId id, const LimitDefinition& limit);
   std::unique_ptr<const PartList> retire(LimitId id);
   void count_bytes(std::size_t bytes);
@@ -178,8 +186,9 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   std::atomic<Room> room_{Room::kAmple};
   std::array<std::atomic<Chunk*>, (kMaxLimits + 1) / kRowsAtOnce> chunks_{};
   std::mutex mutex_;
-  // Guarded by mutex_. The names are those of spaces, or of a space and its numbers.
-  std::unordered_map<std::string_view, LimitId> ids_;
+  // Guarded by mutex_.
+  std::unordered_map<std::string_view, LimitId> ids_;               // Of spaces, by their names.
+  std::unordered_multimap<std::uint64_t, LimitId> ids_of_numbers_;  // By hash_of().
   std::vector<LimitId> free_;
   std::size_t rows_ = 0;   // Rows that have ever been used.
   std::size_t bytes_ = 0;  // Of all rows in use.

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "stores/memory/limited_keys.h"
+#include "testing/limited_keys.h"
 
 namespace sluice::memory {
 namespace {
@@ -163,7 +163,28 @@ TEST(Limits, AndKeysTakeNoMoreThanTheirBytes) {
   }
 }
 
-TEST(Limits, WhoseStatesAreReadDifferentlyStartFresh) {
+// They have no space of their own: about as many keys find room as if all had the same numbers.
+TEST(Limits, NumbersThatVaryTakeLittleRoom) {
+  const std::size_t before = resident_bytes();
+  MemoryStore store({.max_bytes = kMiB, .table = {}});
+  LimitDefinition varying = Limit("token_bucket 1/1d", "varying").definition();
+  varying.varies = true;
+  const auto space = store.open_space(varying);
+  for (std::size_t i = 0; i < 12'000; ++i) {
+    const std::string key = key_name(i);
+    const Limit numbers(numbered("token_bucket 1/1d", i));
+    const Request request{.limit = &numbers.definition(), .space = space.get(), .key = key};
+    Decision decision;
+    store.decide({&request, 1}, kStart, {&decision, 1});
+    ASSERT_TRUE(decision.allowed) << i;
+  }
+  EXPECT_EQ(store.counters().evicted, 0U);
+  if (!kIsSanitized) {
+    EXPECT_LE(resident_bytes() - before, kMiB * 11 / 10 + 8 * kMiB);
+  }
+}
+
+TEST(Limits, StartFreshIfStatesAreReadDifferently) {
   MemoryStore store(small_store());
   {
     LimitedKeys keys(store, "token_bucket 5/1h", "login");

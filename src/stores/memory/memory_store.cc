@@ -109,6 +109,12 @@ void MemoryStore::decide_at(const memory::Place& place, const Request& request, 
   table_.decide(place, request, now, decision);
 }
 
+void MemoryStore::set_used(const memory::Place& place, const Request& request,
+                           std::span<const memory::Used> parts) {
+  const std::lock_guard lock(place.shard->lock);
+  table_.set_used(place, request, parts);
+}
+
 void MemoryStore::decide_all(std::span<const Request> requests, Instant now, Decision& decision) {
   assert(!requests.empty());
   if (requests.size() > kMaxTogether) {

@@ -60,6 +60,10 @@ class MemoryStore final : public Store {
   /// As decide(), for one request whose key is at this place.
   void decide_at(const memory::Place& place, const Request& request, Instant now,
                  Decision& decision);
+  /// Replaces what counts of the parts of a key: see memory::Used. The key's block remains. Of the
+  /// request, only the limit, which lends no permits, and the space are used.
+  void set_used(const memory::Place& place, const Request& request,
+                std::span<const memory::Used> parts);
   const HashSecret& secret() const { return table_.options().secret; }
 
   Instant now() const override { return clock_.now(); }

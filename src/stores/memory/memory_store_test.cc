@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "core/key_hash.h"
-#include "stores/memory/limited_keys.h"
-#include "stores/memory/lone_table.h"
+#include "testing/limited_keys.h"
+#include "testing/lone_table.h"
 
 namespace sluice::memory {
 namespace {
@@ -152,6 +152,51 @@ TEST(MemoryStore, APlaceFromTheCallersHashFindsTheSameState) {
     LimitedKeys& asked = i % 2 == 0 ? one : other;
     ASSERT_EQ(asked.peek(keys[i], kStart).remaining, 400 - std::ranges::count(keys, keys[i]));
   }
+}
+
+TEST(MemoryStore, WhatCountsOfEachPartCanBeReplaced) {
+  MemoryStore store;
+  LimitedKeys keys(store, "token_bucket 10/1h & sliding_log 20/1h & fixed_window 30/1h");
+  const auto place = store.place_of(*keys.space(), hash_key("k", store.secret()));
+  std::vector<Decision> parts(3);
+  const auto expect_remaining = [&](std::int64_t bucket, std::int64_t log, std::int64_t window,
+                                    Instant now = kStart) {
+    Request peek = keys.request("k");
+    peek.cost = 0;
+    peek.parts = parts;
+    Decision whole;
+    store.decide({&peek, 1}, now, {&whole, 1});
+    EXPECT_EQ(parts[0].remaining, bucket);
+    EXPECT_EQ(parts[1].remaining, log);
+    EXPECT_EQ(parts[2].remaining, window);
+  };
+  using memory::Used;
+  const std::vector<Used> all{
+      {.at = kStart, .units = 3}, {.at = kStart - kHourNs / 2, .units = 4}, {.at = kStart}};
+  store.set_used(place, keys.request("k"), all);
+  expect_remaining(7, 16, 30);
+  keys.take("k", kStart, 2);
+  expect_remaining(5, 14, 28);
+  store.set_used(place, keys.request("k"), all);
+  expect_remaining(7, 16, 28);
+  expect_remaining(10, 20, 28, kStart + kHourNs / 2);
+  const std::vector<Used> last{{}, {}, {.at = kStart, .units = 31}};
+  store.set_used(place, keys.request("k"), last);
+  expect_remaining(7, 16, 0);
+  const std::vector<Used> none(3, Used{.at = kStart, .units = 0});
+  store.set_used(place, keys.request("k"), none);
+  expect_remaining(10, 20, 30);
+}
+
+TEST(MemoryStore, ABlockRemainsWhenWhatCountsIsReplaced) {
+  MemoryStore store;
+  LimitedKeys keys(store, "fixed_window 10/1h");
+  keys.block("k", kStart, kSecondNs);
+  const auto place = store.place_of(*keys.space(), hash_key("k", store.secret()));
+  const memory::Used used{.at = kStart, .units = 3};
+  store.set_used(place, keys.request("k"), {&used, 1});
+  EXPECT_EQ(keys.peek("k", kStart).remaining, 0);
+  EXPECT_EQ(keys.peek("k", kStart + kSecondNs).remaining, 7);
 }
 
 TEST(MemoryStore, ReadsItsClockIfNoInstantIsGiven) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "stores/memory/limited_keys.h"
+#include "testing/limited_keys.h"
 
 namespace {
 

@@ -24,7 +24,7 @@ using memory::Slot;
 using memory::Table;
 using memory::Tag;
 
-// Any change of what is written, also of what an algorithm's state means, is another version.
+// A change of the format, or of the meaning of an algorithm's state, needs another version.
 constexpr std::string_view kFormat = "sluice snapshot ";
 constexpr std::string_view kVersion = "1\n";
 
@@ -35,14 +35,14 @@ struct BlockHead {
   std::uint32_t bytes = 0;
 };
 
-// More than write_snapshot() writes into one.
+// write_snapshot() never writes a larger block.
 constexpr std::uint32_t kMostBlockBytes = 64U << 20;
 
 constexpr std::uint64_t kTagHalves = std::uint64_t{1} << 32;
-// What is copied in one step.
+// How much is copied in one step.
 constexpr std::uint64_t kLinesAtOnce = 32;
 constexpr std::size_t kRecordBytesAtOnce = std::size_t{256} << 10;
-// What the largest step but a few needs.
+// Enough for nearly every step.
 constexpr std::size_t kUsualRoom = std::size_t{2} << 20;
 // The most bytes that a key takes beside those of its records.
 constexpr std::size_t kMostKeyBytes = 32 + kMaxParts * sizeof memory::PartImage::numbers;
@@ -96,7 +96,7 @@ class Writer {
     write_(around);
   }
 
-  // In steps by the tags' upper halves.
+  // Writes a shard in steps, by the upper halves of the tags.
   void write_shard(std::size_t index) {
     std::uint64_t halves = kTagHalves;
     for (std::uint64_t from = 0; from < kTagHalves;) {

@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <string>
 
-#include "stores/memory/limited_keys.h"
 #include "stores/memory/snapshot_file.h"
+#include "testing/limited_keys.h"
 
 namespace {
 

@@ -16,7 +16,7 @@
 #include <random>
 #include <string>
 
-#include "stores/memory/limited_keys.h"
+#include "testing/limited_keys.h"
 #include "testing/unique_fd.h"
 
 namespace sluice::memory {

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "stores/memory/limited_keys.h"
 #include "stores/memory/snapshot.h"
+#include "testing/limited_keys.h"
 
 namespace sluice::memory {
 namespace {

@@ -242,6 +242,29 @@ void Table::decide_alone(Place place, const Request& request, Instant now, Decis
   decision = decide_together(std::span(&member, 1), now, judged);
 }
 
+void Table::set_used(Place place, const Request& request, std::span<const Used> parts) {
+  const Parts limit = request.limit->parts;
+  std::array<Judged, kMaxParts> room;
+  const auto judged = std::span(room).first(limit.size());
+  assert(parts.size() == limit.size());
+  const auto change = [&](Operation operation, auto units_of) {
+    const Cell key = key_cell(place);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      judged[i] = judge(limit[i], part_of(key, i), operation,
+                        {.now = parts[i].at, .cost = units_of(parts[i])});
+    }
+    Request changes = request;
+    changes.operation = operation;
+    const Instant now = std::ranges::max(parts, {}, &Used::at).at;
+    if (reserve(place, changes, now, judged, {})) commit(place, changes, now, judged);
+  };
+  change(Operation::kRefund,
+         [](const Used& used) { return used.units == Used::kAsBefore ? 0 : kMaxInt64; });
+  if (std::ranges::all_of(parts, [](const Used& used) { return used.units <= 0; })) return;
+  change(Operation::kCharge,
+         [](const Used& used) { return std::max<std::int64_t>(0, used.units); });
+}
+
 Cell Table::key_cell(Place place) const {
   const Cell* cell = place.shard->find(place.tag);
   return cell != nullptr ? *cell : 0;

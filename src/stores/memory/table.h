@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cassert>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -51,6 +52,15 @@ struct Member {
   Instant blocked_until = 0;
 };
 
+/// What shall count of one part of a key: these units, as if taken at this instant, and no others.
+struct Used {
+  Instant at = 0;
+  std::int64_t units = kAsBefore;
+
+  /// The part is left as it is.
+  static constexpr std::int64_t kAsBefore = -1;
+};
+
 /// The keys of all spaces, in shards that each have a lock. Thread-safe.
 class Table {
  public:
@@ -81,6 +91,10 @@ class Table {
   /// Decides one request. Needs the place's lock.
   void decide(Place place, const Request& request, Instant now, Decision& decision);
 
+  /// See MemoryStore::set_used(). If there is no room, nothing counts of the replaced parts, or
+  /// nothing is changed. Needs the place's lock.
+  void set_used(Place place, const Request& request, std::span<const Used> parts);
+
   /// Charges all members or none, and returns one decision. `judged` has an element for every part
   /// of every member. Needs the locks of all places. REQUIRES: no two members have the same place.
   Decision decide_together(std::span<Member> members, Instant now, std::span<Judged> judged);
@@ -95,7 +109,10 @@ class Table {
   void make_room_for_limits(Instant now);
 
   /// For snapshots. REQUIRES: index < kShards.
-  Shard& shard(std::size_t index) { return shards_[index]; }
+  Shard& shard(std::size_t index) {
+    assert(index < kShards);
+    return shards_[index];
+  }
   /// REQUIRES: no space has been opened.
   void set_secret(const HashSecret& secret);
   /// Makes room for so many keys of a shard, if there is any. Takes its lock.

@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "stores/memory/limited_keys.h"
 #include "stores/memory/snapshot.h"
+#include "testing/limited_keys.h"
 
 namespace sluice::memory {
 namespace {

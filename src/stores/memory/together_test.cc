@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "stores/memory/limited_keys.h"
+#include "testing/limited_keys.h"
 
 namespace sluice::memory {
 namespace {

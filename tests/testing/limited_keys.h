@@ -13,7 +13,7 @@
 
 namespace sluice::memory {
 
-// For the tests of this module: one limit that is open in one store, with calls by key.
+// For the tests of stores/memory: one limit that is open in one store, with calls by key.
 
 /// A whole hour, so that every window on the clock starts here.
 inline constexpr Instant kStart = 472'222 * kHourNs;

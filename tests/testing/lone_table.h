@@ -7,11 +7,11 @@
 #include <string>
 #include <string_view>
 
-#include "stores/memory/limited_keys.h"
+#include "testing/limited_keys.h"
 
 namespace sluice::memory {
 
-// For the tests of this module: a table with one limit, by default so small that it is soon full,
+// For the tests of stores/memory: a table with one limit, by default so small that it is soon full,
 // and with the same hashing in every run.
 class LoneTable {
  public:
