@@ -41,7 +41,7 @@ def parse_arguments():
     parser.add_argument("--decisions", type=int, default=512_000, help="of one variant in a round")
     options = parser.parse_args()
     if options.quick:
-        options.rounds, options.keys, options.decisions = 2, 5_000, 8_000
+        options.rounds, options.keys, options.decisions = 2, 1_000, 1_600
     # Two variants share their keys; every request must be admitted.
     units = 10 + 2 * options.decisions * (options.rounds + 1) / options.keys
     if units > LIMIT:

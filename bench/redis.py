@@ -41,7 +41,7 @@ def parse_arguments():
     parser.add_argument("--calls", type=int, default=10_000, help="of one caller in a round")
     options = parser.parse_args()
     if options.quick:
-        options.rounds, options.keys, options.decisions, options.calls = 2, 10_000, 25_600, 500
+        options.rounds, options.keys, options.decisions, options.calls = 2, 1_000, 2_560, 20
     return options
 
 

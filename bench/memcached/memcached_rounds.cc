@@ -60,7 +60,7 @@ struct Variant {
 /// The URL of the server for our store. The deadline is long, so that the server makes all
 /// decisions.
 std::string url_of(const Options& options) {
-  return "memcached://127.0.0.1:" + std::to_string(options.port) + "?deadline=1s";
+  return "memcached://127.0.0.1:" + std::to_string(options.port) + "?deadline=30s";
 }
 
 void check(const sluice::Decision& decision) {

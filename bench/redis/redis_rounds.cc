@@ -55,7 +55,7 @@ struct NamedLoad {
 /// decisions.
 std::string url_of(const Options& options, int database) {
   return "redis://127.0.0.1:" + std::to_string(options.port) + "/" + std::to_string(database) +
-         "?deadline=1s";
+         "?deadline=30s";
 }
 
 /// Each variant has a separate database, so that its keys are not among those of others.

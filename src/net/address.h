@@ -8,7 +8,8 @@
 
 namespace sluice {
 
-/// An address cannot be listened on; what() is one sentence that names it and the reason.
+/// Thrown if the server cannot listen on an address. what() is one sentence that names the address
+/// and the reason.
 class ListenError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -35,7 +36,7 @@ struct Address {
 
 struct ParsedAddress {
   std::optional<Address> address;
-  /// If there is no address: one sentence that names the text and the error.
+  /// If the text is not an address: one sentence that names the text and the error.
   std::string error;
 };
 

@@ -82,7 +82,7 @@ LookupResult look_up_late(const Endpoint& endpoint) {
   return look_up_host({.host = "127.0.0.1", .port = endpoint.port});
 }
 
-TEST_F(ClientStreamTest, ALookupThatEndsAfterAnAttemptServesTheNextAndNoOther) {
+TEST_F(ClientStreamTest, ALateLookupServesOnlyTheNextAttempt) {
   const FakeServer server;
   const Stream stream = make({.host = "late", .port = server.endpoint().port}, look_up_late);
   const auto abandoned = begin(stream);
@@ -142,7 +142,7 @@ class TwoAddresses : public ClientStreamTest {
   const Stream stream_ = make({.host = "two", .port = 1}, look_up_both);
 };
 
-TEST_F(TwoAddresses, OneThatWasOfNoUseIsPassedOver) {
+TEST_F(TwoAddresses, AnUnusableOneIsSkipped) {
   // Which server an attempt has led to.
   const auto led_to = [&] {
     EXPECT_EQ(connect(stream_), "");

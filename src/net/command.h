@@ -13,14 +13,14 @@ enum class Loss : std::uint8_t {
   kUnknown,  ///< It was sent, at least in part: the server may have executed it.
 };
 
-/// One command to a server, with its reply. A RequestPipeline calls write() once, then either
-/// on_reply() or on_lost() once.
+/// One command to a server, with its reply. The RequestPipeline that it was given to owns it: calls
+/// write() once, then either on_reply() or on_lost() once, and destroys it.
 class Command {
  public:
   virtual ~Command() = default;
 
   /// How many replies the server gives to it. Only the last counts: on_reply() is not called for
-  /// those before it. A command without a reply is forgotten once it is written.
+  /// those before it. A command without a reply is destroyed once it is written.
   virtual std::size_t replies() const { return 1; }
 
   /// Appends the command to `output`. Called once, just before the bytes are sent, so that a

@@ -19,12 +19,12 @@ CommandQueue::CommandQueue(std::unique_ptr<Framing> framing, std::size_t max_rep
   resize_input(kKeepBytes);
 }
 
-void CommandQueue::add(Command& command, Instant now) {
+void CommandQueue::add(std::unique_ptr<Command> command, Instant now) {
   const std::size_t begin = sent_before_ + output_.size();
-  command.write(output_);
-  const std::size_t replies = command.replies();
+  command->write(output_);
+  const std::size_t replies = command->replies();
   if (replies == 0) return;
-  in_flight_.push_back({&command, replies, begin, sent_before_ + output_.size(), now});
+  in_flight_.push_back({std::move(command), replies, begin, sent_before_ + output_.size(), now});
 }
 
 void CommandQueue::sent(std::size_t bytes) {
@@ -76,13 +76,13 @@ std::optional<std::string_view> CommandQueue::next_reply() {
   return std::nullopt;
 }
 
-Command* CommandQueue::answered() {
+std::unique_ptr<Command> CommandQueue::answered() {
   if (in_flight_.empty() || in_flight_.front().end > handed_over_) {
     error_ = "sent a reply to no command";
     return nullptr;
   }
   if (--in_flight_.front().replies != 0) return nullptr;
-  Command* const command = in_flight_.front().command;
+  std::unique_ptr<Command> command = std::move(in_flight_.front().command);
   in_flight_.pop_front();
   return command;
 }
@@ -92,11 +92,12 @@ std::optional<CommandQueue::Instant> CommandQueue::waiting_since() const {
   return in_flight_.front().added;
 }
 
-std::pair<Command*, Loss> CommandQueue::lose(bool all_sent) {
+std::pair<std::unique_ptr<Command>, Loss> CommandQueue::lose(bool all_sent) {
   assert(!in_flight_.empty());
-  const InFlight lost = in_flight_.front();
+  InFlight lost = std::move(in_flight_.front());
   in_flight_.pop_front();
-  return {lost.command, all_sent || bytes_sent() > lost.begin ? Loss::kUnknown : Loss::kUnsent};
+  return {std::move(lost.command),
+          all_sent || bytes_sent() > lost.begin ? Loss::kUnknown : Loss::kUnsent};
 }
 
 }  // namespace sluice

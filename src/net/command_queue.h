@@ -24,7 +24,7 @@ class CommandQueue final {
   CommandQueue(std::unique_ptr<Framing> framing, std::size_t max_reply_bytes);
 
   /// Calls the command's write(), and puts it behind the commands in flight.
-  void add(Command& command, Instant now);
+  void add(std::unique_ptr<Command> command, Instant now);
   /// Appends bytes whose replies belong to no command: the handshake.
   void say(std::string_view bytes) { output_.append(bytes); }
 
@@ -47,7 +47,7 @@ class CommandQueue final {
   /// Takes the reply for the oldest command in flight. If it is that command's last reply, the
   /// command leaves the queue and is returned; if more replies are expected, null. If no command is
   /// in flight, null, and error() is set.
-  Command* answered();
+  std::unique_ptr<Command> answered();
   /// What is wrong with the replies, as words that follow "HOST "; empty if nothing is. After an
   /// error no later byte can be understood.
   const std::string& error() const { return error_; }
@@ -59,11 +59,11 @@ class CommandQueue final {
 
   /// Removes the oldest command in flight, and returns it with what is known about it. With
   /// `all_sent`, unsent bytes count as sent. REQUIRES: in_flight() != 0.
-  std::pair<Command*, Loss> lose(bool all_sent);
+  std::pair<std::unique_ptr<Command>, Loss> lose(bool all_sent);
 
  private:
   struct InFlight {
-    Command* command;
+    std::unique_ptr<Command> command;
     std::size_t replies;  // Still to come.
     std::size_t begin;    // Where it begins and ends in the stream of all bytes ever sent.
     std::size_t end;

@@ -66,6 +66,7 @@ struct ConnectionGroup {
   /// may: see Connection::sweep().
   ServingTimer sweep{context->get_executor()};
   bool is_sweeping = false;
+  std::size_t next_part = 0;  // Of the members, which are looked at in several.
 };
 
 /// One accepted socket. It reads, gives the bytes to the protocol's handler, and writes the
@@ -128,8 +129,6 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void linger();
   void count_as_left();
   void open_received();
-  void count_handshake_failure();
-  void count_timeout(PeerTimeout timeout);
   bool fill_input();
   void await_input(bool has_part, bool has_written);
   void await_until(ServingTimer::time_point deadline);

@@ -19,7 +19,8 @@ struct ConnectionLimits {
   std::chrono::milliseconds linger_timeout{2'000};
   /// The server closes a connection that has not agreed on TLS this long after it was accepted.
   std::chrono::milliseconds handshake_timeout{10'000};
-  /// How often the server looks for peers that have sent nothing for too long (StreamTimeouts).
+  /// How often the server looks at each connection whether its peer has sent nothing for too long
+  /// (StreamTimeouts).
   std::chrono::milliseconds sweep_interval{1'000};
 };
 

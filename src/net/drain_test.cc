@@ -39,7 +39,7 @@ TEST_F(DrainTest, ClosesEachConnectionAfterItsReply) {
   const std::future<void> draining = drain();
   for (Client& client : clients) {
     EXPECT_FALSE(is_done(draining));
-    // Those that have not been told yet are answered and stay.
+    // Connections that have not been told to leave are answered and stay.
     while (client.echoes("now\n")) {
     }
     EXPECT_EQ(client.read_all(), "");
@@ -47,7 +47,7 @@ TEST_F(DrainTest, ClosesEachConnectionAfterItsReply) {
   EXPECT_EQ(draining.wait_for(kPatience / 2), std::future_status::ready);
 }
 
-// Whenever a part of a request has come with others, the rest of it is waited for.
+// If a part of a request has arrived after others, the server waits for its rest.
 TEST_F(DrainTest, AnswersWholeRequests) {
   Client client(address());
   ASSERT_TRUE(client.echoes("before\n"));
@@ -92,7 +92,7 @@ TEST_F(DrainTest, IsBounded) {
   EXPECT_EQ(idle.read_all(), "");
 }
 
-// A client that keeps its connection and looks at it only before it asks again.
+// A client that keeps its connection and checks it only before its next request.
 TEST_F(DrainTest, DoesNotWaitForPeersThatDoNotNoticeTheEnd) {
   std::vector<Client> clients;
   for (int i = 0; i < 4; ++i) {

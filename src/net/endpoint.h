@@ -15,8 +15,8 @@ inline constexpr std::size_t kMaxUnixPathBytes = sizeof(sockaddr_un::sun_path) -
 
 /// How to speak TLS (1.2 or later) to a server.
 struct TlsOptions {
-  /// PEM files. No CA file: the system's certificates are trusted. No certificate file: the client
-  /// shows none. No key file: the key stands in the certificate file.
+  /// PEM files. Without a CA file, the system's certificates are trusted. Without a certificate
+  /// file, the client presents none. Without a key file, the key is in the certificate file.
   std::string ca_file = {};
   std::string certificate_file = {};
   std::string key_file = {};
@@ -33,7 +33,7 @@ struct Endpoint {
   /// Without brackets.
   std::string host = {};
   std::uint16_t port = 0;
-  /// Where it is not empty, host and port are not used.
+  /// If it is not empty, host and port are not used.
   std::string unix_path = {};
   std::optional<TlsOptions> tls = {};
 

@@ -28,6 +28,8 @@ constexpr std::chrono::milliseconds kLookAgain{1};
 /// up, another one sends.
 class RequestPipeline::State final : public std::enable_shared_from_this<State> {
  public:
+  using Clock = IoContext::Clock;
+
   State(IoContext& context, PipelineOptions options, ConnectionUser& user)
       : options_(std::move(options)),
         user_(user),
@@ -46,12 +48,13 @@ class RequestPipeline::State final : public std::enable_shared_from_this<State> 
   void flush();
   void reconnect(std::string_view why);
   bool is_up() const { return phase_ == Phase::kUp && !failure_; }
+  std::optional<Clock::time_point> waiting_since() const {
+    return queue_ ? queue_->waiting_since() : std::nullopt;
+  }
   bool has_unread() const { return stream_->has_unread(); }
   void end();
 
  private:
-  using Clock = IoContext::Clock;
-
   enum class Phase : std::uint8_t { kNew, kConnecting, kHandshake, kUp, kBackoff, kEnded };
 
   /// Why the connection, or the attempt at one, is given up.
@@ -185,7 +188,7 @@ void RequestPipeline::State::deliver() {
 void RequestPipeline::State::answer(std::string_view reply) {
   if (phase_ == Phase::kUp) {
     if (user_.on_push(reply)) return;
-    if (Command* const command = queue_->answered()) command->on_reply(reply);
+    if (const auto command = queue_->answered()) command->on_reply(reply);
     return;
   }
   if (std::optional<std::string> refusal = user_.on_handshake_reply(shaken_, reply)) {
@@ -216,9 +219,9 @@ void RequestPipeline::State::flush() {
 void RequestPipeline::State::pump() {
   if (!is_up() || !queue_->unsent().empty()) return;
   while (queue_->in_flight() < options_.max_in_flight && queue_->unsent().size() < kUnsentBytes) {
-    Command* const command = user_.next_command();
+    std::unique_ptr<Command> command = user_.next_command();
     if (command == nullptr) break;
-    queue_->add(*command, Clock::now());
+    queue_->add(std::move(command), Clock::now());
   }
   const auto since = queue_->waiting_since();
   work_.set(since.has_value());
@@ -321,6 +324,10 @@ void RequestPipeline::reconnect(std::string_view why) {
 
 bool RequestPipeline::is_up() const {
   return state_->is_up();
+}
+
+std::optional<IoContext::Clock::time_point> RequestPipeline::waiting_since() const {
+  return state_->waiting_since();
 }
 
 bool RequestPipeline::has_unread() const {

@@ -22,8 +22,7 @@ class ConnectionUser {
   virtual ~ConnectionUser() = default;
 
   /// The next command to send, or null if there is none now; the pipeline asks again after flush().
-  /// The command stays valid until its on_reply() or on_lost().
-  virtual Command* next_command() = 0;
+  virtual std::unique_ptr<Command> next_command() = 0;
 
   /// The bytes that a new connection sends first: commands, each with one reply. May be empty, with
   /// handshake_replies() 0.
@@ -103,6 +102,8 @@ class RequestPipeline final {
   void reconnect(std::string_view why);
 
   bool is_up() const;
+  /// When the oldest command in flight was sent; nothing if there is none.
+  std::optional<IoContext::Clock::time_point> waiting_since() const;
   /// Whether bytes have arrived that were not received yet. Then this process is late, not the
   /// server.
   bool has_unread() const;

@@ -99,16 +99,30 @@ class TestCommand final : public Command {
   std::string text_;
 };
 
+/// What the pipeline owns of a command that the test keeps.
+class LentCommand final : public Command {
+ public:
+  explicit LentCommand(Command& command) : command_(command) {}
+
+  std::size_t replies() const override { return command_.replies(); }
+  void write(std::string& output) override { command_.write(output); }
+  void on_reply(std::string_view reply) override { command_.on_reply(reply); }
+  void on_lost(Loss loss, std::string_view why) override { command_.on_lost(loss, why); }
+
+ private:
+  Command& command_;
+};
+
 /// Sends lines. What begins with '>' is a push.
 class LineUser final : public ConnectionUser {
  public:
   explicit LineUser(Board& board) : board_(board) {}
 
-  Command* next_command() override {
-    Command* next = nullptr;
+  std::unique_ptr<Command> next_command() override {
+    std::unique_ptr<Command> next;
     board_.change([&] {
       if (waiting.empty()) return;
-      next = waiting.front();
+      next = std::make_unique<LentCommand>(*waiting.front());
       waiting.pop_front();
     });
     return next;

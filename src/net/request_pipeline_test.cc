@@ -148,7 +148,7 @@ TEST_F(RequestPipelineTest, OnlyTheLastReplyToACommandCountsAndSomeHaveNone) {
   EXPECT_EQ(silent.endings, 0);
 }
 
-TEST_F(RequestPipelineTest, WhatTheUserTakesForAPushIsNoReply) {
+TEST_F(RequestPipelineTest, APushIsNotTakenAsAReply) {
   FakeServer server;
   Peer peer = connect(server);
   TestCommand& asked = ask_on(peer);

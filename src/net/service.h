@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-/// Why a connection was closed: what its peer did not do in time.
+/// What a peer did not do in time, so that its connection was closed.
 enum class PeerTimeout : std::uint8_t {
   kIdle,     ///< It did not begin a request (StreamTimeouts::idle).
   kRequest,  ///< It did not send the rest of a request (StreamTimeouts::request).
@@ -25,23 +25,23 @@ struct Service {
   /// Sent to a peer that connects when max_connections are open; then its connection is closed.
   std::string refusal;
   StreamTimeouts timeouts = {};
-  /// Called by the serving threads for each peer that is refused; or null.
-  std::function<void()> on_refusal = {};
-  /// If not null, its connections speak TLS; refusal is not sent there.
+  /// Called by the serving threads for each peer that is refused.
+  std::function<void()> on_refusal = [] {};
+  /// If not null, its connections use TLS. `refusal` is not sent then.
   std::shared_ptr<TlsServer> tls = {};
   /// Called by the serving threads for each connection that is closed before it has agreed on TLS,
-  /// by either side, or because that took too long; or null.
-  std::function<void()> on_handshake_failure = {};
-  /// Called by the serving threads for each connection that is closed for this reason; or null.
-  std::function<void(PeerTimeout)> on_timeout = {};
-  /// Called by the serving threads each time that no connection can be accepted; or null.
-  std::function<void()> on_accept_failure = {};
+  /// by either side, or because that took too long.
+  std::function<void()> on_handshake_failure = [] {};
+  /// Called by the serving threads for each connection that is closed for this reason.
+  std::function<void(PeerTimeout)> on_timeout = [](PeerTimeout) {};
+  /// Called by the serving threads each time that no connection can be accepted.
+  std::function<void()> on_accept_failure = [] {};
   /// The protocol's name. StreamServer::replace() compares it to see whether an address is served
   /// as before.
   std::string protocol = {};
   /// A socket that listens at the address already, from which the server accepts instead of opening
-  /// its own; -1: none. A later process gets the same socket, so the server leaves to that process
-  /// the peers that it has not accepted when it stops. It is not closed.
+  /// its own; -1: none. The next process gets the same socket, so when the server stops, it leaves
+  /// peers that it has not accepted to that process. The server does not close the socket.
   int passed_socket = -1;
 };
 

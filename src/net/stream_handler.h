@@ -25,7 +25,7 @@ class StreamHandler {
     /// The number of bytes at the front of the input that the handler has consumed.
     std::size_t consumed = 0;
     Next next = Next::kNeedMore;
-    /// The output ends within a reply, whose rest comes with the next calls.
+    /// The output ends within a reply. The next calls append its rest.
     bool is_amid_reply = false;
     /// With kNeedMore: a part of a request has arrived, in the input or consumed before. The
     /// connection then waits for the rest for StreamTimeouts::request instead of ::idle.
@@ -45,10 +45,11 @@ class StreamHandler {
   /// the peer to `output`, if the protocol has one; then the connection is closed.
   virtual void on_timeout(std::string& /*output*/) {}
 
-  /// Whether the peer has yet to say who it is, before it is served: at first, or again, since it
-  /// has logged out or its rights were taken from it. Called once a second or so.
+  /// Whether the peer must log in before it is served: it has not yet, has logged out, or has lost
+  /// its rights. Called about once a second.
   virtual bool awaits_login() { return false; }
-  /// The peer has not said so in time (StreamTimeouts::login). Then the connection is closed.
+  /// The peer has not logged in in time (StreamTimeouts::login). The connection is closed
+  /// afterwards.
   virtual void on_login_timeout() {}
 };
 
@@ -56,13 +57,13 @@ class StreamHandler {
 struct StreamTimeouts {
   static constexpr std::chrono::milliseconds kNever = std::chrono::milliseconds::max();
 
-  /// For a request, from the last reply or the beginning. Then the connection is closed.
+  /// For a request, from the last reply or the beginning. After that the connection is closed.
   std::chrono::milliseconds idle = kNever;
-  /// For the rest of a request, from its first byte or the last output, whatever has come of it
-  /// meanwhile. Then StreamHandler::on_timeout() is called, and the connection is closed.
+  /// For the rest of a request, from its first byte or the last output, even if parts of it arrive.
+  /// After that StreamHandler::on_timeout() is called, and the connection is closed.
   std::chrono::milliseconds request = kNever;
-  /// For a peer to say who it is where it must (StreamHandler::awaits_login()), from when it must,
-  /// whatever else it sends. Then the connection is closed.
+  /// For a peer to log in, from when it must (StreamHandler::awaits_login()), whatever else it
+  /// sends. After that the connection is closed.
   std::chrono::milliseconds login = kNever;
 };
 
@@ -72,7 +73,7 @@ struct StreamTimeouts {
 /// be called even after the server was destroyed.
 using Wake = std::function<void()>;
 
-/// A connection that was accepted, as far as its handler may need to know.
+/// What a handler may need to know about its accepted connection.
 struct AcceptedStream {
   /// The number of the serving thread, from 0.
   std::size_t thread = 0;
@@ -80,13 +81,13 @@ struct AcceptedStream {
   Wake wake = {};
   /// The peer's numeric address without its port; "unix:" if it came over a Unix socket.
   std::string peer = {};
-  /// The listener has a loopback address, which only programs of this machine reach.
+  /// Whether the listener has a loopback address, which only programs of this machine can reach.
   bool is_loopback = false;
   /// The subject of the client's certificate, which was verified: "CN=gateway", in printable ASCII
   /// as RFC 2253 writes it. Empty if the client has presented none.
   std::string certificate = {};
 
-  /// Only programs of this machine can connect so.
+  /// Whether only programs of this machine can connect in this way.
   bool is_local() const { return is_loopback || peer == "unix:"; }
 };
 

@@ -181,7 +181,7 @@ class StreamWorker {
   void serve(ServingSocket socket, const Service& service) {
     if (group_.open.fetch_add(1) >= max_connections_) {
       group_.open.fetch_sub(1);
-      if (service.on_refusal != nullptr) service.on_refusal();
+      service.on_refusal();
       if (service.tls == nullptr) refuse(std::move(socket), service.refusal);
       return;
     }
@@ -200,21 +200,13 @@ class StreamWorker {
     group_.stopping = true;
     group_.sweep.cancel();
     if (group_.members.empty()) group_.work.reset();
-    for (const auto& connection : std::vector(group_.members.begin(), group_.members.end())) {
-      connection->finish();
-    }
+    tell_all(&Connection::finish);
   }
 
-  /// Sends the rest of what has been begun.
-  void finish_begun() {
+  /// Has each connection do this. Some may leave the group meanwhile.
+  void tell_all(void (Connection::*what)()) {
     for (const auto& connection : std::vector(group_.members.begin(), group_.members.end())) {
-      connection->finish_begun();
-    }
-  }
-
-  void close_all() {
-    for (const auto& connection : std::vector(group_.members.begin(), group_.members.end())) {
-      connection->close();
+      (*connection.*what)();
     }
   }
 
@@ -286,7 +278,7 @@ class StreamAcceptor {
                            } else if (error != asio::error::operation_aborted) {
                              // Most likely the system is out of descriptors, and trying again at
                              // once would spin.
-                             if (service_->on_accept_failure) service_->on_accept_failure();
+                             service_->on_accept_failure();
                              reports_.report(error);
                              pause_.expires_after(kAcceptPause);
                              pause_.async_wait([this](const error_code& cancelled) {
@@ -366,16 +358,16 @@ struct StreamServer::State {
   /// Accepts the peers that have connected, and no more. Returns when all is handed over.
   static void stop_accepting(std::span<const std::unique_ptr<Listener>> stopped_ones,
                              bool only_passed = false);
-  /// Has each worker that still runs at this time do this.
-  void tell_late_workers(std::chrono::steady_clock::time_point when, void (StreamWorker::*what)());
+  /// Has each connection of the workers that still run at this time do this.
+  void tell_late_workers(std::chrono::steady_clock::time_point when, void (Connection::*what)());
 };
 
 void StreamServer::State::tell_late_workers(std::chrono::steady_clock::time_point when,
-                                            void (StreamWorker::*what)()) {
+                                            void (Connection::*what)()) {
   for (std::size_t i = 0; i < threads.size(); ++i) {
     if (threads[i].wait_until(when) == std::future_status::ready) continue;
     StreamWorker& worker = workers[i];
-    asio::post(worker.context(), [&worker, what] { (worker.*what)(); });
+    asio::post(worker.context(), [&worker, what] { worker.tell_all(what); });
   }
 }
 
@@ -568,8 +560,8 @@ void StreamServer::stop(std::chrono::milliseconds grace, std::chrono::millisecon
   for (StreamWorker& worker : state.workers) {
     asio::post(worker.context(), [&worker] { worker.finish(); });
   }
-  state.tell_late_workers(end_of_grace, &StreamWorker::finish_begun);
-  state.tell_late_workers(end_of_grace + last_replies, &StreamWorker::close_all);
+  state.tell_late_workers(end_of_grace, &Connection::finish_begun);
+  state.tell_late_workers(end_of_grace + last_replies, &Connection::close);
   for (std::future<void>& thread : state.threads) thread.get();
 }
 

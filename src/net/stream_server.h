@@ -16,7 +16,7 @@ namespace sluice {
 struct StreamServerOptions {
   /// Serving threads, at least 1.
   std::size_t threads = 1;
-  /// The most open connections, over all threads and services. One more is refused.
+  /// The most open connections, over all threads and services. The server refuses further ones.
   std::size_t max_connections = 10'000;
   ConnectionLimits limits = {};
   /// Called with one sentence that says why connections cannot be accepted, most likely because the
@@ -36,13 +36,13 @@ inline constexpr std::chrono::seconds kAcceptReports{60};
 /// The members are called from one thread at a time, except connections().
 class StreamServer {
  public:
-  /// Listens: from now on clients can connect, but are served only after start().
-  /// Throws ListenError, or another std::runtime_error where the system has no descriptors left.
+  /// Listens: from now on clients can connect, but are served only after start(). Throws
+  /// ListenError, or another std::runtime_error if the system has no descriptor left.
   StreamServer(std::vector<Service> services, const StreamServerOptions& options);
   /// Calls stop() without grace.
   ~StreamServer();
 
-  /// Where it listens, with the real ports, in the order of the services.
+  /// The addresses at which it listens, with the real ports, in the order of the services.
   std::vector<Address> addresses() const;
 
   /// REQUIRES: called once.

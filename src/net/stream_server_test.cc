@@ -83,7 +83,7 @@ class TimeoutTest : public StreamServerTest {
     server_->start();
   }
 
-  /// How many connections have ended for which reason. To be read when the server is stopped.
+  /// How many connections have ended for each reason. Read it only after the server is stopped.
   std::shared_ptr<std::map<PeerTimeout, int>> ended_ =
       std::make_shared<std::map<PeerTimeout, int>>();
 };
@@ -128,7 +128,7 @@ TEST_F(TimeoutTest, ClosesWhereTheRestOfARequestDoesNotCome) {
 TEST_F(TimeoutTest, CountsFromTheFirstByte) {
   serve({.request = milliseconds(100)});
   Client slow(address());
-  // One byte after the other, until the server has had enough.
+  // One byte after the other, until the server closes the connection.
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (slow.send("b") && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   EXPECT_LT(std::chrono::steady_clock::now(), end);
@@ -165,7 +165,7 @@ TEST_F(TimeoutTest, ClosesWhereThePeerDoesNotSayWhoItIs) {
   EXPECT_TRUE(known.echoes("login\n"));
   Client silent(address());
   Client busy(address());
-  // Nor does it help to send other requests, or to leave the replies unread.
+  // Other requests, or unread replies, do not extend the time.
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (busy.send("ping\n") && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   EXPECT_LT(std::chrono::steady_clock::now(), end);
@@ -180,6 +180,27 @@ TEST_F(TimeoutTest, ClosesWhereThePeerDoesNotSayWhoItIs) {
   EXPECT_EQ(former.read_all(), "");
   EXPECT_EQ(timeouts, 3);
   EXPECT_TRUE(known.echoes("a\n"));
+}
+
+// It is nearly always unknown when the server looks, but never for long.
+TEST_F(TimeoutTest, ALoginBeginsTheTimeAnew) {
+  std::atomic<int> timeouts = 0;
+  const MakeHandler factory = [&](const AcceptedStream&) {
+    return std::make_unique<LoginHandler>(timeouts);
+  };
+  server_ = std::make_unique<StreamServer>(
+      std::vector<Service>{{any_port(), factory, "", {.login = std::chrono::seconds(1)}}},
+      StreamServerOptions{.limits = {.sweep_interval = milliseconds(100)}});
+  server_->start();
+  Client client(address());
+  const auto end = std::chrono::steady_clock::now() + milliseconds(1'500);
+  bool is_served = true;
+  while (is_served && std::chrono::steady_clock::now() < end) {
+    is_served = client.echoes("login\n") && client.echoes("logout\n");
+    for (int i = 0; i < 300; ++i) is_served = is_served && client.echoes("ping\n");
+  }
+  EXPECT_TRUE(is_served);
+  EXPECT_EQ(timeouts, 0);
 }
 
 TEST_F(TimeoutTest, StopsWhileItWatches) {
@@ -396,7 +417,7 @@ TEST_F(StreamServerTest, StopAnswersWhatHasComeAndSendsWhatWaits) {
   EXPECT_FALSE(Client(address()).connected());
 }
 
-// The grace is over at once, and the peer reads only then.
+// The grace is 0, and the peer begins to read only after it.
 TEST_F(StreamServerTest, StopSendsAReplyWholeOrNotAtAll) {
   constexpr std::size_t kReplyBytes = 300'000;
   serve();
@@ -413,7 +434,7 @@ TEST_F(StreamServerTest, StopSendsAReplyWholeOrNotAtAll) {
   stopping.get();
 }
 
-// A handler whose reply to anything comes in two pieces, the second of them never.
+// A handler whose replies have two pieces, the second of which never comes.
 TEST_F(StreamServerTest, StopSendsNothingOfAReplyThatDoesNotBecomeWhole) {
   class Halving : public StreamHandler {
    public:
@@ -437,7 +458,7 @@ TEST_F(StreamServerTest, StopSendsNothingOfAReplyThatDoesNotBecomeWhole) {
   EXPECT_EQ(client.read_all(), "");
 }
 
-TEST_F(StreamServerTest, StopServesThoseWhoHaveConnected) {
+TEST_F(StreamServerTest, StopServesClientsThatHaveConnected) {
   // More than a worker accepts before it learns that it is to stop.
   constexpr std::size_t kClients = 300;
   const Address local{Address::Family::kUnix, temporary_path("queue.sock"), 0};
@@ -492,7 +513,7 @@ class PendingLines {
     came_.notify_all();
   }
 
-  /// The one that waits longest. Throws where none comes in ten seconds.
+  /// The line that has waited longest. Throws if none arrives within ten seconds.
   std::shared_ptr<PendingLine> take() {
     std::unique_lock lock(mutex_);
     if (!came_.wait_for(lock, std::chrono::seconds(10), [&] { return !lines_.empty(); })) {
@@ -511,8 +532,8 @@ class PendingLines {
   std::deque<std::shared_ptr<PendingLine>> lines_;
 };
 
-/// Lines that begin with '=' are LineHandler's, without that sign; any other is echoed when the
-/// test answers it.
+/// Lines that begin with '=' go to LineHandler without that sign; all others are echoed when the
+/// test answers them.
 class LaterHandler final : public LineHandler {
  public:
   LaterHandler(PendingLines& lines, Wake wake) : lines_(lines), wake_(std::move(wake)) {}
@@ -558,7 +579,7 @@ class LaterHandlerTest : public StreamServerTest {
     for (int i = 0; i < lines; ++i) lines_.take()->answer();
   }
 
-  /// False where there are more or fewer after ten seconds.
+  /// False if there are more or fewer connections after ten seconds.
   bool wait_for_connections(std::size_t open) const {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (server_->connections() != open && std::chrono::steady_clock::now() < end) {

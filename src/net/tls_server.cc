@@ -23,7 +23,8 @@ TlsServer::Context make_context(const TlsServerFiles& files) {
   ::SSL_CTX* const handle = context->native_handle();
   ::SSL_CTX_set_min_proto_version(handle, TLS1_2_VERSION);
   ::SSL_CTX_set_options(handle, SSL_OP_NO_RENEGOTIATION);
-  // Of TLS 1.2: with forward secrecy and authenticated encryption. All of TLS 1.3 are so.
+  // The cipher suites of TLS 1.2 that have forward secrecy and authenticated encryption. All suites
+  // of TLS 1.3 have both.
   ::SSL_CTX_set_cipher_list(handle, "ECDHE+AESGCM:ECDHE+CHACHA20");
   ::SSL_CTX_set_session_cache_mode(handle, SSL_SESS_CACHE_OFF);
   // An idle connection keeps no record buffers.
@@ -34,8 +35,7 @@ TlsServer::Context make_context(const TlsServerFiles& files) {
   context->set_verify_mode(ssl::verify_peer | ssl::verify_fail_if_no_peer_cert);
   // The names of the authorities, from which a client chooses its certificate.
   ::SSL_CTX_set_client_CA_list(handle, ::SSL_load_client_CA_file(files.client_ca.c_str()));
-  // Without this name for what a session is good for, OpenSSL resumes none that has a client's
-  // certificate.
+  // Without this name of the context, OpenSSL resumes no session that has a client's certificate.
   constexpr std::array<unsigned char, 1> kSessions{1};
   ::SSL_CTX_set_session_id_context(handle, kSessions.data(), kSessions.size());
   return context;

@@ -11,7 +11,7 @@ class context;
 
 namespace sluice {
 
-/// The PEM files of a listener that speaks TLS.
+/// The PEM files of a listener with TLS.
 struct TlsServerFiles {
   /// The server's certificate, with the chain behind it.
   std::string certificate;
@@ -26,25 +26,25 @@ struct TlsServerFiles {
 /// The server's end of TLS 1.2 and 1.3, for the connections of one or more listeners. Thread-safe.
 class TlsServer final {
  public:
-  /// Throws std::runtime_error where a file cannot be used: one sentence that says which.
+  /// Throws std::runtime_error if a file cannot be used: one sentence that names it.
   explicit TlsServer(TlsServerFiles files);
 
   const TlsServerFiles& files() const { return files_; }
 
-  /// What a connection needs of the files.
+  /// The contents of the files, as connections use them.
   using Context = std::shared_ptr<boost::asio::ssl::context>;
 
   /// Reads the files again, for use(). Throws as the constructor does.
   Context read() const;
-  /// Has the connections that are accepted from now on use what read() returned. A client that
-  /// comes back cannot resume a session from before: what the new files say is checked again.
+  /// Makes connections that are accepted from now on use what read() returned. Clients cannot
+  /// resume earlier sessions, so their certificates are checked again by the new files.
   void use(Context context);
 
-  /// When the certificate ends that new connections show, or the first of the chain behind it; in
-  /// seconds since the Unix epoch.
+  /// When the certificate for new connections ends, or the first of its chain to end; in seconds
+  /// since the Unix epoch.
   std::int64_t not_after_s() const;
 
-  /// What a new connection uses for as long as it lives.
+  /// What a new connection uses until it is closed.
   Context context() const;
 
  private:

@@ -45,7 +45,7 @@ class TlsTestClient {
     SSL_CTX* const context = context_.get();
     SSL_CTX_set_min_proto_version(context, options.version);
     SSL_CTX_set_max_proto_version(context, options.version);
-    // Lets it offer the versions that are out of use.
+    // Allows the client to offer obsolete versions.
     if (options.version < TLS1_2_VERSION) SSL_CTX_set_security_level(context, 0);
     SSL_CTX_load_verify_file(context, certificates().ca.c_str());
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
@@ -75,8 +75,8 @@ class TlsTestClient {
   }
   bool echoes(std::string_view line) { return send(line) && read(line.size()) == line; }
 
-  /// All that comes until the server ends the stream; "(torn)" at the end where it does not do so
-  /// as TLS demands.
+  /// All bytes until the server ends the stream; with "(torn)" at the end if it does not end it as
+  /// TLS requires.
   std::string read_all() {
     std::string text;
     std::string piece(65'536, '\0');
@@ -97,6 +97,11 @@ class TlsTestClient {
   }
 
   void end() { SSL_shutdown(ssl_.get()); }
+  /// Sends a record without any text of the client.
+  bool renew_keys() {
+    return SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1 &&
+           SSL_do_handshake(ssl_.get()) == 1;
+  }
   bool is_resumed() const { return SSL_session_reused(ssl_.get()) == 1; }
   std::string version() const { return SSL_get_version(ssl_.get()); }
   std::string servers_name() const {
@@ -205,7 +210,7 @@ TEST_F(TlsServerTest, SendsLongRepliesToAPeerThatReadsThemLate) {
   }
 }
 
-/// Answers each call later: as if a store had to be asked.
+/// Answers each call later, as with a store on another machine.
 class WaitingHandler final : public LineHandler {
  public:
   explicit WaitingHandler(Wake wake) : wake_(std::move(wake)) {}
@@ -295,7 +300,7 @@ class CountingHandler final : public LineHandler {
   std::atomic<std::size_t>& lines_;
 };
 
-// A request that was carried out has a reply, whatever follows it.
+// A request that was carried out gets its reply, even if wrong bytes follow it.
 TEST_F(TlsServerTest, SendsTheRepliesThatItMadeBeforeWrongBytes) {
   std::atomic<std::size_t> answered = 0;
   const MakeHandler factory = [&](const AcceptedStream&) {
@@ -363,13 +368,50 @@ TEST_F(TlsServerTest, ClosesAPeerWhoseHandshakeTakesTooLong) {
   TlsTestClient client(address());
   Client silent(address());
   Client slow(address());
-  // The header of a record that does not come.
+  // The header of a record whose content never comes.
   ASSERT_TRUE(slow.send(std::string_view("\x16\x03\x01\x02\x00", 5)));
   EXPECT_TRUE(client.echoes("others are served\n"));
   EXPECT_THAT(silent.read_all(), Not(HasSubstr("(timeout)")));
   EXPECT_THAT(slow.read_all(), Not(HasSubstr("(timeout)")));
   EXPECT_EQ(failures_.load(), 2U);
   EXPECT_TRUE(client.echoes("and for as long as they like\n"));
+}
+
+/// Says when the rest of a request has not come in time.
+class TimeTellingHandler final : public LineHandler {
+ public:
+  void on_timeout(std::string& output) override { output += "too slow\n"; }
+};
+
+// What has come of a record is a part of a request, though nothing of it can be decrypted yet.
+TEST_F(TlsServerTest, ClosesWhereTheRestOfARecordDoesNotCome) {
+  const MakeHandler factory = [](const AcceptedStream&) {
+    return std::make_unique<TimeTellingHandler>();
+  };
+  tls_ = std::make_shared<TlsServer>(server_files());
+  server_ = std::make_unique<StreamServer>(
+      std::vector<Service>{{.address = any_port(),
+                            .make_handler = factory,
+                            .refusal = "",
+                            .timeouts = {.request = milliseconds(50)},
+                            .tls = tls_}},
+      StreamServerOptions{.limits = {.sweep_interval = milliseconds(5)}});
+  server_->start();
+  TlsTestClient idle(address());
+  EXPECT_TRUE(idle.echoes("a\n"));
+  TlsTestClient renewed(address());
+  EXPECT_TRUE(renewed.renew_keys());
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    for (const std::size_t bytes : {1, 5, 6}) {
+      TlsTestClient slow(address(), {.version = version});
+      EXPECT_TRUE(slow.echoes("a\n"));
+      // The beginning of a record of 32 bytes.
+      ASSERT_TRUE(slow.below().send(std::string_view("\x17\x03\x03\x00\x20x", bytes)));
+      EXPECT_EQ(slow.read_all(), "too slow\n") << bytes;
+    }
+  }
+  EXPECT_TRUE(idle.echoes("b\n"));
+  EXPECT_TRUE(renewed.echoes("b\n"));
 }
 
 TEST_F(TlsServerTest, SaysNothingUnencryptedWhenItIsFull) {
@@ -475,7 +517,7 @@ TEST_F(TlsFilesTest, ReadsThemAgain) {
   EXPECT_TRUE(before.echoes("b\n"));
 }
 
-// They are made for two days.
+// The certificates are valid for two days.
 TEST_F(TlsFilesTest, TellsWhenTheCertificateEnds) {
   constexpr std::int64_t kTwoDaysS = 2 * 24 * 60 * 60;
   const TlsServer server(files());

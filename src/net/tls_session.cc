@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <boost/asio/ssl/context.hpp>
 #include <new>
+#include <string_view>
 
 namespace sluice {
 
@@ -93,6 +94,12 @@ std::size_t TlsSession::open(std::span<char> room) {
 
 bool TlsSession::has_unopened() const {
   return !has_ended_ && (!received_.unread().empty() || ::SSL_pending(ssl_.get()) != 0);
+}
+
+bool TlsSession::has_part() const {
+  // Once its header is read, OpenSSL counts the header no longer among what it has pending.
+  const bool reads_body = std::string_view(::SSL_rstate_string(ssl_.get())) == "RB";
+  return !has_ended_ && (reads_body || ::SSL_has_pending(ssl_.get()) == 1);
 }
 
 bool TlsSession::seal(std::string& output) {

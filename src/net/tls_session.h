@@ -24,11 +24,11 @@ class TlsSession final {
   TlsSession(const TlsSession&) = delete;
   TlsSession& operator=(const TlsSession&) = delete;
 
-  /// Where the bytes that are received go.
+  /// The buffer for received bytes.
   InputBuffer& received() { return received_; }
 
-  /// Goes on with the handshake as far as the received bytes allow. After kFailed only seal() may
-  /// be called, since what it gives tells the peer why.
+  /// Continues the handshake as far as the received bytes allow. After kFailed only seal() may be
+  /// called: its output tells the peer why.
   Handshake shake_hands();
   /// The subject of the client's certificate, which was verified, as RFC 2253 writes it
   /// ("CN=gateway"); empty if the client has presented no certificate, "(no subject)" if that has
@@ -38,12 +38,14 @@ class TlsSession final {
   /// Decrypts received bytes into `room`. Returns how many bytes it has written: 0 if more must be
   /// received first, if the peer has ended its side, or if the bytes are wrong: see has_ended().
   std::size_t open(std::span<char> room);
-  /// Whether open() may give something before more is received.
+  /// Whether open() may return bytes before more bytes are received.
   bool has_unopened() const;
-  /// Nothing more can be decrypted: the peer has ended its side, or has sent wrong bytes.
+  /// Whether a part of a record has been received, and the rest has not.
+  bool has_part() const;
+  /// Whether nothing more can be decrypted: the peer has ended its side, or has sent wrong bytes.
   bool has_ended() const { return has_ended_; }
 
-  /// The peer has sent wrong bytes: no text can be encrypted any more.
+  /// Whether the peer has sent wrong bytes: then nothing can be encrypted any more.
   bool has_failed() const { return has_failed_; }
 
   /// Replaces the text in `output` by the bytes to send: all that TLS has to send, and the text
@@ -51,7 +53,7 @@ class TlsSession final {
   bool seal(std::string& output);
   /// Tells the peer that no more text will follow, with the next seal().
   void end();
-  /// Some of what seal() gave will not be sent: the peer could decrypt nothing that comes later.
+  /// The caller will not send all output of seal(), so the peer could not decrypt later output.
   void abandon() { has_failed_ = true; }
 
  private:

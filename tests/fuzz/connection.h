@@ -14,7 +14,7 @@ namespace sluice {
 /// What a client at the address `peer` receives for these bytes from a new handler, which gets them
 /// in pieces of this size. Each piece is read from memory of exactly its size, so that the address
 /// sanitizer reports a read beyond it. Checks that the handler consumes no more than it was given,
-/// and leaves less than `max_input_bytes`, whatever part of a request has come.
+/// and leaves less than `max_input_bytes`, wherever the input is cut.
 inline std::string replies_to(std::string_view bytes, std::size_t piece_bytes,
                               const MakeHandler& make, std::string peer = "127.0.0.1",
                               std::size_t max_input_bytes = kMaxInputBytes) {

@@ -1,5 +1,5 @@
-// Whatever value a memcached returns for a key, it is refused or it is a state: decisions on it are
-// ones its limit can make, and what is written back is read as the same.
+// Any value that a memcached returns for a key is refused, or it is a state: the limit's decisions
+// on it are in range, and the value that is written back is read as the same state.
 
 #include <array>
 #include <cstddef>
@@ -21,7 +21,7 @@ using namespace sluice;
 
 constexpr Instant kNow = 1'700'000'000'000'000'000;
 
-// With the hash that a value ends with, so that what stands before it is looked at.
+// Appends the hash with which a value ends, so that the bytes before it are parsed.
 std::string with_hash(std::string value) {
   auto hash = static_cast<std::uint32_t>(XXH3_64bits(value.data(), value.size()));
   for (int i = 0; i < 4; ++i, hash >>= 8) value += static_cast<char>(hash & 0xff);
@@ -45,8 +45,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       Limit("sliding_counter 5/1s"), Limit("sliding_log 5/1s & token_bucket 9/1m borrow=yes"),
       Limit("concurrency 3")};
   if (size < 1) return 0;
-  // The first byte says which limit asks, whether the value has the hash that is its own, and
-  // whether the key is blocked.
+  // The first byte says which limit is asked, whether the value gets the right hash, and whether
+  // the key is blocked.
   const LimitDefinition& limit = limits[data[0] % limits.size()].definition();
   std::string value(reinterpret_cast<const char*>(data) + 1, size - 1);
   if (data[0] < 0x80) value = with_hash(std::move(value));
@@ -73,7 +73,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   state.write(written);
   memcached::KeyState again;
   if (!again.read(written, limit)) {
-    // Stamps that are no sub-window's, as no Sluice writes them, may run backwards afterwards.
+    // Stamps that are not the start of a sub-window, which Sluice never writes, may decrease
+    // afterwards.
     check(limit.expression.starts_with("sliding_window"));
     return 0;
   }

@@ -1,5 +1,5 @@
-// Whatever a memcached sends, and however it is cut into pieces: exchanges end where they end, and
-// their replies are taken apart without a byte too far.
+// For any bytes of a memcached, the ends of its replies do not depend on how the bytes are cut into
+// pieces, and the parser reads no byte beyond them.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +15,9 @@ namespace {
 using sluice::check;
 using sluice::Framing;
 
-// Where the reply to the greeting and those to the exchanges after it end. All there is comes in
-// pieces, each time in memory of exactly its size, so that a byte too far is seen.
+// Where the reply to the handshake and those to the commands after it end. The bytes arrive in
+// pieces, each in memory of exactly its size, so that the address sanitizer reports a read beyond
+// it.
 std::vector<std::size_t> ends_of_replies(std::string_view bytes, std::size_t piece_bytes) {
   sluice::memcached::MetaFraming framing;
   std::vector<std::size_t> ends;

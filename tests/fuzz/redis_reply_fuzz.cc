@@ -1,5 +1,5 @@
-// Whatever a Redis server sends, and however it is cut into pieces: replies end where they end, one
-// that can be read is as long as its framing says, and an error has a meaning.
+// For any bytes of a Redis server, the ends of its replies do not depend on how the bytes are cut
+// into pieces, a valid reply is as long as its framing says, and every error is classified.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,8 +18,8 @@ using sluice::redis::ServerError;
 
 constexpr std::size_t kSlots = 16'384;
 
-// Where the first reply ends, told of so many bytes more at a time, each time in memory of exactly
-// their size, so that a byte too far is seen.
+// Where the first reply ends, if the bytes arrive in pieces of this size, each in memory of exactly
+// its size, so that the address sanitizer reports a read beyond it.
 std::size_t end_of_reply(std::string_view bytes, std::size_t piece_bytes) {
   sluice::redis::RespFraming framing;
   for (std::size_t at = 0; at < bytes.size();) {

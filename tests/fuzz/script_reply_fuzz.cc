@@ -1,5 +1,5 @@
-// Whatever is said to be the reply to a call of the script, each of its requests has a decision
-// that its limit can make, or none and a reason.
+// For any bytes as the reply to a call of the script, each of its requests has a decision in the
+// range of its limit, or an error.
 
 #include <array>
 #include <cstddef>
@@ -11,14 +11,13 @@
 #include "check.h"
 #include "sluice/limit.h"
 #include "stores/redis/redis_space.h"
-#include "stores/redis/script_call.h"
+#include "testing/script_requests.h"
 
 namespace {
 
 using namespace sluice;
 
 constexpr Instant kNow = 1'700'000'000'000'000'000;
-constexpr std::uint32_t kNumber = 0x6e756d62;
 
 // One request of each kind of state and of each operation, an `&`, and two together.
 class Asked {
@@ -41,16 +40,14 @@ class Asked {
     for (std::size_t i = 9; i < kLimits; ++i) requests_[i].cost = 1;
     for (std::size_t i = 0; i < kLimits; ++i) check(call_.add({&requests_[i], 1}, decisions_[i]));
     check(call_.add(std::span(requests_).subspan(5, 2), decisions_[kLimits]));
-    std::string command;
-    call_.write(kNow, kNumber, command);
   }
 
   void read(std::string_view reply) {
     const bool readable = call_.read(reply);
-    check(readable || !call_.error(kLimits).empty());
+    check(readable || !call_.errors()[kLimits].empty());
     for (std::size_t i = 0; i <= kLimits; ++i) {
       const Decision& decision = decisions_[i];
-      check((decision.source == Source::kUnavailable) == !call_.error(i).empty());
+      check((decision.source == Source::kUnavailable) == !call_.errors()[i].empty());
       if (decision.source == Source::kUnavailable) continue;
       check(decision.remaining >= 0 && decision.remaining <= decision.limit);
       check(decision.allowed ? decision.retry_after.count() == 0
@@ -78,7 +75,7 @@ class Asked {
                                                  space(8), space(9), space(10), space(11)};
   std::array<Request, kLimits> requests_;
   std::array<Decision, kLimits + 1> decisions_;
-  redis::ScriptCall call_;
+  redis::ScriptRequests call_{{}, kNow};
 
   redis::RedisSpace space(std::size_t i) const { return {"sluice", limits_[i].definition()}; }
 };
@@ -88,13 +85,12 @@ class Asked {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 1) return 0;
   std::string reply(reinterpret_cast<const char*>(data) + 1, size - 1);
-  // An odd first byte: the rest is what stands within the reply, after the call's number and the
-  // instant.
+  // An odd first byte: the rest is what follows the call's number and the instant.
   if (data[0] % 2 == 1) {
-    reply.insert(0, sizeof kNumber + sizeof kNow, '\0');
-    std::memcpy(reply.data(), &kNumber, sizeof kNumber);
-    std::memcpy(reply.data() + sizeof kNumber, &kNow, sizeof kNow);
-    reply = "*1\r\n$" + std::to_string(reply.size()) + "\r\n" + reply + "\r\n";
+    reply.insert(0, sizeof redis::kNumber + sizeof kNow, '\0');
+    std::memcpy(reply.data(), &redis::kNumber, sizeof redis::kNumber);
+    std::memcpy(reply.data() + sizeof redis::kNumber, &kNow, sizeof kNow);
+    reply = "$" + std::to_string(reply.size()) + "\r\n" + reply + "\r\n";
   }
   Asked asked;
   asked.read(reply);

@@ -23,7 +23,7 @@ namespace sluice {
 
 inline constexpr int kPatienceMs = 10'000;
 
-/// The server's end of a connection, as a script uses it: waits, up to ten seconds.
+/// The server's end of a connection, for a test. Its functions wait up to ten seconds.
 class Peer {
  public:
   explicit Peer(UniqueFd socket) : socket_(std::move(socket)) {
@@ -32,7 +32,7 @@ class Peer {
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
   }
 
-  /// What comes up to and with the next line's end, or up to the end of the stream.
+  /// The bytes up to and including the next line end, or up to the end of the stream.
   std::string line() {
     std::string text;
     char byte = 0;
@@ -49,7 +49,7 @@ class Peer {
     return text;
   }
 
-  /// Reads so many bytes; how many there were.
+  /// Reads `bytes` bytes, or up to the end of the stream. Returns how many it has read.
   std::size_t skip(std::size_t bytes) {
     std::string piece(65536, '\0');
     std::size_t got = 0;
@@ -61,7 +61,7 @@ class Peer {
     return got;
   }
 
-  /// Reads up to the end of the stream; whether that is a reset.
+  /// Reads up to the end of the stream. Returns whether the connection was reset.
   bool ends_in_reset() {
     errno = 0;
     skip(std::numeric_limits<std::size_t>::max());
@@ -77,14 +77,14 @@ class Peer {
     return true;
   }
 
-  /// What has come and was not read yet.
+  /// The number of bytes that have arrived and are not read.
   std::size_t unread_bytes() const {
     int bytes = 0;
     ::ioctl(socket_.get(), FIONREAD, &bytes);
     return static_cast<std::size_t>(bytes);
   }
 
-  /// Waits for something to come.
+  /// Waits until bytes arrive.
   bool await() const {
     pollfd readable{.fd = socket_.get(), .events = POLLIN, .revents = 0};
     return ::poll(&readable, 1, kPatienceMs) == 1;

@@ -97,7 +97,8 @@ class Client {
     return text.substr(0, got);
   }
 
-  /// Everything until the other side ends; "(reset)" or "(timeout)" at the end where it does not.
+  /// All bytes until the other side ends the stream; with "(reset)" or "(timeout)" at the end if it
+  /// does not.
   std::string read_all() {
     std::string text;
     std::string piece(65536, '\0');

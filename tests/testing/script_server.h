@@ -7,75 +7,65 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "algorithms/limit_definition.h"
 #include "servers/redis_server.h"
 #include "sluice/limit.h"
 #include "stores/redis/redis_space.h"
+#include "stores/redis/resp.h"
 #include "stores/redis/script.h"
-#include "stores/redis/script_call.h"
+#include "testing/script_requests.h"
 
 namespace sluice::redis {
 
-/// Of every call.
-inline constexpr std::uint32_t kNumber = 0xfedcba98;
 inline const RedisOptions kVirtualTime{.servers = {}, .virtual_time = true};
 inline constexpr std::int64_t kDayMs = kDayNs / kMillisecondNs;
 
-/// A redis-server that holds the script, asked by ScriptCall alone.
+/// A redis-server that holds the script, asked by ScriptCalls alone.
 class ScriptServer {
  public:
   ScriptServer() : client_(server_.client()) {
     client_.ask({"SCRIPT", "LOAD", std::string(script_text())});
   }
 
-  /// Throws std::runtime_error where the reply is an error.
-  void run(ScriptCall& call, Instant now) {
-    std::string command;
-    call.write(now, kNumber, command);
-    send(call, command);
-  }
-
-  /// Runs what `call` has written.
-  void send(ScriptCall& call, const std::string& command) {
+  /// Runs a call, and adds its errors to `errors`. Throws std::runtime_error where the reply is an
+  /// error, or is not that of the script.
+  void run(ScriptRequests& call) { run(call, call.command()); }
+  void run(ScriptRequests& call, const std::string& command) {
     client_.send(command);
     const auto reply = client_.read();
     if (reply.is_error()) throw std::runtime_error(reply.text);
-    // On the wire, a list of texts looks like a command.
-    std::vector<std::string_view> texts;
-    for (const auto& element : reply.elements) texts.push_back(element.text);
     std::string bytes;
-    append_command(bytes, texts);
+    append_text(bytes, reply.text);
     if (!call.read(bytes)) throw std::runtime_error("the reply to the script cannot be read");
+    errors.insert(errors.end(), call.errors().begin(), call.errors().end());
   }
 
-  /// All in as few calls as they fit into, each for itself; the errors in `errors`, empty where
-  /// there is none.
+  /// Decides the requests independently, in as few calls as possible. The errors are in `errors`,
+  /// empty for requests without one.
   std::vector<Decision> decide(std::span<const Request> requests, Instant now) {
-    std::optional<ScriptCall> call(options);
+    std::optional<ScriptRequests> call(std::in_place, options, now);
     std::vector<Decision> decisions(requests.size());
     errors.clear();
     for (std::size_t i = 0; i < requests.size(); ++i) {
       if (call->add(requests.subspan(i, 1), decisions[i])) continue;
-      run(*call, now);
-      keep_errors(*call);
-      call.emplace(options);
+      run(*call);
+      call.emplace(options, now);
       call->add(requests.subspan(i, 1), decisions[i]);
     }
-    run(*call, now);
-    keep_errors(*call);
+    run(*call);
     return decisions;
   }
   Decision decide(const Request& request, Instant now) { return decide({&request, 1}, now)[0]; }
 
   Decision decide_all(std::span<const Request> requests, Instant now) {
-    ScriptCall call(options);
+    ScriptRequests call(options, now);
     Decision decision;
     errors.clear();
     call.add(requests, decision);
-    run(call, now);
-    keep_errors(call);
+    run(call);
     return decision;
   }
 
@@ -85,10 +75,6 @@ class ScriptServer {
   std::vector<std::string> errors;
 
  private:
-  void keep_errors(const ScriptCall& call) {
-    for (std::size_t i = 0; i < call.size(); ++i) errors.emplace_back(call.error(i));
-  }
-
   servers::RedisServer server_;
   servers::RespClient client_;
 };
@@ -126,7 +112,7 @@ inline constexpr const char* kEachAlgorithm[] = {
     "sliding_log 500/1m", "token_bucket 5/1m & sliding_log 9/1m & fixed_window 9/1h",
 };
 
-/// One server, which each test finds empty.
+/// One server for all tests, which is empty at the start of each.
 class ScriptTest : public testing::Test {
  protected:
   static void SetUpTestSuite() { server_ = std::make_unique<ScriptServer>(); }

@@ -14,7 +14,7 @@ using Step = KeyEntry::Step;
 
 constexpr std::size_t kMaxSweptAtOnce = 512;
 
-// What an entry takes, with what the table and the allocator add to it.
+// The bytes of an entry, including what the table and the allocator add.
 std::size_t bytes_of(const KeyEntry& key) {
   constexpr std::size_t kBeside = 96;
   return sizeof key + kBeside + key.name->capacity() + key.value.capacity();
@@ -38,7 +38,7 @@ CasExecutor::CasExecutor(const MemcachedOptions& options, RemoteWorker& worker)
       }
     }
   }
-  // To rehash later would keep all callers waiting.
+  // A rehash later would delay all callers.
   keys_.reserve(options.max_kept_bytes / sizeof(KeyEntry));
 }
 
@@ -73,7 +73,7 @@ void CasExecutor::flush() {
 std::string_view CasExecutor::abandon(PendingRequest& pending) {
   const KeyEntry& key = *static_cast<const KeyEntry*>(pending.holder);
   pending.unlink();
-  // What is judged waits for its write.
+  // Judged requests wait for the write.
   pending.may_be_done = key.changes() && pending.decision->source != Source::kUnavailable;
   late_ = key.connection.late();
   if (key.losses > 0) {
@@ -99,7 +99,7 @@ void CasExecutor::begin_round(KeyEntry& key, Step step) {
   key.connection.send(key);
 }
 
-// Reads the key again for the requests that wait by now, if any.
+// Reads the key again for the requests that wait now, if any.
 void CasExecutor::next_round(KeyEntry& key) {
   if (key.waiting.empty()) return end_round(key);
   key.step = Step::kRead;
@@ -130,8 +130,9 @@ void CasExecutor::make_room() {
   }
 }
 
-// What this process wrote last is judged without being read. Where that changes nothing, the value
-// is read after all: no refused token would tell that another process has changed it.
+// Judges requests on the value that this process wrote last, without reading it. If that changes
+// nothing, the value must be read nevertheless: without a write no refused token would show that
+// another process has changed it.
 void CasExecutor::before_sending(KeyEntry& key) {
   if (key.changes() || key.waiting.empty()) return;
   const Instant now = wall_now();
@@ -173,7 +174,8 @@ void CasExecutor::on_read(KeyEntry& key, const MetaReply& reply) {
   next_round(key);
 }
 
-// False where the value cannot be read, and no request that waits removes it: all have failed.
+// False if the value cannot be read, and no waiting request removes it: all requests have failed
+// then.
 bool CasExecutor::read_state(KeyEntry& key, const MetaReply& reply) {
   key.token.reset();
   state_.clear();
@@ -198,18 +200,17 @@ void CasExecutor::judge(KeyEntry& key, Instant now) {
   }
 }
 
-// The decisions that were made do not count: their requests wait again, before those that came
-// later.
+// Drops the decisions that were made: their requests wait again, before later ones.
 void CasExecutor::judge_again(KeyEntry& key) {
   key.judged.append(key.waiting);
   key.waiting.append(key.judged);
 }
 
-// False where there is nothing to write: what was denied changes nothing, and a value that is not
-// there need not be removed.
+// False if there is nothing to write: denials change nothing, and a missing value need not be
+// removed.
 bool CasExecutor::prepare_write(KeyEntry& key, Instant now) {
   if (!state_.changed()) return false;
-  // The server's clock is real, whatever the instants that are judged.
+  // The server's clock is real, even if the instants of the requests are not.
   const std::int64_t kept_ns = std::max(state_.lifetime_ns(), options_.virtual_time ? kDayNs : 0);
   const bool removes = state_.is_gone() || kept_ns == 0;
   if (removes && !key.token) return false;
@@ -239,8 +240,8 @@ void CasExecutor::on_written(KeyEntry& key, const MetaReply& reply) {
   next_round(key);
 }
 
-// Each race has a winner, so the next round begins at once. A write without a read has been a
-// guess: that it was wrong counts as no loss.
+// Each race has a winner, so the next round begins at once. A write without a read was a guess; if
+// it was wrong, that does not count as a loss.
 void CasExecutor::on_race_lost(KeyEntry& key) {
   judge_again(key);
   if (key.is_unread || ++key.losses % kLossesBeforePause != 0) return next_round(key);
@@ -255,7 +256,7 @@ void CasExecutor::end_pause() {
   flush();
 }
 
-// A write that was not sent begins again with a read: its token means nothing to the next
+// A write that was not sent begins again with a read, because its token is not valid on the next
 // connection.
 void CasExecutor::on_lost(KeyEntry& key, Loss loss, std::string_view why) {
   if (key.changes() && loss == Loss::kUnknown) {
@@ -282,7 +283,7 @@ void CasExecutor::fail_waiting(KeyEntry& key, std::string_view why) {
   end_round(key);
 }
 
-// A key that is new on the server, to be removed by sweep().
+// Remembers a key that is new on the server, for sweep().
 void CasExecutor::note_written(const KeyEntry& key) {
   if (!options_.virtual_time || key.token || key.step == Step::kRemove) return;
   if (written_.size() == kMaxWritten) written_.pop_front();

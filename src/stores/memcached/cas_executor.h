@@ -23,23 +23,24 @@ namespace sluice::memcached {
 
 /// Decides requests by compare-and-swap: reads a key's value with its token, judges all requests
 /// that wait for the key, in order, and writes the value back if no other process has written it
-/// meanwhile. If one has, the race is lost: the round begins again with what the winner wrote.
+/// meanwhile. If one has, the race is lost: the round begins again with the winner's value.
 ///
-/// What this process wrote last is judged without being read, and written over at once. That too is
-/// a race, which another process has won if it has written since. Nothing is answered from memory.
+/// Requests for a key that this process wrote last are judged on that value without reading it, and
+/// the result is written at once. This is a race, too: another process has won it if it has written
+/// since. No decision comes from the remembered value alone.
 ///
-/// A write whose outcome is unknown is not repeated: its requests are unanswered.
+/// A write whose outcome is unknown is not repeated: its requests are kUnavailable.
 ///
-/// Lives on the worker thread.
+/// Used only by the thread that leads the worker.
 class CasExecutor final : public Router, public KeyOwner {
  public:
-  /// Requests judged on one value at most.
+  /// The most requests that are judged on one value.
   static constexpr std::size_t kMaxJudged = 512;
-  /// Rounds at the same time. One whose callers have all gone counts until its server has answered
-  /// or is lost.
+  /// The most rounds at the same time. A round whose callers have all been answered counts until
+  /// its server has answered or is lost.
   static constexpr std::size_t kMaxUnderWay = 100'000;
   /// After so many races lost in a row, a round pauses for a random time up to kLongestPause, so
-  /// that no two processes go on losing to each other in step.
+  /// that two processes do not keep overtaking each other.
   static constexpr unsigned kLossesBeforePause = 8;
   static constexpr std::chrono::microseconds kLongestPause{1'000};
   /// Names of written keys that are remembered, to be removed by sweep().
@@ -48,7 +49,7 @@ class CasExecutor final : public Router, public KeyOwner {
   /// Both outlive it. Throws StoreError where a TLS file cannot be used.
   CasExecutor(const MemcachedOptions& options, RemoteWorker& worker);
 
-  /// To be started before the first request. Those of one server lie together.
+  /// They must be started before the first request. Those of one server are next to each other.
   std::span<const std::unique_ptr<Connection>> connections() const { return connections_; }
 
   void route(PendingRequest& pending) override;
@@ -87,7 +88,7 @@ class CasExecutor final : public Router, public KeyOwner {
   const MemcachedOptions& options_;
   RemoteWorker& worker_;
   const ServerRing ring_;
-  // That have a round, or that this process wrote last.
+  // The keys that have a round, or that this process wrote last.
   std::unordered_map<std::string, KeyEntry> keys_;
   std::size_t under_way_ = 0;
   std::size_t kept_bytes_ = 0;   // Of keys without a round.

@@ -93,7 +93,7 @@ class CasExecutorTest : public testing::Test {
     return output;
   }
   bool is_quiet() {
-    Command* next = nullptr;
+    std::unique_ptr<Command> next;
     on_worker([&] { next = connection().next_command(); });
     return next == nullptr;
   }
@@ -148,7 +148,7 @@ class CasExecutorTest : public testing::Test {
   PendingRequest own_request_;
   RemoteWorker worker_;  // Outlives the executor's timer.
   CasExecutor executor_;
-  Command* call_ = nullptr;
+  std::unique_ptr<Command> call_;
 };
 
 // Its requests have no time: each is answered as unavailable once it has been routed.
@@ -361,7 +361,7 @@ TEST_F(CasExecutorTest, ASweepEndsOnceWhereTheServerGoesMeanwhile) {
 
 // What this process wrote last: no other has written since, so its value need not be read.
 
-TEST_F(CasExecutorTest, WhatItWroteLastIsWrittenOverInOneRoundTrip) {
+TEST_F(CasExecutorTest, TheValueItWroteLastIsReplacedInOneRoundTrip) {
   write_first("k", 1, 70);
   for (std::uint64_t token = 70; token < 73; ++token) {
     const Ask& asked = ask("k");
@@ -430,7 +430,7 @@ TEST_F(CasExecutorTest, AKeyThatOthersWriteIsReadFirst) {
 }
 
 // A peek has seen it: the next request reads at once, and loses no race first.
-TEST_F(CasExecutorTest, WhatWasFoundGoneIsForgotten) {
+TEST_F(CasExecutorTest, AMissingValueIsForgotten) {
   write_first("k", 4, 70);
   ask("k", 0);
   EXPECT_EQ(sent(), kRead);
@@ -464,7 +464,7 @@ TEST_F(CasExecutorTest, AfterAWriteWithoutAReplyTheKeyIsRead) {
 }
 
 // The server has forgotten it by then: the key is read, and loses no race first.
-TEST_F(CasExecutorTest, WhatHasExpiredIsNotKnown) {
+TEST_F(CasExecutorTest, AnExpiredValueIsNotUsed) {
   KeyEntry key(connection());
   key.written_token = 70;
   key.written_on = 1;

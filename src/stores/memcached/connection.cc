@@ -6,7 +6,7 @@
 namespace sluice::memcached {
 namespace {
 
-// Before it, a value could not be removed by its token, and before 1.6.10 none be written as now.
+// Older servers cannot remove a value by its token, and before 1.6.10 they cannot write one by it.
 constexpr Version kLeastVersion{1, 6, 13};
 
 // Enough for the server to have work while replies are read and answers are judged, which takes
@@ -21,12 +21,10 @@ PipelineOptions pipeline_options(const ServerHealth& health, const Endpoint& ser
 
 }  // namespace
 
-// The commands that travel together, and the replies to them in the order of their keys.
+// Commands that are sent together, and the replies to them in the order of their keys.
 class Connection::Call final : public Command {
  public:
   explicit Call(Connection& connection) : connection_(connection) {}
-
-  Clock::time_point sent_at() const { return sent_at_; }
 
   void write(std::string& output) override;
   void on_reply(std::string_view reply) override;
@@ -41,7 +39,7 @@ class Connection::Call final : public Command {
   std::vector<MetaReply> replies_;
 };
 
-// Takes what has gathered up to the moment of sending.
+// Takes the keys that have gathered until now, just before sending.
 void Connection::Call::write(std::string& output) {
   const std::size_t before = output.size();
   for (auto* queue : {&connection_.urgent_, &connection_.waiting_}) {
@@ -56,7 +54,7 @@ void Connection::Call::write(std::string& output) {
   append_end(output);
 }
 
-// False if the commands that were sent cannot be answered so.
+// False if this cannot be the reply to the commands.
 bool Connection::Call::read(std::string_view reply) {
   MetaReader reader(reply);
   for (const KeyEntry* key : keys_) {
@@ -70,7 +68,6 @@ bool Connection::Call::read(std::string_view reply) {
   return reader.at_end();
 }
 
-// The pipeline has let go of the call, and will not report it as lost.
 void Connection::Call::on_reply(std::string_view reply) {
   Connection& connection = connection_;
   if (!read(reply)) {
@@ -78,7 +75,6 @@ void Connection::Call::on_reply(std::string_view reply) {
     on_lost(Loss::kUnknown, why);
     return connection.pipeline_.reconnect(why);
   }
-  const auto self = connection.take_oldest();
   connection.health_.on_reply(sent_at_);
   for (std::size_t i = 0; i < keys_.size(); ++i) {
     connection.owner_.on_reply(*keys_[i], replies_[i]);
@@ -87,7 +83,6 @@ void Connection::Call::on_reply(std::string_view reply) {
 
 void Connection::Call::on_lost(Loss loss, std::string_view why) {
   connection_.health_.on_lost(sent_at_);
-  const auto self = connection_.take_oldest();
   for (KeyEntry* key : keys_) connection_.owner_.on_lost(*key, loss, why);
 }
 
@@ -100,24 +95,16 @@ Connection::Connection(IoContext& context, const Endpoint& server,
 Connection::~Connection() = default;
 
 std::string_view Connection::error(Clock::time_point now) const {
-  std::optional<Clock::time_point> oldest;
-  if (!in_flight_.empty()) oldest = in_flight_.front()->sent_at();
-  return health_.error(oldest, now);
+  return health_.error(pipeline_.waiting_since(), now);
 }
 
-Command* Connection::next_command() {
+std::unique_ptr<Command> Connection::next_command() {
   if (urgent_.empty() && waiting_.empty()) return nullptr;
-  return in_flight_.emplace_back(std::make_unique<Call>(*this)).get();
+  return std::make_unique<Call>(*this);
 }
 
-// Calls are answered, and lost, in the order of sending.
-std::unique_ptr<Connection::Call> Connection::take_oldest() {
-  std::unique_ptr<Call> oldest = std::move(in_flight_.front());
-  in_flight_.pop_front();
-  return oldest;
-}
-
-// To `version`, then to `mn`: another server may call itself so, and have no meta commands.
+// The replies to `version` and to `mn`: another kind of server may have a version, and no meta
+// commands.
 std::optional<std::string> Connection::on_handshake_reply(std::size_t i, std::string_view reply) {
   if (i == 0 ? read_version(reply) >= kLeastVersion : reply == "MN\r\n") return std::nullopt;
   const std::string line(reply.substr(0, reply.find('\r')));
@@ -130,7 +117,7 @@ void Connection::on_up() {
   health_.on_up();
 }
 
-// What waits for a connection that may be back in a moment goes on waiting.
+// Keys that wait for a connection that may be back soon go on waiting.
 void Connection::on_down(std::string_view why) {
   health_.on_down(why);
   lose(urgent_, why);

@@ -22,8 +22,8 @@ class Connection;
 /// One key: the requests that wait for it, the round they are in, and what this process wrote last.
 ///
 /// A round reads the key's value, judges the requests that wait, and writes the value back if that
-/// changed it. There is one round of a key at a time. Requests that come meanwhile wait, and are
-/// judged together in the next round, which writes for all of them at once.
+/// changed it. There is one round of a key at a time. Requests that arrive meanwhile wait, and are
+/// judged together in the next round, which writes once for all of them.
 ///
 /// Belongs to the worker thread.
 struct KeyEntry {
@@ -48,45 +48,47 @@ struct KeyEntry {
     if (step == Step::kRemove) append_delete(output, *name, token, number);
   }
 
-  /// Whether a server can answer the command so.
+  /// Whether this can be a server's reply to the command.
   bool can_be_answered(const MetaReply& reply) const {
     const bool is_of_read = reply.code == Code::kValue || reply.code == Code::kMiss;
     return reply.code == Code::kError || is_of_read != changes();
   }
 
-  /// The server's name of the key. Not null.
+  /// The item's key on the server. Not null.
   const std::string* name = nullptr;
   Connection& connection;
 
   /// A round is under way: the entry is with its connection, or pauses after lost races.
   bool under_way = false;
-  /// To be judged on the value that is read next.
+  /// Requests that will be judged on the value that is read next.
   RequestList waiting;
-  /// Have their decisions, which count if the write is carried out.
+  /// Requests with decisions, which are valid if the write is carried out.
   RequestList judged;
   Step step = Step::kRead;
-  /// Of the value that is replaced or removed; none where there was no value.
+  /// The token of the value that is replaced or removed; nothing if there was no value.
   std::optional<std::uint64_t> token;
   std::int64_t expiry_s = 0;
   std::uint32_t written_s = 0;
-  /// The round writes over what this process wrote last, without having read it again.
+  /// Whether the round replaces the value that this process wrote last without having read it
+  /// again.
   bool is_unread = false;
   /// Races lost one after the other.
   unsigned losses = 0;
 
-  /// What is written, or, once that was carried out, what this process wrote last.
+  /// The value to write; after the write, the value that this process wrote last.
   std::string value;
-  /// The token of what this process wrote last; 0 where that is not known.
+  /// The token of the value that this process wrote last; 0 if it is not known.
   std::uint64_t written_token = 0;
   /// Connection::number() then: a token means nothing on another connection.
   std::uint32_t written_on = 0;
-  /// Until then the server keeps it, unless it is evicted or flushed.
+  /// Until when the server keeps the value, unless it is evicted or flushed.
   Instant kept_until = 0;
   /// Another process wrote between the last two writes of this one.
   bool contested = false;
 };
 
-/// Whose entries a connection carries. All are called on the worker thread.
+/// The owner of the entries that a connection sends. The members are called on the thread that
+/// leads the worker.
 class KeyOwner {
  public:
   virtual ~KeyOwner() = default;
@@ -94,26 +96,26 @@ class KeyOwner {
   /// The key's command is about to be sent: the owner may still choose another one.
   virtual void before_sending(KeyEntry& key) = 0;
 
-  /// What was given to the connection comes back by one of these two, once. `why` is a sentence
+  /// For each key given to the connection, one of these two is called once. `why` is a sentence
   /// that names the server.
   virtual void on_reply(KeyEntry& key, const MetaReply& reply) = 0;
   virtual void on_lost(KeyEntry& key, Loss loss, std::string_view why) = 0;
 };
 
-/// One connection to one server: keys gather while others are under way, and what has gathered
-/// travels as one call. Its circuit breaker is error().
+/// One connection to one server. Keys gather while others are under way, and are then sent as one
+/// call. Its circuit breaker is error().
 ///
 /// Lives on the worker thread.
 class Connection final : public ConnectionUser {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// A call that has so many commands, or bytes, takes no more.
+  /// The most commands and bytes of a call.
   static constexpr std::size_t kMaxCommands = 256;
   static constexpr std::size_t kMaxBytes = std::size_t{4} << 20;
 
-  /// `deadline` is that of a decision. `context` and `owner`, whose keys it carries, outlive it.
-  /// Throws as RequestPipeline does.
+  /// `deadline` is that of a decision. `context`, and `owner`, whose keys it sends, must outlive
+  /// it. Throws as RequestPipeline does.
   Connection(IoContext& context, const Endpoint& server, std::chrono::nanoseconds deadline,
              KeyOwner& owner, StoreMonitor* monitor = nullptr);
   ~Connection() override;
@@ -128,10 +130,11 @@ class Connection final : public ConnectionUser {
   /// How often it has been up: the number of the connection that is up now.
   std::uint32_t number() const { return number_; }
 
-  /// To be sent when the pipeline asks next: soon, after flush(). Stays where it is until then.
+  /// Sends the key's command when the pipeline asks for the next one, after flush(). The entry must
+  /// stay valid until then.
   void send(KeyEntry& key) { waiting_.push_back(&key); }
-  /// The same, before all others and by the connection that is up now or not at all: a cas token
-  /// dies with its connection.
+  /// The same, before all others, and only on the present connection: a cas token is not valid on
+  /// another one.
   void send_now(KeyEntry& key) { urgent_.push_back(&key); }
   void flush() {
     if (!waiting_.empty()) pipeline_.flush();
@@ -139,10 +142,10 @@ class Connection final : public ConnectionUser {
 
   /// "memcached 127.0.0.1:11211".
   const std::string& name() const { return health_.server(); }
-  /// What is said of a decision that has not come in time.
+  /// The error of a decision that was not made in time.
   const std::string& late() const { return health_.late(); }
 
-  Command* next_command() override;
+  std::unique_ptr<Command> next_command() override;
   std::string handshake() override { return "version\r\nmn\r\n"; }
   std::size_t handshake_replies() override { return MetaFraming::kHandshakeReplies; }
   std::optional<std::string> on_handshake_reply(std::size_t i, std::string_view reply) override;
@@ -153,14 +156,12 @@ class Connection final : public ConnectionUser {
  private:
   class Call;
 
-  std::unique_ptr<Call> take_oldest();
   void lose(std::deque<KeyEntry*>& queue, std::string_view why);
 
   KeyOwner& owner_;
   ServerHealth health_;
   std::deque<KeyEntry*> urgent_;
   std::deque<KeyEntry*> waiting_;
-  std::deque<std::unique_ptr<Call>> in_flight_;  // Oldest first.
   std::uint32_t number_ = 0;
   RequestPipeline pipeline_;  // Destroyed first: it reports what is in flight as lost.
 };

@@ -26,17 +26,17 @@ class PartState {
  public:
   /// As if never seen.
   void clear();
-  /// Whether it is so, whatever the instant.
+  /// Whether it is as if never seen, at every instant.
   bool is_fresh() const;
 
-  /// What an operation answers.
+  /// The decision of an operation, without carrying it out.
   Decision judge(const AnyPart& part, Operation operation, const Call& call) const;
   /// Carries it out. REQUIRES: judge() allows it.
   void commit(const AnyPart& part, Operation operation, const Call& call);
 
-  /// Reads what write() wrote. What cannot be a state of this part fails the reader.
+  /// Reads what write() wrote. If the bytes cannot be a state of this part, the reader fails.
   void read(const AnyPart& part, ValueReader& reader);
-  /// Integers as they are; the entries of a ring and the permits as differences.
+  /// Writes integers as they are, and the entries of a ring and permits as differences.
   void write(const AnyPart& part, ValueWriter& writer) const;
 
  private:
@@ -51,7 +51,8 @@ class PartState {
   void write_as(ValueWriter& writer) const;
 
   std::array<std::uint64_t, 3> numbers_{};
-  // A ring's, of which those before `first_` have been forgotten, and the total before that.
+  // The entries of a ring, of which those before `first_` have been forgotten, and the total before
+  // that.
   std::vector<RingEntry> slots_;
   std::uint32_t first_ = 0;
   std::uint64_t base_ = 0;
@@ -78,16 +79,16 @@ class KeyState {
   /// `asked`, the limit that the value was most likely made by, outlives the judging.
   bool read(std::string_view value, const LimitDefinition& asked);
 
-  /// Answers a request and commits what it changes. If the state was made by a limit from which
-  /// this one cannot go on, the key is fresh, and a block around it is gone as well. The request's
-  /// limit outlives the judging. REQUIRES: now is an instant, not kStoreTime.
+  /// Decides a request and commits the change. If the state was made by a limit from which this one
+  /// cannot go on, the key is fresh, and a block around it is gone as well. The request's limit
+  /// outlives the judging. REQUIRES: now is an instant, not kStoreTime.
   Decision judge(const Request& request, Instant now);
 
   /// Whether anything has been committed since clear() or read().
   bool changed() const { return changed_; }
-  /// Whether nothing is left to be kept: as if never seen, whatever the instant.
+  /// Whether the key is as if never seen at every instant, so that no value is needed.
   bool is_gone() const { return gone_; }
-  /// How long what was committed last differs from fresh, from that instant on; a block counts.
+  /// How long the key differs from fresh after the last commit; a block counts.
   std::int64_t lifetime_ns() const { return lifetime_ns_; }
 
   /// Appends the value.
@@ -110,14 +111,14 @@ class KeyState {
   const std::vector<AnyPart>* parts_ = nullptr;
   std::string_view expression_;
   bool readable_ = false;  // The limit that is judged can go on from the states.
-  // When the block ends; 0 if there is none. Once it is over it is as if there was none.
+  // When the block ends; 0 if there is none. A block that has ended counts as none.
   Instant blocked_until_ = 0;
   bool changed_ = false;
   bool gone_ = true;
   std::int64_t lifetime_ns_ = 0;
   // How long the key differs from fresh after what was judged last, of all parts and the block.
   std::int64_t judged_lifetime_ns_ = 0;
-  // The limit of the last value that was made by another one than `asked`.
+  // The limit of the last value that another limit than `asked` has made.
   std::vector<AnyPart> parsed_;
   std::string parsed_expression_;
 };

@@ -76,7 +76,7 @@ TEST(KeyState, AResetLeavesNothing) {
   EXPECT_FALSE(state.is_gone());
 }
 
-TEST(KeyState, NothingCanBeGivenBackToAFreshKey) {
+TEST(KeyState, ARefundOfAFreshKeyChangesNothing) {
   const Limit limit("token_bucket 5/1s");
   KeyState state;
   Request refund = take(limit);
@@ -184,7 +184,7 @@ TEST_F(KeyValue, AFreshKeyIsBlockedByAValueOfItsOwn) {
 }
 
 // As in memory, which forgets the key as a whole where the limit becomes another.
-TEST_F(KeyValue, ABlockGoesWithWhatItsLimitCannotGoOnFrom) {
+TEST_F(KeyValue, ABlockIsForgottenWithAStateThatTheLimitCannotRead) {
   const Limit window("fixed_window 5/1h");
   const Limit bucket("token_bucket 7/1h");
   ask(window, Operation::kTake);

@@ -9,18 +9,18 @@
 
 namespace sluice::memcached {
 
-/// What a store on Memcached is opened with.
+/// The options of a store on Memcached.
 struct MemcachedOptions {
   /// At least one, no two alike. Each has its share of the keys.
   std::vector<Endpoint> servers;
-  /// As is_prefix() says.
+  /// See is_prefix().
   std::string prefix = "sluice";
-  /// A decision that has not come by then is kUnavailable.
+  /// A decision that was not made within this time is kUnavailable.
   std::chrono::nanoseconds deadline = std::chrono::milliseconds(10);
-  /// To each server.
+  /// The number of connections to each server.
   std::size_t connections = 1;
-  /// What this process wrote last is remembered in so many bytes, all that belongs to it counted;
-  /// beyond that some keys are forgotten, and read again.
+  /// The most bytes for the values that this process wrote last, with all overhead. Beyond that it
+  /// forgets some, and reads these keys again.
   std::size_t max_kept_bytes = std::size_t{64} << 20;
   /// Instants are given, as in replay: values are kept for a day at least, and removed at the end.
   bool virtual_time = false;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/algorithm/hex.hpp>
+#include <iterator>
 
 namespace sluice::memcached {
 namespace {
@@ -14,12 +16,6 @@ bool is_plain(char c) {
   return c > ' ' && c <= '~';
 }
 
-void append_hex(std::string& output, unsigned char byte) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  output += kDigits[byte >> 4];
-  output += kDigits[byte & 15];
-}
-
 std::string escaped(std::string_view space) {
   std::string text;
   for (const char c : space) {
@@ -27,7 +23,7 @@ std::string escaped(std::string_view space) {
       text += c;
     } else {
       text += '%';
-      append_hex(text, static_cast<unsigned char>(c));
+      boost::algorithm::hex_lower(&c, &c + 1, std::back_inserter(text));
     }
   }
   return text;
@@ -36,7 +32,7 @@ std::string escaped(std::string_view space) {
 void append_hash(std::string& output, std::string_view text) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> hash;
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash.data());
-  for (std::size_t i = 0; i < kHashBytes; ++i) append_hex(output, hash[i]);
+  boost::algorithm::hex_lower(hash.begin(), hash.begin() + kHashBytes, std::back_inserter(output));
 }
 
 }  // namespace

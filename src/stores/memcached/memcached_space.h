@@ -11,10 +11,10 @@
 
 namespace sluice::memcached {
 
-/// The keys of one limit, as servers know them: `prefix:space:key`, where a byte of the space that
-/// would separate, or that no key may hold, stands as %xx. Where that is too long, or the
-/// key has a blank, a control character or a byte above 126, it is `prefix::` and 128 bits of
-/// SHA-256 in hex: no space is empty, so that no readable key looks like it.
+/// The item keys of one limit: `prefix:space:key`, where bytes of the space that would separate or
+/// are not allowed in a key are written as %xx. If that is too long, or the key has a blank, a
+/// control character or a byte above 126, the item's key is `prefix::` and 128 bits of SHA-256 in
+/// hex. No space is empty, so a readable item key never equals such a one.
 ///
 /// Immutable: safe to share between threads.
 class MemcachedSpace final : public Space {
@@ -22,7 +22,7 @@ class MemcachedSpace final : public Space {
   /// REQUIRES: is_prefix(prefix), or that and up to 32 more of its characters.
   MemcachedSpace(std::string_view prefix, const LimitDefinition& limit);
 
-  /// Sets `name` to what the servers call the key.
+  /// Sets `name` to the item's key.
   void name_of(std::string_view key, std::string& name) const;
 
   const std::vector<AnyPart>& parts() const { return parts_; }
@@ -35,7 +35,7 @@ class MemcachedSpace final : public Space {
 
 inline constexpr std::size_t kMaxPrefixBytes = 64;
 
-/// Whether keys can begin so: 1 to 64 characters from '!' to '~' without ':', which ends it.
+/// Whether the text can be a prefix: 1 to 64 characters from '!' to '~' without ':', which ends it.
 bool is_prefix(std::string_view text);
 
 }  // namespace sluice::memcached

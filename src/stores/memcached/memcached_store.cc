@@ -12,8 +12,7 @@ namespace {
 
 constexpr std::chrono::seconds kSweepTimeout{5};
 
-// What a key's value keeps one by one, at most: for algorithms whose limit is bounded because they
-// keep an entry for each unit or permit.
+// The most entries that a key's value keeps, for algorithms with an entry for each unit or permit.
 std::int64_t kept_one_by_one(const LimitDefinition& limit) {
   std::int64_t entries = 0;
   for (const auto& part : limit.parts) {
@@ -30,18 +29,18 @@ std::int64_t kept_one_by_one(const LimitDefinition& limit) {
   return entries;
 }
 
-void require_room_in_a_value(const LimitDefinition& limit) {
+}  // namespace
+
+void MemcachedStore::check(const LimitDefinition& limit) {
   const std::int64_t kept = kept_one_by_one(limit);
-  if (kept > MemcachedStore::kMaxKept) {
+  if (kept > kMaxKept) {
     const bool permits = lends(limit);
     throw StoreError("memcached store: '" + limit.expression + "' keeps up to " +
                      std::to_string(kept) + (permits ? " permits" : " admitted instants") +
-                     " for a key, but at most " + std::to_string(MemcachedStore::kMaxKept) +
-                     " fit into a value" + (permits ? "" : " (sliding_window has no such bound)"));
+                     " for a key, but at most " + std::to_string(kMaxKept) + " fit into a value" +
+                     (permits ? "" : " (sliding_window has no such bound)"));
   }
 }
-
-}  // namespace
 
 MemcachedStore::MemcachedStore(MemcachedOptions options)
     : RemoteStore(executor_, {.deadline = options.deadline}),
@@ -63,13 +62,13 @@ MemcachedStore::~MemcachedStore() {
 }
 
 std::shared_ptr<Space> MemcachedStore::open_space(const LimitDefinition& limit) {
-  require_room_in_a_value(limit);
+  check(limit);
   return spaces_.open(limit);
 }
 
 std::shared_ptr<Space> MemcachedStore::replace_space(const std::shared_ptr<Space>& held,
                                                      const LimitDefinition& limit) {
-  require_room_in_a_value(limit);
+  check(limit);
   return spaces_.open(limit, held.get());
 }
 

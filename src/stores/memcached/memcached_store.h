@@ -13,7 +13,7 @@
 namespace sluice::memcached {
 
 /// Keys in memcached 1.6.13 or later: each key's state is one value, changed by compare-and-swap,
-/// so that any number of processes decide exactly as one would. Instants are those of the
+/// so any number of processes together decide exactly as one would. Instants are those of the
 /// processes' clocks. A decision that the key's server does not answer within the deadline is
 /// kUnavailable.
 ///
@@ -24,16 +24,18 @@ class MemcachedStore final : public RemoteStore {
   /// The most permits of a limit, and entries of all its sliding logs, so that its value fits into
   /// an item.
   static constexpr std::int64_t kMaxKept = 32'768;
+  /// Throws StoreError where a limit exceeds that.
+  static void check(const LimitDefinition& limit);
 
   /// Connects in the background; a server that cannot be reached is no error here. Throws
-  /// StoreError where a TLS file cannot be used, std::system_error where the system gives no
+  /// StoreError if a TLS file cannot be used, std::system_error if the system cannot start a
   /// thread.
   explicit MemcachedStore(MemcachedOptions options);
-  /// In virtual time, removes the keys it has written, as far as the servers answer within five
-  /// seconds and CasExecutor::kMaxWritten of them: others expire.
+  /// In virtual time, removes the last CasExecutor::kMaxWritten keys that it has written, as far as
+  /// the servers answer within five seconds; other keys expire.
   ~MemcachedStore() override;
 
-  /// Throws StoreError also where the limit's value could be larger than a server takes.
+  /// Also throws StoreError if the limit's value could be larger than a server accepts.
   std::shared_ptr<Space> open_space(const LimitDefinition& limit) override;
   std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
                                        const LimitDefinition& limit) override;

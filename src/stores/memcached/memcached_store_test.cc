@@ -271,7 +271,7 @@ TEST(MemcachedStore, ConnectionsShareTheKeys) {
   EXPECT_EQ(std::stoi(server.stat("total_connections")) - before, 2 + 1);
 }
 
-TEST(MemcachedStore, WhatIsDeniedWritesNothing) {
+TEST(MemcachedStore, ADenialWritesNothing) {
   const MemcachedServer server;
   MemcachedStore store(options({&server}));
   Keys keys(store, "sliding_log 2/1h");
@@ -283,7 +283,7 @@ TEST(MemcachedStore, WhatIsDeniedWritesNothing) {
 }
 
 // What this process wrote last is not read again; it forgets some of it to stay within its bound.
-TEST(MemcachedStore, WhatItRemembersIsBounded) {
+TEST(MemcachedStore, RememberedValuesAreBounded) {
   constexpr int kKeys = 500;
   const MemcachedServer server;
   MemcachedOptions small = options({&server});

@@ -24,7 +24,7 @@ void append_command(std::string& output, std::string_view command, std::string_v
   output.append(command).append(key);
 }
 
-// False where the text is no number, or is not all of it.
+// False if the text is not a number and nothing else.
 template <class Number>
 bool read_number(std::string_view text, Number& number) {
   const char* end = text.data() + text.size();
@@ -40,7 +40,7 @@ std::string_view take_word(std::string_view& line) {
   return word;
 }
 
-// Nothing where no command is answered with this word.
+// Nothing if no reply begins with this word.
 std::optional<Code> code_of(std::string_view word) {
   if (word == "HD") return Code::kDone;
   if (word == "VA") return Code::kValue;
@@ -52,12 +52,12 @@ std::optional<Code> code_of(std::string_view word) {
   return std::nullopt;
 }
 
-// The length of a value's data block, the word after "VA". False where it is none.
+// The length of a value's data block, the word after "VA". False if the word is not a length.
 bool read_size(std::string_view word, std::size_t& bytes) {
   return read_number(word, bytes) && bytes <= kMaxValueBytes;
 }
 
-// Those flags that were asked for; others are passed over.
+// Reads the flags that were asked for, and skips others.
 bool read_flags(std::string_view line, MetaReply& reply) {
   for (std::string_view word = take_word(line); !word.empty(); word = take_word(line)) {
     const std::string_view number = word.substr(1);

@@ -25,22 +25,22 @@ inline constexpr std::size_t kMaxKeyBytes = 250;
 /// Reads a value with its cas token and client flags: Write::written_s.
 void append_get(std::string& output, std::string_view key, std::uint32_t number);
 
-/// What is written over a value that was read, or where there was none.
+/// A write that replaces a value that was read, or adds one if there was none.
 struct Write {
   std::string_view key;
   std::string_view value;
-  /// As expiry_s() makes it.
+  /// See expiry_s().
   std::int64_t expiry_s = 0;
   /// The token of the value to be replaced; none: only if there is no value.
   std::optional<std::uint64_t> token;
-  /// When it is written by the clock of this process, in whole seconds: by this other processes
-  /// find out that their clocks are behind.
+  /// The time of the write by this process's clock, in whole seconds. From it other processes learn
+  /// that their clocks are behind.
   std::uint32_t written_s = 0;
 };
-/// Its reply, where it is carried out, has the new value's token.
+/// If it is carried out, its reply has the new value's token.
 void append_set(std::string& output, const Write& write, std::uint32_t number);
 
-/// Removes the value that has this token; none: whatever is there.
+/// Removes the value if it has this token; without a token, any value.
 void append_delete(std::string& output, std::string_view key, std::optional<std::uint64_t> token,
                    std::uint32_t number);
 
@@ -54,16 +54,16 @@ inline constexpr std::int64_t kLastExpiry = 2'147'483'647;
 
 /// The expiry, in seconds as a server reads them, of a value that has to be kept for `lifetime_ns`
 /// (at least 0) from `real_now` on, the instant by the real clock. A server's clock ticks once a
-/// second, so that a lifetime of 1 ends after anything up to a second: one more is asked for. What
-/// would end after January 2038 ends there.
+/// second, so that a lifetime of 1 ends after anything up to a second: one more is asked for. An
+/// expiry after January 2038 becomes January 2038.
 constexpr std::int64_t expiry_s(std::int64_t lifetime_ns, Instant real_now) {
   const std::int64_t seconds = ceil_divide(lifetime_ns, kSecondNs) + 1;
   if (seconds <= kMostRelativeExpiry) return seconds;
   return std::min(real_now / kSecondNs + seconds, kLastExpiry);
 }
 
-/// Until then the server keeps a value that is written now with such an expiry, unless it is
-/// evicted or flushed.
+/// Until when the server keeps a value that is written now with this expiry, unless it is evicted
+/// or flushed.
 constexpr Instant kept_until(std::int64_t lifetime_ns, Instant real_now) {
   constexpr Instant kLast = kLastExpiry * kSecondNs;
   if (lifetime_ns >= kLast - real_now) return kLast;
@@ -72,7 +72,7 @@ constexpr Instant kept_until(std::int64_t lifetime_ns, Instant real_now) {
 
 /// A server's version, the three numbers that come first: {1, 6, 38} of "VERSION 1.6.38_1".
 using Version = std::array<unsigned, 3>;
-/// Of its reply to `version`; nothing where that does not begin with three numbers.
+/// The version in the reply to `version`; nothing if that does not begin with three numbers.
 std::optional<Version> read_version(std::string_view reply);
 
 enum class Code : std::uint8_t {
@@ -89,11 +89,11 @@ struct MetaReply {
   Code code = Code::kError;
   /// The value; of any other reply, its line.
   std::string_view text;
-  /// 0 where the reply has none.
+  /// 0 if the reply has none.
   std::uint64_t token = 0;
-  /// Of the value, Write::written_s; 0 where the reply has none.
+  /// Write::written_s of the value; 0 if the reply has none.
   std::uint32_t written_s = 0;
-  /// That of the command, where the reply has one.
+  /// The command's number, if the reply has one.
   std::optional<std::uint32_t> number;
 };
 
@@ -102,7 +102,7 @@ class MetaReader {
  public:
   explicit MetaReader(std::string_view reply) : unread_(reply) {}
 
-  /// The next reply; nothing where there is none, or what is there cannot be one.
+  /// The next reply; nothing if there is none, or if the bytes cannot be a reply.
   std::optional<MetaReply> next();
 
   /// Whether the call's end, and nothing else, is left.
@@ -112,8 +112,8 @@ class MetaReader {
   std::string_view unread_;
 };
 
-/// Finds where the reply to a call ends. The first two on a connection, to its handshake, are
-/// single lines whatever they say: a server that does not know `mn` never ends a call.
+/// Finds where the reply to a call ends. The first two replies on a connection, to its handshake,
+/// are always single lines, because a server that does not know `mn` never ends a call.
 class MetaFraming final : public Framing {
  public:
   static constexpr std::size_t kHandshakeReplies = 2;

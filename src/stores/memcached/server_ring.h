@@ -13,10 +13,10 @@
 
 namespace sluice::memcached {
 
-/// Which of several servers has a key: the same one in every process that knows the same servers,
-/// in whatever order. Rendezvous hashing: each server draws a number for the key and the largest
-/// wins, so that a server added to n - 1 others takes 1/n of the keys from them, and one removed
-/// leaves the others' keys where they are.
+/// Chooses which of several servers has a key: the same one in every process with the same servers,
+/// in any order. Rendezvous hashing: each server draws a number for the key and the largest wins,
+/// so that a server added to n - 1 others takes 1/n of the keys from them, and one removed leaves
+/// the others' keys where they are.
 class ServerRing {
  public:
   /// REQUIRES: at least one server; no two have the same text().

@@ -31,8 +31,8 @@ class ValueWriter {
   std::string& output_;
 };
 
-/// Takes numbers and texts off the front of a value, which outlives it. After the first that is not
-/// there or too large, failed() is true and all numbers are 0.
+/// Reads numbers and texts from the front of a value, which must outlive it. After a number or text
+/// that is missing or too large, failed() is true and all numbers are 0.
 class ValueReader {
  public:
   explicit ValueReader(std::string_view value) : rest_(value) {}

@@ -53,7 +53,7 @@ TEST(ValueCodec, BytesAndTextsAreWrittenAndReadBack) {
 }
 
 // What follows a number neither changes it nor is taken with it.
-TEST(ValueCodec, NumbersAreReadBackWhateverFollows) {
+TEST(ValueCodec, NumbersAreReadBackBeforeAnyBytes) {
   for (const std::uint64_t number : numbers()) {
     for (const std::string rest : {"", "\x01", "\x7f\xff\x80\x01\xff\xff\xff\xff\xff"}) {
       const std::string value = byte_by_byte(number) + rest;

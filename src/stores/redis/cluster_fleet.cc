@@ -14,15 +14,15 @@ namespace {
 
 using Clock = RemoteWorker::Clock;
 
-// While the map of slots is in doubt it is asked for again and again. The pauses grow for as long
-// as it comes back as it was: a cluster that lacks a node for hours is not asked by each of its
+// While the map of slots may be wrong, the fleet asks for it again and again. The pauses grow as
+// long as the map stays the same: a cluster that lacks a node for hours is not asked by each of its
 // clients 20 times a second.
 constexpr Backoff::Bounds kPauses{.least = std::chrono::milliseconds(50),
                                   .most = std::chrono::milliseconds(500)};
 // One slot a call, so that many calls are needed to keep a node busy.
 constexpr std::size_t kMaxInFlight = 64;
-// A node that has no slot is kept for so long at least: replies may be on their way, and where a
-// slot moves there, the next key may be sent there soon.
+// How long a node without a slot is kept at least: replies may be on their way, and if a slot moves
+// there, the next key may be sent there soon.
 constexpr std::chrono::milliseconds kKeep{1'000};
 
 class ClusterFleet final : public Fleet {
@@ -37,7 +37,7 @@ class ClusterFleet final : public Fleet {
     for (const Endpoint& seed : parts.options.servers) add(seed);
   }
 
-  // Before the other members, which a connection that is destroyed still calls.
+  // Destroyed before the other members, which the destructor of a connection still calls.
   ~ClusterFleet() override { nodes_.clear(); }
 
   void start() override {
@@ -115,8 +115,8 @@ class ClusterFleet final : public Fleet {
     return nodes_.emplace(endpoint.text(), Known{.node = std::move(node)}).first->second;
   }
 
-  // The node that another one names, which does not name a host that is its own. Null where a TLS
-  // file cannot be used any more: error_ says which.
+  // The node that another node names; an empty host means that node's own. Null if a TLS file
+  // cannot be used any more: error_ says which.
   Known* node_at(Endpoint endpoint, const std::string& host, std::uint16_t port) {
     if (!host.empty()) endpoint.host = host;
     endpoint.port = port;
@@ -132,7 +132,7 @@ class ClusterFleet final : public Fleet {
     }
   }
 
-  // For a node without a slot: what was sent there has been answered by then, or given up.
+  // Keeps a node without a slot until requests that were sent there are answered or given up.
   void keep(Known& known) {
     known.kept_until = Clock::now() + keep_;
     if (!drop_.is_set()) drop_.set(keep_);
@@ -151,7 +151,7 @@ class ClusterFleet final : public Fleet {
     if (!asking_ && !ask_.is_set()) ask_.set(kPauses.least);
   }
 
-  // By one node after the other.
+  // Asks one node after the other.
   void ask_next() {
     std::vector<Connection*> up;
     for (Connection* connection : servers()) {
@@ -168,8 +168,8 @@ class ClusterFleet final : public Fleet {
                                                                          std::string_view why) {
       asking_ = false;
       const auto ranges = reply == nullptr ? std::nullopt : read_cluster_slots(*reply);
-      // A node that has been started anew, and has met no other yet, knows no slot: the map
-      // that others gave stays.
+      // A node that was restarted and has not met the others knows no slot: the map from other
+      // nodes stays.
       if (ranges && !ranges->empty()) {
         apply(*ranges, connection.endpoint());
       } else {
@@ -208,7 +208,7 @@ class ClusterFleet final : public Fleet {
     known_ = true;
     parts_.worker.monitor().set_obstacle({});
     in_doubt_ = has_slot(nullptr);
-    // What waits for nodes that have no slot any more is sent where it belongs now.
+    // Requests that wait for nodes without a slot are routed again.
     RequestList waiting;
     for (auto& entry : nodes_) {
       Known& known = entry.second;

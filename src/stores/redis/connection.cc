@@ -1,8 +1,6 @@
 #include "stores/redis/connection.h"
 
 #include <algorithm>
-#include <array>
-#include <cassert>
 #include <charconv>
 #include <optional>
 #include <random>
@@ -23,16 +21,9 @@ PipelineOptions pipeline_options(const ConnectionSettings& settings, const Serve
   return options;
 }
 
-template <class T>
-std::unique_ptr<T> pop_front(std::deque<std::unique_ptr<T>>& queue) {
-  auto front = std::move(queue.front());
-  queue.pop_front();
-  return front;
-}
-
 }  // namespace
 
-// A command other than a call of the script. It is destroyed once it has called its Answer.
+// A command other than a call of the script.
 class Connection::Control final : public Command {
  public:
   Control(Connection& connection, std::string command, Answer answer)
@@ -40,17 +31,12 @@ class Connection::Control final : public Command {
 
   void write(std::string& output) override { output += command_; }
   void on_reply(std::string_view reply) override {
-    const auto self = pop_front(connection_.sent_controls_);
     const std::optional<Reply> tree = read_reply(reply);
     if (tree && !tree->is_error()) return answer_(&*tree, {});
     if (!tree) connection_.reconnect(connection_.name() + kNotToThis);
     answer_(nullptr, tree ? tree->text : "the reply cannot be read");
   }
-  void on_lost(Loss, std::string_view why) override {
-    const auto self = pop_front(connection_.sent_controls_);
-    fail(why);
-  }
-  void fail(std::string_view why) const { answer_(nullptr, why); }
+  void on_lost(Loss, std::string_view why) override { answer_(nullptr, why); }
 
   // After such a reply, no later one can be trusted.
   static constexpr const char* kNotToThis = " sent a reply that is not to what it was asked";
@@ -64,47 +50,38 @@ class Connection::Control final : public Command {
 // One call of the script, and the requests it carries.
 class Connection::Call final : public Command {
  public:
-  explicit Call(Connection& connection)
-      : script(connection.settings_.options), connection_(connection) {}
+  Call(Connection& connection, Instant call_now, bool follows_asking)
+      : now(call_now),
+        asking(follows_asking),
+        script(connection.settings_.options, now, connection.next_number_++),
+        connection_(connection) {}
 
   std::size_t replies() const override { return asking ? 2 : 1; }
   void write(std::string& output) override {
     sent_at = RemoteWorker::Clock::now();
     // If the server refuses it, it refuses the call that follows as well.
     if (asking) append_command(output, {"ASKING"});
-    script.write(now, connection_.next_number_++, output);
+    script.write(output);
   }
   void on_reply(std::string_view reply) override { connection_.on_reply(*this, reply); }
   void on_lost(Loss loss, std::string_view why) override { connection_.on_lost(*this, loss, why); }
 
-  // After script.add().
-  void add(PendingRequest& request) {
-    request.holder = this;
-    request.place = static_cast<std::uint32_t>(size() - 1);
-    requests[request.place] = &request;
-  }
-  void forget(PendingRequest& request) {
-    script.abandon(request.place);
-    requests[request.place] = nullptr;
-  }
   // Calls `to` with each request that was not forgotten, which does not belong to the call any
   // more.
   template <typename To>
   void hand_over(To to) {
-    for (std::size_t i = 0; i < size(); ++i) {
-      if (requests[i] == nullptr) continue;
-      requests[i]->holder = nullptr;
-      to(*std::exchange(requests[i], nullptr), i);
+    for (PendingRequest* const request : script.requests()) {
+      if (request == nullptr) continue;
+      request->holder = nullptr;
+      to(*request);
     }
   }
-  std::size_t size() const { return script.size(); }
+  std::size_t size() const { return script.requests().size(); }
 
+  const Instant now;
+  const bool asking;
   ScriptCall script;
-  Instant now = kStoreTime;
-  bool asking = false;
   RemoteWorker::Clock::time_point sent_at;
-  std::uint64_t script_loads = 0;
-  std::array<PendingRequest*, ScriptCall::kMaxRequests> requests{};
 
  private:
   Connection& connection_;
@@ -138,7 +115,7 @@ void Connection::fail_waiting(std::string_view why) {
 // An Answer may call ask() again: that new command must not fail with these.
 void Connection::fail_controls(std::string_view why) {
   const auto lost = std::exchange(controls_, {});
-  for (const auto& control : lost) control->fail(why);
+  for (const auto& control : lost) control->on_lost(Loss::kUnsent, why);
 }
 
 void Connection::reconnect(std::string_view why) {
@@ -148,9 +125,8 @@ void Connection::reconnect(std::string_view why) {
 
 /// Why a request that arrives now must fail at once; empty if it may wait.
 std::string_view Connection::error() const {
-  std::optional<RemoteWorker::Clock::time_point> oldest;
-  if (!in_flight_.empty()) oldest = in_flight_.front()->sent_at;
-  const std::string_view why = health_.error(oldest, settings_.worker.routed_at());
+  const std::string_view why =
+      health_.error(pipeline_.waiting_since(), settings_.worker.routed_at());
   // If bytes have arrived that were not received yet, this process is late, not the server.
   return why.empty() || is_broken() || !pipeline_.has_unread() ? why : std::string_view();
 }
@@ -168,14 +144,14 @@ void Connection::ask(std::string command, Answer answer) {
 std::optional<RemoteWorker::Clock::time_point> Connection::sent_at(
     const PendingRequest& request) const {
   if (request.holder != nullptr) return static_cast<const Call*>(request.holder)->sent_at;
-  return in_flight_.empty() ? std::nullopt : std::optional(in_flight_.front()->sent_at);
+  return pipeline_.waiting_since();
 }
 
 void Connection::abandon(PendingRequest& request) {
   request.unlink();
   request.may_be_done = request.holder != nullptr;
   if (request.holder == nullptr) return;
-  static_cast<Call*>(std::exchange(request.holder, nullptr))->forget(request);
+  static_cast<Call*>(std::exchange(request.holder, nullptr))->script.forget(request);
 }
 
 void Connection::return_waiting(RequestList& list) {
@@ -183,64 +159,68 @@ void Connection::return_waiting(RequestList& list) {
   list.append(queue_);
 }
 
-Command* Connection::next_command() {
+std::unique_ptr<Command> Connection::next_command() {
   if (!controls_.empty()) {
-    sent_controls_.push_back(pop_front(controls_));
-    return sent_controls_.back().get();
+    std::unique_ptr<Command> first = std::move(controls_.front());
+    controls_.pop_front();
+    return first;
   }
   // Calls that were sent before the script was loaded again will fail with NOSCRIPT too. Wait for
   // them, so that their requests are sent again before later ones.
-  if (!in_flight_.empty() && in_flight_.front()->script_loads != script_loads_) return nullptr;
+  if (calls_without_script_ != 0) return nullptr;
   for (RequestList* from : {&asking_, &again_, &queue_}) {
-    if (Call* const call = next_call(*from)) return call;
+    if (auto call = next_call(*from)) return call;
   }
   return nullptr;
 }
 
 // Null if `from` has no request that fits into a call.
-Connection::Call* Connection::next_call(RequestList& from) {
+std::unique_ptr<Connection::Call> Connection::next_call(RequestList& from) {
   while (!from.empty()) {
-    auto call = std::make_unique<Call>(*this);
-    call->asking = &from == &asking_;
+    auto call = std::make_unique<Call>(*this, from.front().now, &from == &asking_);
     fill(*call, from);
     if (call->size() == 0) continue;
-    in_flight_.push_back(std::move(call));
-    return in_flight_.back().get();
+    ++calls_;
+    return call;
   }
   return nullptr;
 }
 
 // Moves the first requests that fit into one call from the list into `call`: all of one instant
-// and, on a cluster, of one slot. Fails the first request if it does not fit into a call of its
-// own.
+// and, on a cluster, of one slot. Fails the requests that do not fit into a call of their own.
 void Connection::fill(Call& call, RequestList& from) {
   const std::uint16_t slot = from.front().slot;
-  call.now = from.front().now;
-  call.script_loads = script_loads_;
   std::size_t looked_at = 0;
   for (auto at = from.begin(); at != from.end() && looked_at < kMaxLookedAt; ++looked_at) {
     PendingRequest& request = *at++;
     if (request.now != call.now) return;
     if (settings_.one_slot && request.slot != slot) continue;
     if (request.alone && call.size() != 0) return;
-    const bool fits = call.script.add(request.requests, *request.decision);
+    const bool fits = call.script.add(request);
     if (!fits && call.size() != 0) return;
     request.unlink();
-    if (fits) {
-      call.add(request);
-    } else {
+    if (!fits) {
       settings_.worker.fail(request, "the key is too long for " + name());
+      continue;  // The request may be destroyed now.
     }
+    request.holder = &call;
     if (request.alone) return;
   }
 }
 
+// A call is in flight no more. Returns whether the script was loaded again after it was sent.
+bool Connection::end_call() {
+  --calls_;
+  if (calls_without_script_ == 0) return false;
+  --calls_without_script_;
+  return true;
+}
+
 void Connection::on_reply(Call& call, std::string_view reply) {
-  assert(in_flight_.front().get() == &call);
-  const auto oldest = pop_front(in_flight_);
+  const bool is_loaded = end_call();
   health_.on_reply(call.sent_at);
   if (reply.front() == '-') {
-    on_error(call, error_text(reply));
+    on_error(call, error_text(reply), is_loaded);
   } else {
     read(call, reply);
   }
@@ -249,17 +229,11 @@ void Connection::on_reply(Call& call, std::string_view reply) {
 // A request that the reply does not answer may have been executed, even if the reply belongs to
 // another call: it is not sent again.
 void Connection::read(Call& call, std::string_view reply) {
-  const bool is_read = call.script.read(reply);
-  if (!is_read) reconnect(name() + Control::kNotToThis);
-  if (is_read && call.now == kStoreTime) {
-    newest_ = std::max(newest_, call.script.judged_at());
-    settings_.worker.monitor().on_clock(
-        settings_.options.client_time ? StoreMonitor::kOwnClock : clock_,
-        std::chrono::nanoseconds(newest_ - call.script.judged_at()));
-  }
-  call.hand_over([&](PendingRequest& request, std::size_t i) {
-    request.may_be_done = !is_read;
-    const std::string_view why = call.script.error(i);
+  const auto give_up = [this] { reconnect(name() + Control::kNotToThis); };
+  const bool is_read = call.script.read(reply, [&](PendingRequest& request, std::string_view why) {
+    // Before the caller is told, who may ask again at once.
+    if (request.may_be_done) give_up();
+    request.holder = nullptr;
     if (why.empty()) {
       settings_.worker.complete(request);
     } else if (read_server_error(why).kind == ServerError::Kind::kReadOnly) {
@@ -268,24 +242,30 @@ void Connection::read(Call& call, std::string_view reply) {
       settings_.worker.fail(request, name() + ": " + std::string(why));
     }
   });
+  if (!is_read) return give_up();
+  if (call.now != kStoreTime) return;
+  newest_ = std::max(newest_, call.script.judged_at());
+  settings_.worker.monitor().on_clock(
+      settings_.options.client_time ? StoreMonitor::kOwnClock : clock_,
+      std::chrono::nanoseconds(newest_ - call.script.judged_at()));
 }
 
 // Unless the error came from within the script, the server has executed nothing of the call.
-void Connection::on_error(Call& call, std::string_view text) {
+void Connection::on_error(Call& call, std::string_view text, bool is_loaded) {
   using Kind = ServerError::Kind;
   const Kind kind = read_server_error(text).kind;
   // Even if the callers have gone: the next requests would get the same error.
   if (kind == Kind::kLoading || kind == Kind::kNoAuth) reconnect(name() + ": " + std::string(text));
-  if (kind == Kind::kNoScript && call.script_loads == script_loads_) {
+  if (kind == Kind::kNoScript && !is_loaded) {
     ask(script_load_command(), [](const Reply*, std::string_view) {});
-    ++script_loads_;
+    calls_without_script_ = calls_;
   }
   // If the user has no permission for some key of several, send each alone: then only that one
   // fails.
   const bool apart = kind == Kind::kNoPerm && call.size() > 1;
   // An error without a code of its own may come out of the script, or belong to another command.
   const bool may_be_done = text.starts_with("ERR ");
-  call.hand_over([&](PendingRequest& request, std::size_t) {
+  call.hand_over([&](PendingRequest& request) {
     request.may_be_done = may_be_done;
     if (kind != Kind::kNoScript && !apart) return owner_.on_refused(request, *this, text);
     request.is_again = true;
@@ -295,9 +275,9 @@ void Connection::on_error(Call& call, std::string_view text) {
 }
 
 void Connection::on_lost(Call& call, Loss loss, std::string_view why) {
-  const auto oldest = pop_front(in_flight_);
+  end_call();
   if (loss == Loss::kUnknown) health_.on_lost(call.sent_at);
-  call.hand_over([&](PendingRequest& request, std::size_t) {
+  call.hand_over([&](PendingRequest& request) {
     request.is_again = true;
     if (loss == Loss::kUnsent && !closing_) {
       (call.asking ? asking_ : again_).push_back(request);

@@ -21,7 +21,7 @@ namespace sluice::redis {
 
 class Connection;
 
-/// Is told what happens to a connection and its requests: the RedisRouter, or a fleet.
+/// Learns what happens to a connection and its requests: the RedisRouter, or a fleet.
 class ConnectionOwner {
  public:
   virtual ~ConnectionOwner() = default;
@@ -71,7 +71,7 @@ class Connection final : public HandshakeUser {
   /// the next flush().
   void ask(std::string command, Answer answer);
 
-  /// When the call that carries this request was sent, or the oldest call in flight.
+  /// When the call that carries this request was sent, or the oldest command in flight.
   std::optional<RemoteWorker::Clock::time_point> sent_at(const PendingRequest& request) const;
   /// Forgets a request, whether it waits or is in flight.
   static void abandon(PendingRequest& request);
@@ -86,7 +86,7 @@ class Connection final : public HandshakeUser {
   /// The error of a decision that was not made in time.
   const std::string& late() const { return health_.late(); }
 
-  Command* next_command() override;
+  std::unique_ptr<Command> next_command() override;
   void on_up() override;
   void on_down(std::string_view why) override;
 
@@ -95,12 +95,13 @@ class Connection final : public HandshakeUser {
   class Control;
 
   std::string_view error() const;
-  Call* next_call(RequestList& from);
+  std::unique_ptr<Call> next_call(RequestList& from);
   void fill(Call& call, RequestList& from);
+  bool end_call();
   void on_reply(Call& call, std::string_view reply);
   void read(Call& call, std::string_view reply);
   void compare_clocks();
-  void on_error(Call& call, std::string_view text);
+  void on_error(Call& call, std::string_view text, bool is_loaded);
   void on_lost(Call& call, Loss loss, std::string_view why);
   void fail_waiting(std::string_view why);
   void fail_controls(std::string_view why);
@@ -113,16 +114,16 @@ class Connection final : public HandshakeUser {
   RequestList queue_;
   RequestList again_;   // Sent before queue_: the server has not executed them the first time.
   RequestList asking_;  // Sent first, after an ASKING.
-  std::deque<std::unique_ptr<Control>> controls_;       // To be sent.
-  std::deque<std::unique_ptr<Control>> sent_controls_;  // In flight, oldest first.
-  std::deque<std::unique_ptr<Call>> in_flight_;         // Oldest first.
-  std::uint64_t script_loads_ = 0;                      // How often the script was loaded again.
+  std::deque<std::unique_ptr<Control>> controls_;  // To be sent.
+  std::size_t calls_ = 0;                          // In flight.
+  // So many of them, the oldest, were sent before the script was loaded again.
+  std::size_t calls_without_script_ = 0;
   // The number of the next call, which its reply repeats. Connections begin at random numbers.
   std::uint32_t next_number_;
   const std::string clock_;  // "the clock of redis 127.0.0.1:6379"
   Instant newest_ = 0;       // The latest instant at which a call was decided by the store's time.
   bool closing_ = false;
-  RequestPipeline pipeline_;  // Last: its destructor calls on_lost() of the calls above.
+  RequestPipeline pipeline_;  // Last: its destructor calls on_lost() of the calls in flight.
 };
 
 }  // namespace sluice::redis

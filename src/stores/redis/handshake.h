@@ -21,7 +21,7 @@ std::string script_load_command();
 /// the replies to it, and RESP framing.
 class HandshakeUser : public ConnectionUser {
  public:
-  /// What the connection is for.
+  /// The purpose of the connection.
   enum class Purpose : std::uint8_t {
     kDecisions,   ///< Of any server.
     kPrimary,     ///< Decisions, of a server whose role must be primary.
@@ -29,7 +29,7 @@ class HandshakeUser : public ConnectionUser {
     kSentinel,    ///< A sentinel, with a user of its own; it has no database and runs no script.
   };
 
-  /// What error sentences begin with: "redis 127.0.0.1:6379".
+  /// The beginning of error sentences: "redis 127.0.0.1:6379".
   const std::string& name() const { return name_; }
 
   std::string handshake() final { return text_; }
@@ -41,7 +41,7 @@ class HandshakeUser : public ConnectionUser {
   HandshakeUser(const RedisOptions& options, Purpose purpose, std::string name);
 
  private:
-  /// What a reply has to be.
+  /// What kind of reply is expected.
   enum class Wanted : std::uint8_t {
     kNoError,
     kAnything,

@@ -12,10 +12,10 @@
 
 namespace sluice::redis {
 
-/// What script.lua and C++ tell each other about one part of a limit: one PartCodec for each
-/// algorithm. The Lua of each algorithm says what the numbers mean.
+/// The format in which C++ and script.lua exchange the numbers and the state of one part of a
+/// limit: one PartCodec for each algorithm. The Lua of each algorithm says what the numbers mean.
 
-/// Whole numbers up to here are exact in Lua.
+/// Integers up to this number are exact in Lua.
 inline constexpr std::int64_t kMaxExact = std::int64_t{1} << 53;
 
 inline std::int64_t read_int64(const char* bytes) {
@@ -30,7 +30,7 @@ inline bool read_instant(const char* bytes, Instant& instant, Instant last = kEn
   return instant >= 0 && instant <= last;
 }
 
-/// A count that was written as a double; false where it is no count.
+/// Reads a count that was written as a double; false if it is not a count.
 inline bool read_count(const char* bytes, std::int64_t& count) {
   double value = 0;
   std::memcpy(&value, bytes, sizeof value);
@@ -79,14 +79,14 @@ struct BucketCodec {
   }
 
  protected:
-  /// What a full bucket has left after `cost`; nothing where it is less than that.
+  /// What a full bucket has left after `cost`; nothing if it holds less than that.
   static std::optional<std::int64_t> left_ns(const BucketParams& params, std::int64_t cost) {
     if (cost > params.burst) return std::nullopt;
     return params.tolerance_ns - cost * params.interval_ns();
   }
 
   /// `ahead_ns`: how far ahead of now the arrival time may lie for a take to be admitted; nothing
-  /// where it never is.
+  /// if it never is.
   static PartQuestion ask(const BucketParams& params, const Request& request,
                           std::optional<std::int64_t> ahead_ns) {
     constexpr auto kNoState = std::numeric_limits<std::int64_t>::min();  // 2^63 to the script

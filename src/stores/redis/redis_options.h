@@ -18,12 +18,12 @@ enum class Topology : std::uint8_t {
   kCluster,   ///< Primaries that share the slots.
 };
 
-/// What a store on Redis is opened with.
+/// The options of a store on Redis.
 struct RedisOptions {
   Topology topology = Topology::kSingle;
   /// The server; the sentinels; some of the cluster's nodes.
   std::vector<Endpoint> servers;
-  /// What the sentinels call the primary.
+  /// The name of the primary at the sentinels.
   std::string primary_name = {};
   /// Empty: no AUTH. A password without a user is the default user's.
   std::string user = {};

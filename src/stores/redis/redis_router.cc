@@ -64,11 +64,9 @@ void RedisRouter::open(RemoteWorker& worker) {
 }
 
 // The slot matters only if keys are spread over nodes or over connections.
-std::uint16_t RedisRouter::slot_of(const PendingRequest& request) {
+std::uint16_t RedisRouter::slot_of(const PendingRequest& request) const {
   if (options_.topology != Topology::kCluster && options_.connections == 1) return 0;
-  key_.clear();
-  append_redis_key(key_, *request.requests[0].space, request.requests[0].key);
-  return redis::slot_of(key_);
+  return redis::slot_of(redis_key(*request.requests[0].space, request.requests[0].key));
 }
 
 void RedisRouter::route(PendingRequest& request) {

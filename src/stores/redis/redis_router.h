@@ -22,8 +22,8 @@ class RedisRouter final : public Router, public ConnectionOwner {
   explicit RedisRouter(const RedisOptions& options)
       : options_(options), nowhere_("redis", options.deadline) {}
 
-  /// Makes the fleet, which can route requests once it has started. Throws std::runtime_error where
-  /// a TLS file cannot be used.
+  /// Makes the fleet, which can route requests once it has started. Throws std::runtime_error if a
+  /// TLS file cannot be used.
   void open(RemoteWorker& worker);
   Fleet& fleet() { return *fleet_; }
   bool is_cluster() const { return options_.topology == Topology::kCluster; }
@@ -42,7 +42,7 @@ class RedisRouter final : public Router, public ConnectionOwner {
   void on_refused(PendingRequest& request, Connection& connection, std::string_view text) override;
 
  private:
-  std::uint16_t slot_of(const PendingRequest& request);
+  std::uint16_t slot_of(const PendingRequest& request) const;
   void take(PendingRequest& request);
   void take_all(RequestList& requests);
   void redirect(PendingRequest& request, Connection& connection, const ServerError& error);
@@ -56,7 +56,6 @@ class RedisRouter final : public Router, public ConnectionOwner {
   RequestList asked_later_;           // A server has said that it cannot answer them now.
   std::optional<IoTimer> later_;      // At its time these are routed again.
   bool was_connected_ = false;
-  std::string key_;
   std::unique_ptr<Fleet> fleet_;
 };
 

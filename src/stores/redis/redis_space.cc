@@ -32,35 +32,36 @@ constexpr bool is_special(char c) {
 }  // namespace
 
 std::size_t encoded_bytes(std::string_view name) {
+  constexpr auto kNone = std::string_view::npos;
+  // The usual case; find() compares many bytes at once.
+  if (name.find('{') == kNone && name.find('}') == kNone && name.find('%') == kNone) {
+    return name.size();
+  }
   return name.size() + 2 * static_cast<std::size_t>(std::ranges::count_if(name, is_special));
 }
 
-void append_encoded(std::string& output, std::string_view name) {
-  while (!name.empty()) {
-    const auto special = std::ranges::find_if(name, is_special);
-    const auto plain = static_cast<std::size_t>(special - name.begin());
-    output += name.substr(0, plain);
-    if (special == name.end()) return;
-    output += *special == '{' ? "%7B" : *special == '}' ? "%7D" : "%25";
-    name.remove_prefix(plain + 1);
+char* encode(std::string_view name, std::size_t bytes, char* to) {
+  if (bytes == name.size()) return to + name.copy(to, bytes);
+  for (const char c : name) {
+    if (is_special(c)) {
+      const std::string_view code = c == '{' ? "%7B" : c == '}' ? "%7D" : "%25";
+      to += code.copy(to, code.size());
+    } else {
+      *to++ = c;
+    }
   }
+  return to;
 }
 
-void append_key_end(std::string& output, std::string_view key, std::size_t encoded) {
-  if (encoded == key.size()) {
-    output += key;  // No byte is special: the usual case.
-  } else {
-    append_encoded(output, key);
-  }
-  output += '}';
+std::string encode(std::string_view name) {
+  std::string encoded(encoded_bytes(name), '\0');
+  encode(name, encoded.size(), encoded.data());
+  return encoded;
 }
 
 RedisSpace::RedisSpace(std::string_view prefix, const LimitDefinition& limit)
     : parts_(limit.parts) {
-  append_encoded(front_, prefix);
-  front_ += ':';
-  append_encoded(front_, limit.space);
-  front_ += ":{";
+  front_ = encode(prefix) + ':' + encode(limit.space) + ":{";
 
   std::string begins{kMark, static_cast<char>(parts_.size())};
   std::size_t state_bytes = 0;
@@ -82,20 +83,10 @@ RedisSpace::RedisSpace(std::string_view prefix, const LimitDefinition& limit)
   // A ring may be long, and most often the head is enough.
   arguments_ = {begins, std::to_string(states_at_),
                 has_ring ? std::to_string(head_bytes_ - 1) : ""};
-  constexpr std::size_t kEach = 16;  // "$<length>\r\n", "\r\n"
-  bytes_ = front_.size() + kEach;
-  for (const std::string& argument : arguments_) bytes_ += argument.size() + kEach;
-}
-
-void append_redis_key(std::string& output, const Space& space, std::string_view key) {
-  output += static_cast<const RedisSpace&>(space).front();
-  append_key_end(output, key, encoded_bytes(key));
 }
 
 std::string redis_key(const Space& space, std::string_view key) {
-  std::string output;
-  append_redis_key(output, space, key);
-  return output;
+  return static_cast<const RedisSpace&>(space).front() + encode(key) + '}';
 }
 
 std::uint16_t slot_of(std::string_view redis_key) {

@@ -16,11 +16,11 @@ namespace sluice::redis {
 /// cluster's slot, so '{', '}' and '%' of the three names are written as "%7B", "%7D" and "%25";
 /// all other bytes stay as they are.
 
-/// The bytes that append_encoded() appends.
+/// The bytes that an encoded name has.
 std::size_t encoded_bytes(std::string_view name);
-void append_encoded(std::string& output, std::string_view name);
-/// Appends the end of a key's name, after RedisSpace::front(). `encoded` is encoded_bytes(key).
-void append_key_end(std::string& output, std::string_view key, std::size_t encoded);
+/// Writes the encoded name, of so many bytes, at `to`, and returns where it ends.
+char* encode(std::string_view name, std::size_t bytes, char* to);
+std::string encode(std::string_view name);
 
 /// Where one limit's keys live in Redis, and how their values are laid out. Immutable.
 class RedisSpace final : public Space {
@@ -35,8 +35,6 @@ class RedisSpace final : public Space {
   /// The script's arguments that describe the space: see script.lua.
   static constexpr std::size_t kArguments = 3;
   const std::array<std::string, kArguments>& arguments() const { return arguments_; }
-  /// What front() and arguments() add to a command, at most.
-  std::size_t bytes() const { return bytes_; }
 
   /// The bytes of a value before its slots.
   std::uint16_t head_bytes() const { return head_bytes_; }
@@ -49,14 +47,12 @@ class RedisSpace final : public Space {
   std::vector<AnyPart> parts_;
   std::string front_;
   std::array<std::string, kArguments> arguments_;
-  std::size_t bytes_ = 0;
   std::uint16_t head_bytes_ = 0;
   std::uint16_t states_at_ = 0;
   std::uint16_t summed_ = 0;
 };
 
 /// The name of a key. REQUIRES: the space is a RedisSpace.
-void append_redis_key(std::string& output, const Space& space, std::string_view key);
 std::string redis_key(const Space& space, std::string_view key);
 
 /// The slot of a key in a Redis Cluster: CRC16 (XMODEM) of what stands between the first "{" and

@@ -15,12 +15,6 @@
 namespace sluice::redis {
 namespace {
 
-std::string encoded(std::string_view name) {
-  std::string output;
-  append_encoded(output, name);
-  return output;
-}
-
 // The name that was encoded, read back: "%" and two hexadecimal digits are a byte.
 std::string decoded(const std::string& name) {
   std::string output;
@@ -36,8 +30,8 @@ std::string decoded(const std::string& name) {
 }
 
 TEST(RedisSpace, HasBracesOnlyAroundTheKey) {
-  EXPECT_EQ(encoded("{a}%"), "%7Ba%7D%25");
-  EXPECT_EQ(encoded("alice"), "alice");
+  EXPECT_EQ(encode("{a}%"), "%7Ba%7D%25");
+  EXPECT_EQ(encode("alice"), "alice");
   LimitDefinition limit = Limit("fixed_window 5/1m").definition();
   limit.space = "a{b}";
   const RedisSpace space("50%{p}", limit);
@@ -46,7 +40,7 @@ TEST(RedisSpace, HasBracesOnlyAroundTheKey) {
 }
 
 RC_GTEST_PROP(RedisSpace, TellsAllNamesApart, (const std::string& name)) {
-  const std::string text = encoded(name);
+  const std::string text = encode(name);
   RC_ASSERT(text.find_first_of("{}") == std::string::npos);
   RC_ASSERT(text.size() == encoded_bytes(name));
   RC_ASSERT(decoded(text) == name);

@@ -31,9 +31,8 @@ RedisStore::RedisStore(RedisOptions options)
 
 RedisStore::~RedisStore() {
   if (options_.virtual_time) {
-    std::string front;
-    append_encoded(front, options_.prefix);
-    const std::string left = sweep(worker(), router_, front + ':', kSweepPatience);
+    const std::string left =
+        sweep(worker(), router_, encode(options_.prefix) + ':', kSweepPatience);
     if (!left.empty() && options_.left_behind) options_.left_behind(left);
   }
   worker().stop();
@@ -53,7 +52,7 @@ std::unique_ptr<Watch> RedisStore::watch(const std::shared_ptr<Space>& space, st
   return subscriber_.watch(redis_key(*space, key), std::move(released));
 }
 
-// Those that hold keys, as far as they are known, those that are up first.
+// The known servers that hold keys, those that are up first.
 std::vector<Endpoint> RedisStore::servers() {
   std::vector<Endpoint> found;
   for (Connection* connection : router_.fleet().servers()) {

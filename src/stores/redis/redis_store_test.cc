@@ -40,7 +40,7 @@ TEST(RedisStore, EachDecisionOfALoneCallerIsOneCall) {
   EXPECT_EQ(calls(server, "evalsha"), 100);
 }
 
-TEST(RedisStore, WhatComesWhileACallIsUnderWayTravelsTogether) {
+TEST(RedisStore, RequestsDuringACallAreSentTogether) {
   const RedisServer server;
   Limited limited(options_for(server), "token_bucket 1000/1h");
   std::vector<std::string> keys;
@@ -56,6 +56,16 @@ TEST(RedisStore, ABatchIsOneCall) {
   const std::vector<Request> requests(ScriptCall::kMaxRequests, limited.request("k"));
   EXPECT_THAT(sources(limited, requests), testing::Each(Source::kStore));
   EXPECT_EQ(calls(server, "evalsha"), 1);
+}
+
+// A request that is a whole batch is destroyed when it has failed.
+TEST(RedisStore, AKeyThatNoCallCanCarryFailsAtOnce) {
+  const RedisServer server;
+  Limited limited(options_for(server), "token_bucket 10/1h");
+  const std::string huge(2'000'000, 'x');
+  EXPECT_EQ(sources(limited, {limited.request(huge)}).front(), Source::kUnavailable);
+  EXPECT_EQ(limited.submit(huge).get().decision.source, Source::kUnavailable);
+  EXPECT_EQ(limited.check("k").remaining, 9);
 }
 
 TEST(RedisStore, ThreadsThatWaitShareTheConnection) {
@@ -110,8 +120,9 @@ TEST(RedisStore, AForgottenScriptIsLoadedOnceForAllWhoWait) {
   const long loaded = calls(server, "script|load");
   for (int i = 0; i < 5; ++i) {
     server.command({"SCRIPT", "FLUSH"});
-    const Crowd crowd(limited, std::vector<std::string>(100, "k" + std::to_string(i)));
-    EXPECT_EQ(crowd.admitted(), 100);
+    // Several calls, of which two are under way at once.
+    const std::vector<Request> requests(3 * ScriptCall::kMaxRequests, limited.request("k", 0));
+    EXPECT_THAT(sources(limited, requests), testing::Each(Source::kStore));
   }
   EXPECT_EQ(calls(server, "script|load"), loaded + 5);
 }
@@ -192,7 +203,7 @@ TEST(RedisStore, TheCallersClockDecidesWhereItIsTold) {
 }
 
 // What came at different moments is asked at one.
-TEST(RedisStore, WhatIsJudgedByTheCallersClockTravelsTogetherToo) {
+TEST(RedisStore, RequestsByTheCallersClockAreSentTogetherToo) {
   const RedisServer server;
   RedisOptions options = options_for(server);
   options.client_time = true;

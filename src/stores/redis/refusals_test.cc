@@ -74,7 +74,7 @@ TEST(RedisStore, AReplicaIsCalledSoToEachCaller) {
   }
 }
 
-TEST(RedisStore, ARefusedWriteFailsAloneWhateverItIs) {
+TEST(RedisStore, EveryKindOfRefusedWriteFailsAlone) {
   const RedisServer server({.config = {"min-replicas-to-write 0"}});
   Limited limited(options_for(server), "fixed_window 2/24h");
   limited.check("reset");

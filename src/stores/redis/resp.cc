@@ -23,18 +23,6 @@ bool read_length(std::string_view line, std::int64_t& length) {
   return read_number(line, length) && length >= -1 && length <= kMaxLength;
 }
 
-// Takes "<type><length>\r\n" off the front.
-std::optional<std::size_t> take_head(char type, std::string_view& rest) {
-  const std::size_t end = rest.find("\r\n");
-  std::int64_t length = 0;
-  if (end == std::string_view::npos || rest[0] != type ||
-      !read_length(rest.substr(1, end - 1), length) || length < 0) {
-    return std::nullopt;
-  }
-  rest.remove_prefix(end + 2);
-  return static_cast<std::size_t>(length);
-}
-
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : rest_(bytes) {}
@@ -107,28 +95,12 @@ std::optional<Reply> read_reply(std::string_view bytes) {
   return reply;
 }
 
-std::optional<std::size_t> take_array(std::string_view& rest) {
-  return take_head('*', rest);
-}
-
-std::optional<std::string_view> take_text(std::string_view& rest) {
-  const std::optional<std::size_t> bytes = take_head('$', rest);
-  if (!bytes || rest.size() < *bytes + 2) return std::nullopt;
-  const std::string_view text = rest.substr(0, *bytes);
-  rest.remove_prefix(*bytes + 2);
-  return text;
-}
-
 void append_array(std::string& output, std::size_t elements) {
   append_line(output, '*', elements);
 }
 
-void append_text_head(std::string& output, std::size_t bytes) {
-  append_line(output, '$', bytes);
-}
-
 void append_text(std::string& output, std::string_view text) {
-  append_text_head(output, text.size());
+  append_line(output, '$', text.size());
   output += text;
   output += "\r\n";
 }
@@ -212,13 +184,14 @@ bool is_slot(const Reply& reply) {
 }  // namespace
 
 ServerError read_server_error(std::string_view text) {
-  // What comes out of a script names the place in it, and may have come after something was done.
+  // An error from within a script names the place in it, and the script may have changed something
+  // before.
   if (text.find("@user_script") != text.npos) return {};
   const std::size_t space = text.find(' ');
   const std::string_view word = text.substr(0, space);
   for (const auto& [name, kind] : kKinds) {
     if (word != name) continue;
-    // Who may not run the command itself may not touch any key with it.
+    // If the user may not run the command at all, no request can succeed.
     if (kind == Kind::kNoPerm && text.find(" to run the ") != text.npos) return {};
     ServerError error{.kind = kind};
     if (kind != Kind::kMoved && kind != Kind::kAsk) return error;

@@ -13,9 +13,9 @@
 
 namespace sluice::redis {
 
-/// RESP2, as servers before and after Redis 6 speak it where no HELLO asks for another.
+/// RESP2, which all versions of Redis use unless HELLO asks for another protocol.
 
-/// A reply to a command that is asked rarely (CLUSTER SLOTS, SENTINEL, ROLE), as a tree.
+/// A reply as a tree.
 struct Reply {
   enum class Kind : std::uint8_t { kText, kError, kInteger, kNil, kArray };
 
@@ -28,19 +28,12 @@ struct Reply {
   bool is_error() const { return kind == Kind::kError; }
 };
 
-/// Reads one whole reply; nothing where the bytes are none, or are nested more than eight deep.
+/// Reads one whole reply; nothing if the bytes are not a reply, or if it is nested more than eight
+/// deep.
 std::optional<Reply> read_reply(std::string_view bytes);
 
-/// Takes the first line of an array off the front of `rest`, and returns how many elements follow;
-/// nothing where `rest` begins with no array. For the script's replies, which come for every
-/// decision.
-std::optional<std::size_t> take_array(std::string_view& rest);
-/// Takes a bulk string off the front of `rest`; nothing where it begins with none.
-std::optional<std::string_view> take_text(std::string_view& rest);
-
-/// Appends the first line of an array of so many elements, or of a bulk string of so many bytes.
+/// Appends the first line of an array of so many elements.
 void append_array(std::string& output, std::size_t elements);
-void append_text_head(std::string& output, std::size_t bytes);
 /// Appends a bulk string.
 void append_text(std::string& output, std::string_view text);
 /// Appends a command: an array of bulk strings.
@@ -85,7 +78,8 @@ struct ServerError {
   };
 
   Kind kind = Kind::kOther;
-  /// Where to go instead, for kMoved and kAsk. An empty host: the one that said so.
+  /// The slot and the server of a redirection (kMoved, kAsk). An empty host: the server that sent
+  /// it.
   std::uint16_t slot = 0;
   std::string host = {};
   std::uint16_t port = 0;
@@ -96,7 +90,7 @@ inline std::string_view error_text(std::string_view reply) {
   return reply.substr(1, reply.size() - 3);
 }
 
-/// What the text of an error says.
+/// Reads the text of an error.
 ServerError read_server_error(std::string_view text);
 
 /// Whether an error says that the server is not of the kind that carries out the command: "ERR
@@ -117,7 +111,7 @@ struct SlotRange {
   std::uint16_t port = 0;
 };
 
-/// Reads the reply to CLUSTER SLOTS; nothing where it is none.
+/// Reads the reply to CLUSTER SLOTS; nothing if it is not one.
 std::optional<std::vector<SlotRange>> read_cluster_slots(const Reply& reply);
 
 }  // namespace sluice::redis

@@ -19,8 +19,8 @@
 -- rings, or permits. A value may be wrapped in a block: see other_value.lua.
 --
 -- Requests that are charged all or none are one unit; each other request is a unit by itself.
--- Returns a list: first the call's number (4) and the instant (8), then for each unit one string.
--- It is '-' and a sentence where the unit failed; else '1' if it is admitted, '0' if it is denied,
+-- Returns one string: the call's number (4) and the instant (8), then for each unit '-', the length
+-- of a sentence (2) and the sentence if it failed; else '1' if it is admitted, '0' if it is denied,
 -- and then for each of its requests:
 --   1 if the key has a value, plus 2 if it is blocked (1 byte)
 --   when the block ends, if it is blocked (8)
@@ -240,6 +240,11 @@ while at <= #asked do
     end
   until more == 0
   units = units + 1
-  replies[units] = failure and '-' .. failure or admitted and answer or '0' .. sub(answer, 2)
+  if failure then
+    -- Its length is written with 16 bits.
+    failure = sub(failure, 1, 1000)
+  end
+  replies[units] = failure and '-' .. pack('<I2c0', #failure, failure) or
+                   admitted and answer or '0' .. sub(answer, 2)
 end
-return replies
+return table.concat(replies)

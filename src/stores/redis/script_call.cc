@@ -1,8 +1,9 @@
 #include "stores/redis/script_call.h"
 
 #include <algorithm>
-#include <array>
+#include <boost/container/static_vector.hpp>
 #include <cassert>
+#include <charconv>
 #include <cstring>
 #include <optional>
 
@@ -10,15 +11,14 @@
 #include "core/instant.h"
 #include "core/together.h"
 #include "stores/redis/part_codec.h"
+#include "stores/redis/resp.h"
 #include "stores/redis/script.h"
 
 namespace sluice::redis {
 namespace {
 
-// What a command has besides its requests, and a request besides what its limit and key take.
-constexpr std::size_t kCommandBytes = 256;
-constexpr std::size_t kRequestBytes = 64;
-constexpr std::size_t kPartBytes = 33;
+// The bytes of a command besides its keys and questions, at most: mostly arguments of spaces.
+constexpr std::size_t kOtherBytes = std::size_t{32} << 10;
 
 constexpr std::string_view kMalformed = "the reply to the script cannot be read";
 constexpr std::string_view kAnothers = "the reply is not the one to this call";
@@ -44,88 +44,89 @@ std::uint8_t operation_code(const Request& request) {
   return has_cost && request.cost == 0 ? kPeek : static_cast<std::uint8_t>(request.operation);
 }
 
-// Appends plain values, as the script unpacks them.
-template <class... Values>
-void put(std::string& output, const Values&... values) {
-  std::array<char, (sizeof values + ...)> bytes;
-  char* at = bytes.data();
-  ((std::memcpy(at, &values, sizeof values), at += sizeof values), ...);
-  output.append(bytes.data(), bytes.size());
+using Bytes = ScriptCall::Bytes;
+
+// Makes it longer by so many bytes, and returns where they begin.
+char* extend(Bytes& output, std::size_t bytes) {
+  output.resize(output.size() + bytes, boost::container::default_init);
+  return output.data() + output.size() - bytes;
 }
 
-void put_question(std::string& output, const PartQuestion& question) {
+// Appends plain values, as the script unpacks them.
+template <class... Values>
+void put(Bytes& output, const Values&... values) {
+  char* at = extend(output, (sizeof values + ...));
+  ((std::memcpy(at, &values, sizeof values), at += sizeof values), ...);
+}
+
+void put_question(Bytes& output, const PartQuestion& question) {
   put(output, question.kind, question.a, question.b, question.d);
   if (question.step_ns != 0) put(output, question.step_ns);
 }
 
-// As append_redis_key(), as a bulk string.
-void append_key(std::string& output, const Request& request) {
+// Appends the key's name as a bulk string.
+void append_key(Bytes& output, const Request& request) {
+  constexpr std::size_t kHeadBytes = 24;  // "$<length>\r\n", at most.
   const std::string& front = space_of(request).front();
   const std::size_t encoded = encoded_bytes(request.key);
-  append_text_head(output, front.size() + encoded + 1);
-  output += front;
-  append_key_end(output, request.key, encoded);
-  output += "\r\n";
-}
-
-// The bytes of a key in the command, at most.
-std::size_t key_bytes(std::string_view key) {
-  constexpr std::size_t kShort = 256;  // Not worth counting the bytes that take three.
-  return key.size() <= kShort ? 3 * key.size() : encoded_bytes(key);
+  const std::size_t length = front.size() + encoded + 1;
+  char* at = extend(output, kHeadBytes + length + 2);
+  *at++ = '$';
+  at = std::to_chars(at, at + kHeadBytes, length).ptr;
+  at = std::copy_n("\r\n", 2, at);
+  at += front.copy(at, front.size());
+  at = encode(request.key, encoded, at);
+  at = std::copy_n("}\r\n", 3, at);
+  output.resize(static_cast<std::size_t>(at - output.data()));
 }
 
 }  // namespace
 
-// In virtual time, instants have nothing to do with the server's clock.
-ScriptCall::ScriptCall(const RedisOptions& options)
-    : least_lifetime_ms_(options.virtual_time ? kDayNs / kMillisecondNs : 0),
-      skew_ms_(options.client_time ? static_cast<double>(options.skew.count()) : 0),
-      client_time_(options.client_time),
-      bytes_(kCommandBytes) {}
+ScriptCall::ScriptCall(const RedisOptions& options, Instant now, std::uint32_t number)
+    : number_(number), near_(now == kStoreTime ? wall_now() : now) {
+  static_assert(kStoreTime == -1, "the script reads it as 2^64 - 1");
+  const bool is_given = now != kStoreTime || options.client_time;
+  // In milliseconds. In virtual time, instants have nothing to do with the server's clock.
+  const double least_lifetime = options.virtual_time ? kDayNs / kMillisecondNs : 0;
+  const double skew = options.client_time ? static_cast<double>(options.skew.count()) : 0;
+  put(questions_, number, is_given ? near_ : kStoreTime, least_lifetime, skew);
+}
 
-bool ScriptCall::add(std::span<const Request> requests, Decision& decision) {
-  assert(!requests.empty());
-  std::size_t bytes = bytes_;
-  for (const Request& request : requests) {
-    bytes += kRequestBytes + (request.limit->parts.size() + 1) * kPartBytes +
-             space_of(request).bytes() + key_bytes(request.key);
+bool ScriptCall::add(PendingRequest& pending) {
+  assert(!pending.requests.empty());
+  if (keys_ + pending.requests.size() > kMaxRequests) return false;
+  const std::size_t names_before = names_.size();
+  const std::size_t questions_before = questions_.size();
+  const std::size_t spaces_before = spaces_.size();
+  for (const Request& request : pending.requests) {
+    append_key(names_, request);
+    put_request(request, &request != &pending.requests.back());
   }
-  if (requests_ + requests.size() > kMaxRequests || bytes > kMaxBytes) return false;
-  requests_ += requests.size();
-  bytes_ = bytes;
-  units_.push_back({.requests = requests, .decision = &decision});
+  if (names_.size() + questions_.size() > kMaxBytes - kOtherBytes) {
+    names_.resize(names_before);
+    questions_.resize(questions_before);
+    spaces_.resize(spaces_before);
+    return false;
+  }
+  keys_ += pending.requests.size();
+  pending.place = static_cast<std::uint32_t>(requests_.size());
+  requests_.push_back(&pending);
   return true;
 }
 
-void ScriptCall::write(Instant now_or_store_time, std::uint32_t number, std::string& output) {
-  static_assert(kStoreTime == -1, "the script reads it as 2^64 - 1");
-  number_ = number;
-  // By the server's clock, windows are named by this one's and mended there.
-  const bool given = now_or_store_time != kStoreTime;
-  const Instant near = given ? now_or_store_time : wall_now();
-  questions_.clear();
-  put(questions_, number, given || client_time_ ? near : kStoreTime, least_lifetime_ms_, skew_ms_);
-  keys_.clear();
-  spaces_.clear();
-  for (const Unit& unit : units_) {
-    for (const Request& request : unit.requests) {
-      append_key(keys_, request);
-      put_request(request, &request != &unit.requests.back(), near);
-    }
-  }
-
-  append_array(output, 4 + requests_ + RedisSpace::kArguments * spaces_.size());
+void ScriptCall::write(std::string& output) const {
+  append_array(output, 4 + keys_ + RedisSpace::kArguments * spaces_.size());
   append_text(output, "EVALSHA");
   append_text(output, script_sha());
-  append_text(output, std::to_string(requests_));
-  output += keys_;
-  append_text(output, questions_);
+  append_text(output, std::to_string(keys_));
+  output.append(names_.data(), names_.size());
+  append_text(output, {questions_.data(), questions_.size()});
   for (const RedisSpace* space : spaces_) {
     for (const std::string& argument : space->arguments()) append_text(output, argument);
   }
 }
 
-void ScriptCall::put_request(const Request& request, bool has_more, Instant near) {
+void ScriptCall::put_request(const Request& request, bool has_more) {
   const auto& parts = request.limit->parts;
   const bool blocks = request.operation == Operation::kBlock;
   put(questions_, operation_code(request), static_cast<std::uint8_t>(has_more ? 1 : 0),
@@ -135,7 +136,7 @@ void ScriptCall::put_request(const Request& request, bool has_more, Instant near
   for (const AnyPart& part : parts) {
     std::visit(
         [&]<class P>(const P& p) {
-          put_question(questions_, PartCodec<typename P::Algorithm>::ask(p.params, request, near));
+          put_question(questions_, PartCodec<typename P::Algorithm>::ask(p.params, request, near_));
         },
         part);
   }
@@ -152,32 +153,11 @@ std::uint16_t ScriptCall::space_place(const RedisSpace& space) {
 
 namespace {
 
-// What the script replies about one request.
-struct Answer {
-  const Request& request;
-  const Instant now;
-  const bool admitted;    // The script's verdict on the unit.
-  std::int64_t cost = 0;  // With which the C++ transition is asked the same.
-  // Where the next part finds its state, null where the key is fresh, or its summary.
-  const char* state = nullptr;
-  const char* summary = nullptr;
-  Instant until = 0;       // When the key's block ends; 0 where there is none.
-  std::int64_t taken = 0;  // Of a take of as much as there is.
-};
-
-// What follows where the whole unit is admitted, and where it is denied: then nothing is charged,
-// and what would be admitted stands as a peek.
-template <class T>
-struct Either {
-  T admitted;
-  T denied;
-};
-
 bool takes_up_to(const Request& request) {
   return request.operation == Operation::kTakeUpTo && request.cost > 0;
 }
 
-// So many bytes off the front of `rest`; null where there are not as many.
+// Takes so many bytes off the front of `rest`; null if there are not as many.
 const char* take(std::string_view& rest, std::size_t bytes) {
   if (rest.size() < bytes) return nullptr;
   const char* const at = rest.data();
@@ -185,29 +165,69 @@ const char* take(std::string_view& rest, std::size_t bytes) {
   return at;
 }
 
-// Reads an answer off the front of `rest`; false where it makes no sense.
-bool read_answer(std::string_view& rest, Answer& answer) {
+AnswerLayout layout_of(const Request& request) {
+  const RedisSpace& space = space_of(request);
+  return {.head = space.head_bytes(),
+          .tail = space.summed() * kSummaryBytes + (takes_up_to(request) ? sizeof(double) : 0)};
+}
+
+// Where the pieces of an answer to one request lie.
+struct AnswerPieces {
+  const char* until = nullptr;  // When the key's block ends; null if it has none.
+  const char* head = nullptr;   // Of the key's value; null if it has none.
+  const char* tail = nullptr;   // The summaries, then what was taken.
+};
+
+// Takes an answer off the front of `rest`; false if there is none.
+bool take_answer(std::string_view& rest, const AnswerLayout& layout, AnswerPieces& pieces) {
   constexpr char kKnown = 1;
   constexpr char kBlocked = 2;
-  const Request& request = answer.request;
-  const RedisSpace& space = space_of(request);
   const char* const flags = take(rest, 1);
   if (flags == nullptr || (*flags & ~(kKnown | kBlocked)) != 0) return false;
-  if ((*flags & kBlocked) != 0) {
-    const char* const until = take(rest, sizeof answer.until);
-    if (until == nullptr || (answer.until = read_int64(until)) <= answer.now) return false;
+  const bool is_known = (*flags & kKnown) != 0;
+  const bool is_blocked = (*flags & kBlocked) != 0;
+  if (is_blocked) pieces.until = take(rest, sizeof(Instant));
+  if (is_known) pieces.head = take(rest, layout.head);
+  pieces.tail = take(rest, layout.tail);
+  return pieces.tail != nullptr && (pieces.until != nullptr) == is_blocked &&
+         (pieces.head != nullptr) == is_known;
+}
+
+// Passes over the answers to a request or group that was forgotten.
+std::string_view skip_answers(const std::vector<AnswerLayout>& layouts, std::string_view& rest) {
+  for (const AnswerLayout& layout : layouts) {
+    AnswerPieces ignored;
+    if (!take_answer(rest, layout, ignored)) return kMalformed;
   }
-  if ((*flags & kKnown) != 0) {
-    const char* const head = take(rest, space.head_bytes());
-    if (head == nullptr) return false;
-    answer.state = head + space.states_at();
+  return {};
+}
+
+// The script's reply about one request.
+struct Answer {
+  const Request& request;
+  const Instant now;
+  const bool admitted;    // The script's verdict on the request, or on its group.
+  std::int64_t cost = 0;  // The cost with which C++ runs the same transition.
+  // Where the next part finds its state, null if the key is fresh, and its summary.
+  const char* state = nullptr;
+  const char* summary = nullptr;
+  Instant until = 0;       // When the key's block ends; 0 if it has none.
+  std::int64_t taken = 0;  // By a request that takes as much as there is.
+};
+
+// False if the answer makes no sense.
+bool read_answer(std::string_view& rest, Answer& answer) {
+  const Request& request = answer.request;
+  const AnswerLayout layout = layout_of(request);
+  AnswerPieces pieces;
+  if (!take_answer(rest, layout, pieces)) return false;
+  if (pieces.until != nullptr && (answer.until = read_int64(pieces.until)) <= answer.now) {
+    return false;
   }
-  answer.summary = take(rest, space.summed() * kSummaryBytes);
-  if (answer.summary == nullptr) return false;
-  if (takes_up_to(request)) {
-    const char* const taken = take(rest, sizeof(double));
-    if (taken == nullptr || !read_count(taken, answer.taken)) return false;
-  }
+  if (pieces.head != nullptr) answer.state = pieces.head + space_of(request).states_at();
+  answer.summary = pieces.tail;
+  const char* const taken = pieces.tail + layout.tail - sizeof(double);
+  if (takes_up_to(request) && !read_count(taken, answer.taken)) return false;
   if (request.operation == Operation::kReset) {
     answer.state = nullptr;
     answer.until = 0;
@@ -226,8 +246,8 @@ Call call_of(const Answer& answer) {
           .permit = answer.request.permit};
 }
 
-// The summary is of the permits that are held afterwards; what is renewed or released was held if
-// the script says so. False where what is held makes no sense.
+// The summary is of the permits that are held afterwards. A permit that is renewed or released was
+// held if the script says so. False if the summary makes no sense.
 bool decide_permits(const Concurrency::Params& params, const Answer& answer, Decision& decision) {
   const Operation operation = answer.request.operation;
   const bool taking = takes(operation, answer.cost);
@@ -252,13 +272,13 @@ bool decide_permits(const Concurrency::Params& params, const Answer& answer, Dec
   return true;
 }
 
-// The decision of the next part, by the same transition as in memory. False where its state is
-// damaged.
+// The decision of the next part, by the same transition as in memory. If the script has denied the
+// request because of another part, nothing is charged: this part's decision is then that of a peek.
+// False if the part's state is damaged.
 template <class A>
-bool decide_part(const typename A::Params& params, Answer& answer, Either<Decision>& decision) {
+bool decide_part(const typename A::Params& params, Answer& answer, Decision& decision) {
   if constexpr (LendingAlgorithm<A>) {
-    if (!decide_permits(params, answer, decision.admitted)) return false;
-    decision.denied = decision.admitted;
+    return decide_permits(params, answer, decision);
   } else {
     typename A::State state;
     RingSummary ring;
@@ -271,64 +291,63 @@ bool decide_part(const typename A::Params& params, Answer& answer, Either<Decisi
       return false;
     }
     if (answer.state != nullptr) answer.state += PartCodec<A>::kStateBytes;
-    decision.admitted = apply<A>(operation, params, state, call_of(answer)).decision;
-    decision.denied = decision.admitted;
-    if (decision.admitted.allowed) {
-      decision.denied = A::take(params, state, {.now = answer.now, .cost = 0}).decision;
+    decision = apply<A>(operation, params, state, call_of(answer)).decision;
+    if (decision.allowed && !answer.admitted) {
+      decision = A::take(params, state, {.now = answer.now, .cost = 0}).decision;
     }
   }
   return true;
 }
 
-// Calls visit(index, decision) for each part, without the key's block. False as above.
-template <class Visit>
-bool each_part(Answer answer, const Visit& visit) {
-  const auto& parts = answer.request.limit->parts;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    Either<Decision> decision;
+// At most as many as an `&` has parts, or as requests can be asked together.
+using Decisions = boost::container::static_vector<Decision, kMaxTogether>;
+
+// Appends the decisions of the parts, without the key's block. False as above.
+bool decide_parts(Answer answer, Decisions& parts) {
+  for (const AnyPart& part : answer.request.limit->parts) {
+    Decision& decision = parts.emplace_back();
     const bool readable = std::visit(
         [&]<class P>(const P& p) {
           return decide_part<typename P::Algorithm>(p.params, answer, decision);
         },
-        parts[i]);
+        part);
     if (!readable) return false;
-    visit(i, decision);
   }
   return true;
 }
 
-void apply_block(const Answer& answer, Either<Decision>& decision) {
-  const bool barred = takes(answer.request.operation, answer.cost);
-  const auto block = [&](const Decision& one) {
-    return block_decision(one, barred, answer.now, answer.until);
-  };
-  decision = {block(barred ? decision.denied : decision.admitted), block(decision.denied)};
+// The decision of the whole. REQUIRES: there is one.
+Decision combine(const Decisions& decisions) {
+  if (decisions.size() == 1) return decisions[0];
+  Together all;
+  for (const Decision& decision : decisions) all.add(decision);
+  return all.decision();
 }
 
-// The decision of a request, and into `wanted`, where it is not empty, those of its parts. Returns
-// why there is none, or nothing.
-std::string_view decide(Answer& answer, Either<Decision>& decision, std::span<Decision> wanted) {
+// The decision of a request, and into `wanted`, unless it is empty, those of its parts. Returns why
+// there is none, or nothing.
+std::string_view decide(Answer& answer, Decision& decision, std::span<Decision> wanted) {
   const Request& request = answer.request;
+  Decisions parts;
   answer.cost = request.cost;
   if (takes_up_to(request)) {
     answer.cost = 0;
+    if (!decide_parts(answer, parts)) return kDamaged;
     std::int64_t units = request.cost;
-    const auto limit_units = [&](std::size_t, const Either<Decision>& part) {
-      units = std::min(units, part.admitted.remaining);
-    };
-    if (!each_part(answer, limit_units)) return kDamaged;
+    for (const Decision& part : parts) units = std::min(units, part.remaining);
     if (answer.taken != units) return kDiffers;
     answer.cost = std::max<std::int64_t>(1, answer.taken);
+    parts.clear();
   }
-  Either<Together> all;
-  const auto add = [&](std::size_t i, Either<Decision>& part) {
-    if (answer.until > 0) apply_block(answer, part);
-    all.admitted.add(part.admitted);
-    all.denied.add(part.denied);
-    if (!wanted.empty()) wanted[i] = answer.admitted ? part.admitted : part.denied;
-  };
-  if (!each_part(answer, add)) return kDamaged;
-  decision = {all.admitted.decision(), all.denied.decision()};
+  if (!decide_parts(answer, parts)) return kDamaged;
+  if (answer.until > 0) {
+    const bool takes_units = takes(request.operation, answer.cost);
+    for (Decision& part : parts) {
+      part = block_decision(part, takes_units, answer.now, answer.until);
+    }
+  }
+  if (!wanted.empty()) std::ranges::copy(parts, wanted.begin());
+  decision = combine(parts);
   return {};
 }
 
@@ -344,65 +363,80 @@ std::string_view error_of(std::string_view text) {
   return text;
 }
 
+// Takes the server's error off the front of `rest`.
+std::string_view take_error(std::string_view& rest) {
+  std::uint16_t size = 0;
+  const char* const bytes = take(rest, sizeof size);
+  if (bytes == nullptr) return kMalformed;
+  std::memcpy(&size, bytes, sizeof size);
+  const char* const text = take(rest, size);
+  const std::string_view error = text == nullptr ? "" : error_of({text, size});
+  return error.empty() ? kMalformed : error;
+}
+
 }  // namespace
 
-bool ScriptCall::read(std::string_view reply) {
-  std::string_view lost = read_head(reply);
-  for (Unit& unit : units_) {
+void ScriptCall::forget(const PendingRequest& pending) {
+  auto& layouts = forgotten_[pending.place];
+  for (const Request& request : pending.requests) layouts.push_back(layout_of(request));
+  requests_[pending.place] = nullptr;
+}
+
+bool ScriptCall::read(std::string_view reply, const Done& done) {
+  std::string_view rest;
+  std::string_view lost = read_head(reply, rest);
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
     std::string_view why = lost;
     if (lost.empty()) {
-      const std::optional<std::string_view> answer = take_text(reply);
-      why = answer ? read_unit(unit, *answer) : kMalformed;
+      why = read_unit(i, rest);
+      const bool is_last = i + 1 == requests_.size();
+      if (is_last && !rest.empty()) why = kMalformed;
     }
-    if (why == kMalformed) lost = kMalformed;
-    if (why.empty() || unit.decision == nullptr) continue;
-    *unit.decision = {.source = Source::kUnavailable};
-    unit.error = why;
+    if (why.data() == kMalformed.data()) lost = kMalformed;
+    PendingRequest* const pending = requests_[i];
+    if (pending == nullptr) continue;
+    pending->may_be_done = !lost.empty();
+    done(*pending, why);
   }
   return lost.empty();
 }
 
-// Takes off what comes before the answers. Returns why nothing of the reply is to be believed, or
-// nothing.
-std::string_view ScriptCall::read_head(std::string_view& rest) {
-  if (take_array(rest) != units_.size() + 1) return kMalformed;
-  std::string_view head = take_text(rest).value_or("");
-  const char* const number = take(head, sizeof number_);
-  const char* const now = take(head, sizeof now_);
+// Sets `rest` to the bytes after the head. Returns why the reply cannot be used, or nothing.
+std::string_view ScriptCall::read_head(std::string_view reply, std::string_view& rest) {
+  const std::optional<Reply> text = read_reply(reply);
+  if (text) rest = text->text;
+  const char* const number = take(rest, sizeof number_);
+  const char* const now = take(rest, sizeof now_);
   if (now == nullptr) return kMalformed;
   if (std::memcmp(number, &number_, sizeof number_) != 0) return kAnothers;
   return read_instant(now, now_) ? std::string_view() : kMalformed;
 }
 
-// Makes the decision. Returns why there is none; nothing where it is made, or not wanted any more.
-std::string_view ScriptCall::read_unit(const Unit& unit, std::string_view reply) const {
-  const char* const verdict = take(reply, 1);
-  if (verdict == nullptr) return kMalformed;
-  if (*verdict == '-') return error_of(reply).empty() ? kMalformed : error_of(reply);
-  if (*verdict != '0' && *verdict != '1') return kMalformed;
-  if (unit.decision == nullptr) return {};
+// Makes the decision of the i-th request or group, or passes over it if it was forgotten. Returns
+// why there is no decision, or nothing.
+std::string_view ScriptCall::read_unit(std::size_t i, std::string_view& rest) const {
+  const char* const verdict = take(rest, 1);
+  if (verdict != nullptr && *verdict == '-') return take_error(rest);
+  if (verdict == nullptr || (*verdict != '0' && *verdict != '1')) return kMalformed;
   const bool admitted = *verdict == '1';
-  const bool is_alone = unit.requests.size() == 1;
-  Either<Together> together;
-  Either<Decision> decision;
-  std::int64_t taken = 0;
-  for (const Request& request : unit.requests) {
+  if (requests_[i] == nullptr) return skip_answers(forgotten_.at(i), rest);
+  const PendingRequest& pending = *requests_[i];
+  const bool is_alone = pending.requests.size() == 1;
+  std::string_view why;
+  Decisions decisions;
+  for (const Request& request : pending.requests) {
     Answer answer{.request = request, .now = now_, .admitted = admitted};
-    if (!read_answer(reply, answer)) return kMalformed;
-    const auto parts = is_alone ? request.parts : std::span<Decision>();
-    const std::string_view why = decide(answer, decision, parts);
-    if (!why.empty()) return why;
-    taken = answer.taken;
-    if (is_alone) break;
-    together.admitted.add(decision.admitted);
-    together.denied.add(decision.denied);
-    if (!request.parts.empty()) request.parts[0] = admitted ? decision.admitted : decision.denied;
+    if (!read_answer(rest, answer)) return kMalformed;
+    if (!why.empty()) continue;
+    Decision& decision = decisions.emplace_back();
+    why = decide(answer, decision, is_alone ? request.parts : std::span<Decision>());
+    if (admitted) decision.taken = answer.taken;
+    if (!is_alone && !request.parts.empty()) request.parts[0] = decision;
   }
-  if (!reply.empty()) return kMalformed;
-  if (!is_alone) decision = {together.admitted.decision(), together.denied.decision()};
-  if (decision.admitted.allowed != admitted) return kDiffers;
-  *unit.decision = admitted ? decision.admitted : decision.denied;
-  if (admitted) unit.decision->taken = taken;
+  if (!why.empty()) return why;
+  const Decision decision = combine(decisions);
+  if (decision.allowed != admitted) return kDiffers;
+  *pending.decision = decision;
   return {};
 }
 

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <boost/container/vector.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,80 +13,78 @@
 #include "core/store.h"
 #include "stores/redis/redis_options.h"
 #include "stores/redis/redis_space.h"
-#include "stores/redis/resp.h"
+#include "stores/remote/pending_request.h"
 
 namespace sluice::redis {
+
+/// How many bytes the script replies about one request, besides its flags and its block.
+struct AnswerLayout {
+  std::size_t head = 0;  // The head of the key's value, if it has one.
+  std::size_t tail = 0;  // The summaries, and what was taken.
+};
 
 /// One call of the script: requests that the server decides in order, in one atomic step. add()
 /// takes requests, write() makes the command, read() derives the decisions from the reply.
 /// script.lua describes the formats of command and reply. Not thread-safe.
 class ScriptCall {
  public:
+  /// Unlike those of a std::string, new bytes need not be set to zero before they are written.
+  using Bytes = boost::container::vector<char>;
+
   static constexpr std::size_t kMaxRequests = 128;
   static constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 
-  /// With RedisOptions::client_time, write() takes the instant from this process's clock if none is
-  /// given: so requests that arrived at different moments can share a call.
-  explicit ScriptCall(const RedisOptions& options = {});
+  /// Called with a request and the reason why it has no decision: the server's error ("READONLY
+  /// ...") or one sentence; empty if it has one. PendingRequest::may_be_done is set. It may destroy
+  /// the request.
+  using Done = std::function<void(PendingRequest& request, std::string_view error)>;
 
-  /// How many requests or groups were added.
-  std::size_t size() const { return units_.size(); }
+  /// The requests are decided at `now`. If that is kStoreTime, the server's clock decides, or, with
+  /// RedisOptions::client_time, this process's. The script repeats `number` in its reply, so that
+  /// read() can tell whose reply it is: no other call in flight on the connection may have the same
+  /// number.
+  ScriptCall(const RedisOptions& options, Instant now, std::uint32_t number);
 
-  /// Adds a request, or a group of requests that are charged all or none. They, what they refer to
-  /// and the decision must stay valid until read() or abandon(). Returns false and adds nothing if
-  /// the call would exceed kMaxRequests or kMaxBytes. REQUIRES: at least one request; no two of
-  /// them name the same key.
-  bool add(std::span<const Request> requests, Decision& decision);
+  /// The requests in the order in which they were added, null where one was forgotten.
+  std::span<PendingRequest* const> requests() const { return requests_; }
 
-  /// Appends the whole command (EVALSHA, in RESP). The script repeats `number` in its reply, so
-  /// that read() can tell whose reply it is: no other call in flight on the connection may have the
-  /// same number.
-  void write(Instant now_or_store_time, std::uint32_t number, std::string& output);
+  /// Adds a request, and sets its place. It must stay valid until read() or forget(). Returns false
+  /// and adds nothing if the call would exceed kMaxRequests or kMaxBytes. REQUIRES: no two requests
+  /// of a group that is charged all or none name the same key.
+  bool add(PendingRequest& request);
 
-  /// Reads the whole reply, which must not be an error reply, and makes every decision. A request
-  /// is kUnavailable if its key holds something that is no state, or if the server refuses to write
-  /// it. If the reply has another call's number, all requests are kUnavailable; if it cannot be
-  /// parsed, all from that place on. In these two cases it returns false: no later reply of the
-  /// connection can be trusted. REQUIRES: write() was called.
-  [[nodiscard]] bool read(std::string_view reply);
+  /// Appends the whole command (EVALSHA, in RESP).
+  void write(std::string& output) const;
+
+  /// Reads the whole reply, which must not be an error reply, makes the decisions, and calls `done`
+  /// for each request that was not forgotten. A request has no decision if its key holds something
+  /// that is no state, or if the server refuses to write it. If the reply has another call's
+  /// number, no request has one; if it cannot be parsed, none from that place on. In these two
+  /// cases it returns false: no later reply of the connection can be trusted.
+  [[nodiscard]] bool read(std::string_view reply, const Done& done);
 
   /// The instant at which the decisions that were read were made.
   Instant judged_at() const { return now_; }
 
-  /// Why the i-th request or group has no decision: the server's error ("READONLY ...") or one
-  /// sentence; empty if it has a decision, or was abandoned.
-  std::string_view error(std::size_t i) const { return units_[i].error; }
-
-  /// The caller of the i-th request or group has gone after write(): this object does not access
-  /// its requests, what they refer to and its decision any more.
-  void abandon(std::size_t i) { units_[i].decision = nullptr; }
+  /// This object does not access the request any more.
+  void forget(const PendingRequest& request);
 
  private:
-  /// What was added as one: a request, or several that are charged all or none.
-  struct Unit {
-    std::span<const Request> requests;
-    Decision* decision = nullptr;  // null: abandoned
-    std::string error = {};
-  };
-
-  void put_request(const Request& request, bool has_more, Instant near);
+  void put_request(const Request& request, bool has_more);
   std::uint16_t space_place(const RedisSpace& space);
-  std::string_view read_head(std::string_view& rest);
-  std::string_view read_unit(const Unit& unit, std::string_view reply) const;
+  std::string_view read_head(std::string_view reply, std::string_view& rest);
+  std::string_view read_unit(std::size_t i, std::string_view& rest) const;
 
-  // In milliseconds, as doubles: the least lifetime of what is written, and what is added to each.
-  const double least_lifetime_ms_;
-  const double skew_ms_;
-  const bool client_time_;
-  std::vector<Unit> units_;
-  std::size_t requests_ = 0;
-  std::size_t bytes_;  // The command's, at most.
-  std::uint32_t number_ = 0;
+  const std::uint32_t number_;
+  const Instant near_;  // Near the instant of the decisions; windows are named by it.
   Instant now_ = 0;
+  std::vector<PendingRequest*> requests_;
+  std::map<std::size_t, std::vector<AnswerLayout>> forgotten_;  // By their place in requests_.
 
-  // Of the command that is being written:
-  std::string keys_;
-  std::string questions_;
+  // Of the command:
+  std::size_t keys_ = 0;  // How many there are.
+  Bytes names_;           // The keys' names, in RESP.
+  Bytes questions_;
   std::vector<const RedisSpace*> spaces_;
 };
 

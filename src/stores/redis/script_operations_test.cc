@@ -174,11 +174,8 @@ TEST_F(ScriptOperations, ChargesToALogHaveNoMoreThanSoManyEntries) {
   const Request charge = keys.request("a", 1, Operation::kCharge);
   // One instant is one entry, and one call.
   const std::int64_t count = most_entries(5) + 50;
-  ScriptCall call;
-  Decision decision;
-  ASSERT_TRUE(call.add({&charge, 1}, decision));
-  for (std::int64_t i = 0; i < count; ++i) server_->run(call, kNow + i);
-  EXPECT_EQ(call.error(0), "");
+  for (std::int64_t i = 0; i < count; ++i) server_->decide(charge, kNow + i);
+  EXPECT_EQ(server_->errors[0], "");
   EXPECT_LE(std::stol(server_->ask({"STRLEN", keys.name("a")})), 16 * most_entries(5) + 100);
   // All of them count, the last ones from the last on.
   const Instant now = kNow + count;

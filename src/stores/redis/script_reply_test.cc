@@ -1,18 +1,20 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
 #include <cstring>
+#include <numeric>
 
 #include "sluice/limit.h"
 #include "stores/redis/redis_space.h"
-#include "stores/redis/script_call.h"
+#include "stores/redis/resp.h"
+#include "testing/script_requests.h"
 
 namespace sluice::redis {
 namespace {
 
 constexpr Instant kNow = 1'700'000'000'000'000'000;
-constexpr std::uint32_t kNumber = 0x89abcdef;
 
 // Some requests, and replies to them that no server has sent.
 class Asked {
@@ -25,11 +27,9 @@ class Asked {
     }
     for (std::size_t i = 0; i < 4; ++i) call.add({&requests_[i], 1}, decisions[i]);
     call.add(std::span(requests_).first(2), decisions[4]);
-    call.write(kNow, kNumber, command);
   }
 
-  ScriptCall call;
-  std::string command;
+  ScriptRequests call{{}, kNow};
   Decision decisions[5];
 
  private:
@@ -56,10 +56,14 @@ std::string head_text(std::uint32_t number = kNumber) {
 }
 
 std::string reply_of(const std::vector<std::string>& texts) {
-  // On the wire, a list of texts looks like a command.
   std::string bytes;
-  append_command(bytes, std::vector<std::string_view>(texts.begin(), texts.end()));
+  append_text(bytes, std::accumulate(texts.begin(), texts.end(), std::string()));
   return bytes;
+}
+
+// The answer to a request or group that failed.
+std::string failure(const std::string& sentence) {
+  return std::string{'-', static_cast<char>(sentence.size()), 0} + sentence;
 }
 
 // The summary of a ring or of permits.
@@ -81,7 +85,7 @@ TEST(ScriptReply, IsReadWhereAllIsFresh) {
   Asked asked;
   EXPECT_TRUE(asked.call.read(reply_of(fresh_answers())));
   for (std::size_t i = 0; i < 5; ++i) {
-    EXPECT_EQ(asked.call.error(i), "") << i;
+    EXPECT_EQ(asked.call.errors()[i], "") << i;
     EXPECT_TRUE(asked.decisions[i].allowed) << i;
     EXPECT_EQ(asked.decisions[i].source, Source::kStore) << i;
   }
@@ -95,10 +99,10 @@ TEST(ScriptReply, ToAnotherCallAnswersNothing) {
   for (const bool abandoned : {false, true}) {
     for (const std::uint32_t number : {kNumber - 1, kNumber + 1, kNumber ^ 0x80000000U, 0U}) {
       Asked asked;
-      for (std::size_t i = 0; abandoned && i < 5; ++i) asked.call.abandon(i);
+      for (std::size_t i = 0; abandoned && i < 5; ++i) asked.call.forget(i);
       EXPECT_FALSE(asked.call.read(reply_of(fresh_answers(number))));
       for (std::size_t i = 0; i < 5; ++i) {
-        EXPECT_EQ(asked.call.error(i).empty(), abandoned) << i;
+        EXPECT_EQ(asked.call.errors()[i].empty(), abandoned) << i;
         EXPECT_EQ(asked.decisions[i].limit, 0) << i;
       }
     }
@@ -112,20 +116,21 @@ TEST(ScriptReply, WithAnotherVerdictThanFollowsIsRefused) {
   EXPECT_TRUE(asked.call.read(reply_of(answers)));
   EXPECT_EQ(asked.decisions[0].source, Source::kUnavailable);
   EXPECT_FALSE(asked.decisions[0].allowed);
-  EXPECT_NE(asked.call.error(0).find("verdict"), std::string_view::npos) << asked.call.error(0);
-  for (std::size_t i = 1; i < 5; ++i) EXPECT_EQ(asked.call.error(i), "") << i;
+  EXPECT_NE(asked.call.errors()[0].find("verdict"), std::string_view::npos)
+      << asked.call.errors()[0];
+  for (std::size_t i = 1; i < 5; ++i) EXPECT_EQ(asked.call.errors()[i], "") << i;
 }
 
 TEST(ScriptReply, NamesTheErrorOfEachThatFailed) {
   Asked asked;
   auto answers = fresh_answers();
-  answers[2] = "-OOM no memory";
-  answers[5] = "--READONLY no\r\n";
+  answers[2] = failure("OOM no memory");
+  answers[5] = failure("-READONLY no\r\n");
   EXPECT_TRUE(asked.call.read(reply_of(answers)));
-  EXPECT_EQ(asked.call.error(1), "OOM no memory");
-  EXPECT_EQ(asked.call.error(4), "READONLY no");
+  EXPECT_EQ(asked.call.errors()[1], "OOM no memory");
+  EXPECT_EQ(asked.call.errors()[4], "READONLY no");
   for (const std::size_t i : {1U, 4U}) EXPECT_EQ(asked.decisions[i].source, Source::kUnavailable);
-  for (const std::size_t i : {0U, 2U, 3U}) EXPECT_EQ(asked.call.error(i), "") << i;
+  for (const std::size_t i : {0U, 2U, 3U}) EXPECT_EQ(asked.call.errors()[i], "") << i;
 }
 
 // What a server before 7.0 says before it runs a command comes with the place in the script, a dash
@@ -140,44 +145,80 @@ TEST(ScriptReply, NamesTheErrorsOfServersBefore7) {
            {user, user}}) {
     Asked asked;
     auto answers = fresh_answers();
-    answers[2] = "-" + said;
+    answers[2] = failure(said);
     EXPECT_TRUE(asked.call.read(reply_of(answers)));
-    EXPECT_EQ(asked.call.error(1), error);
+    EXPECT_EQ(asked.call.errors()[1], error);
   }
 }
 
 TEST(ScriptReply, CutShortAnswersWhatItHasWhole) {
-  const std::string whole = reply_of(fresh_answers());
-  for (std::size_t length = 0; length < whole.size(); ++length) {
-    Asked asked;
-    EXPECT_FALSE(asked.call.read(whole.substr(0, length)));
+  for (const bool fails : {false, true}) {
     auto answers = fresh_answers();
-    for (std::size_t i = 0; i < 5; ++i) {
-      const std::size_t end =
-          whole.size() - reply_of({answers.begin() + 2 + i, answers.end()}).size() + 4;
-      EXPECT_EQ(asked.call.error(i).empty(), length >= end) << i << ' ' << length;
+    if (fails) answers[5] = failure("OOM no memory");
+    const std::string whole = std::accumulate(answers.begin(), answers.end(), std::string());
+    for (std::size_t length = 0; length < whole.size(); ++length) {
+      Asked asked;
+      EXPECT_FALSE(asked.call.read(reply_of({whole.substr(0, length)})));
+      std::size_t end = answers[0].size();
+      for (std::size_t i = 0; i < 5; ++i) {
+        end += answers[i + 1].size();
+        EXPECT_EQ(asked.call.errors()[i].empty(), length >= end) << i << ' ' << length;
+      }
     }
   }
-  for (const std::size_t answers : {1U, 5U, 7U}) {
+}
+
+TEST(ScriptReply, WithMoreThanWasAskedForIsNoAnswerToTheLast) {
+  Asked asked;
+  auto answers = fresh_answers();
+  answers.push_back("1");
+  EXPECT_FALSE(asked.call.read(reply_of(answers)));
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(asked.call.errors()[i].empty(), i < 4) << i;
+}
+
+TEST(ScriptReply, WithMoreThanWasAskedForIsNotBelievedWhereTheLastHasFailed) {
+  Asked asked;
+  auto answers = fresh_answers();
+  answers.back() = failure("OOM no memory");
+  answers.push_back("1");
+  EXPECT_FALSE(asked.call.read(reply_of(answers)));
+  EXPECT_THAT(asked.call.errors()[4], testing::HasSubstr("cannot be read"));
+}
+
+TEST(ScriptReply, WithMoreThanWasAskedForIsNotBelievedWhereTheLastWasForgotten) {
+  Asked asked;
+  asked.call.forget(4);
+  auto answers = fresh_answers();
+  answers.push_back("1");
+  EXPECT_FALSE(asked.call.read(reply_of(answers)));
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(asked.call.errors()[i], "") << i;
+}
+
+TEST(ScriptReply, OfAnotherKindAnswersNothing) {
+  const std::string whole = reply_of(fresh_answers());
+  for (const std::string& reply : {std::string("+OK\r\n"), std::string(":1\r\n"),
+                                   std::string("$-1\r\n"), "*1\r\n" + whole, whole + whole}) {
     Asked asked;
-    auto more_or_less = fresh_answers();
-    more_or_less.resize(answers);
-    EXPECT_FALSE(asked.call.read(reply_of(more_or_less)));
-    for (std::size_t i = 0; i < 5; ++i) EXPECT_NE(asked.call.error(i), "") << answers;
+    EXPECT_FALSE(asked.call.read(reply));
+    for (const Decision& decision : asked.decisions) {
+      EXPECT_EQ(decision.source, Source::kUnavailable);
+    }
   }
 }
 
 TEST(ScriptReply, LeavesAllUnansweredFromAnAnswerOnThatIsNone) {
   for (const std::string& none :
-       {std::string(), std::string("1"), std::string("-"), std::string("2\0", 2),
-        std::string("1\4", 2), fresh_answers()[3] + '\0', std::string("1\1", 2)}) {
+       {std::string(), std::string("1"), std::string("2\0", 2), std::string("1\4", 2),
+        std::string("1\1", 2), std::string("1\2", 2), std::string("-"), failure(""),
+        failure("OOM").substr(0, 5)}) {
     Asked asked;
     auto answers = fresh_answers();
+    answers.resize(4);
     answers[3] = none;
     EXPECT_FALSE(asked.call.read(reply_of(answers)));
     for (std::size_t i = 0; i < 5; ++i) {
       EXPECT_EQ(asked.decisions[i].source == Source::kUnavailable, i >= 2) << i;
-      EXPECT_EQ(asked.call.error(i).empty(), i < 2) << i;
+      EXPECT_EQ(asked.call.errors()[i].empty(), i < 2) << i;
     }
   }
 }
@@ -195,17 +236,15 @@ class One {
                 .duration_ns = 10,
                 .permit = 7};
     call.add({&request_, 1}, decision);
-    std::string command;
-    call.write(kNow, kNumber, command);
   }
 
   /// Why there is no decision; empty where there is one.
   std::string_view read(const std::string& answers) {
     readable = call.read(reply_of({head_text(), answers}));
-    return call.error(0);
+    return call.errors()[0];
   }
 
-  ScriptCall call;
+  ScriptRequests call{{}, kNow};
   Decision decision;
   bool readable = false;
 
@@ -325,32 +364,35 @@ RC_GTEST_PROP(ScriptReply, OfAnyBytesDoesNoHarm, ()) {
   const std::vector<char> bytes(reply.begin(), reply.end());
   const bool readable = asked.call.read({bytes.data(), bytes.size()});
   for (std::size_t i = 0; i < 5; ++i) {
-    RC_ASSERT(readable || !asked.call.error(4).empty());
+    RC_ASSERT(readable || !asked.call.errors()[4].empty());
     const bool unanswered = asked.decisions[i].source == Source::kUnavailable;
-    RC_ASSERT(unanswered != asked.call.error(i).empty());
+    RC_ASSERT(unanswered != asked.call.errors()[i].empty());
   }
 }
 
-TEST(ScriptCallBounds, AbandonedRequestsAreNotTouched) {
+// The answers to those that were forgotten are passed over, however long they are.
+TEST(ScriptCallBounds, ForgottenRequestsAreNotTouched) {
   const Limit limit("token_bucket 5/1m & sliding_log 3/1m");
-  const RedisSpace space("sluice", limit.definition());
-  auto gone = std::make_unique<std::pair<Request, Decision>>();
-  Request stays{.limit = &limit.definition(), .key = "b"};
-  Decision decision;
-  ScriptCall call;
-  for (Request* request : {&gone->first, &stays}) {
-    *request = {.limit = &limit.definition(), .space = const_cast<RedisSpace*>(&space), .key = "a"};
+  const Limit bucket("token_bucket 5/1m");
+  RedisSpace space("sluice", limit.definition());
+  RedisSpace bucket_space("sluice", bucket.definition());
+  const std::string known =
+      std::string("1\1", 2) + std::string(space.head_bytes(), 'x') + summary();
+  const std::string blocked = "0\2" + instant_text(kNow + 1) + summary();
+  const Request stays{.limit = &bucket.definition(), .space = &bucket_space, .key = "b"};
+  for (const std::string& first : {kAdmitted + summary(), known, blocked, failure("OOM")}) {
+    auto gone = std::make_unique<std::pair<Request, Decision>>();
+    gone->first = {.limit = &limit.definition(), .space = &space, .key = "a"};
+    Decision decision;
+    ScriptRequests call({}, kNow);
+    call.add({&gone->first, 1}, gone->second);
+    call.add({&stays, 1}, decision);
+    call.forget(0);
+    gone.reset();
+    EXPECT_TRUE(call.read(reply_of({head_text(), first, kAdmitted})));
+    EXPECT_EQ(decision.remaining, 4);
+    EXPECT_EQ(call.errors(), std::vector<std::string>(2));
   }
-  call.add({&gone->first, 1}, gone->second);
-  call.add({&stays, 1}, decision);
-  std::string command;
-  call.write(kNow, kNumber, command);
-  call.abandon(0);
-  gone.reset();
-  EXPECT_TRUE(call.read(reply_of({head_text(), std::string("1\0x", 3), kAdmitted + summary()})));
-  EXPECT_TRUE(decision.allowed);
-  EXPECT_EQ(call.error(0), "");
-  EXPECT_EQ(call.error(1), "");
 }
 
 TEST(ScriptCallBounds, TakesSoManyRequestsAndBytes) {
@@ -359,21 +401,21 @@ TEST(ScriptCallBounds, TakesSoManyRequestsAndBytes) {
   const std::string long_key(500'000, '%');
   Request request{.limit = &limit.definition(), .space = &space, .key = "a"};
   Decision decision;
-  ScriptCall call;
+  ScriptRequests call;
   for (std::size_t i = 0; i < ScriptCall::kMaxRequests; ++i) {
     EXPECT_TRUE(call.add({&request, 1}, decision));
   }
   EXPECT_FALSE(call.add({&request, 1}, decision));
-  EXPECT_EQ(call.size(), ScriptCall::kMaxRequests);
+  EXPECT_EQ(call.errors().size(), ScriptCall::kMaxRequests);
 
-  ScriptCall large;
+  ScriptRequests large;
   request.key = long_key;
   EXPECT_FALSE(large.add({&request, 1}, decision));
   request.key = std::string_view(long_key).substr(0, 300'000);
   EXPECT_TRUE(large.add({&request, 1}, decision));
+  const std::string command = large.command();
   EXPECT_FALSE(large.add({&request, 1}, decision));
-  std::string command;
-  large.write(kNow, kNumber, command);
+  EXPECT_EQ(large.command(), command);
   EXPECT_LE(command.size(), ScriptCall::kMaxBytes);
 }
 

@@ -9,8 +9,8 @@
 namespace sluice::redis {
 namespace {
 
-// How often the sentinels are asked who is the primary: while it is not up, and while it is, since
-// one that was replaced may not know it yet.
+// How often the sentinels are asked for the primary: while it is not up, and while it is up, since
+// a replaced primary may not know that yet.
 constexpr std::chrono::milliseconds kAskAgain{100};
 constexpr std::chrono::milliseconds kAskAnyway{1'000};
 
@@ -159,7 +159,8 @@ class SentinelFleet final : public Fleet {
     if (!trying_ && (is_most || !primary_is_up())) replace(*address);
   }
 
-  // What waits for the old primary goes to the new one; what is under way there is lost.
+  // Requests that wait for the old primary go to the new one; calls in flight to the old one are
+  // lost.
   void replace(const Endpoint& address) {
     RequestList waiting;
     if (primary_) {
@@ -179,8 +180,8 @@ class SentinelFleet final : public Fleet {
   std::unique_ptr<Node> primary_;
   std::vector<std::unique_ptr<Node>> retired_;  // Until no call of theirs runs any more.
   IoTimer drop_;
-  // An attempt to reach the primary named last is under way: what other sentinels say meanwhile,
-  // which may not have heard of it yet, does not end it.
+  // Whether an attempt to reach the primary named last is under way. Answers of other sentinels,
+  // which may not know that primary yet, do not end it.
   bool trying_ = false;
   IoTimer watch_;  // When to ask all sentinels again.
   std::string sentinel_error_ = "no sentinel has answered yet";

@@ -19,19 +19,18 @@ constexpr std::size_t kMaxReplyBytes = std::size_t{16} << 20;
 
 }  // namespace
 
-// What is to be sent next: a PING, or SUBSCRIBE and UNSUBSCRIBE, which are answered like messages.
+// A PING, which has a reply, or SUBSCRIBE and UNSUBSCRIBE, which are answered like messages.
 class Subscriber::Text final : public Command {
  public:
-  explicit Text(std::size_t replies) : replies_(replies) {}
+  Text(std::string text, std::size_t replies) : text_(std::move(text)), replies_(replies) {}
 
   std::size_t replies() const override { return replies_; }
-  void write(std::string& output) override { output += std::exchange(text, {}); }
+  void write(std::string& output) override { output += text_; }
   void on_reply(std::string_view) override {}
   void on_lost(Loss, std::string_view) override {}
 
-  std::string text;
-
  private:
+  const std::string text_;
   const std::size_t replies_;
 };
 
@@ -41,9 +40,7 @@ Subscriber::Subscriber(const RedisOptions& options, RemoteWorker& worker, Server
       servers_(std::move(servers)),
       watches_(std::make_shared<Watches>([this] { worker_.post([this] { sync(); }); })),
       beat_(worker.context(), [this] { beat(); }),
-      work_(worker.context()),
-      say_(std::make_unique<Text>(0)),
-      ping_(std::make_unique<Text>(1)) {}
+      work_(worker.context()) {}
 
 Subscriber::~Subscriber() {
   watches_->close();
@@ -60,7 +57,7 @@ void Subscriber::sync() {
     if (!watches_->wants(channel)) {
       if (known == subscribed_.end()) continue;
       subscribed_.erase(known);
-      append_command(say_->text, {"UNSUBSCRIBE", channel});
+      append_command(subscriptions_, {"UNSUBSCRIBE", channel});
     } else if (known == subscribed_.end()) {
       subscribe(channel);
     } else if (known->second) {
@@ -74,7 +71,7 @@ void Subscriber::sync() {
 
 void Subscriber::subscribe(const std::string& channel) {
   subscribed_.emplace(channel, false);
-  append_command(say_->text, {"SUBSCRIBE", channel});
+  append_command(subscriptions_, {"SUBSCRIBE", channel});
 }
 
 // Looks whether there is a connection, to the right server, and whether it is of use.
@@ -90,7 +87,7 @@ void Subscriber::beat() {
   if (servers.empty()) {
     if (!is_up) beat_.set(kLookAgain);
   } else if (is_up && std::ranges::any_of(servers, is_current)) {
-    ping_->text = command_of({"PING"});
+    pings_ = true;
     pipeline_->flush();
   } else if (!pipeline_ || !is_current(servers.front())) {
     open(servers.front());
@@ -107,20 +104,23 @@ void Subscriber::open(const Endpoint& endpoint) {
   pipeline_->start();
 }
 
-Command* Subscriber::next_command() {
-  if (!say_->text.empty()) return say_.get();
-  return ping_->text.empty() ? nullptr : ping_.get();
+std::unique_ptr<Command> Subscriber::next_command() {
+  if (!subscriptions_.empty()) {
+    return std::make_unique<Text>(std::exchange(subscriptions_, {}), 0);
+  }
+  if (!std::exchange(pings_, false)) return nullptr;
+  return std::make_unique<Text>(command_of({"PING"}), 1);
 }
 
 void Subscriber::on_up() {
   subscribed_.clear();
-  say_->text.clear();
+  subscriptions_.clear();
   for (const std::string& channel : watches_->channels()) subscribe(channel);
 }
 
 // Another server may be of more use.
 void Subscriber::on_down(std::string_view) {
-  ping_->text.clear();
+  pings_ = false;
   beat_.set({});
 }
 

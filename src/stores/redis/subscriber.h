@@ -40,7 +40,7 @@ class Subscriber final : public HandshakeUser {
     return watches_->add(std::move(channel), std::move(released));
   }
 
-  Command* next_command() override;
+  std::unique_ptr<Command> next_command() override;
   void on_up() override;
   void on_down(std::string_view why) override;
   bool on_push(std::string_view reply) override;
@@ -60,8 +60,8 @@ class Subscriber final : public HandshakeUser {
   IoContext::Work work_;  // Set while there are watches.
   int idle_beats_ = 0;    // How many beats in a row there was no watch.
 
-  const std::unique_ptr<Text> say_;
-  const std::unique_ptr<Text> ping_;
+  std::string subscriptions_;  // SUBSCRIBE and UNSUBSCRIBE commands to be sent.
+  bool pings_ = false;         // A PING is to be sent.
   // The channels subscribed to, and whether the server has confirmed each.
   std::unordered_map<std::string, bool> subscribed_;
   Endpoint endpoint_;

@@ -35,7 +35,7 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
   Sweep(const std::string& prefix, std::chrono::milliseconds patience)
       : prefix_(prefix), pattern_(escape(prefix)), patience_(patience) {}
 
-  // What may be left, once it has ended.
+  // Which keys may be left; available when the sweep has ended.
   std::future<std::string> result() { return result_.get_future(); }
 
   void begin(RemoteWorker& worker, RedisRouter& router) {
@@ -97,7 +97,7 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
                    });
   }
 
-  // The first reason is said.
+  // Keeps the first reason.
   void fail(std::string_view server, std::string_view why) {
     if (!why_.empty()) return;
     // A sentence of the connection names the server, one of the server does not.
@@ -112,7 +112,7 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
     end();
   }
 
-  // The thread that waits for the result keeps this no longer.
+  // From here on the thread that waits for the result does not keep this object alive.
   void end() {
     const auto self = shared_from_this();
     silence_.reset();

@@ -13,16 +13,17 @@
 namespace sluice {
 
 struct PendingBatch;
+class WaitingCaller;
 
 using ListHook =
     boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 template <class T>
 using List = boost::intrusive::list<T, boost::intrusive::constant_time_size<false>>;
 
-/// What has one decision: one request of a batch, or all requests of a batch that is decided
-/// together. Its PendingBatch owns it. From Router::route() until it is completed or abandoned, the
-/// router keeps it in at most one list, or in a call that is in flight; neither owns it. unlink()
-/// takes it out of its list.
+/// The part of a batch that gets one decision: one request, or all requests of a batch that is
+/// decided together. Its PendingBatch owns it. From Router::route() until it is completed or
+/// abandoned, the router keeps it in at most one list, or in a call that is in flight; neither owns
+/// it. unlink() takes it out of its list.
 struct PendingRequest : ListHook {
   /// More than one if they are decided together.
   std::span<const Request> requests;
@@ -58,15 +59,16 @@ class RequestList : public List<PendingRequest> {
 };
 
 /// A batch that a RemoteWorker has taken over and not completed yet. The RemoteWorker owns it: it
-/// is in one of its lists from submit() or decide() until finish() destroys it.
+/// is in one of its lists from submit() or submit_and_wait() until finish() destroys it.
 struct PendingBatch : ListHook {
   using Clock = std::chrono::steady_clock;
 
   explicit PendingBatch(std::unique_ptr<Batch> taken);
 
   std::unique_ptr<Batch> batch;
-  Clock::time_point deadline;  // Of the first of its requests that is late, or later.
-  std::size_t open;            // The number of requests without an answer.
+  WaitingCaller* waiter = nullptr;  // In submit_and_wait().
+  Clock::time_point deadline;       // Of the first of its requests that is late, or later.
+  std::size_t open;                 // The number of requests without an answer.
   boost::container::small_vector<PendingRequest, 1> requests;
 };
 

@@ -34,37 +34,28 @@ PendingBatch::PendingBatch(std::unique_ptr<Batch> taken)
   }
 }
 
-/// A caller that waits in decide(); lives on the caller's stack.
-class RemoteWorker::Waiter {
+/// A caller that waits in submit_and_wait(); lives on the caller's stack.
+class WaitingCaller {
  public:
-  Waiter(std::span<const Request> requests, std::span<Decision> decisions)
-      : requests_(requests), decisions_(decisions) {
-    ::sem_init(&answered_, 0, 0);
-  }
-  ~Waiter() { ::sem_destroy(&answered_); }
-  Waiter(const Waiter&) = delete;
-  Waiter& operator=(const Waiter&) = delete;
+  WaitingCaller() { ::sem_init(&answered_, 0, 0); }
+  ~WaitingCaller() { ::sem_destroy(&answered_); }
+  WaitingCaller(const WaitingCaller&) = delete;
+  WaitingCaller& operator=(const WaitingCaller&) = delete;
 
-  void answer(const Batch& batch) {
-    std::ranges::copy(batch.decisions(), decisions_.begin());
-    batch.copy_parts(requests_);
-    error_ = batch.error();
+  /// By the thread that leads.
+  void wake() {
     is_answered_ = true;
     ::sem_post(&answered_);  // Last: the caller returns, and this is gone.
   }
-  /// By the thread that leads.
+  /// Called by the thread that leads.
   bool is_answered() const { return is_answered_; }
   void wait() {
     while (::sem_wait(&answered_) != 0) {
-      // A signal came: wait on.
+      // A signal interrupted the wait.
     }
-    if (!error_.empty()) throw StoreError(error_);
   }
 
  private:
-  const std::span<const Request> requests_;
-  const std::span<Decision> decisions_;
-  std::string error_;
   bool is_answered_ = false;
   // Of the kinds that C++ offers, a condition variable wakes threads at a higher cost ("64 threads,
   // one by one" in docs/benchmarks.md), and std::binary_semaphore may not be destroyed when woken.
@@ -89,6 +80,7 @@ void RemoteWorker::stop() {
     from_leader_.pop_front();
     pending->batch->set_error(kClosed);
     Batch::complete(std::move(pending->batch));
+    if (pending->waiter != nullptr) pending->waiter->wake();
   }
 }
 
@@ -118,14 +110,12 @@ void RemoteWorker::submit(std::unique_ptr<Batch> batch) {
   call_leader(true);
 }
 
-void RemoteWorker::decide(std::span<const Request> requests, Batch::Mode mode, Instant now,
-                          std::span<Decision> decisions) {
+void RemoteWorker::submit_and_wait(std::unique_ptr<Batch> batch) {
   assert(leads_now != this);
-  Waiter waiter(requests, decisions);
-  auto batch = std::make_unique<Batch>(requests, mode, now);
-  batch->completion = [&waiter](const Batch& answered) { waiter.answer(answered); };
   std::unique_ptr<PendingBatch> pending = admit(std::move(batch));
-  if (pending == nullptr) return waiter.wait();
+  if (pending == nullptr) return;
+  WaitingCaller waiter;
+  pending->waiter = &waiter;
   bool leads = false;
   {
     const std::lock_guard lock(mutex_);
@@ -163,7 +153,7 @@ void RemoteWorker::give_lead() {
   lead_given_.notify_one();
 }
 
-void RemoteWorker::lead_until_answered(Waiter& waiter) {
+void RemoteWorker::lead_until_answered(WaitingCaller& waiter) {
   const RemoteWorker* const before = std::exchange(leads_now, this);
   leave_ = false;
   step();
@@ -269,7 +259,7 @@ void RemoteWorker::step() {
   if (context_.asio()->run_one_until(under_way_.front().deadline) == 0) expire_late();
 }
 
-/// Fails what is late.
+/// Fails requests that are late.
 void RemoteWorker::expire_late() {
   const bool is_late_here = Clock::now() > under_way_.front().deadline + kLate;
   // Replies that have arrived count, even if this thread reads them late: the store was in time.
@@ -288,7 +278,7 @@ void RemoteWorker::expire(PendingBatch& batch, Clock::time_point now,
   for (PendingRequest& request : batch.requests) {
     if (request.batch == nullptr) continue;
     const auto sent_at = router_.sent_at(request);
-    // What is late soon is late now.
+    // A request that is late within kLate counts as late.
     if (sent_at && *sent_at + options_.deadline > now + kLate) {
       batch.deadline = std::min(batch.deadline, *sent_at + options_.deadline);
       continue;
@@ -303,7 +293,7 @@ void RemoteWorker::expire(PendingBatch& batch, Clock::time_point now,
   under_way_.insert(after, batch);
 }
 
-/// Fails what has no answer.
+/// Fails the requests of the batch that have no answer.
 void RemoteWorker::close(PendingBatch& batch) {
   ++batch.open;
   for (PendingRequest& request : batch.requests) {
@@ -337,6 +327,7 @@ void RemoteWorker::finish(PendingBatch& batch) {
   batch.unlink();
   pending_.fetch_sub(static_cast<std::int64_t>(batch.requests.size()), std::memory_order_relaxed);
   Batch::complete(std::move(ended->batch));
+  if (batch.waiter != nullptr) batch.waiter->wake();
 }
 
 }  // namespace sluice

@@ -58,20 +58,21 @@ struct LateCounters {
 
 /// Takes batches from any thread, gives their requests to a router, and completes each request
 /// within the deadline; one that has no decision by then is kUnavailable. The deadline counts from
-/// when the router was given the request; if a batch takes several calls, from when the call
-/// was sent that carries it, so that a request is not late because of those before it. What has
-/// arrived by the deadline counts, however late this process reads it.
+/// when the router was given the request; if a batch takes several calls, from when the call was
+/// sent that carries it, so that a request is not late because of those before it. A reply that has
+/// arrived by the deadline counts, even if this process reads it later.
 ///
 /// The connections need a thread that runs their io_context. One thread at a time does so: it
 /// "leads". Usually the worker thread leads. It gives the lead up when nothing is pending, and
 /// takes it again when no thread has led for 100 ms, to look after idle connections. If a thread
-/// calls decide(), which waits anyway, while no thread leads, it takes the lead and carries out the
+/// calls submit_and_wait() while no thread leads, it takes the lead and carries out the
 /// same steps itself; this saves two switches between threads. When its own batch has been answered
 /// and something else is pending, it passes the lead to the worker thread.
 ///
-/// A caller that leads completes only batches of decide(), whose completions just wake a waiting
-/// thread. The completions of submit() may need locks that this caller holds, so they run on the
-/// worker thread only: a leading caller that finds such a batch or a task passes the lead on.
+/// A caller that leads completes only batches of submit_and_wait(), whose completions take no lock
+/// that a caller may hold, and what these completions submit. The completions of submit() may need
+/// locks that this caller holds, so they run on the worker thread only: a leading caller that finds
+/// such a batch or a task passes the lead on.
 class RemoteWorker final {
  public:
   using Clock = std::chrono::steady_clock;
@@ -109,11 +110,9 @@ class RemoteWorker final {
   /// called by a completion, it takes no lock and wakes no thread.
   void submit(std::unique_ptr<Batch> batch);
 
-  /// Decides requests[i] in decisions[i] (mode kEach), or all of them in decisions[0] (kTogether),
-  /// and waits for that. The calling thread may lead meanwhile. Called by any thread except the
-  /// worker thread. Throws StoreError if a decision is kUnavailable.
-  void decide(std::span<const Request> requests, Batch::Mode mode, Instant now,
-              std::span<Decision> decisions);
+  /// The same, but returns when the completion has run. The calling thread may lead meanwhile.
+  /// Called by any thread except the worker thread.
+  void submit_and_wait(std::unique_ptr<Batch> batch);
 
   /// Thread-safe.
   const LateCounters& late() const { return late_; }
@@ -131,12 +130,10 @@ class RemoteWorker final {
  private:
   enum class Lead : std::uint8_t { kFree, kCaller, kWorker };
 
-  class Waiter;
-
   std::unique_ptr<PendingBatch> admit(std::unique_ptr<Batch> batch);
   void call_leader(bool is_for_worker);
   void give_lead();
-  void lead_until_answered(Waiter& waiter);
+  void lead_until_answered(WaitingCaller& waiter);
   void run(const std::function<void()>& first);
   void serve();
   bool is_free() const;

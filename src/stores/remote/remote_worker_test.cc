@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <future>
@@ -100,11 +101,12 @@ class RemoteWorkerTest : public testing::Test {
   Answers ask(const std::vector<Request>& asked, Batch::Mode mode = Batch::Mode::kEach) {
     Answers answers{.decisions = std::vector<Decision>(asked.size())};
     if (mode == Batch::Mode::kTogether) answers.decisions.resize(1);
-    try {
-      worker_->decide(asked, mode, kStoreTime, answers.decisions);
-    } catch (const StoreError& error) {
-      answers.error = error.what();
-    }
+    auto batch = std::make_unique<Batch>(asked, mode);
+    batch->completion = [&](const Batch& completed) {
+      std::ranges::copy(completed.decisions(), answers.decisions.begin());
+      answers.error = completed.error();
+    };
+    worker_->submit_and_wait(std::move(batch));
     return answers;
   }
   Answers ask(std::initializer_list<std::string_view> keys, Batch::Mode mode = Batch::Mode::kEach) {
@@ -155,7 +157,7 @@ TEST_F(RemoteWorkerTest, EveryRequestOfABatchIsRoutedAndAllAreFlushedTogether) {
   EXPECT_EQ(router_.flushed, 1U);
 }
 
-TEST_F(RemoteWorkerTest, WhatIsAskedTogetherIsRoutedAsOne) {
+TEST_F(RemoteWorkerTest, RequestsThatAreDecidedTogetherAreRoutedAsOne) {
   const Answers answers = ask({"later", "now"}, Batch::Mode::kTogether);
   ASSERT_EQ(answers.decisions.size(), 1U);
   EXPECT_EQ(answers.decisions[0].limit, 1);
@@ -179,7 +181,7 @@ TEST_F(RemoteWorkerTest, TooMuchIsRefusedAtOnceAndTakesNoRoom) {
 }
 
 // A completion, on whatever thread, may use all its room at once.
-TEST_F(RemoteWorkerTest, WhatIsAnsweredTakesNoRoomWhenItsCompletionRuns) {
+TEST_F(RemoteWorkerTest, AnAnsweredBatchDoesNotCountWhenItsCompletionRuns) {
   std::promise<Answers> again;
   auto all = std::make_unique<Batch>(std::vector<Request>(kMost, Request{.key = "later"}));
   all->completion = [&](const Batch&) {
@@ -207,7 +209,7 @@ TEST_F(RemoteWorkerTest, ACompletionMayAskAgain) {
   }
 }
 
-TEST_F(RemoteWorkerTest, WhatIsPendingWhenItStopsIsUnanswered) {
+TEST_F(RemoteWorkerTest, PendingRequestsAreUnavailableWhenItStops) {
   std::vector<std::string> errors;
   submit({"now", "silence"}, [&](const Batch& batch) {
     EXPECT_EQ(batch.decisions()[0].source, Source::kStore);
@@ -354,7 +356,7 @@ class RemoteWorkerDeadlineTest : public RemoteWorkerTest {
   RemoteWorkerDeadlineTest() : RemoteWorkerTest(20ms) {}
 };
 
-TEST_F(RemoteWorkerDeadlineTest, WhatHasNoDecisionByThenIsAbandoned) {
+TEST_F(RemoteWorkerDeadlineTest, ARequestWithoutADecisionByThenIsAbandoned) {
   const Answers answers = ask({"now", "silence"});
   EXPECT_EQ(answers.decisions[0].source, Source::kStore);
   EXPECT_EQ(answers.decisions[1].source, Source::kUnavailable);
@@ -363,7 +365,7 @@ TEST_F(RemoteWorkerDeadlineTest, WhatHasNoDecisionByThenIsAbandoned) {
   EXPECT_TRUE(router_.waiting.empty());
 }
 
-TEST_F(RemoteWorkerDeadlineTest, WhatHasArrivedCountsHoweverLateTheThreadIs) {
+TEST_F(RemoteWorkerDeadlineTest, AnArrivedReplyCountsEvenIfTheThreadIsLate) {
   router_.when_routed = [] {
     const auto late = RemoteWorker::Clock::now() + 30ms;
     while (RemoteWorker::Clock::now() < late) {

@@ -18,7 +18,7 @@ class ServerHealthTest : public testing::Test {
   ServerHealth health_{"x", 10ms};
 };
 
-TEST_F(ServerHealthTest, WhoAsksBeforeTheFirstConnectionWaits) {
+TEST_F(ServerHealthTest, ACallerBeforeTheFirstConnectionWaits) {
   EXPECT_FALSE(health_.is_broken());
   EXPECT_EQ(error(), "");
 }
@@ -55,7 +55,7 @@ TEST_F(ServerHealthTest, AConnectionThatWasGivenUpIsNotWaitedFor) {
   EXPECT_FALSE(health_.is_broken());
 }
 
-TEST_F(ServerHealthTest, WhatWasLostLongAfterItWasSentBreaksIt) {
+TEST_F(ServerHealthTest, ACommandLostLongAfterItWasSentBreaksIt) {
   health_.on_up();
   health_.on_lost(Clock::now() + 1min);
   health_.on_down(kLost);

@@ -47,7 +47,7 @@ TEST_F(StoreMonitorTest, AStoreIsDownAsLongAsOneOfItsServersIs) {
   EXPECT_EQ(health().times_lost, 1U);
 }
 
-TEST_F(StoreMonitorTest, AConnectionThatIsMadeAnewAtOnceIsNoLoss) {
+TEST_F(StoreMonitorTest, AnImmediateReconnectionIsNoLoss) {
   one_.on_up();
   one_.on_down("one closed the connection");
   EXPECT_EQ(health().state, State::kUp);
