@@ -14,37 +14,50 @@ std::int64_t ChargeBack::add(const KeyHash& hash, Key key, Instant now, Instant 
   Shard& shard = shard_of(hash);
   const std::lock_guard lock(shard.mutex);
   const Id id{.space = space.get(), .hash = hash};
-  auto entry = shard.entries.find(id);
-  if (entry == shard.entries.end()) {
+  auto found = shard.entries.find(id);
+  if (found == shard.entries.end()) {
     if (!make_room(shard, now)) return key.units;
-    shard.entries.emplace(id, Entry{.key = std::move(key), .fresh_at = fresh_at});
-    size_.fetch_add(1, std::memory_order_relaxed);
-    return 0;
+    found = shard.entries.emplace(id, Entry{}).first;
   }
-  Key& sum = entry->second.key;
+  Entry& entry = found->second;
   // The space at this address may be a new one, or the key may have become fresh meanwhile.
-  const bool is_over = entry->second.fresh_at <= now || sum.space.expired();
-  const std::int64_t before = is_over ? 0 : std::min(sum.units, kMaxInt64 - key.units);
-  sum.units = before + key.units;
-  sum.space = std::move(key.space);
-  sum.limit = std::move(key.limit);
-  entry->second.fresh_at = std::max(entry->second.fresh_at, fresh_at);
+  if (entry.fresh_at <= now || entry.key.space.expired()) {
+    set_units(entry, 0);
+    entry.sent = 0;
+  }
+  key.units += std::min(entry.key.units, kMaxInt64 - key.units);
+  set_units(entry, key.units);
+  entry.key = std::move(key);
+  entry.fresh_at = std::max(entry.fresh_at, fresh_at);
   return 0;
+}
+
+std::int64_t ChargeBack::pending(const Space& space, const KeyHash& hash, Instant now) {
+  Shard& shard = shard_of(hash);
+  const std::lock_guard lock(shard.mutex);
+  const auto found = shard.entries.find({.space = &space, .hash = hash});
+  if (found == shard.entries.end()) return 0;
+  const Entry& entry = found->second;
+  if (entry.fresh_at <= now || entry.key.space.expired()) return 0;
+  return entry.key.units + std::min(entry.sent, kMaxInt64 - entry.key.units);
 }
 
 void ChargeBack::subtract(const Space& space, const KeyHash& hash, std::int64_t units) {
   if (is_empty()) return;
   Shard& shard = shard_of(hash);
   const std::lock_guard lock(shard.mutex);
-  const auto entry = shard.entries.find({.space = &space, .hash = hash});
-  if (entry == shard.entries.end()) return;
-  std::int64_t& sum = entry->second.key.units;
-  sum = std::max<std::int64_t>(0, sum - units);
-  if (sum == 0) erase(shard, entry);
+  const auto found = shard.entries.find({.space = &space, .hash = hash});
+  if (found == shard.entries.end()) return;
+  Entry& entry = found->second;
+  set_units(entry, std::max<std::int64_t>(0, entry.key.units - units));
+  if (entry.key.units == 0 && entry.sent == 0) erase(shard, found);
 }
 
 void ChargeBack::forget(const Space& space, const KeyHash& hash) {
-  subtract(space, hash, kMaxInt64);
+  Shard& shard = shard_of(hash);
+  const std::lock_guard lock(shard.mutex);
+  const auto found = shard.entries.find({.space = &space, .hash = hash});
+  if (found != shard.entries.end()) erase(shard, found);
 }
 
 std::vector<ChargeBack::Key> ChargeBack::take(Instant now) {
@@ -53,16 +66,36 @@ std::vector<ChargeBack::Key> ChargeBack::take(Instant now) {
   for (std::size_t i = 0; i < kShards && keys.size() < kAtOnce; ++i) {
     Shard& shard = shards_[next_shard_.fetch_add(1, std::memory_order_relaxed) % kShards];
     const std::lock_guard lock(shard.mutex);
-    for (auto& [id, entry] : shard.entries) {
-      if (entry.fresh_at <= now) continue;
-      keys.push_back(std::move(entry.key));
-      keys.back().hash = id.hash;
-      keys.back().fresh_at = entry.fresh_at;
+    for (auto next = shard.entries.begin(); next != shard.entries.end();) {
+      const auto found = next++;
+      Entry& entry = found->second;
+      const bool is_fresh = entry.fresh_at <= now;
+      if (!is_fresh && entry.key.units > 0) {
+        keys.push_back(entry.key);
+        keys.back().hash = found->first.hash;
+        entry.sent += std::min(entry.key.units, kMaxInt64 - entry.sent);
+        set_units(entry, 0);
+      }
+      if (is_fresh || entry.key.space.expired()) erase(shard, found);
     }
-    size_.fetch_sub(shard.entries.size(), std::memory_order_relaxed);
-    shard.entries.clear();
   }
   return keys;
+}
+
+void ChargeBack::settle(const Key& key, std::int64_t units, Outcome outcome, Instant now) {
+  if (outcome == Outcome::kUnknown) return;
+  const bool is_sent_again = outcome == Outcome::kNotSent;
+  if (is_sent_again) next_try_.store(now + kPause, std::memory_order_relaxed);
+  Shard& shard = shard_of(key.hash);
+  const std::lock_guard lock(shard.mutex);
+  const auto found = shard.entries.find({.space = key.space.lock().get(), .hash = key.hash});
+  if (found == shard.entries.end()) return;
+  Entry& entry = found->second;
+  units = std::min(units, entry.sent);
+  entry.sent -= units;
+  if (is_sent_again)
+    set_units(entry, entry.key.units + std::min(units, kMaxInt64 - entry.key.units));
+  if (entry.key.units == 0 && entry.sent == 0) erase(shard, found);
 }
 
 // False where the shard is full of keys that are not fresh.
@@ -82,9 +115,16 @@ bool ChargeBack::make_room(Shard& shard, Instant now) {
   return shard.entries.size() < kMost;
 }
 
-void ChargeBack::erase(Shard& shard, std::unordered_map<Id, Entry, HashOfId>::iterator entry) {
+void ChargeBack::set_units(Entry& entry, std::int64_t units) {
+  const bool was_unsent = entry.key.units > 0;
+  entry.key.units = units;
+  if (units > 0 && !was_unsent) unsent_.fetch_add(1, std::memory_order_relaxed);
+  if (units == 0 && was_unsent) unsent_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void ChargeBack::erase(Shard& shard, Entries::iterator entry) {
+  set_units(entry->second, 0);
   shard.entries.erase(entry);
-  size_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 }  // namespace sluice

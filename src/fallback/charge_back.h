@@ -18,7 +18,8 @@
 namespace sluice {
 
 /// The units that this process has admitted while the store did not answer, to be charged to the
-/// store when it does: one sum for each key.
+/// store when it does: one sum for each key. They are kept until the store has said that it charged
+/// them, or the key is fresh.
 ///
 /// Bounded: kMaxKeys keys, of at most kMaxKeyBytes each. Thread-safe. Instants are those of one
 /// clock.
@@ -35,13 +36,12 @@ class ChargeBack {
     std::shared_ptr<const LimitDefinition> limit;
     std::string name;
     std::int64_t units = 0;
-    // Set by take(), for add().
+    // Set by take(), for settle().
     KeyHash hash = {};
-    Instant fresh_at = 0;
   };
 
-  /// Whether there is nothing to charge. One relaxed load.
-  bool is_empty() const { return size_.load(std::memory_order_relaxed) == 0; }
+  /// Whether there is nothing to send. One relaxed load.
+  bool is_empty() const { return unsent_.load(std::memory_order_relaxed) == 0; }
 
   /// The units of `key` were admitted at `now`; at `fresh_at` the key is fresh, so that they do not
   /// matter any more. Returns the units that cannot be kept: 0 or all of them.
@@ -50,24 +50,30 @@ class ChargeBack {
   /// Units were returned: there is as much less to charge, though never less than nothing.
   void subtract(const Space& space, const KeyHash& hash, std::int64_t units);
 
-  /// The key was reset: there is nothing to charge for it.
+  /// The key was reset: there is nothing to charge for it, and nothing of it counts.
   void forget(const Space& space, const KeyHash& hash);
 
-  /// A key that take() gave could not be charged: keeps it, and charges nothing for kPause. False
-  /// if it cannot be kept.
-  bool return_later(const Key& key, Instant now) {
-    next_try_.store(now + kPause, std::memory_order_relaxed);
-    return add(key.hash, key, now, key.fresh_at) == 0;
-  }
+  /// The units of a key that the store may not have charged yet: all but those that it said it
+  /// charged.
+  std::int64_t pending(const Space& space, const KeyHash& hash, Instant now);
 
   /// Whether there is something to charge now.
   bool may_charge(Instant now) const {
     return !is_empty() && now >= next_try_.load(std::memory_order_relaxed);
   }
 
-  /// Takes out some of the keys, about a thousand at most where there are many, without those that
-  /// are fresh by now.
+  /// Returns some of the keys, about a thousand at most where there are many, without those that
+  /// are fresh by now. They are sent to the store, and then given to settle().
   std::vector<Key> take(Instant now);
+
+  enum class Outcome : std::uint8_t {
+    kOver,     ///< The store has charged them, or they do not count any more.
+    kUnknown,  ///< The store may have charged them: they are pending until the key is fresh, and
+               ///< are not sent again.
+    kNotSent,  ///< They are charged later: nothing is sent for kPause.
+  };
+  /// What became of `units` of a key that take() returned.
+  void settle(const Key& key, std::int64_t units, Outcome outcome, Instant now);
 
  private:
   struct Id {
@@ -80,23 +86,26 @@ class ChargeBack {
     std::size_t operator()(const Id& id) const { return id.hash.low; }
   };
   struct Entry {
-    Key key;
+    Key key;  // Its units are those to be sent.
     Instant fresh_at = 0;
+    std::int64_t sent = 0;  // Those of which the store has not said that it charged them.
   };
+  using Entries = std::unordered_map<Id, Entry, HashOfId>;
   struct Shard {
     std::mutex mutex;
     // Guarded by mutex:
-    std::unordered_map<Id, Entry, HashOfId> entries;
+    Entries entries;
     // Before that, no entry becomes fresh. Found when the shard is full.
     Instant next_fresh_at = 0;
   };
 
   Shard& shard_of(const KeyHash& hash) { return shards_[hash.high % kShards]; }
   bool make_room(Shard& shard, Instant now);
-  void erase(Shard& shard, std::unordered_map<Id, Entry, HashOfId>::iterator entry);
+  void set_units(Entry& entry, std::int64_t units);
+  void erase(Shard& shard, Entries::iterator entry);
 
   std::array<Shard, kShards> shards_;
-  std::atomic<std::size_t> size_{0};
+  std::atomic<std::size_t> unsent_{0};  // Entries with units to be sent.
   std::atomic<Instant> next_try_{0};
   std::atomic<std::size_t> next_shard_{0};
 };

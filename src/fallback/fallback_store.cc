@@ -17,13 +17,27 @@
 namespace sluice {
 namespace {
 
+// Where only denials are kept.
+constexpr std::size_t kDenialBytes = std::size_t{2} << 20;
+
 std::unique_ptr<LocalFallback> make_local(const FallbackOptions& options) {
   if (options.local_share < 1 || options.local_share > FallbackOptions::kMostShares) {
     throw StoreError("fallback store: local_share is 1/" + std::to_string(options.local_share) +
                      ", but it is from 1/1 to 1/" + std::to_string(FallbackOptions::kMostShares));
   }
   if (options.on_failure != OnFailure::kLocal) return nullptr;
-  return std::make_unique<LocalFallback>(options.local_bytes, options.local_share);
+  return std::make_unique<LocalFallback>(options.local_bytes / 2, options.local_share);
+}
+
+std::shared_ptr<LastAnswers> make_answers(const FallbackOptions& options) {
+  if (options.on_failure == OnFailure::kLocal) {
+    return std::make_shared<LastAnswers>(
+        LastAnswers::Options{.most_bytes = options.local_bytes / 2, .hold = options.deny_cache});
+  }
+  if (options.deny_cache.count() == 0) return nullptr;
+  return std::make_shared<LastAnswers>(LastAnswers::Options{.keeps = LastAnswers::Keeps::kDenials,
+                                                            .most_bytes = kDenialBytes,
+                                                            .hold = options.deny_cache});
 }
 
 bool is_return(Operation operation) {
@@ -34,10 +48,10 @@ bool is_return(Operation operation) {
 // How many completions the calling thread runs now, one within the other.
 constinit thread_local int completing = 0;
 
-void run_completion(Batch::Completion& completion, Batch& batch) {
+void run_completion(Batch& batch) {
   ++completing;
   // The completion is destroyed here as well: it may hold the last share of the store.
-  std::exchange(completion, nullptr)(batch);
+  std::exchange(batch.completion, nullptr)(batch);
   --completing;
 }
 
@@ -47,20 +61,11 @@ void run_completion(Batch::Completion& completion, Batch& batch) {
 class FallbackStore::FallbackSpace final : public Space,
                                            public std::enable_shared_from_this<FallbackSpace> {
  public:
-  static FallbackSpace& of(const Request& request) {
-    return static_cast<FallbackSpace&>(*request.space);
+  static FallbackSpace& of(const Subject& subject) {
+    return static_cast<FallbackSpace&>(*subject.space);
   }
 
-  DenyCache::Name name_of(const KeyHash& key) const {
-    return {.space = number.load(std::memory_order_acquire), .key = key};
-  }
-  /// Whether the operation concerns the deny cache: it answers takes, and refunds and resets clear
-  /// it. A block or a charge admits nothing, so it changes nothing there. Permits are not cached:
-  /// one may be released long before retry_after.
-  bool is_cached(Operation operation) const {
-    return !lends && (takes(operation, 1) || operation == Operation::kRefund ||
-                      operation == Operation::kReset);
-  }
+  LastAnswers::Name name_of(const KeyHash& key) const { return {.space = number, .key = key}; }
 
   /// Counts the decision of a request, or of several asked together of which this is one.
   void count(const Request& request, const Decision& decision) {
@@ -88,9 +93,8 @@ class FallbackStore::FallbackSpace final : public Space,
 
   std::shared_ptr<Space> inner;
   std::shared_ptr<Space> local;
-  /// Identifies the space in the deny cache. With another number, all its denials are forgotten.
-  std::atomic<std::uint64_t> number{0};
-  std::string expression;
+  /// Identifies the space in the last answers.
+  std::uint64_t number = 0;
   /// Whether its limits lend permits; the same for all limits that share its states.
   bool lends = false;
 
@@ -103,20 +107,20 @@ class FallbackStore::FallbackSpace final : public Space,
   std::shared_ptr<const LimitDefinition> kept_;  // guarded by kept_mutex_
 };
 
-/// Handles the inner store's answers to a batch, of requests alone or asked together: updates the
-/// deny cache, mirrors the answers into the local states, and lets the policy decide the requests
-/// without an answer.
+/// Handles the inner store's answers to a batch, of requests alone or asked together: records them,
+/// and lets the policy decide the requests without an answer.
 class FallbackStore::Settling {
  public:
-  Settling(FallbackStore& store, std::span<const Subject> subjects, Instant now, Instant sent)
-      : store_(store), subjects_(subjects), now_(now), sent_(sent) {}
+  Settling(FallbackStore& store, Batch& batch)
+      : store_(store),
+        batch_(batch),
+        subjects_(batch.outer.subjects.data(), batch.outer.subjects.size()),
+        arrived_(store.decided_at(batch.now())) {}
 
-  /// Settles decisions[i], the answer to requests[i], or the one decision of a group. Returns
-  /// whether requests are left unanswered because the policy is kRaise. Throws
-  /// std::invalid_argument where a group cannot be asked together; its decision is then
-  /// kUnavailable.
-  bool run(std::span<const Request> requests, std::span<Decision> decisions, Batch::Mode mode) {
-    if (mode == Batch::Mode::kTogether && requests.size() > 1) {
+  void run() {
+    const Requests requests = batch_.requests();
+    const std::span<Decision> decisions = batch_.decisions();
+    if (batch_.is_together() && requests.size() > 1) {
       settle_group(requests, decisions[0]);
     } else {
       for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -124,16 +128,14 @@ class FallbackStore::Settling {
       }
     }
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      subjects_[i].space->count(requests[i], decisions[i % decisions.size()]);
+      FallbackSpace::of(subjects_[i]).count(requests[i], decisions[i % decisions.size()]);
     }
     const bool raises = lost_ > 0 && policy() == OnFailure::kRaise;
+    if (raises) batch_.set_error("the store did not answer");
+    if (!raises && !is_left_open_) batch_.clear_error();
     count(raises);
-    if (answered_ && store_.charges_->may_charge(store_.decided_at(now_))) store_.charge_back(now_);
-    return raises;
+    if (answered_ && store_.charges_->may_charge(arrived_)) store_.charge_back(batch_.now());
   }
-
-  /// Whether a request that only the inner store can answer has no answer.
-  bool is_left_open() const { return is_left_open_; }
 
  private:
   using Subjects = std::span<const Subject>;
@@ -148,50 +150,48 @@ class FallbackStore::Settling {
     // to release it: a permit with that id in the local states would be another one.
     if (request.giver == Source::kUnavailable) {
       is_left_open_ = is_left_open_ || is_lost;
-      return store_.forget(subjects);
+      return;
     }
-    learn(subjects[0], request, decision);
-    if (!is_lost) return mirror(subjects[0], request, decision);
-    store_.forget(subjects);
-    answer_by_policy(subjects, requests, decision);
+    learn(subjects[0], request, decision, decision.allowed);
+    if (is_lost) answer_by_policy(subjects, requests, decision);
   }
 
   void settle_group(Requests requests, Decision& decision) {
-    // None is under way any more: while the answer to one is mirrored, the others do not count.
-    store_.forget(subjects_);
     if (decision.source == Source::kUnavailable) {
       return answer_by_policy(subjects_, requests, decision);
     }
     answered_ = true;
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      Decision told = requests[i].parts[0];
-      learn(subjects_[i], requests[i], told);
-      told.allowed = decision.allowed;
-      Subject settled = subjects_[i];
-      settled.expected = 0;
-      mirror(settled, requests[i], told);
+      learn(subjects_[i], requests[i], requests[i].parts[0], decision.allowed);
     }
   }
 
-  void learn(const Subject& subject, const Request& request, const Decision& answer) {
-    if (!store_.denials_ || !subject.space->is_cached(request.operation)) return;
-    const DenyCache::Name name = subject.space->name_of(subject.key);
-    if (!takes(request.operation, 1)) {
-      // Cleared again (as before sending), because denials that arrived meanwhile may be older than
-      // this refund or reset.
-      store_.denials_->clear(name, store_.clock_.now());
-    } else if (now_ != kStoreTime || answer.source != Source::kStore) {
-      return;
-    } else if (answer.allowed) {
-      store_.denials_->refute(name, request, sent_);
-    } else if (request.operation == Operation::kTake) {
-      store_.denials_->remember(name, request, sent_, answer);
+  // `answer` is the request's own; `is_done`, whether all that were asked together are admitted.
+  void learn(const Subject& subject, const Request& request, const Decision& answer, bool is_done) {
+    if (store_.answers_ == nullptr) return;
+    const FallbackSpace& space = FallbackSpace::of(subject);
+    const Operation operation = request.operation;
+    if (!space.lends && (operation == Operation::kRefund || operation == Operation::kReset)) {
+      // Cleared again (as before sending), whatever the answer: it may have been done.
+      store_.answers_->clear(space.name_of(subject.key), store_.clock_.now());
     }
-  }
-
-  void mirror(const Subject& subject, const Request& request, const Decision& told) {
-    if (store_.local_ == nullptr) return;
-    store_.local_->mirror(subject.key, in_local(subject, request), subject.expected, told, sent_);
+    if (answer.source != Source::kStore) return;
+    if (operation == Operation::kReset) store_.charges_->forget(space, subject.key);
+    if (store_.local_ != nullptr && store_.local_->mirrors(request)) {
+      Decision done = answer;
+      done.allowed = is_done;
+      std::unique_lock lock(store_.local_mutex_, std::defer_lock);
+      if (!space.lends) lock.lock();  // Nothing else is known of permits: no need to agree with it.
+      store_.local_->mirror(subject.key, in_local(subject, request), done, arrived_);
+    }
+    // A block hides how many units remain.
+    if (space.lends || operation == Operation::kBlock) return;
+    const Instant sent = batch_.outer.sent;
+    const bool is_now = batch_.now() == kStoreTime;
+    // Of a batch of several requests, this answer has waited for the last one.
+    const Instant since = batch_.decisions().size() > 1 ? sent : arrived_;
+    store_.answers_->record(space.name_of(subject.key), request, answer,
+                            is_now ? std::optional(sent) : std::nullopt, arrived_, since);
   }
 
   // Answers one request, or several asked together, in place of the store, whose decision is
@@ -207,11 +207,17 @@ class FallbackStore::Settling {
       decision = policy_decision(policy(), requests);
       return;
     }
-    const Instant now = store_.decided_at(now_);
-    if (is_still_denied(subjects, requests, now, decision)) return;
+    const Instant now = arrived_;
+    const std::lock_guard lock(store_.local_mutex_);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      store_.bring_to_told(subjects[i], requests[i], now);
+    }
     OneOrMore<Request> local;
     for (std::size_t i = 0; i < requests.size(); ++i) {
       local.push_back(in_local(subjects[i], requests[i]));
+    }
+    if (is_still_denied(subjects, requests, decision)) {
+      return fill_parts({local.data(), local.size()}, decision);
     }
     decision = store_.local_->answer({local.data(), local.size()}, now);
     // The store may have charged what it was sent, so that is not charged back; unless it has
@@ -224,9 +230,9 @@ class FallbackStore::Settling {
 
   bool was_denied_last(Subjects subjects, Requests requests) const {
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      const FallbackSpace& space = *subjects[i].space;
-      if (space.lends) continue;
-      if (store_.denials_->denied_last(space.name_of(subjects[i].key), requests[i])) return true;
+      const FallbackSpace& space = FallbackSpace::of(subjects[i]);
+      if (space.lends || !takes(requests[i].operation, requests[i].cost)) continue;
+      if (store_.answers_->denied_last(space.name_of(subjects[i].key), requests[i])) return true;
     }
     return false;
   }
@@ -234,49 +240,46 @@ class FallbackStore::Settling {
   // While the store is lost, what it has denied is denied until the retry_after that it gave. The
   // local states alone may admit it: they do not know of a block, for example. Of requests asked
   // together, one such denial denies all.
-  bool is_still_denied(Subjects subjects, Requests requests, Instant now, Decision& decision) {
-    if (now_ != kStoreTime) return false;
-    std::optional<std::size_t> denied;
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      const Request& request = requests[i];
-      const FallbackSpace& space = *subjects[i].space;
+  bool is_still_denied(Subjects subjects, Requests requests, Decision& decision) {
+    bool is_denied = false;
+    for (std::size_t i = 0; i < requests.size() && batch_.now() == kStoreTime; ++i) {
+      const FallbackSpace& space = FallbackSpace::of(subjects[i]);
       Decision one;
-      if (!takes(request.operation, request.cost) || space.lends ||
-          !store_.denials_->denies(space.name_of(subjects[i].key), request, now, one,
-                                   DenyCache::Answers::kNo)) {
+      if (!takes(requests[i].operation, requests[i].cost) || space.lends ||
+          !store_.answers_->denies(space.name_of(subjects[i].key), requests[i], arrived_, one,
+                                   LastAnswers::Answers::kNo) ||
+          (is_denied && one.retry_after <= decision.retry_after)) {
         continue;
       }
-      if (denied && one.retry_after <= decision.retry_after) continue;
-      denied = i;
+      is_denied = true;
       decision = one;
+      decision.source = Source::kLocal;
+      if (requests.size() > 1) decision.binding = static_cast<std::uint8_t>(i);
     }
-    if (!denied) return false;
-    decision.source = Source::kLocal;
-    fill_parts(subjects, requests, now, *denied, decision);
-    if (requests.size() > 1) decision.binding = static_cast<std::uint8_t>(*denied);
-    return true;
+    return is_denied;
   }
 
-  // Writes the decisions of parts where they are wanted. `denial`, which the store gave to
-  // requests[denied], is that of the binding part; the others are as the local states have them.
-  void fill_parts(Subjects subjects, Requests requests, Instant now, std::size_t denied,
-                  const Decision& denial) {
-    const bool is_group = requests.size() > 1;
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      const std::span<Decision> parts = requests[i].parts;
-      if (parts.empty()) continue;
-      Request peek = in_local(subjects[i], requests[i]);
-      peek.operation = Operation::kTake;
-      peek.cost = 0;
-      if (is_group) peek.parts = {};
-      const Decision whole = store_.local_->answer({&peek, 1}, now);
-      if (is_group) parts[0] = whole;
-      for (Decision& part : parts) {
-        if (part.remaining >= requests[i].cost) continue;
+  // Writes the decisions of parts beside a denial by the store, which is that of the binding part.
+  // The others are as the local states have them.
+  void fill_parts(std::span<Request> local, const Decision& denial) {
+    if (local[0].parts.empty()) return;
+    OneOrMore<std::int64_t> costs;
+    for (Request& request : local) {
+      costs.push_back(std::exchange(request.cost, 0));
+      request.operation = Operation::kTake;
+    }
+    static_cast<void>(store_.local_->answer(local, arrived_));
+    for (std::size_t i = 0; i < local.size(); ++i) {
+      for (Decision& part : local[i].parts) {
+        if (part.remaining >= costs[i]) continue;
         part.allowed = false;
         part.retry_after = denial.retry_after;  // The binding part's is the longest.
       }
-      if (i == denied) parts[is_group ? 0 : denial.binding] = denial;
+    }
+    if (local.size() > 1) {
+      local[denial.binding].parts[0] = denial;
+    } else {
+      local[0].parts[denial.binding] = denial;
     }
   }
 
@@ -292,21 +295,20 @@ class FallbackStore::Settling {
   OnFailure policy() const { return store_.options_.on_failure; }
 
   FallbackStore& store_;
+  Batch& batch_;
   const std::span<const Subject> subjects_;
-  const Instant now_;
-  const Instant sent_;
+  const Instant arrived_;
   std::size_t lost_ = 0;
   bool answered_ = false;
-  bool is_left_open_ = false;
+  bool is_left_open_ = false;  // A request that only the inner store can answer has no answer.
 };
 
 FallbackStore::FallbackStore(std::shared_ptr<Store> inner, const FallbackOptions& options)
     : options_(options),
       local_(make_local(options)),
       secret_(local_ ? local_->store().secret() : HashSecret::random()),
-      inner_(std::move(inner)) {
-  if (options.deny_cache.count() > 0 || local_) denials_.emplace(options.deny_cache);
-}
+      answers_(make_answers(options)),
+      inner_(std::move(inner)) {}
 
 std::shared_ptr<Space> FallbackStore::open_space(const LimitDefinition& limit) {
   return replace_space(nullptr, limit);
@@ -325,48 +327,31 @@ std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>
     MemoryStore& states = local_->store();
     local = former ? states.replace_space(former->local, limit) : states.open_space(limit);
   }
-  std::weak_ptr<FallbackSpace>& known = spaces_[limit.space];
-  if (const auto space = known.lock(); space && space->inner == inner && space->local == local) {
-    if (!limit.varies && space->expression != limit.expression) {
-      space->expression = limit.expression;
-      space->number.store(++last_number_, std::memory_order_release);
-    }
-    return space;
-  }
+  Known& known = spaces_[limit.space];
+  const auto current = known.space.lock();
+  if (current && current->inner == inner && current->local == local) return current;
+  // If the last space of this name is gone, the new one takes over its number, and so what the
+  // store said last, unless the new limit cannot read the states of the former one.
+  const bool keeps_number = !current && !former && keeps_state(known.parts, limit.parts);
+  if (!keeps_number) known.number = ++last_number_;
+  known.parts = limit.parts;
   const auto space = std::make_shared<FallbackSpace>();
   space->inner = std::move(inner);
   space->local = std::move(local);
-  space->number.store(++last_number_, std::memory_order_release);
-  space->expression = limit.expression;
+  space->number = known.number;
   space->lends = lends(limit);
   if (former) space->succeed(*former);
-  known = space;
+  known.space = space;
   if (spaces_.size() >= drop_at_) {
-    std::erase_if(spaces_, [](const auto& row) { return row.second.expired(); });
+    std::erase_if(spaces_, [](const auto& row) { return row.second.space.expired(); });
     drop_at_ = std::max(drop_at_, 2 * spaces_.size());
   }
   return space;
 }
 
-FallbackStore::Subject FallbackStore::subject_of(const Request& request) const {
-  return {.space = &FallbackSpace::of(request), .key = hash_key(request.key, secret_)};
-}
-
-// The inner store is about to be asked. Its answer is mirrored, or forget() is called.
-void FallbackStore::expect(Subject& subject, const Request& request) {
-  if (local_) subject.expected = local_->expect(subject.key, *subject.space->local, request);
-}
-
-void FallbackStore::forget(std::span<const Subject> subjects) {
-  if (local_ == nullptr) return;
-  for (const Subject& subject : subjects) {
-    local_->forget(subject.key, *subject.space->local, subject.expected);
-  }
-}
-
 Request FallbackStore::in_local(const Subject& subject, const Request& request) {
   Request local = request;
-  local.space = subject.space->local.get();
+  local.space = FallbackSpace::of(subject).local.get();
   return local;
 }
 
@@ -378,176 +363,151 @@ bool FallbackStore::is_answered_here(const Subject& subject, const Request& requ
     return true;
   }
   if (is_return(request.operation) && request.giver == Source::kLocal && local_ != nullptr) {
+    const Instant at = decided_at(now);
     const Request local = in_local(subject, request);
-    decision = local_->answer({&local, 1}, decided_at(now));
-    note_local(subject, request, decision, decided_at(now), false);
+    const std::lock_guard lock(local_mutex_);
+    bring_to_told(subject, request, at);
+    decision = local_->answer({&local, 1}, at);
+    note_local(subject, request, decision, at, false);
     return true;
   }
   return is_denied_again(subject, request, now, sent, decision);
 }
 
 // Called in the order of the batch: a take after a refund or reset of its key is not denied from
-// the cache.
+// what is remembered. Permits always ask: one may be released long before retry_after.
 bool FallbackStore::is_denied_again(const Subject& subject, const Request& request, Instant now,
                                     Instant& sent, Decision& decision) {
-  if (!denials_ || !subject.space->is_cached(request.operation)) return false;
-  const DenyCache::Name name = subject.space->name_of(subject.key);
-  if (!takes(request.operation, 1)) {
-    denials_->clear(name, clock_.now());
+  FallbackSpace& space = FallbackSpace::of(subject);
+  if (answers_ == nullptr || space.lends) return false;
+  const LastAnswers::Name name = space.name_of(subject.key);
+  if (request.operation == Operation::kRefund || request.operation == Operation::kReset) {
+    answers_->clear(name, clock_.now());
     return false;
   }
   // Of a denial that is remembered, the decisions of its parts are not.
-  if (now != kStoreTime || !request.parts.empty() || !denials_->knows(name)) return false;
-  // For a key in the cache the exact time is used, so that even a denial of nanoseconds ends in
-  // time.
+  if (!takes(request.operation, request.cost) || now != kStoreTime || !request.parts.empty() ||
+      !answers_->was_denied(name)) {
+    return false;
+  }
+  // Even a denial of nanoseconds ends in time.
   sent = clock_.now();
-  if (!denials_->denies(name, request, sent, decision)) return false;
+  if (!answers_->denies(name, request, sent, decision)) return false;
   counters_->cached_denials.fetch_add(1, std::memory_order_relaxed);
-  subject.space->count(request, decision);
+  space.count(request, decision);
   return true;
 }
 
 void FallbackStore::decide(std::span<const Request> requests, Instant now,
                            std::span<Decision> decisions) {
-  assert(decisions.size() >= requests.size());
-  Instant sent = sent_at(now);
-  OneOrMore<Request> asked;
-  OneOrMore<Subject> subjects;
-  OneOrMore<std::size_t> places;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    Subject subject = subject_of(requests[i]);
-    if (is_answered_here(subject, requests[i], now, sent, decisions[i])) continue;
-    expect(subject, requests[i]);
-    asked.push_back(requests[i]);
-    asked.back().space = subject.space->inner.get();
-    subjects.push_back(subject);
-    places.push_back(i);
-  }
-  if (asked.empty()) return;
-  const std::span<const Request> all{asked.data(), asked.size()};
-  OneOrMore<Decision> answers(asked.size(), Decision{.source = Source::kUnavailable});
-  std::string error;
-  try {
-    inner_->decide(all, now, answers);
-  } catch (const StoreError& unanswered) {
-    error = unanswered.what();
-  }
-  Settling settling(*this, {subjects.data(), subjects.size()}, now, sent);
-  const bool raises = settling.run(all, answers, Batch::Mode::kEach);
-  for (std::size_t i = 0; i < places.size(); ++i) decisions[places[i]] = answers[i];
-  if (raises) throw StoreError(error);
+  if (requests.empty()) return;
+  const std::string error = decide_in_batch(requests, Batch::Mode::kEach, now, decisions);
+  if (!error.empty() && options_.on_failure == OnFailure::kRaise) throw StoreError(error);
 }
 
 void FallbackStore::decide_all(std::span<const Request> requests, Instant now, Decision& decision) {
-  const Instant sent = sent_at(now);
-  OneOrMore<Request> asked(requests.begin(), requests.end());
-  OneOrMore<Subject> subjects;
-  // The decision of each is wanted in any case: the local states learn from it.
-  OneOrMore<Decision> own(asked.size(), Decision{.source = Source::kUnavailable});
-  for (std::size_t i = 0; i < asked.size(); ++i) {
-    subjects.push_back(subject_of(asked[i]));
-    expect(subjects[i], asked[i]);
-    asked[i].space = subjects[i].space->inner.get();
-    if (asked.size() > 1 && asked[i].parts.empty()) asked[i].parts = {&own[i], 1};
-  }
-  const std::span<const Request> all{asked.data(), asked.size()};
-  const std::span<const Subject> about{subjects.data(), subjects.size()};
-  decision = {.source = Source::kUnavailable};
-  std::string error;
-  try {
-    inner_->decide_all(all, now, decision);
-  } catch (const StoreError& unanswered) {
-    error = unanswered.what();
-  } catch (const std::invalid_argument&) {
-    forget(about);
-    throw;
-  }
-  Settling settling(*this, about, now, sent);
-  if (settling.run(all, {&decision, 1}, Batch::Mode::kTogether)) throw StoreError(error);
+  const std::string error = decide_in_batch(requests, Batch::Mode::kTogether, now, {&decision, 1});
+  if (!error.empty()) throw StoreError(error);
 }
 
-void FallbackStore::submit(std::unique_ptr<Batch> batch) {
+// Answers what needs no asking, and passes the rest on to this function of the inner store.
+void FallbackStore::pass_on(std::unique_ptr<Batch> batch,
+                            void (Store::*function)(std::unique_ptr<Batch>)) {
+  const std::span<Request> requests = batch->requests();
+  OneOrMore<Subject> subjects;
+  OneOrMore<std::size_t> open;
   Instant sent = sent_at(batch->now());
-  std::vector<Subject> subjects;
-  subjects.reserve(batch->requests().size());
-  if (batch->is_together()) return submit_together(std::move(batch), sent);
-  OneOrMore<std::size_t> asked;
-  for (std::size_t i = 0; i < batch->requests().size(); ++i) {
-    const Request& request = batch->requests()[i];
-    Subject subject = subject_of(request);
-    if (is_answered_here(subject, request, batch->now(), sent, batch->decisions()[i])) continue;
-    expect(subject, request);
-    asked.push_back(i);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const Subject subject{.space = requests[i].space, .key = hash_key(requests[i].key, secret_)};
+    if (!batch->is_together() &&
+        is_answered_here(subject, requests[i], batch->now(), sent, batch->decisions()[i])) {
+      continue;
+    }
     subjects.push_back(subject);
+    open.push_back(i);
   }
-  if (asked.empty()) return Batch::complete(std::move(batch));
-  if (asked.size() == batch->requests().size()) {
-    return pass_on(std::move(batch), std::move(subjects), sent);
+  if (open.empty()) return Batch::complete(std::move(batch));
+  if (open.size() < requests.size()) batch = take_out(std::move(batch), open);
+  batch->outer.store = this;
+  batch->outer.subjects = std::move(subjects);
+  batch->outer.sent = sent;
+  if (local_ != nullptr) want_parts(*batch);
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    batch->requests()[i].space = FallbackSpace::of(batch->outer.subjects[i]).inner.get();
   }
+  (*inner_.*function)(std::move(batch));
+}
 
+// A batch of some requests of another one, which completes that.
+std::unique_ptr<Batch> FallbackStore::take_out(std::unique_ptr<Batch> batch,
+                                               std::span<const std::size_t> places) {
   std::vector<Request> requests;
   std::vector<Decision*> answers;
-  for (const std::size_t i : asked) {
-    requests.push_back(batch->requests()[i]);
-    answers.push_back(&batch->decisions()[i]);
+  for (const std::size_t place : places) {
+    requests.push_back(batch->requests()[place]);
+    answers.push_back(&batch->decisions()[place]);
   }
-  auto rest = std::make_unique<Batch>(requests, Batch::Mode::kEach, batch->now());
-  rest->completion = [whole = std::make_shared<std::unique_ptr<Batch>>(std::move(batch)), requests,
+  auto some = std::make_unique<Batch>(requests, Batch::Mode::kEach, batch->now());
+  some->completion = [whole = std::make_shared<std::unique_ptr<Batch>>(std::move(batch)), requests,
                       answers](Batch& answered) {
     answered.copy_parts(requests);
     for (std::size_t i = 0; i < answers.size(); ++i) *answers[i] = answered.decisions()[i];
     (*whole)->set_error(answered.error());
     Batch::complete(std::move(*whole));
   };
-  pass_on(std::move(rest), std::move(subjects), sent);
+  return some;
 }
 
-void FallbackStore::submit_together(std::unique_ptr<Batch> batch, Instant sent) {
-  std::vector<Subject> subjects;
-  std::vector<std::shared_ptr<FallbackSpace>> held;  // If the batch is refused, it lets them go.
-  for (const Request& request : batch->requests()) {
-    subjects.push_back(subject_of(request));
-    held.push_back(subjects.back().space->shared_from_this());
-    expect(subjects.back(), request);
-  }
-  try {
-    pass_on(std::move(batch), subjects, sent);
-  } catch (const std::invalid_argument&) {
-    forget(subjects);
-    throw;
-  }
-}
-
-// Submits the whole batch to the inner store.
-void FallbackStore::pass_on(std::unique_ptr<Batch> batch, std::vector<Subject> subjects,
-                            Instant sent) {
-  for (std::size_t i = 0; i < subjects.size(); ++i) {
-    batch->requests()[i].space = subjects[i].space->inner.get();
-  }
-  batch->completion = [this, sent, subjects = std::move(subjects),
-                       caller = std::move(batch->completion)](Batch& answered) mutable {
-    const auto mode = answered.is_together() ? Batch::Mode::kTogether : Batch::Mode::kEach;
-    Settling settling(*this, {subjects.data(), subjects.size()}, answered.now(), sent);
-    try {
-      const bool raises = settling.run(answered.requests(), answered.decisions(), mode);
-      if (raises) answered.set_error("the store did not answer");
-      if (!raises && !settling.is_left_open()) answered.clear_error();
-    } catch (const std::invalid_argument& error) {
-      answered.clear_error();
-      answered.set_error(error.what());
-    }
-    for (std::size_t i = 0; i < subjects.size(); ++i) {
-      answered.requests()[i].space = subjects[i].space;
-    }
-    run_completion(caller, answered);
+// Of an `&` that is asked alone, the local states need the decisions of the parts in any case.
+void FallbackStore::want_parts(Batch& batch) {
+  const std::span<Request> requests = batch.requests();
+  const auto count_of = [&](const Request& request) -> std::size_t {
+    const std::size_t parts = request.limit->parts.size();
+    return parts > 1 && request.parts.empty() ? parts : 0;
   };
-  inner_->submit(std::move(batch));
+  std::size_t count = 0;
+  for (const Request& request : requests) count += count_of(request);
+  if (count == 0) return;
+  batch.outer.parts.resize(count, Decision{.source = Source::kUnavailable});
+  std::span<Decision> rest = batch.outer.parts;
+  for (Request& request : requests) {
+    const std::size_t own = count_of(request);
+    if (own == 0) continue;
+    request.parts = rest.first(own);
+    rest = rest.subspan(own);
+  }
+}
+
+void FallbackStore::on_answered(Batch& batch) {
+  Settling(*this, batch).run();
+  std::span<const Decision> own_parts = batch.outer.parts;  // In the order of the requests.
+  for (std::size_t i = 0; i < batch.requests().size(); ++i) {
+    Request& request = batch.requests()[i];
+    request.space = batch.outer.subjects[i].space;
+    if (!own_parts.empty() && request.parts.data() == own_parts.data()) {
+      own_parts = own_parts.subspan(request.parts.size());
+      request.parts = {};
+    }
+  }
+  run_completion(batch);
+}
+
+// Before the local states answer for the key. REQUIRES: the policy is local, and local_mutex_ is
+// held.
+void FallbackStore::bring_to_told(const Subject& subject, const Request& request, Instant now) {
+  const FallbackSpace& space = FallbackSpace::of(subject);
+  if (space.lends) return;
+  const std::size_t parts = request.limit->parts.size();
+  const auto told = answers_->take_new(space.name_of(subject.key), parts);
+  if (std::ranges::none_of(told, [](const auto& one) { return one.has_value(); })) return;
+  local_->set_told(subject.key, in_local(subject, request), told,
+                   charges_->pending(space, subject.key, now));
 }
 
 // Keeps account of what the local states have admitted, or taken back.
 void FallbackStore::note_local(const Subject& subject, const Request& request,
                                const Decision& answer, Instant now, bool may_be_done) {
-  if (subject.space->lends || !answer.allowed) return;
+  if (FallbackSpace::of(subject).lends || !answer.allowed) return;
   std::int64_t units = 0;
   switch (request.operation) {
     case Operation::kTake:
@@ -558,6 +518,7 @@ void FallbackStore::note_local(const Subject& subject, const Request& request,
       units = answer.taken;
       break;
     case Operation::kRefund:
+      if (may_be_done) return;  // The store may have got these units.
       return charges_->subtract(*subject.space, subject.key, request.cost);
     case Operation::kReset:
       return charges_->forget(*subject.space, subject.key);
@@ -568,8 +529,8 @@ void FallbackStore::note_local(const Subject& subject, const Request& request,
   if (may_be_done) return count_not_charged_back(units);
   const auto until = now + local_->reset_after(in_local(subject, request), now).count();
   const std::int64_t lost = charges_->add(subject.key,
-                                          {.space = subject.space->weak_from_this(),
-                                           .limit = subject.space->keep(*request.limit),
+                                          {.space = FallbackSpace::of(subject).weak_from_this(),
+                                           .limit = FallbackSpace::of(subject).keep(*request.limit),
                                            .name = std::string(request.key),
                                            .units = units},
                                           now, until);
@@ -583,19 +544,21 @@ void FallbackStore::count_not_charged_back(std::int64_t units) {
 
 // The store answers: charges to it what the local states have admitted and still counts.
 void FallbackStore::charge_back(Instant now) {
+  using Outcome = ChargeBack::Outcome;
+  const Instant at = decided_at(now);
   std::vector<Request> requests;
   std::vector<std::shared_ptr<const void>> owners;
-  std::vector<ChargeBack::Key> keys = charges_->take(decided_at(now));
   std::vector<ChargeBack::Key> charged;
-  std::int64_t lost = 0;
+  std::vector<ChargeBack::Key> keys = charges_->take(at);
   for (ChargeBack::Key& key : keys) {
     const auto space = std::static_pointer_cast<FallbackSpace>(key.space.lock());
     if (space == nullptr) {
-      lost += key.units;
+      count_not_charged_back(key.units);
       continue;
     }
     Request request{.limit = key.limit.get(), .space = space->local.get(), .key = key.name};
-    request.cost = std::min(key.units, local_->units_that_count(request, decided_at(now)));
+    request.cost = std::min(key.units, local_->units_that_count(request, at));
+    charges_->settle(key, key.units - request.cost, Outcome::kOver, at);
     if (request.cost == 0) continue;
     request.operation = Operation::kCharge;
     request.space = space->inner.get();
@@ -605,18 +568,26 @@ void FallbackStore::charge_back(Instant now) {
     key.units = request.cost;
     charged.push_back(key);
   }
-  count_not_charged_back(lost);
   if (requests.empty()) return;
   auto batch = std::make_unique<Batch>(requests, Batch::Mode::kEach, now);
   for (auto& owner : owners) batch->keep(std::move(owner));
-  // The inner store may have other owners, and answer when this is gone.
-  batch->completion = [counters = counters_, charges = charges_, charged = std::move(charged),
-                       at = decided_at(now)](Batch& answered) {
+  want_parts(*batch);
+  // It owns all that it uses, so it may run after this is gone.
+  batch->completion = [counters = counters_, charges = charges_, answers = answers_, clock = clock_,
+                       at, charged = std::move(charged)](Batch& answered) {
+    const Instant arrived = answered.now() == kStoreTime ? clock.now() : answered.now();
     for (std::size_t i = 0; i < charged.size(); ++i) {
       const Decision& decision = answered.decisions()[i];
+      if (decision.source == Source::kStore) {
+        const auto space = std::static_pointer_cast<FallbackSpace>(charged[i].space.lock());
+        answers->record(space->name_of(charged[i].hash), answered.requests()[i], decision,
+                        std::nullopt, arrived, at);
+      }
       const bool is_lost = decision.source == Source::kUnavailable;
-      // What the store certainly has not charged is charged later.
-      if (is_lost && decision.taken == 0 && charges->return_later(charged[i], at)) continue;
+      const bool is_sent = !is_lost || decision.taken == kTakenUnknown;
+      const Outcome lost = is_sent ? Outcome::kUnknown : Outcome::kNotSent;
+      charges->settle(charged[i], charged[i].units, is_lost ? lost : Outcome::kOver, arrived);
+      if (!is_sent) continue;
       auto& count = is_lost ? counters->not_charged_back : counters->charged_back;
       count.fetch_add(static_cast<std::uint64_t>(charged[i].units), std::memory_order_relaxed);
     }
@@ -636,7 +607,7 @@ bool FallbackStore::is_completing() {
 void FallbackStore::add_counts(std::vector<DecisionCount>& counts) const {
   const std::lock_guard lock(mutex_);
   for (const auto& [name, held] : spaces_) {
-    if (const auto space = held.lock()) space->add_counts(name, counts);
+    if (const auto space = held.space.lock()) space->add_counts(name, counts);
   }
 }
 

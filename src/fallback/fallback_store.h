@@ -15,12 +15,13 @@
 #include <string_view>
 #include <vector>
 
+#include "algorithms/limit_definition.h"
 #include "core/batch.h"
 #include "core/instant.h"
 #include "core/store.h"
 #include "fallback/charge_back.h"
-#include "fallback/deny_cache.h"
 #include "fallback/failure_policy.h"
+#include "fallback/last_answers.h"
 #include "fallback/local_fallback.h"
 
 namespace sluice {
@@ -32,7 +33,8 @@ struct FallbackOptions {
   /// Under kLocal, this process admits up to 1/local_share of each limit, rounded down; nothing of
   /// a limit below local_share. From 1 to kMostShares.
   std::int64_t local_share = 1;
-  /// The most memory for the local states, as MemoryOptions::max_bytes.
+  /// The most memory for the local states and for what the store said last: half for each, at least
+  /// 1 MiB. Under other policies than kLocal, only denials are kept, in 2 MiB.
   std::size_t local_bytes = std::size_t{64} << 20;
   /// For how long a denial of the store is repeated without asking it, at most; 0 for not at all.
   std::chrono::nanoseconds deny_cache = std::chrono::seconds(1);
@@ -59,9 +61,10 @@ struct FallbackCounters {
 ///
 /// - The policy answers each request that the inner store leaves unanswered (kUnavailable); a group
 ///   asked together is answered together. Whether the inner store charged it is not known.
-/// - Under kLocal, local states know what the inner store last said to this process (see
-///   LocalFallback), and what it denied stays denied while it is lost (see DenyCache). An
-///   unanswered request that is not a take (a refund, a charge, ...) changes the local states only.
+/// - What the inner store said last of each key is remembered (see LastAnswers). Under kLocal the
+///   local states are brought to it when they must answer for the key (see LocalFallback), and what
+///   the inner store denied stays denied while it is lost. An unanswered refund or reset changes
+///   the local states and what is to be charged to the inner store; it is not sent again.
 /// - What the local states have admitted is charged to the inner store when it answers again, as
 ///   far as it still counts by then. Not so if the inner store may have charged it already: it was
 ///   sent the request, or that charge, and did not answer. What it certainly has not charged is
@@ -73,22 +76,23 @@ struct FallbackCounters {
 ///   store has then not confirmed it. If it is not known whether the inner store gave it (giver
 ///   kUnavailable), only the inner store is asked, and the policy does not answer for it.
 /// - A request that the inner store has just denied is denied again without asking it: see
-///   DenyCache. This applies to takes of units, and takes of what remains, at the store's own time,
-///   asked one by one or in a batch, also to limits with `&`; it applies neither to permits nor to
-///   groups asked together: only the inner store can say which of their limits binds. While the
-///   inner store does not answer, it applies to groups too, and what a group is told is remembered
-///   as if its requests had been asked one by one.
+///   LastAnswers. This applies to takes of units, and takes of what remains, at the store's own
+///   time, asked one by one or in a batch, also to limits with `&`; it applies neither to permits
+///   nor to groups asked together: only the inner store can say which of their limits binds. While
+///   the inner store does not answer, it applies to groups too, and what a group is told is
+///   remembered as if its requests had been asked one by one.
 ///
 /// Requests that are pending when it is destroyed are completed by the policy.
 ///
-/// Thread-safe. Only open_space() and replace_space() take a lock that all callers share.
-class FallbackStore final : public Store {
+/// Thread-safe. All callers share two locks: one of open_space() and replace_space(), and one under
+/// which the local states of units answer, or repeat an answer (see LocalFallback::mirrors()).
+class FallbackStore final : public Store, private Batch::OuterStore {
  public:
+  /// The caller gives up its share of `inner`: when this is destroyed, `inner` must answer no
+  /// batch of this any more, except within its destructor.
   /// Throws StoreError where the options are out of range, or the system has no random bytes.
   FallbackStore(std::shared_ptr<Store> inner, const FallbackOptions& options);
 
-  /// If a space is opened again with other numbers, its remembered denials are forgotten, except if
-  /// each call has its own numbers (LimitDefinition::varies).
   std::shared_ptr<Space> open_space(const LimitDefinition& limit) override;
   std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
                                        const LimitDefinition& limit) override;
@@ -98,7 +102,10 @@ class FallbackStore final : public Store {
               std::span<Decision> decisions) override;
   using Store::decide_all;
   void decide_all(std::span<const Request> requests, Instant now, Decision& decision) override;
-  void submit(std::unique_ptr<Batch> batch) override;
+  void submit(std::unique_ptr<Batch> batch) override { pass_on(std::move(batch), &Store::submit); }
+  void submit_and_wait(std::unique_ptr<Batch> batch) override {
+    pass_on(std::move(batch), &Store::submit_and_wait);
+  }
   bool answers_later() const override { return inner_->answers_later(); }
   std::unique_ptr<Watch> watch(const std::shared_ptr<Space>& space, std::string_view key,
                                std::function<void()> released) override;
@@ -115,30 +122,32 @@ class FallbackStore final : public Store {
  private:
   class FallbackSpace;
   class Settling;
-  /// What a request is about.
-  struct Subject {
-    FallbackSpace* space = nullptr;
-    KeyHash key;
-    std::int64_t expected = 0;  // The result of LocalFallback::expect().
+  /// What is known of a space by its name. It outlives the space, for the next one of that name.
+  struct Known {
+    std::weak_ptr<FallbackSpace> space;
+    std::uint64_t number = 0;  ///< See FallbackSpace::number.
+    std::vector<AnyPart> parts;
   };
+  using Subject = Batch::Subject;
   template <class T>
   using OneOrMore = boost::container::small_vector<T, 1>;
 
   Instant decided_at(Instant now) const { return now == kStoreTime ? clock_.now() : now; }
   /// A lower bound of the send time, at most a few milliseconds earlier. is_denied_again() uses the
-  /// exact time for keys that are in the deny cache.
+  /// exact time for keys that were denied.
   Instant sent_at(Instant now) const { return now == kStoreTime ? clock_.now_cheaply() : now; }
 
-  Subject subject_of(const Request& request) const;
   static Request in_local(const Subject& subject, const Request& request);
-  void expect(Subject& subject, const Request& request);
-  void forget(std::span<const Subject> subjects);
   bool is_answered_here(const Subject& subject, const Request& request, Instant now, Instant& sent,
                         Decision& decision);
   bool is_denied_again(const Subject& subject, const Request& request, Instant now, Instant& sent,
                        Decision& decision);
-  void submit_together(std::unique_ptr<Batch> batch, Instant sent);
-  void pass_on(std::unique_ptr<Batch> batch, std::vector<Subject> subjects, Instant sent);
+  void pass_on(std::unique_ptr<Batch> batch, void (Store::*function)(std::unique_ptr<Batch>));
+  static std::unique_ptr<Batch> take_out(std::unique_ptr<Batch> batch,
+                                         std::span<const std::size_t> places);
+  static void want_parts(Batch& batch);
+  void on_answered(Batch& batch) override;
+  void bring_to_told(const Subject& subject, const Request& request, Instant now);
   void note_local(const Subject& subject, const Request& request, const Decision& answer,
                   Instant now, bool may_be_done);
   void count_not_charged_back(std::int64_t units);
@@ -148,12 +157,15 @@ class FallbackStore final : public Store {
   const Clock clock_;                           // Compared only with itself, not with a store's.
   const std::unique_ptr<LocalFallback> local_;  // Null unless the policy is local.
   const HashSecret secret_;  // The same as that of the local states: a key is hashed once.
-  std::optional<DenyCache> denials_;
+  const std::shared_ptr<LastAnswers> answers_;  // Null if nothing of them is used.
   const std::shared_ptr<ChargeBack> charges_ = std::make_shared<ChargeBack>();
   const std::shared_ptr<FallbackCounters> counters_ = std::make_shared<FallbackCounters>();
+  // Held while the local states answer or change, so that the units that they admit and those in
+  // charges_ are seen together.
+  std::mutex local_mutex_;
   mutable std::mutex mutex_;  // guards the next three
-  std::map<std::string, std::weak_ptr<FallbackSpace>, std::less<>> spaces_;
-  std::size_t drop_at_ = 64;  // At this many spaces, those no longer in use are dropped.
+  std::map<std::string, Known, std::less<>> spaces_;
+  std::size_t drop_at_ = 1024;  // At this many spaces, those no longer in use are dropped.
   std::uint64_t last_number_ = 0;
   // The last member, so that it is destroyed first: its destructor completes pending batches.
   const std::shared_ptr<Store> inner_;

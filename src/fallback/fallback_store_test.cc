@@ -665,7 +665,7 @@ TEST_F(FallbackPermitsTest, WatchesTheStoreInside) {
 }
 
 TEST_F(FallbackStoreTest, LocalStatesAreBounded) {
-  wrap({.local_bytes = std::size_t{1} << 20}, "sliding_log 5/1h");
+  wrap({.local_bytes = std::size_t{2} << 20}, "sliding_log 5/1h");
   inner_->lose_all();
   constexpr int kKeys = 60'000;
   const auto peek = [&](int i) { return decide({.key = std::to_string(i), .cost = 0}, kStart); };

@@ -45,6 +45,16 @@ TEST_F(FallbackSubmitTest, TellsWhatItMayNotAnswer) {
   EXPECT_EQ(group->error, "the line is cut");
 }
 
+// Its first answers wait for the last one.
+TEST_F(FallbackSubmitTest, ABatchTellsNothingNewerThanWhatWasToldMeanwhile) {
+  wrap({}, "fixed_window 10/1d");
+  inner_->answers = ScriptedStore::Answers::kAtOnce;
+  inner_->on_the_way = [this] { EXPECT_EQ(decide({.key = "k", .cost = 5}).remaining, 4); };
+  EXPECT_EQ(decide_batch({{.key = "other"}, {.key = "k"}})[1].remaining, 9);
+  inner_->lose_all();
+  EXPECT_EQ(decide({.key = "k", .cost = 0}).remaining, 4);
+}
+
 TEST_F(FallbackSubmitTest, AnswersGroups) {
   wrap({});
   const auto first = submit({{.key = "a", .cost = 3}, {.key = "b"}}, kTogether);
@@ -85,15 +95,11 @@ TEST_F(FallbackSubmitTest, PartsComeWithTheBatch) {
   EXPECT_EQ(parts[3].remaining, 3);
 }
 
-// A completion cannot throw what a local group throws.
-TEST_F(FallbackSubmitTest, AMisusedGroupThatIsLostIsAnError) {
+TEST_F(FallbackSubmitTest, AMisusedGroupIsRefusedThoughTheStoreIsLost) {
   wrap({});
   inner_->lose_all();
-  const auto group = submit({{.key = "a"}, {.key = "a"}}, kTogether);
-  inner_->answer_all();
-  EXPECT_EQ(group->completions, 1);
-  EXPECT_EQ(group->decisions[0].source, Source::kUnavailable);
-  EXPECT_THAT(group->error, testing::HasSubstr("named twice"));
+  EXPECT_THROW(submit({{.key = "a"}, {.key = "a"}}, kTogether), std::invalid_argument);
+  EXPECT_TRUE(inner_->asked.empty());
 }
 
 TEST_F(FallbackSubmitTest, AnswersAtOnceWhatItRemembers) {

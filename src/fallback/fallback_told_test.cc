@@ -1,10 +1,8 @@
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
-#include <thread>
 
 #include "core/arithmetic.h"
 #include "fallback/charge_back.h"
@@ -69,15 +67,65 @@ TEST_F(FallbackToldTest, ManyProcessesTogetherAdmitWhatRemained) {
   EXPECT_EQ(admitted(kStart), 3);
 }
 
-// The answer to the earlier of two requests is mirrored last.
-TEST_F(FallbackToldTest, AnswersOfOneProcessMayOvertakeEachOther) {
-  wrap({}, "fixed_window 40/1h");
-  for (int i = 0; i < 10; ++i) {
-    inner_->on_the_way = [this] { decide({.cost = 2}, kStart); };
-    decide(Ask{}, kStart);
-  }
+// From when the answer arrives: a bucket gets nothing for the time that it took.
+TEST_F(FallbackToldTest, WhatRemainedIsThatWhenTheAnswerArrives) {
+  wrap({}, "token_bucket 10/1s");
+  Instant arrives = 0;
+  inner_->on_the_way = [&] {
+    const Instant began = store_->now();
+    while ((arrives = store_->now()) < began + 110 * kMillisecondNs) {
+    }
+  };
+  EXPECT_TRUE(decide({.cost = 10}).allowed);
   inner_->lose_all();
-  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 10);
+  const bool is_allowed = decide(Ask{}).allowed;
+  if (store_->now() < arrives + 100 * kMillisecondNs) {
+    EXPECT_FALSE(is_allowed);
+  }
+}
+
+// The window that the store counts in began before this process knew of the key.
+TEST_F(FallbackToldTest, AnAnchoredWindowEndsWhenTheStoreSaid) {
+  wrap({}, "fixed_window 40/1h anchor=first");
+  decide_elsewhere({.cost = 30}, kStart);
+  decide({.cost = 4}, kStart + kHourNs / 2);
+  inner_->lose_all();
+  EXPECT_EQ(admitted(kStart + kHourNs - 1), 6);
+  EXPECT_EQ(admitted(kStart + kHourNs), 40);
+}
+
+// Local units of an earlier loss stop counting before those that the store counts.
+TEST_F(FallbackToldTest, WhatIsToldReplacesWhatWasKnown) {
+  wrap({}, "sliding_log 40/1h");
+  inner_->lose_all();
+  EXPECT_EQ(admitted(kStart, 30), 30);
+  find_again(kStart + kHourNs / 2);
+  EXPECT_EQ(decide({.cost = 0}, kStart + kHourNs / 2).remaining, 10);
+  inner_->lose_all();
+  EXPECT_EQ(admitted(kStart + kHourNs), 10) << "the store counts the 30 for half an hour more";
+  EXPECT_EQ(admitted(kStart + kHourNs + kHourNs / 2), 30);
+}
+
+// Each part has what the store said of it, whichever of them binds.
+TEST_F(FallbackToldTest, EachPartIsTold) {
+  wrap({}, "fixed_window 10/1m & fixed_window 100/1h");
+  for (int minute = 0; minute < 9; ++minute) {
+    decide_elsewhere({.cost = 10}, kStart + minute * kMinuteNs);
+  }
+  EXPECT_EQ(decide({.cost = 1}, kStart + 9 * kMinuteNs).remaining, 9);
+  inner_->lose_all();
+  EXPECT_EQ(admitted(kStart + 9 * kMinuteNs), 9);
+  EXPECT_EQ(admitted(kStart + 10 * kMinuteNs), 0) << "no more in this hour";
+}
+
+TEST_F(FallbackToldTest, WhatIsNotChargedYetIsLessToAdmit) {
+  wrap({}, "fixed_window 40/1h");
+  inner_->lose_all();
+  decide({.cost = 5}, kStart);
+  inner_->loses = [](const Request& asked) { return asked.operation == Operation::kCharge; };
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 40) << "the store does not know of them";
+  inner_->lose_all();
+  EXPECT_EQ(admitted(kStart), 35);
 }
 
 TEST_F(FallbackToldTest, WhatTheStoreDeniedStaysDeniedUntilItsRetryAfter) {
@@ -158,74 +206,23 @@ TEST_F(FallbackToldTest, AGroupThatIsSubmittedIsToldToo) {
   EXPECT_EQ(decide({.key = "b", .cost = 0}).remaining, 38);
 }
 
-// Its units are expected, and so not taken for those of another process.
-TEST_F(FallbackToldTest, AnswersMayOvertakeThatOfAGroup) {
+TEST_F(FallbackToldTest, AGroupThatIsRefusedTellsNothing) {
   wrap({}, "fixed_window 40/1h");
-  inner_->on_the_way = [this] { decide({.key = "a", .cost = 2}, kStart); };
-  decide_all({{.key = "a"}, {.key = "b"}}, kStart);
   EXPECT_THROW(decide_all({{.key = "a"}, {.key = "a", .cost = 9}}, kStart), std::invalid_argument);
   EXPECT_THROW(submit({{.key = "a"}, {.key = "a", .cost = 9}}, Batch::Mode::kTogether),
                std::invalid_argument);
-  decide_elsewhere({.key = "a", .cost = 5}, kStart);
-  decide({.key = "a", .cost = 0}, kStart);
   inner_->lose_all();
-  EXPECT_EQ(decide({.key = "a", .cost = 0}, kStart).remaining, 32);
+  EXPECT_EQ(decide({.key = "a", .cost = 0}, kStart).remaining, 40);
 }
 
-// The store never charges it, so it hides nothing of what others use.
-TEST_F(FallbackToldTest, IsToldWhileMoreThanTheLimitIsAskedFor) {
-  wrap({}, "fixed_window 40/1h");
-  decide_elsewhere({.cost = 30}, kStart);
-  inner_->loses = [](const Request& asked) { return asked.cost == kMaxInt64; };
-  inner_->on_the_way = [&] { decide({.cost = 0}, kStart); };
-  EXPECT_FALSE(decide({.cost = kMaxInt64}, kStart).allowed);
+// Of an `&` in a group, the binding part is told.
+TEST_F(FallbackToldTest, AGroupIsToldOfTheBindingParts) {
+  wrap({}, "fixed_window 20/1h & fixed_window 40/1d");
+  decide_elsewhere({.key = "a", .cost = 15}, kStart);
+  EXPECT_TRUE(decide_all({{.key = "a"}, {.key = "b", .cost = 2}}, kStart).allowed);
   inner_->lose_all();
-  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 10);
-}
-
-// Threads of one process are told of the same use by others.
-TEST_F(FallbackToldTest, UseByOthersIsChargedOnce) {
-  wrap({}, "fixed_window 40/1h");
-  std::vector<std::string> names;
-  for (int i = 0; i < 1000; ++i) names.push_back("k" + std::to_string(i));
-  std::vector<Ask> asks;
-  for (const std::string& name : names) asks.push_back({.key = name});
-  for (int hour = 0; hour < 6; ++hour) {
-    const Instant now = kStart + hour * kHourNs;
-    inner_->lose_nothing();
-    for (const Ask& ask : asks) decide_elsewhere({.key = ask.key, .cost = 10}, now);
-    std::vector<std::thread> threads;
-    for (int i = 0; i < 4; ++i) threads.emplace_back([&] { decide_batch(asks, now); });
-    for (std::thread& thread : threads) thread.join();
-    inner_->lose_all();
-    // Keys that share a count of what is under way are told later.
-    for (const Ask& ask : asks) ASSERT_GE(decide({.key = ask.key, .cost = 0}, now).remaining, 26);
-  }
-}
-
-// Two processes ask at random; then the store is lost to one of them.
-RC_GTEST_FIXTURE_PROP(FallbackToldTest, AdmitsNoMoreThanWasTold, ()) {
-  wrap({.local_share = *rc::gen::element(1, 1, 3)},
-       *rc::gen::element<std::string>(
-           "token_bucket 10/1us", "leaky_bucket 10/1us queue=9", "fixed_window 10/1us",
-           "fixed_window 10/1us anchor=first", "sliding_log 10/1us", "sliding_window 10/1us",
-           "sliding_counter 10/1us", "token_bucket 10/1us & fixed_window 20/5us"));
-  Instant now = kStart;
-  Decision told;
-  for (int i = *rc::gen::inRange(1, 100); i > 0; --i) {
-    now += *rc::gen::inRange(0, 150);
-    const Ask ask{.cost = *rc::gen::inRange(0, 5),
-                  .operation = *rc::gen::element(Operation::kTake, Operation::kTake,
-                                                 Operation::kTakeUpTo, Operation::kCharge)};
-    if (*rc::gen::arbitrary<bool>()) {
-      decide_elsewhere(ask, now);
-    } else {
-      told = decide(ask, now);
-    }
-    if (i == 1) told = decide(ask, now);
-  }
-  inner_->lose_all();
-  RC_ASSERT(admitted(now, 20) * 1 <= told.remaining);
+  EXPECT_EQ(decide({.key = "a", .cost = 0}, kStart).remaining, 4);
+  EXPECT_EQ(decide({.key = "b", .cost = 0}, kStart).remaining, 18);
 }
 
 TEST_F(FallbackToldTest, WhatIsAdmittedHereIsChargedToTheStore) {
@@ -309,6 +306,123 @@ TEST_F(FallbackToldTest, AChargeWhoseReplyIsLostIsCountedAndNotSentAgain) {
   find_again(kStart + kSecondNs);
   EXPECT_EQ(remaining_in_store(), 10);
   EXPECT_EQ(store_->counters().charged_back, 0U);
+}
+
+// Whatever the store says remains: it may have said so before the charge.
+TEST_F(FallbackToldTest, AChargeWhoseReplyIsLostCountsHereUntilTheKeyIsFresh) {
+  wrap({}, "fixed_window 40/1h");
+  inner_->lose_all();
+  EXPECT_EQ(admitted(kStart), 40);
+  for (int i = 0; i < 3; ++i) {
+    inner_->lose_nothing();
+    inner_->says = [](const Request& asked) -> std::optional<Decision> {
+      if (asked.operation != Operation::kCharge) return std::nullopt;
+      return Decision{.source = Source::kUnavailable, .taken = kTakenUnknown};
+    };
+    EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 40);
+    inner_->says = nullptr;
+    inner_->lose_all();
+    EXPECT_EQ(admitted(kStart), 0);
+  }
+  EXPECT_EQ(store_->counters().not_charged_back, 40U);
+  EXPECT_EQ(admitted(kStart + kHourNs), 40);
+}
+
+TEST_F(FallbackToldTest, AChargeWithoutAReplyIsNotMadeTwiceThoughTheKeyWasDenied) {
+  wrap({}, "fixed_window 10/1h");
+  inner_->says = [](const Request&) {
+    return Decision{.limit = 10, .remaining = 5, .retry_after = std::chrono::milliseconds(1)};
+  };
+  EXPECT_FALSE(decide({.cost = 6}).allowed);
+  inner_->says = [](const Request&) {
+    return Decision{.source = Source::kUnavailable, .taken = kTakenUnknown};
+  };
+  decide({.cost = 6, .operation = Operation::kCharge});
+  inner_->says = nullptr;
+  find_again(store_->now());
+  EXPECT_EQ(store_->counters().charged_back, 0U);
+  EXPECT_EQ(store_->counters().not_charged_back, 6U);
+}
+
+TEST_F(FallbackToldTest, ARefundThatTheStoreMayHaveDoneIsNoLessToCharge) {
+  wrap({}, "fixed_window 40/1h");
+  decide({.cost = 10}, kStart);
+  inner_->lose_all();
+  decide({.cost = 5}, kStart);
+  inner_->lose_nothing();
+  inner_->says = [](const Request&) {
+    return Decision{.source = Source::kUnavailable, .taken = kTakenUnknown};
+  };
+  decide({.cost = 4, .operation = Operation::kRefund}, kStart);
+  inner_->says = nullptr;
+  find_again();
+  EXPECT_EQ(store_->counters().charged_back, 5U);
+}
+
+TEST_F(FallbackToldTest, AResetThatTheStoreAnsweredForgetsWhatIsToBeCharged) {
+  wrap({}, "fixed_window 40/1h");
+  inner_->lose_all();
+  decide({.cost = 5}, kStart);
+  inner_->loses = [](const Request& asked) { return asked.operation == Operation::kCharge; };
+  decide({.operation = Operation::kReset}, kStart);
+  find_again(kStart + ChargeBack::kPause);
+  EXPECT_EQ(store_->counters().charged_back, 0U);
+  inner_->lose_all();
+  EXPECT_EQ(admitted(kStart + kSecondNs), 40);
+}
+
+// A window keeps what was used, and a bucket the time until it is full.
+TEST_F(FallbackToldTest, OtherNumbersGoOnFromWhatWasUsed) {
+  wrap({}, "fixed_window 100/1h");
+  decide_elsewhere({.cost = 40}, kStart);
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 60);
+  decide({.key = "raised", .cost = 10}, kStart);
+  const auto held = space_;
+  use("fixed_window 50/1h");
+  inner_->lose_all();
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 10);
+  use("fixed_window 1000/1h");
+  EXPECT_EQ(decide({.key = "raised", .cost = 0}, kStart).remaining, 990);
+}
+
+TEST_F(FallbackToldTest, ABucketOfOtherNumbersIsFullAtTheSameTime) {
+  wrap({}, "token_bucket 100/1h");
+  decide({.cost = 40}, kStart);
+  const auto held = space_;
+  use("token_bucket 50/1h");
+  inner_->lose_all();
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 30);
+  EXPECT_EQ(decide({.cost = 0}, kStart).reset_after, std::chrono::minutes(24));
+}
+
+TEST_F(FallbackToldTest, WhatABucketOwesIsToldAndChargedToo) {
+  wrap({}, "token_bucket 10/10s");
+  decide({.key = "told", .cost = 35, .operation = Operation::kCharge}, kStart);
+  inner_->lose_all();
+  EXPECT_EQ(decide({.key = "told", .cost = 0}, kStart).reset_after, std::chrono::seconds(35));
+  decide({.cost = 35, .operation = Operation::kCharge}, kStart);
+  find_again(kStart + kSecondNs);
+  EXPECT_EQ(store_->counters().charged_back, 34U);
+}
+
+// As where a program makes a limiter for each of its requests.
+TEST_F(FallbackToldTest, WhatWasToldOutlivesTheLimiter) {
+  wrap({}, "fixed_window 40/1h");
+  decide_elsewhere({.cost = 30}, kStart);
+  decide({.cost = 0}, kStart);
+  space_.reset();
+  use("fixed_window 40/1h");
+  inner_->lose_all();
+  EXPECT_EQ(admitted(kStart), 10);
+}
+
+TEST_F(FallbackToldTest, AnotherAlgorithmForTheNameBeginsFresh) {
+  wrap({}, "fixed_window 40/1h");
+  decide({.cost = 30}, kStart);
+  space_.reset();
+  use("sliding_log 40/1h");
+  inner_->lose_all();
+  EXPECT_EQ(admitted(kStart), 40);
 }
 
 TEST_F(FallbackToldTest, AChargeThatTheStoreDidNotGetIsSentAgainAfterAPause) {
@@ -403,7 +517,12 @@ class ChargeBackTest : public testing::Test {
   std::int64_t take_all(Instant now) {
     std::int64_t units = 0;
     while (!charges_.is_empty()) {
-      for (const auto& key : charges_.take(now)) units += key.units;
+      for (const auto& key : charges_.take(now)) {
+        EXPECT_EQ(charges_.pending(*space_, key.hash, now), key.units) << "until it is charged";
+        charges_.settle(key, key.units, ChargeBack::Outcome::kOver, now);
+        EXPECT_EQ(charges_.pending(*space_, key.hash, now), 0);
+        units += key.units;
+      }
     }
     return units;
   }
@@ -427,6 +546,29 @@ TEST_F(ChargeBackTest, KeepsNoLongKeys) {
   const std::string name(ChargeBack::kMaxKeyBytes + 1, 'k');
   EXPECT_EQ(charges_.add({}, {.space = space_, .limit = nullptr, .name = name, .units = 3}, 0, 9),
             3);
+  EXPECT_TRUE(charges_.is_empty());
+}
+
+TEST_F(ChargeBackTest, WhatMayHaveBeenChargedIsPendingAndNotSentAgain) {
+  using Outcome = ChargeBack::Outcome;
+  add(1, 50);
+  const ChargeBack::Key key = charges_.take(0).at(0);
+  charges_.settle(key, key.units, Outcome::kUnknown, 1);
+  EXPECT_TRUE(charges_.is_empty());
+  EXPECT_EQ(charges_.pending(*space_, key.hash, 49), 2);
+  EXPECT_EQ(charges_.pending(*space_, key.hash, 50), 0);
+  add(1, 50, 2);
+  EXPECT_EQ(charges_.pending(*space_, key.hash, 49), 4);
+  EXPECT_EQ(charges_.take(3).at(0).units, 2);
+}
+
+TEST_F(ChargeBackTest, WhatIsForgottenWhileItIsSentDoesNotComeBack) {
+  add(1, 50);
+  const ChargeBack::Key key = charges_.take(0).at(0);
+  charges_.forget(*space_, key.hash);
+  EXPECT_EQ(charges_.pending(*space_, key.hash, 1), 0);
+  charges_.settle(key, key.units, ChargeBack::Outcome::kNotSent, 1);
+  EXPECT_EQ(charges_.pending(*space_, key.hash, 1), 0);
   EXPECT_TRUE(charges_.is_empty());
 }
 

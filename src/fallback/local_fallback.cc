@@ -1,10 +1,10 @@
 #include "fallback/local_fallback.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/container/small_vector.hpp>
 #include <cassert>
 #include <cstddef>
-#include <mutex>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -17,8 +17,6 @@
 namespace sluice {
 namespace {
 
-constexpr std::size_t kStripes = 4096;
-
 // How many permits there are. REQUIRES: it is a limit of permits.
 std::int64_t& permits_of(LimitDefinition& limit) {
   return std::get<Part<Concurrency>>(limit.parts[0]).params.limit;
@@ -30,127 +28,99 @@ Decision ask(Store& store, const Request& request, Instant now) {
   return decision;
 }
 
-std::int64_t least_quota(const LimitDefinition& limit) {
-  std::int64_t least = kMaxInt64;
-  for (const AnyPart& part : limit.parts) least = std::min(least, numbers_of(part).quota);
-  return least;
+bool is_bucket(const AnyPart& part) {
+  return std::visit(
+      []<class P>(const P&) { return std::is_same_v<typename P::Algorithm::State, BucketState>; },
+      part);
 }
 
-// Whether a fresh key would admit it.
-bool can_be_admitted(const LimitDefinition& limit, std::int64_t cost) {
-  return std::ranges::all_of(limit.parts, [&](const AnyPart& part) {
-    const auto is_admitted = [&]<class P>(const P& p) {
-      using A = typename P::Algorithm;
-      return A::take(p.params, typename A::State{}, {.now = 0, .cost = cost}).decision.allowed;
-    };
-    return std::visit(is_admitted, part);
-  });
+// Whether its windows begin with the first unit that is taken.
+bool starts_with_first(const AnyPart& part) {
+  const auto* const window = std::get_if<Part<FixedWindow>>(&part);
+  return window != nullptr && window->params.first;
 }
 
-// How many of the units that remain the store may take away for a request: at most all of them.
-std::int64_t charged_units(const Request& request) {
-  const bool charges = request.operation == Operation::kCharge;
-  if (!charges && !takes(request.operation, request.cost)) return 0;
-  const std::int64_t quota = least_quota(*request.limit);
-  if (request.cost <= quota) return request.cost;
-  const bool is_denied =
-      request.operation == Operation::kTake && !can_be_admitted(*request.limit, request.cost);
-  return is_denied ? 0 : quota;
+// The units that have been taken from a bucket, if it is full after `reset_ns`. They may be more
+// than it holds: a charge, a delay and `borrow=yes` take units that are yet to return.
+std::int64_t units_in_bucket(const LimitNumbers& numbers, std::int64_t reset_ns) {
+  return ceil_divide(reset_ns, numbers.quota_window_ns / numbers.quota);
 }
 
-// Whether the store says with this answer how many units of its key remain.
-bool tells_remaining(const Request& request, const Decision& told) {
-  const Operation operation = request.operation;
-  return told.source == Source::kStore &&
-         (takes(operation, 1) || operation == Operation::kCharge ||
-          operation == Operation::kRefund) &&
-         !lends(*request.limit);
+// `peek` is a peek at this part.
+std::int64_t units_counting(const AnyPart& part, const Decision& peek) {
+  if (!is_bucket(part)) return peek.limit - peek.remaining;
+  return units_in_bucket(numbers_of(part), peek.reset_after.count());
 }
 
 }  // namespace
 
 LocalFallback::LocalFallback(std::size_t max_bytes, std::int64_t shares)
-    : shares_(shares),
-      stripes_(std::make_unique<Stripe[]>(kStripes)),
-      store_({.max_bytes = max_bytes, .table = {}}) {
+    : shares_(shares), store_({.max_bytes = max_bytes, .table = {}}) {
   assert(shares_ >= 1);
 }
 
-LocalFallback::Stripe& LocalFallback::stripe_of(const KeyHash& key, const Space& space) const {
-  const auto which = reinterpret_cast<std::uintptr_t>(&space) / alignof(std::max_align_t);
-  return stripes_[(key.low ^ which) % kStripes];
+bool LocalFallback::mirrors(const Request& request) const {
+  return shares_ > 1 || lends(*request.limit) || request.operation == Operation::kBlock ||
+         request.operation == Operation::kReset;
 }
 
-std::int64_t LocalFallback::expect(const KeyHash& key, const Space& space, const Request& request) {
-  const memory::Place place = store_.place_of(space, key);
-  place.shard->prefetch(place.tag);
-  const std::int64_t units = charged_units(request);
-  Stripe& stripe = stripe_of(key, space);
-  const std::lock_guard lock(stripe.lock);
-  stripe.unsettled += units;
-  return units;
-}
-
-void LocalFallback::forget(const KeyHash& key, const Space& space, std::int64_t expected) {
-  Stripe& stripe = stripe_of(key, space);
-  const std::lock_guard lock(stripe.lock);
-  stripe.unsettled -= expected;
-}
-
-void LocalFallback::mirror(const KeyHash& key, const Request& asked, std::int64_t expected,
-                           const Decision& told, Instant sent) {
-  Request request = asked;
-  request.parts = {};  // They are the store's.
-  const bool tells = tells_remaining(request, told);
-  const bool changes = make_change(request, told);
-  if (!changes) {
-    request.operation = Operation::kTake;
-    request.cost = 0;
+void LocalFallback::mirror(const KeyHash& key, Request request, const Decision& told, Instant at) {
+  // Not held any more, whatever is known of it here.
+  if (request.operation == Operation::kRenew && !told.allowed) {
+    request.operation = Operation::kRelease;
   }
-  Stripe& stripe = stripe_of(key, *request.space);
-  // Two threads that mirror answers of one key must not both charge what other processes used.
-  const std::lock_guard lock(stripe.lock);
-  stripe.unsettled -= expected;
-  if (!changes && !tells) return;
-  const memory::Place place = store_.place_of(*request.space, key);
-  Decision here;
-  store_.decide_at(place, request, sent, here);
-  // What the store has counted beside the requests of this process was used by other processes.
-  const std::int64_t excess = here.remaining - told.remaining - stripe.unsettled;
-  if (!tells || excess <= 0) [[likely]]
-    return;
-  request.operation = Operation::kCharge;
-  request.cost = excess;
-  store_.decide_at(place, request, sent, here);
-}
-
-// Makes of a request, to which the store has given this answer, what is to be done here. False
-// where that is nothing.
-bool LocalFallback::make_change(Request& request, const Decision& told) const {
-  switch (request.operation) {
-    case Operation::kTake:
-      if (!told.allowed || request.cost == 0) return false;
-      break;
-    case Operation::kTakeUpTo:
-      if (told.taken == 0) return false;
-      request.operation = Operation::kTake;
-      request.cost = told.taken;
-      break;
-    case Operation::kRenew:
-      // Not held any more, whatever is known of it here.
-      if (!told.allowed) request.operation = Operation::kRelease;
-      break;
-    case Operation::kRelease:
-      break;
-    case Operation::kCharge:
-    case Operation::kRefund:
-    case Operation::kBlock:
-    case Operation::kReset:
-      if (!told.allowed) return false;
-      break;
+  if (!told.allowed && request.operation != Operation::kRelease) return;
+  if (request.operation == Operation::kTakeUpTo) {
+    request.operation = Operation::kTake;
+    request.cost = told.taken;
   }
   request.cost = scaled_cost(request);
-  return true;
+  request.parts = {};  // They are the store's.
+  Decision here;
+  store_.decide_at(store_.place_of(*request.space, key), request, at, here);
+}
+
+void LocalFallback::set_told(const KeyHash& key, const Request& request,
+                             const LastAnswers::ToldParts& told, std::int64_t pending) {
+  const std::vector<AnyPart>& parts = request.limit->parts;
+  const memory::Place place = store_.place_of(*request.space, key);
+  std::array<memory::Used, kMaxParts> now_used;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!told[i]) continue;
+    std::array<Decision, kMaxParts> here;
+    const Request peek{.limit = request.limit,
+                       .space = request.space,
+                       .cost = 0,
+                       .parts = std::span(here).first(parts.size())};
+    Decision whole;
+    store_.decide_at(place, peek, told[i]->at, whole);
+    now_used[i] = used(parts[i], *told[i], here[i], pending);
+  }
+  store_.set_used(place, request, std::span(now_used).first(parts.size()));
+}
+
+// How many units of a part shall count, and from when. `here` is a peek at the part as it is.
+memory::Used LocalFallback::used(const AnyPart& part, const LastAnswers::Told& told,
+                                 const Decision& here, std::int64_t pending) const {
+  const LimitNumbers numbers = numbers_of(part);
+  std::int64_t units = told.used;
+  if (is_bucket(part)) {
+    // The time until it is full is the same under other numbers. While the key is blocked, that is
+    // not told, and nothing remains.
+    const std::int64_t spent = units_in_bucket(numbers, told.reset_at - told.at);
+    units = std::max(spent, units >= numbers.quota ? numbers.quota : 0);
+  }
+  // What does not count here any more, does not count in the store either.
+  const std::int64_t counting = units_counting(part, here);
+  const auto pending_here = checked_multiply(pending, shares_).value_or(kMaxInt64);
+  units += std::min({pending_here, counting, kMaxInt64 - units});
+  // What this process has used counts against its share.
+  if (shares_ > 1) units = std::max(units, counting);
+  // A window ends when the store said, unless that is the end of a block.
+  const Instant at = starts_with_first(part) && told.reset_at > told.at
+                         ? std::min(told.at, told.reset_at - numbers.window_ns)
+                         : told.at;
+  return {.at = at, .units = std::max<std::int64_t>(0, units)};
 }
 
 std::chrono::nanoseconds LocalFallback::reset_after(Request request, Instant now) {
@@ -169,17 +139,14 @@ std::int64_t LocalFallback::units_that_count(const Request& request, Instant now
     peek.operation = Operation::kTake;
     peek.cost = 0;
     const Decision here = ask(store_, peek, now);
-    return ceil_divide(here.limit - here.remaining, shares_);
+    return ceil_divide(units_counting(parts[0], here), shares_);
   }
   std::int64_t most = 0;
   std::int64_t least_bucket = kMaxCount;
   for (const AnyPart& part : parts) {
     const std::int64_t quota = numbers_of(part).quota;
-    const bool is_bucket = std::visit(
-        []<class P>(const P&) { return std::is_same_v<typename P::Algorithm::State, BucketState>; },
-        part);
     most = std::max(most, quota);
-    if (is_bucket) least_bucket = std::min(least_bucket, quota);
+    if (is_bucket(part)) least_bucket = std::min(least_bucket, quota);
   }
   return std::min(most, least_bucket);
 }

@@ -1,11 +1,14 @@
 #include "stores/stores.h"
 
 #include <array>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/near_miss.h"
+#include "net/tls_client.h"
+#include "sluice/store.h"
 #include "stores/memcached/memcached_store.h"
 #include "stores/memcached_url.h"
 #include "stores/memory/memory_store.h"
@@ -51,15 +54,29 @@ struct Row {
   std::shared_ptr<Store> (*open)(StoreUrl& url, const StoreOptions& options);
   /// The same without opening it.
   void (*check)(StoreUrl& url);
+  /// Throws StoreError where the store keeps no such limit; null where it keeps all.
+  void (*check_limit)(const LimitDefinition& limit) = nullptr;
 };
 
-template <auto read>
-void check_with(StoreUrl& url) {
-  read(url, {});
+void check_memory(StoreUrl& url) {
+  read_memory_url(url, {});
 }
-constexpr auto check_memory = check_with<read_memory_url>;
-constexpr auto check_redis = check_with<read_redis_url>;
-constexpr auto check_memcached = check_with<read_memcached_url>;
+
+// For a store on servers.
+template <auto read>
+void check_servers(StoreUrl& url) {
+  const auto options = read(url, {});
+  for (const Endpoint& server : options.servers) {
+    if (!server.tls) continue;
+    try {
+      const TlsClient usable(server);
+    } catch (const std::runtime_error& error) {
+      throw StoreError(error.what());
+    }
+  }
+}
+constexpr auto check_redis = check_servers<read_redis_url>;
+constexpr auto check_memcached = check_servers<read_memcached_url>;
 
 // The table of stores. A new store is a folder and one row here for each of its schemes.
 constexpr std::array kStores{
@@ -71,7 +88,7 @@ constexpr std::array kStores{
     Row{"valkeys", true, open_redis, check_redis},
     Row{"redis+sentinel", true, open_redis, check_redis},
     Row{"redis+cluster", true, open_redis, check_redis},
-    Row{"memcached", true, open_memcached, check_memcached},
+    Row{"memcached", true, open_memcached, check_memcached, memcached::MemcachedStore::check},
 };
 
 const Row& find_row(const StoreUrl& url) {
@@ -102,6 +119,11 @@ std::shared_ptr<Store> open_bare_store(std::string_view text, const StoreOptions
 
 void check_bare_store(StoreUrl& url) {
   find_row(url).check(url);
+}
+
+void check_limit(const StoreUrl& url, const LimitDefinition& limit) {
+  const Row& row = find_row(url);
+  if (row.check_limit != nullptr) row.check_limit(limit);
 }
 
 }  // namespace sluice

@@ -20,8 +20,12 @@ bool is_remote(const StoreUrl& url);
 std::shared_ptr<Store> open_bare_store(StoreUrl& url, const StoreOptions& options = {});
 std::shared_ptr<Store> open_bare_store(std::string_view url, const StoreOptions& options = {});
 
-/// Reads the store's options from the URL as open_bare_store() does, and opens nothing. Throws
-/// StoreError where that would for the URL's sake.
+/// Reads the store's options from the URL as open_bare_store() does, and the files for TLS that
+/// they name, and opens nothing. Throws StoreError where that would for their sake.
 void check_bare_store(StoreUrl& url);
+
+/// Throws StoreError where the store of this URL would refuse to open a space for the limit, as far
+/// as that depends on the limit alone.
+void check_limit(const StoreUrl& url, const LimitDefinition& limit);
 
 }  // namespace sluice

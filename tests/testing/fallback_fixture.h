@@ -19,7 +19,7 @@ inline constexpr Instant kStart = 1'700'000'000'000'000'000;
 /// A FallbackStore around a ScriptedStore, with one limit.
 class FallbackFixture : public testing::Test {
  protected:
-  /// One request, of which most is as usual.
+  /// One request; its members have usual values.
   struct Ask {
     std::string_view key = "k";
     std::int64_t cost = 1;
@@ -30,7 +30,7 @@ class FallbackFixture : public testing::Test {
     Source giver = Source::kStore;
   };
 
-  /// What became of a submitted batch.
+  /// The result of a submitted batch.
   struct Submitted {
     std::vector<Decision> decisions;
     std::string error;
@@ -74,7 +74,7 @@ class FallbackFixture : public testing::Test {
 
   Decision decide(const Ask& ask, Instant now = kStoreTime) { return decide_batch({ask}, now)[0]; }
 
-  /// The same, asked by another process: of the store inside.
+  /// The same, as another process would ask: of the inner store.
   Decision decide_elsewhere(const Ask& ask, Instant now = kStoreTime) {
     const auto space = inner_->open_space(limit_->definition());
     Request asked = request(ask);

@@ -1,0 +1,269 @@
+#include "fallback/last_answers.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <mutex>
+#include <utility>
+
+#include "algorithms/limit_definition.h"
+#include "core/arithmetic.h"
+#include "core/block.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace sluice {
+
+/// A cache line.
+struct LastAnswers::Entry {
+  Told told;
+  /// The latest denial: when its request was sent (0: never), when it ends (0: it is over), and
+  /// what was denied.
+  Instant denied_at = 0;
+  Instant until = 0;
+  std::int64_t cost = 0;
+  std::int64_t patience_ns = 0;
+  /// A hash of the expression of the limit that denied.
+  std::uint32_t numbers = 0;
+  std::uint8_t binding = 0;
+  bool is_new = false;  // take_new() has not returned it.
+
+  // REQUIRES: a denial is remembered; the request takes units.
+  bool covers(const Request& request) const {
+    if (request.operation == Operation::kTakeUpTo) {
+      return cost == 1 && patience_ns == kDefaultPatience;
+    }
+    // Whether a default patience is none or endless, only the algorithm knows.
+    const bool as_patient = request.patience_ns == patience_ns ||
+                            (request.patience_ns >= 0 && request.patience_ns < patience_ns);
+    return as_patient && request.cost >= cost;
+  }
+
+  // Whether the store allows now what it denied. REQUIRES: a denial is remembered; `answer` allows.
+  bool is_over(const Request& request, const Decision& answer) const;
+
+  // Whether what was told last may be newer than an answer that arrived at `at`. Answers of one
+  // batch arrive at one instant, and are recorded in their order.
+  bool may_be_newer_than(Instant at, Instant since) const {
+    return told.at > since && told.at != at;
+  }
+  void tell(const Decision& decision, Instant at, Instant since);
+  Instant ends_at() const { return std::max(told.reset_at, until); }
+};
+
+/// Eight cache lines.
+struct alignas(64) LastAnswers::Set {
+  std::array<Tag, kWays> tags{};  // 0: the entry is free.
+  alignas(64) std::array<Entry, kWays> entries;
+};
+
+struct alignas(64) LastAnswers::Shard {
+  Lock lock;
+  // Guarded by lock:
+  std::vector<Set> sets;    // A power of two, or none.
+  Instant cleared_at = -1;  // When a denial was last cleared here.
+
+  Set& set_of(Tag tag) { return sets[tag & (sets.size() - 1)]; }
+};
+
+namespace {
+
+Instant add_wait(Instant instant, std::chrono::nanoseconds wait) {
+  Instant sum = 0;
+  return __builtin_add_overflow(instant, wait.count(), &sum) ? kMaxInt64 : sum;
+}
+
+std::uint32_t numbers_hash(const Request& request) {
+  const std::string& expression = request.limit->expression;
+  return static_cast<std::uint32_t>(XXH3_64bits(expression.data(), expression.size()));
+}
+
+// The most units that the part which denied can hold.
+std::int64_t quota_of(const Request& request, std::size_t binding) {
+  return numbers_of(request.limit->parts[binding]).quota;
+}
+
+}  // namespace
+
+void LastAnswers::Entry::tell(const Decision& decision, Instant at, Instant since) {
+  const Told next{.at = at,
+                  .used = std::max<std::int64_t>(0, decision.limit - decision.remaining),
+                  .reset_at = add_wait(at, decision.reset_after)};
+  const auto strictness = [](const Told& one) { return std::pair(one.used, one.reset_at); };
+  if (may_be_newer_than(at, since) && strictness(told) >= strictness(next)) return;
+  told = next;
+  is_new = true;
+}
+
+bool LastAnswers::Entry::is_over(const Request& request, const Decision& answer) const {
+  const bool takes_units = takes(request.operation, request.cost);
+  if (numbers != numbers_hash(request)) return takes_units;
+  if (takes_units && covers(request)) return true;
+  // With the default patience, as much as remains is allowed at once.
+  return request.limit->parts.size() == 1 && patience_ns == kDefaultPatience &&
+         answer.remaining >= cost;
+}
+
+LastAnswers::LastAnswers(const Options& options)
+    : keeps_all_(options.keeps == Keeps::kAll),
+      hold_ns_(options.hold.count()),
+      most_sets_(std::bit_floor(options.most_bytes / (kShards * sizeof(Set)))),
+      shards_(std::make_unique<Shard[]>(kShards)) {
+  static_assert(sizeof(Entry) <= 64 && sizeof(Set) * kShards == kLeastBytes);
+  assert(most_sets_ > 0);
+}
+
+LastAnswers::~LastAnswers() = default;
+
+// Index 0 is that of the whole limit, and the following are those of the parts of an `&`. Odd
+// multipliers keep any two spaces or parts apart, and spread them over all bits.
+LastAnswers::Tag LastAnswers::tag_of(const Name& name, std::size_t index) {
+  const Tag tag =
+      name.key.high ^ (name.space * 0x9E3779B97F4A7C15U) ^ (index * 0xC2B2AE3D27D4EB4FU);
+  return tag | (tag == 0 ? 1 : 0);
+}
+
+// All parts of a key are in one shard.
+LastAnswers::Shard& LastAnswers::shard_of(const Name& name) const {
+  return shards_[name.key.low % kShards];
+}
+
+// Null if nothing is remembered. REQUIRES: the shard's lock is held.
+LastAnswers::Entry* LastAnswers::find(const Name& name, std::size_t index) const {
+  Shard& shard = shard_of(name);
+  if (shard.sets.empty()) return nullptr;
+  const Tag tag = tag_of(name, index);
+  Set& set = shard.set_of(tag);
+  for (std::size_t way = 0; way < kWays; ++way) {
+    if (set.tags[way] == tag) return &set.entries[way];
+  }
+  return nullptr;
+}
+
+// REQUIRES: the shard's lock is held.
+LastAnswers::Entry& LastAnswers::find_or_add(const Name& name, std::size_t index, Instant now) {
+  if (Entry* const entry = find(name, index)) return *entry;
+  Shard& shard = shard_of(name);
+  if (shard.sets.empty()) shard.sets.resize(1);
+  const Tag tag = tag_of(name, index);
+  while (true) {
+    Set& set = shard.set_of(tag);
+    // An entry that is free has ended long ago.
+    Entry& entry = *std::ranges::min_element(set.entries, {}, &Entry::ends_at);
+    if (entry.ends_at() <= now || shard.sets.size() == most_sets_) {
+      set.tags[static_cast<std::size_t>(&entry - set.entries.data())] = tag;
+      return entry = Entry{};
+    }
+    grow(shard);
+  }
+}
+
+// The entries of each set are spread over two sets, so they find room there.
+void LastAnswers::grow(Shard& shard) {
+  const std::vector<Set> before =
+      std::exchange(shard.sets, std::vector<Set>(2 * shard.sets.size()));
+  for (const Set& old : before) {
+    for (std::size_t way = 0; way < kWays; ++way) {
+      if (old.tags[way] == 0) continue;
+      Set& set = shard.set_of(old.tags[way]);
+      const auto free = std::ranges::find(set.tags, Tag{0}) - set.tags.begin();
+      set.tags[static_cast<std::size_t>(free)] = old.tags[way];
+      set.entries[static_cast<std::size_t>(free)] = old.entries[way];
+    }
+  }
+}
+
+void LastAnswers::record(const Name& name, const Request& request, const Decision& told,
+                         std::optional<Instant> sent, Instant at, Instant since) {
+  const bool takes_units = sent && takes(request.operation, request.cost);
+  const std::lock_guard lock(shard_of(name).lock);
+  const bool is_denial = takes_units && !told.allowed && told.retry_after != kNever &&
+                         request.operation == Operation::kTake && *sent > shard_of(name).cleared_at;
+  Entry* entry = find(name);
+  if (entry == nullptr) {
+    if (!keeps_all_ && !is_denial) return;
+    entry = &find_or_add(name, 0, at);
+  }
+  const bool may_be_old = entry->may_be_newer_than(at, since);
+  entry->tell(told, at, since);
+  if (is_denial) {
+    entry->denied_at = *sent;
+    entry->until = add_wait(*sent, told.retry_after);
+    entry->cost = request.cost;
+    entry->patience_ns = request.patience_ns;
+    entry->numbers = numbers_hash(request);
+    entry->binding = told.binding;
+  } else if (entry->until != 0 && sent && told.allowed && !may_be_old &&
+             entry->is_over(request, told)) {
+    entry->until = 0;
+  }
+  const std::size_t parts = request.limit->parts.size();
+  if (parts == 1 || !keeps_all_) return;
+  for (std::size_t part = 0; part < parts; ++part) {
+    const bool knows_all = request.parts.size() == parts;
+    if (!knows_all && part != told.binding) continue;
+    find_or_add(name, part + 1, at).tell(knows_all ? request.parts[part] : told, at, since);
+  }
+}
+
+bool LastAnswers::was_denied(const Name& name) const {
+  const std::lock_guard lock(shard_of(name).lock);
+  const Entry* const entry = find(name);
+  return entry != nullptr && entry->denied_at != 0;
+}
+
+bool LastAnswers::denies(const Name& name, const Request& request, Instant now, Decision& decision,
+                         Answers store) const {
+  assert(request.operation == Operation::kTake || request.operation == Operation::kTakeUpTo);
+  if (request.cost == 0) return false;
+  const std::lock_guard lock(shard_of(name).lock);
+  const Entry* const entry = find(name);
+  if (entry == nullptr || entry->until <= now || !entry->covers(request) ||
+      entry->numbers != numbers_hash(request)) {
+    return false;
+  }
+  // What is above the limit has to ask: its wait may have no end. A store that answers is asked
+  // again after a while.
+  const std::int64_t quota = quota_of(request, entry->binding);
+  if (request.operation == Operation::kTake && request.cost > quota) return false;
+  if (store == Answers::kYes && now - entry->denied_at >= hold_ns_) return false;
+  decision = {
+      .source = Source::kCache,
+      .binding = entry->binding,
+      .limit = quota,
+      .remaining = std::clamp<std::int64_t>(quota - entry->told.used, 0, request.cost - 1),
+      .retry_after = std::chrono::nanoseconds(entry->until - now),
+      .reset_after = std::chrono::nanoseconds(std::max(entry->told.reset_at, entry->until) - now)};
+  return true;
+}
+
+bool LastAnswers::denied_last(const Name& name, const Request& request) const {
+  if (request.cost == 0) return false;
+  const std::lock_guard lock(shard_of(name).lock);
+  const Entry* const entry = find(name);
+  return entry != nullptr && entry->until != 0 && entry->covers(request) &&
+         entry->numbers == numbers_hash(request);
+}
+
+void LastAnswers::clear(const Name& name, Instant now) {
+  Shard& shard = shard_of(name);
+  const std::lock_guard lock(shard.lock);
+  shard.cleared_at = std::max(shard.cleared_at, now);
+  if (Entry* const entry = find(name)) {
+    entry->denied_at = now;  // A caller reads the exact time from now on.
+    entry->until = 0;
+  }
+}
+
+LastAnswers::ToldParts LastAnswers::take_new(const Name& name, std::size_t parts) {
+  ToldParts told;
+  const std::lock_guard lock(shard_of(name).lock);
+  for (std::size_t part = 0; part < parts; ++part) {
+    Entry* const entry = find(name, parts == 1 ? 0 : part + 1);
+    if (entry != nullptr && std::exchange(entry->is_new, false)) told[part] = entry->told;
+  }
+  return told;
+}
+
+}  // namespace sluice

@@ -1,0 +1,136 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/arithmetic.h"
+#include "core/hash_secret.h"
+#include "core/limit_syntax.h"
+#include "core/lock.h"
+#include "core/store.h"
+
+namespace sluice {
+
+/// What the store said last of each key: how many units are used, and which take it denied. Each
+/// answer overwrites the one before. Answers are recorded as they arrive, which is the order in
+/// which the store gave them; only those of a batch of several requests may be older, since they
+/// are recorded together when the last of them has arrived. Of two answers whose order is not
+/// known, the one that leaves less is kept.
+///
+/// A denial with retry_after r of a request that was sent at t stands until t + r. It applies to
+/// requests of the same key under the same numbers that the store would deny too: a take of at
+/// least its cost and at most its patience (the longest delay that the caller accepts), and a take
+/// of what remains if a single unit was denied. Only the latest denial of each key is remembered,
+/// and none without an end (retry_after kNever: no state admits the cost). It is over when it ends,
+/// when the store allows a take that it applies to or one under other numbers, or when clear() is
+/// called.
+///
+/// While the store answers, a denial is used until t + hold at most, so that what another process
+/// gives back is seen after that time. While the store does not answer, it is used as long as it
+/// stands. So for a hot key the store is asked for each admission, for one denial per retry_after
+/// or hold, and for the requests that were in flight when that denial arrived.
+///
+/// Keys are compared by their hashes: if n keys are remembered, the probability that one of k other
+/// keys is mistaken for one of them is about n * k / 2^64.
+///
+/// Grows with the keys, up to its most bytes. Then, of a few, the key that is as if never seen
+/// soonest is forgotten for a new one. All calls must use the same clock, which is never set back.
+/// Thread-safe: takes one lock, for a few dozen nanoseconds or, now and then, until a share of the
+/// entries has been copied to twice the room.
+class LastAnswers {
+ public:
+  enum class Keeps : std::uint8_t { kAll, kDenials };
+
+  struct Options {
+    /// kDenials: only keys that were denied.
+    Keeps keeps = Keeps::kAll;
+    /// At least kLeastBytes.
+    std::size_t most_bytes = 0;
+    /// For how long a denial is used while the store answers; 0 for not at all.
+    std::chrono::nanoseconds hold{0};
+  };
+
+  /// Identifies a key: the number of its space, and its hash.
+  struct Name {
+    std::uint64_t space = 0;
+    KeyHash key;
+  };
+
+  /// What was used of a key, or of one part of it. That holds under other numbers too; what
+  /// remained does not.
+  struct Told {
+    Instant at = 0;         ///< When the answer arrived.
+    std::int64_t used = 0;  ///< At least 0. What is borrowed, only `reset_at` tells.
+    Instant reset_at = 0;   ///< From then on the key is as if never seen.
+  };
+
+  /// Whether the store answers.
+  enum class Answers : std::uint8_t { kYes, kNo };
+
+  explicit LastAnswers(const Options& options);
+  ~LastAnswers();
+  LastAnswers(const LastAnswers&) = delete;
+  LastAnswers& operator=(const LastAnswers&) = delete;
+
+  /// The store has given this answer, which arrived at `at`, to a request that was sent at `sent`
+  /// or later. Nothing for `sent`: the request was not asked at the store's time, so that the
+  /// answer says nothing of denials. Of an `&`, request.parts has the decisions of all parts; if
+  /// not, only what the binding part told is known. The answer is newer than all that the store
+  /// told until `since`: for one of a batch of several requests, until the batch was sent.
+  void record(const Name& name, const Request& request, const Decision& told,
+              std::optional<Instant> sent, Instant at, Instant since = kMaxInt64);
+
+  /// Whether a denial of the key was recorded or cleared once, as far as is remembered. If not,
+  /// denies() is false, and a lower bound of the send time will do for record().
+  bool was_denied(const Name& name) const;
+
+  /// Whether the request is denied now; if so, sets `decision` (Source::kCache). REQUIRES: `name`
+  /// is that of the request's key; the request is a kTake or a kTakeUpTo.
+  bool denies(const Name& name, const Request& request, Instant now, Decision& decision,
+              Answers store = Answers::kYes) const;
+
+  /// Whether a take like this one was denied when the store was asked last. The denial may have
+  /// ended since.
+  bool denied_last(const Name& name, const Request& request) const;
+
+  /// The key's denial is over: a refund or a reset in this process may have ended it. From now on
+  /// denials of requests sent up to `now` are not remembered.
+  void clear(const Name& name, Instant now);
+
+  /// What the store told of each part of the key's limit since the last call for this key. Nothing
+  /// where it has told nothing new. Of a limit of one part, that is what record() was told.
+  using ToldParts = std::array<std::optional<Told>, kMaxParts>;
+  ToldParts take_new(const Name& name, std::size_t parts);
+
+  /// The most keys that can be remembered. Each part of an `&` takes the place of one more.
+  std::size_t most_keys() const { return kShards * most_sets_ * kWays; }
+
+  static constexpr std::size_t kWays = 7;
+  static constexpr std::size_t kShards = 256;
+  static constexpr std::size_t kLeastBytes = kShards * 64 * (kWays + 1);
+
+ private:
+  struct Entry;
+  struct Set;
+  struct Shard;
+  using Tag = std::uint64_t;
+
+  static Tag tag_of(const Name& name, std::size_t index);
+  Shard& shard_of(const Name& name) const;
+  Entry* find(const Name& name, std::size_t index = 0) const;
+  Entry& find_or_add(const Name& name, std::size_t index, Instant now);
+  static void grow(Shard& shard);
+
+  const bool keeps_all_;
+  const std::int64_t hold_ns_;
+  const std::size_t most_sets_;  // Of each shard; a power of two.
+  const std::unique_ptr<Shard[]> shards_;
+};
+
+}  // namespace sluice
