@@ -90,10 +90,10 @@ class SLUICE_EXPORT Limiter {
   /// longest wait that the caller accepts, at least 0. Buckets reserve future units at once; for
   /// other limits the callers of this process wait in a queue for each key, and are served in
   /// order. Denies at once if the wait is known to be longer than `patience`, or if 100,000 callers
-  /// wait already for keys of this limit. Also denies when `patience` has passed or `stop` is
-  /// requested; reserved units are then returned. Once admitted, the caller has waited for the
-  /// `delay` of the decision. If not, Decision::ended tells whether it was denied, or ran out of
-  /// time, or was stopped.
+  /// wait already for keys of this limit, or 100,000 of this process for units that they have
+  /// reserved. Also denies when `patience` has passed or `stop` is requested; reserved units are
+  /// then returned. Once admitted, the caller has waited for the `delay` of the decision. If not,
+  /// Decision::ended tells whether it was denied, or ran out of time, or was stopped.
   Decision acquire(std::string_view key, std::int64_t cost = 1,
                    std::chrono::nanoseconds patience = kForever, std::stop_token stop = {});
 
@@ -176,8 +176,7 @@ class SLUICE_EXPORT Limiter {
                    DecisionCallback callback);
   /// reset()
   void async_reset(std::string_view key, DoneCallback callback);
-  /// acquire(). Denies if 100,000 callbacks of this process already wait for their reserved instant
-  /// (each needs some 500 bytes).
+  /// acquire()
   void async_acquire(std::string_view key, std::int64_t cost, std::chrono::nanoseconds patience,
                      DecisionCallback callback, std::stop_token stop = {});
   /// @}

@@ -50,9 +50,10 @@ class SLUICE_EXPORT Permit {
   bool held() const;
 
   /// Sets the callback for the expiry of the permit. It runs on a thread of the library, or at once
-  /// if the permit has expired already; it must be short and must not throw. A later call replaces
-  /// the callback, and each is called at most once. No callback is called after release() or
-  /// ignore() has returned: both wait for a running callback, unless they are called from it.
+  /// if the permit has expired already; it must be short, must not block, and must not throw. A
+  /// later call replaces the callback, and each is called at most once. No callback is called after
+  /// release() or ignore() has returned: both wait for a running callback, unless they are called
+  /// from it.
   void on_expiry(std::function<void()> callback);
 
   /// Releases the permit, so that the first caller in the queue can have it. Does nothing if the

@@ -23,7 +23,7 @@
 ///     charge a cost that is known only later        Limiter::reserve, then Reservation::commit
 ///     take as many units as are left                Limiter::take_up_to
 ///     record usage without asking; return units     Limiter::charge, Limiter::refund
-///     bar a key; forget a key                       Limiter::block, Limiter::reset
+///     block a key; forget a key                     Limiter::block, Limiter::reset
 ///     change the limit at run time                  Limiter::set_limit
 ///     bound how many run at the same time           ConcurrencyLimiter, Permit (permit.h)
 ///     run a function under a limit                  throttle, funnel (recipes.h)

@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// Keeps the states of keys. Any number of limiters and threads can share a store. Thread-safe.
+/// Keeps the states of keys. Any number of limiters and threads may share a store. Thread-safe.
 class Store;
 
 /// Thrown if a store cannot be opened, or cannot execute a request. (A denied request is not an
@@ -34,17 +34,17 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///
 /// In user, password, path and the values of options, %xx is a byte. An IPv6 address is written in
 /// brackets. User and password are for the servers that hold the keys, the same for all of them; a
-/// user without a password is an error. Sentinels get neither, but those that their options name.
+/// user without a password is an error. Sentinels have options of their own for theirs.
 ///
 /// Options for Redis, with their defaults:
 ///
 ///     prefix=sluice          the beginning of every key in Redis
-///     deadline=10ms          how long a decision may take; after that the failure policy answers.
-///                            Where many requests at once take several calls, it counts for each
-///                            call
+///     deadline=10ms          how long a decision may take (1ms to 1m); after that the failure
+///                            policy answers. If a batch takes several calls, this is the deadline
+///                            of each call
 ///     time=server|client     the clock for decisions: the server's (default), or this process's
 ///     skew=5s                with time=client: by how much the clocks of processes may differ
-///     connections=1          the number of connections to each server
+///     connections=1          the number of connections to each server, 1 to 64
 ///     ca=, cert=, key=, server_name=, verify=yes|no            for TLS; the files are PEM
 ///     tls=no|yes             TLS for sentinels and clusters
 ///     sentinel_user=, sentinel_password=    for redis+sentinel://, what the sentinels ask for
@@ -66,10 +66,9 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 /// With on_failure=local, a key of which the store last said that r units remain admits at most r
 /// more in this process; a key that the store denied stays denied until its retry_after. Only a key
 /// that this process has never asked about begins fresh. Units that local states admit are charged
-/// to the store when it answers again, if they still count then and the store cannot have charged
-/// them already; of at most 16,384 keys. If the store does not answer a charge, refund, block or
-/// reset, it is applied to the local states only; what is charged there is charged to the store
-/// later, too.
+/// to the store when it answers again, for at most 16,384 keys, if they still count then and the
+/// store cannot have charged them already. If the store does not answer a charge, refund, block or
+/// reset, it is applied to the local states only; what a charge took is charged to the store later.
 ///
 /// This option saves calls for keys that the store has denied:
 ///
@@ -85,8 +84,8 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///
 /// Decision::source says which of these answered.
 ///
-/// Throws StoreError; its message contains no password. A store cannot be used in the child after
-/// fork(); the child must open its own.
+/// Throws StoreError; its message contains no password. A child process must not use its parent's
+/// store after fork(); it must open its own.
 SLUICE_EXPORT std::shared_ptr<Store> open_store(std::string_view url);
 
 }  // namespace sluice

@@ -1,13 +1,12 @@
 #include <boost/container/static_vector.hpp>
-#include <cassert>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "limiter/acquisition.h"
 #include "limiter/limiter_core.h"
-#include "limiter/limiter_impl.h"
 #include "sluice/limiter.h"
 
 namespace sluice {
@@ -42,37 +41,13 @@ class AskedClaims {
     for (std::size_t i = 0; i < requests.size(); ++i) requests[i].parts = parts.subspan(i, 1);
   }
 
-  /// The first claim for whose key other callers of this process wait; nothing if none does.
-  std::optional<std::size_t> first_busy() const {
-    for (std::size_t i = 0; i < claims_.size(); ++i) {
-      if (!queues(i).is_empty(claims_[i].key)) return i;
-    }
-    return std::nullopt;
-  }
-
-  WaitQueues& queues(std::size_t claim) const { return claims_[claim].limiter.impl_->queues(); }
-  /// Of the first: all have the same clock.
-  const LimiterCore& core() const { return *claims_[0].limiter.impl_; }
-
-  /// A request for all of them that waits for one.
-  AcquireRequest acquire_request(TimerThread::TimePoint until) const {
-    AcquireRequest request;
-    request.until = until;
-    for (const Claim& claim : claims_) {
-      request.claims.push_back({.binding = claim.limiter.impl_->binding(),
-                                .key = std::string(claim.key),
-                                .cost = claim.cost});
-    }
-    wait_for(request, 0);
+  /// A request for all of them, whose timeout begins now.
+  AcquireRequest acquire_request(std::chrono::nanoseconds patience) const {
+    const auto claim = [&](const Claim& c) { return c.limiter.impl_->claim(c.key, c.cost); };
+    const TimerThread::TimePoint now = claims_[0].limiter.impl_->now();  // All have one clock.
+    AcquireRequest request(claim(claims_[0]), TimerThread::later(now, patience));
+    for (const Claim& other : claims_.subspan(1)) request.claims.push_back(claim(other));
     return request;
-  }
-
-  static void wait_for(AcquireRequest& request, std::size_t claim) {
-    const AcquireClaim& waits_for = request.claims[claim];
-    request.binding = waits_for.binding;
-    request.key = waits_for.key;
-    request.cost = waits_for.cost;
-    request.waits_for = claim;
   }
 
   /// One for each claim, all granted by this decision or none. `by` are the limits that were asked.
@@ -148,64 +123,11 @@ void async_check_all_parts(std::span<const Claim> claims, PartsCallback callback
             });
 }
 
-namespace {
-
-// Takes from all claims as soon as all admit: asks, waits in the queue of the claim that denies for
-// longest, asks for all of them when that caller is the first there, and so on.
-AcquireOutcome wait_for_all(const AskedClaims& asked, AcquireRequest& request,
-                            const std::stop_token& stop) {
-  AcquireOutcome outcome;
-  std::optional<Decision> denied;
-  std::optional<std::size_t> next = asked.first_busy();
-  const auto go_on = [&] {
-    next.reset();
-    if (!can_wait(request, outcome, asked.core().now())) return;
-    next = outcome.decision.binding;
-    denied = outcome.decision;
-  };
-  if (!next) {
-    outcome = ask_now(request, asked.core().now());
-    go_on();
-  }
-  while (next) {
-    AskedClaims::wait_for(request, *next);
-    outcome = asked.queues(*next).wait(request, denied, stop);
-    next.reset();
-    if (outcome.binds_elsewhere && outcome.decision.ended == Ended::kAnswered) go_on();
-  }
-  if (outcome.error) std::rethrow_exception(outcome.error);
-  return outcome;
-}
-
-}  // namespace
-
 Decision acquire_all(std::span<const Claim> claims, std::chrono::nanoseconds patience,
                      std::stop_token stop) {
   const AskedClaims asked(claims);
   require_patience(patience);
-  if (claims.size() == 1) {
-    const Claim& one = claims[0];
-    return whole_of(one.limiter.acquire(one.key, one.cost, patience, std::move(stop)), 1);
-  }
-  AcquireRequest request = asked.acquire_request(TimerThread::later(asked.core().now(), patience));
-  for (;;) {
-    const AcquireOutcome outcome = wait_for_all(asked, request, stop);
-    if (is_over(outcome)) return outcome.decision;
-    const TimerThread::TimePoint ready =
-        TimerThread::later(asked.core().now(), outcome.decision.delay);
-    auto reserved = asked.reservations(outcome.decision, outcome.bounds);
-    const Awakening awakening =
-        asked.core().sleep_until(ready, request.claims, outcome.wakings, stop);
-    if (awakening.why == Waking::kReady) return outcome.decision;
-    for (std::size_t i = 0; i < reserved.size(); ++i) {
-      // What was reset is not refunded, which would give back what others took since.
-      if (awakening.why != Waking::kReset || i != awakening.claim) reserved[i].cancel();
-    }
-    if (awakening.why == Waking::kStopped) {
-      return denied_after(outcome.decision, ready - asked.core().now(), Ended::kStopped);
-    }
-    if (awakening.why == Waking::kBlocked) request.until = asked.core().now();
-  }
+  return whole_of(acquire(asked.acquire_request(patience), std::nullopt, stop), claims.size());
 }
 
 std::vector<Reservation> reserve_all(std::span<const Claim> claims,

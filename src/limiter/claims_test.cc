@@ -20,7 +20,8 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-/// A crawler: a limit of each host and one of all hosts together, whose units come back in hours.
+/// A crawler: one limit for each host and one for all hosts together, whose units return after
+/// hours.
 class ClaimsTest : public AcquireFixture {
  protected:
   std::future<Decision> acquire(const std::string& at, std::stop_token stop = {}) {
@@ -115,7 +116,7 @@ TEST_F(ClaimsTest, AreStoppedInTheQueue) {
   EXPECT_EQ(total_.peek("").remaining, 2);
 }
 
-TEST_F(ClaimsTest, WhatBucketsReserveIsReturnedByThoseWhoAreStopped) {
+TEST_F(ClaimsTest, AStoppedCallerReturnsReservedUnits) {
   Limiter bucket(store_, Limit("token_bucket 1/1h", "bucket"));
   bucket.check("");
   std::stop_source stop;
@@ -139,7 +140,7 @@ TEST_F(ClaimsTest, WaitForWhatBucketsReserve) {
   EXPECT_GE(steady_clock::now() - began, second.delay);
 }
 
-TEST_F(ClaimsTest, WhatIsGrantedTooLateIsReturnedForAllThatWaitForAnyOfIt) {
+TEST_F(ClaimsTest, ALateGrantIsReturnedAndWakesTheWaitersOfEachClaim) {
   total_.check("", 2);
   std::stop_source stop;
   auto stopped = acquire("a", stop.get_token());
@@ -181,7 +182,7 @@ TEST_F(ClaimsTest, EachIsToldWhichOfItsOwnClaimsDenies) {
   EXPECT_EQ(alone.get().binding, 0);
 }
 
-TEST_F(ClaimsTest, ABlockTellsAllThatWaitForTheKeyItsOwnNumbers) {
+TEST_F(ClaimsTest, ABlockDeniesEachWaiterWithItsOwnNumbers) {
   total_.check("", 2);
   auto both = acquire("a");
   await_waiting(total_, 1);
@@ -199,7 +200,7 @@ TEST_F(ClaimsTest, ABlockTellsAllThatWaitForTheKeyItsOwnNumbers) {
   EXPECT_LE(of_total.retry_after, 2h);
 }
 
-TEST_F(ClaimsTest, WhatHappensBeforeTheWaitBeginsIsNotMissed) {
+TEST_F(ClaimsTest, AnEventBeforeTheWaitBeginsIsNotMissed) {
   Limiter bucket(store_, Limit("token_bucket 1/1h", "bucket"));
   bucket.check("");
   store_->on_the_way = [&] { total_.block("", 9h); };
@@ -230,7 +231,7 @@ TEST_F(ClaimsTest, ReserveAllOrNone) {
   EXPECT_LE(bucket.peek("").reset_after, 1h);
 }
 
-TEST_F(ClaimsTest, RefuseWhatCannotBeTakenTogether) {
+TEST_F(ClaimsTest, RefuseClaimsThatCannotBeDecidedTogether) {
   Limiter other(std::make_shared<ScriptedStore>(), Limit("fixed_window 1/1h", "other"));
   EXPECT_THROW(acquire_all({}), std::invalid_argument);
   EXPECT_THROW(acquire_all({{host_, "a"}, {other, "a"}}), std::invalid_argument);
@@ -238,7 +239,7 @@ TEST_F(ClaimsTest, RefuseWhatCannotBeTakenTogether) {
   EXPECT_THROW(acquire_all({{host_, "a"}, {total_, ""}}, -1ns), std::invalid_argument);
   EXPECT_THROW(reserve_all({{host_, "a"}, {host_, "a"}}), std::invalid_argument);
 
-  // The store is asked only when those have left that wait already.
+  // The store is asked only when the callers that wait already have left.
   total_.check("", 2);
   auto first = acquire("a");
   await_waiting(total_, 1);

@@ -18,20 +18,9 @@ class ConcurrencyLimiter::Impl final : public LimiterCore {
       : LimiterCore(std::move(store), std::move(limit), LimitBinding::Kind::kPermits),
         leases_(std::make_shared<LeaseKeeper>(binding(), shared_queues(), timer())) {}
 
-  /// A request for a permit under a new name.
-  AcquireRequest request(std::string_view key, TimePoint until = TimerThread::kEndOfTime) const {
-    return {.binding = binding(),
-            .key = std::string(key),
-            .cost = 1,
-            .permit = new_permit_id(),
-            .until = until};
-  }
-
-  /// Asks the store once, and waits for its answer.
-  AcquireOutcome ask_once(AcquireRequest request) const {
-    AcquireOutcome outcome = ask_now(request, now());
-    if (outcome.error) std::rethrow_exception(outcome.error);
-    return outcome;
+  /// A request for a permit with a new id.
+  AcquireRequest request(std::string_view key, nanoseconds patience) const {
+    return {claim(key, 1), TimerThread::later(now(), patience), new_permit_id()};
   }
 
   Permit permit(std::string_view key, const AcquireOutcome& outcome) const {
@@ -54,9 +43,8 @@ class ConcurrencyLimiter::Impl final : public LimiterCore {
     return made;
   }
 
-  /// Whether a caller that has time must let others go first: those that wait here, or elsewhere.
+  /// Whether a caller that has time must leave the next permit to other processes.
   bool others_go_first(std::string_view key, nanoseconds patience) const {
-    if (!queues().is_empty(key)) return true;
     if (!leases_->is_shared()) return false;
     const TimePoint backs_off_until = queues().fairness().backs_off_until(key);
     const TimePoint now = this->now();
@@ -76,25 +64,19 @@ ConcurrencyLimiter& ConcurrencyLimiter::operator=(ConcurrencyLimiter&&) noexcept
 
 Permit ConcurrencyLimiter::try_acquire(std::string_view key) {
   if (!impl_->queues().is_empty(key)) return impl_->behind_others(key);
-  return impl_->permit(key, impl_->ask_once(impl_->request(key)));
+  AcquireRequest request = impl_->request(key, nanoseconds(0));
+  const AcquireOutcome outcome = ask_now(request, impl_->now());
+  if (outcome.error) std::rethrow_exception(outcome.error);
+  return impl_->permit(key, outcome);
 }
 
 Permit ConcurrencyLimiter::acquire(std::string_view key, nanoseconds patience,
                                    std::stop_token stop) {
   require_patience(patience);
   if (patience == nanoseconds(0)) return try_acquire(key);
-  std::optional<Decision> denied;
-  if (!impl_->others_go_first(key, patience)) {
-    const AcquireOutcome outcome = impl_->ask_once(impl_->request(key));
-    if (outcome.decision.allowed || outcome.decision.retry_after == kNever) {
-      return impl_->permit(key, outcome);
-    }
-    denied = outcome.decision;
-  }
-  const AcquireOutcome outcome = impl_->queues().wait(
-      impl_->request(key, TimerThread::later(impl_->now(), patience)), denied, stop);
-  if (outcome.error) std::rethrow_exception(outcome.error);
-  return impl_->permit(key, outcome);
+  const bool others_go_first = impl_->others_go_first(key, patience);
+  return impl_->permit(
+      key, WaitQueues::acquire(impl_->request(key, patience), others_go_first, std::nullopt, stop));
 }
 
 void ConcurrencyLimiter::async_acquire(std::string_view key, nanoseconds patience,
@@ -106,8 +88,8 @@ void ConcurrencyLimiter::async_acquire(std::string_view key, nanoseconds patienc
                      callback = std::move(callback)](const AcquireOutcome& outcome) {
     callback(outcome.error ? Permit() : impl->permit(key, outcome), outcome.error);
   };
-  impl_->queues().acquire(impl_->request(key, TimerThread::later(impl_->now(), patience)),
-                          impl_->others_go_first(key, patience), stop, give);
+  WaitQueues::acquire(impl_->request(key, patience), impl_->others_go_first(key, patience), stop,
+                      give);
 }
 
 Decision ConcurrencyLimiter::peek(std::string_view key) {

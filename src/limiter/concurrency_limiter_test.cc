@@ -169,7 +169,7 @@ TEST_F(ConcurrencyLimiterTest, ThoseThatWaitOutliveTheLimiter) {
   EXPECT_TRUE(later.get_future().get().held());
 }
 
-// What they release to a store elsewhere goes over other threads.
+// A release to a store on another machine runs on other threads.
 TEST_F(ConcurrencyLimiterTest, PermitsAndTheirLimiterMayGoAtTheSameTime) {
   const auto far = std::make_shared<ScriptedStore>();
   far->answers = ScriptedStore::Answers::kOnAnotherThread;
@@ -192,7 +192,7 @@ TEST_F(ConcurrencyLimiterTest, PermitsAndTheirLimiterMayGoAtTheSameTime) {
   }
 }
 
-/// One holds the permit, and another waits for it.
+/// One caller holds the permit, and another waits for it.
 class WaitingForAPermitTest : public ConcurrencyLimiterTest {
  protected:
   WaitingForAPermitTest() {
@@ -268,7 +268,8 @@ TEST_F(ConcurrencyLimiterTest, BacksOffFromWhatOthersShare) {
   EXPECT_GT(fairness.backs_off_until("k"), later);
 }
 
-/// A limiter over a FallbackStore that is asked, does it perhaps, and does not answer.
+/// A limiter over a FallbackStore whose inner store perhaps carries out requests, and does not
+/// answer.
 class UnansweredPermitTest : public testing::Test {
  protected:
   Permit acquire(OnFailure policy) {
@@ -290,7 +291,7 @@ class UnansweredPermitTest : public testing::Test {
   std::shared_ptr<ScriptedStore> store_ = std::make_shared<ScriptedStore>();
 };
 
-TEST_F(UnansweredPermitTest, IsReclaimedWhateverThePolicy) {
+TEST_F(UnansweredPermitTest, IsReclaimedUnderEveryPolicy) {
   store_->lose_all();
   for (const OnFailure policy : {OnFailure::kLocal, OnFailure::kAllow, OnFailure::kDeny}) {
     Permit permit = acquire(policy);

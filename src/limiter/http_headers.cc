@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <stdexcept>
 
 #include "algorithms/limit_definition.h"
 #include "core/arithmetic.h"
 #include "core/instant.h"
-#include "limiter/structured_field.h"
 
 namespace sluice {
 namespace {
@@ -21,6 +21,20 @@ constexpr std::array<std::pair<std::string_view, HeaderStyle>, 5> kStyleNames = 
     {"draft-3", HeaderStyle::kDraft3},
     {"none", HeaderStyle::kNone},
 }};
+
+// Values of HTTP fields as RFC 9651 (Structured Field Values for HTTP) writes them.
+constexpr std::int64_t kMaxStructuredInteger = 999'999'999'999'999;
+
+// A name or expression of a limit has no character that a String would escape.
+std::string structured_string(const std::string& name) {
+  return "\"" + name + "\"";
+}
+
+// Those above the largest Integer are written as that.
+std::string structured_integer(std::int64_t value) {
+  assert(value >= 0);
+  return std::to_string(std::min(value, kMaxStructuredInteger));
+}
 
 std::int64_t whole_seconds(std::chrono::nanoseconds wait) {
   return ceil_divide(std::max<std::int64_t>(0, wait.count()), kSecondNs);

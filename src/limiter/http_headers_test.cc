@@ -41,12 +41,12 @@ Decision denied(std::int64_t limit, std::int64_t remaining, std::chrono::nanosec
           .reset_after = reset_after};
 }
 
-// What every caller is told.
+// The headers of every answer.
 std::string told(const std::string& policy, const std::string& rate_limit) {
   return "RateLimit-Policy: " + policy + "\nRateLimit: " + rate_limit + "\n";
 }
 
-// What a denied caller is told besides.
+// The further headers of a denial.
 std::string try_again_after(int seconds) {
   return "Retry-After: " + std::to_string(seconds) + "\nCache-Control: no-store\n";
 }
@@ -57,7 +57,7 @@ TEST(HttpHeaders, AnAdmissionTellsWhatIsLeft) {
             told("\"burst\";q=100;w=60", "\"burst\";r=50;t=30"));
   EXPECT_EQ(lines({{minute, admitted(100, 1, 20s)}}),
             told("\"burst\";q=100;w=60", "\"burst\";r=1;t=1"));
-  // Without units, t is the time until there are some, rounded up, and never 0.
+  // If no units are left, t is the time until there are some, rounded up, and never 0.
   EXPECT_EQ(lines({{minute, admitted(100, 0, 19'000'000'001ns)}}),
             told("\"burst\";q=100;w=60", "\"burst\";r=0;t=20"));
   EXPECT_EQ(lines({{minute, admitted(100, 0, 0s)}}),
@@ -131,7 +131,7 @@ TEST(HttpHeaders, SeveralLimitsAreSeveralMembersInTheirOrder) {
                 "Cache-Control: no-store\n");
 }
 
-// The decision says only whose limit it is.
+// The decision only says which part binds.
 TEST(HttpHeaders, AJoinedLimitHasAPolicyForEachPart) {
   const Limit api("token_bucket 100/1s burst=200 & fixed_window 1000/1d", "api");
   EXPECT_EQ(lines({{api, admitted(200, 20, 2s)}}),
@@ -139,7 +139,7 @@ TEST(HttpHeaders, AJoinedLimitHasAPolicyForEachPart) {
   EXPECT_EQ(lines({{api, denied(1000, 0, 1h, 1h)}}),
             told("\"api\";q=200;w=2, \"api.2\";q=1000;w=86400", "\"api.2\";r=0;t=3600") +
                 try_again_after(3600));
-  // Of parts that the decision does not tell apart, that with the longest window.
+  // If the decision fits several parts, the one with the longest window.
   const Limit same("sliding_log 3/1m & sliding_log 3/1h", "sms");
   EXPECT_EQ(lines({{same, admitted(3, 1, 1h)}}),
             told("\"sms\";q=3;w=60, \"sms.2\";q=3;w=3600", "\"sms.2\";r=1;t=1200"));

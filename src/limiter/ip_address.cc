@@ -1,18 +1,20 @@
 #include "limiter/ip_address.h"
 
-#include <arpa/inet.h>
-
-#include <algorithm>
+#include <boost/asio/ip/network_v4.hpp>
+#include <boost/asio/ip/network_v6.hpp>
 #include <cassert>
 #include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <system_error>
 #include <utility>
 
 namespace sluice {
 namespace {
 
-constexpr std::array<std::uint8_t, 12> kIpv4Prefix = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+namespace ip = boost::asio::ip;
+
+// Of ::ffff:0:0/96, the IPv4 addresses as IPv6 has them.
 constexpr int kIpv4PrefixBits = 96;
 
 template <class Number>
@@ -37,10 +39,10 @@ std::string_view without_spaces(std::string_view text) {
 // Only an IPv6 address has a zone, and none is empty.
 std::optional<IpAddress> parse_zoned(std::string_view text) {
   const std::size_t percent = text.find('%');
-  if (percent == std::string_view::npos) return IpAddress::parse(text);
+  if (percent == std::string_view::npos) return parse_ip_address(text);
   const std::string_view address = text.substr(0, percent);
   if (percent + 1 == text.size() || address.find(':') == std::string_view::npos) return {};
-  return IpAddress::parse(address);
+  return parse_ip_address(address);
 }
 
 std::optional<IpAddress> parse_bracketed(std::string_view text) {
@@ -55,44 +57,20 @@ std::optional<IpAddress> parse_bracketed(std::string_view text) {
 
 }  // namespace
 
-std::optional<IpAddress> IpAddress::parse(std::string_view text) {
-  std::array<char, INET6_ADDRSTRLEN> terminated{};
-  if (text.size() >= terminated.size() || text.find('\0') != std::string_view::npos) return {};
-  std::copy(text.begin(), text.end(), terminated.begin());
-
-  IpAddress address;
-  if (::inet_pton(AF_INET6, terminated.data(), address.bytes_.data()) == 1) return address;
-  std::copy(kIpv4Prefix.begin(), kIpv4Prefix.end(), address.bytes_.begin());
-  if (::inet_pton(AF_INET, terminated.data(), &address.bytes_[kIpv4Prefix.size()]) == 1) {
-    return address;
-  }
-  return {};
+std::optional<IpAddress> parse_ip_address(std::string_view text) {
+  if (text.find_first_of(std::string_view("%\0", 2)) != std::string_view::npos) return {};
+  boost::system::error_code error;
+  const IpAddress address = ip::make_address(std::string(text), error);
+  if (error) return {};
+  const bool is_mapped = address.is_v6() && address.to_v6().is_v4_mapped();
+  return is_mapped ? ip::make_address_v4(ip::v4_mapped, address.to_v6()) : address;
 }
 
-bool IpAddress::is_ipv4() const {
-  return std::equal(kIpv4Prefix.begin(), kIpv4Prefix.end(), bytes_.begin());
-}
-
-IpAddress IpAddress::network(int prefix) const {
-  assert(0 <= prefix && prefix <= bits());
-  IpAddress result = *this;
-  int kept = is_ipv4() ? kIpv4PrefixBits + prefix : prefix;
-  for (std::uint8_t& byte : result.bytes_) {
-    const int clear = 8 - std::clamp(kept, 0, 8);
-    byte = static_cast<std::uint8_t>(byte & (0xff << clear));
-    kept -= 8;
-  }
-  return result;
-}
-
-std::string IpAddress::text() const {
-  std::array<char, INET6_ADDRSTRLEN> terminated{};
-  if (is_ipv4()) {
-    ::inet_ntop(AF_INET, &bytes_[kIpv4Prefix.size()], terminated.data(), terminated.size());
-  } else {
-    ::inet_ntop(AF_INET6, bytes_.data(), terminated.data(), terminated.size());
-  }
-  return terminated.data();
+IpAddress network_of(const IpAddress& address, int prefix) {
+  assert(0 <= prefix && prefix <= bits_of(address));
+  const auto length = static_cast<unsigned short>(prefix);
+  if (address.is_v4()) return ip::network_v4(address.to_v4(), length).network();
+  return ip::network_v6(address.to_v6(), length).network();
 }
 
 std::optional<IpAddress> parse_ip_endpoint(std::string_view text) {
@@ -109,23 +87,23 @@ std::optional<IpAddress> parse_ip_endpoint(std::string_view text) {
 ParsedIpRange parse_ip_range(std::string_view text) {
   const std::size_t slash = text.find('/');
   const std::string_view address_text = text.substr(0, slash);
-  const std::optional<IpAddress> address = IpAddress::parse(address_text);
+  const std::optional<IpAddress> address = parse_ip_address(address_text);
   if (!address) return {{}, "write an address, 10.1.2.3, or a range, 10.0.0.0/8"};
-  if (slash == std::string_view::npos) return {IpRange{*address, address->bits()}, {}};
+  if (slash == std::string_view::npos) return {IpRange{*address, bits_of(*address)}, {}};
 
-  const bool mapped = address->is_ipv4() && address_text.find(':') != std::string_view::npos;
-  const int most = mapped ? 128 : address->bits();
+  const bool mapped = address->is_v4() && address_text.find(':') != std::string_view::npos;
+  const int most = mapped ? 128 : bits_of(*address);
   const std::optional<int> written = parse_number<int>(text.substr(slash + 1));
   if (!written || *written < 0 || *written > most) {
     return {{}, "the number after the slash must be from 1 to " + std::to_string(most)};
   }
   const int prefix = mapped ? *written - kIpv4PrefixBits : *written;
   if (prefix <= 0) return {{}, "it holds every address, so that any client could choose its key"};
-  const IpAddress network = address->network(prefix);
+  const IpAddress network = network_of(*address, prefix);
   if (network != *address) {
-    return {
-        {},
-        "it has bits beyond its length, write " + network.text() + "/" + std::to_string(prefix)};
+    return {{},
+            "it has bits beyond its length, write " + network.to_string() + "/" +
+                std::to_string(prefix)};
   }
   return {IpRange{network, prefix}, {}};
 }

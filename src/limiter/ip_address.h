@@ -1,34 +1,27 @@
 #pragma once
 
-#include <array>
-#include <cstdint>
+#include <boost/asio/ip/address.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace sluice {
 
-/// An IPv4 or IPv6 address. An IPv4 address is kept as IPv6 has it, ::ffff:a.b.c.d, so that both
-/// ways to write it are the same address.
-class IpAddress {
- public:
-  /// Reads a numeric address and nothing else. Octets with leading zeros, which some read as octal,
-  /// are refused. Nothing where it cannot be read.
-  static std::optional<IpAddress> parse(std::string_view text);
+/// An IPv4 or IPv6 address.
+using IpAddress = boost::asio::ip::address;
 
-  bool is_ipv4() const;
-  /// How many bits an address of its kind has: 32 or 128.
-  int bits() const { return is_ipv4() ? 32 : 128; }
-  /// The address with all but its first `prefix` bits cleared. REQUIRES: 0 <= prefix <= bits().
-  IpAddress network(int prefix) const;
-  /// The canonical text: 203.0.113.7, 2001:db8::1.
-  std::string text() const;
+/// Reads a numeric address and nothing else. An IPv4 address that is written as IPv6 has it,
+/// ::ffff:a.b.c.d, becomes IPv4: both are the same address. Octets with leading zeros, which some
+/// read as octal, are refused. Nothing where it cannot be read.
+std::optional<IpAddress> parse_ip_address(std::string_view text);
 
-  friend bool operator==(const IpAddress&, const IpAddress&) = default;
+/// How many bits an address of its kind has: 32 or 128.
+inline int bits_of(const IpAddress& address) {
+  return address.is_v4() ? 32 : 128;
+}
 
- private:
-  std::array<std::uint8_t, 16> bytes_{};
-};
+/// The address with all but its first `prefix` bits cleared. REQUIRES: 0 <= prefix <= bits_of().
+IpAddress network_of(const IpAddress& address, int prefix);
 
 /// Reads an address with or without a port, and with spaces around it: 1.2.3.4, 1.2.3.4:80, ::1,
 /// [::1], [::1]:80. The zone of an IPv6 address (fe80::1%eth0) is dropped. Nothing if it cannot be
@@ -42,7 +35,7 @@ struct IpRange {
 
   /// An IPv4 address is never in a range of IPv6.
   bool contains(const IpAddress& address) const {
-    return address.is_ipv4() == network.is_ipv4() && address.network(prefix) == network;
+    return address.is_v4() == network.is_v4() && network_of(address, prefix) == network;
   }
 };
 

@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 
 std::string text_of(const std::optional<IpAddress>& address) {
-  return address ? address->text() : "none";
+  return address ? address->to_string() : "none";
 }
 
 struct Reading {
@@ -38,11 +38,11 @@ TEST(IpAddress, HasOneTextHoweverItIsWritten) {
       {"1::", "1::"},
   };
   for (const Reading& reading : kReadings) {
-    EXPECT_EQ(text_of(IpAddress::parse(reading.written)), reading.read) << reading.written;
+    EXPECT_EQ(text_of(parse_ip_address(reading.written)), reading.read) << reading.written;
   }
 }
 
-TEST(IpAddress, IsNothingElse) {
+TEST(IpAddress, RefusesOtherTexts) {
   using namespace std::string_view_literals;
   constexpr std::string_view kOthers[] = {"",
                                           "unknown",
@@ -74,24 +74,24 @@ TEST(IpAddress, IsNothingElse) {
                                           "::1\0.1"sv,
                                           "0000:0000:0000:0000:0000:ffff:255.255.255.2550"};
   for (const std::string_view other : kOthers) {
-    EXPECT_EQ(text_of(IpAddress::parse(other)), "none") << other;
+    EXPECT_EQ(text_of(parse_ip_address(other)), "none") << other;
   }
 }
 
 TEST(IpAddress, IsCutToItsNetwork) {
-  const IpAddress ipv4 = *IpAddress::parse("203.0.113.255");
-  EXPECT_EQ(ipv4.network(32), ipv4);
-  EXPECT_EQ(ipv4.network(31).text(), "203.0.113.254");
-  EXPECT_EQ(ipv4.network(24).text(), "203.0.113.0");
-  EXPECT_EQ(ipv4.network(1).text(), "128.0.0.0");
-  EXPECT_EQ(ipv4.network(0).text(), "0.0.0.0");
+  const IpAddress ipv4 = *parse_ip_address("203.0.113.255");
+  EXPECT_EQ(network_of(ipv4, 32), ipv4);
+  EXPECT_EQ(network_of(ipv4, 31).to_string(), "203.0.113.254");
+  EXPECT_EQ(network_of(ipv4, 24).to_string(), "203.0.113.0");
+  EXPECT_EQ(network_of(ipv4, 1).to_string(), "128.0.0.0");
+  EXPECT_EQ(network_of(ipv4, 0).to_string(), "0.0.0.0");
 
-  const IpAddress ipv6 = *IpAddress::parse("2001:db8:1:2:ffff:ffff:ffff:ffff");
-  EXPECT_EQ(ipv6.network(128), ipv6);
-  EXPECT_EQ(ipv6.network(64).text(), "2001:db8:1:2::");
-  EXPECT_EQ(ipv6.network(63).text(), "2001:db8:1:2::");
-  EXPECT_EQ(ipv6.network(62).text(), "2001:db8:1::");
-  EXPECT_EQ(ipv6.network(0).text(), "::");
+  const IpAddress ipv6 = *parse_ip_address("2001:db8:1:2:ffff:ffff:ffff:ffff");
+  EXPECT_EQ(network_of(ipv6, 128), ipv6);
+  EXPECT_EQ(network_of(ipv6, 64).to_string(), "2001:db8:1:2::");
+  EXPECT_EQ(network_of(ipv6, 63).to_string(), "2001:db8:1:2::");
+  EXPECT_EQ(network_of(ipv6, 62).to_string(), "2001:db8:1::");
+  EXPECT_EQ(network_of(ipv6, 0).to_string(), "::");
 }
 
 TEST(IpEndpoint, MayHavePortBracketsZoneAndSpaces) {
@@ -111,7 +111,7 @@ TEST(IpEndpoint, MayHavePortBracketsZoneAndSpaces) {
   }
 }
 
-TEST(IpEndpoint, IsNothingElse) {
+TEST(IpEndpoint, RefusesOtherTexts) {
   constexpr std::string_view kOthers[] = {
       "",
       " ",
@@ -146,7 +146,7 @@ TEST(IpEndpoint, IsNothingElse) {
 
 bool holds(std::string_view range, std::string_view address) {
   const ParsedIpRange parsed = parse_ip_range(range);
-  return parsed.range && parsed.range->contains(*IpAddress::parse(address));
+  return parsed.range && parsed.range->contains(*parse_ip_address(address));
 }
 
 TEST(IpRange, HoldsWhatBeginsAlike) {
@@ -192,18 +192,18 @@ std::string long_text(const std::array<std::uint16_t, 8>& groups) {
 }
 
 RC_GTEST_PROP(IpAddress, ReadsItsOwnText, (const std::array<std::uint16_t, 8>& groups)) {
-  const auto address = IpAddress::parse(long_text(groups));
+  const auto address = parse_ip_address(long_text(groups));
   RC_ASSERT(address.has_value());
-  RC_ASSERT(IpAddress::parse(address->text()) == address);
+  RC_ASSERT(parse_ip_address(address->to_string()) == address);
   RC_ASSERT(parse_ip_endpoint("[" + long_text(groups) + "]:1") == address);
 }
 
 RC_GTEST_PROP(IpAddress, IsInEachOfItsNetworks, (const std::array<std::uint16_t, 8>& groups)) {
-  const IpAddress address = *IpAddress::parse(long_text(groups));
-  const int prefix = *rc::gen::inRange(1, address.bits() + 1);
-  const IpAddress network = address.network(prefix);
-  RC_ASSERT(network.network(prefix) == network);
-  const auto parsed = parse_ip_range(network.text() + "/" + std::to_string(prefix));
+  const IpAddress address = *parse_ip_address(long_text(groups));
+  const int prefix = *rc::gen::inRange(1, bits_of(address) + 1);
+  const IpAddress network = network_of(address, prefix);
+  RC_ASSERT(network_of(network, prefix) == network);
+  const auto parsed = parse_ip_range(network.to_string() + "/" + std::to_string(prefix));
   RC_ASSERT(parsed.range.has_value());
   RC_ASSERT(parsed.range->contains(address));
 }

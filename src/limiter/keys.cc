@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/algorithm/hex.hpp>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -70,7 +72,7 @@ class Hops {
 };
 
 // On one line and short, whatever it is.
-std::string quoted(std::string_view text) {
+std::string shown(std::string_view text) {
   std::string result = "\"";
   for (const char c : text.substr(0, 64)) result += c >= ' ' && c <= '~' ? c : '?';
   return result += text.size() > 64 ? "...\"" : "\"";
@@ -96,9 +98,9 @@ struct ClientIp::Settings {
   }
 
   std::string key(const IpAddress& address) const {
-    const int prefix = address.is_ipv4() ? ipv4_prefix : ipv6_prefix;
-    std::string text = address.network(prefix).text();
-    if (prefix < address.bits()) text.append("/").append(std::to_string(prefix));
+    const int prefix = address.is_v4() ? ipv4_prefix : ipv6_prefix;
+    std::string text = network_of(address, prefix).to_string();
+    if (prefix < bits_of(address)) text.append("/").append(std::to_string(prefix));
     return text;
   }
 };
@@ -118,7 +120,7 @@ ClientIp::ClientIp(const ClientIpOptions& options) {
     }
     const ParsedIpRange parsed = parse_ip_range(proxy);
     if (!parsed.range) {
-      throw std::invalid_argument(quoted(proxy) + " is not a trusted proxy: " + parsed.error);
+      throw std::invalid_argument(shown(proxy) + " is not a trusted proxy: " + parsed.error);
     }
     settings.trusted.push_back(*parsed.range);
   }
@@ -154,13 +156,9 @@ std::string KeyHasher::key(std::string_view secret) const {
              nullptr) == nullptr) {
     throw std::runtime_error("OpenSSL could not compute an HMAC with SHA-256");
   }
-  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
-  text.reserve(2 * kHashedKeyBytes);
-  for (std::size_t i = 0; i < kHashedKeyBytes; ++i) {
-    text += kDigits[hash[i] >> 4];
-    text += kDigits[hash[i] & 0xf];
-  }
+  boost::algorithm::hex_lower(hash.begin(), hash.begin() + kHashedKeyBytes,
+                              std::back_inserter(text));
   return text;
 }
 

@@ -97,7 +97,7 @@ TEST(ClientIp, IsTheRightmostThatIsNoProxy) {
       {{"6.6.6.6,203.0.113.7,10.3.3.3 ,\t10.2.2.2"}, "203.0.113.7"},
       {{"6.6.6.6, 203.0.113.7:555, 2001:db8:aaaa::1, [2001:db8:aaaa::2]:80"}, "203.0.113.7"},
       {{"6.6.6.6, 2001:db8:1:2:3::, ::ffff:10.2.2.2"}, "2001:db8:1:2::/64"},
-      // All are proxies: the first of them asks for itself.
+      // All are proxies: the first of them is the client.
       {{"10.9.9.9, 10.2.2.2"}, "10.9.9.9"},
       // The lines of a header are one list.
       {{"6.6.6.6", "203.0.113.7", "10.2.2.2"}, "203.0.113.7"},
@@ -143,11 +143,11 @@ TEST(ClientIp, ReadsNoMoreThanItsBounds) {
   EXPECT_EQ(key({spaces + "203.0.113.7"}), "203.0.113.7");
   EXPECT_EQ(key({"6.6.6.6, " + spaces + "203.0.113.7"}), "10.0.0.1");
   EXPECT_EQ(key({" " + spaces + "203.0.113.7"}), "10.0.0.1");
-  // What a client adds on the left is not even read.
+  // Text that a client adds on the left is not read.
   EXPECT_EQ(key({std::string(10'000'000, 'x') + ",203.0.113.7"}), "203.0.113.7");
 }
 
-TEST(ClientIp, RefusesWhatCannotBe) {
+TEST(ClientIp, RefusesInvalidOptions) {
   EXPECT_EQ(error_of_options({.trusted_proxies = {"10.0.0.0/8", "10.0.0.1/8"}}),
             "\"10.0.0.1/8\" is not a trusted proxy: it has bits beyond its length, "
             "write 10.0.0.0/8");
@@ -186,7 +186,7 @@ RC_GTEST_PROP(ClientIp, ANetworkOf64BitsIsOneClient, (const Groups& one, Groups 
   const std::string key = client_ip.key(public_text(one));
   RC_ASSERT(client_ip.key(public_text(other)) == key);
   RC_ASSERT(key.ends_with("::/64"));
-  // The key is the network's own address: its key is again the same.
+  // The key begins with the network's address, which has the same key.
   RC_ASSERT(client_ip.key(key.substr(0, key.size() - 3)) == key);
   ++other[3];
   RC_ASSERT(client_ip.key(public_text(other)) != key);

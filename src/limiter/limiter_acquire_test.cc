@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,12 +11,14 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "fallback/fallback_store.h"
 #include "sluice/limiter.h"
 #include "testing/acquire_fixture.h"
+#include "testing/child_process.h"
 
 namespace sluice {
 namespace {
@@ -91,7 +94,7 @@ TEST_F(AcquireTest, ReturnsWhatItNoLongerWaitsFor) {
   EXPECT_LE(limiter.peek("k").reset_after, hours(1));
 }
 
-TEST_F(AcquireTest, WhatWouldTakeTooLongIsDeniedAtOnce) {
+TEST_F(AcquireTest, AWaitBeyondTheTimeoutIsDeniedAtOnce) {
   const auto began = steady_clock::now();
   for (const char* expression : {"token_bucket 1/1h", "fixed_window 1/1h anchor=first"}) {
     Limiter& limiter = use(expression);
@@ -126,7 +129,7 @@ TEST_F(AcquireTest, StopsWaitingInTheQueue) {
   EXPECT_GT(decision.retry_after, seconds(3000));
 }
 
-/// A caller that waits for a window learns at once that it may have what was returned.
+/// A caller that waits for a window gets returned units at once.
 class WakingTest : public AcquireTest {
  protected:
   void take_and_wait(Limiter& limiter) {
@@ -143,8 +146,8 @@ class WakingTest : public AcquireTest {
   std::promise<Answer> answer_;
 };
 
-// By calls that block, and by those that do not: then not before the store has answered.
-TEST_F(WakingTest, ByWhateverMakesRoom) {
+// By calls that block, and by calls that do not, once the store has answered them.
+TEST_F(WakingTest, ByEachCallThatReturnsUnits) {
   const auto ignore = [](const auto&...) {};
   using Act = std::function<void(Limiter&, Reservation)>;
   const Act blocking[] = {[](Limiter& limiter, Reservation) { limiter.refund("k", 1); },
@@ -186,7 +189,7 @@ TEST_F(WakingTest, ByWhateverMakesRoom) {
   }
 }
 
-// With a deny cache, too, which has to forget the denial.
+// Also with a deny cache, which must forget the denial.
 TEST_F(WakingTest, ByARefundBetweenItsDenialAndItsPlaceInTheQueue) {
   Limiter& direct = use("fixed_window 1/1h anchor=first");
   Limiter cached(std::make_shared<FallbackStore>(store_, FallbackOptions()),
@@ -200,7 +203,7 @@ TEST_F(WakingTest, ByARefundBetweenItsDenialAndItsPlaceInTheQueue) {
   }
 }
 
-TEST_F(WakingTest, ByWhatIsReturnedToALimitWhoseKeysStartFresh) {
+TEST_F(WakingTest, ByAReturnToALimitWhoseKeysStartFresh) {
   Limiter& limiter = use("fixed_window 1/1h anchor=first");
   take_and_wait(limiter);
   await_waiting(1);
@@ -230,6 +233,63 @@ TEST_F(AcquireTest, RaisesWhereTheStoreDoes) {
   std::promise<Answer> answer;
   limiter.async_acquire("k", 1, kForever, to(answer));
   EXPECT_THROW(std::rethrow_exception(answer.get_future().get().error), StoreError);
+}
+
+/// While it exists, the process cannot start a thread: there is no room for so large a stack.
+class WithoutThreads {
+ public:
+  WithoutThreads() {
+    ::pthread_getattr_default_np(&before_);
+    pthread_attr_t changed;
+    ::pthread_attr_init(&changed);
+    ::pthread_attr_setstacksize(&changed, std::size_t{1} << 47);
+    ::pthread_setattr_default_np(&changed);
+    ::pthread_attr_destroy(&changed);
+  }
+  ~WithoutThreads() {
+    ::pthread_setattr_default_np(&before_);
+    ::pthread_attr_destroy(&before_);
+  }
+  WithoutThreads(const WithoutThreads&) = delete;
+  WithoutThreads& operator=(const WithoutThreads&) = delete;
+
+ private:
+  pthread_attr_t before_{};
+};
+
+// In a child of fork(), which has no timer thread yet.
+TEST_F(AcquireTest, TakesNothingIfTheSystemCannotStartTheTimerThread) {
+  const auto takes_nothing = [&](const std::function<std::exception_ptr(Limiter&)>& acquire) {
+    const WithoutThreads without_threads;
+    Limiter& limiter = use("token_bucket 1/1h");
+    if (!limiter.acquire("k").allowed) return false;
+    try {
+      std::rethrow_exception(acquire(limiter));
+    } catch (const std::system_error&) {
+      return limiter.peek("k").reset_after <= hours(1);
+    } catch (const std::runtime_error&) {
+      return false;
+    }
+  };
+  EXPECT_EQ(in_child_process([&] {
+              return takes_nothing([](Limiter& limiter) {
+                limiter.acquire("k");
+                return std::make_exception_ptr(std::runtime_error("it was granted"));
+              });
+            }),
+            0);
+  EXPECT_EQ(in_child_process([&] {
+              return takes_nothing([&](Limiter& limiter) {
+                std::promise<Answer> answer;
+                try {
+                  limiter.async_acquire("k", 1, kForever, to(answer));
+                } catch (const std::system_error&) {
+                  return std::make_exception_ptr(std::runtime_error("it was not told"));
+                }
+                return answer.get_future().get().error;
+              });
+            }),
+            0);
 }
 
 TEST_F(AcquireTest, CallsBack) {
@@ -273,7 +333,7 @@ TEST_F(AcquireTest, CallsBackWhenItIsStopped) {
   EXPECT_LE(limiter.peek("k").reset_after, hours(1)) << "it has been returned";
 }
 
-/// Callers that wait, in the queue of a window or for units of a bucket that they have reserved.
+/// Callers that wait in the queue of a window, or for units of a bucket that they have reserved.
 class WaitingCallersTest : public AcquireTest, public testing::WithParamInterface<const char*> {
  protected:
   bool is_bucket() const { return std::string_view(GetParam()).starts_with("token_bucket"); }
@@ -284,15 +344,32 @@ class WaitingCallersTest : public AcquireTest, public testing::WithParamInterfac
     while (queues->sleepers().size() != count) std::this_thread::yield();
   }
 
-  // On a thread of its own, and without one.
+  // In a blocking call on a thread of its own, and in an asynchronous call.
   void take_and_wait(Limiter& limiter) {
     limiter.check("k");
-    blocking_ = std::async(std::launch::async, [&] { return limiter.acquire("k"); });
+    blocking_ = std::async(std::launch::async, [this, &limiter] {
+      return limiter.acquire("k", 1, kForever, stop_.get_token());
+    });
     await_callers(1);
-    limiter.async_acquire("k", 1, kForever, to(answer_));
+    limiter.async_acquire("k", 1, kForever, to(answer_), stop_.get_token());
     await_callers(2);
   }
 
+  /// What both are answered; after ten seconds they are stopped.
+  std::vector<Decision> answers() {
+    std::future<Answer> later = answer_.get_future();
+    const auto deadline = steady_clock::now() + seconds(10);
+    if (blocking_.wait_until(deadline) != std::future_status::ready ||
+        later.wait_until(deadline) != std::future_status::ready) {
+      ADD_FAILURE() << "a caller waits";
+      stop_.request_stop();
+    }
+    return {blocking_.get(), later.get().decision};
+  }
+
+  void TearDown() override { stop_.request_stop(); }
+
+  std::stop_source stop_;
   std::future<Decision> blocking_;
   std::promise<Answer> answer_;
 };
@@ -305,7 +382,7 @@ TEST_P(WaitingCallersTest, AreDeniedByABlock) {
   Limiter& limiter = use(GetParam());
   take_and_wait(limiter);
   limiter.block("k", hours(9));
-  for (const Decision& denied : {blocking_.get(), answer_.get_future().get().decision}) {
+  for (const Decision& denied : answers()) {
     EXPECT_FALSE(denied.allowed);
     EXPECT_GT(denied.retry_after, hours(8));
     EXPECT_EQ(denied.ended, Ended::kAnswered);
@@ -320,7 +397,7 @@ TEST_P(WaitingCallersTest, AskAgainAtOnceAfterAReset) {
   limiter.reset("k");
   await_callers(1);
   EXPECT_LE(limiter.peek("k").reset_after, hours(2)) << "one was admitted, one waits again";
-  // The caller that waits again may just be about to: then it does not see a reset.
+  // The caller may not have begun to wait again: then it does not see a reset.
   std::future<Answer> answer = answer_.get_future();
   const auto is_there = [](const auto& future) {
     return future.wait_for(nanoseconds(0)) == std::future_status::ready;
@@ -340,12 +417,11 @@ TEST_P(WaitingCallersTest, AskAgainAtOnceByAnotherLimit) {
   take_and_wait(limiter);
   limiter.set_limit(
       Limit(is_bucket() ? "token_bucket 1/1h burst=9" : "fixed_window 9/1h anchor=first", "limit"));
-  EXPECT_TRUE(blocking_.get().allowed);
-  EXPECT_TRUE(answer_.get_future().get().decision.allowed);
+  for (const Decision& decision : answers()) EXPECT_TRUE(decision.allowed);
 }
 
-/// Something happens to the key when units of a bucket were reserved, before the caller waits for
-/// them: on a thread of its own, and without one.
+/// Something happens to the key after units of a bucket were reserved and before the caller waits
+/// for them, in a blocking and in an asynchronous call.
 class BeforeTheWaitTest : public AcquireTest {
  protected:
   std::vector<Decision> answers_if(const std::function<void(Limiter&)>& happens) {
@@ -408,7 +484,7 @@ TEST_F(BeforeTheWaitTest, AnotherKeyIsNoneOfItsBusiness) {
   EXPECT_EQ(answer.get_future().get().decision.ended, Ended::kStopped);
 }
 
-// More than it can remember.
+// More events than it can remember.
 TEST_F(BeforeTheWaitTest, ManyThingsLetItAskAgain) {
   const auto much = [](Limiter& limiter) {
     limiter.block("k", hours(9));
@@ -440,6 +516,11 @@ TEST_F(AcquireTest, DeniesACallerForWhichThereIsNoPlaceToWait) {
   EXPECT_EQ(refused.decision.ended, Ended::kAnswered);
   EXPECT_GT(refused.decision.retry_after, hours(99'999));
   EXPECT_LE(limiter.peek("k").reset_after, reserved) << "it has been returned";
+  const auto childs_caller_waits = [] {
+    Limiter childs(std::make_shared<ScriptedStore>(), Limit("token_bucket 1/100ms"));
+    return childs.acquire("k").allowed && childs.acquire("k").allowed;
+  };
+  EXPECT_EQ(in_child_process(childs_caller_waits), 0) << "a child of fork() has its own places";
   stop.request_stop();
   while (stopped != WaitQueues::kMostWaiting) std::this_thread::yield();
   EXPECT_LE(limiter.peek("k").reset_after, hours(1));

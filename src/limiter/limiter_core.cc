@@ -2,19 +2,14 @@
 
 #include <algorithm>
 #include <cassert>
-#include <condition_variable>
-#include <list>
-#include <mutex>
-#include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "core/instant.h"
 #include "sluice/store.h"
 
 namespace sluice {
-
-using TimePoint = TimerThread::TimePoint;
 
 namespace {
 
@@ -80,47 +75,6 @@ std::exception_ptr error_of_batch(const Batch& batch) {
   return std::make_exception_ptr(StoreError(batch.error()));
 }
 
-/// A thread that sleeps. What may wake it has shares of this, since it may run when the thread has
-/// gone on.
-class Sleep : public std::enable_shared_from_this<Sleep> {
- public:
-  /// `timer` has the clock that a test drives; null if the thread sleeps by that of the process.
-  explicit Sleep(std::shared_ptr<TimerThread> timer) : timer_(std::move(timer)) {}
-
-  void wake(const Awakening& how) {
-    const std::lock_guard lock(mutex_);
-    end(how);
-    woken_.notify_one();
-  }
-
-  Awakening until(TimePoint ready, std::stop_token stop) {
-    TimePoint latest = ready;
-    if (timer_) {
-      timer_->wait_begins();
-      latest = TimerThread::kEndOfTime;
-      if (ready < latest) timer_->at(ready, [self = shared_from_this()] { self->wake({}); });
-    }
-    std::unique_lock lock(mutex_);
-    woken_.wait_until(lock, std::move(stop), latest, [&] { return how_.has_value(); });
-    const TimePoint now = timer_ ? timer_->now() : TimePoint::clock::now();
-    end({.why = now >= ready ? Waking::kReady : Waking::kStopped});
-    return *how_;
-  }
-
- private:
-  // Called with mutex_ held. Only the first end counts.
-  void end(const Awakening& how) {
-    if (how_) return;
-    how_ = how;
-    if (timer_) timer_->wait_ends();
-  }
-
-  const std::shared_ptr<TimerThread> timer_;
-  std::mutex mutex_;
-  std::condition_variable_any woken_;
-  std::optional<Awakening> how_;  // Guarded by mutex_.
-};
-
 }  // namespace
 
 void refuse(std::string_view what, std::string_view least, std::int64_t number) {
@@ -144,18 +98,11 @@ void LimiterCore::async_ask(const BoundLimit& bound, const Request& request,
       then(decision, std::move(error));
     };
   }
-  if (!store().answers_later()) {
-    Decision decision;
-    auto error = error_in([&] { decision = binding_->ask(request); });
-    return callback(decision, std::move(error));
-  }
-  auto batch = std::make_unique<Batch>(std::span(&request, 1));
-  batch->keep(std::make_shared<const BoundLimit>(bound));
-  batch->completion = [callback = std::move(callback)](Batch& completed) {
-    auto error = error_of_batch(completed);
-    callback(error ? Decision{} : completed.decisions()[0], std::move(error));
-  };
-  store().submit(std::move(batch));
+  const BoundLimit* const about = &bound;
+  ask_later(store(), {&about, 1}, {&request, 1}, Batch::Mode::kEach,
+            [callback = std::move(callback)](const Batch* batch, std::exception_ptr error) {
+              callback(error ? Decision{} : batch->decisions()[0], std::move(error));
+            });
 }
 
 Decision LimiterCore::ask(Operation operation, std::string_view key, std::int64_t number) const {
@@ -196,24 +143,15 @@ void ask_later(Store& store, std::span<const BoundLimit* const> bounds,
                std::span<const Request> requests, Batch::Mode mode, AnsweredBatch answered) {
   auto batch = std::make_unique<Batch>(requests, mode);
   for (const BoundLimit* bound : bounds) batch->keep(std::make_shared<const BoundLimit>(*bound));
-  batch->completion = [answered](Batch& completed) {
-    answered(&completed, error_of_batch(completed));
+  // Null once it has been called.
+  const auto then = std::make_shared<AnsweredBatch>(std::move(answered));
+  batch->completion = [then](Batch& completed) {
+    std::exchange(*then, nullptr)(&completed, error_of_batch(completed));
   };
   auto error = error_in([&] { store.submit(std::move(batch)); });
-  if (error) answered(nullptr, std::move(error));
-}
-
-Awakening LimiterCore::sleep_until(TimePoint ready, std::span<const AcquireClaim> claims,
-                                   std::uint64_t wakings, std::stop_token stop) const {
-  const auto sleep = std::make_shared<Sleep>(queues_->manual_timer());
-  std::list<Sleepers::Sleeper> sleepers;
-  for (std::size_t i = 0; i < claims.size(); ++i) {
-    const AcquireClaim& claim = claims[i];
-    const auto queues = claim.binding->bound().space->attachment<WaitQueues>();
-    sleepers.emplace_back(queues->sleepers(), claim.key, *claim.binding, wakings,
-                          [sleep, i](Waking why) { sleep->wake({.why = why, .claim = i}); });
-  }
-  return sleep->until(ready, std::move(stop));
+  if (!error) return;
+  if (*then == nullptr) std::rethrow_exception(std::move(error));  // It was thrown by the callback.
+  (*then)(nullptr, std::move(error));
 }
 
 }  // namespace sluice

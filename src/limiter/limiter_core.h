@@ -1,13 +1,11 @@
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <span>
 #include <stdexcept>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -65,12 +63,6 @@ inline Request to_take(const BoundLimit& bound, std::string_view key, std::int64
   return request;
 }
 
-/// How a wait ended, and by what happened to which claim.
-struct Awakening {
-  Waking why = Waking::kReady;
-  std::size_t claim = 0;
-};
-
 /// The common part of Limiter and ConcurrencyLimiter: a limit in a store, the queues of waiting
 /// callers, and the operations that both offer. Requests under way hold shares of the binding and
 /// the queues, so that the limiter may be destroyed meanwhile. Thread-safe.
@@ -92,10 +84,10 @@ class LimiterCore {
   TimerThread::TimePoint now() const { return queues_->now(); }
   std::shared_ptr<TimerThread> timer() const { return queues_->timer(); }
 
-  /// Blocks the calling thread until `ready`, with units of these claims reserved. `wakings` is
-  /// that of the outcome that granted them.
-  Awakening sleep_until(TimerThread::TimePoint ready, std::span<const AcquireClaim> claims,
-                        std::uint64_t wakings, std::stop_token stop) const;
+  /// What an AcquireRequest for this limit takes.
+  AcquireClaim claim(std::string_view key, std::int64_t cost) const {
+    return {.binding = binding_, .queues = queues_, .key = std::string(key), .cost = cost};
+  }
 
   /// Asks the store, and waits for its answer. After a refund or reset, the first caller that waits
   /// for the key in this process asks again. Throws StoreError.
@@ -156,19 +148,18 @@ class Reservation::Impl final {
   const Source giver_;
 };
 
-/// Whether the caller may go ahead at once, or not at all.
-inline bool is_over(const AcquireOutcome& outcome) {
-  return !outcome.is_granted() || outcome.decision.delay.count() == 0;
-}
+/// What a Limiter consists of.
+class Limiter::Impl final : public LimiterCore {
+ public:
+  using LimiterCore::LimiterCore;
 
-/// The denial of a caller that does not wait any more for what it had reserved. `refunded` is the
-/// answer to its refund: a caller that asks again waits as long.
-inline Decision denied_after(Decision refunded, std::chrono::nanoseconds left, Ended ended) {
-  refunded.allowed = false;
-  refunded.ended = ended;
-  refunded.delay = std::chrono::nanoseconds(0);
-  refunded.retry_after = std::max(std::chrono::nanoseconds(1), left);
-  return refunded;
-}
+  /// Of units for which `bound` was asked, and which this decision may have granted.
+  Reservation reservation(const Decision& decision, const BoundLimit& bound, std::string_view key,
+                          std::int64_t cost) const {
+    if (!decision.allowed) return {decision, nullptr};
+    return {decision,
+            std::make_unique<Reservation::Impl>(*this, bound, key, cost, decision.source)};
+  }
+};
 
 }  // namespace sluice

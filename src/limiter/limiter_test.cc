@@ -23,8 +23,8 @@ using std::chrono::nanoseconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// What a limiter makes of a store that fails, or answers when it is told to; tests/library has
-/// more.
+/// A limiter over a store that fails, or answers when the test says so. tests/library has more
+/// tests.
 class LimiterTest : public testing::Test {
  protected:
   using Asked = ScriptedStore::Asked;
@@ -54,7 +54,7 @@ class LimiterTest : public testing::Test {
     };
   }
 
-  /// What the last callback was given.
+  /// The arguments of the last callback.
   Told last() {
     EXPECT_FALSE(told_.empty());
     return told_.empty() ? Told{} : told_.back();
@@ -73,10 +73,10 @@ class LimiterTest : public testing::Test {
   Reservation reserved_;
 };
 
-/// What asks later and tells; the blocking forms are in tests/library.
+/// The asynchronous calls. The blocking ones are tested in tests/library.
 class AsyncTest : public LimiterTest {
  protected:
-  /// All that tells of a decision, each as (blocking, later).
+  /// All calls with a decision, each as (blocking, asynchronous).
   struct Pair {
     std::function<Decision(Limiter&)> now;
     std::function<void(Limiter&, DecisionCallback)> later;
@@ -147,6 +147,17 @@ TEST_F(AsyncTest, IsToldAtOnceWhereTheStoreAnswersAtOnce) {
   limiter.async_reserve("k", 4, kForever, keep_it());
   EXPECT_EQ(told_.size(), pairs().size() + 2);
   EXPECT_EQ(reserved_.decision().remaining, 6);
+}
+
+TEST_F(AsyncTest, IsToldOnceEvenIfTheCallbackThrows) {
+  Limiter limiter(inner_, Limit("sliding_log 10/1w", "limit"));
+  int told = 0;
+  const auto callback = [&](const Decision&, std::exception_ptr) {
+    ++told;
+    throw std::runtime_error("a callback must not throw");
+  };
+  EXPECT_THROW(limiter.async_check(std::string("k"), 1, callback), std::runtime_error);
+  EXPECT_EQ(told, 1);
 }
 
 TEST_F(AsyncTest, IsToldWhatWouldHaveBeenThrown) {
@@ -432,7 +443,7 @@ TEST_F(LimiterTest, RaisesForABatchOnceAllOthersAreDecided) {
   EXPECT_TRUE(decisions[1].allowed);
 }
 
-// The questions under way keep what they need: all but the store.
+// Pending requests keep alive what they need, except the store.
 TEST_F(LimiterTest, MayGoBeforeItsQuestionsAreAnswered) {
   answer_later();
   const auto store = std::make_shared<FallbackStore>(inner_, FallbackOptions{});
@@ -450,7 +461,7 @@ TEST_F(LimiterTest, MayGoBeforeItsQuestionsAreAnswered) {
   EXPECT_EQ(told_[1].decision.remaining, 3);
 }
 
-TEST_F(LimiterTest, AReservationIsReturnedToWhoGaveIt) {
+TEST_F(LimiterTest, AReservationIsReturnedToItsGiver) {
   Limiter limiter = make_limiter();
   Reservation by_store = limiter.reserve("a", 4);
   inner_->lose_all();

@@ -28,7 +28,7 @@ class ManualClockTest : public testing::Test {
  protected:
   Limiter limiter(const char* expression) { return Limiter(store_, Limit(expression)); }
 
-  /// Another thread, which waits by the clock when this returns.
+  /// Starts a thread, and returns when it waits by the clock.
   template <class Wait>
   auto waiting(Wait wait) {
     auto result = std::async(std::launch::async, wait);
@@ -81,7 +81,7 @@ TEST_F(ManualClockTest, CallbacksHaveBeenCalledWhenTheTimeHasPassed) {
   EXPECT_THAT(granted, ElementsAre(1, -3, 2)) << "each at its own instant";
 }
 
-TEST_F(ManualClockTest, WhatABucketReservesIsWaitedFor) {
+TEST_F(ManualClockTest, ReservedUnitsAreWaitedFor) {
   Limiter limiter = this->limiter("token_bucket 1/1m");
   limiter.check("k");
   bool granted = false;
@@ -96,6 +96,26 @@ TEST_F(ManualClockTest, WhatABucketReservesIsWaitedFor) {
   auto blocked = waiting([&] { return limiter.acquire("k"); });
   clock_.advance(1min);
   EXPECT_EQ(blocked.get().delay, 1min);
+}
+
+TEST_F(ManualClockTest, ACallbackMayDestroyTheStore) {
+  const long shares = store_.use_count();
+  for (const bool stops : {false, true}) {
+    auto limiter = std::make_optional<Limiter>(store_, Limit("token_bucket 1/1m"));
+    limiter->charge("k", 1);
+    std::stop_source stop;
+    long shares_then = 0;
+    const auto callback = [&](const Decision& decision, std::exception_ptr) {
+      EXPECT_EQ(decision.allowed, !stops);
+      shares_then = store_.use_count();
+    };
+    limiter->async_acquire("k", 1, kForever, callback, stop.get_token());
+    limiter.reset();
+    clock_.advance(1s);
+    if (stops) stop.request_stop();
+    clock_.advance(1h);
+    EXPECT_EQ(shares_then, shares) << "the call that has ended holds none";
+  }
 }
 
 TEST_F(ManualClockTest, ReservationsAreWaitedFor) {

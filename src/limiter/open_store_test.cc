@@ -63,7 +63,7 @@ TEST(FallbackOptions, SayWhatIsWrong) {
               HasSubstr("there is no option 'prefix'; there are on_failure, local_share"));
 }
 
-// A store that always answers needs no fallback, and has none of its options.
+// A store that always answers needs no fallback, and does not accept its options.
 TEST(OpenStore, OpensMemoryAsItIs) {
   EXPECT_EQ(dynamic_cast<FallbackStore*>(open_store("memory:").get()), nullptr);
   EXPECT_THROW(open_store("memory:?on_failure=deny"), StoreError);

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "limiter/acquisition.h"
 #include "limiter/limiter_core.h"
 
 namespace sluice {
@@ -58,8 +59,7 @@ nanoseconds Reservation::delay() const {
 
 bool Reservation::wait(std::stop_token stop) {
   if (!impl_ || is_cancelled_) return false;
-  const Awakening awakening = impl_->core().sleep_until(ready_, {}, 0, std::move(stop));
-  if (awakening.why == Waking::kReady) return true;
+  if (sleep_until(impl_->core().timer(), ready_, stop)) return true;
   cancel();
   return false;
 }

@@ -63,7 +63,7 @@ TEST_F(StoreEventsTest, ALossThatIsOverIsToldWithItsEnd) {
               ElementsAre("the store redis://h is lost: h is away", "the store redis://h is back"));
 }
 
-TEST_F(StoreEventsTest, LatenessIsToldWithWhatWouldBeEnough) {
+TEST_F(StoreEventsTest, LatenessIsReportedWithASufficientDeadline) {
   go_up();
   messages();
   health_.deadline = 10ms;

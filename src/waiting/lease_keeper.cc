@@ -36,10 +36,10 @@ LeaseKeeper::LeaseKeeper(std::shared_ptr<const LimitBinding> binding,
       is_shared_(binding_->store()->answers_later()) {}
 
 std::shared_ptr<Lease> LeaseKeeper::hold(std::string_view key, const AcquireOutcome& granted) {
-  assert(granted.is_granted() && granted.bound != nullptr);
+  assert(granted.is_granted());
   auto lease = std::make_shared<Lease>(shared_from_this(), key, granted);
   const std::lock_guard lock(mutex_);
-  schedule(lease, TimerThread::later(granted.asked, until_renewal(lease_of(*granted.bound))));
+  schedule(lease, TimerThread::later(granted.asked, until_renewal(lease_of(granted.bound()))));
   arm();
   return lease;
 }
@@ -145,14 +145,10 @@ void LeaseKeeper::settle(const Leases& leases, TimePoint sent, std::span<const D
 }
 
 void LeaseKeeper::release(const Lease& lease) {
-  const Request request = lease.request(Operation::kRelease);
-  if (is_shared_) {
-    const auto wake_next = [queues = queues_, key = lease.key_] { queues->released(key); };
-    return_later(binding_, lease.bound_, request, wake_next, timer_);
-  } else {
-    return_and_wait(*binding_, request);
-    queues_->released(lease.key_);
-  }
+  const auto wake_next = [queues = queues_, key = lease.key_](const Decision&) {
+    queues->released(key);
+  };
+  return_later(binding_, lease.bound_, lease.request(Operation::kRelease), wake_next, timer_);
 }
 
 Lease::Lease(std::shared_ptr<LeaseKeeper> keeper, std::string_view key,
@@ -162,8 +158,8 @@ Lease::Lease(std::shared_ptr<LeaseKeeper> keeper, std::string_view key,
       id_(granted.permit),
       giver_(granted.decision.source),
       was_last_(granted.decision.remaining == 0 && giver_ == Source::kStore),
-      bound_(*granted.bound),
-      expires_at_(TimerThread::later(granted.asked, lease_of(*granted.bound))) {}
+      bound_(granted.bound()),
+      expires_at_(TimerThread::later(granted.asked, lease_of(granted.bound()))) {}
 
 Request Lease::request(Operation operation) const {
   Request request = bound_.request(key_);

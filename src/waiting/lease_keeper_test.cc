@@ -28,7 +28,7 @@ class LeaseKeeperTest : public testing::Test {
     leases_.push_back(keeper_->hold("k", {.decision = {.allowed = true, .source = source},
                                           .permit = id,
                                           .asked = timer_->now(),
-                                          .bound = &binding_->bound()}));
+                                          .bounds = {&binding_->bound()}}));
     return leases_.back();
   }
 
@@ -109,7 +109,7 @@ TEST_F(LeaseKeeperTest, ReleasesOnce) {
   EXPECT_EQ(timer_->timers(), 0U) << "none is left to renew";
 }
 
-TEST_F(LeaseKeeperTest, WhatIsIgnoredIsLeftToItsLease) {
+TEST_F(LeaseKeeperTest, AnIgnoredPermitCountsUntilItsLeaseEnds) {
   const auto permit = hold(7);
   permit->ignore();
   EXPECT_FALSE(permit->held());
@@ -236,7 +236,7 @@ TEST_F(LeaseKeeperTest, ExpiresWhileItsRenewalIsUnderWay) {
   EXPECT_THAT(store_->asked, IsEmpty());
 }
 
-TEST_F(LeaseKeeperTest, WhatHasExpiredIsReleasedAsARenewalMayComeLate) {
+TEST_F(LeaseKeeperTest, AnExpiredPermitIsReleasedSinceARenewalMayComeLate) {
   const auto permit = hold(1);
   answer_later();
   timer_->pass(seconds(60));

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <cassert>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -56,14 +55,6 @@ class LimitBinding {
     Decision decision;
     store_->decide({&request, 1}, kStoreTime, {&decision, 1});
     return decision;
-  }
-
-  /// Asks one question, which may be about several limits of the store, all or nothing. Throws
-  /// StoreError, and std::invalid_argument as Store::decide_all().
-  Decision ask(std::span<const Request> requests, Batch::Mode mode) const {
-    if (mode == Batch::Mode::kTogether) return store_->decide_all(requests, kStoreTime);
-    assert(requests.size() == 1);
-    return ask(requests[0]);
   }
 
   /// Called with the store's decisions; `error` says why some are kUnavailable, and is empty if

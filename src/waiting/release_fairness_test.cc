@@ -57,7 +57,7 @@ TEST_F(ReleaseFairnessTest, OfLongJobsSomeFollowEachOther) {
   EXPECT_EQ(fairness_.backs_off_until("k"), start_ + hours(1) + milliseconds(100));
 }
 
-TEST_F(ReleaseFairnessTest, ARunBeginsAnewWhereOthersHadTheirChance) {
+TEST_F(ReleaseFairnessTest, ARunBeginsAgainIfOthersCouldHaveAsked) {
   auto now = start_;
   for (int i = 0; i < 100; ++i) {
     pass_on(1, now, milliseconds(900));

@@ -66,6 +66,15 @@ bool has_later(const LimitDefinition& limit) {
   });
 }
 
+// Null if the system cannot start its thread.
+std::shared_ptr<TimerThread> shared_timer_or_null() {
+  try {
+    return TimerThread::shared();
+  } catch (const std::system_error&) {
+    return nullptr;
+  }
+}
+
 constexpr std::chrono::seconds kMostAtExit{1};
 // Until what the store did not answer is asked again.
 constexpr std::chrono::milliseconds kFirstReclaimPause{10};
@@ -123,7 +132,7 @@ UnderWay& under_way() {
 class Return : public std::enable_shared_from_this<Return> {
  public:
   Return(std::shared_ptr<const LimitBinding> binding, const BoundLimit& bound,
-         const Request& request, std::shared_ptr<TimerThread> timer, std::function<void()> then)
+         const Request& request, std::shared_ptr<TimerThread> timer, Returned then)
       : timer_(std::move(timer)),
         binding_(std::move(binding)),
         bound_(bound),
@@ -141,19 +150,18 @@ class Return : public std::enable_shared_from_this<Return> {
 
   void submit() {
     under_way_.begin();
-    binding_->ask(
-        {&request_, 1}, timer_,
-        [self = shared_from_this()](std::span<const Decision> decisions, const std::string&) {
-          self->settle(decisions[0].source != Source::kUnavailable);
-        });
+    binding_->ask({&request_, 1}, timer_,
+                  [self = shared_from_this()](std::span<const Decision> decisions,
+                                              const std::string&) { self->settle(decisions[0]); });
   }
 
  private:
   bool is_reclaim() const { return request_.giver == Source::kUnavailable; }
 
-  void settle(bool is_answered) {
+  void settle(const Decision& answer) {
     under_way_.end();
-    if (then_) then_();
+    if (then_) then_(answer);
+    const bool is_answered = answer.source != Source::kUnavailable;
     if (!is_answered && is_reclaim() && timer_->after(pause_) < lease_ends_) ask_again();
   }
 
@@ -176,7 +184,7 @@ class Return : public std::enable_shared_from_this<Return> {
   const BoundLimit& bound_;
   const std::string key_;
   Request request_;
-  const std::function<void()> then_;
+  const Returned then_;
   TimerThread::TimePoint lease_ends_;
   std::chrono::nanoseconds pause_ = kFirstReclaimPause;
   bool has_place_ = false;
@@ -196,63 +204,26 @@ Question question_for(const AcquireRequest& request, TimerThread::TimePoint now)
                                                              : request.until - now;
   Question question{
       .outcome = {.permit = request.permit, .asked = now, .wakings = Sleepers::wakings()}};
-  const auto add = [&](const LimitBinding& binding, std::string_view key, std::int64_t cost) {
-    const BoundLimit& bound = binding.bound();
-    Request& asked = question.requests.emplace_back(bound.request(key));
-    asked.cost = cost;
+  for (const AcquireClaim& claim : request.claims) {
+    const BoundLimit& bound = claim.binding->bound();
+    question.outcome.bounds.push_back(&bound);
+    Request& asked = question.requests.emplace_back(bound.request(claim.key));
+    asked.cost = claim.cost;
     asked.permit = request.permit;
     if (!request.is_for_permit()) asked.patience_ns = std::max<std::int64_t>(0, left.count());
-    return &bound;
-  };
-  if (request.claims.empty()) {
-    question.outcome.bound = add(*request.binding, request.key, request.cost);
-    return question;
   }
-  for (const AcquireClaim& claim : request.claims) {
-    question.outcome.bounds.push_back(add(*claim.binding, claim.key, claim.cost));
-  }
-  question.outcome.bound = question.outcome.bounds[request.waits_for];
-  question.mode = Batch::Mode::kTogether;
   return question;
-}
-
-void take_decision(const AcquireRequest& request, const Decision& decision,
-                   AcquireOutcome& outcome) {
-  outcome.decision = decision;
-  if (request.claims.empty() || decision.allowed) return;
-  outcome.bound = outcome.bounds[decision.binding];
-  outcome.binds_elsewhere = decision.binding != request.waits_for;
-}
-
-void return_granted(const AcquireRequest& request, const AcquireOutcome& granted,
-                    const std::function<void(Space&, std::string_view key)>& returned,
-                    const std::shared_ptr<TimerThread>& timer) {
-  const auto return_claim = [&](const std::shared_ptr<const LimitBinding>& binding,
-                                const BoundLimit& bound, std::string_view key, std::int64_t cost) {
-    Request back = bound.request(key);
-    back.cost = cost;
-    back.operation = request.is_for_permit() ? Operation::kRelease : Operation::kRefund;
-    back.permit = granted.permit;
-    back.giver = granted.decision.source;
-    const auto then = [returned, space = bound.space, key = std::string(key)] {
-      returned(*space, key);
-    };
-    return_later(binding, bound, back, then, timer);
-  };
-  if (request.claims.empty()) {
-    return_claim(request.binding, *granted.bound, request.key, request.cost);
-  }
-  for (std::size_t i = 0; i < request.claims.size(); ++i) {
-    const AcquireClaim& claim = request.claims[i];
-    return_claim(claim.binding, *granted.bounds[i], claim.key, claim.cost);
-  }
 }
 
 AcquireOutcome ask_now(AcquireRequest& request, TimerThread::TimePoint now) {
   Question question = question_for(request, now);
   AcquireOutcome& outcome = question.outcome;
   try {
-    take_decision(request, request.binding->ask(question.requests, question.mode), outcome);
+    const LimitBinding& binding = *request.claim().binding;
+    const auto& requests = question.requests;
+    outcome.decision = requests.size() == 1 ? binding.ask(requests[0])
+                                            : binding.store()->decide_all(
+                                                  {requests.data(), requests.size()}, kStoreTime);
   } catch (const std::exception&) {
     outcome.error = std::current_exception();
   }
@@ -266,7 +237,8 @@ void reclaim_unanswered(AcquireRequest& request, const AcquireOutcome& outcome,
   const bool is_answered =
       outcome.error == nullptr && source != Source::kLocal && source != Source::kPolicy;
   if (!request.is_for_permit() || is_answered) return;
-  reclaim(request.binding, *outcome.bound, request.key, request.permit, std::move(timer));
+  const AcquireClaim& claim = request.claim();
+  reclaim(claim.binding, outcome.bound(), claim.key, request.permit, std::move(timer));
   request.permit = new_permit_id();
 }
 
@@ -276,28 +248,26 @@ bool can_wait(const AcquireRequest& request, const AcquireOutcome& denied,
   if (denied.error != nullptr || denied.decision.allowed || retry_after == kNever) return false;
   // A permit may be released at any time.
   if (request.is_for_permit()) return now < request.until;
-  return has_later(denied.bound->limit.definition()) &&
+  return has_later(denied.bound().limit.definition()) &&
          TimerThread::later(now, retry_after) <= request.until;
 }
 
 void return_later(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
-                  const Request& request, std::function<void()> then,
-                  std::shared_ptr<TimerThread> timer) {
+                  const Request& request, Returned then, std::shared_ptr<TimerThread> timer) {
   if (binding->store()->answers_later()) {
-    if (!timer) timer = TimerThread::shared();
-    std::make_shared<Return>(binding, bound, request, std::move(timer), std::move(then))->submit();
-  } else {
-    return_and_wait(*binding, request);
-    if (then) then();
+    if (!timer) timer = shared_timer_or_null();
+    if (timer) {
+      const auto sent = std::make_shared<Return>(binding, bound, request, timer, std::move(then));
+      return sent->submit();
+    }
   }
-}
-
-void return_and_wait(const LimitBinding& binding, const Request& request) {
+  Decision answer{.source = Source::kUnavailable};
   try {
-    binding.ask(request);
+    answer = binding->ask(request);
   } catch (const StoreError&) {
-    // The refund or release is lost: see return_later().
+    // The refund or release is lost.
   }
+  if (then) then(answer);
 }
 
 void reclaim(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,

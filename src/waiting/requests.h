@@ -1,5 +1,7 @@
 #pragma once
 
+#include <boost/container/small_vector.hpp>
+#include <cassert>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +10,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include "core/store.h"
 #include "waiting/limit_binding.h"
@@ -20,29 +22,36 @@ namespace sluice {
 /// other ids. Throws std::system_error if the system has no random numbers. Thread-safe.
 PermitId new_permit_id();
 
-/// Another limit that a caller wants to take from in the same step.
+class WaitQueues;
+
+/// A limit and key that a caller wants to take from.
 struct AcquireClaim {
   std::shared_ptr<const LimitBinding> binding;
+  /// Those of the limit's space.
+  std::shared_ptr<WaitQueues> queues;
   std::string key;
   std::int64_t cost = 1;
 };
 
 /// What a caller wants to acquire, and how long it waits for it.
 struct AcquireRequest {
-  std::shared_ptr<const LimitBinding> binding;
-  std::string key;
-  std::int64_t cost = 1;
+  AcquireRequest(AcquireClaim claim, TimerThread::TimePoint waits_until, PermitId id = 0)
+      : permit(id), until(waits_until) {
+    claims.push_back(std::move(claim));
+  }
+
+  /// The claim in whose queue the caller waits.
+  const AcquireClaim& claim() const { return claims[waits_for]; }
+  bool is_for_permit() const { return permit != 0; }
+
+  /// At least one. Of several, all are taken or none; none of them is then for a permit.
+  boost::container::small_vector<AcquireClaim, 1> claims;
+  std::size_t waits_for = 0;
   /// The id of the permit to acquire; 0 if the limit is not one of permits. It is replaced by a new
   /// id if the store did not answer: see reclaim_unanswered().
-  PermitId permit = 0;
+  PermitId permit;
   /// The end of the timeout.
-  TimerThread::TimePoint until = TimerThread::kEndOfTime;
-  /// If the caller takes from several limits, all or nothing: all of them, in order. The members
-  /// above are those of claims[waits_for], in whose queue the caller waits.
-  std::vector<AcquireClaim> claims = {};
-  std::size_t waits_for = 0;
-
-  bool is_for_permit() const { return permit != 0; }
+  TimerThread::TimePoint until;
 };
 
 /// The result of an AcquireRequest.
@@ -52,18 +61,21 @@ struct AcquireOutcome {
   std::exception_ptr error = nullptr;
   /// The id with which the store was asked last; 0 if the limit is not one of permits.
   PermitId permit = 0;
-  /// When the store was asked last, and under which limit of the binding, which stays valid as long
-  /// as the binding.
+  /// When the store was asked last.
   TimerThread::TimePoint asked = {};
-  const BoundLimit* bound = nullptr;
+  /// Under which limit of each claim's binding it was asked last; empty if it was not asked. They
+  /// stay valid as long as the bindings.
+  boost::container::small_vector<const BoundLimit*, 1> bounds = {};
   /// Sleepers::wakings() before the store was asked last.
   std::uint64_t wakings = 0;
-  /// For several limits: the bound limit of each claim.
-  std::vector<const BoundLimit*> bounds = {};
-  /// For several limits: a claim other than claims[waits_for] has denied for longest.
-  bool binds_elsewhere = false;
 
   bool is_granted() const { return error == nullptr && decision.allowed; }
+  /// Of the claim that binds. REQUIRES: the store was asked.
+  const BoundLimit& bound() const {
+    const std::size_t claim = bounds.size() == 1 ? 0 : decision.binding;
+    assert(claim < bounds.size());
+    return *bounds[claim];
+  }
 };
 
 /// The retry_after of a denial if no better value is known.
@@ -73,24 +85,13 @@ inline constexpr std::chrono::milliseconds kSoon{5};
 struct Question {
   /// The outcome without the answer: when the store is asked, and under which limits.
   AcquireOutcome outcome;
-  std::vector<Request> requests = {};
-  Batch::Mode mode = Batch::Mode::kEach;
+  boost::container::small_vector<Request, 1> requests = {};
 };
 
 /// The question to give to the store now, under the present limits. For units, the rest of the
 /// timeout is the longest delay that the store may reserve for; permits cannot be reserved. Refers
 /// to the request.
 Question question_for(const AcquireRequest& request, TimerThread::TimePoint now);
-
-/// Takes the answer to a question about this request into its outcome.
-void take_decision(const AcquireRequest& request, const Decision& decision,
-                   AcquireOutcome& outcome);
-
-/// Returns what was granted to a caller that no longer wants it: refunds each claim, or releases
-/// the permit. `returned` is called for each claim, as `then` of return_later().
-void return_granted(const AcquireRequest& request, const AcquireOutcome& granted,
-                    const std::function<void(Space&, std::string_view key)>& returned,
-                    const std::shared_ptr<TimerThread>& timer);
 
 /// Asks the store, and waits for its answer. An exception becomes AcquireOutcome::error.
 AcquireOutcome ask_now(AcquireRequest& request, TimerThread::TimePoint now);
@@ -111,16 +112,15 @@ bool can_wait(const AcquireRequest& request, const AcquireOutcome& denied,
 // `timer` is null, it is TimerThread::shared(). At its exit the process waits up to a second for
 // returns that are in flight. Thread-safe.
 
-/// Sends a refund or a release to the store, once, without waiting. If the store does not answer,
-/// the permit counts until its lease ends, and the units until they return with time. `then` is
-/// called afterwards in either case: within this call if the store answers at once, otherwise on
-/// the timer thread.
-void return_later(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
-                  const Request& request, std::function<void()> then,
-                  std::shared_ptr<TimerThread> timer);
+/// Receives the answer to a refund or a release; kUnavailable if the store has not answered.
+using Returned = std::function<void(const Decision&)>;
 
-/// The same on the calling thread, which waits for the answer.
-void return_and_wait(const LimitBinding& binding, const Request& request);
+/// Sends a refund or a release to the store, once, without waiting; but waits for the answer if the
+/// system cannot start the timer thread. If the store does not answer, the permit counts until its
+/// lease ends, and the units until they return with time. `then` is called afterwards in either
+/// case: within this call if it has the answer by then, otherwise on the timer thread.
+void return_later(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
+                  const Request& request, Returned then, std::shared_ptr<TimerThread> timer);
 
 /// Releases a permit if the store has granted it, which is not known because the store did not
 /// answer the acquisition. (A store that was only late would otherwise count the permit for a whole

@@ -52,7 +52,7 @@ class ReturnsTest : public testing::Test {
   std::shared_ptr<LimitBinding> binding_;
 };
 
-TEST_F(ReturnsTest, WhatIsReturnedIsAskedOnce) {
+TEST_F(ReturnsTest, AReturnIsSentOnce) {
   for (const bool loses : {false, true}) {
     store_->loses = [loses](const Request&) { return loses; };
     Request release = binding_->bound().request("k");
@@ -60,7 +60,7 @@ TEST_F(ReturnsTest, WhatIsReturnedIsAskedOnce) {
     release.permit = 7;
     int answers = 0;
     return_later(
-        binding_, binding_->bound(), release, [&] { ++answers; }, timer_);
+        binding_, binding_->bound(), release, [&](const Decision&) { ++answers; }, timer_);
     EXPECT_EQ(answers, 0);
     answer_all();
     EXPECT_EQ(answers, 1);
@@ -179,12 +179,16 @@ TEST_F(ReclaimTest, OfAParentTakesNoPlaceInItsChild) {
 /// A caller that waits for a permit, and is answered in the store's place.
 class UnansweredWaiterTest : public ReturnsTest {
  protected:
+  AcquireRequest request() const {
+    return {{.binding = binding_, .queues = queues_, .key = "k"}, TimerThread::kEndOfTime, 1};
+  }
+
   void wait() {
     store_->says = [this](const Request& request) {
       return request.operation == Operation::kTake ? answer_ : Decision{.retry_after = kNever};
     };
-    queues_.wait({.binding = binding_, .key = "k", .permit = 1}, std::nullopt, stop_.get_token(),
-                 [this](const AcquireOutcome& outcome) { outcomes_.push_back(outcome); });
+    WaitQueues::wait(request(), std::nullopt, stop_.get_token(),
+                     [this](const AcquireOutcome& outcome) { outcomes_.push_back(outcome); });
     timer_->run();
   }
 
@@ -195,7 +199,7 @@ class UnansweredWaiterTest : public ReturnsTest {
   }
 
   Decision answer_{.source = Source::kLocal, .retry_after = seconds(60)};
-  WaitQueues queues_{timer_};
+  std::shared_ptr<WaitQueues> queues_ = std::make_shared<WaitQueues>(timer_);
   std::stop_source stop_;
   std::vector<AcquireOutcome> outcomes_;
 };
@@ -214,7 +218,7 @@ TEST_F(UnansweredWaiterTest, ReclaimsThePermitAndAsksForAnother) {
   EXPECT_NE(store_->asked[2].permit, store_->asked[0].permit);
   answer_all();
   answer_ = {.allowed = true};
-  queues_.released("k");
+  queues_->released("k");
   timer_->run();
   ASSERT_EQ(store_->asked.size(), 4U) << "what the store denied, it did not give";
   EXPECT_EQ(store_->asked[3].permit, store_->asked[2].permit);
@@ -229,8 +233,7 @@ TEST_F(UnansweredWaiterTest, HasAnotherNameForACallerThatAsksBeforeItWaits) {
   store_->says = [this](const Request& request) {
     return request.operation == Operation::kTake ? answer_ : Decision{.retry_after = kNever};
   };
-  queues_.acquire({.binding = binding_, .key = "k", .permit = 1}, false, stop_.get_token(),
-                  [](const AcquireOutcome&) {});
+  WaitQueues::acquire(request(), false, stop_.get_token(), [](const AcquireOutcome&) {});
   timer_->run();
   ASSERT_EQ(store_->asked.size(), 4U);
   EXPECT_TRUE(reclaims(store_->asked[1], store_->asked[0]));

@@ -8,79 +8,27 @@
 #include <map>
 #include <mutex>
 #include <thread>
-#include <utility>
 
 #include "waiting/fork.h"
 
 namespace sluice {
 namespace {
 
-/// It and its thread live as long as the process: what waits comes and goes, often from call to
-/// call. In a forked child there is no such thread; the child begins with another one.
-class RunningTimerThread final : public TimerThread {
+/// While it exists, the calling thread and those that it starts receive no signals: these are the
+/// program's, on its own threads.
+class WithoutSignals {
  public:
-  RunningTimerThread() { start(); }
-  RunningTimerThread(const RunningTimerThread&) = delete;
-  RunningTimerThread& operator=(const RunningTimerThread&) = delete;
-
-  TimePoint now() const override { return std::chrono::steady_clock::now(); }
-
-  Timer at(TimePoint when, Task task) override {
-    assert(when < kEndOfTime);
-    const std::lock_guard lock(mutex_);
-    const Timer timer{when, ++last_number_};
-    const auto place = tasks_.emplace(timer, std::move(task)).first;
-    if (place == tasks_.begin()) changed_.notify_one();
-    return timer;
+  WithoutSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
-
-  void cancel(const Timer& timer) override {
-    std::map<Timer, Task>::node_type cancelled;  // Destroyed once the lock is let go of.
-    const std::lock_guard lock(mutex_);
-    cancelled = tasks_.extract(timer);
-  }
+  ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  WithoutSignals(const WithoutSignals&) = delete;
+  WithoutSignals& operator=(const WithoutSignals&) = delete;
 
  private:
-  // Signals are the program's, on its threads.
-  void start() {
-    struct WithoutSignals {
-      WithoutSignals() {
-        sigset_t all;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-      }
-      ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
-      sigset_t before{};
-    } const without_signals;
-    std::thread([this] { run(); }).detach();
-  }
-
-  [[noreturn]] void run() noexcept {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      const auto next = tasks_.begin();
-      if (next == tasks_.end()) {
-        changed_.wait(lock);
-        continue;
-      }
-      const auto when = next->first.when;
-      if (when > now()) {
-        changed_.wait_until(lock, when);
-        continue;
-      }
-      Task task = std::move(tasks_.extract(next).mapped());
-      lock.unlock();
-      task();
-      task = nullptr;  // What it holds is let go of without the lock, too.
-      lock.lock();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  // Guarded by mutex_:
-  std::map<Timer, Task> tasks_;
-  std::uint64_t last_number_ = 0;
+  sigset_t before_{};
 };
 
 /// Where a process finds its timer thread.
@@ -91,11 +39,123 @@ struct Shared {
 
 }  // namespace
 
+struct TimerQueue::State {
+  explicit State(std::optional<TimePoint> start)
+      : is_manual(start.has_value()), manual_now(start.value_or(TimePoint())) {}
+
+  TimePoint now() const { return is_manual ? manual_now : TimePoint::clock::now(); }
+  bool is_due() const { return !tasks.empty() && tasks.begin()->first.when <= now(); }
+
+  void run() noexcept {
+    std::unique_lock lock(mutex);
+    while (!is_over || is_due()) {
+      if (!is_due()) {
+        wait_for_task(lock);
+        continue;
+      }
+      Task task = std::move(tasks.extract(tasks.begin()).mapped());
+      is_running = true;
+      lock.unlock();
+      task();
+      task = nullptr;  // What it holds is let go of without the lock, too.
+      lock.lock();
+      is_running = false;
+      if (is_manual) changed.notify_all();
+    }
+    const auto left = std::exchange(tasks, {});
+    lock.unlock();
+  }
+
+  void wait_for_task(std::unique_lock<std::mutex>& lock) {
+    if (is_manual || tasks.empty()) return changed.wait(lock);
+    const TimePoint when = tasks.begin()->first.when;
+    changed.wait_until(lock, when);
+  }
+
+  const bool is_manual;
+  std::mutex advancing;  // Held by the thread that lets time pass.
+  std::mutex mutex;
+  std::condition_variable changed;
+  // Guarded by mutex:
+  TimePoint manual_now;
+  std::map<Timer, Task> tasks;
+  std::uint64_t last_number = 0;
+  std::int64_t waiting = 0;  // A wait may end before it is counted.
+  bool is_running = false;   // A task.
+  bool is_over = false;
+};
+
+TimerQueue::TimerQueue(std::optional<TimePoint> start) : state_(std::make_shared<State>(start)) {
+  const WithoutSignals without_signals;
+  // Detached, since the last task may destroy the timer.
+  std::thread([state = state_] { state->run(); }).detach();
+}
+
+TimerQueue::~TimerQueue() {
+  const std::lock_guard lock(state_->mutex);
+  state_->is_over = true;
+  state_->changed.notify_all();
+}
+
+TimerThread::TimePoint TimerQueue::now() const {
+  if (!state_->is_manual) return TimePoint::clock::now();
+  const std::lock_guard lock(state_->mutex);
+  return state_->now();
+}
+
+TimerThread::Timer TimerQueue::at(TimePoint when, Task task) {
+  assert(when < kEndOfTime);
+  const std::lock_guard lock(state_->mutex);
+  const Timer timer{when, ++state_->last_number};
+  const auto place = state_->tasks.emplace(timer, std::move(task)).first;
+  if (place == state_->tasks.begin()) state_->changed.notify_all();
+  return timer;
+}
+
+void TimerQueue::cancel(const Timer& timer) {
+  std::map<Timer, Task>::node_type cancelled;  // Destroyed once the lock is let go of.
+  const std::lock_guard lock(state_->mutex);
+  cancelled = state_->tasks.extract(timer);
+}
+
+void TimerQueue::wait_begins() {
+  if (!state_->is_manual) return;
+  const std::lock_guard lock(state_->mutex);
+  ++state_->waiting;
+  state_->changed.notify_all();
+}
+
+void TimerQueue::wait_ends() {
+  if (!state_->is_manual) return;
+  const std::lock_guard lock(state_->mutex);
+  --state_->waiting;
+}
+
+void TimerQueue::advance(std::chrono::nanoseconds time) {
+  State& state = *state_;
+  assert(state.is_manual);
+  const std::lock_guard alone(state.advancing);
+  std::unique_lock lock(state.mutex);
+  const TimePoint end = later(state.manual_now, time);
+  for (;;) {
+    state.changed.wait(lock, [&] { return !state.is_running && !state.is_due(); });
+    if (state.manual_now == end) return;
+    const bool is_last = state.tasks.empty() || state.tasks.begin()->first.when > end;
+    state.manual_now = is_last ? end : state.tasks.begin()->first.when;
+    state.changed.notify_all();
+  }
+}
+
+void TimerQueue::await_waiting(std::size_t threads) {
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [&] { return state_->waiting >= static_cast<std::int64_t>(threads); });
+}
+
 std::shared_ptr<TimerThread> TimerThread::shared() {
   static constinit PerProcess<Shared> of_process;
   Shared& here = of_process.get();
   const std::lock_guard lock(here.mutex);
-  if (!here.thread) here.thread = std::make_shared<RunningTimerThread>();
+  if (!here.thread) here.thread = std::make_shared<TimerQueue>();
   return here.thread;
 }
 

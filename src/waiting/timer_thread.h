@@ -3,9 +3,12 @@
 #include <cassert>
 #include <chrono>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace sluice {
@@ -59,5 +62,48 @@ class TimerThread {
     return wait < kEndOfTime - from ? from + wait : kEndOfTime;
   }
 };
+
+/// A TimerThread that has a thread. Its clock is that of the process, or one that stands still
+/// until advance().
+class TimerQueue final : public TimerThread {
+ public:
+  /// `start` is the time at which its clock stands still; without it, the clock is that of the
+  /// process. Throws std::system_error if the system cannot start a thread.
+  explicit TimerQueue(std::optional<TimePoint> start = std::nullopt);
+  ~TimerQueue() override;
+  TimerQueue(const TimerQueue&) = delete;
+  TimerQueue& operator=(const TimerQueue&) = delete;
+
+  TimePoint now() const override;
+  Timer at(TimePoint when, Task task) override;
+  void cancel(const Timer& timer) override;
+  void wait_begins() override;
+  void wait_ends() override;
+
+  // Of a clock that stands still:
+
+  /// Lets so much time pass, and runs what is due meanwhile, each task at its own instant. Returns
+  /// when all of that has run. REQUIRES: time >= 0; not called by a task.
+  void advance(std::chrono::nanoseconds time);
+  /// Returns once so many threads wait.
+  void await_waiting(std::size_t threads);
+
+ private:
+  struct State;
+  const std::shared_ptr<State> state_;  // Shared with the thread.
+};
+
+/// Blocks the calling thread until the function that `begin` is given was called, on the timer
+/// thread, and returns what it was called with.
+template <class Result, class Begin>
+Result block_until_called(const std::shared_ptr<TimerThread>& timer, const Begin& begin) {
+  const auto result = std::make_shared<std::promise<Result>>();
+  begin([timer, result](const Result& given) {
+    timer->wait_ends();
+    result->set_value(given);
+  });
+  timer->wait_begins();
+  return result->get_future().get();
+}
 
 }  // namespace sluice

@@ -1,7 +1,6 @@
 #include "waiting/wait_queues.h"
 
 #include <algorithm>
-#include <future>
 #include <list>
 #include <random>
 #include <stdexcept>
@@ -14,13 +13,38 @@ namespace sluice {
 using std::chrono::nanoseconds;
 using TimePoint = TimerThread::TimePoint;
 
+namespace {
+
+// The caller waits for the claim that has denied for longest.
+void wait_for_binding(AcquireRequest& request, const Decision& denied) {
+  if (request.claims.size() > 1) request.waits_for = denied.binding;
+}
+
+// Whether other callers of this process wait for one of the keys: it then waits behind them.
+bool goes_behind_others(AcquireRequest& request) {
+  for (std::size_t i = 0; i < request.claims.size(); ++i) {
+    if (request.claims[i].queues->is_empty(request.claims[i].key)) continue;
+    request.waits_for = i;
+    return true;
+  }
+  return false;
+}
+
+// How a denied caller that cannot wait has ended. Its timeout may have passed while it asked.
+Ended end_of(const AcquireRequest& request, const AcquireOutcome& denied, TimePoint now) {
+  const bool is_late = now >= request.until && can_wait(request, denied, denied.asked);
+  return is_late ? Ended::kTimedOut : Ended::kAnswered;
+}
+
+}  // namespace
+
 /// The store's last denial, and when it was given.
 struct WaitQueues::Denial {
   /// Of several claims, the number of the one that binds is the asking caller's own: others that
   /// wait for the same limit have it elsewhere in their lists, or have no list.
   Denial(const AcquireRequest& request, const Decision& denied, TimePoint when)
       : decision(denied), at(when) {
-    if (!request.claims.empty()) decision.binding = 0;
+    if (request.claims.size() > 1) decision.binding = 0;
   }
 
   Decision decision;
@@ -59,13 +83,23 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
       self->take_answer(decisions[0], error);
       then();
     };
+    const auto& requests = question.requests;
+    const auto mode = requests.size() == 1 ? Batch::Mode::kEach : Batch::Mode::kTogether;
     try {
-      request_.binding->ask(question.requests, timer_, answered, question.mode);
+      request_.claim().binding->ask({requests.data(), requests.size()}, timer_, answered, mode);
     } catch (const std::invalid_argument&) {
       outcome_.error = std::current_exception();
       timer_->post(then);
     }
   }
+
+  /// After the store has denied it: it waits for the claim that binds.
+  void wait_for_binding() {
+    sluice::wait_for_binding(request_, outcome_.decision);
+    denied.emplace(request_, outcome_.decision, timer_->now());
+  }
+  /// Whether it has to wait behind other callers before it asks.
+  bool goes_behind_others() { return sluice::goes_behind_others(request_); }
 
   /// Ends it.
   void finish(const AcquireOutcome& outcome) {
@@ -77,14 +111,14 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
 
   /// Ends it with a denial: the last one of the store.
   void deny(Ended ended) {
-    AcquireOutcome outcome{.decision = {.retry_after = kSoon}, .bound = &request_.binding->bound()};
+    AcquireOutcome outcome{.decision = {.retry_after = kSoon}};
     if (denied) {
       outcome.decision = denied->decision;
       auto& retry_after = outcome.decision.retry_after;
       const nanoseconds left = retry_after - (timer_->now() - denied->at);
       if (retry_after != kNever) retry_after = std::max(nanoseconds(1), left);
     }
-    if (!request_.claims.empty()) {
+    if (request_.claims.size() > 1) {
       outcome.decision.binding = static_cast<std::uint8_t>(request_.waits_for);
     }
     outcome.decision.ended = ended;
@@ -103,17 +137,13 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   using StopCallback = std::stop_callback<std::function<void()>>;
 
   void take_answer(const Decision& decision, const std::string& error) {
-    take_decision(request_, decision, outcome_);
+    outcome_.decision = decision;
     if (decision.source == Source::kUnavailable) {
       outcome_.error =
           std::make_exception_ptr(StoreError(error.empty() ? "the store did not answer" : error));
     }
     reclaim_unanswered(request_, outcome_, timer_);
-    if (!is_done() || !outcome_.is_granted()) return;
-    const auto wake_next = [](Space& space, std::string_view key) {
-      space.attachment<WaitQueues>()->released(key);
-    };
-    return_granted(request_, outcome_, wake_next, timer_);
+    if (is_done() && outcome_.is_granted()) return_granted(request_, outcome_, nullptr);
   }
 
   void leave();
@@ -140,7 +170,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   /// Adds a waiter, unless it is done already or `stop` was requested.
   void join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop) {
     if (waiter->is_done() || stop.stop_requested()) {
-      queues_.left(waiter->request().key);
+      queues_.left(waiter->request().claim().key);
       if (!waiter->is_done()) waiter->deny(Ended::kStopped);
       return;
     }
@@ -210,7 +240,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   TimePoint soonest(const Waiter& first) const {
     const TimePoint now = timer_->now();
     if (!first.request().is_for_permit()) return now;
-    return std::max(now, queues_.fairness().backs_off_until(first.request().key));
+    return std::max(now, queues_.fairness().backs_off_until(first.request().claim().key));
   }
 
   // Lets the first waiter ask the store now, or sets a timer for its next attempt.
@@ -252,9 +282,12 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       finish(waiter, outcome);
       return;
     }
-    const bool is_for_all = !outcome.binds_elsewhere && outcome.decision.retry_after != kNever;
+    const AcquireRequest& request = waiter->request();
+    const bool binds_here =
+        request.claims.size() == 1 || outcome.decision.binding == request.waits_for;
+    const bool is_for_all = binds_here && outcome.decision.retry_after != kNever;
     if (denies_all && is_for_all) {
-      denied_.emplace(waiter->request(), outcome.decision, timer_->now());
+      denied_.emplace(request, outcome.decision, timer_->now());
       while (!waiters_.empty()) deny(std::shared_ptr(waiters_.front()), Ended::kAnswered);
       return;
     }
@@ -262,9 +295,14 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     // waiting. Of another claim, the waiter goes to that queue, unless its key was blocked here.
     if (!is_for_all) {
       blocked_ = blocked_ || denies_all;
+      const bool goes_on = !binds_here && !denies_all;
+      if (goes_on && !waiter->is_last_try && can_wait(request, outcome, timer_->now())) {
+        remove(waiter);
+        waiter->wait_for_binding();
+        return WaitQueues::join(waiter, {});
+      }
       AcquireOutcome told = outcome;
-      if (denies_all) told.binds_elsewhere = false;
-      if (told.binds_elsewhere && waiter->is_last_try) told.decision.ended = Ended::kTimedOut;
+      if (goes_on && waiter->is_last_try) told.decision.ended = Ended::kTimedOut;
       return finish(waiter, told);
     }
     denied_.emplace(waiter->request(), outcome.decision, timer_->now());
@@ -282,7 +320,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     const AcquireRequest& request = waiter.request();
     if (!can_wait(request, waiter.outcome(), denied_->at)) return std::nullopt;
     // A process that shares its permits and units with no other learns of each return.
-    if (!request.binding->store()->answers_later()) return next_chance();
+    if (!request.claim().binding->store()->answers_later()) return next_chance();
     const nanoseconds pause = request.is_for_permit() ? next_pause() : kPauseForUnits;
     return std::min(next_chance(), denied_->at + pause);
   }
@@ -303,9 +341,10 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   }
 
   void watch(const Waiter& waiter) {
-    Store& store = *waiter.request().binding->store();
+    const AcquireClaim& claim = waiter.request().claim();
+    Store& store = *claim.binding->store();
     if (watch_ || !store.answers_later()) return;
-    watch_ = store.watch(waiter.outcome().bound->space, waiter.request().key,
+    watch_ = store.watch(waiter.outcome().bound().space, claim.key,
                          [timer = timer_, weak = weak_from_this()] {
                            timer->post([weak] {
                              if (const auto queue = weak.lock()) queue->told();
@@ -345,7 +384,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       watch_.reset();
       is_told_ = false;
     }
-    queues_.left(waiter->request().key);
+    queues_.left(waiter->request().claim().key);
   }
 
   WaitQueues& queues_;
@@ -380,28 +419,32 @@ bool WaitQueues::has_queue(std::string_view key) const {
 }
 
 void WaitQueues::wait(AcquireRequest request, std::optional<Decision> denied,
-                      const std::stop_token& stop, Done done) {
-  const auto timer = this->timer();
-  const auto waiter = std::make_shared<Waiter>(timer, std::move(request), std::move(done));
+                      const std::stop_token& stop, const Done& done) {
+  const auto timer = request.claim().queues->timer();
+  const auto waiter = std::make_shared<Waiter>(timer, std::move(request), done);
   if (denied) waiter->denied.emplace(waiter->request(), *denied, timer->now());
   join(waiter, stop);
 }
 
-// What comes first stands first: it is posted under the lock.
+// The waiter joins the queue of its claim. What comes first stands first: it is posted under the
+// lock.
 void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop) {
-  const std::lock_guard lock(mutex_);
-  if (waiting_.load(std::memory_order_relaxed) >= kMostWaiting) {
-    timer()->post([waiter] {
+  const AcquireClaim& claim = waiter->request().claim();
+  WaitQueues& queues = *claim.queues;
+  const std::lock_guard lock(queues.mutex_);
+  const auto timer = queues.timer();
+  if (queues.waiting_.load(std::memory_order_relaxed) >= kMostWaiting) {
+    timer->post([waiter] {
       if (!waiter->is_done()) waiter->deny(Ended::kAnswered);
     });
     return;
   }
-  Entry& entry = queues_[waiter->request().key];
-  if (!entry.queue) entry.queue = std::make_shared<Queue>(*this, timer());
+  Entry& entry = queues.queues_[claim.key];
+  if (!entry.queue) entry.queue = std::make_shared<Queue>(queues, timer);
   ++entry.waiting;
   // Before it can ask: a thread that returns what was denied to it must see it.
-  waiting_.fetch_add(1, std::memory_order_release);
-  timer()->post([waiter, stop, queue = entry.queue] {
+  queues.waiting_.fetch_add(1, std::memory_order_release);
+  timer->post([waiter, stop, queue = entry.queue] {
     queue->join(waiter, stop);
     waiter->stop_on(stop);
   });
@@ -418,14 +461,39 @@ void WaitQueues::left(const std::string& key) {
 // On the timer thread.
 void WaitQueues::ask_first(const std::shared_ptr<Waiter>& waiter) {
   if (waiter->is_done()) return;
-  if (!is_empty(waiter->request().key)) return join(waiter, {});
-  waiter->ask([this, waiter] {
+  if (waiter->goes_behind_others()) return join(waiter, {});
+  waiter->ask([waiter] {
     if (waiter->is_done()) return;
     const AcquireOutcome& outcome = waiter->outcome();
-    if (!can_wait(waiter->request(), outcome, now())) return waiter->finish(outcome);
-    waiter->denied.emplace(waiter->request(), outcome.decision, now());
+    const auto now = waiter->request().claim().queues->now();
+    if (!can_wait(waiter->request(), outcome, now)) {
+      AcquireOutcome told = outcome;
+      told.decision.ended = end_of(waiter->request(), outcome, now);
+      return waiter->finish(told);
+    }
+    waiter->wait_for_binding();
     join(waiter, {});
   });
+}
+
+void WaitQueues::return_granted(const AcquireRequest& request, const AcquireOutcome& granted,
+                                const Returned& then) {
+  const auto left = std::make_shared<std::size_t>(request.claims.size());
+  if (*left == 0 && then) then({});
+  for (std::size_t i = 0; i < request.claims.size(); ++i) {
+    const AcquireClaim& claim = request.claims[i];
+    Request back = granted.bounds[i]->request(claim.key);
+    back.cost = claim.cost;
+    back.operation = request.is_for_permit() ? Operation::kRelease : Operation::kRefund;
+    back.permit = granted.permit;
+    back.giver = granted.decision.source;
+    const auto returned = [queues = claim.queues, key = claim.key, left,
+                           then](const Decision& answer) {
+      queues->released(key);
+      if (--*left == 0 && then) then(answer);
+    };
+    return_later(claim.binding, *granted.bounds[i], back, returned, claim.queues->manual_timer_);
+  }
 }
 
 void WaitQueues::released(std::string_view key) {
@@ -457,17 +525,21 @@ void WaitQueues::acquire(AcquireRequest request, bool others_go_first, const std
                          const Done& done) {
   AcquireOutcome outcome;
   try {
-    if (others_go_first) return wait(std::move(request), std::nullopt, stop, done);
-    if (request.binding->store()->answers_later()) {
-      const auto timer = this->timer();
+    if (others_go_first || goes_behind_others(request)) {
+      return wait(std::move(request), std::nullopt, stop, done);
+    }
+    const AcquireClaim& claim = request.claim();
+    if (claim.binding->store()->answers_later()) {
+      const auto timer = claim.queues->timer();
       const auto waiter = std::make_shared<Waiter>(timer, std::move(request), done);
-      return timer->post([this, waiter, stop] {
+      return timer->post([waiter, stop] {
         waiter->stop_on(stop);
         ask_first(waiter);
       });
     }
-    outcome = ask_now(request, now());
+    outcome = ask_now(request, claim.queues->now());
     if (can_wait(request, outcome, outcome.asked)) {
+      wait_for_binding(request, outcome.decision);
       return wait(std::move(request), outcome.decision, stop, done);
     }
   } catch (const std::exception&) {
@@ -476,16 +548,26 @@ void WaitQueues::acquire(AcquireRequest request, bool others_go_first, const std
   done(outcome);
 }
 
-AcquireOutcome WaitQueues::wait(AcquireRequest request, std::optional<Decision> denied,
-                                const std::stop_token& stop) {
-  const auto answer = std::make_shared<std::promise<AcquireOutcome>>();
-  wait(std::move(request), std::move(denied), stop,
-       [answer, timer = timer()](const AcquireOutcome& outcome) {
-         timer->wait_ends();
-         answer->set_value(outcome);
-       });
-  timer()->wait_begins();
-  return answer->get_future().get();
+AcquireOutcome WaitQueues::acquire(AcquireRequest request, bool others_go_first,
+                                   std::optional<AcquireOutcome> asked,
+                                   const std::stop_token& stop) {
+  std::optional<Decision> denied;
+  if (asked || !(others_go_first || goes_behind_others(request))) {
+    if (!asked) asked = ask_now(request, request.claim().queues->now());
+    if (asked->error) std::rethrow_exception(asked->error);
+    const TimePoint now = request.claim().queues->now();
+    if (!can_wait(request, *asked, now)) {
+      asked->decision.ended = end_of(request, *asked, now);
+      return *std::move(asked);
+    }
+    wait_for_binding(request, asked->decision);
+    denied = asked->decision;
+  }
+  auto outcome = block_until_called<AcquireOutcome>(
+      request.claim().queues->timer(),
+      [&](const Done& done) { wait(std::move(request), denied, stop, done); });
+  if (outcome.error) std::rethrow_exception(outcome.error);
+  return outcome;
 }
 
 }  // namespace sluice

@@ -55,7 +55,7 @@ class WaitQueues final {
   static constexpr std::chrono::seconds kPassedOver{3};
   static constexpr std::chrono::seconds kPauseForUnits{1};
 
-  /// Called once, with the outcome, on the timer thread.
+  /// Called once, with the outcome: on the timer thread, or within acquire() by its caller.
   using Done = std::function<void(const AcquireOutcome&)>;
 
   /// `timer` has the clock that a test drives. Without one, callers wait by the clock of the
@@ -71,8 +71,6 @@ class WaitQueues final {
   std::shared_ptr<TimerThread> timer() const {
     return manual_timer_ ? manual_timer_ : TimerThread::shared();
   }
-  /// Null if the callers wait by the clock of the process.
-  const std::shared_ptr<TimerThread>& manual_timer() const { return manual_timer_; }
 
   /// Whether no caller waits for this key: then a new caller may ask the store directly. If no
   /// caller waits for any key, this reads one atomic number.
@@ -83,21 +81,33 @@ class WaitQueues final {
   /// The number of waiting callers, for all keys.
   std::size_t waiting() const { return waiting_.load(std::memory_order_acquire); }
 
+  // Functions that acquire. The caller waits in the queues of the claims of its request: first in
+  // the one that the request names; when it is the first there and another claim denies for
+  // longest, it goes to the queue of that one. `stop` ends the wait early.
+
   /// Waits in the queue without blocking, and calls `done`. `denied` is the store's denial, if the
-  /// caller has just asked it directly. `stop` ends the wait early. Throws std::system_error if the
-  /// system cannot start the timer thread.
-  void wait(AcquireRequest request, std::optional<Decision> denied, const std::stop_token& stop,
-            Done done);
+  /// caller has just asked it directly. Throws std::system_error if the system cannot start the
+  /// timer thread.
+  static void wait(AcquireRequest request, std::optional<Decision> denied,
+                   const std::stop_token& stop, const Done& done);
 
-  /// The same, but blocks the calling thread until the outcome is known.
-  AcquireOutcome wait(AcquireRequest request, std::optional<Decision> denied,
-                      const std::stop_token& stop);
+  /// Acquires without blocking: asks the store directly, unless `others_go_first` or other callers
+  /// wait for one of its keys, and waits in the queue if it is denied. If the store answers at once
+  /// and the caller need not wait, `done` is called within this call. Throws nothing: an exception
+  /// becomes AcquireOutcome::error.
+  static void acquire(AcquireRequest request, bool others_go_first, const std::stop_token& stop,
+                      const Done& done);
 
-  /// Acquires without blocking: asks the store directly, unless `others_go_first`, and waits in the
-  /// queue if it is denied. If the store answers at once and the caller need not wait, `done` is
-  /// called within this call. Throws nothing: an exception becomes AcquireOutcome::error.
-  void acquire(AcquireRequest request, bool others_go_first, const std::stop_token& stop,
-               const Done& done);
+  /// The same, but asks on the calling thread, and blocks it until the outcome is known. `asked` is
+  /// the outcome, if the caller has just asked the store directly. Rethrows AcquireOutcome::error.
+  static AcquireOutcome acquire(AcquireRequest request, bool others_go_first,
+                                std::optional<AcquireOutcome> asked, const std::stop_token& stop);
+
+  /// Returns what was granted to a caller that no longer wants it: refunds each claim, or releases
+  /// the permit; the first callers of its queues ask again. Then calls `then`, with the answer to
+  /// the last return.
+  static void return_granted(const AcquireRequest& request, const AcquireOutcome& granted,
+                             const Returned& then);
 
   /// Called when a permit or units of the key were returned, or the key was reset: the first caller
   /// of its queue asks again.
@@ -125,8 +135,8 @@ class WaitQueues final {
   };
 
   bool has_queue(std::string_view key) const;
-  void join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop);
-  void ask_first(const std::shared_ptr<Waiter>& waiter);
+  static void join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop);
+  static void ask_first(const std::shared_ptr<Waiter>& waiter);
   void left(const std::string& key);
 
   const std::shared_ptr<TimerThread> manual_timer_;

@@ -49,19 +49,17 @@ class WaitQueuesTest : public testing::Test {
   /// Another caller; its permit is its number.
   int come(const Options& options) {
     const int number = ++last_number_;
-    AcquireRequest request{.binding = binding_,
-                           .key = options.key,
-                           .cost = options.cost,
-                           .permit = has_permits_ ? static_cast<PermitId>(number) : 0,
-                           .until = timer_->after(options.timeout)};
+    AcquireRequest request(
+        {.binding = binding_, .queues = queues_, .key = options.key, .cost = options.cost},
+        timer_->after(options.timeout), has_permits_ ? static_cast<PermitId>(number) : 0);
     const auto done = [this, number](const AcquireOutcome& outcome) {
       EXPECT_TRUE(outcomes_.emplace(number, outcome).second) << "told twice";
       (outcome.decision.allowed ? granted_ : denied_).push_back(number);
     };
     if (options.directly) {
-      queues_.acquire(std::move(request), false, options.stop, done);
+      WaitQueues::acquire(std::move(request), false, options.stop, done);
     } else {
-      queues_.wait(std::move(request), options.denied, options.stop, done);
+      WaitQueues::wait(std::move(request), options.denied, options.stop, done);
     }
     return number;
   }
@@ -78,7 +76,7 @@ class WaitQueuesTest : public testing::Test {
     timer_->run();
   }
   void release(const char* key = "k") {
-    queues_.released(key);
+    queues_->released(key);
     timer_->run();
   }
 
@@ -110,7 +108,7 @@ class WaitQueuesTest : public testing::Test {
 
   std::shared_ptr<ManualTimerThread> timer_ = std::make_shared<ManualTimerThread>();
   std::shared_ptr<ScriptedStore> store_ = std::make_shared<ScriptedStore>();
-  WaitQueues queues_{timer_};
+  std::shared_ptr<WaitQueues> queues_ = std::make_shared<WaitQueues>(timer_);
   std::shared_ptr<LimitBinding> binding_;
   bool has_permits_ = false;
   bool grants_ = false;
@@ -155,7 +153,7 @@ TEST_F(WaitQueuesTest, AreOneForEachKey) {
   grant(true);
   release("other");
   EXPECT_THAT(granted_, ElementsAre(2));
-  queues_.released_all();
+  queues_->released_all();
   timer_->run();
   EXPECT_THAT(granted_, ElementsAre(2, 1));
 }
@@ -303,13 +301,13 @@ class BackoffTest : public WaitQueuesTest {
 
   void pass_permits_on(nanoseconds time) {
     for (int i = 0; i < ReleaseFairness::kLeastGrants; ++i) {
-      queues_.fairness().granted("k", timer_->now());
+      queues_->fairness().granted("k", timer_->now());
       timer_->pass(time / ReleaseFairness::kLeastGrants);
       answer_all();
-      queues_.fairness().released("k", timer_->now());
+      queues_->fairness().released("k", timer_->now());
     }
     grant(true);
-    queues_.released("k");
+    queues_->released("k");
   }
 
   void expect_backoff(nanoseconds backoff) {
@@ -355,15 +353,15 @@ class HastyTimerThread final : public TimerThread {
 
 TEST_F(WaitQueuesTest, ACallerThatAsksIsSeenToWait) {
   use_window();
-  WaitQueues queues(std::make_shared<HastyTimerThread>());
+  const auto queues = std::make_shared<WaitQueues>(std::make_shared<HastyTimerThread>());
   std::vector<std::size_t> seen;
   store_->says = [&](const Request&) {
-    seen.push_back(queues.waiting());
+    seen.push_back(queues->waiting());
     return Decision{.retry_after = seconds(60)};
   };
   std::stop_source stop;
-  queues.wait({.binding = binding_, .key = "k"}, std::nullopt, stop.get_token(),
-              [](const AcquireOutcome&) {});
+  WaitQueues::wait({{.binding = binding_, .queues = queues, .key = "k"}, TimerThread::kEndOfTime},
+                   std::nullopt, stop.get_token(), [](const AcquireOutcome&) {});
   stop.request_stop();
   EXPECT_THAT(seen, ElementsAre(1)) << "else a release right afterwards would wake no caller";
 }
@@ -381,7 +379,7 @@ TEST_F(WaitQueuesTest, HaveABound) {
   grant(true);
   release();
   EXPECT_EQ(granted_.size(), WaitQueues::kMostWaiting);
-  EXPECT_TRUE(queues_.is_empty("k"));
+  EXPECT_TRUE(queues_->is_empty("k"));
 }
 
 TEST_F(WaitQueuesTest, ACallerLeavesWhenItsTimeoutIsOver) {
@@ -398,7 +396,7 @@ TEST_F(WaitQueuesTest, ACallerLeavesWhenItsTimeoutIsOver) {
   timer_->pass(seconds(5));
   EXPECT_THAT(denied_, ElementsAre(2, 1));
   EXPECT_EQ(outcomes_[1].decision.ended, Ended::kTimedOut);
-  EXPECT_FALSE(queues_.is_empty("k"));
+  EXPECT_FALSE(queues_->is_empty("k"));
   grant(true);
   release();
   EXPECT_THAT(granted_, ElementsAre(3));
@@ -420,6 +418,27 @@ TEST_F(WaitQueuesTest, AnAnswerUnderWayWhenTheTimeoutIsOverIsTheLast) {
   grant(true);
   answer();
   EXPECT_THAT(granted_, ElementsAre(2));
+}
+
+// It asks directly, and so is in no queue when its timeout is over.
+TEST_F(WaitQueuesTest, ATimeoutThatPassesWhileTheStoreIsAskedFirstIsToldAsOne) {
+  use_permits();
+  answer_later();
+  for (const nanoseconds timeout : {nanoseconds(seconds(1)), nanoseconds(0)}) {
+    come({.timeout = timeout, .directly = true});
+    timer_->run();
+    timer_->pass(seconds(2));
+    answer();
+  }
+  EXPECT_EQ(outcomes_.at(1).decision.ended, Ended::kTimedOut);
+  EXPECT_EQ(outcomes_.at(2).decision.ended, Ended::kAnswered) << "it would not have waited";
+
+  store_->answers = ScriptedStore::Answers::kAtOnce;
+  store_->on_the_way = [&] { timer_->freeze(seconds(2)); };
+  const AcquireRequest request({.binding = binding_, .queues = queues_, .key = "k"},
+                               timer_->after(seconds(1)), 3);
+  const AcquireOutcome late = WaitQueues::acquire(request, false, std::nullopt, {});
+  EXPECT_EQ(late.decision.ended, Ended::kTimedOut) << "of a call that blocks";
 }
 
 TEST_F(WaitQueuesTest, ACallerStopsAtOnceAndWhatComesTooLateIsReturned) {
@@ -455,7 +474,7 @@ TEST_F(WaitQueuesTest, ACallerThatIsStoppedBeforeItComesDoesNotAsk) {
   EXPECT_THAT(denied_, ElementsAre(1, 2));
   EXPECT_GT(outcomes_[1].decision.retry_after, nanoseconds(0));
   EXPECT_THAT(asked(), IsEmpty());
-  EXPECT_TRUE(queues_.is_empty("k"));
+  EXPECT_TRUE(queues_->is_empty("k"));
 }
 
 TEST_F(WaitQueuesTest, ALostAnswerIsAnErrorAndThePermitIsReclaimed) {
@@ -588,7 +607,7 @@ TEST_F(WaitQueuesTest, ABucketIsNotWaitedFor) {
   EXPECT_THAT(denied_, ElementsAre(1)) << "it would have been reserved";
 }
 
-TEST_F(WaitQueuesTest, WhatIsNeverAdmittedIsOfItsCostAlone) {
+TEST_F(WaitQueuesTest, ADenialForeverIsForItsCostOnly) {
   use_window();
   answer_later();
   retry_after_ = kNever;

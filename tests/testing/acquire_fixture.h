@@ -15,7 +15,7 @@
 
 namespace sluice {
 
-/// Callers that wait at limits of a store that does as the test says, by the real clock.
+/// Callers that wait for limits, by the real clock, on a store that the test controls.
 class AcquireFixture : public testing::Test {
  protected:
   void await_waiting(const Limiter& limiter, std::size_t count) {

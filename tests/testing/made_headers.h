@@ -12,9 +12,9 @@
 
 namespace sluice {
 
-/// http_headers() for tests. If the environment variable MADE_HEADERS names a file, appends what is
-/// made to it, one "Name: value" per line and an empty line at the end: tests/http_headers has
-/// another program judge whether it is well formed.
+/// http_headers() for tests. If the environment variable MADE_HEADERS names a file, appends the
+/// headers to it, one "Name: value" per line and an empty line at the end. In tests/http_headers
+/// another program checks that they are well formed.
 inline std::vector<HttpHeader> made_headers(std::span<const std::pair<Limit, Decision>> answers,
                                             HeaderStyle style,
                                             std::chrono::system_clock::time_point now = {}) {

@@ -21,14 +21,14 @@ class ManualTimerThread final : public TimerThread {
 
   void cancel(const Timer& timer) override { timers_.erase(timer); }
 
-  /// Runs all that is to be done now.
+  /// Runs all tasks that are due now.
   void run() {
     while (!timers_.empty() && timers_.begin()->first.when <= now_) {
       timers_.extract(timers_.begin()).mapped()();
     }
   }
 
-  /// Lets so much time pass, and all happen in it when it is due.
+  /// Advances the clock by `time`, and runs each task at its instant.
   void pass(std::chrono::nanoseconds time) {
     run();
     const TimePoint end = now_ + time;
@@ -40,7 +40,7 @@ class ManualTimerThread final : public TimerThread {
     run();
   }
 
-  /// Lets so much time pass in which nothing runs: the process stands still.
+  /// Advances the clock by `time` without running any task, as if the process were stopped.
   void freeze(std::chrono::nanoseconds time) { now_ += time; }
 
   /// How many tasks are left.

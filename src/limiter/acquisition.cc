@@ -1,0 +1,220 @@
+#include "limiter/acquisition.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <list>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "limiter/limiter_core.h"
+#include "waiting/fork.h"
+#include "waiting/sleepers.h"
+#include "waiting/wait_queues.h"
+
+namespace sluice {
+
+using std::chrono::nanoseconds;
+using TimePoint = TimerThread::TimePoint;
+
+namespace {
+
+/// How a wait ended, and by what happened to which claim.
+struct Awakening {
+  Waking why = Waking::kReady;
+  std::size_t claim = 0;
+};
+
+/// Waits until an instant, or until it is stopped, or something happens to a claim. Owned by its
+/// timer, on whose thread all functions are called.
+class Delay : public std::enable_shared_from_this<Delay> {
+ public:
+  /// Called once.
+  using Done = std::function<void(const Awakening&)>;
+
+  Delay(std::shared_ptr<TimerThread> timer, Done done)
+      : timer_(std::move(timer)), done_(std::move(done)) {
+    count_.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~Delay() { count_.fetch_sub(1, std::memory_order_relaxed); }
+  Delay(const Delay&) = delete;
+  Delay& operator=(const Delay&) = delete;
+
+  /// How many there are in the process.
+  static std::size_t count() { return counter().load(std::memory_order_relaxed); }
+
+  /// `wakings` is that of the outcome that granted the claims.
+  void begin(TimePoint ready, std::span<const AcquireClaim> claims, std::uint64_t wakings,
+             const std::stop_token& stop) {
+    ready_ = timer_->at(std::min(ready, TimerThread::kEndOfTime - nanoseconds(1)),
+                        [self = shared_from_this()] { self->end({}); });
+    for (std::size_t i = 0; i < claims.size(); ++i) {
+      const AcquireClaim& claim = claims[i];
+      sleepers_.emplace_back(claim.queues->sleepers(), claim.key, *claim.binding, wakings,
+                             [=, this](Waking why) { end_soon({.why = why, .claim = i}); });
+    }
+    if (stop.stop_possible()) stop_.emplace(stop, [this] { end_soon({.why = Waking::kStopped}); });
+  }
+
+ private:
+  using StopCallback = std::stop_callback<std::function<void()>>;
+
+  // Called on any thread.
+  void end_soon(const Awakening& how) {
+    timer_->post([weak = weak_from_this(), how] {
+      if (const auto self = weak.lock()) self->end(how);
+    });
+  }
+
+  void end(const Awakening& how) {
+    if (done_ == nullptr) return;
+    const auto self = shared_from_this();
+    timer_->cancel(ready_);
+    stop_.reset();
+    sleepers_.clear();
+    std::exchange(done_, nullptr)(how);
+  }
+
+  // A child of fork() has none of its parent's.
+  static std::atomic<std::size_t>& counter() {
+    static constinit PerProcess<std::atomic<std::size_t>> of_process;
+    return of_process.get();
+  }
+
+  std::atomic<std::size_t>& count_ = counter();
+  const std::shared_ptr<TimerThread> timer_;
+  Done done_;
+  TimerThread::Timer ready_;
+  std::list<Sleepers::Sleeper> sleepers_;
+  std::optional<StopCallback> stop_;
+};
+
+// Whether the caller may go ahead at once, or not at all.
+bool is_over(const AcquireOutcome& outcome) {
+  return !outcome.is_granted() || outcome.decision.delay == nanoseconds(0);
+}
+
+/// A call that acquires. Owned by what it waits for: its place in a queue, its Delay, or the return
+/// of what it had reserved. So it ends on the timer thread, and its share of the store with it: a
+/// store is not destroyed on its own worker thread.
+class Acquisition : public std::enable_shared_from_this<Acquisition> {
+ public:
+  Acquisition(AcquireRequest request, std::stop_token stop, DecisionCallback callback)
+      : request_(std::move(request)), stop_(std::move(stop)), callback_(std::move(callback)) {}
+
+  void begin() {
+    WaitQueues::acquire(
+        request_, false, stop_,
+        [self = shared_from_this()](const AcquireOutcome& outcome) { self->take(outcome); });
+  }
+
+  /// The store was asked, and the caller need not wait in a queue any more.
+  void take(const AcquireOutcome& outcome) {
+    if (is_over(outcome)) return end(outcome.decision, outcome.error);
+    granted_ = outcome;
+    const auto error = error_in([this] { timer_ = request_.claim().queues->timer(); });
+    if (error) {
+      const auto returned = [self = shared_from_this(), error](const Decision&) {
+        self->end({}, error);
+      };
+      return WaitQueues::return_granted(request_, granted_, returned);
+    }
+    ready_ = timer_->after(outcome.decision.delay);
+    timer_->post([self = shared_from_this()] { self->wait(); });
+  }
+
+ private:
+  // Nothing of the store is held when the callback runs: the caller may destroy it then.
+  void end(const Decision& decision, std::exception_ptr error) {
+    request_.claims.clear();
+    callback_(decision, std::move(error));
+  }
+
+  void wait() {
+    if (Delay::count() >= WaitQueues::kMostWaiting) return give_up(Ended::kAnswered);
+    std::make_shared<Delay>(timer_, [self = shared_from_this()](const Awakening& how) {
+      self->wake(how);
+    })->begin(ready_, {request_.claims.data(), request_.claims.size()}, granted_.wakings, stop_);
+  }
+
+  void wake(const Awakening& how) {
+    if (how.why == Waking::kReady) return end(granted_.decision, nullptr);
+    if (how.why == Waking::kStopped) return give_up(Ended::kStopped);
+    if (how.why == Waking::kBlocked) request_.until = timer_->now();
+    AcquireRequest taken = request_;
+    if (how.why == Waking::kReset) {  // A refund would give back what others took since.
+      taken.claims.erase(taken.claims.begin() + static_cast<std::ptrdiff_t>(how.claim));
+      granted_.bounds.erase(granted_.bounds.begin() + static_cast<std::ptrdiff_t>(how.claim));
+    }
+    WaitQueues::return_granted(taken, granted_,
+                               [self = shared_from_this()](const Decision&) { self->begin(); });
+  }
+
+  // Denies the caller. One that asks again would wait as long.
+  void give_up(Ended ended) {
+    const auto returned = [self = shared_from_this(), ended](const Decision& answer) {
+      const bool is_answered = answer.source != Source::kUnavailable;
+      const bool is_alone = self->request_.claims.size() == 1;
+      Decision denied = is_alone && is_answered ? answer : self->granted_.decision;
+      denied.allowed = false;
+      denied.ended = ended;
+      denied.delay = nanoseconds(0);
+      denied.retry_after =
+          std::max(nanoseconds(1), nanoseconds(self->ready_ - self->timer_->now()));
+      self->end(denied, nullptr);
+    };
+    WaitQueues::return_granted(request_, granted_, returned);
+  }
+
+  AcquireRequest request_;
+  const std::stop_token stop_;
+  const DecisionCallback callback_;
+  std::shared_ptr<TimerThread> timer_;  // Null until the caller has to wait.
+  AcquireOutcome granted_;
+  TimePoint ready_;
+};
+
+}  // namespace
+
+void acquire_later(AcquireRequest request, const std::stop_token& stop, DecisionCallback callback) {
+  std::make_shared<Acquisition>(std::move(request), stop, std::move(callback))->begin();
+}
+
+Decision acquire(AcquireRequest request, std::optional<AcquireOutcome> asked,
+                 const std::stop_token& stop) {
+  const AcquireOutcome outcome = WaitQueues::acquire(request, false, std::move(asked), stop);
+  if (is_over(outcome)) return outcome.decision;
+  std::shared_ptr<TimerThread> timer;
+  try {
+    timer = request.claim().queues->timer();
+  } catch (const std::system_error&) {
+    WaitQueues::return_granted(request, outcome, nullptr);
+    throw;
+  }
+  using Answer = std::pair<Decision, std::exception_ptr>;
+  const auto [decision, error] = block_until_called<Answer>(timer, [&](const auto& called) {
+    const auto callback = [called](const Decision& made, std::exception_ptr thrown) {
+      called({made, std::move(thrown)});
+    };
+    std::make_shared<Acquisition>(std::move(request), stop, callback)->take(outcome);
+  });
+  if (error) std::rethrow_exception(error);
+  return decision;
+}
+
+bool sleep_until(const std::shared_ptr<TimerThread>& timer, TimePoint ready,
+                 const std::stop_token& stop) {
+  if (timer->now() >= ready) return true;
+  return block_until_called<bool>(timer, [&](const auto& called) {
+    const auto delay = std::make_shared<Delay>(
+        timer, [called](const Awakening& how) { called(how.why == Waking::kReady); });
+    timer->post([delay, ready, stop] { delay->begin(ready, {}, 0, stop); });
+  });
+}
+
+}  // namespace sluice
