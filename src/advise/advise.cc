@@ -32,7 +32,7 @@ int advise_all(const AdviseOptions& options, const AdviseStreams& streams) {
   Traffic traffic(options.max_bytes);
   replay::TimeOrder order(traffic);
   replay::Feed feed(std::move(feed_options), order, streams.err, progress);
-  for (const replay::Input& input : inputs) feed.read(replay::open_input(input));
+  feed.read(inputs);
   order.flush();
   progress.clear();
   if (traffic.requests() == 0 && feed.unreadable() > 0) {

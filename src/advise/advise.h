@@ -11,7 +11,7 @@
 namespace sluice::advise {
 
 struct AdviseOptions {
-  /// Read in this order; "-" is standard input, and so is an empty list.
+  /// Their requests are merged by time; "-" is standard input, and so is an empty list.
   std::vector<std::string> files = {};
   /// The key template (replay/key_template.h); without one the format's default.
   std::optional<std::string> key = {};

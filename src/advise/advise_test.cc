@@ -6,8 +6,8 @@
 #include <sstream>
 #include <string>
 
-#include "replay/test_file.h"
 #include "sluice/limit.h"
+#include "testing/log_files.h"
 
 namespace sluice::advise {
 namespace {
@@ -53,7 +53,7 @@ TEST_F(Advise, WithoutOutliersBalancedDeniesAtMostAHundredthOfTheKeys) {
             std::string::npos);
 }
 
-TEST_F(Advise, TheOrderOfTheLinesMeansNothing) {
+TEST_F(Advise, TheOrderOfTheLinesDoesNotMatter) {
   std::string ordered = "time,key\n";
   std::string reversed = ordered;
   for (int i = 0; i < 2'000; ++i) {

@@ -48,7 +48,7 @@ void expect_exact(const std::array<LimitFamily<A>, kCount>& families, std::size_
       Demand<A> demand;
       for (const Call& call : calls) demand.add(families[i], call);
       const FamilyInfo& info = limit_families().info[first + i];
-      // Of a log, limits that are not tried may be needed.
+      // A sliding_log may need a limit that is not tried.
       const bool is_tried = demand.peak() != kMaxCount;
       const std::int64_t largest = is_tried ? demand.peak() : kLargestLog;
       SCOPED_TRACE(info.expression(largest));

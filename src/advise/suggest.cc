@@ -1,6 +1,7 @@
 #include "advise/suggest.h"
 
 #include <algorithm>
+#include <cassert>
 #include <optional>
 
 #include "advise/words.h"
@@ -108,6 +109,7 @@ std::size_t bucket_for_most(const std::vector<Ranking>& rankings,
 }  // namespace
 
 Choice choose(const std::vector<Ranking>& rankings, const std::vector<std::size_t>& visible) {
+  assert(std::ranges::any_of(rankings, [](const Ranking& ranking) { return ranking.size() > 0; }));
   Choice choice;
   const auto split = find_split(rankings, visible);
   if (split) {

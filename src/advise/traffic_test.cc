@@ -60,7 +60,7 @@ TEST(Traffic, ASampleIsUnbiasedByKey) {
   EXPECT_NEAR(static_cast<double>(twice), kKeys * 0.1, kKeys * 0.03);
 }
 
-TEST(Traffic, ABusyKeyIsKeptWhateverItsHashIs) {
+TEST(Traffic, ABusyKeyIsKeptWithAnyHash) {
   Traffic traffic(kSmall);
   for (int i = 0; i < 60'000; ++i) {
     const Instant now = kStart + i * kSecondNs / 1'000;

@@ -21,7 +21,7 @@ template <class Options>
 void add_log_options(CLI::App& command, const std::shared_ptr<Options>& options) {
   command
       .add_option("file", options->files,
-                  "Logs to read in this order, .gz too; none or - is standard input")
+                  "Logs, .gz too, merged by time; none or - is standard input")
       ->type_name("FILE");
   command
       .add_option_function<std::string>(

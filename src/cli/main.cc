@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/exit_status.h"
 #include "core/near_miss.h"
 
 namespace {
-
-constexpr int kMisused = 2;
 
 /// Declares the options of a subcommand, which sets `chosen` to its action when the user names it.
 using AddCommand = void (*)(CLI::App& app, std::function<int()>& chosen);
@@ -55,14 +54,14 @@ int run(int argc, char** argv) {
   } catch (const CLI::ExtrasError& error) {
     std::cerr << "sluice: " << error.what() << suggest_argument(app)
               << " (sluice --help says more)\n";
-    return kMisused;
+    return sluice::kMisused;
   } catch (const CLI::ParseError& error) {
     std::cerr << "sluice: " << error.what() << " (sluice --help says more)\n";
-    return kMisused;
+    return sluice::kMisused;
   }
   if (chosen) return chosen();
   std::cerr << "sluice: a subcommand is missing (sluice --help lists them)\n";
-  return kMisused;
+  return sluice::kMisused;
 }
 
 }  // namespace
@@ -72,6 +71,6 @@ int main(int argc, char** argv) {
     return run(argc, argv);
   } catch (const std::exception& error) {
     std::cerr << "sluice: " << error.what() << '\n';
-    return 1;
+    return sluice::kFailed;
   }
 }

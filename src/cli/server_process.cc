@@ -2,6 +2,7 @@
 
 #include <exception>
 
+#include "cli/exit_status.h"
 #include "server/config_error.h"
 
 namespace sluice {
@@ -17,9 +18,9 @@ int run_server_process(const LoadOptions& load, const std::string& file,
     run_server(load, file, log, started);
     return 0;
   } catch (const ConfigError& error) {
-    return fail(error, 2);
+    return fail(error, kMisused);
   } catch (const std::exception& error) {
-    return fail(error, 1);
+    return fail(error, kFailed);
   }
 }
 

@@ -17,7 +17,7 @@ struct Judged {
   std::string_view key;
   std::int64_t cost = 1;
   Decision decision;
-  /// Of limits that are joined by `&`: what each of them answers. Else empty.
+  /// The decision of each part of an `a & b`; otherwise empty.
   std::span<const Decision> parts = {};
 };
 

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "replay/test_file.h"
+#include "testing/log_files.h"
 
 namespace sluice::replay {
 namespace {

@@ -20,7 +20,7 @@ ShareHistogram share_histogram(const Tally& tally, std::size_t limit);
 struct KeyDifference {
   std::string key;
   std::uint64_t requests = 0;
-  /// How many the limit denies that denies any.
+  /// How many of its requests the denying limit denies.
   std::uint64_t denied = 0;
 };
 

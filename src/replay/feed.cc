@@ -1,6 +1,8 @@
 #include "replay/feed.h"
 
+#include <algorithm>
 #include <ostream>
+#include <utility>
 
 namespace sluice::replay {
 namespace {
@@ -12,14 +14,52 @@ constexpr int kMaxRecordLines = 100;
 
 }  // namespace
 
-void Feed::read(const OpenFile& file) {
-  LineSource source(file.descriptor);
-  const std::uint64_t bytes_before = position_.bytes;
-  reader_.reset();
+/// A file, and the record of it that was read last.
+struct Feed::File {
+  explicit File(const OpenFile& file) : name(file.name), source(file.descriptor) {}
+
+  std::string name;
+  LineSource source;
+  std::uint64_t counted_bytes = 0;  // In the position.
+  std::unique_ptr<LineReader> reader = nullptr;
+  // Of the reader:
+  std::optional<KeyTemplate> key = {};
+  TimeOrder::DetailSlots details = {};
+  Record record = {};
+};
+
+void Feed::read(const std::vector<Input>& inputs) {
+  std::vector<std::unique_ptr<File>> files;
+  // The numbers of those that have a record left, as a heap whose front is the next one.
+  std::vector<std::size_t> waiting;
+  const auto is_later = [&](std::size_t a, std::size_t b) {
+    return std::pair(files[a]->record.time_ns, a) > std::pair(files[b]->record.time_ns, b);
+  };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    files.push_back(std::make_unique<File>(open_input(inputs[i])));
+    if (next_record(*files[i])) waiting.push_back(i);
+  }
+  std::ranges::make_heap(waiting, is_later);
+  while (!waiting.empty()) {
+    std::ranges::pop_heap(waiting, is_later);
+    const std::size_t next = waiting.back();
+    std::unique_ptr<File>& file = files[next];
+    order_.add(file->record, *file->key, file->details, next);
+    if (next_record(*file)) {
+      std::ranges::push_heap(waiting, is_later);
+    } else {
+      file.reset();
+      waiting.pop_back();
+    }
+  }
+}
+
+/// Reads the next record of a file. False at its end.
+bool Feed::next_record(File& file) {
   Line line;
-  while (source.next(line)) {
+  while (file.source.next(line)) {
     if (++position_.lines % kLinesBetweenUpdates == 0 && progress_.is_drawn()) {
-      position_.bytes = bytes_before + source.bytes_read();
+      count_bytes(file);
       progress_.update(position_);
     }
     if (line.is_too_long) {
@@ -28,54 +68,57 @@ void Feed::read(const OpenFile& file) {
       continue;
     }
     if (line.text.find_first_not_of(" \t") == std::string_view::npos) continue;
-    if (reader_ == nullptr && !choose_reader(line, file)) continue;
-    if (read_record(source, line) == Reading::kRecord) {
-      order_.add(record_, *key_);
-    } else {
-      refuse(line, file);
-    }
+    if (file.reader == nullptr && !choose_reader(line, file)) continue;
+    if (read_record(line, file) == Reading::kRecord) return true;
+    refuse(line, file);
   }
-  position_.bytes = bytes_before + source.bytes_read();
-  if (source.error().empty()) return;
+  count_bytes(file);
+  if (file.source.error().empty()) return false;
   is_damaged_ = true;
-  const std::string sentence = file.name + ": " + source.error();
-  if (options_.is_strict) throw ReplayError(1, sentence);
+  const std::string sentence = file.name + ": " + file.source.error();
+  if (options_.is_strict) throw ReplayError(kFailed, sentence);
   progress_.clear();
   err_ << options_.command << ": " << sentence << '\n';
+  return false;
+}
+
+void Feed::count_bytes(File& file) {
+  position_.bytes += file.source.bytes_read() - file.counted_bytes;
+  file.counted_bytes = file.source.bytes_read();
 }
 
 /// Returns false if the line is no record: a header, or a line that cannot be parsed.
-bool Feed::choose_reader(const Line& line, const OpenFile& file) {
+bool Feed::choose_reader(const Line& line, File& file) {
   Recognised recognised = recognise(line.text, options_.format, reason_);
   if (recognised.reader == nullptr) {
-    if (options_.format == Format::kCsv) throw ReplayError(1, file.name + ": " + reason_);
+    if (options_.format == Format::kCsv) throw ReplayError(kFailed, file.name + ": " + reason_);
     refuse(line, file);
     return false;
   }
-  reader_ = std::move(recognised.reader);
-  key_ = options_.key ? *options_.key : KeyTemplate(reader_->default_key());
+  file.reader = std::move(recognised.reader);
+  file.key = options_.key ? *options_.key : KeyTemplate(file.reader->default_key());
   try {
-    key_->bind(*reader_);
+    file.key->bind(*file.reader);
   } catch (const std::invalid_argument& error) {
-    throw ReplayError(2, file.name + ": " + error.what());
+    throw ReplayError(kMisused, file.name + ": " + error.what());
   }
-  if (keys_used_.find(key_->text()) == std::string::npos) {
-    keys_used_.append(keys_used_.empty() ? "" : ", ").append(key_->text());
+  if (keys_used_.find(file.key->text()) == std::string::npos) {
+    keys_used_.append(keys_used_.empty() ? "" : ", ").append(file.key->text());
   }
-  order_.begin_file(*reader_);
+  file.details = order_.detail_slots(*file.reader);
   return !recognised.is_header;
 }
 
-Reading Feed::read_record(LineSource& source, const Line& line) {
-  Reading reading = reader_->read(line.text, record_, reason_);
+Reading Feed::read_record(const Line& line, File& file) {
+  Reading reading = file.reader->read(line.text, file.record, reason_);
   if (reading != Reading::kOpenQuote) return reading;
   const std::string reason = reason_;
   Line longer = line;
-  for (int lines = 1; lines < kMaxRecordLines && source.extend(longer); ++lines) {
-    reading = reader_->read(longer.text, record_, reason_);
+  for (int lines = 1; lines < kMaxRecordLines && file.source.extend(longer); ++lines) {
+    reading = file.reader->read(longer.text, file.record, reason_);
     if (reading == Reading::kOpenQuote) continue;
     if (reading == Reading::kUnreadable) break;
-    source.accept();
+    file.source.accept();
     return Reading::kRecord;
   }
   // Only the first line is lost; the next lines may be separate records.
@@ -83,10 +126,10 @@ Reading Feed::read_record(LineSource& source, const Line& line) {
   return Reading::kUnreadable;
 }
 
-void Feed::refuse(const Line& line, const OpenFile& file) {
+void Feed::refuse(const Line& line, const File& file) {
   ++unreadable_;
   const std::string sentence = file.name + ":" + std::to_string(line.number) + ": " + reason_;
-  if (options_.is_strict) throw ReplayError(1, sentence);
+  if (options_.is_strict) throw ReplayError(kFailed, sentence);
   if (unreadable_ > kMaxShown) return;
   progress_.clear();
   err_ << sentence << '\n';

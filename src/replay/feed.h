@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "replay/inputs.h"
 #include "replay/key_template.h"
@@ -24,18 +25,20 @@ struct FeedOptions {
   bool is_strict = false;
 };
 
-/// Reads files line by line and passes their requests on. Counts lines that cannot be
-/// parsed, and shows the first few. Skips empty lines. Not thread-safe.
+/// Reads files line by line and passes their requests on: of several files, next the one whose next
+/// request is the earliest, and of equal ones the first file. Counts lines that cannot be parsed,
+/// and shows the first few. Skips empty lines. Not thread-safe.
 class Feed {
  public:
   /// The order, the stream and the bar must outlive the feed.
   Feed(FeedOptions options, TimeOrder& order, std::ostream& err, Progress& progress)
       : options_(std::move(options)), order_(order), err_(err), progress_(progress) {}
 
-  /// Takes ownership of the descriptor, and reads to the end, or up to damaged input, which it
-  /// reports. Throws ReplayError (status 2: the file has no such field for the key; 1: a CSV header
-  /// is missing, or with is_strict a line cannot be parsed) and the exceptions of the order's sink.
-  void read(const OpenFile& file);
+  /// Opens all files, and reads each to its end, or up to damaged input, which it reports. Throws
+  /// ReplayError (status 2: a file has no such field for the key; 1: it cannot be opened, a CSV
+  /// header is missing, or with is_strict a line cannot be parsed) and the exceptions of the
+  /// order's sink. REQUIRES: called once.
+  void read(const std::vector<Input>& inputs);
 
   std::uint64_t unreadable() const { return unreadable_; }
 
@@ -46,17 +49,18 @@ class Feed {
   const std::string& keys_used() const { return keys_used_; }
 
  private:
-  bool choose_reader(const Line& line, const OpenFile& file);
-  Reading read_record(LineSource& source, const Line& line);
-  void refuse(const Line& line, const OpenFile& file);
+  struct File;
+
+  bool next_record(File& file);
+  bool choose_reader(const Line& line, File& file);
+  Reading read_record(const Line& line, File& file);
+  void refuse(const Line& line, const File& file);
+  void count_bytes(File& file);
 
   FeedOptions options_;
   TimeOrder& order_;
   std::ostream& err_;
   Progress& progress_;
-  std::unique_ptr<LineReader> reader_;
-  std::optional<KeyTemplate> key_;
-  Record record_;
   std::string reason_;
   std::string keys_used_;
   Position position_;

@@ -39,8 +39,6 @@ std::vector<Input> find_inputs(const std::vector<std::string>& files) {
       throw ReplayError(kMisused, "standard input is given twice");
     }
     input.bytes = S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : 0;
-    input.device = status.st_dev;
-    input.inode = status.st_ino;
     inputs.push_back(std::move(input));
   }
   return inputs;
@@ -68,10 +66,10 @@ std::optional<OpenFile> open_output(std::string_view option, const std::string& 
   const std::string label = std::string(option) + ": ";
   const bool is_standard = path == "-";
   const std::string name = is_standard ? "standard output" : printable(path, kTypedColumns);
-  struct stat status {};
-  if (!is_standard && stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
+  std::error_code error;
+  if (!is_standard && std::filesystem::is_regular_file(path, error)) {
     for (const Input& input : inputs) {
-      if (input.device != status.st_dev || input.inode != status.st_ino) continue;
+      if (!is_one_file(path, input.path == "-" ? "/dev/stdin" : input.path)) continue;
       throw ReplayError(kMisused, label + name + " is also read and would be lost");
     }
   }

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -42,8 +40,6 @@ struct Input {
   std::string name;
   /// 0 if it is not known.
   std::uint64_t bytes = 0;
-  dev_t device = 0;
-  ino_t inode = 0;
 };
 
 /// Checks every file before any is read; "-" is standard input, and so is an empty list. Does not
@@ -61,8 +57,8 @@ OpenFile open_input(const Input& input);
 std::optional<OpenFile> open_output(std::string_view option, const std::string& path,
                                     const std::vector<Input>& inputs);
 
-/// Whether two outputs go to one file: by the same path, by different ones, or by links. An empty
-/// path is no output, "-" is standard output.
+/// Whether two paths lead to one file, which may not exist yet: they are the same, or different
+/// ones, or by links. An empty path is no file; "-", standard output, is none but itself.
 bool is_one_file(const std::string& a, const std::string& b);
 
 /// The key template that the user gave, if any. Throws ReplayError if it is wrong or fits no file

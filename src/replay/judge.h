@@ -23,7 +23,7 @@ struct NamedLimit {
   Limit limit;
 };
 
-/// What gets the decisions besides the tally; each may be null, and must outlive the judge.
+/// Receivers of the decisions besides the tally; each may be null, and must outlive the judge.
 struct Listeners {
   /// Gets every decision, in the order in which the requests were added, and for each request in
   /// the order of the limits.
@@ -63,7 +63,7 @@ class Judge : public RequestSink {
     std::array<Decision, kBatch> decisions;
     std::vector<Decision> parts;
 
-    /// Those of the batch's i-th request; empty if they are not kept.
+    /// The parts' decisions of the batch's i-th request; empty if they are not kept.
     std::span<Decision> parts_of(std::size_t i) {
       const std::size_t each = parts.size() / kBatch;
       return std::span(parts).subspan(i * each, each);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "replay/record.h"
-#include "replay/test_file.h"
+#include "testing/log_files.h"
 
 namespace sluice::replay {
 namespace {

@@ -176,7 +176,7 @@ int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::
   Feed feed(std::move(feed_options), order, streams.err, progress);
   try {
     try {
-      for (const Input& input : inputs) feed.read(open_input(input));
+      feed.read(inputs);
     } catch (const ReplayError&) {
       order.flush();  // The requests up to here are decided.
       throw;

@@ -12,7 +12,7 @@ namespace sluice::replay {
 inline constexpr std::size_t kMaxLimits = 64;
 
 struct ReplayOptions {
-  /// Read in this order; "-" is standard input, and so is an empty list.
+  /// Their requests are merged by time; "-" is standard input, and so is an empty list.
   std::vector<std::string> files = {};
   /// Limit expressions, 1 to kMaxLimits, all different; each decides independently.
   std::vector<std::string> limits = {};

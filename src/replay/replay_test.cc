@@ -6,9 +6,12 @@
 #include <filesystem>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "replay/test_file.h"
+#include "replay/time_order.h"
 #include "replay/timeline.h"
+#include "testing/log_files.h"
 
 namespace sluice::replay {
 namespace {
@@ -166,6 +169,52 @@ TEST_F(Replay, ReadsManyFilesAlsoGzip) {
   EXPECT_EQ(number(outcome, "requests"), 3);
   EXPECT_EQ(number(outcome, "keys_seen"), 1);
   EXPECT_EQ(boost::json::parse(outcome.out).at("key").as_string(), "{key}, {ip}");
+}
+
+// Of servers whose logs span the same time, or of one server in any order. One is longer than what
+// waits for its place.
+TEST_F(Replay, MergesFilesByTime) {
+  constexpr int kBusy = 2 * static_cast<int>(TimeOrder::kReach) + 1;
+  constexpr int kQuiet = 100;
+  const std::string header = "time,key\n";
+  std::string all = header;
+  std::string busy = header;
+  std::string quiet = header;
+  const auto add = [&](std::string& file, const std::string& row) {
+    file += row;
+    all += row;
+  };
+  for (int i = 0; i < kBusy; ++i) {
+    add(busy, std::to_string(i) + ",a\n");
+    if (i < kQuiet) add(quiet, std::to_string(i) + ".5,a\n");
+  }
+  const auto decided = [&](std::vector<std::string> files) {
+    ReplayOptions choice = options({});
+    choice.files = std::move(files);
+    choice.decisions = directory_.path("decisions");
+    const Outcome outcome = run(choice);
+    EXPECT_EQ(outcome.err, "");
+    EXPECT_EQ(number(outcome, "requests"), kBusy + kQuiet);
+    return directory_.read("decisions");
+  };
+  const std::string wanted = decided({directory_.write("all.csv", all)});
+  const std::string one = directory_.write("busy.csv", busy);
+  const std::string other = directory_.write("quiet.csv", quiet);
+  EXPECT_TRUE(decided({one, other}) == wanted);
+  EXPECT_TRUE(decided({other, one}) == wanted);
+}
+
+TEST_F(Replay, RequestsOfOneTimeStayInTheOrderOfTheFiles) {
+  ReplayOptions choice = options(directory_.write("a.csv", "time,key\n1,first\n2,z\n1,second\n"));
+  choice.files.push_back(directory_.write("b.csv", "time,key\n0,zero\n1,third\n"));
+  choice.decisions = directory_.path("decisions");
+  EXPECT_EQ(run(choice).status, 0);
+  const std::string decisions = directory_.read("decisions");
+  std::size_t at = 0;
+  for (const std::string key : {"zero", "first", "second", "third"}) {
+    at = decisions.find("\"key\":\"" + key + "\"", at);
+    ASSERT_NE(at, std::string::npos) << key << " in " << decisions;
+  }
 }
 
 TEST_F(Replay, CountsAndShowsUnreadableLines) {
@@ -376,7 +425,7 @@ TEST_F(Replay, APageThatCannotBeWrittenIsAnError) {
             "sluice replay: the page cannot be written to /dev/full: No space left on device\n");
 }
 
-TEST_F(Replay, ThePageAndTheDecisionsAreTwoFilesWhateverTheirNames) {
+TEST_F(Replay, ThePageAndTheDecisionsMustBeTwoFilesUnderAnyNames) {
   ReplayOptions choice = options(directory_.write("log", log_line("a", "10:00:00")));
   choice.decisions = directory_.path("out");
   const auto expect_refused = [&](const std::string& html) {

@@ -25,7 +25,7 @@ std::string table_report(const Summary& summary, const ReportContext& context, b
 /// The summary for programs: one JSON object, its fields always in the same order, and a line end.
 std::string json_report(const Summary& summary, const ReportContext& context);
 
-/// Writes this object as one value.
+/// Writes the object of json_report() as one value.
 void write_report(JsonWriter& json, const Summary& summary, const ReportContext& context);
 
 }  // namespace sluice::replay

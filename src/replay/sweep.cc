@@ -125,7 +125,7 @@ bool Sweep::follows(Tally::KeyId key) const {
   return key < kFirstKeys || ((key * kSpread >> 32) & mask_) == 0;
 }
 
-/// Knows the keys up to this one, which are numbered in the order of their first requests.
+/// Adds the keys up to this one. Keys are numbered in the order of their first requests.
 void Sweep::add_keys(Tally::KeyId last) {
   for (; keys_ <= last; ++keys_) {
     if (keys_ >= kFirstKeys && follows(static_cast<Tally::KeyId>(keys_))) ++later_;

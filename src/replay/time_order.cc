@@ -1,37 +1,38 @@
 #include "replay/time_order.h"
 
 #include <algorithm>
-#include <span>
+#include <cassert>
 #include <utility>
 
 namespace sluice::replay {
 
 TimeOrder::TimeOrder(RequestSink& sink, std::size_t reach)
-    : sink_(sink),
-      reach_(reach),
-      detail_slots_(sink.details().size()),
-      details_(sink.details().size()) {
+    : sink_(sink), reach_(reach), details_(sink.details().size()) {
   in_order_.reserve(2 * reach);
   texts_.ends.reserve(2 * reach * (1 + details_.size()));
   kept_.ends.reserve(2 * reach * (1 + details_.size()));
 }
 
-void TimeOrder::begin_file(LineReader& reader) {
-  const std::span<const std::string_view> names = sink_.details();
-  for (std::size_t i = 0; i < names.size(); ++i) detail_slots_[i] = reader.optional_slot(names[i]);
+TimeOrder::DetailSlots TimeOrder::detail_slots(LineReader& reader) const {
+  DetailSlots slots;
+  for (const std::string_view name : sink_.details()) slots.push_back(reader.optional_slot(name));
+  return slots;
 }
 
-void TimeOrder::add(const Record& record, const KeyTemplate& key) {
+void TimeOrder::add(const Record& record, const KeyTemplate& key, const DetailSlots& details,
+                    std::size_t file) {
+  assert(details.size() == details_.size());
   if (passed_ns_ && record.time_ns < *passed_ns_) {
     ++late_count_;
     most_late_ns_ = std::max(most_late_ns_, *passed_ns_ - record.time_ns);
   }
-  const bool is_in_order = in_order_.empty() || record.time_ns >= in_order_.back().time_ns;
-  (is_in_order ? in_order_ : out_of_order_)
-      .push_back({.time_ns = record.time_ns, .cost = record.cost, .text = texts_.ends.size()});
+  const Waiting added{
+      .time_ns = record.time_ns, .file = file, .cost = record.cost, .text = texts_.ends.size()};
+  const bool is_in_order = in_order_.empty() || !added.is_before(in_order_.back());
+  (is_in_order ? in_order_ : out_of_order_).push_back(added);
   key.append_key(record, texts_.bytes);
   texts_.ends.push_back(texts_.bytes.size());
-  for (const std::optional<std::size_t>& slot : detail_slots_) {
+  for (const std::optional<std::size_t>& slot : details) {
     if (slot) texts_.bytes += record.fields[*slot];
     texts_.ends.push_back(texts_.bytes.size());
   }
@@ -43,9 +44,9 @@ void TimeOrder::add(const Record& record, const KeyTemplate& key) {
   }
 }
 
-/// Passes on the records that wait, but keeps so many of them, the latest.
+/// Passes on waiting records, and keeps the `kept` latest ones.
 void TimeOrder::release(std::size_t kept) {
-  const auto is_earlier = [](const Waiting& a, const Waiting& b) { return a.time_ns < b.time_ns; };
+  const auto is_earlier = [](const Waiting& a, const Waiting& b) { return a.is_before(b); };
   const auto kept_before = out_of_order_.begin() + static_cast<std::ptrdiff_t>(sorted_);
   std::stable_sort(kept_before, out_of_order_.end(), is_earlier);
   std::inplace_merge(out_of_order_.begin(), kept_before, out_of_order_.end(), is_earlier);
@@ -53,7 +54,7 @@ void TimeOrder::release(std::size_t kept) {
   auto disordered = out_of_order_.begin();
   for (std::size_t left = in_order_.size() + out_of_order_.size(); left > kept; --left) {
     // The last record in order is later than all that are out of order, so it does not end before
-    // them. Of equal times, those in order came first.
+    // them. Of equal times and one file, those in order came first.
     const bool is_ordered = disordered == out_of_order_.end() || !is_earlier(*disordered, *ordered);
     pass_on(is_ordered ? *ordered++ : *disordered++);
   }

@@ -14,10 +14,10 @@
 
 namespace sluice::replay {
 
-/// Passes the records of a log to a sink in the order of their times; those with equal times stay
-/// in the order in which they came. A server writes the line of a request when it ends, and several
-/// workers write one log, so lines are out of order; a limit, whose time never runs backwards,
-/// would take them for bursts.
+/// Passes the records of logs to a sink in the order of their times; those with equal times in the
+/// order of their files, and of one file in the order in which they came. A server writes the line
+/// of a request when it ends, and several workers write one log, so lines are out of order; a
+/// limit, whose time never runs backwards, would take them for bursts.
 ///
 /// Records wait in a buffer of bounded size. One that comes after at most `reach` records with
 /// later times gets its place. One that is further out of place may come too late for it: it is
@@ -33,11 +33,16 @@ class TimeOrder {
   /// The sink must outlive it.
   explicit TimeOrder(RequestSink& sink, std::size_t reach = kReach);
 
-  /// The next records come from this reader, which has not read a line yet.
-  void begin_file(LineReader& reader);
+  /// Which fields of a reader's records are the sink's details; nothing for those that it lacks.
+  using DetailSlots = std::vector<std::optional<std::size_t>>;
 
-  /// Adds a record; `key` is bound to the reader. Throws the exceptions of the sink.
-  void add(const Record& record, const KeyTemplate& key);
+  /// REQUIRES: the reader has not read a line yet.
+  DetailSlots detail_slots(LineReader& reader) const;
+
+  /// Adds a record of a file; `key` and `details` are those of its reader. Throws the exceptions of
+  /// the sink.
+  void add(const Record& record, const KeyTemplate& key, const DetailSlots& details,
+           std::size_t file);
 
   /// Passes on all records. Throws the exceptions of the sink.
   void flush() { release(0); }
@@ -49,9 +54,14 @@ class TimeOrder {
  private:
   struct Waiting {
     Instant time_ns = 0;
+    std::size_t file = 0;
     std::int64_t cost = 1;
     /// The index of its key's text in texts_.
     std::size_t text = 0;
+
+    bool is_before(const Waiting& other) const {
+      return time_ns != other.time_ns ? time_ns < other.time_ns : file < other.file;
+    }
   };
 
   /// The texts of records one after the other: of each its key and its details.
@@ -67,9 +77,9 @@ class TimeOrder {
 
   RequestSink& sink_;
   std::size_t reach_;
-  std::vector<std::optional<std::size_t>> detail_slots_;
   std::vector<std::string_view> details_;
-  /// The records that came after no later one, in order; and the others, as they came.
+  /// The records that came after none that belongs behind them, in order; and the others, as they
+  /// came.
   std::vector<Waiting> in_order_;
   std::vector<Waiting> out_of_order_;
   /// How many of the latter are sorted.

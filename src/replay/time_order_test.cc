@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -63,20 +64,21 @@ class TimeOrderTest : public ::testing::Test {
  protected:
   TimeOrderTest() { key_.bind(reader_); }
 
-  void add(TimeOrder& order, Instant now, const std::string& key = "a", std::int64_t cost = 1) {
+  void add(TimeOrder& order, Instant now, const std::string& key = "a", std::int64_t cost = 1,
+           std::size_t file = 0) {
     const std::string status = std::to_string(now % 7);
     const std::string path = "/" + key;
-    order.add({.time_ns = now, .cost = cost, .fields = {key, status, path}}, key_);
+    order.add({.time_ns = now, .cost = cost, .fields = {key, status, path}}, key_, details_, file);
   }
 
   ThreeFields reader_;
   KeyTemplate key_{"{key}"};
   Collector sink_;
+  TimeOrder::DetailSlots details_ = TimeOrder(sink_, 1).detail_slots(reader_);
 };
 
 TEST_F(TimeOrderTest, PassesOnWhatCameInOrder) {
   TimeOrder order(sink_, 4);
-  order.begin_file(reader_);
   for (int i = 0; i < 100; ++i) add(order, i, "k" + std::to_string(i), i);
   order.flush();
   ASSERT_EQ(sink_.texts.size(), 100U);
@@ -105,6 +107,26 @@ TEST_F(TimeOrderTest, RequestsWithEqualTimesStayAsTheyCame) {
   EXPECT_EQ(order.late(), 0U);
 }
 
+TEST_F(TimeOrderTest, RequestsWithEqualTimesAreInTheOrderOfTheirFiles) {
+  TimeOrder order(sink_, 50);
+  std::mt19937 random(1);
+  std::vector<std::tuple<Instant, std::size_t, int>> expected;
+  for (int i = 0; i < 100; ++i) {
+    const Instant now = i / 20 + static_cast<Instant>(random() % 3);
+    const std::size_t file = random() % 3;
+    expected.emplace_back(now, file, i);
+    add(order, now, std::to_string(i), 1, file);
+  }
+  order.flush();
+  std::ranges::sort(expected);
+  ASSERT_EQ(sink_.texts.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const auto& [now, file, number] = expected[i];
+    const std::string begin = std::to_string(now) + ' ' + std::to_string(number) + ' ';
+    EXPECT_TRUE(sink_.texts[i].starts_with(begin)) << sink_.texts[i] << " is not " << begin;
+  }
+}
+
 // Blocks of reach + 1 in random order: each comes after at most `reach` later ones.
 TEST_F(TimeOrderTest, PutsInOrderWhatIsOutOfPlaceByItsReach) {
   constexpr int kReach = 50;
@@ -122,7 +144,7 @@ TEST_F(TimeOrderTest, PutsInOrderWhatIsOutOfPlaceByItsReach) {
   EXPECT_EQ(order.late(), 0U);
 }
 
-TEST_F(TimeOrderTest, WhatIsTooLateIsPassedOnAndCounted) {
+TEST_F(TimeOrderTest, ALateRecordIsPassedOnAndCounted) {
   TimeOrder order(sink_, 4);
   for (int i = 10; i < 30; ++i) add(order, i);
   const Instant passed = sink_.times.back();
