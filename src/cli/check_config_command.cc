@@ -4,31 +4,40 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "cli/exit_status.h"
+#include "server/check_options.h"
 #include "server/config_error.h"
 #include "server/config_file.h"
-#include "server/limits_file.h"
+#include "server/server_options.h"
 
 namespace sluice {
 namespace {
 
 constexpr const char* kFooter =
-    R"(Prints one line: what the file holds, or the first mistake in it. Warns of each limit
-whose rate is rounded noticeably.
+    R"(Prints one line: what the file holds, or the first mistake in it, for which sluice serve
+would refuse it. Warns of what is most likely a mistake.
 Exit status: 0; 1 if the file has a mistake or cannot be read; 2 for invalid arguments.
 
 Example:
   sluice check-config sluice.yaml)";
 
-int run(const std::string& path) {
+int run(const std::string& path, bool insecure) {
   try {
     const ConfigFile config = read_config_file(path);
-    warn_of_rounding(config.limits.named, [&](const LogEvent& warning) {
+    ServerOptions options = options_of(config);
+    options.insecure = insecure;
+    try {
+      check_options(options);
+    } catch (const ConfigError& error) {
+      throw ConfigError(path + ": " + error.what());
+    }
+    warn_of_options(options, [&](const LogEvent& warning) {
       std::cerr << "sluice: " << path << ": " << warning.message << '\n';
     });
     std::cout << path << ": " << describe(config) << std::endl;
   } catch (const ConfigError& error) {
     std::cerr << "sluice: " << error.what() << '\n';
-    return 1;
+    return kFailed;
   }
   return 0;
 }
@@ -37,11 +46,14 @@ int run(const std::string& path) {
 
 void add_check_config(CLI::App& app, std::function<int()>& chosen) {
   const auto path = std::make_shared<std::string>();
+  const auto insecure = std::make_shared<bool>(false);
   CLI::App* command =
       app.add_subcommand("check-config", "Check the file of sluice serve --config.");
   command->footer(kFooter);
   command->add_option("file", *path, "The file")->type_name("FILE")->required();
-  command->callback([path, &chosen] { chosen = [path] { return run(*path); }; });
+  command->add_flag("--insecure", *insecure, "As of sluice serve, which is started with it");
+  command->callback(
+      [path, insecure, &chosen] { chosen = [path, insecure] { return run(*path, *insecure); }; });
 }
 
 }  // namespace sluice

@@ -39,7 +39,8 @@ each connection is closed after its next reply. When all are closed, or half of 
 it accepts no more, reads each connection once more (64 KiB at most), sends all replies, and ends.
 A second signal ends it at once. The snapshot (--snapshot, or in the file) is written at the end,
 and on SIGUSR1. See docs/restart.md.
-Exit status: 0; 1 if it cannot listen on an address; 2 for invalid arguments or a mistake in a file.
+Exit status: 0; 1 if it cannot start, for example because it cannot listen on an address; 2 for
+invalid arguments or a mistake in a file.
 
 Example:
   sluice serve --resp 127.0.0.1:6380 --http 127.0.0.1:8080 --limits limits.yaml
@@ -78,40 +79,34 @@ Enum chosen_of(std::span<const std::string_view> names, const std::string& name,
   return static_cast<Enum>(std::ranges::find(names, name) - names.begin());
 }
 
-LogOptions log_options_of(const CommandLine& line, const ConfigFile& file) {
-  const LogOptions usual;
-  return {.format = chosen_of(kLogFormats, line.log_format, file.log_format.value_or(usual.format)),
-          .level = chosen_of(kLogLevels, line.log_level, file.log_level.value_or(usual.level)),
-          .slow = file.log_slow.value_or(usual.slow)};
+/// These options, where the command line does not say others.
+LogOptions log_options_of(const CommandLine& line, LogOptions options) {
+  options.format = chosen_of(kLogFormats, line.log_format, options.format);
+  options.level = chosen_of(kLogLevels, line.log_level, options.level);
+  return options;
 }
 
-/// The options with what the files say, where the command line does not say it. Throws ConfigError.
+/// What the files say, where the command line does not say it. Throws ConfigError.
 ServerOptions read_options(const CommandLine& line) {
-  ServerOptions options = line.options;
-  for (const auto& [protocol, addresses] : line.addresses) {
+  ServerOptions options =
+      line.config_file.empty() ? ServerOptions() : options_of(read_config_file(line.config_file));
+  const ServerOptions& given = line.options;
+  for (const auto& [protocol, option] : line.address_options) {
+    if (option->empty()) continue;
+    const std::vector<std::string>& addresses = line.addresses.at(protocol);
     options.addresses[protocol] = {addresses.begin(), addresses.end()};
   }
   if (!line.limits_file.empty()) options.limits.named = read_limits_file(line.limits_file);
+  if (!line.store->empty()) options.store = given.store;
+  if (!given.tls.certificate.empty()) options.tls = given.tls;
+  if (!given.snapshot.file.empty()) options.snapshot = given.snapshot;
   if (!line.snapshot_every.empty()) {
     options.snapshot.every = read_snapshot_every(line.snapshot_every);
   }
-  options.log = log_options_of(line, {});
-  if (line.config_file.empty()) return options;
-  ConfigFile file = read_config_file(line.config_file);
-  for (const auto& [protocol, option] : line.address_options) {
-    if (file.listen && option->empty()) options.addresses[protocol] = (*file.listen)[protocol];
-  }
-  if (file.store && line.store->empty()) options.store = *file.store;
-  if (file.tls && options.tls.certificate.empty()) options.tls = *file.tls;
-  options.users = std::move(file.users);
-  options.client_rules = std::move(file.client_rules);
-  if (file.drain) options.drain = *file.drain;
-  if (file.snapshot && options.snapshot.file.empty()) {
-    options.snapshot.file = file.snapshot->file;
-    if (line.snapshot_every.empty()) options.snapshot.every = file.snapshot->every;
-  }
-  options.log = log_options_of(line, file);
-  options.limits = std::move(file.limits);
+  options.threads = given.threads;
+  options.insecure = given.insecure;
+  options.max_connections = given.max_connections;
+  options.log = log_options_of(line, options.log);
   return options;
 }
 

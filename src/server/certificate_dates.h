@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// A certificate that ends sooner than this is told of in the log.
+/// The log warns of a certificate that ends sooner than this.
 inline constexpr std::int64_t kCertificateWarningDays = 14;
 
 /// A warning for each certificate that ends within kCertificateWarningDays of `now_s`, or has

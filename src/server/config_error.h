@@ -4,7 +4,8 @@
 
 namespace sluice {
 
-/// The options or a file they name cannot be served; what() is one sentence that names the place.
+/// Thrown if the options, or a file that they name, are invalid. what() is one sentence that names
+/// the place.
 class ConfigError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -41,7 +41,7 @@ std::string read_address_text(const YamlFile& file, const YamlMember& member,
   return text;
 }
 
-/// An address is a text, or a map of it and its own TLS.
+/// An address is a text, or a map with the members address and tls.
 ServedAddress read_address(const YamlFile& file, const YamlMember& item,
                            std::set<std::string>& taken) {
   constexpr std::array<std::string_view, 2> kAddressMembers{"address", "tls"};

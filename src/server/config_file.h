@@ -15,11 +15,12 @@
 
 namespace sluice {
 
-/// What the server's file says (docs/configuration.md); nothing for what it does not name.
+/// The contents of the server's file (docs/configuration.md). Members that the file does not have
+/// are empty.
 struct ConfigFile {
-  /// A protocol that a file with `listen` does not name is served nowhere.
+  /// If the file has `listen`, a protocol without a member there is not served.
   std::optional<ServedAddresses> listen;
-  /// For the addresses that name none themselves.
+  /// For the addresses without files of their own.
   std::optional<TlsServerFiles> tls;
   /// The store's URL, as open_store() takes it.
   std::optional<std::string> store;
@@ -38,13 +39,13 @@ inline constexpr std::chrono::hours kMaxDrain{1};
 
 /// Reads the server's file. Throws ConfigError "PATH:LINE:COLUMN: sentence" at the first mistake.
 ConfigFile parse_config(std::string_view yaml, const std::string& path);
-/// The same, from the file. Also throws ConfigError where it cannot be read.
+/// The same, from the file. Also throws ConfigError if the file cannot be read.
 ConfigFile read_config_file(const std::string& path);
 
 /// "1 thread", "2 threads".
 std::string counted(std::size_t number, const std::string& what);
 
-/// What the file holds, in one line.
+/// The contents of the file, in one line.
 std::string describe(const ConfigFile& config);
 
 }  // namespace sluice

@@ -237,7 +237,7 @@ TEST(ConfigFile, PointsAtAWrongDuration) {
   EXPECT_EQ(mistake("drain: 2h"), "f.yaml:1:8: 'drain' must be from 0s to 1h");
 }
 
-TEST(ConfigFile, PointsAtWhatCannotBeOpened) {
+TEST(ConfigFile, PointsAtFilesThatCannotBeOpened) {
   EXPECT_THAT(mistake("listen: {resp: [127.0.0.1:6380, nonsense]}"),
               StartsWith("f.yaml:1:33: \"nonsense\" is not an address"));
   EXPECT_EQ(mistake("listen:\n  resp:\n    - 127.0.0.1:6380\n    - localhost:6380"),

@@ -17,7 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint32_t kChanges = IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_ONLYDIR;
-/// What a mounted ConfigMap replaces, to replace all files in its folder at once.
+/// The link in the folder of a mounted ConfigMap that Kubernetes replaces, which changes all files
+/// of the folder at once.
 constexpr const char* kConfigMapData = "..data";
 
 std::string folder_of(const fs::path& path) {
@@ -25,29 +26,49 @@ std::string folder_of(const fs::path& path) {
   return folder.empty() ? "." : folder.string();
 }
 
+// Nothing if the file cannot be read. Of a file that is too long, only the beginning is compared.
+std::optional<std::string> bytes_of(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return std::nullopt;  // A pipe could keep the reader.
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  std::string bytes(kMaxConfigBytes + 1, '\0');
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<std::size_t>(file.gcount()));
+  return bytes;
+}
+
 }  // namespace
 
-FileWatch::FileWatch(boost::asio::io_context& context, std::string path,
-                     std::function<void()> changed)
-    : path_(std::move(path)),
-      changed_(std::move(changed)),
-      events_(context),
-      quiet_(context),
-      known_(bytes_of_file()) {
+FileWatch::FileWatch(boost::asio::io_context& context, std::function<void()> changed)
+    : changed_(std::move(changed)), events_(context), quiet_(context) {
   const int descriptor = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
   if (descriptor < 0) return;
   events_.assign(descriptor);
-  watch();
   read();
 }
 
-// Watches the file's folder, and that of the file to which it leads by now. Watching a folder twice
-// changes nothing.
-void FileWatch::watch() {
+void FileWatch::watch(const std::set<std::string>& paths) {
+  const Contents before = std::exchange(known_, {});
+  names_ = {kConfigMapData};
+  for (const std::string& path : paths) {
+    watch_folders(path);
+    const auto at = before.find(path);
+    known_[path] = at == before.end() ? bytes_of(path) : at->second;
+  }
+}
+
+void FileWatch::note() {
+  known_ = contents();
+}
+
+// Watches the file's folder, and, if the file is a link, the folder of its present target. Watching
+// a folder twice changes nothing.
+void FileWatch::watch_folders(const std::string& file) {
   std::error_code error;
-  const fs::path path(path_);
+  const fs::path path(file);
   const fs::path real = fs::canonical(path, error);
-  names_ = {path.filename().string(), kConfigMapData};
+  names_.insert(path.filename().string());
   ::inotify_add_watch(events_.native_handle(), folder_of(path).c_str(), kChanges);
   if (error) return;
   names_.insert(real.filename().string());
@@ -80,22 +101,18 @@ void FileWatch::wait_for_quiet() {
   quiet_.expires_after(kQuiet);
   quiet_.async_wait([this](const boost::system::error_code& cancelled) {
     if (cancelled) return;
-    watch();
-    auto bytes = bytes_of_file();
-    if (bytes == known_) return;
-    known_ = std::move(bytes);
+    for (const auto& [path, bytes] : known_) watch_folders(path);
+    Contents now = contents();
+    if (now == known_) return;
+    known_ = std::move(now);
     changed_();
   });
 }
 
-// Nothing where it cannot be read. A file that is too long is known by its beginning.
-std::optional<std::string> FileWatch::bytes_of_file() const {
-  std::ifstream file(path_, std::ios::binary);
-  if (!file) return std::nullopt;
-  std::string bytes(kMaxConfigBytes + 1, '\0');
-  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  bytes.resize(static_cast<std::size_t>(file.gcount()));
-  return bytes;
+FileWatch::Contents FileWatch::contents() const {
+  Contents all;
+  for (const auto& [path, bytes] : known_) all[path] = bytes_of(path);
+  return all;
 }
 
 }  // namespace sluice

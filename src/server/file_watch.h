@@ -7,40 +7,47 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
 
 namespace sluice {
 
-/// Tells when a file has changed: when it has been written or replaced, itself or what a symbolic
-/// link in its place leads to, also where that is by way of `..data` in its folder, as in a mounted
-/// ConfigMap; and then has been left alone for kQuiet. Says nothing where its bytes are the same.
+/// Reports changes of files: one was written or replaced, or, if it is a symbolic link, its target
+/// was, also by way of `..data` in its folder, as in a mounted ConfigMap. Waits until none of the
+/// files has changed for kQuiet, and does not report a change that leaves all bytes the same.
 class FileWatch {
  public:
   static constexpr std::chrono::milliseconds kQuiet{100};
 
-  /// `changed` is called by the threads that run the context. Does not watch where the system
-  /// refuses.
-  FileWatch(boost::asio::io_context& context, std::string path, std::function<void()> changed);
+  /// The threads that run the context call `changed`. If the system refuses to watch, no change is
+  /// reported.
+  FileWatch(boost::asio::io_context& context, std::function<void()> changed);
 
-  /// The bytes of this time are known: they are no change.
-  void note() { known_ = bytes_of_file(); }
+  /// Watches these files instead of the former ones. Takes the present bytes of a file as known,
+  /// unless it was watched before: then those of that time.
+  void watch(const std::set<std::string>& paths);
+
+  /// Takes the present bytes as known: only other bytes are a change.
+  void note();
 
  private:
-  void watch();
+  /// By path, what is in the file; nothing where it cannot be read, or is no regular file.
+  using Contents = std::map<std::string, std::optional<std::string>>;
+
+  void watch_folders(const std::string& path);
   void read();
   void on_events(std::size_t bytes);
   void wait_for_quiet();
-  std::optional<std::string> bytes_of_file() const;
+  Contents contents() const;
 
-  const std::string path_;
   const std::function<void()> changed_;
   boost::asio::posix::stream_descriptor events_;
   boost::asio::steady_timer quiet_;
   alignas(8) std::array<char, 16 * 1024> buffer_;
   std::set<std::string> names_;  // Of the entries of the folders that matter.
-  std::optional<std::string> known_;
+  Contents known_;
 };
 
 }  // namespace sluice

@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 
 constexpr int kCommands = 3'000;
 
-/// RESP served from a store that answers later, on a thread of its own where it is told to.
+/// RESP over a store that answers later, on a thread of its own if the test says so.
 class ServedLaterStoreTest : public testing::Test {
  protected:
   ~ServedLaterStoreTest() override {

@@ -33,14 +33,15 @@ class LimitsReader {
   std::size_t overrides_ = 0;
 };
 
-// The limit that `expression` writes, under the name of the member `name`.
+// The limit with this expression, named by the member `name`.
 Limit LimitsReader::read_expression(const YamlMember& name, const YamlMember& expression) const {
   if (!expression.value.IsScalar()) {
     file_.fail_value(expression,
                      "'" + expression.name + "' must be a limit like \"sliding_log 5/10m\"");
   }
   const std::string& text = expression.value.Scalar();
-  // First without the name, so that a mistake is known to be the expression's or else the name's.
+  // First without the name: so an exception means that the expression is wrong, and a later one
+  // that the name is.
   try {
     const Limit unnamed(text);
   } catch (const InvalidLimit& error) {
@@ -102,7 +103,7 @@ void LimitsReader::read_overrides(const YamlMember& member, NamedLimit& named) {
   }
 }
 
-// How keys are made of requests that name none.
+// The template for the keys of requests that name none.
 std::string LimitsReader::read_template(const YamlMember& member) const {
   std::string key = file_.text(member, "\"{ip}\"");
   if (const auto mistake = http::find_mistake(key)) {

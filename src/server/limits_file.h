@@ -12,11 +12,11 @@
 namespace sluice {
 
 inline constexpr std::size_t kMaxNamedLimits = 256;
-/// Of one limit: patterns, which are tried one after the other.
+/// The most patterns of one limit, which are tried one after the other.
 inline constexpr std::size_t kMaxPatterns = 256;
-/// Of all limits of a file.
+/// The most overrides of all limits of a file.
 inline constexpr std::size_t kMaxOverrides = 10'000;
-/// Of an override's key.
+/// The most bytes of an override's key.
 inline constexpr std::size_t kMaxOverrideKeyBytes = 1'024;
 
 /// Reads the member `limits` of a file, at most kMaxNamedLimits named limits:

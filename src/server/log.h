@@ -30,12 +30,12 @@ struct LogField {
 /// Something that has happened to the server: a line of its log.
 struct LogEvent {
   LogLevel level = LogLevel::kInfo;
-  /// What has happened, as one word for programs, which stays the same: "store_lost". Each stands
-  /// in docs/observing.md.
+  /// The event, as one word for programs that stays the same: "store_lost". docs/observing.md lists
+  /// all.
   std::string_view name;
   /// The same as a sentence. Any bytes may stand in it.
   std::string message;
-  /// Numbers and names of the sentence, for programs.
+  /// The sentence's numbers and names, for programs.
   std::vector<LogField> fields = {};
 };
 
@@ -43,16 +43,16 @@ struct LogEvent {
 using LogFunction = std::function<void(const LogEvent& event)>;
 
 /// One line with its end. In JSON an object with the members time, level, event, message and the
-/// fields; as text the message alone, after "sluice: ". Neither has a control character. (That is
-/// why this is no logging library: the patterns of spdlog escape neither text nor JSON, and to
-/// write a finished line to a stream is all that is left.)
+/// fields; as text the message alone, after "sluice: ". Neither has a control character. (A logging
+/// library would not help: the patterns of spdlog escape neither text nor JSON, and what remains is
+/// to write a finished line to a stream.)
 std::string log_line(const LogEvent& event, LogFormat format, Instant time);
 
 struct LogOptions {
   LogFormat format = LogFormat::kText;
-  /// Events below this level are left out.
+  /// Events below this level are not written.
   LogLevel level = LogLevel::kInfo;
-  /// Decisions that take longer have an event, but not each: see SlowDecisions.
+  /// Decisions that take longer are reported, see SlowDecisions.
   std::chrono::nanoseconds slow = std::chrono::seconds(1);
 };
 
@@ -62,7 +62,7 @@ class Log {
   /// `out` outlives this.
   explicit Log(std::ostream& out) : out_(out) {}
 
-  /// Holds from the next event on.
+  /// Applies from the next event on.
   void configure(const LogOptions& options);
   void write(const LogEvent& event);
 

@@ -11,23 +11,23 @@ namespace sluice {
 
 /// A protocol that the server speaks.
 struct ServedProtocol {
-  /// Of its option and of its addresses in ServerOptions: "resp" for --resp.
+  /// The name in ServerOptions and of its option: "resp" for --resp.
   const char* name;
-  /// As it is shown: "RESP".
+  /// The name for people: "RESP".
   const char* title;
-  /// Where it is served unless the options say otherwise; nowhere where this is empty.
+  /// The address without options. If empty, the protocol is not served by default.
   const char* default_address;
-  /// Makes what serves its connections, of all its listeners. Throws StoreError.
+  /// Makes the factory of handlers for the connections of all its listeners. Throws StoreError.
   MakeHandler (*handlers)(const std::shared_ptr<ServerContext>& context);
-  /// What a client is sent for whom there is no connection left.
+  /// The reply to a client that connects when the server has no connection left.
   std::string_view refusal;
   StreamTimeouts timeouts;
-  /// Where it is served, the other protocols leave to it what only operators ask for
+  /// If it is served, the paths for operators are served by this protocol only
   /// (ServerContext::admin_is_apart()).
   bool is_admin = false;
 };
 
-/// Every protocol there is.
+/// All protocols.
 std::span<const ServedProtocol> protocols();
 
 }  // namespace sluice

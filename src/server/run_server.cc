@@ -4,7 +4,7 @@
 #include <csignal>
 #include <exception>
 #include <functional>
-#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -16,7 +16,7 @@
 namespace sluice {
 namespace {
 
-// Has a snapshot written whenever the signal comes.
+// Writes a snapshot whenever the signal comes.
 void await_snapshot_signal(boost::asio::signal_set& signals, Server& server, Log& log) {
   signals.async_wait([&](const boost::system::error_code& error, int) {
     if (error) return;
@@ -37,40 +37,57 @@ void watch_certificates(boost::asio::steady_timer& timer, Server& server) {
   });
 }
 
-/// Has a server go on as its files say by then, on SIGHUP and when the watched file has changed.
-/// Used by one thread.
+/// Reloads a server's files on SIGHUP and when one of them has changed: the server's own file, and
+/// those for TLS. Used by one thread.
 class Reloader {
  public:
-  /// `file` may be empty. What changes from here on is taken when the context runs, which is after
+  /// `file` may be empty. Changes from here on are noticed, and taken when the context runs, after
   /// start().
-  Reloader(boost::asio::io_context& context, const LoadOptions& load, const std::string& file,
-           Log& log)
-      : load_(load), log_(log), hangups_(context, SIGHUP) {
-    if (!file.empty()) watch_.emplace(context, file, [this] { reload(); });
+  Reloader(boost::asio::io_context& context, const LoadOptions& load, std::string file, Log& log)
+      : load_(load),
+        file_(std::move(file)),
+        log_(log),
+        hangups_(context, SIGHUP),
+        watch_(context, [this] { take_changes(); }) {
+    watch_files({});
     await_hangup();
   }
 
-  /// The server, which outlives the context's run, and the drain that it was started with.
+  /// Loads the options, and watches the files that they name from before these are used.
+  ServerOptions load() {
+    ServerOptions options = load_();
+    watch_files(certificate_files(options));
+    return options;
+  }
+
+  /// `server` must outlive the run of the context; `drain` is what it was started with.
   void start(Server& server, std::chrono::milliseconds drain) {
     server_ = &server;
     drain_ = drain;
   }
-  /// That of this time.
+  /// The present value.
   std::chrono::milliseconds drain() const { return drain_; }
 
  private:
   void await_hangup() {
     hangups_.async_wait([this](const boost::system::error_code& error, int) {
       if (error) return;
-      if (watch_) watch_->note();
-      watch_ ? reload() : reload_certificates();
+      watch_.note();
+      take_changes();
       await_hangup();
     });
   }
 
+  void watch_files(std::set<std::string> files) {
+    if (!file_.empty()) files.insert(file_);
+    watch_.watch(files);
+  }
+
+  void take_changes() { file_.empty() ? reload_certificates() : reload(); }
+
   void reload() {
     attempt([this] {
-      const ServerOptions options = load_();
+      const ServerOptions options = load();
       server_->reload(options);
       drain_ = options.drain;
       log_.configure(options.log);
@@ -85,7 +102,7 @@ class Reloader {
     });
   }
 
-  // Says what `act` returns, or throws.
+  // Logs the text that `act` returns, or the exception that it throws.
   void attempt(const std::function<std::string()>& act) {
     notify_reloading();
     try {
@@ -102,9 +119,10 @@ class Reloader {
   }
 
   const LoadOptions& load_;
+  const std::string file_;
   Log& log_;
   boost::asio::signal_set hangups_;
-  std::optional<FileWatch> watch_;
+  FileWatch watch_;
   Server* server_ = nullptr;
   std::chrono::milliseconds drain_{0};
 };
@@ -118,7 +136,7 @@ void run_server(const LoadOptions& load, const std::string& file, const std::sha
   boost::asio::signal_set snapshot_signals(context, SIGUSR1);
   boost::asio::steady_timer certificate_timer(context);
   Reloader reloader(context, load, file, *log);
-  ServerOptions options = load();
+  ServerOptions options = reloader.load();
   log->configure(options.log);
   options.passed_sockets = take_passed_sockets();
   Server server(options, [log](const LogEvent& event) { log->write(event); });
@@ -131,7 +149,7 @@ void run_server(const LoadOptions& load, const std::string& file, const std::sha
   watch_certificates(certificate_timer, server);
   signals.async_wait([&](const boost::system::error_code&, int) { context.stop(); });
   context.run();
-  // From here on a signal does what it does to any program: it ends it.
+  // From here on a signal ends the process, as by default.
   signals.clear();
   notify_service_manager("STOPPING=1");
   const std::chrono::milliseconds drain = reloader.drain();

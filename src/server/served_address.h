@@ -12,7 +12,7 @@ namespace sluice {
 
 /// An address to serve on.
 struct ServedAddress {
-  /// Implicit, so that a list of addresses can be written as one of texts.
+  /// Implicit, so that a list of addresses can be written as a list of texts.
   ServedAddress(std::string address) : text(std::move(address)) {}
   ServedAddress(const char* address) : text(address) {}
   ServedAddress(std::string address, std::optional<TlsServerFiles> files)
@@ -20,14 +20,14 @@ struct ServedAddress {
 
   /// "ADDRESS:PORT" or "unix:PATH"; port 0 is any free one.
   std::string text;
-  /// The files for TLS; without a certificate, TLS is not spoken. If this is nothing, the address
-  /// has those of ServerOptions::tls, unless it is a Unix socket's, where TLS is not spoken.
+  /// The files for TLS; no TLS if they have no certificate. If this is nothing, a TCP address uses
+  /// ServerOptions::tls, and a Unix socket has no TLS.
   std::optional<TlsServerFiles> tls;
 
   friend bool operator==(const ServedAddress&, const ServedAddress&) = default;
 };
 
-/// By the protocol's name: where it is served.
+/// The addresses of each protocol, by its name.
 using ServedAddresses = std::map<std::string, std::vector<ServedAddress>>;
 
 }  // namespace sluice

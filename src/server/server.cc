@@ -14,8 +14,9 @@
 #include "net/address.h"
 #include "net/stream_server.h"
 #include "server/certificate_dates.h"
+#include "server/check_options.h"
 #include "server/config_file.h"
-#include "server/limits_file.h"
+#include "server/listening.h"
 #include "server/protocols.h"
 #include "server/store_log.h"
 #include "service/server_context.h"
@@ -24,17 +25,6 @@
 #include "stores/url.h"
 
 namespace sluice {
-
-/// Where a protocol is served, and how.
-struct Listening {
-  const ServedProtocol* protocol = nullptr;
-  Address address;
-  /// Without a certificate: TLS is not spoken.
-  TlsServerFiles tls;
-  /// See Service::passed_socket.
-  int passed_socket = -1;
-};
-
 namespace {
 
 std::atomic<std::uint64_t>& counter_of(ProtocolCounters& counters, PeerTimeout timeout) {
@@ -49,7 +39,7 @@ std::atomic<std::uint64_t>& counter_of(ProtocolCounters& counters, PeerTimeout t
   return counters.timed_out_unread;
 }
 
-/// Descriptors besides the connections': listeners, loops, files.
+/// Descriptors for other things than connections: listeners, loops, files.
 constexpr rlim_t kOtherDescriptors = 1024;
 
 std::size_t usable_cores() {
@@ -59,7 +49,8 @@ std::size_t usable_cores() {
   return static_cast<std::size_t>(std::max(1, CPU_COUNT(&cores)));
 }
 
-/// As far as the system lets us. Where it does not, accepting pauses while there are none left.
+/// Raises the limit of descriptors as far as the system allows. If it is too low, the server pauses
+/// accepting while none is left.
 void allow_descriptors(std::size_t connections) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -69,69 +60,16 @@ void allow_descriptors(std::size_t connections) {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-Listening read_address(const ServedProtocol& protocol, const ServedAddress& served,
-                       const ServerOptions& options) {
-  ParsedAddress parsed = parse_address(served.text);
-  if (!parsed.address) throw ConfigError(parsed.error);
-  Listening listening{.protocol = &protocol, .address = *std::move(parsed.address), .tls = {}};
-  if (served.tls) {
-    listening.tls = *served.tls;
-  } else if (listening.address.family != Address::Family::kUnix) {
-    listening.tls = options.tls;
-  }
-  const bool is_closed = !options.users.empty() || !listening.tls.client_ca.empty();
-  if (!options.insecure && !listening.address.is_local() && !is_closed) {
-    throw ConfigError("refusing to serve on " + served.text +
-                      ", which other machines may reach, without users (in the file) or "
-                      "certificates of the clients (--tls-client-ca); --insecure allows it");
-  }
-  return listening;
-}
-
-const ServedProtocol& find_protocol(const std::string& name) {
-  for (const ServedProtocol& protocol : protocols()) {
-    if (protocol.name == name) return protocol;
-  }
-  throw ConfigError("there is no protocol '" + name + "'");
-}
-
-/// Throws ConfigError where nothing is served at the address of one of them.
-void use_passed_sockets(const std::vector<PassedSocket>& sockets, std::vector<Listening>& all) {
-  for (const auto& [address, descriptor] : sockets) {
-    const auto at = std::ranges::find_if(all, [&address = address](const Listening& each) {
-      return each.address == address && each.passed_socket < 0;
-    });
-    if (at == all.end()) {
-      throw ConfigError("the service manager has passed a socket for " + address.text() +
-                        ", where nothing is to be served");
-    }
-    at->passed_socket = descriptor;
-  }
-}
-
-std::vector<Listening> read_addresses(const ServerOptions& options,
-                                      const std::vector<PassedSocket>& passed) {
-  std::vector<Listening> all;
-  for (const auto& [name, addresses] : options.addresses) {
-    const ServedProtocol& protocol = find_protocol(name);
-    for (const ServedAddress& address : addresses) {
-      all.push_back(read_address(protocol, address, options));
-    }
-  }
-  if (all.empty()) throw ConfigError("there is no address to serve on");
-  use_passed_sockets(passed, all);
-  return all;
-}
-
 bool has_admin(const std::vector<Listening>& listening) {
   return std::ranges::any_of(listening,
                              [](const Listening& each) { return each.protocol->is_admin; });
 }
 
-/// By their files; addresses with the same files share one.
+/// By their files. Addresses with the same files share a TlsServer.
 using TlsServers = std::map<TlsServerFiles, std::shared_ptr<TlsServer>>;
 
-/// Those that these addresses need: from `known`, as far as they are there, else made.
+/// The TlsServers of these addresses: those of `known`, and new ones for files that it does not
+/// have.
 TlsServers make_tls_servers(const std::vector<Listening>& listening, const TlsServers& known) {
   TlsServers servers;
   try {
@@ -146,7 +84,7 @@ TlsServers make_tls_servers(const std::vector<Listening>& listening, const TlsSe
   return servers;
 }
 
-/// What the files say by now, for use_certificates(). Throws ConfigError where some cannot be used.
+/// Reads the files again, for use_certificates(). Throws ConfigError if one cannot be used.
 std::vector<TlsServer::Context> read_certificates(const TlsServers& servers) {
   std::vector<TlsServer::Context> read;
   std::string errors;
@@ -161,7 +99,7 @@ std::vector<TlsServer::Context> read_certificates(const TlsServers& servers) {
   return read;
 }
 
-/// `read`: of the same servers.
+/// `read`: what read_certificates() returned for the same servers.
 void use_certificates(const TlsServers& servers, std::vector<TlsServer::Context> read) {
   auto context = read.begin();
   for (const auto& [files, tls] : servers) tls->use(std::move(*context++));
@@ -191,6 +129,10 @@ void report_slow_decisions(ServerContext& context, std::chrono::nanoseconds thre
   slow.set_threshold(threshold);
 }
 
+std::chrono::nanoseconds snapshot_every(const ServerOptions& options) {
+  return options.snapshot.file.empty() ? std::chrono::nanoseconds(0) : options.snapshot.every;
+}
+
 std::size_t choose_threads(const ServerOptions& options) {
   if (options.threads > kMaxThreads) {
     throw ConfigError(std::to_string(options.threads) + " threads are too many, " +
@@ -200,15 +142,6 @@ std::size_t choose_threads(const ServerOptions& options) {
 }
 
 }  // namespace
-
-ServedAddresses default_addresses() {
-  ServedAddresses addresses;
-  for (const ServedProtocol& protocol : protocols()) {
-    auto& its = addresses[protocol.name];
-    if (*protocol.default_address != '\0') its.emplace_back(protocol.default_address);
-  }
-  return addresses;
-}
 
 struct Server::Parts {
   LogFunction log;
@@ -276,24 +209,18 @@ void Server::Parts::note_certificates() {
 
 Server::Server(const ServerOptions& options, LogFunction log) : parts_(std::make_unique<Parts>()) {
   parts_->log = std::move(log);
+  check_options(options);
   parts_->passed_sockets = options.passed_sockets;
   parts_->listening = read_addresses(options, parts_->passed_sockets);
   parts_->tls_servers = make_tls_servers(parts_->listening, {});
   parts_->limits = options.limits.named.size();
   parts_->threads = choose_threads(options);
-  warn_of_rounding(options.limits.named, parts_->log);
+  warn_of_options(options, parts_->log);
   std::shared_ptr<Store> store;
   parts_->store = options.store;
   parts_->snapshot = options.snapshot;
   try {
-    const StoreUrl url(options.store);
-    parts_->store_url = url.text();
-    // Said before the store is opened, whose observer may have something to say as well.
-    if (!options.snapshot.file.empty() && url.scheme() != "memory") {
-      throw ConfigError(
-          "a snapshot is that of a store memory:, and the server has another store, "
-          "which keeps its states itself");
-    }
+    parts_->store_url = StoreUrl(options.store).text();
     store = open_store(options.store, log_store_events(parts_->log));
   } catch (const StoreError& error) {
     throw ConfigError(error.what());
@@ -309,7 +236,8 @@ Server::Server(const ServerOptions& options, LogFunction log) : parts_(std::make
                                                   .max_connections = options.max_connections,
                                                   .users = options.users,
                                                   .admits_strangers = options.insecure,
-                                                  .client_rules = options.client_rules});
+                                                  .client_rules = options.client_rules,
+                                                  .snapshot_every = snapshot_every(options)});
   parts_->context->set_admin_apart(has_admin(parts_->listening));
   report_slow_decisions(*parts_->context, options.log.slow, parts_->log);
   parts_->streams.emplace(
@@ -347,7 +275,7 @@ void Server::reload(const ServerOptions& options) {
   parts_->note_certificates();
   parts_->limits = options.limits.named.size();
   parts_->context->slow_decisions().set_threshold(options.log.slow);
-  warn_of_rounding(options.limits.named, parts_->log);
+  warn_of_options(options, parts_->log);
 }
 
 Server::~Server() = default;

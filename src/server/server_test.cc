@@ -105,7 +105,7 @@ TEST(ServerTest, KeepsItsCertificatesWhereTheNewCannotBeUsed) {
               HasSubstr("the certificate file " + path + " cannot be used"));
 }
 
-TEST(ServerTest, RefusesWhatCannotBeServed) {
+TEST(ServerTest, RefusesInvalidOptions) {
   EXPECT_THAT(refusal(on("nonsense")), HasSubstr("\"nonsense\" is not an address"));
   EXPECT_EQ(refusal({.addresses = {}}), "there is no address to serve on");
   EXPECT_EQ(refusal({.addresses = {{"telnet", {"127.0.0.1:0"}}}}), "there is no protocol 'telnet'");

@@ -21,11 +21,11 @@
 namespace sluice {
 namespace {
 
-// The first that is passed.
+// The first descriptor that is passed.
 constexpr int kFirstDescriptor = 3;
 constexpr int kMostDescriptors = 1'000;
 
-// The value of a variable, which is removed; nothing if it is not there.
+// Removes a variable, and returns its value; nothing if it does not exist.
 std::optional<std::string> take_variable(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr) return std::nullopt;
@@ -34,7 +34,7 @@ std::optional<std::string> take_variable(const char* name) {
   return taken;
 }
 
-// -1 if it is none.
+// -1 if the text is not a number.
 int number_in(const std::string& text) {
   int number = -1;
   const char* const end = text.data() + text.size();
@@ -60,7 +60,7 @@ std::string numeric(int family, const void* address) {
   return ::inet_ntop(family, address, text.data(), text.size());
 }
 
-// Where a socket is bound, if that has an Address.
+// The address to which a socket is bound; nothing if it has no Address.
 std::optional<Address> address_of(int socket) {
   sockaddr_storage bytes{};
   socklen_t length = sizeof bytes;
@@ -112,7 +112,7 @@ void notify_service_manager(std::string_view state) {
 }
 
 void notify_reloading() {
-  // CLOCK_MONOTONIC, by which the service manager tells this reload from earlier ones.
+  // CLOCK_MONOTONIC, by which the service manager distinguishes this reload from earlier ones.
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   const auto now_us = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
   notify_service_manager("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(now_us));

@@ -8,11 +8,11 @@
 namespace sluice {
 
 /// Tells the service manager that started this process, such as systemd, of its state: "READY=1",
-/// "STOPPING=1" (see sd_notify(3)). Does nothing if the environment names no NOTIFY_SOCKET, or if
-/// that cannot be reached.
+/// "STOPPING=1" (see sd_notify(3)). Does nothing if the environment has no NOTIFY_SOCKET, or if the
+/// socket cannot be reached.
 void notify_service_manager(std::string_view state);
 
-/// Tells it that the configuration is read again. "READY=1" ends this.
+/// Tells it that the process reads its configuration again, until "READY=1".
 void notify_reloading();
 
 /// A socket that listens already.
@@ -23,7 +23,7 @@ struct PassedSocket {
 
 /// The listening sockets that the service manager has passed to this process (socket activation,
 /// see sd_listen_fds(3)): descriptors from 3 on, as many as LISTEN_FDS says, if LISTEN_PID is this
-/// process. Removes these variables. Throws ConfigError where one is no stream socket that listens
+/// process. Removes these variables. Throws ConfigError if one is not a stream socket that listens
 /// at an IP address or a path. REQUIRES: there are no other threads, since it changes the
 /// environment.
 std::vector<PassedSocket> take_passed_sockets();

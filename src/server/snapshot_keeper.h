@@ -17,7 +17,7 @@ namespace sluice {
 
 /// Where a server keeps the snapshot of its memory store, and how often it is written.
 struct SnapshotOptions {
-  /// None, if it is empty.
+  /// The file; empty for no snapshot.
   std::string file = {};
   std::chrono::nanoseconds every{std::chrono::minutes(1)};
 
@@ -30,9 +30,9 @@ inline constexpr std::chrono::hours kMostSnapshotEvery{24};
 /// Loads the snapshot of a memory store, and writes it from time to time on a thread of its own.
 class SnapshotKeeper {
  public:
-  /// Loads the snapshot, if there is one. `log` is given what is loaded and written, and each
-  /// error. Throws ConfigError if the file cannot be kept, or if it cannot be loaded: a server that
-  /// began without its states would open all limits. REQUIRES: no space of the store has been
+  /// Loads the snapshot, if there is one. Logs what it loads and writes, and each error, to `log`.
+  /// Throws ConfigError if the file cannot be written, or if it cannot be loaded: a server that
+  /// started without its states would open all limits. REQUIRES: no space of the store has been
   /// opened.
   SnapshotKeeper(std::shared_ptr<MemoryStore> store, const SnapshotOptions& options,
                  LogFunction log);
@@ -45,10 +45,10 @@ class SnapshotKeeper {
   /// snapshot was written. REQUIRES: called once.
   void start(std::function<void(bool succeeded)> on_attempt);
 
-  /// Has a snapshot written now, by the thread, which then says so. Returns at once.
+  /// Makes the thread write a snapshot now and log that. Returns at once.
   void write_soon();
 
-  /// Writes the last snapshot, and says so. REQUIRES: no other thread changes the store any more;
+  /// Writes the last snapshot, and logs that. REQUIRES: no other thread changes the store any more;
   /// called at most once, after start().
   void stop();
 

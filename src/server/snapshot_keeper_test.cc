@@ -24,7 +24,7 @@ using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::StartsWith;
 
-// The lines that a keeper says, on whichever thread.
+// The lines that a keeper logs, on any thread.
 class Lines {
  public:
   LogFunction log() {
@@ -55,7 +55,7 @@ class SnapshotKeeperTest : public testing::Test {
     return {.file = path_, .every = every};
   }
 
-  // Takes from a key; what remains of 9.
+  // Takes a unit from a key. Returns what remains of 9.
   static std::int64_t take(Store& store) {
     const Limit limit("token_bucket 9/1d");
     const auto space = store.open_space(limit.definition());

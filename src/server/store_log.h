@@ -5,7 +5,7 @@
 
 namespace sluice {
 
-/// An observer that logs the events of a store, but not that it is connected for the first time.
+/// An observer that logs the events of a store, except the first connection.
 StoreObserver log_store_events(LogFunction log);
 
 }  // namespace sluice

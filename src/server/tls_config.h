@@ -10,7 +10,7 @@ namespace sluice {
 ///     tls: {cert: server.pem, key: server.key, client_ca: clients.pem}
 ///
 /// or `tls: no`, which gives files without a certificate. Relative paths begin at the folder of the
-/// server's file. Throws ConfigError "PATH:LINE:COLUMN: sentence" at a mistake, also where a file
+/// server's file. Throws ConfigError "PATH:LINE:COLUMN: sentence" at a mistake, also if a file
 /// cannot be used.
 TlsServerFiles read_tls(const YamlFile& file, const YamlMember& member);
 

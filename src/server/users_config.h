@@ -13,7 +13,7 @@ namespace sluice {
 ///       - {name: gateway, token: "sha256:…", roles: [check]}
 ///       - {certificate: "CN=gateway", roles: [check, admin, metrics]}
 ///
-/// Throws ConfigError "PATH:LINE:COLUMN: sentence" at a mistake, which quotes no token.
+/// Throws ConfigError "PATH:LINE:COLUMN: sentence" at a mistake; the sentence quotes no token.
 std::vector<User> read_users(const YamlFile& file, const YamlMember& member);
 
 }  // namespace sluice

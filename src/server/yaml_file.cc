@@ -18,7 +18,7 @@
 namespace sluice {
 namespace {
 
-/// Keeps nothing of a document but where it starts, and where its last scalar does.
+/// Keeps only where each document and its last scalar start.
 class DocumentPlaces final : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& mark) override { start_ = mark; }
@@ -44,7 +44,7 @@ class DocumentPlaces final : public YAML::EventHandler {
   YAML::Mark last_scalar_ = YAML::Mark::null_mark();
 };
 
-// Whether the scalar at the start of `text` is quoted, and its quote never closed.
+// Whether the scalar at the start of `text` has an opening quote without a closing one.
 bool is_unclosed(std::string_view text) {
   // An anchor and a tag may stand before it.
   while (text.starts_with('&') || text.starts_with('!')) {
@@ -126,12 +126,12 @@ void YamlFile::check_documents() const {
 }
 
 void YamlFile::fail_at(const YAML::Mark& mark, const std::string& sentence) const {
-  // An empty document has no place.
+  // An empty document has no position.
   const int line = mark.is_null() ? 0 : mark.line;
   const int column = mark.is_null() ? 0 : mark.column;
   std::string text =
       path_ + ":" + std::to_string(line + 1) + ":" + std::to_string(column + 1) + ": " + sentence;
-  // One sentence on one line, whatever the file is made of.
+  // The sentence must be one line, whatever bytes the file has.
   std::ranges::replace_if(
       text, [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
   throw ConfigError(text);

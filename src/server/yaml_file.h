@@ -21,11 +21,11 @@ struct YamlMember {
   YAML::Node value;
 };
 
-/// A YAML file of one document, for what reads it and must say where a mistake is. All members
-/// throw ConfigError "PATH:LINE:COLUMN: sentence" at a mistake.
+/// A YAML file of one document. Reports mistakes with their place. All members throw ConfigError
+/// "PATH:LINE:COLUMN: sentence" at a mistake.
 class YamlFile {
  public:
-  /// Reads the file. Also throws ConfigError "PATH: sentence" where it cannot be read, or has more
+  /// Reads the file. Also throws ConfigError "PATH: sentence" if it cannot be read, or has more
   /// than kMaxConfigBytes.
   static YamlFile open(const std::string& path);
 
@@ -37,24 +37,25 @@ class YamlFile {
 
   /// Throws ConfigError for a mistake at this node.
   [[noreturn]] void fail(const YAML::Node& at, const std::string& sentence) const;
-  /// The same, for a mistake in a member's value; at its name, where there is no value.
+  /// The same, for a mistake in a member's value, or at its name if it has no value.
   [[noreturn]] void fail_value(const YamlMember& member, const std::string& sentence) const;
-  /// The same, at the character `offset` of a text, or at its start where it is folded or escaped.
+  /// The same, at the character `offset` of a text, or at its start if the text is folded or
+  /// escaped.
   [[noreturn]] void fail_within(const YAML::Node& text, std::size_t offset,
                                 const std::string& sentence) const;
 
-  /// The members of a map, in order. `what` names the map in sentences: "'listen'". Refuses what is
-  /// no map, and a name twice.
+  /// The members of a map, in order. `what` names the map in sentences: "'listen'". Refuses a value
+  /// that is not a map, and a name that occurs twice.
   std::vector<YamlMember> members(const YAML::Node& map, const std::string& what) const;
   /// The same; refuses names that are not among `known`.
   std::vector<YamlMember> members(const YAML::Node& map, const std::string& what,
                                   std::span<const std::string_view> known) const;
 
-  /// A text that is not empty. `example` is how it could read.
+  /// A text that is not empty. `example` is a valid one, for messages.
   std::string text(const YamlMember& member, std::string_view example) const;
   /// The items of a list, or the only one without a list, each as a member of its own.
   std::vector<YamlMember> items(const YamlMember& member) const;
-  /// Which of these texts it is.
+  /// The index of the member's text among `choices`.
   std::size_t choice(const YamlMember& member, std::span<const std::string_view> choices) const;
   /// yes or no, or what YAML reads as these: true, off, and so on.
   bool yes_or_no(const YamlMember& member) const;

@@ -14,7 +14,8 @@ namespace sluice {
 namespace {
 
 constexpr std::size_t kTokenBytes = 32;
-/// A peer's address that is forgotten, since there are too many, may send wrong tokens again.
+/// Counts wrong tokens by the client's address. If there are too many addresses, the store forgets
+/// some, which may then send wrong tokens again.
 constexpr const char* kStore = "memory:?max_bytes=1048576&full=allow";
 
 const Identity kUnknown{.is_known = false, .roles = kNoRole};
@@ -35,8 +36,7 @@ Identity identify_in(const Access::Users& users, bool is_local, std::string_view
   return kUnknown;
 }
 
-// The user with this token; `name` may be empty. The time this takes does not depend on how alike
-// tokens are.
+// The user with this token; `name` may be empty. Takes the same time however similar tokens are.
 Identity find_token(const Access::Users& users, std::string_view name, std::string_view sha256) {
   Identity found = kUnknown;
   for (const User& user : users) {

@@ -9,8 +9,8 @@ namespace {
 constexpr std::string_view kInThisProcess =
     "the store did not answer: the key is changed in this process at most";
 
-// Whether the decision can be sent to the client: that of a take may be made by the local states or
-// the policy; of another operation such a reply would say that the store had changed the key.
+// Whether the decision can be sent to the client. A take may be decided by the local states or the
+// policy. For another operation such a reply would say that the store had changed the key.
 bool is_final(const ReplySlot& slot, Source source) {
   if (source == Source::kStore || source == Source::kOverride) return true;
   if (source == Source::kUnavailable) return false;
@@ -59,7 +59,7 @@ void Answers::note_denial(const ReplySlot& slot, std::string_view key, const Dec
 void Answers::note_denials(std::span<const Request> requests) {
   if (is_refused || requests.empty()) return;
   if (is_together) {
-    // The part that denies binds; of one request, whichever part of its limit.
+    // The binding part: of one request, the part of its limit that the decision names.
     const std::size_t binding = requests.size() == 1 ? 0 : decisions[0].binding;
     return note_denial(slots[binding], requests[binding].key, decisions[0]);
   }
@@ -75,7 +75,7 @@ void Answers::note_denials(std::span<const Request> requests) {
 void Answers::settle() {
   if (!is_mixed || is_refused) return;
   if (!is_together && !overridden.empty()) {
-    // From the end on, so that none is overwritten before it has its place.
+    // From the last to the first, so that no decision is overwritten before it is moved.
     std::size_t asked = slots.size() - overridden.size();
     std::size_t answered = overridden.size();
     decisions.resize(std::max(decisions.size(), slots.size()));
@@ -83,7 +83,7 @@ void Answers::settle() {
       decisions[i] = slots[i].is_answered ? overridden[--answered] : decisions[--asked];
     }
   }
-  // Several claims that are asked together have been settled as such (claims.h).
+  // Claims that are decided together have been settled already, see claims.h.
   if (is_together && slots.size() > 1) return;
   if (is_together && !overridden.empty()) {
     decisions.assign(1, overridden[0]);
@@ -116,7 +116,8 @@ void Answers::write_all(ReplyWriter& writer, OutcomeCounters& counters, std::str
   output += other_replies;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     if (!slots[i].is_counted) continue;
-    // Of a limit in a dry run its own decision is counted: it has denied nothing that another did.
+    // For a limit in a dry run, its own decision is counted, not that of the whole, which another
+    // limit may have denied.
     const bool is_own = slots[i].is_dry_run && slots.size() > 1;
     Decision counted = is_own ? parts[i] : whole;
     if (!slots[i].is_dry_run) counted.would_deny = false;

@@ -15,7 +15,7 @@
 
 namespace sluice {
 
-/// Implemented by each protocol: writes replies in its format.
+/// Writes replies in the format of a protocol, which implements this.
 class ReplyWriter {
  public:
   /// Appends the replies to these decisions, in order. REQUIRES: as many slots as decisions.
@@ -48,11 +48,11 @@ struct Answers {
   std::string other_replies;
   std::string error;                        // Why the store did not make some of the decisions.
   std::optional<std::int64_t> duration_ns;  // From the question to the answer, if that is timed.
-  // If all are asked together, the first decision is that of all.
+  // If all requests are decided together, the first decision is that of the whole.
   bool is_together = false;
   bool is_refused = false;  // They cannot be asked together: `error` says why.
   std::vector<Decision> parts;
-  // Where overrides have answered some of the requests, or some are dry runs:
+  // If overrides have answered some of the requests, or some limits are in a dry run:
   bool is_mixed = false;
   std::vector<Decision> overridden;         // The decisions of those that overrides have answered.
   std::vector<std::int64_t> dry_run_units;  // What each dry run asks for.
@@ -64,15 +64,14 @@ struct Answers {
   };
   std::vector<Denial> denials;  // Without those of overrides and dry runs.
 
-  /// Notes the keys of what is denied. REQUIRES: the decisions are those of the requests, in order:
-  /// settle() was not called yet.
+  /// Notes the keys of denied requests. REQUIRES: the decisions are those of the requests, in
+  /// order; settle() has not been called yet.
   void note_denials(std::span<const Request> requests);
-  /// Notes the key of one request, if it is one that takes units and this decision denies it; not
-  /// in a dry run.
+  /// Notes the key of a request that takes units, if this decision denies it; not in a dry run.
   void note_denial(const ReplySlot& slot, std::string_view key, const Decision& decision);
 
-  /// Completes what the store has decided by what it was not asked, and turns the denials of dry
-  /// runs. Called once, before write().
+  /// Adds the decisions of overrides to those of the store, and replaces denials of limits in a dry
+  /// run. Called once, before write().
   void settle();
 
   /// Appends all replies in order, and counts the decisions.
@@ -82,12 +81,12 @@ struct Answers {
   void write_all(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const;
 };
 
-/// Turns the decision of a limit in a dry run, about a request for so many units, into what the
-/// client is told: never denied, never delayed.
+/// Replaces the decision of a limit in a dry run, about a request for `units` units, by what the
+/// client is told: allowed, without a delay.
 void allow_dry_run(Decision& decision, const ReplySlot& slot, std::int64_t units);
 
-/// By which source units or a permit were given, which is where they are returned: not in the store
-/// where it has not charged them (an override, a dry run that would have denied).
+/// The source that granted units or a permit, to which they are returned. It is not the store if
+/// the store has not charged them (an override, or a dry run that would have denied).
 inline Source giver_of(const Decision& decision) {
   return decision.would_deny ? Source::kOverride : decision.source;
 }

@@ -41,7 +41,7 @@ void Claims::begin_round(const std::vector<std::size_t>& claims) {
   round_ = claims;
   requests_.clear();
   for (const std::size_t i : claims) requests_.push_back(claims_[i]);
-  // A request that is asked alone has no part but itself.
+  // A single request has no other parts.
   if (mode_ == Batch::Mode::kEach || claims.size() < 2) return;
   room_.assign(claims.size(), Decision{.source = Source::kUnavailable});
   for (std::size_t i = 0; i < claims.size(); ++i) {
@@ -63,15 +63,14 @@ void Claims::take(std::span<const Decision> decisions, std::span<const Request> 
   }
   if (whole.allowed || is_denied) return begin_round({});
   if (others.size() < round_.size()) return begin_round(others);
-  // Denied, though no claim is: the decision was not the store's.
+  // The whole is denied although no claim is: the store did not make this decision.
   answers_.decisions.assign(1, whole);
   answers_.decisions[0].binding = static_cast<std::uint8_t>(round_[whole.binding]);
   is_over_ = true;
   begin_round({});
 }
 
-// What the claims would say is known as far as a peek tells it: a wait that is too long rather than
-// too short.
+// The claims' decisions are derived from peeks. Their waits may be too long, never too short.
 void Claims::take_peeks(std::span<const Decision> decisions) {
   for (std::size_t i = 0; i < round_.size(); ++i) {
     Decision& own = answers_.parts[round_[i]] = decisions[i];
@@ -105,7 +104,7 @@ Answers Claims::finish() {
   return std::move(answers_);
 }
 
-// The answer to all is made of the claims that can deny. If there are none, of all.
+// The answer to the whole comes from the claims that can deny, or from all if none can.
 void Claims::combine() {
   std::vector<Decision>& parts = answers_.parts;
   const std::vector<ReplySlot>& slots = answers_.slots;

@@ -14,10 +14,10 @@
 
 namespace sluice {
 
-/// Several claims that are asked together, all or nothing, where overrides answer some of them, or
-/// limits in a dry run must not make the others fail. The store is asked in rounds: if limits in a
-/// dry run alone deny, it is asked again without these. If an override denies, the store is only
-/// asked what the other claims would say.
+/// Claims that are decided together, all or nothing, while overrides answer some of them, or limits
+/// in a dry run must not make the others fail. The store is asked in rounds: if only limits in a
+/// dry run deny, it is asked again without them. If an override denies, the store is only asked, by
+/// peeks, what the other claims would answer.
 ///
 /// Not thread-safe.
 class Claims {
@@ -26,7 +26,7 @@ class Claims {
   /// requests for the store, whose keys are copied. REQUIRES: at least two claims.
   Claims(Answers answers, std::span<const Request> asked);
 
-  /// Whether there is nothing left to ask.
+  /// Whether all rounds are over.
   bool is_decided() const { return round_.empty(); }
   /// The requests of the next round, and how they are asked.
   std::span<const Request> requests() const { return requests_; }
@@ -48,11 +48,11 @@ class Claims {
   void combine();
 
   Answers answers_;
-  // Of each claim: what was asked for, and the decision as far as there is one.
+  // For each claim: the units asked for, and the decision, if there is one yet.
   std::vector<std::int64_t> units_;
   std::vector<Request> claims_;
   std::deque<std::string> keys_;
-  // Of the round: the claims that are asked, by their index, and the requests.
+  // The present round: the indices of the claims that are asked, and the requests.
   std::vector<std::size_t> round_;
   std::vector<Request> requests_;
   std::vector<Decision> room_;

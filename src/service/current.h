@@ -8,7 +8,8 @@
 
 namespace sluice {
 
-/// What holds at this time, and may be replaced while threads use it. Thread-safe.
+/// The present version of an immutable object, which may be replaced while threads use it.
+/// Thread-safe.
 template <class T>
 class Current {
  public:
@@ -23,7 +24,7 @@ class Current {
     value_.swap(value);  // The former one is destroyed after the lock is released.
     version_.fetch_add(1, std::memory_order_release);
   }
-  /// Changes when it is replaced.
+  /// Changes whenever the object is replaced.
   std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
 
  private:

@@ -19,12 +19,12 @@ std::int64_t ns_since(SteadyClock::time_point begin) {
   return std::chrono::nanoseconds(SteadyClock::now() - begin).count();
 }
 
-// What an override says without the store; nothing where the store is asked.
+// The decision of an override that does not ask the store; nothing if the store is to be asked.
 std::optional<Decision> override_decision(LimitOverride::Kind kind, const Request& request) {
   const bool is_returned = request.operation == Operation::kRenew ||
                            request.operation == Operation::kRelease ||
                            request.operation == Operation::kRefund;
-  // What no store has given is returned to none, whatever holds for the key by now.
+  // Units that no store granted are returned to no store, even if the override has gone since.
   const bool is_free = kind == LimitOverride::Kind::kAllowAll ||
                        (is_returned && request.giver == Source::kOverride);
   if (request.operation == Operation::kReset) return std::nullopt;
@@ -36,7 +36,7 @@ std::optional<Decision> override_decision(LimitOverride::Kind kind, const Reques
                     .remaining = kUnlimited,
                     .taken = takes_up_to ? request.cost : 0};
   }
-  // Permits that were lent before the key was denied are taken back.
+  // Permits that were granted before the override denied the key can still be returned.
   const bool is_of_lent = request.permit != 0 && is_returned;
   if (kind != LimitOverride::Kind::kDeny || is_of_lent) return std::nullopt;
   const bool takes =
@@ -196,7 +196,7 @@ std::shared_ptr<PendingAnswers> DecisionBatch::ask(ReplyWriter& writer,
   return nullptr;
 }
 
-// Gives the requests room for the decisions that are to be told beside the one of all.
+// Makes room for the decision of each part, which the reply has beside that of the whole.
 void DecisionBatch::want_parts() {
   assert(size_ <= kMaxTogether);
   const std::size_t count = size_ == 1 ? requests_[0].limit->parts.size() : size_;

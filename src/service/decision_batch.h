@@ -30,7 +30,7 @@ class PendingAnswers {
   PendingAnswers(Answers answers, std::function<void()> wake)
       : answers_(std::move(answers)), wake_(std::move(wake)) {}
 
-  /// From any thread.
+  /// May be called from any thread.
   bool is_ready() const { return state_.load(std::memory_order_acquire) == State::kReady; }
   /// REQUIRES: is_ready().
   const Answers& get() const {
@@ -43,7 +43,7 @@ class PendingAnswers {
   void receive(const Batch& batch);
   /// The store has refused the requests and will not call receive(). Called before wait().
   void refuse(std::string_view why);
-  /// As receive(), of claims that have been decided in some other way than by one batch.
+  /// As receive(), for claims that several batches have decided.
   void receive(Answers&& answers);
   /// Called by the handler's thread: from now on the handler waits, and receive() calls `wake`.
   /// Returns false if the answers are ready already.
@@ -68,8 +68,8 @@ class PendingAnswers {
 /// If the store answers at once (memory), it reads the requests as they were added: no key is
 /// copied. If it answers later (Redis, Memcached), it gets a Batch, which owns copies.
 ///
-/// How long the store took is counted for each batch if it answers later. If it answers at once,
-/// reading the clock twice would be a part of what is measured: one batch in kTimedOneIn is timed.
+/// If the store answers later, each batch is timed. If it answers at once, reading the clock twice
+/// would take a part of the measured time, so one batch in kTimedOneIn is timed.
 class DecisionBatch {
  public:
   static constexpr std::size_t kMaxRequests = 64;
@@ -106,7 +106,7 @@ class DecisionBatch {
            answers_.slots.back().others_before == answers_.other_replies.size();
   }
 
-  /// Asks for what has been added together: all requests are admitted, or none. A single request is
+  /// Makes the store decide the added requests together: it admits all or none. A single request is
   /// asked for the decision of each part of its limit, several for one decision each. Nothing else
   /// is added to this batch. REQUIRES: 1 to kMaxTogether requests have been added; each takes.
   void ask_together() {
@@ -114,15 +114,15 @@ class DecisionBatch {
     is_special_ = true;
   }
 
-  /// A request that is added is about a permit. repeat() does not set what only such requests have,
-  /// so it is reset with the batch.
+  /// Says that one of the added requests is about a permit. repeat() does not set the members that
+  /// only such requests use, so clear() resets them.
   void has_permit() { is_special_ = true; }
 
   /// Adds a copy of the last request, with another key. REQUIRES: as add(); ends_with() that
   /// request's tag.
   void repeat(std::string_view key);
 
-  /// Where to append a reply that is no decision: `output` itself, or, if requests were added
+  /// Where to append a reply that is not a decision: `output` itself, or, if requests were added
   /// before it, a buffer whose bytes ask() puts between their replies.
   std::string& other_replies(std::string& output) {
     return is_empty() ? output : answers_.other_replies;
@@ -136,8 +136,9 @@ class DecisionBatch {
 
  private:
   void push_slot(const Request& request, ReplySlot& slot) {
-    // What takes may be decided in the store's place, and what this process gave is given back to
-    // it; but that any other key was changed here would say more than is so.
+    // If the store does not answer, this process may decide takes, and take back what it granted
+    // itself. For any other change of a key, such a reply would wrongly say that the store has
+    // changed it.
     const bool may_take =
         request.operation == Operation::kTake || request.operation == Operation::kTakeUpTo;
     slot.is_counted = may_take && request.cost > 0;

@@ -17,7 +17,7 @@ struct DurationCounts {
       10'000'000, 25'000'000, 50'000'000, 100'000'000, 250'000'000, 500'000'000, 1'000'000'000};
   static constexpr std::size_t kBuckets = kBoundsNs.size() + 1;
 
-  /// Of each bucket alone.
+  /// The decisions in each bucket, not cumulative.
   std::array<std::uint64_t, kBuckets> decisions{};
   std::uint64_t sum_ns = 0;
 };
@@ -26,7 +26,7 @@ struct DurationCounts {
 /// meanwhile.
 class DurationHistogram {
  public:
-  /// So many decisions took this long, each.
+  /// Counts `decisions` decisions, each of which took `duration_ns`.
   void add(std::int64_t duration_ns, std::uint64_t decisions) {
     const auto& bounds = DurationCounts::kBoundsNs;
     const auto bucket = std::lower_bound(bounds.begin(), bounds.end(), duration_ns);

@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-/// Thrown for a text that can only be meant as the name of a limit, and is none.
+/// Thrown for a text that can only be meant as the name of a limit, if no limit has this name.
 class UnknownLimit final : public InvalidLimit {
  public:
   explicit UnknownLimit(const std::string& sentence) : InvalidLimit(sentence, 0) {}
@@ -33,17 +33,17 @@ class LimitRegistry {
 
   LimitRegistry(std::shared_ptr<Store> store, std::shared_ptr<const NamedLimits> named);
 
-  /// Finds these from now on. What find() has returned may be gone with the former ones.
+  /// find() looks for these from now on. References that it has returned before become invalid.
   void replace(std::shared_ptr<const NamedLimits> named) { named_ = std::move(named); }
 
-  /// Whether requests may also bring limits of their own (ServedLimits::expressions).
+  /// Whether requests may also define limits themselves (ServedLimits::expressions).
   bool answers_expressions() const { return named_->expressions(); }
 
   /// The limit of this name, or of this expression. Allocates nothing if it was asked for lately.
   /// The reference, which is never to null, stays valid for at least the next 64 calls of find();
-  /// copy it to keep the limit longer. Throws UnknownLimit where the text is one word and names no
-  /// limit, InvalidLimit where it is no expression that may be asked, and StoreError where the
-  /// store cannot open its space.
+  /// copy it to keep the limit longer. Throws UnknownLimit if the text is one word and no limit has
+  /// this name, InvalidLimit if it is not a valid expression or expressions are not answered, and
+  /// StoreError if the store cannot open its space.
   const std::shared_ptr<const RegisteredLimit>& find(std::string_view name_or_expression);
 
  private:

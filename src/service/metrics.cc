@@ -71,6 +71,10 @@ void write_snapshots(const ServerContext& server, MetricsText& out) {
              "When the server last wrote a snapshot, in seconds since the Unix epoch; 0 before the "
              "first.");
   out.sample({}, in_seconds(std::chrono::nanoseconds(snapshots.last_success)));
+  out.family("sluice_snapshot_interval_seconds", Type::kGauge,
+             "How often a snapshot of the store is to be written.");
+  const std::chrono::nanoseconds every = server.facts().snapshot_every;
+  if (every.count() != 0) out.sample({}, in_seconds(every));
 }
 
 void write_decisions(const ServerContext& server, MetricsText& out) {
@@ -78,11 +82,12 @@ void write_decisions(const ServerContext& server, MetricsText& out) {
              "Decisions about requests that take units, by the limit's name, outcome and source.");
   using Row = std::tuple<std::string, std::string_view, std::string_view>;
   std::map<Row, std::uint64_t> rows;
-  // A limit of the file may be named as all others together are here: they are then one row.
+  // If a limit of the file is named "other", it shares its row with all limits that are not named.
   const auto name_of = [](const std::string& limit) {
     return limit == ServerContext::kOtherLimits ? std::string(kOther) : limit;
   };
-  // The usual rows are there from the start, so that their first decision is seen as an increase.
+  // The usual rows exist from the start, so that Prometheus sees their first decision as an
+  // increase.
   for (const LimitCount& limit : server.limits()) {
     for (const std::string_view outcome : {"allowed", "denied"}) {
       rows[{name_of(limit.name), outcome, to_string(Source::kStore)}] = 0;
@@ -169,7 +174,7 @@ void write_store(const ServerContext& server, const std::string& store, MetricsT
           "Requests for a new key that found no room in a memory store.", now.without_room);
 }
 
-// Families without a sample where the store cannot tell.
+// If the store cannot tell, the families have no sample.
 void write_keys(const ServerContext& server, const std::string& store, MetricsText& out) {
   out.family("sluice_store_keys", Type::kGauge, "Keys that have a state in a memory store.");
   if (const auto keys = server.store().count_keys()) out.sample({{"store", store}}, *keys);

@@ -7,8 +7,8 @@
 namespace sluice {
 
 /// All that the server counts, in Prometheus's text format (MetricsText::kContentType);
-/// docs/metrics.md describes each metric. As many series as the file has limits, whatever clients
-/// ask for. Takes some hundred microseconds. Thread-safe.
+/// docs/metrics.md describes each metric. The number of series depends on the limits of the file,
+/// not on what clients ask for. Takes some hundred microseconds. Thread-safe.
 std::string metrics_text(const ServerContext& server);
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -24,7 +25,7 @@ namespace {
 using testing::ElementsAre;
 using testing::Pair;
 
-/// A text in Prometheus's format, read by its rules. What breaks them fails the test.
+/// Parses a text in Prometheus's format. If the text breaks the format's rules, the test fails.
 class Exposition {
  public:
   explicit Exposition(const std::string& text) {
@@ -289,6 +290,13 @@ TEST_F(MetricsTest, CountsSnapshots) {
   EXPECT_THAT(
       metrics().of("sluice_snapshots_total"),
       ElementsAre(Pair(R"({outcome="failed"})", "2"), Pair(R"({outcome="succeeded"})", "1")));
+}
+
+TEST_F(MetricsTest, TellsHowOftenASnapshotIsWritten) {
+  const std::string name = "sluice_snapshot_interval_seconds";
+  EXPECT_THAT(metrics().of(name), ElementsAre());
+  const ServerContext keeps(store, {}, 1, {.snapshot_every = std::chrono::minutes(90)});
+  EXPECT_THAT(metrics_text(keeps), testing::HasSubstr("\n" + name + " 5400\n"));
 }
 
 TEST(MetricsTextTest, EscapesLabels) {

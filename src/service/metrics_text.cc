@@ -21,7 +21,7 @@ std::string_view name_of(MetricsText::Type type) {
   return "histogram";
 }
 
-// What is not UTF-8 becomes question marks.
+// Bytes that are not UTF-8 become question marks.
 void append_label_value(std::string& output, std::string_view value) {
   while (!value.empty()) {
     const std::size_t bytes = utf8_character_bytes(value);

@@ -9,9 +9,9 @@
 namespace sluice {
 namespace {
 
-/// The spaces of one named limit: its own, which the overrides share whose limits can read its
-/// states, and one more for each other kind of state. Those are named after the limit and the kind,
-/// "api/fixed_window 1m", which no limit and no expression can be.
+/// The spaces of one named limit: its own, which overrides share if their limits can read its
+/// states, and one more for each other kind of state. The latter are named after the limit and the
+/// kind, "api/fixed_window 1m", which can be neither the name of a limit nor an expression.
 class Spaces {
  public:
   Spaces(Store& store, LimitHistory& history, const NamedLimit& named)
@@ -19,7 +19,7 @@ class Spaces {
     open(named.limit);
   }
 
-  /// The space for the keys of this limit, which is the named one or of an override.
+  /// The space for the keys of this limit, which is the named limit or that of an override.
   std::shared_ptr<Space> open(const Limit& limit) {
     LimitDefinition definition = limit.definition();
     const std::string kind = state_kind(definition.parts);

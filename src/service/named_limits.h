@@ -29,11 +29,11 @@ struct RegisteredLimit : BoundLimit {
   /// Null where there are none.
   std::unique_ptr<const Overrides> overrides = nullptr;
 
-  /// The override that holds for the key, or null.
+  /// The override that applies to the key, or null.
   const KeyRule* rule_of(std::string_view key_asked) const {
     return overrides == nullptr ? nullptr : overrides->find(key_asked);
   }
-  /// What holds for the key.
+  /// The limit that applies to the key.
   const BoundLimit& bound_for(std::string_view key_asked) const {
     const KeyRule* rule = rule_of(key_asked);
     if (rule != nullptr) return *rule;
@@ -41,22 +41,22 @@ struct RegisteredLimit : BoundLimit {
   }
 };
 
-/// The one share of a space, of which those that use it hold shares: so the space's use count tells
-/// the store that they are one caller (Store::replace_space()).
+/// A share of a space's share. All users of the space hold this one, so the use count of the space
+/// itself tells the store that they are one caller (Store::replace_space()).
 using HeldSpace = std::shared_ptr<const std::shared_ptr<Space>>;
 
-/// What lasts while a server replaces its set of named limits by another. Not thread-safe.
+/// What a server keeps when it replaces its set of named limits by another. Not thread-safe.
 class LimitHistory {
  public:
-  /// How many numbers there are, and 0. Limits that find none left have 0, as expressions do.
+  /// The numbers from 0 on. If none is left, a limit has 0, as expressions have.
   static constexpr std::size_t kMostNumbers = 1'024;
 
   /// The number under which the decisions of the limit of this name are counted: the same as long
   /// as the server runs.
   std::uint16_t number_of(const std::string& name);
 
-  /// Opens the space of this limit. The space that any former set had under this name goes on as
-  /// far as its states can be read; a thread that has been idle since may still hold it. Throws
+  /// Opens the space of this limit. If a former set had a space of this name, it is continued if
+  /// its states can be read; a thread that has been idle since may still hold it. Throws
   /// StoreError.
   HeldSpace open_space(Store& store, const LimitDefinition& limit);
 

@@ -27,7 +27,7 @@ using testing::SizeIs;
 
 using Kind = LimitOverride::Kind;
 
-/// Keeps the decisions instead of writing them; a decision that is missing is noted as its error.
+/// Keeps the decisions instead of writing them. For a missing decision it keeps the error.
 class KeptReplies final : public ReplyWriter {
  public:
   void write_decisions(std::span<const ReplySlot>, std::span<const Decision> written,
@@ -101,7 +101,7 @@ class NamedLimitsTest : public testing::TestWithParam<bool> {
                        {});
   }
 
-  /// Asks what has been added, and returns the last decision.
+  /// Makes the store decide the added requests, and returns the last decision.
   Decision ask() {
     std::string output;
     const auto pending = thread().batch.ask(
@@ -139,7 +139,7 @@ TEST_P(NamedLimitsTest, AnOverrideGivesItsKeyOtherNumbers) {
   EXPECT_EQ(ask({"api", "customer:6"}).limit, 3);
   EXPECT_EQ(ask({"api", "customer:7"}).limit, 9);
   EXPECT_EQ(remaining("api", "customer:7"), 8);
-  // One whose states are of another kind, too.
+  // Also an override whose states are of another kind.
   EXPECT_EQ(ask({"api", "customer:8"}).limit, 6);
   EXPECT_EQ(remaining("api", "customer:8"), 5);
   EXPECT_EQ(remaining("api", "customer:6"), 2);
@@ -169,13 +169,13 @@ TEST_P(NamedLimitsTest, ADeniedKeyIsDeniedWithoutTheStore) {
   EXPECT_EQ(decision.remaining, 0);
   EXPECT_EQ(decision.retry_after, kNever);
   EXPECT_FALSE(ask({"api", "internal:bad", 3, Operation::kTakeUpTo}).allowed);
-  // As every peek: nothing is taken, so nothing is denied.
+  // A peek takes nothing, so it is not denied.
   EXPECT_TRUE(ask({"api", "banned:eve", 0}).allowed);
   EXPECT_THAT(store->asked, IsEmpty());
   EXPECT_THAT(context->outcomes(), ElementsAre(OutcomeCount{"api", false, Source::kOverride, 2}));
 }
 
-TEST_P(NamedLimitsTest, AResetReachesTheStoreWhateverHoldsForTheKey) {
+TEST_P(NamedLimitsTest, AResetReachesTheStoreUnderEveryOverride) {
   ask({"api", "banned:eve", 1, Operation::kReset});
   ask({"api", "internal:cron", 1, Operation::kReset});
   EXPECT_THAT(store->asked, SizeIs(2));
@@ -352,13 +352,13 @@ TEST_P(NamedLimitsTest, OneClaimAskedTogetherHasTheRulesOfItsLimit) {
   EXPECT_TRUE(replies.parts[0].would_deny);
 }
 
-TEST_P(NamedLimitsTest, AnOverrideKeepsItsStatesWhateverOthersThereAre) {
+TEST_P(NamedLimitsTest, AnOverrideKeepsItsStatesBesideAnyOthers) {
   ask({"api", "customer:8", 5});
   ask({"api", "customer:7", 8});
   ServedLimits changed = served();
   auto& overrides = changed.named[0].overrides;
   overrides[1] = to_limit("customer:8", "fixed_window 7/1h & sliding_log 9/1h", "api");
-  // States of the same algorithms, which it cannot read.
+  // States of the same algorithms that the override cannot read.
   overrides.insert(overrides.begin(), to_limit("a", "fixed_window 4/1m & sliding_log 4/1h", "api"));
   context->replace_limits(changed);
   thread().begin_batch();

@@ -16,7 +16,7 @@
 
 namespace sluice {
 
-/// What a decision was.
+/// The outcome of a decision.
 enum class Outcome : std::uint8_t {
   kAllowed,
   kDenied,
@@ -35,7 +35,7 @@ struct OutcomeCount {
   bool allowed = false;
   Source source = Source::kStore;
   std::uint64_t decisions = 0;
-  /// They were allowed in a dry run, and would have been denied.
+  /// Whether they were allowed by a limit in a dry run that would have denied them.
   bool would_deny = false;
 
   friend bool operator==(const OutcomeCount&, const OutcomeCount&) = default;
@@ -65,15 +65,15 @@ class OutcomeCounters {
     return counts_[limit][index_of(outcome, source)].load(std::memory_order_relaxed);
   }
 
-  /// A batch of these requests that is timed took so long.
+  /// A timed batch of these requests took this long.
   void add_duration(std::int64_t duration_ns, std::span<const ReplySlot> slots) {
     durations.add(duration_ns, slots.size());
     slow_.note(duration_ns, slots);
   }
 
-  /// Of the decisions that are timed: see DecisionBatch.
+  /// How long the timed decisions took, see DecisionBatch.
   DurationHistogram durations;
-  /// Of the requests that the store, or what answers in its place, has denied.
+  /// The keys of denied requests, whether the store or this process in its place has denied them.
   DeniedKeys denied;
 
  private:

@@ -11,7 +11,8 @@ bool matches(std::string_view pattern, std::string_view key) {
   if (key.size() < head.size() + tail.size() || !key.starts_with(head) || !key.ends_with(tail)) {
     return false;
   }
-  // Each piece between two '*' is taken at its first place, which leaves the most to the next.
+  // Each piece between two '*' is matched at its first place, which leaves most of the key to the
+  // next.
   std::string_view rest = key.substr(head.size(), key.size() - head.size() - tail.size());
   for (std::size_t star = first; star != last;) {
     const std::size_t next = pattern.find('*', star + 1);

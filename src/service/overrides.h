@@ -21,8 +21,8 @@ struct TextHash {
   }
 };
 
-/// What holds for the keys of an override: its limit, or, where it has none, the limit that it
-/// overrides, which is still asked to forget a key and to take permits back.
+/// What an override says of its keys: the limit that applies. An override without a limit of its
+/// own refers to the limit that it overrides, for resets and the release of permits.
 struct KeyRule : BoundLimit {
   LimitOverride::Kind kind = LimitOverride::Kind::kLimit;
 };
@@ -30,7 +30,7 @@ struct KeyRule : BoundLimit {
 /// The overrides of one limit. Immutable, thread-safe.
 class Overrides {
  public:
-  /// Adds a rule for a key, or for the keys of a pattern, after those there are.
+  /// Adds a rule for a key, or for the keys of a pattern, after the rules added before.
   void add(const std::string& key, KeyRule rule);
 
   /// The rule of this key: one hash look-up, then the patterns in order. Null if there is none.

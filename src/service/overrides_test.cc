@@ -31,7 +31,7 @@ TEST(Overrides, APatternMatchesAnyCharactersForItsStars) {
 
 using Kind = LimitOverride::Kind;
 
-/// Rules that are told apart by their kind.
+/// Rules that differ in their kind.
 KeyRule rule(Kind kind) {
   return {{Limit("token_bucket 1/1s", "api"), nullptr}, kind};
 }

@@ -11,8 +11,8 @@ struct ProtocolCounters {
   std::atomic<std::uint64_t> closed = 0;
   /// Connections that were refused, because too many were open.
   std::atomic<std::uint64_t> refused = 0;
-  /// Connections that were ended, since what the client sent cannot be read by the protocol's
-  /// grammar, or exceeds its bounds.
+  /// Connections that were closed because the client's bytes break the protocol's grammar or
+  /// bounds.
   std::atomic<std::uint64_t> parse_errors = 0;
   /// Connections that were closed because the client did not begin a request in time.
   std::atomic<std::uint64_t> timed_out_idle = 0;
@@ -20,11 +20,11 @@ struct ProtocolCounters {
   std::atomic<std::uint64_t> timed_out_requests = 0;
   /// The same, because it did not read replies.
   std::atomic<std::uint64_t> timed_out_unread = 0;
-  /// How often no connection could be accepted, most likely since no descriptor was left.
+  /// How often a connection could not be accepted, most likely because no descriptor was left.
   std::atomic<std::uint64_t> accept_failures = 0;
-  /// Connections that were closed before they had agreed on TLS.
+  /// Connections that were closed before the TLS handshake was complete.
   std::atomic<std::uint64_t> handshake_failures = 0;
-  /// Connections that were closed, because the client had not said who it is in time.
+  /// Connections that were closed because the client did not log in in time.
   std::atomic<std::uint64_t> login_timeouts = 0;
 
   std::uint64_t open() const {

@@ -12,8 +12,8 @@ struct ReplySlot {
   /// Under which limit the decision is counted: RegisteredLimit::number, or 0 for a limit without a
   /// name.
   std::uint16_t limit = 0;
-  /// The client may be sent a decision that the store has not made. DecisionBatch sets it for what
-  /// takes, and for what this process has given.
+  /// Whether the client may get a decision that this process made in the store's place.
+  /// DecisionBatch sets it for takes, and for returns of what this process granted.
   bool may_be_local = false;
   // Set by DecisionBatch.
   bool is_counted = false;

@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-/// How a named limit treats some of its keys otherwise.
+/// An override: another rule for some keys of a named limit.
 struct LimitOverride {
   enum class Kind : std::uint8_t {
     kLimit,     ///< By other numbers.
@@ -21,7 +21,7 @@ struct LimitOverride {
   /// A key, or, with a '*' in it, a pattern: '*' stands for any characters, or none.
   std::string key;
   Kind kind = Kind::kLimit;
-  /// kLimit: what holds for the key. It has the name of the limit that it overrides.
+  /// kLimit: the limit that applies to the key. It has the name of the limit that it overrides.
   std::optional<Limit> limit = std::nullopt;
 };
 
@@ -30,16 +30,17 @@ struct NamedLimit {
   NamedLimit(Limit always) : limit(std::move(always)) {}
 
   Limit limit;
-  /// Requests are judged, charged where they are admitted, and counted, but never denied.
+  /// Dry run: requests are decided, charged if they are admitted, and counted, but never denied.
   bool dry_run = false;
-  /// How a protocol makes the key of a request that names none, for example "{ip}"; empty where the
-  /// file does not say.
+  /// The template for the key of a request that names none, for example "{ip}"; empty if the file
+  /// has none.
   std::string key = {};
-  /// Of those whose key is equal, that one holds; else the first whose pattern matches.
+  /// The override with exactly the request's key applies; otherwise the first whose pattern
+  /// matches.
   std::vector<LimitOverride> overrides = {};
 };
 
-/// Which limits a server answers for.
+/// The limits that a server serves.
 struct ServedLimits {
   ServedLimits() = default;
   /// These, and expressions.
@@ -47,8 +48,8 @@ struct ServedLimits {
 
   /// The limits that requests may name.
   std::vector<NamedLimit> named = {};
-  /// Whether requests may also say in their own words what the limit is: an expression, or the
-  /// numbers of CL.THROTTLE.
+  /// Whether requests may also define a limit themselves: by an expression, or by numbers as in
+  /// CL.THROTTLE.
   bool expressions = true;
 };
 

@@ -23,7 +23,7 @@ ThreadContext::ThreadContext(const std::shared_ptr<Store>& store, const CurrentL
       version_(current.version()) {}
 
 void ThreadContext::update() {
-  // First, so that limits which are replaced meanwhile are taken the next time.
+  // Read first: if the limits are replaced meanwhile, the next call takes them.
   version_ = current_.version();
   limits.replace(current_.get());
 }
@@ -56,7 +56,7 @@ void ServerContext::replace_limits(const ServedLimits& served) {
     named_.replace(std::make_shared<const NamedLimits>(*store_, limits, history_));
   };
   try {
-    // First those that lose no state, so that none is lost where they cannot be opened.
+    // First the limits that keep their states: if one of them cannot be opened, no state is lost.
     ServedLimits others = served;
     std::erase_if(others.named, begins_fresh);
     const NamedLimits opened(*store_, others, history_);

@@ -30,11 +30,11 @@ namespace sluice {
 
 using CurrentLimits = Current<NamedLimits>;
 
-/// How requests that proxies pass on are read, and how clients of HTTP are told of their limits.
+/// How to read requests that proxies pass on, and how to tell HTTP clients about their limits.
 struct ClientRules {
-  /// Who sent a request, where a trusted proxy passes it on.
+  /// Finds the client of a request that a trusted proxy passes on.
   ClientIp client_ip{{.trusted_proxies = {"127.0.0.0/8", "::1", "unix:"}}};
-  /// For requests that do not say which.
+  /// The style for requests that do not choose one.
   HeaderStyle header_style = HeaderStyle::kIetf11;
 };
 
@@ -46,7 +46,7 @@ class ThreadContext {
   ThreadContext(const std::shared_ptr<Store>& store, const CurrentLimits& current,
                 SlowDecisions& slow);
 
-  /// Begins a batch with no requests, and takes the limits of this time, which hold for all of it.
+  /// Begins an empty batch with the present limits, which apply to the whole batch.
   void begin_batch() {
     batch.clear();
     if (current_.version() != version_) update();
@@ -63,23 +63,25 @@ class ThreadContext {
   std::uint64_t version_ = 0;
 };
 
-/// What a server was started with, as far as clients may ask for it.
+/// What a server was started with, as far as clients may see it.
 struct ServerFacts {
-  /// As it is shown: without a password.
+  /// Without a password.
   std::string store_url = {};
   std::size_t max_connections = 0;
   std::vector<User> users = {};
   /// Whether, without users, clients of other machines without a certificate may ask, too.
   bool admits_strangers = true;
   ClientRules client_rules = {};
+  /// How often a snapshot of the store is written; 0 if none is.
+  std::chrono::nanoseconds snapshot_every{0};
 };
 
-/// A limit, and how often it has allowed and denied what takes from it.
+/// A limit, and how many requests for units or permits it has allowed and denied.
 struct LimitCount {
   std::string name;
-  /// Empty for all limits that are not named together.
+  /// Empty in the row that counts all limits without a name.
   std::string expression;
-  /// Those that a dry run would have denied among them.
+  /// Includes the requests that a limit in a dry run would have denied.
   std::uint64_t allowed = 0;
   std::uint64_t denied = 0;
   std::uint64_t would_deny = 0;
@@ -89,11 +91,11 @@ struct LimitCount {
 
 /// The certificate that the server shows at one of its addresses.
 struct ServedCertificate {
-  /// Under which the address is counted: "resp".
+  /// The protocol of the address, as in metrics: "resp".
   std::string protocol;
   /// The address: "0.0.0.0:6380".
   std::string listener;
-  /// When it ends, or the first of the chain behind it, in seconds since the Unix epoch.
+  /// When it ends, or the first of its chain to end, in seconds since the Unix epoch.
   std::int64_t not_after_s = 0;
 };
 
@@ -103,20 +105,20 @@ class ServerContext {
   /// What outcomes() calls all limits that are not named. No limit can have this name.
   static constexpr std::string_view kOtherLimits = "(other)";
 
-  /// Throws InvalidLimit or StoreError where a limit cannot be added. REQUIRES: threads >= 1.
+  /// Throws InvalidLimit or StoreError if a limit cannot be added. REQUIRES: threads >= 1.
   ServerContext(std::shared_ptr<Store> store, const ServedLimits& served, std::size_t threads,
                 ServerFacts facts = {});
 
   /// Replaces the limits that requests may name: each thread takes them with its next batch. States
-  /// and counts of limits of the same name go on. Throws InvalidLimit or StoreError where a limit
+  /// and counts of limits of the same name go on. Throws InvalidLimit or StoreError if a limit
   /// cannot be added; the former limits then stay. Called by one thread at a time.
   void replace_limits(const ServedLimits& served);
 
-  /// Of all addresses where TLS is spoken.
+  /// The certificates of all addresses with TLS.
   Current<std::vector<ServedCertificate>>& certificates() { return certificates_; }
   const Current<std::vector<ServedCertificate>>& certificates() const { return certificates_; }
 
-  /// Those of ServerFacts, until they are replaced.
+  /// The present rules: at first those of ServerFacts.
   Current<ClientRules>& client_rules() { return client_rules_; }
 
   Store& store() const { return *store_; }
@@ -124,7 +126,7 @@ class ServerContext {
   const ServerFacts& facts() const { return facts_; }
   Access& access() { return access_; }
   const Access& access() const { return access_; }
-  /// Whether administration has addresses of its own: then other addresses leave it to them.
+  /// Whether the paths for operators have addresses of their own, and are served only there.
   /// Thread-safe.
   bool admin_is_apart() const { return admin_is_apart_.load(std::memory_order_relaxed); }
   void set_admin_apart(bool is_apart) {
@@ -133,7 +135,7 @@ class ServerContext {
   /// From now on clients are told that the server is about to stop. Thread-safe.
   void begin_drain() { is_draining_.store(true, std::memory_order_relaxed); }
   bool is_draining() const { return is_draining_.load(std::memory_order_relaxed); }
-  /// When it was made, by the store's clock.
+  /// When this object was made, by the store's clock.
   Instant started_at() const { return started_at_; }
   /// For the thread numbered `index` alone. REQUIRES: index < threads().
   ThreadContext& thread(std::size_t index) { return *threads_[index]; }
@@ -149,12 +151,12 @@ class ServerContext {
   std::vector<LimitCount> limits() const;
 
   /// The keys that a named limit, or all others together (kOtherLimits), has denied most, at most
-  /// `most`, the one denied most first. Nothing where no limit has this name. Thread-safe.
+  /// `most`, the one denied most first. Nothing if no limit has this name. Thread-safe.
   std::optional<std::vector<KeyCount>> top(std::string_view limit, std::size_t most) const;
   static constexpr std::size_t kMaxTop = TopKeys::kCounters;
   static constexpr std::size_t kUsualTop = 20;
 
-  /// What the server does again and again, and how it ended.
+  /// How often something was tried, and how it ended.
   struct Attempts {
     std::uint64_t succeeded = 0;
     std::uint64_t failed = 0;
@@ -163,24 +165,24 @@ class ServerContext {
 
     void count(bool success, Instant now);
   };
-  /// How often the server has taken other files while it ran, or has not since they had a mistake.
-  /// Before any has succeeded, last_success is when the server was started. Thread-safe.
+  /// How often the server has read its files again, and how often it did not take them because of a
+  /// mistake. Before the first success, last_success is when the server was started. Thread-safe.
   Attempts reloads() const;
   void count_reload(bool succeeded);
-  /// How often a snapshot of the store was to be written while the server ran. Before any has
-  /// succeeded, last_success is 0. Thread-safe.
+  /// How often the server has written a snapshot of the store, and how often that failed. Before
+  /// the first success, last_success is 0. Thread-safe.
   Attempts snapshots() const;
   void count_snapshot(bool succeeded);
 
-  /// How long the decisions that are timed took (see DecisionBatch), of all threads. Thread-safe.
+  /// How long timed decisions took (see DecisionBatch), over all threads. Thread-safe.
   DurationCounts durations() const;
 
-  /// Told of each batch that is timed (see DecisionBatch).
+  /// Is told about each timed batch (see DecisionBatch).
   SlowDecisions& slow_decisions() { return slow_; }
 
-  /// Where the connections of this protocol are counted. Valid as long as this. Thread-safe.
+  /// The counters of this protocol's connections. Valid as long as this object. Thread-safe.
   ProtocolCounters& protocol(std::string_view name);
-  /// Those that protocol() was called for. Thread-safe.
+  /// The counters of all protocols for which protocol() was called. Thread-safe.
   std::vector<std::pair<std::string, const ProtocolCounters*>> protocols() const;
 
  private:

@@ -129,7 +129,7 @@ TEST_F(ServerContextTest, ReplacesTheLimitsAndKeepsStatesAndCounts) {
   take(1, "api", "bob", 1);
   context.replace_limits(
       std::vector<Limit>{Limit("token_bucket 1/1h", "more"), Limit("token_bucket 5/1h", "login")});
-  // A thread goes on with the limits of its batch until it begins another one.
+  // A thread uses the limits of its batch until it begins another one.
   EXPECT_EQ(context.thread(0).limits.find("login")->limit.expression(), "token_bucket 2/1h");
   for (std::size_t i = 0; i < context.threads(); ++i) context.thread(i).begin_batch();
   EXPECT_EQ(context.thread(0).limits.find("login")->limit.expression(), "token_bucket 5/1h");
@@ -140,7 +140,7 @@ TEST_F(ServerContextTest, ReplacesTheLimitsAndKeepsStatesAndCounts) {
   EXPECT_THAT(context.limits(), ElementsAre(LimitCount{"more", "token_bucket 1/1h", 1, 0},
                                             LimitCount{"login", "token_bucket 5/1h", 2, 1},
                                             LimitCount{"(other)", "", 0, 0}));
-  // One that comes back goes on with its count.
+  // A limit that is added again continues its count.
   context.replace_limits(kNamed);
   EXPECT_THAT(context.limits(), ElementsAre(LimitCount{"login", "token_bucket 2/1h", 2, 1},
                                             LimitCount{"api", "token_bucket 9/1h", 1, 0},
@@ -173,7 +173,7 @@ TEST_F(ServerContextTest, ALimitMayComeBackAsAnotherKindWhileAThreadIsIdle) {
 TEST_F(ServerContextTest, KeepsLimitsAndStatesWhereTheNewLimitsCannotBeOpened) {
   take(0, "login", "bob", 1);
   store->refuses_spaces = true;
-  // The first would begin fresh, since it is of another kind.
+  // The keys of the first limit would start fresh, since it is of another kind.
   const std::vector<Limit> limits{Limit("fixed_window 2/1h", "login"),
                                   Limit("token_bucket 1/1h", "more")};
   EXPECT_THROW(context.replace_limits(limits), StoreError);
@@ -184,7 +184,8 @@ TEST_F(ServerContextTest, KeepsLimitsAndStatesWhereTheNewLimitsCannotBeOpened) {
                                             LimitCount{"(other)", "", 0, 0}));
 }
 
-// Many keys have used up their unit when the limit would be raised, and then others fill the store.
+// Many keys have used their unit when a reload that would raise the limit fails. Then other keys
+// fill the store.
 TEST(ServerContext, ALimitThatIsNotReplacedEvictsByItsOwnNumbers) {
   const auto store = std::make_shared<MemoryStore>(
       MemoryOptions{.max_bytes = MemoryStore::kLeastBytes, .table = {}});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cassert>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -22,11 +23,11 @@ struct SlowBatch {
   std::string limits;
   std::size_t decisions = 0;
   std::chrono::nanoseconds duration{0};
-  /// Batches that were slow since the one reported before, and not reported.
+  /// How many slow batches have not been reported since the last report.
   std::uint64_t left_out = 0;
 };
 
-/// Reports batches that took long, and not more of them than kReports. Thread-safe.
+/// Reports slow batches, at most as often as kReports allows. Thread-safe.
 class SlowDecisions {
  public:
   /// The limit of the reports.
@@ -41,12 +42,15 @@ class SlowDecisions {
   /// `reports`: where the state of kReports is kept.
   SlowDecisions(NameOf name_of, std::shared_ptr<Store> reports);
 
-  /// REQUIRES: no decision has been made yet.
-  void set_report(Report report) { report_ = std::move(report); }
+  /// REQUIRES: called once, before set_threshold() and before any decision.
+  void set_report(Report report) {
+    assert(report_ == nullptr && threshold_ns_ == kNever.count());
+    report_ = std::move(report);
+  }
   /// Batches that take longer are slow. Before the first call none is.
   void set_threshold(std::chrono::nanoseconds threshold) { threshold_ns_ = threshold.count(); }
 
-  /// The batch of these requests took so long.
+  /// The batch of these requests took this long.
   void note(std::int64_t duration_ns, std::span<const ReplySlot> slots) {
     if (duration_ns > threshold_ns_.load(std::memory_order_relaxed)) report(duration_ns, slots);
   }

@@ -19,7 +19,7 @@ namespace sluice {
 struct KeyCount {
   /// Its first bytes, at most TopKeys::kMaxKeyBytes.
   std::string key;
-  /// At least as often as it was seen, and by at most `error` more.
+  /// How often it was seen, or up to `error` more than that.
   std::uint64_t count = 0;
   std::uint64_t error = 0;
 
@@ -29,8 +29,8 @@ struct KeyCount {
 /// The keys that are seen most, by a bounded number of counters: Space-Saving (A. Metwally, D.
 /// Agrawal, A. El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data Streams",
 /// ICDT 2005). A new key takes the counter that counts least, and its count as the error. A key
-/// that was seen more often than all keys together divided by kCounters has a counter for certain.
-/// Keys that are equal in their first kMaxKeyBytes are one. Not thread-safe.
+/// with more than one kCounters-th of all occurrences is certain to have a counter. Keys that are
+/// equal in their first kMaxKeyBytes are one. Not thread-safe.
 class TopKeys {
  public:
   static constexpr std::size_t kCounters = 1'000;
@@ -56,9 +56,9 @@ class TopKeys {
     by_count_.insert({at->second.count, at->first});
   }
 
-  /// Adds the counts of both as one summary of what either has seen (P. K. Agarwal et al.,
-  /// "Mergeable Summaries", PODS 2012): a key that a full one does not have may have been seen
-  /// there as often as its least counter says.
+  /// Adds the counts of two summaries, as one summary of what either has seen (P. K. Agarwal et
+  /// al., "Mergeable Summaries", PODS 2012): a key without a counter in a full summary may have
+  /// been seen there as often as the least counter says.
   using Merged = std::map<std::string, KeyCount, std::less<>>;
   void merge_into(Merged& merged, std::uint64_t& least_of_all) const {
     const std::uint64_t least = counters_.size() < kCounters ? 0 : by_count_.begin()->first;

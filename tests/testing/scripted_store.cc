@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <system_error>
+#include <stdexcept>
 #include <utility>
 
 #include "algorithms/limit_definition.h"
@@ -12,6 +12,16 @@ namespace sluice {
 namespace {
 
 constexpr std::chrono::seconds kMostWait{10};
+
+// Every store refuses such a group at once, whether it is lost or not.
+void check_together(std::span<const Request> requests) {
+  for (auto request = requests.begin(); request != requests.end(); ++request) {
+    const bool is_named_before = std::any_of(requests.begin(), request, [&](const Request& other) {
+      return other.space == request->space && other.key == request->key;
+    });
+    if (is_named_before) throw std::invalid_argument("a limit is named twice for one key");
+  }
+}
 
 }  // namespace
 
@@ -57,7 +67,7 @@ void ScriptedStore::note(std::span<const Request> requests, Instant now) {
   }
 }
 
-// The answer to one request, or to those that are asked together.
+// The answer to one request, or to requests that are decided together.
 Decision ScriptedStore::answer_to(std::span<const Request> requests, bool together, Instant now) {
   if (loses && std::ranges::any_of(requests, std::cref(loses))) {
     return {.source = Source::kUnavailable};
@@ -69,7 +79,7 @@ Decision ScriptedStore::answer_to(std::span<const Request> requests, bool togeth
   return decision;
 }
 
-// False where something is lost.
+// False if a request is lost.
 bool ScriptedStore::carry_out(std::span<const Request> requests, bool together, Instant now,
                               std::span<Decision> decisions) {
   std::unique_lock lock(mutex_);
@@ -98,11 +108,13 @@ void ScriptedStore::decide(std::span<const Request> requests, Instant now,
 }
 
 void ScriptedStore::decide_all(std::span<const Request> requests, Instant now, Decision& decision) {
+  check_together(requests);
   note(requests, now);
   if (!carry_out(requests, true, now, {&decision, 1})) throw StoreError(error);
 }
 
 void ScriptedStore::submit(std::unique_ptr<Batch> batch) {
+  if (batch->is_together()) check_together(batch->requests());
   note(batch->requests(), batch->now());
   if (answers == Answers::kAtOnce) {
     carry_out(*batch);
@@ -155,8 +167,7 @@ std::shared_ptr<Space> ScriptedStore::open_space(const LimitDefinition& limit) {
 std::shared_ptr<Space> ScriptedStore::replace_space(const std::shared_ptr<Space>& held,
                                                     const LimitDefinition& limit) {
   const std::lock_guard lock(mutex_);
-  if (breaks)
-    throw std::system_error(std::make_error_code(std::errc::io_error), "the store is broken");
+  if (breaks != nullptr) std::rethrow_exception(breaks);
   if (refuses_spaces && !spaces_.contains(limit.space)) {
     throw StoreError("no room for another space");
   }

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -21,12 +22,12 @@
 
 namespace sluice {
 
-/// The test double of all stores: a memory store that does as the test says. It answers at once,
-/// when it is told to, or on a thread of its own; it loses requests, tells of permits released
-/// elsewhere, and remembers what it was asked.
+/// The test double for stores: a memory store that the test controls. It answers at once, when the
+/// test says so, or on a thread of its own. It can lose requests and report permits that other
+/// processes release, and it records its requests.
 ///
-/// Thread-safe, but for what a test sets and reads directly: that is for while no other thread
-/// asks.
+/// Thread-safe, except for the members that a test sets and reads directly: use them only while no
+/// other thread asks.
 class ScriptedStore final : public Store {
  public:
   enum class Answers : std::uint8_t {
@@ -53,13 +54,13 @@ class ScriptedStore final : public Store {
   };
 
   ScriptedStore() = default;
-  /// Completes what is pending: unavailable.
+  /// Completes pending requests as unavailable.
   ~ScriptedStore() override;
 
   /// @name What the test says
   /// @{
   Answers answers = Answers::kAtOnce;
-  /// Which requests are lost: they are not carried out, and left unanswered. Else none are.
+  /// Which requests are lost: they are not carried out and not answered. If empty, none is.
   std::function<bool(const Request&)> loses;
   /// The error that says why a request was lost.
   std::string error = "the line is cut";
@@ -76,8 +77,8 @@ class ScriptedStore final : public Store {
   bool tells = false;
   /// Opens no space that is not open yet.
   bool refuses_spaces = false;
-  /// open_space() throws what is no StoreError.
-  bool breaks = false;
+  /// open_space() throws this, where it is set.
+  std::exception_ptr breaks = nullptr;
 
   void lose_all() {
     loses = [](const Request&) { return true; };

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <optional>
+#include <system_error>
 
 #include "testing/scripted_store.h"
 
@@ -43,6 +45,12 @@ inline void decide_locally(ScriptedStore& store, const Decision& decision) {
     local.source = Source::kLocal;
     return local;
   };
+}
+
+/// What the system throws that does not give what is asked of it: for ScriptedStore::breaks.
+inline std::exception_ptr broken_system() {
+  return std::make_exception_ptr(
+      std::system_error(std::make_error_code(std::errc::io_error), "there is none"));
 }
 
 }  // namespace sluice

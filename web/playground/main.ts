@@ -7,7 +7,7 @@ import { Answer, Arrival, LimitAnswer, ofRequests, Problem, simulate, windowOf, 
 import { arrivalsOf, readTimes } from "./arrivals";
 import { RequestChooser } from "./chooser";
 import { binsOf, DecisionPicture, makeArrivalPicture } from "./picture";
-import { DRAWN_BINS, Kind, KINDS, MAX_ARRIVALS, MAX_DECISIONS, MAX_LIMITS, MAX_PEEKS,
+import { DRAWN_BINS, Kind, KINDS, MAX_ARRIVALS, MAX_DECISIONS, MAX_DRAWN, MAX_LIMITS, MAX_PEEKS,
   readDrawn, readExperiment, writeExperiment } from "./state";
 
 let experiment = readExperiment(location.hash);
@@ -16,6 +16,8 @@ let lastAsked = 0;
 let token = "";
 
 const controls = make("div", {class: "controls"});
+/** What is wrong with one of the controls. */
+const mistake = make("p", {class: "denied small error", role: "alert"});
 const drawing = make("div", {});
 const status = make("p", {class: "muted small", role: "status"});
 const results = make("div", {class: "results"});
@@ -23,15 +25,30 @@ const chooser = new RequestChooser();
 const login = make("div", {class: "controls"});
 const rows: {input: HTMLInputElement; error: HTMLElement; result: HTMLElement}[] = [];
 
+/** A wrong text stays in its field, and the experiment as it was: the sentence says why. */
+function refuse(input: HTMLInputElement, sentence: string): void {
+  input.setAttribute("aria-invalid", "true");
+  mistake.textContent = sentence;
+}
+
+function accept(input: HTMLInputElement): void {
+  input.removeAttribute("aria-invalid");
+  mistake.replaceChildren();
+  update();
+}
+
 function numberField(label: string, name: "rate" | "span" | "period" | "seed", least: number,
                      most: number): HTMLElement {
   const input = make("input", {type: "number", name, min: least, max: most, step: "any",
-    value: experiment[name], change: () => {
+    value: experiment[name], change: (): void => {
       const value = Number(input.value);
       const isGood = input.value !== "" && value >= least && value <= most;
-      if (isGood) experiment[name] = value;
-      input.value = String(experiment[name]);
-      update();
+      if (!isGood) {
+        return refuse(input, `"${label}" must be a number from ${grouped(least)} to ` +
+            `${grouped(most)}.`);
+      }
+      experiment[name] = value;
+      accept(input);
     }});
   return make("label", {}, label, input);
 }
@@ -58,6 +75,7 @@ function makeControls(): void {
     drawn: () => [makeDrawn()],
     times: () => [makeTimes()],
   };
+  mistake.replaceChildren();
   controls.replaceChildren(make("label", {}, "Arrivals", kind), ...fields[experiment.kind](),
       numberField("seconds in all", "span", 1, 86_400));
 }
@@ -65,10 +83,14 @@ function makeControls(): void {
 /** The drawing as numbers, for the keyboard. */
 function makeDrawn(): HTMLElement {
   const input = make("input", {type: "text", name: "drawn", class: "mono", spellcheck: "false",
-    value: experiment.drawn.join(" "), change: () => {
-      experiment.drawn = readDrawn(input.value) ?? experiment.drawn;
-      input.value = experiment.drawn.join(" ");
-      update();
+    value: experiment.drawn.join(" "), change: (): void => {
+      const counts = readDrawn(input.value);
+      if (counts === null) {
+        return refuse(input, `A drawing has ${DRAWN_BINS} integers from 0 to ` +
+            `${grouped(MAX_DRAWN)}, with a space between them.`);
+      }
+      experiment.drawn = counts;
+      accept(input);
     }});
   return make("label", {class: "wide"},
       `Draw in the picture, or write how many arrive in each of its ${DRAWN_BINS} parts`, input);
@@ -152,9 +174,20 @@ function makeRows(): void {
   results.replaceChildren(...experiment.limits.map(makeRow));
 }
 
+/** Hides what was decided about a former experiment, which keeps its place, or shows it again. */
+function hideResults(areOld: boolean): void {
+  for (const element of [chooser.element, ...rows.map(({result}) => result)]) {
+    element.classList.toggle("old", areOld);
+  }
+}
+
 /** Says what is wrong, and shows the character. */
 function showProblem(problem: Problem): void {
-  for (const row of rows) row.error.replaceChildren();
+  hideResults(true);
+  for (const row of rows) {
+    row.error.replaceChildren();
+    row.input.removeAttribute("aria-invalid");
+  }
   if (problem.status === 401) {
     token = "";  // A wrong one is not sent again.
     if (!login.hasChildNodes()) login.append(makeTokenField());
@@ -163,6 +196,7 @@ function showProblem(problem: Problem): void {
     status.textContent = problem.detail;
     return;
   }
+  status.replaceChildren();
   const row = rows[problem.index];
   const text = row.input.value;
   const at = problem.offset ?? text.length;
@@ -207,6 +241,7 @@ function show(answer: Answer, asked: Arrival[], arrivals: number[], isCut: boole
   if ("problem" in answer) return showProblem(answer.problem);
   status.textContent = `${plural(arrivals.length, "request")} of one key, each limit by itself.` +
     (isCut ? " There are more, which are left out: fewer limits leave room for more." : "");
+  hideResults(false);
   chooser.begin(arrivals);
   answer.limits.forEach((limit, i) => {
     rows[i].error.replaceChildren();
@@ -245,8 +280,8 @@ function start(): void {
       make("p", {class: "lede"},
           "The same requests, decided by several limits. The address holds the experiment: copy ",
           "it to show it to others."),
-      make("section", {class: "card", "aria-label": "Arrivals"}, controls, drawing, status,
-          login, chooser.element),
+      make("section", {class: "card", "aria-label": "Arrivals"}, controls, mistake, drawing,
+          status, login, chooser.element),
       make("h2", {}, "Limits"), legend(), results, make("p", {}, add));
   makeControls();
   makeRows();

@@ -127,6 +127,8 @@ export function makeArrivalPicture(bins: number[], onDraw: (bin: number, count: 
   picture.addEventListener("pointermove", (event) => {
     if (event.buttons === 1) draw(event);
   });
+  // Another gesture may take the pointer away: what has been drawn by then stays.
   picture.addEventListener("pointerup", onEnd);
+  picture.addEventListener("pointercancel", onEnd);
   return picture;
 }

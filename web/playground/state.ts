@@ -30,11 +30,11 @@ export interface Experiment {
 }
 
 export const MAX_LIMITS = 16;
-/** In one part of the span. */
-const MAX_DRAWN = 1000;
 /** What one request to the server may ask for. */
 export const MAX_ARRIVALS = 10_000;
 export const MAX_DECISIONS = 20_000;
+/** In one part of the span; more than all kinds of arrivals have there. */
+export const MAX_DRAWN = 2 * MAX_ARRIVALS;
 /** At how many instants the page asks what remains. */
 export const MAX_PEEKS = 241;
 
@@ -67,11 +67,11 @@ function numbers(text: string | null, most: number): number[] {
   return values.filter((value) => Number.isFinite(value) && value >= 0).slice(0, most);
 }
 
-/** The counts of a drawing; null if they are not DRAWN_BINS numbers. */
+/** The counts of a drawing; null if they are not DRAWN_BINS integers from 0 to MAX_DRAWN. */
 export function readDrawn(text: string | null): number[] | null {
-  const counts = numbers(text?.trim().replace(/[\s,]+/g, " ") ?? null, DRAWN_BINS);
-  if (counts.length !== DRAWN_BINS) return null;
-  return counts.map((count) => Math.min(MAX_DRAWN, Math.floor(count)));
+  const counts = (text ?? "").trim().split(/[\s,]+/).map((word) => (word ? Number(word) : NaN));
+  const isGood = (count: number) => Number.isInteger(count) && count >= 0 && count <= MAX_DRAWN;
+  return counts.length === DRAWN_BINS && counts.every(isGood) ? counts : null;
 }
 
 /** The experiment that the part of an address after '#' holds. What is missing or wrong there is as

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "protocols/http/testing.h"
 #include "sluice/store.h"
+#include "testing/http_connection.h"
 
 namespace sluice::http {
 namespace {
@@ -39,7 +39,7 @@ TEST_F(UsersTest, AskForATokenOnEachRequest) {
       connection_.ask_one(post("/v1/check", kCheckBody, "Authorization: Basic YTpi\r\n")).status,
       401);
   EXPECT_EQ(connection_.ask_one(post("/v1/check", kCheckBody, bearer("secret"))).status, 200);
-  // The token is that of its request alone.
+  // A token is valid for its request only.
   EXPECT_EQ(connection_.ask_one(post("/v1/check", kCheckBody)).status, 401);
 }
 
@@ -84,7 +84,7 @@ TEST_F(UsersTest, MayBeReplaced) {
 TEST_F(UsersTest, ProxiesHaveAHeaderOfTheirOwn) {
   EXPECT_EQ(connection_.ask_one(get("/auth?limit=login", "X-Sluice-Token: secret\r\n")).status,
             204);
-  // That of the proxy's client is not read.
+  // The token of the proxy's client is not read.
   EXPECT_EQ(
       connection_.ask_one(get("/auth?limit=login", "X-Sluice-Token: secret\r\n" + bearer("theirs")))
           .status,
@@ -93,7 +93,8 @@ TEST_F(UsersTest, ProxiesHaveAHeaderOfTheirOwn) {
   EXPECT_EQ(connection_.ask_one(get("/auth/login/path", "X-Sluice-Token: wrong\r\n")).status, 500);
 }
 
-// Who may not charge can bring a key into debt by what its limit admits at once, and no further.
+// A user without the role admin can bring a key into debt by what its limit admits at once, and no
+// further.
 TEST_F(UsersTest, CommitMoreThanTheyReservedUpToABound) {
   const auto reserve = [&](const std::string& key, int cost) {
     const std::string mark = R"("reservation":")";
@@ -118,7 +119,7 @@ TEST_F(UsersTest, CommitMoreThanTheyReservedUpToABound) {
   EXPECT_EQ(commit(name, "7", "secret").status, 200);
   EXPECT_EQ(commit(name, "7", "secret").status, 409);
   EXPECT_EQ(commit(reserve("other", 1), "9000000000", "other").status, 200);
-  // What has been admitted nothing charges nothing.
+  // A reservation of 0 units cannot charge any.
   const std::string none = reserve("free", 0);
   EXPECT_EQ(commit(none, "1", "secret").status, 403);
   EXPECT_EQ(commit(none, "0", "secret").status, 200);

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "protocols/http/testing.h"
 #include "sluice/store.h"
+#include "testing/http_connection.h"
 
 namespace sluice::http {
 namespace {
@@ -27,7 +27,8 @@ AcceptedStream loopback() {
 AcceptedStream unix_socket() {
   return {.wake = [] {}, .peer = "unix:"};
 }
-// At an address that other machines reach, which a program of this machine may use as well.
+// A connection to an address that other machines can reach; its peer may be a program of this
+// machine.
 AcceptedStream remote(std::string peer = "203.0.113.9") {
   return {.wake = [] {}, .peer = std::move(peer)};
 }
@@ -102,7 +103,8 @@ TEST_F(PlaceTest, ConnectionsAreCountedApart) {
   EXPECT_THAT(metrics, HasSubstr("sluice_connections{protocol=\"admin\"} 1\n"));
 }
 
-// A user needs the role at the listener of admin, too; users do not open the paths elsewhere.
+// A user needs the role at the addresses of --admin, too. Users do not make the paths available
+// elsewhere.
 TEST(AdminUsersTest, NeedTheRole) {
   const auto server =
       server_over(open_store("memory:"), {{"gateway", token_sha256("secret"), "", kCheckRole},

@@ -1,6 +1,7 @@
 #include "protocols/http/asking.h"
 
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include "algorithms/limit_definition.h"
@@ -10,7 +11,7 @@
 namespace sluice::http {
 namespace {
 
-// No limit that can be kept is longer by far.
+// Valid names and expressions are far shorter.
 constexpr std::size_t kMaxLimitBytes = 4 * 1024;
 
 }  // namespace
@@ -55,7 +56,8 @@ void ask(Exchange& exchange, const SharedLimit& limit, const Request& request, R
   detail.options = exchange.options;
   if (detail.form == Form::kReservation) detail.reserved.limit = limit;
   if (detail.limits.empty()) detail.limits.push_back(bound_for(limit, request.key));
-  // A commit that local states have carried out, and will pass on to the store, is done.
+  // If local states have carried out a commit, which is charged to the store later, the commit is
+  // done.
   const bool may_be_local = detail.form == Form::kCommit;
   if (detail.commit) detail.commit->set_asked();
   batch.add(limit, request,
@@ -74,11 +76,14 @@ Check read_check(ThreadState& thread, const boost::json::value& object) {
 }
 
 Check read_check(ThreadState& thread, const boost::json::array& checks, std::size_t at) {
+  const auto place = [=] { return "checks[" + std::to_string(at) + "]: "; };
   try {
     return read_check(thread, checks[at]);
   } catch (Problem& problem) {
-    problem.detail.insert(0, "checks[" + std::to_string(at) + "]: ");
+    problem.detail.insert(0, place());
     throw;
+  } catch (const std::system_error& error) {
+    throw Problem{.status = 503, .detail = place() + error.what(), .retry_after_s = 1};
   }
 }
 

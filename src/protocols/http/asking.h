@@ -10,20 +10,21 @@
 
 namespace sluice::http {
 
-/// The limit of this name or expression. Throws Problem: 404 where no limit has this name, 400 with
-/// the offset where it is no expression, 503 where the store has no room for it. Valid as
+/// The limit of this name or expression. Throws Problem: 404 if no limit has this name, 400 with
+/// the offset if the expression is invalid, 503 if the store has no room for the limit. Valid as
 /// LimitRegistry::find() says.
 const SharedLimit& find_limit(ThreadState& thread, std::string_view text);
 
-/// Throws Problem where the limit cannot be asked this: some lend permits, the others units.
+/// Throws Problem if the limit cannot carry out this operation: some limits have permits, the
+/// others units.
 void require_kind(const RegisteredLimit& limit, const Request& request);
 
 /// Adds a request to the batch, whose response `detail` describes. Its key stays valid until the
 /// batch has been asked. Throws Problem as require_kind().
 void ask(Exchange& exchange, const SharedLimit& limit, const Request& request, ReplyDetail detail);
 
-/// The style of headers that the request asks for, as "?headers=draft-3", or else the usual one.
-/// Throws Problem where there is no such style.
+/// The style of headers that the request chooses ("?headers=draft-3"), or else the configured one.
+/// Throws Problem if there is no such style.
 HeaderStyle read_style(ThreadState& thread, std::string_view name);
 
 /// A request to take units, and the limit that it refers to.
@@ -34,7 +35,8 @@ struct Check {
 
 /// Reads {limit, key, cost}. The key is a view of the object. Throws Problem.
 Check read_check(ThreadState& thread, const boost::json::value& object);
-/// One of several, whose place is in the sentence of its Problem. REQUIRES: at < checks.size().
+/// One of several, whose place is in the sentence of its Problem, which is 503 where the system
+/// fails. REQUIRES: at < checks.size().
 Check read_check(ThreadState& thread, const boost::json::array& checks, std::size_t at);
 
 }  // namespace sluice::http

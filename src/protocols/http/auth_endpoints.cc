@@ -17,13 +17,13 @@ namespace {
 
 constexpr std::string_view kAuthPath = "/auth/";
 constexpr std::string_view kClientIp = "{ip}";
-/// Of all keys of a request.
+/// The most bytes of all keys of a request together.
 constexpr std::size_t kMaxKeyBytes = 64 * 1024;
 
 /// What a proxy asks for, by the parameters of its query.
 struct AuthQuery {
   boost::container::small_vector<std::string_view, 2> limits = {};
-  /// Of all limits; else each has the key that the file gives it.
+  /// The key for all limits; without it, each limit has the key that the file says.
   std::optional<std::string_view> key = {};
   /// A field of the key that must not be empty, or none.
   std::string_view required = {};
@@ -65,9 +65,7 @@ AuthQuery read_query(std::string_view text, Arena& arena) {
   boost::container::small_vector<std::string_view, 4> once;
   while (parameters.next(name, value)) {
     if (name != "limit") {
-      if (std::find(once.begin(), once.end(), name) != once.end()) {
-        throw Problem{.detail = "the parameter \"" + std::string(name) + "\" is there twice"};
-      }
+      if (std::find(once.begin(), once.end(), name) != once.end()) refuse_twice(name);
       once.push_back(name);
     }
     value = decode_percent(value, true, arena);
@@ -92,7 +90,7 @@ AuthQuery read_query(std::string_view text, Arena& arena) {
   return query;
 }
 
-// Whether the client can read the body of a denial, or does not say what it can.
+// Whether the client accepts the body of a denial, or has no Accept header.
 bool accepts_problem(const Message& message) {
   if (!message.has_field("Accept")) return true;
   for (const HeaderField& field : message.fields) {
@@ -105,7 +103,7 @@ bool accepts_problem(const Message& message) {
   return false;
 }
 
-// Denies a request without the field that is required; true where it did.
+// Denies a request without the required field. Returns whether it did.
 bool deny_without(const AuthQuery& query, const OriginalRequest& request, Exchange& exchange) {
   if (query.required.empty()) return false;
   std::string value;
@@ -119,7 +117,7 @@ bool deny_without(const AuthQuery& query, const OriginalRequest& request, Exchan
 }
 
 /// Makes the keys of a request: one for all limits if the request names it, else that of each
-/// limit. They are kept in the thread's arena.
+/// limit. The keys are stored in the thread's arena.
 class Keys {
  public:
   Keys(const AuthQuery& query, const OriginalRequest& request, Arena& arena)

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "protocols/http/testing.h"
+#include "testing/http_connection.h"
 #include "testing/served_store.h"
 
 namespace sluice::http {
@@ -17,7 +17,7 @@ class AuthTest : public testing::Test {
   Reply ask(const std::string& query, const std::string& headers = {}) {
     return connection.ask_one(get("/auth?" + query, headers));
   }
-  /// The key that the store was asked for.
+  /// The key of the request to the store.
   std::string key_of(const std::string& target, const std::string& headers = {}) {
     store->asked.clear();
     const Reply reply = connection.ask_one(get(target, headers));
@@ -92,6 +92,18 @@ TEST_F(AuthTest, MakesTheKeyFromTheRequest) {
   EXPECT_EQ(key_of("/auth?limit=api"), "127.0.0.1");
 }
 
+// The server behind the proxy may read the other one.
+TEST_F(AuthTest, MakesNoKeyFromAParameterThatIsThereTwice) {
+  const std::string target = "/auth?limit=api&key={query:user}";
+  const auto reply_to = [&](const std::string& original) {
+    return connection.ask_one(get(target, "X-Forwarded-Uri: " + original + "\r\n"));
+  };
+  const Reply twice = reply_to("/a?user=1&x=2&us%65r=1");
+  EXPECT_EQ(twice.status, 400);
+  EXPECT_THAT(twice.body, HasSubstr(R"(the parameter \"user\" is there twice)"));
+  EXPECT_EQ(reply_to("/a?x=1&user=1&x=2").status, 204);
+}
+
 TEST_F(AuthTest, BelievesProxiesOnly) {
   AcceptedStream stream = TestConnection::accepted();
   stream.peer = "198.51.100.1";
@@ -107,7 +119,7 @@ TEST_F(AuthTest, BelievesProxiesOnly) {
   EXPECT_EQ(store->asked.at(1).key, "203.0.113.7 /x");
 }
 
-/// A limit whose keys the file makes and treats by rules.
+/// A limit with a key template and overrides in the file.
 ServedLimits keyed_limits() {
   NamedLimit keyed(Limit("fixed_window 9/1h", "keyed"));
   keyed.key = "{header:X-Key}";
@@ -135,7 +147,7 @@ TEST_F(KeyedAuthTest, TakesTheKeyFromTheFileUnlessTheRequestSays) {
   EXPECT_THAT(keys, testing::ElementsAre("a", "b", "a", "203.0.113.7", "a", ""));
 }
 
-// Connections that are open as well follow the rules of this time.
+// The present rules also apply to open connections.
 TEST_F(KeyedAuthTest, BelievesTheProxiesOfTheFile) {
   TestConnection proxy(handlers(context), {.wake = [] {}, .peer = "10.1.2.3"});
   const std::string forwarded = get("/auth?limit=api&key={ip}+{method}",
@@ -223,7 +235,8 @@ TEST_F(AuthTest, NamesWhatIsWrong) {
   for (int i = 0; i < 16; ++i) fields += "{method}";
   EXPECT_EQ(ask("limit=api&key=" + fields).status, 204);
   EXPECT_THAT(bad("limit=api&key=" + fields + "{ip}"), HasSubstr("more than 16 fields"));
-  // What a template makes of a long header is bounded, and so are the keys of several limits.
+  // The key that a template makes from a long header is bounded, and so are the keys of several
+  // limits.
   const std::string header = "X-Long: " + std::string(8'000, 'x') + "\r\n";
   const auto long_key = [&](int times) {
     std::string query = "limit=api&limit=login&key=";
@@ -238,7 +251,8 @@ TEST_F(AuthTest, NamesWhatIsWrong) {
   EXPECT_EQ(ask("limit=nope").status, 404);
 }
 
-// A page in a browser must not use up limits; what a proxy passes on comes from its own clients.
+// A page in a browser must not use up limits. Requests that a proxy passes on come from its
+// clients.
 TEST_F(AuthTest, RefusesAPageOfAnotherSiteUnlessAProxyAsks) {
   const std::string page = "Origin: http://evil.example\r\n";
   EXPECT_EQ(ask("limit=api", page).status, 403);

@@ -15,7 +15,7 @@ namespace {
 
 namespace json = boost::json;
 
-// All or nothing: the batch has these requests alone.
+// All or nothing: the batch has only these requests.
 void check_all(Exchange& exchange, const json::array& checks, HeaderStyle style) {
   if (exchange.waits_for_decisions()) return;
   if (checks.empty() || checks.size() > kMaxTogether) {
@@ -58,7 +58,7 @@ void run_check(Exchange& exchange) {
     throw Problem{.detail = "there are " + std::to_string(checks.size()) + " checks, at most " +
                             std::to_string(CheckList::kMost)};
   }
-  // The list keeps what was parsed, and where.
+  // The list keeps the parsed body, and the arena in which it is stored.
   exchange.list = std::make_unique<CheckList>(
       std::exchange(thread.arena, std::make_unique<Arena>()), std::move(body), exchange.options);
   exchange.is_last = true;

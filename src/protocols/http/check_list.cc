@@ -8,7 +8,7 @@
 namespace sluice::http {
 namespace {
 
-// Of a decision among the results.
+// The usual length of one decision in the results.
 constexpr std::size_t kUsualBytes = 128;
 
 }  // namespace

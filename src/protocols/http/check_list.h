@@ -10,9 +10,9 @@
 
 namespace sluice::http {
 
-/// A request for many decisions, each by itself. They take several batches, between which other
-/// connections of the thread are served. Each batch is for this request alone, and its replies are
-/// appended to results().
+/// A request for many independent decisions. They take several batches, between which the thread
+/// serves other connections. Each batch is for this request only, and its replies are appended to
+/// results().
 class CheckList {
  public:
   static constexpr std::size_t kMost = 1'000;

@@ -15,12 +15,12 @@
 
 namespace sluice::http {
 
-/// What all connections of HTTP share. Thread-safe.
+/// The state that all connections of HTTP share. Thread-safe.
 struct SharedState {
   Reservations reservations;
 };
 
-/// What HTTP's connections of one serving thread share. Not thread-safe.
+/// The state that HTTP's connections of one serving thread share. Not thread-safe.
 struct ThreadState {
   /// `protocol`: the name under which its connections are counted.
   ThreadState(std::shared_ptr<ServerContext> server_context, std::size_t thread,
@@ -30,14 +30,14 @@ struct ThreadState {
         shared(std::move(shared_state)),
         counters(server->protocol(protocol)) {}
 
-  /// Takes the rules of this time.
+  /// Takes the server's present rules.
   void update_rules() {
     const std::uint64_t current = server->client_rules().version();
     if (rules != nullptr && current == rules_version) return;
     rules_version = current;  // First, so that rules which are replaced meanwhile are taken next.
     rules = server->client_rules().get();
   }
-  /// Whether a peer is a proxy that they trust.
+  /// Whether the peer is a proxy that the rules trust.
   bool trusts(std::string_view peer) const {
     constexpr std::string_view kAnyone = "192.0.2.1";  // An address for examples.
     return peer != kAnyone && rules->client_ip.key(peer, {&kAnyone, 1}) == kAnyone;
@@ -57,17 +57,17 @@ struct ThreadState {
 /// The other side of a connection.
 struct Peer {
   std::string address;
-  /// By its certificate, or since there are no users.
+  /// Who the peer is without a token in the request.
   ClientAccess access;
-  /// Programs of this machine alone reach the listener.
+  /// Whether only programs of this machine can reach the listener.
   bool is_loopback = false;
-  /// It came to a listener of admin, not of HTTP.
+  /// Whether it is connected to a listener for operators (--admin).
   bool is_at_admin = false;
-  /// It is a trusted proxy: what it says of the request that it passes on is so.
+  /// Whether it is a trusted proxy: what it says of the request that it passes on is believed.
   bool is_trusted = false;
   std::uint64_t rules_version = 0;  // By which rules that was found.
 
-  /// Only programs of this machine can connect so.
+  /// Whether only programs of this machine can connect in this way.
   bool is_local() const { return is_loopback || address == "unix:"; }
 };
 
@@ -81,24 +81,26 @@ struct Exchange {
   DecisionReplies& replies;
   ResponseOptions options;
   std::string& output;
-  /// Set by a request for many decisions, each by itself, which takes several batches.
+  /// Set by a request for many independent decisions, which take several batches.
   std::unique_ptr<CheckList>& list;
-  /// Nothing more is added to the batch: it is asked now.
+  /// If true, nothing more is added to the batch: the store decides it now.
   bool is_last = false;
-  /// What the client may do, by the token of the request or as Peer::identity says.
+  /// The client's roles, by the token of the request or else by Peer::access.
   Roles roles = kNoRole;
-  /// This request was not carried out: it is run again when the batch has been asked.
+  /// If true, this request was not carried out: it is run again when the store has decided the
+  /// batch.
   bool is_to_repeat = false;
 
   std::string_view date() const { return thread.date.at(thread.server->store().now()); }
 
-  /// Answers with what is no decision.
+  /// Answers with a response that is not a decision.
   void respond(const Response& response) {
     write_response(thread.context.batch.other_replies(output), options, date(), response);
   }
 
-  /// For a request that must be the only one of its batch, or that tells what has been decided:
-  /// true where it must return, since there are decisions before it.
+  /// For a request that must be the only one of its batch, or that reports counts of decisions:
+  /// true if the batch has other requests before it. The endpoint must then return; it is run
+  /// again.
   bool waits_for_decisions() {
     is_to_repeat = !thread.context.batch.is_empty();
     return is_to_repeat;

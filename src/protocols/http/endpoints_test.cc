@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "protocols/http/testing.h"
+#include "testing/http_connection.h"
 #include "testing/served_store.h"
 
 namespace sluice::http {
@@ -83,6 +83,10 @@ TEST_F(EndpointsTest, SaysHowHeadersAreWritten) {
   EXPECT_EQ(denied.header("Retry-After"), "1");
   EXPECT_EQ(denied.header("Cache-Control"), "no-store");
   EXPECT_EQ(connection.ask_one(post("/v1/check?headers=bad", kBob + "}")).status, 400);
+  const std::string twice = "?headers=none&headers=none";
+  for (const std::string path : {"/v1/check", "/v1/take"}) {
+    EXPECT_EQ(connection.ask_one(post(path + twice, kBob + "}")).status, 400) << path;
+  }
 }
 
 TEST_F(EndpointsTest, NamesWhatIsWrongWithABody) {
@@ -143,6 +147,16 @@ TEST_F(EndpointsTest, NamesWhatIsWrongWithALimit) {
   EXPECT_EQ(ask("/v1/check", R"({"limit":"fixed_window 2/1h","key":"a"})").status, 200);
   store->refuses_spaces = true;
   EXPECT_EQ(ask("/v1/check", R"({"limit":"fixed_window 3/1h","key":"a"})").status, 503);
+}
+
+TEST_F(EndpointsTest, TheSystemFailsForOneOfSeveral) {
+  store->breaks = broken_system();
+  EXPECT_EQ(
+      members("/v1/check", R"({"checks":[{"limit":"login","key":"a"},)"
+                           R"({"limit":"fixed_window 3/1h","key":"a"}]})"),
+      "\"results\":[{" + decision("true", 5, 4, "0", 200) + "}," +
+          problem(503, "Service Unavailable", "checks[1]: there is none: Input/output error") +
+          "]");
 }
 
 TEST_F(EndpointsTest, ChecksSeveral) {
@@ -234,7 +248,7 @@ TEST_F(EndpointsTest, ACommitThatTheStoreDidNotCarryOutCanBeRepeated) {
   store->loses = {};
   EXPECT_EQ(members("/v1/commit", commit + "1}"), decision("true", 5, 4, "0", 200));
   EXPECT_EQ(ask("/v1/commit", commit + "1}").status, 409);
-  // A failure policy changes no key; local states do, and tell the store later.
+  // A failure policy changes no key. Local states do, and the store is charged later.
   store->says = [](const Request& request) -> std::optional<Decision> {
     return Decision{.allowed = true,
                     .source = request.key == "policy" ? Source::kPolicy : Source::kLocal};
@@ -278,7 +292,7 @@ TEST_F(EndpointsTest, TellsOfItsHealth) {
   EXPECT_EQ(connection.ask_one(get("/readyz")).body, R"({"status":"ready"})");
 }
 
-// Everyone may ask: an error's text may name machines.
+// Any client may ask, and the text of an error may name machines.
 TEST_F(EndpointsTest, SaysThatTheStoreIsLostButNotWhy) {
   store->health = {.state = StoreHealth::State::kDown, .reason = "10.0.0.7 refused"};
   const Reply reply = connection.ask_one(get("/readyz"));
@@ -308,7 +322,7 @@ TEST_F(EndpointsTest, TellsMetrics) {
   EXPECT_THAT(reply.body, HasSubstr("\nsluice_parse_errors_total{protocol=\"http\"} 1\n"));
 }
 
-// In one pipeline as well, what was asked before is counted.
+// Also in one pipeline, earlier requests are counted.
 TEST_F(EndpointsTest, TellsMetricsOfWhatWasDecidedBefore) {
   const std::vector<Reply> replies =
       connection.ask(post("/v1/check", kBob + "}") + get("/metrics"));
@@ -327,6 +341,9 @@ TEST_F(EndpointsTest, TellsTheKeysDeniedMost) {
   for (const std::string n : {"0", "1001", "x", "-1"}) {
     EXPECT_EQ(connection.ask_one(get("/v1/top?limit=api&n=" + n)).status, 400) << n;
   }
+  const Reply twice = connection.ask_one(get("/v1/top?limit=api&n=3&n=3"));
+  EXPECT_EQ(twice.status, 400);
+  EXPECT_THAT(twice.body, HasSubstr(R"(the parameter \"n\" is there twice)"));
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ StreamHandler::Progress Handler::run_requests(std::string_view input, std::strin
   return {.consumed = consumed, .next = Next::kMore};
 }
 
-// `is_last`: no more has come behind this request.
+// `is_last`: no further bytes have arrived after this request.
 void Handler::run(std::string& output, bool is_last) {
   const Message& message = parser_.message();
   const bool closes = !message.keeps_alive || (is_last && thread_->server->is_draining());
@@ -119,7 +119,7 @@ void Handler::run(std::string& output, bool is_last) {
   is_batch_full_ = exchange.is_last || exchange.is_to_repeat || is_closing_;
 }
 
-// Nothing more can be read from this connection.
+// Answers with the problem and closes the connection, whose further bytes cannot be parsed.
 void Handler::refuse(const Problem& problem, std::string& output) {
   write_problem(thread_->context.batch.other_replies(output), {.closes = true}, date(), problem);
   ++thread_->counters.parse_errors;

@@ -50,7 +50,7 @@ class Handler final : public StreamHandler {
 
 /// Makes the handlers of HTTP connections, which share `server`.
 MakeHandler handlers(const std::shared_ptr<ServerContext>& server);
-/// The same, of connections to the addresses of admin, which have other paths.
+/// The same, for connections to the addresses for operators (--admin), which have other paths.
 MakeHandler admin_handlers(const std::shared_ptr<ServerContext>& server);
 
 /// Sent to a client that connects when the server has no connection left.
@@ -63,7 +63,7 @@ inline constexpr std::string_view kRefusal =
     R"({"type":"about:blank","title":"Service Unavailable","status":503,)"
     R"("detail":"the server has no connection left"})";
 
-/// Between requests, and for the rest of one.
+/// The time between requests, and the time for the rest of one.
 inline constexpr StreamTimeouts kTimeouts{.idle = std::chrono::minutes(5),
                                           .request = std::chrono::seconds(10)};
 

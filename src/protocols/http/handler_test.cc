@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "protocols/http/testing.h"
+#include "testing/http_connection.h"
 #include "testing/served_store.h"
 
 namespace sluice::http {
@@ -66,7 +66,7 @@ TEST(DrainingHandlerTest, AnswersAllThatHasCome) {
   server->begin_drain();
   std::string many;
   for (int i = 0; i < 100; ++i) many += get("/healthz");
-  // The rest of a request is waited for.
+  // The handler waits for the rest of a request.
   const std::vector<Reply> first = connection.ask(many + "GET /hea");
   ASSERT_EQ(first.size(), 100U);
   EXPECT_EQ(first.back().header("Connection"), "(none)");
@@ -205,14 +205,14 @@ TEST_F(HandlerTest, TellsAClientThatItIsTooSlow) {
   EXPECT_THAT(reply, HasSubstr("\r\nConnection: close\r\n"));
 }
 
-// As where the system has no random numbers for the id of a permit.
+// For example because the system has no random numbers for the id of a permit.
 TEST_F(HandlerTest, AnswersWhereTheSystemFails) {
-  store->breaks = true;
+  store->breaks = broken_system();
   const std::vector<Reply> replies = connection.ask(
       post("/v1/check", R"({"limit":"token_bucket 7/1s","key":"bob"})") + get("/healthz"));
   ASSERT_THAT(replies, ElementsAre(Field(&Reply::status, 503), Field(&Reply::status, 200)));
   EXPECT_EQ(replies[0].header("Retry-After"), "1");
-  EXPECT_THAT(replies[0].body, HasSubstr("the store is broken: Input/output error"));
+  EXPECT_THAT(replies[0].body, HasSubstr("there is none: Input/output error"));
 }
 
 TEST_F(HandlerTest, HasACompleteRefusal) {
@@ -330,7 +330,7 @@ TEST_F(LaterCommitTest, IsRepeatedBehindTheFirst) {
               ElementsAre(Field(&Reply::status, 200), Field(&Reply::status, 409)));
 }
 
-// Whether the store has carried it out is not known then.
+// It is then unknown whether the store has carried it out.
 TEST_F(LaterCommitTest, IsCommittedWhereTheClientHasLeft) {
   const std::string commit = commit_for("bob");
   { TestConnection(make).send(commit); }

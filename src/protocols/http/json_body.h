@@ -14,12 +14,12 @@
 
 namespace sluice::http {
 
-/// The body of a POST, which is a JSON object, kept in the thread's arena. Throws Problem: 415
-/// where it is not sent as application/json, 400 where it is no such object.
+/// The body of a POST, which is a JSON object, kept in the thread's arena. Throws Problem: 415 if
+/// it is not sent as application/json, 400 if it is not a JSON object.
 boost::json::value parse_body(ThreadState& thread, const Message& message);
 
 /// Reads the members of a JSON object, each once. Its functions throw Problem, which names the
-/// member at fault.
+/// wrong member.
 class Members {
  public:
   struct Range {
@@ -31,20 +31,21 @@ class Members {
   explicit Members(const boost::json::value& object);
 
   bool has(std::string_view name) const { return object_.contains(to_json(name)); }
-  /// Of any type.
+  /// A member of any type.
   const boost::json::value& value(std::string_view name) { return require(name); }
   /// A text of at most kMaxTextBytes. The view refers to the object.
   std::string_view text(std::string_view name);
-  /// If the member is not there, `absent`; without that it must be there.
+  /// If the member is missing, `absent`; if there is no `absent`, the member is required.
   std::int64_t integer(std::string_view name, Range range, std::optional<std::int64_t> absent = {});
   bool flag(std::string_view name);
   const boost::json::array& array(std::string_view name);
-  /// REQUIRES: every member that the object may have has been asked for.
+  /// Throws Problem if the object has a member that was not read. REQUIRES: every member that the
+  /// object may have has been read.
   void end() const;
 
   [[noreturn]] void refuse(const std::string& why) const;
 
-  /// As the commands of the other protocols have them.
+  /// As long as a command of RESP.
   static constexpr std::size_t kMaxTextBytes = 64 * 1024;
 
  private:

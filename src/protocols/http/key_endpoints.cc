@@ -1,4 +1,3 @@
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,7 +19,7 @@ HeaderStyle style_of(Exchange& exchange) {
                     query_value(exchange.message.query(), "headers", *exchange.thread.arena));
 }
 
-// Asks about {limit, key}, and cost where the request takes units.
+// Adds a request for {limit, key}, with a cost if the operation has one.
 void ask_of_key(Exchange& exchange, Operation operation, Form form) {
   const json::value body = parse_body(exchange.thread, exchange.message);
   Members members(body);
@@ -36,7 +35,7 @@ void ask_of_key(Exchange& exchange, Operation operation, Form form) {
       {.form = form, .style = style_of(exchange)});
 }
 
-// Asks about {limit, key, permit}.
+// Adds a request for {limit, key, permit}.
 void ask_of_permit(Exchange& exchange, Operation operation) {
   const json::value body = parse_body(exchange.thread, exchange.message);
   Members members(body);
@@ -50,9 +49,8 @@ void ask_of_permit(Exchange& exchange, Operation operation) {
       {.form = Form::kHeld, .permit = request.permit, .giver = request.giver});
 }
 
-// How many units more than were reserved a commit may charge. To charge any number is for
-// operators; others may bring the key into debt by what its limit admits at once, if they have been
-// admitted at all.
+// How many units more than reserved a commit may charge. Operators may charge any number. Others
+// may bring the key into debt by what its limit admits at once.
 std::int64_t most_to_charge(const Exchange& exchange, const Reservations::Reserved& reserved) {
   const bool is_free = reserved.giver == Source::kOverride;
   if ((exchange.roles & kAdminRole) != 0 || is_free) return Members::Range{}.most;
@@ -126,10 +124,9 @@ void run_commit(Exchange& exchange) {
   const std::string_view name = members.text("reservation");
   const std::int64_t actual = members.integer("cost", {});
   members.end();
-  Reservations::Reserved reserved;
-  std::optional<Reservations::Commit> commit;
-  switch (thread.shared->reservations.begin_commit(name, thread.server->store().now(), reserved,
-                                                   commit)) {
+  auto [found, reserved, commit] =
+      thread.shared->reservations.begin_commit(name, thread.server->store().now());
+  switch (found) {
     case Reservations::Found::kHeld:
       break;
     case Reservations::Found::kCommitting:

@@ -24,7 +24,7 @@ bool is_field(std::string_view field) {
   return std::ranges::find(kPlainFields, field) != kPlainFields.end();
 }
 
-/// Gives the pieces of a template, one after the other.
+/// Reads a template piece by piece.
 class PieceReader {
  public:
   struct Piece {
@@ -34,7 +34,7 @@ class PieceReader {
 
   explicit PieceReader(std::string_view key_template) : rest_(key_template) {}
 
-  /// False at the end, and where there is a mistake.
+  /// False at the end, or at a mistake.
   bool next(Piece& piece) {
     if (rest_.empty()) return false;
     const std::size_t brace = rest_.find_first_of("{}");

@@ -46,17 +46,17 @@ struct Message {
   const HeaderField* find(std::string_view name) const;
 };
 
-/// Why a request was refused. Problems are thrown where a request is read and carried out, and
-/// caught where it is answered.
+/// Why a request was refused. The functions that read and carry out a request throw it; the handler
+/// catches it and answers.
 struct Problem {
   int status = 400;
   /// One sentence for the client.
   std::string detail = {};
   /// Further members of the problem object, each beginning with a comma: `,"offset":3`.
   std::string members = {};
-  /// Of 405: the methods there are.
+  /// For 405: the allowed methods.
   std::string_view allow = {};
-  /// Of 503: when to try again, in seconds; 0 if it is not said.
+  /// For 503: when to try again, in seconds; 0 for no Retry-After.
   int retry_after_s = 0;
 };
 

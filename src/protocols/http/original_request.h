@@ -8,11 +8,11 @@
 namespace sluice::http {
 
 /// The request that a proxy asks about: from X-Forwarded-Method, -Host, -Uri and -For, or
-/// X-Original-Method, -Host and -Uri (or -URL), where a trusted proxy sent them; else this request
-/// itself.
+/// X-Original-Method, -Host and -Uri (or -URL), if a trusted proxy sent them; otherwise this
+/// request itself.
 class OriginalRequest {
  public:
-  /// `target` is the original target where it is a part of this request's own, or empty.
+  /// `target` is the original target if it is a part of this request's target, otherwise empty.
   OriginalRequest(const Exchange& exchange, std::string_view target = {})
       : exchange_(exchange), target_(target) {}
 

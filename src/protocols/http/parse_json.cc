@@ -19,7 +19,7 @@ namespace json = boost::json;
 using json::error_code;
 using json::string_view;
 
-/// Makes a value of the parser's events, and notices names that an object has twice.
+/// Builds a value from the parser's events, and notices names that an object has twice.
 class Builder {
  public:
   static constexpr std::size_t max_object_size = kMaxJsonMembers;

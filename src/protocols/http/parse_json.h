@@ -8,14 +8,15 @@
 
 namespace sluice::http {
 
-/// The deepest body is {"checks": [{}]}; one more level, so that what is wrong there can be named.
+/// The deepest valid body is {"checks": [{}]}. One more level, so that an error there can name the
+/// member.
 inline constexpr std::size_t kMaxJsonDepth = 4;
-/// Of one object; none that a request may have has as many.
+/// The most members of one object; valid requests have fewer.
 inline constexpr std::size_t kMaxJsonMembers = 16;
 
-/// The value of a JSON text, kept in `storage`. Throws Problem where it is no JSON, or nested too
-/// deeply, or where an object has a member twice: JSON leaves open which of them counts, so that a
-/// proxy which has looked at the body may have read another one.
+/// The value of a JSON text, kept in `storage`. Throws Problem if the text is not JSON or is nested
+/// too deeply, or if an object has a member twice: JSON leaves open which of them counts, so a
+/// proxy that looked at the body may have read the other one.
 boost::json::value parse_json(std::string_view text, const boost::json::storage_ptr& storage);
 
 /// A member's name as sentences show it.

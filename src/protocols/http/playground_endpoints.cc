@@ -19,8 +19,8 @@ namespace json = boost::json;
 
 constexpr std::size_t kMaxLimits = 16;
 constexpr std::size_t kMaxArrivals = 10'000;
-// By each part of a limit. The server's thread answers no other request meanwhile: usually for
-// about two milliseconds.
+// Counts each part of a limit. The serving thread answers no other request during the simulation,
+// which usually takes about two milliseconds.
 constexpr std::size_t kMaxDecisions = 20'000;
 constexpr std::size_t kStoreBytes = std::size_t{16} << 20;
 // The beginning of the year 2100.

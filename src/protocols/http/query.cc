@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
+#include <string>
 
 #include "protocols/http/message.h"
 
@@ -45,14 +47,21 @@ std::string_view decode_percent(std::string_view text, bool is_query, Arena& are
   return {begin, static_cast<std::size_t>(to - begin)};
 }
 
+void refuse_twice(std::string_view name) {
+  throw Problem{.detail = "the parameter \"" + std::string(name) + "\" is there twice"};
+}
+
 std::string_view query_value(std::string_view query, std::string_view name, Arena& arena) {
   QueryReader parameters(query);
   std::string_view its_name;
   std::string_view value;
+  std::optional<std::string_view> found;
   while (parameters.next(its_name, value)) {
-    if (decode_percent(its_name, true, arena) == name) return decode_percent(value, true, arena);
+    if (decode_percent(its_name, true, arena) != name) continue;
+    if (found) refuse_twice(name);
+    found = decode_percent(value, true, arena);
   }
-  return {};
+  return found.value_or(std::string_view());
 }
 
 }  // namespace sluice::http

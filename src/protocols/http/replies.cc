@@ -52,7 +52,7 @@ void append_decision(std::string& output, const Decision& decision) {
   output += '}';
 }
 
-// The names under which the headers tell of the limits that deny.
+// Appends the names of the limits that deny, as they are in the headers.
 void append_violated(std::string& output, std::span<const std::pair<Limit, Decision>> answers) {
   output.append(R"(,"violated-policies":[)");
   bool is_first = true;
@@ -127,7 +127,8 @@ void DecisionReplies::write_problem_for(const ReplyDetail& detail, const Problem
   }
 }
 
-// The answers that the headers tell of: those of the requests, or of the parts of the only one.
+// Notes the answers for the headers: those of the requests, or of the parts if there is one
+// request.
 void DecisionReplies::note_answers(const ReplyDetail& detail, const Decision& whole,
                                    std::span<const Decision> parts) {
   answers_.clear();
@@ -152,7 +153,7 @@ void DecisionReplies::write(ReplyDetail& detail, const Decision& whole,
     case Form::kDone:
       return write_response(output, detail.options, date, {.status = 204});
     case Form::kCommit:
-      // A failure policy has answered, which changes nothing.
+      // The failure policy has answered, and nothing was changed.
       if (whole.source != Source::kPolicy || detail.reserved.giver == Source::kPolicy) break;
       return write_unavailable_for(detail, "the store has not changed the key", output);
     case Form::kHeld:
@@ -172,7 +173,7 @@ void DecisionReplies::write(ReplyDetail& detail, const Decision& whole,
     const std::chrono::system_clock::time_point now{
         std::chrono::duration_cast<std::chrono::system_clock::duration>(
             std::chrono::nanoseconds(store_.now()))};
-    // An override has no numbers to tell.
+    // The decision of an override has no numbers for the headers.
     const auto has_numbers = [](const auto& answer) {
       return answer.second.source != Source::kOverride;
     };

@@ -23,7 +23,7 @@ namespace sluice::http {
 
 using SharedLimit = std::shared_ptr<const RegisteredLimit>;
 
-/// What holds for a key of the limit; keeps the limit.
+/// The limit that applies to a key. Shares ownership of the named limit.
 inline std::shared_ptr<const BoundLimit> bound_for(const SharedLimit& limit, std::string_view key) {
   return {limit, &limit->bound_for(key)};
 }
@@ -43,7 +43,7 @@ enum class Form : std::uint8_t {
   kResult,       ///< A decision in a list, followed by a comma: no response of its own.
 };
 
-/// What the response to a decision depends on besides it.
+/// What a response needs besides the decision.
 struct ReplyDetail {
   Form form = Form::kCheck;
   ResponseOptions options = {};
@@ -57,11 +57,11 @@ struct ReplyDetail {
   Source giver = Source::kStore;
   /// kReservation.
   std::optional<Reservations::Place> place = {};
-  /// kReservation: what is reserved. kCommit: what was.
+  /// What is reserved (kReservation), or was reserved (kCommit).
   Reservations::Reserved reserved = {};
-  /// kCommit. Ends with this.
+  /// kCommit: the commit, which ends when this is destroyed.
   std::optional<Reservations::Commit> commit = {};
-  /// What holds for the keys that were asked: one, or several that are asked together.
+  /// The limits that apply to the requests' keys: one, or several that are decided together.
   boost::container::small_vector<std::shared_ptr<const BoundLimit>, 1> limits = {};
 };
 
@@ -103,7 +103,7 @@ class DecisionReplies final : public ReplyWriter {
   DateText& date_;
   Reservations& reservations_;
   std::vector<ReplyDetail> details_;
-  // Of the response in hand; here to keep their memory.
+  // The answers for the present response; members so that their memory is reused.
   Answers answers_;
   std::string body_;
 };

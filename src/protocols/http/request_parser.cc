@@ -21,7 +21,7 @@ std::string_view view(beast::string_view text) {
   return {text.data(), text.size()};
 }
 
-// Beast's own texts name its error codes; these are for a client's author.
+// Beast's own texts are names of error codes; these sentences are for the client's author.
 std::string_view sentence_for(const error_code& code) {
   using beast::http::error;
   switch (static_cast<error>(code.value())) {
@@ -59,7 +59,7 @@ bool is_method(std::string_view text) {
 
 }  // namespace
 
-/// Beast's parser, which gives what it finds to a Message.
+/// Beast's parser, which writes what it finds into a Message.
 class RequestParser::Grammar {
  public:
   void reset(Message& message, std::string& body) {
@@ -93,7 +93,7 @@ class RequestParser::Grammar {
     void on_response_impl(int, beast::string_view, int, error_code&) override {}
     void on_field_impl(beast::http::field /*field*/, beast::string_view name,
                        beast::string_view value, error_code& /*error*/) override {
-      // What stands after the last chunk says nothing about the request.
+      // Trailers after the last chunk are ignored.
       if (!is_header_done()) message_.fields.push_back({view(name), view(value)});
     }
     void on_header_impl(error_code& /*error*/) override {}
@@ -119,7 +119,7 @@ class RequestParser::Grammar {
 
 namespace {
 
-// Whether the client may mean another server than the one it is connected to.
+// Refuses a request that may be meant for another server.
 void check_host(Message& message) {
   std::size_t hosts = 0;
   for (const HeaderField& field : message.fields) {
@@ -142,7 +142,7 @@ void check_host(Message& message) {
   message.target = end == rest.size() || rest[end] == '?' ? "/" : rest.substr(end);
 }
 
-// Beast ignores an encoding that it does not know, and the body with it.
+// Beast would ignore an unknown encoding, and the body with it.
 void check_encoding(const Message& message, bool is_chunked) {
   for (const HeaderField& field : message.fields) {
     if (!equals_ignoring_case(field.name, "Transfer-Encoding")) continue;
@@ -153,7 +153,7 @@ void check_encoding(const Message& message, bool is_chunked) {
   }
 }
 
-// Whether the client waits for leave to send the body.
+// Whether the client waits for "100 Continue" before it sends the body.
 bool expects_continue(const Message& message) {
   const std::string_view expected = message.field("Expect");
   if (expected.empty() || message.is_http_1_0) return false;
@@ -179,8 +179,8 @@ RequestParser::Result RequestParser::next(std::string_view input) {
   }
 }
 
-// The size of the head, or 0 where its end has not come. Beast would notice the same faults, but
-// only once the end has come, and it accepts folded lines.
+// The size of the head, or 0 if its end has not arrived. Beast would notice the same errors, but
+// only after the end has arrived, and it accepts folded lines.
 std::size_t RequestParser::find_head_end(std::string_view input) {
   while (true) {
     const std::size_t end = input.find('\n', scanned_);
@@ -255,7 +255,7 @@ RequestParser::Result RequestParser::read_head(std::string_view input) {
 
 RequestParser::Result RequestParser::read_body(std::string_view input) {
   state_ = State::kBody;
-  // No body ends before the last chunk, which Beast wants to have whole.
+  // A chunked body ends with the last chunk, which Beast must get in one piece.
   if (input.size() < (grammar_->is_chunked() ? kLastChunk.size() : 1)) return Result::kNeedMore;
   error_code error;
   consumed_ += grammar_->put(input, error);
@@ -284,7 +284,7 @@ void RequestParser::repeat() {
   state_ = State::kRepeat;
 }
 
-// Copies the head, since the input that it came in goes.
+// Copies the head, because the input that contains it becomes invalid.
 void RequestParser::own_head() {
   if (std::exchange(owns_head_, true)) return;
   head_.assign(head_bytes_);

@@ -34,17 +34,17 @@ class RequestParser {
   /// How many bytes the last call of next() has consumed.
   std::size_t consumed() const { return consumed_; }
 
-  /// After kRequest: valid while the last input is, and until next() is called.
+  /// After kRequest. Valid until next() is called, and no longer than the last input.
   const Message& message() const { return message_; }
 
   /// After kRefused.
   const Problem& problem() const { return problem_; }
 
-  /// Some of a request has been consumed, and the rest has not come.
+  /// Whether a part of a request has been consumed and the rest has not arrived.
   bool has_part() const { return state_ == State::kBody; }
 
-  /// After kRequest: the next call of next() returns the same request, whatever becomes of the
-  /// input meanwhile.
+  /// After kRequest: makes the next call of next() return the same request. The input may become
+  /// invalid.
   void repeat();
 
  private:

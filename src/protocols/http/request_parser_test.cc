@@ -34,8 +34,8 @@ std::string describe(const Message& message) {
   return text;
 }
 
-// What a parser makes of bytes that arrive in pieces of this size, each in memory of its own: one
-// line for each request or refusal.
+// Parses bytes that arrive in pieces of this size, each in memory of its own. Returns one line for
+// each request or refusal.
 std::vector<std::string> read(std::string_view bytes, std::size_t piece_bytes) {
   RequestParser parser;
   std::vector<std::string> found;
@@ -95,7 +95,7 @@ TEST(RequestParserTest, ReadsChunks) {
   EXPECT_EQ(read_one(head + "2;a=b\nhe\n3\nllo\n0\n\n"),
             "POST / 1.1 keeps host=x body=hello" + read);
   EXPECT_EQ(read_one(head + "0\n\n"), "POST / 1.1 keeps host=x body=" + read);
-  // What follows the last chunk is no header of the request.
+  // A trailer after the last chunk is not a header of the request.
   EXPECT_EQ(read_one(head + "1\na\n0\nHost: y\nX: y\n\n"), "POST / 1.1 keeps host=x body=a" + read);
 }
 

@@ -27,7 +27,7 @@ struct Name {
   std::string_view secret;
 };
 
-// Reads a name: two numbers and the secret, with a dot between them.
+// Reads a name: two numbers and the secret, separated by dots.
 bool read_name(std::string_view text, Name& name) {
   if (text.size() != 2 * (kDigits + 1) + kSecretDigits) return false;
   for (std::uint64_t* const number : {&name.server, &name.number}) {
@@ -40,7 +40,7 @@ bool read_name(std::string_view text, Name& name) {
   return true;
 }
 
-// In a time that does not depend on where they differ. REQUIRES: they have the same size.
+// Takes the same time wherever they differ. REQUIRES: equal sizes.
 bool are_equal(std::string_view a, std::string_view b) {
   unsigned difference = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -90,23 +90,20 @@ std::string Reservations::hold(Place place, Reserved reserved, Instant now) {
   return name.append(".").append(secret_of(number));
 }
 
-Reservations::Found Reservations::begin_commit(std::string_view text, Instant now,
-                                               Reserved& reserved, std::optional<Commit>& commit) {
+Reservations::Beginning Reservations::begin_commit(std::string_view text, Instant now) {
   Name name;
-  if (!read_name(text, name)) return Found::kUnknown;
-  if (name.server != server_) return Found::kElsewhere;
-  // Before anything is told of the number, which is easy to guess.
-  if (!are_equal(name.secret, secret_of(name.number))) return Found::kUnknown;
+  if (!read_name(text, name)) return {};
+  if (name.server != server_) return {.found = Found::kElsewhere};
+  // Checked before anything else, because the number is easy to guess.
+  if (!are_equal(name.secret, secret_of(name.number))) return {};
   const std::lock_guard lock(mutex_);
   forget_expired(now);
-  if (name.number < oldest_ || name.number >= next_) return Found::kUnknown;
+  if (name.number < oldest_ || name.number >= next_) return {};
   const auto at = entries_.find(name.number);
-  if (at == entries_.end()) return Found::kCommitted;
-  if (at->second.is_committing) return Found::kCommitting;
-  reserved = at->second.reserved;
+  if (at == entries_.end()) return {.found = Found::kCommitted};
+  if (at->second.is_committing) return {.found = Found::kCommitting};
   at->second.is_committing = true;
-  commit.emplace(*this, name.number);
-  return Found::kHeld;
+  return {Found::kHeld, at->second.reserved, Commit(*this, name.number)};
 }
 
 void Reservations::end_commit(std::uint64_t number) {

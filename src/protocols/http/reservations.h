@@ -19,7 +19,7 @@
 
 namespace sluice::http {
 
-/// The reservations that this server has given and that were not committed yet. Thread-safe.
+/// The reservations that this server has granted and that are not committed yet. Thread-safe.
 class Reservations {
  public:
   static constexpr std::size_t kMost = 100'000;
@@ -29,13 +29,14 @@ class Reservations {
     std::shared_ptr<const RegisteredLimit> limit = {};
     std::string key = {};
     std::int64_t cost = 0;
-    /// Who gave the units: they are given back there.
+    /// The source that granted the units, to which they are returned.
     Source giver = Source::kStore;
     /// How many units its limit admits at once.
     std::int64_t most_at_once = 0;
   };
 
-  /// A place for a reservation that has been asked for. Given back unless it is used.
+  /// A place for a reservation while its request is under way. Freed on destruction unless it is
+  /// used.
   class Place {
    public:
     explicit Place(Reservations& owner) : owner_(&owner) {}
@@ -50,11 +51,11 @@ class Reservations {
     Reservations* owner_;
   };
 
-  /// A commit that is under way. Until it ends there can be no other one of its reservation.
+  /// A commit that is under way. Until it ends, its reservation cannot have another one.
   class Commit {
    public:
     Commit(Reservations& owner, std::uint64_t number) : owner_(&owner), number_(number) {}
-    /// The reservation is committed if the store was asked. Otherwise there may be another commit,
+    /// If the store was asked, the reservation is committed. Otherwise another commit may follow,
     /// until the reservation expires.
     ~Commit() {
       if (owner_ == nullptr) return;
@@ -66,10 +67,11 @@ class Reservations {
           is_asked_(other.is_asked_) {}
     Commit& operator=(Commit&&) = delete;
 
-    /// The store is asked to carry the commit out: if its answer is not known, it counts as done.
+    /// The store is asked to carry out the commit: if its answer is lost, the commit counts as
+    /// done.
     void set_asked() { is_asked_ = true; }
-    /// The store has not carried it out: there may be another one from now on. REQUIRES: called
-    /// at most once.
+    /// The store has not carried out the commit: another one may follow. REQUIRES: called at most
+    /// once.
     void put_back() {
       assert(owner_ != nullptr);
       std::exchange(owner_, nullptr)->put_back(number_);
@@ -89,25 +91,32 @@ class Reservations {
     kElsewhere,   ///< Another server gave it.
   };
 
+  /// What there is of a name that a client brings.
+  struct Beginning {
+    Found found = Found::kUnknown;
+    /// With kHeld: what was reserved, and its commit.
+    Reserved reserved = {};
+    std::optional<Commit> commit = {};
+  };
+
   Reservations();
 
-  /// Nothing where kMost are held.
+  /// Nothing if kMost reservations are held.
   std::optional<Place> take_place(Instant now);
 
-  /// Holds it for kExpiresNs from now, and returns its name.
+  /// Keeps the reservation for kExpiresNs from now, and returns its name.
   std::string hold(Place place, Reserved reserved, Instant now);
 
-  /// With kHeld, begins the commit of the reservation, and says what was reserved. A client that
-  /// does not know the whole name learns nothing of the reservation.
-  Found begin_commit(std::string_view name, Instant now, Reserved& reserved,
-                     std::optional<Commit>& commit);
+  /// Begins the commit of the reservation, if it is held. A client that does not know the whole
+  /// name learns nothing of the reservation.
+  Beginning begin_commit(std::string_view name, Instant now);
 
  private:
   struct Entry {
     Reserved reserved = {};
     bool is_committing = false;
   };
-  /// Reservations given within kTogetherNs expire together.
+  /// Reservations granted within kTogetherNs expire together.
   struct Expiry {
     Instant at = 0;
     std::uint64_t first = 0;

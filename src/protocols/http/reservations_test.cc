@@ -19,11 +19,9 @@ std::string hold(Reservations& reservations, Instant now, std::int64_t cost = 1)
 
 // Commits the reservation, if that is possible.
 Found take(Reservations& reservations, const std::string& name, Instant now) {
-  Reservations::Reserved reserved;
-  std::optional<Reservations::Commit> commit;
-  const Found found = reservations.begin_commit(name, now, reserved, commit);
-  if (commit) commit->set_asked();
-  return found;
+  auto begun = reservations.begin_commit(name, now);
+  if (begun.commit) begun.commit->set_asked();
+  return begun.found;
 }
 
 TEST(ReservationsTest, GivesEachOnce) {
@@ -32,13 +30,12 @@ TEST(ReservationsTest, GivesEachOnce) {
   const std::string other = hold(reservations, kStart, 8);
   EXPECT_NE(one, other);
   {
-    Reservations::Reserved reserved;
-    std::optional<Reservations::Commit> commit;
-    EXPECT_EQ(reservations.begin_commit(one, kStart, reserved, commit), Found::kHeld);
-    EXPECT_EQ(reserved.cost, 7);
-    EXPECT_EQ(reserved.key, "k");
+    auto begun = reservations.begin_commit(one, kStart);
+    ASSERT_EQ(begun.found, Found::kHeld);
+    EXPECT_EQ(begun.reserved.cost, 7);
+    EXPECT_EQ(begun.reserved.key, "k");
     EXPECT_EQ(take(reservations, one, kStart), Found::kCommitting);
-    commit->set_asked();
+    begun.commit->set_asked();
   }
   EXPECT_EQ(take(reservations, one, kStart), Found::kCommitted);
   EXPECT_EQ(take(reservations, other, kStart), Found::kHeld);
@@ -54,7 +51,7 @@ TEST(ReservationsTest, KnowsItsOwnNamesAlone) {
   std::string guessed = name;
   guessed.back() = guessed.back() == '0' ? '1' : '0';
   EXPECT_EQ(take(reservations, guessed, kStart), Found::kUnknown);
-  // Nor does a guess tell whether a number has been committed.
+  // A guess does not reveal either whether a number has been committed.
   const std::string committed = hold(reservations, kStart);
   ASSERT_EQ(take(reservations, committed, kStart), Found::kHeld);
   guessed = committed;
@@ -71,13 +68,12 @@ TEST(ReservationsTest, TakesBackWhatWasNotCommitted) {
   Reservations reservations;
   const std::string name = hold(reservations, kStart, 7);
   const auto fail = [&](bool is_asked) {
-    Reservations::Reserved reserved;
-    std::optional<Reservations::Commit> commit;
-    ASSERT_EQ(reservations.begin_commit(name, kStart, reserved, commit), Found::kHeld);
-    EXPECT_EQ(reserved.cost, 7);
+    auto begun = reservations.begin_commit(name, kStart);
+    ASSERT_EQ(begun.found, Found::kHeld);
+    EXPECT_EQ(begun.reserved.cost, 7);
     if (!is_asked) return;  // For example since the request was refused.
-    commit->set_asked();
-    commit->put_back();
+    begun.commit->set_asked();
+    begun.commit->put_back();
   };
   fail(true);
   fail(true);
@@ -90,12 +86,11 @@ TEST(ReservationsTest, MayExpireDuringTheCommit) {
   Reservations reservations;
   const Instant end = kStart + 2 * Reservations::kExpiresNs;
   for (const bool is_done : {true, false}) {
-    Reservations::Reserved reserved;
-    std::optional<Reservations::Commit> commit;
     const std::string other = hold(reservations, kStart);
-    ASSERT_EQ(reservations.begin_commit(other, kStart, reserved, commit), Found::kHeld);
+    auto begun = reservations.begin_commit(other, kStart);
+    ASSERT_EQ(begun.found, Found::kHeld);
     EXPECT_EQ(take(reservations, other, end), Found::kUnknown);
-    if (!is_done) commit->put_back();
+    if (!is_done) begun.commit->put_back();
     EXPECT_EQ(take(reservations, other, end), Found::kUnknown);
   }
 }

@@ -23,7 +23,7 @@ inline constexpr int kStatusUnavailable = 503;
 inline constexpr std::string_view kJson = "application/json";
 inline constexpr std::string_view kProblemJson = "application/problem+json";
 
-/// What a response owes to its request.
+/// How the request wants its response.
 struct ResponseOptions {
   bool omits_body = false;  ///< HEAD: only the headers of the body are sent.
   bool closes = false;      ///< The connection is closed after this response.
@@ -38,7 +38,7 @@ struct Response {
   std::span<const HttpHeader> headers = {};
 };
 
-/// The text of a Date header, made anew each second. Not thread-safe.
+/// The text of a Date header, which changes each second. Not thread-safe.
 class DateText {
  public:
   /// Valid until the next call.
@@ -49,8 +49,8 @@ class DateText {
   std::string text_;
 };
 
-/// Appends responses. Beast's serializer would need its own containers of headers, which are as
-/// dear as the rest of a request.
+/// Appends responses. Beast's serializer would need its own containers of headers, which take as
+/// much time as the rest of a request.
 void write_response(std::string& output, const ResponseOptions& options, std::string_view date,
                     const Response& response);
 

@@ -56,7 +56,7 @@ bool is_loopback_name(std::string_view host) {
          host.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
-// Refuses a path that is served elsewhere.
+// Refuses a path that is only served at other addresses.
 void check_place(const Exchange& exchange, const Route& route) {
   if (route.place == Place::kBoth) return;
   const bool is_of_admin = route.place == Place::kAdmin;
@@ -91,8 +91,8 @@ bool has_proxy_header(const Message& message) {
   });
 }
 
-// A browser that shows a page of another site must not ask in its user's name: such a page names
-// itself in Origin, or reaches a server of the user's machine by a name of its own in Host.
+// Refuses requests of a browser that shows a page of another site. The browser names that site in
+// Origin, or, if the site's name leads to this machine, in Host.
 void check_browser(const Exchange& exchange) {
   const Message& message = exchange.message;
   const std::string_view host = host_of(message.host);
@@ -124,7 +124,8 @@ void check_access(Exchange& exchange, const Route& route) {
   constexpr std::string_view kScheme = "Bearer ";
   std::string_view token =
       exchange.message.field(route.is_for_proxies ? "X-Sluice-Token" : "Authorization");
-  // The header may be that of a proxy's own client, which must not replace the proxy's certificate.
+  // The header may come from the proxy's own client, and must not take the place of the proxy's
+  // certificate.
   const bool is_certified = route.is_for_proxies && identity->is_known;
   if (exchange.peer.access.has_users() && !token.empty() && !is_certified) {
     if (!route.is_for_proxies) {

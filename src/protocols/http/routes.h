@@ -21,7 +21,7 @@ struct Route {
   /// GET (and HEAD), POST, or empty for any.
   std::string_view method;
   void (*run)(Exchange& exchange);
-  /// What a client needs; kNoRole: everyone may ask.
+  /// The role that a client needs. kNoRole: any client may ask.
   Roles role = kCheckRole;
   /// The request is one that a proxy asks about for its own client, so its Authorization is that of
   /// the client, and so are Origin and Host where the proxy has passed them on.
@@ -29,8 +29,8 @@ struct Route {
   Place place = Place::kHttp;
 };
 
-/// Carries the request out. Throws Problem: 404 or 405 where there is no such request at this
-/// listener, 401 or 403 where the client may not make it, and what the endpoint throws.
+/// Carries out the request. Throws Problem: 404 or 405 if this listener has no such path or method,
+/// 401 or 403 if the client may not make the request, and what the endpoint throws.
 void run_route(Exchange& exchange);
 
 }  // namespace sluice::http

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "protocols/http/testing.h"
+#include "testing/http_connection.h"
 #include "testing/served_store.h"
 
 namespace sluice::http {

@@ -48,7 +48,7 @@ void run_ready(Exchange& exchange) {
   if (server.is_draining()) {
     return respond_json(exchange, R"({"status":"draining"})", kStatusUnavailable);
   }
-  // Everyone may ask this: why the store is lost is said in the log only.
+  // Any client may ask this, so the answer does not say why the store is lost; the log does.
   const bool is_lost = health(server.store()).state == StoreHealth::State::kDown;
   respond_json(exchange, is_lost ? R"({"status":"degraded"})" : R"({"status":"ready"})");
 }

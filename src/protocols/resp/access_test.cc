@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "protocols/resp/testing.h"
 #include "sluice/store.h"
+#include "testing/resp_connection.h"
 
 namespace sluice::resp {
 namespace {
@@ -30,7 +30,7 @@ class AccessTest : public testing::Test {
   TestConnection connection_{thread_};
 };
 
-TEST_F(AccessTest, AsksEveryoneToSayWhoTheyAre) {
+TEST_F(AccessTest, AsksEveryClientToLogIn) {
   for (const std::string command :
        {"PING", "CL.THROTTLE k 15 30 60", "SLUICE.CHECK login k", "SLUICE.LIMITS", "INFO", "MULTI",
         "COMMAND", "CLIENT ID", "CONFIG GET save", "DEL k", "TIME", "EXEC"}) {
@@ -46,7 +46,7 @@ TEST_F(AccessTest, KnowsAUserByNameAndToken) {
             std::string(kWrongReply) + std::string(kNoAuthReply));
   EXPECT_EQ(connection_.send("AUTH default secret\r\n"), kWrongReply);
   EXPECT_EQ(connection_.send("AUTH gateway secret\r\nPING\r\n"), "+OK\r\n+PONG\r\n");
-  // A wrong token leaves the client what it was, as in Redis.
+  // A wrong token does not change who the client is, as in Redis.
   EXPECT_EQ(connection_.send("AUTH gateway wrong\r\nPING\r\n"),
             std::string(kWrongReply) + "+PONG\r\n");
 }
@@ -68,7 +68,7 @@ TEST_F(AccessTest, KnowsAUserByItsCertificate) {
   EXPECT_EQ(other.send("PING\r\n"), kNoAuthReply);
 }
 
-TEST_F(AccessTest, CountsThoseWhoDoNotSayWhoTheyAreInTime) {
+TEST_F(AccessTest, CountsClientsThatDoNotLogInInTime) {
   EXPECT_TRUE(connection_.ends_for_login());
   connection_.send("AUTH gateway wrong\r\nPING\r\n");
   EXPECT_TRUE(connection_.ends_for_login());
@@ -128,7 +128,7 @@ TEST_F(AccessTest, ListsTheUserOfEachConnection) {
   EXPECT_EQ(users_listed(), "operator;;CN=gateway;;");
   by_token.send("HELLO 3 AUTH gateway secret\r\n");
   EXPECT_EQ(users_listed(), "operator;gateway;CN=gateway;;");
-  // A user that is removed is none, as soon as the connection has been looked at.
+  // A removed user has no rights from the next check of the connection on.
   std::vector<User> left{users()[1]};
   left.push_back({"", "", "CN=other gate", kCheckRole});
   thread_->server->access().users().replace(std::make_shared<const Access::Users>(left));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -12,7 +13,7 @@
 
 namespace sluice::resp {
 
-/// The longest text that a client may say of its connection: its name, its library, its version.
+/// The longest text that a client may set for its connection: its name, its library, its version.
 inline constexpr std::size_t kMaxNameBytes = 256;
 
 /// What is known of a connection.
@@ -20,8 +21,8 @@ struct ClientInfo {
   std::int64_t id = 0;
   Instant connected_at = 0;
   Protocol protocol = Protocol::kResp2;
-  /// The name of its user, or the subject of its certificate; "default" where there are no users,
-  /// and empty where the client is none of them.
+  /// The name of its user, or the subject of its certificate; "default" if the server has no users;
+  /// empty if the client is not a user.
   std::string user = {};
   /// At most kMaxNameBytes each.
   std::string name = {};
@@ -29,7 +30,7 @@ struct ClientInfo {
   std::string library_version = {};
 };
 
-/// The connections there are. Thread-safe.
+/// The open connections. Thread-safe.
 class Clients {
  public:
   void add(ClientInfo client) {
@@ -42,20 +43,23 @@ class Clients {
     clients_.erase(id);
   }
 
-  /// Changes what is known of a connection. REQUIRES: it is known; `change` does little.
+  /// Calls `change` with the connection's information, under a lock: it must be short. REQUIRES:
+  /// the connection was added and not removed.
   template <class Change>
   void update(std::int64_t id, Change change) {
     const std::lock_guard lock(mutex_);
+    assert(clients_.contains(id));
     change(clients_.at(id));
   }
 
-  /// REQUIRES: it is known.
+  /// REQUIRES: the connection was added and not removed.
   ClientInfo get(std::int64_t id) const {
     const std::lock_guard lock(mutex_);
+    assert(clients_.contains(id));
     return clients_.at(id);
   }
 
-  /// At most `most`, in the order in which they came.
+  /// At most `most` connections, the oldest first.
   std::vector<ClientInfo> list(std::size_t most) const {
     const std::lock_guard lock(mutex_);
     std::vector<ClientInfo> found;

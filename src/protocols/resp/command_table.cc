@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdlib>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "core/near_miss.h"
@@ -154,7 +155,7 @@ bool fits(const Command& command, Arguments arguments) {
   return command.arity < 0 ? arguments.size() >= least : arguments.size() == least;
 }
 
-// Whether the client may run the command; else the reply says why not.
+// Whether the client may run the command. If not, writes the reply that says so.
 bool is_allowed(CommandContext& context, const Command& command) {
   if ((command.flags & kNoAuth) != 0) return true;
   const Identity& identity = context.peer.access.identity();
@@ -171,8 +172,8 @@ bool is_allowed(CommandContext& context, const Command& command) {
   return false;
 }
 
-// The command if it takes so many arguments and the client may run it; else null, and the reply
-// says so.
+// The command if the number of arguments is right and the client may run it. Otherwise null, after
+// writing the reply that says why.
 const Command* if_it_fits(CommandContext& context, const Command& command, Arguments arguments) {
   if (fits(command, arguments)) return is_allowed(context, command) ? &command : nullptr;
   refuse_arguments(context, in_small_letters(command.name));
@@ -191,7 +192,7 @@ std::string suggest_command(std::string_view unknown) {
   return suggestion.empty() ? suggestion : suggestion.substr(1);  // Without the space.
 }
 
-// As much of the command as Redis quotes, which is bounded.
+// The reply quotes as much of the command as Redis would.
 void refuse_unknown(CommandContext& context, Arguments arguments) {
   std::string sentence = "ERR unknown command " + quoted(arguments[0]);
   sentence += ", with args beginning with: ";
@@ -217,7 +218,8 @@ const Command* find_subcommand(const Command& container, std::string_view wanted
   return nullptr;
 }
 
-// The subcommand that arguments[1] names; null, and the reply says why, if there is none such.
+// The subcommand that arguments[1] names; null, after writing the reply that says why, if there is
+// none.
 const Command* resolve_subcommand(CommandContext& context, const Command& container,
                                   Arguments arguments) {
   if (const Command* command = find_subcommand(container, arguments[1])) {
@@ -228,7 +230,8 @@ const Command* resolve_subcommand(CommandContext& context, const Command& contai
   return nullptr;
 }
 
-// The command that arguments[0] names; null, and the reply says why, if there is none such.
+// The command that arguments[0] names; null, after writing the reply that says why, if there is
+// none.
 const Command* resolve_first(CommandContext& context, Arguments arguments) {
   const Command* command = find_command(arguments[0]);
   if (command != nullptr && !command->is_subcommand()) {
@@ -286,8 +289,12 @@ void run_subcommand(CommandContext& context, Arguments arguments) {
 }
 
 void run_command(CommandContext& context, Arguments arguments) {
-  if (const Command* command = resolve_first(context, arguments)) {
+  const Command* const command = resolve_first(context, arguments);
+  if (command == nullptr) return;
+  try {
     command->run(context, arguments);
+  } catch (const std::system_error& error) {
+    context.reply().error(std::string("ERR ") + error.what());
   }
 }
 

@@ -9,7 +9,7 @@
 
 namespace sluice::resp {
 
-/// What COMMAND INFO says of a command, and how MULTI treats it.
+/// A command's flags in COMMAND INFO, and how MULTI treats it.
 enum Flag : std::uint8_t {
   kWrites = 1,     ///< Changes keys.
   kReads = 2,      ///< Reads keys, and changes none.
@@ -33,7 +33,7 @@ struct Command {
   std::string_view name;
   /// The arguments, as documentation writes them.
   std::string_view syntax;
-  /// How many arguments, the name included; negative: at least so many.
+  /// The number of arguments, including the name; negative: at least this many.
   int arity;
   unsigned flags;
   KeyArguments keys;
@@ -47,11 +47,11 @@ struct Command {
 
   bool is_subcommand() const { return name.find('|') != std::string_view::npos; }
 
-  /// Runs it, and counts that. REQUIRES: as many arguments as it takes.
+  /// Runs the command, and counts it. REQUIRES: the number of arguments is right.
   void run(CommandContext& context, Arguments arguments) const;
 };
 
-/// Every command there is, the most urgent first.
+/// All commands, those that must be fast first.
 std::span<const Command> commands();
 
 /// The row of CL.THROTTLE.
@@ -60,11 +60,12 @@ inline constexpr std::size_t kThrottleRow = 0;
 /// The command of this name in any case, or null.
 const Command* find_command(std::string_view name);
 
-/// The command that the arguments name, a subcommand included, if they are as many as it takes;
-/// null, and the reply says why, if there is none such. REQUIRES: at least one argument.
+/// The command or subcommand that the arguments name, if their number is right. Otherwise null,
+/// after writing the reply that says why. REQUIRES: at least one argument.
 const Command* resolve_command(CommandContext& context, Arguments arguments);
 
-/// Runs a command, or replies why there is none such. REQUIRES: at least one argument.
+/// Runs a command, or replies why there is none such, or what the system does not give for it, such
+/// as random numbers. REQUIRES: at least one argument.
 void run_command(CommandContext& context, Arguments arguments);
 
 /// Replies that the client lacks the role for a command, whose name is in small letters.

@@ -21,7 +21,7 @@ bool is_plain(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= '!' && c <= '~'; });
 }
 
-// What is wrong with what a client says of its connection, if anything.
+// What is wrong with a text that a client sets for its connection; nothing if it is right.
 std::optional<std::string> refuse_text(const std::string& what, std::string_view text) {
   if (!is_plain(text)) {
     return "ERR " + what + " cannot contain spaces, newlines or special characters.";
@@ -38,8 +38,8 @@ std::optional<std::string> refuse_name(std::string_view name) {
 constexpr std::string_view kWrongPassword =
     "WRONGPASS invalid username-password pair or user is disabled.";
 
-// Makes the connection that of a user; `user` is empty where only the token was sent. Returns why
-// not, if so. If the server has no users, "default" may give any password, as in Redis.
+// Logs the client in; `user` is empty if only the token was sent. Returns an error, or nothing. If
+// the server has no users, "default" may send any password, as in Redis.
 std::optional<std::string_view> log_in(CommandContext& context, std::string_view user,
                                        std::string_view token) {
   ClientAccess& client = context.peer.access;
@@ -87,8 +87,7 @@ void describe_server(CommandContext& context) {
   reply.array(0);
 }
 
-// Reads HELLO's options, of which `name` is what there is to set; replies and is false where one is
-// wrong.
+// Reads HELLO's options; `name` is that of SETNAME. If one is wrong, replies so and returns false.
 bool read_hello_options(CommandContext& context, Arguments options,
                         std::optional<std::string_view>& name) {
   const auto refuse = [&context](std::string_view error) {
@@ -110,8 +109,8 @@ bool read_hello_options(CommandContext& context, Arguments options,
   return true;
 }
 
-// One line, as in Redis, since clients read some of its fields: what Sluice does not keep is empty
-// or 0, and what is sent in a MULTI is not counted (-1).
+// One line, as in Redis, since clients read some of its fields. Fields that Sluice does not keep
+// are empty or 0, and the number of commands in a MULTI is always -1.
 std::string describe_client(const ClientInfo& client, Instant now) {
   std::string user = client.user;
   std::ranges::replace(user, ' ', '_');  // The subject of a certificate may have blanks.

@@ -22,7 +22,7 @@
 
 namespace sluice::resp {
 
-/// What all connections of RESP share. Thread-safe.
+/// The state that all connections of RESP share. Thread-safe.
 struct SharedState {
   explicit SharedState(const ServerContext& server)
       : increx_periods(server.store()), commands(server.threads()) {}
@@ -32,9 +32,9 @@ struct SharedState {
   std::vector<CommandCounters> commands;  // Of each thread.
 };
 
-/// What RESP's connections of one serving thread share. Not thread-safe.
+/// The state that RESP's connections of one serving thread share. Not thread-safe.
 struct ThreadState {
-  /// Throws StoreError where the store cannot open the space of CL.THROTTLE.
+  /// Throws StoreError if the store cannot open the space of CL.THROTTLE.
   ThreadState(std::shared_ptr<ServerContext> server_context, std::size_t thread,
               std::shared_ptr<SharedState> shared_state)
       : server(std::move(server_context)),
@@ -62,7 +62,7 @@ enum class Mode : std::uint8_t {
   kClosing,  ///< Reads none any more; what has been answered is still sent.
 };
 
-/// What a connection's commands have said about it.
+/// What a connection's client has set by commands.
 struct Peer {
   std::int64_t id = 0;
   /// Its address, as AcceptedStream has it.
@@ -71,42 +71,42 @@ struct Peer {
   Protocol protocol = Protocol::kResp2;
   Mode mode = Mode::kRun;
   Transaction transaction = {};
-  /// Above 0: the command that was run last waits for the decisions of this batch, or needs more
-  /// requests than are left in it. It is run again, and goes on here: at this argument.
+  /// Above 0: the last command waits for the decisions of this batch, or needs more requests than
+  /// the batch has left. It is run again, and continues at this argument.
   std::size_t resume_at = 0;
 };
 
-/// Notes for CLIENT LIST which user the peer is. To be called whenever that may have changed.
+/// Notes for CLIENT LIST which user the peer is. Must be called whenever this may have changed.
 inline void note_user(ThreadState& thread, const Peer& peer) {
   thread.shared->clients.update(peer.id, [&](ClientInfo& client) {
     client.user = peer.access.has_users() ? peer.access.identity().name : "default";
   });
 }
 
-/// What a command works with.
+/// The arguments of a command's function.
 struct CommandContext {
   ThreadState& thread;
   Peer& peer;
   DecisionReplies& replies;
   std::string& output;
-  /// How many more commands may be run, or requests be added to the batch, before the batch is
-  /// asked.
+  /// How many more commands may run, or requests be added to the batch, before the store decides
+  /// it.
   std::size_t left = DecisionBatch::kMaxRequests;
 
-  /// For a reply that is not a decision, and so comes after the decisions asked for so far. Made
-  /// anew for each reply, since HELLO changes the protocol.
+  /// Writes a reply that is not a decision. It follows the replies to the requests added so far.
+  /// Call this for each reply, since HELLO changes the protocol.
   Writer reply() const { return {thread.context.batch.other_replies(output), peer.protocol}; }
 
-  /// Ends the batch: the command is run again, and goes on at this argument, when it has been
-  /// asked. REQUIRES: argument >= 1.
+  /// Ends the batch. When the store has decided it, the command is run again, and continues at this
+  /// argument. REQUIRES: argument >= 1.
   void go_on_later(std::size_t argument) {
     assert(argument >= 1);
     peer.resume_at = argument;
     left = 0;
   }
 
-  /// For a command that tells what has been decided: true where it must return, since there are
-  /// decisions before it that are not made yet. It is run again when they are.
+  /// For a command that reports counts of decisions: true if the batch has requests before it that
+  /// are not decided yet. The command must then return; it is run again when they are.
   bool waits_for_decisions() {
     peer.resume_at = 0;
     if (thread.context.batch.is_empty()) return false;
@@ -115,7 +115,7 @@ struct CommandContext {
   }
 };
 
-/// The command's name is the first, a subcommand's the second.
+/// The first is the command's name, the second may be that of a subcommand.
 using Arguments = std::span<const std::string_view>;
 
 }  // namespace sluice::resp

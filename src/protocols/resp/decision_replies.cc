@@ -10,10 +10,10 @@
 namespace sluice::resp {
 namespace {
 
-// The longest has seven numbers, the first of which is 0 or 1.
+// The longest reply has seven numbers, the first of which is 0 or 1.
 constexpr std::size_t kMaxReplyBytes = 4 + 4 + 6 * (1 + kMaxIntegerBytes);
 
-// Rounded up, so that no client is told to come back a moment too early; kNever stays -1.
+// Rounded up, so that a client that waits so long is not too early. -1 for kNever.
 template <std::int64_t kUnitNs>
 std::int64_t round_up(std::chrono::nanoseconds wait) {
   return wait == kNever ? -1 : ceil_divide(wait.count(), kUnitNs);
@@ -48,7 +48,7 @@ char* put_allowed(char* to, const Decision& decision) {
   return put(to, round_up<kSecondNs>(decision.retry_after));
 }
 
-// -1 of a key that has no limit.
+// -1 for a key that an override makes unlimited.
 std::int64_t units_of(std::int64_t units) {
   return units == kUnlimited ? -1 : units;
 }
@@ -76,7 +76,7 @@ char* put_permit(char* to, const DecisionReplies::Detail& detail, const Decision
   return put(to, detail.number);
 }
 
-// A decision to take up to a number of units says how many it took, the others took all or none.
+// A take_up_to decision has the number of units that it took; the others took all or none.
 char* put_count(char* to, const DecisionReplies::Detail& detail, const Decision& decision) {
   to = put_text(to, "*2\r\n");
   to = put(to, decision.limit - decision.remaining);

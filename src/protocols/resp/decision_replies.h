@@ -25,7 +25,7 @@ enum class Form : std::uint8_t {
   kHeld,      ///< Whether the permit was held: 1 or 0.
   kCount,     ///< The units that are taken, and how many of them were taken now.
   kAll,       ///< The binding part, then the answer to all and each part as kCheck.
-  // A key that is deleted is told by several decisions, and so is the number of such keys:
+  // Several decisions tell whether a deleted key had a state, and how many such keys there were:
   kState,    ///< Nothing, but notes whether there is a state.
   kForget,   ///< Nothing.
   kKeyGone,  ///< Nothing, but counts a key of which a state was noted since the last.
@@ -40,10 +40,10 @@ constexpr std::uint32_t tag_of(Form form) {
 /// not decide is an error UNAVAILABLE. Belongs to one connection.
 class DecisionReplies final : public ReplyWriter {
  public:
-  /// What a reply needs to know besides the decision.
+  /// What a reply needs besides the decision.
   struct Detail {
-    /// kPermit: the lease in milliseconds. kCount: the units that were asked for, or 0 where the
-    /// decision says how many it took.
+    /// kPermit: the lease in milliseconds. kCount: the units that were asked for, or 0 if the
+    /// decision has the number that it took.
     std::int64_t number = 0;
     PermitId permit = 0;
     Protocol protocol = Protocol::kResp2;
@@ -54,7 +54,7 @@ class DecisionReplies final : public ReplyWriter {
     details_.push_back(detail);
     return tag_of(form) | static_cast<std::uint32_t>(details_.size() - 1) << kFormBits;
   }
-  /// A new batch begins: the details of the one before are needed no more.
+  /// Begins a new batch: forgets the details of the one before.
   void clear() { details_.clear(); }
 
   void write_decisions(std::span<const ReplySlot> slots, std::span<const Decision> decisions,
@@ -80,7 +80,7 @@ class DecisionReplies final : public ReplyWriter {
   }
 
   std::vector<Detail> details_;
-  // Of the keys that are being deleted.
+  // How many of the keys that DEL names have had a state so far.
   std::int64_t gone_ = 0;
   bool has_state_ = false;
   bool is_missing_one_ = false;

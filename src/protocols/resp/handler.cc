@@ -38,7 +38,7 @@ StreamHandler::Progress Handler::on_data(std::string_view input, std::string& ou
   replies_.clear();
   Progress progress = run_commands(input, output);
   pending_ = context.batch.ask(replies_, wake_, output);
-  // From here on the batch refers to no command.
+  // From here on the batch does not refer to the commands' bytes.
   parser_.release();
   is_amid_reply_ = peer_.mode == Mode::kExec;
   if (peer_.mode == Mode::kRun && peer_.transaction.size() != 0) {
@@ -89,7 +89,7 @@ bool Handler::run_input(CommandContext& context, std::string_view input, std::si
   bool has_more = true;
   while (context.left != 0 && peer_.mode == Mode::kRun) {
     const std::string_view rest = input.substr(consumed);
-    // A command that equals the last one but for its key is added again without parsing.
+    // If a command equals the last one except for its key, its request is added without parsing.
     if (batch.ends_with(tag_of(Form::kThrottle))) {
       if (const auto key = parser_.next_repeated(rest)) {
         batch.repeat(*key);
@@ -123,7 +123,7 @@ bool Handler::queue_input(CommandContext& context, std::string_view input, std::
   return true;
 }
 
-// Reads the command at the start of `rest`. False where it has not come, or cannot be understood.
+// Reads the command at the start of `rest`. False if it is incomplete or invalid.
 inline bool Handler::read_command(CommandContext& context, std::string_view rest) {
   const Parser::Result result = parser_.next(rest);
   if (result == Parser::Result::kCommand) return true;
@@ -135,8 +135,9 @@ inline bool Handler::read_command(CommandContext& context, std::string_view rest
   return false;
 }
 
-// Runs the next command that EXEC took. Its arguments are bytes of the transaction, which is kept
-// until the batch has been asked: therefore that is next when the last command has been run.
+// Runs the next command that EXEC took. Its arguments are bytes of the transaction, which must stay
+// until the store has decided the batch. So the batch ends with the last command of the
+// transaction.
 void Handler::run_queued(CommandContext& context) {
   Transaction& transaction = peer_.transaction;
   [[maybe_unused]] const Parser::Result result = parser_.next(transaction.rest());

@@ -59,7 +59,7 @@ class Handler final : public StreamHandler {
   bool is_amid_reply_ = false;  // Of an EXEC, some replies are still to come.
 };
 
-/// Makes the handlers of RESP connections, which share `server`. Throws StoreError where the store
+/// Makes the handlers of RESP connections, which share `server`. Throws StoreError if the store
 /// cannot open the space of CL.THROTTLE.
 MakeHandler handlers(const std::shared_ptr<ServerContext>& server);
 

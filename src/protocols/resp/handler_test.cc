@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/arithmetic.h"
-#include "protocols/resp/testing.h"
+#include "testing/resp_connection.h"
 #include "testing/served_store.h"
 
 namespace sluice::resp {
@@ -232,7 +232,7 @@ TEST_F(HandlerTest, RefusesUnknownCommandsAsRedisDoes) {
             "-ERR wrong number of arguments for 'client|setname' command\r\n");
 }
 
-TEST_F(HandlerTest, GreetsInEitherProtocol) {
+TEST_F(HandlerTest, AnswersHelloInEitherProtocol) {
   const std::string pairs =
       "$6\r\nserver\r\n$6\r\nsluice\r\n$7\r\nversion\r\n$5\r\n0.1.0\r\n$5\r\nproto\r\n:";
   const std::string rest =
@@ -245,7 +245,7 @@ TEST_F(HandlerTest, GreetsInEitherProtocol) {
   EXPECT_EQ(send("RESET\r\nCLIENT GETNAME\r\n"), "+RESET\r\n$-1\r\n");
 }
 
-TEST_F(HandlerTest, RefusesABadGreeting) {
+TEST_F(HandlerTest, RefusesABadHello) {
   EXPECT_EQ(send("HELLO 4\r\n"), "-NOPROTO unsupported protocol version\r\n");
   EXPECT_EQ(send("HELLO x\r\n"), "-ERR Protocol version is not an integer or out of range\r\n");
   EXPECT_EQ(send("HELLO 3 AUTH default\r\n"), "-ERR Syntax error in HELLO option 'AUTH'\r\n");
@@ -256,7 +256,7 @@ TEST_F(HandlerTest, RefusesABadGreeting) {
   EXPECT_EQ(send("CLIENT GETNAME\r\n"), "$-1\r\n");
 }
 
-TEST_F(HandlerTest, GreetsWhollyOrNotAtAll) {
+TEST_F(HandlerTest, ABadHelloChangesNothing) {
   send("CLIENT SETNAME before\r\n");
   EXPECT_EQ(send("HELLO 3 SETNAME foo BAD\r\n"), "-ERR Syntax error in HELLO option 'BAD'\r\n");
   EXPECT_EQ(send("CLIENT GETNAME\r\n"), "$6\r\nbefore\r\n");
@@ -273,16 +273,24 @@ TEST_F(HandlerTest, BoundsTheLengthOfAName) {
   EXPECT_EQ(send("CLIENT GETNAME\r\n"), "$256\r\n" + most + "\r\n");
 }
 
+// As where it has no random numbers for the id of a permit.
+TEST_F(HandlerTest, RepliesWhereTheSystemFails) {
+  store->breaks = broken_system();
+  EXPECT_EQ(send("SLUICE.CHECK login bob\r\nSLUICE.CHECK 'token_bucket 7/1s' bob\r\nPING\r\n"),
+            integers({1, 5, 4, 0, 200, 0}) + "-ERR there is none: Input/output error\r\n+PONG\r\n");
+  EXPECT_EQ(next, Next::kNeedMore);
+}
+
 TEST_F(HandlerTest, AnExceptionLeavesNothingToTheNextPeer) {
   send("CL.THROTTLE user 15 30 60\r\n");
-  store->breaks = true;
+  store->breaks = std::make_exception_ptr(std::runtime_error("broken"));
   std::string output;
   Handler handler(thread, 9, {});
   EXPECT_THROW(handler.on_data(array({"CL.THROTTLE", "user", "15", "30", "60"}) +
                                    array({"SLUICE.CHECK", "token_bucket 7/1s", "bob"}),
                                output),
                std::runtime_error);
-  store->breaks = false;
+  store->breaks = nullptr;
   Handler other(thread, 8, {});
   output.clear();
   other.on_data("PING\r\n", output);
@@ -326,7 +334,7 @@ TEST_F(HandlerTest, SaysThatTheStoreIsAway) {
   EXPECT_EQ(send("SLUICE.RESET login bob\r\n"), "+OK\r\n");
 }
 
-// What is the same in the command before is still read from this one.
+// Bytes that equal those of the command before are still read from this command.
 TEST_F(HandlerTest, KeepsTheKeysOfCommandsThatDifferInTheirLimitAlone) {
   const auto check = [](const std::string& limit, const std::string& key) {
     return array({"SLUICE.CHECK", limit, key});
@@ -337,8 +345,8 @@ TEST_F(HandlerTest, KeepsTheKeysOfCommandsThatDifferInTheirLimitAlone) {
   EXPECT_EQ(send(check("token_bucket 9/1s", "bob")), integers({1, 9, 7, 0, 223, 0}));
 }
 
-// The same bytes but for the key mean the same numbers only where nothing came between.
-TEST_F(HandlerTest, RepeatsTheCommandBeforeAndNoOther) {
+// Equal bytes except the key mean the same numbers only if no other command came between.
+TEST_F(HandlerTest, RepeatsOnlyTheCommandBefore) {
   const std::string wide = array({"CL.THROTTLE", "a", "9", "1", "60"});
   const std::string narrow = array({"CL.THROTTLE", "b", "1", "1", "60"});
   const std::string again = array({"CL.THROTTLE", "c", "9", "1", "60"});

@@ -27,7 +27,7 @@ std::shared_ptr<Space> IncrexPeriods::open(std::int64_t period_ns) {
   LimitDefinition definition = define_increx({.bound = 1, .period_ns = period_ns});
   const std::lock_guard lock(mutex_);
   for (const auto& known : all()) {
-    // Opened again, so that the store makes room for another bound.
+    // Opened again, because then the store makes room for another bound.
     if (known->definition.space == definition.space) return store_.open_space(known->definition);
   }
   const std::size_t size = size_.load(std::memory_order_relaxed);

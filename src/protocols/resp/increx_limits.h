@@ -23,7 +23,7 @@ struct IncrexNumbers {
   friend bool operator==(const IncrexNumbers&, const IncrexNumbers&) = default;
 };
 
-/// The spaces of INCREX, one for each period that has been asked for: a key with another period is
+/// The spaces of INCREX, one for each period that clients have sent: a key with another period is
 /// another key. All threads share them, so that DEL finds every key. Thread-safe.
 class IncrexPeriods {
  public:
@@ -32,11 +32,11 @@ class IncrexPeriods {
   /// The store outlives this.
   explicit IncrexPeriods(Store& store) : store_(store) {}
 
-  /// The space of a period. Throws StoreError where the store cannot open it, or where there are
+  /// The space of a period. Throws StoreError if the store cannot open it, or if there are
   /// kMaxPeriods others.
   std::shared_ptr<Space> open(std::int64_t period_ns);
 
-  /// A limit of each space there is. They stay where they are.
+  /// One limit of each space. Their addresses do not change.
   std::span<const std::shared_ptr<const VaryingLimit>> all() const {
     return {limits_.data(), size_.load(std::memory_order_acquire)};
   }
@@ -48,7 +48,7 @@ class IncrexPeriods {
   std::atomic<std::size_t> size_ = 0;
 };
 
-/// The limits of INCREX, which come with each call: those used lately are remembered. Not
+/// The limits of INCREX, whose numbers are in each command. Those used lately are remembered. Not
 /// thread-safe: each thread has its own.
 class IncrexLimits {
  public:

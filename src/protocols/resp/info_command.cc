@@ -59,13 +59,14 @@ void write_stats(const ThreadState& thread, std::string& text) {
   add_line(text, "total_connections_received", thread.counters.accepted);
   std::uint64_t calls = 0;
   for (std::size_t row = 0; row < commands().size(); ++row) {
-    // A subcommand is counted with its command, too.
+    // A call of a subcommand also counts as one of its command.
     if (!commands()[row].is_subcommand()) calls += calls_of(*thread.shared, row);
   }
   add_line(text, "total_commands_processed", calls);
 }
 
-// The two names of CL.THROTTLE are counted as one: in a pipeline they are not told apart.
+// The two names of CL.THROTTLE are counted as one, because a pipeline of repeated commands does not
+// distinguish them.
 std::uint64_t calls_of_command(const SharedState& shared, std::size_t row) {
   const std::size_t other_name =
       static_cast<std::size_t>(find_command("RL.THROTTLE") - &commands()[0]);

@@ -4,7 +4,7 @@
 
 namespace sluice::resp {
 
-/// INFO: the sections that are asked for, or all of them.
+/// INFO: the given sections, or all.
 void run_info(CommandContext& context, Arguments arguments);
 
 }  // namespace sluice::resp

@@ -15,7 +15,7 @@ struct IntegerArgument {
   std::string_view text;
 };
 
-/// Reads the number, or replies that it is none and is false.
+/// Reads the number. If the argument is not one, replies so and returns false.
 inline bool read_integer(CommandContext& context, const IntegerArgument& argument,
                          std::int64_t& to) {
   if (const auto number = parse_integer(argument.text)) {
@@ -26,7 +26,7 @@ inline bool read_integer(CommandContext& context, const IntegerArgument& argumen
   return false;
 }
 
-/// The same, and replies where it is less than `least` or more than `most`.
+/// The least and the most that a number may be.
 struct IntegerRange {
   std::int64_t least;
   std::int64_t most;

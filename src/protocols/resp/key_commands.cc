@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kWithQuantity = 6;
 
-// Reads the numbers of a key that is throttled, and the quantity where it is given.
+// Reads the numbers of a bucket, and the quantity if there is one.
 bool read_throttle(CommandContext& context, Arguments arguments, ThrottleNumbers& numbers,
                    std::int64_t& quantity) {
   return read_integer(context, {"max_burst", arguments[2]}, numbers.max_burst) &&
@@ -28,7 +28,7 @@ bool read_throttle(CommandContext& context, Arguments arguments, ThrottleNumbers
           read_integer(context, {"quantity", arguments[5]}, quantity));
 }
 
-// Where the server answers named limits only, the reply says so to a command with numbers.
+// If the server answers for named limits only, replies so and returns false.
 bool may_bring_numbers(CommandContext& context) {
   if (context.thread.context.limits.answers_expressions()) return true;
   context.reply().error("ERR this server answers named limits only");
@@ -48,11 +48,11 @@ void throttle(CommandContext& context, const ThrottleNumbers& numbers, std::stri
   Request request = (*limit)->request(key);
   request.cost = quantity;
   if (quantity < 0) {
-    // It gives units back, as SLUICE.REFUND does.
+    // A negative quantity returns units, as SLUICE.REFUND does.
     if (!context.peer.access.identity().may(kAdminRole))
       return refuse_command(context, "cl.throttle");
     request.operation = Operation::kRefund;
-    // -2^63 has no positive counterpart, and no bucket has that many units to be given back.
+    // -2^63 has no positive counterpart, and no bucket has that many units.
     request.cost = quantity < -kMaxInt64 ? kMaxInt64 : -quantity;
   }
   context.thread.context.batch.add(request, {.tag = tag_of(form)}, *limit);
@@ -75,7 +75,7 @@ class IncrexOptions {
  public:
   explicit IncrexOptions(CommandContext& context) : context_(context) {}
 
-  /// False, and the reply says why, where they are not those of a limiter.
+  /// If the options are not those of a limiter, replies why and returns false.
   bool read(Arguments options, Increase& to) {
     while (!options.empty()) {
       const std::string_view name = options[0];
@@ -147,7 +147,7 @@ void run_cl_throttle(CommandContext& context, Arguments arguments) {
   throttle(context, numbers, arguments[1], quantity, Form::kThrottle);
 }
 
-// Its max_burst is the capacity, which in CL.THROTTLE is one more.
+// max_burst is the capacity here; in CL.THROTTLE the capacity is one more.
 void run_throttle(CommandContext& context, Arguments arguments) {
   if (arguments.size() > kWithQuantity) return refuse_arguments(context, "throttle");
   ThrottleNumbers numbers;
@@ -180,7 +180,7 @@ void run_increx(CommandContext& context, Arguments arguments) {
   context.thread.context.batch.add(request, {.tag = tag}, *limit);
 }
 
-// A key's state is looked at and forgotten, in each space where it can be.
+// Looks for each key's state in each space where it can be, and forgets it.
 void run_del(CommandContext& context, Arguments arguments) {
   DecisionBatch& batch = context.thread.context.batch;
   const auto increx = context.thread.shared->increx_periods.all();

@@ -4,7 +4,7 @@
 
 namespace sluice::resp {
 
-// The commands of other limiters, which name a key and its numbers.
+// The commands of other limiters, whose arguments are a key and the numbers of a limit.
 void run_cl_throttle(CommandContext& context, Arguments arguments);
 void run_throttle(CommandContext& context, Arguments arguments);
 void run_increx(CommandContext& context, Arguments arguments);

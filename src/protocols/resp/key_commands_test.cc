@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "protocols/resp/testing.h"
 #include "sluice/store.h"
+#include "testing/resp_connection.h"
 #include "testing/served_store.h"
 
 namespace sluice::resp {
@@ -20,7 +20,7 @@ class KeyCommandsTest : public testing::Test {
  protected:
   std::string send(std::string_view input) { return connection.send(input); }
 
-  // One command that has the limits of hours and days: the time that passes changes nothing.
+  // Runs one command. The limits are of hours and days, so the time that passes changes nothing.
   std::string run(const std::string& command) { return connection.send(command + "\r\n"); }
 
   std::shared_ptr<Store> store = open_store("memory:");
@@ -117,7 +117,7 @@ TEST_F(KeyCommandsTest, KeepsABoundedNumberOfPeriodsApart) {
   EXPECT_EQ(with_period(1'000), integers({2, 1}));
 }
 
-// Each bound is a limit of its own while a key has it: more of them than a store keeps apart.
+// Each bound is a separate limit while a key has it. Uses more bounds than a store can have limits.
 TEST_F(KeyCommandsTest, CountsUpToAnyNumberOfBounds) {
   store = open_store("memory:?max_bytes=1048576");
   TestConnection in_small_store(thread_over(store));

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "protocols/resp/handler.h"
-#include "protocols/resp/testing.h"
+#include "testing/resp_connection.h"
 #include "testing/served_store.h"
 
 namespace sluice::resp {
@@ -22,13 +22,14 @@ class TestPeer {
   explicit TestPeer(std::shared_ptr<ThreadState> thread)
       : handler_(std::move(thread), 7, {.wake = [wakes = wakes] { ++*wakes; }}) {}
 
-  /// More has come.
+  /// Further bytes arrive.
   void send(std::string_view bytes) {
     input_ += bytes;
     if (next != Next::kLater) go_on();
   }
 
-  /// Each call has the input in memory of its own, so that a reference to what has gone is seen.
+  /// Each call gets the input in new memory, so that the address sanitizer reports a reference to
+  /// the former one.
   void go_on() {
     do {
       const auto input = std::make_unique<char[]>(input_.size());
@@ -52,14 +53,14 @@ class TestPeer {
 
 class LaterRepliesTest : public testing::Test {
  protected:
-  /// What the handler replies over a store that answers at once.
+  /// The replies of a handler over a store that answers at once.
   static std::string at_once(std::string_view bytes) {
     TestPeer peer(thread_over(still_store()));
     peer.send(bytes);
     return peer.output;
   }
 
-  /// Lets the store answer until nothing waits, and `peer` go on each time.
+  /// Lets the store answer until nothing waits, and lets `peer` continue each time.
   void answer_all(TestPeer& peer) {
     while (store->pending() != 0) {
       ASSERT_TRUE(store->answer());
@@ -228,11 +229,11 @@ TEST_F(LaterRepliesTest, OneConnectionsAnswerIsNotAnothers) {
 }
 
 TEST_F(LaterRepliesTest, AnExceptionLeavesNothingToTheNextPeer) {
-  store->breaks = true;
+  store->breaks = std::make_exception_ptr(std::runtime_error("broken"));
   TestPeer peer(thread);
   EXPECT_THROW(peer.send("SLUICE.PEEK login bob\r\nSLUICE.CHECK 'token_bucket 7/1s' bob\r\n"),
                std::runtime_error);
-  store->breaks = false;
+  store->breaks = nullptr;
   TestPeer other(thread);
   other.send("PING\r\n");
   EXPECT_EQ(other.output, "+PONG\r\n");

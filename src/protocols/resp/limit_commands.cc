@@ -18,7 +18,7 @@ namespace {
 
 using SharedLimit = std::shared_ptr<const RegisteredLimit>;
 
-// Finds the limit that the text names or writes; null, and the reply says why, where there is none.
+// Finds the limit by its name or expression. If there is none, replies why and returns null.
 const SharedLimit* find_limit(CommandContext& context, std::string_view text) {
   try {
     return &context.thread.context.limits.find(text);
@@ -30,7 +30,8 @@ const SharedLimit* find_limit(CommandContext& context, std::string_view text) {
   return nullptr;
 }
 
-// Why a limit cannot be asked this, if it cannot: some lend permits, and the others units.
+// Why a limit cannot carry out this operation; empty if it can. Some limits have permits, the
+// others units.
 std::string refuse_operation(const LimitDefinition& limit, const Request& request) {
   const bool is_of_permits = request.permit != 0;
   if (lends(limit) == is_of_permits) return {};
@@ -49,7 +50,7 @@ std::string refuse_operation(const LimitDefinition& limit, const Request& reques
          "it back";
 }
 
-// Asks the limit, or replies why not.
+// Adds a request to the batch, or replies why it cannot.
 void ask(CommandContext& context, const SharedLimit& limit, const Request& request,
          std::uint32_t tag) {
   const std::string refusal = refuse_operation(limit->limit.definition(), request);
@@ -58,7 +59,7 @@ void ask(CommandContext& context, const SharedLimit& limit, const Request& reque
   context.thread.context.batch.add(limit, request, {.tag = tag});
 }
 
-// The same, of the limit that arguments[1] names or writes.
+// The same, for the limit whose name or expression is arguments[1].
 void ask(CommandContext& context, Arguments arguments, const Request& request, Form form) {
   if (const SharedLimit* limit = find_limit(context, arguments[1])) {
     ask(context, *limit, request, tag_of(form));
@@ -67,7 +68,7 @@ void ask(CommandContext& context, Arguments arguments, const Request& request, F
 
 constexpr IntegerRange kUnits{.least = 0, .most = kMaxInt64};
 
-// Asks about the key arguments[2] and the units arguments[3], or 1.
+// Adds a request for the key arguments[2] and arguments[3] units, or 1.
 void ask_of_units(CommandContext& context, Arguments arguments, Operation operation,
                   const char* name, Form form) {
   constexpr std::size_t kWithUnits = 4;
@@ -79,7 +80,7 @@ void ask_of_units(CommandContext& context, Arguments arguments, Operation operat
   ask(context, arguments, request, form);
 }
 
-// Asks about the permit arguments[3] of the key arguments[2].
+// Adds a request for the key arguments[2] and the permit arguments[3].
 void ask_of_permit(CommandContext& context, Arguments arguments, Operation operation) {
   Request request{.key = arguments[2], .operation = operation};
   if (!read_permit(arguments[3], request.permit, request.giver)) {
@@ -143,7 +144,7 @@ void run_sluice_acquire(CommandContext& context, Arguments arguments) {
                           .protocol = context.peer.protocol}));
 }
 
-// The batch has these requests alone, since they are asked together.
+// The batch has only these requests, since they are decided together.
 void run_sluice_checkall(CommandContext& context, Arguments arguments) {
   constexpr IntegerRange kClaims{.least = 1, .most = kMaxTogether};
   constexpr std::size_t kEach = 3;

@@ -4,8 +4,7 @@
 
 namespace sluice::resp {
 
-// The commands of Sluice's own, which begin with SLUICE and speak of a limit: by its name, or by
-// its expression.
+// The commands that begin with SLUICE. They refer to a limit by its name or its expression.
 void run_sluice_acquire(CommandContext& context, Arguments arguments);
 void run_sluice_block(CommandContext& context, Arguments arguments);
 void run_sluice_charge(CommandContext& context, Arguments arguments);

@@ -7,9 +7,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "protocols/resp/testing.h"
 #include "service/permit_text.h"
 #include "sluice/store.h"
+#include "testing/resp_connection.h"
 #include "testing/served_store.h"
 
 namespace sluice::resp {
@@ -23,7 +23,7 @@ class LimitCommandsTest : public testing::Test {
  protected:
   std::string run(const std::string& command) { return connection.send(command + "\r\n"); }
 
-  // The permit that is acquired of "concurrency 2 lease=1h".
+  // Acquires a permit of "concurrency 2 lease=1h".
   std::string acquire(const std::string& key) {
     const std::string reply = run("SLUICE.ACQUIRE 'concurrency 2 lease=1h' " + key);
     EXPECT_THAT(reply, MatchesRegex("\\*3\r\n:1\r\n\\$17\r\ns[0-9a-f]{16}\r\n:3600000\r\n"));
@@ -178,7 +178,7 @@ TEST_F(LimitCommandsTest, SaysWhyItCannotAskTogether) {
             "-UNAVAILABLE the store is away\r\n+PONG\r\n");
 }
 
-// A permit that this process gave in the store's place is given back to this process.
+// A permit that this process granted in the store's place is released in this process.
 TEST_F(LimitCommandsTest, APermitSaysWhoGaveIt) {
   for (const Source giver : {Source::kStore, Source::kFull, Source::kLocal, Source::kPolicy}) {
     PermitId permit = 0;

@@ -14,17 +14,16 @@ constexpr const char* kTooMany = "too many arguments, at most 64";
 constexpr const char* kTooBig = "too big command, at most 65536 bytes";
 static_assert(kMaxArguments == 64 && kMaxCommandBytes == 65'536);
 
-// What Redis reads at most, unless it is configured otherwise. What is beyond is refused in its
-// words.
+// The bounds of Redis, unless it is configured otherwise. Beyond them, the error is that of Redis.
 constexpr std::int64_t kMaxRedisCount = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxRedisBulk = 512 * 1024 * 1024;
 
-// Redis calls these blank between the arguments of an inline command.
+// What Redis takes for blanks between the arguments of an inline command.
 constexpr bool is_blank(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-// Inside an unquoted argument only these end it.
+// What ends an unquoted argument.
 constexpr bool ends_word(char c) {
   return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
@@ -69,8 +68,8 @@ char unescape(std::string_view line, std::size_t& at) {
   }
 }
 
-// Appends what stands between the quote at `at` and its partner; leaves `at` behind the partner.
-// False where there is no partner, or no blank after it.
+// Appends the text between the quote at `at` and the closing quote, and leaves `at` behind that.
+// False if the closing quote, or a blank after it, is missing.
 bool unquote(std::string_view line, std::size_t& at, std::string& out) {
   const char quote = line[at++];
   while (at < line.size() && line[at] != quote) {
@@ -93,8 +92,8 @@ bool unquote(std::string_view line, std::size_t& at, std::string& out) {
 }  // namespace
 
 Parser::Result Parser::next(std::string_view input) {
-  // No command may look beyond its bound, so what is refused does not depend on how much has
-  // arrived.
+  // The parser never reads beyond a command's bound, so what it refuses does not depend on how many
+  // bytes have arrived.
   input = input.substr(0, kMaxCommandBytes);
   switch (stage_) {
     case Stage::kBroken:
@@ -135,7 +134,7 @@ Parser::Result Parser::next_array(std::string_view input) {
   return read_bulks(input);
 }
 
-// kCommand here and below: this piece is complete, go on.
+// Here and below, kCommand means that this piece is complete.
 Parser::Result Parser::read_count(std::string_view input) {
   static constexpr Header kCount{'*', "too big mbulk count string", "invalid multibulk length"};
   const Result header = read_header(input, kCount);
@@ -156,7 +155,7 @@ Parser::Result Parser::read_bulks(std::string_view input) {
       if (number_ > static_cast<std::int64_t>(kMaxCommandBytes)) return fail(kTooBig);
       stage_ = Stage::kBulk;
     }
-    // Like Redis, we take the two bytes after a bulk on trust.
+    // Like Redis, this does not check the two bytes after a bulk string.
     const auto length = static_cast<std::size_t>(number_);
     const std::size_t end = at_ + length + 2;
     if (end > kMaxCommandBytes) return fail(kTooBig);
@@ -171,7 +170,8 @@ Parser::Result Parser::read_bulks(std::string_view input) {
   }
 }
 
-// A marker, a number, a line end; nearly always a few digits that have all arrived.
+// A marker, a number, a line end. Nearly always the number has a few digits, which have all
+// arrived.
 inline Parser::Result Parser::read_header(std::string_view input, const Header& header) {
   constexpr std::size_t kFewDigits = 6;
   const std::size_t begin = at_ + 1;

@@ -29,7 +29,7 @@ class Parser {
   ///   that there is nothing to do. The next call's input begins after the consumed bytes.
   /// - kNeedMore: the next call's input begins with the same bytes and has more. Fewer than
   ///   kMaxCommandBytes bytes ever need to be kept for this.
-  /// - kError: error() says why; nothing that follows on this connection can be understood.
+  /// - kError: error() says why. The following bytes of this connection cannot be parsed.
   Result next(std::string_view input);
 
   /// Views of `input`, or, of an inline command, of memory that release() frees.

@@ -13,7 +13,7 @@ using testing::IsEmpty;
 
 using Texts = std::vector<std::string>;
 
-// What a parser makes of bytes: the arguments of each command, and the error that ends it.
+// The result of parsing: the arguments of each command, and the error that ends it.
 struct Reading {
   std::vector<Texts> commands;
   std::string error;
@@ -47,7 +47,7 @@ Reading read_in_pieces(std::string_view bytes, std::vector<std::size_t> stops) {
   return reading;
 }
 
-// Reads at once, in two pieces wherever they may part, and byte by byte: all must agree.
+// Reads all bytes at once, in any two pieces, and byte by byte: all results must agree.
 Reading read(std::string_view bytes) {
   const Reading whole = read_in_pieces(bytes, {});
   std::vector<std::size_t> every;
@@ -176,7 +176,7 @@ TEST(Parser, BoundsTheLengthOfANumber) {
   EXPECT_EQ(error_of("*1\r\n$" + digits + "\r\n"), "too big bulk count string");
   EXPECT_EQ(error_of("*" + digits.substr(0, 1000) + "\r\n"), "invalid multibulk length");
 
-  // A sound header that would begin a command's last bytes.
+  // A valid header just before a command's bound.
   const std::string full(kMaxCommandBytes - std::string("*2\r\n$65500\r\n\r\n$1").size(), 'x');
   EXPECT_EQ(error_of("*2\r\n" + bulk(full) + "$1\r\na\r\n"),
             "too big command, at most 65536 bytes");

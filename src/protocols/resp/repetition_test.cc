@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "protocols/resp/parser.h"
-#include "protocols/resp/testing.h"
+#include "testing/resp_connection.h"
 
 namespace sluice::resp {
 namespace {
@@ -92,7 +92,7 @@ rc::Gen<std::string> streams() {
                       });
 }
 
-// A parser that remembers reads what parsers read that have seen no command before.
+// A parser that remembers the last command reads the same as a new parser for each command.
 RC_GTEST_PROP(Repetition, ChangesNothingThatIsRead, ()) {
   const std::string stream = *streams();
   Parser remembers;

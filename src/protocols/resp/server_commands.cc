@@ -119,7 +119,7 @@ void document(Writer& reply, const Command& command) {
   reply.bulk("group");
   reply.bulk(command.group);
   document_arguments(reply, command.syntax);
-  // These two are no fields of Redis; clients ignore fields that they do not know.
+  // Redis does not have these two fields; clients ignore unknown ones.
   reply.bulk("syntax");
   reply.bulk(command.syntax);
   reply.bulk("reply");
@@ -214,8 +214,8 @@ void run_config_help(CommandContext& context, Arguments) {
   help(context, "CONFIG");
 }
 
-// What clients and tools ask for before they begin. What there is to configure are the options of
-// `sluice serve`.
+// Has only the parameters that clients and tools ask for at their start. The server itself is
+// configured by the options of `sluice serve`.
 void run_config_get(CommandContext& context, Arguments arguments) {
   constexpr std::array kParameters = std::to_array<std::pair<std::string_view, std::string_view>>(
       {{"appendonly", "no"}, {"databases", "1"}, {"save", ""}, {"timeout", "0"}});

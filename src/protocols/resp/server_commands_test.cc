@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "protocols/resp/testing.h"
 #include "sluice/store.h"
+#include "testing/resp_connection.h"
 #include "testing/served_store.h"
 
 namespace sluice::resp {
@@ -125,7 +125,7 @@ TEST_F(ServerCommandsTest, TellsEachSection) {
   EXPECT_THAT(run("INFO server"), HasSubstr("uptime_in_seconds:7\r\n"));
 }
 
-// A command that repeats the one before is read in another way, and counted all the same.
+// A command that repeats the one before is not parsed, but it is counted.
 TEST_F(ServerCommandsTest, CountsCommands) {
   const std::string throttle = array({"CL.THROTTLE", "user", "15", "30", "60"});
   connection.send(array({"RL.THROTTLE", "user", "15", "30", "60"}) + throttle + throttle +
@@ -172,7 +172,7 @@ TEST_F(ServerCommandsTest, TellsHowTheStoreIs) {
                         "round_trip_p99_usec:3400\r\nevicted_keys:5\r\nwithout_room:6\r\n"));
 }
 
-// What is told of decisions comes after those that were asked for before, in one pipeline as well.
+// Counts of decisions include those of earlier requests, also in one pipeline.
 TEST_F(ServerCommandsTest, TellsWhatWasDecidedBefore) {
   EXPECT_THAT(
       run("SLUICE.CHECK login a\r\nSLUICE.LIMITS\r\nSLUICE.CHECK login a\r\nINFO sluice"),

@@ -50,7 +50,7 @@ LimitDefinition define_throttle(const ThrottleNumbers& numbers) {
 ThrottleLimits::ThrottleLimits(Store& store) : store_(store), any_(open_any(store)) {}
 
 std::size_t ThrottleLimits::Hash::operator()(const ThrottleNumbers& numbers) const {
-  // Odd multipliers and a shift spread small numbers, which these nearly always are.
+  // Odd multipliers and a shift distribute small numbers well, which these nearly always are.
   std::uint64_t hash = static_cast<std::uint64_t>(numbers.max_burst) * 0x9E3779B97F4A7C15U;
   hash = (hash ^ (hash >> 29) ^ static_cast<std::uint64_t>(numbers.count)) * 0xBF58476D1CE4E5B9U;
   hash = (hash ^ (hash >> 32) ^ static_cast<std::uint64_t>(numbers.period_s)) * 0x94D049BB133111EBU;
@@ -61,7 +61,7 @@ const std::shared_ptr<const VaryingLimit>* ThrottleLimits::find(const ThrottleNu
   if (const auto* known = limits_.find(numbers)) return known;
   if (find_error(numbers)) return nullptr;
   LimitDefinition definition = define_throttle(numbers);
-  // Opened again, so that the store makes room for another set of numbers.
+  // Opened again, because then the store makes room for another set of numbers.
   std::shared_ptr<Space> space = store_.open_space(definition);
   return &limits_.insert(numbers, std::make_shared<const VaryingLimit>(
                                       VaryingLimit{std::move(definition), std::move(space)}));

@@ -21,25 +21,25 @@ struct ThrottleNumbers {
   friend bool operator==(const ThrottleNumbers&, const ThrottleNumbers&) = default;
 };
 
-/// The sentence that says which of the numbers is invalid, or nothing where all are valid.
+/// A sentence that says which of the numbers is invalid; nothing if all are valid.
 std::optional<std::string_view> find_error(const ThrottleNumbers& numbers);
 
-/// The token bucket count/period with a capacity of max_burst + 1, in kThrottleSpace.
-/// REQUIRES: find_error(numbers) finds none.
+/// The token bucket count/period with a capacity of max_burst + 1, in kThrottleSpace. REQUIRES:
+/// find_error(numbers) returns nothing.
 LimitDefinition define_throttle(const ThrottleNumbers& numbers);
 
-/// The limits of CL.THROTTLE, which come with each call: those used lately are remembered, and all
-/// share one space. Not thread-safe: each thread has its own.
+/// The limits of CL.THROTTLE, whose numbers are in each command. Those used lately are remembered;
+/// all share one space. Not thread-safe: each thread has its own.
 class ThrottleLimits {
  public:
-  /// The store outlives this. Throws StoreError where it cannot open the space.
+  /// The store must outlive this. Throws StoreError if it cannot open the space.
   explicit ThrottleLimits(Store& store);
 
-  /// The limit, valid for at least the next 512 calls; or null where find_error() finds one.
-  /// Throws StoreError where the store cannot open the space.
+  /// The limit, valid for at least the next 512 calls; null if find_error() returns an error.
+  /// Throws StoreError if the store cannot open the space.
   const std::shared_ptr<const VaryingLimit>* find(const ThrottleNumbers& numbers);
 
-  /// A limit of the space, for what is asked of a key whatever its numbers are: whether it has a
+  /// A limit of the space, for requests that do not depend on the numbers: whether a key has a
   /// state, and to forget it.
   const std::shared_ptr<const VaryingLimit>& any() const { return any_; }
 

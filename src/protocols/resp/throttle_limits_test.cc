@@ -36,7 +36,7 @@ TEST(ThrottleLimits, NamesTheNumberAtFault) {
   EXPECT_THAT(error_of({0, 1, kMaxInt64}), HasSubstr("max_burst and period"));
 }
 
-TEST(ThrottleLimits, HoldsTheLargestBucketAndNoLarger) {
+TEST(ThrottleLimits, AcceptsTheLargestBucketAndNoLarger) {
   // One unit a nanosecond: the burst is its own time.
   const ThrottleNumbers most{.max_burst = kMaxDurationNs - 1, .count = kMaxInt64, .period_s = 1};
   EXPECT_EQ(error_of(most), "none");

@@ -12,7 +12,7 @@ class Transaction {
   static constexpr std::size_t kMaxCommands = 1'000;
   static constexpr std::size_t kMaxBytes = 128 * 1024;
 
-  /// Queues a command. False, and nothing is queued, where a bound would be exceeded.
+  /// Queues a command. If that would exceed a bound, returns false and does not queue it.
   bool add(std::string_view command) {
     if (commands_ == kMaxCommands || command.size() > kMaxBytes - bytes_.size()) return false;
     bytes_ += command;

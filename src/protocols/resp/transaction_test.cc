@@ -7,7 +7,7 @@
 #include <string>
 
 #include "protocols/resp/handler.h"
-#include "protocols/resp/testing.h"
+#include "testing/resp_connection.h"
 #include "testing/served_store.h"
 
 namespace sluice::resp {
@@ -70,7 +70,7 @@ TEST_F(TransactionTest, AbortsAfterABadCommand) {
   EXPECT_EQ(send("EXEC\r\n"), "-ERR EXEC without MULTI\r\n");
 }
 
-// What only running a command can tell is its reply, and the others run all the same.
+// An error that only running a command shows is its reply; the other commands run.
 TEST_F(TransactionTest, RunsTheOthersWhereOneFails) {
   send("MULTI\r\nSLUICE.CHECK nowhere bob\r\n" + kThrottleSent);
   EXPECT_EQ(send("EXEC\r\n"),
@@ -133,7 +133,7 @@ TEST_F(TransactionTest, BelongsToItsConnection) {
   EXPECT_EQ(one.send("PING\r\n"), kQueued);
 }
 
-// A store that answers later is asked for one batch of the commands after the other.
+// If the store answers later, the commands are run batch by batch.
 TEST_F(TransactionTest, AnswersWhenTheStoreHas) {
   const auto later = later_store();
   Handler handler(thread_over(later), 7, {.wake = [] {}});

@@ -7,7 +7,7 @@
 
 namespace sluice::resp {
 
-/// A limit whose numbers came with a call, and the space that it shares with others.
+/// A limit whose numbers a command has brought, and the space that it shares with others.
 struct VaryingLimit {
   LimitDefinition definition;
   std::shared_ptr<Space> space;

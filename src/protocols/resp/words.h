@@ -7,7 +7,7 @@
 
 namespace sluice::resp {
 
-/// How much of what a client sent an error repeats at most, as in Redis.
+/// How much of a client's text an error quotes at most, as in Redis.
 inline constexpr std::size_t kMaxQuotedBytes = 128;
 
 constexpr char to_capital(char c) {
@@ -31,7 +31,7 @@ inline bool is_word(std::string_view text, std::string_view capitals) {
                                          [](char a, char b) { return to_capital(a) == b; }));
 }
 
-/// What an error repeats of an argument, in quotes.
+/// The part of an argument that an error quotes, in quotes.
 inline std::string quoted(std::string_view argument) {
   return "'" + std::string(argument.substr(0, kMaxQuotedBytes)) + "'";
 }

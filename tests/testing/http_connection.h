@@ -13,7 +13,7 @@
 
 namespace sluice::http {
 
-// For this module's tests.
+// For the tests of protocols/http.
 
 /// A response, as a client reads it.
 struct Reply {

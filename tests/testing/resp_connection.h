@@ -12,7 +12,7 @@
 
 namespace sluice::resp {
 
-// For this module's tests.
+// For the tests of protocols/resp.
 
 /// A command as clients send it.
 inline std::string array(const std::vector<std::string>& arguments) {

@@ -1,0 +1,77 @@
+#include "server/check_options.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
+#include "limiter/open_store.h"
+#include "server/config_error.h"
+#include "server/config_file.h"
+#include "server/limits_file.h"
+#include "server/listening.h"
+#include "stores/stores.h"
+#include "stores/url.h"
+
+namespace sluice {
+namespace {
+
+void check_snapshot(const ServerOptions& options) {
+  const std::filesystem::path file = options.snapshot.file;
+  if (file.empty()) return;
+  if (StoreUrl(options.store).scheme() != "memory") {
+    throw ConfigError(
+        "a snapshot is that of a store memory:, and the server has another store, "
+        "which keeps its states itself");
+  }
+  const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
+  throw ConfigError("snapshot: no file can be made in the folder " + folder + ": " +
+                    std::generic_category().message(errno));
+}
+
+void check_limits(const ServerOptions& options) {
+  const StoreUrl url(options.store);
+  for (const NamedLimit& named : options.limits.named) {
+    check_limit(url, named.limit.definition());
+    for (const LimitOverride& each : named.overrides) {
+      if (each.limit) check_limit(url, each.limit->definition());
+    }
+  }
+}
+
+}  // namespace
+
+void check_options(const ServerOptions& options) {
+  try {
+    for (const Listening& each : read_addresses(options)) {
+      if (each.tls.certificate.empty()) continue;
+      const TlsServer usable(each.tls);
+    }
+    check_store_url(options.store);
+    check_limits(options);
+    check_snapshot(options);
+  } catch (const std::runtime_error& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+void warn_of_options(const ServerOptions& options, const LogFunction& log) {
+  warn_of_rounding(options.limits.named, log);
+  const auto certified = std::ranges::count_if(
+      options.users, [](const User& user) { return !user.certificate.empty(); });
+  const bool asks = std::ranges::any_of(
+      read_addresses(options), [](const Listening& each) { return !each.tls.client_ca.empty(); });
+  if (certified == 0 || asks) return;
+  log({LogLevel::kWarning,
+       "certificates_not_asked",
+       counted(static_cast<std::size_t>(certified), "user") +
+           " with a certificate can do nothing: no address asks clients for one (tls.client_ca)",
+       {{"users", std::int64_t{certified}}}});
+}
+
+}  // namespace sluice

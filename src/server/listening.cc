@@ -1,0 +1,68 @@
+#include "server/listening.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "server/config_error.h"
+
+namespace sluice {
+namespace {
+
+Listening read_address(const ServedProtocol& protocol, const ServedAddress& served,
+                       const ServerOptions& options) {
+  ParsedAddress parsed = parse_address(served.text);
+  if (!parsed.address) throw ConfigError(parsed.error);
+  Listening listening{.protocol = &protocol, .address = *std::move(parsed.address), .tls = {}};
+  if (served.tls) {
+    listening.tls = *served.tls;
+  } else if (listening.address.family != Address::Family::kUnix) {
+    listening.tls = options.tls;
+  }
+  const bool is_closed = !options.users.empty() || !listening.tls.client_ca.empty();
+  if (!options.insecure && !listening.address.is_local() && !is_closed) {
+    throw ConfigError("refusing to serve on " + served.text +
+                      ", which other machines may reach, without users (in the file) or "
+                      "certificates of the clients (--tls-client-ca); --insecure allows it");
+  }
+  return listening;
+}
+
+const ServedProtocol& find_protocol(const std::string& name) {
+  for (const ServedProtocol& protocol : protocols()) {
+    if (protocol.name == name) return protocol;
+  }
+  throw ConfigError("there is no protocol '" + name + "'");
+}
+
+/// Throws ConfigError if nothing is served at the address of one of them.
+void use_passed_sockets(const std::vector<PassedSocket>& sockets, std::vector<Listening>& all) {
+  for (const auto& [address, descriptor] : sockets) {
+    const auto at = std::ranges::find_if(all, [&address = address](const Listening& each) {
+      return each.address == address && each.passed_socket < 0;
+    });
+    if (at == all.end()) {
+      throw ConfigError("the service manager has passed a socket for " + address.text() +
+                        ", where nothing is to be served");
+    }
+    at->passed_socket = descriptor;
+  }
+}
+
+}  // namespace
+
+std::vector<Listening> read_addresses(const ServerOptions& options,
+                                      const std::vector<PassedSocket>& passed) {
+  std::vector<Listening> all;
+  for (const auto& [name, addresses] : options.addresses) {
+    const ServedProtocol& protocol = find_protocol(name);
+    for (const ServedAddress& address : addresses) {
+      all.push_back(read_address(protocol, address, options));
+    }
+  }
+  if (all.empty()) throw ConfigError("there is no address to serve on");
+  use_passed_sockets(passed, all);
+  return all;
+}
+
+}  // namespace sluice

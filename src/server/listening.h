@@ -1,0 +1,28 @@
+#pragma once
+
+#include <vector>
+
+#include "net/address.h"
+#include "net/tls_server.h"
+#include "server/protocols.h"
+#include "server/server_options.h"
+#include "server/service_manager.h"
+
+namespace sluice {
+
+/// An address at which a protocol is served.
+struct Listening {
+  const ServedProtocol* protocol = nullptr;
+  Address address;
+  /// No TLS if there is no certificate.
+  TlsServerFiles tls;
+  /// See Service::passed_socket.
+  int passed_socket = -1;
+};
+
+/// Where the options say that protocols are served, with the sockets that were passed. Throws
+/// ConfigError at the first mistake, also where a socket is for none of these addresses.
+std::vector<Listening> read_addresses(const ServerOptions& options,
+                                      const std::vector<PassedSocket>& passed = {});
+
+}  // namespace sluice

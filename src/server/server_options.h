@@ -1,0 +1,56 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "server/config_file.h"
+#include "server/log.h"
+#include "server/served_address.h"
+#include "server/service_manager.h"
+#include "server/snapshot_keeper.h"
+#include "service/access.h"
+#include "service/served_limits.h"
+#include "service/server_context.h"
+
+namespace sluice {
+
+/// The default addresses of all protocols.
+ServedAddresses default_addresses();
+
+struct ServerOptions {
+  ServedAddresses addresses = default_addresses();
+  /// Listening sockets for some of these addresses, used instead of new ones. They stay open.
+  std::vector<PassedSocket> passed_sockets = {};
+  /// For the TCP addresses without files of their own; no TLS if there is no certificate.
+  TlsServerFiles tls = {};
+  /// 1 to kMaxThreads; 0: one for each core this process may use, up to that.
+  std::size_t threads = 0;
+  std::string store = "memory:";
+  ServedLimits limits = {};
+  std::vector<User> users = {};
+  ClientRules client_rules = {};
+  /// Allows addresses that other machines can reach without users or certificates of the clients.
+  bool insecure = false;
+  /// At least 1. The server refuses further connections.
+  std::size_t max_connections = 10'000;
+  /// How long the server sends pending replies when it stops.
+  std::chrono::milliseconds drain{5'000};
+  /// For a memory store.
+  SnapshotOptions snapshot = {};
+  LogOptions log = {};
+};
+
+/// Each thread remembers limits of its own and holds their spaces in the store (limit_registry.h):
+/// all threads together at most half of the spaces that a store can have.
+inline constexpr std::size_t kMaxThreads = 64;
+
+/// What the file says, and the defaults for what it does not say.
+ServerOptions options_of(ConfigFile file);
+
+/// The files for TLS.
+std::set<std::string> certificate_files(const ServerOptions& options);
+
+}  // namespace sluice
