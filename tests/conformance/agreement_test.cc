@@ -129,7 +129,7 @@ TEST_P(EveryStore, NeverReadsTheStatesOfAnotherAlgorithm) {
       } catch (const StoreError& error) {
         EXPECT_NE(std::string(error.what()), "");
       }
-      // The other limit may have taken the space over for good.
+      // After that, the space may stay with the other limit.
       EXPECT_THAT(remaining(first, 0), testing::AnyOf(3, 5));
     }
   }

@@ -23,6 +23,12 @@ ADDED_BY_PROMETHEUS = {"job", "instance"}
 # What is told only once it has happened.
 TOLD_LATER = {("sluice_decisions_total", "source", "unavailable"),
               ("sluice_decisions_total", "outcome", "would_deny")}
+SNAPSHOT_FAILED = {
+    "exp_labels": {"job": "sluice", "instance": "a", "severity": "warning"},
+    "exp_annotations": {
+        "summary": "a cannot write its snapshot",
+        "description": "A restart may lose what was decided since the last one. The log says why, "
+                       "with the event snapshot_failed or snapshot_not_synced."}}
 
 
 class Packaging(SystemTest):
@@ -30,7 +36,8 @@ class Packaging(SystemTest):
         port = free_port()
         made = Certificates(self.temporary_folder())
         server = Server("--http", f"127.0.0.1:{port}", "--tls-cert", made.pem("server"),
-                        "--tls-key", made.key("server"), "--limits",
+                        "--tls-key", made.key("server"), "--snapshot",
+                        os.path.join(self.temporary_folder(), "snapshot"), "--limits",
                         self.write_file("limits.yaml", "limits: {a: fixed_window 5/1m}\n"))
         self.addCleanup(server.stop)
         text = made.fetch(f"https://127.0.0.1:{port}/metrics")
@@ -63,6 +70,29 @@ class Packaging(SystemTest):
         for rule in rules:
             self.check(rule.partition("labels:")[0], rule.partition("annotations:")[2])
 
+    def test_the_alert_of_snapshots(self):
+        """Of a server that writes one each hour: it begins when one is missing, and ends with the
+        next. Another server keeps none."""
+        def series(metric, values, instance="a"):
+            return {"series": f'{metric}{{job="sluice", instance="{instance}"}}',
+                    "values": values}
+
+        always = "0x299"  # Once a minute.
+        tests = [{"eval_time": f"{minute}m", "alertname": "SluiceSnapshotFailed",
+                  "exp_alerts": [SNAPSHOT_FAILED] if minute in (128, 180, 239) else []}
+                 for minute in (30, 66, 125, 128, 180, 239, 241)]
+        rules = self.write_file("test.yaml", json.dumps({
+            "rule_files": [RULES], "evaluation_interval": "1m",
+            "tests": [{"interval": "1m", "alert_rule_test": tests, "input_series": [
+                series("process_start_time_seconds", always),
+                series("sluice_snapshot_interval_seconds", "3600x299"),
+                # After an hour, and then only after three more.
+                series("sluice_last_snapshot_time_seconds", "0x59 3600x179 14400x59"),
+                series("process_start_time_seconds", always, "b"),
+                series("sluice_last_snapshot_time_seconds", always, "b")]}]}))
+        result = run("promtool", "test", "rules", rules)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
     def test_the_dashboard(self):
         with open(DASHBOARD, encoding="utf-8") as file:
             dashboard = json.load(file)
@@ -84,6 +114,7 @@ class Packaging(SystemTest):
         self.assertEqual(families - shown, {
             "sluice_certificate_not_after_seconds", "sluice_last_reload_time_seconds",
             "sluice_last_snapshot_time_seconds", "sluice_login_timeouts_total",
+            "sluice_snapshot_interval_seconds",
             "sluice_store_charged_back_units_total", "sluice_store_clock_behind_total",
             "sluice_store_late_replies_total", "sluice_store_lost_total",
             "sluice_store_not_charged_back_units_total"})

@@ -28,16 +28,15 @@ std::string url_of(const FakeRedis& server) {
   return "redis://127.0.0.1:" + std::to_string(server.port()) + "?deadline=10s";
 }
 
-// The reply to a call with one request for a fresh key, which was admitted at that instant.
+// The reply to a call with one request for a fresh key, which is admitted at `now`.
 std::string admitted_at(Instant now, const FakeRedis::Words& call) {
   constexpr std::size_t kNumberBytes = 4;
   const std::string& questions = call.at(3 + std::stoul(call[2]));
-  std::string head = questions.substr(0, kNumberBytes);
-  head.append(reinterpret_cast<const char*>(&now), sizeof now);
+  std::string answer = questions.substr(0, kNumberBytes);
+  answer.append(reinterpret_cast<const char*>(&now), sizeof now);
+  answer.append("1\0", 2);
   std::string reply;
-  redis::append_array(reply, 2);
-  redis::append_text(reply, head);
-  redis::append_text(reply, std::string_view("1\0", 2));
+  redis::append_text(reply, answer);
   return reply;
 }
 
@@ -79,9 +78,9 @@ TEST(Clock, OfAProcessThatDecidesByItIsComparedWithTheServers) {
   EXPECT_LE(health(*store).clock_lag, 5s);
 }
 
-// Ten processes ask for a key, each 20 times a second at random, for twenty seconds, and so does
-// another one, whose clock is late. Returns what that one is admitted, as a share of what each of
-// the others is.
+// For twenty seconds, ten processes ask for a key, each 20 times a second at random, and so does
+// another process, whose clock is behind. Returns how many requests of that process are admitted,
+// divided by how many of each other process.
 double share_of_late(Store& store, const std::string& expression, std::int64_t lag_ns) {
   constexpr int kOnTime = 10;
   const std::string name = expression.substr(0, expression.find(' '));
@@ -111,7 +110,7 @@ TEST(Clock, ThatIsLateGetsLessOfABucketAndItsShareOfAWindow) {
   const auto share = [&](const char* expression, std::int64_t lag_ms) {
     return share_of_late(*store, expression, lag_ms * kMillisecondNs);
   };
-  // Asked for twice as much as they admit.
+  // The processes ask for twice as much as these limits admit.
   for (const char* busy : {"token_bucket 110/1s", "sliding_counter 110/1s"}) {
     EXPECT_GT(share(busy, 0), 0.8);
     EXPECT_LT(share(busy, 5), 0.6);
@@ -122,7 +121,8 @@ TEST(Clock, ThatIsLateGetsLessOfABucketAndItsShareOfAWindow) {
   EXPECT_GT(share("sliding_log 110/1s", 2000), 0.4);
   EXPECT_GT(share("fixed_window 110/1s", 2000), 0.8);
   EXPECT_GT(share("sliding_window 110/1s", 2000), 0.8);
-  // Asked for half as much: what counts is the time in which the bucket fills.
+  // The processes ask for half as much as this limit admits: only the time to fill the bucket
+  // matters.
   EXPECT_GT(share("leaky_bucket 440/1s queue=439", 500), 0.8);
   EXPECT_LT(share("leaky_bucket 440/1s queue=439", 2000), 0.01);
 }

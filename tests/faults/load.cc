@@ -20,7 +20,7 @@ struct SharedLimit {
   std::int64_t limit;
 };
 
-// Nothing comes back within a test.
+// No unit returns within a test.
 constexpr std::array<SharedLimit, Load::kLimits> kShared{{
     {"fixed_window 40/100d", "window", 40},
     {"token_bucket 60/20d", "bucket", 60},

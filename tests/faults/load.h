@@ -42,7 +42,7 @@ struct Admitted {
 struct Report {
   std::vector<Sample> samples;     ///< By when they were asked.
   std::vector<Admitted> admitted;  ///< Of the keys that all callers share.
-  /// Decisions that cannot belong to their request: a sentence for each of the first few.
+  /// A sentence for each of the first few decisions that cannot belong to their request.
   std::vector<std::string> strays;
 };
 

@@ -50,14 +50,14 @@ constexpr std::array<StoreKind, 2> kStoreKinds{{
 
 struct Fault {
   std::string name;
-  // Where the server keeps its states, nothing is admitted beyond the limit but what is under way
-  // when the server is back.
+  // If the server keeps its states, nothing is admitted beyond the limit except requests that are
+  // under way when the server is back.
   Bound bound = {.by_store = 1, .in_all = 1, .more = 4};
   std::optional<std::chrono::milliseconds> known_after = {};
   bool never_given_up = false;
   // The least number of decisions that this process makes locally.
   std::size_t least_local = 0;
-  // During the fault.
+  // How many connections may be opened during the fault.
   std::size_t most_new_connections = std::numeric_limits<std::size_t>::max();
 };
 
@@ -99,8 +99,8 @@ class LostServer : public testing::TestWithParam<StoreKind> {
 INSTANTIATE_TEST_SUITE_P(EveryStore, LostServer, testing::ValuesIn(kStoreKinds),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
-// A restarted server has forgotten all: each key may be admitted once more, and while it was away
-// this process admits no more than the limit by itself.
+// A restarted server has forgotten all states: each key may use its limit once more. While the
+// server is down, this process admits at most the limit.
 TEST_P(LostServer, IsKilledAndStartedAgain) {
   expect_bearable({.name = "killed, started again 500 ms later",
                    .bound = {.by_store = 2, .in_all = 2},
@@ -167,8 +167,8 @@ TEST_P(LostServer, IsAlwaysALittleLate) {
                   });
 }
 
-// So what this process admits meanwhile is charged by the store, which hears of no deadline, and
-// not once more when it answers again.
+// The store charges late requests, since it does not know the deadline. So what this process
+// admitted for them is not charged again when the store answers in time.
 TEST_P(LostServer, ChargesWhatItAnswersTooLate) {
   constexpr std::chrono::milliseconds kLongDeadline = 5 * kDeadline;
   Limiter limiter(
@@ -197,7 +197,7 @@ TEST_P(LostServer, LosesItsReplies) {
       proxy_.swallow_replies();
       run(150ms);
       EXPECT_GT(proxy_.swallowed_bytes(), before);
-      // In this order: the reply to the next connection's handshake is not swallowed.
+      // In this order, so that the reply to the next connection's handshake is not swallowed.
       proxy_.pass();
       proxy_.cut_now();
       // Longer than the longest pause between attempts to connect.
@@ -206,7 +206,7 @@ TEST_P(LostServer, LosesItsReplies) {
   });
 }
 
-// After so few bytes that some reply is cut, even if the server gets few requests.
+// Cuts after so few bytes that a reply is cut even if the server gets few requests.
 TEST_P(LostServer, CutsItsReplies) {
   expect_bearable({.name = "connections cut within replies, thirty times"}, proxy_.port(),
                   [&](Load&) {
@@ -270,7 +270,7 @@ TEST_P(LostServer, HasABoundedQueueBeforeIt) {
     store->submit(std::move(batch));
     if (open < open_before) ++at_once;
   }
-  // What is more than it holds is answered at once.
+  // Requests beyond that are answered at once.
   EXPECT_EQ(open.load(), kHeld);
   EXPECT_LE(resident_bytes(), before + 4 * kMostGrowth);
   servers::await("all answers", [&] { return open.load() == 0; });

@@ -25,7 +25,7 @@ std::string url_of(const FaultProxy& proxy) {
   return "memcached://127.0.0.1:" + std::to_string(proxy.port());
 }
 
-// A round whose fault loses what the server has noted.
+// A round whose fault loses the server's states.
 Round lose_in(Load& load, const std::function<void()>& fault) {
   return through(load, [&] {
     load.begin_losing();
@@ -56,13 +56,13 @@ TEST(ForgetfulMemcached, IsFlushedUnderLoad) {
   });
 }
 
-// Does not count as a use of it, which would keep it longer.
+// Does not count as a use of the key, which would keep it longer.
 bool is_kept(const MemcachedServer& server, const std::string& key) {
   return server.command("me " + key + "\r\n") != "EN\r\n";
 }
 
-// Values of the size of that key's, with keys of the same length and client flags as it has: they
-// take its place.
+// Values of the same size as that key's, with keys and client flags of the same length: they take
+// its place.
 std::string values_like(const MemcachedServer& server, const std::string& key,
                         const std::string& flags = "") {
   const std::string found = server.command("mg " + key + " s\r\n");
@@ -98,7 +98,8 @@ TEST(ForgetfulMemcached, ForgetsForLackOfMemory) {
   EXPECT_NE(server.stat("evictions"), "0");
 }
 
-// As docs/memcached.md recommends: what would take the place of a limit's state is refused.
+// With the options that docs/memcached.md recommends, memcached refuses values that would take the
+// place of a limit's state.
 TEST(Memcached, KeepsWhatIsTemporaryForLackOfMemory) {
   constexpr int kLimit = 10;
   const MemcachedServer server({.arguments = {"-m", "2", "-o", "temporary_ttl=86410"}});
@@ -118,7 +119,8 @@ TEST(Memcached, KeepsWhatIsTemporaryForLackOfMemory) {
       testing::ThrowsMessage<StoreError>(testing::HasSubstr("out of memory storing object")));
 }
 
-// One limit's worth more for each time that a key is forgotten, which its first unit tells.
+// One limit's worth more for each time that a key is forgotten. A test notices that by the
+// admission of the first unit of the limit.
 TEST(ForgetfulMemcached, ForgetsUnderLoad) {
   const MemcachedServer server({.arguments = {"-m", "2"}});
   expect_whole("memory pressure for 500 ms", [&] {
@@ -149,7 +151,7 @@ TEST(ForgetfulMemcached, ForgetsUnderLoad) {
 // One connection that ends within a reply, at the place that the test chooses.
 class MemcachedReply : public testing::Test {
  protected:
-  // What is answered where there is no value yet.
+  // The length of the reply for a key without a value.
   std::size_t miss_bytes() const {
     return server_.command("mg none v c O0\r\n").size() + std::string("MN\r\n").size();
   }
@@ -169,7 +171,8 @@ class MemcachedReply : public testing::Test {
                    Limit("fixed_window 10/100d")};
 };
 
-// The value is written and the reply does not arrive: charged once, and the caller is not answered.
+// The value is written and the reply does not arrive: the request is charged once, and its caller
+// gets no answer of the store.
 TEST_F(MemcachedReply, ToAWriteIsLost) {
   for (const std::string key : {"a", "b", "c", "d", "e"}) {
     EXPECT_EQ(lose_after(miss_bytes() + 1, key).source, Source::kPolicy);
@@ -177,7 +180,7 @@ TEST_F(MemcachedReply, ToAWriteIsLost) {
   }
 }
 
-// What only looks can be asked again, by the next connection.
+// A read changes nothing, so it is sent again over the next connection.
 TEST_F(MemcachedReply, ToAReadIsLost) {
   for (const std::string key : {"a", "b", "c", "d", "e"}) {
     const Decision decision = lose_after(miss_bytes() - 1, key);

@@ -99,7 +99,7 @@ TEST_F(WhileTheServerIsLost, LocalKnowsWhatOtherProcessesUsed) {
   EXPECT_EQ(admitted(other, "used up"), 0);
 }
 
-TEST_F(WhileTheServerIsLost, WhatLocalAdmitsIsChargedToTheStore) {
+TEST_F(WhileTheServerIsLost, LocalAdmissionsAreChargedToTheStore) {
   Limiter limiter = lose("");
   EXPECT_EQ(limiter.check("other", 5).source, Source::kLocal);
   server_.restart();
@@ -107,8 +107,8 @@ TEST_F(WhileTheServerIsLost, WhatLocalAdmitsIsChargedToTheStore) {
   servers::await("the charge", [&] { return limiter.peek("other").remaining == 3; });
 }
 
-// By another store, as in another process.
-TEST(Policies, WhatIsGivenBackIsSeenByAllWithinASecond) {
+// Asks through another store object, as another process would.
+TEST(Policies, ReturnedUnitsAreSeenByAllWithinASecond) {
   RedisServer server;
   const Limit limit("fixed_window 8/1d anchor=first", "limit");
   Limiter one(open_store(server.url()), limit);
@@ -133,7 +133,7 @@ TEST(Policies, WhatIsGivenBackIsSeenByAllWithinASecond) {
   EXPECT_TRUE(two.check("raised").allowed) << "at once";
 }
 
-TEST(Policies, WhatIsGivenBackIsSeenByCallersWhoWait) {
+TEST(Policies, ReturnedUnitsAreSeenByWaitingCallers) {
   RedisServer server;
   const Limit limit("fixed_window 8/30s anchor=first", "limit");
   Limiter one(open_store(server.url()), limit);

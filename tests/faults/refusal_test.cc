@@ -16,7 +16,7 @@ namespace {
 
 using servers::RedisServer;
 
-// What callers see of a server that replies with errors for half a second.
+// Runs callers while the server replies with errors for half a second.
 void refuse_for_a_while(RedisServer& server, const std::string& fault,
                         const std::function<void()>& begin, const std::function<void()>& end) {
   expect_whole(fault, [&] {

@@ -1,5 +1,5 @@
-// The peer on the first line, X-Forwarded-For on the others: whatever they hold, there is one key,
-// and only a trusted proxy can change it.
+// The peer is on the first line, X-Forwarded-For on the others. For any input there is one key, and
+// only a trusted proxy can change it.
 
 #include <algorithm>
 #include <cstddef>
@@ -29,7 +29,7 @@ std::vector<std::string_view> split(std::string_view text) {
 // The key is the text of a network and names it again.
 void check_key(const ClientIp& client_ip, const std::string& key) {
   const std::string address = key.substr(0, key.find('/'));
-  check(IpAddress::parse(address).has_value() && client_ip.key(address) == key);
+  check(parse_ip_address(address).has_value() && client_ip.key(address) == key);
 }
 
 }  // namespace
@@ -49,13 +49,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string key = proxied.key(peer, header);
   if (is_address || key != peer.substr(0, 128)) check_key(proxied, key);
 
-  // A line that came before changes nothing, unless all that follow name proxies.
+  // An earlier line changes nothing, unless all later ones name proxies.
   std::vector<std::string_view> longer(header);
   longer.insert(longer.begin(), "6.6.6.6");
   const std::string longer_key = proxied.key(peer, longer);
   check(longer_key == key || longer_key == "6.6.6.6");
 
-  // A trusted proxy that adds whom it heard decides.
+  // If a trusted proxy appends its peer's address, that address decides.
   longer.push_back("6.6.6.7, 10.1.1.1");
   check(proxied.key("10.0.0.1", longer) == "6.6.6.7");
   return 0;

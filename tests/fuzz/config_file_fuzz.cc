@@ -1,4 +1,4 @@
-// The server's file: whatever it holds, it is read, or refused in one sentence.
+// The server's file: any input is read, or refused in one sentence.
 
 #include <cstdint>
 #include <cstdlib>

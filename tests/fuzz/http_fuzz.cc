@@ -1,5 +1,5 @@
-// Whatever a client sends, and however it is cut into pieces, the HTTP handler survives, consumes
-// no more than it was given, and answers the same.
+// For any bytes of a client, the HTTP handler does not crash, consumes no more than it was given,
+// and gives the same answers however the bytes are cut into pieces.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace {
 
-// Without the interim responses, which are sent only where the body has not come with the head.
+// Removes interim responses, which are sent only if the body does not arrive with the head.
 std::string without_continue(std::string text) {
   constexpr std::string_view kInterim = "HTTP/1.1 100 Continue\r\n\r\n";
   for (std::size_t at = 0; (at = text.find(kInterim, at)) != std::string::npos;) {

@@ -1,6 +1,5 @@
-// Whatever the body of a POST has, it is answered once: with JSON of the length that the head says,
-// by a status that the interface has. The connection goes on, and a body in chunks is answered the
-// same.
+// For any body of a POST there is one answer: JSON of the length that the head says, with a status
+// that the interface has. The connection stays usable, and a chunked body gets the same answer.
 
 #include <algorithm>
 #include <array>
@@ -31,7 +30,7 @@ std::string head_of(std::string_view path) {
          " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
 }
 
-// A store without states, so that the same is answered twice: it denies keys of an even length.
+// A store without states, so that equal requests have equal answers. It denies keys of even length.
 const std::shared_ptr<sluice::ScriptedStore>& store() {
   static const auto made = [] {
     auto store = sluice::still_store();

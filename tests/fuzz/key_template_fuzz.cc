@@ -1,7 +1,6 @@
-// The key that a proxy asks for, on the first line; what it says of its client's request, on the
-// next four; any other header on the last. Whatever they hold, the proxy is answered. A key without
-// fields is asked for as it stands, and of one with fields no other peer than a trusted proxy can
-// say what is in them.
+// The first line is the key parameter of a proxy's request, the next four say what its client
+// asked, the last is any other header. For any input the proxy gets an answer. A key without fields
+// is used as it is; the fields of a key can only be set by a trusted proxy.
 
 #include <array>
 #include <cstddef>
@@ -22,7 +21,7 @@ constexpr std::array<std::string_view, 5> kHeaders = {
     "X-Forwarded-For: ", "X-Forwarded-Method: ", "X-Forwarded-Host: ", "X-Forwarded-Uri: ",
     "X-Any: "};
 
-// As a value of a query.
+// Encodes a text as a value of a query.
 std::string encoded(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string output;
@@ -53,7 +52,7 @@ Exchanged ask(std::string_view key, std::string_view headers, const std::string&
   return {reply, store->asked};
 }
 
-// With each brace twice.
+// Doubles each brace.
 std::string literal(std::string_view text) {
   std::string output;
   for (const char c : text) output.append(c == '{' || c == '}' ? 2 : 1, c);
@@ -82,7 +81,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Exchanged of_text = ask(literal(key), {}, "127.0.0.1");
   if (of_text.reply.starts_with("HTTP/1.1 204 ")) check(of_text.asked[0].key == key);
 
-  // X-Any is no header of a proxy, and {header:...} may be any.
+  // {header:...} may name any header, also X-Any, which no proxy sets.
   if (key.find("header:") != key.npos) return 0;
   const Exchanged of_other = ask(key, headers, "203.0.113.9");
   const Exchanged of_silent = ask(key, {}, "203.0.113.9");

@@ -1,5 +1,5 @@
-// The limit expression: whatever the text, it is refused with a position inside it or one behind
-// its end, or it has a canonical form that means itself.
+// The limit expression: any text is refused with a position inside it or just behind its end, or it
+// has a canonical form, which is that of the canonical form itself.
 
 #include <cstdint>
 #include <cstdlib>

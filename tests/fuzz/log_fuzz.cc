@@ -1,5 +1,5 @@
-// Whatever stands in a log, every reader takes a line or says why not, a record is always within
-// the store's bounds, and what is printed of it is free of control characters.
+// For any bytes in a log, every reader accepts a line or says why it does not, a record is within
+// the store's bounds, and what is printed of it has no control characters.
 
 #include <algorithm>
 #include <cstddef>
@@ -38,7 +38,7 @@ struct File {
   replay::KeyTemplate key{"{ip}"};
 };
 
-// False where the line is a header or fits no format.
+// False if the line is a header or fits no format.
 bool open(File& file, std::string_view line, replay::Format format) {
   std::string reason;
   auto recognised = replay::recognise(line, format, reason);
@@ -55,7 +55,7 @@ bool open(File& file, std::string_view line, replay::Format format) {
 }
 
 void read(File& file, std::string_view line) {
-  // Memory of exactly its size, so that a byte too far is seen.
+  // Memory of exactly its size, so that the address sanitizer reports a read beyond it.
   const auto exact = std::make_unique<char[]>(line.size());
   line.copy(exact.get(), line.size());
   replay::Record record;

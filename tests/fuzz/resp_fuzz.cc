@@ -1,5 +1,5 @@
-// Whatever a client sends, and however it is cut into pieces, the RESP handler survives, consumes
-// no more than it was given, and answers the same.
+// For any bytes of a client, the RESP handler does not crash, consumes no more than it was given,
+// and gives the same answers however the bytes are cut into pieces.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   const std::string whole = replies_to(bytes, bytes.size() + 1);
   const std::string in_pieces = replies_to(bytes, piece_bytes);
-  // INFO tells how much memory the process has, which changes from call to call.
+  // INFO has the process's memory, which changes from call to call.
   if (whole.find("used_memory") != std::string::npos) return 0;
   sluice::check(whole == in_pieces);
   return 0;

@@ -1,5 +1,4 @@
-// A store's URL: whatever the text, it is read, or refused in one sentence; neither shows the
-// password.
+// A store's URL: any text is read, or refused in one sentence. Neither shows the password.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +19,8 @@ void check_line(std::string_view text) {
   for (const char c : text) check(static_cast<unsigned char>(c) >= ' ' && c != '\x7f');
 }
 
-// Whether the password stands in the URL as it is, between ':' and '@', and nowhere else; and is so
-// long that no other word has it by chance, nor what stands in its place.
+// Whether the password occurs in the URL unescaped, between ':' and '@' and nowhere else, and is so
+// long that no other text of the URL or message can equal it by chance.
 bool stands_once(std::string_view url, const std::string& password) {
   const std::size_t at = url.find(':' + password + '@');
   return password.size() >= 4 && password.find('*') == password.npos && at != url.npos &&

@@ -1,5 +1,4 @@
-// What the headers promise to a client, against the model: a client that does as they say is
-// served.
+// Checks with the model what the headers promise: a client that follows them is admitted.
 
 #include "sluice/http_headers.h"
 
@@ -173,8 +172,8 @@ void check_retry_after(const Client& client) {
       client.admits(client.model(), client.asked_cost(), client.now() + Wide{wait_s} * kSecondNs));
 }
 
-// A client that spends what it is told is left is admitted, and as many again when the key is
-// fresh.
+// A client that uses exactly the units that the headers say are left is admitted, and again when
+// the key is fresh.
 void check_remaining(const Client& client, std::int64_t remaining) {
   const auto spent = client.take(client.model(), remaining, client.now());
   RC_ASSERT(spent.decision.allowed);

@@ -6,6 +6,7 @@ nothing outside of them and of the temporary folder.
 """
 
 import glob
+import gzip
 import os
 import re
 import shlex
@@ -22,8 +23,9 @@ from links import dangling_links  # noqa: E402
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 CXX = os.environ.get("CXX", "g++")
-# The objects of tests/library, compiled against the public headers.
+# The objects of tests/library, compiled against the public headers, and what links them.
 LIBRARY_TEST = [path for path in os.environ.get("LIBRARY_TEST", "").split(":") if path]
+LIBRARY_TEST_LINK = os.environ.get("LIBRARY_TEST_LINK", CXX).split()
 MAN_PAGES = sorted(os.listdir(os.path.join(ROOT, "docs", "man")))
 PROMISED = "1: go ahead, 4 left\n5: go ahead, 0 left\n6: not now, in 10 minutes\n"
 
@@ -180,7 +182,7 @@ class Install(Elsewhere):
                 self.assertRegex(text, rf"\b{name[1]}\b")
 
         program = os.path.join(self.temporary_folder(), "library_test")
-        run(CXX, *LIBRARY_TEST, "-o", program, "-L", self.library_folder, "-lsluice",
+        run(*LIBRARY_TEST_LINK, *LIBRARY_TEST, "-o", program, "-L", self.library_folder, "-lsluice",
             "-lgmock_main", "-lgmock", "-lgtest", "-pthread")
         self.assertIn("PASSED", run(program, env={"LD_LIBRARY_PATH": self.library_folder}))
 
@@ -197,6 +199,7 @@ class DebianPackages(Elsewhere):
         for name, path in packages.items():
             self.assertEqual(self.field(path, "Maintainer"), "The Sluice project")
             self.check_licenses(path, name)
+            self.check_changelog(path, name)
         self.assertIn("libyaml-cpp", self.field(packages["sluice"], "Depends"))
         self.assertIn("libssl3", self.field(packages[library], "Depends"))
         self.assertIn(f"{library} (= ", self.field(packages["libsluice-dev"], "Depends"))
@@ -228,13 +231,38 @@ class DebianPackages(Elsewhere):
                 paragraphs + ["Apache-2.0", "Files: CLI11", "Files: xxHash", "Files: Boost"]:
             self.assertIn(" ".join(text.split()), words, name)
 
+    def check_changelog(self, package, name):
+        """In Debian's format, for the version of the package."""
+        root = self.temporary_folder()
+        run("dpkg-deb", "-x", package, root)
+        path = os.path.join(root, "usr", "share", "doc", name, "changelog.gz")
+        self.expect_no_time(path)
+        changelog = os.path.join(root, "changelog")
+        with gzip.open(path) as compressed, open(changelog, "wb") as file:
+            file.write(compressed.read())
+        fields = run("dpkg-parsechangelog", "-l", changelog)
+        self.assertIn("Source: sluice\n", fields)
+        self.assertIn(f"Version: {self.field(package, 'Version')}\n", fields)
+        self.assertNotIn("warning", fields)
+
+    def expect_no_time(self, path):
+        """The same files make the same package."""
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(8)[4:], bytes(4), path)
+
     def check_documentation(self, package):
         """Unpacked, not installed: dpkg may be told to leave documentation out."""
         root = self.temporary_folder()
         run("dpkg-deb", "-x", package, root)
         share = os.path.join(root, "usr", "share")
         self.assertEqual(list(dangling_links(os.path.join(share, "doc", "sluice"))), [])
-        self.assertEqual(sorted(os.listdir(os.path.join(share, "man", "man1"))), MAN_PAGES)
+        folder = os.path.join(share, "man", "man1")
+        self.assertEqual(sorted(os.listdir(folder)), [page + ".gz" for page in MAN_PAGES])
+        for page in MAN_PAGES:
+            self.expect_no_time(os.path.join(folder, page + ".gz"))
+            with gzip.open(os.path.join(folder, page + ".gz")) as packed, \
+                    open(os.path.join(ROOT, "docs", "man", page), "rb") as written:
+                self.assertEqual(packed.read(), written.read())
         return share
 
     def check_service(self, root, config):

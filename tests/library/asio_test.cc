@@ -33,7 +33,7 @@ namespace asio = boost::asio;
 
 class AsioTest : public testing::Test {
  protected:
-  // Runs a coroutine to its end; throws what it throws.
+  // Runs a coroutine to its end, and throws its exception.
   template <class Coroutine>
   void run(Coroutine coroutine) {
     std::exception_ptr error;
@@ -44,7 +44,7 @@ class AsioTest : public testing::Test {
     if (error) std::rethrow_exception(error);
   }
 
-  // A handler of this io_context that keeps what it is given.
+  // A handler of this io_context that keeps its argument.
   auto keep(std::optional<Decision>& kept) {
     return asio::bind_executor(io_, [&kept](std::exception_ptr error, const Decision& decision) {
       EXPECT_EQ(error, nullptr);
@@ -180,7 +180,7 @@ TEST_F(AsioTest, AWaitForAPermitIsCancelled) {
   EXPECT_EQ(granted, false);
 }
 
-TEST_F(AsioTest, PermitsOfHandlersThatAreNeverCalledAreGivenBack) {
+TEST_F(AsioTest, PermitsOfHandlersThatAreNeverCalledAreReleased) {
   {
     asio::io_context other;
     async_acquire(jobs_, "key", 0s,
@@ -210,7 +210,7 @@ TEST_F(AsioTest, ManyThreadsServeManyWaiters) {
   EXPECT_EQ(most, 1);
 }
 
-TEST_F(AsioTest, CoroutinesAskWhateverCanBeAsked) {
+TEST_F(AsioTest, CoroutinesUseEveryCall) {
   Limiter window(store_, Limit("sliding_log 10/1w", "window"));
   run([&]() -> asio::awaitable<void> {
     const auto& token = asio::use_awaitable;
@@ -275,7 +275,7 @@ TEST_F(AsioTest, CoroutinesAreToldOfParts) {
   });
 }
 
-TEST_F(AsioTest, WhateverIsAskedThrows) {
+TEST_F(AsioTest, EveryCallThrows) {
   const std::vector<Ask> asks{{.key = "key", .cost = -1}};
   EXPECT_THROW(async_check(limiter_, asks, asio::use_future).get(), std::invalid_argument);
   EXPECT_THROW(async_check_all({}, asio::use_future).get(), std::invalid_argument);

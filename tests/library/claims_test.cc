@@ -1,4 +1,4 @@
-// Taking from several limits together on stores that are servers.
+// check_all() and its relatives on real servers.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

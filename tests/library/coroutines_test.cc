@@ -41,7 +41,7 @@ class CoroutinesOn : public testing::Test {
                    Limit("sliding_log " + std::to_string(kLimit) + "/1w"));
   }
 
-  // Begins all coroutines, each with its number. Returns when they have ended, or after so long.
+  // Starts all coroutines, each with its number. Returns when they have ended, or after `most`.
   void run(const std::function<asio::awaitable<void>(int)>& coroutine,
            std::chrono::nanoseconds most) {
     for (int i = 0; i < kCoroutines; ++i) {
@@ -53,8 +53,8 @@ class CoroutinesOn : public testing::Test {
     io_.run_for(most);
   }
 
-  // The store admits one unit and stands still. Then each coroutine asks for one, after `first`,
-  // and is answered within so long by what is left of the limit in this process.
+  // The store admits one unit and then hangs. Then each coroutine calls `first` and asks for one
+  // unit; the local states must answer it within `most`, with what is left of the limit.
   void expect_local_answers(const std::string& options, const std::function<void(int)>& first,
                             std::chrono::nanoseconds most) {
     Limiter limiter = limiter_with(options);
@@ -81,7 +81,7 @@ class CoroutinesOn : public testing::Test {
 using Servers = testing::Types<servers::RedisServer, servers::MemcachedServer>;
 TYPED_TEST_SUITE(CoroutinesOn, Servers);
 
-// Each is given the decision on what it asked itself, in its own thread.
+// Each coroutine gets the decision of its own request, on its own thread.
 TYPED_TEST(CoroutinesOn, ShareAConnectionAndTheLimit) {
   const long before = connections_ever(this->server_);
   Limiter limiter = this->limiter_with("deadline=30s&on_failure=raise&deny_cache=no");
@@ -103,13 +103,13 @@ TYPED_TEST(CoroutinesOn, ShareAConnectionAndTheLimit) {
   EXPECT_EQ(connections_ever(this->server_) - before, 2) << "the store's, and the one that asks";
 }
 
-// They wait for nothing but the deadline: the connection is not given up before twice that.
-TYPED_TEST(CoroutinesOn, AreAnsweredHereByTheDeadlineWhileTheServerStandsStill) {
+// They wait until the deadline; the connection is given up only after twice the deadline.
+TYPED_TEST(CoroutinesOn, AreAnsweredLocallyByTheDeadlineWhileTheServerHangs) {
   const auto nothing = [](int) {};
   this->expect_local_answers("deadline=2s", nothing, 3500ms);
 }
 
-TYPED_TEST(CoroutinesOn, AreAnsweredHereAtOnceWhenTheServerIsKilled) {
+TYPED_TEST(CoroutinesOn, AreAnsweredLocallyAtOnceWhenTheServerIsKilled) {
   const auto kill = [this](int number) {
     if (number == kCoroutines - 1) this->server_.kill();  // While the others wait.
   };

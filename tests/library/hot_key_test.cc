@@ -1,4 +1,4 @@
-// What a denied key that many callers ask for costs Redis.
+// How many calls to Redis a denied key costs if many callers ask for it.
 
 #include <gtest/gtest.h>
 
@@ -14,8 +14,9 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-// Apart from what is admitted, one call for each retry_after. What asks as a denial ends may come
-// before the store's clock has it so, and is told of the rest.
+// Besides the admissions, one call for each retry_after. A request that arrives when the denial
+// ends by this process's clock may be early by the store's clock; the store then denies it for the
+// rest.
 TEST(HotKey, CostsRedisOneCallForEachRetryAfter) {
   const servers::RedisServer server;
   Limiter limiter(open_store(server.url() + "?deadline=5s"), Limit("token_bucket 1/200ms"));

@@ -19,7 +19,7 @@ using std::chrono::nanoseconds;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// A limit whose quota does not come back while the tests run, whatever the clock says.
+// A limit whose units do not return while the tests run, at any time of the clock.
 constexpr const char* kFivePerWeek = "sliding_log 5/1w";
 
 constexpr nanoseconds kWeek = std::chrono::hours(24 * 7);

@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 using testing::HasSubstr;
 
-// Limits whose quota does not come back while the tests run.
+// Limits whose units do not return while the tests run.
 constexpr const char* kFivePerWeek = "sliding_log 5/1w";
 constexpr const char* kBucket = "token_bucket 10/1w";
 constexpr nanoseconds kWeek = 24h * 7;
@@ -27,7 +27,7 @@ Limiter make_limiter(std::string_view expression = kFivePerWeek, std::string_vie
   return {open_store("memory:"), Limit(expression, name)};
 }
 
-// The sentence of what `call` throws.
+// The message of the exception that `call` throws.
 template <class Error, class Call>
 std::string refusal(Call call) {
   try {
@@ -78,14 +78,14 @@ TEST(Operations, RefundsNeverBeyondFresh) {
   EXPECT_EQ(limiter.refund("a", 0).remaining, 5);
 }
 
-TEST(Operations, ChargesWhateverThereIs) {
+TEST(Operations, ChargesBeyondTheLimit) {
   Limiter limiter = make_limiter(kBucket);
   EXPECT_EQ(limiter.charge("a", 4).remaining, 6);
   const Decision debt = limiter.charge("a", 16);
   EXPECT_TRUE(debt.allowed);
   EXPECT_EQ(debt.remaining, 0);
   EXPECT_GT(debt.reset_after, kWeek + kWeek / 2);
-  // 20 are out: 11 of them have to come back.
+  // 20 units are used; 11 of them must return first.
   EXPECT_GT(limiter.check("a").retry_after, kWeek);
   EXPECT_EQ(limiter.charge("a", 0).remaining, 0);
   EXPECT_EQ(limiter.charge("a", std::numeric_limits<std::int64_t>::max()).remaining, 0);
@@ -231,7 +231,7 @@ TEST(Operations, TellWhatEachPartOfALimitAnswers) {
   EXPECT_EQ(parts[0].remaining, 3);
 }
 
-TEST(Operations, RefuseWhatCannotBeCheckedTogether) {
+TEST(Operations, RefuseClaimsThatCannotBeDecidedTogether) {
   const auto store = open_store("memory:");
   Limiter limiter(store, Limit(kFivePerWeek, "one"));
   Limiter other = make_limiter(kFivePerWeek, "other");
@@ -270,7 +270,7 @@ TEST(Operations, TellALimitThatChanges) {
   EXPECT_EQ(&limiter.limit(), &former);
 }
 
-TEST(Operations, KeysStartFreshWhereTheirStateMeansNothing) {
+TEST(Operations, KeysStartFreshIfTheirStateCannotBeRead) {
   Limiter limiter = make_limiter(kFivePerWeek, "login");
   for (const char* other : {"sliding_log 5/2w", kBucket, kFivePerWeek, "fixed_window 5/1w",
                             "fixed_window 5/1d", "fixed_window 5/1d & token_bucket 7/1w"}) {

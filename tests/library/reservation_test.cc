@@ -62,7 +62,7 @@ TEST(Reservation, OfOtherLimitsIsNowOrNot) {
   EXPECT_FALSE(limiter.reserve("a", 1));
 }
 
-TEST(Reservation, IsGivenBack) {
+TEST(Reservation, CancelReturnsItsUnits) {
   Limiter limiter = make_limiter();
   Reservation reservation = limiter.reserve("a", 4);
   reservation.cancel();
@@ -141,7 +141,7 @@ TEST(Reservation, WaitsForItsTurn) {
   EXPECT_EQ(reservation.delay(), 0ns);
 }
 
-TEST(Reservation, IsGivenBackWhenTheWaitIsStopped) {
+TEST(Reservation, AStoppedWaitReturnsItsUnits) {
   Limiter limiter = make_limiter();
   limiter.check("a", 10);
   Reservation reservation = limiter.reserve("a", 5);

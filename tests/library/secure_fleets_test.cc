@@ -1,4 +1,4 @@
-// Fleets whose ports speak TLS alone, and whose servers ask for a password.
+// Sentinels and clusters with TLS on all ports and a password.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,14 +17,14 @@ namespace {
 
 constexpr const char* kPassword = "open-sesame";
 
-/// What is not answered by the store throws, and says why.
+/// If the store does not answer, the limiter throws, with the reason.
 Limiter limiter_on(const std::string& fleet) {
   const std::string ca = servers::certificates().ca;
   return Limiter(open_store(fleet + "&ca=" + ca + "&deadline=5s&on_failure=raise"),
                  Limit("sliding_log 5/1w", "secure"));
 }
 
-// The password is the primary's and the replica's.
+// The password is for the primary and the replica.
 TEST(SecureFleet, SentinelsNameAPrimary) {
   servers::RedisSentinel fleet({.password = kPassword, .tls = true});
   Limiter limiter = limiter_on(fleet.url());
@@ -33,7 +33,7 @@ TEST(SecureFleet, SentinelsNameAPrimary) {
 }
 
 // The servers' password is not sent to a sentinel, so one that asks for a password names no master.
-TEST(SecureFleet, SentinelsThatAskForAPasswordAreOfNoUse) {
+TEST(SecureFleet, SentinelsThatNeedAPasswordAreNotUsed) {
   const servers::RedisServer sentinel({.config = {"sentinel monitor mymaster 127.0.0.1 1 1"},
                                        .password = kPassword,
                                        .tls = true,
@@ -49,8 +49,8 @@ TEST(SecureFleet, SentinelsThatAskForAPasswordAreOfNoUse) {
   }
 }
 
-// Each node is reached over TLS: the one that the URL names, those of the map, and one that a
-// redirection names alone.
+// Each node is reached over TLS: the one in the URL, those in the slot map, and one that only a
+// redirection names.
 TEST(SecureFleet, AClusterRedirects) {
   servers::RedisCluster cluster({.spare = true, .password = kPassword, .tls = true});
   const std::string url = cluster.url();

@@ -9,8 +9,8 @@ bool all_admit(const std::vector<Decision>& answers) {
   return std::ranges::all_of(answers, [](const Decision& answer) { return answer.allowed; });
 }
 
-// The one whose numbers are those of all: if any denies, the first of those that deny for longest,
-// else the first of those with the least remaining.
+// The index of the binding part: if any denies, the first with the longest retry_after; otherwise
+// the first with the least remaining.
 std::size_t binding(const std::vector<Decision>& answers) {
   const auto longest = [](const Decision& a, const Decision& b) {
     return a.retry_after < b.retry_after;  // What admits has a retry_after of 0.

@@ -8,7 +8,7 @@
 
 namespace sluice::permits {
 
-/// Whom a process takes permits from.
+/// The store and limit from which a process takes permits.
 struct Source {
   std::string url;
   std::string limit = "concurrency 1 lease=2s";
@@ -16,9 +16,9 @@ struct Source {
   std::string key = "k";
 };
 
-/// A process of its own that takes permits (see holder_main.cc). It is killed when this goes. One
-/// thread at a time. Throws std::runtime_error where the process does not say what is expected
-/// within half a minute.
+/// A process of its own that takes permits (see holder_main.cc). It is killed when this is
+/// destroyed. Only one thread at a time may use it. Throws std::runtime_error if the process does
+/// not print the expected line within half a minute.
 class Holder {
  public:
   explicit Holder(const Source& source);
@@ -26,19 +26,19 @@ class Holder {
   Holder(const Holder&) = delete;
   Holder& operator=(const Holder&) = delete;
 
-  /// Tells it something.
+  /// Sends a line to its input.
   void tell(const std::string& line);
-  /// The next line it says.
+  /// The next line of its output.
   std::string hear();
-  /// The next line it says, which begins with this word; what follows it.
+  /// The rest of the next line of its output, which must begin with this word.
   std::string hear(const std::string& word);
-  /// The same, where a time follows.
+  /// The same, as a time.
   std::chrono::nanoseconds hear_time(const std::string& word);
 
   void kill();    // SIGKILL
   void pause();   // SIGSTOP
   void resume();  // SIGCONT
-  /// Ends its input, and waits until it has gone; how it ended, as waitpid() says it.
+  /// Closes its input, and waits until it has ended. Returns its status as of waitpid().
   int finish();
 
  private:

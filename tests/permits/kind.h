@@ -10,7 +10,7 @@
 
 namespace sluice::permits {
 
-/// A real server, and whether it tells of what is released elsewhere.
+/// A kind of server, and whether it notifies waiting processes of released permits.
 struct Kind {
   const char* name;
   bool tells;
@@ -27,7 +27,8 @@ std::shared_ptr<servers::Server> start(std::string& url) {
 inline constexpr Kind kRedis{"Redis", true, start<servers::RedisServer>};
 inline constexpr Kind kMemcached{"Memcached", false, start<servers::MemcachedServer>};
 
-/// Redis and Memcached under load answer late at times: that is not what is tested here.
+/// A longer deadline, because Redis and Memcached under load may answer late, which is not tested
+/// here.
 inline std::string patiently(const std::string& url) {
   return url + "?deadline=2s&on_failure=raise";
 }

@@ -21,7 +21,7 @@ using std::chrono::nanoseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-/// What permits promise between processes.
+/// The promises of permits between processes.
 class PermitsTest : public OnEachServer {
  protected:
   Source source_{.url = url_};
@@ -36,7 +36,7 @@ TEST_P(PermitsTest, AWaiterInAnotherProcessGetsWhatIsReleased) {
     first.tell("acquire 30000");
     first.hear("granted");
     second.tell("acquire 30000");
-    // Late enough for the other one to wait, and its pauses to have grown.
+    // So late that the other process waits, and its pauses have grown.
     first.tell("release 300");
     const nanoseconds released = first.hear_time("released");
     delays.push_back(second.hear_time("granted") - released);
@@ -46,7 +46,7 @@ TEST_P(PermitsTest, AWaiterInAnotherProcessGetsWhatIsReleased) {
   std::ranges::sort(delays);
   const nanoseconds median = delays[kRounds / 2];
   RecordProperty("median_us", static_cast<int>(median.count() / 1000));
-  // Its longest pause is 100 ms; a machine that is busy adds to it.
+  // The longest pause of a waiting process is 100 ms; a busy machine adds to it.
   EXPECT_LT(median, GetParam().tells ? milliseconds(30) : milliseconds(200));
 }
 
@@ -57,8 +57,8 @@ TEST_P(PermitsTest, AWaiterOfTheSameProcessIsWokenWithinFiveMilliseconds) {
   EXPECT_LE(median, milliseconds(5));
 }
 
-// Jobs that last longer than a run of grants: their process does not back off after each. Of so
-// few, this machine may keep half waiting.
+// Jobs that last longer than a run of grants: the process need not leave a permit to others after
+// each of them. There are few rounds, so a busy machine may delay half of them.
 TEST_P(PermitsTest, AWaiterOfTheSameProcessIsWokenAsSoonAfterALongJob) {
   ConcurrencyLimiter jobs(open_store(source_.url), Limit("concurrency 1", "jobs"));
   const ReleaseFairness::Run run =
@@ -119,7 +119,7 @@ TEST_P(PermitsTest, AHolderThatStandsStillLearnsThatItHasExpired) {
   EXPECT_EQ(second.hear(), "yes") << "one holder has released the permit of another";
 }
 
-TEST_P(PermitsTest, AProcessThatEndsGivesBackWhatItHolds) {
+TEST_P(PermitsTest, AProcessThatEndsReleasesItsPermits) {
   Holder second(source_);
   {
     Holder first(source_);
@@ -133,7 +133,8 @@ TEST_P(PermitsTest, AProcessThatEndsGivesBackWhatItHolds) {
   second.hear("granted");
 }
 
-// Each gives back what it holds and wants it again at once: who is first then would be it always.
+// Each process releases its permit and asks again at once: without fairness the same one would
+// always be first.
 TEST_P(PermitsTest, NoProcessStarves) {
   source_.limit = "concurrency 1";
   std::vector<std::unique_ptr<Holder>> holders;
@@ -145,14 +146,15 @@ TEST_P(PermitsTest, NoProcessStarves) {
     std::int64_t longest_ns = 0;
     words >> rounds >> longest_ns;
     EXPECT_GT(rounds, 0);
-    // A run of grants is 2 s at most, of each of the two others; which is next is left to chance.
+    // A run of grants of each of the two other processes lasts at most 2 s; which process is next
+    // is random.
     EXPECT_LT(nanoseconds(longest_ns), seconds(16));
   }
 }
 
 TEST_P(PermitsTest, TellsItsHolderWhereTheStoreIsLostForALease) {
-  // Whom the store does not answer in time is denied and asks again: what is granted is the
-  // store's.
+  // A caller that the store does not answer in time is denied and asks again, so that the store
+  // grants every permit.
   source_.url = plain_url_ + "?deadline=20ms&on_failure=deny";
   Holder first(source_);
   const nanoseconds asked = steady_clock::now().time_since_epoch();

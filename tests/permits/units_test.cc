@@ -33,7 +33,7 @@ TEST_P(UnitsTest, EachWaitsUntilTheLimitHasIt) {
     Limiter limiter(store_, Limit(expression));
     const auto began = steady_clock::now();
     for (int i = 0; i < 4; ++i) EXPECT_TRUE(limiter.acquire("k", 1, seconds(20)).allowed);
-    // Two whole windows, by a clock that may run a little faster.
+    // Two whole windows, less a little, since the store's clock may run faster.
     EXPECT_GE(steady_clock::now() - began, milliseconds(195));
   }
 }

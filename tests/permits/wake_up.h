@@ -6,18 +6,19 @@
 
 namespace sluice::permits {
 
-/// Of some rounds.
+/// The delays of some rounds.
 struct Delays {
   std::chrono::nanoseconds least;
   std::chrono::nanoseconds median;
 };
 
-/// How long after a permit is given back one is granted to who waits for it in this process. Each
-/// is held for `job` before.
+/// How long after the release of a permit a waiting caller of this process gets it. Each permit is
+/// held for `job` before.
 Delays wake_up_by_release(ConcurrencyLimiter& jobs, int rounds, std::chrono::nanoseconds job);
 
-/// How long after a refund it is granted to who waits for it in this process. In every other round
-/// it comes while they are denied and take their place in line. The limit is 1 for a long time.
+/// How long after a refund a waiting caller of this process gets the unit. In every other round the
+/// refund comes while the caller is being denied and joins the queue. The limit must be 1 in a long
+/// window.
 Delays wake_up_by_refund(Limiter& limiter, int rounds);
 
 }  // namespace sluice::permits

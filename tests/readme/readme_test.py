@@ -104,6 +104,12 @@ class Readme(SystemTest):
     def test_contributing(self):
         self.check("CONTRIBUTING.md")
 
+    def test_resp(self):
+        self.check(os.path.join("docs", "resp.md"))
+
+    def test_http(self):
+        self.check(os.path.join("docs", "http.md"))
+
     def test_http_headers(self):
         self.check(os.path.join("docs", "http-headers.md"))
 

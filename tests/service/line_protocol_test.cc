@@ -1,6 +1,6 @@
-// A protocol made for this test alone, over real sockets: it shows that service/ and net/ know
-// nothing of RESP. A client sends lines "LIMIT KEY", and reads "yes REMAINING" or "no", or
-// "error: WHY"; "ping" is answered "pong", "bye" ends the connection.
+// A protocol that only this test uses, over real sockets: it shows that service/ and net/ do not
+// depend on RESP. A client sends lines "LIMIT KEY", and reads "yes REMAINING" or "no", or "error:
+// WHY"; "ping" is answered "pong", "bye" ends the connection.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

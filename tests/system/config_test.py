@@ -3,9 +3,11 @@
 import http.client
 import json
 import os
+import re
 import signal
 import unittest
 
+from certificates import Certificates
 from harness import BINARY, PATIENCE_S, Connection, Process, SystemTest, free_port, sluice
 
 
@@ -44,6 +46,62 @@ class CheckConfig(SystemTest):
         missing = sluice("check-config", "/nonexistent.yaml")
         self.assertEqual(missing.returncode, 1)
         self.assertIn("/nonexistent.yaml", missing.stderr)
+
+
+class Agreement(SystemTest):
+    """sluice serve starts with what check-config accepts, and refuses the rest in its words."""
+
+    def agree(self, text, *options):
+        """Whether both accept the file, and what check-config says on standard error."""
+        path = self.write_file("sluice.yaml", text)
+        checked = sluice("check-config", path, *options)
+        if checked.returncode == 0:
+            with Process(BINARY, "serve", "--config", path, *options) as server:
+                server.await_output("serving ")
+                said = server.output()
+        else:
+            served = sluice("serve", "--config", path, *options)
+            self.assertEqual((checked.returncode, served.returncode), (1, 2), served.stderr)
+            said = served.stderr
+        self.assertEqual(checked.stderr.count("\n"), int(checked.stderr != ""), checked.stderr)
+        sentence = re.sub(r"^(:\d+)*: ", "", checked.stderr.removeprefix(f"sluice: {path}"))
+        self.assertIn(sentence, said)
+        return checked.returncode == 0, sentence
+
+    def test_on_one_table(self):
+        made = Certificates(self.temporary_folder())
+        tls = f"tls: {{cert: {made.pem('server')}, key: {made.key('server')}"
+        own = f"listen: {{resp: '127.0.0.1:{free_port()}'}}\n"
+        public = f"listen: {{resp: '0.0.0.0:{free_port()}'}}\n"
+        user = "users: [{certificate: CN=gateway, roles: [check]}]\n"
+        folder = self.temporary_folder()
+        for text, is_accepted, says in (
+                (own, True, ""),
+                ("listen: {}\n", False, "there is no address to serve on"),
+                (public, False, "refusing to serve on 0.0.0.0:"),
+                (public + tls + "}\n", False, "refusing to serve on 0.0.0.0:"),
+                (public + tls + f", client_ca: {made.pem('ca')}}}\n" + user, True, ""),
+                (public + user, True, "1 user with a certificate can do nothing: no address"),
+                (own + tls + "}\n" + user, True, "1 user with a certificate can do nothing"),
+                (own + tls.replace("server.pem", "none") + "}\n", False, "the certificate file"),
+                (own + f"snapshot: {{file: {folder}/state}}\n", True, ""),
+                (own + f"snapshot: {{file: {folder}/none/state}}\n", False,
+                 f"snapshot: no file can be made in the folder {folder}/none: No such file"),
+                (own + f"snapshot: {{file: {folder}/state}}\nstore: redis://127.0.0.1:1\n", False,
+                 "a snapshot is that of a store memory:"),
+                (own + "store: redis://127.0.0.1:1\n", True, ""),
+                (own + "store: redis://127.0.0.1:1?nonsense=1\n", False, "nonsense"),
+                (own + "store: 'rediss://127.0.0.1:1?ca=/none.pem'\n", False, "/none.pem"),
+                (own + "store: memcached://127.0.0.1:1\nlimits: {a: sliding_log 40000/1h}\n", False,
+                 "at most 32768 fit into a value"),
+                (own + "limits: {a: token_bucket 600000000/1s}\n", True, "admits 500000000/1s"),
+                (own + "limits: {a: token_buket 5/1s}\n", False, "did you mean 'token_bucket'")):
+            with self.subTest(text):
+                accepted, sentence = self.agree(text)
+                self.assertEqual(accepted, is_accepted, sentence)
+                self.assertIn(says, sentence)
+                self.assertEqual(says == "", sentence == "", sentence)
+        self.assertEqual(self.agree(public, "--insecure"), (True, ""))
 
 
 class ServeConfig(SystemTest):

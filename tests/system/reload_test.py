@@ -249,17 +249,42 @@ class Reload(SystemTest):
         self.addCleanup(server.stop)
         server.await_output("serving ", 1)
         first = self.certificate(port)
-        made.make("server", signed=True)
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             self.write(listen(http, f"127.0.0.1:{taken.getsockname()[1]}"))
-            server.await_output("not reloaded, all stays as it was: cannot listen on ", 1)
+            refusal = "not reloaded, all stays as it was: cannot listen on "
+            server.await_output(refusal, 1)
+            made.make("server", signed=True)
+            server.await_output(refusal, 2)
             self.assertEqual(self.certificate(port), first)
         self.write(listen(http) + LIMITS.format(10))
         server.await_output("reloaded: serving ", 1)
         with open(made.pem("server"), encoding="ascii") as pem:
             self.assertEqual(self.certificate(port), ssl.PEM_cert_to_DER_cert(pem.read()))
+
+    def test_on_a_change_of_a_certificate(self):
+        """With and without a file of the server. While only the key is the new one, the old two are
+        served on."""
+        made = Certificates(self.folder)
+        for options in (("--config", self.path),
+                        ("--tls-cert", made.pem("server"), "--tls-key", made.key("server"))):
+            with self.subTest(options):
+                port = free_port()
+                self.write("tls: {cert: server.pem, key: server.key}\n")
+                with Process(BINARY, "serve", "--resp", f"127.0.0.1:{port}", *options) as server:
+                    server.await_output("serving ", 1)
+                    first = self.certificate(port)
+                    made.make("next", signed=True)
+                    os.rename(made.key("next"), made.key("server"))
+                    server.await_output("not reloaded, all stays as it was: ", 1)
+                    self.assertEqual(self.certificate(port), first)
+                    os.rename(made.pem("next"), made.pem("server"))
+                    server.await_output("reloaded: ", 1)
+                    with open(made.pem("server"), encoding="ascii") as pem:
+                        self.assertEqual(self.certificate(port),
+                                         ssl.PEM_cert_to_DER_cert(pem.read()))
+                    self.assertNotEqual(self.certificate(port), first)
 
     def test_without_a_file_of_the_server(self):
         """SIGHUP has the certificates read again, if there are any, and ends nothing."""

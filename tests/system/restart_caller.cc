@@ -1,10 +1,10 @@
 // Asks a server for decisions at a steady rate, over connections that last as long as the server
 // keeps them: restart_caller resp|http ADDRESS CONNECTIONS PER_SECOND LIMIT KEYS
 //
-// ADDRESS is a port of 127.0.0.1, or the path of a Unix socket. A connection that has been closed
-// between replies is opened anew. A request of whose reply no byte has come is sent once more, over
-// a new connection. All else is a failure. Goes on until its standard input ends, and then prints
-// what happened as JSON, with the units that were allowed for each of the keys, "k0", "k1", ...
+// ADDRESS is a port of 127.0.0.1, or the path of a Unix socket. It opens a closed connection again.
+// If a connection ends before the first byte of a reply, it sends the request once more, over a new
+// connection. Everything else is a failure. It runs until its standard input ends, and then prints
+// the results as JSON, with the units that were allowed for each of the keys, "k0", "k1", ...
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -65,7 +65,7 @@ std::string request(const Job& job, const std::string& key) {
   return text;
 }
 
-// Whether a decision allows; nothing where this is no whole decision (yet).
+// Whether the decision is allowed; nothing if the reply is incomplete or not a decision.
 std::optional<bool> decision_in_resp(std::string_view reply) {
   if (!reply.starts_with("*") || !reply.ends_with("\r\n")) return std::nullopt;
   const auto lines = std::ranges::count(reply, '\n');
@@ -95,7 +95,7 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Whether the server has not closed it.
+  // False if the server has closed it.
   bool is_open() {
     char byte = 0;
     if (fd_ >= 0 && ::recv(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) close();

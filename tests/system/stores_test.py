@@ -1,11 +1,13 @@
 """Stores on servers, end to end: `replay` decides as in memory, `serve` shares limits."""
 
+import json
 import os
 import signal
+import subprocess
 import unittest
 
 from fleet import MemcachedServer, ask, await_true
-from harness import ROOT, Connection, RedisServer, Server, SystemTest, exchange, sluice
+from harness import BINARY, ROOT, Connection, RedisServer, Server, SystemTest, exchange, sluice
 
 SAMPLE = os.path.join(ROOT, "data", "access.log")
 LIMITS = ("token_bucket 10/1m", "leaky_bucket 1/1s queue=5", "fixed_window 20/1m",
@@ -89,6 +91,26 @@ class Redis(StoreOnServers, SystemTest):
                           ("INCREX", "k", "UBOUND", 5, "EX", 60, "ENX"), ("TIME",)):
                 self.assertNotIsInstance(connection.ask(*words), Exception, words)
         self.assertEqual(ask(self.store_server, "ACL", "LOG"), [])
+
+    def test_replay_writes_what_it_decided_before_the_store_was_lost(self):
+        """It decides the first half of these requests once it has read all, and the others at the
+        end of its input."""
+        half = 50_000
+        path = os.path.join(self.temporary_folder(), "decisions")
+        with subprocess.Popen([BINARY, "replay", "--limit", "fixed_window 1/1d", "--store",
+                               self.store_server.url, "--decisions", path],
+                              stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as replay:
+            replay.stdin.write("time,key\n" + "".join(f"0,{i}\n" for i in range(2 * half)))
+            replay.stdin.flush()
+            await_true("half of the keys", lambda: self.items() >= half)
+            self.store_server.signal(signal.SIGKILL)
+            self.store_server.wait()
+            replay.stdin.close()
+            self.assertEqual(replay.wait(60), 1)
+            self.assertIn(self.store_server.url.replace("redis://", ""), replay.stderr.read())
+        with open(path, encoding="ascii") as file:
+            keys = [json.loads(line)["key"] for line in file]
+        self.assertEqual(keys, [str(i) for i in range(half)])
 
     def replay_as(self, *rights):
         ask(self.store_server, "ACL", "SETUSER", "app", "on", ">pass", "~*", "&*", *rights)

@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// Runs this in a child of fork(). Returns its exit status: 0 where `is_so` returned true.
+/// Runs `is_so` in a child of fork(). Returns the child's exit status: 0 if `is_so` returned true.
 inline int in_child_process(const std::function<bool()>& is_so) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(is_so() ? 0 : 1);

@@ -54,13 +54,23 @@ await withBrowser(async (browser) => {
   await page.until('document.querySelector("[data-name=admitted]").dataset.value === "6"');
   assert.match(await page.evaluate('location.hash'), /limit=token_bucket\+1%2F1s\+burst%3D3/);
 
-  // What is wrong is shown at its character; the arrivals stay.
+  // What is wrong is shown at its character; the arrivals stay. What was decided about the former
+  // limits is not shown beneath it.
+  const areShown = () => page.evaluate('[...document.querySelectorAll(".chooser, .decisions")]' +
+    '.map((each) => each.checkVisibility({visibilityProperty: true}))');
+  await page.click('.results + p button');  // Another limit, which is right.
+  await page.until('document.querySelectorAll(".decisions").length === 2');
+  assert.deepEqual(await areShown(), [true, true, true]);
   await write(page, '.results input', 0, 'token_bucket 1/1x');
   await page.until('document.querySelector("mark")');
-  assert.match((await texts(page, '.error'))[0], /the unit 'x' is unknown/);
+  assert.match((await texts(page, '.results .error'))[0], /the unit 'x' is unknown/);
   assert.deepEqual(await texts(page, 'mark'), ['x']);
+  assert.deepEqual(await areShown(), [false, false]);
+  assert.deepEqual(await texts(page, '[role=status]'), ['']);
   await write(page, '.results input', 0, 'fixed_window 5/1s');
   await page.until('!document.querySelector("mark")');
+  assert.deepEqual(await areShown(), [true, true, true]);
+  await page.click('.results article:last-child button');
 
   // The attack: all of a window's units before its end, and all of the next one's after it.
   await write(page, 'select[name=arrivals]', 0, 'boundary');
@@ -77,7 +87,30 @@ await withBrowser(async (browser) => {
   await page.until('document.querySelector("select[name=arrivals]").value === "drawn"');
   assert.match(await page.evaluate('location.hash'), /arrivals=drawn.*drawn=0\+/);
 
-  // The drawing can be written too.
+  // Another gesture takes the pointer away: what has been drawn is decided.
+  const hash = await page.evaluate('location.hash');
+  await page.evaluate(`(() => {
+    const picture = document.querySelector('svg.drawing');
+    const {x, y, width} = picture.getBoundingClientRect();
+    picture.setPointerCapture = () => {};  // No real pointer is down.
+    for (const type of ['pointerdown', 'pointercancel']) {
+      picture.dispatchEvent(new PointerEvent(type,
+        {clientX: x + width * 0.9, clientY: y + 1, buttons: 1, bubbles: true}));
+    }
+  })()`);
+  await page.until(`location.hash !== ${JSON.stringify(hash)}`);
+
+  // The drawing can be written too. What is wrong stays to be corrected, and changes nothing.
+  const drawn = await page.evaluate('location.hash');
+  await write(page, 'input[name=drawn]', 0, `${'0 '.repeat(58)}7`);
+  const mistake = async () => (await texts(page, '[aria-label=Arrivals] > .error'))[0];
+  assert.match(await mistake(), /^A drawing has 60 integers from 0 to 20,000/);
+  assert.match(await page.evaluate('document.querySelector("input[name=drawn]").value'),
+    /^(0 ){58}7$/);
+  assert.equal(await page.evaluate('location.hash'), drawn);
+  await write(page, 'input[name=span]', 0, '0');
+  assert.match(await mistake(),
+    /"seconds in all" must be a number from 1 to 86,400/);
   await write(page, 'input[name=drawn]', 0, `${'0 '.repeat(59)}7`);
   await page.until('/drawn=(0\\+){59}7&/.test(location.hash)');
   await page.until('document.querySelector("[data-name=admitted]").dataset.value === "5"');
