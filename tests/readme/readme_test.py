@@ -25,8 +25,7 @@ from dataclasses import dataclass
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
 from harness import BINARY, ROOT, Process, RedisServer, SystemTest, free_port, run  # noqa: E402
 
-# Not those of the release build, whose LTO makes linking slow.
-LIBRARIES = os.path.join(ROOT, "build", "debug", "src")
+LIBRARY = os.path.join(ROOT, "build", "library", "libsluice.a")
 DEFAULT_PORT = "6380"
 REDIS_PORT = "6379"
 PORTS = re.compile(r"\b(6379|6380|6381|8080)\b")
@@ -183,11 +182,7 @@ class Readme(SystemTest):
             result = run(*compiler, "-fsyntax-only")
             self.assertEqual(result.returncode, 0, result.stderr)
             return
-        libraries = [os.path.join(folder, name)
-                     for folder, _, names in os.walk(LIBRARIES)
-                     for name in sorted(names) if re.fullmatch(r"libsluice_\w+\.a", name)]
-        result = run(*compiler, "-o", program, "-Wl,--start-group", *libraries, "-Wl,--end-group",
-                     "-pthread", "-lxxhash", "-lssl", "-lcrypto")
+        result = run(*compiler, "-o", program, LIBRARY, "-pthread", "-lxxhash", "-lssl", "-lcrypto")
         self.assertEqual(result.returncode, 0, result.stderr)
         result = run(program, cwd=self.folder)
         self.assertEqual(result.returncode, 0, result.stderr)
