@@ -55,6 +55,16 @@ Limiter::~Limiter() = default;
 Limiter::Limiter(Limiter&&) noexcept = default;
 Limiter& Limiter::operator=(Limiter&&) noexcept = default;
 
+// The timeout begins here.
+Decision Limiter::Impl::wait(std::string_view key, std::int64_t cost, nanoseconds patience,
+                             std::optional<AcquireOutcome> asked,
+                             const std::stop_token& stop) const {
+  const TimerThread::TimePoint begun = now();
+  if (asked) asked->asked = begun;
+  return sluice::acquire({claim(key, cost), TimerThread::later(begun, patience)}, std::move(asked),
+                         stop);
+}
+
 Decision Limiter::check(std::string_view key, std::int64_t cost) {
   return impl_->binding()->ask(to_take(impl_->bound(), key, cost));
 }
@@ -187,21 +197,14 @@ Decision Limiter::acquire(std::string_view key, std::int64_t cost, nanoseconds p
                           std::stop_token stop) {
   const BoundLimit& bound = impl_->bound();
   const Request request = to_reserve(bound, key, cost, patience);
+  if (!impl_->queues().is_empty(key)) return impl_->wait(key, cost, patience, std::nullopt, stop);
+  const std::uint64_t wakings = Sleepers::wakings();
   Decision decision;
-  std::optional<AcquireOutcome> asked;
-  if (impl_->queues().is_empty(key)) [[likely]] {
-    const std::uint64_t wakings = Sleepers::wakings();
-    impl_->store().decide({&request, 1}, kStoreTime, {&decision, 1});
-    if (decision.allowed && decision.delay == kNoWait) [[likely]]
-      return decision;
-    asked = {.decision = decision, .bounds = {&bound}, .wakings = wakings};
-  }
-  // The timeout begins here.
-  const TimerThread::TimePoint now = impl_->now();
-  if (asked) asked->asked = now;
-  decision = sluice::acquire({impl_->claim(key, cost), TimerThread::later(now, patience)},
-                             std::move(asked), stop);
-  return decision;
+  impl_->store().decide({&request, 1}, kStoreTime, {&decision, 1});
+  if (decision.allowed && decision.delay == kNoWait) [[likely]]
+    return decision;
+  AcquireOutcome asked{.decision = decision, .bounds = {&bound}, .wakings = wakings};
+  return impl_->wait(key, cost, patience, std::move(asked), stop);
 }
 
 void Limiter::async_acquire(std::string_view key, std::int64_t cost, nanoseconds patience,

@@ -160,6 +160,11 @@ class Limiter::Impl final : public LimiterCore {
     return {decision,
             std::make_unique<Reservation::Impl>(*this, bound, key, cost, decision.source)};
   }
+
+  /// Limiter::acquire() for a caller that may have to wait. `asked` is the outcome, if it has asked
+  /// the store. A function of its own, so that callers that need not wait do not pay for it.
+  Decision wait(std::string_view key, std::int64_t cost, std::chrono::nanoseconds patience,
+                std::optional<AcquireOutcome> asked, const std::stop_token& stop) const;
 };
 
 }  // namespace sluice

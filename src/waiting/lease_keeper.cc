@@ -145,10 +145,15 @@ void LeaseKeeper::settle(const Leases& leases, TimePoint sent, std::span<const D
 }
 
 void LeaseKeeper::release(const Lease& lease) {
+  const Request request = lease.request(Operation::kRelease);
+  if (!is_shared_) {  // The store answers at once: nothing needs to outlive this call.
+    return_and_wait(*binding_, request);
+    return queues_->released(lease.key_);
+  }
   const auto wake_next = [queues = queues_, key = lease.key_](const Decision&) {
     queues->released(key);
   };
-  return_later(binding_, lease.bound_, lease.request(Operation::kRelease), wake_next, timer_);
+  return_later(binding_, lease.bound_, request, wake_next, timer_);
 }
 
 Lease::Lease(std::shared_ptr<LeaseKeeper> keeper, std::string_view key,

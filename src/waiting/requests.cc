@@ -261,13 +261,16 @@ void return_later(const std::shared_ptr<const LimitBinding>& binding, const Boun
       return sent->submit();
     }
   }
-  Decision answer{.source = Source::kUnavailable};
-  try {
-    answer = binding->ask(request);
-  } catch (const StoreError&) {
-    // The refund or release is lost.
-  }
+  const Decision answer = return_and_wait(*binding, request);
   if (then) then(answer);
+}
+
+Decision return_and_wait(const LimitBinding& binding, const Request& request) {
+  try {
+    return binding.ask(request);
+  } catch (const StoreError&) {
+    return {.source = Source::kUnavailable};  // The refund or release is lost.
+  }
 }
 
 void reclaim(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,

@@ -122,6 +122,9 @@ using Returned = std::function<void(const Decision&)>;
 void return_later(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
                   const Request& request, Returned then, std::shared_ptr<TimerThread> timer);
 
+/// The same, but waits for the answer and returns it.
+Decision return_and_wait(const LimitBinding& binding, const Request& request);
+
 /// Releases a permit if the store has granted it, which is not known because the store did not
 /// answer the acquisition. (A store that was only late would otherwise count the permit for a whole
 /// lease.) If the store does not answer the release either, it is sent again, after pauses that

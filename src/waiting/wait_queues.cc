@@ -555,6 +555,7 @@ AcquireOutcome WaitQueues::acquire(AcquireRequest request, bool others_go_first,
   if (asked || !(others_go_first || goes_behind_others(request))) {
     if (!asked) asked = ask_now(request, request.claim().queues->now());
     if (asked->error) std::rethrow_exception(asked->error);
+    if (asked->decision.allowed) return *std::move(asked);
     const TimePoint now = request.claim().queues->now();
     if (!can_wait(request, *asked, now)) {
       asked->decision.ended = end_of(request, *asked, now);
