@@ -64,9 +64,9 @@ inline constexpr Instant kStoreTime = -1;
 /// Belongs to one thread at a time: to the caller until Store::submit(), then to the store.
 class Batch final {
  public:
-  /// Called once, when all decisions are made, on the store's worker thread or within submit(). It
-  /// must not throw or block, since other callers wait for the worker thread. The batch is
-  /// destroyed when it returns.
+  /// Called once, when all decisions are made: within submit() or on the store's worker thread;
+  /// after submit_and_wait(), on any thread that calls the store. It must not throw or block, since
+  /// other callers wait for that thread. The batch is destroyed when it returns.
   using Completion = std::function<void(Batch&)>;
 
   /// Whether each request is decided by itself, or all are admitted or none.

@@ -61,9 +61,9 @@ class PendingAnswers {
   std::function<void()> wake_;
 };
 
-/// The requests of one read of a connection, which the store decides together. The connections of a
-/// serving thread use the same object in turn: each calls clear(), then add() and other_replies()
-/// in the order of its commands, then ask(). Not thread-safe.
+/// Up to kMaxRequests requests of one read of a connection, which are given to the store at once.
+/// The connections of a serving thread use the same object in turn: each calls clear(), then add()
+/// and other_replies() in the order of its commands, then ask(). Not thread-safe.
 ///
 /// If the store answers at once (memory), it reads the requests as they were added: no key is
 /// copied. If it answers later (Redis, Memcached), it gets a Batch, which owns copies.

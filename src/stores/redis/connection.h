@@ -63,9 +63,9 @@ class Connection final : public HandshakeUser {
   /// next handshake. `why` is a sentence that names the server.
   void reconnect(std::string_view why);
 
-  /// Takes a request, which is sent at the next flush(); fails it at once if the circuit breaker is
-  /// open. `asking`: the slot is moving to this server (an ASK redirection), so the call is
-  /// preceded by ASKING.
+  /// Takes a request, which is sent at the next flush(). Fails it at once if the circuit breaker is
+  /// open or the server is silent (ServerHealth::error()). `asking`: the slot is moving to this
+  /// server (an ASK redirection), so the call is preceded by ASKING.
   void add(PendingRequest& request, bool asking = false);
   /// Sends a command other than a call of the script, such as CLUSTER SLOTS, SENTINEL or SCAN, at
   /// the next flush().

@@ -245,7 +245,8 @@ void RemoteWorker::begin(List<PendingBatch>& arrived) {
   router_.flush();
 }
 
-/// Waits for one event, or for the next deadline.
+/// Begins the batches that the leading thread has submitted. If there are none, waits for one
+/// event, or until the earliest deadline.
 void RemoteWorker::step() {
   if (!from_leader_.empty()) {
     List<PendingBatch> arrived;

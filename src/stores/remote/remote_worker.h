@@ -106,8 +106,9 @@ class RemoteWorker final {
   Clock::time_point routed_at() const { return routed_at_; }
 
   /// Takes the batch over, and completes it within the deadline. The completion runs on the worker
-  /// thread; if too many requests are pending, it runs within this call. Thread-safe. When it is
-  /// called by a completion, it takes no lock and wakes no thread.
+  /// thread; if too many requests are pending, it runs within this call. Thread-safe. If a
+  /// completion calls this, it takes no lock and wakes no thread, and the batch's own completion
+  /// runs on the thread that leads by then.
   void submit(std::unique_ptr<Batch> batch);
 
   /// The same, but returns when the completion has run. The calling thread may lead meanwhile.
