@@ -100,8 +100,7 @@ bool is_over(const AcquireOutcome& outcome) {
 }
 
 /// A call that acquires. Owned by what it waits for: its place in a queue, its Delay, or the return
-/// of what it had reserved. So it ends on the timer thread, and its share of the store with it: a
-/// store is not destroyed on its own worker thread.
+/// of what it had reserved. So it ends on the timer thread.
 class Acquisition : public std::enable_shared_from_this<Acquisition> {
  public:
   Acquisition(AcquireRequest request, std::stop_token stop, DecisionCallback callback)

@@ -76,10 +76,11 @@ struct ConnectionGroup {
 /// connection alone is closed.
 ///
 /// Each event (a read has ended, a write has ended, the wake function was called) begins a step,
-/// which on_read(), on_written() or on_wake() carries out. end_steps() ends the steps of all
-/// connections of the thread whose events were ready together: first all of them write, then all of
-/// them read again. Asio tries each read at once; this late, it often finds the next request, while
-/// right after the write it would fail and waste a system call.
+/// which on_read(), on_written() or on_wake() carries out. start() is the first step: it ends with
+/// the first read. end_steps() ends the steps of all connections of the thread whose events were
+/// ready together: first all of them write, then all of them read again. Asio tries each read at
+/// once; this late, it often finds the next request, while right after the write it would fail and
+/// waste a system call.
 ///
 /// Used by its group's thread only. Kept alive by its group, and by the operations under way.
 class Connection final : public std::enable_shared_from_this<Connection> {

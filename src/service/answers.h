@@ -44,7 +44,7 @@ class ReplyWriter {
 /// (a PING, an error), which must be sent in the order of the commands.
 struct Answers {
   std::vector<ReplySlot> slots;
-  std::vector<Decision> decisions;  // At least as many as slots.
+  std::vector<Decision> decisions;  // After settle(), at least as many as slots.
   std::string other_replies;
   std::string error;                        // Why the store did not make some of the decisions.
   std::optional<std::int64_t> duration_ns;  // From the question to the answer, if that is timed.

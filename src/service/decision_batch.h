@@ -136,9 +136,9 @@ class DecisionBatch {
 
  private:
   void push_slot(const Request& request, ReplySlot& slot) {
-    // If the store does not answer, this process may decide takes, and take back what it granted
-    // itself. For any other change of a key, such a reply would wrongly say that the store has
-    // changed it.
+    // If the store does not answer, this process may decide takes, and the return of what it has
+    // granted itself. For any other change of a key, such a reply would wrongly say that the store
+    // has changed it.
     const bool may_take =
         request.operation == Operation::kTake || request.operation == Operation::kTakeUpTo;
     slot.is_counted = may_take && request.cost > 0;

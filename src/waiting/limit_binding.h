@@ -62,9 +62,8 @@ class LimitBinding {
   using Answered = std::function<void(std::span<const Decision>, const std::string& error)>;
 
   /// Asks the store without waiting; together, the requests have one answer. `then` runs and is
-  /// destroyed on the timer thread, not on the store's worker thread: so it may hold the last share
-  /// of the store, which must not be destroyed on its own worker thread. Throws
-  /// std::invalid_argument as Store::submit(); `then` is then not called.
+  /// destroyed on the timer thread, not on the store's worker thread, for which other callers wait.
+  /// Throws std::invalid_argument as Store::submit(); `then` is then not called.
   void ask(std::span<const Request> requests, std::shared_ptr<TimerThread> timer, Answered then,
            Batch::Mode mode = Batch::Mode::kEach) const;
 

@@ -2,15 +2,15 @@
 
 namespace sluice {
 
-void ReleaseFairness::granted(std::string_view key, TimePoint now) {
+void ReleaseFairness::granted(std::string_view key, TimePoint asked) {
   const std::lock_guard lock(mutex_);
   auto found = records_.find(key);
   if (found == records_.end()) {
     if (records_.size() >= kMostKeys) records_.clear();
-    found = records_.emplace(key, Record{.began = now, .released = now}).first;
+    found = records_.emplace(key, Record{.began = asked, .released = asked}).first;
   }
   Record& record = found->second;
-  if (now - record.released >= run().backoff) record = {.began = now, .released = now};
+  if (asked - record.released >= run().backoff) record = {.began = asked, .released = asked};
   ++record.grants;
 }
 

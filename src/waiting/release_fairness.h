@@ -45,9 +45,9 @@ class ReleaseFairness {
   /// Called when the store has begun to notify this process of releases.
   void store_notifies() { is_notified_.store(true, std::memory_order_relaxed); }
 
-  /// Called when this process was granted the last free permit of the key; `now` is when it was
-  /// asked for.
-  void granted(std::string_view key, TimePoint now);
+  /// Called when this process was granted the last free permit of the key, for which it had asked
+  /// the store at `asked`.
+  void granted(std::string_view key, TimePoint asked);
   /// Called before such a permit is released.
   void released(std::string_view key, TimePoint now);
 

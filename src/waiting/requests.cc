@@ -127,8 +127,7 @@ UnderWay& under_way() {
 }
 
 /// One refund or release in flight. Shared by its batch's completion and by tasks of the timer
-/// thread. The binding, perhaps with the last share of the store, is destroyed on the timer thread,
-/// since a store must not be destroyed on its own worker thread.
+/// thread.
 class Return : public std::enable_shared_from_this<Return> {
  public:
   Return(std::shared_ptr<const LimitBinding> binding, const BoundLimit& bound,
@@ -239,6 +238,7 @@ void reclaim_unanswered(AcquireRequest& request, const AcquireOutcome& outcome,
   if (!request.is_for_permit() || is_answered) return;
   const AcquireClaim& claim = request.claim();
   reclaim(claim.binding, outcome.bound(), claim.key, request.permit, std::move(timer));
+  // The outcome keeps the former id: under it the local states may have granted the permit.
   request.permit = new_permit_id();
 }
 

@@ -81,9 +81,9 @@ class WaitQueues final {
   /// The number of waiting callers, for all keys.
   std::size_t waiting() const { return waiting_.load(std::memory_order_acquire); }
 
-  // Functions that acquire. The caller waits in the queues of the claims of its request: first in
-  // the one that the request names; when it is the first there and another claim denies for
-  // longest, it goes to the queue of that one. `stop` ends the wait early.
+  // Functions that acquire, and one that returns. The caller waits in the queues of the claims of
+  // its request: first in the one that the request names; when it is the first there and another
+  // claim denies for longest, it goes to the queue of that one. `stop` ends the wait early.
 
   /// Waits in the queue without blocking, and calls `done`. `denied` is the store's denial, if the
   /// caller has just asked it directly. Throws std::system_error if the system cannot start the

@@ -106,6 +106,7 @@ bool Handler::run_input(CommandContext& context, std::string_view input, std::si
     --context.left;
     run_command(context, parser_.arguments());
   }
+  // Also those that were RL.THROTTLE: INFO adds the two.
   if (repeated != 0) thread_->commands.add(kThrottleRow, repeated);
   if (peer_.resume_at != 0) consumed -= parser_.consumed();
   return has_more;

@@ -115,7 +115,8 @@ void Table::fetch_record(Place place, const Request& request) const {
   prefetch(record_of(key), kFetched);
 }
 
-// Decides a request for one state of any kind, with any numbers.
+// Decides a request for one state of any kind, with any numbers: the usual case where the numbers
+// vary, as with CL.THROTTLE.
 template <class A>
 [[gnu::flatten]] void Table::step_one(Place place, const Request& request, Instant now,
                                       Decision& decision) {
@@ -130,7 +131,8 @@ template <class A>
                               .patience_ns = request.patience_ns,
                               .permit = request.permit});
   const bool charges = step.decision.allowed && request.cost > 0;
-  // The key denies everything by these numbers, or is about to be charged by them.
+  // The key denies everything by these numbers, or is about to be charged by them. So it is judged
+  // by them, and not by earlier ones, when a new key needs room.
   if (cell != nullptr && (charges || (!step.decision.allowed && step.decision.remaining == 0)) &&
       MemorySpace::of(request).varies()) {
     adopt_limit(*place.shard, cell, request);
@@ -144,9 +146,9 @@ template <class A>
   assign(decision, step.decision);
 }
 
-// The most common case: both the state and the next state fit the key's cell. All other cases are
-// left to tail calls, so that this function saves few registers: each is one more store before the
-// lock can be released. REQUIRES: the numbers do not vary.
+// The most common case where the numbers do not vary: both the state and the next state fit the
+// key's cell. All other cases are left to tail calls, so that this function saves few registers:
+// each is one more store before the lock can be released. REQUIRES: the numbers do not vary.
 template <class A>
 [[gnu::flatten]] void Table::take_one(Place place, const Request& request, Instant now,
                                       Decision& decision) {

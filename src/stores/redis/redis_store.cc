@@ -16,6 +16,7 @@ constexpr std::chrono::milliseconds kSweepPatience{5'000};
 }  // namespace
 
 RedisStore::RedisStore(RedisOptions options)
+    // The worker keeps a reference to the router, which is made later and used once it runs.
     : RemoteStore(router_, {.deadline = options.deadline}),
       options_(std::move(options)),
       router_(options_),

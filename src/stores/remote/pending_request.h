@@ -67,8 +67,8 @@ struct PendingBatch : ListHook {
 
   std::unique_ptr<Batch> batch;
   WaitingCaller* waiter = nullptr;  // In submit_and_wait().
-  Clock::time_point deadline;       // Of the first of its requests that is late, or later.
-  std::size_t open;                 // The number of requests without an answer.
+  Clock::time_point deadline;  // The earliest instant at which one of its requests may be late.
+  std::size_t open;            // The number of requests without an answer.
   boost::container::small_vector<PendingRequest, 1> requests;
 };
 

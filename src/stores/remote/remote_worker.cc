@@ -275,7 +275,7 @@ void RemoteWorker::expire_late() {
 void RemoteWorker::expire(PendingBatch& batch, Clock::time_point now,
                           std::atomic<std::uint64_t>& late) {
   batch.deadline = Clock::time_point::max();
-  ++batch.open;
+  ++batch.open;  // As in begin(): the batch must not end before the loop does.
   for (PendingRequest& request : batch.requests) {
     if (request.batch == nullptr) continue;
     const auto sent_at = router_.sent_at(request);
@@ -296,7 +296,7 @@ void RemoteWorker::expire(PendingBatch& batch, Clock::time_point now,
 
 /// Fails the requests of the batch that have no answer.
 void RemoteWorker::close(PendingBatch& batch) {
-  ++batch.open;
+  ++batch.open;  // As in begin().
   for (PendingRequest& request : batch.requests) {
     if (request.batch == nullptr) continue;
     router_.abandon(request);

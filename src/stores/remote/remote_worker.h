@@ -58,9 +58,11 @@ struct LateCounters {
 
 /// Takes batches from any thread, gives their requests to a router, and completes each request
 /// within the deadline; one that has no decision by then is kUnavailable. The deadline counts from
-/// when the router was given the request; if a batch takes several calls, from when the call was
-/// sent that carries it, so that a request is not late because of those before it. A reply that has
-/// arrived by the deadline counts, even if this process reads it later.
+/// when the router was given the request. A reply that has arrived by the deadline counts, even if
+/// this process reads it later.
+///
+/// A batch may have more requests than one call to the server holds. The deadline of each then
+/// counts from when its call was sent, so that none is late because of those before it.
 ///
 /// The connections need a thread that runs their io_context. One thread at a time does so: it
 /// "leads". Usually the worker thread leads. It gives the lead up when nothing is pending, and
@@ -69,10 +71,10 @@ struct LateCounters {
 /// same steps itself; this saves two switches between threads. When its own batch has been answered
 /// and something else is pending, it passes the lead to the worker thread.
 ///
-/// A caller that leads completes only batches of submit_and_wait(), whose completions take no lock
-/// that a caller may hold, and what these completions submit. The completions of submit() may need
-/// locks that this caller holds, so they run on the worker thread only: a leading caller that finds
-/// such a batch or a task passes the lead on.
+/// Completions of submit() run on the worker thread only, since they may need locks that a leading
+/// caller holds: a leading caller that finds such a batch or a task passes the lead on. It
+/// completes only batches of submit_and_wait(), whose completions take no such lock, and what these
+/// completions submit.
 class RemoteWorker final {
  public:
   using Clock = std::chrono::steady_clock;
