@@ -188,7 +188,8 @@ class FallbackStore::Settling {
     if (space.lends || operation == Operation::kBlock) return;
     const Instant sent = batch_.outer.sent;
     const bool is_now = batch_.now() == kStoreTime;
-    // Of a batch of several requests, this answer has waited for the last one.
+    // The answers of a batch are recorded when the last of them has arrived: since it was sent, the
+    // store may have answered other batches, whose answers are newer.
     const Instant since = batch_.decisions().size() > 1 ? sent : arrived_;
     store_.answers_->record(space.name_of(subject.key), request, answer,
                             is_now ? std::optional(sent) : std::nullopt, arrived_, since);
@@ -220,8 +221,8 @@ class FallbackStore::Settling {
       return fill_parts({local.data(), local.size()}, decision);
     }
     decision = store_.local_->answer({local.data(), local.size()}, now);
-    // The store may have charged what it was sent, so that is not charged back; unless it has
-    // denied the like of it just before. On a busy key nearly all that is sent is denied.
+    // The store may have charged what it was sent, so that is not charged back. But if it denied
+    // such a request when it was asked last, it has most likely denied this one as well.
     const bool may_be_done = was_sent && !was_denied_last(subjects, requests);
     for (std::size_t i = 0; i < requests.size(); ++i) {
       store_.note_local(subjects[i], requests[i], decision, now, may_be_done);
@@ -402,6 +403,8 @@ void FallbackStore::decide(std::span<const Request> requests, Instant now,
                            std::span<Decision> decisions) {
   if (requests.empty()) return;
   const std::string error = decide_in_batch(requests, Batch::Mode::kEach, now, decisions);
+  // Under the other policies there is an error only if a permit that the inner store may have
+  // granted could not be released; that is no error of this call.
   if (!error.empty() && options_.on_failure == OnFailure::kRaise) throw StoreError(error);
 }
 

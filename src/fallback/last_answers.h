@@ -82,7 +82,8 @@ class LastAnswers {
   /// or later. Nothing for `sent`: the request was not asked at the store's time, so that the
   /// answer says nothing of denials. Of an `&`, request.parts has the decisions of all parts; if
   /// not, only what the binding part told is known. The answer is newer than all that the store
-  /// told until `since`: for one of a batch of several requests, until the batch was sent.
+  /// told until `since`. The answers of a batch of several requests are recorded when the last has
+  /// arrived, so their `since` is when the batch was sent.
   void record(const Name& name, const Request& request, const Decision& told,
               std::optional<Instant> sent, Instant at, Instant since = kMaxInt64);
 
