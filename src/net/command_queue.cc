@@ -19,7 +19,7 @@ CommandQueue::CommandQueue(std::unique_ptr<Framing> framing, std::size_t max_rep
   resize_input(kKeepBytes);
 }
 
-void CommandQueue::add(std::unique_ptr<Command> command, Instant now) {
+void CommandQueue::add(std::unique_ptr<Command> command, TimePoint now) {
   const std::size_t begin = sent_before_ + output_.size();
   command->write(output_);
   const std::size_t replies = command->replies();
@@ -87,7 +87,7 @@ std::unique_ptr<Command> CommandQueue::answered() {
   return command;
 }
 
-std::optional<CommandQueue::Instant> CommandQueue::waiting_since() const {
+std::optional<CommandQueue::TimePoint> CommandQueue::waiting_since() const {
   if (in_flight_.empty()) return std::nullopt;
   return in_flight_.front().added;
 }

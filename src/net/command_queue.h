@@ -18,13 +18,13 @@ namespace sluice {
 /// command each reply belongs to. Has no socket and no clock.
 class CommandQueue final {
  public:
-  using Instant = std::chrono::steady_clock::time_point;
+  using TimePoint = std::chrono::steady_clock::time_point;
 
   /// A longer reply is an error.
   CommandQueue(std::unique_ptr<Framing> framing, std::size_t max_reply_bytes);
 
   /// Calls the command's write(), and puts it behind the commands in flight.
-  void add(std::unique_ptr<Command> command, Instant now);
+  void add(std::unique_ptr<Command> command, TimePoint now);
   /// Appends bytes whose replies belong to no command: the handshake.
   void say(std::string_view bytes) { output_.append(bytes); }
 
@@ -55,7 +55,7 @@ class CommandQueue final {
   /// The number of commands whose last reply has not arrived.
   std::size_t in_flight() const { return in_flight_.size(); }
   /// When the oldest command in flight was added.
-  std::optional<Instant> waiting_since() const;
+  std::optional<TimePoint> waiting_since() const;
 
   /// Removes the oldest command in flight, and returns it with what is known about it. With
   /// `all_sent`, unsent bytes count as sent. REQUIRES: in_flight() != 0.
@@ -67,7 +67,7 @@ class CommandQueue final {
     std::size_t replies;  // Still to come.
     std::size_t begin;    // Where it begins and ends in the stream of all bytes ever sent.
     std::size_t end;
-    Instant added;
+    TimePoint added;
   };
 
   std::size_t bytes_sent() const { return sent_before_ + sent_; }

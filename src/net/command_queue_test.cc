@@ -30,8 +30,8 @@ std::unique_ptr<Command> words(std::string text) {
   return std::make_unique<Words>(std::move(text));
 }
 
-CommandQueue::Instant at(int ms) {
-  return CommandQueue::Instant(std::chrono::milliseconds(ms));
+CommandQueue::TimePoint at(int ms) {
+  return CommandQueue::TimePoint(std::chrono::milliseconds(ms));
 }
 
 CommandQueue make_queue(std::size_t max_reply_bytes = 1024) {
