@@ -54,8 +54,8 @@ void CasExecutor::route(PendingRequest& pending) {
   const auto found = keys_.find(name_);
   const bool is_known = found != keys_.end();
   Connection& connection = is_known ? found->second.connection : connection_of(name_);
-  const std::string_view error = connection.error(worker_.routed_at());
-  if (!error.empty()) return worker_.fail(pending, error);
+  const std::string_view why = connection.why_not(worker_.routed_at());
+  if (!why.empty()) return worker_.fail(pending, why);
   const bool joins = is_known && found->second.under_way;
   if (!joins && under_way_ >= kMaxUnderWay) {
     return worker_.fail(pending, connection.name() + ": too many keys wait for their servers");
@@ -75,7 +75,7 @@ std::string_view CasExecutor::abandon(PendingRequest& pending) {
   pending.unlink();
   // Judged requests wait for the write.
   pending.may_be_done = key.changes() && pending.decision->source != Source::kUnavailable;
-  late_ = key.connection.late();
+  late_ = key.connection.late_error();
   if (key.losses > 0) {
     late_ += ": others changed '" + *key.name + "' first, " + std::to_string(key.losses) + " times";
   }
@@ -302,7 +302,7 @@ void CasExecutor::sweep_on() {
     const std::string name = std::move(written_.front());
     written_.pop_front();
     Connection& connection = connection_of(name);
-    if (!connection.error(now).empty()) continue;
+    if (!connection.why_not(now).empty()) continue;
     KeyEntry& key = entry_of(name, connection);
     if (key.under_way) continue;
     begin_round(key, Step::kRemove);

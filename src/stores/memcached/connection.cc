@@ -94,8 +94,8 @@ Connection::Connection(IoContext& context, const Endpoint& server,
 
 Connection::~Connection() = default;
 
-std::string_view Connection::error(Clock::time_point now) const {
-  return health_.error(pipeline_.waiting_since(), now);
+std::string_view Connection::why_not(Clock::time_point now) const {
+  return health_.why_not(pipeline_.waiting_since(), now);
 }
 
 std::unique_ptr<Command> Connection::next_command() {

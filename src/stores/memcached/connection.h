@@ -103,7 +103,7 @@ class KeyOwner {
 };
 
 /// One connection to one server. Keys gather while others are under way, and are then sent as one
-/// call. Its circuit breaker is error().
+/// call. why_not() asks its circuit breaker.
 ///
 /// Lives on the worker thread.
 class Connection final : public ConnectionUser {
@@ -124,7 +124,7 @@ class Connection final : public ConnectionUser {
   void start() { pipeline_.start(); }
 
   /// Why no caller should wait for this server now; empty if one may.
-  std::string_view error(Clock::time_point now) const;
+  std::string_view why_not(Clock::time_point now) const;
   bool is_broken() const { return health_.is_broken(); }
 
   /// How often it has been up: the number of the connection that is up now.
@@ -143,7 +143,7 @@ class Connection final : public ConnectionUser {
   /// "memcached 127.0.0.1:11211".
   const std::string& name() const { return health_.server(); }
   /// The error of a decision that was not made in time.
-  const std::string& late() const { return health_.late(); }
+  const std::string& late_error() const { return health_.late_error(); }
 
   std::unique_ptr<Command> next_command() override;
   std::string handshake() override { return "version\r\nmn\r\n"; }

@@ -64,7 +64,7 @@ class Connection final : public HandshakeUser {
   void reconnect(std::string_view why);
 
   /// Takes a request, which is sent at the next flush(). Fails it at once if the circuit breaker is
-  /// open or the server is silent (ServerHealth::error()). `asking`: the slot is moving to this
+  /// open or the server is silent (ServerHealth::why_not()). `asking`: the slot is moving to this
   /// server (an ASK redirection), so the call is preceded by ASKING.
   void add(PendingRequest& request, bool asking = false);
   /// Sends a command other than a call of the script, such as CLUSTER SLOTS, SENTINEL or SCAN, at
@@ -84,7 +84,7 @@ class Connection final : public HandshakeUser {
   bool is_broken() const { return health_.is_broken(); }
   const Endpoint& endpoint() const { return endpoint_; }
   /// The error of a decision that was not made in time.
-  const std::string& late() const { return health_.late(); }
+  const std::string& late_error() const { return health_.late_error(); }
 
   std::unique_ptr<Command> next_command() override;
   void on_up() override;
@@ -94,7 +94,7 @@ class Connection final : public HandshakeUser {
   class Call;
   class Control;
 
-  std::string_view error() const;
+  std::string_view why_not() const;
   std::unique_ptr<Call> next_call(RequestList& from);
   void fill(Call& call, RequestList& from);
   bool end_call();

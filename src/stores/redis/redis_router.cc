@@ -114,7 +114,7 @@ std::optional<RemoteWorker::Clock::time_point> RedisRouter::sent_at(const Pendin
 std::string_view RedisRouter::abandon(PendingRequest& request) {
   Connection::abandon(request);
   const Route route = fleet_->route(request.slot);
-  return route.connection != nullptr ? route.connection->late() : nowhere_.late();
+  return route.connection != nullptr ? route.connection->late_error() : nowhere_.late_error();
 }
 
 void RedisRouter::on_up(Connection& connection) {

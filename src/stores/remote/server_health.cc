@@ -40,8 +40,8 @@ void ServerHealth::on_down(std::string_view why) {
   if (broken_ && monitor_ != nullptr) monitor_->on_down(*this, why);
 }
 
-std::string_view ServerHealth::error(std::optional<Clock::time_point> oldest,
-                                     Clock::time_point now) const {
+std::string_view ServerHealth::why_not(std::optional<Clock::time_point> oldest,
+                                       Clock::time_point now) const {
   if (broken_) return down_why_;
   if (oldest && is_silent(*oldest, now)) return silent_;
   return {};

@@ -16,8 +16,8 @@ namespace sluice {
 /// When a connection is lost for the first time, requests go on waiting, because the pipeline
 /// connects again at once. The breaker is open (is_broken()) once an attempt to connect has failed,
 /// and if the connection was lost after the server had been silent or give_up() was called. Used by
-/// the thread that leads the RemoteWorker only, except server(), late() and pipeline_options(),
-/// which never change.
+/// the thread that leads the RemoteWorker only, except server(), late_error() and
+/// pipeline_options(), which never change.
 class ServerHealth {
  public:
   using Clock = std::chrono::steady_clock;
@@ -34,7 +34,7 @@ class ServerHealth {
 
   const std::string& server() const { return server_; }
   /// The error of a decision that was not made in time: "x did not answer within 10ms".
-  const std::string& late() const { return late_; }
+  const std::string& late_error() const { return late_; }
   /// The options for a pipeline to the server: it gives the connection up after such a silence, but
   /// never sooner than by its default.
   PipelineOptions pipeline_options(const Endpoint& endpoint) const;
@@ -57,7 +57,7 @@ class ServerHealth {
 
   /// Why a request that arrives now must fail at once: one sentence; empty if it may wait. `oldest`
   /// is when the oldest call in flight was sent.
-  std::string_view error(std::optional<Clock::time_point> oldest, Clock::time_point now) const;
+  std::string_view why_not(std::optional<Clock::time_point> oldest, Clock::time_point now) const;
 
  private:
   bool is_silent(Clock::time_point since, Clock::time_point now) const {

@@ -13,24 +13,24 @@ constexpr std::string_view kRefused = "cannot connect to x";
 
 class ServerHealthTest : public testing::Test {
  protected:
-  std::string_view error() const { return health_.error(std::nullopt, Clock::now()); }
+  std::string_view why_not() const { return health_.why_not(std::nullopt, Clock::now()); }
 
   ServerHealth health_{"x", 10ms};
 };
 
 TEST_F(ServerHealthTest, ACallerBeforeTheFirstConnectionWaits) {
   EXPECT_FALSE(health_.is_broken());
-  EXPECT_EQ(error(), "");
+  EXPECT_EQ(why_not(), "");
 }
 
 TEST_F(ServerHealthTest, ALostConnectionIsWaitedForUntilAnAttemptFails) {
   health_.on_up();
   health_.on_down(kLost);
   EXPECT_FALSE(health_.is_broken());
-  EXPECT_EQ(error(), "");
+  EXPECT_EQ(why_not(), "");
   health_.on_down(kRefused);
   EXPECT_TRUE(health_.is_broken());
-  EXPECT_EQ(error(), kRefused);
+  EXPECT_EQ(why_not(), kRefused);
 }
 
 TEST_F(ServerHealthTest, AHandshakeMakesItWhole) {
@@ -38,7 +38,7 @@ TEST_F(ServerHealthTest, AHandshakeMakesItWhole) {
   EXPECT_TRUE(health_.is_broken());
   health_.on_up();
   EXPECT_FALSE(health_.is_broken());
-  EXPECT_EQ(error(), "");
+  EXPECT_EQ(why_not(), "");
   // What was before the handshake no longer counts.
   health_.on_down(kLost);
   EXPECT_FALSE(health_.is_broken());
@@ -47,7 +47,7 @@ TEST_F(ServerHealthTest, AHandshakeMakesItWhole) {
 TEST_F(ServerHealthTest, AConnectionThatWasGivenUpIsNotWaitedFor) {
   health_.on_up();
   health_.give_up();
-  EXPECT_EQ(error(), "");
+  EXPECT_EQ(why_not(), "");
   health_.on_down(kLost);
   EXPECT_TRUE(health_.is_broken());
   health_.on_up();
@@ -70,15 +70,15 @@ TEST_F(ServerHealthTest, ACommandLostLongAfterItWasSentBreaksIt) {
 TEST_F(ServerHealthTest, ItIsSilentAfterTwoDeadlines) {
   health_.on_up();
   const Clock::time_point sent = Clock::now();
-  EXPECT_EQ(health_.error(sent, sent + 20ms), "");
-  EXPECT_EQ(health_.error(sent, sent + 20ms + 1ns), "x has not answered for a while");
+  EXPECT_EQ(health_.why_not(sent, sent + 20ms), "");
+  EXPECT_EQ(health_.why_not(sent, sent + 20ms + 1ns), "x has not answered for a while");
   EXPECT_FALSE(health_.is_broken());
 }
 
 TEST_F(ServerHealthTest, SaysWhoWasLateAndForHowLong) {
   EXPECT_EQ(health_.server(), "x");
-  EXPECT_EQ(health_.late(), "x did not answer within 10ms");
-  EXPECT_EQ(ServerHealth("y", 500us).late(), "y did not answer within 500us");
+  EXPECT_EQ(health_.late_error(), "x did not answer within 10ms");
+  EXPECT_EQ(ServerHealth("y", 500us).late_error(), "y did not answer within 500us");
 }
 
 TEST_F(ServerHealthTest, ASilentConnectionIsGivenUpAfterTwoDeadlinesButNotAtOnce) {
