@@ -30,7 +30,7 @@ class RequestPipeline::State final : public std::enable_shared_from_this<State> 
  public:
   using Clock = IoContext::Clock;
 
-  State(IoContext& context, PipelineOptions options, ConnectionUser& user)
+  State(IoContext& context, PipelineOptions options, PipelineUser& user)
       : options_(std::move(options)),
         user_(user),
         server_(options_.endpoint.text()),
@@ -79,7 +79,7 @@ class RequestPipeline::State final : public std::enable_shared_from_this<State> 
   void lose_all(std::string_view why, bool all_sent);
 
   const PipelineOptions options_;
-  ConnectionUser& user_;
+  PipelineUser& user_;
   const std::string server_;
   const IoExecutor executor_;
   const std::shared_ptr<ClientStream> stream_;
@@ -303,7 +303,7 @@ void RequestPipeline::State::end() {
   lose_all("the connection to " + server_ + " was closed by its own side", true);
 }
 
-RequestPipeline::RequestPipeline(IoContext& context, PipelineOptions options, ConnectionUser& user)
+RequestPipeline::RequestPipeline(IoContext& context, PipelineOptions options, PipelineUser& user)
     : state_(std::make_shared<State>(context, std::move(options), user)) {}
 
 RequestPipeline::~RequestPipeline() {

@@ -17,9 +17,9 @@ namespace sluice {
 /// goes down. The pipeline calls all members on the thread that runs its context. They, and a
 /// command's on_reply() and on_lost(), may call the pipeline's flush() and reconnect(), but must
 /// neither destroy it nor throw.
-class ConnectionUser {
+class PipelineUser {
  public:
-  virtual ~ConnectionUser() = default;
+  virtual ~PipelineUser() = default;
 
   /// The next command to send, or null if there is none now; the pipeline asks again after flush().
   virtual std::unique_ptr<Command> next_command() = 0;
@@ -83,7 +83,7 @@ class RequestPipeline final {
  public:
   /// `context` and `user` outlive it. Throws std::runtime_error where a TLS file cannot be used, or
   /// the server's certificate has no name to be checked for: one sentence.
-  RequestPipeline(IoContext& context, PipelineOptions options, ConnectionUser& user);
+  RequestPipeline(IoContext& context, PipelineOptions options, PipelineUser& user);
   /// Calls on_lost() of the commands in flight. Closes the connection without a reset, so that what
   /// was sent may still arrive.
   ~RequestPipeline();

@@ -114,7 +114,7 @@ class LentCommand final : public Command {
 };
 
 /// Sends lines. What begins with '>' is a push.
-class LineUser final : public ConnectionUser {
+class LineUser final : public PipelineUser {
  public:
   explicit LineUser(Board& board) : board_(board) {}
 

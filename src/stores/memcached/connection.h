@@ -106,7 +106,7 @@ class KeyOwner {
 /// call. why_not() asks its circuit breaker.
 ///
 /// Lives on the worker thread.
-class Connection final : public ConnectionUser {
+class Connection final : public PipelineUser {
  public:
   using Clock = std::chrono::steady_clock;
 

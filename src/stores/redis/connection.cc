@@ -89,7 +89,7 @@ class Connection::Call final : public Command {
 
 Connection::Connection(const ConnectionSettings& settings, const Endpoint& endpoint,
                        ConnectionOwner& owner)
-    : HandshakeUser(settings.options, settings.purpose, "redis " + endpoint.text()),
+    : RedisPipelineUser(settings.options, settings.purpose, "redis " + endpoint.text()),
       settings_(settings),
       endpoint_(endpoint),
       health_(name(), settings.options.deadline,

@@ -38,7 +38,7 @@ class ConnectionOwner {
 struct ConnectionSettings {
   const RedisOptions& options;
   RemoteWorker& worker;
-  HandshakeUser::Purpose purpose = HandshakeUser::Purpose::kDecisions;
+  RedisPipelineUser::Purpose purpose = RedisPipelineUser::Purpose::kDecisions;
   /// Whether all requests of one call must share a slot, because the server is a node of a cluster.
   bool one_slot = false;
   std::size_t max_in_flight = 2;
@@ -47,7 +47,7 @@ struct ConnectionSettings {
 /// One connection to one server. Requests that arrive while calls are in flight wait in queue_;
 /// when the pipeline asks for the next command, next_command() puts as many of them as fit into one
 /// call of the script. Used only by the thread that leads the worker.
-class Connection final : public HandshakeUser {
+class Connection final : public RedisPipelineUser {
  public:
   /// Called with the reply, or with null and the reason why there is none.
   using Answer = std::function<void(const Reply* reply, std::string_view why)>;

@@ -11,7 +11,7 @@ std::string script_load_command() {
   return command_of({"SCRIPT", "LOAD", script_text()});
 }
 
-HandshakeUser::HandshakeUser(const RedisOptions& options, Purpose purpose, std::string name)
+RedisPipelineUser::RedisPipelineUser(const RedisOptions& options, Purpose purpose, std::string name)
     : name_(std::move(name)) {
   const bool decides = purpose == Purpose::kDecisions || purpose == Purpose::kPrimary;
   const bool is_sentinel = purpose == Purpose::kSentinel;
@@ -41,13 +41,13 @@ HandshakeUser::HandshakeUser(const RedisOptions& options, Purpose purpose, std::
   }
 }
 
-void HandshakeUser::add(Wanted wanted, std::initializer_list<std::string_view> command) {
+void RedisPipelineUser::add(Wanted wanted, std::initializer_list<std::string_view> command) {
   wanted_.push_back(wanted);
   append_command(text_, command);
 }
 
-std::optional<std::string> HandshakeUser::on_handshake_reply(std::size_t i,
-                                                             std::string_view reply) {
+std::optional<std::string> RedisPipelineUser::on_handshake_reply(std::size_t i,
+                                                                 std::string_view reply) {
   const Wanted wanted = wanted_.at(i);
   if (wanted == Wanted::kAnything) return std::nullopt;
   if (reply.front() == '-') return name_ + ": " + std::string(error_text(reply));
@@ -57,7 +57,7 @@ std::optional<std::string> HandshakeUser::on_handshake_reply(std::size_t i,
   return name_ + " is not the primary";
 }
 
-std::unique_ptr<Framing> HandshakeUser::make_framing() {
+std::unique_ptr<Framing> RedisPipelineUser::make_framing() {
   return std::make_unique<RespFraming>();
 }
 

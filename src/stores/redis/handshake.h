@@ -17,9 +17,9 @@ namespace sluice::redis {
 /// The command SCRIPT LOAD with the script (script.h).
 std::string script_load_command();
 
-/// The part of a ConnectionUser that all connections to Redis share: the handshake, the check of
+/// The part of a PipelineUser that all connections to Redis share: the handshake, the check of
 /// the replies to it, and RESP framing.
-class HandshakeUser : public ConnectionUser {
+class RedisPipelineUser : public PipelineUser {
  public:
   /// The purpose of the connection.
   enum class Purpose : std::uint8_t {
@@ -38,7 +38,7 @@ class HandshakeUser : public ConnectionUser {
   std::unique_ptr<Framing> make_framing() final;
 
  protected:
-  HandshakeUser(const RedisOptions& options, Purpose purpose, std::string name);
+  RedisPipelineUser(const RedisOptions& options, Purpose purpose, std::string name);
 
  private:
   /// What kind of reply is expected.

@@ -30,7 +30,7 @@ class SentinelFleet final : public Fleet {
         drop_(parts.worker.context(), [this] { retired_.clear(); }),
         watch_(parts.worker.context(), [this] { watch(); }) {
     for (const Endpoint& sentinel : parts.options.servers) {
-      const ConnectionSettings settings = settings_for(HandshakeUser::Purpose::kSentinel);
+      const ConnectionSettings settings = settings_for(RedisPipelineUser::Purpose::kSentinel);
       sentinels_.push_back(
           {.connection = std::make_unique<Connection>(settings, sentinel, parts.owner)});
     }
@@ -102,7 +102,7 @@ class SentinelFleet final : public Fleet {
     parts_.changed({});
   }
 
-  ConnectionSettings settings_for(HandshakeUser::Purpose purpose) const {
+  ConnectionSettings settings_for(RedisPipelineUser::Purpose purpose) const {
     return {.options = parts_.options, .worker = parts_.worker, .purpose = purpose};
   }
 
@@ -169,7 +169,7 @@ class SentinelFleet final : public Fleet {
       drop_.set({});
     }
     trying_ = true;
-    primary_ = std::make_unique<Node>(settings_for(HandshakeUser::Purpose::kPrimary), address,
+    primary_ = std::make_unique<Node>(settings_for(RedisPipelineUser::Purpose::kPrimary), address,
                                       parts_.owner);
     primary_->start();
     parts_.changed(std::move(waiting));

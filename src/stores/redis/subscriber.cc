@@ -35,7 +35,7 @@ class Subscriber::Text final : public Command {
 };
 
 Subscriber::Subscriber(const RedisOptions& options, RemoteWorker& worker, Servers servers)
-    : HandshakeUser(options, Purpose::kSubscriber, "redis"),
+    : RedisPipelineUser(options, Purpose::kSubscriber, "redis"),
       worker_(worker),
       servers_(std::move(servers)),
       watches_(std::make_shared<Watches>([this] { worker_.post([this] { sync(); }); })),

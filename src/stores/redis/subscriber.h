@@ -27,7 +27,7 @@ namespace sluice::redis {
 ///
 /// Used only by the thread that leads the worker, except the constructor and watch(). Destroyed
 /// after the worker has stopped.
-class Subscriber final : public HandshakeUser {
+class Subscriber final : public RedisPipelineUser {
  public:
   /// Returns the known servers, those that are connected first. Any of them sends all messages.
   using Servers = std::function<std::vector<Endpoint>()>;
