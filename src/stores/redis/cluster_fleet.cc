@@ -111,7 +111,7 @@ class ClusterFleet final : public Fleet {
                                       .worker = parts_.worker,
                                       .one_slot = true,
                                       .max_in_flight = kMaxInFlight};
-    auto node = std::make_unique<Node>(settings, endpoint, parts_.owner);
+    auto node = std::make_unique<Node>(settings, endpoint, parts_.listener);
     return nodes_.emplace(endpoint.text(), Known{.node = std::move(node)}).first->second;
   }
 

@@ -88,13 +88,13 @@ class Connection::Call final : public Command {
 };
 
 Connection::Connection(const ConnectionSettings& settings, const Endpoint& endpoint,
-                       ConnectionOwner& owner)
+                       ConnectionListener& listener)
     : RedisPipelineUser(settings.options, settings.purpose, "redis " + endpoint.text()),
       settings_(settings),
       endpoint_(endpoint),
       health_(name(), settings.options.deadline,
               settings.purpose == Purpose::kSentinel ? nullptr : &settings.worker.monitor()),
-      owner_(owner),
+      listener_(listener),
       next_number_(std::random_device{}()),
       clock_("the clock of " + name()),
       pipeline_(settings.worker.context(), pipeline_options(settings, health_, endpoint), *this) {}
@@ -237,7 +237,7 @@ void Connection::read(Call& call, std::string_view reply) {
     if (why.empty()) {
       settings_.worker.complete(request);
     } else if (read_server_error(why).kind == ServerError::Kind::kReadOnly) {
-      owner_.on_refused(request, *this, why);
+      listener_.on_refused(request, *this, why);
     } else {
       settings_.worker.fail(request, name() + ": " + std::string(why));
     }
@@ -267,7 +267,7 @@ void Connection::on_error(Call& call, std::string_view text, bool is_loaded) {
   const bool may_be_done = text.starts_with("ERR ");
   call.hand_over([&](PendingRequest& request) {
     request.may_be_done = may_be_done;
-    if (kind != Kind::kNoScript && !apart) return owner_.on_refused(request, *this, text);
+    if (kind != Kind::kNoScript && !apart) return listener_.on_refused(request, *this, text);
     request.is_again = true;
     request.alone = request.alone || apart;
     (call.asking ? asking_ : again_).push_back(request);
@@ -307,14 +307,14 @@ void Connection::on_up() {
       settings_.purpose != Purpose::kSentinel) {
     compare_clocks();
   }
-  owner_.on_up(*this);
+  listener_.on_up(*this);
 }
 
 void Connection::on_down(std::string_view why) {
   health_.on_down(why);
   fail_controls(why);
   if (is_broken()) fail_waiting(why);
-  owner_.on_down(*this, why);
+  listener_.on_down(*this, why);
 }
 
 }  // namespace sluice::redis

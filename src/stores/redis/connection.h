@@ -22,14 +22,14 @@ namespace sluice::redis {
 class Connection;
 
 /// Learns what happens to a connection and its requests: the RedisRouter, or a fleet.
-class ConnectionOwner {
+class ConnectionListener {
  public:
-  virtual ~ConnectionOwner() = default;
+  virtual ~ConnectionListener() = default;
   virtual void on_up(Connection& connection) = 0;
   /// The connection is lost, or an attempt to connect has failed.
   virtual void on_down(Connection& connection, std::string_view why) = 0;
   /// The server has refused the request with the error `text` and has not executed it. The
-  /// connection has forgotten it: the owner decides what happens to it.
+  /// connection has forgotten it: the listener decides what happens to it.
   virtual void on_refused(PendingRequest& request, Connection& connection,
                           std::string_view text) = 0;
 };
@@ -52,7 +52,8 @@ class Connection final : public RedisPipelineUser {
   /// Called with the reply, or with null and the reason why there is none.
   using Answer = std::function<void(const Reply* reply, std::string_view why)>;
 
-  Connection(const ConnectionSettings& settings, const Endpoint& endpoint, ConnectionOwner& owner);
+  Connection(const ConnectionSettings& settings, const Endpoint& endpoint,
+             ConnectionListener& listener);
   /// Fails the requests that it still has.
   ~Connection() override;
 
@@ -109,7 +110,7 @@ class Connection final : public RedisPipelineUser {
   const ConnectionSettings settings_;
   const Endpoint endpoint_;
   ServerHealth health_;
-  ConnectionOwner& owner_;
+  ConnectionListener& listener_;
 
   RequestList queue_;
   RequestList again_;   // Sent before queue_: the server has not executed them the first time.

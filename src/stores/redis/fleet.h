@@ -51,16 +51,16 @@ class Fleet {
 struct FleetParts {
   const RedisOptions& options;
   RemoteWorker& worker;
-  ConnectionOwner& owner;
+  ConnectionListener& listener;
   std::function<void(RequestList)> changed;
 };
 
 /// The connections to one server.
 class Node {
  public:
-  Node(const ConnectionSettings& settings, const Endpoint& endpoint, ConnectionOwner& owner) {
+  Node(const ConnectionSettings& settings, const Endpoint& endpoint, ConnectionListener& listener) {
     for (std::size_t i = 0; i < settings.options.connections; ++i) {
-      connections_.push_back(std::make_unique<Connection>(settings, endpoint, owner));
+      connections_.push_back(std::make_unique<Connection>(settings, endpoint, listener));
     }
   }
 

@@ -17,7 +17,7 @@ class SingleFleet final : public Fleet {
  public:
   explicit SingleFleet(const FleetParts& parts)
       : node_({.options = parts.options, .worker = parts.worker}, parts.options.servers.front(),
-              parts.owner) {}
+              parts.listener) {}
 
   void start() override { node_.start(); }
   Route route(std::uint16_t slot) override { return {.connection = &node_.connection(slot)}; }
@@ -55,12 +55,14 @@ void RedisRouter::open(RemoteWorker& worker) {
     take_all(asked_later_);
     flush();
   });
-  fleet_ = make_fleet(
-      {.options = options_, .worker = worker, .owner = *this, .changed = [this](RequestList again) {
-         waiting_.append(again);
-         take_all(waiting_);
-         flush();
-       }});
+  fleet_ = make_fleet({.options = options_,
+                       .worker = worker,
+                       .listener = *this,
+                       .changed = [this](RequestList again) {
+                         waiting_.append(again);
+                         take_all(waiting_);
+                         flush();
+                       }});
 }
 
 // The slot matters only if keys are spread over nodes or over connections.

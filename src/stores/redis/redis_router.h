@@ -14,7 +14,7 @@ namespace sluice::redis {
 
 /// Gives each request to the connection that leads to the server of its key, and to another one if
 /// that server redirects it. Used only by the thread that leads the worker.
-class RedisRouter final : public Router, public ConnectionOwner {
+class RedisRouter final : public Router, public ConnectionListener {
  public:
   /// A request fails when it is redirected more often than this.
   static constexpr int kMaxRedirects = 5;

@@ -32,7 +32,7 @@ class SentinelFleet final : public Fleet {
     for (const Endpoint& sentinel : parts.options.servers) {
       const ConnectionSettings settings = settings_for(RedisPipelineUser::Purpose::kSentinel);
       sentinels_.push_back(
-          {.connection = std::make_unique<Connection>(settings, sentinel, parts.owner)});
+          {.connection = std::make_unique<Connection>(settings, sentinel, parts.listener)});
     }
   }
 
@@ -170,7 +170,7 @@ class SentinelFleet final : public Fleet {
     }
     trying_ = true;
     primary_ = std::make_unique<Node>(settings_for(RedisPipelineUser::Purpose::kPrimary), address,
-                                      parts_.owner);
+                                      parts_.listener);
     primary_->start();
     parts_.changed(std::move(waiting));
   }
