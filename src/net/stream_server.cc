@@ -31,7 +31,7 @@
 #include <utility>
 #include <vector>
 
-#include "net/connection.h"
+#include "net/accepted_connection.h"
 
 namespace sluice {
 namespace {
@@ -185,7 +185,7 @@ class StreamWorker {
       if (service.tls == nullptr) refuse(std::move(socket), service.refusal);
       return;
     }
-    std::make_shared<Connection>(std::move(socket), group_, service)->start(thread_);
+    std::make_shared<AcceptedConnection>(std::move(socket), group_, service)->start(thread_);
   }
 
   /// Has the connections that are open closed after their next replies, and then calls `on_left`.
@@ -200,11 +200,11 @@ class StreamWorker {
     group_.stopping = true;
     group_.sweep.cancel();
     if (group_.members.empty()) group_.work.reset();
-    tell_all(&Connection::finish);
+    tell_all(&AcceptedConnection::finish);
   }
 
   /// Has each connection do this. Some may leave the group meanwhile.
-  void tell_all(void (Connection::*what)()) {
+  void tell_all(void (AcceptedConnection::*what)()) {
     for (const auto& connection : std::vector(group_.members.begin(), group_.members.end())) {
       (*connection.*what)();
     }
@@ -359,11 +359,12 @@ struct StreamServer::State {
   static void stop_accepting(std::span<const std::unique_ptr<Listener>> stopped_ones,
                              bool only_passed = false);
   /// Has each connection of the workers that still run at this time do this.
-  void tell_late_workers(std::chrono::steady_clock::time_point when, void (Connection::*what)());
+  void tell_late_workers(std::chrono::steady_clock::time_point when,
+                         void (AcceptedConnection::*what)());
 };
 
 void StreamServer::State::tell_late_workers(std::chrono::steady_clock::time_point when,
-                                            void (Connection::*what)()) {
+                                            void (AcceptedConnection::*what)()) {
   for (std::size_t i = 0; i < threads.size(); ++i) {
     if (threads[i].wait_until(when) == std::future_status::ready) continue;
     StreamWorker& worker = workers[i];
@@ -560,8 +561,8 @@ void StreamServer::stop(std::chrono::milliseconds grace, std::chrono::millisecon
   for (StreamWorker& worker : state.workers) {
     asio::post(worker.context(), [&worker] { worker.finish(); });
   }
-  state.tell_late_workers(end_of_grace, &Connection::finish_begun);
-  state.tell_late_workers(end_of_grace + last_replies, &Connection::close);
+  state.tell_late_workers(end_of_grace, &AcceptedConnection::finish_begun);
+  state.tell_late_workers(end_of_grace + last_replies, &AcceptedConnection::close);
   for (std::future<void>& thread : state.threads) thread.get();
 }
 

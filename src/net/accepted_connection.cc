@@ -1,4 +1,4 @@
-#include "net/connection.h"
+#include "net/accepted_connection.h"
 
 #include <algorithm>
 #include <array>
@@ -34,7 +34,8 @@ std::string ip_address_of(const ServingSocket::endpoint_type& endpoint) {
 
 }  // namespace
 
-Connection::Connection(ServingSocket socket, ConnectionGroup& group, const Service& service)
+AcceptedConnection::AcceptedConnection(ServingSocket socket, ConnectionGroup& group,
+                                       const Service& service)
     : group_(group),
       service_(service),
       socket_(std::move(socket)),
@@ -42,7 +43,7 @@ Connection::Connection(ServingSocket socket, ConnectionGroup& group, const Servi
 
 /// Runs `step` unless the connection is closed.
 template <class Step>
-void Connection::run(Step step) {
+void AcceptedConnection::run(Step step) {
   if (!socket_.is_open()) return;
   try {
     step();
@@ -51,7 +52,7 @@ void Connection::run(Step step) {
   }
 }
 
-void Connection::start(std::size_t thread) {
+void AcceptedConnection::start(std::size_t thread) {
   run([&] {
     group_.members.insert(shared_from_this());
     thread_ = thread;
@@ -66,7 +67,7 @@ void Connection::start(std::size_t thread) {
   });
 }
 
-void Connection::make_handler() {
+void AcceptedConnection::make_handler() {
   const bool is_unix = service_.address.family == Address::Family::kUnix;
   handler_ =
       service_.make_handler({.thread = thread_,
@@ -78,7 +79,7 @@ void Connection::make_handler() {
   if (service_.timeouts.login != StreamTimeouts::kNever) start_sweeping();
 }
 
-Wake Connection::make_wake() {
+Wake AcceptedConnection::make_wake() {
   return [context = group_.context, weak = weak_from_this()] {
     asio::post(*context, [weak] {
       if (const auto self = weak.lock()) self->run([&] { self->on_wake(); });
@@ -86,7 +87,7 @@ Wake Connection::make_wake() {
   };
 }
 
-void Connection::on_read(const error_code& error, std::size_t bytes) {
+void AcceptedConnection::on_read(const error_code& error, std::size_t bytes) {
   reading_ = false;
   peer_ended_ = error == asio::error::eof;
   if (error && !peer_ended_ && error != asio::error::operation_aborted) return close();
@@ -106,7 +107,7 @@ void Connection::on_read(const error_code& error, std::size_t bytes) {
 }
 
 /// Goes on with TLS as far as the received bytes allow: the handshake, then what they encrypt.
-void Connection::open_received() {
+void AcceptedConnection::open_received() {
   if (handler_ == nullptr) {
     const TlsSession::Handshake handshake = tls_->shake_hands();
     if (handshake == TlsSession::Handshake::kFailed) {
@@ -125,7 +126,7 @@ void Connection::open_received() {
 /// sent first, the handler does not wait for a store meanwhile, and requests that have not been
 /// answered yet are ignored: none is carried out whose reply could not be sent.
 /// REQUIRES: !later_.
-bool Connection::fill_input() {
+bool AcceptedConnection::fill_input() {
   assert(!later_);
   bool has_filled = false;
   if (!output_.empty() && tls_->has_unopened()) send_output();
@@ -144,7 +145,7 @@ bool Connection::fill_input() {
   return has_filled && !closing_;
 }
 
-void Connection::on_written(const error_code& error, std::size_t bytes) {
+void AcceptedConnection::on_written(const error_code& error, std::size_t bytes) {
   writing_ = false;
   if (error && error != asio::error::operation_aborted) return close();
   sent_ += bytes;
@@ -162,14 +163,14 @@ void Connection::on_written(const error_code& error, std::size_t bytes) {
   end_step_soon();
 }
 
-void Connection::on_wake() {
+void AcceptedConnection::on_wake() {
   if (!std::exchange(later_, false)) return;
   if (!held_ && !closing_) answer();
   end_step_soon();
 }
 
 /// Lets the handler answer the requests in input_, as far as it can now.
-void Connection::answer() {
+void AcceptedConnection::answer() {
   using Next = StreamHandler::Next;
   bool more = true;
   bool has_written = false;
@@ -200,7 +201,7 @@ void Connection::answer() {
 
 /// Says until when the peer must send the next request, or the rest of one. What it sends of one
 /// request moves the deadline only with the first byte, or with the output it is worth.
-void Connection::await_input(bool has_part, bool has_written) {
+void AcceptedConnection::await_input(bool has_part, bool has_written) {
   const bool had_part = std::exchange(has_part_, has_part);
   if (had_part == has_part && !has_written) return;
   const auto timeout = has_part ? service_.timeouts.request : service_.timeouts.idle;
@@ -211,18 +212,18 @@ void Connection::await_input(bool has_part, bool has_written) {
   await_until(ServingTimer::clock_type::now() + timeout);
 }
 
-void Connection::await_until(ServingTimer::time_point deadline) {
+void AcceptedConnection::await_until(ServingTimer::time_point deadline) {
   deadline_ = deadline;
   start_sweeping();
 }
 
-void Connection::start_sweeping() {
+void AcceptedConnection::start_sweeping() {
   if (!std::exchange(group_.is_sweeping, true)) sweep(group_);
 }
 
 /// Sets the deadline for the peer to say who it is, if it owes that by now; answer() removes it as
 /// soon as the peer has said so.
-void Connection::watch_login(ServingTimer::time_point now) {
+void AcceptedConnection::watch_login(ServingTimer::time_point now) {
   if (handler_ == nullptr || service_.timeouts.login == StreamTimeouts::kNever) return;
   if (!handler_->awaits_login()) {
     login_deadline_ = ServingTimer::time_point::max();  // A reload has made it a user.
@@ -232,7 +233,7 @@ void Connection::watch_login(ServingTimer::time_point now) {
 }
 
 /// Ends the connection if the peer has not sent in time what it was awaited to send.
-void Connection::end_if_overdue(ServingTimer::time_point now) {
+void AcceptedConnection::end_if_overdue(ServingTimer::time_point now) {
   if (closing_ || lingering_) return;
   if (login_deadline_ <= now) {  // Whatever the peer has sent or not read instead.
     handler_->on_login_timeout();
@@ -250,12 +251,12 @@ void Connection::end_if_overdue(ServingTimer::time_point now) {
 /// Ends the connections whose deadlines have passed, and comes back in a while: one timer for all
 /// connections of a thread, since setting one for each request would cost a tenth of it. To look at
 /// 10,000 takes 2 to 5 ms, for which requests would wait: so it looks at a part of them each time.
-void Connection::sweep(ConnectionGroup& group) {
+void AcceptedConnection::sweep(ConnectionGroup& group) {
   const auto now = ServingTimer::clock_type::now();
   auto& members = group.members;
   for (std::size_t i = group.next_part; i < members.bucket_count(); i += kSweepParts) {
     for (auto at = members.begin(i); at != members.end(i);) {
-      Connection* const connection = (at++)->get();  // It may leave the group now.
+      AcceptedConnection* const connection = (at++)->get();  // It may leave the group now.
       connection->run([=] {
         connection->watch_login(now);
         connection->end_if_overdue(now);
@@ -271,7 +272,7 @@ void Connection::sweep(ConnectionGroup& group) {
   });
 }
 
-void Connection::end_step_soon() {
+void AcceptedConnection::end_step_soon() {
   // A closed connection lives on only for the tasks that were posted before it was closed.
   if (!socket_.is_open() || std::exchange(in_step_, true)) return;
   if (group_.in_step.empty()) {
@@ -280,11 +281,11 @@ void Connection::end_step_soon() {
   group_.in_step.push_back(this);
 }
 
-void Connection::end_steps(ConnectionGroup& group) {
-  for (Connection* connection : group.in_step) {
+void AcceptedConnection::end_steps(ConnectionGroup& group) {
+  for (AcceptedConnection* connection : group.in_step) {
     connection->run([=] { connection->send_output(); });
   }
-  for (Connection* connection : group.in_step) {
+  for (AcceptedConnection* connection : group.in_step) {
     connection->in_step_ = false;
     connection->run([=] { connection->go_on(); });
   }
@@ -293,7 +294,7 @@ void Connection::end_steps(ConnectionGroup& group) {
 
 /// Gives the output to the socket; what the socket does not take now is pending, and write() sends
 /// it later. A reply that is not whole is kept, unless it is so large that it would not be held.
-void Connection::send_output() {
+void AcceptedConnection::send_output() {
   const bool is_kept = amid_reply_ && output_.size() < group_.limits.max_pending_bytes;
   if (is_kept) return;
   if (tls_ && !tls_->seal(output_)) return close();
@@ -312,14 +313,14 @@ void Connection::send_output() {
   if (output_.capacity() > kIdleBufferBytes) std::string().swap(output_);
 }
 
-void Connection::add_waiting(std::string_view output) {
+void AcceptedConnection::add_waiting(std::string_view output) {
   if (waiting_.empty() || waiting_.back().size() >= kSendBytes) waiting_.emplace_back();
   waiting_.back() += output;
   waiting_bytes_ += output.size();
 }
 
 /// Begins the next read, or ends the connection.
-void Connection::go_on() {
+void AcceptedConnection::go_on() {
   bool reads_on = !held_ && !closing_ && !no_more_input_ && !input_.is_full() &&
                   !(tls_ && tls_->has_unopened());
   if (group_.stopping && !reading_) {
@@ -331,7 +332,7 @@ void Connection::go_on() {
   if ((reads_on || lingering_) && !reading_) read();
 }
 
-void Connection::read() {
+void AcceptedConnection::read() {
   if (lingering_) received() = {};
   const std::span<char> room = received().make_room();
   reading_ = true;
@@ -340,7 +341,7 @@ void Connection::read() {
       [this](const error_code& error, std::size_t bytes) { run([&] { on_read(error, bytes); }); });
 }
 
-void Connection::write() {
+void AcceptedConnection::write() {
   if (sent_ == sending_.size()) {
     sending_ = std::move(waiting_.front());
     waiting_.erase(waiting_.begin());
@@ -357,7 +358,7 @@ void Connection::write() {
 
 /// Everything has been sent. Closing a socket with unread input resets it, and a reset may overtake
 /// the last reply: so this side ends first, and what still comes is read and ignored.
-void Connection::linger() {
+void AcceptedConnection::linger() {
   count_as_left();
   error_code ignored;
   if (tls_) {
@@ -374,17 +375,17 @@ void Connection::linger() {
   close_after(group_.limits.linger_timeout);
 }
 
-void Connection::leave() {
+void AcceptedConnection::leave() {
   if (lingering_) return;
   leaving_ = true;
   ++group_.leaving;
 }
 
-void Connection::count_as_left() {
+void AcceptedConnection::count_as_left() {
   if (std::exchange(leaving_, false) && --group_.leaving == 0) group_.on_left();
 }
 
-void Connection::finish() {
+void AcceptedConnection::finish() {
   assert(group_.stopping);
   run([&] {
     if (lingering_ && !more_has_come()) return close();
@@ -394,7 +395,7 @@ void Connection::finish() {
   });
 }
 
-void Connection::finish_begun() {
+void AcceptedConnection::finish_begun() {
   assert(group_.stopping);
   run([&] {
     closing_ = true;
@@ -407,7 +408,7 @@ void Connection::finish_begun() {
   });
 }
 
-void Connection::close() {
+void AcceptedConnection::close() {
   if (!socket_.is_open()) return;
   count_as_left();
   if (group_.stopping) ignore_input();
@@ -423,7 +424,7 @@ void Connection::close() {
   if (group_.stopping && group_.members.empty()) group_.work.reset();
 }
 
-void Connection::close_after(std::chrono::milliseconds timeout) {
+void AcceptedConnection::close_after(std::chrono::milliseconds timeout) {
   timer_.expires_after(timeout);
   timer_.async_wait([this](const error_code& error) {
     // The expiry may have been moved when this was about to run.
@@ -435,7 +436,7 @@ void Connection::close_after(std::chrono::milliseconds timeout) {
 
 /// Reads and ignores what has come: where a socket is closed with unread input, the system drops
 /// the output that it has not delivered yet.
-void Connection::ignore_input() {
+void AcceptedConnection::ignore_input() {
   std::array<char, kIdleBufferBytes> input;
   error_code error;
   for (std::size_t bytes = 0; !error && bytes < kMaxIgnoredBytes;) {
@@ -443,7 +444,7 @@ void Connection::ignore_input() {
   }
 }
 
-bool Connection::more_has_come() const {
+bool AcceptedConnection::more_has_come() const {
   error_code error;
   return socket_.available(error) != 0 && !error;
 }

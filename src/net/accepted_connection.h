@@ -40,7 +40,7 @@ using ServingTimer =
 /// After the server was told to stop, each connection reads at most this many more bytes.
 inline constexpr std::size_t kLastReadBytes = 64 * 1024;
 
-class Connection;
+class AcceptedConnection;
 
 /// The connections of one serving thread, and what they share. Used by that thread only, except
 /// `open`.
@@ -53,17 +53,17 @@ struct ConnectionGroup {
   std::shared_ptr<boost::asio::io_context> context;
   /// Keeps the context running. Released when the server stops and the last connection has closed.
   boost::asio::executor_work_guard<ServingExecutor> work{context->get_executor()};
-  std::unordered_set<std::shared_ptr<Connection>> members = {};
-  /// Connections that have begun a step and not ended it: see Connection::end_steps().
-  std::vector<Connection*> in_step = {};
+  std::unordered_set<std::shared_ptr<AcceptedConnection>> members = {};
+  /// Connections that have begun a step and not ended it: see AcceptedConnection::end_steps().
+  std::vector<AcceptedConnection*> in_step = {};
   /// The server is stopping: connections read only what has arrived already.
   bool stopping = false;
-  /// The connections that are to leave (Connection::leave()) and have not left, and what is called
-  /// when none of them is left.
+  /// The connections that are to leave (AcceptedConnection::leave()) and have not left, and what is
+  /// called when none of them is left.
   std::size_t leaving = 0;
   std::function<void()> on_left = {};
   /// Looks for connections whose peers have sent nothing for too long, while there are such that
-  /// may: see Connection::sweep().
+  /// may: see AcceptedConnection::sweep().
   ServingTimer sweep{context->get_executor()};
   bool is_sweeping = false;
   std::size_t next_part = 0;  // Of the members, which are looked at in several.
@@ -83,10 +83,10 @@ struct ConnectionGroup {
 /// waste a system call.
 ///
 /// Used by its group's thread only. Kept alive by its group, and by the operations under way.
-class Connection final : public std::enable_shared_from_this<Connection> {
+class AcceptedConnection final : public std::enable_shared_from_this<AcceptedConnection> {
  public:
   /// `group` and `service` outlive it.
-  Connection(ServingSocket socket, ConnectionGroup& group, const Service& service);
+  AcceptedConnection(ServingSocket socket, ConnectionGroup& group, const Service& service);
 
   /// Joins the group and serves. `thread` is the number of the group's thread.
   void start(std::size_t thread);
