@@ -98,11 +98,12 @@ void LeaseKeeper::look_after() {
 void LeaseKeeper::renew(Leases leases) {
   std::vector<Request> requests;
   for (const auto& lease : leases) requests.push_back(lease->request(Operation::kRenew));
-  binding_->ask(requests, timer_,
-                [self = shared_from_this(), leases = std::move(leases), sent = timer_->now()](
-                    std::span<const Decision> decisions, const std::string&) {
-                  self->settle(leases, sent, decisions);
-                });
+  binding_->ask_on_timer(
+      requests, timer_,
+      [self = shared_from_this(), leases = std::move(leases), sent = timer_->now()](
+          std::span<const Decision> decisions, const std::string&) {
+        self->settle(leases, sent, decisions);
+      });
 }
 
 // On the timer thread: handles the answers to renewals. If the giver did not answer, the permit is

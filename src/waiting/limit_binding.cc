@@ -28,8 +28,9 @@ void LimitBinding::require_kind(const Limit& limit) const {
                      0);
 }
 
-void LimitBinding::ask(std::span<const Request> requests, std::shared_ptr<TimerThread> timer,
-                       Answered then, Batch::Mode mode) const {
+void LimitBinding::ask_on_timer(std::span<const Request> requests,
+                                std::shared_ptr<TimerThread> timer, Answered then,
+                                Batch::Mode mode) const {
   auto batch = std::make_unique<Batch>(requests, mode);
   batch->completion = [timer = std::move(timer), then = std::move(then)](Batch& completed) mutable {
     const auto answers = completed.decisions();

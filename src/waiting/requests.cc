@@ -149,9 +149,11 @@ class Return : public std::enable_shared_from_this<Return> {
 
   void submit() {
     under_way_.begin();
-    binding_->ask({&request_, 1}, timer_,
-                  [self = shared_from_this()](std::span<const Decision> decisions,
-                                              const std::string&) { self->settle(decisions[0]); });
+    binding_->ask_on_timer(
+        {&request_, 1}, timer_,
+        [self = shared_from_this()](std::span<const Decision> decisions, const std::string&) {
+          self->settle(decisions[0]);
+        });
   }
 
  private:
