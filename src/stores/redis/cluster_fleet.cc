@@ -164,22 +164,23 @@ class ClusterFleet final : public Fleet {
   }
 
   void ask(Connection& connection) {
-    connection.ask(command_of({"CLUSTER", "SLOTS"}), [this, &connection](const Reply* reply,
-                                                                         std::string_view why) {
-      asking_ = false;
-      const auto ranges = reply == nullptr ? std::nullopt : read_cluster_slots(*reply);
-      // A node that was restarted and has not met the others knows no slot: the map from other
-      // nodes stays.
-      if (ranges && !ranges->empty()) {
-        apply(*ranges, connection.endpoint());
-      } else {
-        const std::string_view other = ranges ? "it knows no slot" : "it is no cluster";
-        error_ = connection.name() + ": " + std::string(reply == nullptr ? why : other);
-        if (reply == nullptr && is_not_understood(why)) refuse(connection, why);
-      }
-      const auto random = static_cast<std::uint32_t>(random_());
-      if (in_doubt_) ask_.set_at(asked_at_ + pauses_.after_failure(random));
-    });
+    connection.add_control(
+        command_of({"CLUSTER", "SLOTS"}),
+        [this, &connection](const Reply* reply, std::string_view why) {
+          asking_ = false;
+          const auto ranges = reply == nullptr ? std::nullopt : read_cluster_slots(*reply);
+          // A node that was restarted and has not met the others knows no slot: the map from other
+          // nodes stays.
+          if (ranges && !ranges->empty()) {
+            apply(*ranges, connection.endpoint());
+          } else {
+            const std::string_view other = ranges ? "it knows no slot" : "it is no cluster";
+            error_ = connection.name() + ": " + std::string(reply == nullptr ? why : other);
+            if (reply == nullptr && is_not_understood(why)) refuse(connection, why);
+          }
+          const auto random = static_cast<std::uint32_t>(random_());
+          if (in_doubt_) ask_.set_at(asked_at_ + pauses_.after_failure(random));
+        });
     asking_ = true;
     asked_at_ = Clock::now();
     connection.flush();

@@ -112,7 +112,7 @@ void Connection::fail_waiting(std::string_view why) {
   }
 }
 
-// An Answer may call ask() again: that new command must not fail with these.
+// An Answer may call add_control() again: that new command must not fail with these.
 void Connection::fail_controls(std::string_view why) {
   const auto lost = std::exchange(controls_, {});
   for (const auto& control : lost) control->on_lost(Loss::kUnsent, why);
@@ -137,7 +137,7 @@ void Connection::add(PendingRequest& request, bool asking) {
   (asking ? asking_ : queue_).push_back(request);
 }
 
-void Connection::ask(std::string command, Answer answer) {
+void Connection::add_control(std::string command, Answer answer) {
   controls_.push_back(std::make_unique<Control>(*this, std::move(command), std::move(answer)));
 }
 
@@ -257,7 +257,7 @@ void Connection::on_error(Call& call, std::string_view text, bool is_loaded) {
   // Even if the callers have gone: the next requests would get the same error.
   if (kind == Kind::kLoading || kind == Kind::kNoAuth) reconnect(name() + ": " + std::string(text));
   if (kind == Kind::kNoScript && !is_loaded) {
-    ask(script_load_command(), [](const Reply*, std::string_view) {});
+    add_control(script_load_command(), [](const Reply*, std::string_view) {});
     calls_without_script_ = calls_;
   }
   // If the user has no permission for some key of several, send each alone: then only that one
@@ -290,7 +290,7 @@ void Connection::on_lost(Call& call, Loss loss, std::string_view why) {
 
 // With time=client: other processes may have written by a later clock, as the server's is.
 void Connection::compare_clocks() {
-  ask(command_of({"TIME"}), [this](const Reply* reply, std::string_view) {
+  add_control(command_of({"TIME"}), [this](const Reply* reply, std::string_view) {
     if (reply == nullptr || reply->elements.size() != 2) return;
     std::int64_t seconds = 0;
     const std::string_view text = reply->elements[0].text;

@@ -58,7 +58,7 @@ class Connection final : public RedisPipelineUser {
   ~Connection() override;
 
   void start() { pipeline_.start(); }
-  /// Sends what was given to add() and ask() before.
+  /// Sends what was given to add() and add_control() before.
   void flush() { pipeline_.flush(); }
   /// Gives the connection up, and fails requests for the server at once until it has answered the
   /// next handshake. `why` is a sentence that names the server.
@@ -70,7 +70,7 @@ class Connection final : public RedisPipelineUser {
   void add(PendingRequest& request, bool asking = false);
   /// Sends a command other than a call of the script, such as CLUSTER SLOTS, SENTINEL or SCAN, at
   /// the next flush().
-  void ask(std::string command, Answer answer);
+  void add_control(std::string command, Answer answer);
 
   /// When the call that carries this request was sent, or the oldest command in flight.
   std::optional<RemoteWorker::Clock::time_point> sent_at(const PendingRequest& request) const;

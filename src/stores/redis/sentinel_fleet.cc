@@ -116,7 +116,7 @@ class SentinelFleet final : public Fleet {
   void doubt_others() {
     for (auto& connection : primary_->connections()) {
       if (!connection->is_up()) continue;
-      connection->ask(command_of({"PING"}), [](const Reply*, std::string_view) {});
+      connection->add_control(command_of({"PING"}), [](const Reply*, std::string_view) {});
       connection->flush();
     }
   }
@@ -130,7 +130,7 @@ class SentinelFleet final : public Fleet {
   }
 
   void ask(Sentinel& sentinel) {
-    sentinel.connection->ask(
+    sentinel.connection->add_control(
         command_of({"SENTINEL", "get-master-addr-by-name", parts_.options.primary_name}),
         [this, &sentinel](const Reply* reply, std::string_view why) {
           if (reply != nullptr) return on_answer(sentinel, *reply);

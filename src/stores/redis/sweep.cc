@@ -84,17 +84,17 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
 
   void ask(Connection& connection, std::string command, Answer answer) {
     ++open_[connection.name()];
-    connection.ask(std::move(command),
-                   [self = shared_from_this(), &connection, answer = std::move(answer)](
-                       const Reply* reply, std::string_view why) {
-                     if (!self->silence_) return;
-                     self->silence_->set(self->patience_);
-                     const std::string& server = connection.name();
-                     if (reply == nullptr) self->fail(server, why);
-                     answer(reply);
-                     if (--self->open_.at(server) == 0) self->open_.erase(server);
-                     if (self->open_.empty()) self->end();
-                   });
+    connection.add_control(std::move(command),
+                           [self = shared_from_this(), &connection, answer = std::move(answer)](
+                               const Reply* reply, std::string_view why) {
+                             if (!self->silence_) return;
+                             self->silence_->set(self->patience_);
+                             const std::string& server = connection.name();
+                             if (reply == nullptr) self->fail(server, why);
+                             answer(reply);
+                             if (--self->open_.at(server) == 0) self->open_.erase(server);
+                             if (self->open_.empty()) self->end();
+                           });
   }
 
   // Keeps the first reason.
