@@ -186,7 +186,8 @@ void acquire_later(AcquireRequest request, const std::stop_token& stop, Decision
 
 Decision acquire(AcquireRequest request, std::optional<AcquireOutcome> asked,
                  const std::stop_token& stop) {
-  const AcquireOutcome outcome = WaitQueues::acquire(request, false, std::move(asked), stop);
+  const AcquireOutcome outcome =
+      WaitQueues::acquire_blocking(request, false, std::move(asked), stop);
   if (is_over(outcome)) return outcome.decision;
   std::shared_ptr<TimerThread> timer;
   try {

@@ -75,8 +75,8 @@ Permit ConcurrencyLimiter::acquire(std::string_view key, nanoseconds patience,
   require_patience(patience);
   if (patience == nanoseconds(0)) return try_acquire(key);
   const bool others_go_first = impl_->others_go_first(key, patience);
-  return impl_->permit(
-      key, WaitQueues::acquire(impl_->request(key, patience), others_go_first, std::nullopt, stop));
+  return impl_->permit(key, WaitQueues::acquire_blocking(impl_->request(key, patience),
+                                                         others_go_first, std::nullopt, stop));
 }
 
 void ConcurrencyLimiter::async_acquire(std::string_view key, nanoseconds patience,

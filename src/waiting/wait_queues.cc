@@ -549,9 +549,9 @@ void WaitQueues::acquire(AcquireRequest request, bool others_go_first, const std
   done(outcome);
 }
 
-AcquireOutcome WaitQueues::acquire(AcquireRequest request, bool others_go_first,
-                                   std::optional<AcquireOutcome> asked,
-                                   const std::stop_token& stop) {
+AcquireOutcome WaitQueues::acquire_blocking(AcquireRequest request, bool others_go_first,
+                                            std::optional<AcquireOutcome> asked,
+                                            const std::stop_token& stop) {
   std::optional<Decision> denied;
   if (asked || !(others_go_first || goes_behind_others(request))) {
     if (!asked) asked = ask_now(request, request.claim().queues->now());

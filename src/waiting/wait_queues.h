@@ -100,8 +100,9 @@ class WaitQueues final {
 
   /// The same, but asks on the calling thread, and blocks it until the outcome is known. `asked` is
   /// the outcome, if the caller has just asked the store directly. Rethrows AcquireOutcome::error.
-  static AcquireOutcome acquire(AcquireRequest request, bool others_go_first,
-                                std::optional<AcquireOutcome> asked, const std::stop_token& stop);
+  static AcquireOutcome acquire_blocking(AcquireRequest request, bool others_go_first,
+                                         std::optional<AcquireOutcome> asked,
+                                         const std::stop_token& stop);
 
   /// Returns what was granted to a caller that no longer wants it: refunds each claim, or releases
   /// the permit; the first callers of its queues ask again. Then calls `then`, with the answer to
