@@ -230,7 +230,7 @@ void run_client_list(CommandContext& context, Arguments arguments) {
     }
   }
   context.reply().verbatim(lines);
-  context.left = 0;  // What is sent after a long reply waits until that has been sent.
+  context.room = 0;  // What is sent after a long reply waits until that has been sent.
 }
 
 void run_quit(CommandContext& context, Arguments) {

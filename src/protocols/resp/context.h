@@ -91,7 +91,7 @@ struct CommandContext {
   std::string& output;
   /// How many more commands may run, or requests be added to the batch, before the store decides
   /// it.
-  std::size_t left = DecisionBatch::kMaxRequests;
+  std::size_t room = DecisionBatch::kMaxRequests;
 
   /// Writes a reply that is not a decision. It follows the replies to the requests added so far.
   /// Call this for each reply, since HELLO changes the protocol.
@@ -102,7 +102,7 @@ struct CommandContext {
   void go_on_later(std::size_t argument) {
     assert(argument >= 1);
     peer.resume_at = argument;
-    left = 0;
+    room = 0;
   }
 
   /// For a command that reports counts of decisions: true if the batch has requests before it that

@@ -55,7 +55,7 @@ StreamHandler::Progress Handler::run_commands(std::string_view input, std::strin
   CommandContext context{*thread_, peer_, replies_, output};
   std::size_t consumed = 0;
   bool has_more = true;
-  while (has_more && context.left != 0) {
+  while (has_more && context.room != 0) {
     switch (peer_.mode) {
       case Mode::kRun:
         has_more = run_input(context, input, consumed);
@@ -87,14 +87,14 @@ bool Handler::run_input(CommandContext& context, std::string_view input, std::si
   DecisionBatch& batch = thread_->context.batch;
   std::size_t repeated = 0;
   bool has_more = true;
-  while (context.left != 0 && peer_.mode == Mode::kRun) {
+  while (context.room != 0 && peer_.mode == Mode::kRun) {
     const std::string_view rest = input.substr(consumed);
     // If a command equals the last one except for its key, its request is added without parsing.
     if (batch.ends_with(tag_of(Form::kThrottle))) {
       if (const auto key = parser_.next_repeated(rest)) {
         batch.repeat(*key);
         consumed += parser_.consumed();
-        --context.left;
+        --context.room;
         ++repeated;
         continue;
       }
@@ -103,7 +103,7 @@ bool Handler::run_input(CommandContext& context, std::string_view input, std::si
     if (!has_more) break;
     consumed += parser_.consumed();
     if (parser_.arguments().empty()) continue;
-    --context.left;
+    --context.room;
     run_command(context, parser_.arguments());
   }
   // Also those that were RL.THROTTLE: INFO adds the two.
@@ -113,12 +113,12 @@ bool Handler::run_input(CommandContext& context, std::string_view input, std::si
 }
 
 bool Handler::queue_input(CommandContext& context, std::string_view input, std::size_t& consumed) {
-  while (context.left != 0 && peer_.mode == Mode::kQueue) {
+  while (context.room != 0 && peer_.mode == Mode::kQueue) {
     const std::string_view rest = input.substr(consumed);
     if (!read_command(context, rest)) return false;
     consumed += parser_.consumed();
     if (parser_.arguments().empty()) continue;
-    --context.left;
+    --context.room;
     queue_command(context, parser_.arguments(), rest.substr(0, parser_.consumed()));
   }
   return true;
@@ -144,12 +144,12 @@ void Handler::run_queued(CommandContext& context) {
   [[maybe_unused]] const Parser::Result result = parser_.next(transaction.rest());
   assert(result == Parser::Result::kCommand && !parser_.arguments().empty());
   const std::size_t bytes = parser_.consumed();
-  --context.left;
+  --context.room;
   run_command(context, parser_.arguments());
   if (peer_.resume_at == 0) transaction.advance(bytes);
   if (!transaction.rest().empty()) return;
   if (peer_.mode == Mode::kExec) peer_.mode = Mode::kRun;
-  context.left = 0;
+  context.room = 0;
 }
 
 MakeHandler handlers(const std::shared_ptr<ServerContext>& server) {

@@ -197,8 +197,8 @@ void run_del(CommandContext& context, Arguments arguments) {
   };
   for (std::size_t i = std::max<std::size_t>(1, context.peer.resume_at); i < arguments.size();
        ++i) {
-    if (context.left < requests) return context.go_on_later(i);
-    context.left -= requests;
+    if (context.room < requests) return context.go_on_later(i);
+    context.room -= requests;
     for (const auto& limit : increx) forget(limit, arguments[i], Form::kForget);
     forget(context.thread.throttle_limits.any(), arguments[i],
            i + 1 < arguments.size() ? Form::kKeyGone : Form::kAllGone);

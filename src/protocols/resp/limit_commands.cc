@@ -171,7 +171,7 @@ void run_sluice_checkall(CommandContext& context, Arguments arguments) {
     batch.add(limits[i], requests[i], {.tag = tag_of(Form::kAll)});
   }
   batch.ask_together();
-  context.left = 0;
+  context.room = 0;
 }
 
 void run_sluice_limits(CommandContext& context, Arguments) {
@@ -187,7 +187,7 @@ void run_sluice_limits(CommandContext& context, Arguments) {
     reply.integer(static_cast<std::int64_t>(limit.allowed));
     reply.integer(static_cast<std::int64_t>(limit.denied));
   }
-  context.left = 0;  // What is sent after a long reply waits until that has been sent.
+  context.room = 0;  // What is sent after a long reply waits until that has been sent.
 }
 
 void run_sluice_top(CommandContext& context, Arguments arguments) {
@@ -209,7 +209,7 @@ void run_sluice_top(CommandContext& context, Arguments arguments) {
     reply.integer(static_cast<std::int64_t>(row.count));
     reply.integer(static_cast<std::int64_t>(row.error));
   }
-  context.left = 0;  // What is sent after a long reply waits until that has been sent.
+  context.room = 0;  // What is sent after a long reply waits until that has been sent.
 }
 
 void run_sluice_renew(CommandContext& context, Arguments arguments) {

@@ -67,7 +67,7 @@ void describe_all(CommandContext& context) {
   Writer reply = context.reply();
   reply.array(all.size());
   for (const Command* command : all) describe(reply, *command);
-  context.left = 0;  // What is sent after a long reply waits until that has been sent.
+  context.room = 0;  // What is sent after a long reply waits until that has been sent.
 }
 
 // Cuts the next argument off a command's syntax: a word, or what stands in brackets, which is
@@ -188,7 +188,7 @@ void run_command_docs(CommandContext& context, Arguments arguments) {
   Writer reply = context.reply();
   reply.map(wanted.size());
   for (const Command* command : wanted) document(reply, *command);
-  context.left = 0;
+  context.room = 0;
 }
 
 void run_command_info(CommandContext& context, Arguments arguments) {
@@ -199,7 +199,7 @@ void run_command_info(CommandContext& context, Arguments arguments) {
     const Command* command = find_command(name);
     command == nullptr ? reply.null() : describe(reply, *command);
   }
-  context.left = 0;
+  context.room = 0;
 }
 
 void run_command_help(CommandContext& context, Arguments) {
