@@ -171,7 +171,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   /// Adds a waiter, unless it is done already or `stop` was requested.
   void join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop) {
     if (waiter->is_done() || stop.stop_requested()) {
-      queues_.left(waiter->request().claim().key);
+      queues_.on_left(waiter->request().claim().key);
       if (!waiter->is_done()) waiter->deny(Ended::kStopped);
       return;
     }
@@ -385,7 +385,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       watch_.reset();
       is_told_ = false;
     }
-    queues_.left(waiter->request().claim().key);
+    queues_.on_left(waiter->request().claim().key);
   }
 
   WaitQueues& queues_;
@@ -451,8 +451,8 @@ void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_tok
   });
 }
 
-// One has left the queue of this key.
-void WaitQueues::left(const std::string& key) {
+// A waiter has left the queue of this key.
+void WaitQueues::on_left(const std::string& key) {
   const std::lock_guard lock(mutex_);
   const auto entry = queues_.find(key);
   if (--entry->second.waiting == 0) queues_.erase(entry);

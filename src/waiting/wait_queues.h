@@ -138,7 +138,7 @@ class WaitQueues final {
   bool has_queue(std::string_view key) const;
   static void join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop);
   static void ask_first(const std::shared_ptr<Waiter>& waiter);
-  void left(const std::string& key);
+  void on_left(const std::string& key);
 
   const std::shared_ptr<TimerThread> manual_timer_;
   std::atomic<std::size_t> waiting_{0};
