@@ -20,9 +20,9 @@ constexpr std::size_t kMaxReplyBytes = std::size_t{16} << 20;
 }  // namespace
 
 // A PING, which has a reply, or SUBSCRIBE and UNSUBSCRIBE, which are answered like messages.
-class Subscriber::Text final : public Command {
+class Subscriber::TextCommand final : public Command {
  public:
-  Text(std::string text, std::size_t replies) : text_(std::move(text)), replies_(replies) {}
+  TextCommand(std::string text, std::size_t replies) : text_(std::move(text)), replies_(replies) {}
 
   std::size_t replies() const override { return replies_; }
   void write(std::string& output) override { output += text_; }
@@ -106,10 +106,10 @@ void Subscriber::open(const Endpoint& endpoint) {
 
 std::unique_ptr<Command> Subscriber::next_command() {
   if (!subscriptions_.empty()) {
-    return std::make_unique<Text>(std::exchange(subscriptions_, {}), 0);
+    return std::make_unique<TextCommand>(std::exchange(subscriptions_, {}), 0);
   }
   if (!std::exchange(pings_, false)) return nullptr;
-  return std::make_unique<Text>(command_of({"PING"}), 1);
+  return std::make_unique<TextCommand>(command_of({"PING"}), 1);
 }
 
 void Subscriber::on_up() {

@@ -46,7 +46,7 @@ class Subscriber final : public RedisPipelineUser {
   bool on_push(std::string_view reply) override;
 
  private:
-  class Text;
+  class TextCommand;
 
   void sync();
   void beat();

@@ -12,11 +12,11 @@ struct Watches::Listener {
   bool is_gone = false;
 };
 
-class Watches::One final : public Watch {
+class Watches::Handle final : public Watch {
  public:
-  One(std::shared_ptr<Watches> all, std::string channel, std::shared_ptr<Listener> listener)
+  Handle(std::shared_ptr<Watches> all, std::string channel, std::shared_ptr<Listener> listener)
       : all_(std::move(all)), channel_(std::move(channel)), listener_(std::move(listener)) {}
-  ~One() override { all_->remove(channel_, listener_); }
+  ~Handle() override { all_->remove(channel_, listener_); }
 
  private:
   const std::shared_ptr<Watches> all_;
@@ -35,7 +35,7 @@ std::unique_ptr<Watch> Watches::add(std::string channel, std::function<void()> r
   listeners.insert(listener);
   ++count_;
   bytes_ += channel.size();
-  return std::make_unique<One>(shared_from_this(), std::move(channel), listener);
+  return std::make_unique<Handle>(shared_from_this(), std::move(channel), listener);
 }
 
 void Watches::remove(const std::string& channel, const std::shared_ptr<Listener>& listener) {

@@ -43,7 +43,7 @@ class Watches final : public std::enable_shared_from_this<Watches> {
 
  private:
   struct Listener;
-  class One;
+  class Handle;
 
   void remove(const std::string& channel, const std::shared_ptr<Listener>& listener);
   void tell(const std::string& channel);
