@@ -333,7 +333,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
 
   // The next pause, of which the second half is left to chance, but not below the least.
   nanoseconds next_pause() {
-    const bool passed_over = !is_told_ && timer_->now() - waits_since_ >= kPassedOver;
+    const bool passed_over = !is_reported_ && timer_->now() - waits_since_ >= kPassedOver;
     const nanoseconds most = passed_over ? kMostPausePassedOver : kMostPause;
     const nanoseconds longest = std::min(most, pause_);
     pause_ = std::min(most, 2 * pause_);
@@ -348,15 +348,15 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     watch_ = store.watch(waiter.outcome().bound().space, claim.key,
                          [timer = timer_, weak = weak_from_this()] {
                            timer->post([weak] {
-                             if (const auto queue = weak.lock()) queue->told();
+                             if (const auto queue = weak.lock()) queue->on_report();
                            });
                          });
   }
 
-  // By the store, which does so: of a release, or that it will from now on.
-  void told() {
+  // The store reports a release, or that it will report releases from now on.
+  void on_report() {
     if (watch_) {
-      is_told_ = true;
+      is_reported_ = true;
       queues_.fairness().store_notifies();
     }
     released();
@@ -383,7 +383,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     if (waiter->timeout) timer_->cancel(*std::exchange(waiter->timeout, std::nullopt));
     if (waiters_.empty()) {
       watch_.reset();
-      is_told_ = false;
+      is_reported_ = false;
     }
     queues_.on_left(waiter->request().claim().key);
   }
@@ -401,8 +401,8 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   TimePoint waits_since_;  // When a waiter was granted something last, or the first came.
   std::minstd_rand jitter_;
   std::optional<Denial> denied_;  // The last denial of the queue.
-  std::unique_ptr<Watch> watch_;  // Null where the store was not asked to tell, or refused.
-  bool is_told_ = false;          // It tells.
+  std::unique_ptr<Watch> watch_;  // Null if the store was not asked to report releases, or refused.
+  bool is_reported_ = false;      // The store reports releases.
 };
 
 void WaitQueues::Waiter::leave() {
