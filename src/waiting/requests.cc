@@ -128,10 +128,10 @@ UnderWay& under_way() {
 
 /// One refund or release in flight. Shared by its batch's completion and by tasks of the timer
 /// thread.
-class Return : public std::enable_shared_from_this<Return> {
+class SentReturn : public std::enable_shared_from_this<SentReturn> {
  public:
-  Return(std::shared_ptr<const LimitBinding> binding, const BoundLimit& bound,
-         const Request& request, std::shared_ptr<TimerThread> timer, Returned then)
+  SentReturn(std::shared_ptr<const LimitBinding> binding, const BoundLimit& bound,
+             const Request& request, std::shared_ptr<TimerThread> timer, Returned then)
       : timer_(std::move(timer)),
         binding_(std::move(binding)),
         bound_(bound),
@@ -141,11 +141,11 @@ class Return : public std::enable_shared_from_this<Return> {
     request_.key = key_;
     if (is_reclaim()) lease_ends_ = timer_->after(lease_of(bound));
   }
-  ~Return() {
+  ~SentReturn() {
     if (has_place_) under_way_.leave_place(bound_);
   }
-  Return(const Return&) = delete;
-  Return& operator=(const Return&) = delete;
+  SentReturn(const SentReturn&) = delete;
+  SentReturn& operator=(const SentReturn&) = delete;
 
   void submit() {
     under_way_.begin();
@@ -259,7 +259,8 @@ void return_later(const std::shared_ptr<const LimitBinding>& binding, const Boun
   if (binding->store()->answers_later()) {
     if (!timer) timer = shared_timer_or_null();
     if (timer) {
-      const auto sent = std::make_shared<Return>(binding, bound, request, timer, std::move(then));
+      const auto sent =
+          std::make_shared<SentReturn>(binding, bound, request, timer, std::move(then));
       return sent->submit();
     }
   }
