@@ -68,6 +68,9 @@ const Command* resolve_command(CommandContext& context, Arguments arguments);
 /// as random numbers. REQUIRES: at least one argument.
 void run_command(CommandContext& context, Arguments arguments);
 
+/// Runs the subcommand that arguments[1] names, or replies why it cannot.
+void run_subcommand(CommandContext& context, Arguments arguments);
+
 /// Replies that the client lacks the role for a command, whose name is in small letters.
 void refuse_command(CommandContext& context, std::string_view command);
 

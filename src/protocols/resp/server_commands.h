@@ -16,7 +16,4 @@ void run_config_help(CommandContext& context, Arguments arguments);
 void run_dbsize(CommandContext& context, Arguments arguments);
 void run_time(CommandContext& context, Arguments arguments);
 
-/// Runs the subcommand that arguments[1] names, or replies why it cannot.
-void run_subcommand(CommandContext& context, Arguments arguments);
-
 }  // namespace sluice::resp
