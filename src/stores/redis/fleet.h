@@ -85,6 +85,9 @@ class Node {
   std::vector<std::unique_ptr<Connection>> connections_;
 };
 
+/// A fleet of one server, for as long as the store is open.
+std::unique_ptr<Fleet> make_single_fleet(const FleetParts& parts);
+
 /// A fleet of one primary, whose address the sentinels tell, and tell again after a failover.
 std::unique_ptr<Fleet> make_sentinel_fleet(const FleetParts& parts);
 
