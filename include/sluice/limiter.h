@@ -125,9 +125,10 @@ class SLUICE_EXPORT Limiter {
   Decision block(std::string_view key, std::chrono::nanoseconds duration);
 
   /// Forgets the key's state and block: the key becomes fresh, as if never seen. Callers of this
-  /// process that wait in acquire() for the key ask again at once. Throws StoreError,
-  /// under any failure policy, if a store on another machine does not answer: this process has then
-  /// forgotten its local state, and it is not known whether the store has.
+  /// process that wait in acquire() for the key ask again at once. Throws StoreError, under any
+  /// failure policy, if a store on another machine does not answer: this process has then forgotten
+  /// its local state, it is not known whether the store has, and callers that have reserved units
+  /// go on waiting for them.
   void reset(std::string_view key);
 
   /// Replaces the limit by another one of the same name. Applies to this Limiter only; other

@@ -420,6 +420,32 @@ TEST_P(WaitingCallersTest, AskAgainAtOnceByAnotherLimit) {
   for (const Decision& decision : answers()) EXPECT_TRUE(decision.allowed);
 }
 
+// It is not known whether the store still counts what they have reserved.
+TEST_F(AcquireTest, AResetThatTheStoreDidNotAnswerLeavesReservationsAlone) {
+  for (const OnFailure policy : {OnFailure::kLocal, OnFailure::kAllow, OnFailure::kDeny}) {
+    SCOPED_TRACE(static_cast<int>(policy));
+    store_ = std::make_shared<ScriptedStore>();
+    FallbackOptions options;
+    options.on_failure = policy;
+    Limiter limiter(std::make_shared<FallbackStore>(store_, options),
+                    Limit("token_bucket 1/1h", "limit"));
+    limiter.check("k");
+    std::stop_source stop;
+    std::promise<Answer> promise;
+    auto answer = promise.get_future();
+    limiter.async_acquire("k", 1, kForever, to(promise), stop.get_token());
+    pass_timer_thread();
+    store_->lose_all();
+    EXPECT_THROW(limiter.reset("k"), StoreError);
+    pass_timer_thread();
+    EXPECT_EQ(answer.wait_for(seconds(0)), std::future_status::timeout) << "it goes on waiting";
+    store_->lose_nothing();
+    stop.request_stop();
+    EXPECT_FALSE(answer.get().decision.allowed);
+    EXPECT_LE(limiter.peek("k").reset_after, hours(1)) << "it has returned what it had reserved";
+  }
+}
+
 /// Something happens to the key after units of a bucket were reserved and before the caller waits
 /// for them, in a blocking and in an asynchronous call.
 class BeforeTheWaitTest : public AcquireTest {

@@ -52,13 +52,17 @@ bool wakes(Operation operation) {
          operation == Operation::kBlock;
 }
 
-// Wakes them, after the operation. REQUIRES: wakes(operation).
+// Wakes them, after the operation. Callers that have reserved units learn only of a reset that the
+// store has carried out: they abandon their reservation, which a store that did not answer may
+// still count. REQUIRES: wakes(operation).
 void wake(WaitQueues& queues, Operation operation, std::string_view key, const Decision& answer) {
   if (operation == Operation::kBlock) {
     if (answer.allowed) queues.blocked(key);
     return;
   }
-  if (operation == Operation::kReset) queues.sleepers().wake(key, Waking::kReset);
+  if (operation == Operation::kReset && answer.source == Source::kStore) {
+    queues.sleepers().wake(key, Waking::kReset);
+  }
   queues.released(key);
 }
 
