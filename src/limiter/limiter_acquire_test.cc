@@ -446,6 +446,26 @@ TEST_F(AcquireTest, AResetThatTheStoreDidNotAnswerLeavesReservationsAlone) {
   }
 }
 
+// The store may have made the reservation after it had reset the key: then it counts.
+TEST_F(AcquireTest, AReservationMadeDuringAResetIsKept) {
+  for (const bool is_blocking : {true, false}) {
+    store_ = std::make_shared<ScriptedStore>();
+    Limiter& limiter = use("token_bucket 1/1h");
+    std::stop_source stop;
+    std::promise<Answer> answer;
+    store_->on_the_way = [&] {
+      limiter.check("k");
+      limiter.async_acquire("k", 1, kForever, to(answer), stop.get_token());
+    };
+    is_blocking ? limiter.reset("k") : limiter.async_reset("k", [](std::exception_ptr) {});
+    pass_timer_thread();
+    EXPECT_LE(limiter.peek("k").reset_after, hours(2)) << "two units were taken";
+    EXPECT_GT(limiter.peek("k").reset_after, hours(1));
+    stop.request_stop();
+    EXPECT_EQ(answer.get_future().get().decision.ended, Ended::kStopped);
+  }
+}
+
 /// Something happens to the key after units of a bucket were reserved and before the caller waits
 /// for them, in a blocking and in an asynchronous call.
 class BeforeTheWaitTest : public AcquireTest {

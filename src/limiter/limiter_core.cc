@@ -8,6 +8,7 @@
 
 #include "core/instant.h"
 #include "sluice/store.h"
+#include "waiting/sleepers.h"
 
 namespace sluice {
 
@@ -52,16 +53,22 @@ bool wakes(Operation operation) {
          operation == Operation::kBlock;
 }
 
+// Counts a reset that begins; the number is for wake(). Called before the store is asked.
+std::uint64_t begin_waking(Operation operation) {
+  return operation == Operation::kReset ? Sleepers::begin_event() : 0;
+}
+
 // Wakes them, after the operation. Callers that have reserved units learn only of a reset that the
 // store has carried out: they abandon their reservation, which a store that did not answer may
 // still count. REQUIRES: wakes(operation).
-void wake(WaitQueues& queues, Operation operation, std::string_view key, const Decision& answer) {
+void wake(WaitQueues& queues, Operation operation, std::uint64_t begun, std::string_view key,
+          const Decision& answer) {
   if (operation == Operation::kBlock) {
     if (answer.allowed) queues.blocked(key);
     return;
   }
   if (operation == Operation::kReset && answer.source == Source::kStore) {
-    queues.sleepers().wake(key, Waking::kReset);
+    queues.sleepers().wake(key, Waking::kReset, begun);
   }
   queues.released(key);
 }
@@ -87,8 +94,9 @@ void refuse(std::string_view what, std::string_view least, std::int64_t number) 
 }
 
 Decision LimiterCore::ask(const Request& request) const {
+  const std::uint64_t begun = begin_waking(request.operation);
   const Decision decision = binding_->ask(request);
-  if (wakes(request.operation)) wake(*queues_, request.operation, request.key, decision);
+  if (wakes(request.operation)) wake(*queues_, request.operation, begun, request.key, decision);
   return decision;
 }
 
@@ -96,9 +104,10 @@ void LimiterCore::async_ask(const BoundLimit& bound, const Request& request,
                             DecisionCallback callback) const {
   assert(request.space == bound.space.get());
   if (wakes(request.operation)) {
-    callback = [queues = queues_, operation = request.operation, key = std::string(request.key),
+    callback = [queues = queues_, operation = request.operation,
+                begun = begin_waking(request.operation), key = std::string(request.key),
                 then = std::move(callback)](const Decision& decision, std::exception_ptr error) {
-      if (!error) wake(*queues, operation, key, decision);
+      if (!error) wake(*queues, operation, begun, key, decision);
       then(decision, std::move(error));
     };
   }

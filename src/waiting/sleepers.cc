@@ -1,12 +1,13 @@
 #include "waiting/sleepers.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace sluice {
 
 Sleepers::Sleeper::Sleeper(Sleepers& sleepers, std::string_view key, const LimitBinding& binding,
                            std::uint64_t since, Wake wake)
-    : sleepers_(sleepers), binding_(binding), wake_(std::move(wake)) {
+    : sleepers_(sleepers), binding_(binding), since_(since), wake_(std::move(wake)) {
   const std::lock_guard lock(sleepers_.mutex_);
   place_ = sleepers_.sleepers_.emplace(std::string(key), this);
   if (const auto why = sleepers_.missed(key, binding, since)) wake_(*why);
@@ -17,28 +18,30 @@ Sleepers::Sleeper::~Sleeper() {
   sleepers_.sleepers_.erase(place_);
 }
 
-void Sleepers::wake(std::string_view key, Waking why) {
+void Sleepers::wake(std::string_view key, Waking why, std::uint64_t begun) {
   const std::lock_guard lock(mutex_);
-  remember(why, key, nullptr);
-  const auto [begin, end] = sleepers_.equal_range(key);
-  for (auto sleeper = begin; sleeper != end; ++sleeper) sleeper->second->wake_(why);
+  remember({begun, why, std::hash<std::string_view>()(key), nullptr});
+  const auto [first, last] = sleepers_.equal_range(key);
+  for (auto entry = first; entry != last; ++entry) {
+    const Sleeper& sleeper = *entry->second;
+    if (sleeper.since_ < begun) sleeper.wake_(why);
+  }
 }
 
 void Sleepers::wake_all(const LimitBinding& binding, Waking why) {
   const std::lock_guard lock(mutex_);
-  remember(why, {}, &binding);
+  remember({begin_event(), why, 0, &binding});
   for (const auto& [key, sleeper] : sleepers_) {
     if (&sleeper->binding_ == &binding) sleeper->wake_(why);
   }
 }
 
-void Sleepers::remember(Waking why, std::string_view key, const LimitBinding* binding) {
-  const std::uint64_t number = count_.fetch_add(1, std::memory_order_release) + 1;
+void Sleepers::remember(const Event& event) {
   if (events_.size() == kMostRemembered) {
-    forgotten_ = events_.front().number;
+    forgotten_ = std::max(forgotten_, events_.front().begun);
     events_.erase(events_.begin());
   }
-  events_.push_back({number, why, std::hash<std::string_view>()(key), binding});
+  events_.push_back(event);
 }
 
 // What happened first. If it may be forgotten, the caller asks again as if its limit was replaced.
@@ -48,7 +51,7 @@ std::optional<Waking> Sleepers::missed(std::string_view key, const LimitBinding&
   if (forgotten_ > since) return Waking::kReplaced;
   const std::size_t key_hash = std::hash<std::string_view>()(key);
   for (const Event& event : events_) {
-    if (event.number <= since) continue;
+    if (event.begun <= since) continue;
     if (event.binding ? event.binding == &binding : event.key_hash == key_hash) return event.why;
   }
   return std::nullopt;

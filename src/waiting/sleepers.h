@@ -31,11 +31,15 @@ class Sleepers {
  public:
   using Wake = std::function<void(Waking)>;
 
-  /// How many times wake() and wake_all() were called in this process, for all limits together.
+  /// How many events were counted in this process, for all limits together: calls of wake() and
+  /// wake_all(), and resets that have begun.
   static std::uint64_t wakings() { return count_.load(std::memory_order_acquire); }
 
+  /// Counts an event. Called before the store is asked to reset a key; the result is for wake().
+  static std::uint64_t begin_event() { return count_.fetch_add(1, std::memory_order_acq_rel) + 1; }
+
   /// A waiting caller, until it is destroyed. `since` is the value of wakings() before the store
-  /// was asked: if the key or the limit was to be woken since then, `wake` is called at once. It
+  /// was asked: `wake` is called for events that began later, at once if that was before now. It
   /// may be called several times, with a lock held: it must be short, and must not use the
   /// Sleepers.
   class Sleeper {
@@ -50,6 +54,7 @@ class Sleepers {
     Sleepers& sleepers_;
     std::multimap<std::string, const Sleeper*, std::less<>>::iterator place_;
     const LimitBinding& binding_;
+    const std::uint64_t since_;
     const Wake wake_;
 
     friend class Sleepers;
@@ -61,22 +66,23 @@ class Sleepers {
     return sleepers_.size();
   }
 
-  /// Wakes the callers that wait for the key.
-  void wake(std::string_view key, Waking why);
+  /// Wakes the callers that wait for the key, and asked the store before the event `begun`. (Those
+  /// that asked during a reset keep their reservations: the store may have made them after it.)
+  void wake(std::string_view key, Waking why, std::uint64_t begun = begin_event());
   /// Wakes the callers that wait under this limit.
   void wake_all(const LimitBinding& binding, Waking why);
 
  private:
   /// A call of wake() or wake_all().
   struct Event {
-    std::uint64_t number;  // Counted by count_.
+    std::uint64_t begun;  // Its number, counted when it began.
     Waking why;
     std::size_t key_hash;
     const LimitBinding* binding;  // Null: wake(), for a key.
   };
   static constexpr std::size_t kMostRemembered = 64;
 
-  void remember(Waking why, std::string_view key, const LimitBinding* binding);
+  void remember(const Event& event);
   std::optional<Waking> missed(std::string_view key, const LimitBinding& binding,
                                std::uint64_t since) const;
 
@@ -85,7 +91,7 @@ class Sleepers {
   // Guarded by mutex_:
   std::multimap<std::string, const Sleeper*, std::less<>> sleepers_;
   std::vector<Event> events_;    // The last ones.
-  std::uint64_t forgotten_ = 0;  // The number of the newest event that is not in events_.
+  std::uint64_t forgotten_ = 0;  // The highest number of an event that is no longer in events_.
 };
 
 }  // namespace sluice
