@@ -278,6 +278,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       return;
     }
     if (outcome.error || outcome.decision.allowed) {
+      blocked_ = blocked_ || (denies_all && outcome.error);  // The next answer tells of the block.
       pause_ = kLeastPause;
       waits_since_ = timer_->now();
       finish(waiter, outcome);

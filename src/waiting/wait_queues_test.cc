@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "testing/manual_timer_thread.h"
@@ -490,6 +491,23 @@ TEST_F(WaitQueuesTest, ALostAnswerIsAnErrorAndThePermitIsReclaimed) {
   EXPECT_THROW(std::rethrow_exception(outcomes_[1].error), StoreError);
   EXPECT_EQ(store_->asked.back().operation, Operation::kRelease);
   EXPECT_EQ(store_->asked.back().permit, 1U);
+}
+
+TEST_F(WaitQueuesTest, ABlockIsFoundOutAlsoAfterALostAnswer) {
+  use_permits();
+  come();
+  come();
+  timer_->run();
+  store_->says = [is_lost = true](const Request& request) mutable {
+    if (request.operation != Operation::kTake) return Decision{.allowed = true};
+    if (std::exchange(is_lost, false)) return Decision{.source = Source::kUnavailable};
+    return Decision{.retry_after = std::chrono::hours(9)};
+  };
+  queues_->blocked("k");
+  timer_->run();
+  EXPECT_TRUE(outcomes_.at(1).error);
+  ASSERT_THAT(denied_, ElementsAre(1, 2)) << "the second does not wait for the block to end";
+  EXPECT_EQ(outcomes_.at(2).decision.retry_after, std::chrono::hours(9));
 }
 
 TEST_F(WaitQueuesTest, OfAWindowTheFirstAsksExactlyWhenItMayBeGranted) {
