@@ -35,6 +35,12 @@ LeaseKeeper::LeaseKeeper(std::shared_ptr<const LimitBinding> binding,
       timer_(std::move(timer)),
       is_shared_(binding_->store()->answers_later()) {}
 
+// The timer of the last permit would stay for a third of its lease. In a child of fork(), a thread
+// that does not exist there may hold the lock of the parent's timer.
+LeaseKeeper::~LeaseKeeper() {
+  if (armed_ && generation_ == fork_generation()) timer_->cancel(*armed_);
+}
+
 std::shared_ptr<Lease> LeaseKeeper::hold(std::string_view key, const AcquireOutcome& granted) {
   assert(granted.is_granted());
   auto lease = std::make_shared<Lease>(shared_from_this(), key, granted);

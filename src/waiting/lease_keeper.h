@@ -43,6 +43,7 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
   /// `binding` must be to a limit of permits; `queues` are the queues of its space.
   LeaseKeeper(std::shared_ptr<const LimitBinding> binding, std::shared_ptr<WaitQueues> queues,
               std::shared_ptr<TimerThread> timer);
+  ~LeaseKeeper();
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
 

@@ -338,5 +338,13 @@ TEST_F(LeaseKeeperTest, EndsWithItsPermits) {
   EXPECT_TRUE(keeper.expired());
 }
 
+// As a funnel does, which has a keeper of its own for each call.
+TEST_F(LeaseKeeperTest, LeavesNoTimerBehind) {
+  hold(1)->release();
+  leases_.clear();
+  keeper_.reset();
+  EXPECT_EQ(timer_->timers(), 0U);
+}
+
 }  // namespace
 }  // namespace sluice
