@@ -1,6 +1,5 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
@@ -19,6 +18,7 @@
 #include "sluice/limiter.h"
 #include "testing/acquire_fixture.h"
 #include "testing/child_process.h"
+#include "testing/without_threads.h"
 
 namespace sluice {
 namespace {
@@ -234,28 +234,6 @@ TEST_F(AcquireTest, RaisesWhereTheStoreDoes) {
   limiter.async_acquire("k", 1, kForever, to(answer));
   EXPECT_THROW(std::rethrow_exception(answer.get_future().get().error), StoreError);
 }
-
-/// While it exists, the process cannot start a thread: there is no room for so large a stack.
-class WithoutThreads {
- public:
-  WithoutThreads() {
-    ::pthread_getattr_default_np(&before_);
-    pthread_attr_t changed;
-    ::pthread_attr_init(&changed);
-    ::pthread_attr_setstacksize(&changed, std::size_t{1} << 47);
-    ::pthread_setattr_default_np(&changed);
-    ::pthread_attr_destroy(&changed);
-  }
-  ~WithoutThreads() {
-    ::pthread_setattr_default_np(&before_);
-    ::pthread_attr_destroy(&before_);
-  }
-  WithoutThreads(const WithoutThreads&) = delete;
-  WithoutThreads& operator=(const WithoutThreads&) = delete;
-
- private:
-  pthread_attr_t before_{};
-};
 
 // In a child of fork(), which has no timer thread yet.
 TEST_F(AcquireTest, TakesNothingIfTheSystemCannotStartTheTimerThread) {

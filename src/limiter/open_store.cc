@@ -29,12 +29,13 @@ std::int64_t read_share(const StoreUrl& url, std::string_view text) {
 }
 
 // A completion may hold the last share of the store, and runs on the store's own thread: that
-// cannot wait for its own end, so another one does.
+// cannot wait for its own end, so the timer thread does. If the system cannot start that, the store
+// stays until the process ends.
 void destroy_store(FallbackStore* store) {
-  if (FallbackStore::is_completing()) {
-    TimerThread::shared()->post([store] { delete store; });
-  } else {
+  if (!FallbackStore::is_completing()) {
     delete store;
+  } else if (const auto timer = TimerThread::shared_or_null()) {
+    timer->post([store] { delete store; });
   }
 }
 

@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "sluice/limiter.h"
+#include "testing/child_process.h"
 #include "testing/error_of.h"
+#include "testing/without_threads.h"
 
 namespace sluice {
 namespace {
@@ -99,6 +101,30 @@ TEST(OpenStore, MayEndWithACallback) {
   limiter.reset();
   alone.set_value();
   while (!ended.expired()) std::this_thread::yield();
+}
+
+// In a child of fork(), which has no timer thread yet that could destroy the store.
+TEST(OpenStore, MayEndWithACallbackAlsoIfTheSystemCannotStartAThread) {
+  EXPECT_EQ(in_child_process([] {
+              std::promise<void> ended;
+              const auto end = [&](const Limiter* last) {
+                delete last;
+                ended.set_value();
+              };
+              std::shared_ptr<Limiter> limiter(
+                  new Limiter(open_store(kAway), Limit("fixed_window 5/1m")), end);
+              std::promise<void> alone;
+              limiter->async_check(
+                  "k", 1, [limiter, alone = alone.get_future().share()](const auto&, const auto&) {
+                    alone.wait();
+                  });
+              limiter.reset();
+              const WithoutThreads without_threads;
+              alone.set_value();
+              ended.get_future().wait();
+              return true;
+            }),
+            0);
 }
 
 }  // namespace

@@ -66,15 +66,6 @@ bool has_later(const LimitDefinition& limit) {
   });
 }
 
-// Null if the system cannot start its thread.
-std::shared_ptr<TimerThread> shared_timer_or_null() {
-  try {
-    return TimerThread::shared();
-  } catch (const std::system_error&) {
-    return nullptr;
-  }
-}
-
 constexpr std::chrono::seconds kMostAtExit{1};
 // Until what the store did not answer is asked again.
 constexpr std::chrono::milliseconds kFirstReclaimPause{10};
@@ -257,7 +248,7 @@ bool can_wait(const AcquireRequest& request, const AcquireOutcome& denied,
 void return_later(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
                   const Request& request, Returned then, std::shared_ptr<TimerThread> timer) {
   if (binding->store()->answers_later()) {
-    if (!timer) timer = shared_timer_or_null();
+    if (!timer) timer = TimerThread::shared_or_null();
     if (timer) {
       const auto sent =
           std::make_shared<SentReturn>(binding, bound, request, timer, std::move(then));

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <map>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "waiting/fork.h"
@@ -157,6 +158,14 @@ std::shared_ptr<TimerThread> TimerThread::shared() {
   const std::lock_guard lock(here.mutex);
   if (!here.thread) here.thread = std::make_shared<TimerQueue>();
   return here.thread;
+}
+
+std::shared_ptr<TimerThread> TimerThread::shared_or_null() {
+  try {
+    return shared();
+  } catch (const std::system_error&) {
+    return nullptr;
+  }
 }
 
 }  // namespace sluice

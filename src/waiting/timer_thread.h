@@ -38,6 +38,8 @@ class TimerThread {
   /// the process; tasks that are not due by then do not run. Throws std::system_error if the system
   /// cannot start a thread.
   static std::shared_ptr<TimerThread> shared();
+  /// The same, but null if the system cannot start a thread.
+  static std::shared_ptr<TimerThread> shared_or_null();
 
   virtual ~TimerThread() = default;
 
