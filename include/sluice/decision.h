@@ -70,7 +70,8 @@ struct Decision {
   /// Never negative.
   std::int64_t remaining = 0;
   /// If denied: the shortest wait after which the same request would be admitted if no other
-  /// request for the key came first, or kNever. If allowed: 0.
+  /// request for the key came first, or kNever. If allowed: 0. If acquire() denied without asking
+  /// the store, since it was stopped early, or too many callers wait, it is a guess (5 ms).
   std::chrono::nanoseconds retry_after{0};
   /// The time until the key is fresh, that is, behaves as if never seen; 0 if it is fresh. Of an
   /// `a & b`: until the binding part is.

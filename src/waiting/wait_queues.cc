@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "algorithms/limit_definition.h"
 #include "waiting/requests.h"
 
 namespace sluice {
@@ -110,9 +111,12 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
     done(outcome);
   }
 
-  /// Ends it with a denial: the last one of the store.
+  /// Ends it with a denial: the last one of the store. If the store was not asked, only the limit
+  /// is known.
   void deny(Ended ended) {
-    AcquireOutcome outcome{.decision = {.retry_after = kSoon}};
+    const LimitDefinition& limit = request_.claim().binding->bound().limit.definition();
+    AcquireOutcome outcome{
+        .decision = {.limit = numbers_of(limit.parts[0]).quota, .retry_after = kSoon}};
     if (denied) {
       outcome.decision = denied->decision;
       auto& retry_after = outcome.decision.retry_after;

@@ -473,7 +473,10 @@ TEST_F(WaitQueuesTest, ACallerThatIsStoppedBeforeItComesDoesNotAsk) {
   come({.stop = stop.get_token(), .directly = true});
   timer_->run();
   EXPECT_THAT(denied_, ElementsAre(1, 2));
-  EXPECT_GT(outcomes_[1].decision.retry_after, nanoseconds(0));
+  for (const int number : {1, 2}) {
+    EXPECT_EQ(outcomes_[number].decision.retry_after, kSoon);
+    EXPECT_EQ(outcomes_[number].decision.limit, 1) << "it is known without the store";
+  }
   EXPECT_THAT(asked(), IsEmpty());
   EXPECT_TRUE(queues_->is_empty("k"));
 }
