@@ -184,7 +184,8 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     if (is_first) waits_since_ = timer_->now();
     waiter->queue = shared_from_this();
     waiter->place = waiters_.insert(waiters_.end(), waiter);
-    if (waiter->denied) denied_ = waiter->denied;
+    // That of the first counts: others may bring one for another cost, or of another claim.
+    if (waiter->denied && (is_first || !denied_)) denied_ = waiter->denied;
     if (is_first && !asking_) {
       // Since its denial a permit or units may have been returned while the queue was empty.
       next_ask_ = soonest(*waiter);

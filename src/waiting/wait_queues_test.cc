@@ -588,6 +588,24 @@ TEST_F(WaitQueuesTest, OfAWindowNoCallerWaitsInVain) {
   EXPECT_EQ(outcomes_[3].decision.retry_after, seconds(20));
 }
 
+// Several claims: the second comes from the queue of another one, with the denial that it had
+// there.
+TEST_F(WaitQueuesTest, OfAWindowTheDenialOfTheFirstIsThatOfTheQueue) {
+  use("sliding_log 10/60s", LimitBinding::Kind::kUnits);
+  retry_after_ = seconds(55);
+  std::stop_source stop;
+  come({.cost = 10, .stop = stop.get_token()});
+  timer_->run();
+  come({.denied = Decision{.retry_after = seconds(5)}});
+  come({.timeout = seconds(8)});
+  timer_->run();
+  EXPECT_THAT(denied_, ElementsAre(3)) << "it cannot be granted before the first";
+  timer_->pass(seconds(3));
+  stop.request_stop();
+  timer_->run();
+  EXPECT_EQ(outcomes_[1].decision.retry_after, seconds(52));
+}
+
 TEST_F(WaitQueuesTest, OfAWindowTheNextMayWantLess) {
   use_window();
   std::stop_source stop;
