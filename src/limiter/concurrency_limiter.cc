@@ -81,15 +81,17 @@ Permit ConcurrencyLimiter::acquire(std::string_view key, nanoseconds patience,
 
 void ConcurrencyLimiter::async_acquire(std::string_view key, nanoseconds patience,
                                        PermitCallback callback, std::stop_token stop) {
-  if (auto error = error_in([&] { require_patience(patience); })) {
-    return callback({}, std::move(error));
-  }
+  std::optional<AcquireRequest> request;
+  auto error = error_in([&] {
+    require_patience(patience);
+    request.emplace(impl_->request(key, patience));
+  });
+  if (error) return callback({}, std::move(error));
   const auto give = [impl = impl_, key = std::string(key),
                      callback = std::move(callback)](const AcquireOutcome& outcome) {
     callback(outcome.error ? Permit() : impl->permit(key, outcome), outcome.error);
   };
-  WaitQueues::acquire(impl_->request(key, patience), impl_->others_go_first(key, patience), stop,
-                      give);
+  WaitQueues::acquire(*std::move(request), impl_->others_go_first(key, patience), stop, give);
 }
 
 Decision ConcurrencyLimiter::peek(std::string_view key) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include "sluice/limit.h"
 #include "sluice/permit.h"
 #include "sluice/store.h"
+#include "testing/child_process.h"
+#include "testing/refuse_random_numbers.h"
 #include "testing/scripted_store.h"
 #include "testing/waiting_callers.h"
 
@@ -154,6 +157,24 @@ TEST_F(ConcurrencyLimiterTest, CallsBackAtOnceWhereItNeedNotWait) {
                       [&](Permit permit, std::exception_ptr) { denied = std::move(permit); });
   EXPECT_FALSE(denied);
   EXPECT_EQ(denied.decision().limit, 1);
+}
+
+// In a child of fork(), which fetches random numbers of its own.
+TEST_F(ConcurrencyLimiterTest, CallsBackIfThereIsNoPermitId) {
+  EXPECT_EQ(in_child_process([&] {
+              std::exception_ptr error;
+              const auto tell = [&](Permit, std::exception_ptr thrown) {
+                error = std::move(thrown);
+              };
+              if (!refuse_random_numbers()) return false;
+              try {
+                jobs_.async_acquire("k", hours(1), tell);
+              } catch (const std::system_error&) {
+                return false;
+              }
+              return error != nullptr;
+            }),
+            0);
 }
 
 TEST_F(ConcurrencyLimiterTest, ThoseThatWaitOutliveTheLimiter) {

@@ -223,7 +223,7 @@ AcquireOutcome ask_now(AcquireRequest& request, TimerThread::TimePoint now) {
   return std::move(outcome);
 }
 
-void reclaim_unanswered(AcquireRequest& request, const AcquireOutcome& outcome,
+void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
                         std::shared_ptr<TimerThread> timer) {
   const Source source = outcome.decision.source;
   const bool is_answered =
@@ -231,8 +231,13 @@ void reclaim_unanswered(AcquireRequest& request, const AcquireOutcome& outcome,
   if (!request.is_for_permit() || is_answered) return;
   const AcquireClaim& claim = request.claim();
   reclaim(claim.binding, outcome.bound(), claim.key, request.permit, std::move(timer));
-  // The outcome keeps the former id: under it the local states may have granted the permit.
-  request.permit = new_permit_id();
+  if (outcome.error || outcome.decision.allowed) return;  // There is no next attempt.
+  try {
+    // The outcome keeps the former id.
+    request.permit = new_permit_id();
+  } catch (const std::system_error&) {
+    outcome.error = std::current_exception();
+  }
 }
 
 bool can_wait(const AcquireRequest& request, const AcquireOutcome& denied,

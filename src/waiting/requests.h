@@ -99,8 +99,9 @@ AcquireOutcome ask_now(AcquireRequest& request, TimerThread::TimePoint now);
 /// Must be called with each outcome. If the store did not answer, it may have granted the permit
 /// nevertheless: then this calls reclaim(), and gives the request a new permit id for its next
 /// attempt. With the same id, the store would count two permits if it granted the first one late
-/// and was then asked again.
-void reclaim_unanswered(AcquireRequest& request, const AcquireOutcome& outcome,
+/// and was then asked again. If the system has no random numbers for the id, the outcome gets that
+/// error: there is no next attempt.
+void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
                         std::shared_ptr<TimerThread> timer = nullptr);
 
 /// Whether a denied caller may be admitted within its timeout. False for a bucket, whose denial
