@@ -151,8 +151,10 @@ void wait_until_ready(Reservation& reservation, Handler handler) {
   const auto pending = make_pending<bool>(std::move(handler));
   const auto timer =
       std::make_shared<boost::asio::steady_timer>(pending->executor(), reservation.delay());
-  auto waited = [&reservation, pending, timer](const auto& error) {
-    if (!error) return pending->complete(nullptr, reservation.wait());  // Does not block.
+  // Not asked again after the wait: reservation.wait() may go by another clock, and block.
+  const bool may_go_ahead = reservation && !reservation.is_cancelled();
+  auto waited = [&reservation, pending, timer, may_go_ahead](const auto& error) {
+    if (!error) return pending->complete(nullptr, may_go_ahead);
     reservation.async_cancel(
         [pending](std::exception_ptr failure) { pending->complete(std::move(failure), false); });
   };

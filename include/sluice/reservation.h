@@ -34,6 +34,9 @@ class SLUICE_EXPORT Reservation {
   /// The answer to the reservation. Decision::delay is the wait at that time.
   const Decision& decision() const { return decision_; }
 
+  /// Whether it was settled by cancel() or async_cancel(), or by a wait() that was stopped.
+  bool is_cancelled() const { return is_cancelled_; }
+
   /// The time that remains until the caller may go ahead; 0 if it may go ahead now, or if the
   /// reservation was not granted or is cancelled.
   std::chrono::nanoseconds delay() const;

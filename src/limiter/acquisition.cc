@@ -209,7 +209,6 @@ Decision acquire(AcquireRequest request, std::optional<AcquireOutcome> asked,
 
 bool sleep_until(const std::shared_ptr<TimerThread>& timer, TimePoint ready,
                  const std::stop_token& stop) {
-  if (timer->now() >= ready) return true;
   return block_until_called<bool>(timer, [&](const auto& called) {
     const auto delay = std::make_shared<Delay>(
         timer, [called](const Awakening& how) { called(how.why == Waking::kReady); });

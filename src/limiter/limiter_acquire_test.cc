@@ -270,6 +270,18 @@ TEST_F(AcquireTest, TakesNothingIfTheSystemCannotStartTheTimerThread) {
             0);
 }
 
+TEST_F(AcquireTest, NeedsNoTimerThreadForAReservationThatIsReady) {
+  EXPECT_EQ(in_child_process([&] {
+              const WithoutThreads without_threads;
+              try {
+                return use("token_bucket 1/1h").reserve("k").wait();
+              } catch (const std::system_error&) {
+                return false;
+              }
+            }),
+            0);
+}
+
 TEST_F(AcquireTest, CallsBack) {
   Limiter& limiter = use("fixed_window 1/300ms anchor=first");
   std::promise<Answer> first;

@@ -59,7 +59,8 @@ nanoseconds Reservation::delay() const {
 
 bool Reservation::wait(std::stop_token stop) {
   if (!impl_ || is_cancelled_) return false;
-  if (sleep_until(impl_->core().timer(), ready_, stop)) return true;
+  const LimiterCore& core = impl_->core();
+  if (core.now() >= ready_ || sleep_until(core.timer(), ready_, stop)) return true;
   cancel();
   return false;
 }

@@ -15,6 +15,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/use_future.hpp>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -331,6 +332,26 @@ TEST_F(AsioTest, AWaitForReservedTimeIsCancelled) {
   EXPECT_LT(limiter_.peek("key").reset_after, owed) << "it was given back";
   signal.emit(asio::cancellation_type::total);
   EXPECT_FALSE(reservation.wait());
+}
+
+TEST_F(AsioTest, ReservedTimeIsWaitedForByTheClockOfTheExecutor) {
+  ManualClock clock;
+  Limiter limiter(open_store("memory:", clock), Limit("token_bucket 1/5ms"));
+  limiter.check("key");
+  Reservation later = limiter.reserve("key");
+  auto waited = std::async(std::launch::async, [&] {
+    bool ready = false;
+    run([&]() -> asio::awaitable<void> {
+      ready = co_await async_wait(later, asio::use_awaitable);
+    });
+    return ready;
+  });
+  if (waited.wait_for(10s) != std::future_status::ready) {
+    ADD_FAILURE() << "it blocks the thread of the executor";
+    clock.advance(1s);
+  }
+  EXPECT_TRUE(waited.get());
+  EXPECT_EQ(later.delay(), 5ms) << "the manual clock stands still";
 }
 
 TEST_F(AsioTest, AReservationWhoseWaiterIsNeverCalledStaysTaken) {

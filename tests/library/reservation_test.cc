@@ -65,7 +65,9 @@ TEST(Reservation, OfOtherLimitsIsNowOrNot) {
 TEST(Reservation, CancelReturnsItsUnits) {
   Limiter limiter = make_limiter();
   Reservation reservation = limiter.reserve("a", 4);
+  EXPECT_FALSE(reservation.is_cancelled());
   reservation.cancel();
+  EXPECT_TRUE(reservation.is_cancelled());
   EXPECT_EQ(limiter.peek("a").remaining, 10);
   limiter.check("a", 10);
   reservation.cancel();
