@@ -121,14 +121,16 @@ class Acquisition : public std::enable_shared_from_this<Acquisition> {
       const auto returned = [self = shared_from_this(), error](const Decision&) {
         self->end({}, error);
       };
-      return WaitQueues::return_granted(request_, granted_, returned);
+      return WaitQueues::return_granted(AcquireRequest(request_), granted_, returned);
     }
     ready_ = timer_->after(outcome.decision.delay);
     timer_->post([self = shared_from_this()] { self->wait(); });
   }
 
  private:
-  // Nothing of the store is held when the callback runs: the caller may destroy it then.
+  // The caller may destroy the store in its callback. So this is called by a task of the timer, or
+  // within the call of the caller, when no other share of the store is held. (If the caller was
+  // stopped while it asked, the request that is in flight holds one until it is answered.)
   void end(const Decision& decision, std::exception_ptr error) {
     request_.claims.clear();
     callback_(decision, std::move(error));
@@ -150,24 +152,30 @@ class Acquisition : public std::enable_shared_from_this<Acquisition> {
       taken.claims.erase(taken.claims.begin() + static_cast<std::ptrdiff_t>(how.claim));
       granted_.bounds.erase(granted_.bounds.begin() + static_cast<std::ptrdiff_t>(how.claim));
     }
-    WaitQueues::return_granted(taken, granted_,
-                               [self = shared_from_this()](const Decision&) { self->begin(); });
+    const auto returned = [self = shared_from_this()](const Decision&) {
+      self->timer_->post([self] { self->begin(); });
+    };
+    WaitQueues::return_granted(taken, granted_, returned);
   }
 
-  // Denies the caller. One that asks again would wait as long.
   void give_up(Ended ended) {
     const auto returned = [self = shared_from_this(), ended](const Decision& answer) {
-      const bool is_answered = answer.source != Source::kUnavailable;
-      const bool is_alone = self->request_.claims.size() == 1;
-      Decision denied = is_alone && is_answered ? answer : self->granted_.decision;
-      denied.allowed = false;
-      denied.ended = ended;
-      denied.delay = nanoseconds(0);
-      denied.retry_after =
-          std::max(nanoseconds(1), nanoseconds(self->ready_ - self->timer_->now()));
-      self->end(denied, nullptr);
+      self->timer_->post([self, ended, answer] { self->deny(ended, answer); });
     };
     WaitQueues::return_granted(request_, granted_, returned);
+  }
+
+  // Denies the caller; `answer` is that to the return of what was reserved. retry_after is a lower
+  // bound: callers that have reserved units since then are before it now.
+  void deny(Ended ended, const Decision& answer) {
+    const bool is_answered = answer.source != Source::kUnavailable;
+    const bool is_alone = request_.claims.size() == 1;
+    Decision denied = is_alone && is_answered ? answer : granted_.decision;
+    denied.allowed = false;
+    denied.ended = ended;
+    denied.delay = nanoseconds(0);
+    denied.retry_after = std::max(nanoseconds(1), nanoseconds(ready_ - timer_->now()));
+    end(denied, nullptr);
   }
 
   AcquireRequest request_;

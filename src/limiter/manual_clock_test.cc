@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <stop_token>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "sluice/limiter.h"
@@ -98,23 +100,46 @@ TEST_F(ManualClockTest, ReservedUnitsAreWaitedFor) {
   EXPECT_EQ(blocked.get().delay, 1min);
 }
 
-TEST_F(ManualClockTest, ACallbackMayDestroyTheStore) {
-  const long shares = store_.use_count();
-  for (const bool stops : {false, true}) {
-    auto limiter = std::make_optional<Limiter>(store_, Limit("token_bucket 1/1m"));
+/// The callback of a caller that waits may destroy the store: no other share of it is left then.
+class ManualClockSharesTest : public ManualClockTest {
+ protected:
+  /// A caller waits, its limiter is destroyed, and `happens` ends the wait.
+  void expect_no_share(const char* expression, const std::function<void()>& happens,
+                       std::stop_token stop = {}) {
+    const long shares = store_.use_count();
+    auto limiter = std::make_optional<Limiter>(store_, Limit(expression));
     limiter->charge("k", 1);
-    std::stop_source stop;
     long shares_then = 0;
-    const auto callback = [&](const Decision& decision, std::exception_ptr) {
-      EXPECT_EQ(decision.allowed, !stops);
+    const auto callback = [&](const Decision&, std::exception_ptr) {
       shares_then = store_.use_count();
     };
-    limiter->async_acquire("k", 1, kForever, callback, stop.get_token());
+    limiter->async_acquire("k", 1, kForever, callback, std::move(stop));
     limiter.reset();
     clock_.advance(1s);
-    if (stops) stop.request_stop();
-    clock_.advance(1h);
-    EXPECT_EQ(shares_then, shares) << "the call that has ended holds none";
+    happens();
+    clock_.advance(0s);
+    EXPECT_EQ(shares_then, shares) << expression;
+  }
+};
+
+TEST_F(ManualClockSharesTest, NoneIsLeftWhenTheWaitIsOver) {
+  for (const char* expression : {"token_bucket 1/1m", "fixed_window 1/1m"}) {
+    expect_no_share(expression, [&] { clock_.advance(1h); });
+  }
+}
+
+TEST_F(ManualClockSharesTest, NoneIsLeftWhenACallerIsStopped) {
+  for (const char* expression : {"token_bucket 1/1m", "fixed_window 1/1m"}) {
+    std::stop_source stop;
+    expect_no_share(
+        expression, [&] { stop.request_stop(); }, stop.get_token());
+  }
+}
+
+TEST_F(ManualClockSharesTest, NoneIsLeftWhenTheKeyIsReset) {
+  for (const char* expression : {"token_bucket 1/1m", "fixed_window 1/1m"}) {
+    Limiter other = limiter(expression);
+    expect_no_share(expression, [&] { other.reset("k"); });
   }
 }
 

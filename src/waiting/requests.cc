@@ -152,7 +152,10 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
 
   void settle(const Decision& answer) {
     under_way_.end();
-    if (then_) then_(answer);
+    if (then_) {
+      binding_.reset();  // The caller may destroy the store when it is told.
+      return then_(answer);
+    }
     const bool is_answered = answer.source != Source::kUnavailable;
     if (!is_answered && is_reclaim() && timer_->after(pause_) < lease_ends_) ask_again();
   }

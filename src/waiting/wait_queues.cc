@@ -103,12 +103,11 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   /// Whether it has to wait behind other callers before it asks.
   bool goes_behind_others() { return sluice::goes_behind_others(request_); }
 
-  /// Ends it.
+  /// Ends it. The caller, which may destroy the store, is told in a task of its own: then neither
+  /// this object nor the task that has called this holds a share of the store.
   void finish(const AcquireOutcome& outcome) {
-    const auto self = shared_from_this();
     stop_.reset();
-    const Done done = std::exchange(done_, nullptr);
-    done(outcome);
+    timer_->post([done = std::exchange(done_, nullptr), outcome] { done(outcome); });
   }
 
   /// Ends it with a denial: the last one of the store. If the store was not asked, only the limit
@@ -552,6 +551,7 @@ void WaitQueues::acquire(AcquireRequest request, bool others_go_first, const std
   } catch (const std::exception&) {
     outcome.error = std::current_exception();
   }
+  request.claims.clear();  // The caller may destroy the store when it is told.
   done(outcome);
 }
 
