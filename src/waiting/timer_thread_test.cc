@@ -1,10 +1,12 @@
 #include "waiting/timer_thread.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdint>
 #include <future>
 #include <random>
@@ -75,6 +77,22 @@ TEST(TimerThread, StaysForCallersThatComeLater) {
   };
   const std::thread::id first = id_of_thread();
   EXPECT_EQ(id_of_thread(), first) << "though no caller has kept it";
+}
+
+TEST(TimerThread, ReceivesOnlyTheSignalsOfItsOwnFaults) {
+  std::promise<sigset_t> mask;
+  TimerThread::shared()->post([&] {
+    sigset_t blocked;
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+    mask.set_value(blocked);
+  });
+  const sigset_t blocked = mask.get_future().get();
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) {
+    EXPECT_EQ(::sigismember(&blocked, fault), 0) << fault;
+  }
+  for (const int other : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGPROF, SIGALRM}) {
+    EXPECT_EQ(::sigismember(&blocked, other), 1) << other;
+  }
 }
 
 TEST(TimerThread, AChildOfForkKnowsThatItIsOne) {
