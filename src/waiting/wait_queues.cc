@@ -252,7 +252,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   void serve() {
     if (ask_timer_) timer_->cancel(*std::exchange(ask_timer_, std::nullopt));
     if (asking_ || waiters_.empty()) return;
-    if (next_ask_ <= timer_->now()) {
+    if (waiters_.front()->is_last_try || next_ask_ <= timer_->now()) {
       released_meanwhile_ = false;
       denies_all_ = std::exchange(blocked_, false);
       asking_ = waiters_.front();

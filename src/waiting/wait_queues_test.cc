@@ -268,6 +268,27 @@ TEST_F(WaitQueuesTest, AReleaseWhileTheFirstAsksIsNotMissed) {
   EXPECT_EQ(store_->pending(), 1U) << "what was denied may have been asked before the release";
 }
 
+TEST_F(WaitQueuesTest, ALastTryIsNotPutOff) {
+  use_permits();
+  answer_later();
+  std::stop_source stop;
+  come({.stop = stop.get_token()});
+  come({.timeout = seconds(1)});
+  timer_->run();
+  stop.request_stop();  // While it asks.
+  timer_->pass(seconds(1) - milliseconds(50));
+  for (int i = 0; i < ReleaseFairness::kLeastGrants; ++i) {
+    queues_->fairness().granted("k", timer_->now() - seconds(3));
+  }
+  queues_->fairness().released("k", timer_->now());  // A backoff of 100 ms begins.
+  timer_->pass(milliseconds(50));
+  ASSERT_EQ(store_->pending(), 1U) << "the timeout of the second one is over";
+  answer();
+  EXPECT_EQ(store_->pending(), 1U) << "it asks a last time, at once";
+  answer();
+  EXPECT_THAT(denied_, ElementsAre(1, 2));
+}
+
 TEST_F(WaitQueuesTest, ACallerThatAsksDirectlyDoesNotOvertake) {
   use_permits();
   answer_later();
