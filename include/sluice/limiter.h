@@ -227,7 +227,8 @@ inline Decision check_all(std::initializer_list<Claim> claims, std::span<Decisio
 /// limits the callers of this process wait in order, each in the queue of the claim that denies it
 /// for longest. A caller that is the first there asks for all claims again, and goes to the queue
 /// of another claim if that now denies for longest. So the order is kept among callers that wait
-/// for the same limit and key. Throws as check_all().
+/// for the same limit and key. Throws as check_all(); but what only the store finds out, it throws
+/// when it first asks the store, which may be after a wait behind other callers.
 SLUICE_EXPORT Decision acquire_all(std::span<const Claim> claims,
                                    std::chrono::nanoseconds patience = kForever,
                                    std::stop_token stop = {});

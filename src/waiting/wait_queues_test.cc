@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -515,6 +516,19 @@ TEST_F(WaitQueuesTest, ALostAnswerIsAnErrorAndThePermitIsReclaimed) {
   EXPECT_THROW(std::rethrow_exception(outcomes_[1].error), StoreError);
   EXPECT_EQ(store_->asked.back().operation, Operation::kRelease);
   EXPECT_EQ(store_->asked.back().permit, 1U);
+}
+
+TEST_F(WaitQueuesTest, WhatTheStoreRefusesIsAnError) {
+  use_window();
+  const AcquireClaim claim{.binding = binding_, .queues = queues_, .key = "k"};
+  AcquireRequest request(claim, TimerThread::kEndOfTime);
+  request.claims.push_back(claim);  // The same limit and key.
+  AcquireOutcome refused;
+  WaitQueues::wait(std::move(request), std::nullopt, {},
+                   [&](const AcquireOutcome& outcome) { refused = outcome; });
+  timer_->run();
+  ASSERT_TRUE(refused.error);
+  EXPECT_THROW(std::rethrow_exception(refused.error), std::invalid_argument);
 }
 
 TEST_F(WaitQueuesTest, ABlockIsFoundOutAlsoAfterALostAnswer) {
