@@ -76,8 +76,9 @@ void LeaseKeeper::look_after() {
   Leases late;
   {
     const std::lock_guard lock(mutex_);
-    armed_.reset();
     const TimePoint now = timer_->now();
+    // Another thread may have replaced the timer when this task had begun already.
+    if (armed_ && armed_->when <= now) armed_.reset();
     while (!schedule_.empty() && schedule_.begin()->first <= now) {
       const std::shared_ptr<Lease> lease = schedule_.begin()->second;
       unschedule(*lease);

@@ -7,6 +7,7 @@
 #include <future>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "testing/manual_timer_thread.h"
@@ -24,10 +25,12 @@ using testing::IsEmpty;
 /// Permits with a lease of 60 s, over a store and a clock that do as they are told.
 class LeaseKeeperTest : public testing::Test {
  protected:
-  std::shared_ptr<Lease> hold(PermitId id, Source source = Source::kStore) {
+  /// The permit was asked for `ago`.
+  std::shared_ptr<Lease> hold(PermitId id, Source source = Source::kStore,
+                              nanoseconds ago = nanoseconds(0)) {
     leases_.push_back(keeper_->hold("k", {.decision = {.allowed = true, .source = source},
                                           .permit = id,
-                                          .asked = timer_->now(),
+                                          .asked = timer_->now() - ago,
                                           .bounds = {&binding_->bound()}}));
     return leases_.back();
   }
@@ -336,6 +339,31 @@ TEST_F(LeaseKeeperTest, EndsWithItsPermits) {
   expired.reset();
   leases_.clear();
   EXPECT_TRUE(keeper.expired());
+}
+
+/// Cancels nothing, as if each task had begun to run when it is cancelled.
+class TooLateTimerThread final : public TimerThread {
+ public:
+  explicit TooLateTimerThread(std::shared_ptr<TimerThread> timer) : timer_(std::move(timer)) {}
+  TimePoint now() const override { return timer_->now(); }
+  Timer at(TimePoint when, Task task) override { return timer_->at(when, std::move(task)); }
+  void cancel(const Timer&) override {}
+
+ private:
+  const std::shared_ptr<TimerThread> timer_;
+};
+
+TEST_F(LeaseKeeperTest, ATimerThatIsReplacedTooLateLeavesNoFurtherOnes) {
+  keeper_ =
+      std::make_shared<LeaseKeeper>(binding_, binding_->bound().space->attachment<WaitQueues>(),
+                                    std::make_shared<TooLateTimerThread>(timer_));
+  const auto later = hold(1);
+  const auto earlier = hold(2, Source::kStore, seconds(1));
+  EXPECT_EQ(timer_->timers(), 2U);
+  timer_->pass(seconds(100));
+  EXPECT_EQ(timer_->timers(), 1U);
+  EXPECT_TRUE(later->held());
+  EXPECT_TRUE(earlier->held());
 }
 
 // As a funnel does, which has a keeper of its own for each call.
