@@ -34,10 +34,10 @@ class ConcurrencyLimiter::Impl final : public LimiterCore {
     return made;
   }
 
-  /// Not granted, as others wait for it.
-  Permit behind_others(std::string_view key) const {
+  /// Not granted, as others wait for it; `peeked` is the state of the key.
+  static Permit behind_others(const Decision& peeked) {
     Permit made;
-    made.decision_ = ask(Operation::kTake, key, 0);
+    made.decision_ = peeked;
     made.decision_.allowed = false;
     made.decision_.retry_after = std::max<nanoseconds>(kSoon, made.decision_.reset_after);
     return made;
@@ -63,7 +63,7 @@ ConcurrencyLimiter::ConcurrencyLimiter(ConcurrencyLimiter&&) noexcept = default;
 ConcurrencyLimiter& ConcurrencyLimiter::operator=(ConcurrencyLimiter&&) noexcept = default;
 
 Permit ConcurrencyLimiter::try_acquire(std::string_view key) {
-  if (!impl_->queues().is_empty(key)) return impl_->behind_others(key);
+  if (!impl_->queues().is_empty(key)) return Impl::behind_others(peek(key));
   AcquireRequest request = impl_->request(key, nanoseconds(0));
   const AcquireOutcome outcome = ask_now(request, impl_->now());
   if (outcome.error) std::rethrow_exception(outcome.error);
@@ -87,6 +87,14 @@ void ConcurrencyLimiter::async_acquire(std::string_view key, nanoseconds patienc
     request.emplace(impl_->request(key, patience));
   });
   if (error) return callback({}, std::move(error));
+  if (patience == nanoseconds(0) && !impl_->queues().is_empty(key)) {
+    const auto give_none = [callback = std::move(callback)](const Decision& peeked,
+                                                            std::exception_ptr thrown) {
+      if (thrown) return callback({}, std::move(thrown));
+      callback(Impl::behind_others(peeked), nullptr);
+    };
+    return async_peek(key, give_none);
+  }
   const auto give = [impl = impl_, key = std::string(key),
                      callback = std::move(callback)](const AcquireOutcome& outcome) {
     callback(outcome.error ? Permit() : impl->permit(key, outcome), outcome.error);

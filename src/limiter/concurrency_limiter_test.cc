@@ -254,6 +254,22 @@ TEST_F(WaitingForAPermitTest, ABlockDeniesIt) {
   EXPECT_TRUE(held_.held());
 }
 
+TEST_F(WaitingForAPermitTest, ACallerThatDoesNotWaitIsToldTheSameWithoutBlocking) {
+  const Permit blocking = jobs_.acquire("k", nanoseconds(0));
+  std::promise<Permit> given;
+  jobs_.async_acquire("k", nanoseconds(0), [&](Permit permit, std::exception_ptr) {
+    given.set_value(std::move(permit));
+  });
+  const Permit later = given.get_future().get();
+  for (const Permit* permit : {&blocking, &later}) {
+    EXPECT_FALSE(*permit);
+    EXPECT_EQ(permit->decision().ended, Ended::kAnswered);
+    EXPECT_EQ(permit->decision().retry_after, permit->decision().reset_after);
+  }
+  held_.release();
+  expect_granted();
+}
+
 TEST_F(ConcurrencyLimiterTest, BlocksAKey) {
   jobs_.block("k", hours(1));
   const Permit permit = jobs_.try_acquire("k");
