@@ -89,12 +89,19 @@ std::vector<Policy> policies_of(const Limit& limit, const Decision& decision) {
   return policies;
 }
 
-// The policy that the numbers of the decision belong to: the one with this limit, and of several
-// such, or of none, the one with the longest window, which promises the client least.
+// The policy that the numbers of the decision belong to: that of the binding part, if it has this
+// limit. Otherwise `binding` counts the claims of a list, or the limit was replaced: then the one
+// with this limit, and of several such, or of none, the one with the longest window, which promises
+// the client least.
 const Policy& binding_policy(const std::vector<Policy>& policies, const Decision& decision) {
+  const auto is_same = [&](const Policy& policy) {
+    return policy.quota == std::min(decision.limit, kMaxStructuredInteger);
+  };
+  if (decision.binding < policies.size() && is_same(policies[decision.binding])) {
+    return policies[decision.binding];
+  }
   return *std::ranges::max_element(policies, {}, [&](const Policy& policy) {
-    const bool is_same = policy.quota == std::min(decision.limit, kMaxStructuredInteger);
-    return std::pair(is_same, policy.window_s);
+    return std::pair(is_same(policy), policy.window_s);
   });
 }
 

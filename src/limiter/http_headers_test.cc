@@ -131,7 +131,6 @@ TEST(HttpHeaders, SeveralLimitsAreSeveralMembersInTheirOrder) {
                 "Cache-Control: no-store\n");
 }
 
-// The decision only says which part binds.
 TEST(HttpHeaders, AJoinedLimitHasAPolicyForEachPart) {
   const Limit api("token_bucket 100/1s burst=200 & fixed_window 1000/1d", "api");
   EXPECT_EQ(lines({{api, admitted(200, 20, 2s)}}),
@@ -139,10 +138,18 @@ TEST(HttpHeaders, AJoinedLimitHasAPolicyForEachPart) {
   EXPECT_EQ(lines({{api, denied(1000, 0, 1h, 1h)}}),
             told("\"api\";q=200;w=2, \"api.2\";q=1000;w=86400", "\"api.2\";r=0;t=3600") +
                 try_again_after(3600));
-  // If the decision fits several parts, the one with the longest window.
+}
+
+TEST(HttpHeaders, OfEqualPartsTheBindingOneIsTold) {
   const Limit same("sliding_log 3/1m & sliding_log 3/1h", "sms");
-  EXPECT_EQ(lines({{same, admitted(3, 1, 1h)}}),
-            told("\"sms\";q=3;w=60, \"sms.2\";q=3;w=3600", "\"sms.2\";r=1;t=1200"));
+  const std::string policies = "\"sms\";q=3;w=60, \"sms.2\";q=3;w=3600";
+  Decision decision = denied(3, 0, 20s, 1min);
+  EXPECT_EQ(lines({{same, decision}}), told(policies, "\"sms\";r=0;t=20") + try_again_after(20));
+  decision = admitted(3, 1, 1h);
+  decision.binding = 1;
+  EXPECT_EQ(lines({{same, decision}}), told(policies, "\"sms.2\";r=1;t=1200"));
+  decision.binding = 2;  // Of a list of claims: the one with the longest window.
+  EXPECT_EQ(lines({{same, decision}}), told(policies, "\"sms.2\";r=1;t=1200"));
 }
 
 TEST(HttpHeaders, PartsWithDecisionsOfTheirOwnHaveAMemberEach) {
