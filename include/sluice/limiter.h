@@ -89,11 +89,12 @@ class SLUICE_EXPORT Limiter {
   /// Takes `cost` units and blocks until the caller may go ahead. `patience` is the timeout: the
   /// longest wait that the caller accepts, at least 0. Buckets reserve future units at once; for
   /// other limits the callers of this process wait in a queue for each key, and are served in
-  /// order. Denies at once if the wait is known to be longer than `patience`, or if 100,000 callers
-  /// wait already for keys of this limit, or 100,000 of this process for units that they have
-  /// reserved. Also denies when `patience` has passed or `stop` is requested; reserved units are
-  /// then returned. Once admitted, the caller has waited for the `delay` of the decision. If not,
-  /// Decision::ended tells whether it was denied, or ran out of time, or was stopped.
+  /// order. (Processes that share a limit have no order: one that is farther from the store may get
+  /// fewer units of it.) Denies at once if the wait is known to be longer than `patience`, or if
+  /// 100,000 callers wait already for keys of this limit, or 100,000 of this process for units that
+  /// they have reserved. Also denies when `patience` has passed or `stop` is requested; reserved
+  /// units are then returned. Once admitted, the caller has waited for the `delay` of the decision.
+  /// If not, Decision::ended tells whether it was denied, or ran out of time, or was stopped.
   Decision acquire(std::string_view key, std::int64_t cost = 1,
                    std::chrono::nanoseconds patience = kForever, std::stop_token stop = {});
 
@@ -226,9 +227,9 @@ inline Decision check_all(std::initializer_list<Claim> claims, std::span<Decisio
 /// As Limiter::acquire(): `patience` is the timeout; buckets reserve future units, and for other
 /// limits the callers of this process wait in order, each in the queue of the claim that denies it
 /// for longest. A caller that is the first there asks for all claims again, and goes to the queue
-/// of another claim if that now denies for longest. So the order is kept among callers that wait
-/// for the same limit and key. Throws as check_all(); but what only the store finds out, it throws
-/// when it first asks the store, which may be after a wait behind other callers.
+/// of another claim, at its end, if that now denies for longest: while callers of single claims
+/// keep coming, it may wait until its timeout. Throws as check_all(); but what only the store finds
+/// out, it throws when it first asks the store, which may be after a wait behind other callers.
 SLUICE_EXPORT Decision acquire_all(std::span<const Claim> claims,
                                    std::chrono::nanoseconds patience = kForever,
                                    std::stop_token stop = {});

@@ -39,9 +39,13 @@ namespace sluice {
 /// over; then the next one asks. If the store grants a caller that has left already, the grant is
 /// returned to the store.
 ///
-/// No caller starves. Within a queue no caller overtakes another: a caller that arrives later asks
-/// the store directly only if the queue is empty. Between processes, a released permit goes to the
-/// process that asks first; ReleaseFairness keeps a process from always being the first.
+/// Within a queue no caller overtakes another: a caller that arrives later asks the store directly
+/// only if the queue is empty. A caller with several claims goes to the end of each queue that it
+/// comes to, so callers with one claim may overtake it without end.
+///
+/// Between processes, a released permit goes to the process that asks first; ReleaseFairness keeps
+/// a process from always being the first. Units of a window that processes share have no such rule:
+/// a process with a longer round trip to the store may get none while callers of others wait.
 ///
 /// A caller that wants many units of a window makes those behind it wait until its units fit;
 /// otherwise smaller requests could overtake it for ever.
