@@ -410,8 +410,9 @@ TEST_P(WaitingCallersTest, AskAgainAtOnceByAnotherLimit) {
   for (const Decision& decision : answers()) EXPECT_TRUE(decision.allowed);
 }
 
-// It is not known whether the store still counts what they have reserved.
-TEST_F(AcquireTest, AResetThatTheStoreDidNotAnswerLeavesReservationsAlone) {
+// After the reset it is not known whether the store still counts what they have reserved, and the
+// policy that answers a block blocks nothing.
+TEST_F(AcquireTest, WhatTheStoreDidNotAnswerLeavesReservationsAlone) {
   for (const OnFailure policy : {OnFailure::kLocal, OnFailure::kAllow, OnFailure::kDeny}) {
     SCOPED_TRACE(static_cast<int>(policy));
     store_ = std::make_shared<ScriptedStore>();
@@ -427,6 +428,7 @@ TEST_F(AcquireTest, AResetThatTheStoreDidNotAnswerLeavesReservationsAlone) {
     pass_timer_thread();
     store_->lose_all();
     EXPECT_THROW(limiter.reset("k"), StoreError);
+    if (policy != OnFailure::kLocal) limiter.block("k", hours(9));
     pass_timer_thread();
     EXPECT_EQ(answer.wait_for(seconds(0)), std::future_status::timeout) << "it goes on waiting";
     store_->lose_nothing();

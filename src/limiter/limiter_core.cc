@@ -64,7 +64,8 @@ std::uint64_t begin_waking(Operation operation) {
 void wake(WaitQueues& queues, Operation operation, std::uint64_t begun, std::string_view key,
           const Decision& answer) {
   if (operation == Operation::kBlock) {
-    if (answer.allowed) queues.blocked(key);
+    // The policy says that it has blocked, and has not: no caller is to be denied.
+    if (answer.allowed && answer.source != Source::kPolicy) queues.blocked(key);
     return;
   }
   if (operation == Operation::kReset && answer.source == Source::kStore) {
