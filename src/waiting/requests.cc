@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -111,9 +112,10 @@ class UnderWay {
 
 UnderWay& under_way() {
   static constinit PerProcess<UnderWay> of_process;
-  // Registered once: what runs at the parent's exit runs at that of a child, too.
-  [[maybe_unused]] static const int registered =
-      std::atexit([] { of_process.get().wait_at_exit(); });
+  // Registered once: what runs at the parent's exit runs at that of a child, too. (A guard of the
+  // compiler could block a child of fork() for ever.)
+  static constinit std::atomic<bool> is_registered{false};
+  if (!is_registered.exchange(true)) std::atexit([] { of_process.get().wait_at_exit(); });
   return of_process.get();
 }
 

@@ -169,7 +169,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
         timer_(std::move(timer)),
         next_ask_(timer_->now()),
         waits_since_(next_ask_),
-        jitter_(std::random_device()()) {}
+        jitter_(seed_of_jitter()) {}
 
   /// Adds a waiter, unless it is done already or `stop` was requested.
   void join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop) {
@@ -226,6 +226,12 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   }
 
  private:
+  // Differs between processes, and between queues.
+  std::minstd_rand::result_type seed_of_jitter() const {
+    const std::size_t time = static_cast<std::size_t>(next_ask_.time_since_epoch().count());
+    return static_cast<std::minstd_rand::result_type>(std::hash<const void*>()(this) ^ time);
+  }
+
   // The timeout of a waiter is over.
   void expire(Waiter& waiter) {
     waiter.timeout.reset();
