@@ -19,8 +19,9 @@ namespace sluice {
 ///     const int used = ask_the_model();  // If this throws, the estimate stays charged.
 ///     call.commit(used);
 ///
-/// It may outlive its Limiter, and keeps the store open. It throws the exceptions of a Limiter. Not
-/// thread-safe.
+/// It may outlive its Limiter, and keeps the store open. It throws the exceptions of a Limiter; if
+/// that is a StoreError of cancel() or commit(), the reservation is settled nevertheless, and what
+/// was charged may stay so. Not thread-safe.
 class SLUICE_EXPORT Reservation {
  public:
   /// A denied reservation, with nothing to settle.
