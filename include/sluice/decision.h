@@ -26,8 +26,8 @@ enum class Source : std::uint8_t {
   kOverride,  ///< An override of a server's limit for the key (unlimited or deny), without asking
               ///< the store. The library's functions never return this.
   kUnavailable,  ///< None: the store did not answer. Not allowed; it is not known whether the store
-                 ///< has charged the request. A Limiter never returns this: with on_failure=raise
-                 ///< it throws instead.
+                 ///< has charged the request. A Limiter returns this only in the decisions of a
+                 ///< batch, beside a StoreError.
 };
 
 /// How a call that waits has ended.

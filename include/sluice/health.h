@@ -145,7 +145,8 @@ struct StoreEvent {
 /// function.
 using StoreObserver = std::function<void(const StoreEvent&)>;
 
-/// open_store() of store.h, with an observer of the store. A null observer is allowed.
+/// open_store() of store.h, with an observer of the store. A null observer is allowed. Throws as
+/// that one, and std::system_error if the system cannot start the library's timer thread.
 SLUICE_EXPORT std::shared_ptr<Store> open_store(std::string_view url, StoreObserver observer);
 
 }  // namespace sluice

@@ -79,8 +79,8 @@ class SLUICE_EXPORT Limiter {
   Decision check_parts(std::string_view key, std::int64_t cost, std::span<Decision> parts);
 
   /// check() for many keys: decisions[i] is the answer to asks[i], with the same results as calls
-  /// one after the other. A store on another machine gets them in one batch.
-  /// REQUIRES: decisions.size() >= asks.size().
+  /// one after the other. A store on another machine gets them in one batch. Throws
+  /// std::invalid_argument if `decisions` has fewer elements than `asks`.
   void check(std::span<const Ask> asks, std::span<Decision> decisions);
 
   /// The present state of the key. Always allowed; changes nothing.
@@ -95,6 +95,8 @@ class SLUICE_EXPORT Limiter {
   /// they have reserved. Also denies when `patience` has passed or `stop` is requested; reserved
   /// units are then returned. Once admitted, the caller has waited for the `delay` of the decision.
   /// If not, Decision::ended tells whether it was denied, or ran out of time, or was stopped.
+  /// Throws std::system_error, and has taken nothing, if the caller has to wait and the system
+  /// cannot start the library's timer thread.
   Decision acquire(std::string_view key, std::int64_t cost = 1,
                    std::chrono::nanoseconds patience = kForever, std::stop_token stop = {});
 
@@ -153,7 +155,7 @@ class SLUICE_EXPORT Limiter {
   /// once, as always with the memory store, the callback runs before the call returns; otherwise it
   /// runs on a thread of the library. Keys are copied, and the Limiter may be destroyed while calls
   /// are pending. Requests that are pending when the store is destroyed complete as if the store
-  /// did not answer.
+  /// did not answer; a pending async_acquire() or async_reserve() keeps the store open.
   /// @{
 
   /// check()

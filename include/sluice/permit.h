@@ -39,10 +39,10 @@ class SLUICE_EXPORT Permit {
 
   /// Whether the permit was granted.
   explicit operator bool() const { return decision_.allowed; }
-  /// The store's answer to the acquisition. If it was denied, retry_after is the time until the
-  /// first held permit expires; from try_acquire(), if other callers of this process wait, until
-  /// the last one expires. Permits may be released earlier, or stay longer because they are
-  /// renewed.
+  /// The answer to the acquisition, by the store or as Decision::source says. If it was denied,
+  /// retry_after is the time until the first held permit expires; from try_acquire(), if other
+  /// callers of this process wait, until the last one expires. Permits may be released earlier, or
+  /// stay longer because they are renewed.
   const Decision& decision() const { return decision_; }
 
   /// Whether the permit counts now: it was granted, is not released or ignored, and has not
@@ -97,19 +97,21 @@ using PermitCallback = std::function<void(Permit, std::exception_ptr)>;
 class SLUICE_EXPORT ConcurrencyLimiter {
  public:
   /// Throws StoreError if the store cannot keep this limit's keys, InvalidLimit if `limit` is not a
-  /// `concurrency` limit.
+  /// `concurrency` limit, std::system_error if the system cannot start the library's timer thread.
   ConcurrencyLimiter(std::shared_ptr<Store> store, Limit limit);
   /// Held permits stay held, and waiting calls go on waiting.
   ~ConcurrencyLimiter();
   ConcurrencyLimiter(ConcurrencyLimiter&&) noexcept;
   ConcurrencyLimiter& operator=(ConcurrencyLimiter&&) noexcept;
 
-  /// Acquires a permit if one is free now and no caller of this process waits for it.
+  /// Acquires a permit if one is free now and no caller of this process waits for it. Throws
+  /// std::system_error if the system has no random numbers for the permit's id.
   Permit try_acquire(std::string_view key);
 
   /// Acquires a permit, and waits for it in the queue if necessary. `patience` is the timeout, at
   /// least 0. Not granted when `patience` has passed or `stop` is requested, and at once if 100,000
-  /// callers of this process wait already for permits of this limit, over all keys.
+  /// callers of this process wait already for permits of this limit, over all keys. Throws as
+  /// try_acquire().
   Permit acquire(std::string_view key, std::chrono::nanoseconds patience,
                  std::stop_token stop = {});
 

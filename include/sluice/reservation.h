@@ -44,7 +44,8 @@ class SLUICE_EXPORT Reservation {
 
   /// Blocks until the caller may go ahead, and returns true. Returns false if the reservation was
   /// not granted or is cancelled, or if `stop` is requested before that time; in the last case the
-  /// units are returned as by cancel(), unless they are settled.
+  /// units are returned as by cancel(), unless they are settled. Throws std::system_error if the
+  /// caller has to wait and the system cannot start the library's timer thread.
   bool wait(std::stop_token stop = {});
 
   /// Returns all units, if the reservation is not settled: to the store, or to the local states if
