@@ -31,7 +31,7 @@ struct Awakening {
 };
 
 /// Waits until an instant, or until it is stopped, or something happens to a claim. Owned by its
-/// timer, on whose thread all functions are called.
+/// timer. begin() and end() are called on the timer thread.
 class Delay : public std::enable_shared_from_this<Delay> {
  public:
   /// Called once.
@@ -148,7 +148,7 @@ class Acquisition : public std::enable_shared_from_this<Acquisition> {
     if (how.why == Waking::kStopped) return give_up(Ended::kStopped);
     if (how.why == Waking::kBlocked) request_.until = timer_->now();
     AcquireRequest taken = request_;
-    if (how.why == Waking::kReset) {  // A refund would give back what others took since.
+    if (how.why == Waking::kReset) {  // A refund would return units that others have taken since.
       taken.claims.erase(taken.claims.begin() + static_cast<std::ptrdiff_t>(how.claim));
       granted_.bounds.erase(granted_.bounds.begin() + static_cast<std::ptrdiff_t>(how.claim));
     }

@@ -90,7 +90,8 @@ class LimiterCore {
   }
 
   /// Asks the store, and waits for its answer. After a refund or reset, the first caller that waits
-  /// for the key in this process asks again. Throws StoreError.
+  /// for the key in this process asks again; after a block, all that wait are denied. Throws
+  /// StoreError.
   Decision ask(const Request& request) const;
   /// The same without waiting. `callback` is called once: within this call, or later on the store's
   /// worker thread. The request holds shares of the limit and its space until then, but not of the

@@ -24,7 +24,7 @@ void LimitBinding::require_kind(const Limit& limit) const {
   if (has_permits == (kind_ == Kind::kPermits)) return;
   throw InvalidLimit("'" + limit.expression() + "' " +
                          (has_permits ? "lends permits, which a ConcurrencyLimiter gives"
-                                      : "is no concurrency: a Limiter asks about it"),
+                                      : "is not a concurrency limit: use a Limiter"),
                      0);
 }
 
@@ -49,9 +49,9 @@ void LimitBinding::set_limit(Limit limit) {
     throw std::invalid_argument("the limit '" + limit.space() + "' cannot replace '" +
                                 former.limit.space() + "': their names differ");
   }
-  // Of equal ones none is kept twice while the keys go on: a limit that changes to and fro takes no
-  // more than two. Where they start fresh, each change takes a space, which is kept as well: what
-  // was asked before may still be under way in the former.
+  // An equal limit in the same space is reused, so a limit that changes back and forth takes two
+  // entries. If keys start fresh, the limit gets a new space; the former one is kept, since
+  // requests about it may be in flight.
   const auto find = [&](const Space* space) { return bounds_.find({space, limit.expression()}); };
   if (bounds_.size() >= kMostLimits && find(held_->get()) == bounds_.end()) {
     throw StoreError("the limit '" + limit.space() + "' has been replaced by " +

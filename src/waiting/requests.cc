@@ -37,7 +37,7 @@ class RandomNumbers {
 
  private:
   void fetch() {
-    left_ = 0;  // Also where there are none.
+    left_ = 0;  // If fetching fails, none are left.
     generation_ = fork_generation();
     const auto bytes = std::as_writable_bytes(std::span(numbers_));
     for (std::size_t filled = 0; filled < bytes.size();) {
@@ -55,8 +55,8 @@ class RandomNumbers {
   std::uint64_t generation_ = 0;
 };
 
-// Whether a caller that such a limit denies can hope for later: a bucket takes what is to come
-// already.
+// Whether waiting can help a caller that this limit denies. Not with buckets alone: they reserve
+// future units at once, so their denial is final.
 bool has_later(const LimitDefinition& limit) {
   return std::ranges::any_of(limit.parts, [](const AnyPart& part) {
     return std::visit(
@@ -68,11 +68,12 @@ bool has_later(const LimitDefinition& limit) {
 }
 
 constexpr std::chrono::seconds kMostAtExit{1};
-// Until what the store did not answer is asked again.
+// The pauses before a release that the store did not answer is sent again.
 constexpr std::chrono::milliseconds kFirstReclaimPause{10};
 constexpr std::chrono::seconds kMostReclaimPause{1};
 
-/// What a process has under way, and which limits have permits that are asked for again.
+/// The refunds and releases that this process has in flight, and for which limits it sends releases
+/// again.
 class UnderWay {
  public:
   void begin() {

@@ -44,7 +44,8 @@ void Sleepers::remember(const Event& event) {
   events_.push_back(event);
 }
 
-// What happened first. If it may be forgotten, the caller asks again as if its limit was replaced.
+// The first event since then that concerns the caller. If events were dropped, kReplaced: the
+// caller returns its units and asks again.
 std::optional<Waking> Sleepers::missed(std::string_view key, const LimitBinding& binding,
                                        std::uint64_t since) const {
   if (wakings() == since) return std::nullopt;

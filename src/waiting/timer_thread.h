@@ -13,9 +13,10 @@
 
 namespace sluice {
 
-/// Runs tasks at their times on one thread, one at a time; tasks of the same instant run in the
-/// order in which they were added. All waiting callers of a process share it, so a task must be
-/// short, must not block and must not throw.
+/// The interface of a timer (tests have one without a thread). Runs tasks at their times on one
+/// thread, one at a time; tasks of the same instant run in the order in which they were added. All
+/// waiting callers of a process share it, so a task must be short, must not block and must not
+/// throw.
 ///
 /// The number of tasks has no bound of its own. Each waiting caller, reservation and held permit
 /// has a few at most, and those are bounded elsewhere. Thread-safe.
@@ -65,8 +66,8 @@ class TimerThread {
   }
 };
 
-/// A TimerThread that has a thread. Its clock is that of the process, or one that stands still
-/// until advance().
+/// The timer of a process, or of a ManualClock: a queue of tasks, and a thread that runs them. Its
+/// clock is that of the process, or one that stands still until advance().
 class TimerQueue final : public TimerThread {
  public:
   /// `start` is the time at which its clock stands still; without it, the clock is that of the

@@ -41,8 +41,8 @@ Ended end_of(const AcquireRequest& request, const AcquireOutcome& denied, TimePo
 
 /// The store's last denial, and when it was given.
 struct WaitQueues::Denial {
-  /// Of several claims, the number of the one that binds is the asking caller's own: others that
-  /// wait for the same limit have it elsewhere in their lists, or have no list.
+  /// Decision::binding of a list of claims is an index into the asking caller's list, which means
+  /// nothing to others: it is stored as 0, and Waiter::deny() sets the waiter's own.
   Denial(const AcquireRequest& request, const Decision& denied, TimePoint when)
       : decision(denied), at(when) {
     if (request.claims.size() > 1) decision.binding = 0;
@@ -303,8 +303,9 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       while (!waiters_.empty()) deny(std::shared_ptr(waiters_.front()), Ended::kAnswered);
       return;
     }
-    // Another claim of its own binds, or this concerns its cost only: the other waiters go on
-    // waiting. Of another claim, the waiter goes to that queue, unless its key was blocked here.
+    // The denial does not hold for the others: either another claim of this caller binds, or its
+    // cost can never be admitted. In the first case it goes to the queue of that claim, unless the
+    // key of this queue was blocked.
     if (!is_for_all) {
       blocked_ = blocked_ || denies_all;
       const bool goes_on = !binds_here && !denies_all;
@@ -405,15 +406,16 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   std::shared_ptr<Waiter> asking_;   // The first, or one that has left in the meantime.
   bool released_meanwhile_ = false;  // While it was asking.
   bool blocked_ = false;             // The key, since it was asked about last.
-  bool denies_all_ = false;          // If what is asked now is denied, all are.
-  TimePoint next_ask_;               // When the first asks next, if it is not asking.
+  bool denies_all_ = false;  // The request in flight was sent after a block: its denial is for all.
+  TimePoint next_ask_;       // When the first asks next, if it is not asking.
   std::optional<TimerThread::Timer> ask_timer_;
   nanoseconds pause_ = kLeastPause;
   TimePoint waits_since_;  // When a waiter was granted something last, or the first came.
   std::minstd_rand jitter_;
-  std::optional<Denial> denied_;  // The last denial of the queue.
-  std::unique_ptr<Watch> watch_;  // Null if the store was not asked to report releases, or refused.
-  bool is_reported_ = false;      // The store reports releases.
+  std::optional<Denial> denied_;  // The last denial of the first.
+  // Null if the store does not report releases, or was not asked yet.
+  std::unique_ptr<Watch> watch_;
+  bool is_reported_ = false;  // The store has begun to report.
 };
 
 void WaitQueues::Waiter::leave() {
@@ -438,8 +440,8 @@ void WaitQueues::wait(AcquireRequest request, std::optional<Decision> denied,
   join(waiter, stop);
 }
 
-// The waiter joins the queue of its claim. What comes first stands first: it is posted under the
-// lock.
+// The waiter joins the queue of its claim. Posted under the lock, so that callers stand in the
+// queue in the order of these calls.
 void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop) {
   const AcquireClaim& claim = waiter->request().claim();
   WaitQueues& queues = *claim.queues;
@@ -454,7 +456,8 @@ void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_tok
   Entry& entry = queues.queues_[claim.key];
   if (!entry.queue) entry.queue = std::make_shared<Queue>(queues, timer);
   ++entry.waiting;
-  // Before it can ask: a thread that returns what was denied to it must see it.
+  // Counted before it asks again, so that a thread that returns units after its denial finds it,
+  // and wakes it.
   queues.waiting_.fetch_add(1, std::memory_order_release);
   timer->post([waiter, stop, queue = entry.queue] {
     queue->join(waiter, stop);

@@ -23,8 +23,8 @@ namespace sluice {
 /// timer thread runs the queues; the functions below are thread-safe.
 ///
 /// A queue is first come, first served. Only the first caller of a queue asks the store, one
-/// request at a time. It asks when it becomes the first, since a permit or units may have been
-/// returned since its denial, and again
+/// request at a time. It asks when it comes to an empty queue, or when the one before it was
+/// granted something or, for units, has left: more may be there than when it was denied. And again
 /// - when a permit or units were returned in this process, the key was reset or its limit was
 ///   changed in this process, or the store reports a permit released by another process
 ///   (Store::watch());
