@@ -214,15 +214,15 @@ void Lease::call_off() {
   callback_ = nullptr;
 }
 
-// Sets the state to kReleased and returns the former one. Returns kReleased, so that nothing is
-// sent, also if the permit has expired and no renewal is in flight that the store may still grant.
-Lease::State Lease::let_go() {
-  State former = State::kReleased;
+// Sets the state to kReleased.
+Lease::Former Lease::let_go() {
+  Former former;
   bool has_callback = false;
   {
     const std::lock_guard lock(keeper_->mutex_);
-    former = state_.load(std::memory_order_relaxed);
-    if (former == State::kExpired && !is_renewing_) former = State::kReleased;
+    const State state = state_.load(std::memory_order_relaxed);
+    former.was_held = state == State::kHeld;
+    former.must_be_released = former.was_held || (state == State::kExpired && is_renewing_);
     state_.store(State::kReleased, std::memory_order_release);
     keeper_->unschedule(*this);
     has_callback = has_callback_;
@@ -233,9 +233,9 @@ Lease::State Lease::let_go() {
 
 void Lease::release() {
   if (keeper_->generation_ != fork_generation()) return;  // It is the parent's.
-  const State former = let_go();
-  if (former == State::kReleased) return;
-  if (former == State::kHeld && was_last_ && keeper_->is_shared()) {
+  const Former former = let_go();
+  if (!former.must_be_released) return;
+  if (former.was_held && was_last_ && keeper_->is_shared()) {
     keeper_->queues_->fairness().released(key_, keeper_->now());
   }
   keeper_->release(*this);
