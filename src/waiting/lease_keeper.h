@@ -13,7 +13,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/lock.h"
 #include "core/store.h"
 #include "waiting/fork.h"
 #include "waiting/limit_binding.h"
@@ -74,7 +73,7 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
   const std::shared_ptr<TimerThread> timer_;
   const bool is_shared_;
   const std::uint64_t generation_ = fork_generation();
-  Lock mutex_;
+  std::mutex mutex_;
   // Guarded by mutex_:
   Schedule schedule_;
   std::optional<TimerThread::Timer> armed_;
