@@ -104,8 +104,8 @@ AcquireOutcome ask_now(AcquireRequest& request, TimerThread::TimePoint now);
 void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
                         std::shared_ptr<TimerThread> timer = nullptr);
 
-/// Whether a denied caller may be admitted within its timeout. False for a bucket, whose denial
-/// says already that the wait would exceed the timeout.
+/// Whether a denied caller may be admitted within its timeout, as far as the binding part or claim
+/// says. False for a bucket, whose denial says already that the wait would exceed the timeout.
 bool can_wait(const AcquireRequest& request, const AcquireOutcome& denied,
               TimerThread::TimePoint now);
 
