@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-#include "waiting/requests.h"
+#include "waiting/returns.h"
 
 namespace sluice {
 namespace {

@@ -4,22 +4,18 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
-#include <cstdlib>
-#include <mutex>
-#include <optional>
+#include <cstddef>
 #include <span>
 #include <system_error>
 #include <type_traits>
-#include <unordered_set>
 #include <utility>
 #include <variant>
 
 #include "algorithms/limit_definition.h"
 #include "waiting/fork.h"
+#include "waiting/returns.h"
 #include "waiting/sleepers.h"
 
 namespace sluice {
@@ -66,127 +62,6 @@ bool has_later(const LimitDefinition& limit) {
         part);
   });
 }
-
-constexpr std::chrono::seconds kMostAtExit{1};
-// The pauses before a release that the store did not answer is sent again.
-constexpr std::chrono::milliseconds kFirstReclaimPause{10};
-constexpr std::chrono::seconds kMostReclaimPause{1};
-
-/// The refunds and releases that this process has in flight, and for which limits it sends releases
-/// again.
-class UnderWay {
- public:
-  void begin() {
-    const std::lock_guard lock(mutex_);
-    ++count_;
-  }
-  void end() {
-    const std::lock_guard lock(mutex_);
-    if (--count_ == 0) none_.notify_all();
-  }
-  void wait_at_exit() {
-    std::unique_lock lock(mutex_);
-    none_.wait_for(lock, kMostAtExit, [&] { return count_ == 0; });
-  }
-
-  /// Returns false if no further release of this limit may be retried.
-  bool take_place(const BoundLimit& bound) {
-    const std::lock_guard lock(mutex_);
-    if (reclaimed_.size() >= kMostReclaimed || reclaimed_.count(&bound) >= kMostReclaimedOfOne) {
-      return false;
-    }
-    reclaimed_.insert(&bound);
-    return true;
-  }
-  void leave_place(const BoundLimit& bound) {
-    const std::lock_guard lock(mutex_);
-    reclaimed_.erase(reclaimed_.find(&bound));
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable none_;
-  // Guarded by mutex_:
-  std::size_t count_ = 0;
-  std::unordered_multiset<const BoundLimit*> reclaimed_;
-};
-
-UnderWay& under_way() {
-  static constinit PerProcess<UnderWay> of_process;
-  // Registered once: what runs at the parent's exit runs at that of a child, too. (A guard of the
-  // compiler could block a child of fork() for ever.)
-  static constinit std::atomic<bool> is_registered{false};
-  if (!is_registered.exchange(true)) std::atexit([] { of_process.get().wait_at_exit(); });
-  return of_process.get();
-}
-
-/// One refund or release in flight. Shared by its batch's completion and by tasks of the timer
-/// thread.
-class SentReturn : public std::enable_shared_from_this<SentReturn> {
- public:
-  SentReturn(std::shared_ptr<const LimitBinding> binding, const BoundLimit& bound,
-             const Request& request, std::shared_ptr<TimerThread> timer, Returned then)
-      : timer_(std::move(timer)),
-        binding_(std::move(binding)),
-        bound_(bound),
-        key_(request.key),
-        request_(request),
-        then_(std::move(then)) {
-    request_.key = key_;
-    if (is_reclaim()) lease_ends_ = timer_->after(lease_of(bound));
-  }
-  ~SentReturn() {
-    if (has_place_) under_way_.leave_place(bound_);
-  }
-  SentReturn(const SentReturn&) = delete;
-  SentReturn& operator=(const SentReturn&) = delete;
-
-  void submit() {
-    under_way_.begin();
-    binding_->ask_on_timer(
-        {&request_, 1}, timer_,
-        [self = shared_from_this()](std::span<const Decision> decisions, const std::string&) {
-          self->settle(decisions[0]);
-        });
-  }
-
- private:
-  bool is_reclaim() const { return request_.giver == Source::kUnavailable; }
-
-  void settle(const Decision& answer) {
-    under_way_.end();
-    if (then_) {
-      binding_.reset();  // The caller may destroy the store when it is told.
-      return then_(answer);
-    }
-    const bool is_answered = answer.source != Source::kUnavailable;
-    if (!is_answered && is_reclaim() && timer_->after(pause_) < lease_ends_) ask_again();
-  }
-
-  // Meanwhile it holds only a weak reference, so that the store may be destroyed.
-  void ask_again() {
-    if (!has_place_) has_place_ = under_way_.take_place(bound_);
-    if (!has_place_) return;
-    const std::weak_ptr<const LimitBinding> binding = std::exchange(binding_, nullptr);
-    timer_->at(timer_->after(pause_), [self = shared_from_this(), binding] {
-      self->binding_ = binding.lock();
-      if (self->binding_) self->submit();
-    });
-    pause_ = std::min<std::chrono::nanoseconds>(kMostReclaimPause, 2 * pause_);
-  }
-
-  UnderWay& under_way_ = under_way();
-  const std::shared_ptr<TimerThread> timer_;
-  std::shared_ptr<const LimitBinding>
-      binding_;  // Null during a pause before the release is sent again.
-  const BoundLimit& bound_;
-  const std::string key_;
-  Request request_;
-  const Returned then_;
-  TimerThread::TimePoint lease_ends_;
-  std::chrono::nanoseconds pause_ = kFirstReclaimPause;
-  bool has_place_ = false;
-};
 
 }  // namespace
 
@@ -254,37 +129,6 @@ bool can_wait(const AcquireRequest& request, const AcquireOutcome& denied,
   if (request.is_for_permit()) return now < request.until;
   return has_later(denied.bound().limit.definition()) &&
          TimerThread::later(now, retry_after) <= request.until;
-}
-
-void return_later(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
-                  const Request& request, Returned then, std::shared_ptr<TimerThread> timer) {
-  if (binding->store()->answers_later()) {
-    if (!timer) timer = TimerThread::shared_or_null();
-    if (timer) {
-      const auto sent =
-          std::make_shared<SentReturn>(binding, bound, request, timer, std::move(then));
-      return sent->submit();
-    }
-  }
-  const Decision answer = return_and_wait(*binding, request);
-  if (then) then(answer);
-}
-
-Decision return_and_wait(const LimitBinding& binding, const Request& request) {
-  try {
-    return binding.ask(request);
-  } catch (const StoreError&) {
-    return {.source = Source::kUnavailable};  // The refund or release is lost.
-  }
-}
-
-void reclaim(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
-             std::string_view key, PermitId permit, std::shared_ptr<TimerThread> timer) {
-  Request request = bound.request(key);
-  request.operation = Operation::kRelease;
-  request.permit = permit;
-  request.giver = Source::kUnavailable;
-  return_later(binding, bound, request, nullptr, std::move(timer));
 }
 
 }  // namespace sluice

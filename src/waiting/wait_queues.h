@@ -13,6 +13,7 @@
 
 #include "waiting/release_fairness.h"
 #include "waiting/requests.h"
+#include "waiting/returns.h"
 #include "waiting/sleepers.h"
 #include "waiting/timer_thread.h"
 

@@ -1,4 +1,4 @@
-#include "waiting/requests.h"
+#include "waiting/returns.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "core/store.h"
+#include "waiting/limit_binding.h"
+#include "waiting/timer_thread.h"
+
+namespace sluice {
+
+// Functions that return units or permits to a store. `bound` is one of the binding's limits; if
+// `timer` is null, it is TimerThread::shared(). At its exit the process waits up to a second for
+// returns that are in flight. Thread-safe.
+
+/// Receives the answer to a refund or a release; kUnavailable if the store has not answered.
+using Returned = std::function<void(const Decision&)>;
+
+/// Sends a refund or a release to the store, once, without waiting; but waits for the answer if the
+/// system cannot start the timer thread. If the store does not answer, the permit counts until its
+/// lease ends, and the units until they return with time. `then` is called afterwards in either
+/// case: within this call if it has the answer by then, otherwise on the timer thread.
+void return_later(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
+                  const Request& request, Returned then, std::shared_ptr<TimerThread> timer);
+
+/// The same, but waits for the answer and returns it.
+Decision return_and_wait(const LimitBinding& binding, const Request& request);
+
+/// Releases a permit if the store has granted it, which is not known because the store did not
+/// answer the acquisition. (A store that was only late would otherwise count the permit for a whole
+/// lease.) If the store does not answer the release either, it is sent again, after pauses that
+/// grow to a second, until the lease would have ended or the binding is destroyed.
+///
+/// Does not wake waiting callers: they would ask at once a store that perhaps still does not
+/// answer, and leave further permits to reclaim. A process sends at most kMostReclaimed such
+/// releases again, at most kMostReclaimedOfOne of them for one limit; a permit beyond that counts
+/// until its lease ends. A child of fork() starts its own count.
+void reclaim(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
+             std::string_view key, PermitId permit, std::shared_ptr<TimerThread> timer = nullptr);
+
+inline constexpr std::size_t kMostReclaimed = 1'000;
+inline constexpr std::size_t kMostReclaimedOfOne = kMostReclaimed / 10;
+
+}  // namespace sluice
