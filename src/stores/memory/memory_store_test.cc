@@ -199,6 +199,23 @@ TEST(MemoryStore, ABlockRemainsWhenWhatCountsIsReplaced) {
   EXPECT_EQ(keys.peek("k", kStart + kSecondNs).remaining, 7);
 }
 
+TEST(MemoryStore, AKeyWhoseUnitsAreReplacedDoesNotGiveWayToItself) {
+  for (const auto* limit : {"sliding_log 5/1h", "sliding_counter 5/1h", "sliding_window 5/1h",
+                            "token_bucket 5/1h & fixed_window 5/1h"}) {
+    MemoryStore store(small_store());
+    LimitedKeys keys(store, limit);
+    int known = 0;
+    while (store.counters().evicted == 0) keys.take(key_name(known++), kStart);
+    for (int i = 0; i < 200; ++i) {
+      const std::string key = "new" + std::to_string(i);
+      const auto place = store.place_of(*keys.space(), hash_key(key, store.secret()));
+      const std::vector<memory::Used> all(keys.limit().parts.size(), {.at = kStart, .units = 5});
+      store.set_used(place, keys.request(key), all);
+      ASSERT_EQ(keys.peek(key, kStart).remaining, 0) << limit << ", " << key;
+    }
+  }
+}
+
 TEST(MemoryStore, ReadsItsClockIfNoInstantIsGiven) {
   MemoryStore store(small_store());
   LimitedKeys keys(store, "fixed_window 5/1d anchor=first");

@@ -258,7 +258,9 @@ void Table::set_used(Place place, const Request& request, std::span<const Used> 
     Request changes = request;
     changes.operation = operation;
     const Instant now = std::ranges::max(parts, {}, &Used::at).at;
-    if (reserve(place, changes, now, judged, {})) commit(place, changes, now, judged);
+    // The key is as if never seen until it is charged, and must not give way to itself.
+    const std::array pinned{place.tag};
+    if (reserve(place, changes, now, judged, pinned)) commit(place, changes, now, judged);
   };
   change(Operation::kRefund,
          [](const Used& used) { return used.units == Used::kAsBefore ? 0 : kMaxInt64; });
