@@ -7,13 +7,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "algorithms/limit_definition.h"
-#include "core/hash_secret.h"
-#include "core/store.h"
+#include "core/instant.h"
+#include "fallback/key_name.h"
 
 namespace sluice {
 
@@ -30,41 +29,39 @@ class ChargeBack {
   static constexpr std::size_t kMaxKeyBytes = 1024;
   static constexpr std::int64_t kPause = 100'000'000;
 
-  /// A key of a space, and the limit that admitted its latest units.
-  struct Key {
-    std::weak_ptr<Space> space;
+  /// Units of a key, and the limit that admitted the latest of them.
+  struct Charge {
+    KeyName name;
     std::shared_ptr<const LimitDefinition> limit;
-    std::string name;
+    std::string key;
     std::int64_t units = 0;
-    // Set by take(), for settle().
-    KeyHash hash = {};
   };
 
   /// Whether there is nothing to send. One relaxed load.
   bool is_empty() const { return unsent_.load(std::memory_order_relaxed) == 0; }
 
-  /// The units of `key` were admitted at `now`; at `fresh_at` the key is fresh, so that they do not
-  /// matter any more. Returns the units that cannot be kept: 0 or all of them.
-  std::int64_t add(const KeyHash& hash, Key key, Instant now, Instant fresh_at);
+  /// These units were admitted at `now`; at `fresh_at` the key is fresh, so that they do not matter
+  /// any more. Returns the units that cannot be kept: 0 or all of them.
+  std::int64_t add(Charge charge, Instant now, Instant fresh_at);
 
   /// Units were returned: there is as much less to charge, though never less than nothing.
-  void subtract(const Space& space, const KeyHash& hash, std::int64_t units);
+  void subtract(const KeyName& name, std::int64_t units);
 
   /// The key was reset: there is nothing to charge for it, and nothing of it counts.
-  void forget(const Space& space, const KeyHash& hash);
+  void forget(const KeyName& name);
 
   /// The units of a key that the store may not have charged yet: all but those that it said it
   /// charged.
-  std::int64_t pending(const Space& space, const KeyHash& hash, Instant now);
+  std::int64_t pending(const KeyName& name, Instant now);
 
   /// Whether there is something to charge now.
   bool may_charge(Instant now) const {
     return !is_empty() && now >= next_try_.load(std::memory_order_relaxed);
   }
 
-  /// Returns some of the keys, about a thousand at most where there are many, without those that
-  /// are fresh by now. They are sent to the store, and then given to settle().
-  std::vector<Key> take(Instant now);
+  /// Returns the charges of some keys, about a thousand at most where there are many, without those
+  /// that are fresh by now. They are sent to the store, and then given to settle().
+  std::vector<Charge> take(Instant now);
 
   enum class Outcome : std::uint8_t {
     kOver,     ///< The store has charged them, or they do not count any more.
@@ -73,24 +70,18 @@ class ChargeBack {
     kNotSent,  ///< They are charged later: nothing is sent for kPause.
   };
   /// What became of `units` of a key that take() returned.
-  void settle(const Key& key, std::int64_t units, Outcome outcome, Instant now);
+  void settle(const KeyName& name, std::int64_t units, Outcome outcome, Instant now);
 
  private:
-  struct Id {
-    const Space* space;
-    KeyHash hash;
-
-    bool operator==(const Id&) const = default;
-  };
-  struct HashOfId {
-    std::size_t operator()(const Id& id) const { return id.hash.low; }
+  struct HashOfName {
+    std::size_t operator()(const KeyName& name) const { return name.key.low; }
   };
   struct Entry {
-    Key key;  // Its units are those to be sent.
+    Charge charge;  // Its units are those to be sent.
     Instant fresh_at = 0;
     std::int64_t sent = 0;  // Those of which the store has not said that it charged them.
   };
-  using Entries = std::unordered_map<Id, Entry, HashOfId>;
+  using Entries = std::unordered_map<KeyName, Entry, HashOfName>;
   struct Shard {
     std::mutex mutex;
     // Guarded by mutex:
@@ -99,7 +90,7 @@ class ChargeBack {
     Instant next_fresh_at = 0;
   };
 
-  Shard& shard_of(const KeyHash& hash) { return shards_[hash.high % kShards]; }
+  Shard& shard_of(const KeyName& name) { return shards_[name.key.high % kShards]; }
   bool make_room(Shard& shard, Instant now);
   void set_units(Entry& entry, std::int64_t units);
   void erase(Shard& shard, Entries::iterator entry);

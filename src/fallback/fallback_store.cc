@@ -58,14 +58,11 @@ void run_completion(Batch& batch) {
 }  // namespace
 
 /// A space of the inner store, and the space of the local states.
-class FallbackStore::FallbackSpace final : public Space,
-                                           public std::enable_shared_from_this<FallbackSpace> {
+class FallbackStore::FallbackSpace final : public Space {
  public:
   static FallbackSpace& of(const Subject& subject) {
     return static_cast<FallbackSpace&>(*subject.space);
   }
-
-  LastAnswers::Name name_of(const KeyHash& key) const { return {.space = number, .key = key}; }
 
   /// Counts the decision of a request, or of several asked together of which this is one.
   void count(const Request& request, const Decision& decision) {
@@ -173,10 +170,10 @@ class FallbackStore::Settling {
     const Operation operation = request.operation;
     if (!space.lends && (operation == Operation::kRefund || operation == Operation::kReset)) {
       // Cleared again (as before sending), whatever the answer: it may have been done.
-      store_.answers_->clear(space.name_of(subject.key), store_.clock_.now());
+      store_.answers_->clear(name_of(subject), store_.clock_.now());
     }
     if (answer.source != Source::kStore) return;
-    if (operation == Operation::kReset) store_.charges_->forget(space, subject.key);
+    if (operation == Operation::kReset) store_.charges_->forget(name_of(subject));
     if (store_.local_ != nullptr && store_.local_->mirrors(request)) {
       Decision done = answer;
       done.allowed = is_done;
@@ -191,7 +188,7 @@ class FallbackStore::Settling {
     // The answers of a batch are recorded when the last of them has arrived: since it was sent, the
     // store may have answered other batches, whose answers are newer.
     const Instant since = batch_.decisions().size() > 1 ? sent : arrived_;
-    store_.answers_->record(space.name_of(subject.key), request, answer,
+    store_.answers_->record(name_of(subject), request, answer,
                             is_now ? std::optional(sent) : std::nullopt, arrived_, since);
   }
 
@@ -233,7 +230,7 @@ class FallbackStore::Settling {
     for (std::size_t i = 0; i < requests.size(); ++i) {
       const FallbackSpace& space = FallbackSpace::of(subjects[i]);
       if (space.lends || !takes(requests[i].operation, requests[i].cost)) continue;
-      if (store_.answers_->denied_last(space.name_of(subjects[i].key), requests[i])) return true;
+      if (store_.answers_->denied_last(name_of(subjects[i]), requests[i])) return true;
     }
     return false;
   }
@@ -247,7 +244,7 @@ class FallbackStore::Settling {
       const FallbackSpace& space = FallbackSpace::of(subjects[i]);
       Decision one;
       if (!takes(requests[i].operation, requests[i].cost) || space.lends ||
-          !store_.answers_->denies(space.name_of(subjects[i].key), requests[i], arrived_, one,
+          !store_.answers_->denies(name_of(subjects[i]), requests[i], arrived_, one,
                                    LastAnswers::Answers::kNo) ||
           (is_denied && one.retry_after <= decision.retry_after)) {
         continue;
@@ -350,6 +347,10 @@ std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>
   return space;
 }
 
+KeyName FallbackStore::name_of(const Subject& subject) {
+  return {.space = FallbackSpace::of(subject).number, .key = subject.key};
+}
+
 Request FallbackStore::in_local(const Subject& subject, const Request& request) {
   Request local = request;
   local.space = FallbackSpace::of(subject).local.get();
@@ -381,7 +382,7 @@ bool FallbackStore::is_denied_again(const Subject& subject, const Request& reque
                                     Instant& sent, Decision& decision) {
   FallbackSpace& space = FallbackSpace::of(subject);
   if (answers_ == nullptr || space.lends) return false;
-  const LastAnswers::Name name = space.name_of(subject.key);
+  const KeyName name = name_of(subject);
   if (request.operation == Operation::kRefund || request.operation == Operation::kReset) {
     answers_->clear(name, clock_.now());
     return false;
@@ -501,10 +502,10 @@ void FallbackStore::bring_to_told(const Subject& subject, const Request& request
   const FallbackSpace& space = FallbackSpace::of(subject);
   if (space.lends) return;
   const std::size_t parts = request.limit->parts.size();
-  const auto told = answers_->take_new(space.name_of(subject.key), parts);
+  const auto told = answers_->take_new(name_of(subject), parts);
   if (std::ranges::none_of(told, [](const auto& one) { return one.has_value(); })) return;
   local_->set_told(subject.key, in_local(subject, request), told,
-                   charges_->pending(space, subject.key, now));
+                   charges_->pending(name_of(subject), now));
 }
 
 // Keeps account of what the local states have admitted, or taken back.
@@ -522,27 +523,45 @@ void FallbackStore::note_local(const Subject& subject, const Request& request,
       break;
     case Operation::kRefund:
       if (may_be_done) return;  // The store may have got these units.
-      return charges_->subtract(*subject.space, subject.key, request.cost);
+      return charges_->subtract(name_of(subject), request.cost);
     case Operation::kReset:
-      return charges_->forget(*subject.space, subject.key);
+      return charges_->forget(name_of(subject));
     default:
       return;
   }
   if (units == 0) return;
   if (may_be_done) return count_not_charged_back(units);
   const auto until = now + local_->reset_after(in_local(subject, request), now).count();
-  const std::int64_t lost = charges_->add(subject.key,
-                                          {.space = FallbackSpace::of(subject).weak_from_this(),
-                                           .limit = FallbackSpace::of(subject).keep(*request.limit),
-                                           .name = std::string(request.key),
-                                           .units = units},
-                                          now, until);
-  count_not_charged_back(lost);
+  count_not_charged_back(charges_->add({.name = name_of(subject),
+                                        .limit = FallbackSpace::of(subject).keep(*request.limit),
+                                        .key = std::string(request.key),
+                                        .units = units},
+                                       now, until));
 }
 
 void FallbackStore::count_not_charged_back(std::int64_t units) {
   counters_->not_charged_back.fetch_add(static_cast<std::uint64_t>(units),
                                         std::memory_order_relaxed);
+}
+
+// The space of what is to be charged. If its limiter is gone, the space is opened again. Null if
+// the name has begun fresh since, with another algorithm for example, or if the space cannot be
+// opened.
+std::shared_ptr<FallbackStore::FallbackSpace> FallbackStore::space_of(
+    const ChargeBack::Charge& charge) {
+  const auto is_its_own = [&](std::uint64_t number) { return number == charge.name.space; };
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = spaces_.find(charge.limit->space);
+    if (known == spaces_.end() || !is_its_own(known->second.number)) return nullptr;
+    if (auto space = known->second.space.lock()) return space;
+  }
+  try {
+    auto space = std::static_pointer_cast<FallbackSpace>(open_space(*charge.limit));
+    return is_its_own(space->number) ? space : nullptr;
+  } catch (const StoreError&) {
+    return nullptr;
+  }
 }
 
 // The store answers: charges to it what the local states have admitted and still counts.
@@ -551,25 +570,26 @@ void FallbackStore::charge_back(Instant now) {
   const Instant at = decided_at(now);
   std::vector<Request> requests;
   std::vector<std::shared_ptr<const void>> owners;
-  std::vector<ChargeBack::Key> charged;
-  std::vector<ChargeBack::Key> keys = charges_->take(at);
-  for (ChargeBack::Key& key : keys) {
-    const auto space = std::static_pointer_cast<FallbackSpace>(key.space.lock());
+  std::vector<ChargeBack::Charge> charged;
+  std::vector<ChargeBack::Charge> taken = charges_->take(at);
+  for (ChargeBack::Charge& charge : taken) {
+    const auto space = space_of(charge);
+    Request request{.limit = charge.limit.get(), .key = charge.key, .cost = 0};
     if (space == nullptr) {
-      count_not_charged_back(key.units);
-      continue;
+      count_not_charged_back(charge.units);
+    } else {
+      request.space = space->local.get();
+      request.cost = std::min(charge.units, local_->units_that_count(request, at));
     }
-    Request request{.limit = key.limit.get(), .space = space->local.get(), .key = key.name};
-    request.cost = std::min(key.units, local_->units_that_count(request, at));
-    charges_->settle(key, key.units - request.cost, Outcome::kOver, at);
+    charges_->settle(charge.name, charge.units - request.cost, Outcome::kOver, at);
     if (request.cost == 0) continue;
     request.operation = Operation::kCharge;
     request.space = space->inner.get();
     requests.push_back(request);
     owners.push_back(space);
-    owners.push_back(key.limit);
-    key.units = request.cost;
-    charged.push_back(key);
+    owners.push_back(charge.limit);
+    charge.units = request.cost;
+    charged.push_back(charge);  // The request refers to the key in `taken`.
   }
   if (requests.empty()) return;
   auto batch = std::make_unique<Batch>(requests, Batch::Mode::kEach, now);
@@ -580,19 +600,18 @@ void FallbackStore::charge_back(Instant now) {
                        at, charged = std::move(charged)](Batch& answered) {
     const Instant arrived = answered.now() == kStoreTime ? clock.now() : answered.now();
     for (std::size_t i = 0; i < charged.size(); ++i) {
+      const auto& [name, limit, key, units] = charged[i];
       const Decision& decision = answered.decisions()[i];
       if (decision.source == Source::kStore) {
-        const auto space = std::static_pointer_cast<FallbackSpace>(charged[i].space.lock());
-        answers->record(space->name_of(charged[i].hash), answered.requests()[i], decision,
-                        std::nullopt, arrived, at);
+        answers->record(name, answered.requests()[i], decision, std::nullopt, arrived, at);
       }
       const bool is_lost = decision.source == Source::kUnavailable;
       const bool is_sent = !is_lost || decision.taken == kTakenUnknown;
       const Outcome lost = is_sent ? Outcome::kUnknown : Outcome::kNotSent;
-      charges->settle(charged[i], charged[i].units, is_lost ? lost : Outcome::kOver, arrived);
+      charges->settle(name, units, is_lost ? lost : Outcome::kOver, arrived);
       if (!is_sent) continue;
       auto& count = is_lost ? counters->not_charged_back : counters->charged_back;
-      count.fetch_add(static_cast<std::uint64_t>(charged[i].units), std::memory_order_relaxed);
+      count.fetch_add(static_cast<std::uint64_t>(units), std::memory_order_relaxed);
     }
   };
   inner_->submit(std::move(batch));

@@ -52,7 +52,7 @@ struct FallbackCounters {
   std::atomic<std::uint64_t> charged_back{0};
   /// Units that were admitted by local states, and may never be charged to the store: the store was
   /// sent the request and may have charged it, or the charge, without an answer; too many keys had
-  /// some; or their limiter is gone.
+  /// some; or their limit has been replaced.
   std::atomic<std::uint64_t> not_charged_back{0};
 };
 
@@ -137,6 +137,7 @@ class FallbackStore final : public Store, private Batch::OuterStore {
   /// exact time for keys that were denied.
   Instant sent_at(Instant now) const { return now == kStoreTime ? clock_.now_cheaply() : now; }
 
+  static KeyName name_of(const Subject& subject);
   static Request in_local(const Subject& subject, const Request& request);
   bool is_answered_here(const Subject& subject, const Request& request, Instant now, Instant& sent,
                         Decision& decision);
@@ -151,6 +152,7 @@ class FallbackStore final : public Store, private Batch::OuterStore {
   void note_local(const Subject& subject, const Request& request, const Decision& answer,
                   Instant now, bool may_be_done);
   void count_not_charged_back(std::int64_t units);
+  std::shared_ptr<FallbackSpace> space_of(const ChargeBack::Charge& charge);
   void charge_back(Instant now);
 
   const FallbackOptions options_;

@@ -416,6 +416,25 @@ TEST_F(FallbackToldTest, WhatWasToldOutlivesTheLimiter) {
   EXPECT_EQ(admitted(kStart), 10);
 }
 
+TEST_F(FallbackToldTest, WhatIsNotChargedYetOutlivesTheLimiterToo) {
+  wrap({}, "fixed_window 40/1h");
+  decide_elsewhere({.cost = 30}, kStart);
+  decide({.cost = 0}, kStart);
+  inner_->lose_all();
+  EXPECT_EQ(admitted(kStart), 10);
+  for (int i = 0; i < 3; ++i) {
+    space_.reset();
+    use("fixed_window 40/1h");
+    inner_->loses = [](const Request& asked) { return asked.operation == Operation::kCharge; };
+    EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 10) << "the store does not know of them";
+    inner_->lose_all();
+    EXPECT_EQ(admitted(kStart), 0);
+  }
+  find_again(kStart + ChargeBack::kPause);
+  EXPECT_EQ(store_->counters().charged_back, 10U);
+  EXPECT_EQ(remaining_in_store(), 0);
+}
+
 TEST_F(FallbackToldTest, AnotherAlgorithmForTheNameBeginsFresh) {
   wrap({}, "fixed_window 40/1h");
   decide({.cost = 30}, kStart);
@@ -473,14 +492,27 @@ TEST_F(FallbackToldTest, WhatTheStoreHasMostLikelyDeniedIsCharged) {
   EXPECT_EQ(store_->counters().not_charged_back, 4U);
 }
 
-TEST_F(FallbackToldTest, WhatALimiterThatIsGoneAdmittedIsCounted) {
-  wrap({});
+TEST_F(FallbackToldTest, WhatALimiterThatIsGoneAdmittedIsChargedToo) {
+  wrap({}, "fixed_window 40/1h");
   inner_->lose_all();
   decide({.cost = 5}, kStart);
   space_.reset();
   use("token_bucket 10/1h", "another");
   find_again();
+  EXPECT_EQ(store_->counters().charged_back, 5U);
+  use("fixed_window 40/1h");
+  EXPECT_EQ(remaining_in_store(), 35);
+}
+
+TEST_F(FallbackToldTest, WhatALimitThatIsReplacedAdmittedIsCounted) {
+  wrap({}, "fixed_window 40/1h");
+  inner_->lose_all();
+  decide({.cost = 5}, kStart);
+  space_.reset();
+  use("sliding_log 40/1h");
+  find_again();
   EXPECT_EQ(store_->counters().not_charged_back, 5U);
+  EXPECT_EQ(remaining_in_store(), 40);
 }
 
 TEST_F(FallbackToldTest, PermitsAreNotCharged) {
@@ -509,26 +541,25 @@ TEST_F(FallbackToldTest, IsChargedByASubmittedBatchToo) {
 
 class ChargeBackTest : public testing::Test {
  protected:
+  static KeyName name(std::uint64_t key) { return {.space = 1, .key = {.high = key, .low = key}}; }
   std::int64_t add(std::uint64_t key, Instant fresh_at, Instant now = 0) {
-    return charges_.add({.high = key, .low = key},
-                        {.space = space_, .limit = nullptr, .name = "k", .units = 2}, now,
+    return charges_.add({.name = name(key), .limit = nullptr, .key = "k", .units = 2}, now,
                         fresh_at);
   }
   std::int64_t take_all(Instant now) {
     std::int64_t units = 0;
     while (!charges_.is_empty()) {
-      for (const auto& key : charges_.take(now)) {
-        EXPECT_EQ(charges_.pending(*space_, key.hash, now), key.units) << "until it is charged";
-        charges_.settle(key, key.units, ChargeBack::Outcome::kOver, now);
-        EXPECT_EQ(charges_.pending(*space_, key.hash, now), 0);
-        units += key.units;
+      for (const auto& charge : charges_.take(now)) {
+        EXPECT_EQ(charges_.pending(charge.name, now), charge.units) << "until it is charged";
+        charges_.settle(charge.name, charge.units, ChargeBack::Outcome::kOver, now);
+        EXPECT_EQ(charges_.pending(charge.name, now), 0);
+        units += charge.units;
       }
     }
     return units;
   }
 
   ChargeBack charges_;
-  std::shared_ptr<Space> space_ = std::make_shared<Space>();
 };
 
 TEST_F(ChargeBackTest, IsBounded) {
@@ -543,32 +574,31 @@ TEST_F(ChargeBackTest, IsBounded) {
 }
 
 TEST_F(ChargeBackTest, KeepsNoLongKeys) {
-  const std::string name(ChargeBack::kMaxKeyBytes + 1, 'k');
-  EXPECT_EQ(charges_.add({}, {.space = space_, .limit = nullptr, .name = name, .units = 3}, 0, 9),
-            3);
+  const std::string key(ChargeBack::kMaxKeyBytes + 1, 'k');
+  EXPECT_EQ(charges_.add({.name = name(1), .limit = nullptr, .key = key, .units = 3}, 0, 9), 3);
   EXPECT_TRUE(charges_.is_empty());
 }
 
 TEST_F(ChargeBackTest, WhatMayHaveBeenChargedIsPendingAndNotSentAgain) {
   using Outcome = ChargeBack::Outcome;
   add(1, 50);
-  const ChargeBack::Key key = charges_.take(0).at(0);
-  charges_.settle(key, key.units, Outcome::kUnknown, 1);
+  const ChargeBack::Charge charge = charges_.take(0).at(0);
+  charges_.settle(charge.name, charge.units, Outcome::kUnknown, 1);
   EXPECT_TRUE(charges_.is_empty());
-  EXPECT_EQ(charges_.pending(*space_, key.hash, 49), 2);
-  EXPECT_EQ(charges_.pending(*space_, key.hash, 50), 0);
+  EXPECT_EQ(charges_.pending(charge.name, 49), 2);
+  EXPECT_EQ(charges_.pending(charge.name, 50), 0);
   add(1, 50, 2);
-  EXPECT_EQ(charges_.pending(*space_, key.hash, 49), 4);
+  EXPECT_EQ(charges_.pending(charge.name, 49), 4);
   EXPECT_EQ(charges_.take(3).at(0).units, 2);
 }
 
 TEST_F(ChargeBackTest, WhatIsForgottenWhileItIsSentDoesNotComeBack) {
   add(1, 50);
-  const ChargeBack::Key key = charges_.take(0).at(0);
-  charges_.forget(*space_, key.hash);
-  EXPECT_EQ(charges_.pending(*space_, key.hash, 1), 0);
-  charges_.settle(key, key.units, ChargeBack::Outcome::kNotSent, 1);
-  EXPECT_EQ(charges_.pending(*space_, key.hash, 1), 0);
+  const ChargeBack::Charge charge = charges_.take(0).at(0);
+  charges_.forget(charge.name);
+  EXPECT_EQ(charges_.pending(charge.name, 1), 0);
+  charges_.settle(charge.name, charge.units, ChargeBack::Outcome::kNotSent, 1);
+  EXPECT_EQ(charges_.pending(charge.name, 1), 0);
   EXPECT_TRUE(charges_.is_empty());
 }
 
@@ -585,10 +615,9 @@ TEST_F(ChargeBackTest, BeginsAnewOnceTheKeyWasFresh) {
 
 TEST_F(ChargeBackTest, SumsDoNotOverflow) {
   for (int i = 0; i < 2; ++i) {
-    charges_.add({},
-                 {.space = space_,
+    charges_.add({.name = name(1),
                   .limit = nullptr,
-                  .name = "k",
+                  .key = "k",
                   .units = std::numeric_limits<std::int64_t>::max()},
                  0, 9);
   }

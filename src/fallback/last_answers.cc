@@ -118,19 +118,19 @@ LastAnswers::~LastAnswers() = default;
 
 // Index 0 is that of the whole limit, and the following are those of the parts of an `&`. Odd
 // multipliers keep any two spaces or parts apart, and spread them over all bits.
-LastAnswers::Tag LastAnswers::tag_of(const Name& name, std::size_t index) {
+LastAnswers::Tag LastAnswers::tag_of(const KeyName& name, std::size_t index) {
   const Tag tag =
       name.key.high ^ (name.space * 0x9E3779B97F4A7C15U) ^ (index * 0xC2B2AE3D27D4EB4FU);
   return tag | (tag == 0 ? 1 : 0);
 }
 
 // All parts of a key are in one shard.
-LastAnswers::Shard& LastAnswers::shard_of(const Name& name) const {
+LastAnswers::Shard& LastAnswers::shard_of(const KeyName& name) const {
   return shards_[name.key.low % kShards];
 }
 
 // Null if nothing is remembered. REQUIRES: the shard's lock is held.
-LastAnswers::Entry* LastAnswers::find(const Name& name, std::size_t index) const {
+LastAnswers::Entry* LastAnswers::find(const KeyName& name, std::size_t index) const {
   Shard& shard = shard_of(name);
   if (shard.sets.empty()) return nullptr;
   const Tag tag = tag_of(name, index);
@@ -142,7 +142,7 @@ LastAnswers::Entry* LastAnswers::find(const Name& name, std::size_t index) const
 }
 
 // REQUIRES: the shard's lock is held.
-LastAnswers::Entry& LastAnswers::find_or_add(const Name& name, std::size_t index, Instant now) {
+LastAnswers::Entry& LastAnswers::find_or_add(const KeyName& name, std::size_t index, Instant now) {
   if (Entry* const entry = find(name, index)) return *entry;
   Shard& shard = shard_of(name);
   if (shard.sets.empty()) shard.sets.resize(1);
@@ -174,7 +174,7 @@ void LastAnswers::grow(Shard& shard) {
   }
 }
 
-void LastAnswers::record(const Name& name, const Request& request, const Decision& told,
+void LastAnswers::record(const KeyName& name, const Request& request, const Decision& told,
                          std::optional<Instant> sent, Instant at, Instant since) {
   const bool takes_units = sent && takes(request.operation, request.cost);
   const std::lock_guard lock(shard_of(name).lock);
@@ -207,14 +207,14 @@ void LastAnswers::record(const Name& name, const Request& request, const Decisio
   }
 }
 
-bool LastAnswers::was_denied(const Name& name) const {
+bool LastAnswers::was_denied(const KeyName& name) const {
   const std::lock_guard lock(shard_of(name).lock);
   const Entry* const entry = find(name);
   return entry != nullptr && entry->denied_at != 0;
 }
 
-bool LastAnswers::denies(const Name& name, const Request& request, Instant now, Decision& decision,
-                         Answers store) const {
+bool LastAnswers::denies(const KeyName& name, const Request& request, Instant now,
+                         Decision& decision, Answers store) const {
   assert(request.operation == Operation::kTake || request.operation == Operation::kTakeUpTo);
   if (request.cost == 0) return false;
   const std::lock_guard lock(shard_of(name).lock);
@@ -238,7 +238,7 @@ bool LastAnswers::denies(const Name& name, const Request& request, Instant now, 
   return true;
 }
 
-bool LastAnswers::denied_last(const Name& name, const Request& request) const {
+bool LastAnswers::denied_last(const KeyName& name, const Request& request) const {
   if (request.cost == 0) return false;
   const std::lock_guard lock(shard_of(name).lock);
   const Entry* const entry = find(name);
@@ -246,7 +246,7 @@ bool LastAnswers::denied_last(const Name& name, const Request& request) const {
          entry->numbers == numbers_hash(request);
 }
 
-void LastAnswers::clear(const Name& name, Instant now) {
+void LastAnswers::clear(const KeyName& name, Instant now) {
   Shard& shard = shard_of(name);
   const std::lock_guard lock(shard.lock);
   shard.cleared_at = std::max(shard.cleared_at, now);
@@ -256,7 +256,7 @@ void LastAnswers::clear(const Name& name, Instant now) {
   }
 }
 
-LastAnswers::ToldParts LastAnswers::take_new(const Name& name, std::size_t parts) {
+LastAnswers::ToldParts LastAnswers::take_new(const KeyName& name, std::size_t parts) {
   ToldParts told;
   const std::lock_guard lock(shard_of(name).lock);
   for (std::size_t part = 0; part < parts; ++part) {

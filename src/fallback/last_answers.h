@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "core/arithmetic.h"
-#include "core/hash_secret.h"
 #include "core/limit_syntax.h"
 #include "core/lock.h"
 #include "core/store.h"
+#include "fallback/key_name.h"
 
 namespace sluice {
 
@@ -56,12 +56,6 @@ class LastAnswers {
     std::chrono::nanoseconds hold{0};
   };
 
-  /// Identifies a key: the number of its space, and its hash.
-  struct Name {
-    std::uint64_t space = 0;
-    KeyHash key;
-  };
-
   /// What was used of a key, or of one part of it. That holds under other numbers too; what
   /// remained does not.
   struct Told {
@@ -84,30 +78,30 @@ class LastAnswers {
   /// not, only what the binding part told is known. The answer is newer than all that the store
   /// told until `since`. The answers of a batch of several requests are recorded when the last has
   /// arrived, so their `since` is when the batch was sent.
-  void record(const Name& name, const Request& request, const Decision& told,
+  void record(const KeyName& name, const Request& request, const Decision& told,
               std::optional<Instant> sent, Instant at, Instant since = kMaxInt64);
 
   /// Whether a denial of the key was recorded or cleared once, as far as is remembered. If not,
   /// denies() is false, and a lower bound of the send time will do for record().
-  bool was_denied(const Name& name) const;
+  bool was_denied(const KeyName& name) const;
 
   /// Whether the request is denied now; if so, sets `decision` (Source::kCache). REQUIRES: `name`
   /// is that of the request's key; the request is a kTake or a kTakeUpTo.
-  bool denies(const Name& name, const Request& request, Instant now, Decision& decision,
+  bool denies(const KeyName& name, const Request& request, Instant now, Decision& decision,
               Answers store = Answers::kYes) const;
 
   /// Whether a take like this one was denied when the store was asked last. The denial may have
   /// ended since.
-  bool denied_last(const Name& name, const Request& request) const;
+  bool denied_last(const KeyName& name, const Request& request) const;
 
   /// The key's denial is over: a refund or a reset in this process may have ended it. From now on
   /// denials of requests sent up to `now` are not remembered.
-  void clear(const Name& name, Instant now);
+  void clear(const KeyName& name, Instant now);
 
   /// What the store told of each part of the key's limit since the last call for this key. Nothing
   /// where it has told nothing new. Of a limit of one part, that is what record() was told.
   using ToldParts = std::array<std::optional<Told>, kMaxParts>;
-  ToldParts take_new(const Name& name, std::size_t parts);
+  ToldParts take_new(const KeyName& name, std::size_t parts);
 
   /// The most keys that can be remembered. Each part of an `&` takes the place of one more.
   std::size_t most_keys() const { return kShards * most_sets_ * kWays; }
@@ -122,10 +116,10 @@ class LastAnswers {
   struct Shard;
   using Tag = std::uint64_t;
 
-  static Tag tag_of(const Name& name, std::size_t index);
-  Shard& shard_of(const Name& name) const;
-  Entry* find(const Name& name, std::size_t index = 0) const;
-  Entry& find_or_add(const Name& name, std::size_t index, Instant now);
+  static Tag tag_of(const KeyName& name, std::size_t index);
+  Shard& shard_of(const KeyName& name) const;
+  Entry* find(const KeyName& name, std::size_t index = 0) const;
+  Entry& find_or_add(const KeyName& name, std::size_t index, Instant now);
   static void grow(Shard& shard);
 
   const bool keeps_all_;

@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr LastAnswers::Name kName{.space = 1, .key = {.high = 1, .low = 2}};
+constexpr KeyName kName{.space = 1, .key = {.high = 1, .low = 2}};
 constexpr LastAnswers::Options kOptions{.most_bytes = std::size_t{2} << 20,
                                         .hold = std::chrono::hours(1)};
 
@@ -37,7 +37,7 @@ class LastAnswersTest : public testing::Test {
             .patience_ns = ask.patience_ns};
   }
 
-  LastAnswers::Name name(const Ask& ask) const {
+  KeyName name(const Ask& ask) const {
     return {.space = ask.space, .key = hash_key(ask.key, secret_)};
   }
 

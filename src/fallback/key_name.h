@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/hash_secret.h"
+
+namespace sluice {
+
+/// Identifies a key of a FallbackStore: the number of its space, and its hash.
+struct KeyName {
+  std::uint64_t space = 0;
+  KeyHash key;
+
+  bool operator==(const KeyName&) const = default;
+};
+
+}  // namespace sluice
