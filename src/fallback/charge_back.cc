@@ -25,6 +25,7 @@ std::int64_t ChargeBack::add(Charge charge, Instant now, Instant fresh_at) {
   set_units(entry, charge.units);
   entry.charge = std::move(charge);
   entry.fresh_at = std::max(entry.fresh_at, fresh_at);
+  shard.next_fresh_at = std::min(shard.next_fresh_at, entry.fresh_at);
   return 0;
 }
 

@@ -86,7 +86,7 @@ class ChargeBack {
     std::mutex mutex;
     // Guarded by mutex:
     Entries entries;
-    // Before that, no entry becomes fresh. Found when the shard is full.
+    // Before that, no entry becomes fresh. Found anew when the shard is full.
     Instant next_fresh_at = 0;
   };
 

@@ -573,6 +573,16 @@ TEST_F(ChargeBackTest, IsBounded) {
   EXPECT_TRUE(charges_.is_empty());
 }
 
+TEST_F(ChargeBackTest, AFullShardFindsTheKeysThatAreFreshSooner) {
+  constexpr std::uint64_t kShard = ChargeBack::kMaxKeys / ChargeBack::kShards;
+  for (std::uint64_t i = 0; i <= kShard; ++i) {
+    EXPECT_EQ(add(i * ChargeBack::kShards, 1000), i < kShard ? 0 : 2);
+  }
+  take_all(0);
+  for (std::uint64_t i = 0; i < kShard; ++i) EXPECT_EQ(add(i * ChargeBack::kShards, 50), 0);
+  EXPECT_EQ(add(kShard * ChargeBack::kShards, 100, 50), 0);
+}
+
 TEST_F(ChargeBackTest, KeepsNoLongKeys) {
   const std::string key(ChargeBack::kMaxKeyBytes + 1, 'k');
   EXPECT_EQ(charges_.add({.name = name(1), .limit = nullptr, .key = key, .units = 3}, 0, 9), 3);
