@@ -198,14 +198,13 @@ class FallbackModelTest : public FallbackFixture {
     }
   }
 
-  // The store counts now what was admitted here; of a debt, no more than this process's share.
+  // The store counts now what was admitted here.
   void charged(const KnownPart& part) {
     if (parts_.size() > 1) return;  // Of an `&`, no more than the smallest bucket holds.
     KnownPart then = part;
     then.at = now_;
-    const std::int64_t least =
-        std::min(then.counting(uncharged_), ceil_divide(part.limit.count, share_));
-    RC_ASSERT(peek_at_store()[0].remaining <= part.limit.count - least);
+    const std::int64_t least = then.counting(uncharged_);
+    RC_ASSERT(peek_at_store()[0].remaining <= std::max<std::int64_t>(0, part.limit.count - least));
   }
 
   void ask_elsewhere() {

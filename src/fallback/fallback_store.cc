@@ -574,21 +574,22 @@ void FallbackStore::charge_back(Instant now) {
   std::vector<ChargeBack::Charge> taken = charges_->take(at);
   for (ChargeBack::Charge& charge : taken) {
     const auto space = space_of(charge);
-    Request request{.limit = charge.limit.get(), .key = charge.key, .cost = 0};
-    if (space == nullptr) {
-      count_not_charged_back(charge.units);
-    } else {
+    Request request{.limit = charge.limit.get(), .key = charge.key};
+    LocalFallback::Due due{.lost = charge.units};
+    if (space != nullptr) {
       request.space = space->local.get();
-      request.cost = std::min(charge.units, local_->units_that_count(request, at));
+      due = local_->due(request, charge.units, at);
     }
-    charges_->settle(charge.name, charge.units - request.cost, Outcome::kOver, at);
-    if (request.cost == 0) continue;
+    count_not_charged_back(due.lost);
+    charges_->settle(charge.name, charge.units - due.charge, Outcome::kOver, at);
+    if (due.charge == 0) continue;
     request.operation = Operation::kCharge;
+    request.cost = due.charge;
     request.space = space->inner.get();
     requests.push_back(request);
     owners.push_back(space);
     owners.push_back(charge.limit);
-    charge.units = request.cost;
+    charge.units = due.charge;
     charged.push_back(charge);  // The request refers to the key in `taken`.
   }
   if (requests.empty()) return;

@@ -278,7 +278,32 @@ TEST_F(FallbackToldTest, OfAnAmpersandNoBucketIsChargedMoreThanItHolds) {
   const Instant later = kStart + 100 * kSecondNs;
   find_again(later);
   EXPECT_EQ(store_->counters().charged_back, 10U);
+  EXPECT_EQ(store_->counters().not_charged_back, 90U) << "the day's window would count them";
   EXPECT_LE(decide({.cost = 10}, later).retry_after, std::chrono::seconds(10));
+}
+
+TEST_F(FallbackToldTest, ADebtBeyondTheShareIsChargedToo) {
+  wrap({.local_share = 4}, "fixed_window 40/1h");
+  inner_->lose_all();
+  decide({.cost = 40, .operation = Operation::kCharge}, kStart);
+  find_again();
+  EXPECT_EQ(store_->counters().charged_back, 40U);
+  EXPECT_EQ(remaining_in_store(), 0);
+}
+
+// The local states have no room for so many keys.
+TEST_F(FallbackToldTest, WhatTheLocalStatesHaveForgottenIsCounted) {
+  wrap({.local_bytes = std::size_t{2} << 20}, "sliding_log 40/1h");
+  inner_->lose_all();
+  const std::uint64_t keys = ChargeBack::kMaxKeys / 2;
+  for (std::uint64_t i = 0; i < keys; ++i) {
+    const std::string key = std::to_string(i);
+    EXPECT_TRUE(decide({.key = key, .cost = 2}, kStart).allowed);
+  }
+  for (int i = 0; i < 20; ++i) find_again();
+  const FallbackCounters& counters = store_->counters();
+  EXPECT_GT(counters.not_charged_back, 0U);
+  EXPECT_EQ(counters.charged_back + counters.not_charged_back, 2 * keys);
 }
 
 TEST_F(FallbackToldTest, AResetIsNotChargedBack) {

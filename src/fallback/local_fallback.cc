@@ -40,6 +40,20 @@ bool starts_with_first(const AnyPart& part) {
   return window != nullptr && window->params.first;
 }
 
+// The same limit, but nothing but its buckets ever denies: of what remains, it is seen how much
+// counts, although that may be more than the limit.
+LimitDefinition without_limit(const LimitDefinition& limit) {
+  LimitDefinition unlimited{.space = {}, .expression = {}, .parts = limit.parts};
+  for (AnyPart& any : unlimited.parts) {
+    std::visit(
+        [](auto& part) {
+          if constexpr (requires { part.params.limit; }) part.params.limit = kMaxCount;
+        },
+        any);
+  }
+  return unlimited;
+}
+
 // The units that have been taken from a bucket, if it is full after `reset_ns`. They may be more
 // than it holds: a charge, a delay and `borrow=yes` take units that are yet to return.
 std::int64_t units_in_bucket(const LimitNumbers& numbers, std::int64_t reset_ns) {
@@ -123,32 +137,40 @@ memory::Used LocalFallback::used(const AnyPart& part, const LastAnswers::Told& t
   return {.at = at, .units = std::max<std::int64_t>(0, units)};
 }
 
-std::chrono::nanoseconds LocalFallback::reset_after(Request request, Instant now) {
-  boost::container::small_vector<Decision, 1> parts(request.limit->parts.size());
+LocalFallback::PartDecisions LocalFallback::peek(Request request, const LimitDefinition& limit,
+                                                 Instant now) {
+  PartDecisions parts(limit.parts.size());
+  request.limit = &limit;
   request.operation = Operation::kTake;
   request.cost = 0;
   request.parts = {parts.data(), parts.size()};
   static_cast<void>(ask(store_, request, now));
-  return std::ranges::max(parts, {}, &Decision::reset_after).reset_after;
+  return parts;
 }
 
-std::int64_t LocalFallback::units_that_count(const Request& request, Instant now) {
-  const std::vector<AnyPart>& parts = request.limit->parts;
-  if (parts.size() == 1) {
-    Request peek = request;
-    peek.operation = Operation::kTake;
-    peek.cost = 0;
-    const Decision here = ask(store_, peek, now);
-    return ceil_divide(units_counting(parts[0], here), shares_);
-  }
-  std::int64_t most = 0;
-  std::int64_t least_bucket = kMaxCount;
-  for (const AnyPart& part : parts) {
+std::chrono::nanoseconds LocalFallback::reset_after(const Request& request, Instant now) {
+  return std::ranges::max(peek(request, *request.limit, now), {}, &Decision::reset_after)
+      .reset_after;
+}
+
+LocalFallback::Due LocalFallback::due(const Request& request, std::int64_t units, Instant now) {
+  const LimitDefinition unlimited = without_limit(*request.limit);
+  const PartDecisions peeks = peek(request, unlimited, now);
+  std::int64_t counting = 0;
+  std::int64_t least_bucket = kMaxInt64;
+  for (std::size_t i = 0; i < peeks.size(); ++i) {
+    const AnyPart& part = request.limit->parts[i];
     const std::int64_t quota = numbers_of(part).quota;
-    most = std::max(most, quota);
-    if (is_bucket(part)) least_bucket = std::min(least_bucket, quota);
+    // Nothing remains of a key that is blocked, which does not tell what counts.
+    const bool is_known = is_bucket(part) || peeks[i].remaining > 0;
+    const std::int64_t here = is_known ? units_counting(part, peeks[i]) : quota;
+    counting = std::max(counting, ceil_divide(here, shares_));
+    if (is_bucket(part) && peeks.size() > 1) least_bucket = std::min(least_bucket, quota);
   }
-  return std::min(most, least_bucket);
+  if (counting == 0) return {.lost = units};
+  const std::int64_t count = std::min(units, counting);
+  const std::int64_t charge = std::min(count, least_bucket);
+  return {.charge = charge, .lost = count - charge};
 }
 
 Decision LocalFallback::answer(std::span<const Request> requests, Instant now) {

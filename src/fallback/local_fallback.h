@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -44,18 +45,27 @@ class LocalFallback {
   void set_told(const KeyHash& key, const Request& request, const LastAnswers::ToldParts& told,
                 std::int64_t pending);
 
-  /// The most of a key's units that may still count in the store, of those that were admitted here:
-  /// for an `&`, whose parts are charged together, no more than a bucket among them can hold.
-  std::int64_t units_that_count(const Request& request, Instant now);
+  struct Due {
+    std::int64_t charge = 0;
+    std::int64_t lost = 0;
+  };
+  /// Of `units` of a key that were admitted here and are not all over: those that the remote store
+  /// is to be charged, and those that may count but cannot be charged. Lost are all of a key that
+  /// the local states have forgotten; and, of an `&`, whose parts are charged together, what a
+  /// bucket among them cannot hold. The rest does not count any more.
+  Due due(const Request& request, std::int64_t units, Instant now);
 
   /// The time until no part of the key's limit counts what was admitted here.
-  std::chrono::nanoseconds reset_after(Request request, Instant now);
+  std::chrono::nanoseconds reset_after(const Request& request, Instant now);
 
   /// Decides what the remote store did not answer: one request, or several that are asked together,
   /// at most kMaxTogether. Source::kLocal.
   Decision answer(std::span<const Request> requests, Instant now);
 
  private:
+  using PartDecisions = boost::container::small_vector<Decision, 1>;
+
+  PartDecisions peek(Request request, const LimitDefinition& limit, Instant now);
   Decision answer_one(const Request& request, Instant now);
   Decision answer_together(std::span<const Request> requests, Instant now);
   Decision answer_for_permit(Request request, Instant now);
