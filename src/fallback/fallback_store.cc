@@ -219,7 +219,7 @@ class FallbackStore::Settling {
     }
     decision = store_.local_->answer({local.data(), local.size()}, now);
     // The store may have charged what it was sent, so that is not charged back. But if it denied
-    // such a request when it was asked last, it has most likely denied this one as well.
+    // such a request shortly before, it has most likely denied this one as well.
     const bool may_be_done = was_sent && !was_denied_last(subjects, requests);
     for (std::size_t i = 0; i < requests.size(); ++i) {
       store_.note_local(subjects[i], requests[i], decision, now, may_be_done);
@@ -230,7 +230,8 @@ class FallbackStore::Settling {
     for (std::size_t i = 0; i < requests.size(); ++i) {
       const FallbackSpace& space = FallbackSpace::of(subjects[i]);
       if (space.lends || !takes(requests[i].operation, requests[i].cost)) continue;
-      if (store_.answers_->denied_last(name_of(subjects[i]), requests[i])) return true;
+      const KeyName name = name_of(subjects[i]);
+      if (store_.answers_->denied_last(name, requests[i], batch_.outer.sent)) return true;
     }
     return false;
   }

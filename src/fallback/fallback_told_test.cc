@@ -517,6 +517,23 @@ TEST_F(FallbackToldTest, WhatTheStoreHasMostLikelyDeniedIsCharged) {
   EXPECT_EQ(store_->counters().not_charged_back, 4U);
 }
 
+TEST_F(FallbackToldTest, ADenialThatEndedLongAgoTellsNothingOfALostReply) {
+  wrap({}, "fixed_window 10/1h");
+  inner_->says = [](const Request&) {
+    return Decision{.limit = 10, .remaining = 5, .retry_after = std::chrono::milliseconds(1)};
+  };
+  EXPECT_FALSE(decide({.cost = 6}).allowed);
+  inner_->says = [](const Request&) {
+    return Decision{.source = Source::kUnavailable, .taken = kTakenUnknown};
+  };
+  const Instant later = store_->now() + kHourNs;
+  EXPECT_TRUE(decide({.cost = 6}, later).allowed);
+  inner_->says = nullptr;
+  find_again(later);
+  EXPECT_EQ(store_->counters().charged_back, 0U);
+  EXPECT_EQ(store_->counters().not_charged_back, 6U);
+}
+
 TEST_F(FallbackToldTest, WhatALimiterThatIsGoneAdmittedIsChargedToo) {
   wrap({}, "fixed_window 40/1h");
   inner_->lose_all();

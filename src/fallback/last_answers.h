@@ -90,9 +90,9 @@ class LastAnswers {
   bool denies(const KeyName& name, const Request& request, Instant now, Decision& decision,
               Answers store = Answers::kYes) const;
 
-  /// Whether a take like this one was denied when the store was asked last. The denial may have
-  /// ended since.
-  bool denied_last(const KeyName& name, const Request& request) const;
+  /// Whether the store has most likely denied this take, which was sent at `sent` or later: it
+  /// denied such a take when it was asked last, and that denial ended at most a second before.
+  bool denied_last(const KeyName& name, const Request& request, Instant sent) const;
 
   /// The key's denial is over: a refund or a reset in this process may have ended it. From now on
   /// denials of requests sent up to `now` are not remembered.
