@@ -168,10 +168,8 @@ class FallbackStore::Settling {
     if (store_.answers_ == nullptr) return;
     const FallbackSpace& space = FallbackSpace::of(subject);
     const Operation operation = request.operation;
-    if (!space.lends && (operation == Operation::kRefund || operation == Operation::kReset)) {
-      // Cleared again (as before sending), whatever the answer: it may have been done.
-      store_.answers_->clear(name_of(subject), store_.clock_.now());
-    }
+    // Once more (as before sending), whatever the answer: it may have been done.
+    store_.ask_again_after(operation, subject);
     if (answer.source != Source::kStore) return;
     if (operation == Operation::kReset) store_.charges_->forget(name_of(subject));
     if (store_.local_ != nullptr && store_.local_->mirrors(request)) {
@@ -384,10 +382,7 @@ bool FallbackStore::is_denied_again(const Subject& subject, const Request& reque
   FallbackSpace& space = FallbackSpace::of(subject);
   if (answers_ == nullptr || space.lends) return false;
   const KeyName name = name_of(subject);
-  if (request.operation == Operation::kRefund || request.operation == Operation::kReset) {
-    answers_->clear(name, clock_.now());
-    return false;
-  }
+  ask_again_after(request.operation, subject);
   // Of a denial that is remembered, the decisions of its parts are not.
   if (!takes(request.operation, request.cost) || now != kStoreTime || !request.parts.empty() ||
       !answers_->was_denied(name)) {
@@ -399,6 +394,13 @@ bool FallbackStore::is_denied_again(const Subject& subject, const Request& reque
   counters_->cached_denials.fetch_add(1, std::memory_order_relaxed);
   space.count(request, decision);
   return true;
+}
+
+// What this process gives back, its callers can take at once. REQUIRES: answers_ is not null.
+void FallbackStore::ask_again_after(Operation operation, const Subject& subject) {
+  if (FallbackSpace::of(subject).lends) return;
+  if (operation == Operation::kRefund) answers_->ask_again(name_of(subject), clock_.now());
+  if (operation == Operation::kReset) answers_->clear(name_of(subject), clock_.now());
 }
 
 void FallbackStore::decide(std::span<const Request> requests, Instant now,

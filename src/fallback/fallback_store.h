@@ -139,6 +139,7 @@ class FallbackStore final : public Store, private Batch::OuterStore {
 
   static KeyName name_of(const Subject& subject);
   static Request in_local(const Subject& subject, const Request& request);
+  void ask_again_after(Operation operation, const Subject& subject);
   bool is_answered_here(const Subject& subject, const Request& request, Instant now, Instant& sent,
                         Decision& decision);
   bool is_denied_again(const Subject& subject, const Request& request, Instant now, Instant& sent,

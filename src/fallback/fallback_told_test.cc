@@ -141,6 +141,16 @@ TEST_F(FallbackToldTest, WhatTheStoreDeniedStaysDeniedUntilItsRetryAfter) {
   EXPECT_TRUE(decide(Ask{}).allowed) << "unless this process resets it";
 }
 
+TEST_F(FallbackToldTest, ARefundDoesNotEndWhatTheStoreStillDenies) {
+  wrap({}, "fixed_window 10/10ms");
+  decide_elsewhere({.operation = Operation::kBlock, .duration_ns = kHourNs});
+  EXPECT_FALSE(decide(Ask{}).allowed);
+  EXPECT_EQ(decide({.operation = Operation::kRefund}).remaining, 0);
+  inner_->lose_all();
+  await_refill();
+  EXPECT_GT(decide(Ask{}).retry_after, std::chrono::minutes(59));
+}
+
 TEST_F(FallbackToldTest, WhatTheStoreDeniedStaysDeniedToAGroup) {
   wrap({}, "token_bucket 10/10ms");
   decide_elsewhere({.operation = Operation::kBlock, .duration_ns = kHourNs});

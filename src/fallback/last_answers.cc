@@ -246,14 +246,17 @@ bool LastAnswers::denied_last(const KeyName& name, const Request& request, Insta
          entry->covers(request) && entry->numbers == numbers_hash(request);
 }
 
-void LastAnswers::clear(const KeyName& name, Instant now) {
+void LastAnswers::ask_again(const KeyName& name, Instant now) {
   Shard& shard = shard_of(name);
   const std::lock_guard lock(shard.lock);
   shard.cleared_at = std::max(shard.cleared_at, now);
-  if (Entry* const entry = find(name)) {
-    entry->denied_at = now;  // A caller reads the exact time from now on.
-    entry->until = 0;
-  }
+  if (Entry* const entry = find(name)) entry->denied_at = std::max<Instant>(1, now - hold_ns_);
+}
+
+void LastAnswers::clear(const KeyName& name, Instant now) {
+  ask_again(name, now);
+  const std::lock_guard lock(shard_of(name).lock);
+  if (Entry* const entry = find(name)) entry->until = 0;
 }
 
 LastAnswers::ToldParts LastAnswers::take_new(const KeyName& name, std::size_t parts) {

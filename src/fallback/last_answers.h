@@ -28,8 +28,8 @@ namespace sluice {
 /// least its cost and at most its patience (the longest delay that the caller accepts), and a take
 /// of what remains if a single unit was denied. Only the latest denial of each key is remembered,
 /// and none without an end (retry_after kNever: no state admits the cost). It is over when it ends,
-/// when the store allows a take that it applies to or one under other numbers, or when clear() is
-/// called.
+/// when the store allows a take that it applies to or one under other numbers, or answers that as
+/// much as its cost remains, or when clear() is called.
 ///
 /// While the store answers, a denial is used until t + hold at most, so that what another process
 /// gives back is seen after that time. While the store does not answer, it is used as long as it
@@ -94,8 +94,11 @@ class LastAnswers {
   /// denied such a take when it was asked last, and that denial ended at most a second before.
   bool denied_last(const KeyName& name, const Request& request, Instant sent) const;
 
-  /// The key's denial is over: a refund or a reset in this process may have ended it. From now on
-  /// denials of requests sent up to `now` are not remembered.
+  /// A refund in this process may have ended the key's denial: while the store answers, it is asked
+  /// again. From now on denials of requests sent up to `now` are not remembered.
+  void ask_again(const KeyName& name, Instant now);
+
+  /// The same for a reset, which ends the key's denial in any case.
   void clear(const KeyName& name, Instant now);
 
   /// What the store told of each part of the key's limit since the last call for this key. Nothing
