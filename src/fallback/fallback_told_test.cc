@@ -67,6 +67,21 @@ TEST_F(FallbackToldTest, ManyProcessesTogetherAdmitWhatRemained) {
   EXPECT_EQ(admitted(kStart), 3);
 }
 
+// Units of others that the store has forgotten since do not count as this process's own.
+TEST_F(FallbackToldTest, OnlyItsOwnUnitsCountAgainstTheShareOfAProcess) {
+  wrap({.local_share = 2}, "fixed_window 40/1h");
+  decide_elsewhere({.cost = 38}, kStart);
+  decide({.cost = 0}, kStart);
+  inner_->lose_all();
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 1);
+  inner_->lose_nothing();
+  decide_elsewhere({.operation = Operation::kReset}, kStart);
+  decide_elsewhere({.cost = 2}, kStart);
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 38);
+  inner_->lose_all();
+  EXPECT_EQ(admitted(kStart), 18) << "2 may be its own, which is 4 of its share";
+}
+
 // From when the answer arrives: a bucket gets nothing for the time that it took.
 TEST_F(FallbackToldTest, WhatRemainedIsThatWhenTheAnswerArrives) {
   wrap({}, "token_bucket 10/1s");

@@ -126,10 +126,14 @@ memory::Used LocalFallback::used(const AnyPart& part, const LastAnswers::Told& t
   }
   // What does not count here any more, does not count in the store either.
   const std::int64_t counting = units_counting(part, here);
-  const auto pending_here = checked_multiply(pending, shares_).value_or(kMaxInt64);
-  units += std::min({pending_here, counting, kMaxInt64 - units});
-  // What this process has used counts against its share.
-  if (shares_ > 1) units = std::max(units, counting);
+  const auto scaled = [&](std::int64_t own) {
+    return std::min(counting, checked_multiply(own, shares_).value_or(kMaxInt64));
+  };
+  const std::int64_t most_own = units + std::min(pending, kMaxInt64 - units);
+  units += std::min(scaled(pending), kMaxInt64 - units);
+  // What this process has used counts against its share. It is no more than the store knows of, and
+  // what is pending.
+  if (shares_ > 1) units = std::max(units, scaled(most_own));
   // A window ends when the store said, unless that is the end of a block.
   const Instant at = starts_with_first(part) && told.reset_at > told.at
                          ? std::min(told.at, told.reset_at - numbers.window_ns)
