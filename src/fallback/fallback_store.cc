@@ -212,8 +212,10 @@ class FallbackStore::Settling {
     for (std::size_t i = 0; i < requests.size(); ++i) {
       local.push_back(in_local(subjects[i], requests[i]));
     }
-    if (is_still_denied(subjects, requests, decision)) {
-      return fill_parts({local.data(), local.size()}, decision);
+    if (const auto denying = still_denied(subjects, requests, decision)) {
+      fill_parts({local.data(), local.size()}, *denying, decision);
+      if (requests.size() > 1) decision.binding = static_cast<std::uint8_t>(*denying);
+      return;
     }
     decision = store_.local_->answer({local.data(), local.size()}, now);
     // The store may have charged what it was sent, so that is not charged back. But if it denied
@@ -236,29 +238,29 @@ class FallbackStore::Settling {
 
   // While the store is lost, what it has denied is denied until the retry_after that it gave. The
   // local states alone may admit it: they do not know of a block, for example. Of requests asked
-  // together, one such denial denies all.
-  bool is_still_denied(Subjects subjects, Requests requests, Decision& decision) {
-    bool is_denied = false;
+  // together, one such denial denies all: returns which of them, and its own decision.
+  std::optional<std::size_t> still_denied(Subjects subjects, Requests requests,
+                                          Decision& decision) {
+    std::optional<std::size_t> denying;
     for (std::size_t i = 0; i < requests.size() && batch_.now() == kStoreTime; ++i) {
       const FallbackSpace& space = FallbackSpace::of(subjects[i]);
       Decision one;
       if (!takes(requests[i].operation, requests[i].cost) || space.lends ||
           !store_.answers_->denies(name_of(subjects[i]), requests[i], arrived_, one,
                                    LastAnswers::Answers::kNo) ||
-          (is_denied && one.retry_after <= decision.retry_after)) {
+          (denying && one.retry_after <= decision.retry_after)) {
         continue;
       }
-      is_denied = true;
+      denying = i;
       decision = one;
       decision.source = Source::kLocal;
-      if (requests.size() > 1) decision.binding = static_cast<std::uint8_t>(i);
     }
-    return is_denied;
+    return denying;
   }
 
   // Writes the decisions of parts beside a denial by the store, which is that of the binding part.
   // The others are as the local states have them.
-  void fill_parts(std::span<Request> local, const Decision& denial) {
+  void fill_parts(std::span<Request> local, std::size_t denying, const Decision& denial) {
     if (local[0].parts.empty()) return;
     OneOrMore<std::int64_t> costs;
     for (Request& request : local) {
@@ -274,7 +276,7 @@ class FallbackStore::Settling {
       }
     }
     if (local.size() > 1) {
-      local[denial.binding].parts[0] = denial;
+      local[denying].parts[0] = denial;
     } else {
       local[0].parts[denial.binding] = denial;
     }
