@@ -316,8 +316,9 @@ std::shared_ptr<Space> FallbackStore::open_space(const LimitDefinition& limit) {
 std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>& held,
                                                     const LimitDefinition& limit) {
   const std::lock_guard lock(mutex_);
-  // No other thread can take a share of it while mutex_ is held, so a count of one stays one: the
-  // caller alone holds it, and goes on in the result.
+  // If the caller is the last holder of `held`, the inner store and the local states may replace
+  // their spaces, too. While the store is being charged with units of `held`, that is a holder as
+  // well: then the limit is refused if it cannot read the states.
   const auto* const former =
       held.use_count() == 1 ? static_cast<const FallbackSpace*>(held.get()) : nullptr;
   auto inner = former ? inner_->replace_space(former->inner, limit) : inner_->open_space(limit);
