@@ -22,7 +22,7 @@ namespace sluice::memory {
 class LimitTable;
 
 /// A space of the memory store: what tells its keys from those of other spaces in the one table.
-/// It keeps the limit's number, and so the limit's place.
+/// It holds the limit's id, so that the id goes to no other limit.
 class MemorySpace final : public Space {
  public:
   MemorySpace(std::shared_ptr<LimitTable> limits, LimitId id, const KeyHash& salt,
@@ -44,7 +44,7 @@ class MemorySpace final : public Space {
  private:
   friend class LimitTable;
 
-  // The limits' numbers that were found last, by the addresses of their definitions.
+  // The limits' ids that were found last, by the addresses of their definitions.
   using Hints = std::array<std::atomic<LimitId>, 4096>;
 
   // From now on its keys may have numbers of their own.
@@ -57,9 +57,9 @@ class MemorySpace final : public Space {
   std::atomic<Hints*> hints_{nullptr};  // Owned. Null unless the numbers vary.
 };
 
-/// Numbers the limits that judge a store's keys: one for each space, and one for each set of
-/// numbers under which a space whose numbers vary has keys. A number is taken while a caller holds
-/// the space or a key has it, so a limit is forgotten after its last key. Thread-safe.
+/// Gives an id to each limit that judges a store's keys: one for each space, and one for each set
+/// of numbers under which a space whose numbers vary has keys. An id is taken while a caller holds
+/// the space or a key has the id, so a limit is forgotten after its last key. Thread-safe.
 class LimitTable : public std::enable_shared_from_this<LimitTable> {
  public:
   static constexpr std::size_t kMaxLimits = 65'535;
@@ -95,20 +95,20 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   // The following functions may be called with a shard's lock. A limit is valid while a key in a
   // locked shard has it.
 
-  /// The number under which a new key of the space is judged, which counts as one key's; 0 if there
-  /// is no room for these numbers.
+  /// The id of the limit by which a new key of the space is judged; the key then counts as having
+  /// it. 0 if there is no room for the limit's numbers.
   LimitId add_key(const MemorySpace& space, const LimitDefinition& limit) {
     if (space.varies()) return add_varying_key(space, limit);
     row(space.id()).uses.fetch_add(1, std::memory_order_relaxed);
     return space.id();
   }
-  /// One more key has the number, which another key has, too.
+  /// One more key has the id, which another key has, too.
   void add_key(LimitId id) { row(id).uses.fetch_add(1, std::memory_order_relaxed); }
   /// A key is gone.
   void remove_key(LimitId id) {
     if (row(id).uses.fetch_sub(1, std::memory_order_acq_rel) == 1) drop_unused(id);
   }
-  /// Whether a key with this number is one of the space that is judged by this limit.
+  /// Whether a key with this id is one of the space that is judged by this limit.
   bool judges(LimitId id, const MemorySpace& space, const LimitDefinition& limit) const {
     if (!space.varies()) return id == space.id();
     return row(id).space == space.id() && parts(id) == limit.parts;
@@ -117,16 +117,16 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   const std::vector<AnyPart>& parts(LimitId id) const {
     return *row(id).parts.load(std::memory_order_acquire);
   }
-  /// The number of the space of a limit with this number; the same if it is a space's own.
+  /// The id of the space of a limit with this id; the same if it is a space's own.
   LimitId space_of(LimitId id) const { return row(id).space; }
-  /// Whether the limit is forgotten with the key that has this number.
+  /// Whether the limit is forgotten with the key that has this id.
   bool has_one_use(LimitId id) const { return row(id).uses.load(std::memory_order_relaxed) == 1; }
   /// Whether a caller holds the limit's space as its own.
   bool is_held(LimitId id) const { return row(id).holders.load(std::memory_order_relaxed) != 0; }
 
   /// For a snapshot: what a limit is, by which it can be made again in another table.
   struct Image {
-    LimitId space = 0;  // The number of its space, or its own, if it is that.
+    LimitId space = 0;  // The id of its space, or its own, if it is that.
     std::uint64_t made = 0;
     std::string name = {};  // Of the space.
     std::vector<AnyPart> parts = {};
@@ -148,7 +148,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     std::atomic<std::uint32_t> uses{0};
     std::atomic<std::uint32_t> holders{0};
     std::atomic<const PartList*> parts{nullptr};
-    LimitId space = 0;  // The row of its space; its own number, if it is that. 0: not in use.
+    LimitId space = 0;  // The row of its space; its own id, if it is that. 0: not in use.
     // Guarded by mutex_.
     std::string name;  // Of a space.
     std::size_t bytes = 0;

@@ -50,7 +50,7 @@ struct alignas(64) Line {
   }
 };
 
-/// The number of the limit that judges a key: see LimitTable. 0 is none.
+/// The id of the limit that judges a key: see LimitTable. 0 is none.
 using LimitId = std::uint16_t;
 
 /// A copy of a slot that holds a key.

@@ -119,7 +119,7 @@ class Table {
   void make_room_for(Shard& shard, std::uint32_t keys);
   enum class Restored : std::uint8_t { kKept, kFresh, kWithoutRoom, kTwice };
   /// Gives a key its states, unless they are as if never seen, or there is no room or another key
-  /// at this place. Makes room as for a new key. `limit` is the number of a limit that was
+  /// at this place. Makes room as for a new key. `limit` is the id of a limit that was
   /// restored. Takes the place's lock.
   Restored restore(Place place, LimitId limit, const KeyImage& image, Instant now);
 
@@ -169,7 +169,7 @@ class Table {
   /// A new cell for the request's key, or null if there is no room.
   [[gnu::noinline]] Cell* make_cell(Place place, const Request& request, Instant now,
                                     std::span<const Tag> pinned);
-  /// The number of the limit by which a new key will be judged; 0 if there is no room for it.
+  /// The id of the limit by which a new key will be judged; 0 if there is no room for it.
   LimitId add_limit(Place place, const Request& request, Instant now, std::span<const Tag> pinned);
   /// Makes room for another key in a crowded shard: forgets fresh keys, or grows.
   bool make_slot(Shard& shard, Instant now, std::span<const Tag> pinned);
