@@ -177,6 +177,8 @@ class FallbackStore::Settling {
       done.allowed = is_done;
       std::unique_lock lock(store_.local_mutex_, std::defer_lock);
       if (!space.lends) lock.lock();  // Nothing else is known of permits: no need to agree with it.
+      // What was told before a block does not end it.
+      if (operation == Operation::kBlock) store_.bring_to_told(subject, request, arrived_);
       store_.local_->mirror(subject.key, in_local(subject, request), done, arrived_);
     }
     // A block hides how many units remain.

@@ -67,6 +67,21 @@ TEST_F(FallbackToldTest, ManyProcessesTogetherAdmitWhatRemained) {
   EXPECT_EQ(admitted(kStart), 3);
 }
 
+// Units of others that the store has forgotten since do not count as this process's own.
+TEST_F(FallbackToldTest, OnlyItsOwnUnitsCountAgainstTheShareOfAProcess) {
+  wrap({.local_share = 2}, "fixed_window 40/1h");
+  decide_elsewhere({.cost = 38}, kStart);
+  decide({.cost = 0}, kStart);
+  inner_->lose_all();
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 1);
+  inner_->lose_nothing();
+  decide_elsewhere({.operation = Operation::kReset}, kStart);
+  decide_elsewhere({.cost = 2}, kStart);
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 38);
+  inner_->lose_all();
+  EXPECT_EQ(admitted(kStart), 18) << "2 may be its own, which is 4 of its share";
+}
+
 // From when the answer arrives: a bucket gets nothing for the time that it took.
 TEST_F(FallbackToldTest, WhatRemainedIsThatWhenTheAnswerArrives) {
   wrap({}, "token_bucket 10/1s");
@@ -141,6 +156,16 @@ TEST_F(FallbackToldTest, WhatTheStoreDeniedStaysDeniedUntilItsRetryAfter) {
   EXPECT_TRUE(decide(Ask{}).allowed) << "unless this process resets it";
 }
 
+TEST_F(FallbackToldTest, ARefundDoesNotEndWhatTheStoreStillDenies) {
+  wrap({}, "fixed_window 10/10ms");
+  decide_elsewhere({.operation = Operation::kBlock, .duration_ns = kHourNs});
+  EXPECT_FALSE(decide(Ask{}).allowed);
+  EXPECT_EQ(decide({.operation = Operation::kRefund}).remaining, 0);
+  inner_->lose_all();
+  await_refill();
+  EXPECT_GT(decide(Ask{}).retry_after, std::chrono::minutes(59));
+}
+
 TEST_F(FallbackToldTest, WhatTheStoreDeniedStaysDeniedToAGroup) {
   wrap({}, "token_bucket 10/10ms");
   decide_elsewhere({.operation = Operation::kBlock, .duration_ns = kHourNs});
@@ -171,6 +196,33 @@ TEST_F(FallbackToldTest, WhatAGroupWasDeniedStaysDenied) {
   await_refill();
   EXPECT_GT(decide(Ask{}).retry_after, std::chrono::minutes(59));
   EXPECT_TRUE(decide({.key = "other"}).allowed);
+}
+
+TEST_F(FallbackToldTest, ABlockThatAnotherProcessEndedIsOver) {
+  wrap({}, "fixed_window 10/1h");
+  const Ask block{.operation = Operation::kBlock, .duration_ns = 24 * kHourNs};
+  decide(block, kStart);
+  decide_elsewhere({.operation = Operation::kReset}, kStart);
+  EXPECT_EQ(decide(Ask{}, kStart).remaining, 9);
+  inner_->lose_all();
+  EXPECT_EQ(admitted(kStart), 9);
+  find_again();
+  decide_elsewhere({.operation = Operation::kReset}, kStart);
+  EXPECT_EQ(decide(Ask{}, kStart).remaining, 9);
+  decide(block, kStart);
+  inner_->lose_all();
+  EXPECT_EQ(admitted(kStart), 0) << "what was told before this block does not end it";
+}
+
+// The raised number leaves more than was used, but the store said that nothing remained.
+TEST_F(FallbackToldTest, ABlockThatStandsOutlastsARaisedLimit) {
+  wrap({}, "fixed_window 10/1h");
+  decide({.operation = Operation::kBlock, .duration_ns = 24 * kHourNs}, kStart);
+  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 0);
+  const auto held = space_;
+  use("fixed_window 100/1h");
+  inner_->lose_all();
+  EXPECT_EQ(admitted(kStart), 0);
 }
 
 TEST_F(FallbackToldTest, ADenialThatTheStoreTookBackIsOver) {
@@ -279,7 +331,32 @@ TEST_F(FallbackToldTest, OfAnAmpersandNoBucketIsChargedMoreThanItHolds) {
   const Instant later = kStart + 100 * kSecondNs;
   find_again(later);
   EXPECT_EQ(store_->counters().charged_back, 10U);
+  EXPECT_EQ(store_->counters().not_charged_back, 90U) << "the day's window would count them";
   EXPECT_LE(decide({.cost = 10}, later).retry_after, std::chrono::seconds(10));
+}
+
+TEST_F(FallbackToldTest, ADebtBeyondTheShareIsChargedToo) {
+  wrap({.local_share = 4}, "fixed_window 40/1h");
+  inner_->lose_all();
+  decide({.cost = 40, .operation = Operation::kCharge}, kStart);
+  find_again();
+  EXPECT_EQ(store_->counters().charged_back, 40U);
+  EXPECT_EQ(remaining_in_store(), 0);
+}
+
+// The local states have no room for so many keys.
+TEST_F(FallbackToldTest, WhatTheLocalStatesHaveForgottenIsCounted) {
+  wrap({.local_bytes = std::size_t{2} << 20}, "sliding_log 40/1h");
+  inner_->lose_all();
+  const std::uint64_t keys = ChargeBack::kMaxKeys / 2;
+  for (std::uint64_t i = 0; i < keys; ++i) {
+    const std::string key = std::to_string(i);
+    EXPECT_TRUE(decide({.key = key, .cost = 2}, kStart).allowed);
+  }
+  for (int i = 0; i < 20; ++i) find_again();
+  const FallbackCounters& counters = store_->counters();
+  EXPECT_GT(counters.not_charged_back, 0U);
+  EXPECT_EQ(counters.charged_back + counters.not_charged_back, 2 * keys);
 }
 
 TEST_F(FallbackToldTest, AResetIsNotChargedBack) {
@@ -493,6 +570,23 @@ TEST_F(FallbackToldTest, WhatTheStoreHasMostLikelyDeniedIsCharged) {
   EXPECT_EQ(store_->counters().not_charged_back, 4U);
 }
 
+TEST_F(FallbackToldTest, ADenialThatEndedLongAgoTellsNothingOfALostReply) {
+  wrap({}, "fixed_window 10/1h");
+  inner_->says = [](const Request&) {
+    return Decision{.limit = 10, .remaining = 5, .retry_after = std::chrono::milliseconds(1)};
+  };
+  EXPECT_FALSE(decide({.cost = 6}).allowed);
+  inner_->says = [](const Request&) {
+    return Decision{.source = Source::kUnavailable, .taken = kTakenUnknown};
+  };
+  const Instant later = store_->now() + kHourNs;
+  EXPECT_TRUE(decide({.cost = 6}, later).allowed);
+  inner_->says = nullptr;
+  find_again(later);
+  EXPECT_EQ(store_->counters().charged_back, 0U);
+  EXPECT_EQ(store_->counters().not_charged_back, 6U);
+}
+
 TEST_F(FallbackToldTest, WhatALimiterThatIsGoneAdmittedIsChargedToo) {
   wrap({}, "fixed_window 40/1h");
   inner_->lose_all();
@@ -572,6 +666,16 @@ TEST_F(ChargeBackTest, IsBounded) {
   EXPECT_EQ(add(ChargeBack::kMaxKeys, 100, 50), 0) << "others are fresh";
   EXPECT_EQ(take_all(60), 4 + 2);
   EXPECT_TRUE(charges_.is_empty());
+}
+
+TEST_F(ChargeBackTest, AFullShardFindsTheKeysThatAreFreshSooner) {
+  constexpr std::uint64_t kShard = ChargeBack::kMaxKeys / ChargeBack::kShards;
+  for (std::uint64_t i = 0; i <= kShard; ++i) {
+    EXPECT_EQ(add(i * ChargeBack::kShards, 1000), i < kShard ? 0 : 2);
+  }
+  take_all(0);
+  for (std::uint64_t i = 0; i < kShard; ++i) EXPECT_EQ(add(i * ChargeBack::kShards, 50), 0);
+  EXPECT_EQ(add(kShard * ChargeBack::kShards, 100, 50), 0);
 }
 
 TEST_F(ChargeBackTest, KeepsNoLongKeys) {

@@ -28,6 +28,7 @@ struct LastAnswers::Entry {
   std::uint32_t numbers = 0;
   std::uint8_t binding = 0;
   bool is_new = false;  // take_new() has not returned it.
+  bool has_remained = false;
 
   // REQUIRES: a denial is remembered; the request takes units.
   bool covers(const Request& request) const {
@@ -94,6 +95,7 @@ void LastAnswers::Entry::tell(const Decision& decision, Instant at, Instant sinc
   if (may_be_newer_than(at, since) && strictness(told) >= strictness(next)) return;
   told = next;
   is_new = true;
+  has_remained = decision.remaining > 0;
 }
 
 bool LastAnswers::Entry::is_over(const Request& request, const Decision& answer) const {
@@ -264,7 +266,8 @@ LastAnswers::ToldParts LastAnswers::take_new(const KeyName& name, std::size_t pa
   const std::lock_guard lock(shard_of(name).lock);
   for (std::size_t part = 0; part < parts; ++part) {
     Entry* const entry = find(name, parts == 1 ? 0 : part + 1);
-    if (entry != nullptr && std::exchange(entry->is_new, false)) told[part] = entry->told;
+    if (entry == nullptr || !std::exchange(entry->is_new, false)) continue;
+    told[part] = NewlyTold{entry->told, entry->has_remained};
   }
   return told;
 }

@@ -101,9 +101,12 @@ class LastAnswers {
   /// The same for a reset, which ends the key's denial in any case.
   void clear(const KeyName& name, Instant now);
 
+  struct NewlyTold : Told {
+    bool has_remained = false;  ///< Something remained: the key was not blocked.
+  };
   /// What the store told of each part of the key's limit since the last call for this key. Nothing
   /// where it has told nothing new. Of a limit of one part, that is what record() was told.
-  using ToldParts = std::array<std::optional<Told>, kMaxParts>;
+  using ToldParts = std::array<std::optional<NewlyTold>, kMaxParts>;
   ToldParts take_new(const KeyName& name, std::size_t parts);
 
   /// The most keys that can be remembered. Each part of an `&` takes the place of one more.

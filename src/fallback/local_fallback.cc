@@ -99,6 +99,9 @@ void LocalFallback::set_told(const KeyHash& key, const Request& request,
   const std::vector<AnyPart>& parts = request.limit->parts;
   const memory::Place place = store_.place_of(*request.space, key);
   std::array<memory::Used, kMaxParts> now_used;
+  if (std::ranges::any_of(told, [](const auto& part) { return part && part->has_remained; })) {
+    store_.unblock(place);
+  }
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (!told[i]) continue;
     std::array<Decision, kMaxParts> here;

@@ -41,7 +41,8 @@ class LocalFallback {
 
   /// Brings each part of the key's limit of which the remote store has told something to that: as
   /// many units remain as it said then, less those that this process has admitted and not charged
-  /// to it yet (`pending`). Of the request, only the limit and the space are used.
+  /// to it yet (`pending`). If some remain, a block of the key is over. Of the request, only the
+  /// limit and the space are used.
   void set_told(const KeyHash& key, const Request& request, const LastAnswers::ToldParts& told,
                 std::int64_t pending);
 

@@ -115,6 +115,11 @@ void MemoryStore::set_used(const memory::Place& place, const Request& request,
   table_.set_used(place, request, parts);
 }
 
+void MemoryStore::unblock(const memory::Place& place) {
+  const std::lock_guard lock(place.shard->lock);
+  table_.unblock(place);
+}
+
 void MemoryStore::decide_all(std::span<const Request> requests, Instant now, Decision& decision) {
   assert(!requests.empty());
   if (requests.size() > kMaxTogether) {

@@ -197,6 +197,9 @@ TEST(MemoryStore, ABlockRemainsWhenWhatCountsIsReplaced) {
   store.set_used(place, keys.request("k"), {&used, 1});
   EXPECT_EQ(keys.peek("k", kStart).remaining, 0);
   EXPECT_EQ(keys.peek("k", kStart + kSecondNs).remaining, 7);
+  store.unblock(place);
+  EXPECT_EQ(keys.peek("k", kStart).remaining, 7);
+  store.unblock(store.place_of(*keys.space(), hash_key("never seen", store.secret())));
 }
 
 TEST(MemoryStore, AKeyWhoseUnitsAreReplacedDoesNotGiveWayToItself) {

@@ -269,6 +269,10 @@ void Table::set_used(Place place, const Request& request, std::span<const Used> 
          [](const Used& used) { return std::max<std::int64_t>(0, used.units); });
 }
 
+void Table::unblock(Place place) {
+  if (Cell* cell = place.shard->find(place.tag)) end_block(budget_, *cell, kEndOfTime);
+}
+
 Cell Table::key_cell(Place place) const {
   const Cell* cell = place.shard->find(place.tag);
   return cell != nullptr ? *cell : 0;

@@ -95,6 +95,9 @@ class Table {
   /// nothing is changed. Needs the place's lock.
   void set_used(Place place, const Request& request, std::span<const Used> parts);
 
+  /// See MemoryStore::unblock(). Needs the place's lock.
+  void unblock(Place place);
+
   /// Charges all members or none, and returns one decision. `judged` has an element for every part
   /// of every member. Needs the locks of all places. REQUIRES: no two members have the same place.
   Decision decide_together(std::span<Member> members, Instant now, std::span<Judged> judged);
