@@ -65,7 +65,8 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///
 /// With on_failure=local, a key of which the store last said that r units remain admits at most r
 /// more in this process; a key that the store denied stays denied until its retry_after. Only a key
-/// that this process has never asked about begins fresh. Units that local states admit are charged
+/// that this process has never asked about begins fresh. Of permits, a process knows only its own:
+/// it grants the others, whatever the store said. Units that local states admit are charged
 /// to the store when it answers again, for at most 16,384 keys, if they still count then and the
 /// store cannot have charged them already. If the store does not answer a charge, refund, block or
 /// reset, it is applied to the local states only; what a charge took is charged to the store later.
@@ -80,7 +81,7 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 /// a request is denied again if the store has denied its key under a limit with the same numbers,
 /// at the same or a smaller cost and with the same or a longer patience. take_up_to is denied again
 /// if the store has denied one unit. So a reset, a refund or the end of a block in one process is
-/// seen by all others after that duration. check_all and permits always ask the store.
+/// seen by all others after that duration. check_all, check_parts and permits always ask the store.
 ///
 /// Decision::source says which of these answered.
 ///

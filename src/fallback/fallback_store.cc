@@ -346,7 +346,7 @@ std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>
   known.space = space;
   if (spaces_.size() >= drop_at_) {
     std::erase_if(spaces_, [](const auto& row) { return row.second.space.expired(); });
-    drop_at_ = std::max(drop_at_, 2 * spaces_.size());
+    drop_at_ = std::max<std::size_t>(1024, 2 * spaces_.size());
   }
   return space;
 }
