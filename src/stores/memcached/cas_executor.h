@@ -48,6 +48,8 @@ class CasExecutor final : public Router, public KeyOwner {
 
   /// Both outlive it. Throws StoreError where a TLS file cannot be used.
   CasExecutor(const MemcachedOptions& options, RemoteWorker& worker);
+  /// Its connections report the commands in flight as lost: that must not begin further removals.
+  ~CasExecutor() override { swept_ = nullptr; }
 
   /// They must be started before the first request. Those of one server are next to each other.
   std::span<const std::unique_ptr<Connection>> connections() const { return connections_; }
