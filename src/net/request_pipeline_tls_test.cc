@@ -1,5 +1,7 @@
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 
+#include <boost/asio/ssl/context.hpp>
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
@@ -8,6 +10,7 @@
 
 #include "net/request_pipeline.h"
 #include "net/request_pipeline_fixture_test.h"
+#include "net/tls_client.h"
 #include "servers/certificates.h"
 
 namespace sluice {
@@ -136,6 +139,18 @@ TEST_F(RequestPipelineTlsTest, SpeaksToAServerWhoseCertificateIsForItsName) {
   TlsPeer peer = agree(options);
   EXPECT_EQ(peer.name(), "localhost");
   expect_answer(peer);
+}
+
+// A zone names a network interface of this machine.
+TEST_F(RequestPipelineTlsTest, AnAddressIsCheckedWithoutItsZone) {
+  const TlsClient client(
+      {.host = "fe80::1%lo", .port = 1, .tls = TlsOptions{.ca_file = files_.ca}});
+  const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(client.context().native_handle()),
+                                                      SSL_free);
+  client.prepare(ssl.get());
+  char* const checked = X509_VERIFY_PARAM_get1_ip_asc(SSL_get0_param(ssl.get()));
+  EXPECT_STREQ(checked, "FE80:0:0:0:0:0:0:1");
+  OPENSSL_free(checked);
 }
 
 // The connection below is still up.

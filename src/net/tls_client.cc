@@ -3,6 +3,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include <algorithm>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <cassert>
@@ -87,6 +88,8 @@ TlsClient::TlsClient(const Endpoint& endpoint) {
   error_code is_name;
   boost::asio::ip::make_address(server_name_, is_name);
   name_is_address_ = !is_name;
+  // No certificate names a zone of this machine, and OpenSSL takes no address with one.
+  if (name_is_address_) server_name_.resize(std::min(server_name_.find('%'), server_name_.size()));
   context_ = shared_context(endpoint);
 }
 
