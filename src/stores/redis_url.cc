@@ -1,10 +1,10 @@
 #include "stores/redis_url.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 #include <string_view>
 
+#include "core/read_number.h"
 #include "stores/remote_url.h"
 
 namespace sluice {
@@ -20,9 +20,7 @@ constexpr std::size_t kMostPrefixBytes = 128;
 
 int read_database(const StoreUrl& url, std::string_view text) {
   int database = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), database);
-  if (read.ec != std::errc{} || read.ptr != text.data() + text.size() || database < 0 ||
-      database > kMostDatabases) {
+  if (!read_number(text, database) || database < 0 || database > kMostDatabases) {
     url.fail("'" + std::string(text) + "' is no database: a number from 0 to " +
              std::to_string(kMostDatabases) + " is");
   }

@@ -1,10 +1,10 @@
 #include "stores/url.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "core/limit_syntax.h"
 #include "core/near_miss.h"
+#include "core/read_number.h"
 
 namespace sluice {
 namespace {
@@ -65,15 +65,6 @@ int hex_digit(char c) {
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
-}
-
-template <class Number>
-std::optional<Number> read_number(std::string_view digits) {
-  Number number = 0;
-  const char* end = digits.data() + digits.size();
-  const auto read = std::from_chars(digits.data(), end, number);
-  if (read.ec != std::errc{} || read.ptr != end) return std::nullopt;
-  return number;
 }
 
 // Removes and returns the text before the separator, or all of it if there is none.
@@ -143,7 +134,7 @@ void StoreUrl::read_host(std::string_view host) {
     }
   }
   if (!port.empty()) {
-    read.port = read_number<std::uint16_t>(port.substr(1)).value_or(0);
+    if (!read_number(port.substr(1), read.port)) read.port = 0;
     if (read.port == 0) fail("the port of '" + read.host + "' is a whole number from 1 to 65535");
   }
   hosts_.push_back(std::move(read));
@@ -214,8 +205,8 @@ std::optional<std::int64_t> StoreUrl::whole_option(std::string_view name,
                                                    const OptionRange& range) {
   const std::string* value = find(name);
   if (value == nullptr) return std::nullopt;
-  const auto number = read_number<std::int64_t>(*value);
-  if (!number || *number < range.least || *number > range.most) {
+  std::int64_t number = 0;
+  if (!read_number(*value, number) || number < range.least || number > range.most) {
     fail(std::string(name) + " is a whole number from " + std::to_string(range.least) + " to " +
          std::to_string(range.most));
   }

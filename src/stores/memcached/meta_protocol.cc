@@ -3,6 +3,8 @@
 #include <cassert>
 #include <charconv>
 
+#include "core/read_number.h"
+
 namespace sluice::memcached {
 namespace {
 
@@ -22,14 +24,6 @@ void append_number(std::string& output, std::string_view flag, std::uint64_t num
 void append_command(std::string& output, std::string_view command, std::string_view key) {
   assert(key.size() <= kMaxKeyBytes);
   output.append(command).append(key);
-}
-
-// False if the text is not a number and nothing else.
-template <class Number>
-bool read_number(std::string_view text, Number& number) {
-  const char* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, number);
-  return read.ec == std::errc{} && read.ptr == end;
 }
 
 // The next word of a line; empty at its end.

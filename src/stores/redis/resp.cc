@@ -4,19 +4,14 @@
 #include <charconv>
 #include <utility>
 
+#include "core/read_number.h"
+
 namespace sluice::redis {
 namespace {
 
 constexpr int kMaxDepth = 8;
 constexpr std::size_t kMaxLineBytes = 64 * 1024;
 constexpr std::int64_t kMaxLength = 512 * 1024 * 1024;
-
-template <class Number>
-bool read_number(std::string_view text, Number& number) {
-  const char* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, number);
-  return read.ec == std::errc{} && read.ptr == end;
-}
 
 // The number of bytes or elements that a line names; -1 where there is no value.
 bool read_length(std::string_view line, std::int64_t& length) {
