@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "core/read_number.h"
 #include "stores/redis/fleet.h"
 
 namespace sluice::redis {
@@ -13,13 +13,17 @@ namespace {
 // a replaced primary may not know that yet.
 constexpr std::chrono::milliseconds kAskAgain{100};
 constexpr std::chrono::milliseconds kAskAnyway{1'000};
+// With a longer name, a TLS connection cannot be made (TlsClient).
+constexpr std::size_t kMaxHostBytes = 255;
 
+// Nothing if the sentinel names no primary, or none that can be connected to.
 std::optional<Endpoint> read_address(const Reply& reply, const Endpoint& sentinel) {
   if (reply.elements.size() != 2) return std::nullopt;
-  const std::string_view port = reply.elements[1].text;
   Endpoint endpoint{.host = std::string(reply.elements[0].text), .tls = sentinel.tls};
-  const auto read = std::from_chars(port.data(), port.data() + port.size(), endpoint.port);
-  if (read.ec != std::errc{} || endpoint.host.empty()) return std::nullopt;
+  if (endpoint.host.empty() || endpoint.host.size() > kMaxHostBytes) return std::nullopt;
+  if (!read_number(reply.elements[1].text, endpoint.port) || endpoint.port == 0) {
+    return std::nullopt;
+  }
   return endpoint;
 }
 

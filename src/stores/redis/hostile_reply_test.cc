@@ -1,0 +1,71 @@
+// The store against a server whose every reply the test makes.
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "core/read_number.h"
+#include "stores/redis/limited_test.h"
+#include "stores/redis/resp.h"
+#include "testing/fake_server.h"
+
+namespace sluice::redis {
+namespace {
+
+using testing::HasSubstr;
+
+// The words of the next command.
+std::vector<std::string> read_command(Peer& peer) {
+  const auto read_length = [&] {
+    const std::string line = peer.line();
+    std::size_t length = 0;
+    EXPECT_GE(line.size(), 4U);
+    EXPECT_TRUE(read_number(std::string_view(line).substr(1, line.size() - 3), length)) << line;
+    return length;
+  };
+  std::vector<std::string> words(read_length());
+  for (std::string& word : words) {
+    const std::size_t length = read_length();
+    while (word.size() < length + 2) word += peer.line();
+    word.resize(length);
+  }
+  return words;
+}
+
+// A store's connection, once its handshake is answered.
+Peer accept_store(FakeServer& server, int handshake_commands) {
+  Peer peer = server.accept();
+  for (int i = 0; i < handshake_commands; ++i) {
+    read_command(peer);
+    peer.send("+OK\r\n");
+  }
+  return peer;
+}
+
+RedisOptions options_of(const FakeServer& server) {
+  return {.servers = {server.endpoint()}, .deadline = 20s};
+}
+
+TEST(RedisStore, ASentinelThatNamesWhatIsNoAddressKnowsNoPrimary) {
+  for (const auto& [host, port] :
+       std::vector<std::pair<std::string, std::string>>{{"", "6379"},
+                                                        {std::string(256, 'x'), "6379"},
+                                                        {"127.0.0.1", "6379abc"},
+                                                        {"127.0.0.1", "0"},
+                                                        {"127.0.0.1", "65536"}}) {
+    FakeServer server;
+    RedisOptions options = options_of(server);
+    options.topology = Topology::kSentinel;
+    options.primary_name = "it";
+    Limited limited(options, "fixed_window 5/1h");
+    auto pending = limited.submit("k");
+    Peer peer = accept_store(server, 2);
+    EXPECT_EQ(read_command(peer).front(), "SENTINEL");
+    peer.send(command_of({host, port}));
+    EXPECT_THAT(pending.get().error, HasSubstr(" knows no primary 'it'"));
+  }
+}
+
+}  // namespace
+}  // namespace sluice::redis
