@@ -229,10 +229,7 @@ void Connection::on_reply(Call& call, std::string_view reply) {
 // A request that the reply does not answer may have been executed, even if the reply belongs to
 // another call: it is not sent again.
 void Connection::read(Call& call, std::string_view reply) {
-  const auto give_up = [this] { reconnect(name() + Control::kNotToThis); };
   const bool is_read = call.script.read(reply, [&](PendingRequest& request, std::string_view why) {
-    // Before the caller is told, who may ask again at once.
-    if (request.may_be_done) give_up();
     request.holder = nullptr;
     if (why.empty()) {
       settings_.worker.complete(request);
@@ -242,7 +239,7 @@ void Connection::read(Call& call, std::string_view reply) {
       settings_.worker.fail(request, name() + ": " + std::string(why));
     }
   });
-  if (!is_read) return give_up();
+  if (!is_read) return reconnect(name() + Control::kNotToThis);
   if (call.now != kStoreTime) return;
   newest_ = std::max(newest_, call.script.judged_at());
   settings_.worker.monitor().on_clock(

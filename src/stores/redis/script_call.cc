@@ -387,6 +387,7 @@ bool ScriptCall::read(std::string_view reply, const Done& done) {
   std::string_view lost = read_head(reply, rest);
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     std::string_view why = lost;
+    const bool is_admitted = lost.empty() && rest.starts_with('1');
     if (lost.empty()) {
       why = read_unit(i, rest);
       const bool is_last = i + 1 == requests_.size();
@@ -395,7 +396,8 @@ bool ScriptCall::read(std::string_view reply, const Done& done) {
     if (why.data() == kMalformed.data()) lost = kMalformed;
     PendingRequest* const pending = requests_[i];
     if (pending == nullptr) continue;
-    pending->may_be_done = !lost.empty();
+    // The script has written what it has admitted, whatever is wrong with the rest of its answer.
+    pending->may_be_done = !lost.empty() || (is_admitted && !why.empty());
     done(*pending, why);
   }
   return lost.empty();

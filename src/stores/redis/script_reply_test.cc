@@ -244,6 +244,8 @@ class One {
     return call.errors()[0];
   }
 
+  std::size_t head_bytes() const { return space_.head_bytes(); }
+
   ScriptRequests call{{}, kNow};
   Decision decision;
   bool readable = false;
@@ -343,6 +345,25 @@ TEST(ScriptReply, ThatTakesOtherThanThereIsIsRefused) {
     EXPECT_EQ(peeked.read(fresh), "");
     EXPECT_TRUE(peeked.decision.allowed);
   }
+}
+
+// The script has written what it has admitted, even if the decision does not follow from it.
+TEST(ScriptReply, MayBeDoneIfItIsAdmittedWithoutADecision) {
+  for (const char verdict : {'0', '1'}) {
+    One damaged("fixed_window 5/1m", Operation::kTake);
+    const std::string head(damaged.head_bytes(), '\xff');  // Its count is not a number.
+    EXPECT_THAT(damaged.read(verdict + ("\1" + head)), testing::HasSubstr("damaged"));
+    EXPECT_EQ(damaged.call.may_be_done(0), verdict == '1');
+    One differs(kPermits, Operation::kTake);
+    const std::string held =
+        verdict == '1' ? summary(3, kNow + 5, kNow + 9) : summary(1, 0, kNow + 9);
+    EXPECT_THAT(differs.read((verdict == '1' ? kAdmitted : kDenied) + held),
+                testing::HasSubstr("verdict"));
+    EXPECT_EQ(differs.call.may_be_done(0), verdict == '1');
+  }
+  One decided("fixed_window 5/1m", Operation::kTake);
+  EXPECT_EQ(decided.read(kAdmitted), "");
+  EXPECT_FALSE(decided.call.may_be_done(0));
 }
 
 RC_GTEST_PROP(ScriptReply, OfAnyBytesDoesNoHarm, ()) {
