@@ -7,12 +7,14 @@
 
 #include <array>
 #include <atomic>
+#include <boost/asio/io_context.hpp>
 #include <deque>
 #include <future>
 #include <memory>
 #include <stdexcept>
 #include <utility>
 
+#include "servers/await.h"
 #include "sluice/limit.h"
 #include "stores/memcached/memcached_space.h"
 #include "testing/fake_server.h"
@@ -380,6 +382,36 @@ void answer_call(Peer& peer, std::string_view reply) {
     replies += std::string(reply) + " O" + std::to_string(commands++) + "\r\n";
   }
   peer.send(replies + "MN\r\n");
+}
+
+// This process had no processor time: the server was in time.
+TEST(MemcachedConnection, AServerWhoseReplyIsUnreadIsNotSilent) {
+  struct : KeyOwner {
+    void before_sending(KeyEntry&) override {}
+    void on_reply(KeyEntry&, const MetaReply&) override {}
+    void on_lost(KeyEntry&, Loss, std::string_view) override {}
+  } owner;
+  FakeServer server;
+  IoContext context;
+  Connection connection(context, server.endpoint(), 10ms, owner);
+  connection.start();
+  std::future<Peer> accepted =
+      std::async(std::launch::async, [&] { return accept_connection(server); });
+  while (connection.number() == 0) context.asio()->run_one();
+  Peer peer = accepted.get();
+
+  const std::string name = "k";
+  KeyEntry key(connection);
+  key.name = &name;
+  connection.send(key);
+  connection.flush();
+  context.asio()->poll();
+  EXPECT_EQ(peer.line(), "mg k v c f O0\r\n");
+  const auto later = Connection::Clock::now() + 1h;
+  EXPECT_THAT(connection.why_not(later), HasSubstr("has not answered for a while"));
+  peer.send("EN O0\r\nMN\r\n");
+  // It has arrived after a moment.
+  servers::await("the reply", [&] { return connection.why_not(later).empty(); });
 }
 
 // The store has waited long enough for the removals, some of which are still in flight.

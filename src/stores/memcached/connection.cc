@@ -95,7 +95,7 @@ Connection::Connection(IoContext& context, const Endpoint& server,
 Connection::~Connection() = default;
 
 std::string_view Connection::why_not(Clock::time_point now) const {
-  return health_.why_not(pipeline_.waiting_since(), now);
+  return health_.why_not(pipeline_, now);
 }
 
 std::unique_ptr<Command> Connection::next_command() {

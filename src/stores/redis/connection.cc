@@ -123,16 +123,8 @@ void Connection::reconnect(std::string_view why) {
   pipeline_.reconnect(why);
 }
 
-/// Why a request that arrives now must fail at once; empty if it may wait.
-std::string_view Connection::why_not() const {
-  const std::string_view why =
-      health_.why_not(pipeline_.waiting_since(), settings_.worker.routed_at());
-  // If bytes have arrived that were not received yet, this process is late, not the server.
-  return why.empty() || is_broken() || !pipeline_.has_unread() ? why : std::string_view();
-}
-
 void Connection::add(PendingRequest& request, bool asking) {
-  const std::string_view why = why_not();
+  const std::string_view why = health_.why_not(pipeline_, settings_.worker.routed_at());
   if (!why.empty()) return settings_.worker.fail(request, why);
   (asking ? asking_ : queue_).push_back(request);
 }

@@ -95,7 +95,6 @@ class Connection final : public RedisPipelineUser {
   class Call;
   class Control;
 
-  std::string_view why_not() const;
   std::unique_ptr<Call> next_call(RequestList& from);
   void fill(Call& call, RequestList& from);
   bool end_call();

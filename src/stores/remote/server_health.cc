@@ -40,6 +40,12 @@ void ServerHealth::on_down(std::string_view why) {
   if (broken_ && monitor_ != nullptr) monitor_->on_down(*this, why);
 }
 
+std::string_view ServerHealth::why_not(const RequestPipeline& pipeline,
+                                       Clock::time_point now) const {
+  const std::string_view why = why_not(pipeline.waiting_since(), now);
+  return why.empty() || broken_ || !pipeline.has_unread() ? why : std::string_view();
+}
+
 std::string_view ServerHealth::why_not(std::optional<Clock::time_point> oldest,
                                        Clock::time_point now) const {
   if (broken_) return down_why_;

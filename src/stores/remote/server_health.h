@@ -23,9 +23,9 @@ class ServerHealth {
   using Clock = std::chrono::steady_clock;
 
   /// `server` begins each error sentence: "redis 127.0.0.1:6379". The server counts as silent if
-  /// the oldest call in flight has been unanswered for twice the deadline of a decision. `monitor`
-  /// receives the state of the server, and outlives this; null if the store does not need this
-  /// server.
+  /// the oldest command in flight has been unanswered for twice the deadline of a decision.
+  /// `monitor` receives the state of the server, and outlives this; null if the store does not need
+  /// this server.
   ServerHealth(std::string server, std::chrono::nanoseconds deadline,
                StoreMonitor* monitor = nullptr);
   ~ServerHealth();
@@ -55,8 +55,10 @@ class ServerHealth {
   /// The breaker is open: requests fail at once. False while the server is connected.
   bool is_broken() const { return broken_; }
 
-  /// Why a request that arrives now must fail at once: one sentence; empty if it may wait. `oldest`
-  /// is when the oldest call in flight was sent.
+  /// Why a request that arrives now must fail at once: one sentence; empty if it may wait. If bytes
+  /// have arrived that the pipeline has not received yet, this process is late, not the server.
+  std::string_view why_not(const RequestPipeline& pipeline, Clock::time_point now) const;
+  /// The same without a pipeline. `oldest` is when the oldest command in flight was sent.
   std::string_view why_not(std::optional<Clock::time_point> oldest, Clock::time_point now) const;
 
  private:
