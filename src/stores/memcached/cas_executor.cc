@@ -244,6 +244,7 @@ void CasExecutor::on_written(KeyEntry& key, const MetaReply& reply) {
 // it was wrong, that does not count as a loss.
 void CasExecutor::on_race_lost(KeyEntry& key) {
   judge_again(key);
+  key.step = Step::kRead;  // The server has refused the write: no request may be done.
   if (key.is_unread || ++key.losses % kLossesBeforePause != 0) return next_round(key);
   pausing_.push_back(&key);
   if (pause_.is_set()) return;

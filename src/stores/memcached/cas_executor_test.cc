@@ -275,6 +275,7 @@ TEST_F(CasExecutorTest, ACallerWhoseKeyPausesIsToldOfTheRaces) {
   EXPECT_EQ(why,
             "memcached a:1 did not answer within 1h: others changed 'sluice:login:k' first, "
             "8 times");
+  EXPECT_FALSE(own_request_.may_be_done);
   // The next caller joins the same round, without the caller who left.
   const Ask& next = ask("k");
   EXPECT_EQ(sent(), kRead);
