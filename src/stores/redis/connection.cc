@@ -239,10 +239,11 @@ void Connection::read(Call& call, std::string_view reply) {
       std::chrono::nanoseconds(newest_ - call.script.judged_at()));
 }
 
-// Unless the error came from within the script, the server has executed nothing of the call.
+// The server has executed nothing of the call, unless the error says that it may have.
 void Connection::on_error(Call& call, std::string_view text, bool is_loaded) {
   using Kind = ServerError::Kind;
-  const Kind kind = read_server_error(text).kind;
+  const ServerError error = read_server_error(text);
+  const Kind kind = error.kind;
   // Even if the callers have gone: the next requests would get the same error.
   if (kind == Kind::kLoading || kind == Kind::kNoAuth) reconnect(name() + ": " + std::string(text));
   if (kind == Kind::kNoScript && !is_loaded) {
@@ -252,10 +253,8 @@ void Connection::on_error(Call& call, std::string_view text, bool is_loaded) {
   // If the user has no permission for some key of several, send each alone: then only that one
   // fails.
   const bool apart = kind == Kind::kNoPerm && call.size() > 1;
-  // An error without a code of its own may come out of the script, or belong to another command.
-  const bool may_be_done = text.starts_with("ERR ");
   call.hand_over([&](PendingRequest& request) {
-    request.may_be_done = may_be_done;
+    request.may_be_done = error.may_be_done;
     if (kind != Kind::kNoScript && !apart) return listener_.on_refused(request, *this, text);
     request.is_again = true;
     request.alone = request.alone || apart;

@@ -67,5 +67,26 @@ TEST(RedisStore, ASentinelThatNamesWhatIsNoAddressKnowsNoPrimary) {
   }
 }
 
+// The server may have executed the requests before the one that failed: none is sent again.
+TEST(RedisStore, AnErrorFromWithinTheScriptMayComeAfterRequestsWereCharged) {
+  for (const auto& [error, taken] : std::vector<std::pair<std::string, std::int64_t>>{
+           {"NOPERM this user has no permissions to run the 'get' command script: f_1, on "
+            "@user_script:41.",
+            kTakenUnknown},
+           {"ERR anything", kTakenUnknown},
+           {"NOPERM this user has no permissions to run the 'evalsha' command", 0},
+           {"OOM command not allowed", 0}}) {
+    FakeServer server;
+    Limited limited(options_of(server), "fixed_window 5/1h");
+    auto pending = limited.submit("k");
+    Peer peer = accept_store(server, 3);
+    EXPECT_EQ(read_command(peer).front(), "EVALSHA");
+    peer.send("-" + error + "\r\n");
+    const Answer answer = pending.get();
+    EXPECT_EQ(answer.decision.taken, taken) << error;
+    EXPECT_THAT(answer.error, HasSubstr(error));
+  }
+}
+
 }  // namespace
 }  // namespace sluice::redis

@@ -179,9 +179,9 @@ bool is_slot(const Reply& reply) {
 }  // namespace
 
 ServerError read_server_error(std::string_view text) {
-  // An error from within a script names the place in it, and the script may have changed something
-  // before.
-  if (text.find("@user_script") != text.npos) return {};
+  // An error from within a script names the place in it. Since Redis 7 it keeps the code of the
+  // command that has failed.
+  if (text.find("@user_script") != text.npos) return {.may_be_done = true};
   const std::size_t space = text.find(' ');
   const std::string_view word = text.substr(0, space);
   for (const auto& [name, kind] : kKinds) {
@@ -193,7 +193,7 @@ ServerError read_server_error(std::string_view text) {
     if (space != text.npos && read_direction(text.substr(space + 1), error)) return error;
     return {};
   }
-  return {};
+  return {.may_be_done = word == "ERR"};
 }
 
 std::optional<std::vector<SlotRange>> read_cluster_slots(const Reply& reply) {

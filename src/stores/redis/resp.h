@@ -60,8 +60,7 @@ class RespFraming final : public Framing {
   std::size_t missing_ = 1;  // Values that are still to come.
 };
 
-/// An error with which a server answered a call. All but kOther come before a script begins:
-/// nothing was carried out.
+/// An error with which a server answered a call. All but kOther come before a script begins.
 struct ServerError {
   enum class Kind : std::uint8_t {
     kMoved,        ///< Another node has the slot, for good.
@@ -83,6 +82,9 @@ struct ServerError {
   std::uint16_t slot = 0;
   std::string host = {};
   std::uint16_t port = 0;
+  /// Whether the server may have executed a part of the call: an error that a script has raised, or
+  /// one without a code of its own, which may belong to another command.
+  bool may_be_done = false;
 };
 
 /// The text of an error reply: without its type and its line's end.
