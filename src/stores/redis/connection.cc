@@ -1,11 +1,11 @@
 #include "stores/redis/connection.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <random>
 #include <utility>
 
+#include "core/read_number.h"
 #include "stores/redis/resp.h"
 
 namespace sluice::redis {
@@ -281,8 +281,8 @@ void Connection::compare_clocks() {
   add_control(command_of({"TIME"}), [this](const Reply* reply, std::string_view) {
     if (reply == nullptr || reply->elements.size() != 2) return;
     std::int64_t seconds = 0;
-    const std::string_view text = reply->elements[0].text;
-    if (std::from_chars(text.data(), text.data() + text.size(), seconds).ec != std::errc()) return;
+    if (!read_number(reply->elements[0].text, seconds)) return;
+    if (seconds < 0 || seconds >= kEndOfTime / kSecondNs) return;
     settings_.worker.monitor().on_clock(
         StoreMonitor::kOwnClock,
         std::chrono::seconds(seconds) - std::chrono::nanoseconds(wall_now()));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/read_number.h"
+#include "sluice/health.h"
 #include "stores/redis/limited_test.h"
 #include "stores/redis/resp.h"
 #include "testing/fake_server.h"
@@ -85,6 +86,28 @@ TEST(RedisStore, AnErrorFromWithinTheScriptMayComeAfterRequestsWereCharged) {
     const Answer answer = pending.get();
     EXPECT_EQ(answer.decision.taken, taken) << error;
     EXPECT_THAT(answer.error, HasSubstr(error));
+  }
+}
+
+TEST(RedisStore, AClockThatCannotBeIsNotCompared) {
+  for (const auto& [seconds, clock_behind] : std::vector<std::pair<std::string, std::uint64_t>>{
+           {"4000000000", 1},  // In 2096: this process's clock is behind.
+           {"4000000000x", 0},
+           {"99999999999", 0},
+           {"-1", 0}}) {
+    FakeServer server;
+    RedisOptions options = options_of(server);
+    options.client_time = true;
+    Limited limited(options, "fixed_window 5/1h");
+    auto pending = limited.submit("k");
+    Peer peer = accept_store(server, 3);
+    EXPECT_EQ(read_command(peer).front(), "TIME");
+    EXPECT_EQ(read_command(peer).front(), "EVALSHA");
+    peer.send(command_of({seconds, "0"}) + "-OOM\r\n");
+    pending.get();
+    StoreHealth health;
+    limited.store().add_health(health);
+    EXPECT_EQ(health.clock_behind, clock_behind) << seconds;
   }
 }
 
