@@ -61,6 +61,10 @@ void PartState::read_as(ValueReader& reader) {
   for (std::size_t i = 0; i < sizeof(State) / sizeof numbers_[0]; ++i) {
     numbers_[i] = reader.number(kMaxInt64);
   }
+  // The end of its window is computed, which must not overflow.
+  if constexpr (requires(State state) { state.start_ns; }) {
+    if (load<State>().start_ns >= kEndOfTime) reader.fail();
+  }
 }
 
 template <class State>

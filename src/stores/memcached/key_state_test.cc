@@ -6,6 +6,10 @@
 #include <limits>
 
 #include "sluice/limit.h"
+#include "stores/memcached/value_codec.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 namespace sluice::memcached {
 namespace {
@@ -126,6 +130,28 @@ TEST(KeyState, RefusesForeignValues) {
   for (const std::string& value :
        {std::string(), std::string("5"), std::string("hello, world"), std::string(100, '\1')}) {
     EXPECT_FALSE(state.read(value, limit.definition()));
+  }
+}
+
+// Any client of the server can write such a value, since the hash is no secret.
+TEST(KeyState, RefusesAWindowThatStartsAfterTheEndOfTime) {
+  for (const std::string expression : {"fixed_window 5/1s", "sliding_counter 5/1s"}) {
+    const Limit limit(expression);
+    for (const std::int64_t start_ns :
+         {kEndOfTime - 1, kEndOfTime, std::numeric_limits<std::int64_t>::max()}) {
+      std::string value;
+      ValueWriter writer(value);
+      writer.bytes(1, 1);
+      writer.number(expression.size());
+      writer.text(expression);
+      writer.number(static_cast<std::uint64_t>(start_ns));
+      writer.number(1);
+      if (expression.starts_with("sliding")) writer.number(1);
+      writer.bytes(XXH3_64bits(value.data(), value.size()), 4);
+      KeyState state;
+      EXPECT_EQ(state.read(value, limit.definition()), start_ns < kEndOfTime) << expression;
+      EXPECT_GT(state.judge(take(limit, 0), kStateNow).remaining, 0);
+    }
   }
 }
 
