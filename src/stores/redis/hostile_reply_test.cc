@@ -8,6 +8,7 @@
 #include "core/read_number.h"
 #include "sluice/health.h"
 #include "stores/redis/limited_test.h"
+#include "stores/redis/redis_router.h"
 #include "stores/redis/resp.h"
 #include "testing/fake_server.h"
 
@@ -108,6 +109,83 @@ TEST(RedisStore, AClockThatCannotBeIsNotCompared) {
     StoreHealth health;
     limited.store().add_health(health);
     EXPECT_EQ(health.clock_behind, clock_behind) << seconds;
+  }
+}
+
+// Requests of a batch that are given to a router, with no RemoteWorker that would answer them.
+class RoutedBatch {
+ public:
+  RoutedBatch(const RedisOptions& options, const std::vector<std::string>& keys)
+      : options_(options),
+        worker_(router_, {.deadline = options.deadline}),
+        router_(options_),
+        pending_(batch_of(keys)) {
+    router_.open(worker_);
+    worker_.start([this] {
+      router_.fleet().start();
+      for (PendingRequest& request : pending_.requests) router_.route(request);
+      router_.flush();
+    });
+  }
+  ~RoutedBatch() {
+    on_worker([this] {
+      for (PendingRequest& request : pending_.requests) router_.abandon(request);
+    });
+    worker_.stop();
+  }
+
+  // How many of them the router says to be sent, or to wait for others that are sent.
+  std::size_t sent() {
+    std::size_t sent = 0;
+    on_worker([&] {
+      for (const PendingRequest& request : pending_.requests) {
+        if (router_.sent_at(request)) ++sent;
+      }
+    });
+    return sent;
+  }
+
+ private:
+  std::unique_ptr<Batch> batch_of(const std::vector<std::string>& keys) {
+    std::vector<Request> requests;
+    for (const std::string& key : keys) {
+      requests.push_back({.limit = &limit_.definition(), .space = &space_, .key = key});
+    }
+    return std::make_unique<Batch>(requests);
+  }
+  void on_worker(const std::function<void()>& task) {
+    std::promise<void> done;
+    worker_.post([&] {
+      task();
+      done.set_value();
+    });
+    done.get_future().get();
+  }
+
+  const Limit limit_{"fixed_window 5/1h", "login"};
+  RedisSpace space_{"sluice", limit_.definition()};
+  const RedisOptions options_;
+  RemoteWorker worker_;
+  RedisRouter router_;
+  PendingBatch pending_;
+};
+
+// On a cluster a call carries one slot, so the calls of a batch wait for each other.
+TEST(RedisRouter, EachKeyOfABatchOnAClusterHasItsOwnTime) {
+  for (const std::size_t keys : {1U, 100U}) {
+    FakeServer server;
+    RedisOptions options = options_of(server);
+    options.topology = Topology::kCluster;
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < keys; ++i) names.push_back("key" + std::to_string(i));
+    std::optional<Peer> peer;  // The connection lasts until the batch is given up.
+    RoutedBatch batch(options, names);
+    peer.emplace(accept_store(server, 3));
+    EXPECT_EQ(read_command(*peer), (std::vector<std::string>{"CLUSTER", "SLOTS"}));
+    peer->send("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:" +
+               std::to_string(server.endpoint().port) + "\r\n");
+    EXPECT_EQ(read_command(*peer).front(), "EVALSHA");
+    EXPECT_EQ(batch.sent(), keys == 1 ? 0 : keys);
   }
 }
 

@@ -82,9 +82,10 @@ void RedisRouter::flush() {
   for (Connection* connection : std::exchange(touched_, {})) connection->flush();
 }
 
-// A batch of one call waits for no other.
+// A batch of one call, on a cluster a batch of one request, waits for no other.
 std::optional<RemoteWorker::Clock::time_point> RedisRouter::sent_at(const PendingRequest& request) {
-  const bool is_one_call = request.batch->requests.size() <= ScriptCall::kMaxRequests;
+  const std::size_t in_one_call = is_cluster() ? 1 : ScriptCall::kMaxRequests;
+  const bool is_one_call = request.batch->requests.size() <= in_one_call;
   if (is_one_call || request.is_again) return std::nullopt;
   const Route route = fleet_->route(request.slot);
   return route.connection != nullptr ? route.connection->sent_at(request) : std::nullopt;
