@@ -53,7 +53,7 @@ class StreamHandler {
   virtual void on_login_timeout() {}
 };
 
-/// How long a connection waits for its peer. A timeout may end up to a second late.
+/// How long a connection waits for its peer. A timeout may end up to two seconds late.
 struct StreamTimeouts {
   static constexpr std::chrono::milliseconds kNever = std::chrono::milliseconds::max();
 
