@@ -24,6 +24,8 @@ constexpr std::size_t kMaxInFlight = 64;
 // How long a node without a slot is kept at least: replies may be on their way, and if a slot moves
 // there, the next key may be sent there soon.
 constexpr std::chrono::milliseconds kKeep{1'000};
+// As many as the specification of Redis Cluster allows.
+constexpr std::size_t kMaxNodes = 1'000;
 
 class ClusterFleet final : public Fleet {
  public:
@@ -115,13 +117,17 @@ class ClusterFleet final : public Fleet {
     return nodes_.emplace(endpoint.text(), Known{.node = std::move(node)}).first->second;
   }
 
-  // The node that another node names; an empty host means that node's own. Null if a TLS file
-  // cannot be used any more: error_ says which.
+  // The node that another node names; an empty host means that node's own. Null if there are too
+  // many nodes, or if a TLS file cannot be used any more: error_ says which.
   Known* node_at(Endpoint endpoint, const std::string& host, std::uint16_t port) {
     if (!host.empty()) endpoint.host = host;
     endpoint.port = port;
     const auto found = nodes_.find(endpoint.text());
     if (found != nodes_.end()) return &found->second;
+    if (nodes_.size() >= kMaxNodes) {
+      error_ = "the cluster has named more than " + std::to_string(kMaxNodes) + " nodes";
+      return nullptr;
+    }
     try {
       Known& known = add(endpoint);
       known.node->start();

@@ -90,6 +90,32 @@ TEST(RedisStore, AnErrorFromWithinTheScriptMayComeAfterRequestsWereCharged) {
   }
 }
 
+TEST(RedisStore, AClusterNamesOnlySoManyNodes) {
+  constexpr int kNodes = 1'000;
+  FakeServer server;
+  RedisOptions options = options_of(server);
+  options.topology = Topology::kCluster;
+  Limited limited(options, "fixed_window 5/1h");
+  auto pending = limited.submit("k");
+  Peer peer = accept_store(server, 3);
+  EXPECT_EQ(read_command(peer).front(), "CLUSTER");
+  // The last slots belong to nodes that refuse connections.
+  const auto range = [](int first, int last, std::uint16_t port) {
+    return "*3\r\n:" + std::to_string(first) + "\r\n:" + std::to_string(last) +
+           "\r\n*2\r\n$0\r\n\r\n:" + std::to_string(port) + "\r\n";
+  };
+  constexpr int kLast = 16'383;
+  std::string map = "*" + std::to_string(kNodes) + "\r\n";
+  map += range(0, kLast - kNodes + 1, server.endpoint().port);
+  for (int i = 1; i < kNodes; ++i) {
+    map += range(kLast - kNodes + 1 + i, kLast - kNodes + 1 + i, static_cast<std::uint16_t>(i));
+  }
+  peer.send(map);
+  EXPECT_EQ(read_command(peer).front(), "EVALSHA");
+  peer.send("-MOVED 1 127.0.0.1:" + std::to_string(kNodes) + "\r\n");
+  EXPECT_THAT(pending.get().error, HasSubstr("the cluster has named more than 1000 nodes"));
+}
+
 TEST(RedisStore, AClockThatCannotBeIsNotCompared) {
   for (const auto& [seconds, clock_behind] : std::vector<std::pair<std::string, std::uint64_t>>{
            {"4000000000", 1},  // In 2096: this process's clock is behind.
