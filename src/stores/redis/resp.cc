@@ -10,6 +10,8 @@ namespace sluice::redis {
 namespace {
 
 constexpr int kMaxDepth = 8;
+// A map of 16,384 slots, each with ten nodes, has fewer.
+constexpr std::size_t kMaxElements = std::size_t{1} << 20;
 constexpr std::size_t kMaxLineBytes = 64 * 1024;
 constexpr std::int64_t kMaxLength = 512 * 1024 * 1024;
 
@@ -61,7 +63,8 @@ class Reader {
 
   bool read_array(Reply& reply, std::size_t count, int depth) {
     // Each element takes at least three bytes.
-    if (count > rest_.size() / 3) return false;
+    if (count > rest_.size() / 3 || count > elements_left_) return false;
+    elements_left_ -= count;
     reply.kind = Reply::Kind::kArray;
     reply.elements.resize(count);
     for (Reply& element : reply.elements) {
@@ -71,6 +74,7 @@ class Reader {
   }
 
   std::string_view rest_;
+  std::size_t elements_left_ = kMaxElements;
 };
 
 // "<type><number>\r\n".

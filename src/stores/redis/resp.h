@@ -29,7 +29,7 @@ struct Reply {
 };
 
 /// Reads one whole reply; nothing if the bytes are not a reply, or if it is nested more than eight
-/// deep.
+/// deep, or if it has more than a million elements.
 std::optional<Reply> read_reply(std::string_view bytes);
 
 /// Appends the first line of an array of so many elements.

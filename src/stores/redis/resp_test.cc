@@ -39,6 +39,18 @@ TEST(Reply, IsNothingWhereTheBytesAreNone) {
   }
 }
 
+// An element takes many more bytes than the three that it may arrive in.
+TEST(Reply, HasAMillionElementsAtMost) {
+  const auto array_of = [](int count) {
+    std::string bytes = "*" + std::to_string(count) + "\r\n";
+    for (int i = 0; i < count; ++i) bytes += "+\r\n";
+    return bytes;
+  };
+  const std::string half = array_of(524'287);
+  EXPECT_TRUE(read_reply("*2\r\n" + half + half));
+  EXPECT_FALSE(read_reply("*3\r\n" + half + half + "+\r\n"));
+}
+
 TEST(Reply, CommandsAreArraysOfBulkStrings) {
   std::string output = "before ";
   append_command(output, {"AUTH", "", "p\r\nw"});
