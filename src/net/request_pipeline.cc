@@ -1,5 +1,6 @@
 #include "net/request_pipeline.h"
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/post.hpp>
@@ -74,6 +75,7 @@ class RequestPipeline::State final : public std::enable_shared_from_this<State> 
   void pump();
   void on_time();
   void on_silence();
+  std::optional<Clock::time_point> silent_since() const;
   void fail(Failure failure);
   Clock::duration give_up();
   void lose_all(std::string_view why, bool all_sent);
@@ -99,6 +101,7 @@ class RequestPipeline::State final : public std::enable_shared_from_this<State> 
   // a pause.
   IoEvent wake_;
   bool sender_waits_ = false;
+  std::optional<Clock::time_point> sending_since_;  // The socket has taken nothing since then.
 };
 
 void RequestPipeline::State::start() {
@@ -166,7 +169,10 @@ IoTask<void> RequestPipeline::State::send() {
     }
     boost::system::error_code error;
     queue_->begin_sending();
+    sending_since_ = Clock::now();
+    if (!silence_.is_set()) silence_.set_at(*sending_since_ + options_.silence_timeout);
     const std::size_t bytes = co_await stream_->send(queue_->unsent(), error);
+    sending_since_.reset();
     queue_->sent(bytes);
     // receive() still reads the replies that the server sent before it closed the connection, and
     // the reason.
@@ -236,8 +242,15 @@ void RequestPipeline::State::on_time() {
                    : server_ + " has not completed the handshake" + limit});
 }
 
+/// When the oldest command in flight was sent, or since when the server does not even receive, if
+/// that is earlier: a command without a reply is never in flight.
+std::optional<IoContext::Clock::time_point> RequestPipeline::State::silent_since() const {
+  const auto since = queue_->waiting_since();
+  return since && sending_since_ ? std::min(since, sending_since_) : since ? since : sending_since_;
+}
+
 void RequestPipeline::State::on_silence() {
-  const auto since = is_up() ? queue_->waiting_since() : std::nullopt;
+  const auto since = is_up() ? silent_since() : std::nullopt;
   if (!since) return;
   const Clock::time_point end = *since + options_.silence_timeout;
   if (Clock::now() < end) {

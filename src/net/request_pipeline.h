@@ -55,7 +55,7 @@ struct PipelineOptions {
   /// next attempt uses its result.
   std::chrono::milliseconds connect_timeout{1'000};
   /// The pipeline gives the connection up if the oldest command in flight has been unanswered for
-  /// this long.
+  /// this long, or if the server has received nothing for this long while bytes are unsent.
   std::chrono::milliseconds silence_timeout{250};
   /// The pause before the next attempt doubles from least_pause to most_pause, less a random part
   /// of up to a half: see Backoff. There is no pause when a connection is lost for the first time.

@@ -187,6 +187,19 @@ TEST_F(RequestPipelineTest, TheContextHasToRunUntilItIsUpAndIdle) {
   });
 }
 
+// A command without replies, such as SUBSCRIBE, is never in flight.
+TEST_F(RequestPipelineTest, AServerThatDoesNotReceiveIsSilent) {
+  FakeServer server;
+  PipelineOptions options = patient(server.endpoint());
+  options.silence_timeout = milliseconds(30);
+  const Peer peer = connect(server, options);
+  TestCommand& without_reply = command(long_line(32'000'000));
+  without_reply.reply_count = 0;
+  ask({&without_reply});
+  ASSERT_TRUE(await_downs(1));
+  EXPECT_EQ(downs().at(0), server.endpoint().text() + " has not answered for 30 ms");
+}
+
 TEST_F(RequestPipelineTest, AThreadThatWasLateDoesNotTakeTheServerForSilent) {
   FakeServer server;
   PipelineOptions options = patient(server.endpoint());
