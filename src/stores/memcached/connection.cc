@@ -13,12 +13,6 @@ constexpr Version kLeastVersion{1, 6, 13};
 // about as long as its own.
 constexpr std::size_t kMaxInFlight = 4;
 
-PipelineOptions pipeline_options(const ServerHealth& health, const Endpoint& server) {
-  PipelineOptions options = health.pipeline_options(server);
-  options.max_in_flight = kMaxInFlight;
-  return options;
-}
-
 }  // namespace
 
 // Commands that are sent together, and the replies to them in the order of their keys.
@@ -90,7 +84,7 @@ Connection::Connection(IoContext& context, const Endpoint& server,
                        std::chrono::nanoseconds deadline, KeyOwner& owner, StoreMonitor* monitor)
     : owner_(owner),
       health_("memcached " + server.text(), deadline, monitor),
-      pipeline_(context, pipeline_options(health_, server), *this) {}
+      pipeline_(context, health_.pipeline_options(server, kMaxInFlight), *this) {}
 
 Connection::~Connection() = default;
 

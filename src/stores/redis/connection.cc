@@ -14,13 +14,6 @@ namespace {
 // The most requests examined for one call, since those of other slots are passed over.
 constexpr std::size_t kMaxLookedAt = 512;
 
-PipelineOptions pipeline_options(const ConnectionSettings& settings, const ServerHealth& health,
-                                 const Endpoint& endpoint) {
-  PipelineOptions options = health.pipeline_options(endpoint);
-  options.max_in_flight = settings.max_in_flight;
-  return options;
-}
-
 }  // namespace
 
 // A command other than a call of the script.
@@ -97,7 +90,8 @@ Connection::Connection(const ConnectionSettings& settings, const Endpoint& endpo
       listener_(listener),
       next_number_(std::random_device{}()),
       clock_("the clock of " + name()),
-      pipeline_(settings.worker.context(), pipeline_options(settings, health_, endpoint), *this) {}
+      pipeline_(settings.worker.context(),
+                health_.pipeline_options(endpoint, settings.max_in_flight), *this) {}
 
 Connection::~Connection() {
   closing_ = true;

@@ -19,8 +19,9 @@ ServerHealth::~ServerHealth() {
   if (monitor_ != nullptr) monitor_->forget(*this);
 }
 
-PipelineOptions ServerHealth::pipeline_options(const Endpoint& endpoint) const {
-  PipelineOptions options{.endpoint = endpoint};
+PipelineOptions ServerHealth::pipeline_options(const Endpoint& endpoint,
+                                               std::size_t max_in_flight) const {
+  PipelineOptions options{.endpoint = endpoint, .max_in_flight = max_in_flight};
   const auto silence = std::chrono::ceil<std::chrono::milliseconds>(2 * deadline_);
   options.silence_timeout = std::max(options.silence_timeout, silence);
   return options;

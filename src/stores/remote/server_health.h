@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,7 +38,7 @@ class ServerHealth {
   const std::string& late_error() const { return late_; }
   /// The options for a pipeline to the server: it gives the connection up after such a silence, but
   /// never sooner than by its default.
-  PipelineOptions pipeline_options(const Endpoint& endpoint) const;
+  PipelineOptions pipeline_options(const Endpoint& endpoint, std::size_t max_in_flight) const;
 
   /// The server is connected and has answered the handshake.
   void on_up();

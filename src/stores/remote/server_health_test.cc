@@ -84,9 +84,11 @@ TEST_F(ServerHealthTest, SaysWhoWasLateAndForHowLong) {
 TEST_F(ServerHealthTest, ASilentConnectionIsGivenUpAfterTwoDeadlinesButNotAtOnce) {
   const Endpoint endpoint{.host = "h", .port = 1};
   const PipelineOptions usual{.endpoint = endpoint};
-  EXPECT_EQ(health_.pipeline_options(endpoint).silence_timeout, usual.silence_timeout);
-  EXPECT_EQ(ServerHealth("y", 1s).pipeline_options(endpoint).silence_timeout, 2s);
-  EXPECT_EQ(ServerHealth("y", 1s).pipeline_options(endpoint).endpoint.host, "h");
+  EXPECT_EQ(health_.pipeline_options(endpoint, 1).silence_timeout, usual.silence_timeout);
+  const PipelineOptions patient = ServerHealth("y", 1s).pipeline_options(endpoint, 3);
+  EXPECT_EQ(patient.silence_timeout, 2s);
+  EXPECT_EQ(patient.endpoint.host, "h");
+  EXPECT_EQ(patient.max_in_flight, 3U);
 }
 
 }  // namespace
