@@ -226,8 +226,10 @@ bool read_answer(std::string_view& rest, Answer& answer) {
   }
   if (pieces.head != nullptr) answer.state = pieces.head + space_of(request).states_at();
   answer.summary = pieces.tail;
-  const char* const taken = pieces.tail + layout.tail - sizeof(double);
-  if (takes_up_to(request) && !read_count(taken, answer.taken)) return false;
+  if (takes_up_to(request)) {
+    const char* const taken = pieces.tail + layout.tail - sizeof(double);
+    if (!read_count(taken, answer.taken)) return false;
+  }
   if (request.operation == Operation::kReset) {
     answer.state = nullptr;
     answer.until = 0;
@@ -393,6 +395,7 @@ bool ScriptCall::read(std::string_view reply, const Done& done) {
       const bool is_last = i + 1 == requests_.size();
       if (is_last && !rest.empty()) why = kMalformed;
     }
+    // This very constant, as all of the above return it: a server's own words have other bytes.
     if (why.data() == kMalformed.data()) lost = kMalformed;
     PendingRequest* const pending = requests_[i];
     if (pending == nullptr) continue;

@@ -80,7 +80,6 @@ void RemoteWorker::stop() {
     from_leader_.pop_front();
     pending->batch->set_error(kClosed);
     Batch::complete(std::move(pending->batch));
-    if (pending->waiter != nullptr) pending->waiter->wake();
   }
 }
 
