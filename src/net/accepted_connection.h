@@ -66,7 +66,7 @@ struct ConnectionGroup {
   /// may: see AcceptedConnection::sweep().
   ServingTimer sweep{context->get_executor()};
   bool is_sweeping = false;
-  std::size_t next_part = 0;  // Of the members, which are looked at in several.
+  std::size_t next_part = 0;  // The part of the members that the next sweep looks at.
 };
 
 /// One accepted socket. It reads, gives the bytes to the protocol's handler, and writes the

@@ -66,7 +66,7 @@ IoTask<void> IoEvent::wait() {
 LookupResult look_up_host(const Endpoint& endpoint) {
   asio::io_context unused;
   error_code error;
-  // No other flag: what depends on the network that is up would lose "localhost" without one.
+  // Not address_configured: on a machine without a network it would hide localhost.
   const auto results = tcp::resolver(unused).resolve(endpoint.host, std::to_string(endpoint.port),
                                                      tcp::resolver::numeric_service, error);
   LookupResult found;
@@ -106,7 +106,7 @@ IoTask<LookupResult> ClientStream::find() {
   const auto numeric = asio::ip::make_address(endpoint_.host, is_name);
   if (!is_name) co_return LookupResult{{tcp::endpoint(numeric, endpoint_.port)}, {}};
   if (!found_ && !std::exchange(looking_up_, true)) {
-    // The thread holds the context, and what ends there finds out whether the stream still exists.
+    // The lookup thread holds the io_context alive; its result is dropped if the stream is gone.
     asio::post(lookup_threads(), [look_up_host = look_up_, endpoint = endpoint_,
                                   context = context_.lock(), weak = weak_from_this()] {
       asio::post(*context, [weak, found = look_up_host(endpoint)] {

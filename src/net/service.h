@@ -18,7 +18,7 @@ enum class PeerTimeout : std::uint8_t {
   kUnread,   ///< It did not read what it was sent (ConnectionLimits::stuck_timeout).
 };
 
-/// One address to serve, and the protocol to serve there.
+/// One address to serve, and the protocol to serve there. None of the functions may be empty.
 struct Service {
   Address address;
   MakeHandler make_handler;

@@ -216,7 +216,7 @@ class StreamWorker {
   ConnectionGroup group_;
 };
 
-/// Tells why connections cannot be accepted, but not each time. Thread-safe.
+/// Reports why connections cannot be accepted, from time to time. Thread-safe.
 class AcceptReports {
  public:
   explicit AcceptReports(std::function<void(const std::string&)> tell) : tell_(std::move(tell)) {}
@@ -350,9 +350,9 @@ struct StreamServer::State {
   std::unique_ptr<Listener> listen(Service service, std::span<Listener* const> leaving = {});
   /// Of each service the listener that has its address, or null.
   std::vector<Listener*> find_listeners(const std::vector<Service>& services) const;
-  /// Serves the peers that are accepted from now on so.
+  /// Peers that are accepted from now on get `service`.
   void change_service(Listener& listener, Service service);
-  /// Has each acceptor do this on its thread. Returns when all have.
+  /// Calls `what` for each acceptor, on the acceptor's thread. Returns when all calls have.
   template <class Do>
   static void tell_acceptors(std::span<StreamAcceptor* const> acceptors, Do what);
   /// Accepts the peers that have connected, and no more. Returns when all is handed over.

@@ -97,7 +97,8 @@ bool TlsSession::has_unopened() const {
 }
 
 bool TlsSession::has_part() const {
-  // Once its header is read, OpenSSL counts the header no longer among what it has pending.
+  // Once its header is read, OpenSSL counts the header no longer among what it has pending. Its
+  // version 3.0 has no other function that tells this state.
   const bool reads_body = std::string_view(::SSL_rstate_string(ssl_.get())) == "RB";
   return !has_ended_ && (reads_body || ::SSL_has_pending(ssl_.get()) == 1);
 }

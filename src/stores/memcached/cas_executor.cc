@@ -296,7 +296,7 @@ void CasExecutor::sweep(std::function<void()> done) {
   sweep_on();
 }
 
-// Goes on whenever a round ends.
+// Called again when a round ends.
 void CasExecutor::sweep_on() {
   const auto now = RemoteWorker::Clock::now();
   while (!written_.empty() && under_way_ < kMaxSweptAtOnce) {

@@ -136,6 +136,8 @@ class Connection final : public PipelineUser {
   /// The same, before all others, and only on the present connection: a cas token is not valid on
   /// another one.
   void send_now(KeyEntry& key) { urgent_.push_back(&key); }
+  /// Sends what was given to send(). What was given to send_now() needs no flush(): that is called
+  /// while a reply is received, after which the pipeline asks for commands.
   void flush() {
     if (!waiting_.empty()) pipeline_.flush();
   }

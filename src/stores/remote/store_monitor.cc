@@ -30,7 +30,7 @@ void StoreMonitor::set_obstacle(std::string_view why) {
   judge();
 }
 
-/// Where nothing speaks for another state, as while a lost connection is made anew, it stays.
+/// While all servers are between two connections, the last state stays.
 /// REQUIRES: mutex_ is held.
 void StoreMonitor::judge() {
   const auto down =
