@@ -11,6 +11,8 @@ constexpr std::uint64_t kMaxShown = 5;
 constexpr std::uint64_t kLinesBetweenUpdates = 4096;
 /// The most lines of a quoted CSV field, so that a quote that is never closed has a bounded cost.
 constexpr int kMaxRecordLines = 100;
+/// A time that is later than that of the line before it by more than this may be wrong.
+constexpr std::int64_t kFarNs = kDayNs;
 
 }  // namespace
 
@@ -20,12 +22,23 @@ struct Feed::File {
 
   std::string name;
   LineSource source;
-  std::uint64_t counted_bytes = 0;  // In the position.
+  std::uint64_t counted_bytes = 0;  // How many of its bytes position_ includes.
   std::unique_ptr<LineReader> reader = nullptr;
-  // Of the reader:
+  // Set with the reader:
   std::optional<KeyTemplate> key = {};
   TimeOrder::DetailSlots details = {};
   Record record = {};
+  /// By this the merge compares the records of several files: the record's time, but that of the
+  /// record before it if the record is far later. It then waits for its place in the TimeOrder, so
+  /// that one wrong time does not hold back what follows in its file.
+  Instant turn_ns = 0;
+  std::optional<Instant> before_ns = {};
+
+  void set_turn() {
+    const Instant now = record.time_ns;
+    turn_ns = before_ns && now - *before_ns > kFarNs ? *before_ns : now;
+    before_ns = now;
+  }
 };
 
 void Feed::read(const std::vector<Input>& inputs) {
@@ -33,7 +46,7 @@ void Feed::read(const std::vector<Input>& inputs) {
   // The numbers of those that have a record left, as a heap whose front is the next one.
   std::vector<std::size_t> waiting;
   const auto is_later = [&](std::size_t a, std::size_t b) {
-    return std::pair(files[a]->record.time_ns, a) > std::pair(files[b]->record.time_ns, b);
+    return std::pair(files[a]->turn_ns, a) > std::pair(files[b]->turn_ns, b);
   };
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     files.push_back(std::make_unique<File>(open_input(inputs[i])));
@@ -69,7 +82,10 @@ bool Feed::next_record(File& file) {
     }
     if (line.text.find_first_not_of(" \t") == std::string_view::npos) continue;
     if (file.reader == nullptr && !choose_reader(line, file)) continue;
-    if (read_record(line, file) == Reading::kRecord) return true;
+    if (read_record(line, file) == Reading::kRecord) {
+      file.set_turn();
+      return true;
+    }
     refuse(line, file);
   }
   count_bytes(file);

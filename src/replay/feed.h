@@ -25,9 +25,9 @@ struct FeedOptions {
   bool is_strict = false;
 };
 
-/// Reads files line by line and passes their requests on: of several files, next the one whose next
-/// request is the earliest, and of equal ones the first file. Counts lines that cannot be parsed,
-/// and shows the first few. Skips empty lines. Not thread-safe.
+/// Reads files line by line and passes their requests on. Merges several files: passes on the
+/// earliest of their next requests; if several have that time, that of the first file. Counts lines
+/// that cannot be parsed, and shows the first few. Skips empty lines. Not thread-safe.
 class Feed {
  public:
   /// The order, the stream and the bar must outlive the feed.

@@ -204,6 +204,42 @@ TEST_F(Replay, MergesFilesByTime) {
   EXPECT_TRUE(decided({other, one}) == wanted);
 }
 
+// The second file is longer than what waits for its place. It begins where the first one ends, as
+// rotated logs do.
+TEST_F(Replay, OneWrongTimeDoesNotHoldBackItsFile) {
+  constexpr int kOlder = 1'000;
+  constexpr int kNewer = 2 * static_cast<int>(TimeOrder::kReach) + 1;
+  std::string older = "time,key\n";
+  for (int i = 0; i < kOlder; ++i) {
+    older += (i == kOlder / 2 ? "4070908800" : std::to_string(i)) + ",a\n";  // 2099.
+  }
+  std::string newer = "time,key\n";
+  for (int i = kOlder; i < kOlder + kNewer; ++i) newer += std::to_string(i) + ",a\n";
+  ReplayOptions choice = options(directory_.write("older.csv", older));
+  choice.files.push_back(directory_.write("newer.csv", newer));
+  const Outcome outcome = run(choice);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(number(outcome, "requests"), kOlder + kNewer);
+  EXPECT_EQ(boost::json::parse(outcome.out).at("late_requests").as_int64(), 0);
+}
+
+// A pause in one log puts none of its requests behind those of the other.
+TEST_F(Replay, APauseOfAFileIsNoWrongTime) {
+  constexpr int kDays = 20;
+  ReplayOptions choice =
+      options(directory_.write("a.csv", "time,key\n0,a\n1728000,a\n1728001,a\n"));
+  std::string other = "time,key\n";
+  for (int day = 0; day <= kDays; ++day) other += std::to_string(day * 86'400) + ",b\n";
+  choice.files.push_back(directory_.write("b.csv", other));
+  choice.decisions = directory_.path("decisions");
+  EXPECT_EQ(run(choice).err, "");
+  const std::string decisions = directory_.read("decisions");
+  EXPECT_LT(decisions.find(R"("time_ns":1641600000000000,"key":"b")"),
+            decisions.find(R"("time_ns":1728000000000000,"key":"a")"));
+  EXPECT_LT(decisions.find(R"("time_ns":1728000000000000,"key":"a")"),
+            decisions.find(R"("time_ns":1728000000000000,"key":"b")"));
+}
+
 TEST_F(Replay, RequestsOfOneTimeStayInTheOrderOfTheFiles) {
   ReplayOptions choice = options(directory_.write("a.csv", "time,key\n1,first\n2,z\n1,second\n"));
   choice.files.push_back(directory_.write("b.csv", "time,key\n0,zero\n1,third\n"));
