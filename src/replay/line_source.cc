@@ -23,7 +23,7 @@ bool LineSource::next(Line& line) {
   line.is_too_long = size == kTooLong;
   if (line.is_too_long) size = skip_line();
   const bool has_end = line_ + size < end_;
-  if (!has_end && size == 0 && !line.is_too_long) return false;
+  if (!has_end && !line.is_too_long && is_no_line(size)) return false;
   line.text = line.is_too_long ? std::string_view() : line_text(size);
   next_ = ahead_ = line_ + size + (has_end ? 1 : 0);
   lines_ahead_ = 0;
@@ -34,9 +34,11 @@ bool LineSource::next(Line& line) {
 bool LineSource::extend(Line& line) {
   const std::size_t from = ahead_ - line_;
   const std::size_t size = line_end(from);
-  if (size == kTooLong || (size == from && line_ + size == end_)) return false;
+  if (size == kTooLong) return false;
+  const bool has_end = line_ + size < end_;
+  if (!has_end && is_no_line(size - from)) return false;
   line.text = line_text(size);
-  ahead_ = line_ + size + (line_ + size < end_ ? 1 : 0);
+  ahead_ = line_ + size + (has_end ? 1 : 0);
   ++lines_ahead_;
   return true;
 }
@@ -85,6 +87,12 @@ bool LineSource::fill() {
   const std::size_t got = bytes_.read(buffer_.get() + end_, room);
   end_ += got;
   return got > 0;
+}
+
+/// Whether this many bytes without a line end are no line: there are none, or reading ended too
+/// early, so that the rest of the line is missing.
+bool LineSource::is_no_line(std::size_t size) const {
+  return size == 0 || !error().empty();
 }
 
 std::string_view LineSource::line_text(std::size_t size) const {

@@ -27,8 +27,8 @@ class LineSource {
   /// Takes ownership of the open descriptor.
   explicit LineSource(int descriptor);
 
-  /// Reads the next line. Returns false at the end, or if error() is set. A last line without a
-  /// line end counts.
+  /// Reads the next line. Returns false at the end; then error() may be set. A last line without a
+  /// line end counts, unless reading ended before the end of the input, which may have cut it.
   bool next(Line& line);
 
   /// Appends the following line, with the line end between, to the line from next(). Returns false
@@ -49,6 +49,7 @@ class LineSource {
   std::size_t line_end(std::size_t from);
   std::size_t skip_line();
   bool fill();
+  bool is_no_line(std::size_t size) const;
   std::string_view line_text(std::size_t size) const;
 
   ByteSource bytes_;

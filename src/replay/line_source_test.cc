@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,35 @@ TEST(LineSource, ReportsTruncatedOrDamagedGzipAfterTheReadableLines) {
   damaged[damaged.size() - 6] = static_cast<char>(~damaged[damaged.size() - 6]);
   const AllLines wrong = lines_of(damaged);
   EXPECT_EQ(wrong.error, "the gzip data is damaged");
+}
+
+// Wherever the input is cut: the rest of a line may be missing, so it is none.
+TEST(LineSource, ALineThatIsCutByAnErrorIsNone) {
+  constexpr int kLines = 200;
+  Texts whole;
+  for (int i = 0; i < kLines; ++i) whole.push_back(std::to_string(1'000'000 + i * 7919));
+  std::string text;
+  for (const std::string& line : whole) text += line + "\n";
+  const std::string packed = gzipped(text);
+  for (std::size_t size = packed.size() / 2; size < packed.size(); ++size) {
+    const AllLines cut = lines_of(packed.substr(0, size));
+    EXPECT_EQ(cut.error, "the gzip data ends too early");
+    ASSERT_LE(cut.texts.size(), whole.size());
+    EXPECT_TRUE(std::equal(cut.texts.begin(), cut.texts.end(), whole.begin())) << size;
+  }
+}
+
+TEST(LineSource, LooksAheadToNoLineThatIsCutByAnError) {
+  const TestDirectory directory;
+  const std::string packed = gzipped("a\nbcdefgh");
+  // All of the text is there, but not the checksum behind it.
+  LineSource source(opened(directory.write("input", packed.substr(0, packed.size() - 8))));
+  Line line;
+  ASSERT_TRUE(source.next(line));
+  EXPECT_FALSE(source.extend(line));
+  EXPECT_EQ(line.text, "a");
+  EXPECT_FALSE(source.next(line));
+  EXPECT_EQ(source.error(), "the gzip data ends too early");
 }
 
 TEST(LineSource, ReadsPipes) {

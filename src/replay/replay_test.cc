@@ -281,6 +281,16 @@ TEST_F(Replay, StrictStopsAtTheFirstUnreadableLine) {
   EXPECT_TRUE(directory_.read("decisions").starts_with(R"({"time_ns":1000000000,"key":"a")"));
 }
 
+TEST_F(Replay, StrictNamesTheFileOfSeveral) {
+  ReplayOptions choice = options(directory_.write("a.csv", "time,key\n1,a\n4,a\n"));
+  choice.files.push_back(directory_.write("b.csv", "time,key\n2,a\nx,a\n"));
+  choice.is_strict = true;
+  const Outcome outcome = run(choice);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.err, "sluice replay: " + choice.files[1] +
+                             ":3: time \"x\" is not decimal seconds since the epoch\n");
+}
+
 TEST_F(Replay, WarnsOfALimitWhoseRateIsRounded) {
   ReplayOptions choice = options(directory_.write("in.csv", "time,key\n1,a\n"));
   choice.limits = {"token_bucket 700000000/1s"};
@@ -351,6 +361,28 @@ TEST_F(Replay, TruncatedGzipFailsAfterTheReadableLines) {
   const std::string sentence = "sluice replay: " + file + ": the gzip data ends too early\n";
   EXPECT_NE(outcome.err.find(sentence), std::string::npos) << outcome.err;
   EXPECT_GT(number(outcome, "requests"), 1000);
+}
+
+TEST_F(Replay, OfADamagedFileAmongOthersNoPartOfALineIsDecided) {
+  constexpr std::int64_t kFirst = 1'432'025'131;
+  constexpr int kRows = 1'000;
+  std::string csv = "key,time\n";
+  for (int i = 0; i < kRows; ++i) csv += "a," + std::to_string(kFirst + i) + "\n";
+  const std::string packed = gzipped(csv);
+  const std::string cut = directory_.write("cut.gz", packed.substr(0, packed.size() / 2));
+  const std::string whole = directory_.write("whole.csv", csv);
+  ReplayOptions choice = options(cut);
+  choice.files.push_back(directory_.write("header.csv", "key,time\n"));
+  choice.files.push_back(whole);
+  choice.files.push_back(directory_.write("empty", ""));
+  const Outcome outcome = run(choice);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.err, "sluice replay: " + cut + ": the gzip data ends too early\n");
+  EXPECT_GT(number(outcome, "requests"), kRows);
+  EXPECT_LT(number(outcome, "requests"), 2 * kRows);
+  const auto report = boost::json::parse(outcome.out);
+  EXPECT_EQ(report.at("first_ns").as_int64(), kFirst * 1'000'000'000);
+  EXPECT_EQ(report.at("last_ns").as_int64(), (kFirst + kRows - 1) * 1'000'000'000);
 }
 
 TEST_F(Replay, MissingFilesAreFoundBeforeAnythingIsReplayed) {
