@@ -4,6 +4,8 @@
 #include <ostream>
 #include <utility>
 
+#include "core/descriptors.h"
+
 namespace sluice::replay {
 namespace {
 
@@ -11,6 +13,8 @@ constexpr std::uint64_t kMaxShown = 5;
 constexpr std::uint64_t kLinesBetweenUpdates = 4096;
 /// The most lines of a quoted CSV field, so that a quote that is never closed has a bounded cost.
 constexpr int kMaxRecordLines = 100;
+/// Descriptors for other things than the files that are read: the store, what is written.
+constexpr std::size_t kOtherDescriptors = 64;
 /// A time that is later than that of the line before it by more than this may be wrong.
 constexpr std::int64_t kFarNs = kDayNs;
 
@@ -48,6 +52,7 @@ void Feed::read(const std::vector<Input>& inputs) {
   const auto is_later = [&](std::size_t a, std::size_t b) {
     return std::pair(files[a]->turn_ns, a) > std::pair(files[b]->turn_ns, b);
   };
+  allow_descriptors(inputs.size() + kOtherDescriptors);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     files.push_back(std::make_unique<File>(open_input(inputs[i])));
     if (next_record(*files[i])) waiting.push_back(i);

@@ -1,6 +1,7 @@
 #include "replay/replay.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <boost/json.hpp>
 #include <filesystem>
@@ -238,6 +239,23 @@ TEST_F(Replay, APauseOfAFileIsNoWrongTime) {
             decisions.find(R"("time_ns":1728000000000000,"key":"a")"));
   EXPECT_LT(decisions.find(R"("time_ns":1728000000000000,"key":"a")"),
             decisions.find(R"("time_ns":1728000000000000,"key":"b")"));
+}
+
+TEST_F(Replay, ReadsMoreFilesThanTheSoftLimitOfDescriptors) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  constexpr int kFiles = 200;
+  ReplayOptions choice = options(directory_.write("0", "time,key\n0,a\n"));
+  for (int i = 1; i < kFiles; ++i) {
+    const std::string name = std::to_string(i);
+    choice.files.push_back(directory_.write(name, "time,key\n" + name + ",a\n"));
+  }
+  const rlimit low{.rlim_cur = kFiles / 2, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  const Outcome outcome = run(choice);
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(number(outcome, "requests"), kFiles);
 }
 
 TEST_F(Replay, RequestsOfOneTimeStayInTheOrderOfTheFiles) {

@@ -1,7 +1,6 @@
 #include "server/server.h"
 
 #include <sched.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/descriptors.h"
 #include "core/limit_syntax.h"
 #include "net/address.h"
 #include "net/stream_server.h"
@@ -40,24 +40,13 @@ std::atomic<std::uint64_t>& counter_of(ProtocolCounters& counters, PeerTimeout t
 }
 
 /// Descriptors for other things than connections: listeners, loops, files.
-constexpr rlim_t kOtherDescriptors = 1024;
+constexpr std::size_t kOtherDescriptors = 1024;
 
 std::size_t usable_cores() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   if (::sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;
   return static_cast<std::size_t>(std::max(1, CPU_COUNT(&cores)));
-}
-
-/// Raises the limit of descriptors as far as the system allows. If it is too low, the server pauses
-/// accepting while none is left.
-void allow_descriptors(std::size_t connections) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  const rlim_t wanted = std::min(limit.rlim_max, connections + kOtherDescriptors);
-  if (limit.rlim_cur >= wanted) return;
-  limit.rlim_cur = wanted;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 bool has_admin(const std::vector<Listening>& listening) {
@@ -229,7 +218,8 @@ Server::Server(const ServerOptions& options, LogFunction log) : parts_(std::make
     parts_->snapshots.emplace(std::dynamic_pointer_cast<MemoryStore>(store), options.snapshot,
                               parts_->log);
   }
-  allow_descriptors(options.max_connections);
+  // If the system allows fewer, the server pauses accepting while none is left.
+  allow_descriptors(options.max_connections + kOtherDescriptors);
   parts_->context =
       std::make_shared<ServerContext>(std::move(store), options.limits, parts_->threads,
                                       ServerFacts{.store_url = parts_->store_url,

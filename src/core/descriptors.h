@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cstddef>
+
+namespace sluice {
+
+/// Raises the limit of this process's open descriptors to `wanted`, or as far as the system allows.
+/// Never lowers it.
+void allow_descriptors(std::size_t wanted);
+
+}  // namespace sluice
