@@ -16,6 +16,15 @@ namespace {
 
 constexpr mode_t kOutputMode = 0666;
 
+bool is_read(const std::string& path, const Input& input) {
+  if (input.path != "-") return is_one_file(path, input.path);
+  // Compares the open descriptor, which works without /dev/stdin, too.
+  struct stat standard {};
+  struct stat status {};
+  return fstat(STDIN_FILENO, &standard) == 0 && stat(path.c_str(), &status) == 0 &&
+         standard.st_dev == status.st_dev && standard.st_ino == status.st_ino;
+}
+
 }  // namespace
 
 std::string why_not(int error) {
@@ -69,7 +78,7 @@ std::optional<OpenFile> open_output(std::string_view option, const std::string& 
   std::error_code error;
   if (!is_standard && std::filesystem::is_regular_file(path, error)) {
     for (const Input& input : inputs) {
-      if (!is_one_file(path, input.path == "-" ? "/dev/stdin" : input.path)) continue;
+      if (!is_read(path, input)) continue;
       throw ReplayError(kMisused, label + name + " is also read and would be lost");
     }
   }

@@ -1,7 +1,9 @@
 #include "replay/replay.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <boost/json.hpp>
 #include <filesystem>
@@ -509,6 +511,27 @@ TEST_F(Replay, APageThatCannotBeWrittenIsAnError) {
   EXPECT_EQ(full.out, "");
   EXPECT_EQ(full.err,
             "sluice replay: the page cannot be written to /dev/full: No space left on device\n");
+}
+
+// As "sluice replay - --decisions X < X", which would lose X.
+TEST_F(Replay, StandardInputIsNotOverwritten) {
+  const std::string file = directory_.write("in.csv", "time,key\n1,a\n");
+  const int input = dup(STDIN_FILENO);
+  const int opened = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  dup2(opened, STDIN_FILENO);
+  close(opened);
+  ReplayOptions choice = options("-");
+  choice.decisions = file;
+  const Outcome decisions = run(choice);
+  choice.decisions.clear();
+  choice.html = file;
+  const Outcome html = run(choice);
+  dup2(input, STDIN_FILENO);
+  close(input);
+  EXPECT_EQ(decisions.err,
+            "sluice replay: --decisions: " + file + " is also read and would be lost\n");
+  EXPECT_EQ(html.err, "sluice replay: --html: " + file + " is also read and would be lost\n");
+  EXPECT_EQ(directory_.read("in.csv"), "time,key\n1,a\n");
 }
 
 TEST_F(Replay, ThePageAndTheDecisionsMustBeTwoFilesUnderAnyNames) {
