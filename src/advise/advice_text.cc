@@ -223,8 +223,7 @@ std::vector<std::string> unknowns(const Advice& advice, const AdviceContext& con
     all.push_back(count_of(advice.late, "request") +
                   " came too late to be put in the order of time" +
                   (advice.suggestions.empty() ? ", which is too many for any advice" : "") +
-                  ": late requests look like bursts. Give the oldest file first, or sort the lines "
-                  "by time.");
+                  ": late requests look like bursts. Sort the lines of each file by time first.");
   }
   if (advice.is_in_seconds) {
     all.push_back("The data has whole seconds: what happens within a second is not visible.");

@@ -97,9 +97,9 @@ void warn_of_late(const TimeOrder& order, std::ostream& err) {
   if (order.late() == 0) return;
   err << "sluice replay: " << grouped(order.late())
       << (order.late() == 1 ? " request comes" : " requests come") << " too late, by up to "
-      << format_duration(order.most_late_ns()) << ": more than " << grouped(TimeOrder::kReach)
-      << " later ones were read before " << (order.late() == 1 ? "it" : "them")
-      << ", and limits take late requests for bursts; sort the log first\n";
+      << format_duration(order.most_late_ns())
+      << ": too many later ones were read before, and limits take late requests for bursts; sort "
+         "the lines of each file by time first\n";
 }
 
 /// `left` gets the store's sentence about keys that it could not remove when it was destroyed.
