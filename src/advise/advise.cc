@@ -16,7 +16,6 @@
 namespace sluice::advise {
 namespace {
 
-using replay::kFailed;
 using replay::ReplayError;
 
 int advise_all(const AdviseOptions& options, const AdviseStreams& streams) {

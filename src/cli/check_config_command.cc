@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/commands.h"
-#include "cli/exit_status.h"
+#include "core/exit_status.h"
 #include "server/check_options.h"
 #include "server/config_error.h"
 #include "server/config_file.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/exit_status.h"
+#include "core/exit_status.h"
 #include "core/near_miss.h"
 
 namespace {

@@ -2,7 +2,7 @@
 
 #include <exception>
 
-#include "cli/exit_status.h"
+#include "core/exit_status.h"
 #include "server/config_error.h"
 
 namespace sluice {

@@ -7,14 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "core/exit_status.h"
 #include "replay/key_template.h"
 #include "replay/record.h"
 
 namespace sluice::replay {
-
-/// Exit statuses of the commands that read logs.
-inline constexpr int kFailed = 1;
-inline constexpr int kMisused = 2;
 
 /// An error with one sentence for the user, without a full stop, and the program's exit status.
 class ReplayError : public std::runtime_error {
