@@ -55,7 +55,7 @@ std::optional<OpenFile> open_output(std::string_view option, const std::string& 
                                     const std::vector<Input>& inputs);
 
 /// Whether two paths lead to one file, which may not exist yet: they are the same, or different
-/// ones, or by links. An empty path is no file; "-", standard output, is none but itself.
+/// ones, or by links. An empty path is no file; "-" equals only "-".
 bool is_one_file(const std::string& a, const std::string& b);
 
 /// The key template that the user gave, if any. Throws ReplayError if it is wrong or fits no file

@@ -39,8 +39,8 @@ class LineReader {
   virtual ~LineReader() = default;
 
   /// The index in Record::fields of the field with this name; nothing if this format (or this CSV
-  /// file) has no such field. Call it before the first read(). A JSON Lines reader accepts any
-  /// name, and from then on rejects lines without it.
+  /// file) has no such field. Records that are read from then on have the field. A JSON Lines
+  /// reader accepts any name, and from then on rejects lines without it.
   virtual std::optional<std::size_t> slot(std::string_view name) = 0;
 
   /// As slot(), for a field that a line may lack: it is empty then.

@@ -20,8 +20,9 @@ namespace sluice::replay {
 /// limit, whose time never runs backwards, would take them for bursts.
 ///
 /// Records wait in a buffer of bounded size. One that comes after at most `reach` records with
-/// later times gets its place. One that is further out of place may come too late for it: it is
-/// passed on before all that wait, and counted.
+/// later times, or fewer if their texts have more than kMaxTextBytes, gets its place. One that is
+/// further out of place may come too late for it: it is passed on before all that wait, and
+/// counted.
 ///
 /// Not thread-safe.
 class TimeOrder {
@@ -36,7 +37,7 @@ class TimeOrder {
   /// Which fields of a reader's records are the sink's details; nothing for those that it lacks.
   using DetailSlots = std::vector<std::optional<std::size_t>>;
 
-  /// REQUIRES: the reader has not read a line yet.
+  /// Records that the reader reads from then on have these fields.
   DetailSlots detail_slots(LineReader& reader) const;
 
   /// Adds a record of a file; `key` and `details` are those of its reader. Throws the exceptions of
@@ -78,11 +79,10 @@ class TimeOrder {
   RequestSink& sink_;
   std::size_t reach_;
   std::vector<std::string_view> details_;
-  /// The records that came after none that belongs behind them, in order; and the others, as they
-  /// came.
+  /// Sorted: of these records none came after one that it precedes.
   std::vector<Waiting> in_order_;
+  /// All others: the first sorted_ of them are sorted, the rest are as they came.
   std::vector<Waiting> out_of_order_;
-  /// How many of the latter are sorted.
   std::size_t sorted_ = 0;
   Texts texts_;
   Texts kept_;  // Used in release(); empty between calls.
