@@ -104,6 +104,15 @@ TEST_F(AuthTest, MakesNoKeyFromAParameterThatIsThereTwice) {
   EXPECT_EQ(reply_to("/a?x=1&user=1&x=2").status, 204);
 }
 
+TEST_F(AuthTest, ReadsOnlyTheParameterThatTheKeyNames) {
+  const std::string target = "/auth?limit=api&key={query:user}";
+  const auto original = [](const std::string& uri) { return "X-Forwarded-Uri: " + uri + "\r\n"; };
+  EXPECT_EQ(key_of(target, original("/a?50%off=1&user=7&%=2&x=%zz")), "7");
+  const Reply wrong = connection.ask_one(get(target, original("/a?user=%zz")));
+  EXPECT_EQ(wrong.status, 400);
+  EXPECT_THAT(wrong.body, HasSubstr("not followed by two hexadecimal digits"));
+}
+
 TEST_F(AuthTest, BelievesProxiesOnly) {
   AcceptedStream stream = TestConnection::accepted();
   stream.peer = "198.51.100.1";

@@ -83,6 +83,9 @@ TEST_F(EndpointsTest, SaysHowHeadersAreWritten) {
   EXPECT_EQ(denied.header("Retry-After"), "1");
   EXPECT_EQ(denied.header("Cache-Control"), "no-store");
   EXPECT_EQ(connection.ask_one(post("/v1/check?headers=bad", kBob + "}")).status, 400);
+  const std::string unknown = "?x=1&x=2&50%off";  // Not looked at.
+  EXPECT_EQ(connection.ask_one(post("/v1/peek" + unknown, kBob + "}")).status, 200);
+  EXPECT_EQ(connection.ask_one(get("/healthz" + unknown)).status, 200);
   const std::string twice = "?headers=none&headers=none";
   for (const std::string path : {"/v1/check", "/v1/take"}) {
     EXPECT_EQ(connection.ask_one(post(path + twice, kBob + "}")).status, 400) << path;

@@ -8,6 +8,33 @@
 #include "protocols/http/message.h"
 
 namespace sluice::http {
+namespace {
+
+/// As decode_percent(), but nothing if '%' is not followed by two digits.
+std::optional<std::string_view> try_decode(std::string_view text, bool is_query, Arena& arena) {
+  constexpr int kHexadecimal = 16;
+  if (text.find_first_of(is_query ? "%+" : "%") == std::string_view::npos) return text;
+  char* const begin = arena.allocate(text.size());
+  char* to = begin;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '+' && is_query) {
+      *to++ = ' ';
+    } else if (text[i] == '%') {
+      unsigned char byte = 0;
+      const char* const digits = text.data() + i + 1;
+      const char* const end = text.data() + std::min(i + 3, text.size());
+      const auto [stop, error] = std::from_chars(digits, end, byte, kHexadecimal);
+      if (error != std::errc{} || stop != digits + 2) return std::nullopt;
+      *to++ = static_cast<char>(byte);
+      i += 2;
+    } else {
+      *to++ = text[i];
+    }
+  }
+  return std::string_view(begin, static_cast<std::size_t>(to - begin));
+}
+
+}  // namespace
 
 bool QueryReader::next(std::string_view& name, std::string_view& value) {
   while (!rest_.empty()) {
@@ -23,28 +50,9 @@ bool QueryReader::next(std::string_view& name, std::string_view& value) {
 }
 
 std::string_view decode_percent(std::string_view text, bool is_query, Arena& arena) {
-  constexpr int kHexadecimal = 16;
-  if (text.find_first_of(is_query ? "%+" : "%") == std::string_view::npos) return text;
-  char* const begin = arena.allocate(text.size());
-  char* to = begin;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '+' && is_query) {
-      *to++ = ' ';
-    } else if (text[i] == '%') {
-      unsigned char byte = 0;
-      const char* const digits = text.data() + i + 1;
-      const char* const end = text.data() + std::min(i + 3, text.size());
-      const auto [stop, error] = std::from_chars(digits, end, byte, kHexadecimal);
-      if (error != std::errc{} || stop != digits + 2) {
-        throw Problem{.detail = "a '%' of the target is not followed by two hexadecimal digits"};
-      }
-      *to++ = static_cast<char>(byte);
-      i += 2;
-    } else {
-      *to++ = text[i];
-    }
-  }
-  return {begin, static_cast<std::size_t>(to - begin)};
+  const auto decoded = try_decode(text, is_query, arena);
+  if (decoded) return *decoded;
+  throw Problem{.detail = "a '%' of the target is not followed by two hexadecimal digits"};
 }
 
 void refuse_twice(std::string_view name) {
@@ -57,7 +65,7 @@ std::string_view query_value(std::string_view query, std::string_view name, Aren
   std::string_view value;
   std::optional<std::string_view> found;
   while (parameters.next(its_name, value)) {
-    if (decode_percent(its_name, true, arena) != name) continue;
+    if (try_decode(its_name, true, arena) != name) continue;
     if (found) refuse_twice(name);
     found = decode_percent(value, true, arena);
   }

@@ -26,7 +26,8 @@ std::string_view decode_percent(std::string_view text, bool is_query, Arena& are
 /// reads is not known: it may be the other one.)
 [[noreturn]] void refuse_twice(std::string_view name);
 
-/// The parameter of this name, decoded; empty if there is none. Throws Problem if there are two.
+/// The parameter of this name, decoded; empty if there is none. Throws Problem if there are two, or
+/// if its value cannot be decoded; other parameters may be anything.
 std::string_view query_value(std::string_view query, std::string_view name, Arena& arena);
 
 }  // namespace sluice::http
