@@ -35,8 +35,8 @@ struct Check {
 
 /// Reads {limit, key, cost}. The key is a view of the object. Throws Problem.
 Check read_check(ThreadState& thread, const boost::json::value& object);
-/// One of several, whose place is in the sentence of its Problem, which is 503 where the system
-/// fails. REQUIRES: at < checks.size().
+/// Reads checks[at]; the sentence of the Problem begins with this place. If the system refuses
+/// something, that is a Problem with 503, too. REQUIRES: at < checks.size().
 Check read_check(ThreadState& thread, const boost::json::array& checks, std::size_t at);
 
 }  // namespace sluice::http

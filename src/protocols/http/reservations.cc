@@ -90,7 +90,7 @@ std::string Reservations::hold(Place place, Reserved reserved, Instant now) {
   return name.append(".").append(secret_of(number));
 }
 
-Reservations::Beginning Reservations::begin_commit(std::string_view text, Instant now) {
+Reservations::CommitStart Reservations::begin_commit(std::string_view text, Instant now) {
   Name name;
   if (!read_name(text, name)) return {};
   if (name.server != server_) return {.found = Found::kElsewhere};

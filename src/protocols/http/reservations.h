@@ -91,8 +91,8 @@ class Reservations {
     kElsewhere,   ///< Another server gave it.
   };
 
-  /// What there is of a name that a client brings.
-  struct Beginning {
+  /// The result of begin_commit().
+  struct CommitStart {
     Found found = Found::kUnknown;
     /// With kHeld: what was reserved, and its commit.
     Reserved reserved = {};
@@ -109,7 +109,7 @@ class Reservations {
 
   /// Begins the commit of the reservation, if it is held. A client that does not know the whole
   /// name learns nothing of the reservation.
-  Beginning begin_commit(std::string_view name, Instant now);
+  CommitStart begin_commit(std::string_view name, Instant now);
 
  private:
   struct Entry {

@@ -64,8 +64,8 @@ const Command* find_command(std::string_view name);
 /// after writing the reply that says why. REQUIRES: at least one argument.
 const Command* resolve_command(CommandContext& context, Arguments arguments);
 
-/// Runs a command, or replies why there is none such, or what the system does not give for it, such
-/// as random numbers. REQUIRES: at least one argument.
+/// Runs a command. Replies with an error if there is no such command, or if the system refuses
+/// something that it needs, such as random numbers. REQUIRES: at least one argument.
 void run_command(CommandContext& context, Arguments arguments);
 
 /// Runs the subcommand that arguments[1] names, or replies why it cannot.
