@@ -2,12 +2,14 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/commands.h"
 #include "core/exit_status.h"
 #include "server/check_options.h"
 #include "server/config_error.h"
 #include "server/config_file.h"
+#include "server/listening.h"
 #include "server/server_options.h"
 
 namespace sluice {
@@ -26,12 +28,15 @@ int run(const std::string& path, bool insecure) {
     const ConfigFile config = read_config_file(path);
     ServerOptions options = options_of(config);
     options.insecure = insecure;
+    std::vector<Listening> listening;
     try {
+      listening = read_addresses(options);
+      make_tls_servers(listening);  // Reads the files for TLS.
       check_options(options);
     } catch (const ConfigError& error) {
       throw ConfigError(path + ": " + error.what());
     }
-    warn_of_options(options, [&](const LogEvent& warning) {
+    warn_of_options(options, listening, [&](const LogEvent& warning) {
       std::cerr << "sluice: " << path << ": " << warning.message << '\n';
     });
     std::cout << path << ": " << describe(config) << std::endl;

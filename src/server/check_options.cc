@@ -13,7 +13,6 @@
 #include "server/config_error.h"
 #include "server/config_file.h"
 #include "server/limits_file.h"
-#include "server/listening.h"
 #include "stores/stores.h"
 #include "stores/url.h"
 
@@ -48,10 +47,6 @@ void check_limits(const ServerOptions& options) {
 
 void check_options(const ServerOptions& options) {
   try {
-    for (const Listening& each : read_addresses(options)) {
-      if (each.tls.certificate.empty()) continue;
-      const TlsServer usable(each.tls);
-    }
     check_store_url(options.store);
     check_limits(options);
     check_snapshot(options);
@@ -60,12 +55,13 @@ void check_options(const ServerOptions& options) {
   }
 }
 
-void warn_of_options(const ServerOptions& options, const LogFunction& log) {
+void warn_of_options(const ServerOptions& options, const std::vector<Listening>& listening,
+                     const LogFunction& log) {
   warn_of_rounding(options.limits.named, log);
   const auto certified = std::ranges::count_if(
       options.users, [](const User& user) { return !user.certificate.empty(); });
   const bool asks = std::ranges::any_of(
-      read_addresses(options), [](const Listening& each) { return !each.tls.client_ca.empty(); });
+      listening, [](const Listening& each) { return !each.tls.client_ca.empty(); });
   if (certified == 0 || asks) return;
   log({LogLevel::kWarning,
        "certificates_not_asked",

@@ -1,6 +1,7 @@
 #include "server/listening.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -63,6 +64,20 @@ std::vector<Listening> read_addresses(const ServerOptions& options,
   if (all.empty()) throw ConfigError("there is no address to serve on");
   use_passed_sockets(passed, all);
   return all;
+}
+
+TlsServers make_tls_servers(const std::vector<Listening>& listening, const TlsServers& known) {
+  TlsServers servers;
+  try {
+    for (const Listening& each : listening) {
+      if (each.tls.certificate.empty() || servers.contains(each.tls)) continue;
+      const auto at = known.find(each.tls);
+      servers[each.tls] = at != known.end() ? at->second : std::make_shared<TlsServer>(each.tls);
+    }
+  } catch (const std::runtime_error& error) {
+    throw ConfigError(error.what());
+  }
+  return servers;
 }
 
 }  // namespace sluice

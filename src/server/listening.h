@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+#include <memory>
 #include <vector>
 
 #include "net/address.h"
@@ -24,5 +26,12 @@ struct Listening {
 /// ConfigError at the first mistake, also where a socket is for none of these addresses.
 std::vector<Listening> read_addresses(const ServerOptions& options,
                                       const std::vector<PassedSocket>& passed = {});
+
+/// By their files. Addresses with the same files share a TlsServer.
+using TlsServers = std::map<TlsServerFiles, std::shared_ptr<TlsServer>>;
+
+/// The TlsServers of these addresses: those of `known`, and new ones for files that it does not
+/// have, each of which is read once: it may be a pipe. Throws ConfigError if one cannot be used.
+TlsServers make_tls_servers(const std::vector<Listening>& listening, const TlsServers& known = {});
 
 }  // namespace sluice

@@ -54,25 +54,6 @@ bool has_admin(const std::vector<Listening>& listening) {
                              [](const Listening& each) { return each.protocol->is_admin; });
 }
 
-/// By their files. Addresses with the same files share a TlsServer.
-using TlsServers = std::map<TlsServerFiles, std::shared_ptr<TlsServer>>;
-
-/// The TlsServers of these addresses: those of `known`, and new ones for files that it does not
-/// have.
-TlsServers make_tls_servers(const std::vector<Listening>& listening, const TlsServers& known) {
-  TlsServers servers;
-  try {
-    for (const Listening& each : listening) {
-      if (each.tls.certificate.empty() || servers.contains(each.tls)) continue;
-      const auto at = known.find(each.tls);
-      servers[each.tls] = at != known.end() ? at->second : std::make_shared<TlsServer>(each.tls);
-    }
-  } catch (const std::runtime_error& error) {
-    throw ConfigError(error.what());
-  }
-  return servers;
-}
-
 /// Reads the files again, for use_certificates(). Throws ConfigError if one cannot be used.
 std::vector<TlsServer::Context> read_certificates(const TlsServers& servers) {
   std::vector<TlsServer::Context> read;
@@ -198,13 +179,13 @@ void Server::Parts::note_certificates() {
 
 Server::Server(const ServerOptions& options, LogFunction log) : parts_(std::make_unique<Parts>()) {
   parts_->log = std::move(log);
-  check_options(options);
   parts_->passed_sockets = options.passed_sockets;
   parts_->listening = read_addresses(options, parts_->passed_sockets);
-  parts_->tls_servers = make_tls_servers(parts_->listening, {});
+  parts_->tls_servers = make_tls_servers(parts_->listening);
+  check_options(options);
   parts_->limits = options.limits.named.size();
   parts_->threads = choose_threads(options);
-  warn_of_options(options, parts_->log);
+  warn_of_options(options, parts_->listening, parts_->log);
   std::shared_ptr<Store> store;
   parts_->store = options.store;
   parts_->snapshot = options.snapshot;
@@ -265,7 +246,7 @@ void Server::reload(const ServerOptions& options) {
   parts_->note_certificates();
   parts_->limits = options.limits.named.size();
   parts_->context->slow_decisions().set_threshold(options.log.slow);
-  warn_of_options(options, parts_->log);
+  warn_of_options(options, parts_->listening, parts_->log);
 }
 
 Server::~Server() = default;

@@ -10,8 +10,8 @@ namespace sluice {
 ///     tls: {cert: server.pem, key: server.key, client_ca: clients.pem}
 ///
 /// or `tls: no`, which gives files without a certificate. Relative paths begin at the folder of the
-/// server's file. Throws ConfigError "PATH:LINE:COLUMN: sentence" at a mistake, also if a file
-/// cannot be used.
+/// server's file. Does not open these files: the server watches also those that are not there yet.
+/// Throws ConfigError "PATH:LINE:COLUMN: sentence" at a mistake.
 TlsServerFiles read_tls(const YamlFile& file, const YamlMember& member);
 
 }  // namespace sluice

@@ -74,6 +74,7 @@ class Agreement(SystemTest):
         own = f"listen: {{resp: '127.0.0.1:{free_port()}'}}\n"
         public = f"listen: {{resp: '0.0.0.0:{free_port()}'}}\n"
         user = "users: [{certificate: CN=gateway, roles: [check]}]\n"
+        several = "listen: {resp: ['127.0.0.1:%d', '127.0.0.1:%d']}\n" % (free_port(), free_port())
         folder = self.temporary_folder()
         for text, is_accepted, says in (
                 (own, True, ""),
@@ -86,6 +87,7 @@ class Agreement(SystemTest):
                 (own + tls.replace("server.pem", "none") + "}\n", False, "the certificate file"),
                 (own + f"snapshot: {{file: {folder}/state}}\n", True, ""),
                 (own + f"snapshot: {{file: {folder}/none/state}}\n", False,
+                (several + tls + "}\n", True, ""),
                  f"snapshot: no file can be made in the folder {folder}/none: No such file"),
                 (own + f"snapshot: {{file: {folder}/state}}\nstore: redis://127.0.0.1:1\n", False,
                  "a snapshot is that of a store memory:"),

@@ -286,6 +286,43 @@ class Reload(SystemTest):
                                          ssl.PEM_cert_to_DER_cert(pem.read()))
                     self.assertNotEqual(self.certificate(port), first)
 
+    def test_a_certificate_that_appears_after_the_file_that_names_it(self):
+        """The file is refused, and taken once the certificate is there."""
+        made = Certificates(self.folder)
+        port = free_port()
+        text = f"listen: {{resp: '127.0.0.1:{port}'}}\ntls: {{cert: NAME.pem, key: NAME.key}}\n"
+        self.write(text.replace("NAME", "server"))
+        server = Process(BINARY, "serve", "--config", self.path)
+        self.addCleanup(server.stop)
+        server.await_output("serving ", 1)
+        first = self.certificate(port)
+        self.write(text.replace("NAME", "next"))
+        server.await_output("not reloaded, all stays as it was: ", 1)
+        self.assertIn(f"the certificate file {made.pem('next')} cannot be used", server.output())
+        self.assertEqual(self.certificate(port), first)
+        made.make("next", signed=True)
+        server.await_output("reloaded: serving ", 1)
+        with open(made.pem("next"), encoding="ascii") as pem:
+            self.assertEqual(self.certificate(port), ssl.PEM_cert_to_DER_cert(pem.read()))
+
+    def test_certificates_from_pipes(self):
+        """At the start the server reads each once, however many addresses show the certificate."""
+        made = Certificates(self.folder)
+        pipes = [os.path.join(self.folder, name) for name in ("cert", "key")]
+        ports = [free_port(), free_port()]
+        for pipe in pipes:
+            os.mkfifo(pipe)
+        addresses = (word for port in ports for word in ("--resp", f"127.0.0.1:{port}"))
+        server = Process(BINARY, "serve", "--tls-cert", pipes[0], "--tls-key", pipes[1], *addresses)
+        self.addCleanup(server.stop)
+        for pipe, source in zip(pipes, (made.pem("server"), made.key("server"))):
+            with open(source, encoding="ascii") as file, open(pipe, "w", encoding="ascii") as end:
+                end.write(file.read())
+        server.await_output("serving ", 1)
+        for port in ports:
+            with open(made.pem("server"), encoding="ascii") as pem:
+                self.assertEqual(self.certificate(port), ssl.PEM_cert_to_DER_cert(pem.read()))
+
     def test_without_a_file_of_the_server(self):
         """SIGHUP has the certificates read again, if there are any, and ends nothing."""
         made = Certificates(self.folder)
