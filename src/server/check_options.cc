@@ -24,8 +24,8 @@ void check_snapshot(const ServerOptions& options) {
   if (file.empty()) return;
   if (StoreUrl(options.store).scheme() != "memory") {
     throw ConfigError(
-        "a snapshot is that of a store memory:, and the server has another store, "
-        "which keeps its states itself");
+        "snapshot: only a store memory: has one, and the server has another store, which keeps its "
+        "states itself");
   }
   const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return;

@@ -182,14 +182,8 @@ ConfigFile read_config(const YamlFile& file) {
   std::array<std::string_view, kRows.size()> names;
   std::ranges::transform(kRows, names.begin(), &Row::name);
   ConfigFile config;
-  const std::vector<YamlMember> members = file.members(file.root(), "the file", names);
-  for (const YamlMember& member : members) {
+  for (const YamlMember& member : file.members(file.root(), "the file", names)) {
     std::ranges::find(kRows, member.name, &Row::name)->read(file, member, config);
-  }
-  if (config.snapshot && config.store && StoreUrl(*config.store).scheme() != "memory") {
-    file.fail_value(*std::ranges::find(members, "snapshot", &YamlMember::name),
-                    "a snapshot is that of a store memory:, and the file has another store, "
-                    "which keeps its states itself");
   }
   return config;
 }

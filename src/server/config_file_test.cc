@@ -198,10 +198,6 @@ TEST(ConfigFile, PointsAtAWrongType) {
   EXPECT_EQ(mistake("- a"), "f.yaml:1:1: the file must be a map, with 'limits:' for example");
   EXPECT_EQ(mistake("snapshot:\n  every: 1m"), "f.yaml:2:3: 'snapshot' has no 'file'");
   EXPECT_THAT(mistake("snapshot: {file: f, every: 1ms}"), HasSubstr("must be from 1s to 1d"));
-  EXPECT_EQ(mistake("snapshot: {file: f}\nstore: redis://h\n"),
-            "f.yaml:1:11: a snapshot is that of a store memory:, and the file has another store, "
-            "which keeps its states itself");
-  EXPECT_EQ(mistake("snapshot: {file: f}\nstore: memory\n"), "");
   EXPECT_EQ(mistake("listen: yes"), "f.yaml:1:9: 'listen' must be a map of protocols to addresses");
   EXPECT_EQ(mistake("listen:"), "f.yaml:1:1: 'listen' must be a map of protocols to addresses");
   EXPECT_EQ(mistake("listen:\n  resp: [[a]]"),

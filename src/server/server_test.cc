@@ -114,6 +114,11 @@ TEST(ServerTest, RefusesInvalidOptions) {
   ServerOptions options = on("127.0.0.1:0");
   options.store = "cloud:";
   EXPECT_THAT(refusal(options), HasSubstr("cloud"));
+  options.store = "redis://127.0.0.1:1";
+  options.snapshot.file = "/nonexistent/file";
+  EXPECT_THAT(refusal(options), HasSubstr("snapshot: only a store memory: has one"));
+  options.store = "memory:";
+  EXPECT_THAT(refusal(options), HasSubstr("no file can be made in the folder /nonexistent"));
 }
 
 TEST(ServerTest, AnswersRespUntilItIsStopped) {

@@ -90,7 +90,7 @@ class Agreement(SystemTest):
                 (several + tls + "}\n", True, ""),
                  f"snapshot: no file can be made in the folder {folder}/none: No such file"),
                 (own + f"snapshot: {{file: {folder}/state}}\nstore: redis://127.0.0.1:1\n", False,
-                 "a snapshot is that of a store memory:"),
+                 "snapshot: only a store memory: has one"),
                 (own + "store: redis://127.0.0.1:1\n", True, ""),
                 (own + "store: redis://127.0.0.1:1?nonsense=1\n", False, "nonsense"),
                 (own + "store: 'rediss://127.0.0.1:1?ca=/none.pem'\n", False, "/none.pem"),

@@ -90,7 +90,7 @@ class Restart(SystemTest):
                       self.refusal("--snapshot", self.path, "--snapshot-every", "1ms"))
         self.assertIn("No such file or directory",
                       self.refusal("--snapshot", "/nonexistent/snapshot"))
-        self.assertIn("a snapshot is that of a store memory:",
+        self.assertIn("snapshot: only a store memory: has one",
                       self.refusal("--snapshot", self.path, "--store", "redis://127.0.0.1:1"))
         with self.serve():
             self.assertIn("another process keeps its snapshot in " + self.path,
