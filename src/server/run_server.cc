@@ -97,8 +97,9 @@ class Reloader {
 
   void reload_certificates() {
     attempt([this] {
-      const std::string no_file = "there is no file of the server to read again";
-      return server_->reload_certificates() ? no_file + ", those for TLS have been read" : no_file;
+      return server_->reload_certificates()
+                 ? "the files for TLS have been read again (there is no file of the server)"
+                 : "there is no file of the server to read again";
     });
   }
 

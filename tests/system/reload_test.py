@@ -327,12 +327,13 @@ class Reload(SystemTest):
         """SIGHUP has the certificates read again, if there are any, and ends nothing."""
         made = Certificates(self.folder)
         files = ("--tls-cert", made.pem("server"), "--tls-key", made.key("server"))
-        for options, more in (((), "\n"), (files, ", those for TLS have been read\n")):
+        no_file = "there is no file of the server"
+        for options, said in (((), f"{no_file} to read again\n"),
+                              (files, f"the files for TLS have been read again ({no_file})\n")):
             with Server(*options) as server:
                 for count in (1, 2):
                     server.signal(signal.SIGHUP)
-                    server.await_output("reloaded: there is no file of the server to read again" +
-                                        more, count)
+                    server.await_output("reloaded: " + said, count)
                 if options:
                     os.unlink(made.pem("server"))
                     server.signal(signal.SIGHUP)
