@@ -9,7 +9,6 @@ import glob
 import gzip
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -18,7 +17,8 @@ import unittest
 
 for folder in ("docs", "system"):
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder))
-from harness import Connection, Process, exchange, free_port  # noqa: E402
+from harness import (Connection, Process, exchange, free_port, unit_command,  # noqa: E402
+                     unit_settings)
 from links import dangling_links  # noqa: E402
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -268,10 +268,8 @@ class DebianPackages(Elsewhere):
     def check_service(self, root, config):
         """Starts the server as systemd would by its unit, with the configuration that the package
         has, and asks it; twice, since the second one has the snapshot of the first."""
-        with open(os.path.join(root, "usr", "lib", "systemd", "system", "sluice.service"),
-                  encoding="ascii") as file:
-            settings = dict(line.split("=", 1) for line in file.read().splitlines()
-                            if "=" in line and not line.startswith("#"))
+        settings = unit_settings(os.path.join(root, "usr", "lib", "systemd", "system",
+                                              "sluice.service"))
         # Where the unit reads it from, with other ports than those of the configuration.
         resp, http = ("127.0.0.1", free_port()), ("127.0.0.1", free_port())
         environment = settings["EnvironmentFile"].removeprefix("-")
@@ -279,8 +277,7 @@ class DebianPackages(Elsewhere):
         options = f"--config {config} --resp 127.0.0.1:{resp[1]} --http 127.0.0.1:{http[1]}"
         state = os.path.join(root, "var", "lib")
         os.makedirs(os.path.join(state, settings["StateDirectory"]))
-        program, *arguments = shlex.split(settings["ExecStart"].replace("%S", state)
-                                          .replace("$SLUICE_OPTIONS", options))
+        program, *arguments = unit_command(settings, state, {"SLUICE_OPTIONS": options})
         check = b'{"limit": "login", "key": "k"}'
         post = b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" \
                b"Content-Length: %d\r\n\r\n%s" % (len(check), check)

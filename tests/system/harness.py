@@ -6,6 +6,8 @@ Every wait has the timeout PATIENCE_S. A test stops the servers that it starts b
 import fcntl
 import itertools
 import os
+import re
+import shlex
 import shutil
 import signal
 import socket
@@ -35,6 +37,22 @@ def run(*arguments, stdin=None, text=True, timeout_s=60, **options):
 
 def sluice(*arguments, **options):
     return run(BINARY, *arguments, **options)
+
+
+def unit_settings(path):
+    """The settings of a unit of systemd, of which each is there once or its last one counts."""
+    with open(path, encoding="ascii") as file:
+        return dict(line.split("=", 1) for line in file.read().splitlines()
+                    if "=" in line and not line.startswith("#"))
+
+
+def unit_command(settings, state, variables):
+    """The words of the unit's ExecStart, as systemd makes them: `state` is %S, and `variables` are
+    those of the unit's EnvironmentFile."""
+    its = dict(word.split("=", 1) for word in shlex.split(settings["Environment"]))
+    its.update(variables)
+    line = re.sub(r"\$(\w+)", lambda name: its.get(name[1], ""), settings["ExecStart"])
+    return shlex.split(line.replace("%S", state))
 
 
 def npm_install(folder):

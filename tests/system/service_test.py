@@ -3,32 +3,25 @@ may do."""
 
 import os
 import re
-import shlex
 import signal
 import socket
 import time
 import unittest
 
 from harness import BINARY, PATIENCE_S, ROOT, Connection, Process, SystemTest, free_port, run
-from harness import sluice
+from harness import sluice, unit_command, unit_settings
 
 UNIT = os.path.join(ROOT, "packaging", "systemd", "sluice.service")
 MOST_EXPOSURE = 2.0
 
 
-def unit_settings():
-    with open(UNIT, encoding="ascii") as file:
-        return dict(line.split("=", 1) for line in file.read().splitlines()
-                    if "=" in line and not line.startswith("#"))
-
-
 class Service(SystemTest):
-    def serve(self, options, notify):
+    def serve(self, options, notify, **variables):
         """Runs the unit's command line, as systemd does."""
         folder = self.temporary_folder()
         os.mkdir(os.path.join(folder, "sluice"))
-        line = unit_settings()["ExecStart"].replace("%S", folder)
-        program, *arguments = shlex.split(line.replace("$SLUICE_OPTIONS", options))
+        program, *arguments = unit_command(unit_settings(UNIT), folder,
+                                           {"SLUICE_OPTIONS": options, **variables})
         self.assertEqual(program, "sluice")
         os.environ["NOTIFY_SOCKET"] = notify
         self.addCleanup(os.environ.pop, "NOTIFY_SOCKET", None)
@@ -71,6 +64,28 @@ class Service(SystemTest):
                 self.assertLessEqual(before * 1e6 - 1, int(instant))
                 self.assertLessEqual(int(instant), time.monotonic() * 1e6)
                 self.assertEqual(manager.recv(100), b"READY=1")
+
+    def test_another_store_or_a_snapshot_of_the_file(self):
+        """As docs/restart.md says, without the unit's own snapshot."""
+        own = os.path.join(self.temporary_folder(), "snapshot")
+        for text, is_refused in (("store: redis://127.0.0.1:1\n", True),
+                                 (f"snapshot: {{file: {own}}}\n", False)):
+            with self.subTest(text):
+                config = self.write_file("sluice.yaml", text)
+                options = f"--config {config} --resp 127.0.0.1:{free_port()}"
+                server, snapshot = self.serve(options, "/nonexistent/notify", SLUICE_SNAPSHOT="")
+                server.await_output("serving ")
+                self.assertEqual(server.stop(), 0)
+                self.assertFalse(os.path.exists(snapshot))
+                server, snapshot = self.serve(options, "/nonexistent/notify")
+                if is_refused:
+                    server.await_output("snapshot: only a store memory: has one")
+                    self.assertEqual(server.wait(), 2)
+                else:
+                    server.await_output("serving ")
+                    self.assertEqual(server.stop(), 0)
+                    self.assertTrue(os.path.exists(snapshot))
+        self.assertTrue(os.path.exists(own))
 
     def test_its_sockets_are_where_it_serves(self):
         with open(UNIT.replace(".service", ".socket"), encoding="ascii") as file:
