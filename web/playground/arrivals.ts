@@ -50,8 +50,11 @@ function poisson({rate, span, seed}: Experiment): number[] {
 
 function drawn({drawn: counts, span}: Experiment): number[] {
   const width = (span * 1000) / DRAWN_BINS;
-  return counts.flatMap((count, bin) =>
-    Array.from({length: count}, (_, i) => (bin + i / count) * width));
+  const times: number[] = [];
+  for (let bin = 0; bin < DRAWN_BINS && times.length <= MAX_ARRIVALS; ++bin) {
+    for (let i = 0; i < counts[bin]; ++i) times.push((bin + i / counts[bin]) * width);
+  }
+  return times;
 }
 
 /** In order, of a pattern those within its span; if there are more than MAX_ARRIVALS, not all. */

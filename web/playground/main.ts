@@ -28,12 +28,15 @@ const rows: {input: HTMLInputElement; error: HTMLElement; result: HTMLElement}[]
 /** A wrong text stays in its field, and the experiment as it was: the sentence says why. */
 function refuse(input: HTMLInputElement, sentence: string): void {
   input.setAttribute("aria-invalid", "true");
+  input.dataset.mistake = sentence;
   mistake.textContent = sentence;
 }
 
+/** Another field may still be wrong: then its sentence stays. */
 function accept(input: HTMLInputElement): void {
   input.removeAttribute("aria-invalid");
-  mistake.replaceChildren();
+  const wrong = controls.querySelector<HTMLInputElement>("[aria-invalid]");
+  mistake.textContent = wrong?.dataset.mistake ?? "";
   update();
 }
 

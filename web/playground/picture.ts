@@ -2,7 +2,7 @@
 
 import { makeSvg } from "../common/dom";
 import { LimitAnswer } from "./answer";
-import { DRAWN_BINS } from "./state";
+import { DRAWN_BINS, MAX_DRAWN } from "./state";
 
 const WIDTH = 1000;
 /** The dots stand in so many columns. */
@@ -107,7 +107,8 @@ export function makeArrivalPicture(bins: number[], onDraw: (bin: number, count: 
     const box = picture.getBoundingClientRect();
     const bin = Math.floor(((event.clientX - box.left) / box.width) * DRAWN_BINS);
     const share = 1 - (event.clientY - box.top) / box.height;
-    const count = Math.max(0, Math.round((share * most * 100) / 96));
+    // The pointer may leave the picture, above as well as below.
+    const count = Math.min(MAX_DRAWN, Math.max(0, Math.round((share * most * 100) / 96)));
     if (bin < 0 || bin >= DRAWN_BINS) return;
     // A fast pointer passes bins between two events.
     const from = last ?? bin;

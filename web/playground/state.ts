@@ -88,7 +88,7 @@ export function readExperiment(hash: string): Experiment {
     seed: bounded(fields.get("seed"), 1, 1_000_000, FIRST.seed),
     drawn: readDrawn(fields.get("drawn")) ?? [...FIRST.drawn],
     times: numbers(fields.get("times"), MAX_ARRIVALS).sort((a, b) => a - b),
-    limits: limits.length > 0 ? limits : FIRST.limits,
+    limits: limits.length > 0 ? limits : [...FIRST.limits],
   };
 }
 

@@ -114,6 +114,27 @@ await withBrowser(async (browser) => {
   await write(page, 'input[name=drawn]', 0, `${'0 '.repeat(59)}7`);
   await page.until('/drawn=(0\\+){59}7&/.test(location.hash)');
   await page.until('document.querySelector("[data-name=admitted]").dataset.value === "5"');
+  // The other field is still wrong, and its sentence stays until it is right.
+  assert.match(await mistake(), /"seconds in all" must be a number from 1 to 86,400/);
+  await write(page, 'input[name=span]', 0, '8');
+  assert.equal(await mistake(), '');
+
+  // A pointer far above the picture draws no more than an address can hold.
+  const drawnHash = () => page.evaluate('new URLSearchParams(location.hash.slice(1)).get("drawn")');
+  for (let i = 0; i < 5; ++i) {
+    await page.evaluate(`(() => {
+      const picture = document.querySelector('svg.drawing');
+      const {x, y, width, height} = picture.getBoundingClientRect();
+      picture.setPointerCapture = () => {};  // No real pointer is down.
+      for (const type of ['pointerdown', 'pointerup']) {
+        picture.dispatchEvent(new PointerEvent(type,
+          {clientX: x + width * 0.5, clientY: y - 10 * height, buttons: 1, bubbles: true}));
+      }
+    })()`);
+  }
+  const most = await drawnHash();
+  assert.equal(Math.max(...most.split(' ').map(Number)), 20_000);
+  const drawnAt = await page.evaluate('location.href');
 
   // A slice of a log.
   await write(page, 'select[name=arrivals]', 0, 'times');
@@ -122,6 +143,19 @@ await withBrowser(async (browser) => {
     '1.2.3.4 - - [19/May/2015:09:05:31 +0000] "GET / HTTP/1.1" 200 1\n' +
     '1.2.3.4 - - [19/May/2015:09:05:32 +0000] "GET / HTTP/1.1" 200 1\n');
   await page.until('document.querySelector("[data-name=admitted]").dataset.value === "2"');
+
+  // The address holds the whole drawing.
+  const again = await browser.open(drawnAt);
+  await again.until('document.querySelector("[data-name=admitted]")');
+  assert.equal(await again.evaluate('document.querySelector("input[name=drawn]").value'), most);
+
+  // An edit of a limit does not change the first experiment.
+  const start = await browser.open(address);
+  await start.until('document.querySelectorAll("svg.decisions").length === 6');
+  await write(start, '.results input', 0, 'fixed_window 7/1s');
+  await start.until('location.hash.includes("fixed_window+7%2F1s")');
+  await start.evaluate('location.hash = ""');
+  await start.until('document.querySelector(".results input").value.endsWith(" burst=5")');
 
   // Six limits side by side, in light and in dark.
   const first = await browser.open(address);
