@@ -4,11 +4,13 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import unittest
 
 from certificates import Certificates
-from harness import BINARY, PATIENCE_S, Connection, Process, SystemTest, free_port, sluice
+from harness import (BINARY, PATIENCE_S, Connection, Process, SystemTest, free_port, run,
+                     sluice)
 
 
 class CheckConfig(SystemTest):
@@ -72,9 +74,9 @@ class Agreement(SystemTest):
         made = Certificates(self.temporary_folder())
         tls = f"tls: {{cert: {made.pem('server')}, key: {made.key('server')}"
         own = f"listen: {{resp: '127.0.0.1:{free_port()}'}}\n"
+        several = "listen: {resp: ['127.0.0.1:%d', '127.0.0.1:%d']}\n" % (free_port(), free_port())
         public = f"listen: {{resp: '0.0.0.0:{free_port()}'}}\n"
         user = "users: [{certificate: CN=gateway, roles: [check]}]\n"
-        several = "listen: {resp: ['127.0.0.1:%d', '127.0.0.1:%d']}\n" % (free_port(), free_port())
         folder = self.temporary_folder()
         for text, is_accepted, says in (
                 (own, True, ""),
@@ -85,9 +87,9 @@ class Agreement(SystemTest):
                 (public + user, True, "1 user with a certificate can do nothing: no address"),
                 (own + tls + "}\n" + user, True, "1 user with a certificate can do nothing"),
                 (own + tls.replace("server.pem", "none") + "}\n", False, "the certificate file"),
+                (several + tls + "}\n", True, ""),
                 (own + f"snapshot: {{file: {folder}/state}}\n", True, ""),
                 (own + f"snapshot: {{file: {folder}/none/state}}\n", False,
-                (several + tls + "}\n", True, ""),
                  f"snapshot: no file can be made in the folder {folder}/none: No such file"),
                 (own + f"snapshot: {{file: {folder}/state}}\nstore: redis://127.0.0.1:1\n", False,
                  "snapshot: only a store memory: has one"),
@@ -104,6 +106,20 @@ class Agreement(SystemTest):
                 self.assertIn(says, sentence)
                 self.assertEqual(says == "", sentence == "", sentence)
         self.assertEqual(self.agree(public, "--insecure"), (True, ""))
+
+    def test_as_a_user_who_may_not_write_the_snapshot(self):
+        folder = self.temporary_folder()
+        path = self.write_file("sluice.yaml", f"snapshot: {{file: {folder}/state}}\n")
+        binary = shutil.copy(BINARY, os.path.dirname(path))
+        os.chmod(os.path.dirname(path), 0o755)
+        os.chmod(folder, 0o555)
+        # The administrator may write everywhere.
+        user = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
+        for command, status in (("check-config",), 1), (("serve", "--config"), 2):
+            result = run(binary, *command, path, **user)
+            self.assertEqual(result.returncode, status, result.stderr)
+            self.assertIn(f"no file can be made in the folder {folder}: Permission denied",
+                          result.stderr)
 
 
 class ServeConfig(SystemTest):
