@@ -50,8 +50,8 @@ class Server {
   /// and reads the certificates again. Limits of the same name keep their states and counts;
   /// addresses that were served before stay open; a client that is no longer a user has no rights
   /// from its next request on. Throws as the constructor, and ConfigError if the store or its
-  /// snapshot differ; then nothing has changed. All other options stay as they were. REQUIRES:
-  /// start() was called, stop() was not.
+  /// snapshot differ; then nothing that is served has changed. All other options stay as they were.
+  /// REQUIRES: start() was called, stop() was not.
   void reload(const ServerOptions& options);
 
   /// Counts a reload for the metrics.
@@ -61,9 +61,9 @@ class Server {
   /// is closed after its next reply; new ones are still accepted, except from sockets that were
   /// passed, where they wait for the next process. When all are closed, or half of the time is over
   /// (kHandOver if there are such sockets), no more are accepted. The server reads once more from
-  /// each connection (64 KiB), answers what it has read, and closes the connection. In the last
-  /// quarter of the time it begins no reply, so that those it has begun are sent whole. Further
-  /// requests are not answered.
+  /// each connection (64 KiB), answers what it has read, and closes the connection. In the second
+  /// half of the time that is left then it begins no reply, so that those it has begun are sent
+  /// whole. Further requests are not answered.
   ///
   /// Then writes the snapshot, if one is kept. REQUIRES: start() was called; called once.
   void stop(std::chrono::milliseconds grace);
