@@ -390,7 +390,7 @@ bool FallbackStore::is_denied_again(const Subject& subject, const Request& reque
   ask_again_after(request.operation, subject);
   // Of a denial that is remembered, the decisions of its parts are not.
   if (!takes(request.operation, request.cost) || now != kStoreTime || !request.parts.empty() ||
-      !answers_->was_denied(name)) {
+      !answers_->was_denied(name, sent)) {
     return false;
   }
   // Even a denial of nanoseconds ends in time.

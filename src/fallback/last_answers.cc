@@ -9,6 +9,7 @@
 #include "algorithms/limit_definition.h"
 #include "core/arithmetic.h"
 #include "core/block.h"
+#include "core/prefetch.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -57,6 +58,15 @@ struct LastAnswers::Entry {
 struct alignas(64) LastAnswers::Set {
   std::array<Tag, kWays> tags{};  // 0: the entry is free.
   alignas(64) std::array<Entry, kWays> entries;
+
+  // The place that a tag has if it is free: it can be prefetched before the tags are read.
+  static std::size_t usual_way(Tag tag) { return (tag >> 32) % kWays; }
+  // A free place for the tag, or kWays.
+  std::size_t free_way(Tag tag) const {
+    const std::size_t usual = usual_way(tag);
+    if (tags[usual] == 0) return usual;
+    return static_cast<std::size_t>(std::ranges::find(tags, Tag{0}) - tags.begin());
+  }
 };
 
 struct alignas(64) LastAnswers::Shard {
@@ -64,6 +74,7 @@ struct alignas(64) LastAnswers::Shard {
   // Guarded by lock:
   std::vector<Set> sets;    // A power of two, or none.
   Instant cleared_at = -1;  // When a denial was last cleared here.
+  Instant quiet_from = 0;   // From then on no denial here is used while the store answers.
 
   Set& set_of(Tag tag) { return sets[tag & (sets.size() - 1)]; }
 };
@@ -151,13 +162,17 @@ LastAnswers::Entry& LastAnswers::find_or_add(const KeyName& name, std::size_t in
   const Tag tag = tag_of(name, index);
   while (true) {
     Set& set = shard.set_of(tag);
-    // An entry that is free has ended long ago.
-    Entry& entry = *std::ranges::min_element(set.entries, {}, &Entry::ends_at);
-    if (entry.ends_at() <= now || shard.sets.size() == most_sets_) {
-      set.tags[static_cast<std::size_t>(&entry - set.entries.data())] = tag;
-      return entry = Entry{};
+    std::size_t way = set.free_way(tag);
+    if (way == kWays) {
+      const auto first = std::ranges::min_element(set.entries, {}, &Entry::ends_at);
+      if (first->ends_at() > now && shard.sets.size() < most_sets_) {
+        grow(shard);
+        continue;
+      }
+      way = static_cast<std::size_t>(first - set.entries.begin());
     }
-    grow(shard);
+    set.tags[way] = tag;
+    return set.entries[way] = Entry{};
   }
 }
 
@@ -169,9 +184,9 @@ void LastAnswers::grow(Shard& shard) {
     for (std::size_t way = 0; way < kWays; ++way) {
       if (old.tags[way] == 0) continue;
       Set& set = shard.set_of(old.tags[way]);
-      const auto free = std::ranges::find(set.tags, Tag{0}) - set.tags.begin();
-      set.tags[static_cast<std::size_t>(free)] = old.tags[way];
-      set.entries[static_cast<std::size_t>(free)] = old.entries[way];
+      const std::size_t free = set.free_way(old.tags[way]);
+      set.tags[free] = old.tags[way];
+      set.entries[free] = old.entries[way];
     }
   }
 }
@@ -190,6 +205,7 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
   const bool may_be_old = entry->may_be_newer_than(at, since);
   entry->tell(told, at, since);
   if (is_denial) {
+    note_denial(shard_of(name), *sent);
     entry->denied_at = *sent;
     entry->until = add_wait(*sent, told.retry_after);
     entry->cost = request.cost;
@@ -209,8 +225,21 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
   }
 }
 
-bool LastAnswers::was_denied(const KeyName& name) const {
-  const std::lock_guard lock(shard_of(name).lock);
+void LastAnswers::note_denial(Shard& shard, Instant now) const {
+  shard.quiet_from = std::max(shard.quiet_from, now + std::max(hold_ns_, kSecondNs));
+}
+
+bool LastAnswers::was_denied(const KeyName& name, Instant now) const {
+  Shard& shard = shard_of(name);
+  const std::lock_guard lock(shard.lock);
+  if (now >= shard.quiet_from) {
+    if (shard.sets.empty()) return false;
+    const Tag tag = tag_of(name, 0);
+    const Set& set = shard.set_of(tag);
+    prefetch(&set.tags, 1);
+    prefetch(&set.entries[Set::usual_way(tag)], 1);
+    return false;
+  }
   const Entry* const entry = find(name);
   return entry != nullptr && entry->denied_at != 0;
 }
@@ -252,6 +281,7 @@ void LastAnswers::ask_again(const KeyName& name, Instant now) {
   Shard& shard = shard_of(name);
   const std::lock_guard lock(shard.lock);
   shard.cleared_at = std::max(shard.cleared_at, now);
+  note_denial(shard, now);
   if (Entry* const entry = find(name)) entry->denied_at = std::max<Instant>(1, now - hold_ns_);
 }
 

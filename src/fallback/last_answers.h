@@ -81,9 +81,11 @@ class LastAnswers {
   void record(const KeyName& name, const Request& request, const Decision& told,
               std::optional<Instant> sent, Instant at, Instant since = kMaxInt64);
 
-  /// Whether a denial of the key was recorded or cleared once, as far as is remembered. If not,
-  /// denies() is false, and a lower bound of the send time will do for record().
-  bool was_denied(const KeyName& name) const;
+  /// For a request that is about to be sent: whether a denial of its key was recorded or cleared,
+  /// as far as is remembered, lately enough to matter while the store answers. If not, denies() is
+  /// false, and a lower bound of the send time will do for record(). Prefetches what record()
+  /// needs.
+  bool was_denied(const KeyName& name, Instant now) const;
 
   /// Whether the request is denied now; if so, sets `decision` (Source::kCache). REQUIRES: `name`
   /// is that of the request's key; the request is a kTake or a kTakeUpTo.
@@ -127,6 +129,7 @@ class LastAnswers {
   Entry* find(const KeyName& name, std::size_t index = 0) const;
   Entry& find_or_add(const KeyName& name, std::size_t index, Instant now);
   static void grow(Shard& shard);
+  void note_denial(Shard& shard, Instant now) const;
 
   const bool keeps_all_;
   const std::int64_t hold_ns_;

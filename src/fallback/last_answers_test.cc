@@ -186,11 +186,12 @@ TEST_F(LastAnswersTest, SaysNothingOfDenialsWhereTheTimeIsGiven) {
 
 TEST_F(LastAnswersTest, AClearedDenialIsOver) {
   tell({}, {.allowed = true, .limit = 10});
-  EXPECT_FALSE(answers_.was_denied(name({})));
+  EXPECT_FALSE(answers_.was_denied(name({}), kStart));
   deny({});
   answers_.clear(name({}), kStart);
   EXPECT_FALSE(find({}));
-  EXPECT_TRUE(answers_.was_denied(name({})));
+  EXPECT_TRUE(answers_.was_denied(name({}), kStart));
+  EXPECT_FALSE(answers_.was_denied(name({}), kStart + kOptions.hold.count())) << "long ago";
   deny({});
   EXPECT_FALSE(find({})) << "it may be older than what cleared it";
   tell({}, {.limit = 10, .retry_after = nanoseconds(100)}, kStart + 1);
@@ -271,7 +272,7 @@ TEST_F(LastAnswersTest, KeepsOnlyDenialsWhereToldSo) {
   answers.record(kName, request({}), {.allowed = true, .limit = 10}, kStart, kStart);
   EXPECT_FALSE(answers.take_new(kName, 1)[0]);
   answers.record(kName, request({}), {.limit = 10, .retry_after = nanoseconds(1)}, kStart, kStart);
-  EXPECT_TRUE(answers.was_denied(kName));
+  EXPECT_TRUE(answers.was_denied(kName, kStart));
 }
 
 TEST_F(LastAnswersTest, IsBounded) {
