@@ -117,15 +117,12 @@ class FallbackStore::Settling {
   void run() {
     const Requests requests = batch_.requests();
     const std::span<Decision> decisions = batch_.decisions();
-    if (batch_.is_together() && requests.size() > 1) {
-      settle_group(requests, decisions[0]);
-    } else {
-      for (std::size_t i = 0; i < requests.size(); ++i) {
-        settle_one(subjects_.subspan(i, 1), requests.subspan(i, 1), decisions[i]);
-      }
-    }
+    const bool is_group = batch_.is_together() && requests.size() > 1;
+    if (is_group) settle_group(requests, decisions[0]);
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      FallbackSpace::of(subjects_[i]).count(requests[i], decisions[i % decisions.size()]);
+      Decision& decision = decisions[is_group ? 0 : i];
+      if (!is_group) settle_one(subjects_.subspan(i, 1), requests.subspan(i, 1), decision);
+      FallbackSpace::of(subjects_[i]).count(requests[i], decision);
     }
     const bool raises = lost_ > 0 && policy() == OnFailure::kRaise;
     if (raises) batch_.set_error("the store did not answer");
@@ -426,67 +423,64 @@ void FallbackStore::decide_all(std::span<const Request> requests, Instant now, D
 void FallbackStore::pass_on(std::unique_ptr<Batch> batch,
                             void (Store::*function)(std::unique_ptr<Batch>)) {
   const std::span<Request> requests = batch->requests();
-  OneOrMore<Subject> subjects;
-  OneOrMore<std::size_t> open;
+  auto& subjects = batch->outer.subjects;
   Instant sent = sent_at(batch->now());
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const Subject subject{.space = requests[i].space, .key = hash_key(requests[i].key, secret_)};
-    if (!batch->is_together() &&
-        is_answered_here(subject, requests[i], batch->now(), sent, batch->decisions()[i])) {
-      continue;
+    if (batch->is_together() ||
+        !is_answered_here(subject, requests[i], batch->now(), sent, batch->decisions()[i])) {
+      subjects.push_back(subject);
     }
-    subjects.push_back(subject);
-    open.push_back(i);
   }
-  if (open.empty()) return Batch::complete(std::move(batch));
-  if (open.size() < requests.size()) batch = take_out(std::move(batch), open);
+  if (subjects.empty()) return Batch::complete(std::move(batch));
+  if (subjects.size() < requests.size()) batch = take_open(std::move(batch));
   batch->outer.store = this;
-  batch->outer.subjects = std::move(subjects);
   batch->outer.sent = sent;
-  if (local_ != nullptr) want_parts(*batch);
-  for (std::size_t i = 0; i < open.size(); ++i) {
-    batch->requests()[i].space = FallbackSpace::of(batch->outer.subjects[i]).inner.get();
+  bool has_parts = false;
+  for (Request& request : batch->requests()) {
+    has_parts = has_parts || request.limit->parts.size() > 1;
+    request.space = static_cast<FallbackSpace&>(*request.space).inner.get();
   }
+  if (has_parts && local_ != nullptr) want_parts(*batch);
   (*inner_.*function)(std::move(batch));
 }
 
-// A batch of some requests of another one, which completes that.
-std::unique_ptr<Batch> FallbackStore::take_out(std::unique_ptr<Batch> batch,
-                                               std::span<const std::size_t> places) {
+// A batch of the requests that are not answered yet, with their subjects. It completes this one.
+std::unique_ptr<Batch> FallbackStore::take_open(std::unique_ptr<Batch> batch) {
   std::vector<Request> requests;
   std::vector<Decision*> answers;
-  for (const std::size_t place : places) {
-    requests.push_back(batch->requests()[place]);
-    answers.push_back(&batch->decisions()[place]);
+  for (std::size_t i = 0; i < batch->requests().size(); ++i) {
+    if (batch->decisions()[i].source != Source::kUnavailable) continue;
+    requests.push_back(batch->requests()[i]);
+    answers.push_back(&batch->decisions()[i]);
   }
-  auto some = std::make_unique<Batch>(requests, Batch::Mode::kEach, batch->now());
-  some->completion = [whole = std::make_shared<std::unique_ptr<Batch>>(std::move(batch)), requests,
+  auto open = std::make_unique<Batch>(requests, Batch::Mode::kEach, batch->now());
+  open->outer.subjects = std::move(batch->outer.subjects);
+  open->completion = [whole = std::make_shared<std::unique_ptr<Batch>>(std::move(batch)), requests,
                       answers](Batch& answered) {
     answered.copy_parts(requests);
     for (std::size_t i = 0; i < answers.size(); ++i) *answers[i] = answered.decisions()[i];
     (*whole)->set_error(answered.error());
     Batch::complete(std::move(*whole));
   };
-  return some;
+  return open;
 }
 
 // Of an `&` that is asked alone, the local states need the decisions of the parts in any case.
 void FallbackStore::want_parts(Batch& batch) {
-  const std::span<Request> requests = batch.requests();
-  const auto count_of = [&](const Request& request) -> std::size_t {
-    const std::size_t parts = request.limit->parts.size();
-    return parts > 1 && request.parts.empty() ? parts : 0;
+  const auto lacks_parts = [](const Request& request) {
+    return request.limit->parts.size() > 1 && request.parts.empty();
   };
   std::size_t count = 0;
-  for (const Request& request : requests) count += count_of(request);
-  if (count == 0) return;
+  for (const Request& request : batch.requests()) {
+    if (lacks_parts(request)) count += request.limit->parts.size();
+  }
   batch.outer.parts.resize(count, Decision{.source = Source::kUnavailable});
   std::span<Decision> rest = batch.outer.parts;
-  for (Request& request : requests) {
-    const std::size_t own = count_of(request);
-    if (own == 0) continue;
-    request.parts = rest.first(own);
-    rest = rest.subspan(own);
+  for (Request& request : batch.requests()) {
+    if (!lacks_parts(request)) continue;
+    request.parts = rest.first(request.limit->parts.size());
+    rest = rest.subspan(request.parts.size());
   }
 }
 

@@ -145,8 +145,7 @@ class FallbackStore final : public Store, private Batch::OuterStore {
   bool is_denied_again(const Subject& subject, const Request& request, Instant now, Instant& sent,
                        Decision& decision);
   void pass_on(std::unique_ptr<Batch> batch, void (Store::*function)(std::unique_ptr<Batch>));
-  static std::unique_ptr<Batch> take_out(std::unique_ptr<Batch> batch,
-                                         std::span<const std::size_t> places);
+  static std::unique_ptr<Batch> take_open(std::unique_ptr<Batch> batch);
   static void want_parts(Batch& batch);
   void on_answered(Batch& batch) override;
   void bring_to_told(const Subject& subject, const Request& request, Instant now);
