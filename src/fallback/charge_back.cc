@@ -6,6 +6,14 @@
 #include "core/arithmetic.h"
 
 namespace sluice {
+namespace {
+
+// REQUIRES: neither is negative.
+std::int64_t add_up(std::int64_t units, std::int64_t more) {
+  return units + std::min(more, kMaxInt64 - units);
+}
+
+}  // namespace
 
 std::int64_t ChargeBack::add(Charge charge, Instant now, Instant fresh_at) {
   if (charge.key.size() > kMaxKeyBytes) return charge.units;
@@ -21,7 +29,7 @@ std::int64_t ChargeBack::add(Charge charge, Instant now, Instant fresh_at) {
     set_units(entry, 0);
     entry.sent = 0;
   }
-  charge.units += std::min(entry.charge.units, kMaxInt64 - charge.units);
+  charge.units = add_up(charge.units, entry.charge.units);
   set_units(entry, charge.units);
   entry.charge = std::move(charge);
   entry.fresh_at = std::max(entry.fresh_at, fresh_at);
@@ -35,25 +43,33 @@ std::int64_t ChargeBack::pending(const KeyName& name, Instant now) {
   const auto found = shard.entries.find(name);
   if (found == shard.entries.end() || found->second.fresh_at <= now) return 0;
   const Entry& entry = found->second;
-  return entry.charge.units + std::min(entry.sent, kMaxInt64 - entry.charge.units);
+  return add_up(entry.charge.units, entry.sent);
 }
 
-void ChargeBack::subtract(const KeyName& name, std::int64_t units) {
-  if (is_empty()) return;
+// Does this with the key's entry, if there is one, and erases it if nothing is left in it.
+template <class Change>
+void ChargeBack::change(const KeyName& name, Change change_entry) {
   Shard& shard = shard_of(name);
   const std::lock_guard lock(shard.mutex);
   const auto found = shard.entries.find(name);
   if (found == shard.entries.end()) return;
   Entry& entry = found->second;
-  set_units(entry, std::max<std::int64_t>(0, entry.charge.units - units));
+  change_entry(entry);
   if (entry.charge.units == 0 && entry.sent == 0) erase(shard, found);
 }
 
+void ChargeBack::subtract(const KeyName& name, std::int64_t units) {
+  if (is_empty()) return;
+  change(name, [&](Entry& entry) {
+    set_units(entry, std::max<std::int64_t>(0, entry.charge.units - units));
+  });
+}
+
 void ChargeBack::forget(const KeyName& name) {
-  Shard& shard = shard_of(name);
-  const std::lock_guard lock(shard.mutex);
-  const auto found = shard.entries.find(name);
-  if (found != shard.entries.end()) erase(shard, found);
+  change(name, [&](Entry& entry) {
+    set_units(entry, 0);
+    entry.sent = 0;
+  });
 }
 
 std::vector<ChargeBack::Charge> ChargeBack::take(Instant now) {
@@ -68,7 +84,7 @@ std::vector<ChargeBack::Charge> ChargeBack::take(Instant now) {
       const bool is_fresh = entry.fresh_at <= now;
       if (!is_fresh && entry.charge.units > 0) {
         charges.push_back(entry.charge);
-        entry.sent += std::min(entry.charge.units, kMaxInt64 - entry.sent);
+        entry.sent = add_up(entry.sent, entry.charge.units);
         set_units(entry, 0);
       }
       if (is_fresh) erase(shard, found);
@@ -81,16 +97,11 @@ void ChargeBack::settle(const KeyName& name, std::int64_t units, Outcome outcome
   if (outcome == Outcome::kUnknown) return;
   const bool is_sent_again = outcome == Outcome::kNotSent;
   if (is_sent_again) next_try_.store(now + kPause, std::memory_order_relaxed);
-  Shard& shard = shard_of(name);
-  const std::lock_guard lock(shard.mutex);
-  const auto found = shard.entries.find(name);
-  if (found == shard.entries.end()) return;
-  Entry& entry = found->second;
-  units = std::min(units, entry.sent);
-  entry.sent -= units;
-  if (is_sent_again)
-    set_units(entry, entry.charge.units + std::min(units, kMaxInt64 - entry.charge.units));
-  if (entry.charge.units == 0 && entry.sent == 0) erase(shard, found);
+  change(name, [&](Entry& entry) {
+    const std::int64_t settled = std::min(units, entry.sent);
+    entry.sent -= settled;
+    if (is_sent_again) set_units(entry, add_up(entry.charge.units, settled));
+  });
 }
 
 // False where the shard is full of keys that are not fresh.

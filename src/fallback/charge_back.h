@@ -91,6 +91,8 @@ class ChargeBack {
   };
 
   Shard& shard_of(const KeyName& name) { return shards_[name.key.high % kShards]; }
+  template <class Change>
+  void change(const KeyName& name, Change change_entry);
   bool make_room(Shard& shard, Instant now);
   void set_units(Entry& entry, std::int64_t units);
   void erase(Shard& shard, Entries::iterator entry);

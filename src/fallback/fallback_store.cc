@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/container/small_vector.hpp>
-#include <cassert>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <variant>
@@ -30,14 +30,13 @@ std::unique_ptr<LocalFallback> make_local(const FallbackOptions& options) {
 }
 
 std::shared_ptr<LastAnswers> make_answers(const FallbackOptions& options) {
-  if (options.on_failure == OnFailure::kLocal) {
-    return std::make_shared<LastAnswers>(
-        LastAnswers::Options{.most_bytes = options.local_bytes / 2, .hold = options.deny_cache});
-  }
-  if (options.deny_cache.count() == 0) return nullptr;
-  return std::make_shared<LastAnswers>(LastAnswers::Options{.keeps = LastAnswers::Keeps::kDenials,
-                                                            .most_bytes = kDenialBytes,
-                                                            .hold = options.deny_cache});
+  using Keeps = LastAnswers::Keeps;
+  const bool is_local = options.on_failure == OnFailure::kLocal;
+  if (!is_local && options.deny_cache.count() == 0) return nullptr;
+  return std::make_shared<LastAnswers>(
+      LastAnswers::Options{.keeps = is_local ? Keeps::kAll : Keeps::kDenials,
+                           .most_bytes = is_local ? options.local_bytes / 2 : kDenialBytes,
+                           .hold = options.deny_cache});
 }
 
 bool is_return(Operation operation) {
@@ -202,50 +201,42 @@ class FallbackStore::Settling {
       decision = policy_decision(policy(), requests);
       return;
     }
-    const Instant now = arrived_;
     const std::lock_guard lock(store_.local_mutex_);
+    boost::container::small_vector<Request, 1> local;
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      store_.bring_to_told(subjects[i], requests[i], now);
-    }
-    OneOrMore<Request> local;
-    for (std::size_t i = 0; i < requests.size(); ++i) {
+      store_.bring_to_told(subjects[i], requests[i], arrived_);
       local.push_back(in_local(subjects[i], requests[i]));
     }
-    if (const auto denying = still_denied(subjects, requests, decision)) {
-      fill_parts({local.data(), local.size()}, *denying, decision);
+    const std::span<Request> asked(local.data(), local.size());
+    // While the store is lost, what it has denied is denied until the retry_after that it gave. The
+    // local states alone may admit it: they do not know of a block, for example. Of requests asked
+    // together, one such denial denies all.
+    const bool is_now = batch_.now() == kStoreTime;
+    if (const auto denying = denied_at(arrived_, subjects, requests, decision); denying && is_now) {
+      fill_parts(requests, asked, *denying, decision);
       if (requests.size() > 1) decision.binding = static_cast<std::uint8_t>(*denying);
       return;
     }
-    decision = store_.local_->answer({local.data(), local.size()}, now);
+    decision = store_.local_->answer(asked, arrived_);
     // The store may have charged what it was sent, so that is not charged back. But if it denied
-    // such a request shortly before, it has most likely denied this one as well.
-    const bool may_be_done = was_sent && !was_denied_last(subjects, requests);
+    // such a request at most a second before, it has most likely denied this one as well.
+    const Instant before = std::max<Instant>(0, batch_.outer.sent - kSecondNs);
+    Decision denial;
+    const bool may_be_done = was_sent && !denied_at(before, subjects, requests, denial);
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      store_.note_local(subjects[i], requests[i], decision, now, may_be_done);
+      store_.note_local(subjects[i], requests[i], decision, arrived_, may_be_done);
     }
   }
 
-  bool was_denied_last(Subjects subjects, Requests requests) const {
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      const FallbackSpace& space = FallbackSpace::of(subjects[i]);
-      if (space.lends || !takes(requests[i].operation, requests[i].cost)) continue;
-      const KeyName name = name_of(subjects[i]);
-      if (store_.answers_->denied_last(name, requests[i], batch_.outer.sent)) return true;
-    }
-    return false;
-  }
-
-  // While the store is lost, what it has denied is denied until the retry_after that it gave. The
-  // local states alone may admit it: they do not know of a block, for example. Of requests asked
-  // together, one such denial denies all: returns which of them, and its own decision.
-  std::optional<std::size_t> still_denied(Subjects subjects, Requests requests,
-                                          Decision& decision) {
+  // Which of the requests was denied, of those with the longest wait the first, by a denial of the
+  // store that stood at this instant; and its own decision.
+  std::optional<std::size_t> denied_at(Instant at, Subjects subjects, Requests requests,
+                                       Decision& decision) const {
     std::optional<std::size_t> denying;
-    for (std::size_t i = 0; i < requests.size() && batch_.now() == kStoreTime; ++i) {
-      const FallbackSpace& space = FallbackSpace::of(subjects[i]);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
       Decision one;
-      if (!takes(requests[i].operation, requests[i].cost) || space.lends ||
-          !store_.answers_->denies(name_of(subjects[i]), requests[i], arrived_, one,
+      if (!takes(requests[i].operation, requests[i].cost) || FallbackSpace::of(subjects[i]).lends ||
+          !store_.answers_->denies(name_of(subjects[i]), requests[i], at, one,
                                    LastAnswers::Answers::kNo) ||
           (denying && one.retry_after <= decision.retry_after)) {
         continue;
@@ -259,26 +250,22 @@ class FallbackStore::Settling {
 
   // Writes the decisions of parts beside a denial by the store, which is that of the binding part.
   // The others are as the local states have them.
-  void fill_parts(std::span<Request> local, std::size_t denying, const Decision& denial) {
+  void fill_parts(Requests requests, std::span<Request> local, std::size_t denying,
+                  const Decision& denial) {
     if (local[0].parts.empty()) return;
-    OneOrMore<std::int64_t> costs;
     for (Request& request : local) {
-      costs.push_back(std::exchange(request.cost, 0));
+      request.cost = 0;
       request.operation = Operation::kTake;
     }
     static_cast<void>(store_.local_->answer(local, arrived_));
     for (std::size_t i = 0; i < local.size(); ++i) {
       for (Decision& part : local[i].parts) {
-        if (part.remaining >= costs[i]) continue;
+        if (part.remaining >= requests[i].cost) continue;
         part.allowed = false;
         part.retry_after = denial.retry_after;  // The binding part's is the longest.
       }
     }
-    if (local.size() > 1) {
-      local[denying].parts[0] = denial;
-    } else {
-      local[0].parts[denial.binding] = denial;
-    }
+    (local.size() > 1 ? local[denying].parts[0] : local[0].parts[denial.binding]) = denial;
   }
 
   void count(bool raises) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <boost/container/small_vector.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -129,8 +127,6 @@ class FallbackStore final : public Store, private Batch::OuterStore {
     std::vector<AnyPart> parts;
   };
   using Subject = Batch::Subject;
-  template <class T>
-  using OneOrMore = boost::container::small_vector<T, 1>;
 
   Instant decided_at(Instant now) const { return now == kStoreTime ? clock_.now() : now; }
   /// A lower bound of the send time, at most a few milliseconds earlier. is_denied_again() uses the

@@ -269,14 +269,6 @@ bool LastAnswers::denies(const KeyName& name, const Request& request, Instant no
   return true;
 }
 
-bool LastAnswers::denied_last(const KeyName& name, const Request& request, Instant sent) const {
-  if (request.cost == 0) return false;
-  const std::lock_guard lock(shard_of(name).lock);
-  const Entry* const entry = find(name);
-  return entry != nullptr && entry->until > std::max<Instant>(0, sent - kSecondNs) &&
-         entry->covers(request) && entry->numbers == numbers_hash(request);
-}
-
 void LastAnswers::ask_again(const KeyName& name, Instant now) {
   Shard& shard = shard_of(name);
   const std::lock_guard lock(shard.lock);

@@ -92,10 +92,6 @@ class LastAnswers {
   bool denies(const KeyName& name, const Request& request, Instant now, Decision& decision,
               Answers store = Answers::kYes) const;
 
-  /// Whether the store has most likely denied this take, which was sent at `sent` or later: it
-  /// denied such a take when it was asked last, and that denial ended at most a second before.
-  bool denied_last(const KeyName& name, const Request& request, Instant sent) const;
-
   /// A refund in this process may have ended the key's denial: while the store answers, it is asked
   /// again. From now on denials of requests sent up to `now` are not remembered.
   void ask_again(const KeyName& name, Instant now);
