@@ -61,8 +61,9 @@ struct LateCounters {
 /// when the router was given the request. A reply that has arrived by the deadline counts, even if
 /// this process reads it later.
 ///
-/// A batch may have more requests than one call to the server holds. The deadline of each then
-/// counts from when its call was sent, so that none is late because of those before it.
+/// A batch may take several calls: if it has more requests than one call holds, or keys on several
+/// nodes of a cluster. The deadline of each request then counts from when its call was sent, so
+/// that none is late because of those before it.
 ///
 /// The connections need a thread that runs their io_context. One thread at a time does so: it
 /// "leads". Usually the worker thread leads. It gives the lead up when nothing is pending, and
