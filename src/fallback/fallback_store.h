@@ -31,8 +31,8 @@ struct FallbackOptions {
   /// Under kLocal, this process admits up to 1/local_share of each limit, rounded down; nothing of
   /// a limit below local_share. From 1 to kMostShares.
   std::int64_t local_share = 1;
-  /// The most memory for the local states and for what the store said last: half for each, at least
-  /// 1 MiB. Under other policies than kLocal, only denials are kept, in 2 MiB.
+  /// The most memory for the keys of the local states, and for what the store said last: half for
+  /// each, which is at least 1 MiB. Under other policies only denials are kept, in 2 MiB.
   std::size_t local_bytes = std::size_t{64} << 20;
   /// For how long a denial of the store is repeated without asking it, at most; 0 for not at all.
   std::chrono::nanoseconds deny_cache = std::chrono::seconds(1);
@@ -48,9 +48,8 @@ struct FallbackCounters {
   std::atomic<std::uint64_t> policy_answers{0};
   /// Units that were admitted by local states and have been charged to the store since it is back.
   std::atomic<std::uint64_t> charged_back{0};
-  /// Units that were admitted by local states, and may never be charged to the store: the store was
-  /// sent the request and may have charged it, or the charge, without an answer; too many keys had
-  /// some; or their limit has been replaced.
+  /// Units that were admitted by local states, and may never be charged to the store: the table in
+  /// docs/failure.md says which.
   std::atomic<std::uint64_t> not_charged_back{0};
 };
 
@@ -61,8 +60,9 @@ struct FallbackCounters {
 ///   asked together is answered together. Whether the inner store charged it is not known.
 /// - What the inner store said last of each key is remembered (see LastAnswers). Under kLocal the
 ///   local states are brought to it when they must answer for the key (see LocalFallback), and what
-///   the inner store denied stays denied while it is lost. An unanswered refund or reset changes
-///   the local states and what is to be charged to the inner store; it is not sent again.
+///   the inner store denied stays denied while it is lost; but of permits, only those of this
+///   process are known. An unanswered refund or reset changes the local states and what is to be
+///   charged to the inner store; it is not sent again.
 /// - What the local states have admitted is charged to the inner store when it answers again, as
 ///   far as it still counts by then. Not so if the inner store may have charged it already: it was
 ///   sent the request, or that charge, and did not answer. What it certainly has not charged is
@@ -73,17 +73,17 @@ struct FallbackCounters {
 ///   answer, the local states renew or release it and the decision is Source::kLocal: the inner
 ///   store has then not confirmed it. If it is not known whether the inner store gave it (giver
 ///   kUnavailable), only the inner store is asked, and the policy does not answer for it.
-/// - A request that the inner store has just denied is denied again without asking it: see
-///   LastAnswers. This applies to takes of units, and takes of what remains, at the store's own
-///   time, asked one by one or in a batch, also to limits with `&`; it applies neither to permits
-///   nor to groups asked together: only the inner store can say which of their limits binds. While
-///   the inner store does not answer, it applies to groups too, and what a group is told is
+/// - A take of units that the inner store has just denied is denied again without asking it (see
+///   LastAnswers), at the store's own time, alone or in a batch. Groups asked together, permits,
+///   and requests that want the decisions of parts always ask: only the inner store can say what
+///   binds. While it does not answer, this applies to groups too, and what a group is told is
 ///   remembered as if its requests had been asked one by one.
 ///
 /// Requests that are pending when it is destroyed are completed by the policy.
 ///
 /// Thread-safe. All callers share two locks: one of open_space() and replace_space(), and one under
-/// which the local states of units answer, or repeat an answer (see LocalFallback::mirrors()).
+/// which the local states of units answer, or repeat an answer (see LocalFallback::mirrors()): with
+/// a local_share each answer.
 class FallbackStore final : public Store, private Batch::OuterStore {
  public:
   /// The caller gives up its share of `inner`: when this is destroyed, `inner` must answer no
