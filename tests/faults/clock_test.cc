@@ -53,8 +53,8 @@ TEST(Clock, OfARedisThatIsSetBackIsNoticed) {
   limiter.check("k");
   EXPECT_EQ(health(*store).clock_behind, 0U) << "as much is tolerated";
   clock -= kSecondNs;
-  limiter.check("k");
-  EXPECT_EQ(health(*store).clock_behind, 1U);
+  limiter.check("k");  // The caller may wake before the worker thread has noted it.
+  servers::await("a clock that is behind", [&] { return health(*store).clock_behind == 1; });
   EXPECT_EQ(health(*store).clock_lag, 2s);
   EXPECT_THAT(health(*store).late_clock, HasSubstr("the clock of redis 127.0.0.1:"));
   clock += 2 * kSecondNs;
