@@ -50,8 +50,8 @@ class SLUICE_EXPORT StoreError : public std::runtime_error {
 ///     sentinel_user=, sentinel_password=    for redis+sentinel://, what the sentinels ask for
 ///     db=0, user=, password= for unix://; these two override those before the path
 ///
-/// Memcached has the options prefix, deadline, connections, tls=no|yes and, with tls=yes, the same
-/// options for TLS.
+/// Memcached has the options prefix, deadline (of a batch, that of the whole batch), connections,
+/// tls=no|yes and, with tls=yes, the same options for TLS.
 ///
 /// For Redis and Memcached, these options say how a Limiter answers if the store does not:
 ///
