@@ -12,8 +12,7 @@ PREFIX ?= /usr/local
 # tests. The tests are built in the debug folder and use the release binary from its place.
 RELEASE_OPTIONS := -DSLUICE_TESTS=OFF
 # The libraries have a separate build folder: they need position-independent code, the program does
-# not, and only the program is optimized across files. The libraries are compiled file by file, as
-# in a project that adds this one. $(1) is the prefix for the installation.
+# not, and only the program is optimized across files. $(1) is the prefix for the installation.
 LIBRARY = cmake --preset library -DCMAKE_INSTALL_PREFIX="$(1)" >/dev/null && $(call BUILD,library)
 # For CPack, per build folder: folder; project; components; place in the package.
 PACKAGED := $(CURDIR)/build/release;sluice;ALL;/;$(CURDIR)/build/library;sluice;ALL;/

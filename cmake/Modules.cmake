@@ -36,14 +36,12 @@ else()
 endif()
 if(SLUICE_SANITIZE)
   # Clang 14 cannot check calls through function pointers in code with coroutines; GCC has no such
-  # check.
+  # check. Checks of each pointer before it is used take long to compile, and the address sanitizer
+  # reports a null pointer too.
   target_compile_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE}
                          $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function>
+                         -fno-sanitize=null,object-size
                          -fno-omit-frame-pointer -fno-sanitize-recover=all)
-  # A quarter of a test's compile time are checks of each pointer before it is used. The address
-  # sanitizer reports a null pointer too; alignment is checked in the modules.
-  target_compile_options(sluice_flags INTERFACE $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:
-                         -fno-sanitize=null,alignment,object-size>)
   target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE})
 endif()
 if(SLUICE_SANITIZE STREQUAL "thread")
@@ -52,13 +50,17 @@ if(SLUICE_SANITIZE STREQUAL "thread")
   target_compile_definitions(sluice_flags INTERFACE BOOST_ASIO_DISABLE_FENCED_BLOCK)
 endif()
 if(SLUICE_TESTS)
+  # The modules are optimized in the debug build too, since the tests run them much. To optimize the
+  # tests would take most of the time of building all.
+  set(test_options $<$<CONFIG:Debug>:-O0>)
   # What most tests include is parsed once, which saves a quarter of a test's compile time. For
   # ccache to find its users again, a precompiled header must not contain the time of its files.
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/test_headers.cc CONTENT "")
   add_library(sluice_test_headers OBJECT ${PROJECT_BINARY_DIR}/test_headers.cc)
   target_link_libraries(sluice_test_headers PRIVATE sluice_flags GTest::gmock_main rapidcheck)
   target_compile_options(sluice_test_headers PRIVATE
-                         $<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>)
+                         $<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>
+                         ${test_options})
   target_precompile_headers(sluice_test_headers PRIVATE
                             <gmock/gmock.h> <gtest/gtest.h> <rapidcheck/gtest.h> <algorithm>
                             <atomic> <chrono> <functional> <future> <map> <memory> <mutex>
@@ -117,8 +119,17 @@ function(sluice_test target)
   add_executable(${target} ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE sluice_flags ${links} ${arg_LIBRARIES} GTest::gmock_main
                         rapidcheck)
+  target_compile_options(${target} PRIVATE ${test_options})
   target_precompile_headers(${target} REUSE_FROM sluice_test_headers)
   add_test(NAME ${target} COMMAND ${target})
   # The thread sanitizer else ends a child of fork() that starts threads, as some tests do.
   set_tests_properties(${target} PROPERTIES ENVIRONMENT TSAN_OPTIONS=die_after_fork=0)
+endfunction()
+
+# sluice_optimize_test(name)
+# For a test that computes for longer than it takes to optimize it.
+function(sluice_optimize_test target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O1>)
+  # The precompiled headers are those of tests that are not optimized.
+  set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
 endfunction()
