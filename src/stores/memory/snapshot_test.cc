@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/bucket.h"
 #include "testing/limited_keys.h"
 
 namespace sluice::memory {
@@ -204,6 +205,25 @@ TEST(Snapshot, KeysOfALimitThatVariesAreJudgedByTheirNumbers) {
   EXPECT_FALSE(other.take("few", kStart).allowed);
   const auto third = restarted(*again, kStart);
   EXPECT_EQ(third->count_keys(), 2);
+}
+
+// CL.THROTTLE takes bursts that are larger than those of expressions.
+TEST(Snapshot, NumbersThatNoExpressionHasArePossible) {
+  constexpr std::int64_t kBurst = kMaxCount + 10;
+  const LimitDefinition first = varying("token_bucket 1/1s");
+  LimitDefinition large = first;
+  large.parts = {Part<TokenBucket>{{*bucket_params(1, 1, kBurst)}}};
+  MemoryStore store;
+  const LimitedKeys held(store, first);
+  LimitedKeys(store, large).take("a", kStart, kBurst - 3);
+  LimitedKeys(store, large).take("b", kStart, kBurst - 4);
+  const auto again = restarted(store, kStart);
+  const LimitedKeys held_again(*again, first);
+  EXPECT_EQ(LimitedKeys(*again, large).take("a", kStart).remaining, 2);
+  const auto third = restarted(*again, kStart);
+  const LimitedKeys held_by_third(*third, first);
+  EXPECT_EQ(LimitedKeys(*third, large).peek("a", kStart).remaining, 2);
+  EXPECT_EQ(LimitedKeys(*third, large).peek("b", kStart).remaining, 4);
 }
 
 // The number of a limit that is forgotten meanwhile is not given to another one.
