@@ -113,12 +113,13 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     if (!space.varies()) return id == space.id();
     return row(id).space == space.id() && parts(id) == limit.parts;
   }
-  /// The parts by which a key is judged.
+  /// The parts by which a key is judged; none if its space was replaced by one of another kind, so
+  /// that no request finds the key.
   const std::vector<AnyPart>& parts(LimitId id) const {
-    return *row(id).parts.load(std::memory_order_acquire);
+    const Row& own = row(id);
+    const auto& of_space = *row(own.space).parts.load(std::memory_order_acquire);
+    return of_space.empty() ? of_space : *own.parts.load(std::memory_order_acquire);
   }
-  /// The id of the space of a limit with this id; the same if it is a space's own.
-  LimitId space_of(LimitId id) const { return row(id).space; }
   /// Whether the limit is forgotten with the key that has this id.
   bool has_one_use(LimitId id) const { return row(id).uses.load(std::memory_order_relaxed) == 1; }
   /// Whether a caller holds the limit's space as its own.

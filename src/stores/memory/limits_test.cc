@@ -200,6 +200,27 @@ TEST(Limits, StartFreshIfStatesAreReadDifferently) {
   EXPECT_LE(store.used_bytes(), MemoryStore::kLeastBytes);
 }
 
+// No request finds the former keys, whatever numbers they had.
+TEST(Limits, OfAnotherKindTakeThePlacesOfKeysWithNumbersOfTheirOwn) {
+  const auto varying = [](const char* expression) {
+    LimitDefinition limit = Limit(expression, "api").definition();
+    limit.varies = true;
+    return limit;
+  };
+  MemoryStore store(small_store());
+  {
+    LimitedKeys denying(store, varying("token_bucket 1/1d"));
+    for (std::uint64_t i = 0; store.counters().refused_full < 5'000; ++i) {
+      denying.take(key_name(i), kStart);
+    }
+  }
+  LimitedKeys keys(store, varying("fixed_window 1/1d"));
+  for (std::uint64_t i = 0; i < 5'000; ++i) {
+    ASSERT_TRUE(keys.take(key_name(i), kStart).allowed) << i;
+  }
+  EXPECT_EQ(store.counters().evicted, 0U);
+}
+
 // "b" in "a" is not "a" in "b".
 TEST(Limits, OfTwoNamesHaveTheirOwnKeys) {
   MemoryStore store(small_store());

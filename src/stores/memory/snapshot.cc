@@ -173,7 +173,7 @@ class Writer {
       // Other threads may replace them: by others of the same kind, unless no request finds the
       // limit's keys any more.
       const auto& parts = limits_.parts(limit);
-      if (!is_in_use(limit, parts)) return bytes_.resize(begin);
+      if (parts.empty()) return bytes_.resize(begin);
       needed_ = bytes_.size() + memory::record_bytes(*cell) + kMostKeyBytes;
       if (needed_ > bytes_.capacity()) {
         lock.unlock();
@@ -193,11 +193,6 @@ class Writer {
     summary_.largest_step = std::max(summary_.largest_step, bytes_.size() - before);
   }
 
-  // No request finds the limit's keys any more, unless its space is in use.
-  bool is_in_use(LimitId limit, const std::vector<AnyPart>& parts) const {
-    return !parts.empty() && !limits_.parts(limits_.space_of(limit)).empty();
-  }
-
   void begin_key(Tag tag, LimitId limit, const std::vector<AnyPart>& parts, ByteWriter& output) {
     keep_limit(limit, parts);
     output.put(tag);
@@ -206,7 +201,7 @@ class Writer {
 
   void copy_key(const Slot& slot, ByteWriter& output) {
     const auto& parts = limits_.parts(slot.limit);
-    if (!is_in_use(slot.limit, parts)) return;
+    if (parts.empty()) return;
     begin_key(slot.tag, slot.limit, parts, output);
     write_key(parts, slot.cell, output);
     ++keys_;
