@@ -211,7 +211,11 @@ class Writer {
   void keep_limit(LimitId id, const std::vector<AnyPart>& parts) {
     if (is_kept_[id]) return;
     LimitTable::Image image = limits_.image_of(id, parts);
-    if (image.space != id) keep_limit(image.space, limits_.parts(image.space));
+    if (image.space != id) {
+      // If another thread has replaced the space meanwhile, any numbers of its kind will do.
+      const auto& of_space = limits_.parts(image.space);
+      keep_limit(image.space, of_space.empty() ? parts : of_space);
+    }
     is_kept_[id] = true;
     kept_.push_back(id);
     limits_.add_key(id);
