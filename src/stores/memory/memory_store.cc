@@ -143,6 +143,7 @@ void MemoryStore::decide_all(std::span<const Request> requests, Instant now, Dec
   std::vector<memory::Judged> judged(parts);
   if (now == kStoreTime) now = clock_.now();
   const ShardLocks locks(members);
+  for (const Member& member : members) table_.look_after(*member.place.shard, now);
   decision = table_.decide_together(members, now, judged);
 }
 

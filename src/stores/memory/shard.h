@@ -230,7 +230,7 @@ class alignas(64) Shard {
   /// Table::look_after().
   bool is_due() const { return asked_ >= kAskedUntilDue; }
 
-  /// What Table::look_after() has seen lately. It calls looked_after().
+  /// What Table::look_after() has seen lately.
   struct Sample {
     Instant since = 0;
     std::uint32_t keys = 0;

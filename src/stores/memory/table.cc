@@ -168,8 +168,7 @@ template <class A>
 }
 
 void Table::decide(Place place, const Request& request, Instant now, Decision& decision) {
-  if (place.shard->is_due()) [[unlikely]]
-    look_after(*place.shard, now);
+  look_after(*place.shard, now);
   const auto& parts = request.limit->parts;
   if (parts.size() > 1 || request.operation != Operation::kTake || !request.parts.empty())
       [[unlikely]] {

@@ -91,6 +91,13 @@ class Table {
   /// Decides one request. Needs the place's lock.
   void decide(Place place, const Request& request, Instant now, Decision& decision);
 
+  /// If it is time for that, examines one line, and frees memory if most of the keys examined
+  /// lately were fresh. Needs the shard's lock.
+  void look_after(Shard& shard, Instant now) {
+    if (shard.is_due()) [[unlikely]]
+      examine(shard, now);
+  }
+
   /// See MemoryStore::set_used(). If there is no room, nothing counts of the replaced parts, or
   /// nothing is changed. Needs the place's lock.
   void set_used(Place place, const Request& request, std::span<const Used> parts);
@@ -180,8 +187,7 @@ class Table {
   bool grow_at_others_expense(Shard& shard, Instant now, std::span<const Tag> pinned);
   /// Whether at least a quarter of some keys of the shard are fresh.
   bool is_worth_sweeping(Shard& shard, Instant now);
-  /// Examines one line, and frees memory if most of the lines examined lately were fresh.
-  void look_after(Shard& shard, Instant now);
+  void examine(Shard& shard, Instant now);
   void must_forget() const;
   /// Makes room for one more key in the shard. Returns false if it cannot.
   bool make_room_for_key(Shard& shard, Tag tag, Instant now, std::span<const Tag> pinned);

@@ -112,7 +112,7 @@ bool Table::is_worth_sweeping(Shard& shard, Instant now) {
   return 4 * fresh >= keys;
 }
 
-void Table::look_after(Shard& shard, Instant now) {
+void Table::examine(Shard& shard, Instant now) {
   shard.looked_after();
   if (!options_.forget) return;
   Shard::Sample& sample = shard.sample;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -131,6 +132,26 @@ TEST(Together, MayAdmitWithoutRecordingIfOneHasNoRoom) {
   EXPECT_EQ(decision.source, Source::kFull);
   EXPECT_EQ(roomy.peek("a", kStart).remaining, 10);
   EXPECT_EQ(crowded.peek(late, kStart).remaining, 1);
+}
+
+// Nothing but lists is asked for any more.
+TEST(Together, ListsFreeTheMemoryOfKeysThatHaveBecomeFresh) {
+  MemoryStore store({.max_bytes = std::size_t{1} << 26, .table = {.secret = HashSecret::fixed()}});
+  LimitedKeys keys(store, "token_bucket 1/1s");
+  for (std::uint64_t i = 0; i < 100'000; ++i) keys.take(key_name(i), kStart);
+  const std::size_t before = store.used_bytes();
+  for (int minute = 1; minute <= 3; ++minute) {
+    for (std::uint64_t i = 0; i < 300'000; i += kMaxTogether) {
+      std::array<std::string, kMaxTogether> names;
+      std::vector<Request> list;
+      for (std::string& name : names) {
+        name = key_name(i + list.size());
+        list.push_back(keys.request(name, 0));
+      }
+      store.decide_all(list, kStart + minute * kMinuteNs);
+    }
+  }
+  EXPECT_LT(store.used_bytes(), before / 4);
 }
 
 // Lists of several limits in a store that is always full. An admitted list is charged to each
