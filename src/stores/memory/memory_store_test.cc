@@ -202,6 +202,14 @@ TEST(MemoryStore, ABlockRemainsWhenWhatCountsIsReplaced) {
   store.unblock(store.place_of(*keys.space(), hash_key("never seen", store.secret())));
 }
 
+TEST(MemoryStore, EndsTheLatestBlockThereIs) {
+  MemoryStore store;
+  LimitedKeys keys(store, "fixed_window 10/1h");
+  keys.block("k", kEndOfTime - 1, kMaxDurationNs);
+  store.unblock(store.place_of(*keys.space(), hash_key("k", store.secret())));
+  EXPECT_TRUE(keys.take("k", kEndOfTime - 1).allowed);
+}
+
 TEST(MemoryStore, AKeyWhoseUnitsAreReplacedDoesNotGiveWayToItself) {
   for (const auto* limit : {"sliding_log 5/1h", "sliding_counter 5/1h", "sliding_window 5/1h",
                             "token_bucket 5/1h & fixed_window 5/1h"}) {

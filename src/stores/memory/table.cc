@@ -269,7 +269,7 @@ void Table::set_used(Place place, const Request& request, std::span<const Used> 
 }
 
 void Table::unblock(Place place) {
-  if (Cell* cell = place.shard->find(place.tag)) end_block(budget_, *cell, kEndOfTime);
+  if (Cell* cell = place.shard->find(place.tag)) end_block(budget_, *cell, kLastBlock);
 }
 
 Cell Table::key_cell(Place place) const {
