@@ -54,6 +54,7 @@ class LoneTable {
     const Place place = table_.locate({.limit = &home_, .space = space_.get(), .key = key});
     const auto add = [&](const Slot& slot) {
       all.emplace(slot.tag, standing(table_.limits().parts(slot.limit), slot.cell, now));
+      return true;
     };
     if (candidates) {
       place.shard->visit_candidates(place.tag, add);

@@ -18,9 +18,10 @@ class Budget {
 
   std::size_t max_bytes() const { return max_bytes_; }
   std::size_t used_bytes() const { return used_.load(std::memory_order_relaxed); }
-  /// Whether a block of lines of this size could be allocated now.
-  bool has_room(std::size_t bytes) const {
-    return used_bytes() + lines_bytes(bytes) + kOverheadBytes <= max_bytes_;
+  /// Whether a table may grow now to a block of lines of this size. A sixteenth is left to records:
+  /// otherwise keys that need none would leave no room for a key that does.
+  bool has_room_to_grow(std::size_t bytes) const {
+    return used_bytes() + lines_bytes(bytes) + kOverheadBytes <= max_bytes_ - max_bytes_ / 16;
   }
 
   /// Allocates a block of 16-byte alignment. Null if the budget has no room, or if the system has

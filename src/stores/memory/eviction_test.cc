@@ -252,6 +252,31 @@ TEST(Full, FreshKeysElsewhereMakeRoom) {
   }
 }
 
+// Keys that fit their slots do not take all of the memory, and none of them is forgotten in vain
+// when a key that needs a record finds no room.
+TEST(Full, KeysWithoutRecordsLeaveRoomForRecords) {
+  for (const auto* limit : {"sliding_log 5/10m", "sliding_counter 5/10m", "concurrency 2",
+                            "token_bucket 9/1h & fixed_window 9/1h"}) {
+    SCOPED_TRACE(limit);
+    MemoryStore store(small_store());
+    LimitedKeys packed(store, "fixed_window 1000/1d");
+    for (std::uint64_t i = 0; store.counters().evicted < 5'000; ++i) {
+      packed.take(key_name(i), kStart);
+    }
+    const std::uint64_t before = store.counters().evicted;
+    LimitedKeys keys(store, limit);
+    constexpr std::uint64_t kKeys = 3'000;
+    int admitted = 0;
+    for (std::uint64_t i = 0; i < kKeys; ++i) {
+      const std::string key = "new" + std::to_string(i);
+      admitted += keys.permit(Operation::kTake, key, kStart, i + 1).allowed ? 1 : 0;
+    }
+    EXPECT_GE(admitted, kKeys * 99 / 100);
+    EXPECT_LE(store.counters().evicted - before, 4 * kKeys);
+    EXPECT_LE(store.used_bytes(), MemoryStore::kLeastBytes);
+  }
+}
+
 // If a large record cannot grow, evicting a few small keys near it would not help.
 TEST(Full, ADeniedRequestEvictsNoKey) {
   LoneTable table("sliding_log 10000/1h");

@@ -60,8 +60,10 @@ bool reserve_part(Budget& budget, Parts parts, std::size_t index, Cell& key,
 void commit_part(Budget& budget, Parts parts, std::size_t index, Cell& key,
                  const AnyChange& change);
 
-/// The bytes of the largest record that reserve_part() may allocate for a change of part `index`.
-std::size_t record_bytes_for(const AnyChange& change, Cell key, std::size_t index);
+/// About the bytes of the record that reserve_part() had no room for, with a change of part `index`
+/// of so many parts.
+std::size_t record_bytes_for(const AnyChange& change, Cell key, std::size_t index,
+                             std::size_t parts);
 
 /// The end of the key's block, which may be in the past; 0 if it has none.
 Instant blocked_until(Cell key);

@@ -30,6 +30,10 @@ struct MemoryOptions {
 /// counts as denying. A key with free permits does not: if it is forgotten, its holders learn at
 /// their next renewal that their permits are lost, and until then as many can be acquired again.
 ///
+/// A state that does not fit its slot of the table needs a record. A sixteenth of max_bytes is left
+/// to records. If one finds no room, the store considers more keys near its place, of which only
+/// those with records give way.
+///
 /// A limit is forgotten once no caller holds its space and none of its keys is kept. If there is no
 /// room for another limit, open_space() throws StoreError: no limit with a key that denies is
 /// forgotten for it.

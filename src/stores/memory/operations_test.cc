@@ -260,19 +260,21 @@ TEST(Full, DeniesABlockAndAChargeWithoutRoom) {
     options.table.allow_when_full = allow;
     MemoryStore store(options);
     LimitedKeys keys(store, "token_bucket 1/1h");
+    std::string late;
     for (std::uint64_t i = 0; store.counters().refused_full < 5'000; ++i) {
-      keys.take(key_name(i), kStart);
+      const std::string key = key_name(i);
+      if (keys.take(key, kStart).source == Source::kFull) late = key;
     }
     const auto is_refused = [&](const Decision& decision) {
       EXPECT_EQ(decision.source, Source::kFull);
       EXPECT_EQ(decision.allowed, allow);
     };
-    is_refused(keys.block("late", kStart, kSecondNs));
-    is_refused(keys.charge("late", kStart, 3));
-    is_refused(keys.take_up_to("late", kStart, 3));
-    EXPECT_EQ(keys.take_up_to("late", kStart, 3).taken, allow ? 1 : 0);
-    EXPECT_EQ(keys.peek("late", kStart).source, Source::kStore);
-    EXPECT_EQ(keys.peek("late", kStart).remaining, 1);
+    is_refused(keys.block(late, kStart, kSecondNs));
+    is_refused(keys.charge(late, kStart, 3));
+    is_refused(keys.take_up_to(late, kStart, 3));
+    EXPECT_EQ(keys.take_up_to(late, kStart, 3).taken, allow ? 1 : 0);
+    EXPECT_EQ(keys.peek(late, kStart).source, Source::kStore);
+    EXPECT_EQ(keys.peek(late, kStart).remaining, 1);
   }
 }
 

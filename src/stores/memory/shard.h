@@ -165,19 +165,20 @@ class alignas(64) Shard {
   void erase(Tag tag);
 
   static constexpr std::uint32_t kCandidateLines = 4;
+  static constexpr std::uint32_t kMostCandidateLines = 128;
   static constexpr std::uint32_t kMostCandidates = kCandidateLines * Line::kSlots;
 
-  /// Visits the keys near the place of `tag`: those of the first lines from its home or, if these
-  /// are empty, of the next line that is not.
+  /// Visits the keys near the place of `tag`: those of the first lines from its home and, until
+  /// `visit` has returned true, of the next ones.
   template <class Visit>
   void visit_candidates(Tag tag, Visit visit) const {
     const std::uint32_t count = line_count();
+    const std::uint32_t most = std::min(count, kMostCandidateLines);
     std::uint32_t i = home(tag, count);
     bool found = false;
-    for (std::uint32_t n = 0; n < count && (n < kCandidateLines || !found); ++n) {
+    for (std::uint32_t n = 0; n < most && (n < kCandidateLines || !found); ++n) {
       visit_line(i, [&](const Slot& slot) {
-        found = true;
-        visit(slot);
+        if (visit(slot)) found = true;
       });
       i = next(i, count);
     }

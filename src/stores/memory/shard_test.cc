@@ -189,7 +189,10 @@ TEST(Shard, StartsEmpty) {
   lone.shard.prefetch(1);
   lone.shard.prefetch_for_new(1);
   lone.shard.visit_next([](const Slot&) { FAIL() << "there is no tag to visit"; });
-  lone.shard.visit_candidates(1, [](const Slot&) { FAIL() << "there is no tag to visit"; });
+  lone.shard.visit_candidates(1, [](const Slot&) {
+    ADD_FAILURE() << "there is no tag to visit";
+    return true;
+  });
 }
 
 // Without moving another tag, even of a full line.
@@ -265,13 +268,14 @@ TEST(Shard, CandidatesAreThoseOfTheFirstFourLinesFromHome) {
   lone.shard.visit_candidates(Tag{0xFFFF'FFFF} << 32 | 61, [&](const Slot& slot) {
     EXPECT_EQ(slot.tag & 0xFFFF'FFFF, slot.cell);
     EXPECT_TRUE(candidates.insert(slot.tag).second) << "visited twice";
+    return true;
   });
   EXPECT_EQ(candidates.size(), 16U);
 
   LoneShard one_line;
   one_line.add(1, 1);
   int visits = 0;
-  one_line.shard.visit_candidates(2, [&](const Slot&) { ++visits; });
+  one_line.shard.visit_candidates(2, [&](const Slot&) { return ++visits > 0; });
   EXPECT_EQ(visits, 1);
 }
 
@@ -281,11 +285,31 @@ TEST(Shard, IfTheFirstLinesAreEmptyCandidatesAreThoseOfTheNextLineWithKeys) {
   lone.add(Tag{0x4000'0000} << 32, 1);
   lone.add(Tag{0x8000'0000} << 32, 2);
   std::vector<Cell> candidates;
-  lone.shard.visit_candidates(Tag{0xF000'0000} << 32,
-                              [&](const Slot& slot) { candidates.push_back(slot.cell); });
+  lone.shard.visit_candidates(Tag{0xF000'0000} << 32, [&](const Slot& slot) {
+    candidates.push_back(slot.cell);
+    return true;
+  });
   EXPECT_EQ(candidates, std::vector<Cell>{1});
   LoneShard empty;
-  empty.shard.visit_candidates(1, [](const Slot&) { ADD_FAILURE(); });
+  empty.shard.visit_candidates(1, [](const Slot&) {
+    ADD_FAILURE();
+    return true;
+  });
+}
+
+TEST(Shard, CandidatesAreSoughtUntilThereAreEnough) {
+  LoneShard lone;
+  for (Tag tag = 1; tag <= 4'000; ++tag) lone.add(tag * 0x9E37'79B9'7F4A'7C15, tag);
+  const std::size_t lines = lone.shard.line_count();
+  ASSERT_GT(lines, Shard::kMostCandidateLines);
+  int visits = 0;
+  lone.shard.visit_candidates(1, [&](const Slot&) { return ++visits == 40; });
+  EXPECT_GE(visits, 40);
+  EXPECT_LT(visits, 40 + static_cast<int>(Line::kSlots));
+  visits = 0;
+  lone.shard.visit_candidates(1, [&](const Slot&) { return ++visits == 0; });
+  EXPECT_GT(visits, 200);
+  EXPECT_LE(visits, static_cast<int>(Shard::kMostCandidateLines * Line::kSlots));
 }
 
 TEST(Shard, APrefetchNeedsNoLockWhileItGrows) {

@@ -292,8 +292,8 @@ bool Table::reserve(Place place, const Request& request, Instant now,
       tries = 0;
       continue;
     }
-    const std::size_t bytes =
-        blocks ? sizeof(BlockedRecord) : record_bytes_for(judged[i].change, *cell, i);
+    const std::size_t bytes = blocks ? sizeof(BlockedRecord)
+                                     : record_bytes_for(judged[i].change, *cell, i, judged.size());
     if (++tries > kMostTries || !make_room(place, bytes, now, pinned)) return false;
     cell = place.shard->find(place.tag);
   }

@@ -80,7 +80,7 @@ bool Table::make_room_for_key(Shard& shard, Tag tag, Instant now, std::span<cons
 
 bool Table::make_slot(Shard& shard, Instant now, std::span<const Tag> pinned) {
   if (!options_.forget) return shard.grow(budget_);
-  if (!budget_.has_room(shard.grown_bytes())) {
+  if (!budget_.has_room_to_grow(shard.grown_bytes())) {
     sweep_fresh(shard, kSampledLines, now, pinned);
     return !shard.crowded();
   }
@@ -96,7 +96,7 @@ bool Table::grow_at_others_expense(Shard& shard, Instant now, std::span<const Ta
     const std::uint32_t before = other.size();
     sweep_fresh(other, lines, now, pinned);
     if (other.size() < before) other.shrink(budget_);
-    return shard.grow(budget_);
+    return budget_.has_room_to_grow(shard.grown_bytes()) && shard.grow(budget_);
   });
 }
 
@@ -195,11 +195,16 @@ std::size_t Table::evict(Shard& shard, Tag near, std::size_t bytes, Instant now,
   std::size_t count = 0;
   std::size_t within_reach = 0;
   shard.visit_candidates(near, [&](const Slot& slot) {
-    if (is_pinned(pinned, slot.tag)) return;
+    const std::size_t held = record_bytes(slot.cell);
+    // To forget a key without a record would free no bytes.
+    if (bytes > 0 && held == 0) return false;
+    if (count == room.size()) return true;
+    if (is_pinned(pinned, slot.tag)) return bytes == 0;
     const Standing one = standing_of(slot, now);
-    if (one.denies) return;
-    within_reach += record_bytes(slot.cell);
+    if (one.denies) return bytes == 0;
+    within_reach += held;
     room[count++] = {slot, one};
+    return within_reach >= bytes;
   });
   // Forget no key if that would not make enough room.
   if (count == 0 || within_reach < bytes) return 0;
@@ -220,11 +225,12 @@ bool Table::evict_a_limit(Shard& shard, Tag near, Instant now, std::span<const T
   std::optional<Slot> found;
   Standing its;
   shard.visit_candidates(near, [&](const Slot& slot) {
-    if (is_pinned(pinned, slot.tag) || !limits_->has_one_use(slot.limit)) return;
+    if (is_pinned(pinned, slot.tag) || !limits_->has_one_use(slot.limit)) return true;
     const Standing one = standing_of(slot, now);
-    if (one.denies || (found && one.reset_after >= its.reset_after)) return;
+    if (one.denies || (found && one.reset_after >= its.reset_after)) return true;
     found = slot;
     its = one;
+    return true;
   });
   if (!found) return false;
   if (!its.fresh) counters_.evicted.fetch_add(1, std::memory_order_relaxed);
@@ -303,6 +309,7 @@ std::chrono::nanoseconds Table::room_after(Place place, Instant now) const {
   auto soonest = std::chrono::nanoseconds::max();
   place.shard->visit_candidates(place.tag, [&](const Slot& slot) {
     soonest = std::min(soonest, standing_of(slot, now).retry_after);
+    return true;
   });
   if (soonest == std::chrono::nanoseconds::max()) return kUnknownWait;
   return std::max<std::chrono::nanoseconds>(soonest, kLeastWait);
