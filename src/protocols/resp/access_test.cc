@@ -6,6 +6,7 @@
 
 #include "sluice/store.h"
 #include "testing/resp_connection.h"
+#include "testing/served_store.h"
 
 namespace sluice::resp {
 namespace {
@@ -99,6 +100,33 @@ TEST_F(AccessTest, AsksAgainOnceTheUserIsRemoved) {
   current.replace(std::make_shared<const Access::Users>(changed));
   EXPECT_EQ(connection_.send("PING\r\nAUTH gateway rotated\r\nPING\r\n"),
             std::string(kNoAuthReply) + "+OK\r\n+PONG\r\n");
+}
+
+// Its user is removed while the store decides the first of the keys.
+TEST_F(AccessTest, ACommandThatHasBegunIsCarriedOutToItsEnd) {
+  const auto store = later_store();
+  const auto thread = thread_over(store, users());
+  Handler handler(thread, 7, {.wake = [] {}});
+  std::string input = "AUTH operator other\r\nDEL";
+  for (int i = 0; i < 60; ++i) input += " k" + std::to_string(i);
+  input += "\r\nPING\r\n";
+  std::string output;
+  const auto go_on = [&] {
+    StreamHandler::Progress progress{.consumed = 0, .next = StreamHandler::Next::kMore};
+    while (progress.next == StreamHandler::Next::kMore) {
+      progress = handler.on_data(input, output);
+      input.erase(0, progress.consumed);
+    }
+  };
+  go_on();
+  thread->server->access().users().replace(
+      std::make_shared<const Access::Users>(Access::Users{users()[0]}));
+  while (store->pending() != 0) {
+    ASSERT_TRUE(store->answer());
+    go_on();
+  }
+  EXPECT_EQ(output, "+OK\r\n:0\r\n" + std::string(kNoAuthReply));
+  EXPECT_EQ(input, "");
 }
 
 TEST_F(AccessTest, ForgetsTheUserOnReset) {
