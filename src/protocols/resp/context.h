@@ -105,13 +105,14 @@ struct CommandContext {
     room = 0;
   }
 
-  /// For a command that reports counts of decisions: true if the batch has requests before it that
-  /// are not decided yet. The command must then return; it is run again when they are.
+  /// Ends the batch. For a command that reports counts of decisions, or must be the only one of its
+  /// batch: true if requests before it are not decided yet. The command must then return; it is run
+  /// again when they are. What is sent after it waits until its reply has been sent.
   bool waits_for_decisions() {
-    peer.resume_at = 0;
-    if (thread.context.batch.is_empty()) return false;
-    go_on_later(1);
-    return true;
+    const bool waits = !thread.context.batch.is_empty();
+    peer.resume_at = waits ? 1 : 0;
+    room = 0;
+    return waits;
   }
 };
 

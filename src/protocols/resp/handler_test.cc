@@ -172,6 +172,18 @@ TEST_F(HandlerTest, HandlesAtMost64CommandsAtATime) {
   EXPECT_THAT(store->batches, ElementsAre(64, 6));
 }
 
+// What is sent after a report waits until that has been sent.
+TEST_F(HandlerTest, AReportIsTheLastCommandOfItsBatch) {
+  for (const std::string_view report : {"SLUICE.LIMITS\r\n", "SLUICE.TOP login\r\n", "INFO\r\n",
+                                        "DBSIZE\r\n", "CLIENT LIST\r\n", "COMMAND\r\n"}) {
+    Handler handler(thread, 8, {});
+    std::string output;
+    const auto progress = handler.on_data(std::string(report) + "PING\r\n", output);
+    EXPECT_EQ(progress.consumed, report.size()) << report;
+    EXPECT_EQ(progress.next, Next::kMore) << report;
+  }
+}
+
 TEST_F(HandlerTest, QuotedArgumentsLiveUntilTheyAreDecided) {
   EXPECT_EQ(send("CL.THROTTLE 'a' 0 1 1\r\nCL.THROTTLE 'b' 0 1 1\r\nCL.THROTTLE a 0 1 1\r\n"),
             integers({0, 1, 0, -1, 1}) + integers({0, 1, 0, -1, 1}) + integers({1, 1, 0, 1, 1}));

@@ -171,7 +171,6 @@ void run_sluice_checkall(CommandContext& context, Arguments arguments) {
     batch.add(limits[i], requests[i], {.tag = tag_of(Form::kAll)});
   }
   batch.ask_together();
-  context.room = 0;
 }
 
 void run_sluice_limits(CommandContext& context, Arguments) {
@@ -187,7 +186,6 @@ void run_sluice_limits(CommandContext& context, Arguments) {
     reply.integer(static_cast<std::int64_t>(limit.allowed));
     reply.integer(static_cast<std::int64_t>(limit.denied));
   }
-  context.room = 0;  // What is sent after a long reply waits until that has been sent.
 }
 
 void run_sluice_top(CommandContext& context, Arguments arguments) {
@@ -209,7 +207,6 @@ void run_sluice_top(CommandContext& context, Arguments arguments) {
     reply.integer(static_cast<std::int64_t>(row.count));
     reply.integer(static_cast<std::int64_t>(row.error));
   }
-  context.room = 0;  // What is sent after a long reply waits until that has been sent.
 }
 
 void run_sluice_renew(CommandContext& context, Arguments arguments) {
