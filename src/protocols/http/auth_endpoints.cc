@@ -178,7 +178,6 @@ void ask_auth(Exchange& exchange, const AuthQuery& query, const OriginalRequest&
   const std::uint32_t tag = exchange.replies.tag_with(std::move(detail));
   for (const Check& check : checks) batch.add(check.limit, check.request, {.tag = tag});
   batch.ask_together();
-  exchange.is_last = true;
 }
 
 }  // namespace

@@ -34,7 +34,6 @@ void check_all(Exchange& exchange, const json::array& checks, HeaderStyle style)
     batch.add(read[i].limit, read[i].request, {.tag = tag});
   }
   batch.ask_together();
-  exchange.is_last = true;
 }
 
 }  // namespace
@@ -61,7 +60,6 @@ void run_check(Exchange& exchange) {
   // The list keeps the parsed body, and the arena in which it is stored.
   exchange.list = std::make_unique<CheckList>(
       std::exchange(thread.arena, std::make_unique<Arena>()), std::move(body), exchange.options);
-  exchange.is_last = true;
 }
 
 }  // namespace sluice::http

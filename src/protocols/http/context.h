@@ -98,10 +98,11 @@ struct Exchange {
     write_response(thread.context.batch.other_replies(output), options, date(), response);
   }
 
-  /// For a request that must be the only one of its batch, or that reports counts of decisions:
-  /// true if the batch has other requests before it. The endpoint must then return; it is run
-  /// again.
+  /// Ends the batch. For a request that must be the only one of its batch, or that reports counts
+  /// of decisions: true if the batch has other requests before it. The endpoint must then return;
+  /// it is run again.
   bool waits_for_decisions() {
+    is_last = true;
     is_to_repeat = !thread.context.batch.is_empty();
     return is_to_repeat;
   }

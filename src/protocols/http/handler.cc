@@ -116,7 +116,7 @@ void Handler::run(std::string& output, bool is_last) {
   } else if (exchange.options.closes) {
     is_closing_ = true;
   }
-  is_batch_full_ = exchange.is_last || exchange.is_to_repeat || is_closing_;
+  is_batch_full_ = exchange.is_last || is_closing_;
 }
 
 // Answers with the problem and closes the connection, whose further bytes cannot be parsed.

@@ -92,6 +92,17 @@ TEST_F(HandlerTest, AsksWhatIsSentTogetherInOneBatch) {
   EXPECT_THAT(store->batches, ElementsAre(3, 64, 36));
 }
 
+// What is sent after a report waits until that has been sent.
+TEST_F(HandlerTest, AReportIsTheLastRequestOfItsBatch) {
+  for (const std::string target : {"/v1/limits", "/v1/top?limit=login", "/metrics"}) {
+    const auto handler = make(TestConnection::accepted());
+    std::string output;
+    const auto progress = handler->on_data(get(target) + get("/healthz"), output);
+    EXPECT_EQ(progress.consumed, get(target).size()) << target;
+    EXPECT_EQ(progress.next, Next::kMore) << target;
+  }
+}
+
 TEST_F(HandlerTest, ReadsRequestsInPieces) {
   const std::string first = post("/v1/check", kCheckBob);
   const std::string bytes = first + get("/healthz");
