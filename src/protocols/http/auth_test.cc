@@ -204,6 +204,22 @@ TEST_F(KeyedAuthTest, FollowsTheRulesOfTheFile) {
             R"("reset_after_ms":0,"delay_ms":0,"source":"override"})");
 }
 
+// The other limit admits, so its headers do not say that the request is denied.
+TEST_F(KeyedAuthTest, ADenialByAnOverrideAmongSeveralLimitsIsNotCached) {
+  const Reply denied = keyed.ask_one(get("/auth?limit=api&limit=keyed", "X-Key: banned\r\n"));
+  EXPECT_EQ(denied.status, 429);
+  EXPECT_EQ(denied.header("Cache-Control"), "no-store");
+  EXPECT_EQ(denied.header("RateLimit-Policy"), "\"api\";q=5;w=3600");
+  EXPECT_EQ(denied.header("Retry-After"), "(none)");
+  // The other limit denies as well. Waiting for that does not help.
+  keyed.ask_one(get("/auth?limit=api&cost=5"));
+  const Reply both = keyed.ask_one(get("/auth?limit=api&limit=keyed", "X-Key: banned\r\n"));
+  EXPECT_EQ(both.status, 429);
+  EXPECT_EQ(both.header("Retry-After"), "(none)");
+  EXPECT_EQ(both.head.find("no-store"), both.head.rfind("no-store"));
+  EXPECT_EQ(both.header("Cache-Control"), "no-store");
+}
+
 TEST_F(AuthTest, DeniesWithoutWhatIsRequired) {
   const std::string query = "limit=api&key={header:X-Key}&require=";
   for (const std::string field :

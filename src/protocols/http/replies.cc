@@ -182,8 +182,15 @@ void DecisionReplies::write(ReplyDetail& detail, const Decision& whole,
     } else {
       Answers told;
       std::ranges::copy_if(answers_, std::back_inserter(told), has_numbers);
-      if (!told.empty()) headers = http_headers(told, detail.style, now);
-      if (told.empty() && !whole.allowed) headers.push_back({"Cache-Control", "no-store"});
+      headers = http_headers(told, detail.style, now);
+      const auto denies = [](const auto& answer) { return !answer.second.allowed; };
+      if (!whole.allowed && std::ranges::none_of(told, denies)) {
+        headers.push_back({"Cache-Control", "no-store"});
+      }
+      // What an override denies is never admitted, however long the others make the client wait.
+      if (whole.retry_after == kNever) {
+        std::erase_if(headers, [](const auto& header) { return header.name == "Retry-After"; });
+      }
     }
   }
   const bool is_denied = tells_limits && !whole.allowed;
