@@ -298,6 +298,23 @@ TEST_F(AuthTest, RefusesAPageOfAnotherSiteUnlessAProxyAsks) {
   }
 }
 
+// A browser sends no Origin when a page loads an image, for example.
+TEST_F(AuthTest, RefusesWhatAPageOfAnotherSiteLoads) {
+  for (const std::string site : {"cross-site", "same-site"}) {
+    const std::string page = "Sec-Fetch-Site: " + site + "\r\n";
+    EXPECT_EQ(ask("limit=api", page).status, 403) << site;
+    EXPECT_EQ(connection.ask_one(get("/auth/api/path", page)).status, 403) << site;
+    EXPECT_TRUE(store->asked.empty());
+    EXPECT_EQ(ask("limit=api", page + "X-Forwarded-For: 203.0.113.7\r\n").status, 204) << site;
+    // A page can only have these loaded, not read them.
+    EXPECT_EQ(connection.ask_one(get("/v1/limits", page)).status, 200) << site;
+    store->asked.clear();
+  }
+  for (const std::string site : {"same-origin", "none"}) {
+    EXPECT_EQ(ask("limit=api", "Sec-Fetch-Site: " + site + "\r\n").status, 204) << site;
+  }
+}
+
 TEST_F(AuthTest, AnswersTheOriginalPath) {
   const std::string peer = "X-Forwarded-For: 203.0.113.7\r\n";
   EXPECT_EQ(key_of("/auth/api/shop/cart?x=1", peer), "203.0.113.7");

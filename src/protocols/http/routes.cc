@@ -81,8 +81,9 @@ bool starts_ignoring_case(std::string_view text, std::string_view beginning) {
   return equals_ignoring_case(text.substr(0, beginning.size()), beginning);
 }
 
-// Whether a proxy has passed the request on: Origin and Host are then those of its own client. No
-// page of another site can have a browser send these headers, since the browser asks first.
+// Whether a proxy has passed the request on: Origin, Sec-Fetch-Site and Host are then those of its
+// own client. No page of another site can have a browser send these headers, since the browser asks
+// first.
 bool has_proxy_header(const Message& message) {
   return std::ranges::any_of(message.fields, [](const HeaderField& field) {
     return starts_ignoring_case(field.name, "X-Forwarded-") ||
@@ -91,9 +92,16 @@ bool has_proxy_header(const Message& message) {
   });
 }
 
+// Whether a browser says that a page of another site has made the request.
+bool is_from_other_site(const Message& message) {
+  const std::string_view site = message.field("Sec-Fetch-Site");
+  return !site.empty() && site != "same-origin" && site != "none";
+}
+
 // Refuses requests of a browser that shows a page of another site. The browser names that site in
-// Origin, or, if the site's name leads to this machine, in Host.
-void check_browser(const Exchange& exchange) {
+// Origin, or, if the site's name leads to this machine, in Host. When a page loads an image, say,
+// the browser sends no Origin; of the paths that a page can load so, only /auth changes anything.
+void check_browser(const Exchange& exchange, const Route* route) {
   const Message& message = exchange.message;
   const std::string_view host = host_of(message.host);
   if (exchange.peer.is_loopback && !host.empty() && !is_loopback_name(host)) {
@@ -103,12 +111,13 @@ void check_browser(const Exchange& exchange) {
                       "address"};
   }
   const std::string_view origin = message.field("Origin");
-  if (!message.has_field("Origin")) return;
   const std::size_t scheme = origin.find("://");
   const bool is_own = scheme != std::string_view::npos &&
                       equals_ignoring_case(origin.substr(scheme + 3), message.host);
-  if (!is_own)
+  const bool is_loaded = route != nullptr && route->is_for_proxies && is_from_other_site(message);
+  if (is_loaded || (message.has_field("Origin") && !is_own)) {
     throw Problem{.status = 403, .detail = "the request comes from a page of another site"};
+  }
 }
 
 // Refuses a client that lacks the role. A proxy that asks about its own client would pass a 401 or
@@ -153,7 +162,7 @@ void run_route(Exchange& exchange) {
   const Message& message = exchange.message;
   const Route* const route = find_route(message.path());
   const bool is_passed_on = route != nullptr && route->is_for_proxies && has_proxy_header(message);
-  if (!is_passed_on) check_browser(exchange);
+  if (!is_passed_on) check_browser(exchange, route);
   if (route == nullptr) throw Problem{.status = 404, .detail = "there is no such path"};
   check_place(exchange, *route);
   const bool is_head = message.method == "HEAD" && route->method == "GET";
