@@ -52,7 +52,6 @@ void Claims::begin_round(const std::vector<std::size_t>& claims) {
 void Claims::take(std::span<const Decision> decisions, std::span<const Request> requests) {
   if (mode_ == Batch::Mode::kEach) return take_peeks(decisions);
   const Decision& whole = decisions[0];
-  if (whole.source == Source::kUnavailable) return fail(answers_.error);
   bool is_denied = false;
   std::vector<std::size_t> others;
   for (std::size_t i = 0; i < round_.size(); ++i) {
@@ -74,7 +73,7 @@ void Claims::take(std::span<const Decision> decisions, std::span<const Request> 
 void Claims::take_peeks(std::span<const Decision> decisions) {
   for (std::size_t i = 0; i < round_.size(); ++i) {
     Decision& own = answers_.parts[round_[i]] = decisions[i];
-    own.allowed = own.source != Source::kUnavailable && own.remaining >= units_[round_[i]];
+    own.allowed = own.remaining >= units_[round_[i]];
     if (!own.allowed) own.retry_after = own.reset_after;
   }
   begin_round({});

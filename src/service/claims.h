@@ -33,7 +33,7 @@ class Claims {
   Batch::Mode mode() const { return mode_; }
 
   /// Takes the store's answer to the round. The requests are those that were asked, with the
-  /// decisions of their parts.
+  /// decisions of their parts. REQUIRES: the store has made all decisions.
   void take(std::span<const Decision> decisions, std::span<const Request> requests);
   /// The store has not answered, or refused to be asked together; `why` is a sentence.
   void fail(std::string_view why);

@@ -53,8 +53,9 @@ void submit_round(const std::shared_ptr<Store>& store, const std::shared_ptr<Cla
   auto batch = std::make_unique<Batch>(claims->requests(), claims->mode());
   for (const auto& owner : owners) batch->keep(owner);
   batch->completion = [store, claims, pending, owners](Batch& answered) {
-    const bool is_lost =
-        answered.is_together() && answered.decisions()[0].source == Source::kUnavailable;
+    const bool is_lost = std::ranges::any_of(answered.decisions(), [](const Decision& decision) {
+      return decision.source == Source::kUnavailable;
+    });
     is_lost ? claims->fail(answered.error())
             : claims->take(answered.decisions(), answered.requests());
     submit_round(store, claims, pending, owners);

@@ -340,6 +340,15 @@ TEST_P(NamedLimitsTest, TogetherSaysWhatGoesWrong) {
   EXPECT_TRUE(replies.errors[0].starts_with("refused: ")) << replies.errors[0];
 }
 
+// Wherever the claim stands that an override denies.
+TEST_P(NamedLimitsTest, TogetherADeniedKeyDoesNotHideThatTheStoreIsAway) {
+  take_away(*store);
+  ask_together({{"api", "banned:eve"}, {"login", "a"}});
+  ask_together({{"login", "a"}, {"api", "banned:eve"}});
+  EXPECT_THAT(replies.errors, ElementsAre("the store is away", "the store is away"));
+  EXPECT_THAT(replies.decisions, IsEmpty());
+}
+
 TEST_P(NamedLimitsTest, OneClaimAskedTogetherHasTheRulesOfItsLimit) {
   EXPECT_EQ(ask_together({{"api", "internal:cron"}}).limit, kUnlimited);
   EXPECT_THAT(replies.parts, SizeIs(1));
