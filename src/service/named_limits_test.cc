@@ -349,6 +349,16 @@ TEST_P(NamedLimitsTest, TogetherADeniedKeyDoesNotHideThatTheStoreIsAway) {
   EXPECT_THAT(replies.decisions, IsEmpty());
 }
 
+TEST_P(NamedLimitsTest, TogetherWithADeniedKeyAClaimAboveItsLimitNeverPasses) {
+  const std::string_view lending = "token_bucket 5/1h borrow=yes";
+  ask_together({{"login", "a", 6}, {"login", "b", 5}, {lending, "c", 6}, {"api", "banned:eve"}});
+  ASSERT_THAT(replies.parts, SizeIs(4));
+  EXPECT_FALSE(replies.parts[0].allowed);
+  EXPECT_EQ(replies.parts[0].retry_after, kNever);
+  EXPECT_TRUE(replies.parts[1].allowed);
+  EXPECT_NE(replies.parts[2].retry_after, kNever);
+}
+
 TEST_P(NamedLimitsTest, OneClaimAskedTogetherHasTheRulesOfItsLimit) {
   EXPECT_EQ(ask_together({{"api", "internal:cron"}}).limit, kUnlimited);
   EXPECT_THAT(replies.parts, SizeIs(1));
