@@ -14,7 +14,7 @@ using boost::system::error_code;
 
 constexpr std::string_view kLineEnd = "\r\n";
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
-// A longer body's memory is freed when the next request begins.
+// A longer body's memory is freed before the next request arrives.
 constexpr std::size_t kKeptBodyBytes = 16 * 1024;
 
 std::string_view view(beast::string_view text) {
@@ -207,6 +207,8 @@ std::size_t RequestParser::find_head_end(std::string_view input) {
 }
 
 RequestParser::Result RequestParser::read_head(std::string_view input) {
+  body_.clear();
+  if (body_.capacity() > kKeptBodyBytes) std::string().swap(body_);
   // Some clients send an empty line after a body.
   std::size_t blank = 0;
   if (scanned_ == 0 && input.starts_with(kLineEnd)) blank = kLineEnd.size();
@@ -218,8 +220,6 @@ RequestParser::Result RequestParser::read_head(std::string_view input) {
   message_.fields.clear();
   message_.host = message_.body = {};
   owns_head_ = false;
-  body_.clear();
-  if (body_.capacity() > kKeptBodyBytes) std::string().swap(body_);
   grammar_->reset(message_, body_);
   head_bytes_ = input.substr(0, head_end);
   error_code error;
