@@ -10,9 +10,9 @@
 
 namespace sluice::http {
 
-/// A request for many independent decisions. They take several batches, between which the thread
-/// serves other connections. Each batch is for this request only, and its replies are appended to
-/// results().
+/// A request for many independent decisions. They take several batches; while a store that answers
+/// later decides one, the thread serves other connections. Each batch is for this request only, and
+/// its replies are appended to results().
 class CheckList {
  public:
   static constexpr std::size_t kMost = 1'000;
