@@ -104,6 +104,15 @@ TEST_F(AuthTest, MakesNoKeyFromAParameterThatIsThereTwice) {
   EXPECT_EQ(reply_to("/a?x=1&user=1&x=2").status, 204);
 }
 
+TEST_F(AuthTest, MakesNoKeyFromAHeaderThatIsThereTwice) {
+  const std::string target = "/auth?limit=api&key={header:X-Api-Key}";
+  const Reply twice = connection.ask_one(get(target, "X-Api-Key: a\r\nA: 1\r\nx-api-key: b\r\n"));
+  EXPECT_EQ(twice.status, 400);
+  EXPECT_THAT(twice.body, HasSubstr(R"(the header \"X-Api-Key\" is there twice)"));
+  EXPECT_TRUE(store->asked.empty());
+  EXPECT_EQ(key_of(target, "A: 1\r\nX-Api-Key: a\r\nA: 2\r\n"), "a");
+}
+
 TEST_F(AuthTest, ReadsOnlyTheParameterThatTheKeyNames) {
   const std::string target = "/auth?limit=api&key={query:user}";
   const auto original = [](const std::string& uri) { return "X-Forwarded-Uri: " + uri + "\r\n"; };

@@ -54,7 +54,15 @@ std::string OriginalRequest::client_ip() const {
 }
 
 std::string_view OriginalRequest::header(std::string_view name) const {
-  return exchange_.message.field(name);
+  const HeaderField* found = nullptr;
+  for (const HeaderField& field : exchange_.message.fields) {
+    if (!equals_ignoring_case(field.name, name)) continue;
+    if (found != nullptr) {
+      throw Problem{.detail = "the header \"" + std::string(name) + "\" is there twice"};
+    }
+    found = &field;
+  }
+  return found == nullptr ? std::string_view() : found->value;
 }
 
 }  // namespace sluice::http

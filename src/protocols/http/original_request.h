@@ -23,7 +23,8 @@ class OriginalRequest {
   std::string_view host() const;
   /// ClientIp::key() of the client.
   std::string client_ip() const;
-  /// A header of the request, as the proxy passes it on.
+  /// A header of the request, as the proxy passes it on; empty if it is missing. Throws Problem if
+  /// it is there twice: the server behind the proxy may read the other one.
   std::string_view header(std::string_view name) const;
 
  private:
