@@ -115,6 +115,9 @@ class Readme(SystemTest):
     def test_advise(self):
         self.check(os.path.join("docs", "advise.md"))
 
+    def test_replay(self):
+        self.check(os.path.join("docs", "replay.md"))
+
     def test_limits(self):
         self.check(os.path.join("docs", "limits.md"))
 
