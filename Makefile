@@ -54,10 +54,12 @@ build:
 run: build
 	@exec tools/demo build/release/sluice
 
+# Programs find the shared library only after ldconfig. A tree in DESTDIR is for another machine.
 install: build
 	@$(call LIBRARY,$(PREFIX))
 	@DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)" --component program
 	@DESTDIR="$(DESTDIR)" cmake --install build/library
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 
 package: build
 	@tools/setup package
