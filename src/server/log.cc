@@ -60,7 +60,11 @@ void Log::configure(const LogOptions& options) {
 
 void Log::write(const LogEvent& event) {
   if (event.level < level_) return;
-  out_ << log_line(event, format_, wall_now()) << std::flush;
+  const std::string line = log_line(event, format_, wall_now());
+  const std::lock_guard lock(mutex_);
+  // If the line before could not be written, for example to a full disk, this one may be.
+  out_.clear();
+  out_ << line << std::flush;
 }
 
 }  // namespace sluice

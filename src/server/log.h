@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -56,10 +57,11 @@ struct LogOptions {
   std::chrono::nanoseconds slow = std::chrono::seconds(1);
 };
 
-/// Writes events to a stream, each in one piece. Thread-safe, if the stream is (std::cerr is).
+/// Writes events to a stream, each in one piece. An event that cannot be written is lost; the later
+/// ones are written as far as that is possible. Thread-safe.
 class Log {
  public:
-  /// `out` outlives this.
+  /// `out` outlives this, and nothing else writes to it.
   explicit Log(std::ostream& out) : out_(out) {}
 
   /// Applies from the next event on.
@@ -67,6 +69,7 @@ class Log {
   void write(const LogEvent& event);
 
  private:
+  std::mutex mutex_;  // Held while the stream is used.
   std::ostream& out_;
   std::atomic<LogFormat> format_ = LogFormat::kText;
   std::atomic<LogLevel> level_ = LogLevel::kInfo;

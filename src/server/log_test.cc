@@ -46,6 +46,29 @@ TEST(Log, EventsBelowTheLevelAreLeftOut) {
   EXPECT_NE(out.str().find(R"("message":"four"})"), std::string::npos);
 }
 
+/// Takes no byte while it is full.
+class Disk : public std::stringbuf {
+ public:
+  bool is_full = false;
+
+ private:
+  std::streamsize xsputn(const char* bytes, std::streamsize count) override {
+    return is_full ? 0 : std::stringbuf::xsputn(bytes, count);
+  }
+};
+
+TEST(Log, GoesOnAfterALineThatCouldNotBeWritten) {
+  Disk disk;
+  std::ostream out(&disk);
+  Log log(out);
+  log.write({LogLevel::kInfo, "serving", "one"});
+  disk.is_full = true;
+  log.write({LogLevel::kInfo, "serving", "two"});
+  disk.is_full = false;
+  log.write({LogLevel::kInfo, "serving", "three"});
+  EXPECT_EQ(disk.str(), "sluice: one\nsluice: three\n");
+}
+
 RC_GTEST_PROP(Log, AnyBytesBecomeOneLineOfJson, (const std::string& text)) {
   const LogEvent event{LogLevel::kInfo, "serving", text, {{"field", text}}};
   std::string line = log_line(event, LogFormat::kJson, kTime);

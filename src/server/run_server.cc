@@ -132,6 +132,9 @@ class Reloader {
 
 void run_server(const LoadOptions& load, const std::string& file, const std::shared_ptr<Log>& log,
                 const std::function<void(const Server&)>& started) {
+  // If the log goes to a pipe that nothing reads any more, its lines are lost, and the server goes
+  // on.
+  std::signal(SIGPIPE, SIG_IGN);
   boost::asio::io_context context;
   boost::asio::signal_set signals(context, SIGTERM, SIGINT);
   boost::asio::signal_set snapshot_signals(context, SIGUSR1);

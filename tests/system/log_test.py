@@ -4,10 +4,12 @@ import json
 import os
 import re
 import signal
+import subprocess
 import unittest
 
 from fleet import await_true
-from harness import ROOT, Connection, RedisServer, Server, SystemTest, free_port, sluice
+from harness import (BINARY, PATIENCE_S, ROOT, Connection, RedisServer, Server, SystemTest,
+                     free_port, sluice)
 
 ROW = re.compile(r"^\| `(\w+)` \| (info|warning|error) \|.*\|([^|]*)\|$", re.MULTILINE)
 USUAL = {"time", "level", "event", "message"}
@@ -122,6 +124,20 @@ class LogTest(SystemTest):
         with Server() as first:
             result = sluice("serve", "--resp", f"127.0.0.1:{first.port}", "--log-format", "json")
         self.assertEqual((result.returncode, self.events(result.stderr)), (1, ["not_started"]))
+
+    def test_a_reader_that_is_gone_does_not_end_the_server(self):
+        reader, writer = os.pipe()
+        port = free_port()
+        process = subprocess.Popen([BINARY, "serve", "--resp", f"127.0.0.1:{port}"], stderr=writer)
+        self.addCleanup(process.kill)
+        os.close(writer)
+        self.assertIn(b"serving ", os.read(reader, 4096))
+        os.close(reader)
+        with Connection(("127.0.0.1", port)) as connection:
+            process.send_signal(signal.SIGUSR1)  # The server has a line for it.
+            self.assertEqual(connection.ask("PING"), "PONG")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(PATIENCE_S), 0)
 
     def test_the_options_win_over_the_file(self):
         file = self.write_file("sluice.yaml", "log: {format: json, level: error}\n")
