@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <exception>
 #include <functional>
 #include <iostream>
@@ -59,7 +60,12 @@ int run(int argc, char** argv) {
     std::cerr << "sluice: " << error.what() << " (sluice --help says more)\n";
     return sluice::kMisused;
   }
-  if (chosen) return chosen();
+  if (chosen) {
+    const int status = chosen();
+    if (status != 0 || std::cout << std::flush) return status;
+    std::cerr << "sluice: standard output cannot be written\n";
+    return sluice::kFailed;
+  }
   std::cerr << "sluice: a subcommand is missing (sluice --help lists them)\n";
   return sluice::kMisused;
 }
@@ -67,6 +73,8 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A write beyond the size that the system allows a file fails, and does not end the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {

@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 import time
 import unittest
@@ -60,6 +61,17 @@ class Restart(SystemTest):
             server.wait()
         with self.serve() as server, Connection(server.address) as connection:
             self.assertEqual(connection.ask("CL.THROTTLE", "k", 14, 15, 3600)[2], 13)
+
+    def test_a_file_that_may_not_grow_does_not_end_the_server(self):
+        with self.serve() as server, Connection(server.address) as connection:
+            for i in range(300):
+                connection.ask("CL.THROTTLE", i, 14, 15, 3600)
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (4096, 4096))
+            server.signal(signal.SIGUSR1)
+            self.await_output(server, "no snapshot was written, the former one stays: ")
+            self.assertIn("File too large", server.output())
+            self.assertEqual(connection.ask("PING"), "PONG")
+            self.assertEqual(server.stop(), 0)
 
     def test_it_is_written_from_time_to_time_and_counted(self):
         http = ("127.0.0.1", free_port())

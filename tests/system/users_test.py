@@ -24,6 +24,11 @@ class Token(SystemTest):
         self.assertNotIn(first, line)
         self.assertNotEqual(first, new_token("gateway")[0])
 
+    def test_is_not_lost_unnoticed(self):
+        result = run("sh", "-c", f"'{BINARY}' token > /dev/full")
+        self.assertEqual((result.returncode, result.stderr),
+                         (1, "sluice: standard output cannot be written\n"))
+
 
 class Users(SystemTest):
     def setUp(self):
