@@ -32,6 +32,11 @@ void add_token(CLI::App& app, std::function<int()>& chosen) {
   command->footer(kTokenFooter);
   command->add_option("--name", *name, "The user's name in the line")
       ->type_name("NAME")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            return is_user_name(text) ? std::string() : std::string(kUserNames);
+          },
+          ""))
       ->capture_default_str();
   command->callback([name, &chosen] { chosen = [name] { return print_token(*name); }; });
 }

@@ -11,17 +11,9 @@ namespace sluice {
 namespace {
 
 constexpr std::size_t kMaxUsers = 1'000;
-constexpr std::size_t kMaxNameBytes = 64;
 constexpr std::string_view kHash = "sha256:";
 constexpr std::size_t kHashDigits = 64;
 constexpr std::string_view kHexadecimal = "0123456789abcdef";
-
-bool is_name(std::string_view text) {
-  return text.size() <= kMaxNameBytes && std::ranges::all_of(text, [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  c == '_' || c == '.' || c == '-';
-         });
-}
 
 std::string read_hash(const YamlFile& file, const YamlMember& member) {
   const std::string text = file.text(member, "sha256:…");
@@ -54,9 +46,7 @@ User read_user(const YamlFile& file, const YamlMember& item) {
   for (const YamlMember& member : file.members(item.value, "a user", kUserMembers)) {
     if (member.name == "name") {
       user.name = file.text(member, "gateway");
-      if (!is_name(user.name)) {
-        file.fail_value(member, "a user's name has 1 to 64 characters of a-z A-Z 0-9 _ . -");
-      }
+      if (!is_user_name(user.name)) file.fail_value(member, std::string(kUserNames));
     } else if (member.name == "token") {
       user.token_sha256 = read_hash(file, member);
     } else if (member.name == "certificate") {

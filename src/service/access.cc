@@ -4,6 +4,7 @@
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <utility>
@@ -14,6 +15,7 @@ namespace sluice {
 namespace {
 
 constexpr std::size_t kTokenBytes = 32;
+constexpr std::size_t kMaxUserNameBytes = 64;
 /// Counts wrong tokens by the client's address. If there are too many addresses, the store forgets
 /// some, which may then send wrong tokens again.
 constexpr const char* kStore = "memory:?max_bytes=1048576&full=allow";
@@ -51,6 +53,13 @@ Identity find_token(const Access::Users& users, std::string_view name, std::stri
 }
 
 }  // namespace
+
+bool is_user_name(std::string_view text) {
+  return !text.empty() && text.size() <= kMaxUserNameBytes && std::ranges::all_of(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.' || c == '-';
+  });
+}
 
 std::string make_token() {
   constexpr std::string_view kDigits =

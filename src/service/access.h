@@ -11,6 +11,11 @@
 
 namespace sluice {
 
+/// Whether a user may have this name.
+bool is_user_name(std::string_view text);
+inline constexpr std::string_view kUserNames =
+    "a user's name has 1 to 64 characters of a-z A-Z 0-9 _ . -";
+
 /// What a client may ask for. Several roles are joined by |.
 enum Role : std::uint8_t {
   kNoRole = 0,
@@ -23,7 +28,7 @@ inline constexpr Roles kAllRoles = kCheckRole | kAdminRole | kMetricsRole;
 
 /// A program that may use the server: it knows a token, or has a certificate.
 struct User {
-  /// 1 to 64 letters, digits and "_.-"; empty for a user with a certificate.
+  /// See is_user_name(); empty for a user with a certificate.
   std::string name;
   /// The SHA-256 of its token, in 64 hexadecimal digits; empty for a user with a certificate.
   std::string token_sha256;

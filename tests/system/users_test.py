@@ -29,6 +29,12 @@ class Token(SystemTest):
         self.assertEqual((result.returncode, result.stderr),
                          (1, "sluice: standard output cannot be written\n"))
 
+    def test_is_for_a_name_that_the_file_may_have(self):
+        for name in ("my gateway", "", "x" * 65, "a, roles: [admin]"):
+            result = sluice("token", "--name", name)
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertIn("a user's name has 1 to 64 characters", result.stderr)
+
 
 class Users(SystemTest):
     def setUp(self):
