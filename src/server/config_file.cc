@@ -113,10 +113,11 @@ void read_log(const YamlFile& file, const YamlMember& member, ConfigFile& config
       config.log_format = static_cast<LogFormat>(file.choice(each, kLogFormats));
     } else if (each.name == "level") {
       config.log_level = static_cast<LogLevel>(file.choice(each, kLogLevels));
-    } else if (each.value.IsScalar() && each.value.Scalar() == "no") {
+    } else if (each.value.IsScalar() && !each.value.as<bool>(true)) {
       config.log_slow = SlowDecisions::kNever;
     } else {
-      config.log_slow = file.duration(each, std::chrono::microseconds(1), std::chrono::hours(1));
+      config.log_slow =
+          file.duration(each, std::chrono::microseconds(1), std::chrono::hours(1), ", or no");
     }
   }
 }

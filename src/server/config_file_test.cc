@@ -51,6 +51,11 @@ limits:
   EXPECT_EQ(config.log_level, LogLevel::kWarning);
   EXPECT_EQ(config.log_slow, std::chrono::milliseconds(20));
   EXPECT_EQ(parse_config("log: {slow: no}", "f.yaml").log_slow, SlowDecisions::kNever);
+  EXPECT_EQ(parse_config("log: {slow: false}", "f.yaml").log_slow, SlowDecisions::kNever);
+  EXPECT_EQ(
+      mistake("log: {slow: never}"),
+      "f.yaml:1:13: 'slow' must be a duration like 5s or 1m30s, or no; the units are ns us ms "
+      "s m h d w");
   EXPECT_FALSE(config.limits.expressions);
   ASSERT_EQ(config.limits.named.size(), 2U);
   EXPECT_EQ(config.limits.named[1].limit.space(), "api");
@@ -125,6 +130,7 @@ TEST(ConfigFile, FindsTheFilesOfTlsBesideItself) {
 
 TEST(ConfigFile, PointsAtMistakesInTls) {
   EXPECT_EQ(mistake("tls: yes"), "f.yaml:1:6: 'tls' must be no, or a map with 'cert'");
+  EXPECT_EQ(mistake("tls: a.pem"), "f.yaml:1:6: 'tls' must be no, or a map with 'cert'");
   EXPECT_EQ(mistake("tls: {key: a}"), "f.yaml:1:6: 'tls' needs 'cert', a PEM file");
   EXPECT_EQ(mistake("tls: {cert: a, keys: b}"),
             "f.yaml:1:16: there is no 'keys' in 'tls' (did you mean 'key'?); there can be cert, "

@@ -240,7 +240,8 @@ bool YamlFile::yes_or_no(const YamlMember& member) const {
 
 std::chrono::nanoseconds YamlFile::duration(const YamlMember& member,
                                             std::chrono::nanoseconds least,
-                                            std::chrono::nanoseconds most) const {
+                                            std::chrono::nanoseconds most,
+                                            std::string_view otherwise) const {
   const std::string written = text(member, "5s");
   std::int64_t duration_ns = 0;
   // A limit has no window of zero, but here zero can have a meaning.
@@ -249,13 +250,12 @@ std::chrono::nanoseconds YamlFile::duration(const YamlMember& member,
     if (!is_zero) duration_ns = parse_duration(written, 0, written.size());
   } catch (const InvalidLimit& error) {
     fail_within(member.value, error.position(),
-                "'" + member.name +
-                    "' must be a duration like 5s or 1m30s; the units are ns us ms "
-                    "s m h d w");
+                "'" + member.name + "' must be a duration like 5s or 1m30s" +
+                    std::string(otherwise) + "; the units are ns us ms s m h d w");
   }
   if (duration_ns < least.count() || duration_ns > most.count()) {
     fail_value(member, "'" + member.name + "' must be from " + format_duration(least.count()) +
-                           " to " + format_duration(most.count()));
+                           " to " + format_duration(most.count()) + std::string(otherwise));
   }
   return std::chrono::nanoseconds(duration_ns);
 }

@@ -59,9 +59,11 @@ class YamlFile {
   std::size_t choice(const YamlMember& member, std::span<const std::string_view> choices) const;
   /// yes or no, or what YAML reads as these: true, off, and so on.
   bool yes_or_no(const YamlMember& member) const;
-  /// A duration as in a limit: 1h30m, 500ms. Refuses one below or above the bounds.
+  /// A duration as in a limit: 1h30m, 500ms. Refuses one below or above the bounds. `otherwise`,
+  /// for messages, says what else the value could be.
   std::chrono::nanoseconds duration(const YamlMember& member, std::chrono::nanoseconds least,
-                                    std::chrono::nanoseconds most) const;
+                                    std::chrono::nanoseconds most,
+                                    std::string_view otherwise = {}) const;
 
  private:
   [[noreturn]] void fail_at(const YAML::Mark& mark, const std::string& sentence) const;
