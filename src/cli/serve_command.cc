@@ -102,6 +102,9 @@ ServerOptions read_options(const CommandLine& line) {
   if (!given.snapshot.file.empty()) options.snapshot = given.snapshot;
   if (!line.snapshot_every.empty()) {
     options.snapshot.every = read_snapshot_every(line.snapshot_every);
+    if (options.snapshot.file.empty()) {
+      throw ConfigError("--snapshot-every: no file is named for the snapshot (--snapshot)");
+    }
   }
   options.threads = given.threads;
   options.insecure = given.insecure;

@@ -100,6 +100,7 @@ class Restart(SystemTest):
     def test_what_cannot_be_kept_is_refused(self):
         self.assertIn("--snapshot-every must be a duration from 1s to 1d",
                       self.refusal("--snapshot", self.path, "--snapshot-every", "1ms"))
+        self.assertIn("--snapshot-every: no file is named", self.refusal("--snapshot-every", "5m"))
         self.assertIn("No such file or directory",
                       self.refusal("--snapshot", "/nonexistent/snapshot"))
         self.assertIn("snapshot: only a store memory: has one",
