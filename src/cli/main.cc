@@ -42,6 +42,12 @@ std::string suggest_argument(const CLI::App& app) {
   return "";
 }
 
+// Points to the help of the subcommand that was named, or to that of the program.
+std::string help_hint(const CLI::App& app) {
+  const std::vector<CLI::App*> named = app.get_subcommands();
+  return " (sluice " + (named.empty() ? "" : named.front()->get_name() + " ") + "--help says more)";
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Sluice is a rate limiter: it decides which requests may go ahead now.", "sluice");
   app.set_version_flag("--version", "sluice " SLUICE_VERSION);
@@ -53,11 +59,10 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ExtrasError& error) {
-    std::cerr << "sluice: " << error.what() << suggest_argument(app)
-              << " (sluice --help says more)\n";
+    std::cerr << "sluice: " << error.what() << suggest_argument(app) << help_hint(app) << '\n';
     return sluice::kMisused;
   } catch (const CLI::ParseError& error) {
-    std::cerr << "sluice: " << error.what() << " (sluice --help says more)\n";
+    std::cerr << "sluice: " << error.what() << help_hint(app) << '\n';
     return sluice::kMisused;
   }
   if (chosen) {

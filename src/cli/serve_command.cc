@@ -33,8 +33,12 @@ constexpr const char* kServeFooter =
 The URL of --store is memory: with options, as in 'memory:?max_bytes=16777216&full=allow':
   max_bytes=N      the most bytes for all states together (default 1 GiB, at least 1 MiB)
   full=deny|allow  denies a new key that finds no room (default), or admits it without recording it
+or that of servers which several processes share (docs/redis.md, docs/memcached.md):
+  redis://127.0.0.1:6379  rediss://  redis+sentinel://  redis+cluster://  unix://  memcached://
 
-On SIGTERM or SIGINT the server stops within 5 s (drain, in the file): GET /readyz says 503, and
+On SIGHUP, and when they change, the server reads its file and those for TLS again.
+
+On SIGTERM or SIGINT it stops within 5 s (drain, in the file): GET /readyz says 503, and
 each connection is closed after its next reply. When all are closed, or half of that time is over,
 it accepts no more, reads each connection once more (64 KiB at most), sends all replies, and ends.
 A second signal ends it at once. The snapshot (--snapshot, or in the file) is written at the end,

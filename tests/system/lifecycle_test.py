@@ -28,7 +28,8 @@ class Refusals(SystemTest):
             self.expect_refusal(["--resp", address], address)
 
     def test_near_misses(self):
-        self.expect_refusal(["--limts", "x"], "(did you mean '--limits'?)")
+        self.expect_refusal(["--limts", "x"], "(did you mean '--limits'?)",
+                            "(sluice serve --help says more)")
         self.expect_refusal(["--stroe=memory:"], "(did you mean '--store'?)")
         self.expect_refusal(["--store", "memroy:"], "(did you mean 'memory'?)")
         misspelt = sluice("repaly", "access.log")
