@@ -1,3 +1,6 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <exception>
@@ -48,6 +51,15 @@ std::string help_hint(const CLI::App& app) {
   return " (sluice " + (named.empty() ? "" : named.front()->get_name() + " ") + "--help says more)";
 }
 
+// Where a standard descriptor is closed, the next file or connection would get its number, and with
+// it all that is written to standard error. So it is opened, the wrong way round: using it fails.
+void occupy_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) >= 0) continue;
+    ::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Sluice is a rate limiter: it decides which requests may go ahead now.", "sluice");
   app.set_version_flag("--version", "sluice " SLUICE_VERSION);
@@ -80,6 +92,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   // A write beyond the size that the system allows a file fails, and does not end the process.
   std::signal(SIGXFSZ, SIG_IGN);
+  occupy_standard_descriptors();
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {

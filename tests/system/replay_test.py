@@ -222,6 +222,16 @@ class BadInput(Replay):
     def test_no_limit(self):
         self.replay(self.write_file("requests.csv", CSV), code=2)
 
+    def test_what_is_said_goes_into_no_file(self):
+        """Where a standard descriptor is closed, no file gets its number."""
+        source = self.write_file("requests.csv", CSV + "this is no line\n")
+        command = f"'{BINARY}' replay '{source}' --limit 'fixed_window 1/1m' --decisions "
+        for closed in ("2>&-", ">&-", "<&- >&- 2>&-"):
+            path = os.path.join(self.temporary_folder(), "decisions.jsonl")
+            run("sh", "-c", f"{command} '{path}' {closed}")
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual([json.loads(line)["key"] for line in file], ["a"] * 4)
+
     def test_full_disk(self):
         for input_path in (self.write_file("requests.csv", CSV), SAMPLE):
             result = self.replay(input_path, *self.LIMIT, "--decisions", "/dev/full", code=1)
