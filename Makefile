@@ -59,7 +59,7 @@ install: build
 	@$(call LIBRARY,$(PREFIX))
 	@DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)" --component program
 	@DESTDIR="$(DESTDIR)" cmake --install build/library
-	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || /sbin/ldconfig
 
 package: build
 	@tools/setup package
