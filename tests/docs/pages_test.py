@@ -1,6 +1,7 @@
 """Checks the pages against the program: links, the options of limits, the man pages."""
 
 import glob
+import json
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from harness import ROOT, run, sluice  # noqa: E402
 from links import dangling_links, read  # noqa: E402
 
 MAN = os.path.join(ROOT, "docs", "man")
+SAMPLE = os.path.join(ROOT, "data", "access.log")
 
 
 class Links(unittest.TestCase):
@@ -84,6 +86,38 @@ class LimitsPages(unittest.TestCase):
         comment = comment[:comment.index("class SLUICE_EXPORT Limit {")]
         self.assertEqual(set(re.findall(r"[\[ ](\w+)=", comment)),
                          set().union(*self.options.values()))
+
+
+def members_of(value, prefix=""):
+    """The names of the members of a JSON value that are no objects or lists of objects, as the
+    pages write them: "limits[].key"."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return members_of(value[0], prefix + "[]")
+    if not isinstance(value, dict):
+        return {prefix}
+    inner = (members_of(each, f"{prefix}.{name}".lstrip(".")) for name, each in value.items())
+    return set().union(*inner)
+
+
+class JsonReports(unittest.TestCase):
+    """The members of --json are described, and no others."""
+
+    def check(self, command, *options):
+        printed = members_of(json.loads(sluice(command, SAMPLE, "--json", *options).stdout))
+        page = read(os.path.join(ROOT, "docs", command + ".md")).rpartition("`--json` prints")[2]
+        described = set()
+        for cell in re.findall(r"(?m)^\| (`.*?`) \| ", page):
+            names = re.findall("`([^`]+)`", cell)
+            # "….b" after "a[].b" has the same beginning.
+            before = names[0].rpartition(".")[0]
+            described |= {before + name[1:] if name.startswith("…") else name for name in names}
+        self.assertEqual(described, printed)
+
+    def test_replay(self):
+        self.check("replay", "--limit", "fixed_window 5/1m")
+
+    def test_advise(self):
+        self.check("advise")
 
 
 def options_of_help(text):
