@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "sluice/health.h"
 #include "sluice/store.h"
 #include "testing/resp_connection.h"
 #include "testing/served_store.h"
@@ -84,6 +85,19 @@ TEST_F(KeyCommandsTest, KeepsTheKeysOfIncrexApart) {
   EXPECT_EQ(run("INCREX user UBOUND 5 EX 3600 ENX"), integers({2, 1}));
 }
 
+TEST_F(KeyCommandsTest, ThePeriodOfIncrexBeginsWithItsFirstUnit) {
+  const auto fake = still_store();
+  TestConnection over_fake(thread_over(fake));
+  *fake->clock = 1'700'000'000'500'000'000;  // No boundary of a clock's second.
+  const std::string increment = "INCREX user UBOUND 2 PX 1000 ENX\r\n";
+  EXPECT_EQ(over_fake.send(increment), integers({1, 1}));
+  *fake->clock += 999'999'999;
+  EXPECT_EQ(over_fake.send(increment), integers({2, 1}));
+  EXPECT_EQ(over_fake.send("INCREX user UBOUND 2 EX 1 ENX\r\n"), integers({2, 0}));
+  *fake->clock += 1;
+  EXPECT_EQ(over_fake.send(increment), integers({1, 1}));
+}
+
 TEST_F(KeyCommandsTest, RefusesOtherFormsOfIncrex) {
   const auto error = [this](const std::string& options) { return run("INCREX user " + options); };
   const std::string form =
@@ -126,6 +140,29 @@ TEST_F(KeyCommandsTest, CountsUpToAnyNumberOfBounds) {
     ASSERT_EQ(in_small_store.send("INCREX k" + number + " UBOUND " + number + " EX 3600 ENX\r\n"),
               integers({1, 1}))
         << number;
+  }
+}
+
+// The store is full of keys that deny nobody by their own numbers, so that they give way; by others
+// they would deny.
+TEST_F(KeyCommandsTest, AFullStoreAdmitsNewKeysWithOtherNumbers) {
+  for (const std::string& numbers : {"CL.THROTTLE # 999 1000 3600\r\nCL.THROTTLE # 6 7 3600\r\n",
+                                     "THROTTLE # 1000 1000 3600\r\nTHROTTLE # 7 7 3600\r\n",
+                                     "INCREX # UBOUND 1000 EX 3600 ENX\r\n"
+                                     "INCREX # UBOUND 7 EX 3600 ENX\r\n"}) {
+    const auto small = open_store("memory:?max_bytes=1048576");
+    TestConnection in_small_store(thread_over(small));
+    const std::size_t line = numbers.find('\n') + 1;
+    const auto ask = [&](std::string command, const std::string& key) {
+      return in_small_store.send(command.replace(command.find('#'), 1, key));
+    };
+    for (int i = 0; i < 50'000; ++i) ask(numbers.substr(0, line), "k" + std::to_string(i));
+    ASSERT_GT(health(*small).evicted, 0U);
+    const std::string admitted = ask(numbers.substr(line), "new");
+    for (int i = 0; i < 2'000; ++i) {
+      ASSERT_EQ(ask(numbers.substr(line), "new" + std::to_string(i)), admitted) << numbers << i;
+    }
+    EXPECT_EQ(health(*small).without_room, 0U) << numbers;
   }
 }
 
