@@ -186,7 +186,8 @@ void Connection::fill(Call& call, RequestList& from) {
     if (!fits && call.size() != 0) return;
     request.unlink();
     if (!fits) {
-      settings_.worker.fail(request, "the key is too long for " + name());
+      settings_.worker.fail(request, "the key is too long: a call to " + name() + " has at most " +
+                                         std::to_string(ScriptCall::kMaxBytes) + " bytes");
       continue;  // The request may be destroyed now.
     }
     request.holder = &call;
