@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "servers/redis_cluster.h"
 #include "servers/socket.h"
 #include "stores/redis/limited_test.h"
+#include "testing/error_of.h"
 
 namespace sluice::redis {
 namespace {
@@ -210,6 +213,25 @@ TEST(RedisStoreOnACluster, ABatchIsOneCallForEachSlot) {
   for (std::size_t i = 0; i < cluster.size(); ++i) {
     EXPECT_EQ(calls(cluster.node(i), "evalsha"), 1) << i;
   }
+}
+
+TEST(RedisStoreOnACluster, TakesTogetherFromOneSlotOnly) {
+  servers::RedisCluster cluster;
+  Limited limited(options_for_node(cluster.node(0), 5s), "fixed_window 100/24h");
+  const std::string here = key_of(cluster, 0);
+  const std::string there = key_of(cluster, 1);
+  const std::array apart{limited.request(here), limited.request(there)};
+  EXPECT_EQ(error_of<std::invalid_argument>([&] { limited.store().decide_all(apart, kStoreTime); }),
+            "keys that are asked together on a cluster must share a slot, as equal keys do");
+  for (const std::string& key : {here, there}) {
+    EXPECT_EQ(limited.check(key, 0).remaining, 100) << "nothing is charged";
+  }
+  // Equal keys do, also the empty one, which limits with a single key often have.
+  const Limit total("fixed_window 9/24h", "total");
+  const auto space = limited.store().open_space(total.definition());
+  const std::array together{limited.request(""),
+                            Request{.limit = &total.definition(), .space = space.get(), .key = ""}};
+  EXPECT_EQ(limited.store().decide_all(together, kStoreTime).remaining, 8);
 }
 
 // Although callers go on asking, and are told that the cluster is down.

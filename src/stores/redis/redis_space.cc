@@ -33,6 +33,7 @@ constexpr bool is_special(char c) {
 
 std::size_t encoded_bytes(std::string_view name) {
   constexpr auto kNone = std::string_view::npos;
+  if (name.empty()) return 1;
   // The usual case; find() compares many bytes at once.
   if (name.find('{') == kNone && name.find('}') == kNone && name.find('%') == kNone) {
     return name.size();
@@ -42,6 +43,7 @@ std::size_t encoded_bytes(std::string_view name) {
 
 char* encode(std::string_view name, std::size_t bytes, char* to) {
   if (bytes == name.size()) return to + name.copy(to, bytes);
+  if (name.empty()) *to++ = '%';
   for (const char c : name) {
     if (is_special(c)) {
       const std::string_view code = c == '{' ? "%7B" : c == '}' ? "%7D" : "%25";

@@ -14,7 +14,8 @@ namespace sluice::redis {
 
 /// Names of keys in Redis are "prefix:space:{key}". What stands in the braces alone chooses a
 /// cluster's slot, so '{', '}' and '%' of the three names are written as "%7B", "%7D" and "%25";
-/// all other bytes stay as they are.
+/// all other bytes stay as they are. The empty key is written as "%": if there were nothing in the
+/// braces, the whole name would choose the slot.
 
 /// The bytes that an encoded name has.
 std::size_t encoded_bytes(std::string_view name);

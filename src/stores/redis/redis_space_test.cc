@@ -15,8 +15,10 @@
 namespace sluice::redis {
 namespace {
 
-// The name that was encoded, read back: "%" and two hexadecimal digits are a byte.
+// The name that was encoded, read back: "%" and two hexadecimal digits are a byte, "%" alone is the
+// empty name.
 std::string decoded(const std::string& name) {
+  if (name == "%") return "";
   std::string output;
   for (std::size_t i = 0; i < name.size(); ++i) {
     if (name[i] != '%') {
@@ -37,6 +39,14 @@ TEST(RedisSpace, HasBracesOnlyAroundTheKey) {
   const RedisSpace space("50%{p}", limit);
   EXPECT_EQ(space.front(), "50%25%7Bp%7D:a%7Bb%7D:{");
   EXPECT_EQ(redis_key(space, "{a}%"), space.front() + "%7Ba%7D%25}");
+}
+
+TEST(RedisSpace, EqualKeysShareASlot) {
+  const RedisSpace one("sluice", Limit("fixed_window 5/1m", "one").definition());
+  const RedisSpace other("sluice", Limit("fixed_window 5/1m", "other").definition());
+  for (const std::string key : {"a", "{a}", "}", "%", ""}) {
+    EXPECT_EQ(slot_of(redis_key(one, key)), slot_of(redis_key(other, key))) << key;
+  }
 }
 
 RC_GTEST_PROP(RedisSpace, TellsAllNamesApart, (const std::string& name)) {
