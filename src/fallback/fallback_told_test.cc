@@ -65,6 +65,16 @@ TEST_F(FallbackToldTest, ManyProcessesTogetherAdmitWhatRemained) {
   EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 12);
   inner_->lose_all();
   EXPECT_EQ(admitted(kStart), 3);
+  EXPECT_EQ(admitted(kStart + kHourNs), 10) << "its share of the next window";
+}
+
+TEST_F(FallbackToldTest, ABucketRefillsFromWhatRemained) {
+  wrap({}, "token_bucket 40/40s");
+  decide_elsewhere({.cost = 38}, kStart);
+  EXPECT_EQ(decide(Ask{}, kStart).remaining, 1);
+  inner_->lose_all();
+  EXPECT_EQ(admitted(kStart), 1);
+  EXPECT_EQ(admitted(kStart + 5 * kSecondNs), 5);
 }
 
 // Units of others that the store has forgotten since do not count as this process's own.
