@@ -265,7 +265,13 @@ class FallbackStore::Settling {
         part.retry_after = denial.retry_after;  // The binding part's is the longest.
       }
     }
-    (local.size() > 1 ? local[denying].parts[0] : local[0].parts[denial.binding]) = denial;
+    if (local.size() > 1) {
+      local[denying].parts[0] = denial;
+    } else {
+      Decision& part = local[0].parts[denial.binding];
+      part = denial;
+      part.binding = 0;  // It has no parts of its own.
+    }
   }
 
   void count(bool raises) {

@@ -234,6 +234,7 @@ TEST_F(FallbackStoreTest, PartsAreToldByTheStoreAndInItsPlace) {
   EXPECT_EQ(parts[0].remaining, 5);
   EXPECT_FALSE(parts[1].allowed);
   EXPECT_EQ(parts[1].limit, 4);
+  EXPECT_EQ(parts[1].binding, 0);
 
   wrap({.on_failure = OnFailure::kDeny}, "sliding_log 9/1h & sliding_log 4/1h");
   EXPECT_EQ(check().binding, 1) << "the smaller limit";
