@@ -72,16 +72,16 @@ class Store {
   /// holds it and the store needs its place. If the space has states that this limit cannot read
   /// (another algorithm, another window), its keys start fresh, unless another caller holds it:
   /// then it throws StoreError. Also throws StoreError if a bound of the store is reached.
-  virtual std::shared_ptr<Space> open_space(const LimitDefinition& limit) = 0;
+  std::shared_ptr<Space> open_space(const LimitDefinition& limit) {
+    return replace_space(nullptr, limit);
+  }
 
   /// As open_space(), for a caller that holds `held`, the space of that name, and will use the
   /// result instead: its own share of `held` does not count. So if no other caller holds the space
   /// and `limit` cannot read its states, the result is a new space with fresh keys, which succeeds
-  /// `held`.
-  virtual std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& /*held*/,
-                                               const LimitDefinition& limit) {
-    return open_space(limit);
-  }
+  /// `held`. If `held` is null, the same as open_space().
+  virtual std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
+                                               const LimitDefinition& limit) = 0;
 
   /// Answers requests[i] in decisions[i], in order, as if one after the other, all at the instant
   /// `now` or, given kStoreTime, by the store's clock.

@@ -301,10 +301,6 @@ FallbackStore::FallbackStore(std::shared_ptr<Store> inner, const FallbackOptions
       answers_(make_answers(options)),
       inner_(std::move(inner)) {}
 
-std::shared_ptr<Space> FallbackStore::open_space(const LimitDefinition& limit) {
-  return replace_space(nullptr, limit);
-}
-
 std::shared_ptr<Space> FallbackStore::replace_space(const std::shared_ptr<Space>& held,
                                                     const LimitDefinition& limit) {
   const std::lock_guard lock(mutex_);

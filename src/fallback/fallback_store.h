@@ -91,7 +91,6 @@ class FallbackStore final : public Store, private Batch::OuterStore {
   /// Throws StoreError where the options are out of range, or the system has no random bytes.
   FallbackStore(std::shared_ptr<Store> inner, const FallbackOptions& options);
 
-  std::shared_ptr<Space> open_space(const LimitDefinition& limit) override;
   std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
                                        const LimitDefinition& limit) override;
   /// Under OnFailure::kRaise throws StoreError if the inner store did not answer some requests; the

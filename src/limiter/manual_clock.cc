@@ -28,12 +28,12 @@ class ManualStore final : public Store {
   ManualStore(std::shared_ptr<Store> inner, std::shared_ptr<TimerQueue> timer)
       : inner_(std::move(inner)), timer_(std::move(timer)) {}
 
-  std::shared_ptr<Space> open_space(const LimitDefinition& limit) override {
-    return with_timer(inner_->open_space(limit));
-  }
   std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
                                        const LimitDefinition& limit) override {
-    return with_timer(inner_->replace_space(held, limit));
+    auto space = inner_->replace_space(held, limit);
+    // The callers that wait for keys of the space wait by the timer.
+    space->attachment<WaitQueues>(timer_);
+    return space;
   }
   void decide(std::span<const Request> requests, Instant now,
               std::span<Decision> decisions) override {
@@ -49,11 +49,6 @@ class ManualStore final : public Store {
   void add_health(StoreHealth& health) const override { inner_->add_health(health); }
 
  private:
-  // The callers that wait for keys of the space wait by the timer.
-  std::shared_ptr<Space> with_timer(std::shared_ptr<Space> space) const {
-    space->attachment<WaitQueues>(timer_);
-    return space;
-  }
   Instant at(Instant asked) const { return asked == kStoreTime ? now() : asked; }
 
   const std::shared_ptr<Store> inner_;

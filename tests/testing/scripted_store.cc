@@ -160,10 +160,6 @@ bool ScriptedStore::await_pending(std::size_t count) const {
   return submitted_.wait_for(lock, kMostWait, [&] { return pending_.size() >= count; });
 }
 
-std::shared_ptr<Space> ScriptedStore::open_space(const LimitDefinition& limit) {
-  return replace_space(nullptr, limit);
-}
-
 std::shared_ptr<Space> ScriptedStore::replace_space(const std::shared_ptr<Space>& held,
                                                     const LimitDefinition& limit) {
   const std::lock_guard lock(mutex_);
@@ -171,7 +167,7 @@ std::shared_ptr<Space> ScriptedStore::replace_space(const std::shared_ptr<Space>
   if (refuses_spaces && !spaces_.contains(limit.space)) {
     throw StoreError("no room for another space");
   }
-  auto space = held ? memory_.replace_space(held, limit) : memory_.open_space(limit);
+  auto space = memory_.replace_space(held, limit);
   spaces_[limit.space] = space;
   ++opened;
   return space;

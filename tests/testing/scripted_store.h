@@ -113,7 +113,6 @@ class ScriptedStore final : public Store {
   std::size_t held_spaces() const;
   /// @}
 
-  std::shared_ptr<Space> open_space(const LimitDefinition& limit) override;
   std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
                                        const LimitDefinition& limit) override;
   void decide(std::span<const Request> requests, Instant now,

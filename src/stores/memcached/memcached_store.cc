@@ -61,11 +61,6 @@ MemcachedStore::~MemcachedStore() {
   worker().stop();
 }
 
-std::shared_ptr<Space> MemcachedStore::open_space(const LimitDefinition& limit) {
-  check(limit);
-  return spaces_.open(limit);
-}
-
 std::shared_ptr<Space> MemcachedStore::replace_space(const std::shared_ptr<Space>& held,
                                                      const LimitDefinition& limit) {
   check(limit);

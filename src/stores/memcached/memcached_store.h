@@ -36,7 +36,6 @@ class MemcachedStore final : public RemoteStore {
   ~MemcachedStore() override;
 
   /// Also throws StoreError if the limit's value could be larger than a server accepts.
-  std::shared_ptr<Space> open_space(const LimitDefinition& limit) override;
   std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
                                        const LimitDefinition& limit) override;
 

@@ -83,7 +83,7 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     /// What other threads may still judge by, each until it unlocks the shard that it has locked.
     std::unique_ptr<const std::vector<AnyPart>> retired;
   };
-  /// As Store::replace_space(), or as Store::open_space() if `held` is null.
+  /// As Store::replace_space().
   Opened open(const LimitDefinition& limit, const Space* held);
 
   /// How close the limits are to what they may take.

@@ -55,9 +55,10 @@ std::size_t checked(std::size_t max_bytes) {
 MemoryStore::MemoryStore(const MemoryOptions& options)
     : table_(checked(options.max_bytes), options.table) {}
 
-std::shared_ptr<Space> MemoryStore::open(const LimitDefinition& limit, const Space* held) {
+std::shared_ptr<Space> MemoryStore::replace_space(const std::shared_ptr<Space>& held,
+                                                  const LimitDefinition& limit) {
   table_.make_room_for_limits(clock_.now());
-  auto opened = table_.limits().open(limit, held);
+  auto opened = table_.limits().open(limit, held.get());
   if (opened.retired != nullptr) table_.wait_for_readers();
   return std::move(opened.space);
 }

@@ -45,13 +45,8 @@ class MemoryStore final : public Store {
 
   explicit MemoryStore(const MemoryOptions& options = {});
 
-  std::shared_ptr<Space> open_space(const LimitDefinition& limit) override {
-    return open(limit, nullptr);
-  }
   std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
-                                       const LimitDefinition& limit) override {
-    return open(limit, held.get());
-  }
+                                       const LimitDefinition& limit) override;
   void decide(std::span<const Request> requests, Instant now,
               std::span<Decision> decisions) override;
   using Store::decide_all;
@@ -84,7 +79,6 @@ class MemoryStore final : public Store {
 
  private:
   void decide_each(std::span<const Request> requests, Instant now, std::span<Decision> decisions);
-  std::shared_ptr<Space> open(const LimitDefinition& limit, const Space* held);
 
   const Clock clock_;
   memory::Table table_;

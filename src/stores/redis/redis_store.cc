@@ -39,10 +39,6 @@ RedisStore::~RedisStore() {
   worker().stop();
 }
 
-std::shared_ptr<Space> RedisStore::open_space(const LimitDefinition& limit) {
-  return spaces_.open(limit);
-}
-
 std::shared_ptr<Space> RedisStore::replace_space(const std::shared_ptr<Space>& held,
                                                  const LimitDefinition& limit) {
   return spaces_.open(limit, held.get());

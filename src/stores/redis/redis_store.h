@@ -35,7 +35,6 @@ class RedisStore final : public RemoteStore {
   /// answered for five seconds, and calls options.left_behind if keys may be left.
   ~RedisStore() override;
 
-  std::shared_ptr<Space> open_space(const LimitDefinition& limit) override;
   std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
                                        const LimitDefinition& limit) override;
   /// `released` is called on the thread that leads the RemoteWorker, which all decisions of the

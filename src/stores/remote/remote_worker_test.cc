@@ -406,7 +406,10 @@ class FakeStore final : public RemoteStore {
     worker().start([] {});
   }
   ~FakeStore() override { worker().stop(); }
-  std::shared_ptr<Space> open_space(const LimitDefinition&) override { return nullptr; }
+  std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>&,
+                                       const LimitDefinition&) override {
+    return nullptr;
+  }
 
  private:
   void check_together(std::span<const Request>) const override {}
