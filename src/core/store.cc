@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <string>
 #include <utility>
 
 namespace sluice {
@@ -20,13 +21,23 @@ void Store::submit(std::unique_ptr<Batch> batch) {
   Batch::complete(std::move(batch));
 }
 
-// A store that answers later has its own.
+// A BatchStore has its own.
 void Store::submit_and_wait(std::unique_ptr<Batch> batch) {
   Store::submit(std::move(batch));
 }
 
-std::string Store::decide_in_batch(std::span<const Request> requests, Batch::Mode mode, Instant now,
-                                   std::span<Decision> decisions) {
+void BatchStore::decide(std::span<const Request> requests, Instant now,
+                        std::span<Decision> decisions) {
+  assert(decisions.size() >= requests.size());
+  if (!requests.empty()) decide_in_batch(requests, Batch::Mode::kEach, now, decisions);
+}
+
+void BatchStore::decide_all(std::span<const Request> requests, Instant now, Decision& decision) {
+  decide_in_batch(requests, Batch::Mode::kTogether, now, {&decision, 1});
+}
+
+void BatchStore::decide_in_batch(std::span<const Request> requests, Batch::Mode mode, Instant now,
+                                 std::span<Decision> decisions) {
   struct {
     std::span<const Request> requests;
     std::span<Decision> decisions;
@@ -39,7 +50,7 @@ std::string Store::decide_in_batch(std::span<const Request> requests, Batch::Mod
     caller.error = answered.error();
   };
   submit_and_wait(std::move(batch));
-  return std::move(caller.error);
+  if (!caller.error.empty()) throw StoreError(caller.error);
 }
 
 }  // namespace sluice

@@ -6,7 +6,6 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -151,12 +150,22 @@ class Store {
 
   /// Adds what decision_counts() returns.
   virtual void add_counts(std::vector<DecisionCount>& /*counts*/) const {}
+};
 
- protected:
-  /// decide() (mode kEach) or decide_all() (kTogether) by submit_and_wait(). Returns
-  /// Batch::error().
-  std::string decide_in_batch(std::span<const Request> requests, Batch::Mode mode, Instant now,
-                              std::span<Decision> decisions);
+/// A store that asks another one, or another machine, by batches: a caller of decide() and
+/// decide_all() waits for one in submit_and_wait().
+class BatchStore : public Store {
+ public:
+  void decide(std::span<const Request> requests, Instant now,
+              std::span<Decision> decisions) override;
+  using Store::decide_all;
+  void decide_all(std::span<const Request> requests, Instant now, Decision& decision) override;
+  void submit(std::unique_ptr<Batch> batch) override = 0;
+  void submit_and_wait(std::unique_ptr<Batch> batch) override = 0;
+
+ private:
+  void decide_in_batch(std::span<const Request> requests, Batch::Mode mode, Instant now,
+                       std::span<Decision> decisions);
 };
 
 /// Decision::taken of a kUnavailable decision whose request was sent: the store may have executed

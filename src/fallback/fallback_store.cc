@@ -394,20 +394,6 @@ void FallbackStore::ask_again_after(Operation operation, const Subject& subject)
   if (operation == Operation::kReset) answers_->clear(name_of(subject), clock_.now());
 }
 
-void FallbackStore::decide(std::span<const Request> requests, Instant now,
-                           std::span<Decision> decisions) {
-  if (requests.empty()) return;
-  const std::string error = decide_in_batch(requests, Batch::Mode::kEach, now, decisions);
-  // Under the other policies there is an error only if a permit that the inner store may have
-  // granted could not be released; that is no error of this call.
-  if (!error.empty() && options_.on_failure == OnFailure::kRaise) throw StoreError(error);
-}
-
-void FallbackStore::decide_all(std::span<const Request> requests, Instant now, Decision& decision) {
-  const std::string error = decide_in_batch(requests, Batch::Mode::kTogether, now, {&decision, 1});
-  if (!error.empty()) throw StoreError(error);
-}
-
 // Answers what needs no asking, and passes the rest on to this function of the inner store.
 void FallbackStore::pass_on(std::unique_ptr<Batch> batch,
                             void (Store::*function)(std::unique_ptr<Batch>)) {

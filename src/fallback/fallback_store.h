@@ -57,7 +57,8 @@ struct FallbackCounters {
 /// failure policy does.
 ///
 /// - The policy answers each request that the inner store leaves unanswered (kUnavailable); a group
-///   asked together is answered together. Whether the inner store charged it is not known.
+///   asked together is answered together. Whether the inner store charged it is not known. Under
+///   OnFailure::kRaise the request stays unanswered, and decide() throws StoreError.
 /// - What the inner store said last of each key is remembered (see LastAnswers). Under kLocal the
 ///   local states are brought to it when they must answer for the key (see LocalFallback), and what
 ///   the inner store denied stays denied while it is lost; but of permits, only those of this
@@ -84,7 +85,7 @@ struct FallbackCounters {
 /// Thread-safe. All callers share two locks: one of open_space() and replace_space(), and one under
 /// which the local states of units answer, or repeat an answer (see LocalFallback::mirrors()): with
 /// a local_share each answer.
-class FallbackStore final : public Store, private Batch::OuterStore {
+class FallbackStore final : public BatchStore, private Batch::OuterStore {
  public:
   /// The caller gives up its share of `inner`: when this is destroyed, `inner` must answer no
   /// batch of this any more, except within its destructor.
@@ -93,12 +94,6 @@ class FallbackStore final : public Store, private Batch::OuterStore {
 
   std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
                                        const LimitDefinition& limit) override;
-  /// Under OnFailure::kRaise throws StoreError if the inner store did not answer some requests; the
-  /// others are decided. Under other policies an unanswered request is no error.
-  void decide(std::span<const Request> requests, Instant now,
-              std::span<Decision> decisions) override;
-  using Store::decide_all;
-  void decide_all(std::span<const Request> requests, Instant now, Decision& decision) override;
   void submit(std::unique_ptr<Batch> batch) override { pass_on(std::move(batch), &Store::submit); }
   void submit_and_wait(std::unique_ptr<Batch> batch) override {
     pass_on(std::move(batch), &Store::submit_and_wait);

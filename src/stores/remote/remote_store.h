@@ -12,16 +12,8 @@ namespace sluice {
 
 /// A Store whose states are on other machines. It passes each call on to its RemoteWorker. A
 /// decision that was not made within the deadline is kUnavailable.
-class RemoteStore : public Store {
+class RemoteStore : public BatchStore {
  public:
-  void decide(std::span<const Request> requests, Instant now,
-              std::span<Decision> decisions) override {
-    if (!requests.empty()) decide_now(requests, Batch::Mode::kEach, now, decisions);
-  }
-  using Store::decide_all;
-  void decide_all(std::span<const Request> requests, Instant now, Decision& decision) override {
-    decide_now(requests, Batch::Mode::kTogether, now, {&decision, 1});
-  }
   void submit(std::unique_ptr<Batch> batch) override {
     if (batch->is_together()) check_together(batch->requests());
     worker_.submit(std::move(batch));
@@ -48,12 +40,6 @@ class RemoteStore : public Store {
   RemoteWorker& worker() { return worker_; }
 
  private:
-  void decide_now(std::span<const Request> requests, Batch::Mode mode, Instant now,
-                  std::span<Decision> decisions) {
-    const std::string error = decide_in_batch(requests, mode, now, decisions);
-    if (!error.empty()) throw StoreError(error);
-  }
-
   /// Throws std::invalid_argument if the store cannot decide these requests together, all or
   /// nothing.
   virtual void check_together(std::span<const Request> requests) const = 0;
