@@ -3,11 +3,11 @@
 #include <boost/asio/ip/network_v4.hpp>
 #include <boost/asio/ip/network_v6.hpp>
 #include <cassert>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <system_error>
 #include <utility>
+
+#include "core/read_number.h"
 
 namespace sluice {
 namespace {
@@ -17,17 +17,9 @@ namespace ip = boost::asio::ip;
 // Of ::ffff:0:0/96, the IPv4 addresses as IPv6 has them.
 constexpr int kIpv4PrefixBits = 96;
 
-template <class Number>
-std::optional<Number> parse_number(std::string_view text) {
-  Number number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stopped != end) return std::nullopt;
-  return number;
-}
-
 bool is_port(std::string_view text) {
-  return parse_number<std::uint16_t>(text).has_value();
+  std::uint16_t port = 0;
+  return read_number(text, port);
 }
 
 std::string_view without_spaces(std::string_view text) {
@@ -93,11 +85,11 @@ ParsedIpRange parse_ip_range(std::string_view text) {
 
   const bool mapped = address->is_v4() && address_text.find(':') != std::string_view::npos;
   const int most = mapped ? 128 : bits_of(*address);
-  const std::optional<int> written = parse_number<int>(text.substr(slash + 1));
-  if (!written || *written < 0 || *written > most) {
+  int written = 0;
+  if (!read_number(text.substr(slash + 1), written) || written < 0 || written > most) {
     return {{}, "the number after the slash must be from 1 to " + std::to_string(most)};
   }
-  const int prefix = mapped ? *written - kIpv4PrefixBits : *written;
+  const int prefix = mapped ? written - kIpv4PrefixBits : written;
   if (prefix <= 0) return {{}, "it holds every address, so that any client could choose its key"};
   const IpAddress network = network_of(*address, prefix);
   if (network != *address) {

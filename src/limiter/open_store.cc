@@ -1,9 +1,9 @@
 #include "limiter/open_store.h"
 
-#include <charconv>
 #include <chrono>
 #include <utility>
 
+#include "core/read_number.h"
 #include "limiter/store_observer.h"
 #include "sluice/health.h"
 #include "sluice/store.h"
@@ -16,12 +16,8 @@ namespace {
 // Reads 1/N.
 std::int64_t read_share(const StoreUrl& url, std::string_view text) {
   std::int64_t parts = 0;
-  const char* end = text.data() + text.size();
-  if (text.starts_with("1/")) {
-    const auto read = std::from_chars(text.data() + 2, end, parts);
-    if (read.ec != std::errc{} || read.ptr != end) parts = 0;
-  }
-  if (parts < 1 || parts > FallbackOptions::kMostShares) {
+  if (!text.starts_with("1/") || !read_number(text.substr(2), parts) || parts < 1 ||
+      parts > FallbackOptions::kMostShares) {
     url.fail("local_share is 1/N, with N from 1 to " +
              std::to_string(FallbackOptions::kMostShares));
   }
