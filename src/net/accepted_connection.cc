@@ -4,10 +4,8 @@
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <cassert>
-#include <cstring>
 #include <exception>
 #include <utility>
 
@@ -25,16 +23,9 @@ constexpr std::size_t kMaxIgnoredBytes = 1024 * 1024;
 /// In how many parts the connections of a thread are looked at, one after the other.
 constexpr int kSweepParts = 10;
 
-std::string ip_address_of(const ServingSocket::endpoint_type& endpoint) {
-  asio::ip::tcp::endpoint address;
-  if (endpoint.size() > address.capacity()) return {};
-  std::memcpy(address.data(), endpoint.data(), endpoint.size());
-  return address.address().to_string();
-}
-
 }  // namespace
 
-AcceptedConnection::AcceptedConnection(ServingSocket socket, ConnectionGroup& group,
+AcceptedConnection::AcceptedConnection(IoSocket socket, ConnectionGroup& group,
                                        const Service& service)
     : group_(group),
       service_(service),
@@ -59,7 +50,7 @@ void AcceptedConnection::start(std::size_t thread) {
     socket_.non_blocking(true);
     if (service_.tls != nullptr) {
       tls_.emplace(*service_.tls);
-      await_until(ServingTimer::clock_type::now() + group_.limits.handshake_timeout);
+      await_until(SteadyTimer::clock_type::now() + group_.limits.handshake_timeout);
     } else {
       make_handler();
     }
@@ -72,7 +63,7 @@ void AcceptedConnection::make_handler() {
   handler_ =
       service_.make_handler({.thread = thread_,
                              .wake = make_wake(),
-                             .peer = is_unix ? "unix:" : ip_address_of(socket_.remote_endpoint()),
+                             .peer = is_unix ? "unix:" : numeric_address(socket_.remote_endpoint()),
                              .is_loopback = !is_unix && service_.address.is_local(),
                              .certificate = tls_ ? tls_->subject() : std::string()});
   await_input(false, true);
@@ -154,7 +145,7 @@ void AcceptedConnection::on_written(const error_code& error, std::size_t bytes) 
   } else {
     std::string().swap(sending_);
     sent_ = 0;
-    timer_.expires_at(ServingTimer::time_point::max());
+    timer_.expires_at(SteadyTimer::time_point::max());
   }
   if (held_ && pending_bytes() <= group_.limits.max_pending_bytes / 2) {
     held_ = false;
@@ -191,8 +182,8 @@ void AcceptedConnection::answer() {
     }
     if (output_.size() >= kSendBytes) send_output();
   }
-  const bool has_deadline = login_deadline_ != ServingTimer::time_point::max();
-  if (has_deadline && !handler_->awaits_login()) login_deadline_ = ServingTimer::time_point::max();
+  const bool has_deadline = login_deadline_ != SteadyTimer::time_point::max();
+  if (has_deadline && !handler_->awaits_login()) login_deadline_ = SteadyTimer::time_point::max();
   const bool has_answered_all =
       progress.next == Next::kNeedMore && !progress.has_part && input_.unread().empty();
   if (leaving_ && has_written && has_answered_all) closing_ = true;
@@ -206,13 +197,13 @@ void AcceptedConnection::await_input(bool has_part, bool has_written) {
   if (had_part == has_part && !has_written) return;
   const auto timeout = has_part ? service_.timeouts.request : service_.timeouts.idle;
   if (timeout == StreamTimeouts::kNever) {
-    deadline_ = ServingTimer::time_point::max();
+    deadline_ = SteadyTimer::time_point::max();
     return;
   }
-  await_until(ServingTimer::clock_type::now() + timeout);
+  await_until(SteadyTimer::clock_type::now() + timeout);
 }
 
-void AcceptedConnection::await_until(ServingTimer::time_point deadline) {
+void AcceptedConnection::await_until(SteadyTimer::time_point deadline) {
   deadline_ = deadline;
   start_sweeping();
 }
@@ -223,17 +214,17 @@ void AcceptedConnection::start_sweeping() {
 
 /// Sets the deadline for the peer to say who it is, if it owes that by now; answer() removes it as
 /// soon as the peer has said so.
-void AcceptedConnection::watch_login(ServingTimer::time_point now) {
+void AcceptedConnection::watch_login(SteadyTimer::time_point now) {
   if (handler_ == nullptr || service_.timeouts.login == StreamTimeouts::kNever) return;
   if (!handler_->awaits_login()) {
-    login_deadline_ = ServingTimer::time_point::max();  // A reload has made it a user.
-  } else if (login_deadline_ == ServingTimer::time_point::max()) {
+    login_deadline_ = SteadyTimer::time_point::max();  // A reload has made it a user.
+  } else if (login_deadline_ == SteadyTimer::time_point::max()) {
     login_deadline_ = now + service_.timeouts.login;
   }
 }
 
 /// Ends the connection if the peer has not sent in time what it was awaited to send.
-void AcceptedConnection::end_if_overdue(ServingTimer::time_point now) {
+void AcceptedConnection::end_if_overdue(SteadyTimer::time_point now) {
   if (closing_ || lingering_) return;
   if (login_deadline_ <= now) {  // Whatever the peer has sent or not read instead.
     handler_->on_login_timeout();
@@ -241,7 +232,7 @@ void AcceptedConnection::end_if_overdue(ServingTimer::time_point now) {
   }
   if (deadline_ > now || later_ || held_) return;
   if (handler_ == nullptr) return close();  // The TLS handshake goes on for too long.
-  deadline_ = ServingTimer::time_point::max();
+  deadline_ = SteadyTimer::time_point::max();
   service_.on_timeout(has_part_ ? PeerTimeout::kRequest : PeerTimeout::kIdle);
   if (has_part_) handler_->on_timeout(output_);
   closing_ = true;
@@ -252,7 +243,7 @@ void AcceptedConnection::end_if_overdue(ServingTimer::time_point now) {
 /// connections of a thread, since setting one for each request would cost a tenth of it. To look at
 /// 10,000 takes 2 to 5 ms, for which requests would wait: so it looks at a part of them each time.
 void AcceptedConnection::sweep(ConnectionGroup& group) {
-  const auto now = ServingTimer::clock_type::now();
+  const auto now = SteadyTimer::clock_type::now();
   auto& members = group.members;
   for (std::size_t i = group.next_part; i < members.bucket_count(); i += kSweepParts) {
     for (auto at = members.begin(i); at != members.end(i);) {
@@ -371,7 +362,7 @@ void AcceptedConnection::linger() {
   // A server that stops does not wait for peers that are silent.
   if (peer_ended_ || (group_.stopping && !more_has_come())) return close();
   lingering_ = true;
-  socket_.shutdown(ServingSocket::shutdown_send, ignored);
+  socket_.shutdown(IoSocket::shutdown_send, ignored);
   close_after(group_.limits.linger_timeout);
 }
 

@@ -3,12 +3,7 @@
 // Includes Boost.Asio, which compiles slowly: to be included by .cc files of this module only.
 
 #include <atomic>
-#include <boost/asio/basic_socket_acceptor.hpp>
-#include <boost/asio/basic_stream_socket.hpp>
-#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -18,6 +13,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "net/asio_types.h"
 #include "net/connection_limits.h"
 #include "net/input_buffer.h"
 #include "net/service.h"
@@ -25,17 +21,6 @@
 #include "net/tls_session.h"
 
 namespace sluice {
-
-// With the io_context's own executor type: Asio's default, any_io_executor, costs virtual calls.
-using ServingExecutor = boost::asio::io_context::executor_type;
-using ServingSocket =
-    boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, ServingExecutor>;
-using ServingAcceptor =
-    boost::asio::basic_socket_acceptor<boost::asio::generic::stream_protocol, ServingExecutor>;
-using ServingTimer =
-    boost::asio::basic_waitable_timer<std::chrono::steady_clock,
-                                      boost::asio::wait_traits<std::chrono::steady_clock>,
-                                      ServingExecutor>;
 
 /// After the server was told to stop, each connection reads at most this many more bytes.
 inline constexpr std::size_t kLastReadBytes = 64 * 1024;
@@ -52,7 +37,7 @@ struct ConnectionGroup {
   /// destroyed.
   std::shared_ptr<boost::asio::io_context> context;
   /// Keeps the context running. Released when the server stops and the last connection has closed.
-  boost::asio::executor_work_guard<ServingExecutor> work{context->get_executor()};
+  boost::asio::executor_work_guard<IoExecutor> work{context->get_executor()};
   std::unordered_set<std::shared_ptr<AcceptedConnection>> members = {};
   /// Connections that have begun a step and not ended it: see AcceptedConnection::end_steps().
   std::vector<AcceptedConnection*> in_step = {};
@@ -64,7 +49,7 @@ struct ConnectionGroup {
   std::function<void()> on_left = {};
   /// Looks for connections whose peers have sent nothing for too long, while there are such that
   /// may: see AcceptedConnection::sweep().
-  ServingTimer sweep{context->get_executor()};
+  SteadyTimer sweep{context->get_executor()};
   bool is_sweeping = false;
   std::size_t next_part = 0;  // The part of the members that the next sweep looks at.
 };
@@ -86,7 +71,7 @@ struct ConnectionGroup {
 class AcceptedConnection final : public std::enable_shared_from_this<AcceptedConnection> {
  public:
   /// `group` and `service` outlive it.
-  AcceptedConnection(ServingSocket socket, ConnectionGroup& group, const Service& service);
+  AcceptedConnection(IoSocket socket, ConnectionGroup& group, const Service& service);
 
   /// Joins the group and serves. `thread` is the number of the group's thread.
   void start(std::size_t thread);
@@ -132,10 +117,10 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   void open_received();
   bool fill_input();
   void await_input(bool has_part, bool has_written);
-  void await_until(ServingTimer::time_point deadline);
+  void await_until(SteadyTimer::time_point deadline);
   void start_sweeping();
-  void end_if_overdue(ServingTimer::time_point now);
-  void watch_login(ServingTimer::time_point now);
+  void end_if_overdue(SteadyTimer::time_point now);
+  void watch_login(SteadyTimer::time_point now);
   static void sweep(ConnectionGroup& group);
   void close_after(std::chrono::milliseconds timeout);
 
@@ -147,12 +132,12 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
 
   ConnectionGroup& group_;
   const Service& service_;
-  ServingSocket socket_;
-  ServingTimer timer_;  // Set while output is pending, and while the connection lingers.
+  IoSocket socket_;
+  SteadyTimer timer_;  // Set while output is pending, and while the connection lingers.
   // When the peer has sent nothing for too long; checked by sweep().
-  ServingTimer::time_point deadline_ = ServingTimer::time_point::max();
+  SteadyTimer::time_point deadline_ = SteadyTimer::time_point::max();
   // When the peer has not said who it is for too long; max() where it need not. See watch_login().
-  ServingTimer::time_point login_deadline_ = ServingTimer::time_point::max();
+  SteadyTimer::time_point login_deadline_ = SteadyTimer::time_point::max();
   std::size_t thread_ = 0;
   std::optional<TlsSession> tls_;           // If the service speaks TLS.
   std::unique_ptr<StreamHandler> handler_;  // Null until the peers have agreed on TLS.

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <boost/asio/experimental/awaitable_operators.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -39,15 +38,6 @@ LookupResult unix_address(const std::string& path) {
                 std::to_string(kMaxUnixPathBytes) + " at most"};
   }
   return {{asio::local::stream_protocol::endpoint(path)}, {}};
-}
-
-/// The address in digits, without its port; empty for a Unix socket.
-std::string numeric_text(const IoSocket::endpoint_type& address) {
-  if (address.protocol().family() == AF_UNIX) return {};
-  tcp::endpoint copy;
-  copy.resize(address.size());
-  std::memcpy(copy.data(), address.data(), address.size());
-  return copy.address().to_string();
 }
 
 }  // namespace
@@ -125,7 +115,7 @@ IoTask<LookupResult> ClientStream::find() {
 /// Why it cannot be connected; empty where it is.
 IoTask<std::string> ClientStream::open(IoSocket::endpoint_type address) {
   step_ = Step::kConnecting;
-  address_ = numeric_text(address);
+  address_ = numeric_address(address);
   tls_.reset();
   close_socket(false);
   error_code error;
@@ -172,8 +162,7 @@ IoTask<void> ClientStream::shake_hands(error_code& error) {
 IoTask<void> ClientStream::find_out_whether_plain(IoSocket::endpoint_type address) {
   constexpr char kLeastText = ' ';  // The first byte of what is said in TLS is below.
   const auto executor = socket_.get_executor();
-  asio::basic_waitable_timer<IoContext::Clock, asio::wait_traits<IoContext::Clock>, IoExecutor>
-      doubt(executor, kDoubtTls);
+  SteadyTimer doubt(executor, kDoubtTls);
   IoEvent never(executor);
   IoSocket plain(executor);
   std::array<char, 1> first{};

@@ -1,13 +1,8 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/basic_stream_socket.hpp>
-#include <boost/asio/basic_waitable_timer.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -16,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "net/asio_types.h"
 #include "net/endpoint.h"
 #include "net/io_context.h"
 #include "net/tls_client.h"
@@ -24,28 +20,22 @@
 
 namespace sluice {
 
-using IoExecutor = boost::asio::io_context::executor_type;
 template <class T>
 using IoTask = boost::asio::awaitable<T, IoExecutor>;
-using IoSocket =
-    boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, IoExecutor>;
 inline constexpr boost::asio::use_awaitable_t<IoExecutor> kAwait;
 
 /// Lets one coroutine wait until another one calls notify(). It is a timer that never expires:
 /// notify() cancels it, which ends the wait.
 class IoEvent final {
  public:
-  explicit IoEvent(const IoExecutor& executor) : never_(executor, Timer::time_point::max()) {}
+  explicit IoEvent(const IoExecutor& executor) : never_(executor, SteadyTimer::time_point::max()) {}
 
   /// Returns after the next notify().
   IoTask<void> wait();
   void notify() { never_.cancel(); }
 
  private:
-  using Timer =
-      boost::asio::basic_waitable_timer<IoContext::Clock,
-                                        boost::asio::wait_traits<IoContext::Clock>, IoExecutor>;
-  Timer never_;
+  SteadyTimer never_;
 };
 
 /// The addresses of an endpoint, or why there are none.

@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/dispatch.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/datagram_protocol.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
@@ -39,6 +39,7 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 using SocketEndpoint = asio::generic::stream_protocol::endpoint;
+using Acceptor = asio::basic_socket_acceptor<asio::generic::stream_protocol, IoExecutor>;
 
 constexpr std::chrono::milliseconds kAcceptPause{100};
 /// How many peers may have connected to one socket and not been accepted yet. The kernel allows one
@@ -57,12 +58,12 @@ std::uint16_t port_of(const SocketEndpoint& endpoint) {
   return ntohs(reinterpret_cast<const sockaddr_in*>(endpoint.data())->sin_port);
 }
 
-void set_option(ServingAcceptor& socket, int level, int name, int value = 1) {
+void set_option(Acceptor& socket, int level, int name, int value = 1) {
   ::setsockopt(socket.native_handle(), level, name, &value, sizeof(value));
 }
 
-ServingAcceptor open_tcp(asio::io_context& context, const SocketEndpoint& endpoint) {
-  ServingAcceptor socket(context);
+Acceptor open_tcp(asio::io_context& context, const SocketEndpoint& endpoint) {
+  Acceptor socket(context);
   socket.open(endpoint.protocol());
   if (endpoint.protocol().family() == AF_INET6) set_option(socket, IPPROTO_IPV6, IPV6_V6ONLY);
   set_option(socket, SOL_SOCKET, SO_REUSEADDR);
@@ -70,14 +71,14 @@ ServingAcceptor open_tcp(asio::io_context& context, const SocketEndpoint& endpoi
 }
 
 /// Accepted sockets inherit the options, which saves system calls per connection.
-void set_options_of_peers(ServingAcceptor& socket) {
+void set_options_of_peers(Acceptor& socket) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY);
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE);
   set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdleS);
 }
 
-ServingAcceptor listen_tcp(asio::io_context& context, const SocketEndpoint& endpoint) {
-  ServingAcceptor socket = open_tcp(context, endpoint);
+Acceptor listen_tcp(asio::io_context& context, const SocketEndpoint& endpoint) {
+  Acceptor socket = open_tcp(context, endpoint);
   set_option(socket, SOL_SOCKET, SO_REUSEPORT);
   set_options_of_peers(socket);
   socket.bind(endpoint);
@@ -107,37 +108,37 @@ bool is_stale(asio::io_context& context, const std::string& path) {
 /// A file left by a server that is gone is replaced; one that belongs to a socket is not, though
 /// that may not listen yet. (Of two servers that replace a file in the same instant, the later may
 /// get the path and the earlier not learn it.)
-ServingAcceptor listen_unix(asio::io_context& context, const std::string& path) {
+Acceptor listen_unix(asio::io_context& context, const std::string& path) {
   if (is_stale(context, path)) ::unlink(path.c_str());
   const SocketEndpoint endpoint = asio::local::stream_protocol::endpoint(path);
-  ServingAcceptor socket(context, endpoint.protocol());
+  Acceptor socket(context, endpoint.protocol());
   socket.bind(endpoint);
   socket.listen(kListenBacklog);
   return socket;
 }
 
 /// A second descriptor of a socket that listens already.
-ServingAcceptor listen_on(asio::io_context& context, int passed_socket, const Address& address) {
+Acceptor listen_on(asio::io_context& context, int passed_socket, const Address& address) {
   const int socket = ::fcntl(passed_socket, F_DUPFD_CLOEXEC, 0);
   if (socket < 0) throw boost::system::system_error(errno, boost::system::system_category());
   if (address.family == Address::Family::kUnix) {
     return {context, asio::local::stream_protocol(), socket};
   }
   const bool is_ipv6 = address.family == Address::Family::kIpv6;
-  ServingAcceptor acceptor(context, is_ipv6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), socket);
+  Acceptor acceptor(context, is_ipv6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), socket);
   set_options_of_peers(acceptor);
   return acceptor;
 }
 
 /// Tells a peer that there are too many, and closes.
-void refuse(ServingSocket socket, const std::string& refusal) {
+void refuse(IoSocket socket, const std::string& refusal) {
   error_code ignored;
   socket.non_blocking(true, ignored);
   // The peer's receive buffer is empty, so one attempt delivers the line.
   socket.write_some(asio::buffer(refusal), ignored);
   // Many clients speak first, and closing a socket with unread input resets it, which may overtake
   // the line. So this side ends first, and what has come is read and ignored.
-  socket.shutdown(ServingSocket::shutdown_send, ignored);
+  socket.shutdown(IoSocket::shutdown_send, ignored);
   std::array<char, 16 * 1024> input;
   socket.read_some(asio::buffer(input), ignored);
 }
@@ -178,7 +179,7 @@ class StreamWorker {
   asio::io_context& context() { return *group_.context; }
 
   /// Serves a peer, or refuses it.
-  void serve(ServingSocket socket, const Service& service) {
+  void serve(IoSocket socket, const Service& service) {
     if (group_.open.fetch_add(1) >= max_connections_) {
       group_.open.fetch_sub(1);
       service.on_refusal();
@@ -240,7 +241,7 @@ class AcceptReports {
 class StreamAcceptor {
  public:
   /// `service`, `workers` and `reports` outlive it.
-  StreamAcceptor(ServingAcceptor socket, const Service& service, std::vector<StreamWorker*> workers,
+  StreamAcceptor(Acceptor socket, const Service& service, std::vector<StreamWorker*> workers,
                  AcceptReports& reports)
       : socket_(std::move(socket)),
         pause_(socket_.get_executor()),
@@ -252,7 +253,7 @@ class StreamAcceptor {
     asio::post(executor(), [this] { accept(); });
   }
 
-  ServingExecutor executor() { return socket_.get_executor(); }
+  IoExecutor executor() { return socket_.get_executor(); }
 
   /// From now on it serves its peers so. `service` outlives it.
   void use(const Service& service) { service_ = &service; }
@@ -270,22 +271,20 @@ class StreamAcceptor {
   void accept() {
     if (!socket_.is_open()) return;
     StreamWorker& worker = next_worker();
-    socket_.async_accept(worker.context(),
-                         [this, &worker](const error_code& error, ServingSocket peer) {
-                           if (!error) {
-                             hand_over(std::move(peer), worker);
-                             accept();
-                           } else if (error != asio::error::operation_aborted) {
-                             // Most likely the system is out of descriptors, and trying again at
-                             // once would spin.
-                             service_->on_accept_failure();
-                             reports_.report(error);
-                             pause_.expires_after(kAcceptPause);
-                             pause_.async_wait([this](const error_code& cancelled) {
-                               if (!cancelled) accept();
-                             });
-                           }
-                         });
+    socket_.async_accept(worker.context(), [this, &worker](const error_code& error, IoSocket peer) {
+      if (!error) {
+        hand_over(std::move(peer), worker);
+        accept();
+      } else if (error != asio::error::operation_aborted) {
+        // Most likely the system is out of descriptors, and trying again at once would spin.
+        service_->on_accept_failure();
+        reports_.report(error);
+        pause_.expires_after(kAcceptPause);
+        pause_.async_wait([this](const error_code& cancelled) {
+          if (!cancelled) accept();
+        });
+      }
+    });
   }
 
   // Closing resets the peers that wait to be accepted. No more are accepted than have connected
@@ -295,7 +294,7 @@ class StreamAcceptor {
     socket_.non_blocking(true, error);
     for (int i = 0; i <= kListenBacklog && !error; ++i) {
       StreamWorker& worker = next_worker();
-      ServingSocket peer(worker.context());
+      IoSocket peer(worker.context());
       socket_.accept(peer, error);
       if (!error) hand_over(std::move(peer), worker);
     }
@@ -303,15 +302,15 @@ class StreamAcceptor {
 
   StreamWorker& next_worker() { return *workers_[next_++ % workers_.size()]; }
 
-  void hand_over(ServingSocket peer, StreamWorker& worker) {
+  void hand_over(IoSocket peer, StreamWorker& worker) {
     asio::dispatch(worker.context(),
                    [&service = *service_, &worker, peer = std::move(peer)]() mutable {
                      worker.serve(std::move(peer), service);
                    });
   }
 
-  ServingAcceptor socket_;
-  ServingTimer pause_;
+  Acceptor socket_;
+  SteadyTimer pause_;
   const Service* service_;
   AcceptReports& reports_;
   const std::vector<StreamWorker*> workers_;
@@ -380,7 +379,7 @@ std::unique_ptr<Listener> StreamServer::State::listen(Service service,
   auto made = std::make_unique<Listener>();
   made->service = std::make_unique<Service>(std::move(service));
   Address& address = made->address = made->service->address;
-  const auto add = [&](ServingAcceptor socket, std::vector<StreamWorker*> served) {
+  const auto add = [&](Acceptor socket, std::vector<StreamWorker*> served) {
     made->acceptors.emplace_back(std::move(socket), *made->service, std::move(served), *reports);
   };
   asio::io_context& first = workers.front().context();
@@ -390,7 +389,7 @@ std::unique_ptr<Listener> StreamServer::State::listen(Service service,
     if (made->service->passed_socket >= 0) {
       add(listen_on(first, made->service->passed_socket, address), std::move(all));
     } else if (address.family == Address::Family::kUnix) {
-      ServingAcceptor socket = listen_unix(first, address.host);
+      Acceptor socket = listen_unix(first, address.host);
       made->file.emplace(address.host);
       add(std::move(socket), std::move(all));
     } else {
@@ -402,7 +401,7 @@ std::unique_ptr<Listener> StreamServer::State::listen(Service service,
         expect_free(first, endpoint_of(address));
       }
       for (StreamWorker& worker : workers) {
-        ServingAcceptor socket = listen_tcp(worker.context(), endpoint_of(address));
+        Acceptor socket = listen_tcp(worker.context(), endpoint_of(address));
         address.port = port_of(socket.local_endpoint());
         add(std::move(socket), {&worker});
       }
