@@ -78,8 +78,12 @@ class Batch final {
                  Instant now = kStoreTime)
       : mode_(mode), now_(now), requests_(requests.begin(), requests.end()) {
     assert(!requests.empty());
+    assert(now == kStoreTime || (now >= 0 && now < kEndOfTime));
     std::size_t key_bytes = 0;
-    for (const Request& request : requests_) key_bytes += request.key.size();
+    for (const Request& request : requests_) {
+      assert(request.cost >= 0);
+      key_bytes += request.key.size();
+    }
     keys_.resize(key_bytes, boost::container::default_init);
     char* copy = keys_.data();
     for (Request& request : requests_) {

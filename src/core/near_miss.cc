@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <utility>
 
@@ -14,6 +15,7 @@ constexpr std::size_t kMaxNameBytes = 64;
 // How many edits make one text the other (optimal string alignment). REQUIRES: both are at most
 // kMaxNameBytes long.
 std::size_t count_edits(std::string_view a, std::string_view b) {
+  assert(a.size() <= kMaxNameBytes && b.size() <= kMaxNameBytes);
   using Row = std::array<std::size_t, kMaxNameBytes + 1>;
   Row before_last{};
   Row last{};

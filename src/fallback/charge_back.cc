@@ -1,6 +1,7 @@
 #include "fallback/charge_back.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "core/arithmetic.h"
@@ -10,6 +11,7 @@ namespace {
 
 // REQUIRES: neither is negative.
 std::int64_t add_up(std::int64_t units, std::int64_t more) {
+  assert(units >= 0 && more >= 0);
   return units + std::min(more, kMaxInt64 - units);
 }
 

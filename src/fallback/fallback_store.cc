@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/container/small_vector.hpp>
+#include <cassert>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -389,6 +390,7 @@ bool FallbackStore::is_denied_again(const Subject& subject, const Request& reque
 
 // What this process gives back, its callers can take at once. REQUIRES: answers_ is not null.
 void FallbackStore::ask_again_after(Operation operation, const Subject& subject) {
+  assert(answers_ != nullptr);
   if (FallbackSpace::of(subject).lends) return;
   if (operation == Operation::kRefund) answers_->ask_again(name_of(subject), clock_.now());
   if (operation == Operation::kReset) answers_->clear(name_of(subject), clock_.now());
@@ -476,6 +478,7 @@ void FallbackStore::on_answered(Batch& batch) {
 // Before the local states answer for the key. REQUIRES: the policy is local, and local_mutex_ is
 // held.
 void FallbackStore::bring_to_told(const Subject& subject, const Request& request, Instant now) {
+  assert(local_ != nullptr);
   const FallbackSpace& space = FallbackSpace::of(subject);
   if (space.lends) return;
   const std::size_t parts = request.limit->parts.size();

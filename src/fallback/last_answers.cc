@@ -33,6 +33,7 @@ struct LastAnswers::Entry {
 
   // REQUIRES: a denial is remembered; the request takes units.
   bool covers(const Request& request) const {
+    assert(until != 0 && takes(request.operation, request.cost));
     if (request.operation == Operation::kTakeUpTo) {
       return cost == 1 && patience_ns == kDefaultPatience;
     }
@@ -110,6 +111,7 @@ void LastAnswers::Entry::tell(const Decision& decision, Instant at, Instant sinc
 }
 
 bool LastAnswers::Entry::is_over(const Request& request, const Decision& answer) const {
+  assert(until != 0 && answer.allowed);
   const bool takes_units = takes(request.operation, request.cost);
   if (numbers != numbers_hash(request)) return takes_units;
   if (takes_units && covers(request)) return true;

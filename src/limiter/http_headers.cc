@@ -47,6 +47,7 @@ bool may_retry(const Decision& decision) {
 
 // REQUIRES: may_retry(decision). A client that is told 0 would ask again at once.
 std::int64_t retry_seconds(const Decision& decision) {
+  assert(may_retry(decision));
   return std::max<std::int64_t>(1, whole_seconds(decision.retry_after));
 }
 

@@ -63,6 +63,7 @@ std::uint64_t begin_waking(Operation operation) {
 // still count. REQUIRES: wakes(operation).
 void wake(WaitQueues& queues, Operation operation, std::uint64_t begun, std::string_view key,
           const Decision& answer) {
+  assert(wakes(operation));
   if (operation == Operation::kBlock) {
     // The policy says that it has blocked, and has not: no caller is to be denied.
     if (answer.allowed && answer.source != Source::kPolicy) queues.blocked(key);

@@ -367,6 +367,7 @@ void AcceptedConnection::linger() {
 }
 
 void AcceptedConnection::leave() {
+  assert(!leaving_);
   if (lingering_) return;
   leaving_ = true;
   ++group_.leaving;

@@ -9,7 +9,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <cstring>
+#include <cassert>
 #include <utility>
 
 namespace sluice {
@@ -206,6 +206,7 @@ std::string ClientStream::reason_of(const error_code& error) {
 }
 
 IoTask<std::size_t> ClientStream::receive(std::span<char> room, error_code& error) {
+  assert(socket_.is_open());
   const auto buffer = asio::buffer(room.data(), room.size());
   auto token = asio::redirect_error(kAwait, error);
   if (tls_) return tls_->async_read_some(buffer, std::move(token));
@@ -213,6 +214,7 @@ IoTask<std::size_t> ClientStream::receive(std::span<char> room, error_code& erro
 }
 
 IoTask<std::size_t> ClientStream::send(std::string_view bytes, error_code& error) {
+  assert(socket_.is_open());
   const auto buffer = asio::buffer(bytes.data(), bytes.size());
   auto token = asio::redirect_error(kAwait, error);
   if (tls_) return tls_->async_write_some(buffer, std::move(token));

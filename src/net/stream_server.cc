@@ -190,7 +190,9 @@ class StreamWorker {
   }
 
   /// Has the connections that are open closed after their next replies, and then calls `on_left`.
+  /// REQUIRES: called once.
   void drain(std::function<void()> on_left) {
+    assert(group_.on_left == nullptr);
     group_.on_left = std::move(on_left);
     for (const auto& connection : group_.members) connection->leave();
     if (group_.leaving == 0) group_.on_left();

@@ -172,7 +172,9 @@ void PartState::commit(const AnyPart& part, Operation operation, const Call& cal
   std::visit(
       [&]<class P>(const P& p) {
         using A = typename P::Algorithm;
-        store(apply<A>(operation, p.params, load<typename A::State>(), call).next);
+        const auto step = apply<A>(operation, p.params, load<typename A::State>(), call);
+        assert(step.decision.allowed);
+        store(step.next);
       },
       part);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/algorithm/hex.hpp>
+#include <cassert>
 #include <iterator>
 
 namespace sluice::memcached {
@@ -43,7 +44,9 @@ bool is_prefix(std::string_view text) {
 }
 
 MemcachedSpace::MemcachedSpace(std::string_view prefix, const LimitDefinition& limit)
-    : prefix_(prefix), begin_(prefix_ + ":" + escaped(limit.space) + ":"), parts_(limit.parts) {}
+    : prefix_(prefix), begin_(prefix_ + ":" + escaped(limit.space) + ":"), parts_(limit.parts) {
+  assert(is_prefix(prefix.substr(0, kMaxPrefixBytes)) && prefix.size() <= kMaxPrefixBytes + 32);
+}
 
 void MemcachedSpace::name_of(std::string_view key, std::string& name) const {
   name.assign(begin_).append(key);

@@ -3,6 +3,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +25,9 @@ class ServerRing {
     assert(!servers.empty());
     for (const auto& server : servers) {
       const std::string name = server.text();
-      seeds_.push_back(XXH3_64bits(name.data(), name.size()));
+      const std::uint64_t seed = XXH3_64bits(name.data(), name.size());
+      assert(std::ranges::find(seeds_, seed) == seeds_.end());
+      seeds_.push_back(seed);
     }
   }
 

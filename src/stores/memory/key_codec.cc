@@ -145,6 +145,7 @@ void write_key(Parts parts, Cell key, ByteWriter& output) {
 }
 
 void write_key_part(Parts parts, std::size_t index, Cell key, ByteWriter& output) {
+  assert(index < parts.size());
   if (index == 0) output.put(blocked_until(key));
   visit_part(parts, index, [&]<class A>(const typename A::Params& params) {
     write_part<A>(load<A>(params, part_of(key, index)), output);

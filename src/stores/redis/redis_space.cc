@@ -1,6 +1,7 @@
 #include "stores/redis/redis_space.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "stores/redis/part_codec.h"
 #include "stores/redis/resp.h"
@@ -88,6 +89,7 @@ RedisSpace::RedisSpace(std::string_view prefix, const LimitDefinition& limit)
 }
 
 std::string redis_key(const Space& space, std::string_view key) {
+  assert(dynamic_cast<const RedisSpace*>(&space) != nullptr);
   return static_cast<const RedisSpace&>(space).front() + encode(key) + '}';
 }
 

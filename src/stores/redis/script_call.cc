@@ -320,6 +320,7 @@ bool decide_parts(Answer answer, Decisions& parts) {
 
 // The decision of the whole. REQUIRES: there is one.
 Decision combine(const Decisions& decisions) {
+  assert(!decisions.empty());
   if (decisions.size() == 1) return decisions[0];
   Together all;
   for (const Decision& decision : decisions) all.add(decision);

@@ -2,6 +2,7 @@
 
 #include <boost/container/small_vector.hpp>
 #include <boost/intrusive/list.hpp>
+#include <cassert>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -51,6 +52,7 @@ class RequestList : public List<PendingRequest> {
  public:
   /// The first, no longer in the list. REQUIRES: not empty.
   PendingRequest& pop_front() {
+    assert(!empty());
     PendingRequest& first = front();
     List<PendingRequest>::pop_front();
     return first;
