@@ -73,7 +73,7 @@ elseif operation == 3 then
     end
   end
   part = pack('<I4I4', arrival_l, arrival_h)
-  -- Where all is given back nothing is left to keep, unless another clock may yet show less.
+  -- If all is refunded, nothing is left to keep, unless another clock may show an earlier time.
   if behind or owes then
     part_end = arrival_h * 4294967296 + arrival_l
   end

@@ -388,7 +388,8 @@ bool FallbackStore::is_denied_again(const Subject& subject, const Request& reque
   return true;
 }
 
-// What this process gives back, its callers can take at once. REQUIRES: answers_ is not null.
+// After a refund or reset by this process, its callers ask the store at once. REQUIRES: answers_ is
+// not null.
 void FallbackStore::ask_again_after(Operation operation, const Subject& subject) {
   assert(answers_ != nullptr);
   if (FallbackSpace::of(subject).lends) return;

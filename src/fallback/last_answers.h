@@ -32,15 +32,15 @@ namespace sluice {
 /// much as its cost remains, or when clear() is called.
 ///
 /// While the store answers, a denial is used until t + hold at most, so that what another process
-/// gives back is seen after that time. While the store does not answer, it is used as long as it
+/// refunds is seen after that time. While the store does not answer, it is used as long as it
 /// stands. So for a hot key the store is asked for each admission, for one denial per retry_after
 /// or hold, and for the requests that were in flight when that denial arrived.
 ///
 /// Keys are compared by their hashes: if n keys are remembered, the probability that one of k other
 /// keys is mistaken for one of them is about n * k / 2^64.
 ///
-/// Grows with the keys, up to its most bytes. Then, of a few, the key that is as if never seen
-/// soonest is forgotten for a new one. All calls must use the same clock, which is never set back.
+/// Grows with the keys, up to its most bytes. Then, of a few, the key that will be fresh first is
+/// forgotten for a new one. All calls must use the same clock, which is never set back.
 /// Thread-safe: takes one lock, for a few dozen nanoseconds or, now and then, until a share of the
 /// entries has been copied to twice the room.
 class LastAnswers {
@@ -61,7 +61,7 @@ class LastAnswers {
   struct Told {
     Instant at = 0;         ///< When the answer arrived.
     std::int64_t used = 0;  ///< At least 0. What is borrowed, only `reset_at` tells.
-    Instant reset_at = 0;   ///< From then on the key is as if never seen.
+    Instant reset_at = 0;   ///< From then on the key is fresh.
   };
 
   /// Whether the store answers.

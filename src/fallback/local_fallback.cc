@@ -235,7 +235,7 @@ Decision LocalFallback::unscaled(Decision decision, std::int64_t cost) const {
   return decision;
 }
 
-// Gives back what was taken of a unit that is not whole.
+// Refunds what was taken of a unit that is not whole.
 void LocalFallback::round_down(const Request& request, Instant now, Decision& decision) {
   const std::int64_t rest = decision.taken % shares_;
   if (rest == 0) return;

@@ -27,23 +27,23 @@ TEST(AddressTest, KnowsWhatOnlyThisMachineReaches) {
 }
 
 TEST(AddressTest, RefusesInOneSentenceThatNamesTheText) {
-  const auto fault = [](std::string_view text) {
+  const auto error = [](std::string_view text) {
     const ParsedAddress parsed = parse_address(text);
     EXPECT_FALSE(parsed.address) << text;
     EXPECT_THAT(parsed.error, testing::HasSubstr(std::string(1, '"').append(text).append("\"")));
     return parsed.error.substr(parsed.error.find("listen on: ") + 11);
   };
-  EXPECT_EQ(fault("6380"), "write ADDRESS:PORT, [IPV6-ADDRESS]:PORT or unix:PATH");
-  EXPECT_EQ(fault("127.0.0.1:"), "the port must be a number from 0 to 65535");
-  EXPECT_EQ(fault("127.0.0.1:65536"), "the port must be a number from 0 to 65535");
-  EXPECT_EQ(fault("127.0.0.1:-1"), "the port must be a number from 0 to 65535");
-  EXPECT_EQ(fault("127.0.0.1:1x"), "the port must be a number from 0 to 65535");
-  EXPECT_EQ(fault("example.org:1"), "the address must be numeric, like 127.0.0.1 or [::1]");
-  EXPECT_EQ(fault(":1"), "the address must be numeric, like 127.0.0.1 or [::1]");
-  EXPECT_EQ(fault("::1:1"), "an IPv6 address stands in brackets");
-  EXPECT_EQ(fault("[127.0.0.1]:1"), "no IPv6 address stands in the brackets");
-  EXPECT_EQ(fault("unix:"), "there is no path after unix:");
-  EXPECT_EQ(fault("unix:" + std::string(108, 'x')),
+  EXPECT_EQ(error("6380"), "write ADDRESS:PORT, [IPV6-ADDRESS]:PORT or unix:PATH");
+  EXPECT_EQ(error("127.0.0.1:"), "the port must be a number from 0 to 65535");
+  EXPECT_EQ(error("127.0.0.1:65536"), "the port must be a number from 0 to 65535");
+  EXPECT_EQ(error("127.0.0.1:-1"), "the port must be a number from 0 to 65535");
+  EXPECT_EQ(error("127.0.0.1:1x"), "the port must be a number from 0 to 65535");
+  EXPECT_EQ(error("example.org:1"), "the address must be numeric, like 127.0.0.1 or [::1]");
+  EXPECT_EQ(error(":1"), "the address must be numeric, like 127.0.0.1 or [::1]");
+  EXPECT_EQ(error("::1:1"), "an IPv6 address stands in brackets");
+  EXPECT_EQ(error("[127.0.0.1]:1"), "no IPv6 address stands in the brackets");
+  EXPECT_EQ(error("unix:"), "there is no path after unix:");
+  EXPECT_EQ(error("unix:" + std::string(108, 'x')),
             "the path has 108 bytes, a socket's has 107 at most");
 }
 

@@ -178,14 +178,14 @@ TEST_F(RequestPipelineTlsTest, RefusesACertificateOfAnUnknownAuthority) {
 }
 
 TEST_F(RequestPipelineTlsTest, RefusesACertificateForAnotherHost) {
-  for (const auto& [name, fault] :
+  for (const auto& [name, error] :
        {std::pair("other.example", "hostname mismatch"), {"127.0.0.2", "IP address mismatch"}}) {
     PipelineOptions options = trusting();
     options.endpoint.tls->server_name = name;
     EXPECT_FALSE(meet(options).shake_hands());
     ASSERT_TRUE(await_downs(1));
     EXPECT_EQ(downs().at(0), "cannot agree on TLS with " + server_.endpoint().text() +
-                                 ": its certificate is not accepted for " + name + ": " + fault);
+                                 ": its certificate is not accepted for " + name + ": " + error);
     close();
     user_.downs.clear();
   }

@@ -10,8 +10,9 @@
 
 namespace sluice {
 
-/// The protocol's part of one connection, which knows no socket: net/connection gives it the bytes
-/// that arrived, and it appends the bytes to send. Used by the connection's serving thread only.
+/// The protocol's part of one connection, which knows no socket: an AcceptedConnection gives it the
+/// bytes that arrived, and it appends the bytes to send. Used by the connection's serving thread
+/// only.
 class StreamHandler {
  public:
   enum class Next : std::uint8_t {

@@ -7,8 +7,8 @@
 namespace sluice::replay {
 namespace {
 
-[[noreturn]] void fail(std::string_view text, const std::string& fault) {
-  throw std::invalid_argument("key template \"" + printable(text, kTypedColumns) + "\": " + fault);
+[[noreturn]] void fail(std::string_view text, const std::string& error) {
+  throw std::invalid_argument("key template \"" + printable(text, kTypedColumns) + "\": " + error);
 }
 
 }  // namespace

@@ -282,9 +282,9 @@ class LogReader : public LineReader {
   Reading read(std::string_view line, Record& record, std::string& reason) override {
     record.cost = 1;
     record.fields.resize(kFieldCount);
-    const char* fault = cut(line, record);
-    if (fault == nullptr) return Reading::kRecord;
-    reason = fault;
+    const char* error = cut(line, record);
+    if (error == nullptr) return Reading::kRecord;
+    reason = error;
     return Reading::kUnreadable;
   }
 

@@ -114,12 +114,12 @@ TEST(Policies, ReturnedUnitsAreSeenByAllWithinASecond) {
   Limiter one(open_store(server.url()), limit);
   Limiter two(open_store(server.url()), limit);
   servers::await("the store", [&] { return two.peek("k").source == Source::kStore; });
-  const auto is_seen = [&](const std::string& key, const auto& give_back) {
+  const auto is_seen = [&](const std::string& key, const auto& return_units) {
     one.charge(key, 8);
     const Clock::time_point denied = Clock::now();
     EXPECT_FALSE(two.check(key).allowed);
     EXPECT_EQ(two.check(key).source, Source::kCache);
-    give_back(key);
+    return_units(key);
     servers::await(key, [&] { return two.check(key).allowed; });
     EXPECT_LT(Clock::now() - denied, 1200ms) << key;
   };

@@ -143,7 +143,7 @@ TEST_F(AsioTest, AnAcquisitionIsCancelled) {
   io_.run();
   ASSERT_TRUE(kept);
   EXPECT_FALSE(kept->allowed);
-  EXPECT_LE(limiter_.peek("key").reset_after, owed) << "what was reserved was given back";
+  EXPECT_LE(limiter_.peek("key").reset_after, owed) << "what was reserved was refunded";
   signal.emit(asio::cancellation_type::total);
 }
 
@@ -329,7 +329,7 @@ TEST_F(AsioTest, AWaitForReservedTimeIsCancelled) {
   signal.emit(asio::cancellation_type::total);
   io_.run();
   EXPECT_EQ(waited, false);
-  EXPECT_LT(limiter_.peek("key").reset_after, owed) << "it was given back";
+  EXPECT_LT(limiter_.peek("key").reset_after, owed) << "it was refunded";
   signal.emit(asio::cancellation_type::total);
   EXPECT_FALSE(reservation.wait());
 }

@@ -59,7 +59,7 @@ class RequestParser {
 
   State state_ = State::kHead;
   std::size_t consumed_ = 0;
-  std::size_t scanned_ = 0;  // Of the head: whole lines without a fault.
+  std::size_t scanned_ = 0;  // Of the head: whole lines without an error.
   bool owns_head_ = false;   // The views refer to head_.
   Message message_;
   Problem problem_;

@@ -165,7 +165,7 @@ TEST(RequestParserTest, RefusesWhatReadersMayUnderstandDifferently) {
   refused("GET / HTTP/1.1 \r\nHost: x\r\n\r\n");
   refused("GET / HTTP/2.0\r\nHost: x\r\n\r\n");
   refused("GET /\r\nHost: x\r\n\r\n");
-  refused("\x16\x03\x01 a TLS greeting\r\n\r\n");
+  refused("\x16\x03\x01 a TLS handshake\r\n\r\n");
 }
 
 TEST(RequestParserTest, RefusesBadChunks) {

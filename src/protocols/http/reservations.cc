@@ -67,7 +67,7 @@ std::optional<Reservations::Place> Reservations::take_place(Instant now) {
   return Place(*this);
 }
 
-void Reservations::give_back_place() {
+void Reservations::return_place() {
   const std::lock_guard lock(mutex_);
   --held_;
 }

@@ -41,7 +41,7 @@ class Reservations {
    public:
     explicit Place(Reservations& owner) : owner_(&owner) {}
     ~Place() {
-      if (owner_ != nullptr) owner_->give_back_place();
+      if (owner_ != nullptr) owner_->return_place();
     }
     Place(Place&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)) {}
     Place& operator=(Place&&) = delete;
@@ -125,7 +125,7 @@ class Reservations {
 
   /// A reservation's name is the server's number, its own, and this.
   std::string secret_of(std::uint64_t number) const;
-  void give_back_place();
+  void return_place();
   void end_commit(std::uint64_t number);
   void put_back(std::uint64_t number);
   void forget_expired(Instant now);

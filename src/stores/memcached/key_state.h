@@ -24,9 +24,9 @@ namespace sluice::memcached {
 /// Can be used for one state after the other. Not thread-safe.
 class PartState {
  public:
-  /// As if never seen.
+  /// Makes it fresh.
   void clear();
-  /// Whether it is as if never seen, at every instant.
+  /// Whether it is fresh at every instant.
   bool is_fresh() const;
 
   /// The decision of an operation, without carrying it out.
@@ -71,7 +71,7 @@ class PartState {
 /// Can be used for one key after the other. Not thread-safe.
 class KeyState {
  public:
-  /// As if never seen.
+  /// Makes it fresh.
   void clear();
 
   /// Reads what write() wrote. False if it is no such value: the state is then as after clear(), as
@@ -86,7 +86,7 @@ class KeyState {
 
   /// Whether anything has been committed since clear() or read().
   bool changed() const { return changed_; }
-  /// Whether the key is as if never seen at every instant, so that no value is needed.
+  /// Whether the key is fresh at every instant, so that no value is needed.
   bool is_gone() const { return gone_; }
   /// How long the key differs from fresh after the last commit; a block counts.
   std::int64_t lifetime_ns() const { return lifetime_ns_; }

@@ -1,4 +1,4 @@
-// What the script does besides taking and giving back: charges, takes of what there is, blocks.
+// What the script does besides taking and refunding: charges, takes of what there is, blocks.
 
 #include <gtest/gtest.h>
 
