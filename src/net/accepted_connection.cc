@@ -324,7 +324,7 @@ void AcceptedConnection::go_on() {
 }
 
 void AcceptedConnection::read() {
-  if (lingering_) received() = {};
+  if (lingering_) received() = InputBuffer();
   const std::span<char> room = received().make_room();
   reading_ = true;
   socket_.async_read_some(

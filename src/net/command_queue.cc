@@ -2,22 +2,22 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 #include <utility>
 
 namespace sluice {
 namespace {
 
-constexpr std::size_t kLeastRoomBytes = std::size_t{16} * 1024;
-/// A buffer that has grown beyond this is given back once it is empty.
+/// A buffer that has grown beyond this is freed once it is empty.
 constexpr std::size_t kKeepBytes = std::size_t{128} * 1024;
+/// The buffer has room for so much more than the longest reply, as one that is full would grow.
+constexpr std::size_t kSpareBytes = std::size_t{16} * 1024;
 
 }  // namespace
 
 CommandQueue::CommandQueue(std::unique_ptr<Framing> framing, std::size_t max_reply_bytes)
-    : framing_(std::move(framing)), max_reply_bytes_(max_reply_bytes) {
-  resize_input(kKeepBytes);
-}
+    : framing_(std::move(framing)),
+      max_reply_bytes_(max_reply_bytes),
+      input_({kKeepBytes, kKeepBytes, std::max(kKeepBytes, max_reply_bytes + kSpareBytes)}) {}
 
 void CommandQueue::add(std::unique_ptr<Command> command, TimePoint now) {
   const std::size_t begin = sent_before_ + output_.size();
@@ -36,31 +36,8 @@ void CommandQueue::sent(std::size_t bytes) {
   if (output_.capacity() > kKeepBytes) output_.shrink_to_fit();
 }
 
-std::span<char> CommandQueue::room() {
-  if (begin_ == end_) {
-    begin_ = end_ = 0;
-    if (input_bytes_ > kKeepBytes) resize_input(kKeepBytes);
-  }
-  if (input_bytes_ - end_ < kLeastRoomBytes && begin_ != 0) {
-    std::memmove(input_.get(), input_.get() + begin_, end_ - begin_);
-    end_ -= std::exchange(begin_, 0);
-  }
-  if (input_bytes_ - end_ < kLeastRoomBytes) {
-    // next_reply() has found that this is no whole reply, yet not longer than one may be.
-    resize_input(std::max(std::min(2 * input_bytes_, max_reply_bytes_), end_ + kLeastRoomBytes));
-  }
-  return {input_.get() + end_, input_bytes_ - end_};
-}
-
-void CommandQueue::resize_input(std::size_t bytes) {
-  auto resized = std::make_unique_for_overwrite<char[]>(bytes);
-  if (end_ != 0) std::memcpy(resized.get(), input_.get(), end_);
-  input_ = std::move(resized);
-  input_bytes_ = bytes;
-}
-
 std::optional<std::string_view> CommandQueue::next_reply() {
-  const std::string_view bytes = input();
+  const std::string_view bytes = input_.unread();
   if (bytes.empty() || !error_.empty()) return std::nullopt;
   assert(reply_bytes_ == 0);
   const std::size_t length = framing_->reply_bytes(bytes);

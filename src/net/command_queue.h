@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "net/command.h"
+#include "net/input_buffer.h"
 
 namespace sluice {
 
@@ -35,15 +36,15 @@ class CommandQueue final {
   void begin_sending() { handed_over_ = sent_before_ + output_.size(); }
   void sent(std::size_t bytes);
 
-  /// room() is where to put received bytes, at least 16 KiB; received() says how many there were.
-  std::span<char> room();
-  void received(std::size_t bytes) { end_ += bytes; }
+  /// room() is where to put received bytes; received() says how many there were.
+  std::span<char> room() { return input_.make_room(); }
+  void received(std::size_t bytes) { input_.commit(bytes); }
 
   /// The next reply, if it is complete. Null if more bytes have to arrive, or if error() is not
   /// empty. The view is valid until drop_reply(), which must be called before the next
   /// next_reply().
   std::optional<std::string_view> next_reply();
-  void drop_reply() { begin_ += std::exchange(reply_bytes_, 0); }
+  void drop_reply() { input_.consume(std::exchange(reply_bytes_, 0)); }
   /// Takes the reply for the oldest command in flight. If it is that command's last reply, the
   /// command leaves the queue and is returned; if more replies are expected, null. If no command is
   /// in flight, null, and error() is set.
@@ -71,8 +72,6 @@ class CommandQueue final {
   };
 
   std::size_t bytes_sent() const { return sent_before_ + sent_; }
-  std::string_view input() const { return {input_.get() + begin_, end_ - begin_}; }
-  void resize_input(std::size_t bytes);
 
   const std::unique_ptr<Framing> framing_;
   const std::size_t max_reply_bytes_;
@@ -83,10 +82,7 @@ class CommandQueue final {
   std::size_t sent_before_ = 0;  // Of the stream, before output_ began.
   std::size_t handed_over_ = 0;  // Of the stream.
 
-  std::unique_ptr<char[]> input_;
-  std::size_t input_bytes_ = 0;
-  std::size_t begin_ = 0;  // What was received and not dropped.
-  std::size_t end_ = 0;
+  InputBuffer input_;            // What was received and not dropped.
   std::size_t reply_bytes_ = 0;  // Of the reply returned last; 0: it was dropped.
   std::string error_;
 };

@@ -5,19 +5,14 @@
 #include <utility>
 
 namespace sluice {
-namespace {
-
-constexpr std::size_t kFirstBufferBytes = 4 * 1024;
-
-}  // namespace
 
 std::span<char> InputBuffer::make_room() {
   const std::string_view kept = unread();
   std::size_t capacity = capacity_;
   if (end_ == capacity_) {
-    capacity = std::clamp(2 * capacity_, kFirstBufferBytes, kMaxInputBytes);
-  } else if (kept.empty() && capacity_ > kIdleBufferBytes) {
-    capacity = kFirstBufferBytes;
+    capacity = std::clamp(2 * capacity_, bounds_.first, bounds_.most);
+  } else if (kept.empty() && capacity_ > bounds_.idle) {
+    capacity = bounds_.first;
   }
   if (capacity != capacity_) {
     auto bytes = std::make_unique_for_overwrite<char[]>(capacity);
