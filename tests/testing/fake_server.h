@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <limits>
@@ -35,10 +36,15 @@ class Peer {
   /// The bytes up to and including the next line end, or up to the end of the stream.
   std::string line() {
     std::string text;
-    char byte = 0;
-    while (::recv(socket_.get(), &byte, 1, 0) == 1) {
-      text += byte;
-      if (byte == '\n') break;
+    std::array<char, 4096> piece;
+    while (!text.ends_with('\n')) {
+      // What stands behind the line is left to the next call.
+      const ssize_t seen = ::recv(socket_.get(), piece.data(), piece.size(), MSG_PEEK);
+      if (seen <= 0) break;
+      const std::string_view bytes(piece.data(), static_cast<std::size_t>(seen));
+      const std::size_t size = std::min(bytes.find('\n'), bytes.size() - 1) + 1;
+      if (::recv(socket_.get(), piece.data(), size, 0) < 0) break;
+      text.append(bytes.substr(0, size));
     }
     return text;
   }
