@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "core/arithmetic.h"
 #include "core/limit_syntax.h"
@@ -42,7 +41,7 @@ namespace sluice {
 /// Grows with the keys, up to its most bytes. Then, of a few, the key that will be fresh first is
 /// forgotten for a new one. All calls must use the same clock, which is never set back.
 /// Thread-safe: takes one lock, for a few dozen nanoseconds or, now and then, until a share of the
-/// entries has been copied to twice the room.
+/// entries has been spread over twice the room.
 class LastAnswers {
  public:
   enum class Keeps : std::uint8_t { kAll, kDenials };
@@ -120,17 +119,27 @@ class LastAnswers {
   struct Shard;
   using Tag = std::uint64_t;
 
+  struct Unmap {
+    std::size_t bytes;
+    void operator()(void* mapping) const;
+  };
+
+  static std::unique_ptr<void, Unmap> map(std::size_t bytes);
   static Tag tag_of(const KeyName& name, std::size_t index);
   Shard& shard_of(const KeyName& name) const;
+  Set& set_of(const Shard& shard, Tag tag) const;
   Entry* find(const KeyName& name, std::size_t index = 0) const;
   Entry& find_or_add(const KeyName& name, std::size_t index, Instant now);
-  static void grow(Shard& shard);
+  void grow(Shard& shard);
   void note_denial(Shard& shard, Instant now) const;
 
   const bool keeps_all_;
   const std::int64_t hold_ns_;
   const std::size_t most_sets_;  // Of each shard; a power of two.
   const std::unique_ptr<Shard[]> shards_;
+  // Each shard has every kShards-th set, so that those in use lie together at the beginning.
+  const std::unique_ptr<void, Unmap> mapping_;
+  Set* const sets_;
 };
 
 }  // namespace sluice
