@@ -209,11 +209,14 @@ std::size_t RequestParser::find_head_end(std::string_view input) {
 RequestParser::Result RequestParser::read_head(std::string_view input) {
   body_.clear();
   if (body_.capacity() > kKeptBodyBytes) std::string().swap(body_);
-  // Some clients send an empty line after a body.
+  // Some clients send empty lines after a body. Ignoring only one would depend on which bytes have
+  // arrived together.
   std::size_t blank = 0;
-  if (scanned_ == 0 && input.starts_with(kLineEnd)) blank = kLineEnd.size();
+  while (scanned_ == 0 && input.starts_with(kLineEnd)) {
+    blank += kLineEnd.size();
+    input.remove_prefix(kLineEnd.size());
+  }
   consumed_ = blank;
-  input.remove_prefix(blank);
   const std::size_t head_end = find_head_end(input);
   if (head_end == 0) return Result::kNeedMore;
   scanned_ = 0;

@@ -90,6 +90,7 @@ TEST(RequestParserTest, ReadsRequests) {
   EXPECT_EQ(read_one("POST / HTTP/1.1\nHost: x\nContent-Length: 2\nContent-Length: 2\n\nab"),
             "POST / 1.1 keeps host=x body=ab [Host=x] [Content-Length=2] [Content-Length=2]");
   EXPECT_EQ(read_one("\nGET / HTTP/1.1\nHost: x\n\n"), "GET / 1.1 keeps host=x body= [Host=x]");
+  EXPECT_EQ(read_one("\n\n\nGET / HTTP/1.1\nHost: x\n\n"), "GET / 1.1 keeps host=x body= [Host=x]");
 }
 
 TEST(RequestParserTest, ReadsChunks) {
