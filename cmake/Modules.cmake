@@ -50,8 +50,8 @@ if(SLUICE_SANITIZE STREQUAL "thread")
   target_compile_definitions(sluice_flags INTERFACE BOOST_ASIO_DISABLE_FENCED_BLOCK)
 endif()
 if(SLUICE_TESTS)
-  # The modules are optimized in the debug build too, since the tests run them much. To optimize the
-  # tests would take most of the time of building all.
+  # The debug build optimizes the modules, in which tests spend most of their time. It does not
+  # optimize the tests: that would take longer than all else.
   set(test_options $<$<CONFIG:Debug>:-O0>)
   # What most tests include is parsed once, which saves a quarter of a test's compile time. For
   # ccache to find its users again, a precompiled header must not contain the time of its files.

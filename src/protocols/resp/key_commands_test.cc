@@ -143,8 +143,8 @@ TEST_F(KeyCommandsTest, CountsUpToAnyNumberOfBounds) {
   }
 }
 
-// The store is full of keys that deny nobody by their own numbers, so that they give way; by others
-// they would deny.
+// The store is full of keys. None of them denies by the numbers of its own commands, so the store
+// evicts them for new keys. By the numbers of other commands they would deny, and stay.
 TEST_F(KeyCommandsTest, AFullStoreAdmitsNewKeysWithOtherNumbers) {
   for (const std::string& numbers : {"CL.THROTTLE # 999 1000 3600\r\nCL.THROTTLE # 6 7 3600\r\n",
                                      "THROTTLE # 1000 1000 3600\r\nTHROTTLE # 7 7 3600\r\n",
