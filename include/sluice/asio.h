@@ -12,7 +12,8 @@
 /// co_await. Keys are copied. Only async_acquire() and async_wait() can be cancelled.
 ///
 /// A handler runs on its associated executor, which has outstanding work until then, and never
-/// before the operation returns. A handler without one runs on a thread of Asio's system_executor.
+/// within the call that starts the operation; on another thread of the executor it may run before
+/// that call returns. A handler without one runs on a thread of Asio's system_executor.
 /// The handler receives the exceptions of the blocking function as std::exception_ptr; co_await and
 /// futures throw them.
 ///

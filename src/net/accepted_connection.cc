@@ -17,6 +17,9 @@ using boost::system::error_code;
 
 /// When the output has this many bytes, it is sent before more of the input is answered.
 constexpr std::size_t kSendBytes = 64 * 1024;
+/// A connection that has answered for this long, and can answer more, first lets the others of its
+/// thread go on.
+constexpr std::chrono::microseconds kTurn{500};
 /// The most that is read and ignored while a connection lingers.
 constexpr std::size_t kMaxIgnoredBytes = 1024 * 1024;
 
@@ -160,11 +163,12 @@ void AcceptedConnection::on_wake() {
   end_step_soon();
 }
 
-/// Lets the handler answer the requests in input_, as far as it can now.
+/// Lets the handler answer the requests in input_, as far as it can in this turn.
 void AcceptedConnection::answer() {
   using Next = StreamHandler::Next;
+  const auto turn_end = SteadyTimer::clock_type::now() + kTurn;
   bool more = true;
-  bool has_written = false;
+  bool has_written = std::exchange(wrote_, false);
   StreamHandler::Progress progress;
   while (more && !held_) {
     const std::size_t before = output_.size();
@@ -181,6 +185,12 @@ void AcceptedConnection::answer() {
       progress.has_part = progress.has_part || tls_->has_part();
     }
     if (output_.size() >= kSendBytes) send_output();
+    if (more && SteadyTimer::clock_type::now() >= turn_end) {
+      later_ = true;
+      wrote_ = has_written;
+      make_wake()();
+      break;
+    }
   }
   const bool has_deadline = login_deadline_ != SteadyTimer::time_point::max();
   if (has_deadline && !handler_->awaits_login()) login_deadline_ = SteadyTimer::time_point::max();

@@ -154,7 +154,8 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   bool in_step_ = false;                     // Its step has not ended.
   bool reading_ = false;                     // A read is under way.
   bool writing_ = false;                     // A write is under way.
-  bool later_ = false;                       // The handler waits for its wake function.
+  bool later_ = false;                       // Answers again when the wake function is called.
+  bool wrote_ = false;                       // A turn that was cut short has written.
   bool amid_reply_ = false;                  // output_ ends within a reply.
   bool held_ = false;           // Too much output is pending: input_ is not answered meanwhile.
   bool peer_ended_ = false;     // The peer has ended its side.

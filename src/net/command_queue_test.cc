@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "net/request_pipeline_fixture_test.h"
+#include "testing/request_pipeline_fixture.h"
 
 namespace sluice {
 namespace {

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <chrono>
 #include <future>
@@ -45,6 +46,37 @@ TEST_F(DrainTest, ClosesEachConnectionAfterItsReply) {
     EXPECT_EQ(client.read_all(), "");
   }
   EXPECT_EQ(draining.wait_for(kPatience / 2), std::future_status::ready);
+}
+
+// A turn is shorter than what this handler does after each reply, in which it writes nothing.
+TEST(DrainTurns, AReplyCountsAfterTheEndOfItsTurn) {
+  class SlowHandler final : public LineHandler {
+   public:
+    Progress on_data(std::string_view input, std::string& output) override {
+      Progress progress = LineHandler::on_data(input, output);
+      if (!output.empty()) until_ = Clock::now() + milliseconds(2);
+      if (Clock::now() < until_) progress.next = Next::kMore;
+      return progress;
+    }
+
+   private:
+    Clock::time_point until_;
+  };
+  StreamServer server(
+      {{any_port(), [](const AcceptedStream&) { return std::make_unique<SlowHandler>(); }, ""}},
+      {});
+  server.start();
+  Client client(server.addresses()[0]);
+  ASSERT_TRUE(client.echoes("before\n"));
+  const auto draining = std::async(std::launch::async, [&] { server.drain(kPatience); });
+  // A request that comes before the handler is done must be answered first.
+  const auto has_ended = [&] {
+    pollfd event{.fd = client.fd(), .events = POLLIN, .revents = 0};
+    return ::poll(&event, 1, 20) == 1;
+  };
+  int replies = 0;
+  while (replies < 100 && client.echoes("now\n") && !has_ended()) ++replies;
+  EXPECT_LT(replies, 100);
 }
 
 // If a part of a request has arrived after others, the server waits for its rest.

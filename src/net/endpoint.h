@@ -37,6 +37,8 @@ struct Endpoint {
   std::string unix_path = {};
   std::optional<TlsOptions> tls = {};
 
+  friend bool operator==(const Endpoint&, const Endpoint&) = default;
+
   /// "host:port", "[::1]:port" or "unix:PATH".
   std::string text() const {
     if (!unix_path.empty()) return "unix:" + unix_path;

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -10,6 +12,7 @@
 #include <functional>
 #include <regex>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "testing/line_server.h"
@@ -44,6 +47,34 @@ TEST(ListeningTest, ServesPeersThatConnectWhileItOpens) {
   for (Client& client : eager) {
     ASSERT_TRUE(client.echoes("x\n"));
   }
+}
+
+// Starts a server of four threads as a user who may have three, of which one is the caller. Returns
+// the error; empty if there is none.
+std::string start_with_too_few_threads() {
+  constexpr ::uid_t kNoOthers = 64'999;  // A user without other processes.
+  StreamServer server({{any_port(), line_handlers(), ""}}, {.threads = 4});
+  const ::rlimit few{.rlim_cur = 3, .rlim_max = 3};
+  if (::setrlimit(RLIMIT_NPROC, &few) != 0 || ::setuid(kNoOthers) != 0) return "no such user";
+  try {
+    server.start();
+  } catch (const std::system_error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(ListeningTest, SaysThatThereAreTooFewThreads) {
+  if (::geteuid() != 0) return;  // Only root becomes another user.
+  const ::pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(10);
+    const std::string error = start_with_too_few_threads();
+    ::_exit(error == "cannot start thread 3 of 4: Resource temporarily unavailable" ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(ListeningTest, RefusesAPortThatIsTaken) {

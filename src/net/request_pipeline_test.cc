@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "net/request_pipeline_fixture_test.h"
+#include "testing/request_pipeline_fixture.h"
 
 namespace sluice {
 namespace {

@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "net/request_pipeline.h"
-#include "net/request_pipeline_fixture_test.h"
 #include "net/tls_client.h"
 #include "servers/certificates.h"
+#include "testing/request_pipeline_fixture.h"
 
 namespace sluice {
 namespace {

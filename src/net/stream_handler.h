@@ -47,7 +47,7 @@ class StreamHandler {
   virtual void on_timeout(std::string& /*output*/) {}
 
   /// Whether the peer must log in before it is served: it has not yet, has logged out, or has lost
-  /// its rights. Called about once a second.
+  /// its rights. Called about once a second, and more often while it must.
   virtual bool awaits_login() { return false; }
   /// The peer has not logged in in time (StreamTimeouts::login). The connection is closed
   /// afterwards.

@@ -28,6 +28,8 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -524,10 +526,20 @@ void StreamServer::replace(std::vector<Service> services, const std::function<vo
 }
 
 void StreamServer::start() {
-  assert(state_->threads.empty());
-  for (StreamWorker& worker : state_->workers) {
-    state_->threads.push_back(
-        std::async(std::launch::async, [&worker]() noexcept { worker.context().run(); }));
+  State& state = *state_;
+  assert(state.threads.empty());
+  try {
+    for (StreamWorker& worker : state.workers) {
+      state.threads.push_back(
+          std::async(std::launch::async, [&worker]() noexcept { worker.context().run(); }));
+    }
+  } catch (const std::system_error& error) {
+    // stop() would wait for the threads that there are not.
+    const std::string failed = std::to_string(state.threads.size() + 1);
+    for (StreamWorker& worker : state.workers) worker.context().stop();
+    state.threads.clear();
+    throw std::system_error(error.code(), "cannot start thread " + failed + " of " +
+                                              std::to_string(state.workers.size()));
   }
 }
 

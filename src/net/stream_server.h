@@ -45,6 +45,7 @@ class StreamServer {
   /// The addresses at which it listens, with the real ports, in the order of the services.
   std::vector<Address> addresses() const;
 
+  /// Throws std::system_error where the system starts fewer threads: then nothing is served.
   /// REQUIRES: called once.
   void start();
 

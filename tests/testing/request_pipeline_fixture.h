@@ -23,6 +23,8 @@
 
 namespace sluice {
 
+// For the tests of net.
+
 /// A reply is a line; one that begins with '!' is none.
 class LineFraming final : public Framing {
  public:
