@@ -22,15 +22,17 @@ std::int64_t ChargeBack::add(Charge charge, Instant now, Instant fresh_at) {
   Shard& shard = shard_of(charge.name);
   const std::lock_guard lock(shard.mutex);
   auto found = shard.entries.find(charge.name);
+  if (found != shard.entries.end() && found->second.fresh_at <= now) {
+    erase(shard, found);
+    found = shard.entries.end();
+  }
   if (found == shard.entries.end()) {
     if (!make_room(shard, now)) return charge.units;
     found = shard.entries.emplace(charge.name, Entry{}).first;
+    found->second.charge.entry = ++shard.last_entry;
   }
   Entry& entry = found->second;
-  if (entry.fresh_at <= now) {
-    set_units(entry, 0);
-    entry.sent = 0;
-  }
+  charge.entry = entry.charge.entry;
   charge.units = add_up(charge.units, entry.charge.units);
   set_units(entry, charge.units);
   entry.charge = std::move(charge);
@@ -95,11 +97,12 @@ std::vector<ChargeBack::Charge> ChargeBack::take(Instant now) {
   return charges;
 }
 
-void ChargeBack::settle(const KeyName& name, std::int64_t units, Outcome outcome, Instant now) {
+void ChargeBack::settle(const Charge& charge, std::int64_t units, Outcome outcome, Instant now) {
   if (outcome == Outcome::kUnknown) return;
   const bool is_sent_again = outcome == Outcome::kNotSent;
   if (is_sent_again) next_try_.store(now + kPause, std::memory_order_relaxed);
-  change(name, [&](Entry& entry) {
+  change(charge.name, [&](Entry& entry) {
+    if (entry.charge.entry != charge.entry) return;  // That one was reset, or became fresh.
     const std::int64_t settled = std::min(units, entry.sent);
     entry.sent -= settled;
     if (is_sent_again) set_units(entry, add_up(entry.charge.units, settled));

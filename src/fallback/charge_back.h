@@ -35,6 +35,8 @@ class ChargeBack {
     std::shared_ptr<const LimitDefinition> limit;
     std::string key;
     std::int64_t units = 0;
+    /// Of the entry: tells it from a later one for the same key.
+    std::uint64_t entry = 0;
   };
 
   /// Whether there is nothing to send. One relaxed load.
@@ -69,8 +71,8 @@ class ChargeBack {
                ///< are not sent again.
     kNotSent,  ///< They are charged later: nothing is sent for kPause.
   };
-  /// What became of `units` of a key that take() returned.
-  void settle(const KeyName& name, std::int64_t units, Outcome outcome, Instant now);
+  /// What became of `units` of a charge that take() returned.
+  void settle(const Charge& charge, std::int64_t units, Outcome outcome, Instant now);
 
  private:
   struct HashOfName {
@@ -86,6 +88,7 @@ class ChargeBack {
     std::mutex mutex;
     // Guarded by mutex:
     Entries entries;
+    std::uint64_t last_entry = 0;
     // Before that, no entry becomes fresh. Found anew when the shard is full.
     Instant next_fresh_at = 0;
   };

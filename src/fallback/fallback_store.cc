@@ -213,16 +213,15 @@ class FallbackStore::Settling {
     // local states alone may admit it: they do not know of a block, for example. Of requests asked
     // together, one such denial denies all.
     const bool is_now = batch_.now() == kStoreTime;
-    if (const auto denying = denied_at(arrived_, subjects, requests, decision); denying && is_now) {
-      fill_parts(requests, asked, *denying, decision);
-      if (requests.size() > 1) decision.binding = static_cast<std::uint8_t>(*denying);
+    Decision denial;
+    if (const auto denying = denied_at(arrived_, subjects, requests, denial); denying && is_now) {
+      decision = repeat(denial, *denying, asked);
       return;
     }
     decision = store_.local_->answer(asked, arrived_);
     // The store may have charged what it was sent, so that is not charged back. But if it denied
     // such a request at most a second before, it has most likely denied this one as well.
     const Instant before = std::max<Instant>(0, batch_.outer.sent - kSecondNs);
-    Decision denial;
     const bool may_be_done = was_sent && !denied_at(before, subjects, requests, denial);
     for (std::size_t i = 0; i < requests.size(); ++i) {
       store_.note_local(subjects[i], requests[i], decision, arrived_, may_be_done);
@@ -249,30 +248,21 @@ class FallbackStore::Settling {
     return denying;
   }
 
-  // Writes the decisions of parts beside a denial by the store, which is that of the binding part.
-  // The others are as the local states have them.
-  void fill_parts(Requests requests, std::span<Request> local, std::size_t denying,
-                  const Decision& denial) {
-    if (local[0].parts.empty()) return;
-    for (Request& request : local) {
-      request.cost = 0;
-      request.operation = Operation::kTake;
-    }
-    static_cast<void>(store_.local_->answer(local, arrived_));
-    for (std::size_t i = 0; i < local.size(); ++i) {
-      for (Decision& part : local[i].parts) {
-        if (part.remaining >= requests[i].cost) continue;
-        part.allowed = false;
-        part.retry_after = denial.retry_after;  // The binding part's is the longest.
-      }
-    }
-    if (local.size() > 1) {
-      local[denying].parts[0] = denial;
-    } else {
-      Decision& part = local[0].parts[denial.binding];
-      part = denial;
-      part.binding = 0;  // It has no parts of its own.
-    }
+  // The answer where a denial by the store stands: that of requests[denying] or of its binding
+  // part. What the others say is as the local states have it, and so is the answer if one of them
+  // denies for longer. Writes the decisions of parts.
+  Decision repeat(const Decision& denial, std::size_t denying, std::span<Request> requests) {
+    const bool is_group = requests.size() > 1;
+    Decision answer = denial;
+    if (is_group) answer.binding = static_cast<std::uint8_t>(denying);
+    if (requests[0].parts.empty()) return answer;
+    const Decision local = store_.local_->judge(requests, arrived_);
+    const bool is_longer = !local.allowed && local.retry_after > denial.retry_after;
+    if (is_longer && local.binding == answer.binding) return local;
+    Decision& part = is_group ? requests[denying].parts[0] : requests[0].parts[denial.binding];
+    part = denial;
+    if (!is_group) part.binding = 0;  // It has no parts of its own.
+    return is_longer ? local : answer;
   }
 
   void count(bool raises) {
@@ -397,9 +387,17 @@ void FallbackStore::ask_again_after(Operation operation, const Subject& subject)
   if (operation == Operation::kReset) answers_->clear(name_of(subject), clock_.now());
 }
 
-// Answers what needs no asking, and passes the rest on to this function of the inner store.
-void FallbackStore::pass_on(std::unique_ptr<Batch> batch,
-                            void (Store::*function)(std::unique_ptr<Batch>)) {
+void FallbackStore::submit(std::unique_ptr<Batch> batch) {
+  if (auto left = left_to_ask(std::move(batch))) inner_->submit(std::move(left));
+}
+
+void FallbackStore::submit_and_wait(std::unique_ptr<Batch> batch) {
+  if (auto left = left_to_ask(std::move(batch))) inner_->submit_and_wait(std::move(left));
+}
+
+// Answers what needs no asking. Returns a batch of the rest for the inner store, which completes
+// this one; or completes it and returns null: then this object may be gone.
+std::unique_ptr<Batch> FallbackStore::left_to_ask(std::unique_ptr<Batch> batch) {
   const std::span<Request> requests = batch->requests();
   auto& subjects = batch->outer.subjects;
   Instant sent = sent_at(batch->now());
@@ -410,7 +408,10 @@ void FallbackStore::pass_on(std::unique_ptr<Batch> batch,
       subjects.push_back(subject);
     }
   }
-  if (subjects.empty()) return Batch::complete(std::move(batch));
+  if (subjects.empty()) {
+    Batch::complete(std::move(batch));
+    return nullptr;
+  }
   if (subjects.size() < requests.size()) batch = take_open(std::move(batch));
   batch->outer.store = this;
   batch->outer.sent = sent;
@@ -420,7 +421,7 @@ void FallbackStore::pass_on(std::unique_ptr<Batch> batch,
     request.space = static_cast<FallbackSpace&>(*request.space).inner.get();
   }
   if (has_parts && local_ != nullptr) want_parts(*batch);
-  (*inner_.*function)(std::move(batch));
+  return batch;
 }
 
 // A batch of the requests that are not answered yet, with their subjects. It completes this one.
@@ -562,7 +563,7 @@ void FallbackStore::charge_back(Instant now) {
       due = local_->due(request, charge.units, at);
     }
     count_not_charged_back(due.lost);
-    charges_->settle(charge.name, charge.units - due.charge, Outcome::kOver, at);
+    charges_->settle(charge, charge.units - due.charge, Outcome::kOver, at);
     if (due.charge == 0) continue;
     request.operation = Operation::kCharge;
     request.cost = due.charge;
@@ -582,18 +583,18 @@ void FallbackStore::charge_back(Instant now) {
                        at, charged = std::move(charged)](Batch& answered) {
     const Instant arrived = answered.now() == kStoreTime ? clock.now() : answered.now();
     for (std::size_t i = 0; i < charged.size(); ++i) {
-      const auto& [name, limit, key, units] = charged[i];
+      const ChargeBack::Charge& charge = charged[i];
       const Decision& decision = answered.decisions()[i];
       if (decision.source == Source::kStore) {
-        answers->record(name, answered.requests()[i], decision, std::nullopt, arrived, at);
+        answers->record(charge.name, answered.requests()[i], decision, std::nullopt, arrived, at);
       }
       const bool is_lost = decision.source == Source::kUnavailable;
       const bool is_sent = !is_lost || decision.taken == kTakenUnknown;
       const Outcome lost = is_sent ? Outcome::kUnknown : Outcome::kNotSent;
-      charges->settle(name, units, is_lost ? lost : Outcome::kOver, arrived);
+      charges->settle(charge, charge.units, is_lost ? lost : Outcome::kOver, arrived);
       if (!is_sent) continue;
       auto& count = is_lost ? counters->not_charged_back : counters->charged_back;
-      count.fetch_add(static_cast<std::uint64_t>(units), std::memory_order_relaxed);
+      count.fetch_add(static_cast<std::uint64_t>(charge.units), std::memory_order_relaxed);
     }
   };
   inner_->submit(std::move(batch));

@@ -94,10 +94,8 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
 
   std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
                                        const LimitDefinition& limit) override;
-  void submit(std::unique_ptr<Batch> batch) override { pass_on(std::move(batch), &Store::submit); }
-  void submit_and_wait(std::unique_ptr<Batch> batch) override {
-    pass_on(std::move(batch), &Store::submit_and_wait);
-  }
+  void submit(std::unique_ptr<Batch> batch) override;
+  void submit_and_wait(std::unique_ptr<Batch> batch) override;
   bool answers_later() const override { return inner_->answers_later(); }
   std::unique_ptr<Watch> watch(const std::shared_ptr<Space>& space, std::string_view key,
                                std::function<void()> released) override;
@@ -134,7 +132,7 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
                         Decision& decision);
   bool is_denied_again(const Subject& subject, const Request& request, Instant now, Instant& sent,
                        Decision& decision);
-  void pass_on(std::unique_ptr<Batch> batch, void (Store::*function)(std::unique_ptr<Batch>));
+  std::unique_ptr<Batch> left_to_ask(std::unique_ptr<Batch> batch);
   static std::unique_ptr<Batch> take_open(std::unique_ptr<Batch> batch);
   static void want_parts(Batch& batch);
   void on_answered(Batch& batch) override;

@@ -243,6 +243,47 @@ TEST_F(FallbackStoreTest, PartsAreToldByTheStoreAndInItsPlace) {
   EXPECT_EQ(parts[1].limit, 4);
 }
 
+// Where the store has denied one part, the others say what they would have said alone.
+TEST_F(FallbackStoreTest, EachPartThatDeniesHasAWaitOfItsOwn) {
+  wrap({}, "sliding_log 5/1h & sliding_log 6/2h");
+  std::vector<Decision> parts(2);
+  const auto check = [&](std::int64_t cost) {
+    Request asked = request({.key = "k", .cost = cost});
+    asked.parts = parts;
+    Decision whole;
+    store_->decide({&asked, 1}, kStoreTime, {&whole, 1});
+    return whole;
+  };
+  const auto hour = std::chrono::hours(1);
+  decide({.cost = 3});
+  EXPECT_EQ(check(4).binding, 1);
+  EXPECT_LE(parts[0].retry_after, hour);
+  inner_->lose_all();
+  Decision whole = check(4);
+  EXPECT_EQ(whole.binding, 1);
+  EXPECT_GT(whole.retry_after, hour);
+  EXPECT_FALSE(parts[0].allowed);
+  EXPECT_EQ(parts[0].remaining, 2);
+  EXPECT_LE(parts[0].retry_after, hour) << "not the wait of the other part";
+  EXPECT_EQ(parts[1].retry_after, whole.retry_after);
+
+  inner_->lose_nothing();
+  decide({.operation = Operation::kReset});
+  decide({.cost = 3});
+  EXPECT_EQ(check(3).binding, 0);
+  inner_->lose_all();
+  EXPECT_EQ(check(3).binding, 0) << "the store has denied it";
+  EXPECT_TRUE(parts[1].allowed);
+  EXPECT_EQ(parts[1].remaining, 3) << "nothing is taken";
+  EXPECT_TRUE(decide(Ask{}).allowed) << "less than was denied";
+  whole = check(3);
+  EXPECT_EQ(whole.binding, 1) << "it denies for longer now";
+  EXPECT_GT(whole.retry_after, hour);
+  EXPECT_EQ(parts[1].retry_after, whole.retry_after);
+  EXPECT_FALSE(parts[0].allowed);
+  EXPECT_LE(parts[0].retry_after, hour);
+}
+
 TEST_F(FallbackStoreTest, AGroupTellsWhatEachAnswersByTheStoreAndInItsPlace) {
   wrap({.local_share = 2});
   std::vector<Decision> parts(2);

@@ -28,6 +28,12 @@ class FallbackToldTest : public FallbackFixture {
     while (store_->now() < began + 20 * kMillisecondNs) {
     }
   }
+  // From now on requests are sent, and their replies are lost: the store may have executed them.
+  void lose_replies() {
+    inner_->says = [](const Request&) {
+      return Decision{.source = Source::kUnavailable, .taken = kTakenUnknown};
+    };
+  }
   // The store answers a request for another key.
   void find_again(Instant now = kStart) {
     inner_->lose_nothing();
@@ -422,9 +428,7 @@ TEST_F(FallbackToldTest, AChargeWithoutAReplyIsNotMadeTwiceThoughTheKeyWasDenied
     return Decision{.limit = 10, .remaining = 5, .retry_after = std::chrono::milliseconds(1)};
   };
   EXPECT_FALSE(decide({.cost = 6}).allowed);
-  inner_->says = [](const Request&) {
-    return Decision{.source = Source::kUnavailable, .taken = kTakenUnknown};
-  };
+  lose_replies();
   decide({.cost = 6, .operation = Operation::kCharge});
   inner_->says = nullptr;
   find_again(store_->now());
@@ -438,9 +442,7 @@ TEST_F(FallbackToldTest, ARefundThatTheStoreMayHaveDoneIsNoLessToCharge) {
   inner_->lose_all();
   decide({.cost = 5}, kStart);
   inner_->lose_nothing();
-  inner_->says = [](const Request&) {
-    return Decision{.source = Source::kUnavailable, .taken = kTakenUnknown};
-  };
+  lose_replies();
   decide({.cost = 4, .operation = Operation::kRefund}, kStart);
   inner_->says = nullptr;
   find_again();
@@ -548,9 +550,7 @@ TEST_F(FallbackToldTest, AChargeThatTheStoreDidNotGetIsSentAgainAfterAPause) {
 // It was sent, and the reply is lost.
 TEST_F(FallbackToldTest, WhatTheStoreMayHaveChargedIsNotChargedAgain) {
   wrap({});
-  inner_->says = [](const Request&) {
-    return Decision{.source = Source::kUnavailable, .taken = kTakenUnknown};
-  };
+  lose_replies();
   EXPECT_EQ(decide({.cost = 5}, kStart).source, Source::kLocal);
   submit({{.key = "a"}, {.key = "b"}}, Batch::Mode::kTogether);
   decide_all({{.key = "a"}, {.key = "b", .cost = 3}});
@@ -569,9 +569,7 @@ TEST_F(FallbackToldTest, WhatTheStoreHasMostLikelyDeniedIsCharged) {
   EXPECT_FALSE(decide({.key = "busy", .cost = 5}).allowed);
   EXPECT_FALSE(decide({.key = "calm", .cost = 5}).allowed);
   await_refill();
-  inner_->says = [](const Request&) {
-    return Decision{.source = Source::kUnavailable, .taken = kTakenUnknown};
-  };
+  lose_replies();
   EXPECT_TRUE(decide({.key = "busy", .cost = 5}).allowed);
   EXPECT_TRUE(decide({.key = "calm", .cost = 4}).allowed) << "less than was denied";
   inner_->says = nullptr;
@@ -586,9 +584,7 @@ TEST_F(FallbackToldTest, ADenialThatEndedLongAgoTellsNothingOfALostReply) {
     return Decision{.limit = 10, .remaining = 5, .retry_after = std::chrono::milliseconds(1)};
   };
   EXPECT_FALSE(decide({.cost = 6}).allowed);
-  inner_->says = [](const Request&) {
-    return Decision{.source = Source::kUnavailable, .taken = kTakenUnknown};
-  };
+  lose_replies();
   const Instant later = store_->now() + kHourNs;
   EXPECT_TRUE(decide({.cost = 6}, later).allowed);
   inner_->says = nullptr;
@@ -656,7 +652,7 @@ class ChargeBackTest : public testing::Test {
     while (!charges_.is_empty()) {
       for (const auto& charge : charges_.take(now)) {
         EXPECT_EQ(charges_.pending(charge.name, now), charge.units) << "until it is charged";
-        charges_.settle(charge.name, charge.units, ChargeBack::Outcome::kOver, now);
+        charges_.settle(charge, charge.units, ChargeBack::Outcome::kOver, now);
         EXPECT_EQ(charges_.pending(charge.name, now), 0);
         units += charge.units;
       }
@@ -698,7 +694,7 @@ TEST_F(ChargeBackTest, WhatMayHaveBeenChargedIsPendingAndNotSentAgain) {
   using Outcome = ChargeBack::Outcome;
   add(1, 50);
   const ChargeBack::Charge charge = charges_.take(0).at(0);
-  charges_.settle(charge.name, charge.units, Outcome::kUnknown, 1);
+  charges_.settle(charge, charge.units, Outcome::kUnknown, 1);
   EXPECT_TRUE(charges_.is_empty());
   EXPECT_EQ(charges_.pending(charge.name, 49), 2);
   EXPECT_EQ(charges_.pending(charge.name, 50), 0);
@@ -712,9 +708,23 @@ TEST_F(ChargeBackTest, WhatIsForgottenWhileItIsSentDoesNotComeBack) {
   const ChargeBack::Charge charge = charges_.take(0).at(0);
   charges_.forget(charge.name);
   EXPECT_EQ(charges_.pending(charge.name, 1), 0);
-  charges_.settle(charge.name, charge.units, ChargeBack::Outcome::kNotSent, 1);
+  charges_.settle(charge, charge.units, ChargeBack::Outcome::kNotSent, 1);
   EXPECT_EQ(charges_.pending(charge.name, 1), 0);
   EXPECT_TRUE(charges_.is_empty());
+}
+
+TEST_F(ChargeBackTest, AnAnswerIsForItsOwnChargeOnly) {
+  using Outcome = ChargeBack::Outcome;
+  add(1, 50);
+  const ChargeBack::Charge former = charges_.take(0).at(0);
+  charges_.forget(former.name);
+  add(1, 50);
+  const ChargeBack::Charge latter = charges_.take(0).at(0);
+  charges_.settle(former, former.units, Outcome::kNotSent, 1);
+  EXPECT_TRUE(charges_.is_empty()) << "it is under way";
+  EXPECT_EQ(charges_.pending(latter.name, 1), 2);
+  charges_.settle(latter, latter.units, Outcome::kNotSent, 1);
+  EXPECT_EQ(charges_.take(1).at(0).units, 2);
 }
 
 TEST_F(ChargeBackTest, BeginsAnewOnceTheKeyWasFresh) {

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 
@@ -13,6 +12,7 @@
 #include "core/lock.h"
 #include "core/store.h"
 #include "fallback/key_name.h"
+#include "fallback/tag_table.h"
 
 namespace sluice {
 
@@ -36,12 +36,13 @@ namespace sluice {
 /// or hold, and for the requests that were in flight when that denial arrived.
 ///
 /// Keys are compared by their hashes: if n keys are remembered, the probability that one of k other
-/// keys is mistaken for one of them is about n * k / 2^64.
+/// keys is mistaken for one of them is about n * k / 2^61.
 ///
-/// Grows with the keys, up to its most bytes. Then, of a few, the key that will be fresh first is
-/// forgotten for a new one. All calls must use the same clock, which is never set back.
-/// Thread-safe: takes one lock, for a few dozen nanoseconds or, now and then, until a share of the
-/// entries has been spread over twice the room.
+/// Grows with the keys, up to its most bytes: half of them are for what was told, half for denials.
+/// Then, of a few, the key that will be fresh first, or the denial that ends first, is forgotten
+/// for a new one. All calls must use the same clock, which is never set back. Thread-safe: takes
+/// one lock, for a few dozen nanoseconds or, now and then, until a share of the entries has been
+/// spread over twice the room.
 class LastAnswers {
  public:
   enum class Keeps : std::uint8_t { kAll, kDenials };
@@ -49,7 +50,7 @@ class LastAnswers {
   struct Options {
     /// kDenials: only keys that were denied.
     Keeps keeps = Keeps::kAll;
-    /// At least kLeastBytes.
+    /// At least 512 KiB.
     std::size_t most_bytes = 0;
     /// For how long a denial is used while the store answers; 0 for not at all.
     std::chrono::nanoseconds hold{0};
@@ -67,9 +68,6 @@ class LastAnswers {
   enum class Answers : std::uint8_t { kYes, kNo };
 
   explicit LastAnswers(const Options& options);
-  ~LastAnswers();
-  LastAnswers(const LastAnswers&) = delete;
-  LastAnswers& operator=(const LastAnswers&) = delete;
 
   /// The store has given this answer, which arrived at `at`, to a request that was sent at `sent`
   /// or later. Nothing for `sent`: the request was not asked at the store's time, so that the
@@ -107,39 +105,67 @@ class LastAnswers {
   ToldParts take_new(const KeyName& name, std::size_t parts);
 
   /// The most keys that can be remembered. Each part of an `&` takes the place of one more.
-  std::size_t most_keys() const { return kShards * most_sets_ * kWays; }
-
-  static constexpr std::size_t kWays = 7;
-  static constexpr std::size_t kShards = 256;
-  static constexpr std::size_t kLeastBytes = kShards * 64 * (kWays + 1);
+  std::size_t most_keys() const { return told_.most_entries(); }
+  /// The most keys whose denials can be remembered.
+  std::size_t most_denied() const { return denials_.most_entries(); }
 
  private:
-  struct Entry;
-  struct Set;
-  struct Shard;
-  using Tag = std::uint64_t;
+  /// What was told of a key or of a part of it. Half a cache line.
+  struct ToldEntry {
+    std::uint64_t tag : kTagBits;
+    bool is_new : 1;         ///< take_new() has not returned it.
+    bool has_remained : 1;   ///< Something remained: see NewlyTold.
+    bool may_be_denied : 1;  ///< It was denied, or asked again: `denials_` may have it.
+    Told told;
 
-  struct Unmap {
-    std::size_t bytes;
-    void operator()(void* mapping) const;
+    // Whether what was told last may be newer than an answer that arrived at `at`. Answers of one
+    // batch arrive at one instant, and are recorded in their order.
+    bool may_be_newer_than(Instant at, Instant since) const {
+      return told.at > since && told.at != at;
+    }
+    void tell(const Decision& decision, Instant at, Instant since);
+    Instant ends_at() const { return told.reset_at; }
   };
 
-  static std::unique_ptr<void, Unmap> map(std::size_t bytes);
-  static Tag tag_of(const KeyName& name, std::size_t index);
-  Shard& shard_of(const KeyName& name) const;
-  Set& set_of(const Shard& shard, Tag tag) const;
-  Entry* find(const KeyName& name, std::size_t index = 0) const;
-  Entry& find_or_add(const KeyName& name, std::size_t index, Instant now);
-  void grow(Shard& shard);
+  /// The latest denial of a key. A cache line. It counts only while the entry of what was told
+  /// `may_be_denied`.
+  struct alignas(64) Denial {
+    std::uint64_t tag;
+    Instant sent_at;  ///< When its request was sent, or earlier: see ask_again().
+    Instant until;    ///< When it ends; 0: it is over.
+    /// What was denied.
+    std::int64_t cost;
+    std::int64_t patience_ns;
+    /// A hash of the expression of the limit that denied.
+    std::uint32_t numbers;
+    std::uint8_t binding;
+
+    bool covers(const Request& request) const;
+    // Whether the store allows now what it denied. REQUIRES: until != 0; `answer` allows.
+    bool is_over(const Request& request, const Decision& answer) const;
+    Instant ends_at() const { return until; }
+  };
+
+  struct alignas(64) Shard {
+    Lock lock;
+    // Guarded by lock, as are the shard's entries:
+    Instant cleared_at = -1;  // When a denial was last cleared here.
+    Instant quiet_from = 0;   // From then on no denial here is used while the store answers.
+  };
+
+  static constexpr std::size_t kShards = TagTable<ToldEntry>::kShards;
+  static_assert(sizeof(ToldEntry) == 32 && sizeof(Denial) == 64);
+
+  static std::uint64_t tag_of(const KeyName& name, std::size_t index = 0);
+  static std::size_t number_of(const KeyName& name) { return name.key.low % kShards; }
+  Denial* denial_of(const KeyName& name, const ToldEntry& told) const;
   void note_denial(Shard& shard, Instant now) const;
 
   const bool keeps_all_;
   const std::int64_t hold_ns_;
-  const std::size_t most_sets_;  // Of each shard; a power of two.
-  const std::unique_ptr<Shard[]> shards_;
-  // Each shard has every kShards-th set, so that those in use lie together at the beginning.
-  const std::unique_ptr<void, Unmap> mapping_;
-  Set* const sets_;
+  mutable std::array<Shard, kShards> shards_;
+  TagTable<ToldEntry> told_;  // Index 0 is the whole limit, the next are the parts of an `&`.
+  TagTable<Denial> denials_;
 };
 
 }  // namespace sluice

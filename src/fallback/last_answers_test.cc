@@ -276,8 +276,8 @@ TEST_F(LastAnswersTest, KeepsOnlyDenialsWhereToldSo) {
 }
 
 TEST_F(LastAnswersTest, IsBounded) {
-  const std::size_t most = answers_.most_keys();
-  EXPECT_GT(most * 74, kOptions.most_bytes);
+  const std::size_t most = answers_.most_denied();
+  EXPECT_EQ(answers_.most_keys() * 32 + most * 64, kOptions.most_bytes);
   std::vector<std::string> keys(3 * most);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     keys[i] = std::to_string(i);
@@ -294,6 +294,24 @@ TEST_F(LastAnswersTest, IsBounded) {
   EXPECT_LE(remembered, most);
   EXPECT_GT(remembered, most * 9 / 10);
   EXPECT_GT(late, most * 3 / 4) << "those that end first give way";
+}
+
+// What was told of a key may be forgotten before its denial is.
+TEST_F(LastAnswersTest, AForgottenKeyIsNotDeniedAgain) {
+  tell({}, {.limit = 10, .retry_after = std::chrono::hours(1), .reset_after = nanoseconds(1)});
+  ASSERT_TRUE(find({}));
+  const Decision allowed{
+      .allowed = true, .limit = 10, .remaining = 9, .reset_after = std::chrono::hours(1)};
+  for (std::size_t i = 0; i < 3 * answers_.most_keys(); ++i) {
+    const std::string key = std::to_string(i);
+    tell({.key = key}, allowed);
+  }
+  EXPECT_FALSE(answers_.take_new(name({}), 1)[0]);
+  tell({.cost = 0}, {.allowed = true, .limit = 10});
+  answers_.ask_again(name({}), kStart + 1);
+  Decision decision;
+  EXPECT_FALSE(
+      answers_.denies(name({}), request({}), kStart + 2, decision, LastAnswers::Answers::kNo));
 }
 
 // Where there is room, no key that still counts is forgotten for another one.
