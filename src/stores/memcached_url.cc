@@ -20,8 +20,7 @@ void read_servers(StoreUrl& url, memcached::MemcachedOptions& memcached) {
   const auto tls = read_tls(url, url.yes_no_option("tls", false));
   for (const StoreHost& host : url.hosts(kMemcachedPort)) {
     const Endpoint server{.host = host.host, .port = host.port, .tls = tls};
-    const auto same = [&](const Endpoint& other) { return other.text() == server.text(); };
-    if (std::ranges::any_of(memcached.servers, same)) {
+    if (std::ranges::find(memcached.servers, server) != memcached.servers.end()) {
       url.fail("it names " + server.text() + " twice");
     }
     memcached.servers.push_back(server);

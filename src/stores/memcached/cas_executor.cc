@@ -58,7 +58,8 @@ void CasExecutor::route(PendingRequest& pending) {
   if (!why.empty()) return worker_.fail(pending, why);
   const bool joins = is_known && found->second.under_way;
   if (!joins && under_way_ >= kMaxUnderWay) {
-    return worker_.fail(pending, connection.name() + ": too many keys wait for their servers");
+    return worker_.fail(pending, connection.name() + ": more than " + std::to_string(kMaxUnderWay) +
+                                     " keys wait for their servers");
   }
   KeyEntry& key = is_known ? found->second : entry_of(name_, connection);
   pending.holder = &key;

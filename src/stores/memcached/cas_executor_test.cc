@@ -309,7 +309,8 @@ TEST_F(ImpatientCasExecutorTest, RoundsWithoutCallersAreBounded) {
   all->completion = [&](Batch&) { is_answered = true; };
   worker_.submit(std::move(all));
   while (!is_answered) on_worker([] {});
-  constexpr std::string_view kTooMany = "memcached a:1: too many keys wait for their servers";
+  constexpr std::string_view kTooMany =
+      "memcached a:1: more than 100000 keys wait for their servers";
   EXPECT_EQ(ask("one more").error, kTooMany);
   lose_server();
   on_worker([&] { connection().on_up(); });

@@ -10,8 +10,8 @@
 #include "servers/await.h"
 #include "servers/redis_cluster.h"
 #include "servers/socket.h"
-#include "stores/redis/limited_test.h"
 #include "testing/error_of.h"
+#include "testing/redis_limited.h"
 
 namespace sluice::redis {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/read_number.h"
+#include "stores/redis/redis_space.h"
 #include "stores/redis/resp.h"
 
 namespace sluice::redis {
@@ -216,22 +217,30 @@ void Connection::on_reply(Call& call, std::string_view reply) {
 // A request that the reply does not answer may have been executed, even if the reply belongs to
 // another call: it is not sent again.
 void Connection::read(Call& call, std::string_view reply) {
+  bool is_noted = call.now != kStoreTime;
   const bool is_read = call.script.read(reply, [&](PendingRequest& request, std::string_view why) {
     request.holder = nullptr;
     if (why.empty()) {
+      // Before the caller is told, which may look at the store's health then.
+      if (!std::exchange(is_noted, true)) note_clock(call.script.judged_at());
       settings_.worker.complete(request);
     } else if (read_server_error(why).kind == ServerError::Kind::kReadOnly) {
       listener_.on_refused(request, *this, why);
     } else {
-      settings_.worker.fail(request, name() + ": " + std::string(why));
+      settings_.worker.fail(
+          request, name() + ": " + std::string(why) + " (key " + names_of(request.requests) + ")");
     }
   });
   if (!is_read) return reconnect(name() + Control::kNotToThis);
-  if (call.now != kStoreTime) return;
-  newest_ = std::max(newest_, call.script.judged_at());
+  if (!is_noted) note_clock(call.script.judged_at());  // The callers have gone.
+}
+
+// A call was decided at this instant.
+void Connection::note_clock(Instant judged_at) {
+  newest_ = std::max(newest_, judged_at);
   settings_.worker.monitor().on_clock(
       settings_.options.client_time ? StoreMonitor::kOwnClock : clock_,
-      std::chrono::nanoseconds(newest_ - call.script.judged_at()));
+      std::chrono::nanoseconds(newest_ - judged_at));
 }
 
 // The server has executed nothing of the call, unless the error says that it may have.

@@ -100,6 +100,7 @@ class Connection final : public RedisPipelineUser {
   bool end_call();
   void on_reply(Call& call, std::string_view reply);
   void read(Call& call, std::string_view reply);
+  void note_clock(Instant judged_at);
   void compare_clocks();
   void on_error(Call& call, std::string_view text, bool is_loaded);
   void on_lost(Call& call, Loss loss, std::string_view why);

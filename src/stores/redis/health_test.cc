@@ -11,8 +11,8 @@
 #include "servers/await.h"
 #include "servers/fault_proxy.h"
 #include "servers/redis_sentinel.h"
-#include "stores/redis/limited_test.h"
 #include "testing/error_of.h"
+#include "testing/redis_limited.h"
 
 namespace sluice::redis {
 namespace {

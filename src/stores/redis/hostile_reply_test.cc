@@ -2,15 +2,19 @@
 
 #include <gmock/gmock.h>
 
+#include <cstring>
+#include <future>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/read_number.h"
 #include "sluice/health.h"
-#include "stores/redis/limited_test.h"
 #include "stores/redis/redis_router.h"
 #include "stores/redis/resp.h"
 #include "testing/fake_server.h"
+#include "testing/redis_limited.h"
 
 namespace sluice::redis {
 namespace {
@@ -53,6 +57,7 @@ TEST(RedisStore, ASentinelThatNamesWhatIsNoAddressKnowsNoPrimary) {
   for (const auto& [host, port] :
        std::vector<std::pair<std::string, std::string>>{{"", "6379"},
                                                         {std::string(256, 'x'), "6379"},
+                                                        {{"\0x", 2}, "6379"},
                                                         {"127.0.0.1", "6379abc"},
                                                         {"127.0.0.1", "0"},
                                                         {"127.0.0.1", "65536"}}) {
@@ -135,6 +140,40 @@ TEST(RedisStore, AClockThatCannotBeIsNotCompared) {
     StoreHealth health;
     limited.store().add_health(health);
     EXPECT_EQ(health.clock_behind, clock_behind) << seconds;
+  }
+}
+
+// The reply to a call of the script for one key: it is fresh, and one unit of a bucket is admitted.
+std::string admission_of(const std::vector<std::string>& evalsha, Instant now) {
+  const std::string number = evalsha.at(4).substr(0, 4);
+  std::string instant(sizeof now, '\0');
+  std::memcpy(instant.data(), &now, sizeof now);
+  std::string reply;
+  append_text(reply, number + instant + '1' + '\0');
+  return reply;
+}
+
+TEST(RedisStore, ACallerThatALateClockAnsweredFindsItInTheHealth) {
+  FakeServer server;
+  Limited limited(options_of(server), "token_bucket 5/1m");
+  std::optional<Peer> peer;
+  for (const std::uint64_t clock_behind : {0, 1}) {
+    const Request asked = limited.request("k");
+    auto batch = std::make_unique<Batch>(std::span(&asked, 1));
+    std::promise<StoreHealth> told;
+    batch->completion = [&](const Batch& answered) {
+      EXPECT_EQ(answered.error(), "");
+      StoreHealth health;
+      limited.store().add_health(health);
+      told.set_value(health);
+    };
+    limited.store().submit(std::move(batch));
+    if (!peer) peer = accept_store(server, 3);
+    peer->send(admission_of(read_command(*peer),
+                            kHourNs - static_cast<Instant>(clock_behind) * kMinuteNs));
+    const StoreHealth health = told.get_future().get();
+    EXPECT_EQ(health.clock_behind, clock_behind);
+    EXPECT_EQ(health.clock_lag.count(), static_cast<Instant>(clock_behind) * kMinuteNs);
   }
 }
 

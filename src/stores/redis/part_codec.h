@@ -25,7 +25,7 @@ inline std::int64_t read_int64(const char* bytes) {
 }
 
 /// An instant that a state may name: a bucket in debt reaches beyond the end of time.
-inline bool read_instant(const char* bytes, Instant& instant, Instant last = kEndOfTime) {
+inline bool read_instant(const char* bytes, Instant& instant, Instant last = kEndOfTime - 1) {
   instant = read_int64(bytes);
   return instant >= 0 && instant <= last;
 }

@@ -12,7 +12,7 @@
 
 #include "servers/redis_cluster.h"
 #include "servers/redis_sentinel.h"
-#include "stores/redis/limited_test.h"
+#include "testing/redis_limited.h"
 
 namespace sluice::redis {
 namespace {

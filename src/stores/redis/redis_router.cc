@@ -117,7 +117,9 @@ void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
     if (!later_->is_set()) later_->set(kLater);
     asked_later_.push_back(request);
   } else {
-    worker_->fail(request, connection.name() + ": " + std::string(text));
+    const bool is_of_key = kind == Kind::kNoPerm;
+    worker_->fail(request, connection.name() + ": " + std::string(text) +
+                               (is_of_key ? " (key " + names_of(request.requests) + ")" : ""));
   }
   flush();
 }

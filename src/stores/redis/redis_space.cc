@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "core/safe_text.h"
 #include "stores/redis/part_codec.h"
 #include "stores/redis/resp.h"
 
@@ -91,6 +92,16 @@ RedisSpace::RedisSpace(std::string_view prefix, const LimitDefinition& limit)
 std::string redis_key(const Space& space, std::string_view key) {
   assert(dynamic_cast<const RedisSpace*>(&space) != nullptr);
   return static_cast<const RedisSpace&>(space).front() + encode(key) + '}';
+}
+
+std::string names_of(std::span<const Request> requests) {
+  constexpr std::size_t kColumns = 300;
+  std::string names;
+  for (const Request& one : requests) {
+    names += names.empty() ? "'" : ", '";
+    names += printable(redis_key(*one.space, one.key), kColumns) + "'";
+  }
+  return names;
 }
 
 std::uint16_t slot_of(std::string_view redis_key) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,6 +56,9 @@ class RedisSpace final : public Space {
 
 /// The name of a key. REQUIRES: the space is a RedisSpace.
 std::string redis_key(const Space& space, std::string_view key);
+
+/// The names of the requests' keys, for an error: on one line, in quotes, long ones cut.
+std::string names_of(std::span<const Request> requests);
 
 /// The slot of a key in a Redis Cluster: CRC16 (XMODEM) of what stands between the first "{" and
 /// the next "}", or of the whole key where there is nothing between them, modulo kSlots. Source:

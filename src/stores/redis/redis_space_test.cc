@@ -93,5 +93,15 @@ TEST(RedisSpace, TheScriptRecognisesTheValuesOfEachAlgorithm) {
   WithAlgorithms<EachCodec>::expect_known_to_the_script();
 }
 
+TEST(RedisSpace, NamesKeysForAnErrorOnOneLine) {
+  const Limit limit("token_bucket 5/1m", "b");
+  RedisSpace space("sluice", limit.definition());
+  Request requests[2] = {{.space = &space, .key = "a\r\n"}, {.space = &space, .key = ""}};
+  EXPECT_EQ(names_of(requests), R"('sluice:b:{a\x0d\x0a}', 'sluice:b:{%}')");
+  const std::string long_key(10'000, 'x');
+  requests[0].key = long_key;
+  EXPECT_LT(names_of(std::span(requests).first(1)).size(), 400U);
+}
+
 }  // namespace
 }  // namespace sluice::redis

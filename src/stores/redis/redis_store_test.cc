@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "servers/certificates.h"
-#include "stores/redis/limited_test.h"
+#include "testing/redis_limited.h"
 
 namespace sluice::redis {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "servers/await.h"
 #include "servers/temporary_folder.h"
-#include "stores/redis/limited_test.h"
 #include "testing/error_of.h"
+#include "testing/redis_limited.h"
 
 namespace sluice::redis {
 namespace {
@@ -27,6 +27,7 @@ TEST(RedisStore, ABadKeyFailsAlone) {
   } catch (const StoreError& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("127.0.0.1"));
     EXPECT_THAT(error.what(), testing::HasSubstr("WRONGTYPE"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("'sluice:test:{list}'"));
   }
   EXPECT_EQ(decisions[0].remaining, 9);
   EXPECT_EQ(decisions[1].source, Source::kUnavailable);
@@ -129,6 +130,7 @@ TEST(RedisStore, AKeyThatTheUserMayNotTouchFailsAlone) {
     FAIL() << "it was answered";
   } catch (const StoreError& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("NOPERM"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("'sluice:test:{strange}'"));
   }
 }
 

@@ -1,5 +1,6 @@
 #include "stores/redis/resp.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <utility>
@@ -12,8 +13,8 @@ namespace {
 constexpr int kMaxDepth = 8;
 // A map of 16,384 slots, each with ten nodes, has fewer.
 constexpr std::size_t kMaxElements = std::size_t{1} << 20;
-constexpr std::size_t kMaxLineBytes = 64 * 1024;
-constexpr std::int64_t kMaxLength = 512 * 1024 * 1024;
+constexpr std::size_t kMaxLineBytes = std::size_t{64} * 1024;
+constexpr std::int64_t kMaxLength = std::int64_t{512} * 1024 * 1024;
 
 // The number of bytes or elements that a line names; -1 where there is no value.
 bool read_length(std::string_view line, std::int64_t& length) {
@@ -171,8 +172,8 @@ bool read_direction(std::string_view text, ServerError& error) {
   const std::size_t colon = text.rfind(':');
   if (space == text.npos || colon == text.npos || colon < space) return false;
   error.host = host_of(text.substr(space + 1, colon - space - 1));
-  return read_number(text.substr(0, space), error.slot) && error.slot < kSlots &&
-         read_number(text.substr(colon + 1), error.port) && error.port != 0;
+  return is_host(error.host) && read_number(text.substr(0, space), error.slot) &&
+         error.slot < kSlots && read_number(text.substr(colon + 1), error.port) && error.port != 0;
 }
 
 bool is_slot(const Reply& reply) {
@@ -181,6 +182,10 @@ bool is_slot(const Reply& reply) {
 }
 
 }  // namespace
+
+bool is_host(std::string_view name) {
+  return std::ranges::none_of(name, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
+}
 
 ServerError read_server_error(std::string_view text) {
   // An error from within a script names the place in it. Since Redis 7 it keeps the code of the
@@ -209,7 +214,8 @@ std::optional<std::vector<SlotRange>> read_cluster_slots(const Reply& reply) {
       return std::nullopt;
     }
     const std::vector<Reply>& primary = range.elements[2].elements;
-    if (primary.size() < 2 || primary[1].integer < 1 || primary[1].integer > 65'535) {
+    if (primary.size() < 2 || !is_host(primary[0].text) || primary[1].integer < 1 ||
+        primary[1].integer > 65'535) {
       return std::nullopt;
     }
     ranges.push_back({.first = static_cast<std::uint16_t>(range.elements[0].integer),

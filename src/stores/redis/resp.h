@@ -92,6 +92,9 @@ inline std::string_view error_text(std::string_view reply) {
   return reply.substr(1, reply.size() - 3);
 }
 
+/// Whether a server may have this name: with a control character, the system would look up another.
+bool is_host(std::string_view name);
+
 /// Reads the text of an error.
 ServerError read_server_error(std::string_view text);
 

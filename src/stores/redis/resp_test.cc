@@ -125,7 +125,7 @@ TEST(ServerError, TellsTheKindsApart) {
   for (const auto& [said, kind] : all) EXPECT_EQ(read_server_error(said).kind, kind) << said;
   for (const char* other :
        {"ERR MOVED", "OOM command not allowed", "MOVEDX 1 a:1", "", "MOVED", "MOVED 1",
-        "MOVED 16384 a:1", "MOVED 1 a:0", "MOVED 1 a", "ASK x a:1"}) {
+        "MOVED 16384 a:1", "MOVED 1 a:0", "MOVED 1 a", "ASK x a:1", "ASK 1 a\tb:1"}) {
     EXPECT_EQ(read_server_error(other).kind, Kind::kOther) << other;
   }
 }
@@ -160,7 +160,8 @@ TEST(ClusterSlots, NameThePrimaryOfEachRange) {
 TEST(ClusterSlots, AreNothingWhereTheReplyIsAnother) {
   for (const char* bytes :
        {"+OK\r\n", "*1\r\n:1\r\n", "*1\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$1\r\na\r\n:1\r\n",
-        "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\na\r\n:65536\r\n", "*1\r\n*2\r\n:0\r\n:1\r\n"}) {
+        "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\na\r\n:65536\r\n", "*1\r\n*2\r\n:0\r\n:1\r\n",
+        "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\n\x1f\r\n:1\r\n"}) {
     const auto reply = read_reply(bytes);
     ASSERT_TRUE(reply) << bytes;
     EXPECT_FALSE(read_cluster_slots(*reply)) << bytes;

@@ -313,6 +313,22 @@ TEST(ScriptReply, OfABlockDeniesAndEndsLater) {
   EXPECT_FALSE(cut.readable);
 }
 
+// No instant is as late, and with one the end of the longest limit could not be computed.
+TEST(ScriptReply, WithAnInstantAtTheEndOfTimeIsRefused) {
+  constexpr const char* kLongest =
+      "sliding_window 5/2305843009213693952ns precision=2305843009213693952ns";
+  for (const Instant newest : {kEndOfTime - 1, kEndOfTime}) {
+    One asked(kLongest, Operation::kTake, 0);
+    const std::string head(asked.head_bytes(), 'x');
+    const std::string_view error = asked.read("1\1" + head + summary(1, newest, newest));
+    EXPECT_EQ(error.empty(), newest < kEndOfTime) << error;
+  }
+  Asked asked;
+  auto answers = fresh_answers();
+  answers[0].replace(sizeof kNumber, sizeof(Instant), instant_text(kEndOfTime));
+  EXPECT_FALSE(asked.call.read(reply_of(answers)));
+}
+
 std::string count_text(double count) {
   return summary(count).substr(0, sizeof count);
 }

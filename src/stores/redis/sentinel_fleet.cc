@@ -20,7 +20,9 @@ constexpr std::size_t kMaxHostBytes = 255;
 std::optional<Endpoint> read_address(const Reply& reply, const Endpoint& sentinel) {
   if (reply.elements.size() != 2) return std::nullopt;
   Endpoint endpoint{.host = std::string(reply.elements[0].text), .tls = sentinel.tls};
-  if (endpoint.host.empty() || endpoint.host.size() > kMaxHostBytes) return std::nullopt;
+  if (endpoint.host.empty() || endpoint.host.size() > kMaxHostBytes || !is_host(endpoint.host)) {
+    return std::nullopt;
+  }
   if (!read_number(reply.elements[1].text, endpoint.port) || endpoint.port == 0) {
     return std::nullopt;
   }
@@ -156,7 +158,7 @@ class SentinelFleet final : public Fleet {
     }
     sentinel.is_none = false;
     sentinel.named = address->text();
-    if (primary_ && primary_->endpoint().text() == sentinel.named) return;
+    if (primary_ && primary_->endpoint() == *address) return;
     // A primary that serves is left only if most sentinels say so: one of them may be cut off.
     const auto votes = std::ranges::count(sentinels_, sentinel.named, &Sentinel::named);
     const bool is_most = 2 * static_cast<std::size_t>(votes) > sentinels_.size();

@@ -9,7 +9,7 @@
 
 #include "servers/await.h"
 #include "servers/fault_proxy.h"
-#include "stores/redis/limited_test.h"
+#include "testing/redis_limited.h"
 
 namespace sluice::redis {
 namespace {

@@ -81,15 +81,12 @@ void Subscriber::beat() {
   if (watches_->empty() && (!is_up || idle_beats_ == kIdleBeats)) return pipeline_.reset();
   beat_.set(kBeat);
   const std::vector<Endpoint> servers = servers_();
-  const auto is_current = [this](const Endpoint& server) {
-    return server.text() == endpoint_.text();
-  };
   if (servers.empty()) {
     if (!is_up) beat_.set(kLookAgain);
-  } else if (is_up && std::ranges::any_of(servers, is_current)) {
+  } else if (is_up && std::ranges::find(servers, endpoint_) != servers.end()) {
     pings_ = true;
     pipeline_->flush();
-  } else if (!pipeline_ || !is_current(servers.front())) {
+  } else if (!pipeline_ || servers.front() != endpoint_) {
     open(servers.front());
   }
 }

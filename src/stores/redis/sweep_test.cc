@@ -10,7 +10,7 @@
 #include "servers/await.h"
 #include "servers/fault_proxy.h"
 #include "servers/redis_cluster.h"
-#include "stores/redis/limited_test.h"
+#include "testing/redis_limited.h"
 
 namespace sluice::redis {
 namespace {

@@ -16,6 +16,10 @@ namespace {
 /// connections.
 constexpr std::chrono::milliseconds kIdle{100};
 
+/// How many events a late thread handles before it fails requests: more than can have arrived.
+/// There may always be another one.
+constexpr int kMostArrived = 1'000;
+
 constexpr std::string_view kClosed = "the store was closed before it answered";
 
 thread_local const RemoteWorker* leads_now = nullptr;
@@ -92,7 +96,9 @@ std::unique_ptr<PendingBatch> RemoteWorker::admit(std::unique_ptr<Batch> batch) 
     return std::make_unique<PendingBatch>(std::move(batch));
   }
   pending_.fetch_sub(count, std::memory_order_relaxed);
-  batch->set_error(ended_ ? kClosed : "too many requests wait for the store");
+  batch->set_error(ended_ ? std::string(kClosed)
+                          : "more than " + std::to_string(options_.max_pending) +
+                                " requests wait for the store");
   Batch::complete(std::move(batch));
   return nullptr;
 }
@@ -156,9 +162,8 @@ void RemoteWorker::lead_until_answered(WaitingCaller& waiter) {
   const RemoteWorker* const before = std::exchange(leads_now, this);
   leave_ = false;
   step();
-  // If it is answered already, still handle the events that are ready: replies to others, and
-  // timers.
-  if (waiter.is_answered()) context_.asio()->poll();
+  // If it is answered already, still handle an event that is ready: a reply to others, or a timer.
+  if (waiter.is_answered()) context_.asio()->poll_one();
   while (!waiter.is_answered() && !leave_) step();
   leads_now = before;
   const std::lock_guard lock(mutex_);
@@ -263,7 +268,7 @@ void RemoteWorker::step() {
 void RemoteWorker::expire_late() {
   const bool is_late_here = Clock::now() > under_way_.front().deadline + kLate;
   // Replies that have arrived count, even if this thread reads them late: the store was in time.
-  context_.asio()->poll();
+  for (int events = 0; events < kMostArrived && context_.asio()->poll_one() != 0;) ++events;
   const Clock::time_point now = Clock::now();
   while (!under_way_.empty() && under_way_.front().deadline <= now) {
     expire(under_way_.front(), now, is_late_here ? late_.here : late_.server);

@@ -147,6 +147,32 @@ class RemoteWorkerTest : public testing::Test {
   std::optional<RemoteWorker> worker_;
 };
 
+// Events of others, one after the other without an end.
+class EndlessEvents {
+ public:
+  explicit EndlessEvents(RemoteWorker& worker) : worker_(worker) { next(); }
+  ~EndlessEvents() {
+    ends_ = true;
+    std::promise<void> ended;
+    worker_.context().post([&] { ended.set_value(); });  // After the last of them.
+    ended.get_future().get();
+  }
+
+  // False if whoever handled them did so until a test could not wait any longer.
+  bool go_on() const { return left_ != 0; }
+
+ private:
+  void next() {
+    worker_.context().post([this] {
+      if (!ends_ && --left_ != 0) next();
+    });
+  }
+
+  RemoteWorker& worker_;
+  std::atomic<bool> ends_ = false;
+  std::atomic<int> left_ = 10'000'000;
+};
+
 TEST_F(RemoteWorkerTest, EveryRequestOfABatchIsRoutedAndAllAreFlushedTogether) {
   const Answers answers = ask({"now", "later", "soon"});
   ASSERT_EQ(answers.decisions.size(), 3U);
@@ -176,7 +202,7 @@ TEST_F(RemoteWorkerTest, TooMuchIsRefusedAtOnceAndTakesNoRoom) {
   const std::vector<Request> many(kMost + 1, Request{.key = "now"});
   const Answers answers = ask(many);
   EXPECT_EQ(answers.decisions.back().source, Source::kUnavailable);
-  EXPECT_EQ(answers.error, "too many requests wait for the store");
+  EXPECT_EQ(answers.error, "more than 8 requests wait for the store");
   EXPECT_EQ(ask(std::vector<Request>(kMost, Request{.key = "now"})).error, "");
 }
 
@@ -284,6 +310,12 @@ TEST_F(RemoteWorkerLeadTest, LeavesCompletionsAndTasksToTheWorkerThread) {
   EXPECT_EQ(completed.get_future().get(), worker_thread);
 }
 
+TEST_F(RemoteWorkerLeadTest, LeavesOnceItIsAnsweredWhateverElseHappens) {
+  const EndlessEvents events(*worker_);
+  EXPECT_EQ(ask({"error"}).error, "the server is on fire");
+  EXPECT_TRUE(events.go_on());
+}
+
 TEST_F(RemoteWorkerLeadTest, PassesTheLeadOnWhereOthersWait) {
   std::promise<void> answered;
   std::thread other;
@@ -374,6 +406,13 @@ TEST_F(RemoteWorkerDeadlineTest, AnArrivedReplyCountsEvenIfTheThreadIsLate) {
   EXPECT_EQ(ask({"soon"}).error, "");
   EXPECT_EQ(submit({"soon"}).get().error, "");
   EXPECT_EQ(router_.abandoned, 0U);
+}
+
+// Other servers of the store answer, and other callers ask, all the time.
+TEST_F(RemoteWorkerDeadlineTest, IsKeptWhateverElseHappens) {
+  const EndlessEvents events(*worker_);
+  EXPECT_EQ(ask({"silence"}).error, "the server did not answer");
+  EXPECT_TRUE(events.go_on());
 }
 
 TEST_F(RemoteWorkerDeadlineTest, CountsWhoWasLate) {

@@ -17,6 +17,8 @@
 
 namespace sluice::redis {
 
+// For the tests of stores/redis.
+
 using namespace std::chrono_literals;
 using servers::RedisServer;
 
