@@ -86,19 +86,6 @@ TEST(FixedWindowTest, TimeNeverRunsBackwardsForAKey) {
   }
 }
 
-TEST(FixedWindowTest, PeekAndDenialChangeNothing) {
-  for (const char* expression : {kClock, kFirst}) {
-    Key key(expression);
-    EXPECT_EQ(key.take({.now = 7, .cost = 0}), admit({.limit = 5, .remaining = 5})) << expression;
-    key.take({.now = 7, .cost = 4});
-    const Call denied{.now = 7, .cost = 2};
-    const auto step = FixedWindow::take(key.params(), key.state(), denied);
-    EXPECT_FALSE(step.decision.allowed) << expression;
-    EXPECT_EQ(step.next.count, 4) << expression;
-    EXPECT_EQ(key.take({.now = 7, .cost = 0}).remaining, 1) << expression;
-  }
-}
-
 TEST(FixedWindowTest, RefundsUpToFresh) {
   Key key(kFirst);
   key.take({.now = 10, .cost = 4});

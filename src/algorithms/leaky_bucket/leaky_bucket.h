@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@ struct LeakyBucket {
   using Change = BucketState;
 
   static Step<Change> take(const Params& params, const State& state, const Call& call) {
+    assert(call.patience_ns >= 0 || call.patience_ns == kDefaultPatience);
     if (call.cost == 0) return bucket_admit(params, state, call.now, 0);
     if (call.cost > params.burst) return bucket_deny(params, state, call.now, kNever.count());
     const std::int64_t base = std::max(call.now, state.tat_ns);

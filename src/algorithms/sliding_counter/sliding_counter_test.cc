@@ -163,17 +163,6 @@ TEST(SlidingCounterTest, RefundsTheNewestFirst) {
             admit({.limit = 100, .remaining = 100}));
 }
 
-TEST(SlidingCounterTest, PeekAndDenialChangeNothing) {
-  Key key = eighty_and_ten();
-  const Call denied{.now = 110 * kSecondNs, .cost = 90};
-  const auto step = SlidingCounter::take(key.params(), key.state(), denied);
-  EXPECT_FALSE(step.decision.allowed);
-  EXPECT_EQ(step.next.current, 10);
-  EXPECT_EQ(step.next.previous, 80);
-  EXPECT_TRUE(key.take({.now = 130 * kSecondNs, .cost = 0}).allowed);
-  EXPECT_EQ(key.take({.now = 75 * kSecondNs, .cost = 0}).remaining, 30);
-}
-
 TEST(SlidingCounterTest, ALoweredLimitLeavesNothing) {
   Key key = eighty_and_ten();
   key.redefine("sliding_counter 5/1m");

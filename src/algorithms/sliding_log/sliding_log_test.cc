@@ -118,15 +118,6 @@ TEST(SlidingLogTest, RefundsPartOfAnEntry) {
   EXPECT_EQ(key.refund({.now = 10 * kMinuteNs, .cost = 1}), admit({.limit = 5, .remaining = 5}));
 }
 
-TEST(SlidingLogTest, PeekAndDenialChangeNothing) {
-  Key key = one_a_minute();
-  EXPECT_FALSE(key.take({.now = 12 * kMinuteNs, .cost = 4}).allowed);
-  EXPECT_EQ(key.take({.now = 12 * kMinuteNs, .cost = 0}),
-            admit({.limit = 5, .remaining = 3, .reset_ns = 2 * kMinuteNs}));
-  // They do not even drop expired entries: an earlier caller still finds all five.
-  EXPECT_EQ(key.take({.now = 9 * kMinuteNs}).remaining, 0);
-}
-
 TEST(SlidingLogTest, ALoweredLimitWaitsForMoreUnits) {
   Key key = one_a_minute();
   key.redefine("sliding_log 2/10m");

@@ -158,17 +158,6 @@ TEST(TokenBucketTest, RefundsUpToFull) {
   EXPECT_EQ(key.state().tat_ns, kSecondNs);
 }
 
-TEST(TokenBucketTest, PeekAndDenialChangeNothing) {
-  Key key("token_bucket 10/1s");
-  key.take({.now = 5, .cost = 7});
-  const std::int64_t tat_ns = key.state().tat_ns;
-  EXPECT_FALSE(key.take({.now = 5, .cost = 4}).allowed);
-  EXPECT_TRUE(key.take({.now = 5, .cost = 0}).allowed);
-  EXPECT_EQ(key.state().tat_ns, tat_ns);
-  const Call denied{.now = 5, .cost = 4};
-  EXPECT_EQ(TokenBucket::take(key.params(), key.state(), denied).next.tat_ns, tat_ns);
-}
-
 TEST(TokenBucketTest, ACallerWhoseClockIsBehindSeesTheSameState) {
   Key key("token_bucket 10/1s");
   EXPECT_TRUE(key.take({.now = 10 * kSecondNs}).allowed);

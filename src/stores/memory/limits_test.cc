@@ -2,9 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -16,22 +14,6 @@ namespace {
 using testing::HasSubstr;
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kIsSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kIsSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kIsSanitized = false;
-#endif
-
-// The physical memory of this process.
-std::size_t resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  std::size_t pages = 0;
-  statm >> pages >> pages;
-  return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-}
 
 std::string numbered(std::string_view expression, std::size_t number) {
   return std::string(expression) + " burst=" + std::to_string(number + 1);
@@ -147,41 +129,6 @@ TEST(Limits, ThatNoCallerHoldsGiveWayIfNoneOfTheirKeysDenies) {
   EXPECT_GT(store.counters().evicted, 0U);
   EXPECT_EQ(held.peek("a", store.now()).remaining, 4);
   EXPECT_FALSE(LimitedKeys(store, "token_bucket 1/1d", "used_up").take("a", store.now()).allowed);
-}
-
-TEST(Limits, AndKeysTakeNoMoreThanTheirBytes) {
-  const std::size_t before = resident_bytes();
-  MemoryStore store({.max_bytes = kMiB, .table = {}});
-  const std::size_t opened = open_until_refused(store, 16'384);
-  for (std::size_t i = 0; i < 200'000; ++i) {
-    LimitedKeys keys(store, numbered("token_bucket 1/1d", i % opened));
-    keys.take(key_name(i), store.now());
-  }
-  // A sanitizer has memory of its own.
-  if (!kIsSanitized) {
-    EXPECT_LE(resident_bytes() - before, kMiB * 11 / 10 + 8 * kMiB);
-  }
-}
-
-// They have no space of their own: about as many keys find room as if all had the same numbers.
-TEST(Limits, NumbersThatVaryTakeLittleRoom) {
-  const std::size_t before = resident_bytes();
-  MemoryStore store({.max_bytes = kMiB, .table = {}});
-  LimitDefinition varying = Limit("token_bucket 1/1d", "varying").definition();
-  varying.varies = true;
-  const auto space = store.open_space(varying);
-  for (std::size_t i = 0; i < 12'000; ++i) {
-    const std::string key = key_name(i);
-    const Limit numbers(numbered("token_bucket 1/1d", i));
-    const Request request{.limit = &numbers.definition(), .space = space.get(), .key = key};
-    Decision decision;
-    store.decide({&request, 1}, kStart, {&decision, 1});
-    ASSERT_TRUE(decision.allowed) << i;
-  }
-  EXPECT_EQ(store.counters().evicted, 0U);
-  if (!kIsSanitized) {
-    EXPECT_LE(resident_bytes() - before, kMiB * 11 / 10 + 8 * kMiB);
-  }
 }
 
 TEST(Limits, StartFreshIfStatesAreReadDifferently) {

@@ -111,28 +111,6 @@ TEST(MemoryStore, KeepsTheSlotsOfFreshKeysThatComeBackSoon) {
   }
 }
 
-TEST(MemoryStore, ABatchIsDecidedAsIfOneAfterTheOther) {
-  MemoryStore store(small_store());
-  LimitedKeys one(store, "token_bucket 40/1h");
-  LimitedKeys other(store, "sliding_log 100/1h");
-  std::vector<std::string> keys;
-  for (std::uint64_t i = 0; i < 200; ++i) keys.push_back(key_name(i % 3));
-  std::vector<Request> requests;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    requests.push_back((i % 2 == 0 ? one : other).request(keys[i]));
-  }
-  std::vector<Decision> decisions(requests.size());
-  store.decide(requests, kStart, decisions);
-
-  MemoryStore twin(small_store());
-  LimitedKeys twin_one(twin, "token_bucket 40/1h");
-  LimitedKeys twin_other(twin, "sliding_log 100/1h");
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    ASSERT_EQ(decisions[i], (i % 2 == 0 ? twin_one : twin_other).take(keys[i], kStart)) << i;
-  }
-  store.decide({}, kStart, {});
-}
-
 TEST(MemoryStore, APlaceFromTheCallersHashFindsTheSameState) {
   MemoryStore store({.max_bytes = std::size_t{1} << 24, .table = {}});
   LimitedKeys one(store, "token_bucket 400/1h");
@@ -251,44 +229,6 @@ TEST(MemoryStore, ResetForgetsAndRefundReturnsUnits) {
     EXPECT_EQ(keys.peek("a", kStart).remaining, 5);
     EXPECT_EQ(keys.peek("a", kStart).reset_after.count(), 0);
     EXPECT_EQ(store.table().size(), 0U);
-  }
-}
-
-TEST(MemoryStore, LimitsOfOneNameShareTheirKeys) {
-  MemoryStore store(small_store());
-  LimitedKeys one(store, "token_bucket 5/1h", "login");
-  LimitedKeys same(store, "token_bucket 5/1h", "login");
-  LimitedKeys other(store, "token_bucket 5/1h", "other");
-  LimitedKeys unnamed(store, "token_bucket 5/1h");
-  EXPECT_EQ(one.space(), same.space());
-  one.take("a", kStart, 2);
-  EXPECT_EQ(same.peek("a", kStart).remaining, 3);
-  EXPECT_EQ(other.peek("a", kStart).remaining, 5);
-  EXPECT_EQ(unnamed.peek("a", kStart).remaining, 5);
-}
-
-TEST(MemoryStore, OtherNumbersKeepCompatibleStates) {
-  MemoryStore store(small_store());
-  struct NewNumbers {
-    const char* from;
-    const char* to;
-    std::int64_t left;
-  };
-  for (const auto& change : {NewNumbers{"token_bucket 5/1h", "token_bucket 10/1h", 2},
-                             NewNumbers{"fixed_window 5/1h", "fixed_window 7/1h", 3},
-                             NewNumbers{"sliding_log 5/1d", "sliding_log 9/1d", 5},
-                             NewNumbers{"sliding_counter 5/1h & sliding_log 5/1h",
-                                        "sliding_counter 8/1h & sliding_log 9/1h", 4}}) {
-    SCOPED_TRACE(change.to);
-    const std::string name = "n" + std::to_string(change.left);
-    LimitedKeys before(store, change.from, name);
-    before.take("a", kStart, 4);
-    LimitedKeys after(store, change.to, name);
-    EXPECT_EQ(after.space(), before.space());
-    EXPECT_EQ(after.peek("a", kStart).remaining, change.left);
-    EXPECT_TRUE(after.take("a", kStart, change.left).allowed);
-    EXPECT_FALSE(after.take("a", kStart).allowed);
-    EXPECT_FALSE(before.take("a", kStart).allowed);
   }
 }
 

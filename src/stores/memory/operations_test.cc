@@ -1,10 +1,8 @@
 // The operations other than takes: charges, take-up-to, blocks, permits.
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
-#include <vector>
 
 #include "testing/limited_keys.h"
 
@@ -13,107 +11,11 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr const char* kEveryLimit[] = {
-    "token_bucket 5/1h",    "leaky_bucket 5/1h queue=4",
-    "fixed_window 5/1h",    "fixed_window 5/1h anchor=first",
-    "sliding_log 5/1h",     "sliding_window 5/1h",
-    "sliding_counter 5/1h", "token_bucket 5/1h & sliding_log 9/1h & fixed_window 7/1d"};
-
-TEST(Charge, IsNeverDeniedAndLeavesADebt) {
-  MemoryStore store(small_store());
-  for (const auto* limit : kEveryLimit) {
-    SCOPED_TRACE(limit);
-    LimitedKeys keys(store, limit);
-    EXPECT_EQ(keys.charge("a", kStart, 2).remaining, 3);
-    const Decision charged = keys.charge("a", kStart, 10);
-    EXPECT_TRUE(charged.allowed);
-    EXPECT_EQ(charged.remaining, 0);
-    EXPECT_GT(charged.reset_after, nanoseconds(0));
-    EXPECT_EQ(keys.peek("a", kStart), charged);
-    EXPECT_FALSE(keys.take("a", kStart).allowed);
-    keys.refund("a", kStart, 9);
-    EXPECT_EQ(keys.peek("a", kStart).remaining, 2);
-  }
-}
-
 TEST(Charge, OfZeroUnitsChangesNothing) {
   MemoryStore store(small_store());
   LimitedKeys keys(store, "fixed_window 5/1h anchor=first");
   EXPECT_EQ(keys.charge("a", kStart, 0).remaining, 5);
   EXPECT_EQ(store.table().size(), 0U);
-}
-
-TEST(TakeUpTo, TakesWhatRemainsOfAllParts) {
-  MemoryStore store(small_store());
-  for (const auto* limit : kEveryLimit) {
-    SCOPED_TRACE(limit);
-    LimitedKeys keys(store, limit);
-    EXPECT_EQ(keys.take_up_to("a", kStart, 3).taken, 3);
-    EXPECT_EQ(keys.take_up_to("a", kStart, 0).taken, 0);
-    const Decision rest = keys.take_up_to("a", kStart, kMaxCount);
-    EXPECT_TRUE(rest.allowed);
-    EXPECT_EQ(rest.taken, 2);
-    EXPECT_EQ(rest.remaining, 0);
-    const Decision none = keys.take_up_to("a", kStart, 3);
-    EXPECT_FALSE(none.allowed);
-    EXPECT_EQ(none.taken, 0);
-    EXPECT_EQ(none.retry_after, keys.take("a", kStart).retry_after);
-  }
-}
-
-TEST(TakeUpTo, NeverBorrows) {
-  MemoryStore store(small_store());
-  LimitedKeys keys(store, "token_bucket 5/5s borrow=yes");
-  EXPECT_EQ(keys.take_up_to("a", kStart, 9).taken, 5);
-  const Decision none = keys.take_up_to("a", kStart, 9);
-  EXPECT_FALSE(none.allowed);
-  EXPECT_EQ(none.retry_after, nanoseconds(kSecondNs));
-  EXPECT_TRUE(keys.take("a", kStart, 0).allowed);
-}
-
-TEST(Block, DeniesUntilItEndsAndKeepsTheState) {
-  MemoryStore store(small_store());
-  for (const auto* limit : kEveryLimit) {
-    SCOPED_TRACE(limit);
-    LimitedKeys keys(store, limit);
-    keys.take("a", kStart, 2);
-    const Decision blocked = keys.block("a", kStart, kSecondNs);
-    EXPECT_TRUE(blocked.allowed);
-    EXPECT_EQ(blocked.remaining, 0);
-    EXPECT_EQ(keys.peek("a", kStart), blocked);
-    const Decision denied = keys.take("a", kStart + 1);
-    EXPECT_FALSE(denied.allowed);
-    EXPECT_EQ(denied.retry_after, nanoseconds(kSecondNs - 1));
-    EXPECT_EQ(keys.take("a", kStart, 100).retry_after, kNever);
-    EXPECT_FALSE(keys.take_up_to("a", kStart, 3).allowed);
-    EXPECT_EQ(keys.charge("a", kStart).remaining, 0);
-    EXPECT_EQ(keys.refund("a", kStart).remaining, 0);
-    EXPECT_EQ(keys.take("a", kStart + kSecondNs).remaining, 2);
-  }
-}
-
-TEST(Block, LastsUntilTheLatestEndOrAReset) {
-  MemoryStore store(small_store());
-  LimitedKeys keys(store, "token_bucket 5/1s");
-  keys.block("a", kStart, 2 * kSecondNs);
-  EXPECT_EQ(keys.block("a", kStart, kSecondNs).reset_after, nanoseconds(2 * kSecondNs));
-  EXPECT_EQ(keys.block("a", kStart, 3 * kSecondNs).reset_after, nanoseconds(3 * kSecondNs));
-  EXPECT_EQ(keys.reset("a", kStart).remaining, 5);
-  EXPECT_TRUE(keys.take("a", kStart).allowed);
-}
-
-TEST(Block, OfOneKeyOfAListDeniesAll) {
-  MemoryStore store(small_store());
-  LimitedKeys one(store, "token_bucket 5/1h");
-  LimitedKeys other(store, "sliding_log 5/1h");
-  other.block("a", kStart, kSecondNs);
-  const std::vector<Request> list{one.request("a"), other.request("a")};
-  const Decision denied = store.decide_all(list, kStart);
-  EXPECT_FALSE(denied.allowed);
-  EXPECT_EQ(denied.remaining, 0);
-  EXPECT_EQ(denied.retry_after, nanoseconds(kSecondNs));
-  EXPECT_EQ(one.peek("a", kStart).remaining, 5);
-  EXPECT_TRUE(store.decide_all(list, kStart + kSecondNs).allowed);
 }
 
 TEST(Block, OfAKeyWithOtherNumbers) {
@@ -147,25 +49,6 @@ TEST(Block, IsFreedWithTheKey) {
   }
 }
 
-TEST(Permits, AreHeldRenewedAndReleased) {
-  MemoryStore store(small_store());
-  LimitedKeys keys(store, "concurrency 2 lease=10s");
-  EXPECT_EQ(keys.permit(Operation::kTake, "a", kStart, 1).remaining, 1);
-  EXPECT_EQ(keys.permit(Operation::kTake, "a", kStart + kSecondNs, 2).remaining, 0);
-  EXPECT_EQ(keys.permit(Operation::kTake, "b", kStart, 3).remaining, 1);
-  const Decision denied = keys.permit(Operation::kTake, "a", kStart + kSecondNs, 4);
-  EXPECT_FALSE(denied.allowed);
-  EXPECT_EQ(denied.retry_after, nanoseconds(9 * kSecondNs));
-  EXPECT_TRUE(keys.permit(Operation::kRenew, "a", kStart + 5 * kSecondNs, 1).allowed);
-  EXPECT_FALSE(keys.permit(Operation::kRenew, "a", kStart + 5 * kSecondNs, 3).allowed);
-  EXPECT_EQ(keys.permit(Operation::kRelease, "a", kStart + 5 * kSecondNs, 2).remaining, 1);
-  const Decision again = keys.permit(Operation::kRelease, "a", kStart + 5 * kSecondNs, 2);
-  EXPECT_FALSE(again.allowed);
-  EXPECT_EQ(again.retry_after, kNever);
-  EXPECT_FALSE(keys.permit(Operation::kRelease, "a", kStart + 15 * kSecondNs, 1).allowed);
-  EXPECT_EQ(keys.peek("a", kStart + 15 * kSecondNs).reset_after, nanoseconds(0));
-}
-
 TEST(Permits, AreNotGrantedWhileBlockedButRenewedAndReleased) {
   MemoryStore store(small_store());
   LimitedKeys keys(store, "concurrency 2");
@@ -178,16 +61,6 @@ TEST(Permits, AreNotGrantedWhileBlockedButRenewedAndReleased) {
   EXPECT_TRUE(released.allowed);
   EXPECT_EQ(released.remaining, 0);
   EXPECT_EQ(keys.permit(Operation::kTake, "a", kStart + kSecondNs, 2).remaining, 1);
-}
-
-TEST(Permits, AreAcquiredOneByOne) {
-  MemoryStore store(small_store());
-  LimitedKeys keys(store, "concurrency 2");
-  LimitedKeys bucket(store, "token_bucket 2/1s");
-  EXPECT_EQ(keys.take("a", kStart, 2).retry_after, kNever);
-  const std::vector<Request> list{bucket.request("a"), keys.request("a")};
-  EXPECT_THROW(store.decide_all(list, kStart), std::invalid_argument);
-  EXPECT_EQ(bucket.peek("a", kStart).remaining, 2);
 }
 
 // As many permits as possible; releasing them frees their memory.

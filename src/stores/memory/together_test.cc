@@ -4,7 +4,6 @@
 
 #include <array>
 #include <random>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -21,52 +20,6 @@ std::string fill_with_denying(MemoryStore& store, LimitedKeys& keys) {
   for (std::uint64_t i = 0;; ++i) {
     keys.take(key_name(i), kStart);
     if (store.counters().refused_full == refused) return key_name(i);
-  }
-}
-
-TEST(Together, ChargesAllOrNone) {
-  MemoryStore store(small_store());
-  LimitedKeys wide(store, "token_bucket 10/1h");
-  LimitedKeys narrow(store, "sliding_log 3/1h & fixed_window 2/1h");
-  const std::vector<Request> both{wide.request("a", 2), narrow.request("a")};
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(store.decide_all(both, kStart).allowed);
-  const Decision denied = store.decide_all(both, kStart);
-  EXPECT_FALSE(denied.allowed);
-  EXPECT_EQ(denied.limit, 2);
-  EXPECT_EQ(denied.remaining, 0);
-  EXPECT_EQ(denied.retry_after, nanoseconds(kHourNs));
-  EXPECT_EQ(wide.peek("a", kStart).remaining, 6);
-  EXPECT_EQ(narrow.peek("a", kStart).remaining, 0);
-}
-
-TEST(Together, RejectsTheSameKeyTwice) {
-  MemoryStore store(small_store());
-  LimitedKeys one(store, "token_bucket 10/1h", "one");
-  LimitedKeys other(store, "token_bucket 10/1h", "other");
-  const std::vector<Request> twice{one.request("a"), other.request("b"), one.request("a")};
-  EXPECT_THROW(store.decide_all(twice, kStart), std::invalid_argument);
-  EXPECT_EQ(one.peek("a", kStart).remaining, 10);
-  EXPECT_EQ(other.peek("b", kStart).remaining, 10);
-
-  const std::vector<Request> apart{one.request("a"), other.request("a"), one.request("b")};
-  EXPECT_TRUE(store.decide_all(apart, kStart).allowed);
-  EXPECT_EQ(one.peek("a", kStart).remaining, 9);
-  EXPECT_EQ(other.peek("a", kStart).remaining, 9);
-}
-
-TEST(Together, RejectsTooManyRequests) {
-  MemoryStore store(small_store());
-  LimitedKeys keys(store, "token_bucket 10/1h");
-  std::vector<std::string> names;
-  for (std::uint64_t i = 0; i <= kMaxTogether; ++i) names.push_back(key_name(i));
-  std::vector<Request> requests;
-  for (const auto& name : names) requests.push_back(keys.request(name));
-  EXPECT_THROW(store.decide_all(requests, kStart), std::invalid_argument);
-  EXPECT_EQ(keys.peek(names[0], kStart).remaining, 10);
-  requests.pop_back();
-  EXPECT_TRUE(store.decide_all(requests, kStart).allowed);
-  for (std::size_t i = 0; i < kMaxTogether; ++i) {
-    EXPECT_EQ(keys.peek(names[i], kStart).remaining, 9);
   }
 }
 

@@ -1,0 +1,67 @@
+// The physical memory that a store takes. A sanitizer has memory of its own, so this is a program
+// of the build without one.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+
+#include "testing/limited_keys.h"
+
+namespace sluice::memory {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+// Of this process.
+std::size_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::size_t pages = 0;
+  statm >> pages >> pages;
+  return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+std::string numbered(std::size_t number) {
+  return "token_bucket 1/1d burst=" + std::to_string(number + 1);
+}
+
+TEST(Resident, LimitsAndKeysTakeNoMoreThanTheirBytes) {
+  const std::size_t before = resident_bytes();
+  MemoryStore store({.max_bytes = kMiB, .table = {}});
+  std::size_t opened = 0;
+  const auto open_until_refused = [&] {
+    for (;; ++opened) {
+      LimitedKeys keys(store, numbered(opened));
+      keys.take("a", store.now(), static_cast<std::int64_t>(opened) + 1);
+    }
+  };
+  EXPECT_THROW(open_until_refused(), StoreError);
+  for (std::size_t i = 0; i < 200'000; ++i) {
+    LimitedKeys keys(store, numbered(i % opened));
+    keys.take(key_name(i), store.now());
+  }
+  EXPECT_LE(resident_bytes() - before, kMiB * 11 / 10 + 8 * kMiB);
+}
+
+// They have no space of their own: about as many keys find room as if all had the same numbers.
+TEST(Resident, NumbersThatVaryTakeLittleRoom) {
+  const std::size_t before = resident_bytes();
+  MemoryStore store({.max_bytes = kMiB, .table = {}});
+  LimitDefinition varying = Limit("token_bucket 1/1d", "varying").definition();
+  varying.varies = true;
+  const auto space = store.open_space(varying);
+  for (std::size_t i = 0; i < 12'000; ++i) {
+    const std::string key = key_name(i);
+    const Limit numbers(numbered(i));
+    const Request request{.limit = &numbers.definition(), .space = space.get(), .key = key};
+    Decision decision;
+    store.decide({&request, 1}, kStart, {&decision, 1});
+    ASSERT_TRUE(decision.allowed) << i;
+  }
+  EXPECT_EQ(store.counters().evicted, 0U);
+  EXPECT_LE(resident_bytes() - before, kMiB * 11 / 10 + 8 * kMiB);
+}
+
+}  // namespace
+}  // namespace sluice::memory
