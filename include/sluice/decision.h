@@ -33,7 +33,8 @@ enum class Source : std::uint8_t {
 /// How a call that waits has ended.
 enum class Ended : std::uint8_t {
   kAnswered,  ///< With a decision: allowed, or denied because no wait within the timeout would have
-              ///< helped. Calls that do not wait always end so.
+              ///< helped, the queue of a leaky_bucket is full, the key was blocked, or too many
+              ///< callers wait. Calls that do not wait always end so.
   kTimedOut,  ///< Denied: the timeout passed while the caller waited.
   kStopped,   ///< Denied: the stop token was requested to stop, or the operation cancelled.
 };
@@ -70,8 +71,10 @@ struct Decision {
   /// Never negative.
   std::int64_t remaining = 0;
   /// If denied: the shortest wait after which the same request would be admitted if no other
-  /// request for the key came first, or kNever. If allowed: 0. If acquire() denied without asking
-  /// the store, since it was stopped early, or too many callers wait, it is a guess (5 ms).
+  /// request for the key came first, or kNever. If allowed: 0. If acquire() denied a caller that
+  /// waited behind others, the numbers are those of the first in its queue, for the cost of that
+  /// one. If the store had denied none yet, as the caller was stopped early or too many wait, this
+  /// is a guess (5 ms).
   std::chrono::nanoseconds retry_after{0};
   /// The time until the key is fresh, that is, behaves as if never seen; 0 if it is fresh. Of an
   /// `a & b`: until the binding part is.

@@ -90,10 +90,11 @@ class SLUICE_EXPORT Limiter {
   /// longest wait that the caller accepts, at least 0. Buckets reserve future units at once; for
   /// other limits the callers of this process wait in a queue for each key, and are served in
   /// order. (Processes that share a limit have no order: one that is farther from the store may get
-  /// fewer units of it.) Denies at once if the wait is known to be longer than `patience`, or if
-  /// 100,000 callers wait already for keys of this limit, or 100,000 of this process for units that
-  /// they have reserved. (Of an `a & b` the wait of the binding part is known: a caller may wait
-  /// for that, and be denied then by a bucket that cannot admit it in time.) Also denies when
+  /// fewer units of it.) Denies at once if the wait is known to be longer than `patience`, if a
+  /// leaky_bucket that is the whole limit has no place in its queue, or if 100,000 callers wait
+  /// already for keys of this limit, or 100,000 of this process for units that they have reserved.
+  /// (Of an `a & b` the wait of the binding part is known: a caller may wait for that, and be
+  /// denied then by another part, a bucket that cannot admit it in time.) Also denies when
   /// `patience` has passed or `stop` is requested; reserved units are then returned. Once admitted,
   /// the caller has waited for the `delay` of the decision. If not, Decision::ended tells whether
   /// it was denied, or ran out of time, or was stopped. Throws std::system_error, and has taken

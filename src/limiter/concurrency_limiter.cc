@@ -155,7 +155,8 @@ bool Permit::held() const {
 }
 
 void Permit::on_expiry(std::function<void()> callback) {
-  if (lease_) lease_->on_expiry(std::move(callback));
+  // A share of its own: if the callback is called at once, it may destroy the permit.
+  if (const auto lease = lease_) lease->on_expiry(std::move(callback));
 }
 
 void Permit::release() {

@@ -11,6 +11,7 @@
 
 #include "fallback/fallback_store.h"
 #include "sluice/limit.h"
+#include "sluice/manual_clock.h"
 #include "sluice/permit.h"
 #include "sluice/store.h"
 #include "testing/child_process.h"
@@ -286,6 +287,18 @@ TEST_F(ConcurrencyLimiterTest, APermitThatWasResetExpires) {
   brief.reset("k");
   expired.get_future().get();
   EXPECT_FALSE(permit.held());
+}
+
+TEST(Permit, MayBeDestroyedByTheCallbackThatIsCalledAtOnce) {
+  ManualClock clock;
+  const Limit limit("concurrency 1 lease=3s");
+  ConcurrencyLimiter jobs(open_store("memory:", clock), limit);
+  auto permit = std::make_unique<Permit>(jobs.try_acquire("k"));
+  jobs.reset("k");
+  clock.advance(seconds(1));
+  EXPECT_FALSE(permit->held());
+  permit->on_expiry([&] { permit.reset(); });
+  EXPECT_EQ(permit, nullptr);
 }
 
 TEST_F(ConcurrencyLimiterTest, BacksOffFromWhatOthersShare) {

@@ -16,6 +16,7 @@
 
 #include "fallback/fallback_store.h"
 #include "sluice/limiter.h"
+#include "sluice/manual_clock.h"
 #include "testing/acquire_fixture.h"
 #include "testing/child_process.h"
 #include "testing/without_threads.h"
@@ -575,6 +576,56 @@ TEST_F(AcquireTest, AStoreThatAnswersLaterIsNotWaitedFor) {
   ASSERT_TRUE(store_->await_pending(1));
   store_->answer();
   EXPECT_TRUE(answer.get_future().get().decision.allowed);
+}
+
+/// Callers that need not wait, by a clock that stands still.
+class NoWaitTest : public testing::Test {
+ protected:
+  Limiter limiter(const char* expression) { return Limiter(store_, Limit(expression)); }
+  static DecisionCallback to(std::optional<Decision>& told) {
+    return [&told](const Decision& decision, std::exception_ptr) { told = decision; };
+  }
+
+  ManualClock clock_;
+  std::shared_ptr<Store> store_ = open_store("memory:", clock_);
+};
+
+TEST_F(NoWaitTest, ABucketThatBindsIsNotWaitedFor) {
+  Limiter limiter = this->limiter("token_bucket 1/10s & fixed_window 100/1h");
+  limiter.check("k");
+  std::optional<Decision> told;
+  limiter.async_acquire("k", 1, seconds(6), to(told));
+  ASSERT_TRUE(told) << "in 4 s there is a patience of 2 s for a wait of 6 s";
+  EXPECT_EQ(told->retry_after, seconds(4));
+  EXPECT_EQ(told->ended, Ended::kAnswered);
+}
+
+TEST_F(NoWaitTest, APlaceInAFullQueueIsWaitedFor) {
+  Limiter limiter = this->limiter("leaky_bucket 1/10s queue=1 & fixed_window 100/1h");
+  limiter.check("k", 2);
+  std::optional<Decision> told;
+  limiter.async_acquire("k", 1, seconds(60), to(told));
+  clock_.advance(seconds(19));
+  EXPECT_FALSE(told);
+  clock_.advance(seconds(1));
+  ASSERT_TRUE(told);
+  EXPECT_TRUE(told->allowed);
+}
+
+TEST_F(NoWaitTest, ACostOf0IsAdmittedBeforeThoseThatWait) {
+  Limiter limiter = this->limiter("fixed_window 1/1h");
+  Limiter other = this->limiter("fixed_window 1/2h");
+  limiter.check("k");
+  std::optional<Decision> waits;
+  limiter.async_acquire("k", 1, kForever, to(waits));
+  EXPECT_TRUE(limiter.acquire("k", 0, seconds(1)).allowed);
+  std::optional<Decision> told;
+  limiter.async_acquire("k", 0, seconds(1), to(told));
+  EXPECT_TRUE(told && told->allowed);
+  EXPECT_TRUE(acquire_all({{limiter, "k", 0}, {other, "k"}}, seconds(1)).allowed);
+  EXPECT_FALSE(waits);
+  clock_.advance(std::chrono::hours(1));
+  EXPECT_TRUE(waits && waits->allowed);
 }
 
 }  // namespace

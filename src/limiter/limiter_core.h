@@ -129,7 +129,11 @@ class Reservation::Impl final {
   /// `bound` is the limit, the present one or a former one of `core`, under which they were taken.
   Impl(LimiterCore core, const BoundLimit& bound, std::string_view key, std::int64_t units,
        Source giver)
-      : core_(std::move(core)), bound_(bound), key_(key), units_(units), giver_(giver) {}
+      : core_(std::move(core)),
+        bound_(bound),
+        key_(key),
+        units_(giver == Source::kFull ? 0 : units),
+        giver_(giver) {}
 
   /// Replaces the estimate by `actual` units: refunds the difference to the giver if it is less,
   /// charges the store if it is more. The decision is that of a peek afterwards.
@@ -145,7 +149,7 @@ class Reservation::Impl final {
   const LimiterCore core_;
   const BoundLimit& bound_;
   const std::string key_;
-  const std::int64_t units_;
+  const std::int64_t units_;  // That were recorded: a full store admits without recording.
   const Source giver_;
 };
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fallback/fallback_store.h"
+#include "sluice/manual_clock.h"
 #include "sluice/permit.h"
 #include "testing/scripted_store.h"
 
@@ -509,6 +510,29 @@ TEST_F(LimiterTest, AResetThatIsNotAnsweredIsAnError) {
     EXPECT_THAT(error.what(), HasSubstr("'a' is reset in this process at most"));
   }
   EXPECT_EQ(limiter.peek("a").remaining, 10) << "and so it is";
+}
+
+// A full store with full=allow admits without recording. Others may have taken units since.
+TEST(Reservation, ReturnsNoUnitsThatAFullStoreDidNotRecord) {
+  ManualClock clock;
+  const auto store = open_store("memory:?max_bytes=1048576&full=allow", clock);
+  Limiter others(store, Limit("fixed_window 1/1h", "others"));
+  int keys = 0;
+  while (others.check(std::to_string(keys)).source == Source::kStore && keys < 1'000'000) ++keys;
+  Limiter limiter(store, Limit("fixed_window 5/10h", "limit"));
+  std::string key;
+  Reservation cancelled;
+  for (int i = 0; i < 1000 && cancelled.decision().source != Source::kFull; ++i) {
+    key = "k" + std::to_string(i);
+    cancelled = limiter.reserve(key, 2);
+  }
+  Reservation committed = limiter.reserve(key, 2);
+  ASSERT_EQ(committed.decision().source, Source::kFull);
+  clock.advance(std::chrono::hours(1));  // There is room again.
+  EXPECT_EQ(limiter.check(key).remaining, 4);
+  cancelled.cancel();
+  EXPECT_EQ(limiter.peek(key).remaining, 4);
+  EXPECT_EQ(committed.commit(1).remaining, 3) << "what it cost is recorded after all";
 }
 
 }  // namespace

@@ -63,6 +63,15 @@ bool has_later(const LimitDefinition& limit) {
   });
 }
 
+// Whether a token bucket denies because the wait would exceed the timeout: as both get shorter,
+// that stays so, whatever other parts the limit has. (Which part of a claim binds is not known if
+// there are several claims.)
+bool exceeds_timeout(const AcquireRequest& request, const AcquireOutcome& denied) {
+  if (request.claims.size() > 1 || request.until == TimerThread::kEndOfTime) return false;
+  const auto& parts = denied.bound().limit.definition().parts;
+  return std::holds_alternative<Part<TokenBucket>>(parts[denied.decision.binding]);
+}
+
 }  // namespace
 
 PermitId new_permit_id() {
@@ -127,7 +136,7 @@ bool can_wait(const AcquireRequest& request, const AcquireOutcome& denied,
   if (denied.error != nullptr || denied.decision.allowed || retry_after == kNever) return false;
   // A permit may be released at any time.
   if (request.is_for_permit()) return now < request.until;
-  return has_later(denied.bound().limit.definition()) &&
+  return has_later(denied.bound().limit.definition()) && !exceeds_timeout(request, denied) &&
          TimerThread::later(now, retry_after) <= request.until;
 }
 

@@ -104,7 +104,8 @@ void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
                         std::shared_ptr<TimerThread> timer = nullptr);
 
 /// Whether a denied caller may be admitted within its timeout, as far as the binding part or claim
-/// says. False for a bucket, whose denial says already that the wait would exceed the timeout.
+/// says. False for a token bucket, whose denial says already that the wait would exceed the
+/// timeout, and for buckets alone: no caller waits for a place in the queue of a leaky bucket.
 bool can_wait(const AcquireRequest& request, const AcquireOutcome& denied,
               TimerThread::TimePoint now);
 

@@ -21,10 +21,12 @@ void wait_for_binding(AcquireRequest& request, const Decision& denied) {
   if (request.claims.size() > 1) request.waits_for = denied.binding;
 }
 
-// Whether other callers of this process wait for one of the keys: it then waits behind them.
+// Whether other callers of this process wait for one of the keys: it then waits behind them, unless
+// it wants nothing of that key.
 bool goes_behind_others(AcquireRequest& request) {
   for (std::size_t i = 0; i < request.claims.size(); ++i) {
-    if (request.claims[i].queues->is_empty(request.claims[i].key)) continue;
+    const AcquireClaim& claim = request.claims[i];
+    if (claim.cost == 0 || claim.queues->is_empty(claim.key)) continue;
     request.waits_for = i;
     return true;
   }
