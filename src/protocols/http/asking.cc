@@ -1,5 +1,6 @@
 #include "protocols/http/asking.h"
 
+#include <cassert>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -76,6 +77,7 @@ Check read_check(ThreadState& thread, const boost::json::value& object) {
 }
 
 Check read_check(ThreadState& thread, const boost::json::array& checks, std::size_t at) {
+  assert(at < checks.size());
   const auto place = [=] { return "checks[" + std::to_string(at) + "]: "; };
   try {
     return read_check(thread, checks[at]);

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <boost/container/small_vector.hpp>
 #include <charconv>
 #include <optional>
@@ -51,9 +50,8 @@ std::int64_t read_cost(std::string_view value) {
 // {header:Name} with or without its braces, or the name of a header alone.
 std::string_view read_required(std::string_view value, Arena& arena) {
   if (value.starts_with('{') && value.ends_with('}')) value = value.substr(1, value.size() - 2);
-  constexpr std::array<std::string_view, 4> kFields = {"ip", "method", "path", "host"};
   const bool is_field = value.find(':') != std::string_view::npos ||
-                        std::find(kFields.begin(), kFields.end(), value) != kFields.end();
+                        std::ranges::find(kPlainFields, value) != kPlainFields.end();
   return is_field ? value : arena.copy("header:" + std::string(value));
 }
 

@@ -40,6 +40,7 @@ void CheckList::ask(ThreadState& thread, DecisionReplies& replies) {
 }
 
 void CheckList::respond(std::string& output, std::string_view date) {
+  assert(is_done());
   if (results_.ends_with(',')) results_.pop_back();
   results_.append("]}");
   write_response(output, options_, date, {.content_type = kJson, .body = results_});

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "protocols/http/json_body.h"
 #include "testing/http_connection.h"
 #include "testing/served_store.h"
 
@@ -234,6 +235,36 @@ TEST_F(EndpointsTest, ReservesAndCommits) {
               HasSubstr("\"delay_ms\":200"));
   const std::string denied = members("/v1/reserve", kBob + "}", 429);
   EXPECT_EQ(value_of(denied, "reservation"), "(none)");
+}
+
+// One that costs nothing is always admitted, and would hold its key as well.
+TEST_F(EndpointsTest, ReservationsHoldABoundedNumberOfBytes) {
+  const std::string reserve =
+      R"({"limit":"login","cost":0,"key":")" + std::string(Members::kMaxTextBytes, 'k') + "\"}";
+  constexpr std::size_t kMost = Reservations::kMostKeyBytes / Members::kMaxTextBytes;
+  std::string first;
+  for (std::size_t i = 0; i < kMost; ++i) {
+    const Reply reply = ask("/v1/reserve", reserve);
+    ASSERT_EQ(reply.status, 200) << i;
+    if (i == 0) first = value_of(reply.body, "reservation");
+  }
+  const Reply full = ask("/v1/reserve", reserve);
+  EXPECT_EQ(full.status, 503);
+  EXPECT_EQ(full.header("Retry-After"), "1");
+  EXPECT_THAT(full.body, HasSubstr("holds at most 100000, with keys of 64 MiB"));
+  EXPECT_EQ(ask("/v1/commit", R"({"reservation":")" + first + R"(","cost":0})").status, 200);
+  EXPECT_EQ(ask("/v1/reserve", reserve).status, 200);
+  EXPECT_EQ(ask("/v1/reserve", reserve).status, 503);
+}
+
+// Others may have taken units since, which are not those of the reservation.
+TEST_F(EndpointsTest, ACommitReturnsNoUnitsThatAFullStoreDidNotRecord) {
+  store->says = [](const Request&) { return Decision{.allowed = true, .source = Source::kFull}; };
+  const std::string name = value_of(members("/v1/reserve", kBob + R"(,"cost":3})"), "reservation");
+  store->says = {};
+  const std::string commit = R"({"reservation":")" + name + R"(","cost":1})";
+  EXPECT_EQ(members("/v1/commit", commit), decision("true", 5, 4, "0", 200))
+      << "what it cost is recorded after all";
 }
 
 TEST_F(EndpointsTest, ACommitThatTheStoreDidNotCarryOutCanBeRepeated) {

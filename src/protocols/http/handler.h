@@ -22,8 +22,8 @@ class Handler final : public StreamHandler {
   /// `wake` is used only with a store that answers later.
   Handler(std::shared_ptr<ThreadState> thread, Peer peer, Wake wake);
 
-  /// Carries out at most DecisionBatch::kMaxRequests requests. Leaves at most a head or the length
-  /// of a chunk in the input, unless `next` is kMore or kLater.
+  /// Carries out at most DecisionBatch::kMaxRequests requests. Leaves at most kMaxHeadBytes of the
+  /// input (a head, the length of a chunk, trailers), unless `next` is kMore or kLater.
   Progress on_data(std::string_view input, std::string& output) override;
   /// Answers 408.
   void on_timeout(std::string& output) override;

@@ -165,6 +165,17 @@ TEST_F(HandlerTest, ClosesAfterWhatItCannotRead) {
   EXPECT_EQ(connection.progress.next, Next::kClose);
 }
 
+TEST(TrailersTest, EndTheConnectionWhereTheyDoNotEnd) {
+  const auto server = server_over(still_store());
+  TestConnection connection(handlers(server));
+  const Reply reply = connection.ask_one(
+      "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: " +
+      std::string(kMaxHeadBytes, 'a'));
+  EXPECT_EQ(reply.status, 431);
+  EXPECT_EQ(connection.progress.next, Next::kClose);
+  EXPECT_EQ(server->protocol("http").parse_errors, 1U);
+}
+
 TEST_F(HandlerTest, AnswersHeadWithoutABody) {
   const std::string reply = connection.send("HEAD /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_THAT(reply, HasSubstr("\r\nContent-Length: 15\r\n"));

@@ -103,11 +103,13 @@ void run_reserve(Exchange& exchange) {
   members.end();
   const SharedLimit& limit = find_limit(thread, name);
   require_kind(*limit, request);
-  auto place = thread.shared->reservations.take_place(thread.server->store().now());
+  auto place =
+      thread.shared->reservations.take_place(request.key.size(), thread.server->store().now());
   if (!place) {
     throw Problem{.status = 503,
-                  .detail = "this server holds " + std::to_string(Reservations::kMost) +
-                            " reservations, which is the most",
+                  .detail = "this server has no room for the reservation: it holds at most " +
+                            std::to_string(Reservations::kMost) + ", with keys of " +
+                            std::to_string(Reservations::kMostKeyBytes >> 20U) + " MiB",
                   .retry_after_s = 1};
   }
   ask(exchange, limit, request,

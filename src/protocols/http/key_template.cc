@@ -1,7 +1,6 @@
 #include "protocols/http/key_template.h"
 
 #include <algorithm>
-#include <array>
 
 #include "protocols/http/query.h"
 
@@ -10,7 +9,6 @@ namespace {
 
 constexpr std::string_view kHeader = "header:";
 constexpr std::string_view kQuery = "query:";
-constexpr std::array<std::string_view, 4> kPlainFields = {"ip", "method", "path", "host"};
 
 std::string unknown_field(std::string_view field) {
   return "the key has no field {" + std::string(field) +

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -11,6 +12,9 @@ namespace sluice::http {
 
 /// The most fields of a template.
 inline constexpr std::size_t kMaxKeyFields = 16;
+
+/// The fields without a colon.
+inline constexpr std::array<std::string_view, 4> kPlainFields = {"ip", "method", "path", "host"};
 
 /// Appends the key that a template makes of a request: text with fields in braces, `{ip}`,
 /// `{header:Name}`, `{query:name}`, `{method}`, `{path}` and `{host}`; `{{` and `}}` are a brace. A

@@ -5,6 +5,7 @@
 #include <boost/container/small_vector.hpp>
 #include <boost/json/basic_parser_impl.hpp>
 #include <boost/json/value_stack.hpp>
+#include <cassert>
 #include <deque>
 #include <functional>
 #include <string>
@@ -35,7 +36,10 @@ class Builder {
   json::value release() { return stack_.release(); }
   bool has_duplicate() const { return has_duplicate_; }
   /// REQUIRES: has_duplicate().
-  std::string_view duplicate() const { return names_.back(); }
+  std::string_view duplicate() const {
+    assert(has_duplicate_);
+    return names_.back();
+  }
 
   bool on_document_begin(error_code&) { return true; }
   bool on_document_end(error_code&) { return true; }

@@ -90,6 +90,7 @@ void append_decision_members(std::string& output, const Decision& decision) {
 
 void DecisionReplies::write_decisions(std::span<const ReplySlot> slots,
                                       std::span<const Decision> decisions, std::string& output) {
+  assert(slots.size() == decisions.size());
   for (std::size_t i = 0; i < slots.size(); ++i) {
     write(details_[slots[i].tag], decisions[i], {}, output);
   }
@@ -230,6 +231,7 @@ void DecisionReplies::write_body(ReplyDetail& detail, const Decision& whole,
     append_number(body_, whole.taken);
   } else if (detail.form == Form::kReservation && whole.allowed) {
     detail.reserved.giver = giver_of(whole);
+    if (whole.source == Source::kFull) detail.reserved.cost = 0;  // Nothing was recorded.
     detail.reserved.most_at_once = whole.limit;
     const std::string name = reservations_.hold(*std::exchange(detail.place, std::nullopt),
                                                 std::move(detail.reserved), store_.now());

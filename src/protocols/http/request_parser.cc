@@ -14,8 +14,8 @@ using boost::system::error_code;
 
 constexpr std::string_view kLineEnd = "\r\n";
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
-// A longer body's memory is freed before the next request arrives.
-constexpr std::size_t kKeptBodyBytes = 16 * 1024;
+// The memory of a longer head or body is freed before the next request arrives.
+constexpr std::size_t kKeptBytes = 16 * 1024;
 
 std::string_view view(beast::string_view text) {
   return {text.data(), text.size()};
@@ -69,10 +69,11 @@ class RequestParser::Grammar {
     parser_->body_limit(kMaxBodyBytes);
   }
 
+  /// Reads the head, a piece of the body, the first line of a chunk, or the last one with the
+  /// trailers. Returns how many bytes that has.
   std::size_t put(std::string_view input, error_code& error) {
     return parser_->put(boost::asio::buffer(input), error);
   }
-  void read_body() { parser_->eager(true); }
   bool is_done() const { return parser_->is_done(); }
   bool is_chunked() const { return parser_->chunked(); }
   bool keeps_alive() const { return parser_->keep_alive(); }
@@ -207,8 +208,10 @@ std::size_t RequestParser::find_head_end(std::string_view input) {
 }
 
 RequestParser::Result RequestParser::read_head(std::string_view input) {
-  body_.clear();
-  if (body_.capacity() > kKeptBodyBytes) std::string().swap(body_);
+  for (std::string* const text : {&head_, &body_}) {
+    text->clear();
+    if (text->capacity() > kKeptBytes) std::string().swap(*text);
+  }
   // Some clients send empty lines after a body. Ignoring only one would depend on which bytes have
   // arrived together.
   std::size_t blank = 0;
@@ -250,7 +253,6 @@ RequestParser::Result RequestParser::read_head(std::string_view input) {
     return end();
   }
   const bool has_body = !input.empty();
-  grammar_->read_body();
   const Result result = read_body(input);
   if (result == Result::kNeedMore) own_head();
   return result == Result::kNeedMore && expects && !has_body ? Result::kContinue : result;
@@ -259,16 +261,25 @@ RequestParser::Result RequestParser::read_head(std::string_view input) {
 RequestParser::Result RequestParser::read_body(std::string_view input) {
   state_ = State::kBody;
   // A chunked body ends with the last chunk, which Beast must get in one piece.
-  if (input.size() < (grammar_->is_chunked() ? kLastChunk.size() : 1)) return Result::kNeedMore;
-  error_code error;
-  consumed_ += grammar_->put(input, error);
-  if (error == beast::http::error::body_limit) {
-    throw Problem{.status = 413, .detail = "the body is too long"};
+  const std::size_t least_bytes = grammar_->is_chunked() ? kLastChunk.size() : 1;
+  while (!grammar_->is_done()) {
+    if (input.size() < least_bytes) return Result::kNeedMore;
+    error_code error;
+    const std::size_t body_bytes = body_.size();
+    const std::size_t bytes = grammar_->put(input, error);
+    if (error == beast::http::error::body_limit) {
+      throw Problem{.status = 413, .detail = "the body is too long"};
+    }
+    const bool needs_more = error == beast::http::error::need_more;
+    if (error && !needs_more) throw Problem{.detail = std::string(sentence_for(error))};
+    const bool is_framing = body_.size() == body_bytes;
+    if (is_framing && (needs_more ? input.size() : bytes) > kMaxHeadBytes) {
+      throw Problem{.status = 431, .detail = "a chunk's first line or the trailers are too long"};
+    }
+    if (needs_more) return Result::kNeedMore;
+    consumed_ += bytes;
+    input.remove_prefix(bytes);
   }
-  if (error && error != beast::http::error::need_more) {
-    throw Problem{.detail = std::string(sentence_for(error))};
-  }
-  if (!grammar_->is_done()) return Result::kNeedMore;
   message_.body = body_;
   return end();
 }

@@ -1,6 +1,9 @@
 #include "protocols/http/reservations.h"
 
+#include <openssl/crypto.h>
+
 #include <array>
+#include <cassert>
 #include <charconv>
 
 #include "service/access.h"
@@ -40,13 +43,10 @@ bool read_name(std::string_view text, Name& name) {
   return true;
 }
 
-// Takes the same time wherever they differ. REQUIRES: equal sizes.
+// Takes the same time wherever they differ.
 bool are_equal(std::string_view a, std::string_view b) {
-  unsigned difference = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
-  }
-  return difference == 0;
+  assert(a.size() == b.size());
+  return ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 }  // namespace
@@ -59,20 +59,32 @@ std::string Reservations::secret_of(std::uint64_t number) const {
   return secrets_.key(text);
 }
 
-std::optional<Reservations::Place> Reservations::take_place(Instant now) {
+std::optional<Reservations::Place> Reservations::take_place(std::size_t key_bytes, Instant now) {
   const std::lock_guard lock(mutex_);
   forget_expired(now);
-  if (held_ >= kMost) return std::nullopt;
+  if (held_ >= kMost || key_bytes > kMostKeyBytes - key_bytes_) return std::nullopt;
   ++held_;
-  return Place(*this);
+  key_bytes_ += key_bytes;
+  return Place(*this, key_bytes);
 }
 
-void Reservations::return_place() {
+void Reservations::return_place(std::size_t key_bytes) {
   const std::lock_guard lock(mutex_);
   --held_;
+  key_bytes_ -= key_bytes;
+}
+
+// REQUIRES: mutex_ is held.
+void Reservations::erase(std::uint64_t number) {
+  const auto at = entries_.find(number);
+  if (at == entries_.end()) return;
+  --held_;
+  key_bytes_ -= at->second.reserved.key.size();
+  entries_.erase(at);
 }
 
 std::string Reservations::hold(Place place, Reserved reserved, Instant now) {
+  assert(place.owner_ == this && place.key_bytes_ == reserved.key.size());
   std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -108,7 +120,7 @@ Reservations::CommitStart Reservations::begin_commit(std::string_view text, Inst
 
 void Reservations::end_commit(std::uint64_t number) {
   const std::lock_guard lock(mutex_);
-  held_ -= entries_.erase(number);
+  erase(number);
 }
 
 void Reservations::put_back(std::uint64_t number) {
@@ -121,7 +133,7 @@ void Reservations::forget_expired(Instant now) {
   while (!expiries_.empty() && expiries_.front().at + kTogetherNs <= now) {
     expiries_.pop_front();
     const std::uint64_t end = expiries_.empty() ? next_ : expiries_.front().first;
-    for (; oldest_ < end; ++oldest_) held_ -= entries_.erase(oldest_);
+    for (; oldest_ < end; ++oldest_) erase(oldest_);
   }
 }
 

@@ -23,6 +23,8 @@ namespace sluice::http {
 class Reservations {
  public:
   static constexpr std::size_t kMost = 100'000;
+  /// The most bytes of their keys together.
+  static constexpr std::size_t kMostKeyBytes = std::size_t{64} << 20;
   static constexpr std::int64_t kExpiresNs = 60 * kSecondNs;
 
   struct Reserved {
@@ -39,16 +41,18 @@ class Reservations {
   /// used.
   class Place {
    public:
-    explicit Place(Reservations& owner) : owner_(&owner) {}
+    Place(Reservations& owner, std::size_t key_bytes) : owner_(&owner), key_bytes_(key_bytes) {}
     ~Place() {
-      if (owner_ != nullptr) owner_->return_place();
+      if (owner_ != nullptr) owner_->return_place(key_bytes_);
     }
-    Place(Place&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)) {}
+    Place(Place&& other) noexcept
+        : owner_(std::exchange(other.owner_, nullptr)), key_bytes_(other.key_bytes_) {}
     Place& operator=(Place&&) = delete;
 
    private:
     friend class Reservations;
     Reservations* owner_;
+    std::size_t key_bytes_;
   };
 
   /// A commit that is under way. Until it ends, its reservation cannot have another one.
@@ -101,10 +105,12 @@ class Reservations {
 
   Reservations();
 
-  /// Nothing if kMost reservations are held.
-  std::optional<Place> take_place(Instant now);
+  /// A place for a reservation of a key with so many bytes. Nothing if kMost are held, or if their
+  /// keys would have more than kMostKeyBytes.
+  std::optional<Place> take_place(std::size_t key_bytes, Instant now);
 
-  /// Keeps the reservation for kExpiresNs from now, and returns its name.
+  /// Keeps the reservation for kExpiresNs from now, and returns its name. REQUIRES: the place is
+  /// one for its key.
   std::string hold(Place place, Reserved reserved, Instant now);
 
   /// Begins the commit of the reservation, if it is held. A client that does not know the whole
@@ -125,7 +131,8 @@ class Reservations {
 
   /// A reservation's name is the server's number, its own, and this.
   std::string secret_of(std::uint64_t number) const;
-  void return_place();
+  void return_place(std::size_t key_bytes);
+  void erase(std::uint64_t number);
   void end_commit(std::uint64_t number);
   void put_back(std::uint64_t number);
   void forget_expired(Instant now);
@@ -134,8 +141,9 @@ class Reservations {
   const KeyHasher secrets_;
   std::mutex mutex_;
   // Guarded by mutex_:
-  std::size_t held_ = 0;      // And places.
-  std::uint64_t oldest_ = 0;  // All before it have expired.
+  std::size_t held_ = 0;       // And places.
+  std::size_t key_bytes_ = 0;  // Of all that are held, and of places.
+  std::uint64_t oldest_ = 0;   // All before it have expired.
   std::uint64_t next_ = 0;
   std::unordered_map<std::uint64_t, Entry> entries_;  // By number; committed ones are not there.
   std::deque<Expiry> expiries_;

@@ -14,7 +14,7 @@ using Found = Reservations::Found;
 constexpr Instant kStart = 1'700'000'000 * kSecondNs;
 
 std::string hold(Reservations& reservations, Instant now, std::int64_t cost = 1) {
-  return reservations.hold(*reservations.take_place(now), {.key = "k", .cost = cost}, now);
+  return reservations.hold(*reservations.take_place(1, now), {.key = "k", .cost = cost}, now);
 }
 
 // Commits the reservation, if that is possible.
@@ -111,14 +111,30 @@ TEST(ReservationsTest, HoldsABoundedNumber) {
   Reservations reservations;
   std::string first = hold(reservations, kStart);
   for (std::size_t i = 1; i < Reservations::kMost; ++i) hold(reservations, kStart);
-  EXPECT_FALSE(reservations.take_place(kStart));
+  EXPECT_FALSE(reservations.take_place(1, kStart));
   EXPECT_EQ(take(reservations, first, kStart), Found::kHeld);
-  { EXPECT_TRUE(reservations.take_place(kStart)); }
+  { EXPECT_TRUE(reservations.take_place(1, kStart)); }
   // A place that was not used is free again.
-  EXPECT_TRUE(reservations.take_place(kStart));
+  EXPECT_TRUE(reservations.take_place(1, kStart));
   hold(reservations, kStart);
-  EXPECT_FALSE(reservations.take_place(kStart));
-  EXPECT_TRUE(reservations.take_place(kStart + 2 * Reservations::kExpiresNs));
+  EXPECT_FALSE(reservations.take_place(1, kStart));
+  EXPECT_TRUE(reservations.take_place(1, kStart + 2 * Reservations::kExpiresNs));
+}
+
+TEST(ReservationsTest, HoldsABoundedNumberOfBytes) {
+  Reservations reservations;
+  const std::string key(Reservations::kMostKeyBytes - 1, 'k');
+  const std::string first =
+      reservations.hold(*reservations.take_place(key.size(), kStart), {.key = key}, kStart);
+  EXPECT_FALSE(reservations.take_place(2, kStart));
+  { EXPECT_TRUE(reservations.take_place(1, kStart)); }
+  // A place that was not used is free again.
+  EXPECT_TRUE(reservations.take_place(1, kStart));
+  EXPECT_EQ(take(reservations, first, kStart), Found::kHeld);
+  EXPECT_TRUE(reservations.take_place(key.size(), kStart));
+  reservations.hold(*reservations.take_place(key.size(), kStart), {.key = key}, kStart);
+  EXPECT_FALSE(reservations.take_place(2, kStart));
+  EXPECT_TRUE(reservations.take_place(key.size(), kStart + 2 * Reservations::kExpiresNs));
 }
 
 }  // namespace
