@@ -44,13 +44,13 @@ class ReplyWriter {
 /// (a PING, an error), which must be sent in the order of the commands.
 struct Answers {
   std::vector<ReplySlot> slots;
-  std::vector<Decision> decisions;  // After settle(), at least as many as slots.
+  // After settle(), at least as many as slots; if is_together, that of the whole alone.
+  std::vector<Decision> decisions;
   std::string other_replies;
   std::string error;                        // Why the store did not make some of the decisions.
   std::optional<std::int64_t> duration_ns;  // From the question to the answer, if that is timed.
-  // If all requests are decided together, the first decision is that of the whole.
-  bool is_together = false;
-  bool is_refused = false;  // They cannot be asked together: `error` says why.
+  bool is_together = false;                 // All requests are decided together.
+  bool is_refused = false;                  // They cannot be asked together: `error` says why.
   std::vector<Decision> parts;
   // If overrides have answered some of the requests, or some limits are in a dry run:
   bool is_mixed = false;

@@ -40,7 +40,6 @@ Claims::Claims(Answers answers, std::span<const Request> asked) : answers_(std::
     claims_[i] = asked[open.size()];
     claims_[i].key = keys_.emplace_back(claims_[i].key);
     units_[i] = claims_[i].cost;
-    if (is_denied) claims_[i].cost = 0;
     open.push_back(i);
   }
   if (is_denied) {

@@ -25,8 +25,8 @@ std::optional<Decision> override_decision(LimitOverride::Kind kind, const Reques
                            request.operation == Operation::kRelease ||
                            request.operation == Operation::kRefund;
   // Units that no store granted are returned to no store, even if the override has gone since.
-  const bool is_free = kind == LimitOverride::Kind::kAllowAll ||
-                       (is_returned && request.giver == Source::kOverride);
+  const bool is_free =
+      kind == LimitOverride::Kind::kAllowAll || (is_returned && request.giver == Source::kOverride);
   if (request.operation == Operation::kReset) return std::nullopt;
   if (is_free) {
     const bool takes_up_to = request.operation == Operation::kTakeUpTo;

@@ -110,6 +110,7 @@ class DecisionBatch {
   /// asked for the decision of each part of its limit, several for one decision each. Nothing else
   /// is added to this batch. REQUIRES: 1 to kMaxTogether requests have been added; each takes.
   void ask_together() {
+    assert(!is_empty() && answers_.slots.size() <= kMaxTogether);
     answers_.is_together = true;
     is_special_ = true;
   }

@@ -190,7 +190,8 @@ void write_connections(const ServerContext& server, MetricsText& out) {
       out.sample({{"protocol", protocol}}, std::uint64_t{read(*counters)});
     }
   };
-  family("sluice_connections", Type::kGauge, "Open connections.",
+  family("sluice_connections", Type::kGauge,
+         "Open connections, without those that have not agreed on TLS yet.",
          [](const ProtocolCounters& counters) { return counters.open(); });
   family("sluice_connections_accepted_total", Type::kCounter, "Connections that were served.",
          [](const ProtocolCounters& counters) { return counters.accepted.load(); });

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -138,7 +139,10 @@ class ServerContext {
   /// When this object was made, by the store's clock.
   Instant started_at() const { return started_at_; }
   /// For the thread numbered `index` alone. REQUIRES: index < threads().
-  ThreadContext& thread(std::size_t index) { return *threads_[index]; }
+  ThreadContext& thread(std::size_t index) {
+    assert(index < threads_.size());
+    return *threads_[index];
+  }
 
   /// How many decisions were written as replies since the start: first those of the named limits,
   /// in their order, then those of all other limits. Outcomes that have not occurred are left out.

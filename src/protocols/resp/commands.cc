@@ -1,6 +1,7 @@
 #include "protocols/resp/commands.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstdlib>
 #include <string>
@@ -115,6 +116,7 @@ const Command* resolve_first(CommandContext& context, Arguments arguments) {
 }  // namespace
 
 void Command::run(CommandContext& context, Arguments arguments) const {
+  assert(fits(*this, arguments));
   const bool is_begun = context.peer.resume_at != 0;
   if (!is_begun) context.thread.commands.add(static_cast<std::size_t>(this - commands().data()), 1);
   runner(context, arguments);
@@ -137,6 +139,7 @@ void refuse_arguments(CommandContext& context, std::string_view command) {
 }
 
 const Command* resolve_command(CommandContext& context, Arguments arguments) {
+  assert(!arguments.empty());
   const Command* command = resolve_first(context, arguments);
   if (command == nullptr || command->runner != run_subcommand) return command;
   return resolve_subcommand(context, *command, arguments);
@@ -150,6 +153,7 @@ void run_subcommand(CommandContext& context, Arguments arguments) {
 }
 
 void run_command(CommandContext& context, Arguments arguments) {
+  assert(!arguments.empty());
   const Command* const command = resolve_first(context, arguments);
   if (command == nullptr) return;
   try {

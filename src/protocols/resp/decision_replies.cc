@@ -1,6 +1,7 @@
 #include "protocols/resp/decision_replies.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <utility>
 
@@ -129,6 +130,7 @@ char* DecisionReplies::put_gone(char* to, Form form, const Decision& decision) {
 
 void DecisionReplies::write_decisions(std::span<const ReplySlot> slots,
                                       std::span<const Decision> decisions, std::string& output) {
+  assert(slots.size() == decisions.size());
   // Room for the longest replies at once, so that writing each needs no checks.
   const std::size_t begin = output.size();
   output.resize(begin + decisions.size() * kMaxReplyBytes);

@@ -1,5 +1,6 @@
 #include "protocols/resp/increx_limits.h"
 
+#include <cassert>
 #include <string>
 #include <utility>
 
@@ -43,6 +44,8 @@ std::shared_ptr<Space> IncrexPeriods::open(std::int64_t period_ns) {
 }
 
 const std::shared_ptr<const VaryingLimit>& IncrexLimits::find(const IncrexNumbers& numbers) {
+  assert(numbers.bound >= 1 && numbers.bound <= kMaxCount);
+  assert(numbers.period_ns >= 1 && numbers.period_ns <= kMaxDurationNs);
   if (const auto* known = limits_.find(numbers)) return *known;
   auto space = periods_.open(numbers.period_ns);
   return limits_.insert(numbers, std::make_shared<const VaryingLimit>(

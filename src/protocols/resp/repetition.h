@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -96,6 +97,7 @@ class Repetition {
 
   // Word by word, the last of which may overlap the one before. REQUIRES: bytes >= kWord.
   static bool equal(const char* a, const char* b, std::size_t bytes) {
+    assert(bytes >= kWord);
     std::uint64_t differs = 0;
     const auto compare = [&](std::size_t at) {
       std::uint64_t x = 0;

@@ -1,5 +1,6 @@
 #include "protocols/resp/throttle_limits.h"
 
+#include <cassert>
 #include <string>
 #include <utility>
 
@@ -35,6 +36,7 @@ std::optional<std::string_view> find_error(const ThrottleNumbers& numbers) {
 }
 
 LimitDefinition define_throttle(const ThrottleNumbers& numbers) {
+  assert(!find_error(numbers));
   // One unit per emission interval is the same bucket, and holds where the period would not.
   const auto interval_ns = static_cast<std::int64_t>(emission_interval_ns(numbers));
   TokenBucket::Params params;

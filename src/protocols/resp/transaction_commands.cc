@@ -48,7 +48,7 @@ void run_unwatch(CommandContext& context, Arguments) {
 
 void queue_command(CommandContext& context, Arguments arguments, std::string_view sent) {
   Peer& peer = context.peer;
-  assert(peer.mode == Mode::kQueue);
+  assert(!arguments.empty() && peer.mode == Mode::kQueue);
   const Command* const command = resolve_command(context, arguments);
   if (command == nullptr) return peer.transaction.abort();
   if ((command->flags & kImmediate) != 0) return command->run(context, arguments);
