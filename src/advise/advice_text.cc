@@ -4,6 +4,7 @@
 
 #include "advise/advice_report.h"
 #include "advise/words.h"
+#include "core/instant.h"
 #include "core/safe_text.h"
 #include "replay/text.h"
 
@@ -202,12 +203,11 @@ class AdviceText {
 }  // namespace
 
 std::vector<std::string> unknowns(const Advice& advice, const AdviceContext& context) {
-  constexpr std::int64_t kWeekNs = std::int64_t{7} * 86'400 * 1'000'000'000;
   constexpr std::uint64_t kManyKeys = 1'000;
   std::vector<std::string> all;
   if (advice.requests == 0) return all;
   const std::int64_t span_ns = advice.last_ns - advice.first_ns;
-  if (span_ns < kWeekNs) {
+  if (span_ns < 7 * kDayNs) {
     all.push_back("The data spans " + duration_text(span_ns) +
                   ": it shows no whole week, and no rare event such as a release or a sale.");
   }

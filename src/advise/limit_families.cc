@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "core/arithmetic.h"
+#include "core/instant.h"
+#include "core/limit_syntax.h"
 #include "sluice/limit.h"
 
 namespace sluice::advise {
@@ -14,37 +16,25 @@ constexpr std::int64_t kLastLimit = 1'000'000'000'000;
 struct Rate {
   std::int64_t count;
   std::string_view period;
-  std::int64_t period_ns;
 };
 
-constexpr std::int64_t kSecondNs = 1'000'000'000;
+constexpr std::array<Rate, kRates> kBucketRates = {{{3, "1m"},
+                                                    {6, "1m"},
+                                                    {12, "1m"},
+                                                    {30, "1m"},
+                                                    {1, "1s"},
+                                                    {2, "1s"},
+                                                    {5, "1s"},
+                                                    {10, "1s"},
+                                                    {20, "1s"},
+                                                    {50, "1s"}}};
 
-constexpr std::array<Rate, kRates> kBucketRates = {{
-    {3, "1m", 60 * kSecondNs},
-    {6, "1m", 60 * kSecondNs},
-    {12, "1m", 60 * kSecondNs},
-    {30, "1m", 60 * kSecondNs},
-    {1, "1s", kSecondNs},
-    {2, "1s", kSecondNs},
-    {5, "1s", kSecondNs},
-    {10, "1s", kSecondNs},
-    {20, "1s", kSecondNs},
-    {50, "1s", kSecondNs},
-}};
+constexpr std::array<std::string_view, kWindows> kWindowLengths = {"1s",  "10s", "1m",
+                                                                   "10m", "1h",  "1d"};
 
-struct Window {
-  std::string_view text;
-  std::int64_t ns;
-};
-
-constexpr std::array<Window, kWindows> kWindowLengths = {{
-    {"1s", kSecondNs},
-    {"10s", 10 * kSecondNs},
-    {"1m", 60 * kSecondNs},
-    {"10m", 600 * kSecondNs},
-    {"1h", 3'600 * kSecondNs},
-    {"1d", 86'400 * kSecondNs},
-}};
+std::int64_t nanoseconds_of(std::string_view duration) {
+  return parse_duration(duration, 0, duration.size());
+}
 
 template <class A>
 typename A::Params params_of(const std::string& expression) {
@@ -63,8 +53,8 @@ LimitFamily<A> make_family(FamilyInfo& info, std::int64_t largest) {
 }
 
 /// A bucket's burst is bounded by the time that it takes to fill.
-std::int64_t largest_burst(const Rate& rate) {
-  return std::min(kMaxCount, kMaxDurationNs / ceil_divide(rate.period_ns, rate.count));
+std::int64_t largest_burst(const FamilyInfo& bucket) {
+  return std::min(kMaxCount, kMaxDurationNs / ceil_divide(bucket.period_ns, bucket.rate));
 }
 
 }  // namespace
@@ -110,17 +100,18 @@ LimitFamilies::LimitFamilies() {
                     .before = std::string(TokenBucket::kName) + ' ' + std::to_string(rate.count) +
                               '/' + std::string(rate.period) + " burst=",
                     .after = {},
-                    .period_ns = rate.period_ns,
+                    .period_ns = nanoseconds_of(rate.period),
                     .rate = rate.count};
-    buckets[i] = make_family<TokenBucket>(info[number++], largest_burst(rate));
+    buckets[i] = make_family<TokenBucket>(info[number], largest_burst(info[number]));
+    ++number;
   }
   const auto add_windows = [&]<class A>(std::array<LimitFamily<A>, kWindows>& families,
                                         std::int64_t largest = kMaxCount) {
     for (std::size_t i = 0; i < kWindows; ++i) {
       info[number] = {.algorithm = A::kName,
                       .before = std::string(A::kName).append(" "),
-                      .after = '/' + std::string(kWindowLengths[i].text),
-                      .period_ns = kWindowLengths[i].ns};
+                      .after = '/' + std::string(kWindowLengths[i]),
+                      .period_ns = nanoseconds_of(kWindowLengths[i])};
       families[i] = make_family<A>(info[number++], largest);
     }
   };

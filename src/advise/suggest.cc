@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "advise/words.h"
+#include "core/instant.h"
 #include "replay/text.h"
 
 namespace sluice::advise {
@@ -12,7 +13,7 @@ namespace {
 
 /// How long a key that has used up its units may have to wait for all of them, in order of
 /// preference.
-constexpr std::int64_t kRecoveries[] = {600'000'000'000, 3'600'000'000'000, 86'400'000'000'000};
+constexpr std::int64_t kRecoveries[] = {10 * kMinuteNs, kHourNs, kDayNs};
 
 /// With fewer keys, none stands out.
 constexpr std::size_t kFewKeys = 5;

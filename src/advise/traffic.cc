@@ -13,7 +13,6 @@ namespace {
 constexpr std::uint64_t kBusyShare = 1'000;
 constexpr std::uint64_t kBusyRequests = 1'000;
 constexpr std::size_t kLeftOutCounters = std::size_t{1} << 16;
-constexpr std::int64_t kSecond = 1'000'000'000;
 
 constexpr std::string_view kDetails[] = {"status", "user_agent", "path"};
 
@@ -70,7 +69,7 @@ void Traffic::add(const replay::LoggedRequest& request) {
   if (requests_++ == 0) first_ns_ = last_ns_ = now;
   first_ns_ = std::min(first_ns_, now);
   last_ns_ = std::max(last_ns_, now);
-  is_in_seconds_ = is_in_seconds_ && now % kSecond == 0;
+  is_in_seconds_ = is_in_seconds_ && now % kSecondNs == 0;
   KeyTraffic* kept = find(request.key);
   if (kept == nullptr) return;
   if (kept->requests++ == 0) kept->first_ns = kept->last_ns = now;

@@ -1,5 +1,6 @@
 #include "advise/words.h"
 
+#include "core/instant.h"
 #include "replay/text.h"
 
 namespace sluice::advise {
@@ -9,10 +10,8 @@ std::string duration_text(std::int64_t ns) {
     std::int64_t ns;
     std::string_view name;
   };
-  constexpr Unit kUnits[] = {{86'400'000'000'000, " d"},
-                             {3'600'000'000'000, " h"},
-                             {60'000'000'000, " min"},
-                             {1'000'000'000, " s"}};
+  constexpr Unit kUnits[] = {
+      {kDayNs, " d"}, {kHourNs, " h"}, {kMinuteNs, " min"}, {kSecondNs, " s"}};
   std::string text;
   for (const Unit& unit : kUnits) {
     const bool is_second = !text.empty();

@@ -7,16 +7,6 @@
 namespace sluice::replay {
 namespace {
 
-struct DifferentKey {
-  std::uint64_t denied;
-  std::string_view key;
-  Tally::KeyId id;
-
-  bool is_before(const DifferentKey& other) const {
-    return denied != other.denied ? denied > other.denied : key < other.key;
-  }
-};
-
 std::size_t share_bin(std::uint64_t denied, std::uint64_t requests) {
   if (denied == 0) return 0;
   if (denied == requests) return 11;
@@ -35,14 +25,14 @@ ShareHistogram share_histogram(const Tally& tally, std::size_t limit) {
 
 Difference only_denied(const Tally& tally, std::size_t by, std::size_t not_by) {
   Difference difference;
-  Best<DifferentKey> best(kMostDifferent);
+  Best<DeniedKey> best(kMostDifferent);
   tally.visit_keys([&](std::string_view key, Tally::KeyId id) {
     const std::uint64_t denied = tally.denied(by, id);
     if (denied == 0 || tally.denied(not_by, id) > 0) return;
     ++difference.keys;
     best.add({denied, key, id});
   });
-  for (const DifferentKey& found : std::move(best).sorted()) {
+  for (const DeniedKey& found : std::move(best).sorted()) {
     difference.most_denied.push_back(
         {std::string(found.key), tally.requests(found.id), found.denied});
   }

@@ -1,6 +1,7 @@
 #include "replay/feed.h"
 
 #include <algorithm>
+#include <cassert>
 #include <ostream>
 #include <utility>
 
@@ -46,6 +47,7 @@ struct Feed::File {
 };
 
 void Feed::read(const std::vector<Input>& inputs) {
+  assert(keys_used_.empty() && unreadable_ == 0);
   std::vector<std::unique_ptr<File>> files;
   // The numbers of those that have a record left, as a heap whose front is the next one.
   std::vector<std::size_t> waiting;

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "replay/reader_test.h"
+#include "testing/read_line.h"
 
 namespace sluice::replay {
 namespace {

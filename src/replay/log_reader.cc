@@ -72,8 +72,8 @@ class LogClock {
     std::int64_t second = 0;
     if (!read_second(text.substr(kDateBytes), second)) return false;
     const std::int64_t seconds = day_s_ + second;
-    if (seconds < 0 || seconds >= kEndOfTime / 1'000'000'000) return false;
-    last_ns_ = time_ns = seconds * 1'000'000'000;
+    if (seconds < 0 || seconds >= kEndOfTime / kSecondNs) return false;
+    last_ns_ = time_ns = seconds * kSecondNs;
     known_ = kTimeBytes;
     return true;
   }

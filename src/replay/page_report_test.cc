@@ -123,12 +123,13 @@ TEST(PageReport, KeysThatAreCutToTheSameTextHaveTheirOwnTimelines) {
 // made wider until the page is small enough, and no request is lost.
 TEST(PageReport, IsBounded) {
   Collected collected(kMaxCharted);
+  std::vector<std::string> names;
+  for (std::size_t key = 0; key < kMaxCharted * kMostDeniedOnPage; ++key) {
+    names.push_back("<" + std::to_string(key) + std::string(200, '<'));
+  }
   for (int step = 0; step < kMaxSteps; ++step) {
-    for (unsigned key = 0; key < kMaxCharted * kMostDeniedOnPage; ++key) {
-      const std::string name = "<" + std::to_string(key) + std::string(200, '<');
-      const Instant now = kStartNs + step * 60'000'000'000;
-      collected.add(name, now, 1U << key % kMaxCharted);
-      collected.add(name, now, 1U << key % kMaxCharted);
+    for (std::size_t key = 0; key < names.size(); ++key) {
+      collected.add(names[key], kStartNs + step * 60'000'000'000, 1U << key % kMaxCharted);
     }
   }
   const std::string page = collected.page();
@@ -138,7 +139,7 @@ TEST(PageReport, IsBounded) {
   EXPECT_EQ(data.at("timeline").at("steps").as_array().size(), std::size_t{kMaxSteps});
   ASSERT_EQ(data.at("keys").as_array().size(), kMaxCharted * kMostDeniedOnPage);
   for (const auto& key : data.at("keys").as_array()) {
-    EXPECT_EQ(sum(key.at("requests")), 2 * kMaxSteps);
+    EXPECT_EQ(sum(key.at("requests")), kMaxSteps);
   }
 }
 

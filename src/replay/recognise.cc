@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "replay/record.h"
 
 namespace sluice::replay {
@@ -9,7 +11,8 @@ bool can_read(LineReader& reader, std::string_view line, std::string& reason) {
 }
 
 Recognised recognise_any(std::string_view line, std::string& reason) {
-  if (line.starts_with('{')) {
+  const std::size_t blanks = std::min(line.size(), line.find_first_not_of(" \t"));
+  if (line.substr(blanks).starts_with('{')) {
     auto reader = make_json_lines_reader();
     return {.reader = can_read(*reader, line, reason) ? std::move(reader) : nullptr};
   }

@@ -206,8 +206,6 @@ int run_replay(const ReplayOptions& options, const ReplayStreams& streams) {
   } catch (const ReplayError& error) {
     status = error.status();
     sentence = error.what();
-  } catch (const std::bad_alloc&) {
-    sentence = "out of memory";
   } catch (const std::exception& error) {
     sentence = error.what();
   }

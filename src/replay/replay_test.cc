@@ -344,6 +344,12 @@ TEST_F(Replay, RecognisesTheFormatByTheFirstLineThatFits) {
   EXPECT_EQ(boost::json::parse(outcome.out).at("unreadable_lines").as_int64(), 3);
 }
 
+TEST_F(Replay, RecognisesIndentedJson) {
+  const Outcome outcome = run(options(directory_.write("log", " \t{\"time\":1,\"key\":\"a\"}\n")));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(number(outcome, "requests"), 1);
+}
+
 TEST_F(Replay, AGivenFormatIsNotGuessed) {
   ReplayOptions choice = options(directory_.write("log", log_line("a", "10:00:00")));
   choice.format = Format::kJsonLines;

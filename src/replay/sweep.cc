@@ -29,8 +29,9 @@ std::string scaled(std::string_view digits, int percent) {
   std::int64_t number = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), number);
   const Int128 product = Int128{number} * percent / 100;
+  const std::int64_t least = number == 0 ? 0 : 1;  // A queue may be 0.
   return std::to_string(
-      static_cast<std::int64_t>(std::clamp<Int128>(product, 1, Int128{kMaxCount} + 1)));
+      static_cast<std::int64_t>(std::clamp<Int128>(product, least, Int128{kMaxCount} + 1)));
 }
 
 }  // namespace

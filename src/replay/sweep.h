@@ -18,7 +18,7 @@
 namespace sluice::replay {
 
 /// The canonical expression with all its numbers of units (the count, burst and queue of each part)
-/// scaled to so many per cent, rounded down, at least 1.
+/// scaled to so many per cent, rounded down, at least 1; 0 stays 0.
 std::string scaled_expression(std::string_view expression, int percent);
 
 /// A limit and how many keys it would deny at least once.

@@ -22,6 +22,7 @@ TEST(ScaledExpression, ScalesUnitsOnly) {
 TEST(ScaledExpression, RoundsDownToAtLeastOne) {
   EXPECT_EQ(scaled_expression("sliding_log 5/10m", 25), "sliding_log 1/10m");
   EXPECT_EQ(scaled_expression("sliding_log 1/10m", 75), "sliding_log 1/10m");
+  EXPECT_EQ(scaled_expression("leaky_bucket 8/1s queue=0", 25), "leaky_bucket 2/1s queue=0");
 }
 
 /// Asks for a key with the number that it has in the alphabet, so often at once.

@@ -14,20 +14,7 @@
 namespace sluice::replay {
 namespace {
 
-constexpr std::int64_t kMinuteNs = 60'000'000'000;
 constexpr std::size_t kFirstKeyBytes = std::size_t{64} * 1024;
-
-/// The order of the table: most denied first, then by bytes, so that equal input gives equal
-/// output.
-struct Candidate {
-  std::uint64_t denied;
-  std::string_view key;
-  Tally::KeyId id;
-
-  bool is_before(const Candidate& other) const {
-    return denied != other.denied ? denied > other.denied : key < other.key;
-  }
-};
 
 }  // namespace
 
@@ -89,15 +76,15 @@ LimitSummary Tally::limit_summary(std::size_t limit, std::size_t most) const {
       worst = WorstMinute{start_ns, denied};
     }
   }
-  Best<Candidate> best(most);
+  Best<DeniedKey> best(most);
   for (const auto& [key, id] : ids_) {
-    const Candidate candidate{cell(id, limit + 1), key, id};
+    const DeniedKey candidate{cell(id, limit + 1), key, id};
     if (candidate.denied == 0) continue;
     summary.denied += candidate.denied;
     ++summary.keys_limited;
     best.add(candidate);
   }
-  for (const Candidate& candidate : std::move(best).sorted()) {
+  for (const DeniedKey& candidate : std::move(best).sorted()) {
     summary.most_denied.push_back(
         {std::string(candidate.key), candidate.denied, cell(candidate.id, 0), candidate.id});
   }

@@ -53,8 +53,22 @@ struct Summary {
 
 inline constexpr std::size_t kMostDenied = 10;
 
+/// A key in the order of tables: the most denied first, equal ones by their bytes, so that equal
+/// input gives equal output.
+struct DeniedKey {
+  std::uint64_t denied = 0;
+  std::string_view key;
+  /// Its number in the tally.
+  std::uint32_t id = 0;
+
+  bool is_before(const DeniedKey& other) const {
+    return denied != other.denied ? denied > other.denied : key < other.key;
+  }
+};
+
 /// Counts requests and denials by key and by minute. Its memory grows with the keys: their bytes,
-/// some 40 bytes, and 8 bytes for each limit. Not thread-safe.
+/// some 40 bytes, and 8 bytes for each limit; and for each limit with the minutes in which it
+/// denies a request: up to 40 bytes. Not thread-safe.
 class Tally {
  public:
   /// Numbers the keys from 0.

@@ -7,8 +7,6 @@
 namespace sluice::replay {
 namespace {
 
-constexpr Instant kMinuteNs = 60'000'000'000;
-
 TEST(Tally, CountsByKeyAndLimit) {
   Tally tally({"one", "two"});
   for (int i = 0; i < 3; ++i) {

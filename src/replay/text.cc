@@ -70,7 +70,7 @@ std::string percent(std::uint64_t part, std::uint64_t whole) {
 }
 
 std::string utc_second(Instant time_ns) {
-  const std::chrono::sys_seconds second{std::chrono::seconds(time_ns / 1'000'000'000)};
+  const std::chrono::sys_seconds second{std::chrono::seconds(time_ns / kSecondNs)};
   const auto day = std::chrono::floor<std::chrono::days>(second);
   const std::chrono::year_month_day date{day};
   const std::chrono::hh_mm_ss clock{second - day};

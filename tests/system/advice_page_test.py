@@ -55,7 +55,7 @@ class AdvicePage(SystemTest):
         self.expect_in_chromium(*self.advise(self.write_file("log.jsonl", lines)))
 
     def test_an_empty_log_in_chromium(self):
-        self.expect_in_chromium(*self.advise(self.write_file("log.csv", "time,key\n")))
+        self.expect_in_chromium(*self.advise(self.write_file("log", "")))
 
 
 if __name__ == "__main__":

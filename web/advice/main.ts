@@ -32,8 +32,8 @@ function makeHead(advice: Advice): HTMLElement {
   if (advice.requests > 0) {
     lede.append(`, ${utcSecond(advice.first_ns / 1e6)} to ${utcSecond(advice.last_ns / 1e6)} UTC`);
   }
-  const notes = make("p", {class: "muted small"},
-      "The key is ", make("code", {}, safe(advice.key)), ". ");
+  const notes = make("p", {class: "muted small"});
+  if (advice.key !== "") notes.append("The key is ", make("code", {}, safe(advice.key)), ". ");
   if (advice.unreadable_lines > 0) {
     notes.append(`${plural(advice.unreadable_lines, "line")} could not be read.`);
   }

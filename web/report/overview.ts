@@ -16,8 +16,8 @@ export function makeHead(data: ReportData): HTMLElement {
     const [first, last] = [report.first_ns / 1e6, report.last_ns / 1e6];
     lede.append(`, ${utcSecond(first)} to ${utcSecond(last)} UTC`);
   }
-  const notes = make("p", {class: "muted small"},
-      "The key is ", make("code", {}, report.key), ". ");
+  const notes = make("p", {class: "muted small"});
+  if (report.key !== "") notes.append("The key is ", make("code", {}, report.key), ". ");
   if (report.unreadable_lines > 0) {
     notes.append(showNumber("span", "unreadable_lines", report.unreadable_lines,
         plural(report.unreadable_lines, "line")), " could not be read. ");

@@ -21,6 +21,8 @@ await withBrowser(async (browser) => {
     assert.deepEqual(await numbers(`td[data-name="requests ${share}"]`),
       advice.limits.map((row) => row.requests_denied[share]));
   }
+  const head = await page.evaluate('document.querySelector("header").textContent');
+  assert.equal(head.includes('The key is'), advice.key !== '');
   const texts = await page.evaluate(
     '[...document.querySelectorAll("[data-suggestion] code")].map((e) => e.textContent)');
   assert.deepEqual(texts, advice.suggestions.map((each) => each.limit_expr));

@@ -7,6 +7,8 @@ await withBrowser(async (browser) => {
   const page = await browser.open(pathToFileURL(process.argv[2]).href);
   assert.equal(await page.evaluate(
     'document.querySelector("[data-limit] [data-name=requests]").dataset.value'), '0');
+  assert.doesNotMatch(await page.evaluate('document.querySelector("header").textContent'),
+    /The key is/);
   await page.expectAccessible();
   assert.deepEqual(page.faults, []);
   console.log('empty report: ok');

@@ -136,6 +136,20 @@ await withBrowser(async (browser) => {
   assert.equal(Math.max(...most.split(' ').map(Number)), 20_000);
   const drawnAt = await page.evaluate('location.href');
 
+  // More arrivals than one question may have: the page says that some are left out. Each part of a
+  // limit decides, and so do the instants at which the page asks what remains.
+  const cut = (limits) => `arrivals=steady&rate=1000&span=60&${limits.map((limit) =>
+    `limit=${encodeURIComponent(limit)}`).join('&')}`;
+  for (const [limits, arrivals] of [
+    [['token_bucket 1/1s'], 9_759], [['token_bucket 1/1s', 'fixed_window 1/1s & sliding_log 9/1d'],
+      6_425], [Array(16).fill('token_bucket 1/1s & fixed_window 1/1s'), 384]]) {
+    const full = await browser.open(`${address}#${cut(limits)}`);
+    await full.until('document.querySelector("[data-name=admitted]")');
+    assert.equal(await number(full, 0, 'admitted') + await number(full, 0, 'denied'), arrivals);
+    assert.match((await texts(full, '[role=status]')).join(), /There are more, which are left out/);
+    assert.deepEqual(full.faults, []);
+  }
+
   // A slice of a log.
   await write(page, 'select[name=arrivals]', 0, 'times');
   await page.until('document.querySelector("textarea")');
