@@ -56,7 +56,7 @@ void add_check_config(CLI::App& app, std::function<int()>& chosen) {
       app.add_subcommand("check-config", "Check the file of sluice serve --config.");
   command->footer(kFooter);
   command->add_option("file", *path, "The file")->type_name("FILE")->required();
-  command->add_flag("--insecure", *insecure, "As of sluice serve, which is started with it");
+  command->add_flag("--insecure", *insecure, "Allow what sluice serve --insecure allows");
   command->callback(
       [path, insecure, &chosen] { chosen = [path, insecure] { return run(*path, *insecure); }; });
 }

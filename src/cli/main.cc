@@ -39,7 +39,7 @@ std::string suggest_argument(const CLI::App& app) {
   const std::vector<std::string_view> names(texts.begin(), texts.end());
   for (const std::string& argument : app.remaining(true)) {
     const std::string_view text = argument;
-    const std::string suggestion = sluice::suggest_name(text.substr(0, text.find('=')), names);
+    std::string suggestion = sluice::suggest_name(text.substr(0, text.find('=')), names);
     if (!suggestion.empty()) return suggestion;
   }
   return "";

@@ -34,7 +34,8 @@ The URL of --store is memory: with options, as in 'memory:?max_bytes=16777216&fu
   max_bytes=N      the most bytes for all states together (default 1 GiB, at least 1 MiB)
   full=deny|allow  denies a new key that finds no room (default), or admits it without recording it
 or that of servers which several processes share (docs/redis.md, docs/memcached.md):
-  redis://127.0.0.1:6379  rediss://  redis+sentinel://  redis+cluster://  unix://  memcached://
+  redis://127.0.0.1:6379  rediss://  valkey://  valkeys://  redis+sentinel://  redis+cluster://
+  unix://  memcached://
 
 On SIGHUP, and when they change, the server reads its file and those for TLS again.
 

@@ -113,7 +113,7 @@ void read_log(const YamlFile& file, const YamlMember& member, ConfigFile& config
       config.log_format = static_cast<LogFormat>(file.choice(each, kLogFormats));
     } else if (each.name == "level") {
       config.log_level = static_cast<LogLevel>(file.choice(each, kLogLevels));
-    } else if (each.value.IsScalar() && !each.value.as<bool>(true)) {
+    } else if (file.is_no(each)) {
       config.log_slow = SlowDecisions::kNever;
     } else {
       config.log_slow =

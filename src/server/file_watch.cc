@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <list>
 #include <utility>
 
 #include "server/yaml_file.h"
@@ -17,14 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint32_t kChanges = IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_ONLYDIR;
-/// The link in the folder of a mounted ConfigMap that Kubernetes replaces, which changes all files
-/// of the folder at once.
-constexpr const char* kConfigMapData = "..data";
-
-std::string folder_of(const fs::path& path) {
-  const fs::path folder = path.parent_path();
-  return folder.empty() ? "." : folder.string();
-}
+/// As many links as the system follows in one path.
+constexpr int kMostLinks = 40;
 
 // Nothing if the file cannot be read. Of a file that is too long, only the beginning is compared.
 std::optional<std::string> bytes_of(const std::string& path) {
@@ -50,7 +45,7 @@ FileWatch::FileWatch(boost::asio::io_context& context, std::function<void()> cha
 
 void FileWatch::watch(const std::set<std::string>& paths) {
   const Contents before = std::exchange(known_, {});
-  names_ = {kConfigMapData};
+  names_.clear();
   for (const std::string& path : paths) {
     watch_folders(path);
     const auto at = before.find(path);
@@ -62,17 +57,28 @@ void FileWatch::note() {
   known_ = contents();
 }
 
-// Watches the file's folder, and, if the file is a link, the folder of its present target. Watching
-// a folder twice changes nothing.
+// Watches the folder of each link on the path to the file, and that of the file. Watching a folder
+// twice changes nothing.
 void FileWatch::watch_folders(const std::string& file) {
-  std::error_code error;
-  const fs::path path(file);
-  const fs::path real = fs::canonical(path, error);
-  names_.insert(path.filename().string());
-  ::inotify_add_watch(events_.native_handle(), folder_of(path).c_str(), kChanges);
-  if (error) return;
-  names_.insert(real.filename().string());
-  ::inotify_add_watch(events_.native_handle(), folder_of(real).c_str(), kChanges);
+  const fs::path path = file;
+  fs::path folder;  // What is before `left`, without links.
+  std::list<fs::path> left(path.begin(), path.end());
+  for (int links = 0; !left.empty() && links <= kMostLinks;) {
+    const fs::path name = left.front();
+    left.pop_front();
+    std::error_code no_link;
+    const fs::path target = fs::read_symlink(folder / name, no_link);
+    if (!no_link || left.empty()) {
+      names_.insert(name.string());
+      ::inotify_add_watch(events_.native_handle(), folder.empty() ? "." : folder.c_str(), kChanges);
+    }
+    if (no_link) {
+      folder /= name;
+    } else {
+      left.insert(left.begin(), target.begin(), target.end());
+      ++links;
+    }
+  }
 }
 
 void FileWatch::read() {

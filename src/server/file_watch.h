@@ -14,9 +14,9 @@
 
 namespace sluice {
 
-/// Reports changes of files: one was written or replaced, or, if it is a symbolic link, its target
-/// was, also by way of `..data` in its folder, as in a mounted ConfigMap. Waits until none of the
-/// files has changed for kQuiet, and does not report a change that leaves all bytes the same.
+/// Reports changes of files: one was written or replaced, or so was one of the symbolic links that
+/// lead to it, in whatever part of its path. Waits until none of the files has changed for kQuiet,
+/// and does not report a change that leaves all bytes the same.
 class FileWatch {
  public:
   static constexpr std::chrono::milliseconds kQuiet{100};

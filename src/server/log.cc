@@ -60,11 +60,15 @@ void Log::configure(const LogOptions& options) {
 
 void Log::write(const LogEvent& event) {
   if (event.level < level_) return;
-  const std::string line = log_line(event, format_, wall_now());
+  std::string line = log_line(event, format_, wall_now());
   const std::lock_guard lock(mutex_);
-  // If the line before could not be written, for example to a full disk, this one may be.
-  out_.clear();
-  out_ << line << std::flush;
+  if (is_cut_) line.insert(0, 1, '\n');
+  // Unlike the stream, its buffer tells how much it has taken, and keeps no error: if a line cannot
+  // be written, for example to a full disk, the next one may be.
+  std::streambuf& buffer = *out_.rdbuf();
+  const auto taken = static_cast<std::size_t>(buffer.sputn(line.data(), std::ssize(line)));
+  buffer.pubsync();
+  if (taken > 0) is_cut_ = taken < line.size();
 }
 
 }  // namespace sluice

@@ -57,8 +57,9 @@ struct LogOptions {
   std::chrono::nanoseconds slow = std::chrono::seconds(1);
 };
 
-/// Writes events to a stream, each in one piece. An event that cannot be written is lost; the later
-/// ones are written as far as that is possible. Thread-safe.
+/// Writes events to a stream, each in one piece. An event that cannot be written, or not to its
+/// end, is lost; the later ones are written as far as that is possible, on lines of their own.
+/// Thread-safe.
 class Log {
  public:
   /// `out` outlives this, and nothing else writes to it.
@@ -71,6 +72,7 @@ class Log {
  private:
   std::mutex mutex_;  // Held while the stream is used.
   std::ostream& out_;
+  bool is_cut_ = false;  // What was written last is not a whole line. Guarded by mutex_.
   std::atomic<LogFormat> format_ = LogFormat::kText;
   std::atomic<LogLevel> level_ = LogLevel::kInfo;
 };

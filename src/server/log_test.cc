@@ -46,14 +46,16 @@ TEST(Log, EventsBelowTheLevelAreLeftOut) {
   EXPECT_NE(out.str().find(R"("message":"four"})"), std::string::npos);
 }
 
-/// Takes no byte while it is full.
+/// Takes as many bytes as it has room for.
 class Disk : public std::stringbuf {
  public:
-  bool is_full = false;
+  std::streamsize room = 1'000;
 
  private:
   std::streamsize xsputn(const char* bytes, std::streamsize count) override {
-    return is_full ? 0 : std::stringbuf::xsputn(bytes, count);
+    const auto taken = std::stringbuf::xsputn(bytes, std::min(count, room));
+    room -= taken;
+    return taken;
   }
 };
 
@@ -62,11 +64,24 @@ TEST(Log, GoesOnAfterALineThatCouldNotBeWritten) {
   std::ostream out(&disk);
   Log log(out);
   log.write({LogLevel::kInfo, "serving", "one"});
-  disk.is_full = true;
+  disk.room = 0;
   log.write({LogLevel::kInfo, "serving", "two"});
-  disk.is_full = false;
+  disk.room = 1'000;
   log.write({LogLevel::kInfo, "serving", "three"});
   EXPECT_EQ(disk.str(), "sluice: one\nsluice: three\n");
+}
+
+TEST(Log, BeginsANewLineAfterOneThatWasWrittenInPart) {
+  Disk disk;
+  std::ostream out(&disk);
+  Log log(out);
+  disk.room = 9;
+  log.write({LogLevel::kInfo, "serving", "one"});
+  log.write({LogLevel::kInfo, "serving", "two"});
+  disk.room = 1'000;
+  log.write({LogLevel::kInfo, "serving", "three"});
+  log.write({LogLevel::kInfo, "serving", "four"});
+  EXPECT_EQ(disk.str(), "sluice: o\nsluice: three\nsluice: four\n");
 }
 
 RC_GTEST_PROP(Log, AnyBytesBecomeOneLineOfJson, (const std::string& text)) {

@@ -13,7 +13,7 @@ constexpr std::array<std::string_view, 3> kTlsMembers{"cert", "key", "client_ca"
 }  // namespace
 
 TlsServerFiles read_tls(const YamlFile& file, const YamlMember& member) {
-  if (member.value.IsScalar() && !member.value.as<bool>(true)) return {};
+  if (file.is_no(member)) return {};
   if (!member.value.IsMap()) {
     file.fail_value(member, "'tls' must be no, or a map with 'cert'");
   }

@@ -238,6 +238,10 @@ bool YamlFile::yes_or_no(const YamlMember& member) const {
   return value;
 }
 
+bool YamlFile::is_no(const YamlMember& member) const {
+  return member.value.IsScalar() && !member.value.as<bool>(true);
+}
+
 std::chrono::nanoseconds YamlFile::duration(const YamlMember& member,
                                             std::chrono::nanoseconds least,
                                             std::chrono::nanoseconds most,

@@ -59,6 +59,8 @@ class YamlFile {
   std::size_t choice(const YamlMember& member, std::span<const std::string_view> choices) const;
   /// yes or no, or what YAML reads as these: true, off, and so on.
   bool yes_or_no(const YamlMember& member) const;
+  /// Whether the value is no, or what YAML reads as no.
+  bool is_no(const YamlMember& member) const;
   /// A duration as in a limit: 1h30m, 500ms. Refuses one below or above the bounds. `otherwise`,
   /// for messages, says what else the value could be.
   std::chrono::nanoseconds duration(const YamlMember& member, std::chrono::nanoseconds least,

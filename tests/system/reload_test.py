@@ -111,6 +111,35 @@ class Reload(SystemTest):
             server.await_output("reloaded: ", number - 10)
             self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1], number)
 
+    def test_links_that_lead_to_the_file(self):
+        """A link to a link, as certbot keeps one to the present certificate, and a link to a
+        folder, as of the present release: any of them may be replaced."""
+        for number in (10, 11, 12, 13):
+            os.makedirs(os.path.join(self.folder, "archive", str(number)))
+            self.write(self.listen() + LIMITS.format(number),
+                       os.path.join(self.folder, "archive", str(number), "sluice.yaml"))
+
+        def lead(path, target):
+            os.symlink(target, path + ".new")
+            os.rename(path + ".new", path)
+
+        os.mkdir(os.path.join(self.folder, "live"))
+        live = os.path.join(self.folder, "live", "sluice.yaml")
+        present = os.path.join(self.folder, "present")
+        lead(live, "../archive/10/sluice.yaml")
+        lead(self.path, "live/sluice.yaml")
+        server = Process(BINARY, "serve", "--config", self.path)
+        self.addCleanup(server.stop)
+        server.await_output("serving ", 1)
+        connection = self.connect()
+        lead(present, "archive/12")
+        for number, (path, target) in enumerate((
+                (live, "../archive/11/sluice.yaml"), (self.path, "present/sluice.yaml"),
+                (present, os.path.join(self.folder, "archive", "13"))), 1):
+            lead(path, target)
+            server.await_output("reloaded: ", number)
+            self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1], 10 + number)
+
     def test_a_bad_file_keeps_the_old(self):
         server = self.start(LIMITS.format(10))
         connection = self.connect()
