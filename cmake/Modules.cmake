@@ -36,11 +36,9 @@ else()
 endif()
 if(SLUICE_SANITIZE)
   # Clang 14 cannot check calls through function pointers in code with coroutines; GCC has no such
-  # check. Checks of each pointer before it is used take long to compile, and the address sanitizer
-  # reports a null pointer too.
+  # check.
   target_compile_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE}
                          $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function>
-                         -fno-sanitize=null,object-size
                          -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE})
 endif()
@@ -51,8 +49,9 @@ if(SLUICE_SANITIZE STREQUAL "thread")
 endif()
 if(SLUICE_TESTS)
   # The debug build optimizes the modules, in which tests spend most of their time. It does not
-  # optimize the tests: that would take longer than all else.
-  set(test_options $<$<CONFIG:Debug>:-O0>)
+  # optimize the tests: that would take longer than all else. Nor does it check each pointer in
+  # them before it is used, which takes long too; the address sanitizer reports a null pointer.
+  set(test_options $<$<CONFIG:Debug>:-O0> -fno-sanitize=null,object-size)
   # What most tests include is parsed once, which saves a quarter of a test's compile time. For
   # ccache to find its users again, a precompiled header must not contain the time of its files.
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/test_headers.cc CONTENT "")
@@ -107,10 +106,11 @@ function(sluice_module module)
   endif()
 endfunction()
 
-# sluice_test(name SOURCES a_test.cc MODULES tested modules LIBRARIES external libraries)
-# A program of GoogleTest tests, registered with CTest as one test.
+# sluice_test(name SOURCES a_test.cc MODULES tested modules LIBRARIES external libraries SHARDS n)
+# A program of GoogleTest tests, registered with CTest as one test; with SHARDS as NAME_1 to NAME_n,
+# each of which runs a part of them.
 function(sluice_test target)
-  cmake_parse_arguments(arg "" "" "SOURCES;MODULES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "" "SHARDS" "SOURCES;MODULES;LIBRARIES" ${ARGN})
   set(links)
   foreach(module IN LISTS arg_MODULES)
     string(REPLACE "/" "_" name ${module})
@@ -121,9 +121,19 @@ function(sluice_test target)
                         rapidcheck)
   target_compile_options(${target} PRIVATE ${test_options})
   target_precompile_headers(${target} REUSE_FROM sluice_test_headers)
-  add_test(NAME ${target} COMMAND ${target})
   # The thread sanitizer else ends a child of fork() that starts threads, as some tests do.
-  set_tests_properties(${target} PROPERTIES ENVIRONMENT TSAN_OPTIONS=die_after_fork=0)
+  set(environment TSAN_OPTIONS=die_after_fork=0)
+  if(NOT arg_SHARDS)
+    add_test(NAME ${target} COMMAND ${target})
+    set_tests_properties(${target} PROPERTIES ENVIRONMENT ${environment})
+    return()
+  endif()
+  foreach(shard RANGE 1 ${arg_SHARDS})
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${target}_${shard} COMMAND ${target})
+    set_tests_properties(${target}_${shard} PROPERTIES ENVIRONMENT
+      "${environment};GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()
 
 # sluice_optimize_test(name)

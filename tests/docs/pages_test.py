@@ -74,6 +74,13 @@ class LimitsPages(unittest.TestCase):
         self.assertEqual({name: set(re.findall(r"(\w+)=", options)) for name, options in rows},
                          self.options)
 
+    def test_help(self):
+        text = sluice("replay", "--help").stdout
+        rows = re.findall(r"(\w+) \d+(?:/\w+)?((?: \[?\w+=[^\s\]]+\]?)*)",
+                          text[text.index("Limits:"):text.index("several joined")])
+        self.assertEqual({name: set(re.findall(r"(\w+)=", options)) for name, options in rows},
+                         self.options)
+
     def test_page_of_each_algorithm(self):
         for name, options in self.options.items():
             page = read(os.path.join(ROOT, "src", "algorithms", name, "README.md"))

@@ -1,19 +1,16 @@
 #include "servers/redis_server.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
 #include <string>
 
 #include "servers/await.h"
 #include "servers/certificates.h"
-#include "servers/socket.h"
 
 namespace sluice::servers {
 namespace {
@@ -24,41 +21,6 @@ std::string process_state(pid_t process) {
   std::string pid, name, state;
   file >> pid >> name >> state;
   return state;
-}
-
-TEST(RedisServer, AnswersOnItsPortAndItsSocket) {
-  RedisServer server;
-  RespClient client(server.port());
-  EXPECT_EQ(client.ask({"SET", "k", "a b\r\n"}), (Reply{'+', "OK"}));
-  EXPECT_EQ(server.client().ask({"GET", "k"}), (Reply{'$', "a b\r\n"}));
-  EXPECT_EQ(server.command({"GET", "none"}), "(nil)");
-  EXPECT_EQ(server.command({"MGET", "none", "k"}), "(nil)\na b\r\n");
-  EXPECT_TRUE(client.ask({"NOSUCH"}).is_error());
-  EXPECT_EQ(server.info("role"), "master");
-  EXPECT_EQ(server.info("nosuch"), "");
-  EXPECT_EQ(server.url(), "redis://127.0.0.1:" + std::to_string(server.port()) + "/0");
-}
-
-TEST(RedisServer, RestartsOnTheSamePort) {
-  RedisServer server;
-  const std::uint16_t port = server.port();
-  server.kill();
-  EXPECT_EQ(server.pid(), -1);
-  EXPECT_THROW(RespClient{port}, std::runtime_error);
-  server.restart();
-  EXPECT_EQ(RespClient(port).ask({"PING"}), (Reply{'+', "PONG"}));
-  server.stop();
-  EXPECT_THROW(RespClient{port}, std::runtime_error);
-}
-
-TEST(RedisServer, IsPausedAndResumed) {
-  RedisServer server;
-  RespClient client(server.port());
-  server.pause();
-  client.send(encode_command({"INCR", "n"}));
-  EXPECT_EQ(process_state(server.pid()), "T");
-  server.resume();
-  EXPECT_EQ(client.read(), (Reply{':', "1"}));
 }
 
 TEST(RedisServer, RequiresItsPassword) {
@@ -86,17 +48,6 @@ TEST(RedisServer, SpeaksTls) {
   EXPECT_NE(std::system((ask + " SET k stranger >" + answer + " 2>&1").c_str()), 0);
   EXPECT_EQ(server.command({"GET", "k"}), "v");
   EXPECT_TRUE(server.url().starts_with("rediss://")) << server.url();
-}
-
-TEST(RedisServer, SaysWhyItDoesNotStart) {
-  RedisOptions options;
-  options.config = {"no-such-option yes"};
-  try {
-    RedisServer server(options);
-    FAIL() << "it started";
-  } catch (const std::runtime_error& error) {
-    EXPECT_NE(std::string(error.what()).find("no-such-option"), std::string::npos) << error.what();
-  }
 }
 
 TEST(RedisServer, DiesWithTheProcessThatStartedIt) {
