@@ -83,7 +83,7 @@ test-build: build
 # only the other tests, so one more line says so if a timed test failed.
 test: test-build
 	@$(call LIBRARY,$(PREFIX))
-	@$(call CTEST,timed) -j2 -L timed; timed=$$?; \
+	@$(call CTEST,timed) -j3 -L timed; timed=$$?; \
 	$(call CTEST,debug) -j$(TEST_JOBS); others=$$?; \
 	[ $$timed -eq 0 ] || echo "The timed tests, which ran first, failed."; \
 	exit $$((timed | others))
