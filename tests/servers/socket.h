@@ -11,8 +11,9 @@
 
 namespace sluice::servers {
 
-/// The timeout of all waits here, after which they throw.
-inline constexpr std::chrono::seconds kPatience{10};
+/// The timeout of all waits here, after which they throw. A sentinel corrects a server that missed
+/// its order to follow another one only after 10 s, when it asks for INFO again.
+inline constexpr std::chrono::seconds kPatience{30};
 
 /// A free port of 127.0.0.1, a different one with each call. It is below the ports that the system
 /// uses for outgoing connections, so that it is still free when a server restarts.
