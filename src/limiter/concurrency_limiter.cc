@@ -18,19 +18,21 @@ class ConcurrencyLimiter::Impl final : public LimiterCore {
       : LimiterCore(std::move(store), std::move(limit), LimitBinding::Kind::kPermits),
         leases_(std::make_shared<LeaseKeeper>(binding(), shared_queues(), timer())) {}
 
-  /// A request for a permit with a new id.
-  AcquireRequest request(std::string_view key, nanoseconds patience) const {
-    return {claim(key, 1), TimerThread::later(now(), patience), new_permit_id()};
+  TimePoint end_of(nanoseconds patience) const { return TimerThread::later(now(), patience); }
+
+  /// A request for a permit with a new id, by a caller that waits until then.
+  AcquireRequest request(std::string_view key, TimePoint until) const {
+    return {claim(key, 1), until, new_permit_id()};
   }
 
-  Permit permit(std::string_view key, const AcquireOutcome& outcome) const {
+  Permit permit(std::string key, const AcquireOutcome& outcome) const {
     Permit made;
     const Decision& decision = made.decision_ = outcome.decision;
     if (!decision.allowed) return made;
-    made.lease_ = leases_->hold(key, outcome);
     if (leases_->is_shared() && decision.remaining == 0 && decision.source == Source::kStore) {
       queues().fairness().granted(key, outcome.asked);
     }
+    made.lease_ = leases_->hold(std::move(key), outcome);
     return made;
   }
 
@@ -64,10 +66,11 @@ ConcurrencyLimiter& ConcurrencyLimiter::operator=(ConcurrencyLimiter&&) noexcept
 
 Permit ConcurrencyLimiter::try_acquire(std::string_view key) {
   if (!impl_->queues().is_empty(key)) return Impl::behind_others(peek(key));
-  AcquireRequest request = impl_->request(key, nanoseconds(0));
-  const AcquireOutcome outcome = ask_now(request, impl_->now());
+  const TimePoint now = impl_->now();
+  AcquireRequest request = impl_->request(key, now);
+  const AcquireOutcome outcome = ask_now(request, now);
   if (outcome.error) std::rethrow_exception(outcome.error);
-  return impl_->permit(key, outcome);
+  return impl_->permit(std::move(request.claims.front().key), outcome);
 }
 
 Permit ConcurrencyLimiter::acquire(std::string_view key, nanoseconds patience,
@@ -75,8 +78,10 @@ Permit ConcurrencyLimiter::acquire(std::string_view key, nanoseconds patience,
   require_patience(patience);
   if (patience == nanoseconds(0)) return try_acquire(key);
   const bool others_go_first = impl_->others_go_first(key, patience);
-  return impl_->permit(key, WaitQueues::acquire_blocking(impl_->request(key, patience),
-                                                         others_go_first, std::nullopt, stop));
+  AcquireRequest request = impl_->request(key, impl_->end_of(patience));
+  return impl_->permit(
+      std::string(key),
+      WaitQueues::acquire_blocking(std::move(request), others_go_first, std::nullopt, stop));
 }
 
 void ConcurrencyLimiter::async_acquire(std::string_view key, nanoseconds patience,
@@ -84,7 +89,7 @@ void ConcurrencyLimiter::async_acquire(std::string_view key, nanoseconds patienc
   std::optional<AcquireRequest> request;
   auto error = error_in([&] {
     require_patience(patience);
-    request.emplace(impl_->request(key, patience));
+    request.emplace(impl_->request(key, impl_->end_of(patience)));
   });
   if (error) return callback({}, std::move(error));
   if (patience == nanoseconds(0) && !impl_->queues().is_empty(key)) {

@@ -41,9 +41,9 @@ LeaseKeeper::~LeaseKeeper() {
   if (armed_ && generation_ == fork_generation()) timer_->cancel(*armed_);
 }
 
-std::shared_ptr<Lease> LeaseKeeper::hold(std::string_view key, const AcquireOutcome& granted) {
+std::shared_ptr<Lease> LeaseKeeper::hold(std::string key, const AcquireOutcome& granted) {
   assert(granted.is_granted());
-  auto lease = std::make_shared<Lease>(shared_from_this(), key, granted);
+  auto lease = std::make_shared<Lease>(shared_from_this(), std::move(key), granted);
   const std::lock_guard lock(mutex_);
   schedule(lease, TimerThread::later(granted.asked, until_renewal(lease_of(granted.bound()))));
   arm();
@@ -164,10 +164,9 @@ void LeaseKeeper::release(const Lease& lease) {
   return_later(binding_, lease.bound_, request, wake_next, timer_);
 }
 
-Lease::Lease(std::shared_ptr<LeaseKeeper> keeper, std::string_view key,
-             const AcquireOutcome& granted)
+Lease::Lease(std::shared_ptr<LeaseKeeper> keeper, std::string key, const AcquireOutcome& granted)
     : keeper_(std::move(keeper)),
-      key_(key),
+      key_(std::move(key)),
       id_(granted.permit),
       giver_(granted.decision.source),
       was_last_(granted.decision.remaining == 0 && giver_ == Source::kStore),

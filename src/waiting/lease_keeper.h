@@ -51,7 +51,7 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
   TimePoint now() const { return timer_->now(); }
 
   /// Renews a permit from now on. REQUIRES: it was granted.
-  std::shared_ptr<Lease> hold(std::string_view key, const AcquireOutcome& granted);
+  std::shared_ptr<Lease> hold(std::string key, const AcquireOutcome& granted);
 
  private:
   friend class Lease;
@@ -86,7 +86,7 @@ class Lease {
   using TimePoint = TimerThread::TimePoint;
 
   /// For LeaseKeeper::hold().
-  Lease(std::shared_ptr<LeaseKeeper> keeper, std::string_view key, const AcquireOutcome& granted);
+  Lease(std::shared_ptr<LeaseKeeper> keeper, std::string key, const AcquireOutcome& granted);
 
   // As those of Permit.
   bool held() const;
