@@ -67,12 +67,14 @@ if(SLUICE_TESTS)
 endif()
 
 # sluice_module(core SOURCES a.cc MODULES modules LIBRARIES external libraries TESTS a_test.cc
-#             TEST_MODULES modules that only the tests need)
+#             TEST_MODULES modules that only the tests need TESTS_WAIT)
 # The module is the current source directory below src/, for example "stores/memory"; its target is
 # sluice_<name> with slashes replaced by underscores, its headers are "stores/memory/....h".
-# Its unit tests become one program, sluice_<name>_test.
+# Its unit tests become one program, sluice_<name>_test. TESTS_WAIT: what its tests take is mostly
+# waiting, so that builds with a sanitizer, which tests alone use, do not optimize it: that would
+# take longer than it saves.
 function(sluice_module module)
-  cmake_parse_arguments(arg "" "" "SOURCES;MODULES;LIBRARIES;TESTS;TEST_MODULES" ${ARGN})
+  cmake_parse_arguments(arg "TESTS_WAIT" "" "SOURCES;MODULES;LIBRARIES;TESTS;TEST_MODULES" ${ARGN})
   string(REPLACE "/" "_" name ${module})
   set(target sluice_${name})
   set(include_root ${PROJECT_BINARY_DIR}/modules/${name})
@@ -87,6 +89,9 @@ function(sluice_module module)
     # Without this, GCC copies decisions and requests in pieces that are wider than the words in
     # which they were just written. Such a read waits until the processor has finished the writes.
     target_compile_options(${target} PRIVATE -fno-tree-slp-vectorize)
+    if(SLUICE_SANITIZE AND arg_TESTS_WAIT)
+      target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O0>)
+    endif()
     if(SLUICE_FUZZ)  # The fuzzer learns from the modules' code which inputs are new.
       target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
     endif()
