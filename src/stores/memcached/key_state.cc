@@ -22,6 +22,20 @@ constexpr char kVersion = 1;
 constexpr char kBlockedVersion = 2;
 constexpr std::size_t kChecksumBytes = 4;
 
+// For how much longer than until it is fresh a state may matter: under a limit that keeps it and is
+// strict, units count for one sub-window more.
+std::int64_t spare_ns(const AnyPart& part) {
+  return std::visit(
+      []<class P>(const P& p) -> std::int64_t {
+        if constexpr (requires { p.params.strict; }) {
+          return p.params.strict ? 0 : p.params.precision_ns();
+        } else {
+          return 0;
+        }
+      },
+      part);
+}
+
 std::uint64_t checksum(std::string_view text) {
   return XXH3_64bits(text.data(), text.size()) & ~std::uint32_t{0};
 }
@@ -352,7 +366,9 @@ Decision KeyState::judge_together(const LimitDefinition& limit, Operation operat
       one = state_of(i).judge(limit.parts[i], Operation::kTake, {.now = call.now, .cost = 0});
     }
     if (is_blocked) one = block_decision(one, is_barred, call.now, until);
-    judged_lifetime_ns_ = std::max(judged_lifetime_ns_, std::int64_t{one.reset_after.count()});
+    const std::int64_t reset_ns = one.reset_after.count();
+    const std::int64_t lifetime_ns = reset_ns > 0 ? reset_ns + spare_ns(limit.parts[i]) : 0;
+    judged_lifetime_ns_ = std::max(judged_lifetime_ns_, lifetime_ns);
     if (!wanted.empty()) wanted[i] = one;
     answer.add(one);
   }

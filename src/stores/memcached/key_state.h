@@ -88,7 +88,8 @@ class KeyState {
   bool changed() const { return changed_; }
   /// Whether the key is fresh at every instant, so that no value is needed.
   bool is_gone() const { return gone_; }
-  /// How long the key differs from fresh after the last commit; a block counts.
+  /// How long the key differs from fresh after the last commit, by this limit and by those that
+  /// could go on from its states; a block counts.
   std::int64_t lifetime_ns() const { return lifetime_ns_; }
 
   /// Appends the value.

@@ -252,6 +252,18 @@ TEST_F(KeyValue, AStateLivesAsLongAsItsBlock) {
   EXPECT_EQ(state_.lifetime_ns(), 59 * kSecondNs);
 }
 
+// The limit may become strict: then units count for one sub-window longer.
+TEST_F(KeyValue, AStateOfSubWindowsLivesAsLongAsIfItWereStrict) {
+  constexpr Instant kStart = 1'700'000'000 * kSecondNs;
+  for (const char* expression :
+       {"sliding_window 5/10s precision=1s strict=no", "sliding_window 5/10s precision=1s"}) {
+    const Limit limit(expression);
+    KeyState state;
+    state.judge(take(limit), kStart);
+    EXPECT_EQ(state.lifetime_ns(), 11 * kSecondNs) << expression;
+  }
+}
+
 // As they were written before there were blocks and permits.
 TEST_F(KeyValue, ValuesWithoutABlockAreWhatTheyWere) {
   const auto hex_of_two_takes = [this](const std::string& expression) {
