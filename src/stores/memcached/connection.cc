@@ -36,14 +36,13 @@ class Connection::Call final : public Command {
 // Takes the keys that have gathered until now, just before sending.
 void Connection::Call::write(std::string& output) {
   const std::size_t before = output.size();
-  for (auto* queue : {&connection_.urgent_, &connection_.waiting_}) {
-    while (!queue->empty() && keys_.size() < kMaxCommands && output.size() - before < kMaxBytes) {
-      KeyEntry& key = *queue->front();
-      queue->pop_front();
-      connection_.owner_.before_sending(key);
-      key.append_command(output, static_cast<std::uint32_t>(keys_.size()));
-      keys_.push_back(&key);
-    }
+  std::deque<KeyEntry*>& waiting = connection_.waiting_;
+  while (!waiting.empty() && keys_.size() < kMaxCommands && output.size() - before < kMaxBytes) {
+    KeyEntry& key = *waiting.front();
+    waiting.pop_front();
+    connection_.owner_.before_sending(key);
+    key.append_command(output, static_cast<std::uint32_t>(keys_.size()));
+    keys_.push_back(&key);
   }
   append_end(output);
 }
@@ -93,7 +92,7 @@ std::string_view Connection::why_not(Clock::time_point now) const {
 }
 
 std::unique_ptr<Command> Connection::next_command() {
-  if (urgent_.empty() && waiting_.empty()) return nullptr;
+  if (waiting_.empty()) return nullptr;
   return std::make_unique<Call>(*this);
 }
 
@@ -111,17 +110,17 @@ void Connection::on_up() {
   health_.on_up();
 }
 
-// Keys that wait for a connection that may be back soon go on waiting.
+// Keys that are to be read may wait for a connection that may be back soon. A key that is lost may
+// be sent again at once, and is then not lost with the others.
 void Connection::on_down(std::string_view why) {
   health_.on_down(why);
-  lose(urgent_, why);
-  if (is_broken()) lose(waiting_, why);
-}
-
-// A key that is lost may be sent again at once, and is then not lost with the others.
-void Connection::lose(std::deque<KeyEntry*>& queue, std::string_view why) {
-  const auto lost = std::exchange(queue, {});
-  for (KeyEntry* key : lost) owner_.on_lost(*key, Loss::kUnsent, why);
+  for (KeyEntry* key : std::exchange(waiting_, {})) {
+    if (is_broken() || key->changes()) {
+      owner_.on_lost(*key, Loss::kUnsent, why);
+    } else {
+      send(*key);
+    }
+  }
 }
 
 }  // namespace sluice::memcached

@@ -135,7 +135,7 @@ class Connection final : public PipelineUser {
   void send(KeyEntry& key) { waiting_.push_back(&key); }
   /// The same, before all others, and only on the present connection: a cas token is not valid on
   /// another one.
-  void send_now(KeyEntry& key) { urgent_.push_back(&key); }
+  void send_now(KeyEntry& key) { waiting_.push_front(&key); }
   /// Sends what was given to send(). What was given to send_now() needs no flush(): that is called
   /// while a reply is received, after which the pipeline asks for commands.
   void flush() {
@@ -158,11 +158,8 @@ class Connection final : public PipelineUser {
  private:
   class Call;
 
-  void lose(std::deque<KeyEntry*>& queue, std::string_view why);
-
   KeyOwner& owner_;
   ServerHealth health_;
-  std::deque<KeyEntry*> urgent_;
   std::deque<KeyEntry*> waiting_;
   std::uint32_t number_ = 0;
   RequestPipeline pipeline_;  // Destroyed first: it reports what is in flight as lost.
