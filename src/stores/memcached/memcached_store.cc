@@ -43,7 +43,8 @@ void MemcachedStore::check(const LimitDefinition& limit) {
 }
 
 MemcachedStore::MemcachedStore(MemcachedOptions options)
-    : RemoteStore(executor_, {.deadline = options.deadline}),
+    : RemoteStore(executor_,
+                  {.deadline = options.deadline, .name = name_of("memcached", options.servers)}),
       options_(std::move(options)),
       executor_(options_, worker()),
       spaces_({.store = "memcached store", .prefix = options_.prefix}) {

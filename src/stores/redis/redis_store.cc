@@ -17,7 +17,8 @@ constexpr std::chrono::milliseconds kSweepPatience{5'000};
 
 RedisStore::RedisStore(RedisOptions options)
     // The worker keeps a reference to the router, which is made later and used once it runs.
-    : RemoteStore(router_, {.deadline = options.deadline}),
+    : RemoteStore(router_,
+                  {.deadline = options.deadline, .name = name_of("redis", options.servers)}),
       options_(std::move(options)),
       router_(options_),
       subscriber_(options_, worker(), [this] { return servers(); }),

@@ -2,10 +2,13 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/instant.h"
 #include "core/store.h"
+#include "net/endpoint.h"
 #include "stores/remote/remote_worker.h"
 
 namespace sluice {
@@ -23,17 +26,20 @@ class RemoteStore : public BatchStore {
     worker_.submit_and_wait(std::move(batch));
   }
   bool answers_later() const override { return true; }
-  /// The requests that were not answered in time.
-  const LateCounters& late() const { return worker_.late(); }
   /// This process's clock.
   Instant now() const override { return wall_now(); }
-  void add_health(StoreHealth& health) const override {
-    worker_.monitor().add_to(health);
-    health.late_server = late().server.load(std::memory_order_relaxed);
-    health.late_here = late().here.load(std::memory_order_relaxed);
-  }
+  void add_health(StoreHealth& health) const override { worker_.monitor().add_to(health); }
 
  protected:
+  /// "the store on redis 127.0.0.1:6379": see RemoteWorker::Options.
+  static std::string name_of(std::string kind, const std::vector<Endpoint>& servers) {
+    std::string name = "the store on " + std::move(kind);
+    for (const Endpoint& server : servers) {
+      name += (&server == servers.data() ? " " : ", ") + server.text();
+    }
+    return name;
+  }
+
   /// `router` must live until worker().stop(), which the destructor of the derived store must call.
   RemoteStore(Router& router, const RemoteWorker::Options& options) : worker_(router, options) {}
 

@@ -20,8 +20,6 @@ constexpr std::chrono::milliseconds kIdle{100};
 /// There may always be another one.
 constexpr int kMostArrived = 1'000;
 
-constexpr std::string_view kClosed = "the store was closed before it answered";
-
 thread_local const RemoteWorker* leads_now = nullptr;
 
 }  // namespace
@@ -71,6 +69,10 @@ void RemoteWorker::start(std::function<void()> first) {
   thread_ = std::thread([this, first = std::move(first)] { run(first); });
 }
 
+std::string RemoteWorker::closed_error() const {
+  return options_.name + " was closed before it answered";
+}
+
 void RemoteWorker::stop() {
   if (thread_.joinable()) {
     post([this] { ended_ = true; });
@@ -82,7 +84,7 @@ void RemoteWorker::stop() {
   while (!from_leader_.empty()) {
     const std::unique_ptr<PendingBatch> pending(&from_leader_.front());
     from_leader_.pop_front();
-    pending->batch->set_error(kClosed);
+    pending->batch->set_error(closed_error());
     Batch::complete(std::move(pending->batch));
   }
 }
@@ -91,14 +93,13 @@ void RemoteWorker::stop() {
 /// null.
 std::unique_ptr<PendingBatch> RemoteWorker::admit(std::unique_ptr<Batch> batch) {
   const auto count = static_cast<std::int64_t>(batch->decisions().size());
-  if (pending_.fetch_add(count, std::memory_order_relaxed) + count <= options_.max_pending &&
-      !ended_) {
+  if (pending_.fetch_add(count, std::memory_order_relaxed) + count <= kMaxPending && !ended_) {
     return std::make_unique<PendingBatch>(std::move(batch));
   }
   pending_.fetch_sub(count, std::memory_order_relaxed);
-  batch->set_error(ended_ ? std::string(kClosed)
-                          : "more than " + std::to_string(options_.max_pending) +
-                                " requests wait for the store");
+  batch->set_error(ended_ ? closed_error()
+                          : "more than " + std::to_string(kMaxPending) + " requests wait for " +
+                                options_.name);
   Batch::complete(std::move(batch));
   return nullptr;
 }
@@ -271,13 +272,12 @@ void RemoteWorker::expire_late() {
   for (int events = 0; events < kMostArrived && context_.asio()->poll_one() != 0;) ++events;
   const Clock::time_point now = Clock::now();
   while (!under_way_.empty() && under_way_.front().deadline <= now) {
-    expire(under_way_.front(), now, is_late_here ? late_.here : late_.server);
+    expire(under_way_.front(), now, is_late_here);
   }
 }
 
 /// Fails those requests of a batch that are late, and lets the others wait on.
-void RemoteWorker::expire(PendingBatch& batch, Clock::time_point now,
-                          std::atomic<std::uint64_t>& late) {
+void RemoteWorker::expire(PendingBatch& batch, Clock::time_point now, bool is_late_here) {
   batch.deadline = Clock::time_point::max();
   ++batch.open;  // As in begin(): the batch must not end before the loop does.
   for (PendingRequest& request : batch.requests) {
@@ -288,7 +288,7 @@ void RemoteWorker::expire(PendingBatch& batch, Clock::time_point now,
       batch.deadline = std::min(batch.deadline, *sent_at + options_.deadline);
       continue;
     }
-    late.fetch_add(1, std::memory_order_relaxed);
+    monitor_.count_late(is_late_here);
     fail(request, router_.abandon(request));
   }
   if (--batch.open == 0) return finish(batch);
@@ -304,7 +304,7 @@ void RemoteWorker::close(PendingBatch& batch) {
   for (PendingRequest& request : batch.requests) {
     if (request.batch == nullptr) continue;
     router_.abandon(request);
-    fail(request, kClosed);
+    fail(request, closed_error());
   }
   --batch.open;
   finish(batch);

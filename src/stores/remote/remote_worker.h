@@ -9,8 +9,10 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/batch.h"
@@ -47,15 +49,6 @@ class Router {
   virtual std::string_view abandon(PendingRequest& request) = 0;
 };
 
-/// Counts requests that were not answered in time, by which side was late. Thread-safe.
-struct LateCounters {
-  /// The server: this process looked for the reply when the deadline passed, and there was none.
-  std::atomic<std::uint64_t> server{0};
-  /// This process: it looked more than RemoteWorker::kLate after the deadline, since it had got no
-  /// processor time, and there was no reply even then.
-  std::atomic<std::uint64_t> here{0};
-};
-
 /// Takes batches from any thread, gives their requests to a router, and completes each request
 /// within the deadline; one that has no decision by then is kUnavailable. The deadline counts from
 /// when the router was given the request. A reply that has arrived by the deadline counts, even if
@@ -83,13 +76,15 @@ class RemoteWorker final {
 
   struct Options {
     std::chrono::nanoseconds deadline;
-    /// The most requests that may be pending. Further ones are kUnavailable at once.
-    std::int64_t max_pending = 100'000;
+    /// The subject of sentences: "the store on redis 127.0.0.1:6379".
+    std::string name = "the store";
   };
+  /// The most requests that may be pending. Further ones are kUnavailable at once.
+  static constexpr std::int64_t kMaxPending = 100'000;
 
   /// `router` outlives stop().
-  RemoteWorker(Router& router, const Options& options)
-      : router_(router), options_(options), monitor_(options.deadline) {}
+  RemoteWorker(Router& router, Options options)
+      : router_(router), options_(std::move(options)), monitor_(options_.deadline) {}
   ~RemoteWorker() { stop(); }
   RemoteWorker(const RemoteWorker&) = delete;
   RemoteWorker& operator=(const RemoteWorker&) = delete;
@@ -118,9 +113,6 @@ class RemoteWorker final {
   /// Called by any thread except the worker thread.
   void submit_and_wait(std::unique_ptr<Batch> batch);
 
-  /// Thread-safe.
-  const LateCounters& late() const { return late_; }
-
   /// Runs `task` soon on the worker thread. Thread-safe.
   void post(std::function<void()> task);
 
@@ -134,6 +126,7 @@ class RemoteWorker final {
  private:
   enum class Lead : std::uint8_t { kFree, kCaller, kWorker };
 
+  std::string closed_error() const;
   std::unique_ptr<PendingBatch> admit(std::unique_ptr<Batch> batch);
   void call_leader(bool is_for_worker);
   void give_lead();
@@ -146,7 +139,7 @@ class RemoteWorker final {
   void step();
   void end(PendingRequest& request);
   void expire_late();
-  void expire(PendingBatch& batch, Clock::time_point now, std::atomic<std::uint64_t>& late);
+  void expire(PendingBatch& batch, Clock::time_point now, bool is_late_here);
   void close(PendingBatch& batch);
   void finish(PendingBatch& batch);
 
@@ -156,7 +149,6 @@ class RemoteWorker final {
   IoContext context_;
   std::thread thread_;
   std::atomic<std::int64_t> pending_{0};
-  LateCounters late_;
 
   // Used by the leading thread only:
   List<PendingBatch> under_way_;    // By deadline, the earliest first.

@@ -83,11 +83,11 @@ std::vector<Request> requests(std::initializer_list<std::string_view> keys) {
 // A worker that never had anything to do.
 class RemoteWorkerTest : public testing::Test {
  protected:
-  static constexpr std::int64_t kMost = 8;
+  static constexpr std::int64_t kMost = RemoteWorker::kMaxPending;
 
   explicit RemoteWorkerTest(std::chrono::nanoseconds deadline = kLong)
       : worker_(std::in_place, router_,
-                RemoteWorker::Options{.deadline = deadline, .max_pending = kMost}) {
+                RemoteWorker::Options{.deadline = deadline, .name = "the store on x"}) {
     router_.worker = &*worker_;
     worker_->start([] {});
   }
@@ -202,19 +202,20 @@ TEST_F(RemoteWorkerTest, TooMuchIsRefusedAtOnceAndTakesNoRoom) {
   const std::vector<Request> many(kMost + 1, Request{.key = "now"});
   const Answers answers = ask(many);
   EXPECT_EQ(answers.decisions.back().source, Source::kUnavailable);
-  EXPECT_EQ(answers.error, "more than 8 requests wait for the store");
+  EXPECT_EQ(answers.error, "more than 100000 requests wait for the store on x");
   EXPECT_EQ(ask(std::vector<Request>(kMost, Request{.key = "now"})).error, "");
 }
 
 // A completion, on whatever thread, may use all its room at once.
 TEST_F(RemoteWorkerTest, AnAnsweredBatchDoesNotCountWhenItsCompletionRuns) {
   std::promise<Answers> again;
-  auto all = std::make_unique<Batch>(std::vector<Request>(kMost, Request{.key = "later"}));
+  const std::vector<Request> most(kMost, Request{.key = "now"});
+  auto all = std::make_unique<Batch>(most);
   all->completion = [&](const Batch&) {
     std::thread([&] {
-      submit({"now", "now", "now", "now", "now", "now", "now", "now"}, [&](const Batch& batch) {
-        again.set_value({{}, batch.error()});
-      });
+      auto others = std::make_unique<Batch>(most);
+      others->completion = [&](const Batch& batch) { again.set_value({{}, batch.error()}); };
+      worker_->submit(std::move(others));
     }).join();
   };
   worker_->submit(std::move(all));
@@ -246,7 +247,7 @@ TEST_F(RemoteWorkerTest, PendingRequestsAreUnavailableWhenItStops) {
   on_worker([] {});
   EXPECT_EQ(errors.size(), 0U);
   worker_.reset();
-  const std::string why = "the store was closed before it answered";
+  const std::string why = "the store on x was closed before it answered";
   EXPECT_THAT(errors, testing::ElementsAre(why, why));
   EXPECT_EQ(router_.abandoned, 1U);
 }
@@ -417,15 +418,20 @@ TEST_F(RemoteWorkerDeadlineTest, IsKeptWhateverElseHappens) {
 
 TEST_F(RemoteWorkerDeadlineTest, CountsWhoWasLate) {
   ask({"silence", "silence"});
-  EXPECT_EQ(worker_->late().server + worker_->late().here, 2U);
+  const auto health = [&] {
+    StoreHealth now;
+    worker_->monitor().add_to(now);
+    return now;
+  };
+  EXPECT_EQ(health().late_server + health().late_here, 2U);
   router_.when_routed = [] {
     const auto late = RemoteWorker::Clock::now() + 30ms;
     while (RemoteWorker::Clock::now() < late) {
     }
   };
-  const std::uint64_t before = worker_->late().here;
+  const std::uint64_t before = health().late_here;
   ask({"silence"});
-  EXPECT_EQ(worker_->late().here, before + 1);
+  EXPECT_EQ(health().late_here, before + 1);
 }
 
 // A request waits for calls that are sent before its own: it is late when its own call is.

@@ -85,6 +85,8 @@ void StoreMonitor::add_to(StoreHealth& health) const {
   health = told_;
   health.deadline = deadline_;
   health.answered_by_store = answers_.load(std::memory_order_relaxed);
+  health.late_here = late_here_.load(std::memory_order_relaxed);
+  health.late_server = late_server_.load(std::memory_order_relaxed);
   add_round_trips(health);
 }
 

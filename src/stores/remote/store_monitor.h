@@ -52,6 +52,13 @@ class StoreMonitor final {
     answers_.store(answers_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
+  /// A request was not answered in time. `is_late_here`: this process looked for the reply more
+  /// than RemoteWorker::kLate after the deadline, since it had got no processor time, and there was
+  /// none even then. Otherwise it looked when the deadline passed: the server was late.
+  void count_late(bool is_late_here) {
+    (is_late_here ? late_here_ : late_server_).fetch_add(1, std::memory_order_relaxed);
+  }
+
   /// From any thread.
   void add_to(StoreHealth& health) const;
 
@@ -67,6 +74,8 @@ class StoreMonitor final {
 
   const std::chrono::nanoseconds deadline_;
   std::atomic<std::uint64_t> answers_{0};
+  std::atomic<std::uint64_t> late_here_{0};
+  std::atomic<std::uint64_t> late_server_{0};
   std::atomic<std::uint64_t> replies_{0};
   std::array<std::atomic<std::int64_t>, kKeptReplies> round_trips_ns_{};  // A ring: the last ones.
   // Of the thread that leads:
