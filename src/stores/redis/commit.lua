@@ -51,20 +51,19 @@ repeat
     reply = pcall('SET', key, ARGV[space] .. states .. pack('<d', expiry) .. slots, 'PX',
                   lifetime_ms)
   else
-    -- What has changed of it.
+    -- What has changed of it. The expiry first: it may be refused by itself, to a user without the
+    -- right, and without the rest it only keeps the value for longer.
+    if renews then
+      states = states .. pack('<d', expiry)
+      reply = pcall('PEXPIRE', key, lifetime_ms)
+    end
     for p = 1, pushes and #pushes or 0 do
       local push = pushes[p]
       local hole = push.at + (push.first + push.used) % push.size * 16
       reply = type(reply) == 'table' and reply or pcall('SETRANGE', key, hole, push.slot)
     end
-    if renews then
-      states = states .. pack('<d', expiry)
-    end
     if type(reply) ~= 'table' then
       reply = pcall('SETRANGE', key, ARGV[space + 1], states)
-    end
-    if renews and type(reply) ~= 'table' then
-      reply = pcall('PEXPIRE', key, lifetime_ms)
     end
   end
   failure = type(reply) == 'table' and reply.err or nil
