@@ -46,32 +46,32 @@ Subscriber::~Subscriber() {
   watches_->close();
 }
 
-// Asks for what is watched and was not asked for, and no more for what is not watched.
+// Channels were added or removed.
 void Subscriber::sync() {
   work_.set(!watches_->empty());
-  const auto changed = watches_->take_changed();
-  if (!pipeline_) return beat();
-  if (!pipeline_->is_up()) return;  // on_up() asks for all.
-  for (const std::string& channel : changed) {
+  if (pipeline_ && pipeline_->is_up()) return pipeline_->flush();
+  watches_->take_changed();  // on_up() asks for all.
+  if (!pipeline_) beat();
+}
+
+// The commands that ask for what is watched and was not asked for, and no more for what is not
+// watched.
+std::string Subscriber::subscriptions() {
+  std::string commands;
+  for (const std::string& channel : watches_->take_changed()) {
     const auto known = subscribed_.find(channel);
     if (!watches_->wants(channel)) {
-      if (known == subscribed_.end()) continue;
-      subscribed_.erase(known);
-      append_command(subscriptions_, {"UNSUBSCRIBE", channel});
+      if (subscribed_.erase(channel) != 0) append_command(commands, {"UNSUBSCRIBE", channel});
     } else if (known == subscribed_.end()) {
-      subscribe(channel);
+      subscribed_.emplace(channel, false);
+      append_command(commands, {"SUBSCRIBE", channel});
     } else if (known->second) {
       // One may have gone and another come, which has missed what was published between them.
       // Before the server has confirmed the channel, its confirmation is still to come.
       watches_->call(channel);
     }
   }
-  pipeline_->flush();
-}
-
-void Subscriber::subscribe(const std::string& channel) {
-  subscribed_.emplace(channel, false);
-  append_command(subscriptions_, {"SUBSCRIBE", channel});
+  return commands;
 }
 
 // Looks whether there is a connection, to the right server, and whether it is of use.
@@ -102,17 +102,15 @@ void Subscriber::open(const Endpoint& endpoint) {
 }
 
 std::unique_ptr<Command> Subscriber::next_command() {
-  if (!subscriptions_.empty()) {
-    return std::make_unique<TextCommand>(std::exchange(subscriptions_, {}), 0);
-  }
+  std::string changes = subscriptions();
+  if (!changes.empty()) return std::make_unique<TextCommand>(std::move(changes), 0);
   if (!std::exchange(pings_, false)) return nullptr;
   return std::make_unique<TextCommand>(command_of({"PING"}), 1);
 }
 
 void Subscriber::on_up() {
   subscribed_.clear();
-  subscriptions_.clear();
-  for (const std::string& channel : watches_->channels()) subscribe(channel);
+  watches_->change_all();
 }
 
 // Another server may be of more use.

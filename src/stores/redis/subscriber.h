@@ -51,7 +51,7 @@ class Subscriber final : public RedisPipelineUser {
   void sync();
   void beat();
   void open(const Endpoint& endpoint);
-  void subscribe(const std::string& channel);
+  std::string subscriptions();
 
   RemoteWorker& worker_;
   const Servers servers_;
@@ -60,8 +60,7 @@ class Subscriber final : public RedisPipelineUser {
   IoContext::Work work_;  // Set while there are watches.
   int idle_beats_ = 0;    // How many beats in a row there was no watch.
 
-  std::string subscriptions_;  // SUBSCRIBE and UNSUBSCRIBE commands to be sent.
-  bool pings_ = false;         // A PING is to be sent.
+  bool pings_ = false;  // A PING is to be sent.
   // The channels subscribed to, and whether the server has confirmed each.
   std::unordered_map<std::string, bool> subscribed_;
   Endpoint endpoint_;

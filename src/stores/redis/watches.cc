@@ -1,5 +1,6 @@
 #include "stores/redis/watches.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace sluice::redis {
@@ -27,9 +28,8 @@ class Watches::Handle final : public Watch {
 std::unique_ptr<Watch> Watches::add(std::string channel, std::function<void()> released) {
   const auto listener = std::make_shared<Listener>(std::move(released));
   const std::lock_guard lock(mutex_);
-  if (changed_ == nullptr || count_ == kMaxWatches || bytes_ + channel.size() > kMaxBytes) {
-    return nullptr;
-  }
+  const std::size_t bytes = channel.size() + std::max(bytes_, changed_bytes_);
+  if (changed_ == nullptr || count_ == kMaxWatches || bytes > kMaxBytes) return nullptr;
   auto& listeners = channels_[channel];
   if (listeners.empty()) tell(channel);
   listeners.insert(listener);
@@ -53,23 +53,27 @@ void Watches::remove(const std::string& channel, const std::shared_ptr<Listener>
   tell(channel);
 }
 
+void Watches::note_change(const std::string& channel) {
+  if (changes_.insert(channel).second) changed_bytes_ += channel.size();
+}
+
 void Watches::tell(const std::string& channel) {
   if (changed_ == nullptr) return;
-  const bool is_new = changes_.insert(channel).second;
-  if (is_new && changes_.size() == 1) changed_();
+  // While there are no watches, the subscriber may have dropped its connection and the changes.
+  const bool is_new = changes_.empty() || channels_.size() <= 1;
+  note_change(channel);
+  if (is_new) changed_();
 }
 
 std::set<std::string> Watches::take_changed() {
   const std::lock_guard lock(mutex_);
+  changed_bytes_ = 0;
   return std::exchange(changes_, {});
 }
 
-std::vector<std::string> Watches::channels() const {
+void Watches::change_all() {
   const std::lock_guard lock(mutex_);
-  std::vector<std::string> names;
-  names.reserve(channels_.size());
-  for (const auto& [name, listeners] : channels_) names.push_back(name);
-  return names;
+  for (const auto& [name, listeners] : channels_) note_change(name);
 }
 
 bool Watches::wants(const std::string& channel) const {

@@ -7,7 +7,6 @@
 #include <set>
 #include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "core/store.h"
 
@@ -16,12 +15,13 @@ namespace sluice::redis {
 /// The watches of a store, by channel. Thread-safe. Shared, because a watch may outlive the store.
 class Watches final : public std::enable_shared_from_this<Watches> {
  public:
-  /// The most watches at a time, and the most bytes of their channels' names.
+  /// The most watches at a time, and the most bytes of their channels' names. The names that
+  /// take_changed() would return have as many at most, before another watch is refused.
   static constexpr std::size_t kMaxWatches = 65'536;
   static constexpr std::size_t kMaxBytes = std::size_t{8} << 20;
 
   /// `changed` is called, with a lock held, when the first channel was added or removed since the
-  /// last take_changed().
+  /// last take_changed(), and when there was no other channel.
   explicit Watches(std::function<void()> changed) : changed_(std::move(changed)) {}
 
   /// Null if there are too many watches, or close() was called.
@@ -29,8 +29,8 @@ class Watches final : public std::enable_shared_from_this<Watches> {
 
   /// The channels that were added or removed since the last call, each once.
   std::set<std::string> take_changed();
-  /// All channels that have watches.
-  std::vector<std::string> channels() const;
+  /// All channels that have watches count as added.
+  void change_all();
   bool wants(const std::string& channel) const;
   bool empty() const;
 
@@ -46,6 +46,7 @@ class Watches final : public std::enable_shared_from_this<Watches> {
   class Handle;
 
   void remove(const std::string& channel, const std::shared_ptr<Listener>& listener);
+  void note_change(const std::string& channel);
   void tell(const std::string& channel);
 
   mutable std::mutex mutex_;
@@ -55,6 +56,7 @@ class Watches final : public std::enable_shared_from_this<Watches> {
   std::set<std::string> changes_;
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;
+  std::size_t changed_bytes_ = 0;
 };
 
 }  // namespace sluice::redis

@@ -67,5 +67,32 @@ TEST_F(WatchesTest, AreBoundedAndEndWhenClosed) {
   EXPECT_EQ(watches_->add("", [] {}), nullptr);
 }
 
+// The subscriber has no connection without watches, and takes no changes then.
+TEST(Watches, SayThatTheFirstComesAndTheLastGoesEvenIfNoChangeWasTaken) {
+  int told = 0;
+  const auto watches = std::make_shared<Watches>([&] { ++told; });
+  auto watch = watches->add("x", [] {});
+  EXPECT_EQ(told, 1);
+  watch.reset();
+  EXPECT_EQ(told, 2);
+  watch = watches->add("y", [] {});
+  EXPECT_EQ(told, 3);
+}
+
+// The server cannot be told as fast as callers come and go.
+TEST_F(WatchesTest, ChangesThatNoServerWasToldAreBounded) {
+  constexpr std::size_t kName = 1'000;
+  std::size_t added = 0;
+  while (added <= Watches::kMaxBytes / kName) {
+    std::string name = std::to_string(added);
+    name.resize(kName, 'x');
+    if (watches_->add(std::move(name), [] {}) == nullptr) break;
+    ++added;
+  }
+  EXPECT_EQ(added, Watches::kMaxBytes / kName);
+  EXPECT_EQ(watches_->take_changed().size(), added);
+  EXPECT_NE(watches_->add("y", [] {}), nullptr);
+}
+
 }  // namespace
 }  // namespace sluice::redis
