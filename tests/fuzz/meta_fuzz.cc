@@ -42,8 +42,8 @@ std::vector<std::size_t> ends_of_replies(std::string_view bytes, std::size_t pie
 void take_apart(std::string_view bytes) {
   const auto reply = std::make_unique<char[]>(bytes.size());
   bytes.copy(reply.get(), bytes.size());
-  sluice::memcached::MetaReader reader({reply.get(), bytes.size()});
-  for (auto one = reader.next(); one; one = reader.next()) {
+  std::string_view unread(reply.get(), bytes.size());
+  while (const auto one = sluice::memcached::take_reply(unread)) {
     check(one->text.size() <= bytes.size());
   }
 }

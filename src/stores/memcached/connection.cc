@@ -49,16 +49,15 @@ void Connection::Call::write(std::string& output) {
 
 // False if this cannot be the reply to the commands.
 bool Connection::Call::read(std::string_view reply) {
-  MetaReader reader(reply);
   for (const KeyEntry* key : keys_) {
-    const auto next = reader.next();
+    const auto next = take_reply(reply);
     const std::size_t number = replies_.size();
     if (!next || next->number.value_or(number) != number || !key->can_be_answered(*next)) {
       return false;
     }
     replies_.push_back(*next);
   }
-  return reader.at_end();
+  return reply == kEndReply;
 }
 
 void Connection::Call::on_reply(std::string_view reply) {
@@ -99,7 +98,7 @@ std::unique_ptr<Command> Connection::next_command() {
 // The replies to `version` and to `mn`: another kind of server may have a version, and no meta
 // commands.
 std::optional<std::string> Connection::on_handshake_reply(std::size_t i, std::string_view reply) {
-  if (i == 0 ? read_version(reply) >= kLeastVersion : reply == "MN\r\n") return std::nullopt;
+  if (i == 0 ? read_version(reply) >= kLeastVersion : reply == kEndReply) return std::nullopt;
   const std::string line(reply.substr(0, reply.find('\r')));
   return name() + " says '" + line + "' to " + (i == 0 ? "'version'" : "a meta command") +
          ": it has to be memcached 1.6.13 or later, with room for a connection";

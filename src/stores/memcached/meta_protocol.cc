@@ -9,7 +9,6 @@ namespace sluice::memcached {
 namespace {
 
 constexpr std::string_view kLineEnd = "\r\n";
-constexpr std::string_view kEnd = "MN\r\n";
 // A key of 250 bytes and a few flags, or an error's sentence.
 constexpr std::size_t kMaxLineBytes = 2'048;
 // Far above the largest item size (-I) that a server can be started with.
@@ -111,11 +110,11 @@ std::optional<Version> read_version(std::string_view reply) {
   return version;
 }
 
-std::optional<MetaReply> MetaReader::next() {
-  const std::size_t end = unread_.find(kLineEnd);
+std::optional<MetaReply> take_reply(std::string_view& unread) {
+  const std::size_t end = unread.find(kLineEnd);
   if (end == std::string_view::npos) return std::nullopt;
-  std::string_view line = unread_.substr(0, end);
-  std::string_view after = unread_.substr(end + kLineEnd.size());
+  std::string_view line = unread.substr(0, end);
+  std::string_view after = unread.substr(end + kLineEnd.size());
   MetaReply reply;
   reply.text = line;
   const auto code = code_of(take_word(line));
@@ -129,12 +128,8 @@ std::optional<MetaReply> MetaReader::next() {
     reply.text = after.substr(0, bytes);
     after.remove_prefix(bytes + kLineEnd.size());
   }
-  unread_ = after;
+  unread = after;
   return reply;
-}
-
-bool MetaReader::at_end() const {
-  return unread_ == kEnd;
 }
 
 std::size_t MetaFraming::reply_bytes(std::string_view input) {

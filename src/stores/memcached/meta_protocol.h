@@ -97,20 +97,12 @@ struct MetaReply {
   std::optional<std::uint32_t> number;
 };
 
-/// Splits the reply to a call into the replies to its commands. The text has to outlive it.
-class MetaReader {
- public:
-  explicit MetaReader(std::string_view reply) : unread_(reply) {}
+/// Takes the reply to the next command off the front of the reply to a call. Nothing if there is
+/// none, or if the bytes cannot be a reply.
+std::optional<MetaReply> take_reply(std::string_view& unread);
 
-  /// The next reply; nothing if there is none, or if the bytes cannot be a reply.
-  std::optional<MetaReply> next();
-
-  /// Whether the call's end, and nothing else, is left.
-  bool at_end() const;
-
- private:
-  std::string_view unread_;
-};
+/// The reply to the end of a call.
+inline constexpr std::string_view kEndReply = "MN\r\n";
 
 /// Finds where the reply to a call ends. The first two replies on a connection, to its handshake,
 /// are always single lines, because a server that does not know `mn` never ends a call.
