@@ -259,7 +259,9 @@ void Connection::on_error(Call& call, std::string_view text, bool is_loaded) {
   const bool apart = kind == Kind::kNoPerm && call.size() > 1;
   call.hand_over([&](PendingRequest& request) {
     request.may_be_done = error.may_be_done;
-    if (kind != Kind::kNoScript && !apart) return listener_.on_refused(request, *this, text);
+    // Behind a balancer, each command may come to another server.
+    const bool is_retried = kind == Kind::kNoScript ? ++request.tries <= kMaxTries : apart;
+    if (!is_retried) return listener_.on_refused(request, *this, text);
     request.is_again = true;
     request.alone = request.alone || apart;
     (call.asking ? asking_ : again_).push_back(request);

@@ -49,6 +49,9 @@ struct ConnectionSettings {
 /// call of the script. Used only by the thread that leads the worker.
 class Connection final : public RedisPipelineUser {
  public:
+  /// A request that is redirected, or finds no script, more often than this fails.
+  static constexpr int kMaxTries = 5;
+
   /// Called with the reply, or with null and the reason why there is none.
   using Answer = std::function<void(const Reply* reply, std::string_view why)>;
 
@@ -121,8 +124,8 @@ class Connection final : public RedisPipelineUser {
   std::size_t calls_without_script_ = 0;
   // The number of the next call, which its reply repeats. Connections begin at random numbers.
   std::uint32_t next_number_;
-  const std::string clock_;  // "the clock of redis 127.0.0.1:6379"
-  Instant newest_ = 0;       // The latest instant at which a call was decided by the store's time.
+  const std::string clock_;   // "the clock of redis 127.0.0.1:6379"
+  Instant newest_ = 0;        // The latest instant at which a call was decided by the store's time.
   bool closing_ = false;
   RequestPipeline pipeline_;  // Last: its destructor calls on_lost() of the calls in flight.
 };

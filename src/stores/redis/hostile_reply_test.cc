@@ -95,6 +95,23 @@ TEST(RedisStore, AnErrorFromWithinTheScriptMayComeAfterRequestsWereCharged) {
   }
 }
 
+// Behind a balancer the script may be loaded on one server, and be asked for on another.
+TEST(RedisStore, AScriptThatIsNeverThereIsAskedForOnlySoOften) {
+  FakeServer server;
+  Limited limited(options_of(server), "fixed_window 5/1h");
+  auto pending = limited.submit("k");
+  Peer peer = accept_store(server, 3);
+  for (int i = 0; i <= Connection::kMaxTries; ++i) {
+    EXPECT_EQ(read_command(peer).front(), "EVALSHA");
+    peer.send("-NOSCRIPT No matching script.\r\n");
+    EXPECT_EQ(read_command(peer).front(), "SCRIPT");
+    peer.send("+OK\r\n");
+  }
+  const Answer answer = pending.get();
+  EXPECT_EQ(answer.decision.taken, 0);
+  EXPECT_THAT(answer.error, HasSubstr(": NOSCRIPT No matching script."));
+}
+
 TEST(RedisStore, AClusterNamesOnlySoManyNodes) {
   constexpr int kNodes = 1'000;
   FakeServer server;

@@ -126,7 +126,7 @@ void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
 
 void RedisRouter::redirect(PendingRequest& request, Connection& connection,
                            const ServerError& error) {
-  if (++request.tries > kMaxRedirects) {
+  if (++request.tries > Connection::kMaxTries) {
     return worker_->fail(request, connection.name() + " redirected once too often");
   }
   const Route to = fleet_->redirect(error, connection);

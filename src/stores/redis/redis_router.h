@@ -16,9 +16,6 @@ namespace sluice::redis {
 /// that server redirects it. Used only by the thread that leads the worker.
 class RedisRouter final : public Router, public ConnectionListener {
  public:
-  /// A request fails when it is redirected more often than this.
-  static constexpr int kMaxRedirects = 5;
-
   explicit RedisRouter(const RedisOptions& options)
       : options_(options), nowhere_("redis", options.deadline) {}
 

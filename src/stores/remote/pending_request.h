@@ -32,9 +32,9 @@ struct PendingRequest : ListHook {
   Instant now = kStoreTime;
 
   /// For the router only, and most of it for one router: it lies here so that no router allocates
-  /// for a request. `tries`: how often it was redirected. `slot`: the Redis Cluster slot of its
-  /// key. `holder`, `place`: the call that carries it, and its place in that call; a null holder:
-  /// it waits in a list.
+  /// for a request. `tries`: how often it was redirected, or its server had no script. `slot`: the
+  /// Redis Cluster slot of its key. `holder`, `place`: the call that carries it, and its place in
+  /// that call; a null holder: it waits in a list.
   std::uint8_t tries = 0;
   bool alone = false;        // Must be sent in a call of its own.
   bool is_again = false;     // Was sent before, or refused.
