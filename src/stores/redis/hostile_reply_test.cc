@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "core/read_number.h"
+#include "servers/await.h"
 #include "sluice/health.h"
 #include "stores/redis/redis_router.h"
 #include "stores/redis/resp.h"
+#include "stores/redis/sweep.h"
 #include "testing/fake_server.h"
 #include "testing/redis_limited.h"
 
@@ -136,6 +138,30 @@ TEST(RedisStore, AClusterNamesOnlySoManyNodes) {
   EXPECT_EQ(read_command(peer).front(), "EVALSHA");
   peer.send("-MOVED 1 127.0.0.1:" + std::to_string(kNodes) + "\r\n");
   EXPECT_THAT(pending.get().error, HasSubstr("the cluster has named more than 1000 nodes"));
+}
+
+TEST(Sweep, EndsWhereAServerNamesPagesWithoutAnEnd) {
+  FakeServer server;
+  struct {
+    RedisOptions options;
+    RemoteWorker worker{router, {.deadline = options.deadline}};
+    RedisRouter router{options};
+  } own{.options = options_of(server)};
+  own.router.open(own.worker);
+  own.worker.start([&] { own.router.fleet().start(); });
+  Peer peer = accept_store(server, 3);
+  servers::await("the end of its handshake", [&] {
+    std::promise<bool> connected;
+    own.worker.post([&] { connected.set_value(own.router.was_connected()); });
+    return connected.get_future().get();
+  });
+  auto swept = std::async([&] { return sweep(own.worker, own.router, "sluice:", {.all = 500ms}); });
+  for (int page = 0; page < 20; ++page) {
+    EXPECT_EQ(read_command(peer).front(), "SCAN");
+    peer.send("*2\r\n$1\r\n7\r\n*0\r\n");
+  }
+  EXPECT_THAT(swept.get(), testing::EndsWith(" has not named all keys within 500 ms"));
+  own.worker.stop();
 }
 
 TEST(RedisStore, AClockThatCannotBeIsNotCompared) {

@@ -9,11 +9,6 @@
 #include "stores/redis/sweep.h"
 
 namespace sluice::redis {
-namespace {
-
-constexpr std::chrono::milliseconds kSweepPatience{5'000};
-
-}  // namespace
 
 RedisStore::RedisStore(RedisOptions options)
     // The worker keeps a reference to the router, which is made later and used once it runs.
@@ -33,8 +28,7 @@ RedisStore::RedisStore(RedisOptions options)
 
 RedisStore::~RedisStore() {
   if (options_.virtual_time) {
-    const std::string left =
-        sweep(worker(), router_, encode(options_.prefix) + ':', kSweepPatience);
+    const std::string left = sweep(worker(), router_, encode(options_.prefix) + ':');
     if (!left.empty() && options_.left_behind) options_.left_behind(left);
   }
   worker().stop();

@@ -32,7 +32,8 @@ class RedisStore final : public RemoteStore {
   /// thread.
   explicit RedisStore(RedisOptions options);
   /// In virtual time, first removes the keys under the prefix. It gives up when no server has
-  /// answered for five seconds, and calls options.left_behind if keys may be left.
+  /// answered for five seconds, or after an hour, and calls options.left_behind if keys may be
+  /// left.
   ~RedisStore() override;
 
   std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,

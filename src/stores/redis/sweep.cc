@@ -1,5 +1,6 @@
 #include "stores/redis/sweep.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -32,8 +33,8 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
  public:
   using Answer = std::function<void(const Reply* reply)>;
 
-  Sweep(const std::string& prefix, std::chrono::milliseconds patience)
-      : prefix_(prefix), pattern_(escape(prefix)), patience_(patience) {}
+  Sweep(const std::string& prefix, const SweepTimeouts& timeouts)
+      : prefix_(prefix), pattern_(escape(prefix)), timeouts_(timeouts) {}
 
   // Which keys may be left; available when the sweep has ended.
   std::future<std::string> result() { return result_.get_future(); }
@@ -41,7 +42,8 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
   void begin(RemoteWorker& worker, RedisRouter& router) {
     by_slot_ = router.is_cluster();
     silence_.emplace(worker.context(), [this] { give_up(); });
-    silence_->set(patience_);
+    end_at_ = RemoteWorker::Clock::now() + timeouts_.all;
+    await_answer();
     if (router.was_connected()) {
       // Also one that is not connected yet: it may have replaced the one that was written to.
       for (Connection* connection : router.fleet().servers()) scan(*connection, "0");
@@ -88,13 +90,17 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
                            [self = shared_from_this(), &connection, answer = std::move(answer)](
                                const Reply* reply, std::string_view why) {
                              if (!self->silence_) return;
-                             self->silence_->set(self->patience_);
+                             self->await_answer();
                              const std::string& server = connection.name();
                              if (reply == nullptr) self->fail(server, why);
                              answer(reply);
                              if (--self->open_.at(server) == 0) self->open_.erase(server);
                              if (self->open_.empty()) self->end();
                            });
+  }
+
+  void await_answer() {
+    silence_->set_at(std::min(RemoteWorker::Clock::now() + timeouts_.silence, end_at_));
   }
 
   // Keeps the first reason.
@@ -107,7 +113,10 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
 
   void give_up() {
     const std::string& silent = open_.begin()->first;
-    fail(silent, silent + " has not answered for " + std::to_string(patience_.count()) + " ms");
+    const bool is_over = RemoteWorker::Clock::now() >= end_at_;
+    const auto timeout = std::to_string((is_over ? timeouts_.all : timeouts_.silence).count());
+    fail(silent, silent + (is_over ? " has not named all keys within " : " has not answered for ") +
+                     timeout + " ms");
     is_whole_ = false;
     end();
   }
@@ -124,9 +133,10 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
 
   const std::string prefix_;
   const std::string pattern_;
-  const std::chrono::milliseconds patience_;
+  const SweepTimeouts timeouts_;
   std::promise<std::string> result_;
   bool by_slot_ = false;
+  RemoteWorker::Clock::time_point end_at_;
   std::optional<IoTimer> silence_;           // Until it has ended.
   std::map<std::string, std::size_t> open_;  // What each server has to answer.
   bool is_whole_ = true;                     // All keys were found.
@@ -138,8 +148,8 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
 }  // namespace
 
 std::string sweep(RemoteWorker& worker, RedisRouter& router, const std::string& prefix,
-                  std::chrono::milliseconds patience) {
-  const auto all = std::make_shared<Sweep>(prefix, patience);
+                  const SweepTimeouts& timeouts) {
+  const auto all = std::make_shared<Sweep>(prefix, timeouts);
   auto result = all->result();
   worker.post([all, &worker, &router] { all->begin(worker, router); });
   return result.get();

@@ -39,8 +39,8 @@ class Swept {
   ~Swept() { worker_.stop(); }
 
   // Once it is connected.
-  std::string sweep(std::chrono::milliseconds patience) {
-    return redis::sweep(worker_, router_, "sluice:", patience);
+  std::string sweep(const SweepTimeouts& timeouts) {
+    return redis::sweep(worker_, router_, "sluice:", timeouts);
   }
 
  private:
@@ -107,13 +107,13 @@ TEST(Sweep, IsPatientWhileThereAreAnswers) {
   });
   servers::await("its handshake", [&] {
     fill(server, 1);
-    return swept.sweep(5s).empty() && server.command({"DBSIZE"}) == "0";
+    return swept.sweep({.silence = 5s}).empty() && server.command({"DBSIZE"}) == "0";
   });
   fill(server, 5'000);
   proxy.delay_replies(500ms);
   constexpr auto kPatience = 2s;
   const auto began = RemoteWorker::Clock::now();
-  EXPECT_EQ(swept.sweep(kPatience), "");
+  EXPECT_EQ(swept.sweep({.silence = kPatience}), "");
   EXPECT_GT(RemoteWorker::Clock::now() - began, kPatience);
   EXPECT_EQ(server.command({"DBSIZE"}), "0");
 }
@@ -142,11 +142,11 @@ TEST(Sweep, SaysThatAServerIsSilent) {
   Swept swept(options);
   servers::await("its handshake", [&] {
     fill(server, 1);
-    return swept.sweep(5s).empty() && server.command({"DBSIZE"}) == "0";
+    return swept.sweep({.silence = 5s}).empty() && server.command({"DBSIZE"}) == "0";
   });
   server.pause();
   EXPECT_EQ(
-      swept.sweep(50ms),
+      swept.sweep({.silence = 50ms}),
       "of the keys that begin with 'sluice:' 0 were removed, and others may be left, to expire "
       "after a day: redis 127.0.0.1:" +
           std::to_string(server.port()) + " has not answered for 50 ms");
