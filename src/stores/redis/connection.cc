@@ -95,7 +95,6 @@ Connection::Connection(const ConnectionSettings& settings, const Endpoint& endpo
                 health_.pipeline_options(endpoint, settings.max_in_flight), *this) {}
 
 Connection::~Connection() {
-  closing_ = true;
   const std::string why = name() + " is not used now";
   fail_waiting(why);
   fail_controls(why);
@@ -273,7 +272,7 @@ void Connection::on_lost(Call& call, Loss loss, std::string_view why) {
   if (loss == Loss::kUnknown) health_.on_lost(call.sent_at);
   call.hand_over([&](PendingRequest& request) {
     request.is_again = true;
-    if (loss == Loss::kUnsent && !closing_) {
+    if (loss == Loss::kUnsent) {
       (call.asking ? asking_ : again_).push_back(request);
     } else {
       request.may_be_done = loss == Loss::kUnknown;

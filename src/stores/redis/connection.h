@@ -126,7 +126,6 @@ class Connection final : public RedisPipelineUser {
   std::uint32_t next_number_;
   const std::string clock_;   // "the clock of redis 127.0.0.1:6379"
   Instant newest_ = 0;        // The latest instant at which a call was decided by the store's time.
-  bool closing_ = false;
   RequestPipeline pipeline_;  // Last: its destructor calls on_lost() of the calls in flight.
 };
 
