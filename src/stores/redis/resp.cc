@@ -16,9 +16,33 @@ constexpr std::size_t kMaxElements = std::size_t{1} << 20;
 constexpr std::size_t kMaxLineBytes = std::size_t{64} * 1024;
 constexpr std::int64_t kMaxLength = std::int64_t{512} * 1024 * 1024;
 
-// The number of bytes or elements that a line names; -1 where there is no value.
-bool read_length(std::string_view line, std::int64_t& length) {
-  return read_number(line, length) && length >= -1 && length <= kMaxLength;
+// The value at the front of some bytes; of an array, its first line.
+struct Value {
+  std::size_t bytes = 0;  // Its length; 0 if more has to come, Framing::kMalformed if it is none.
+  char type = 0;
+  std::string_view text = {};
+  std::int64_t number = 0;  // An integer, or how many bytes or elements there are; -1: no value.
+};
+
+Value read_value(std::string_view rest) {
+  constexpr Value kNone{.bytes = Framing::kMalformed};
+  const std::size_t end = rest.substr(0, kMaxLineBytes).find("\r\n");
+  if (end == std::string_view::npos) return rest.size() < kMaxLineBytes ? Value() : kNone;
+  if (end == 0) return kNone;
+  Value value{.bytes = end + 2, .type = rest[0], .text = rest.substr(1, end - 1)};
+  const char type = value.type;
+  if (type == '+' || type == '-') return value;
+  if (!read_number(value.text, value.number)) return kNone;
+  if (type == ':') return value;
+  const bool is_length = value.number >= -1 && value.number <= kMaxLength;
+  if ((type != '$' && type != '*') || !is_length) return kNone;
+  if (type == '*' || value.number == -1) return value;
+  const auto size = static_cast<std::size_t>(value.number);
+  const std::size_t begin = std::exchange(value.bytes, value.bytes + size + 2);
+  if (rest.size() < value.bytes) return {};
+  if (rest.substr(begin + size, 2) != "\r\n") return kNone;
+  value.text = rest.substr(begin, size);
+  return value;
 }
 
 class Reader {
@@ -26,42 +50,25 @@ class Reader {
   explicit Reader(std::string_view bytes) : rest_(bytes) {}
 
   bool read(Reply& reply, int depth) {
-    const std::size_t end = rest_.find("\r\n");
-    if (depth > kMaxDepth || end == std::string_view::npos || end == 0) return false;
-    const char type = rest_[0];
-    const std::string_view line = rest_.substr(1, end - 1);
-    rest_.remove_prefix(end + 2);
-    switch (type) {
-      case '+':
-      case '-':
-        reply = {.kind = type == '+' ? Reply::Kind::kText : Reply::Kind::kError, .text = line};
-        return true;
-      case ':':
-        reply.kind = Reply::Kind::kInteger;
-        return read_number(line, reply.integer);
-      case '$':
-      case '*': {
-        std::int64_t length = 0;
-        if (!read_length(line, length)) return false;
-        if (length == -1) return true;
-        const auto count = static_cast<std::size_t>(length);
-        return type == '$' ? read_bulk(reply, count) : read_array(reply, count, depth);
-      }
-      default:
-        return false;
+    const Value value = read_value(rest_);
+    if (depth > kMaxDepth || value.bytes == 0 || value.bytes == Framing::kMalformed) return false;
+    rest_.remove_prefix(value.bytes);
+    if (value.type == ':') {
+      reply = {.kind = Reply::Kind::kInteger, .integer = value.number};
+    } else if (value.number == -1) {
+      reply = {};
+    } else if (value.type == '*') {
+      return read_array(reply, static_cast<std::size_t>(value.number), depth);
+    } else {
+      reply = {.kind = value.type == '-' ? Reply::Kind::kError : Reply::Kind::kText,
+               .text = value.text};
     }
+    return true;
   }
 
   bool at_end() const { return rest_.empty(); }
 
  private:
-  bool read_bulk(Reply& reply, std::size_t size) {
-    if (rest_.size() < size + 2 || rest_.substr(size, 2) != "\r\n") return false;
-    reply = {.kind = Reply::Kind::kText, .text = rest_.substr(0, size)};
-    rest_.remove_prefix(size + 2);
-    return true;
-  }
-
   bool read_array(Reply& reply, std::size_t count, int depth) {
     // Each element takes at least three bytes.
     if (count > rest_.size() / 3 || count > elements_left_) return false;
@@ -110,34 +117,12 @@ void append_command(std::string& output, std::span<const std::string_view> argum
   for (const std::string_view argument : arguments) append_text(output, argument);
 }
 
-// The length of the value at the front, of an array its first line's; 0 where more has to come.
-std::size_t RespFraming::value_bytes(std::string_view rest) {
-  const std::size_t end = rest.substr(0, kMaxLineBytes).find("\r\n");
-  if (end == std::string_view::npos) return rest.size() < kMaxLineBytes ? 0 : kMalformed;
-  if (end == 0) return kMalformed;
-  const std::size_t line = end + 2;
-  const char type = rest[0];
-  if (type == '+' || type == '-' || type == ':') return line;
-  std::int64_t length = 0;
-  if ((type != '$' && type != '*') || !read_length(rest.substr(1, end - 1), length)) {
-    return kMalformed;
-  }
-  if (length == -1) return line;
-  const auto count = static_cast<std::size_t>(length);
-  if (type == '*') {
-    missing_ += count;
-    return line;
-  }
-  const std::size_t whole = line + count + 2;
-  if (rest.size() < whole) return 0;
-  return rest.substr(line + count, 2) == "\r\n" ? whole : kMalformed;
-}
-
 std::size_t RespFraming::reply_bytes(std::string_view input) {
   for (; missing_ != 0; --missing_) {
-    const std::size_t bytes = value_bytes(input.substr(at_));
-    if (bytes == 0 || bytes == kMalformed) return bytes;
-    at_ += bytes;
+    const Value value = read_value(input.substr(at_));
+    if (value.bytes == 0 || value.bytes == kMalformed) return value.bytes;
+    at_ += value.bytes;
+    if (value.type == '*' && value.number > 0) missing_ += static_cast<std::size_t>(value.number);
   }
   missing_ = 1;
   return std::exchange(at_, 0);

@@ -54,8 +54,6 @@ class RespFraming final : public Framing {
   std::size_t reply_bytes(std::string_view input) override;
 
  private:
-  std::size_t value_bytes(std::string_view rest);
-
   std::size_t at_ = 0;       // Up to here all is understood.
   std::size_t missing_ = 1;  // Values that are still to come.
 };
