@@ -32,9 +32,7 @@ std::optional<Endpoint> read_address(const Reply& reply, const Endpoint& sentine
 class SentinelFleet final : public Fleet {
  public:
   explicit SentinelFleet(const FleetParts& parts)
-      : parts_(parts),
-        drop_(parts.worker.context(), [this] { retired_.clear(); }),
-        watch_(parts.worker.context(), [this] { watch(); }) {
+      : parts_(parts), watch_(parts.worker.context(), [this] { watch(); }) {
     for (const Endpoint& sentinel : parts.options.servers) {
       const ConnectionSettings settings = settings_for(RedisPipelineUser::Purpose::kSentinel);
       sentinels_.push_back(
@@ -44,7 +42,6 @@ class SentinelFleet final : public Fleet {
 
   // Before the other members, which a connection that is destroyed still calls.
   ~SentinelFleet() override {
-    retired_.clear();
     primary_.reset();
     sentinels_.clear();
   }
@@ -166,14 +163,10 @@ class SentinelFleet final : public Fleet {
   }
 
   // Requests that wait for the old primary go to the new one; calls in flight to the old one are
-  // lost.
+  // lost. Called when a sentinel has answered, so that no function of the old one runs.
   void replace(const Endpoint& address) {
     RequestList waiting;
-    if (primary_) {
-      primary_->return_waiting(waiting);
-      retired_.push_back(std::move(primary_));
-      drop_.set({});
-    }
+    if (primary_) primary_->return_waiting(waiting);
     trying_ = true;
     primary_ = std::make_unique<Node>(settings_for(RedisPipelineUser::Purpose::kPrimary), address,
                                       parts_.listener);
@@ -184,8 +177,6 @@ class SentinelFleet final : public Fleet {
   const FleetParts parts_;
   std::vector<Sentinel> sentinels_;
   std::unique_ptr<Node> primary_;
-  std::vector<std::unique_ptr<Node>> retired_;  // Until no call of theirs runs any more.
-  IoTimer drop_;
   // Whether an attempt to reach the primary named last is under way. Answers of other sentinels,
   // which may not know that primary yet, do not end it.
   bool trying_ = false;
