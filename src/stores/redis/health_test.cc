@@ -131,47 +131,5 @@ TEST(RedisStoreHealth, OfASentinelFleetIsThatOfThePrimary) {
   EXPECT_EQ(health_of(limited).times_lost, 0U);
 }
 
-// The rights of docs/redis.md: nothing that is done with them is refused.
-TEST(RedisStore, NeedsNoMoreRightsThanAreDocumented) {
-  const RedisServer server;
-  server.command({"ACL",       "SETUSER",    "app",         "on",           ">secret",  "~sluice:*",
-                  "&sluice:*", "+ping",      "+select",     "+script|load", "+evalsha", "+time",
-                  "+get",      "+getrange",  "+set",        "+setrange",    "+del",     "+pexpire",
-                  "+publish",  "+subscribe", "+unsubscribe"});
-  RedisOptions options = options_for(server);
-  options.user = "app";
-  options.password = "secret";
-  options.database = 1;
-  for (const char* expression :
-       {"token_bucket 5/1s", "leaky_bucket 5/1s queue=3", "fixed_window 5/1s",
-        "fixed_window 5/1s anchor=first", "sliding_log 500/1h", "sliding_window 5/1s",
-        "sliding_counter 5/1s", "token_bucket 5/1s & sliding_log 5/1h", "concurrency 1"}) {
-    Limited limited(options, expression);
-    Request request = limited.request("k");
-    const auto watch = limited.store().watch(
-        std::shared_ptr<Space>(std::shared_ptr<void>(), request.space), "k", [] {});
-    request.duration_ns = 1;
-    request.permit = 1;
-    std::vector<Operation> operations{Operation::kBlock, Operation::kReset, Operation::kTake};
-    if (lends(*request.limit)) {
-      operations.insert(operations.end(), {Operation::kRenew, Operation::kRelease});
-    } else {
-      operations.insert(operations.end(),
-                        {Operation::kTakeUpTo, Operation::kCharge, Operation::kRefund});
-    }
-    operations.push_back(Operation::kReset);
-    for (const Operation operation : operations) {
-      request.operation = operation;
-      EXPECT_EQ(sources(limited, std::vector<Request>(20, request))[0], Source::kStore)
-          << expression;
-    }
-    servers::await("the subscription", [&] {
-      return !server.command({"PUBSUB", "CHANNELS"}).empty();
-    });
-    EXPECT_TRUE(is_connected(server));
-  }
-  EXPECT_EQ(server.command({"ACL", "LOG"}), "");
-}
-
 }  // namespace
 }  // namespace sluice::redis

@@ -1,8 +1,11 @@
-// What is asked of servers: nothing that Redis 5 has not.
+// What is asked of servers: nothing that Redis 5 has not, and nothing beyond the documented rights.
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <semaphore>
 #include <set>
@@ -10,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/instant.h"
 #include "servers/redis_cluster.h"
 #include "servers/redis_sentinel.h"
 #include "testing/redis_limited.h"
@@ -136,6 +140,65 @@ TEST(RedisStore, AsksNothingOfSentinelsThatRedis5HasNot) {
   const std::set<std::string> run = commands_run(fleet.first_primary());
   EXPECT_THAT(run, testing::IsSupersetOf({"role", "evalsha", "ping", "client|setname"}));
   expect_since_redis_5(fleet.first_primary(), run);
+}
+
+// Adds the user by the line of docs/redis.md.
+void add_documented_user(const RedisServer& server) {
+  const auto sources = std::filesystem::path(__FILE__).parent_path();
+  std::ifstream page(sources / "../../../docs/redis.md");
+  std::string line;
+  while (std::getline(page, line) && !line.starts_with("ACL SETUSER")) {
+  }
+  std::istringstream words(line);
+  using Word = std::istream_iterator<std::string>;
+  EXPECT_EQ(server.command(std::vector<std::string>(Word(words), Word())), "OK") << line;
+}
+
+RedisOptions options_of_user(const RedisServer& server) {
+  RedisOptions options = options_for(server);
+  options.user = "app";
+  options.password = "password";
+  return options;
+}
+
+// With the documented rights, nothing is refused.
+TEST(RedisStore, NeedsNoMoreRightsThanAreDocumented) {
+  const RedisServer server;
+  add_documented_user(server);
+  RedisOptions options = options_of_user(server);
+  options.database = 1;
+  RedisStore store(options);
+  ask_everything(store, kStoreTime);
+  EXPECT_TRUE(is_connected(server));
+  EXPECT_EQ(server.command({"ACL", "LOG"}), "");
+}
+
+// Without +pexpire a sliding log whose entries have all gone cannot be kept any longer: nothing of
+// the request is written, and the error names the key.
+TEST(RedisStore, AUserWhoMayNotPutOffAnExpiryIsChargedNothing) {
+  const RedisServer server;
+  add_documented_user(server);
+  server.command({"ACL", "SETUSER", "app", "-pexpire"});
+  Limited limited(options_of_user(server), "sliding_log 5/1h");
+  const auto take = [&](std::int64_t cost, Instant now) {
+    const Request request = limited.request("k", cost);
+    Decision decision;
+    limited.store().decide({&request, 1}, now, {&decision, 1});
+    return decision;
+  };
+  const Instant now = 100 * kHourNs;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(take(1, now + i).remaining, 4 - i);
+  const Instant later = now + 3 * kHourNs;
+  try {
+    take(1, later);
+    ADD_FAILURE() << "it was answered";
+  } catch (const StoreError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("can't run this command"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("'sluice:test:{k}'"));
+  }
+  EXPECT_EQ(take(0, later).remaining, 5);
+  server.command({"ACL", "SETUSER", "app", "+pexpire"});
+  EXPECT_EQ(take(1, later).remaining, 4);
 }
 
 }  // namespace

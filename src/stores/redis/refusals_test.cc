@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "core/instant.h"
 #include "servers/await.h"
 #include "servers/temporary_folder.h"
 #include "testing/error_of.h"
@@ -133,39 +132,6 @@ TEST(RedisStore, AKeyThatTheUserMayNotTouchFailsAlone) {
     EXPECT_THAT(error.what(), testing::HasSubstr("NOPERM"));
     EXPECT_THAT(error.what(), testing::HasSubstr("'sluice:test:{strange}'"));
   }
-}
-
-// Without +pexpire a sliding log whose entries have all gone cannot be kept any longer: nothing of
-// the request is written, and the error names the key.
-TEST(RedisStore, AUserWhoMayNotPutOffAnExpiryIsChargedNothing) {
-  const RedisServer server;
-  server.command({"ACL",       "SETUSER",   "app",      "on",         ">secret",
-                  "~sluice:*", "&sluice:*", "+ping",    "+select",    "+script|load",
-                  "+evalsha",  "+time",     "+get",     "+getrange",  "+set",
-                  "+setrange", "+del",      "+publish", "+subscribe", "+unsubscribe"});
-  RedisOptions options = options_for(server);
-  options.user = "app";
-  options.password = "secret";
-  Limited limited(options, "sliding_log 5/1h");
-  const auto take = [&](std::int64_t cost, Instant now) {
-    const Request request = limited.request("k", cost);
-    Decision decision;
-    limited.store().decide({&request, 1}, now, {&decision, 1});
-    return decision;
-  };
-  const Instant now = 100 * kHourNs;
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(take(1, now + i).remaining, 4 - i);
-  const Instant later = now + 3 * kHourNs;
-  try {
-    take(1, later);
-    ADD_FAILURE() << "it was answered";
-  } catch (const StoreError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("can't run this command"));
-    EXPECT_THAT(error.what(), testing::HasSubstr("'sluice:test:{k}'"));
-  }
-  EXPECT_EQ(take(0, later).remaining, 5);
-  server.command({"ACL", "SETUSER", "app", "+pexpire"});
-  EXPECT_EQ(take(1, later).remaining, 4);
 }
 
 // Three calls come back together; none overtakes another.
