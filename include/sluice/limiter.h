@@ -124,9 +124,10 @@ class SLUICE_EXPORT Limiter {
 
   /// Denies all requests for the key with a cost above 0, for `duration` (1 ns to 2^61 ns) from
   /// now, or until an earlier block ends if that is later. The key's state is kept. reset() ends
-  /// the block. Callers of this process that wait in acquire() for the key are denied; units that
-  /// they had reserved are returned. The result is that of a peek() afterwards. As with charge(), a
-  /// memory store without room denies, and does not record the block.
+  /// the block. Callers of this process that wait in acquire() for the key are denied at once,
+  /// those in its queue with the longer of `duration` and their last denial; units that they had
+  /// reserved are returned. The result is that of a peek() afterwards. As with charge(), a memory
+  /// store without room denies, and does not record the block.
   Decision block(std::string_view key, std::chrono::nanoseconds duration);
 
   /// Forgets the key's state and block: the key becomes fresh, as if never seen. Callers of this

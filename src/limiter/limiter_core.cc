@@ -60,19 +60,21 @@ std::uint64_t begin_waking(Operation operation) {
 
 // Wakes them, after the operation. Callers that have reserved units learn only of a reset that the
 // store has carried out: they abandon their reservation, which a store that did not answer may
-// still count. REQUIRES: wakes(operation).
-void wake(WaitQueues& queues, Operation operation, std::uint64_t begun, std::string_view key,
-          const Decision& answer) {
-  assert(wakes(operation));
-  if (operation == Operation::kBlock) {
+// still count. REQUIRES: wakes(request.operation).
+void wake(WaitQueues& queues, const Request& request, std::uint64_t begun, const Decision& answer) {
+  assert(wakes(request.operation));
+  if (request.operation == Operation::kBlock) {
     // The policy says that it has blocked, and has not: no caller is to be denied.
-    if (answer.allowed && answer.source != Source::kPolicy) queues.blocked(key);
-    return;
+    if (!answer.allowed || answer.source == Source::kPolicy) return;
+    Decision denial = answer;
+    denial.allowed = false;
+    denial.retry_after = std::chrono::nanoseconds(request.duration_ns);
+    return queues.blocked(request.key, denial);
   }
-  if (operation == Operation::kReset && answer.source == Source::kStore) {
-    queues.sleepers().wake(key, Waking::kReset, begun);
+  if (request.operation == Operation::kReset && answer.source == Source::kStore) {
+    queues.sleepers().wake(request.key, Waking::kReset, begun);
   }
-  queues.released(key);
+  queues.released(request.key);
 }
 
 void require_reset(std::string_view key, const Decision& answer) {
@@ -98,7 +100,7 @@ void refuse(std::string_view what, std::string_view least, std::int64_t number) 
 Decision LimiterCore::ask(const Request& request) const {
   const std::uint64_t begun = begin_waking(request.operation);
   const Decision decision = binding_->ask(request);
-  if (wakes(request.operation)) wake(*queues_, request.operation, begun, request.key, decision);
+  if (wakes(request.operation)) wake(*queues_, request, begun, decision);
   return decision;
 }
 
@@ -106,10 +108,11 @@ void LimiterCore::async_ask(const BoundLimit& bound, const Request& request,
                             DecisionCallback callback) const {
   assert(request.space == bound.space.get());
   if (wakes(request.operation)) {
-    callback = [queues = queues_, operation = request.operation,
-                begun = begin_waking(request.operation), key = std::string(request.key),
-                then = std::move(callback)](const Decision& decision, std::exception_ptr error) {
-      if (!error) wake(*queues, operation, begun, key, decision);
+    callback = [queues = queues_, asked = request, begun = begin_waking(request.operation),
+                key = std::string(request.key), then = std::move(callback)](
+                   const Decision& decision, std::exception_ptr error) mutable {
+      asked.key = key;
+      if (!error) wake(*queues, asked, begun, decision);
       then(decision, std::move(error));
     };
   }

@@ -210,10 +210,14 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     serve();
   }
 
-  /// The key was blocked: the next denial is for all that wait.
-  void blocked() {
-    blocked_ = true;
-    released();
+  /// The key was blocked: all that wait are denied, for as long as the block or their last denial.
+  void blocked(Decision denial) {
+    if (waiters_.empty()) return;
+    const TimePoint now = timer_->now();
+    if (denied_) denial.retry_after = std::max(denial.retry_after, next_chance() - now);
+    denied_.emplace(waiters_.front()->request(), denial, now);
+    while (!waiters_.empty()) deny(std::shared_ptr(waiters_.front()), Ended::kAnswered);
+    serve();
   }
 
   /// A permit or units were returned, here or elsewhere.
@@ -262,7 +266,6 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     if (asking_ || waiters_.empty()) return;
     if (waiters_.front()->is_last_try || next_ask_ <= timer_->now()) {
       released_meanwhile_ = false;
-      denies_all_ = std::exchange(blocked_, false);
       asking_ = waiters_.front();
       const auto asking = asking_;
       asking->ask([self = shared_from_this()] {
@@ -284,13 +287,8 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     const auto waiter = std::exchange(asking_, nullptr);
     const AcquireOutcome& outcome = waiter->outcome();
     next_ask_ = soonest(*waiter);
-    const bool denies_all = std::exchange(denies_all_, false);
-    if (waiter->is_done()) {
-      blocked_ = blocked_ || denies_all;
-      return;
-    }
+    if (waiter->is_done()) return;
     if (outcome.error || outcome.decision.allowed) {
-      blocked_ = blocked_ || (denies_all && outcome.error);  // The next answer tells of the block.
       pause_ = kLeastPause;
       waits_since_ = timer_->now();
       finish(waiter, outcome);
@@ -299,25 +297,16 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     const AcquireRequest& request = waiter->request();
     const bool binds_here =
         request.claims.size() == 1 || outcome.decision.binding == request.waits_for;
-    const bool is_for_all = binds_here && outcome.decision.retry_after != kNever;
-    if (denies_all && is_for_all) {
-      denied_.emplace(request, outcome.decision, timer_->now());
-      while (!waiters_.empty()) deny(std::shared_ptr(waiters_.front()), Ended::kAnswered);
-      return;
-    }
-    // The denial does not hold for the others: either another claim of this caller binds, or its
-    // cost can never be admitted. In the first case it goes to the queue of that claim, unless the
-    // key of this queue was blocked.
-    if (!is_for_all) {
-      blocked_ = blocked_ || denies_all;
-      const bool goes_on = !binds_here && !denies_all;
-      if (goes_on && !waiter->is_last_try && can_wait(request, outcome, timer_->now())) {
+    // The denial does not hold for the others: either another claim of this caller binds, to whose
+    // queue it goes, or its cost can never be admitted.
+    if (!binds_here || outcome.decision.retry_after == kNever) {
+      if (!binds_here && !waiter->is_last_try && can_wait(request, outcome, timer_->now())) {
         remove(waiter);
         waiter->wait_for_binding();
         return WaitQueues::join(waiter, {});
       }
       AcquireOutcome told = outcome;
-      if (goes_on && waiter->is_last_try) told.decision.ended = Ended::kTimedOut;
+      if (!binds_here && waiter->is_last_try) told.decision.ended = Ended::kTimedOut;
       return finish(waiter, told);
     }
     denied_.emplace(waiter->request(), outcome.decision, timer_->now());
@@ -407,9 +396,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   std::list<std::shared_ptr<Waiter>> waiters_;
   std::shared_ptr<Waiter> asking_;   // The first, or one that has left in the meantime.
   bool released_meanwhile_ = false;  // While it was asking.
-  bool blocked_ = false;             // The key, since it was asked about last.
-  bool denies_all_ = false;  // The request in flight was sent after a block: its denial is for all.
-  TimePoint next_ask_;       // When the first asks next, if it is not asking.
+  TimePoint next_ask_;               // When the first asks next, if it is not asking.
   std::optional<TimerThread::Timer> ask_timer_;
   nanoseconds pause_ = kLeastPause;
   TimePoint waits_since_;  // When a waiter was granted something last, or the first came.
@@ -521,13 +508,13 @@ void WaitQueues::released(std::string_view key) {
   timer()->post([queue = entry->second.queue] { queue->released(); });
 }
 
-void WaitQueues::blocked(std::string_view key) {
+void WaitQueues::blocked(std::string_view key, const Decision& denial) {
   sleepers_.wake(key, Waking::kBlocked);
   if (waiting_.load(std::memory_order_acquire) == 0) return;
   const std::lock_guard lock(mutex_);
   const auto entry = queues_.find(key);
   if (entry == queues_.end()) return;
-  timer()->post([queue = entry->second.queue] { queue->blocked(); });
+  timer()->post([queue = entry->second.queue, denial] { queue->blocked(denial); });
 }
 
 void WaitQueues::released_all() {

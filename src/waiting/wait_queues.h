@@ -36,9 +36,9 @@ namespace sluice {
 ///   to kMostPause, with jitter, so that processes do not ask in step. If the store does not report
 ///   releases, and the queue has been granted nothing for kPassedOver (longer than a run of grants
 ///   of another process, see ReleaseFairness), the pauses are at most kMostPausePassedOver.
-/// A caller leaves the queue when it is granted or denied for good (kNever), or when its timeout is
-/// over; then the next one asks. If the store grants a caller that has left already, the grant is
-/// returned to the store.
+/// A caller leaves the queue when it is granted or denied for good (kNever), when its timeout is
+/// over, or when the key is blocked; then the next one asks. If the store grants a caller that has
+/// left already, the grant is returned to the store.
 ///
 /// Within a queue no caller overtakes another: a caller that arrives later asks the store directly
 /// only if the queue is empty. A caller with several claims goes to the end of each queue that it
@@ -121,8 +121,8 @@ class WaitQueues final {
   /// Called when the limit was replaced: the first caller of each queue asks again.
   void released_all();
 
-  /// Called when the key was blocked: the callers that wait for it are denied.
-  void blocked(std::string_view key);
+  /// Called when the key was blocked: the callers that wait for it are denied with this.
+  void blocked(std::string_view key, const Decision& denial);
 
   ReleaseFairness& fairness() { return fairness_; }
   /// The callers that wait for reserved units, and so are in no queue.

@@ -531,21 +531,30 @@ TEST_F(WaitQueuesTest, WhatTheStoreRefusesIsAnError) {
   EXPECT_THROW(std::rethrow_exception(refused.error), std::invalid_argument);
 }
 
-TEST_F(WaitQueuesTest, ABlockIsFoundOutAlsoAfterALostAnswer) {
+TEST_F(WaitQueuesTest, ABlockDeniesAllThatWaitAtOnce) {
   use_permits();
+  answer_later();
   come();
+  come({.timeout = seconds(1)});
+  timer_->run();
+  queues_->blocked("k", {.limit = 1, .retry_after = std::chrono::hours(9)});
+  timer_->pass(seconds(1));
+  ASSERT_THAT(denied_, ElementsAre(1, 2)) << "though the store has not answered the first";
+  for (const int number : {1, 2}) {
+    EXPECT_EQ(outcomes_.at(number).decision.ended, Ended::kAnswered);
+    EXPECT_EQ(outcomes_.at(number).decision.retry_after, std::chrono::hours(9));
+  }
+  grant(true);
+  answer_all();
+  EXPECT_EQ(store_->asked.back().operation, Operation::kRelease) << "what comes too late";
+
+  store_->answers = ScriptedStore::Answers::kAtOnce;
+  grant(false);
   come();
   timer_->run();
-  store_->says = [is_lost = true](const Request& request) mutable {
-    if (request.operation != Operation::kTake) return Decision{.allowed = true};
-    if (std::exchange(is_lost, false)) return Decision{.source = Source::kUnavailable};
-    return Decision{.retry_after = std::chrono::hours(9)};
-  };
-  queues_->blocked("k");
+  queues_->blocked("k", {.retry_after = seconds(1)});
   timer_->run();
-  EXPECT_TRUE(outcomes_.at(1).error);
-  ASSERT_THAT(denied_, ElementsAre(1, 2)) << "the second does not wait for the block to end";
-  EXPECT_EQ(outcomes_.at(2).decision.retry_after, std::chrono::hours(9));
+  EXPECT_EQ(outcomes_.at(3).decision.retry_after, retry_after_) << "it was denied for longer";
 }
 
 TEST_F(WaitQueuesTest, OfAWindowTheFirstAsksExactlyWhenItMayBeGranted) {
