@@ -77,21 +77,6 @@ TEST_F(FallbackStoreTest, LocalStatesAreJudgedAtTheInstantGiven) {
   EXPECT_TRUE(decide(Ask{}, kStart + kHourNs / 10).allowed);
 }
 
-TEST_F(FallbackStoreTest, OnlyTheUnansweredAreAnsweredHere) {
-  wrap({});
-  lose("b");
-  const auto decisions =
-      decide_batch({{.key = "a"}, {.key = "b", .cost = 4}, {.key = "a"}, {.key = "b"}});
-  EXPECT_EQ(decisions[0].source, Source::kStore);
-  EXPECT_EQ(decisions[0].remaining, 9);
-  EXPECT_EQ(decisions[1].source, Source::kLocal);
-  EXPECT_EQ(decisions[1].remaining, 6);
-  EXPECT_EQ(decisions[2].source, Source::kStore);
-  EXPECT_EQ(decisions[2].remaining, 8);
-  EXPECT_EQ(decisions[3].source, Source::kLocal);
-  EXPECT_EQ(decisions[3].remaining, 5);
-}
-
 TEST_F(FallbackStoreTest, AnswersForAShareOfTheLimit) {
   wrap({.local_share = 4}, "token_bucket 42/1h");
   decide({.cost = 3});
@@ -383,13 +368,6 @@ TEST_F(FallbackOperationsTest, LocalStatesMirrorThem) {
   EXPECT_EQ(peek().source, Source::kLocal);
   EXPECT_EQ(peek().remaining, 0);
   EXPECT_EQ(decide({.cost = 4, .operation = Operation::kRefund}).remaining, 4);
-}
-
-TEST_F(FallbackOperationsTest, LocalStatesMirrorADebt) {
-  wrap({}, "token_bucket 10/10h");
-  charge(25);
-  inner_->lose_all();
-  EXPECT_GT(decide(Ask{}).retry_after, nanoseconds(15 * kHourNs));
 }
 
 TEST_F(FallbackOperationsTest, LocalStatesMirrorABlock) {

@@ -32,19 +32,6 @@ TEST_F(FallbackSubmitTest, AnswersWhenTheStoreDoes) {
   EXPECT_EQ(batch->error, "");
 }
 
-TEST_F(FallbackSubmitTest, TellsWhatItMayNotAnswer) {
-  wrap({.on_failure = OnFailure::kRaise});
-  lose("b");
-  const auto batch = submit({{.key = "a"}, {.key = "b"}});
-  const auto group = submit({{.key = "a"}, {.key = "b"}}, kTogether);
-  inner_->answer_all();
-  EXPECT_TRUE(batch->decisions[0].allowed);
-  EXPECT_EQ(batch->decisions[1].source, Source::kUnavailable);
-  EXPECT_EQ(batch->error, "the line is cut");
-  EXPECT_EQ(group->decisions[0].source, Source::kUnavailable);
-  EXPECT_EQ(group->error, "the line is cut");
-}
-
 // Its first answers wait for the last one.
 TEST_F(FallbackSubmitTest, ABatchTellsNothingNewerThanWhatWasToldMeanwhile) {
   wrap({}, "fixed_window 10/1d");
@@ -53,19 +40,6 @@ TEST_F(FallbackSubmitTest, ABatchTellsNothingNewerThanWhatWasToldMeanwhile) {
   EXPECT_EQ(decide_batch({{.key = "other"}, {.key = "k"}})[1].remaining, 9);
   inner_->lose_all();
   EXPECT_EQ(decide({.key = "k", .cost = 0}).remaining, 4);
-}
-
-TEST_F(FallbackSubmitTest, AnswersGroups) {
-  wrap({});
-  const auto first = submit({{.key = "a", .cost = 3}, {.key = "b"}}, kTogether);
-  inner_->answer_all();
-  EXPECT_EQ(first->decisions[0].remaining, 7);
-  inner_->lose_all();
-  const auto second = submit({{.key = "a"}, {.key = "b"}}, kTogether);
-  inner_->answer_all();
-  EXPECT_EQ(second->decisions[0].source, Source::kLocal);
-  EXPECT_EQ(second->decisions[0].remaining, 6);
-  EXPECT_EQ(second->error, "");
 }
 
 TEST_F(FallbackSubmitTest, PartsComeWithTheBatch) {
@@ -93,13 +67,6 @@ TEST_F(FallbackSubmitTest, PartsComeWithTheBatch) {
   EXPECT_EQ(parts[1].remaining, 3);
   EXPECT_EQ(parts[2].source, Source::kLocal);
   EXPECT_EQ(parts[3].remaining, 3);
-}
-
-TEST_F(FallbackSubmitTest, AMisusedGroupIsRefusedThoughTheStoreIsLost) {
-  wrap({});
-  inner_->lose_all();
-  EXPECT_THROW(submit({{.key = "a"}, {.key = "a"}}, kTogether), std::invalid_argument);
-  EXPECT_TRUE(inner_->asked.empty());
 }
 
 TEST_F(FallbackSubmitTest, AnswersAtOnceWhatItRemembers) {
@@ -135,20 +102,6 @@ TEST_F(FallbackSubmitTest, AsksForTheRestOfWhatItRemembersInPart) {
   EXPECT_EQ(batch->decisions[2].source, Source::kUnavailable);
   EXPECT_EQ(batch->decisions[3].remaining, 7);
   EXPECT_EQ(batch->error, "the line is cut");
-}
-
-TEST_F(FallbackSubmitTest, PassesOnWhatAStoreAnswersAtOnce) {
-  inner_->answers = ScriptedStore::Answers::kAtOnce;
-  lose("b");
-  for (const OnFailure policy : {OnFailure::kLocal, OnFailure::kRaise}) {
-    wrap({.on_failure = policy});
-    const auto batch = submit({{.key = "a"}, {.key = "b"}});
-    ASSERT_EQ(batch->completions, 1);
-    const bool raises = policy == OnFailure::kRaise;
-    EXPECT_EQ(batch->decisions[0].source, Source::kStore);
-    EXPECT_EQ(batch->decisions[1].source, raises ? Source::kUnavailable : Source::kLocal);
-    EXPECT_EQ(batch->error, raises ? "the line is cut" : "");
-  }
 }
 
 TEST_F(FallbackSubmitTest, WhatIsPendingWhenItIsDestroyedIsAnsweredByThePolicy) {

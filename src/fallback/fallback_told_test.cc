@@ -266,15 +266,6 @@ TEST_F(FallbackToldTest, AGroupIsToldOfEachOfItsKeys) {
   EXPECT_FALSE(decide_all({{.key = "b"}, {.key = "a", .cost = 10}}, kStart).allowed);
 }
 
-TEST_F(FallbackToldTest, AGroupThatIsSubmittedIsToldToo) {
-  wrap({}, "fixed_window 40/1d");
-  decide_elsewhere({.key = "a", .cost = 30});
-  submit({{.key = "a"}, {.key = "b", .cost = 2}}, Batch::Mode::kTogether);
-  inner_->lose_all();
-  EXPECT_EQ(decide({.key = "a", .cost = 0}).remaining, 9);
-  EXPECT_EQ(decide({.key = "b", .cost = 0}).remaining, 38);
-}
-
 TEST_F(FallbackToldTest, AGroupThatIsRefusedTellsNothing) {
   wrap({}, "fixed_window 40/1h");
   EXPECT_THROW(decide_all({{.key = "a"}, {.key = "a", .cost = 9}}, kStart), std::invalid_argument);

@@ -91,22 +91,6 @@ TEST_F(LastAnswersTest, ADenialIsUsedForAWhileUnlessTheStoreIsLost) {
       answers.denies(kName, request({}), kStart + 100, decision, LastAnswers::Answers::kNo));
 }
 
-TEST_F(LastAnswersTest, WhatRemainsIsDeniedWhereOneUnitWas) {
-  Request up_to = request({.cost = 9});
-  up_to.operation = Operation::kTakeUpTo;
-  Decision decision;
-  const auto is_denied = [&] { return answers_.denies(name({}), up_to, kStart + 1, decision); };
-  deny({.cost = 2});
-  EXPECT_FALSE(is_denied());
-  deny({.patience_ns = 5});
-  EXPECT_FALSE(is_denied());
-  deny({});
-  EXPECT_TRUE(is_denied());
-  EXPECT_EQ(decision.taken, 0);
-  up_to.cost = 0;
-  EXPECT_FALSE(is_denied());
-}
-
 TEST_F(LastAnswersTest, WhatRemainsIsLessThanWhatIsAsked) {
   deny({.cost = 2, .patience_ns = 7});
   EXPECT_EQ(find({.cost = 2, .patience_ns = 7})->remaining, 1);
@@ -173,15 +157,6 @@ TEST_F(LastAnswersTest, ADenialEndsWhenATakeThatItCoversIsAllowed) {
   tell({.cost = 1}, {.allowed = true, .limit = 11, .remaining = 1}, kStart + 1);
   limit_ = &low_;
   EXPECT_FALSE(find({.cost = 3}, kStart + 2)) << "under other numbers";
-}
-
-TEST_F(LastAnswersTest, SaysNothingOfDenialsWhereTheTimeIsGiven) {
-  answers_.record(name({}), request({}), {.limit = 10, .retry_after = nanoseconds(100)},
-                  std::nullopt, kStart);
-  EXPECT_FALSE(find({}));
-  deny({});
-  answers_.record(name({}), request({}), {.allowed = true, .limit = 10}, std::nullopt, kStart);
-  EXPECT_TRUE(find({}));
 }
 
 TEST_F(LastAnswersTest, AClearedDenialIsOver) {
@@ -402,24 +377,6 @@ TEST_F(FallbackCacheTest, AKeyOfBriefDenialsAsksForEachAdmissionAndOneDenial) {
   EXPECT_LE(inner_->asked.size(), 2 * admitted + 20);
 }
 
-TEST_F(FallbackCacheTest, DeniesWithinABatch) {
-  decide({.key = "k"});
-  inner_->asked.clear();
-  const auto decisions =
-      decide_batch({{.key = "a"}, {.key = "k"}, {.key = "b"}, {.key = "k", .cost = 0}});
-  EXPECT_EQ(inner_->asked.size(), 3U);
-  EXPECT_EQ(decisions[0].source, Source::kStore);
-  EXPECT_EQ(decisions[1].source, Source::kCache);
-  EXPECT_TRUE(decisions[2].allowed);
-  EXPECT_TRUE(decisions[3].allowed);
-}
-
-TEST_F(FallbackCacheTest, StandsThoughTheStoreIsLost) {
-  decide(Ask{});
-  inner_->lose_all();
-  EXPECT_FALSE(asks(Ask{}));
-}
-
 TEST_F(FallbackCacheTest, IsNotForInstantsThatAreGiven) {
   EXPECT_TRUE(asks(Ask{}, kStart));
   EXPECT_TRUE(asks(Ask{}));
@@ -464,14 +421,6 @@ TEST_F(FallbackCacheTest, RefundsAndResetsClear) {
   decide({.operation = Operation::kReset}, kStart);
   EXPECT_TRUE(asks(Ask{}));
   EXPECT_TRUE(last_.allowed);
-}
-
-// It makes what was denied wait the longer.
-TEST_F(FallbackCacheTest, AnAdmissionOfLessLeavesADenialAlone) {
-  decide({.cost = 10});
-  ASSERT_FALSE(asks({.cost = 10}));
-  decide({.cost = 9});
-  EXPECT_FALSE(asks({.cost = 10}));
 }
 
 // Even where the store did not answer: it may have been done.
@@ -538,26 +487,6 @@ TEST_F(FallbackCacheTest, OtherNumbersForTheSpaceClear) {
   use("token_bucket 10/1h");
   EXPECT_TRUE(asks(Ask{}));
   EXPECT_FALSE(asks(Ask{}));
-}
-
-TEST_F(FallbackCacheTest, OtherNumbersInOneSpaceDoNotMatch) {
-  LimitDefinition low = Limit("token_bucket 1/1h").definition();
-  LimitDefinition high = Limit("token_bucket 2/1h").definition();
-  low.space = high.space = "each its own";
-  low.varies = high.varies = true;
-  const auto space = store_->open_space(low);
-  EXPECT_EQ(store_->open_space(high), space);
-  const auto take = [&](const LimitDefinition& limit) {
-    const Request request{.limit = &limit, .space = space.get(), .key = "k"};
-    Decision decision;
-    store_->decide({&request, 1}, kStoreTime, {&decision, 1});
-    return decision;
-  };
-  EXPECT_TRUE(take(low).allowed);
-  EXPECT_FALSE(take(low).allowed);
-  store_->open_space(high);
-  EXPECT_EQ(take(low).source, Source::kCache);
-  EXPECT_EQ(take(high).source, Source::kStore);
 }
 
 TEST_F(FallbackCacheTest, MayBeSwitchedOff) {

@@ -18,7 +18,6 @@ namespace sluice {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::steady_clock;
 
 /// A crawler: one limit for each host and one for all hosts together, whose units return after
 /// hours.
@@ -51,15 +50,6 @@ TEST_F(ClaimsTest, DeniesAtOnceWhatWouldTakeTooLong) {
   EXPECT_GT(denied.retry_after, 170min);
   EXPECT_EQ(acquire_all({{total_, "", 3}, {host_, "b"}}).retry_after, kNever);
   EXPECT_EQ(total_.peek("").remaining, 2) << "nothing is taken";
-}
-
-TEST_F(ClaimsTest, WaitsUntilAllWindowsAdmit) {
-  Limiter brief(store_, Limit("fixed_window 1/20ms anchor=first", "brief"));
-  Limiter longer(store_, Limit("fixed_window 1/60ms anchor=first", "longer"));
-  const auto began = steady_clock::now();
-  acquire_all({{brief, ""}, {longer, ""}});
-  EXPECT_TRUE(acquire_all({{brief, ""}, {longer, ""}}).allowed);
-  EXPECT_GE(steady_clock::now() - began, 60ms);
 }
 
 TEST_F(ClaimsTest, WaitsForTheClaimThatDeniesAndIsWokenByARefund) {
@@ -128,16 +118,6 @@ TEST_F(ClaimsTest, AStoppedCallerReturnsReservedUnits) {
   EXPECT_EQ(denied.delay, 0ns);
   EXPECT_EQ(total_.peek("").remaining, 2);
   EXPECT_LE(bucket.peek("").reset_after, 1h);
-}
-
-TEST_F(ClaimsTest, WaitForWhatBucketsReserve) {
-  Limiter bucket(store_, Limit("token_bucket 1/50ms", "bucket"));
-  const auto began = steady_clock::now();
-  acquire_all({{total_, ""}, {bucket, ""}});
-  const Decision second = acquire_all({{total_, ""}, {bucket, ""}});
-  EXPECT_TRUE(second.allowed);
-  EXPECT_GT(second.delay, 0ns);
-  EXPECT_GE(steady_clock::now() - began, second.delay);
 }
 
 TEST_F(ClaimsTest, ALateGrantIsReturnedAndWakesTheWaitersOfEachClaim) {

@@ -271,24 +271,6 @@ TEST_F(WaitingForAPermitTest, ACallerThatDoesNotWaitIsToldTheSameWithoutBlocking
   expect_granted();
 }
 
-TEST_F(ConcurrencyLimiterTest, BlocksAKey) {
-  jobs_.block("k", hours(1));
-  const Permit permit = jobs_.try_acquire("k");
-  EXPECT_FALSE(permit);
-  EXPECT_GT(permit.decision().retry_after, hours(1) - seconds(60));
-  EXPECT_TRUE(jobs_.try_acquire("other"));
-}
-
-TEST_F(ConcurrencyLimiterTest, APermitThatWasResetExpires) {
-  ConcurrencyLimiter brief(store_, Limit("concurrency 1 lease=60ms", "brief"));
-  Permit permit = brief.try_acquire("k");
-  std::promise<void> expired;
-  permit.on_expiry([&] { expired.set_value(); });
-  brief.reset("k");
-  expired.get_future().get();
-  EXPECT_FALSE(permit.held());
-}
-
 TEST(Permit, MayBeDestroyedByTheCallbackThatIsCalledAtOnce) {
   ManualClock clock;
   const Limit limit("concurrency 1 lease=3s");

@@ -25,7 +25,6 @@ namespace sluice {
 namespace {
 
 using std::chrono::hours;
-using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
@@ -72,16 +71,6 @@ TEST_F(AcquireTest, RefusesNumbersOutOfRange) {
   EXPECT_THROW(std::rethrow_exception(answer.get_future().get().error), std::invalid_argument);
 }
 
-TEST_F(AcquireTest, WaitsForWhatABucketReserves) {
-  Limiter& limiter = use("token_bucket 1/300ms");
-  const auto began = steady_clock::now();
-  EXPECT_EQ(limiter.acquire("k").delay, nanoseconds(0));
-  const Decision decision = limiter.acquire("k");
-  EXPECT_TRUE(decision.allowed);
-  EXPECT_GT(decision.delay, nanoseconds(0));
-  EXPECT_GE(steady_clock::now() - began, decision.delay);
-}
-
 TEST_F(AcquireTest, ReturnsWhatItNoLongerWaitsFor) {
   Limiter& limiter = use("token_bucket 1/1h");
   limiter.acquire("k");
@@ -106,28 +95,6 @@ TEST_F(AcquireTest, AWaitBeyondTheTimeoutIsDeniedAtOnce) {
     EXPECT_EQ(limiter.acquire("k", 2).retry_after, kNever);
   }
   EXPECT_LT(steady_clock::now() - began, seconds(60));
-}
-
-TEST_F(AcquireTest, WaitsForAWindow) {
-  Limiter& limiter = use("fixed_window 2/30ms anchor=first");
-  const auto began = steady_clock::now();
-  limiter.acquire("k", 2);
-  EXPECT_TRUE(limiter.acquire("k").allowed);
-  EXPECT_GE(steady_clock::now() - began, milliseconds(30));
-}
-
-TEST_F(AcquireTest, StopsWaitingInTheQueue) {
-  Limiter& limiter = use("fixed_window 1/1h anchor=first");
-  limiter.acquire("k");
-  std::stop_source stop;
-  std::jthread stopper([&] {
-    await_waiting(1);
-    stop.request_stop();
-  });
-  const Decision decision = limiter.acquire("k", 1, kForever, stop.get_token());
-  EXPECT_FALSE(decision.allowed);
-  EXPECT_EQ(decision.ended, Ended::kStopped);
-  EXPECT_GT(decision.retry_after, seconds(3000));
 }
 
 /// A caller that waits for a window gets returned units at once.
@@ -296,32 +263,6 @@ TEST_F(AcquireTest, CallsBack) {
   limiter.async_acquire("k", 1, nanoseconds(1), to(third));
   EXPECT_TRUE(second.get_future().get().decision.allowed);
   EXPECT_FALSE(third.get_future().get().decision.allowed);
-}
-
-TEST_F(AcquireTest, CallsBackWhenTheDelayIsOver) {
-  Limiter& limiter = use("token_bucket 1/300ms");
-  limiter.acquire("k");
-  const auto began = steady_clock::now();
-  std::promise<Answer> answer;
-  limiter.async_acquire("k", 1, kForever, to(answer));
-  const Decision decision = answer.get_future().get().decision;
-  EXPECT_TRUE(decision.allowed);
-  EXPECT_GT(decision.delay, nanoseconds(0));
-  EXPECT_GE(steady_clock::now() - began, decision.delay - milliseconds(1));
-}
-
-TEST_F(AcquireTest, CallsBackWhenItIsStopped) {
-  Limiter& limiter = use("token_bucket 1/1h");
-  limiter.acquire("k");
-  std::stop_source stop;
-  std::promise<Answer> answer;
-  limiter.async_acquire("k", 1, kForever, to(answer), stop.get_token());
-  stop.request_stop();
-  const Decision decision = answer.get_future().get().decision;
-  EXPECT_FALSE(decision.allowed);
-  EXPECT_EQ(decision.ended, Ended::kStopped);
-  EXPECT_GT(decision.retry_after, seconds(3590));
-  EXPECT_LE(limiter.peek("k").reset_after, hours(1)) << "it has been returned";
 }
 
 /// Callers that wait in the queue of a window, or for units of a bucket that they have reserved.

@@ -433,17 +433,6 @@ TEST_F(LimiterTest, NeedsAStore) {
   EXPECT_THROW(Limiter(nullptr, Limit("token_bucket 1/1s")), std::invalid_argument);
 }
 
-TEST_F(LimiterTest, RaisesForABatchOnceAllOthersAreDecided) {
-  Limiter limiter = make_limiter({.on_failure = OnFailure::kRaise});
-  inner_->loses = [](const Request& request) { return request.key == "b"; };
-  const std::vector<Ask> asks{{.key = "b"}, {.key = "a"}};
-  std::vector<Decision> decisions(2);
-  EXPECT_THROW(limiter.check(asks, decisions), StoreError);
-  EXPECT_THAT(inner_->batches, ElementsAre(2)) << "it is one question";
-  EXPECT_EQ(decisions[0].source, Source::kUnavailable);
-  EXPECT_TRUE(decisions[1].allowed);
-}
-
 // Pending requests keep alive what they need, except the store.
 TEST_F(LimiterTest, MayGoBeforeItsQuestionsAreAnswered) {
   answer_later();

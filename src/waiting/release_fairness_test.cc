@@ -44,12 +44,6 @@ TEST_F(ReleaseFairnessTest, TheNextRunBeginsAfterTheBackoff) {
   EXPECT_EQ(fairness_.backs_off_until("k"), after + seconds(2) + milliseconds(100));
 }
 
-TEST_F(ReleaseFairnessTest, RunsAreShortWhereTheStoreTells) {
-  fairness_.store_notifies();
-  pass_on(ReleaseFairness::kLeastGrants, start_, milliseconds(25));
-  EXPECT_EQ(fairness_.backs_off_until("k"), start_ + milliseconds(4));
-}
-
 TEST_F(ReleaseFairnessTest, OfLongJobsSomeFollowEachOther) {
   pass_on(3, start_, hours(1));
   EXPECT_LE(fairness_.backs_off_until("k"), start_) << "these are passed on at once";

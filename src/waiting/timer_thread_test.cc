@@ -5,17 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstdint>
 #include <future>
-#include <random>
-#include <sstream>
 #include <thread>
 #include <vector>
 
 #include "testing/child_process.h"
-#include "testing/manual_timer_thread.h"
 #include "waiting/fork.h"
 #include "waiting/requests.h"
 
@@ -23,7 +19,6 @@ namespace sluice {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::nanoseconds;
 using TimePoint = TimerThread::TimePoint;
 
 TEST(TimerThread, RunsWhatIsPostedInOrderOnItsThread) {
@@ -116,39 +111,6 @@ TEST(PermitId, AreDifferentAndNeverZero) {
   std::sort(ids.begin(), ids.end());
   EXPECT_NE(ids.front(), 0U);
   EXPECT_EQ(std::adjacent_find(ids.begin(), ids.end()), ids.end());
-}
-
-// An output of std::mt19937_64 shows a word of its state.
-std::uint64_t word_of_state(std::uint64_t output) {
-  const auto invert = [](std::uint64_t number, auto change) {
-    std::uint64_t found = number;
-    for (int i = 0; i < 64; ++i) found = number ^ change(found);
-    return found;
-  };
-  output ^= output >> 43U;
-  output = invert(output, [](std::uint64_t y) { return (y << 37U) & 0xFFF7EEE000000000U; });
-  output = invert(output, [](std::uint64_t y) { return (y << 17U) & 0x71D67FFFEDA60000U; });
-  return invert(output, [](std::uint64_t y) { return (y >> 29U) & 0x5555555555555555U; });
-}
-
-// What the standard library's generator gives next, after as many outputs as its state has words.
-template <class Numbers>
-std::uint64_t predicted_after(const Numbers& outputs) {
-  std::stringstream state;
-  for (const std::uint64_t output : outputs) state << word_of_state(output) << ' ';
-  state << outputs.size();
-  std::mt19937_64 generator;
-  state >> generator;
-  return generator();
-}
-
-TEST(PermitId, AreNotPredictedFromThoseBefore) {
-  std::array<std::uint64_t, std::mt19937_64::state_size> numbers;
-  std::mt19937_64 generator(7);
-  for (std::uint64_t& number : numbers) number = generator();
-  ASSERT_EQ(predicted_after(numbers), generator());
-  for (std::uint64_t& number : numbers) number = new_permit_id();
-  EXPECT_NE(predicted_after(numbers), new_permit_id());
 }
 
 TEST(PermitId, AChildOfForkHasOthers) {
