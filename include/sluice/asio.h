@@ -36,7 +36,6 @@
 #include <concepts>
 #include <cstdint>
 #include <exception>
-#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -199,35 +198,21 @@ auto async_check(Limiter& limiter, std::span<const Ask> asks, Token&& token) {
 
 /// check_all()
 template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision)) Token>
-auto async_check_all(std::span<const Claim> claims, Token&& token) {
+auto async_check_all(ClaimList claims, Token&& token) {
   return internal::initiate<Token, Decision>(
       token, [copies = internal::Copies<Claim>(claims)](auto callback) {
         sluice::async_check_all(copies.all(), std::move(callback));
       });
 }
 
-/// The same, with the claims listed in the call.
-template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision)) Token>
-auto async_check_all(std::initializer_list<Claim> claims, Token&& token) {
-  return async_check_all(std::span(claims.begin(), claims.size()), std::forward<Token>(token));
-}
-
 /// check_all() with parts: the decision, and that of each claim.
 template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision, std::vector<Decision>))
               Token>
-auto async_check_all_parts(std::span<const Claim> claims, Token&& token) {
+auto async_check_all_parts(ClaimList claims, Token&& token) {
   return internal::initiate<Token, Decision, std::vector<Decision>>(
       token, [copies = internal::Copies<Claim>(claims)](auto callback) {
         sluice::async_check_all_parts(copies.all(), std::move(callback));
       });
-}
-
-/// The same, with the claims listed in the call.
-template <BOOST_ASIO_COMPLETION_TOKEN_FOR(void(std::exception_ptr, Decision, std::vector<Decision>))
-              Token>
-auto async_check_all_parts(std::initializer_list<Claim> claims, Token&& token) {
-  return async_check_all_parts(std::span(claims.begin(), claims.size()),
-                               std::forward<Token>(token));
 }
 
 /// Limiter::peek() and ConcurrencyLimiter::peek()

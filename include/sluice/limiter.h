@@ -204,6 +204,18 @@ struct Claim {
   std::int64_t cost = 1;
 };
 
+/// Claims that are listed in the call, check_all({{per_host, host}, {total, ""}}), or that a
+/// vector, an array or a span holds. Refers to them.
+class ClaimList : public std::span<const Claim> {
+ public:
+  /// Those of the vector or array.
+  using std::span<const Claim>::span;
+  /// Those of the span.
+  ClaimList(std::span<const Claim> claims) : span(claims) {}
+  /// Those listed in the call.
+  ClaimList(std::initializer_list<Claim> claims) : span(claims.begin(), claims.size()) {}
+};
+
 /// Takes from all claims or from none, in one atomic step of the store. The result is that of the
 /// binding claim, Decision::binding, with the longest delay of all: if any denies, of the denying
 /// one with the longest retry_after; if all admit, of the one with the least remaining.
@@ -212,21 +224,13 @@ struct Claim {
 /// different stores, if two have the same limit and key, or if the store cannot take from all of
 /// them in one step: in a Redis cluster all keys must be in one slot, as equal keys are; Memcached
 /// cannot (join limits for one key with `&` instead).
-SLUICE_EXPORT Decision check_all(std::span<const Claim> claims);
-/// The same, with the claims listed in the call.
-inline Decision check_all(std::initializer_list<Claim> claims) {
-  return check_all(std::span(claims.begin(), claims.size()));
-}
+SLUICE_EXPORT Decision check_all(ClaimList claims);
 
 /// The same, and also returns the decision of each claim: parts[i] is that of claims[i]. If all
 /// admit, they describe the state after the charge; if one denies, the state as it is, with
 /// `allowed` and `retry_after` for the cost of the claim. Also throws std::invalid_argument if
 /// `parts` has fewer elements than `claims`.
-SLUICE_EXPORT Decision check_all(std::span<const Claim> claims, std::span<Decision> parts);
-/// The same, with the claims listed in the call.
-inline Decision check_all(std::initializer_list<Claim> claims, std::span<Decision> parts) {
-  return check_all(std::span(claims.begin(), claims.size()), parts);
-}
+SLUICE_EXPORT Decision check_all(ClaimList claims, std::span<Decision> parts);
 
 /// Takes from all claims or from none, and blocks until the caller may go ahead with all of them.
 /// As Limiter::acquire(): `patience` is the timeout; buckets reserve future units, and for other
@@ -237,40 +241,20 @@ inline Decision check_all(std::initializer_list<Claim> claims, std::span<Decisio
 /// units is told the rest of that wait as retry_after, beside the numbers of the claim that was
 /// binding before they were returned. Throws as check_all(); but what only the store finds
 /// out, it throws when it first asks the store, which may be after a wait behind other callers.
-SLUICE_EXPORT Decision acquire_all(std::span<const Claim> claims,
-                                   std::chrono::nanoseconds patience = kForever,
+SLUICE_EXPORT Decision acquire_all(ClaimList claims, std::chrono::nanoseconds patience = kForever,
                                    std::stop_token stop = {});
-/// The same, with the claims listed in the call.
-inline Decision acquire_all(std::initializer_list<Claim> claims,
-                            std::chrono::nanoseconds patience = kForever,
-                            std::stop_token stop = {}) {
-  return acquire_all(std::span(claims.begin(), claims.size()), patience, std::move(stop));
-}
 
 /// Takes from all claims or from none, now or, of buckets, in the future: as Limiter::reserve().
 /// The i-th reservation is of claims[i]; all are granted or none is. Each has the decision() of all
 /// claims together, as of check_all(), so it is enough to wait for one of them. Each is settled on
 /// its own. Throws as check_all().
-SLUICE_EXPORT std::vector<Reservation> reserve_all(std::span<const Claim> claims,
+SLUICE_EXPORT std::vector<Reservation> reserve_all(ClaimList claims,
                                                    std::chrono::nanoseconds patience = kForever);
-/// The same, with the claims listed in the call.
-inline std::vector<Reservation> reserve_all(std::initializer_list<Claim> claims,
-                                            std::chrono::nanoseconds patience = kForever) {
-  return reserve_all(std::span(claims.begin(), claims.size()), patience);
-}
 
 /// check_all() without blocking, like the async_ functions of Limiter.
-SLUICE_EXPORT void async_check_all(std::span<const Claim> claims, DecisionCallback callback);
-/// The same, with the claims listed in the call.
-inline void async_check_all(std::initializer_list<Claim> claims, DecisionCallback callback) {
-  async_check_all(std::span(claims.begin(), claims.size()), std::move(callback));
-}
+SLUICE_EXPORT void async_check_all(ClaimList claims, DecisionCallback callback);
 
 /// The same, with the decision of each claim.
-SLUICE_EXPORT void async_check_all_parts(std::span<const Claim> claims, PartsCallback callback);
-/// The same, with the claims listed in the call.
-inline void async_check_all_parts(std::initializer_list<Claim> claims, PartsCallback callback) {
-  async_check_all_parts(std::span(claims.begin(), claims.size()), std::move(callback));
-}
+SLUICE_EXPORT void async_check_all_parts(ClaimList claims, PartsCallback callback);
 
 }  // namespace sluice

@@ -92,12 +92,12 @@ Decision whole_of(const Decision& decision, std::size_t claims) {
 
 }  // namespace
 
-Decision check_all(std::span<const Claim> claims) {
+Decision check_all(ClaimList claims) {
   const AskedClaims asked(claims);
   return whole_of(asked.store->decide_all(asked.requests, kStoreTime), claims.size());
 }
 
-Decision check_all(std::span<const Claim> claims, std::span<Decision> parts) {
+Decision check_all(ClaimList claims, std::span<Decision> parts) {
   AskedClaims asked(claims);
   require_room(parts.size(), claims.size());
   asked.want(parts);
@@ -106,7 +106,7 @@ Decision check_all(std::span<const Claim> claims, std::span<Decision> parts) {
   return whole_of(decision, claims.size());
 }
 
-void async_check_all(std::span<const Claim> claims, DecisionCallback callback) {
+void async_check_all(ClaimList claims, DecisionCallback callback) {
   async_check_all_parts(
       claims, [callback = std::move(callback)](const Decision& whole, const std::vector<Decision>&,
                                                std::exception_ptr error) {
@@ -114,7 +114,7 @@ void async_check_all(std::span<const Claim> claims, DecisionCallback callback) {
       });
 }
 
-void async_check_all_parts(std::span<const Claim> claims, PartsCallback callback) {
+void async_check_all_parts(ClaimList claims, PartsCallback callback) {
   std::optional<AskedClaims> asked;
   if (auto error = error_in([&] { asked.emplace(claims); })) {
     return callback({}, {}, std::move(error));
@@ -134,15 +134,13 @@ void async_check_all_parts(std::span<const Claim> claims, PartsCallback callback
             });
 }
 
-Decision acquire_all(std::span<const Claim> claims, std::chrono::nanoseconds patience,
-                     std::stop_token stop) {
+Decision acquire_all(ClaimList claims, std::chrono::nanoseconds patience, std::stop_token stop) {
   const AskedClaims asked(claims);
   require_patience(patience);
   return whole_of(acquire(asked.acquire_request(patience), std::nullopt, stop), claims.size());
 }
 
-std::vector<Reservation> reserve_all(std::span<const Claim> claims,
-                                     std::chrono::nanoseconds patience) {
+std::vector<Reservation> reserve_all(ClaimList claims, std::chrono::nanoseconds patience) {
   AskedClaims asked(claims);
   require_patience(patience);
   for (Request& request : asked.requests) request.patience_ns = patience.count();
