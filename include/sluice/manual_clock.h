@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-class TimerQueue;
+class TimerThread;
 
 /// A clock for tests, which stands still until the test advances it. A memory store that is opened
 /// with it decides by this clock, and callers of its limits wait by it: in acquire(),
@@ -55,7 +55,7 @@ class SLUICE_EXPORT ManualClock {
  private:
   friend std::shared_ptr<Store> open_store(std::string_view url, ManualClock& clock);
 
-  const std::shared_ptr<TimerQueue> timer_;
+  const std::shared_ptr<TimerThread> timer_;
 };
 
 /// Opens a memory store, `memory:` with its options, that goes by this clock. Throws StoreError,

@@ -20,7 +20,7 @@
 namespace sluice {
 
 using std::chrono::nanoseconds;
-using TimePoint = TimerThread::TimePoint;
+using TimePoint = TimerQueue::TimePoint;
 
 namespace {
 
@@ -37,7 +37,7 @@ class Delay : public std::enable_shared_from_this<Delay> {
   /// Called once.
   using Done = std::function<void(const Awakening&)>;
 
-  Delay(std::shared_ptr<TimerThread> timer, Done done)
+  Delay(std::shared_ptr<TimerQueue> timer, Done done)
       : timer_(std::move(timer)), done_(std::move(done)) {
     count_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -51,7 +51,7 @@ class Delay : public std::enable_shared_from_this<Delay> {
   /// `wakings` is that of the outcome that granted the claims.
   void begin(TimePoint ready, std::span<const AcquireClaim> claims, std::uint64_t wakings,
              const std::stop_token& stop) {
-    ready_ = timer_->at(std::min(ready, TimerThread::kEndOfTime - nanoseconds(1)),
+    ready_ = timer_->at(std::min(ready, TimerQueue::kEndOfTime - nanoseconds(1)),
                         [self = shared_from_this()] { self->end({}); });
     for (std::size_t i = 0; i < claims.size(); ++i) {
       const AcquireClaim& claim = claims[i];
@@ -87,9 +87,9 @@ class Delay : public std::enable_shared_from_this<Delay> {
   }
 
   std::atomic<std::size_t>& count_ = counter();
-  const std::shared_ptr<TimerThread> timer_;
+  const std::shared_ptr<TimerQueue> timer_;
   Done done_;
-  TimerThread::Timer ready_;
+  TimerQueue::Timer ready_;
   std::list<Sleepers::Sleeper> sleepers_;
   std::optional<StopCallback> stop_;
 };
@@ -181,7 +181,7 @@ class Acquisition : public std::enable_shared_from_this<Acquisition> {
   AcquireRequest request_;
   const std::stop_token stop_;
   const DecisionCallback callback_;
-  std::shared_ptr<TimerThread> timer_;  // Null until the caller has to wait.
+  std::shared_ptr<TimerQueue> timer_;  // Null until the caller has to wait.
   AcquireOutcome granted_;
   TimePoint ready_;
 };
@@ -197,7 +197,7 @@ Decision acquire(AcquireRequest request, std::optional<AcquireOutcome> asked,
   const AcquireOutcome outcome =
       WaitQueues::acquire_blocking(request, false, std::move(asked), stop);
   if (is_over(outcome)) return outcome.decision;
-  std::shared_ptr<TimerThread> timer;
+  std::shared_ptr<TimerQueue> timer;
   try {
     timer = request.claim().queues->timer();
   } catch (const std::system_error&) {
@@ -215,7 +215,7 @@ Decision acquire(AcquireRequest request, std::optional<AcquireOutcome> asked,
   return decision;
 }
 
-bool sleep_until(const std::shared_ptr<TimerThread>& timer, TimePoint ready,
+bool sleep_until(const std::shared_ptr<TimerQueue>& timer, TimePoint ready,
                  const std::stop_token& stop) {
   return block_until_called<bool>(timer, [&](const auto& called) {
     const auto delay = std::make_shared<Delay>(

@@ -23,7 +23,7 @@ Decision acquire(AcquireRequest request, std::optional<AcquireOutcome> asked,
                  const std::stop_token& stop);
 
 /// Blocks the calling thread until `ready`, and returns true; false if `stop` is requested before.
-bool sleep_until(const std::shared_ptr<TimerThread>& timer, TimerThread::TimePoint ready,
+bool sleep_until(const std::shared_ptr<TimerQueue>& timer, TimerQueue::TimePoint ready,
                  const std::stop_token& stop);
 
 }  // namespace sluice

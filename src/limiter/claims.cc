@@ -45,8 +45,8 @@ class AskedClaims {
   /// A request for all of them, whose timeout begins now.
   AcquireRequest acquire_request(std::chrono::nanoseconds patience) const {
     const auto claim = [&](const Claim& c) { return c.limiter.impl_->claim(c.key, c.cost); };
-    const TimerThread::TimePoint now = claims_[0].limiter.impl_->now();  // All have one clock.
-    AcquireRequest request(claim(claims_[0]), TimerThread::later(now, patience));
+    const TimerQueue::TimePoint now = claims_[0].limiter.impl_->now();  // All have one clock.
+    AcquireRequest request(claim(claims_[0]), TimerQueue::later(now, patience));
     for (const Claim& other : claims_.subspan(1)) request.claims.push_back(claim(other));
     return request;
   }

@@ -10,7 +10,7 @@
 namespace sluice {
 
 using std::chrono::nanoseconds;
-using TimePoint = TimerThread::TimePoint;
+using TimePoint = TimerQueue::TimePoint;
 
 class ConcurrencyLimiter::Impl final : public LimiterCore {
  public:
@@ -18,7 +18,7 @@ class ConcurrencyLimiter::Impl final : public LimiterCore {
       : LimiterCore(std::move(store), std::move(limit), LimitBinding::Kind::kPermits),
         leases_(std::make_shared<LeaseKeeper>(binding(), shared_queues(), timer())) {}
 
-  TimePoint end_of(nanoseconds patience) const { return TimerThread::later(now(), patience); }
+  TimePoint end_of(nanoseconds patience) const { return TimerQueue::later(now(), patience); }
 
   /// A request for a permit with a new id, by a caller that waits until then.
   AcquireRequest request(std::string_view key, TimePoint until) const {
@@ -50,7 +50,7 @@ class ConcurrencyLimiter::Impl final : public LimiterCore {
     if (!leases_->is_shared()) return false;
     const TimePoint backs_off_until = queues().fairness().backs_off_until(key);
     const TimePoint now = this->now();
-    return now < backs_off_until && backs_off_until < TimerThread::later(now, patience);
+    return now < backs_off_until && backs_off_until < TimerQueue::later(now, patience);
   }
 
  private:

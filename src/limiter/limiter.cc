@@ -59,9 +59,9 @@ Limiter& Limiter::operator=(Limiter&&) noexcept = default;
 Decision Limiter::Impl::wait(std::string_view key, std::int64_t cost, nanoseconds patience,
                              std::optional<AcquireOutcome> asked,
                              const std::stop_token& stop) const {
-  const TimerThread::TimePoint begun = now();
+  const TimerQueue::TimePoint begun = now();
   if (asked) asked->asked = begun;
-  return sluice::acquire({claim(key, cost), TimerThread::later(begun, patience)}, std::move(asked),
+  return sluice::acquire({claim(key, cost), TimerQueue::later(begun, patience)}, std::move(asked),
                          stop);
 }
 
@@ -212,7 +212,7 @@ void Limiter::async_acquire(std::string_view key, std::int64_t cost, nanoseconds
                             DecisionCallback callback, std::stop_token stop) {
   auto error = error_in([&] { to_reserve(impl_->bound(), key, cost, patience); });
   if (error) return callback({}, std::move(error));
-  acquire_later({impl_->claim(key, cost), TimerThread::later(impl_->now(), patience)}, stop,
+  acquire_later({impl_->claim(key, cost), TimerQueue::later(impl_->now(), patience)}, stop,
                 std::move(callback));
 }
 

@@ -81,8 +81,8 @@ class LimiterCore {
 
   /// The time by which callers wait, and its timer. The clock of the process, unless the store goes
   /// by a ManualClock.
-  TimerThread::TimePoint now() const { return queues_->now(); }
-  std::shared_ptr<TimerThread> timer() const { return queues_->timer(); }
+  TimerQueue::TimePoint now() const { return queues_->now(); }
+  std::shared_ptr<TimerQueue> timer() const { return queues_->timer(); }
 
   /// What an AcquireRequest for this limit takes.
   AcquireClaim claim(std::string_view key, std::int64_t cost) const {

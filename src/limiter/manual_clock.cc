@@ -18,14 +18,14 @@ constexpr nanoseconds kStart{11'574 * kDayNs};
 constexpr nanoseconds kMostPassed{std::int64_t{36'525} * kDayNs};
 
 // The timer's clock counts from the Unix epoch, as the store does.
-Instant now_of(const TimerQueue& timer) {
+Instant now_of(const TimerThread& timer) {
   return nanoseconds(timer.now().time_since_epoch()).count();
 }
 
 /// A memory store with the time of a ManualClock.
 class ManualStore final : public Store {
  public:
-  ManualStore(std::shared_ptr<Store> inner, std::shared_ptr<TimerQueue> timer)
+  ManualStore(std::shared_ptr<Store> inner, std::shared_ptr<TimerThread> timer)
       : inner_(std::move(inner)), timer_(std::move(timer)) {}
 
   std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>& held,
@@ -52,12 +52,12 @@ class ManualStore final : public Store {
   Instant at(Instant asked) const { return asked == kStoreTime ? now() : asked; }
 
   const std::shared_ptr<Store> inner_;
-  const std::shared_ptr<TimerQueue> timer_;
+  const std::shared_ptr<TimerThread> timer_;
 };
 
 }  // namespace
 
-ManualClock::ManualClock() : timer_(std::make_shared<TimerQueue>(TimerThread::TimePoint(kStart))) {}
+ManualClock::ManualClock() : timer_(std::make_shared<TimerThread>(TimerQueue::TimePoint(kStart))) {}
 
 std::chrono::system_clock::time_point ManualClock::now() const {
   using std::chrono::system_clock;

@@ -31,7 +31,7 @@ Reservation::Reservation() = default;
 
 Reservation::Reservation(const Decision& decision, std::unique_ptr<Impl> impl)
     : decision_(decision), impl_(std::move(impl)) {
-  if (impl_) ready_ = TimerThread::later(impl_->core().now(), decision.delay);
+  if (impl_) ready_ = TimerQueue::later(impl_->core().now(), decision.delay);
 }
 
 Reservation::Reservation(Reservation&& other) noexcept

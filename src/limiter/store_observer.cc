@@ -33,7 +33,7 @@ class Observation final : public std::enable_shared_from_this<Observation> {
   }
 
  private:
-  const std::shared_ptr<TimerThread> timer_ = TimerThread::shared();
+  const std::shared_ptr<TimerQueue> timer_ = TimerThread::shared();
   const std::weak_ptr<Store> store_;
   StoreEvents events_;
   const StoreObserver observer_;

@@ -29,7 +29,7 @@ nanoseconds until_next_try(nanoseconds lease) {
 }  // namespace
 
 LeaseKeeper::LeaseKeeper(std::shared_ptr<const LimitBinding> binding,
-                         std::shared_ptr<WaitQueues> queues, std::shared_ptr<TimerThread> timer)
+                         std::shared_ptr<WaitQueues> queues, std::shared_ptr<TimerQueue> timer)
     : binding_(std::move(binding)),
       queues_(std::move(queues)),
       timer_(std::move(timer)),
@@ -45,7 +45,7 @@ std::shared_ptr<Lease> LeaseKeeper::hold(std::string key, const AcquireOutcome& 
   assert(granted.is_granted());
   auto lease = std::make_shared<Lease>(shared_from_this(), std::move(key), granted);
   const std::lock_guard lock(mutex_);
-  schedule(lease, TimerThread::later(granted.asked, until_renewal(lease_of(granted.bound()))));
+  schedule(lease, TimerQueue::later(granted.asked, until_renewal(lease_of(granted.bound()))));
   arm();
   return lease;
 }
@@ -63,7 +63,7 @@ void LeaseKeeper::unschedule(Lease& lease) {
 void LeaseKeeper::arm() {
   if (schedule_.empty()) return;
   const TimePoint due = schedule_.begin()->first;
-  if (due == TimerThread::kEndOfTime || (armed_ && armed_->when <= due)) return;
+  if (due == TimerQueue::kEndOfTime || (armed_ && armed_->when <= due)) return;
   if (armed_) timer_->cancel(*armed_);
   armed_ = timer_->at(due, [weak = weak_from_this()] {
     if (const auto keeper = weak.lock()) keeper->look_after();
@@ -137,13 +137,13 @@ void LeaseKeeper::settle(const Leases& leases, TimePoint sent, std::span<const D
       const nanoseconds length = lease_of(lease.bound_);
       const TimePoint expires_at = lease.expires_at_.load(std::memory_order_relaxed);
       if (is_renewed) {
-        lease.expires_at_.store(TimerThread::later(sent, length), std::memory_order_relaxed);
-        schedule(leases[i], TimerThread::later(sent, until_renewal(length)));
+        lease.expires_at_.store(TimerQueue::later(sent, length), std::memory_order_relaxed);
+        schedule(leases[i], TimerQueue::later(sent, until_renewal(length)));
       } else if (is_answered || now >= expires_at) {
         lease.state_.store(Lease::State::kExpired, std::memory_order_release);
         expired.push_back(&lease);
       } else {
-        schedule(leases[i], std::min(expires_at, TimerThread::later(now, until_next_try(length))));
+        schedule(leases[i], std::min(expires_at, TimerQueue::later(now, until_next_try(length))));
       }
     }
     arm();
@@ -171,7 +171,7 @@ Lease::Lease(std::shared_ptr<LeaseKeeper> keeper, std::string key, const Acquire
       giver_(granted.decision.source),
       was_last_(granted.decision.remaining == 0 && giver_ == Source::kStore),
       bound_(granted.bound()),
-      expires_at_(TimerThread::later(granted.asked, lease_of(granted.bound()))) {}
+      expires_at_(TimerQueue::later(granted.asked, lease_of(granted.bound()))) {}
 
 Request Lease::request(Operation operation) const {
   Request request = bound_.request(key_);

@@ -37,11 +37,11 @@ class Lease;
 /// nothing is renewed or released. The timer thread renews; all functions are thread-safe.
 class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
  public:
-  using TimePoint = TimerThread::TimePoint;
+  using TimePoint = TimerQueue::TimePoint;
 
   /// `binding` must be to a limit of permits; `queues` are the queues of its space.
   LeaseKeeper(std::shared_ptr<const LimitBinding> binding, std::shared_ptr<WaitQueues> queues,
-              std::shared_ptr<TimerThread> timer);
+              std::shared_ptr<TimerQueue> timer);
   ~LeaseKeeper();
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
@@ -70,20 +70,20 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
 
   const std::shared_ptr<const LimitBinding> binding_;
   const std::shared_ptr<WaitQueues> queues_;
-  const std::shared_ptr<TimerThread> timer_;
+  const std::shared_ptr<TimerQueue> timer_;
   const bool is_shared_;
   const std::uint64_t generation_ = fork_generation();
   std::mutex mutex_;
   // Guarded by mutex_:
   Schedule schedule_;
-  std::optional<TimerThread::Timer> armed_;
+  std::optional<TimerQueue::Timer> armed_;
 };
 
 /// A granted permit, from LeaseKeeper::hold() until it is released or expires. Shared by the Permit
 /// that the caller has and by the keeper's schedule. Thread-safe.
 class Lease {
  public:
-  using TimePoint = TimerThread::TimePoint;
+  using TimePoint = TimerQueue::TimePoint;
 
   /// For LeaseKeeper::hold().
   Lease(std::shared_ptr<LeaseKeeper> keeper, std::string key, const AcquireOutcome& granted);

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "testing/manual_timer_thread.h"
+#include "testing/manual_timer_queue.h"
 #include "testing/scripted_store.h"
 
 namespace sluice {
@@ -60,7 +60,7 @@ class LeaseKeeperTest : public testing::Test {
     timer_->run();
   }
 
-  std::shared_ptr<ManualTimerThread> timer_ = std::make_shared<ManualTimerThread>();
+  std::shared_ptr<ManualTimerQueue> timer_ = std::make_shared<ManualTimerQueue>();
   std::shared_ptr<ScriptedStore> store_ = std::make_shared<ScriptedStore>();
   std::shared_ptr<LimitBinding> binding_ = std::make_shared<LimitBinding>(
       store_, Limit("concurrency 4 lease=60s", "jobs"), LimitBinding::Kind::kPermits);
@@ -342,21 +342,21 @@ TEST_F(LeaseKeeperTest, EndsWithItsPermits) {
 }
 
 /// Cancels nothing, as if each task had begun to run when it is cancelled.
-class TooLateTimerThread final : public TimerThread {
+class TooLateTimerQueue final : public TimerQueue {
  public:
-  explicit TooLateTimerThread(std::shared_ptr<TimerThread> timer) : timer_(std::move(timer)) {}
+  explicit TooLateTimerQueue(std::shared_ptr<TimerQueue> timer) : timer_(std::move(timer)) {}
   TimePoint now() const override { return timer_->now(); }
   Timer at(TimePoint when, Task task) override { return timer_->at(when, std::move(task)); }
   void cancel(const Timer&) override {}
 
  private:
-  const std::shared_ptr<TimerThread> timer_;
+  const std::shared_ptr<TimerQueue> timer_;
 };
 
 TEST_F(LeaseKeeperTest, ATimerThatIsReplacedTooLateLeavesNoFurtherOnes) {
   keeper_ =
       std::make_shared<LeaseKeeper>(binding_, binding_->bound().space->attachment<WaitQueues>(),
-                                    std::make_shared<TooLateTimerThread>(timer_));
+                                    std::make_shared<TooLateTimerQueue>(timer_));
   const auto later = hold(1);
   const auto earlier = hold(2, Source::kStore, seconds(1));
   EXPECT_EQ(timer_->timers(), 2U);

@@ -29,7 +29,7 @@ void LimitBinding::require_kind(const Limit& limit) const {
 }
 
 void LimitBinding::ask_on_timer(std::span<const Request> requests,
-                                std::shared_ptr<TimerThread> timer, Answered then,
+                                std::shared_ptr<TimerQueue> timer, Answered then,
                                 Batch::Mode mode) const {
   auto batch = std::make_unique<Batch>(requests, mode);
   batch->completion = [timer = std::move(timer), then = std::move(then)](Batch& completed) mutable {

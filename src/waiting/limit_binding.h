@@ -64,7 +64,7 @@ class LimitBinding {
   /// Asks the store without waiting; together, the requests have one answer. `then` runs and is
   /// destroyed on the timer thread, not on the store's worker thread, for which other callers wait.
   /// Throws std::invalid_argument as Store::submit(); `then` is then not called.
-  void ask_on_timer(std::span<const Request> requests, std::shared_ptr<TimerThread> timer,
+  void ask_on_timer(std::span<const Request> requests, std::shared_ptr<TimerQueue> timer,
                     Answered then, Batch::Mode mode = Batch::Mode::kEach) const;
 
   /// As Limiter::set_limit(). If the limit gets another space, that space shares the former one's

@@ -27,7 +27,7 @@ namespace sluice {
 /// other processes could have taken it then. Thread-safe.
 class ReleaseFairness {
  public:
-  using TimePoint = TimerThread::TimePoint;
+  using TimePoint = TimerQueue::TimePoint;
 
   struct Run {
     std::chrono::milliseconds lasts;

@@ -67,7 +67,7 @@ bool has_later(const LimitDefinition& limit) {
 // that stays so, whatever other parts the limit has. (Which part of a claim binds is not known if
 // there are several claims.)
 bool exceeds_timeout(const AcquireRequest& request, const AcquireOutcome& denied) {
-  if (request.claims.size() > 1 || request.until == TimerThread::kEndOfTime) return false;
+  if (request.claims.size() > 1 || request.until == TimerQueue::kEndOfTime) return false;
   const auto& parts = denied.bound().limit.definition().parts;
   return std::holds_alternative<Part<TokenBucket>>(parts[denied.decision.binding]);
 }
@@ -81,9 +81,9 @@ PermitId new_permit_id() {
   }
 }
 
-Question question_for(const AcquireRequest& request, TimerThread::TimePoint now) {
-  const auto left = request.until == TimerThread::kEndOfTime ? std::chrono::nanoseconds::max()
-                                                             : request.until - now;
+Question question_for(const AcquireRequest& request, TimerQueue::TimePoint now) {
+  const auto left = request.until == TimerQueue::kEndOfTime ? std::chrono::nanoseconds::max()
+                                                            : request.until - now;
   Question question{
       .outcome = {.permit = request.permit, .asked = now, .wakings = Sleepers::wakings()}};
   for (const AcquireClaim& claim : request.claims) {
@@ -97,7 +97,7 @@ Question question_for(const AcquireRequest& request, TimerThread::TimePoint now)
   return question;
 }
 
-AcquireOutcome ask_now(AcquireRequest& request, TimerThread::TimePoint now) {
+AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now) {
   Question question = question_for(request, now);
   AcquireOutcome& outcome = question.outcome;
   try {
@@ -114,7 +114,7 @@ AcquireOutcome ask_now(AcquireRequest& request, TimerThread::TimePoint now) {
 }
 
 void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
-                        std::shared_ptr<TimerThread> timer) {
+                        std::shared_ptr<TimerQueue> timer) {
   const Source source = outcome.decision.source;
   const bool is_answered =
       outcome.error == nullptr && source != Source::kLocal && source != Source::kPolicy;
@@ -131,13 +131,13 @@ void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
 }
 
 bool can_wait(const AcquireRequest& request, const AcquireOutcome& denied,
-              TimerThread::TimePoint now) {
+              TimerQueue::TimePoint now) {
   const auto retry_after = denied.decision.retry_after;
   if (denied.error != nullptr || denied.decision.allowed || retry_after == kNever) return false;
   // A permit may be released at any time.
   if (request.is_for_permit()) return now < request.until;
   return has_later(denied.bound().limit.definition()) && !exceeds_timeout(request, denied) &&
-         TimerThread::later(now, retry_after) <= request.until;
+         TimerQueue::later(now, retry_after) <= request.until;
 }
 
 }  // namespace sluice

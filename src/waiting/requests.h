@@ -34,7 +34,7 @@ struct AcquireClaim {
 
 /// What a caller wants to acquire, and how long it waits for it.
 struct AcquireRequest {
-  AcquireRequest(AcquireClaim claim, TimerThread::TimePoint waits_until, PermitId id = 0)
+  AcquireRequest(AcquireClaim claim, TimerQueue::TimePoint waits_until, PermitId id = 0)
       : permit(id), until(waits_until) {
     claims.push_back(std::move(claim));
   }
@@ -50,7 +50,7 @@ struct AcquireRequest {
   /// id if the store did not answer: see reclaim_unanswered().
   PermitId permit;
   /// The end of the timeout.
-  TimerThread::TimePoint until;
+  TimerQueue::TimePoint until;
 };
 
 /// The result of an AcquireRequest.
@@ -61,7 +61,7 @@ struct AcquireOutcome {
   /// The id with which the store was asked last; 0 if the limit is not one of permits.
   PermitId permit = 0;
   /// When the store was asked last.
-  TimerThread::TimePoint asked = {};
+  TimerQueue::TimePoint asked = {};
   /// Under which limit of each claim's binding it was asked last; empty if it was not asked. They
   /// stay valid as long as the bindings.
   boost::container::small_vector<const BoundLimit*, 1> bounds = {};
@@ -90,10 +90,10 @@ struct Question {
 /// The question to give to the store now, under the present limits. For units, the rest of the
 /// timeout is the longest delay that the store may reserve for; permits cannot be reserved. Refers
 /// to the request.
-Question question_for(const AcquireRequest& request, TimerThread::TimePoint now);
+Question question_for(const AcquireRequest& request, TimerQueue::TimePoint now);
 
 /// Asks the store, and waits for its answer. An exception becomes AcquireOutcome::error.
-AcquireOutcome ask_now(AcquireRequest& request, TimerThread::TimePoint now);
+AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now);
 
 /// Must be called with each outcome. If the store did not answer, it may have granted the permit
 /// nevertheless: then this calls reclaim(), and gives the request a new permit id for its next
@@ -101,12 +101,12 @@ AcquireOutcome ask_now(AcquireRequest& request, TimerThread::TimePoint now);
 /// and was then asked again. If the system has no random numbers for the id, the outcome gets that
 /// error: there is no next attempt.
 void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
-                        std::shared_ptr<TimerThread> timer = nullptr);
+                        std::shared_ptr<TimerQueue> timer = nullptr);
 
 /// Whether a denied caller may be admitted within its timeout, as far as the binding part or claim
 /// says. False for a token bucket, whose denial says already that the wait would exceed the
 /// timeout, and for buckets alone: no caller waits for a place in the queue of a leaky bucket.
 bool can_wait(const AcquireRequest& request, const AcquireOutcome& denied,
-              TimerThread::TimePoint now);
+              TimerQueue::TimePoint now);
 
 }  // namespace sluice

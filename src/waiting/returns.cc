@@ -74,7 +74,7 @@ UnderWay& under_way() {
 class SentReturn : public std::enable_shared_from_this<SentReturn> {
  public:
   SentReturn(std::shared_ptr<const LimitBinding> binding, const BoundLimit& bound,
-             const Request& request, std::shared_ptr<TimerThread> timer, Returned then)
+             const Request& request, std::shared_ptr<TimerQueue> timer, Returned then)
       : timer_(std::move(timer)),
         binding_(std::move(binding)),
         bound_(bound),
@@ -125,14 +125,14 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
   }
 
   UnderWay& under_way_ = under_way();
-  const std::shared_ptr<TimerThread> timer_;
+  const std::shared_ptr<TimerQueue> timer_;
   std::shared_ptr<const LimitBinding>
       binding_;  // Null during a pause before the release is sent again.
   const BoundLimit& bound_;
   const std::string key_;
   Request request_;
   const Returned then_;
-  TimerThread::TimePoint lease_ends_;
+  TimerQueue::TimePoint lease_ends_;
   std::chrono::nanoseconds pause_ = kFirstReclaimPause;
   bool has_place_ = false;
 };
@@ -140,7 +140,7 @@ class SentReturn : public std::enable_shared_from_this<SentReturn> {
 }  // namespace
 
 void return_later(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
-                  const Request& request, Returned then, std::shared_ptr<TimerThread> timer) {
+                  const Request& request, Returned then, std::shared_ptr<TimerQueue> timer) {
   if (binding->store()->answers_later()) {
     if (!timer) timer = TimerThread::shared_or_null();
     if (timer) {
@@ -162,7 +162,7 @@ Decision return_and_wait(const LimitBinding& binding, const Request& request) {
 }
 
 void reclaim(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
-             std::string_view key, PermitId permit, std::shared_ptr<TimerThread> timer) {
+             std::string_view key, PermitId permit, std::shared_ptr<TimerQueue> timer) {
   Request request = bound.request(key);
   request.operation = Operation::kRelease;
   request.permit = permit;

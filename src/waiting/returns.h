@@ -23,7 +23,7 @@ using Returned = std::function<void(const Decision&)>;
 /// lease ends, and the units until they return with time. `then` is called afterwards in either
 /// case: within this call if it has the answer by then, otherwise on the timer thread.
 void return_later(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
-                  const Request& request, Returned then, std::shared_ptr<TimerThread> timer);
+                  const Request& request, Returned then, std::shared_ptr<TimerQueue> timer);
 
 /// The same, but waits for the answer and returns it.
 Decision return_and_wait(const LimitBinding& binding, const Request& request);
@@ -38,7 +38,7 @@ Decision return_and_wait(const LimitBinding& binding, const Request& request);
 /// releases again, at most kMostReclaimedOfOne of them for one limit; a permit beyond that counts
 /// until its lease ends. A child of fork() starts its own count.
 void reclaim(const std::shared_ptr<const LimitBinding>& binding, const BoundLimit& bound,
-             std::string_view key, PermitId permit, std::shared_ptr<TimerThread> timer = nullptr);
+             std::string_view key, PermitId permit, std::shared_ptr<TimerQueue> timer = nullptr);
 
 inline constexpr std::size_t kMostReclaimed = 1'000;
 inline constexpr std::size_t kMostReclaimedOfOne = kMostReclaimed / 10;

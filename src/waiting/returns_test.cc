@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "testing/child_process.h"
-#include "testing/manual_timer_thread.h"
+#include "testing/manual_timer_queue.h"
 #include "testing/refuse_random_numbers.h"
 #include "testing/scripted_store.h"
 #include "waiting/wait_queues.h"
@@ -49,7 +49,7 @@ class ReturnsTest : public testing::Test {
            asked.permit == take.permit;
   }
 
-  std::shared_ptr<ManualTimerThread> timer_ = std::make_shared<ManualTimerThread>();
+  std::shared_ptr<ManualTimerQueue> timer_ = std::make_shared<ManualTimerQueue>();
   std::shared_ptr<ScriptedStore> store_ = std::make_shared<ScriptedStore>();
   std::shared_ptr<LimitBinding> binding_;
 };
@@ -182,7 +182,7 @@ TEST_F(ReclaimTest, OfAParentTakesNoPlaceInItsChild) {
 class UnansweredWaiterTest : public ReturnsTest {
  protected:
   AcquireRequest request() const {
-    return {{.binding = binding_, .queues = queues_, .key = "k"}, TimerThread::kEndOfTime, 1};
+    return {{.binding = binding_, .queues = queues_, .key = "k"}, TimerQueue::kEndOfTime, 1};
   }
 
   void wait() {

@@ -44,7 +44,7 @@ struct Shared {
 
 }  // namespace
 
-struct TimerQueue::State {
+struct TimerThread::State {
   explicit State(std::optional<TimePoint> start)
       : is_manual(start.has_value()), manual_now(start.value_or(TimePoint())) {}
 
@@ -90,25 +90,25 @@ struct TimerQueue::State {
   bool is_over = false;
 };
 
-TimerQueue::TimerQueue(std::optional<TimePoint> start) : state_(std::make_shared<State>(start)) {
+TimerThread::TimerThread(std::optional<TimePoint> start) : state_(std::make_shared<State>(start)) {
   const WithoutSignals without_signals;
   // Detached, since the last task may destroy the timer.
   std::thread([state = state_] { state->run(); }).detach();
 }
 
-TimerQueue::~TimerQueue() {
+TimerThread::~TimerThread() {
   const std::lock_guard lock(state_->mutex);
   state_->is_over = true;
   state_->changed.notify_all();
 }
 
-TimerThread::TimePoint TimerQueue::now() const {
+TimerQueue::TimePoint TimerThread::now() const {
   if (!state_->is_manual) return TimePoint::clock::now();
   const std::lock_guard lock(state_->mutex);
   return state_->now();
 }
 
-TimerThread::Timer TimerQueue::at(TimePoint when, Task task) {
+TimerQueue::Timer TimerThread::at(TimePoint when, Task task) {
   assert(when < kEndOfTime);
   const std::lock_guard lock(state_->mutex);
   const Timer timer{when, ++state_->last_number};
@@ -117,26 +117,26 @@ TimerThread::Timer TimerQueue::at(TimePoint when, Task task) {
   return timer;
 }
 
-void TimerQueue::cancel(const Timer& timer) {
+void TimerThread::cancel(const Timer& timer) {
   std::map<Timer, Task>::node_type cancelled;  // Destroyed once the lock is let go of.
   const std::lock_guard lock(state_->mutex);
   cancelled = state_->tasks.extract(timer);
 }
 
-void TimerQueue::wait_begins() {
+void TimerThread::wait_begins() {
   if (!state_->is_manual) return;
   const std::lock_guard lock(state_->mutex);
   ++state_->waiting;
   state_->changed.notify_all();
 }
 
-void TimerQueue::wait_ends() {
+void TimerThread::wait_ends() {
   if (!state_->is_manual) return;
   const std::lock_guard lock(state_->mutex);
   --state_->waiting;
 }
 
-void TimerQueue::advance(std::chrono::nanoseconds time) {
+void TimerThread::advance(std::chrono::nanoseconds time) {
   State& state = *state_;
   assert(state.is_manual);
   const std::lock_guard alone(state.advancing);
@@ -151,7 +151,7 @@ void TimerQueue::advance(std::chrono::nanoseconds time) {
   }
 }
 
-void TimerQueue::await_waiting(std::size_t threads) {
+void TimerThread::await_waiting(std::size_t threads) {
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [&] { return state_->waiting >= static_cast<std::int64_t>(threads); });
 }
@@ -160,7 +160,7 @@ std::shared_ptr<TimerThread> TimerThread::shared() {
   static constinit PerProcess<Shared> of_process;
   Shared& here = of_process.get();
   const std::lock_guard lock(here.mutex);
-  if (!here.thread) here.thread = std::make_shared<TimerQueue>();
+  if (!here.thread) here.thread = std::make_shared<TimerThread>();
   return here.thread;
 }
 

@@ -13,19 +13,19 @@
 
 namespace sluice {
 
-/// The interface of a timer (tests have one without a thread). Runs tasks at their times on one
-/// thread, one at a time; tasks of the same instant run in the order in which they were added. All
+/// Tasks that run at their times, on one thread and one at a time; those of the same instant run in
+/// the order in which they were added. An interface: tests have a queue without a thread. All
 /// waiting callers of a process share it, so a task must be short, must not block and must not
 /// throw.
 ///
 /// The number of tasks has no bound of its own. Each waiting caller, reservation and held permit
 /// has a few at most, and those are bounded elsewhere. Thread-safe.
-class TimerThread {
+class TimerQueue {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
   using Task = std::function<void()>;
 
-  /// An entry in the timer queue, with which it can be cancelled.
+  /// A task in the queue, with which it can be cancelled.
   struct Timer {
     TimePoint when;
     std::uint64_t number = 0;
@@ -35,14 +35,7 @@ class TimerThread {
 
   static constexpr TimePoint kEndOfTime = TimePoint::max();
 
-  /// The timer thread of this process. The thread starts when it is first asked for, and ends with
-  /// the process; tasks that are not due by then do not run. Throws std::system_error if the system
-  /// cannot start a thread.
-  static std::shared_ptr<TimerThread> shared();
-  /// The same, but null if the system cannot start a thread.
-  static std::shared_ptr<TimerThread> shared_or_null();
-
-  virtual ~TimerThread() = default;
+  virtual ~TimerQueue() = default;
 
   virtual TimePoint now() const = 0;
   /// Runs the task at `when`, or soon after. REQUIRES: when < kEndOfTime.
@@ -66,16 +59,23 @@ class TimerThread {
   }
 };
 
-/// The timer of a process, or of a ManualClock: a queue of tasks, and a thread that runs them. Its
+/// The timer of a process, or of a ManualClock: the queue and the thread that runs its tasks. Its
 /// clock is that of the process, or one that stands still until advance().
-class TimerQueue final : public TimerThread {
+class TimerThread final : public TimerQueue {
  public:
   /// `start` is the time at which its clock stands still; without it, the clock is that of the
   /// process. Throws std::system_error if the system cannot start a thread.
-  explicit TimerQueue(std::optional<TimePoint> start = std::nullopt);
-  ~TimerQueue() override;
-  TimerQueue(const TimerQueue&) = delete;
-  TimerQueue& operator=(const TimerQueue&) = delete;
+  explicit TimerThread(std::optional<TimePoint> start = std::nullopt);
+  ~TimerThread() override;
+  TimerThread(const TimerThread&) = delete;
+  TimerThread& operator=(const TimerThread&) = delete;
+
+  /// That of this process. The thread starts when it is first asked for, and ends with the process;
+  /// tasks that are not due by then do not run. Throws std::system_error if the system cannot start
+  /// a thread.
+  static std::shared_ptr<TimerThread> shared();
+  /// The same, but null if the system cannot start a thread.
+  static std::shared_ptr<TimerThread> shared_or_null();
 
   TimePoint now() const override;
   Timer at(TimePoint when, Task task) override;
@@ -99,7 +99,7 @@ class TimerQueue final : public TimerThread {
 /// Blocks the calling thread until the function that `begin` is given was called, on the timer
 /// thread, and returns what it was called with.
 template <class Result, class Begin>
-Result block_until_called(const std::shared_ptr<TimerThread>& timer, const Begin& begin) {
+Result block_until_called(const std::shared_ptr<TimerQueue>& timer, const Begin& begin) {
   const auto result = std::make_shared<std::promise<Result>>();
   begin([timer, result](const Result& given) {
     timer->wait_ends();

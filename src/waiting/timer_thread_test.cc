@@ -19,7 +19,7 @@ namespace sluice {
 namespace {
 
 using std::chrono::milliseconds;
-using TimePoint = TimerThread::TimePoint;
+using TimePoint = TimerQueue::TimePoint;
 
 TEST(TimerThread, RunsWhatIsPostedInOrderOnItsThread) {
   const auto timer_thread = TimerThread::shared();

@@ -12,7 +12,7 @@
 namespace sluice {
 
 using std::chrono::nanoseconds;
-using TimePoint = TimerThread::TimePoint;
+using TimePoint = TimerQueue::TimePoint;
 
 namespace {
 
@@ -58,7 +58,7 @@ struct WaitQueues::Denial {
 /// queue, its timers, and the completion of its batch in the store.
 class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
  public:
-  Waiter(std::shared_ptr<TimerThread> timer, AcquireRequest request, Done done)
+  Waiter(std::shared_ptr<TimerQueue> timer, AcquireRequest request, Done done)
       : timer_(std::move(timer)), request_(std::move(request)), done_(std::move(done)) {}
 
   const AcquireRequest& request() const { return request_; }
@@ -134,7 +134,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   // Used by its queue.
   std::shared_ptr<Queue> queue;
   std::list<std::shared_ptr<Waiter>>::iterator place;
-  std::optional<TimerThread::Timer> timeout;
+  std::optional<TimerQueue::Timer> timeout;
   /// Its timeout is over: it leaves with the answer that it waits for.
   bool is_last_try = false;
   std::optional<Denial> denied;
@@ -154,7 +154,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
 
   void leave();
 
-  const std::shared_ptr<TimerThread> timer_;
+  const std::shared_ptr<TimerQueue> timer_;
   AcquireRequest request_;
   Done done_;
   std::optional<StopCallback> stop_;
@@ -166,7 +166,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
 class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
  public:
   /// `queues` outlives its waiters.
-  Queue(WaitQueues& queues, std::shared_ptr<TimerThread> timer)
+  Queue(WaitQueues& queues, std::shared_ptr<TimerQueue> timer)
       : queues_(queues),
         timer_(std::move(timer)),
         next_ask_(timer_->now()),
@@ -194,7 +194,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
       deny(waiter, Ended::kAnswered);
       return;
     }
-    if (until < TimerThread::kEndOfTime) {
+    if (until < TimerQueue::kEndOfTime) {
       waiter->timeout = timer_->at(until, [weak = std::weak_ptr(waiter)] {
         const auto late = weak.lock();
         if (late && !late->is_done()) late->queue->expire(*late);
@@ -272,7 +272,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
         self->settle();
         self->serve();
       });
-    } else if (next_ask_ < TimerThread::kEndOfTime) {
+    } else if (next_ask_ < TimerQueue::kEndOfTime) {
       ask_timer_ = timer_->at(next_ask_, [weak = weak_from_this()] {
         const auto queue = weak.lock();
         if (!queue) return;
@@ -331,7 +331,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
 
   // When the waiter that was denied last may be granted, if nothing is returned before.
   TimePoint next_chance() const {
-    return TimerThread::later(denied_->at, denied_->decision.retry_after);
+    return TimerQueue::later(denied_->at, denied_->decision.retry_after);
   }
 
   // The next pause, of which the second half is left to chance, but not below the least.
@@ -392,12 +392,12 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
   }
 
   WaitQueues& queues_;
-  const std::shared_ptr<TimerThread> timer_;
+  const std::shared_ptr<TimerQueue> timer_;
   std::list<std::shared_ptr<Waiter>> waiters_;
   std::shared_ptr<Waiter> asking_;   // The first, or one that has left in the meantime.
   bool released_meanwhile_ = false;  // While it was asking.
   TimePoint next_ask_;               // When the first asks next, if it is not asking.
-  std::optional<TimerThread::Timer> ask_timer_;
+  std::optional<TimerQueue::Timer> ask_timer_;
   nanoseconds pause_ = kLeastPause;
   TimePoint waits_since_;  // When a waiter was granted something last, or the first came.
   std::minstd_rand jitter_;

@@ -65,15 +65,15 @@ class WaitQueues final {
 
   /// `timer` has the clock that a test drives. Without one, callers wait by the clock of the
   /// process, and the queues use TimerThread::shared().
-  explicit WaitQueues(std::shared_ptr<TimerThread> timer = nullptr)
+  explicit WaitQueues(std::shared_ptr<TimerQueue> timer = nullptr)
       : manual_timer_(std::move(timer)) {}
 
   /// The time by which the callers wait.
-  TimerThread::TimePoint now() const {
-    return manual_timer_ ? manual_timer_->now() : TimerThread::TimePoint::clock::now();
+  TimerQueue::TimePoint now() const {
+    return manual_timer_ ? manual_timer_->now() : TimerQueue::TimePoint::clock::now();
   }
   /// The timer that has this clock. Throws std::system_error if the system cannot start its thread.
-  std::shared_ptr<TimerThread> timer() const {
+  std::shared_ptr<TimerQueue> timer() const {
     return manual_timer_ ? manual_timer_ : TimerThread::shared();
   }
 
@@ -145,7 +145,7 @@ class WaitQueues final {
   static void ask_first(const std::shared_ptr<Waiter>& waiter);
   void on_left(const std::string& key);
 
-  const std::shared_ptr<TimerThread> manual_timer_;
+  const std::shared_ptr<TimerQueue> manual_timer_;
   std::atomic<std::size_t> waiting_{0};
   ReleaseFairness fairness_;
   Sleepers sleepers_;

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "testing/manual_timer_thread.h"
+#include "testing/manual_timer_queue.h"
 #include "testing/scripted_store.h"
 
 namespace sluice {
@@ -108,7 +108,7 @@ class WaitQueuesTest : public testing::Test {
     } while (store_->pending() > 0);
   }
 
-  std::shared_ptr<ManualTimerThread> timer_ = std::make_shared<ManualTimerThread>();
+  std::shared_ptr<ManualTimerQueue> timer_ = std::make_shared<ManualTimerQueue>();
   std::shared_ptr<ScriptedStore> store_ = std::make_shared<ScriptedStore>();
   std::shared_ptr<WaitQueues> queues_ = std::make_shared<WaitQueues>(timer_);
   std::shared_ptr<LimitBinding> binding_;
@@ -364,7 +364,7 @@ TEST_F(BackoffTest, IsLongWhereTheStoreIsAskedToTellAndDoesNot) {
 }
 
 /// Runs at once what is due, before at() returns, as another thread may.
-class HastyTimerThread final : public TimerThread {
+class HastyTimerQueue final : public TimerQueue {
  public:
   TimePoint now() const override { return TimePoint(std::chrono::hours(1)); }
   Timer at(TimePoint when, Task task) override {
@@ -376,14 +376,14 @@ class HastyTimerThread final : public TimerThread {
 
 TEST_F(WaitQueuesTest, ACallerThatAsksIsSeenToWait) {
   use_window();
-  const auto queues = std::make_shared<WaitQueues>(std::make_shared<HastyTimerThread>());
+  const auto queues = std::make_shared<WaitQueues>(std::make_shared<HastyTimerQueue>());
   std::vector<std::size_t> seen;
   store_->says = [&](const Request&) {
     seen.push_back(queues->waiting());
     return Decision{.retry_after = seconds(60)};
   };
   std::stop_source stop;
-  WaitQueues::wait({{.binding = binding_, .queues = queues, .key = "k"}, TimerThread::kEndOfTime},
+  WaitQueues::wait({{.binding = binding_, .queues = queues, .key = "k"}, TimerQueue::kEndOfTime},
                    std::nullopt, stop.get_token(), [](const AcquireOutcome&) {});
   stop.request_stop();
   EXPECT_THAT(seen, ElementsAre(1)) << "else a release right afterwards would wake no caller";
@@ -521,7 +521,7 @@ TEST_F(WaitQueuesTest, ALostAnswerIsAnErrorAndThePermitIsReclaimed) {
 TEST_F(WaitQueuesTest, WhatTheStoreRefusesIsAnError) {
   use_window();
   const AcquireClaim claim{.binding = binding_, .queues = queues_, .key = "k"};
-  AcquireRequest request(claim, TimerThread::kEndOfTime);
+  AcquireRequest request(claim, TimerQueue::kEndOfTime);
   request.claims.push_back(claim);  // The same limit and key.
   AcquireOutcome refused;
   WaitQueues::wait(std::move(request), std::nullopt, {},

@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-/// A TimerThread for tests: no thread, and a clock that stands still until it is told to go on.
-class ManualTimerThread final : public TimerThread {
+/// A queue for tests: no thread, and a clock that stands still until it is told to go on.
+class ManualTimerQueue final : public TimerQueue {
  public:
   TimePoint now() const override { return now_; }
 
