@@ -143,10 +143,11 @@ class SLUICE_EXPORT Limiter {
   /// that wait in acquire() ask again at once, by the new limit; units that they had reserved are
   /// returned.
   ///
-  /// Throws std::invalid_argument if the name differs, and StoreError if the store cannot continue
-  /// from the keys' states, or if this Limiter has had 10,000 limits: it keeps every limit that it
-  /// has had, so that concurrent calls need no lock, and counts a limit again each time that its
-  /// keys start fresh.
+  /// Throws std::invalid_argument if the name differs, and StoreError if keys would have to start
+  /// fresh that another limiter uses, or that the store is being charged for with what was admitted
+  /// while it was lost (try again after a moment); also if this Limiter has had 10,000 limits: it
+  /// keeps every limit that it has had, so that concurrent calls need no lock, and counts a limit
+  /// again each time that its keys start fresh.
   void set_limit(Limit limit);
 
   /// The current limit. The reference is valid as long as the Limiter.

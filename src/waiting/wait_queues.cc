@@ -61,6 +61,7 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
   Waiter(std::shared_ptr<TimerQueue> timer, AcquireRequest request, Done done)
       : timer_(std::move(timer)), request_(std::move(request)), done_(std::move(done)) {}
 
+  AcquireRequest& request() { return request_; }
   const AcquireRequest& request() const { return request_; }
   const AcquireOutcome& outcome() const { return outcome_; }
   /// Whether its caller has its outcome: a grant that arrives later is returned to the store.
@@ -102,8 +103,6 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
     sluice::wait_for_binding(request_, outcome_.decision);
     denied.emplace(request_, outcome_.decision, timer_->now());
   }
-  /// Whether it has to wait behind other callers before it asks.
-  bool goes_behind_others() { return sluice::goes_behind_others(request_); }
 
   /// Ends it. The caller, which may destroy the store, is told in a task of its own: then neither
   /// this object nor the task that has called this holds a share of the store.
@@ -173,13 +172,9 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
         waits_since_(next_ask_),
         jitter_(seed_of_jitter()) {}
 
-  /// Adds a waiter, unless it is done already or `stop` was requested.
-  void join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop) {
-    if (waiter->is_done() || stop.stop_requested()) {
-      queues_.on_left(waiter->request().claim().key);
-      if (!waiter->is_done()) waiter->deny(Ended::kStopped);
-      return;
-    }
+  /// Adds a waiter, unless it is done already.
+  void join(const std::shared_ptr<Waiter>& waiter) {
+    if (waiter->is_done()) return queues_.on_left(waiter->request().claim().key);
     const TimePoint until = waiter->request().until;
     const bool is_first = waiters_.empty();
     if (is_first) waits_since_ = timer_->now();
@@ -449,8 +444,8 @@ void WaitQueues::join(const std::shared_ptr<Waiter>& waiter, const std::stop_tok
   // and wakes it.
   queues.waiting_.fetch_add(1, std::memory_order_release);
   timer->post([waiter, stop, queue = entry.queue] {
-    queue->join(waiter, stop);
     waiter->stop_on(stop);
+    queue->join(waiter);
   });
 }
 
@@ -465,7 +460,7 @@ void WaitQueues::on_left(const std::string& key) {
 // On the timer thread.
 void WaitQueues::ask_first(const std::shared_ptr<Waiter>& waiter) {
   if (waiter->is_done()) return;
-  if (waiter->goes_behind_others()) return join(waiter, {});
+  if (goes_behind_others(waiter->request())) return join(waiter, {});
   waiter->ask([waiter] {
     if (waiter->is_done()) return;
     const AcquireOutcome& outcome = waiter->outcome();
