@@ -149,16 +149,6 @@ TEST_F(FallbackToldTest, EachPartIsTold) {
   EXPECT_EQ(admitted(kStart + 10 * kMinuteNs), 0) << "no more in this hour";
 }
 
-TEST_F(FallbackToldTest, WhatIsNotChargedYetIsLessToAdmit) {
-  wrap({}, "fixed_window 40/1h");
-  inner_->lose_all();
-  decide({.cost = 5}, kStart);
-  inner_->loses = [](const Request& asked) { return asked.operation == Operation::kCharge; };
-  EXPECT_EQ(decide({.cost = 0}, kStart).remaining, 40) << "the store does not know of them";
-  inner_->lose_all();
-  EXPECT_EQ(admitted(kStart), 35);
-}
-
 TEST_F(FallbackToldTest, WhatTheStoreDeniedStaysDeniedUntilItsRetryAfter) {
   wrap({}, "token_bucket 10/10ms");
   decide_elsewhere({.operation = Operation::kBlock, .duration_ns = kHourNs});
@@ -373,24 +363,6 @@ TEST_F(FallbackToldTest, AResetIsNotChargedBack) {
   decide({.operation = Operation::kReset}, kStart);
   find_again();
   EXPECT_EQ(remaining_in_store(), 10);
-}
-
-TEST_F(FallbackToldTest, AChargeWhoseReplyIsLostIsCountedAndNotSentAgain) {
-  wrap({});
-  inner_->lose_all();
-  decide({.cost = 5}, kStart);
-  inner_->lose_nothing();
-  inner_->says = [](const Request& asked) {
-    const bool is_lost = asked.operation == Operation::kCharge;
-    return is_lost ? Decision{.source = Source::kUnavailable, .taken = kTakenUnknown}
-                   : Decision{.allowed = true, .limit = 10, .remaining = 10};
-  };
-  decide({.key = "other"}, kStart);
-  inner_->says = nullptr;
-  EXPECT_EQ(store_->counters().not_charged_back, 5U);
-  find_again(kStart + kSecondNs);
-  EXPECT_EQ(remaining_in_store(), 10);
-  EXPECT_EQ(store_->counters().charged_back, 0U);
 }
 
 // Whatever the store says remains: it may have said so before the charge.
@@ -679,19 +651,6 @@ TEST_F(ChargeBackTest, KeepsNoLongKeys) {
   const std::string key(ChargeBack::kMaxKeyBytes + 1, 'k');
   EXPECT_EQ(charges_.add({.name = name(1), .limit = nullptr, .key = key, .units = 3}, 0, 9), 3);
   EXPECT_TRUE(charges_.is_empty());
-}
-
-TEST_F(ChargeBackTest, WhatMayHaveBeenChargedIsPendingAndNotSentAgain) {
-  using Outcome = ChargeBack::Outcome;
-  add(1, 50);
-  const ChargeBack::Charge charge = charges_.take(0).at(0);
-  charges_.settle(charge, charge.units, Outcome::kUnknown, 1);
-  EXPECT_TRUE(charges_.is_empty());
-  EXPECT_EQ(charges_.pending(charge.name, 49), 2);
-  EXPECT_EQ(charges_.pending(charge.name, 50), 0);
-  add(1, 50, 2);
-  EXPECT_EQ(charges_.pending(charge.name, 49), 4);
-  EXPECT_EQ(charges_.take(3).at(0).units, 2);
 }
 
 TEST_F(ChargeBackTest, WhatIsForgottenWhileItIsSentDoesNotComeBack) {

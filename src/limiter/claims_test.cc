@@ -94,18 +94,6 @@ TEST_F(ClaimsTest, AreServedInOrder) {
   EXPECT_TRUE(third.get().allowed);
 }
 
-TEST_F(ClaimsTest, AreStoppedInTheQueue) {
-  host_.check("a");
-  std::stop_source stop;
-  auto stopped = acquire("a", stop.get_token());
-  await_waiting(host_, 1);
-  stop.request_stop();
-  const Decision denied = stopped.get();
-  EXPECT_FALSE(denied.allowed);
-  EXPECT_EQ(denied.ended, Ended::kStopped);
-  EXPECT_EQ(total_.peek("").remaining, 2);
-}
-
 TEST_F(ClaimsTest, AStoppedCallerReturnsReservedUnits) {
   Limiter bucket(store_, Limit("token_bucket 1/1h", "bucket"));
   bucket.check("");

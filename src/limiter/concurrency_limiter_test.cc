@@ -23,7 +23,6 @@ namespace sluice {
 namespace {
 
 using std::chrono::hours;
-using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
@@ -33,7 +32,6 @@ using testing::HasSubstr;
 /// Permits of a memory store, by the real clock.
 class ConcurrencyLimiterTest : public testing::Test {
  protected:
-  std::size_t waiting() { return waiting_callers(*store_, limit_); }
   void await_waiting(std::size_t count) { sluice::await_waiting(*store_, limit_, count); }
 
   std::shared_ptr<Store> store_ = open_store("memory:");
@@ -83,29 +81,6 @@ TEST_F(ConcurrencyLimiterTest, RefusesANegativePatience) {
   jobs_.async_acquire("k", nanoseconds(-1),
                       [&](Permit, std::exception_ptr thrown) { error = std::move(thrown); });
   EXPECT_THROW(std::rethrow_exception(error), std::invalid_argument);
-}
-
-TEST_F(ConcurrencyLimiterTest, WaitsNoLongerThanItsPatience) {
-  const Permit held = jobs_.try_acquire("k");
-  const auto began = steady_clock::now();
-  const Permit permit = jobs_.acquire("k", milliseconds(20));
-  EXPECT_FALSE(permit);
-  EXPECT_GE(steady_clock::now() - began, milliseconds(20));
-  EXPECT_GT(permit.decision().retry_after, hours(1) - seconds(60));
-  EXPECT_EQ(permit.decision().ended, Ended::kTimedOut);
-  EXPECT_EQ(waiting(), 0U);
-  EXPECT_EQ(jobs_.acquire("k", nanoseconds(0)).decision().ended, Ended::kAnswered);
-}
-
-TEST_F(ConcurrencyLimiterTest, StopsWaiting) {
-  const Permit held = jobs_.try_acquire("k");
-  std::stop_source stop;
-  std::jthread stopper([&] {
-    await_waiting(1);
-    stop.request_stop();
-  });
-  EXPECT_EQ(jobs_.acquire("k", hours(1), stop.get_token()).decision().ended, Ended::kStopped);
-  EXPECT_EQ(waiting(), 0U);
 }
 
 TEST_F(ConcurrencyLimiterTest, ServesThreadsInOrder) {

@@ -250,21 +250,6 @@ TEST_F(AcquireTest, NeedsNoTimerThreadForAReservationThatIsReady) {
             0);
 }
 
-TEST_F(AcquireTest, CallsBack) {
-  Limiter& limiter = use("fixed_window 1/300ms anchor=first");
-  std::promise<Answer> first;
-  limiter.async_acquire("k", 1, kForever, to(first));
-  auto at_once = first.get_future();
-  EXPECT_EQ(at_once.wait_for(seconds(0)), std::future_status::ready);
-  EXPECT_TRUE(at_once.get().decision.allowed);
-  std::promise<Answer> second;
-  std::promise<Answer> third;
-  limiter.async_acquire("k", 1, kForever, to(second));
-  limiter.async_acquire("k", 1, nanoseconds(1), to(third));
-  EXPECT_TRUE(second.get_future().get().decision.allowed);
-  EXPECT_FALSE(third.get_future().get().decision.allowed);
-}
-
 /// Callers that wait in the queue of a window, or for units of a bucket that they have reserved.
 class WaitingCallersTest : public AcquireTest, public testing::WithParamInterface<const char*> {
  protected:

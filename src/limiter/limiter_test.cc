@@ -273,24 +273,6 @@ TEST_F(AsyncBatchTest, IsToldAtOnceWhereNothingIsToBeAsked) {
   EXPECT_EQ(told_.size(), 2U);
 }
 
-TEST_F(AsyncTest, ClaimsAreTakenFromAllOrNone) {
-  answer_later();
-  const auto store = std::make_shared<FallbackStore>(inner_, FallbackOptions{});
-  Limiter number(store, Limit("sliding_log 3/1w", "number"));
-  Limiter everyone(store, Limit("sliding_log 9/1w", "everyone"));
-  async_check_all({{number, std::string("+1"), 2}, {everyone, ""}}, tell());
-  async_check_all({{number, "+1", 2}, {everyone, ""}}, tell());
-  EXPECT_TRUE(told_.empty());
-  inner_->answer_all();
-  ASSERT_EQ(told_.size(), 2U);
-  EXPECT_TRUE(told_[0].decision.allowed);
-  EXPECT_EQ(told_[0].decision.remaining, 1);
-  EXPECT_FALSE(told_[1].decision.allowed);
-  everyone.async_peek("", tell());
-  inner_->answer_all();
-  EXPECT_EQ(last().decision.remaining, 8);
-}
-
 TEST_F(AsyncTest, ClaimsAndPartsTellWhatEachAnswers) {
   answer_later();
   const auto store = std::make_shared<FallbackStore>(inner_, FallbackOptions{});
@@ -486,19 +468,6 @@ TEST_F(LimiterTest, ALimitChangesAFewThousandTimes) {
   EXPECT_EQ(limiter.check("a").limit, 10'010);
   limiter.set_limit(Limit("token_bucket 10/1h", "limit"));
   EXPECT_EQ(limiter.check("a").limit, 10) << "it has had that one";
-}
-
-TEST_F(LimiterTest, AResetThatIsNotAnsweredIsAnError) {
-  Limiter limiter = make_limiter();
-  limiter.check("a", 4);
-  inner_->lose_all();
-  try {
-    limiter.reset("a");
-    FAIL() << "nothing was thrown";
-  } catch (const StoreError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("'a' is reset in this process at most"));
-  }
-  EXPECT_EQ(limiter.peek("a").remaining, 10) << "and so it is";
 }
 
 // A full store with full=allow admits without recording. Others may have taken units since.

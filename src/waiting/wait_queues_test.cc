@@ -665,31 +665,6 @@ TEST_F(WaitQueuesTest, OfAWindowTheNextMayWantLess) {
   EXPECT_THAT(granted_, ElementsAre(2));
 }
 
-TEST_F(WaitQueuesTest, OfAWindowWhatComesTooLateIsRefunded) {
-  use_window();
-  answer_later();
-  std::stop_source stop;
-  come({.cost = 3, .stop = stop.get_token(), .directly = true});
-  timer_->run();
-  stop.request_stop();
-  timer_->run();
-  EXPECT_THAT(denied_, ElementsAre(1));
-  grant(true);
-  answer();
-  EXPECT_EQ(store_->asked.back().operation, Operation::kRefund);
-  EXPECT_EQ(store_->asked.back().cost, 3);
-  answer();
-}
-
-TEST_F(WaitQueuesTest, ABucketIsNotWaitedFor) {
-  use("token_bucket 5/1m", LimitBinding::Kind::kUnits);
-  answer_later();
-  come({.directly = true});
-  timer_->run();
-  answer();
-  EXPECT_THAT(denied_, ElementsAre(1)) << "it would have been reserved";
-}
-
 TEST_F(WaitQueuesTest, ADenialForeverIsForItsCostOnly) {
   use_window();
   answer_later();
