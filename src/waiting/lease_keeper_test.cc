@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <thread>
@@ -16,9 +17,7 @@
 namespace sluice {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::nanoseconds;
-using std::chrono::seconds;
+using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -27,7 +26,7 @@ class LeaseKeeperTest : public testing::Test {
  protected:
   /// The permit was asked for `ago`.
   std::shared_ptr<Lease> hold(PermitId id, Source source = Source::kStore,
-                              nanoseconds ago = nanoseconds(0)) {
+                              std::chrono::nanoseconds ago = 0ns) {
     leases_.push_back(keeper_->hold("k", {.decision = {.allowed = true, .source = source},
                                           .permit = id,
                                           .asked = timer_->now() - ago,
@@ -71,11 +70,11 @@ class LeaseKeeperTest : public testing::Test {
 
 TEST_F(LeaseKeeperTest, RenewsEachThirdOfALease) {
   const auto permit = hold(7);
-  timer_->pass(seconds(20) - nanoseconds(1));
+  timer_->pass(20s - 1ns);
   EXPECT_THAT(asked(Operation::kRenew), IsEmpty());
-  timer_->pass(nanoseconds(1));
+  timer_->pass(1ns);
   EXPECT_THAT(asked(Operation::kRenew), ElementsAre(7));
-  timer_->pass(seconds(200));
+  timer_->pass(200s);
   EXPECT_EQ(asked(Operation::kRenew).size(), 10U);
   EXPECT_TRUE(permit->held());
   permit->release();
@@ -84,19 +83,19 @@ TEST_F(LeaseKeeperTest, RenewsEachThirdOfALease) {
 TEST_F(LeaseKeeperTest, RenewsTogetherWhatIsDueTogether) {
   const auto first = hold(1);
   const auto second = hold(2);
-  timer_->pass(seconds(1));
+  timer_->pass(1s);
   const auto third = hold(3);
   answer_later();
-  timer_->pass(seconds(19));
+  timer_->pass(19s);
   EXPECT_EQ(store_->pending(), 1U);
   EXPECT_THAT(asked(Operation::kRenew), ElementsAre(1, 2));
-  timer_->pass(seconds(1));
+  timer_->pass(1s);
   EXPECT_THAT(asked(Operation::kRenew), ElementsAre(3));
   store_->answer();
   store_->answer();
   timer_->run();
   answer_at_once();
-  timer_->pass(seconds(40));
+  timer_->pass(40s);
   for (const auto& permit : {first, second, third}) EXPECT_TRUE(permit->held());
 }
 
@@ -107,7 +106,7 @@ TEST_F(LeaseKeeperTest, ReleasesOnce) {
   EXPECT_THAT(asked(Operation::kRelease), ElementsAre(7));
   permit->release();
   permit->ignore();
-  timer_->pass(seconds(100));
+  timer_->pass(100s);
   EXPECT_THAT(store_->asked, IsEmpty());
   EXPECT_EQ(timer_->timers(), 0U) << "none is left to renew";
 }
@@ -116,7 +115,7 @@ TEST_F(LeaseKeeperTest, AnIgnoredPermitCountsUntilItsLeaseEnds) {
   const auto permit = hold(7);
   permit->ignore();
   EXPECT_FALSE(permit->held());
-  timer_->pass(seconds(100));
+  timer_->pass(100s);
   permit->release();
   EXPECT_THAT(store_->asked, IsEmpty());
 }
@@ -127,10 +126,10 @@ TEST_F(LeaseKeeperTest, TellsThatItHasExpired) {
   permit->on_expiry([&] { told += 100; });
   permit->on_expiry([&] { ++told; });
   says({.allowed = false, .retry_after = kNever});
-  timer_->pass(seconds(20));
+  timer_->pass(20s);
   EXPECT_EQ(told, 1) << "only the last one given counts";
   EXPECT_FALSE(permit->held());
-  timer_->pass(seconds(100));
+  timer_->pass(100s);
   EXPECT_EQ(told, 1);
   EXPECT_EQ(asked(Operation::kRenew).size(), 1U);
   permit->on_expiry([&] { told += 10; });
@@ -145,7 +144,7 @@ TEST_F(LeaseKeeperTest, IsNotToldOfWhatItLetGoOf) {
   int told = 0;
   for (const auto& permit : {released, ignored}) permit->on_expiry([&] { ++told; });
   answer_later();
-  timer_->pass(seconds(20));
+  timer_->pass(20s);
   answer_at_once();
   says({.allowed = false, .retry_after = kNever});
   released->release();
@@ -160,7 +159,7 @@ TEST_F(LeaseKeeperTest, MayBeReleasedWhenItIsTold) {
   const auto permit = hold(7);
   permit->on_expiry([&] { permit->release(); });
   says({.allowed = false, .retry_after = kNever});
-  timer_->pass(seconds(20));
+  timer_->pass(20s);
   EXPECT_THAT(asked(Operation::kRelease), IsEmpty());
 }
 
@@ -169,25 +168,25 @@ TEST_F(LeaseKeeperTest, TriesAgainWhatIsNotAnsweredUntilTheLeaseIsOver) {
   int told = 0;
   permit->on_expiry([&] { ++told; });
   says({.allowed = true, .source = Source::kLocal});
-  timer_->pass(seconds(30));
+  timer_->pass(30s);
   EXPECT_GE(asked(Operation::kRenew).size(), 10U);
   EXPECT_TRUE(permit->held());
-  timer_->pass(seconds(30) - nanoseconds(1));
+  timer_->pass(30s - 1ns);
   EXPECT_TRUE(permit->held());
-  timer_->pass(nanoseconds(1));
+  timer_->pass(1ns);
   EXPECT_FALSE(permit->held());
   EXPECT_EQ(told, 1);
   asked(Operation::kRenew);
-  timer_->pass(seconds(100));
+  timer_->pass(100s);
   EXPECT_THAT(asked(Operation::kRenew), IsEmpty());
 }
 
 TEST_F(LeaseKeeperTest, GoesOnWhenTheStoreIsBack) {
   const auto permit = hold(7);
   says({.source = Source::kUnavailable});
-  timer_->pass(seconds(50));
+  timer_->pass(50s);
   says({.allowed = true});
-  timer_->pass(seconds(100));
+  timer_->pass(100s);
   EXPECT_TRUE(permit->held());
   permit->release();
 }
@@ -195,34 +194,34 @@ TEST_F(LeaseKeeperTest, GoesOnWhenTheStoreIsBack) {
 TEST_F(LeaseKeeperTest, ALeaseCountsFromWhenItsRenewalWasSent) {
   const auto permit = hold(7);
   answer_later();
-  timer_->pass(seconds(20));
-  timer_->pass(seconds(5));  // The store takes its time.
+  timer_->pass(20s);
+  timer_->pass(5s);  // The store takes its time.
   store_->answer();
   timer_->run();
   answer_at_once();
   says({.source = Source::kUnavailable});
-  timer_->pass(seconds(55) - nanoseconds(1));
+  timer_->pass(55s - 1ns);
   EXPECT_TRUE(permit->held());
-  timer_->pass(nanoseconds(1));
+  timer_->pass(1ns);
   EXPECT_FALSE(permit->held());
 }
 
 TEST_F(LeaseKeeperTest, ExpiresWhileItsRenewalIsUnderWay) {
   const auto first = hold(1);
-  timer_->pass(seconds(1));
+  timer_->pass(1s);
   const auto second = hold(2);
   std::vector<PermitId> told;
   first->on_expiry([&] { told.push_back(1); });
   second->on_expiry([&] { told.push_back(2); });
   answer_later();
-  timer_->pass(seconds(59) - nanoseconds(1));
+  timer_->pass(59s - 1ns);
   EXPECT_EQ(store_->pending(), 2U);
   EXPECT_THAT(told, IsEmpty());
-  timer_->pass(nanoseconds(1));
+  timer_->pass(1ns);
   EXPECT_THAT(told, ElementsAre(1)) << "it does not wait for the store's deadline";
   EXPECT_FALSE(first->held());
   EXPECT_TRUE(second->held());
-  timer_->pass(seconds(1));
+  timer_->pass(1s);
   EXPECT_THAT(told, ElementsAre(1, 2));
   EXPECT_THAT(asked(Operation::kRenew), ElementsAre(1, 2)) << "once each";
 
@@ -233,7 +232,7 @@ TEST_F(LeaseKeeperTest, ExpiresWhileItsRenewalIsUnderWay) {
   timer_->run();
   EXPECT_THAT(asked(Operation::kRelease), ElementsAre(2)) << "it was renewed, and has no holder";
   answer_at_once();
-  timer_->pass(seconds(100));
+  timer_->pass(100s);
   EXPECT_FALSE(second->held());
   EXPECT_THAT(told, ElementsAre(1, 2));
   EXPECT_THAT(store_->asked, IsEmpty());
@@ -242,7 +241,7 @@ TEST_F(LeaseKeeperTest, ExpiresWhileItsRenewalIsUnderWay) {
 TEST_F(LeaseKeeperTest, AnExpiredPermitIsReleasedSinceARenewalMayComeLate) {
   const auto permit = hold(1);
   answer_later();
-  timer_->pass(seconds(60));
+  timer_->pass(60s);
   EXPECT_FALSE(permit->held());
   asked(Operation::kRenew);
   permit->release();
@@ -257,13 +256,13 @@ TEST_F(LeaseKeeperTest, MayBeReleasedWhileItIsRenewed) {
   const auto second = hold(2);
   const auto third = hold(3);
   answer_later();
-  timer_->pass(seconds(20));
+  timer_->pass(20s);
   second->release();
   asked(Operation::kRenew);
   store_->answer();
   timer_->run();
   answer_at_once();
-  timer_->pass(seconds(20));
+  timer_->pass(20s);
   EXPECT_THAT(asked(Operation::kRenew), ElementsAre(1, 3));
   EXPECT_TRUE(first->held());
   EXPECT_TRUE(third->held());
@@ -281,7 +280,7 @@ TEST_F(LeaseKeeperTest, AReleaseWaitsForTheCallbackThatIsRunning) {
     has_ended = true;
   });
   says({.allowed = false, .retry_after = kNever});
-  std::jthread time([&] { timer_->pass(seconds(20)); });
+  std::jthread time([&] { timer_->pass(20s); });
   begun.get_future().wait();
   releasing.set_value();
   permit->release();
@@ -294,7 +293,7 @@ TEST_F(LeaseKeeperTest, OneThatTheStoreDidNotGiveIsRenewedByItsGiver) {
   store_->says = [](const Request& request) {
     return Decision{.allowed = true, .source = request.giver};
   };
-  timer_->pass(seconds(200));
+  timer_->pass(200s);
   EXPECT_TRUE(local->held());
   EXPECT_TRUE(policy->held());
   store_->asked.clear();
@@ -308,7 +307,7 @@ TEST_F(LeaseKeeperTest, OneThatTheStoreDidNotGiveIsRenewedByItsGiver) {
 TEST_F(LeaseKeeperTest, OneThatAFullStoreGaveStays) {
   const auto permit = hold(7, Source::kFull);
   says({.allowed = false, .retry_after = kNever});
-  timer_->pass(seconds(300));
+  timer_->pass(300s);
   EXPECT_TRUE(permit->held());
 }
 
@@ -316,9 +315,9 @@ TEST_F(LeaseKeeperTest, AShorterLeaseIsRenewedEarlier) {
   const auto longer = hold(1);
   binding_->set_limit(Limit("concurrency 4 lease=3s", "jobs"));
   const auto shorter = hold(2);
-  timer_->pass(seconds(1));
+  timer_->pass(1s);
   EXPECT_THAT(asked(Operation::kRenew), ElementsAre(2));
-  timer_->pass(seconds(19));
+  timer_->pass(19s);
   EXPECT_EQ(asked(Operation::kRenew).size(), 20U);
   longer->release();
   shorter->release();
@@ -334,7 +333,7 @@ TEST_F(LeaseKeeperTest, EndsWithItsPermits) {
   auto expired = hold(2);
   says({.allowed = false, .retry_after = kNever});
   keeper_.reset();
-  timer_->pass(seconds(20));
+  timer_->pass(20s);
   EXPECT_FALSE(keeper.expired());
   expired.reset();
   leases_.clear();
@@ -358,9 +357,9 @@ TEST_F(LeaseKeeperTest, ATimerThatIsReplacedTooLateLeavesNoFurtherOnes) {
       std::make_shared<LeaseKeeper>(binding_, binding_->bound().space->attachment<WaitQueues>(),
                                     std::make_shared<TooLateTimerQueue>(timer_));
   const auto later = hold(1);
-  const auto earlier = hold(2, Source::kStore, seconds(1));
+  const auto earlier = hold(2, Source::kStore, 1s);
   EXPECT_EQ(timer_->timers(), 2U);
-  timer_->pass(seconds(100));
+  timer_->pass(100s);
   EXPECT_EQ(timer_->timers(), 1U);
   EXPECT_TRUE(later->held());
   EXPECT_TRUE(earlier->held());

@@ -19,10 +19,7 @@
 namespace sluice {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::nanoseconds;
-using std::chrono::seconds;
-using testing::ElementsAre;
+using namespace std::chrono_literals;
 using Asked = ScriptedStore::Asked;
 
 /// A limit of permits, over a store and a clock that do as they are told.
@@ -66,7 +63,7 @@ TEST_F(ReturnsTest, AReturnIsSentOnce) {
     EXPECT_EQ(answers, 0);
     answer_all();
     EXPECT_EQ(answers, 1);
-    timer_->pass(seconds(60));
+    timer_->pass(60s);
     EXPECT_EQ(store_->pending(), 0U);
   }
 }
@@ -98,7 +95,7 @@ class ReclaimTest : public ReturnsTest {
   /// What is left to be asked for is answered: until then it keeps the timer thread.
   void TearDown() override {
     answer_from_now_on();
-    timer_->pass(seconds(1));
+    timer_->pass(1s);
     answer_all();
   }
 
@@ -109,15 +106,15 @@ TEST_F(ReclaimTest, IsAskedForUntilTheStoreAnswers) {
   reclaim();
   ASSERT_EQ(store_->pending(), 1U);
   answer_all();
-  timer_->pass(milliseconds(10) - nanoseconds(1));
+  timer_->pass(10ms - 1ns);
   EXPECT_EQ(store_->pending(), 0U);
-  timer_->pass(nanoseconds(1));
+  timer_->pass(1ns);
   EXPECT_EQ(store_->pending(), 1U);
   answer_all();
-  timer_->pass(milliseconds(20));
+  timer_->pass(20ms);
   EXPECT_EQ(store_->pending(), 1U);
   answer_from_now_on();
-  timer_->pass(seconds(60));
+  timer_->pass(60s);
   EXPECT_EQ(store_->asked.size(), 3U);
   for (const Asked& asked : store_->asked) EXPECT_TRUE(reclaims(asked, {.permit = 7}));
 }
@@ -127,11 +124,11 @@ TEST_F(ReclaimTest, IsAskedForUntilALeaseIsOver) {
   answer_all();
   const auto begun = timer_->now();
   while (timer_->timers() > 0) {
-    timer_->pass(milliseconds(10));
+    timer_->pass(10ms);
     answer_all();
   }
-  EXPECT_GE(timer_->now() - begun, seconds(58));
-  EXPECT_LE(timer_->now() - begun, seconds(60));
+  EXPECT_GE(timer_->now() - begun, 58s);
+  EXPECT_LE(timer_->now() - begun, 60s);
   EXPECT_LE(store_->asked.size(), 70U);
 }
 
@@ -141,7 +138,7 @@ TEST_F(ReclaimTest, IsNotAskedForOnceTheLimiterHasGone) {
   const std::weak_ptr<const LimitBinding> binding = binding_;
   binding_.reset();
   EXPECT_TRUE(binding.expired());
-  timer_->pass(seconds(1));
+  timer_->pass(1s);
   EXPECT_EQ(store_->asked.size(), 1U);
   EXPECT_EQ(timer_->timers(), 0U);
 }
@@ -149,7 +146,7 @@ TEST_F(ReclaimTest, IsNotAskedForOnceTheLimiterHasGone) {
 TEST_F(ReclaimTest, HasABound) {
   reclaim_of(11);
   EXPECT_EQ(timer_->timers(), kMostReclaimed);
-  timer_->pass(milliseconds(10));
+  timer_->pass(10ms);
   answer_from_now_on();
   EXPECT_EQ(timer_->timers(), 0U);
   reclaim();
@@ -200,7 +197,7 @@ class UnansweredWaiterTest : public ReturnsTest {
     answer_all();
   }
 
-  Decision answer_{.source = Source::kLocal, .retry_after = seconds(60)};
+  Decision answer_{.source = Source::kLocal, .retry_after = 60s};
   std::shared_ptr<WaitQueues> queues_ = std::make_shared<WaitQueues>(timer_);
   std::stop_source stop_;
   std::vector<AcquireOutcome> outcomes_;
@@ -211,10 +208,10 @@ TEST_F(UnansweredWaiterTest, ReclaimsThePermitAndAsksForAnother) {
   answer_all();
   ASSERT_EQ(store_->asked.size(), 2U) << "it is not woken to ask at once";
   EXPECT_TRUE(reclaims(store_->asked[1], store_->asked[0]));
-  answer_ = {.source = Source::kStore, .retry_after = seconds(60)};
+  answer_ = {.source = Source::kStore, .retry_after = 60s};
   answer_all();
   ASSERT_EQ(store_->asked.size(), 2U) << "nor when the permit is reclaimed";
-  timer_->pass(milliseconds(5));
+  timer_->pass(5ms);
   ASSERT_EQ(store_->asked.size(), 3U);
   EXPECT_EQ(store_->asked[2].operation, Operation::kTake);
   EXPECT_NE(store_->asked[2].permit, store_->asked[0].permit);
