@@ -78,22 +78,6 @@ TEST(IpAddress, RefusesOtherTexts) {
   }
 }
 
-TEST(IpAddress, IsCutToItsNetwork) {
-  const IpAddress ipv4 = *parse_ip_address("203.0.113.255");
-  EXPECT_EQ(network_of(ipv4, 32), ipv4);
-  EXPECT_EQ(network_of(ipv4, 31).to_string(), "203.0.113.254");
-  EXPECT_EQ(network_of(ipv4, 24).to_string(), "203.0.113.0");
-  EXPECT_EQ(network_of(ipv4, 1).to_string(), "128.0.0.0");
-  EXPECT_EQ(network_of(ipv4, 0).to_string(), "0.0.0.0");
-
-  const IpAddress ipv6 = *parse_ip_address("2001:db8:1:2:ffff:ffff:ffff:ffff");
-  EXPECT_EQ(network_of(ipv6, 128), ipv6);
-  EXPECT_EQ(network_of(ipv6, 64).to_string(), "2001:db8:1:2::");
-  EXPECT_EQ(network_of(ipv6, 63).to_string(), "2001:db8:1:2::");
-  EXPECT_EQ(network_of(ipv6, 62).to_string(), "2001:db8:1::");
-  EXPECT_EQ(network_of(ipv6, 0).to_string(), "::");
-}
-
 TEST(IpEndpoint, MayHavePortBracketsZoneAndSpaces) {
   constexpr Reading kReadings[] = {
       {" \t203.0.113.7\t ", "203.0.113.7"},
