@@ -319,5 +319,22 @@ TEST(Operations, ALimitChangesWhileOthersAsk) {
   for (auto& thread : threads) thread.join();
 }
 
+TEST(Operations, ACallbackIsToldBeforeTheCallReturns) {
+  Limiter limiter = make_limiter();
+  int told = 0;
+  limiter.async_check("a", 2, [&](const Decision& decision, std::exception_ptr error) {
+    EXPECT_EQ(decision.remaining, 3);
+    EXPECT_EQ(error, nullptr);
+    ++told;
+  });
+  EXPECT_EQ(told, 1);
+  limiter.async_check("a", -2, [&](const Decision&, std::exception_ptr error) {
+    EXPECT_EQ(refusal<std::invalid_argument>([&] { std::rethrow_exception(error); }),
+              "a cost is at least 0, not -2");
+    ++told;
+  });
+  EXPECT_EQ(told, 2);
+}
+
 }  // namespace
 }  // namespace sluice
