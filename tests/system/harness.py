@@ -29,7 +29,7 @@ PORTS_EACH = 97
 port_numbers = itertools.count(os.getpid() * PORTS_EACH)
 
 
-def run(*arguments, stdin=None, text=True, timeout_s=60, **options):
+def run(*arguments, stdin=None, text=True, timeout_s=200, **options):
     """Runs a program to its end. Returns its CompletedProcess; its exit code is not checked."""
     return subprocess.run(arguments, input=stdin, text=text, capture_output=True, check=False,
                           timeout=timeout_s, **options)

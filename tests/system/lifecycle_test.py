@@ -141,7 +141,7 @@ class Stopping(SystemTest):
         http = ("127.0.0.1", free_port())
         readyz = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
         draining = b'{"status":"draining"}'
-        with Server("--http", f"127.0.0.1:{http[1]}") as server, \
+        with Server("--http", f"127.0.0.1:{http[1]}", *self.drain("30s")) as server, \
                 Connection(server.address) as idle, Connection(http) as kept:
             self.assertEqual(idle.ask("PING"), "PONG")
             kept.send(readyz)
@@ -206,11 +206,12 @@ class Stopping(SystemTest):
         path = os.path.join(self.temporary_folder(), "sluice.sock")
         for unix in (None, path):
             with self.subTest(unix), \
-                    Server("--threads", "2", *self.drain("2s"), unix=unix) as server:
+                    Server("--threads", "2", *self.drain("30s"), unix=unix) as server:
                 server.signal(signal.SIGSTOP)
                 waiting = [Connection(server.address) for _ in range(300)]
                 for connection in waiting:
                     connection.send(command("PING"))
+                    connection.socket.shutdown(socket.SHUT_WR)  # It is not waited for.
                 server.signal(signal.SIGTERM)
                 server.signal(signal.SIGCONT)
                 for connection in waiting:

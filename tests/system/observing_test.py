@@ -91,7 +91,8 @@ class Observing(SystemTest):
 
     def test_it_says_when_the_store_is_lost_and_back(self):
         with RedisServer() as redis:
-            server = self.serve("--store", redis.url)
+            url = redis.url + "?deadline=5s"  # Else there may be a line about late answers, too.
+            server = self.serve("--store", url)
             connection = Connection(server.address)
             self.addCleanup(connection.close)
             check = ("SLUICE.CHECK", "fixed_window 1000/1d", "a")
@@ -99,9 +100,9 @@ class Observing(SystemTest):
             redis.signal(signal.SIGKILL)
             redis.wait()
             connection.ask(*check)
-            self.await_line(server, f"sluice: the store {redis.url} is lost: ")
+            self.await_line(server, f"sluice: the store {url} is lost: ")
             with RedisServer(port=redis.port):
-                self.await_line(server, f"sluice: the store {redis.url} is back")
+                self.await_line(server, f"sluice: the store {url} is back")
                 self.assertEqual(len(self.lines(server)), 3, server.output())
 
     def test_it_says_which_deadline_a_late_store_needs(self):
@@ -130,7 +131,7 @@ class Observing(SystemTest):
 
     def test_info_says_how_the_store_is(self):
         with RedisServer() as redis:
-            server = self.serve("--store", redis.url)
+            server = self.serve("--store", redis.url + "?deadline=5s")
             connection = self.enterContext(Connection(server.address))
             await_true("up", lambda: "store_state:up\r\n" in connection.ask("INFO", "sluice"))
             connection.ask("SLUICE.CHECK", "fixed_window 1000/1d", "a")

@@ -57,7 +57,8 @@ class Reload(SystemTest):
                 " more: {limit: fixed_window 3/1h, overrides: [{key: x, deny: yes}]}}\n")
         self.write(self.listen() + text)
         server.signal(signal.SIGHUP)
-        server.await_output("reloaded: serving ", 1)
+        # A late server may take the same change twice: for the signal, and because it watches.
+        server.await_output(", 3 named limits, ")
         self.assertEqual(connection.ask("SLUICE.PEEK", "login", "k")[:3], [1, 7, 3])
         # The bucket is as full as its time says: a whole day's units are owed, at twice the rate.
         self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1:3], [40, 20])
@@ -68,7 +69,7 @@ class Reload(SystemTest):
         # Another algorithm, and one limit gone: fresh, and unknown. The connection has stayed open.
         self.write(self.listen() + "limits: {login: fixed_window 6/1h}\n")
         server.signal(signal.SIGHUP)
-        server.await_output("reloaded: serving ", 2)
+        server.await_output(", 1 named limit, ")
         self.assertEqual(connection.ask("SLUICE.CHECK", "login", "k")[:3], [1, 6, 5])
         self.assertIn("no limit is named", str(connection.ask("SLUICE.PEEK", "more", "k")))
 

@@ -87,7 +87,7 @@ class Restart(SystemTest):
             self.assertEqual(count("failed"), 0)
             os.makedirs(os.path.join(self.path + ".new", "in the way"))
             await_true("a failure", lambda: count("failed") > 0)
-            self.assertIn("no snapshot was written, the former one stays", server.output())
+            self.await_output(server, "no snapshot was written, the former one stays")
 
     def test_a_damaged_snapshot_is_refused(self):
         with self.serve() as server:

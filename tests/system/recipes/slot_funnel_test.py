@@ -76,7 +76,7 @@ class SlotFunnel(RecipeTest):
         killed_ns = time.monotonic_ns()
         other.funnel("waiter", SLOTS, lease_ms, 10 * SECOND_MS)
         waited_ns = self.hear("waiter", "runs").at_ns - killed_ns
-        self.assertLess(waited_ns, 2 * SECOND_NS)
+        self.assertLess(waited_ns, 5 * SECOND_NS)
 
     def test_polling_is_late_and_out_of_order(self):
         """All slots are taken. One caller waits from 0 ms on, another from 950 ms; at 1010 ms a
