@@ -134,11 +134,19 @@ bool every_caller_waits(const Round& round, Clock::duration room) {
   return 10 * hurried <= all;
 }
 
+// A machine that alone makes callers miss the deadline proves nothing here, either.
+bool is_as_unnoticed_as_it_should(const Round& round, Clock::duration room) {
+  if (!round.unnoticed || room >= kDeadline - kGrace) return true;
+  return share_of_store(round.report, {.from = round.began, .to = round.ended}).percent() > 95;
+}
+
 bool is_in_time(const Round& round, const Times& times, Clock::duration room) {
   const Span after{.from = round.ended + kRecovery};
   const Share store = share_of_store(round.report, after);
-  return times.most <= kDeadline + kGrace + room && no_caller_waits(round) &&
-         every_caller_waits(round, room) && return_of(round).first <= kRecovery + room &&
+  return (times.count >= kLeastSamples || room >= kDeadline) &&
+         times.most <= kDeadline + kGrace + room && no_caller_waits(round) &&
+         every_caller_waits(round, room) && is_as_unnoticed_as_it_should(round, room) &&
+         return_of(round).first <= kRecovery + room &&
          share_of(Source::kStore, round.report, after).these > 0 &&
          100 * store.these >= 99 * store.all;
 }
@@ -172,7 +180,6 @@ void expect_whole(const std::string& fault, const std::function<Round()>& make_r
     const Times times =
         times_of(round.report, {.from = round.began, .to = round.ended + kRecovery});
     print(fault, round, times);
-    EXPECT_GE(times.count, kLeastSamples);
     EXPECT_LE(round.growth_bytes, kMostGrowth);
     for (const std::string& stray : round.report.strays) ADD_FAILURE() << stray;
     return Try{.machine_late = round.machine_late,

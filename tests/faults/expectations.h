@@ -37,14 +37,17 @@ struct Round {
   /// The server never counts as lost. Until the fault ends, each caller gets the store's answer or
   /// waits until the deadline, except at most one in ten, since this machine may stall.
   bool never_given_up = false;
+  /// The store answers more than 95 of 100 requests during the fault.
+  bool unnoticed = false;
 };
 
 /// What must hold under every fault: each decision belongs to its own request; p99.9 of the
 /// decisions from the beginning of the fault to kRecovery after its end is within kDeadline +
 /// kGrace; no caller waits for a server that is known to be lost, and no other server counts as
-/// lost; the store answers within kRecovery after the end of the fault, and from then on it makes
-/// at least 99 of 100 decisions, including those of the deny cache; the process has not grown by
-/// more than kMostGrowth, which is generous for two waiting callers. Prints the figures under the
+/// lost; callers do not notice a fault that is to be unnoticed; the store answers within kRecovery
+/// after the end of the fault, and from then on it makes at least 99 of 100 decisions, including
+/// those of the deny cache; there are at least 1,000 decisions; the process has not grown by more
+/// than kMostGrowth, which is generous for two waiting callers. Prints the figures under the
 /// name of the fault.
 ///
 /// The times, and which decisions are in time, are checked by expect_in_time(). Everything else

@@ -80,6 +80,17 @@ TEST(ExpectWhole, FailsIfTheServerCountsAsLost) {
       "the machine was quiet in 3 tries");
 }
 
+TEST(ExpectWhole, FailsIfCallersNoticeWhatTheyShouldNot) {
+  const auto noticed = [] {
+    Round round = hurried_for(80ms);
+    round.never_given_up = false;
+    round.unnoticed = true;
+    return round;
+  };
+  EXPECT_NONFATAL_FAILURE(expect_whole("a fault that is noticed", noticed),
+                          "the machine was quiet in 3 tries");
+}
+
 TEST(ExpectWhole, ForgivesItIfTheMachineMakesCallersMissTheDeadline) {
   expect_whole("a server that is given up by a late machine",
                [] { return hurried_for(200ms, 5ms); });

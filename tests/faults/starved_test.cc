@@ -48,15 +48,15 @@ Answers ask_until(Limiter& limiter, Clock::time_point end) {
   return answers;
 }
 
-/// A process with four threads that ask without a pause for `time`.
+/// A process with four threads that ask without a pause until `end`.
 class BusyProcess {
  public:
-  BusyProcess(const std::string& url, std::chrono::milliseconds time) {
+  BusyProcess(const std::string& url, Clock::time_point end) {
     std::array<int, 2> ends{};
     EXPECT_EQ(::pipe(ends.data()), 0);
     child_ = ::fork();
     if (child_ == 0) {
-      const Answers answers = ask(url, time);
+      const Answers answers = ask(url, end);
       const bool is_written = ::write(ends[1], &answers, sizeof(answers)) == sizeof(answers);
       ::_exit(is_written ? 0 : 1);
     }
@@ -75,9 +75,8 @@ class BusyProcess {
   }
 
  private:
-  static Answers ask(const std::string& url, std::chrono::milliseconds time) {
+  static Answers ask(const std::string& url, Clock::time_point end) {
     Limiter limiter(open_store(url), Limit("token_bucket 100/1s"));
-    const Clock::time_point end = Clock::now() + time;
     std::array<Answers, 4> each;
     std::vector<std::thread> threads;
     for (Answers& one : each) threads.emplace_back([&] { one = ask_until(limiter, end); });
@@ -91,13 +90,15 @@ class BusyProcess {
   int output_ = -1;
 };
 
-// The limit admits 100 at once and 100 in each of five seconds. Twelve threads that never sleep
-// prevent each other from reading replies in time, although the server is not late.
+// The limit admits 100 at once and 100 in each of five seconds, of which the processes need some to
+// start. Twelve threads that never sleep prevent each other from reading replies in time, although
+// the server is not late.
 TEST(Late, StarvedProcessesDoNotTakeAHealthyServerForALostOne) {
   RedisServer server;
   std::vector<std::unique_ptr<BusyProcess>> processes;
+  const Clock::time_point end = Clock::now() + 5s;
   for (int i = 0; i < 3; ++i) {
-    processes.push_back(std::make_unique<BusyProcess>(server.url(), 5s));
+    processes.push_back(std::make_unique<BusyProcess>(server.url(), end));
   }
   Answers all;
   for (const auto& process : processes) all.add(process->wait());
@@ -107,7 +108,7 @@ TEST(Late, StarvedProcessesDoNotTakeAHealthyServerForALostOne) {
     std::cout << to_string(static_cast<Source>(i)) << ": " << all.allowed[i] << " admitted, "
               << all.denied[i] << " denied\n";
   }
-  EXPECT_GE(admitted, 540);
+  EXPECT_GE(admitted, 500);
   EXPECT_LE(admitted, 660);
 }
 

@@ -106,7 +106,7 @@ TYPED_TEST(CoroutinesOn, ShareAConnectionAndTheLimit) {
 // They wait until the deadline; the connection is given up only after twice the deadline.
 TYPED_TEST(CoroutinesOn, AreAnsweredLocallyByTheDeadlineWhileTheServerHangs) {
   const auto nothing = [](int) {};
-  this->expect_local_answers("deadline=2s", nothing, 3500ms);
+  this->expect_local_answers("deadline=4s", nothing, 7500ms);
 }
 
 TYPED_TEST(CoroutinesOn, AreAnsweredLocallyAtOnceWhenTheServerIsKilled) {
