@@ -418,13 +418,13 @@ TEST_F(RequestPipelineTest, AHandshakeThatIsNotAnsweredIsGivenUp) {
   user_.handshake_text = "hello\n";
   user_.handshake_count = 1;
   PipelineOptions options = patient(server.endpoint());
-  options.connect_timeout = milliseconds(20);
+  options.connect_timeout = milliseconds(200);
   open(options);
   Peer first = server.accept();
   Peer second = server.accept();
   ASSERT_TRUE(await_downs(1));
   EXPECT_EQ(downs().at(0),
-            server.endpoint().text() + " has not completed the handshake within 20 ms");
+            server.endpoint().text() + " has not completed the handshake within 200 ms");
   EXPECT_EQ(user_.ups, 0U);
 }
 

@@ -34,6 +34,15 @@ class StreamServerTest : public testing::Test {
   }
   Address address() const { return server_->addresses()[0]; }
 
+  /// False if there are more or fewer connections after ten seconds.
+  bool wait_for_connections(std::size_t open) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (server_->connections() != open && std::chrono::steady_clock::now() < end) {
+      std::this_thread::yield();
+    }
+    return server_->connections() == open;
+  }
+
   std::unique_ptr<StreamServer> server_;
 };
 
@@ -121,7 +130,7 @@ class TimeoutTest : public StreamServerTest {
 };
 
 TEST_F(TimeoutTest, TellsWhatAPeerDidNotDo) {
-  serve({.idle = milliseconds(100), .request = milliseconds(50)});
+  serve({.idle = milliseconds(1'000), .request = milliseconds(50)});
   Client unread(address(), 4096);
   ASSERT_TRUE(unread.send("big 50000000\n"));
   Client silent(address());
@@ -129,10 +138,7 @@ TEST_F(TimeoutTest, TellsWhatAPeerDidNotDo) {
   EXPECT_TRUE(slow.send("b"));
   EXPECT_EQ(slow.read_all(), "too slow\n");
   EXPECT_EQ(silent.read_all(), "");
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (server_->connections() != 0 && std::chrono::steady_clock::now() < end) {
-    std::this_thread::yield();
-  }
+  EXPECT_TRUE(wait_for_connections(0));
   server_->stop(milliseconds(0));
   EXPECT_THAT(*ended_, testing::ElementsAre(testing::Pair(PeerTimeout::kIdle, 1),
                                             testing::Pair(PeerTimeout::kRequest, 1),
@@ -140,7 +146,7 @@ TEST_F(TimeoutTest, TellsWhatAPeerDidNotDo) {
 }
 
 TEST_F(TimeoutTest, ClosesIdleConnections) {
-  serve({.idle = milliseconds(100)});
+  serve({.idle = milliseconds(1'000)});
   Client silent(address());
   Client late(address());
   EXPECT_TRUE(late.echoes("a\n"));
@@ -190,7 +196,7 @@ TEST_F(TimeoutTest, ClosesWhereThePeerDoesNotSayWhoItIs) {
     return std::make_unique<LoginHandler>(timeouts);
   };
   server_ = std::make_unique<StreamServer>(
-      std::vector<Service>{{any_port(), factory, "", {.login = milliseconds(200)}}},
+      std::vector<Service>{{any_port(), factory, "", {.login = std::chrono::seconds(1)}}},
       StreamServerOptions{.limits = {.sweep_interval = milliseconds(5)}});
   server_->start();
   Client known(address());
@@ -229,7 +235,7 @@ TEST_F(TimeoutTest, ALoginBeginsTheTimeAnew) {
   bool is_served = true;
   while (is_served && std::chrono::steady_clock::now() < end) {
     is_served = client.echoes("login\n") && client.echoes("logout\n");
-    for (int i = 0; i < 300; ++i) is_served = is_served && client.echoes("ping\n");
+    for (int i = 0; i < 30; ++i) is_served = is_served && client.echoes("ping\n");
   }
   EXPECT_TRUE(is_served);
   EXPECT_EQ(timeouts, 0);
@@ -345,7 +351,7 @@ TEST_F(StreamServerTest, ClosesAPeerThatNeverReadsAndKeepsMemoryBounded) {
   // bound and what the kernel's buffers hold.
   EXPECT_LT(rounds, 20'000);
   EXPECT_LT(answered_bytes, 12U << 20);
-  EXPECT_EQ(server_->connections(), 0U);
+  EXPECT_TRUE(wait_for_connections(0));
 }
 
 TEST_F(StreamServerTest, ClosesOnlyThePeerForWhichMemoryRunsOut) {
@@ -611,15 +617,6 @@ class LaterHandlerTest : public StreamServerTest {
     for (int i = 0; i < lines; ++i) lines_.take()->answer();
   }
 
-  /// False if there are more or fewer connections after ten seconds.
-  bool wait_for_connections(std::size_t open) const {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (server_->connections() != open && std::chrono::steady_clock::now() < end) {
-      std::this_thread::yield();
-    }
-    return server_->connections() == open;
-  }
-
   PendingLines lines_;
 };
 
@@ -726,7 +723,7 @@ TEST_F(LaterHandlerTest, GoesOnWhenThePeerReadsAgain) {
 }
 
 TEST_F(LaterHandlerTest, DoesNotCloseAPeerThatOnlyWaitsForItsAnswer) {
-  serve({.limits = {.stuck_timeout = milliseconds(250)}});
+  serve({.limits = {.stuck_timeout = milliseconds(1'000)}});
   Client client(address());
   ASSERT_TRUE(client.send("=big 3000000\none\n"));
   EXPECT_EQ(client.read(3'000'000).size(), 3'000'000U);

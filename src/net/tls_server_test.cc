@@ -364,7 +364,8 @@ TEST_F(TlsServerTest, SendsAReplyThatComesLaterThanWrongBytes) {
 }
 
 TEST_F(TlsServerTest, ClosesAPeerWhoseHandshakeTakesTooLong) {
-  serve(server_files(), {.handshake_timeout = milliseconds(50), .sweep_interval = milliseconds(5)});
+  serve(server_files(),
+        {.handshake_timeout = milliseconds(1'000), .sweep_interval = milliseconds(5)});
   TlsTestClient client(address());
   Client silent(address());
   Client slow(address());

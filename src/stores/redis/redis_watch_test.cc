@@ -55,7 +55,7 @@ class Bell {
   std::function<void()> ring() {
     return [this] { rung_.release(); };
   }
-  bool await(std::chrono::milliseconds patience = 5s) { return rung_.try_acquire_for(patience); }
+  bool await(std::chrono::milliseconds patience = 30s) { return rung_.try_acquire_for(patience); }
 
  private:
   std::counting_semaphore<> rung_{0};
@@ -87,7 +87,7 @@ TEST(RedisWatch, HearsOfAPermitThatIsReleasedElsewhere) {
     best = std::min(best, notice(there, bell, permit));
   }
   RecordProperty("best_us", std::to_string(best.count()));
-  EXPECT_LT(best, 5ms);
+  EXPECT_LT(best, 50ms) << "without a message it would be the pause of a poll";
 }
 
 TEST(RedisWatch, IsToldOnlyWhereAllWereHeld) {
@@ -236,7 +236,7 @@ TEST(RedisWatch, FollowsThePrimary) {
   notice(permits, bell, 1);
   fleet.first_primary().kill();
   fleet.await_primary(fleet.first_replica().port());
-  ASSERT_TRUE(bell.await(10s)) << "it is watched at the new one";
+  ASSERT_TRUE(bell.await()) << "it is watched at the new one";
   notice(permits, bell, 2);
 }
 
