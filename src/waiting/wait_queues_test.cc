@@ -389,22 +389,6 @@ TEST_F(WaitQueuesTest, ACallerThatAsksIsSeenToWait) {
   EXPECT_THAT(seen, ElementsAre(1)) << "else a release right afterwards would wake no caller";
 }
 
-TEST_F(WaitQueuesTest, HaveABound) {
-  use_permits();
-  come();
-  timer_->run();
-  Options many;
-  for (std::size_t i = 1; i < WaitQueues::kMostWaiting; ++i) come(many);
-  EXPECT_THAT(denied_, IsEmpty());
-  const int last = come();
-  timer_->run();
-  EXPECT_THAT(denied_, ElementsAre(last));
-  grant(true);
-  release();
-  EXPECT_EQ(granted_.size(), WaitQueues::kMostWaiting);
-  EXPECT_TRUE(queues_->is_empty("k"));
-}
-
 TEST_F(WaitQueuesTest, ACallerLeavesWhenItsTimeoutIsOver) {
   use_permits();
   come({.timeout = seconds(10)});

@@ -156,7 +156,11 @@ TEST_F(KeyCommandsTest, AFullStoreAdmitsNewKeysWithOtherNumbers) {
     const auto ask = [&](std::string command, const std::string& key) {
       return in_small_store.send(command.replace(command.find('#'), 1, key));
     };
-    for (int i = 0; i < 50'000; ++i) ask(numbers.substr(0, line), "k" + std::to_string(i));
+    std::string many;
+    for (int i = 0; i < 50'000; ++i) {
+      many += std::string(numbers, 0, line).replace(numbers.find('#'), 1, "k" + std::to_string(i));
+    }
+    in_small_store.send(many);
     ASSERT_GT(health(*small).evicted, 0U);
     const std::string admitted = ask(numbers.substr(line), "new");
     for (int i = 0; i < 2'000; ++i) {
