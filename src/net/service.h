@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,9 +23,12 @@ enum class PeerTimeout : std::uint8_t {
 struct Service {
   Address address;
   MakeHandler make_handler;
-  /// Sent to a peer that connects when max_connections are open; then its connection is closed.
+  /// Sent to a peer that connects when max_connections and `reserve` are open; then its connection
+  /// is closed.
   std::string refusal;
   StreamTimeouts timeouts = {};
+  /// How many connections beyond max_connections this service may open.
+  std::size_t reserve = 0;
   /// Called by the serving threads for each peer that is refused.
   std::function<void()> on_refusal = [] {};
   /// If not null, its connections use TLS. `refusal` is not sent then.

@@ -182,7 +182,7 @@ class StreamWorker {
 
   /// Serves a peer, or refuses it.
   void serve(IoSocket socket, const Service& service) {
-    if (group_.open.fetch_add(1) >= max_connections_) {
+    if (group_.open.fetch_add(1) >= max_connections_ + service.reserve) {
       group_.open.fetch_sub(1);
       service.on_refusal();
       if (service.tls == nullptr) refuse(std::move(socket), service.refusal);

@@ -16,7 +16,8 @@ namespace sluice {
 struct StreamServerOptions {
   /// Serving threads, at least 1.
   std::size_t threads = 1;
-  /// The most open connections, over all threads and services. The server refuses further ones.
+  /// The most open connections, over all threads and services, apart from Service::reserve. The
+  /// server refuses further ones.
   std::size_t max_connections = 10'000;
   ConnectionLimits limits = {};
   /// Called with one sentence that says why connections cannot be accepted, most likely because the

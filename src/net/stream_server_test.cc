@@ -402,6 +402,18 @@ TEST_F(StreamServerTest, RefusesOneTooManyAndTakesTheNextWhenOneHasGone) {
   EXPECT_EQ(answer, "x\n");
 }
 
+TEST_F(StreamServerTest, AReserveIsForItsServiceAlone) {
+  const Service reserve{any_port(), line_handlers(), "all taken\n", {}, 1};
+  StreamServer server({{any_port(), line_handlers(), "full\n"}, reserve}, {.max_connections = 1});
+  server.start();
+  Client first(server.addresses()[0]);
+  ASSERT_TRUE(first.echoes("x\n"));
+  Client reserved(server.addresses()[1]);
+  EXPECT_TRUE(reserved.echoes("y\n"));
+  EXPECT_EQ(Client(server.addresses()[0]).read_all(), "full\n");
+  EXPECT_EQ(Client(server.addresses()[1]).read_all(), "all taken\n");
+}
+
 TEST_F(StreamServerTest, DoesNotResetWhoSpokeBeforeItWasRefused) {
   StreamServer server = make_server(any_port(), {.max_connections = 1});
   const Client first(server.addresses()[0]);

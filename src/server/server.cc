@@ -42,6 +42,10 @@ std::atomic<std::uint64_t>& counter_of(ProtocolCounters& counters, PeerTimeout t
 /// Descriptors for other things than connections: listeners, loops, files.
 constexpr std::size_t kOtherDescriptors = 1024;
 
+/// Connections that only the addresses of admin may open, so that operators reach a server whose
+/// clients hold all others.
+constexpr std::size_t kAdminConnections = 16;
+
 std::size_t usable_cores() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -146,6 +150,7 @@ std::vector<Service> Server::Parts::services_of(const std::vector<Listening>& se
          .make_handler = make,
          .refusal = std::string(protocol->refusal),
          .timeouts = protocol->timeouts,
+         .reserve = protocol->is_admin ? kAdminConnections : 0,
          .on_refusal = [shared = context,
                         &counters = context->protocol(protocol->name)] { ++counters.refused; },
          .tls = tls_server == tls.end() ? nullptr : tls_server->second,

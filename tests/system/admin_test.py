@@ -4,7 +4,7 @@ import os
 import signal
 import unittest
 
-from harness import BINARY, Process, SystemTest, free_port, run
+from harness import BINARY, Connection, Process, SystemTest, free_port, run
 
 OPERATORS = ("/metrics", "/v1/limits", "/v1/top?limit=(other)")
 CHANGES = ("/v1/reset", "/v1/refund", "/v1/charge", "/v1/block")
@@ -51,6 +51,16 @@ class Admin(SystemTest):
         unix = ("--unix-socket", path)
         self.assertEqual(self.status("http://localhost/metrics", *unix), "200")
         self.assertEqual(self.status("http://localhost/auth?limit=login", *unix), "404")
+
+    def test_operators_are_served_when_clients_hold_all_connections(self):
+        http, admin = free_port(), free_port()
+        self.serve("--resp", f"127.0.0.1:{free_port()}", "--http", f"127.0.0.1:{http}",
+                   "--admin", f"127.0.0.1:{admin}", "--max-connections", "1")
+        while self.status(f"http://127.0.0.1:{http}/healthz") != "503":
+            self.enterContext(Connection(("127.0.0.1", http)))
+        for path in ("/healthz", "/metrics"):
+            self.assertEqual(self.status(f"http://127.0.0.1:{admin}{path}"), "200", path)
+        self.assertEqual(self.status(f"http://127.0.0.1:{http}/healthz"), "503")
 
     def test_a_public_address_of_admin_is_refused_as_any(self):
         refused = run(BINARY, "serve", "--resp", f"127.0.0.1:{free_port()}",
