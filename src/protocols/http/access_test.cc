@@ -43,6 +43,27 @@ TEST_F(UsersTest, AskForATokenOnEachRequest) {
   EXPECT_EQ(connection_.ask_one(post("/v1/check", kCheckBody)).status, 401);
 }
 
+TEST_F(UsersTest, MustHaveTheRightBeforeALongBodyIsRead) {
+  using Next = StreamHandler::Next;
+  for (const std::string length : {"Content-Length: 20000", "Transfer-Encoding: chunked"}) {
+    const auto ask = [&](const std::string& path, const std::string& token) {
+      TestConnection connection(make_);
+      const auto replies = connection.ask("POST " + path + " HTTP/1.1\r\nHost: localhost\r\n" +
+                                          bearer(token) + length + "\r\n\r\n");
+      EXPECT_EQ(connection.progress.next == Next::kClose, !replies.empty()) << path;
+      return replies.empty() ? 0 : replies[0].status;
+    };
+    EXPECT_EQ(ask("/v1/check", "wrong"), 401);
+    EXPECT_EQ(ask("/v1/reset", "secret"), 403);
+    EXPECT_EQ(ask("/nothing", "secret"), 404);
+    EXPECT_EQ(ask("/metrics", "third"), 405);
+    EXPECT_EQ(ask("/v1/check", "secret"), 0);  // It waits for the body.
+  }
+  const std::string spaces(20'000, ' ');
+  EXPECT_EQ(connection_.ask_one(post("/v1/check", kCheckBody + spaces, bearer("secret"))).status,
+            200);
+}
+
 TEST_F(UsersTest, MayDoWhatTheirRolesSay) {
   for (const std::string path : {"/v1/reset", "/v1/refund", "/v1/charge", "/v1/block"}) {
     EXPECT_EQ(connection_.ask_one(post(path, kCheckBody, bearer("secret"))).status, 403) << path;

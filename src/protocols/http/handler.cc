@@ -71,7 +71,10 @@ StreamHandler::Progress Handler::run_requests(std::string_view input, std::strin
     consumed += parser_.consumed();
     switch (result) {
       case RequestParser::Result::kRequest:
-        run(output, consumed == input.size());
+        run(output, true, consumed == input.size());
+        break;
+      case RequestParser::Result::kHead:
+        run(output, false, false);
         break;
       case RequestParser::Result::kContinue:
         write_response(thread_->context.batch.other_replies(output), {}, {}, {.status = 100});
@@ -88,10 +91,12 @@ StreamHandler::Progress Handler::run_requests(std::string_view input, std::strin
   return {.consumed = consumed, .next = Next::kMore};
 }
 
-// `is_last`: no further bytes have arrived after this request.
-void Handler::run(std::string& output, bool is_last) {
+// Without its body, the request is only refused if the client may not make it: nobody then waits
+// for the body. `is_last`: no further bytes have arrived after this request.
+void Handler::run(std::string& output, bool has_body, bool is_last) {
   const Message& message = parser_.message();
-  const bool closes = !message.keeps_alive || (is_last && thread_->server->is_draining());
+  const bool closes =
+      !has_body || !message.keeps_alive || (is_last && thread_->server->is_draining());
   Exchange exchange{.thread = *thread_,
                     .peer = peer_,
                     .message = message,
@@ -105,7 +110,9 @@ void Handler::run(std::string& output, bool is_last) {
     write_problem(thread_->context.batch.other_replies(output), exchange.options, date(), problem);
   };
   try {
-    run_route(exchange);
+    const Route& route = find_allowed(exchange);
+    if (!has_body) return;
+    route.run(exchange);
   } catch (const Problem& problem) {
     respond_with(problem);
   } catch (const std::system_error& error) {

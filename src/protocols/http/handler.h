@@ -30,7 +30,7 @@ class Handler final : public StreamHandler {
 
  private:
   Progress run_requests(std::string_view input, std::string& output);
-  void run(std::string& output, bool is_last);
+  void run(std::string& output, bool has_body, bool is_last);
   void refuse(const Problem& problem, std::string& output);
   void end_list(std::string& output);
   void note_trust();

@@ -13,6 +13,8 @@ inline constexpr std::size_t kMaxLineBytes = 8 * 1024;
 inline constexpr std::size_t kMaxHeadBytes = 32 * 1024;
 inline constexpr std::size_t kMaxFields = 100;
 inline constexpr std::size_t kMaxBodyBytes = 1024 * 1024;
+/// A client that sends a longer body, or a chunked one, must have the right to before it is read.
+inline constexpr std::size_t kSmallBodyBytes = 16 * 1024;
 
 /// A header of a request, without blanks around its value.
 struct HeaderField {

@@ -244,22 +244,22 @@ RequestParser::Result RequestParser::read_head(std::string_view input) {
   check_encoding(message_, grammar_->is_chunked());
   message_.keeps_alive = grammar_->keeps_alive();
   consumed_ = blank + head_end;
-  const bool expects = expects_continue(message_);
+  expects_ = expects_continue(message_);
   if (grammar_->is_done()) return end();
   input.remove_prefix(head_end);
-  if (!grammar_->is_chunked() && input.size() >= grammar_->content_length()) {
+  const bool is_small = !grammar_->is_chunked() && grammar_->content_length() <= kSmallBodyBytes;
+  if (is_small && input.size() >= grammar_->content_length()) {
     message_.body = input.substr(0, grammar_->content_length());
     consumed_ += message_.body.size();
     return end();
   }
-  const bool has_body = !input.empty();
-  const Result result = read_body(input);
-  if (result == Result::kNeedMore) own_head();
-  return result == Result::kNeedMore && expects && !has_body ? Result::kContinue : result;
+  own_head();
+  state_ = State::kBody;
+  return is_small ? read_body(input) : Result::kHead;
 }
 
 RequestParser::Result RequestParser::read_body(std::string_view input) {
-  state_ = State::kBody;
+  if (std::exchange(expects_, false) && input.empty()) return Result::kContinue;
   // A chunked body ends with the last chunk, which Beast must get in one piece.
   const std::size_t least_bytes = grammar_->is_chunked() ? kLastChunk.size() : 1;
   while (!grammar_->is_done()) {

@@ -20,6 +20,7 @@ class RequestParser {
   enum class Result : std::uint8_t {
     kNeedMore,  ///< The rest of the request has not come.
     kContinue,  ///< The same, and the client waits for "100 Continue". At most once a request.
+    kHead,      ///< message() lacks its body, which is chunked or longer than kSmallBodyBytes.
     kRequest,   ///< message() is complete.
     kRefused,   ///< problem() says why. Nothing more can be read from this connection.
   };
@@ -34,7 +35,7 @@ class RequestParser {
   /// How many bytes the last call of next() has consumed.
   std::size_t consumed() const { return consumed_; }
 
-  /// After kRequest. Valid until next() is called, and no longer than the last input.
+  /// After kRequest and kHead. Valid until next() is called, and no longer than the last input.
   const Message& message() const { return message_; }
 
   /// After kRefused.
@@ -61,6 +62,7 @@ class RequestParser {
   std::size_t consumed_ = 0;
   std::size_t scanned_ = 0;  // Of the head: whole lines without an error.
   bool owns_head_ = false;   // The views refer to head_.
+  bool expects_ = false;     // The client may wait for "100 Continue".
   Message message_;
   Problem problem_;
   std::string_view head_bytes_;  // What the views of message_ refer to.

@@ -158,7 +158,7 @@ void check_access(Exchange& exchange, const Route& route) {
 
 }  // namespace
 
-void run_route(Exchange& exchange) {
+const Route& find_allowed(Exchange& exchange) {
   const Message& message = exchange.message;
   const Route* const route = find_route(message.path());
   const bool is_passed_on = route != nullptr && route->is_for_proxies && has_proxy_header(message);
@@ -172,7 +172,7 @@ void run_route(Exchange& exchange) {
                   .allow = route->method == "GET" ? "GET, HEAD" : route->method};
   }
   check_access(exchange, *route);
-  route->run(exchange);
+  return *route;
 }
 
 }  // namespace sluice::http

@@ -20,6 +20,7 @@ struct Route {
   std::string_view path;
   /// GET (and HEAD), POST, or empty for any.
   std::string_view method;
+  /// Carries out the request. May throw Problem.
   void (*run)(Exchange& exchange);
   /// The role that a client needs. kNoRole: any client may ask.
   Roles role = kCheckRole;
@@ -29,8 +30,8 @@ struct Route {
   Place place = Place::kHttp;
 };
 
-/// Carries out the request. Throws Problem: 404 or 405 if this listener has no such path or method,
-/// 401 or 403 if the client may not make the request, and what the endpoint throws.
-void run_route(Exchange& exchange);
+/// Finds what the request asks for, which may lack its body. Throws Problem: 404 or 405 if this
+/// listener has no such path or method, 401 or 403 if the client may not make the request.
+const Route& find_allowed(Exchange& exchange);
 
 }  // namespace sluice::http
