@@ -69,7 +69,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
-    return app.exit(help);
+    chosen = [&app, help] { return app.exit(help); };
   } catch (const CLI::ExtrasError& error) {
     std::cerr << "sluice: " << error.what() << suggest_argument(app) << help_hint(app) << '\n';
     return sluice::kMisused;

@@ -25,9 +25,10 @@ class Token(SystemTest):
         self.assertNotEqual(first, new_token("gateway")[0])
 
     def test_is_not_lost_unnoticed(self):
-        result = run("sh", "-c", f"'{BINARY}' token > /dev/full")
-        self.assertEqual((result.returncode, result.stderr),
-                         (1, "sluice: standard output cannot be written\n"))
+        for arguments in ("token", "--help", "--version", "serve --help"):
+            result = run("sh", "-c", f"'{BINARY}' {arguments} > /dev/full")
+            self.assertEqual((result.returncode, result.stderr),
+                             (1, "sluice: standard output cannot be written\n"), arguments)
 
     def test_is_for_a_name_that_the_file_may_have(self):
         for name in ("my gateway", "", "x" * 65, "a, roles: [admin]"):
