@@ -57,21 +57,20 @@ void FileWatch::note() {
   known_ = contents();
 }
 
-// Watches the folder of each link on the path to the file, and that of the file. Watching a folder
-// twice changes nothing.
+// Watches each folder on the path to the file, since any of them may be removed and made anew.
+// Watching a folder twice changes nothing.
 void FileWatch::watch_folders(const std::string& file) {
   const fs::path path = file;
-  fs::path folder;  // What is before `left`, without links.
-  std::list<fs::path> left(path.begin(), path.end());
+  fs::path folder = path.root_path();  // What is before `left`, without links.
+  const fs::path below = path.relative_path();
+  std::list<fs::path> left(below.begin(), below.end());
   for (int links = 0; !left.empty() && links <= kMostLinks;) {
     const fs::path name = left.front();
     left.pop_front();
     std::error_code no_link;
     const fs::path target = fs::read_symlink(folder / name, no_link);
-    if (!no_link || left.empty()) {
-      names_.insert(name.string());
-      ::inotify_add_watch(events_.native_handle(), folder.empty() ? "." : folder.c_str(), kChanges);
-    }
+    names_.insert(name.string());
+    ::inotify_add_watch(events_.native_handle(), folder.empty() ? "." : folder.c_str(), kChanges);
     if (no_link) {
       folder /= name;
     } else {
@@ -107,6 +106,7 @@ void FileWatch::wait_for_quiet() {
   quiet_.expires_after(kQuiet);
   quiet_.async_wait([this](const boost::system::error_code& cancelled) {
     if (cancelled) return;
+    names_.clear();
     for (const auto& [path, bytes] : known_) watch_folders(path);
     Contents now = contents();
     if (now == known_) return;

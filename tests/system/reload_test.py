@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import ssl
@@ -140,6 +141,20 @@ class Reload(SystemTest):
             lead(path, target)
             server.await_output("reloaded: ", number)
             self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1], 10 + number)
+
+    def test_a_folder_that_is_made_anew(self):
+        folder = os.path.join(self.folder, "a", "b")
+        self.path = os.path.join(folder, "sluice.yaml")
+        os.makedirs(folder)
+        server = self.start(LIMITS.format(10))
+        connection = self.connect()
+        for number, removed in enumerate((folder, os.path.dirname(folder)), 11):
+            shutil.rmtree(removed)
+            os.makedirs(folder)
+            server.await_output("not reloaded", number - 10)  # The file is not there yet.
+            self.write(self.listen() + LIMITS.format(number))
+            server.await_output("reloaded: ", number - 10)
+            self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1], number)
 
     def test_a_bad_file_keeps_the_old(self):
         server = self.start(LIMITS.format(10))
