@@ -172,6 +172,9 @@ TEST(ConfigFile, PointsAtAWrongUser) {
   EXPECT_EQ(
       mistake("users: [{certificate: CN=a, roles: check}, {certificate: CN=a, roles: admin}]"),
       "f.yaml:1:44: this user is there twice");
+  EXPECT_EQ(mistake("users:\n  - {name: gateway, roles: check, " + token + "}\n" +
+                    "  - {name: operator, roles: admin, " + token + "}"),
+            "f.yaml:3:5: another user has the same token");
 }
 
 TEST(ConfigFile, TakesTheShortForms) {

@@ -75,6 +75,10 @@ std::vector<User> read_users(const YamlFile& file, const YamlMember& member) {
     if (!taken.insert(user.name + "/" + user.certificate).second) {
       file.fail(item.value, "this user is there twice");
     }
+    // A client may send its token alone, and has the roles of one user.
+    if (!user.token_sha256.empty() && !taken.insert(user.token_sha256).second) {
+      file.fail(item.value, "another user has the same token");
+    }
     users.push_back(std::move(user));
   }
   return users;
