@@ -9,9 +9,7 @@
 #include "core/safe_text.h"
 
 namespace sluice {
-namespace {
 
-// "2026-11-22T17:04:05.123Z"
 std::string time_text(Instant time) {
   const auto seconds = static_cast<std::time_t>(time / kSecondNs);
   std::tm parts{};
@@ -23,6 +21,8 @@ std::string time_text(Instant time) {
                 static_cast<int>(time % kSecondNs / kMillisecondNs));
   return text.data();
 }
+
+namespace {
 
 template <class Number>
 void append(std::string& line, Number number) {

@@ -43,6 +43,9 @@ struct LogEvent {
 /// Takes events. Thread-safe, throws nothing.
 using LogFunction = std::function<void(const LogEvent& event)>;
 
+/// "2026-11-22T17:04:05.123Z"
+std::string time_text(Instant time);
+
 /// One line with its end. In JSON an object with the members time, level, event, message and the
 /// fields; as text the message alone, after "sluice: ". Neither has a control character. (A logging
 /// library would not help: the patterns of spdlog escape neither text nor JSON, and what remains is

@@ -1,9 +1,7 @@
 #include "server/snapshot_keeper.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
-#include <ctime>
 #include <utility>
 
 #include "core/instant.h"
@@ -20,15 +18,6 @@ SnapshotFile open_file(const std::string& path) {
   } catch (const SnapshotError& error) {
     throw ConfigError("snapshot: " + std::string(error.what()));
   }
-}
-
-// "2026-11-22T17:04:05Z"
-std::string text_of(Instant time) {
-  const auto seconds = static_cast<std::time_t>(time / kSecondNs);
-  std::tm parts{};
-  ::gmtime_r(&seconds, &parts);
-  std::array<char, 32> text{};
-  return {text.data(), std::strftime(text.data(), text.size(), "%FT%TZ", &parts)};
 }
 
 // In whole milliseconds, at least one: "1s20ms".
@@ -64,7 +53,7 @@ void SnapshotKeeper::load() {
     const SnapshotSummary loaded = file_.load(*store_);
     const Instant now = store_->now();
     std::string line = "loaded " + keys(loaded.keys) + " from " + file_.path() + ", written " +
-                       text_of(loaded.written_at);
+                       time_text(loaded.written_at);
     if (now >= loaded.written_at) {
       line += ", " + text_of(std::chrono::nanoseconds(now - loaded.written_at)) + " ago";
     } else {

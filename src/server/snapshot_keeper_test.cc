@@ -84,7 +84,7 @@ TEST_F(SnapshotKeeperTest, AStoreGoesOnAfterARestart) {
   EXPECT_THAT(lines.await(3), ElementsAre("there is no snapshot yet in " + path_,
                                           MatchesRegex("wrote 1 key to " + path_ + " in [0-9a-z]+"),
                                           MatchesRegex("loaded 1 key from " + path_ +
-                                                       ", written 20[0-9T:-]+Z, [0-9a-z]+ ago")));
+                                                       ", written 20[0-9T:.-]+Z, [0-9a-z]+ ago")));
 }
 
 TEST_F(SnapshotKeeperTest, ASnapshotIsWrittenWhenAskedForAndFromTimeToTime) {
