@@ -219,7 +219,7 @@ void AcceptedConnection::await_until(SteadyTimer::time_point deadline) {
 }
 
 void AcceptedConnection::start_sweeping() {
-  if (!std::exchange(group_.is_sweeping, true)) sweep(group_);
+  if (!group_.stopping && !std::exchange(group_.is_sweeping, true)) sweep(group_);
 }
 
 /// Sets the deadline for the peer to say who it is, if it owes that by now; answer() removes it as
