@@ -16,8 +16,10 @@ constexpr std::uint64_t kLinesBetweenUpdates = 4096;
 constexpr int kMaxRecordLines = 100;
 /// Descriptors for other things than the files that are read: the store, what is written.
 constexpr std::size_t kOtherDescriptors = 64;
-/// A time that is later than that of the line before it by more than this may be wrong.
+/// A time that is later than those before it by more than this may be wrong.
 constexpr std::int64_t kFarNs = kDayNs;
+/// So many records with such times, of all files together, may wait in the TimeOrder.
+constexpr std::size_t kMostFar = TimeOrder::kReach / 2;
 
 }  // namespace
 
@@ -33,16 +35,21 @@ struct Feed::File {
   std::optional<KeyTemplate> key = {};
   TimeOrder::DetailSlots details = {};
   Record record = {};
-  /// By this the merge compares the records of several files: the record's time, but that of the
-  /// record before it if the record is far later. It then waits for its place in the TimeOrder, so
-  /// that one wrong time does not hold back what follows in its file.
-  Instant turn_ns = 0;
-  std::optional<Instant> before_ns = {};
+  /// By this the merge compares the records of several files: the latest time in the file so far,
+  /// but for that of a record that is far later, and of those that follow it, up to `most_far`.
+  /// They wait for their places in the TimeOrder, so that wrong times do not hold back what follows
+  /// in their file.
+  std::optional<Instant> turn_ns = {};
+  std::size_t far_in_a_row = 0;
 
-  void set_turn() {
-    const Instant now = record.time_ns;
-    turn_ns = before_ns && now - *before_ns > kFarNs ? *before_ns : now;
-    before_ns = now;
+  void set_turn(std::size_t most_far) {
+    const bool is_far = turn_ns && record.time_ns - *turn_ns > kFarNs;
+    if (is_far && far_in_a_row < most_far) {
+      ++far_in_a_row;
+      return;
+    }
+    far_in_a_row = 0;
+    turn_ns = std::max(turn_ns.value_or(record.time_ns), record.time_ns);
   }
 };
 
@@ -55,6 +62,7 @@ void Feed::read(const std::vector<Input>& inputs) {
     return std::pair(files[a]->turn_ns, a) > std::pair(files[b]->turn_ns, b);
   };
   allow_descriptors(inputs.size() + kOtherDescriptors);
+  most_far_ = kMostFar / std::max<std::size_t>(1, inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     files.push_back(std::make_unique<File>(open_input(inputs[i])));
     if (next_record(*files[i])) waiting.push_back(i);
@@ -90,7 +98,7 @@ bool Feed::next_record(File& file) {
     if (line.text.find_first_not_of(" \t") == std::string_view::npos) continue;
     if (file.reader == nullptr && !choose_reader(line, file)) continue;
     if (read_record(line, file) == Reading::kRecord) {
-      file.set_turn();
+      file.set_turn(most_far_);
       return true;
     }
     refuse(line, file);

@@ -66,6 +66,8 @@ class Feed {
   Position position_;
   std::uint64_t unreadable_ = 0;
   bool is_damaged_ = false;
+  /// The most records of a file with far later times in a row that the merge does not believe.
+  std::size_t most_far_ = 0;
 };
 
 }  // namespace sluice::replay

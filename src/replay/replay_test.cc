@@ -209,21 +209,37 @@ TEST_F(Replay, MergesFilesByTime) {
 
 // The second file is longer than what waits for its place. It begins where the first one ends, as
 // rotated logs do.
-TEST_F(Replay, OneWrongTimeDoesNotHoldBackItsFile) {
+TEST_F(Replay, WrongTimesDoNotHoldBackTheirFile) {
   constexpr int kOlder = 1'000;
   constexpr int kNewer = 2 * static_cast<int>(TimeOrder::kReach) + 1;
-  std::string older = "time,key\n";
-  for (int i = 0; i < kOlder; ++i) {
-    older += (i == kOlder / 2 ? "4070908800" : std::to_string(i)) + ",a\n";  // 2099.
-  }
   std::string newer = "time,key\n";
   for (int i = kOlder; i < kOlder + kNewer; ++i) newer += std::to_string(i) + ",a\n";
-  ReplayOptions choice = options(directory_.write("older.csv", older));
-  choice.files.push_back(directory_.write("newer.csv", newer));
+  const std::string newer_file = directory_.write("newer.csv", newer);
+  for (const int wrong : {1, 100}) {
+    std::string older = "time,key\n";
+    for (int i = 0; i < kOlder; ++i) {
+      const bool is_wrong = i >= kOlder / 2 && i < kOlder / 2 + wrong;
+      older += (is_wrong ? "4070908800" : std::to_string(i)) + ",a\n";  // 2099.
+    }
+    ReplayOptions choice = options(directory_.write("older.csv", older));
+    choice.files.push_back(newer_file);
+    const Outcome outcome = run(choice);
+    EXPECT_EQ(outcome.err, "");
+    EXPECT_EQ(number(outcome, "requests"), kOlder + kNewer);
+    EXPECT_EQ(boost::json::parse(outcome.out).at("late_requests").as_int64(), 0) << wrong;
+  }
+}
+
+// After it come more requests than wait for their places.
+TEST_F(Replay, ALongPauseOfAFileIsNoWrongTime) {
+  constexpr int kLater = 2 * static_cast<int>(TimeOrder::kReach) + 1;
+  std::string paused = "time,key\n0,a\n";
+  for (int i = 0; i < kLater; ++i) paused += std::to_string(1'728'000 + i) + ",a\n";
+  ReplayOptions choice = options(directory_.write("paused.csv", paused));
+  choice.files.push_back(directory_.write("other.csv", "time,key\n0,b\n86400,b\n1641600,b\n"));
   const Outcome outcome = run(choice);
   EXPECT_EQ(outcome.err, "");
-  EXPECT_EQ(number(outcome, "requests"), kOlder + kNewer);
-  EXPECT_EQ(boost::json::parse(outcome.out).at("late_requests").as_int64(), 0);
+  EXPECT_EQ(number(outcome, "requests"), kLater + 4);
 }
 
 // A pause in one log puts none of its requests behind those of the other.
