@@ -242,6 +242,14 @@ void part_virtual_host(std::vector<std::string_view>& fields) {
   fields[kUser].remove_prefix(kNoIdent.size());
 }
 
+/// Whether something else than a virtual host precedes the client, such as the time and the program
+/// of syslog: the words "client - -" are then the end of what was parsed as the user. So they are
+/// in a list of forwarded addresses, whose first one ends with a comma.
+bool has_prefix(const std::vector<std::string_view>& fields) {
+  return fields[kIdent] != "-" && !fields[kIp].ends_with(',') &&
+         fields[kUser].find(" - ") != std::string_view::npos;
+}
+
 /// Splits "GET /path HTTP/1.1"; a missing part is "-", as everywhere in these logs.
 void split_request(std::string_view request, std::vector<std::string_view>& fields) {
   fields[kRequest] = request;
@@ -300,6 +308,7 @@ class LogReader : public LineReader {
     }
     part_virtual_host(fields);
     if (fields[kIp].empty()) return "no client address";
+    if (has_prefix(fields)) return "text before the client address that is no virtual host";
     if (!cutter.fixed(kTimeBytes, fields[kTime]) || !cutter.skip(']') || !cutter.skip(' ')) {
       return "no time of the form [17/May/2015:10:05:03 +0000]";
     }

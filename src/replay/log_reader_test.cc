@@ -92,13 +92,27 @@ TEST(LogReader, DoesNotMistakeAClientForAVirtualHost) {
   // Client ports, a forwarded address before that of the proxy, spaces in a user's name.
   for (const std::string words :
        {"203.0.113.7:5678 - -", "[2001:db8::1]:443 - -", "unknown - -", "203.0.113.7 10.0.0.1 - -",
-        "203.0.113.7, 10.0.0.1 - -", "2001:db8::80 10.0.0.1 - -", "203.0.113.7:10000 10.0.0.1 - -",
+        "203.0.113.7, 10.0.0.1 - -", "203.0.113.7, 10.0.0.1, 10.0.0.2 - -",
+        "2001:db8::80 10.0.0.1 - -", "203.0.113.7:10000 10.0.0.1 - -",
         "[2001:db8::80]:51234 10.0.0.1 - -", "203.0.113.7:000080 10.0.0.1 - -",
         "client.example:65536 10.0.0.1 - -", "client.example: 10.0.0.1 - -", "unknown 10.0.0.1 - -",
         "client.example bob John Q. Public", "client.example - - a"}) {
     const ReadLine read = read_line(*reader, words + rest, {"vhost", "ip"});
     ASSERT_EQ(read.reading, Reading::kRecord) << words << ": " << read.reason;
     EXPECT_EQ(read.fields, (std::vector<std::string>{"-", words.substr(0, words.find(' '))}));
+  }
+}
+
+// Otherwise the first word of the prefix would be the client of every request.
+TEST(LogReader, RefusesThePrefixesOfOtherPrograms) {
+  const std::string rest = " [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.0\" 200 1";
+  for (const std::string prefix :
+       {"Nov 14 22:13:20 host nginx: ", "web-1  | ",
+        "2015-05-17T10:05:03Z host nginx[7]: ", "2015-05-17T10:05:03.1Z stdout F "}) {
+    for (const std::string client : {"203.0.113.7 - -", "203.0.113.7 - frank"}) {
+      EXPECT_EQ(line_fault(prefix + client + rest, Format::kCommon),
+                "text before the client address that is no virtual host");
+    }
   }
 }
 
