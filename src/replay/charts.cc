@@ -54,7 +54,8 @@ void Charts::widen(std::int64_t factor) {
 void Charts::forget_some(const Tally& tally) {
   decltype(keys_) kept;
   key_steps_ = 0;
-  for (const Tally::KeyId key : by_denials(tally)) {
+  for (const auto& [rank, key] : by_denials(tally)) {
+    if (kept.contains(key)) continue;
     Timeline& timeline = keys_[key];
     const std::size_t size = timeline.steps().size();
     if (key_steps_ + size > max_key_steps_ / 2) break;
@@ -64,10 +65,10 @@ void Charts::forget_some(const Tally& tally) {
   keys_ = std::move(kept);
 }
 
-/// The keys with a timeline and a denial: first the most denied of each limit, then the second of
-/// each, and so on.
-std::vector<Tally::KeyId> Charts::by_denials(const Tally& tally) const {
-  boost::unordered_flat_map<Tally::KeyId, std::size_t> ranks;
+/// The keys with a timeline and a denial, with their ranks: first the most denied of each limit,
+/// then the second of each, and so on. A key is there for each limit that denies it.
+std::vector<std::pair<std::size_t, Tally::KeyId>> Charts::by_denials(const Tally& tally) const {
+  std::vector<std::pair<std::size_t, Tally::KeyId>> ranked;
   std::vector<Tally::KeyId> denied;
   for (std::size_t limit = 0; limit < limits_; ++limit) {
     denied.clear();
@@ -80,18 +81,11 @@ std::vector<Tally::KeyId> Charts::by_denials(const Tally& tally) const {
       return of_a != of_b ? of_a > of_b : a < b;
     });
     for (std::size_t rank = 0; rank < denied.size(); ++rank) {
-      const auto at = ranks.emplace(denied[rank], rank).first;
-      at->second = std::min(at->second, rank);
+      ranked.emplace_back(rank, denied[rank]);
     }
   }
-  std::vector<std::pair<std::size_t, Tally::KeyId>> ranked;
-  ranked.reserve(ranks.size());
-  for (const auto& [key, rank] : ranks) ranked.emplace_back(rank, key);
   std::sort(ranked.begin(), ranked.end());
-  std::vector<Tally::KeyId> keys;
-  keys.reserve(ranked.size());
-  for (const auto& [rank, key] : ranked) keys.push_back(key);
-  return keys;
+  return ranked;
 }
 
 }  // namespace sluice::replay

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/instant.h"
@@ -48,7 +49,7 @@ class Charts {
  private:
   void widen(std::int64_t factor);
   void forget_some(const Tally& tally);
-  std::vector<Tally::KeyId> by_denials(const Tally& tally) const;
+  std::vector<std::pair<std::size_t, Tally::KeyId>> by_denials(const Tally& tally) const;
 
   std::size_t limits_;
   std::size_t max_key_steps_;

@@ -86,9 +86,9 @@ TEST(Charts, ForgetTheKeysThatAreDeniedLeast) {
     two.add("other " + std::to_string(i), now, {i % 7 == 0, false});
   }
   std::size_t kept = 0;
-  two.tally.visit_keys([&](std::string_view, Tally::KeyId id) {
+  for (Tally::KeyId id = 0; id < two.tally.summary().keys_seen; ++id) {
     if (const Timeline* timeline = two.charts.of(id)) kept += timeline->steps().size();
-  });
+  }
   EXPECT_LE(kept, kRoom);
   std::uint64_t of_a = 0;
   for (const StepCounts& step : two.charts.of(a)->steps()) of_a += step.requests;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "pages/pages.h"
-#include "replay/differences.h"
 #include "replay/json_writer.h"
 #include "replay/text.h"
 
@@ -86,8 +85,7 @@ class Page {
     json.close('}');
     json.open("shares", '[');
     for (std::size_t limit = 0; limit < limits_; ++limit) {
-      json.add_numbers(share_histogram(contents_.tally, limit),
-                       [](std::uint64_t keys) { return keys; });
+      json.add_numbers(contents_.tally.shares(limit), [](std::uint64_t keys) { return keys; });
     }
     json.close(']');
     write_differences(json);
@@ -149,14 +147,14 @@ class Page {
   }
 
   void write_difference(JsonWriter& json, std::size_t a, std::size_t b) {
-    const Difference difference = only_denied(contents_.tally, b, a);
+    const LimitSummary difference = contents_.tally.only_denied(b, a);
     json.open('{');
     json.add("admits", a);
     json.add("denies", b);
     json.add("requests", contents_.charts.only_denied_by(b, a));
-    json.add("keys", difference.keys);
+    json.add("keys", difference.keys_limited);
     json.open("most_denied", '[');
-    for (const KeyDifference& key : difference.most_denied) {
+    for (const KeyCount& key : difference.most_denied) {
       json.open('{');
       json.add("key", page_key(key.key));
       json.add("denied", key.denied);

@@ -9,12 +9,22 @@
 #include <stdexcept>
 #include <utility>
 
-#include "replay/best.h"
-
 namespace sluice::replay {
 namespace {
 
 constexpr std::size_t kFirstKeyBytes = std::size_t{64} * 1024;
+
+/// A key in the order of tables: the most denied first, equal ones by their bytes, so that equal
+/// input gives equal output.
+struct DeniedKey {
+  std::uint64_t denied = 0;
+  std::string_view key;
+  std::uint32_t id = 0;
+
+  bool is_before(const DeniedKey& other) const {
+    return denied != other.denied ? denied > other.denied : key < other.key;
+  }
+};
 
 }  // namespace
 
@@ -61,34 +71,56 @@ Summary Tally::summary(std::size_t most) const {
                   .last_ns = last_ns_,
                   .limits = {}};
   for (std::size_t i = 0; i < expressions_.size(); ++i) {
-    summary.limits.push_back(limit_summary(i, most));
+    summary.limits.push_back(denied_keys(i, most));
+    summary.limits.back().worst_minute = worst_minute(i);
   }
   return summary;
 }
 
-LimitSummary Tally::limit_summary(std::size_t limit, std::size_t most) const {
+LimitSummary Tally::only_denied(std::size_t by, std::size_t not_by) const {
+  return denied_keys(by, kMostDenied, not_by);
+}
+
+LimitSummary Tally::denied_keys(std::size_t limit, std::size_t most,
+                                std::optional<std::size_t> not_by) const {
   LimitSummary summary{.expression = expressions_[limit]};
+  std::vector<DeniedKey> first;
+  for (const auto& [key, id] : ids_) {
+    const DeniedKey candidate{denied(limit, id), key, id};
+    if (candidate.denied == 0 || (not_by && denied(*not_by, id) > 0)) continue;
+    summary.denied += candidate.denied;
+    ++summary.keys_limited;
+    if (first.size() == most && !candidate.is_before(first.back())) continue;
+    first.insert(std::ranges::upper_bound(first, candidate, &DeniedKey::is_before), candidate);
+    if (first.size() > most) first.pop_back();
+  }
+  for (const DeniedKey& key : first) {
+    summary.most_denied.push_back({std::string(key.key), key.denied, requests(key.id), key.id});
+  }
+  return summary;
+}
+
+std::optional<WorstMinute> Tally::worst_minute(std::size_t limit) const {
+  std::optional<WorstMinute> worst;
   for (const auto& [minute, denied] : minutes_[limit].denied) {
     const Instant start_ns = minute * kMinuteNs;
-    auto& worst = summary.worst_minute;
     if (!worst || denied > worst->denied ||
         (denied == worst->denied && start_ns < worst->start_ns)) {
       worst = WorstMinute{start_ns, denied};
     }
   }
-  Best<DeniedKey> best(most);
-  for (const auto& [key, id] : ids_) {
-    const DeniedKey candidate{cell(id, limit + 1), key, id};
-    if (candidate.denied == 0) continue;
-    summary.denied += candidate.denied;
-    ++summary.keys_limited;
-    best.add(candidate);
+  return worst;
+}
+
+ShareHistogram Tally::shares(std::size_t limit) const {
+  ShareHistogram keys{};
+  for (KeyId id = 0; id < ids_.size(); ++id) {
+    const std::uint64_t part = denied(limit, id);
+    const std::uint64_t whole = requests(id);
+    const std::uint64_t bin = part == 0 ? 0 : part == whole ? 11 : 1 + (part * 10 - 1) / whole;
+    ++keys[bin];
   }
-  for (const DeniedKey& candidate : std::move(best).sorted()) {
-    summary.most_denied.push_back(
-        {std::string(candidate.key), candidate.denied, cell(candidate.id, 0), candidate.id});
-  }
-  return summary;
+  return keys;
 }
 
 }  // namespace sluice::replay

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -53,18 +54,9 @@ struct Summary {
 
 inline constexpr std::size_t kMostDenied = 10;
 
-/// A key in the order of tables: the most denied first, equal ones by their bytes, so that equal
-/// input gives equal output.
-struct DeniedKey {
-  std::uint64_t denied = 0;
-  std::string_view key;
-  /// Its number in the tally.
-  std::uint32_t id = 0;
-
-  bool is_before(const DeniedKey& other) const {
-    return denied != other.denied ? denied > other.denied : key < other.key;
-  }
-};
+/// How many keys had which share of their requests denied: none; up to 10 %, up to 20 %, ... up to
+/// 100 %, but not all; all.
+using ShareHistogram = std::array<std::uint64_t, 12>;
 
 /// Counts requests and denials by key and by minute. Its memory grows with the keys: their bytes,
 /// some 40 bytes, and 8 bytes for each limit; and for each limit with the minutes in which it
@@ -85,17 +77,17 @@ class Tally {
   /// At most `most` keys of each limit are in the list of the most denied.
   Summary summary(std::size_t most = kMostDenied) const;
 
+  /// What limit number `by` denies to the keys to which limit number `not_by` denies nothing;
+  /// without the worst minute.
+  LimitSummary only_denied(std::size_t by, std::size_t not_by) const;
+
+  ShareHistogram shares(std::size_t limit) const;
+
   const std::vector<std::string>& expressions() const { return expressions_; }
 
   /// The requests of a key so far, and those of them that a limit denied.
   std::uint64_t requests(KeyId key) const { return cell(key, 0); }
   std::uint64_t denied(std::size_t limit, KeyId key) const { return cell(key, limit + 1); }
-
-  /// Calls visit(text, id) for each key, in no order that means anything.
-  template <class Visit>
-  void visit_keys(const Visit& visit) const {
-    for (const auto& [key, id] : ids_) visit(key, id);
-  }
 
  private:
   struct KeyHash {
@@ -112,7 +104,10 @@ class Tally {
   std::uint64_t cell(KeyId key, std::size_t column) const {
     return counts_[std::size_t{key} * (expressions_.size() + 1) + column];
   }
-  LimitSummary limit_summary(std::size_t limit, std::size_t most) const;
+  /// A summary without the worst minute, and without the keys that `not_by` denies something.
+  LimitSummary denied_keys(std::size_t limit, std::size_t most,
+                           std::optional<std::size_t> not_by = {}) const;
+  std::optional<WorstMinute> worst_minute(std::size_t limit) const;
 
   std::vector<std::string> expressions_;
   /// The text of every key; not freed before the end.
