@@ -24,9 +24,7 @@ int advise_all(const AdviseOptions& options, const AdviseStreams& streams) {
                                    .format = options.format,
                                    .is_strict = options.is_strict};
   const std::vector<replay::Input> inputs = replay::find_inputs(options.files);
-  const auto html = replay::open_output("--html", options.html, inputs);
-  std::optional<replay::OutputFile> page;
-  if (html) page.emplace(html->descriptor, "the page", html->name);
+  const auto page = replay::open_output("--html", "the page", options.html, inputs);
   replay::Progress progress(streams.progress_descriptor, replay::total_bytes(inputs));
   Traffic traffic(options.max_bytes);
   replay::TimeOrder order(traffic);

@@ -11,8 +11,7 @@ constexpr std::size_t kWriteBytes = std::size_t{256} * 1024;
 
 }  // namespace
 
-DecisionWriter::DecisionWriter(int descriptor, std::string name)
-    : file_(descriptor, "the decisions", std::move(name)) {
+DecisionWriter::DecisionWriter(OutputFile& file) : file_(file) {
   buffer_.reserve(kWriteBytes * 2);
 }
 

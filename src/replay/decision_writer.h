@@ -31,15 +31,14 @@ struct Judged {
 /// decisions of all parts, with the fields from "allowed" to "delay_ns". Buffered. Not thread-safe.
 class DecisionWriter {
  public:
-  /// Takes ownership of the descriptor. `name` is used in error messages. Without finish(),
-  /// buffered text is lost.
-  DecisionWriter(int descriptor, std::string name);
+  /// The file must outlive it. Without finish(), buffered text is lost.
+  explicit DecisionWriter(OutputFile& file);
 
   /// `limit_json` is the limit's expression as a JSON string, with quotes. Throws
   /// std::runtime_error with one sentence if buffered text cannot be written.
   void write(const Judged& judged, std::string_view limit_json);
 
-  /// Writes buffered text and closes the descriptor. Throws as write(). REQUIRES: called once, as
+  /// Writes buffered text and closes the file. Throws as write(). REQUIRES: called once, as
   /// the last call.
   void finish();
 
@@ -47,7 +46,7 @@ class DecisionWriter {
   void append(const Decision& decision);
   void flush();
 
-  OutputFile file_;
+  OutputFile& file_;
   std::string buffer_;
 };
 

@@ -25,7 +25,8 @@ std::string error_of_finish(DecisionWriter& writer) {
 TEST(DecisionWriter, FinishWritesAndCloses) {
   const TestDirectory directory;
   const int descriptor = open(directory.write("out", "").c_str(), O_WRONLY | O_CLOEXEC);
-  DecisionWriter writer(descriptor, "out");
+  OutputFile file(descriptor, "the decisions", "out");
+  DecisionWriter writer(file);
   writer.write({.key = "a", .decision = {}}, "\"limit\"");
   EXPECT_EQ(error_of_finish(writer), "none");
   EXPECT_TRUE(directory.read("out").starts_with(R"({"time_ns":0,"key":"a",)"));
@@ -34,7 +35,8 @@ TEST(DecisionWriter, FinishWritesAndCloses) {
 }
 
 TEST(DecisionWriter, FinishReportsWriteErrors) {
-  DecisionWriter writer(open("/dev/full", O_WRONLY | O_CLOEXEC), "/dev/full");
+  OutputFile file(open("/dev/full", O_WRONLY | O_CLOEXEC), "the decisions", "/dev/full");
+  DecisionWriter writer(file);
   writer.write({.key = "a", .decision = {}}, "\"limit\"");
   EXPECT_EQ(error_of_finish(writer),
             "the decisions cannot be written to /dev/full: No space left on device");
@@ -43,7 +45,8 @@ TEST(DecisionWriter, FinishReportsWriteErrors) {
 // An error of closing the file is reported, even if all writes succeeded.
 TEST(DecisionWriter, FinishReportsCloseErrors) {
   const int descriptor = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  DecisionWriter writer(descriptor, "out");
+  OutputFile file(descriptor, "the decisions", "out");
+  DecisionWriter writer(file);
   close(descriptor);
   EXPECT_EQ(error_of_finish(writer), "the decisions cannot be written to out: Bad file descriptor");
 }

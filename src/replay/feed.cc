@@ -25,7 +25,7 @@ constexpr std::size_t kMostFar = TimeOrder::kReach / 2;
 
 /// A file, and the record of it that was read last.
 struct Feed::File {
-  explicit File(const OpenFile& file) : name(file.name), source(file.descriptor) {}
+  explicit File(const Input& input) : name(input.name), source(open_input(input)) {}
 
   std::string name;
   LineSource source;
@@ -64,7 +64,7 @@ void Feed::read(const std::vector<Input>& inputs) {
   allow_descriptors(inputs.size() + kOtherDescriptors);
   most_far_ = kMostFar / std::max<std::size_t>(1, inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    files.push_back(std::make_unique<File>(open_input(inputs[i])));
+    files.push_back(std::make_unique<File>(inputs[i]));
     if (next_record(*files[i])) waiting.push_back(i);
   }
   std::ranges::make_heap(waiting, is_later);

@@ -14,9 +14,7 @@
 namespace sluice::replay {
 namespace {
 
-constexpr mode_t kOutputMode = 0666;
-
-bool is_read(const std::string& path, const Input& input) {
+bool is_read_from(const std::string& path, const Input& input) {
   if (input.path != "-") return is_one_file(path, input.path);
   // Compares the open descriptor, which works without /dev/stdin, too.
   struct stat standard {};
@@ -62,31 +60,15 @@ std::uint64_t total_bytes(const std::vector<Input>& inputs) {
   return total;
 }
 
-OpenFile open_input(const Input& input) {
+int open_input(const Input& input) {
   const int descriptor = input.path == "-" ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
                                            : open(input.path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) throw ReplayError(kFailed, input.name + ": " + why_not(errno));
-  return {descriptor, input.name};
+  return descriptor;
 }
 
-std::optional<OpenFile> open_output(std::string_view option, const std::string& path,
-                                    const std::vector<Input>& inputs) {
-  if (path.empty()) return std::nullopt;
-  const std::string label = std::string(option) + ": ";
-  const bool is_standard = path == "-";
-  const std::string name = is_standard ? "standard output" : printable(path, kTypedColumns);
-  std::error_code error;
-  if (!is_standard && std::filesystem::is_regular_file(path, error)) {
-    for (const Input& input : inputs) {
-      if (!is_read(path, input)) continue;
-      throw ReplayError(kMisused, label + name + " is also read and would be lost");
-    }
-  }
-  const int descriptor =
-      is_standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)
-                  : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kOutputMode);
-  if (descriptor < 0) throw ReplayError(kFailed, label + name + ": " + why_not(errno));
-  return OpenFile{descriptor, name};
+bool is_read(const std::string& path, const std::vector<Input>& inputs) {
+  return std::ranges::any_of(inputs, [&](const Input& input) { return is_read_from(path, input); });
 }
 
 bool is_one_file(const std::string& a, const std::string& b) {

@@ -24,12 +24,6 @@ class ReplayError : public std::runtime_error {
   int status_;
 };
 
-/// A file to read: an open descriptor, and its name for messages, safe for a terminal.
-struct OpenFile {
-  int descriptor = -1;
-  std::string name;
-};
-
 /// A file that the user named.
 struct Input {
   std::string path;
@@ -47,12 +41,10 @@ std::vector<Input> find_inputs(const std::vector<std::string>& files);
 std::uint64_t total_bytes(const std::vector<Input>& inputs);
 
 /// Opens an input; the caller closes the descriptor. Throws ReplayError.
-OpenFile open_input(const Input& input);
+int open_input(const Input& input);
 
-/// Creates or empties the file that an option names, "-" is standard output; nothing if it names
-/// none. The caller closes the descriptor. Throws ReplayError.
-std::optional<OpenFile> open_output(std::string_view option, const std::string& path,
-                                    const std::vector<Input>& inputs);
+/// Whether the file is one of the inputs.
+bool is_read(const std::string& path, const std::vector<Input>& inputs);
 
 /// Whether two paths lead to one file, which may not exist yet: they are the same, or different
 /// ones, or by links. An empty path is no file; "-" equals only "-".

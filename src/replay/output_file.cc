@@ -1,14 +1,24 @@
 #include "replay/output_file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cassert>
 #include <cerrno>
+#include <filesystem>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
 
+#include "replay/text.h"
+
 namespace sluice::replay {
+namespace {
+
+constexpr mode_t kOutputMode = 0666;
+
+}  // namespace
 
 OutputFile::OutputFile(int descriptor, std::string contents, std::string name)
     : descriptor_(descriptor), contents_(std::move(contents)), name_(std::move(name)) {}
@@ -32,8 +42,24 @@ void OutputFile::finish() {
 }
 
 void OutputFile::fail(int error) const {
-  throw std::runtime_error(contents_ + " cannot be written to " + name_ + ": " +
-                           std::generic_category().message(error));
+  throw std::runtime_error(contents_ + " cannot be written to " + name_ + ": " + why_not(error));
+}
+
+std::unique_ptr<OutputFile> open_output(std::string_view option, std::string_view contents,
+                                        const std::string& path, const std::vector<Input>& inputs) {
+  if (path.empty()) return nullptr;
+  const std::string label = std::string(option) + ": ";
+  const bool is_standard = path == "-";
+  const std::string name = is_standard ? "standard output" : printable(path, kTypedColumns);
+  std::error_code error;
+  if (!is_standard && std::filesystem::is_regular_file(path, error) && is_read(path, inputs)) {
+    throw ReplayError(kMisused, label + name + " is also read and would be lost");
+  }
+  const int descriptor =
+      is_standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)
+                  : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kOutputMode);
+  if (descriptor < 0) throw ReplayError(kFailed, label + name + ": " + why_not(errno));
+  return std::make_unique<OutputFile>(descriptor, std::string(contents), name);
 }
 
 }  // namespace sluice::replay

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "replay/inputs.h"
 
 namespace sluice::replay {
 
@@ -29,5 +33,10 @@ class OutputFile {
   std::string contents_;
   std::string name_;
 };
+
+/// Creates or empties the file that an option names, "-" is standard output; null if it names none.
+/// `contents` is used as in OutputFile. Throws ReplayError, also if the file is an input.
+std::unique_ptr<OutputFile> open_output(std::string_view option, std::string_view contents,
+                                        const std::string& path, const std::vector<Input>& inputs);
 
 }  // namespace sluice::replay

@@ -1,10 +1,7 @@
 #include "replay/replay.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
+#include <memory>
+#include <optional>
 #include <ostream>
 
 #include "replay/charts.h"
@@ -54,18 +51,6 @@ std::vector<NamedLimit> read_limits(const std::vector<std::string>& expressions)
   return limits;
 }
 
-std::unique_ptr<DecisionWriter> open_decisions(const ReplayOptions& options,
-                                               const std::vector<Input>& inputs) {
-  const auto file = open_output("--decisions", options.decisions, inputs);
-  return file ? std::make_unique<DecisionWriter>(file->descriptor, file->name) : nullptr;
-}
-
-/// What a replay with --html collects besides the charts, and where it goes.
-struct PageOutput {
-  OutputFile file;
-  Sweep sweep;
-};
-
 /// Null if neither a page nor a plot is wanted.
 std::unique_ptr<Charts> make_charts(const ReplayOptions& options, std::size_t limits) {
   if (options.html.empty() && !options.has_plot) return nullptr;
@@ -79,17 +64,20 @@ std::unique_ptr<Charts> make_charts(const ReplayOptions& options, std::size_t li
   return std::make_unique<Charts>(limits);
 }
 
-std::unique_ptr<PageOutput> open_page(const ReplayOptions& options,
-                                      const std::vector<NamedLimit>& limits,
-                                      const std::vector<Input>& inputs) {
-  if (options.html.empty()) return nullptr;
+/// What a replay with --html collects besides the charts, and where it goes.
+struct PageOutput {
+  std::unique_ptr<OutputFile> file;
+  Sweep sweep;
+};
+
+std::optional<PageOutput> open_page(const ReplayOptions& options,
+                                    const std::vector<NamedLimit>& limits,
+                                    const std::vector<Input>& inputs) {
+  auto file = open_output("--html", "the page", options.html, inputs);
+  if (!file) return std::nullopt;
   std::vector<Limit> swept;
   for (const NamedLimit& named : limits) swept.push_back(named.limit);
-  const auto file = open_output("--html", options.html, inputs);
-  return std::unique_ptr<PageOutput>(new PageOutput{
-      .file{file->descriptor, "the page", file->name},
-      .sweep = Sweep(swept),
-  });
+  return PageOutput{.file = std::move(file), .sweep = Sweep(swept)};
 }
 
 /// Says how many requests could not be put into the order of time.
@@ -120,7 +108,8 @@ void print(const std::string& text, std::ostream& out) {
 
 /// Writes the page, if there is one, and the summary.
 void report(const ReplayOptions& options, const ReplayStreams& streams, const Tally& tally,
-            const Feed& feed, const TimeOrder& order, const Charts* charts, PageOutput* page) {
+            const Feed& feed, const TimeOrder& order, const Charts* charts,
+            const std::optional<PageOutput>& page) {
   const Summary summary = tally.summary();
   if (summary.requests == 0 && feed.unreadable() > 0) {
     throw ReplayError(kFailed, "not one line of the input could be read");
@@ -129,13 +118,13 @@ void report(const ReplayOptions& options, const ReplayStreams& streams, const Ta
                               .unreadable = feed.unreadable(),
                               .late = order.late(),
                               .most_late_ns = order.most_late_ns()};
-  if (page != nullptr) {
-    page->file.write(page_report({.tally = tally,
-                                  .charts = *charts,
-                                  .sweep = page->sweep,
-                                  .context = context,
-                                  .command = command_line(options)}));
-    page->file.finish();
+  if (page) {
+    page->file->write(page_report({.tally = tally,
+                                   .charts = *charts,
+                                   .sweep = page->sweep,
+                                   .context = context,
+                                   .command = command_line(options)}));
+    page->file->finish();
   }
   const bool is_taken = options.decisions == "-" || options.html == "-";
   std::string text = options.is_json ? json_report(summary, context)
@@ -166,8 +155,9 @@ int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::
     throw ReplayError(kMisused, "--html: " + printable(options.html, kTypedColumns) +
                                     " is also for the decisions");
   }
-  const auto writer = open_decisions(options, inputs);
-  const auto page = open_page(options, limits, inputs);
+  const auto decisions = open_output("--decisions", "the decisions", options.decisions, inputs);
+  const auto writer = decisions ? std::make_unique<DecisionWriter>(*decisions) : nullptr;
+  auto page = open_page(options, limits, inputs);
   Progress progress(streams.progress_descriptor, total_bytes(inputs));
   Judge judge(
       std::move(store), std::move(limits),
@@ -190,7 +180,7 @@ int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::
   }
   if (writer) writer->finish();
   progress.clear();
-  report(options, streams, judge.tally(), feed, order, charts.get(), page.get());
+  report(options, streams, judge.tally(), feed, order, charts.get(), page);
   warn_of_late(order, streams.err);
   return feed.is_damaged() ? kFailed : 0;
 }
