@@ -372,6 +372,8 @@ TEST_F(EndpointsTest, TellsTheKeysDeniedMost) {
             R"({"key":"a\"\u000a","denied":1,"error":0}]})");
   EXPECT_EQ(connection.ask_one(get("/v1/top?limit=api&n=3")).body, R"({"limit":"api","keys":[]})");
   EXPECT_EQ(connection.ask_one(get("/v1/top?limit=none")).status, 404);
+  EXPECT_THAT(connection.ask_one(get("/v1/top")).body,
+              HasSubstr(R"("status":400,"detail":"the parameter limit is missing")"));
   for (const std::string n : {"0", "1001", "x", "-1"}) {
     EXPECT_EQ(connection.ask_one(get("/v1/top?limit=api&n=" + n)).status, 400) << n;
   }

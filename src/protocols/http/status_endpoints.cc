@@ -58,6 +58,7 @@ void run_top(Exchange& exchange) {
   const std::string_view query = exchange.message.query();
   Arena& arena = *exchange.thread.arena;
   const std::string_view limit = query_value(query, "limit", arena);
+  if (limit.empty()) throw Problem{.status = 400, .detail = "the parameter limit is missing"};
   const std::string_view n = query_value(query, "n", arena);
   std::size_t most = ServerContext::kUsualTop;
   const auto [end, error] = std::from_chars(n.data(), n.data() + n.size(), most);
