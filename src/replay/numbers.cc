@@ -24,8 +24,10 @@ Digits read_digits(std::string_view text, std::int64_t& number) {
   return result.ec == std::errc() ? Digits::kFine : Digits::kTooLarge;
 }
 
-bool too_late(std::string_view name, std::string_view text, std::string& reason) {
-  reason = quoted(name, text) + " is not before 2^62 ns after the epoch (the year 2116)";
+bool too_late(std::string_view name, std::string_view text, std::string_view unit,
+              std::string& reason) {
+  reason = quoted(name, text) + " in " + std::string(unit) +
+           " since the epoch is not before 2^62 ns (the year 2116)";
   return false;
 }
 
@@ -47,11 +49,11 @@ bool read_seconds(std::string_view text, Instant& time_ns, std::string& reason) 
     return false;
   }
   if (whole == Digits::kTooLarge || seconds > kEndOfTime / kSecondNs) {
-    return too_late("time", text, reason);
+    return too_late("time", text, "seconds", reason);
   }
   for (std::size_t i = decimals.size(); i < kMaxDecimals; ++i) fraction *= 10;
   time_ns = seconds * kSecondNs + fraction;
-  return time_ns < kEndOfTime || too_late("time", text, reason);
+  return time_ns < kEndOfTime || too_late("time", text, "seconds", reason);
 }
 
 bool read_nanoseconds(std::string_view text, Instant& time_ns, std::string& reason) {
@@ -61,7 +63,7 @@ bool read_nanoseconds(std::string_view text, Instant& time_ns, std::string& reas
     return false;
   }
   if (digits == Digits::kTooLarge || time_ns >= kEndOfTime) {
-    return too_late("time_ns", text, reason);
+    return too_late("time_ns", text, "nanoseconds", reason);
   }
   return true;
 }

@@ -32,8 +32,10 @@ TEST(Numbers, ReadsDecimalSecondsExactly) {
 
 TEST(Numbers, EndsBeforeTwoToThe62) {
   EXPECT_EQ(seconds("4611686018.427387903"), kEndOfTime - 1);
-  EXPECT_EQ(number_fault("4611686018.427387904"),
-            "time \"4611686018.427387904\" is not before 2^62 ns after the epoch (the year 2116)");
+  EXPECT_EQ(
+      number_fault("4611686018.427387904"),
+      "time \"4611686018.427387904\" in seconds since the epoch is not before 2^62 ns (the year "
+      "2116)");
   EXPECT_EQ(seconds("4611686019"), -1);
   EXPECT_EQ(seconds("99999999999999999999999999"), -1);
 }
