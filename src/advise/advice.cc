@@ -79,8 +79,6 @@ Advice make_advice(const Traffic& traffic, std::uint64_t late) {
                 .is_in_seconds = traffic.is_in_seconds(),
                 .late = late,
                 .has_status = traffic.has_status(),
-                .has_user_agent = traffic.has_user_agent(),
-                .has_path = traffic.has_path(),
                 .families = {},
                 .burstiness = {},
                 .hit_first = {},

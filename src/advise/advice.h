@@ -69,8 +69,6 @@ struct Advice {
   /// How many requests came too late for their place in the order of time.
   std::uint64_t late = 0;
   bool has_status = false;
-  bool has_user_agent = false;
-  bool has_path = false;
   /// Those of buckets, and of the windows that are no longer than the data.
   std::vector<FamilyAdvice> families;
   std::vector<Burstiness> burstiness;

@@ -79,8 +79,8 @@ void write_suggestions(JsonWriter& json, const Advice& advice) {
     json.open('{');
     json.add("name", suggestion.name);
     json.add("limit_expr", suggestion.expression);
-    json.add("denied", suggestion.outcome.requests_denied);
-    json.add("keys_limited", suggestion.outcome.keys_denied);
+    json.add("denied", suggestion.requests_denied);
+    json.add("keys_limited", suggestion.keys_denied);
     json.add("reason", suggestion.reason);
     json.close('}');
   }

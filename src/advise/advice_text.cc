@@ -3,7 +3,6 @@
 #include <string>
 
 #include "advise/advice_report.h"
-#include "advise/words.h"
 #include "core/instant.h"
 #include "core/safe_text.h"
 #include "replay/text.h"
@@ -11,6 +10,7 @@
 namespace sluice::advise {
 namespace {
 
+using replay::count_of;
 using replay::grouped;
 using replay::padded_left;
 using replay::padded_right;
@@ -99,7 +99,7 @@ class AdviceText {
                     padded_left("most", kNumber),
                 kFaint));
     for (const Burstiness& window : advice_.burstiness) {
-      line(padded_right("  " + duration_text(window.window_ns), kLimitColumns) +
+      line(padded_right("  " + replay::rough_duration(window.window_ns), kLimitColumns) +
            padded_left(limit_text(window.half), kNumber) +
            padded_left(limit_text(window.nine_tenths), kNumber) +
            padded_left(limit_text(window.all_but_hundredth), kNumber) +
@@ -174,14 +174,12 @@ class AdviceText {
       line();
       line("  " + padded_right(suggestion.name, 10) + styled(suggestion.expression, kBold));
       const std::string about = advice_.is_sample ? "about " : "";
-      paragraph("Would have denied " + about +
-                    count_of(suggestion.outcome.requests_denied, "request") + " (" +
-                    percent(std::min(suggestion.outcome.requests_denied, advice_.requests),
-                            advice_.requests) +
-                    ") of " + about + count_of(suggestion.outcome.keys_denied, "key") + " (" +
-                    percent(suggestion.outcome.keys_denied, advice_.keys) + "). " +
-                    suggestion.reason,
-                12);
+      paragraph(
+          "Would have denied " + about + count_of(suggestion.requests_denied, "request") + " (" +
+              percent(std::min(suggestion.requests_denied, advice_.requests), advice_.requests) +
+              ") of " + about + count_of(suggestion.keys_denied, "key") + " (" +
+              percent(suggestion.keys_denied, advice_.keys) + "). " + suggestion.reason,
+          12);
     }
     line();
     line("  See what one of them does:");
@@ -208,7 +206,7 @@ std::vector<std::string> unknowns(const Advice& advice, const AdviceContext& con
   if (advice.requests == 0) return all;
   const std::int64_t span_ns = advice.last_ns - advice.first_ns;
   if (span_ns < 7 * kDayNs) {
-    all.push_back("The data spans " + duration_text(span_ns) +
+    all.push_back("The data spans " + replay::rough_duration(span_ns) +
                   ": it shows no whole week, and no rare event such as a release or a sale.");
   }
   if (advice.is_sample) {

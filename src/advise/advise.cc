@@ -1,6 +1,5 @@
 #include "advise/advise.h"
 
-#include <optional>
 #include <ostream>
 
 #include "advise/advice.h"
@@ -18,7 +17,7 @@ namespace {
 
 using replay::ReplayError;
 
-int advise_all(const AdviseOptions& options, const AdviseStreams& streams) {
+int advise_all(const AdviseOptions& options, const replay::Streams& streams) {
   replay::FeedOptions feed_options{.command = "sluice advise",
                                    .key = replay::read_key(options.key, options.format),
                                    .format = options.format,
@@ -56,7 +55,7 @@ int advise_all(const AdviseOptions& options, const AdviseStreams& streams) {
 
 }  // namespace
 
-int run_advise(const AdviseOptions& options, const AdviseStreams& streams) {
+int run_advise(const AdviseOptions& options, const replay::Streams& streams) {
   int status = kFailed;
   std::string sentence;
   try {

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <iosfwd>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "advise/traffic.h"
-#include "replay/record.h"
+#include "replay/replay_options.h"
 
 namespace sluice::advise {
 
@@ -26,22 +25,12 @@ struct AdviseOptions {
   std::size_t max_bytes = kDefaultTrafficBytes;
 };
 
-struct AdviseStreams {
-  /// For the advice. If the page goes to standard output, the advice goes to `err`.
-  std::ostream& out;
-  /// For errors, and the first lines that cannot be parsed.
-  std::ostream& err;
-  bool is_coloured = false;
-  /// A terminal for the progress bar, or -1.
-  int progress_descriptor = -1;
-};
-
 /// Reads logged requests in one pass, and writes which limits would suit them. Reads no clock
 /// except for the progress bar: the same input gives the same output, byte for byte.
 ///
 /// Returns the exit status: 0; 1 if the input cannot be read (a file, a line with is_strict, or
 /// every line) or the output cannot be written; 2 if the options are invalid. Unless it is 0, one
 /// sentence on `err` says why.
-int run_advise(const AdviseOptions& options, const AdviseStreams& streams);
+int run_advise(const AdviseOptions& options, const replay::Streams& streams);
 
 }  // namespace sluice::advise

@@ -4,7 +4,6 @@
 #include <cassert>
 #include <optional>
 
-#include "advise/words.h"
 #include "core/instant.h"
 #include "replay/text.h"
 
@@ -136,12 +135,6 @@ Choice choose(const std::vector<Ranking>& rankings, const std::vector<std::size_
 
 namespace {
 
-/// The number of requests and keys that a limit of the choice's family would have denied.
-Outcome outcome_of(const Ranking& ranking, std::size_t limit) {
-  return {.requests_denied = ranking.denied(limit, ranking.size()),
-          .keys_denied = ranking.keys_above(limit_series()[limit])};
-}
-
 std::string why_balanced(const Choice& choice, const Ranking& ranking) {
   if (choice.outliers == 0) {
     return "No small group of keys stands out, so this is the smallest round number that denies "
@@ -153,7 +146,7 @@ std::string why_balanced(const Choice& choice, const Ranking& ranking) {
     keys += ranking.weight(rank);
     requests += ranking.weight(rank) * ranking.key(rank).requests;
   }
-  return (keys > choice.outliers ? "About " : "") + count_of(keys, "key") +
+  return (keys > choice.outliers ? "About " : "") + replay::count_of(keys, "key") +
          (keys == 1 ? " stands" : " stand") + " out: it denies " +
          replay::percent(ranking.denied(choice.balanced, choice.outliers), requests) + " of what " +
          (keys == 1 ? "it" : "they") +
@@ -167,7 +160,8 @@ std::vector<Suggestion> describe(const Choice& choice, const Ranking& ranking) {
   const auto make = [&](std::string name, std::size_t limit, std::string reason) {
     return Suggestion{.name = std::move(name),
                       .expression = info.expression(limit_series()[limit]),
-                      .outcome = outcome_of(ranking, limit),
+                      .requests_denied = ranking.denied(limit, ranking.size()),
+                      .keys_denied = ranking.keys_above(limit_series()[limit]),
                       .reason = std::move(reason)};
   };
   const std::int64_t most = ranking.peak(0);

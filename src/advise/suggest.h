@@ -9,17 +9,13 @@
 
 namespace sluice::advise {
 
-/// What one limit would have done.
-struct Outcome {
-  std::uint64_t requests_denied = 0;
-  std::uint64_t keys_denied = 0;
-};
-
 /// A limit to start with.
 struct Suggestion {
   std::string name;
   std::string expression;
-  Outcome outcome;
+  /// What it would have denied.
+  std::uint64_t requests_denied = 0;
+  std::uint64_t keys_denied = 0;
   /// Why, in words: full sentences.
   std::string reason;
 };

@@ -132,14 +132,8 @@ void Traffic::describe(KeyTraffic& key, const replay::LoggedRequest& request) {
     key.client_errors += status[0] == '4' ? 1 : 0;
     key.server_errors += status[0] == '5' ? 1 : 0;
   }
-  if (!agent.empty()) {
-    has_user_agent_ = true;
-    key.user_agents.add(user_agents_.number(agent));
-  }
-  if (!path.empty()) {
-    has_path_ = true;
-    key.paths.add(paths_.number(without_query(path)));
-  }
+  if (!agent.empty()) key.user_agents.add(user_agents_.number(agent));
+  if (!path.empty()) key.paths.add(paths_.number(without_query(path)));
 }
 
 /// Halves the sample until it needs at most half of the room, or only busy keys are left.

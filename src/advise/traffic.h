@@ -67,10 +67,8 @@ class Traffic : public replay::RequestSink {
   Instant last_ns() const { return last_ns_; }
   /// Whether every instant is a whole second.
   bool is_in_seconds() const { return is_in_seconds_; }
-  /// Whether the lines had statuses, user agents and paths.
+  /// Whether the lines had statuses.
   bool has_status() const { return has_status_; }
-  bool has_user_agent() const { return has_user_agent_; }
-  bool has_path() const { return has_path_; }
 
   /// Whether keys were left out.
   bool is_sample() const { return mask_ != 0; }
@@ -115,8 +113,6 @@ class Traffic : public replay::RequestSink {
   Instant last_ns_ = 0;
   bool is_in_seconds_ = true;
   bool has_status_ = false;
-  bool has_user_agent_ = false;
-  bool has_path_ = false;
 };
 
 }  // namespace sluice::advise

@@ -1,7 +1,4 @@
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,15 +25,8 @@ Examples:
   sluice advise access.log.2.gz access.log.1 --key '{user}' --json)";
 
 int run_advise_command(const advise::AdviseOptions& options) {
-  const int advice = options.html == "-" ? STDERR_FILENO : STDOUT_FILENO;
-  if (options.files.empty() && isatty(STDIN_FILENO) == 1) {
-    std::cerr << "sluice advise: reading standard input\n";
-  }
   return advise::run_advise(
-      options, {.out = std::cout,
-                .err = std::cerr,
-                .is_coloured = !options.is_json && takes_colour(advice),
-                .progress_descriptor = isatty(STDERR_FILENO) == 1 ? STDERR_FILENO : -1});
+      options, streams_for("advise", options.files, options.html == "-", options.is_json));
 }
 
 }  // namespace

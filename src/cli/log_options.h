@@ -3,17 +3,20 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include "replay/record.h"
+#include "replay/replay_options.h"
 
 namespace sluice {
 
 /// The format of this name. Throws CLI::ValidationError.
 replay::Format format_of(const std::string& name);
 
-/// Whether colours suit the output on this descriptor: it is a terminal that has some, and the user
-/// has not set NO_COLOR.
-bool takes_colour(int descriptor);
+/// The process's streams for `sluice NAME`, which reads these files; says so if it waits for a
+/// terminal. The results go to standard error if `is_taken`: a file of them is standard output.
+replay::Streams streams_for(std::string_view name, const std::vector<std::string>& files,
+                            bool is_taken, bool is_json);
 
 /// Declares the options that say what to read: the files, --key, --format and --strict. `Options`
 /// has the members of replay::ReplayOptions that they set.

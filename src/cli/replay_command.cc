@@ -1,7 +1,4 @@
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -34,16 +31,9 @@ Examples:
   sluice replay access.log.2.gz access.log.1 --limit 'fixed_window 100/1h' --key '{ip} {path}')";
 
 int run_replay_command(const replay::ReplayOptions& options) {
-  if (options.files.empty() && isatty(STDIN_FILENO) == 1) {
-    std::cerr << "sluice replay: reading standard input\n";
-  }
   const bool is_taken = options.decisions == "-" || options.html == "-";
-  const int summary = is_taken ? STDERR_FILENO : STDOUT_FILENO;
-  return replay::run_replay(
-      options, {.out = std::cout,
-                .err = std::cerr,
-                .is_coloured = !options.is_json && takes_colour(summary),
-                .progress_descriptor = isatty(STDERR_FILENO) == 1 ? STDERR_FILENO : -1});
+  return replay::run_replay(options,
+                            streams_for("replay", options.files, is_taken, options.is_json));
 }
 
 }  // namespace

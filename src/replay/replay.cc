@@ -83,8 +83,8 @@ std::optional<PageOutput> open_page(const ReplayOptions& options,
 /// Says how many requests could not be put into the order of time.
 void warn_of_late(const TimeOrder& order, std::ostream& err) {
   if (order.late() == 0) return;
-  err << "sluice replay: " << grouped(order.late())
-      << (order.late() == 1 ? " request comes" : " requests come") << " too late, by up to "
+  err << "sluice replay: " << count_of(order.late(), "request")
+      << (order.late() == 1 ? " comes" : " come") << " too late, by up to "
       << format_duration(order.most_late_ns())
       << ": too many later ones were read before, and limits take late requests for bursts; sort "
          "the lines of each file by time first\n";
@@ -107,7 +107,7 @@ void print(const std::string& text, std::ostream& out) {
 }
 
 /// Writes the page, if there is one, and the summary.
-void report(const ReplayOptions& options, const ReplayStreams& streams, const Tally& tally,
+void report(const ReplayOptions& options, const Streams& streams, const Tally& tally,
             const Feed& feed, const TimeOrder& order, const Charts* charts,
             const std::optional<PageOutput>& page) {
   const Summary summary = tally.summary();
@@ -138,7 +138,7 @@ void report(const ReplayOptions& options, const ReplayStreams& streams, const Ta
   print(text, is_taken ? streams.err : streams.out);
 }
 
-int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::string& left) {
+int replay_all(const ReplayOptions& options, const Streams& streams, std::string& left) {
   std::vector<NamedLimit> limits = read_limits(options.limits);
   for (const NamedLimit& named : limits) {
     const std::string warning = named.limit.warning();
@@ -187,7 +187,7 @@ int replay_all(const ReplayOptions& options, const ReplayStreams& streams, std::
 
 }  // namespace
 
-int run_replay(const ReplayOptions& options, const ReplayStreams& streams) {
+int run_replay(const ReplayOptions& options, const Streams& streams) {
   int status = kFailed;
   std::string sentence;
   std::string left;

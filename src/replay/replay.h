@@ -1,21 +1,8 @@
 #pragma once
 
-#include <iosfwd>
-
 #include "replay/replay_options.h"
 
 namespace sluice::replay {
-
-struct ReplayStreams {
-  /// For the summary. If the decisions or the page go to standard output, the summary goes to
-  /// `err`.
-  std::ostream& out;
-  /// For errors, warnings about limits, and the first lines that cannot be parsed.
-  std::ostream& err;
-  bool is_coloured = false;
-  /// A terminal for the progress bar, or -1.
-  int progress_descriptor = -1;
-};
 
 /// Decides logged requests at the instants in the log, and reports which requests would have been
 /// denied. Reads no clock except for the progress bar: the same input gives the same output, byte
@@ -25,6 +12,6 @@ struct ReplayStreams {
 /// every line), the output cannot be written, or the store fails; 2 if the options are invalid.
 /// Unless it is 0, one sentence on `err` says why. If the store cannot remove its keys afterwards,
 /// which changes no result, one sentence on `err` says what may be left.
-int run_replay(const ReplayOptions& options, const ReplayStreams& streams);
+int run_replay(const ReplayOptions& options, const Streams& streams);
 
 }  // namespace sluice::replay

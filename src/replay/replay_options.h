@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,6 +34,17 @@ struct ReplayOptions {
   bool is_strict = false;
   /// Print the summary as JSON instead of tables.
   bool is_json = false;
+};
+
+/// What a command prints to.
+struct Streams {
+  /// For the results as text or JSON. If a file of them goes to standard output, they go to `err`.
+  std::ostream& out;
+  /// For errors, warnings, and the first lines that cannot be parsed.
+  std::ostream& err;
+  bool is_coloured = false;
+  /// A terminal for the progress bar, or -1.
+  int progress_descriptor = -1;
 };
 
 }  // namespace sluice::replay

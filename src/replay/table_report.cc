@@ -47,17 +47,16 @@ class Table {
   }
 
   void overview() {
-    std::string text =
-        grouped(summary_.requests) + (summary_.requests == 1 ? " request" : " requests");
+    std::string text = count_of(summary_.requests, "request");
     if (summary_.requests > 0) {
       text += ", " + utc_second(summary_.first_ns) + " to " + utc_second(summary_.last_ns) + " UTC";
     }
     line(text);
     text = "key " + printable(context_.key, kColumns - 4);
     if (!context_.key.empty()) line(text);
-    if (context_.unreadable == 0) return;
-    line(grouped(context_.unreadable) +
-         (context_.unreadable == 1 ? " line could not be read" : " lines could not be read"));
+    if (context_.unreadable > 0) {
+      line(count_of(context_.unreadable, "line") + " could not be read");
+    }
   }
 
   static std::string number(std::uint64_t count) {

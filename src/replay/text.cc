@@ -52,6 +52,10 @@ std::string grouped(std::uint64_t number) {
   return out;
 }
 
+std::string count_of(std::uint64_t count, std::string_view thing) {
+  return grouped(count) + ' ' + std::string(thing) + (count == 1 ? "" : "s");
+}
+
 std::string percent(std::uint64_t part, std::uint64_t whole) {
   assert(part <= whole);
   std::uint64_t tenths = 0;
@@ -67,6 +71,26 @@ std::string percent(std::uint64_t part, std::uint64_t whole) {
   out += '.';
   append_number(out, tenths % 10);
   return out + " %";
+}
+
+std::string rough_duration(std::int64_t ns) {
+  struct Unit {
+    std::int64_t ns;
+    std::string_view name;
+  };
+  constexpr Unit kUnits[] = {
+      {kDayNs, " d"}, {kHourNs, " h"}, {kMinuteNs, " min"}, {kSecondNs, " s"}};
+  std::string text;
+  for (const Unit& unit : kUnits) {
+    const bool is_second = !text.empty();
+    const std::int64_t count = ns / unit.ns;
+    ns %= unit.ns;
+    if (count > 0) {
+      text.append(is_second ? " " : "").append(std::to_string(count)).append(unit.name);
+    }
+    if (is_second) break;
+  }
+  return text.empty() ? "less than 1 s" : text;
 }
 
 std::string utc_second(Instant time_ns) {

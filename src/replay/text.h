@@ -25,8 +25,14 @@ void append_number(std::string& out, std::uint64_t number);
 /// "1,234,567".
 std::string grouped(std::uint64_t number);
 
+/// "1 key", "1,234 keys".
+std::string count_of(std::uint64_t count, std::string_view thing);
+
 /// "15.2 %". REQUIRES: part <= whole; 0 of 0 is "0.0 %".
 std::string percent(std::uint64_t part, std::uint64_t whole);
+
+/// "17 h 1 min", the two largest units.
+std::string rough_duration(std::int64_t ns);
 
 /// "2015-05-19 09:05:31", UTC; a fraction of a second is dropped.
 std::string utc_second(Instant time_ns);
