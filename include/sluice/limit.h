@@ -35,11 +35,14 @@ class SLUICE_EXPORT InvalidLimit : public std::invalid_argument {
 /// Defines what is allowed: one algorithm with its numbers, or several joined by `&`, which must
 /// all admit a request. Immutable, cheap to copy, thread-safe.
 ///
-///     fixed_window    5/1m            [anchor=clock|first]     sliding_log     5/10m
-///     sliding_window  1000/1h         [precision=60s] [strict=no]
-///     sliding_counter 1000/1h         token_bucket    100/1s   [burst=200] [borrow=yes]
-///     leaky_bucket    10/1s queue=50  a & b
-///     concurrency     100             [lease=60s]   (permits, see permit.h; not with `&`)
+///     token_bucket    100/1s   [burst=200] [borrow=yes]
+///     leaky_bucket    10/1s    queue=50
+///     fixed_window    5/1m     [anchor=clock|first]
+///     sliding_log     5/10m
+///     sliding_window  1000/1h  [precision=60s] [strict=no]
+///     sliding_counter 1000/1h
+///     concurrency     100      [lease=60s]   (permits, see permit.h; not with `&`)
+///     token_bucket 10/1s & fixed_window 1000/1d
 ///
 /// Duration units are ns us ms s m h d w; they can be combined (1h30m). 100/s means 100/1s.
 class SLUICE_EXPORT Limit {
