@@ -36,7 +36,7 @@ class AdviceText {
   std::string text() && {
     overview();
     if (!advice_.suggestions.empty()) {
-      bursts();
+      if (!advice_.burstiness.empty()) bursts();
       limits();
       hit_first();
       suggestions();

@@ -151,6 +151,12 @@ TEST_F(Advise, AnEmptyInputHasNoAdvice) {
   EXPECT_EQ(result.out, "0 requests of 0 keys\n");
 }
 
+TEST_F(Advise, DataOfOneInstantHasNoTableOfWindows) {
+  const Result result = advise("time,key\n1,a\n", false);
+  EXPECT_EQ(result.out.find("What keys ask for"), std::string::npos);
+  EXPECT_NE(result.out.find("Start with one of these"), std::string::npos);
+}
+
 TEST_F(Advise, SaysWhatIsWrong) {
   EXPECT_EQ(run({.files = {directory_.path("absent")}}).err,
             "sluice advise: " + directory_.path("absent") + ": No such file or directory\n");

@@ -118,7 +118,9 @@ const advice = pageData<Advice>();
 const page = document.getElementById("page")!;
 page.replaceChildren(makeHead(advice));
 if (advice.suggestions.length > 0) {
-  page.append(makeSuggestions(advice), makeHits(advice), makeBursts(advice), makeLimits(advice));
+  page.append(makeSuggestions(advice), makeHits(advice));
+  if (advice.units_in_any_window.length > 0) page.append(makeBursts(advice));
+  page.append(makeLimits(advice));
 }
 page.append(make("section", {}, make("h2", {}, "What this cannot know"),
     make("ul", {}, ...advice.unknowns.map((sentence) => make("li", {}, sentence)))));
