@@ -2,21 +2,18 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
-#include <map>
 #include <string_view>
 
 namespace sluice {
 
 replay::Format format_of(const std::string& name) {
-  static const std::map<std::string, replay::Format> kFormats = {
-      {"auto", replay::Format::kAuto},         {"common", replay::Format::kCommon},
-      {"combined", replay::Format::kCombined}, {"csv", replay::Format::kCsv},
-      {"jsonl", replay::Format::kJsonLines},
-  };
-  const auto found = kFormats.find(name);
-  if (found != kFormats.end()) return found->second;
+  const auto found = std::ranges::find(replay::kFormatNames, name);
+  if (found != replay::kFormatNames.end()) {
+    return static_cast<replay::Format>(found - replay::kFormatNames.begin());
+  }
   throw CLI::ValidationError("--format",
                              "\"" + name + "\" is none of auto, common, combined, csv, jsonl");
 }

@@ -8,8 +8,6 @@
 namespace sluice::replay {
 namespace {
 
-constexpr std::string_view kFormatNames[] = {"auto", "common", "combined", "csv", "jsonl"};
-
 bool is_plain(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string_view("-_./:@%+=,").find(c) != std::string_view::npos;

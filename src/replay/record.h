@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -32,6 +33,10 @@ enum class Reading : std::uint8_t {
 };
 
 enum class Format : std::uint8_t { kAuto, kCommon, kCombined, kCsv, kJsonLines };
+
+/// Their names, in the same order.
+inline constexpr std::array<std::string_view, 5> kFormatNames = {"auto", "common", "combined",
+                                                                 "csv", "jsonl"};
 
 /// Reads the lines of one file in one format. Keeps only caches between lines. Not thread-safe.
 class LineReader {
