@@ -18,7 +18,8 @@ constexpr std::uint32_t kMostLines = 128;
 constexpr std::int64_t kKeptNs = kSecondNs;
 // The lines by which it is estimated how many keys of a shard are fresh.
 constexpr std::uint32_t kSampledLines = 4;
-// A shard is shrunk if most of its keys that were examined within this time were fresh.
+// A shard is shrunk if most of its keys that were examined within this time had been fresh for as
+// long. Only these are forgotten then: a key that is back sooner keeps its slot.
 constexpr std::int64_t kSampleNs = 20 * kSecondNs;
 // The shortest retry_after of a caller that is denied for lack of room, and its retry_after if it
 // is not known when there will be room.
@@ -29,9 +30,9 @@ bool is_pinned(std::span<const Tag> pinned, Tag tag) {
   return std::ranges::find(pinned, tag) != pinned.end();
 }
 
-// Keys that are fresh at this instant have been so for a while.
-Instant a_while_before(Instant now) {
-  return std::max<Instant>(0, now - kKeptNs);
+// Keys that are fresh at this instant have been so for `kept_ns`.
+Instant before(Instant now, std::int64_t kept_ns) {
+  return std::max<Instant>(0, now - kept_ns);
 }
 
 }  // namespace
@@ -41,7 +42,7 @@ Cell* Table::make_cell(Place place, const Request& request, Instant now,
   Shard& shard = *place.shard;
   if (options_.forget) {
     // A slot of the home line whose key is not likely to come back.
-    const Instant then = a_while_before(now);
+    const Instant then = before(now, kKeptNs);
     Cell* cell = shard.find_in_home(place.tag, [&](const Slot& slot) {
       return is_fresh_slot(slot, then) && !is_pinned(pinned, slot.tag);
     });
@@ -86,7 +87,7 @@ bool Table::make_slot(Shard& shard, Instant now, std::span<const Tag> pinned) {
   }
   // At least a quarter of the keys must go, so that the walk through all of them is worth it.
   const std::uint32_t enough = shard.size() - shard.size() / 4;
-  const Instant then = a_while_before(now);
+  const Instant then = before(now, kKeptNs);
   if (is_worth_sweeping(shard, then)) sweep_fresh(shard, shard.line_count(), then, pinned);
   return shard.size() < enough || shard.grow(budget_) || !shard.crowded();
 }
@@ -116,16 +117,17 @@ void Table::examine(Shard& shard, Instant now) {
   shard.looked_after();
   if (!options_.forget) return;
   Shard::Sample& sample = shard.sample;
+  const Instant then = before(now, kSampleNs);
   shard.visit_next([&](const Slot& slot) {
     ++sample.keys;
-    sample.fresh += is_fresh_slot(slot, now) ? 1 : 0;
+    sample.fresh += is_fresh_slot(slot, then) ? 1 : 0;
   });
   if (sample.since == 0) sample.since = now;
   if (now - sample.since < kSampleNs) return;
   const bool mostly_fresh = 4 * sample.fresh >= 3 * sample.keys;  // Or empty.
   sample = {.since = now};
   if (!mostly_fresh) return;
-  sweep_fresh(shard, shard.line_count(), now, {});
+  sweep_fresh(shard, shard.line_count(), then, {});
   if (shard.sparse()) shard.shrink(budget_);
 }
 
