@@ -7,9 +7,12 @@
 namespace sluice::memory {
 namespace {
 
-constexpr std::uint32_t kLeastEntries = 4;
-// A record with this many permits is one cache line.
-constexpr std::uint32_t kLeastPermits = 3;
+// The least capacity of a record.
+template <class R>
+constexpr std::uint32_t kLeast = 4;
+// With this many permits it is one cache line.
+template <>
+constexpr std::uint32_t kLeast<PermitsRecord> = 3;
 // Records with this capacity or more are shrunk when they are nearly empty, after a burst.
 constexpr std::uint32_t kWorthShrinking = 64;
 
@@ -20,14 +23,10 @@ RingRecord* resized(Budget& budget, RingRecord* old, std::uint32_t capacity) {
   if (record == nullptr) return nullptr;
   record->capacity = capacity;
   record->head = 0;
-  record->size = 0;
-  record->base = 0;
-  if (old != nullptr) {
-    const Ring ring = old->view();
-    for (std::uint32_t i = 0; i < ring.size; ++i) record->entries()[i] = ring.at(i);
-    record->size = ring.size;
-    record->base = ring.base;
-  }
+  const Ring ring = old == nullptr ? Ring() : old->view();
+  for (std::uint32_t i = 0; i < ring.size; ++i) record->entries()[i] = ring.at(i);
+  record->size = ring.size;
+  record->base = ring.base;
   return record;
 }
 
@@ -40,6 +39,38 @@ PermitsRecord* resized(Budget& budget, PermitsRecord* old, std::uint32_t capacit
   record->size = old == nullptr ? 0 : old->size;
   if (old != nullptr) std::uninitialized_copy_n(old->entries(), old->size, record->entries());
   return record;
+}
+
+// The ring or the permits in a cell; null if it has none.
+template <class R>
+R* list_of(Cell cell) {
+  return is_record(cell) ? static_cast<R*>(record_of(cell)) : nullptr;
+}
+
+// Puts another record in the place of the cell's, if it has one.
+void replace(Budget& budget, Cell& cell, Record* record) {
+  release_cell(budget, cell);
+  cell = cell_of(record);
+}
+
+template <class R>
+bool reserve_list(Budget& budget, Cell& cell, std::uint32_t count) {
+  auto* old = list_of<R>(cell);
+  if (count == 0 || (old != nullptr && count <= old->capacity)) return true;
+  const std::uint32_t grown = old == nullptr ? 0 : old->capacity + old->capacity / 2;
+  R* record = resized(budget, old, std::max({count, grown, kLeast<R>}));
+  if (record == nullptr && grown > count) record = resized(budget, old, count);
+  if (record == nullptr) return false;
+  replace(budget, cell, record);
+  return true;
+}
+
+template <class R>
+void shrink_if_nearly_empty(Budget& budget, Cell& cell) {
+  auto* old = list_of<R>(cell);
+  if (old->capacity < kWorthShrinking || old->size > old->capacity / 8) return;
+  R* smaller = resized(budget, old, std::max(2 * old->size, kLeast<R>));
+  if (smaller != nullptr) replace(budget, cell, smaller);
 }
 
 }  // namespace
@@ -79,16 +110,7 @@ std::size_t record_bytes(Cell cell) {
 }
 
 bool reserve_ring(Budget& budget, Cell& cell, std::uint32_t count) {
-  if (count == 0) return true;
-  auto* ring = is_record(cell) ? static_cast<RingRecord*>(record_of(cell)) : nullptr;
-  if (ring != nullptr && count <= ring->capacity) return true;
-  const std::uint32_t grown = ring == nullptr ? 0 : ring->capacity + ring->capacity / 2;
-  RingRecord* record = resized(budget, ring, std::max({count, grown, kLeastEntries}));
-  if (record == nullptr && grown > count) record = resized(budget, ring, count);
-  if (record == nullptr) return false;
-  release_cell(budget, cell);
-  cell = cell_of(record);
-  return true;
+  return reserve_list<RingRecord>(budget, cell, count);
 }
 
 void commit_ring(Budget& budget, Cell& cell, const RingChange& change) {
@@ -105,26 +127,12 @@ void commit_ring(Budget& budget, Cell& cell, const RingChange& change) {
   }
   ring->size = change.count;
   ring->entries()[(ring->head + change.count - 1) % ring->capacity] = change.newest;
-
-  if (ring->capacity >= kWorthShrinking && change.count <= ring->capacity / 8) {
-    if (RingRecord* smaller = resized(budget, ring, 2 * change.count)) {
-      release_cell(budget, cell);
-      cell = cell_of(smaller);
-    }
-  }
+  shrink_if_nearly_empty<RingRecord>(budget, cell);
 }
 
 bool reserve_permits(Budget& budget, Cell& cell, const PermitChange& change) {
-  auto* permits = is_record(cell) ? static_cast<PermitsRecord*>(record_of(cell)) : nullptr;
-  const std::uint32_t count = change.size_after(permits == nullptr ? 0 : permits->size);
-  if (count == 0 || (permits != nullptr && count <= permits->capacity)) return true;
-  const std::uint32_t grown = permits == nullptr ? 0 : permits->capacity + permits->capacity / 2;
-  PermitsRecord* record = resized(budget, permits, std::max({count, grown, kLeastPermits}));
-  if (record == nullptr && grown > count) record = resized(budget, permits, count);
-  if (record == nullptr) return false;
-  release_cell(budget, cell);
-  cell = cell_of(record);
-  return true;
+  const auto size = static_cast<std::uint32_t>(permits_in(cell).size());
+  return reserve_list<PermitsRecord>(budget, cell, change.size_after(size));
 }
 
 void commit_permits(Budget& budget, Cell& cell, const PermitChange& change) {
@@ -132,13 +140,7 @@ void commit_permits(Budget& budget, Cell& cell, const PermitChange& change) {
   auto* permits = static_cast<PermitsRecord*>(record_of(cell));
   permits->size =
       sluice::commit_permits({permits->entries(), permits->capacity}, permits->size, change);
-  if (permits->capacity >= kWorthShrinking && permits->size <= permits->capacity / 8) {
-    const std::uint32_t capacity = std::max(2 * permits->size, kLeastPermits);
-    if (PermitsRecord* smaller = resized(budget, permits, capacity)) {
-      release_cell(budget, cell);
-      cell = cell_of(smaller);
-    }
-  }
+  shrink_if_nearly_empty<PermitsRecord>(budget, cell);
 }
 
 }  // namespace sluice::memory
