@@ -1,5 +1,6 @@
 // For any body of a POST there is one answer: JSON of the length that the head says, with a status
-// that the interface has. The connection stays usable, and a chunked body gets the same answer.
+// that the interface has. The connection stays usable, and a chunked body gets the same answer; but
+// if there is no such path or method, it is not read, and the connection is closed.
 
 #include <algorithm>
 #include <array>
@@ -49,8 +50,14 @@ std::string reply_to(std::string_view bytes) {
   return sluice::replies_to(bytes, bytes.size(), server);
 }
 
-// The bytes of the response's body. Checks its head, and that the response to kNext follows.
-std::string_view body_of(std::string_view reply) {
+struct Response {
+  int status = 0;
+  std::string_view body;
+  bool closes = false;
+};
+
+// Checks the head of the response, and that the response to kNext follows unless it closes.
+Response response_of(std::string_view reply) {
   const std::size_t end = reply.find("\r\n\r\n");
   check(reply.starts_with("HTTP/1.1 ") && end != reply.npos);
   const int status = std::stoi(std::string(reply.substr(9, 3)));
@@ -60,9 +67,11 @@ std::string_view body_of(std::string_view reply) {
   check((length == reply.npos) == (status == 204));
   const std::size_t size =
       length == reply.npos ? 0 : std::stoul(std::string(reply.substr(length + kLength.size(), 8)));
+  const bool closes = reply.substr(0, end).find("\r\nConnection: close") != reply.npos;
   reply.remove_prefix(end + 4);
-  check(reply.substr(size).starts_with("HTTP/1.1 200 "));
-  return reply.substr(0, size);
+  const std::string_view next = reply.substr(size);
+  check(closes ? next.empty() : next.starts_with("HTTP/1.1 200 "));
+  return {status, reply.substr(0, size), closes};
 }
 
 }  // namespace
@@ -75,7 +84,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string length = "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n";
   const std::string whole = head_of(path) + length + body + std::string(kNext);
   const std::string reply = reply_to(whole);
-  const std::string_view answer = body_of(reply);
+  const Response response = response_of(reply);
+  const std::string_view answer = response.body;
+  check(!response.closes);
   boost::json::error_code error;
   if (!answer.empty()) boost::json::parse({answer.data(), answer.size()}, error);
   check(!error);
@@ -86,6 +97,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string chunks = head_of(path) + "Transfer-Encoding: chunked\r\n\r\n";
   for (const char byte : body) chunks += std::string("1\r\n") + byte + "\r\n";
   chunks += "0\r\n\r\n" + std::string(kNext);
-  check(body_of(reply_to(chunks)) == answer);
+  const std::string chunked_reply = reply_to(chunks);
+  const Response chunked = response_of(chunked_reply);
+  check(chunked.body == answer && chunked.status == response.status);
+  check(!chunked.closes || response.status == 404 || response.status == 405);
   return 0;
 }
