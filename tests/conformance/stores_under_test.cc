@@ -44,7 +44,7 @@ std::string memcached() {
 INSTANTIATE_TEST_SUITE_P(
     Stores, EveryStore,
     testing::Values(StoreCase{.name = "Memory", .open = opens(memory)},
-                    StoreCase{.name = "Redis", .open = opens(redis), .share = 0.3},
+                    StoreCase{.name = "Redis", .open = opens(redis), .share = 0.25},
                     StoreCase{.name = "RedisOverTls", .open = opens(redis_over_tls), .share = 0.05},
                     StoreCase{.name = "RedisCluster",
                               .open = opens(redis_cluster),
@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(
                               .lists = Lists::kEqualKeys},
                     StoreCase{.name = "Memcached",
                               .open = opens(memcached),
-                              .share = 0.15,
+                              .share = 0.1,
                               .lists = Lists::kOne,
                               .most_log = 4'096,
                               .most_permits = 32'768}),
