@@ -20,7 +20,7 @@ class ConcurrencyLimiter::Impl final : public LimiterCore {
 
   TimePoint end_of(nanoseconds patience) const { return TimerQueue::later(now(), patience); }
 
-  /// A request for a permit with a new id, by a caller that waits until then.
+  /// A request for a permit with a new id. `until` is the end of the caller's timeout.
   AcquireRequest request(std::string_view key, TimePoint until) const {
     return {claim(key, 1), until, new_permit_id()};
   }

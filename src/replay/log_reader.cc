@@ -243,8 +243,8 @@ void part_virtual_host(std::vector<std::string_view>& fields) {
 }
 
 /// Whether something else than a virtual host precedes the client, such as the time and the program
-/// of syslog: the words "client - -" are then the end of what was parsed as the user. So they are
-/// in a list of forwarded addresses, whose first one ends with a comma.
+/// of syslog: the words "client - -" are then inside what was parsed as the user. A list of
+/// forwarded addresses looks alike, but its first address ends with a comma.
 bool has_prefix(const std::vector<std::string_view>& fields) {
   return fields[kIdent] != "-" && !fields[kIp].ends_with(',') &&
          fields[kUser].find(" - ") != std::string_view::npos;

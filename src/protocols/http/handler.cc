@@ -71,10 +71,10 @@ StreamHandler::Progress Handler::run_requests(std::string_view input, std::strin
     consumed += parser_.consumed();
     switch (result) {
       case RequestParser::Result::kRequest:
-        run(output, true, consumed == input.size());
+        run(output, /*has_body=*/true, consumed == input.size());
         break;
       case RequestParser::Result::kHead:
-        run(output, false, false);
+        run(output, /*has_body=*/false, /*is_last=*/false);
         break;
       case RequestParser::Result::kContinue:
         write_response(thread_->context.batch.other_replies(output), {}, {}, {.status = 100});
@@ -91,8 +91,9 @@ StreamHandler::Progress Handler::run_requests(std::string_view input, std::strin
   return {.consumed = consumed, .next = Next::kMore};
 }
 
-// Without its body, the request is only refused if the client may not make it: nobody then waits
-// for the body. `is_last`: no further bytes have arrived after this request.
+// If only the head has come (`has_body` is false), the server refuses a request that the client may
+// not make, and closes the connection; any other request is carried out when its body has come.
+// `is_last`: no further bytes have arrived after this request.
 void Handler::run(std::string& output, bool has_body, bool is_last) {
   const Message& message = parser_.message();
   const bool closes =

@@ -51,8 +51,8 @@ repeat
     reply = pcall('SET', key, ARGV[space] .. states .. pack('<d', expiry) .. slots, 'PX',
                   lifetime_ms)
   else
-    -- What has changed of it. The expiry first: it may be refused by itself, to a user without the
-    -- right, and without the rest it only keeps the value for longer.
+    -- What has changed of it. PEXPIRE comes first: where the user has no right to it, nothing has
+    -- been written yet. If a later command fails, the value is only kept for longer.
     if renews then
       states = states .. pack('<d', expiry)
       reply = pcall('PEXPIRE', key, lifetime_ms)

@@ -147,7 +147,7 @@ class RemoteWorkerTest : public testing::Test {
   std::optional<RemoteWorker> worker_;
 };
 
-// Events of others, one after the other without an end.
+// Events of others: each one begins the next, ten million times.
 class EndlessEvents {
  public:
   explicit EndlessEvents(RemoteWorker& worker) : worker_(worker) { next(); }
@@ -158,7 +158,8 @@ class EndlessEvents {
     ended.get_future().get();
   }
 
-  // False if whoever handled them did so until a test could not wait any longer.
+  // False if all ten million were handled: a thread that handles events never stopped to do what
+  // the test waits for.
   bool go_on() const { return left_ != 0; }
 
  private:
