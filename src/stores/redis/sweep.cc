@@ -1,13 +1,10 @@
 #include "stores/redis/sweep.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <future>
 #include <map>
-#include <memory>
-#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -27,40 +24,42 @@ std::string escape(std::string_view prefix) {
   return pattern + "*";
 }
 
-// Each server's keys are found by SCAN and removed as they are found. Belongs to the thread that
-// leads the worker; answers, which may come after it has ended, keep it alive.
-class Sweep final : public std::enable_shared_from_this<Sweep> {
+// Each server's keys are found by SCAN and removed as they are found. No command needs a timer: if
+// a server does not answer, its connection is given up, and its commands fail. Belongs to the
+// thread that leads the worker.
+class Sweep final {
  public:
   using Answer = std::function<void(const Reply* reply)>;
 
-  Sweep(const std::string& prefix, const SweepTimeouts& timeouts)
-      : prefix_(prefix), pattern_(escape(prefix)), timeouts_(timeouts) {}
+  Sweep(const std::string& prefix, std::chrono::milliseconds most)
+      : prefix_(prefix), pattern_(escape(prefix)), most_(most) {}
 
   // Which keys may be left; available when the sweep has ended.
   std::future<std::string> result() { return result_.get_future(); }
 
-  void begin(RemoteWorker& worker, RedisRouter& router) {
+  void begin(RedisRouter& router) {
     by_slot_ = router.is_cluster();
-    silence_.emplace(worker.context(), [this] { give_up(); });
-    end_at_ = RemoteWorker::Clock::now() + timeouts_.all;
-    await_answer();
+    ++open_;  // It must not end before every server has been asked.
     if (router.was_connected()) {
       // Also one that is not connected yet: it may have replaced the one that was written to.
       for (Connection* connection : router.fleet().servers()) scan(*connection, "0");
     }
-    if (open_.empty()) end();
+    close();
   }
 
  private:
   void scan(Connection& connection, std::string_view cursor) {
     std::string command = command_of({"SCAN", cursor, "MATCH", pattern_, "COUNT", "1000"});
     ask(connection, std::move(command), [this, &connection](const Reply* reply) {
-      if (reply == nullptr || reply->elements.size() != 2) {
-        is_whole_ = false;
-        return fail(connection.name(), "the reply to SCAN cannot be read");
+      const bool is_page = reply != nullptr && reply->elements.size() == 2;
+      if (is_page) remove(connection, reply->elements[1].elements);
+      if (is_page && reply->elements[0].text == "0") return;
+      if (is_page && RemoteWorker::Clock::now() < end_at_) {
+        return scan(connection, reply->elements[0].text);
       }
-      remove(connection, reply->elements[1].elements);
-      if (reply->elements[0].text != "0") scan(connection, reply->elements[0].text);
+      is_whole_ = false;
+      if (!is_page) return fail(connection, "the reply to SCAN cannot be read");
+      fail(connection, "not all keys were named within " + std::to_string(most_.count()) + " ms");
     });
     connection.flush();
   }
@@ -85,61 +84,41 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
   }
 
   void ask(Connection& connection, std::string command, Answer answer) {
-    ++open_[connection.name()];
-    connection.add_control(std::move(command),
-                           [self = shared_from_this(), &connection, answer = std::move(answer)](
-                               const Reply* reply, std::string_view why) {
-                             if (!self->silence_) return;
-                             self->await_answer();
-                             const std::string& server = connection.name();
-                             if (reply == nullptr) self->fail(server, why);
-                             answer(reply);
-                             if (--self->open_.at(server) == 0) self->open_.erase(server);
-                             if (self->open_.empty()) self->end();
-                           });
-  }
-
-  void await_answer() {
-    silence_->set_at(std::min(RemoteWorker::Clock::now() + timeouts_.silence, end_at_));
+    ++open_;
+    connection.add_control(std::move(command), [this, &connection, answer = std::move(answer)](
+                                                   const Reply* reply, std::string_view why) {
+      if (reply == nullptr) fail(connection, why);
+      answer(reply);
+      close();
+    });
   }
 
   // Keeps the first reason.
-  void fail(std::string_view server, std::string_view why) {
+  void fail(const Connection& connection, std::string_view why) {
     if (!why_.empty()) return;
-    // A sentence of the connection names the server, one of the server does not.
-    const bool named = why.find(server) != std::string_view::npos;
-    why_ = (named ? std::string() : std::string(server) + ": ") + std::string(why);
+    // A connection that was given up says which server it is to, the server's own words do not.
+    const bool is_named = why.find(connection.name()) != std::string_view::npos;
+    why_ = (is_named ? std::string() : connection.name() + ": ") + std::string(why);
   }
 
-  void give_up() {
-    const std::string& silent = open_.begin()->first;
-    const bool is_over = RemoteWorker::Clock::now() >= end_at_;
-    const auto timeout = std::to_string((is_over ? timeouts_.all : timeouts_.silence).count());
-    fail(silent, silent + (is_over ? " has not named all keys within " : " has not answered for ") +
-                     timeout + " ms");
-    is_whole_ = false;
-    end();
-  }
-
-  // From here on the thread that waits for the result does not keep this object alive.
-  void end() {
-    const auto self = shared_from_this();
-    silence_.reset();
-    if (why_.empty()) return result_.set_value({});
+  // A command is answered. With the result of the last one, the thread that waits destroys this.
+  void close() {
+    if (--open_ != 0) return;
+    std::promise<std::string> result = std::move(result_);
+    if (why_.empty()) return result.set_value({});
     const std::string left = is_whole_ ? std::to_string(refused_) + " are" : "others may be";
-    result_.set_value("of the keys that begin with '" + prefix_ + "' " + std::to_string(removed_) +
-                      " were removed, and " + left + " left, to expire after a day: " + why_);
+    result.set_value("of the keys that begin with '" + prefix_ + "' " + std::to_string(removed_) +
+                     " were removed, and " + left + " left, to expire after a day: " + why_);
   }
 
   const std::string prefix_;
   const std::string pattern_;
-  const SweepTimeouts timeouts_;
+  const std::chrono::milliseconds most_;
+  const RemoteWorker::Clock::time_point end_at_ = RemoteWorker::Clock::now() + most_;
   std::promise<std::string> result_;
   bool by_slot_ = false;
-  RemoteWorker::Clock::time_point end_at_;
-  std::optional<IoTimer> silence_;           // Until it has ended.
-  std::map<std::string, std::size_t> open_;  // What each server has to answer.
-  bool is_whole_ = true;                     // All keys were found.
+  std::size_t open_ = 0;  // The commands that are not answered yet.
+  bool is_whole_ = true;  // All keys were found.
   std::size_t removed_ = 0;
   std::size_t refused_ = 0;
   std::string why_;
@@ -148,10 +127,10 @@ class Sweep final : public std::enable_shared_from_this<Sweep> {
 }  // namespace
 
 std::string sweep(RemoteWorker& worker, RedisRouter& router, const std::string& prefix,
-                  const SweepTimeouts& timeouts) {
-  const auto all = std::make_shared<Sweep>(prefix, timeouts);
-  auto result = all->result();
-  worker.post([all, &worker, &router] { all->begin(worker, router); });
+                  std::chrono::milliseconds most) {
+  Sweep all(prefix, most);
+  std::future<std::string> result = all.result();
+  worker.post([&all, &router] { all.begin(router); });
   return result.get();
 }
 
