@@ -3,25 +3,15 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <stdexcept>
 #include <utility>
 
+#include "algorithms/check_together.h"
 #include "algorithms/limit_definition.h"
 
 namespace sluice {
 namespace {
 
 constexpr std::chrono::seconds kMostWait{10};
-
-// Every store refuses such a group at once, whether it is lost or not.
-void check_together(std::span<const Request> requests) {
-  for (auto request = requests.begin(); request != requests.end(); ++request) {
-    const bool is_named_before = std::any_of(requests.begin(), request, [&](const Request& other) {
-      return other.space == request->space && other.key == request->key;
-    });
-    if (is_named_before) throw std::invalid_argument("a limit is named twice for one key");
-  }
-}
 
 }  // namespace
 

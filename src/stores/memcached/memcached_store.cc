@@ -1,10 +1,10 @@
 #include "stores/memcached/memcached_store.h"
 
-#include <algorithm>
 #include <future>
 #include <stdexcept>
 #include <utility>
 
+#include "algorithms/check_together.h"
 #include "algorithms/limit_definition.h"
 
 namespace sluice::memcached {
@@ -69,9 +69,7 @@ std::shared_ptr<Space> MemcachedStore::replace_space(const std::shared_ptr<Space
 }
 
 void MemcachedStore::check_together(std::span<const Request> requests) const {
-  if (std::ranges::any_of(requests, [](const Request& r) { return lends(*r.limit); })) {
-    throw std::invalid_argument("permits are acquired one by one, not in a list");
-  }
+  sluice::check_together(requests);
   if (requests.size() == 1) return;
   throw std::invalid_argument(
       "on Memcached only one limit and key can be taken from in one step, not " +

@@ -413,7 +413,7 @@ TEST(MemcachedStore, TakesTogetherFromOneKeyOnlyAndNoPermits) {
   EXPECT_EQ(error_of<std::invalid_argument>([&] {
               store.decide_all({&permit, 1}, kNow);
             }),
-            "permits are acquired one by one, not in a list");
+            "permits are acquired one by one");
 }
 
 TEST(MemcachedStore, RefusesLimitsThatNoItemHolds) {

@@ -4,9 +4,9 @@
 #include <array>
 #include <cassert>
 #include <functional>
-#include <stdexcept>
 #include <vector>
 
+#include "algorithms/check_together.h"
 #include "sluice/health.h"
 
 namespace sluice {
@@ -123,23 +123,13 @@ void MemoryStore::unblock(const memory::Place& place) {
 
 void MemoryStore::decide_all(std::span<const Request> requests, Instant now, Decision& decision) {
   assert(!requests.empty());
-  if (requests.size() > kMaxTogether) {
-    throw std::invalid_argument("at most " + std::to_string(kMaxTogether) +
-                                " limits can be taken from together");
-  }
+  check_together(requests);
   std::array<Member, kMaxTogether> room;
   const auto members = std::span(room).first(requests.size());
   std::size_t parts = 0;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    if (lends(*requests[i].limit)) throw std::invalid_argument("permits are acquired one by one");
     members[i] = {.place = table_.locate(requests[i]), .request = requests[i]};
     parts += requests[i].limit->parts.size();
-    for (const auto& other : members.first(i)) {
-      if (other.place == members[i].place) {
-        throw std::invalid_argument("the limit '" + requests[i].limit->space +
-                                    "' is named twice for one key");
-      }
-    }
   }
   std::vector<memory::Judged> judged(parts);
   if (now == kStoreTime) now = clock_.now();

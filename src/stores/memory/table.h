@@ -40,8 +40,6 @@ struct Counters {
 struct Place {
   Shard* shard = nullptr;
   Tag tag = 0;
-
-  bool operator==(const Place&) const = default;
 };
 
 /// One of several requests that are decided together, and the place of its key.

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "algorithms/check_together.h"
 #include "algorithms/limit_definition.h"
 #include "stores/redis/redis_space.h"
 #include "stores/redis/sweep.h"
@@ -54,28 +55,13 @@ std::vector<Endpoint> RedisStore::servers() {
 }
 
 void RedisStore::check_together(std::span<const Request> requests) const {
-  if (requests.size() > kMaxTogether) {
-    throw std::invalid_argument("at most " + std::to_string(kMaxTogether) +
-                                " requests are asked together, not " +
-                                std::to_string(requests.size()));
-  }
+  sluice::check_together(requests);
+  if (!router_.is_cluster()) return;
   const auto slot = [](const Request& one) { return slot_of(redis_key(*one.space, one.key)); };
-  for (auto request = requests.begin(); request != requests.end(); ++request) {
-    if (lends(*request->limit)) throw std::invalid_argument("permits are acquired one by one");
-    if (request->operation != Operation::kTake) {
-      throw std::invalid_argument("requests that are asked together only take");
-    }
-    const bool is_named_before = std::any_of(requests.begin(), request, [&](const Request& other) {
-      return other.space == request->space && other.key == request->key;
-    });
-    if (is_named_before) {
-      throw std::invalid_argument("two requests that are asked together name the same key of '" +
-                                  request->limit->space + "'");
-    }
-    if (router_.is_cluster() && slot(*request) != slot(requests.front())) {
-      throw std::invalid_argument(
-          "keys that are asked together on a cluster must share a slot, as equal keys do");
-    }
+  const std::uint16_t first = slot(requests.front());
+  if (!std::ranges::all_of(requests, [&](const Request& one) { return slot(one) == first; })) {
+    throw std::invalid_argument(
+        "keys that are asked together on a cluster must share a slot, as equal keys do");
   }
 }
 

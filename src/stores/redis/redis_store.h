@@ -20,8 +20,8 @@ namespace sluice::redis {
 /// by one script in one round trip. A decision that the server does not answer within the deadline
 /// is kUnavailable.
 ///
-/// decide_all() and submit() throw std::invalid_argument if requests that are asked together are no
-/// takes, are of limits of permits, or do not share a slot on a cluster.
+/// On a cluster, decide_all() and submit() also throw std::invalid_argument if requests that are
+/// asked together do not share a slot.
 ///
 /// Thread-safe. Callers share the connections: requests that arrive while a connection is busy are
 /// sent together, in one call of the script.
