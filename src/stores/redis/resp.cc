@@ -29,10 +29,11 @@ Value read_value(std::string_view rest) {
   const std::size_t end = rest.substr(0, kMaxLineBytes).find("\r\n");
   if (end == std::string_view::npos) return rest.size() < kMaxLineBytes ? Value() : kNone;
   if (end == 0) return kNone;
-  Value value{.bytes = end + 2, .type = rest[0], .text = rest.substr(1, end - 1)};
-  const char type = value.type;
-  if (type == '+' || type == '-') return value;
-  if (!read_number(value.text, value.number)) return kNone;
+  const char type = rest[0];
+  const std::string_view line = rest.substr(1, end - 1);
+  if (type == '+' || type == '-') return {.bytes = end + 2, .type = type, .text = line};
+  Value value{.bytes = end + 2, .type = type};
+  if (!read_number(line, value.number)) return kNone;
   if (type == ':') return value;
   const bool is_length = value.number >= -1 && value.number <= kMaxLength;
   if ((type != '$' && type != '*') || !is_length) return kNone;
@@ -45,45 +46,25 @@ Value read_value(std::string_view rest) {
   return value;
 }
 
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : rest_(bytes) {}
-
-  bool read(Reply& reply, int depth) {
-    const Value value = read_value(rest_);
-    if (depth > kMaxDepth || value.bytes == 0 || value.bytes == Framing::kMalformed) return false;
-    rest_.remove_prefix(value.bytes);
-    if (value.type == ':') {
-      reply = {.kind = Reply::Kind::kInteger, .integer = value.number};
-    } else if (value.number == -1) {
-      reply = {};
-    } else if (value.type == '*') {
-      return read_array(reply, static_cast<std::size_t>(value.number), depth);
-    } else {
-      reply = {.kind = value.type == '-' ? Reply::Kind::kError : Reply::Kind::kText,
-               .text = value.text};
-    }
-    return true;
+// Takes a reply off the front of `rest`; false if there is none.
+bool take_reply(std::string_view& rest, Reply& reply, std::size_t& elements_left, int depth) {
+  const Value value = read_value(rest);
+  if (depth > kMaxDepth || value.bytes == 0 || value.bytes == Framing::kMalformed) return false;
+  rest.remove_prefix(value.bytes);
+  reply.type = value.type;
+  reply.text = value.text;
+  if (value.type == ':') reply.integer = value.number;
+  if (value.type != '*' || value.number <= 0) return true;
+  const auto count = static_cast<std::size_t>(value.number);
+  // Each element takes at least three bytes.
+  if (count > rest.size() / 3 || count > elements_left) return false;
+  elements_left -= count;
+  reply.elements.resize(count);
+  for (Reply& element : reply.elements) {
+    if (!take_reply(rest, element, elements_left, depth + 1)) return false;
   }
-
-  bool at_end() const { return rest_.empty(); }
-
- private:
-  bool read_array(Reply& reply, std::size_t count, int depth) {
-    // Each element takes at least three bytes.
-    if (count > rest_.size() / 3 || count > elements_left_) return false;
-    elements_left_ -= count;
-    reply.kind = Reply::Kind::kArray;
-    reply.elements.resize(count);
-    for (Reply& element : reply.elements) {
-      if (!read(element, depth + 1)) return false;
-    }
-    return true;
-  }
-
-  std::string_view rest_;
-  std::size_t elements_left_ = kMaxElements;
-};
+  return true;
+}
 
 // "<type><number>\r\n".
 void append_line(std::string& output, char type, std::size_t number) {
@@ -96,9 +77,9 @@ void append_line(std::string& output, char type, std::size_t number) {
 }  // namespace
 
 std::optional<Reply> read_reply(std::string_view bytes) {
-  Reader reader(bytes);
   Reply reply;
-  if (!reader.read(reply, 1) || !reader.at_end()) return std::nullopt;
+  std::size_t elements_left = kMaxElements;
+  if (!take_reply(bytes, reply, elements_left, 1) || !bytes.empty()) return std::nullopt;
   return reply;
 }
 
@@ -162,7 +143,7 @@ bool read_direction(std::string_view text, ServerError& error) {
 }
 
 bool is_slot(const Reply& reply) {
-  return reply.kind == Reply::Kind::kInteger && reply.integer >= 0 &&
+  return reply.type == ':' && reply.integer >= 0 &&
          reply.integer < static_cast<std::int64_t>(kSlots);
 }
 
@@ -191,7 +172,7 @@ ServerError read_server_error(std::string_view text) {
 }
 
 std::optional<std::vector<SlotRange>> read_cluster_slots(const Reply& reply) {
-  if (reply.kind != Reply::Kind::kArray) return std::nullopt;
+  if (reply.type != '*') return std::nullopt;
   std::vector<SlotRange> ranges;
   for (const Reply& range : reply.elements) {
     // First, last, the primary as [host, port, id ...], then its replicas.

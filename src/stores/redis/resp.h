@@ -15,17 +15,16 @@ namespace sluice::redis {
 
 /// RESP2, which all versions of Redis use unless HELLO asks for another protocol.
 
-/// A reply as a tree.
+/// A reply as a tree. What RESP calls null is an empty string or array.
 struct Reply {
-  enum class Kind : std::uint8_t { kText, kError, kInteger, kNil, kArray };
-
-  Kind kind = Kind::kNil;
-  /// Of a text or an error, without its type; refers to the bytes that were read.
+  /// Its first byte: '+' and '$' are texts, '-' is an error, ':' an integer, '*' an array.
+  char type = 0;
+  /// Of a text or an error; refers to the bytes that were read.
   std::string_view text = {};
   std::int64_t integer = 0;
   std::vector<Reply> elements = {};
 
-  bool is_error() const { return kind == Kind::kError; }
+  bool is_error() const { return type == '-'; }
 };
 
 /// Reads one whole reply; nothing if the bytes are not a reply, or if it is nested more than eight

@@ -19,10 +19,10 @@ TEST(Reply, IsReadAsATree) {
   ASSERT_EQ(reply->elements.size(), 4U);
   EXPECT_EQ(reply->elements[0].integer, -7);
   EXPECT_EQ(reply->elements[1].text, "a\r\nbc");
-  EXPECT_EQ(reply->elements[2].kind, Reply::Kind::kNil);
+  EXPECT_EQ(reply->elements[2].elements.size(), 0U);
   ASSERT_EQ(reply->elements[3].elements.size(), 2U);
   EXPECT_EQ(reply->elements[3].elements[0].text, "OK");
-  EXPECT_EQ(reply->elements[3].elements[1].kind, Reply::Kind::kNil);
+  EXPECT_EQ(reply->elements[3].elements[1].text, "");
   const auto error = read_reply("-ERR no\r\n");
   ASSERT_TRUE(error);
   EXPECT_TRUE(error->is_error());
