@@ -1,6 +1,7 @@
 #include "stores/redis/redis_space.h"
 
 #include <algorithm>
+#include <boost/crc.hpp>
 #include <cassert>
 
 #include "core/safe_text.h"
@@ -12,20 +13,6 @@ namespace {
 
 // No text in UTF-8 begins with it.
 constexpr char kMark = '\xf5';
-
-constexpr std::uint32_t kPolynomial = 0x1021;
-
-constexpr std::array<std::uint16_t, 256> make_table() {
-  std::array<std::uint16_t, 256> table{};
-  for (std::uint32_t byte = 0; byte < table.size(); ++byte) {
-    std::uint32_t crc = byte << 8;
-    for (int bit = 0; bit < 8; ++bit) crc = crc << 1 ^ ((crc & 0x8000) != 0 ? kPolynomial : 0);
-    table[byte] = static_cast<std::uint16_t>(crc);
-  }
-  return table;
-}
-
-constexpr auto kTable = make_table();
 
 constexpr bool is_special(char c) {
   return c == '{' || c == '}' || c == '%';
@@ -112,12 +99,9 @@ std::uint16_t slot_of(std::string_view redis_key) {
       tag = redis_key.substr(open + 1, close - open - 1);
     }
   }
-  std::uint16_t crc = 0;
-  for (const char c : tag) {
-    const auto index = static_cast<std::uint8_t>(crc >> 8 ^ static_cast<std::uint8_t>(c));
-    crc = static_cast<std::uint16_t>(crc << 8 ^ kTable[index]);
-  }
-  return static_cast<std::uint16_t>(crc % kSlots);
+  boost::crc_xmodem_t crc;
+  crc.process_bytes(tag.data(), tag.size());
+  return static_cast<std::uint16_t>(crc.checksum() % kSlots);
 }
 
 }  // namespace sluice::redis
