@@ -151,9 +151,9 @@ std::unique_ptr<Command> Connection::next_command() {
     controls_.pop_front();
     return first;
   }
-  // Calls that were sent before the script was loaded again will fail with NOSCRIPT too. Wait for
-  // them, so that their requests are sent again before later ones.
-  if (calls_without_script_ != 0) return nullptr;
+  // Calls that were sent before the script was loaded again will fail with NOSCRIPT too, all before
+  // the reply to that. Wait for it, so that their requests are sent again before later ones.
+  if (loads_script_) return nullptr;
   for (RequestList* from : {&asking_, &again_, &queue_}) {
     if (auto call = next_call(*from)) return call;
   }
@@ -165,9 +165,7 @@ std::unique_ptr<Connection::Call> Connection::next_call(RequestList& from) {
   while (!from.empty()) {
     auto call = std::make_unique<Call>(*this, from.front().now, &from == &asking_);
     fill(*call, from);
-    if (call->size() == 0) continue;
-    ++calls_;
-    return call;
+    if (call->size() != 0) return call;
   }
   return nullptr;
 }
@@ -195,19 +193,10 @@ void Connection::fill(Call& call, RequestList& from) {
   }
 }
 
-// A call is in flight no more. Returns whether the script was loaded again after it was sent.
-bool Connection::end_call() {
-  --calls_;
-  if (calls_without_script_ == 0) return false;
-  --calls_without_script_;
-  return true;
-}
-
 void Connection::on_reply(Call& call, std::string_view reply) {
-  const bool is_loaded = end_call();
   health_.on_reply(call.sent_at);
   if (reply.front() == '-') {
-    on_error(call, error_text(reply), is_loaded);
+    on_error(call, error_text(reply));
   } else {
     read(call, reply);
   }
@@ -243,15 +232,16 @@ void Connection::note_clock(Instant judged_at) {
 }
 
 // The server has executed nothing of the call, unless the error says that it may have.
-void Connection::on_error(Call& call, std::string_view text, bool is_loaded) {
+void Connection::on_error(Call& call, std::string_view text) {
   using Kind = ServerError::Kind;
   const ServerError error = read_server_error(text);
   const Kind kind = error.kind;
   // Even if the callers have gone: the next requests would get the same error.
   if (kind == Kind::kLoading || kind == Kind::kNoAuth) reconnect(name() + ": " + std::string(text));
-  if (kind == Kind::kNoScript && !is_loaded) {
-    add_control(script_load_command(), [](const Reply*, std::string_view) {});
-    calls_without_script_ = calls_;
+  if (kind == Kind::kNoScript && !loads_script_) {
+    loads_script_ = true;
+    const auto answered = [this](const Reply*, std::string_view) { loads_script_ = false; };
+    add_control(script_load_command(), answered);
   }
   // If the user has no permission for some key of several, send each alone: then only that one
   // fails.
@@ -268,7 +258,6 @@ void Connection::on_error(Call& call, std::string_view text, bool is_loaded) {
 }
 
 void Connection::on_lost(Call& call, Loss loss, std::string_view why) {
-  end_call();
   if (loss == Loss::kUnknown) health_.on_lost(call.sent_at);
   call.hand_over([&](PendingRequest& request) {
     request.is_again = true;

@@ -100,12 +100,11 @@ class Connection final : public RedisPipelineUser {
 
   std::unique_ptr<Call> next_call(RequestList& from);
   void fill(Call& call, RequestList& from);
-  bool end_call();
   void on_reply(Call& call, std::string_view reply);
   void read(Call& call, std::string_view reply);
   void note_clock(Instant judged_at);
   void compare_clocks();
-  void on_error(Call& call, std::string_view text, bool is_loaded);
+  void on_error(Call& call, std::string_view text);
   void on_lost(Call& call, Loss loss, std::string_view why);
   void fail_waiting(std::string_view why);
   void fail_controls(std::string_view why);
@@ -119,9 +118,7 @@ class Connection final : public RedisPipelineUser {
   RequestList again_;   // Sent before queue_: the server has not executed them the first time.
   RequestList asking_;  // Sent first, after an ASKING.
   std::deque<std::unique_ptr<Control>> controls_;  // To be sent.
-  std::size_t calls_ = 0;                          // In flight.
-  // So many of them, the oldest, were sent before the script was loaded again.
-  std::size_t calls_without_script_ = 0;
+  bool loads_script_ = false;                      // The script is being loaded again.
   // The number of the next call, which its reply repeats. Connections begin at random numbers.
   std::uint32_t next_number_;
   const std::string clock_;   // "the clock of redis 127.0.0.1:6379"
