@@ -5,8 +5,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "algorithms/judge_parts.h"
 #include "core/block.h"
-#include "core/together.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -271,9 +271,13 @@ void KeyState::write(std::string& output) const {
   writer.bytes(checksum(std::string_view(output).substr(begin)), kChecksumBytes);
 }
 
-const PartState& KeyState::state_of(std::size_t index) const {
-  static const PartState fresh;
-  return readable_ ? states_[index] : fresh;
+// See judge_parts().
+auto KeyState::judge_of(const LimitDefinition& limit) const {
+  return [this, &limit](std::size_t part, Operation operation, const Call& call) {
+    static const PartState fresh;
+    const PartState& state = readable_ ? states_[part] : fresh;
+    return state.judge(limit.parts[part], operation, call);
+  };
 }
 
 // The end of the block that stands for the limit that is judged. A block is forgotten with states
@@ -294,7 +298,11 @@ Decision KeyState::judge(const Request& request, Instant now) {
   readable_ =
       parts_ != nullptr && (expression_ == limit.expression || keeps_state(*parts_, limit.parts));
   if (request.operation == Operation::kBlock) return block(request, now);
-  const Call call = call_of(request, now);
+  Call call = call_of(request, now);
+  if (request.operation == Operation::kTakeUpTo && request.cost > 0) {
+    const std::int64_t left = units_left(limit.parts.size(), call, judge_of(limit));
+    call.cost = std::max<std::int64_t>(1, left);
+  }
   const Instant until = standing_until();
   Decision decision = judge_together(limit, request.operation, call, until, request.parts);
   if (request.operation == Operation::kTakeUpTo && decision.allowed) decision.taken = call.cost;
@@ -322,57 +330,20 @@ Decision KeyState::block(const Request& request, Instant now) {
   return decision;
 }
 
-// Taking up to so many units is taking those of them that remain; if none do, one is denied.
-Call KeyState::call_of(const Request& request, Instant now) const {
-  if (request.operation == Operation::kTakeUpTo && request.cost > 0) {
-    const std::int64_t there = remaining(*request.limit, now);
-    return {
-        .now = now, .cost = std::clamp<std::int64_t>(there, 1, request.cost), .unspent_only = true};
-  }
-  return {.now = now,
-          .cost = request.cost,
-          .patience_ns = request.patience_ns,
-          .permit = request.permit};
-}
-
-// The least of any part, whether the key is blocked or not.
-std::int64_t KeyState::remaining(const LimitDefinition& limit, Instant now) const {
-  std::int64_t least = kMaxInt64;
-  for (std::size_t i = 0; i < limit.parts.size(); ++i) {
-    const Call peeked{.now = now, .cost = 0};
-    least = std::min(least, state_of(i).judge(limit.parts[i], Operation::kTake, peeked).remaining);
-  }
-  return least;
-}
-
 // `until` is the end of the key's block. Stores the decisions of the parts in `wanted`, unless it
 // is empty.
 Decision KeyState::judge_together(const LimitDefinition& limit, Operation operation,
                                   const Call& call, Instant until, std::span<Decision> wanted) {
-  const bool is_blocked = call.now < until;
-  const bool is_barred = is_blocked && takes(operation, call.cost);
-  std::array<Decision, kMaxParts> decisions;
-  bool allowed = !is_barred;
-  for (std::size_t i = 0; i < limit.parts.size(); ++i) {
-    decisions[i] = state_of(i).judge(limit.parts[i], operation, call);
-    allowed = allowed && decisions[i].allowed;
-  }
-  Together answer;
+  const PartDecisions decisions =
+      judge_parts(limit.parts.size(), operation, call, {.blocked_until = until}, judge_of(limit));
   judged_lifetime_ns_ = 0;
-  for (std::size_t i = 0; i < limit.parts.size(); ++i) {
-    Decision& one = decisions[i];
-    // If one part denies, nothing is charged: those that allow it answer as to a peek.
-    if (!allowed && one.allowed) {
-      one = state_of(i).judge(limit.parts[i], Operation::kTake, {.now = call.now, .cost = 0});
-    }
-    if (is_blocked) one = block_decision(one, is_barred, call.now, until);
-    const std::int64_t reset_ns = one.reset_after.count();
+  for (std::size_t i = 0; i < decisions.size(); ++i) {
+    const std::int64_t reset_ns = decisions[i].reset_after.count();
     const std::int64_t lifetime_ns = reset_ns > 0 ? reset_ns + spare_ns(limit.parts[i]) : 0;
     judged_lifetime_ns_ = std::max(judged_lifetime_ns_, lifetime_ns);
-    if (!wanted.empty()) wanted[i] = one;
-    answer.add(one);
   }
-  return answer.decision();
+  if (!wanted.empty()) std::ranges::copy(decisions, wanted.begin());
+  return combined(decisions);
 }
 
 void KeyState::commit(const LimitDefinition& limit, Operation operation, const Call& call) {

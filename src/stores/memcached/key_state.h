@@ -98,11 +98,10 @@ class KeyState {
  private:
   bool read_states(std::string_view expression, ValueReader& reader, const LimitDefinition& asked);
   Instant standing_until() const;
-  const PartState& state_of(std::size_t index) const;
-  std::int64_t remaining(const LimitDefinition& limit, Instant now) const;
+  // What judge_parts() calls: judges a part of this state.
+  auto judge_of(const LimitDefinition& limit) const;
   Decision judge_together(const LimitDefinition& limit, Operation operation, const Call& call,
                           Instant until, std::span<Decision> wanted);
-  Call call_of(const Request& request, Instant now) const;
   Decision block(const Request& request, Instant now);
   void commit(const LimitDefinition& limit, Operation operation, const Call& call);
   void committed(Instant now);

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "algorithms/judge_parts.h"
 #include "core/assign.h"
 #include "core/block.h"
 #include "core/key_hash.h"
@@ -30,15 +31,6 @@ bool each(std::span<AnyMember> members, std::span<Judged> judged, Visit visit) {
 // Whether a block denies the member's request.
 bool is_denied_by_block(const Member& member, Instant now) {
   return takes(member.request.operation, member.request.cost) && now < member.blocked_until;
-}
-
-Call call_of(const Request& request, Instant now) {
-  const bool up_to = request.operation == Operation::kTakeUpTo;
-  return {.now = now,
-          .cost = request.cost,
-          .patience_ns = up_to ? kDefaultPatience : request.patience_ns,
-          .unspent_only = up_to,
-          .permit = request.permit};
 }
 
 // Makes the decision of each part final.

@@ -63,16 +63,17 @@ RedisSpace::RedisSpace(std::string_view prefix, const LimitDefinition& limit)
           using A = typename P::Algorithm;
           begins += PartCodec<A>::letter(p.params);
           PartCodec<A>::write_numbers(p.params, begins);
+          places_.push_back({.state = state_bytes, .summary = summary_bytes_});
           state_bytes += PartCodec<A>::kStateBytes;
-          if constexpr (kIsSummed<A>) ++summed_;
+          if constexpr (kIsSummed<A>) summary_bytes_ += kSummaryBytes;
           has_ring = has_ring || kIsRing<A>;
         },
         part);
   }
-  states_at_ = static_cast<std::uint16_t>(begins.size());
-  head_bytes_ = static_cast<std::uint16_t>(states_at_ + state_bytes + sizeof(double));
+  for (PartPlace& place : places_) place.state += begins.size();
+  head_bytes_ = static_cast<std::uint16_t>(begins.size() + state_bytes + sizeof(double));
   // A ring may be long, and most often the head is enough.
-  arguments_ = {begins, std::to_string(states_at_),
+  arguments_ = {begins, std::to_string(begins.size()),
                 has_ring ? std::to_string(head_bytes_ - 1) : ""};
 }
 

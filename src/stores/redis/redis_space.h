@@ -40,18 +40,23 @@ class RedisSpace final : public Space {
 
   /// The bytes of a value before its slots.
   std::uint16_t head_bytes() const { return head_bytes_; }
-  /// Where in the head the states of the parts begin.
-  std::uint16_t states_at() const { return states_at_; }
-  /// How many parts the script sums up (kIsSummed).
-  std::uint16_t summed() const { return summed_; }
+  /// The bytes of the summaries of the parts that the script sums up (kIsSummed).
+  std::size_t summary_bytes() const { return summary_bytes_; }
+
+  /// Where a part's state begins in the head, and its summary in the summaries.
+  struct PartPlace {
+    std::size_t state = 0;
+    std::size_t summary = 0;
+  };
+  const PartPlace& place(std::size_t part) const { return places_[part]; }
 
  private:
   std::vector<AnyPart> parts_;
   std::string front_;
   std::array<std::string, kArguments> arguments_;
   std::uint16_t head_bytes_ = 0;
-  std::uint16_t states_at_ = 0;
-  std::uint16_t summed_ = 0;
+  std::size_t summary_bytes_ = 0;
+  std::vector<PartPlace> places_;
 };
 
 /// The name of a key. REQUIRES: the space is a RedisSpace.

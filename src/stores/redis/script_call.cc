@@ -7,9 +7,9 @@
 #include <cstring>
 #include <optional>
 
+#include "algorithms/judge_parts.h"
 #include "core/block.h"
 #include "core/instant.h"
-#include "core/together.h"
 #include "stores/redis/part_codec.h"
 #include "stores/redis/resp.h"
 #include "stores/redis/script.h"
@@ -168,7 +168,7 @@ const char* take(std::string_view& rest, std::size_t bytes) {
 AnswerLayout layout_of(const Request& request) {
   const RedisSpace& space = space_of(request);
   return {.head = space.head_bytes(),
-          .tail = space.summed() * kSummaryBytes + (takes_up_to(request) ? sizeof(double) : 0)};
+          .tail = space.summary_bytes() + (takes_up_to(request) ? sizeof(double) : 0)};
 }
 
 // Where the pieces of an answer to one request lie.
@@ -206,11 +206,8 @@ std::string_view skip_answers(const std::vector<AnswerLayout>& layouts, std::str
 struct Answer {
   const Request& request;
   const Instant now;
-  const bool admitted;    // The script's verdict on the request, or on its group.
-  std::int64_t cost = 0;  // The cost with which C++ runs the same transition.
-  // Where the next part finds its state, null if the key is fresh, and its summary.
-  const char* state = nullptr;
-  const char* summary = nullptr;
+  const bool admitted;  // The script's verdict on the request, or on its group.
+  AnswerPieces pieces = {};
   Instant until = 0;       // When the key's block ends; 0 if it has none.
   std::int64_t taken = 0;  // By a request that takes as much as there is.
 };
@@ -219,19 +216,17 @@ struct Answer {
 bool read_answer(std::string_view& rest, Answer& answer) {
   const Request& request = answer.request;
   const AnswerLayout layout = layout_of(request);
-  AnswerPieces pieces;
+  AnswerPieces& pieces = answer.pieces;
   if (!take_answer(rest, layout, pieces)) return false;
   if (pieces.until != nullptr && (answer.until = read_int64(pieces.until)) <= answer.now) {
     return false;
   }
-  if (pieces.head != nullptr) answer.state = pieces.head + space_of(request).states_at();
-  answer.summary = pieces.tail;
   if (takes_up_to(request)) {
     const char* const taken = pieces.tail + layout.tail - sizeof(double);
     if (!read_count(taken, answer.taken)) return false;
   }
   if (request.operation == Operation::kReset) {
-    answer.state = nullptr;
+    pieces.head = nullptr;
     answer.until = 0;
   } else if (request.operation == Operation::kBlock) {
     answer.until = block_until(answer.until, answer.now, request.duration_ns);
@@ -239,23 +234,15 @@ bool read_answer(std::string_view& rest, Answer& answer) {
   return true;
 }
 
-Call call_of(const Answer& answer) {
-  const bool up_to = answer.request.operation == Operation::kTakeUpTo;
-  return {.now = answer.now,
-          .cost = answer.cost,
-          .patience_ns = up_to ? kDefaultPatience : answer.request.patience_ns,
-          .unspent_only = up_to,
-          .permit = answer.request.permit};
-}
-
 // The summary is of the permits that are held afterwards. A permit that is renewed or released was
 // held if the script says so. False if the summary makes no sense.
-bool decide_permits(const Concurrency::Params& params, const Answer& answer, Decision& decision) {
+bool decide_permits(const Concurrency::Params& params, const Answer& answer, const Call& call,
+                    Decision& decision) {
   const Operation operation = answer.request.operation;
-  const bool taking = takes(operation, answer.cost);
+  const bool taking = takes(operation, call.cost);
   Concurrency::Held held;
   if (operation != Operation::kReset) {
-    if (!read_held(answer.summary, held)) return false;
+    if (!read_held(answer.pieces.tail, held)) return false;
     if (held.count > 0 && held.last_ns <= answer.now) return false;
     if (held.count >= params.limit && held.room_ns <= answer.now) return false;
   }
@@ -263,94 +250,67 @@ bool decide_permits(const Concurrency::Params& params, const Answer& answer, Dec
   if (taking) {
     const bool room =
         answer.admitted ? held.count > 0 && held.count <= params.limit : held.count < params.limit;
-    allowed = answer.cost == 1 && room;
+    allowed = call.cost == 1 && room;
   } else if (operation == Operation::kRenew) {
     allowed = answer.admitted && held.count > 0 && held.last_ns - params.lease_ns >= answer.now;
   } else if (operation == Operation::kRelease) {
     allowed = answer.admitted;
   }
-  decision = Concurrency::answer(params, held, allowed, call_of(answer));
+  decision = Concurrency::answer(params, held, allowed, call);
   if (!allowed && !taking) decision.retry_after = kNever;
   return true;
 }
 
-// The decision of the next part, by the same transition as in memory. If the script has denied the
-// request because of another part, nothing is charged: this part's decision is then that of a peek.
-// False if the part's state is damaged.
+// The decision of one part, by the same transition as in memory. False if its state is damaged.
 template <class A>
-bool decide_part(const typename A::Params& params, Answer& answer, Decision& decision) {
+bool decide_part(const typename A::Params& params, const Answer& answer, std::size_t part,
+                 Operation operation, const Call& call, Decision& decision) {
   if constexpr (LendingAlgorithm<A>) {
-    return decide_permits(params, answer, decision);
+    return decide_permits(params, answer, call, decision);
   } else {
+    const RedisSpace::PartPlace& place = space_of(answer.request).place(part);
+    const char* const head = answer.pieces.head;
     typename A::State state;
     RingSummary ring;
-    const Operation operation = answer.request.operation;
     if constexpr (kIsRing<A>) {
-      if (!ring.read(answer.summary)) return false;
-      answer.summary += kSummaryBytes;
-      if (answer.state != nullptr) state = ring.ring(operation, answer.cost, params.limit);
-    } else if (answer.state != nullptr && !PartCodec<A>::read(answer.state, state)) {
+      if (!ring.read(answer.pieces.tail + place.summary)) return false;
+      if (head != nullptr) state = ring.ring(operation, call.cost, params.limit);
+    } else if (head != nullptr && !PartCodec<A>::read(head + place.state, state)) {
       return false;
     }
-    if (answer.state != nullptr) answer.state += PartCodec<A>::kStateBytes;
-    decision = apply<A>(operation, params, state, call_of(answer)).decision;
-    if (decision.allowed && !answer.admitted) {
-      decision = A::take(params, state, {.now = answer.now, .cost = 0}).decision;
-    }
+    decision = apply<A>(operation, params, state, call).decision;
   }
   return true;
-}
-
-// At most as many as an `&` has parts, or as requests can be asked together.
-using Decisions = boost::container::static_vector<Decision, kMaxTogether>;
-
-// Appends the decisions of the parts, without the key's block. False as above.
-bool decide_parts(Answer answer, Decisions& parts) {
-  for (const AnyPart& part : answer.request.limit->parts) {
-    Decision& decision = parts.emplace_back();
-    const bool readable = std::visit(
-        [&]<class P>(const P& p) {
-          return decide_part<typename P::Algorithm>(p.params, answer, decision);
-        },
-        part);
-    if (!readable) return false;
-  }
-  return true;
-}
-
-// The decision of the whole. REQUIRES: there is one.
-Decision combine(const Decisions& decisions) {
-  assert(!decisions.empty());
-  if (decisions.size() == 1) return decisions[0];
-  Together all;
-  for (const Decision& decision : decisions) all.add(decision);
-  return all.decision();
 }
 
 // The decision of a request, and into `wanted`, unless it is empty, those of its parts. Returns why
 // there is none, or nothing.
-std::string_view decide(Answer& answer, Decision& decision, std::span<Decision> wanted) {
+std::string_view decide(const Answer& answer, Decision& decision, std::span<Decision> wanted) {
   const Request& request = answer.request;
-  Decisions parts;
-  answer.cost = request.cost;
+  const std::vector<AnyPart>& parts = request.limit->parts;
+  bool is_readable = true;
+  const auto judge = [&](std::size_t i, Operation operation, const Call& call) {
+    Decision part;
+    std::visit(
+        [&]<class P>(const P& p) {
+          using A = typename P::Algorithm;
+          if (!decide_part<A>(p.params, answer, i, operation, call, part)) is_readable = false;
+        },
+        parts[i]);
+    return part;
+  };
+  Call call = call_of(request, answer.now);
   if (takes_up_to(request)) {
-    answer.cost = 0;
-    if (!decide_parts(answer, parts)) return kDamaged;
-    std::int64_t units = request.cost;
-    for (const Decision& part : parts) units = std::min(units, part.remaining);
-    if (answer.taken != units) return kDiffers;
-    answer.cost = std::max<std::int64_t>(1, answer.taken);
-    parts.clear();
+    call.cost = units_left(parts.size(), call, judge);
+    if (is_readable && answer.taken != call.cost) return kDiffers;
+    call.cost = std::max<std::int64_t>(1, call.cost);
   }
-  if (!decide_parts(answer, parts)) return kDamaged;
-  if (answer.until > 0) {
-    const bool takes_units = takes(request.operation, answer.cost);
-    for (Decision& part : parts) {
-      part = block_decision(part, takes_units, answer.now, answer.until);
-    }
-  }
-  if (!wanted.empty()) std::ranges::copy(parts, wanted.begin());
-  decision = combine(parts);
+  const PartDecisions decisions =
+      judge_parts(parts.size(), request.operation, call,
+                  {.blocked_until = answer.until, .others_admit = answer.admitted}, judge);
+  if (!is_readable) return kDamaged;
+  if (!wanted.empty()) std::ranges::copy(decisions, wanted.begin());
+  decision = combined(decisions);
   return {};
 }
 
@@ -429,7 +389,7 @@ std::string_view ScriptCall::read_unit(std::size_t i, std::string_view& rest) co
   const PendingRequest& pending = *requests_[i];
   const bool is_alone = pending.requests.size() == 1;
   std::string_view why;
-  Decisions decisions;
+  boost::container::static_vector<Decision, kMaxTogether> decisions;
   for (const Request& request : pending.requests) {
     Answer answer{.request = request, .now = now_, .admitted = admitted};
     if (!read_answer(rest, answer)) return kMalformed;
@@ -440,7 +400,7 @@ std::string_view ScriptCall::read_unit(std::size_t i, std::string_view& rest) co
     if (!is_alone && !request.parts.empty()) request.parts[0] = decision;
   }
   if (!why.empty()) return why;
-  const Decision decision = combine(decisions);
+  const Decision decision = combined(decisions);
   if (decision.allowed != admitted) return kDiffers;
   *pending.decision = decision;
   return {};

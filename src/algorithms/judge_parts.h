@@ -1,0 +1,83 @@
+#pragma once
+
+#include <algorithm>
+#include <boost/container/static_vector.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/algorithm.h"
+#include "core/batch.h"
+#include "core/block.h"
+#include "core/limit_syntax.h"
+#include "core/together.h"
+
+namespace sluice {
+
+/// How a store decides a request on one key by the parts of its limit, all or none. Below, `judge`
+/// is called with a part's index, an operation and its call; it returns the decision that the
+/// part's transition makes of the key's state, and changes nothing.
+
+/// The call of a request's transition. If it takes as much as there is, the store sets the cost to
+/// what units_left() says, or to 1 if none are left: then it is denied.
+inline Call call_of(const Request& request, Instant now) {
+  const bool up_to = request.operation == Operation::kTakeUpTo;
+  return {.now = now,
+          .cost = request.cost,
+          .patience_ns = up_to ? kDefaultPatience : request.patience_ns,
+          .unspent_only = up_to,
+          .permit = request.permit};
+}
+
+/// As many units as every part has left, at most the call's cost, whether the key is blocked or
+/// not.
+template <class Judge>
+std::int64_t units_left(std::size_t parts, const Call& call, Judge judge) {
+  std::int64_t least = call.cost;
+  for (std::size_t i = 0; i < parts; ++i) {
+    const Call peek{.now = call.now, .cost = 0};
+    least = std::min(least, judge(i, Operation::kTake, peek).remaining);
+  }
+  return least;
+}
+
+/// What else is known when the parts are judged.
+struct JudgedTogether {
+  Instant blocked_until = 0;  ///< When the key's block ends; 0 if it has none.
+  bool others_admit = true;   ///< False if another key denies what is asked together.
+};
+
+using PartDecisions = boost::container::static_vector<Decision, kMaxParts>;
+
+/// The decisions of the parts, each as Request::parts describes it.
+template <class Judge>
+PartDecisions judge_parts(std::size_t parts, Operation operation, const Call& call,
+                          const JudgedTogether& known, Judge judge) {
+  const bool is_blocked = call.now < known.blocked_until;
+  const bool is_denied = is_blocked && takes(operation, call.cost);
+  PartDecisions decisions;
+  bool allowed = known.others_admit && !is_denied;
+  for (std::size_t i = 0; i < parts; ++i) {
+    decisions.push_back(judge(i, operation, call));
+    allowed = allowed && decisions[i].allowed;
+  }
+  for (std::size_t i = 0; i < parts; ++i) {
+    Decision& one = decisions[i];
+    // Nothing is charged: the parts that allow it answer as to a peek.
+    if (!allowed && one.allowed) {
+      one = judge(i, Operation::kTake, Call{.now = call.now, .cost = 0});
+    }
+    if (is_blocked) one = block_decision(one, is_denied, call.now, known.blocked_until);
+  }
+  return decisions;
+}
+
+/// The decision of the whole: see Together. REQUIRES: there is one.
+inline Decision combined(std::span<const Decision> decisions) {
+  if (decisions.size() == 1) return decisions[0];
+  Together all;
+  for (const Decision& decision : decisions) all.add(decision);
+  return all.decision();
+}
+
+}  // namespace sluice
