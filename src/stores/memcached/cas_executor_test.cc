@@ -42,8 +42,8 @@ class CasExecutorTest : public testing::Test {
   };
 
   explicit CasExecutorTest(std::chrono::nanoseconds deadline = 1h)
-      : worker_(executor_, {.deadline = deadline}), executor_(options_, worker_) {
-    worker_.start([this] { connection().on_up(); });
+      : worker_({.deadline = deadline}), executor_(options_, worker_) {
+    worker_.start(executor_, [this] { connection().on_up(); });
   }
   ~CasExecutorTest() override { worker_.stop(); }
 
@@ -423,19 +423,9 @@ TEST(CasExecutor, MayBeDestroyedWhileItSweeps) {
       .servers = {server.endpoint()}, .deadline = 1min, .connections = 2, .virtual_time = true};
   const Limit limit("fixed_window 50/1h", "login");
   MemcachedSpace space("sluice", limit.definition());
-  std::unique_ptr<CasExecutor> executor;
-  struct Forward final : Router {
-    explicit Forward(std::unique_ptr<CasExecutor>& to) : executor(to) {}
-    void route(PendingRequest& request) override { executor->route(request); }
-    void flush() override { executor->flush(); }
-    std::string_view abandon(PendingRequest& request) override {
-      return executor->abandon(request);
-    }
-    std::unique_ptr<CasExecutor>& executor;
-  } router(executor);
-  RemoteWorker worker(router, {.deadline = options.deadline});
-  executor = std::make_unique<CasExecutor>(options, worker);
-  worker.start([&] {
+  RemoteWorker worker({.deadline = options.deadline});
+  auto executor = std::make_unique<CasExecutor>(options, worker);
+  worker.start(*executor, [&] {
     for (const auto& connection : executor->connections()) connection->start();
   });
   std::array peers{accept_connection(server), accept_connection(server)};

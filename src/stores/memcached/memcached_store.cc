@@ -43,12 +43,11 @@ void MemcachedStore::check(const LimitDefinition& limit) {
 }
 
 MemcachedStore::MemcachedStore(MemcachedOptions options)
-    : RemoteStore(executor_,
-                  {.deadline = options.deadline, .name = name_of("memcached", options.servers)}),
+    : RemoteStore({.deadline = options.deadline, .name = name_of("memcached", options.servers)}),
       options_(std::move(options)),
       executor_(options_, worker()),
       spaces_({.store = "memcached store", .prefix = options_.prefix}) {
-  worker().start([this] {
+  worker().start(executor_, [this] {
     for (const auto& connection : executor_.connections()) connection->start();
   });
 }

@@ -21,7 +21,7 @@ namespace sluice::redis {
 
 class Connection;
 
-/// Learns what happens to a connection and its requests: the RedisRouter, or a fleet.
+/// Learns what happens to a connection and its requests: the RedisRouter.
 class ConnectionListener {
  public:
   virtual ~ConnectionListener() = default;

@@ -144,18 +144,17 @@ TEST(Sweep, AsksForNoPageOnceItsTimeIsOver) {
   FakeServer server;
   struct {
     RedisOptions options;
-    RemoteWorker worker{router, {.deadline = options.deadline}};
-    RedisRouter router{options};
+    RemoteWorker worker{{.deadline = options.deadline}};
+    std::unique_ptr<RedisRouter> router = make_router(options, worker);
   } own{.options = options_of(server)};
-  own.router.open(own.worker);
-  own.worker.start([&] { own.router.fleet().start(); });
+  own.worker.start(*own.router, [&] { own.router->start(); });
   Peer peer = accept_store(server, 3);
   servers::await("the end of its handshake", [&] {
     std::promise<bool> connected;
-    own.worker.post([&] { connected.set_value(own.router.was_connected()); });
+    own.worker.post([&] { connected.set_value(own.router->was_connected()); });
     return connected.get_future().get();
   });
-  auto swept = std::async([&] { return sweep(own.worker, own.router, "sluice:", 0ms); });
+  auto swept = std::async([&] { return sweep(own.worker, *own.router, "sluice:", 0ms); });
   EXPECT_EQ(read_command(peer).front(), "SCAN");
   peer.send("*2\r\n$1\r\n7\r\n*0\r\n");
   EXPECT_THAT(swept.get(), testing::EndsWith(": not all keys were named within 0 ms"));
@@ -223,19 +222,18 @@ class RoutedBatch {
  public:
   RoutedBatch(const RedisOptions& options, const std::vector<std::string>& keys)
       : options_(options),
-        worker_(router_, {.deadline = options.deadline}),
-        router_(options_),
+        worker_({.deadline = options.deadline}),
+        router_(make_router(options_, worker_)),
         pending_(batch_of(keys)) {
-    router_.open(worker_);
-    worker_.start([this] {
-      router_.fleet().start();
-      for (PendingRequest& request : pending_.requests) router_.route(request);
-      router_.flush();
+    worker_.start(*router_, [this] {
+      router_->start();
+      for (PendingRequest& request : pending_.requests) router_->route(request);
+      router_->flush();
     });
   }
   ~RoutedBatch() {
     on_worker([this] {
-      for (PendingRequest& request : pending_.requests) router_.abandon(request);
+      for (PendingRequest& request : pending_.requests) router_->abandon(request);
     });
     worker_.stop();
   }
@@ -245,7 +243,7 @@ class RoutedBatch {
     std::size_t sent = 0;
     on_worker([&] {
       for (const PendingRequest& request : pending_.requests) {
-        if (router_.sent_at(request)) ++sent;
+        if (router_->sent_at(request)) ++sent;
       }
     });
     return sent;
@@ -272,7 +270,7 @@ class RoutedBatch {
   RedisSpace space_{"sluice", limit_.definition()};
   const RedisOptions options_;
   RemoteWorker worker_;
-  RedisRouter router_;
+  std::unique_ptr<RedisRouter> router_;
   PendingBatch pending_;
 };
 

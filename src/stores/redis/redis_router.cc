@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <stdexcept>
 #include <utility>
 
 #include "stores/redis/redis_space.h"
@@ -12,54 +13,78 @@ namespace {
 // A server that cannot answer now is asked again after this.
 constexpr std::chrono::milliseconds kLater{3};
 
-std::unique_ptr<Fleet> make_fleet(const FleetParts& parts) {
-  switch (parts.options.topology) {
-    case Topology::kSentinel:
-      return make_sentinel_fleet(parts);
-    case Topology::kCluster:
-      return make_cluster_fleet(parts);
-    case Topology::kSingle:
-      break;
+// To one server, for as long as the store is open.
+class SingleRouter final : public RedisRouter {
+ public:
+  SingleRouter(const RedisOptions& options, RemoteWorker& worker)
+      : RedisRouter(options, worker),
+        node_({.options = options, .worker = worker}, options.servers.front(), *this) {}
+
+  void start() override { node_.start(); }
+  std::vector<Connection*> servers() override { return {&node_.connection()}; }
+
+ private:
+  Route find(std::uint16_t slot) override { return {.connection = &node_.connection(slot)}; }
+  // If the server says that it is a replica, a new connection may lead to the primary: after a
+  // failover the host name or the load balancer may lead to another server.
+  bool doubt(Connection& connection, std::string_view said) override {
+    if (read_server_error(said).kind == ServerError::Kind::kReadOnly) {
+      connection.reconnect(connection.name() + ": " + std::string(said));
+    }
+    return false;
   }
-  return make_single_fleet(parts);
-}
+
+  Node node_;
+};
 
 }  // namespace
 
-void RedisRouter::open(RemoteWorker& worker) {
-  worker_ = &worker;
-  later_.emplace(worker.context(), [this] {
-    take_all(asked_later_);
-    flush();
-  });
-  fleet_ = make_fleet({.options = options_,
-                       .worker = worker,
-                       .listener = *this,
-                       .changed = [this](RequestList again) {
-                         waiting_.append(again);
-                         take_all(waiting_);
-                         flush();
-                       }});
+std::unique_ptr<RedisRouter> make_router(const RedisOptions& options, RemoteWorker& worker) {
+  try {
+    switch (options.topology) {
+      case Topology::kSentinel:
+        return make_sentinel_router(options, worker);
+      case Topology::kCluster:
+        return make_cluster_router(options, worker);
+      case Topology::kSingle:
+        break;
+    }
+    return std::make_unique<SingleRouter>(options, worker);
+  } catch (const std::runtime_error& error) {
+    throw StoreError(error.what());
+  }
+}
+
+RedisRouter::RedisRouter(const RedisOptions& options, RemoteWorker& worker)
+    : options_(options),
+      worker_(worker),
+      nowhere_("redis", options.deadline),
+      later_(worker.context(), [this] {
+        take_all(asked_later_);
+        flush();
+      }) {}
+
+void RedisRouter::route_again(RequestList again) {
+  waiting_.append(again);
+  take_all(waiting_);
+  flush();
 }
 
 // The slot matters only if keys are spread over nodes or over connections.
-std::uint16_t RedisRouter::slot_of(const PendingRequest& request) const {
-  if (options_.topology != Topology::kCluster && options_.connections == 1) return 0;
-  return redis::slot_of(redis_key(*request.requests[0].space, request.requests[0].key));
-}
-
 void RedisRouter::route(PendingRequest& request) {
-  request.slot = slot_of(request);
+  const Request& first = request.requests[0];
+  const bool is_spread = is_cluster() || options_.connections > 1;
+  request.slot = is_spread ? slot_of(redis_key(*first.space, first.key)) : std::uint16_t{0};
   take(request);
 }
 
 void RedisRouter::take(PendingRequest& request) {
-  const Route route = fleet_->route(request.slot);
+  const Route route = find(request.slot);
   if (route.connection != nullptr) {
     touch(*route.connection);
     route.connection->add(request);
   } else if (!route.error.empty()) {
-    worker_->fail(request, route.error);
+    worker_.fail(request, route.error);
   } else {
     waiting_.push_back(request);
   }
@@ -87,19 +112,14 @@ std::optional<RemoteWorker::Clock::time_point> RedisRouter::sent_at(const Pendin
   const std::size_t in_one_call = is_cluster() ? 1 : ScriptCall::kMaxRequests;
   const bool is_one_call = request.batch->requests.size() <= in_one_call;
   if (is_one_call || request.is_again) return std::nullopt;
-  const Route route = fleet_->route(request.slot);
+  const Route route = find(request.slot);
   return route.connection != nullptr ? route.connection->sent_at(request) : std::nullopt;
 }
 
 std::string_view RedisRouter::abandon(PendingRequest& request) {
   Connection::abandon(request);
-  const Route route = fleet_->route(request.slot);
+  const Route route = find(request.slot);
   return route.connection != nullptr ? route.connection->late_error() : nowhere_.late_error();
-}
-
-void RedisRouter::on_up(Connection& connection) {
-  was_connected_ = true;
-  fleet_->on_up(connection);
 }
 
 void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
@@ -110,28 +130,27 @@ void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
   request.is_again = true;
   const bool is_doubtful = kind == Kind::kClusterDown || kind == Kind::kReadOnly;
   if (kind == Kind::kMoved || kind == Kind::kAsk) {
-    redirect(request, connection, error);
+    follow(error, request, connection);
   } else if (kind == Kind::kTryAgain || kind == Kind::kBusy || kind == Kind::kLoading ||
-             (is_doubtful && fleet_->doubt(connection, text))) {
+             (is_doubtful && doubt(connection, text))) {
     request.alone = request.alone || kind == Kind::kTryAgain;
-    if (!later_->is_set()) later_->set(kLater);
+    if (!later_.is_set()) later_.set(kLater);
     asked_later_.push_back(request);
   } else {
     const bool is_of_key = kind == Kind::kNoPerm;
-    worker_->fail(request, connection.name() + ": " + std::string(text) +
-                               (is_of_key ? " (key " + names_of(request.requests) + ")" : ""));
+    worker_.fail(request, connection.name() + ": " + std::string(text) +
+                              (is_of_key ? " (key " + names_of(request.requests) + ")" : ""));
   }
   flush();
 }
 
-void RedisRouter::redirect(PendingRequest& request, Connection& connection,
-                           const ServerError& error) {
+void RedisRouter::follow(const ServerError& error, PendingRequest& request, Connection& from) {
   if (++request.tries > Connection::kMaxTries) {
-    return worker_->fail(request, connection.name() + " redirected once too often");
+    return worker_.fail(request, from.name() + " redirected once too often");
   }
-  const Route to = fleet_->redirect(error, connection);
+  const Route to = redirect(error, from);
   if (to.connection == nullptr) {
-    return worker_->fail(request, connection.name() + ": " + std::string(to.error));
+    return worker_.fail(request, from.name() + ": " + std::string(to.error));
   }
   touch(*to.connection);
   to.connection->add(request, error.kind == ServerError::Kind::kAsk);

@@ -1,28 +1,39 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "stores/redis/fleet.h"
+#include "stores/redis/connection.h"
+#include "stores/redis/resp.h"
 #include "stores/remote/remote_worker.h"
 #include "stores/remote/server_health.h"
 
 namespace sluice::redis {
 
-/// Gives each request to the connection that leads to the server of its key, and to another one if
-/// that server redirects it. Used only by the thread that leads the worker.
-class RedisRouter final : public Router, public ConnectionListener {
- public:
-  explicit RedisRouter(const RedisOptions& options)
-      : options_(options), nowhere_("redis", options.deadline) {}
+/// Where to send the requests of a slot: a connection; or, if there is none, an error; or neither,
+/// if it is not known yet.
+struct Route {
+  Connection* connection = nullptr;
+  std::string_view error = {};
+};
 
-  /// Makes the fleet, which can route requests once it has started. Throws std::runtime_error if a
-  /// TLS file cannot be used.
-  void open(RemoteWorker& worker);
-  Fleet& fleet() { return *fleet_; }
+/// Gives each request to the connection that leads to the server of its key, and to another one if
+/// that server redirects it. A derived class for each topology knows the servers, and which of them
+/// has which slots. Made before the worker starts, destroyed after it has stopped; in between it is
+/// used only by the thread that leads the worker.
+class RedisRouter : public Router, public ConnectionListener {
+ public:
+  /// Begins to connect.
+  virtual void start() = 0;
+  /// One connection to each known server that holds keys.
+  virtual std::vector<Connection*> servers() = 0;
+
   bool is_cluster() const { return options_.topology == Topology::kCluster; }
   /// Whether a server was ever connected, so that keys may have been written.
   bool was_connected() const { return was_connected_; }
@@ -32,28 +43,87 @@ class RedisRouter final : public Router, public ConnectionListener {
   std::optional<RemoteWorker::Clock::time_point> sent_at(const PendingRequest& request) override;
   std::string_view abandon(PendingRequest& request) override;
 
-  void on_up(Connection& connection) override;
-  void on_down(Connection& connection, std::string_view why) override {
-    fleet_->on_down(connection, why);
-  }
+  void on_up(Connection& /*connection*/) override { was_connected_ = true; }
+  void on_down(Connection& /*connection*/, std::string_view /*why*/) override {}
   void on_refused(PendingRequest& request, Connection& connection, std::string_view text) override;
 
+ protected:
+  RedisRouter(const RedisOptions& options, RemoteWorker& worker);
+
+  const RedisOptions& options() const { return options_; }
+  RemoteWorker& worker() { return worker_; }
+
+  /// Where the requests of this slot go now. Called for each request, and again when it is late.
+  virtual Route find(std::uint16_t slot) = 0;
+
+  /// The connection to the server named by a redirection: kMoved (the slot has moved) or kAsk (it
+  /// is moving); or the error, if there is no such connection.
+  virtual Route redirect(const ServerError& /*error*/, const Connection& /*from*/) {
+    return {.error = "it is part of a cluster, whose URL is redis+cluster://"};
+  }
+
+  /// A server has sent the error `said` (kClusterDown or kReadOnly), so the known routes may be
+  /// wrong: the router asks for them again. Returns whether the refused request should be routed
+  /// again; if not, it fails.
+  virtual bool doubt(Connection& connection, std::string_view said) = 0;
+
+  /// Called by the derived class when routes have become known, with requests that must be routed
+  /// again, none of which was sent. Also routes those that have waited.
+  void route_again(RequestList again);
+
  private:
-  std::uint16_t slot_of(const PendingRequest& request) const;
   void take(PendingRequest& request);
   void take_all(RequestList& requests);
-  void redirect(PendingRequest& request, Connection& connection, const ServerError& error);
+  void follow(const ServerError& error, PendingRequest& request, Connection& from);
   void touch(Connection& connection);
 
   const RedisOptions& options_;
+  RemoteWorker& worker_;
   const ServerHealth nowhere_;  // Names no server: for requests whose server is not known yet.
-  RemoteWorker* worker_ = nullptr;
   std::vector<Connection*> touched_;  // They were given requests since the last flush().
-  RequestList waiting_;               // They wait until the fleet knows which server has their key.
+  RequestList waiting_;               // They wait until it is known which server has their key.
   RequestList asked_later_;           // A server has said that it cannot answer them now.
-  std::optional<IoTimer> later_;      // At its time these are routed again.
+  IoTimer later_;                     // At its time these are routed again.
   bool was_connected_ = false;
-  std::unique_ptr<Fleet> fleet_;
+};
+
+/// The router for the topology. Both outlive it. Throws StoreError if a TLS file cannot be used.
+std::unique_ptr<RedisRouter> make_router(const RedisOptions& options, RemoteWorker& worker);
+
+/// To one primary, whose address the sentinels tell, and tell again after a failover.
+std::unique_ptr<RedisRouter> make_sentinel_router(const RedisOptions& options,
+                                                  RemoteWorker& worker);
+/// To the primaries of a Redis Cluster.
+std::unique_ptr<RedisRouter> make_cluster_router(const RedisOptions& options, RemoteWorker& worker);
+
+/// The connections to one server.
+class Node {
+ public:
+  Node(const ConnectionSettings& settings, const Endpoint& endpoint, ConnectionListener& listener) {
+    for (std::size_t i = 0; i < settings.options.connections; ++i) {
+      connections_.push_back(std::make_unique<Connection>(settings, endpoint, listener));
+    }
+  }
+
+  void start() {
+    for (auto& connection : connections_) connection->start();
+  }
+  Connection& connection(std::uint16_t slot = 0) {
+    return *connections_[slot % connections_.size()];
+  }
+  std::vector<std::unique_ptr<Connection>>& connections() { return connections_; }
+  bool has(const Connection& connection) const {
+    return std::ranges::find(connections_, &connection, &std::unique_ptr<Connection>::get) !=
+           connections_.end();
+  }
+  const Endpoint& endpoint() const { return connections_.front()->endpoint(); }
+  /// As Connection::return_waiting(), for all connections.
+  void return_waiting(RequestList& list) {
+    for (auto& connection : connections_) connection->return_waiting(list);
+  }
+
+ private:
+  std::vector<std::unique_ptr<Connection>> connections_;
 };
 
 }  // namespace sluice::redis

@@ -12,24 +12,17 @@
 namespace sluice::redis {
 
 RedisStore::RedisStore(RedisOptions options)
-    // The worker keeps a reference to the router, which is made later and used once it runs.
-    : RemoteStore(router_,
-                  {.deadline = options.deadline, .name = name_of("redis", options.servers)}),
+    : RemoteStore({.deadline = options.deadline, .name = name_of("redis", options.servers)}),
       options_(std::move(options)),
-      router_(options_),
+      router_(make_router(options_, worker())),
       subscriber_(options_, worker(), [this] { return servers(); }),
       spaces_({.store = "redis store", .prefix = options_.prefix}) {
-  try {
-    router_.open(worker());
-  } catch (const std::runtime_error& error) {
-    throw StoreError(error.what());
-  }
-  worker().start([this] { router_.fleet().start(); });
+  worker().start(*router_, [this] { router_->start(); });
 }
 
 RedisStore::~RedisStore() {
   if (options_.virtual_time) {
-    const std::string left = sweep(worker(), router_, encode(options_.prefix) + ':');
+    const std::string left = sweep(worker(), *router_, encode(options_.prefix) + ':');
     if (!left.empty() && options_.left_behind) options_.left_behind(left);
   }
   worker().stop();
@@ -48,7 +41,7 @@ std::unique_ptr<Watch> RedisStore::watch(const std::shared_ptr<Space>& space, st
 // The known servers that hold keys, those that are up first.
 std::vector<Endpoint> RedisStore::servers() {
   std::vector<Endpoint> found;
-  for (Connection* connection : router_.fleet().servers()) {
+  for (Connection* connection : router_->servers()) {
     found.insert(connection->is_up() ? found.begin() : found.end(), connection->endpoint());
   }
   return found;
@@ -56,7 +49,7 @@ std::vector<Endpoint> RedisStore::servers() {
 
 void RedisStore::check_together(std::span<const Request> requests) const {
   sluice::check_together(requests);
-  if (!router_.is_cluster()) return;
+  if (!router_->is_cluster()) return;
   const auto slot = [](const Request& one) { return slot_of(redis_key(*one.space, one.key)); };
   const std::uint16_t first = slot(requests.front());
   if (!std::ranges::all_of(requests, [&](const Request& one) { return slot(one) == first; })) {

@@ -49,7 +49,7 @@ class RedisStore final : public RemoteStore {
   std::vector<Endpoint> servers();
 
   const RedisOptions options_;
-  RedisRouter router_;
+  const std::unique_ptr<RedisRouter> router_;
   Subscriber subscriber_;
   SpaceRegistry<RedisSpace> spaces_;
 };

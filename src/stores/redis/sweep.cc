@@ -42,7 +42,7 @@ class Sweep final {
     ++open_;  // It must not end before every server has been asked.
     if (router.was_connected()) {
       // Also one that is not connected yet: it may have replaced the one that was written to.
-      for (Connection* connection : router.fleet().servers()) scan(*connection, "0");
+      for (Connection* connection : router.servers()) scan(*connection, "0");
     }
     close();
   }

@@ -32,19 +32,18 @@ void fill(const RedisServer& server, int count) {
 class Swept {
  public:
   explicit Swept(const RedisOptions& options)
-      : options_(options), worker_(router_, {.deadline = 5s}), router_(options_) {
-    router_.open(worker_);
-    worker_.start([this] { router_.fleet().start(); });
+      : options_(options), worker_({.deadline = 5s}), router_(make_router(options_, worker_)) {
+    worker_.start(*router_, [this] { router_->start(); });
   }
   ~Swept() { worker_.stop(); }
 
   // Once it is connected.
-  std::string sweep() { return redis::sweep(worker_, router_, "sluice:"); }
+  std::string sweep() { return redis::sweep(worker_, *router_, "sluice:"); }
 
  private:
   const RedisOptions options_;
   RemoteWorker worker_;
-  RedisRouter router_;
+  std::unique_ptr<RedisRouter> router_;
 };
 
 TEST(Sweep, RemovesAPageOfKeysAtOnce) {

@@ -40,8 +40,8 @@ class RemoteStore : public BatchStore {
     return name;
   }
 
-  /// `router` must live until worker().stop(), which the destructor of the derived store must call.
-  RemoteStore(Router& router, const RemoteWorker::Options& options) : worker_(router, options) {}
+  /// The derived store calls worker().start(), and in its destructor worker().stop().
+  explicit RemoteStore(const RemoteWorker::Options& options) : worker_(options) {}
 
   RemoteWorker& worker() { return worker_; }
 

@@ -64,8 +64,9 @@ class WaitingCaller {
   sem_t answered_;
 };
 
-void RemoteWorker::start(std::function<void()> first) {
-  assert(!thread_.joinable());
+void RemoteWorker::start(Router& router, std::function<void()> first) {
+  assert(router_ == nullptr);
+  router_ = &router;
   thread_ = std::thread([this, first = std::move(first)] { run(first); });
 }
 
@@ -244,10 +245,10 @@ void RemoteWorker::begin(List<PendingBatch>& arrived) {
     under_way_.push_back(batch);
     // A request may be answered within route(), and the batch end with the last one.
     ++batch.open;
-    for (PendingRequest& request : batch.requests) router_.route(request);
+    for (PendingRequest& request : batch.requests) router_->route(request);
     if (--batch.open == 0) finish(batch);
   }
-  router_.flush();
+  router_->flush();
 }
 
 /// Begins the batches that the leading thread has submitted. If there are none, waits for one
@@ -282,14 +283,14 @@ void RemoteWorker::expire(PendingBatch& batch, Clock::time_point now, bool is_la
   ++batch.open;  // As in begin(): the batch must not end before the loop does.
   for (PendingRequest& request : batch.requests) {
     if (request.batch == nullptr) continue;
-    const auto sent_at = router_.sent_at(request);
+    const auto sent_at = router_->sent_at(request);
     // A request that is late within kLate counts as late.
     if (sent_at && *sent_at + options_.deadline > now + kLate) {
       batch.deadline = std::min(batch.deadline, *sent_at + options_.deadline);
       continue;
     }
     monitor_.count_late(is_late_here);
-    fail(request, router_.abandon(request));
+    fail(request, router_->abandon(request));
   }
   if (--batch.open == 0) return finish(batch);
   batch.unlink();
@@ -303,7 +304,7 @@ void RemoteWorker::close(PendingBatch& batch) {
   ++batch.open;  // As in begin().
   for (PendingRequest& request : batch.requests) {
     if (request.batch == nullptr) continue;
-    router_.abandon(request);
+    router_->abandon(request);
     fail(request, closed_error());
   }
   --batch.open;

@@ -82,16 +82,15 @@ class RemoteWorker final {
   /// The most requests that may be pending. Further ones are kUnavailable at once.
   static constexpr std::int64_t kMaxPending = 100'000;
 
-  /// `router` outlives stop().
-  RemoteWorker(Router& router, Options options)
-      : router_(router), options_(std::move(options)), monitor_(options_.deadline) {}
+  explicit RemoteWorker(Options options)
+      : options_(std::move(options)), monitor_(options_.deadline) {}
   ~RemoteWorker() { stop(); }
   RemoteWorker(const RemoteWorker&) = delete;
   RemoteWorker& operator=(const RemoteWorker&) = delete;
 
-  /// Starts the worker thread, which runs `first` before anything else. REQUIRES: called once.
-  /// Throws std::system_error where the system gives no thread.
-  void start(std::function<void()> first);
+  /// Starts the worker thread, which runs `first` before anything else. `router` outlives stop().
+  /// REQUIRES: called once. Throws std::system_error where the system gives no thread.
+  void start(Router& router, std::function<void()> first);
 
   /// Ends the worker thread, and completes all pending requests as kUnavailable. After it, no task
   /// of the context runs. REQUIRES: no other thread uses this object any more.
@@ -143,7 +142,7 @@ class RemoteWorker final {
   void close(PendingBatch& batch);
   void finish(PendingBatch& batch);
 
-  Router& router_;
+  Router* router_ = nullptr;  // Set by start().
   const Options options_;
   StoreMonitor monitor_;
   IoContext context_;

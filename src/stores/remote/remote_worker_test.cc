@@ -86,10 +86,10 @@ class RemoteWorkerTest : public testing::Test {
   static constexpr std::int64_t kMost = RemoteWorker::kMaxPending;
 
   explicit RemoteWorkerTest(std::chrono::nanoseconds deadline = kLong)
-      : worker_(std::in_place, router_,
+      : worker_(std::in_place,
                 RemoteWorker::Options{.deadline = deadline, .name = "the store on x"}) {
     router_.worker = &*worker_;
-    worker_->start([] {});
+    worker_->start(router_, [] {});
   }
 
   struct Answers {
@@ -447,9 +447,9 @@ TEST_F(RemoteWorkerDeadlineTest, CountsFromWhenARequestIsSent) {
 
 class FakeStore final : public RemoteStore {
  public:
-  explicit FakeStore(FakeRouter& router) : RemoteStore(router, {.deadline = kLong}) {
+  explicit FakeStore(FakeRouter& router) : RemoteStore({.deadline = kLong}) {
     router.worker = &worker();
-    worker().start([] {});
+    worker().start(router, [] {});
   }
   ~FakeStore() override { worker().stop(); }
   std::shared_ptr<Space> replace_space(const std::shared_ptr<Space>&,

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/read_number.h"
-#include "stores/redis/fleet.h"
+#include "stores/redis/redis_router.h"
 
 namespace sluice::redis {
 namespace {
@@ -29,19 +29,18 @@ std::optional<Endpoint> read_address(const Reply& reply, const Endpoint& sentine
   return endpoint;
 }
 
-class SentinelFleet final : public Fleet {
+class SentinelRouter final : public RedisRouter {
  public:
-  explicit SentinelFleet(const FleetParts& parts)
-      : parts_(parts), watch_(parts.worker.context(), [this] { watch(); }) {
-    for (const Endpoint& sentinel : parts.options.servers) {
+  SentinelRouter(const RedisOptions& options, RemoteWorker& worker)
+      : RedisRouter(options, worker), watch_(worker.context(), [this] { watch(); }) {
+    for (const Endpoint& sentinel : options.servers) {
       const ConnectionSettings settings = settings_for(RedisPipelineUser::Purpose::kSentinel);
-      sentinels_.push_back(
-          {.connection = std::make_unique<Connection>(settings, sentinel, parts.listener)});
+      sentinels_.push_back({.connection = std::make_unique<Connection>(settings, sentinel, *this)});
     }
   }
 
   // Before the other members, which a connection that is destroyed still calls.
-  ~SentinelFleet() override {
+  ~SentinelRouter() override {
     primary_.reset();
     sentinels_.clear();
   }
@@ -51,7 +50,7 @@ class SentinelFleet final : public Fleet {
     watch();
   }
 
-  Route route(std::uint16_t slot) override {
+  Route find(std::uint16_t slot) override {
     if (primary_) return {.connection = &primary_->connection(slot)};
     if (!is_hopeless()) return {};
     return {.error = sentinel_error_};
@@ -64,8 +63,9 @@ class SentinelFleet final : public Fleet {
 
   void on_up(Connection& connection) override {
     if (primary_ && primary_->has(connection)) {
+      RedisRouter::on_up(connection);
       trying_ = false;
-      return parts_.worker.monitor().set_obstacle({});
+      return worker().monitor().set_obstacle({});
     }
     if (primary_is_up()) return;
     for (Sentinel& sentinel : sentinels_) {
@@ -101,12 +101,12 @@ class SentinelFleet final : public Fleet {
 
   void set_error(std::string error) {
     sentinel_error_ = std::move(error);
-    if (!primary_ && is_hopeless()) parts_.worker.monitor().set_obstacle(sentinel_error_);
-    parts_.changed({});
+    if (!primary_ && is_hopeless()) worker().monitor().set_obstacle(sentinel_error_);
+    route_again({});
   }
 
-  ConnectionSettings settings_for(RedisPipelineUser::Purpose purpose) const {
-    return {.options = parts_.options, .worker = parts_.worker, .purpose = purpose};
+  ConnectionSettings settings_for(RedisPipelineUser::Purpose purpose) {
+    return {.options = options(), .worker = worker(), .purpose = purpose};
   }
 
   // It serves as long as one of its connections does.
@@ -134,7 +134,7 @@ class SentinelFleet final : public Fleet {
 
   void ask(Sentinel& sentinel) {
     sentinel.connection->add_control(
-        command_of({"SENTINEL", "get-master-addr-by-name", parts_.options.primary_name}),
+        command_of({"SENTINEL", "get-master-addr-by-name", options().primary_name}),
         [this, &sentinel](const Reply* reply, std::string_view why) {
           if (reply != nullptr) return on_answer(sentinel, *reply);
           sentinel_error_ = why;
@@ -151,7 +151,7 @@ class SentinelFleet final : public Fleet {
     if (!address) {
       sentinel.is_none = true;
       return set_error(sentinel.connection->name() + " knows no primary '" +
-                       parts_.options.primary_name + "'");
+                       options().primary_name + "'");
     }
     sentinel.is_none = false;
     sentinel.named = address->text();
@@ -168,13 +168,12 @@ class SentinelFleet final : public Fleet {
     RequestList waiting;
     if (primary_) primary_->return_waiting(waiting);
     trying_ = true;
-    primary_ = std::make_unique<Node>(settings_for(RedisPipelineUser::Purpose::kPrimary), address,
-                                      parts_.listener);
+    primary_ =
+        std::make_unique<Node>(settings_for(RedisPipelineUser::Purpose::kPrimary), address, *this);
     primary_->start();
-    parts_.changed(std::move(waiting));
+    route_again(std::move(waiting));
   }
 
-  const FleetParts parts_;
   std::vector<Sentinel> sentinels_;
   std::unique_ptr<Node> primary_;
   // Whether an attempt to reach the primary named last is under way. Answers of other sentinels,
@@ -186,8 +185,9 @@ class SentinelFleet final : public Fleet {
 
 }  // namespace
 
-std::unique_ptr<Fleet> make_sentinel_fleet(const FleetParts& parts) {
-  return std::make_unique<SentinelFleet>(parts);
+std::unique_ptr<RedisRouter> make_sentinel_router(const RedisOptions& options,
+                                                  RemoteWorker& worker) {
+  return std::make_unique<SentinelRouter>(options, worker);
 }
 
 }  // namespace sluice::redis

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "net/backoff.h"
-#include "stores/redis/fleet.h"
+#include "stores/redis/redis_router.h"
 #include "stores/redis/resp.h"
 
 namespace sluice::redis {
@@ -14,7 +14,7 @@ namespace {
 
 using Clock = RemoteWorker::Clock;
 
-// While the map of slots may be wrong, the fleet asks for it again and again. The pauses grow as
+// While the map of slots may be wrong, the router asks for it again and again. The pauses grow as
 // long as the map stays the same: a cluster that lacks a node for hours is not asked by each of its
 // clients 20 times a second.
 constexpr Backoff::Bounds kPauses{.least = std::chrono::milliseconds(50),
@@ -27,36 +27,36 @@ constexpr std::chrono::milliseconds kKeep{1'000};
 // As many as the specification of Redis Cluster allows.
 constexpr std::size_t kMaxNodes = 1'000;
 
-class ClusterFleet final : public Fleet {
+class ClusterRouter final : public RedisRouter {
  public:
-  explicit ClusterFleet(const FleetParts& parts)
-      : parts_(parts),
+  ClusterRouter(const RedisOptions& options, RemoteWorker& worker)
+      : RedisRouter(options, worker),
         slots_(kSlots),
-        drop_(context(), [this] { drop_others(); }),
-        ask_(context(), [this] {
+        drop_(worker.context(), [this] { drop_others(); }),
+        ask_(worker.context(), [this] {
           if (in_doubt_ && !asking_) ask_next();
         }) {
-    for (const Endpoint& seed : parts.options.servers) add(seed);
+    for (const Endpoint& seed : options.servers) add(seed);
   }
 
   // Destroyed before the other members, which the destructor of a connection still calls.
-  ~ClusterFleet() override { nodes_.clear(); }
+  ~ClusterRouter() override { nodes_.clear(); }
 
   void start() override {
-    for (auto& [name, known] : nodes_) known.node->start();
+    for (auto& [name, node] : nodes_) node.start();
     ask_soon();
   }
 
-  Route route(std::uint16_t slot) override {
+  Route find(std::uint16_t slot) override {
     if (slots_[slot] != nullptr) return {.connection = &slots_[slot]->connection(slot)};
     if (known_) return {.error = "no node of the cluster serves the key's slot"};
+    const auto is_broken = [](auto& entry) { return entry.second.is_broken(); };
     if (!is_refused_ && !std::ranges::all_of(nodes_, is_broken)) return {};
     return {.error = error_};
   }
 
   Route redirect(const ServerError& error, const Connection& from) override {
-    Known* const known = node_at(from.endpoint(), error.host, error.port);
-    Node* const node = known == nullptr ? nullptr : known->node.get();
+    ClusterNode* const node = node_at(from.endpoint(), error.host, error.port);
     if (error.kind == ServerError::Kind::kMoved) {
       slots_[error.slot] = node;
       in_doubt_ = true;
@@ -65,9 +65,9 @@ class ClusterFleet final : public Fleet {
     }
     if (node == nullptr) return {.error = error_};
     if (has_slot(node)) {
-      known->kept_until = Clock::time_point::max();
+      node->kept_until = Clock::time_point::max();
     } else {
-      keep(*known);
+      keep(*node);
     }
     return {.connection = &node->connection(error.slot)};
   }
@@ -78,6 +78,7 @@ class ClusterFleet final : public Fleet {
   }
 
   void on_up(Connection& connection) override {
+    RedisRouter::on_up(connection);
     if (in_doubt_ && !asking_) ask(connection);
   }
 
@@ -86,40 +87,35 @@ class ClusterFleet final : public Fleet {
     in_doubt_ = true;
     // Once an attempt to reach it has failed, another node may have taken its place.
     if (connection.is_broken()) ask_soon();
-    if (!known_) parts_.changed({});
+    if (!known_) route_again({});
   }
 
   std::vector<Connection*> servers() override {
     std::vector<Connection*> connections;
-    for (auto& [name, known] : nodes_) connections.push_back(&known.node->connection());
+    for (auto& [name, node] : nodes_) connections.push_back(&node.connection());
     return connections;
   }
 
  private:
-  struct Known {
-    std::unique_ptr<Node> node;
+  struct ClusterNode : Node {
+    using Node::Node;
+
+    bool is_broken() { return connection().is_broken(); }
+
     Clock::time_point kept_until = Clock::time_point::max();
   };
 
-  IoContext& context() { return parts_.worker.context(); }
-
-  static bool is_broken(const std::pair<const std::string, Known>& known) {
-    return known.second.node->connection().is_broken();
-  }
   bool has_slot(const Node* node) const { return std::ranges::find(slots_, node) != slots_.end(); }
 
-  Known& add(const Endpoint& endpoint) {
-    const ConnectionSettings settings{.options = parts_.options,
-                                      .worker = parts_.worker,
-                                      .one_slot = true,
-                                      .max_in_flight = kMaxInFlight};
-    auto node = std::make_unique<Node>(settings, endpoint, parts_.listener);
-    return nodes_.emplace(endpoint.text(), Known{.node = std::move(node)}).first->second;
+  ClusterNode& add(const Endpoint& endpoint) {
+    const ConnectionSettings settings{
+        .options = options(), .worker = worker(), .one_slot = true, .max_in_flight = kMaxInFlight};
+    return nodes_.try_emplace(endpoint.text(), settings, endpoint, *this).first->second;
   }
 
   // The node that another node names; an empty host means that node's own. Null if there are too
   // many nodes, or if a TLS file cannot be used any more: error_ says which.
-  Known* node_at(Endpoint endpoint, const std::string& host, std::uint16_t port) {
+  ClusterNode* node_at(Endpoint endpoint, const std::string& host, std::uint16_t port) {
     if (!host.empty()) endpoint.host = host;
     endpoint.port = port;
     const auto found = nodes_.find(endpoint.text());
@@ -129,9 +125,9 @@ class ClusterFleet final : public Fleet {
       return nullptr;
     }
     try {
-      Known& known = add(endpoint);
-      known.node->start();
-      return &known;
+      ClusterNode& node = add(endpoint);
+      node.start();
+      return &node;
     } catch (const std::runtime_error& error) {
       error_ = error.what();
       return nullptr;
@@ -139,16 +135,16 @@ class ClusterFleet final : public Fleet {
   }
 
   // Keeps a node without a slot until requests that were sent there are answered or given up.
-  void keep(Known& known) {
-    known.kept_until = Clock::now() + keep_;
+  void keep(ClusterNode& node) {
+    node.kept_until = Clock::now() + keep_;
     if (!drop_.is_set()) drop_.set(keep_);
   }
 
   void drop_others() {
     const auto now = Clock::now();
-    std::erase_if(nodes_, [&](const auto& known) { return known.second.kept_until <= now; });
+    std::erase_if(nodes_, [&](const auto& entry) { return entry.second.kept_until <= now; });
     auto next = Clock::time_point::max();
-    for (const auto& [name, known] : nodes_) next = std::min(next, known.kept_until);
+    for (const auto& [name, node] : nodes_) next = std::min(next, node.kept_until);
     if (next != Clock::time_point::max()) drop_.set_at(next);
   }
 
@@ -165,7 +161,7 @@ class ClusterFleet final : public Fleet {
     }
     if (!up.empty()) return ask(*up[asked_++ % up.size()]);
     // The first that is up will be asked.
-    for (const Endpoint& seed : parts_.options.servers) node_at(seed, seed.host, seed.port);
+    for (const Endpoint& seed : options().servers) node_at(seed, seed.host, seed.port);
     ask_.set(kPauses.most);
   }
 
@@ -198,42 +194,38 @@ class ClusterFleet final : public Fleet {
     error_ = connection.name() + " is no node of a cluster (" + std::string(why) +
              "): the URL of a single server is redis://";
     is_refused_ = true;
-    parts_.worker.monitor().set_obstacle(error_);
-    parts_.changed({});
+    worker().monitor().set_obstacle(error_);
+    route_again({});
   }
 
   void apply(const std::vector<SlotRange>& ranges, const Endpoint& asked) {
-    const auto before = std::exchange(slots_, std::vector<Node*>(kSlots));
+    const auto before = std::exchange(slots_, std::vector<ClusterNode*>(kSlots));
     for (const SlotRange& range : ranges) {
-      Known* const known = node_at(asked, range.host, range.port);
-      if (known == nullptr) continue;
-      known->kept_until = Clock::time_point::max();
-      for (std::size_t slot = range.first; slot <= range.last; ++slot) {
-        slots_[slot] = known->node.get();
-      }
+      ClusterNode* const node = node_at(asked, range.host, range.port);
+      if (node == nullptr) continue;
+      node->kept_until = Clock::time_point::max();
+      for (std::size_t slot = range.first; slot <= range.last; ++slot) slots_[slot] = node;
     }
     known_ = true;
-    parts_.worker.monitor().set_obstacle({});
+    worker().monitor().set_obstacle({});
     in_doubt_ = has_slot(nullptr);
     // Requests that wait for nodes without a slot are routed again.
     RequestList waiting;
-    for (auto& entry : nodes_) {
-      Known& known = entry.second;
-      if (has_slot(known.node.get())) {
-        in_doubt_ = in_doubt_ || is_broken(entry);
+    for (auto& [name, node] : nodes_) {
+      if (has_slot(&node)) {
+        in_doubt_ = in_doubt_ || node.is_broken();
         continue;
       }
-      known.node->return_waiting(waiting);
-      if (known.kept_until == Clock::time_point::max()) keep(known);
+      node.return_waiting(waiting);
+      if (node.kept_until == Clock::time_point::max()) keep(node);
     }
     if (slots_ != before || !in_doubt_) pauses_ = Backoff(kPauses);
-    parts_.changed(std::move(waiting));
+    route_again(std::move(waiting));
   }
 
-  const FleetParts parts_;
-  const Clock::duration keep_ = std::max<Clock::duration>(parts_.options.deadline, kKeep);
-  std::map<std::string, Known> nodes_;  // By address.
-  std::vector<Node*> slots_;
+  const Clock::duration keep_ = std::max<Clock::duration>(options().deadline, kKeep);
+  std::map<std::string, ClusterNode> nodes_;  // By address.
+  std::vector<ClusterNode*> slots_;
   IoTimer drop_;             // When the next node without a slot is to go.
   bool known_ = false;       // The map has been read once.
   bool is_refused_ = false;  // A node has said that it is none of a cluster.
@@ -249,8 +241,9 @@ class ClusterFleet final : public Fleet {
 
 }  // namespace
 
-std::unique_ptr<Fleet> make_cluster_fleet(const FleetParts& parts) {
-  return std::make_unique<ClusterFleet>(parts);
+std::unique_ptr<RedisRouter> make_cluster_router(const RedisOptions& options,
+                                                 RemoteWorker& worker) {
+  return std::make_unique<ClusterRouter>(options, worker);
 }
 
 }  // namespace sluice::redis
