@@ -15,7 +15,7 @@ RedisStore::RedisStore(RedisOptions options)
     : RemoteStore({.deadline = options.deadline, .name = name_of("redis", options.servers)}),
       options_(std::move(options)),
       router_(make_router(options_, worker())),
-      subscriber_(options_, worker(), [this] { return servers(); }),
+      subscriber_(options_, worker(), *router_),
       spaces_({.store = "redis store", .prefix = options_.prefix}) {
   worker().start(*router_, [this] { router_->start(); });
 }
@@ -36,15 +36,6 @@ std::shared_ptr<Space> RedisStore::replace_space(const std::shared_ptr<Space>& h
 std::unique_ptr<Watch> RedisStore::watch(const std::shared_ptr<Space>& space, std::string_view key,
                                          std::function<void()> released) {
   return subscriber_.watch(redis_key(*space, key), std::move(released));
-}
-
-// The known servers that hold keys, those that are up first.
-std::vector<Endpoint> RedisStore::servers() {
-  std::vector<Endpoint> found;
-  for (Connection* connection : router_->servers()) {
-    found.insert(connection->is_up() ? found.begin() : found.end(), connection->endpoint());
-  }
-  return found;
 }
 
 void RedisStore::check_together(std::span<const Request> requests) const {

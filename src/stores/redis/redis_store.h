@@ -4,7 +4,6 @@
 #include <memory>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "core/store.h"
 #include "stores/redis/redis_options.h"
@@ -46,7 +45,6 @@ class RedisStore final : public RemoteStore {
 
  private:
   void check_together(std::span<const Request> requests) const override;
-  std::vector<Endpoint> servers();
 
   const RedisOptions options_;
   const std::unique_ptr<RedisRouter> router_;

@@ -6,7 +6,9 @@
 #include <semaphore>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "servers/await.h"
 #include "servers/certificates.h"
 #include "servers/redis_cluster.h"
 #include "servers/redis_sentinel.h"
@@ -136,7 +138,9 @@ TEST(RedisWatch, AKeyIsSubscribedToAsLongAsItIsWatched) {
   Bell bell;
   auto one = permits.watch("k", bell.ring());
   ASSERT_TRUE(bell.await());
-  auto two = permits.watch("k", bell.ring());
+  Bell second;
+  auto two = permits.watch("k", second.ring());
+  EXPECT_TRUE(second.await()) << "what is watched already is heard at once";
   EXPECT_EQ(server.info("connected_clients"), "3");
   one.reset();
   const auto other = permits.watch("other", bell.ring());
@@ -145,7 +149,7 @@ TEST(RedisWatch, AKeyIsSubscribedToAsLongAsItIsWatched) {
   two.reset();
   const auto last = permits.watch("last", bell.ring());
   ASSERT_TRUE(bell.await());
-  EXPECT_THAT(subscribers_of(server), testing::EndsWith("0"));
+  servers::await("the key to be let go", [&] { return subscribers_of(server).ends_with('0'); });
 }
 
 // One goes and another comes before the server can be told: what was published
@@ -163,6 +167,71 @@ TEST(RedisWatch, AWatchThatTakesTheLastOnesPlaceIsCalledAtOnce) {
     watch = permits.watch("k", others.ring());
   });
   EXPECT_TRUE(others.await());
+}
+
+TEST(RedisWatch, OneMayEndAndAnotherBeginWhileItIsCalled) {
+  const RedisServer server;
+  Permits permits(options_for(server));
+  Bell bell;
+  std::atomic<int> calls = 0;
+  std::unique_ptr<Watch> watch;
+  std::binary_semaphore is_set{0};
+  watch = permits.watch("k", [&] {
+    is_set.acquire();
+    ++calls;
+    watch = permits.watch("k", bell.ring());
+  });
+  is_set.release();
+  EXPECT_TRUE(bell.await());
+  Permits there(options_for(server));
+  notice(there, bell, 1);
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(RedisWatch, IsNotCalledOnceItIsGone) {
+  const RedisServer server;
+  Permits permits(options_for(server));
+  std::binary_semaphore began{0};
+  std::binary_semaphore go_on{0};
+  std::atomic<bool> gone = false;
+  std::atomic<bool> ended = false;
+  auto watch = permits.watch("k", [&] {
+    began.release();
+    go_on.acquire();
+    ended = !gone;
+  });
+  began.acquire();
+  std::thread leaver([&] {
+    watch.reset();
+    gone = true;
+  });
+  go_on.release();
+  leaver.join();
+  EXPECT_TRUE(ended);
+}
+
+// Whether a server is told of them or not.
+TEST(RedisWatch, WatchesAreBounded) {
+  RedisOptions options{.servers = {{.host = "127.0.0.1", .port = 1}}};
+  Permits permits(options);
+  constexpr std::size_t kBeside =
+      Subscriber::kBytesBeside + std::string_view("sluice:test:{}").size();
+  const std::string longest(Subscriber::kMaxBytes - kBeside, 'x');
+  EXPECT_EQ(permits.watch(longest + 'x', [] {}), nullptr);
+  auto one = permits.watch(longest, [] {});
+  ASSERT_NE(one, nullptr);
+  EXPECT_EQ(permits.watch("", [] {}), nullptr);
+  one.reset();
+  const auto watch = [&] { return permits.watch("k", [] {}); };
+  servers::await("the place of the first", [&] { return (one = watch()) != nullptr; });
+  std::vector<std::unique_ptr<Watch>> many;
+  while (many.size() < Subscriber::kMaxBytes / (kBeside + 1) - 1) {
+    many.push_back(watch());
+    ASSERT_NE(many.back(), nullptr) << many.size();
+  }
+  EXPECT_EQ(watch(), nullptr);
+  many.pop_back();
+  servers::await("the place of the last", [&] { return watch() != nullptr; });
 }
 
 TEST(RedisWatch, OutlivesItsStore) {

@@ -1,7 +1,9 @@
 #include "stores/redis/subscriber.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <mutex>
 #include <utility>
 
 #include "stores/redis/resp.h"
@@ -16,10 +18,13 @@ constexpr int kIdleBeats = 10;
 // While no server is known.
 constexpr std::chrono::milliseconds kLookAgain{50};
 constexpr std::size_t kMaxReplyBytes = std::size_t{16} << 20;
+// More than the commands that subscribe to as many channels as there may be.
+constexpr std::size_t kMaxUnsentBytes = std::size_t{32} << 20;
 
 }  // namespace
 
-// A PING, which has a reply, or SUBSCRIBE and UNSUBSCRIBE, which are answered like messages.
+// SUBSCRIBE and UNSUBSCRIBE, which are answered like messages, and perhaps a PING, which has a
+// reply.
 class Subscriber::TextCommand final : public Command {
  public:
   TextCommand(std::string text, std::size_t replies) : text_(std::move(text)), replies_(replies) {}
@@ -34,65 +39,121 @@ class Subscriber::TextCommand final : public Command {
   const std::size_t replies_;
 };
 
-Subscriber::Subscriber(const RedisOptions& options, RemoteWorker& worker, Servers servers)
+// What a watch and the subscriber share. The subscriber finds out later that the watch is gone.
+struct Subscriber::Listener {
+  Listener(std::string name, std::function<void()> call_back)
+      : channel(std::move(name)), released(std::move(call_back)) {}
+
+  void call() {
+    const std::lock_guard lock(mutex);
+    if (!is_gone) released();
+  }
+
+  const std::string channel;
+  const std::function<void()> released;
+  std::recursive_mutex mutex;  // Held while it is called: the watch may go within its own call.
+  std::atomic<bool> is_gone = false;
+};
+
+class Subscriber::Handle final : public Watch {
+ public:
+  explicit Handle(std::shared_ptr<Listener> listener) : listener_(std::move(listener)) {}
+  ~Handle() override {
+    const std::lock_guard lock(listener_->mutex);
+    listener_->is_gone = true;
+  }
+
+ private:
+  const std::shared_ptr<Listener> listener_;
+};
+
+Subscriber::Subscriber(const RedisOptions& options, RemoteWorker& worker, RedisRouter& router)
     : RedisPipelineUser(options, Purpose::kSubscriber, "redis"),
       worker_(worker),
-      servers_(std::move(servers)),
-      watches_(std::make_shared<Watches>([this] { worker_.post([this] { sync(); }); })),
+      router_(router),
       beat_(worker.context(), [this] { beat(); }),
       work_(worker.context()) {}
 
-Subscriber::~Subscriber() {
-  watches_->close();
-}
-
-// Channels were added or removed.
-void Subscriber::sync() {
-  work_.set(!watches_->empty());
-  if (pipeline_ && pipeline_->is_up()) return pipeline_->flush();
-  watches_->take_changed();  // on_up() asks for all.
-  if (!pipeline_) beat();
-}
-
-// The commands that ask for what is watched and was not asked for, and no more for what is not
-// watched.
-std::string Subscriber::subscriptions() {
-  std::string commands;
-  for (const std::string& channel : watches_->take_changed()) {
-    const auto known = subscribed_.find(channel);
-    if (!watches_->wants(channel)) {
-      if (subscribed_.erase(channel) != 0) append_command(commands, {"UNSUBSCRIBE", channel});
-    } else if (known == subscribed_.end()) {
-      subscribed_.emplace(channel, false);
-      append_command(commands, {"SUBSCRIBE", channel});
-    } else if (known->second) {
-      // One may have gone and another come, which has missed what was published between them.
-      // Before the server has confirmed the channel, its confirmation is still to come.
-      watches_->call(channel);
-    }
+std::unique_ptr<Watch> Subscriber::watch(std::string channel, std::function<void()> released) {
+  const std::size_t bytes = channel.size() + kBytesBeside;
+  if (bytes_.fetch_add(bytes) + bytes > kMaxBytes) {
+    bytes_ -= bytes;
+    return nullptr;
   }
-  return commands;
+  const auto listener = std::make_shared<Listener>(std::move(channel), std::move(released));
+  worker_.post([this, listener] { add(listener); });
+  return std::make_unique<Handle>(listener);
+}
+
+void Subscriber::add(const std::shared_ptr<Listener>& listener) {
+  const auto [entry, is_new] = channels_.try_emplace(listener->channel);
+  Channel& channel = entry->second;
+  // A busy key has many short watches in a second.
+  if (channel.listeners.size() >= channel.forget_at) {
+    forget_gone(channel);
+    channel.forget_at = std::max(kForgetAt, 2 * channel.listeners.size());
+  }
+  channel.listeners.push_back(listener);
+  if (channel.is_confirmed) return listener->call();
+  if (is_new) tell("SUBSCRIBE", listener->channel);
+  work_.set(true);
+  if (!pipeline_ && !beat_.is_set()) beat();
+}
+
+// Forgets the channel's watches that have gone.
+void Subscriber::forget_gone(Channel& channel) {
+  std::erase_if(channel.listeners, [this](const std::shared_ptr<Listener>& listener) {
+    const bool is_gone = listener->is_gone;
+    if (is_gone) bytes_ -= listener->channel.size() + kBytesBeside;
+    return is_gone;
+  });
+}
+
+// The same for all channels, and forgets those that have no other watch.
+void Subscriber::forget_all_gone() {
+  for (auto entry = channels_.begin(); entry != channels_.end();) {
+    const auto channel = entry++;
+    forget_gone(channel->second);
+    if (!channel->second.listeners.empty()) continue;
+    tell("UNSUBSCRIBE", channel->first);
+    channels_.erase(channel);
+  }
+  work_.set(!channels_.empty());
+}
+
+// Without a connection nothing is sent: on_up() subscribes to all channels.
+void Subscriber::tell(std::string_view command, const std::string& channel) {
+  if (!pipeline_ || !pipeline_->is_up()) return;
+  append_command(unsent_, {command, channel});
+  if (unsent_.size() > kMaxUnsentBytes) return pipeline_->reconnect("redis does not receive");
+  pipeline_->flush();
 }
 
 // Looks whether there is a connection, to the right server, and whether it is of use.
 void Subscriber::beat() {
+  forget_all_gone();
   const bool is_up = pipeline_ && pipeline_->is_up();
-  idle_beats_ = watches_->empty() ? idle_beats_ + 1 : 0;
-  if (watches_->empty() && (!is_up || idle_beats_ == kIdleBeats)) return pipeline_.reset();
+  idle_beats_ = channels_.empty() ? idle_beats_ + 1 : 0;
+  if (channels_.empty() && (!is_up || idle_beats_ == kIdleBeats)) return pipeline_.reset();
   beat_.set(kBeat);
-  const std::vector<Endpoint> servers = servers_();
+  // Any server sends all messages.
+  const std::vector<Connection*> servers = router_.servers();
+  const auto is_there = [this](const Connection* one) { return one->endpoint() == endpoint_; };
   if (servers.empty()) {
     if (!is_up) beat_.set(kLookAgain);
-  } else if (is_up && std::ranges::find(servers, endpoint_) != servers.end()) {
+  } else if (is_up && std::ranges::any_of(servers, is_there)) {
     pings_ = true;
     pipeline_->flush();
-  } else if (!pipeline_ || servers.front() != endpoint_) {
-    open(servers.front());
+  } else {
+    const auto up = std::ranges::find_if(servers, &Connection::is_up);
+    const Endpoint& next = (up != servers.end() ? *up : servers.front())->endpoint();
+    if (!pipeline_ || next != endpoint_) open(next);
   }
 }
 
 void Subscriber::open(const Endpoint& endpoint) {
   endpoint_ = endpoint;
+  confirm_none();
   PipelineOptions options{.endpoint = endpoint};
   options.silence_timeout = kBeat;
   options.most_pause = kBeat;
@@ -102,21 +163,27 @@ void Subscriber::open(const Endpoint& endpoint) {
 }
 
 std::unique_ptr<Command> Subscriber::next_command() {
-  std::string changes = subscriptions();
-  if (!changes.empty()) return std::make_unique<TextCommand>(std::move(changes), 0);
-  if (!std::exchange(pings_, false)) return nullptr;
-  return std::make_unique<TextCommand>(command_of({"PING"}), 1);
+  std::string text = std::exchange(unsent_, {});
+  const bool pings = std::exchange(pings_, false);
+  if (pings) append_command(text, {"PING"});
+  if (text.empty()) return nullptr;
+  return std::make_unique<TextCommand>(std::move(text), pings ? 1 : 0);
 }
 
 void Subscriber::on_up() {
-  subscribed_.clear();
-  watches_->change_all();
+  unsent_.clear();
+  for (const auto& [name, channel] : channels_) tell("SUBSCRIBE", name);
 }
 
 // Another server may be of more use.
 void Subscriber::on_down(std::string_view) {
   pings_ = false;
+  confirm_none();
   beat_.set({});
+}
+
+void Subscriber::confirm_none() {
+  for (auto& [name, channel] : channels_) channel.is_confirmed = false;
 }
 
 // A channel that the user may not hear is answered with an error: what watches it asks from time to
@@ -126,10 +193,11 @@ bool Subscriber::on_push(std::string_view reply) {
   const std::optional<Reply> tree = read_reply(reply);
   if (!tree || tree->elements.size() != 3) return false;
   const std::string_view kind = tree->elements[0].text;
-  const auto known = subscribed_.find(std::string(tree->elements[1].text));
-  if (known == subscribed_.end() || (kind != "message" && kind != "subscribe")) return true;
-  if (kind == "subscribe") known->second = true;
-  watches_->call(known->first);
+  const auto known = channels_.find(std::string(tree->elements[1].text));
+  if (known == channels_.end() || (kind != "message" && kind != "subscribe")) return true;
+  Channel& channel = known->second;
+  if (kind == "subscribe") channel.is_confirmed = true;
+  for (const auto& listener : channel.listeners) listener->call();
   return true;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -9,36 +10,37 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/store.h"
 #include "net/request_pipeline.h"
 #include "stores/redis/handshake.h"
 #include "stores/redis/redis_options.h"
-#include "stores/redis/watches.h"
+#include "stores/redis/redis_router.h"
 #include "stores/remote/remote_worker.h"
 
 namespace sluice::redis {
 
 /// A connection that subscribes to the channels of a store's watches (see Store::watch()). The
 /// connection is made for the first watch, kept up while there are watches, and closed ten seconds
-/// after the last one has gone.
+/// after the last one has gone. A channel is subscribed to for up to a second after its last watch.
 ///
 /// A watch is called for each message on its channel. It is also called once the server has
-/// confirmed the subscription, because messages before that were missed; if the channel is still
-/// subscribed because of an earlier watch that has gone, the new watch is called at once.
+/// confirmed the subscription, because messages before that were missed; if an earlier watch of the
+/// channel is still there, the subscription may be confirmed already, and it is called at once.
 ///
 /// Used only by the thread that leads the worker, except the constructor and watch(). Destroyed
 /// after the worker has stopped.
 class Subscriber final : public RedisPipelineUser {
  public:
-  /// Returns the known servers, those that are connected first. Any of them sends all messages.
-  using Servers = std::function<std::vector<Endpoint>()>;
+  /// The most bytes of the watches: each counts as its channel's name and kBytesBeside.
+  static constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+  static constexpr std::size_t kBytesBeside = 256;
 
-  Subscriber(const RedisOptions& options, RemoteWorker& worker, Servers servers);
-  ~Subscriber() override;
+  /// All of them outlive it.
+  Subscriber(const RedisOptions& options, RemoteWorker& worker, RedisRouter& router);
 
-  /// Thread-safe. Null if there are too many watches: see Watches.
-  std::unique_ptr<Watch> watch(std::string channel, std::function<void()> released) {
-    return watches_->add(std::move(channel), std::move(released));
-  }
+  /// Thread-safe. Null if there are too many watches. The watch may outlive this object. Its
+  /// destructor waits for a call of `released` that another thread makes.
+  std::unique_ptr<Watch> watch(std::string channel, std::function<void()> released);
 
   std::unique_ptr<Command> next_command() override;
   void on_up() override;
@@ -46,23 +48,36 @@ class Subscriber final : public RedisPipelineUser {
   bool on_push(std::string_view reply) override;
 
  private:
+  struct Listener;
+  class Handle;
   class TextCommand;
 
-  void sync();
+  static constexpr std::size_t kForgetAt = 16;
+
+  struct Channel {
+    std::vector<std::shared_ptr<Listener>> listeners;
+    std::size_t forget_at = kForgetAt;  // At so many, those that have gone are forgotten.
+    bool is_confirmed = false;  // The server has confirmed the subscription.
+  };
+
+  void add(const std::shared_ptr<Listener>& listener);
+  void forget_gone(Channel& channel);
+  void forget_all_gone();
+  void tell(std::string_view command, const std::string& channel);
   void beat();
   void open(const Endpoint& endpoint);
-  std::string subscriptions();
+  void confirm_none();
 
   RemoteWorker& worker_;
-  const Servers servers_;
-  const std::shared_ptr<Watches> watches_;
+  RedisRouter& router_;
+  std::atomic<std::size_t> bytes_ = 0;
+  std::unordered_map<std::string, Channel> channels_;
   IoTimer beat_;          // At its time beat() checks the connection, once a second.
-  IoContext::Work work_;  // Set while there are watches.
+  IoContext::Work work_;  // Set while there are channels.
   int idle_beats_ = 0;    // How many beats in a row there was no watch.
 
+  std::string unsent_;  // Commands that subscribe and unsubscribe.
   bool pings_ = false;  // A PING is to be sent.
-  // The channels subscribed to, and whether the server has confirmed each.
-  std::unordered_map<std::string, bool> subscribed_;
   Endpoint endpoint_;
   std::optional<RequestPipeline> pipeline_;
 };
