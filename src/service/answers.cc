@@ -56,13 +56,7 @@ void Answers::note_denial(const ReplySlot& slot, std::string_view key, const Dec
   denials.push_back({slot.limit, std::string(key.substr(0, TopKeys::kMaxKeyBytes))});
 }
 
-void Answers::note_denials(std::span<const Request> requests) {
-  if (is_refused || requests.empty()) return;
-  if (is_together) {
-    // The binding part: of one request, the part of its limit that the decision names.
-    const std::size_t binding = requests.size() == 1 ? 0 : decisions[0].binding;
-    return note_denial(slots[binding], requests[binding].key, decisions[0]);
-  }
+void Answers::settle(std::span<const Request> requests) {
   std::size_t asked = 0;
   for (const ReplySlot& slot : slots) {
     if (slot.is_answered) continue;
@@ -70,33 +64,16 @@ void Answers::note_denials(std::span<const Request> requests) {
     if (!decision.allowed) note_denial(slot, requests[asked].key, decision);
     ++asked;
   }
-}
-
-void Answers::settle() {
-  if (!is_mixed || is_refused) return;
-  if (!is_together && !overridden.empty()) {
-    // From the last to the first, so that no decision is overwritten before it is moved.
-    std::size_t asked = slots.size() - overridden.size();
-    std::size_t answered = overridden.size();
-    decisions.resize(std::max(decisions.size(), slots.size()));
-    for (std::size_t i = slots.size(); i-- > 0;) {
-      decisions[i] = slots[i].is_answered ? overridden[--answered] : decisions[--asked];
-    }
-  }
-  // Claims that are decided together have been settled already, see claims.h.
-  if (is_together && slots.size() > 1) return;
-  if (is_together && !overridden.empty()) {
-    decisions.assign(1, overridden[0]);
-    parts.assign(1, overridden[0]);
+  if (!is_mixed) return;
+  // From the last to the first, so that no decision is overwritten before it is moved.
+  std::size_t answered = overridden.size();
+  decisions.resize(std::max(decisions.size(), slots.size()));
+  for (std::size_t i = slots.size(); i-- > 0;) {
+    decisions[i] = slots[i].is_answered ? overridden[--answered] : decisions[--asked];
   }
   std::size_t dry_run = 0;
   for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (!slots[i].is_dry_run) continue;
-    const std::int64_t units = dry_run_units[dry_run++];
-    allow_dry_run(decisions[i], slots[i], units);
-    for (Decision& part : parts) {
-      if (is_together) allow_dry_run(part, slots[i], units);
-    }
+    if (slots[i].is_dry_run) allow_dry_run(decisions[i], slots[i], dry_run_units[dry_run++]);
   }
 }
 

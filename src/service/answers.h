@@ -44,13 +44,14 @@ class ReplyWriter {
 /// (a PING, an error), which must be sent in the order of the commands.
 struct Answers {
   std::vector<ReplySlot> slots;
-  // After settle(), at least as many as slots; if is_together, that of the whole alone.
+  // At least as many as slots; if is_together, that of the whole alone.
   std::vector<Decision> decisions;
   std::string other_replies;
   std::string error;                        // Why the store did not make some of the decisions.
   std::optional<std::int64_t> duration_ns;  // From the question to the answer, if that is timed.
   bool is_together = false;                 // All requests are decided together.
   bool is_refused = false;                  // They cannot be asked together: `error` says why.
+  // If is_together: those of the claims or, of a single claim, those of the parts of its limit.
   std::vector<Decision> parts;
   // If overrides have answered some of the requests, or some limits are in a dry run:
   bool is_mixed = false;
@@ -64,15 +65,13 @@ struct Answers {
   };
   std::vector<Denial> denials;  // Without those of overrides and dry runs.
 
-  /// Notes the keys of denied requests. REQUIRES: the decisions are those of the requests, in
-  /// order; settle() has not been called yet.
-  void note_denials(std::span<const Request> requests);
   /// Notes the key of a request that takes units, if this decision denies it; not in a dry run.
   void note_denial(const ReplySlot& slot, std::string_view key, const Decision& decision);
 
-  /// Adds the decisions of overrides to those of the store, and replaces denials of limits in a dry
-  /// run. Called once, before write().
-  void settle();
+  /// Notes the keys of denied requests, adds the decisions of overrides to those of the store, and
+  /// replaces denials of limits in a dry run. Called once, before write(). REQUIRES: not
+  /// is_together; the decisions are those of the requests that the store was asked, in order.
+  void settle(std::span<const Request> requests);
 
   /// Appends all replies in order, and counts the decisions.
   void write(ReplyWriter& writer, OutcomeCounters& counters, std::string& output) const;

@@ -24,7 +24,7 @@ bool lends_units(const LimitDefinition& limit) {
 
 Claims::Claims(Answers answers, std::span<const Request> asked) : answers_(std::move(answers)) {
   const std::vector<ReplySlot>& slots = answers_.slots;
-  assert(slots.size() >= 2 && asked.size() + answers_.overridden.size() == slots.size());
+  assert(!slots.empty() && asked.size() + answers_.overridden.size() == slots.size());
   answers_.parts.assign(slots.size(), Decision{.source = Source::kUnavailable});
   units_.resize(slots.size());
   claims_.resize(slots.size());
@@ -53,21 +53,23 @@ void Claims::begin_round(const std::vector<std::size_t>& claims) {
   round_ = claims;
   requests_.clear();
   for (const std::size_t i : claims) requests_.push_back(claims_[i]);
-  // A single request has no other parts.
-  if (mode_ == Batch::Mode::kEach || claims.size() < 2) return;
-  room_.assign(claims.size(), Decision{.source = Source::kUnavailable});
+  if (mode_ == Batch::Mode::kEach) return;
+  const bool is_one = claims.size() == 1;
+  const std::size_t parts = is_one ? requests_[0].limit->parts.size() : claims.size();
+  room_.assign(parts, Decision{.source = Source::kUnavailable});
   for (std::size_t i = 0; i < claims.size(); ++i) {
-    requests_[i].parts = std::span(room_).subspan(i, 1);
+    requests_[i].parts = is_one ? std::span(room_) : std::span(room_).subspan(i, 1);
   }
 }
 
 void Claims::take(std::span<const Decision> decisions, std::span<const Request> requests) {
   if (mode_ == Batch::Mode::kEach) return take_peeks(decisions);
   const Decision& whole = decisions[0];
+  if (answers_.slots.size() == 1 || !answers_.is_mixed) return take_whole(whole, requests);
   bool is_denied = false;
   std::vector<std::size_t> others;
   for (std::size_t i = 0; i < round_.size(); ++i) {
-    const Decision& own = requests[i].parts.empty() ? whole : requests[i].parts[0];
+    const Decision& own = requests.size() == 1 ? whole : requests[i].parts[0];
     answers_.parts[round_[i]] = own;
     if (own.allowed) others.push_back(round_[i]);
     is_denied = is_denied || (!own.allowed && !answers_.slots[round_[i]].is_dry_run);
@@ -77,6 +79,22 @@ void Claims::take(std::span<const Decision> decisions, std::span<const Request> 
   // The whole is denied although no claim is: the store did not make this decision.
   answers_.decisions.assign(1, whole);
   answers_.decisions[0].binding = static_cast<std::uint8_t>(round_[whole.binding]);
+  is_over_ = true;
+  begin_round({});
+}
+
+// The store's answer to the only claim, or to all where none has an override or a dry run.
+void Claims::take_whole(const Decision& whole, std::span<const Request> requests) {
+  answers_.decisions.assign(1, whole);
+  answers_.parts.clear();
+  for (const Request& request : requests) {
+    answers_.parts.insert(answers_.parts.end(), request.parts.begin(), request.parts.end());
+  }
+  const ReplySlot& first = answers_.slots[0];
+  if (first.is_dry_run) {
+    allow_dry_run(answers_.decisions[0], first, units_[0]);
+    for (Decision& part : answers_.parts) allow_dry_run(part, first, units_[0]);
+  }
   is_over_ = true;
   begin_round({});
 }
@@ -110,11 +128,11 @@ Answers Claims::finish() {
   assert(is_decided());
   if (!is_over_) combine();
   const Decision& whole = answers_.decisions[0];
-  const std::size_t binding = whole.binding;
+  // Of a single claim, `binding` counts the parts of its limit.
+  const std::size_t binding = answers_.slots.size() == 1 ? 0 : whole.binding;
   if (!answers_.slots[binding].is_answered) {
     answers_.note_denial(answers_.slots[binding], claims_[binding].key, whole);
   }
-  answers_.is_mixed = true;
   return std::move(answers_);
 }
 

@@ -14,16 +14,16 @@
 
 namespace sluice {
 
-/// Claims that are decided together, all or nothing, while overrides answer some of them, or limits
-/// in a dry run must not make the others fail. The store is asked in rounds: if only limits in a
+/// Claims that are decided together, all or nothing. Overrides may answer some of them, and limits
+/// in a dry run must not make the others fail. So the store is asked in rounds: if only limits in a
 /// dry run deny, it is asked again without them. If an override denies, the store is only asked, by
-/// peeks, what the other claims would answer.
+/// peeks, what the other claims would answer. Otherwise there is one round.
 ///
 /// Not thread-safe.
 class Claims {
  public:
   /// `answers` has the slots of all claims, and the decisions of overrides; `asked` are the
-  /// requests for the store, whose keys are copied. REQUIRES: at least two claims.
+  /// requests for the store, whose keys are copied. REQUIRES: at least one claim.
   Claims(Answers answers, std::span<const Request> asked);
 
   /// Whether all rounds are over.
@@ -44,6 +44,7 @@ class Claims {
 
  private:
   void begin_round(const std::vector<std::size_t>& claims);
+  void take_whole(const Decision& whole, std::span<const Request> requests);
   void take_peeks(std::span<const Decision> decisions);
   void combine();
 

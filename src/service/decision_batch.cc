@@ -73,12 +73,7 @@ void submit_round(const std::shared_ptr<Store>& store, const std::shared_ptr<Cla
 void PendingAnswers::receive(const Batch& batch) {
   answers_.decisions.assign(batch.decisions().begin(), batch.decisions().end());
   answers_.error = batch.error();
-  answers_.parts.clear();
-  for (const Request& request : batch.requests()) {
-    answers_.parts.insert(answers_.parts.end(), request.parts.begin(), request.parts.end());
-  }
-  answers_.note_denials(batch.requests());
-  answers_.settle();
+  answers_.settle(batch.requests());
   complete();
 }
 
@@ -92,12 +87,6 @@ void PendingAnswers::complete() {
   // Once the state is kReady, this belongs to the connection's thread.
   const std::function<void()> wake = std::move(wake_);
   if (state_.exchange(State::kReady, std::memory_order_acq_rel) == State::kWaiting) wake();
-}
-
-void PendingAnswers::refuse(std::string_view why) {
-  answers_.is_refused = true;
-  answers_.error = why;
-  state_.store(State::kReady, std::memory_order_release);
 }
 
 bool PendingAnswers::wait() {
@@ -118,8 +107,6 @@ void DecisionBatch::clear() {
     answers_.overridden.clear();
     answers_.dry_run_units.clear();
   }
-  if (is_special_) requests_.fill({});
-  is_special_ = false;
 }
 
 void DecisionBatch::add(const std::shared_ptr<const RegisteredLimit>& limit, Request request,
@@ -160,13 +147,12 @@ void DecisionBatch::repeat(std::string_view key) {
   // Copied member by member: copying the struct as a block would stall, because its members were
   // written separately just before (store forwarding).
   const Request& last = requests_[size_ - 1];
-  Request& next = requests_[size_++];
-  next.limit = last.limit;
-  next.space = last.space;
-  next.key = key;
-  next.operation = last.operation;
-  next.cost = last.cost;
-  next.patience_ns = last.patience_ns;
+  requests_[size_++] = {.limit = last.limit,
+                        .space = last.space,
+                        .key = key,
+                        .operation = last.operation,
+                        .cost = last.cost,
+                        .patience_ns = last.patience_ns};
   answers_.slots.push_back(answers_.slots.back());
 }
 
@@ -174,79 +160,40 @@ std::shared_ptr<PendingAnswers> DecisionBatch::ask(ReplyWriter& writer,
                                                    const std::function<void()>& wake,
                                                    std::string& output) {
   if (is_empty()) return nullptr;
-  const bool has_claims = answers_.is_mixed && answers_.is_together && answers_.slots.size() > 1;
-  if (answers_.is_together && !has_claims && size_ != 0) want_parts();
   if (answers_later_ && size_ != 0) {
-    auto pending = has_claims ? submit_claims(wake) : submit(wake);
+    auto pending = answers_.is_together ? submit_claims(wake) : submit(wake);
     if (pending->wait()) return pending;
     pending->get().write(writer, counters_, output);
   } else {
     const bool is_timed = size_ != 0 && asked_++ % kTimedOneIn == 0;
     const auto begin = is_timed ? SteadyClock::now() : SteadyClock::time_point();
-    if (has_claims) {
-      decide_claims();
-    } else if (size_ != 0) {
-      answers_.is_together ? decide_together() : decide();
-      answers_.note_denials(requests());
-    }
+    answers_.is_together ? decide_claims() : decide();
     if (is_timed) answers_.duration_ns = ns_since(begin);
-    answers_.settle();
     answers_.write(writer, counters_, output);
   }
   clear();
   return nullptr;
 }
 
-// Makes room for the decision of each part, which the reply has beside that of the whole.
-void DecisionBatch::want_parts() {
-  assert(size_ <= kMaxTogether);
-  const std::size_t count = size_ == 1 ? requests_[0].limit->parts.size() : size_;
-  answers_.parts.assign(count, Decision{.source = Source::kUnavailable});
-  const std::span<Decision> parts(answers_.parts);
-  if (size_ == 1) {
-    requests_[0].parts = parts;
-  } else {
-    for (std::size_t i = 0; i < size_; ++i) requests_[i].parts = parts.subspan(i, 1);
-  }
-}
-
-void DecisionBatch::decide_together() {
-  answers_.decisions.assign(1, Decision{.source = Source::kUnavailable});
-  try {
-    answers_.decisions[0] = store_->decide_all(requests(), kStoreTime);
-  } catch (const StoreError& error) {
-    answers_.error = error.what();
-  } catch (const std::invalid_argument& error) {
-    answers_.is_refused = true;
-    answers_.error = error.what();
-  }
-}
-
 void DecisionBatch::decide() {
   if (answers_.decisions.size() < size_) answers_.decisions.resize(size_);
   const auto decisions = std::span(answers_.decisions).first(size_);
   try {
-    store_->decide(std::span(requests_).first(size_), kStoreTime, decisions);
+    if (size_ != 0) store_->decide(requests(), kStoreTime, decisions);
   } catch (const StoreError& error) {
     answers_.error = error.what();
     std::fill(decisions.begin(), decisions.end(), Decision{.source = Source::kUnavailable});
   }
+  answers_.settle(requests());
 }
 
 std::shared_ptr<PendingAnswers> DecisionBatch::submit(const std::function<void()>& wake) {
-  const bool is_together = answers_.is_together;
-  auto batch = std::make_unique<Batch>(requests(),
-                                       is_together ? Batch::Mode::kTogether : Batch::Mode::kEach);
+  auto batch = std::make_unique<Batch>(requests());
   for (auto& owner : owners_) batch->keep(std::move(owner));
   auto pending = std::make_shared<PendingAnswers>(std::exchange(answers_, {}), wake);
   batch->completion = [pending](Batch& answered) { pending->receive(answered); };
   clear();
-  try {
-    store_->submit(std::move(batch));
-  } catch (const std::invalid_argument& error) {
-    if (!is_together) throw;
-    pending->refuse(error.what());
-  }
+  store_->submit(std::move(batch));
   return pending;
 }
 

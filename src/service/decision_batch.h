@@ -41,9 +41,7 @@ class PendingAnswers {
   /// Takes the store's decisions, and calls `wake` if the handler waits. Called once, by the
   /// batch's completion.
   void receive(const Batch& batch);
-  /// The store has refused the requests and will not call receive(). Called before wait().
-  void refuse(std::string_view why);
-  /// As receive(), for claims that several batches have decided.
+  /// As receive(), for claims that are decided together.
   void receive(Answers&& answers);
   /// Called by the handler's thread: from now on the handler waits, and receive() calls `wake`.
   /// Returns false if the answers are ready already.
@@ -106,18 +104,13 @@ class DecisionBatch {
            answers_.slots.back().others_before == answers_.other_replies.size();
   }
 
-  /// Makes the store decide the added requests together: it admits all or none. A single request is
-  /// asked for the decision of each part of its limit, several for one decision each. Nothing else
-  /// is added to this batch. REQUIRES: 1 to kMaxTogether requests have been added; each takes.
+  /// Makes the store decide the added requests together (see Claims): it admits all or none.
+  /// Nothing else is added to this batch. REQUIRES: 1 to kMaxTogether requests have been added;
+  /// each takes.
   void ask_together() {
     assert(!is_empty() && answers_.slots.size() <= kMaxTogether);
     answers_.is_together = true;
-    is_special_ = true;
   }
-
-  /// Says that one of the added requests is about a permit. repeat() does not set the members that
-  /// only such requests use, so clear() resets them.
-  void has_permit() { is_special_ = true; }
 
   /// Adds a copy of the last request, with another key. REQUIRES: as add(); ends_with() that
   /// request's tag.
@@ -148,12 +141,10 @@ class DecisionBatch {
     answers_.slots.push_back(slot);
   }
   void decide();
-  void decide_together();
   void decide_claims();
   void add_special(const std::shared_ptr<const RegisteredLimit>& limit, const Request& request,
                    ReplySlot slot);
   std::span<Request> requests() { return std::span(requests_).first(size_); }
-  void want_parts();
   std::shared_ptr<PendingAnswers> submit(const std::function<void()>& wake);
   std::shared_ptr<PendingAnswers> submit_claims(const std::function<void()>& wake);
 
@@ -162,7 +153,6 @@ class DecisionBatch {
   OutcomeCounters& counters_;
   std::uint32_t asked_ = 0;  // Batches.
   std::size_t size_ = 0;
-  bool is_special_ = false;  // A request has members that repeat() does not set.
   std::array<Request, kMaxRequests> requests_;
   Answers answers_;
   std::vector<std::shared_ptr<const void>> owners_;  // Empty where the store answers at once.

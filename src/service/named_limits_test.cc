@@ -90,7 +90,6 @@ class NamedLimitsTest : public testing::TestWithParam<bool> {
   ThreadContext& thread() { return context->thread(0); }
 
   void add(const Asked& asked, PermitId permit = 0, Source giver = Source::kStore) {
-    if (permit != 0) thread().batch.has_permit();
     thread().batch.add(thread().limits.find(asked.limit),
                        {.key = asked.key,
                         .operation = asked.operation,

@@ -53,7 +53,6 @@ void require_kind(const RegisteredLimit& limit, const Request& request) {
 void ask(Exchange& exchange, const SharedLimit& limit, const Request& request, ReplyDetail detail) {
   require_kind(*limit, request);
   DecisionBatch& batch = exchange.thread.context.batch;
-  if (request.permit != 0) batch.has_permit();
   detail.options = exchange.options;
   if (detail.form == Form::kReservation) detail.reserved.limit = limit;
   if (detail.limits.empty()) detail.limits.push_back(bound_for(limit, request.key));

@@ -55,7 +55,6 @@ void ask(CommandContext& context, const SharedLimit& limit, const Request& reque
          std::uint32_t tag) {
   const std::string refusal = refuse_operation(limit->limit.definition(), request);
   if (!refusal.empty()) return context.reply().error("ERR " + refusal);
-  if (request.permit != 0) context.thread.context.batch.has_permit();
   context.thread.context.batch.add(limit, request, {.tag = tag});
 }
 
