@@ -75,25 +75,8 @@ class Batch final {
   /// Copies the requests and their keys. All are asked at the instant `now`, or at the store's own
   /// time. REQUIRES: at least one request.
   explicit Batch(std::span<const Request> requests, Mode mode = Mode::kEach,
-                 Instant now = kStoreTime)
-      : mode_(mode), now_(now), requests_(requests.begin(), requests.end()) {
-    assert(!requests.empty());
-    assert(now == kStoreTime || (now >= 0 && now < kEndOfTime));
-    std::size_t key_bytes = 0;
-    for (const Request& request : requests_) {
-      assert(request.cost >= 0);
-      key_bytes += request.key.size();
-    }
-    keys_.resize(key_bytes, boost::container::default_init);
-    char* copy = keys_.data();
-    for (Request& request : requests_) {
-      request.key = {copy, request.key.copy(copy, request.key.size())};
-      copy += request.key.size();
-    }
-    keep_parts();
-    decisions_.resize(mode == Mode::kTogether ? 1 : requests_.size(),
-                      Decision{.source = Source::kUnavailable});
-  }
+                 Instant now = kStoreTime);
+  ~Batch();
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
@@ -167,22 +150,7 @@ class Batch final {
   }
 
  private:
-  // The batch also owns the decisions of parts, since the caller may go away. Requests that are
-  // asked together always get theirs: a FallbackStore records them.
-  void keep_parts() {
-    const bool is_group = is_together() && requests_.size() > 1;
-    const auto parts_of = [&](const Request& request) {
-      return is_group ? 1 : request.parts.size();
-    };
-    std::size_t count = 0;
-    for (const Request& request : requests_) count += parts_of(request);
-    parts_.resize(count, Decision{.source = Source::kUnavailable});
-    std::span<Decision> rest = parts_;
-    for (Request& request : requests_) {
-      request.parts = rest.first(parts_of(request));
-      rest = rest.subspan(request.parts.size());
-    }
-  }
+  void keep_parts();
 
   const Mode mode_;
   const Instant now_;
