@@ -126,17 +126,21 @@ void LastAnswers::record(const KeyName& name, const Request& request, const Deci
 }
 
 void LastAnswers::note_denial(Shard& shard, Instant now) const {
-  shard.quiet_from = std::max(shard.quiet_from, now + std::max(hold_ns_, kSecondNs));
+  const Instant until = now + std::max(hold_ns_, kSecondNs);
+  if (shard.quiet_from.load(std::memory_order_relaxed) < until) {
+    shard.quiet_from.store(until, std::memory_order_relaxed);
+  }
 }
 
 bool LastAnswers::was_denied(const KeyName& name, Instant now) const {
   const std::size_t number = number_of(name);
   Shard& shard = shards_[number];
-  const std::lock_guard lock(shard.lock);
-  if (now >= shard.quiet_from) {
+  // Without the lock: a denial that another thread is recording now may be missed.
+  if (now >= shard.quiet_from.load(std::memory_order_relaxed)) {
     prefetch(told_.usual_place(number, tag_of(name)), 1);
     return false;
   }
+  const std::lock_guard lock(shard.lock);
   const ToldEntry* const entry = told_.find(number, tag_of(name));
   return entry != nullptr && entry->may_be_denied;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -150,7 +151,9 @@ class LastAnswers {
     Lock lock;
     // Guarded by lock, as are the shard's entries:
     Instant cleared_at = -1;  // When a denial was last cleared here.
-    Instant quiet_from = 0;   // From then on no denial here is used while the store answers.
+    // Written under lock, read without it: from then on no denial here is used while the store
+    // answers.
+    std::atomic<Instant> quiet_from{0};
   };
 
   static constexpr std::size_t kShards = TagTable<ToldEntry>::kShards;

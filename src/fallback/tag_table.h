@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cassert>
 #include <cstddef>
@@ -37,12 +38,12 @@ class TagTable {
   explicit TagTable(std::size_t most_bytes)
       : most_sets_(std::bit_floor(most_bytes / kLeastBytes)), pages_(most_sets_ * kLeastBytes) {
     assert(most_sets_ > 0);
-    sets_in_use_.fill(1);
   }
 
   std::size_t most_entries() const { return most_sets_ * kShards * kWays; }
 
-  /// Where the entry is, or will be, unless others of its set have its place.
+  /// Where the entry is, or will be, unless others of its set have its place, or the shard grows
+  /// meanwhile. May be called by any thread.
   const Entry* usual_place(std::size_t shard, std::uint64_t tag) const {
     return &set_of(shard, tag)[usual_way(tag)];
   }
@@ -61,7 +62,7 @@ class TagTable {
       if (found.tag == tag) return found;
       if (found.tag == 0) return add(found, tag);
       Entry& first = *std::ranges::min_element(set, {}, &Entry::ends_at);
-      if (first.ends_at() <= now || sets_in_use_[shard] == most_sets_) return add(first, tag);
+      if (first.ends_at() <= now || sets_in_use(shard) == most_sets_) return add(first, tag);
       grow(shard);
     }
   }
@@ -69,21 +70,27 @@ class TagTable {
  private:
   using Set = std::array<Entry, kWays>;
 
+  std::size_t sets_in_use(std::size_t shard) const {
+    return std::size_t{1} << doublings_[shard].load(std::memory_order_relaxed);
+  }
+
   Set* sets() const { return static_cast<Set*>(pages_.begin()); }
   static std::size_t usual_way(std::uint64_t tag) { return (tag >> 32) % kWays; }
 
   // Each shard has every kShards-th set, so that all sets in use lie together at the beginning.
   Set& set_of(std::size_t shard, std::uint64_t tag) const {
-    return sets()[(tag & (sets_in_use_[shard] - 1)) * kShards + shard];
+    return sets()[(tag & (sets_in_use(shard) - 1)) * kShards + shard];
   }
 
   // The entry of the tag, or the free one that it would have, or any other if there is neither.
   // No entry becomes free but by grow(), so a tag is not behind a free place.
   static Entry& place_in(Set& set, std::uint64_t tag) {
     assert(tag != 0 && tag >> kTagBits == 0);
-    std::size_t way = usual_way(tag);
-    for (std::size_t seen = 1; seen < kWays && set[way].tag != tag && set[way].tag != 0; ++seen) {
+    const std::size_t usual = usual_way(tag);
+    std::size_t way = usual;
+    while (set[way].tag != tag && set[way].tag != 0) {
       way = (way + 1) % kWays;
+      if (way == usual) break;
     }
     return set[way];
   }
@@ -96,8 +103,8 @@ class TagTable {
 
   // About half of each set's entries move to a set that was not used before.
   void grow(std::size_t shard) {
-    const std::size_t before = sets_in_use_[shard];
-    sets_in_use_[shard] *= 2;
+    const std::size_t before = sets_in_use(shard);
+    doublings_[shard].fetch_add(1, std::memory_order_relaxed);
     for (std::size_t i = 0; i < before; ++i) {
       Set& old = sets()[i * kShards + shard];
       const Set entries = std::exchange(old, Set{});
@@ -108,7 +115,7 @@ class TagTable {
   }
 
   const std::size_t most_sets_;  // Of each shard; a power of two, as are those in use.
-  std::array<std::size_t, kShards> sets_in_use_;
+  std::array<std::atomic<std::uint8_t>, kShards> doublings_{};  // Of the sets in use.
   const HugePages pages_;
 };
 
