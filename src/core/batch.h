@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <cassert>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -112,6 +113,10 @@ class Batch final {
 
   /// Set by the caller before submit().
   Completion completion;
+
+  /// Set by a store that reads the clock once for the answers to many batches: when the last answer
+  /// arrived. The epoch if that is not known, or if the last was that there is none.
+  std::chrono::steady_clock::time_point arrived;
 
   /// A store around another one, the inner store, to which it passes batches on.
   class OuterStore {

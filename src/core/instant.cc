@@ -31,12 +31,16 @@ std::chrono::steady_clock::time_point steady_now_cheaply() {
                                                std::chrono::nanoseconds(time.tv_nsec));
 }
 
+Instant Clock::at(std::chrono::steady_clock::time_point time) const {
+  return offset_ns_ + to_ns(time);
+}
+
 Instant Clock::now_cheaply() const {
-  return offset_ns_ + to_ns(steady_now_cheaply());
+  return at(steady_now_cheaply());
 }
 
 Instant Clock::now() const {
-  return offset_ns_ + read_ns<std::chrono::steady_clock>();
+  return at(std::chrono::steady_clock::now());
 }
 
 }  // namespace sluice

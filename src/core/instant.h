@@ -40,6 +40,8 @@ class Clock {
   Clock();
 
   Instant now() const;
+  /// What now() was at that time.
+  Instant at(std::chrono::steady_clock::time_point time) const;
   /// now() as of the last tick, as steady_now_cheaply().
   Instant now_cheaply() const;
 

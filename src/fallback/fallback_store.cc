@@ -112,7 +112,7 @@ class FallbackStore::Settling {
       : store_(store),
         batch_(batch),
         subjects_(batch.outer.subjects.data(), batch.outer.subjects.size()),
-        arrived_(store.decided_at(batch.now())) {}
+        arrived_(store.arrived_at(batch)) {}
 
   void run() {
     const Requests requests = batch_.requests();
@@ -183,8 +183,9 @@ class FallbackStore::Settling {
     const Instant sent = batch_.outer.sent;
     const bool is_now = batch_.now() == kStoreTime;
     // The answers of a batch are recorded when the last of them has arrived: since it was sent, the
-    // store may have answered other batches, whose answers are newer.
-    const Instant since = batch_.decisions().size() > 1 ? sent : arrived_;
+    // store may have answered other batches, whose answers are newer. A single one is recorded as
+    // it arrives, after all older ones.
+    const Instant since = batch_.decisions().size() > 1 ? sent : kMaxInt64;
     store_.answers_->record(name_of(subject), request, answer,
                             is_now ? std::optional(sent) : std::nullopt, arrived_, since);
   }

@@ -121,6 +121,13 @@ class FallbackStore final : public BatchStore, private Batch::OuterStore {
   using Subject = Batch::Subject;
 
   Instant decided_at(Instant now) const { return now == kStoreTime ? clock_.now() : now; }
+  /// Batches of several requests read the clock, so that they differ: see LastAnswers::record().
+  Instant arrived_at(const Batch& batch) const {
+    const bool is_known =
+        batch.arrived.time_since_epoch().count() != 0 && batch.decisions().size() == 1;
+    return batch.now() == kStoreTime && is_known ? clock_.at(batch.arrived)
+                                                 : decided_at(batch.now());
+  }
   /// A lower bound of the send time, at most a few milliseconds earlier. is_denied_again() uses the
   /// exact time for keys that were denied.
   Instant sent_at(Instant now) const { return now == kStoreTime ? clock_.now_cheaply() : now; }

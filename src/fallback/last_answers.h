@@ -42,8 +42,8 @@ namespace sluice {
 /// Grows with the keys, up to its most bytes: half of them are for what was told, half for denials.
 /// Then, of a few, the key that will be fresh first, or the denial that ends first, is forgotten
 /// for a new one. All calls must use the same clock, which is never set back. Thread-safe: takes
-/// one lock, for a few dozen nanoseconds or, now and then, until a share of the entries has been
-/// spread over twice the room.
+/// at most one lock at a time, for a few dozen nanoseconds or, now and then, until a share of the
+/// entries has been spread over twice the room.
 class LastAnswers {
  public:
   enum class Keeps : std::uint8_t { kAll, kDenials };
@@ -81,8 +81,8 @@ class LastAnswers {
 
   /// For a request that is about to be sent: whether a denial of its key was recorded or cleared,
   /// as far as is remembered, lately enough to matter while the store answers. If not, denies() is
-  /// false, and a lower bound of the send time will do for record(). Prefetches what record()
-  /// needs.
+  /// false, unless another thread is recording a denial at this moment, and a lower bound of the
+  /// send time will do for record(). Prefetches what record() needs.
   bool was_denied(const KeyName& name, Instant now) const;
 
   /// Whether the request is denied now; if so, sets `decision` (Source::kCache). REQUIRES: `name`

@@ -194,24 +194,25 @@ void Connection::fill(Call& call, RequestList& from) {
 }
 
 void Connection::on_reply(Call& call, std::string_view reply) {
-  health_.on_reply(call.sent_at);
+  const RemoteWorker::Clock::time_point arrived = health_.on_reply(call.sent_at);
   if (reply.front() == '-') {
     on_error(call, error_text(reply));
   } else {
-    read(call, reply);
+    read(call, reply, arrived);
   }
 }
 
 // A request that the reply does not answer may have been executed, even if the reply belongs to
 // another call: it is not sent again.
-void Connection::read(Call& call, std::string_view reply) {
+void Connection::read(Call& call, std::string_view reply,
+                      RemoteWorker::Clock::time_point arrived) {
   bool is_noted = call.now != kStoreTime;
   const bool is_read = call.script.read(reply, [&](PendingRequest& request, std::string_view why) {
     request.holder = nullptr;
     if (why.empty()) {
       // Before the caller is told, which may look at the store's health then.
       if (!std::exchange(is_noted, true)) note_clock(call.script.judged_at());
-      settings_.worker.complete(request);
+      settings_.worker.complete(request, arrived);
     } else if (read_server_error(why).kind == ServerError::Kind::kReadOnly) {
       listener_.on_refused(request, *this, why);
     } else {

@@ -101,7 +101,7 @@ class Connection final : public RedisPipelineUser {
   std::unique_ptr<Call> next_call(RequestList& from);
   void fill(Call& call, RequestList& from);
   void on_reply(Call& call, std::string_view reply);
-  void read(Call& call, std::string_view reply);
+  void read(Call& call, std::string_view reply, RemoteWorker::Clock::time_point arrived);
   void note_clock(Instant judged_at);
   void compare_clocks();
   void on_error(Call& call, std::string_view text);

@@ -311,8 +311,9 @@ void RemoteWorker::close(PendingBatch& batch) {
   finish(batch);
 }
 
-void RemoteWorker::complete(PendingRequest& request) {
+void RemoteWorker::complete(PendingRequest& request, Clock::time_point arrived) {
   monitor_.count_answer();
+  request.batch->batch->arrived = arrived;
   end(request);
 }
 
@@ -325,6 +326,7 @@ void RemoteWorker::fail(PendingRequest& request, std::string_view why) {
   *request.decision = {.source = Source::kUnavailable,
                        .taken = request.may_be_done ? kTakenUnknown : 0};
   request.batch->batch->set_error(why);
+  request.batch->batch->arrived = {};
   end(request);
 }
 

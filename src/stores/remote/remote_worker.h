@@ -116,8 +116,8 @@ class RemoteWorker final {
   void post(std::function<void()> task);
 
   /// Called by the router, on the leading thread, when it has written the request's decision. After
-  /// the last request of a batch, the batch's completion is called.
-  void complete(PendingRequest& request);
+  /// the last request of a batch, the batch's completion is called. `arrived`: see Batch.
+  void complete(PendingRequest& request, Clock::time_point arrived = {});
   /// The same, if there will be no decision: it becomes kUnavailable, and the request says whether
   /// it may have been executed. `why` is a sentence.
   void fail(PendingRequest& request, std::string_view why);

@@ -44,9 +44,11 @@ class ServerHealth {
   void on_up();
   /// The connection is lost, or an attempt at one has failed.
   void on_down(std::string_view why);
-  /// The reply to what was sent at `sent` has been read.
-  void on_reply(Clock::time_point sent) {
-    if (monitor_ != nullptr) monitor_->on_reply(Clock::now() - sent);
+  /// The reply to what was sent at `sent` has arrived; returns the time.
+  Clock::time_point on_reply(Clock::time_point sent) {
+    const Clock::time_point now = Clock::now();
+    if (monitor_ != nullptr) monitor_->on_reply(now - sent);
+    return now;
   }
   /// The store is about to give the connection up, because the server must not be used now.
   void give_up() { given_up_ = true; }
