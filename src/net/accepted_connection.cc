@@ -29,9 +29,9 @@ constexpr int kSweepParts = 10;
 }  // namespace
 
 AcceptedConnection::AcceptedConnection(IoSocket socket, ConnectionGroup& group,
-                                       const Service& service)
+                                       std::shared_ptr<const Service> service)
     : group_(group),
-      service_(service),
+      service_(std::move(service)),
       socket_(std::move(socket)),
       timer_(socket_.get_executor()) {}
 
@@ -51,8 +51,8 @@ void AcceptedConnection::start(std::size_t thread) {
     group_.members.insert(shared_from_this());
     thread_ = thread;
     socket_.non_blocking(true);
-    if (service_.tls != nullptr) {
-      tls_.emplace(*service_.tls);
+    if (service_->tls != nullptr) {
+      tls_.emplace(*service_->tls);
       await_until(SteadyTimer::clock_type::now() + group_.limits.handshake_timeout);
     } else {
       make_handler();
@@ -62,15 +62,15 @@ void AcceptedConnection::start(std::size_t thread) {
 }
 
 void AcceptedConnection::make_handler() {
-  const bool is_unix = service_.address.family == Address::Family::kUnix;
-  handler_ =
-      service_.make_handler({.thread = thread_,
-                             .wake = make_wake(),
-                             .peer = is_unix ? "unix:" : numeric_address(socket_.remote_endpoint()),
-                             .is_loopback = !is_unix && service_.address.is_local(),
-                             .certificate = tls_ ? tls_->subject() : std::string()});
+  const bool is_unix = service_->address.family == Address::Family::kUnix;
+  handler_ = service_->make_handler(
+      {.thread = thread_,
+       .wake = make_wake(),
+       .peer = is_unix ? "unix:" : numeric_address(socket_.remote_endpoint()),
+       .is_loopback = !is_unix && service_->address.is_local(),
+       .certificate = tls_ ? tls_->subject() : std::string()});
   await_input(false, true);
-  if (service_.timeouts.login != StreamTimeouts::kNever) start_sweeping();
+  if (service_->timeouts.login != StreamTimeouts::kNever) start_sweeping();
 }
 
 Wake AcceptedConnection::make_wake() {
@@ -106,7 +106,7 @@ void AcceptedConnection::open_received() {
     const TlsSession::Handshake handshake = tls_->shake_hands();
     if (handshake == TlsSession::Handshake::kFailed) {
       closing_ = true;
-      service_.on_handshake_failure();
+      service_->on_handshake_failure();
     }
     if (handshake != TlsSession::Handshake::kDone) return;
     make_handler();
@@ -205,7 +205,7 @@ void AcceptedConnection::answer() {
 void AcceptedConnection::await_input(bool has_part, bool has_written) {
   const bool had_part = std::exchange(has_part_, has_part);
   if (had_part == has_part && !has_written) return;
-  const auto timeout = has_part ? service_.timeouts.request : service_.timeouts.idle;
+  const auto timeout = has_part ? service_->timeouts.request : service_->timeouts.idle;
   if (timeout == StreamTimeouts::kNever) {
     deadline_ = SteadyTimer::time_point::max();
     return;
@@ -225,11 +225,11 @@ void AcceptedConnection::start_sweeping() {
 /// Sets the deadline for the peer to say who it is, if it owes that by now; answer() removes it as
 /// soon as the peer has said so.
 void AcceptedConnection::watch_login(SteadyTimer::time_point now) {
-  if (handler_ == nullptr || service_.timeouts.login == StreamTimeouts::kNever) return;
+  if (handler_ == nullptr || service_->timeouts.login == StreamTimeouts::kNever) return;
   if (!handler_->awaits_login()) {
     login_deadline_ = SteadyTimer::time_point::max();  // A reload has made it a user.
   } else if (login_deadline_ == SteadyTimer::time_point::max()) {
-    login_deadline_ = now + service_.timeouts.login;
+    login_deadline_ = now + service_->timeouts.login;
   }
 }
 
@@ -243,7 +243,7 @@ void AcceptedConnection::end_if_overdue(SteadyTimer::time_point now) {
   if (deadline_ > now || later_ || held_) return;
   if (handler_ == nullptr) return close();  // The TLS handshake goes on for too long.
   deadline_ = SteadyTimer::time_point::max();
-  service_.on_timeout(has_part_ ? PeerTimeout::kRequest : PeerTimeout::kIdle);
+  service_->on_timeout(has_part_ ? PeerTimeout::kRequest : PeerTimeout::kIdle);
   if (has_part_) handler_->on_timeout(output_);
   closing_ = true;
   end_step_soon();
@@ -416,7 +416,7 @@ void AcceptedConnection::close() {
   if (group_.stopping) ignore_input();
   // Counted before the peer can notice: a client that then connects instead must not be refused.
   group_.open.fetch_sub(1);
-  if (tls_ && handler_ == nullptr && !closing_) service_.on_handshake_failure();
+  if (tls_ && handler_ == nullptr && !closing_) service_->on_handshake_failure();
   error_code ignored;
   socket_.close(ignored);
   timer_.cancel();
@@ -431,7 +431,7 @@ void AcceptedConnection::close_after(std::chrono::milliseconds timeout) {
   timer_.async_wait([this](const error_code& error) {
     // The expiry may have been moved when this was about to run.
     if (error || timer_.expiry() > std::chrono::steady_clock::now() || !socket_.is_open()) return;
-    if (!lingering_) service_.on_timeout(PeerTimeout::kUnread);
+    if (!lingering_) service_->on_timeout(PeerTimeout::kUnread);
     close();
   });
 }

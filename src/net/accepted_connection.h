@@ -70,8 +70,9 @@ struct ConnectionGroup {
 /// Used by its group's thread only. Kept alive by its group, and by the operations under way.
 class AcceptedConnection final : public std::enable_shared_from_this<AcceptedConnection> {
  public:
-  /// `group` and `service` outlive it.
-  AcceptedConnection(IoSocket socket, ConnectionGroup& group, const Service& service);
+  /// `group` outlives it.
+  AcceptedConnection(IoSocket socket, ConnectionGroup& group,
+                     std::shared_ptr<const Service> service);
 
   /// Joins the group and serves. `thread` is the number of the group's thread.
   void start(std::size_t thread);
@@ -131,7 +132,7 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   std::size_t pending_bytes() const { return sending_.size() - sent_ + waiting_bytes_; }
 
   ConnectionGroup& group_;
-  const Service& service_;
+  const std::shared_ptr<const Service> service_;
   IoSocket socket_;
   SteadyTimer timer_;  // Set while output is pending, and while the connection lingers.
   // When the peer has sent nothing for too long; checked by sweep().

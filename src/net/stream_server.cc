@@ -23,7 +23,6 @@
 #include <filesystem>
 #include <functional>
 #include <future>
-#include <iterator>
 #include <latch>
 #include <mutex>
 #include <optional>
@@ -181,14 +180,15 @@ class StreamWorker {
   asio::io_context& context() { return *group_.context; }
 
   /// Serves a peer, or refuses it.
-  void serve(IoSocket socket, const Service& service) {
-    if (group_.open.fetch_add(1) >= max_connections_ + service.reserve) {
+  void serve(IoSocket socket, std::shared_ptr<const Service> service) {
+    if (group_.open.fetch_add(1) >= max_connections_ + service->reserve) {
       group_.open.fetch_sub(1);
-      service.on_refusal();
-      if (service.tls == nullptr) refuse(std::move(socket), service.refusal);
+      service->on_refusal();
+      if (service->tls == nullptr) refuse(std::move(socket), service->refusal);
       return;
     }
-    std::make_shared<AcceptedConnection>(std::move(socket), group_, service)->start(thread_);
+    std::make_shared<AcceptedConnection>(std::move(socket), group_, std::move(service))
+        ->start(thread_);
   }
 
   /// Has the connections that are open closed after their next replies, and then calls `on_left`.
@@ -244,12 +244,12 @@ class AcceptReports {
 /// the thread of its socket.
 class StreamAcceptor {
  public:
-  /// `service`, `workers` and `reports` outlive it.
-  StreamAcceptor(Acceptor socket, const Service& service, std::vector<StreamWorker*> workers,
-                 AcceptReports& reports)
+  /// `workers` and `reports` outlive it.
+  StreamAcceptor(Acceptor socket, std::shared_ptr<const Service> service,
+                 std::vector<StreamWorker*> workers, AcceptReports& reports)
       : socket_(std::move(socket)),
         pause_(socket_.get_executor()),
-        service_(&service),
+        service_(std::move(service)),
         reports_(reports),
         workers_(std::move(workers)) {}
 
@@ -259,8 +259,8 @@ class StreamAcceptor {
 
   IoExecutor executor() { return socket_.get_executor(); }
 
-  /// From now on it serves its peers so. `service` outlives it.
-  void use(const Service& service) { service_ = &service; }
+  /// From now on it serves its peers so.
+  void use(std::shared_ptr<const Service> service) { service_ = std::move(service); }
 
   /// Accepts those that have connected, as far as there are descriptors, and closes the socket. If
   /// that was passed, those that have connected stay with it. Does nothing the second time.
@@ -308,14 +308,14 @@ class StreamAcceptor {
 
   void hand_over(IoSocket peer, StreamWorker& worker) {
     asio::dispatch(worker.context(),
-                   [&service = *service_, &worker, peer = std::move(peer)]() mutable {
-                     worker.serve(std::move(peer), service);
+                   [service = service_, &worker, peer = std::move(peer)]() mutable {
+                     worker.serve(std::move(peer), std::move(service));
                    });
   }
 
   Acceptor socket_;
   SteadyTimer pause_;
-  const Service* service_;
+  std::shared_ptr<const Service> service_;
   AcceptReports& reports_;
   const std::vector<StreamWorker*> workers_;
   std::size_t next_ = 0;
@@ -323,7 +323,7 @@ class StreamAcceptor {
 
 /// A service, and the sockets that listen for it.
 struct Listener {
-  std::unique_ptr<Service> service = {};
+  std::shared_ptr<const Service> service = {};
   Address address = {};  // With the real port.
   std::optional<SocketFile> file = {};
   std::deque<StreamAcceptor> acceptors = {};
@@ -331,8 +331,12 @@ struct Listener {
 
 namespace {
 
-bool serve_the_same(const Service& a, const Service& b) {
-  return a.address == b.address && a.protocol == b.protocol && a.tls == b.tls;
+/// Whether a listener of `a` can go on with `b`, perhaps by another protocol or with other TLS.
+/// "Any free port" is no address that clients know, so there the protocol must be the same.
+bool can_go_on(const Service& a, const Service& b) {
+  const bool is_any_port = a.address.family != Address::Family::kUnix && a.address.port == 0;
+  return a.address == b.address && a.passed_socket == b.passed_socket &&
+         (!is_any_port || a.protocol == b.protocol);
 }
 
 }  // namespace
@@ -343,15 +347,12 @@ struct StreamServer::State {
   std::atomic<std::size_t> connections = 0;
   std::deque<StreamWorker> workers;
   std::vector<std::unique_ptr<Listener>> listeners;
-  // Those that were replaced: connections that they have accepted still refer to them.
-  std::vector<std::unique_ptr<Listener>> former;
-  std::vector<std::unique_ptr<Service>> former_services;
   std::vector<std::future<void>> threads;
   bool stopped = false;
 
   /// `leaving` are closed when all has gone well.
   std::unique_ptr<Listener> listen(Service service, std::span<Listener* const> leaving = {});
-  /// Of each service the listener that has its address, or null.
+  /// Of each service the listener that can go on with it, or null.
   std::vector<Listener*> find_listeners(const std::vector<Service>& services) const;
   /// Peers that are accepted from now on get `service`.
   void change_service(Listener& listener, Service service);
@@ -381,10 +382,10 @@ void StreamServer::State::tell_late_workers(std::chrono::steady_clock::time_poin
 std::unique_ptr<Listener> StreamServer::State::listen(Service service,
                                                       std::span<Listener* const> leaving) {
   auto made = std::make_unique<Listener>();
-  made->service = std::make_unique<Service>(std::move(service));
+  made->service = std::make_shared<const Service>(std::move(service));
   Address& address = made->address = made->service->address;
   const auto add = [&](Acceptor socket, std::vector<StreamWorker*> served) {
-    made->acceptors.emplace_back(std::move(socket), *made->service, std::move(served), *reports);
+    made->acceptors.emplace_back(std::move(socket), made->service, std::move(served), *reports);
   };
   asio::io_context& first = workers.front().context();
   std::vector<StreamWorker*> all;
@@ -441,32 +442,24 @@ void StreamServer::State::tell_acceptors(std::span<StreamAcceptor* const> accept
 }
 
 void StreamServer::State::change_service(Listener& listener, Service service) {
-  former_services.push_back(
-      std::exchange(listener.service, std::make_unique<Service>(std::move(service))));
+  listener.service = std::make_shared<const Service>(std::move(service));
   std::vector<StreamAcceptor*> acceptors;
   for (StreamAcceptor& acceptor : listener.acceptors) acceptors.push_back(&acceptor);
-  tell_acceptors(acceptors, [&](StreamAcceptor& acceptor) { acceptor.use(*listener.service); });
+  tell_acceptors(acceptors, [&](StreamAcceptor& acceptor) { acceptor.use(listener.service); });
 }
 
 std::vector<Listener*> StreamServer::State::find_listeners(
     const std::vector<Service>& services) const {
   std::vector<Listener*> found(services.size(), nullptr);
-  const auto find_all = [&](bool (*suits)(const Service&, const Service&)) {
-    for (std::size_t i = 0; i < services.size(); ++i) {
-      for (const auto& listener : listeners) {
-        const bool is_free = std::ranges::find(found, listener.get()) == found.end();
-        if (found[i] == nullptr && is_free && suits(*listener->service, services[i])) {
-          found[i] = listener.get();
-        }
+  for (std::size_t i = 0; i < services.size(); ++i) {
+    for (const auto& listener : listeners) {
+      const bool is_free = std::ranges::find(found, listener.get()) == found.end();
+      if (is_free && can_go_on(*listener->service, services[i])) {
+        found[i] = listener.get();
+        break;
       }
     }
-  };
-  find_all(serve_the_same);
-  // Those that are left serve something else at a known address.
-  find_all([](const Service& a, const Service& b) {
-    const bool is_any_port = a.address.family != Address::Family::kUnix && a.address.port == 0;
-    return !is_any_port && a.address == b.address && a.passed_socket == b.passed_socket;
-  });
+  }
   return found;
 }
 
@@ -516,13 +509,13 @@ void StreamServer::replace(std::vector<Service> services, const std::function<vo
     }
     const auto at = std::ranges::find(former, kept[i], &std::unique_ptr<Listener>::get);
     state.listeners.push_back(std::move(*at));
-    if (!serve_the_same(*kept[i]->service, services[i])) {
+    const Service& before = *kept[i]->service;
+    if (before.protocol != services[i].protocol || before.tls != services[i].tls) {
       state.change_service(*kept[i], std::move(services[i]));
     }
   }
   std::erase(former, nullptr);
   State::stop_accepting(former);
-  std::ranges::move(former, std::back_inserter(state.former));
 }
 
 void StreamServer::start() {
