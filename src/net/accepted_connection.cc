@@ -20,7 +20,7 @@ constexpr std::size_t kSendBytes = 64 * 1024;
 /// A connection that has answered for this long, and can answer more, first lets the others of its
 /// thread go on.
 constexpr std::chrono::microseconds kTurn{500};
-/// The most that is read and ignored while a connection lingers.
+/// The most that is read and ignored when the server stops.
 constexpr std::size_t kMaxIgnoredBytes = 1024 * 1024;
 
 /// In how many parts the connections of a thread are looked at, one after the other.
@@ -86,10 +86,7 @@ void AcceptedConnection::on_read(const error_code& error, std::size_t bytes) {
   peer_ended_ = error == asio::error::eof;
   if (error && !peer_ended_ && error != asio::error::operation_aborted) return close();
   if (lingering_) {
-    ignored_bytes_ += bytes;
-    // While the server stops, time is bounded instead.
-    const bool is_enough = ignored_bytes_ >= kMaxIgnoredBytes && !group_.stopping;
-    if (peer_ended_ || is_enough) return close();
+    if (peer_ended_ || is_not_awaited()) return close();
   } else {
     received().commit(bytes);
     if (group_.stopping) last_bytes_ -= std::min(bytes, last_bytes_);
@@ -369,8 +366,7 @@ void AcceptedConnection::linger() {
     socket_.write_some(asio::buffer(output_), ignored);
     output_.clear();
   }
-  // A server that stops does not wait for peers that are silent.
-  if (peer_ended_ || (group_.stopping && !more_has_come())) return close();
+  if (peer_ended_ || is_not_awaited()) return close();
   lingering_ = true;
   socket_.shutdown(IoSocket::shutdown_send, ignored);
   close_after(group_.limits.linger_timeout);
@@ -390,7 +386,7 @@ void AcceptedConnection::count_as_left() {
 void AcceptedConnection::finish() {
   assert(group_.stopping);
   run([&] {
-    if (lingering_ && !more_has_come()) return close();
+    if (lingering_ && is_not_awaited()) return close();
     // The read under way, and with it a write, is begun anew where it is still wanted.
     if (reading_ && !lingering_ && !more_has_come()) socket_.cancel();
     end_step_soon();
@@ -444,6 +440,11 @@ void AcceptedConnection::ignore_input() {
   for (std::size_t bytes = 0; !error && bytes < kMaxIgnoredBytes;) {
     bytes += socket_.read_some(asio::buffer(input), error);
   }
+}
+
+/// A server that stops does not wait for peers that are silent.
+bool AcceptedConnection::is_not_awaited() const {
+  return group_.stopping && !more_has_come();
 }
 
 bool AcceptedConnection::more_has_come() const {

@@ -125,6 +125,7 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   static void sweep(ConnectionGroup& group);
   void close_after(std::chrono::milliseconds timeout);
 
+  bool is_not_awaited() const;
   bool more_has_come() const;
   void ignore_input();
   /// Where the socket's bytes go.
@@ -150,7 +151,6 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   std::vector<std::string> waiting_;
   std::size_t waiting_bytes_ = 0;            // Of all pieces.
   std::size_t last_bytes_ = kLastReadBytes;  // What may still be read while the server stops.
-  std::size_t ignored_bytes_ = 0;            // Read while lingering.
   bool has_part_ = false;                    // A part of a request has come.
   bool in_step_ = false;                     // Its step has not ended.
   bool reading_ = false;                     // A read is under way.
