@@ -23,7 +23,6 @@
 #include <filesystem>
 #include <functional>
 #include <future>
-#include <latch>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -45,7 +44,7 @@ using Acceptor = asio::basic_socket_acceptor<asio::generic::stream_protocol, IoE
 constexpr std::chrono::milliseconds kAcceptPause{100};
 /// How many peers may have connected to one socket and not been accepted yet. The kernel allows one
 /// more, and fewer where net.core.somaxconn is smaller.
-constexpr int kListenBacklog = 1024;
+constexpr int kListenBacklog = 4096;
 /// After so many seconds of silence TCP asks whether the peer is still there, so that a vanished
 /// peer does not keep its connection for ever.
 constexpr int kKeepAliveIdleS = 300;
@@ -240,24 +239,23 @@ class AcceptReports {
   std::chrono::steady_clock::time_point next_;  // guarded by mutex_
 };
 
-/// Accepts from one listening socket, and hands the connections to its workers in turn. Belongs to
-/// the thread of its socket.
+/// Accepts from one listening socket, and hands the connections to the workers in turn. Belongs to
+/// the first worker's thread.
 class StreamAcceptor {
  public:
   /// `workers` and `reports` outlive it.
   StreamAcceptor(Acceptor socket, std::shared_ptr<const Service> service,
-                 std::vector<StreamWorker*> workers, AcceptReports& reports)
+                 std::deque<StreamWorker>& workers, AcceptReports& reports)
       : socket_(std::move(socket)),
         pause_(socket_.get_executor()),
         service_(std::move(service)),
         reports_(reports),
-        workers_(std::move(workers)) {}
+        workers_(workers) {}
 
+  /// From any thread.
   void start() {
-    asio::post(executor(), [this] { accept(); });
+    asio::post(socket_.get_executor(), [this] { accept(); });
   }
-
-  IoExecutor executor() { return socket_.get_executor(); }
 
   /// From now on it serves its peers so.
   void use(std::shared_ptr<const Service> service) { service_ = std::move(service); }
@@ -304,7 +302,7 @@ class StreamAcceptor {
     }
   }
 
-  StreamWorker& next_worker() { return *workers_[next_++ % workers_.size()]; }
+  StreamWorker& next_worker() { return workers_[next_++ % workers_.size()]; }
 
   void hand_over(IoSocket peer, StreamWorker& worker) {
     asio::dispatch(worker.context(),
@@ -317,16 +315,16 @@ class StreamAcceptor {
   SteadyTimer pause_;
   std::shared_ptr<const Service> service_;
   AcceptReports& reports_;
-  const std::vector<StreamWorker*> workers_;
+  std::deque<StreamWorker>& workers_;
   std::size_t next_ = 0;
 };
 
-/// A service, and the sockets that listen for it.
+/// A service, and the socket that listens for it.
 struct Listener {
   std::shared_ptr<const Service> service = {};
   Address address = {};  // With the real port.
   std::optional<SocketFile> file = {};
-  std::deque<StreamAcceptor> acceptors = {};
+  std::optional<StreamAcceptor> acceptor = {};
 };
 
 namespace {
@@ -356,12 +354,12 @@ struct StreamServer::State {
   std::vector<Listener*> find_listeners(const std::vector<Service>& services) const;
   /// Peers that are accepted from now on get `service`.
   void change_service(Listener& listener, Service service);
-  /// Calls `what` for each acceptor, on the acceptor's thread. Returns when all calls have.
-  template <class Do>
-  static void tell_acceptors(std::span<StreamAcceptor* const> acceptors, Do what);
+  /// Runs `task` on the thread of the acceptors. Returns when it has, and the peers that had been
+  /// accepted before are handed over.
+  void run_where_accepting(const std::function<void()>& task);
   /// Accepts the peers that have connected, and no more. Returns when all is handed over.
-  static void stop_accepting(std::span<const std::unique_ptr<Listener>> stopped_ones,
-                             bool only_passed = false);
+  void stop_accepting(std::span<const std::unique_ptr<Listener>> stopped_ones,
+                      bool only_passed = false);
   /// Has each connection of the workers that still run at this time do this.
   void tell_late_workers(std::chrono::steady_clock::time_point when,
                          void (AcceptedConnection::*what)());
@@ -376,76 +374,62 @@ void StreamServer::State::tell_late_workers(std::chrono::steady_clock::time_poin
   }
 }
 
-/// A TCP address has one socket for each worker (SO_REUSEPORT: the kernel spreads the connections,
-/// no thread waits for another). A Unix socket, which the kernel cannot spread, has one, from which
-/// the first worker accepts for all; so has a socket that was passed.
 std::unique_ptr<Listener> StreamServer::State::listen(Service service,
                                                       std::span<Listener* const> leaving) {
   auto made = std::make_unique<Listener>();
   made->service = std::make_shared<const Service>(std::move(service));
   Address& address = made->address = made->service->address;
-  const auto add = [&](Acceptor socket, std::vector<StreamWorker*> served) {
-    made->acceptors.emplace_back(std::move(socket), made->service, std::move(served), *reports);
-  };
-  asio::io_context& first = workers.front().context();
-  std::vector<StreamWorker*> all;
-  for (StreamWorker& worker : workers) all.push_back(&worker);
-  try {
+  // SO_REUSEPORT lets this server have both until the other is closed.
+  const bool is_own = std::ranges::any_of(leaving, [&](const Listener* other) {
+    return other->address.family == address.family && other->address.port == address.port;
+  });
+  asio::io_context& context = workers.front().context();
+  const auto open = [&] {
     if (made->service->passed_socket >= 0) {
-      add(listen_on(first, made->service->passed_socket, address), std::move(all));
-    } else if (address.family == Address::Family::kUnix) {
-      Acceptor socket = listen_unix(first, address.host);
-      made->file.emplace(address.host);
-      add(std::move(socket), std::move(all));
-    } else {
-      // The kernel lets this server have both until the other is closed.
-      const bool is_own = std::ranges::any_of(leaving, [&](const Listener* other) {
-        return other->address.family == address.family && other->address.port == address.port;
-      });
-      if (address.port != 0 && !is_own) {
-        expect_free(first, endpoint_of(address));
-      }
-      for (StreamWorker& worker : workers) {
-        Acceptor socket = listen_tcp(worker.context(), endpoint_of(address));
-        address.port = port_of(socket.local_endpoint());
-        add(std::move(socket), {&worker});
-      }
+      return listen_on(context, made->service->passed_socket, address);
     }
+    if (address.family == Address::Family::kUnix) return listen_unix(context, address.host);
+    if (address.port != 0 && !is_own) expect_free(context, endpoint_of(address));
+    Acceptor socket = listen_tcp(context, endpoint_of(address));
+    address.port = port_of(socket.local_endpoint());
+    return socket;
+  };
+  try {
+    made->acceptor.emplace(open(), made->service, workers, *reports);
   } catch (const boost::system::system_error& error) {
     throw ListenError("cannot listen on " + address.text() + ": " + error.code().message());
   }
+  const bool has_made_file =
+      address.family == Address::Family::kUnix && made->service->passed_socket < 0;
+  if (has_made_file) made->file.emplace(address.host);
   return made;
+}
+
+void StreamServer::State::run_where_accepting(const std::function<void()>& task) {
+  asio::io_context& context = workers.front().context();
+  std::promise<void> done;
+  asio::post(context, [&] {
+    task();
+    // Posted, since a peer may have been accepted already and wait to be handed over.
+    asio::post(context, [&] { done.set_value(); });
+  });
+  done.get_future().wait();
 }
 
 void StreamServer::State::stop_accepting(std::span<const std::unique_ptr<Listener>> stopped_ones,
                                          bool only_passed) {
-  std::vector<StreamAcceptor*> acceptors;
-  for (const auto& listener : stopped_ones) {
-    if (only_passed && listener->service->passed_socket < 0) continue;
-    listener->file.reset();
-    for (StreamAcceptor& acceptor : listener->acceptors) acceptors.push_back(&acceptor);
-  }
-  tell_acceptors(acceptors, [](StreamAcceptor& acceptor) { acceptor.stop(); });
-}
-
-template <class Do>
-void StreamServer::State::tell_acceptors(std::span<StreamAcceptor* const> acceptors, Do what) {
-  std::latch accepting(static_cast<std::ptrdiff_t>(acceptors.size()));
-  for (StreamAcceptor* acceptor : acceptors) {
-    asio::post(acceptor->executor(), [acceptor, &accepting, &what] {
-      what(*acceptor);
-      // Posted, since a peer may have been accepted already and wait to be handed over.
-      asio::post(acceptor->executor(), [&accepting] { accepting.count_down(); });
-    });
-  }
-  accepting.wait();
+  run_where_accepting([&] {
+    for (const auto& listener : stopped_ones) {
+      if (only_passed && listener->service->passed_socket < 0) continue;
+      listener->file.reset();
+      listener->acceptor->stop();
+    }
+  });
 }
 
 void StreamServer::State::change_service(Listener& listener, Service service) {
   listener.service = std::make_shared<const Service>(std::move(service));
-  std::vector<StreamAcceptor*> acceptors;
-  for (StreamAcceptor& acceptor : listener.acceptors) acceptors.push_back(&acceptor);
-  tell_acceptors(acceptors, [&](StreamAcceptor& acceptor) { acceptor.use(listener.service); });
+  run_where_accepting([&] { listener.acceptor->use(listener.service); });
 }
 
 std::vector<Listener*> StreamServer::State::find_listeners(
@@ -473,7 +457,7 @@ StreamServer::StreamServer(std::vector<Service> services, const StreamServerOpti
   }
   for (Service& service : services) {
     state_->listeners.push_back(state_->listen(std::move(service)));
-    for (StreamAcceptor& acceptor : state_->listeners.back()->acceptors) acceptor.start();
+    state_->listeners.back()->acceptor->start();
   }
 }
 
@@ -503,7 +487,7 @@ void StreamServer::replace(std::vector<Service> services, const std::function<vo
   std::vector<std::unique_ptr<Listener>> former = std::exchange(state.listeners, {});
   for (std::size_t i = 0; i < services.size(); ++i) {
     if (made[i] != nullptr) {
-      for (StreamAcceptor& acceptor : made[i]->acceptors) acceptor.start();
+      made[i]->acceptor->start();
       state.listeners.push_back(std::move(made[i]));
       continue;
     }
@@ -515,7 +499,7 @@ void StreamServer::replace(std::vector<Service> services, const std::function<vo
     }
   }
   std::erase(former, nullptr);
-  State::stop_accepting(former);
+  state.stop_accepting(former);
 }
 
 void StreamServer::start() {
@@ -541,7 +525,7 @@ void StreamServer::drain(std::chrono::milliseconds patience) {
   assert(!state.threads.empty() && !state.stopped);
   const auto deadline = std::chrono::steady_clock::now() + patience;
   // Before any connection is closed, so that its peer reaches the next process.
-  State::stop_accepting(state.listeners, true);
+  state.stop_accepting(state.listeners, true);
   std::vector<std::future<void>> left;
   for (StreamWorker& worker : state.workers) {
     // Shared, since a worker may get there only after the deadline.
@@ -562,7 +546,7 @@ void StreamServer::stop(std::chrono::milliseconds grace, std::chrono::millisecon
   }
   // From here on a client that comes is refused at once, not left waiting. What ends a worker is
   // posted after all connections that another has handed to it, so that these are served as well.
-  State::stop_accepting(state.listeners);
+  state.stop_accepting(state.listeners);
   const auto end_of_grace = std::chrono::steady_clock::now() + grace;
   for (StreamWorker& worker : state.workers) {
     asio::post(worker.context(), [&worker] { worker.finish(); });

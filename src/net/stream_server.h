@@ -29,7 +29,8 @@ struct StreamServerOptions {
 inline constexpr std::chrono::seconds kAcceptReports{60};
 
 /// Accepts connections, and serves each by a StreamHandler of its own. It has its own serving
-/// threads; each runs its own io_context, and a connection stays on the thread that accepted it. A
+/// threads; each runs its own io_context. The first accepts for all and hands the connections to
+/// the threads in turn; while it is busy, none is accepted. A connection stays on its thread. A
 /// peer that does not read costs a bounded amount of memory for a bounded time (ConnectionLimits);
 /// Service::timeouts bound how long a peer that sends nothing stays connected. If the system has no
 /// descriptor left, accepting pauses.
