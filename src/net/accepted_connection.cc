@@ -357,7 +357,7 @@ void AcceptedConnection::write() {
 /// Everything has been sent. Closing a socket with unread input resets it, and a reset may overtake
 /// the last reply: so this side ends first, and what still comes is read and ignored.
 void AcceptedConnection::linger() {
-  count_as_left();
+  leaving_.reset();
   error_code ignored;
   if (tls_) {
     tls_->end();
@@ -372,15 +372,9 @@ void AcceptedConnection::linger() {
   close_after(group_.limits.linger_timeout);
 }
 
-void AcceptedConnection::leave() {
+void AcceptedConnection::leave(std::shared_ptr<void> left) {
   assert(!leaving_);
-  if (lingering_) return;
-  leaving_ = true;
-  ++group_.leaving;
-}
-
-void AcceptedConnection::count_as_left() {
-  if (std::exchange(leaving_, false) && --group_.leaving == 0) group_.on_left();
+  if (!lingering_) leaving_ = std::move(left);
 }
 
 void AcceptedConnection::finish() {
@@ -408,7 +402,7 @@ void AcceptedConnection::finish_begun() {
 
 void AcceptedConnection::close() {
   if (!socket_.is_open()) return;
-  count_as_left();
+  leaving_.reset();
   if (group_.stopping) ignore_input();
   // Counted before the peer can notice: a client that then connects instead must not be refused.
   group_.open.fetch_sub(1);

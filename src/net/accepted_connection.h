@@ -6,7 +6,6 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <chrono>
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,10 +42,6 @@ struct ConnectionGroup {
   std::vector<AcceptedConnection*> in_step = {};
   /// The server is stopping: connections read only what has arrived already.
   bool stopping = false;
-  /// The connections that are to leave (AcceptedConnection::leave()) and have not left, and what is
-  /// called when none of them is left.
-  std::size_t leaving = 0;
-  std::function<void()> on_left = {};
   /// Looks for connections whose peers have sent nothing for too long, while there are such that
   /// may: see AcceptedConnection::sweep().
   SteadyTimer sweep{context->get_executor()};
@@ -77,9 +72,9 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   /// Joins the group and serves. `thread` is the number of the group's thread.
   void start(std::size_t thread);
 
-  /// Closes after the next reply, once all requests that have come are answered. REQUIRES: called
-  /// once.
-  void leave();
+  /// Closes after the next reply, once all requests that have come are answered, and then gives up
+  /// its share of `left`. REQUIRES: called once.
+  void leave(std::shared_ptr<void> left);
 
   /// Reads at most kLastReadBytes of what has arrived, answers it, sends all output and closes.
   /// REQUIRES: group.stopping.
@@ -114,7 +109,6 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   void read();
   void write();
   void linger();
-  void count_as_left();
   void open_received();
   bool fill_input();
   void await_input(bool has_part, bool has_written);
@@ -151,6 +145,7 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   std::vector<std::string> waiting_;
   std::size_t waiting_bytes_ = 0;            // Of all pieces.
   std::size_t last_bytes_ = kLastReadBytes;  // What may still be read while the server stops.
+  std::shared_ptr<void> leaving_;            // Set: close after the next reply. See leave().
   bool has_part_ = false;                    // A part of a request has come.
   bool in_step_ = false;                     // Its step has not ended.
   bool reading_ = false;                     // A read is under way.
@@ -161,7 +156,6 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   bool held_ = false;           // Too much output is pending: input_ is not answered meanwhile.
   bool peer_ended_ = false;     // The peer has ended its side.
   bool no_more_input_ = false;  // The same, or the server stops.
-  bool leaving_ = false;        // Counted in group_.leaving: close after the next reply.
   bool closing_ = false;        // No more is answered: close when the output has gone.
   bool lingering_ = false;      // All has been sent; what still comes is ignored.
 };

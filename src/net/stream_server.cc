@@ -190,13 +190,10 @@ class StreamWorker {
         ->start(thread_);
   }
 
-  /// Has the connections that are open closed after their next replies, and then calls `on_left`.
-  /// REQUIRES: called once.
-  void drain(std::function<void()> on_left) {
-    assert(group_.on_left == nullptr);
-    group_.on_left = std::move(on_left);
-    for (const auto& connection : group_.members) connection->leave();
-    if (group_.leaving == 0) group_.on_left();
+  /// Has the connections that are open closed after their next replies. Each has a share of `left`
+  /// until then. REQUIRES: called once.
+  void drain(const std::shared_ptr<void>& left) {
+    for (const auto& connection : group_.members) connection->leave(left);
   }
 
   /// Answers what has come. The context stops running when all is sent.
@@ -526,15 +523,14 @@ void StreamServer::drain(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   // Before any connection is closed, so that its peer reaches the next process.
   state.stop_accepting(state.listeners, true);
-  std::vector<std::future<void>> left;
+  // When its last share goes, the promise is broken, which ends the wait.
+  auto left = std::make_shared<std::promise<void>>();
+  const std::future<void> all_have_left = left->get_future();
   for (StreamWorker& worker : state.workers) {
-    // Shared, since a worker may get there only after the deadline.
-    const auto promise = std::make_shared<std::promise<void>>();
-    left.push_back(promise->get_future());
-    asio::post(worker.context(),
-               [&worker, promise] { worker.drain([promise] { promise->set_value(); }); });
+    asio::post(worker.context(), [&worker, left] { worker.drain(left); });
   }
-  for (const std::future<void>& each : left) each.wait_until(deadline);
+  left.reset();
+  all_have_left.wait_until(deadline);
 }
 
 void StreamServer::stop(std::chrono::milliseconds grace, std::chrono::milliseconds last_replies) {
