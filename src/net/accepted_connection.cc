@@ -103,7 +103,7 @@ void AcceptedConnection::open_received() {
     const TlsSession::Handshake handshake = tls_->shake_hands();
     if (handshake == TlsSession::Handshake::kFailed) {
       closing_ = true;
-      service_->on_handshake_failure();
+      service_->on_event(ConnectionEvent::kHandshakeFailed);
     }
     if (handshake != TlsSession::Handshake::kDone) return;
     make_handler();
@@ -240,7 +240,7 @@ void AcceptedConnection::end_if_overdue(SteadyTimer::time_point now) {
   if (deadline_ > now || later_ || held_) return;
   if (handler_ == nullptr) return close();  // The TLS handshake goes on for too long.
   deadline_ = SteadyTimer::time_point::max();
-  service_->on_timeout(has_part_ ? PeerTimeout::kRequest : PeerTimeout::kIdle);
+  service_->on_event(has_part_ ? ConnectionEvent::kHalfRequest : ConnectionEvent::kIdle);
   if (has_part_) handler_->on_timeout(output_);
   closing_ = true;
   end_step_soon();
@@ -406,7 +406,8 @@ void AcceptedConnection::close() {
   if (group_.stopping) ignore_input();
   // Counted before the peer can notice: a client that then connects instead must not be refused.
   group_.open.fetch_sub(1);
-  if (tls_ && handler_ == nullptr && !closing_) service_->on_handshake_failure();
+  const bool is_in_handshake = tls_ && handler_ == nullptr && !closing_;
+  if (is_in_handshake) service_->on_event(ConnectionEvent::kHandshakeFailed);
   error_code ignored;
   socket_.close(ignored);
   timer_.cancel();
@@ -421,7 +422,7 @@ void AcceptedConnection::close_after(std::chrono::milliseconds timeout) {
   timer_.async_wait([this](const error_code& error) {
     // The expiry may have been moved when this was about to run.
     if (error || timer_.expiry() > std::chrono::steady_clock::now() || !socket_.is_open()) return;
-    if (!lingering_) service_->on_timeout(PeerTimeout::kUnread);
+    if (!lingering_) service_->on_event(ConnectionEvent::kUnread);
     close();
   });
 }

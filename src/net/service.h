@@ -12,11 +12,14 @@
 
 namespace sluice {
 
-/// What a peer did not do in time, so that its connection was closed.
-enum class PeerTimeout : std::uint8_t {
-  kIdle,     ///< It did not begin a request (StreamTimeouts::idle).
-  kRequest,  ///< It did not send the rest of a request (StreamTimeouts::request).
-  kUnread,   ///< It did not read what it was sent (ConnectionLimits::stuck_timeout).
+/// Why a connection was not accepted, or was closed.
+enum class ConnectionEvent : std::uint8_t {
+  kNotAccepted,      ///< The system could accept none, most likely for lack of a descriptor.
+  kRefused,          ///< Too many were open (StreamServerOptions::max_connections).
+  kHandshakeFailed,  ///< The peers did not agree on TLS, or took too long.
+  kIdle,             ///< The peer did not begin a request in time (StreamTimeouts::idle).
+  kHalfRequest,      ///< It did not send the rest of one in time (StreamTimeouts::request).
+  kUnread,           ///< It did not read its replies in time (ConnectionLimits::stuck_timeout).
 };
 
 /// One address to serve, and the protocol to serve there. None of the functions may be empty.
@@ -29,17 +32,10 @@ struct Service {
   StreamTimeouts timeouts = {};
   /// How many connections beyond max_connections this service may open.
   std::size_t reserve = 0;
-  /// Called by the serving threads for each peer that is refused.
-  std::function<void()> on_refusal = [] {};
   /// If not null, its connections use TLS. `refusal` is not sent then.
   std::shared_ptr<TlsServer> tls = {};
-  /// Called by the serving threads for each connection that is closed before it has agreed on TLS,
-  /// by either side, or because that took too long.
-  std::function<void()> on_handshake_failure = [] {};
-  /// Called by the serving threads for each connection that is closed for this reason.
-  std::function<void(PeerTimeout)> on_timeout = [](PeerTimeout) {};
-  /// Called by the serving threads each time that no connection can be accepted.
-  std::function<void()> on_accept_failure = [] {};
+  /// Called by the serving threads for each such event.
+  std::function<void(ConnectionEvent)> on_event = [](ConnectionEvent) {};
   /// The protocol's name. StreamServer::replace() compares it to see whether an address is served
   /// as before.
   std::string protocol = {};

@@ -182,7 +182,7 @@ class StreamWorker {
   void serve(IoSocket socket, std::shared_ptr<const Service> service) {
     if (group_.open.fetch_add(1) >= max_connections_ + service->reserve) {
       group_.open.fetch_sub(1);
-      service->on_refusal();
+      service->on_event(ConnectionEvent::kRefused);
       if (service->tls == nullptr) refuse(std::move(socket), service->refusal);
       return;
     }
@@ -276,7 +276,7 @@ class StreamAcceptor {
         accept();
       } else if (error != asio::error::operation_aborted) {
         // Most likely the system is out of descriptors, and trying again at once would spin.
-        service_->on_accept_failure();
+        service_->on_event(ConnectionEvent::kNotAccepted);
         reports_.report(error);
         pause_.expires_after(kAcceptPause);
         pause_.async_wait([this](const error_code& cancelled) {

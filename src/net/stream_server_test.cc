@@ -118,15 +118,15 @@ class TimeoutTest : public StreamServerTest {
              .make_handler = factory,
              .refusal = "no room\n",
              .timeouts = timeouts,
-             .on_timeout = [ended = ended_](PeerTimeout why) { ++(*ended)[why]; }}},
+             .on_event = [ended = ended_](ConnectionEvent why) { ++(*ended)[why]; }}},
         StreamServerOptions{
             .limits = {.stuck_timeout = milliseconds(50), .sweep_interval = milliseconds(5)}});
     server_->start();
   }
 
   /// How many connections have ended for each reason. Read it only after the server is stopped.
-  std::shared_ptr<std::map<PeerTimeout, int>> ended_ =
-      std::make_shared<std::map<PeerTimeout, int>>();
+  std::shared_ptr<std::map<ConnectionEvent, int>> ended_ =
+      std::make_shared<std::map<ConnectionEvent, int>>();
 };
 
 TEST_F(TimeoutTest, TellsWhatAPeerDidNotDo) {
@@ -140,9 +140,9 @@ TEST_F(TimeoutTest, TellsWhatAPeerDidNotDo) {
   EXPECT_EQ(silent.read_all(), "");
   EXPECT_TRUE(wait_for_connections(0));
   server_->stop(milliseconds(0));
-  EXPECT_THAT(*ended_, testing::ElementsAre(testing::Pair(PeerTimeout::kIdle, 1),
-                                            testing::Pair(PeerTimeout::kRequest, 1),
-                                            testing::Pair(PeerTimeout::kUnread, 1)));
+  EXPECT_THAT(*ended_, testing::ElementsAre(testing::Pair(ConnectionEvent::kIdle, 1),
+                                            testing::Pair(ConnectionEvent::kHalfRequest, 1),
+                                            testing::Pair(ConnectionEvent::kUnread, 1)));
 }
 
 TEST_F(TimeoutTest, ClosesIdleConnections) {

@@ -150,7 +150,10 @@ class TlsServerTest : public testing::Test {
                               .make_handler = factory,
                               .refusal = "no room\n",
                               .tls = tls_,
-                              .on_handshake_failure = [this] { ++failures_; }}},
+                              .on_event =
+                                  [this](ConnectionEvent event) {
+                                    failures_ += event == ConnectionEvent::kHandshakeFailed ? 1 : 0;
+                                  }}},
         StreamServerOptions{.threads = threads_, .limits = limits});
     server_->start();
   }
@@ -419,13 +422,11 @@ TEST_F(TlsServerTest, ClosesWhereTheRestOfARecordDoesNotCome) {
 
 TEST_F(TlsServerTest, SaysNothingUnencryptedWhenItIsFull) {
   tls_ = std::make_shared<TlsServer>(server_files());
-  server_ = std::make_unique<StreamServer>(
-      std::vector<Service>{{.address = any_port(),
-                            .make_handler = line_handlers(),
-                            .refusal = "no room\n",
-                            .tls = tls_,
-                            .on_handshake_failure = [this] { ++failures_; }}},
-      StreamServerOptions{.max_connections = 1});
+  server_ = std::make_unique<StreamServer>(std::vector<Service>{{.address = any_port(),
+                                                                 .make_handler = line_handlers(),
+                                                                 .refusal = "no room\n",
+                                                                 .tls = tls_}},
+                                           StreamServerOptions{.max_connections = 1});
   server_->start();
   TlsTestClient client(address());
   EXPECT_TRUE(client.echoes("a\n"));

@@ -27,13 +27,19 @@
 namespace sluice {
 namespace {
 
-std::atomic<std::uint64_t>& counter_of(ProtocolCounters& counters, PeerTimeout timeout) {
-  switch (timeout) {
-    case PeerTimeout::kIdle:
+std::atomic<std::uint64_t>& counter_of(ProtocolCounters& counters, ConnectionEvent event) {
+  switch (event) {
+    case ConnectionEvent::kNotAccepted:
+      return counters.accept_failures;
+    case ConnectionEvent::kRefused:
+      return counters.refused;
+    case ConnectionEvent::kHandshakeFailed:
+      return counters.handshake_failures;
+    case ConnectionEvent::kIdle:
       return counters.timed_out_idle;
-    case PeerTimeout::kRequest:
+    case ConnectionEvent::kHalfRequest:
       return counters.timed_out_requests;
-    case PeerTimeout::kUnread:
+    case ConnectionEvent::kUnread:
       break;
   }
   return counters.timed_out_unread;
@@ -151,19 +157,9 @@ std::vector<Service> Server::Parts::services_of(const std::vector<Listening>& se
          .refusal = std::string(protocol->refusal),
          .timeouts = protocol->timeouts,
          .reserve = protocol->is_admin ? kAdminConnections : 0,
-         .on_refusal = [shared = context,
-                        &counters = context->protocol(protocol->name)] { ++counters.refused; },
          .tls = tls_server == tls.end() ? nullptr : tls_server->second,
-         .on_handshake_failure =
-             [shared = context, &counters = context->protocol(protocol->name)] {
-               ++counters.handshake_failures;
-             },
-         .on_timeout = [shared = context, &counters = context->protocol(protocol->name)](
-                           PeerTimeout timeout) { ++counter_of(counters, timeout); },
-         .on_accept_failure =
-             [shared = context, &counters = context->protocol(protocol->name)] {
-               ++counters.accept_failures;
-             },
+         .on_event = [shared = context, &counters = context->protocol(protocol->name)](
+                         ConnectionEvent event) { ++counter_of(counters, event); },
          .protocol = protocol->name,
          .passed_socket = passed_socket});
   }
