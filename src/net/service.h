@@ -33,7 +33,7 @@ struct Service {
   /// How many connections beyond max_connections this service may open.
   std::size_t reserve = 0;
   /// If not null, its connections use TLS. `refusal` is not sent then.
-  std::shared_ptr<TlsServer> tls = {};
+  std::shared_ptr<const TlsServer> tls = {};
   /// Called by the serving threads for each such event.
   std::function<void(ConnectionEvent)> on_event = [](ConnectionEvent) {};
   /// The protocol's name. StreamServer::replace() compares it to see whether an address is served

@@ -7,7 +7,6 @@
 #include <array>
 #include <boost/asio/ssl/context.hpp>
 #include <ctime>
-#include <utility>
 
 #include "net/tls_files.h"
 
@@ -18,7 +17,7 @@ namespace ssl = boost::asio::ssl;
 
 /// Sessions are resumed by tickets, whose keys each context makes for itself; the server remembers
 /// no session.
-TlsServer::Context make_context(const TlsServerFiles& files) {
+std::shared_ptr<ssl::context> make_context(const TlsServerFiles& files) {
   auto context = std::make_shared<ssl::context>(ssl::context::tls_server);
   ::SSL_CTX* const handle = context->native_handle();
   ::SSL_CTX_set_min_proto_version(handle, TLS1_2_VERSION);
@@ -43,17 +42,7 @@ TlsServer::Context make_context(const TlsServerFiles& files) {
 
 }  // namespace
 
-TlsServer::TlsServer(TlsServerFiles files)
-    : files_(std::move(files)), context_(make_context(files_)) {}
-
-TlsServer::Context TlsServer::read() const {
-  return make_context(files_);
-}
-
-void TlsServer::use(Context context) {
-  const std::lock_guard lock(mutex_);
-  context_ = std::move(context);
-}
+TlsServer::TlsServer(const TlsServerFiles& files) : context_(make_context(files)) {}
 
 std::int64_t TlsServer::not_after_s() const {
   const auto end_of = [](const ::X509* certificate) {
@@ -61,18 +50,12 @@ std::int64_t TlsServer::not_after_s() const {
     ::ASN1_TIME_to_tm(::X509_get0_notAfter(certificate), &time);
     return std::int64_t{::timegm(&time)};
   };
-  const Context shown = context();
-  ::SSL_CTX* const handle = shown->native_handle();
+  ::SSL_CTX* const handle = context_->native_handle();
   std::int64_t end = end_of(::SSL_CTX_get0_certificate(handle));
   STACK_OF(X509)* chain = nullptr;
   ::SSL_CTX_get0_chain_certs(handle, &chain);
   for (int i = 0; i < sk_X509_num(chain); ++i) end = std::min(end, end_of(sk_X509_value(chain, i)));
   return end;
-}
-
-TlsServer::Context TlsServer::context() const {
-  const std::lock_guard lock(mutex_);
-  return context_;
 }
 
 }  // namespace sluice

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 
 namespace boost::asio::ssl {
@@ -24,33 +23,20 @@ struct TlsServerFiles {
 };
 
 /// The server's end of TLS 1.2 and 1.3, for the connections of one or more listeners. Thread-safe.
+/// When the files change, the server makes a new one: clients cannot resume sessions of the former,
+/// so their certificates are checked again, by the new files.
 class TlsServer final {
  public:
-  /// Throws std::runtime_error if a file cannot be used: one sentence that names it.
-  explicit TlsServer(TlsServerFiles files);
+  /// Reads the files. Throws std::runtime_error if one cannot be used: one sentence that names it.
+  explicit TlsServer(const TlsServerFiles& files);
 
-  const TlsServerFiles& files() const { return files_; }
-
-  /// The contents of the files, as connections use them.
-  using Context = std::shared_ptr<boost::asio::ssl::context>;
-
-  /// Reads the files again, for use(). Throws as the constructor does.
-  Context read() const;
-  /// Makes connections that are accepted from now on use what read() returned. Clients cannot
-  /// resume earlier sessions, so their certificates are checked again by the new files.
-  void use(Context context);
-
-  /// When the certificate for new connections ends, or the first of its chain to end; in seconds
-  /// since the Unix epoch.
+  /// When the certificate ends, or the first of its chain to end; in seconds since the Unix epoch.
   std::int64_t not_after_s() const;
 
-  /// What a new connection uses until it is closed.
-  Context context() const;
+  boost::asio::ssl::context& context() const { return *context_; }
 
  private:
-  const TlsServerFiles files_;
-  mutable std::mutex mutex_;
-  Context context_;  // Guarded by mutex_.
+  const std::shared_ptr<boost::asio::ssl::context> context_;
 };
 
 }  // namespace sluice

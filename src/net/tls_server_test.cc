@@ -144,12 +144,11 @@ class TlsServerTest : public testing::Test {
   }
   void serve(const MakeHandler& factory, const TlsServerFiles& files,
              const ConnectionLimits& limits = {}) {
-    tls_ = std::make_shared<TlsServer>(files);
     server_ = std::make_unique<StreamServer>(
         std::vector<Service>{{.address = any_port(),
                               .make_handler = factory,
                               .refusal = "no room\n",
-                              .tls = tls_,
+                              .tls = std::make_shared<TlsServer>(files),
                               .on_event =
                                   [this](ConnectionEvent event) {
                                     failures_ += event == ConnectionEvent::kHandshakeFailed ? 1 : 0;
@@ -166,8 +165,7 @@ class TlsServerTest : public testing::Test {
   std::size_t threads_ = 2;
   std::atomic<unsigned> failures_ = 0;
   std::mutex mutex_;
-  std::vector<std::string> told_;  // The certificate of each connection, in order.
-  std::shared_ptr<TlsServer> tls_;
+  std::vector<std::string> told_;         // The certificate of each connection, in order.
   std::unique_ptr<StreamServer> server_;  // Stopped before what its threads write is destroyed.
 };
 
@@ -392,13 +390,12 @@ TEST_F(TlsServerTest, ClosesWhereTheRestOfARecordDoesNotCome) {
   const MakeHandler factory = [](const AcceptedStream&) {
     return std::make_unique<TimeTellingHandler>();
   };
-  tls_ = std::make_shared<TlsServer>(server_files());
   server_ = std::make_unique<StreamServer>(
       std::vector<Service>{{.address = any_port(),
                             .make_handler = factory,
                             .refusal = "",
                             .timeouts = {.request = milliseconds(50)},
-                            .tls = tls_}},
+                            .tls = std::make_shared<TlsServer>(server_files())}},
       StreamServerOptions{.limits = {.sweep_interval = milliseconds(5)}});
   server_->start();
   TlsTestClient idle(address());
@@ -421,12 +418,12 @@ TEST_F(TlsServerTest, ClosesWhereTheRestOfARecordDoesNotCome) {
 }
 
 TEST_F(TlsServerTest, SaysNothingUnencryptedWhenItIsFull) {
-  tls_ = std::make_shared<TlsServer>(server_files());
-  server_ = std::make_unique<StreamServer>(std::vector<Service>{{.address = any_port(),
-                                                                 .make_handler = line_handlers(),
-                                                                 .refusal = "no room\n",
-                                                                 .tls = tls_}},
-                                           StreamServerOptions{.max_connections = 1});
+  server_ = std::make_unique<StreamServer>(
+      std::vector<Service>{{.address = any_port(),
+                            .make_handler = line_handlers(),
+                            .refusal = "no room\n",
+                            .tls = std::make_shared<TlsServer>(server_files())}},
+      StreamServerOptions{.max_connections = 1});
   server_->start();
   TlsTestClient client(address());
   EXPECT_TRUE(client.echoes("a\n"));
@@ -514,7 +511,11 @@ TEST_F(TlsFilesTest, ReadsThemAgain) {
 
   put(certificates().client, certificates().client_key);
   EXPECT_EQ(TlsTestClient(address()).servers_name(), "/CN=server");
-  tls_->use(tls_->read());
+  server_->replace({{.address = any_port(),
+                     .make_handler = line_handlers(),
+                     .refusal = "",
+                     .tls = std::make_shared<TlsServer>(files())}},
+                   [] {});
   TlsTestClient after(address(), {.session = session.get()});
   EXPECT_EQ(after.servers_name(), "/CN=client");
   EXPECT_FALSE(after.is_resumed());
@@ -530,14 +531,6 @@ TEST_F(TlsFilesTest, TellsWhenTheCertificateEnds) {
   EXPECT_LE(off_s, 0);
 }
 
-TEST_F(TlsFilesTest, KeepsTheOldOnesWhereTheNewCannotBeUsed) {
-  serve(files());
-  put(certificates().client, certificates().server_key);
-  EXPECT_THAT(refusal(files()), StartsWith("the key in " + files().key + " cannot be used: "));
-  EXPECT_THROW(tls_->read(), std::runtime_error);
-  EXPECT_EQ(TlsTestClient(address()).servers_name(), "/CN=server");
-}
-
 TEST_F(TlsFilesTest, SaysWhichCannotBeUsed) {
   EXPECT_EQ(refusal(files()), "");
   TlsServerFiles wrong = files();
@@ -547,6 +540,9 @@ TEST_F(TlsFilesTest, SaysWhichCannotBeUsed) {
   wrong = files();
   wrong.client_ca = wrong.key;
   EXPECT_THAT(refusal(wrong), StartsWith("the CA file " + wrong.client_ca + " cannot be used: "));
+  wrong = files();
+  wrong.key = certificates().client_key;
+  EXPECT_THAT(refusal(wrong), StartsWith("the key in " + wrong.key + " cannot be used: "));
   // The certificate's file may have the key as well.
   std::ofstream(files().certificate, std::ios::app) << std::ifstream(files().key).rdbuf();
   EXPECT_EQ(refusal({.certificate = files().certificate, .key = "", .client_ca = ""}), "");

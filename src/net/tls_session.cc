@@ -44,7 +44,7 @@ struct TlsSession::Callbacks {
 };
 
 TlsSession::TlsSession(const TlsServer& server)
-    : ssl_(::SSL_new(server.context()->native_handle()), ::SSL_free) {
+    : ssl_(::SSL_new(server.context().native_handle()), ::SSL_free) {
   static const BIO_METHOD* const method = Callbacks::make();
   BIO* const bio = ::BIO_new(method);
   if (ssl_ == nullptr || bio == nullptr) {

@@ -66,17 +66,19 @@ std::vector<Listening> read_addresses(const ServerOptions& options,
   return all;
 }
 
-TlsServers make_tls_servers(const std::vector<Listening>& listening, const TlsServers& known) {
+TlsServers make_tls_servers(const std::vector<Listening>& listening) {
   TlsServers servers;
-  try {
-    for (const Listening& each : listening) {
-      if (each.tls.certificate.empty() || servers.contains(each.tls)) continue;
-      const auto at = known.find(each.tls);
-      servers[each.tls] = at != known.end() ? at->second : std::make_shared<TlsServer>(each.tls);
+  std::string errors;
+  for (const Listening& each : listening) {
+    if (each.tls.certificate.empty() || servers.contains(each.tls)) continue;
+    std::shared_ptr<const TlsServer>& made = servers[each.tls];
+    try {
+      made = std::make_shared<TlsServer>(each.tls);
+    } catch (const std::runtime_error& error) {
+      errors += (errors.empty() ? "" : "; ") + std::string(error.what());
     }
-  } catch (const std::runtime_error& error) {
-    throw ConfigError(error.what());
   }
+  if (!errors.empty()) throw ConfigError(errors);
   return servers;
 }
 

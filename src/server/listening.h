@@ -28,10 +28,10 @@ std::vector<Listening> read_addresses(const ServerOptions& options,
                                       const std::vector<PassedSocket>& passed = {});
 
 /// By their files. Addresses with the same files share a TlsServer.
-using TlsServers = std::map<TlsServerFiles, std::shared_ptr<TlsServer>>;
+using TlsServers = std::map<TlsServerFiles, std::shared_ptr<const TlsServer>>;
 
-/// The TlsServers of these addresses: those of `known`, and new ones for files that it does not
-/// have, each of which is read once: it may be a pipe. Throws ConfigError if one cannot be used.
-TlsServers make_tls_servers(const std::vector<Listening>& listening, const TlsServers& known = {});
+/// The TlsServers of these addresses. Reads each file once: it may be a pipe. Throws ConfigError if
+/// some cannot be used.
+TlsServers make_tls_servers(const std::vector<Listening>& listening);
 
 }  // namespace sluice

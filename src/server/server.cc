@@ -64,27 +64,6 @@ bool has_admin(const std::vector<Listening>& listening) {
                              [](const Listening& each) { return each.protocol->is_admin; });
 }
 
-/// Reads the files again, for use_certificates(). Throws ConfigError if one cannot be used.
-std::vector<TlsServer::Context> read_certificates(const TlsServers& servers) {
-  std::vector<TlsServer::Context> read;
-  std::string errors;
-  for (const auto& [files, tls] : servers) {
-    try {
-      read.push_back(tls->read());
-    } catch (const std::runtime_error& error) {
-      errors += (errors.empty() ? "" : "; ") + std::string(error.what());
-    }
-  }
-  if (!errors.empty()) throw ConfigError(errors);
-  return read;
-}
-
-/// `read`: what read_certificates() returned for the same servers.
-void use_certificates(const TlsServers& servers, std::vector<TlsServer::Context> read) {
-  auto context = read.begin();
-  for (const auto& [files, tls] : servers) tls->use(std::move(*context++));
-}
-
 void report_slow_decisions(ServerContext& context, std::chrono::nanoseconds threshold,
                            const LogFunction& log) {
   SlowDecisions& slow = context.slow_decisions();
@@ -229,11 +208,9 @@ void Server::reload(const ServerOptions& options) {
   require_same(options.store == parts_->store, "the store");
   require_same(options.snapshot == parts_->snapshot, "the snapshot");
   std::vector<Listening> listening = read_addresses(options, parts_->passed_sockets);
-  TlsServers tls = make_tls_servers(listening, parts_->tls_servers);
-  std::vector<TlsServer::Context> certificates = read_certificates(tls);
+  TlsServers tls = make_tls_servers(listening);
   parts_->streams->replace(parts_->services_of(listening, tls), [&] {
     parts_->context->replace_limits(options.limits);  // May throw: nothing has changed then.
-    use_certificates(tls, std::move(certificates));
     auto& users = parts_->context->access().users();
     if (options.users != *users.get()) {
       users.replace(std::make_shared<const Access::Users>(options.users));
@@ -276,9 +253,11 @@ std::string Server::address(std::size_t i) const {
 }
 
 bool Server::reload_certificates() {
-  use_certificates(parts_->tls_servers, read_certificates(parts_->tls_servers));
+  if (parts_->tls_servers.empty()) return false;
+  parts_->tls_servers = make_tls_servers(parts_->listening);
+  parts_->streams->replace(parts_->services_of(parts_->listening, parts_->tls_servers), [] {});
   parts_->note_certificates();
-  return !parts_->tls_servers.empty();
+  return true;
 }
 
 void Server::count_reload(bool succeeded) {

@@ -37,7 +37,8 @@ class Server {
   std::string address(std::size_t i) const;
 
   /// Reads the files for TLS again, for new connections. Returns false if there are none. Throws
-  /// ConfigError if one cannot be used; then nothing has changed.
+  /// ConfigError if one cannot be used; then nothing has changed. REQUIRES: start() was called,
+  /// stop() was not.
   bool reload_certificates();
 
   /// Logs a warning for each address whose certificate ends soon, see certificate_warnings().

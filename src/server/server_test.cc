@@ -99,6 +99,7 @@ TEST(ServerTest, KeepsItsCertificatesWhereTheNewCannotBeUsed) {
   ServerOptions options = on("127.0.0.1:0");
   options.tls = {.certificate = path, .key = made.server_key, .client_ca = ""};
   Server server(options);
+  server.start();
   server.reload_certificates();
   std::filesystem::remove(path);
   EXPECT_THAT(error_of<ConfigError>([&] { server.reload_certificates(); }),
