@@ -23,9 +23,7 @@
 #include <filesystem>
 #include <functional>
 #include <future>
-#include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -217,37 +215,42 @@ class StreamWorker {
   ConnectionGroup group_;
 };
 
-/// Reports why connections cannot be accepted, from time to time. Thread-safe.
+/// Reports why connections cannot be accepted, from time to time. Belongs to the first worker's
+/// thread.
 class AcceptReports {
  public:
   explicit AcceptReports(std::function<void(const std::string&)> tell) : tell_(std::move(tell)) {}
 
   void report(const error_code& error) {
-    const std::lock_guard lock(mutex_);
     const auto now = std::chrono::steady_clock::now();
-    if (tell_ == nullptr || now < next_) return;
+    if (now < next_) return;
     next_ = now + kAcceptReports;
     tell_("connections wait, since none can be accepted: " + error.message());
   }
 
  private:
   const std::function<void(const std::string&)> tell_;
-  std::mutex mutex_;
-  std::chrono::steady_clock::time_point next_;  // guarded by mutex_
+  std::chrono::steady_clock::time_point next_;
 };
 
-/// Accepts from one listening socket, and hands the connections to the workers in turn. Belongs to
-/// the first worker's thread.
-class StreamAcceptor {
+/// Listens at the address of a service, and hands the connections to the workers in turn. Belongs
+/// to the first worker's thread, or, before start(), to the one that made it.
+class Listener {
  public:
-  /// `workers` and `reports` outlive it.
-  StreamAcceptor(Acceptor socket, std::shared_ptr<const Service> service,
-                 std::deque<StreamWorker>& workers, AcceptReports& reports)
-      : socket_(std::move(socket)),
+  /// Throws ListenError. `is_own_port`: another listener of this server, which is about to close,
+  /// has the port. `workers` and `reports` outlive this.
+  Listener(Service service, bool is_own_port, std::deque<StreamWorker>& workers,
+           AcceptReports& reports)
+      : service_(std::make_shared<const Service>(std::move(service))),
+        address_(service_->address),
+        socket_(open(workers.front().context(), is_own_port)),
         pause_(socket_.get_executor()),
-        service_(std::move(service)),
-        reports_(reports),
-        workers_(workers) {}
+        workers_(workers),
+        reports_(reports) {}
+
+  const Service& service() const { return *service_; }
+  /// With the real port.
+  const Address& address() const { return address_; }
 
   /// From any thread.
   void start() {
@@ -255,11 +258,12 @@ class StreamAcceptor {
   }
 
   /// From now on it serves its peers so.
-  void use(std::shared_ptr<const Service> service) { service_ = std::move(service); }
+  void use(Service service) { service_ = std::make_shared<const Service>(std::move(service)); }
 
   /// Accepts those that have connected, as far as there are descriptors, and closes the socket. If
   /// that was passed, those that have connected stay with it. Does nothing the second time.
   void stop() {
+    file_.reset();
     if (service_->passed_socket < 0) accept_waiting();
     pause_.cancel();
     error_code ignored;
@@ -267,6 +271,26 @@ class StreamAcceptor {
   }
 
  private:
+  Acceptor open(asio::io_context& context, bool is_own_port) {
+    try {
+      if (service_->passed_socket >= 0) {
+        return listen_on(context, service_->passed_socket, address_);
+      }
+      if (address_.family == Address::Family::kUnix) {
+        Acceptor socket = listen_unix(context, address_.host);
+        file_.emplace(address_.host);
+        return socket;
+      }
+      // SO_REUSEPORT lets this server have both until the other is closed.
+      if (address_.port != 0 && !is_own_port) expect_free(context, endpoint_of(address_));
+      Acceptor socket = listen_tcp(context, endpoint_of(address_));
+      address_.port = port_of(socket.local_endpoint());
+      return socket;
+    } catch (const boost::system::system_error& error) {
+      throw ListenError("cannot listen on " + address_.text() + ": " + error.code().message());
+    }
+  }
+
   void accept() {
     if (!socket_.is_open()) return;
     StreamWorker& worker = next_worker();
@@ -308,23 +332,19 @@ class StreamAcceptor {
                    });
   }
 
+  std::shared_ptr<const Service> service_;
+  Address address_;
+  std::optional<SocketFile> file_;
   Acceptor socket_;
   SteadyTimer pause_;
-  std::shared_ptr<const Service> service_;
-  AcceptReports& reports_;
   std::deque<StreamWorker>& workers_;
   std::size_t next_ = 0;
-};
-
-/// A service, and the socket that listens for it.
-struct Listener {
-  std::shared_ptr<const Service> service = {};
-  Address address = {};  // With the real port.
-  std::optional<SocketFile> file = {};
-  std::optional<StreamAcceptor> acceptor = {};
+  AcceptReports& reports_;
 };
 
 namespace {
+
+using Listeners = std::vector<std::shared_ptr<Listener>>;
 
 /// Whether a listener of `a` can go on with `b`, perhaps by another protocol or with other TLS.
 /// "Any free port" is no address that clients know, so there the protocol must be the same.
@@ -334,127 +354,74 @@ bool can_go_on(const Service& a, const Service& b) {
          (!is_any_port || a.protocol == b.protocol);
 }
 
-}  // namespace
-
-struct StreamServer::State {
-  StreamServerOptions options;
-  std::optional<AcceptReports> reports;
-  std::atomic<std::size_t> connections = 0;
-  std::deque<StreamWorker> workers;
-  std::vector<std::unique_ptr<Listener>> listeners;
-  std::vector<std::future<void>> threads;
-  bool stopped = false;
-
-  /// `leaving` are closed when all has gone well.
-  std::unique_ptr<Listener> listen(Service service, std::span<Listener* const> leaving = {});
-  /// Of each service the listener that can go on with it, or null.
-  std::vector<Listener*> find_listeners(const std::vector<Service>& services) const;
-  /// Peers that are accepted from now on get `service`.
-  void change_service(Listener& listener, Service service);
-  /// Runs `task` on the thread of the acceptors. Returns when it has, and the peers that had been
-  /// accepted before are handed over.
-  void run_where_accepting(const std::function<void()>& task);
-  /// Accepts the peers that have connected, and no more. Returns when all is handed over.
-  void stop_accepting(std::span<const std::unique_ptr<Listener>> stopped_ones,
-                      bool only_passed = false);
-  /// Has each connection of the workers that still run at this time do this.
-  void tell_late_workers(std::chrono::steady_clock::time_point when,
-                         void (AcceptedConnection::*what)());
-};
-
-void StreamServer::State::tell_late_workers(std::chrono::steady_clock::time_point when,
-                                            void (AcceptedConnection::*what)()) {
-  for (std::size_t i = 0; i < threads.size(); ++i) {
-    if (threads[i].wait_until(when) == std::future_status::ready) continue;
-    StreamWorker& worker = workers[i];
-    asio::post(worker.context(), [&worker, what] { worker.tell_all(what); });
-  }
-}
-
-std::unique_ptr<Listener> StreamServer::State::listen(Service service,
-                                                      std::span<Listener* const> leaving) {
-  auto made = std::make_unique<Listener>();
-  made->service = std::make_shared<const Service>(std::move(service));
-  Address& address = made->address = made->service->address;
-  // SO_REUSEPORT lets this server have both until the other is closed.
-  const bool is_own = std::ranges::any_of(leaving, [&](const Listener* other) {
-    return other->address.family == address.family && other->address.port == address.port;
-  });
-  asio::io_context& context = workers.front().context();
-  const auto open = [&] {
-    if (made->service->passed_socket >= 0) {
-      return listen_on(context, made->service->passed_socket, address);
-    }
-    if (address.family == Address::Family::kUnix) return listen_unix(context, address.host);
-    if (address.port != 0 && !is_own) expect_free(context, endpoint_of(address));
-    Acceptor socket = listen_tcp(context, endpoint_of(address));
-    address.port = port_of(socket.local_endpoint());
-    return socket;
-  };
-  try {
-    made->acceptor.emplace(open(), made->service, workers, *reports);
-  } catch (const boost::system::system_error& error) {
-    throw ListenError("cannot listen on " + address.text() + ": " + error.code().message());
-  }
-  const bool has_made_file =
-      address.family == Address::Family::kUnix && made->service->passed_socket < 0;
-  if (has_made_file) made->file.emplace(address.host);
-  return made;
-}
-
-void StreamServer::State::run_where_accepting(const std::function<void()>& task) {
-  asio::io_context& context = workers.front().context();
-  std::promise<void> done;
-  asio::post(context, [&] {
-    task();
-    // Posted, since a peer may have been accepted already and wait to be handed over.
-    asio::post(context, [&] { done.set_value(); });
-  });
-  done.get_future().wait();
-}
-
-void StreamServer::State::stop_accepting(std::span<const std::unique_ptr<Listener>> stopped_ones,
-                                         bool only_passed) {
-  run_where_accepting([&] {
-    for (const auto& listener : stopped_ones) {
-      if (only_passed && listener->service->passed_socket < 0) continue;
-      listener->file.reset();
-      listener->acceptor->stop();
-    }
-  });
-}
-
-void StreamServer::State::change_service(Listener& listener, Service service) {
-  listener.service = std::make_shared<const Service>(std::move(service));
-  run_where_accepting([&] { listener.acceptor->use(listener.service); });
-}
-
-std::vector<Listener*> StreamServer::State::find_listeners(
-    const std::vector<Service>& services) const {
-  std::vector<Listener*> found(services.size(), nullptr);
-  for (std::size_t i = 0; i < services.size(); ++i) {
-    for (const auto& listener : listeners) {
-      const bool is_free = std::ranges::find(found, listener.get()) == found.end();
-      if (is_free && can_go_on(*listener->service, services[i])) {
-        found[i] = listener.get();
-        break;
-      }
-    }
-  }
+/// Takes the first listener that can go on with the service out of the list. Null if there is none.
+std::shared_ptr<Listener> take_listener(Listeners& listeners, const Service& service) {
+  const auto at = std::ranges::find_if(
+      listeners, [&](const auto& each) { return can_go_on(each->service(), service); });
+  if (at == listeners.end()) return nullptr;
+  std::shared_ptr<Listener> found = std::move(*at);
+  listeners.erase(at);
   return found;
 }
 
-StreamServer::StreamServer(std::vector<Service> services, const StreamServerOptions& options)
-    : state_(std::make_unique<State>()) {
-  assert(options.threads >= 1);
-  state_->options = options;
-  state_->reports.emplace(options.cannot_accept);
-  for (std::size_t i = 0; i < options.threads; ++i) {
-    state_->workers.emplace_back(i, state_->options, state_->connections);
+}  // namespace
+
+struct StreamServer::State {
+  explicit State(const StreamServerOptions& given) : options(given) {
+    assert(options.threads >= 1);
+    for (std::size_t i = 0; i < options.threads; ++i) {
+      workers.emplace_back(i, options, connections);
+    }
   }
+
+  /// Runs `task` on the thread that accepts. Returns when it has, and the peers that had been
+  /// accepted before are handed over.
+  void run_where_accepting(const std::function<void()>& task) {
+    asio::io_context& context = workers.front().context();
+    std::promise<void> done;
+    asio::post(context, [&] {
+      task();
+      // Posted, since a peer may have been accepted already and wait to be handed over.
+      asio::post(context, [&] { done.set_value(); });
+    });
+    done.get_future().wait();
+  }
+
+  /// Accepts the peers that have connected, and no more. Returns when all is handed over.
+  void stop_accepting(const Listeners& stopped_ones, bool only_passed = false) {
+    run_where_accepting([&] {
+      for (const auto& listener : stopped_ones) {
+        if (!only_passed || listener->service().passed_socket >= 0) listener->stop();
+      }
+    });
+  }
+
+  /// Has each connection of the workers that still run at this time do this.
+  void tell_late_workers(std::chrono::steady_clock::time_point when,
+                         void (AcceptedConnection::*what)()) {
+    for (std::size_t i = 0; i < threads.size(); ++i) {
+      if (threads[i].wait_until(when) == std::future_status::ready) continue;
+      StreamWorker& worker = workers[i];
+      asio::post(worker.context(), [&worker, what] { worker.tell_all(what); });
+    }
+  }
+
+  const StreamServerOptions options;
+  AcceptReports reports{options.cannot_accept};
+  std::atomic<std::size_t> connections = 0;
+  std::deque<StreamWorker> workers;
+  Listeners listeners;  // In the order of the services.
+  std::vector<std::future<void>> threads;
+  bool stopped = false;
+};
+
+StreamServer::StreamServer(std::vector<Service> services, const StreamServerOptions& options)
+    : state_(std::make_unique<State>(options)) {
+  State& state = *state_;
   for (Service& service : services) {
-    state_->listeners.push_back(state_->listen(std::move(service)));
-    state_->listeners.back()->acceptor->start();
+    state.listeners.push_back(
+        std::make_shared<Listener>(std::move(service), false, state.workers, state.reports));
+    state.listeners.back()->start();
   }
 }
 
@@ -464,39 +431,37 @@ StreamServer::~StreamServer() {
 
 std::vector<Address> StreamServer::addresses() const {
   std::vector<Address> all;
-  for (const auto& listener : state_->listeners) all.push_back(listener->address);
+  for (const auto& listener : state_->listeners) all.push_back(listener->address());
   return all;
 }
 
 void StreamServer::replace(std::vector<Service> services, const std::function<void()>& commit) {
   State& state = *state_;
   assert(!state.threads.empty() && !state.stopped);
-  const std::vector<Listener*> kept = state.find_listeners(services);
-  std::vector<Listener*> leaving;
-  for (const auto& listener : state.listeners) {
-    if (std::ranges::find(kept, listener.get()) == kept.end()) leaving.push_back(listener.get());
-  }
-  std::vector<std::unique_ptr<Listener>> made(services.size());
+  Listeners leaving = state.listeners;
+  Listeners kept;  // For each service, or null.
+  for (const Service& service : services) kept.push_back(take_listener(leaving, service));
+  Listeners next = kept;
   for (std::size_t i = 0; i < services.size(); ++i) {
-    if (kept[i] == nullptr) made[i] = state.listen(std::move(services[i]), leaving);
+    if (kept[i] != nullptr) continue;
+    const Address& address = services[i].address;
+    const bool is_own_port = std::ranges::any_of(leaving, [&](const auto& other) {
+      return other->address().family == address.family && other->address().port == address.port;
+    });
+    next[i] = std::make_shared<Listener>(services[i], is_own_port, state.workers, state.reports);
   }
   commit();
-  std::vector<std::unique_ptr<Listener>> former = std::exchange(state.listeners, {});
-  for (std::size_t i = 0; i < services.size(); ++i) {
-    if (made[i] != nullptr) {
-      made[i]->acceptor->start();
-      state.listeners.push_back(std::move(made[i]));
-      continue;
+  state.run_where_accepting([&] {
+    for (std::size_t i = 0; i < services.size(); ++i) {
+      if (kept[i] != nullptr) {
+        kept[i]->use(std::move(services[i]));
+      } else {
+        next[i]->start();
+      }
     }
-    const auto at = std::ranges::find(former, kept[i], &std::unique_ptr<Listener>::get);
-    state.listeners.push_back(std::move(*at));
-    const Service& before = *kept[i]->service;
-    if (before.protocol != services[i].protocol || before.tls != services[i].tls) {
-      state.change_service(*kept[i], std::move(services[i]));
-    }
-  }
-  std::erase(former, nullptr);
-  state.stop_accepting(former);
+  });
+  state.listeners = std::move(next);
+  state.stop_accepting(leaving);
 }
 
 void StreamServer::start() {

@@ -23,7 +23,7 @@ struct StreamServerOptions {
   /// Called with one sentence that says why connections cannot be accepted, most likely because the
   /// system has no descriptor left: the first time, and from then on at most once in
   /// kAcceptReports. Called on the serving threads, one call at a time; must not throw.
-  std::function<void(const std::string& why)> cannot_accept = {};
+  std::function<void(const std::string& why)> cannot_accept = [](const std::string&) {};
 };
 
 inline constexpr std::chrono::seconds kAcceptReports{60};
