@@ -30,10 +30,7 @@ constexpr int kSweepParts = 10;
 
 AcceptedConnection::AcceptedConnection(IoSocket socket, ConnectionGroup& group,
                                        std::shared_ptr<const Service> service)
-    : group_(group),
-      service_(std::move(service)),
-      socket_(std::move(socket)),
-      timer_(socket_.get_executor()) {}
+    : group_(group), service_(std::move(service)), socket_(std::move(socket)) {}
 
 /// Runs `step` unless the connection is closed.
 template <class Step>
@@ -137,7 +134,6 @@ bool AcceptedConnection::fill_input() {
 }
 
 void AcceptedConnection::on_written(const error_code& error, std::size_t bytes) {
-  writing_ = false;
   if (error && error != asio::error::operation_aborted) return close();
   sent_ += bytes;
   if (pending_bytes() != 0) {
@@ -145,7 +141,7 @@ void AcceptedConnection::on_written(const error_code& error, std::size_t bytes) 
   } else {
     std::string().swap(sending_);
     sent_ = 0;
-    timer_.expires_at(SteadyTimer::time_point::max());
+    output_deadline_ = SteadyTimer::time_point::max();
   }
   if (held_ && pending_bytes() <= group_.limits.max_pending_bytes / 2) {
     held_ = false;
@@ -215,8 +211,13 @@ void AcceptedConnection::await_until(SteadyTimer::time_point deadline) {
   start_sweeping();
 }
 
+void AcceptedConnection::await_peer(std::chrono::milliseconds timeout) {
+  output_deadline_ = SteadyTimer::clock_type::now() + timeout;
+  start_sweeping();
+}
+
 void AcceptedConnection::start_sweeping() {
-  if (!group_.stopping && !std::exchange(group_.is_sweeping, true)) sweep(group_);
+  if (!std::exchange(group_.is_sweeping, true)) sweep(group_);
 }
 
 /// Sets the deadline for the peer to say who it is, if it owes that by now; answer() removes it as
@@ -230,8 +231,12 @@ void AcceptedConnection::watch_login(SteadyTimer::time_point now) {
   }
 }
 
-/// Ends the connection if the peer has not sent in time what it was awaited to send.
+/// Ends the connection if the peer has not done in time what it was awaited to do.
 void AcceptedConnection::end_if_overdue(SteadyTimer::time_point now) {
+  if (output_deadline_ <= now) {
+    if (!lingering_) service_->on_event(ConnectionEvent::kUnread);
+    return close();
+  }
   if (closing_ || lingering_) return;
   if (login_deadline_ <= now) {  // Whatever the peer has sent or not read instead.
     handler_->on_login_timeout();
@@ -262,7 +267,7 @@ void AcceptedConnection::sweep(ConnectionGroup& group) {
     }
   }
   group.next_part = (group.next_part + 1) % kSweepParts;
-  group.is_sweeping = !group.stopping && !group.members.empty();
+  group.is_sweeping = !group.members.empty();
   if (!group.is_sweeping) return;
   group.sweep.expires_after(std::chrono::nanoseconds(group.limits.sweep_interval) / kSweepParts);
   group.sweep.async_wait([&group](const error_code& error) {
@@ -298,13 +303,14 @@ void AcceptedConnection::send_output() {
   if (tls_ && !tls_->seal(output_)) return close();
   if (output_.empty()) return;
   std::size_t sent = 0;
-  if (pending_bytes() == 0) {
+  const bool is_writing = pending_bytes() != 0;
+  if (!is_writing) {
     error_code ignored;  // The write() that follows reports it again.
     sent = socket_.write_some(asio::buffer(output_), ignored);
   }
   if (sent != output_.size()) {
     add_waiting(std::string_view(output_).substr(sent));
-    if (!writing_) write();
+    if (!is_writing) write();
     held_ = held_ || (!closing_ && pending_bytes() >= group_.limits.max_pending_bytes);
   }
   output_.clear();
@@ -346,8 +352,7 @@ void AcceptedConnection::write() {
     waiting_bytes_ -= sending_.size();
     sent_ = 0;
   }
-  writing_ = true;
-  close_after(group_.limits.stuck_timeout);
+  await_peer(group_.limits.stuck_timeout);
   socket_.async_write_some(asio::buffer(sending_) + sent_,
                            [this](const error_code& error, std::size_t bytes) {
                              run([&] { on_written(error, bytes); });
@@ -369,7 +374,7 @@ void AcceptedConnection::linger() {
   if (peer_ended_ || is_not_awaited()) return close();
   lingering_ = true;
   socket_.shutdown(IoSocket::shutdown_send, ignored);
-  close_after(group_.limits.linger_timeout);
+  await_peer(group_.limits.linger_timeout);
 }
 
 void AcceptedConnection::leave(std::shared_ptr<void> left) {
@@ -410,21 +415,10 @@ void AcceptedConnection::close() {
   if (is_in_handshake) service_->on_event(ConnectionEvent::kHandshakeFailed);
   error_code ignored;
   socket_.close(ignored);
-  timer_.cancel();
   // The operations that were under way end before this, which keeps the connection for them.
   asio::post(socket_.get_executor(), [self = shared_from_this()] {});
   group_.members.erase(shared_from_this());
-  if (group_.stopping && group_.members.empty()) group_.work.reset();
-}
-
-void AcceptedConnection::close_after(std::chrono::milliseconds timeout) {
-  timer_.expires_after(timeout);
-  timer_.async_wait([this](const error_code& error) {
-    // The expiry may have been moved when this was about to run.
-    if (error || timer_.expiry() > std::chrono::steady_clock::now() || !socket_.is_open()) return;
-    if (!lingering_) service_->on_event(ConnectionEvent::kUnread);
-    close();
-  });
+  group_.end_if_empty();
 }
 
 /// Reads and ignores what has come: where a socket is closed with unread input, the system drops

@@ -42,11 +42,18 @@ struct ConnectionGroup {
   std::vector<AcceptedConnection*> in_step = {};
   /// The server is stopping: connections read only what has arrived already.
   bool stopping = false;
-  /// Looks for connections whose peers have sent nothing for too long, while there are such that
-  /// may: see AcceptedConnection::sweep().
+  /// Looks for connections whose peers have sent or read nothing for too long, while there are any:
+  /// see AcceptedConnection::sweep().
   SteadyTimer sweep{context->get_executor()};
   bool is_sweeping = false;
   std::size_t next_part = 0;  // The part of the members that the next sweep looks at.
+
+  /// If the server stops, ends the run of the context once no connection is left.
+  void end_if_empty() {
+    if (!stopping || !members.empty()) return;
+    work.reset();
+    sweep.cancel();
+  }
 };
 
 /// One accepted socket. It reads, gives the bytes to the protocol's handler, and writes the
@@ -113,11 +120,11 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   bool fill_input();
   void await_input(bool has_part, bool has_written);
   void await_until(SteadyTimer::time_point deadline);
+  void await_peer(std::chrono::milliseconds timeout);
   void start_sweeping();
   void end_if_overdue(SteadyTimer::time_point now);
   void watch_login(SteadyTimer::time_point now);
   static void sweep(ConnectionGroup& group);
-  void close_after(std::chrono::milliseconds timeout);
 
   bool is_not_awaited() const;
   bool more_has_come() const;
@@ -129,7 +136,9 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   ConnectionGroup& group_;
   const std::shared_ptr<const Service> service_;
   IoSocket socket_;
-  SteadyTimer timer_;  // Set while output is pending, and while the connection lingers.
+  // When the peer has read nothing of the pending output for too long, or has not ended its side
+  // while the connection lingers; checked by sweep().
+  SteadyTimer::time_point output_deadline_ = SteadyTimer::time_point::max();
   // When the peer has sent nothing for too long; checked by sweep().
   SteadyTimer::time_point deadline_ = SteadyTimer::time_point::max();
   // When the peer has not said who it is for too long; max() where it need not. See watch_login().
@@ -149,7 +158,6 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   bool has_part_ = false;                    // A part of a request has come.
   bool in_step_ = false;                     // Its step has not ended.
   bool reading_ = false;                     // A read is under way.
-  bool writing_ = false;                     // A write is under way.
   bool later_ = false;                       // Answers again when the wake function is called.
   bool wrote_ = false;                       // A turn that was cut short has written.
   bool amid_reply_ = false;                  // output_ ends within a reply.

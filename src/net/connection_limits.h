@@ -5,7 +5,8 @@
 
 namespace sluice {
 
-/// Bounds on what a peer can cost the server if it does not read its replies.
+/// Bounds on what a peer can cost the server if it does not read its replies. A timeout may end up
+/// to two sweep_intervals late.
 struct ConnectionLimits {
   /// Output that the peer has not taken yet. From this many bytes on, the server neither reads nor
   /// answers on this connection until half of them are sent. The output of one call of the handler
@@ -19,8 +20,8 @@ struct ConnectionLimits {
   std::chrono::milliseconds linger_timeout{2'000};
   /// The server closes a connection that has not agreed on TLS this long after it was accepted.
   std::chrono::milliseconds handshake_timeout{10'000};
-  /// How often the server looks at each connection whether its peer has sent nothing for too long
-  /// (StreamTimeouts).
+  /// How often the server looks at each connection whether one of these timeouts, or of
+  /// StreamTimeouts, has passed.
   std::chrono::milliseconds sweep_interval{1'000};
 };
 

@@ -197,8 +197,7 @@ class StreamWorker {
   /// Answers what has come. The context stops running when all is sent.
   void finish() {
     group_.stopping = true;
-    group_.sweep.cancel();
-    if (group_.members.empty()) group_.work.reset();
+    group_.end_if_empty();
     tell_all(&AcceptedConnection::finish);
   }
 

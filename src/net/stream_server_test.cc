@@ -340,7 +340,9 @@ TEST_F(StreamServerTest, ClosesAPeerThatNeverReadsAndKeepsMemoryBounded) {
   const MakeHandler factory = [&](const AcceptedStream&) {
     return std::make_unique<Counting>(answered_bytes);
   };
-  serve(factory, {.limits = {.max_pending_bytes = 1 << 20, .stuck_timeout = milliseconds(50)}});
+  serve(factory, {.limits = {.max_pending_bytes = 1 << 20,
+                             .stuck_timeout = milliseconds(50),
+                             .sweep_interval = milliseconds(5)}});
   Client client(address(), 4096);
   const std::string line = "big 1000\n";
   std::string lines;
