@@ -43,10 +43,9 @@ void AcceptedConnection::run(Step step) {
   }
 }
 
-void AcceptedConnection::start(std::size_t thread) {
+void AcceptedConnection::start() {
   run([&] {
     group_.members.insert(shared_from_this());
-    thread_ = thread;
     socket_.non_blocking(true);
     if (service_->tls != nullptr) {
       tls_.emplace(*service_->tls);
@@ -61,7 +60,7 @@ void AcceptedConnection::start(std::size_t thread) {
 void AcceptedConnection::make_handler() {
   const bool is_unix = service_->address.family == Address::Family::kUnix;
   handler_ = service_->make_handler(
-      {.thread = thread_,
+      {.thread = group_.thread,
        .wake = make_wake(),
        .peer = is_unix ? "unix:" : numeric_address(socket_.remote_endpoint()),
        .is_loopback = !is_unix && service_->address.is_local(),

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "net/asio_types.h"
-#include "net/connection_limits.h"
 #include "net/input_buffer.h"
 #include "net/service.h"
 #include "net/stream_handler.h"
@@ -29,6 +28,8 @@ class AcceptedConnection;
 /// The connections of one serving thread, and what they share. Used by that thread only, except
 /// `open`.
 struct ConnectionGroup {
+  /// The thread's number, from 0.
+  const std::size_t thread;
   const ConnectionLimits& limits;
   /// The number of open connections of all groups, which all serving threads count.
   std::atomic<std::size_t>& open;
@@ -76,8 +77,8 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   AcceptedConnection(IoSocket socket, ConnectionGroup& group,
                      std::shared_ptr<const Service> service);
 
-  /// Joins the group and serves. `thread` is the number of the group's thread.
-  void start(std::size_t thread);
+  /// Joins the group and serves.
+  void start();
 
   /// Closes after the next reply, once all requests that have come are answered, and then gives up
   /// its share of `left`. REQUIRES: called once.
@@ -143,7 +144,6 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   SteadyTimer::time_point deadline_ = SteadyTimer::time_point::max();
   // When the peer has not said who it is for too long; max() where it need not. See watch_login().
   SteadyTimer::time_point login_deadline_ = SteadyTimer::time_point::max();
-  std::size_t thread_ = 0;
   std::optional<TlsSession> tls_;           // If the service speaks TLS.
   std::unique_ptr<StreamHandler> handler_;  // Null until the peers have agreed on TLS.
   InputBuffer input_;                       // For the handler.

@@ -168,9 +168,9 @@ class StreamWorker {
  public:
   StreamWorker(std::size_t thread, const StreamServerOptions& options,
                std::atomic<std::size_t>& open)
-      : thread_(thread),
-        max_connections_(options.max_connections),
-        group_{.limits = options.limits,
+      : max_connections_(options.max_connections),
+        group_{.thread = thread,
+               .limits = options.limits,
                .open = open,
                .context = std::make_shared<asio::io_context>(1)} {}
 
@@ -184,8 +184,7 @@ class StreamWorker {
       if (service->tls == nullptr) refuse(std::move(socket), service->refusal);
       return;
     }
-    std::make_shared<AcceptedConnection>(std::move(socket), group_, std::move(service))
-        ->start(thread_);
+    std::make_shared<AcceptedConnection>(std::move(socket), group_, std::move(service))->start();
   }
 
   /// Has the connections that are open closed after their next replies. Each has a share of `left`
@@ -209,7 +208,6 @@ class StreamWorker {
   }
 
  private:
-  const std::size_t thread_;
   const std::size_t max_connections_;
   ConnectionGroup group_;
 };

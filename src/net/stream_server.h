@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "net/address.h"
-#include "net/connection_limits.h"
 #include "net/service.h"
 
 namespace sluice {
