@@ -1,6 +1,7 @@
 #include "stores/remote/store_monitor.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -52,21 +53,20 @@ void StoreMonitor::set_state(State state) {
 }
 
 void StoreMonitor::on_reply(std::chrono::nanoseconds round_trip) {
-  const std::uint64_t number = replies_.load(std::memory_order_relaxed);
-  round_trips_ns_[number % kKeptReplies].store(round_trip.count(), std::memory_order_relaxed);
-  replies_.store(number + 1, std::memory_order_release);
+  const std::lock_guard lock(mutex_);
+  round_trips_[replies_++ % kKeptReplies] = round_trip;
   if (round_trip > deadline_) return note_late(round_trip);
   late_in_a_row_ = 0;
   longest_ = {};
   if (is_late_ && ++in_time_in_a_row_ == kInARow) is_late_ = false;
 }
 
+/// REQUIRES: mutex_ is held.
 void StoreMonitor::note_late(std::chrono::nanoseconds round_trip) {
   in_time_in_a_row_ = 0;
   longest_ = std::max(longest_, round_trip);
-  const bool begins = ++late_in_a_row_ == kInARow && !std::exchange(is_late_, true);
-  const std::lock_guard lock(mutex_);
   ++told_.late_replies;
+  const bool begins = ++late_in_a_row_ == kInARow && !std::exchange(is_late_, true);
   if (!begins) return;
   ++told_.times_late;
   told_.late_round_trip = longest_;
@@ -81,25 +81,19 @@ void StoreMonitor::note_lag(std::string_view whose, std::chrono::nanoseconds lag
 }
 
 void StoreMonitor::add_to(StoreHealth& health) const {
-  const std::lock_guard lock(mutex_);
-  health = told_;
+  std::vector<std::chrono::nanoseconds> sorted;
+  {
+    const std::lock_guard lock(mutex_);
+    health = told_;
+    const std::size_t kept = std::min(replies_, kKeptReplies);
+    sorted.assign(round_trips_.begin(), std::next(round_trips_.begin(), kept));
+  }
   health.deadline = deadline_;
   health.answered_by_store = answers_.load(std::memory_order_relaxed);
-  health.late_here = late_here_.load(std::memory_order_relaxed);
-  health.late_server = late_server_.load(std::memory_order_relaxed);
-  add_round_trips(health);
-}
-
-void StoreMonitor::add_round_trips(StoreHealth& health) const {
-  const std::uint64_t replies = replies_.load(std::memory_order_acquire);
-  std::vector<std::int64_t> sorted(std::min<std::size_t>(replies, kKeptReplies));
   if (sorted.empty()) return;
-  for (std::size_t i = 0; i < sorted.size(); ++i) {
-    sorted[i] = round_trips_ns_[i].load(std::memory_order_relaxed);
-  }
   std::ranges::sort(sorted);
-  health.round_trip_p50 = std::chrono::nanoseconds(sorted[sorted.size() / 2]);
-  health.round_trip_p99 = std::chrono::nanoseconds(sorted[sorted.size() * 99 / 100]);
+  health.round_trip_p50 = sorted[sorted.size() / 2];
+  health.round_trip_p99 = sorted[sorted.size() * 99 / 100];
 }
 
 }  // namespace sluice

@@ -47,16 +47,15 @@ class StoreMonitor final {
     if (lag > kToleratedLag) [[unlikely]]
       note_lag(whose, lag);
   }
-  /// A request was answered. There is one writer.
-  void count_answer() {
-    answers_.store(answers_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
+  /// A request was answered.
+  void count_answer() { answers_.fetch_add(1, std::memory_order_relaxed); }
 
   /// A request was not answered in time. `is_late_here`: this process looked for the reply more
   /// than RemoteWorker::kLate after the deadline, since it had got no processor time, and there was
   /// none even then. Otherwise it looked when the deadline passed: the server was late.
   void count_late(bool is_late_here) {
-    (is_late_here ? late_here_ : late_server_).fetch_add(1, std::memory_order_relaxed);
+    const std::lock_guard lock(mutex_);
+    ++(is_late_here ? told_.late_here : told_.late_server);
   }
 
   /// From any thread.
@@ -70,22 +69,18 @@ class StoreMonitor final {
   void set_state(State state);
   void note_late(std::chrono::nanoseconds round_trip);
   void note_lag(std::string_view whose, std::chrono::nanoseconds lag);
-  void add_round_trips(StoreHealth& health) const;
 
   const std::chrono::nanoseconds deadline_;
   std::atomic<std::uint64_t> answers_{0};
-  std::atomic<std::uint64_t> late_here_{0};
-  std::atomic<std::uint64_t> late_server_{0};
-  std::atomic<std::uint64_t> replies_{0};
-  std::array<std::atomic<std::int64_t>, kKeptReplies> round_trips_ns_{};  // A ring: the last ones.
-  // Of the thread that leads:
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_:
+  std::size_t replies_ = 0;
+  std::array<std::chrono::nanoseconds, kKeptReplies> round_trips_{};  // A ring: the last ones.
   std::chrono::nanoseconds longest_{0};  // Of the late replies in a row.
   int late_in_a_row_ = 0;
   int in_time_in_a_row_ = 0;
   bool is_late_ = false;
-
-  mutable std::mutex mutex_;
-  // Guarded by mutex_:
   std::map<const ServerHealth*, std::string> servers_;  // Why each is down; empty where it is up.
   std::string obstacle_;
   StoreHealth told_;
