@@ -46,10 +46,11 @@ void AcceptedConnection::run(Step step) {
 void AcceptedConnection::start() {
   run([&] {
     group_.members.insert(shared_from_this());
+    if (!std::exchange(group_.is_sweeping, true)) sweep(group_);
     socket_.non_blocking(true);
     if (service_->tls != nullptr) {
       tls_.emplace(*service_->tls);
-      await_until(SteadyTimer::clock_type::now() + group_.limits.handshake_timeout);
+      deadline_ = SteadyTimer::clock_type::now() + group_.limits.handshake_timeout;
     } else {
       make_handler();
     }
@@ -66,7 +67,6 @@ void AcceptedConnection::make_handler() {
        .is_loopback = !is_unix && service_->address.is_local(),
        .certificate = tls_ ? tls_->subject() : std::string()});
   await_input(false, true);
-  if (service_->timeouts.login != StreamTimeouts::kNever) start_sweeping();
 }
 
 Wake AcceptedConnection::make_wake() {
@@ -198,25 +198,8 @@ void AcceptedConnection::await_input(bool has_part, bool has_written) {
   const bool had_part = std::exchange(has_part_, has_part);
   if (had_part == has_part && !has_written) return;
   const auto timeout = has_part ? service_->timeouts.request : service_->timeouts.idle;
-  if (timeout == StreamTimeouts::kNever) {
-    deadline_ = SteadyTimer::time_point::max();
-    return;
-  }
-  await_until(SteadyTimer::clock_type::now() + timeout);
-}
-
-void AcceptedConnection::await_until(SteadyTimer::time_point deadline) {
-  deadline_ = deadline;
-  start_sweeping();
-}
-
-void AcceptedConnection::await_peer(std::chrono::milliseconds timeout) {
-  output_deadline_ = SteadyTimer::clock_type::now() + timeout;
-  start_sweeping();
-}
-
-void AcceptedConnection::start_sweeping() {
-  if (!std::exchange(group_.is_sweeping, true)) sweep(group_);
+  deadline_ = timeout == StreamTimeouts::kNever ? SteadyTimer::time_point::max()
+                                                : SteadyTimer::clock_type::now() + timeout;
 }
 
 /// Sets the deadline for the peer to say who it is, if it owes that by now; answer() removes it as
@@ -351,7 +334,7 @@ void AcceptedConnection::write() {
     waiting_bytes_ -= sending_.size();
     sent_ = 0;
   }
-  await_peer(group_.limits.stuck_timeout);
+  output_deadline_ = SteadyTimer::clock_type::now() + group_.limits.stuck_timeout;
   socket_.async_write_some(asio::buffer(sending_) + sent_,
                            [this](const error_code& error, std::size_t bytes) {
                              run([&] { on_written(error, bytes); });
@@ -373,7 +356,7 @@ void AcceptedConnection::linger() {
   if (peer_ended_ || is_not_awaited()) return close();
   lingering_ = true;
   socket_.shutdown(IoSocket::shutdown_send, ignored);
-  await_peer(group_.limits.linger_timeout);
+  output_deadline_ = SteadyTimer::clock_type::now() + group_.limits.linger_timeout;
 }
 
 void AcceptedConnection::leave(std::shared_ptr<void> left) {

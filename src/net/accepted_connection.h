@@ -43,8 +43,8 @@ struct ConnectionGroup {
   std::vector<AcceptedConnection*> in_step = {};
   /// The server is stopping: connections read only what has arrived already.
   bool stopping = false;
-  /// Looks for connections whose peers have sent or read nothing for too long, while there are any:
-  /// see AcceptedConnection::sweep().
+  /// Looks for connections whose peers have sent or read nothing for too long, as long as there are
+  /// connections: see AcceptedConnection::sweep().
   SteadyTimer sweep{context->get_executor()};
   bool is_sweeping = false;
   std::size_t next_part = 0;  // The part of the members that the next sweep looks at.
@@ -120,9 +120,6 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   void open_received();
   bool fill_input();
   void await_input(bool has_part, bool has_written);
-  void await_until(SteadyTimer::time_point deadline);
-  void await_peer(std::chrono::milliseconds timeout);
-  void start_sweeping();
   void end_if_overdue(SteadyTimer::time_point now);
   void watch_login(SteadyTimer::time_point now);
   static void sweep(ConnectionGroup& group);
