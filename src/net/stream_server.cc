@@ -60,14 +60,6 @@ void set_option(Acceptor& socket, int level, int name, int value = 1) {
   ::setsockopt(socket.native_handle(), level, name, &value, sizeof(value));
 }
 
-Acceptor open_tcp(asio::io_context& context, const SocketEndpoint& endpoint) {
-  Acceptor socket(context);
-  socket.open(endpoint.protocol());
-  if (endpoint.protocol().family() == AF_INET6) set_option(socket, IPPROTO_IPV6, IPV6_V6ONLY);
-  set_option(socket, SOL_SOCKET, SO_REUSEADDR);
-  return socket;
-}
-
 /// Accepted sockets inherit the options, which saves system calls per connection.
 void set_options_of_peers(Acceptor& socket) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY);
@@ -75,20 +67,19 @@ void set_options_of_peers(Acceptor& socket) {
   set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdleS);
 }
 
-Acceptor listen_tcp(asio::io_context& context, const SocketEndpoint& endpoint) {
-  Acceptor socket = open_tcp(context, endpoint);
-  set_option(socket, SOL_SOCKET, SO_REUSEPORT);
+/// `shares_port`: another listener of this server has the port, too, and allows it; from then on
+/// both do. It is not always allowed: half of the connections could go to another server of this
+/// user, unseen.
+Acceptor listen_tcp(asio::io_context& context, const SocketEndpoint& endpoint, bool shares_port) {
+  Acceptor socket(context);
+  socket.open(endpoint.protocol());
+  if (endpoint.protocol().family() == AF_INET6) set_option(socket, IPPROTO_IPV6, IPV6_V6ONLY);
+  set_option(socket, SOL_SOCKET, SO_REUSEADDR);
+  if (shares_port) set_option(socket, SOL_SOCKET, SO_REUSEPORT);
   set_options_of_peers(socket);
   socket.bind(endpoint);
   socket.listen(kListenBacklog);
   return socket;
-}
-
-/// Throws where the port is listened on, which a socket that shares its port does not notice: half
-/// of the connections would go to another server of this user, unseen. The probe does not listen
-/// itself: a client that connected to it would lose the connection with it.
-void expect_free(asio::io_context& context, const SocketEndpoint& endpoint) {
-  open_tcp(context, endpoint).bind(endpoint);
 }
 
 /// Whether the file at `path` belongs to a Unix socket that no longer exists. It is probed with a
@@ -234,13 +225,13 @@ class AcceptReports {
 /// to the first worker's thread, or, before start(), to the one that made it.
 class Listener {
  public:
-  /// Throws ListenError. `is_own_port`: another listener of this server, which is about to close,
-  /// has the port. `workers` and `reports` outlive this.
-  Listener(Service service, bool is_own_port, std::deque<StreamWorker>& workers,
+  /// Throws ListenError. `shares_port`: another listener has the port, whose share_port() was
+  /// called. `workers` and `reports` outlive this.
+  Listener(Service service, bool shares_port, std::deque<StreamWorker>& workers,
            AcceptReports& reports)
       : service_(std::make_shared<const Service>(std::move(service))),
         address_(service_->address),
-        socket_(open(workers.front().context(), is_own_port)),
+        socket_(open(workers.front().context(), shares_port)),
         pause_(socket_.get_executor()),
         workers_(workers),
         reports_(reports) {}
@@ -248,6 +239,9 @@ class Listener {
   const Service& service() const { return *service_; }
   /// With the real port.
   const Address& address() const { return address_; }
+
+  /// Lets the next listener have the port of this one, before this one is closed. From any thread.
+  void share_port() { set_option(socket_, SOL_SOCKET, SO_REUSEPORT); }
 
   /// From any thread.
   void start() {
@@ -268,7 +262,7 @@ class Listener {
   }
 
  private:
-  Acceptor open(asio::io_context& context, bool is_own_port) {
+  Acceptor open(asio::io_context& context, bool shares_port) {
     try {
       if (service_->passed_socket >= 0) {
         return listen_on(context, service_->passed_socket, address_);
@@ -278,9 +272,7 @@ class Listener {
         file_.emplace(address_.host);
         return socket;
       }
-      // SO_REUSEPORT lets this server have both until the other is closed.
-      if (address_.port != 0 && !is_own_port) expect_free(context, endpoint_of(address_));
-      Acceptor socket = listen_tcp(context, endpoint_of(address_));
+      Acceptor socket = listen_tcp(context, endpoint_of(address_), shares_port);
       address_.port = port_of(socket.local_endpoint());
       return socket;
     } catch (const boost::system::system_error& error) {
@@ -442,10 +434,14 @@ void StreamServer::replace(std::vector<Service> services, const std::function<vo
   for (std::size_t i = 0; i < services.size(); ++i) {
     if (kept[i] != nullptr) continue;
     const Address& address = services[i].address;
-    const bool is_own_port = std::ranges::any_of(leaving, [&](const auto& other) {
-      return other->address().family == address.family && other->address().port == address.port;
-    });
-    next[i] = std::make_shared<Listener>(services[i], is_own_port, state.workers, state.reports);
+    bool shares_port = false;
+    for (const auto& other : leaving) {
+      if (other->address().family != address.family) continue;
+      if (other->address().port != address.port) continue;
+      other->share_port();
+      shares_port = true;
+    }
+    next[i] = std::make_shared<Listener>(services[i], shares_port, state.workers, state.reports);
   }
   commit();
   state.run_where_accepting([&] {
