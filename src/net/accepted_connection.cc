@@ -96,12 +96,12 @@ void AcceptedConnection::on_read(const error_code& error, std::size_t bytes) {
 /// Goes on with TLS as far as the received bytes allow: the handshake, then what they encrypt.
 void AcceptedConnection::open_received() {
   if (handler_ == nullptr) {
-    const TlsSession::Handshake handshake = tls_->shake_hands();
-    if (handshake == TlsSession::Handshake::kFailed) {
+    const bool is_done = tls_->shake_hands();
+    if (tls_->has_failed()) {
       closing_ = true;
       service_->on_event(ConnectionEvent::kHandshakeFailed);
     }
-    if (handshake != TlsSession::Handshake::kDone) return;
+    if (!is_done) return;
     make_handler();
   }
   if (!later_) fill_input();

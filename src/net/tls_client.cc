@@ -34,8 +34,7 @@ void load_files(ssl::context& context, const TlsOptions& tls) {
     load_authorities(context, tls.ca_file);
   }
   if (!tls.certificate_file.empty()) {
-    load_certificate(context, tls.certificate_file,
-                     tls.key_file.empty() ? tls.certificate_file : tls.key_file);
+    load_certificate(context, tls.certificate_file, tls.key_file);
   } else if (!tls.key_file.empty()) {
     throw std::runtime_error("the key file " + tls.key_file +
                              " needs a certificate file beside it");

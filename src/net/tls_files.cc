@@ -35,8 +35,9 @@ void load_certificate(ssl::context& context, const std::string& certificate_file
   require_file("the certificate file " + certificate_file, error);
   // A passphrase cannot be asked for.
   context.set_password_callback([](std::size_t, ssl::context::password_purpose) { return ""; });
-  context.use_private_key_file(key_file, ssl::context::pem, error);
-  require_file("the key in " + key_file, error);
+  const std::string& key = key_file.empty() ? certificate_file : key_file;
+  context.use_private_key_file(key, ssl::context::pem, error);
+  require_file("the key in " + key, error);
 }
 
 }  // namespace sluice

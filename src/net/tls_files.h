@@ -12,7 +12,8 @@ namespace sluice {
 void load_authorities(boost::asio::ssl::context& context, const std::string& file);
 
 /// Gives `context` the certificate of a PEM file, with the chain behind it, and its private key,
-/// which must have no passphrase. Throws as load_authorities() does.
+/// which must have no passphrase; without a key file it is in the same file. Throws as
+/// load_authorities() does.
 void load_certificate(boost::asio::ssl::context& context, const std::string& certificate_file,
                       const std::string& key_file);
 

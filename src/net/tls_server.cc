@@ -28,7 +28,7 @@ std::shared_ptr<ssl::context> make_context(const TlsServerFiles& files) {
   ::SSL_CTX_set_session_cache_mode(handle, SSL_SESS_CACHE_OFF);
   // An idle connection keeps no record buffers.
   ::SSL_CTX_set_mode(handle, SSL_MODE_RELEASE_BUFFERS);
-  load_certificate(*context, files.certificate, files.key.empty() ? files.certificate : files.key);
+  load_certificate(*context, files.certificate, files.key);
   if (files.client_ca.empty()) return context;
   load_authorities(*context, files.client_ca);
   context->set_verify_mode(ssl::verify_peer | ssl::verify_fail_if_no_peer_cert);

@@ -59,14 +59,12 @@ TlsSession::TlsSession(const TlsServer& server)
 
 TlsSession::~TlsSession() = default;
 
-TlsSession::Handshake TlsSession::shake_hands() {
+bool TlsSession::shake_hands() {
   ::ERR_clear_error();
   const int result = ::SSL_do_handshake(ssl_.get());
-  if (result == 1) return Handshake::kDone;
-  if (::SSL_get_error(ssl_.get(), result) == SSL_ERROR_WANT_READ) return Handshake::kGoesOn;
-  has_failed_ = true;
-  has_ended_ = true;
-  return Handshake::kFailed;
+  has_failed_ = result != 1 && ::SSL_get_error(ssl_.get(), result) != SSL_ERROR_WANT_READ;
+  has_ended_ = has_failed_;
+  return result == 1;
 }
 
 std::string TlsSession::subject() const {

@@ -3,7 +3,6 @@
 #include <openssl/types.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,8 +16,6 @@ namespace sluice {
 /// gives the bytes to send. Not thread-safe.
 class TlsSession final {
  public:
-  enum class Handshake : std::uint8_t { kGoesOn, kDone, kFailed };
-
   explicit TlsSession(const TlsServer& server);
   ~TlsSession();
   TlsSession(const TlsSession&) = delete;
@@ -27,9 +24,9 @@ class TlsSession final {
   /// The buffer for received bytes.
   InputBuffer& received() { return received_; }
 
-  /// Continues the handshake as far as the received bytes allow. After kFailed only seal() may be
-  /// called: its output tells the peer why.
-  Handshake shake_hands();
+  /// Continues the handshake as far as the received bytes allow. Returns whether it is done. If
+  /// has_failed() then, only seal() may be called: its output tells the peer why.
+  bool shake_hands();
   /// The subject of the client's certificate, which was verified, as RFC 2253 writes it
   /// ("CN=gateway"); empty if the client has presented no certificate, "(no subject)" if that has
   /// none. It is printable ASCII.
@@ -45,7 +42,8 @@ class TlsSession final {
   /// Whether nothing more can be decrypted: the peer has ended its side, or has sent wrong bytes.
   bool has_ended() const { return has_ended_; }
 
-  /// Whether the peer has sent wrong bytes: then nothing can be encrypted any more.
+  /// Whether the peer has sent wrong bytes, or has refused the handshake: then nothing can be
+  /// encrypted any more.
   bool has_failed() const { return has_failed_; }
 
   /// Replaces the text in `output` by the bytes to send: all that TLS has to send, and the text
