@@ -27,6 +27,13 @@ inline std::string key_name(std::uint64_t number) {
   return "key" + std::to_string(number);
 }
 
+/// A limit whose numbers vary from call to call, as with CL.THROTTLE: each key keeps its own.
+inline LimitDefinition varying(std::string_view expression, std::string_view name = "varying") {
+  LimitDefinition limit = Limit(expression, name).definition();
+  limit.varies = true;
+  return limit;
+}
+
 class LimitedKeys {
  public:
   LimitedKeys(MemoryStore& store, std::string_view expression, std::string_view name = {})
@@ -50,9 +57,6 @@ class LimitedKeys {
     return ask(request(key, cost), now);
   }
   Decision peek(std::string_view key, Instant now) { return take(key, now, 0); }
-  Decision refund(std::string_view key, Instant now, std::int64_t cost = 1) {
-    return ask(request(key, cost, Operation::kRefund), now);
-  }
   Decision reset(std::string_view key, Instant now) {
     return ask(request(key, 1, Operation::kReset), now);
   }

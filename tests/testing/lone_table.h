@@ -25,7 +25,7 @@ class LoneTable {
 
   explicit LoneTable(std::string_view expression) : LoneTable(expression, Options{}) {}
   LoneTable(std::string_view expression, const Options& options)
-      : home_(definition_of(expression, options.varies)),
+      : home_(options.varies ? varying(expression, {}) : Limit(expression).definition()),
         table_(options.max_bytes,
                {.secret = HashSecret::fixed(), .allow_when_full = options.allow_when_full}),
         space_(table_.limits().open(home_, nullptr).space) {}
@@ -70,12 +70,6 @@ class LoneTable {
   std::uint64_t refused_full() const { return table_.counters().refused_full; }
 
  private:
-  static LimitDefinition definition_of(std::string_view expression, bool varies) {
-    LimitDefinition definition = Limit(expression).definition();
-    definition.varies = varies;
-    return definition;
-  }
-
   Decision take_by(const LimitDefinition& limit, std::string_view key, Instant now,
                    std::int64_t cost) {
     const Request request{.limit = &limit, .space = space_.get(), .key = key, .cost = cost};

@@ -336,12 +336,6 @@ class VaryingKeys {
   MemoryStore& store() { return store_; }
 
  private:
-  static LimitDefinition varying(const char* numbers) {
-    LimitDefinition limit = Limit(numbers, "varying").definition();
-    limit.varies = true;
-    return limit;
-  }
-
   MemoryStore store_{small_store()};
   LimitedKeys held_;
   std::map<std::string, LimitedKeys> limits_;
@@ -437,8 +431,7 @@ TEST(VaryingNumbers, AreNotThoseOfAnotherLimitAtTheSameAddress) {
   const Limit most("fixed_window 1000/1h & fixed_window 2000/1d");
   const Limit own("fixed_window 1000/1h & fixed_window 1/1d");
   MemoryStore store(small_store());
-  LimitDefinition limit = most.definition();
-  limit.varies = true;
+  LimitDefinition limit = varying(most.expression());
   const auto space = store.open_space(limit);
   const auto take = [&](const Limit& numbers, const std::string& key, std::int64_t cost) {
     limit.parts = numbers.definition().parts;
@@ -462,16 +455,11 @@ TEST(VaryingNumbers, AreNotThoseOfAnotherLimitAtTheSameAddress) {
 TEST(VaryingNumbers, MayBeginToVaryWhileTheSpaceHasKeys) {
   constexpr const char* kMany = "token_bucket 1000/1h burst=3000";
   constexpr const char* kOne = "token_bucket 1/1h";
-  const auto varying = [](const char* numbers) {
-    LimitDefinition limit = Limit(numbers, "api").definition();
-    limit.varies = true;
-    return limit;
-  };
   MemoryStore store(small_store());
   LimitedKeys former(store, kMany, "api");
   for (std::uint64_t i = 0; i < 500; ++i) former.take("former" + std::to_string(i), kStart, 1'000);
-  LimitedKeys one(store, varying(kOne));
-  LimitedKeys many(store, varying(kMany));
+  LimitedKeys one(store, varying(kOne, "api"));
+  LimitedKeys many(store, varying(kMany, "api"));
   ASSERT_EQ(one.space(), former.space());
   for (std::uint64_t i = 0; i < 500; ++i) {
     ASSERT_TRUE(one.take("own" + std::to_string(i), kStart).allowed);
@@ -490,13 +478,10 @@ TEST(VaryingNumbers, TakeAtMost16BytesMoreForAKey) {
   const auto bytes_of = [](std::uint64_t kinds) {
     MemoryStore store(
         {.max_bytes = std::size_t{1} << 26, .table = {.secret = HashSecret::fixed()}});
-    LimitDefinition varying = Limit("token_bucket 1/1s", "varying").definition();
-    varying.varies = true;
-    const LimitedKeys held(store, varying);
+    const LimitedKeys held(store, varying("token_bucket 1/1s"));
     std::vector<LimitedKeys> limits;
     for (std::uint64_t i = 0; i < kinds; ++i) {
-      varying.parts = parse_parts("token_bucket " + std::to_string(i + 2) + "/1h");
-      limits.emplace_back(store, varying);
+      limits.emplace_back(store, varying("token_bucket " + std::to_string(i + 2) + "/1h"));
     }
     const std::size_t before = store.used_bytes();
     for (std::uint64_t i = 0; i < 50'000; ++i) limits[i % kinds].take(key_name(i), kStart);

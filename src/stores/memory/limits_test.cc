@@ -64,9 +64,7 @@ TEST(Limits, AreRefusedIfThereIsNoRoom) {
 
 TEST(Limits, WithoutANameLeaveRoomForNamesAndForNumbersThatVary) {
   MemoryStore store({.max_bytes = kMiB, .table = {}});
-  LimitDefinition varying = Limit("token_bucket 16/1d", "varying").definition();
-  varying.varies = true;
-  const auto space = store.open_space(varying);
+  const auto space = store.open_space(varying("token_bucket 16/1d"));
   open_until_refused(store, 20'000);
   EXPECT_THROW(LimitedKeys(store, "token_bucket 9/1d"), StoreError);
   for (int i = 0; i < 256; ++i) {
@@ -149,11 +147,6 @@ TEST(Limits, StartFreshIfStatesAreReadDifferently) {
 
 // No request finds the former keys, whatever numbers they had.
 TEST(Limits, OfAnotherKindTakeThePlacesOfKeysWithNumbersOfTheirOwn) {
-  const auto varying = [](const char* expression) {
-    LimitDefinition limit = Limit(expression, "api").definition();
-    limit.varies = true;
-    return limit;
-  };
   MemoryStore store(small_store());
   {
     LimitedKeys denying(store, varying("token_bucket 1/1d"));

@@ -109,11 +109,8 @@ int ask_new_store(const Failure& failure) {
     ledgers.push_back({LimitedKeys(store, limit)});
   }
   // The same keys with other numbers, for which the keys need a record.
-  LimitDefinition varying = Limit("token_bucket 1/1h", "varying").definition();
-  varying.varies = true;
-  const LimitedKeys opened(store, varying);
-  varying.parts = parse_parts("token_bucket 400/1h");
-  ledgers.push_back({LimitedKeys(store, varying)});
+  const LimitedKeys opened(store, varying("token_bucket 1/1h"));
+  ledgers.push_back({LimitedKeys(store, varying("token_bucket 400/1h"))});
   const int refused = ask(store, ledgers, failure);
   EXPECT_EQ(store.counters().evicted, 0U);
   return refused;

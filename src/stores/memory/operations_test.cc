@@ -20,11 +20,8 @@ TEST(Charge, OfZeroUnitsChangesNothing) {
 
 TEST(Block, OfAKeyWithOtherNumbers) {
   MemoryStore store(small_store());
-  LimitDefinition varying = Limit("token_bucket 1/1h", "varying").definition();
-  varying.varies = true;
-  const LimitedKeys opened(store, varying);
-  varying.parts = parse_parts("token_bucket 400/1h");
-  LimitedKeys keys(store, varying);
+  const LimitedKeys opened(store, varying("token_bucket 1/1h"));
+  LimitedKeys keys(store, varying("token_bucket 400/1h"));
   keys.block("fresh", kStart, kSecondNs);
   EXPECT_EQ(keys.take("fresh", kStart + kSecondNs, 3).remaining, 397);
   keys.block("fresh", kStart + kSecondNs, kSecondNs);
@@ -47,20 +44,6 @@ TEST(Block, IsFreedWithTheKey) {
     keys.reset("a", kStart);
     EXPECT_EQ(store.used_bytes(), before);
   }
-}
-
-TEST(Permits, AreNotGrantedWhileBlockedButRenewedAndReleased) {
-  MemoryStore store(small_store());
-  LimitedKeys keys(store, "concurrency 2");
-  keys.permit(Operation::kTake, "a", kStart, 1);
-  keys.block("a", kStart, kSecondNs);
-  EXPECT_EQ(keys.permit(Operation::kTake, "a", kStart, 2).retry_after, nanoseconds(kSecondNs));
-  EXPECT_TRUE(keys.permit(Operation::kRenew, "a", kStart, 1).allowed);
-  EXPECT_EQ(keys.permit(Operation::kRelease, "a", kStart, 2).retry_after, kNever);
-  const Decision released = keys.permit(Operation::kRelease, "a", kStart, 1);
-  EXPECT_TRUE(released.allowed);
-  EXPECT_EQ(released.remaining, 0);
-  EXPECT_EQ(keys.permit(Operation::kTake, "a", kStart + kSecondNs, 2).remaining, 1);
 }
 
 // As many permits as possible; releasing them frees their memory.

@@ -48,9 +48,7 @@ TEST(Resident, LimitsAndKeysTakeNoMoreThanTheirBytes) {
 TEST(Resident, NumbersThatVaryTakeLittleRoom) {
   const std::size_t before = resident_bytes();
   MemoryStore store({.max_bytes = kMiB, .table = {}});
-  LimitDefinition varying = Limit("token_bucket 1/1d", "varying").definition();
-  varying.varies = true;
-  const auto space = store.open_space(varying);
+  const auto space = store.open_space(varying("token_bucket 1/1d"));
   for (std::size_t i = 0; i < 12'000; ++i) {
     const std::string key = key_name(i);
     const Limit numbers(numbered(i));

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "stores/memory/snapshot_file.h"
+#include "testing/error_of.h"
 #include "testing/limited_keys.h"
 
 namespace {
@@ -144,13 +145,8 @@ TEST_F(SnapshotErrorsTest, AFileThatCannotBeReadIsSaid) {
   MemoryStore loaded;
   succeeding = 1;
   failure = EIO;
-  std::string said;
-  try {
-    file.load(loaded);
-  } catch (const SnapshotError& error) {
-    said = error.what();
-  }
-  EXPECT_EQ(said, "cannot load " + path_ + ": Input/output error");
+  EXPECT_EQ(error_of<SnapshotError>([&] { file.load(loaded); }),
+            "cannot load " + path_ + ": Input/output error");
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <random>
 #include <string>
 
+#include "testing/error_of.h"
 #include "testing/limited_keys.h"
 #include "testing/unique_fd.h"
 
@@ -29,12 +30,7 @@ class SnapshotFileTest : public testing::Test {
   ~SnapshotFileTest() override { std::filesystem::remove_all(folder_); }
 
   static std::string refusal(const std::string& path) {
-    try {
-      const SnapshotFile file(path);
-    } catch (const SnapshotError& error) {
-      return error.what();
-    }
-    return "";
+    return error_of<SnapshotError>([&] { const SnapshotFile file(path); });
   }
 
   const std::string folder_ = testing::TempDir() + "sluice_snapshot_" + std::to_string(::getpid());
@@ -100,14 +96,7 @@ TEST_F(SnapshotFileTest, SaysWhichFileIsAtFaultAndWhy) {
             "cannot open " + folder_ + "/none/snapshot.lock: No such file or directory");
   MemoryStore store;
   const SnapshotFile file(path_);
-  const auto load_error = [&] {
-    try {
-      file.load(store);
-    } catch (const SnapshotError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  };
+  const auto load_error = [&] { return error_of<SnapshotError>([&] { file.load(store); }); };
   EXPECT_EQ(load_error(), "cannot read " + path_ + ": No such file or directory");
   std::ofstream(path_) << "something else";
   EXPECT_EQ(load_error(), "cannot load " + path_ + ": it is not a snapshot");

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "algorithms/bucket.h"
+#include "testing/error_of.h"
 #include "testing/limited_keys.h"
 
 namespace sluice::memory {
@@ -40,12 +41,7 @@ SnapshotSummary load(MemoryStore& store, Instant now, std::string_view bytes) {
 // The sentence with which it is refused; empty if it is loaded.
 std::string refusal(std::string_view bytes, Instant now = kStart) {
   MemoryStore store({.max_bytes = kMebibyte, .table = {}});
-  try {
-    load(store, now, bytes);
-  } catch (const SnapshotError& error) {
-    return error.what();
-  }
-  return "";
+  return error_of<SnapshotError>([&] { load(store, now, bytes); });
 }
 
 std::unique_ptr<MemoryStore> restarted(MemoryStore& store, Instant now) {
@@ -174,13 +170,6 @@ TEST(Snapshot, ALimitFindsItsStatesByItsName) {
   EXPECT_EQ(LimitedKeys(*again, "fixed_window 5/1h").peek("a", kStart).remaining, 5);
 }
 
-// The numbers of CL.THROTTLE vary from call to call, and each key keeps its own.
-LimitDefinition varying(std::string_view expression) {
-  LimitDefinition limit = Limit(expression, "t").definition();
-  limit.varies = true;
-  return limit;
-}
-
 TEST(Snapshot, LeavesOutTheKeysOfALimitThatAnotherKindReplaced) {
   MemoryStore store;
   LimitedKeys(store, varying("token_bucket 2/1h")).take("former", kStart, 2);
@@ -226,8 +215,9 @@ TEST(Snapshot, NumbersThatNoExpressionHasArePossible) {
   EXPECT_EQ(LimitedKeys(*third, large).peek("b", kStart).remaining, 4);
 }
 
-// The number of a limit that is forgotten meanwhile is not given to another one.
-TEST(Snapshot, LimitsKeepTheirNumbersUntilItIsWritten) {
+// Loads a snapshot of 4,000 keys of a limit "a" into `again`. While it is written, the limit gives
+// way to a token_bucket of that name, all of whose keys are used; if told so, its keys are reset.
+void load_what_changed_meanwhile(MemoryStore& again, const char* name, bool with_reset) {
   MemoryStore store;
   auto first = std::make_unique<LimitedKeys>(store, "sliding_log 3/1h", "a");
   for (std::uint64_t i = 0; i < 4'000; ++i) first->take(key_name(i), kStart, 3);
@@ -237,13 +227,18 @@ TEST(Snapshot, LimitsKeepTheirNumbersUntilItIsWritten) {
   write_snapshot(store, kStart, [&](std::string_view piece) {
     bytes += piece;
     if (++pieces != 1'000) return;
-    for (std::uint64_t i = 0; i < 4'000; ++i) first->reset(key_name(i), kStart);
+    for (std::uint64_t i = 0; with_reset && i < 4'000; ++i) first->reset(key_name(i), kStart);
     first.reset();
-    second = std::make_unique<LimitedKeys>(store, "token_bucket 3/1h", "b");
+    second = std::make_unique<LimitedKeys>(store, "token_bucket 3/1h", name);
     for (std::uint64_t i = 0; i < 4'000; ++i) second->take(key_name(i), kStart);
   });
-  MemoryStore again;
   load(again, kStart, bytes);
+}
+
+// The number of a limit that is forgotten meanwhile is not given to another one.
+TEST(Snapshot, LimitsKeepTheirNumbersUntilItIsWritten) {
+  MemoryStore again;
+  load_what_changed_meanwhile(again, "b", true);
   std::uint64_t found_logs = 0;
   std::uint64_t found_buckets = 0;
   LimitedKeys logs(again, "sliding_log 3/1h", "a");
@@ -261,21 +256,8 @@ TEST(Snapshot, LimitsKeepTheirNumbersUntilItIsWritten) {
 }
 
 TEST(Snapshot, LimitsMayComeAndGoWhileItIsWritten) {
-  MemoryStore store;
-  auto first = std::make_unique<LimitedKeys>(store, "sliding_log 3/1h", "a");
-  for (std::uint64_t i = 0; i < 4'000; ++i) first->take(key_name(i), kStart, 3);
-  std::string bytes;
-  std::size_t pieces = 0;
-  std::unique_ptr<LimitedKeys> second;
-  write_snapshot(store, kStart, [&](std::string_view piece) {
-    bytes += piece;
-    if (++pieces != 1'000) return;
-    first.reset();
-    second = std::make_unique<LimitedKeys>(store, "token_bucket 3/1h", "a");
-    for (std::uint64_t i = 0; i < 4'000; ++i) second->take(key_name(i), kStart);
-  });
   MemoryStore again;
-  load(again, kStart, bytes);
+  load_what_changed_meanwhile(again, "a", false);
   LimitedKeys same(again, "token_bucket 3/1h", "a");
   // Its keys are those that it had when their shards were written.
   std::uint64_t found = 0;

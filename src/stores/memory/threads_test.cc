@@ -183,9 +183,7 @@ TEST(Threads, OpenOneSpaceForOneName) {
 // use a space whose numbers vary and change.
 TEST(Threads, OpenAndForgetSpaces) {
   MemoryStore store({.max_bytes = MemoryStore::kLeastBytes, .table = {}});
-  LimitDefinition varying = Limit("token_bucket 1/1s", "varying").definition();
-  varying.varies = true;
-  const LimitedKeys held(store, varying);
+  const LimitedKeys held(store, varying("token_bucket 1/1s"));
   std::atomic<int> wrong{0};
   on_threads([&](std::size_t thread) {
     for (std::uint64_t i = 0; i < 3000; ++i) {
@@ -198,9 +196,8 @@ TEST(Threads, OpenAndForgetSpaces) {
       LimitedKeys day(store, "token_bucket 1/1d", std::to_string(thread) + "." + name);
       if (i < 50) wrong += day.take("a", now).allowed ? 0 : 1;
       if (i >= 50) wrong += day.take("a", now).allowed ? 1 : 0;
-      LimitDefinition numbers = varying;
-      numbers.parts = parse_parts("token_bucket 1/1ms burst=" + std::to_string(1 + i % 100));
-      LimitedKeys(store, numbers).take(key_name(i % 1000), now);
+      const std::string numbers = "token_bucket 1/1ms burst=" + std::to_string(1 + i % 100);
+      LimitedKeys(store, varying(numbers)).take(key_name(i % 1000), now);
     }
   });
   EXPECT_EQ(wrong, 0);
