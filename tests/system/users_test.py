@@ -101,6 +101,33 @@ class Users(SystemTest):
         self.assertEqual(self.status("/healthz"), "200")
         self.assertEqual(self.status("/metrics", "--oauth2-bearer", "wrong"), "401")
 
+    def test_a_client_of_http_is_waited_for_ten_seconds(self):
+        """Until it sends a right token; what needs none is answered, and does not count."""
+        address = ("127.0.0.1", self.http)
+        health = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+        check = b"GET /auth?limit=login HTTP/1.1\r\nHost: localhost\r\nX-Sluice-Token: "
+        with Connection(address) as busy, Connection(address) as known:
+            known.send(check + self.token.encode() + b"\r\n\r\n")
+            begun = time.monotonic()
+            while time.monotonic() < begun + 18:
+                try:
+                    busy.send(health + b"\r\n")
+                    answer = busy.socket.recv(4096)
+                except ConnectionError:
+                    break
+                if not answer:
+                    break
+                self.assertIn(b" 200 OK\r\n", answer)
+                time.sleep(0.1)
+            else:
+                self.fail("it is served on and on")
+            self.assertGreater(time.monotonic(), begun + 8)
+            known.send(health + b"Connection: close\r\n\r\n")
+            self.assertRegex(known.read_all(), rb"(?s)^HTTP/1.1 204 .*HTTP/1.1 200 ")
+        metrics = run("curl", "-s", "--oauth2-bearer", self.admin,
+                      f"http://127.0.0.1:{self.http}/metrics").stdout
+        self.assertIn('sluice_login_timeouts_total{protocol="http"} 1\n', metrics)
+
     def test_a_client_of_resp_is_waited_for_ten_seconds(self):
         """Until it says who it is, and sends the rest of a command."""
         address = ("127.0.0.1", self.plain)

@@ -114,6 +114,12 @@ class TestConnection {
     return output;
   }
 
+  /// The peer has not logged in in time, unless it did.
+  bool ends_for_login() {
+    if (handler_->awaits_login()) handler_->on_login_timeout();
+    return handler_->awaits_login();
+  }
+
   StreamHandler::Progress progress;
 
  private:

@@ -43,6 +43,29 @@ TEST_F(UsersTest, AskForATokenOnEachRequest) {
   EXPECT_EQ(connection_.ask_one(post("/v1/check", kCheckBody)).status, 401);
 }
 
+TEST_F(UsersTest, MustSendATokenInTime) {
+  const auto count = [&] { return server_->protocol("http").login_timeouts.load(); };
+  EXPECT_TRUE(connection_.ends_for_login());
+  EXPECT_EQ(connection_.ask_one(get("/healthz", bearer("wrong"))).status, 200);
+  EXPECT_EQ(connection_.ask_one(post("/v1/check", kCheckBody, bearer("wrong"))).status, 401);
+  EXPECT_TRUE(connection_.ends_for_login());
+  EXPECT_EQ(count(), 2U);
+  // The user is known, although it may not do this. It may then be idle, and ask what needs no
+  // token.
+  EXPECT_EQ(connection_.ask_one(get("/v1/limits", bearer("secret"))).status, 403);
+  EXPECT_FALSE(connection_.ends_for_login());
+  EXPECT_EQ(connection_.ask_one(get("/healthz")).status, 200);
+  EXPECT_FALSE(connection_.ends_for_login());
+  TestConnection proxy(make_);
+  proxy.ask_one(get("/auth?limit=login&key=k", "X-Sluice-Token: secret\r\n"));
+  EXPECT_FALSE(proxy.ends_for_login());
+  TestConnection certified(make_, {.peer = "192.0.2.1", .certificate = "CN=gateway"});
+  EXPECT_FALSE(certified.ends_for_login());
+  TestConnection without_users(handlers_over(open_store("memory:")));
+  EXPECT_FALSE(without_users.ends_for_login());
+  EXPECT_EQ(count(), 2U);
+}
+
 TEST_F(UsersTest, MustHaveTheRightBeforeALongBodyIsRead) {
   using Next = StreamHandler::Next;
   for (const std::string length : {"Content-Length: 20000", "Transfer-Encoding: chunked"}) {

@@ -87,6 +87,8 @@ struct Exchange {
   bool is_last = false;
   /// The client's roles, by the token of the request or else by Peer::access.
   Roles roles = kNoRole;
+  /// Whether the request has the token of a user.
+  bool has_right_token = false;
   /// If true, this request was not carried out: it is run again when the store has decided the
   /// batch.
   bool is_to_repeat = false;

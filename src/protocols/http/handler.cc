@@ -119,6 +119,7 @@ void Handler::run(std::string& output, bool has_body, bool is_last) {
   } catch (const std::system_error& error) {
     respond_with({.status = 503, .detail = error.what(), .retry_after_s = 1});
   }
+  has_sent_token_ = has_sent_token_ || exchange.has_right_token;
   if (exchange.is_to_repeat) {
     parser_.repeat();
   } else if (exchange.options.closes) {

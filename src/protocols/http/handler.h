@@ -28,6 +28,14 @@ class Handler final : public StreamHandler {
   /// Answers 408.
   void on_timeout(std::string& output) override;
 
+  /// Until a request has come with a right token, to a path that needs one, unless the peer is
+  /// known without a token.
+  bool awaits_login() override {
+    peer_.access.update();
+    return !has_sent_token_ && !peer_.access.identity().is_known;
+  }
+  void on_login_timeout() override { ++thread_->counters.login_timeouts; }
+
  private:
   Progress run_requests(std::string_view input, std::string& output);
   void run(std::string& output, bool has_body, bool is_last);
@@ -46,6 +54,7 @@ class Handler final : public StreamHandler {
   std::unique_ptr<CheckList> list_;  // The request that is being answered is one.
   bool is_batch_full_ = false;
   bool is_closing_ = false;
+  bool has_sent_token_ = false;  // A right one, with some request.
 };
 
 /// Makes the handlers of HTTP connections, which share `server`.
@@ -63,8 +72,11 @@ inline constexpr std::string_view kRefusal =
     R"({"type":"about:blank","title":"Service Unavailable","status":503,)"
     R"("detail":"the server has no connection left"})";
 
-/// The time between requests, and the time for the rest of one.
+/// The time between requests, the time for the rest of one, and the time until the first that has
+/// the token of a user, where the server asks for one: paths that need no token do not keep a
+/// connection open for longer.
 inline constexpr StreamTimeouts kTimeouts{.idle = std::chrono::minutes(5),
-                                          .request = std::chrono::seconds(10)};
+                                          .request = std::chrono::seconds(10),
+                                          .login = std::chrono::seconds(10)};
 
 }  // namespace sluice::http

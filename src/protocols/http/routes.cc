@@ -150,6 +150,7 @@ void check_access(Exchange& exchange, const Route& route) {
     }
     if (login.verdict == Access::Verdict::kWrong) refuse(401, "the token is wrong");
     identity = &login.identity;
+    exchange.has_right_token = true;
   }
   if (!identity->is_known) refuse(401, "this server asks for a token or a certificate");
   if (!identity->may(route.role)) refuse(403, "this user has no role for this path");
