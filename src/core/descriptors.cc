@@ -6,13 +6,14 @@
 
 namespace sluice {
 
-void allow_descriptors(std::size_t wanted) {
+std::size_t allow_descriptors(std::size_t wanted) {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
+  const rlim_t before = limit.rlim_cur;
   const rlim_t possible = std::min<rlim_t>(limit.rlim_max, wanted);
-  if (limit.rlim_cur >= possible) return;
+  if (before >= possible) return possible;
   limit.rlim_cur = possible;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0 ? possible : before;
 }
 
 }  // namespace sluice

@@ -5,7 +5,7 @@
 namespace sluice {
 
 /// Raises the limit of this process's open descriptors to `wanted`, or as far as the system allows.
-/// Never lowers it.
-void allow_descriptors(std::size_t wanted);
+/// Never lowers it. Returns the limit, at most `wanted`.
+std::size_t allow_descriptors(std::size_t wanted);
 
 }  // namespace sluice

@@ -45,8 +45,12 @@ std::atomic<std::uint64_t>& counter_of(ProtocolCounters& counters, ConnectionEve
   return counters.timed_out_unread;
 }
 
-/// Descriptors for other things than connections: listeners, loops, files.
+/// Descriptors for other things than connections: listeners, loops, files, the store.
 constexpr std::size_t kOtherDescriptors = 1024;
+/// The fewest of them with which a server works, apart from the loop of each thread and the
+/// listener of each address.
+constexpr std::size_t kLeastOtherDescriptors = 64;
+constexpr std::size_t kLoopDescriptors = 4;
 
 /// Connections that only the addresses of admin may open, so that operators reach a server whose
 /// clients hold all others.
@@ -86,6 +90,32 @@ void report_slow_decisions(ServerContext& context, std::chrono::nanoseconds thre
           {"left_out", static_cast<std::int64_t>(batch.left_out)}}});
   });
   slow.set_threshold(threshold);
+}
+
+/// The most connections for which the system lets this process open descriptors: clients get fewer
+/// than the options say, so that the server's own descriptors and the connections of admin are
+/// left. Throws std::runtime_error if none would be left for clients.
+std::size_t possible_connections(const ServerOptions& options, std::size_t threads,
+                                 std::size_t addresses, const LogFunction& log) {
+  const std::size_t wanted = options.max_connections;
+  const std::size_t reserved =
+      kAdminConnections + kLeastOtherDescriptors + threads * kLoopDescriptors + addresses;
+  const std::size_t allowed = allow_descriptors(wanted + reserved + kOtherDescriptors);
+  const std::string why =
+      "the system allows this process " + std::to_string(allowed) +
+      " open files (ulimit -Hn, LimitNOFILE of systemd), and the server needs " +
+      std::to_string(reserved) + " of them itself";
+  if (allowed <= reserved) throw std::runtime_error("no client could connect: " + why);
+  const std::size_t possible = allowed - reserved;
+  if (possible >= wanted) return wanted;
+  log({LogLevel::kWarning,
+       "fewer_connections",
+       "at most " + counted(possible, "connection") + " at a time, not " + std::to_string(wanted) +
+           ": " + why,
+       {{"connections", static_cast<std::int64_t>(possible)},
+        {"wanted", static_cast<std::int64_t>(wanted)},
+        {"open_files", static_cast<std::int64_t>(allowed)}}});
+  return possible;
 }
 
 std::chrono::nanoseconds snapshot_every(const ServerOptions& options) {
@@ -179,12 +209,12 @@ Server::Server(const ServerOptions& options, LogFunction log) : parts_(std::make
     parts_->snapshots.emplace(std::dynamic_pointer_cast<MemoryStore>(store), options.snapshot,
                               parts_->log);
   }
-  // If the system allows fewer, the server pauses accepting while none is left.
-  allow_descriptors(options.max_connections + kOtherDescriptors);
+  const std::size_t max_connections =
+      possible_connections(options, parts_->threads, parts_->listening.size(), parts_->log);
   parts_->context =
       std::make_shared<ServerContext>(std::move(store), options.limits, parts_->threads,
                                       ServerFacts{.store_url = parts_->store_url,
-                                                  .max_connections = options.max_connections,
+                                                  .max_connections = max_connections,
                                                   .users = options.users,
                                                   .admits_strangers = options.insecure,
                                                   .client_rules = options.client_rules,
@@ -194,7 +224,7 @@ Server::Server(const ServerOptions& options, LogFunction log) : parts_(std::make
   parts_->streams.emplace(
       parts_->services_of(parts_->listening, parts_->tls_servers),
       StreamServerOptions{.threads = parts_->threads,
-                          .max_connections = options.max_connections,
+                          .max_connections = max_connections,
                           .cannot_accept = [log = parts_->log](const std::string& why) {
                             log({LogLevel::kWarning, "cannot_accept", why});
                           }});

@@ -1,9 +1,11 @@
 """The addresses of admin: which paths are served where."""
 
 import os
+import re
 import signal
 import unittest
 
+from fleet import await_true
 from harness import BINARY, Connection, Process, SystemTest, free_port, run
 
 OPERATORS = ("/metrics", "/v1/limits", "/v1/top?limit=(other)")
@@ -61,6 +63,37 @@ class Admin(SystemTest):
         for path in ("/healthz", "/metrics"):
             self.assertEqual(self.status(f"http://127.0.0.1:{admin}{path}"), "200", path)
         self.assertEqual(self.status(f"http://127.0.0.1:{http}/healthz"), "503")
+
+    def test_operators_are_served_where_the_system_allows_few_descriptors(self):
+        http, admin = free_port(), free_port()
+        command = (BINARY, "serve", "--resp", f"127.0.0.1:{free_port()}", "--threads", "2",
+                   "--http", f"127.0.0.1:{http}", "--admin", f"127.0.0.1:{admin}",
+                   "--max-connections", "500")
+        server = Process("prlimit", "--nofile=200:200", *command)
+        self.addCleanup(server.stop)
+        server.await_output("serving ")
+        self.assertRegex(server.output(), r"^sluice: at most \d+ connections at a time, not 500: "
+                                          r"the system allows this process 200 open files .*\n")
+        for _ in range(200):
+            self.enterContext(Connection(("127.0.0.1", http)))
+        most = re.search(r"at most (\d+)", server.output())[1]
+
+        def metrics():
+            return run("curl", "-s", f"http://127.0.0.1:{admin}/metrics").stdout
+
+        await_true("all connections of clients are held",
+                   lambda: f'sluice_connections{{protocol="http"}} {most}\n' in metrics())
+        self.assertIn(f"\nsluice_max_connections {most}\n", metrics())
+        self.assertNotIn("connections wait", server.output())
+        server.stop()
+        # The soft limit alone is raised.
+        with Process("prlimit", "--nofile=200:4096", *command) as raised:
+            raised.await_output("serving ")
+            self.assertNotIn("at most", raised.output())
+        refused = run("prlimit", "--nofile=90:90", *command)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("no client could connect: the system allows this process 90 open files",
+                      refused.stderr)
 
     def test_a_public_address_of_admin_is_refused_as_any(self):
         refused = run(BINARY, "serve", "--resp", f"127.0.0.1:{free_port()}",
