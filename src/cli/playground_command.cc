@@ -20,7 +20,7 @@ Example:
   sluice playground --port 8088)";
 
 int run_playground(const std::string& address) {
-  const auto log = std::make_shared<Log>(std::cerr);
+  const auto log = std::make_shared<Log>(unlocked_standard_error());
   const LogOptions quiet{.level = LogLevel::kError};
   log->configure(quiet);
   const auto load = [&] {

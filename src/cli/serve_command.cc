@@ -1,6 +1,5 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <iostream>
 #include <map>
 #include <memory>
 #include <span>
@@ -119,7 +118,7 @@ ServerOptions read_options(const CommandLine& line) {
 }
 
 int run(const CommandLine& line) {
-  const auto log = std::make_shared<Log>(std::cerr);
+  const auto log = std::make_shared<Log>(unlocked_standard_error());
   // What the file says is not known yet, and may be what cannot be read.
   log->configure(log_options_of(line, {}));
   const std::string& file = line.config_file.empty() ? line.limits_file : line.config_file;

@@ -10,13 +10,18 @@ namespace sluice {
 int run_server_process(const LoadOptions& load, const std::string& file,
                        const std::shared_ptr<Log>& log,
                        const std::function<void(const Server&)>& started) {
+  // Others may hold shares of the log when the process ends, so this waits for it.
+  const auto end = [&](int status) {
+    log->flush();
+    return status;
+  };
   const auto fail = [&](const std::exception& error, int status) {
     log->write({LogLevel::kError, "not_started", error.what()});
-    return status;
+    return end(status);
   };
   try {
     run_server(load, file, log, started);
-    return 0;
+    return end(0);
   } catch (const ConfigError& error) {
     return fail(error, kMisused);
   } catch (const std::exception& error) {

@@ -1,14 +1,15 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
-#include <mutex>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <variant>
 #include <vector>
 
@@ -60,24 +61,41 @@ struct LogOptions {
   std::chrono::nanoseconds slow = std::chrono::seconds(1);
 };
 
-/// Writes events to a stream, each in one piece. An event that cannot be written, or not to its
-/// end, is lost; the later ones are written as far as that is possible, on lines of their own.
-/// Thread-safe.
+/// Writes events to a stream, on a thread of its own: a caller never waits for the stream, which
+/// may be a pipe that nothing reads. While the stream takes nothing, kMaxWaitingBytes of lines wait
+/// for it; further events are lost, and a line says how many once the stream takes lines again.
+///
+/// Each event is written in one piece. One that cannot be written, or not to its end, is lost; the
+/// later ones are written as far as that is possible, on lines of their own. Thread-safe.
 class Log {
  public:
-  /// `out` outlives this, and nothing else writes to it.
-  explicit Log(std::ostream& out) : out_(out) {}
+  static constexpr std::size_t kMaxWaitingBytes = std::size_t{256} * 1024;
+  /// How long the end of the log waits for a stream that takes nothing.
+  static constexpr std::chrono::seconds kLastWait{1};
+
+  /// `out` outlives this, and nothing else writes to it. If `out` takes nothing at the end of this,
+  /// the thread that waits for it is left behind: then `out` must last as long as the process.
+  explicit Log(std::ostream& out);
+  /// Calls flush().
+  ~Log();
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
 
   /// Applies from the next event on.
   void configure(const LogOptions& options);
   void write(const LogEvent& event);
+  /// Returns when no event waits for the stream, or after kLastWait; false then.
+  bool flush();
 
  private:
-  std::mutex mutex_;  // Held while the stream is used.
-  std::ostream& out_;
-  bool is_cut_ = false;  // What was written last is not a whole line. Guarded by mutex_.
-  std::atomic<LogFormat> format_ = LogFormat::kText;
-  std::atomic<LogLevel> level_ = LogLevel::kInfo;
+  struct Lines;
+
+  const std::shared_ptr<Lines> lines_;
+  std::thread writer_;
 };
+
+/// Standard error for a Log, which lasts as long as the process. Unlike std::cerr it has no lock,
+/// for which the end of the process would wait while a thread of the log waits for a full pipe.
+std::ostream& unlocked_standard_error();
 
 }  // namespace sluice

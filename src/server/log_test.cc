@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <cstdint>
+#include <latch>
 #include <sstream>
+#include <string>
 
 namespace sluice {
 namespace {
@@ -42,6 +45,7 @@ TEST(Log, EventsBelowTheLevelAreLeftOut) {
   log.write({LogLevel::kWarning, "store_lost", "three"});
   log.configure({.format = LogFormat::kJson});
   log.write({LogLevel::kInfo, "serving", "four"});
+  EXPECT_TRUE(log.flush());
   EXPECT_EQ(out.str().substr(0, out.str().find('{')), "sluice: one\nsluice: three\n");
   EXPECT_NE(out.str().find(R"("message":"four"})"), std::string::npos);
 }
@@ -64,10 +68,13 @@ TEST(Log, GoesOnAfterALineThatCouldNotBeWritten) {
   std::ostream out(&disk);
   Log log(out);
   log.write({LogLevel::kInfo, "serving", "one"});
+  EXPECT_TRUE(log.flush());
   disk.room = 0;
   log.write({LogLevel::kInfo, "serving", "two"});
+  EXPECT_TRUE(log.flush());
   disk.room = 1'000;
   log.write({LogLevel::kInfo, "serving", "three"});
+  EXPECT_TRUE(log.flush());
   EXPECT_EQ(disk.str(), "sluice: one\nsluice: three\n");
 }
 
@@ -78,10 +85,48 @@ TEST(Log, BeginsANewLineAfterOneThatWasWrittenInPart) {
   disk.room = 9;
   log.write({LogLevel::kInfo, "serving", "one"});
   log.write({LogLevel::kInfo, "serving", "two"});
+  EXPECT_TRUE(log.flush());
   disk.room = 1'000;
   log.write({LogLevel::kInfo, "serving", "three"});
   log.write({LogLevel::kInfo, "serving", "four"});
+  EXPECT_TRUE(log.flush());
   EXPECT_EQ(disk.str(), "sluice: o\nsluice: three\nsluice: four\n");
+}
+
+/// Takes nothing until it is opened.
+class ClosedPipe : public std::stringbuf {
+ public:
+  std::latch open{1};
+
+ private:
+  std::streamsize xsputn(const char* bytes, std::streamsize count) override {
+    open.wait();
+    return std::stringbuf::xsputn(bytes, count);
+  }
+};
+
+TEST(Log, ItsCallersDoNotWaitForTheStream) {
+  ClosedPipe pipe;
+  std::ostream out(&pipe);
+  Log log(out);
+  log.configure({.format = LogFormat::kJson});
+  constexpr int kEvents = 400;
+  const std::string text(1'000, 'x');
+  for (int i = 0; i < kEvents; ++i) log.write({LogLevel::kInfo, "serving", text});
+  pipe.open.count_down();
+  EXPECT_TRUE(log.flush());
+  std::istringstream written(pipe.str());
+  std::int64_t lines = 0;
+  std::int64_t lost = 0;
+  for (std::string line; std::getline(written, line); ++lines) {
+    const boost::json::object event = boost::json::parse(line).as_object();
+    if (event.at("event") != "log_lines_lost") continue;
+    EXPECT_EQ(lost, 0);
+    lost = event.at("lines").as_int64();
+  }
+  EXPECT_GT(lost, 0);
+  EXPECT_EQ(lines - 1 + lost, kEvents);
+  EXPECT_LE(pipe.str().size(), Log::kMaxWaitingBytes + 2'500);
 }
 
 RC_GTEST_PROP(Log, AnyBytesBecomeOneLineOfJson, (const std::string& text)) {

@@ -9,10 +9,18 @@ import unittest
 
 from fleet import await_true
 from harness import (BINARY, PATIENCE_S, ROOT, Connection, RedisServer, Server, SystemTest,
-                     free_port, sluice)
+                     free_port, open_socket, sluice)
 
 ROW = re.compile(r"^\| `(\w+)` \| (info|warning|error) \|.*\|([^|]*)\|$", re.MULTILINE)
 USUAL = {"time", "level", "event", "message"}
+
+
+def listens(port):
+    try:
+        open_socket(("127.0.0.1", port)).close()
+        return True
+    except OSError:
+        return False
 
 
 class LogTest(SystemTest):
@@ -133,6 +141,26 @@ class LogTest(SystemTest):
         os.close(reader)
         with Connection(("127.0.0.1", port)) as connection:
             process.send_signal(signal.SIGUSR1)  # The server has a line for it.
+            self.assertEqual(connection.ask("PING"), "PONG")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(PATIENCE_S), 0)
+
+    def test_a_reader_that_reads_nothing_does_not_hold_the_server_up(self):
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        full = os.fdopen(os.dup(writer), "wb", buffering=0)
+        os.set_blocking(writer, False)
+        while full.write(b"x" * 4096):
+            pass
+        full.close()
+        os.set_blocking(writer, True)
+        port = free_port()
+        process = subprocess.Popen([BINARY, "serve", "--resp", f"127.0.0.1:{port}"], stderr=writer)
+        self.addCleanup(process.kill)
+        os.close(writer)
+        await_true("it listens", lambda: listens(port))
+        process.send_signal(signal.SIGUSR1)  # The server has a line for it.
+        with Connection(("127.0.0.1", port)) as connection:
             self.assertEqual(connection.ask("PING"), "PONG")
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(PATIENCE_S), 0)
