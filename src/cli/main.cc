@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <functional>
@@ -45,6 +46,28 @@ std::string suggest_argument(const CLI::App& app) {
   return "";
 }
 
+// Names the unexpected arguments in the order in which they were given. (CLI11 reverses it.)
+std::string describe_extras(const CLI::App& app) {
+  const std::vector<std::string> extras = app.remaining(true);
+  const char* const beginning = extras.size() == 1 ? "The following argument was not expected: "
+                                                   : "The following arguments were not expected: ";
+  return beginning + CLI::detail::join(extras, " ");
+}
+
+// The arguments, in the reverse order, as CLI11 takes them. "help" and "help SUBCOMMAND" become the
+// option --help of the program or of the subcommand.
+std::vector<std::string> read_arguments(const CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (!arguments.empty() && arguments.front() == "help") {
+    arguments.erase(arguments.begin());
+    const auto is_named = [&](const CLI::App* each) { return each->get_name() == arguments[0]; };
+    const bool is_known = arguments.empty() || !app.get_subcommands(is_named).empty();
+    if (is_known) arguments.emplace_back("--help");
+  }
+  std::ranges::reverse(arguments);
+  return arguments;
+}
+
 // Points to the help of the subcommand that was named, or to that of the program.
 std::string help_hint(const CLI::App& app) {
   const std::vector<CLI::App*> named = app.get_subcommands();
@@ -66,12 +89,15 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   std::function<int()> chosen;
   for (const AddCommand add : kCommands) add(app, chosen);
+  // Set last, since subcommands without a footer would inherit it.
+  app.footer("sluice help SUBCOMMAND, or sluice SUBCOMMAND --help, lists its options.");
   try {
-    app.parse(argc, argv);
+    app.parse(read_arguments(app, argc, argv));
   } catch (const CLI::Success& help) {
     chosen = [&app, help] { return app.exit(help); };
-  } catch (const CLI::ExtrasError& error) {
-    std::cerr << "sluice: " << error.what() << suggest_argument(app) << help_hint(app) << '\n';
+  } catch (const CLI::ExtrasError&) {
+    std::cerr << "sluice: " << describe_extras(app) << suggest_argument(app) << help_hint(app)
+              << '\n';
     return sluice::kMisused;
   } catch (const CLI::ParseError& error) {
     std::cerr << "sluice: " << error.what() << help_hint(app) << '\n';

@@ -36,6 +36,21 @@ class Refusals(SystemTest):
         self.assertEqual(misspelt.returncode, 2)
         self.assertIn("(did you mean 'replay'?)", misspelt.stderr)
 
+    def test_unexpected_arguments_are_named_in_their_order(self):
+        self.expect_refusal(["--b", "--a", "c"], "were not expected: --b --a c (sluice serve")
+        result = sluice("b", "a")
+        self.assertIn("were not expected: b a (sluice --help", result.stderr)
+
+    def test_help_as_a_subcommand(self):
+        for name in ("", "replay", "serve", "token"):
+            words = [name] if name else []
+            result = sluice("help", *words)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertEqual(result.stdout, sluice(*words, "--help").stdout)
+        misspelt = sluice("help", "repaly")
+        self.assertEqual((misspelt.returncode, misspelt.stdout), (2, ""))
+        self.assertIn("was not expected: repaly (did you mean 'replay'?)", misspelt.stderr)
+
     def test_bad_thread_counts(self):
         for threads in ("0", "-1", "x", "100000"):
             result = sluice("serve", "--threads", threads)
