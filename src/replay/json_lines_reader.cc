@@ -129,6 +129,8 @@ class JsonLinesReader : public LineReader {
     return found;
   }
 
+  bool knows(std::string_view /*name*/) override { return false; }
+
   std::string known_fields() const override { return "those of each line"; }
 
   std::string_view default_key() const override { return "{key}"; }

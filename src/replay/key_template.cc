@@ -47,6 +47,11 @@ KeyTemplate::KeyTemplate(std::string_view text) : text_(text) {
 }
 
 void KeyTemplate::bind(LineReader& reader) {
+  const bool is_constant = pieces_.size() == 1 && !pieces_[0].is_field;
+  if (is_constant && reader.knows(pieces_[0].text)) {
+    fail(text_, "all requests would have the same key; did you mean {" +
+                    printable(pieces_[0].text, kTypedColumns) + "}?");
+  }
   for (Piece& piece : pieces_) {
     if (!piece.is_field) continue;
     const auto slot = reader.slot(piece.text);

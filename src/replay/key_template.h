@@ -18,7 +18,8 @@ class KeyTemplate {
   explicit KeyTemplate(std::string_view text);
 
   /// Looks up the fields in a reader; call it before the first read() of each file. If one is
-  /// missing, throws std::invalid_argument with one sentence that lists the reader's fields.
+  /// missing, throws std::invalid_argument with one sentence that lists the reader's fields; so it
+  /// does if the template is the name of a field without its braces, most likely by mistake.
   void bind(LineReader& reader);
 
   /// Appends the key of a record of the bound reader.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 #include <string>
 
 namespace sluice::replay {
@@ -53,7 +54,20 @@ TEST(KeyTemplate, SaysWhatIsWrong) {
             "key template \"a {ip\": a { without its } at character 3 (write {{ for a brace)");
   EXPECT_EQ(template_fault("ip}"),
             "key template \"ip}\": a } without its { at character 3 (write }} for a brace)");
+  EXPECT_EQ(template_fault("ip"),
+            "key template \"ip\": all requests would have the same key; did you mean {ip}?");
+  EXPECT_EQ(template_fault("ips"), "none");
+  EXPECT_EQ(template_fault("the ip"), "none");
   EXPECT_EQ(template_fault("{}"), "key template \"{}\": a field without a name at character 1");
+}
+
+TEST(KeyTemplate, MissesNoBracesOfAColumn) {
+  std::string reason;
+  const auto reader = make_csv_reader("time,user", reason);
+  EXPECT_THROW(KeyTemplate("user").bind(*reader), std::invalid_argument);
+  EXPECT_NO_THROW(KeyTemplate("users").bind(*reader));
+  // Each line of JSON has fields of its own.
+  EXPECT_NO_THROW(KeyTemplate("user").bind(*make_json_lines_reader()));
 }
 
 }  // namespace

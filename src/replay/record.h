@@ -51,6 +51,9 @@ class LineReader {
   /// As slot(), for a field that a line may lack: it is empty then.
   virtual std::optional<std::size_t> optional_slot(std::string_view name) { return slot(name); }
 
+  /// Whether slot() knows the name; false if it takes any.
+  virtual bool knows(std::string_view name) { return slot(name).has_value(); }
+
   /// The names that slot() knows, for error messages: "ip, ident, user".
   virtual std::string known_fields() const = 0;
 

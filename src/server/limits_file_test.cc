@@ -144,6 +144,10 @@ TEST(LimitsFileTest, PointsAtMistakesInALimitWithMembers) {
       fault_in_limit(limit + "key: \"{ip}/{user}\""),
       "f.yaml:1:51: the key has no field {user}: there are {ip}, {header:Name}, {query:name}, "
       "{method}, {path} and {host}");
+  EXPECT_EQ(fault_in_limit(limit + "key: ip"),
+            "f.yaml:1:45: all requests would have the same key; did you mean {ip}?");
+  EXPECT_EQ(fault_in_limit(limit + "key: header:X-User"),
+            "f.yaml:1:45: all requests would have the same key; did you mean {header:X-User}?");
   EXPECT_EQ(fault_in_limit(limit + "key: 'a{ip'"),
             "f.yaml:1:47: the key has a brace without its other; a brace itself is written twice");
   EXPECT_EQ(fault_in_limit(limit + "overrides: yes"),

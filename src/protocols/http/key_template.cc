@@ -114,6 +114,10 @@ void append_key(std::string_view key_template, const OriginalRequest& request, A
 }
 
 std::optional<TemplateMistake> find_mistake(std::string_view key_template) {
+  if (is_field(key_template)) {
+    return TemplateMistake{"all requests would have the same key; did you mean {" +
+                           std::string(key_template) + "}?"};
+  }
   PieceReader pieces(key_template);
   PieceReader::Piece piece;
   while (pieces.next(piece)) {

@@ -23,7 +23,8 @@ inline constexpr std::array<std::string_view, 4> kPlainFields = {"ip", "method",
 void append_key(std::string_view key_template, const OriginalRequest& request, Arena& arena,
                 std::string& output);
 
-/// What is wrong with a template: an unmatched brace, an unknown field, or too many fields.
+/// What is wrong with a template: an unmatched brace, an unknown field, too many fields, or no more
+/// than the name of a field without its braces. (append_key() takes the last one as a text.)
 struct TemplateMistake {
   std::string sentence;
   std::size_t offset = 0;  ///< Of the character where it is.
