@@ -272,9 +272,11 @@ TEST_F(RequestPipelineTlsTest, FilesThatCannotBeUsedAreNamed) {
   EXPECT_EQ(misuse(with({.ca_file = key})), "TLS to 127.0.0.1:1: the CA file " + key +
                                                 " cannot be used: no certificate or crl found");
   EXPECT_EQ(misuse(with({.certificate_file = key, .key_file = key})),
-            "TLS to 127.0.0.1:1: the certificate file " + key + " cannot be used: no start line");
+            "TLS to 127.0.0.1:1: the certificate file " + key +
+                " cannot be used: it has no certificate in PEM");
   EXPECT_EQ(misuse(with({.certificate_file = pem})),
-            "TLS to 127.0.0.1:1: the key in " + pem + " cannot be used: unsupported");
+            "TLS to 127.0.0.1:1: the key in " + pem +
+                " cannot be used: it has no private key without a passphrase in PEM");
   EXPECT_EQ(misuse(with({.certificate_file = pem, .key_file = files_.server_key.native()})),
             "TLS to 127.0.0.1:1: the key in " + files_.server_key.native() +
                 " cannot be used: key values mismatch");
