@@ -15,7 +15,16 @@ bool looks_like_name(std::string_view text) {
   return text.size() <= kMaxNameBytes && text.find_first_of(" \t/&") == std::string_view::npos;
 }
 
+std::string unknown_limit(std::string_view name, const NamedLimits& named) {
+  std::vector<std::string_view> names;
+  for (const auto& limit : named.all()) names.push_back(limit->limit.space());
+  return "no limit is named '" + std::string(name) + "'" + suggest_name(name, names);
+}
+
 }  // namespace
+
+UnknownLimit::UnknownLimit(std::string_view name, const NamedLimits& named)
+    : InvalidLimit(unknown_limit(name, named), 0) {}
 
 LimitRegistry::LimitRegistry(std::shared_ptr<Store> store, std::shared_ptr<const NamedLimits> named)
     : store_(std::move(store)), named_(std::move(named)) {}
@@ -27,10 +36,7 @@ const std::shared_ptr<const RegisteredLimit>& LimitRegistry::find(
     if (const auto* known = remembered_.find(name_or_expression)) return *known;
   }
   if (looks_like_name(name_or_expression)) {
-    std::vector<std::string_view> names;
-    for (const auto& limit : named_->all()) names.push_back(limit->limit.space());
-    throw UnknownLimit("no limit is named '" + std::string(name_or_expression) + "'" +
-                       suggest_name(name_or_expression, names));
+    throw UnknownLimit(name_or_expression, *named_);
   }
   if (!answers_expressions()) throw InvalidLimit("this server answers named limits only", 0);
   Limit limit(name_or_expression);

@@ -16,7 +16,8 @@ namespace sluice {
 /// Thrown for a text that can only be meant as the name of a limit, if no limit has this name.
 class UnknownLimit final : public InvalidLimit {
  public:
-  explicit UnknownLimit(const std::string& sentence) : InvalidLimit(sentence, 0) {}
+  /// The sentence also has the name that was probably meant, of those of `named`.
+  UnknownLimit(std::string_view name, const NamedLimits& named);
 };
 
 /// Finds the limit that a client names: by the name of a limit, or by an

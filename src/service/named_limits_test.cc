@@ -22,7 +22,6 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
-using testing::Optional;
 using testing::SizeIs;
 
 using Kind = LimitOverride::Kind;
@@ -323,9 +322,9 @@ TEST_P(NamedLimitsTest, TogetherADenialIsAmongTheKeysDeniedMost) {
   ask_together({{"trial", "a", 3}, {"login", "b", 6}});
   ask_together({{"api", "internal:cron"}, {"login", "b", 7}, {"login", "c"}});
   ask_together({{"api", "banned:eve"}, {"login", "d"}});
-  EXPECT_THAT(context->top("login", 9), Optional(ElementsAre(KeyCount{"b", 2, 0})));
-  EXPECT_THAT(context->top("trial", 9), Optional(IsEmpty()));
-  EXPECT_THAT(context->top("api", 9), Optional(IsEmpty()));
+  EXPECT_THAT(context->top("login", 9), ElementsAre(KeyCount{"b", 2, 0}));
+  EXPECT_THAT(context->top("trial", 9), IsEmpty());
+  EXPECT_THAT(context->top("api", 9), IsEmpty());
 }
 
 TEST_P(NamedLimitsTest, TogetherSaysWhatGoesWrong) {

@@ -82,13 +82,12 @@ std::uint64_t ServerContext::count(std::size_t limit, Outcome outcome, Source so
   return decisions;
 }
 
-std::optional<std::vector<KeyCount>> ServerContext::top(std::string_view limit,
-                                                        std::size_t most) const {
+std::vector<KeyCount> ServerContext::top(std::string_view limit, std::size_t most) const {
   const auto current = named_.get();
   const auto* const named = current->find(limit);
-  if (named == nullptr && limit != kOtherLimits) return std::nullopt;
+  if (named == nullptr && limit != kOtherLimits) throw UnknownLimit(limit, *current);
   const std::size_t number = named == nullptr ? 0 : (*named)->number;
-  if (named != nullptr && number == 0) return std::vector<KeyCount>();
+  if (named != nullptr && number == 0) return {};
   TopKeys::Merged merged;
   std::uint64_t least = 0;
   for (const auto& thread : threads_) thread->counters.denied.merge_into(number, merged, least);

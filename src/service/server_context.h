@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -155,8 +154,8 @@ class ServerContext {
   std::vector<LimitCount> limits() const;
 
   /// The keys that a named limit, or all others together (kOtherLimits), has denied most, at most
-  /// `most`, the one denied most first. Nothing if no limit has this name. Thread-safe.
-  std::optional<std::vector<KeyCount>> top(std::string_view limit, std::size_t most) const;
+  /// `most`, the one denied most first. Throws UnknownLimit. Thread-safe.
+  std::vector<KeyCount> top(std::string_view limit, std::size_t most) const;
   static constexpr std::size_t kMaxTop = TopKeys::kCounters;
   static constexpr std::size_t kUsualTop = 20;
 

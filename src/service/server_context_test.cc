@@ -18,7 +18,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-using testing::Optional;
 
 const std::vector<Limit> kNamed{Limit("token_bucket 2/1h", "login"),
                                 Limit("token_bucket 9/1h", "api")};
@@ -227,8 +226,8 @@ TEST_F(ServerContextTest, CountsBoundedlyManyNamesOverItsLife) {
                                             LimitCount{"(other)", "", 9, 1}));
   EXPECT_THAT(context.outcomes(), ElementsAre(OutcomeCount{"(other)", true, Source::kStore, 9},
                                               OutcomeCount{"(other)", false, Source::kStore, 1}));
-  EXPECT_THAT(context.top("a1099", 9), Optional(IsEmpty()));
-  EXPECT_THAT(context.top("(other)", 9), Optional(ElementsAre(KeyCount{"bob", 1, 0})));
+  EXPECT_THAT(context.top("a1099", 9), IsEmpty());
+  EXPECT_THAT(context.top("(other)", 9), ElementsAre(KeyCount{"bob", 1, 0}));
 }
 
 TEST_F(ServerContextTest, RefusesTwoLimitsOfOneName) {

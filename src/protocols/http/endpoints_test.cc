@@ -371,7 +371,8 @@ TEST_F(EndpointsTest, TellsTheKeysDeniedMost) {
             R"({"limit":"login","keys":[{"key":"bob","denied":2,"error":0},)"
             R"({"key":"a\"\u000a","denied":1,"error":0}]})");
   EXPECT_EQ(connection.ask_one(get("/v1/top?limit=api&n=3")).body, R"({"limit":"api","keys":[]})");
-  EXPECT_EQ(connection.ask_one(get("/v1/top?limit=none")).status, 404);
+  EXPECT_EQ(connection.ask_one(get("/v1/top?limit=lgoin")).body,
+            problem(404, "Not Found", "no limit is named 'lgoin' (did you mean 'login'?)"));
   EXPECT_THAT(connection.ask_one(get("/v1/top")).body,
               HasSubstr(R"("status":400,"detail":"the parameter limit is missing")"));
   for (const std::string n : {"0", "1001", "x", "-1"}) {

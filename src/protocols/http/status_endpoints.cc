@@ -1,5 +1,6 @@
 #include <charconv>
 #include <string>
+#include <vector>
 
 #include "protocols/http/endpoints.h"
 #include "protocols/http/query.h"
@@ -61,17 +62,21 @@ void run_top(Exchange& exchange) {
   if (limit.empty()) throw Problem{.status = 400, .detail = "the parameter limit is missing"};
   const std::string_view n = query_value(query, "n", arena);
   std::size_t most = ServerContext::kUsualTop;
-  const auto [end, error] = std::from_chars(n.data(), n.data() + n.size(), most);
-  const bool is_number = error == std::errc() && end == n.data() + n.size();
+  const auto [end, failure] = std::from_chars(n.data(), n.data() + n.size(), most);
+  const bool is_number = failure == std::errc() && end == n.data() + n.size();
   if (!n.empty() && (!is_number || most < 1 || most > ServerContext::kMaxTop)) {
     throw Problem{.status = 400, .detail = "the parameter \"n\" must be an integer from 1 to 1000"};
   }
-  const auto rows = exchange.thread.server->top(limit, most);
-  if (!rows) throw Problem{.status = 404, .detail = "no limit has the name that \"limit\" says"};
+  std::vector<KeyCount> rows;
+  try {
+    rows = exchange.thread.server->top(limit, most);
+  } catch (const UnknownLimit& error) {
+    throw Problem{.status = 404, .detail = error.what()};
+  }
   std::string body = R"({"limit":)";
   append_json_string(body, limit);
   body.append(R"(,"keys":[)");
-  for (const KeyCount& row : *rows) {
+  for (const KeyCount& row : rows) {
     body.append(body.back() == '[' ? R"({"key":)" : R"(,{"key":)");
     append_json_string(body, row.key);
     body.append(R"(,"denied":)");

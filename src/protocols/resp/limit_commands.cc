@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "algorithms/limit_definition.h"
 #include "core/arithmetic.h"
@@ -196,11 +197,15 @@ void run_sluice_top(CommandContext& context, Arguments arguments) {
   if (arguments.size() == kWithNumber && !read_integer(context, {"n", arguments[2]}, kKeys, most)) {
     return;
   }
-  const auto rows = context.thread.server->top(arguments[1], static_cast<std::size_t>(most));
+  std::vector<KeyCount> rows;
+  try {
+    rows = context.thread.server->top(arguments[1], static_cast<std::size_t>(most));
+  } catch (const UnknownLimit& error) {
+    return context.reply().error(std::string("ERR ") + error.what());
+  }
   Writer reply = context.reply();
-  if (!rows) return reply.error("ERR no limit has this name");
-  reply.array(rows->size());
-  for (const KeyCount& row : *rows) {
+  reply.array(rows.size());
+  for (const KeyCount& row : rows) {
     reply.array(3);
     reply.bulk(row.key);
     reply.integer(static_cast<std::int64_t>(row.count));

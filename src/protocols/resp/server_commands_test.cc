@@ -156,7 +156,7 @@ TEST_F(ServerCommandsTest, ListsTheKeysDeniedMost) {
             "*2\r\n*3\r\n$3\r\nbob\r\n:3\r\n:0\r\n*3\r\n$3\r\nann\r\n:1\r\n:0\r\n");
   EXPECT_EQ(run("SLUICE.TOP login 1"), "*1\r\n*3\r\n$3\r\nbob\r\n:3\r\n:0\r\n");
   EXPECT_EQ(run("SLUICE.TOP (other)"), "*0\r\n");
-  EXPECT_EQ(run("SLUICE.TOP none"), "-ERR no limit has this name\r\n");
+  EXPECT_EQ(run("SLUICE.TOP lgoin"), "-ERR no limit is named 'lgoin' (did you mean 'login'?)\r\n");
   EXPECT_THAT(run("SLUICE.TOP login 1001"), HasSubstr("-ERR"));
 }
 
