@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/algorithm/hex.hpp>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 
@@ -15,6 +17,7 @@ namespace sluice {
 namespace {
 
 constexpr std::size_t kTokenBytes = 32;
+constexpr std::size_t kTokenCharacters = 43;
 constexpr std::size_t kMaxUserNameBytes = 64;
 /// Counts wrong tokens by the client's address. If there are too many addresses, the store forgets
 /// some, which may then send wrong tokens again.
@@ -22,7 +25,7 @@ constexpr const char* kStore = "memory:?max_bytes=1048576&full=allow";
 
 const Identity kUnknown{.is_known = false, .roles = kNoRole};
 
-// See Access::identify().
+// Who a client is that has sent no token.
 Identity identify_in(const Access::Users& users, bool is_local, std::string_view certificate,
                      bool admits_strangers) {
   if (users.empty()) {
@@ -62,35 +65,24 @@ bool is_user_name(std::string_view text) {
 }
 
 std::string make_token() {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  constexpr unsigned kDigitBits = 6;
   std::array<unsigned char, kTokenBytes> bytes{};
   if (::RAND_bytes(bytes.data(), bytes.size()) != 1) {
     throw std::runtime_error("the system has no random bits");
   }
-  std::string token;
-  unsigned pending = 0;
-  unsigned bits = 0;
-  for (const unsigned char byte : bytes) {
-    pending = pending << 8U | byte;
-    for (bits += 8; bits >= kDigitBits; bits -= kDigitBits) {
-      token += kDigits[pending >> (bits - kDigitBits) & 63U];
-    }
-  }
-  token += kDigits[pending << (kDigitBits - bits) & 63U];
+  // Base64 with one character of padding, and a zero after it.
+  std::array<unsigned char, kTokenCharacters + 2> text{};
+  ::EVP_EncodeBlock(text.data(), bytes.data(), kTokenBytes);
+  std::string token(text.begin(), text.begin() + kTokenCharacters);
+  std::ranges::replace(token, '+', '-');
+  std::ranges::replace(token, '/', '_');
   return token;
 }
 
 std::string token_sha256(std::string_view token) {
   std::array<unsigned char, kTokenBytes> hash{};
   ::EVP_Digest(token.data(), token.size(), hash.data(), nullptr, ::EVP_sha256(), nullptr);
-  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
-  for (const unsigned char byte : hash) {
-    text += kDigits[byte >> 4U];
-    text += kDigits[byte & 15U];
-  }
+  boost::algorithm::hex_lower(hash.begin(), hash.end(), std::back_inserter(text));
   return text;
 }
 
@@ -98,10 +90,6 @@ Access::Access(Users users, bool admits_strangers)
     : admits_strangers_(admits_strangers),
       users_(std::make_shared<const Users>(std::move(users))),
       wrong_(open_store(kStore), Limit(kWrongTokens)) {}
-
-Identity Access::identify(bool is_local, std::string_view certificate) const {
-  return identify_in(*users_.get(), is_local, certificate, admits_strangers_);
-}
 
 Access::Login Access::log_in(std::string_view name, std::string_view token, std::string_view peer) {
   Login login{.identity = find_token(*users_.get(), name, token_sha256(token))};

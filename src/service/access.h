@@ -75,10 +75,6 @@ class Access {
 
   bool admits_strangers() const { return admits_strangers_; }
 
-  /// Who a client is that has sent no token. `is_local`: it has connected over loopback or a Unix
-  /// socket. `certificate`: the subject of its certificate, or empty.
-  Identity identify(bool is_local, std::string_view certificate) const;
-
   /// Whether a token is right.
   enum class Verdict : std::uint8_t { kRight, kWrong, kTooManyWrong };
   struct Login {
@@ -105,11 +101,12 @@ class Access {
 /// sent since. Not thread-safe.
 class ClientAccess {
  public:
-  /// `access` outlives this; the others are as for Access::identify().
+  /// `access` outlives this. `is_local`: the client has connected over loopback or a Unix socket.
+  /// `certificate`: the subject of its certificate, or empty.
   ClientAccess(Access& access, bool is_local, std::string_view certificate);
 
   /// If the users have been replaced since the last call, identifies the client again: by its token
-  /// if that is still right, otherwise as Access::identify() does. Returns whether it did so.
+  /// if that is still right, otherwise as if it had sent none. Returns whether it did so.
   bool update() {
     if (access_->users().version() == version_) return false;
     identify();

@@ -23,6 +23,11 @@ std::vector<User> users() {
           {.name = "", .token_sha256 = "", .certificate = "CN=gateway", .roles = kMetricsRole}};
 }
 
+// Of a client that has sent no token.
+Identity identity(Access& access, bool is_local, std::string_view certificate) {
+  return ClientAccess(access, is_local, certificate).identity();
+}
+
 TEST(AccessTest, TokensAreLongAndNeverTheSame) {
   const std::string token = make_token();
   EXPECT_EQ(token.size(), 43U);  // 256 bits, 6 in each.
@@ -35,21 +40,21 @@ TEST(AccessTest, TokensAreLongAndNeverTheSame) {
 }
 
 TEST(AccessTest, WithoutUsersThoseOfThisMachineMayDoEverything) {
-  const Access access;
+  Access access;
   EXPECT_FALSE(access.has_users());
-  EXPECT_EQ(access.identify(true, "").roles, kAllRoles);
-  EXPECT_EQ(access.identify(true, "CN=gateway").roles, kAllRoles);
-  EXPECT_EQ(access.identify(false, "CN=gateway").roles, Roles{kCheckRole});
-  EXPECT_EQ(access.identify(false, "").roles, kAllRoles);  // The server was told: --insecure.
+  EXPECT_EQ(identity(access, true, "").roles, kAllRoles);
+  EXPECT_EQ(identity(access, true, "CN=gateway").roles, kAllRoles);
+  EXPECT_EQ(identity(access, false, "CN=gateway").roles, Roles{kCheckRole});
+  EXPECT_EQ(identity(access, false, "").roles, kAllRoles);  // The server was told: --insecure.
 }
 
 TEST(AccessTest, WithUsersEveryClientMustBeOne) {
-  const Access access(users());
-  EXPECT_FALSE(access.identify(true, "").is_known);
-  EXPECT_EQ(access.identify(true, "").roles, Roles{kNoRole});
-  EXPECT_FALSE(access.identify(false, "CN=gateway,O=other").is_known);
-  EXPECT_TRUE(access.identify(false, "CN=gateway").is_known);
-  EXPECT_EQ(access.identify(false, "CN=gateway").roles, Roles{kMetricsRole});
+  Access access(users());
+  EXPECT_FALSE(identity(access, true, "").is_known);
+  EXPECT_EQ(identity(access, true, "").roles, Roles{kNoRole});
+  EXPECT_FALSE(identity(access, false, "CN=gateway,O=other").is_known);
+  EXPECT_TRUE(identity(access, false, "CN=gateway").is_known);
+  EXPECT_EQ(identity(access, false, "CN=gateway").roles, Roles{kMetricsRole});
 }
 
 TEST(ClientAccessTest, IsWhoItWasWhereTheUserIsRemovedOrHasAnotherToken) {
@@ -128,11 +133,12 @@ TEST(AccessTest, RefusesWrongTokens) {
 }
 
 TEST(AccessTest, WithoutUsersStrangersMayAskOnlyIfToldSo) {
-  const Access strict({}, false);
-  EXPECT_FALSE(strict.identify(false, "").is_known);
-  EXPECT_EQ(strict.identify(false, "CN=gateway").roles, Roles{kCheckRole});
-  EXPECT_EQ(strict.identify(true, "").roles, kAllRoles);
-  EXPECT_EQ(Access({}, true).identify(false, "").roles, kAllRoles);
+  Access strict({}, false);
+  Access open({}, true);
+  EXPECT_FALSE(identity(strict, false, "").is_known);
+  EXPECT_EQ(identity(strict, false, "CN=gateway").roles, Roles{kCheckRole});
+  EXPECT_EQ(identity(strict, true, "").roles, kAllRoles);
+  EXPECT_EQ(identity(open, false, "").roles, kAllRoles);
 }
 
 TEST(AccessTest, LimitsTheWrongTokensOfAnAddress) {

@@ -19,6 +19,10 @@ double in_seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
+double in_seconds(Instant instant) {
+  return in_seconds(std::chrono::nanoseconds(instant));
+}
+
 // "memory" of "memory:?max_bytes=1048576".
 std::string kind_of_store(const ServerContext& server) {
   const std::string& url = server.facts().store_url;
@@ -26,11 +30,11 @@ std::string kind_of_store(const ServerContext& server) {
 }
 
 void write_process(const ServerContext& server, MetricsText& out) {
-  out.family("sluice_build_info", Type::kGauge, "The version of the server, as a label; always 1.");
-  out.sample({{"version", SLUICE_VERSION}}, std::uint64_t{1});
-  out.family("process_start_time_seconds", Type::kGauge,
-             "When the server was started, in seconds since the Unix epoch.");
-  out.sample({}, in_seconds(std::chrono::nanoseconds(server.started_at())));
+  out.single("sluice_build_info", Type::kGauge, "The version of the server, as a label; always 1.",
+             std::uint64_t{1}, {{"version", SLUICE_VERSION}});
+  out.single("process_start_time_seconds", Type::kGauge,
+             "When the server was started, in seconds since the Unix epoch.",
+             in_seconds(server.started_at()));
   out.single("process_resident_memory_bytes", Type::kGauge,
              "The bytes of the process that are in the machine's memory.", resident_bytes());
 }
@@ -52,25 +56,23 @@ void write_certificates(const ServerContext& server, MetricsText& out) {
 }
 
 void write_reloads(const ServerContext& server, MetricsText& out) {
-  const ServerContext::Attempts reloads = server.reloads();
   out.family("sluice_reloads_total", Type::kCounter,
              "How often the server has read its files again, by whether it took what they say.");
-  write_attempts(reloads, out);
-  out.family("sluice_last_reload_time_seconds", Type::kGauge,
+  write_attempts(server.reloads(), out);
+  out.single("sluice_last_reload_time_seconds", Type::kGauge,
              "When the server last took what its files say, at its start or later, in seconds "
-             "since the Unix epoch.");
-  out.sample({}, in_seconds(std::chrono::nanoseconds(reloads.last_success)));
+             "since the Unix epoch.",
+             in_seconds(server.reloads().last_success));
 }
 
 void write_snapshots(const ServerContext& server, MetricsText& out) {
-  const ServerContext::Attempts snapshots = server.snapshots();
   out.family("sluice_snapshots_total", Type::kCounter,
              "How often a snapshot of the store was to be written, by whether it was.");
-  write_attempts(snapshots, out);
-  out.family("sluice_last_snapshot_time_seconds", Type::kGauge,
+  write_attempts(server.snapshots(), out);
+  out.single("sluice_last_snapshot_time_seconds", Type::kGauge,
              "When the server last wrote a snapshot, in seconds since the Unix epoch; 0 before the "
-             "first.");
-  out.sample({}, in_seconds(std::chrono::nanoseconds(snapshots.last_success)));
+             "first.",
+             in_seconds(server.snapshots().last_success));
   out.family("sluice_snapshot_interval_seconds", Type::kGauge,
              "How often a snapshot of the store is to be written.");
   const std::chrono::nanoseconds every = server.facts().snapshot_every;
@@ -112,36 +114,28 @@ void write_durations(const ServerContext& server, const std::string& store, Metr
   for (std::size_t i = 0; i < DurationCounts::kBuckets; ++i) {
     so_far += counts.decisions[i];
     const bool is_last = i == DurationCounts::kBoundsNs.size();
-    const double bound =
-        is_last ? 0 : in_seconds(std::chrono::nanoseconds(DurationCounts::kBoundsNs[i]));
+    const double bound = is_last ? 0 : in_seconds(DurationCounts::kBoundsNs[i]);
     const std::string le = is_last ? "+Inf" : MetricsText::number(bound);
     out.sample({{"store", store}, {"le", le}}, so_far, "_bucket");
   }
-  const auto sum = std::chrono::nanoseconds(static_cast<std::int64_t>(counts.sum_ns));
-  out.sample({{"store", store}}, in_seconds(sum), "_sum");
+  const auto sum_ns = static_cast<std::int64_t>(counts.sum_ns);
+  out.sample({{"store", store}}, in_seconds(sum_ns), "_sum");
   out.sample({{"store", store}}, so_far, "_count");
-}
-
-// A family of one sample, of the store.
-template <class Value>
-void write_of_store(MetricsText& out, const std::string& store, std::string_view name, Type type,
-                    std::string_view help, Value value) {
-  out.family(name, type, help);
-  out.sample({{"store", store}}, value);
 }
 
 void write_store(const ServerContext& server, const std::string& store, MetricsText& out) {
   const StoreHealth now = health(server.store());
   const auto counter = [&](std::string_view name, std::string_view help, std::uint64_t value) {
-    write_of_store(out, store, name, Type::kCounter, help, value);
+    out.single(name, Type::kCounter, help, value, {{"store", store}});
   };
   const auto time = [&](std::string_view name, std::string_view help,
                         std::chrono::nanoseconds value) {
-    write_of_store(out, store, name, Type::kGauge, help, in_seconds(value));
+    out.single(name, Type::kGauge, help, in_seconds(value), {{"store", store}});
   };
   const std::uint64_t is_up = now.state == StoreHealth::State::kUp ? 1 : 0;
-  write_of_store(out, store, "sluice_store_up", Type::kGauge,
-                 "1 while all servers of the store that are used are connected, else 0.", is_up);
+  out.single("sluice_store_up", Type::kGauge,
+             "1 while all servers of the store that are used are connected, else 0.", is_up,
+             {{"store", store}});
   counter("sluice_store_lost_total", "How often the store was lost.", now.times_lost);
   time("sluice_store_deadline_seconds", "The deadline of a decision.", now.deadline);
   time("sluice_store_round_trip_p50_seconds",

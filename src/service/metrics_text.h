@@ -25,10 +25,12 @@ class MetricsText {
   void sample(Labels labels, std::uint64_t value, std::string_view suffix = {});
   void sample(Labels labels, double value, std::string_view suffix = {});
 
-  /// A family of one sample without labels.
-  void single(std::string_view name, Type type, std::string_view help, std::uint64_t value) {
+  /// A family of one sample.
+  template <class Value>
+  void single(std::string_view name, Type type, std::string_view help, Value value,
+              Labels labels = {}) {
     family(name, type, help);
-    sample({}, value);
+    sample(labels, value);
   }
 
   const std::string& text() const { return text_; }

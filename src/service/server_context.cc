@@ -22,12 +22,6 @@ ThreadContext::ThreadContext(const std::shared_ptr<Store>& store, const CurrentL
       current_(current),
       version_(current.version()) {}
 
-void ThreadContext::update() {
-  // Read first: if the limits are replaced meanwhile, the next call takes them.
-  version_ = current_.version();
-  limits.replace(current_.get());
-}
-
 ServerContext::ServerContext(std::shared_ptr<Store> store, const ServedLimits& served,
                              std::size_t threads, ServerFacts facts)
     : store_(std::move(store)),
@@ -104,31 +98,6 @@ DurationCounts ServerContext::durations() const {
   DurationCounts counts;
   for (const auto& thread : threads_) thread->counters.durations.add_to(counts);
   return counts;
-}
-
-void ServerContext::Attempts::count(bool success, Instant now) {
-  ++(success ? succeeded : failed);
-  if (success) last_success = now;
-}
-
-ServerContext::Attempts ServerContext::reloads() const {
-  const std::lock_guard lock(mutex_);
-  return reloads_;
-}
-
-void ServerContext::count_reload(bool succeeded) {
-  const std::lock_guard lock(mutex_);
-  reloads_.count(succeeded, store_->now());
-}
-
-ServerContext::Attempts ServerContext::snapshots() const {
-  const std::lock_guard lock(mutex_);
-  return snapshots_;
-}
-
-void ServerContext::count_snapshot(bool succeeded) {
-  const std::lock_guard lock(mutex_);
-  snapshots_.count(succeeded, store_->now());
 }
 
 ProtocolCounters& ServerContext::protocol(std::string_view name) {

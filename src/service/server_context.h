@@ -49,7 +49,10 @@ class ThreadContext {
   /// Begins an empty batch with the present limits, which apply to the whole batch.
   void begin_batch() {
     batch.clear();
-    if (current_.version() != version_) update();
+    if (current_.version() == version_) return;
+    // Read first: if the limits are replaced meanwhile, the next call takes them.
+    version_ = current_.version();
+    limits.replace(current_.get());
   }
 
   LimitRegistry limits;
@@ -57,8 +60,6 @@ class ThreadContext {
   DecisionBatch batch;
 
  private:
-  void update();
-
   const CurrentLimits& current_;
   std::uint64_t version_ = 0;
 };
@@ -159,23 +160,26 @@ class ServerContext {
   static constexpr std::size_t kMaxTop = TopKeys::kCounters;
   static constexpr std::size_t kUsualTop = 20;
 
-  /// How often something was tried, and how it ended.
+  /// How often something was tried, and how it ended. Thread-safe.
   struct Attempts {
-    std::uint64_t succeeded = 0;
-    std::uint64_t failed = 0;
+    std::atomic<std::uint64_t> succeeded = 0;
+    std::atomic<std::uint64_t> failed = 0;
     /// By the store's clock.
-    Instant last_success = 0;
+    std::atomic<Instant> last_success = 0;
 
-    void count(bool success, Instant now);
+    void count(bool success, Instant now) {
+      ++(success ? succeeded : failed);
+      if (success) last_success = now;
+    }
   };
   /// How often the server has read its files again, and how often it did not take them because of a
-  /// mistake. Before the first success, last_success is when the server was started. Thread-safe.
-  Attempts reloads() const;
-  void count_reload(bool succeeded);
+  /// mistake. Before the first success, last_success is when the server was started.
+  const Attempts& reloads() const { return reloads_; }
+  void count_reload(bool succeeded) { reloads_.count(succeeded, store_->now()); }
   /// How often the server has written a snapshot of the store, and how often that failed. Before
-  /// the first success, last_success is 0. Thread-safe.
-  Attempts snapshots() const;
-  void count_snapshot(bool succeeded);
+  /// the first success, last_success is 0.
+  const Attempts& snapshots() const { return snapshots_; }
+  void count_snapshot(bool succeeded) { snapshots_.count(succeeded, store_->now()); }
 
   /// How long timed decisions took (see DecisionBatch), over all threads. Thread-safe.
   DurationCounts durations() const;
@@ -206,10 +210,10 @@ class ServerContext {
       std::make_shared<const std::vector<ServedCertificate>>()};
   SlowDecisions slow_;
   std::vector<std::unique_ptr<ThreadContext>> threads_;
+  Attempts reloads_;
+  Attempts snapshots_;
   mutable std::mutex mutex_;
   std::map<std::string, ProtocolCounters, std::less<>> protocols_;  // guarded by mutex_
-  Attempts reloads_;                                                // guarded by mutex_
-  Attempts snapshots_;                                              // guarded by mutex_
 };
 
 }  // namespace sluice
