@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/store.h"
+#include "core/text_hash.h"
 #include "service/named_limits.h"
 #include "service/recent_cache.h"
 

@@ -9,37 +9,6 @@
 namespace sluice {
 namespace {
 
-/// The spaces of one named limit: its own, which overrides share if their limits can read its
-/// states, and one more for each other kind of state. The latter are named after the limit and the
-/// kind, "api/fixed_window 1m", which can be neither the name of a limit nor an expression.
-class Spaces {
- public:
-  Spaces(Store& store, LimitHistory& history, const NamedLimit& named)
-      : store_(store), history_(history), named_(named) {
-    open(named.limit);
-  }
-
-  /// The space for the keys of this limit, which is the named limit or that of an override.
-  std::shared_ptr<Space> open(const Limit& limit) {
-    LimitDefinition definition = limit.definition();
-    const std::string kind = state_kind(definition.parts);
-    std::shared_ptr<Space>& space = by_kind_[kind];
-    if (space != nullptr) return space;
-    const bool is_own = by_kind_.size() == 1;
-    if (!is_own) definition.space += '/' + kind;
-    // The store is told that not all keys of the space have the same numbers.
-    definition.varies = !named_.overrides.empty();
-    const HeldSpace held = history_.open_space(store_, definition);
-    return space = {held, held->get()};
-  }
-
- private:
-  Store& store_;
-  LimitHistory& history_;
-  const NamedLimit& named_;
-  std::map<std::string, std::shared_ptr<Space>> by_kind_;
-};
-
 void require_same_kind(const Limit& limit, const LimitOverride& override) {
   if (!override.limit) return;
   const bool lends_permits = lends(limit.definition());
@@ -69,11 +38,8 @@ std::uint16_t LimitHistory::number_of(const std::string& name) {
 
 HeldSpace LimitHistory::open_space(Store& store, const LimitDefinition& limit) {
   const auto known = spaces_.find(limit.space);
-  HeldSpace held = known == spaces_.end() ? nullptr : known->second.lock();
-  auto space = held == nullptr ? store.open_space(limit) : store.replace_space(*held, limit);
-  if (held == nullptr || *held != space) {
-    held = std::make_shared<const std::shared_ptr<Space>>(std::move(space));
-  }
+  const HeldSpace former = known == spaces_.end() ? nullptr : known->second.lock();
+  const HeldSpace held = open_held(store, former, limit);
   spaces_[limit.space] = held;
   if (spaces_.size() >= purge_at_) {
     std::erase_if(spaces_, [](const auto& row) { return row.second.expired(); });
@@ -87,19 +53,35 @@ NamedLimits::NamedLimits(Store& store, const ServedLimits& served, LimitHistory&
   require_valid(served);
   for (const NamedLimit& named : served.named) {
     const std::string& name = named.limit.space();
-    Spaces spaces(store, history, named);
+    // By kind of state: overrides share the space of the named limit if their limits can read its
+    // states. The spaces of other kinds are named after the limit and the kind, "api/fixed_window
+    // 1m", which can be neither the name of a limit nor an expression.
+    std::map<std::string, std::shared_ptr<Space>> spaces;
+    const auto open_space = [&](const Limit& limit) {
+      LimitDefinition definition = limit.definition();
+      const std::string kind = state_kind(definition.parts);
+      std::shared_ptr<Space>& space = spaces[kind];
+      if (space != nullptr) return space;
+      const bool is_own = spaces.size() == 1;
+      if (!is_own) definition.space += '/' + kind;
+      // The store is told that not all keys of the space have the same numbers.
+      definition.varies = !named.overrides.empty();
+      const HeldSpace held = history.open_space(store, definition);
+      return space = {held, held->get()};
+    };
+    const std::shared_ptr<Space> own = open_space(named.limit);
     std::unique_ptr<Overrides> overrides;
     if (!named.overrides.empty()) overrides = std::make_unique<Overrides>();
     for (const LimitOverride& each : named.overrides) {
       const Limit& limit = each.limit ? *each.limit : named.limit;
-      overrides->add(each.key, {{limit, spaces.open(limit)}, each.kind});
+      overrides->add(each.key, {{limit, open_space(limit)}, each.kind});
     }
-    all_.push_back(std::make_shared<const RegisteredLimit>(
-        RegisteredLimit{{named.limit, spaces.open(named.limit)},
-                        history.number_of(name),
-                        named.dry_run,
-                        named.key,
-                        std::move(overrides)}));
+    RegisteredLimit registered{{named.limit, own},
+                               history.number_of(name),
+                               named.dry_run,
+                               named.key,
+                               std::move(overrides)};
+    all_.push_back(std::make_shared<const RegisteredLimit>(std::move(registered)));
     by_name_.emplace(name, all_.back());
   }
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/store.h"
+#include "core/text_hash.h"
 #include "service/overrides.h"
 #include "service/served_limits.h"
 #include "waiting/limit_binding.h"
@@ -40,10 +41,6 @@ struct RegisteredLimit : BoundLimit {
     return *this;
   }
 };
-
-/// A share of a space's share. All users of the space hold this one, so the use count of the space
-/// itself tells the store that they are one caller (Store::replace_space()).
-using HeldSpace = std::shared_ptr<const std::shared_ptr<Space>>;
 
 /// What a server keeps when it replaces its set of named limits by another. Not thread-safe.
 class LimitHistory {

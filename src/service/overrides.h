@@ -8,18 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/text_hash.h"
 #include "service/served_limits.h"
 #include "waiting/limit_binding.h"
 
 namespace sluice {
-
-/// Hashes texts, so that a map of strings can be searched by a view.
-struct TextHash {
-  using is_transparent = void;
-  std::size_t operator()(std::string_view text) const {
-    return std::hash<std::string_view>{}(text);
-  }
-};
 
 /// What an override says of its keys: the limit that applies. An override without a limit of its
 /// own refers to the limit that it overrides, for resets and the release of permits.

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/text_hash.h"
+
 namespace sluice {
 
 /// How often a key was seen, for display.
@@ -80,14 +82,8 @@ class TopKeys {
     std::uint64_t count = 0;
     std::uint64_t error = 0;
   };
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const {
-      return std::hash<std::string_view>{}(text);
-    }
-  };
 
-  std::unordered_map<std::string, Counter, Hash, std::equal_to<>> counters_;
+  std::unordered_map<std::string, Counter, TextHash, std::equal_to<>> counters_;
   std::set<std::pair<std::uint64_t, std::string_view>> by_count_;  // Views of counters_' keys.
 };
 

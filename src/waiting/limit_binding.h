@@ -31,6 +31,14 @@ struct BoundLimit {
   }
 };
 
+/// A share of a space's share. All parts of one user (a limiter, a server) hold this one, so that
+/// the use count of the space itself tells the store how many users it has.
+using HeldSpace = std::shared_ptr<const std::shared_ptr<Space>>;
+
+/// Opens the space of the limit, for a user that holds `held`, or null, and will hold the result
+/// instead (Store::replace_space()). Throws StoreError.
+HeldSpace open_held(Store& store, const HeldSpace& held, const LimitDefinition& limit);
+
 /// Connects a limiter with its store and its limit. set_limit() may replace the limit while other
 /// threads ask; asking takes no lock, because bound() stays valid: every limit that was ever set is
 /// kept, once for each space it has had, at most kMostLimits. Thread-safe.
@@ -72,18 +80,13 @@ class LimitBinding {
   void set_limit(Limit limit);
 
  private:
-  using HeldSpace = std::shared_ptr<const std::shared_ptr<Space>>;
-
   void require_kind(const Limit& limit) const;
-  void keep(Limit limit, std::shared_ptr<Space> space);
+  void keep(Limit limit, HeldSpace space);
 
   const std::shared_ptr<Store> store_;
   const Kind kind_;
   std::mutex mutex_;  // guards the next two, and the writes of current_
-  /// The binding's single share of the current space. The spaces in bounds_ are shares of this
-  /// object, not of the space, so that the space's use count tells the store how many limiters use
-  /// it.
-  HeldSpace held_;
+  HeldSpace held_;    // The current space, of which the spaces in bounds_ are shares.
   /// All limits there have been, by space and expression (a view of the limit's own text). The
   /// entries never move.
   std::map<std::pair<const Space*, std::string_view>, BoundLimit> bounds_;

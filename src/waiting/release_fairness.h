@@ -8,6 +8,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "core/text_hash.h"
 #include "waiting/timer_thread.h"
 
 namespace sluice {
@@ -62,16 +63,13 @@ class ReleaseFairness {
     TimePoint backs_off_until = TimePoint::min();
     int grants = 0;
   };
-  struct Hash : std::hash<std::string_view> {
-    using is_transparent = void;
-  };
 
   Run run() const { return is_notified_.load(std::memory_order_relaxed) ? kNotified : kPolling; }
 
   std::atomic<bool> is_notified_{false};
   mutable std::mutex mutex_;
   // guarded by mutex_
-  std::unordered_map<std::string, Record, Hash, std::equal_to<>> records_;
+  std::unordered_map<std::string, Record, TextHash, std::equal_to<>> records_;
 };
 
 }  // namespace sluice

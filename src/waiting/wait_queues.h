@@ -11,6 +11,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "core/text_hash.h"
 #include "waiting/release_fairness.h"
 #include "waiting/requests.h"
 #include "waiting/returns.h"
@@ -136,9 +137,6 @@ class WaitQueues final {
     std::shared_ptr<Queue> queue;
     std::size_t waiting = 0;
   };
-  struct Hash : std::hash<std::string_view> {
-    using is_transparent = void;
-  };
 
   bool has_queue(std::string_view key) const;
   static void join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop);
@@ -151,7 +149,7 @@ class WaitQueues final {
   Sleepers sleepers_;
   mutable std::mutex mutex_;
   // Guarded by mutex_:
-  std::unordered_map<std::string, Entry, Hash, std::equal_to<>> queues_;
+  std::unordered_map<std::string, Entry, TextHash, std::equal_to<>> queues_;
 };
 
 }  // namespace sluice
