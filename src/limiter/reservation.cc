@@ -34,12 +34,9 @@ Reservation::Reservation(const Decision& decision, std::unique_ptr<Impl> impl)
   if (impl_) ready_ = TimerQueue::later(impl_->core().now(), decision.delay);
 }
 
-Reservation::Reservation(Reservation&& other) noexcept
-    : decision_(std::exchange(other.decision_, {})),
-      ready_(other.ready_),
-      is_settled_(other.is_settled_),
-      is_cancelled_(other.is_cancelled_),
-      impl_(std::move(other.impl_)) {}
+Reservation::Reservation(Reservation&& other) noexcept {
+  *this = std::move(other);
+}
 
 Reservation& Reservation::operator=(Reservation&& other) noexcept {
   decision_ = std::exchange(other.decision_, {});

@@ -16,28 +16,16 @@ std::string in_milliseconds(std::chrono::nanoseconds time) {
                          kMillisecondNs);
 }
 
-/// Owned by its next task on the timer thread.
-class Observation final : public std::enable_shared_from_this<Observation> {
- public:
-  Observation(std::weak_ptr<Store> store, std::string name, StoreObserver observer)
-      : store_(std::move(store)), events_(std::move(name)), observer_(std::move(observer)) {}
-
-  void look() {
-    {
-      const std::shared_ptr<Store> store = store_.lock();
-      if (store == nullptr) return;
-      const StoreHealth now = health(*store);
-      for (const StoreEvent& event : events_.since_last(now, timer_->now())) observer_(event);
-    }
-    timer_->at(timer_->after(kLookAgain), [self = shared_from_this()] { self->look(); });
+// On the timer thread, again and again while the store exists.
+void look(const std::shared_ptr<TimerQueue>& timer, const std::weak_ptr<Store>& weak,
+          const std::shared_ptr<StoreEvents>& events, const StoreObserver& observer) {
+  {
+    const std::shared_ptr<Store> store = weak.lock();
+    if (store == nullptr) return;
+    for (const auto& event : events->since_last(health(*store), timer->now())) observer(event);
   }
-
- private:
-  const std::shared_ptr<TimerQueue> timer_ = TimerThread::shared();
-  const std::weak_ptr<Store> store_;
-  StoreEvents events_;
-  const StoreObserver observer_;
-};
+  timer->at(timer->after(kLookAgain), [=] { look(timer, weak, events, observer); });
+}
 
 }  // namespace
 
@@ -85,9 +73,10 @@ bool StoreEvents::begins(TimePoint& quiet_until, TimePoint now) {
 }
 
 void observe(const std::shared_ptr<Store>& store, std::string name, StoreObserver observer) {
-  const auto observation =
-      std::make_shared<Observation>(store, std::move(name), std::move(observer));
-  TimerThread::shared()->post([observation] { observation->look(); });
+  const auto timer = TimerThread::shared();
+  timer->post([timer, weak = std::weak_ptr(store),
+               events = std::make_shared<StoreEvents>(std::move(name)),
+               observer = std::move(observer)] { look(timer, weak, events, observer); });
 }
 
 StoreHealth health(const Store& store) {

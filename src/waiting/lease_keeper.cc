@@ -11,8 +11,6 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// Renewals of so many go in one batch.
-constexpr std::size_t kMostTogether = 128;
 // Between two renewals of a permit, however short its lease.
 constexpr std::chrono::milliseconds kLeastPause{1};
 // Until a renewal that the store did not answer is tried again, at most.
@@ -95,11 +93,7 @@ void LeaseKeeper::look_after() {
     arm();
   }
   for (const auto& lease : late) lease->run_callback();
-  for (auto begin = due.begin(); begin != due.end();) {
-    const auto end = begin + std::min<std::ptrdiff_t>(kMostTogether, due.end() - begin);
-    renew(Leases(begin, end));
-    begin = end;
-  }
+  if (!due.empty()) renew(std::move(due));
 }
 
 void LeaseKeeper::renew(Leases leases) {
@@ -213,28 +207,27 @@ void Lease::call_off() {
   callback_ = nullptr;
 }
 
-// Sets the state to kReleased.
-Lease::Former Lease::let_go() {
-  Former former;
+// Sets the state to kReleased. Returns whether the store may count the permit: it was held, or it
+// has expired and a renewal is in flight.
+bool Lease::let_go() {
+  bool may_count = false;
   bool has_callback = false;
   {
     const std::lock_guard lock(keeper_->mutex_);
     const State state = state_.load(std::memory_order_relaxed);
-    former.was_held = state == State::kHeld;
-    former.must_be_released = former.was_held || (state == State::kExpired && is_renewing_);
+    may_count = state == State::kHeld || (state == State::kExpired && is_renewing_);
     state_.store(State::kReleased, std::memory_order_release);
     keeper_->unschedule(*this);
     has_callback = has_callback_;
   }
   if (has_callback) call_off();
-  return former;
+  return may_count;
 }
 
 void Lease::release() {
   if (keeper_->generation_ != fork_generation()) return;  // It is the parent's.
-  const Former former = let_go();
-  if (!former.must_be_released) return;
-  if (former.was_held && was_last_ && keeper_->is_shared()) {
+  if (!let_go()) return;
+  if (was_last_ && keeper_->is_shared()) {
     keeper_->queues_->fairness().released(key_, keeper_->now());
   }
   keeper_->release(*this);

@@ -99,15 +99,8 @@ class Lease {
 
   enum class State : std::uint8_t { kHeld, kExpired, kReleased };
 
-  /// What let_go() has found.
-  struct Former {
-    bool was_held = false;
-    /// The store may count it: it was held, or it has expired and a renewal is in flight.
-    bool must_be_released = false;
-  };
-
   Request request(Operation operation) const;
-  Former let_go();
+  bool let_go();
   void run_callback();
   void call_off();
 

@@ -16,11 +16,6 @@ using TimePoint = TimerQueue::TimePoint;
 
 namespace {
 
-// The caller waits for the claim that has denied for longest.
-void wait_for_binding(AcquireRequest& request, const Decision& denied) {
-  if (request.claims.size() > 1) request.waits_for = denied.binding;
-}
-
 // Whether other callers of this process wait for one of the keys: it then waits behind them, unless
 // it wants nothing of that key.
 bool goes_behind_others(AcquireRequest& request) {
@@ -37,6 +32,17 @@ bool goes_behind_others(AcquireRequest& request) {
 Ended end_of(const AcquireRequest& request, const AcquireOutcome& denied, TimePoint now) {
   const bool is_late = now >= request.until && can_wait(request, denied, denied.asked);
   return is_late ? Ended::kTimedOut : Ended::kAnswered;
+}
+
+// Asks the store on the calling thread, if the caller has not `asked` it yet. Returns whether the
+// caller has to wait in a queue; if not, the outcome is what it is told.
+bool has_to_wait(AcquireRequest& request, std::optional<AcquireOutcome>& asked) {
+  if (!asked) asked = ask_now(request, request.claim().queues->now());
+  if (asked->error || asked->decision.allowed) return false;
+  const TimePoint now = request.claim().queues->now();
+  if (can_wait(request, *asked, now)) return true;
+  asked->decision.ended = end_of(request, *asked, now);
+  return false;
 }
 
 }  // namespace
@@ -98,10 +104,10 @@ class WaitQueues::Waiter : public std::enable_shared_from_this<Waiter> {
     }
   }
 
-  /// After the store has denied it: it waits for the claim that binds.
-  void wait_for_binding() {
-    sluice::wait_for_binding(request_, outcome_.decision);
-    denied.emplace(request_, outcome_.decision, timer_->now());
+  /// After the store has denied it: it waits for the claim that has denied for longest.
+  void wait_for_binding(const Decision& denial) {
+    if (request_.claims.size() > 1) request_.waits_for = denial.binding;
+    denied.emplace(request_, denial, timer_->now());
   }
 
   /// Ends it. The caller, which may destroy the store, is told in a task of its own: then neither
@@ -297,7 +303,7 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     if (!binds_here || outcome.decision.retry_after == kNever) {
       if (!binds_here && !waiter->is_last_try && can_wait(request, outcome, timer_->now())) {
         remove(waiter);
-        waiter->wait_for_binding();
+        waiter->wait_for_binding(outcome.decision);
         return WaitQueues::join(waiter, {});
       }
       AcquireOutcome told = outcome;
@@ -420,7 +426,7 @@ void WaitQueues::wait(AcquireRequest request, std::optional<Decision> denied,
                       const std::stop_token& stop, const Done& done) {
   const auto timer = request.claim().queues->timer();
   const auto waiter = std::make_shared<Waiter>(timer, std::move(request), done);
-  if (denied) waiter->denied.emplace(waiter->request(), *denied, timer->now());
+  if (denied) waiter->wait_for_binding(*denied);
   join(waiter, stop);
 }
 
@@ -463,14 +469,9 @@ void WaitQueues::ask_first(const std::shared_ptr<Waiter>& waiter) {
   if (goes_behind_others(waiter->request())) return join(waiter, {});
   waiter->ask([waiter] {
     if (waiter->is_done()) return;
-    const AcquireOutcome& outcome = waiter->outcome();
-    const auto now = waiter->request().claim().queues->now();
-    if (!can_wait(waiter->request(), outcome, now)) {
-      AcquireOutcome told = outcome;
-      told.decision.ended = end_of(waiter->request(), outcome, now);
-      return waiter->finish(told);
-    }
-    waiter->wait_for_binding();
+    std::optional<AcquireOutcome> asked = waiter->outcome();
+    if (!has_to_wait(waiter->request(), asked)) return waiter->finish(*asked);
+    waiter->wait_for_binding(asked->decision);
     join(waiter, {});
   });
 }
@@ -495,21 +496,23 @@ void WaitQueues::return_granted(const AcquireRequest& request, const AcquireOutc
   }
 }
 
-void WaitQueues::released(std::string_view key) {
+// Runs this on the timer thread, if callers wait for the key.
+template <class Task>
+void WaitQueues::post_to_queue(std::string_view key, const Task& task) {
   if (waiting_.load(std::memory_order_acquire) == 0) return;
   const std::lock_guard lock(mutex_);
   const auto entry = queues_.find(key);
   if (entry == queues_.end()) return;
-  timer()->post([queue = entry->second.queue] { queue->released(); });
+  timer()->post([queue = entry->second.queue, task] { task(*queue); });
+}
+
+void WaitQueues::released(std::string_view key) {
+  post_to_queue(key, [](Queue& queue) { queue.released(); });
 }
 
 void WaitQueues::blocked(std::string_view key, const Decision& denial) {
   sleepers_.wake(key, Waking::kBlocked);
-  if (waiting_.load(std::memory_order_acquire) == 0) return;
-  const std::lock_guard lock(mutex_);
-  const auto entry = queues_.find(key);
-  if (entry == queues_.end()) return;
-  timer()->post([queue = entry->second.queue, denial] { queue->blocked(denial); });
+  post_to_queue(key, [denial](Queue& queue) { queue.blocked(denial); });
 }
 
 void WaitQueues::released_all() {
@@ -522,7 +525,7 @@ void WaitQueues::released_all() {
 
 void WaitQueues::acquire(AcquireRequest request, bool others_go_first, const std::stop_token& stop,
                          const Done& done) {
-  AcquireOutcome outcome;
+  std::optional<AcquireOutcome> asked;
   try {
     if (others_go_first || goes_behind_others(request)) {
       return wait(std::move(request), std::nullopt, stop, done);
@@ -536,16 +539,14 @@ void WaitQueues::acquire(AcquireRequest request, bool others_go_first, const std
         ask_first(waiter);
       });
     }
-    outcome = ask_now(request, claim.queues->now());
-    if (can_wait(request, outcome, outcome.asked)) {
-      wait_for_binding(request, outcome.decision);
-      return wait(std::move(request), outcome.decision, stop, done);
+    if (has_to_wait(request, asked)) {
+      return wait(std::move(request), asked->decision, stop, done);
     }
   } catch (const std::exception&) {
-    outcome.error = std::current_exception();
+    asked = AcquireOutcome{.error = std::current_exception()};
   }
   request.claims.clear();  // The caller may destroy the store when it is told.
-  done(outcome);
+  done(*asked);
 }
 
 AcquireOutcome WaitQueues::acquire_blocking(AcquireRequest request, bool others_go_first,
@@ -553,15 +554,10 @@ AcquireOutcome WaitQueues::acquire_blocking(AcquireRequest request, bool others_
                                             const std::stop_token& stop) {
   std::optional<Decision> denied;
   if (asked || !(others_go_first || goes_behind_others(request))) {
-    if (!asked) asked = ask_now(request, request.claim().queues->now());
-    if (asked->error) std::rethrow_exception(asked->error);
-    if (asked->decision.allowed) return *std::move(asked);
-    const TimePoint now = request.claim().queues->now();
-    if (!can_wait(request, *asked, now)) {
-      asked->decision.ended = end_of(request, *asked, now);
+    if (!has_to_wait(request, asked)) {
+      if (asked->error) std::rethrow_exception(asked->error);
       return *std::move(asked);
     }
-    wait_for_binding(request, asked->decision);
     denied = asked->decision;
   }
   auto outcome = block_until_called<AcquireOutcome>(

@@ -139,6 +139,8 @@ class WaitQueues final {
   };
 
   bool has_queue(std::string_view key) const;
+  template <class Task>
+  void post_to_queue(std::string_view key, const Task& task);
   static void join(const std::shared_ptr<Waiter>& waiter, const std::stop_token& stop);
   static void ask_first(const std::shared_ptr<Waiter>& waiter);
   void on_left(const std::string& key);
