@@ -88,8 +88,16 @@ TEST(ServerTest, SpeaksTlsWhereItIsToldTo) {
               MatchesRegex("serving RESP on 127.0.0.1:[0-9]* with TLS, unix:[^ ]*, "
                            "\\[::1\\]:[0-9]* \\(.*"));
   options.tls.certificate = "/nonexistent/pem";
+  const std::string error =
+      "the certificate file /nonexistent/pem cannot be used: No such file or directory";
+  EXPECT_EQ(refusal(options), error);
+  // All that cannot be used are named, each once.
+  const TlsServerFiles wrong{
+      .certificate = made.server, .key = "/nonexistent/key", .client_ca = ""};
+  options.addresses["resp"].emplace_back("127.0.0.1:0", wrong);
+  options.addresses["resp"].emplace_back("[::1]:0", wrong);
   EXPECT_EQ(refusal(options),
-            "the certificate file /nonexistent/pem cannot be used: No such file or directory");
+            error + "; the key in /nonexistent/key cannot be used: No such file or directory");
 }
 
 TEST(ServerTest, KeepsItsCertificatesWhereTheNewCannotBeUsed) {
