@@ -35,7 +35,8 @@ class RemoteStore : public BatchStore {
   static std::string name_of(std::string kind, const std::vector<Endpoint>& servers) {
     std::string name = "the store on " + std::move(kind);
     for (const Endpoint& server : servers) {
-      name += (&server == servers.data() ? " " : ", ") + server.text();
+      name += &server == servers.data() ? " " : ", ";
+      name += server.text();
     }
     return name;
   }
