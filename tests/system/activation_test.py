@@ -9,7 +9,8 @@ import subprocess
 import time
 import unittest
 
-from harness import BINARY, PATIENCE_S, Connection, Process, SystemTest, command, exchange
+from harness import (BINARY, PATIENCE_S, Connection, Process, SystemTest, command, exchange,
+                     write_text)
 from harness import free_port
 
 CALLER = os.environ.get("RESTART_CALLER", "")
@@ -181,13 +182,11 @@ class Activation(SystemTest):
         server = self.start(manager, "--config", config)
         server.await_listening(("127.0.0.1", http))
         server.await_output("serving")
-        with open(config, "w", encoding="utf-8") as file:
-            file.write(f"listen: {{http: 127.0.0.1:{http}}}\n")
+        write_text(config, f"listen: {{http: 127.0.0.1:{http}}}\n")
         server.signal(signal.SIGHUP)
         server.await_output(f"not reloaded, all stays as it was: the service manager has passed a "
                             f"socket for 127.0.0.1:{resp}, where nothing is to be served")
-        with open(config, "w", encoding="utf-8") as file:
-            file.write(f"listen: {{resp: 127.0.0.1:{resp}}}\n")
+        write_text(config, f"listen: {{resp: 127.0.0.1:{resp}}}\n")
         server.signal(signal.SIGHUP)
         server.await_output("sluice: reloaded")
         with Connection(("127.0.0.1", resp)) as connection:

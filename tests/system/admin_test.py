@@ -6,7 +6,7 @@ import signal
 import unittest
 
 from fleet import await_true
-from harness import BINARY, Connection, Process, SystemTest, free_port, run
+from harness import BINARY, Connection, Process, SystemTest, free_port, run, write_text
 
 OPERATORS = ("/metrics", "/v1/limits", "/v1/top?limit=(other)")
 CHANGES = ("/v1/reset", "/v1/refund", "/v1/charge", "/v1/block")
@@ -14,12 +14,6 @@ OTHERS = ("/auth?limit=token_bucket+1000/1s", "/v1/check")
 
 
 class Admin(SystemTest):
-    def serve(self, *options):
-        server = Process(BINARY, "serve", *options)
-        self.addCleanup(server.stop)
-        server.await_output("serving ")
-        return server
-
     def has(self, port, path):
         """Whether the path is served, at 127.0.0.1."""
         return self.status(f"http://127.0.0.1:{port}{path}") != "404"
@@ -37,7 +31,7 @@ class Admin(SystemTest):
 
     def test_no_operators_at_a_public_address_of_http(self):
         resp, http, local = free_port(), free_port(), free_port()
-        self.serve("--resp", f"127.0.0.1:{resp}", "--http", f"0.0.0.0:{http}",
+        self.run_serve("--resp", f"127.0.0.1:{resp}", "--http", f"0.0.0.0:{http}",
                    "--http", f"127.0.0.1:{local}", "--insecure")
         self.assert_serves(http, operators=False, others=True)
         self.assert_serves(local, operators=True, others=True)
@@ -45,7 +39,7 @@ class Admin(SystemTest):
     def test_an_address_of_admin_takes_the_paths_over(self):
         http, admin = free_port(), free_port()
         path = os.path.join(self.temporary_folder(), "admin.sock")
-        server = self.serve("--resp", f"127.0.0.1:{free_port()}", "--http", f"127.0.0.1:{http}",
+        server = self.run_serve("--resp", f"127.0.0.1:{free_port()}", "--http", f"127.0.0.1:{http}",
                             "--admin", f"127.0.0.1:{admin}", "--admin", "unix:" + path)
         self.assertIn(f"admin HTTP on 127.0.0.1:{admin}, unix:{path}; HTTP on", server.output())
         self.assert_serves(http, operators=False, others=True)
@@ -56,7 +50,7 @@ class Admin(SystemTest):
 
     def test_operators_are_served_when_clients_hold_all_connections(self):
         http, admin = free_port(), free_port()
-        self.serve("--resp", f"127.0.0.1:{free_port()}", "--http", f"127.0.0.1:{http}",
+        self.run_serve("--resp", f"127.0.0.1:{free_port()}", "--http", f"127.0.0.1:{http}",
                    "--admin", f"127.0.0.1:{admin}", "--max-connections", "1")
         while self.status(f"http://127.0.0.1:{http}/healthz") != "503":
             self.enterContext(Connection(("127.0.0.1", http)))
@@ -105,11 +99,10 @@ class Admin(SystemTest):
         http, admin = free_port(), free_port()
         listen = f"listen: {{http: '127.0.0.1:{http}'%s}}\n"
         path = self.write_file("sluice.yaml", listen % "")
-        server = self.serve("--config", path)
+        server = self.run_serve("--config", path)
         self.assert_serves(http, operators=True, others=True)
         for extra, operators in ((f", admin: '127.0.0.1:{admin}'", False), ("", True)):
-            with open(path, "w", encoding="ascii") as file:
-                file.write(listen % extra)
+            write_text(path, listen % extra)
             server.signal(signal.SIGHUP)
             server.await_output(f"reloaded: serving {'HTTP' if operators else 'admin'}")
             self.assert_serves(http, operators=operators, others=True)

@@ -5,7 +5,7 @@ import os
 import re
 import unittest
 
-from harness import ROOT, SystemTest, npm_install, run, sluice
+from harness import ROOT, SystemTest, npm_install, read_text, run, sluice
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pages")
 SAMPLE = os.path.join(ROOT, "data", "access.log")
@@ -31,8 +31,7 @@ class AdvicePage(SystemTest):
 
     def test_the_page_has_the_advice(self):
         page, advice = self.advise(SAMPLE)
-        with open(page, encoding="utf-8") as file:
-            self.assertEqual(json.loads(DATA.search(file.read())[1]), advice)
+        self.assertEqual(json.loads(DATA.search(read_text(page))[1]), advice)
 
     def test_to_standard_output(self):
         result = sluice("advise", SAMPLE, "--html", "-")

@@ -5,13 +5,11 @@ import datetime
 import json
 import os
 import random
-import re
 import unittest
 
 from harness import ROOT, SystemTest, sluice
 
 SAMPLE = os.path.join(ROOT, "data", "access.log")
-GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
 START = datetime.datetime(2026, 3, 2, tzinfo=datetime.timezone.utc)
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64)"
 SCRAPER = "203.0.113.9"
@@ -103,12 +101,7 @@ class Sample(Advise):
         text = self.advise(sample, cwd=ROOT).stdout
         self.assertEqual(text, self.advise(sample, cwd=ROOT).stdout)
         self.assertLessEqual(max(len(line) for line in text.splitlines()), 100)
-        path = os.path.join(GOLDEN, "advice.txt")
-        if os.environ.get("SLUICE_WRITE_GOLDEN"):
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-        with open(path, encoding="utf-8") as file:
-            self.assertEqual(text, file.read(), f"differs from {path}")
+        self.expect_golden("advice.txt", text)
 
     def test_suggestions_do_what_they_say(self):
         self.expect_as_replay(SAMPLE)

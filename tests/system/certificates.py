@@ -4,7 +4,7 @@ import os
 import ssl
 import urllib.request
 
-from harness import run
+from harness import read_text, run
 
 NAMES = "subjectAltName=DNS:localhost,IP:127.0.0.1"
 
@@ -25,6 +25,10 @@ class Certificates:
 
     def key(self, name):
         return os.path.join(self.folder, name + ".key")
+
+    def der(self, name):
+        """The certificate as a server shows it."""
+        return ssl.PEM_cert_to_DER_cert(read_text(self.pem(name)))
 
     def make(self, name, *options, signed=False, subject=None, days=30):
         """Makes a certificate, or replaces it. The server warns of one of less than 14 days."""

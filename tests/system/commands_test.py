@@ -3,7 +3,7 @@
 import os
 import unittest
 
-from harness import ROOT, ServerTest, command, run
+from harness import ROOT, ServerTest, command, read_text, run
 
 CHECK_FIELDS = 6
 
@@ -17,8 +17,7 @@ class Table(ServerTest):
             fields = dict(zip(fields[::2], fields[1::2]))
             usage = f"{name.upper()} {fields['syntax']}".strip().replace("|", "\\|")
             rows.append(f"| `{usage}` | {fields['summary']} | {fields['reply']} |")
-        with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
-            text = file.read()
+        text = read_text(os.path.join(ROOT, "README.md"))
         head = "| command | what it does | reply |\n|---|---|---|\n"
         self.assertEqual(text.count(head), 1)
         written = text.partition(head)[2].partition("\n\n")[0].splitlines()

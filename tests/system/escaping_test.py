@@ -9,7 +9,7 @@ import subprocess
 import unittest
 import urllib.parse
 
-from harness import BINARY, Connection, PATIENCE_S, Process, SystemTest, free_port
+from harness import Connection, PATIENCE_S, SystemTest, free_port
 
 KEYS = (b"\x1b[31mred\x1b]0;title\x07", b"line\r\nforged: yes\n", b'quote"back\\slash',
         b"{limit=\"x\"} 1\n# HELP", b"\x00\x01\x7f\x08", b"invalid \xff\xfe\xc3", b"\xc2\x9b31m C1",
@@ -32,10 +32,7 @@ listen: {{resp: '127.0.0.1:{self.resp}', http: '127.0.0.1:{self.http}'}}
 log: {{format: text, level: info}}
 limits: {{login: {LIMIT}, api: {{limit: {LIMIT}, key: '{{header:X-Key}}'}}}}
 """)
-        self.server = Process(BINARY, "serve", "--config", path)
-        self.addCleanup(self.server.stop)
-        for port in (self.resp, self.http):
-            self.server.await_listening(("127.0.0.1", port))
+        self.server = self.run_serve("--config", path)
 
     def assert_safe(self, data):
         text = data if isinstance(data, str) else data.decode()  # Raises where it is not UTF-8.

@@ -5,7 +5,7 @@ import tempfile
 import time
 from contextlib import ExitStack
 
-from harness import PATIENCE_S, Connection, Process, RedisServer, free_port
+from harness import PATIENCE_S, Connection, Process, RedisServer, free_port, write_text
 
 SLOTS = 16384
 
@@ -37,8 +37,7 @@ class Fleet(ExitStack):
 
     def write_file(self, name, lines):
         path = os.path.join(self.folder, name)
-        with open(path, "w", encoding="ascii") as file:
-            file.write("".join(line + "\n" for line in lines))
+        write_text(path, "".join(line + "\n" for line in lines))
         return path
 
 

@@ -4,7 +4,9 @@ Every wait has the timeout PATIENCE_S. A test stops the servers that it starts b
 """
 
 import fcntl
+import http.client
 import itertools
+import json
 import os
 import re
 import shlex
@@ -18,6 +20,7 @@ import unittest
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 BINARY = os.environ.get("SLUICE_BINARY", os.path.join(ROOT, "build", "release", "sluice"))
+GOLDEN = os.path.join(ROOT, "tests", "system", "golden")
 PATIENCE_S = 20
 
 # Below the ports that the system uses for outgoing connections, and apart from those of
@@ -39,11 +42,20 @@ def sluice(*arguments, **options):
     return run(BINARY, *arguments, **options)
 
 
+def read_text(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def write_text(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 def unit_settings(path):
     """The settings of a unit of systemd, of which each is there once or its last one counts."""
-    with open(path, encoding="ascii") as file:
-        return dict(line.split("=", 1) for line in file.read().splitlines()
-                    if "=" in line and not line.startswith("#"))
+    return dict(line.split("=", 1) for line in read_text(path).splitlines()
+                if "=" in line and not line.startswith("#"))
 
 
 def unit_command(settings, state, variables):
@@ -104,8 +116,7 @@ def free_port():
 def written_to(file):
     """Everything that programs have written to this file so far. Opens it again, since the programs
     share the file position of `file`, which reading would move."""
-    with open(f"/proc/self/fd/{file.fileno()}", encoding="utf-8") as opened:
-        return opened.read()
+    return read_text(f"/proc/self/fd/{file.fileno()}")
 
 
 class Process:
@@ -126,6 +137,11 @@ class Process:
     @property
     def pid(self):
         return self._process.pid
+
+    def resident_kib(self):
+        """How much of its memory is in the machine's."""
+        status = read_text(f"/proc/{self.pid}/status")
+        return int(re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)[1])
 
     def output(self):
         """Everything that it has written so far to standard output and standard error."""
@@ -306,8 +322,34 @@ def exchange(address, data, slowly=False):
         return connection.read_all()
 
 
+def request(port, method, path, headers=None, body=None, client="127.0.0.1"):
+    """(status, headers in small letters, body) of one request by a client with this address."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, PATIENCE_S, (client, 0))
+    try:
+        connection.request(method, path, body, headers or {})
+        reply = connection.getresponse()
+        return (reply.status, {name.lower(): value for name, value in reply.getheaders()},
+                reply.read())
+    finally:
+        connection.close()
+
+
+def post(port, path, body):
+    """(status, headers in small letters, value or None) of a POST of this value as JSON."""
+    status, headers, text = request(port, "POST", path, {"Content-Type": "application/json"},
+                                    json.dumps(body))
+    return status, headers, json.loads(text) if text else None
+
+
 class SystemTest(unittest.TestCase):
     """A test of the built binary; fails if there is none."""
+
+    def expect_golden(self, name, text):
+        """Compares with a file in tests/system/golden; with SLUICE_WRITE_GOLDEN, writes it."""
+        path = os.path.join(GOLDEN, name)
+        if os.environ.get("SLUICE_WRITE_GOLDEN"):
+            write_text(path, text)
+        self.assertEqual(text, read_text(path), f"differs from {path}")
 
     @classmethod
     def setUpClass(cls):
@@ -326,6 +368,20 @@ class SystemTest(unittest.TestCase):
             file.write(content if isinstance(content, bytes) else content.encode())
         return path
 
+    def refusal(self, *arguments, code=2):
+        """The one line that `sluice` says, and nothing else, when it ends with this code."""
+        result = sluice(*arguments)
+        self.assertEqual((result.returncode, result.stdout), (code, ""), result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, f"not one sentence: {result.stderr}")
+        return result.stderr
+
+    def run_serve(self, *arguments):
+        """`sluice serve` with no other arguments than these, which is stopped when the test ends.
+        Returns it once it serves."""
+        server = self.enterContext(Process(BINARY, "serve", *arguments))
+        server.await_output("serving ")
+        return server
+
 
 class ServerTest(SystemTest):
     """Tests that share one server; each uses different keys."""
@@ -337,6 +393,4 @@ class ServerTest(SystemTest):
         cls.addClassCleanup(cls.server.stop)
 
     def connect(self):
-        connection = Connection(self.server.address)
-        self.addCleanup(connection.close)
-        return connection
+        return self.enterContext(Connection(self.server.address))

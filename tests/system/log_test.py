@@ -9,7 +9,7 @@ import unittest
 
 from fleet import await_true
 from harness import (BINARY, PATIENCE_S, ROOT, Connection, RedisServer, Server, SystemTest,
-                     free_port, open_socket, sluice)
+                     free_port, open_socket, read_text, sluice, write_text)
 
 ROW = re.compile(r"^\| `(\w+)` \| (info|warning|error) \|.*\|([^|]*)\|$", re.MULTILINE)
 USUAL = {"time", "level", "event", "message"}
@@ -26,8 +26,7 @@ def listens(port):
 class LogTest(SystemTest):
     def documented(self):
         """{event: (its level, the names of its members)} in docs/observing.md."""
-        with open(os.path.join(ROOT, "docs", "observing.md"), encoding="utf-8") as page:
-            rows = ROW.findall(page.read())
+        rows = ROW.findall(read_text(os.path.join(ROOT, "docs", "observing.md")))
         return {event: (level, set(re.findall(r"`(\w+)`", members)))
                 for event, level, members in rows}
 
@@ -49,8 +48,7 @@ class LogTest(SystemTest):
         file = os.path.join(folder, "sluice.yaml")
 
         def write(limit):
-            with open(file, "w", encoding="ascii") as config:
-                config.write(f"log: {{format: json}}\nlimits: {{a: {limit}}}\n"
+            write_text(file, f"log: {{format: json}}\nlimits: {{a: {limit}}}\n"
                              f"snapshot: {{file: {folder}/snapshot}}\n")
 
         write("token_bucket 300000000/1s")

@@ -3,12 +3,11 @@
 import json
 import os
 import unittest
-import urllib.error
 import urllib.parse
 import urllib.request
 
 from fleet import await_true
-from harness import Connection, Process, Server, SystemTest, free_port, run
+from harness import Connection, Process, Server, SystemTest, free_port, request, run
 
 LIMITS = "limits:\n  login: fixed_window 5/1h\n  api: fixed_window 5/1h\n"
 CONFIG = """
@@ -27,10 +26,9 @@ class MetricsTest(SystemTest):
         self.addCleanup(self.server.stop)
 
     def metrics(self):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=20) as reply:
-            self.assertEqual(reply.headers["Content-Type"],
-                             "text/plain; version=0.0.4; charset=utf-8")
-            return reply.read().decode()
+        _, headers, text = request(self.port, "GET", "/metrics")
+        self.assertEqual(headers["content-type"], "text/plain; version=0.0.4; charset=utf-8")
+        return text.decode()
 
     def use(self):
         """Seven requests of one key, two of which are denied, and one of an expression."""
@@ -59,10 +57,8 @@ class MetricsTest(SystemTest):
         prometheus.await_listening(("127.0.0.1", port))
 
         def is_ready():
-            try:
-                return urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready").read() != b""
-            except urllib.error.HTTPError:
-                return False
+            status, _, text = request(port, "GET", "/-/ready")
+            return status == 200 and text != b""
 
         def ask(query):
             """The values that Prometheus knows, by their labels in the order of `query`."""
@@ -96,8 +92,8 @@ class MetricsTest(SystemTest):
 
     def test_a_refused_connection_is_counted(self):
         port = free_port()
-        server = Server("--http", f"127.0.0.1:{port}", "--max-connections", "2", "--threads", "1")
-        self.addCleanup(server.stop)
+        server = self.enterContext(
+            Server("--http", f"127.0.0.1:{port}", "--max-connections", "2", "--threads", "1"))
         page = self.enterContext(Connection(("127.0.0.1", port)))
 
         # When it has an answer, it has been accepted, before all others.

@@ -47,9 +47,7 @@ class LateServer:
 
 class Observing(SystemTest):
     def serve(self, *arguments):
-        server = Server(*arguments)
-        self.addCleanup(server.stop)
-        return server
+        return self.enterContext(Server(*arguments))
 
     def await_line(self, server, pattern):
         await_true(pattern, lambda: any(pattern in line for line in self.lines(server)))

@@ -5,7 +5,7 @@ import os
 import re
 import unittest
 
-from harness import ROOT, Server, SystemTest, free_port, npm_install, run
+from harness import ROOT, Server, SystemTest, free_port, npm_install, read_text, run
 
 FOLDER = os.path.join(ROOT, "tests", "system", "openapi")
 ROUTES = os.path.join(ROOT, "src", "protocols", "http", "routes.cc")
@@ -20,8 +20,7 @@ LIMITS = """limits:
 class OpenApi(SystemTest):
     def test_description(self):
         npm_install(FOLDER)
-        with open(ROUTES, encoding="utf-8") as file:
-            routes = [f"{method or '*'} {path}" for path, method in ROUTE.findall(file.read())]
+        routes = [f"{method or '*'} {path}" for path, method in ROUTE.findall(read_text(ROUTES))]
         self.assertIn("POST /v1/check", routes)
         port = free_port()
         with Server("--http", f"127.0.0.1:{port}", "--limits",

@@ -1,6 +1,5 @@
 """`sluice playground`: its page in Chromium, and its decisions, which are those of `replay`."""
 
-import http.client
 import json
 import os
 import random
@@ -9,7 +8,7 @@ import signal
 import subprocess
 import unittest
 
-from harness import BINARY, Process, SystemTest, free_port, npm_install, run, sluice
+from harness import BINARY, Process, SystemTest, free_port, npm_install, post, run, sluice
 
 PAGES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pages")
 LIMITS = ["token_bucket 3/1s burst=7", "leaky_bucket 2/1s queue=3", "fixed_window 5/2s",
@@ -36,12 +35,8 @@ class Playground(SystemTest):
         self.process.stdout.close()
 
     def simulate(self, body):
-        connection = http.client.HTTPConnection("127.0.0.1", int(self.address.split(":")[2][:-11]))
-        self.addCleanup(connection.close)
-        connection.request("POST", "/v1/simulate", json.dumps(body),
-                           {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        return response.status, json.loads(response.read())
+        status, _, reply = post(int(self.address.split(":")[2][:-11]), "/v1/simulate", body)
+        return status, reply
 
     def test_its_decisions_are_those_of_replay(self):
         chance = random.Random(7)

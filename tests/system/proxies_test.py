@@ -1,7 +1,6 @@
 """Sluice behind proxies, by the files of docs/proxies.md: nginx, Caddy and HAProxy run, and Sluice
 is sent the requests that Traefik and Envoy are documented to send."""
 
-import http.client
 import http.server
 import json
 import os
@@ -11,7 +10,8 @@ import threading
 import time
 import unittest
 
-from harness import PATIENCE_S, ROOT, Process, Server, SystemTest, free_port, sluice
+from harness import (PATIENCE_S, ROOT, Process, Server, SystemTest, free_port, post, read_text,
+                     request, sluice, write_text)
 
 PAGE = os.path.join(ROOT, "docs", "proxies.md")
 # A file of the page: a fence whose first line is a comment with its name.
@@ -23,8 +23,7 @@ TOLD = "limits: {api: {limit: sliding_log 20/1h, key: '{ip} {method} {host} {pat
 
 
 def files_of_page():
-    with open(PAGE, encoding="utf-8") as page:
-        return {name: text for text, name in FILE.findall(page.read())}
+    return {name: text for text, name in FILE.findall(read_text(PAGE))}
 
 
 def refusing(text):
@@ -74,17 +73,6 @@ class Site(http.server.ThreadingHTTPServer):
         pass  # A proxy that is stopped resets its connections.
 
 
-def request(port, method, path, headers=None, body=None, client="127.0.0.1"):
-    """(status, headers in small letters, body) of one request by a client with this address."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, PATIENCE_S, (client, 0))
-    try:
-        connection.request(method, path, body, headers or {})
-        response = connection.getresponse()
-        return (response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
-    finally:
-        connection.close()
-
-
 class Page(SystemTest):
     """The ports of the page's files are replaced by free ones."""
 
@@ -101,17 +89,14 @@ class Page(SystemTest):
         stopped, it does not wait for what the proxy will ask next."""
         text = self.with_ports(text or self.files["sluice.yaml"]) + "drain: 0s\n"
         address = f"127.0.0.1:{self.ports['8080']}"
-        server = Server("--http", address, "--config", self.write_file("sluice.yaml", text))
-        self.addCleanup(server.stop)
+        server = self.enterContext(
+            Server("--http", address, "--config", self.write_file("sluice.yaml", text)))
         self.addCleanup(server.signal, signal.SIGCONT)
         server.await_listening(("127.0.0.1", self.ports["8080"]))
         return server
 
     def remaining(self, key):
-        body = json.dumps({"limit": "api", "key": key})
-        _, _, text = request(self.ports["8080"], "POST", "/v1/peek",
-                             {"Content-Type": "application/json"}, body)
-        return json.loads(text)["remaining"]
+        return post(self.ports["8080"], "/v1/peek", {"limit": "api", "key": key})[2]["remaining"]
 
 
 class RunProxy(Page):
@@ -133,8 +118,7 @@ class RunProxy(Page):
         """With longer timeouts than the page's: a busy machine must not look like a lost Sluice."""
         for name in self.NAMES:
             text = self.files[name].replace("100ms", "500ms").replace("0.1s", "0.5s")
-            with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
-                file.write(self.with_ports(text))
+            write_text(os.path.join(self.folder, name), self.with_ports(text))
         proxy = Process("env", f"HOME={self.folder}", *self.command(), cwd=self.folder)
         self.addCleanup(proxy.stop)
         proxy.await_listening(("127.0.0.1", self.ports["8000"]))
@@ -237,12 +221,10 @@ class EachProxy:
 def nginx_command(folder):
     """Runs folder/nginx.conf. nginx's own folders belong to root, so it uses this one for all."""
     path = os.path.join(folder, "nginx.conf")
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
+    text = read_text(path)
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     paths = "".join(f"  {kind}_temp_path {folder}/{kind};\n" for kind in kinds)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text.replace("http {\n", f"http {{\n  access_log off;\n{paths}", 1))
+    write_text(path, text.replace("http {\n", f"http {{\n  access_log off;\n{paths}", 1))
     return ["nginx", "-p", folder, "-c", path, "-e", "stderr", "-g",
             f"daemon off; pid {folder}/nginx.pid;"]
 

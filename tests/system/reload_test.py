@@ -9,11 +9,10 @@ import ssl
 import threading
 import time
 import unittest
-import urllib.request
 
 from certificates import Certificates
 from harness import (BINARY, PATIENCE_S, Connection, Process, Server, SystemTest, command,
-                     free_port, open_socket)
+                     free_port, open_socket, read_text, request, write_text)
 
 LIMITS = "limits: {{api: token_bucket {}/24h, login: sliding_log 5/1h}}\n"
 
@@ -27,26 +26,19 @@ class Reload(SystemTest):
     def write(self, text, path=None):
         """Replaces the file in one step."""
         path = path or self.path
-        with open(path + ".new", "w", encoding="utf-8") as file:
-            file.write(text)
+        write_text(path + ".new", text)
         os.rename(path + ".new", path)
 
     def start(self, text, *options):
         self.write(self.listen() + text)
-        server = Process(BINARY, "serve", "--config", self.path, *options)
-        self.addCleanup(server.stop)
-        server.await_listening(("127.0.0.1", self.port))
-        server.await_output("serving ", 1)
-        return server
+        return self.run_serve("--config", self.path, *options)
 
     def listen(self, *others):
         addresses = ", ".join(f"'{address}'" for address in (f"127.0.0.1:{self.port}", *others))
         return f"listen: {{resp: [{addresses}]}}\n"
 
     def connect(self):
-        connection = Connection(("127.0.0.1", self.port))
-        self.addCleanup(connection.close)
-        return connection
+        return self.enterContext(Connection(("127.0.0.1", self.port)))
 
     def test_on_sighup_with_states_and_counts(self):
         server = self.start(LIMITS.format(10))
@@ -80,8 +72,7 @@ class Reload(SystemTest):
         self.write(self.listen() + LIMITS.format(11))
         server.await_output("reloaded: ", 1)
         self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1], 11)
-        with open(self.path, "w", encoding="utf-8") as file:  # In place.
-            file.write(self.listen() + LIMITS.format(12))
+        write_text(self.path, self.listen() + LIMITS.format(12))  # In place.
         server.await_output("reloaded: ", 2)
         self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1], 12)
         # The same bytes again are no change.
@@ -96,17 +87,14 @@ class Reload(SystemTest):
         def release(number):
             folder = os.path.join(self.folder, f"..{number}")
             os.mkdir(folder)
-            with open(os.path.join(folder, "sluice.yaml"), "w", encoding="utf-8") as file:
-                file.write(self.listen() + LIMITS.format(number))
+            write_text(os.path.join(folder, "sluice.yaml"), self.listen() + LIMITS.format(number))
             link = os.path.join(self.folder, "..data_tmp")
             os.symlink(f"..{number}", link)
             os.rename(link, os.path.join(self.folder, "..data"))
 
         release(10)
         os.symlink(os.path.join("..data", "sluice.yaml"), self.path)
-        server = Process(BINARY, "serve", "--config", self.path)
-        self.addCleanup(server.stop)
-        server.await_output("serving ", 1)
+        server = self.run_serve("--config", self.path)
         connection = self.connect()
         for number in (11, 12):
             release(number)
@@ -130,9 +118,7 @@ class Reload(SystemTest):
         present = os.path.join(self.folder, "present")
         lead(live, "../archive/10/sluice.yaml")
         lead(self.path, "live/sluice.yaml")
-        server = Process(BINARY, "serve", "--config", self.path)
-        self.addCleanup(server.stop)
-        server.await_output("serving ", 1)
+        server = self.run_serve("--config", self.path)
         connection = self.connect()
         lead(present, "archive/12")
         for number, (path, target) in enumerate((
@@ -193,8 +179,7 @@ class Reload(SystemTest):
         for address in (("127.0.0.1", other), unix):
             with Connection(address) as connection:
                 self.assertEqual(connection.ask("SLUICE.CHECK", "login", "k")[0], 1)
-        kept = Connection(unix)
-        self.addCleanup(kept.close)
+        kept = self.enterContext(Connection(unix))
         self.assertEqual(kept.ask("PING"), "PONG")
         self.write(self.listen() + LIMITS.format(10))
         server.await_output("reloaded: ", 2)
@@ -217,9 +202,7 @@ class Reload(SystemTest):
                    f"http: ['{tcp}'], resp: [{{address: 'unix:{unix}', tls: {secure}}}]",
                    f"resp: ['{tcp}', 'unix:{unix}']")
         self.write(f"listen: {{{listens[0]}}}\n")
-        server = Process(BINARY, "serve", "--config", self.path, "--insecure")
-        self.addCleanup(server.stop)
-        server.await_output("serving ", 1)
+        server = self.run_serve("--config", self.path, "--insecure")
         first = [Connection(address) for address in (("127.0.0.1", self.port), unix)]
         for number, listen in enumerate(listens[1:], 1):
             self.write(f"listen: {{{listen}}}\n" + LIMITS.format(number))
@@ -248,12 +231,10 @@ class Reload(SystemTest):
         os.mkfifo(pipe)
         self.write(f"tls: {{cert: {pipe}, key: {made.key('server')}}}\n" + self.listen() +
                    LIMITS.format(10))
-        server = Process(BINARY, "serve", "--config", self.path)
-        self.addCleanup(server.stop)
+        server = self.enterContext(Process(BINARY, "serve", "--config", self.path))
         with open(pipe, "w", encoding="ascii") as certificate:  # The server has opened it, too.
             self.write(self.listen() + LIMITS.format(11))
-            with open(made.pem("server"), encoding="ascii") as pem:
-                certificate.write(pem.read())
+            certificate.write(read_text(made.pem("server")))
             os.rename(made.pem("server"), pipe)
         server.await_output("reloaded: ", 1)
         self.assertEqual(self.connect().ask("SLUICE.PEEK", "api", "k")[1], 11)
@@ -263,9 +244,7 @@ class Reload(SystemTest):
         secure = f"{{address: 127.0.0.1:{free_port()}, tls: {{cert: server.pem, key: server.key}}}}"
         listen = f"listen: {{resp: ['127.0.0.1:{self.port}', {secure}]}}\n"
         self.write(listen)
-        server = Process(BINARY, "serve", "--config", self.path)
-        self.addCleanup(server.stop)
-        server.await_output("serving ", 1)
+        server = self.run_serve("--config", self.path)
         os.unlink(made.pem("server"))
         self.write(listen + LIMITS.format(10))
         server.await_output(f"the certificate file {made.pem('server')} cannot be used", 1)
@@ -290,9 +269,7 @@ class Reload(SystemTest):
                     f"listen: {{resp: ['127.0.0.1:{port}'], http: [{', '.join(addresses)}]}}\n")
 
         self.write(listen(http))
-        server = Process(BINARY, "serve", "--config", self.path)
-        self.addCleanup(server.stop)
-        server.await_output("serving ", 1)
+        server = self.run_serve("--config", self.path)
         first = self.certificate(port)
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
@@ -305,8 +282,7 @@ class Reload(SystemTest):
             self.assertEqual(self.certificate(port), first)
         self.write(listen(http) + LIMITS.format(10))
         server.await_output("reloaded: serving ", 1)
-        with open(made.pem("server"), encoding="ascii") as pem:
-            self.assertEqual(self.certificate(port), ssl.PEM_cert_to_DER_cert(pem.read()))
+        self.assertEqual(self.certificate(port), made.der("server"))
 
     def test_on_a_change_of_a_certificate(self):
         """With and without a file of the server. While only the key is the new one, the old two are
@@ -326,9 +302,7 @@ class Reload(SystemTest):
                     self.assertEqual(self.certificate(port), first)
                     os.rename(made.pem("next"), made.pem("server"))
                     server.await_output("reloaded: ", 1)
-                    with open(made.pem("server"), encoding="ascii") as pem:
-                        self.assertEqual(self.certificate(port),
-                                         ssl.PEM_cert_to_DER_cert(pem.read()))
+                    self.assertEqual(self.certificate(port), made.der("server"))
                     self.assertNotEqual(self.certificate(port), first)
 
     def test_a_certificate_that_appears_after_the_file_that_names_it(self):
@@ -337,9 +311,7 @@ class Reload(SystemTest):
         port = free_port()
         text = f"listen: {{resp: '127.0.0.1:{port}'}}\ntls: {{cert: NAME.pem, key: NAME.key}}\n"
         self.write(text.replace("NAME", "server"))
-        server = Process(BINARY, "serve", "--config", self.path)
-        self.addCleanup(server.stop)
-        server.await_output("serving ", 1)
+        server = self.run_serve("--config", self.path)
         first = self.certificate(port)
         self.write(text.replace("NAME", "next"))
         server.await_output("not reloaded, all stays as it was: ", 1)
@@ -347,8 +319,7 @@ class Reload(SystemTest):
         self.assertEqual(self.certificate(port), first)
         made.make("next", signed=True)
         server.await_output("reloaded: serving ", 1)
-        with open(made.pem("next"), encoding="ascii") as pem:
-            self.assertEqual(self.certificate(port), ssl.PEM_cert_to_DER_cert(pem.read()))
+        self.assertEqual(self.certificate(port), made.der("next"))
 
     def test_certificates_from_pipes(self):
         """At the start the server reads each once, however many addresses show the certificate."""
@@ -358,15 +329,13 @@ class Reload(SystemTest):
         for pipe in pipes:
             os.mkfifo(pipe)
         addresses = (word for port in ports for word in ("--resp", f"127.0.0.1:{port}"))
-        server = Process(BINARY, "serve", "--tls-cert", pipes[0], "--tls-key", pipes[1], *addresses)
-        self.addCleanup(server.stop)
+        server = self.enterContext(Process(BINARY, "serve", "--tls-cert", pipes[0], "--tls-key",
+                                           pipes[1], *addresses))
         for pipe, source in zip(pipes, (made.pem("server"), made.key("server"))):
-            with open(source, encoding="ascii") as file, open(pipe, "w", encoding="ascii") as end:
-                end.write(file.read())
+            write_text(pipe, read_text(source))
         server.await_output("serving ", 1)
         for port in ports:
-            with open(made.pem("server"), encoding="ascii") as pem:
-                self.assertEqual(self.certificate(port), ssl.PEM_cert_to_DER_cert(pem.read()))
+            self.assertEqual(self.certificate(port), made.der("server"))
 
     def test_without_a_file_of_the_server(self):
         """SIGHUP has the certificates read again, if there are any, and ends nothing."""
@@ -389,13 +358,11 @@ class Reload(SystemTest):
         port = free_port()
         listen = f"listen: {{http: '127.0.0.1:{port}'}}\n"
         self.write(listen)
-        server = Process(BINARY, "serve", "--config", self.path)
-        self.addCleanup(server.stop)
-        server.await_output("serving ", 1)
+        server = self.run_serve("--config", self.path)
 
         def metrics():
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as reply:
-                rows = re.findall(r"^sluice_(\w*reload\S*) (\S+)$", reply.read().decode(), re.M)
+            _, _, text = request(port, "GET", "/metrics")
+            rows = re.findall(r"^sluice_(\w*reload\S*) (\S+)$", text.decode(), re.M)
             return {name: float(value) for name, value in rows}
 
         first = metrics()

@@ -6,7 +6,7 @@ import os
 import re
 import unittest
 
-from harness import ROOT, SystemTest, npm_install, run, sluice
+from harness import ROOT, SystemTest, npm_install, read_text, run, sluice, write_text
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pages")
 SAMPLE = os.path.join(ROOT, "data", "access.log")
@@ -20,11 +20,6 @@ TWINS = ["x" * 80 + "a"] * 7 + ["x" * 80 + "b"] * 11
 MAX_BYTES = 1_000_000
 
 
-def read(path):
-    with open(path, encoding="utf-8") as file:
-        return file.read()
-
-
 class ReportPage(SystemTest):
     def replay(self, *arguments):
         """Runs a replay with all outputs. Returns the paths of the page, the summary as JSON and
@@ -34,8 +29,7 @@ class ReportPage(SystemTest):
                                     ("report.html", "summary.json", "decisions.jsonl"))
         result = sluice("replay", *arguments, "--html", page, "--json", "--decisions", decisions)
         self.assertEqual(result.returncode, 0, result.stderr)
-        with open(summary, "w", encoding="utf-8") as file:
-            file.write(result.stdout)
+        write_text(summary, result.stdout)
         return page, summary, decisions
 
     def sample(self):
@@ -43,8 +37,8 @@ class ReportPage(SystemTest):
 
     def test_the_page_has_the_numbers_of_the_summary(self):
         page, summary, _ = self.sample()
-        data = json.loads(DATA.search(read(page))[1])
-        wanted = json.loads(read(summary))
+        data = json.loads(DATA.search(read_text(page))[1])
+        wanted = json.loads(read_text(summary))
         for limit, shown in zip(wanted["limits"], data["report"]["limits"]):
             shown["most_denied"] = shown["most_denied"][:len(limit["most_denied"])]
         self.assertEqual(data["report"], wanted)
@@ -54,9 +48,9 @@ class ReportPage(SystemTest):
 
     def test_the_timelines_of_keys_are_those_of_the_decisions(self):
         page, _, decisions = self.sample()
-        data = json.loads(DATA.search(read(page))[1])
+        data = json.loads(DATA.search(read_text(page))[1])
         rows = {}
-        for line in read(decisions).splitlines():
+        for line in read_text(decisions).splitlines():
             row = json.loads(line)
             rows.setdefault(row["key"], []).append(row)
         self.assertGreater(len(data["keys"]), 50)
@@ -75,7 +69,7 @@ class ReportPage(SystemTest):
 
     def test_the_sweep_is_what_a_replay_of_each_limit_says(self):
         page, _, _ = self.sample()
-        data = json.loads(DATA.search(read(page))[1])
+        data = json.loads(DATA.search(read_text(page))[1])
         points = [point for sweep in data["sweep"] for point in sweep["points"]]
         self.assertEqual(len(points), 6 * len(LIMITS))
         limits = sorted({point["limit_expr"] for point in points})
@@ -110,9 +104,9 @@ class ReportPage(SystemTest):
         page, summary, _ = self.replay(self.write_file("log.csv", "time,key\n" + lines),
                                        *(word for limit in limits for word in ("--limit", limit)))
         self.assertLessEqual(os.path.getsize(page), MAX_BYTES)
-        data = json.loads(DATA.search(read(page))[1])
+        data = json.loads(DATA.search(read_text(page))[1])
         requests = {key["key"]: sum(key["requests"]) for key in data["keys"]}
-        for limit in json.loads(read(summary))["limits"]:
+        for limit in json.loads(read_text(summary))["limits"]:
             for key in limit["most_denied"]:
                 self.assertEqual(requests[key["key"]], key["requests"])
 

@@ -4,11 +4,10 @@ import os
 import re
 import resource
 import signal
-import time
 import unittest
 
 from fleet import await_true
-from harness import PATIENCE_S, Connection, Server, SystemTest, exchange, free_port, sluice
+from harness import Connection, Server, SystemTest, exchange, free_port
 
 
 class Restart(SystemTest):
@@ -19,16 +18,7 @@ class Restart(SystemTest):
         return Server("--snapshot", self.path, *arguments)
 
     def refusal(self, *arguments):
-        result = sluice("serve", "--resp", f"127.0.0.1:{free_port()}", *arguments)
-        self.assertEqual(result.returncode, 2, result.stderr)
-        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
-        return result.stderr
-
-    def await_output(self, server, text):
-        deadline = time.monotonic() + PATIENCE_S
-        while text not in server.output():
-            self.assertLess(time.monotonic(), deadline, server.output())
-            time.sleep(0.01)
+        return super().refusal("serve", "--resp", f"127.0.0.1:{free_port()}", *arguments)
 
     def test_a_server_that_is_stopped_goes_on(self):
         limits = self.write_file("limits.yaml", "limits: {login: sliding_log 5/1h}\n")
@@ -55,7 +45,7 @@ class Restart(SystemTest):
         with self.serve() as server, Connection(server.address) as connection:
             connection.ask("CL.THROTTLE", "k", 14, 15, 3600)
             server.signal(signal.SIGUSR1)
-            self.await_output(server, "wrote 1 key to " + self.path)
+            server.await_output("wrote 1 key to " + self.path)
             connection.ask("CL.THROTTLE", "k", 14, 15, 3600)
             server.signal(signal.SIGKILL)
             server.wait()
@@ -68,7 +58,7 @@ class Restart(SystemTest):
                 connection.ask("CL.THROTTLE", i, 14, 15, 3600)
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (4096, 4096))
             server.signal(signal.SIGUSR1)
-            self.await_output(server, "no snapshot was written, the former one stays: ")
+            server.await_output("no snapshot was written, the former one stays: ")
             self.assertIn("File too large", server.output())
             self.assertEqual(connection.ask("PING"), "PONG")
             self.assertEqual(server.stop(), 0)
@@ -87,7 +77,7 @@ class Restart(SystemTest):
             self.assertEqual(count("failed"), 0)
             os.makedirs(os.path.join(self.path + ".new", "in the way"))
             await_true("a failure", lambda: count("failed") > 0)
-            self.await_output(server, "no snapshot was written, the former one stays")
+            server.await_output("no snapshot was written, the former one stays")
 
     def test_a_damaged_snapshot_is_refused(self):
         with self.serve() as server:
@@ -118,7 +108,7 @@ class Restart(SystemTest):
     def test_without_a_file_the_signal_is_said_and_nothing_else(self):
         with Server() as server, Connection(server.address) as connection:
             server.signal(signal.SIGUSR1)
-            self.await_output(server, "there is no snapshot to write")
+            server.await_output("there is no snapshot to write")
             self.assertEqual(connection.ask("PING"), "PONG")
 
 

@@ -8,7 +8,8 @@ import socket
 import time
 import unittest
 
-from harness import BINARY, PATIENCE_S, ROOT, Connection, Process, SystemTest, free_port, run
+from harness import (BINARY, PATIENCE_S, ROOT, Connection, Process, SystemTest, free_port, run,
+                     write_text)
 from harness import sluice, unit_command, unit_settings
 
 UNIT = os.path.join(ROOT, "packaging", "systemd", "sluice.service")
@@ -56,8 +57,7 @@ class Service(SystemTest):
             self.assertEqual(manager.recv(100), b"READY=1")
             before = time.monotonic()
             for text in ("limits: {}\n", "limits: []\n"):  # The second one is a mistake.
-                with open(config, "w", encoding="utf-8") as file:
-                    file.write(text)
+                write_text(config, text)
                 server.signal(signal.SIGHUP)
                 reloading, instant = manager.recv(100).decode().split("\nMONOTONIC_USEC=")
                 self.assertEqual(reloading, "RELOADING=1")

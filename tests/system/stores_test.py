@@ -23,11 +23,8 @@ class StoreOnServers:
     keys it has."""
 
     def serve(self, options):
-        server = Server("--store", self.store_server.url + options)
-        self.addCleanup(server.stop)
-        connection = Connection(server.address)
-        self.addCleanup(connection.close)
-        return connection
+        server = self.enterContext(Server("--store", self.store_server.url + options))
+        return self.enterContext(Connection(server.address))
 
     def setUp(self):
         self.store_server = self.enterContext(self.start())
@@ -76,8 +73,7 @@ class Redis(StoreOnServers, SystemTest):
             rule = next(line for line in file if line.startswith("ACL SETUSER app on >password "))
         self.assertEqual(ask(self.store_server, *rule.split()), "OK")
         url = self.store_server.url.replace("//", "//app:password@") + "/1" + PATIENT
-        server = Server("--store", url)
-        self.addCleanup(server.stop)
+        server = self.enterContext(Server("--store", url))
         permits, bucket = "concurrency 2 lease=1m", "token_bucket 5/1h & sliding_log 9/1h"
         with Connection(server.address) as connection:
             permit = connection.ask("SLUICE.ACQUIRE", permits, "k")[1]

@@ -108,9 +108,7 @@ class Throttle(ServerTest):
         self.assertEqual(other.ask("SLUICE.CHECK", "fixed_window 7/1h", "new")[:3], [1, 7, 6])
         self.assertEqual(other.ask("CL.THROTTLE", "new", 6, 1, 3600)[:3], [0, 7, 6])
         self.assertEqual(connection.ask("CL.THROTTLE", "steady", 9, 1, 3600, 0)[:3], [0, 10, 9])
-        with open(f"/proc/{self.server.pid}/status", encoding="ascii") as status:
-            resident = next(line for line in status if line.startswith("VmRSS"))
-        self.assertLess(int(resident.split()[1]), 300 * 1024, resident)
+        self.assertLess(self.server.resident_kib(), 300 * 1024)
 
 
 class Race(SystemTest):

@@ -6,7 +6,7 @@ import time
 import unittest
 
 from certificates import Certificates
-from harness import BINARY, Connection, Process, SystemTest, free_port, run, sluice
+from harness import BINARY, Connection, SystemTest, free_port, read_text, run, sluice, write_text
 
 
 def new_token(name):
@@ -55,10 +55,7 @@ class Users(SystemTest):
                        f" {admin_line.replace('check', 'check, admin, metrics')}\n"
                        "  - {certificate: CN=gateway, roles: [check]}\n"
                        "limits: {login: sliding_log 5/10m}\n")
-        self.server = Process(BINARY, "serve", "--config", self.path)
-        self.addCleanup(self.server.stop)
-        for port in (self.plain, self.tls, self.http):
-            self.server.await_listening(("127.0.0.1", port))
+        self.server = self.run_serve("--config", self.path)
 
     def redis_cli(self, *arguments):
         return run("redis-cli", "-p", str(self.plain), "--no-auth-warning", *arguments).stdout
@@ -158,10 +155,8 @@ class Users(SystemTest):
             self.assertEqual(connection.ask("AUTH", "gateway", self.token), "OK")
             self.assertEqual(connection.ask("PING"), "PONG")
             token, line = new_token("gateway")
-            with open(self.path, encoding="ascii") as file:
-                text = file.read()
-            with open(self.path, "w", encoding="ascii") as file:
-                file.write(text.replace(self.line, line))
+            text = read_text(self.path)
+            write_text(self.path, text.replace(self.line, line))
             self.server.await_output("reloaded: ")
             self.assertIn("NOAUTH", str(connection.ask("PING")))
             self.assertEqual(connection.ask("AUTH", "gateway", token), "OK")

@@ -109,9 +109,7 @@ class RecipeTest(SystemTest):
         self.events = queue.Queue()
 
     def connect(self, server):
-        connection = Connection(server.address)
-        self.addCleanup(connection.close)
-        return connection
+        return self.enterContext(Connection(server.address))
 
     def let_pass(self, milliseconds, redis=None):
         """Makes every key of the recipe expire earlier, as if time had passed; or every key of
@@ -152,8 +150,7 @@ class RecipeTest(SystemTest):
 
     def sluice_connections(self, count):
         """Connections to one `sluice serve`, which uses only the store's clock."""
-        server = Server("--store", self.store)
-        self.addCleanup(server.stop)
+        server = self.enterContext(Server("--store", self.store))
         return [self.connect(server) for _ in range(count)]
 
     def sluice_decisions(self, limit, load):
