@@ -11,9 +11,9 @@
 namespace sluice::memory {
 namespace {
 
-// About the bytes of a row beside its parts: the row and its entry in the index; for a space also
-// what a caller that holds it needs, and its name.
-constexpr std::size_t kNumbersBytes = 192;
+// About the bytes of a row beside its parts: the row, and what malloc and a vector add to them.
+// For a space also what a caller that holds it needs, and its name.
+constexpr std::size_t kNumbersBytes = 80;
 constexpr std::size_t kSpaceBytes = 512;
 
 std::size_t bytes_of_space(const std::string& name, const std::vector<AnyPart>& parts) {
@@ -77,7 +77,7 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
     const LimitId id = found->second;
     Row& known = row(id);
     const PartList& parts = *known.parts.load(std::memory_order_relaxed);
-    former = known.handle.lock();
+    former = known.data->handle.lock();
     if (keeps_state(parts, limit.parts)) {
       const bool varied = former != nullptr && former->varies();
       // Once the numbers vary, a key keeps those by which it was asked last.
@@ -99,7 +99,7 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
   }
   require_room(limit);
   const LimitId id = add_row(limit.space, limit.parts);
-  row(id).made = ++spaces_made_;
+  row(id).data->made = ++spaces_made_;
   opened.space = hold(id, limit);
   row(id).uses.fetch_sub(1, std::memory_order_relaxed);  // That of add_row().
   if (held != nullptr && former.get() == held) opened.space->succeed(*held);
@@ -108,10 +108,11 @@ LimitTable::Opened LimitTable::open(const LimitDefinition& limit, const Space* h
 
 std::shared_ptr<MemorySpace> LimitTable::hold(LimitId id, const LimitDefinition& limit) {
   Row& held = row(id);
-  const KeyHash name = hash_key(held.name, secret_);
-  const KeyHash salt{mix(name.high + held.made), mix(name.low - held.made)};
+  SpaceData& data = *held.data;
+  const KeyHash name = hash_key(data.name, secret_);
+  const KeyHash salt{mix(name.high + data.made), mix(name.low - data.made)};
   auto space = std::make_shared<MemorySpace>(shared_from_this(), id, salt, limit);
-  held.handle = space;
+  data.handle = space;
   ++held.uses;
   ++held.holders;
   return space;
@@ -119,23 +120,23 @@ std::shared_ptr<MemorySpace> LimitTable::hold(LimitId id, const LimitDefinition&
 
 // No request finds the space's keys any more: by a limit without parts, all are fresh.
 std::unique_ptr<const LimitTable::PartList> LimitTable::retire(LimitId id) {
-  ids_.erase(row(id).name);
+  ids_.erase(row(id).data->name);
   return std::unique_ptr<const PartList>(row(id).parts.exchange(new PartList()));
 }
 
 LimitTable::Image LimitTable::image_of(LimitId id, const PartList& parts) {
   const std::lock_guard lock(mutex_);
   const LimitId number = row(id).space;
-  const Row& space = row(number);
+  const SpaceData& space = *row(number).data;
   return {.space = number, .made = space.made, .name = space.name, .parts = parts};
 }
 
 LimitId LimitTable::restore(const Image& image, LimitId space) {
   const std::lock_guard lock(mutex_);
-  if (space != 0) return add_numbers(hash_of(space, image.parts), space, image.parts);
+  if (space != 0) return add_numbers(head_of(space, image.parts), space, image.parts);
   if (const auto found = ids_.find(image.name); found != ids_.end()) retire(found->second);
   const LimitId id = add_row(image.name, image.parts);
-  if (id != 0) row(id).made = image.made;
+  if (id != 0) row(id).data->made = image.made;
   spaces_made_ = std::max(spaces_made_, image.made);
   return id;
 }
@@ -145,12 +146,15 @@ void LimitTable::let_go(LimitId id) {
   remove_key(id);
 }
 
-std::uint64_t LimitTable::hash_of(LimitId space, const PartList& parts) const {
+// The list that has the row of these numbers of the space, if there is one.
+LimitId& LimitTable::head_of(LimitId space, const PartList& parts) {
   std::array<LimitNumbers, kMaxParts + 1> numbers{};
   numbers[parts.size()].count = space;
   std::ranges::transform(parts, numbers.begin(), numbers_of);
   const auto bytes = std::as_bytes(std::span(numbers).first(parts.size() + 1));
-  return hash_key({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, secret_).low;
+  const KeyHash hash =
+      hash_key({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, secret_);
+  return heads_[hash.low % heads_.size()];
 }
 
 bool LimitTable::has_room(std::size_t bytes) const {
@@ -173,28 +177,27 @@ void LimitTable::require_room(const LimitDefinition& limit) const {
 LimitId LimitTable::add_row(std::string name, const PartList& parts) {
   const LimitId id = use_row(parts, bytes_of_space(name, parts), 0);
   if (id == 0) return 0;
-  Row& added = row(id);
-  added.name = std::move(name);
-  ids_.emplace(added.name, id);
+  auto& data = row(id).data;
+  data = std::make_unique<SpaceData>(SpaceData{.name = std::move(name)});
+  ids_.emplace(data->name, id);
   return id;
 }
 
-// The row of these numbers of the space, or 0.
-LimitId LimitTable::find_numbers(std::uint64_t hash, LimitId space, const PartList& parts) const {
-  const auto [begin, end] = ids_of_numbers_.equal_range(hash);
-  const auto found = std::find_if(begin, end, [&](const auto& entry) {
-    const Row& known = row(entry.second);
-    return known.space == space && *known.parts.load(std::memory_order_relaxed) == parts;
-  });
-  return found != end ? found->second : LimitId{0};
+// The row of these numbers of the space, from their list, or 0.
+LimitId LimitTable::find_numbers(LimitId head, LimitId space, const PartList& parts) const {
+  for (LimitId id = head; id != 0; id = row(id).next) {
+    const Row& known = row(id);
+    if (known.space == space && *known.parts.load(std::memory_order_relaxed) == parts) return id;
+  }
+  return 0;
 }
 
-// A row for these numbers of the space, with one use, or 0.
-LimitId LimitTable::add_numbers(std::uint64_t hash, LimitId space, const PartList& parts) {
+// A row for these numbers of the space, with one use, first in their list, or 0.
+LimitId LimitTable::add_numbers(LimitId& head, LimitId space, const PartList& parts) {
   const LimitId id = use_row(parts, kNumbersBytes + parts.size() * sizeof(AnyPart), space);
   if (id == 0) return 0;
   ++row(space).uses;
-  ids_of_numbers_.emplace(hash, id);
+  row(id).next = std::exchange(head, id);
   return id;
 }
 
@@ -215,7 +218,7 @@ LimitId LimitTable::use_row(const PartList& parts, std::size_t bytes, LimitId sp
   Row& used = row(id);
   used.parts.store(new PartList(parts), std::memory_order_release);
   used.space = space != 0 ? space : id;
-  used.bytes = bytes;
+  used.bytes = static_cast<std::uint32_t>(bytes);
   count_bytes(bytes_ + bytes);
   used.uses.store(1, std::memory_order_release);
   return id;
@@ -225,14 +228,13 @@ LimitId LimitTable::use_row(const PartList& parts, std::size_t bytes, LimitId sp
 void LimitTable::forget_index(LimitId id) {
   const Row& unused = row(id);
   if (unused.space == id) {
-    const auto found = ids_.find(unused.name);
+    const auto found = ids_.find(unused.data->name);
     if (found != ids_.end() && found->second == id) ids_.erase(found);
     return;
   }
-  const PartList& parts = *unused.parts.load(std::memory_order_relaxed);
-  auto [at, end] = ids_of_numbers_.equal_range(hash_of(unused.space, parts));
-  while (at != end && at->second != id) ++at;
-  if (at != end) ids_of_numbers_.erase(at);
+  LimitId* at = &head_of(unused.space, *unused.parts.load(std::memory_order_relaxed));
+  while (*at != id) at = &row(*at).next;
+  *at = unused.next;
 }
 
 void LimitTable::count_bytes(std::size_t bytes) {
@@ -253,12 +255,11 @@ void LimitTable::drop_unused(LimitId id) {
     Row& dropped = row(unused);
     if (dropped.space == 0 || dropped.uses.load(std::memory_order_acquire) != 0) return;
     forget_index(unused);
-    dropped.name = std::string();
+    dropped.data.reset();
     const LimitId space = std::exchange(dropped.space, LimitId{0});
     delete dropped.parts.exchange(nullptr);
     free_.push_back(unused);
     count_bytes(bytes_ - dropped.bytes);
-    dropped.handle.reset();
     // The numbers of a space keep the space's row.
     const bool was_last = space != unused && row(space).uses.fetch_sub(1) == 1;
     unused = was_last ? space : LimitId{0};
@@ -272,13 +273,13 @@ LimitId LimitTable::add_varying_key(const MemorySpace& space, const LimitDefinit
   const LimitId known = hint.load(std::memory_order_relaxed);
   if (known != 0 && pin_if_equal(known, space, limit.parts)) return known;
 
-  const std::uint64_t hash = hash_of(space.id(), limit.parts);
+  LimitId& head = head_of(space.id(), limit.parts);
   const std::lock_guard lock(mutex_);
-  LimitId id = find_numbers(hash, space.id(), limit.parts);
+  LimitId id = find_numbers(head, space.id(), limit.parts);
   if (id != 0) {
     ++row(id).uses;
   } else {
-    id = add_numbers(hash, space.id(), limit.parts);
+    id = add_numbers(head, space.id(), limit.parts);
   }
   hint.store(id, std::memory_order_relaxed);
   return id;

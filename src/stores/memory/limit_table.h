@@ -143,7 +143,15 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
 
   using PartList = std::vector<AnyPart>;
 
+  // What only the row of a space needs.
+  struct SpaceData {
+    std::string name;
+    std::weak_ptr<MemorySpace> handle = {};
+    std::uint64_t made = 0;  // The value of spaces_made_, which the space's salt is made from.
+  };
+
   // Rows are never freed, only used again for other limits, so that they may be read at any time.
+  // A key with numbers of its own has a row of its own, so a row is small.
   struct Row {
     // The keys, holders and rows that need this one. Becomes 1 from 0 only with mutex_ held.
     std::atomic<std::uint32_t> uses{0};
@@ -151,10 +159,9 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     std::atomic<const PartList*> parts{nullptr};
     LimitId space = 0;  // The row of its space; its own id, if it is that. 0: not in use.
     // Guarded by mutex_.
-    std::string name;  // Of a space.
-    std::size_t bytes = 0;
-    std::weak_ptr<MemorySpace> handle;
-    std::uint64_t made = 0;  // Of a space: the value of spaces_made_, which its salt is made from.
+    LimitId next = 0;                 // The next row of numbers with the same head, or 0.
+    std::uint32_t bytes = 0;          // Counted in bytes_.
+    std::unique_ptr<SpaceData> data;  // Null unless the row is that of a space.
   };
   static constexpr std::size_t kRowsAtOnce = 256;
   using Chunk = std::array<Row, kRowsAtOnce>;
@@ -163,14 +170,14 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
     return (*chunks_[id / kRowsAtOnce].load(std::memory_order_acquire))[id % kRowsAtOnce];
   }
 
-  std::uint64_t hash_of(LimitId space, const PartList& parts) const;
+  LimitId& head_of(LimitId space, const PartList& parts);
 
   // The following functions need mutex_.
   bool has_room(std::size_t bytes) const;
   void require_room(const LimitDefinition& limit) const;
   LimitId add_row(std::string name, const PartList& parts);
-  LimitId find_numbers(std::uint64_t hash, LimitId space, const PartList& parts) const;
-  LimitId add_numbers(std::uint64_t hash, LimitId space, const PartList& parts);
+  LimitId find_numbers(LimitId head, LimitId space, const PartList& parts) const;
+  LimitId add_numbers(LimitId& head, LimitId space, const PartList& parts);
   LimitId use_row(const PartList& parts, std::size_t bytes, LimitId space);
   void forget_index(LimitId id);
   std::shared_ptr<MemorySpace> hold(LimitId id, const LimitDefinition& limit);
@@ -188,8 +195,9 @@ class LimitTable : public std::enable_shared_from_this<LimitTable> {
   std::array<std::atomic<Chunk*>, (kMaxLimits + 1) / kRowsAtOnce> chunks_{};
   std::mutex mutex_;
   // Guarded by mutex_.
-  std::unordered_map<std::string_view, LimitId> ids_;               // Of spaces, by their names.
-  std::unordered_multimap<std::uint64_t, LimitId> ids_of_numbers_;  // By hash_of().
+  std::unordered_map<std::string_view, LimitId> ids_;  // Of spaces, by their names.
+  // The first row of each list of numbers; a hash of the numbers chooses the list.
+  std::array<LimitId, (kMaxLimits + 1) / 4> heads_{};
   std::vector<LimitId> free_;
   std::size_t rows_ = 0;   // Rows that have ever been used.
   std::size_t bytes_ = 0;  // Of all rows in use.
