@@ -93,7 +93,11 @@ void LeaseKeeper::look_after() {
     arm();
   }
   for (const auto& lease : late) lease->run_callback();
-  if (!due.empty()) renew(std::move(due));
+  for (auto begin = due.begin(); begin != due.end();) {
+    const auto end = begin + std::min<std::ptrdiff_t>(kMostTogether, due.end() - begin);
+    renew(Leases(begin, end));
+    begin = end;
+  }
 }
 
 void LeaseKeeper::renew(Leases leases) {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -38,6 +39,10 @@ class Lease;
 class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
  public:
   using TimePoint = TimerQueue::TimePoint;
+
+  /// The most renewals in one batch: a store that is busy takes a batch as a whole or not at all,
+  /// and the answers to a batch come together.
+  static constexpr std::size_t kMostTogether = 128;
 
   /// `binding` must be to a limit of permits; `queues` are the queues of its space.
   LeaseKeeper(std::shared_ptr<const LimitBinding> binding, std::shared_ptr<WaitQueues> queues,

@@ -99,6 +99,19 @@ TEST_F(LeaseKeeperTest, RenewsTogetherWhatIsDueTogether) {
   for (const auto& permit : {first, second, third}) EXPECT_TRUE(permit->held());
 }
 
+// A store that is busy takes a batch as a whole or not at all.
+TEST_F(LeaseKeeperTest, RenewsOnlySoManyInOneBatch) {
+  std::vector<std::shared_ptr<Lease>> permits;
+  for (PermitId id = 1; id <= LeaseKeeper::kMostTogether + 1; ++id) permits.push_back(hold(id));
+  answer_later();
+  timer_->pass(20s);
+  EXPECT_EQ(store_->pending(), 2U);
+  store_->answer();
+  store_->answer();
+  timer_->run();
+  for (const auto& permit : permits) EXPECT_TRUE(permit->held());
+}
+
 TEST_F(LeaseKeeperTest, ReleasesOnce) {
   const auto permit = hold(7);
   permit->release();
