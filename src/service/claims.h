@@ -49,7 +49,8 @@ class Claims {
   void combine();
 
   Answers answers_;
-  // For each claim: the units asked for, and the decision, if there is one yet.
+  // For each claim: the units asked for, and the request, with its key. Their decisions are
+  // answers_.parts.
   std::vector<std::int64_t> units_;
   std::vector<Request> claims_;
   std::deque<std::string> keys_;

@@ -144,9 +144,10 @@ void DecisionBatch::add_special(const std::shared_ptr<const RegisteredLimit>& li
 
 void DecisionBatch::repeat(std::string_view key) {
   assert(size_ != 0 && size_ < kMaxRequests);
-  // Copied member by member: copying the struct as a block would stall, because its members were
-  // written separately just before (store forwarding).
   const Request& last = requests_[size_ - 1];
+  assert(last.permit == 0 && last.duration_ns == 0);  // Such requests are not repeated.
+  // Not copied as a block: that would stall, because the members of the last request were written
+  // separately just before (store forwarding).
   requests_[size_++] = {.limit = last.limit,
                         .space = last.space,
                         .key = key,

@@ -64,7 +64,8 @@ class PendingAnswers {
 /// and other_replies() in the order of its commands, then ask(). Not thread-safe.
 ///
 /// If the store answers at once (memory), it reads the requests as they were added: no key is
-/// copied. If it answers later (Redis, Memcached), it gets a Batch, which owns copies.
+/// copied, unless they are decided together. If it answers later (Redis, Memcached), it gets a
+/// Batch, which owns copies.
 ///
 /// If the store answers later, each batch is timed. If it answers at once, reading the clock twice
 /// would take a part of the measured time, so one batch in kTimedOneIn is timed.

@@ -168,8 +168,8 @@ class ServerContext {
     std::atomic<Instant> last_success = 0;
 
     void count(bool success, Instant now) {
+      if (success) last_success = now;  // First: metrics that show the success have its time.
       ++(success ? succeeded : failed);
-      if (success) last_success = now;
     }
   };
   /// How often the server has read its files again, and how often it did not take them because of a

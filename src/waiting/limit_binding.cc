@@ -12,7 +12,7 @@
 namespace sluice {
 
 HeldSpace open_held(Store& store, const HeldSpace& held, const LimitDefinition& limit) {
-  // No copy of `held`: the store would count it as another user's.
+  // `*held` is not copied: the store would count the copy as another user's.
   auto space = held ? store.replace_space(*held, limit) : store.open_space(limit);
   if (held && *held == space) return held;
   return std::make_shared<const std::shared_ptr<Space>>(std::move(space));

@@ -92,8 +92,8 @@ class WaitQueues final {
   // claim denies for longest, it goes to the queue of that one. `stop` ends the wait early.
 
   /// Waits in the queue without blocking, and calls `done`. `denied` is the store's denial, if the
-  /// caller has just asked it directly. Throws std::system_error if the system cannot start the
-  /// timer thread.
+  /// caller has just asked it directly: it then waits first for the claim that binds. Throws
+  /// std::system_error if the system cannot start the timer thread.
   static void wait(AcquireRequest request, std::optional<Decision> denied,
                    const std::stop_token& stop, const Done& done);
 
