@@ -55,10 +55,6 @@ std::string json_line(const LogEvent& event, Instant time) {
   return line + "}\n";
 }
 
-}  // namespace
-
-namespace {
-
 class StandardError final : public std::streambuf {
  private:
   std::streamsize xsputn(const char* bytes, std::streamsize count) override {
