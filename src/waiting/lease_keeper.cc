@@ -230,8 +230,10 @@ bool Lease::let_go() {
 
 void Lease::release() {
   if (keeper_->generation_ != fork_generation()) return;  // It is the parent's.
+  const bool was_held = state_.load(std::memory_order_relaxed) == State::kHeld;
   if (!let_go()) return;
-  if (was_last_ && keeper_->is_shared()) {
+  // One that had expired may be another process's already.
+  if (was_held && was_last_ && keeper_->is_shared()) {
     keeper_->queues_->fairness().released(key_, keeper_->now());
   }
   keeper_->release(*this);
