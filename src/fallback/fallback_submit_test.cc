@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <thread>
 
@@ -40,6 +41,19 @@ TEST_F(FallbackSubmitTest, ABatchTellsNothingNewerThanWhatWasToldMeanwhile) {
   EXPECT_EQ(decide_batch({{.key = "other"}, {.key = "k"}})[1].remaining, 9);
   inner_->lose_all();
   EXPECT_EQ(decide({.key = "k", .cost = 0}).remaining, 4);
+}
+
+// What has come back since then may be admitted here. The answers to a batch of several requests
+// arrived at different times, so their batch is recorded at the time of the last.
+TEST_F(FallbackSubmitTest, ASingleAnswerCountsFromWhenItArrived) {
+  wrap({}, "token_bucket 10/10s");
+  inner_->arrived = std::chrono::steady_clock::now() - std::chrono::seconds(5);
+  submit({{.key = "single", .cost = 10}});
+  submit({{.key = "one of two", .cost = 10}, {.key = "other"}});
+  inner_->answer_all();
+  inner_->lose_all();
+  EXPECT_TRUE(decide({.key = "single", .cost = 5}).allowed);
+  EXPECT_FALSE(decide({.key = "one of two", .cost = 5}).allowed);
 }
 
 TEST_F(FallbackSubmitTest, PartsComeWithTheBatch) {

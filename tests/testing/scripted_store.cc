@@ -88,7 +88,9 @@ bool ScriptedStore::carry_out(std::span<const Request> requests, bool together, 
 void ScriptedStore::carry_out(Batch& batch) {
   if (!carry_out(batch.requests(), batch.is_together(), batch.now(), batch.decisions())) {
     batch.set_error(error);
+    return;
   }
+  batch.arrived = arrived;
 }
 
 void ScriptedStore::decide(std::span<const Request> requests, Instant now,

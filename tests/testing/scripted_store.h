@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -71,6 +72,8 @@ class ScriptedStore final : public Store {
   std::function<void()> on_the_way;
   /// Its own time, where it is set; else the memory's.
   std::optional<Instant> clock;
+  /// When the answers to submitted batches arrived (Batch::arrived); by default it does not say.
+  std::chrono::steady_clock::time_point arrived;
   /// What it says of its health.
   StoreHealth health = {};
   /// Can tell of permits that are released elsewhere.
