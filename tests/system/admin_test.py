@@ -32,7 +32,7 @@ class Admin(SystemTest):
     def test_no_operators_at_a_public_address_of_http(self):
         resp, http, local = free_port(), free_port(), free_port()
         self.run_serve("--resp", f"127.0.0.1:{resp}", "--http", f"0.0.0.0:{http}",
-                   "--http", f"127.0.0.1:{local}", "--insecure")
+                       "--http", f"127.0.0.1:{local}", "--insecure")
         self.assert_serves(http, operators=False, others=True)
         self.assert_serves(local, operators=True, others=True)
 
@@ -40,7 +40,7 @@ class Admin(SystemTest):
         http, admin = free_port(), free_port()
         path = os.path.join(self.temporary_folder(), "admin.sock")
         server = self.run_serve("--resp", f"127.0.0.1:{free_port()}", "--http", f"127.0.0.1:{http}",
-                            "--admin", f"127.0.0.1:{admin}", "--admin", "unix:" + path)
+                                "--admin", f"127.0.0.1:{admin}", "--admin", "unix:" + path)
         self.assertIn(f"admin HTTP on 127.0.0.1:{admin}, unix:{path}; HTTP on", server.output())
         self.assert_serves(http, operators=False, others=True)
         self.assert_serves(admin, operators=True, others=False)
@@ -51,7 +51,7 @@ class Admin(SystemTest):
     def test_operators_are_served_when_clients_hold_all_connections(self):
         http, admin = free_port(), free_port()
         self.run_serve("--resp", f"127.0.0.1:{free_port()}", "--http", f"127.0.0.1:{http}",
-                   "--admin", f"127.0.0.1:{admin}", "--max-connections", "1")
+                       "--admin", f"127.0.0.1:{admin}", "--max-connections", "1")
         while self.status(f"http://127.0.0.1:{http}/healthz") != "503":
             self.enterContext(Connection(("127.0.0.1", http)))
         for path in ("/healthz", "/metrics"):

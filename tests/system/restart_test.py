@@ -17,8 +17,8 @@ class Restart(SystemTest):
     def serve(self, *arguments):
         return Server("--snapshot", self.path, *arguments)
 
-    def refusal(self, *arguments):
-        return super().refusal("serve", "--resp", f"127.0.0.1:{free_port()}", *arguments)
+    def serve_refusal(self, *arguments):
+        return self.refusal("serve", "--resp", f"127.0.0.1:{free_port()}", *arguments)
 
     def test_a_server_that_is_stopped_goes_on(self):
         limits = self.write_file("limits.yaml", "limits: {login: sliding_log 5/1h}\n")
@@ -83,21 +83,22 @@ class Restart(SystemTest):
         with self.serve() as server:
             self.assertEqual(server.stop(), 0)
         os.truncate(self.path, os.path.getsize(self.path) - 1)
-        said = self.refusal("--snapshot", self.path)
+        said = self.serve_refusal("--snapshot", self.path)
         self.assertIn(f"cannot load {self.path}: it is damaged: ", said)
         self.assertIn("move the file away", said)
 
     def test_what_cannot_be_kept_is_refused(self):
         self.assertIn("--snapshot-every must be a duration from 1s to 1d",
-                      self.refusal("--snapshot", self.path, "--snapshot-every", "1ms"))
-        self.assertIn("--snapshot-every: no file is named", self.refusal("--snapshot-every", "5m"))
+                      self.serve_refusal("--snapshot", self.path, "--snapshot-every", "1ms"))
+        self.assertIn("--snapshot-every: no file is named",
+                      self.serve_refusal("--snapshot-every", "5m"))
         self.assertIn("No such file or directory",
-                      self.refusal("--snapshot", "/nonexistent/snapshot"))
+                      self.serve_refusal("--snapshot", "/nonexistent/snapshot"))
         self.assertIn("snapshot: only a store memory: has one",
-                      self.refusal("--snapshot", self.path, "--store", "redis://127.0.0.1:1"))
+                      self.serve_refusal("--snapshot", self.path, "--store", "redis://127.0.0.1:1"))
         with self.serve():
             self.assertIn("another process keeps its snapshot in " + self.path,
-                          self.refusal("--snapshot", self.path))
+                          self.serve_refusal("--snapshot", self.path))
 
     def test_the_file_of_config_names_it(self):
         config = self.write_file("sluice.yaml", f"snapshot: {{file: {self.path}, every: 30s}}\n")
