@@ -81,7 +81,8 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   void start();
 
   /// Closes after the next reply, once all requests that have come are answered, and then gives up
-  /// its share of `left`. REQUIRES: called once.
+  /// its share of `left`: StreamServer::drain() waits until no connection has one. REQUIRES: called
+  /// once.
   void leave(std::shared_ptr<void> left);
 
   /// Reads at most kLastReadBytes of what has arrived, answers it, sends all output and closes.
