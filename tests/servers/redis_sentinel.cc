@@ -13,12 +13,17 @@ namespace {
 
 // Sentinel's default periods, in milliseconds, are made for machines that are far apart. Among
 // others, it does not promote a replica whose last information is older than five ping periods.
-constexpr std::array<std::pair<const char*, const char*>, 5> kFastPeriods{
+constexpr std::array<std::pair<const char*, const char*>, 4> kFastPeriods{
     {{"INFO-PERIOD", "200"},
      {"PING-PERIOD", "300"},
-     {"PUBLISH-PERIOD", "200"},
      {"ASK-PERIOD", "100"},
      {"MIN-LINK-RECONNECT-PERIOD", "100"}}};
+
+// How often the first sentinel tells the others which server is the primary. The others keep the
+// default of 2 s: a sentinel that sees the replica as a primary for four of its own periods, before
+// it hears of a failover, makes it a replica again. The first sentinel, which leads failovers, may
+// find out a second after the promotion, so 200 ms for all would undo a failover now and then.
+constexpr const char* kFirstSentinelPublishes = "200";
 
 /// The value after the field's name, in a flat array of names and values.
 std::string field(const Reply& reply, const std::string& name) {
@@ -37,6 +42,11 @@ bool is_ready(const RedisServer& sentinel) {
   return field(replicas.elements.at(0), "master-link-status") == "ok" &&
          std::all_of(others.elements.begin(), others.elements.end(),
                      [](const Reply& other) { return field(other, "flags") == "sentinel"; });
+}
+
+void set_period(const RedisServer& sentinel, const char* period, const char* ms) {
+  const std::string reply = sentinel.command({"SENTINEL", "DEBUG", period, ms});
+  if (reply != "OK") throw std::runtime_error("a sentinel refuses a period: " + reply);
 }
 
 }  // namespace
@@ -83,10 +93,8 @@ void RedisSentinel::start_sentinels() {
                                std::to_string(ports[other]) + " " + id(other));
     }
     sentinels_[i] = std::make_unique<RedisServer>(std::move(options));
-    for (const auto& [period, ms] : kFastPeriods) {
-      const std::string reply = sentinels_[i]->command({"SENTINEL", "DEBUG", period, ms});
-      if (reply != "OK") throw std::runtime_error("a sentinel refuses a period: " + reply);
-    }
+    for (const auto& [period, ms] : kFastPeriods) set_period(*sentinels_[i], period, ms);
+    if (i == 0) set_period(*sentinels_[i], "PUBLISH-PERIOD", kFirstSentinelPublishes);
   }
 }
 

@@ -124,9 +124,12 @@ class RedisSentinel(Fleet):
             *(f"sentinel known-sentinel {self.NAME} 127.0.0.1 {port} {ids[i]}"
               for i, port in enumerate(ports) if i != index)])
         sentinel = self.enter_context(RedisServer(path, "--sentinel", port=ports[index]))
+        # The first, which leads failovers, tells the others of them often. With a short period of
+        # their own, the others would undo a failover now and then: see redis_sentinel.cc.
+        publish = (("PUBLISH-PERIOD", 200),) if index == 0 else ()
         for period, milliseconds in (("INFO-PERIOD", 200), ("PING-PERIOD", 300),
-                                     ("PUBLISH-PERIOD", 200), ("ASK-PERIOD", 100),
-                                     ("MIN-LINK-RECONNECT-PERIOD", 100)):
+                                     ("ASK-PERIOD", 100), ("MIN-LINK-RECONNECT-PERIOD", 100),
+                                     *publish):
             ask(sentinel, "SENTINEL", "DEBUG", period, milliseconds)
         return sentinel
 
