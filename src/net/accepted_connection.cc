@@ -180,7 +180,11 @@ void AcceptedConnection::answer() {
     if (more && SteadyTimer::clock_type::now() >= turn_end) {
       later_ = true;
       wrote_ = has_written;
-      make_wake()();
+      // Posted in two steps: what other peers have sent meanwhile is read between them, so that
+      // they wait for one turn, and not for two.
+      asio::post(*group_.context, [weak = weak_from_this()] {
+        if (const auto self = weak.lock()) self->make_wake()();
+      });
       break;
     }
   }

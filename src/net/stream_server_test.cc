@@ -63,38 +63,6 @@ TEST_F(StreamServerTest, AnswersAPipelineInOrder) {
   EXPECT_TRUE(sending.get());
 }
 
-TEST_F(StreamServerTest, ServesOthersWhileOneHasMoreAndMoreToAnswer) {
-  /// Echoes lines, and has more to do after "endless" until the test ends.
-  class EndlessHandler final : public LineHandler {
-   public:
-    explicit EndlessHandler(std::shared_ptr<std::atomic<bool>> is_over)
-        : is_over_(std::move(is_over)) {}
-
-    Progress on_data(std::string_view input, std::string& output) override {
-      const bool begins = input == "endless\n";
-      Progress progress = LineHandler::on_data(input, output);
-      is_endless_ = (is_endless_ || begins) && !*is_over_;
-      if (is_endless_) progress.next = Next::kMore;
-      return progress;
-    }
-
-   private:
-    std::shared_ptr<std::atomic<bool>> is_over_;
-    bool is_endless_ = false;
-  };
-  const auto is_over = std::make_shared<std::atomic<bool>>(false);
-  serve([=](const AcceptedStream&) { return std::make_unique<EndlessHandler>(is_over); }, {});
-  Client endless(address());
-  EXPECT_TRUE(endless.send("endless\n"));
-  EXPECT_EQ(endless.read(8), "endless\n");
-  Client other(address());
-  EXPECT_TRUE(other.send("other\n"));
-  EXPECT_EQ(other.read(6), "other\n");
-  EXPECT_TRUE(endless.send("more\n"));
-  EXPECT_EQ(endless.read(5), "more\n");
-  *is_over = true;
-}
-
 /// Lines as LineHandler, whose beginnings are parts of requests.
 class PatientHandler final : public LineHandler {
  public:
