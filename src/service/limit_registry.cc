@@ -40,6 +40,7 @@ const std::shared_ptr<const RegisteredLimit>& LimitRegistry::find(
   }
   if (!answers_expressions()) throw InvalidLimit("this server answers named limits only", 0);
   Limit limit(name_or_expression);
+  ++opened_;
   auto space = store_->open_space(limit.definition());
   return remembered_.insert(std::string(name_or_expression),
                             std::make_shared<const RegisteredLimit>(

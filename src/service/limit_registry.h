@@ -48,12 +48,16 @@ class LimitRegistry {
   /// StoreError if the store cannot open its space.
   const std::shared_ptr<const RegisteredLimit>& find(std::string_view name_or_expression);
 
+  /// How often it has asked the store to open a space, which takes as long as many decisions.
+  std::size_t opened() const { return opened_; }
+
  private:
   using Shared = std::shared_ptr<const RegisteredLimit>;
 
   std::shared_ptr<Store> store_;
   std::shared_ptr<const NamedLimits> named_;
   RecentCache<std::string, Shared, kMaxRemembered / 2, TextHash, std::equal_to<>> remembered_;
+  std::size_t opened_ = 0;
 };
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
 #include "protocols/resp/handler.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cassert>
 #include <utility>
@@ -9,6 +10,12 @@
 #include "protocols/resp/transaction_commands.h"
 
 namespace sluice::resp {
+namespace {
+
+// For how many commands a batch has less room when the memory store has opened a space.
+constexpr std::size_t kOpeningRoom = 15;
+
+}  // namespace
 
 Handler::Handler(std::shared_ptr<ThreadState> thread, std::int64_t id, AcceptedStream stream)
     : thread_(std::move(thread)),
@@ -102,9 +109,7 @@ bool Handler::run_input(CommandContext& context, std::string_view input, std::si
     has_more = read_command(context, rest);
     if (!has_more) break;
     consumed += parser_.consumed();
-    if (parser_.arguments().empty()) continue;
-    --context.room;
-    run_command(context, parser_.arguments());
+    if (!parser_.arguments().empty()) run(context);
   }
   // Also those that were RL.THROTTLE: INFO adds the two.
   if (repeated != 0) thread_->commands.add(kThrottleRow, repeated);
@@ -144,12 +149,21 @@ void Handler::run_queued(CommandContext& context) {
   [[maybe_unused]] const Parser::Result result = parser_.next(transaction.rest());
   assert(result == Parser::Result::kCommand && !parser_.arguments().empty());
   const std::size_t bytes = parser_.consumed();
-  --context.room;
-  run_command(context, parser_.arguments());
+  run(context);
   if (peer_.resume_at == 0) transaction.advance(bytes);
   if (!transaction.rest().empty()) return;
   if (peer_.mode == Mode::kExec) peer_.mode = Mode::kRun;
   context.room = 0;
+}
+
+// Runs the command that has been read. If the memory store opens a space for it, which takes longer
+// the more keys it has, the batch gets fewer commands: other connections wait until it is decided.
+inline void Handler::run(CommandContext& context) {
+  const std::size_t opened = thread_->opened();
+  --context.room;
+  run_command(context, parser_.arguments());
+  if (thread_->opened() == opened || thread_->server->store().answers_later()) return;
+  context.room -= std::min(context.room, kOpeningRoom);
 }
 
 MakeHandler handlers(const std::shared_ptr<ServerContext>& server) {

@@ -48,6 +48,7 @@ class Handler final : public StreamHandler {
   bool queue_input(CommandContext& context, std::string_view input, std::size_t& consumed);
   bool read_command(CommandContext& context, std::string_view rest);
   void run_queued(CommandContext& context);
+  void run(CommandContext& context);
 
   const std::shared_ptr<ThreadState> thread_;
   const CountedConnection counted_;

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <vector>
+
 #include "core/arithmetic.h"
 #include "testing/resp_connection.h"
 #include "testing/served_store.h"
@@ -161,6 +164,7 @@ TEST_F(HandlerTest, HandlesAtMost64CommandsAtATime) {
   const std::string one = array({"CL.THROTTLE", "user", "99", "1", "1"});
   std::string input;
   for (int i = 0; i < 70; ++i) input += one;
+  send(one);
   std::string output;
   Handler handler(thread, 8, {});
   const auto first = handler.on_data(input, output);
@@ -169,7 +173,36 @@ TEST_F(HandlerTest, HandlesAtMost64CommandsAtATime) {
   const auto second = handler.on_data(std::string_view(input).substr(first.consumed), output);
   EXPECT_EQ(second.consumed, 6 * one.size());
   EXPECT_EQ(second.next, Next::kNeedMore);
-  EXPECT_THAT(store->batches, ElementsAre(64, 6));
+  EXPECT_THAT(store->batches, ElementsAre(1, 64, 6));
+}
+
+// Other connections of the thread wait no longer for a client that sends ever-new limits.
+TEST_F(HandlerTest, ALimitThatTheThreadDoesNotKnowCountsAs16Commands) {
+  const std::vector<std::function<std::string(int)>> commands{
+      [](int i) { return "SLUICE.CHECK 'token_bucket " + std::to_string(i) + "/1h' key\r\n"; },
+      [](int i) { return "CL.THROTTLE key " + std::to_string(i) + " 1 60\r\n"; },
+      [](int i) { return "INCREX key UBOUND " + std::to_string(i) + " EX 60 ENX\r\n"; }};
+  for (const auto& command : commands) {
+    std::string input;
+    for (int i = 1; i <= 8; ++i) input += command(i);
+    std::string output;
+    Handler handler(thread, 8, {});
+    EXPECT_EQ(handler.on_data(input, output).consumed, input.size() / 2) << input;
+    send(input);  // Now it knows them.
+    EXPECT_EQ(handler.on_data(input, output).consumed, input.size()) << input;
+  }
+}
+
+// Fewer commands at once would be more round trips.
+TEST_F(HandlerTest, ALimitOfAStoreElsewhereCountsAsOneCommand) {
+  store->answers = ScriptedStore::Answers::kWhenTold;
+  Handler handler(thread_over(store), 8, {.wake = [] {}});
+  std::string input;
+  for (int i = 1; i <= 8; ++i) {
+    input += "SLUICE.CHECK 'token_bucket " + std::to_string(i) + "/1h' key\r\n";
+  }
+  std::string output;
+  EXPECT_EQ(handler.on_data(input, output).consumed, input.size());
 }
 
 // What is sent after a report waits until that has been sent.

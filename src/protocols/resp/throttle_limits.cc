@@ -64,6 +64,7 @@ const std::shared_ptr<const VaryingLimit>* ThrottleLimits::find(const ThrottleNu
   if (find_error(numbers)) return nullptr;
   LimitDefinition definition = define_throttle(numbers);
   // Opened again, because then the store makes room for another set of numbers.
+  ++opened_;
   std::shared_ptr<Space> space = store_.open_space(definition);
   return &limits_.insert(numbers, std::make_shared<const VaryingLimit>(
                                       VaryingLimit{std::move(definition), std::move(space)}));

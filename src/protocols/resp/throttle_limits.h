@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -43,6 +44,9 @@ class ThrottleLimits {
   /// state, and to forget it.
   const std::shared_ptr<const VaryingLimit>& any() const { return any_; }
 
+  /// As LimitRegistry::opened().
+  std::size_t opened() const { return opened_; }
+
  private:
   struct Hash {
     std::size_t operator()(const ThrottleNumbers& numbers) const;
@@ -51,6 +55,7 @@ class ThrottleLimits {
   RecentCache<ThrottleNumbers, std::shared_ptr<const VaryingLimit>, 512, Hash> limits_;
   Store& store_;
   const std::shared_ptr<const VaryingLimit> any_;  // Holds the space, so that it stays the same.
+  std::size_t opened_ = 0;
 };
 
 }  // namespace sluice::resp
