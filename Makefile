@@ -12,8 +12,10 @@ PREFIX ?= /usr/local
 # tests. The tests are built in the debug folder and use the release binary from its place.
 RELEASE_OPTIONS := -DSLUICE_TESTS=OFF
 # The libraries have a separate build folder: they need position-independent code, the program does
-# not, and only the program is optimized across files. $(1) is the prefix for the installation.
-LIBRARY = cmake --preset library -DCMAKE_INSTALL_PREFIX="$(1)" >/dev/null && $(call BUILD,library)
+# not, and only the program is optimized across files. $(1) is the prefix for the installation, $(2)
+# further options.
+LIBRARY = cmake --preset library -DCMAKE_INSTALL_PREFIX="$(1)" $(2) >/dev/null && \
+  $(call BUILD,library)
 # For CPack, per build folder: folder; project; components; place in the package.
 PACKAGED := $(CURDIR)/build/release;sluice;ALL;/;$(CURDIR)/build/library;sluice;ALL;/
 # --fresh, because an old folder may have another compiler than the preset: CMake would then switch
@@ -75,15 +77,15 @@ docs:
 # Installs the packages that the tests need, and builds the tests.
 test-build: build
 	@tools/setup test
-	@$(MAKE) -s build/timed/build.ninja build/debug/build.ninja
-	@$(call BUILD,timed) --target timed_tests
+	@$(MAKE) -s build/debug/build.ninja
 	@$(call BUILD,debug)
 
-# The timed tests run first and on their own; most of the time they wait. ctest's summary covers
-# only the other tests, so one more line says so if a timed test failed.
+# The timed tests are built with the library, without a sanitizer. They run first and on their own;
+# most of the time they wait. ctest's summary covers only the other tests, so one more line says so
+# if a timed test failed.
 test: test-build
-	@$(call LIBRARY,$(PREFIX))
-	@$(call CTEST,timed) -j3 -L timed; timed=$$?; \
+	@$(call LIBRARY,$(PREFIX),-DSLUICE_TIMED_TESTS=ON)
+	@$(call CTEST,library) -j3 -L timed; timed=$$?; \
 	$(call CTEST,debug) -j$(TEST_JOBS); others=$$?; \
 	[ $$timed -eq 0 ] || echo "The timed tests, which ran first, failed."; \
 	exit $$((timed | others))

@@ -8,14 +8,11 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 
 find_package(Threads REQUIRED)
 find_package(OpenSSL 3 REQUIRED)
-if(SLUICE_TESTS)
+if(SLUICE_TESTS OR SLUICE_TIMED_TESTS)
   find_package(GTest REQUIRED)
   find_library(RAPIDCHECK_LIBRARY rapidcheck REQUIRED)
   add_library(rapidcheck INTERFACE)
   target_link_libraries(rapidcheck INTERFACE ${RAPIDCHECK_LIBRARY})
-  # The tests that measure times are built only without a sanitizer, which is too slow for their
-  # deadlines.
-  add_custom_target(timed_tests)
 endif()
 
 add_library(sluice_flags INTERFACE)
@@ -47,11 +44,14 @@ if(SLUICE_SANITIZE STREQUAL "thread")
   # does understand.
   target_compile_definitions(sluice_flags INTERFACE BOOST_ASIO_DISABLE_FENCED_BLOCK)
 endif()
-if(SLUICE_TESTS)
-  # The debug build optimizes the modules, in which tests spend most of their time. It does not
-  # optimize the tests: that would take longer than all else. Nor does it check each pointer in
+if(SLUICE_TESTS OR SLUICE_TIMED_TESTS)
+  # The builds for tests optimize the modules, in which tests spend most of their time. They do not
+  # optimize the tests: that would take longer than all else. Nor do they check each pointer in
   # them before it is used, which takes long too; the address sanitizer reports a null pointer.
-  set(test_options $<$<CONFIG:Debug>:-O0> -fno-sanitize=null,object-size)
+  set(test_options $<$<OR:$<CONFIG:Debug>,$<BOOL:${SLUICE_TIMED_TESTS}>>:-O0>
+                   -fno-sanitize=null,object-size
+                   # Of designated initializers, which leave out members on purpose.
+                   $<$<CXX_COMPILER_ID:GNU>:-Wno-missing-field-initializers>)
   # What most tests include is parsed once, which saves a quarter of a test's compile time. For
   # ccache to find its users again, a precompiled header must not contain the time of its files.
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/test_headers.cc CONTENT "")
