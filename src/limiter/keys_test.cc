@@ -226,13 +226,9 @@ TEST(KeyHasher, TellsSecretsAndPeppersApart) {
 
 TEST(KeyHasher, RefusesAPepperThatCanBeGuessed) {
   for (const std::string_view pepper : {"", "secret", "0123456789abcde"}) {
-    try {
-      KeyHasher hasher(pepper);
-      ADD_FAILURE() << pepper;
-    } catch (const std::invalid_argument& error) {
-      EXPECT_THAT(error.what(), AllOf(HasSubstr("the pepper has " + std::to_string(pepper.size())),
-                                      EndsWith("at least 16")));
-    }
+    EXPECT_THAT(error_of<std::invalid_argument>([&] { KeyHasher hasher(pepper); }),
+                AllOf(HasSubstr("the pepper has " + std::to_string(pepper.size())),
+                      EndsWith("at least 16")));
   }
 }
 

@@ -81,13 +81,9 @@ TEST(OpenStore, TakesTheOptionsOfTheFallbackAndTheStore) {
   EXPECT_EQ(denied.check("k").source, Source::kPolicy);
   Limiter raised(open_store(away + "&on_failure=raise"), Limit("token_bucket 2/1h"));
   EXPECT_THROW(raised.check("k"), StoreError);
-  try {
-    open_store(away + "&on_failure=raise&size=1");
-    FAIL() << "it was opened";
-  } catch (const StoreError& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("there is no option 'size'"), HasSubstr("on_failure"),
-                                    HasSubstr("prefix")));
-  }
+  EXPECT_THAT(
+      error_of([&] { open_store(away + "&on_failure=raise&size=1"); }),
+      AllOf(HasSubstr("there is no option 'size'"), HasSubstr("on_failure"), HasSubstr("prefix")));
 }
 
 TEST(OpenStore, MayEndWithACallback) {

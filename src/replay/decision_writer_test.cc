@@ -8,18 +8,14 @@
 #include <stdexcept>
 #include <string>
 
+#include "testing/error_of.h"
 #include "testing/log_files.h"
 
 namespace sluice::replay {
 namespace {
 
 std::string error_of_finish(DecisionWriter& writer) {
-  try {
-    writer.finish();
-  } catch (const std::runtime_error& error) {
-    return error.what();
-  }
-  return "none";
+  return error_of<std::runtime_error>([&] { writer.finish(); });
 }
 
 TEST(DecisionWriter, FinishWritesAndCloses) {
@@ -28,7 +24,7 @@ TEST(DecisionWriter, FinishWritesAndCloses) {
   OutputFile file(descriptor, "the decisions", "out");
   DecisionWriter writer(file);
   writer.write({.key = "a", .decision = {}}, "\"limit\"");
-  EXPECT_EQ(error_of_finish(writer), "none");
+  EXPECT_EQ(error_of_finish(writer), "");
   EXPECT_TRUE(directory.read("out").starts_with(R"({"time_ns":0,"key":"a",)"));
   EXPECT_EQ(fcntl(descriptor, F_GETFD), -1);
   EXPECT_EQ(errno, EBADF);

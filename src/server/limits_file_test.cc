@@ -6,17 +6,14 @@
 #include <fstream>
 
 #include "server/server.h"
+#include "testing/error_of.h"
 
 namespace sluice {
 namespace {
 
+/// The message of the error; empty if there is none.
 std::string fault(std::string_view yaml) {
-  try {
-    parse_limits(yaml, "f.yaml");
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no fault";
+  return error_of<ConfigError>([&] { parse_limits(yaml, "f.yaml"); });
 }
 
 /// "LINE:COLUMN" of the fault.
@@ -160,7 +157,7 @@ TEST(LimitsFileTest, PointsAtMistakesInAnOverride) {
     return fault("limits:\n  a:\n    limit: fixed_window 5/1m\n    overrides:\n    - {" + members +
                  "}");
   };
-  EXPECT_EQ(in_override("key: x, deny: yes"), "no fault");
+  EXPECT_EQ(in_override("key: x, deny: yes"), "");
   EXPECT_EQ(in_override("deny: yes"), "f.yaml:5:7: an override must have a 'key'");
   EXPECT_EQ(in_override("key: x"),
             "f.yaml:5:7: an override must have 'limit', 'unlimited' or 'deny'");
@@ -191,7 +188,7 @@ TEST(LimitsFileTest, BoundsTheOverrides) {
     }
     return yaml;
   };
-  EXPECT_EQ(fault(with("*", kMaxPatterns)), "no fault");
+  EXPECT_EQ(fault(with("*", kMaxPatterns)), "");
   EXPECT_EQ(fault(with("*", kMaxPatterns + 1)),
             "f.yaml:261:7: the limit 'a' has more than 256 overrides whose key is a pattern");
   EXPECT_EQ(fault(with("", kMaxOverrides + 1)),
@@ -219,13 +216,8 @@ TEST(LimitsFileTest, ReadsAFileOrSaysWhyNot) {
   std::ofstream(path) << "limits: {login: sliding_log 5/10m}";
   EXPECT_EQ(read_limits_file(path).size(), 1U);
   std::ofstream(path) << std::string(kMaxConfigBytes + 1, '#');
-  const auto why = [](const std::string& file) -> std::string {
-    try {
-      read_limits_file(file);
-    } catch (const ConfigError& error) {
-      return error.what();
-    }
-    return "no fault";
+  const auto why = [](const std::string& file) {
+    return error_of<ConfigError>([&] { read_limits_file(file); });
   };
   EXPECT_EQ(why(path), path + ": the file cannot be read: it has more than 1048576 bytes");
   std::filesystem::remove(path);

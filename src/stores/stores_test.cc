@@ -9,6 +9,7 @@
 #include "algorithms/limit_definition.h"
 #include "core/store.h"
 #include "sluice/limit.h"
+#include "testing/error_of.h"
 
 namespace sluice {
 namespace {
@@ -18,12 +19,7 @@ using testing::HasSubstr;
 constexpr Instant kStart = 1'700'000'000'000'000'000;
 
 std::string refusal_of(std::string_view url) {
-  try {
-    open_bare_store(url);
-  } catch (const StoreError& error) {
-    return error.what();
-  }
-  return "none";
+  return error_of([&] { open_bare_store(url); });
 }
 
 Decision take(Store& store, const Limit& limit, std::string_view key, Instant now,

@@ -178,11 +178,8 @@ TEST(StoreUrl, ShowsNoPassword) {
 TEST(StoreUrl, TheMessageIsOneLine) {
   EXPECT_EQ(error_of_url("a\nb"), "store 'a?b': a store is written scheme:, as in memory:");
   EXPECT_THAT(error_of_url("a:?x\n"), Not(HasSubstr("\n")));
-  try {
-    StoreUrl("redis://h/%0a").fail("'a\nb' is no database");
-  } catch (const StoreError& error) {
-    EXPECT_STREQ(error.what(), "store 'redis://h/%0a': 'a?b' is no database");
-  }
+  EXPECT_EQ(error_of([] { StoreUrl("redis://h/%0a").fail("'a\nb' is no database"); }),
+            "store 'redis://h/%0a': 'a?b' is no database");
 }
 
 // Any text is parsed or rejected, without a crash.

@@ -10,6 +10,7 @@
 #include "faults/load.h"
 #include "servers/await.h"
 #include "servers/redis_server.h"
+#include "testing/error_of.h"
 
 namespace sluice::faults {
 namespace {
@@ -101,14 +102,9 @@ TEST(Refusal, ThePasswordIsWrong) {
   Limiter limiter(open_store("redis://:wrong@" + address + "?on_failure=raise"),
                   Limit("fixed_window 3/1d"));
   servers::await("the reason", [&] {
-    try {
-      limiter.check("k");
-    } catch (const StoreError& error) {
-      const std::string why = error.what();
-      EXPECT_EQ(why.find("wrong"), std::string::npos) << why;
-      return why.find(address) != std::string::npos && why.find("WRONGPASS") != std::string::npos;
-    }
-    return false;
+    const std::string why = error_of([&] { limiter.check("k"); });
+    EXPECT_EQ(why.find("wrong"), std::string::npos) << why;
+    return why.find(address) != std::string::npos && why.find("WRONGPASS") != std::string::npos;
   });
 }
 
@@ -117,12 +113,7 @@ TEST(Refusal, ItHasNoReplicas) {
   const RedisServer server({.config = {"min-replicas-to-write 1"}});
   Limiter limiter(open_store(server.url() + "?on_failure=raise"), Limit("fixed_window 3/1d"));
   servers::await("the reason", [&] {
-    try {
-      limiter.check("k");
-    } catch (const StoreError& error) {
-      return std::string(error.what()).find("NOREPLICAS") != std::string::npos;
-    }
-    return false;
+    return error_of([&] { limiter.check("k"); }).find("NOREPLICAS") != std::string::npos;
   });
 }
 
@@ -177,15 +168,10 @@ TEST_P(EndlessRedirection, EndsWithTheFifth) {
   Limiter limiter(open_store("redis+cluster://127.0.0.1:" + std::to_string(port) +
                              "?deadline=5s&on_failure=raise"),
                   Limit("fixed_window 3/1d"));
-  std::string why;
   int calls = 0;
   servers::await("an answer in time", [&] {
     calls = server.calls();
-    try {
-      limiter.check("k");
-    } catch (const StoreError& error) {
-      why = error.what();
-    }
+    const std::string why = error_of([&] { limiter.check("k"); });
     return why.find("redirected once too often") != std::string::npos;
   });
   EXPECT_EQ(server.calls() - calls, 6);
@@ -206,12 +192,7 @@ TEST(Refusal, ItIsPartOfACluster) {
       open_store("redis://127.0.0.1:" + std::to_string(server.port()) + "?on_failure=raise"),
       Limit("fixed_window 3/1d"));
   servers::await("the reason", [&] {
-    try {
-      limiter.check("k");
-    } catch (const StoreError& error) {
-      return std::string(error.what()).find("redis+cluster://") != std::string::npos;
-    }
-    return false;
+    return error_of([&] { limiter.check("k"); }).find("redis+cluster://") != std::string::npos;
   });
 }
 

@@ -11,6 +11,7 @@
 #include "servers/memcached_server.h"
 #include "servers/redis_server.h"
 #include "sluice/sluice.h"
+#include "testing/error_of.h"
 
 namespace sluice {
 namespace {
@@ -46,13 +47,10 @@ TEST(Claims, AreRefusedWithTheReasonOnMemcached) {
   const auto store = open_store(server.url() + "?deadline=5s");
   Limiter host(store, Limit("sliding_log 5/1w", "host"));
   Limiter total(store, Limit("sliding_log 9/1w", "total"));
-  const auto reason = [&](const auto& take) -> std::string {
-    try {
+  const auto reason = [&](const auto& take) {
+    return error_of<std::invalid_argument>([&] {
       take(std::vector<Claim>{{host, "a"}, {total, ""}});
-    } catch (const std::invalid_argument& error) {
-      return error.what();
-    }
-    return "nothing was thrown";
+    });
   };
   const auto says_why = testing::HasSubstr("on Memcached only one limit and key");
   EXPECT_THAT(reason([](const auto& claims) { acquire_all(claims); }), says_why);

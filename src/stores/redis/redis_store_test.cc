@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "servers/certificates.h"
+#include "testing/error_of.h"
 #include "testing/redis_limited.h"
 
 namespace sluice::redis {
@@ -145,13 +146,9 @@ TEST(RedisStore, SaysThatItsPasswordIsWrong) {
   RedisOptions options = options_for(server);
   options.password = "hunter2";
   Limited limited(options, "token_bucket 10/1h");
-  try {
-    limited.check("k");
-    FAIL() << "it was answered";
-  } catch (const StoreError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("WRONGPASS"));
-    EXPECT_THAT(error.what(), testing::Not(testing::HasSubstr("hunter2")));
-  }
+  const std::string error = error_of([&] { limited.check("k"); });
+  EXPECT_THAT(error, testing::HasSubstr("WRONGPASS"));
+  EXPECT_THAT(error, testing::Not(testing::HasSubstr("hunter2")));
 }
 
 TEST(RedisStore, SpeaksTlsAndShowsItsCertificate) {
@@ -243,12 +240,10 @@ TEST(RedisStore, RefusesListsThatDoNotTake) {
   request.operation = Operation::kCharge;
   EXPECT_THROW(bucket.store().decide_all({&request, 1}, kStoreTime), std::invalid_argument);
   const Request permit = permits.request("k");
-  try {
-    permits.store().decide_all({&permit, 1}, kStoreTime);
-    FAIL() << "it was asked";
-  } catch (const std::invalid_argument& error) {
-    EXPECT_STREQ(error.what(), "permits are acquired one by one");
-  }
+  EXPECT_EQ(error_of<std::invalid_argument>([&] {
+              permits.store().decide_all({&permit, 1}, kStoreTime);
+            }),
+            "permits are acquired one by one");
   EXPECT_EQ(server.command({"DBSIZE"}), "0");
 }
 
