@@ -18,16 +18,34 @@ using testing::EndsWith;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-using RequestPipelineTest = RequestPipelineFixture;
+// A pipeline to a server whose every reply the test makes.
+class RequestPipelineTest : public RequestPipelineFixture {
+ protected:
+  using RequestPipelineFixture::connect;
+  using RequestPipelineFixture::patient;
+
+  PipelineOptions patient() const { return patient(server_.endpoint()); }
+  Peer connect() { return connect(server_); }
+  Peer connect(const PipelineOptions& options) { return connect(server_, options); }
+  void shake_hands_by(const std::string& text, std::size_t replies = 1) {
+    user_.handshake_text = text;
+    user_.handshake_count = replies;
+  }
+  void expect_answer(TestCommand& asked, Peer& peer) {
+    peer.send("yes\n");
+    ASSERT_TRUE(asked.await_end());
+    EXPECT_EQ(asked.answer, "yes\n");
+  }
+
+  FakeServer server_;
+};
 
 TEST_F(RequestPipelineTest, ShakesHandsBeforeItSends) {
-  FakeServer server;
-  user_.handshake_text = "hello\nselect 1\n";
-  user_.handshake_count = 2;
+  shake_hands_by("hello\nselect 1\n", 2);
   TestCommand& first = command("first\n");
-  open(patient(server.endpoint()));
+  open(patient());
   ask({&first});
-  Peer peer = server.accept();
+  Peer peer = server_.accept();
   EXPECT_EQ(peer.line(), "hello\n");
   EXPECT_EQ(peer.line(), "select 1\n");
   peer.send("+welcome\n");
@@ -45,13 +63,12 @@ TEST_F(RequestPipelineTest, ShakesHandsBeforeItSends) {
 }
 
 TEST_F(RequestPipelineTest, NeverHasMoreInFlightThanAllowed) {
-  FakeServer server;
   TestCommand* const commands[] = {&command("1\n"), &command("2\n"), &command("3\n"),
                                    &command("4\n")};
-  PipelineOptions options = patient(server.endpoint());
+  PipelineOptions options = patient();
   options.max_in_flight = 2;
   open(options);
-  Peer peer = server.accept();
+  Peer peer = server_.accept();
   ask({commands[0], commands[1], commands[2], commands[3]});
   for (int i = 0; i < 4; ++i) {
     ASSERT_TRUE(peer.await());
@@ -66,8 +83,7 @@ TEST_F(RequestPipelineTest, NeverHasMoreInFlightThanAllowed) {
 }
 
 TEST_F(RequestPipelineTest, HalfAReplyIsNone) {
-  FakeServer server;
-  Peer peer = connect(server);
+  Peer peer = connect();
   TestCommand& whole = command("whole\n");
   TestCommand& half = command("half\n");
   ask({&whole, &half});
@@ -77,12 +93,11 @@ TEST_F(RequestPipelineTest, HalfAReplyIsNone) {
   ASSERT_TRUE(half.await_end());
   EXPECT_EQ(whole.answer, "answer\n");
   EXPECT_EQ(half.loss, Loss::kUnknown);
-  EXPECT_EQ(half.why, server.endpoint().text() + " closed the connection");
+  EXPECT_EQ(half.why, server_.endpoint().text() + " closed the connection");
 }
 
 TEST_F(RequestPipelineTest, GarbageEndsTheConnection) {
-  FakeServer server;
-  Peer peer = connect(server);
+  Peer peer = connect();
   TestCommand& first = command("first\n");
   TestCommand& second = command("second\n");
   ask({&first, &second});
@@ -91,19 +106,18 @@ TEST_F(RequestPipelineTest, GarbageEndsTheConnection) {
   ASSERT_TRUE(second.await_end());
   EXPECT_EQ(first.loss, Loss::kUnknown);
   EXPECT_EQ(second.loss, Loss::kUnknown);
-  EXPECT_EQ(first.why, server.endpoint().text() + " sent what is no reply");
+  EXPECT_EQ(first.why, server_.endpoint().text() + " sent what is no reply");
   EXPECT_EQ(peer.line(), "");
-  server.accept();
+  server_.accept();
   EXPECT_TRUE(await_up(2));
 }
 
 TEST_F(RequestPipelineTest, AReplyToNoCommandEndsTheConnection) {
-  FakeServer server;
-  Peer peer = connect(server);
+  Peer peer = connect();
   peer.send("news\n");
   ASSERT_TRUE(await_downs(1));
-  EXPECT_EQ(downs().at(0), server.endpoint().text() + " sent a reply to no command");
-  Peer next = server.accept();
+  EXPECT_EQ(downs().at(0), server_.endpoint().text() + " sent a reply to no command");
+  Peer next = server_.accept();
   ASSERT_TRUE(await_up(2));
   TestCommand& asked = command("asked\n");
   ask({&asked});
@@ -114,25 +128,23 @@ TEST_F(RequestPipelineTest, AReplyToNoCommandEndsTheConnection) {
 }
 
 TEST_F(RequestPipelineTest, SilenceEndsTheConnection) {
-  FakeServer server;
-  PipelineOptions options = patient(server.endpoint());
+  PipelineOptions options = patient();
   options.silence_timeout = milliseconds(30);
-  Peer peer = connect(server, options);
+  Peer peer = connect(options);
   TestCommand& asked = command("?\n");
   const auto start = std::chrono::steady_clock::now();
   ask({&asked});
   ASSERT_TRUE(asked.await_end());
   EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(30));
   EXPECT_EQ(asked.loss, Loss::kUnknown);
-  EXPECT_EQ(asked.why, server.endpoint().text() + " has not answered for 30 ms");
+  EXPECT_EQ(asked.why, server_.endpoint().text() + " has not answered for 30 ms");
   EXPECT_TRUE(peer.ends_in_reset());
-  Peer next = server.accept();
+  Peer next = server_.accept();
   ASSERT_TRUE(await_up(2));
 }
 
 TEST_F(RequestPipelineTest, OnlyTheLastReplyToACommandCountsAndSomeHaveNone) {
-  FakeServer server;
-  Peer peer = connect(server);
+  Peer peer = connect();
   TestCommand& silent = command("silent\n");
   TestCommand& twice = command("twice\n");
   TestCommand& once = command("once\n");
@@ -149,8 +161,7 @@ TEST_F(RequestPipelineTest, OnlyTheLastReplyToACommandCountsAndSomeHaveNone) {
 }
 
 TEST_F(RequestPipelineTest, APushIsNotTakenAsAReply) {
-  FakeServer server;
-  Peer peer = connect(server);
+  Peer peer = connect();
   TestCommand& asked = ask_on(peer);
   peer.send(">1\nyes\n>2\n");
   ASSERT_TRUE(board_.wait([&] { return user_.pushes.size() == 2; }));
@@ -160,13 +171,11 @@ TEST_F(RequestPipelineTest, APushIsNotTakenAsAReply) {
 }
 
 TEST_F(RequestPipelineTest, TheContextHasToRunUntilItIsUpAndIdle) {
-  FakeServer server;
-  user_.handshake_text = "hello\n";
-  user_.handshake_count = 1;
+  shake_hands_by("hello\n");
   EXPECT_FALSE(has_work());
-  open(patient(server.endpoint()));
+  open(patient());
   EXPECT_TRUE(has_work());
-  Peer peer = server.accept();
+  Peer peer = server_.accept();
   EXPECT_EQ(peer.line(), "hello\n");
   peer.send("+hello\n");
   ASSERT_TRUE(await_up());
@@ -189,22 +198,20 @@ TEST_F(RequestPipelineTest, TheContextHasToRunUntilItIsUpAndIdle) {
 
 // A command without replies, such as SUBSCRIBE, is never in flight.
 TEST_F(RequestPipelineTest, AServerThatDoesNotReceiveIsSilent) {
-  FakeServer server;
-  PipelineOptions options = patient(server.endpoint());
+  PipelineOptions options = patient();
   options.silence_timeout = milliseconds(30);
-  const Peer peer = connect(server, options);
+  const Peer peer = connect(options);
   TestCommand& without_reply = command(long_line(32'000'000));
   without_reply.reply_count = 0;
   ask({&without_reply});
   ASSERT_TRUE(await_downs(1));
-  EXPECT_EQ(downs().at(0), server.endpoint().text() + " has not answered for 30 ms");
+  EXPECT_EQ(downs().at(0), server_.endpoint().text() + " has not answered for 30 ms");
 }
 
 TEST_F(RequestPipelineTest, AThreadThatWasLateDoesNotTakeTheServerForSilent) {
-  FakeServer server;
-  PipelineOptions options = patient(server.endpoint());
+  PipelineOptions options = patient();
   options.silence_timeout = milliseconds(30);
-  Peer peer = connect(server, options);
+  Peer peer = connect(options);
   TestCommand& asked = command("?\n");
   on_thread([&] {
     board_.change([&] { user_.waiting.push_back(&asked); });
@@ -222,8 +229,7 @@ TEST_F(RequestPipelineTest, AThreadThatWasLateDoesNotTakeTheServerForSilent) {
 }
 
 TEST_F(RequestPipelineTest, AConnectionOnWhichNothingIsOpenEndsInOrder) {
-  FakeServer server;
-  Peer peer = connect(server);
+  Peer peer = connect();
   TestCommand& asked = ask_on(peer);
   peer.send("yes\n");
   ASSERT_TRUE(asked.await_end());
@@ -232,8 +238,7 @@ TEST_F(RequestPipelineTest, AConnectionOnWhichNothingIsOpenEndsInOrder) {
 }
 
 TEST_F(RequestPipelineTest, AConnectionThatTheServerHasEndedIsNotReset) {
-  FakeServer server;
-  Peer peer = connect(server);
+  Peer peer = connect();
   TestCommand& asked = ask_on(peer);
   peer.end();
   ASSERT_TRUE(asked.await_end());
@@ -241,22 +246,20 @@ TEST_F(RequestPipelineTest, AConnectionThatTheServerHasEndedIsNotReset) {
 }
 
 TEST_F(RequestPipelineTest, AReplyBeyondTheBoundEndsTheConnection) {
-  FakeServer server;
-  PipelineOptions options = patient(server.endpoint());
+  PipelineOptions options = patient();
   options.max_reply_bytes = 1'000'000;
   open(options);
-  Peer peer = server.accept();
+  Peer peer = server_.accept();
   TestCommand& asked = command("long\n");
   ask({&asked});
   EXPECT_EQ(peer.line(), "long\n");
   peer.send(std::string(2'000'000, 'x'));
   ASSERT_TRUE(asked.await_end());
-  EXPECT_EQ(asked.why, server.endpoint().text() + " sent a reply longer than 1000000 bytes");
+  EXPECT_EQ(asked.why, server_.endpoint().text() + " sent a reply longer than 1000000 bytes");
 }
 
 TEST_F(RequestPipelineTest, SendsLongCommandsInPieces) {
-  FakeServer server;
-  Peer peer = connect(server);
+  Peer peer = connect();
   TestCommand& longest = command(long_line(20'000'000));
   TestCommand& next = command("next\n");
   ask({&longest, &next});
@@ -270,8 +273,7 @@ TEST_F(RequestPipelineTest, SendsLongCommandsInPieces) {
 }
 
 TEST_F(RequestPipelineTest, HalfACommandMayHaveBeenCarriedOutAndWhatFollowsIsNotAskedFor) {
-  FakeServer server;
-  Peer peer = connect(server);
+  Peer peer = connect();
   // Longer than what the socket takes from a peer that does not read.
   TestCommand& begun = command(long_line(40'000'000));
   TestCommand& next = command("next\n");
@@ -280,12 +282,11 @@ TEST_F(RequestPipelineTest, HalfACommandMayHaveBeenCarriedOutAndWhatFollowsIsNot
   peer.reset();
   ASSERT_TRUE(begun.await_end());
   EXPECT_EQ(begun.loss, Loss::kUnknown);
-  EXPECT_EQ(server.accept().line(), "next\n");
+  EXPECT_EQ(server_.accept().line(), "next\n");
 }
 
 TEST_F(RequestPipelineTest, LooksBeforeItSendsOnAnIdleConnection) {
-  FakeServer server;
-  Peer peer = connect(server);
+  Peer peer = connect();
   TestCommand& asked = command("?\n");
   on_thread([&] {
     // The thread itself cannot have noticed.
@@ -293,16 +294,13 @@ TEST_F(RequestPipelineTest, LooksBeforeItSendsOnAnIdleConnection) {
     board_.change([&] { user_.waiting.push_back(&asked); });
     pipeline_->flush();
   });
-  Peer next = server.accept();
+  Peer next = server_.accept();
   EXPECT_EQ(next.line(), "?\n");
-  next.send("yes\n");
-  ASSERT_TRUE(asked.await_end());
-  EXPECT_EQ(asked.answer, "yes\n");
+  expect_answer(asked, next);
 }
 
 TEST_F(RequestPipelineTest, RepliesSentBeforeTheEndCount) {
-  FakeServer server;
-  Peer peer = connect(server);
+  Peer peer = connect();
   TestCommand& first = command("first\n");
   TestCommand& second = command("second\n");
   ask({&first});
@@ -315,13 +313,12 @@ TEST_F(RequestPipelineTest, RepliesSentBeforeTheEndCount) {
   });
   ASSERT_TRUE(first.await_end());
   EXPECT_EQ(first.answer, "1\n");
-  Peer next = server.accept();
+  Peer next = server_.accept();
   EXPECT_TRUE(await_up(2));
 }
 
 TEST_F(RequestPipelineTest, CallbacksMayFlushAndReconnect) {
-  FakeServer server;
-  Peer peer = connect(server);
+  Peer peer = connect();
   TestCommand& first = command("first\n");
   TestCommand& second = command("second\n");
   TestCommand& third = command("third\n");
@@ -345,36 +342,33 @@ TEST_F(RequestPipelineTest, CallbacksMayFlushAndReconnect) {
   ASSERT_TRUE(second.await_end());
   EXPECT_EQ(first.answer, "1\n");
   EXPECT_EQ(second.loss, Loss::kUnknown);
-  EXPECT_EQ(server.accept().line(), "third\n");
+  EXPECT_EQ(server_.accept().line(), "third\n");
   EXPECT_EQ(downs().at(0), "first has had enough");
 }
 
 TEST_F(RequestPipelineTest, ARefusedHandshakeIsTriedAgain) {
-  FakeServer server;
-  user_.handshake_text = "password\n";
-  user_.handshake_count = 1;
-  open(patient(server.endpoint()));
+  shake_hands_by("password\n");
+  open(patient());
   for (int attempt = 0; attempt < 2; ++attempt) {
-    Peer peer = server.accept();
+    Peer peer = server_.accept();
     EXPECT_EQ(peer.line(), "password\n");
     peer.send("-wrong\n");
     EXPECT_EQ(peer.line(), "");
   }
-  Peer peer = server.accept();
+  Peer peer = server_.accept();
   peer.send("+right\n");
   EXPECT_TRUE(await_up());
   EXPECT_THAT(downs(), ElementsAre("the server says -wrong\n", "the server says -wrong\n"));
 }
 
 TEST_F(RequestPipelineTest, ALostConnectionIsRenewedAtOnce) {
-  FakeServer server;
   TestCommand& lost = command("lost\n");
   TestCommand& next = command("next\n");
-  PipelineOptions options = patient(server.endpoint());
+  PipelineOptions options = patient();
   // Would be seen if it were kept.
   options.least_pause = options.most_pause = kNever;
   open(options);
-  Peer peer = server.accept();
+  Peer peer = server_.accept();
   ask({&lost});
   EXPECT_EQ(peer.line(), "lost\n");
   ask({&next});
@@ -384,7 +378,7 @@ TEST_F(RequestPipelineTest, ALostConnectionIsRenewedAtOnce) {
   EXPECT_EQ(lost.loss, Loss::kUnknown);
   EXPECT_THAT(lost.why, StartsWith("the connection to 127.0.0.1:"));
   EXPECT_THAT(lost.why, EndsWith(" failed: Connection reset by peer"));
-  peer = server.accept();
+  peer = server_.accept();
   ASSERT_TRUE(await_up(2));
   EXPECT_THAT(downs(), ElementsAre(lost.why));
 }
@@ -406,25 +400,22 @@ TEST_F(RequestPipelineTest, RefusedConnectionsAreTriedEverMoreSeldom) {
 }
 
 TEST_F(RequestPipelineTest, AnIdleConnectionThatEndsIsRenewedBeforeItIsNeeded) {
-  FakeServer server;
-  connect(server).close();
-  Peer next = server.accept();
+  connect().close();
+  Peer next = server_.accept();
   ASSERT_TRUE(await_up(2));
-  EXPECT_THAT(downs(), ElementsAre(server.endpoint().text() + " closed the connection"));
+  EXPECT_THAT(downs(), ElementsAre(server_.endpoint().text() + " closed the connection"));
 }
 
 TEST_F(RequestPipelineTest, AHandshakeThatIsNotAnsweredIsGivenUp) {
-  FakeServer server;
-  user_.handshake_text = "hello\n";
-  user_.handshake_count = 1;
-  PipelineOptions options = patient(server.endpoint());
+  shake_hands_by("hello\n");
+  PipelineOptions options = patient();
   options.connect_timeout = milliseconds(200);
   open(options);
-  Peer first = server.accept();
-  Peer second = server.accept();
+  Peer first = server_.accept();
+  Peer second = server_.accept();
   ASSERT_TRUE(await_downs(1));
   EXPECT_EQ(downs().at(0),
-            server.endpoint().text() + " has not completed the handshake within 200 ms");
+            server_.endpoint().text() + " has not completed the handshake within 200 ms");
   EXPECT_EQ(user_.ups, 0U);
 }
 
@@ -449,8 +440,7 @@ TEST_F(RequestPipelineTest, AServerThatDoesNotAcceptIsGivenUp) {
 }
 
 TEST_F(RequestPipelineTest, ReconnectGivesTheConnectionUp) {
-  FakeServer server;
-  Peer peer = connect(server);
+  Peer peer = connect();
   TestCommand& asked = ask_on(peer);
   on_thread([&] {
     pipeline_->reconnect("127.0.0.1 is loading");
@@ -461,7 +451,7 @@ TEST_F(RequestPipelineTest, ReconnectGivesTheConnectionUp) {
   EXPECT_EQ(asked.loss, Loss::kUnknown);
   EXPECT_EQ(asked.why, "127.0.0.1 is loading");
   EXPECT_TRUE(peer.ends_in_reset());  // What is given up is not to reach the server later.
-  Peer next = server.accept();
+  Peer next = server_.accept();
   ASSERT_TRUE(await_up(2));
   EXPECT_THAT(downs(), ElementsAre("127.0.0.1 is loading"));
 }
@@ -483,20 +473,17 @@ TEST_F(RequestPipelineTest, SpeaksOverAUnixSocket) {
 }
 
 TEST_F(RequestPipelineTest, FindsAHostByItsName) {
-  FakeServer server;
   // Where localhost is ::1 too, no server listens there.
-  open(patient({.host = "localhost", .port = server.endpoint().port}));
-  Peer peer = server.accept();
+  open(patient({.host = "localhost", .port = server_.endpoint().port}));
+  Peer peer = server_.accept();
   ASSERT_TRUE(await_up());
   EXPECT_THAT(downs(), IsEmpty());
 }
 
 TEST_F(RequestPipelineTest, MayBeDestroyedInAnyState) {
-  FakeServer server;
-  user_.handshake_text = "hello\n";
-  user_.handshake_count = 1;
+  shake_hands_by("hello\n");
   TestCommand& asked = command("?\n");
-  on_thread([&] { RequestPipeline never_started(context_, patient(server.endpoint()), user_); });
+  on_thread([&] { RequestPipeline never_started(context_, patient(), user_); });
   open(patient({.host = "localhost", .port = 1}));  // Looks for the address, or tries it.
   close();
   FakeServer refuses(-1);
@@ -507,14 +494,14 @@ TEST_F(RequestPipelineTest, MayBeDestroyedInAnyState) {
   ASSERT_TRUE(await_downs(refused));
   close();
   board_.change([&] { user_.waiting.push_back(&asked); });
-  open(patient(server.endpoint()));
-  Peer peer = server.accept();
+  open(patient());
+  Peer peer = server_.accept();
   EXPECT_EQ(peer.line(), "hello\n");
   close();  // It has not been shaken.
   EXPECT_EQ(peer.line(), "");
   EXPECT_EQ(asked.endings, 0);
-  open(patient(server.endpoint()));
-  peer = server.accept();
+  open(patient());
+  peer = server_.accept();
   peer.send("+hello\n");
   EXPECT_EQ(peer.lines(2), "hello\n?\n");
   close();

@@ -95,6 +95,13 @@ struct TwoStores {
   Keys theirs;
 };
 
+// One server, and a store on it.
+class MemcachedStoreTest : public testing::Test {
+ protected:
+  const MemcachedServer server_;
+  MemcachedStore store_{options({&server_})};
+};
+
 // The seconds a server keeps a key yet; -1 for ever, -2 where it has none.
 std::int64_t lifetime_s(const MemcachedServer& server, const std::string& key) {
   const std::string answer = server.command("mg " + key + " t\r\n");
@@ -171,39 +178,33 @@ TEST(MemcachedStore, PermitsAreSharedByProcesses) {
 
 // Flushed or evicted, the permits that were given are not known any more: their holders learn it
 // when they renew, and meanwhile as many again may be given.
-TEST(MemcachedStore, PermitsOfAFlushedServerAreHeldNoMore) {
-  const MemcachedServer server;
-  MemcachedStore store(options({&server}));
-  Keys keys(store, "concurrency 1");
+TEST_F(MemcachedStoreTest, PermitsOfAFlushedServerAreHeldNoMore) {
+  Keys keys(store_, "concurrency 1");
   keys.ask(keys.permit("k", 1, Operation::kTake));
   EXPECT_FALSE(keys.ask(keys.permit("k", 2, Operation::kTake)).allowed);
-  EXPECT_EQ(server.command("flush_all\r\n"), "OK\r\n");
+  EXPECT_EQ(server_.command("flush_all\r\n"), "OK\r\n");
   EXPECT_TRUE(keys.ask(keys.permit("k", 2, Operation::kTake)).allowed);
   EXPECT_FALSE(keys.ask(keys.permit("k", 1, Operation::kRenew)).allowed);
   EXPECT_FALSE(keys.ask(keys.permit("k", 3, Operation::kTake)).allowed);
 }
 
-TEST(MemcachedStore, ManyRequestsForOneKeyAreWrittenTogether) {
-  const MemcachedServer server;
-  MemcachedStore store(options({&server}));
-  Keys keys(store, "concurrency 1000");
+TEST_F(MemcachedStoreTest, ManyRequestsForOneKeyAreWrittenTogether) {
+  Keys keys(store_, "concurrency 1000");
   std::vector<Request> requests;
   for (PermitId i = 1; i <= 1'001; ++i) requests.push_back(keys.permit("k", i, Operation::kTake));
   std::vector<Decision> decisions(requests.size());
-  store.decide(requests, kNow, decisions);
+  store_.decide(requests, kNow, decisions);
   EXPECT_EQ(decisions[999].remaining, 0);
   EXPECT_FALSE(decisions[1'000].allowed);
-  EXPECT_LE(std::stoi(server.stat("cmd_set")), 3);
+  EXPECT_LE(std::stoi(server_.stat("cmd_set")), 3);
   for (auto& request : requests) request.operation = Operation::kRelease;
-  store.decide(requests, kNow, decisions);
+  store_.decide(requests, kNow, decisions);
   EXPECT_EQ(decisions[999].remaining, 1'000);
   EXPECT_FALSE(decisions[1'000].allowed);
 }
 
-TEST(MemcachedStore, TakesAnyKey) {
-  const MemcachedServer server;
-  MemcachedStore store(options({&server}));
-  Keys keys(store, "fixed_window 5/1h", "");
+TEST_F(MemcachedStoreTest, TakesAnyKey) {
+  Keys keys(store_, "fixed_window 5/1h", "");
   const std::string long_key(1'000, 'x');
   for (const std::string_view key :
        {std::string_view(), std::string_view("a b"), std::string_view("a\0b", 3),
@@ -213,30 +214,26 @@ TEST(MemcachedStore, TakesAnyKey) {
   }
 }
 
-TEST(MemcachedStore, EveryKeyHasItsExpiry) {
-  const MemcachedServer server;
-  MemcachedStore store(options({&server}));
+TEST_F(MemcachedStoreTest, EveryKeyHasItsExpiry) {
   // Its clock may tick between the writing and the looking, but not each time.
   std::int64_t short_s = 0;
   for (const std::string key : {"a", "b", "c"}) {
-    Keys(store, "token_bucket 1/10s", "short").take(key);
-    short_s = std::max(short_s, lifetime_s(server, "sluice:short:" + key));
+    Keys(store_, "token_bucket 1/10s", "short").take(key);
+    short_s = std::max(short_s, lifetime_s(server_, "sluice:short:" + key));
   }
   EXPECT_EQ(short_s, 11);
   // Above thirty days: the server is told a date.
-  Keys(store, "fixed_window 5/60d anchor=first", "long").take("k");
-  EXPECT_THAT(lifetime_s(server, "sluice:long:k"),
+  Keys(store_, "fixed_window 5/60d anchor=first", "long").take("k");
+  EXPECT_THAT(lifetime_s(server_, "sluice:long:k"),
               testing::AllOf(testing::Ge(60 * kDayS - 3), testing::Le(60 * kDayS + 3)));
-  Keys(store, "fixed_window 5/3000w anchor=first", "longest").take("k");
-  EXPECT_GT(lifetime_s(server, "sluice:longest:k"), 10 * 365 * kDayS);
+  Keys(store_, "fixed_window 5/3000w anchor=first", "longest").take("k");
+  EXPECT_GT(lifetime_s(server_, "sluice:longest:k"), 10 * 365 * kDayS);
 }
 
-TEST(MemcachedStore, AValueIsKeptAsLongAsItsBlock) {
-  const MemcachedServer server;
-  MemcachedStore store(options({&server}));
-  Keys keys(store, "token_bucket 5/1s");
+TEST_F(MemcachedStoreTest, AValueIsKeptAsLongAsItsBlock) {
+  Keys keys(store_, "token_bucket 5/1s");
   keys.ask(keys.block("k", 600 * kSecondNs), kStoreTime);
-  EXPECT_THAT(lifetime_s(server, "sluice:login:k"), testing::AnyOf(601, 600));
+  EXPECT_THAT(lifetime_s(server_, "sluice:login:k"), testing::AnyOf(601, 600));
   // A server reads what would be later than 2038 as no date at all.
   keys.ask(keys.block("k", kMaxDurationNs), kStoreTime);
   keys.ask(keys.request("k", kMaxInt64, Operation::kCharge), kStoreTime);
@@ -244,10 +241,8 @@ TEST(MemcachedStore, AValueIsKeptAsLongAsItsBlock) {
 }
 
 // A server's clock ticks once a second: an expiry of 1 s would end before it has passed.
-TEST(MemcachedStore, AStateOfASecondIsKeptForAllOfIt) {
-  const MemcachedServer server;
-  MemcachedStore store(options({&server}));
-  Keys keys(store, "fixed_window 1/1s anchor=first");
+TEST_F(MemcachedStoreTest, AStateOfASecondIsKeptForAllOfIt) {
+  Keys keys(store_, "fixed_window 1/1s anchor=first");
   const Instant begin = wall_now();
   EXPECT_TRUE(keys.take("k", 1, kStoreTime).allowed);
   while (!keys.take("k", 1, kStoreTime).allowed) {
@@ -271,15 +266,13 @@ TEST(MemcachedStore, ConnectionsShareTheKeys) {
   EXPECT_EQ(std::stoi(server.stat("total_connections")) - before, 2 + 1);
 }
 
-TEST(MemcachedStore, ADenialWritesNothing) {
-  const MemcachedServer server;
-  MemcachedStore store(options({&server}));
-  Keys keys(store, "sliding_log 2/1h");
+TEST_F(MemcachedStoreTest, ADenialWritesNothing) {
+  Keys keys(store_, "sliding_log 2/1h");
   keys.take("k", 2);
-  const std::string stores = server.stat("cmd_set");
+  const std::string stores = server_.stat("cmd_set");
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(keys.take("k").allowed);
   EXPECT_TRUE(keys.take("k", 0).allowed);
-  EXPECT_EQ(server.stat("cmd_set"), stores);
+  EXPECT_EQ(server_.stat("cmd_set"), stores);
 }
 
 // What this process wrote last is not read again; it forgets some of it to stay within its bound.
@@ -299,14 +292,12 @@ TEST(MemcachedStore, RememberedValuesAreBounded) {
   EXPECT_GT(remembered, 0);
 }
 
-TEST(MemcachedStore, AForeignValueFailsAlone) {
-  const MemcachedServer server;
-  MemcachedStore store(options({&server}));
-  Keys keys(store, "token_bucket 5/1h");
-  server.command("set sluice:login:bad 0 0 5\r\nhello\r\n");
+TEST_F(MemcachedStoreTest, AForeignValueFailsAlone) {
+  Keys keys(store_, "token_bucket 5/1h");
+  server_.command("set sluice:login:bad 0 0 5\r\nhello\r\n");
   const std::array requests{keys.request("a"), keys.request("bad"), keys.request("b")};
   std::array<Decision, 3> decisions;
-  const std::string error = error_of([&] { store.decide(requests, kStoreTime, decisions); });
+  const std::string error = error_of([&] { store_.decide(requests, kStoreTime, decisions); });
   EXPECT_THAT(error, HasSubstr("the value of 'sluice:login:bad' is damaged"));
   EXPECT_EQ(decisions[0].remaining, 4);
   EXPECT_EQ(decisions[1].source, Source::kUnavailable);
@@ -400,27 +391,23 @@ TEST(MemcachedStore, AFileThatCannotBeUsedIsAnError) {
   EXPECT_THAT(error_of([&] { MemcachedStore{over_tls}; }), HasSubstr("/no/ca.pem"));
 }
 
-TEST(MemcachedStore, TakesTogetherFromOneKeyOnlyAndNoPermits) {
-  const MemcachedServer server;
-  MemcachedStore store(options({&server}));
-  Keys keys(store, "token_bucket 5/1h");
+TEST_F(MemcachedStoreTest, TakesTogetherFromOneKeyOnlyAndNoPermits) {
+  Keys keys(store_, "token_bucket 5/1h");
   const std::array two{keys.request("a"), keys.request("b")};
-  EXPECT_THROW(store.decide_all(two, kStoreTime), std::invalid_argument);
-  EXPECT_EQ(store.decide_all({two.data(), 1}, kStoreTime).remaining, 4);
+  EXPECT_THROW(store_.decide_all(two, kStoreTime), std::invalid_argument);
+  EXPECT_EQ(store_.decide_all({two.data(), 1}, kStoreTime).remaining, 4);
   EXPECT_EQ(keys.take("b", 0).remaining, 5);
-  const Keys permits(store, "concurrency 2", "permits");
+  const Keys permits(store_, "concurrency 2", "permits");
   const Request permit = permits.permit("k", 1, Operation::kTake);
   EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              store.decide_all({&permit, 1}, kNow);
+              store_.decide_all({&permit, 1}, kNow);
             }),
             "permits are acquired one by one");
 }
 
-TEST(MemcachedStore, RefusesLimitsThatNoItemHolds) {
-  const MemcachedServer server;
-  MemcachedStore store(options({&server}));
+TEST_F(MemcachedStoreTest, RefusesLimitsThatNoItemHolds) {
   const auto open = [&](const std::string& expression) {
-    return error_of([&] { store.open_space(Limit(expression).definition()); });
+    return error_of([&] { store_.open_space(Limit(expression).definition()); });
   };
   EXPECT_EQ(open("sliding_log 32768/1h"), "");
   EXPECT_THAT(open("sliding_log 32769/1h"), HasSubstr("at most 32768 fit into a value"));
