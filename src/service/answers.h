@@ -48,7 +48,7 @@ struct Answers {
   std::vector<Decision> decisions;
   std::string other_replies;
   std::string error;                        // Why the store did not make some of the decisions.
-  std::optional<std::int64_t> duration_ns;  // From the question to the answer, if that is timed.
+  std::optional<std::int64_t> duration_ns;  // From the question to the answer of the store.
   bool is_together = false;                 // All requests are decided together.
   bool is_refused = false;                  // They cannot be asked together: `error` says why.
   // If is_together: those of the claims or, of a single claim, those of the parts of its limit.

@@ -166,10 +166,10 @@ std::shared_ptr<PendingAnswers> DecisionBatch::ask(ReplyWriter& writer,
     if (pending->wait()) return pending;
     pending->get().write(writer, counters_, output);
   } else {
-    const bool is_timed = size_ != 0 && asked_++ % kTimedOneIn == 0;
-    const auto begin = is_timed ? SteadyClock::now() : SteadyClock::time_point();
+    const bool asks = size_ != 0;
+    const auto begin = SteadyClock::now();
     answers_.is_together ? decide_claims() : decide();
-    if (is_timed) answers_.duration_ns = ns_since(begin);
+    if (asks) answers_.duration_ns = ns_since(begin);
     answers_.write(writer, counters_, output);
   }
   clear();

@@ -66,13 +66,9 @@ class PendingAnswers {
 /// If the store answers at once (memory), it reads the requests as they were added: no key is
 /// copied, unless they are decided together. If it answers later (Redis, Memcached), it gets a
 /// Batch, which owns copies.
-///
-/// If the store answers later, each batch is timed. If it answers at once, reading the clock twice
-/// would take a part of the measured time, so one batch in kTimedOneIn is timed.
 class DecisionBatch {
  public:
   static constexpr std::size_t kMaxRequests = 64;
-  static constexpr std::uint32_t kTimedOneIn = 8;
 
   /// `counters` outlive this.
   DecisionBatch(std::shared_ptr<Store> store, OutcomeCounters& counters)
@@ -152,7 +148,6 @@ class DecisionBatch {
   const std::shared_ptr<Store> store_;
   const bool answers_later_;
   OutcomeCounters& counters_;
-  std::uint32_t asked_ = 0;  // Batches.
   std::size_t size_ = 0;
   std::array<Request, kMaxRequests> requests_;
   Answers answers_;

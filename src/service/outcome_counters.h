@@ -65,13 +65,13 @@ class OutcomeCounters {
     return counts_[limit][index_of(outcome, source)].load(std::memory_order_relaxed);
   }
 
-  /// A timed batch of these requests took this long.
+  /// A batch of these requests took this long.
   void add_duration(std::int64_t duration_ns, std::span<const ReplySlot> slots) {
     durations.add(duration_ns, slots.size());
     slow_.note(duration_ns, slots);
   }
 
-  /// How long the timed decisions took, see DecisionBatch.
+  /// How long the decisions took.
   DurationHistogram durations;
   /// The keys of denied requests, whether the store or this process in its place has denied them.
   DeniedKeys denied;

@@ -181,10 +181,10 @@ class ServerContext {
   const Attempts& snapshots() const { return snapshots_; }
   void count_snapshot(bool succeeded) { snapshots_.count(succeeded, store_->now()); }
 
-  /// How long timed decisions took (see DecisionBatch), over all threads. Thread-safe.
+  /// How long decisions took, over all threads. Thread-safe.
   DurationCounts durations() const;
 
-  /// Is told about each timed batch (see DecisionBatch).
+  /// Is told about each batch.
   SlowDecisions& slow_decisions() { return slow_; }
 
   /// The counters of this protocol's connections. Valid as long as this object. Thread-safe.
