@@ -53,11 +53,12 @@ inline constexpr std::int64_t kMostRelativeExpiry = 60 * 60 * 24 * 30;
 inline constexpr std::int64_t kLastExpiry = 2'147'483'647;
 
 /// The expiry, in seconds as a server reads them, of a value that has to be kept for `lifetime_ns`
-/// (at least 0) from `real_now` on, the instant by the real clock. A server's clock ticks once a
-/// second, so that a lifetime of 1 ends after anything up to a second: one more is asked for. An
-/// expiry after January 2038 becomes January 2038.
+/// (at least 0) from `real_now` on, the instant by the real clock. A server's clock has whole
+/// seconds and ticks once a second, each time a little late, so that it skips a second now and
+/// then: an expiry of 2 may take effect at once. So two more are asked for. An expiry after January
+/// 2038 becomes January 2038.
 constexpr std::int64_t expiry_s(std::int64_t lifetime_ns, Instant real_now) {
-  const std::int64_t seconds = ceil_divide(lifetime_ns, kSecondNs) + 1;
+  const std::int64_t seconds = ceil_divide(lifetime_ns, kSecondNs) + 2;
   if (seconds <= kMostRelativeExpiry) return seconds;
   return std::min(real_now / kSecondNs + seconds, kLastExpiry);
 }

@@ -122,15 +122,15 @@ TEST(MetaProtocol, RefusesWhatIsNoFrame) {
 constexpr std::int64_t kNowS = 1'700'000'000;
 constexpr Instant kExpiryNow = kNowS * kSecondNs + 123'456'789;
 
-TEST(Expiry, IsTheLifetimeInWholeSecondsAndOneMore) {
-  EXPECT_EQ(expiry_s(0, kExpiryNow), 1);
-  EXPECT_EQ(expiry_s(1, kExpiryNow), 2);
-  EXPECT_EQ(expiry_s(kSecondNs, kExpiryNow), 2);
-  EXPECT_EQ(expiry_s(kSecondNs + 1, kExpiryNow), 3);
+TEST(Expiry, IsTheLifetimeInWholeSecondsAndTwoMore) {
+  EXPECT_EQ(expiry_s(0, kExpiryNow), 2);
+  EXPECT_EQ(expiry_s(1, kExpiryNow), 3);
+  EXPECT_EQ(expiry_s(kSecondNs, kExpiryNow), 3);
+  EXPECT_EQ(expiry_s(kSecondNs + 1, kExpiryNow), 4);
 }
 
 TEST(Expiry, AboveThirtyDaysIsADate) {
-  const std::int64_t last_ns = (kMostRelativeExpiry - 1) * kSecondNs;
+  const std::int64_t last_ns = (kMostRelativeExpiry - 2) * kSecondNs;
   EXPECT_EQ(expiry_s(last_ns, kExpiryNow), kMostRelativeExpiry);
   EXPECT_EQ(expiry_s(last_ns + 1, kExpiryNow), kNowS + kMostRelativeExpiry + 1);
 }
