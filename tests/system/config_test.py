@@ -132,7 +132,7 @@ class ServeConfig(SystemTest):
                 connection.ask("SLUICE.CHECK", "login", "k")
         with Connection(unix) as connection:
             self.assertEqual(connection.ask("SLUICE.PEEK", "login", "k")[:3], [1, 5, 3])
-        self.assertIn("1 named limit, memory:?max_bytes=16777216)", server.output())
+        server.await_output("1 named limit, memory:?max_bytes=16777216)")
         self.assertEqual(server.stop(), 0)
 
     def test_options_win_over_the_file(self):
@@ -140,7 +140,7 @@ class ServeConfig(SystemTest):
         server = self.serve(f"listen: {{resp: '127.0.0.1:{others}'}}\nstore: memory\n"
                             "limits: {login: sliding_log 5/10m}\n",
                             "--resp", f"127.0.0.1:{port}", "--store", "memory:?full=allow")
-        self.assertIn(f"RESP on 127.0.0.1:{port} (", server.output())
+        server.await_output(f"RESP on 127.0.0.1:{port} (")
         self.assertIn("memory:?full=allow", server.output())
         with Connection(("127.0.0.1", port)) as connection:
             self.assertEqual(connection.ask("SLUICE.CHECK", "login", "k")[:3], [1, 5, 4])

@@ -23,7 +23,7 @@ class Restart(SystemTest):
     def test_a_server_that_is_stopped_goes_on(self):
         limits = self.write_file("limits.yaml", "limits: {login: sliding_log 5/1h}\n")
         with self.serve("--limits", limits) as server, Connection(server.address) as connection:
-            self.assertIn("there is no snapshot yet", server.output())
+            server.await_output("there is no snapshot yet")
             self.assertEqual(connection.ask("SLUICE.CHECK", "login", "k", 3)[:3], [1, 5, 2])
             self.assertEqual(connection.ask("CL.THROTTLE", "k", 14, 15, 3600)[:3], [0, 15, 14])
             self.assertEqual(connection.ask("SLUICE.CHECK", "fixed_window 9/52w", "k")[:3],
@@ -33,7 +33,7 @@ class Restart(SystemTest):
             self.assertEqual(server.wait(), 0, server.output())
             self.assertIn("wrote 4 keys to " + self.path, server.output())
         with self.serve("--limits", limits) as server, Connection(server.address) as connection:
-            self.assertIn("loaded 4 keys from " + self.path, server.output())
+            server.await_output("loaded 4 keys from " + self.path)
             self.assertEqual(connection.ask("SLUICE.CHECK", "login", "k", 3)[:3], [0, 5, 2])
             self.assertEqual(connection.ask("CL.THROTTLE", "k", 14, 15, 3600)[:3], [0, 15, 13])
             self.assertEqual(connection.ask("SLUICE.PEEK", "fixed_window 9/52w", "k")[:3],
