@@ -43,6 +43,14 @@ void AcceptedConnection::run(Step step) {
   }
 }
 
+/// Runs `task` later on the group's thread, unless the connection is closed by then.
+template <class Task>
+void AcceptedConnection::post(Task task) {
+  asio::post(*group_.context, [weak = weak_from_this(), task] {
+    if (const auto self = weak.lock()) self->run([&] { task(*self); });
+  });
+}
+
 void AcceptedConnection::start() {
   run([&] {
     group_.members.insert(shared_from_this());
@@ -180,11 +188,7 @@ void AcceptedConnection::answer() {
     if (more && SteadyTimer::clock_type::now() >= turn_end) {
       later_ = true;
       wrote_ = has_written;
-      // Posted in two steps: what other peers have sent meanwhile is read between them, so that
-      // they wait for one turn, and not for two.
-      asio::post(*group_.context, [weak = weak_from_this()] {
-        if (const auto self = weak.lock()) self->make_wake()();
-      });
+      go_on_after_others();
       break;
     }
   }
@@ -194,6 +198,16 @@ void AcceptedConnection::answer() {
       progress.next == Next::kNeedMore && !progress.has_part && input_.unread().empty();
   if (leaving_ && has_written && has_answered_all) closing_ = true;
   await_input(progress.has_part, has_written);
+}
+
+/// Goes on in two tasks: what other peers have sent meanwhile is read and answered between them,
+/// and sent before this connection's next turn. So other peers wait for one turn, and not for two.
+void AcceptedConnection::go_on_after_others() {
+  const auto next_turn = [](AcceptedConnection& self) {
+    end_steps(self.group_);
+    self.run([&] { self.on_wake(); });
+  };
+  post([=](AcceptedConnection& self) { self.post(next_turn); });
 }
 
 /// Says until when the peer must send the next request, or the rest of one. What it sends of one

@@ -99,6 +99,8 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
  private:
   template <class Step>
   void run(Step step);
+  template <class Task>
+  void post(Task task);
   Wake make_wake();
   void make_handler();
 
@@ -107,6 +109,7 @@ class AcceptedConnection final : public std::enable_shared_from_this<AcceptedCon
   void on_written(const boost::system::error_code& error, std::size_t bytes);
   void on_wake();
   void answer();
+  void go_on_after_others();
   void end_step_soon();
   static void end_steps(ConnectionGroup& group);
 

@@ -61,7 +61,8 @@ TEST(Turns, ServesOthersWhileOneHasMoreAndMoreToAnswer) {
 TEST(Turns, APeerWaitsForOneTurnOfAnother) {
   struct Turns {
     int begun = 0;
-    std::function<void()> during_first;
+    std::function<void()> in_first;
+    std::function<void()> before_second;
   };
   // Answers "slow" after three turns, and everything else with the number of turns until then.
   class SlowHandler final : public LineHandler {
@@ -73,7 +74,8 @@ TEST(Turns, APeerWaitsForOneTurnOfAnother) {
         if (!input.empty()) output += std::to_string(turns_.begun) + "\n";
         return {.consumed = input.size()};
       }
-      if (++turns_.begun == 1) turns_.during_first();
+      if (turns_.begun == 1) turns_.before_second();
+      if (++turns_.begun == 1) turns_.in_first();
       const auto end = std::chrono::steady_clock::now() + milliseconds(2);
       while (std::chrono::steady_clock::now() < end) {  // Longer than a turn.
       }
@@ -91,10 +93,10 @@ TEST(Turns, APeerWaitsForOneTurnOfAnother) {
   Client other(server->addresses()[0]);
   ASSERT_TRUE(other.send("first\n"));
   ASSERT_EQ(other.read(2), "0\n");
-  turns.during_first = [&] { EXPECT_TRUE(other.send("second\n")); };
+  turns.in_first = [&] { EXPECT_TRUE(other.send("second\n")); };
+  turns.before_second = [&] { EXPECT_EQ(other.read(2), "1\n"); };
   ASSERT_TRUE(slow.send("slow\n"));
   EXPECT_EQ(slow.read(5), "slow\n");
-  EXPECT_EQ(other.read(2), "1\n");
 }
 
 }  // namespace
