@@ -181,7 +181,11 @@ class ClusterRouter final : public RedisRouter {
             if (reply == nullptr && is_not_understood(why)) refuse(connection, why);
           }
           const auto random = static_cast<std::uint32_t>(random_());
-          if (in_doubt_) ask_.set_at(asked_at_ + pauses_.after_failure(random));
+          if (in_doubt_) {
+            ask_.set_at(asked_at_ + pauses_.after_failure(random));
+          } else {
+            ask_.cancel();  // If there is another doubt soon, the node that caused it is asked.
+          }
         });
     asking_ = true;
     asked_at_ = Clock::now();
