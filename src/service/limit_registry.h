@@ -48,7 +48,7 @@ class LimitRegistry {
   /// StoreError if the store cannot open its space.
   const std::shared_ptr<const RegisteredLimit>& find(std::string_view name_or_expression);
 
-  /// How often it has asked the store to open a space, which takes as long as many decisions.
+  /// How often it has asked the store to open a space: see DecisionBatch::weight().
   std::size_t opened() const { return opened_; }
 
  private:

@@ -27,7 +27,8 @@ CheckList::CheckList(std::unique_ptr<Arena> arena, boost::json::value body,
 void CheckList::ask(ThreadState& thread, DecisionReplies& replies) {
   DecisionBatch& batch = thread.context.batch;
   const std::uint32_t tag = replies.tag_with({.form = Form::kResult});
-  for (std::size_t added = 0; added < DecisionBatch::kMaxRequests && !is_done(); ++added) {
+  for (std::size_t added = 0; added < DecisionBatch::kMaxRequests && !is_done();) {
+    const std::size_t opened = thread.context.limits.opened();
     try {
       const Check check = read_check(thread, checks_, next_++);
       batch.add(check.limit, check.request, {.tag = tag});
@@ -36,6 +37,7 @@ void CheckList::ask(ThreadState& thread, DecisionReplies& replies) {
       append_problem(others, problem);
       others += ',';
     }
+    added += batch.weight(thread.context.limits.opened() - opened);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "protocols/http/handler.h"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -66,7 +67,9 @@ void Handler::end_list(std::string& output) {
 StreamHandler::Progress Handler::run_requests(std::string_view input, std::string& output) {
   std::size_t consumed = 0;
   is_batch_full_ = false;
-  for (std::size_t left = DecisionBatch::kMaxRequests; left != 0 && !is_batch_full_; --left) {
+  const ThreadContext& context = thread_->context;
+  for (std::size_t left = DecisionBatch::kMaxRequests; left != 0 && !is_batch_full_;) {
+    const std::size_t opened = context.limits.opened();
     const RequestParser::Result result = parser_.next(input.substr(consumed));
     consumed += parser_.consumed();
     switch (result) {
@@ -87,6 +90,7 @@ StreamHandler::Progress Handler::run_requests(std::string_view input, std::strin
         refuse(parser_.problem(), output);
         break;
     }
+    left -= std::min(left, context.batch.weight(context.limits.opened() - opened));
   }
   return {.consumed = consumed, .next = Next::kMore};
 }

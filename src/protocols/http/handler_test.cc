@@ -92,6 +92,26 @@ TEST_F(HandlerTest, AsksWhatIsSentTogetherInOneBatch) {
   EXPECT_THAT(store->batches, ElementsAre(3, 64, 36));
 }
 
+// A batch of requests for which the memory store opens spaces takes others of the thread longer.
+TEST_F(HandlerTest, ALimitThatTheThreadDoesNotKnowCountsAs16Requests) {
+  std::string requests;
+  std::string checks;
+  for (int i = 1; i <= 6; ++i) {
+    const std::string limit = "token_bucket " + std::to_string(i) + "/1h";
+    requests += post("/v1/check", R"({"limit":")" + limit + R"(","key":"bob"})");
+    checks += (i == 1 ? R"({"limit":"fixed_)" : R"(,{"limit":"fixed_)") + std::string("window ") +
+              std::to_string(i) + R"(/1h","key":"bob"})";
+  }
+  EXPECT_EQ(connection.ask(requests).size(), 6U);
+  EXPECT_THAT(store->batches, ElementsAre(4, 2));
+  connection.ask(requests);  // Now it knows them.
+  EXPECT_THAT(store->batches, ElementsAre(4, 2, 6));
+  const std::string list = post("/v1/check", "{\"checks\":[" + checks + "]}");
+  connection.ask(list);
+  connection.ask(list);
+  EXPECT_THAT(store->batches, ElementsAre(4, 2, 6, 4, 2, 6));
+}
+
 // What is sent after a report waits until that has been sent.
 TEST_F(HandlerTest, AReportIsTheLastRequestOfItsBatch) {
   for (const std::string target : {"/v1/limits", "/v1/top?limit=login", "/metrics"}) {

@@ -10,13 +10,6 @@
 #include "protocols/resp/transaction_commands.h"
 
 namespace sluice::resp {
-namespace {
-
-// For how many commands a batch has less room when the memory store has opened a space.
-constexpr std::size_t kOpeningRoom = 15;
-
-}  // namespace
-
 Handler::Handler(std::shared_ptr<ThreadState> thread, std::int64_t id, AcceptedStream stream)
     : thread_(std::move(thread)),
       counted_(thread_->counters),
@@ -156,14 +149,14 @@ void Handler::run_queued(CommandContext& context) {
   context.room = 0;
 }
 
-// Runs the command that has been read. If the memory store opens a space for it, which takes longer
-// the more keys it has, the batch gets fewer commands: other connections wait until it is decided.
+// Runs the command that has been read. A batch with commands for which the store opens a space has
+// fewer of them, since other connections wait until it is decided.
 inline void Handler::run(CommandContext& context) {
   const std::size_t opened = thread_->opened();
   --context.room;
   run_command(context, parser_.arguments());
-  if (thread_->opened() == opened || thread_->server->store().answers_later()) return;
-  context.room -= std::min(context.room, kOpeningRoom);
+  const std::size_t others = thread_->context.batch.weight(thread_->opened() - opened) - 1;
+  context.room -= std::min(context.room, others);
 }
 
 MakeHandler handlers(const std::shared_ptr<ServerContext>& server) {
