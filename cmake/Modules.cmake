@@ -8,7 +8,7 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 
 find_package(Threads REQUIRED)
 find_package(OpenSSL 3 REQUIRED)
-if(SLUICE_TESTS OR SLUICE_TIMED_TESTS)
+if(SLUICE_TESTS OR SLUICE_RELEASE_TESTS)
   find_package(GTest REQUIRED)
   find_library(RAPIDCHECK_LIBRARY rapidcheck REQUIRED)
   add_library(rapidcheck INTERFACE)
@@ -44,11 +44,11 @@ if(SLUICE_SANITIZE STREQUAL "thread")
   # does understand.
   target_compile_definitions(sluice_flags INTERFACE BOOST_ASIO_DISABLE_FENCED_BLOCK)
 endif()
-if(SLUICE_TESTS OR SLUICE_TIMED_TESTS)
+if(SLUICE_TESTS OR SLUICE_RELEASE_TESTS)
   # The builds for tests optimize the modules, in which tests spend most of their time. They do not
   # optimize the tests: that would take longer than all else. Nor do they check each pointer in
   # them before it is used, which takes long too; the address sanitizer reports a null pointer.
-  set(test_options $<$<OR:$<CONFIG:Debug>,$<BOOL:${SLUICE_TIMED_TESTS}>>:-O0>
+  set(test_options $<$<OR:$<CONFIG:Debug>,$<BOOL:${SLUICE_RELEASE_TESTS}>>:-O0>
                    -fno-sanitize=null,object-size
                    # Of designated initializers, which leave out members on purpose.
                    $<$<CXX_COMPILER_ID:GNU>:-Wno-missing-field-initializers>)
@@ -144,7 +144,7 @@ endfunction()
 # sluice_optimize_test(name)
 # For a test that computes for longer than it takes to optimize it.
 function(sluice_optimize_test target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O1>)
+  target_compile_options(${target} PRIVATE -O1)
   # The precompiled headers are those of tests that are not optimized.
   set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
 endfunction()

@@ -8,6 +8,10 @@
 #include "servers/redis_server.h"
 #include "stores/stores.h"
 
+#ifndef SLUICE_SHARE_OF_CASES
+#define SLUICE_SHARE_OF_CASES 1.0
+#endif
+
 namespace sluice::conformance {
 namespace {
 
@@ -62,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 int scaled(int cases, const StoreCase& store) {
   const char* text = std::getenv("SLUICE_TEST_SCALE");
-  const double scale = text == nullptr ? 1.0 : std::atof(text);
+  const double scale = text == nullptr ? SLUICE_SHARE_OF_CASES : std::atof(text);
   return std::max(1, static_cast<int>(cases * scale * store.share));
 }
 
