@@ -92,7 +92,8 @@ class LogTest(SystemTest):
                 for _ in range(100):
                     connection.ask("SLUICE.CHECK", "a", "secret\x1bkey")
                     connection.ask("SLUICE.CHECK", "fixed_window 5/1h", "secret\x1bkey")
-            self.assertGreaterEqual(self.events(server.output()).count("slow_decisions"), 10)
+            await_true("slow_decisions", lambda: self.events(server.output()).count(
+                "slow_decisions") >= 10)
             lines = [json.loads(line) for line in server.output().splitlines()]
             slow = [line for line in lines if line["event"] == "slow_decisions"]
             self.assertLess(len(slow), 50)
