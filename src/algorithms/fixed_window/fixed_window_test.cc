@@ -15,20 +15,6 @@ static_assert(sizeof(FixedWindow::State) == 16);
 constexpr const char* kClock = "fixed_window 5/1m";
 constexpr const char* kFirst = "fixed_window 5/1m anchor=first";
 
-TEST(FixedWindowTest, AdmitsTheLimitPerWindowOfTheClock) {
-  Key key(kClock);
-  const Instant now = 90 * kSecondNs;
-  for (std::int64_t i = 1; i <= 5; ++i) {
-    EXPECT_EQ(key.take({.now = now}),
-              admit({.limit = 5, .remaining = 5 - i, .reset_ns = 30 * kSecondNs}));
-  }
-  EXPECT_EQ(key.take({.now = now}),
-            deny({.limit = 5, .retry_ns = 30 * kSecondNs, .reset_ns = 30 * kSecondNs}));
-  const Instant end = 2 * kMinuteNs;
-  EXPECT_EQ(key.take({.now = end - 1}).retry_after, nanoseconds(1));
-  EXPECT_EQ(key.take({.now = end}), admit({.limit = 5, .remaining = 4, .reset_ns = kMinuteNs}));
-}
-
 TEST(FixedWindowTest, AdmitsTwiceTheLimitAroundABoundaryOfTheClock) {
   Key key(kClock);
   EXPECT_EQ(key.drain(59'999 * kMillisecondNs), 5);
@@ -44,64 +30,12 @@ TEST(FixedWindowTest, WindowsOfAWeekStartOnThursdays) {
   EXPECT_TRUE(key.take({.now = thursday}).allowed);
 }
 
-TEST(FixedWindowTest, WindowStartsAtTheFirstAdmittedRequest) {
-  Key key(kFirst);
-  const Instant start = 70 * kSecondNs;
-  EXPECT_EQ(key.take({.now = start, .cost = 6}), deny({.limit = 5, .remaining = 5}));
-  EXPECT_EQ(key.take({.now = start}), admit({.limit = 5, .remaining = 4, .reset_ns = kMinuteNs}));
-  EXPECT_EQ(
-      key.take({.now = start + 50 * kSecondNs, .cost = 5}),
-      deny({.limit = 5, .remaining = 4, .retry_ns = 10 * kSecondNs, .reset_ns = 10 * kSecondNs}));
-  // The next window starts with the next request, not at the end of this one.
-  EXPECT_EQ(key.take({.now = start + 90 * kSecondNs, .cost = 5}),
-            admit({.limit = 5, .reset_ns = kMinuteNs}));
-}
-
 TEST(FixedWindowTest, AdmitsNearlyTwiceTheLimitWithAnchorFirst) {
   Key key(kFirst);
   EXPECT_TRUE(key.take({.now = 0}).allowed);
   // From here, within 1 ns: 2L - 1.
   EXPECT_EQ(key.drain(kMinuteNs - 1), 4);
   EXPECT_EQ(key.drain(kMinuteNs), 5);
-}
-
-TEST(FixedWindowTest, DeniesACostAboveTheLimitForEver) {
-  for (const char* expression : {kClock, kFirst}) {
-    Key key(expression);
-    EXPECT_EQ(key.take({.now = 0, .cost = 6}), deny({.limit = 5, .remaining = 5})) << expression;
-    EXPECT_EQ(key.take({.now = 0, .cost = kMaxInt64}).retry_after, kNever) << expression;
-    EXPECT_EQ(key.state().count, 0) << expression;
-  }
-}
-
-TEST(FixedWindowTest, TimeNeverRunsBackwardsForAKey) {
-  for (const char* expression : {kClock, kFirst}) {
-    Key key(expression);
-    EXPECT_TRUE(key.take({.now = kMinuteNs, .cost = 4}).allowed) << expression;
-    // A request one second before the window is counted in it; the gap is part of the wait.
-    EXPECT_EQ(key.take({.now = 59 * kSecondNs}), admit({.limit = 5, .reset_ns = 61 * kSecondNs}))
-        << expression;
-    EXPECT_EQ(key.take({.now = 59 * kSecondNs}).retry_after, nanoseconds(61 * kSecondNs))
-        << expression;
-  }
-}
-
-TEST(FixedWindowTest, RefundsUpToFresh) {
-  Key key(kFirst);
-  key.take({.now = 10, .cost = 4});
-  EXPECT_EQ(key.refund({.now = 20, .cost = 3}),
-            admit({.limit = 5, .remaining = 4, .reset_ns = kMinuteNs - 10}));
-  EXPECT_EQ(key.refund({.now = 20, .cost = kMaxInt64}), admit({.limit = 5, .remaining = 5}));
-  // No unit counts any more, so the next request starts a window.
-  EXPECT_EQ(key.take({.now = 30}).reset_after, nanoseconds(kMinuteNs));
-}
-
-TEST(FixedWindowTest, ALoweredLimitLeavesNothing) {
-  Key key(kClock);
-  EXPECT_EQ(key.drain(0), 5);
-  key.redefine("fixed_window 3/1m");
-  EXPECT_EQ(key.take({.now = 0}), deny({.limit = 3, .retry_ns = kMinuteNs, .reset_ns = kMinuteNs}));
-  EXPECT_TRUE(key.take({.now = 0, .cost = 0}).allowed);
 }
 
 TEST(FixedWindowTest, TheExtremesOfADefinitionDoNotOverflow) {
@@ -153,17 +87,6 @@ TEST(FixedWindowTest, DescribesItselfCanonically) {
   };
   EXPECT_EQ(canonical("fixed_window 5/60s anchor=clock"), "fixed_window 5/1m");
   EXPECT_EQ(canonical("fixed_window 5/m anchor=first"), "fixed_window 5/1m anchor=first");
-}
-
-TEST(FixedWindowTest, AChargeCountsBeyondTheLimitUntilTheWindowEnds) {
-  for (const auto* limit : {"fixed_window 5/10s", "fixed_window 5/10s anchor=first"}) {
-    Key key(limit);
-    EXPECT_EQ(key.charge({.now = 0, .cost = 3}).remaining, 2);
-    EXPECT_EQ(key.charge({.now = 1, .cost = 9}).remaining, 0);
-    EXPECT_EQ(key.take({.now = 1}).retry_after.count(), 10 * kSecondNs - 1);
-    EXPECT_EQ(key.refund({.now = 1, .cost = 8}).remaining, 1);
-    EXPECT_EQ(key.take({.now = 10 * kSecondNs}).remaining, 4);
-  }
 }
 
 TEST(FixedWindowTest, AChargeStopsAtTheLargestCount) {

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "algorithms/sliding_log/sliding_log.h"
 #include "testing/algorithm_key.h"
 
 namespace sluice {
@@ -15,28 +14,6 @@ static_assert(sizeof(SlidingCounter::State) == 24);
 
 constexpr const char* kMinute = "sliding_counter 100/1m";
 
-// 80 in the window before, 10 in the window that starts at 60 s.
-Key eighty_and_ten() {
-  Key key(kMinute);
-  EXPECT_TRUE(key.take({.now = 30 * kSecondNs, .cost = 80}).allowed);
-  EXPECT_TRUE(key.take({.now = 75 * kSecondNs, .cost = 10}).allowed);
-  return key;
-}
-
-TEST(SlidingCounterTest, WeighsThePreviousWindow) {
-  Key key = eighty_and_ten();
-  // 80 * (45 / 60) + 10 = 70.
-  EXPECT_EQ(key.take({.now = 75 * kSecondNs, .cost = 0}),
-            admit({.limit = 100, .remaining = 30, .reset_ns = 105 * kSecondNs}));
-  EXPECT_EQ(key.take({.now = 75 * kSecondNs, .cost = 31}), deny({.limit = 100,
-                                                                 .remaining = 30,
-                                                                 .retry_ns = 750 * kMillisecondNs,
-                                                                 .reset_ns = 105 * kSecondNs}));
-  EXPECT_EQ(key.take({.now = 75'750 * kMillisecondNs - 1, .cost = 31}).retry_after, nanoseconds(1));
-  EXPECT_TRUE(key.take({.now = 75'750 * kMillisecondNs, .cost = 31}).allowed);
-  EXPECT_EQ(key.take({.now = 75 * kSecondNs, .cost = 101}).retry_after, kNever);
-}
-
 TEST(SlidingCounterTest, AnAdversaryGetsNearlyTwiceTheLimit) {
   Key key(kMinute);
   const Instant last_of_first = kMinuteNs - 1;
@@ -47,26 +24,6 @@ TEST(SlidingCounterTest, AnAdversaryGetsNearlyTwiceTheLimit) {
   EXPECT_EQ(late, 119'400 * kMillisecondNs);
   EXPECT_EQ(key.take({.now = late, .cost = 100}).remaining, 99);
   EXPECT_TRUE(key.take({.now = late, .cost = 99}).allowed);
-}
-
-TEST(SlidingCounterTest, AGreedyCallerGetsNearlyTwiceTheLimit) {
-  Key key(kMinute);
-  EXPECT_TRUE(key.take({.now = kMinuteNs - 1, .cost = 100}).allowed);
-  std::int64_t admitted = 0;
-  for (Instant now = kMinuteNs; now < 2 * kMinuteNs - 1; now += 100 * kMillisecondNs) {
-    admitted += key.drain(now);
-  }
-  EXPECT_EQ(admitted, 99);
-}
-
-TEST(SlidingCounterTest, DeniesRequestsThatTheExactLogAdmits) {
-  Key key(kMinute);
-  AlgorithmKey<SlidingLog> log("sliding_log 100/1m");
-  EXPECT_EQ(key.take({.now = 0, .cost = 100}), admit({.limit = 100, .reset_ns = 120 * kSecondNs}));
-  EXPECT_TRUE(log.take({.now = 0, .cost = 100}).allowed);
-  EXPECT_EQ(key.take({.now = kMinuteNs}).retry_after, nanoseconds(600 * kMillisecondNs));
-  EXPECT_EQ(key.take({.now = kMinuteNs, .cost = 100}).retry_after, nanoseconds(kMinuteNs));
-  EXPECT_TRUE(log.take({.now = kMinuteNs, .cost = 100}).allowed);
 }
 
 TEST(SlidingCounterTest, RetryAfterEndsAtTheFirstNanosecondThatAdmits) {
@@ -136,55 +93,11 @@ TEST(SlidingCounterTest, RemainingIsTheLargestCostThatIsAdmitted) {
   }
 }
 
-TEST(SlidingCounterTest, IsFreshAfterTwoWindows) {
-  Key key(kMinute);
-  key.take({.now = 0, .cost = 100});
-  EXPECT_EQ(key.take({.now = 2 * kMinuteNs - 1, .cost = 0}).reset_after, nanoseconds(1));
-  for (const Instant now : {2 * kMinuteNs, 2 * kMinuteNs + 1, 3 * kMinuteNs}) {
-    EXPECT_EQ(key.take({.now = now, .cost = 0}), admit({.limit = 100, .remaining = 100}));
-  }
-  EXPECT_EQ(key.take({.now = 90 * kMinuteNs, .cost = 100}),
-            admit({.limit = 100, .reset_ns = 2 * kMinuteNs}));
-}
-
-TEST(SlidingCounterTest, TimeNeverRunsBackwardsForAKey) {
-  Key key(kMinute);
-  key.take({.now = 60 * kSecondNs, .cost = 100});
-  EXPECT_EQ(key.take({.now = 59 * kSecondNs}),
-            deny({.limit = 100, .retry_ns = 61'600 * kMillisecondNs, .reset_ns = 121 * kSecondNs}));
-}
-
-TEST(SlidingCounterTest, RefundsTheNewestFirst) {
-  Key key = eighty_and_ten();
-  // 75 * (45 / 60) = 56.25.
-  EXPECT_EQ(key.refund({.now = 75 * kSecondNs, .cost = 15}),
-            admit({.limit = 100, .remaining = 43, .reset_ns = 45 * kSecondNs}));
-  EXPECT_EQ(key.refund({.now = 75 * kSecondNs, .cost = kMaxInt64}),
-            admit({.limit = 100, .remaining = 100}));
-}
-
-TEST(SlidingCounterTest, ALoweredLimitLeavesNothing) {
-  Key key = eighty_and_ten();
-  key.redefine("sliding_counter 5/1m");
-  const Decision denied = key.take({.now = 75 * kSecondNs, .cost = 5});
-  EXPECT_EQ(denied.remaining, 0);
-  // Ten units count now, so five pass only when their weight is 0: at 180 s.
-  EXPECT_EQ(denied.retry_after, nanoseconds(105 * kSecondNs));
-}
-
 TEST(SlidingCounterTest, DescribesItselfCanonically) {
   EXPECT_EQ(SlidingCounter::describe(Key("sliding_counter 5/90m").params()),
             "sliding_counter 5/1h30m");
   EXPECT_THROW(Key("sliding_counter 5/9007199254740993ns"), InvalidLimit);
   EXPECT_THROW(Key("sliding_counter 5/1s precision=1s"), InvalidLimit);
-}
-
-TEST(SlidingCounterTest, AChargeFadesLikeATake) {
-  Key key("sliding_counter 4/10s");
-  EXPECT_EQ(key.charge({.now = 0, .cost = 8}), admit({.limit = 4, .reset_ns = 20 * kSecondNs}));
-  // 8 units of the window before count as 3 when five eighths of this one have passed.
-  EXPECT_EQ(key.take({.now = 10 * kSecondNs}).retry_after.count(), 6250 * kMillisecondNs);
-  EXPECT_TRUE(key.take({.now = 16'250 * kMillisecondNs}).allowed);
 }
 
 TEST(SlidingCounterTest, AChargeStopsAtTheLargestCount) {
