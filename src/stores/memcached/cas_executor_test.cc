@@ -185,19 +185,6 @@ TEST_F(CasExecutorTest, AKeyThatWasWrittenByALaterClockIsNoticed) {
   EXPECT_LE(health().clock_lag, 30s);
 }
 
-TEST_F(CasExecutorTest, RequestsForOneKeyAreJudgedTogetherInOrder) {
-  for (int i = 0; i < 7; ++i) ask("k");
-  EXPECT_EQ(sent(), kRead);
-  answer("EN\r\nMN\r\n");
-  sent();
-  answer("HD O0\r\nMN\r\n");
-  for (std::size_t i = 0; i < 7; ++i) {
-    EXPECT_TRUE(asks_[i].is_answered);
-    EXPECT_EQ(asks_[i].decision.allowed, i < 5) << i;
-  }
-  EXPECT_TRUE(is_quiet());
-}
-
 TEST_F(CasExecutorTest, KeysTravelTogether) {
   const Ask& a = ask("a");
   const Ask& b = ask("b");

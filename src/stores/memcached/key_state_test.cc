@@ -55,18 +55,6 @@ std::string blocked(const Limit& limit) {
   return value_of(state);
 }
 
-TEST(KeyState, IsFreshAtFirst) {
-  KeyState state;
-  const Limit limit("fixed_window 5/1s");
-  EXPECT_TRUE(state.is_gone());
-  EXPECT_EQ(state.judge(take(limit, 0), kStateNow).remaining, 5);
-  EXPECT_FALSE(state.changed());
-  EXPECT_TRUE(state.judge(take(limit, 2), kStateNow).allowed);
-  EXPECT_TRUE(state.changed());
-  EXPECT_FALSE(state.is_gone());
-  EXPECT_EQ(state.lifetime_ns(), kSecondNs - 5);
-}
-
 TEST(KeyState, AResetLeavesNothing) {
   const Limit limit("token_bucket 5/1s");
   KeyState state;
@@ -78,15 +66,6 @@ TEST(KeyState, AResetLeavesNothing) {
   EXPECT_TRUE(state.is_gone());
   EXPECT_EQ(state.judge(take(limit, 2), kStateNow).remaining, 3);
   EXPECT_FALSE(state.is_gone());
-}
-
-TEST(KeyState, ARefundOfAFreshKeyChangesNothing) {
-  const Limit limit("token_bucket 5/1s");
-  KeyState state;
-  Request refund = take(limit);
-  refund.operation = Operation::kRefund;
-  EXPECT_EQ(state.judge(refund, kStateNow).remaining, 5);
-  EXPECT_FALSE(state.changed());
 }
 
 TEST(KeyState, KeepsItsStateUnderOtherNumbers) {
@@ -121,15 +100,6 @@ TEST(KeyState, RefusesDamagedValues) {
                 KeyState().judge(take(limit, 0), kStateNow));
       EXPECT_TRUE(state.read(value, limit.definition()));
     }
-  }
-}
-
-TEST(KeyState, RefusesForeignValues) {
-  const Limit limit("token_bucket 5/1s");
-  KeyState state;
-  for (const std::string& value :
-       {std::string(), std::string("5"), std::string("hello, world"), std::string(100, '\1')}) {
-    EXPECT_FALSE(state.read(value, limit.definition()));
   }
 }
 

@@ -81,20 +81,6 @@ class Keys {
   std::shared_ptr<Space> space_;
 };
 
-// One limit in two stores on one server, as two processes have them.
-struct TwoStores {
-  TwoStores(const MemcachedServer& server, std::string_view expression)
-      : one(options({&server})),
-        other(options({&server})),
-        mine(one, expression),
-        theirs(other, expression) {}
-
-  MemcachedStore one;
-  MemcachedStore other;
-  Keys mine;
-  Keys theirs;
-};
-
 // One server, and a store on it.
 class MemcachedStoreTest : public testing::Test {
  protected:
@@ -147,35 +133,6 @@ TEST(MemcachedStore, ChargesThatRaceAllCount) {
   EXPECT_EQ(Keys(store, "fixed_window 1000/1h", "race").take("k", 0).remaining, 200);
 }
 
-TEST(MemcachedStore, AChargeAndABlockStandForAllProcesses) {
-  const MemcachedServer server;
-  TwoStores stores(server, "fixed_window 5/1m & token_bucket 9/1m");
-  auto& [one, other, mine, theirs] = stores;
-  EXPECT_EQ(mine.ask(mine.request("k", 7, Operation::kCharge)).remaining, 0);
-  EXPECT_EQ(theirs.ask(theirs.request("k", 4, Operation::kRefund)).remaining, 2);
-  EXPECT_EQ(mine.ask(mine.request("k", 9, Operation::kTakeUpTo)).taken, 2);
-  theirs.ask(theirs.block("k", 300 * kSecondNs));
-  EXPECT_EQ(mine.take("k", 1, kNow + kSecondNs).retry_after, 299s);
-  EXPECT_EQ(mine.reset("k").remaining, 5);
-  EXPECT_EQ(lifetime_s(server, "sluice:login:k"), -2);
-  EXPECT_EQ(theirs.take("k").remaining, 4);
-}
-
-TEST(MemcachedStore, PermitsAreSharedByProcesses) {
-  const MemcachedServer server;
-  TwoStores stores(server, "concurrency 2");
-  auto& [one, other, mine, theirs] = stores;
-  EXPECT_EQ(mine.ask(mine.permit("k", 1, Operation::kTake)).remaining, 1);
-  EXPECT_EQ(theirs.ask(theirs.permit("k", 2, Operation::kTake)).remaining, 0);
-  EXPECT_EQ(mine.ask(mine.permit("k", 3, Operation::kTake)).retry_after, 60s);
-  EXPECT_TRUE(mine.ask(mine.permit("k", 2, Operation::kRenew), kNow + kSecondNs).allowed);
-  EXPECT_TRUE(theirs.ask(theirs.permit("k", 1, Operation::kRelease)).allowed);
-  EXPECT_FALSE(theirs.ask(theirs.permit("k", 1, Operation::kRelease)).allowed);
-  EXPECT_TRUE(mine.ask(mine.permit("k", 2, Operation::kRelease)).allowed);
-  EXPECT_EQ(server.stat("curr_items"), "0");
-  EXPECT_EQ(one.watch(nullptr, "k", [] {}), nullptr);
-}
-
 // Flushed or evicted, the permits that were given are not known any more: their holders learn it
 // when they renew, and meanwhile as many again may be given.
 TEST_F(MemcachedStoreTest, PermitsOfAFlushedServerAreHeldNoMore) {
@@ -201,6 +158,7 @@ TEST_F(MemcachedStoreTest, ManyRequestsForOneKeyAreWrittenTogether) {
   store_.decide(requests, kNow, decisions);
   EXPECT_EQ(decisions[999].remaining, 1'000);
   EXPECT_FALSE(decisions[1'000].allowed);
+  EXPECT_EQ(server_.stat("curr_items"), "0");
 }
 
 TEST_F(MemcachedStoreTest, TakesAnyKey) {
@@ -391,18 +349,12 @@ TEST(MemcachedStore, AFileThatCannotBeUsedIsAnError) {
   EXPECT_THAT(error_of([&] { MemcachedStore{over_tls}; }), HasSubstr("/no/ca.pem"));
 }
 
-TEST_F(MemcachedStoreTest, TakesTogetherFromOneKeyOnlyAndNoPermits) {
+TEST_F(MemcachedStoreTest, TakesTogetherFromOneKeyOnly) {
   Keys keys(store_, "token_bucket 5/1h");
   const std::array two{keys.request("a"), keys.request("b")};
   EXPECT_THROW(store_.decide_all(two, kStoreTime), std::invalid_argument);
   EXPECT_EQ(store_.decide_all({two.data(), 1}, kStoreTime).remaining, 4);
   EXPECT_EQ(keys.take("b", 0).remaining, 5);
-  const Keys permits(store_, "concurrency 2", "permits");
-  const Request permit = permits.permit("k", 1, Operation::kTake);
-  EXPECT_EQ(error_of<std::invalid_argument>([&] {
-              store_.decide_all({&permit, 1}, kNow);
-            }),
-            "permits are acquired one by one");
 }
 
 TEST_F(MemcachedStoreTest, RefusesLimitsThatNoItemHolds) {

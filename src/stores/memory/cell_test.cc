@@ -120,22 +120,6 @@ RC_GTEST_PROP(RingCellProperty, HoldsTheSameEntriesAsAList, ()) {
   RC_ASSERT(lone.budget.used_bytes() == std::size_t{0});
 }
 
-TEST(RingCell, KeepsItsEntriesWhenItGrowsWhileWrapped) {
-  LoneCell lone;
-  Instant next = 0;
-  while (next < 3) lone.append(++next);
-  // The head moves, so that the ring wraps around whenever it grows.
-  for (int round = 0; round < 500; ++round) {
-    lone.append(++next, 1);
-    lone.append(++next);
-    const Ring ring = lone.ring();
-    for (std::uint32_t i = 0; i < ring.size; ++i) {
-      ASSERT_EQ(ring.at(i).stamp_ns, next - ring.size + 1 + i) << "round " << round;
-    }
-  }
-  EXPECT_EQ(lone.ring().size, 503U);
-}
-
 TEST(RingCell, ShrinksAfterABurst) {
   LoneCell lone;
   for (Instant stamp = 1; stamp <= 10'000; ++stamp) lone.append(stamp);

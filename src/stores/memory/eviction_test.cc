@@ -341,17 +341,6 @@ class VaryingKeys {
   std::map<std::string, LimitedKeys> limits_;
 };
 
-TEST(VaryingNumbers, AFullStoreAdmitsNewKeysWithNumbersOfTheirOwn) {
-  VaryingKeys keys;
-  for (std::uint64_t i = 0; i < 60'000; ++i) keys.take("token_bucket 1000/1h", key_name(i));
-  ASSERT_GT(keys.store().counters().evicted, 0U);
-  int admitted = 0;
-  for (std::uint64_t i = 0; i < 2'000; ++i) {
-    admitted += keys.take("token_bucket 7/1h", "new" + std::to_string(i)).allowed ? 1 : 0;
-  }
-  EXPECT_EQ(admitted, 2'000);
-}
-
 // More numbers than there is room for: a key that does not deny gives way, and its numbers with it.
 TEST(VaryingNumbers, ThatDenyNoKeyMakeRoomForOthers) {
   LoneTable table("token_bucket 1/1h", {.varies = true});

@@ -28,23 +28,6 @@ TEST(MemoryStore, RejectsTooFewBytes) {
   EXPECT_NO_THROW(MemoryStore({.max_bytes = MemoryStore::kLeastBytes, .table = {}}));
 }
 
-TEST(MemoryStore, StaysWithinItsBytes) {
-  MemoryStore store(small_store());
-  LimitedKeys bucket(store, "token_bucket 2/1h");
-  LimitedKeys log(store, "sliding_log 50/1h");
-  LimitedKeys counter(store, "sliding_counter 2/1h");
-  std::size_t most = 0;
-  for (int i = 0; i < 15'000; ++i) {
-    bucket.take(key_name(static_cast<std::uint64_t>(i)), kStart + i);
-    log.take(key_name(static_cast<std::uint64_t>(i / 20)), kStart + i);
-    counter.take(key_name(static_cast<std::uint64_t>(i / 2)), kStart + i);
-    most = std::max(most, store.used_bytes());
-  }
-  EXPECT_GT(most, MemoryStore::kLeastBytes / 2);
-  EXPECT_LE(most, MemoryStore::kLeastBytes);
-  EXPECT_GT(store.counters().evicted, 0U);
-}
-
 TEST(MemoryStore, FreesTheMemoryOfKeysThatAreForgotten) {
   MemoryStore store({.max_bytes = std::size_t{1} << 24, .table = {.secret = HashSecret::fixed()}});
   const std::size_t empty = store.used_bytes();

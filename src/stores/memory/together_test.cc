@@ -52,23 +52,10 @@ TEST(Together, IfOneHasNoRoomNoneIsCharged) {
     const Decision decision = store.decide_all(both, kStart);
     EXPECT_FALSE(decision.allowed);
     EXPECT_EQ(decision.source, Source::kFull);
+    EXPECT_EQ(decision.retry_after, nanoseconds(kHourNs));
     EXPECT_EQ(decision.delay.count(), 0);
     EXPECT_EQ(roomy.peek("a", kStart).remaining, 9);
     EXPECT_EQ(crowded.peek(late, kStart).reset_after.count(), 0);
-  }
-}
-
-// retry_after is that of the member without room, wherever it is in the list.
-TEST(Together, RetryAfterIsThatOfTheMemberWithoutRoom) {
-  MemoryStore store(small_store());
-  LimitedKeys roomy(store, "token_bucket 10/1h", "roomy");
-  LimitedKeys crowded(store, "token_bucket 1/1h", "crowded");
-  const std::string late = fill_with_denying(store, crowded);
-  for (const bool roomy_first : {false, true}) {
-    SCOPED_TRACE(roomy_first);
-    std::vector<Request> both{roomy.request("a"), crowded.request(late)};
-    if (!roomy_first) std::swap(both[0], both[1]);
-    EXPECT_EQ(store.decide_all(both, kStart).retry_after, nanoseconds(kHourNs));
   }
 }
 
