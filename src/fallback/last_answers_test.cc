@@ -64,19 +64,6 @@ class LastAnswersTest : public testing::Test {
   const Limit* limit_ = &low_;
 };
 
-TEST_F(LastAnswersTest, DeniesAgainUntilRetryAfter) {
-  EXPECT_FALSE(find({.cost = 5}));
-  deny({.cost = 5});
-  EXPECT_EQ(find({.cost = 5}, kStart + 1), (Decision{.source = Source::kCache,
-                                                     .limit = 10,
-                                                     .remaining = 4,
-                                                     .retry_after = nanoseconds(99),
-                                                     .reset_after = nanoseconds(499)}));
-  EXPECT_EQ(find({.cost = 5}, kStart + 99)->retry_after, nanoseconds(1));
-  EXPECT_FALSE(find({.cost = 5}, kStart + 100));
-  EXPECT_FALSE(find({.cost = 5}, kStart + 101));
-}
-
 TEST_F(LastAnswersTest, ADenialIsUsedForAWhileUnlessTheStoreIsLost) {
   LastAnswers answers({.most_bytes = kOptions.most_bytes, .hold = nanoseconds(30)});
   answers.record(kName, request({}), {.limit = 10, .retry_after = nanoseconds(100)}, kStart,
@@ -95,17 +82,6 @@ TEST_F(LastAnswersTest, WhatRemainsIsLessThanWhatIsAsked) {
   deny({.cost = 2, .patience_ns = 7});
   EXPECT_EQ(find({.cost = 2, .patience_ns = 7})->remaining, 1);
   EXPECT_EQ(find({.cost = 9, .patience_ns = 7})->remaining, 4);
-}
-
-TEST_F(LastAnswersTest, MorePatienceHasToAsk) {
-  deny({.patience_ns = 50});
-  EXPECT_TRUE(find({.patience_ns = 50}));
-  EXPECT_TRUE(find({.patience_ns = 0}));
-  EXPECT_FALSE(find({.patience_ns = 51}));
-  EXPECT_FALSE(find({.patience_ns = kDefaultPatience}));
-  deny({.patience_ns = kDefaultPatience});
-  EXPECT_TRUE(find({.patience_ns = kDefaultPatience}));
-  EXPECT_FALSE(find({.patience_ns = 0}));
 }
 
 TEST_F(LastAnswersTest, TellsKeysSpacesAndNumbersApart) {
@@ -159,35 +135,6 @@ TEST_F(LastAnswersTest, ADenialEndsWhenATakeThatItCoversIsAllowed) {
   EXPECT_FALSE(find({.cost = 3}, kStart + 2)) << "under other numbers";
 }
 
-TEST_F(LastAnswersTest, AClearedDenialIsOver) {
-  tell({}, {.allowed = true, .limit = 10});
-  EXPECT_FALSE(answers_.was_denied(name({}), kStart));
-  deny({});
-  answers_.clear(name({}), kStart);
-  EXPECT_FALSE(find({}));
-  EXPECT_TRUE(answers_.was_denied(name({}), kStart));
-  EXPECT_FALSE(answers_.was_denied(name({}), kStart + kOptions.hold.count())) << "long ago";
-  deny({});
-  EXPECT_FALSE(find({})) << "it may be older than what cleared it";
-  tell({}, {.limit = 10, .retry_after = nanoseconds(100)}, kStart + 1);
-  EXPECT_TRUE(find({}, kStart + 2));
-}
-
-TEST_F(LastAnswersTest, TellsWhatWasToldLastOnce) {
-  tell({}, {.allowed = true, .limit = 10, .remaining = 7, .reset_after = nanoseconds(30)});
-  tell({}, {.allowed = true, .limit = 10, .remaining = 6, .reset_after = nanoseconds(40)},
-       kStart + 5);
-  const auto told = answers_.take_new(name({}), 1)[0];
-  ASSERT_TRUE(told);
-  EXPECT_EQ(told->at, kStart + 5);
-  EXPECT_EQ(told->used, 4);
-  EXPECT_EQ(told->reset_at, kStart + 45);
-  EXPECT_FALSE(answers_.take_new(name({}), 1)[0]);
-  EXPECT_FALSE(answers_.take_new(name({.key = "other"}), 1)[0]);
-  deny({});
-  EXPECT_EQ(answers_.take_new(name({}), 1)[0]->used, 6);
-}
-
 // An answer that waited for the others of its batch.
 TEST_F(LastAnswersTest, OfTwoAnswersInUnknownOrderTheStricterIsKept) {
   const auto tell_late = [&](std::int64_t remaining, Instant at, Instant since) {
@@ -223,23 +170,16 @@ TEST_F(LastAnswersTest, ADenialEndsWhenAsMuchRemains) {
   EXPECT_TRUE(find({.patience_ns = 0}, kStart + 1));
 }
 
-TEST_F(LastAnswersTest, TellsOfThePartsOfAnAmpersand) {
+TEST_F(LastAnswersTest, InAGroupOnlyTheBindingPartIsKnown) {
   const Limit both("token_bucket 10/1h & fixed_window 20/1h & sliding_log 30/1h");
-  Request asked{.limit = &both.definition(), .key = "k"};
-  std::vector<Decision> parts{
-      {.limit = 9, .remaining = 3}, {.limit = 9, .remaining = 4}, {.limit = 9}};
-  asked.parts = parts;
-  answers_.record(name({}), asked, parts[0], kStart, kStart);
-  const auto told = answers_.take_new(name({}), 3);
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(told[i]->used, 9 - parts[i].remaining);
-  // In a group only the binding part is known.
   Decision whole{.binding = 1, .limit = 9, .remaining = 2};
+  Request asked{.limit = &both.definition(), .key = "k"};
   asked.parts = {&whole, 1};
   answers_.record(name({}), asked, whole, kStart, kStart);
-  const auto one = answers_.take_new(name({}), 3);
-  EXPECT_FALSE(one[0]);
-  EXPECT_EQ(one[1]->used, 7);
-  EXPECT_FALSE(one[2]);
+  const auto told = answers_.take_new(name({}), 3);
+  EXPECT_FALSE(told[0]);
+  EXPECT_EQ(told[1]->used, 7);
+  EXPECT_FALSE(told[2]);
 }
 
 TEST_F(LastAnswersTest, KeepsOnlyDenialsWhereToldSo) {
@@ -248,6 +188,7 @@ TEST_F(LastAnswersTest, KeepsOnlyDenialsWhereToldSo) {
   EXPECT_FALSE(answers.take_new(kName, 1)[0]);
   answers.record(kName, request({}), {.limit = 10, .retry_after = nanoseconds(1)}, kStart, kStart);
   EXPECT_TRUE(answers.was_denied(kName, kStart));
+  EXPECT_FALSE(answers.was_denied(kName, kStart + kSecondNs)) << "long ago";
 }
 
 TEST_F(LastAnswersTest, IsBounded) {
