@@ -1,4 +1,3 @@
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -16,11 +15,9 @@
 namespace sluice {
 namespace {
 
-using std::chrono::milliseconds;
-
 constexpr int kCommands = 3'000;
 
-/// RESP over a store that answers later, on a thread of its own if the test says so.
+/// RESP over a store that answers later, on a thread of its own.
 class ServedLaterStoreTest : public testing::Test {
  protected:
   ~ServedLaterStoreTest() override {
@@ -92,49 +89,6 @@ TEST_F(ServedLaterStoreTest, KeepsThePipelinesOfManyConnectionsApart) {
     }));
   }
   for (std::future<bool>& client : clients) EXPECT_TRUE(client.get());
-}
-
-TEST_F(ServedLaterStoreTest, AnswersWhatIsInFlightWhenItStops) {
-  serve();
-  Client client(address());
-  ASSERT_TRUE(client.send("PING\r\nCL.THROTTLE a 9 1 1\r\n"));
-  EXPECT_EQ(client.read(7), "+PONG\r\n");
-  ASSERT_TRUE(store_->await_pending(1));
-  auto stopping = std::async(std::launch::async, [&] { server_->stop(milliseconds(10'000)); });
-  while (Client(address()).connected()) {
-  }
-  ASSERT_TRUE(store_->answer());
-  client.end();
-  EXPECT_EQ(client.read_all(), "*5\r\n:0\r\n:10\r\n:9\r\n:-1\r\n:1\r\n");
-  stopping.get();
-}
-
-TEST_F(ServedLaterStoreTest, MayBeGoneWhenTheStoreAnswers) {
-  serve();
-  Client client(address());
-  ASSERT_TRUE(client.send("CL.THROTTLE 'a b' 9 1 1\r\nSLUICE.CHECK 'token_bucket 7/1s' bob\r\n"));
-  ASSERT_TRUE(store_->await_pending(1));
-  server_->stop(milliseconds(0));
-  server_.reset();
-  EXPECT_EQ(store_->held_spaces(), 2U);
-  ASSERT_TRUE(store_->answer());
-  EXPECT_EQ(store_->held_spaces(), 0U);
-}
-
-TEST_F(ServedLaterStoreTest, HoldsBackAPeerThatDoesNotRead) {
-  serve({.limits = {.max_pending_bytes = 10'000}});
-  answer_always();
-  Client client(address(), 4096);
-  std::string commands;
-  std::string expected;
-  const std::string text(1'000, 'x');
-  for (int i = 0; i < kCommands; ++i) {
-    commands += "ECHO " + text + "\r\nSLUICE.PEEK 'token_bucket 7/1s' bob\r\n";
-    expected += "$1000\r\n" + text + "\r\n*6\r\n:1\r\n:7\r\n:7\r\n:0\r\n:0\r\n:0\r\n";
-  }
-  auto sending = std::async(std::launch::async, [&] { return client.send(commands); });
-  EXPECT_TRUE(client.read(expected.size()) == expected);
-  EXPECT_TRUE(sending.get());
 }
 
 }  // namespace

@@ -66,13 +66,6 @@ TEST_F(ServerContextTest, CountsDecisionsByLimitOutcomeAndSource) {
                                               OutcomeCount{api, true, Source::kLocal, 2}));
 }
 
-TEST_F(ServerContextTest, CountsAllExpressionsTogether) {
-  for (int i = 1; i <= 300; ++i) take(0, "token_bucket " + std::to_string(i) + "/1h", "bob", 1);
-  take(0, "login", "bob", 1);
-  EXPECT_THAT(context.outcomes(), ElementsAre(OutcomeCount{"login", true, Source::kStore, 1},
-                                              OutcomeCount{"(other)", true, Source::kStore, 300}));
-}
-
 TEST_F(ServerContextTest, CountsOnlyWhatTakes) {
   ask(0, "login", "bob", Operation::kTake, 0);
   ask(0, "login", "bob", Operation::kReset, 1);
@@ -113,14 +106,6 @@ TEST_F(ServerContextTest, AddsTheThreadsUp) {
   EXPECT_THAT(context.outcomes(),
               ElementsAre(OutcomeCount{"login", true, Source::kStore, 2},
                           OutcomeCount{"login", false, Source::kStore, 3 * kEach - 2}));
-}
-
-TEST_F(ServerContextTest, AllThreadsShareTheKeys) {
-  take(0, "login", "bob", 1);
-  take(1, "login", "bob", 1);
-  take(2, "login", "bob", 1);
-  EXPECT_THAT(context.outcomes(), ElementsAre(OutcomeCount{"login", true, Source::kStore, 2},
-                                              OutcomeCount{"login", false, Source::kStore, 1}));
 }
 
 TEST_F(ServerContextTest, ReplacesTheLimitsAndKeepsStatesAndCounts) {

@@ -13,8 +13,8 @@ using Found = Reservations::Found;
 
 constexpr Instant kStart = 1'700'000'000 * kSecondNs;
 
-std::string hold(Reservations& reservations, Instant now, std::int64_t cost = 1) {
-  return reservations.hold(*reservations.take_place(1, now), {.key = "k", .cost = cost}, now);
+std::string hold(Reservations& reservations, Instant now) {
+  return reservations.hold(*reservations.take_place(1, now), {.key = "k"}, now);
 }
 
 // Commits the reservation, if that is possible.
@@ -22,23 +22,6 @@ Found take(Reservations& reservations, const std::string& name, Instant now) {
   auto begun = reservations.begin_commit(name, now);
   if (begun.commit) begun.commit->set_asked();
   return begun.found;
-}
-
-TEST(ReservationsTest, GivesEachOnce) {
-  Reservations reservations;
-  const std::string one = hold(reservations, kStart, 7);
-  const std::string other = hold(reservations, kStart, 8);
-  EXPECT_NE(one, other);
-  {
-    auto begun = reservations.begin_commit(one, kStart);
-    ASSERT_EQ(begun.found, Found::kHeld);
-    EXPECT_EQ(begun.reserved.cost, 7);
-    EXPECT_EQ(begun.reserved.key, "k");
-    EXPECT_EQ(take(reservations, one, kStart), Found::kCommitting);
-    begun.commit->set_asked();
-  }
-  EXPECT_EQ(take(reservations, one, kStart), Found::kCommitted);
-  EXPECT_EQ(take(reservations, other, kStart), Found::kHeld);
 }
 
 TEST(ReservationsTest, KnowsItsOwnNamesAlone) {
@@ -62,24 +45,6 @@ TEST(ReservationsTest, KnowsItsOwnNamesAlone) {
   later[17] = 'f';
   EXPECT_EQ(take(reservations, later, kStart), Found::kUnknown);
   EXPECT_EQ(take(reservations, name, kStart), Found::kHeld);
-}
-
-TEST(ReservationsTest, TakesBackWhatWasNotCommitted) {
-  Reservations reservations;
-  const std::string name = hold(reservations, kStart, 7);
-  const auto fail = [&](bool is_asked) {
-    auto begun = reservations.begin_commit(name, kStart);
-    ASSERT_EQ(begun.found, Found::kHeld);
-    EXPECT_EQ(begun.reserved.cost, 7);
-    if (!is_asked) return;  // For example since the request was refused.
-    begun.commit->set_asked();
-    begun.commit->put_back();
-  };
-  fail(true);
-  fail(true);
-  fail(false);
-  EXPECT_EQ(take(reservations, name, kStart), Found::kHeld);
-  EXPECT_EQ(take(reservations, name, kStart), Found::kCommitted);
 }
 
 TEST(ReservationsTest, MayExpireDuringTheCommit) {

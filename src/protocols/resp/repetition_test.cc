@@ -34,31 +34,6 @@ TEST(Repetition, FindsWhatDiffersInItsSecondArgument) {
   }
 }
 
-TEST(Repetition, IsNotFoundWhereAnythingElseDiffers) {
-  for (const Texts& other :
-       {Texts{"CL.THROTTLE", "a", "15", "30", "61"},
-        Texts{"CL.THROTTLE", "a", "15", "30", "60", "1"}, Texts{"CL.THROTTLE", "a", "15", "30"},
-        Texts{"cl.throttle", "a", "15", "30", "60"}}) {
-    Parser parser;
-    ASSERT_EQ(parser.next(array(kThrottle)), Parser::Result::kCommand);
-    const std::string input = array(other);
-    EXPECT_EQ(parser.next_repeated(input), std::nullopt);
-    ASSERT_EQ(parser.next(input), Parser::Result::kCommand);
-    EXPECT_EQ(texts(parser), other);
-  }
-}
-
-TEST(Repetition, IsOfTheCommandBeforeAlone) {
-  const Texts long_tail{"CL.THROTTLE", "a", std::string(70, '1')};
-  for (const std::string& between :
-       {std::string("PING\r\n"), std::string("*0\r\n"), array({"PING"}), array(long_tail)}) {
-    Parser parser;
-    ASSERT_EQ(parser.next(array(kThrottle)), Parser::Result::kCommand);
-    ASSERT_EQ(parser.next(between), Parser::Result::kCommand);
-    EXPECT_EQ(parser.next_repeated(array(kThrottle)), std::nullopt) << between;
-  }
-}
-
 TEST(Repetition, IsNotFoundInTheMiddleOfACommand) {
   Parser parser;
   ASSERT_EQ(parser.next(array(kThrottle)), Parser::Result::kCommand);
