@@ -7,30 +7,6 @@
 namespace sluice::replay {
 namespace {
 
-TEST(Tally, CountsByKeyAndLimit) {
-  Tally tally({"one", "two"});
-  for (int i = 0; i < 3; ++i) {
-    const auto key = tally.count("a", 5);
-    if (i > 0) tally.count_denied(0, key, 5);
-    if (i > 1) tally.count_denied(1, key, 5);
-  }
-  tally.count("b", 3);
-  tally.count("", 9);
-  const Summary summary = tally.summary();
-  EXPECT_EQ(summary.requests, 5U);
-  EXPECT_EQ(summary.keys_seen, 3U);
-  EXPECT_EQ(summary.first_ns, 3);
-  EXPECT_EQ(summary.last_ns, 9);
-  ASSERT_EQ(summary.limits.size(), 2U);
-  EXPECT_EQ(summary.limits[0].expression, "one");
-  EXPECT_EQ(summary.limits[0].denied, 2U);
-  EXPECT_EQ(summary.limits[1].denied, 1U);
-  EXPECT_EQ(summary.limits[1].keys_limited, 1U);
-  ASSERT_EQ(summary.limits[0].most_denied.size(), 1U);
-  EXPECT_EQ(summary.limits[0].most_denied[0].key, "a");
-  EXPECT_EQ(summary.limits[0].most_denied[0].requests, 3U);
-}
-
 TEST(Tally, WithoutDenialsThereIsNoWorstMinute) {
   Tally tally({"one"});
   tally.count("a", 0);
