@@ -11,17 +11,9 @@ SITE = "http://site.example/"
 
 
 class Crawler(example.Program):
-    """A crawler in the background: a context manager."""
-
     def __init__(self, store, limit, addresses):
         self.begin = time.time()
         super().__init__("crawler", store, limit, lines=addresses)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.stop()
 
     def fetched(self):
         """(instant, address) of each page fetched so far."""
@@ -86,8 +78,8 @@ class CrawlerTest(unittest.TestCase):
             with Crawler(url, limit, addresses(SITE, 100)) as crawler:
                 # Four threads: one has fetched, and all wait, the last one for 8 s.
                 with harness.Connection(redis.address) as connection:
-                    example.await_that(crawler.fetched, "the first page")
-                    example.await_that(lambda: self.reserved_ms(connection) > 7000, "four waits")
+                    harness.await_true("the first page", crawler.fetched)
+                    harness.await_true("four waits", lambda: self.reserved_ms(connection) > 7000)
                 asked = time.time()
                 crawler.signal(signal.SIGINT)
                 self.assertRegex(crawler.end(), r"^\d fetched, 9\d left$")

@@ -56,8 +56,8 @@ class QueueWorker(unittest.TestCase):
         return self.connection.ask("LRANGE", "reports:results", 0, -1)
 
     def await_results(self, count):
-        example.await_that(lambda: self.connection.ask("LLEN", "reports:results") >= count,
-                           f"{count} results")
+        harness.await_true(f"{count} results",
+                           lambda: self.connection.ask("LLEN", "reports:results") >= count)
 
     def kill_at_work(self, worker):
         """Kills the worker while it runs several jobs. Returns these, and the time."""
@@ -67,7 +67,7 @@ class QueueWorker(unittest.TestCase):
                 return True
             worker.signal(signal.SIGCONT)
             return False
-        example.await_that(stopped_at_work, "jobs at work")
+        harness.await_true("jobs at work", stopped_at_work)
         worker.signal(signal.SIGKILL)
         self.assertEqual(worker.wait(), -signal.SIGKILL)
         at_work = worker.jobs_at_work()
@@ -125,7 +125,7 @@ class QueueWorker(unittest.TestCase):
         self.begin_worker(lease_ms=2000)
         self.await_results(2)
         sleeper.signal(signal.SIGCONT)
-        example.await_that(lambda: not sleeper.jobs_at_work(), "the sleeper's end of its jobs")
+        harness.await_true("the sleeper's end of its jobs", lambda: not sleeper.jobs_at_work())
         for job in ("short", "long"):
             whats = [what for _, what, its_job in sleeper.events() if its_job == job]
             self.assertEqual(whats[-2:], ["start", "lost"], job)
@@ -150,14 +150,14 @@ class QueueWorker(unittest.TestCase):
             return False
 
         push()
-        example.await_that(stopped_at_work, "a worker that is stopped at work")
+        harness.await_true("a worker that is stopped at work", stopped_at_work)
 
     def test_a_long_job_keeps_its_lease(self):
         self.connection.ask("LPUSH", "reports", "long 3000")
         workers = [self.begin_worker(lease_ms=1500) for _ in range(2)]
         self.await_results(1)
-        example.await_that(lambda: ["start", "done"] in [worker.whats() for worker in workers],
-                           "its end")
+        harness.await_true("its end", lambda: ["start", "done"] in [worker.whats()
+                                                                    for worker in workers])
         self.assertIn([], [worker.whats() for worker in workers])
 
     def test_a_lost_redis_ends_the_worker(self):

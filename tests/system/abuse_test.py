@@ -19,8 +19,7 @@ import socket
 import time
 import unittest
 
-from fleet import await_true
-from harness import PATIENCE_S, Connection, Server, SystemTest, command, free_port
+from harness import PATIENCE_S, Connection, Server, SystemTest, await_true, command, free_port
 
 ALLOWED_S = 0.005
 PHASE_S = 1.0

@@ -5,8 +5,8 @@ import re
 import signal
 import unittest
 
-from fleet import await_true
-from harness import BINARY, Connection, Process, SystemTest, free_port, run, write_text
+from harness import (BINARY, Connection, Process, SystemTest, await_true, free_port, run,
+                     write_text)
 
 OPERATORS = ("/metrics", "/v1/limits", "/v1/top?limit=(other)")
 CHANGES = ("/v1/reset", "/v1/refund", "/v1/charge", "/v1/block")

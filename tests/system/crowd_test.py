@@ -4,8 +4,7 @@ import multiprocessing
 import time
 import unittest
 
-from fleet import await_true
-from harness import Connection, Server, SystemTest, command
+from harness import Connection, Server, SystemTest, await_true, command
 
 PIPELINED = 512
 # More limits than a store of this size keeps apart.

@@ -2,22 +2,11 @@
 
 import os
 import tempfile
-import time
 from contextlib import ExitStack
 
-from harness import PATIENCE_S, Connection, Process, RedisServer, free_port, write_text
+from harness import Connection, Process, RedisServer, await_true, free_port, write_text
 
 SLOTS = 16384
-
-
-def await_true(what, is_so):
-    """Returns once `is_so` returns true. Raises AssertionError that names `what` if it never
-    does."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"awaited in vain: {what}")
-        time.sleep(0.01)
 
 
 def ask(server, *words):

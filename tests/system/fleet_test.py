@@ -4,8 +4,8 @@ every program beside a test needs: a port, and output that can be read."""
 import signal
 import unittest
 
-from fleet import MemcachedServer, RedisCluster, RedisSentinel, ask, await_true
-from harness import FIRST_PORT, PORTS, Process, exchange, free_port, take_port
+from fleet import MemcachedServer, RedisCluster, RedisSentinel, ask
+from harness import FIRST_PORT, PORTS, Process, await_true, exchange, free_port, take_port
 
 
 class Programs(unittest.TestCase):

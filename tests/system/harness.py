@@ -113,6 +113,17 @@ def free_port():
     raise AssertionError("no port of 127.0.0.1 is free")
 
 
+def await_true(what, is_so):
+    """Returns what `is_so` returns, once that is true. Raises AssertionError that names `what` if
+    it never is."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := is_so()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"awaited in vain: {what}")
+        time.sleep(0.01)
+    return found
+
+
 def written_to(file):
     """Everything that programs have written to this file so far. Opens it again, since the programs
     share the file position of `file`, which reading would move."""
@@ -122,10 +133,10 @@ def written_to(file):
 class Process:
     """A context manager that runs a program in the background, with its output in files."""
 
-    def __init__(self, *arguments, **options):
+    def __init__(self, *arguments, stdin=subprocess.DEVNULL, **options):
         """`options`: further ones of subprocess.Popen."""
         self._output = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=self._output,
+        self._process = subprocess.Popen(arguments, stdin=stdin, stdout=self._output,
                                          stderr=subprocess.STDOUT, **options)
 
     def __enter__(self):

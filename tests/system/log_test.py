@@ -7,9 +7,8 @@ import signal
 import subprocess
 import unittest
 
-from fleet import await_true
 from harness import (BINARY, PATIENCE_S, ROOT, Connection, RedisServer, Server, SystemTest,
-                     free_port, open_socket, read_text, sluice, write_text)
+                     await_true, free_port, open_socket, read_text, sluice, write_text)
 
 ROW = re.compile(r"^\| `(\w+)` \| (info|warning|error) \|.*\|([^|]*)\|$", re.MULTILINE)
 USUAL = {"time", "level", "event", "message"}

@@ -6,8 +6,8 @@ import unittest
 import urllib.parse
 import urllib.request
 
-from fleet import await_true
-from harness import Connection, Process, Server, SystemTest, free_port, request, run
+from harness import (Connection, Process, Server, SystemTest, await_true, free_port, request,
+                     run)
 
 LIMITS = "limits:\n  login: fixed_window 5/1h\n  api: fixed_window 5/1h\n"
 CONFIG = """

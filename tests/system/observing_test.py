@@ -6,8 +6,8 @@ import threading
 import time
 import unittest
 
-from fleet import await_true
-from harness import Connection, RedisServer, Server, SystemTest, free_port, open_socket
+from harness import (Connection, RedisServer, Server, SystemTest, await_true, free_port,
+                     open_socket)
 
 PASSWORD = "open-sesame"
 

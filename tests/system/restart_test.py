@@ -6,8 +6,7 @@ import resource
 import signal
 import unittest
 
-from fleet import await_true
-from harness import Connection, Server, SystemTest, exchange, free_port
+from harness import Connection, Server, SystemTest, await_true, exchange, free_port
 
 
 class Restart(SystemTest):

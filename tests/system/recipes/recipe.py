@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from fleet import MemcachedServer, RedisCluster, await_true  # noqa: E402, F401
+from fleet import MemcachedServer, RedisCluster  # noqa: E402, F401
 from harness import PATIENCE_S, Connection, RedisServer, Server, SystemTest  # noqa: E402
-from harness import command, open_socket, sluice  # noqa: E402, F401
+from harness import await_true, command, open_socket, sluice  # noqa: E402, F401
 
 # The store of Sluice; {port} is that of the redis-server which runs the recipe.
 STORE = "redis://127.0.0.1:{port}/1"
