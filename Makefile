@@ -85,7 +85,7 @@ test-build: build
 # other tests, so one more line says so if one of the first failed.
 test: test-build
 	@$(call LIBRARY,$(PREFIX),-DSLUICE_RELEASE_TESTS=ON)
-	@$(call CTEST,library) -j3 -L timed; timed=$$?; \
+	@$(call CTEST,library) -j4 -L timed; timed=$$?; \
 	$(call CTEST,library) -j$(TEST_JOBS) -LE timed; full=$$?; \
 	$(call CTEST,debug) -j$(TEST_JOBS); others=$$?; \
 	[ $$((timed | full)) -eq 0 ] || echo "Tests in build/library, which ran first, failed."; \
