@@ -116,6 +116,8 @@ void RequestPipeline::State::start() {
 }
 
 IoTask<void> RequestPipeline::State::run(std::shared_ptr<State> /*self*/) {
+  // co_spawn() may run this at once. But the user may still be in its constructor.
+  co_await boost::asio::post(kAwait);
   while (phase_ != Phase::kEnded) {
     failure_.reset();
     phase_ = Phase::kConnecting;

@@ -90,7 +90,8 @@ class RequestPipeline final {
   RequestPipeline(const RequestPipeline&) = delete;
   RequestPipeline& operator=(const RequestPipeline&) = delete;
 
-  /// Begins to connect, and does so again whenever the connection is lost. REQUIRES: called once.
+  /// Begins to connect, and does so again whenever the connection is lost. Does not call the user
+  /// within this call. REQUIRES: called once.
   void start();
 
   /// Tells the pipeline that next_command() may have a command to send.

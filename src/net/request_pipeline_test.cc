@@ -62,6 +62,17 @@ TEST_F(RequestPipelineTest, ShakesHandsBeforeItSends) {
   EXPECT_THAT(downs(), IsEmpty());
 }
 
+// It may be started by its user's constructor, and no socket has so long a name.
+TEST_F(RequestPipelineTest, WhenItIsStartedItCallsNobodyYet) {
+  on_thread([this] {
+    pipeline_ = std::make_unique<RequestPipeline>(
+        context_, patient({.unix_path = std::string(200, 'x')}), user_);
+    pipeline_->start();
+    EXPECT_THAT(user_.downs, IsEmpty());
+  });
+  EXPECT_TRUE(await_downs(1));
+}
+
 TEST_F(RequestPipelineTest, NeverHasMoreInFlightThanAllowed) {
   TestCommand* const commands[] = {&command("1\n"), &command("2\n"), &command("3\n"),
                                    &command("4\n")};

@@ -19,8 +19,6 @@ using Clock = RemoteWorker::Clock;
 // clients 20 times a second.
 constexpr Backoff::Bounds kPauses{.least = std::chrono::milliseconds(50),
                                   .most = std::chrono::milliseconds(500)};
-// One slot a call, so that many calls are needed to keep a node busy.
-constexpr std::size_t kMaxInFlight = 64;
 // How long a node without a slot is kept at least: replies may be on their way, and if a slot moves
 // there, the next key may be sent there soon.
 constexpr std::chrono::milliseconds kKeep{1'000};
@@ -37,15 +35,11 @@ class ClusterRouter final : public RedisRouter {
           if (in_doubt_ && !asking_) ask_next();
         }) {
     for (const Endpoint& seed : options.servers) add(seed);
+    ask_soon();
   }
 
   // Destroyed before the other members, which the destructor of a connection still calls.
   ~ClusterRouter() override { nodes_.clear(); }
-
-  void start() override {
-    for (auto& [name, node] : nodes_) node.start();
-    ask_soon();
-  }
 
   Route find(std::uint16_t slot) override {
     if (slots_[slot] != nullptr) return {.connection = &slots_[slot]->connection(slot)};
@@ -108,9 +102,9 @@ class ClusterRouter final : public RedisRouter {
   bool has_slot(const Node* node) const { return std::ranges::find(slots_, node) != slots_.end(); }
 
   ClusterNode& add(const Endpoint& endpoint) {
-    const ConnectionSettings settings{
-        .options = options(), .worker = worker(), .one_slot = true, .max_in_flight = kMaxInFlight};
-    return nodes_.try_emplace(endpoint.text(), settings, endpoint, *this).first->second;
+    constexpr auto kPurpose = Connection::Purpose::kDecisions;
+    return nodes_.try_emplace(endpoint.text(), options(), worker(), kPurpose, endpoint, *this)
+        .first->second;
   }
 
   // The node that another node names; an empty host means that node's own. Null if there are too
@@ -125,9 +119,7 @@ class ClusterRouter final : public RedisRouter {
       return nullptr;
     }
     try {
-      ClusterNode& node = add(endpoint);
-      node.start();
-      return &node;
+      return &add(endpoint);
     } catch (const std::runtime_error& error) {
       error_ = error.what();
       return nullptr;

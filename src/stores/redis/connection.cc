@@ -15,6 +15,11 @@ namespace {
 // The most requests examined for one call, since those of other slots are passed over.
 constexpr std::size_t kMaxLookedAt = 512;
 
+// On a cluster a call has one slot, so that many calls are needed to keep a node busy.
+std::size_t max_in_flight(const RedisOptions& options) {
+  return options.topology == Topology::kCluster ? 64 : 2;
+}
+
 }  // namespace
 
 // A command other than a call of the script.
@@ -47,7 +52,7 @@ class Connection::Call final : public Command {
   Call(Connection& connection, Instant call_now, bool follows_asking)
       : now(call_now),
         asking(follows_asking),
-        script(connection.settings_.options, now, connection.next_number_++),
+        script(connection.options_, now, connection.next_number_++),
         connection_(connection) {}
 
   std::size_t replies() const override { return asking ? 2 : 1; }
@@ -81,18 +86,22 @@ class Connection::Call final : public Command {
   Connection& connection_;
 };
 
-Connection::Connection(const ConnectionSettings& settings, const Endpoint& endpoint,
-                       ConnectionListener& listener)
-    : RedisPipelineUser(settings.options, settings.purpose, "redis " + endpoint.text()),
-      settings_(settings),
+Connection::Connection(const RedisOptions& options, RemoteWorker& worker, Purpose purpose,
+                       const Endpoint& endpoint, ConnectionListener& listener)
+    : RedisPipelineUser(options, purpose, "redis " + endpoint.text()),
+      options_(options),
+      worker_(worker),
+      purpose_(purpose),
       endpoint_(endpoint),
-      health_(name(), settings.options.deadline,
-              settings.purpose == Purpose::kSentinel ? nullptr : &settings.worker.monitor()),
+      health_(name(), options.deadline,
+              purpose == Purpose::kSentinel ? nullptr : &worker.monitor()),
       listener_(listener),
       next_number_(std::random_device{}()),
       clock_("the clock of " + name()),
-      pipeline_(settings.worker.context(),
-                health_.pipeline_options(endpoint, settings.max_in_flight), *this) {}
+      pipeline_(worker.context(), health_.pipeline_options(endpoint, max_in_flight(options)),
+                *this) {
+  pipeline_.start();
+}
 
 Connection::~Connection() {
   const std::string why = name() + " is not used now";
@@ -102,7 +111,7 @@ Connection::~Connection() {
 
 void Connection::fail_waiting(std::string_view why) {
   for (RequestList* list : {&again_, &queue_, &asking_}) {
-    while (!list->empty()) settings_.worker.fail(list->pop_front(), why);
+    while (!list->empty()) worker_.fail(list->pop_front(), why);
   }
 }
 
@@ -118,8 +127,8 @@ void Connection::reconnect(std::string_view why) {
 }
 
 void Connection::add(PendingRequest& request, bool asking) {
-  const std::string_view why = health_.why_not(pipeline_, settings_.worker.routed_at());
-  if (!why.empty()) return settings_.worker.fail(request, why);
+  const std::string_view why = health_.why_not(pipeline_, worker_.routed_at());
+  if (!why.empty()) return worker_.fail(request, why);
   (asking ? asking_ : queue_).push_back(request);
 }
 
@@ -178,14 +187,14 @@ void Connection::fill(Call& call, RequestList& from) {
   for (auto at = from.begin(); at != from.end() && looked_at < kMaxLookedAt; ++looked_at) {
     PendingRequest& request = *at++;
     if (request.now != call.now) return;
-    if (settings_.one_slot && request.slot != slot) continue;
+    if (options_.topology == Topology::kCluster && request.slot != slot) continue;
     if (request.alone && call.size() != 0) return;
     const bool fits = call.script.add(request);
     if (!fits && call.size() != 0) return;
     request.unlink();
     if (!fits) {
-      settings_.worker.fail(request, "the key is too long: a call to " + name() + " has at most " +
-                                         std::to_string(ScriptCall::kMaxBytes) + " bytes");
+      worker_.fail(request, "the key is too long: a call to " + name() + " has at most " +
+                                std::to_string(ScriptCall::kMaxBytes) + " bytes");
       continue;  // The request may be destroyed now.
     }
     request.holder = &call;
@@ -204,20 +213,19 @@ void Connection::on_reply(Call& call, std::string_view reply) {
 
 // A request that the reply does not answer may have been executed, even if the reply belongs to
 // another call: it is not sent again.
-void Connection::read(Call& call, std::string_view reply,
-                      RemoteWorker::Clock::time_point arrived) {
+void Connection::read(Call& call, std::string_view reply, RemoteWorker::Clock::time_point arrived) {
   bool is_noted = call.now != kStoreTime;
   const bool is_read = call.script.read(reply, [&](PendingRequest& request, std::string_view why) {
     request.holder = nullptr;
     if (why.empty()) {
       // Before the caller is told, which may look at the store's health then.
       if (!std::exchange(is_noted, true)) note_clock(call.script.judged_at());
-      settings_.worker.complete(request, arrived);
+      worker_.complete(request, arrived);
     } else if (read_server_error(why).kind == ServerError::Kind::kReadOnly) {
       listener_.on_refused(request, *this, why);
     } else {
-      settings_.worker.fail(
-          request, name() + ": " + std::string(why) + " (key " + names_of(request.requests) + ")");
+      worker_.fail(request,
+                   name() + ": " + std::string(why) + " (key " + names_of(request.requests) + ")");
     }
   });
   if (!is_read) return reconnect(name() + Control::kNotToThis);
@@ -227,9 +235,8 @@ void Connection::read(Call& call, std::string_view reply,
 // A call was decided at this instant.
 void Connection::note_clock(Instant judged_at) {
   newest_ = std::max(newest_, judged_at);
-  settings_.worker.monitor().on_clock(
-      settings_.options.client_time ? StoreMonitor::kOwnClock : clock_,
-      std::chrono::nanoseconds(newest_ - judged_at));
+  worker_.monitor().on_clock(options_.client_time ? StoreMonitor::kOwnClock : clock_,
+                             std::chrono::nanoseconds(newest_ - judged_at));
 }
 
 // The server has executed nothing of the call, unless the error says that it may have.
@@ -266,7 +273,7 @@ void Connection::on_lost(Call& call, Loss loss, std::string_view why) {
       (call.asking ? asking_ : again_).push_back(request);
     } else {
       request.may_be_done = loss == Loss::kUnknown;
-      settings_.worker.fail(request, why);
+      worker_.fail(request, why);
     }
   });
 }
@@ -278,16 +285,14 @@ void Connection::compare_clocks() {
     std::int64_t seconds = 0;
     if (!read_number(reply->elements[0].text, seconds)) return;
     if (seconds < 0 || seconds >= kEndOfTime / kSecondNs) return;
-    settings_.worker.monitor().on_clock(
-        StoreMonitor::kOwnClock,
-        std::chrono::seconds(seconds) - std::chrono::nanoseconds(wall_now()));
+    worker_.monitor().on_clock(StoreMonitor::kOwnClock, std::chrono::seconds(seconds) -
+                                                            std::chrono::nanoseconds(wall_now()));
   });
 }
 
 void Connection::on_up() {
   health_.on_up();
-  if (settings_.options.client_time && !settings_.options.virtual_time &&
-      settings_.purpose != Purpose::kSentinel) {
+  if (options_.client_time && !options_.virtual_time && purpose_ != Purpose::kSentinel) {
     compare_clocks();
   }
   listener_.on_up(*this);

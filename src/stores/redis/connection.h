@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -34,16 +33,6 @@ class ConnectionListener {
                           std::string_view text) = 0;
 };
 
-/// The parameters of a connection.
-struct ConnectionSettings {
-  const RedisOptions& options;
-  RemoteWorker& worker;
-  RedisPipelineUser::Purpose purpose = RedisPipelineUser::Purpose::kDecisions;
-  /// Whether all requests of one call must share a slot, because the server is a node of a cluster.
-  bool one_slot = false;
-  std::size_t max_in_flight = 2;
-};
-
 /// One connection to one server. Requests that arrive while calls are in flight wait in queue_;
 /// when the pipeline asks for the next command, next_command() puts as many of them as fit into one
 /// call of the script. Used only by the thread that leads the worker.
@@ -55,12 +44,13 @@ class Connection final : public RedisPipelineUser {
   /// Called with the reply, or with null and the reason why there is none.
   using Answer = std::function<void(const Reply* reply, std::string_view why)>;
 
-  Connection(const ConnectionSettings& settings, const Endpoint& endpoint,
-             ConnectionListener& listener);
+  /// Begins to connect, but calls `listener` only later. `options`, `worker` and `listener` outlive
+  /// it.
+  Connection(const RedisOptions& options, RemoteWorker& worker, Purpose purpose,
+             const Endpoint& endpoint, ConnectionListener& listener);
   /// Fails the requests that it still has.
   ~Connection() override;
 
-  void start() { pipeline_.start(); }
   /// Sends what was given to add() and add_control() before.
   void flush() { pipeline_.flush(); }
   /// Gives the connection up, and fails requests for the server at once until it has answered the
@@ -109,7 +99,9 @@ class Connection final : public RedisPipelineUser {
   void fail_waiting(std::string_view why);
   void fail_controls(std::string_view why);
 
-  const ConnectionSettings settings_;
+  const RedisOptions& options_;
+  RemoteWorker& worker_;
+  const Purpose purpose_;
   const Endpoint endpoint_;
   ServerHealth health_;
   ConnectionListener& listener_;

@@ -18,9 +18,8 @@ class SingleRouter final : public RedisRouter {
  public:
   SingleRouter(const RedisOptions& options, RemoteWorker& worker)
       : RedisRouter(options, worker),
-        node_({.options = options, .worker = worker}, options.servers.front(), *this) {}
+        node_(options, worker, Connection::Purpose::kDecisions, options.servers.front(), *this) {}
 
-  void start() override { node_.start(); }
   std::vector<Connection*> servers() override { return {&node_.connection()}; }
 
  private:

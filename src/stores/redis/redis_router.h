@@ -25,12 +25,10 @@ struct Route {
 
 /// Gives each request to the connection that leads to the server of its key, and to another one if
 /// that server redirects it. A derived class for each topology knows the servers, and which of them
-/// has which slots. Made before the worker starts, destroyed after it has stopped; in between it is
-/// used only by the thread that leads the worker.
+/// has which slots. Made before the worker starts, which makes it connect, and destroyed after the
+/// worker has stopped; in between it is used only by the thread that leads the worker.
 class RedisRouter : public Router, public ConnectionListener {
  public:
-  /// Begins to connect.
-  virtual void start() = 0;
   /// One connection to each known server that holds keys.
   virtual std::vector<Connection*> servers() = 0;
 
@@ -99,15 +97,14 @@ std::unique_ptr<RedisRouter> make_cluster_router(const RedisOptions& options, Re
 /// The connections to one server.
 class Node {
  public:
-  Node(const ConnectionSettings& settings, const Endpoint& endpoint, ConnectionListener& listener) {
-    for (std::size_t i = 0; i < settings.options.connections; ++i) {
-      connections_.push_back(std::make_unique<Connection>(settings, endpoint, listener));
+  Node(const RedisOptions& options, RemoteWorker& worker, Connection::Purpose purpose,
+       const Endpoint& endpoint, ConnectionListener& listener) {
+    for (std::size_t i = 0; i < options.connections; ++i) {
+      connections_.push_back(
+          std::make_unique<Connection>(options, worker, purpose, endpoint, listener));
     }
   }
 
-  void start() {
-    for (auto& connection : connections_) connection->start();
-  }
   Connection& connection(std::uint16_t slot = 0) {
     return *connections_[slot % connections_.size()];
   }

@@ -34,20 +34,16 @@ class SentinelRouter final : public RedisRouter {
   SentinelRouter(const RedisOptions& options, RemoteWorker& worker)
       : RedisRouter(options, worker), watch_(worker.context(), [this] { watch(); }) {
     for (const Endpoint& sentinel : options.servers) {
-      const ConnectionSettings settings = settings_for(RedisPipelineUser::Purpose::kSentinel);
-      sentinels_.push_back({.connection = std::make_unique<Connection>(settings, sentinel, *this)});
+      sentinels_.push_back({.connection = std::make_unique<Connection>(
+                                options, worker, Purpose::kSentinel, sentinel, *this)});
     }
+    watch();
   }
 
   // Before the other members, which a connection that is destroyed still calls.
   ~SentinelRouter() override {
     primary_.reset();
     sentinels_.clear();
-  }
-
-  void start() override {
-    for (const Sentinel& sentinel : sentinels_) sentinel.connection->start();
-    watch();
   }
 
   Route find(std::uint16_t slot) override {
@@ -87,6 +83,8 @@ class SentinelRouter final : public RedisRouter {
   }
 
  private:
+  using Purpose = Connection::Purpose;
+
   struct Sentinel {
     std::unique_ptr<Connection> connection;
     std::string named = {};  // The address it named last.
@@ -103,10 +101,6 @@ class SentinelRouter final : public RedisRouter {
     sentinel_error_ = std::move(error);
     if (!primary_ && is_hopeless()) worker().monitor().set_obstacle(sentinel_error_);
     route_again({});
-  }
-
-  ConnectionSettings settings_for(RedisPipelineUser::Purpose purpose) {
-    return {.options = options(), .worker = worker(), .purpose = purpose};
   }
 
   // It serves as long as one of its connections does.
@@ -168,9 +162,7 @@ class SentinelRouter final : public RedisRouter {
     RequestList waiting;
     if (primary_) primary_->return_waiting(waiting);
     trying_ = true;
-    primary_ =
-        std::make_unique<Node>(settings_for(RedisPipelineUser::Purpose::kPrimary), address, *this);
-    primary_->start();
+    primary_ = std::make_unique<Node>(options(), worker(), Purpose::kPrimary, address, *this);
     route_again(std::move(waiting));
   }
 
