@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/check_together.h"
 #include "limiter/acquisition.h"
 #include "limiter/limiter_core.h"
 #include "sluice/limiter.h"
@@ -30,10 +31,11 @@ class AskedClaims {
                                     bound.limit.space() +
                                     "' are in different stores: one step takes from one store");
       }
-      require_other_key(bound, claim.key);
       requests.push_back(to_take(bound, claim.key, claim.cost));
       bounds.push_back(&bound);
     }
+    // Stores do this as well. But acquire_all() may wait, and be denied, before it asks the store.
+    check_together(requests);
   }
 
   /// Wants the decision of each claim. Of one alone it is that of the whole.
@@ -68,16 +70,6 @@ class AskedClaims {
   boost::container::static_vector<const BoundLimit*, kMaxTogether> bounds;
 
  private:
-  // Stores refuse this as well. But acquire_all() may wait, and be denied, before it asks the
-  // store.
-  void require_other_key(const BoundLimit& bound, std::string_view key) const {
-    for (const Request& other : requests) {
-      if (other.space != bound.space.get() || other.key != key) continue;
-      throw std::invalid_argument("the limit '" + bound.limit.space() +
-                                  "' is named twice for one key");
-    }
-  }
-
   const std::span<const Claim> claims_;
 };
 
