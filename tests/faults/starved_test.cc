@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <iostream>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -112,9 +113,10 @@ TEST(Late, StarvedProcessesDoNotTakeAHealthyServerForALostOne) {
   EXPECT_LE(admitted, 660);
 }
 
-// On Redis the deadline is that of each call, not that of all calls together, which take longer.
-TEST(Late, ABatchOfThousandsIsAnsweredByTheStore) {
-  constexpr std::size_t kKeys = 80'000;
+// On Redis the deadline is that of each call, not that of all calls together, which take longer;
+// nor does a batch's time begin while the calls of another are sent before its own.
+TEST(Late, BatchesOfThousandsAreAnsweredByTheStore) {
+  static constexpr std::size_t kKeys = 40'000;
   static constexpr Clock::duration kDeadlineOfACall = 100ms;
   RedisServer server;
   Limiter limiter(open_store(server.url() + "?deadline=100ms"), Limit("token_bucket 100/1s"));
@@ -122,11 +124,13 @@ TEST(Late, ABatchOfThousandsIsAnsweredByTheStore) {
   for (std::size_t i = 0; i < kKeys; ++i) keys.push_back("key" + std::to_string(i));
   std::vector<Ask> asks;
   for (const std::string& key : keys) asks.push_back({.key = key});
-  std::vector<Decision> decisions(asks.size());
-  expect_in_time("80,000 keys at once", [&] {
+  std::vector<Decision> decisions(2 * kKeys);
+  expect_in_time("twice 40,000 keys at once", [&] {
     Canary canary;
     const Clock::time_point began = Clock::now();
-    limiter.check(asks, decisions);
+    std::thread other([&] { limiter.check(asks, std::span(decisions).last(kKeys)); });
+    limiter.check(asks, std::span(decisions).first(kKeys));
+    other.join();
     const Clock::duration took = Clock::now() - began;
     EXPECT_GT(took, kDeadlineOfACall);
     const auto answered = static_cast<std::size_t>(
@@ -135,7 +139,7 @@ TEST(Late, ABatchOfThousandsIsAnsweredByTheStore) {
     std::cout << answered << " answered by the store in "
               << std::chrono::duration_cast<std::chrono::milliseconds>(took).count() << " ms\n";
     return Try{.machine_late = canary.stop(), .is_in_time = [answered](Clock::duration room) {
-                 return answered == kKeys || room >= kDeadlineOfACall;
+                 return answered == 2 * kKeys || room >= kDeadlineOfACall;
                }};
   });
 }
