@@ -76,7 +76,7 @@ docs:
 
 # Installs the packages that the tests need, and builds the tests.
 test-build: build
-	@tools/setup test
+	@tools/setup test system
 	@$(MAKE) -s build/debug/build.ninja
 	@$(call BUILD,debug)
 

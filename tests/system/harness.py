@@ -77,7 +77,7 @@ def npm_install(folder):
         if os.path.exists(installed) and os.path.getmtime(installed) >= os.path.getmtime(wanted):
             return
         if not shutil.which("npm"):
-            raise AssertionError("no npm: tools/setup test installs it")
+            raise AssertionError("no npm: tools/setup system installs it")
         for _ in range(2):  # The network may fail once.
             result = run("npm", "ci", "--silent", cwd=folder, timeout_s=120)
             if result.returncode == 0:
