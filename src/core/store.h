@@ -70,7 +70,8 @@ class Store {
   /// The space in which `limit` keeps its keys. The same name gives the same space until no caller
   /// holds it and the store needs its place. If the space has states that this limit cannot read
   /// (another algorithm, another window), its keys start fresh, unless another caller holds it:
-  /// then it throws StoreError. Also throws StoreError if a bound of the store is reached.
+  /// then it throws StoreError. Also throws StoreError if a bound of the store is reached. Also for
+  /// a space that is open already, the store may make room for another limit.
   std::shared_ptr<Space> open_space(const LimitDefinition& limit) {
     return replace_space(nullptr, limit);
   }

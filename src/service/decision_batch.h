@@ -69,16 +69,16 @@ class PendingAnswers {
 class DecisionBatch {
  public:
   static constexpr std::size_t kMaxRequests = 64;
-  /// As how many of them counts a request for which the memory store opens a space. That takes as
-  /// long as many decisions where the store has many keys and limits.
+  /// As how many of them a request counts for which the memory store opens a space: that may take
+  /// as long as so many decisions.
   static constexpr std::size_t kOpening = 16;
 
   /// `counters` outlive this.
   DecisionBatch(std::shared_ptr<Store> store, OutcomeCounters& counters)
       : store_(std::move(store)), answers_later_(store_->answers_later()), counters_(counters) {}
 
-  /// As how many of kMaxRequests a request counts for which its thread has asked the store to open
-  /// so many spaces. To open one of a store elsewhere only makes its name.
+  /// As how many of kMaxRequests a request counts: kOpening if its thread has asked the memory store
+  /// to open spaces for it (`opened`), else 1. A store elsewhere has no work with a space.
   std::size_t weight(std::size_t opened) const {
     return opened == 0 || answers_later_ ? 1 : kOpening;
   }

@@ -35,7 +35,7 @@ bool may_bring_numbers(CommandContext& context) {
   return false;
 }
 
-void throttle(CommandContext& context, const ThrottleNumbers& numbers, std::string_view key,
+void throttle(CommandContext& context, const ThrottleNumbers& numbers, Arguments arguments,
               std::int64_t quantity, Form form) {
   if (!may_bring_numbers(context)) return;
   const std::shared_ptr<const VaryingLimit>* limit = nullptr;
@@ -45,12 +45,13 @@ void throttle(CommandContext& context, const ThrottleNumbers& numbers, std::stri
     return context.reply().error(std::string("ERR ") + error.what());
   }
   if (limit == nullptr) return context.reply().error(*find_error(numbers));
-  Request request = (*limit)->request(key);
+  Request request = (*limit)->request(arguments[1]);
   request.cost = quantity;
   if (quantity < 0) {
     // A negative quantity returns units, as SLUICE.REFUND does.
-    if (!context.peer.access.identity().may(kAdminRole))
-      return refuse_command(context, "cl.throttle");
+    if (!context.peer.access.identity().may(kAdminRole)) {
+      return refuse_command(context, in_small_letters(arguments[0]));
+    }
     request.operation = Operation::kRefund;
     // -2^63 has no positive counterpart, and no bucket has that many units.
     request.cost = quantity < -kMaxInt64 ? kMaxInt64 : -quantity;
@@ -144,7 +145,7 @@ void run_cl_throttle(CommandContext& context, Arguments arguments) {
   ThrottleNumbers numbers;
   std::int64_t quantity = 1;
   if (!read_throttle(context, arguments, numbers, quantity)) return;
-  throttle(context, numbers, arguments[1], quantity, Form::kThrottle);
+  throttle(context, numbers, arguments, quantity, Form::kThrottle);
 }
 
 // max_burst is the capacity here; in CL.THROTTLE the capacity is one more.
@@ -156,7 +157,7 @@ void run_throttle(CommandContext& context, Arguments arguments) {
   if (numbers.max_burst < 1) return context.reply().error("ERR max_burst must be at least 1");
   if (quantity < 0) return context.reply().error("ERR quantity must be at least 0");
   --numbers.max_burst;
-  throttle(context, numbers, arguments[1], quantity, Form::kAllowed);
+  throttle(context, numbers, arguments, quantity, Form::kAllowed);
 }
 
 void run_increx(CommandContext& context, Arguments arguments) {

@@ -63,7 +63,8 @@ const std::shared_ptr<const VaryingLimit>* ThrottleLimits::find(const ThrottleNu
   if (const auto* known = limits_.find(numbers)) return known;
   if (find_error(numbers)) return nullptr;
   LimitDefinition definition = define_throttle(numbers);
-  // Opened again, because then the store makes room for another set of numbers.
+  // any_ holds this space. It is opened again, because the memory store then makes room for another
+  // set of numbers.
   ++opened_;
   std::shared_ptr<Space> space = store_.open_space(definition);
   return &limits_.insert(numbers, std::make_shared<const VaryingLimit>(

@@ -80,8 +80,8 @@ void MemoryStore::decide_each(std::span<const Request> requests, Instant now,
                               std::span<Decision> decisions) {
   std::array<Place, kAhead> places;
   const auto look_up = [&](std::size_t i) { places[i % kAhead] = table_.locate(requests[i]); };
-  const auto fetch_record = [&](std::size_t i) {
-    table_.fetch_record(places[i % kAhead], requests[i]);
+  const auto prefetch_rest = [&](std::size_t i) {
+    table_.prefetch_rest(places[i % kAhead], requests[i]);
   };
   // For the first requests, prefetch all shards and then all lines.
   const std::size_t first = std::min(kAhead, requests.size());
@@ -91,9 +91,9 @@ void MemoryStore::decide_each(std::span<const Request> requests, Instant now,
   }
   for (const Place& place : std::span(places).first(first)) place.shard->prefetch(place.tag);
   if (now == kStoreTime) now = clock_.now();
-  for (std::size_t i = 0; i < std::min(kRecordsAhead, requests.size()); ++i) fetch_record(i);
+  for (std::size_t i = 0; i < std::min(kRecordsAhead, requests.size()); ++i) prefetch_rest(i);
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    if (i + kRecordsAhead < requests.size()) fetch_record(i + kRecordsAhead);
+    if (i + kRecordsAhead < requests.size()) prefetch_rest(i + kRecordsAhead);
     {
       const Place& place = places[i % kAhead];
       const std::lock_guard lock(place.shard->lock);

@@ -20,7 +20,7 @@ struct MemoryOptions {
 };
 
 /// Keeps states in the memory of this process, in one table for all spaces. For a batch, the store
-/// first hashes all keys and prefetches their lines, and only then decides. Thread-safe.
+/// hashes keys and prefetches their lines some requests before it decides them. Thread-safe.
 ///
 /// Bounded by max_bytes. If there is no room for a new key, the store considers the few keys near
 /// its place: it forgets one that is fresh, else the one with the smallest reset_after among those

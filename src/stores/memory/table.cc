@@ -95,7 +95,7 @@ Place Table::locate(const Request& request) const {
   return place;
 }
 
-void Table::fetch_record(Place place, const Request& request) const {
+void Table::prefetch_rest(Place place, const Request& request) const {
   constexpr std::size_t kFetched = 256;  // A ring with a dozen entries.
   const MemorySpace& space = MemorySpace::of(request);
   place.shard->prefetch_for_new(place.tag);

@@ -79,9 +79,10 @@ class Table {
   /// The same, and prefetches the key's line.
   Place locate(const Request& request) const;
 
-  /// Prefetches the record of the key, if it may have one. Takes the place's lock for that, unless
-  /// it is held.
-  void fetch_record(Place place, const Request& request) const;
+  /// Prefetches what else the decision may need: what a new key needs and, where most states are
+  /// records, the key's record. For that it tries to take the place's lock, and does without the
+  /// record if another thread has it.
+  void prefetch_rest(Place place, const Request& request) const;
 
   /// Decides one request at `now`, or at the clock's time. Takes the key's lock.
   void decide_one(const Request& request, Instant now, const Clock& clock, Decision& decision);
@@ -171,8 +172,8 @@ class Table {
                std::span<const Tag> pinned);
   /// Applies the changes. Returns the end of the key's block, or 0.
   Instant commit(Place place, const Request& request, Instant now, std::span<const Judged> judged);
-  /// The slot's key is judged from now on by the limit of this request: its space's numbers may
-  /// vary. Returns false, and changes nothing, if there is no room for another limit.
+  /// The slot is judged from now on by the limit of this request: that of its key with other
+  /// numbers, or of another key that takes the slot over. Returns false, and changes nothing, if there is no room for another limit.
   [[gnu::noinline]] bool adopt_limit(Shard& shard, const Cell* cell, const Request& request);
   /// A new cell for the request's key, or null if there is no room.
   [[gnu::noinline]] Cell* make_cell(Place place, const Request& request, Instant now,
