@@ -129,7 +129,7 @@ void async_check_all_parts(ClaimList claims, PartsCallback callback) {
 Decision acquire_all(ClaimList claims, std::chrono::nanoseconds patience, std::stop_token stop) {
   const AskedClaims asked(claims);
   require_patience(patience);
-  return whole_of(acquire(asked.acquire_request(patience), std::nullopt, stop), claims.size());
+  return whole_of(acquire(asked.acquire_request(patience), std::nullopt, std::move(stop)), claims.size());
 }
 
 std::vector<Reservation> reserve_all(ClaimList claims, std::chrono::nanoseconds patience) {

@@ -109,7 +109,7 @@ void RequestPipeline::State::start() {
   phase_ = Phase::kConnecting;
   work_.set(true);
   // An exception that escapes the coroutine ends the process.
-  const auto ended = [](std::exception_ptr error) noexcept {
+  const auto ended = [](const std::exception_ptr& error) noexcept {
     if (error != nullptr) std::rethrow_exception(error);
   };
   boost::asio::co_spawn(executor_, run(shared_from_this()), ended);
