@@ -49,7 +49,7 @@ std::shared_ptr<Lease> LeaseKeeper::hold(std::string key, const AcquireOutcome& 
 }
 
 void LeaseKeeper::schedule(const std::shared_ptr<Lease>& lease, TimePoint due) {
-  // Leases are equal, until the limit changes: the one granted last is due last.
+  // All leases are of one length until the limit changes, so the newest is usually due last.
   lease->scheduled_ = schedule_.emplace_hint(schedule_.end(), due, lease);
 }
 
@@ -92,12 +92,13 @@ void LeaseKeeper::look_after() {
     }
     arm();
   }
-  for (const auto& lease : late) lease->run_callback();
   for (auto begin = due.begin(); begin != due.end();) {
     const auto end = begin + std::min<std::ptrdiff_t>(kMostTogether, due.end() - begin);
     renew(Leases(begin, end));
     begin = end;
   }
+  // Last: however long a callback takes, the renewals have been asked for.
+  for (const auto& lease : late) lease->run_callback();
 }
 
 void LeaseKeeper::renew(Leases leases) {

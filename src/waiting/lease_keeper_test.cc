@@ -151,6 +151,19 @@ TEST_F(LeaseKeeperTest, TellsThatItHasExpired) {
   EXPECT_THAT(store_->asked, IsEmpty()) << "it is not held";
 }
 
+// However long the function takes that it calls.
+TEST_F(LeaseKeeperTest, RenewsOthersBeforeItTellsOfAnExpiry) {
+  const auto expires = hold(1);
+  answer_later();
+  timer_->pass(40s);
+  const auto due = hold(2);
+  asked(Operation::kRenew);
+  std::vector<PermitId> renewed;
+  expires->on_expiry([&] { renewed = asked(Operation::kRenew); });
+  timer_->pass(20s);
+  EXPECT_THAT(renewed, ElementsAre(2));
+}
+
 TEST_F(LeaseKeeperTest, IsNotToldOfWhatItLetGoOf) {
   const auto released = hold(1);
   const auto ignored = hold(2);
