@@ -168,12 +168,12 @@ class FallbackStore::Settling {
     // Once more (as before sending), whatever the answer: it may have been done.
     store_.ask_again_after(operation, subject);
     if (answer.source != Source::kStore) return;
-    if (operation == Operation::kReset) store_.charges_->forget(name_of(subject));
     if (store_.local_ != nullptr && store_.local_->mirrors(request)) {
       Decision done = answer;
       done.allowed = is_done;
       std::unique_lock lock(store_.local_mutex_, std::defer_lock);
       if (!space.lends) lock.lock();  // Nothing else is known of permits: no need to agree with it.
+      if (operation == Operation::kReset) store_.charges_->forget(name_of(subject));
       // What was told before a block does not end it.
       if (operation == Operation::kBlock) store_.bring_to_told(subject, request, arrived_);
       store_.local_->mirror(subject.key, in_local(subject, request), done, arrived_);
@@ -366,12 +366,12 @@ bool FallbackStore::is_denied_again(const Subject& subject, const Request& reque
   if (answers_ == nullptr || space.lends) return false;
   const KeyName name = name_of(subject);
   ask_again_after(request.operation, subject);
-  // Of a denial that is remembered, the decisions of its parts are not.
+  // The decisions of the parts are not remembered with a denial.
   if (!takes(request.operation, request.cost) || now != kStoreTime || !request.parts.empty() ||
       !answers_->was_denied(name, sent)) {
     return false;
   }
-  // Even a denial of nanoseconds ends in time.
+  // The exact time: else a denial of a few nanoseconds would last until the next tick.
   sent = clock_.now();
   if (!answers_->denies(name, request, sent, decision)) return false;
   counters_->cached_denials.fetch_add(1, std::memory_order_relaxed);
@@ -446,7 +446,8 @@ std::unique_ptr<Batch> FallbackStore::take_open(std::unique_ptr<Batch> batch) {
   return open;
 }
 
-// Of an `&` that is asked alone, the local states need the decisions of the parts in any case.
+// Wants the decisions of the parts of each `a & b` that is asked alone, also where the caller does
+// not: the local states need them.
 void FallbackStore::want_parts(Batch& batch) {
   const auto lacks_parts = [](const Request& request) {
     return request.limit->parts.size() > 1 && request.parts.empty();
