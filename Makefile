@@ -80,9 +80,9 @@ test-build: build
 	@$(MAKE) -s build/debug/build.ninja
 	@$(call BUILD,debug)
 
-# The tests for which a sanitizer is too slow are built with the library, and run first: those that
-# measure times on their own, since most of the time they wait. ctest's last summary covers only the
-# other tests, so one more line says so if one of the first failed.
+# The tests for which a sanitizer is too slow are built with the library, and run first. Of these,
+# the ones that measure times have the machine to themselves, four at once, since they mostly wait.
+# ctest's last summary covers build/debug alone, so one more line says so if an earlier one failed.
 test: test-build
 	@$(call LIBRARY,$(PREFIX),-DSLUICE_RELEASE_TESTS=ON)
 	@$(call CTEST,library) -j4 -L timed; timed=$$?; \

@@ -15,7 +15,7 @@ namespace sluice {
 /// What claims ask, and the one store that they share.
 class AskedClaims {
  public:
-  /// Throws std::invalid_argument as check_all(), but for what the store finds.
+  /// Throws std::invalid_argument if there are too few or too many, or in different stores.
   explicit AskedClaims(std::span<const Claim> claims) : claims_(claims) {
     if (claims.empty() || claims.size() > kMaxTogether) {
       throw std::invalid_argument("from 1 to " + std::to_string(kMaxTogether) +
@@ -34,8 +34,6 @@ class AskedClaims {
       requests.push_back(to_take(bound, claim.key, claim.cost));
       bounds.push_back(&bound);
     }
-    // Stores do this as well. But acquire_all() may wait, and be denied, before it asks the store.
-    check_together(requests);
   }
 
   /// Wants the decision of each claim. Of one alone it is that of the whole.
@@ -128,8 +126,12 @@ void async_check_all_parts(ClaimList claims, PartsCallback callback) {
 
 Decision acquire_all(ClaimList claims, std::chrono::nanoseconds patience, std::stop_token stop) {
   const AskedClaims asked(claims);
+  // The store does this as well. But acquire_all() may wait, and be denied, before it asks the
+  // store.
+  check_together(asked.requests);
   require_patience(patience);
-  return whole_of(acquire(asked.acquire_request(patience), std::nullopt, std::move(stop)), claims.size());
+  const auto decision = acquire(asked.acquire_request(patience), std::nullopt, stop);
+  return whole_of(decision, claims.size());
 }
 
 std::vector<Reservation> reserve_all(ClaimList claims, std::chrono::nanoseconds patience) {

@@ -77,8 +77,9 @@ class DecisionBatch {
   DecisionBatch(std::shared_ptr<Store> store, OutcomeCounters& counters)
       : store_(std::move(store)), answers_later_(store_->answers_later()), counters_(counters) {}
 
-  /// As how many of kMaxRequests a request counts: kOpening if its thread has asked the memory store
-  /// to open spaces for it (`opened`), else 1. A store elsewhere has no work with a space.
+  /// As how many of kMaxRequests a request counts for which its thread has asked the store to open
+  /// so many spaces: more than one only for a list of limits, which is a batch of its own. A store
+  /// elsewhere has no work with a space.
   std::size_t weight(std::size_t opened) const {
     return opened == 0 || answers_later_ ? 1 : kOpening;
   }

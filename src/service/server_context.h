@@ -55,6 +55,9 @@ class ThreadContext {
     limits.replace(current_.get());
   }
 
+  // A batch refers to limits that the registry remembers, and adds one for each request at most.
+  static_assert(LimitRegistry::kMaxRemembered / 2 >= DecisionBatch::kMaxRequests);
+
   LimitRegistry limits;
   OutcomeCounters counters;
   DecisionBatch batch;

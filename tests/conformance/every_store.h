@@ -44,7 +44,8 @@ struct StoreCase {
 /// The fixture of every test in the suite.
 class EveryStore : public testing::TestWithParam<StoreCase> {};
 
-/// `cases` times SLUICE_TEST_SCALE and the store's share; at least 1.
+/// `cases` times the store's share and SLUICE_TEST_SCALE, or, where that is not set, the build's
+/// share of the cases; at least 4.
 int scaled(int cases, const StoreCase& store);
 
 /// Checks a property on scaled(cases) generated cases. A failure prints the smallest failing case,

@@ -99,8 +99,8 @@ TEST_F(HandlerTest, ALimitThatTheThreadDoesNotKnowCountsAs16Requests) {
   for (int i = 1; i <= 6; ++i) {
     const std::string limit = "token_bucket " + std::to_string(i) + "/1h";
     requests += post("/v1/check", R"({"limit":")" + limit + R"(","key":"bob"})");
-    checks += (i == 1 ? R"({"limit":"fixed_)" : R"(,{"limit":"fixed_)") + std::string("window ") +
-              std::to_string(i) + R"(/1h","key":"bob"})";
+    if (!checks.empty()) checks += ',';
+    checks += R"({"limit":"fixed_window )" + std::to_string(i) + R"(/1h","key":"bob"})";
   }
   EXPECT_EQ(connection.ask(requests).size(), 6U);
   EXPECT_THAT(store->batches, ElementsAre(4, 2));

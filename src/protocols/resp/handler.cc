@@ -104,7 +104,7 @@ bool Handler::run_input(CommandContext& context, std::string_view input, std::si
     consumed += parser_.consumed();
     if (!parser_.arguments().empty()) run(context);
   }
-  // Also those that were RL.THROTTLE: INFO adds the two.
+  // Repeated RL.THROTTLE are counted here, too: INFO has the sum of both.
   if (repeated != 0) thread_->commands.add(kThrottleRow, repeated);
   if (peer_.resume_at != 0) consumed -= parser_.consumed();
   return has_more;

@@ -47,8 +47,8 @@ const std::shared_ptr<const VaryingLimit>& IncrexLimits::find(const IncrexNumber
   assert(numbers.bound >= 1 && numbers.bound <= kMaxCount);
   assert(numbers.period_ns >= 1 && numbers.period_ns <= kMaxDurationNs);
   if (const auto* known = limits_.find(numbers)) return *known;
-  auto space = periods_.open(numbers.period_ns);
   ++opened_;
+  auto space = periods_.open(numbers.period_ns);
   return limits_.insert(numbers, std::make_shared<const VaryingLimit>(
                                      VaryingLimit{define_increx(numbers), std::move(space)}));
 }
