@@ -68,7 +68,8 @@ struct ConnectionGroup {
 /// the first read. end_steps() ends the steps of all connections of the thread whose events were
 /// ready together: first all of them write, then all of them read again. Asio tries each read at
 /// once; this late, it often finds the next request, while right after the write it would fail and
-/// waste a system call.
+/// waste a system call. Where a connection has more to answer after its turn, the steps of the
+/// others are ended before its next turn, too; the task that was posted for them then finds none.
 ///
 /// Used by its group's thread only. Kept alive by its group, and by the operations under way.
 class AcceptedConnection final : public std::enable_shared_from_this<AcceptedConnection> {

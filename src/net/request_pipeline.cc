@@ -109,7 +109,7 @@ void RequestPipeline::State::start() {
   phase_ = Phase::kConnecting;
   work_.set(true);
   // An exception that escapes the coroutine ends the process.
-  const auto ended = [](const std::exception_ptr& error) noexcept {
+  const auto ended = [](std::exception_ptr error) noexcept {
     if (error != nullptr) std::rethrow_exception(error);
   };
   boost::asio::co_spawn(executor_, run(shared_from_this()), ended);
@@ -164,6 +164,8 @@ IoTask<void> RequestPipeline::State::send() {
     if (queue_->unsent().empty()) {
       sender_waits_ = true;
       co_await wake_.wait();
+      // flush() has woken it. What has arrived is received before it goes on: if the server has
+      // closed the connection, no command is taken for it.
       if (queue_->unsent().empty()) co_await boost::asio::post(kAwait);
       sender_waits_ = false;
       pump();

@@ -31,8 +31,9 @@ struct BoundLimit {
   }
 };
 
-/// A share of a space's share. All parts of one user (a limiter, a server) hold this one, so that
-/// the use count of the space itself tells the store how many users it has.
+/// A pointer to a user's only pointer to a space. A user (a limiter, a server) copies the outer one
+/// only, so it counts once in the use count of the space, which tells the store how many users it
+/// has.
 using HeldSpace = std::shared_ptr<const std::shared_ptr<Space>>;
 
 /// Opens the space of the limit, for a user that holds `held`, or null, and will hold the result
@@ -71,7 +72,8 @@ class LimitBinding {
 
   /// Asks the store without waiting; together, the requests have one answer. `then` runs and is
   /// destroyed on the timer thread, not on the store's worker thread, for which other callers wait.
-  /// Throws std::invalid_argument as Store::submit(); `then` is then not called.
+  /// It holds a share of this binding: that keeps the requests' limits and spaces alive. Throws
+  /// std::invalid_argument as Store::submit(); `then` is then not called.
   void ask_on_timer(std::span<const Request> requests, std::shared_ptr<TimerQueue> timer,
                     Answered then, Batch::Mode mode = Batch::Mode::kEach) const;
 

@@ -186,7 +186,8 @@ class WaitQueues::Queue : public std::enable_shared_from_this<Queue> {
     if (is_first) waits_since_ = timer_->now();
     waiter->queue = shared_from_this();
     waiter->place = waiters_.insert(waiters_.end(), waiter);
-    // That of the first counts: others may bring one for another cost, or of another claim.
+    // The queue keeps the denial of its first caller. That of a later one may be for another cost
+    // or claim.
     if (waiter->denied && (is_first || !denied_)) denied_ = waiter->denied;
     if (is_first && !asking_) {
       // Since its denial a permit or units may have been returned while the queue was empty.

@@ -38,8 +38,8 @@ namespace sluice {
 ///   releases, and the queue has been granted nothing for kPassedOver (longer than a run of grants
 ///   of another process, see ReleaseFairness), the pauses are at most kMostPausePassedOver.
 /// A caller leaves the queue when it is granted or denied for good (kNever), when its timeout is
-/// over, or when the key is blocked; then the next one asks. If the store grants a caller that has
-/// left already, the grant is returned to the store.
+/// over, or when the key is blocked. The next one is the first then, and asks as said above. If the
+/// store grants a caller that has left already, the grant is returned to the store.
 ///
 /// Within a queue no caller overtakes another: a caller that arrives later asks the store directly
 /// only if the queue is empty. A caller with several claims goes to the end of each queue that it

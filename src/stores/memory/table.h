@@ -173,7 +173,8 @@ class Table {
   /// Applies the changes. Returns the end of the key's block, or 0.
   Instant commit(Place place, const Request& request, Instant now, std::span<const Judged> judged);
   /// The slot is judged from now on by the limit of this request: that of its key with other
-  /// numbers, or of another key that takes the slot over. Returns false, and changes nothing, if there is no room for another limit.
+  /// numbers, or of another key that takes the slot over. Returns false, and changes nothing, if
+  /// there is no room for another limit.
   [[gnu::noinline]] bool adopt_limit(Shard& shard, const Cell* cell, const Request& request);
   /// A new cell for the request's key, or null if there is no room.
   [[gnu::noinline]] Cell* make_cell(Place place, const Request& request, Instant now,

@@ -356,7 +356,7 @@ bool ScriptCall::read(std::string_view reply, const Done& done) {
       const bool is_last = i + 1 == requests_.size();
       if (is_last && !rest.empty()) why = kMalformed;
     }
-    // This very constant, as all of the above return it: a server's own words have other bytes.
+    // Addresses are compared: a server's error with the same text lies elsewhere.
     if (why.data() == kMalformed.data()) lost = kMalformed;
     PendingRequest* const pending = requests_[i];
     if (pending == nullptr) continue;

@@ -44,6 +44,28 @@ TEST_F(ScriptOperations, ABlockOutlastsTheStateAndTheStateTheBlock) {
   }
 }
 
+TEST_F(ScriptOperations, ABlockedKeyDeniesAListAndIsLeftAsItIs) {
+  const RedisKeys user("token_bucket 5/1m", "user");
+  const RedisKeys address("sliding_log 300/1m", "address");
+  Request barred = address.request("x", 1, Operation::kBlock);
+  barred.duration_ns = 5 * kSecondNs;
+  server_->decide(address.request("x"), kNow);
+  server_->decide(barred, kNow);
+  const std::string before = server_->ask({"GET", address.name("x")});
+  const Request both[] = {user.request("a"), address.request("x")};
+  const Decision denied = server_->decide_all(both, kNow);
+  EXPECT_FALSE(denied.allowed);
+  EXPECT_EQ(denied.remaining, 0);
+  EXPECT_EQ(denied.retry_after.count(), 5 * kSecondNs);
+  EXPECT_EQ(server_->ask({"DBSIZE"}), "1");
+  EXPECT_EQ(server_->ask({"GET", address.name("x")}), before);
+  // Once it is over, it is as if there had been none.
+  EXPECT_TRUE(server_->decide_all(both, kNow + 5 * kSecondNs).allowed);
+  EXPECT_EQ(server_->decide(address.request("x", 0), kNow + 5 * kSecondNs).remaining, 298);
+  EXPECT_EQ(server_->ask({"GET", address.name("x")})[0], '\xf5');
+  EXPECT_GT(lifetime_ms(address.name("x")), 58'000);
+}
+
 // As in memory, which forgets the key as a whole where the limit becomes another.
 TEST_F(ScriptOperations, ABlockGoesWithAValueFromWhichTheLimitCannotGoOn) {
   const RedisKeys bucket("token_bucket 7/1h", "l");

@@ -20,6 +20,7 @@ constexpr std::chrono::milliseconds kIdle{100};
 /// There may always be another one.
 constexpr int kMostArrived = 1'000;
 
+// The worker that this thread leads now, or whose worker thread it is.
 thread_local const RemoteWorker* leads_now = nullptr;
 
 }  // namespace

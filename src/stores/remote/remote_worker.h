@@ -59,11 +59,12 @@ class Router {
 /// that none is late because of those before it.
 ///
 /// The connections need a thread that runs their io_context. One thread at a time does so: it
-/// "leads". Usually the worker thread leads. It gives the lead up when nothing is pending, and
-/// takes it again when no thread has led for 100 ms, to look after idle connections. If a thread
-/// calls submit_and_wait() while no thread leads, it takes the lead and carries out the
-/// same steps itself; this saves two switches between threads. When its own batch has been answered
-/// and something else is pending, it passes the lead to the worker thread.
+/// "leads". The worker thread leads for the batches of submit(), and while connections are being
+/// made. It gives the lead up when nothing is pending, and takes it again when no thread has led
+/// for 100 ms, to look after idle connections. If a thread calls submit_and_wait() while no thread
+/// leads, it takes the lead and carries out the same steps itself; this saves two switches between
+/// threads. When its own batch has been answered and something else is pending, it passes the lead
+/// to the worker thread.
 ///
 /// Completions of submit() run on the worker thread only, since they may need locks that a leading
 /// caller holds: a leading caller that finds such a batch or a task passes the lead on. It

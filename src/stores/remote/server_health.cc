@@ -44,7 +44,9 @@ void ServerHealth::on_down(std::string_view why) {
 std::string_view ServerHealth::why_not(const RequestPipeline& pipeline,
                                        Clock::time_point now) const {
   const std::string_view why = why_not(pipeline.waiting_since(), now);
-  return why.empty() || broken_ || !pipeline.has_unread() ? why : std::string_view();
+  const bool is_silence = !why.empty() && !broken_;
+  // With unread bytes it is this process that is late, and not the server.
+  return is_silence && pipeline.has_unread() ? std::string_view() : why;
 }
 
 std::string_view ServerHealth::why_not(std::optional<Clock::time_point> oldest,
