@@ -42,8 +42,9 @@ struct Request {
   std::int64_t duration_ns = 0;
   /// For limits of permits. kTake: an id that was not used before.
   PermitId permit = 0;
-  /// kRenew, kRelease, kRefund: the source of the decision that granted the units or the permit;
-  /// only that source is asked. kRelease with kUnavailable: it is not known whether the store
+  /// kRenew, kRelease, kRefund: the source of the decision that granted the units or the permit,
+  /// which is asked. If that is the store and it does not answer, the failure policy answers, and
+  /// Decision::source is another one. kRelease with kUnavailable: it is not known whether the store
   /// granted the permit, and only the store is asked.
   Source giver = Source::kStore;
   /// Receives the decisions that are combined into the answer, in the order in which

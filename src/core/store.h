@@ -124,11 +124,11 @@ class Store {
   /// Whether submit() may return before the completion is called. Always the same for one store.
   virtual bool answers_later() const { return false; }
 
-  /// Calls `released` each time that another process releases a permit of the key while all permits
-  /// are held, and once each time that a subscription to these releases has begun. It is called on
-  /// any thread, with no lock of the store held, until the destructor of the watch begins. Releases
-  /// may be missed, so the caller also asks again from time to time. Returns null if the store
-  /// never reports releases. Throws nothing.
+  /// Calls `released` each time that this or another process releases a permit of the key while all
+  /// permits are held, and once each time that a subscription to these releases has begun. It is
+  /// called on any thread, with no lock of the store held, until the destructor of the watch
+  /// begins. Releases may be missed, so the caller also asks again from time to time. Returns null
+  /// if the store never reports releases. Throws nothing.
   virtual std::unique_ptr<Watch> watch(const std::shared_ptr<Space>& /*space*/,
                                        std::string_view /*key*/,
                                        std::function<void()> /*released*/) {
@@ -169,8 +169,9 @@ class BatchStore : public Store {
                        std::span<Decision> decisions);
 };
 
-/// Decision::taken of a kUnavailable decision whose request was sent: the store may have executed
-/// it. Where `taken` is 0, the store has not.
+/// Decision::taken of a kUnavailable decision if the store may have executed the request. From a
+/// store without a failure policy, 0 there means that it has not; with one that raises the error,
+/// it is 0 in either case.
 inline constexpr std::int64_t kTakenUnknown = -1;
 
 /// The most requests that can be asked together.

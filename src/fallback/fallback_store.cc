@@ -220,8 +220,10 @@ class FallbackStore::Settling {
       return;
     }
     decision = store_.local_->answer(asked, arrived_);
-    // The store may have charged what it was sent, so that is not charged back. But if it denied
-    // such a request at most a second before, it has most likely denied this one as well.
+    // The store may have charged what it was sent, so that is not charged back. But if a denial of
+    // such a request ended at most a second before it was sent, the key is most likely asked for
+    // more than there is, and this request was denied as well. (Where a window has just begun, it
+    // may be charged twice, which denies too early, and never too late.)
     const Instant before = std::max<Instant>(0, batch_.outer.sent - kSecondNs);
     const bool may_be_done = was_sent && !denied_at(before, subjects, requests, denial);
     for (std::size_t i = 0; i < requests.size(); ++i) {

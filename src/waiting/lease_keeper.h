@@ -85,7 +85,8 @@ class LeaseKeeper : public std::enable_shared_from_this<LeaseKeeper> {
 };
 
 /// A granted permit, from LeaseKeeper::hold() until it is released or expires. Shared by the Permit
-/// that the caller has and by the keeper's schedule. Thread-safe.
+/// that the caller has, by the keeper's schedule, and by a renewal in flight. It holds a share of
+/// the keeper, which so lives as long as it has leases. Thread-safe.
 class Lease {
  public:
   using TimePoint = TimerQueue::TimePoint;

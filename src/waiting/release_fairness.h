@@ -43,7 +43,8 @@ class ReleaseFairness {
   /// The most keys with a record; beyond that all records are dropped, and new runs begin.
   static constexpr std::size_t kMostKeys = 16'384;
 
-  /// Called when the store has begun to notify this process of releases.
+  /// Called when the store has begun to notify this process of releases. It counts for all keys of
+  /// the space, and while a subscription is lost, too.
   void store_notifies() { is_notified_.store(true, std::memory_order_relaxed); }
 
   /// Called when this process was granted the last free permit of the key, for which it had asked

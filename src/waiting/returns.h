@@ -15,7 +15,8 @@ namespace sluice {
 // `timer` is null, it is TimerThread::shared(). At its exit the process waits up to a second for
 // returns that are in flight. Thread-safe.
 
-/// Receives the answer to a refund or a release; kUnavailable if the store has not answered.
+/// Receives the answer to a refund or a release. If the giver has not answered, its source is not
+/// Request::giver, but that of the failure policy, or kUnavailable.
 using Returned = std::function<void(const Decision&)>;
 
 /// Sends a refund or a release to the store, once, without waiting; but waits for the answer if the

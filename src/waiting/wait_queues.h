@@ -25,10 +25,11 @@ namespace sluice {
 /// timer thread runs the queues; the functions below are thread-safe.
 ///
 /// A queue is first come, first served. Only the first caller of a queue asks the store, one
-/// request at a time. It asks when it comes to an empty queue, or when the one before it was
-/// granted something or, for units, has left: more may be there than when it was denied. And again
+/// request at a time. It asks when it comes to an empty queue, or when the one before it has left
+/// (of callers that wait for permits: when its answer has come, if it had asked): more may be there
+/// than when it was denied. And again
 /// - when a permit or units were returned in this process, the key was reset or its limit was
-///   changed in this process, or the store reports a permit released by another process
+///   changed in this process, or the store reports a released permit
 ///   (Store::watch());
 /// - when the `retry_after` of its denial is over;
 /// - for units of a store that other processes share, also once a second, since another process may

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "servers/await.h"
 #include "servers/certificates.h"
 #include "testing/error_of.h"
 #include "testing/redis_limited.h"
@@ -230,6 +231,21 @@ TEST(RedisStore, AskedInVirtualTimeItLeavesNothingBehind) {
     EXPECT_GT(std::stol(server.command({"PTTL", "sluice:test:{k}"})), 86'000'000);
   }
   EXPECT_EQ(server.command({"DBSIZE"}), "1");
+}
+
+// It has answered, so "no answer in time" would be false.
+TEST(RedisStore, NamesWhatAServerSaysUntilTheDeadline) {
+  RedisServer server;
+  server.command({"CONFIG", "SET", "busy-reply-threshold", "5"});
+  RedisOptions options = options_for(server);
+  options.deadline = 100ms;
+  Limited limited(options, "fixed_window 5/1m");
+  limited.check("k");
+  std::thread script([&] { server.command({"EVAL", "while true do end", "0"}); });
+  servers::await("BUSY", [&] { return server.command({"PING"}).starts_with("-BUSY"); });
+  EXPECT_THAT(limited.submit("k").get().error, testing::HasSubstr(": BUSY "));
+  EXPECT_EQ(server.command({"SCRIPT", "KILL"}), "OK");
+  script.join();
 }
 
 TEST(RedisStore, RefusesListsThatDoNotTake) {

@@ -1,4 +1,6 @@
--- Decides a batch of requests and writes what they change, in one step of the server.
+-- Decides a batch of requests and writes what they change, in one step of the server. A line of
+-- "-->" and a path is replaced by that file of src/ when this is built (cmake/EmbedScript.cmake);
+-- the file may use the locals of its place here.
 --
 -- KEYS      the key of each request; several requests may have the same one
 -- ARGV[1]   a header, then the requests in the order of their keys; integers are little-endian

@@ -57,7 +57,7 @@ class Subscriber final : public RedisPipelineUser {
   struct Channel {
     std::vector<std::shared_ptr<Listener>> listeners;
     std::size_t forget_at = kForgetAt;  // At so many, those that have gone are forgotten.
-    bool is_confirmed = false;  // The server has confirmed the subscription.
+    bool is_confirmed = false;          // The server has confirmed the subscription.
   };
 
   void add(const std::shared_ptr<Listener>& listener);

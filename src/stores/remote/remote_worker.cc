@@ -165,7 +165,8 @@ void RemoteWorker::lead_until_answered(WaitingCaller& waiter) {
   const RemoteWorker* const before = std::exchange(leads_now, this);
   leave_ = false;
   step();
-  // If it is answered already, still handle an event that is ready: a reply to others, or a timer.
+  // If it failed at once, no event has been handled: handle one that is ready, such as a timer or
+  // the end of an idle connection. The worker thread does not while callers lead again and again.
   if (waiter.is_answered()) context_.asio()->poll_one();
   while (!waiter.is_answered() && !leave_) step();
   leads_now = before;

@@ -60,11 +60,11 @@ class Router {
 ///
 /// The connections need a thread that runs their io_context. One thread at a time does so: it
 /// "leads". The worker thread leads for the batches of submit(), and while connections are being
-/// made. It gives the lead up when nothing is pending, and takes it again when no thread has led
-/// for 100 ms, to look after idle connections. If a thread calls submit_and_wait() while no thread
-/// leads, it takes the lead and carries out the same steps itself; this saves two switches between
-/// threads. When its own batch has been answered and something else is pending, it passes the lead
-/// to the worker thread.
+/// made. It gives the lead up when nothing is pending. It takes it again when no thread has led for
+/// 100 ms, to look after idle connections, and then keeps it until it has served a batch. If a
+/// thread calls submit_and_wait() while no thread leads, it takes the lead and carries out the same
+/// steps itself; this saves two switches between threads. When its own batch has been answered and
+/// something else is pending, it passes the lead to the worker thread.
 ///
 /// Completions of submit() run on the worker thread only, since they may need locks that a leading
 /// caller holds: a leading caller that finds such a batch or a task passes the lead on. It
@@ -73,6 +73,8 @@ class Router {
 class RemoteWorker final {
  public:
   using Clock = std::chrono::steady_clock;
+  /// A thread that looks later than this after a deadline was late itself. What is due within it is
+  /// failed along with what is due now.
   static constexpr std::chrono::milliseconds kLate{1};
 
   struct Options {
@@ -156,7 +158,7 @@ class RemoteWorker final {
   Clock::time_point routed_at_;
   bool leave_ = false;   // The leading caller must pass the lead on.
   bool served_ = false;  // The worker thread has begun a batch since it took the lead.
-  bool ended_ = false;   // stop() was called.
+  bool ended_ = false;   // stop() was called. Read by other threads too, which stop() excludes.
 
   std::mutex mutex_;
   std::condition_variable lead_given_;  // Wakes the worker thread: lead_ is kWorker.

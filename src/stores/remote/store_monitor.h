@@ -22,7 +22,7 @@ class ServerHealth;
 /// add_to() is thread-safe; the thread that leads the RemoteWorker calls all other members.
 class StoreMonitor final {
  public:
-  /// So many successive late replies are an event (kLate), and so many in time end it.
+  /// So many successive late replies are an event (StoreEvent), and so many in time end it.
   static constexpr int kInARow = 8;
   /// A clock that is behind by more than this is an event (kClock).
   static constexpr std::chrono::seconds kToleratedLag{1};
