@@ -43,8 +43,8 @@ each connection is closed after its next reply. When all are closed, or half of 
 it accepts no more, reads each connection once more (64 KiB at most), sends all replies, and ends.
 A second signal ends it at once. The snapshot (--snapshot, or in the file) is written at the end,
 and on SIGUSR1. See docs/restart.md.
-Exit status: 0; 1 if it cannot start, for example because it cannot listen on an address; 2 for
-invalid arguments or a mistake in a file.
+Exit status: 0; 1 if it cannot start, for example because it cannot listen on an address, or cannot
+write the last snapshot; 2 for invalid arguments or a mistake in a file.
 
 Example:
   sluice serve --resp 127.0.0.1:6380 --http 127.0.0.1:8080 --limits limits.yaml
@@ -206,6 +206,12 @@ void add_serve(CLI::App& app, std::function<int()>& chosen) {
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, kMostConnections).description(""))
       ->capture_default_str();
+  // An empty value is a variable that is not set rather than a wish for the default.
+  const CLI::Validator is_given(
+      [](std::string& value) { return value.empty() ? "it is empty" : ""; }, "", "is_given");
+  for (CLI::Option* option : command->get_options()) {
+    if (option->get_items_expected_max() != 0) option->check(is_given);
+  }
   command->callback([line, &chosen] { chosen = [line] { return run(*line); }; });
 }
 

@@ -20,8 +20,7 @@ int run_server_process(const LoadOptions& load, const std::string& file,
     return end(status);
   };
   try {
-    run_server(load, file, log, started);
-    return end(0);
+    return end(run_server(load, file, log, started) ? 0 : kFailed);
   } catch (const ConfigError& error) {
     return fail(error, kMisused);
   } catch (const std::exception& error) {

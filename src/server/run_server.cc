@@ -130,7 +130,7 @@ class Reloader {
 
 }  // namespace
 
-void run_server(const LoadOptions& load, const std::string& file, const std::shared_ptr<Log>& log,
+bool run_server(const LoadOptions& load, const std::string& file, const std::shared_ptr<Log>& log,
                 const std::function<void(const Server&)>& started) {
   // If the log goes to a pipe that nothing reads any more, its lines are lost, and the server goes
   // on.
@@ -161,8 +161,9 @@ void run_server(const LoadOptions& load, const std::string& file, const std::sha
               "stopping",
               "stopping within " + format_duration(std::chrono::nanoseconds(drain).count()),
               {{"drain_seconds", std::chrono::duration<double>(drain).count()}}});
-  server.stop(drain);
+  const bool is_whole = server.stop(drain);
   log->write({LogLevel::kInfo, "stopped", "stopped"});
+  return is_whole;
 }
 
 }  // namespace sluice

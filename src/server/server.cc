@@ -311,7 +311,7 @@ void Server::start() {
   }
 }
 
-void Server::stop(std::chrono::milliseconds grace) {
+bool Server::stop(std::chrono::milliseconds grace) {
   using std::chrono::steady_clock;
   const auto end = steady_clock::now() + grace;
   parts_->context->begin_drain();
@@ -321,7 +321,7 @@ void Server::stop(std::chrono::milliseconds grace) {
       std::max(std::chrono::ceil<std::chrono::milliseconds>(end - steady_clock::now()), half);
   const auto last_replies = rest / 2;
   parts_->streams->stop(rest - last_replies, last_replies);
-  if (parts_->snapshots) parts_->snapshots->stop();
+  return !parts_->snapshots || parts_->snapshots->stop();
 }
 
 bool Server::write_snapshot() {

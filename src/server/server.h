@@ -66,8 +66,9 @@ class Server {
   /// half of the time that is left then it begins no reply, so that those it has begun are sent
   /// whole. Further requests are not answered.
   ///
-  /// Then writes the snapshot, if one is kept. REQUIRES: start() was called; called once.
-  void stop(std::chrono::milliseconds grace);
+  /// Then writes the snapshot, if one is kept. Returns false if that failed. REQUIRES: start() was
+  /// called; called once.
+  bool stop(std::chrono::milliseconds grace);
 
   /// Requests that the snapshot is written, and returns at once; false if the server keeps none.
   bool write_snapshot();
@@ -85,9 +86,9 @@ using LoadOptions = std::function<ServerOptions()>;
 /// SIGHUP, and when `file` or a file for TLS has changed, it loads the options again and takes
 /// them; if they are invalid, it logs why and goes on as before. It also takes a change that
 /// happens while the server starts. `file` may be empty: then it reads only the files for TLS
-/// again. Calls `started` when the server serves. REQUIRES: called from the only thread of the
-/// process, since its threads inherit the signal mask.
-void run_server(
+/// again. Calls `started` when the server serves. Returns what Server::stop() does. REQUIRES:
+/// called from the only thread of the process, since its threads inherit the signal mask.
+bool run_server(
     const LoadOptions& load, const std::string& file, const std::shared_ptr<Log>& log,
     const std::function<void(const Server&)>& started = [](const Server&) {});
 

@@ -87,9 +87,10 @@ void SnapshotKeeper::write_soon() {
   changed_.notify_one();
 }
 
-void SnapshotKeeper::stop() {
+bool SnapshotKeeper::stop() {
   end_thread();
   write(true);
+  return !failed_;
 }
 
 void SnapshotKeeper::run() {

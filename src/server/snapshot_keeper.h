@@ -48,9 +48,9 @@ class SnapshotKeeper {
   /// Makes the thread write a snapshot now and log that. Returns at once.
   void write_soon();
 
-  /// Writes the last snapshot, and logs that. REQUIRES: no other thread changes the store any more;
-  /// called at most once, after start().
-  void stop();
+  /// Writes the last snapshot, and logs that. Returns whether it was written. REQUIRES: no other
+  /// thread changes the store any more; called at most once, after start().
+  bool stop();
 
  private:
   void load();

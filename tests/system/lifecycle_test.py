@@ -82,6 +82,12 @@ class Refusals(SystemTest):
             address = f"127.0.0.1:{taken.getsockname()[1]}"
             self.assertIn(address, self.refusal("serve", "--resp", address, code=1))
 
+    def test_an_empty_value_is_refused(self):
+        for option in ("--config", "--limits", "--resp", "--http", "--store", "--snapshot",
+                       "--tls-cert", "--threads"):
+            with self.subTest(option):
+                self.assertIn(option, self.refusal("serve", option, ""))
+
     def test_unknown_arguments(self):
         for arguments in (["serve", "--nonsense"], ["nonsense"], []):
             result = sluice(*arguments)
