@@ -43,6 +43,23 @@ void check_limits(const ServerOptions& options) {
   }
 }
 
+// Who reads a token on its way can use it.
+void warn_of_clear_text(const ServerOptions& options, const std::vector<Listening>& listening,
+                        const LogFunction& log) {
+  const bool has_tokens = std::ranges::any_of(
+      options.users, [](const User& user) { return !user.token_sha256.empty(); });
+  if (!has_tokens) return;
+  for (const Listening& each : listening) {
+    if (each.address.is_local() || !each.tls.certificate.empty()) continue;
+    const std::string address = each.address.text();
+    log({LogLevel::kWarning,
+         "tokens_in_clear_text",
+         "other machines can reach " + address +
+             ", and send their tokens there in clear text: it has no TLS (tls)",
+         {{"address", address}}});
+  }
+}
+
 }  // namespace
 
 void check_options(const ServerOptions& options) {
@@ -58,6 +75,7 @@ void check_options(const ServerOptions& options) {
 void warn_of_options(const ServerOptions& options, const std::vector<Listening>& listening,
                      const LogFunction& log) {
   warn_of_rounding(options.limits.named, log);
+  warn_of_clear_text(options, listening, log);
   const auto certified = std::ranges::count_if(
       options.users, [](const User& user) { return !user.certificate.empty(); });
   const bool asks = std::ranges::any_of(

@@ -18,6 +18,12 @@
 namespace sluice {
 namespace {
 
+/// The two mistakes that yaml-cpp most often names so.
+std::string hint_for(const std::string& message) {
+  if (message != "illegal map value") return "";
+  return " (tabs cannot indent, and a value that ends with a colon needs quotes)";
+}
+
 /// Keeps only where each document and its last scalar start.
 class DocumentPlaces final : public YAML::EventHandler {
  public:
@@ -99,7 +105,7 @@ YamlFile::YamlFile(std::string text, std::string path)
   try {
     root_ = YAML::Load(text_);
   } catch (const YAML::Exception& error) {
-    fail_at(error.mark, "this is not YAML: " + error.msg);
+    fail_at(error.mark, "this is not YAML: " + error.msg + hint_for(error.msg));
   }
   if (root_.IsNull()) fail(root_, "the file is empty");
   if (!root_.IsMap()) fail(root_, "the file must be a map, with 'limits:' for example");

@@ -27,10 +27,22 @@ class CheckConfig(SystemTest):
         self.assertIn(f"{path}: the limit fast: 'token_bucket 600000000/1s' admits 500000000/1s",
                       result.stderr)
 
+    def test_warns_of_tokens_in_clear_text(self):
+        token = sluice("token", "--name", "gateway").stdout
+        for address, warns in ("127.0.0.1:6380", False), ("0.0.0.0:6380", True):
+            with self.subTest(address):
+                user = re.search(r"- {.*}", token)[0]
+                path = self.write_file("sluice.yaml",
+                                       f"listen: {{resp: '{address}'}}\nusers:\n  {user}\n")
+                result = sluice("check-config", path)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual("tokens there in clear text" in result.stderr, warns)
+
     def test_says_a_mistake_in_one_line(self):
         for text, place in (("limits: {login: sliding_log 5/10x}\n", "1:33"),
                             ("limits:\n  login: 'sliding_log 5/10m\n", "2:10"),
                             ("drain: 5\n", "1:9"),
+                            ("store: memory:\n", "1:14"),
                             ("", "1:1")):
             with self.subTest(text):
                 path = self.write_file("sluice.yaml", text)

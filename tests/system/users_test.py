@@ -166,6 +166,7 @@ class Users(SystemTest):
         self.assertEqual(self.status("/auth?limit=login", "-H", header + token), "204")
 
     def test_nothing_of_a_client_is_written(self):
+        before = self.server.output()
         with Connection(("127.0.0.1", self.plain)) as connection:
             for text in (b"\x1b[31mred", b"line\r\nforged"):
                 connection.ask("AUTH", text, text)
@@ -178,8 +179,7 @@ class Users(SystemTest):
             else:
                 self.fail("wrong tokens are not limited")
         self.assertEqual(self.redis_cli("-a", self.token, "PING"), "PONG\n")
-        self.assertEqual(self.server.output().count("\n"), 1, self.server.output())
-        self.assertNotIn("\x1b", self.server.output())
+        self.assertEqual(self.server.output(), before)
 
 
 if __name__ == "__main__":

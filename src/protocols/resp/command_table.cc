@@ -100,7 +100,7 @@ constexpr std::array kCommands = std::to_array<Command>({
     {"HELLO", "[2|3 [AUTH user password] [SETNAME name]]", -1, kFast | kNoAuth, kNone, "connection",
      run_hello, "Chooses RESP2 or RESP3", "what the server is"},
     {"AUTH", "[user] password", -2, kFast | kNoAuth, kNone, "connection", run_auth,
-     "Says who the client is; without users, default may give any password", kNothing},
+     "Says who the client is; without users, AUTH default takes any password", kNothing},
     {"SELECT", "index", 2, kFast, kNone, "connection", run_select, "There is one database, 0",
      kNothing},
     {"CLIENT", "GETNAME|HELP|ID|INFO|LIST|SETINFO|SETNAME ...", -2, 0, kNone, "connection",
