@@ -39,7 +39,7 @@ struct PendingRequest : ListHook {
   bool alone = false;        // Must be sent in a call of its own.
   bool is_again = false;     // Was sent before, or refused.
   bool was_refused = false;  // The server has answered that it be asked later.
-  bool may_be_done = false;  // If it failed: see kTakenUnknown.
+  bool may_be_done = false;  // It failed, perhaps executed: see kTakenUnknown.
   std::uint16_t slot = 0;
   std::uint32_t place = 0;
   void* holder = nullptr;
