@@ -33,6 +33,7 @@ int run(const std::string& path, bool insecure) {
       listening = read_addresses(options);
       make_tls_servers(listening);  // Reads the files for TLS.
       check_options(options);
+      check_places(listening);
     } catch (const ConfigError& error) {
       throw ConfigError(path + ": " + error.what());
     }

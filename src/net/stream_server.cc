@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -132,7 +133,18 @@ void refuse(IoSocket socket, const std::string& refusal) {
   socket.read_some(asio::buffer(input), ignored);
 }
 
+std::string cannot_listen(const Address& address, const std::string& why) {
+  return "cannot listen on " + address.text() + ": " + why;
+}
+
 }  // namespace
+
+void check_place(const Address& address) {
+  if (address.family != Address::Family::kUnix) return;
+  const std::filesystem::path path = address.host;
+  if (::access((path.parent_path() / ".").c_str(), F_OK) == 0) return;
+  throw ListenError(cannot_listen(address, std::generic_category().message(errno)));
+}
 
 /// The file that a listening Unix socket has made: removed with this object, unless another server
 /// has put its own in the place.
@@ -268,6 +280,7 @@ class Listener {
         return listen_on(context, service_->passed_socket, address_);
       }
       if (address_.family == Address::Family::kUnix) {
+        check_place(address_);
         Acceptor socket = listen_unix(context, address_.host);
         file_.emplace(address_.host);
         return socket;
@@ -276,7 +289,7 @@ class Listener {
       address_.port = port_of(socket.local_endpoint());
       return socket;
     } catch (const boost::system::system_error& error) {
-      throw ListenError("cannot listen on " + address_.text() + ": " + error.code().message());
+      throw ListenError(cannot_listen(address_, error.code().message()));
     }
   }
 

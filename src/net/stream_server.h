@@ -27,6 +27,10 @@ struct StreamServerOptions {
 
 inline constexpr std::chrono::seconds kAcceptReports{60};
 
+/// Throws ListenError, as StreamServer does, where the folder of a Unix socket does not exist.
+/// Makes nothing.
+void check_place(const Address& address);
+
 /// Accepts connections, and serves each by a StreamHandler of its own. It has its own serving
 /// threads; each runs its own io_context. The first accepts for all and hands the connections to
 /// the threads in turn; while it is busy, none is accepted. A connection stays on its thread. A

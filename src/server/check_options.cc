@@ -27,6 +27,10 @@ void check_snapshot(const ServerOptions& options) {
         "snapshot: only a store memory: has one, and the server has another store, which keeps its "
         "states itself");
   }
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) {
+    throw ConfigError("snapshot: " + file.string() + " is a folder, and must be a file");
+  }
   const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
   throw ConfigError("snapshot: no file can be made in the folder " + folder + ": " +

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "net/stream_server.h"
 #include "server/config_error.h"
 
 namespace sluice {
@@ -64,6 +65,14 @@ std::vector<Listening> read_addresses(const ServerOptions& options,
   if (all.empty()) throw ConfigError("there is no address to serve on");
   use_passed_sockets(passed, all);
   return all;
+}
+
+void check_places(const std::vector<Listening>& listening) {
+  try {
+    for (const Listening& each : listening) check_place(each.address);
+  } catch (const ListenError& error) {
+    throw ConfigError(error.what());
+  }
 }
 
 TlsServers make_tls_servers(const std::vector<Listening>& listening) {

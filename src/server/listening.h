@@ -27,6 +27,10 @@ struct Listening {
 std::vector<Listening> read_addresses(const ServerOptions& options,
                                       const std::vector<PassedSocket>& passed = {});
 
+/// Throws ConfigError, in the words of Server, where a Unix socket cannot be made. (Server needs no
+/// call: it listens.)
+void check_places(const std::vector<Listening>& listening);
+
 /// By their files. Addresses with the same files share a TlsServer.
 using TlsServers = std::map<TlsServerFiles, std::shared_ptr<const TlsServer>>;
 

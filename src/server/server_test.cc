@@ -124,6 +124,10 @@ TEST(ServerTest, RefusesInvalidOptions) {
   EXPECT_THAT(refusal(options), HasSubstr("snapshot: only a store memory: has one"));
   options.store = "memory:";
   EXPECT_THAT(refusal(options), HasSubstr("no file can be made in the folder /nonexistent"));
+  for (const std::string folder : {"/tmp", "/tmp/"}) {
+    options.snapshot.file = folder;
+    EXPECT_EQ(refusal(options), "snapshot: " + folder + " is a folder, and must be a file");
+  }
 }
 
 TEST(ServerTest, AnswersRespUntilItIsStopped) {
