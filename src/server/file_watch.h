@@ -14,9 +14,9 @@
 
 namespace sluice {
 
-/// Reports changes of files: one was written or replaced, or so was one of the folders and symbolic
-/// links that lead to it. Waits until none of the files has changed for kQuiet, and does not report
-/// a change that leaves all bytes the same.
+/// Reports changes of files: one was written, replaced or removed, or so was one of the folders and
+/// symbolic links that lead to it. Waits until none of the files has changed for kQuiet, and does
+/// not report a change that leaves all bytes the same.
 class FileWatch {
  public:
   static constexpr std::chrono::milliseconds kQuiet{100};

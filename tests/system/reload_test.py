@@ -142,6 +142,20 @@ class Reload(SystemTest):
             server.await_output("reloaded: ", number - 10)
             self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1], number)
 
+    def test_a_file_that_is_gone_for_a_while(self):
+        server = self.start(LIMITS.format(10))
+        connection = self.connect()
+        aside = self.path + ".aside"
+        gone = (f"not reloaded, all stays as it was: {self.path}: the file cannot be read: "
+                "No such file or directory\n")
+        for number, remove in enumerate((os.unlink, lambda path: os.rename(path, aside)), 1):
+            remove(self.path)
+            server.await_output(gone, number)
+            self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1], 10)
+            self.write(self.listen() + LIMITS.format(10))  # The same bytes as before.
+            server.await_output("reloaded: serving ", number)
+        self.assertEqual(server.output().count("not reloaded"), 2, server.output())
+
     def test_a_bad_file_keeps_the_old(self):
         server = self.start(LIMITS.format(10))
         connection = self.connect()
