@@ -88,10 +88,10 @@ class Reloader {
   void reload() {
     attempt([this] {
       const ServerOptions options = load();
-      server_->reload(options);
+      const std::string changes = server_->reload(options);
       drain_ = options.drain;
       log_.configure(options.log);
-      return server_->description();
+      return server_->description() + "; " + changes;
     });
   }
 

@@ -16,6 +16,7 @@
 #include "server/certificate_dates.h"
 #include "server/check_options.h"
 #include "server/config_file.h"
+#include "server/limit_changes.h"
 #include "server/listening.h"
 #include "server/protocols.h"
 #include "server/store_log.h"
@@ -138,7 +139,7 @@ struct Server::Parts {
   std::vector<Listening> listening;  // In the order of the stream server's addresses.
   TlsServers tls_servers;
   std::size_t threads = 1;
-  std::size_t limits = 0;
+  std::vector<NamedLimit> limits;
   std::string store;
   std::string store_url;  // Without a password.
   std::shared_ptr<ServerContext> context;
@@ -193,7 +194,7 @@ Server::Server(const ServerOptions& options, LogFunction log) : parts_(std::make
   parts_->listening = read_addresses(options, parts_->passed_sockets);
   parts_->tls_servers = make_tls_servers(parts_->listening);
   check_options(options);
-  parts_->limits = options.limits.named.size();
+  parts_->limits = options.limits.named;
   parts_->threads = choose_threads(options);
   warn_of_options(options, parts_->listening, parts_->log);
   std::shared_ptr<Store> store;
@@ -231,7 +232,7 @@ Server::Server(const ServerOptions& options, LogFunction log) : parts_(std::make
   parts_->note_certificates();
 }
 
-void Server::reload(const ServerOptions& options) {
+std::string Server::reload(const ServerOptions& options) {
   const auto require_same = [](bool is_same, const std::string& what) {
     if (!is_same) throw ConfigError(what + " cannot be changed while the server runs");
   };
@@ -252,9 +253,11 @@ void Server::reload(const ServerOptions& options) {
   parts_->listening = std::move(listening);
   parts_->tls_servers = std::move(tls);
   parts_->note_certificates();
-  parts_->limits = options.limits.named.size();
+  std::string changes = limit_changes(parts_->limits, options.limits.named);
+  parts_->limits = options.limits.named;
   parts_->context->slow_decisions().set_threshold(options.log.slow);
   warn_of_options(options, parts_->listening, parts_->log);
+  return changes;
 }
 
 Server::~Server() = default;
@@ -274,7 +277,8 @@ std::string Server::description() const {
     if (!parts_->listening[i].tls.certificate.empty()) line += " with TLS";
     before = protocol;
   }
-  line += " (" + counted(parts_->threads, "thread") + ", " + counted(parts_->limits, "named limit");
+  line += " (" + counted(parts_->threads, "thread") + ", " +
+          counted(parts_->limits.size(), "named limit");
   return line + ", " + parts_->store_url + ")";
 }
 

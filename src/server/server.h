@@ -52,8 +52,9 @@ class Server {
   /// addresses that were served before stay open; a client that is no longer a user has no rights
   /// from its next request on. Throws as the constructor, and ConfigError if the store or its
   /// snapshot differ; then nothing that is served has changed. All other options stay as they were.
+  /// Returns what has changed of the limits: see limit_changes().
   /// REQUIRES: start() was called, stop() was not.
-  void reload(const ServerOptions& options);
+  std::string reload(const ServerOptions& options);
 
   /// Counts a reload for the metrics.
   void count_reload(bool succeeded);

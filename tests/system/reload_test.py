@@ -52,6 +52,7 @@ class Reload(SystemTest):
         server.signal(signal.SIGHUP)
         # A late server may take the same change twice: for the signal, and because it watches.
         server.await_output(", 3 named limits, ")
+        server.await_output("; limits: 1 added (more), 2 changed (login, api)\n")
         self.assertEqual(connection.ask("SLUICE.PEEK", "login", "k")[:3], [1, 7, 3])
         # The bucket is as full as its time says: a whole day's units are owed, at twice the rate.
         self.assertEqual(connection.ask("SLUICE.PEEK", "api", "k")[1:3], [40, 20])
@@ -63,6 +64,7 @@ class Reload(SystemTest):
         self.write(self.listen() + "limits: {login: fixed_window 6/1h}\n")
         server.signal(signal.SIGHUP)
         server.await_output(", 1 named limit, ")
+        server.await_output("; limits: 1 changed (login), 2 removed (api, more)\n")
         self.assertEqual(connection.ask("SLUICE.CHECK", "login", "k")[:3], [1, 6, 5])
         self.assertIn("no limit is named", str(connection.ask("SLUICE.PEEK", "more", "k")))
 
