@@ -142,8 +142,14 @@ std::string cannot_listen(const Address& address, const std::string& why) {
 void check_place(const Address& address) {
   if (address.family != Address::Family::kUnix) return;
   const std::filesystem::path path = address.host;
-  if (::access((path.parent_path() / ".").c_str(), F_OK) == 0) return;
-  throw ListenError(cannot_listen(address, std::generic_category().message(errno)));
+  if (::access((path.parent_path() / ".").c_str(), F_OK) != 0) {
+    throw ListenError(cannot_listen(address, std::generic_category().message(errno)));
+  }
+  std::error_code ignored;
+  const std::filesystem::file_status there = std::filesystem::symlink_status(path, ignored);
+  if (std::filesystem::exists(there) && !std::filesystem::is_socket(there)) {
+    throw ListenError(cannot_listen(address, "the file at this path is not a socket"));
+  }
 }
 
 /// The file that a listening Unix socket has made: removed with this object, unless another server

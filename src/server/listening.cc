@@ -1,6 +1,7 @@
 #include "server/listening.h"
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -51,6 +52,17 @@ void use_passed_sockets(const std::vector<PassedSocket>& sockets, std::vector<Li
   }
 }
 
+/// Throws ConfigError if an address is there twice. (Several sockets that were passed may have the
+/// same one, and come first.)
+void require_apart(const std::vector<Listening>& all) {
+  std::set<std::string> taken;
+  for (const auto& [protocol, address, tls, passed_socket] : all) {
+    const bool is_any_port = address.family != Address::Family::kUnix && address.port == 0;
+    if (is_any_port || taken.insert(address.text()).second || passed_socket >= 0) continue;
+    throw ConfigError("the address " + address.text() + " is given twice");
+  }
+}
+
 }  // namespace
 
 std::vector<Listening> read_addresses(const ServerOptions& options,
@@ -64,6 +76,7 @@ std::vector<Listening> read_addresses(const ServerOptions& options,
   }
   if (all.empty()) throw ConfigError("there is no address to serve on");
   use_passed_sockets(passed, all);
+  require_apart(all);
   return all;
 }
 

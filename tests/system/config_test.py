@@ -105,6 +105,8 @@ class Agreement(SystemTest):
                 (f"listen: {{resp: 'unix:{folder}/resp.sock'}}\n", True, ""),
                 (f"listen: {{resp: 'unix:{folder}/none/resp.sock'}}\n", False,
                  f"cannot listen on unix:{folder}/none/resp.sock: No such file or directory"),
+                (f"listen: {{resp: 'unix:{folder}'}}\n", False,
+                 f"cannot listen on unix:{folder}: the file at this path is not a socket"),
                 (own + f"snapshot: {{file: {folder}/state}}\nstore: redis://127.0.0.1:1\n", False,
                  "snapshot: only a store memory: has one"),
                 (own + "store: redis://127.0.0.1:1\n", True, ""),
