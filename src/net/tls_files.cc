@@ -3,6 +3,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
+#include <memory>
 #include <stdexcept>
 
 namespace sluice {
@@ -38,13 +39,22 @@ void load_authorities(ssl::context& context, const std::string& file) {
 
 void load_certificate(ssl::context& context, const std::string& certificate_file,
                       const std::string& key_file) {
+  // A passphrase cannot be asked for. An empty one is tried.
+  const auto is_asked_for = std::make_shared<bool>(false);
+  context.set_password_callback([is_asked_for](std::size_t, ssl::context::password_purpose) {
+    *is_asked_for = true;
+    return "";
+  });
   error_code error;
   context.use_certificate_chain_file(certificate_file, error);
   require_file("the certificate file " + certificate_file, error, "certificate");
-  // A passphrase cannot be asked for.
-  context.set_password_callback([](std::size_t, ssl::context::password_purpose) { return ""; });
   const std::string& key = key_file.empty() ? certificate_file : key_file;
   context.use_private_key_file(key, ssl::context::pem, error);
+  if (error && *is_asked_for) {
+    ::ERR_clear_error();
+    throw std::runtime_error("the key in " + key +
+                             " cannot be used: keys with a passphrase are not supported");
+  }
   require_file("the key in " + key, error, "private key without a passphrase");
 }
 

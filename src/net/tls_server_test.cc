@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -546,6 +547,17 @@ TEST_F(TlsFilesTest, SaysWhichCannotBeUsed) {
   // The certificate's file may have the key as well.
   std::ofstream(files().certificate, std::ios::app) << std::ifstream(files().key).rdbuf();
   EXPECT_EQ(refusal({.certificate = files().certificate, .key = "", .client_ca = ""}), "");
+}
+
+TEST_F(TlsFilesTest, RefusesAKeyWithAPassphrase) {
+  const std::string locked = folder_ + "/locked";
+  for (const std::string lock : {"pkcs8 -topk8", "ec -aes128"}) {
+    const std::string command = "openssl " + lock + " -passout pass:secret -in " + files().key +
+                                " -out " + locked + " 2>/dev/null";
+    ASSERT_EQ(std::system(command.c_str()), 0);
+    EXPECT_EQ(refusal({.certificate = files().certificate, .key = locked, .client_ca = ""}),
+              "the key in " + locked + " cannot be used: keys with a passphrase are not supported");
+  }
 }
 
 }  // namespace
