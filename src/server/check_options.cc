@@ -8,11 +8,13 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "limiter/open_store.h"
 #include "server/config_error.h"
 #include "server/config_file.h"
 #include "server/limits_file.h"
+#include "service/overrides.h"
 #include "stores/stores.h"
 #include "stores/url.h"
 
@@ -64,6 +66,37 @@ void warn_of_clear_text(const ServerOptions& options, const std::vector<Listenin
   }
 }
 
+// Who writes an empty list may mean that nobody can log in.
+void warn_of_empty_users(const ServerOptions& options, const LogFunction& log) {
+  if (!options.has_empty_users) return;
+  log({LogLevel::kWarning, "no_users",
+       "'users' has no user, which is as if it were left out: no client is asked for a token"});
+}
+
+// Of the patterns that match a key, the first applies.
+void warn_of_hidden_overrides(const NamedLimit& named, const LogFunction& log) {
+  std::string sentence;
+  std::size_t hidden = 0;
+  for (auto each = named.overrides.begin(); each != named.overrides.end(); ++each) {
+    if (!is_pattern(each->key)) continue;
+    // A pattern that matches the text of another one matches all of its keys, since only a '*' can
+    // match a '*'.
+    const auto before =
+        std::find_if(named.overrides.begin(), each, [&](const LimitOverride& other) {
+          return is_pattern(other.key) && matches(other.key, each->key);
+        });
+    if (before == each || ++hidden > 1) continue;
+    sentence = "the limit " + named.limit.space() + ": the override '" + each->key +
+               "' never applies, since '" + before->key + "' stands before it";
+  }
+  if (hidden == 0) return;
+  if (hidden > 1) sentence += "; the same is true for " + counted(hidden - 1, "other");
+  log({LogLevel::kWarning,
+       "override_hidden",
+       std::move(sentence),
+       {{"limit", named.limit.space()}}});
+}
+
 }  // namespace
 
 void check_options(const ServerOptions& options) {
@@ -79,6 +112,8 @@ void check_options(const ServerOptions& options) {
 void warn_of_options(const ServerOptions& options, const std::vector<Listening>& listening,
                      const LogFunction& log) {
   warn_of_rounding(options.limits.named, log);
+  for (const NamedLimit& named : options.limits.named) warn_of_hidden_overrides(named, log);
+  warn_of_empty_users(options, log);
   warn_of_clear_text(options, listening, log);
   const auto certified = std::ranges::count_if(
       options.users, [](const User& user) { return !user.certificate.empty(); });

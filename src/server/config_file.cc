@@ -153,6 +153,7 @@ void read_headers(const YamlFile& file, const YamlMember& member, ConfigFile& co
 
 void read_all_users(const YamlFile& file, const YamlMember& member, ConfigFile& config) {
   config.users = read_users(file, member);
+  config.has_empty_users = config.users.empty();
 }
 
 void read_named_limits(const YamlFile& file, const YamlMember& member, ConfigFile& config) {

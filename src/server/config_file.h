@@ -31,6 +31,8 @@ struct ConfigFile {
   /// SlowDecisions::kNever for none.
   std::optional<std::chrono::nanoseconds> log_slow;
   std::vector<User> users;
+  /// Whether the file has `users` without any.
+  bool has_empty_users = false;
   ClientRules client_rules;
   ServedLimits limits;
 };

@@ -28,6 +28,7 @@ ServerOptions options_of(ConfigFile file) {
   if (file.log_level) options.log.level = *file.log_level;
   if (file.log_slow) options.log.slow = *file.log_slow;
   options.users = std::move(file.users);
+  options.has_empty_users = file.has_empty_users;
   options.client_rules = std::move(file.client_rules);
   options.limits = std::move(file.limits);
   return options;

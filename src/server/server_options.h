@@ -31,6 +31,8 @@ struct ServerOptions {
   std::string store = "memory:";
   ServedLimits limits = {};
   std::vector<User> users = {};
+  /// Whether the file has `users` without any, of which Server warns.
+  bool has_empty_users = false;
   ClientRules client_rules = {};
   /// Allows addresses that other machines can reach without users or certificates of the clients.
   bool insecure = false;

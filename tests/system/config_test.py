@@ -86,6 +86,7 @@ class Agreement(SystemTest):
         several = "listen: {resp: ['127.0.0.1:%d', '127.0.0.1:%d']}\n" % (free_port(), free_port())
         public = f"listen: {{resp: '0.0.0.0:{free_port()}'}}\n"
         user = "users: [{certificate: CN=gateway, roles: [check]}]\n"
+        overrides = "limits: {a: {limit: fixed_window 5/1m, overrides: [%s]}}\n"
         folder = self.temporary_folder()
         for text, is_accepted, says in (
                 (own, True, ""),
@@ -115,6 +116,14 @@ class Agreement(SystemTest):
                 (own + "store: memcached://127.0.0.1:1\nlimits: {a: sliding_log 40000/1h}\n", False,
                  "at most 32768 fit into a value"),
                 (own + "limits: {a: token_bucket 600000000/1s}\n", True, "admits 500000000/1s"),
+                (own + "users: []\n", True, "'users' has no user, which is as if it were left out"),
+                (own + overrides % "{key: 'a*', deny: yes}, {key: '*', deny: yes}", True, ""),
+                (own + overrides % "{key: '*', deny: yes}, {key: a, deny: yes}", True, ""),
+                (own + overrides % "{key: '*', deny: yes}, {key: 'a*', deny: yes}", True,
+                 "the limit a: the override 'a*' never applies, since '*' stands before it"),
+                (own + overrides % ("{key: 'a*', deny: yes}, {key: '*b', deny: yes}, "
+                                    "{key: 'a*b', deny: yes}, {key: 'ab*', deny: yes}"), True,
+                 "'a*b' never applies, since 'a*' stands before it; the same is true for 1 other"),
                 (own + "limits: {a: token_buket 5/1s}\n", False, "did you mean 'token_bucket'")):
             with self.subTest(text):
                 accepted, sentence = self.agree(text)
