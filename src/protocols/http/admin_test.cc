@@ -15,8 +15,9 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr auto kAdminPaths = std::to_array<std::string_view>(
-    {"/v1/limits", "/v1/top", "/metrics", "/v1/reset", "/v1/refund", "/v1/charge", "/v1/block"});
+constexpr auto kAdminPaths =
+    std::to_array<std::string_view>({"/", "/playground", "/v1/limits", "/v1/top", "/metrics",
+                                     "/v1/reset", "/v1/refund", "/v1/charge", "/v1/block"});
 constexpr auto kHttpPaths = std::to_array<std::string_view>(
     {"/auth", "/auth/login/path", "/v1/check", "/v1/peek", "/v1/take", "/v1/reserve", "/v1/commit",
      "/v1/permits/acquire", "/v1/permits/renew", "/v1/permits/release"});
@@ -93,6 +94,14 @@ TEST_F(PlaceTest, ConnectionsThatAreOpenNoticeThatAdminWasAddedOrRemoved) {
   EXPECT_THAT(gone.body, HasSubstr("at the addresses of admin alone"));
   server_->set_admin_apart(false);
   EXPECT_EQ(connection.ask_one(get("/metrics")).status, 200);
+}
+
+TEST_F(PlaceTest, ThePlaygroundIsAlsoWhereAPersonLooksFirst) {
+  TestConnection connection(http_);
+  const Reply page = connection.ask_one(get("/"));
+  EXPECT_EQ(page.status, 200);
+  EXPECT_EQ(page.body, connection.ask_one(get("/playground")).body);
+  EXPECT_EQ(connection.ask_one(get("/nothing")).status, 404);
 }
 
 TEST_F(PlaceTest, ConnectionsAreCountedApart) {

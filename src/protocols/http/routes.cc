@@ -27,6 +27,7 @@ constexpr std::array kRoutes = std::to_array<Route>({
     {"/healthz", "GET", run_health, kNoRole, false, Place::kBoth},
     {"/readyz", "GET", run_ready, kNoRole, false, Place::kBoth},
     {"/v1/top", "GET", run_top, kAdminRole, false, Place::kAdmin},
+    {"/", "GET", run_playground, kNoRole, false, Place::kAdmin},
     {"/playground", "GET", run_playground, kNoRole, false, Place::kAdmin},
     {"/v1/simulate", "POST", run_simulate, kCheckRole, false, Place::kAdmin},
     {"/metrics", "GET", run_metrics, kMetricsRole, false, Place::kAdmin},
@@ -34,7 +35,7 @@ constexpr std::array kRoutes = std::to_array<Route>({
 
 const Route* find_route(std::string_view path) {
   for (const Route& route : kRoutes) {
-    const bool is_prefix = route.path.ends_with('/');
+    const bool is_prefix = route.path.size() > 1 && route.path.ends_with('/');
     if (is_prefix ? path.starts_with(route.path) : path == route.path) return &route;
   }
   return nullptr;

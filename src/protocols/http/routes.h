@@ -16,7 +16,7 @@ enum class Place : std::uint8_t {
 
 /// A path and what it does.
 struct Route {
-  /// With a slash at its end: all paths that begin so.
+  /// With a slash at its end, except for "/": all paths that begin so.
   std::string_view path;
   /// GET (and HEAD), POST, or empty for any.
   std::string_view method;
