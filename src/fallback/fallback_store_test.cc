@@ -10,7 +10,6 @@ namespace sluice {
 namespace {
 
 using std::chrono::nanoseconds;
-using testing::HasSubstr;
 using Asked = ScriptedStore::Asked;
 
 class FallbackStoreTest : public FallbackFixture {};

@@ -13,8 +13,6 @@ namespace {
 /// What a FallbackStore makes of submitted batches, which the store inside answers later.
 class FallbackSubmitTest : public FallbackFixture {
  protected:
-  static constexpr auto kTogether = Batch::Mode::kTogether;
-
   void SetUp() override { inner_->answers = ScriptedStore::Answers::kWhenTold; }
 };
 

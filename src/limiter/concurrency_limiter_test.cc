@@ -27,7 +27,6 @@ using std::chrono::nanoseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 using testing::ElementsAreArray;
-using testing::HasSubstr;
 
 /// Permits of a memory store, by the real clock.
 class ConcurrencyLimiterTest : public testing::Test {

@@ -46,23 +46,6 @@ class StreamServerTest : public testing::Test {
   std::unique_ptr<StreamServer> server_;
 };
 
-TEST_F(StreamServerTest, AnswersLinesHoweverTheyAreCut) {
-  serve();
-  Client client(address());
-  for (const char* piece : {"he", "ll", "o\nwo", "rld\n"}) ASSERT_TRUE(client.send(piece));
-  EXPECT_EQ(client.read(12), "hello\nworld\n");
-}
-
-TEST_F(StreamServerTest, AnswersAPipelineInOrder) {
-  serve({.threads = 2});
-  Client client(address());
-  std::string lines;
-  for (int i = 0; i < 20'000; ++i) lines += std::to_string(i) + "\n";
-  auto sending = std::async(std::launch::async, [&] { return client.send(lines); });
-  EXPECT_EQ(client.read(lines.size()), lines);
-  EXPECT_TRUE(sending.get());
-}
-
 /// Lines as LineHandler, whose beginnings are parts of requests.
 class PatientHandler final : public LineHandler {
  public:
@@ -102,24 +85,18 @@ TEST_F(TimeoutTest, TellsWhatAPeerDidNotDo) {
   Client unread(address(), 4096);
   ASSERT_TRUE(unread.send("big 50000000\n"));
   Client silent(address());
+  Client late(address());
+  EXPECT_TRUE(late.echoes("a\n"));
   Client slow(address());
   EXPECT_TRUE(slow.send("b"));
   EXPECT_EQ(slow.read_all(), "too slow\n");
   EXPECT_EQ(silent.read_all(), "");
+  EXPECT_EQ(late.read_all(), "");
   EXPECT_TRUE(wait_for_connections(0));
   server_->stop(milliseconds(0));
-  EXPECT_THAT(*ended_, testing::ElementsAre(testing::Pair(ConnectionEvent::kIdle, 1),
+  EXPECT_THAT(*ended_, testing::ElementsAre(testing::Pair(ConnectionEvent::kIdle, 2),
                                             testing::Pair(ConnectionEvent::kHalfRequest, 1),
                                             testing::Pair(ConnectionEvent::kUnread, 1)));
-}
-
-TEST_F(TimeoutTest, ClosesIdleConnections) {
-  serve({.idle = milliseconds(1'000)});
-  Client silent(address());
-  Client late(address());
-  EXPECT_TRUE(late.echoes("a\n"));
-  EXPECT_EQ(silent.read_all(), "");
-  EXPECT_EQ(late.read_all(), "");
 }
 
 TEST_F(TimeoutTest, ClosesWhereTheRestOfARequestDoesNotCome) {

@@ -190,16 +190,6 @@ TEST_F(TlsServerTest, RefusesOlderVersions) {
   EXPECT_EQ(failures_.load(), 1U);
 }
 
-TEST_F(TlsServerTest, AnswersAPipelineInOrder) {
-  serve();
-  TlsTestClient client(address());
-  std::string lines;
-  for (int i = 0; i < 20'000; ++i) lines += std::to_string(i) + "\n";
-  // Less than the socket's buffers take: one thread must not read and write the same SSL.
-  ASSERT_TRUE(client.send(lines));
-  EXPECT_EQ(client.read(lines.size()), lines);
-}
-
 TEST_F(TlsServerTest, SendsLongRepliesToAPeerThatReadsThemLate) {
   serve(server_files(), {.max_pending_bytes = 100'000});
   TlsTestClient client(address());

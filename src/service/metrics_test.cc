@@ -34,11 +34,6 @@ class Exposition {
     for (std::string line; std::getline(lines, line);) read(line);
   }
 
-  std::set<std::string> families() const {
-    std::set<std::string> names;
-    for (const auto& [name, type] : types_) names.insert(name);
-    return names;
-  }
   /// By name and labels, as they are written.
   std::map<std::string, std::string> samples;
 

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -158,15 +157,6 @@ TEST_F(LaterRepliesTest, NeverSaysThatAKeyIsResetWhereTheStoreDidNot) {
       "-UNAVAILABLE the store did not answer: the key is changed in this process at most\r\n");
 }
 
-TEST_F(LaterRepliesTest, SaysThatTheStoreIsAway) {
-  take_away(*store);
-  TestPeer peer(thread);
-  peer.send("SLUICE.PEEK login bob\r\nPING\r\nSLUICE.PEEK login eve\r\n");
-  EXPECT_EQ(peer.next, Next::kNeedMore);
-  EXPECT_EQ(peer.output,
-            "-UNAVAILABLE the store is away\r\n+PONG\r\n-UNAVAILABLE the store is away\r\n");
-}
-
 TEST_F(LaterRepliesTest, RepliesAtOnceWhereTheStoreDoes) {
   store->answers = ScriptedStore::Answers::kAtOnce;
   TestPeer peer(thread);
@@ -226,18 +216,6 @@ TEST_F(LaterRepliesTest, OneConnectionsAnswerIsNotAnothers) {
                                      "\r\n:-1\r\n:" + std::to_string(1 + round) + "\r\n");
     EXPECT_EQ(other.take_output(), "*6\r\n:1\r\n:5\r\n:5\r\n:0\r\n:0\r\n:0\r\n+PONG\r\n");
   }
-}
-
-TEST_F(LaterRepliesTest, AnExceptionLeavesNothingToTheNextPeer) {
-  store->breaks = std::make_exception_ptr(std::runtime_error("broken"));
-  TestPeer peer(thread);
-  EXPECT_THROW(peer.send("SLUICE.PEEK login bob\r\nSLUICE.CHECK 'token_bucket 7/1s' bob\r\n"),
-               std::runtime_error);
-  store->breaks = nullptr;
-  TestPeer other(thread);
-  other.send("PING\r\n");
-  EXPECT_EQ(other.output, "+PONG\r\n");
-  EXPECT_EQ(store->pending(), 0U);
 }
 
 }  // namespace

@@ -234,31 +234,6 @@ TEST_F(KeyValue, AStateOfSubWindowsLivesAsLongAsIfItWereStrict) {
   }
 }
 
-// As they were written before there were blocks and permits.
-TEST_F(KeyValue, ValuesWithoutABlockAreWhatTheyWere) {
-  const auto hex_of_two_takes = [this](const std::string& expression) {
-    const Limit limit(expression);
-    value_.clear();
-    ask(limit, Operation::kTake, 2);
-    ask(limit, Operation::kTake, 1, kStateNow + kSecondNs / 10);
-    std::string hex;
-    for (const char c : value_) {
-      constexpr std::string_view kDigits = "0123456789abcdef";
-      hex += kDigits[static_cast<unsigned char>(c) >> 4];
-      hex += kDigits[static_cast<unsigned char>(c) & 15];
-    }
-    return hex;
-  };
-  EXPECT_EQ(hex_of_two_takes("token_bucket 5/1s burst=9"),
-            "0119746f6b656e5f6275636b657420352f31732062757273743d39858cb5cfe59fe7cb174478fb64");
-  EXPECT_EQ(hex_of_two_takes("fixed_window 5/1s"),
-            "011166697865645f77696e646f7720352f31738080a8b1e39fe7cb1703113dfa64");
-  EXPECT_EQ(
-      hex_of_two_takes("sliding_log 6/1s & sliding_counter 7/1s"),
-      "0127736c6964696e675f6c6f6720362f3173202620736c6964696e675f636f756e74657220372f3173028580"
-      "a8b1e39fe7cb170280c2d72f018080a8b1e39fe7cb170300a554b439");
-}
-
 TEST_F(KeyValue, PermitsStayUnderOtherNumbers) {
   const Limit before("concurrency 3");
   for (const PermitId permit : {1U, 2U, 3U}) lease(before, Operation::kTake, permit);

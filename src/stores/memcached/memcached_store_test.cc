@@ -161,17 +161,6 @@ TEST_F(MemcachedStoreTest, ManyRequestsForOneKeyAreWrittenTogether) {
   EXPECT_EQ(server_.stat("curr_items"), "0");
 }
 
-TEST_F(MemcachedStoreTest, TakesAnyKey) {
-  Keys keys(store_, "fixed_window 5/1h", "");
-  const std::string long_key(1'000, 'x');
-  for (const std::string_view key :
-       {std::string_view(), std::string_view("a b"), std::string_view("a\0b", 3),
-        std::string_view("a\r\nflush_all\r\n"), std::string_view(long_key)}) {
-    EXPECT_EQ(keys.take(key).remaining, 4);
-    EXPECT_EQ(keys.take(key).remaining, 3);
-  }
-}
-
 TEST_F(MemcachedStoreTest, EveryKeyHasItsExpiry) {
   // Its clock may tick between the writing and the looking, but not each time.
   std::int64_t short_s = 0;
@@ -333,28 +322,10 @@ TEST(MemcachedStore, SpeaksTlsAndShowsItsCertificate) {
   EXPECT_EQ(keys.take("k", 0, kNow + kEntries * 24 * kHourNs).remaining, 1'998 - kEntries);
 }
 
-TEST(MemcachedStore, AServerWithAnotherCertificateIsNotTrusted) {
-  const MemcachedServer server({.tls = true});
-  MemcachedOptions over_tls = options({&server});
-  over_tls.servers[0].tls = TlsOptions{.ca_file = servers::certificates().stranger_ca};
-  MemcachedStore store(over_tls);
-  Keys keys(store, "token_bucket 5/1h");
-  EXPECT_THAT(error_of([&] { keys.take("k"); }), HasSubstr("certificate"));
-  EXPECT_EQ(server.stat("cmd_get"), "0");
-}
-
 TEST(MemcachedStore, AFileThatCannotBeUsedIsAnError) {
   MemcachedOptions over_tls{.servers = {{.host = "127.0.0.1", .port = 1}}};
   over_tls.servers[0].tls = TlsOptions{.ca_file = "/no/ca.pem"};
   EXPECT_THAT(error_of([&] { MemcachedStore{over_tls}; }), HasSubstr("/no/ca.pem"));
-}
-
-TEST_F(MemcachedStoreTest, TakesTogetherFromOneKeyOnly) {
-  Keys keys(store_, "token_bucket 5/1h");
-  const std::array two{keys.request("a"), keys.request("b")};
-  EXPECT_THROW(store_.decide_all(two, kStoreTime), std::invalid_argument);
-  EXPECT_EQ(store_.decide_all({two.data(), 1}, kStoreTime).remaining, 4);
-  EXPECT_EQ(keys.take("b", 0).remaining, 5);
 }
 
 TEST_F(MemcachedStoreTest, RefusesLimitsThatNoItemHolds) {
