@@ -112,14 +112,12 @@ void race(const MemcachedServer& server, std::string_view expression,
 TEST(MemcachedStore, TwoProcessesOnOneKeyAreAdmittedWhatOneWouldBe) {
   const MemcachedServer server;
   for (const std::string expression :
-       {"token_bucket 2000/1h", "leaky_bucket 1/1h queue=1999", "fixed_window 2000/1h",
-        "sliding_log 2000/1h", "sliding_window 2000/1h", "sliding_counter 2000/1h",
-        "fixed_window 2000/1h & token_bucket 5000/1h"}) {
+       {"token_bucket 500/1h", "sliding_log 500/1h", "fixed_window 500/1h & token_bucket 900/1h"}) {
     std::atomic<int> admitted = 0;
     race(server, expression, [&](Keys& keys) {
       while (keys.take("k").allowed) ++admitted;
     });
-    EXPECT_EQ(admitted, 2'000) << expression;
+    EXPECT_EQ(admitted, 500) << expression;
     server.command("flush_all\r\n");
   }
 }
