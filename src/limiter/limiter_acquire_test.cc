@@ -250,6 +250,15 @@ TEST_F(AcquireTest, NeedsNoTimerThreadForAReservationThatIsReady) {
             0);
 }
 
+/// By a block of nine hours.
+void expect_blocked(const std::vector<Decision>& answers) {
+  for (const Decision& denied : answers) {
+    EXPECT_FALSE(denied.allowed);
+    EXPECT_GT(denied.retry_after, hours(8));
+    EXPECT_EQ(denied.ended, Ended::kAnswered);
+  }
+}
+
 /// Callers that wait in the queue of a window, or for units of a bucket that they have reserved.
 class WaitingCallersTest : public AcquireTest, public testing::WithParamInterface<const char*> {
  protected:
@@ -299,11 +308,7 @@ TEST_P(WaitingCallersTest, AreDeniedByABlock) {
   Limiter& limiter = use(GetParam());
   take_and_wait(limiter);
   limiter.block("k", hours(9));
-  for (const Decision& denied : answers()) {
-    EXPECT_FALSE(denied.allowed);
-    EXPECT_GT(denied.retry_after, hours(8));
-    EXPECT_EQ(denied.ended, Ended::kAnswered);
-  }
+  expect_blocked(answers());
   limiter.reset("k");
   EXPECT_TRUE(limiter.check("k").allowed);
 }
@@ -411,11 +416,7 @@ class BeforeTheWaitTest : public AcquireTest {
 
 TEST_F(BeforeTheWaitTest, ABlockDenies) {
   const auto block = [](Limiter& limiter) { limiter.block("k", hours(9)); };
-  for (const Decision& denied : answers_if(block)) {
-    EXPECT_FALSE(denied.allowed);
-    EXPECT_EQ(denied.ended, Ended::kAnswered);
-    EXPECT_GT(denied.retry_after, hours(8));
-  }
+  expect_blocked(answers_if(block));
 }
 
 TEST_F(BeforeTheWaitTest, AResetLetsItAskAgain) {
@@ -455,10 +456,7 @@ TEST_F(BeforeTheWaitTest, ManyThingsLetItAskAgain) {
     limiter.block("k", hours(9));
     for (int i = 0; i < 100; ++i) limiter.reset("other");
   };
-  for (const Decision& denied : answers_if(much)) {
-    EXPECT_FALSE(denied.allowed);
-    EXPECT_GT(denied.retry_after, hours(8));
-  }
+  expect_blocked(answers_if(much));
 }
 
 TEST_F(AcquireTest, DeniesACallerForWhichThereIsNoPlaceToWait) {

@@ -122,22 +122,12 @@ class ManualClockSharesTest : public ManualClockTest {
   }
 };
 
-TEST_F(ManualClockSharesTest, NoneIsLeftWhenTheWaitIsOver) {
+TEST_F(ManualClockSharesTest, NoneIsLeftWhenTheWaitEnds) {
   for (const char* expression : {"token_bucket 1/1m", "fixed_window 1/1m"}) {
     expect_no_share(expression, [&] { clock_.advance(1h); });
-  }
-}
-
-TEST_F(ManualClockSharesTest, NoneIsLeftWhenACallerIsStopped) {
-  for (const char* expression : {"token_bucket 1/1m", "fixed_window 1/1m"}) {
     std::stop_source stop;
-    expect_no_share(
-        expression, [&] { stop.request_stop(); }, stop.get_token());
-  }
-}
-
-TEST_F(ManualClockSharesTest, NoneIsLeftWhenTheKeyIsReset) {
-  for (const char* expression : {"token_bucket 1/1m", "fixed_window 1/1m"}) {
+    const auto stops = [&] { stop.request_stop(); };
+    expect_no_share(expression, stops, stop.get_token());
     Limiter other = limiter(expression);
     expect_no_share(expression, [&] { other.reset("k"); });
   }

@@ -73,6 +73,13 @@ class WaitQueuesTest : public testing::Test {
     store_->answer();
     timer_->run();
   }
+  /// Answers, and returns how long it takes until the store is asked again.
+  nanoseconds next_pause() {
+    answer();
+    const auto since = timer_->now();
+    while (store_->pending() == 0) timer_->pass(nanoseconds(100'000));
+    return timer_->now() - since;
+  }
   void answer_all() {
     store_->answer_all();
     timer_->run();
@@ -179,10 +186,7 @@ TEST_F(WaitQueuesTest, AskWithGrowingPausesForWhatOthersShare) {
   std::vector<nanoseconds> pauses;
   for (int i = 0; i < 12; ++i) {
     ASSERT_EQ(store_->pending(), 1U);
-    answer();
-    const auto since = timer_->now();
-    while (store_->pending() == 0) timer_->pass(nanoseconds(100'000));
-    pauses.push_back(timer_->now() - since);
+    pauses.push_back(next_pause());
   }
   nanoseconds longest = milliseconds(5);
   for (const nanoseconds pause : pauses) {
@@ -206,12 +210,6 @@ TEST_F(WaitQueuesTest, AskMoreOftenOncePassedOver) {
   come();
   timer_->run();
   const auto came = timer_->now();
-  const auto next_pause = [&] {
-    answer();
-    const auto since = timer_->now();
-    while (store_->pending() == 0) timer_->pass(nanoseconds(100'000));
-    return timer_->now() - since;
-  };
   while (timer_->now() - came < WaitQueues::kPassedOver) next_pause();
   for (int i = 0; i < 5; ++i) {
     EXPECT_THAT(next_pause(), AllOf(Ge(WaitQueues::kMostPausePassedOver / 2),

@@ -78,32 +78,26 @@ TEST(RedisStoreHealth, SaysThatRepliesAreLateAndWhichDeadlineWouldDo) {
   EXPECT_GE(health.sufficient_deadline, 60ms);
 }
 
-TEST(RedisStoreHealth, NamesAClusterThatIsNone) {
+TEST(RedisStoreHealth, NamesAServerThatIsNotWhatTheUrlSays) {
   const RedisServer server;
-  RedisOptions options = with_deadline(options_for(server), 20s);
-  options.topology = Topology::kCluster;
-  Limited limited(options, "token_bucket 10/1h");
-  EXPECT_THAT(error_at_once(limited), HasSubstr(" is no node of a cluster (ERR "));
-  EXPECT_EQ(health_of(limited).state, State::kDown);
-  EXPECT_THAT(health_of(limited).reason, HasSubstr("the URL of a single server is redis://"));
-}
-
-TEST(RedisStoreHealth, NamesAServerWithoutTls) {
-  const RedisServer server;
-  RedisOptions options = with_deadline(options_for(server), 20s);
-  options.servers[0].tls = TlsOptions{.insecure = true};
-  Limited limited(options, "token_bucket 10/1h");
-  EXPECT_THAT(error_at_once(limited), HasSubstr("the server speaks without TLS"));
-}
-
-TEST(RedisStoreHealth, NamesASentinelThatIsNone) {
-  const RedisServer server;
-  RedisOptions options = with_deadline(options_for(server), 20s);
-  options.topology = Topology::kSentinel;
-  options.primary_name = "it";
-  Limited limited(options, "token_bucket 10/1h");
-  EXPECT_THAT(error_at_once(limited), HasSubstr(" is no sentinel (ERR "));
-  EXPECT_EQ(health_of(limited).state, State::kDown);
+  RedisOptions cluster = with_deadline(options_for(server), 20s);
+  RedisOptions with_tls = cluster;
+  RedisOptions sentinel = cluster;
+  cluster.topology = Topology::kCluster;
+  with_tls.servers[0].tls = TlsOptions{.insecure = true};
+  sentinel.topology = Topology::kSentinel;
+  sentinel.primary_name = "it";
+  for (const auto& [options, error] :
+       {std::pair(cluster,
+                  " is no node of a cluster (ERR This instance has cluster support disabled): "
+                  "the URL of a single server is redis://"),
+        std::pair(with_tls, "the server speaks without TLS"),
+        std::pair(sentinel, " is no sentinel (ERR ")}) {
+    Limited limited(options, "token_bucket 10/1h");
+    EXPECT_THAT(error_at_once(limited), HasSubstr(error));
+    EXPECT_EQ(health_of(limited).state, State::kDown);
+    EXPECT_THAT(health_of(limited).reason, HasSubstr(error));
+  }
 }
 
 TEST(RedisStoreHealth, NamesAPrimaryThatNoSentinelKnows) {

@@ -168,30 +168,19 @@ TEST(ScriptReply, CutShortAnswersWhatItHasWhole) {
   }
 }
 
+// Whether the last was answered, has failed, or was forgotten.
 TEST(ScriptReply, WithMoreThanWasAskedForIsNoAnswerToTheLast) {
-  Asked asked;
-  auto answers = fresh_answers();
-  answers.push_back("1");
-  EXPECT_FALSE(asked.call.read(reply_of(answers)));
-  for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(asked.call.errors()[i].empty(), i < 4) << i;
-}
-
-TEST(ScriptReply, WithMoreThanWasAskedForIsNotBelievedWhereTheLastHasFailed) {
-  Asked asked;
-  auto answers = fresh_answers();
-  answers.back() = failure("OOM no memory");
-  answers.push_back("1");
-  EXPECT_FALSE(asked.call.read(reply_of(answers)));
-  EXPECT_THAT(asked.call.errors()[4], testing::HasSubstr("cannot be read"));
-}
-
-TEST(ScriptReply, WithMoreThanWasAskedForIsNotBelievedWhereTheLastWasForgotten) {
-  Asked asked;
-  asked.call.forget(4);
-  auto answers = fresh_answers();
-  answers.push_back("1");
-  EXPECT_FALSE(asked.call.read(reply_of(answers)));
-  for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(asked.call.errors()[i], "") << i;
+  for (const std::string last : {"answered", "failed", "forgotten"}) {
+    Asked asked;
+    auto answers = fresh_answers();
+    if (last == "failed") answers.back() = failure("OOM no memory");
+    if (last == "forgotten") asked.call.forget(4);
+    answers.push_back("1");
+    EXPECT_FALSE(asked.call.read(reply_of(answers)));
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(asked.call.errors()[i], "") << last << i;
+    EXPECT_EQ(asked.call.errors()[4],
+              last == "forgotten" ? "" : "the reply to the script cannot be read");
+  }
 }
 
 TEST(ScriptReply, OfAnotherKindAnswersNothing) {

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,17 @@ RedisOptions virtual_options(const std::vector<std::uint16_t>& ports) {
   RedisOptions options{.servers = {}, .deadline = 5s, .virtual_time = true};
   for (const auto port : ports) options.servers.push_back({.host = "127.0.0.1", .port = port});
   return options;
+}
+
+// What a store says that it has left behind, once it is destroyed.
+std::string left_after(RedisOptions options, const std::function<void(Limited& limited)>& use) {
+  std::string left;
+  options.left_behind = [&](std::string_view what) { left = what; };
+  {
+    Limited limited(options, "fixed_window 5/1s");
+    use(limited);
+  }
+  return left;
 }
 
 // So many keys as a replay leaves them.
@@ -50,12 +62,9 @@ TEST(Sweep, RemovesAPageOfKeysAtOnce) {
   const RedisServer server;
   server.command({"SET", "other", "x"});
   fill(server, 20'000);
-  std::string left;
-  RedisOptions options = virtual_options({server.port()});
-  options.left_behind = [&](std::string_view what) { left = what; };
-  { Limited(options, "fixed_window 5/1s").check("k"); }
+  const auto check = [](Limited& limited) { limited.check("k"); };
+  EXPECT_EQ(left_after(virtual_options({server.port()}), check), "");
   EXPECT_EQ(server.command({"DBSIZE"}), "1");
-  EXPECT_EQ(left, "");
   // SCAN may give a few more than it was asked for, and nothing on its last page.
   EXPECT_LE(calls(server, "scan"), 25);
   EXPECT_LE(calls(server, "unlink"), calls(server, "scan"));
@@ -78,13 +87,10 @@ TEST(Sweep, RemovesASlotsKeysAtOnce) {
   }
   RedisOptions options = virtual_options({cluster.node(0).port()});
   options.topology = Topology::kCluster;
-  std::string left;
-  options.left_behind = [&](std::string_view what) { left = what; };
-  {
-    Limited limited(options, "fixed_window 5/1s");
+  const auto check = [](Limited& limited) {
     for (int i = 0; i < 100; ++i) limited.check(std::to_string(i));
-  }
-  EXPECT_EQ(left, "");
+  };
+  EXPECT_EQ(left_after(options, check), "");
   long unlinks = 0;
   for (std::size_t i = 0; i < cluster.size(); ++i) {
     EXPECT_EQ(cluster.node(i).command({"DBSIZE"}), "0");
@@ -121,15 +127,13 @@ TEST(Sweep, SaysWhatAServerHasNotLetItRemove) {
   RedisOptions options = virtual_options({server.port()});
   options.user = "kept";
   options.password = "pass";
-  std::string left;
-  options.left_behind = [&](std::string_view what) { left = what; };
-  {
-    Limited limited(options, "fixed_window 5/1s");
+  const auto check = [](Limited& limited) {
     for (const char* key : {"a", "b", "c"}) limited.check(key);
-  }
-  EXPECT_THAT(left, testing::StartsWith("of the keys that begin with 'sluice:' 0 were removed, and "
-                                        "3 are left, to expire after a day: redis 127.0.0.1:" +
-                                        std::to_string(server.port()) + ": NOPERM"));
+  };
+  EXPECT_THAT(left_after(options, check),
+              testing::StartsWith("of the keys that begin with 'sluice:' 0 were removed, and 3 are "
+                                  "left, to expire after a day: redis 127.0.0.1:" +
+                                  std::to_string(server.port()) + ": NOPERM"));
   EXPECT_EQ(server.command({"DBSIZE"}), "3");
 }
 
@@ -154,30 +158,21 @@ TEST(Sweep, SaysThatAServerIsSilent) {
 
 TEST(Sweep, SaysThatAServerIsGone) {
   RedisServer server;
-  std::string left;
-  RedisOptions options = virtual_options({server.port()});
-  options.left_behind = [&](std::string_view what) { left = what; };
-  {
-    Limited limited(options, "fixed_window 5/1s");
+  const std::uint16_t port = server.port();
+  const std::string left = left_after(virtual_options({port}), [&](Limited& limited) {
     limited.check("k");
     server.kill();
-  }
+  });
   EXPECT_THAT(left, testing::HasSubstr("others may be left, to expire after a day: "));
-  EXPECT_THAT(left, testing::HasSubstr("redis 127.0.0.1:" + std::to_string(server.port())));
+  EXPECT_THAT(left, testing::HasSubstr("redis 127.0.0.1:" + std::to_string(port)));
 }
 
 // Nothing was written where no server was ever reached.
 TEST(Sweep, SaysNothingOfAServerThatNeverAnswered) {
   RedisServer server;
   server.stop();
-  std::string left;
-  RedisOptions options = virtual_options({server.port()});
-  options.left_behind = [&](std::string_view what) { left = what; };
-  {
-    Limited limited(options, "fixed_window 5/1s");
-    EXPECT_THROW(limited.check("k"), StoreError);
-  }
-  EXPECT_EQ(left, "");
+  const auto check = [](Limited& limited) { EXPECT_THROW(limited.check("k"), StoreError); };
+  EXPECT_EQ(left_after(virtual_options({server.port()}), check), "");
 }
 
 }  // namespace
