@@ -4,6 +4,7 @@
 
 #include "core/arithmetic.h"
 #include "sluice/health.h"
+#include "testing/error_of.h"
 #include "testing/fallback_fixture.h"
 
 namespace sluice {
@@ -12,7 +13,19 @@ namespace {
 using std::chrono::nanoseconds;
 using Asked = ScriptedStore::Asked;
 
-class FallbackStoreTest : public FallbackFixture {};
+class FallbackStoreTest : public FallbackFixture {
+ protected:
+  /// Asks, and has the decisions of the limit's two parts told.
+  Decision decide_with_parts(const Ask& ask) {
+    Request asked = request(ask);
+    asked.parts = parts_;
+    Decision whole;
+    store_->decide({&asked, 1}, kStoreTime, {&whole, 1});
+    return whole;
+  }
+
+  std::vector<Decision> parts_ = std::vector<Decision>(2);
+};
 
 TEST_F(FallbackStoreTest, PassesOnWhatTheStoreAnswers) {
   wrap({});
@@ -146,12 +159,7 @@ TEST_F(FallbackStoreTest, RaisesOnceAllOthersAreDecided) {
   lose("b");
   const auto asked = requests({{.key = "a"}, {.key = "b"}, {.key = "c"}});
   std::vector<Decision> decisions(3, Decision{.limit = -1});
-  try {
-    store_->decide(asked, kStoreTime, decisions);
-    FAIL() << "nothing was raised";
-  } catch (const StoreError& error) {
-    EXPECT_STREQ(error.what(), "the line is cut");
-  }
+  EXPECT_EQ(error_of([&] { store_->decide(asked, kStoreTime, decisions); }), "the line is cut");
   EXPECT_TRUE(decisions[0].allowed);
   EXPECT_EQ(decisions[1], Decision{.source = Source::kUnavailable});
   EXPECT_TRUE(decisions[2].allowed);
@@ -188,24 +196,17 @@ TEST_F(FallbackStoreTest, AGroupIsAnsweredByThePolicy) {
 
 TEST_F(FallbackStoreTest, PartsAreToldByTheStoreAndInItsPlace) {
   wrap({}, "sliding_log 9/1h & sliding_log 4/1h");
-  std::vector<Decision> parts(2);
-  const auto check = [&] {
-    Request asked = request({.key = "k", .cost = 2});
-    asked.parts = parts;
-    Decision whole;
-    store_->decide({&asked, 1}, kStoreTime, {&whole, 1});
-    return whole;
-  };
+  const auto check = [&] { return decide_with_parts({.cost = 2}); };
   EXPECT_EQ(check().binding, 1);
-  EXPECT_EQ(parts[0].remaining, 7);
-  EXPECT_EQ(parts[1].remaining, 2);
+  EXPECT_EQ(parts_[0].remaining, 7);
+  EXPECT_EQ(parts_[1].remaining, 2);
   inner_->lose_all();
   EXPECT_EQ(check().source, Source::kLocal);
-  for (const Decision& part : parts) EXPECT_EQ(part.source, Source::kLocal);
-  EXPECT_EQ(parts[0].remaining, 5);
+  for (const Decision& part : parts_) EXPECT_EQ(part.source, Source::kLocal);
+  EXPECT_EQ(parts_[0].remaining, 5);
   EXPECT_EQ(check().binding, 1) << "it denies";
-  EXPECT_TRUE(parts[0].allowed);
-  EXPECT_FALSE(parts[1].allowed);
+  EXPECT_TRUE(parts_[0].allowed);
+  EXPECT_FALSE(parts_[1].allowed);
 
   wrap({}, "sliding_log 9/1h & sliding_log 4/1h");
   inner_->lose_nothing();
@@ -213,43 +214,36 @@ TEST_F(FallbackStoreTest, PartsAreToldByTheStoreAndInItsPlace) {
   EXPECT_FALSE(decide({.cost = 2}).allowed);
   inner_->lose_all();
   EXPECT_EQ(check().binding, 1) << "the store has denied it";
-  EXPECT_TRUE(parts[0].allowed);
-  EXPECT_EQ(parts[0].limit, 9);
-  EXPECT_EQ(parts[0].remaining, 5);
-  EXPECT_FALSE(parts[1].allowed);
-  EXPECT_EQ(parts[1].limit, 4);
-  EXPECT_EQ(parts[1].binding, 0);
+  EXPECT_TRUE(parts_[0].allowed);
+  EXPECT_EQ(parts_[0].limit, 9);
+  EXPECT_EQ(parts_[0].remaining, 5);
+  EXPECT_FALSE(parts_[1].allowed);
+  EXPECT_EQ(parts_[1].limit, 4);
+  EXPECT_EQ(parts_[1].binding, 0);
 
   wrap({.on_failure = OnFailure::kDeny}, "sliding_log 9/1h & sliding_log 4/1h");
   EXPECT_EQ(check().binding, 1) << "the smaller limit";
-  for (const Decision& part : parts) EXPECT_FALSE(part.allowed);
-  EXPECT_EQ(parts[0].limit, 9);
-  EXPECT_EQ(parts[1].limit, 4);
+  for (const Decision& part : parts_) EXPECT_FALSE(part.allowed);
+  EXPECT_EQ(parts_[0].limit, 9);
+  EXPECT_EQ(parts_[1].limit, 4);
 }
 
 // Where the store has denied one part, the others say what they would have said alone.
 TEST_F(FallbackStoreTest, EachPartThatDeniesHasAWaitOfItsOwn) {
   wrap({}, "sliding_log 5/1h & sliding_log 6/2h");
-  std::vector<Decision> parts(2);
-  const auto check = [&](std::int64_t cost) {
-    Request asked = request({.key = "k", .cost = cost});
-    asked.parts = parts;
-    Decision whole;
-    store_->decide({&asked, 1}, kStoreTime, {&whole, 1});
-    return whole;
-  };
+  const auto check = [&](std::int64_t cost) { return decide_with_parts({.cost = cost}); };
   const auto hour = std::chrono::hours(1);
   decide({.cost = 3});
   EXPECT_EQ(check(4).binding, 1);
-  EXPECT_LE(parts[0].retry_after, hour);
+  EXPECT_LE(parts_[0].retry_after, hour);
   inner_->lose_all();
   Decision whole = check(4);
   EXPECT_EQ(whole.binding, 1);
   EXPECT_GT(whole.retry_after, hour);
-  EXPECT_FALSE(parts[0].allowed);
-  EXPECT_EQ(parts[0].remaining, 2);
-  EXPECT_LE(parts[0].retry_after, hour) << "not the wait of the other part";
-  EXPECT_EQ(parts[1].retry_after, whole.retry_after);
+  EXPECT_FALSE(parts_[0].allowed);
+  EXPECT_EQ(parts_[0].remaining, 2);
+  EXPECT_LE(parts_[0].retry_after, hour) << "not the wait of the other part";
+  EXPECT_EQ(parts_[1].retry_after, whole.retry_after);
 
   inner_->lose_nothing();
   decide({.operation = Operation::kReset});
@@ -257,15 +251,15 @@ TEST_F(FallbackStoreTest, EachPartThatDeniesHasAWaitOfItsOwn) {
   EXPECT_EQ(check(3).binding, 0);
   inner_->lose_all();
   EXPECT_EQ(check(3).binding, 0) << "the store has denied it";
-  EXPECT_TRUE(parts[1].allowed);
-  EXPECT_EQ(parts[1].remaining, 3) << "nothing is taken";
+  EXPECT_TRUE(parts_[1].allowed);
+  EXPECT_EQ(parts_[1].remaining, 3) << "nothing is taken";
   EXPECT_TRUE(decide(Ask{}).allowed) << "less than was denied";
   whole = check(3);
   EXPECT_EQ(whole.binding, 1) << "it denies for longer now";
   EXPECT_GT(whole.retry_after, hour);
-  EXPECT_EQ(parts[1].retry_after, whole.retry_after);
-  EXPECT_FALSE(parts[0].allowed);
-  EXPECT_LE(parts[0].retry_after, hour);
+  EXPECT_EQ(parts_[1].retry_after, whole.retry_after);
+  EXPECT_FALSE(parts_[0].allowed);
+  EXPECT_LE(parts_[0].retry_after, hour);
 }
 
 TEST_F(FallbackStoreTest, AGroupTellsWhatEachAnswersByTheStoreAndInItsPlace) {

@@ -15,6 +15,7 @@
 #include <system_error>
 #include <vector>
 
+#include "testing/error_of.h"
 #include "testing/line_server.h"
 
 namespace {
@@ -56,12 +57,7 @@ std::string start_with_too_few_threads() {
   StreamServer server({{any_port(), line_handlers(), ""}}, {.threads = 4});
   const ::rlimit few{.rlim_cur = 3, .rlim_max = 3};
   if (::setrlimit(RLIMIT_NPROC, &few) != 0 || ::setuid(kNoOthers) != 0) return "no such user";
-  try {
-    server.start();
-  } catch (const std::system_error& error) {
-    return error.what();
-  }
-  return {};
+  return error_of<std::system_error>([&] { server.start(); });
 }
 
 TEST(ListeningTest, SaysThatThereAreTooFewThreads) {
@@ -80,13 +76,8 @@ TEST(ListeningTest, SaysThatThereAreTooFewThreads) {
 TEST(ListeningTest, RefusesAPortThatIsTaken) {
   StreamServer first = make_server(any_port());
   const Address taken = first.addresses()[0];
-  try {
-    make_server(taken);
-    FAIL() << "two servers on " << taken.text();
-  } catch (const ListenError& error) {
-    EXPECT_EQ(std::string(error.what()),
-              "cannot listen on " + taken.text() + ": Address already in use");
-  }
+  EXPECT_EQ(error_of<ListenError>([&] { make_server(taken); }),
+            "cannot listen on " + taken.text() + ": Address already in use");
   first.stop(milliseconds(0));
   EXPECT_EQ(make_server(taken).addresses()[0], taken);
 }

@@ -11,6 +11,7 @@
 #include "net/request_pipeline.h"
 #include "net/tls_client.h"
 #include "servers/certificates.h"
+#include "testing/error_of.h"
 #include "testing/request_pipeline_fixture.h"
 
 namespace sluice {
@@ -110,12 +111,8 @@ class RequestPipelineTlsTest : public RequestPipelineFixture {
   }
 
   std::string misuse(const Endpoint& endpoint) {
-    try {
-      RequestPipeline pipeline(context_, patient(endpoint), user_);
-    } catch (const std::runtime_error& error) {
-      return error.what();
-    }
-    return "";
+    return error_of<std::runtime_error>(
+        [&] { RequestPipeline pipeline(context_, patient(endpoint), user_); });
   }
 
   const servers::Certificates& files_ = servers::certificates();

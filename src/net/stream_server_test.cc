@@ -28,8 +28,10 @@ class StreamServerTest : public testing::Test {
  protected:
   void serve(const StreamServerOptions& options = {}) { serve(line_handlers(), options); }
   void serve(const MakeHandler& factory, const StreamServerOptions& options) {
-    server_ = std::make_unique<StreamServer>(
-        std::vector<Service>{{any_port(), factory, "no room\n"}}, options);
+    serve(Service{any_port(), factory, "no room\n"}, options);
+  }
+  void serve(const Service& service, const StreamServerOptions& options) {
+    server_ = std::make_unique<StreamServer>(std::vector<Service>{service}, options);
     server_->start();
   }
   Address address() const { return server_->addresses()[0]; }
@@ -63,16 +65,13 @@ class TimeoutTest : public StreamServerTest {
     const MakeHandler factory = [](const AcceptedStream&) {
       return std::make_unique<PatientHandler>();
     };
-    server_ = std::make_unique<StreamServer>(
-        std::vector<Service>{
-            {.address = any_port(),
-             .make_handler = factory,
-             .refusal = "no room\n",
-             .timeouts = timeouts,
-             .on_event = [ended = ended_](ConnectionEvent why) { ++(*ended)[why]; }}},
-        StreamServerOptions{
-            .limits = {.stuck_timeout = milliseconds(50), .sweep_interval = milliseconds(5)}});
-    server_->start();
+    StreamServerTest::serve(
+        Service{.address = any_port(),
+                .make_handler = factory,
+                .refusal = "no room\n",
+                .timeouts = timeouts,
+                .on_event = [ended = ended_](ConnectionEvent why) { ++(*ended)[why]; }},
+        {.limits = {.stuck_timeout = milliseconds(50), .sweep_interval = milliseconds(5)}});
   }
 
   /// How many connections have ended for each reason. Read it only after the server is stopped.
@@ -135,15 +134,23 @@ class LoginHandler final : public LineHandler {
   bool awaits_login_ = true;
 };
 
-TEST_F(TimeoutTest, ClosesWhereThePeerDoesNotSayWhoItIs) {
-  std::atomic<int> timeouts = 0;
-  const MakeHandler factory = [&](const AcceptedStream&) {
-    return std::make_unique<LoginHandler>(timeouts);
-  };
-  server_ = std::make_unique<StreamServer>(
-      std::vector<Service>{{any_port(), factory, "", {.login = std::chrono::seconds(1)}}},
-      StreamServerOptions{.limits = {.sweep_interval = milliseconds(5)}});
-  server_->start();
+class LoginTest : public StreamServerTest {
+ protected:
+  ~LoginTest() override { server_.reset(); }
+
+  void serve(milliseconds sweep_interval) {
+    const MakeHandler factory = [this](const AcceptedStream&) {
+      return std::make_unique<LoginHandler>(timeouts_);
+    };
+    StreamServerTest::serve(Service{any_port(), factory, "", {.login = std::chrono::seconds(1)}},
+                            {.limits = {.sweep_interval = sweep_interval}});
+  }
+
+  std::atomic<int> timeouts_ = 0;
+};
+
+TEST_F(LoginTest, ClosesWhereThePeerDoesNotSayWhoItIs) {
+  serve(milliseconds(5));
   Client known(address());
   EXPECT_TRUE(known.echoes("login\n"));
   Client silent(address());
@@ -153,7 +160,7 @@ TEST_F(TimeoutTest, ClosesWhereThePeerDoesNotSayWhoItIs) {
   while (busy.send("ping\n") && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   EXPECT_LT(std::chrono::steady_clock::now(), end);
   EXPECT_EQ(silent.read_all(), "");
-  EXPECT_EQ(timeouts, 2);
+  EXPECT_EQ(timeouts_, 2);
   EXPECT_TRUE(known.echoes("logout\n"));
   EXPECT_TRUE(known.echoes("login\n"));
   // A peer that has logged out is given the same time again.
@@ -161,20 +168,13 @@ TEST_F(TimeoutTest, ClosesWhereThePeerDoesNotSayWhoItIs) {
   EXPECT_TRUE(former.echoes("login\n"));
   EXPECT_TRUE(former.echoes("logout\n"));
   EXPECT_EQ(former.read_all(), "");
-  EXPECT_EQ(timeouts, 3);
+  EXPECT_EQ(timeouts_, 3);
   EXPECT_TRUE(known.echoes("a\n"));
 }
 
 // It is nearly always unknown when the server looks, but never for long.
-TEST_F(TimeoutTest, ALoginBeginsTheTimeAnew) {
-  std::atomic<int> timeouts = 0;
-  const MakeHandler factory = [&](const AcceptedStream&) {
-    return std::make_unique<LoginHandler>(timeouts);
-  };
-  server_ = std::make_unique<StreamServer>(
-      std::vector<Service>{{any_port(), factory, "", {.login = std::chrono::seconds(1)}}},
-      StreamServerOptions{.limits = {.sweep_interval = milliseconds(100)}});
-  server_->start();
+TEST_F(LoginTest, BeginsTheTimeAnew) {
+  serve(milliseconds(100));
   Client client(address());
   const auto end = std::chrono::steady_clock::now() + milliseconds(1'500);
   bool is_served = true;
@@ -183,7 +183,7 @@ TEST_F(TimeoutTest, ALoginBeginsTheTimeAnew) {
     for (int i = 0; i < 30; ++i) is_served = is_served && client.echoes("ping\n");
   }
   EXPECT_TRUE(is_served);
-  EXPECT_EQ(timeouts, 0);
+  EXPECT_EQ(timeouts_, 0);
 }
 
 TEST_F(TimeoutTest, StopsWhileItWatches) {

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "servers/certificates.h"
+#include "testing/error_of.h"
 #include "testing/line_server.h"
 
 namespace sluice {
@@ -146,16 +147,18 @@ class TlsServerTest : public testing::Test {
   }
   void serve(const MakeHandler& factory, const TlsServerFiles& files,
              const ConnectionLimits& limits = {}) {
+    options_.limits = limits;
     server_ = std::make_unique<StreamServer>(
         std::vector<Service>{{.address = any_port(),
                               .make_handler = factory,
                               .refusal = "no room\n",
+                              .timeouts = timeouts_,
                               .tls = std::make_shared<TlsServer>(files),
                               .on_event =
                                   [this](ConnectionEvent event) {
                                     failures_ += event == ConnectionEvent::kHandshakeFailed ? 1 : 0;
                                   }}},
-        StreamServerOptions{.threads = threads_, .limits = limits});
+        options_);
     server_->start();
   }
   Address address() const { return server_->addresses()[0]; }
@@ -164,7 +167,8 @@ class TlsServerTest : public testing::Test {
     return told_;
   }
 
-  std::size_t threads_ = 2;
+  StreamServerOptions options_{.threads = 2};
+  StreamTimeouts timeouts_;
   std::atomic<unsigned> failures_ = 0;
   std::mutex mutex_;
   std::vector<std::string> told_;         // The certificate of each connection, in order.
@@ -334,7 +338,7 @@ class HeldHandler final : public LineHandler {
 };
 
 TEST_F(TlsServerTest, SendsAReplyThatComesLaterThanWrongBytes) {
-  threads_ = 1;
+  options_.threads = 1;
   HeldHandler::Shared shared;
   const MakeHandler factory = [&](AcceptedStream stream) {
     return std::make_unique<HeldHandler>(shared, std::move(stream.wake));
@@ -382,14 +386,8 @@ TEST_F(TlsServerTest, ClosesWhereTheRestOfARecordDoesNotCome) {
   const MakeHandler factory = [](const AcceptedStream&) {
     return std::make_unique<TimeTellingHandler>();
   };
-  server_ = std::make_unique<StreamServer>(
-      std::vector<Service>{{.address = any_port(),
-                            .make_handler = factory,
-                            .refusal = "",
-                            .timeouts = {.request = milliseconds(50)},
-                            .tls = std::make_shared<TlsServer>(server_files())}},
-      StreamServerOptions{.limits = {.sweep_interval = milliseconds(5)}});
-  server_->start();
+  timeouts_.request = milliseconds(50);
+  serve(factory, server_files(), {.sweep_interval = milliseconds(5)});
   TlsTestClient idle(address());
   EXPECT_TRUE(idle.echoes("a\n"));
   TlsTestClient renewed(address());
@@ -413,13 +411,8 @@ TEST_F(TlsServerTest, ClosesWhereTheRestOfARecordDoesNotCome) {
 }
 
 TEST_F(TlsServerTest, SaysNothingUnencryptedWhenItIsFull) {
-  server_ = std::make_unique<StreamServer>(
-      std::vector<Service>{{.address = any_port(),
-                            .make_handler = line_handlers(),
-                            .refusal = "no room\n",
-                            .tls = std::make_shared<TlsServer>(server_files())}},
-      StreamServerOptions{.max_connections = 1});
-  server_->start();
+  options_.max_connections = 1;
+  serve();
   TlsTestClient client(address());
   EXPECT_TRUE(client.echoes("a\n"));
   Client second(address());
@@ -486,12 +479,7 @@ class TlsFilesTest : public TlsServerTest {
     return {.certificate = folder_ + "/pem", .key = folder_ + "/key", .client_ca = ""};
   }
   static std::string refusal(const TlsServerFiles& files) {
-    try {
-      const TlsServer server(files);
-    } catch (const std::runtime_error& error) {
-      return error.what();
-    }
-    return "";
+    return error_of<std::runtime_error>([&] { const TlsServer server(files); });
   }
 
   const std::string folder_ = temporary_path("tls");

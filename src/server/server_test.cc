@@ -2,19 +2,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <string>
-#include <string_view>
 
 #include "servers/certificates.h"
 #include "service/limit_registry.h"
 #include "stores/memory/memory_store.h"
 #include "testing/error_of.h"
-#include "testing/unique_fd.h"
+#include "testing/line_server.h"
 
 namespace sluice {
 namespace {
@@ -134,26 +132,16 @@ TEST(ServerTest, RefusesInvalidOptions) {
 }
 
 TEST(ServerTest, AnswersRespUntilItIsStopped) {
-  const std::string path =
-      testing::TempDir() + "sluice_server_" + std::to_string(::getpid()) + ".sock";
-  Server server(on("unix:" + path));
+  const Address address{Address::Family::kUnix, temporary_path("server.sock"), 0};
+  Server server(on("unix:" + address.host));
   server.start();
-  const UniqueFd client(::socket(AF_UNIX, SOCK_STREAM, 0));
-  sockaddr_un to{};
-  to.sun_family = AF_UNIX;
-  path.copy(to.sun_path, sizeof(to.sun_path) - 1);
-  ASSERT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
-  const std::string_view request = "PING\r\nCL.THROTTLE user 15 30 60\r\n";
-  ASSERT_EQ(::send(client.get(), request.data(), request.size(), 0),
-            static_cast<ssize_t>(request.size()));
-  const std::string_view expected = "+PONG\r\n*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n";
-  std::string answer(expected.size(), '\0');
-  ASSERT_EQ(::recv(client.get(), answer.data(), answer.size(), MSG_WAITALL),
-            static_cast<ssize_t>(answer.size()));
-  EXPECT_EQ(answer, expected);
+  Client client(address);
+  ASSERT_TRUE(client.send("PING\r\nCL.THROTTLE user 15 30 60\r\n"));
+  const std::string expected = "+PONG\r\n*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n";
+  EXPECT_EQ(client.read(expected.size()), expected);
   server.stop(std::chrono::milliseconds(1000));
-  EXPECT_EQ(::recv(client.get(), answer.data(), 1, 0), 0);
-  EXPECT_NE(::access(path.c_str(), F_OK), 0);
+  EXPECT_EQ(client.read_all(), "");
+  EXPECT_FALSE(std::filesystem::exists(address.host));
 }
 
 }  // namespace

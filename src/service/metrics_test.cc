@@ -8,15 +8,13 @@
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <regex>
-#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "service/metrics_text.h"
 #include "service/server_context.h"
-#include "testing/no_replies.h"
+#include "testing/ask_batch.h"
 #include "testing/served_store.h"
 
 namespace sluice {
@@ -25,13 +23,17 @@ namespace {
 using testing::ElementsAre;
 using testing::Pair;
 
-/// Parses a text in Prometheus's format. If the text breaks the format's rules, the test fails.
+/// The samples of a text in Prometheus's format.
 class Exposition {
  public:
   explicit Exposition(const std::string& text) {
-    EXPECT_TRUE(text.ends_with('\n'));
     std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) read(line);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with('#')) continue;
+      const std::size_t blank = line.rfind(' ');
+      EXPECT_TRUE(samples.try_emplace(line.substr(0, blank), line.substr(blank + 1)).second)
+          << "twice: " << line;
+    }
   }
 
   /// By name and labels, as they are written.
@@ -45,40 +47,6 @@ class Exposition {
     }
     return found;
   }
-
- private:
-  void read(const std::string& line) {
-    static const std::regex help_line(R"(# HELP ([a-zA-Z_:][a-zA-Z0-9_:]*) \S.*\.)");
-    static const std::regex type_line(R"(# TYPE (\S+) (counter|gauge|histogram))");
-    static const std::regex sample_line(
-        R"re(([a-zA-Z_:][a-zA-Z0-9_:]*)(\{([a-z_]+="([^"\\]|\\[\\"n])*",?)+\})? (\S+))re");
-    std::smatch parts;
-    if (std::regex_match(line, parts, help_line)) {
-      family_ = parts[1];
-      EXPECT_TRUE(helps_.insert(family_).second) << line;
-    } else if (std::regex_match(line, parts, type_line)) {
-      EXPECT_EQ(parts[1], family_) << line;
-      EXPECT_TRUE(types_.try_emplace(family_, parts[2]).second) << line;
-    } else if (std::regex_match(line, parts, sample_line)) {
-      read_sample(parts[1], parts[2], parts[5]);
-    } else {
-      ADD_FAILURE() << "not a line of the format: " << line;
-    }
-  }
-
-  void read_sample(const std::string& name, const std::string& labels, const std::string& value) {
-    std::string family = name;
-    if (types_[family_] == "histogram") {
-      family = std::regex_replace(name, std::regex("_(bucket|sum|count)$"), "");
-    }
-    EXPECT_EQ(family, family_) << "a sample outside its family";
-    EXPECT_NO_THROW(std::stod(value)) << value;
-    EXPECT_TRUE(samples.try_emplace(name + labels, value).second) << name << labels;
-  }
-
-  std::string family_;
-  std::set<std::string> helps_;
-  std::map<std::string, std::string> types_;
 };
 
 class MetricsTest : public testing::Test {
@@ -87,12 +55,8 @@ class MetricsTest : public testing::Test {
     ThreadContext& own = context.thread(1);
     for (int i = 0; i < count; ++i) {
       const auto& found = own.limits.find(limit);
-      std::string output;
-      NoReplies replies;
-      own.batch.clear();
       own.batch.add(found->request(key), {.limit = found->number}, found);
-      own.batch.ask(
-          replies, [] {}, output);
+      ask_batch(own, *store);
     }
   }
   Exposition metrics() const { return Exposition(metrics_text(context)); }
@@ -157,15 +121,8 @@ TEST_F(MetricsTest, TimesEachBatchOfAStoreThatAnswersLater) {
   ThreadContext& own = server.thread(0);
   const auto& limit = own.limits.find("login");
   for (int i = 0; i < 3; ++i) {
-    NoReplies replies;
-    std::string output;
-    own.batch.clear();
     for (const char* key : {"ann", "bob"}) own.batch.add(limit->request(key), {}, limit);
-    const auto pending = own.batch.ask(
-        replies, [] {}, output);
-    ASSERT_NE(pending, nullptr);
-    ASSERT_TRUE(later->answer());
-    pending->get().write(replies, own.counters, output);
+    ask_batch(own, *later);
   }
   const auto counts = server.durations().decisions;
   EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}), 6U);

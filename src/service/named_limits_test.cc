@@ -13,6 +13,7 @@
 
 #include "service/server_context.h"
 #include "stores/memory/memory_store.h"
+#include "testing/ask_batch.h"
 #include "testing/error_of.h"
 #include "testing/served_store.h"
 
@@ -101,14 +102,7 @@ class NamedLimitsTest : public testing::TestWithParam<bool> {
 
   /// Makes the store decide the added requests, and returns the last decision.
   Decision ask() {
-    std::string output;
-    const auto pending = thread().batch.ask(
-        replies, [] {}, output);
-    if (pending != nullptr) {
-      while (!pending->is_ready() && store->answer()) {
-      }
-      pending->get().write(replies, thread().counters, output);
-    }
+    ask_batch(thread(), *store, replies);
     return replies.decisions.empty() ? Decision() : replies.decisions.back();
   }
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "stores/memory/memory_store.h"
-#include "testing/no_replies.h"
+#include "testing/ask_batch.h"
 #include "testing/served_store.h"
 
 namespace sluice {
@@ -36,14 +36,8 @@ class ServerContextTest : public testing::Test {
     Request request = found->request(key);
     request.operation = operation;
     request.cost = cost;
-    std::string output;
-    NoReplies replies;
     own.batch.add(request, {.limit = found->number}, found);
-    const auto pending = own.batch.ask(
-        replies, [] {}, output);
-    if (pending == nullptr) return;
-    ASSERT_TRUE(store->answer());
-    pending->get().write(replies, own.counters, output);
+    ask_batch(own, *store);
   }
 
   std::shared_ptr<ScriptedStore> store = later_store();

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/store.h"
+#include "sluice/store.h"
 
 namespace sluice {
 

@@ -31,6 +31,15 @@ struct Reply {
   }
 };
 
+/// The text that a body has as the value of this member; "(none)" where it has none.
+inline std::string value_of(std::string_view body, const std::string& member) {
+  const std::string mark = "\"" + member + "\":\"";
+  const std::size_t at = body.find(mark);
+  if (at == std::string::npos) return "(none)";
+  const std::size_t begin = at + mark.size();
+  return std::string(body.substr(begin, body.find('"', begin) - begin));
+}
+
 /// Cuts responses apart by their lengths; `heads_only`: they answer HEAD.
 inline std::vector<Reply> replies_in(std::string_view bytes, bool heads_only = false) {
   std::vector<Reply> replies;

@@ -43,12 +43,12 @@ class Limited {
   Request request(std::string_view key, std::int64_t cost = 1) {
     return {.limit = &limit_.definition(), .space = space_.get(), .key = key, .cost = cost};
   }
-  Decision check(std::string_view key, std::int64_t cost = 1) {
-    const Request asked = request(key, cost);
+  Decision decide(const Request& asked) {
     Decision decision;
     store_.decide({&asked, 1}, kStoreTime, {&decision, 1});
     return decision;
   }
+  Decision check(std::string_view key, std::int64_t cost = 1) { return decide(request(key, cost)); }
   // Asks without waiting.
   std::future<Answer> submit(std::string_view key) {
     const Request asked = request(key);
@@ -61,6 +61,7 @@ class Limited {
     return answer->get_future();
   }
   RedisStore& store() { return store_; }
+  const std::shared_ptr<Space>& space() const { return space_; }
 
  private:
   const Limit limit_;

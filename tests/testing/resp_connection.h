@@ -72,6 +72,41 @@ class TestConnection {
   Handler handler_;
 };
 
+/// A peer and a connection around its handler, over a store that may answer later.
+class TestPeer {
+ public:
+  explicit TestPeer(std::shared_ptr<ThreadState> thread)
+      : handler_(std::move(thread), 7, {.wake = [wakes = wakes] { ++*wakes; }}) {}
+
+  /// Further bytes arrive.
+  void send(std::string_view bytes) {
+    input_ += bytes;
+    if (next != StreamHandler::Next::kLater) go_on();
+  }
+
+  /// Each call gets the input in new memory, so that the address sanitizer reports a reference to
+  /// the former one.
+  void go_on() {
+    do {
+      const auto input = std::make_unique<char[]>(input_.size());
+      input_.copy(input.get(), input_.size());
+      const auto progress = handler_.on_data({input.get(), input_.size()}, output);
+      input_.erase(0, progress.consumed);
+      next = progress.next;
+    } while (next == StreamHandler::Next::kMore);
+  }
+
+  std::string take_output() { return std::exchange(output, {}); }
+
+  std::string output;
+  StreamHandler::Next next = StreamHandler::Next::kNeedMore;
+  std::shared_ptr<int> wakes = std::make_shared<int>(0);
+
+ private:
+  Handler handler_;
+  std::string input_;
+};
+
 /// A reply that is an array of integers.
 inline std::string integers(std::initializer_list<std::int64_t> numbers) {
   std::string reply = "*" + std::to_string(numbers.size()) + "\r\n";

@@ -141,15 +141,10 @@ TEST_F(UsersTest, ProxiesHaveAHeaderOfTheirOwn) {
 // further.
 TEST_F(UsersTest, CommitMoreThanTheyReservedUpToABound) {
   const auto reserve = [&](const std::string& key, int cost) {
-    const std::string mark = R"("reservation":")";
-    const std::string body = connection_
-                                 .ask_one(post("/v1/reserve",
-                                               R"({"limit":"login","key":")" + key +
-                                                   R"(","cost":)" + std::to_string(cost) + "}",
-                                               bearer("secret")))
-                                 .body;
-    const std::size_t begin = body.find(mark) + mark.size();
-    return body.substr(begin, body.find('"', begin) - begin);
+    const std::string body =
+        R"({"limit":"login","key":")" + key + R"(","cost":)" + std::to_string(cost) + "}";
+    const Reply reply = connection_.ask_one(post("/v1/reserve", body, bearer("secret")));
+    return value_of(reply.body, "reservation");
   };
   const auto commit = [&](const std::string& name, const std::string& cost,
                           const std::string& token) {

@@ -203,14 +203,6 @@ TEST_F(EndpointsTest, ChecksAllOrNothing) {
   EXPECT_EQ(twice.status, 400) << twice.body;
 }
 
-std::string value_of(const std::string& body, const std::string& member) {
-  const std::string mark = "\"" + member + "\":\"";
-  const std::size_t at = body.find(mark);
-  if (at == std::string::npos) return "(none)";
-  const std::size_t begin = at + mark.size();
-  return body.substr(begin, body.find('"', begin) - begin);
-}
-
 TEST_F(EndpointsTest, ReservesAndCommits) {
   const std::string reserved = members("/v1/reserve", kBob + R"(,"cost":3})");
   EXPECT_THAT(reserved, HasSubstr(decision("true", 5, 2, "0", 600)));

@@ -333,10 +333,7 @@ class LaterCommitTest : public LaterHandlerTest {
   std::string commit_for(const std::string& key) {
     connection.send(post("/v1/reserve", R"({"limit":"login","key":")" + key + "\"}"));
     EXPECT_TRUE(store->answer());
-    const std::string body = connection.ask_one("").body;
-    constexpr std::string_view kMember = R"("reservation":")";
-    const std::size_t begin = body.find(kMember) + kMember.size();
-    const std::string name = body.substr(begin, body.find('"', begin) - begin);
+    const std::string name = value_of(connection.ask_one("").body, "reservation");
     return post("/v1/commit", R"({"reservation":")" + name + R"(","cost":0})");
   }
 };

@@ -107,27 +107,18 @@ TEST_F(AccessTest, AsksAgainOnceTheUserIsRemoved) {
 TEST_F(AccessTest, ACommandThatHasBegunIsCarriedOutToItsEnd) {
   const auto store = later_store();
   const auto thread = thread_over(store, users());
-  Handler handler(thread, 7, {.wake = [] {}});
+  TestPeer peer(thread);
   std::string input = "AUTH operator other\r\nDEL";
   for (int i = 0; i < 60; ++i) input += " k" + std::to_string(i);
-  input += "\r\nPING\r\n";
-  std::string output;
-  const auto go_on = [&] {
-    StreamHandler::Progress progress{.consumed = 0, .next = StreamHandler::Next::kMore};
-    while (progress.next == StreamHandler::Next::kMore) {
-      progress = handler.on_data(input, output);
-      input.erase(0, progress.consumed);
-    }
-  };
-  go_on();
+  peer.send(input + "\r\nPING\r\n");
   thread->server->access().users().replace(
       std::make_shared<const Access::Users>(Access::Users{users()[0]}));
   while (store->pending() != 0) {
     ASSERT_TRUE(store->answer());
-    go_on();
+    peer.go_on();
   }
-  EXPECT_EQ(output, "+OK\r\n:0\r\n" + std::string(kNoAuthReply));
-  EXPECT_EQ(input, "");
+  EXPECT_EQ(peer.output, "+OK\r\n:0\r\n" + std::string(kNoAuthReply));
+  EXPECT_EQ(peer.next, StreamHandler::Next::kNeedMore);
 }
 
 TEST_F(AccessTest, ForgetsTheUserOnReset) {

@@ -15,41 +15,6 @@ namespace {
 using testing::ElementsAre;
 using Next = StreamHandler::Next;
 
-/// A peer, and a connection around its handler.
-class TestPeer {
- public:
-  explicit TestPeer(std::shared_ptr<ThreadState> thread)
-      : handler_(std::move(thread), 7, {.wake = [wakes = wakes] { ++*wakes; }}) {}
-
-  /// Further bytes arrive.
-  void send(std::string_view bytes) {
-    input_ += bytes;
-    if (next != Next::kLater) go_on();
-  }
-
-  /// Each call gets the input in new memory, so that the address sanitizer reports a reference to
-  /// the former one.
-  void go_on() {
-    do {
-      const auto input = std::make_unique<char[]>(input_.size());
-      input_.copy(input.get(), input_.size());
-      const auto progress = handler_.on_data({input.get(), input_.size()}, output);
-      input_.erase(0, progress.consumed);
-      next = progress.next;
-    } while (next == Next::kMore);
-  }
-
-  std::string take_output() { return std::exchange(output, {}); }
-
-  std::string output;
-  Next next = Next::kNeedMore;
-  std::shared_ptr<int> wakes = std::make_shared<int>(0);
-
- private:
-  Handler handler_;
-  std::string input_;
-};
-
 class LaterRepliesTest : public testing::Test {
  protected:
   /// The replies of a handler over a store that answers at once.

@@ -105,6 +105,10 @@ class CasExecutorTest : public testing::Test {
   void answer(std::string_view reply) {
     on_worker([&] { std::exchange(call_, nullptr)->on_reply(reply); });
   }
+  void exchange(std::string_view reply) {
+    sent();
+    answer(reply);
+  }
   void lose(Loss loss) {
     on_worker([&] {
       std::exchange(call_, nullptr)->on_lost(loss, kGone);
@@ -138,10 +142,8 @@ class CasExecutorTest : public testing::Test {
   // Has written the key's first value, in two round trips.
   void write_first(std::string_view key, std::int64_t units, std::uint64_t token) {
     const Ask& first = ask(key, units);
-    sent();
-    answer("EN\r\nMN\r\n");
-    sent();
-    answer("HD c" + std::to_string(token) + " O0\r\nMN\r\n");
+    exchange("EN\r\nMN\r\n");
+    exchange("HD c" + std::to_string(token) + " O0\r\nMN\r\n");
     ASSERT_TRUE(first.is_answered);
   }
 
@@ -171,14 +173,12 @@ TEST_F(CasExecutorTest, AKeyThatWasWrittenByALaterClockIsNoticed) {
   const std::int64_t now_s = wall_now() / kSecondNs;
   write_first("other", 1, 3);
   ask("k");
-  sent();
-  answer(value(1, 7, now_s));
+  exchange(value(1, 7, now_s));
   EXPECT_THAT(sent(), HasSubstr(" F" + std::to_string(now_s / 1000)));
   answer("HD c8 O0\r\nMN\r\n");
   EXPECT_EQ(health().clock_behind, 0U);
   ask("later");
-  sent();
-  answer(value(1, 9, now_s + 30));
+  exchange(value(1, 9, now_s + 30));
   EXPECT_EQ(health().clock_behind, 1U);
   EXPECT_EQ(health().late_clock, "this process's clock");
   EXPECT_GT(health().clock_lag, 1s);
@@ -213,10 +213,8 @@ TEST_F(CasExecutorTest, ALostRaceIsJudgedByWhatTheWinnerWrote) {
       answer(std::string(lost) + "\r\nMN\r\n");
       EXPECT_FALSE(first.is_answered);
     }
-    sent();
-    answer(value(2, 9));
-    sent();
-    answer("HD O0\r\nMN\r\n");
+    exchange(value(2, 9));
+    exchange("HD O0\r\nMN\r\n");
     EXPECT_EQ(first.decision.remaining, 1);
     EXPECT_TRUE(second->is_answered);
     EXPECT_FALSE(second->decision.allowed);
@@ -251,8 +249,7 @@ TEST_F(CasExecutorTest, ACallerWhoseKeyPausesIsToldOfTheRaces) {
   on_worker([&] { executor_.route(own_request_); });
   std::string why;
   for (unsigned lost = 1; lost <= CasExecutor::kLossesBeforePause; ++lost) {
-    sent();
-    answer(value(1, lost));
+    exchange(value(1, lost));
     sent();
     on_worker([&] {
       std::exchange(call_, nullptr)->on_reply("EX O0\r\nMN\r\n");
@@ -274,8 +271,7 @@ TEST_F(CasExecutorTest, ACallerWhoseKeyPausesIsToldOfTheRaces) {
 // A server that comes back counts its tokens from 1, so an old one might fit a new value.
 TEST_F(CasExecutorTest, ATokenIsNotTakenToAnotherConnection) {
   const Ask& asked = ask("k");
-  sent();
-  answer(value(1, 3));
+  exchange(value(1, 3));
   reconnect();
   EXPECT_EQ(sent(), kRead);
   answer("EN\r\nMN\r\n");
@@ -307,12 +303,10 @@ TEST_F(ImpatientCasExecutorTest, RoundsWithoutCallersAreBounded) {
 TEST_F(CasExecutorTest, AnErrorFailsItsKeyAlone) {
   const Ask& a = ask("a");
   const Ask& b = ask("b");
-  sent();
-  answer("SERVER_ERROR busy\r\nEN O1\r\nMN\r\n");
+  exchange("SERVER_ERROR busy\r\nEN O1\r\nMN\r\n");
   EXPECT_EQ(a.error, "memcached a:1: SERVER_ERROR busy");
   EXPECT_FALSE(b.is_answered);
-  sent();
-  answer("SERVER_ERROR out of memory storing object\r\nMN\r\n");
+  exchange("SERVER_ERROR out of memory storing object\r\nMN\r\n");
   EXPECT_EQ(b.decision.source, Source::kUnavailable);
   EXPECT_THAT(b.error, HasSubstr("out of memory"));
 }
@@ -321,8 +315,7 @@ TEST_F(ImpatientCasExecutorTest, ALateReplyAnswersNoRequest) {
   const Ask& asked = ask("k");
   while (!asked.is_answered) on_worker([] {});
   EXPECT_EQ(asked.error, "memcached a:1 did not answer within 1h");
-  sent();
-  answer("EN\r\nMN\r\n");
+  exchange("EN\r\nMN\r\n");
   EXPECT_TRUE(is_quiet());
 }
 
@@ -492,8 +485,7 @@ TEST_F(CasExecutorTest, ADenialIsNotTakenFromMemory) {
 TEST_F(CasExecutorTest, AKeyThatOthersWriteIsReadFirst) {
   write_first("k", 1, 70);
   ask("k");
-  sent();
-  answer("EX O0\r\nMN\r\n");
+  exchange("EX O0\r\nMN\r\n");
   std::uint64_t own = 0;
   for (const std::uint64_t found : {80, 90, 91}) {
     const Ask& asked = ask("k");

@@ -20,35 +20,24 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // One permit a key, in a store of its own.
-class Permits {
+class Permits : public Limited {
  public:
   explicit Permits(const RedisOptions& options, const std::string& expression = "concurrency 1")
-      : store_(options),
-        limit_(expression, "test"),
-        space_(store_.open_space(limit_.definition())) {}
+      : Limited(options, expression) {}
 
   bool ask(std::string_view key, Operation operation, PermitId permit) {
-    const Request request{.limit = &limit_.definition(),
-                          .space = space_.get(),
-                          .key = key,
-                          .operation = operation,
-                          .permit = permit};
-    Decision decision;
-    store_.decide({&request, 1}, kStoreTime, {&decision, 1});
-    return decision.allowed;
+    Request asked = request(key);
+    asked.operation = operation;
+    asked.permit = permit;
+    return decide(asked).allowed;
   }
   bool acquire(std::string_view key, PermitId permit) { return ask(key, Operation::kTake, permit); }
   bool release(std::string_view key, PermitId permit) {
     return ask(key, Operation::kRelease, permit);
   }
   std::unique_ptr<Watch> watch(std::string_view key, std::function<void()> released) {
-    return store_.watch(space_, key, std::move(released));
+    return store().watch(space(), key, std::move(released));
   }
-
- private:
-  RedisStore store_;
-  Limit limit_;
-  std::shared_ptr<Space> space_;
 };
 
 // Counts its calls, and waits for them.

@@ -388,6 +388,13 @@ TEST_F(RemoteWorkerTest, ManyThreadsAskAtOnce) {
 class RemoteWorkerDeadlineTest : public RemoteWorkerTest {
  protected:
   RemoteWorkerDeadlineTest() : RemoteWorkerTest(20ms) {}
+
+  // Takes longer than the deadline.
+  static void be_late() {
+    const auto late = RemoteWorker::Clock::now() + 30ms;
+    while (RemoteWorker::Clock::now() < late) {
+    }
+  }
 };
 
 TEST_F(RemoteWorkerDeadlineTest, ARequestWithoutADecisionByThenIsAbandoned) {
@@ -400,11 +407,7 @@ TEST_F(RemoteWorkerDeadlineTest, ARequestWithoutADecisionByThenIsAbandoned) {
 }
 
 TEST_F(RemoteWorkerDeadlineTest, AnArrivedReplyCountsEvenIfTheThreadIsLate) {
-  router_.when_routed = [] {
-    const auto late = RemoteWorker::Clock::now() + 30ms;
-    while (RemoteWorker::Clock::now() < late) {
-    }
-  };
+  router_.when_routed = be_late;
   EXPECT_EQ(ask({"soon"}).error, "");
   EXPECT_EQ(submit({"soon"}).get().error, "");
   EXPECT_EQ(router_.abandoned, 0U);
@@ -425,11 +428,7 @@ TEST_F(RemoteWorkerDeadlineTest, CountsWhoWasLate) {
     return now;
   };
   EXPECT_EQ(health().late_server + health().late_here, 2U);
-  router_.when_routed = [] {
-    const auto late = RemoteWorker::Clock::now() + 30ms;
-    while (RemoteWorker::Clock::now() < late) {
-    }
-  };
+  router_.when_routed = be_late;
   const std::uint64_t before = health().late_here;
   ask({"silence"});
   EXPECT_EQ(health().late_here, before + 1);
@@ -477,11 +476,7 @@ TEST(RemoteStore, SaysOfAGroupWhetherItMayHaveBeenCharged) {
 // A completion may take long: the deadline of the next request does not count that time.
 TEST_F(RemoteWorkerDeadlineTest, TheTimeACompletionTakesIsNotThatOfTheNextRequest) {
   std::promise<Answers> again;
-  submit({"later"}, [](const Batch&) {
-    const auto late = RemoteWorker::Clock::now() + 30ms;
-    while (RemoteWorker::Clock::now() < late) {
-    }
-  });
+  submit({"later"}, [](const Batch&) { be_late(); });
   submit({"later"}, [&](const Batch&) {
     submit({"soon"}, [&](const Batch& batch) { again.set_value({{}, batch.error()}); });
   });

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sluice/limit.h"
+#include "testing/error_of.h"
 
 namespace sluice {
 namespace {
@@ -27,13 +28,8 @@ class Registry : public testing::Test {
   std::shared_ptr<TestSpace> open(std::string_view expression, std::string_view name) {
     return registry_.open(Limit(expression, name).definition());
   }
-  std::string error_of(std::string_view expression, std::string_view name) {
-    try {
-      open(expression, name);
-    } catch (const StoreError& error) {
-      return error.what();
-    }
-    return "";
+  std::string refusal(std::string_view expression, std::string_view name) {
+    return error_of([&] { open(expression, name); });
   }
 
   SpaceRegistry<TestSpace> registry_{{.store = "some store", .prefix = "app"}};
@@ -48,7 +44,7 @@ TEST_F(Registry, OneNameIsOneSpaceWhileItIsHeld) {
 
 TEST_F(Registry, AnotherAlgorithmHasToWaitUntilItIsFree) {
   auto space = open("token_bucket 5/1h", "login");
-  EXPECT_EQ(error_of("sliding_log 5/1h", "login"),
+  EXPECT_EQ(refusal("sliding_log 5/1h", "login"),
             "some store: the keys of 'login' are those of 'token_bucket 5/1h', which "
             "'sliding_log 5/1h' cannot take over while others use them");
   space.reset();
@@ -71,7 +67,7 @@ TEST_F(Registry, IsFullOnlyOfSpacesThatAreHeld) {
   for (std::size_t i = 0; i < decltype(registry_)::kMaxSpaces; ++i) {
     held.push_back(open("token_bucket 5/1h", "n" + std::to_string(i)));
   }
-  EXPECT_EQ(error_of("token_bucket 5/1h", "more"),
+  EXPECT_EQ(refusal("token_bucket 5/1h", "more"),
             "some store: 16384 limits are in use, the most it can keep apart");
   EXPECT_EQ(open("token_bucket 5/1h", "n7"), held[7]);
   held.pop_back();
