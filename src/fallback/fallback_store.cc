@@ -147,7 +147,13 @@ class FallbackStore::Settling {
       return;
     }
     learn(subjects[0], request, decision, decision.allowed);
-    if (is_lost) answer_by_policy(subjects, requests, decision);
+    if (!is_lost) return;
+    const bool may_be_lent = decision.taken == kTakenUnknown &&
+                             FallbackSpace::of(subjects[0]).lends &&
+                             takes(request.operation, request.cost);
+    answer_by_policy(subjects, requests, decision);
+    // Its caller releases it in the inner store.
+    if (may_be_lent) decision.taken = kTakenUnknown;
   }
 
   void settle_group(Requests requests, Decision& decision) {

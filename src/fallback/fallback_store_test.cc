@@ -626,6 +626,21 @@ TEST_F(FallbackPermitsTest, WhatMayHaveBeenGivenLateIsReleasedByTheStoreAlone) {
   EXPECT_TRUE(renew(1, Source::kLocal).allowed);
 }
 
+// Its caller then releases it in the store.
+TEST_F(FallbackPermitsTest, AnAnswerSaysWhetherTheStoreMayHaveGivenOne) {
+  for (const OnFailure policy : {OnFailure::kLocal, OnFailure::kAllow, OnFailure::kDeny}) {
+    wrap({.on_failure = policy}, "concurrency 1");
+    for (const std::int64_t taken : {std::int64_t{0}, kTakenUnknown}) {
+      inner_->says = [&](const Request&) {
+        return Decision{.source = Source::kUnavailable, .taken = taken};
+      };
+      EXPECT_EQ(acquire(1).taken, taken);
+      EXPECT_EQ(decide({.cost = 0}, kStart).taken, 0) << "a peek takes none";
+      EXPECT_EQ(renew(1).taken, 0);
+    }
+  }
+}
+
 TEST_F(FallbackPermitsTest, AreGivenByThePolicy) {
   wrap({.on_failure = OnFailure::kDeny}, "concurrency 2");
   acquire(1);

@@ -287,6 +287,13 @@ class UnansweredPermitTest : public testing::Test {
     return jobs.try_acquire("k");
   }
 
+  /// It was sent: the store may have carried it out.
+  void lose_replies() {
+    store_->says = [](const Request&) {
+      return Decision{.source = Source::kUnavailable, .taken = kTakenUnknown};
+    };
+  }
+
   void expect_reclaimed() {
     ASSERT_EQ(store_->asked.size(), 2U);
     EXPECT_EQ(store_->asked[1].operation, Operation::kRelease);
@@ -298,16 +305,27 @@ class UnansweredPermitTest : public testing::Test {
 };
 
 TEST_F(UnansweredPermitTest, IsReclaimedUnderEveryPolicy) {
-  store_->lose_all();
+  lose_replies();
   for (const OnFailure policy : {OnFailure::kLocal, OnFailure::kAllow, OnFailure::kDeny}) {
     Permit permit = acquire(policy);
     EXPECT_EQ(permit.held(), policy != OnFailure::kDeny);
+    EXPECT_EQ(permit.decision().taken, 0);
     expect_reclaimed();
     permit.release();
     EXPECT_EQ(store_->asked.size(), 2U) << "what is held is not the store's";
   }
   EXPECT_THROW(acquire(OnFailure::kRaise), StoreError);
   expect_reclaimed();
+}
+
+TEST_F(UnansweredPermitTest, IsNotReclaimedUnlessTheStoreMayHaveGivenIt) {
+  store_->lose_all();
+  for (const OnFailure policy : {OnFailure::kLocal, OnFailure::kAllow, OnFailure::kDeny}) {
+    EXPECT_EQ(acquire(policy).held(), policy != OnFailure::kDeny);
+    EXPECT_EQ(store_->asked.size(), 1U);
+  }
+  EXPECT_THROW(acquire(OnFailure::kRaise), StoreError);
+  EXPECT_EQ(store_->asked.size(), 1U);
 }
 
 TEST_F(UnansweredPermitTest, IsNotReclaimedWhereTheStoreHasDeniedIt) {

@@ -103,9 +103,13 @@ AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now) {
   try {
     const LimitBinding& binding = *request.claim().binding;
     const auto& requests = question.requests;
-    outcome.decision = requests.size() == 1 ? binding.ask(requests[0])
-                                            : binding.store()->decide_all(
-                                                  {requests.data(), requests.size()}, kStoreTime);
+    const std::span<const Request> asked(requests.data(), requests.size());
+    // Of one that is not answered, the decision says whether it was sent.
+    if (asked.size() == 1) {
+      binding.store()->decide(asked, kStoreTime, {&outcome.decision, 1});
+    } else {
+      outcome.decision = binding.store()->decide_all(asked, kStoreTime);
+    }
   } catch (const std::exception&) {
     outcome.error = std::current_exception();
   }
@@ -115,10 +119,8 @@ AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now) {
 
 void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
                         std::shared_ptr<TimerQueue> timer) {
-  const Source source = outcome.decision.source;
-  const bool is_answered =
-      outcome.error == nullptr && source != Source::kLocal && source != Source::kPolicy;
-  if (!request.is_for_permit() || is_answered) return;
+  if (!request.is_for_permit() || outcome.decision.taken != kTakenUnknown) return;
+  outcome.decision.taken = 0;  // The caller is told the decision.
   const AcquireClaim& claim = request.claim();
   reclaim(claim.binding, outcome.bound(), claim.key, request.permit, std::move(timer));
   if (outcome.error || outcome.decision.allowed) return;  // There is no next attempt.

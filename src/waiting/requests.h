@@ -47,7 +47,7 @@ struct AcquireRequest {
   boost::container::small_vector<AcquireClaim, 1> claims;
   std::size_t waits_for = 0;
   /// The id of the permit to acquire; 0 if the limit is not one of permits. It is replaced by a new
-  /// id if the store did not answer: see reclaim_unanswered().
+  /// id if the store may have granted it without an answer: see reclaim_unanswered().
   PermitId permit;
   /// The end of the timeout.
   TimerQueue::TimePoint until;
@@ -95,11 +95,11 @@ Question question_for(const AcquireRequest& request, TimerQueue::TimePoint now);
 /// Asks the store, and waits for its answer. An exception becomes AcquireOutcome::error.
 AcquireOutcome ask_now(AcquireRequest& request, TimerQueue::TimePoint now);
 
-/// Must be called with each outcome. If the store did not answer, it may have granted the permit
-/// nevertheless: then this calls reclaim(), and gives the request a new permit id for its next
-/// attempt. With the same id, the store would count two permits if it granted the first one late
-/// and was then asked again. If the system has no random numbers for the id, the outcome gets that
-/// error: there is no next attempt.
+/// Must be called with each outcome. If the store was sent the request and did not answer, it may
+/// have granted the permit nevertheless (kTakenUnknown): then this calls reclaim(), and gives the
+/// request a new permit id for its next attempt. With the same id, the store would count two
+/// permits if it granted the first one late and was then asked again. If the system has no random
+/// numbers for the id, the outcome gets that error: there is no next attempt.
 void reclaim_unanswered(AcquireRequest& request, AcquireOutcome& outcome,
                         std::shared_ptr<TimerQueue> timer = nullptr);
 

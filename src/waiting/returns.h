@@ -29,10 +29,10 @@ void return_later(const std::shared_ptr<const LimitBinding>& binding, const Boun
 /// The same, but waits for the answer and returns it.
 Decision return_and_wait(const LimitBinding& binding, const Request& request);
 
-/// Releases a permit if the store has granted it, which is not known because the store did not
-/// answer the acquisition. (A store that was only late would otherwise count the permit for a whole
-/// lease.) If the store does not answer the release either, it is sent again, after pauses that
-/// grow to a second, until the lease would have ended or the binding is destroyed.
+/// Releases a permit if the store has granted it, which is not known because the store was sent the
+/// acquisition and did not answer. (A store that was only late would otherwise count the permit for
+/// a whole lease.) If the store does not answer the release either, it is sent again, after pauses
+/// that grow to a second, until the lease would have ended or the binding is destroyed.
 ///
 /// Does not wake waiting callers: they would ask at once a store that perhaps still does not
 /// answer, and leave further permits to reclaim. A process sends at most kMostReclaimed such

@@ -153,7 +153,7 @@ TEST_F(ReclaimTest, HasABound) {
   EXPECT_EQ(store_->pending(), 1U) << "there are places again";
 }
 
-// A caller that waits under the policy to deny leaves one to reclaim with each try.
+// A caller that waits leaves one to reclaim with each try that is sent and not answered.
 TEST_F(ReclaimTest, LeavesPlacesToOtherLimits) {
   for (std::size_t i = 0; i <= 2 * kMostReclaimedOfOne; ++i) reclaim();
   answer_all();
@@ -197,7 +197,8 @@ class UnansweredWaiterTest : public ReturnsTest {
     answer_all();
   }
 
-  Decision answer_{.source = Source::kLocal, .retry_after = 60s};
+  /// The request was sent, and a local state has denied it.
+  Decision answer_{.source = Source::kLocal, .retry_after = 60s, .taken = kTakenUnknown};
   std::shared_ptr<WaitQueues> queues_ = std::make_shared<WaitQueues>(timer_);
   std::stop_source stop_;
   std::vector<AcquireOutcome> outcomes_;
@@ -225,6 +226,17 @@ TEST_F(UnansweredWaiterTest, ReclaimsThePermitAndAsksForAnother) {
   ASSERT_EQ(outcomes_.size(), 1U);
   EXPECT_TRUE(outcomes_[0].is_granted());
   EXPECT_EQ(outcomes_[0].permit, store_->asked[3].permit);
+}
+
+TEST_F(UnansweredWaiterTest, AsksForTheSamePermitIfTheStoreCannotHaveGivenIt) {
+  answer_.taken = 0;
+  wait();
+  for (int i = 0; i < 3; ++i) {
+    answer_all();
+    timer_->pass(WaitQueues::kMostPause);
+  }
+  ASSERT_EQ(store_->asked.size(), 4U);
+  for (const Asked& asked : store_->asked) EXPECT_EQ(asked, store_->asked[0]);
 }
 
 TEST_F(UnansweredWaiterTest, HasAnotherNameForACallerThatAsksBeforeItWaits) {

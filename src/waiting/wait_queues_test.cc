@@ -490,7 +490,8 @@ TEST_F(WaitQueuesTest, ALostAnswerIsAnErrorAndThePermitIsReclaimed) {
   store_->says = [](const Request& request) {
     return Decision{
         .allowed = request.operation == Operation::kRelease,
-        .source = request.operation == Operation::kTake ? Source::kUnavailable : Source::kStore};
+        .source = request.operation == Operation::kTake ? Source::kUnavailable : Source::kStore,
+        .taken = request.operation == Operation::kTake ? kTakenUnknown : 0};
   };
   come();
   timer_->run();
