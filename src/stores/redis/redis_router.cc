@@ -117,7 +117,7 @@ std::optional<RemoteWorker::Clock::time_point> RedisRouter::sent_at(const Pendin
 
 std::string_view RedisRouter::abandon(PendingRequest& request) {
   Connection::abandon(request);
-  if (request.was_refused) return refusal_;
+  if (!request.refusal.empty()) return request.refusal;
   const Route route = find(request.slot);
   return route.connection != nullptr ? route.connection->late_error() : nowhere_.late_error();
 }
@@ -135,8 +135,7 @@ void RedisRouter::on_refused(PendingRequest& request, Connection& connection,
              (is_doubtful && doubt(connection, text))) {
     request.alone = request.alone || kind == Kind::kTryAgain;
     if (!later_.is_set()) later_.set(kLater);
-    refusal_ = connection.name() + ": " + std::string(text);
-    request.was_refused = true;
+    request.refusal = connection.name() + ": " + std::string(text);
     asked_later_.push_back(request);
   } else {
     const bool is_of_key = kind == Kind::kNoPerm;

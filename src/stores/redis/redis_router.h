@@ -82,7 +82,6 @@ class RedisRouter : public Router, public ConnectionListener {
   std::vector<Connection*> touched_;  // They were given requests since the last flush().
   RequestList waiting_;               // They wait until it is known which server has their key.
   RequestList asked_later_;           // A server has said that it cannot answer them now.
-  std::string refusal_;               // What a server has said of the last of these.
   IoTimer later_;                     // At its time these are routed again.
   bool was_connected_ = false;
 };

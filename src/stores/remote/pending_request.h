@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "core/store.h"
 
@@ -38,11 +39,11 @@ struct PendingRequest : ListHook {
   std::uint8_t tries = 0;
   bool alone = false;        // Must be sent in a call of its own.
   bool is_again = false;     // Was sent before, or refused.
-  bool was_refused = false;  // The server has answered that it be asked later.
   bool may_be_done = false;  // It failed, perhaps executed: see kTakenUnknown.
   std::uint16_t slot = 0;
   std::uint32_t place = 0;
   void* holder = nullptr;
+  std::string refusal;  // What its server has said last, if that was to ask later.
 
   /// For the RemoteWorker only: the batch that it is a part of; null once it has its answer.
   PendingBatch* batch = nullptr;
