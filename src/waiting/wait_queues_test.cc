@@ -256,6 +256,43 @@ TEST_F(WaitQueuesTest, AreToldOfReleasesElsewhereWhileACallerWaits) {
   EXPECT_THAT(store_->watched(), IsEmpty());
 }
 
+TEST_F(WaitQueuesTest, AskAfterPausesAlsoIfTheStoreCeasesToTell) {
+  use_permits();
+  answer_later();
+  store_->tells = true;
+  come();
+  timer_->run();
+  answer();
+  store_->tell();
+  timer_->run();
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(store_->pending(), 1U);
+    answer();
+    timer_->pass(WaitQueues::kMostPause);
+  }
+}
+
+// Limiters of one name may have different limits, so the denial of one that leaves says nothing of
+// the next.
+TEST_F(WaitQueuesTest, TheNextAsksUnderItsOwnLimitWhenTheOneBeforeHasLeft) {
+  use_permits();
+  answer_later();
+  std::stop_source stop;
+  come({.stop = stop.get_token()});
+  timer_->run();
+  binding_ = std::make_shared<LimitBinding>(store_, Limit("concurrency 2 lease=60s"),
+                                            LimitBinding::Kind::kPermits);
+  come();
+  timer_->run();
+  stop.request_stop();
+  timer_->run();
+  answer();
+  EXPECT_EQ(store_->pending(), 1U);
+  grant(true);
+  answer();
+  EXPECT_THAT(granted_, ElementsAre(2));
+}
+
 TEST_F(WaitQueuesTest, AReleaseWhileTheFirstAsksIsNotMissed) {
   use_permits();
   answer_later();
