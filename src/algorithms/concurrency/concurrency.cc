@@ -5,9 +5,6 @@
 namespace sluice {
 namespace {
 
-using Params = Concurrency::Params;
-using Held = Concurrency::Held;
-
 // How many permits have expired. They are found by halving, since a peek or a denial leaves them in
 // the list.
 std::uint32_t expired_at(PermitList permits, Instant now) {
@@ -16,9 +13,10 @@ std::uint32_t expired_at(PermitList permits, Instant now) {
 }
 
 // Describes the permits that are held after `change`.
-Held held_after(const Params& params, PermitList permits, const PermitChange& change) {
+Concurrency::Held held_after(const Concurrency::Params& params, PermitList permits,
+                             const PermitChange& change) {
   const auto size = static_cast<std::uint32_t>(permits.size());
-  Held held{.count = change.size_after(size)};
+  Concurrency::Held held{.count = change.size_after(size)};
   // The permit at this index among those that stay.
   const auto at = [&](std::uint32_t place) -> const PermitEntry& {
     place += change.expired;
@@ -33,8 +31,8 @@ Held held_after(const Params& params, PermitList permits, const PermitChange& ch
   return held;
 }
 
-Step<PermitChange> step(const Params& params, PermitList permits, const PermitChange& change,
-                        bool allowed, const Call& call) {
+Step<PermitChange> step(const Concurrency::Params& params, PermitList permits,
+                        const PermitChange& change, bool allowed, const Call& call) {
   return {Concurrency::answer(params, held_after(params, permits, change), allowed, call), change};
 }
 
