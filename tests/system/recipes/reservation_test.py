@@ -126,8 +126,8 @@ class Reservation(RecipeTest):
         self.assertLess(waited_ns, 10 * SECOND_NS)
 
     def test_numbers_as_keys_cross_slots(self):
-        with RedisCluster(1) as cluster:
-            with Connection(cluster.nodes[0].address) as connection:
+        with RedisCluster() as cluster:
+            with Connection(cluster.address) as connection:
                 reply = acquire(connection, 1, FULL_HOUR_MS)
             self.assertRegex(str(reply), "^CROSSSLOT")
 

@@ -116,8 +116,8 @@ class SlotFunnel(RecipeTest):
         return runs.at_ns - done.at_ns
 
     def test_slots_cross_slots(self):
-        with RedisCluster(1) as cluster:
-            with Connection(cluster.nodes[0].address) as connection:
+        with RedisCluster() as cluster:
+            with Connection(cluster.address) as connection:
                 reply = connection.ask("MGET", *(f"funnel:{i}" for i in range(SLOTS)))
             self.assertRegex(str(reply), "^CROSSSLOT")
 
