@@ -4,11 +4,8 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include <atomic>
 #include <map>
-#include <mutex>
 #include <set>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -180,21 +177,6 @@ RC_GTEST_PROP(ShardProperty, AWalkThatErasesEnds, ()) {
   must_equal(lone.shard, model);
 }
 
-TEST(Shard, StartsEmpty) {
-  LoneShard lone;
-  EXPECT_EQ(lone.shard.size(), 0U);
-  EXPECT_EQ(lone.shard.find(1), nullptr);
-  EXPECT_FALSE(lone.shard.crowded());
-  EXPECT_TRUE(contents(lone.shard).empty());
-  lone.shard.prefetch(1);
-  lone.shard.prefetch_for_new(1);
-  lone.shard.visit_next([](const Slot&) { FAIL() << "there is no tag to visit"; });
-  lone.shard.visit_candidates(1, [](const Slot&) {
-    ADD_FAILURE() << "there is no tag to visit";
-    return true;
-  });
-}
-
 // Without moving another tag, even of a full line.
 TEST(Shard, ATagTakesOverASlotOfItsHomeLine) {
   LoneShard lone;
@@ -212,24 +194,6 @@ TEST(Shard, ATagTakesOverASlotOfItsHomeLine) {
   EXPECT_EQ(contents(lone.shard), (std::map<Tag, Cell>{{1, 1}, {9, 90}, {3, 3}, {4, 4}, {5, 5}}));
   EXPECT_EQ(*lone.shard.find(9), 90U);
   EXPECT_EQ(lone.shard.find(2), nullptr);
-}
-
-TEST(Shard, OneLineHoldsThreeTags) {
-  LoneShard lone;
-  for (Tag tag = 1; tag <= 3; ++tag) lone.add(tag << 32 | tag, tag);
-  EXPECT_EQ(lone.shard.line_count(), 1U);
-  EXPECT_TRUE(lone.shard.crowded());
-  lone.shard.erase(Tag{2} << 32 | 2);
-  EXPECT_FALSE(lone.shard.crowded());
-  EXPECT_EQ(contents(lone.shard),
-            (std::map<Tag, Cell>{{Tag{1} << 32 | 1, 1}, {Tag{3} << 32 | 3, 3}}));
-}
-
-TEST(Shard, ANewCellInAnErasedSlotIsFresh) {
-  LoneShard lone;
-  lone.add(5, 99);
-  lone.shard.erase(5);
-  EXPECT_EQ(*lone.shard.insert(6, 1), 0U);
 }
 
 TEST(Shard, WithoutRoomItKeepsItsLines) {
@@ -310,37 +274,6 @@ TEST(Shard, CandidatesAreSoughtUntilThereAreEnough) {
   lone.shard.visit_candidates(1, [&](const Slot&) { return ++visits == 0; });
   EXPECT_GT(visits, 200);
   EXPECT_LE(visits, static_cast<int>(Shard::kMostCandidateLines * Line::kSlots));
-}
-
-TEST(Shard, APrefetchNeedsNoLockWhileItGrows) {
-  LoneShard lone;
-  std::atomic<bool> done{false};
-  std::thread reader([&] {
-    for (Tag tag = 1; !done; tag += 0x1234'5678'9ABC) lone.shard.prefetch(tag);
-  });
-  for (Tag tag = 1; tag <= 2000; ++tag) {
-    const std::lock_guard lock(lone.shard.lock);
-    lone.add(tag << 32 | tag, tag);
-  }
-  done = true;
-  reader.join();
-  EXPECT_EQ(lone.shard.size(), 2000U);
-}
-
-TEST(Lock, AdmitsOneThreadAtATime) {
-  Lock lock;
-  int count = 0;
-  std::vector<std::thread> threads;
-  for (int thread = 0; thread < 4; ++thread) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < 5000; ++i) {
-        const std::lock_guard guard(lock);
-        ++count;
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(count, 20'000);
 }
 
 }  // namespace
