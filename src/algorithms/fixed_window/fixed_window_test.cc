@@ -15,29 +15,6 @@ static_assert(sizeof(FixedWindow::State) == 16);
 constexpr const char* kClock = "fixed_window 5/1m";
 constexpr const char* kFirst = "fixed_window 5/1m anchor=first";
 
-TEST(FixedWindowTest, AdmitsTwiceTheLimitAroundABoundaryOfTheClock) {
-  Key key(kClock);
-  EXPECT_EQ(key.drain(59'999 * kMillisecondNs), 5);
-  EXPECT_EQ(key.take({.now = 59'999 * kMillisecondNs}).retry_after, nanoseconds(kMillisecondNs));
-  EXPECT_EQ(key.drain(kMinuteNs), 5);
-}
-
-TEST(FixedWindowTest, WindowsOfAWeekStartOnThursdays) {
-  Key key("fixed_window 1/1w");
-  // 1970-01-01 was a Thursday, and so was the eighth.
-  const Instant thursday = 7 * 24 * 60 * kMinuteNs;
-  EXPECT_EQ(key.take({.now = thursday - 1}).reset_after, nanoseconds(1));
-  EXPECT_TRUE(key.take({.now = thursday}).allowed);
-}
-
-TEST(FixedWindowTest, AdmitsNearlyTwiceTheLimitWithAnchorFirst) {
-  Key key(kFirst);
-  EXPECT_TRUE(key.take({.now = 0}).allowed);
-  // From here, within 1 ns: 2L - 1.
-  EXPECT_EQ(key.drain(kMinuteNs - 1), 4);
-  EXPECT_EQ(key.drain(kMinuteNs), 5);
-}
-
 TEST(FixedWindowTest, TheExtremesOfADefinitionDoNotOverflow) {
   const Instant late = kEndOfTime - 1;
   Key widest("fixed_window 9007199254740991/2305843009213693952ns anchor=first");

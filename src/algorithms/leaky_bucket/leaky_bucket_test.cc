@@ -2,28 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include "algorithms/token_bucket/token_bucket.h"
 #include "testing/algorithm_key.h"
 
 namespace sluice {
 namespace {
 
 using Key = AlgorithmKey<LeakyBucket>;
-using std::chrono::nanoseconds;
 
 static_assert(sizeof(LeakyBucket::State) == 8);
-
-TEST(LeakyBucketTest, IdleTimeIsLost) {
-  Key leaky("leaky_bucket 10/1s queue=9");
-  AlgorithmKey<TokenBucket> token("token_bucket 10/1s");
-  const Instant after_an_hour = 60 * kMinuteNs;
-  nanoseconds last_leaky{0};
-  for (int i = 0; i < 10; ++i) {
-    last_leaky = leaky.take({.now = after_an_hour}).delay;
-    EXPECT_EQ(token.take({.now = after_an_hour}).delay, nanoseconds(0));
-  }
-  EXPECT_EQ(last_leaky, nanoseconds(900 * kMillisecondNs));
-}
 
 TEST(LeakyBucketTest, TheExtremesOfADefinitionDoNotOverflow) {
   Key key("leaky_bucket 1/1ns queue=9007199254740990");

@@ -12,20 +12,6 @@ using std::chrono::nanoseconds;
 
 static_assert(sizeof(SlidingCounter::State) == 24);
 
-constexpr const char* kMinute = "sliding_counter 100/1m";
-
-TEST(SlidingCounterTest, AnAdversaryGetsNearlyTwiceTheLimit) {
-  Key key(kMinute);
-  const Instant last_of_first = kMinuteNs - 1;
-  EXPECT_TRUE(key.take({.now = last_of_first, .cost = 100}).allowed);
-  EXPECT_EQ(key.take({.now = last_of_first}).retry_after, nanoseconds(600'000'001));
-  // 199 units within 59.4 s and 1 ns.
-  const Instant late = last_of_first + 59'400 * kMillisecondNs + 1;
-  EXPECT_EQ(late, 119'400 * kMillisecondNs);
-  EXPECT_EQ(key.take({.now = late, .cost = 100}).remaining, 99);
-  EXPECT_TRUE(key.take({.now = late, .cost = 99}).allowed);
-}
-
 TEST(SlidingCounterTest, RetryAfterEndsAtTheFirstNanosecondThatAdmits) {
   struct Row {
     const char* expression;

@@ -11,15 +11,6 @@ using Key = AlgorithmKey<SlidingWindow>;
 using std::chrono::nanoseconds;
 
 constexpr const char* kStrict = "sliding_window 1000/1h";
-constexpr const char* kClassic = "sliding_window 1000/1h strict=no";
-
-TEST(SlidingWindowTest, ClassicAdmitsTwiceTheLimit) {
-  Key key(kClassic);
-  // 2000 within 54 minutes and 1 ns.
-  EXPECT_TRUE(key.take({.now = 6 * kMinuteNs - 1, .cost = 1000}).allowed);
-  EXPECT_EQ(key.take({.now = kHourNs - 1}).retry_after, nanoseconds(1));
-  EXPECT_TRUE(key.take({.now = kHourNs, .cost = 1000}).allowed);
-}
 
 TEST(SlidingWindowTest, KeepsOneEntryForEachSubWindow) {
   Key key("sliding_window 1000000/1h");
