@@ -80,6 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"fixed_window 5/1s anchor=last", 25, "first"},
         Refusal{"fixed_window 5/1s precision=1s", 18, "precision"},
         Refusal{"sliding_log 5/1s burst=2", 17, "burst"},
+        Refusal{"sliding_log 5/1s anchor=first", 17, "anchor"},
         Refusal{"sliding_counter 5/1s strict=no", 21, "strict"},
         Refusal{"sliding_window 5/1s strict=1", 27, "yes"},
         Refusal{"sliding_window 5/1s precision=0s", 30, ""},
@@ -113,6 +114,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Refusal{"token_bucket 5/1s burst=9007199254740992", 24, "9007199254740991"},
                     Refusal{"leaky_bucket 5/1s queue=9007199254740991", 24, ""},
                     Refusal{"token_bucket 1/2305843009213693952ns burst=2", 43, "2^61"},
+                    Refusal{"token_bucket 3/2305843009213693952ns", 15, "2^61"},
+                    Refusal{"leaky_bucket 1/2305843009213693952ns queue=1", 43, "2^61"},
                     Refusal{"token_bucket 1/1s burst=2305843010", 24, "2^61"},
                     Refusal{"leaky_bucket 1/1s queue=2305843009", 24, "2^61"}));
 

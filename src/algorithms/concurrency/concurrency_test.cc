@@ -5,7 +5,6 @@
 #include <chrono>
 #include <vector>
 
-#include "algorithms/limit_definition.h"
 #include "testing/algorithm_key.h"
 
 namespace sluice {
@@ -52,17 +51,6 @@ TEST(ConcurrencyTest, OperationsThatItDoesNotSupportArePeeks) {
   for (const Operation operation : {Operation::kRefund, Operation::kCharge, Operation::kBlock}) {
     EXPECT_EQ(key.ask(operation, {.now = 0, .permit = 1}), admit({.limit = 2, .remaining = 2}));
   }
-}
-
-TEST(ConcurrencyTest, IsDefinedByACountAndALease) {
-  EXPECT_EQ(Key("concurrency 100").params().lease_ns, 60 * kSecondNs);
-  EXPECT_EQ(Concurrency::describe(Key("concurrency 100 lease=1m").params()), "concurrency 100");
-  EXPECT_EQ(Concurrency::describe(Key("concurrency 100 lease=90s").params()),
-            "concurrency 100 lease=1m30s");
-  EXPECT_THROW(Key("concurrency 65537"), InvalidLimit);
-  EXPECT_THROW(Key("concurrency 100/1s"), InvalidLimit);
-  EXPECT_THROW(parse_parts("concurrency 1 & fixed_window 5/1s"), InvalidLimit);
-  EXPECT_THROW(parse_parts("fixed_window 5/1s & concurrency 1"), InvalidLimit);
 }
 
 }  // namespace

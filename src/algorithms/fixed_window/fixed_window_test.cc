@@ -58,14 +58,6 @@ TEST(FixedWindowTest, PacksTheLastWindowOfEveryLength) {
   }
 }
 
-TEST(FixedWindowTest, DescribesItselfCanonically) {
-  const auto canonical = [](const char* expression) {
-    return FixedWindow::describe(Key(expression).params());
-  };
-  EXPECT_EQ(canonical("fixed_window 5/60s anchor=clock"), "fixed_window 5/1m");
-  EXPECT_EQ(canonical("fixed_window 5/m anchor=first"), "fixed_window 5/1m anchor=first");
-}
-
 TEST(FixedWindowTest, AChargeStopsAtTheLargestCount) {
   Key key("fixed_window 5/10s");
   for (int i = 0; i < 2; ++i) EXPECT_EQ(key.charge({.now = 0, .cost = kMaxInt64}).remaining, 0);

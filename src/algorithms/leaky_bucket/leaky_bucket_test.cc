@@ -21,13 +21,5 @@ TEST(LeakyBucketTest, TheExtremesOfADefinitionDoNotOverflow) {
   EXPECT_EQ(key.take({.now = late, .cost = kMaxInt64}).retry_after, kNever);
 }
 
-TEST(LeakyBucketTest, DescribesItselfCanonically) {
-  EXPECT_EQ(LeakyBucket::describe(Key("leaky_bucket 600/60s queue=0").params()),
-            "leaky_bucket 600/1m queue=0");
-  EXPECT_THROW(Key("leaky_bucket 10/1s"), InvalidLimit);
-  EXPECT_THROW(Key("leaky_bucket 10/1s queue=9007199254740991"), InvalidLimit);
-  EXPECT_THROW(Key("leaky_bucket 1/2305843009213693952ns queue=1"), InvalidLimit);
-}
-
 }  // namespace
 }  // namespace sluice

@@ -79,13 +79,6 @@ TEST(SlidingCounterTest, RemainingIsTheLargestCostThatIsAdmitted) {
   }
 }
 
-TEST(SlidingCounterTest, DescribesItselfCanonically) {
-  EXPECT_EQ(SlidingCounter::describe(Key("sliding_counter 5/90m").params()),
-            "sliding_counter 5/1h30m");
-  EXPECT_THROW(Key("sliding_counter 5/9007199254740993ns"), InvalidLimit);
-  EXPECT_THROW(Key("sliding_counter 5/1s precision=1s"), InvalidLimit);
-}
-
 TEST(SlidingCounterTest, AChargeStopsAtTheLargestCount) {
   Key key("sliding_counter 4/10s");
   for (int i = 0; i < 2; ++i) EXPECT_EQ(key.charge({.now = 0, .cost = kMaxInt64}).remaining, 0);

@@ -57,12 +57,6 @@ TEST(SlidingLogTest, TotalsMayWrapAround) {
   EXPECT_EQ(SlidingLog::take(params, ring, late_peek).decision.remaining, 3);
 }
 
-TEST(SlidingLogTest, DescribesItselfCanonically) {
-  EXPECT_EQ(SlidingLog::describe(Key("sliding_log 5/600s").params()), "sliding_log 5/10m");
-  EXPECT_THROW(Key("sliding_log 65537/1s"), InvalidLimit);
-  EXPECT_THROW(Key("sliding_log 5/1s anchor=first"), InvalidLimit);
-}
-
 // Charges make entries beyond the limit, up to a bound; then the newest entry takes the charges.
 TEST(SlidingLogTest, ChargesMakeABoundedNumberOfEntries) {
   constexpr auto kMost = static_cast<std::uint32_t>(most_entries(5));

@@ -10,8 +10,6 @@ namespace {
 using Key = AlgorithmKey<SlidingWindow>;
 using std::chrono::nanoseconds;
 
-constexpr const char* kStrict = "sliding_window 1000/1h";
-
 TEST(SlidingWindowTest, KeepsOneEntryForEachSubWindow) {
   Key key("sliding_window 1000000/1h");
   for (Instant now = 0; now < 3 * kHourNs; now += 10 * kSecondNs) {
@@ -34,18 +32,6 @@ TEST(SlidingWindowTest, TheExtremesOfADefinitionDoNotOverflow) {
   EXPECT_EQ(key.take({.now = late}).retry_after, nanoseconds(kMaxDurationNs + 1));
   EXPECT_THROW(Key("sliding_window 1/2305843009213693952ns precision=2305843009213693951ns"),
                InvalidLimit);
-}
-
-TEST(SlidingWindowTest, DescribesItselfCanonically) {
-  const auto canonical = [](const char* expression) {
-    return SlidingWindow::describe(Key(expression).params());
-  };
-  EXPECT_EQ(canonical("sliding_window 1000/1h precision=6m strict=yes"), kStrict);
-  EXPECT_EQ(canonical("sliding_window 10/1m strict=no precision=25s"),
-            "sliding_window 10/1m precision=25s strict=no");
-  EXPECT_NO_THROW(Key("sliding_window 1/1000s precision=1s"));
-  EXPECT_THROW(Key("sliding_window 1/1001s precision=1s"), InvalidLimit);
-  EXPECT_THROW(Key("sliding_window 1/1m precision=61s"), InvalidLimit);
 }
 
 }  // namespace

@@ -42,14 +42,6 @@ TEST(TokenBucketTest, TheExtremesOfADefinitionDoNotOverflow) {
   EXPECT_EQ(params_of("token_bucket 9007199254740991/1s").tolerance_ns, kMaxCount);
 }
 
-TEST(TokenBucketTest, DescribesItselfCanonically) {
-  EXPECT_EQ(TokenBucket::describe(params_of("gcra 100/s burst=100 borrow=no")),
-            "token_bucket 100/1s");
-  EXPECT_EQ(TokenBucket::describe(params_of("token_bucket 1/90s borrow=yes burst=5")),
-            "token_bucket 1/1m30s burst=5 borrow=yes");
-  EXPECT_THROW(params_of("token_bucket 3/2305843009213693952ns"), InvalidLimit);
-}
-
 TEST(TokenBucketTest, AChargeStopsAtTheLargestInstant) {
   Key key("token_bucket 1/1s burst=2 borrow=yes");
   for (int i = 0; i < 2; ++i) {
