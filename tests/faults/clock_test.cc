@@ -24,10 +24,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-std::string url_of(const FakeRedis& server) {
-  return "redis://127.0.0.1:" + std::to_string(server.port()) + "?deadline=10s";
-}
-
 // The reply to a call with one request for a fresh key, which is admitted at `now`.
 std::string admitted_at(Instant now, const FakeRedis::Words& call) {
   constexpr std::size_t kNumberBytes = 4;
@@ -46,7 +42,7 @@ TEST(Clock, OfARedisThatIsSetBackIsNoticed) {
     if (words[0] == "EVALSHA") return admitted_at(clock, words);
     return std::nullopt;
   });
-  const auto store = open_store(url_of(server));
+  const auto store = open_store(server.url() + "?deadline=10s");
   Limiter limiter(store, Limit("token_bucket 10/1s"));
   ASSERT_EQ(limiter.check("k").source, Source::kStore);
   clock -= kSecondNs;
@@ -71,7 +67,7 @@ TEST(Clock, OfAProcessThatDecidesByItIsComparedWithTheServers) {
     return std::nullopt;
   };
   FakeRedis server(answer);
-  const auto store = open_store(url_of(server) + "&time=client");
+  const auto store = open_store(server.url() + "?deadline=10s&time=client");
   servers::await("a clock that is behind", [&] { return health(*store).clock_behind == 1; });
   EXPECT_EQ(health(*store).late_clock, "this process's clock");
   EXPECT_GT(health(*store).clock_lag, 3s);

@@ -28,6 +28,7 @@ class FakeRedis {
   ~FakeRedis();
 
   std::uint16_t port() const { return port_; }
+  std::string url() const { return "redis://127.0.0.1:" + std::to_string(port_); }
   /// The number of script calls so far.
   int calls() const { return calls_.load(); }
 

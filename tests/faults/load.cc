@@ -42,13 +42,23 @@ std::string own_key(std::size_t caller, std::size_t i) {
 
 }  // namespace
 
+void await_store(Limiter& limiter, const std::string& key) {
+  servers::await("an answer of the store", [&] {
+    try {
+      return limiter.peek(key).source == Source::kStore;
+    } catch (const StoreError&) {
+      return false;
+    }
+  });
+}
+
 Load::Load(const std::string& url) : store_(open_store(url)) {
   for (const SharedLimit& shared : kShared) {
     limiters_.emplace_back(store_, Limit(shared.expression, shared.name));
   }
   own_limiter_ = std::make_unique<Limiter>(
       store_, Limit("fixed_window " + std::to_string(kOwnLimit) + "/100d", "own"));
-  await_store();
+  await_store(*own_limiter_, "first");
   for (std::size_t i = 0; i < kCallers; ++i) {
     Caller& caller = callers_[i];
     caller.number = i;
@@ -68,16 +78,6 @@ Load::Load(const std::string& url) : store_(open_store(url)) {
 
 Load::~Load() {
   stop();
-}
-
-void Load::await_store() {
-  servers::await("an answer of the store", [this] {
-    try {
-      return own_limiter_->peek("first").source == Source::kStore;
-    } catch (const StoreError&) {
-      return false;
-    }
-  });
 }
 
 void Load::call(Caller& caller) {

@@ -18,6 +18,9 @@ namespace sluice::faults {
 
 using Clock = std::chrono::steady_clock;
 
+/// Returns once the store decides for this key.
+void await_store(Limiter& limiter, const std::string& key = "k");
+
 /// One decision, as its caller sees it.
 struct Sample {
   Clock::time_point asked;
@@ -100,7 +103,6 @@ class Load {
     std::atomic<std::int64_t> begun{0};
   };
 
-  void await_store();
   void call(Caller& caller);
   void call_shared(Caller& caller);
   void call_own(Caller& caller);

@@ -22,20 +22,16 @@ namespace {
 using servers::FaultProxy;
 using servers::RedisServer;
 
-std::string url_of(std::uint16_t port) {
-  return "redis://127.0.0.1:" + std::to_string(port);
+std::string redis_url(const FaultProxy& proxy) {
+  return "redis://127.0.0.1:" + std::to_string(proxy.port());
 }
 
 // A store that executes all requests, while every second reply is lost.
 class HalfOfTheReplies : public testing::Test {
  protected:
   Limiter limited(const std::string& options) {
-    return Limiter(open_store(url_of(proxy_.port()) + options),
+    return Limiter(open_store(redis_url(proxy_) + options),
                    Limit("fixed_window 10/1d anchor=first"));
-  }
-
-  void await_store(Limiter& limiter) {
-    servers::await("the store", [&] { return limiter.peek("k").source == Source::kStore; });
   }
 
   Decision lose_one(Limiter& limiter) {
@@ -86,7 +82,7 @@ void expect_own_answers(const std::string& fault, std::function<void(std::string
   std::atomic<int> edited{0};
   FaultProxy proxy(server.port());
   expect_whole(fault, [&] {
-    Load load(url_of(proxy.port()));
+    Load load(redis_url(proxy));
     edited.store(0);
     Round round = through(load, [&] {
       for (int i = 1; i <= 5; ++i) {
@@ -146,7 +142,7 @@ TEST(LostReply, IsGarbage) {
       if (words[0] == "EVALSHA") return garbage;
       return std::nullopt;
     });
-    const auto store = open_store(url_of(server.port()));
+    const auto store = open_store(server.url());
     Limiter limiter(store, Limit("fixed_window 3/1d anchor=first"));
     servers::await("a call", [&] {
       limiter.peek("k");
@@ -166,8 +162,7 @@ TEST(LostReply, IsGarbage) {
 TEST(LostReply, IsGarbageFromTheBeginning) {
   const FakeRedis server(
       [](const FakeRedis::Words&) { return "HTTP/1.1 400 Bad Request\r\n\r\n"; });
-  Limiter limiter(open_store(url_of(server.port()) + "?on_failure=raise"),
-                  Limit("fixed_window 3/1d"));
+  Limiter limiter(open_store(server.url() + "?on_failure=raise"), Limit("fixed_window 3/1d"));
   servers::await("the reason", [&] {
     const std::string why = error_of([&] { limiter.check("k"); });
     return !why.empty() && why.find("has not answered within") == std::string::npos;

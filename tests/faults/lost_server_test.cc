@@ -88,10 +88,6 @@ class LostServer : public testing::TestWithParam<StoreKind> {
     });
   }
 
-  void await_store(Limiter& limiter) const {
-    servers::await("the store", [&] { return limiter.peek("k").source == Source::kStore; });
-  }
-
   const std::shared_ptr<servers::Server> server_ = GetParam().start();
   FaultProxy proxy_{server_->port()};
 };

@@ -157,11 +157,11 @@ class MemcachedReply : public testing::Test {
   }
 
   Decision lose_after(std::size_t reply_bytes, const std::string& key) {
-    servers::await("the store", [&] { return limiter_.peek("any").source == Source::kStore; });
+    await_store(limiter_, "any");
     proxy_.cut_after(reply_bytes);
     const Decision decision = limiter_.check(key);
     proxy_.pass();
-    servers::await("the store", [&] { return limiter_.peek("any").source == Source::kStore; });
+    await_store(limiter_, "any");
     return decision;
   }
 

@@ -25,13 +25,7 @@ class WhileTheServerIsLost : public testing::Test {
     // Once the server is known to be lost, callers are answered at once, whatever the deadline.
     Limiter limiter(open_store(server_.url() + "?deadline=5s" + options),
                     Limit("fixed_window 8/1d anchor=first"));
-    servers::await("the store", [&] {
-      try {
-        return limiter.peek("k").source == Source::kStore;
-      } catch (const StoreError&) {
-        return false;
-      }
-    });
+    await_store(limiter);
     EXPECT_EQ(limiter.check("k", 2).remaining, 6 - used_by_others);
     server_.kill();
     return limiter;
@@ -101,7 +95,7 @@ TEST_F(WhileTheServerIsLost, LocalAdmissionsAreChargedToTheStore) {
   Limiter limiter = lose("");
   EXPECT_EQ(limiter.check("other", 5).source, Source::kLocal);
   server_.restart();
-  servers::await("the store", [&] { return limiter.peek("k").source == Source::kStore; });
+  await_store(limiter);
   servers::await("the charge", [&] { return limiter.peek("other").remaining == 3; });
 }
 

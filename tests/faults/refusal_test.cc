@@ -188,9 +188,7 @@ TEST(Refusal, ItIsPartOfACluster) {
     if (words[0] != "EVALSHA") return std::nullopt;
     return "-MOVED 0 127.0.0.1:1\r\n";
   });
-  Limiter limiter(
-      open_store("redis://127.0.0.1:" + std::to_string(server.port()) + "?on_failure=raise"),
-      Limit("fixed_window 3/1d"));
+  Limiter limiter(open_store(server.url() + "?on_failure=raise"), Limit("fixed_window 3/1d"));
   servers::await("the reason", [&] {
     return error_of([&] { limiter.check("k"); }).find("redis+cluster://") != std::string::npos;
   });
