@@ -18,7 +18,7 @@ PROGRAMS = [path for path in os.environ.get("HEADER_TESTS", "").split(":") if pa
 def judge(text):
     """Judges "Name: value" lines, with an empty line after each response. Returns the number of
     headers, or raises AssertionError."""
-    harness.npm_install(FOLDER)
+    harness.npm_install()
     result = harness.run("node", os.path.join(FOLDER, "judge.mjs"), stdin=text)
     if result.returncode != 0:
         raise AssertionError("not well formed:\n" + result.stderr)

@@ -24,7 +24,7 @@ class AdvicePage(SystemTest):
         return page, json.loads(result.stdout)
 
     def expect_in_chromium(self, page, advice):
-        npm_install(FOLDER)
+        npm_install()
         wanted = self.write_file("advice.json", json.dumps(advice))
         result = run("node", os.path.join(FOLDER, "advice.mjs"), page, wanted, timeout_s=120)
         self.assertEqual((result.returncode, result.stdout), (0, "advice: ok\n"), result.stderr)

@@ -44,7 +44,7 @@ class Clients(ServerTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        npm_install(FOLDER)
+        npm_install()
 
 
 if __name__ == "__main__":

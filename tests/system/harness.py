@@ -67,9 +67,10 @@ def unit_command(settings, state, variables):
     return shlex.split(line.replace("%S", state))
 
 
-def npm_install(folder):
-    """Installs the packages of this folder's package-lock.json, if they are not installed. Other
-    tests may call it at the same time."""
+def npm_install():
+    """Installs the packages of tests/package-lock.json, if they are not installed. Other tests may
+    call it at the same time."""
+    folder = os.path.join(ROOT, "tests")
     installed = os.path.join(folder, "node_modules", ".package-lock.json")
     wanted = os.path.join(folder, "package-lock.json")
     with open(wanted, encoding="utf-8") as lock:

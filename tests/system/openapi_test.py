@@ -19,7 +19,7 @@ LIMITS = """limits:
 
 class OpenApi(SystemTest):
     def test_description(self):
-        npm_install(FOLDER)
+        npm_install()
         routes = [f"{method or '*'} {path}" for path, method in ROUTE.findall(read_text(ROUTES))]
         self.assertIn("POST /v1/check", routes)
         port = free_port()

@@ -81,7 +81,7 @@ class Playground(SystemTest):
         self.assertIn("127.0.0.1:" + port, result.stderr)
 
     def test_the_page_asks_for_a_token_where_there_are_users(self):
-        npm_install(PAGES)
+        npm_install()
         port = free_port()
         said = sluice("token", "--name", "operator").stdout
         token = re.search(r"^token: (\S+)$", said, re.M)[1]
@@ -96,7 +96,7 @@ class Playground(SystemTest):
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_the_page_in_chromium(self):
-        npm_install(PAGES)
+        npm_install()
         result = run("node", os.path.join(PAGES, "playground.mjs"), self.address, timeout_s=120)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 

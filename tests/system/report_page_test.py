@@ -81,12 +81,12 @@ class ReportPage(SystemTest):
             self.assertEqual(point["keys_limited"], keys[point["limit_expr"]], point)
 
     def test_in_chromium(self):
-        npm_install(FOLDER)
+        npm_install()
         result = run("node", os.path.join(FOLDER, "report.mjs"), *self.sample(), timeout_s=120)
         self.assertEqual((result.returncode, result.stdout), (0, "report: ok\n"), result.stderr)
 
     def test_hostile_keys_in_chromium(self):
-        npm_install(FOLDER)
+        npm_install()
         lines = "".join(json.dumps({"time": 1700000000 + i % 7, "key": key}) + "\n"
                         for i, key in enumerate(HOSTILE * 20 + TWINS))
         page, _, _ = self.replay(self.write_file("log.jsonl", lines), "--limit",
@@ -111,7 +111,7 @@ class ReportPage(SystemTest):
                 self.assertEqual(requests[key["key"]], key["requests"])
 
     def test_an_empty_log_in_chromium(self):
-        npm_install(FOLDER)
+        npm_install()
         page, _, _ = self.replay(self.write_file("log", ""), "--limit", "fixed_window 5/1h")
         result = run("node", os.path.join(FOLDER, "empty_report.mjs"), page, timeout_s=120)
         self.assertEqual((result.returncode, result.stdout), (0, "empty report: ok\n"),

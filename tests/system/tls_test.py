@@ -90,7 +90,7 @@ class Tls(TlsTest):
         self.assertNotEqual(run("curl", "-s", url + "/healthz").returncode, 0)
 
     def test_clients_from_npm(self):
-        npm_install(CLIENTS)
+        npm_install()
         self.serve(tls=MUTUAL)
         for name in ("redis", "ioredis"):
             result = run("node", os.path.join(CLIENTS, "tls.mjs"), name, str(self.port),
