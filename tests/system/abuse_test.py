@@ -29,7 +29,7 @@ ATTEMPTS = 6
 CALM_ATTEMPTS = 3
 SOAK = float(os.environ.get("SLUICE_TEST_SCALE", "1")) > 1
 KEYS = 1_000_000 if SOAK else 100_000
-EXPRESSIONS = 1_000_000 if SOAK else 10_000
+EXPRESSIONS = 1_000_000 if SOAK else 20_000
 IDLE = 10_000
 PIPELINED = 500
 
@@ -216,9 +216,19 @@ class AbuseTest(SystemTest):
                                    lambda: Abuser(40, never_read, server.address, 40), look)
 
     def test_ever_new_keys_and_limits(self):
-        for what, make, count in (("keys", new_key, KEYS), ("limits", new_limit, EXPRESSIONS)):
+        # With one thread, that serves the polite client, too. 20,000 limits are more than the
+        # store keeps apart.
+        for what, count, threads, make in (
+                ("keys", KEYS, 2, lambda n: ("SLUICE.CHECK", "token_bucket 2/1h", f"key{n}")),
+                ("limits", EXPRESSIONS, 1,
+                 lambda n: ("SLUICE.CHECK", f"token_bucket {n}/1h", f"key{n}")),
+                ("limits of CL.THROTTLE", 20_000, 1,
+                 lambda n: ("CL.THROTTLE", f"key{n}", n, 1, 60)),
+                ("limits of INCREX", 20_000, 1,
+                 lambda n: ("INCREX", f"key{n}", "UBOUND", n, "EX", 3600, "ENX"))):
             with self.subTest(what):
-                server = self.serve("--store", "memory:?max_bytes=1048576")
+                server = self.serve("--threads", str(threads),
+                                    "--store", "memory:?max_bytes=1048576")
 
                 def look(abuser):
                     abuser.await_count(count)
@@ -233,7 +243,7 @@ class AbuseTest(SystemTest):
                     self.assertGreater(refused, 0)
 
                 self.expect_polite_service(Polite(self, server), f"ever-new {what}",
-                                           lambda: Abuser(PIPELINED, flood, make, server.address),
+                                           lambda: Abuser(20_000, flood, make, server.address),
                                            look)
 
     def test_no_descriptor_is_left(self):
@@ -317,19 +327,11 @@ def never_read(count, address, connections):
     time.sleep(3600)
 
 
-def new_key(number):
-    return command("SLUICE.CHECK", "token_bucket 2/1h", f"key{number}")
-
-
-def new_limit(number):
-    return command("SLUICE.CHECK", f"token_bucket {number}/1h", f"key{number}")
-
-
 def flood(count, make, address):
     with Connection(address) as client:
         while True:
             first = count.value + 1
-            client.send(b"".join(make(n) for n in range(first, first + PIPELINED)))
+            client.send(b"".join(command(*make(n)) for n in range(first, first + PIPELINED)))
             replies = b""
             while len(BEGIN_OF_REPLY.findall(replies)) < PIPELINED:
                 replies += client.socket.recv(65536)
