@@ -1,10 +1,14 @@
-"""The log of `sluice serve` on standard error: one line for each event of operation."""
+"""The log of `sluice serve` on standard error: one line for each event of operation. Also what INFO
+says of the store."""
 
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
+import threading
+import time
 import unittest
 
 from harness import (BINARY, PATIENCE_S, ROOT, Connection, RedisServer, Server, SystemTest,
@@ -12,6 +16,7 @@ from harness import (BINARY, PATIENCE_S, ROOT, Connection, RedisServer, Server, 
 
 ROW = re.compile(r"^\| `(\w+)` \| (info|warning|error) \|.*\|([^|]*)\|$", re.MULTILINE)
 USUAL = {"time", "level", "event", "message"}
+PASSWORD = "open-sesame"
 
 
 def listens(port):
@@ -20,6 +25,39 @@ def listens(port):
         return True
     except OSError:
         return False
+
+
+class LateServer:
+    """Another address of a server, whose replies come `delay_s` late there. Serves one connection
+    after the other; its thread ends with the program."""
+
+    def __init__(self, server, delay_s):
+        self._server = server
+        self._delay_s = delay_s
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        while True:
+            client, _ = self._listener.accept()
+            with client, open_socket(self._server.address) as server:
+                threading.Thread(target=self._forward, args=(client, server), daemon=True).start()
+                try:
+                    while data := server.recv(65536):
+                        time.sleep(self._delay_s)
+                        client.sendall(data)
+                except OSError:
+                    pass
+
+    @staticmethod
+    def _forward(client, server):
+        try:
+            while data := client.recv(65536):
+                server.sendall(data)
+            server.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
 
 
 class LogTest(SystemTest):
@@ -42,17 +80,29 @@ class LogTest(SystemTest):
     def await_event(self, server, name, count=1):
         await_true(name, lambda: self.events(server.output()).count(name) == count)
 
+    @staticmethod
+    def message(server, name):
+        """Of the only event with this name."""
+        events = map(json.loads, server.output().splitlines())
+        message, = (event["message"] for event in events if event["event"] == name)
+        return message
+
     def test_each_event_is_a_line_of_json(self):
         folder = self.temporary_folder()
         file = os.path.join(folder, "sluice.yaml")
 
         def write(limit):
-            write_text(file, f"log: {{format: json}}\nlimits: {{a: {limit}}}\n"
+            write_text(file, "log: {format: json}\n"
+                             f"limits: {{a: {limit}, b: fixed_window 5/1m}}\n"
                              f"snapshot: {{file: {folder}/snapshot}}\n")
 
         write("token_bucket 300000000/1s")
-        with Server("--config", file) as server:
+        with Server("--config", file, "--threads", "1") as server:
             self.await_event(server, "serving")
+            self.assertIn("(1 thread, 2 named limits, memory:)", self.message(server, "serving"))
+            self.assertEqual(self.message(server, "limit_rounded"),
+                             "the limit a: 'token_bucket 300000000/1s' admits 250000000/1s: the "
+                             "time after which a unit returns is rounded up to 4ns")
             write("nonsense")
             self.await_event(server, "not_reloaded")
             write("fixed_window 5/1m")
@@ -74,13 +124,21 @@ class LogTest(SystemTest):
 
     def test_the_store_is_lost_and_back(self):
         with RedisServer() as redis:
-            server = self.enterContext(Server("--store", redis.url, "--log-format", "json"))
-            self.await_event(server, "serving")
+            url = redis.url + "?deadline=5s"  # Else there may be an event of late answers, too.
+            server = self.enterContext(Server("--store", url, "--log-format", "json"))
+            connection = self.enterContext(Connection(server.address))
+            check = ("SLUICE.CHECK", "fixed_window 1000/1d", "a")
+            await_true("an answer", lambda: connection.ask(*check)[0] == 1)
             redis.signal(signal.SIGKILL)
             redis.wait()
+            connection.ask(*check)
             self.await_event(server, "store_lost")
+            self.assertIn(f"the store {url} is lost: ", self.message(server, "store_lost"))
             with RedisServer(port=redis.port):
                 self.await_event(server, "store_back")
+                self.assertIn(f"the store {url} is back", self.message(server, "store_back"))
+                self.assertEqual(self.events(server.output()),
+                                 ["serving", "store_lost", "store_back"])
 
     def test_slow_decisions_have_lines_but_not_each(self):
         file = self.write_file("sluice.yaml", "log: {format: json, slow: 1us}\n"
@@ -102,16 +160,67 @@ class LogTest(SystemTest):
             self.assertNotIn("secret", server.output())
 
     def test_a_full_store(self):
-        with Server("--store", "memory:?max_bytes=1048576", "--log-format", "json") as server:
+        store = "memory:?max_bytes=1048576"
+        with Server("--store", store, "--log-format", "json") as server:
             with Connection(server.address) as connection:
-                for i in range(0, 60_000, 1000):
-                    connection.send(b"".join(b"SLUICE.CHECK 'token_bucket 2/1h' %d\r\n" % key
-                                             for key in range(i, i + 1000)))
-                    for _ in range(1000):
-                        connection.read()
+                self.assertIn("\r\nstore_state:up\r\nround_trip_p50_usec:0\r\n"
+                              "round_trip_p99_usec:0\r\nevicted_keys:0\r\nwithout_room:0\r\n",
+                              connection.ask("INFO", "sluice"))
+                for limit in (b"token_bucket 2/1h", b"token_bucket 1/1h"):
+                    for i in range(0, 60_000, 1000):
+                        connection.send(b"".join(b"SLUICE.CHECK '%s' %d\r\n" % (limit, key)
+                                                 for key in range(i, i + 1000)))
+                        for _ in range(1000):
+                            connection.read()
+                self.assertRegex(connection.ask("INFO", "sluice"),
+                                 r"\r\nevicted_keys:[1-9]\d*\r\nwithout_room:[1-9]\d*\r\n")
             self.await_event(server, "store_full")
+            self.assertIn(f"the store {store} is full: ", self.message(server, "store_full"))
             server.signal(signal.SIGUSR1)
             self.await_event(server, "no_snapshot_file")
+            self.assertEqual(self.events(server.output()),
+                             ["serving", "store_full", "no_snapshot_file"])
+
+    def test_why_a_store_does_not_answer_at_the_start(self):
+        port = free_port()
+        server = self.enterContext(Server(
+            "--store", f"redis://bob:{PASSWORD}@127.0.0.1:{port}/1"))
+        server.await_output(f"sluice: the store redis://bob:***@127.0.0.1:{port}/1 is lost: "
+                            f"cannot connect to 127.0.0.1:{port}: Connection refused")
+        self.assertNotIn(PASSWORD, server.output())
+
+    def test_a_url_that_is_meant_for_others_is_named(self):
+        with RedisServer() as redis:
+            for scheme, path, word in (("redis+cluster", "", "is no node of a cluster"),
+                                       ("redis+sentinel", "/it", "is no sentinel"),
+                                       ("rediss", "", "speaks without TLS")):
+                url = f"{scheme}://127.0.0.1:{redis.port}{path}"
+                self.enterContext(Server("--store", url)).await_output(word)
+
+    def test_which_deadline_a_late_store_needs(self):
+        with RedisServer() as redis:
+            late = LateServer(redis, 0.03)
+            server = self.enterContext(Server("--store", late.url + "?deadline=20ms"))
+            with Connection(server.address) as connection:
+                for i in range(30):
+                    connection.ask("SLUICE.CHECK", "fixed_window 1000/1d", i)
+                    time.sleep(0.02)
+            server.await_output("answers later than the deadline of 20ms: after up to ")
+            line = next(line for line in server.output().splitlines() if "answers later" in line)
+            self.assertRegex(line, r"after up to (3\d|\d{2,})ms; deadline=(6\d|\d{2,})ms would be "
+                                   r"enough$")
+
+    def test_info_says_how_the_store_is(self):
+        with RedisServer() as redis:
+            server = self.enterContext(Server("--store", redis.url + "?deadline=5s"))
+            connection = self.enterContext(Connection(server.address))
+            await_true("up", lambda: "store_state:up\r\n" in connection.ask("INFO", "sluice"))
+            connection.ask("SLUICE.CHECK", "fixed_window 1000/1d", "a")
+            told = connection.ask("INFO", "sluice")
+            self.assertRegex(told, r"\r\nround_trip_p50_usec:[1-9]\d*\r\n"
+                                   r"round_trip_p99_usec:[1-9]\d*\r\n")
+            redis.stop()
+            await_true("down", lambda: "store_state:down\r\n" in connection.ask("INFO", "sluice"))
 
     def test_the_level_leaves_out_what_is_below(self):
         with Server("--log-level", "warning") as server:
