@@ -97,33 +97,6 @@ class Readme(SystemTest):
             self.ports[written] = free_port()
         return self.ports[written]
 
-    def test_readme(self):
-        self.check("README.md")
-
-    def test_contributing(self):
-        self.check("CONTRIBUTING.md")
-
-    def test_resp(self):
-        self.check(os.path.join("docs", "resp.md"))
-
-    def test_http(self):
-        self.check(os.path.join("docs", "http.md"))
-
-    def test_http_headers(self):
-        self.check(os.path.join("docs", "http-headers.md"))
-
-    def test_advise(self):
-        self.check(os.path.join("docs", "advise.md"))
-
-    def test_replay(self):
-        self.check(os.path.join("docs", "replay.md"))
-
-    def test_limits(self):
-        self.check(os.path.join("docs", "limits.md"))
-
-    def test_testing(self):
-        self.check(os.path.join("docs", "testing.md"))
-
     def check(self, name):
         with open(os.path.join(ROOT, name), encoding="utf-8") as file:
             blocks = blocks_of(file.read())
@@ -190,6 +163,12 @@ class Readme(SystemTest):
         result = run(program, cwd=self.folder)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.check_output(block, result.stdout)
+
+
+for page in ("README", "CONTRIBUTING", "docs/resp", "docs/http", "docs/http-headers", "docs/advise",
+             "docs/replay", "docs/limits", "docs/testing"):
+    method = "test_" + os.path.basename(page).lower().replace("-", "_")
+    setattr(Readme, method, lambda self, name=page + ".md": self.check(name))
 
 
 class Convention(unittest.TestCase):

@@ -1,6 +1,7 @@
 """Each command of `sluice serve`, sent by redis-cli and over a raw socket."""
 
 import os
+import shlex
 import unittest
 
 from harness import ROOT, ServerTest, command, read_text, run
@@ -30,19 +31,30 @@ class RedisCli(ServerTest):
         self.assertEqual(result.stderr, "")
         return result.stdout.rstrip("\n")
 
-    def expect(self, words, *lines):
-        self.assertEqual(self.cli(*words).split("\n"), list(lines), words)
-
-    def test_connection_commands(self):
-        self.expect(["PING"], "PONG")
-        self.expect(["PING", "hello"], "hello")
-        self.expect(["ECHO", "a b"], "a b")
-        self.expect(["SELECT", "0"], "OK")
-        self.expect(["CLIENT", "SETNAME", "me"], "OK")
-        self.expect(["CLIENT", "SETINFO", "LIB-NAME", "test"], "OK")
-        self.expect(["CLIENT", "GETNAME"], "")
-        self.assertGreater(int(self.cli("CLIENT", "ID")), 0)
-        self.expect(["QUIT"], "OK")
+    def test_replies(self):
+        for words, reply in (
+                (["PING"], "PONG"), (["PING", "hello"], "hello"), (["ECHO", "a b"], "a b"),
+                (["SELECT", "0"], "OK"), (["CLIENT", "SETNAME", "me"], "OK"),
+                (["CLIENT", "SETINFO", "LIB-NAME", "test"], "OK"), (["CLIENT", "GETNAME"], ""),
+                (["QUIT"], "OK"),
+                (["CL.THROTTLE", "cli", "15", "30", "60"], "0\n16\n15\n-1\n2"),
+                (["-3", "CL.THROTTLE", "cli3", "15", "30", "60"], "0\n16\n15\n-1\n2"),
+                (["SLUICE.CHECK", "token_bucket 2/1s burst=10", "cli"], "1\n10\n9\n0\n500\n0"),
+                (["SLUICE.CHECK", "fixed_window 5/1h anchor=first", "cli", "6"],
+                 "0\n5\n5\n-1\n0\n0"),
+                (["SLUICE.CHECK", "leaky_bucket 1/1h queue=3", "cli"],
+                 "1\n4\n3\n0\n3600000\n0"),
+                (["-3", "SLUICE.CHECK", "sliding_log 5/1h", "cli3"],
+                 "1\n5\n4\n0\n3600000\n0")):
+            self.assertEqual(self.cli(*words), reply, words)
+        for words, part in ((["CLIENT", "ID"], "^[1-9]"), (["INFO"], "[Ss]luice"),
+                            (["COMMAND"], "^((?!ERR).)*$"),
+                            (["COMMAND", "DOCS"], "^((?!ERR).)*$"),
+                            (["HELLO"], "server.*sluice.*version"),
+                            (["HELLO", "2"], "server.*sluice.*version"),
+                            (["HELLO", "3"], "server.*sluice.*version"),
+                            (["HELLO", "4"], "NOPROTO")):
+            self.assertRegex(self.cli(*words), f"(?s){part}", words)
 
     def test_pipe(self):
         """All commands that `redis-cli --pipe` sends at once get replies, in its protocol."""
@@ -52,35 +64,6 @@ class RedisCli(ServerTest):
         self.assertIn(b"errors: 0, replies: 100", result.stdout)
         left = self.cli("CL.THROTTLE", "piped", "99", "1", "3600", "0").split("\n")
         self.assertEqual(left[:3], ["0", "100", "0"])
-
-    def test_hello(self):
-        for words in (["HELLO"], ["HELLO", "2"], ["HELLO", "3"]):
-            answer = self.cli(*words)
-            self.assertIn("server", answer)
-            self.assertIn("sluice", answer)
-            self.assertIn("version", answer)
-        self.assertIn("NOPROTO", self.cli("HELLO", "4"))
-
-    def test_info_and_command(self):
-        self.assertIn("sluice", self.cli("INFO").lower())
-        self.assertNotIn("ERR", self.cli("COMMAND"))
-        self.assertNotIn("ERR", self.cli("COMMAND", "DOCS"))
-
-    def test_throttle(self):
-        self.expect(["CL.THROTTLE", "cli", "15", "30", "60"], "0", "16", "15", "-1", "2")
-        self.expect(["-3", "CL.THROTTLE", "cli3", "15", "30", "60"], "0", "16", "15", "-1", "2")
-
-    def test_check(self):
-        words = ["SLUICE.CHECK", "token_bucket 2/1s burst=10", "cli"]
-        self.expect(words, "1", "10", "9", "0", "500", "0")
-        self.expect(["SLUICE.CHECK", "fixed_window 5/1h anchor=first", "cli", "6"],
-                    "0", "5", "5", "-1", "0", "0")
-        self.expect(["SLUICE.CHECK", "leaky_bucket 1/1h queue=3", "cli"],
-                    "1", "4", "3", "0", "3600000", "0")
-
-    def test_resp3_check(self):
-        self.expect(["-3", "SLUICE.CHECK", "sliding_log 5/1h", "cli3"],
-                    "1", "5", "4", "0", "3600000", "0")
 
 
 class Sluice(ServerTest):
@@ -99,28 +82,37 @@ class Sluice(ServerTest):
             self.assertEqual(denied[:3], [0, limit, 0], expression)
             self.assertGreater(denied[3], 0, expression)
 
-    def test_peek_charges_nothing(self):
+    def test_replies(self):
         connection = self.connect()
-        words = ("sliding_log 5/1h", "peek")
-        for _ in range(3):
-            self.assertEqual(connection.ask("SLUICE.PEEK", *words), [1, 5, 5, 0, 0, 0])
-        connection.ask("SLUICE.CHECK", *words, 2)
-        self.assertEqual(connection.ask("SLUICE.PEEK", *words)[:4], [1, 5, 3, 0])
-
-    def test_reset_forgets(self):
-        connection = self.connect()
-        words = ("sliding_log 5/1h", "reset")
-        connection.ask("SLUICE.CHECK", *words, 5)
-        self.assertNotIsInstance(connection.ask("SLUICE.RESET", *words), Exception)
-        self.assertEqual(connection.ask("SLUICE.PEEK", *words), [1, 5, 5, 0, 0, 0])
-
-    def test_cost(self):
-        connection = self.connect()
-        words = ("sliding_log 5/1h", "cost")
-        self.assertEqual(connection.ask("SLUICE.CHECK", *words, 3)[:3], [1, 5, 2])
-        self.assertEqual(connection.ask("SLUICE.CHECK", *words, 3)[:3], [0, 5, 2])
-        self.assertEqual(connection.ask("SLUICE.CHECK", *words, 6)[3], -1)
-        self.assertEqual(connection.ask("SLUICE.CHECK", *words, 0)[:3], [1, 5, 2])
+        for words, begin in (
+                *[("SLUICE.PEEK 'sliding_log 5/1h' peek", [1, 5, 5, 0, 0, 0])] * 3,
+                ("SLUICE.CHECK 'sliding_log 5/1h' peek 2", [1, 5, 3]),
+                ("SLUICE.PEEK 'sliding_log 5/1h' peek", [1, 5, 3, 0]),
+                ("SLUICE.CHECK 'sliding_log 5/1h' reset 5", [1, 5, 0]),
+                ("SLUICE.RESET 'sliding_log 5/1h' reset", "OK"),
+                ("SLUICE.PEEK 'sliding_log 5/1h' reset", [1, 5, 5, 0, 0, 0]),
+                ("SLUICE.CHECK 'sliding_log 5/1h' cost 3", [1, 5, 2]),
+                ("SLUICE.CHECK 'sliding_log 5/1h' cost 3", [0, 5, 2]),
+                ("SLUICE.CHECK 'sliding_log 5/1h' cost 6", [0, 5, 2, -1]),
+                ("SLUICE.CHECK 'sliding_log 5/1h' cost 0", [1, 5, 2]),
+                ("SLUICE.TAKE 'sliding_log 5/1h' units 9", [1, 5, 0, None, None, None, 5]),
+                ("SLUICE.REFUND 'sliding_log 5/1h' units 2", [1, 5, 2]),
+                ("SLUICE.CHARGE 'sliding_log 5/1h' units 4", [1, 5, 0]),
+                ("SLUICE.BLOCK 'sliding_log 5/1h' units 60000", [1, 5, 0]),
+                ("SLUICE.CHECK 'sliding_log 5/1h' units", [0]),
+                ("SLUICE.CHECK 'leaky_bucket 1/1h queue=4' delay", [1, 5, 4, 0, None, 0]),
+                ("RL.THROTTLE other 4 1 3600", [0, 5, 4, -1, 3600]),
+                ("THROTTLE other 5 1 3600", [1, 5, 3]),
+                ("INCREX other UBOUND +5 EX 3600 ENX BYINT 3", [3, 3]),
+                ("INCREX other UBOUND +5 EX 3600 ENX BYINT 3", [3, 0]),
+                ("INCREX other UBOUND +5 EX 3600 ENX BYINT 3 SATURATE", [5, 2]),
+                ("DEL other never-seen", 1), ("DEL other", 0)):
+            reply = connection.ask(*shlex.split(words))
+            if isinstance(begin, list):
+                reply = [None if wanted is None else value for value, wanted in zip(reply, begin)]
+            self.assertEqual(reply, begin, words)
+        delayed = connection.ask("SLUICE.CHECK", "leaky_bucket 1/1h queue=4", "delay")
+        self.assertAlmostEqual(delayed[5], 3600000, delta=20000)
 
     def test_check_all(self):
         connection = self.connect()
@@ -134,33 +126,6 @@ class Sluice(ServerTest):
         self.assertEqual((binding, whole[:3]), (1, [0, 3, 0]))
         self.assertEqual([part[:3] for part in parts], [[1, 9, 3], [0, 3, 0]])
 
-    def test_commands_of_other_limiters(self):
-        connection = self.connect()
-        self.assertEqual(connection.ask("RL.THROTTLE", "other", 4, 1, 3600),
-                         [0, 5, 4, -1, 3600])
-        self.assertEqual(connection.ask("THROTTLE", "other", 5, 1, 3600)[:3], [1, 5, 3])
-        words = ("INCREX", "other", "UBOUND", "+5", "EX", 3600, "ENX", "BYINT", 3)
-        self.assertEqual(connection.ask(*words), [3, 3])
-        self.assertEqual(connection.ask(*words), [3, 0])
-        self.assertEqual(connection.ask(*words, "SATURATE"), [5, 2])
-        self.assertEqual(connection.ask("DEL", "other", "never-seen"), 1)
-        self.assertEqual(connection.ask("DEL", "other"), 0)
-
-    def test_units(self):
-        connection = self.connect()
-        words = ("sliding_log 5/1h", "units")
-        self.assertEqual(connection.ask("SLUICE.TAKE", *words, 9)[6], 5)
-        self.assertEqual(connection.ask("SLUICE.REFUND", *words, 2)[:3], [1, 5, 2])
-        self.assertEqual(connection.ask("SLUICE.CHARGE", *words, 4)[:3], [1, 5, 0])
-        self.assertEqual(connection.ask("SLUICE.BLOCK", *words, 60000)[:3], [1, 5, 0])
-        self.assertEqual(connection.ask("SLUICE.CHECK", *words)[0], 0)
-
-    def test_leaky_bucket_delays(self):
-        connection = self.connect()
-        words = ("leaky_bucket 1/1h queue=4", "delay")
-        self.assertEqual(connection.ask("SLUICE.CHECK", *words)[5], 0)
-        self.assertAlmostEqual(connection.ask("SLUICE.CHECK", *words)[5], 3600000, delta=20000)
-
     def test_errors(self):
         connection = self.connect()
         for words in (["SLUICE.CHECK"], ["SLUICE.CHECK", "sliding_log 5/1h"],
@@ -172,11 +137,9 @@ class Sluice(ServerTest):
             error = connection.ask(*words)
             self.assertIsInstance(error, Exception, words)
             self.assertRegex(str(error), r"^ERR \S", words)
+        self.assertIn("10parsecs", str(connection.ask("SLUICE.CHECK", "sliding_log 5/10parsecs",
+                                                      "k")))
         self.assertEqual(connection.ask("PING"), "PONG")
-
-    def test_error_points_at_the_character(self):
-        error = str(self.connect().ask("SLUICE.CHECK", "sliding_log 5/10parsecs", "k"))
-        self.assertIn("10parsecs", error)
 
     def test_inline(self):
         connection = self.connect()

@@ -5,87 +5,68 @@ import unittest
 
 from harness import Connection, Server, ServerTest, SystemTest, command
 
-# Seconds in replies are rounded up, so a second may pass between two requests of one test.
 LONGEST = 2**63 - 1
+# What the numbers of a command are, if they are these.
+NAMES = ("max_burst", "count", "period", "quantity")
+NO_NUMBERS = ("x", "", "1.5", " 1", "+", str(2**63), "0x10")
 
 
 class Throttle(ServerTest):
-    def throttle(self, *words):
-        return self.connect().ask("CL.THROTTLE", *words)
-
-    def expect_error(self, words, *named):
-        error = self.throttle(*words)
-        self.assertIsInstance(error, Exception, error)
-        self.assertTrue(str(error).startswith("ERR "), error)
-        for name in named:
-            self.assertIn(name, str(error))
-
-    def test_sixteen_then_the_seventeenth(self):
+    def test_replies(self):
+        """Each reply begins with these values. Seconds are rounded up, and one may pass between two
+        commands."""
         connection = self.connect()
-        connection.send(command("CL.THROTTLE", "user", 15, 30, 60) * 17)
+        for words, begin in (
+                # A quantity.
+                (("quantity", 9, 1, 3600, 4), [0, 10, 6, -1, 4 * 3600]),
+                (("quantity", 9, 1, 3600, 6), [0, 10, 0, -1, (35999, 36000)]),
+                (("quantity", 9, 1, 3600, 2), [1, 10, 0, (7199, 7200)]),
+                # Zero is a peek.
+                (("peek", 4, 1, 3600, 0), [0, 5, 5, -1, 0]),
+                (("peek", 4, 1, 3600, 2), [0, 5, 3]),
+                *[(("peek", 4, 1, 3600, 0), [0, 5, 3, -1])] * 2,
+                # More than the limit never passes.
+                (("never", 4, 1, 3600, 6), [1, 5, 5, -1, 0]),
+                (("never", 4, 1, 3600, LONGEST), [1, 5, 5, -1, 0]),
+                # Less than zero is a refund.
+                (("back", 4, 1, 3600, 5), [0, 5, 0]),
+                (("back", 4, 1, 3600, -2), [0, 5, 2]),
+                (("back", 4, 1, 3600, -LONGEST - 1), [0, 5, 5]),
+                (("back", 4, 1, 3600, -1), [0, 5, 5, -1, 0]),
+                # The limit may change.
+                (("change", 9, 1, 10, 10), [0, 10, 0]), (("change", 19, 1, 10, 0), [0, 20, 10]),
+                (("change", 4, 1, 10, 1), [1, 5, 0]),
+                # Keys are bytes.
+                *(((key, 4, 1, 3600), [0, 5, 4]) for key in (b"", b"\r\n", b"\x00\xff", b"a b"))):
+            reply = connection.ask("CL.THROTTLE", *words)
+            for value, wanted in zip(reply, begin):
+                self.assertIn(value, wanted if isinstance(wanted, tuple) else (wanted,), words)
+        self.assertEqual(connection.ask("cl.Throttle", "case", 4, 1, 3600)[:3], [0, 5, 4])
+
+    def test_a_pipeline(self):
+        connection = self.connect()
+        connection.send(command("CL.THROTTLE", "pipeline", 15, 30, 60) * 17)
         for taken in range(1, 17):
             self.assertEqual(connection.read(), [0, 16, 16 - taken, -1, 2 * taken])
         self.assertEqual(connection.read(), [1, 16, 0, 2, 32])
 
-    def test_quantity(self):
-        self.assertEqual(self.throttle("quantity", 9, 1, 3600, 4), [0, 10, 6, -1, 4 * 3600])
-        full = self.throttle("quantity", 9, 1, 3600, 6)
-        self.assertEqual(full[:4], [0, 10, 0, -1])
-        self.assertIn(full[4], (35999, 36000))
-        denied = self.throttle("quantity", 9, 1, 3600, 2)
-        self.assertEqual(denied[:3], [1, 10, 0])
-        self.assertIn(denied[3], (7199, 7200))
-
-    def test_quantity_zero_is_a_peek(self):
-        self.assertEqual(self.throttle("peek", 4, 1, 3600, 0), [0, 5, 5, -1, 0])
-        self.throttle("peek", 4, 1, 3600, 2)
-        for _ in range(2):
-            self.assertEqual(self.throttle("peek", 4, 1, 3600, 0)[:4], [0, 5, 3, -1])
-
-    def test_quantity_above_the_limit_never_passes(self):
-        for quantity in (6, LONGEST):
-            self.assertEqual(self.throttle("never", 4, 1, 3600, quantity), [1, 5, 5, -1, 0])
-
-    def test_a_negative_quantity_refunds(self):
-        self.throttle("back", 4, 1, 3600, 5)
-        self.assertEqual(self.throttle("back", 4, 1, 3600, -2)[:3], [0, 5, 2])
-        self.assertEqual(self.throttle("back", 4, 1, 3600, -LONGEST - 1)[:3], [0, 5, 5])
-        self.assertEqual(self.throttle("back", 4, 1, 3600, -1), [0, 5, 5, -1, 0])
-
-    def test_the_limit_may_change(self):
-        self.throttle("change", 9, 1, 10, 10)
-        wider = self.throttle("change", 19, 1, 10, 0)
-        self.assertEqual(wider[:3], [0, 20, 10])
-        narrower = self.throttle("change", 4, 1, 10, 1)
-        self.assertEqual(narrower[:3], [1, 5, 0])
-
-    def test_case_of_the_name(self):
-        self.assertEqual(self.connect().ask("cl.Throttle", "case", 4, 1, 3600)[:3], [0, 5, 4])
-
-    def test_keys_are_bytes(self):
-        connection = self.connect()
-        for key in (b"", b"\r\n", b"\x00\xff", b"a b"):
-            self.assertEqual(connection.ask("CL.THROTTLE", key, 4, 1, 3600)[:3], [0, 5, 4], key)
-
     def test_errors(self):
-        self.expect_error([], "wrong number of arguments")
-        self.expect_error(["key", 1, 1], "wrong number of arguments")
-        self.expect_error(["key", 1, 1, 1, 1, 1], "wrong number of arguments")
-        for bad in ("x", "", "1.5", " 1", "+", str(2**63), "0x10"):
-            self.expect_error(["key", bad, 1, 1], "max_burst")
-            self.expect_error(["key", 1, bad, 1], "count")
-            self.expect_error(["key", 1, 1, bad], "period")
-            self.expect_error(["key", 1, 1, 1, bad], "quantity")
-        self.expect_error(["key", -1, 1, 1], "max_burst")
-        self.expect_error(["key", 1, 0, 1], "count")
-        self.expect_error(["key", 1, 1, 0], "period")
-        self.expect_error(["key", LONGEST, 1, LONGEST])
-
-    def test_an_error_changes_nothing(self):
+        """An error names what is wrong, and changes nothing."""
         connection = self.connect()
-        connection.ask("CL.THROTTLE", "kept", 4, 1, 3600)
-        self.assertIsInstance(connection.ask("CL.THROTTLE", "kept", 4, 0, 3600), Exception)
-        self.assertEqual(connection.ask("CL.THROTTLE", "kept", 4, 1, 3600, 0)[:3], [0, 5, 4])
+        connection.ask("CL.THROTTLE", "key", 4, 1, 3600)
+        wrong = [(["key", *[1] * place, bad, *[1] * (2 - place)], name)
+                 for place, name in enumerate(NAMES) for bad in NO_NUMBERS]
+        for words, named in (
+                *wrong, ([], "wrong number of arguments"),
+                (["key", 1, 1], "wrong number of arguments"),
+                (["key", 1, 1, 1, 1, 1], "wrong number of arguments"),
+                (["key", -1, 1, 1], "max_burst"), (["key", 1, 0, 1], "count"),
+                (["key", 1, 1, 0], "period"), (["key", LONGEST, 1, LONGEST], ""),
+                (["key", 4, 0, 3600], "count")):
+            error = connection.ask("CL.THROTTLE", *words)
+            self.assertIsInstance(error, Exception, words)
+            self.assertRegex(str(error), f"^ERR .*{named}", words)
+        self.assertEqual(connection.ask("CL.THROTTLE", "key", 4, 1, 3600, 0)[:3], [0, 5, 4])
 
     def test_many_expressions(self):
         """A client that never repeats its numbers neither fills the server nor disturbs others."""
