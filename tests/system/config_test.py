@@ -7,8 +7,8 @@ import signal
 import unittest
 
 from certificates import Certificates
-from harness import (BINARY, Connection, Process, SystemTest, free_port, post, request, run, sluice,
-                     write_text)
+from harness import (BINARY, Connection, Process, SystemTest, free_port, new_token, post, request,
+                     run, sluice, write_text)
 
 
 class CheckConfig(SystemTest):
@@ -28,12 +28,11 @@ class CheckConfig(SystemTest):
                       result.stderr)
 
     def test_warns_of_tokens_in_clear_text(self):
-        token = sluice("token", "--name", "gateway").stdout
+        _, line = new_token("gateway")
         for address, warns in ("127.0.0.1:6380", False), ("0.0.0.0:6380", True):
             with self.subTest(address):
-                user = re.search(r"- {.*}", token)[0]
                 path = self.write_file("sluice.yaml",
-                                       f"listen: {{resp: '{address}'}}\nusers:\n  {user}\n")
+                                       f"listen: {{resp: '{address}'}}\nusers:\n{line}\n")
                 result = sluice("check-config", path)
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertEqual("tokens there in clear text" in result.stderr, warns)
@@ -190,9 +189,9 @@ class ServeConfig(SystemTest):
             self.assertIn("no limit is named 'logn'", str(unknown))
 
     def test_overrides_and_dry_run(self):
-        port = free_port()
+        port, http = free_port(), free_port()
         self.serve(f"""
-listen: {{resp: '127.0.0.1:{port}'}}
+listen: {{resp: '127.0.0.1:{port}', http: ['127.0.0.1:{http}']}}
 limits:
   api:
     limit: token_bucket 3/1h
@@ -203,6 +202,8 @@ limits:
       - {{key: "banned:*", deny: true}}
   trial: {{limit: token_bucket 1/1h, dry_run: true}}
   jobs: {{limit: concurrency 1, overrides: [{{key: free, unlimited: yes}}]}}
+  tried: {{limit: concurrency 1 lease=1m, dry_run: true,
+           overrides: [{{key: big, limit: concurrency 1 lease=5m}}]}}
 """)
         with Connection(("127.0.0.1", port)) as connection:
             check = lambda *words: connection.ask("SLUICE.CHECK", *words)
@@ -222,28 +223,12 @@ limits:
             self.assertIn("\r\nwould_deny:3\r\n", connection.ask("INFO", "sluice"))
             self.assertIn("\r\nallowed_override:2\r\n", connection.ask("INFO", "sluice"))
 
-    def test_overrides_and_dry_run_over_http(self):
-        port = free_port()
-        self.serve(f"""
-listen: {{http: ['127.0.0.1:{port}']}}
-limits:
-  api:
-    limit: token_bucket 3/1h
-    overrides:
-      - {{key: "customer:7", limit: token_bucket 9/1h}}
-      - {{key: "internal:*", unlimited: true}}
-      - {{key: "banned:*", deny: true}}
-  trial: {{limit: token_bucket 1/1h, dry_run: true}}
-  jobs: {{limit: concurrency 1 lease=1m, dry_run: true,
-          overrides: [{{key: big, limit: concurrency 1 lease=5m}}]}}
-""")
-
         def ask(path, **body):
-            status, headers, reply = post(port, path, body)
+            status, headers, reply = post(http, path, body)
             return status, reply, [name for name in headers if name.startswith("ratelimit")]
 
         status, decision, headers = ask("/v1/check", limit="api", key="customer:7")
-        self.assertEqual((status, decision["limit"], decision["remaining"]), (200, 9, 8))
+        self.assertEqual((status, decision["limit"], decision["remaining"]), (200, 9, 7))
         self.assertTrue(headers)
         self.assertEqual(
             ask("/v1/check", limit="api", key="internal:x"),
@@ -253,23 +238,23 @@ limits:
             ask("/v1/check", limit="api", key="banned:x"),
             (429, {"allowed": False, "limit": 0, "remaining": 0, "retry_after_ms": None,
                    "reset_after_ms": 0, "delay_ms": 0, "source": "override"}, []))
-        self.assertNotIn("would_deny", ask("/v1/check", limit="trial", key="k")[1])
-        status, decision, _ = ask("/v1/check", limit="trial", key="k")
+        self.assertNotIn("would_deny", ask("/v1/check", limit="trial", key="web")[1])
+        status, decision, _ = ask("/v1/check", limit="trial", key="web")
         self.assertEqual((status, decision["allowed"], decision["would_deny"]), (200, True, True))
         status, together, _ = ask("/v1/check", all=True, checks=[
-            {"limit": "trial", "key": "k"}, {"limit": "api", "key": "other"},
+            {"limit": "trial", "key": "web"}, {"limit": "api", "key": "other"},
             {"limit": "api", "key": "internal:x"}])
         self.assertEqual((status, together["allowed"], together["binding"]), (200, True, 1))
         self.assertEqual([part.get("would_deny", False) for part in together["parts"]],
                          [True, False, False])
         # A reservation and a permit that the dry run gave are returned to no store.
-        reservation = ask("/v1/reserve", limit="trial", key="k")[1]["reservation"]
+        reservation = ask("/v1/reserve", limit="trial", key="web")[1]["reservation"]
         self.assertEqual(ask("/v1/commit", reservation=reservation, cost=0)[0], 200)
-        self.assertTrue(ask("/v1/check", limit="trial", key="k")[1]["would_deny"])
+        self.assertTrue(ask("/v1/check", limit="trial", key="web")[1]["would_deny"])
         for _ in range(2):
-            permit = ask("/v1/permits/acquire", limit="jobs", key="big")[1]
+            permit = ask("/v1/permits/acquire", limit="tried", key="big")[1]
             self.assertEqual(permit["lease_ms"], 300_000)
-        self.assertEqual(ask("/v1/permits/release", limit="jobs", key="big",
+        self.assertEqual(ask("/v1/permits/release", limit="tried", key="big",
                               permit=permit["permit"])[0], 200)
 
     def test_rules_for_clients_behind_proxies(self):

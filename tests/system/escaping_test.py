@@ -9,7 +9,7 @@ import subprocess
 import unittest
 import urllib.parse
 
-from harness import Connection, PATIENCE_S, SystemTest, free_port
+from harness import Connection, PATIENCE_S, SystemTest, free_port, read_terminal
 
 KEYS = (b"\x1b[31mred\x1b]0;title\x07", b"line\r\nforged: yes\n", b'quote"back\\slash',
         b"{limit=\"x\"} 1\n# HELP", b"\x00\x01\x7f\x08", b"invalid \xff\xfe\xc3", b"\xc2\x9b31m C1",
@@ -110,13 +110,7 @@ limits: {{login: {LIMIT}, api: {{limit: {LIMIT}, key: '{{header:X-Key}}'}}}}
         command = subprocess.Popen(["redis-cli", "-p", str(self.resp), "SLUICE.TOP", "login"],
                                    stdin=theirs, stdout=theirs, stderr=theirs)
         os.close(theirs)
-        shown = b""
-        try:
-            while piece := os.read(ours, 65536):
-                shown += piece
-        except OSError:
-            pass  # The terminal's other end has been closed.
-        os.close(ours)
+        shown = read_terminal(ours)
         command.wait(PATIENCE_S)
         self.assertIn(b"\\x1b[31mred", shown)
         self.assert_safe(shown)

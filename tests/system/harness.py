@@ -3,6 +3,7 @@
 Every wait has the timeout PATIENCE_S. A test stops the servers that it starts by their process ids.
 """
 
+import contextlib
 import fcntl
 import http.client
 import itertools
@@ -40,6 +41,12 @@ def run(*arguments, stdin=None, text=True, timeout_s=200, **options):
 
 def sluice(*arguments, **options):
     return run(BINARY, *arguments, **options)
+
+
+def new_token(name):
+    """A token, and the line of the file that `sluice token` prints for it."""
+    said = sluice("token", "--name", name).stdout
+    return re.search(r"^token: (\S+)$", said, re.M)[1], re.search(r"^line: (.*)$", said, re.M)[1]
 
 
 def read_text(path):
@@ -245,6 +252,23 @@ def open_socket(address):
         connection.close()
         raise
     return connection
+
+
+@contextlib.contextmanager
+def taken_address():
+    """An address on which someone else listens."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+def read_terminal(descriptor):
+    """What is written to the terminal of this descriptor, which is closed, until its end."""
+    written = b""
+    with contextlib.suppress(OSError):  # The program has closed its side.
+        while piece := os.read(descriptor, 65536):
+            written += piece
+    os.close(descriptor)
+    return written
 
 
 class Connection:

@@ -3,10 +3,9 @@
 import json
 import signal
 import socket
-import time
 import unittest
 
-from harness import PATIENCE_S, Connection, Server, SystemTest, exchange, free_port, run
+from harness import Connection, Server, SystemTest, await_true, exchange, free_port, run
 
 LIMITS = """limits:
   login: sliding_log 5/10m
@@ -161,16 +160,14 @@ class Connections(HttpTest):
             self.assertEqual(statuses(connection.read_all()), [200, 400])
 
     def test_too_many_connections(self):
-        # The server may not have noticed yet that the connection of await_listening() has ended.
-        deadline = time.monotonic() + PATIENCE_S
-        held = []
-        while len(held) < 2:
-            self.assertLess(time.monotonic(), deadline)
-            connection = Connection(self.address)
-            self.addCleanup(connection.close)
+        def is_served():
+            connection = self.enterContext(Connection(self.address))
             connection.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            if connection.socket.recv(12, socket.MSG_WAITALL) == b"HTTP/1.1 200":
-                held.append(connection)
+            return connection.socket.recv(12, socket.MSG_WAITALL) == b"HTTP/1.1 200"
+
+        # It may not have noticed yet that the connection of await_listening() has ended.
+        for _ in range(2):
+            await_true("it is served", is_served)
         with Connection(self.address) as refused:
             self.assertEqual(statuses(refused.read_all()), [503])
 

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import unittest
 
-from harness import BINARY, Process, SystemTest, free_port, npm_install, post, run, sluice
+from harness import BINARY, Process, SystemTest, free_port, new_token, npm_install, post, run
+from harness import sluice
 
 PAGES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pages")
 LIMITS = ["token_bucket 3/1s burst=7", "leaky_bucket 2/1s queue=3", "fixed_window 5/2s",
@@ -83,9 +84,7 @@ class Playground(SystemTest):
     def test_the_page_asks_for_a_token_where_there_are_users(self):
         npm_install()
         port = free_port()
-        said = sluice("token", "--name", "operator").stdout
-        token = re.search(r"^token: (\S+)$", said, re.M)[1]
-        line = re.search(r"^line: (.*)$", said, re.M)[1]
+        token, line = new_token("operator")
         path = self.write_file("sluice.yaml",
                                f"listen: {{resp: [127.0.0.1:{free_port()}], "
                                f"admin: [127.0.0.1:{port}]}}\nusers:\n{line}\n")

@@ -10,8 +10,8 @@ import threading
 import time
 import unittest
 
-from harness import (PATIENCE_S, ROOT, Process, Server, SystemTest, free_port, post, read_text,
-                     request, sluice, write_text)
+from harness import (ROOT, Process, Server, SystemTest, await_true, free_port,
+                     new_token, post, read_text, request, write_text)
 
 PAGE = os.path.join(ROOT, "docs", "proxies.md")
 # A file of the page: a fence whose first line is a comment with its name.
@@ -136,10 +136,7 @@ class EachProxy:
     def await_status(self, status):
         """Returns once the proxy answers with this status; it may remember for a second that Sluice
         was away."""
-        deadline = time.monotonic() + PATIENCE_S
-        while self.ask()[0] != status:
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.05)
+        await_true(f"the status {status}", lambda: self.ask()[0] == status)
 
     def test_it_limits_and_lets_through(self):
         server = self.start_sluice()
@@ -203,9 +200,7 @@ class EachProxy:
         self.assertEqual(self.remaining("127.0.0.1 POST shop.example /a/b 2"), LIMIT - 2)
 
     def test_the_proxy_is_a_user(self):
-        said = sluice("token", "--name", "proxy").stdout
-        token, user = (re.search(rf"^{name}: *(.*)$", said, re.MULTILINE)[1]
-                       for name in ("token", "line"))
+        token, user = new_token("proxy")
         self.start_sluice(f"{self.files['sluice.yaml']}users:\n{user}\n")
         proxy = self.start_proxy()
         self.assertIn(self.ask()[0], (500, 503))

@@ -1,18 +1,19 @@
 """`sluice serve` takes a changed file while it runs: no decision is lost, none is wrong."""
 
+import contextlib
 import os
 import re
 import shutil
 import signal
-import socket
 import ssl
 import threading
 import time
 import unittest
 
 from certificates import Certificates
-from harness import (BINARY, PATIENCE_S, Connection, Process, Server, SystemTest, command,
-                     free_port, open_socket, read_text, request, write_text)
+from harness import (BINARY, PATIENCE_S, Connection, Process, Server, SystemTest, await_true,
+                     command, free_port, open_socket, read_text, request, taken_address)
+from harness import write_text
 
 LIMITS = "limits: {{api: token_bucket {}/24h, login: sliding_log 5/1h}}\n"
 
@@ -162,10 +163,7 @@ class Reload(SystemTest):
         server = self.start(LIMITS.format(10))
         connection = self.connect()
         connection.ask("SLUICE.CHECK", "api", "k")
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            taken.listen()
-            used = f"127.0.0.1:{taken.getsockname()[1]}"
+        with taken_address() as used:
             mistakes = (("limits: {api: nonsense 1/1s}\n", ":1:15: "),
                         ("", ":1:1: the file is empty"),
                         (self.listen("0.0.0.0:1") + LIMITS.format(11), "--insecure"),
@@ -287,10 +285,8 @@ class Reload(SystemTest):
         self.write(listen(http))
         server = self.run_serve("--config", self.path)
         first = self.certificate(port)
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            taken.listen()
-            self.write(listen(http, f"127.0.0.1:{taken.getsockname()[1]}"))
+        with taken_address() as taken:
+            self.write(listen(http, taken))
             refusal = "not reloaded, all stays as it was: cannot listen on "
             server.await_output(refusal, 1)
             made.make("server", signed=True)
@@ -394,42 +390,59 @@ class Reload(SystemTest):
         self.assertEqual(last['reloads_total{outcome="succeeded"}'], 1)
         self.assertGreater(last["last_reload_time_seconds"], first["last_reload_time_seconds"])
 
+    @contextlib.contextmanager
+    def load(self, ask):
+        """Four clients, each of which repeats `ask(connection)` until the context ends. Yields a
+        list that has the sum of what it returned for each of them then."""
+        admitted, errors = [], []
+        done = threading.Event()
+
+        def run():
+            count = 0
+            try:
+                with Connection(("127.0.0.1", self.port)) as connection:
+                    while not done.is_set():
+                        count += ask(connection)
+            except (OSError, AssertionError) as error:
+                errors.append(error)
+            admitted.append(count)
+
+        threads = [threading.Thread(target=run) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield admitted
+        finally:
+            done.set()
+            for thread in threads:
+                thread.join(PATIENCE_S)
+        self.assertEqual(errors, [])
+
+    def reload(self, server, number, limits):
+        self.write(f"{self.listen()}limits: {limits}\n")
+        server.signal(signal.SIGHUP)
+        server.await_output("reloaded: ", number)
+
     def test_under_load_one_key_is_counted_exactly(self):
         """While the limit goes up and down, every request is answered once, and the key has exactly
         the units that were admitted."""
         server = self.start("limits: {api: fixed_window 1000000/24h}\n", "--threads", "2")
-        admitted, errors = [], []
-        done = threading.Event()
         batch = command("SLUICE.CHECK", "api", "k") * 20
 
-        def ask():
-            try:
-                with Connection(("127.0.0.1", self.port)) as connection:
-                    count = 0
-                    while not done.is_set():
-                        connection.send(batch)
-                        replies = [connection.read() for _ in range(20)]
-                        if not all(isinstance(reply, list) and reply[0] == 1 and
-                                   1000000 <= reply[1] < 1000100 for reply in replies):
-                            errors.append(replies)
-                        count += 20
-                    admitted.append(count)
-            except (OSError, ConnectionError) as error:
-                errors.append(error)
+        def ask(connection):
+            connection.send(batch)
+            for _ in range(20):
+                reply = connection.read()
+                if not (isinstance(reply, list) and reply[0] == 1 and
+                        1000000 <= reply[1] < 1000100):
+                    raise AssertionError(reply)
+            return 20
 
-        threads = [threading.Thread(target=ask) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for number in range(1, 41):
-            self.write(self.listen() +
-                       f"limits: {{api: fixed_window {1000000 + number % 3}/24h, x{number}: "
-                       "{limit: token_bucket 1/1s, overrides: [{key: a, unlimited: yes}]}}\n")
-            server.signal(signal.SIGHUP)
-            server.await_output("reloaded: ", number)
-        done.set()
-        for thread in threads:
-            thread.join(PATIENCE_S)
-        self.assertEqual(errors, [])
+        with self.load(ask) as admitted:
+            for number in range(1, 41):
+                self.reload(server, number,
+                            f"{{api: fixed_window {1000000 + number % 3}/24h, x{number}: "
+                            "{limit: token_bucket 1/1s, overrides: [{key: a, unlimited: yes}]}}")
         total = sum(admitted)
         self.assertGreater(total, 0)
         connection = self.connect()
@@ -440,32 +453,14 @@ class Reload(SystemTest):
 
     def test_under_load_no_key_gets_more_than_its_limit(self):
         server = self.start("limits: {api: fixed_window 500/24h}\n", "--threads", "2")
-        admitted = []
-        done = threading.Event()
-
-        def ask():
-            count = 0
-            with Connection(("127.0.0.1", self.port)) as connection:
-                while not done.is_set():
-                    count += connection.ask("SLUICE.CHECK", "api", "k")[0]
-            admitted.append(count)
-
-        threads = [threading.Thread(target=ask) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for number in range(1, 21):
-            more = "" if number % 2 else ", overrides: [{key: other, deny: yes}]"
-            self.write(self.listen() +
-                       f"limits: {{api: {{limit: fixed_window {500 - number % 2}/24h{more}}}}}\n")
-            server.signal(signal.SIGHUP)
-            server.await_output("reloaded: ", number)
-        connection = self.connect()
-        deadline = time.monotonic() + PATIENCE_S
-        while connection.ask("SLUICE.PEEK", "api", "k")[1:3] != [500, 0]:
-            self.assertLess(time.monotonic(), deadline, server.output())
-        done.set()
-        for thread in threads:
-            thread.join(PATIENCE_S)
+        with self.load(lambda asking: asking.ask("SLUICE.CHECK", "api", "k")[0]) as admitted:
+            for number in range(1, 21):
+                more = "" if number % 2 else ", overrides: [{key: other, deny: yes}]"
+                self.reload(server, number,
+                            f"{{api: {{limit: fixed_window {500 - number % 2}/24h{more}}}}}")
+            connection = self.connect()
+            await_true("500 are used", lambda: connection.ask(
+                "SLUICE.PEEK", "api", "k")[1:3] == [500, 0])
         self.assertEqual(sum(admitted), 500)
 
 

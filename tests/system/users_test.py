@@ -1,18 +1,12 @@
 """Users of `sluice serve`: tokens and certificates over RESP and HTTP, by redis-cli and curl."""
 
 import os
-import re
 import time
 import unittest
 
 from certificates import Certificates
-from harness import BINARY, Connection, SystemTest, free_port, read_text, run, sluice, write_text
-
-
-def new_token(name):
-    """A token, and the line of the file that `sluice token` prints for it."""
-    said = sluice("token", "--name", name).stdout
-    return re.search(r"^token: (\S+)$", said, re.M)[1], re.search(r"^line: (.*)$", said, re.M)[1]
+from harness import BINARY, Connection, SystemTest, free_port, new_token, read_text, run
+from harness import sluice, write_text
 
 
 class Token(SystemTest):
@@ -98,57 +92,52 @@ class Users(SystemTest):
         self.assertEqual(self.status("/healthz"), "200")
         self.assertEqual(self.status("/metrics", "--oauth2-bearer", "wrong"), "401")
 
-    def test_a_client_of_http_is_waited_for_ten_seconds(self):
-        """Until it sends a right token; what needs none is answered, and does not count."""
-        address = ("127.0.0.1", self.http)
+    def test_clients_are_waited_for_ten_seconds(self):
+        """One of HTTP until it sends a right token; what needs none is answered, and does not
+        count. One of RESP until it says who it is, and sends the rest of a command."""
+        resp, http = ("127.0.0.1", self.plain), ("127.0.0.1", self.http)
         health = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
         check = b"GET /auth?limit=login HTTP/1.1\r\nHost: localhost\r\nX-Sluice-Token: "
-        with Connection(address) as busy, Connection(address) as known:
-            known.send(check + self.token.encode() + b"\r\n\r\n")
-            begun = time.monotonic()
-            while time.monotonic() < begun + 18:
-                try:
-                    busy.send(health + b"\r\n")
-                    answer = busy.socket.recv(4096)
-                except ConnectionError:
-                    break
-                if not answer:
-                    break
-                self.assertIn(b" 200 OK\r\n", answer)
-                time.sleep(0.1)
-            else:
-                self.fail("it is served on and on")
-            self.assertGreater(time.monotonic(), begun + 8)
-            known.send(health + b"Connection: close\r\n\r\n")
-            self.assertRegex(known.read_all(), rb"(?s)^HTTP/1.1 204 .*HTTP/1.1 200 ")
-        metrics = run("curl", "-s", "--oauth2-bearer", self.admin,
-                      f"http://127.0.0.1:{self.http}/metrics").stdout
-        self.assertIn('sluice_login_timeouts_total{protocol="http"} 1\n', metrics)
+        silent, busy, known, half = (self.enterContext(Connection(resp)) for _ in range(4))
+        web_busy, web_known = (self.enterContext(Connection(http)) for _ in range(2))
 
-    def test_a_client_of_resp_is_waited_for_ten_seconds(self):
-        """Until it says who it is, and sends the rest of a command."""
-        address = ("127.0.0.1", self.plain)
-        with Connection(address) as silent, Connection(address) as busy, \
-                Connection(address) as known, Connection(address) as half:
-            for connection in (known, half):
-                self.assertEqual(connection.ask("AUTH", "gateway", self.token), "OK")
-            half.send(b"*1\r\n$4\r\nPI")
-            begun = time.monotonic()
-            with self.assertRaises(ConnectionError):
-                while time.monotonic() < begun + 18:
-                    self.assertIn("NOAUTH", str(busy.ask("PING")))
-                    time.sleep(0.1)
-            self.assertGreater(time.monotonic(), begun + 8)
-            # Each thread of the server looks once a second, not all at the same time.
-            self.assertEqual(silent.read_all(), b"")
-            self.assertIn("the rest of the command has not come in time", str(half.read()))
-            self.assertEqual(half.read_all(), b"")
-            self.assertEqual(known.ask("PING"), "PONG")
+        def refused():
+            self.assertIn("NOAUTH", str(busy.ask("PING")))
+
+        def healthy():
+            web_busy.send(health + b"\r\n")
+            if not (answer := web_busy.socket.recv(4096)):
+                raise ConnectionError
+            self.assertIn(b" 200 OK\r\n", answer)
+
+        for connection in (known, half):
+            self.assertEqual(connection.ask("AUTH", "gateway", self.token), "OK")
+        web_known.send(check + self.token.encode() + b"\r\n\r\n")
+        half.send(b"*1\r\n$4\r\nPI")
+        begun = time.monotonic()
+        served = [refused, healthy]
+        while served and time.monotonic() < begun + 18:
+            for ask in list(served):
+                try:
+                    ask()
+                except ConnectionError:
+                    served.remove(ask)
+                    self.assertGreater(time.monotonic(), begun + 8)
+            time.sleep(0.1)
+        self.assertEqual(served, [], "served on and on")
+        # Each thread of the server looks once a second, not all at the same time.
+        self.assertEqual(silent.read_all(), b"")
+        self.assertIn("the rest of the command has not come in time", str(half.read()))
+        self.assertEqual(half.read_all(), b"")
+        self.assertEqual(known.ask("PING"), "PONG")
+        web_known.send(health + b"Connection: close\r\n\r\n")
+        self.assertRegex(web_known.read_all(), rb"(?s)^HTTP/1.1 204 .*HTTP/1.1 200 ")
         metrics = run("curl", "-s", "--oauth2-bearer", self.admin,
                       f"http://127.0.0.1:{self.http}/metrics").stdout
-        self.assertIn('sluice_login_timeouts_total{protocol="resp"} 2\n', metrics)
-        self.assertIn('sluice_connections_timed_out_total{protocol="resp",reason="request"} 1\n',
-                      metrics)
+        for line in ('login_timeouts_total{protocol="http"} 1',
+                     'login_timeouts_total{protocol="resp"} 2',
+                     'connections_timed_out_total{protocol="resp",reason="request"} 1'):
+            self.assertIn(f"sluice_{line}\n", metrics)
 
     def test_a_token_is_changed_while_the_server_runs(self):
         with Connection(("127.0.0.1", self.plain)) as connection:
