@@ -34,23 +34,6 @@ class ChartsOfTwo {
   Charts charts;
 };
 
-TEST(Charts, HaveATimelineOfAllAndOfEachKey) {
-  ChartsOfTwo two;
-  const auto a = two.add("a", 0, {false, false}, 4);
-  two.add("b", 0, {false, false});
-  two.add("a", 0, {true, false}, 3);
-  two.add("a", kTestSecondNs, {true, true}, 2);
-  ASSERT_EQ(two.charts.all().steps().size(), 2U);
-  EXPECT_EQ(two.charts.all().steps()[0].requests, 3U);
-  EXPECT_EQ(two.charts.all().steps()[0].denied[0], 1U);
-  EXPECT_EQ(two.charts.all().steps()[0].denied[1], 0U);
-  const Timeline* own = two.charts.of(a);
-  ASSERT_NE(own, nullptr);
-  EXPECT_EQ(own->steps()[0].requests, 2U);
-  EXPECT_EQ(own->steps()[0].level[0], 3);
-  EXPECT_EQ(own->steps()[1].denied[1], 1U);
-}
-
 TEST(Charts, CountWhatOnlyOneLimitDenies) {
   ChartsOfTwo two;
   two.add("a", 0, {true, false});

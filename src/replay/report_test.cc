@@ -57,19 +57,6 @@ sliding_log 5/1m                                    1,234,567           0       
 )");
 }
 
-TEST(TableReport, ColourChangesNothingButColour) {
-  const std::string plain = table_report(two_limits(), {.key = "{ip}"}, false);
-  std::string coloured = table_report(two_limits(), {.key = "{ip}"}, true);
-  EXPECT_NE(plain, coloured);
-  for (const char* code : {"\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m"}) {
-    const std::string_view text(code);
-    for (auto at = coloured.find(text); at != std::string::npos; at = coloured.find(text)) {
-      coloured.erase(at, text.size());
-    }
-  }
-  EXPECT_EQ(plain, coloured);
-}
-
 TEST(TableReport, AnEmptyInputHasAReportToo) {
   Summary summary;
   summary.limits.push_back({.expression = "sliding_log 5/1m"});
@@ -79,25 +66,11 @@ TEST(TableReport, AnEmptyInputHasAReportToo) {
   EXPECT_EQ(line, "0 requests");
 }
 
-TEST(JsonReport, HasItsFieldsInOrder) {
-  const std::string text =
-      json_report(two_limits(), {.key = "{ip}", .unreadable = 2, .late = 3, .most_late_ns = 4});
-  const auto report = boost::json::parse(text).as_object();
-  std::string names;
-  for (const auto& field : report) names += std::string(field.key_c_str()) + " ";
-  EXPECT_EQ(names,
-            "key requests unreadable_lines late_requests most_late_ns first_ns last_ns limits ");
+TEST(JsonReport, CountsLateRequests) {
+  const auto report = boost::json::parse(json_report(two_limits(), {.late = 3, .most_late_ns = 4}));
   EXPECT_EQ(report.at("late_requests").as_int64(), 3);
   EXPECT_EQ(report.at("most_late_ns").as_int64(), 4);
-  const auto& limit = report.at("limits").as_array().at(0).as_object();
-  names.clear();
-  for (const auto& field : limit) names += std::string(field.key_c_str()) + " ";
-  EXPECT_EQ(names,
-            "limit_expr requests admitted denied keys_seen keys_limited worst_minute most_denied ");
-  EXPECT_EQ(limit.at("admitted").as_int64(), 1'000'000);
-  EXPECT_EQ(limit.at("worst_minute").at("start_ns").as_int64(), 1'431'857'100'000'000'000);
-  EXPECT_EQ(limit.at("most_denied").as_array().size(), 2U);
-  EXPECT_TRUE(report.at("limits").as_array().at(1).at("worst_minute").is_null());
+  EXPECT_TRUE(report.at("limits").at(1).at("worst_minute").is_null());
 }
 
 TEST(JsonReport, WithoutRequestsThereAreNoTimes) {

@@ -30,12 +30,6 @@ TEST(TextPlot, AFewDenialsAreVisible) {
   EXPECT_NE(text_plot("", columns, false).find(" |█▁\n"), std::string::npos);
 }
 
-TEST(TextPlot, IsColouredOnlyIfAsked) {
-  const PlotColumns columns{.first_ns = 0, .width_ns = 1, .counts = {1}};
-  EXPECT_EQ(text_plot("t", columns, false).find('\x1b'), std::string::npos);
-  EXPECT_NE(text_plot("t", columns, true).find("\x1b[31m█\x1b[0m"), std::string::npos);
-}
-
 TEST(TextPlot, WithoutDenialsOrRequests) {
   const PlotColumns nothing_denied{.first_ns = 0, .width_ns = 1, .counts = {0, 0}};
   EXPECT_NE(text_plot("t", nothing_denied, false).find(" +--\n"), std::string::npos);
