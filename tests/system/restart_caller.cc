@@ -1,15 +1,14 @@
 // Asks a server for decisions at a steady rate, over connections that last as long as the server
-// keeps them: restart_caller resp|http ADDRESS CONNECTIONS PER_SECOND LIMIT KEYS
+// keeps them: restart_caller resp|http PORT CONNECTIONS PER_SECOND LIMIT KEYS
 //
-// ADDRESS is a port of 127.0.0.1, or the path of a Unix socket. It opens a closed connection again.
-// If a connection ends before the first byte of a reply, it sends the request once more, over a new
-// connection. Everything else is a failure. It runs until its standard input ends, and then prints
-// the results as JSON, with the units that were allowed for each of the keys, "k0", "k1", ...
+// It opens a closed connection again. If a connection ends before the first byte of a reply, it
+// sends the request once more, over a new connection. Everything else is a failure. It runs until
+// its standard input ends, and then prints the results as JSON, with the units that were allowed
+// for each of the keys, "k0", "k1", ...
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,7 +34,7 @@ constexpr timeval kPatience{.tv_sec = 20, .tv_usec = 0};
 
 struct Job {
   bool is_http = false;
-  std::string address;
+  std::uint16_t port = 0;
   std::size_t connections = 0;
   double per_second = 0;
   std::string limit;
@@ -43,11 +42,9 @@ struct Job {
 };
 
 struct Outcome {
-  std::uint64_t answered = 0;
   std::uint64_t opened = 0;      // Connections.
   std::uint64_t sent_again = 0;  // Requests of whose reply no byte had come.
   std::uint64_t failed = 0;
-  Clock::duration slowest{};
   std::vector<std::uint64_t> allowed;
 };
 
@@ -102,24 +99,16 @@ class Connection {
     return fd_ >= 0;
   }
 
-  bool open(const std::string& address) {
+  bool open(std::uint16_t port) {
     close();
-    sockaddr_un local{};
-    sockaddr_in ip{};
-    local.sun_family = AF_UNIX;
-    ip.sin_family = AF_INET;
-    ip.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const bool is_unix = address.starts_with("/");
-    if (is_unix) {
-      address.copy(local.sun_path, sizeof(local.sun_path) - 1);
-    } else {
-      ip.sin_port = htons(static_cast<std::uint16_t>(std::stoi(address)));
-    }
-    fd_ = ::socket(is_unix ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(port);
+    fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
-    const auto* to = is_unix ? reinterpret_cast<const sockaddr*>(&local)
-                             : reinterpret_cast<const sockaddr*>(&ip);
-    if (::connect(fd_, to, is_unix ? sizeof local : sizeof ip) == 0) return true;
+    const auto* to = reinterpret_cast<const sockaddr*>(&address);
+    if (::connect(fd_, to, sizeof address) == 0) return true;
     close();
     return false;
   }
@@ -156,7 +145,7 @@ void decide(Connection& connection, const Job& job, std::size_t key, Outcome& ou
     if (attempt == 1) ++outcome.sent_again;
     if (attempt == 1 || !connection.is_open()) {
       ++outcome.opened;
-      if (!connection.open(job.address)) break;
+      if (!connection.open(job.port)) break;
     }
     reply = connection.ask(text, job.is_http);
   }
@@ -165,7 +154,6 @@ void decide(Connection& connection, const Job& job, std::size_t key, Outcome& ou
     connection.close();
     return;
   }
-  ++outcome.answered;
   if (reply == Reply::kAllowed) ++outcome.allowed[key];
 }
 
@@ -178,28 +166,21 @@ Outcome call(const Job& job, std::size_t index, const std::atomic<bool>& is_over
   for (std::size_t key = index; !is_over; ++key) {
     std::this_thread::sleep_until(next);
     next += each;
-    const auto begin = Clock::now();
     decide(connection, job, key % job.keys, outcome);
-    outcome.slowest = std::max(outcome.slowest, Clock::now() - begin);
   }
   return outcome;
 }
 
 void add(Outcome& to, const Outcome& from) {
-  to.answered += from.answered;
   to.opened += from.opened;
   to.sent_again += from.sent_again;
   to.failed += from.failed;
-  to.slowest = std::max(to.slowest, from.slowest);
   for (std::size_t i = 0; i < to.allowed.size(); ++i) to.allowed[i] += from.allowed[i];
 }
 
 void print(const Outcome& outcome) {
-  std::cout << R"({"answered": )" << outcome.answered << R"(, "opened": )" << outcome.opened
-            << R"(, "sent_again": )" << outcome.sent_again << R"(, "failed": )" << outcome.failed
-            << R"(, "slowest_ms": )"
-            << std::chrono::duration_cast<std::chrono::milliseconds>(outcome.slowest).count()
-            << R"(, "allowed": {)";
+  std::cout << R"({"opened": )" << outcome.opened << R"(, "sent_again": )" << outcome.sent_again
+            << R"(, "failed": )" << outcome.failed << R"(, "allowed": {)";
   for (std::size_t i = 0; i < outcome.allowed.size(); ++i) {
     std::cout << (i == 0 ? "" : ", ") << "\"k" << i << "\": " << outcome.allowed[i];
   }
@@ -211,7 +192,7 @@ void print(const Outcome& outcome) {
 int main(int count, char** arguments) {
   if (count != 7) return 2;
   const Job job{.is_http = std::string_view(arguments[1]) == "http",
-                .address = arguments[2],
+                .port = static_cast<std::uint16_t>(std::stoul(arguments[2])),
                 .connections = std::stoul(arguments[3]),
                 .per_second = std::stod(arguments[4]),
                 .limit = arguments[5],
