@@ -23,31 +23,12 @@ std::string process_state(pid_t process) {
   return state;
 }
 
-TEST(RedisServer, RequiresItsPassword) {
-  RedisOptions options;
-  options.password = "secret";
-  RedisServer server(options);
-  EXPECT_EQ(RespClient(server.port()).ask({"GET", "k"}).text.substr(0, 6), "NOAUTH");
-  EXPECT_EQ(server.command({"GET", "k"}), "(nil)");
-  EXPECT_EQ(server.url(),
-            "redis://default:secret@127.0.0.1:" + std::to_string(server.port()) + "/0");
-}
-
-TEST(RedisServer, SpeaksTls) {
-  RedisOptions options;
-  options.tls = true;
-  options.client_certificates = true;
-  RedisServer server(options);
-  const Certificates& made = certificates();
+TEST(RedisServer, ClientsNeedCertificatesIfToldSo) {
+  RedisServer server({.tls = true, .client_certificates = true});
   const std::string ask = "redis-cli -h 127.0.0.1 -p " + std::to_string(server.port()) +
-                          " --tls --cacert " + made.ca.native();
-  const std::string answer = server.folder() / "answer";
-  const std::string mine = " --cert " + made.client.native() + " --key " + made.client_key.native();
-  EXPECT_EQ(std::system((ask + mine + " SET k v >" + answer + " 2>&1").c_str()), 0);
-  EXPECT_EQ(server.command({"GET", "k"}), "v");
-  EXPECT_NE(std::system((ask + " SET k stranger >" + answer + " 2>&1").c_str()), 0);
-  EXPECT_EQ(server.command({"GET", "k"}), "v");
-  EXPECT_TRUE(server.url().starts_with("rediss://")) << server.url();
+                          " --tls --cacert " + certificates().ca.native() + " SET k stranger";
+  EXPECT_NE(std::system((ask + " >/dev/null 2>&1").c_str()), 0);
+  EXPECT_EQ(server.command({"GET", "k"}), "(nil)");
 }
 
 TEST(RedisServer, DiesWithTheProcessThatStartedIt) {
