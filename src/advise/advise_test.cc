@@ -6,8 +6,8 @@
 #include <sstream>
 #include <string>
 
+#include "servers/temporary_folder.h"
 #include "sluice/limit.h"
-#include "testing/log_files.h"
 
 namespace sluice::advise {
 namespace {
@@ -31,7 +31,7 @@ class Advise : public ::testing::Test {
     return run({.files = {directory_.write("in", text)}, .is_json = is_json});
   }
 
-  replay::TestDirectory directory_;
+  servers::TemporaryFolder directory_;
 };
 
 /// A hundred keys that each ask for a few units a minute, for half an hour.

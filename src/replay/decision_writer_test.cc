@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "servers/temporary_folder.h"
 #include "testing/error_of.h"
-#include "testing/log_files.h"
 
 namespace sluice::replay {
 namespace {
@@ -19,7 +19,7 @@ std::string error_of_finish(DecisionWriter& writer) {
 }
 
 TEST(DecisionWriter, FinishWritesAndCloses) {
-  const TestDirectory directory;
+  const servers::TemporaryFolder directory;
   const int descriptor = open(directory.write("out", "").c_str(), O_WRONLY | O_CLOEXEC);
   OutputFile file(descriptor, "the decisions", "out");
   DecisionWriter writer(file);

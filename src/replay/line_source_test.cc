@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "replay/record.h"
-#include "testing/log_files.h"
+#include "servers/temporary_folder.h"
+#include "testing/gzipped.h"
 
 namespace sluice::replay {
 namespace {
@@ -23,7 +24,7 @@ struct AllLines {
 };
 
 AllLines lines_of(std::string_view content) {
-  const TestDirectory directory;
+  const servers::TemporaryFolder directory;
   LineSource source(opened(directory.write("input", content)));
   AllLines all;
   Line line;
@@ -109,7 +110,7 @@ TEST(LineSource, ALineThatIsCutByAnErrorIsNone) {
 }
 
 TEST(LineSource, LooksAheadToNoLineThatIsCutByAnError) {
-  const TestDirectory directory;
+  const servers::TemporaryFolder directory;
   const std::string packed = gzipped("a\nbcdefgh");
   // All of the text is there, but not the checksum behind it.
   LineSource source(opened(directory.write("input", packed.substr(0, packed.size() - 8))));
@@ -143,7 +144,7 @@ TEST(LineSource, ReportsReadErrors) {
 }
 
 TEST(LineSource, LooksAheadWithoutConsuming) {
-  const TestDirectory directory;
+  const servers::TemporaryFolder directory;
   LineSource source(opened(directory.write("input", "a\nb\nc\nd\n")));
   Line line;
   ASSERT_TRUE(source.next(line));
@@ -162,7 +163,7 @@ TEST(LineSource, LooksAheadWithoutConsuming) {
 }
 
 TEST(LineSource, LookAheadIsBounded) {
-  const TestDirectory directory;
+  const servers::TemporaryFolder directory;
   const std::string half(kMaxLineBytes / 2, 'x');
   LineSource source(opened(directory.write("input", half + "\n" + half + "\n" + half + "\n")));
   Line line;

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <string>
 
+#include "servers/temporary_folder.h"
 #include "stores/memory/snapshot_file.h"
 #include "testing/error_of.h"
 #include "testing/limited_keys.h"
@@ -70,14 +71,10 @@ using testing::StartsWith;
 class SnapshotErrorsTest : public testing::Test {
  protected:
   SnapshotErrorsTest() {
-    std::filesystem::create_directory(folder_);
     LimitedKeys keys(store_, "token_bucket 10/1d", "keys");
     for (std::uint64_t i = 0; i < 50'000; ++i) keys.take(key_name(i), store_.now());
   }
-  ~SnapshotErrorsTest() override {
-    failure = 0;
-    std::filesystem::remove_all(folder_);
-  }
+  ~SnapshotErrorsTest() override { failure = 0; }
 
   // Writes a snapshot of the store while the call numbered `call` fails. Returns what is said.
   std::string write(const SnapshotFile& file, int error, int call) {
@@ -97,9 +94,8 @@ class SnapshotErrorsTest : public testing::Test {
 
   bool is_in_place_ = false;  // The error of write() was SnapshotNotSynced.
   MemoryStore store_;
-  const std::string folder_ =
-      testing::TempDir() + "sluice_snapshot_errors_" + std::to_string(::getpid());
-  const std::string path_ = folder_ + "/snapshot";
+  const servers::TemporaryFolder folder_;
+  const std::string path_ = folder_.path("snapshot");
 };
 
 TEST_F(SnapshotErrorsTest, TheFormerSnapshotStaysUntilTheNewIsInPlace) {
@@ -111,11 +107,11 @@ TEST_F(SnapshotErrorsTest, TheFormerSnapshotStaysUntilTheNewIsInPlace) {
     int calls = 0;
     int not_synced = 0;
     for (std::string said; !(said = write(file, error, calls)).empty(); ++calls) {
-      EXPECT_THAT(said, HasSubstr(folder_));
+      EXPECT_THAT(said, HasSubstr(folder_.path().native()));
       if (is_in_place_) {
         EXPECT_THAT(said, StartsWith("the snapshot was written, but if the machine fails now, the "
                                      "former one may be back: cannot sync " +
-                                     folder_ + ": "));
+                                     folder_.path().native() + ": "));
         ++not_synced;
       } else {
         EXPECT_THAT(said, StartsWith("cannot "));

@@ -16,6 +16,7 @@
 #include <random>
 #include <string>
 
+#include "servers/temporary_folder.h"
 #include "testing/error_of.h"
 #include "testing/limited_keys.h"
 #include "testing/unique_fd.h"
@@ -23,18 +24,14 @@
 namespace sluice::memory {
 namespace {
 
-// A folder of the test's own.
 class SnapshotFileTest : public testing::Test {
  protected:
-  SnapshotFileTest() { std::filesystem::create_directory(folder_); }
-  ~SnapshotFileTest() override { std::filesystem::remove_all(folder_); }
-
   static std::string refusal(const std::string& path) {
     return error_of<SnapshotError>([&] { const SnapshotFile file(path); });
   }
 
-  const std::string folder_ = testing::TempDir() + "sluice_snapshot_" + std::to_string(::getpid());
-  const std::string path_ = folder_ + "/snapshot";
+  const servers::TemporaryFolder folder_;
+  const std::string path_ = folder_.path("snapshot");
 };
 
 constexpr std::uint64_t kChargedKeys = 5'000;
@@ -92,8 +89,8 @@ TEST_F(SnapshotFileTest, HasOneWriter) {
 }
 
 TEST_F(SnapshotFileTest, SaysWhichFileIsAtFaultAndWhy) {
-  EXPECT_EQ(refusal(folder_ + "/none/snapshot"),
-            "cannot open " + folder_ + "/none/snapshot.lock: No such file or directory");
+  EXPECT_EQ(refusal(folder_.path("none/snapshot")),
+            "cannot open " + folder_.path("none/snapshot.lock") + ": No such file or directory");
   MemoryStore store;
   const SnapshotFile file(path_);
   const auto load_error = [&] { return error_of<SnapshotError>([&] { file.load(store); }); };
